@@ -1,0 +1,72 @@
+# Every target does its own set-up: a machine needs Python 3.11 or newer, and make.
+#
+#   make demo    train on handwritten digits and draw the loss curve
+#   make test    run the tests on two processes
+#   make lint    style and types
+#   make bench   compare with the other frameworks that can be installed
+#   make clean   remove everything these targets made
+#
+# Another interpreter: `make test PYTHON=python3.13`.
+
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+PIP    := $(BIN)/python -m pip --quiet --quiet --disable-pip-version-check
+TORCH  := torch==2.13.0
+
+.PHONY: help demo test lint format bench clean
+.DELETE_ON_ERROR:
+
+help:
+	@sed -n 's/^#   //p' Makefile
+
+# --- the environment: one stamp file per set of extras ------------------------------------------
+
+$(VENV)/.python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	  { echo "livegrad needs Python 3.11 or newer: make PYTHON=python3.12 ..." >&2; exit 1; }
+	@echo "creating $(VENV)"
+	@$(PYTHON) -m venv $(VENV) || \
+	  { echo "this Python cannot create environments: install its venv package" >&2; exit 1; }
+	@touch $@
+
+$(VENV)/.base: pyproject.toml $(VENV)/.python
+	@echo "installing livegrad"
+	@$(PIP) install --editable .
+	@touch $@
+
+$(VENV)/.test $(VENV)/.dev: $(VENV)/.%: pyproject.toml $(VENV)/.python
+	@echo "installing livegrad[$*]"
+	@$(PIP) install --editable ".[$*]"
+	@touch $@
+
+# The benchmarks run without torch too, so a failed installation is no error.
+$(VENV)/.torch: $(VENV)/.base
+	@echo "installing $(TORCH) to compare with"
+	@if $(PIP) install "$(TORCH)" >/dev/null 2>&1; then touch $@; \
+	  else echo "torch could not be installed: comparing without it"; fi
+
+# --- what to do with it -------------------------------------------------------------------------
+
+demo: $(VENV)/.base
+	$(BIN)/livegrad demo
+
+test: $(VENV)/.test
+	$(BIN)/python -m pytest -n 2 --ignore=tests/conformance
+
+lint: $(VENV)/.dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+format: $(VENV)/.dev
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+bench: $(VENV)/.torch
+	$(BIN)/python -m benchmarks
+	$(BIN)/python -m benchmarks.recording
+
+clean:
+	rm -rf $(VENV) build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,1 @@
+"""livegrad against its peers: `python -m benchmarks` and `python -m benchmarks.recording`."""

@@ -1,0 +1,260 @@
+"""`backward` and `grad`: what goes into reverse mode, and where its results are delivered."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+from weakref import ref
+
+from livegrad.autograd.reverse import Pair, reverse, run_hooks
+from livegrad.graph import spent
+from livegrad.graph.node import Interior, Node
+from livegrad.graph.record import Handle, node_of, rebind, user_site, wrap
+from livegrad.graph.state import LOCAL
+from livegrad.ops import elementwise as ew
+from livegrad.ops.generate import filled
+
+Tensor = Any
+Tensors = Any  # a tensor or a sequence of tensors
+
+
+def backward(
+    tensors: Tensors,
+    grad_tensors: Tensors = None,
+    retain_graph: bool | None = None,
+    create_graph: bool = False,
+    grad_variables: Tensors = None,
+    inputs: Tensors = None,
+) -> None:
+    """Adds the gradients of `tensors` to `.grad` of the leaves they were computed from.
+
+    `grad_tensors` weigh the outputs (not needed for scalars). With `inputs`, only those tensors
+    receive a gradient. `create_graph` makes the gradients differentiable; without it and
+    without `retain_graph`, the graph is given up: see `livegrad.graph.spent`.
+    """
+    outputs = _tuple(tensors)
+    weights = _tuple(grad_variables if grad_tensors is None else grad_tensors, len(outputs))
+    targets = None if inputs is None else _targets(_tuple(inputs))
+    if targets is not None and not targets:
+        raise RuntimeError("'inputs' argument to backward cannot be empty.")
+    seeds = _seeds(outputs, weights)
+    order, arrived = reverse(seeds, create_graph, None if targets is None else set(targets))
+    delivery = Delivery(create_graph, seeds)
+    served = []
+    with _Grad(create_graph):
+        for key, (tensor, g) in delivery.totals(arrived).items():
+            if targets is not None:
+                tensor = targets[key][0] if key in targets else None
+            if tensor is not None:
+                delivery.accumulate(tensor, g)
+                served.append(tensor)
+    _give_up(order, retain_graph, create_graph)
+    for tensor in served:
+        if "_post_hooks" in tensor.__dict__:
+            for hook in list(tensor._post_hooks.values()):
+                hook(tensor)
+
+
+def grad(
+    outputs: Tensors,
+    inputs: Tensors,
+    grad_outputs: Tensors = None,
+    retain_graph: bool | None = None,
+    create_graph: bool = False,
+    only_inputs: bool = True,
+    allow_unused: bool | None = None,
+    is_grads_batched: bool = False,
+    materialize_grads: bool = False,
+) -> tuple[Any, ...]:
+    """The gradients of (the sum of) `outputs`, weighed by `grad_outputs`, for each of `inputs`.
+
+    An input that took no part gives None if `allow_unused`, zeros if `materialize_grads`.
+    """
+    _check_options(only_inputs, allow_unused, is_grads_batched, materialize_grads)
+    ends, weights, starts = _tuple(outputs), _tuple(grad_outputs), _tuple(inputs)
+    if grad_outputs is None:
+        weights = (None,) * len(ends)
+    seeds = _seeds(ends, weights)
+    targets = _targets(starts)
+    order, arrived = reverse(seeds, create_graph, set(targets))
+    delivery = Delivery(create_graph, seeds)
+    results: list[Any] = [None] * len(starts)
+    with _Grad(create_graph):
+        for key, (_, g) in delivery.totals(arrived).items():
+            for place in [i for i, x in enumerate(starts) if _is_among(x, targets.get(key, ()))]:
+                results[place] = delivery.own(g)
+    _give_up(order, retain_graph, create_graph)
+    return tuple([
+        _missing(x, allow_unused, materialize_grads) if g is None else g
+        for x, g in zip(starts, results, strict=True)
+    ])  # fmt: skip
+
+
+class Delivery:
+    """Hands gradients over to tensors: hooks, accumulation, no tensor given to two owners."""
+
+    def __init__(self, create_graph: bool, seeds: list[Pair]) -> None:
+        self.create_graph = create_graph
+        # Tensors that have an owner, by id; they are kept so that no id is used twice.
+        self.taken = {id(g): g for _, g in seeds}
+
+    def totals(self, arrived: list[Pair]) -> dict[int, tuple[Any, Tensor]]:
+        """What each leaf or wanted node receives: {id of leaf or node: (leaf tensor, gradient)}.
+
+        A leaf may have arrived through several nodes (it was updated in between): one sum. Tensors
+        that retain their gradient are served here.
+        """
+        totals: dict[int, tuple[Any, Tensor]] = {}
+        hooked = []
+        for node, g in arrived:
+            to = node.grad_to
+            if type(to) is ref:
+                key, tensor = id(to), to()
+                totals[key] = (tensor, ew.add(totals[key][1], g) if key in totals else g)
+                if getattr(tensor, "_hooks", None):
+                    hooked.append(key)
+                continue
+            totals[id(node)] = (None, g)
+            for tensor in [r() for r in to.retained] if type(to) is Interior else ():
+                if tensor is not None:
+                    self.accumulate(tensor, g)
+        for key in dict.fromkeys(hooked):
+            tensor, g = totals[key]
+            totals[key] = (tensor, run_hooks(tensor._hooks, g))
+        return totals
+
+    def accumulate(self, tensor: Tensor, g: Tensor) -> None:
+        """Adds `g` to `.grad` of `tensor`."""
+        before = tensor.grad
+        if before is None:
+            tensor.grad = self.own(g)
+        elif self.create_graph:
+            tensor.grad = ew.add(before, g)
+        else:
+            rebind(before, ew.add(before, g))
+
+    def own(self, g: Tensor) -> Tensor:
+        """`g` as a tensor that nobody else holds and that is no view."""
+        if id(g) in self.taken:
+            g = ew.clone(g)
+        self.taken[id(g)] = g
+        if g._cell is not None:
+            g._cell = None
+            g.__dict__.pop("_path", None)
+        return g
+
+
+def _is_among(x: Tensor, tensors: Sequence[Tensor]) -> bool:
+    return any(x is y for y in tensors)
+
+
+class _Grad:
+    """Gradient mode for a block; leaner than the public modes."""
+
+    __slots__ = ("before", "mode")
+
+    def __init__(self, mode: bool) -> None:
+        self.mode = mode
+
+    def __enter__(self) -> None:
+        state = LOCAL.state
+        self.before, state.grad = state.grad, self.mode
+
+    def __exit__(self, *exception: object) -> None:
+        LOCAL.state.grad = self.before
+
+
+def _give_up(order: list[Node], retain_graph: bool | None, create_graph: bool) -> None:
+    if not (create_graph if retain_graph is None else retain_graph):
+        spent.mark([node for node in order if type(node.grad_to) is not ref], user_site())
+
+
+def _targets(inputs: tuple[Tensor, ...]) -> dict[int, list[Tensor]]:
+    """Tensors to receive a gradient, by the id of the node (of the leaf's reference)."""
+    targets: dict[int, list[Tensor]] = {}
+    for x in inputs:
+        to = node_of(x).grad_to
+        if to is None:
+            raise RuntimeError("One of the differentiated Tensors does not require grad")
+        targets.setdefault(id(to) if type(to) is ref else id(x._node), []).append(x)
+    return targets
+
+
+def _seeds(outputs: tuple[Tensor, ...], weights: tuple[Any, ...]) -> list[Pair]:
+    """Output nodes with the gradients that enter there."""
+    if len(outputs) != len(weights):
+        raise RuntimeError(
+            f"got {len(outputs)} tensors and {len(weights)} gradients; expected one per tensor"
+        )
+    seeds = []
+    for i, (y, g) in enumerate(zip(outputs, weights, strict=True)):
+        if not isinstance(y, Handle):
+            raise TypeError(f"element {i} of tensors must be a Tensor, not {type(y).__name__}")
+        node = node_of(y)
+        if node.grad_to is None:
+            raise RuntimeError(
+                f"element {i} of tensors does not require grad and does not have a grad_fn"
+            )
+        seeds.append((node, _ones(node) if g is None else _checked(g, node, i)))
+    return seeds
+
+
+def _ones(node: Node) -> Tensor:
+    if node.meta.numel != 1:
+        raise RuntimeError(
+            "grad can be implicitly created only for scalar outputs; got an output of shape "
+            f"{list(node.meta.shape)}. Reduce it first (.sum()), or pass a gradient of its shape"
+        )
+    return filled(node.meta.shape, 1, node.meta.dtype)
+
+
+def _checked(g: Any, node: Node, place: int) -> Tensor:
+    """A gradient given by the user, as a handle of our own."""
+    if not isinstance(g, Handle):
+        raise TypeError(f"gradients can be either Tensors or None, but got {type(g).__name__}")
+    meta = node_of(g).meta
+    if meta.shape != node.meta.shape:
+        raise RuntimeError(
+            f"Mismatch in shape: grad_output[{place}] has a shape of {list(meta.shape)} and "
+            f"output[{place}] has a shape of {list(node.meta.shape)}."
+        )
+    return wrap(g._node) if meta.dtype is node.meta.dtype else ew.cast(g, node.meta.dtype)
+
+
+def _tuple(x: Any, length: int | None = None) -> tuple[Any, ...]:
+    if isinstance(x, Handle):
+        return (x,)
+    if x is None:
+        return (None,) * (1 if length is None else length)
+    return tuple(x)
+
+
+def _missing(x: Tensor, allow_unused: bool | None, materialize: bool) -> Any:
+    if materialize:
+        meta = node_of(x).meta
+        return filled(meta.shape, 0, meta.dtype)
+    if allow_unused:
+        return None
+    raise RuntimeError(
+        "One of the differentiated Tensors appears to not have been used in the graph. "
+        "Set allow_unused=True if this is the desired behavior."
+    )
+
+
+def _check_options(
+    only_inputs: bool, allow_unused: bool | None, batched: bool, materialize: bool
+) -> None:
+    if not only_inputs:
+        raise ValueError("grad: only_inputs=False is not supported; use backward() for that")
+    if batched:
+        raise NotImplementedError(
+            "grad: is_grads_batched=True is not supported; call grad once per row of grad_outputs"
+        )
+    if materialize and allow_unused is False:
+        raise ValueError(
+            "Expected allow_unused to be True or not passed when materialize_grads=True, "
+            "but got: allow_unused=False."
+        )
+
+
+__all__ = ["backward", "grad"]

@@ -1,0 +1,361 @@
+"""`Function`: an operation whose gradient the user writes.
+
+    x ──► forward, run without gradients ──► raw value ──► CUSTOM ──► y     what is computed
+    x ◄── Call: the user's backward, once ◄────────────────────────── y     how gradients flow
+
+Each output is a CUSTOM node, a plain copy as far as values go. Its `grad_to` sends the gradient to
+a node of the call, which takes part in no computation, only in reverse mode: it waits for the
+gradients of all outputs, runs the user's backward once, and passes the results to the inputs.
+"""
+
+from __future__ import annotations
+
+import functools
+import weakref
+from collections.abc import Callable
+from typing import Any
+
+from livegrad import dtypes
+from livegrad.autograd.modes import enable_grad
+from livegrad.autograd.reverse import Pair, fit
+from livegrad.graph.meta import Meta, meta_of
+from livegrad.graph.node import Interior, Node, Spec
+from livegrad.graph.op import Op
+from livegrad.graph.record import Handle, _new, node_of, rebind, record, user_site, wrap
+from livegrad.graph.state import LOCAL
+from livegrad.ops import elementwise as ew
+from livegrad.ops import samples as s
+from livegrad.ops.generate import filled
+
+Tensor = Any
+
+
+def _define(name: str, saves: str) -> Op:
+    """An output of a Function: attrs (name of the function,); input: its value."""
+    return Op(
+        name,
+        "composite",
+        infer=lambda metas, attrs, shape: metas[0],
+        ref=lambda n, value: value,
+        expand=lambda n, value: value,
+        saves=saves,
+        samples=s.calls(lambda: s.Sample((s.uniform(3, 4),), lambda x: _Same.apply(x))),
+    )
+
+
+CUSTOM = _define("custom", saves="")
+# An output that the function has saved for its backward.
+CUSTOM_SAVED = _define("custom_saved", saves="y")
+
+
+class FunctionCtx:
+    """Carries what `forward` leaves for `backward`; any attribute may be set on it."""
+
+    needs_input_grad: tuple[bool, ...] = ()
+
+    def __init__(self) -> None:
+        self._saved: tuple[Any, ...] = ()
+        self._outputs: list[Output] = []
+        self._constant: tuple[Tensor, ...] = ()
+        self._dirty: tuple[Tensor, ...] = ()
+        self._materialize = True
+
+    def save_for_backward(self, *tensors: Any) -> None:
+        """Keeps tensors (or None) for `backward`, with the values they have now."""
+        for x in tensors:
+            if x is not None and not isinstance(x, Handle):
+                raise TypeError(
+                    f"save_for_backward can only save variables, but got {type(x).__name__}. "
+                    "Set other objects as attributes of ctx"
+                )
+        # The tensor with its node: it may be written to later, and while it is held its value is
+        # computed and kept.
+        self._saved = tuple([None if x is None else (x, node_of(x)) for x in tensors])
+
+    @property
+    def saved_tensors(self) -> tuple[Any, ...]:
+        """What was saved, with the history that makes gradients of `backward` itself right."""
+        return tuple([_unpack(kept) for kept in self._saved])
+
+    def mark_non_differentiable(self, *tensors: Tensor) -> None:
+        """Says that no gradient flows through these outputs."""
+        self._constant = tensors
+
+    def mark_dirty(self, *tensors: Tensor) -> None:
+        """Says that `forward` wrote to these inputs and returns them."""
+        self._dirty = tensors
+
+    def set_materialize_grads(self, value: bool) -> None:
+        """Whether outputs without a gradient give zeros (the default) or None to `backward`."""
+        self._materialize = value
+
+
+def _unpack(kept: Any) -> Any:
+    if kept is None:
+        return None
+    if isinstance(kept, Output):
+        return wrap(kept.alive())
+    x, node = kept
+    return x if x._node is node and x._cell is None else wrap(node)
+
+
+class Function:
+    """An operation with a gradient of its own: subclass it, then call `apply`.
+
+        class Square(Function):
+            @staticmethod
+            def forward(ctx, x):
+                ctx.save_for_backward(x)
+                return x * x
+
+            @staticmethod
+            def backward(ctx, g):
+                (x,) = ctx.saved_tensors
+                return 2 * x * g
+
+        y = Square.apply(x)
+
+    `backward` takes one gradient per output and returns one per argument of `forward` (None for
+    those without). It may itself be differentiated, as it is written with tensors.
+    """
+
+    @staticmethod
+    def forward(*args: Any, **kwargs: Any) -> Any:
+        """Computes the outputs: `forward(ctx, *args)`, or `forward(*args)` with `setup_context`."""
+        raise NotImplementedError("You must implement the forward function for custom Function.")
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> Any:
+        """Leaves on `ctx` what `backward` needs, where `forward` takes no ctx."""
+        raise NotImplementedError("setup_context is not implemented.")
+
+    @staticmethod
+    def backward(ctx: Any, *grad_outputs: Any) -> Any:
+        """Gives the gradients of the arguments from those of the outputs."""
+        raise NotImplementedError(
+            "You must implement either the backward or vjp method for your custom Function to use "
+            "it with backward mode AD."
+        )
+
+    @classmethod
+    def apply(cls, *args: Any, **kwargs: Any) -> Any:
+        """Runs `forward`; its outputs are differentiated by `backward`."""
+        ctx = FunctionCtx()
+        nodes = [node_of(x) if isinstance(x, Handle) else None for x in args]
+        ctx.needs_input_grad = tuple([n is not None and n.grad_to is not None for n in nodes])
+        state = LOCAL.state
+        grad, state.grad = state.grad, False
+        try:
+            result = cls._run_forward(ctx, args, kwargs)
+        finally:
+            state.grad = grad
+        if not grad or not any(ctx.needs_input_grad):
+            return result
+        outputs = result if isinstance(result, tuple) else (result,)
+        connected = _connect(Call(cls, ctx, nodes, outputs), outputs)
+        return connected if isinstance(result, tuple) else connected[0]
+
+    @classmethod
+    def _run_forward(cls, ctx: FunctionCtx, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        if cls.setup_context is Function.setup_context:
+            return cls.forward(ctx, *args, **kwargs)
+        result = cls.forward(*args, **kwargs)
+        cls.setup_context(ctx, args, result)
+        return result
+
+
+class Call:
+    """One call of a Function, as reverse mode sees it."""
+
+    def __init__(
+        self, function: Any, ctx: FunctionCtx, nodes: list[Node | None], outputs: tuple[Any, ...]
+    ) -> None:
+        self.function = function
+        self.ctx = ctx
+        self.inputs = nodes
+        self.metas: list[Meta | None] = [
+            node_of(y).meta if isinstance(y, Handle) else None for y in outputs
+        ]
+
+    def pull(self, received: dict[int, Tensor]) -> list[Pair]:
+        """Runs the user's backward on the gradients of the outputs, by place."""
+        state = LOCAL.state
+        site, state.site = state.site, None
+        try:
+            grads = [self._gradient(i, received.get(i)) for i in range(len(self.metas))]
+            results = self.function.backward(self.ctx, *grads)
+            results = results if isinstance(results, tuple | list) else (results,)
+            return self._paired(tuple(results))
+        finally:
+            state.site = site
+
+    def _gradient(self, place: int, g: Tensor | None) -> Any:
+        meta = self.metas[place]
+        if g is not None or meta is None or not self.ctx._materialize:
+            return g
+        return filled(meta.shape, 0, meta.dtype)
+
+    def _paired(self, results: tuple[Any, ...]) -> list[Pair]:
+        name, count = f"{self.function.__name__}Backward", len(self.inputs)
+        if len(results) < count or any(g is not None for g in results[count:]):
+            raise RuntimeError(
+                f"function {name} returned an incorrect number of gradients (expected {count}, "
+                f"got {len(results)})"
+            )
+        pairs = []
+        for i, (x, g) in enumerate(zip(self.inputs, results, strict=False)):
+            if g is None or x is None or x.grad_to is None:
+                continue
+            pairs.append((x, _checked(g, x.meta, f"Function {name}", i)))
+        return pairs
+
+
+def _connect(call: Call, results: tuple[Any, ...]) -> tuple[Any, ...]:
+    """What `apply` returns for the results of forward: the same values, connected to the call."""
+    ctx = call.ctx
+    junction = _call_node(call)
+    connected = []
+    outputs: dict[int, Output] = {}
+    for place, y in enumerate(results):
+        if not _is_float(y) or any(y is x for x in ctx._constant):
+            connected.append(y)
+        else:
+            output = Output(call.function.__name__, place, node_of(y), junction)
+            if output.raw not in call.inputs:
+                outputs[id(y)] = output
+            tensor = output.record(any(kept is not None and y is kept[0] for kept in ctx._saved))
+            connected.append(_written(y, tensor) if any(y is x for x in ctx._dirty) else tensor)
+    ctx._saved = tuple([_as_output(kept, outputs) for kept in ctx._saved])
+    return tuple(connected)
+
+
+def _is_float(y: Any) -> bool:
+    return isinstance(y, Handle) and node_of(y).meta.dtype.is_floating_point
+
+
+def _written(x: Tensor, tensor: Tensor) -> Tensor:
+    """The input `x`, which forward wrote to, given the history of the output `tensor`."""
+    if isinstance(x._node.grad_to, weakref.ref):
+        raise RuntimeError(
+            "a leaf Variable that requires grad is being used in an in-place operation. "
+            "Write under livegrad.no_grad(), or to a clone()"
+        )
+    with enable_grad():
+        return rebind(x, tensor)
+
+
+def _as_output(kept: Any, outputs: dict[int, Output]) -> Any:
+    """A saved tensor that turned out to be an output is kept as such, without a cycle."""
+    if kept is None:
+        return None
+    output = outputs.get(id(kept[0]))
+    return output if output is not None and output.raw is kept[1] else kept
+
+
+class Output:
+    """One output of a call: makes its CUSTOM node, again if the first is gone."""
+
+    def __init__(self, name: str, place: int, raw: Node, call: Node) -> None:
+        self.name = name
+        self.place = place
+        self.raw = raw
+        self.call = weakref.ref(call)
+        self.node: Callable[[], Node | None] = lambda: None
+
+    def record(self, saved: bool) -> Tensor:
+        """A tensor with the output's value, from which gradients flow to the call."""
+        op = CUSTOM_SAVED if saved else CUSTOM
+        tensor = record(op, (wrap(self.raw),), (self.name,))
+        call, place = self.call(), self.place
+        assert call is not None
+        tensor._node.grad_to = Interior((call,), lambda g: [(call, {place: g})])
+        self.node = weakref.ref(tensor._node)
+        return tensor
+
+    def alive(self) -> Node:
+        """The output's node."""
+        node = self.node()
+        return node_of(self.record(True)) if node is None else node
+
+
+def _call_node(call: Call) -> Node:
+    """A node outside of all computation, a junction for the gradients of one call."""
+    node = _new(Node)
+    node.meta = meta_of((), dtypes.float32)
+    node.spec = Spec(CUSTOM, (call.function.__name__,), node.meta, -1)
+    node.inputs = tuple([x for x in call.inputs if x is not None and x.grad_to is not None])
+    node.args = ()
+    node.grad_to = Interior(node.inputs, call.pull)
+    node.buffer = None
+    node.cut = None
+    node.spent = False
+    node.index = -1
+    node.site = user_site()
+    return node
+
+
+def _checked(g: Any, meta: Meta, name: str, place: int) -> Tensor:
+    """A gradient from the user's backward, summed to the input's shape; a tensor of our own."""
+    if not isinstance(g, Handle):
+        raise TypeError(f"{name}: expected Tensor or None at index {place}, not {type(g).__name__}")
+    have = node_of(g).meta
+    fits = len(have.shape) >= len(meta.shape) and all(
+        want in (1, size)
+        for size, want in zip(reversed(have.shape), reversed(meta.shape), strict=False)
+    )
+    if not fits:
+        raise RuntimeError(
+            f"{name} returned an invalid gradient at index {place} - got {list(have.shape)} but "
+            f"expected shape compatible with {list(meta.shape)}"
+        )
+    return ew.clone(g) if have is meta else fit(g, meta)
+
+
+def once_differentiable(backward: Callable[..., Any]) -> Callable[..., Any]:
+    """Decorates a `backward` that is not written with tensors alone: no second gradient exists."""
+
+    @functools.wraps(backward)
+    def run(ctx: Any, *grads: Any) -> Any:
+        state = LOCAL.state
+        grad, state.grad = state.grad, False
+        try:
+            results = backward(ctx, *grads)
+        finally:
+            state.grad = grad
+        needed = [g for g in grads if isinstance(g, Handle) and node_of(g).grad_to is not None]
+        if not grad or not needed:
+            return results
+        several = isinstance(results, tuple | list)
+        refused = [
+            _Refuse.apply(x, *needed) if isinstance(x, Handle) else x
+            for x in (results if several else (results,))
+        ]
+        return tuple(refused) if several else refused[0]
+
+    return run
+
+
+class _Refuse(Function):
+    """The first argument, with a history that ends in an error."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, *others: Tensor) -> Tensor:
+        return ew.clone(x)
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Any) -> Any:
+        raise RuntimeError(
+            "trying to differentiate twice a function that was marked with @once_differentiable"
+        )
+
+
+class _Same(Function):
+    """The identity, for the samples of CUSTOM."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor) -> Tensor:
+        return ew.clone(x)
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Any) -> Any:
+        return grads[0]

@@ -1,0 +1,242 @@
+"""Checks of gradients against finite differences."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+from livegrad import creation
+from livegrad.autograd.backward import grad
+from livegrad.autograd.modes import no_grad
+from livegrad.dtypes import float64
+from livegrad.graph.record import Handle, node_of
+
+Tensor = Any
+Array = np.ndarray[Any, Any]
+
+
+class GradcheckError(RuntimeError):
+    """A gradient differs from its finite difference."""
+
+
+def gradcheck(
+    func: Callable[..., Any],
+    inputs: Any,
+    *,
+    eps: float = 1e-6,
+    atol: float = 1e-5,
+    rtol: float = 1e-3,
+    raise_exception: bool = True,
+    nondet_tol: float = 0.0,
+    check_undefined_grad: bool = True,
+    check_grad_dtypes: bool = False,
+    check_batched_grad: bool = False,
+    check_forward_ad: bool = False,
+    check_backward_ad: bool = True,
+    fast_mode: bool = False,
+    masked: bool | None = None,
+) -> bool:
+    """Whether the gradients of `func` at `inputs` agree with central differences.
+
+    Every entry of the Jacobian must satisfy |analytical - numerical| <= atol + rtol * |numerical|.
+    Inputs that require gradients should be float64. The options after `raise_exception` are
+    accepted for PyTorch's sake and change nothing.
+    """
+    args = tuple(inputs) if isinstance(inputs, tuple | list) else (inputs,)
+    try:
+        _check_inputs(args)
+        _check_first_order(func, args, eps, atol, rtol)
+    except GradcheckError:
+        if raise_exception:
+            raise
+        return False
+    return True
+
+
+def gradgradcheck(
+    func: Callable[..., Any],
+    inputs: Any,
+    grad_outputs: Any = None,
+    *,
+    eps: float = 1e-6,
+    atol: float = 1e-5,
+    rtol: float = 1e-3,
+    raise_exception: bool = True,
+    gen_non_contig_grad_outputs: bool = False,
+    **options: Any,
+) -> bool:
+    """Whether the second gradients of `func` at `inputs` agree with central differences.
+
+    The first gradients, weighed by `grad_outputs` (random by default), are differentiated with
+    respect to the inputs and to the weights.
+    """
+    args = tuple(inputs) if isinstance(inputs, tuple | list) else (inputs,)
+    outputs = _float_outputs(func(*args))
+    weights = _weights(outputs) if grad_outputs is None else _tuple(grad_outputs)
+    count = len(args)
+
+    def first_gradients(*both: Tensor) -> tuple[Tensor, ...]:
+        xs, vs = both[:count], both[count:]
+        wanted = [x for x in xs if _requires_grad(x)]
+        ys = _float_outputs(func(*xs))
+        pairs = [(y, v) for y, v in zip(ys, vs, strict=True) if _requires_grad(y)]
+        found = grad(
+            [y for y, _ in pairs], wanted, [v for _, v in pairs], create_graph=True,
+            allow_unused=True,
+        )  # fmt: skip
+        return tuple([g for g in found if g is not None and _requires_grad(g)])
+
+    return gradcheck(
+        first_gradients, (*args, *weights), eps=eps, atol=atol, rtol=rtol,
+        raise_exception=raise_exception,
+    )  # fmt: skip
+
+
+def _check_inputs(args: tuple[Any, ...]) -> None:
+    checked = [x for x in args if _requires_grad(x)]
+    if not checked:
+        raise ValueError(
+            "gradcheck expects at least one input tensor to require gradient, but none of the them "
+            "have requires_grad=True."
+        )
+    if any(x.dtype is not float64 for x in checked):
+        warnings.warn(
+            "gradcheck: an input that requires gradient is not a double precision floating point; "
+            "this check will likely fail. Use dtype=livegrad.float64",
+            stacklevel=4,
+        )
+
+
+def _check_first_order(
+    func: Callable[..., Any], args: tuple[Any, ...], eps: float, atol: float, rtol: float
+) -> None:
+    outputs = _float_outputs(func(*args))
+    if not any(_requires_grad(y) for y in outputs):
+        _check_flat(func, args, outputs, eps, atol, rtol)
+        return
+    wanted = [i for i, x in enumerate(args) if _requires_grad(x)]
+    for o, y in enumerate(outputs):
+        analytical = _analytical(y, [args[i] for i in wanted])
+        for i, found in zip(wanted, analytical, strict=True):
+            numerical = _numerical(func, args, i, o, eps)
+            _compare(found, numerical, args[i].shape, y.shape, (o, i), atol, rtol)
+
+
+def _check_flat(
+    func: Callable[..., Any], args: tuple[Any, ...], outputs: list[Tensor], *bounds: float
+) -> None:
+    """An output that claims to depend on nothing must not change."""
+    eps, atol, _ = bounds
+    for i, x in enumerate(args):
+        for o in range(len(outputs)) if _requires_grad(x) else ():
+            if np.abs(_numerical(func, args, i, o, eps)).max(initial=0.0) > atol:
+                raise GradcheckError(
+                    f"gradcheck: output {o} does not require grad, but it changes with input {i}"
+                )
+
+
+def _analytical(y: Tensor, inputs: list[Tensor]) -> list[Array]:
+    """Jacobians of `y`, one per input, of shape (entries of the input, entries of y)."""
+    columns = [np.zeros((x.numel(), y.numel())) for x in inputs]
+    if not _requires_grad(y):
+        return columns
+    for j in range(y.numel()):
+        unit = np.zeros(y.numel())
+        unit[j] = 1.0
+        weight = creation.from_array(unit.reshape(tuple(y.shape)), y.dtype)
+        found = grad(y, inputs, weight, retain_graph=True, allow_unused=True)
+        for column, g in zip(columns, found, strict=True):
+            if g is not None:
+                column[:, j] = _array(g).ravel()
+    return columns
+
+
+def _numerical(
+    func: Callable[..., Any], args: tuple[Any, ...], i: int, o: int, eps: float
+) -> Array:
+    """Jacobian of output `o` for input `i` by central differences."""
+    x = args[i]
+    rows = [
+        (_array(above) - _array(below)).ravel() / (2 * eps)
+        for above, below in _moved_outputs(func, args, i, o, eps)
+    ]
+    outputs = _float_outputs(func(*args))
+    return np.array(rows).reshape(x.numel(), outputs[o].numel())
+
+
+def _moved_outputs(
+    func: Callable[..., Any], args: tuple[Any, ...], i: int, o: int, eps: float
+) -> Iterator[tuple[Tensor, Tensor]]:
+    """Output `o` with each entry of input `i` moved up and down."""
+    values = _array(args[i])
+    for index in np.ndindex(values.shape):
+        results = []
+        for step in (eps, -eps):
+            moved = values.copy()
+            moved[index] += step
+            fresh = [_copy(x) for x in args]
+            fresh[i] = creation.from_array(moved, args[i].dtype).requires_grad_()
+            results.append(_float_outputs(func(*fresh))[o])
+        yield results[0], results[1]
+
+
+def _compare(
+    found: Array,
+    expected: Array,
+    x_shape: tuple[int, ...],
+    y_shape: tuple[int, ...],
+    which: tuple[int, int],
+    atol: float,
+    rtol: float,
+) -> None:
+    excess = np.abs(found - expected) - (atol + rtol * np.abs(expected))
+    excess = np.where(np.isnan(excess) & ~(np.isnan(found) & np.isnan(expected)), np.inf, excess)
+    if not excess.size or not (excess > 0).any():
+        return
+    row, column = np.unravel_index(int(np.nanargmax(excess)), excess.shape)
+    x_index = tuple(int(k) for k in np.unravel_index(int(row), tuple(x_shape) or (1,)))
+    y_index = tuple(int(k) for k in np.unravel_index(int(column), tuple(y_shape) or (1,)))
+    raise GradcheckError(
+        f"Jacobian mismatch for output {which[0]} with respect to input {which[1]}: "
+        f"{int((excess > 0).sum())} of {excess.size} entries differ.\n"
+        f"Worst: d output{list(y_index)} / d input{list(x_index)}: "
+        f"numerical {expected[row, column]:.8g}, analytical {found[row, column]:.8g}.\n"
+        f"numerical:\n{expected}\nanalytical:\n{found}\n"
+    )
+
+
+def _float_outputs(result: Any) -> list[Tensor]:
+    return [
+        y for y in _tuple(result) if isinstance(y, Handle) and node_of(y).meta.dtype.category == 2
+    ]
+
+
+def _weights(outputs: list[Tensor]) -> tuple[Tensor, ...]:
+    generator = np.random.default_rng(0)
+    return tuple([
+        creation.from_array(generator.uniform(0.5, 1.5, tuple(y.shape)), y.dtype).requires_grad_()
+        for y in outputs
+    ])  # fmt: skip
+
+
+def _tuple(x: Any) -> tuple[Any, ...]:
+    return tuple(x) if isinstance(x, tuple | list) else (x,)
+
+
+def _requires_grad(x: Any) -> bool:
+    return isinstance(x, Handle) and node_of(x).grad_to is not None
+
+
+def _copy(x: Any) -> Any:
+    """A tensor of the same values, so that `func` may write to its arguments."""
+    if not _requires_grad(x):
+        return x
+    return creation.from_array(_array(x), x.dtype).requires_grad_()
+
+
+def _array(x: Tensor) -> Array:
+    with no_grad():
+        return np.array(x.detach().numpy())

@@ -1,0 +1,89 @@
+"""Hooks on gradients: `register_hook`, `retain_grad`, `register_post_accumulate_grad_hook`."""
+
+from __future__ import annotations
+
+import itertools
+import weakref
+from collections.abc import Callable
+from typing import Any
+
+from livegrad.graph.node import Interior, Node
+from livegrad.graph.record import node_of
+
+Tensor = Any
+_numbers = itertools.count()
+
+
+class RemovableHandle:
+    """What registering a hook returns: `remove()` takes the hook away; also a context manager."""
+
+    def __init__(self, hooks: dict[int, Any], hook: Callable[..., Any]) -> None:
+        self.id = next(_numbers)
+        self._hooks: dict[int, Any] | None = hooks
+        hooks[self.id] = hook
+
+    def remove(self) -> None:
+        """Takes the hook away; a second call does nothing."""
+        if self._hooks is not None:
+            self._hooks.pop(self.id, None)
+            self._hooks = None
+
+    def __enter__(self) -> RemovableHandle:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.remove()
+
+
+def register_hook(tensor: Tensor, hook: Callable[[Tensor], Tensor | None]) -> RemovableHandle:
+    """Calls `hook(grad)` when the gradient of `tensor` is complete; a result replaces it.
+
+    On a computed tensor the hook stays with the value it has now, also if written to later.
+    """
+    node = node_of(tensor)
+    if node.grad_to is None:
+        raise RuntimeError("cannot register a hook on a tensor that doesn't require gradient")
+    if not node.interior:
+        return RemovableHandle(_own_dict(tensor, "_hooks"), hook)
+    return RemovableHandle(_interior(node).hooks, hook)
+
+
+def register_post_accumulate_grad_hook(
+    tensor: Tensor, hook: Callable[[Tensor], None]
+) -> RemovableHandle:
+    """Calls `hook(tensor)` after `backward` has added to the leaf's `.grad`."""
+    node = node_of(tensor)
+    if node.grad_to is None:
+        raise RuntimeError("cannot register a hook on a tensor that doesn't require gradient")
+    if node.interior:
+        raise RuntimeError("post accumulate grad hooks cannot be registered on non-leaf tensors")
+    return RemovableHandle(_own_dict(tensor, "_post_hooks"), hook)
+
+
+def retain_grad(tensor: Tensor) -> None:
+    """Makes `backward` fill `.grad` of a computed tensor, too; nothing to do for leaves."""
+    node = node_of(tensor)
+    if node.grad_to is None:
+        raise RuntimeError("can't retain_grad on Tensor that has requires_grad=False")
+    if node.interior and not retains_grad(tensor):
+        _interior(node).retained.append(weakref.ref(tensor))
+
+
+def retains_grad(tensor: Tensor) -> bool:
+    """Whether `retain_grad` was called on a computed tensor."""
+    to = node_of(tensor).grad_to
+    return type(to) is Interior and any(r() is tensor for r in to.retained)
+
+
+def _interior(node: Node) -> Interior:
+    if type(node.grad_to) is not Interior:
+        node.grad_to = Interior()
+    return node.grad_to
+
+
+def _own_dict(tensor: Tensor, name: str) -> dict[int, Any]:
+    """The dict of that name in the tensor itself, so that it dies with it."""
+    hooks: dict[int, Any] | None = tensor.__dict__.get(name)
+    if hooks is None:
+        hooks = tensor.__dict__[name] = {}
+    return hooks

@@ -1,0 +1,243 @@
+"""All of reverse mode: walk the graph from the outputs, consumers first, applying gradient rules.
+
+    ordered     nodes a gradient can reach, each after all of its consumers (counted, not recursed)
+    reaching    those of them that lead to what is asked for
+    reverse     the walk: takes a node's complete gradient, applies the rules, adds to its inputs
+
+Rules are written with tensors and recorded like any other program, blamed on the forward line; so
+gradients are graph, are fused and compiled, and have gradients themselves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+from weakref import ref
+
+from livegrad.graph.meta import Meta, Shape
+from livegrad.graph.node import Node, Site, Spec, quote_site
+from livegrad.graph.op import GradRule
+from livegrad.graph.record import node_of, record, wrap
+from livegrad.graph.state import LOCAL
+from livegrad.ops import elementwise as ew
+from livegrad.ops.movement import EXPAND, _reshape_to
+from livegrad.ops.reduce import SUM
+
+Tensor = Any
+Pair = tuple[Node, Tensor]
+Stop = frozenset[Node] | set[Node]
+_NOWHERE: frozenset[Node] = frozenset()
+
+
+def reverse(
+    seeds: Sequence[Pair],
+    create_graph: bool,
+    wanted: set[int] | None = None,
+    stop: Stop = _NOWHERE,
+) -> tuple[list[Node], list[Pair]]:
+    """Carries the gradients in `seeds` back; the nodes walked, and (node, gradient) that arrived.
+
+    Gradients arrive at leaves, at nodes in `stop`, where the walk ends, and at nodes in `wanted`.
+    `wanted` holds ids of nodes, or of leaves' `grad_to`; only what leads there is computed.
+    """
+    order = ordered([node for node, _ in seeds], stop)
+    need = None
+    if wanted is not None:
+        need = reaching(order, wanted, stop)
+        order = [node for node in order if node in need]
+    grads: dict[Node, Tensor] = {}
+    arrived: list[Pair] = []
+    state = LOCAL.state
+    outer = state.grad, state.site
+    state.grad = create_graph
+    try:
+        collect(grads, seeds)
+        for node in order:
+            g = grads.pop(node, None)
+            if g is None:
+                continue
+            to: Any = node.grad_to
+            if type(to) is ref or (stop and node in stop):
+                arrived.append((node, g))
+                continue
+            if to is not True:
+                g = run_hooks(to.hooks, g)
+            if (wanted and id(node) in wanted) or (to is not True and to.retained):
+                arrived.append((node, g))
+            state.site = node.site
+            if to is not True and to.pull is not None:
+                collect(grads, to.pull(g))
+            elif node.spec.op.grads is None:
+                collect(grads, through_expansion(node, g, need, create_graph))
+            else:
+                through_rules(node, g, need, grads)
+    finally:
+        state.grad, state.site = outer
+    return order, arrived
+
+
+def through_rules(node: Node, g: Tensor, need: set[Node] | None, grads: dict[Node, Tensor]) -> None:
+    """Adds the gradients of a node's inputs by the rules of its op."""
+    spec = node.spec
+    rules = spec.op.grads
+    assert rules is not None
+    inputs = node.inputs
+    operands = [*map(wrap, inputs)]
+    if node.args and spec.op.kind == "elementwise":
+        rules, operands = with_numbers(spec, operands, node.args)
+    y = wrap(node)
+    for x, rule in zip(inputs, rules):  # noqa: B905  there may be rules for inputs left out
+        if x.grad_to is None or rule is None or (need is not None and x not in need):
+            continue
+        gx = rule(g, y, *operands)
+        if gx._node.meta is not x.meta:
+            gx = fit(gx, x.meta)
+        before = grads.get(x)
+        grads[x] = gx if before is None else ew.add(before, gx)
+
+
+def through_expansion(
+    node: Node, g: Tensor, need: set[Node] | None, create_graph: bool
+) -> list[Pair]:
+    """Gradients of the inputs of a composite without rules: those of what it expands to."""
+    inner = {x for x in node.inputs if x.grad_to is not None}
+    wanted = {id(x) for x in inner if need is None or x in need}
+    state = LOCAL.state
+    state.grad = True
+    try:
+        assert node.spec.op.expand is not None
+        y = node_of(node.spec.op.expand(node, *[wrap(x) for x in node.inputs]))
+    finally:
+        state.grad = create_graph
+    if y.grad_to is None:
+        return []
+    _, arrived = reverse([(y, fit(g, y.meta))], create_graph, wanted, inner)
+    return [(x, fit(gx, x.meta)) for x, gx in arrived]
+
+
+def ordered(roots: Sequence[Node], stop: Stop = _NOWHERE) -> list[Node]:
+    """Nodes that gradients from `roots` reach, every node after all nodes that use it."""
+    uses = dict.fromkeys(roots, 0)
+    found = list(uses)
+    for node in found:  # grows while it is walked
+        if stop and node in stop:
+            continue
+        for x in edges(node):
+            if x.grad_to is not None:
+                if x in uses:
+                    uses[x] += 1
+                else:
+                    uses[x] = 1
+                    found.append(x)
+    order = [node for node in dict.fromkeys(roots) if not uses[node]]
+    for node in order:
+        if stop and node in stop:
+            continue
+        for x in node.inputs if node.grad_to is True else edges(node):
+            if x.grad_to is not None:
+                if uses[x] == 1:
+                    order.append(x)
+                else:
+                    uses[x] -= 1
+    return order
+
+
+def edges(node: Node) -> tuple[Node, ...]:
+    """The nodes to which gradients flow on from `node`; none from a leaf."""
+    to: Any = node.grad_to
+    if type(to) is ref:
+        return ()
+    if node.cut is not None:
+        raise _spent_error(*node.cut)
+    return node.inputs if to is True or to.edges is None else to.edges
+
+
+def reaching(order: list[Node], wanted: set[int], stop: Stop) -> set[Node]:
+    """Those nodes of `order` from which a gradient flows on to something `wanted`."""
+    need: set[Node] = set()
+    for node in reversed(order):
+        asked = id(node) in wanted or id(node.grad_to) in wanted
+        if asked or (node not in stop and not need.isdisjoint(edges(node))):
+            need.add(node)
+    return need
+
+
+def collect(grads: dict[Node, Tensor], pairs: Iterable[Pair]) -> None:
+    """Adds contributions to the gradients of nodes."""
+    for node, g in pairs:
+        before = grads.get(node)
+        if before is None:
+            grads[node] = g
+        else:  # what outputs of a Function send to their call is a dict, one entry per output
+            grads[node] = before | g if type(g) is dict else ew.add(before, g)
+
+
+def with_numbers(
+    spec: Spec, tensors: list[Tensor], numbers: tuple[Any, ...]
+) -> tuple[tuple[GradRule | None, ...], list[Any]]:
+    """The rules for the tensors of an elementwise node, and its operands, numbers included."""
+    pattern = spec.attrs[1]
+    grads = spec.op.grads
+    assert grads is not None
+    if pattern == "ts":
+        return grads, [tensors[0], numbers[0]]
+    left, right = iter(tensors), iter(numbers)
+    operands = [next(left) if letter == "t" else next(right) for letter in pattern]
+    return tuple([g for g, letter in zip(grads, pattern, strict=True) if letter == "t"]), operands
+
+
+def fit(g: Tensor, meta: Meta) -> Tensor:
+    """`g` summed over the dims along which a value of `meta` was broadcast, as its dtype."""
+    have = g._node.meta
+    if have.shape != meta.shape:
+        g = _sum_to(g, have.shape, meta.shape)
+    return g if have.dtype is meta.dtype else ew.cast(g, meta.dtype)
+
+
+def _sum_to(g: Tensor, have: Shape, want: Shape) -> Tensor:
+    lead = len(have) - len(want)
+    if lead >= 0:
+        inner = [lead + i for i, size in enumerate(want) if size == 1 != have[lead + i]]
+        if lead or inner:
+            g = record(SUM, (g,), ((*range(lead), *inner), not lead))
+        if lead and inner:
+            kept = [1 if lead + i in inner else have[lead + i] for i in range(len(want))]
+            g = _reshape_to(g, tuple(kept))
+    # A rule may leave the expansion to us.
+    return g if g._node.meta.shape == want else record(EXPAND, (g,), (), (), want)
+
+
+def run_hooks(hooks: dict[int, Any], g: Tensor) -> Tensor:
+    """Shows `g` to each hook, which may replace it; what hooks record is blamed on their lines.
+
+    Whoever was shown a tensor may keep it: the gradient goes on as a copy.
+    """
+    if not hooks:
+        return g
+    state = LOCAL.state
+    site, state.site = state.site, None
+    try:
+        for hook in list(hooks.values()):
+            result = hook(g)
+            if result is None:
+                continue
+            if node_of(result).meta.shape != node_of(g).meta.shape:
+                name = getattr(hook, "__name__", "hook")
+                raise RuntimeError(f"hook '{name}' has changed the size of value")
+            g = result
+        return ew.clone(g)
+    finally:
+        state.site = site
+
+
+def _spent_error(backward: Site | None, update: Site | None) -> RuntimeError:
+    cause = (
+        "its values were given up, because too many spent graphs were kept"
+        if update is None
+        else f"a value it needs was overwritten by {quote_site(update)}"
+    )
+    return RuntimeError(
+        "Trying to backward through the graph a second time: the graph was spent by backward at "
+        f"{quote_site(backward)} and {cause}. Call backward(retain_graph=True) the first time, or "
+        "run the forward pass again."
+    )

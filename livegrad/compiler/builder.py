@@ -1,0 +1,191 @@
+"""The IR Builder: memory and the finished module, on top of control flow and arithmetic.
+
+b = Builder("scale", [("ptr", "x"), ("ptr", "out"), ("i64", "n")])
+x, out, n = b.params
+with b.loop(0, n, LANES) as loop:
+    mask = b.lane_mask(b.sub(n, loop.index))
+    value = b.load(vector("float"), b.gep(x, "float", loop.index), mask)
+    b.store(b.fmul(b.exp(value), 2.0), b.gep(out, "float", loop.index), mask)
+text = b.ir()
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from livegrad.compiler.control import Loop
+from livegrad.compiler.values import (
+    LANES,
+    Operand,
+    Value,
+    bits_of,
+    bytes_of,
+    element_of,
+    lanes_of,
+    mangled,
+    vector,
+    with_element,
+)
+from livegrad.compiler.vectormath import VectorMath
+
+__all__ = [
+    "LANES",
+    "Builder",
+    "Loop",
+    "Operand",
+    "Value",
+    "bits_of",
+    "bytes_of",
+    "element_of",
+    "lanes_of",
+    "mangled",
+    "vector",
+    "with_element",
+]
+
+# LLVM would otherwise split 512-bit vectors in two on hosts where it fears for the clock.
+_ATTRIBUTES = 'nounwind "prefer-vector-width"="512" "min-legal-vector-width"="512"'
+
+
+class Builder(VectorMath):
+    """Writes one function as LLVM IR text; a method writes an instruction and gives its value.
+
+    Args:
+        name: the function's symbol.
+        params: (LLVM type, name) of each parameter.
+        returns: LLVM type of the result, `void` for kernels.
+        noalias: promise that no two pointer parameters overlap.
+
+    Invariants: constants are operands and never instructions; a value is visible in the block
+    that defines it and in blocks opened inside it; code is only ever appended.
+    """
+
+    __slots__ = ("_allocas", "_name", "_returns", "_signature", "params")
+
+    def __init__(
+        self,
+        name: str,
+        params: Sequence[tuple[str, str]] = (),
+        returns: str = "void",
+        noalias: bool = False,
+    ) -> None:
+        super().__init__()
+        self.params = [Value(f"%{param}", type) for type, param in params]
+        flag = {"ptr": "ptr noalias"} if noalias else {}
+        self._signature = ", ".join([f"{flag.get(p.type, p.type)} {p.name}" for p in self.params])
+        self._name = name
+        self._returns = returns
+        self._allocas: list[str] = []
+
+    # ---- memory --------------------------------------------------------------------------
+
+    def gep(self, pointer: Value, element: str, index: Operand) -> Value:
+        """The address of element `index` (i64, or a vector of them) of an array at `pointer`."""
+        if not isinstance(index, Value):
+            index = self.const("i64", index)
+        if index.name == "0":
+            return pointer
+        type = with_element(index.type, "ptr")
+        place = f"ptr {pointer.name}, {index.type} {index.name}"
+        return self._pure(type, f"getelementptr {element}, {place}")
+
+    def load(
+        self, type: str, pointer: Value, mask: Value | None = None, align: int | None = None
+    ) -> Value:
+        """A vector from contiguous memory; lanes outside `mask` are not read and give 0."""
+        align = align or bytes_of(type)
+        if mask is None:
+            return self._define(type, f"load {type}, ptr {pointer.name}, align {align}")
+        name = f"llvm.masked.load.{mangled(type)}.p0"
+        where = f"ptr align {align} {pointer.name}, {mask.type} {mask.name}"
+        return self._define(type, f"call {type} @{name}({where}, {type} zeroinitializer)")
+
+    def store(
+        self, value: Value, pointer: Value, mask: Value | None = None, align: int | None = None
+    ) -> None:
+        """Write a vector to contiguous memory; lanes outside `mask` are left alone."""
+        type = value.type
+        align = align or bytes_of(type)
+        if mask is None:
+            text = f"store {type} {value.name}, ptr {pointer.name}, align {align}"
+        else:
+            where = f"ptr align {align} {pointer.name}, {mask.type} {mask.name}"
+            name = f"llvm.masked.store.{mangled(type)}.p0"
+            text = f"call void @{name}({type} {value.name}, {where})"
+        self._lines.append(f"  {text}")
+
+    def gather(self, type: str, base: Value, index: Value, mask: Value | None = None) -> Value:
+        """`base[index]` for a vector of i64 element indices; lanes outside `mask` give 0."""
+        places = self.gep(base, element_of(type), index)
+        mask = mask or self._all_lanes(type)
+        where = f"{places.type} align {bytes_of(type)} {places.name}, {mask.type} {mask.name}"
+        name = f"llvm.masked.gather.{mangled(type)}.{mangled(places.type)}"
+        return self._define(type, f"call {type} @{name}({where}, {type} zeroinitializer)")
+
+    def scatter(self, value: Value, base: Value, index: Value, mask: Value | None = None) -> None:
+        """`base[index] = value`; where indices repeat the highest lane wins."""
+        type = value.type
+        places = self.gep(base, element_of(type), index)
+        mask = mask or self._all_lanes(type)
+        where = f"{places.type} align {bytes_of(type)} {places.name}, {mask.type} {mask.name}"
+        name = f"llvm.masked.scatter.{mangled(type)}.{mangled(places.type)}"
+        self._lines.append(f"  call void @{name}({type} {value.name}, {where})")
+
+    def _all_lanes(self, type: str) -> Value:
+        return self.const(with_element(type, "i1"), 1)
+
+    def load_scalar(self, type: str, pointer: Value, align: int | None = None) -> Value:
+        """One element from memory."""
+        return self.load(type, pointer, align=align)
+
+    def store_scalar(self, value: Value, pointer: Value, align: int | None = None) -> None:
+        """One element to memory."""
+        self.store(value, pointer, align=align)
+
+    # Bools are i1 in registers and bytes of 0 or 1 in memory.
+
+    def load_bool(self, pointer: Value, mask: Value | None = None, lanes: int = LANES) -> Value:
+        """Bools from contiguous bytes; `lanes=0` reads one scalar."""
+        type = vector("i8", lanes) if lanes else "i8"
+        return self.icmp("ne", self.load(type, pointer, mask), 0)
+
+    def store_bool(self, value: Value, pointer: Value, mask: Value | None = None) -> None:
+        """Bools to contiguous bytes."""
+        self.store(self.zext(value, "i8"), pointer, mask)
+
+    def gather_bool(self, base: Value, index: Value, mask: Value | None = None) -> Value:
+        """Bools from the bytes `base[index]`."""
+        return self.icmp("ne", self.gather(with_element(index.type, "i8"), base, index, mask), 0)
+
+    def scatter_bool(
+        self, value: Value, base: Value, index: Value, mask: Value | None = None
+    ) -> None:
+        """Bools to the bytes `base[index]`."""
+        self.scatter(self.zext(value, "i8"), base, index, mask)
+
+    def alloca(self, element: str, count: int, align: int = 64) -> Value:
+        """Scratch space for `count` elements on the stack, alive until the function returns."""
+        # In the entry block whatever is being written now: an alloca in a loop grows the stack.
+        name = f"%a{len(self._allocas)}"
+        self._allocas.append(f"  {name} = alloca {element}, i64 {count}, align {align}")
+        return Value(name, "ptr")
+
+    # ---- the module ----------------------------------------------------------------------
+
+    def ir(self, attributes: str = "") -> str:
+        """The text of the module; `attributes` are added to the function's own."""
+        lines = list(self._lines)
+        if self._open and self._returns == "void":
+            lines.append("  ret void")
+        return "\n".join(
+            [
+                *self._declared.values(),
+                f"define {self._returns} @{self._name}({self._signature}) #0 {{",
+                "entry:",
+                *self._allocas,
+                *lines,
+                "}",
+                f"attributes #0 = {{ {_ATTRIBUTES} {attributes} }}",
+                "",
+            ]
+        )

@@ -1,0 +1,59 @@
+"""LIVEGRAD_DEBUG: what the compiler does, printed as it does it.
+
+LIVEGRAD_DEBUG is a comma-separated list of: graph (recorded nodes of each flush), plan (each
+pass), kernels (signatures), ir (LLVM IR), misses (why a plan was not found), verify (check IR).
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+from livegrad.graph.node import Node, describe_site
+
+_FLAGS = frozenset(f for f in os.environ.get("LIVEGRAD_DEBUG", "").replace(" ", "").split(",") if f)
+
+
+def wants(flag: str) -> bool:
+    """Whether LIVEGRAD_DEBUG asks for `flag`."""
+    return flag in _FLAGS
+
+
+def out(text: str) -> None:
+    """Prints to standard error, so that a program's own output stays clean."""
+    print(text, file=sys.stderr)
+
+
+def node_line(number: int, node: Node, numbers: dict[Node, int]) -> str:
+    """One node as text: `%3 = add(%1, %2) float32[4, 8]   model.py:12`."""
+    inputs = ", ".join(f"%{numbers.get(x, '?')}" for x in node.inputs)
+    extra = ""
+    if node.op.kind != "elementwise" and node.attrs:
+        extra += f" {node.attrs}"
+    if node.args:
+        extra += f" args{node.args}"
+    return f"  %{number} = {node.op.name}({inputs}){extra} {node.meta}   {describe_site(node.site)}"
+
+
+def show_nodes(title: str, nodes: Sequence[Node]) -> None:
+    """Prints a numbered list of nodes."""
+    numbers = {node: i for i, node in enumerate(nodes)}
+    out(f"{title}:")
+    for i, node in enumerate(nodes):
+        out(node_line(i, node, numbers))
+
+
+def show(title: str, graph: Any) -> None:
+    """Prints a pass's graph if LIVEGRAD_DEBUG=plan."""
+    if wants("plan"):
+        show_nodes(title, graph.nodes)
+
+
+def show_groups(groups: Sequence[Any]) -> None:
+    """Prints the groups if LIVEGRAD_DEBUG=plan."""
+    if wants("plan"):
+        out("fuse:")
+        for group in groups:
+            out(f"  {group!r}")

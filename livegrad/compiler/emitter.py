@@ -1,0 +1,532 @@
+"""The Emitter: what an op's `emit` rule writes instructions with, whatever the dtype.
+
+    e = Emitter(builder, dtypes.float32)
+    y = e.mul(e.exp(x), 2)             # x: <16 x float>, or one float
+
+A rule says `add` and the dtype decides: fadd, a wrapping add, or `or` for bools. The type is taken
+from the value, so one rule serves sixteen elements of a loop and the single value of a row.
+A scalar met by a vector is spread over its lanes; constants are scalars until then.
+
+    dtype               register (one lane)   in memory
+    bool                i1                    byte 0 or 1
+    uint8 … int64       i8 … i64              the same
+    float16, bfloat16   float                 half, its 16 bits
+    float32, float64    float, double         the same
+
+Over 500 lines because every instruction a rule can use is a method here, found by an IDE.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from livegrad import dtypes
+from livegrad.compiler.builder import (
+    LANES,
+    Builder,
+    Operand,
+    Value,
+    bits_of,
+    lanes_of,
+    vector,
+)
+from livegrad.dtypes import BOOL, DType
+
+_REGISTER = {
+    dtypes.bool_: "i1",
+    dtypes.uint8: "i8",
+    dtypes.int8: "i8",
+    dtypes.int16: "i16",
+    dtypes.int32: "i32",
+    dtypes.int64: "i64",
+    dtypes.float16: "float",
+    dtypes.bfloat16: "float",
+    dtypes.float32: "float",
+    dtypes.float64: "double",
+}
+_MEMORY = {**_REGISTER, dtypes.bool_: "i8", dtypes.float16: "half", dtypes.bfloat16: "i16"}
+_FLOATS = ("float", "double")
+
+
+def register_element(dtype: DType) -> str:
+    """LLVM type of one value of `dtype` in a register."""
+    return _REGISTER[dtype]
+
+
+def memory_element(dtype: DType) -> str:
+    """LLVM type of one value of `dtype` in memory, for address arithmetic."""
+    return _MEMORY[dtype]
+
+
+class Emitter:
+    """Dtype-aware instructions on vectors and scalars, written through a Builder.
+
+    Args:
+        builder: where the instructions go.
+        dtype: what constants are made of, and whether bytes are signed.
+    """
+
+    __slots__ = ("b", "dtype")
+
+    def __init__(self, builder: Builder, dtype: DType) -> None:
+        self.b = builder
+        self.dtype = dtype
+
+    def of(self, dtype: DType) -> Emitter:
+        """An emitter for another dtype on the same builder."""
+        return self if dtype is self.dtype else Emitter(self.b, dtype)
+
+    # ---- operands ------------------------------------------------------------------------
+
+    def const(self, number: float) -> Value:
+        """`number` in the emitter's dtype: a scalar, spread where it meets a vector."""
+        return self.b.const(_REGISTER[self.dtype], number)
+
+    def splat(self, x: Operand) -> Value:
+        """`x` as a vector: a scalar in every lane; a vector is itself."""
+        value = x if isinstance(x, Value) else self.const(x)
+        return value if lanes_of(value.type) else self.b.splat(value)
+
+    def _pair(self, x: Operand, y: Operand) -> tuple[Value, Value]:
+        """Both operands with one type: numbers become constants, scalars vectors if need be."""
+        if not isinstance(x, Value):
+            x = self.b.const(y.type, x) if isinstance(y, Value) else self.const(x)
+        if not isinstance(y, Value):
+            y = self.b.const(x.type, y)
+        lanes = lanes_of(x.type), lanes_of(y.type)
+        if lanes[0] == lanes[1]:
+            return x, y
+        if lanes[0]:
+            return x, self.b.splat(y, lanes[0])
+        return self.b.splat(x, lanes[1]), y
+
+    def _signed(self, x: Value) -> bool:
+        element = x.element
+        return element != "i1" and not (element == "i8" and self.dtype is dtypes.uint8)
+
+    # ---- arithmetic ----------------------------------------------------------------------
+
+    def add(self, x: Operand, y: Operand) -> Value:
+        """Sum; integers wrap, bools are or-ed."""
+        return self._arithmetic(x, y, self.b.fadd, self.b.add, self.b.or_)
+
+    def sub(self, x: Operand, y: Operand) -> Value:
+        """Difference; integers wrap."""
+        return self._arithmetic(x, y, self.b.fsub, self.b.sub, self.b.xor)
+
+    def mul(self, x: Operand, y: Operand) -> Value:
+        """Product; integers wrap, bools are and-ed."""
+        return self._arithmetic(x, y, self.b.fmul, self.b.mul, self.b.and_)
+
+    def _arithmetic(
+        self,
+        x: Operand,
+        y: Operand,
+        floating: Callable[[Value, Value], Value],
+        integer: Callable[[Value, Value], Value],
+        boolean: Callable[[Value, Value], Value],
+    ) -> Value:
+        left, right = self._pair(x, y)
+        element = left.element
+        if element in _FLOATS:
+            return floating(left, right)
+        return boolean(left, right) if element == "i1" else integer(left, right)
+
+    def div(self, x: Operand, y: Operand) -> Value:
+        """Quotient of floats; of integers, the quotient toward zero."""
+        left, right = self._pair(x, y)
+        if left.element in _FLOATS:
+            return self.b.fdiv(left, right)
+        return self.truncdiv(left, right)
+
+    def truncdiv(self, x: Operand, y: Operand) -> Value:
+        """Quotient rounded toward zero; an integer divided by 0 gives 0."""
+        left, right = self._pair(x, y)
+        b = self.b
+        if left.element in _FLOATS:
+            return b.trunc(b.fdiv(left, right))
+        zero = b.icmp("eq", right, 0)
+        if not self._signed(left):
+            return b.select(zero, 0, b.udiv(left, b.select(zero, 1, right)))
+        # INT_MIN / -1 traps like a division by 0.
+        minus_one = b.icmp("eq", right, -1)
+        quotient = b.sdiv(left, b.select(b.or_(zero, minus_one), 1, right))
+        return b.select(zero, 0, b.select(minus_one, b.neg(left), quotient))
+
+    def floordiv(self, x: Operand, y: Operand) -> Value:
+        """Quotient rounded down; an integer divided by 0 gives 0."""
+        left, right = self._pair(x, y)
+        if left.element in _FLOATS:
+            return self.b.floordiv_float(left, right)
+        return self.b.floordiv_int(left, right, self._signed(left))
+
+    def remainder(self, x: Operand, y: Operand) -> Value:
+        """Python's `%`, with the sign of `y`; an integer modulo 0 gives 0."""
+        left, right = self._pair(x, y)
+        if left.element in _FLOATS:
+            return self.b.mod_float(left, right)
+        return self.b.mod_int(left, right, self._signed(left))
+
+    def fmod(self, x: Operand, y: Operand) -> Value:
+        """C's remainder, with the sign of `x`; an integer modulo 0 gives 0."""
+        left, right = self._pair(x, y)
+        if left.element in _FLOATS:
+            return self.b.frem(left, right)
+        rest = self.b.sub(left, self.b.mul(self.truncdiv(left, right), right))
+        return self.b.select(self.b.icmp("eq", right, 0), 0, rest)
+
+    def neg(self, x: Value) -> Value:
+        """`-x`; integers wrap."""
+        return self.b.fneg(x) if x.element in _FLOATS else self.b.neg(x)
+
+    def abs(self, x: Value) -> Value:
+        """Magnitude; the smallest integer stays itself."""
+        if x.element in _FLOATS:
+            return self.b.fabs(x)
+        return self.b.abs(x) if self._signed(x) else x
+
+    def max(self, x: Operand, y: Operand) -> Value:
+        """The greater; NaN if either is NaN."""
+        b = self.b
+        integer = b.smax if self._signed(self._pair(x, y)[0]) else b.umax
+        return self._arithmetic(x, y, b.maxnum_nan, integer, b.or_)
+
+    def min(self, x: Operand, y: Operand) -> Value:
+        """The lesser; NaN if either is NaN."""
+        b = self.b
+        integer = b.smin if self._signed(self._pair(x, y)[0]) else b.umin
+        return self._arithmetic(x, y, b.minnum_nan, integer, b.and_)
+
+    def fma(self, x: Operand, y: Operand, z: Operand) -> Value:
+        """`x * y + z` of floats, rounded once."""
+        x, y = self._pair(x, y)
+        x, z = self._pair(x, z)
+        x, y = self._pair(x, y)
+        return self.b.fma(x, y, z)
+
+    def pow(self, x: Operand, y: Operand) -> Value:
+        """`x**y`; integers wrap, and a negative exponent gives 0 unless `x` is 1 or -1."""
+        left, right = self._pair(x, y)
+        if left.element in _FLOATS:
+            return self.b.pow(left, right)
+        if left.element == "i1":
+            return self.b.or_(left, self.b.not_(right))
+        return self._integer_power(left, right)
+
+    def _integer_power(self, x: Value, y: Value) -> Value:
+        b = self.b
+        one = b.const(x.type, 1)
+        negative = b.icmp("slt", y, 0) if self._signed(x) else None
+        power = y if negative is None else b.select(negative, 0, y)
+        with b.loop(0, self._bit_length(power), 1, [one, x, power]) as loop:
+            result, square, rest = loop.carried
+            odd = b.icmp("ne", b.and_(rest, 1), 0)
+            grown = b.select(odd, b.mul(result, square), result)
+            loop.update(grown, b.mul(square, square), b.lshr(rest, 1))
+        result = loop.results[0]
+        if negative is None:
+            return result
+        even = b.icmp("eq", b.and_(y, 1), 0)
+        sign = b.select(even, 1, b.const(x.type, -1))
+        unit = b.select(b.icmp("eq", x, -1), sign, b.select(b.icmp("eq", x, 1), one, 0))
+        return b.select(negative, unit, result)
+
+    def _bit_length(self, x: Value) -> Value:
+        """An i64: how many bits the widest lane of `x` (not negative) takes."""
+        b = self.b
+        wide = b.zext(b.reduce_lanes(x, b.or_) if lanes_of(x.type) else x, "i64")
+        return b.sub(64, b.intrinsic("ctlz", wide, Value("false", "i1")))
+
+    # ---- comparisons, logic, bits --------------------------------------------------------
+
+    def _compare(self, floating: str, signed: str, unsigned: str, x: Operand, y: Operand) -> Value:
+        left, right = self._pair(x, y)
+        if left.element in _FLOATS:
+            return self.b.fcmp(floating, left, right)
+        return self.b.icmp(signed if self._signed(left) else unsigned, left, right)
+
+    def lt(self, x: Operand, y: Operand) -> Value:
+        """A mask: `x < y`."""
+        return self._compare("olt", "slt", "ult", x, y)
+
+    def le(self, x: Operand, y: Operand) -> Value:
+        """A mask: `x <= y`."""
+        return self._compare("ole", "sle", "ule", x, y)
+
+    def gt(self, x: Operand, y: Operand) -> Value:
+        """A mask: `x > y`."""
+        return self._compare("ogt", "sgt", "ugt", x, y)
+
+    def ge(self, x: Operand, y: Operand) -> Value:
+        """A mask: `x >= y`."""
+        return self._compare("oge", "sge", "uge", x, y)
+
+    def eq(self, x: Operand, y: Operand) -> Value:
+        """A mask: `x == y`; NaN equals nothing."""
+        return self._compare("oeq", "eq", "eq", x, y)
+
+    def ne(self, x: Operand, y: Operand) -> Value:
+        """A mask: `x != y`."""
+        return self._compare("une", "ne", "ne", x, y)
+
+    def isnan(self, x: Value) -> Value:
+        """A mask: whether `x` is NaN; never for integers."""
+        return self.b.isnan(x) if x.element in _FLOATS else self.b.icmp("ne", x, x)
+
+    def truth(self, x: Value) -> Value:
+        """A mask: whether `x` is not 0."""
+        return x if x.element == "i1" else self.ne(x, 0)
+
+    def and_(self, x: Operand, y: Operand) -> Value:
+        """Bitwise and."""
+        return self.b.and_(*self._pair(x, y))
+
+    def or_(self, x: Operand, y: Operand) -> Value:
+        """Bitwise or."""
+        return self.b.or_(*self._pair(x, y))
+
+    def xor(self, x: Operand, y: Operand) -> Value:
+        """Bitwise exclusive or."""
+        return self.b.xor(*self._pair(x, y))
+
+    def not_(self, x: Value) -> Value:
+        """Bitwise not; of a mask, its opposite."""
+        return self.b.not_(x)
+
+    def shl(self, x: Operand, y: Operand) -> Value:
+        """Shift left; by a negative number or all bits gives 0."""
+        left, right = self._pair(x, y)
+        b = self.b
+        outside = b.icmp("uge", right, bits_of(left.type))
+        return b.select(outside, 0, b.shl(left, b.select(outside, 0, right)))
+
+    def shr(self, x: Operand, y: Operand) -> Value:
+        """Shift right, keeping the sign; by a negative number or all bits leaves the sign."""
+        left, right = self._pair(x, y)
+        b = self.b
+        bits = bits_of(left.type)
+        outside = b.icmp("uge", right, bits)
+        if self._signed(left):
+            return b.ashr(left, b.select(outside, bits - 1, right))
+        return b.select(outside, 0, b.lshr(left, b.select(outside, 0, right)))
+
+    def select(self, mask: Value, x: Operand, y: Operand) -> Value:
+        """`x` where the mask is set, else `y`."""
+        left, right = self._pair(x, y)
+        lanes = lanes_of(mask.type)
+        if lanes and not lanes_of(left.type):
+            left, right = self.b.splat(left, lanes), self.b.splat(right, lanes)
+        elif lanes_of(left.type) and not lanes:
+            mask = self.b.splat(mask, lanes_of(left.type))
+        return self.b.select(mask, left, right)
+
+    # ---- functions of floats -------------------------------------------------------------
+
+    def sqrt(self, x: Value) -> Value:
+        """Square root, correctly rounded."""
+        return self.b.sqrt(x)
+
+    def floor(self, x: Value) -> Value:
+        """Round down; integers stay."""
+        return self.b.floor(x) if x.element in _FLOATS else x
+
+    def ceil(self, x: Value) -> Value:
+        """Round up; integers stay."""
+        return self.b.ceil(x) if x.element in _FLOATS else x
+
+    def trunc(self, x: Value) -> Value:
+        """Round toward zero; integers stay."""
+        return self.b.trunc(x) if x.element in _FLOATS else x
+
+    def rint(self, x: Value) -> Value:
+        """Round to nearest, ties to even; integers stay."""
+        return self.b.rint(x) if x.element in _FLOATS else x
+
+    def copysign(self, x: Operand, sign: Value) -> Value:
+        """The magnitude of `x` with the sign of `sign`."""
+        return self.b.copysign(*self._pair(x, sign))
+
+    def exp(self, x: Value) -> Value:
+        """e**x."""
+        return self.b.exp(x)
+
+    def exp2(self, x: Value) -> Value:
+        """2**x."""
+        return self.b.exp2(x)
+
+    def expm1(self, x: Value) -> Value:
+        """e**x - 1."""
+        return self.b.expm1(x)
+
+    def log(self, x: Value) -> Value:
+        """Natural logarithm."""
+        return self.b.log(x)
+
+    def log2(self, x: Value) -> Value:
+        """Logarithm to base 2."""
+        return self.b.log2(x)
+
+    def log10(self, x: Value) -> Value:
+        """Logarithm to base 10."""
+        return self.b.log10(x)
+
+    def log1p(self, x: Value) -> Value:
+        """log(1 + x)."""
+        return self.b.log1p(x)
+
+    def sin(self, x: Value) -> Value:
+        """Sine."""
+        return self.b.sin(x)
+
+    def cos(self, x: Value) -> Value:
+        """Cosine."""
+        return self.b.cos(x)
+
+    def tan(self, x: Value) -> Value:
+        """Tangent."""
+        return self.b.tan(x)
+
+    def asin(self, x: Value) -> Value:
+        """Inverse sine."""
+        return self.b.asin(x)
+
+    def acos(self, x: Value) -> Value:
+        """Inverse cosine."""
+        return self.b.acos(x)
+
+    def atan(self, x: Value) -> Value:
+        """Inverse tangent."""
+        return self.b.atan(x)
+
+    def atan2(self, y: Operand, x: Operand) -> Value:
+        """The angle of the point (x, y)."""
+        return self.b.atan2(*self._pair(y, x))
+
+    def sinh(self, x: Value) -> Value:
+        """Hyperbolic sine."""
+        return self.b.sinh(x)
+
+    def cosh(self, x: Value) -> Value:
+        """Hyperbolic cosine."""
+        return self.b.cosh(x)
+
+    def tanh(self, x: Value) -> Value:
+        """Hyperbolic tangent."""
+        return self.b.tanh(x)
+
+    def asinh(self, x: Value) -> Value:
+        """Inverse hyperbolic sine."""
+        return self.b.asinh(x)
+
+    def acosh(self, x: Value) -> Value:
+        """Inverse hyperbolic cosine."""
+        return self.b.acosh(x)
+
+    def atanh(self, x: Value) -> Value:
+        """Inverse hyperbolic tangent."""
+        return self.b.atanh(x)
+
+    def erf(self, x: Value) -> Value:
+        """The error function."""
+        return self.b.erf(x)
+
+    def erfc(self, x: Value) -> Value:
+        """1 - erf(x)."""
+        return self.b.erfc(x)
+
+    def sigmoid(self, x: Value) -> Value:
+        """1 / (1 + e**-x)."""
+        return self.b.sigmoid(x)
+
+    # ---- conversions ---------------------------------------------------------------------
+
+    def convert(self, x: Value, source: DType, target: DType) -> Value:
+        """`x`, a register of `source`, as a register of `target`, by C's rules.
+
+        Floats are truncated to integers, integers wrap to fewer bits, not 0 is True, and what
+        becomes float16 or bfloat16 is rounded to it, in a float register.
+        """
+        if source is target:
+            return x
+        if target is dtypes.bool_:
+            return self.truth(x)
+        element = _REGISTER[target]
+        if target.is_floating_point:
+            return self._to_float(x, source, target, element)
+        if source.is_floating_point:
+            return (self.b.fptosi if target.signed else self.b.fptoui)(x, element)
+        if bits_of(element) <= bits_of(x.type):
+            return self.b.trunc_int(x, element)
+        return (self.b.sext if source.signed else self.b.zext)(x, element)
+
+    def _to_float(self, x: Value, source: DType, target: DType, element: str) -> Value:
+        b = self.b
+        if not source.is_floating_point:
+            return self.round_to((b.sitofp if source.signed else b.uitofp)(x, element), target)
+        if target is not target.compute:
+            return self.round_to(x, target)
+        return b.fpext(x, element) if element == "double" else b.fptrunc(x, element)
+
+    def round_to(self, x: Value, dtype: DType) -> Value:
+        """`x` rounded to the precision of `dtype`; changes only float16 and bfloat16."""
+        if dtype is dtypes.float16:
+            return self.b.fpext(self._half(x), "float")
+        if dtype is dtypes.bfloat16:
+            return self.b.bf16_to_float(self.b.float_to_bf16(x))
+        return x
+
+    def _half(self, x: Value) -> Value:
+        """`x` rounded to a half."""
+        if lanes_of(x.type):
+            return self.b.fptrunc(x, "half")
+        # As a lane: LLVM pushes a scalar rounding inside a copysign in double, and then wants the
+        # sign as a half too, for which the process has no function (__truncdfhf2).
+        lane = self.b.insert(self.b.poison(vector(x.type, 4)), x, 0)
+        return self.b.extract(self.b.fptrunc(lane, "half"), 0)
+
+    # ---- memory --------------------------------------------------------------------------
+
+    def load(self, dtype: DType, pointer: Value, mask: Value | None = None) -> Value:
+        """Sixteen elements of `dtype` from contiguous memory; lanes outside `mask` give 0."""
+        return self._unpack(dtype, self.b.load(vector(_MEMORY[dtype]), pointer, mask))
+
+    def load_scalar(self, dtype: DType, pointer: Value) -> Value:
+        """One element of `dtype`."""
+        return self._unpack(dtype, self.b.load_scalar(_MEMORY[dtype], pointer))
+
+    def gather(self, dtype: DType, base: Value, index: Value, mask: Value | None = None) -> Value:
+        """`base[index]` for sixteen i64 element indices; lanes outside `mask` give 0."""
+        return self._unpack(dtype, self.b.gather(vector(_MEMORY[dtype]), base, index, mask))
+
+    def store(self, dtype: DType, x: Value, pointer: Value, mask: Value | None = None) -> None:
+        """Sixteen elements to contiguous memory; lanes outside `mask` are left alone."""
+        self.b.store(self._pack(dtype, self.splat(x)), pointer, mask)
+
+    def store_scalar(self, dtype: DType, x: Value, pointer: Value) -> None:
+        """One element to memory."""
+        self.b.store_scalar(self._pack(dtype, x), pointer)
+
+    def scatter(
+        self, dtype: DType, x: Value, base: Value, index: Value, mask: Value | None = None
+    ) -> None:
+        """`base[index] = x` for sixteen i64 element indices."""
+        self.b.scatter(self._pack(dtype, self.splat(x)), base, index, mask)
+
+    def _unpack(self, dtype: DType, stored: Value) -> Value:
+        """The register for what was in memory."""
+        if dtype.category == BOOL:
+            return self.b.icmp("ne", stored, 0)
+        if dtype is dtypes.float16:
+            return self.b.fpext(stored, "float")
+        return self.b.bf16_to_float(stored) if dtype is dtypes.bfloat16 else stored
+
+    def _pack(self, dtype: DType, x: Value) -> Value:
+        """What goes to memory for a register."""
+        if dtype.category == BOOL:
+            return self.b.zext(x, "i8")
+        if dtype is dtypes.float16:
+            return self._half(x)
+        return self.b.float_to_bf16(x) if dtype is dtypes.bfloat16 else x
+
+
+__all__ = ["LANES", "Emitter", "memory_element", "register_element"]

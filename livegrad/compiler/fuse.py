@@ -1,0 +1,513 @@
+"""Pass 3, fuse: decide which nodes share a kernel.
+
+Nodes are taken in order; each joins the group of a value it reads if the loops agree and no cycle
+arises, else it opens a group. Groups are of three kinds:
+
+    rows      a loop over elements; with `dims`, rows folded over those (trailing) dims, with as
+              many passes over a row as the reductions need: elementwise chains, softmax, norms
+    columns   values folded over leading dims, side by side: bias and norm-parameter gradients
+    kernel    one node with a template of its own: product, scatter, update, NumPy code
+
+Within a group a value stays in registers. What another group reads is stored, unless it is so
+cheap that reading its inputs again costs less ("inlined").
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from livegrad.compiler.access import (
+    broadcast_index,
+    is_alias,
+    own_index,
+    plain,
+    resolve,
+    storage,
+    walks_as_one,
+)
+from livegrad.compiler.expand import Primitives
+from livegrad.graph.index import FIRST, Along, Index
+from livegrad.graph.meta import Shape
+from livegrad.graph.node import Node
+
+# Nodes per kernel; more would only lengthen compile times and spill registers.
+MOST_MEMBERS = 96
+# A cheap value is computed again rather than stored if it takes at most this many operations.
+MOST_INLINED = 4
+
+GATHERS = ("gather", "index_select")
+
+
+class Read(NamedTuple):
+    """One value a node reads: where, and whether it must be in memory (not in a register)."""
+
+    node: Node
+    index: Index
+    memory: bool = False
+
+
+class Group:
+    """A kernel in the making.
+
+    `index` gives, for each member, its place in the loops; `before` is a bit set of the groups
+    that must run earlier, directly or not. A rows group may end in a `tail`, which folds what its
+    rows gave: the mean of a loss.
+    """
+
+    __slots__ = ("before", "dims", "index", "kind", "members", "number", "shape", "tail")
+
+    def __init__(self, number: int, kind: str, shape: Shape, dims: tuple[int, ...] = ()) -> None:
+        self.number = number
+        self.kind = kind
+        self.shape = shape
+        self.dims = dims
+        self.members: list[Node] = []
+        self.index: dict[Node, Index] = {}
+        self.before = 0
+        # Members computed once, when all rows are done: folds over the rows, and what follows.
+        self.tail: set[Node] = set()
+
+    def __repr__(self) -> str:
+        ops = " ".join(m.op.name for m in self.members)
+        return f"<{self.kind} {self.number} {list(self.shape)} over {self.dims}: {ops}>"
+
+
+class Fuser:
+    """State of the pass: the group each node is in, and who reads what."""
+
+    def __init__(self, graph: Primitives) -> None:
+        self.graph = graph
+        self.owner: dict[Node, Group] = {}
+        self.groups: list[Group] = []
+        self.stored = _must_store(graph)
+        self.inline_cost: dict[Node, int] = {}
+        self._store_what_folds_unevenly()
+        self.sunk = _sink(graph, self.stored)
+        self.readers: dict[Node, list[Group]] = {}
+
+    def run(self) -> list[Group]:
+        """Groups in an order in which they can be run."""
+        for node in self.graph.nodes:
+            kind = node.op.kind
+            if kind in ("leaf", "movement") or node in self.sunk:
+                continue
+            if self.is_inlined(node):
+                continue
+            if kind == "pick":
+                self.owner[node] = self.owner[node.inputs[0]]
+            elif kind == "reduce":
+                self._place_reduce(node)
+            elif kind in ("elementwise", "generate") or node.op.lower in GATHERS:
+                self._place(node)
+            else:
+                self._new_kernel(node)
+        return _in_order(self.groups)
+
+    def _store_what_folds_unevenly(self) -> None:
+        """Stores a value folded over several dims if what it is made of cannot be walked so."""
+        for node in self.graph.nodes:
+            if node.op.kind != "reduce":
+                continue
+            (x,) = node.inputs
+            dims = _folded(x.meta.shape, node.attrs[0])
+            if len(dims) < 2:
+                continue
+            if not all(_row_readable(r, dims) for r in self.reads(node, own_index(x.meta.shape), None)):
+                self.stored.add(storage(x))
+                self.inline_cost.clear()
+
+    # ------------------------------------------------------------------------- reading
+
+    def reads(self, node: Node, index: Index, group: Group | None) -> Iterator[Read]:
+        """What computing `node` at `index` in `group` reads, looking through inlined values."""
+        for read in direct_reads(node, index):
+            if group is not None and self.owner.get(read.node) is group and not read.memory:
+                yield read
+            elif not read.memory and self.is_inlined(read.node):
+                yield from self.reads(read.node, read.index, group)
+            else:
+                yield read
+
+    def is_inlined(self, node: Node) -> bool:
+        """Whether whoever reads `node` computes it on the spot; it is in no group of its own."""
+        if node.op.kind == "generate":
+            return node.op.cheap
+        return node not in self.stored and self._cost(node) <= MOST_INLINED
+
+    def _cost(self, node: Node) -> int:
+        cost = self.inline_cost.get(node)
+        if cost is None:
+            cost = self.inline_cost[node] = self._count_cost(node)
+        return cost
+
+    def _count_cost(self, node: Node) -> int:
+        too_much = MOST_INLINED + 1
+        if node.op.kind != "elementwise" or not (node.op.cheap or node.meta.numel == 1):
+            return too_much
+        cost = 1
+        for read in direct_reads(node, own_index(node.meta.shape)):
+            source = read.node
+            if source.op.kind == "elementwise" and source not in self.stored:
+                cost += self._cost(source)
+        return cost
+
+    # ----------------------------------------------------------------------- elementwise
+
+    def _place(self, node: Node) -> None:
+        homes = self._candidates(node)
+        self._merge_all(homes)
+        for group in homes:
+            if self._fits_tail(node, group):
+                self._join(node, own_index(node.meta.shape), group)
+                group.tail.add(node)
+                return
+            index = _index_in(node, group)
+            if index is not None and self._fits(node, index, group):
+                self._join(node, index, group)
+                return
+        group = self._new_group("rows", node.meta.shape)
+        self._join(node, own_index(node.meta.shape), group)
+
+    def _candidates(self, node: Node) -> list[Group]:
+        """Groups worth joining, best first: those that compute an input, then co-readers."""
+        makers, readers = self._neighbours(node)
+        makers.sort(key=lambda g: -g.number)
+        return makers + [g for g in readers if g.kind == "rows" and g.shape == node.meta.shape]
+
+    def _neighbours(self, node: Node) -> tuple[list[Group], list[Group]]:
+        """Groups that compute something `node` reads, and others that read it too."""
+        makers: list[Group] = []
+        readers: list[Group] = []
+        for read in self.reads(node, own_index(node.meta.shape), None):
+            owner = self.owner.get(read.node)
+            if owner is not None and owner.kind != "kernel" and owner not in makers:
+                makers.append(owner)
+            readers += [g for g in self.readers.get(read.node, ())[-4:] if g not in readers]
+        return makers, [g for g in readers if g not in makers]
+
+    def _fits(self, node: Node, index: Index, group: Group) -> bool:
+        """Whether computing `node` at `index` in `group` is possible and makes no cycle."""
+        if len(group.members) >= MOST_MEMBERS:
+            return False
+        for read in self.reads(node, index, group):
+            owner = self.owner.get(storage(read.node))
+            if owner is group:
+                same = group.index.get(read.node) == read.index and read.node not in group.tail
+                if read.memory or is_alias(read.node) or not same:
+                    return False
+            elif owner is not None and owner.before >> group.number & 1:
+                return False
+            elif not _row_readable(read, group.dims):
+                return False
+        return True
+
+    def _join(self, node: Node, index: Index, group: Group) -> None:
+        group.members.append(node)
+        group.index[node] = index
+        self.owner[node] = group
+        for read in self.reads(node, index, group):
+            self._depend(group, read.node)
+
+    def _depend(self, group: Group, read: Node) -> None:
+        owner = self.owner.get(storage(read))
+        if owner is group:
+            return
+        readers = self.readers.setdefault(read, [])
+        if group not in readers:
+            readers.append(group)
+        if owner is None:
+            return
+        added = owner.before | 1 << owner.number
+        if added & ~group.before:
+            group.before |= added
+            for other in self.groups:
+                if other.before >> group.number & 1:
+                    other.before |= group.before
+
+    # ------------------------------------------------------------------------- reductions
+
+    def _place_reduce(self, node: Node) -> None:
+        (x,) = node.inputs
+        shape, dims = x.meta.shape, _folded(x.meta.shape, node.attrs[0])
+        kind = "rows" if _is_trailing(shape, dims) else "columns"
+        index = own_index(node.meta.shape)
+        sunk = self.sunk_into(node)
+        home = self._tail_home(node)
+        if home is not None:
+            self._join(node, index, home)
+            home.tail.add(node)
+            return
+        for group in self._reduce_candidates(node, kind, shape, dims):
+            old = group.dims
+            group.dims = dims
+            if all(self._fits(n, own_index(shape), group) for n in sunk) and self._fits_reduce(
+                node, index, group
+            ):
+                break
+            group.dims = old
+        else:
+            group = self._new_group(kind, shape, dims)
+        for n in sunk:
+            self._join(n, own_index(shape), group)
+        self._join(node, index, group)
+
+    def _tail_home(self, node: Node) -> Group | None:
+        """The group whose rows this reduction folds to a single value, if it can end that group."""
+        base = plain(node.inputs[0])
+        if base is None or node.meta.numel != 1:
+            return None
+        group = self.owner.get(base)
+        if group is not None:
+            return group if base not in group.tail and _is_row(group.index[base], base, group) else None
+        if not self.is_inlined(base) or base.op.kind != "elementwise":
+            return None
+        # A value per row that is in no group yet: one that reads the same may compute it.
+        for group in self._neighbours(base)[1]:
+            index = _index_in(base, group) if group.dims else None
+            if index is None or not _is_row(index, base, group):
+                continue
+            if self._fits(base, index, group):
+                self._join(base, index, group)
+                return group
+        return None
+
+    def _fits_tail(self, node: Node, group: Group) -> bool:
+        """Whether `node` is one value computed from what the tail of `group` gives."""
+        if not group.tail or node.meta.numel != 1 or node.op.kind != "elementwise":
+            return False
+        inside = False
+        for read in self.reads(node, own_index(node.meta.shape), group):
+            owner = self.owner.get(storage(read.node))
+            if owner is group:
+                if read.node not in group.tail:
+                    return False
+                inside = True
+            elif owner is not None and owner.before >> group.number & 1:
+                return False
+        return inside
+
+    def sunk_into(self, node: Node) -> list[Node]:
+        """The values that only this column reduction reads; they are computed in its kernel."""
+        return [n for n, target in self.sunk.items() if target is node]
+
+    def _reduce_candidates(
+        self, node: Node, kind: str, shape: Shape, dims: tuple[int, ...]
+    ) -> list[Group]:
+        makers, readers = self._neighbours(node)
+        found = makers + readers
+        if kind == "columns":
+            found += [g for g in self.groups[-8:] if g not in found]
+        open_to = (dims, ()) if kind == "rows" else (dims,)
+        return [g for g in found if g.kind == kind and g.shape == shape and g.dims in open_to]
+
+    def _fits_reduce(self, node: Node, index: Index, group: Group) -> bool:
+        if not all(
+            _row_readable(read, group.dims)
+            for member in group.members
+            for read in self.reads(member, group.index[member], group)
+            if self.owner.get(storage(read.node)) is not group
+        ):
+            return False
+        return self._fits(node, index, group)
+
+    # ------------------------------------------------------------------ groups and merging
+
+    def _new_group(self, kind: str, shape: Shape, dims: tuple[int, ...] = ()) -> Group:
+        group = Group(len(self.groups), kind, shape, dims)
+        self.groups.append(group)
+        return group
+
+    def _new_kernel(self, node: Node) -> None:
+        group = self._new_group("kernel", node.meta.shape)
+        group.members.append(node)
+        group.index[node] = own_index(node.meta.shape)
+        self.owner[node] = group
+        for x in node.inputs:
+            self._depend(group, resolve(x, own_index(x.meta.shape))[0])
+
+    def _merge_all(self, homes: list[Group]) -> None:
+        """Merges independent groups with the same loops, so that a node can read both."""
+        for second in homes[1:]:
+            first = homes[0]
+            if self._can_merge(first, second):
+                self._merge(first, second)
+                homes.remove(second)
+                return
+
+    def _can_merge(self, a: Group, b: Group) -> bool:
+        if a.kind != "rows" or b.kind != "rows" or a.shape != b.shape:
+            return False
+        if a.dims and b.dims and a.dims != b.dims:
+            return False
+        if a.before >> b.number & 1 or b.before >> a.number & 1 or a.tail or b.tail:
+            return False
+        if len(a.members) + len(b.members) > MOST_MEMBERS:
+            return False
+        dims = a.dims or b.dims
+        return not dims or all(
+            _row_readable(read, dims)
+            for g in (a, b)
+            for member in g.members
+            for read in self.reads(member, g.index[member], g)
+            if self.owner.get(storage(read.node)) is not g
+        )
+
+    def _merge(self, a: Group, b: Group) -> None:
+        a.dims = a.dims or b.dims
+        a.members = sorted(a.members + b.members, key=lambda n: n.index)
+        a.index.update(b.index)
+        for node in b.members:
+            self.owner[node] = a
+        a.before |= b.before
+        mark = 1 << b.number
+        for group in self.groups:
+            if group.before & mark:
+                group.before = (group.before & ~mark) | 1 << a.number
+            if group.before >> a.number & 1:
+                group.before |= a.before
+        for readers in self.readers.values():
+            if b in readers:
+                readers[:] = [a if g is b else g for g in readers if g is not b or a not in readers]
+        b.members = []
+
+
+# ----------------------------------------------------------------------------- pure helpers
+
+
+def direct_reads(node: Node, index: Index) -> Iterator[Read]:
+    """The values `node` reads when it is computed at `index`."""
+    op = node.op
+    if op.kind == "reduce":
+        (x,) = node.inputs
+        yield Read(*resolve(x, own_index(x.meta.shape)))
+    elif op.lower in GATHERS:
+        source, positions = gather_indices(node, index)
+        yield Read(*resolve(node.inputs[0], source), memory=True)
+        yield Read(*resolve(node.inputs[1], positions))
+    elif op.kind == "elementwise":
+        operands = node.attrs[1].count("t")
+        for number, x in enumerate(node.inputs):
+            at = broadcast_index(index, x.meta.shape) if number < operands else own_index(x.meta.shape)
+            yield Read(*resolve(x, at), memory=number >= operands)
+
+
+def gather_indices(node: Node, index: Index) -> tuple[Index, Index]:
+    """Where a gather computed at `index` reads its source (position 0 in its dim) and positions."""
+    dim = node.attrs[0]
+    source, positions = node.inputs
+    if node.op.lower == "gather":
+        at = tuple([FIRST if d == dim else a for d, a in enumerate(index)])
+        return _unit(at, source.meta.shape), _unit(index, positions.meta.shape)
+    count = positions.meta.ndim
+    inner = index[dim : dim + count]
+    outer = (*index[:dim], FIRST, *index[dim + count :])
+    return _unit(outer, source.meta.shape), _unit(inner, positions.meta.shape)
+
+
+def _unit(index: Index, shape: Shape) -> Index:
+    return tuple([FIRST if size == 1 else at for at, size in zip(index, shape, strict=True)])
+
+
+def _is_row(index: Index, node: Node, group: Group) -> bool:
+    """Whether `node` at `index` is one value per row of `group`, in the order of the rows."""
+    if group.kind != "rows" or not group.dims or any(at.axis in group.dims for at in index):
+        return False
+    axes = [d for d, size in enumerate(group.shape) if size != 1 and d not in group.dims]
+    return len(axes) > 0 and [at.axis for at in index if at != FIRST] == axes
+
+
+def _must_store(graph: Primitives) -> set[Node]:
+    """Values that must be in memory whatever is fused: the program or a kernel reads them there."""
+    stored = {storage(x) for x in graph.outputs}
+    for node in graph.nodes:
+        op = node.op
+        if op.name in ("part", "copy"):
+            stored.add(node)
+        if op.kind in ("kernel", "host", "update"):
+            inputs = node.inputs[:1] if op.lower in GATHERS else node.inputs
+            stored.update([storage(x) for x in inputs])
+        elif op.kind == "movement" and is_alias(resolve(node, own_index(node.meta.shape))[0]):
+            stored.add(storage(node))
+    return stored
+
+
+def _folded(shape: Shape, dims: tuple[int, ...]) -> tuple[int, ...]:
+    return tuple([d for d in dims if shape[d] != 1])
+
+
+def _is_trailing(shape: Shape, dims: tuple[int, ...]) -> bool:
+    return all(size == 1 for d, size in enumerate(shape) if d > dims[-1])
+
+
+def _row_readable(read: Read, dims: tuple[int, ...]) -> bool:
+    """Whether the folded dims can be walked as one when a value is read like this."""
+    if len(dims) < 2:
+        return True
+    return not read.memory and walks_as_one(read.node, read.index, dims)
+
+
+def _index_in(node: Node, group: Group) -> Index | None:
+    """Where `node` stands in the loops of `group`, if its shape fits there at all."""
+    shape = node.meta.shape
+    if shape == group.shape:
+        return own_index(shape)
+    if not group.dims:
+        return None
+    kept = tuple([1 if d in group.dims else size for d, size in enumerate(group.shape)])
+    if shape == kept:
+        return own_index(shape)
+    axes = [d for d, size in enumerate(kept) if size != 1]
+    sizes = [kept[d] for d in axes]
+    if [size for size in shape if size != 1] != sizes:
+        return None
+    remaining = iter(axes)
+    return tuple([FIRST if size == 1 else Along(next(remaining)) for size in shape])
+
+
+def _sink(graph: Primitives, stored: set[Node]) -> dict[Node, Node]:
+    """Elementwise values that only one column reduction reads, mapped to that reduction."""
+    users: dict[Node, list[Node]] = {}
+    for node in graph.nodes:
+        for x in node.inputs:
+            users.setdefault(x, []).append(node)
+    sunk: dict[Node, Node] = {}
+    for node in reversed(graph.nodes):
+        if node.op.kind != "elementwise" or node in stored:
+            continue
+        readers = users.get(node, [])
+        targets = {sunk.get(u, u) for u in readers}
+        if len(targets) != 1:
+            continue
+        target = targets.pop()
+        if target.op.kind != "reduce":
+            continue
+        shape = target.inputs[0].meta.shape
+        dims = _folded(shape, target.attrs[0])
+        if node.meta.shape == shape and not _is_trailing(shape, dims):
+            sunk[node] = target
+    return dict(reversed(sunk.items()))
+
+
+def _in_order(groups: list[Group]) -> list[Group]:
+    """Groups that have members, each after those it depends on; else as the program had them."""
+    live = [g for g in groups if g.members]
+    live.sort(key=lambda g: g.members[-1].index)
+    ordered: list[Group] = []
+    done = 0
+    present = sum(1 << g.number for g in live)
+    while live:
+        for place, group in enumerate(live):
+            if not group.before & present & ~done:
+                ordered.append(live.pop(place))
+                done |= 1 << group.number
+                break
+        else:
+            raise AssertionError(f"fusion made a cycle among {live}")
+    return ordered
+
+
+def fuse(graph: Primitives) -> tuple[list[Group], Fuser]:
+    """The kernels of `graph`, in order."""
+    fuser = Fuser(graph)
+    return fuser.run(), fuser

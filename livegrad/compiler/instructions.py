@@ -1,0 +1,451 @@
+"""Pure instructions of LLVM IR, written as text: the base of the Builder.
+
+    Instructions (this file)   constants, arithmetic, comparisons, conversions, lanes
+      └─ ControlFlow           blocks, loops, branches
+           └─ VectorMath       exp, log, tanh, … as polynomials
+                └─ Builder     memory, the finished module
+
+Every data value in a kernel is a vector of `LANES` elements whatever the host's registers
+are: LLVM splits it as needed, so the same program gives the same bits on AVX-512, AVX2, SSE
+and NEON. No instruction carries a fast-math flag, so a fused kernel equals the unfused ones.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Sequence
+
+from livegrad.compiler.values import (
+    LANES,
+    Operand,
+    Value,
+    bits_of,
+    element_of,
+    float_text,
+    int_text,
+    lanes_of,
+    mangled,
+    vector,
+    with_element,
+)
+
+_PURE_CALL = "nounwind willreturn memory(none)"
+
+
+class Instructions:
+    """Pure instructions on values. Equal instructions in reach of each other are written once."""
+
+    __slots__ = ("_count", "_declared", "_known", "_lines")
+
+    def __init__(self) -> None:
+        self._lines: list[str] = []
+        self._known: dict[str, Value] = {}
+        self._declared: dict[str, str] = {}
+        self._count = 0
+
+    # ---- writing -------------------------------------------------------------------------
+
+    def _define(self, type: str, text: str) -> Value:
+        """Write `text` as an instruction and name its result."""
+        name = f"%v{self._count}"
+        self._count += 1
+        self._lines.append(f"  {name} = {text}")
+        return Value(name, type)
+
+    def _pure(self, type: str, text: str) -> Value:
+        """Like `_define`, but an instruction already written in a dominating place is reused."""
+        value = self._known.get(text)
+        if value is None:
+            value = self._known[text] = self._define(type, text)
+        return value
+
+    def _pair(self, x: Operand, y: Operand) -> tuple[Value, Value]:
+        if not isinstance(x, Value):
+            assert isinstance(y, Value), "one operand must be a Value"
+            x = self.const(y.type, x)
+        elif not isinstance(y, Value):
+            y = self.const(x.type, y)
+        assert x.type == y.type, f"operands differ in type: {x} and {y}"
+        return x, y
+
+    def _binary(self, opcode: str, x: Operand, y: Operand) -> Value:
+        x, y = self._pair(x, y)
+        return self._pure(x.type, f"{opcode} {x.type} {x.name}, {y.name}")
+
+    def _convert(self, opcode: str, x: Value, element: str) -> Value:
+        """`x` with another element; the same value when it has that element already."""
+        type = with_element(x.type, element)
+        if type == x.type:
+            return x
+        return self._pure(type, f"{opcode} {x.type} {x.name} to {type}")
+
+    def intrinsic(self, name: str, *args: Operand) -> Value:
+        """Call the pure intrinsic `llvm.<name>` overloaded on, and returning, the first type.
+
+        Numbers take the type of the first Value. (The IR parser declares intrinsics itself.)
+        """
+        type = next(arg.type for arg in args if isinstance(arg, Value))
+        values = [arg if isinstance(arg, Value) else self.const(type, arg) for arg in args]
+        operands = ", ".join([f"{value.type} {value.name}" for value in values])
+        return self._pure(type, f"call {type} @llvm.{name}.{mangled(type)}({operands})")
+
+    def call(self, type: str, name: str, args: Sequence[Value], pure: bool = False) -> Value:
+        """Call the external function `name`; `pure` ones may be shared and removed."""
+        types = ", ".join([arg.type for arg in args])
+        operands = ", ".join([f"{arg.type} {arg.name}" for arg in args])
+        attributes = _PURE_CALL if pure else "nounwind"
+        self._declared[name] = f"declare {type} @{name}({types}) {attributes}"
+        text = f"call {type} @{name}({operands})"
+        if type == "void":
+            self._lines.append(f"  {text}")
+            return Value("void", type)
+        return self._pure(type, text) if pure else self._define(type, text)
+
+    # ---- constants -----------------------------------------------------------------------
+
+    def const(self, type: str, number: float) -> Value:
+        """The exact constant `number`, rounded to nearest for floats and wrapped for ints."""
+        element = element_of(type)
+        if element in ("float", "double", "half"):
+            text = float_text(element, number)
+        else:
+            text = int_text(element, int(number))
+        return Value(f"splat ({element} {text})" if type[0] == "<" else text, type)
+
+    def const_bits(self, type: str, bits: int) -> Value:
+        """The float constant with this bit pattern."""
+        formats = {"half": ("<H", "<e"), "float": ("<I", "<f"), "double": ("<Q", "<d")}
+        integer, real = formats[element_of(type)]
+        return self.const(type, struct.unpack(real, struct.pack(integer, bits))[0])
+
+    def splat(self, x: Value, lanes: int = LANES) -> Value:
+        """The vector with the scalar `x` in every lane."""
+        type = vector(x.type, lanes)
+        if x.name[0] != "%":
+            return Value(f"splat ({x.type} {x.name})", type)
+        one = self._pure(type, f"insertelement {type} poison, {x.type} {x.name}, i64 0")
+        zeros = f"<{lanes} x i32> zeroinitializer"
+        return self._pure(type, f"shufflevector {type} {one.name}, {type} poison, {zeros}")
+
+    def iota(self, type: str = "<16 x i64>") -> Value:
+        """The integer vector 0, 1, 2, … of `type`."""
+        element = element_of(type)
+        lanes = ", ".join([f"{element} {lane}" for lane in range(lanes_of(type))])
+        return Value(f"<{lanes}>", type)
+
+    # ---- floats --------------------------------------------------------------------------
+
+    def fadd(self, x: Operand, y: Operand) -> Value:
+        return self._binary("fadd", x, y)
+
+    def fsub(self, x: Operand, y: Operand) -> Value:
+        return self._binary("fsub", x, y)
+
+    def fmul(self, x: Operand, y: Operand) -> Value:
+        return self._binary("fmul", x, y)
+
+    def fdiv(self, x: Operand, y: Operand) -> Value:
+        return self._binary("fdiv", x, y)
+
+    def frem(self, x: Operand, y: Operand) -> Value:
+        """C's `fmod`: the sign of the result is that of `x`."""
+        return self._binary("frem", x, y)
+
+    def fneg(self, x: Value) -> Value:
+        return self._pure(x.type, f"fneg {x.type} {x.name}")
+
+    def fma(self, x: Operand, y: Operand, z: Operand) -> Value:
+        """`x * y + z` rounded once (a slow libm call where the host has no FMA)."""
+        return self.intrinsic("fma", x, y, z)
+
+    def fabs(self, x: Value) -> Value:
+        return self.intrinsic("fabs", x)
+
+    def sqrt(self, x: Value) -> Value:
+        return self.intrinsic("sqrt", x)
+
+    def floor(self, x: Value) -> Value:
+        return self.intrinsic("floor", x)
+
+    def ceil(self, x: Value) -> Value:
+        return self.intrinsic("ceil", x)
+
+    def trunc(self, x: Value) -> Value:
+        """Round toward zero, staying a float."""
+        return self.intrinsic("trunc", x)
+
+    def rint(self, x: Value) -> Value:
+        """Round to the nearest integer, ties to even."""
+        # llvm.roundeven falls back to a libm function that macOS lacks; rint is everywhere.
+        return self.intrinsic("rint", x)
+
+    def copysign(self, x: Operand, sign: Value) -> Value:
+        """The magnitude of `x` with the sign of `sign`."""
+        return self.intrinsic("copysign", *self._pair(x, sign))
+
+    def fcmp(self, predicate: str, x: Operand, y: Operand) -> Value:
+        """A mask; `predicate` is LLVM's: oeq, ogt, oge, olt, ole, one, ord, uno, une, …"""
+        x, y = self._pair(x, y)
+        type = with_element(x.type, "i1")
+        return self._pure(type, f"fcmp {predicate} {x.type} {x.name}, {y.name}")
+
+    def isnan(self, x: Value) -> Value:
+        return self.fcmp("uno", x, x)
+
+    def maxnum_nan(self, x: Operand, y: Operand) -> Value:
+        """The greater of the two, or NaN if either is NaN (`numpy.maximum`)."""
+        x, y = self._pair(x, y)
+        # One maxps, which gives y when either is NaN, then a blend for a NaN in x.
+        return self.select(self.isnan(x), x, self.select(self.fcmp("ogt", x, y), x, y))
+
+    def minnum_nan(self, x: Operand, y: Operand) -> Value:
+        """The lesser of the two, or NaN if either is NaN (`numpy.minimum`)."""
+        x, y = self._pair(x, y)
+        return self.select(self.isnan(x), x, self.select(self.fcmp("olt", x, y), x, y))
+
+    def mod_float(self, x: Operand, y: Operand) -> Value:
+        """Python's `%`: the remainder has the sign of `y`."""
+        x, y = self._pair(x, y)
+        rest = self.frem(x, y)
+        signed = self.select(self._other_sign(rest, y), self.fadd(rest, y), rest)
+        return self.select(self.fcmp("oeq", rest, 0.0), self.copysign(0.0, y), signed)
+
+    def floordiv_float(self, x: Operand, y: Operand) -> Value:
+        """Python's `//` on floats; a zero divisor gives `x / y`."""
+        x, y = self._pair(x, y)
+        # floor(x / y) alone is off by one where the quotient rounds up to an integer.
+        rest = self.frem(x, y)
+        exact = self.fdiv(self.fsub(x, rest), y)
+        exact = self.select(self._other_sign(rest, y), self.fsub(exact, 1.0), exact)
+        low = self.floor(exact)
+        up = self.fcmp("ogt", self.fsub(exact, low), 0.5)
+        near = self.select(up, self.fadd(low, 1.0), low)
+        quotient = self.fdiv(x, y)
+        near = self.select(self.fcmp("oeq", exact, 0.0), self.copysign(0.0, quotient), near)
+        return self.select(self.fcmp("oeq", y, 0.0), quotient, near)
+
+    def _other_sign(self, rest: Value, y: Value) -> Value:
+        differ = self.xor(self.fcmp("olt", rest, 0.0), self.fcmp("olt", y, 0.0))
+        return self.and_(differ, self.fcmp("one", rest, 0.0))
+
+    # ---- integers ------------------------------------------------------------------------
+
+    def add(self, x: Operand, y: Operand) -> Value:
+        return self._binary("add", x, y)
+
+    def sub(self, x: Operand, y: Operand) -> Value:
+        return self._binary("sub", x, y)
+
+    def mul(self, x: Operand, y: Operand) -> Value:
+        return self._binary("mul", x, y)
+
+    def neg(self, x: Value) -> Value:
+        return self._binary("sub", 0, x)
+
+    def sdiv(self, x: Operand, y: Operand) -> Value:
+        """Signed division toward zero; traps on zero, see `floordiv_int` for data."""
+        return self._binary("sdiv", x, y)
+
+    def srem(self, x: Operand, y: Operand) -> Value:
+        return self._binary("srem", x, y)
+
+    def udiv(self, x: Operand, y: Operand) -> Value:
+        """Unsigned division; traps on zero, see `floordiv_int` for data."""
+        return self._binary("udiv", x, y)
+
+    def urem(self, x: Operand, y: Operand) -> Value:
+        return self._binary("urem", x, y)
+
+    def and_(self, x: Operand, y: Operand) -> Value:
+        return self._binary("and", x, y)
+
+    def or_(self, x: Operand, y: Operand) -> Value:
+        return self._binary("or", x, y)
+
+    def xor(self, x: Operand, y: Operand) -> Value:
+        return self._binary("xor", x, y)
+
+    def not_(self, x: Value) -> Value:
+        return self._binary("xor", x, -1)
+
+    def shl(self, x: Operand, y: Operand) -> Value:
+        """Shift left; the result is poison unless 0 <= y < bits."""
+        return self._binary("shl", x, y)
+
+    def ashr(self, x: Operand, y: Operand) -> Value:
+        return self._binary("ashr", x, y)
+
+    def lshr(self, x: Operand, y: Operand) -> Value:
+        return self._binary("lshr", x, y)
+
+    def icmp(self, predicate: str, x: Operand, y: Operand) -> Value:
+        """A mask; `predicate` is LLVM's: eq, ne, slt, sle, sgt, sge, ult, ule, ugt, uge."""
+        x, y = self._pair(x, y)
+        type = with_element(x.type, "i1")
+        return self._pure(type, f"icmp {predicate} {x.type} {x.name}, {y.name}")
+
+    def abs(self, x: Value) -> Value:
+        """Integer magnitude; the smallest integer stays itself."""
+        return self.intrinsic("abs", x, Value("false", "i1"))
+
+    def smin(self, x: Operand, y: Operand) -> Value:
+        return self.intrinsic("smin", *self._pair(x, y))
+
+    def smax(self, x: Operand, y: Operand) -> Value:
+        return self.intrinsic("smax", *self._pair(x, y))
+
+    def umin(self, x: Operand, y: Operand) -> Value:
+        return self.intrinsic("umin", *self._pair(x, y))
+
+    def umax(self, x: Operand, y: Operand) -> Value:
+        return self.intrinsic("umax", *self._pair(x, y))
+
+    def floordiv_int(self, x: Operand, y: Operand, signed: bool = True) -> Value:
+        """Python's `//` on integers; dividing by zero gives 0, nothing traps."""
+        x, y = self._pair(x, y)
+        zero = self.icmp("eq", y, 0)
+        if not signed:
+            return self.select(zero, 0, self.udiv(x, self.select(zero, 1, y)))
+        _, quotient, _, adjust = self._signed_division(x, y)
+        floored = self.sub(quotient, self.zext(adjust, x.element))
+        floored = self.select(self.icmp("eq", y, -1), self.neg(x), floored)
+        return self.select(zero, 0, floored)
+
+    def mod_int(self, x: Operand, y: Operand, signed: bool = True) -> Value:
+        """Python's `%` on integers; dividing by zero gives 0, nothing traps."""
+        x, y = self._pair(x, y)
+        if not signed:
+            return self.urem(x, self.select(self.icmp("eq", y, 0), 1, y))
+        divisor, _, rest, adjust = self._signed_division(x, y)
+        return self.add(rest, self.select(adjust, divisor, 0))
+
+    def _signed_division(self, x: Value, y: Value) -> tuple[Value, Value, Value, Value]:
+        """Guarded divisor, truncated quotient, remainder, and where flooring differs."""
+        # 0 traps, and so does INT_MIN / -1: both divide by 1 instead and are patched after.
+        unsafe = self.icmp("ult", self.add(y, 1), 2)
+        divisor = self.select(unsafe, 1, y)
+        quotient = self.sdiv(x, divisor)
+        rest = self.sub(x, self.mul(quotient, divisor))
+        other_sign = self.icmp("slt", self.xor(rest, divisor), 0)
+        return divisor, quotient, rest, self.and_(other_sign, self.icmp("ne", rest, 0))
+
+    # ---- choices and lanes ---------------------------------------------------------------
+
+    def select(self, mask: Value, x: Operand, y: Operand) -> Value:
+        """`x` where the mask is set, else `y`, lane by lane."""
+        x, y = self._pair(x, y)
+        operands = f"{mask.type} {mask.name}, {x.type} {x.name}, {y.type} {y.name}"
+        return self._pure(x.type, f"select {operands}")
+
+    def extract(self, x: Value, lane: int | Value) -> Value:
+        """One lane of a vector as a scalar."""
+        index = lane.name if isinstance(lane, Value) else lane
+        return self._pure(x.element, f"extractelement {x.type} {x.name}, i64 {index}")
+
+    def insert(self, x: Value, scalar: Value, lane: int | Value) -> Value:
+        """`x` with one lane replaced."""
+        index = lane.name if isinstance(lane, Value) else lane
+        operands = f"{x.type} {x.name}, {scalar.type} {scalar.name}, i64 {index}"
+        return self._pure(x.type, f"insertelement {operands}")
+
+    def poison(self, type: str) -> Value:
+        """A value nobody may look at, to be filled by `insert`."""
+        return Value("poison", type)
+
+    def shuffle(self, x: Value, lanes: Sequence[int], other: Value | None = None) -> Value:
+        """The vector of the given lanes of `x` (and then of `other`)."""
+        picks = ", ".join([f"i32 {lane}" for lane in lanes])
+        second = "poison" if other is None else other.name
+        operands = f"{x.type} {x.name}, {x.type} {second}, <{len(lanes)} x i32> <{picks}>"
+        return self._pure(vector(x.element, len(lanes)), f"shufflevector {operands}")
+
+    def reduce_lanes(self, x: Value, combine: Callable[[Value, Value], Value]) -> Value:
+        """Fold the lanes to a scalar, halving: always in the same order, on every host."""
+        width = lanes_of(x.type)
+        while width > 2:
+            width //= 2
+            low = self.shuffle(x, range(width))
+            x = combine(low, self.shuffle(x, range(width, 2 * width)))
+        return combine(self.extract(x, 0), self.extract(x, 1))
+
+    def lane_mask(self, count: Value, lanes: int = LANES) -> Value:
+        """The mask of the first `count` (i64, not negative) lanes, for the tail of a loop."""
+        # Compared as i32, in half as many registers as the i64 would take.
+        within = self.trunc_int(self.smin(count, lanes), "i32")
+        return self.icmp("slt", self.iota(vector("i32", lanes)), self.splat(within, lanes))
+
+    # ---- conversions ---------------------------------------------------------------------
+
+    def bitcast(self, x: Value, element: str) -> Value:
+        """The same bits as another element of equal width."""
+        return self._convert("bitcast", x, element)
+
+    def fpext(self, x: Value, element: str) -> Value:
+        """Widen a float, exactly."""
+        return self._convert("fpext", x, element)
+
+    def fptrunc(self, x: Value, element: str) -> Value:
+        """Narrow a float, rounding to nearest even (once, also from double to half)."""
+        if element == "half" and x.element == "double":
+            # Hosts convert only float to half; an odd intermediate makes two roundings one.
+            x = self._float_to_odd(x)
+        return self._convert("fptrunc", x, element)
+
+    def sitofp(self, x: Value, element: str) -> Value:
+        return self._convert("sitofp", x, element)
+
+    def uitofp(self, x: Value, element: str) -> Value:
+        return self._convert("uitofp", x, element)
+
+    def fptosi(self, x: Value, element: str) -> Value:
+        """C's cast to a signed integer; out of range saturates at 32 bits, NaN gives 0."""
+        # int8 and int16 wrap out of int32, as NumPy's and PyTorch's C casts do.
+        wide = "i32" if bits_of(element) < 32 else element
+        return self.trunc_int(self._saturate("fptosi", x, wide), element)
+
+    def fptoui(self, x: Value, element: str) -> Value:
+        """C's cast to an unsigned integer; negatives wrap as on x86-64, NaN gives 0."""
+        if element != "i64":
+            return self.trunc_int(self.fptosi(x, "i64" if element == "i32" else "i32"), element)
+        unsigned = self._saturate("fptoui", x, "i64")
+        return self.select(self.fcmp("olt", x, 0.0), self.fptosi(x, "i64"), unsigned)
+
+    def _saturate(self, opcode: str, x: Value, element: str) -> Value:
+        type = with_element(x.type, element)
+        name = f"llvm.{opcode}.sat.{mangled(type)}.{mangled(x.type)}"
+        return self._pure(type, f"call {type} @{name}({x.type} {x.name})")
+
+    def sext(self, x: Value, element: str) -> Value:
+        return self._convert("sext", x, element)
+
+    def zext(self, x: Value, element: str) -> Value:
+        return self._convert("zext", x, element)
+
+    def trunc_int(self, x: Value, element: str) -> Value:
+        """Keep the low bits of an integer."""
+        return self._convert("trunc", x, element)
+
+    def bf16_to_float(self, bits: Value) -> Value:
+        """The float whose upper half is these i16 bits; exact."""
+        return self.bitcast(self.shl(self.zext(bits, "i32"), 16), "float")
+
+    def float_to_bf16(self, x: Value) -> Value:
+        """The i16 bits of `x` (float or double) as bfloat16, nearest even; NaN stays quiet."""
+        if x.element == "double":
+            x = self._float_to_odd(x)
+        bits = self.bitcast(x, "i32")
+        even = self.and_(self.lshr(bits, 16), 1)
+        rounded = self.lshr(self.add(self.add(bits, 0x7FFF), even), 16)
+        quiet = self.or_(self.lshr(bits, 16), 0x40)
+        return self.trunc_int(self.select(self.isnan(x), quiet, rounded), "i16")
+
+    def _float_to_odd(self, x: Value) -> Value:
+        """Double to float, inexact results to the neighbour with an odd last bit."""
+        near = self.fptrunc(x, "float")
+        back = self.fpext(near, "double")
+        bits = self.bitcast(near, "i32")
+        even = self.icmp("eq", self.and_(bits, 1), 0)
+        too_big = self.fcmp("ogt", self.fabs(back), self.fabs(x))
+        moved = self.add(bits, self.select(too_big, self.const(bits.type, -1), 1))
+        fix = self.and_(self.fcmp("one", back, x), even)
+        return self.bitcast(self.select(fix, moved, bits), "float")

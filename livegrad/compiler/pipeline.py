@@ -1,0 +1,293 @@
+"""The compiler: recorded nodes in, a plan out. The passes, in the order they run:
+
+    expand     composite ops become primitive ones; numbers become slots
+    legalise   forms that templates exist for; equal expressions once; parts of one buffer
+    fuse       which nodes share a kernel
+    describe   each group as a kernel's signature and what is bound to it
+    place      which values live where in the arena
+    bind       argument blocks: sizes, strides, patches for addresses and numbers
+
+Code generation (`templates`) is separate: it turns a signature into LLVM IR, and the runtime does so
+once per signature, whatever the plan. LIVEGRAD_DEBUG=plan prints the result of each pass.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from livegrad.compiler import debug
+from livegrad.compiler.access import storage
+from livegrad.compiler.bind import Block, Where, bind_loops
+from livegrad.compiler.describe import Description, describe
+from livegrad.compiler.expand import Primitives, Recorded, expand
+from livegrad.compiler.fuse import Fuser, Group, fuse
+from livegrad.compiler.legalise import ASSEMBLY, PART, legalise
+from livegrad.compiler.place import Life, place
+from livegrad.compiler.products import Product, bind_product
+from livegrad.compiler.scatter import SCATTERS, bind_scatter, is_native, signature_of
+from livegrad.compiler.templates import spill_count
+from livegrad.compiler.updates import describe_update, resize
+from livegrad.graph.index import Index
+from livegrad.graph.node import Node
+
+
+@dataclass
+class Step:
+    """One kernel of a plan."""
+
+    kind: str  # loops, product, scatter, host
+    nodes: list[Node]  # what it computes, for explain() and error messages
+    blocks: list[Block] = field(default_factory=list)
+    signature: tuple[Any, ...] = ()
+    product: Product | None = None
+    # Host steps: where the inputs lie, and where the result goes.
+    sources: list[Where] = field(default_factory=list)
+    target: Where | None = None
+    may_fault: bool = False
+    tail: bool = False
+
+
+@dataclass
+class Output:
+    """A value the program keeps: which storage holds it, or which leaf it is another name of."""
+
+    slot: int
+    nbytes: int
+    # The leaf whose buffer may be written in place, if nobody else sees it; else -1.
+    donor: int = -1
+    leaf: int = -1
+
+
+@dataclass
+class Plan:
+    """Kernels for one structure and its sizes."""
+
+    steps: list[Step]
+    outputs: list[Output]  # one per recorded output
+    buffers: list[Output]  # the distinct new buffers among them, in slot order
+    arena: int
+    leaves: int
+    first_int: int
+    ints: int
+    floats: int
+
+
+def compile_plan(recorded: Recorded) -> Plan:
+    """Plans the recorded nodes."""
+    graph = expand(recorded)
+    debug.show("expand", graph)
+    graph = legalise(graph)
+    debug.show("legalise", graph)
+    groups, fuser = fuse(graph)
+    debug.show_groups(groups)
+    return _Planner(graph, groups, fuser).run()
+
+
+class _Planner:
+    """Places values and binds kernels once the groups are known."""
+
+    def __init__(self, graph: Primitives, groups: list[Group], fuser: Fuser) -> None:
+        self.graph = graph
+        self.groups = groups
+        self.fuser = fuser
+        self.stored: dict[Node, tuple[Node, Index] | None] = {}
+        self.wheres: dict[Node, Where] = {}
+        self.buffers: list[Output] = []
+
+    def run(self) -> Plan:
+        """The plan."""
+        self._choose_stored()
+        self._place_leaves_and_outputs()
+        descriptions = [self._describe(g) for g in self.groups]
+        arena = self._place_in_arena()
+        steps = [s for g, d in zip(self.groups, descriptions, strict=True) for s in self._bind(g, d)]
+        outputs = [self._output(x) for x in self.graph.outputs]
+        first_int = self._first_int()
+        graph = self.graph
+        return Plan(
+            steps, outputs, self.buffers, arena, graph.leaves, first_int, graph.ints, graph.floats
+        )
+
+    def _first_int(self) -> int:
+        return 1 + self.graph.leaves + len(self.buffers)
+
+    # ----------------------------------------------------------------------- what is stored
+
+    def _choose_stored(self) -> None:
+        """Values that another group reads, or the program keeps, must be in memory."""
+        for node in self.graph.outputs:
+            self._store(storage(node))
+        for group in self.groups:
+            for member in group.members:
+                if group.kind == "kernel":
+                    for x in member.inputs:
+                        self._store(storage(x))
+                    self._store(member)
+                    continue
+                folds_rows = member in group.tail and member.op.kind == "reduce"
+                for read in self.fuser.reads(member, group.index[member], group):
+                    owner = self.fuser.owner.get(storage(read.node))
+                    if owner is not group or read.memory or folds_rows:
+                        self._store(storage(read.node))
+        for node in list(self.stored):
+            if node.op is ASSEMBLY:
+                for part, index in zip(node.inputs, node.attrs[0], strict=True):
+                    self.stored[part] = (node, index)
+
+    def _store(self, node: Node) -> None:
+        if node.op.kind != "leaf":
+            self.stored.setdefault(node, None)
+
+    # --------------------------------------------------------------------------- placement
+
+    def _place_leaves_and_outputs(self) -> None:
+        for node in self.graph.nodes[: self.graph.leaves]:
+            self.wheres[node] = Where(1 + node.index)
+        donors = self._donors()
+        for output in self.graph.outputs:
+            node = storage(output)
+            if node.op.kind == "leaf" or node in self.wheres:
+                continue
+            slot = 1 + self.graph.leaves + len(self.buffers)
+            self.buffers.append(Output(slot, node.meta.nbytes, donors.get(node, -1)))
+            self.wheres[node] = Where(slot)
+
+    def _donors(self) -> dict[Node, int]:
+        """For each result of an update, the leaf it replaces, if the update may run in place."""
+        kept = {storage(x) for x in self.graph.outputs}
+        donors = {}
+        for node in self.graph.nodes:
+            if node.op.kind == "pick":
+                old = node.inputs[0].inputs[node.attrs[0]]
+                if old.op.kind == "leaf" and old not in kept and self._last_reader(node, old):
+                    donors[node] = old.index
+        return donors
+
+    def _last_reader(self, pick: Node, old: Node) -> bool:
+        """Whether every other kernel that reads `old` can run before the update."""
+        update = self.fuser.owner[pick]
+        mine = self.groups.index(update)
+        readers = [g for g, r in self._readers_of(old) if g is not update]
+        return all(self.groups.index(g) < mine for g in readers)
+
+    def _readers_of(self, leaf: Node) -> list[tuple[Group, Node]]:
+        return [
+            (group, node)
+            for node, groups in self.fuser.readers.items()
+            if storage(node) is leaf
+            for group in groups
+            if group.members
+        ]
+
+    def _place_in_arena(self) -> int:
+        lives: dict[Node, Life] = {}
+        for number, group in enumerate(self.groups):
+            for node in self._touched(group):
+                home = self.stored.get(node)
+                node = home[0] if home else node
+                if node in self.wheres or node.op.kind in ("leaf", "update"):
+                    continue
+                life = lives.get(node)
+                if life is None:
+                    lives[node] = Life(node, node.meta.nbytes, number, number)
+                else:
+                    life.last = number
+        total = place(list(lives.values()))
+        for node, life in lives.items():
+            self.wheres[node] = Where(0, life.offset)
+        return total
+
+    def _touched(self, group: Group) -> list[Node]:
+        """The storage that a group writes or reads."""
+        touched = []
+        for member in group.members:
+            if member in self.stored:
+                touched.append(member)
+            if group.kind == "kernel":
+                touched += [storage(x) for x in member.inputs if x.op is not PART]
+                if member.op is ASSEMBLY:
+                    touched.append(member)
+                continue
+            for read in self.fuser.reads(member, group.index[member], group):
+                if self.fuser.owner.get(storage(read.node)) is not group or read.memory:
+                    touched.append(storage(read.node))
+        return touched
+
+    # ----------------------------------------------------------------------------- binding
+
+    def _where(self, node: Node) -> Where:
+        return self.wheres[storage(node)]
+
+    def _describe(self, group: Group) -> Description | None:
+        if group.kind == "kernel":
+            return None
+        return describe(group, self.fuser, self.stored)
+
+    def _bind(self, group: Group, d: Description | None) -> list[Step]:
+        if d is not None:
+            signature = d.signature
+            block = bind_loops(d, self._where, self._first_int(), spill_count(signature))
+            faults = bool(d.gathers)
+            tail = bool(group.tail)
+            return [Step("loops", group.members, [block], signature, may_fault=faults, tail=tail)]
+        (node,) = group.members
+        if node.op is ASSEMBLY:
+            return []
+        if node.op.kind == "update":
+            return self._bind_update(node)
+        if node.op.lower == "matmul" and node.meta.dtype.is_floating_point:
+            return [Step("product", [node], product=bind_product(node, self._where, self._first_int()))]
+        if node.op.lower in SCATTERS and is_native(node):
+            block = bind_scatter(node, self._where)
+            return [Step("scatter", [node], [block], signature_of(node), may_fault=True)]
+        sources = [self._where(x) for x in node.inputs]
+        return [Step("host", [node], sources=sources, target=self._where(node))]
+
+    def _bind_update(self, node: Node) -> list[Step]:
+        """One kernel, run over the table of parameters."""
+        picks = {n.attrs[0]: n for n in self.graph.nodes if n.op.kind == "pick" and n.inputs[0] is node}
+        steps = []
+        for dtypes_, members in _by_dtype(node):
+            d, placeholders, results = describe_update(node, dtypes_)
+            spills = spill_count(d.signature)
+            blocks = []
+            for i in members:
+                where = self._update_wheres(node, i, placeholders, results, picks)
+                sized = resize(d, node.inputs[i].meta.numel)
+                blocks.append(bind_loops(sized, where, self._first_int(), spills))
+            steps.append(Step("loops", [node], blocks, d.signature))
+        return steps
+
+    def _update_wheres(
+        self,
+        node: Node,
+        i: int,
+        placeholders: list[Node],
+        results: list[tuple[int, Node]],
+        picks: dict[int, Node],
+    ) -> Any:
+        """Where parameter `i` finds its streams: inputs by placeholder, results by pick."""
+        count = node.attrs[0]
+        found = {p: self._where(node.inputs[s * count + i]) for s, p in enumerate(placeholders)}
+        for stream, result in results:
+            found[result] = self.wheres[picks[stream * count + i]]
+        return found.__getitem__
+
+    def _output(self, node: Node) -> Output:
+        home = storage(node)
+        if home.op.kind == "leaf":
+            return Output(0, home.meta.nbytes, leaf=home.index)
+        where = self.wheres[home]
+        return next(b for b in self.buffers if b.slot == where.slot)
+
+
+def _by_dtype(node: Node) -> list[tuple[tuple[Any, ...], list[int]]]:
+    """Parameters of an update grouped by the dtypes of their streams."""
+    count = node.attrs[0]
+    streams = len(node.inputs) // count
+    groups: dict[tuple[Any, ...], list[int]] = {}
+    for i in range(count):
+        kinds = tuple([node.inputs[s * count + i].meta.dtype for s in range(streams)])
+        groups.setdefault(kinds, []).append(i)
+    return list(groups.items())

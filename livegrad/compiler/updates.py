@@ -1,0 +1,83 @@
+"""Updates: an optimiser's rule as one elementwise kernel, bound to each parameter in turn."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from livegrad.compiler.describe import Description, describe
+from livegrad.compiler.expand import Expander, Primitives, make_node
+from livegrad.compiler.fuse import fuse
+from livegrad.compiler.legalise import legalise
+from livegrad.dtypes import DType
+from livegrad.graph.meta import meta_of
+from livegrad.graph.node import Node
+from livegrad.graph.record import LEAF, wrap
+from livegrad.graph.state import LOCAL, State
+from livegrad.ops.update import LAYOUT
+
+# Any size but 1 will do: a kernel does not depend on it.
+_SIZE = 7
+
+
+def describe_update(
+    node: Node, kinds: tuple[DType, ...]
+) -> tuple[Description, list[Node], list[tuple[int, Node]]]:
+    """The kernel of an update over streams of these dtypes.
+
+    Returns its description, the nodes that stand for the streams, and for each written stream its
+    number and the node that stands for the result.
+    """
+    walk = Expander()
+    for dtype in kinds:
+        meta = meta_of((_SIZE,), dtype)
+        spec = LEAF.cache.get(meta) or LEAF.remember(meta, (), (), meta)
+        walk.leaf(make_node(spec, (), (), node.site))
+    placeholders = list(walk.nodes)
+    results = [walk.final[x] for x in _record_rule(walk, node, placeholders)]
+    graph = legalise(Primitives(walk.nodes, len(kinds), results))
+    groups, fuser = fuse(graph)
+    if len(groups) != 1 or groups[0].kind != "rows" or groups[0].dims:
+        raise AssertionError(f"the rule of {node.op.name} is not one elementwise kernel: {groups}")
+    (group,) = groups
+    d = describe(group, fuser, dict.fromkeys(graph.outputs))
+    _, written = LAYOUT[node.op]
+    return d, graph.nodes[: len(kinds)], list(zip(written, graph.outputs, strict=True))
+
+
+def _record_rule(walk: Expander, node: Node, placeholders: list[Node]) -> list[Node]:
+    scratch = State()
+    scratch.grad, scratch.reference, scratch.site = False, False, node.site
+    outer, LOCAL.state = LOCAL.state, scratch
+    try:
+        assert node.op.expand is not None
+        results = node.op.expand(node.args, *[wrap(x) for x in placeholders])
+    finally:
+        LOCAL.state = outer
+    for made in scratch.nodes:
+        walk.lower(made, made.args)
+    return [x._node for x in results]
+
+
+def resize(d: Description, numel: int) -> Description:
+    """The same kernel over `numel` elements."""
+    places: list[Any] = []
+    for node, index in d.places:
+        places.append((_Sized(node, numel), index))
+    return replace(d, shape=(numel,), places=places)
+
+
+class _Sized:
+    """A stand-in for a stream's node with the size of one parameter; equal to the node."""
+
+    __slots__ = ("meta", "node")
+
+    def __init__(self, node: Node, numel: int) -> None:
+        self.node = node
+        self.meta = meta_of((numel,), node.meta.dtype)
+
+    def __hash__(self) -> int:
+        return hash(self.node)
+
+    def __eq__(self, other: object) -> bool:
+        return self.node is (other.node if isinstance(other, _Sized) else other)

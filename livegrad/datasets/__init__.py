@@ -1,0 +1,38 @@
+"""Small data sets that come with livegrad, as NumPy arrays; see README.md here for their origin."""
+
+from importlib import resources
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+Images = NDArray[np.float32]
+Labels = NDArray[np.int64]
+
+
+class Split(NamedTuple):
+    """Images (n, 8, 8) with their labels (n,), for training and for testing."""
+
+    train_images: Images
+    train_labels: Labels
+    test_images: Images
+    test_labels: Labels
+
+
+def digits() -> tuple[Images, Labels]:
+    """The 1,797 handwritten digits: images (1797, 8, 8) from 0 to 1, labels (1797,) from 0 to 9."""
+    file = resources.files(__name__).joinpath("digits.npz")
+    with file.open("rb") as stream, np.load(stream) as arrays:
+        images = arrays["images"].astype(np.float32) / np.float32(16)  # ink per pixel is 0..16
+        labels = arrays["labels"].astype(np.int64)
+    return images, labels
+
+
+def digits_split() -> Split:
+    """The digits in a fixed split: every fifth image is for testing (1,437 and 360 images)."""
+    images, labels = digits()
+    testing = np.arange(len(labels)) % 5 == 0
+    return Split(images[~testing], labels[~testing], images[testing], labels[testing])
+
+
+__all__ = ["Split", "digits", "digits_split"]

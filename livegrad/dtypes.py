@@ -1,0 +1,239 @@
+"""Element types, PyTorch's promotion rules, and the default dtype."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import numpy as np
+
+# Categories order promotion: a value of a higher category wins, whatever its width.
+BOOL, INT, FLOAT = 0, 1, 2
+
+
+class DType:
+    """One element type.
+
+    `storage` is the NumPy dtype of the bytes in memory; bfloat16, which NumPy lacks, is stored as
+    uint16 and computed in float32 like float16.
+    """
+
+    __slots__ = ("bits", "category", "compute", "itemsize", "name", "signed", "storage")
+
+    def __init__(self, name: str, storage: str, category: int, signed: bool = True) -> None:
+        self.name = name
+        self.storage: np.dtype[Any] = np.dtype(storage)
+        self.category = category
+        self.signed = signed
+        self.itemsize = self.storage.itemsize
+        self.bits = 1 if category == BOOL else 8 * self.itemsize
+        # The type arithmetic is done in: half precisions compute in float32.
+        self.compute: DType = self
+
+    @property
+    def is_floating_point(self) -> bool:
+        """True for float16, bfloat16, float32 and float64."""
+        return self.category == FLOAT
+
+    @property
+    def is_signed(self) -> bool:
+        """True unless the type is bool or uint8."""
+        return self.signed
+
+    @property
+    def is_complex(self) -> bool:
+        """Always False: complex types are not there yet."""
+        return False
+
+    def __repr__(self) -> str:
+        return f"livegrad.{self.name}"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (by_name, (self.name,))
+
+
+bool_: Final = DType("bool", "bool", BOOL, signed=False)
+uint8: Final = DType("uint8", "uint8", INT, signed=False)
+int8: Final = DType("int8", "int8", INT)
+int16: Final = DType("int16", "int16", INT)
+int32: Final = DType("int32", "int32", INT)
+int64: Final = DType("int64", "int64", INT)
+float16: Final = DType("float16", "float16", FLOAT)
+bfloat16: Final = DType("bfloat16", "uint16", FLOAT)
+float32: Final = DType("float32", "float32", FLOAT)
+float64: Final = DType("float64", "float64", FLOAT)
+float16.compute = float32
+bfloat16.compute = float32
+
+ALL: Final = (bool_, uint8, int8, int16, int32, int64, float16, bfloat16, float32, float64)
+_BY_NAME = {d.name: d for d in ALL}
+_BY_STORAGE = {d.storage: d for d in ALL if d is not bfloat16}
+_PYTHON = {bool: bool_, int: int64, float: float32}
+
+
+def by_name(name: str) -> DType:
+    """The dtype called `name`, such as "float32"."""
+    return _BY_NAME[name]
+
+
+def as_dtype(value: Any) -> DType:
+    """A livegrad dtype from a livegrad dtype, a Python type (bool, int, float) or a NumPy dtype."""
+    if isinstance(value, DType):
+        return value
+    if value is float:
+        return get_default_dtype()
+    if value in _PYTHON:
+        return _PYTHON[value]
+    try:
+        return _BY_STORAGE[np.dtype(value)]
+    except (KeyError, TypeError):
+        raise TypeError(
+            f"dtype: {value!r} is not supported; expected one of {', '.join(_BY_NAME)}"
+        ) from None
+
+
+def from_numpy_dtype(dtype: np.dtype[Any]) -> DType:
+    """The dtype whose bytes are those of a NumPy array of `dtype`."""
+    found = _BY_STORAGE.get(dtype.newbyteorder("="))
+    if found is None:
+        supported = ", ".join(str(d) for d in _BY_STORAGE)
+        raise TypeError(
+            f"can't convert a numpy.ndarray of type numpy.{dtype}; supported types are: {supported}"
+        )
+    return found
+
+
+class _Default:
+    float: DType = float32
+
+
+def set_default_dtype(d: DType) -> None:
+    """Makes `d`, a floating type, the dtype of float literals and of integer-to-float results."""
+    if not isinstance(d, DType) or not d.is_floating_point:
+        raise TypeError(
+            "set_default_dtype: only floating-point types are supported as the default type; "
+            f"got {d!r}"
+        )
+    _Default.float = d
+    for forget in _on_default_change:
+        forget()
+
+
+# Caches that depend on the default dtype register a function that empties them.
+_on_default_change: list[Any] = []
+
+
+def on_default_change(forget: Any) -> None:
+    """Registers `forget`, called whenever the default dtype changes."""
+    _on_default_change.append(forget)
+
+
+def get_default_dtype() -> DType:
+    """The current default floating dtype, float32 unless changed."""
+    return _Default.float
+
+
+def scalar_dtype(kind: type) -> DType:
+    """The dtype a Python number of this kind has by itself."""
+    if kind is float:
+        return _Default.float
+    return _PYTHON[kind]
+
+
+_INT_ORDER = (uint8, int8, int16, int32, int64)
+
+
+def promote_types(a: DType, b: DType) -> DType:
+    """The smallest dtype both `a` and `b` convert to by PyTorch's rules."""
+    if a is b:
+        return a
+    if a.category != b.category:
+        return a if a.category > b.category else b
+    if a.category == FLOAT:
+        if a.itemsize != b.itemsize:
+            return a if a.itemsize > b.itemsize else b
+        return float32  # float16 with bfloat16
+    if uint8 in (a, b):
+        other = b if a is uint8 else a
+        return int16 if other is int8 else other
+    return max(a, b, key=_INT_ORDER.index)
+
+
+# A group of operands: (dtype, rank) where rank 2 = tensor with dims, 1 = 0-d tensor, 0 = number.
+def result_dtype(operands: tuple[tuple[DType, int], ...]) -> DType:
+    """Result type of mixed operands, by PyTorch's priority: tensors, then 0-d tensors, then numbers.
+
+    A lower-priority operand only matters when its category is higher than that of all before it.
+    """
+    result: DType | None = None
+    for rank in (2, 1, 0):
+        group: DType | None = None
+        for dtype, its_rank in operands:
+            if its_rank == rank:
+                group = dtype if group is None else promote_types(group, dtype)
+        if group is None:
+            continue
+        if result is None:
+            result = group
+        elif group.category > result.category:
+            result = group if rank else scalar_or_default(group)
+    assert result is not None
+    return result
+
+
+def scalar_or_default(dtype: DType) -> DType:
+    """What a Python number contributes: floats bring the default float, integers int64."""
+    return _Default.float if dtype.category == FLOAT else dtype
+
+
+class finfo:
+    """Limits of a floating type, like `torch.finfo`."""
+
+    def __init__(self, dtype: DType | None = None) -> None:
+        d = get_default_dtype() if dtype is None else as_dtype(dtype)
+        if not d.is_floating_point:
+            raise TypeError(f"finfo: got {d!r}; expected a floating-point type. Use iinfo instead")
+        self.dtype = d.name
+        self.bits = d.bits
+        if d is bfloat16:
+            self.eps, self.max, self.tiny = 2.0**-7, 3.3895313892515355e38, 2.0**-126
+            self.smallest_subnormal, self.resolution = 2.0**-133, 0.01
+        else:
+            info = np.finfo(d.storage)
+            self.eps, self.max, self.tiny = float(info.eps), float(info.max), float(info.tiny)
+            self.smallest_subnormal = float(info.smallest_subnormal)
+            self.resolution = float(info.resolution)
+        self.min = -self.max
+        self.smallest_normal = self.tiny
+
+    def __repr__(self) -> str:
+        return (
+            f"finfo(resolution={self.resolution:g}, min={self.min:g}, max={self.max:g}, "
+            f"eps={self.eps:g}, smallest_normal={self.smallest_normal:g}, tiny={self.tiny:g}, "
+            f"dtype={self.dtype})"
+        )
+
+
+class iinfo:
+    """Limits of an integer type, like `torch.iinfo`."""
+
+    def __init__(self, dtype: DType) -> None:
+        d = as_dtype(dtype)
+        if d.category != INT:
+            raise TypeError(f"iinfo: got {d!r}; expected an integer type. Use finfo for floats")
+        info = np.iinfo(d.storage)
+        self.dtype, self.bits, self.min, self.max = d.name, d.bits, int(info.min), int(info.max)
+
+    def __repr__(self) -> str:
+        return f"iinfo(min={self.min:g}, max={self.max:g}, dtype={self.dtype})"
+
+
+def bfloat16_to_float32(bits: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """float32 values of bfloat16 stored as uint16 bits."""
+    return (bits.astype(np.uint32) << 16).view(np.float32)
+
+
+def float32_to_bfloat16(values: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """uint16 bits of `values` rounded to bfloat16, nearest even; NaN stays NaN."""
+    bits = np.ascontiguousarray(values, dtype=np.float32).reshape(np.shape(values)).view(np.uint32)
+    rounded = (bits + 0x7FFF + ((bits >> 16) & 1)) >> 16
+    return np.where(np.isnan(values), 0x7FC0, rounded).astype(np.uint16)

@@ -1,0 +1,149 @@
+"""The live graph: nodes, the values people compute."""
+
+from __future__ import annotations
+
+import linecache
+import os
+import weakref
+from collections.abc import Callable
+from types import CodeType
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from livegrad.graph.meta import Meta
+    from livegrad.graph.op import Op
+
+# A place in the user's program: a code object and an instruction in it, turned into a line late.
+Site = tuple[CodeType, int]
+
+
+class Spec:
+    """What every node of one structure shares: operation, structural attributes, meta, signature.
+
+    `sig` numbers (op, attrs, classes of the inputs and the output): equal numbers mean that the
+    same kernels serve, whatever the sizes. `floats` says that all args are passed as
+    floats, `grad` is True if gradients flow through such nodes, else None.
+    """
+
+    __slots__ = ("attrs", "floats", "grad", "meta", "op", "sig")
+
+    def __init__(self, op: Op, attrs: tuple[Any, ...], meta: Meta, sig: int) -> None:
+        self.op = op
+        self.attrs = attrs
+        self.meta = meta
+        self.sig = sig
+        self.floats = False
+        self.grad: bool | None = None
+
+
+class Node:
+    """An immutable value in the live graph.
+
+        inputs ──► node ──► consumers          node.buffer is None until a flush computes it
+
+    Invariants:
+    - `inputs` are nodes recorded earlier; they are dropped once the value exists and no gradient
+      can be asked for, so a long loop keeps nothing alive.
+    - `args` are run-time numbers (scalars, slice bounds, seeds): never part of a plan's key.
+    - `grad_to` is None (no gradient flows here), True (it flows on to the inputs), a weak
+      reference to the leaf tensor that receives it, or an `Interior`: like True, with hooks or a
+      gradient rule of this node's own.
+    - `spent` says that a backward has walked this node and gives up its claim on values.
+    - `cut` says why the inputs are gone although a gradient was wanted: (site of the backward that
+      spent the graph, site of the update that overwrote a value it needs).
+    """
+
+    __slots__ = (
+        "__weakref__",
+        "args",
+        "buffer",
+        "cut",
+        "grad_to",
+        "index",
+        "inputs",
+        "meta",
+        "site",
+        "spec",
+        "spent",
+    )
+
+    spec: Spec
+    meta: Meta
+    inputs: tuple[Node, ...]
+    args: tuple[Any, ...]
+    grad_to: bool | weakref.ref[Any] | Interior | None
+    buffer: Any
+    site: Site | None
+    index: int
+    spent: bool
+    cut: tuple[Site | None, Site | None] | None
+
+    @property
+    def op(self) -> Op:
+        """The operation that makes this value."""
+        return self.spec.op
+
+    @property
+    def attrs(self) -> tuple[Any, ...]:
+        """Structural attributes (dims, dtypes): part of the plan's key."""
+        return self.spec.attrs
+
+    @property
+    def requires_grad(self) -> bool:
+        """Whether a gradient may flow through this value."""
+        return self.grad_to is not None
+
+    @property
+    def interior(self) -> bool:
+        """Whether a gradient that comes here flows on: neither a leaf nor constant."""
+        return self.grad_to is not None and not isinstance(self.grad_to, weakref.ref)
+
+    def __repr__(self) -> str:
+        state = "computed" if self.buffer is not None else "pending"
+        return f"<{self.spec.op.name} {self.meta} {state} at {describe_site(self.site)}>"
+
+
+class Interior:
+    """`grad_to` of an interior node about which more is to be said than that a gradient flows on.
+
+    - `hooks` run, in order, when the gradient of the node is complete; `retained` are the tensors
+      (weakly) whose `.grad` it becomes.
+    - `edges` and `pull` replace inputs and gradient rule: `pull(g)` gives (node, gradient) pairs
+      for some of the nodes in `edges`. `livegrad.autograd.Function` is made of these.
+    """
+
+    __slots__ = ("edges", "hooks", "pull", "retained")
+
+    def __init__(
+        self, edges: tuple[Node, ...] | None = None, pull: Callable[..., Any] | None = None
+    ) -> None:
+        self.edges = edges
+        self.pull = pull
+        self.hooks: dict[int, Callable[[Any], Any]] = {}
+        self.retained: list[weakref.ref[Any]] = []
+
+
+def site_location(site: Site | None) -> tuple[str, int]:
+    """File name and line number of a site."""
+    if site is None:
+        return "<unknown>", 0
+    code, instruction = site
+    for start, end, line in code.co_lines():
+        if start <= instruction < end and line is not None:
+            return code.co_filename, line
+    return code.co_filename, code.co_firstlineno
+
+
+def describe_site(site: Site | None) -> str:
+    """`file.py:12` for people."""
+    name, line = site_location(site)
+    return f"{os.path.basename(name)}:{line}" if line else "<unknown>"
+
+
+def quote_site(site: Site | None) -> str:
+    """`path/file.py:12: source text` for error messages."""
+    name, line = site_location(site)
+    if not line:
+        return "<unknown>"
+    text = linecache.getline(name, line).strip()
+    return f"{name}:{line}: {text}" if text else f"{name}:{line}"

@@ -1,0 +1,156 @@
+"""Op records: every rule of one operation, kept in one place."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from livegrad import dtypes
+from livegrad.graph.meta import Meta
+from livegrad.graph.node import Node, Spec
+
+GradRule = Callable[..., Any]
+
+REGISTRY: dict[str, Op] = {}
+_signatures: dict[tuple[Any, ...], int] = {}
+_SPECS_PER_OP = 20_000
+
+
+class Op:
+    """One operation and all that is known about it.
+
+        kind         what the compiler does with it            rule it needs
+        elementwise  one value per element                     emit(b, *operands) -> value
+        reduce       folds trailing or leading dims            combine, identity
+        movement     rearranges elements, computes nothing     view(n, index) -> index
+        generate     a value from numbers and the position     emit(b, position, *numbers)
+        composite    written with other ops                    expand(n, *tensors) -> tensor
+        kernel       has a native template of its own          lower (name of the template)
+        host         runs its NumPy reference inside the plan  ref
+        update       one rule over many tensors, in place      expand(args, *tensors)
+        pick         one result of an update                   -
+        leaf         holds data                                -
+
+    Rules common to all kinds:
+    - `infer(metas, attrs, shape) -> Meta` gives shape and dtype, or raises at the user's line;
+      `shape` is what the caller asked for where the inputs do not determine it, else None.
+    - `ref` is the NumPy meaning: `ref(*operands)` for elementwise, else `ref(n, *arrays)`, where
+      `n` has `attrs`, `args` and `meta`. Composites without one are run through `expand`.
+    - `grads[i](g, y, *operands)` is the gradient of operand `i` (None: not differentiable), written
+      with tensors, so gradients of any order exist. A composite without `grads` is differentiated
+      through its expansion. `saves` says which values the rules read: "x" inputs, "y" output.
+    - `samples` is a function giving test inputs; a registered op without samples fails the tests.
+    """
+
+    __slots__ = (
+        "cache",
+        "cheap",
+        "combine",
+        "emit",
+        "expand",
+        "grads",
+        "identity",
+        "infer",
+        "kind",
+        "lower",
+        "name",
+        "ref",
+        "result",
+        "samples",
+        "saves",
+        "view",
+        "write",
+    )
+
+    def __init__(
+        self,
+        name: str,
+        kind: str,
+        *,
+        infer: Callable[..., Any] | None = None,
+        ref: Callable[..., Any] | None = None,
+        grads: tuple[GradRule | None, ...] | None = None,
+        emit: Callable[..., Any] | None = None,
+        expand: Callable[..., Any] | None = None,
+        combine: str | None = None,
+        identity: Any = None,
+        view: Callable[..., Any] | None = None,
+        write: Callable[..., Any] | None = None,
+        lower: str | None = None,
+        result: str = "promote",
+        cheap: bool = False,
+        saves: str = "xy",
+        samples: Callable[..., Any] | None = None,
+    ) -> None:
+        self.name = name
+        self.kind = kind
+        self.infer = infer
+        self.ref = ref
+        self.grads = grads
+        self.emit = emit
+        self.expand = expand
+        self.combine = combine
+        self.identity = identity
+        self.view = view
+        self.write = write
+        self.lower = lower
+        self.result = result
+        self.cheap = cheap
+        self.saves = saves
+        self.samples = samples
+        self.cache: dict[Any, Spec] = {}
+        _check_complete(self)
+        if name in REGISTRY:
+            raise ValueError(f"op {name!r} is registered twice")
+        REGISTRY[name] = self
+
+    def __repr__(self) -> str:
+        return f"<op {self.name}>"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (REGISTRY.__getitem__, (self.name,))
+
+    def remember(self, key: Any, attrs: tuple[Any, ...], metas: tuple[Meta, ...], meta: Meta) -> Spec:
+        """Stores and returns the spec for `key`, so that the next such node costs one look-up."""
+        if len(self.cache) > _SPECS_PER_OP:
+            self.cache.clear()
+        signature = (self.name, attrs, tuple([m.cls for m in metas]), meta.cls)
+        number = _signatures.setdefault(signature, len(_signatures))
+        spec = self.cache[key] = Spec(self, attrs, meta, number)
+        if meta.dtype.category == dtypes.FLOAT and (self.grads is not None or self.expand is not None):
+            spec.grad = True
+        spec.floats = self.kind == "update" or (
+            self.kind == "elementwise" and attrs[0].category == dtypes.FLOAT
+        )
+        return spec
+
+
+_REQUIRED = {
+    "elementwise": ("emit", "ref"),
+    "reduce": ("infer", "ref", "combine"),
+    "movement": ("infer", "ref", "view"),
+    "generate": ("infer", "ref", "emit"),
+    "composite": ("infer", "expand"),
+    "kernel": ("infer", "ref", "lower"),
+    "host": ("infer", "ref"),
+    "update": ("infer", "expand"),
+    "pick": (),
+    "leaf": (),
+}
+
+
+def _check_complete(op: Op) -> None:
+    for rule in _REQUIRED[op.kind]:
+        if getattr(op, rule) is None:
+            raise TypeError(f"op {op.name!r} of kind {op.kind} needs the rule {rule!r}")
+
+
+def forget_specs() -> None:
+    """Empties every op's inference cache (results may depend on the default dtype)."""
+    for op in REGISTRY.values():
+        op.cache.clear()
+
+
+dtypes.on_default_change(forget_specs)
+
+__all__ = ["REGISTRY", "GradRule", "Node", "Op", "forget_specs"]

@@ -1,0 +1,556 @@
+"""Recording: every operation a program runs becomes a node here, in about a microsecond.
+
+`unary`, `binary` and `record` look up the spec of the new node (shape, dtype, signature) in the
+op's cache, link it to its inputs, note the user's line, and hand back a tensor. Nothing is computed.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import weakref
+from collections.abc import Sequence
+from types import FrameType
+from typing import Any
+
+from livegrad import dtypes
+from livegrad.dtypes import DType
+from livegrad.graph.meta import Meta, Shape, meta_of
+from livegrad.graph.node import Node, Site, Spec
+from livegrad.graph.op import Op
+from livegrad.graph.state import (
+    LOCAL,
+    MOST_PENDING_BYTES,
+    MOST_PENDING_NODES,
+    Runtime,
+    State,
+    flush,
+)
+
+Number = bool | int | float
+
+
+class IntArg(int):
+    """A run-time integer seen while planning: it remembers its slot in the plan's inputs."""
+
+    slot: int
+
+
+class FloatArg(float):
+    """A run-time float seen while planning: it remembers its slot in the plan's scalars."""
+
+    slot: int
+
+
+_NUMBER_KINDS: dict[type, type] = {
+    bool: bool,
+    int: int,
+    float: float,
+    IntArg: int,
+    FloatArg: float,
+}
+
+_PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
+# Files known to be livegrad's own, and files known not to be.
+_inside: set[str] = set()
+_outside: set[str] = set()
+_getframe = sys._getframe
+_new = object.__new__
+_WeakRef = weakref.ref
+
+
+# One view operation: op, attrs, args, shape, as `record` takes them.
+Step = tuple[Op, tuple[Any, ...], tuple[Any, ...], Shape | None]
+
+
+class Handle:
+    """What a Tensor is to the graph: a mutable reference to a node, and perhaps to a view cell.
+
+    Slots, because recording touches these two on every operation.
+    """
+
+    __slots__ = ("__dict__", "__weakref__", "_cell", "_node")
+
+    _node: Node
+    _cell: Cell | None
+    # Set on views only: the view operations that lead here from the cell's node, and the version
+    # of the cell they were applied to.
+    _path: tuple[Step, ...] = ()
+    _seen = 0
+
+
+class Cell:
+    """The value that a tensor and its views share.
+
+    Writing through any of them makes a new node for the whole and raises `version`; the others
+    apply their path to it again when they are next used.
+    """
+
+    __slots__ = ("_node", "version")
+
+    def __init__(self, node: Node) -> None:
+        self._node = node
+        self.version = 0
+
+
+class _Class:
+    """The Tensor class, filled in by `livegrad.tensor` so that ops need not import it."""
+
+    tensor: type[Any] = Handle
+    clone: Op
+
+
+def set_tensor_class(cls: type[Any], clone: Op) -> None:
+    """Names the class of the handles that recording hands out, and the op that copies a value."""
+    _Class.tensor = cls
+    _Class.clone = clone
+
+
+# ------------------------------------------------------------------------------- user's line
+
+
+def user_site() -> Site:
+    """The place in the user's program that is running now: the first frame outside livegrad."""
+    override = LOCAL.state.site
+    if override is not None:
+        return override
+    frame: FrameType | None = _getframe(1)
+    while frame is not None:
+        name = frame.f_code.co_filename
+        if name not in _inside:
+            if name in _outside or not _is_inside(name):
+                _outside.add(name)
+                return frame.f_code, frame.f_lasti
+            _inside.add(name)
+        frame = frame.f_back
+    bottom = _getframe(1)
+    return bottom.f_code, bottom.f_lasti
+
+
+def _is_inside(name: str) -> bool:
+    # The demo is a user's program that happens to ship with the package.
+    return name.startswith(_PACKAGE) and name != _PACKAGE + "demo.py"
+
+
+# --------------------------------------------------------------------------------- recording
+
+
+def append(
+    spec: Spec, inputs: tuple[Node, ...], args: tuple[Any, ...], grad_to: bool | None
+) -> Any:
+    """Makes the node and its tensor, and puts them at the end of the thread's pending list."""
+    state = LOCAL.state
+    node = _new(Node)
+    node.spec = spec
+    node.meta = spec.meta
+    node.inputs = inputs
+    node.args = args
+    node.grad_to = grad_to if state.grad else None
+    node.buffer = None
+    node.cut = None
+    node.spent = False
+    node.index = -1
+    if state.site is None:
+        # Above us are at least a recording function and a public one: start past both.
+        frame = _getframe(3)
+        code = frame.f_code
+        if code.co_filename in _outside:
+            node.site = (code, frame.f_lasti)
+        else:
+            node.site = user_site()
+    else:
+        node.site = state.site
+    tensor = _new(_Class.tensor)
+    tensor._node = node
+    tensor._cell = None
+    if state.reference:
+        Runtime.evaluate(node)
+        return tensor
+    nodes = state.nodes
+    nodes.append(node)
+    state.handles.append(tensor)
+    if len(nodes) > MOST_PENDING_NODES:
+        flush("many nodes were pending", node)
+    return tensor
+
+
+def unary(op: Op, x: Any) -> Any:
+    """Records an elementwise op of one tensor."""
+    try:
+        if x._cell is not None:
+            sync(x)
+        node = x._node
+    except AttributeError:
+        raise _not_a_tensor(op, x) from None
+    spec = op.cache.get(node.meta)
+    if spec is None:
+        spec = specialise(op, (node.meta,), "t", node.meta)
+    grad = node.grad_to
+    return append(spec, (node,), (), None if grad is None else spec.grad)
+
+
+def binary(op: Op, a: Any, b: Any) -> Any:
+    """Records an elementwise op of two tensors, or of a tensor and a number on either side."""
+    kind = type(b)
+    if kind is float or kind is int or kind is bool:
+        try:
+            if a._cell is not None:
+                sync(a)
+            node = a._node
+        except AttributeError:
+            raise _not_a_tensor(op, a) from None
+        key = (node.meta, kind)
+        spec = op.cache.get(key)
+        if spec is None:
+            spec = specialise(op, (node.meta, kind), "ts", key)
+        grad = None if node.grad_to is None else spec.grad
+        return append(spec, (node,), (b,), grad)
+    if not isinstance(a, Handle) or not isinstance(b, Handle):
+        return elementwise(op, (a, b))
+    if a._cell is not None:
+        sync(a)
+    if b._cell is not None:
+        sync(b)
+    left, right = a._node, b._node
+    key2 = (left.meta, right.meta)
+    spec = op.cache.get(key2)
+    if spec is None:
+        spec = specialise(op, key2, "tt", key2)
+    if left.grad_to is None and right.grad_to is None:
+        return append(spec, (left, right), (), None)
+    return append(spec, (left, right), (), spec.grad)
+
+
+def elementwise(op: Op, operands: Sequence[Any]) -> Any:
+    """Records an elementwise op of any mixture of tensors and numbers, at least one a tensor."""
+    nodes: list[Node] = []
+    numbers: list[Number] = []
+    keys: list[Any] = []
+    pattern = ""
+    grad = None
+    for x in operands:
+        if isinstance(x, Handle):
+            node = node_of(x)
+            nodes.append(node)
+            keys.append(node.meta)
+            pattern += "t"
+            if node.grad_to is not None:
+                grad = True
+        else:
+            number = _as_number(op, x)
+            numbers.append(number)
+            keys.append(_NUMBER_KINDS[type(number)])
+            pattern += "s"
+    key = tuple(keys)
+    spec = op.cache.get(key)
+    if spec is None:
+        spec = specialise(op, key, pattern, key)
+    if grad:
+        grad = spec.grad
+    return append(spec, tuple(nodes), tuple(numbers), grad)
+
+
+def record(
+    op: Op,
+    inputs: Sequence[Any],
+    attrs: tuple[Any, ...] = (),
+    args: tuple[Any, ...] = (),
+    shape: Shape | None = None,
+) -> Any:
+    """Records any op that is not elementwise.
+
+    `attrs` are structure, `args` run-time numbers, `shape` the result's shape where the inputs do
+    not determine it.
+    """
+    nodes = []
+    grad = None
+    for x in inputs:
+        try:
+            if x._cell is not None:
+                sync(x)
+            node = x._node
+        except AttributeError:
+            raise _not_a_tensor(op, x) from None
+        nodes.append(node)
+        if node.grad_to is not None:
+            grad = True
+    metas = tuple([n.meta for n in nodes])
+    key = (metas, attrs, shape)
+    spec = op.cache.get(key)
+    if spec is None:
+        assert op.infer is not None
+        spec = op.remember(key, attrs, metas, op.infer(metas, attrs, shape))
+    if grad:
+        grad = spec.grad
+    return append(spec, tuple(nodes), args, grad)
+
+
+# ---------------------------------------------------------------------- elementwise inference
+
+
+def specialise(op: Op, operands: Sequence[Any], pattern: str, key: Any) -> Spec:
+    """Infers shape, dtype and compute dtype of an elementwise op for operands of these metas.
+
+    `operands` are Metas for tensors and Python types for numbers, as `pattern` says ("ts").
+    The spec's attrs are (compute dtype, pattern).
+    """
+    metas = tuple([m for m in operands if isinstance(m, Meta)])
+    if not metas:
+        raise TypeError(f"{op.name}: got only numbers; expected at least one tensor")
+    compute, result = elementwise_dtypes(op, operands)
+    shape = broadcast_shapes(op.name, [m.shape for m in metas])
+    return op.remember(key, (compute, pattern), metas, meta_of(shape, result))
+
+
+def elementwise_dtypes(op: Op, operands: Sequence[Any]) -> tuple[DType, DType]:
+    """The dtype an elementwise op computes in, and the dtype of its result."""
+    ranked = [
+        (m.dtype, 2 if m.ndim else 1) if isinstance(m, Meta) else (dtypes.scalar_dtype(m), 0)
+        for m in operands
+    ]
+    rule = op.result
+    if rule == "select":  # where(condition, a, b): the condition takes no part
+        if ranked[0][0] is not dtypes.bool_:
+            raise RuntimeError(
+                f"{op.name}: expected condition to be a boolean tensor, but got a tensor with "
+                f"dtype {ranked[0][0].name}. Compare first, such as x > 0"
+            )
+        ranked = ranked[1:]
+    common = dtypes.result_dtype(tuple(ranked))
+    if rule == "float" and common.category != dtypes.FLOAT:
+        common = dtypes.get_default_dtype()
+    elif rule == "integer" and common.category == dtypes.FLOAT:
+        raise NotImplementedError(
+            f'"{op.name}" not implemented for {common.name}; expected integers'
+        )
+    elif rule == "arithmetic" and any(dtype is dtypes.bool_ for dtype, _ in ranked):
+        raise RuntimeError(
+            f"{op.name}: got bool tensors; use logical_not, logical_xor or `^` for booleans"
+        )
+    elif rule == "bool-to-int" and common is dtypes.bool_:
+        common = dtypes.int64
+    elif rule == "number" and common is dtypes.bool_:
+        raise NotImplementedError(f'"{op.name}" not implemented for bool')
+    elif rule == "shift" and common.category != dtypes.INT:
+        raise NotImplementedError(
+            f'"{op.name}" not implemented for {common.name}; expected integers'
+        )
+    elif rule == "floating":  # a float number does not make an integer tensor float
+        tensors = dtypes.result_dtype(tuple([pair for pair in ranked if pair[1]]))
+        if tensors.category != dtypes.FLOAT:
+            raise NotImplementedError(
+                f'"{op.name}" not implemented for {tensors.name}; expected floating-point tensors'
+            )
+    return common, dtypes.bool_ if rule == "bool" else common
+
+
+def broadcast_shapes(name: str, shapes: Sequence[Shape]) -> Shape:
+    """The common shape of `shapes` by broadcasting, or RuntimeError in PyTorch's words."""
+    first = shapes[0]
+    if all(s == first for s in shapes):
+        return first
+    rank = max(len(s) for s in shapes)
+    out = [1] * rank
+    for shape in shapes:
+        for i, size in enumerate(shape, rank - len(shape)):
+            if size == out[i] or size == 1:
+                continue
+            if out[i] != 1:
+                listed = " and ".join(str(list(s)) for s in shapes)
+                raise RuntimeError(
+                    f"{name}: the sizes of the tensors must match at dimension {i}; got shapes "
+                    f"{listed} ({out[i]} against {size}); expected equal sizes, or 1"
+                )
+            out[i] = size
+    return tuple(out)
+
+
+def _as_number(op: Op, x: Any) -> Number:
+    if isinstance(x, bool | int | float):
+        return x if type(x) in _NUMBER_KINDS else _plain(x)
+    item = getattr(x, "item", None)
+    if item is not None and getattr(x, "ndim", 0) == 0:  # NumPy scalars
+        return _as_number(op, item())
+    raise _not_a_tensor(op, x)
+
+
+def _plain(x: Number) -> Number:
+    # Subclasses of int and float, such as enum members.
+    return float(x) if isinstance(x, float) else int(x)
+
+
+def _not_a_tensor(op: Op, x: Any) -> TypeError:
+    return TypeError(
+        f"{op.name}(): argument must be Tensor or number, not {type(x).__name__}. "
+        "Convert it first with livegrad.tensor(...)"
+    )
+
+
+# ------------------------------------------------------------------------------------- leaves
+
+LEAF = Op("leaf", "leaf")
+
+
+def leaf_node(meta: Meta, buffer: Any) -> Node:
+    """A node that holds data."""
+    spec = LEAF.cache.get(meta)
+    if spec is None:
+        spec = LEAF.remember(meta, (), (), meta)
+    node = _new(Node)
+    node.spec = spec
+    node.meta = meta
+    node.inputs = ()
+    node.args = ()
+    node.grad_to = None
+    node.buffer = buffer
+    node.cut = None
+    node.spent = False
+    node.index = -1
+    node.site = user_site()
+    return node
+
+
+def leaf(meta: Meta, buffer: Any) -> Any:
+    """A tensor that holds data."""
+    state = LOCAL.state
+    state.bytes += meta.nbytes
+    if state.bytes > MOST_PENDING_BYTES:
+        state.bytes = 0
+        if state.nodes:
+            flush("pending nodes held much data")
+    return wrap(leaf_node(meta, buffer))
+
+
+def wrap(node: Node) -> Any:
+    """A new tensor for an existing node."""
+    tensor = _new(_Class.tensor)
+    tensor._node = node
+    tensor._cell = None
+    return tensor
+
+
+# ----------------------------------------------------------------------- views, in-place writes
+
+
+def node_of(x: Any) -> Node:
+    """The node a tensor stands for now (a view may have been changed through its base)."""
+    if x._cell is not None:
+        sync(x)
+    node: Node = x._node
+    return node
+
+
+def sync(x: Any) -> None:
+    """Brings a tensor that shares a cell up to date with the cell."""
+    cell = x._cell
+    if x._seen == cell.version:
+        return
+    path = x._path
+    if not path:
+        x._node = cell._node
+    else:
+        state = LOCAL.state
+        grad, state.grad = state.grad, x._node.grad_to is not None or state.grad
+        try:
+            value = wrap(cell._node)
+            for op, attrs, args, shape in path:
+                value = record(op, (value,), attrs, args, shape)
+        finally:
+            state.grad = grad
+        x._node = value._node
+        _see_through(value, x)
+    x._seen = cell.version
+
+
+def _see_through(temporary: Any, handle: Any) -> None:
+    """Makes `handle` the one through which the node recorded last is seen."""
+    handles = LOCAL.state.handles
+    if handles and handles[-1] is temporary:
+        handles[-1] = handle
+
+
+def view(
+    op: Op,
+    x: Any,
+    attrs: tuple[Any, ...] = (),
+    args: tuple[Any, ...] = (),
+    shape: Shape | None = None,
+) -> Any:
+    """Records a view: a tensor that shares its values with `x`, in both directions."""
+    out = record(op, (x,), attrs, args, shape)
+    cell = x._cell
+    if cell is None:
+        cell = x._cell = Cell(x._node)
+    out._cell = cell
+    out._path = (*x._path, (op, attrs, args, shape))
+    out._seen = cell.version
+    return out
+
+
+def rebind(x: Any, value: Any) -> Any:
+    """In-place write: `x` takes the value of the tensor `value`, of the same shape and dtype.
+
+    The value that was there stays in the graph for whoever recorded with it, so backward never
+    meets a value "modified by an in-place operation".
+    """
+    _check_writable(x)
+    cell = x._cell
+    if cell is None or not x._path:
+        x._node = _replace(x._node, value, x)
+        if cell is None:
+            return x
+        cell._node = x._node
+    else:
+        x._node = value._node
+        whole = _write_through(wrap(cell._node), x._path, wrap(value._node))
+        _see_through(value, x)
+        cell._node = _replace(cell._node, whole, cell)
+    cell.version += 1
+    x._seen = cell.version
+    return x
+
+
+def _replace(old: Node, value: Any, handle: Any) -> Node:
+    """The node that takes the place of `old`; a leaf (written under no_grad) stays the same leaf."""
+    if isinstance(old.grad_to, _WeakRef):
+        # A node of its own, so that marking it as the leaf marks no other tensor's value.
+        value = unary(_Class.clone, wrap(value._node))
+        value._node.grad_to = old.grad_to
+    _see_through(value, handle)
+    node: Node = value._node
+    return node
+
+
+def _check_writable(x: Any) -> None:
+    node = node_of(x)
+    state = LOCAL.state
+    if not state.grad:
+        return
+    if isinstance(node.grad_to, _WeakRef):
+        raise RuntimeError(
+            "a leaf Variable that requires grad is being used in an in-place operation. "
+            "Write under livegrad.no_grad(), or to a clone()"
+        )
+    cell = x._cell
+    # Through detach() (and so through .data) the values of a leaf may be written at any time.
+    flows = node.grad_to is not None
+    if flows and cell is not None and x._path and isinstance(cell._node.grad_to, _WeakRef):
+        raise RuntimeError(
+            "a view of a leaf Variable that requires grad is being used in an in-place operation. "
+            "Write under livegrad.no_grad(), or to a clone()"
+        )
+
+
+def _write_through(whole: Any, path: Sequence[Any], value: Any) -> Any:
+    """The whole after `value` was written to the part of it that `path` views."""
+    parts = [whole]
+    for op, attrs, args, shape in path[:-1]:
+        parts.append(record(op, (parts[-1],), attrs, args, shape))
+    for part, (op, attrs, args, _) in zip(reversed(parts), reversed(path), strict=True):
+        if op.write is None:
+            raise RuntimeError(
+                f"{op.name}: unsupported operation: more than one element of the written-to tensor "
+                "refers to a single memory location. Please clone() the tensor first"
+            )
+        value = op.write(part, value, attrs, args)
+    return value

@@ -1,0 +1,125 @@
+"""Spent graphs: what `backward` has walked, and may be given up when a value it needs is gone.
+
+A spent graph still works: values that were dropped are computed again. When an update overwrites a
+parameter in place that is no longer so, and `cut` takes the nodes of all spent graphs apart. A
+thread has its own list, and holds the nodes weakly: a graph nobody refers to is gone at once.
+"""
+
+from __future__ import annotations
+
+import threading
+import weakref
+
+from livegrad.graph.node import Interior, Node, Site
+from livegrad.graph.state import LOCAL
+
+# More living spent nodes than this, and the oldest graphs are cut although nothing was overwritten.
+MOST_SPENT_NODES = 200_000
+# Dead entries are swept out when the list has doubled since the last sweep.
+_FIRST_SWEEP = 4096
+
+Graph = tuple[Site | None, list[weakref.ref[Node]]]
+
+
+class _Local(threading.local):
+    def __init__(self) -> None:
+        self.graphs: list[Graph] = []
+        self.count = 0
+        self.sweep_at = _FIRST_SWEEP
+
+
+_spent = _Local()
+
+
+def mark(nodes: list[Node], site: Site | None) -> None:
+    """Notes that the backward at `site` walked the interior `nodes` and gave them up."""
+    ref = weakref.ref
+    for node in nodes:
+        node.spent = True
+    _spent.graphs.append((site, [ref(node) for node in nodes]))
+    _spent.count += len(nodes)
+    if _spent.count > _spent.sweep_at:
+        _sweep()
+
+
+def cut(update_site: Site | None) -> None:
+    """Takes all spent graphs of this thread apart: the update at `update_site` overwrites values.
+
+    Nodes still waiting to be computed keep their inputs, and stay on the list for the next cut.
+    """
+    waiting = set(LOCAL.state.nodes)
+    graphs, _spent.graphs, _spent.count = _spent.graphs, [], 0
+    for site, refs in graphs:
+        kept = []
+        for ref in refs:
+            node = ref()
+            if node is None:
+                continue
+            if node.buffer is None and node in waiting:
+                kept.append(ref)
+            else:
+                _cut_node(node, (site, update_site))
+        if kept:
+            _spent.graphs.append((site, kept))
+            _spent.count += len(kept)
+    _spent.sweep_at = _FIRST_SWEEP
+
+
+def propagate(node: Node) -> None:
+    """Cuts a computed node if all its inputs through which gradients flow are cut.
+
+    So `total += loss` keeps one step alive, not all. Inputs that became cuttable since they were
+    computed (an update came later) are cut on the way.
+    """
+    reason = None
+    for x in node.inputs:
+        if x.grad_to is not None:
+            reason = x.cut or _cut_by_inputs(x)
+            if reason is None:
+                return
+    if reason is not None and node.grad_to is not None:
+        _cut_node(node, reason)
+
+
+def _cut_by_inputs(node: Node) -> tuple[Site | None, Site | None] | None:
+    """Cuts a computed interior node whose inputs are all cut; the reason, or None if it stays."""
+    reason = None
+    if node.buffer is None or isinstance(node.grad_to, weakref.ref):
+        return None
+    for x in node.inputs:
+        if x.grad_to is not None:
+            reason = x.cut
+            if reason is None:
+                return None
+    if reason is not None:
+        _cut_node(node, reason)
+    return reason
+
+
+def _cut_node(node: Node, reason: tuple[Site | None, Site | None]) -> None:
+    if isinstance(node.grad_to, weakref.ref):
+        return  # a leaf is not part of any graph that made it
+    node.inputs = ()
+    node.cut = reason
+    if type(node.grad_to) is Interior:
+        node.grad_to = True  # lets go of hooks and of what a Function saved
+
+
+def _sweep() -> None:
+    """Forgets the dead; of the living, cuts the oldest graphs beyond the limit, never the last."""
+    living = []
+    for site, refs in _spent.graphs:
+        alive = [ref for ref in refs if ref() is not None]
+        if alive:
+            living.append((site, alive))
+    count = sum([len(refs) for _, refs in living])
+    waiting = set(LOCAL.state.nodes) if count > MOST_SPENT_NODES else set()
+    while count > MOST_SPENT_NODES and len(living) > 1:
+        site, refs = living.pop(0)
+        count -= len(refs)
+        for ref in refs:
+            node = ref()
+            if node is not None and node not in waiting:
+                _cut_node(node, (site, None))
+    _spent.graphs, _spent.count = living, count
+    _spent.sweep_at = max(_FIRST_SWEEP, 2 * count)

@@ -1,0 +1,78 @@
+"""What is particular to a thread: pending nodes, gradient mode, the site that nodes are blamed on."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from livegrad.graph.node import Node, Site
+
+# A loop that never reads a value is flushed when this many nodes, or this many bytes of data held
+# by pending nodes, have gathered.
+MOST_PENDING_NODES = 8192
+MOST_PENDING_BYTES = 1 << 28
+
+REFERENCE = os.environ.get("LIVEGRAD_MODE", "") == "reference"
+
+
+class State:
+    """Recording state of one thread.
+
+    `nodes` and `handles` run in parallel: the pending nodes in the order they were recorded, and
+    the object (Tensor or Cell) through which the program can still see each. A handle that nobody
+    else refers to, or that has moved on to another node, marks its node as dead.
+    """
+
+    __slots__ = ("bytes", "grad", "handles", "inference", "nodes", "reference", "site")
+
+    def __init__(self) -> None:
+        self.nodes: list[Node] = []
+        self.handles: list[Any] = []
+        self.bytes = 0
+        self.grad = True
+        self.inference = False
+        self.reference = REFERENCE
+        self.site: Site | None = None
+
+
+class _Local(threading.local):
+    state: State
+
+    def __init__(self) -> None:
+        self.state = State()
+
+
+LOCAL = _Local()
+
+
+class Runtime:
+    """Hooks the runtime fills in, so that the graph does not import it."""
+
+    # flush(reason, roots): computes everything pending that is alive, and `roots` in any case.
+    flush: Callable[[str, tuple[Node, ...]], None]
+    # evaluate(node): runs one node with its NumPy reference.
+    evaluate: Callable[[Node], None]
+    # leaf buffer from a NumPy array (copied)
+    buffer_from_array: Callable[[Any], Any]
+
+
+def flush(reason: str, *roots: Node) -> None:
+    """Computes everything pending that is still alive, and `roots` in any case."""
+    Runtime.flush(reason, roots)
+
+
+@contextmanager
+def reference_mode(enabled: bool = True) -> Iterator[None]:
+    """Within it, every operation runs at once with its NumPy reference (or, if False, does not)."""
+    state = LOCAL.state
+    before = state.reference
+    if enabled and state.nodes:
+        flush("reference mode")
+    state.reference = enabled
+    try:
+        yield
+    finally:
+        state.reference = before

@@ -1,0 +1,495 @@
+"""The methods of Tensor that are functions of `ops`: one line each, nothing generated.
+
+x.exp() is livegrad.exp(x)        x.add_(y) is inplace(add): the handle takes the new value
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from livegrad import creation
+from livegrad.graph.record import Handle, binary, node_of, rebind
+from livegrad.ops import (
+    activation,
+    comparison,
+    composite,
+    elementwise,
+    gathering,
+    indexing,
+    joining,
+    movement,
+    pointwise_math,
+    power,
+    reduce,
+    statistics,
+)
+from livegrad.ops import matmul as products
+from livegrad.ops import random as random_ops
+
+Method = Callable[..., Any]
+
+
+# --------------------------------------------------------------------- operators, in-place forms
+
+
+def operator(function: Method) -> Method:
+    """The method of a binary operator: foreign types on the right are left to their own class."""
+
+    def method(self: Any, other: Any) -> Any:
+        try:
+            return function(self, other)
+        except TypeError:
+            other = _operand(other)
+            return NotImplemented if other is None else function(self, other)
+
+    return method
+
+
+def reflected(function: Method) -> Method:
+    """The method of a binary operator whose left side is a number."""
+
+    def method(self: Any, other: Any) -> Any:
+        try:
+            return function(other, self)
+        except TypeError:
+            other = _operand(other)
+            return NotImplemented if other is None else function(other, self)
+
+    return method
+
+
+def recorded(op: Any) -> Method:
+    """Like `operator`, for the commonest ones: records `op` without a call in between."""
+
+    def method(self: Any, other: Any) -> Any:
+        try:
+            return binary(op, self, other)
+        except TypeError:
+            other = _operand(other)
+            return NotImplemented if other is None else binary(op, self, other)
+
+    return method
+
+
+def _operand(x: Any) -> Any:
+    """What an operator can work with: tensors, numbers, arrays as tensors; None for the rest."""
+    if isinstance(x, Handle | bool | int | float | np.generic):
+        return x
+    return creation.from_array(x) if isinstance(x, np.ndarray) else None
+
+
+def inplace(function: Method) -> Method:
+    """The in-place form of a function: the tensor takes the result's value."""
+
+    def method(self: Any, *args: Any, **options: Any) -> Any:
+        return assign(self, function(self, *args, **options))
+
+    method.__name__ = f"{getattr(function, '__name__', 'method')}_"
+    method.__doc__ = f"In-place form of `{getattr(function, '__name__', '')}`."
+    return method
+
+
+def assign(x: Any, value: Any) -> Any:
+    """In-place write of a value that must have the shape of `x` and is cast to its dtype."""
+    meta, new = node_of(x).meta, node_of(value).meta
+    if new is not meta:
+        if new.shape != meta.shape:
+            raise RuntimeError(
+                f"output with shape {list(meta.shape)} doesn't match the broadcast shape "
+                f"{list(new.shape)}"
+            )
+        if new.dtype.category > meta.dtype.category:
+            raise RuntimeError(
+                f"result type {new.dtype.name} can't be cast to the desired output type "
+                f"{meta.dtype.name}"
+            )
+        value = elementwise.cast(value, meta.dtype)
+    return x if value is x else rebind(x, value)
+
+
+class Methods(Handle):
+    """What a Tensor can do that a function of `ops` does."""
+
+    __slots__ = ()
+
+    # ---- operators -----------------------------------------------------------------------
+
+    __add__ = recorded(elementwise.ADD)
+    __radd__ = __add__
+    __sub__ = recorded(elementwise.SUB)
+    __rsub__ = reflected(elementwise.sub)
+    __mul__ = recorded(elementwise.MUL)
+    __rmul__ = __mul__
+    __truediv__ = recorded(elementwise.DIV)
+    __rtruediv__ = reflected(elementwise.div)
+    __floordiv__ = operator(elementwise.floor_divide)
+    __rfloordiv__ = reflected(elementwise.floor_divide)
+    __mod__ = operator(elementwise.remainder)
+    __rmod__ = reflected(elementwise.remainder)
+    __pow__ = operator(power.pow)
+    __rpow__ = reflected(power.pow)
+    __matmul__ = operator(products.matmul)
+    __rmatmul__ = reflected(products.matmul)
+    __and__ = operator(comparison.bitwise_and)
+    __rand__ = __and__
+    __or__ = operator(comparison.bitwise_or)
+    __ror__ = __or__
+    __xor__ = operator(comparison.bitwise_xor)
+    __rxor__ = __xor__
+    __lshift__ = operator(comparison.bitwise_left_shift)
+    __rlshift__ = reflected(comparison.bitwise_left_shift)
+    __rshift__ = operator(comparison.bitwise_right_shift)
+    __rrshift__ = reflected(comparison.bitwise_right_shift)
+    __eq__ = operator(comparison.eq)
+    __ne__ = operator(comparison.ne)
+    __lt__ = operator(comparison.lt)
+    __le__ = operator(comparison.le)
+    __gt__ = operator(comparison.gt)
+    __ge__ = operator(comparison.ge)
+    __neg__ = elementwise.neg
+    __abs__ = elementwise.abs
+    __invert__ = comparison.bitwise_not
+
+    def __pos__(self) -> Any:
+        return self
+
+    __iadd__ = inplace(elementwise.add)
+    __isub__ = inplace(elementwise.sub)
+    __imul__ = inplace(elementwise.mul)
+    __itruediv__ = inplace(elementwise.div)
+    __ifloordiv__ = inplace(elementwise.floor_divide)
+    __imod__ = inplace(elementwise.remainder)
+    __ipow__ = inplace(power.pow)
+    __iand__ = inplace(comparison.bitwise_and)
+    __ior__ = inplace(comparison.bitwise_or)
+    __ixor__ = inplace(comparison.bitwise_xor)
+    __ilshift__ = inplace(comparison.bitwise_left_shift)
+    __irshift__ = inplace(comparison.bitwise_right_shift)
+
+    # ---- elementwise -------------------------------------------------------------------
+
+    abs = elementwise.abs
+    absolute = elementwise.abs
+    neg = elementwise.neg
+    negative = elementwise.neg
+    sign = elementwise.sign
+    sgn = elementwise.sign
+    reciprocal = power.reciprocal
+    exp = pointwise_math.exp
+    exp2 = pointwise_math.exp2
+    expm1 = pointwise_math.expm1
+    log = pointwise_math.log
+    log2 = pointwise_math.log2
+    log10 = pointwise_math.log10
+    log1p = pointwise_math.log1p
+    sqrt = power.sqrt
+    rsqrt = power.rsqrt
+    square = power.square
+    sin = pointwise_math.sin
+    cos = pointwise_math.cos
+    tan = pointwise_math.tan
+    asin = pointwise_math.asin
+    acos = pointwise_math.acos
+    atan = pointwise_math.atan
+    arcsin = pointwise_math.asin
+    arccos = pointwise_math.acos
+    arctan = pointwise_math.atan
+    sinh = pointwise_math.sinh
+    cosh = pointwise_math.cosh
+    tanh = pointwise_math.tanh
+    asinh = pointwise_math.asinh
+    acosh = pointwise_math.acosh
+    atanh = pointwise_math.atanh
+    arcsinh = pointwise_math.asinh
+    arccosh = pointwise_math.acosh
+    arctanh = pointwise_math.atanh
+    erf = pointwise_math.erf
+    erfc = pointwise_math.erfc
+    sigmoid = pointwise_math.sigmoid
+    floor = pointwise_math.floor
+    ceil = pointwise_math.ceil
+    trunc = pointwise_math.trunc
+    fix = pointwise_math.trunc
+    round = pointwise_math.round
+    frac = pointwise_math.frac
+    relu = activation.relu
+    logical_not = comparison.logical_not
+    bitwise_not = comparison.bitwise_not
+    add = elementwise.add
+    sub = elementwise.sub
+    subtract = elementwise.sub
+    mul = elementwise.mul
+    multiply = elementwise.mul
+    div = elementwise.div
+    divide = elementwise.div
+    true_divide = elementwise.true_divide
+    floor_divide = elementwise.floor_divide
+    remainder = elementwise.remainder
+    fmod = elementwise.fmod
+    pow = power.pow
+    atan2 = pointwise_math.atan2
+    arctan2 = pointwise_math.atan2
+    hypot = pointwise_math.hypot
+    lerp = elementwise.lerp
+    clamp = comparison.clamp
+    clip = comparison.clamp
+    clamp_min = comparison.clamp_min
+    clamp_max = comparison.clamp_max
+    addcmul = elementwise.addcmul
+    addcdiv = elementwise.addcdiv
+    eq = comparison.eq
+    ne = comparison.ne
+    lt = comparison.lt
+    le = comparison.le
+    gt = comparison.gt
+    ge = comparison.ge
+    not_equal = comparison.ne
+    less = comparison.lt
+    less_equal = comparison.le
+    greater = comparison.gt
+    greater_equal = comparison.ge
+    logical_and = comparison.logical_and
+    logical_or = comparison.logical_or
+    logical_xor = comparison.logical_xor
+    bitwise_and = comparison.bitwise_and
+    bitwise_or = comparison.bitwise_or
+    bitwise_xor = comparison.bitwise_xor
+    bitwise_left_shift = comparison.bitwise_left_shift
+    bitwise_right_shift = comparison.bitwise_right_shift
+    positive = elementwise.positive
+    maximum = comparison.maximum
+    minimum = comparison.minimum
+    fmax = comparison.fmax
+    fmin = comparison.fmin
+    logaddexp = pointwise_math.logaddexp
+    isnan = comparison.isnan
+    isinf = comparison.isinf
+    isfinite = comparison.isfinite
+    isclose = comparison.isclose
+
+    # ---- elementwise, in place ---------------------------------------------------------
+
+    abs_ = inplace(elementwise.abs)
+    absolute_ = inplace(elementwise.abs)
+    neg_ = inplace(elementwise.neg)
+    negative_ = inplace(elementwise.neg)
+    sign_ = inplace(elementwise.sign)
+    sgn_ = inplace(elementwise.sign)
+    reciprocal_ = inplace(power.reciprocal)
+    exp_ = inplace(pointwise_math.exp)
+    exp2_ = inplace(pointwise_math.exp2)
+    expm1_ = inplace(pointwise_math.expm1)
+    log_ = inplace(pointwise_math.log)
+    log2_ = inplace(pointwise_math.log2)
+    log10_ = inplace(pointwise_math.log10)
+    log1p_ = inplace(pointwise_math.log1p)
+    sqrt_ = inplace(power.sqrt)
+    rsqrt_ = inplace(power.rsqrt)
+    square_ = inplace(power.square)
+    sin_ = inplace(pointwise_math.sin)
+    cos_ = inplace(pointwise_math.cos)
+    tan_ = inplace(pointwise_math.tan)
+    asin_ = inplace(pointwise_math.asin)
+    acos_ = inplace(pointwise_math.acos)
+    atan_ = inplace(pointwise_math.atan)
+    arcsin_ = inplace(pointwise_math.asin)
+    arccos_ = inplace(pointwise_math.acos)
+    arctan_ = inplace(pointwise_math.atan)
+    sinh_ = inplace(pointwise_math.sinh)
+    cosh_ = inplace(pointwise_math.cosh)
+    tanh_ = inplace(pointwise_math.tanh)
+    asinh_ = inplace(pointwise_math.asinh)
+    acosh_ = inplace(pointwise_math.acosh)
+    atanh_ = inplace(pointwise_math.atanh)
+    arcsinh_ = inplace(pointwise_math.asinh)
+    arccosh_ = inplace(pointwise_math.acosh)
+    arctanh_ = inplace(pointwise_math.atanh)
+    erf_ = inplace(pointwise_math.erf)
+    erfc_ = inplace(pointwise_math.erfc)
+    sigmoid_ = inplace(pointwise_math.sigmoid)
+    floor_ = inplace(pointwise_math.floor)
+    ceil_ = inplace(pointwise_math.ceil)
+    trunc_ = inplace(pointwise_math.trunc)
+    fix_ = inplace(pointwise_math.trunc)
+    round_ = inplace(pointwise_math.round)
+    frac_ = inplace(pointwise_math.frac)
+    relu_ = inplace(activation.relu)
+    logical_not_ = inplace(comparison.logical_not)
+    bitwise_not_ = inplace(comparison.bitwise_not)
+    add_ = inplace(elementwise.add)
+    sub_ = inplace(elementwise.sub)
+    subtract_ = inplace(elementwise.sub)
+    mul_ = inplace(elementwise.mul)
+    multiply_ = inplace(elementwise.mul)
+    div_ = inplace(elementwise.div)
+    divide_ = inplace(elementwise.div)
+    true_divide_ = inplace(elementwise.true_divide)
+    floor_divide_ = inplace(elementwise.floor_divide)
+    remainder_ = inplace(elementwise.remainder)
+    fmod_ = inplace(elementwise.fmod)
+    pow_ = inplace(power.pow)
+    atan2_ = inplace(pointwise_math.atan2)
+    arctan2_ = inplace(pointwise_math.atan2)
+    hypot_ = inplace(pointwise_math.hypot)
+    lerp_ = inplace(elementwise.lerp)
+    clamp_ = inplace(comparison.clamp)
+    clip_ = inplace(comparison.clamp)
+    clamp_min_ = inplace(comparison.clamp_min)
+    clamp_max_ = inplace(comparison.clamp_max)
+    addcmul_ = inplace(elementwise.addcmul)
+    addcdiv_ = inplace(elementwise.addcdiv)
+    eq_ = inplace(comparison.eq)
+    ne_ = inplace(comparison.ne)
+    lt_ = inplace(comparison.lt)
+    le_ = inplace(comparison.le)
+    gt_ = inplace(comparison.gt)
+    ge_ = inplace(comparison.ge)
+    not_equal_ = inplace(comparison.ne)
+    less_ = inplace(comparison.lt)
+    less_equal_ = inplace(comparison.le)
+    greater_ = inplace(comparison.gt)
+    greater_equal_ = inplace(comparison.ge)
+    logical_and_ = inplace(comparison.logical_and)
+    logical_or_ = inplace(comparison.logical_or)
+    logical_xor_ = inplace(comparison.logical_xor)
+    bitwise_and_ = inplace(comparison.bitwise_and)
+    bitwise_or_ = inplace(comparison.bitwise_or)
+    bitwise_xor_ = inplace(comparison.bitwise_xor)
+    bitwise_left_shift_ = inplace(comparison.bitwise_left_shift)
+    bitwise_right_shift_ = inplace(comparison.bitwise_right_shift)
+
+    # ---- reductions --------------------------------------------------------------------
+
+    sum = reduce.sum
+    mean = reduce.mean
+    prod = reduce.prod
+    max = reduce.max
+    min = reduce.min
+    amax = reduce.amax
+    amin = reduce.amin
+    argmax = reduce.argmax
+    argmin = reduce.argmin
+    any = reduce.any
+    all = reduce.all
+    count_nonzero = reduce.count_nonzero
+    var = statistics.var
+    std = statistics.std
+    var_mean = statistics.var_mean
+    std_mean = statistics.std_mean
+    logsumexp = statistics.logsumexp
+    norm = statistics.norm
+    softmax = composite.softmax
+    log_softmax = composite.log_softmax
+
+    # ---- movement ----------------------------------------------------------------------
+
+    detach = movement.detach
+    clone = elementwise.clone
+    reshape = movement.reshape
+    view = movement.view
+    view_as = movement.view_as
+    reshape_as = movement.reshape_as
+    flatten = movement.flatten
+    unflatten = movement.unflatten
+    ravel = movement.ravel
+    permute = movement.permute
+    transpose = movement.transpose
+    t = movement.t
+    swapaxes = movement.swapaxes
+    swapdims = movement.swapdims
+    movedim = movement.movedim
+    moveaxis = movement.moveaxis
+    squeeze = movement.squeeze
+    unsqueeze = movement.unsqueeze
+    expand = movement.expand
+    expand_as = movement.expand_as
+    broadcast_to = movement.broadcast_to
+    flip = movement.flip
+    fliplr = movement.fliplr
+    flipud = movement.flipud
+    rot90 = movement.rot90
+    split = movement.split
+    split_with_sizes = movement.split_with_sizes
+    chunk = movement.chunk
+    unbind = movement.unbind
+    tensor_split = movement.tensor_split
+    narrow = movement.narrow
+    select = movement.select
+    diagonal = movement.diagonal
+    repeat = joining.repeat
+    tile = joining.tile
+    roll = joining.roll
+    tril = joining.tril
+    triu = joining.triu
+
+    # ---- indexing ----------------------------------------------------------------------
+
+    __getitem__ = indexing.getitem
+    __setitem__ = indexing.setitem
+    gather = gathering.gather
+    scatter = gathering.scatter
+    scatter_add = gathering.scatter_add
+    index_select = gathering.index_select
+    index_add = gathering.index_add
+    index_copy = gathering.index_copy
+    index_fill = gathering.index_fill
+    index_put = indexing.index_put
+    masked_fill = indexing.masked_fill
+    masked_select = indexing.masked_select
+    masked_scatter = indexing.masked_scatter
+    take = gathering.take
+    take_along_dim = gathering.take_along_dim
+    nonzero = indexing.nonzero
+    argwhere = indexing.argwhere
+    sort = indexing.sort
+    argsort = indexing.argsort
+    topk = indexing.topk
+    diag = indexing.diag
+    diag_embed = indexing.diag_embed
+    trace = indexing.trace
+    unfold = indexing.unfold
+    repeat_interleave = indexing.repeat_interleave
+    scatter_ = inplace(gathering.scatter)
+    scatter_add_ = inplace(gathering.scatter_add)
+    index_add_ = inplace(gathering.index_add)
+    index_copy_ = inplace(gathering.index_copy)
+    index_fill_ = inplace(gathering.index_fill)
+    index_put_ = inplace(indexing.index_put)
+    masked_fill_ = inplace(indexing.masked_fill)
+    masked_scatter_ = inplace(indexing.masked_scatter)
+    tril_ = inplace(joining.tril)
+    triu_ = inplace(joining.triu)
+
+    # ---- matrix products ---------------------------------------------------------------
+
+    matmul = products.matmul
+    mm = products.mm
+    bmm = products.bmm
+    mv = products.mv
+    dot = products.dot
+    inner = products.inner
+    outer = products.outer
+    ger = products.ger
+    addmm = products.addmm
+    addmv = products.addmv
+    addr = products.addr
+    baddbmm = products.baddbmm
+    addbmm = products.addbmm
+    addmm_ = inplace(products.addmm)
+    addmv_ = inplace(products.addmv)
+    addr_ = inplace(products.addr)
+    baddbmm_ = inplace(products.baddbmm)
+    addbmm_ = inplace(products.addbmm)
+
+    # ---- random ------------------------------------------------------------------------
+
+    bernoulli = random_ops.bernoulli
+    multinomial = random_ops.multinomial
+    uniform_ = random_ops.uniform_
+    normal_ = random_ops.normal_
+    exponential_ = random_ops.exponential_
+    bernoulli_ = random_ops.bernoulli_
+    random_ = random_ops.random_

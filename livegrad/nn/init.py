@@ -1,0 +1,200 @@
+"""Initial values of parameters. Every function writes in place, outside the graph."""
+
+from __future__ import annotations
+
+import math
+from statistics import NormalDist
+from typing import Any
+
+import numpy as np
+
+from livegrad.autograd import no_grad
+from livegrad.creation import empty_like, from_array
+from livegrad.creation import eye as _eye
+from livegrad.ops.elementwise import where
+
+_LINEAR = ("linear", "conv1d", "conv2d", "conv3d", "sigmoid")
+
+
+def calculate_gain(nonlinearity: str, param: Any = None) -> float:
+    """The factor by which a nonlinearity shrinks the spread of its input, inverted."""
+    if nonlinearity in _LINEAR or nonlinearity.startswith("conv_transpose"):
+        return 1.0
+    if nonlinearity == "tanh":
+        return 5.0 / 3
+    if nonlinearity == "relu":
+        return math.sqrt(2.0)
+    if nonlinearity == "leaky_relu":
+        slope = 0.01 if param is None else param
+        if isinstance(slope, bool) or not isinstance(slope, int | float):
+            raise ValueError(f"negative_slope {param} not a valid number")
+        return math.sqrt(2.0 / (1 + slope**2))
+    if nonlinearity == "selu":
+        return 3.0 / 4
+    raise ValueError(f"Unsupported nonlinearity {nonlinearity}")
+
+
+def uniform_(tensor: Any, a: float = 0.0, b: float = 1.0, generator: Any = None) -> Any:
+    """Values drawn evenly from [a, b)."""
+    with no_grad():
+        return tensor.uniform_(a, b, generator=generator)
+
+
+def normal_(tensor: Any, mean: float = 0.0, std: float = 1.0, generator: Any = None) -> Any:
+    """Values drawn from a normal distribution."""
+    with no_grad():
+        return tensor.normal_(mean, std, generator=generator)
+
+
+def trunc_normal_(
+    tensor: Any,
+    mean: float = 0.0,
+    std: float = 1.0,
+    a: float = -2.0,
+    b: float = 2.0,
+    generator: Any = None,
+) -> Any:
+    """Values drawn from a normal distribution, those outside [a, b] drawn again."""
+    low, high = (a - mean) / std, (b - mean) / std
+    kept = _NORMAL.cdf(high) - _NORMAL.cdf(low)
+    with no_grad():
+        if kept < _RARE:
+            return tensor.copy_(from_array(_from_tail(tensor, low, high, generator) * std + mean))
+        tensor.normal_(mean, std, generator=generator)
+        while True:
+            outside = (tensor < a) | (tensor > b)
+            if not outside.any():
+                return tensor
+            again = empty_like(tensor).normal_(mean, std, generator=generator)
+            tensor.copy_(where(outside, again, tensor))
+
+
+_NORMAL = NormalDist()
+_RARE = 0.2  # below this share of accepted values, drawing again takes too long
+
+
+def _from_tail(tensor: Any, low: float, high: float, generator: Any) -> Any:
+    """Standard normal values in [low, high], by inverting the distribution function."""
+    share = tensor.uniform_(0.0, 1.0, generator=generator).detach().double().numpy()
+    flip = low > 0  # the upper tail is the lower one mirrored, where the function is precise
+    first, last = (-high, -low) if flip else (low, high)
+    start, end = _NORMAL.cdf(first), _NORMAL.cdf(last)
+    points = np.clip(start + share * (end - start), 5e-324, None)
+    values = np.clip(np.vectorize(_NORMAL.inv_cdf, otypes=[float])(points), first, last)
+    return -values if flip else values
+
+
+def constant_(tensor: Any, val: float) -> Any:
+    """`val` everywhere."""
+    with no_grad():
+        return tensor.fill_(val)
+
+
+def ones_(tensor: Any) -> Any:
+    """1 everywhere."""
+    return constant_(tensor, 1.0)
+
+
+def zeros_(tensor: Any) -> Any:
+    """0 everywhere."""
+    return constant_(tensor, 0.0)
+
+
+def eye_(tensor: Any) -> Any:
+    """1 on the diagonal of a matrix, 0 elsewhere."""
+    if tensor.ndim != 2:
+        raise ValueError("Only tensors with 2 dimensions are supported")
+    with no_grad():
+        return tensor.copy_(_eye(*tensor.shape))
+
+
+def fans(tensor: Any) -> tuple[int, int]:
+    """How many values enter and leave each unit of a weight (out, in, …)."""
+    if tensor.ndim < 2:
+        raise ValueError(
+            "Fan in and fan out can not be computed for tensor with fewer than 2 dimensions"
+        )
+    field = math.prod(tensor.shape[2:])
+    return tensor.shape[1] * field, tensor.shape[0] * field
+
+
+_calculate_fan_in_and_fan_out = fans
+
+
+def xavier_uniform_(tensor: Any, gain: float = 1.0, generator: Any = None) -> Any:
+    """Even, with variance `gain² * 2 / (fan_in + fan_out)`."""
+    bound = gain * math.sqrt(6.0 / sum(fans(tensor)))
+    return uniform_(tensor, -bound, bound, generator)
+
+
+def xavier_normal_(tensor: Any, gain: float = 1.0, generator: Any = None) -> Any:
+    """Normal, with variance `gain² * 2 / (fan_in + fan_out)`."""
+    return normal_(tensor, 0.0, gain * math.sqrt(2.0 / sum(fans(tensor))), generator)
+
+
+def _kaiming_std(tensor: Any, a: float, mode: str, nonlinearity: str) -> float:
+    if mode.lower() not in ("fan_in", "fan_out"):
+        raise ValueError(f"Mode {mode} not supported, please use one of ['fan_in', 'fan_out']")
+    fan = fans(tensor)[mode.lower() == "fan_out"]
+    return calculate_gain(nonlinearity, a) / math.sqrt(fan)
+
+
+def kaiming_uniform_(
+    tensor: Any,
+    a: float = 0,
+    mode: str = "fan_in",
+    nonlinearity: str = "leaky_relu",
+    generator: Any = None,
+) -> Any:
+    """Even, with variance `gain² / fan`; `a` is the slope of leaky_relu."""
+    if 0 in tensor.shape:
+        return tensor
+    bound = math.sqrt(3.0) * _kaiming_std(tensor, a, mode, nonlinearity)
+    return uniform_(tensor, -bound, bound, generator)
+
+
+def kaiming_normal_(
+    tensor: Any,
+    a: float = 0,
+    mode: str = "fan_in",
+    nonlinearity: str = "leaky_relu",
+    generator: Any = None,
+) -> Any:
+    """Normal, with variance `gain² / fan`; `a` is the slope of leaky_relu."""
+    if 0 in tensor.shape:
+        return tensor
+    return normal_(tensor, 0.0, _kaiming_std(tensor, a, mode, nonlinearity), generator)
+
+
+def orthogonal_(tensor: Any, gain: float = 1, generator: Any = None) -> Any:
+    """A (semi-)orthogonal matrix, from the QR decomposition of a normal one."""
+    if tensor.ndim < 2:
+        raise ValueError("Only tensors with 2 or more dimensions are supported")
+    if tensor.numel() == 0:
+        return tensor
+    rows, columns = tensor.shape[0], tensor.numel() // tensor.shape[0]
+    normal_(tensor, generator=generator)
+    drawn = tensor.detach().double().numpy().reshape(rows, columns)
+    wide = rows < columns
+    q, r = np.linalg.qr(drawn.T if wide else drawn)
+    q = q * np.sign(np.diag(r))  # so that all orthogonal matrices are equally likely
+    value = gain * np.ascontiguousarray(q.T if wide else q).reshape(tuple(tensor.shape))
+    with no_grad():
+        return tensor.copy_(from_array(value))
+
+
+__all__ = [
+    "calculate_gain",
+    "constant_",
+    "eye_",
+    "kaiming_normal_",
+    "kaiming_uniform_",
+    "normal_",
+    "ones_",
+    "orthogonal_",
+    "trunc_normal_",
+    "uniform_",
+    "xavier_normal_",
+    "xavier_uniform_",
+    "zeros_",
+]

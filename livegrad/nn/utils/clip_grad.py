@@ -1,0 +1,63 @@
+"""Limits on gradients. Nothing is read: the limits are computed with the rest of the step."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from typing import Any
+
+from livegrad.autograd import no_grad
+from livegrad.creation import zeros
+from livegrad.ops.joining import stack
+from livegrad.ops.statistics import norm
+from livegrad.tensor import Tensor
+
+
+def _gradients(parameters: Any) -> list[Any]:
+    params = [parameters] if isinstance(parameters, Tensor) else parameters
+    return [p.grad for p in params if p.grad is not None]
+
+
+def get_total_norm(
+    tensors: Iterable[Any],
+    norm_type: float = 2.0,
+    error_if_nonfinite: bool = False,
+    foreach: Any = None,
+) -> Any:
+    """The norm of all tensors together, as if they were one vector."""
+    grads = [tensors] if isinstance(tensors, Tensor) else list(tensors)
+    if not grads:
+        return zeros(())
+    total = norm(stack([norm(g, norm_type) for g in grads]), norm_type)
+    if error_if_nonfinite and not math.isfinite(total.item()):
+        raise RuntimeError(
+            f"The total norm of order {norm_type} for gradients from `parameters` is non-finite, "
+            "so it cannot be clipped. To disable this error and scale the gradients by the "
+            "non-finite norm anyway, set `error_if_nonfinite=False`"
+        )
+    return total
+
+
+def clip_grad_norm_(
+    parameters: Any,
+    max_norm: float,
+    norm_type: float = 2.0,
+    error_if_nonfinite: bool = False,
+    foreach: Any = None,
+) -> Any:
+    """Scales all gradients so that their common norm is at most `max_norm`; returns the norm."""
+    grads = _gradients(parameters)
+    with no_grad():
+        total = get_total_norm(grads, norm_type, error_if_nonfinite)
+        factor = (float(max_norm) / (total + 1e-6)).clamp(max=1.0)
+        for g in grads:
+            g.mul_(factor)
+    return total
+
+
+def clip_grad_value_(parameters: Any, clip_value: float, foreach: Any = None) -> None:
+    """Limits every element of every gradient to [-clip_value, clip_value]."""
+    limit = float(clip_value)
+    with no_grad():
+        for g in _gradients(parameters):
+            g.clamp_(min=-limit, max=limit)

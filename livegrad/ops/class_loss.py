@@ -1,0 +1,418 @@
+"""Losses over classes: cross_entropy and nll_loss, each one node forward and one backward.
+
+They never gather: the class dim is compared with the target, so that the row maximum, the sum of
+exponentials and the picked logit all come from one pass over the row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from livegrad import dtypes
+from livegrad.graph.meta import Meta, Shape, meta_of
+from livegrad.graph.op import Op
+from livegrad.graph.record import node_of, record
+from livegrad.ops import reduce as rd
+from livegrad.ops import samples as s
+from livegrad.ops.comparison import eq, logical_and, ne
+from livegrad.ops.composite import (
+    Array,
+    Attrs,
+    Metas,
+    Tensor,
+    compute_dtype,
+    log_softmax,
+    log_softmax_array,
+    softmax,
+    to_dtype,
+)
+from livegrad.ops.elementwise import add, div, mul, neg, sub, where
+from livegrad.ops.generate import STEPS, filled, steps
+from livegrad.ops.movement import _reshape_to
+from livegrad.ops.pointwise_math import exp, log
+
+REDUCTIONS = ("none", "mean", "sum")
+
+
+def check_reduction(reduction: str, allowed: tuple[str, ...] = REDUCTIONS) -> None:
+    """ValueError unless `reduction` is allowed."""
+    if reduction not in allowed:
+        raise ValueError(f"{reduction} is not a valid value for reduction; expected {allowed}")
+
+
+# cross_entropy and nll_loss: inputs (x, target[, weight]), attrs (reduction, smoothed),
+# args (ignore_index, 1 - label_smoothing, label_smoothing). Classes are dim 1, or dim 0 of (C,).
+
+
+def class_dim(ndim: int) -> int:
+    """The dim that holds the classes: 1, or 0 without a batch dim."""
+    return 1 if ndim > 1 else 0
+
+
+def _with_class_dim(shape: Shape, dim: int) -> Shape:
+    return (*shape[:dim], 1, *shape[dim:])
+
+
+def check_range(target: Any, low: int, high: int, ignore: int) -> Any:
+    """`target`, after checking that every index lies in [low, high) or equals `ignore`.
+
+    Arrays are checked here. Tensors pass unchanged for now: an elementwise op that faults at run
+    time takes this place when it exists.
+    """
+    if isinstance(target, np.ndarray):
+        wrong = target[((target < low) | (target >= high)) & (target != ignore)]
+        if wrong.size:
+            raise IndexError(f"Target {wrong.flat[0]} is out of bounds.")
+    return target
+
+
+class _Rows(NamedTuple):
+    """What the losses over class indices share; all broadcastable to the input."""
+
+    hit: Tensor  # where the class is the target
+    keep: Tensor  # rows whose target is not ignored
+    weight: Tensor | None  # of the classes
+    row_weight: Tensor  # of the target's class, 0 where ignored
+
+
+def _rows(n: Any, x: Tensor, target: Tensor, weights: tuple[Tensor, ...]) -> _Rows:
+    shape, dtype = node_of(x).meta.shape, node_of(x).meta.dtype
+    dim = class_dim(len(shape))
+    target = check_range(target, 0, shape[dim], n.args[0])
+    target = _reshape_to(target, _with_class_dim(node_of(target).meta.shape, dim))
+    along = tuple([size if d == dim else 1 for d, size in enumerate(shape)])
+    hit = eq(record(STEPS, (), (dtypes.int64,), (0, 1), along), target)
+    keep = ne(target, n.args[0])
+    if not weights:
+        return _Rows(hit, keep, None, to_dtype(keep, dtype))
+    weight = _reshape_to(to_dtype(weights[0], dtype), along)
+    of_target = rd.sum(where(hit, weight, 0), dim, True)
+    return _Rows(hit, keep, weight, where(keep, of_target, 0))
+
+
+def _mean_of_rows(loss: Tensor, rows: _Rows, reduction: str, shape: Shape) -> Tensor:
+    if reduction == "none":
+        return _reshape_to(loss, shape)
+    total = rd.sum(loss)
+    return total if reduction == "sum" else div(total, rd.sum(rows.row_weight))
+
+
+def _scale_of_rows(n: Any, g: Tensor, x: Tensor, rows: _Rows) -> Tensor:
+    """The gradient that reaches each row's loss, broadcastable to the input."""
+    if n.attrs[0] == "none":
+        shape = node_of(g).meta.shape
+        return _reshape_to(g, _with_class_dim(shape, class_dim(len(shape) + 1)))
+    return g if n.attrs[0] == "sum" else div(g, rd.sum(rows.row_weight))
+
+
+def _cross_entropy_expand(n: Any, x: Tensor, target: Tensor, *weights: Tensor) -> Tensor:
+    reduction, smoothed = n.attrs
+    x = to_dtype(x, compute_dtype(n))
+    shape = node_of(x).meta.shape
+    dim = class_dim(len(shape))
+    rows = _rows(n, x, target, weights)
+    shifted = sub(x, rd.amax(x, dim, True))
+    log_total = log(rd.sum(exp(shifted), dim, True))
+    loss = sub(log_total, rd.sum(where(rows.hit, shifted, 0), dim, True))
+    if weights:
+        loss = mul(loss, rows.row_weight)
+    if smoothed:
+        each = sub(log_total, shifted)
+        if rows.weight is not None:
+            each = mul(each, rows.weight)
+        smooth = div(rd.sum(each, dim, True), float(max(shape[dim], 1)))
+        loss = add(mul(loss, n.args[1]), mul(smooth, n.args[2]))
+    loss = where(rows.keep, loss, 0)
+    return to_dtype(_mean_of_rows(loss, rows, reduction, n.meta.shape), n.meta.dtype)
+
+
+def _cross_entropy_backward_expand(
+    n: Any, g: Tensor, x: Tensor, target: Tensor, *weights: Tensor
+) -> Tensor:
+    dtype = compute_dtype(n)
+    g, x = to_dtype(g, dtype), to_dtype(x, dtype)
+    shape = node_of(x).meta.shape
+    dim = class_dim(len(shape))
+    rows = _rows(n, x, target, weights)
+    p = softmax(x, dim)
+    slope = where(rows.hit, sub(p, 1), p)
+    if weights:
+        slope = mul(slope, rows.row_weight)
+    if n.attrs[1]:
+        classes = float(max(shape[dim], 1))
+        if rows.weight is None:
+            smooth = sub(p, 1 / classes)
+        else:
+            total = rd.sum(rows.weight, dim, True)
+            smooth = div(sub(mul(p, total), rows.weight), classes)
+        slope = add(mul(slope, n.args[1]), mul(smooth, n.args[2]))
+    slope = mul(slope, _scale_of_rows(n, g, x, rows))
+    return to_dtype(where(rows.keep, slope, 0), n.meta.dtype)
+
+
+def _nll_expand(n: Any, x: Tensor, target: Tensor, *weights: Tensor) -> Tensor:
+    x = to_dtype(x, compute_dtype(n))
+    dim = class_dim(node_of(x).meta.ndim)
+    rows = _rows(n, x, target, weights)
+    loss = neg(rd.sum(where(rows.hit, x, 0), dim, True))
+    if weights:
+        loss = mul(loss, rows.row_weight)
+    loss = where(rows.keep, loss, 0)
+    return to_dtype(_mean_of_rows(loss, rows, n.attrs[0], n.meta.shape), n.meta.dtype)
+
+
+def _nll_backward_expand(n: Any, g: Tensor, x: Tensor, target: Tensor, *weights: Tensor) -> Tensor:
+    dtype = compute_dtype(n)
+    g, x = to_dtype(g, dtype), to_dtype(x, dtype)
+    rows = _rows(n, x, target, weights)
+    slope = neg(mul(rows.row_weight, _scale_of_rows(n, g, x, rows)))
+    return to_dtype(where(logical_and(rows.hit, rows.keep), slope, 0), n.meta.dtype)
+
+
+# NumPy meanings: over (rows, C) matrices, one entry per row.
+
+
+def _as_rows(x: Array, target: Array) -> tuple[Array, Array]:
+    dim = class_dim(x.ndim)
+    rows = np.moveaxis(x, dim, -1).reshape(target.size, x.shape[dim])
+    return rows, target.reshape(-1)
+
+
+def _index_loss_ref(log_probabilities: Callable[[Array], Array]) -> Callable[..., Array]:
+    def ref(n: Any, x: Array, target: Array, *weights: Array) -> Array:
+        ignore, sharp, smooth = n.args
+        rows, t = _as_rows(log_probabilities(x), target)
+        check_range(t, 0, rows.shape[1], ignore)
+        weight = weights[0] if weights else np.ones(rows.shape[1], x.dtype)
+        keep = t != ignore
+        index = np.where(keep, t, 0)
+        row_weight = np.where(keep, weight[index], 0)
+        picked = (
+            np.take_along_axis(rows, index[:, None], 1)[:, 0] if rows.size else rows[:, :0].sum(1)
+        )
+        loss = np.where(keep, -picked * row_weight, 0)
+        if n.attrs[1]:
+            spread = np.where(keep, -(rows * weight).mean(1), 0)
+            loss = sharp * loss + smooth * spread
+        if n.attrs[0] == "none":
+            return loss.reshape(target.shape)
+        return np.asarray(loss.sum() if n.attrs[0] == "sum" else loss.sum() / row_weight.sum())
+
+    return ref
+
+
+def _index_loss_infer(metas: Metas, attrs: Attrs, shape: Any) -> Meta:
+    x, target = metas[:2]
+    if x.dtype.category != dtypes.FLOAT:
+        raise RuntimeError(
+            f'"cross_entropy" not implemented for {x.dtype.name}; expected a floating-point input'
+        )
+    _check_index_target(x, target)
+    if len(metas) > 2 and metas[2].shape != (x.shape[class_dim(x.ndim)],):
+        raise RuntimeError(
+            "cross_entropy: weight tensor should be defined either for all "
+            f"{x.shape[class_dim(x.ndim)]} classes or no classes but got weight tensor of shape: "
+            f"{list(metas[2].shape)}"
+        )
+    return meta_of(target.shape if attrs[0] == "none" else (), x.dtype)
+
+
+def _check_index_target(x: Meta, target: Meta) -> None:
+    if target.dtype.category != dtypes.INT:
+        raise RuntimeError(
+            "cross_entropy: expected target of dtype int64 (class indices); got "
+            f"{target.dtype.name} of shape {list(target.shape)} for input {list(x.shape)}. "
+            "Class probabilities must be floating point and have the input's shape"
+        )
+    if x.ndim == 0:
+        raise ValueError("cross_entropy: expected input of at least 1 dim (C,); got a 0-d tensor")
+    dim = class_dim(x.ndim)
+    expected = x.shape[:dim] + x.shape[dim + 1 :]
+    if target.shape == expected:
+        return
+    if x.ndim == 2 and target.ndim == 1:
+        raise ValueError(
+            f"Expected input batch_size ({x.shape[0]}) to match target batch_size "
+            f"({target.shape[0]})."
+        )
+    raise RuntimeError(
+        f"cross_entropy: Expected target size {list(expected)}, got {list(target.shape)} for "
+        f"input of shape {list(x.shape)}, whose dim {dim} holds the classes"
+    )
+
+
+def _index_samples(function: Any) -> s.SampleRule:
+    def labels(*shape: int, classes: int) -> Array:
+        return s.integers(*shape, high=classes)
+
+    return s.calls(
+        lambda: s.Sample((s.uniform(4, 37), labels(4, classes=37)), lambda x, t: function(x, t)),
+        lambda: s.Sample((s.uniform(5), labels(classes=5)), lambda x, t: function(x, t)),
+        lambda: s.Sample(
+            (s.uniform(3, 5, 2), labels(3, 2, classes=5)),
+            # Not an input: weights get no gradient.
+            lambda x, t: function(x, t, weight=steps(5, 0.5, 0.25, x.dtype), ignore_index=2),
+        ),
+        lambda: s.Sample(
+            (s.uniform(6, 5), labels(6, classes=5)),
+            lambda x, t: function(x, t, ignore_index=1, reduction="none"),
+        ),
+        lambda: s.Sample(
+            (s.uniform(6, 5), labels(6, classes=5)), lambda x, t: function(x, t, reduction="sum")
+        ),
+    )
+
+
+def _index_backward_samples(op_of: Any) -> s.SampleRule:
+    def sample(reduction: str, g: tuple[int, ...], smooth: float) -> s.Sample:
+        inputs = (s.uniform(*g), s.uniform(6, 5), s.integers(6, high=5))
+        attrs, args = (reduction, smooth > 0), (-100, 1 - smooth, smooth)
+        return s.Sample(inputs, lambda *t: record(op_of(), t, attrs, args))
+
+    return s.calls(
+        lambda: sample("mean", (), 0.0),
+        lambda: sample("none", (6,), 0.0),
+        lambda: sample("sum", (), 0.25),
+    )
+
+
+def _index_grads(op_of: Callable[[], Op]) -> tuple[Any, ...]:
+    def rule(g: Tensor, y: Tensor, x: Tensor, target: Tensor, *weights: Tensor) -> Tensor:
+        node = y._node
+        return record(op_of(), (g, x, target, *weights), node.attrs, node.args)
+
+    return rule, None, None
+
+
+CROSS_ENTROPY_BACKWARD: Op = Op(
+    "cross_entropy_backward",
+    "composite",
+    # (softmax - one hot) * the gradient of each row; inputs (g, x, target[, weight])
+    infer=lambda metas, attrs, shape: metas[1],
+    expand=_cross_entropy_backward_expand,
+    saves="x",
+    samples=_index_backward_samples(lambda: CROSS_ENTROPY_BACKWARD),
+)
+CROSS_ENTROPY = Op(
+    "cross_entropy",
+    "composite",
+    infer=_index_loss_infer,
+    ref=_index_loss_ref(lambda x: log_softmax_array(x, class_dim(x.ndim))),
+    expand=_cross_entropy_expand,
+    grads=_index_grads(lambda: CROSS_ENTROPY_BACKWARD),
+    saves="x",
+    samples=_index_samples(lambda x, t, **k: cross_entropy(x, t, label_smoothing=0.2, **k)),
+)
+NLL_LOSS_BACKWARD: Op = Op(
+    "nll_loss_backward",
+    "composite",
+    infer=lambda metas, attrs, shape: metas[1],
+    expand=_nll_backward_expand,
+    saves="x",
+    samples=_index_backward_samples(lambda: NLL_LOSS_BACKWARD),
+)
+NLL_LOSS = Op(
+    "nll_loss",
+    "composite",
+    infer=_index_loss_infer,
+    ref=_index_loss_ref(lambda x: x),
+    expand=_nll_expand,
+    grads=_index_grads(lambda: NLL_LOSS_BACKWARD),
+    saves="x",
+    samples=_index_samples(lambda x, t, **k: nll_loss(x, t, **k)),
+)
+
+
+def _probability_expand(n: Any, x: Tensor, target: Tensor, *weights: Tensor) -> Tensor:
+    reduction, smoothed = n.attrs
+    dtype = compute_dtype(n)
+    x, target = to_dtype(x, dtype), to_dtype(target, dtype)
+    shape = node_of(x).meta.shape
+    dim = class_dim(len(shape))
+    if smoothed:
+        classes = float(max(shape[dim], 1))
+        target = add(mul(target, n.args[0]), div(filled(shape, n.args[1], dtype), classes))
+    each = mul(log_softmax(x, dim), target)
+    if weights:
+        along = tuple([size if d == dim else 1 for d, size in enumerate(shape)])
+        each = mul(each, _reshape_to(to_dtype(weights[0], dtype), along))
+    if reduction == "none":
+        return to_dtype(neg(rd.sum(each, dim, False)), n.meta.dtype)
+    total = neg(rd.sum(each))
+    rows = node_of(x).meta.numel // max(shape[dim], 1)
+    return to_dtype(div(total, float(rows)) if reduction == "mean" else total, n.meta.dtype)
+
+
+def _probability_infer(metas: Metas, attrs: Attrs, shape: Any) -> Meta:
+    x = metas[0]
+    dim = class_dim(x.ndim)
+    if x.dtype.category != dtypes.FLOAT:
+        raise RuntimeError(
+            f'"cross_entropy" not implemented for {x.dtype.name}; expected a floating-point input'
+        )
+    if len(metas) > 2 and metas[2].shape != (x.shape[dim],):
+        raise RuntimeError(
+            f"cross_entropy: weight tensor should be defined for all {x.shape[dim]} classes; "
+            f"got shape {list(metas[2].shape)}"
+        )
+    rows = x.shape[:dim] + x.shape[dim + 1 :]
+    return meta_of(rows if attrs[0] == "none" else (), x.dtype)
+
+
+CROSS_ENTROPY_PROBABILITIES = Op(
+    "cross_entropy_probabilities",
+    "composite",
+    # Targets are probabilities: inputs (x, target[, weight]), attrs (reduction, smoothed),
+    # args (1 - label_smoothing, label_smoothing); differentiated through the expansion.
+    infer=_probability_infer,
+    expand=_probability_expand,
+    saves="x",
+    samples=s.calls(
+        lambda: s.Sample(
+            (s.uniform(4, 5), s.uniform(4, 5, low=0.0, seed=1)),
+            lambda x, t: cross_entropy(x, t, label_smoothing=0.1),
+        ),
+        lambda: s.Sample(
+            (s.uniform(2, 5, 3), s.uniform(2, 5, 3, low=0.0, seed=1)),
+            lambda x, t: cross_entropy(x, t, reduction="none"),
+        ),
+    ),
+)
+
+
+def cross_entropy(
+    input: Tensor,
+    target: Tensor,
+    weight: Tensor | None = None,
+    ignore_index: int = -100,
+    reduction: str = "mean",
+    label_smoothing: float = 0.0,
+) -> Tensor:
+    """Cross entropy between logits `input` (N, C, …) and class indices or probabilities."""
+    if reduction not in REDUCTIONS:
+        check_reduction(reduction)
+    if not 0.0 <= label_smoothing <= 1.0:
+        raise RuntimeError(f"label_smoothing must be between 0.0 and 1.0. Got: {label_smoothing}")
+    attrs = (reduction, label_smoothing > 0)
+    inputs = (input, target) if weight is None else (input, target, weight)
+    mix = (1.0 - label_smoothing, float(label_smoothing))
+    meta = node_of(target).meta
+    if meta.dtype.category == dtypes.FLOAT and meta.shape == node_of(input).meta.shape:
+        return record(CROSS_ENTROPY_PROBABILITIES, inputs, attrs, mix)
+    return record(CROSS_ENTROPY, inputs, attrs, (ignore_index, *mix))
+
+
+def nll_loss(
+    input: Tensor,
+    target: Tensor,
+    weight: Tensor | None = None,
+    ignore_index: int = -100,
+    reduction: str = "mean",
+) -> Tensor:
+    """Negative log likelihood of class indices `target` under log-probabilities (N, C, …)."""
+    check_reduction(reduction)
+    inputs = (input, target) if weight is None else (input, target, weight)
+    return record(NLL_LOSS, inputs, (reduction, False), (ignore_index, 1.0, 0.0))

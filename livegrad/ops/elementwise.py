@@ -1,0 +1,447 @@
+"""Elementwise arithmetic: one value per element, broadcast like NumPy, promoted like PyTorch.
+
+An op here is a record and a function: `ref` is its NumPy meaning, `emit` the instructions for
+sixteen elements in the compute dtype, `grads` one rule per operand. See docs/add_an_op.md.
+
+Powers and roots are in power.py, comparisons and logic in comparison.py, exponentials, angles and
+rounding in pointwise_math.py, activations in activation.py.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from livegrad import dtypes
+from livegrad.dtypes import DType
+from livegrad.graph.meta import meta_of
+from livegrad.graph.op import GradRule, Op
+from livegrad.graph.record import Handle, append, binary, elementwise, node_of, unary
+from livegrad.ops import samples as s
+
+Tensor = Any  # ops never import the Tensor class; see graph/record.py
+Array = Any
+
+
+def define(
+    name: str,
+    ref: Callable[..., Any],
+    emit: Callable[..., Any],
+    grads: tuple[GradRule | None, ...] | None = None,
+    **rules: Any,
+) -> Op:
+    """Registers an elementwise op."""
+    return Op(name, "elementwise", ref=ref, emit=emit, grads=grads, **rules)
+
+
+def zero_gradient(g: Tensor, y: Tensor, *operands: Tensor) -> Tensor:
+    """Gradient rule of steps: zero wherever it exists."""
+    from livegrad.ops.generate import zeros_like
+
+    return zeros_like(g)
+
+
+def one_minus(x: Tensor | float) -> Tensor | float:
+    """`1 - x` of a tensor or a number."""
+    return sub(1, x) if isinstance(x, Handle) else 1 - x
+
+
+# ---------------------------------------------------------------------- sums, products, quotients
+
+ADD = define(
+    "add",
+    ref=np.add,
+    emit=lambda e, a, b: e.add(a, b),
+    grads=(lambda g, y, a, b: g, lambda g, y, a, b: g),
+    cheap=True,
+    saves="",
+    samples=s.binary(),
+)
+SUB = define(
+    "sub",
+    ref=np.subtract,
+    emit=lambda e, a, b: e.sub(a, b),
+    grads=(lambda g, y, a, b: g, lambda g, y, a, b: neg(g)),
+    result="arithmetic",
+    cheap=True,
+    saves="",
+    samples=s.binary(),
+)
+MUL = define(
+    "mul",
+    ref=np.multiply,
+    emit=lambda e, a, b: e.mul(a, b),
+    grads=(lambda g, y, a, b: mul(g, b), lambda g, y, a, b: mul(g, a)),
+    cheap=True,
+    saves="x",
+    samples=s.binary(),
+)
+DIV = define(
+    "div",
+    ref=np.true_divide,
+    emit=lambda e, a, b: e.div(a, b),
+    grads=(lambda g, y, a, b: div(g, b), lambda g, y, a, b: neg(div(mul(g, y), b))),
+    result="float",
+    samples=s.binary(low2=0.5, high2=3.0),
+)
+
+
+def _trunc_divide(a: Array, b: Array) -> Array:
+    if a.dtype.kind == "f":
+        return np.trunc(a / b)
+    safe = np.where(b == 0, 1, b)
+    quotient = np.floor_divide(a, safe).astype(a.dtype)
+    up = (np.remainder(a, safe) != 0) & ((a < 0) != (safe < 0))
+    return np.where(b == 0, 0, quotient + up).astype(a.dtype)
+
+
+FLOOR_DIVIDE = define(
+    "floor_divide",
+    ref=lambda a, b: np.where((b == 0) & (a.dtype.kind != "f"), 0, np.floor_divide(a, b)),
+    emit=lambda e, a, b: e.floordiv(a, b),
+    grads=(zero_gradient, zero_gradient),
+    result="number",
+    saves="",
+    samples=s.binary(low2=0.5, high2=3.0, smooth=False),
+)
+TRUNC_DIVIDE = define(
+    "trunc_divide",
+    ref=_trunc_divide,
+    emit=lambda e, a, b: e.truncdiv(a, b),
+    grads=(zero_gradient, zero_gradient),
+    result="number",
+    saves="",
+    samples=s.binary(low2=0.5, high2=3.0, smooth=False),
+)
+REMAINDER = define(
+    "remainder",
+    ref=np.remainder,
+    emit=lambda e, a, b: e.remainder(a, b),
+    grads=(lambda g, y, a, b: g, lambda g, y, a, b: neg(mul(g, floor_divide(a, b)))),
+    result="number",
+    saves="x",
+    samples=s.binary(low2=0.5, high2=3.0),
+)
+FMOD = define(
+    "fmod",
+    ref=np.fmod,
+    emit=lambda e, a, b: e.fmod(a, b),
+    grads=(
+        lambda g, y, a, b: g,
+        lambda g, y, a, b: neg(mul(g, div(a, b, rounding_mode="trunc"))),
+    ),
+    result="number",
+    saves="x",
+    samples=s.binary(low2=0.5, high2=3.0),
+)
+
+
+def add(input: Tensor, other: Tensor, *, alpha: float = 1) -> Tensor:
+    """Elementwise `input + alpha * other`."""
+    return binary(ADD, input, other if alpha == 1 else _scaled(input, other, alpha))
+
+
+def sub(input: Tensor, other: Tensor, *, alpha: float = 1) -> Tensor:
+    """Elementwise `input - alpha * other`."""
+    return binary(SUB, input, other if alpha == 1 else _scaled(input, other, alpha))
+
+
+def _scaled(input: Tensor, other: Tensor, alpha: float) -> Tensor:
+    if not isinstance(other, Handle):
+        return other * alpha
+    dtype = node_of(other).meta.dtype
+    if isinstance(alpha, float) and dtype.category != dtypes.FLOAT:
+        raise RuntimeError(
+            "add: for integral input tensors, argument alpha must not be a floating point number; "
+            f"got alpha {alpha}. Convert the tensor with .float() first"
+        )
+    if dtype is dtypes.bool_ and isinstance(input, Handle):
+        dtype = node_of(input).meta.dtype
+        return mul(cast(other, dtype), bool(alpha) if dtype is dtypes.bool_ else alpha)
+    return mul(other, alpha)
+
+
+def mul(input: Tensor, other: Tensor) -> Tensor:
+    """Elementwise product."""
+    return binary(MUL, input, other)
+
+
+def div(input: Tensor, other: Tensor, *, rounding_mode: str | None = None) -> Tensor:
+    """Elementwise quotient; integers give the default float unless `rounding_mode` is given.
+
+    Args:
+        rounding_mode: "trunc" rounds toward zero, "floor" down, None does not round.
+    """
+    if rounding_mode is None:
+        return binary(DIV, input, other)
+    if rounding_mode == "floor":
+        return binary(FLOOR_DIVIDE, input, other)
+    if rounding_mode == "trunc":
+        return binary(TRUNC_DIVIDE, input, other)
+    raise RuntimeError(
+        f"div: expected rounding_mode to be one of None, 'trunc', or 'floor' but found "
+        f"{rounding_mode!r}"
+    )
+
+
+def true_divide(input: Tensor, other: Tensor) -> Tensor:
+    """Elementwise quotient; integers give the default float."""
+    return binary(DIV, input, other)
+
+
+def floor_divide(input: Tensor, other: Tensor) -> Tensor:
+    """Elementwise quotient rounded down; an integer divided by 0 gives 0."""
+    return binary(FLOOR_DIVIDE, input, other)
+
+
+def remainder(input: Tensor, other: Tensor) -> Tensor:
+    """Elementwise `input % other` with the sign of `other`; an integer modulo 0 gives 0."""
+    return binary(REMAINDER, input, other)
+
+
+def fmod(input: Tensor, other: Tensor) -> Tensor:
+    """Elementwise remainder with the sign of `input`; an integer modulo 0 gives 0."""
+    return binary(FMOD, input, other)
+
+
+# ------------------------------------------------------------------------------------------ signs
+
+NEG = define(
+    "neg",
+    ref=np.negative,
+    emit=lambda e, x: e.neg(x),
+    grads=(lambda g, y, x: neg(g),),
+    result="arithmetic",
+    cheap=True,
+    saves="",
+    samples=s.unary(),
+)
+ABS = define(
+    "abs",
+    ref=np.abs,
+    emit=lambda e, x: e.abs(x),
+    grads=(lambda g, y, x: mul(g, sign(x)),),
+    result="number",
+    cheap=True,
+    saves="x",
+    samples=s.unary(),
+)
+SIGN = define(
+    "sign",
+    # NaN gives 0, as in PyTorch.
+    ref=lambda x: (x > 0).astype(np.int8) - (x < 0).astype(np.int8),
+    emit=lambda e, x: e.select(e.gt(x, 0), 1, e.select(e.lt(x, 0), e.const(-1), 0)),
+    grads=(zero_gradient,),
+    cheap=True,
+    saves="",
+    samples=s.unary(smooth=False),
+)
+
+
+def neg(input: Tensor) -> Tensor:
+    """Elementwise `-input`."""
+    return unary(NEG, input)
+
+
+def positive(input: Tensor) -> Tensor:
+    """`input` itself, which must not be of bools."""
+    if node_of(input).meta.dtype is dtypes.bool_:
+        raise RuntimeError("positive: the `+` operator, on a bool tensor is not supported")
+    return input
+
+
+def abs(input: Tensor) -> Tensor:
+    """Elementwise magnitude; its gradient at 0 is 0."""
+    return unary(ABS, input)
+
+
+def sign(input: Tensor) -> Tensor:
+    """Elementwise -1, 0 or 1 by the sign of `input`."""
+    return unary(SIGN, input)
+
+
+# ------------------------------------------------------------------------- combinations of three
+
+
+def _lerp(a: Array, b: Array, w: Array) -> Array:
+    return np.where(np.abs(w) < 0.5, a + w * (b - a), b - (b - a) * (1 - w))
+
+
+def _emit_lerp(e: Any, a: Any, b: Any, w: Any) -> Any:
+    way = e.sub(b, a)
+    near = e.add(a, e.mul(w, way))
+    far = e.sub(b, e.mul(way, e.sub(1, w)))
+    return e.select(e.lt(e.abs(w), 0.5), near, far)
+
+
+LERP = define(
+    "lerp",
+    ref=_lerp,
+    emit=_emit_lerp,
+    grads=(
+        lambda g, y, a, b, w: mul(g, one_minus(w)),
+        lambda g, y, a, b, w: mul(g, w),
+        lambda g, y, a, b, w: mul(g, sub(b, a)),
+    ),
+    result="floating",
+    cheap=True,
+    saves="x",
+    samples=s.calls(
+        lambda: s.Sample((s.uniform(3, 4), s.uniform(4, seed=1), s.uniform(3, 1, seed=2))),
+        lambda: s.Sample((s.uniform(5), s.uniform(5, seed=1), 0.75)),
+    ),
+)
+ADDCMUL = define(
+    "addcmul",
+    ref=lambda x, a, b, value: x + value * a * b,
+    emit=lambda e, x, a, b, value: e.add(x, e.mul(e.mul(a, value), b)),
+    grads=(
+        lambda g, y, x, a, b, value: g,
+        lambda g, y, x, a, b, value: mul(mul(g, value), b),
+        lambda g, y, x, a, b, value: mul(mul(g, value), a),
+        None,
+    ),
+    cheap=True,
+    saves="x",
+    samples=s.calls(
+        lambda: s.Sample((s.uniform(3, 4), s.uniform(4, seed=1), s.uniform(3, 1, seed=2), 0.5)),
+        lambda: s.Sample((s.uniform(), s.uniform(5, seed=1), s.uniform(5, seed=2), 2.0)),
+    ),
+)
+ADDCDIV = define(
+    "addcdiv",
+    ref=lambda x, a, b, value: x + value * a / b,
+    emit=lambda e, x, a, b, value: e.add(x, e.div(e.mul(a, value), b)),
+    grads=(
+        lambda g, y, x, a, b, value: g,
+        lambda g, y, x, a, b, value: div(mul(g, value), b),
+        lambda g, y, x, a, b, value: neg(div(mul(mul(g, value), a), mul(b, b))),
+        None,
+    ),
+    result="floating",
+    saves="x",
+    samples=s.calls(
+        lambda: s.Sample(
+            (s.uniform(3, 4), s.uniform(4, seed=1), s.uniform(3, 1, low=0.5, high=2.0), 0.5)
+        ),
+    ),
+)
+WHERE = define(
+    "where",
+    ref=np.where,
+    emit=lambda e, c, a, b: e.select(c, a, b),
+    grads=(
+        None,
+        lambda g, y, c, a, b: where(c, g, 0),
+        lambda g, y, c, a, b: where(c, 0, g),
+    ),
+    result="select",
+    cheap=True,
+    saves="x",
+    samples=s.calls(
+        lambda: s.Sample((s.uniform(3, 4) > 0, s.uniform(3, 4), s.uniform(4, seed=2))),
+        lambda: s.Sample((np.array(True), s.uniform(5), 2.0)),
+    ),
+)
+
+
+def lerp(input: Tensor, end: Tensor, weight: Tensor | float) -> Tensor:
+    """Elementwise `input + weight * (end - input)`."""
+    return elementwise(LERP, (input, end, weight))
+
+
+def addcmul(input: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: float = 1) -> Tensor:
+    """Elementwise `input + value * tensor1 * tensor2`."""
+    return elementwise(ADDCMUL, (input, tensor1, tensor2, value))
+
+
+def addcdiv(input: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: float = 1) -> Tensor:
+    """Elementwise `input + value * tensor1 / tensor2`."""
+    return elementwise(ADDCDIV, (input, tensor1, tensor2, value))
+
+
+def where(condition: Tensor, input: Tensor, other: Tensor) -> Tensor:
+    """Elementwise `input` where `condition` holds, else `other`."""
+    return elementwise(WHERE, (condition, input, other))
+
+
+# ----------------------------------------------------------------------------------- copies, casts
+
+CLONE = define(
+    "clone",
+    ref=np.array,
+    emit=lambda e, x: x,
+    grads=(lambda g, y, x: g,),
+    cheap=True,
+    saves="",
+    samples=s.unary(),
+)
+# Computed in the dtype of its input; like every result it is converted to the dtype of its meta
+# afterwards, and that is all a cast does. attrs (source dtype, "t", target dtype).
+CAST = define(
+    "cast",
+    ref=lambda x: x,
+    emit=lambda e, x: x,
+    grads=(lambda g, y, x: g,),  # backward casts to the operand's dtype by itself
+    cheap=True,
+    saves="",
+    samples=s.calls(
+        lambda: s.Sample((s.uniform(3, 5),), lambda x: cast(x, dtypes.float64)),
+        lambda: s.Sample((s.uniform(3, 5),), lambda x: cast(x, dtypes.float16), smooth=False),
+        lambda: s.Sample((9 * s.uniform(5),), lambda x: cast(x, dtypes.int32), smooth=False),
+        lambda: s.Sample((s.integers(5),), lambda x: cast(x, dtypes.bool_), smooth=False),
+    ),
+)
+
+
+def clone(input: Tensor) -> Tensor:
+    """A copy that the graph can tell from `input`."""
+    return unary(CLONE, input)
+
+
+def cast(input: Tensor, dtype: DType) -> Tensor:
+    """`input` converted to `dtype` (`.to(dtype)`); the same tensor if it has that dtype."""
+    if node_of(input).meta.dtype is dtype:
+        return input
+    return _record_cast(input, dtype)
+
+
+def _record_cast(x: Tensor, dtype: DType) -> Tensor:
+    # A recording function like `unary`: `append` looks for the user's line past two callers.
+    node = x._node
+    key = (node.meta, dtype)
+    spec = CAST.cache.get(key)
+    if spec is None:
+        attrs = (node.meta.dtype, "t", dtype)
+        spec = CAST.remember(key, attrs, (node.meta,), meta_of(node.meta.shape, dtype))
+    flows = node.grad_to is not None and dtype.category == dtypes.FLOAT
+    return append(spec, (node,), (), True if flows else None)
+
+
+# PyTorch's other names.
+absolute = abs
+divide = div
+multiply = mul
+negative = neg
+sgn = sign
+subtract = sub
+
+# -------------------------------------------------------------------------------- other families
+
+# Functions of the sibling modules, which import this one, that may be had from here too.
+_ELSEWHERE = {
+    "power": ("cube", "pow", "reciprocal", "rsqrt", "sqrt", "square"),
+    "comparison": ("clamp", "eq", "ge", "gt", "isnan", "le", "lt", "maximum", "minimum", "ne"),
+    "pointwise_math": ("cos", "erf", "exp", "log", "log1p", "sigmoid", "sin", "tanh"),
+    "activation": ("gelu", "relu", "silu", "softplus"),
+}
+
+
+def __getattr__(name: str) -> Any:
+    for module, names in _ELSEWHERE.items():
+        if name in names:
+            return getattr(importlib.import_module(f"livegrad.ops.{module}"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

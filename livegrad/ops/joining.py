@@ -1,0 +1,439 @@
+"""Joining: tensors put together (cat, stack), repeated, padded, rolled, or masked by position."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from itertools import count
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from livegrad import dtypes
+from livegrad.graph.meta import Meta, Shape, meta_of
+from livegrad.graph.op import Op
+from livegrad.graph.record import node_of, record
+from livegrad.ops import samples as s
+from livegrad.ops.elementwise import cast, clone, sub, where
+from livegrad.ops.generate import counting
+from livegrad.ops.movement import (
+    EXPAND,
+    INDEX,
+    _items_at,
+    _reshape_to,
+    atleast_1d,
+    atleast_2d,
+    narrow,
+    normal_dim,
+    sizes_of,
+    unsqueeze,
+)
+
+Tensor = Any
+Array = np.ndarray[Any, Any]
+Attrs = tuple[Any, ...]
+
+
+class EachInput(tuple[Any, ...]):
+    """Gradient rules of an op with any number of inputs: rule(i, g, y, *inputs) serves input i."""
+
+    rule: Callable[..., Any]
+
+    def __new__(cls, rule: Callable[..., Any]) -> EachInput:
+        rules = super().__new__(cls)
+        rules.rule = rule
+        return rules
+
+    def __getitem__(self, i: Any) -> Any:
+        return partial(self.rule, i)
+
+    def __iter__(self) -> Iterator[Any]:
+        return (partial(self.rule, i) for i in count())
+
+
+# ---------------------------------------------------------------------------------------- cat
+
+
+def _cat_infer(metas: tuple[Meta, ...], attrs: Attrs, shape: Any) -> Meta:
+    dim = attrs[0]
+    shapes = [m.shape for m in metas]
+    first = shapes[0]
+    for number, other in enumerate(shapes):
+        if len(other) != len(first):
+            raise RuntimeError(
+                f"cat: tensors must have same number of dimensions: got {len(first)} and "
+                f"{len(other)}"
+            )
+        for d, size in enumerate(other):
+            if d != dim and size != first[d]:
+                raise RuntimeError(
+                    f"cat: sizes of tensors must match except in dimension {dim}; got shapes "
+                    f"{first} and {other}; expected size {first[d]} but got size {size} in dim {d} "
+                    f"of tensor number {number}"
+                )
+    whole = sum([other[dim] for other in shapes])
+    return meta_of(first[:dim] + (whole,) + first[dim + 1 :], metas[0].dtype)
+
+
+def _cat_grad(i: int, g: Tensor, y: Tensor, *inputs: Tensor) -> Tensor:
+    dim = y._node.attrs[0]
+    before = sum([x.shape[dim] for x in inputs[:i]])
+    return record_slice(g, dim, before, inputs[i].shape[dim])
+
+
+def record_slice(x: Tensor, dim: int, start: int, length: int) -> Tensor:
+    """A run along one dim, not as a view."""
+    shape = x.shape
+    items = _items_at(len(shape), dim, ("slice", 1))
+    wanted = tuple(shape[:dim]) + (length,) + tuple(shape[dim + 1 :])
+    return record(INDEX, (x,), (items,), (start,), wanted)
+
+
+CAT = Op(
+    "cat",
+    "kernel",
+    # Tensors one after the other along attrs (dim,); inputs have one dtype.
+    infer=_cat_infer,
+    ref=lambda n, *arrays: np.concatenate(arrays, n.attrs[0]),
+    lower="cat",
+    grads=EachInput(_cat_grad),
+    saves="",
+    samples=s.calls(
+        lambda: s.Sample((s.uniform(2, 3), s.uniform(4, 3)), lambda a, b: cat((a, b))),
+        lambda: s.Sample((s.uniform(2, 3), s.uniform(2, 1)), lambda a, b: cat((a, b, a), -1)),
+        lambda: s.Sample((s.uniform(2, 0, 2), s.uniform(2, 3, 2)), lambda a, b: cat((a, b), 1)),
+        lambda: s.Sample((s.uniform(5),), lambda a: cat((a,))),
+    ),
+)
+
+
+def cat(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
+    """The tensors one after the other along `dim`; dtypes are promoted."""
+    given = list(tensors)
+    if not given:
+        raise ValueError("cat: expected a non-empty list of Tensors")
+    metas = [node_of(x).meta for x in given]
+    if any(m.ndim == 0 for m in metas):
+        raise RuntimeError(
+            "cat: zero-dimensional tensor cannot be concatenated. Use stack, or reshape(1)"
+        )
+    given = same_dtype(given, metas)
+    if any(m.shape == (0,) for m in metas):
+        # torch lets a tensor of shape (0,) be joined with anything, where it adds nothing.
+        kept = [x for x, m in zip(given, metas, strict=True) if m.shape != (0,)]
+        given = kept or given[:1]
+    return record(CAT, given, (normal_dim("cat", dim, node_of(given[0]).meta.ndim),))
+
+
+def same_dtype(tensors: list[Tensor], metas: list[Meta]) -> list[Tensor]:
+    """The tensors cast to the dtype they promote to."""
+    dtype = metas[0].dtype
+    if all(m.dtype is dtype for m in metas):
+        return tensors
+    dtype = dtypes.result_dtype(tuple([(m.dtype, 2) for m in metas]))
+    return [cast(x, dtype) for x in tensors]
+
+
+def concat(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
+    """See `cat`."""
+    return cat(tensors, dim)
+
+
+def concatenate(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
+    """See `cat`."""
+    return cat(tensors, dim)
+
+
+def stack(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
+    """The tensors, all of one shape, side by side along a new dim."""
+    given = list(tensors)
+    if not given:
+        raise RuntimeError("stack: expects a non-empty TensorList")
+    shape = node_of(given[0]).meta.shape
+    for i, x in enumerate(given):
+        if node_of(x).meta.shape != shape:
+            raise RuntimeError(
+                f"stack: expects each tensor to be equal size; got {list(shape)} at entry 0 and "
+                f"{list(node_of(x).meta.shape)} at entry {i}"
+            )
+    d = normal_dim("stack", dim, len(shape) + 1)
+    wide = shape[:d] + (1,) + shape[d:]
+    return cat([_reshape_to(x, wide) for x in given], d)
+
+
+def hstack(tensors: Sequence[Tensor]) -> Tensor:
+    """The tensors one after the other along dim 1 (dim 0 if they have one dim)."""
+    given = [atleast_1d(x) for x in tensors]
+    return cat(given, 0 if node_of(given[0]).meta.ndim == 1 else 1)
+
+
+def vstack(tensors: Sequence[Tensor]) -> Tensor:
+    """The tensors, as matrices at least, one below the other."""
+    return cat([atleast_2d(x) for x in tensors], 0)
+
+
+def column_stack(tensors: Sequence[Tensor]) -> Tensor:
+    """1-d tensors as the columns of a matrix."""
+    given = [unsqueeze(atleast_1d(x), 1) if x.ndim < 2 else x for x in tensors]
+    return cat(given, 1)
+
+
+# ---------------------------------------------------------------------------- repeat and roll
+
+
+def repeat(input: Tensor, *sizes: Any, repeats: Any = None) -> Tensor:
+    """`input` repeated so many times along each dim; new dims come first."""
+    times = sizes_of("repeat", sizes, repeats)
+    shape = node_of(input).meta.shape
+    lead = len(times) - len(shape)
+    if lead < 0:
+        raise RuntimeError(
+            "repeat: number of dimensions of repeat dims can not be smaller than number of "
+            f"dimensions of tensor; got {times} for shape {shape}"
+        )
+    if any(t < 0 for t in times):
+        raise RuntimeError(f"repeat: got negative repeats {times}")
+    old = (1,) * lead + shape
+    spaced = tuple([n for size in old for n in (1, size)])
+    wide = tuple([n for t, size in zip(times, old, strict=True) for n in (t, size)])
+    final = tuple([t * size for t, size in zip(times, old, strict=True)])
+    if final == shape:
+        return clone(input)
+    return _reshape_to(record(EXPAND, (_reshape_to(input, spaced),), (), (), wide), final)
+
+
+def tile(input: Tensor, *sizes: Any, dims: Any = None) -> Tensor:
+    """Like `repeat`, but missing leading repeats are 1."""
+    times = sizes_of("tile", sizes, dims)
+    lead = node_of(input).meta.ndim - len(times)
+    return repeat(input, (1,) * lead + times)
+
+
+def roll(input: Tensor, shifts: Any, dims: Any = None) -> Tensor:
+    """Elements moved along `dims`; those moved past the end come in again at the front."""
+    by = (shifts,) if isinstance(shifts, int) else tuple(shifts)
+    shape = node_of(input).meta.shape
+    if dims is None or dims == ():
+        if len(by) != 1:
+            raise RuntimeError(f"roll: shifts and dimensions must align; got {by} and no dims")
+        flat = _reshape_to(input, (prod(shape),))
+        return _reshape_to(roll(flat, by, (0,)), shape)
+    along = (dims,) if isinstance(dims, int) else tuple(dims)
+    if len(by) != len(along):
+        raise RuntimeError(f"roll: shifts and dimensions must align; got {by} and {along}")
+    out = clone(input)
+    for shift, dim in zip(by, along, strict=True):
+        d = normal_dim("roll", dim, len(shape))
+        first = shape[d] - shift % shape[d] if shape and shape[d] else 0
+        if shape and first < shape[d] and first:
+            parts = record_slice(out, d, first, shape[d] - first), record_slice(out, d, 0, first)
+            out = record(CAT, parts, (d,))
+    return out
+
+
+# ---------------------------------------------------------------------------------------- pad
+
+
+def _pad_key(n: Any, shape: Shape) -> tuple[slice, ...]:
+    before = iter(n.args[1:])
+    starts = [next(before) if padded else 0 for padded in n.attrs[0]]
+    return tuple([slice(b, b + size) for b, size in zip(starts, shape, strict=True)])
+
+
+def _pad_ref(n: Any, x: Array) -> Array:
+    out = np.full(n.meta.shape, n.args[0], x.dtype)
+    out[_pad_key(n, x.shape)] = x
+    return out
+
+
+def _pad_grad(g: Tensor, y: Tensor, x: Tensor) -> Tensor:
+    items = tuple([("slice", 1) if padded else ("all",) for padded in y._node.attrs[0]])
+    return record(INDEX, (g,), (items,), y._node.args[1:], x.shape)
+
+
+PAD = Op(
+    "pad",
+    "kernel",
+    # One number around the input: attrs (which dims are padded,), args (number, size before each).
+    infer=lambda metas, attrs, shape: meta_of(shape, metas[0].dtype),
+    ref=_pad_ref,
+    lower="pad",
+    grads=(_pad_grad,),
+    saves="",
+    samples=s.calls(
+        lambda: s.Sample((s.uniform(2, 3),), lambda x: pad(x, (1, 2))),
+        lambda: s.Sample((s.uniform(2, 3),), lambda x: pad(x, (0, 1, 2, 0), value=1.5)),
+        lambda: s.Sample((s.uniform(2, 5),), lambda x: pad(x, (-1, 2))),
+        lambda: s.Sample((s.uniform(0, 3),), lambda x: pad(x, (1, 1, 1, 1))),
+        lambda: s.Sample((s.uniform(4),), lambda x: pad(x, (1, 0))),
+    ),
+)
+
+
+def padded(x: Tensor, dim: int, before: int, size: int) -> Tensor:
+    """`x` with zeros around it along one dim, `before` of them in front, to make it `size` long."""
+    shape = x.shape
+    if shape[dim] == size:
+        return x
+    which = tuple([d == dim for d in range(len(shape))])
+    wanted = tuple(shape[:dim]) + (size,) + tuple(shape[dim + 1 :])
+    zero = 0.0 if x.dtype.is_floating_point else 0
+    return record(PAD, (x,), (which,), (zero, before), wanted)
+
+
+def pad(
+    input: Tensor, pad: Sequence[int], mode: str = "constant", value: float | None = None
+) -> Tensor:
+    """`input` with elements added (or, where negative, removed) around it.
+
+    Args:
+        pad: (before, after) of the last dim, then of the dim before it, …
+        mode: "constant" (`value`), "reflect", "replicate" or "circular".
+    """
+    shape = node_of(input).meta.shape
+    if len(pad) % 2 or len(pad) > 2 * len(shape):
+        raise RuntimeError(
+            f"pad: got {len(pad)} amounts {tuple(pad)} for a tensor of {len(shape)} dims; expected "
+            "two for each padded dim"
+        )
+    amounts = {len(shape) - 1 - i // 2: (pad[i], pad[i + 1]) for i in range(0, len(pad), 2)}
+    for d, (before, after) in amounts.items():
+        if shape[d] + before + after < 0:
+            raise RuntimeError(
+                f"pad: the resulting size of dim {d} would be negative; got size {shape[d]} and "
+                f"padding {before}, {after}"
+            )
+    if mode == "constant":
+        return _pad_constant(input, amounts, 0 if value is None else value)
+    if mode not in _SOURCES:
+        raise NotImplementedError(f"Unrecognised padding mode {mode}")
+    for d, (before, after) in sorted(amounts.items()):
+        if before or after:
+            input = _pad_from_itself(input, d, before, after, mode)
+    return input
+
+
+def _pad_constant(x: Tensor, amounts: dict[int, tuple[int, int]], value: float) -> Tensor:
+    for d, (before, after) in amounts.items():
+        if before < 0 or after < 0:
+            start, end = max(-before, 0), max(-after, 0)
+            x = narrow(x, d, start, x.shape[d] - start - end)
+    shape = x.shape
+    grown = {d: (max(b, 0), max(a, 0)) for d, (b, a) in amounts.items() if b > 0 or a > 0}
+    if not grown:
+        return clone(x)
+    which = tuple([d in grown for d in range(len(shape))])
+    wanted = tuple([size + sum(grown.get(d, (0, 0))) for d, size in enumerate(shape)])
+    fill = float(value) if x.dtype.is_floating_point else int(value)
+    starts = tuple([grown[d][0] for d in sorted(grown)])
+    return record(PAD, (x,), (which,), (fill, *starts), wanted)
+
+
+def _reflected(i: Tensor, size: int) -> Tensor:
+    from livegrad.ops.elementwise import abs
+
+    return sub(size - 1, abs(sub(size - 1, abs(i))))
+
+
+def _replicated(i: Tensor, size: int) -> Tensor:
+    from livegrad.ops.comparison import clamp
+
+    return clamp(i, 0, size - 1)
+
+
+def _circular(i: Tensor, size: int) -> Tensor:
+    from livegrad.ops.elementwise import remainder
+
+    return remainder(i, size)
+
+
+# mode: (index read for position i before clipping, greatest padding for a size)
+_SOURCES: dict[str, tuple[Callable[[Tensor, int], Tensor], Callable[[int], float]]] = {
+    "reflect": (_reflected, lambda size: size - 1),
+    "replicate": (_replicated, lambda size: float("inf")),
+    "circular": (_circular, lambda size: size),
+}
+
+
+def _pad_from_itself(x: Tensor, dim: int, before: int, after: int, mode: str) -> Tensor:
+    from livegrad.ops.gathering import INDEX_SELECT
+
+    size = x.shape[dim]
+    source, most = _SOURCES[mode]
+    if max(before, after) > most(size) or size == 0:
+        raise RuntimeError(
+            f"pad: padding size should be at most {most(size)} in mode {mode!r}; got ({before}, "
+            f"{after}) at dimension {dim} of input {list(x.shape)}"
+        )
+    index = source(sub(counting(size + before + after), before), size)
+    return record(INDEX_SELECT, (x, index), (dim,))
+
+
+# ------------------------------------------------------------------------------- triangles
+
+
+def _triangle(n: Any, x: Tensor, compare: Callable[..., Tensor]) -> Tensor:
+    rows, columns = x.shape[-2:]
+    row = _reshape_to(counting(rows), (rows, 1))
+    return where(compare(sub(counting(columns), row), n.args[0]), x, 0)
+
+
+def _tril(n: Any, x: Tensor) -> Tensor:
+    from livegrad.ops.comparison import le
+
+    return _triangle(n, x, le)
+
+
+def _triu(n: Any, x: Tensor) -> Tensor:
+    from livegrad.ops.comparison import ge
+
+    return _triangle(n, x, ge)
+
+
+def _triangle_infer(metas: tuple[Meta, ...], attrs: Attrs, shape: Any) -> Meta:
+    if metas[0].ndim < 2:
+        raise RuntimeError(
+            f"tril/triu: input tensor must have at least 2 dimensions; got {metas[0].shape}"
+        )
+    return metas[0]
+
+
+TRIL: Op = Op(
+    "tril",
+    "composite",
+    # Zero above the diagonal args (diagonal,).
+    infer=_triangle_infer,
+    ref=lambda n, x: np.tril(x, n.args[0]),
+    expand=_tril,
+    grads=(lambda g, y, x: record(TRIL, (g,), (), y._node.args),),
+    saves="",
+    samples=s.calls(
+        lambda: s.Sample((s.uniform(3, 4),), lambda x: tril(x)),
+        lambda: s.Sample((s.uniform(2, 4, 3),), lambda x: tril(x, -1)),
+    ),
+)
+TRIU: Op = Op(
+    "triu",
+    "composite",
+    # Zero below the diagonal args (diagonal,).
+    infer=_triangle_infer,
+    ref=lambda n, x: np.triu(x, n.args[0]),
+    expand=_triu,
+    grads=(lambda g, y, x: record(TRIU, (g,), (), y._node.args),),
+    saves="",
+    samples=s.calls(
+        lambda: s.Sample((s.uniform(3, 4),), lambda x: triu(x)),
+        lambda: s.Sample((s.uniform(2, 4, 3),), lambda x: triu(x, 1)),
+    ),
+)
+
+
+def tril(input: Tensor, diagonal: int = 0) -> Tensor:
+    """The lower triangle of matrices, up to a diagonal; zeros above it."""
+    return record(TRIL, (input,), (), (diagonal,))
+
+
+def triu(input: Tensor, diagonal: int = 0) -> Tensor:
+    """The upper triangle of matrices, from a diagonal on; zeros below it."""
+    return record(TRIU, (input,), (), (diagonal,))

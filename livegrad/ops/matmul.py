@@ -1,0 +1,313 @@
+"""Matrix products: one kernel, MATMUL, and the functions of all ranks that are made of it."""
+
+from __future__ import annotations
+
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from livegrad.graph.meta import Meta, meta_of
+from livegrad.graph.op import Op
+from livegrad.graph.record import broadcast_shapes, node_of, record
+from livegrad.ops import samples as s
+from livegrad.ops.elementwise import add, mul
+from livegrad.ops.movement import PERMUTE, _reshape_to
+
+Tensor = Any
+Attrs = tuple[Any, ...]
+Metas = tuple[Meta, ...]
+
+
+def _turned(x: Tensor) -> Tensor:
+    """The last two dims exchanged, not as a view."""
+    ndim = node_of(x).meta.ndim
+    return record(PERMUTE, (x,), ((*range(ndim - 2), ndim - 1, ndim - 2),))
+
+
+def _check_same_dtype(name: str, metas: Metas) -> None:
+    first = metas[0].dtype
+    for meta in metas[1:]:
+        if meta.dtype is not first:
+            raise RuntimeError(
+                f"{name}: expected m1 and m2 to have the same dtype, but got: {first.name} != "
+                f"{meta.dtype.name}. Convert one with .to(dtype)"
+            )
+
+
+def inner_sizes_differ(a: Meta, b: Meta) -> RuntimeError:
+    """The error for matrices that do not fit."""
+    fits = a.ndim > 1 and a.shape[-2] == b.shape[-2] and a.shape[-1] != b.shape[-1]
+    return RuntimeError(
+        f"matmul: inner sizes differ; got a {a.shape} @ b {b.shape}; expected a.shape[-1] == "
+        f"b.shape[-2]. Did you mean {'a' if fits else 'b'}.T?"
+    )
+
+
+def _matmul_infer(metas: Metas, attrs: Attrs, shape: Any) -> Meta:
+    a, b = metas
+    _check_same_dtype("matmul", metas)
+    if a.shape[-1] != b.shape[-2]:
+        raise inner_sizes_differ(a, b)
+    batch = broadcast_shapes("matmul", [a.shape[:-2], b.shape[:-2]])
+    return meta_of((*batch, a.shape[-2], b.shape[-1]), a.dtype)
+
+
+MATMUL = Op(
+    "matmul",
+    "kernel",
+    # Two inputs of rank 2 or more; leading dims are batches, broadcast like elementwise operands.
+    infer=_matmul_infer,
+    ref=lambda n, a, b: np.matmul(a, b),
+    lower="matmul",
+    grads=(
+        lambda g, y, a, b: matmul(g, _turned(b)),
+        lambda g, y, a, b: matmul(_turned(a), g),
+    ),
+    saves="x",
+    samples=s.calls(
+        lambda: s.Sample((s.uniform(3, 4), s.uniform(4, 5)), lambda a, b: matmul(a, b)),
+        lambda: s.Sample((s.uniform(2, 3, 4), s.uniform(2, 4, 5)), lambda a, b: matmul(a, b)),
+        lambda: s.Sample((s.uniform(3, 1, 2, 4), s.uniform(2, 4, 5)), lambda a, b: matmul(a, b)),
+        lambda: s.Sample((s.uniform(3, 4), s.uniform(2, 4, 5)), lambda a, b: matmul(a, b)),
+        lambda: s.Sample((s.uniform(3, 4), s.uniform(4)), lambda a, b: matmul(a, b)),
+        lambda: s.Sample((s.uniform(4), s.uniform(4, 3)), lambda a, b: matmul(a, b)),
+        lambda: s.Sample((s.uniform(4), s.uniform(4, seed=1)), lambda a, b: matmul(a, b)),
+        lambda: s.Sample((s.uniform(3, 0), s.uniform(0, 5)), lambda a, b: matmul(a, b)),
+        lambda: s.Sample((s.uniform(0, 4), s.uniform(4, 5)), lambda a, b: matmul(a, b)),
+    ),
+)
+
+
+def matmul(input: Tensor, other: Tensor) -> Tensor:
+    """Matrix product; 1-d operands are row or column vectors, leading dims are batches."""
+    try:
+        a, b = node_of(input).meta, node_of(other).meta
+    except AttributeError:
+        raise TypeError(
+            f"matmul(): expected two tensors; got {type(input).__name__} and {type(other).__name__}"
+        ) from None
+    if a.ndim == 2 and b.ndim == 2:
+        return record(MATMUL, (input, other))
+    if not a.ndim or not b.ndim:
+        raise RuntimeError(
+            "matmul: both arguments need to be at least 1D, but they are "
+            f"{a.ndim}D and {b.ndim}D. Use * for numbers"
+        )
+    if b.ndim == 1:
+        return _times_vector(input, other, a, b)
+    if a.ndim == 1:
+        if a.shape[0] != b.shape[-2]:
+            raise inner_sizes_differ(a, b)
+        out = record(MATMUL, (_reshape_to(input, (1, a.shape[0])), other))
+        return _reshape_to(out, b.shape[:-2] + b.shape[-1:])
+    if b.ndim == 2:
+        # One product of all rows instead of one per batch.
+        if a.shape[-1] != b.shape[-2]:
+            raise inner_sizes_differ(a, b)
+        return record(LINEAR, (input, _turned(other)), (False,))
+    return record(MATMUL, (input, other))
+
+
+def _times_vector(x: Tensor, vector: Tensor, a: Meta, b: Meta) -> Tensor:
+    size = b.shape[0]
+    if a.shape[-1] != size:
+        raise inner_sizes_differ(a, meta_of((size, 1), b.dtype))
+    rows = _reshape_to(x, (prod(a.shape[:-1]), size))
+    return _reshape_to(record(MATMUL, (rows, _reshape_to(vector, (size, 1)))), a.shape[:-1])
+
+
+# ------------------------------------------------------------------------------------- linear
+
+
+def _linear_infer(metas: Metas, attrs: Attrs, shape: Any) -> Meta:
+    x, weight = metas[:2]
+    _check_same_dtype("linear", metas)
+    if weight.ndim != 2:
+        raise RuntimeError(f"linear: got weight {weight.shape}; expected 2 dims (out, in)")
+    if not x.ndim or x.shape[-1] != weight.shape[1]:
+        raise RuntimeError(
+            f"linear: inner sizes differ; got input {x.shape} and weight {weight.shape}; expected "
+            "input.shape[-1] == weight.shape[1]"
+        )
+    out = weight.shape[0]
+    if len(metas) == 3 and metas[2].shape not in ((out,), (1,), ()):
+        raise RuntimeError(f"linear: got bias {metas[2].shape}; expected ({out},)")
+    return meta_of((*x.shape[:-1], out), x.dtype)
+
+
+def _rows(x: Tensor) -> Tensor:
+    """`x` as a matrix: all dims but the last merged."""
+    shape = x.shape
+    return x if len(shape) == 2 else _reshape_to(x, (prod(shape[:-1]), shape[-1]))
+
+
+def _linear_expand(n: Any, x: Tensor, weight: Tensor, *bias: Tensor) -> Tensor:
+    out = record(MATMUL, (_rows(x), _turned(weight)))
+    if bias:
+        out = add(out, bias[0])
+    return _reshape_to(out, n.meta.shape)
+
+
+def _linear_ref(n: Any, x: Any, weight: Any, *bias: Any) -> Any:
+    out = x.reshape(prod(x.shape[:-1]), x.shape[-1]) @ weight.T
+    return (out + bias[0] if bias else out).reshape(n.meta.shape)
+
+
+def _linear_grad_input(g: Tensor, y: Tensor, x: Tensor, weight: Tensor, *bias: Tensor) -> Tensor:
+    if len(x.shape) == 2:
+        return record(MATMUL, (g, weight))
+    return record(LINEAR, (g, _turned(weight)), (False,))
+
+
+def _linear_grad_weight(g: Tensor, y: Tensor, x: Tensor, weight: Tensor, *bias: Tensor) -> Tensor:
+    return record(MATMUL, (_turned(_rows(g)), _rows(x)))
+
+
+LINEAR = Op(
+    "linear",
+    "composite",
+    # x @ weight.T + bias over the last dim: attrs (whether there is a bias,).
+    infer=_linear_infer,
+    ref=_linear_ref,
+    expand=_linear_expand,
+    grads=(_linear_grad_input, _linear_grad_weight, lambda g, y, x, weight, bias: g),
+    saves="x",
+    samples=s.calls(
+        lambda: s.Sample((s.uniform(3, 4), s.uniform(5, 4)), lambda x, w: linear(x, w)),
+        lambda: s.Sample(
+            (s.uniform(3, 4), s.uniform(5, 4), s.uniform(5)), lambda x, w, b: linear(x, w, b)
+        ),
+        lambda: s.Sample(
+            (s.uniform(2, 3, 4), s.uniform(5, 4), s.uniform(5)), lambda x, w, b: linear(x, w, b)
+        ),
+        lambda: s.Sample(
+            (s.uniform(4), s.uniform(5, 4), s.uniform(5)), lambda x, w, b: linear(x, w, b)
+        ),
+        lambda: s.Sample(
+            (s.uniform(0, 4), s.uniform(5, 4), s.uniform(5)), lambda x, w, b: linear(x, w, b)
+        ),
+    ),
+)
+
+
+def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+    """`input @ weight.T + bias` over the last dim; `weight` has shape (out, in)."""
+    if bias is None:
+        if len(weight.shape) == 1:
+            return matmul(input, weight)
+        return record(LINEAR, (input, weight), (False,))
+    return record(LINEAR, (input, weight, bias), (True,))
+
+
+# -------------------------------------------------------------------- products of fixed rank
+
+
+def _check_ranks(name: str, *wanted: tuple[Tensor, int]) -> None:
+    for number, (x, rank) in enumerate(wanted, 1):
+        have = node_of(x).meta
+        if have.ndim != rank:
+            raise RuntimeError(
+                f"{name}: argument {number} must be a {rank}-D tensor; got shape {have.shape}"
+            )
+
+
+def mm(input: Tensor, mat2: Tensor) -> Tensor:
+    """Product of two matrices."""
+    _check_ranks("mm", (input, 2), (mat2, 2))
+    return record(MATMUL, (input, mat2))
+
+
+def bmm(input: Tensor, mat2: Tensor) -> Tensor:
+    """Products of two batches of matrices."""
+    _check_ranks("bmm", (input, 3), (mat2, 3))
+    if node_of(input).meta.shape[0] != node_of(mat2).meta.shape[0]:
+        raise RuntimeError(
+            f"bmm: batch sizes differ; got {input.shape[0]} and {mat2.shape[0]}; expected one size"
+        )
+    return record(MATMUL, (input, mat2))
+
+
+def mv(input: Tensor, vec: Tensor) -> Tensor:
+    """Product of a matrix and a vector."""
+    _check_ranks("mv", (input, 2), (vec, 1))
+    return matmul(input, vec)
+
+
+def dot(input: Tensor, tensor: Tensor) -> Tensor:
+    """Inner product of two vectors."""
+    _check_ranks("dot", (input, 1), (tensor, 1))
+    return matmul(input, tensor)
+
+
+def inner(input: Tensor, other: Tensor) -> Tensor:
+    """Products over the last dims of both; of numbers, their product."""
+    a, b = node_of(input).meta, node_of(other).meta
+    if not a.ndim or not b.ndim:
+        return mul(input, other)
+    if a.shape[-1] != b.shape[-1]:
+        raise RuntimeError(
+            f"inner: the last dimension must match on both input tensors but got shapes {a.shape} "
+            f"and {b.shape}"
+        )
+    return _reshape_to(record(LINEAR, (input, _rows(other)), (False,)), a.shape[:-1] + b.shape[:-1])
+
+
+def outer(input: Tensor, vec2: Tensor) -> Tensor:
+    """The matrix of all products of elements of two vectors."""
+    _check_ranks("outer", (input, 1), (vec2, 1))
+    return mul(_reshape_to(input, (node_of(input).meta.shape[0], 1)), vec2)
+
+
+def ger(input: Tensor, vec2: Tensor) -> Tensor:
+    """See `outer`."""
+    return outer(input, vec2)
+
+
+def _combined(input: Tensor, product: Tensor, beta: float, alpha: float) -> Tensor:
+    """beta * input + alpha * product; what is multiplied by 0 is not even read."""
+    scaled = product if alpha == 1 else mul(product, alpha)
+    if beta == 0:
+        return scaled
+    return add(input if beta == 1 else mul(input, beta), scaled)
+
+
+def addmm(
+    input: Tensor, mat1: Tensor, mat2: Tensor, *, beta: float = 1, alpha: float = 1
+) -> Tensor:
+    """`beta * input + alpha * (mat1 @ mat2)`."""
+    return _combined(input, mm(mat1, mat2), beta, alpha)
+
+
+def addmv(input: Tensor, mat: Tensor, vec: Tensor, *, beta: float = 1, alpha: float = 1) -> Tensor:
+    """`beta * input + alpha * (mat @ vec)`."""
+    return _combined(input, mv(mat, vec), beta, alpha)
+
+
+def addr(input: Tensor, vec1: Tensor, vec2: Tensor, *, beta: float = 1, alpha: float = 1) -> Tensor:
+    """`beta * input + alpha * outer(vec1, vec2)`."""
+    return _combined(input, outer(vec1, vec2), beta, alpha)
+
+
+def baddbmm(
+    input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: float = 1, alpha: float = 1
+) -> Tensor:
+    """`beta * input + alpha * bmm(batch1, batch2)`."""
+    return _combined(input, bmm(batch1, batch2), beta, alpha)
+
+
+def addbmm(
+    input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: float = 1, alpha: float = 1
+) -> Tensor:
+    """`beta * input + alpha * (sum of bmm(batch1, batch2) over the batch)`."""
+    from livegrad.ops.reduce import sum
+
+    return _combined(input, sum(bmm(batch1, batch2), 0), beta, alpha)
+
+
+def chain_matmul(*matrices: Tensor) -> Tensor:
+    """Product of several matrices, from left to right."""
+    out = matrices[0]
+    for matrix in matrices[1:]:
+        out = mm(out, matrix)
+    return out

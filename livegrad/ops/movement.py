@@ -1,0 +1,769 @@
+"""Movement: operations that rearrange elements and compute nothing. Most give views."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+from itertools import pairwise
+from math import prod
+from operator import index as as_index
+from typing import Any
+
+import numpy as np
+
+from livegrad.dtypes import DType
+from livegrad.graph.index import FIRST, Index, stepped
+from livegrad.graph.meta import Meta, Shape, meta_of
+from livegrad.graph.op import Op
+from livegrad.graph.record import broadcast_shapes, node_of, record
+from livegrad.graph.record import view as record_view
+from livegrad.ops import samples as s
+from livegrad.ops.generate import FULL as FULL
+from livegrad.ops.generate import counting, zeros_like
+
+Tensor = Any
+Attrs = tuple[Any, ...]
+
+
+def normal_dim(name: str, dim: int, ndim: int) -> int:
+    """`dim` counted from the front; IndexError outside [-ndim, ndim)."""
+    span = max(ndim, 1)
+    if not isinstance(dim, int):
+        raise TypeError(f"{name}(): argument 'dim' must be int, not {type(dim).__name__}")
+    if not -span <= dim < span:
+        raise IndexError(
+            f"{name}: Dimension out of range (expected to be in range of [{-span}, {span - 1}], "
+            f"but got {dim})"
+        )
+    return dim % span
+
+
+def sizes_of(name: str, given: tuple[Any, ...], keyword: Any = None) -> Shape:
+    """Sizes or dims given as `f(2, 3)`, `f((2, 3))` or by keyword, as a tuple of int."""
+    if keyword is not None:
+        given = (keyword,)
+    if len(given) == 1 and not isinstance(given[0], int):
+        first = given[0]
+        given = tuple(first) if hasattr(first, "__iter__") else (first,)
+    try:
+        return tuple([x if type(x) is int else as_index(x) for x in given])
+    except TypeError:
+        kinds = ", ".join([type(x).__name__ for x in given])
+        raise TypeError(f"{name}(): expected integers for the sizes; got ({kinds})") from None
+
+
+# ------------------------------------------------------------------------------------ reshape
+
+
+@lru_cache(maxsize=4096)
+def _groups(old: Shape, new: Shape) -> tuple[tuple[int, int], ...]:
+    """How a reshape regroups dims: (dims taken, dims made) per block of equal size.
+
+    It follows from the sizes alone, so that plans never mistake a merge for a copy.
+    """
+    if 0 in old:
+        return ((len(old), len(new)),)
+    blocks = []
+    i = j = 0
+    while i < len(old) or j < len(new):
+        start_i, start_j = i, j
+        left = right = 1
+        if i < len(old):
+            left, i = old[i], i + 1
+        if j < len(new):
+            right, j = new[j], j + 1
+        while left != right:
+            if left < right and i < len(old):
+                left, i = left * old[i], i + 1
+            elif j < len(new):
+                right, j = right * new[j], j + 1
+            else:
+                left, i = left * old[i], i + 1
+        blocks.append((i - start_i, j - start_j))
+    return tuple(blocks)
+
+
+def _reshape_view(n: Any, index: Index) -> Index | None:
+    """Readable through if dims of size 1 are all that comes or goes."""
+    (source,) = n.inputs
+    old, new = source.meta.shape, n.meta.shape
+    result = [FIRST] * len(old)
+    i = j = 0
+    for taken, made in n.attrs[0]:
+        olds = [d for d in range(i, i + taken) if old[d] != 1]
+        news = [d for d in range(j, j + made) if new[d] != 1]
+        if len(olds) > 1 or len(news) > 1:
+            return None
+        if olds:
+            result[olds[0]] = index[news[0]]
+        i, j = i + taken, j + made
+    return tuple(result)
+
+
+RESHAPE = Op(
+    "reshape",
+    "movement",
+    infer=lambda metas, attrs, shape: meta_of(shape, metas[0].dtype),
+    ref=lambda n, x: x.reshape(n.meta.shape),
+    view=_reshape_view,
+    write=lambda part, value, attrs, args: _reshape_to(value, part.shape),
+    grads=(lambda g, y, x: _reshape_to(g, x.shape),),
+    saves="",
+    samples=s.calls(
+        lambda: s.Sample((s.uniform(2, 6),), lambda x: reshape(x, (3, 4))),
+        lambda: s.Sample((s.uniform(2, 3, 4),), lambda x: reshape(x, (6, -1))),
+        lambda: s.Sample((s.uniform(4),), lambda x: reshape(x, (4, 1, 1))),
+        lambda: s.Sample((s.uniform(0, 3),), lambda x: reshape(x, (3, 0))),
+    ),
+)
+
+
+def _reshape_to(x: Tensor, shape: Shape) -> Tensor:
+    if x.shape == shape:
+        return x
+    return record(RESHAPE, (x,), (_groups(x.shape, shape),), (), shape)
+
+
+def reshape(input: Tensor, *sizes: Any, shape: Any = None) -> Tensor:
+    """The same elements in row-major order with another shape; one size may be -1."""
+    meta = node_of(input).meta
+    wanted = _resolve_shape(meta, sizes_of("reshape", sizes, shape))
+    return record_view(RESHAPE, input, (_groups(meta.shape, wanted),), (), wanted)
+
+
+def view(input: Tensor, *shape: Any, size: Any = None) -> Tensor:
+    """`input` with another shape; see `reshape` (no value has strides that could forbid it)."""
+    if len(shape) == 1 and isinstance(shape[0], DType):
+        raise RuntimeError(
+            f"view: got dtype {shape[0].name}; reinterpreting bytes is not supported. "
+            "Convert values with .to(dtype)"
+        )
+    return reshape(input, *shape, shape=size)
+
+
+def _resolve_shape(meta: Meta, shape: Shape) -> Shape:
+    """`shape` with -1 replaced, checked against the number of elements."""
+    known = prod([size for size in shape if size != -1])
+    if shape.count(-1) > 1:
+        raise RuntimeError("reshape: only one dimension can be inferred")
+    if any(size < -1 for size in shape):
+        raise RuntimeError(f"reshape: invalid shape dimension in {list(shape)}")
+    if -1 in shape and (known == 0 or meta.numel % known):
+        reason = "unspecified dimension size -1 can be any value" if known == 0 else "is invalid"
+        raise RuntimeError(
+            f"reshape: shape '{list(shape)}' {reason} for input of size {meta.numel}"
+        )
+    sizes = tuple([meta.numel // known if size == -1 else int(size) for size in shape])
+    if prod(sizes) != meta.numel:
+        raise RuntimeError(
+            f"reshape: shape '{list(shape)}' is invalid for input of size {meta.numel}"
+        )
+    return sizes
+
+
+# ----------------------------------------------------------------- reshapes with other names
+
+
+def view_as(input: Tensor, other: Tensor) -> Tensor:
+    """`input` with the shape of `other`."""
+    return reshape(input, other.shape)
+
+
+def reshape_as(input: Tensor, other: Tensor) -> Tensor:
+    """`input` with the shape of `other`."""
+    return reshape(input, other.shape)
+
+
+def flatten(input: Tensor, start_dim: int = 0, end_dim: int = -1) -> Tensor:
+    """`input` with the dims from `start_dim` to `end_dim` merged into one."""
+    shape = node_of(input).meta.shape
+    first = normal_dim("flatten", start_dim, len(shape))
+    last = normal_dim("flatten", end_dim, len(shape))
+    if not shape:
+        return reshape(input, (1,))
+    if first > last:
+        raise RuntimeError(
+            f"flatten: start_dim cannot come after end_dim; got {start_dim} and {end_dim}"
+        )
+    if first == last:
+        return input
+    return reshape(input, shape[:first] + (prod(shape[first : last + 1]),) + shape[last + 1 :])
+
+
+def ravel(input: Tensor) -> Tensor:
+    """All elements in row-major order in one dim."""
+    return reshape(input, (-1,))
+
+
+def unflatten(input: Tensor, dim: int, sizes: Any) -> Tensor:
+    """`input` with one dim split into several; one size may be -1."""
+    shape = node_of(input).meta.shape
+    d = normal_dim("unflatten", dim, len(shape))
+    parts = sizes_of("unflatten", (sizes,))
+    if not parts:
+        raise RuntimeError("unflatten: sizes must be non-empty")
+    known = prod([size for size in parts if size != -1])
+    if parts.count(-1) == 1 and known and shape[d] % known == 0:
+        parts = tuple([shape[d] // known if size == -1 else size for size in parts])
+    if prod(parts) != shape[d]:
+        raise RuntimeError(
+            f"unflatten: provided sizes {list(parts)} don't multiply up to the size of dim {d} "
+            f"({shape[d]}) in the input tensor"
+        )
+    return reshape(input, shape[:d] + parts + shape[d + 1 :])
+
+
+def squeeze(input: Tensor, dim: int | Sequence[int] | None = None) -> Tensor:
+    """`input` without its dims of size 1, or without those of them named by `dim`."""
+    shape = node_of(input).meta.shape
+    if dim is None:
+        wanted = tuple([size for size in shape if size != 1])
+    else:
+        dims = (dim,) if isinstance(dim, int) else tuple(dim)
+        drop = {normal_dim("squeeze", d, len(shape)) for d in dims}
+        kept = [size for d, size in enumerate(shape) if size != 1 or d not in drop]
+        wanted = tuple(kept)
+    return record_view(RESHAPE, input, (_groups(shape, wanted),), (), wanted)
+
+
+def unsqueeze(input: Tensor, dim: int) -> Tensor:
+    """`input` with a new dim of size 1 at `dim`."""
+    shape = node_of(input).meta.shape
+    d = normal_dim("unsqueeze", dim, len(shape) + 1)
+    wanted = shape[:d] + (1,) + shape[d:]
+    return record_view(RESHAPE, input, (_groups(shape, wanted),), (), wanted)
+
+
+def atleast_1d(input: Tensor) -> Tensor:
+    """`input` with at least one dim."""
+    return reshape(input, (1,)) if not node_of(input).meta.ndim else input
+
+
+def atleast_2d(input: Tensor) -> Tensor:
+    """`input` with at least two dims; new ones come first."""
+    shape = node_of(input).meta.shape
+    return input if len(shape) > 1 else reshape(input, (1, *(shape or (1,))))
+
+
+def atleast_3d(input: Tensor) -> Tensor:
+    """`input` with at least three dims."""
+    shape = node_of(input).meta.shape
+    if len(shape) > 2:
+        return input
+    return reshape(input, (*shape, 1) if len(shape) == 2 else (1, *(shape or (1,)), 1))
+
+
+# ------------------------------------------------------------------------------------ permute
+
+
+def _permute_view(n: Any, index: Index) -> Index:
+    result = [FIRST] * len(index)
+    for out_dim, in_dim in enumerate(n.attrs[0]):
+        result[in_dim] = index[out_dim]
+    return tuple(result)
+
+
+def _inverse(dims: tuple[int, ...]) -> tuple[int, ...]:
+    return tuple(sorted(range(len(dims)), key=dims.__getitem__))
+
+
+PERMUTE: Op = Op(
+    "permute",
+    "movement",
+    infer=lambda metas, attrs, shape: meta_of(
+        tuple([metas[0].shape[d] for d in attrs[0]]), metas[0].dtype
+    ),
+    ref=lambda n, x: x.transpose(n.attrs[0]),
+    view=_permute_view,
+    write=lambda part, value, attrs, args: record(PERMUTE, (value,), (_inverse(attrs[0]),)),
+    grads=(lambda g, y, x: record(PERMUTE, (g,), (_inverse(y._node.attrs[0]),)),),
+    saves="",
+    samples=s.calls(
+        lambda: s.Sample((s.uniform(2, 3, 4),), lambda x: permute(x, (2, 0, 1))),
+        lambda: s.Sample((s.uniform(3, 5),), lambda x: permute(x, (1, 0))),
+    ),
+)
+
+
+def permute(input: Tensor, *order: Any, dims: Any = None) -> Tensor:
+    """The dims of `input` in another order."""
+    ndim = node_of(input).meta.ndim
+    given = sizes_of("permute", order, dims)
+    order = tuple([normal_dim("permute", d, ndim) for d in given])
+    if sorted(order) != list(range(ndim)):
+        raise RuntimeError(
+            f"permute: got dims {given} for a tensor of {ndim} dims; expected each dim once"
+        )
+    return record_view(PERMUTE, input, (order,))
+
+
+def transpose(input: Tensor, dim0: int, dim1: int) -> Tensor:
+    """`input` with two dims exchanged."""
+    ndim = node_of(input).meta.ndim
+    order = list(range(ndim))
+    a, b = normal_dim("transpose", dim0, ndim), normal_dim("transpose", dim1, ndim)
+    if ndim:
+        order[a], order[b] = order[b], order[a]
+    return record_view(PERMUTE, input, (tuple(order),))
+
+
+def t(input: Tensor) -> Tensor:
+    """The transpose of a matrix; 0-d and 1-d tensors are themselves."""
+    ndim = node_of(input).meta.ndim
+    if ndim > 2:
+        raise RuntimeError(
+            f"t() expects a tensor with <= 2 dimensions, but self is {ndim}D. Use transpose(d0, d1)"
+        )
+    return transpose(input, 0, -1)
+
+
+def swapaxes(input: Tensor, axis0: int, axis1: int) -> Tensor:
+    """`input` with two dims exchanged."""
+    return transpose(input, axis0, axis1)
+
+
+def swapdims(input: Tensor, dim0: int, dim1: int) -> Tensor:
+    """`input` with two dims exchanged."""
+    return transpose(input, dim0, dim1)
+
+
+def movedim(input: Tensor, source: Any, destination: Any) -> Tensor:
+    """`input` with the dims `source` moved to the places `destination`; the others keep order."""
+    ndim = node_of(input).meta.ndim
+    given = [(x,) if isinstance(x, int) else tuple(x) for x in (source, destination)]
+    old, new = [tuple([normal_dim("movedim", d, ndim) for d in dims]) for dims in given]
+    if len(old) != len(new) or len(set(old)) != len(old) or len(set(new)) != len(new):
+        raise RuntimeError(
+            f"movedim: got source {given[0]} and destination {given[1]}; expected as many, each "
+            "dim once"
+        )
+    rest = iter([d for d in range(ndim) if d not in old])
+    places = dict(zip(new, old, strict=True))
+    return permute(input, [places[d] if d in places else next(rest) for d in range(ndim)])
+
+
+def moveaxis(input: Tensor, source: Any, destination: Any) -> Tensor:
+    """See `movedim`."""
+    return movedim(input, source, destination)
+
+
+# ------------------------------------------------------------------------------------- expand
+
+
+def _expand_view(n: Any, index: Index) -> Index:
+    source = n.inputs[0].meta.shape
+    lead = len(index) - len(source)
+    return tuple([FIRST if source[d] == 1 else index[lead + d] for d in range(len(source))])
+
+
+EXPAND = Op(
+    "expand",
+    "movement",
+    infer=lambda metas, attrs, shape: meta_of(shape, metas[0].dtype),
+    ref=lambda n, x: np.broadcast_to(x, n.meta.shape),
+    view=_expand_view,
+    grads=(lambda g, y, x: g,),  # backward sums over broadcast dims by itself
+    saves="",
+    samples=s.calls(
+        lambda: s.Sample((s.uniform(3, 1),), lambda x: expand(x, (2, 3, 4))),
+        lambda: s.Sample((s.uniform(),), lambda x: expand(x, (2,))),
+    ),
+)
+
+
+def expand(input: Tensor, *sizes: Any, size: Any = None, implicit: bool = False) -> Tensor:
+    """`input` repeated along dims of size 1 (and new leading dims) without copying; -1 keeps."""
+    shape = node_of(input).meta.shape
+    wanted = sizes_of("expand", sizes, size)
+    lead = len(wanted) - len(shape)
+    if lead < 0:
+        raise RuntimeError(
+            f"expand: the number of sizes provided ({len(wanted)}) must be greater or equal to the "
+            f"number of dimensions in the tensor ({len(shape)})"
+        )
+    out = []
+    for i, want in enumerate(wanted):
+        have = shape[i - lead] if i >= lead else 1
+        if want == -1 and i < lead:
+            raise RuntimeError("expand: -1 is not allowed in a leading, non-existing dimension")
+        if want not in (-1, have) and have != 1:
+            raise RuntimeError(
+                f"expand: the expanded size of the tensor ({want}) must match the existing size "
+                f"({have}) at non-singleton dimension {i}"
+            )
+        out.append(have if want == -1 else want)
+    return record_view(EXPAND, input, (), (), tuple(out))
+
+
+def expand_as(input: Tensor, other: Tensor) -> Tensor:
+    """`input` expanded to the shape of `other`."""
+    return expand(input, other.shape)
+
+
+def broadcast_to(input: Tensor, size: Any) -> Tensor:
+    """`input` expanded to `size`."""
+    return expand(input, size)
+
+
+def broadcast_tensors(*tensors: Tensor) -> tuple[Tensor, ...]:
+    """All tensors expanded to their common shape."""
+    shape = broadcast_shapes("broadcast_tensors", [node_of(x).meta.shape for x in tensors])
+    return tuple([expand(x, shape) for x in tensors])
+
+
+# --------------------------------------------------------------------------- detach, aliases
+
+DETACH = Op(
+    "detach",
+    "movement",
+    infer=lambda metas, attrs, shape: metas[0],
+    ref=lambda n, x: x,
+    view=lambda n, index: index,
+    write=lambda part, value, attrs, args: value,
+    saves="",
+    samples=s.calls(lambda: s.Sample((s.uniform(3),), lambda x: detach(x), smooth=False)),
+)
+
+
+def detach(input: Tensor) -> Tensor:
+    """A view through which no gradient flows."""
+    return record_view(DETACH, input)
+
+
+# ------------------------------------------------------------------------------ basic indexing
+
+# One item per dim consumed or made: ("all",) keeps a dim, ("slice", step) takes every step-th from
+# a start given in args, ("int",) selects the index given in args and drops the dim, ("new",)
+# makes a dim of size 1. The sizes of sliced dims are those of the result.
+Items = tuple[tuple[Any, ...], ...]
+
+
+def _index_view(n: Any, index: Index) -> Index:
+    starts = iter(n.args)
+    along = iter(index)
+    result = []
+    for item in n.attrs[0]:
+        if item[0] == "new":
+            next(along)
+        elif item[0] == "all":
+            result.append(next(along))
+        elif item[0] == "slice":
+            result.append(stepped(next(along), item[1], next(starts)))
+        else:
+            result.append(stepped(FIRST, 1, next(starts)))
+    return tuple(result)
+
+
+def index_key(items: Items, args: tuple[int, ...], shape: Shape) -> tuple[Any, ...]:
+    """The NumPy index that the items stand for, where the result has `shape`."""
+    starts = iter(args)
+    lengths = iter(shape)
+    key: list[Any] = []
+    for item in items:
+        if item[0] == "int":
+            key.append(next(starts))
+            continue
+        length = next(lengths)
+        if item[0] == "new":
+            key.append(None)
+        elif item[0] == "all":
+            key.append(slice(None))
+        else:
+            start, step = next(starts), item[1]
+            stop = start + step * length
+            key.append(slice(start, None if stop < 0 else stop, step))
+    return tuple(key)
+
+
+INDEX: Op = Op(
+    "index",
+    "movement",
+    infer=lambda metas, attrs, shape: meta_of(shape, metas[0].dtype),
+    ref=lambda n, x: x[index_key(n.attrs[0], n.args, n.meta.shape)],
+    view=_index_view,
+    write=lambda part, value, attrs, args: record(INDEX_WRITE, (part, value), attrs, args),
+    grads=(lambda g, y, x: record(INDEX_WRITE, (zeros_like(x), g), y._node.attrs, y._node.args),),
+    saves="",
+    samples=s.calls(
+        lambda: s.Sample((s.uniform(5, 6),), lambda x: x[1:4, ::2]),
+        lambda: s.Sample((s.uniform(5, 6),), lambda x: x[-1, None, 2:]),
+        lambda: s.Sample((s.uniform(4),), lambda x: x[2]),
+    ),
+)
+
+
+def _index_write_ref(n: Any, base: Any, value: Any) -> Any:
+    out = np.array(base)
+    out[index_key(n.attrs[0], n.args, value.shape)] = value
+    return out
+
+
+INDEX_WRITE: Op = Op(
+    "index_write",
+    "kernel",
+    # `base` with the elements that INDEX with the same attrs and args would read replaced.
+    infer=lambda metas, attrs, shape: metas[0],
+    ref=_index_write_ref,
+    lower="index_write",
+    grads=(
+        lambda g, y, base, value: record(
+            INDEX_WRITE, (g, zeros_like(value)), y._node.attrs, y._node.args
+        ),
+        lambda g, y, base, value: record(INDEX, (g,), y._node.attrs, y._node.args, value.shape),
+    ),
+    saves="",
+    samples=s.calls(
+        lambda: s.Sample(
+            (s.uniform(5, 6), s.uniform(3, 6)),
+            lambda x, v: record(INDEX_WRITE, (x, v), ((("slice", 1), ("all",)),), (1,)),
+        )
+    ),
+)
+
+
+def narrow(input: Tensor, dim: int, start: int, length: int) -> Tensor:
+    """The `length` elements from `start` on along `dim`: a view."""
+    shape = node_of(input).meta.shape
+    if not shape:
+        raise RuntimeError("narrow: cannot be applied to a 0-dim tensor")
+    d = normal_dim("narrow", dim, len(shape))
+    begin = as_index(start)
+    if begin < 0:
+        begin += shape[d]
+    if length < 0 or begin < 0 or begin + length > shape[d]:
+        raise (RuntimeError if 0 <= begin <= shape[d] else IndexError)(
+            f"narrow: start ({start}) + length ({length}) exceeds dimension size ({shape[d]})"
+        )
+    return _part(input, shape, d, begin, length)
+
+
+def _part(x: Tensor, shape: Shape, dim: int, start: int, length: int) -> Tensor:
+    """A view of a run along one dim, checked already."""
+    items = _items_at(len(shape), dim, ("slice", 1))
+    return record_view(INDEX, x, (items,), (start,), shape[:dim] + (length,) + shape[dim + 1 :])
+
+
+@lru_cache(maxsize=1024)
+def _items_at(ndim: int, dim: int, item: tuple[Any, ...]) -> Items:
+    """Items that keep every dim but one."""
+    return tuple([item if d == dim else ("all",) for d in range(ndim)])
+
+
+def select(input: Tensor, dim: int, index: int) -> Tensor:
+    """The slice of `input` at `index` along `dim`, without that dim: a view."""
+    shape = node_of(input).meta.shape
+    if not shape:
+        raise IndexError("select() cannot be applied to a 0-dim tensor.")
+    d = normal_dim("select", dim, len(shape))
+    at = as_index(index)
+    if not -shape[d] <= at < shape[d]:
+        raise IndexError(
+            f"select(): index {at} out of range for tensor of size {list(shape)} at dimension {d}"
+        )
+    items = _items_at(len(shape), d, ("int",))
+    return record_view(INDEX, input, (items,), (at % shape[d],), shape[:d] + shape[d + 1 :])
+
+
+def unbind(input: Tensor, dim: int = 0) -> tuple[Tensor, ...]:
+    """All slices along `dim`, each a view without that dim."""
+    shape = node_of(input).meta.shape
+    if not shape:
+        raise RuntimeError("unbind: dimension specified as 0 but tensor has no dimensions")
+    d = normal_dim("unbind", dim, len(shape))
+    return tuple([select(input, d, i) for i in range(shape[d])])
+
+
+# -------------------------------------------------------------------------------------- split
+
+
+def split(input: Tensor, split_size_or_sections: Any, dim: int = 0) -> tuple[Tensor, ...]:
+    """Views of runs along `dim`: of one size (the last may be smaller), or of the sizes listed."""
+    shape = node_of(input).meta.shape
+    d = normal_dim("split", dim, len(shape))
+    if not isinstance(split_size_or_sections, int):
+        return split_with_sizes(input, split_size_or_sections, d)
+    step = split_size_or_sections
+    if step < 0 or (step == 0 and shape[d]):
+        raise RuntimeError(f"split: expected split_size to be positive; got {step}")
+    starts = range(0, shape[d], step) if shape[d] else (0,)
+    return tuple([_part(input, shape, d, i, min(step, shape[d] - i)) for i in starts])
+
+
+def split_with_sizes(input: Tensor, split_sizes: Any, dim: int = 0) -> tuple[Tensor, ...]:
+    """Views of consecutive runs along `dim`, of the sizes listed."""
+    shape = node_of(input).meta.shape
+    d = normal_dim("split_with_sizes", dim, len(shape))
+    sizes = tuple(split_sizes)
+    if sum(sizes) != shape[d] or any(size < 0 for size in sizes):
+        raise RuntimeError(
+            f"split_with_sizes: expects split_sizes to sum exactly to {shape[d]} (input tensor's "
+            f"size at dimension {d}), but got split_sizes={list(sizes)}"
+        )
+    starts = [sum(sizes[:i]) for i in range(len(sizes))]
+    return tuple([_part(input, shape, d, i, n) for i, n in zip(starts, sizes, strict=True)])
+
+
+def chunk(input: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
+    """Views of at most `chunks` consecutive runs of equal size along `dim`."""
+    shape = node_of(input).meta.shape
+    d = normal_dim("chunk", dim, len(shape))
+    if chunks <= 0:
+        raise RuntimeError(f"chunk: expects `chunks` to be greater than 0, got: {chunks}")
+    step = -(-shape[d] // chunks)
+    if step == 0:
+        return tuple([_part(input, shape, d, 0, 0) for _ in range(chunks)])
+    return split(input, step, d)
+
+
+def tensor_split(input: Tensor, indices_or_sections: Any, dim: int = 0) -> tuple[Tensor, ...]:
+    """Views of runs along `dim`: so many of nearly equal size, or cut at the indices listed."""
+    shape = node_of(input).meta.shape
+    d = normal_dim("tensor_split", dim, len(shape))
+    size = shape[d]
+    if isinstance(indices_or_sections, int):
+        sections = indices_or_sections
+        if sections <= 0:
+            raise RuntimeError(f"tensor_split: number of sections must be > 0; got {sections}")
+        small, larger = divmod(size, sections)
+        cuts = [i * small + min(i, larger) for i in range(1, sections)]
+    else:
+        cuts = [min(max(i + size if i < 0 else i, 0), size) for i in indices_or_sections]
+    bounds = [0, *cuts, size]
+    return tuple([_part(input, shape, d, a, max(b - a, 0)) for a, b in pairwise(bounds)])
+
+
+# --------------------------------------------------------------------------- flip, diagonal
+
+
+def _flip_view(n: Any, index: Index) -> Index:
+    last = dict(zip(n.attrs[0], n.args, strict=True))
+    return tuple([stepped(at, -1, last[d]) if d in last else at for d, at in enumerate(index)])
+
+
+FLIP: Op = Op(
+    "flip",
+    "movement",
+    # Dims in reverse order: attrs (dims,), args: the last index of each of them.
+    infer=lambda metas, attrs, shape: metas[0],
+    ref=lambda n, x: np.flip(x, n.attrs[0]),
+    view=_flip_view,
+    grads=(lambda g, y, x: record(FLIP, (g,), y._node.attrs, y._node.args),),
+    saves="",
+    samples=s.calls(
+        lambda: s.Sample((s.uniform(3, 4),), lambda x: flip(x, (0, 1))),
+        lambda: s.Sample((s.uniform(2, 3, 4),), lambda x: flip(x, (-1,))),
+        lambda: s.Sample((s.uniform(5),), lambda x: flip(x, 0)),
+        lambda: s.Sample((s.uniform(0, 3),), lambda x: flip(x, 0)),
+    ),
+)
+
+
+def flip(input: Tensor, *order: Any, dims: Any = None) -> Tensor:
+    """`input` with the elements along `dims` in reverse order (a copy)."""
+    shape = node_of(input).meta.shape
+    given = tuple([normal_dim("flip", d, len(shape)) for d in sizes_of("flip", order, dims)])
+    if len(set(given)) != len(given):
+        raise RuntimeError(f"flip: dim appears multiple times in the list of dims {given}")
+    # A dim of size 0 or 1 reads the same either way.
+    turned = tuple(sorted([d for d in given if shape and shape[d] > 1]))
+    return record(FLIP, (input,), (turned,), tuple([shape[d] - 1 for d in turned]))
+
+
+def fliplr(input: Tensor) -> Tensor:
+    """`input` with its columns in reverse order."""
+    return flip(input, 1)
+
+
+def flipud(input: Tensor) -> Tensor:
+    """`input` with its rows in reverse order."""
+    return flip(input, 0)
+
+
+def rot90(input: Tensor, k: int = 1, dims: Sequence[int] = (0, 1)) -> Tensor:
+    """`input` turned by `k` quarter turns in the plane of two dims."""
+    first, second = dims
+    turns = k % 4
+    if turns == 2:
+        return flip(input, (first, second))
+    if turns == 0:
+        return flip(input, ())
+    return transpose(flip(input, second if turns == 1 else first), first, second)
+
+
+def _diagonal_view(n: Any, index: Index) -> Index:
+    (dim1, dim2), (start1, start2) = n.attrs, n.args
+    result = list(index[:-1])
+    along = index[-1]
+    first, second = sorted(((dim1, start1), (dim2, start2)))
+    result.insert(first[0], stepped(along, 1, first[1]))
+    result.insert(second[0], stepped(along, 1, second[1]))
+    return tuple(result)
+
+
+def _diagonal_ref(n: Any, x: Any) -> Any:
+    return np.diagonal(x, n.args[1] - n.args[0], *n.attrs)[..., : n.meta.shape[-1]]
+
+
+def _with_diagonal(base: Tensor, value: Tensor, attrs: Attrs, args: tuple[int, ...]) -> Tensor:
+    """`base` with the diagonal that DIAGONAL would read replaced by `value`."""
+    from livegrad.ops.comparison import eq
+    from livegrad.ops.elementwise import add, where
+    from livegrad.ops.joining import padded
+
+    dim1, dim2 = attrs
+    rows, columns = base.shape[dim1], base.shape[dim2]
+    shape = [1] * len(base.shape)
+    row = _reshape_to(counting(rows), _one_at(shape, dim1, rows))
+    column = _reshape_to(counting(columns), _one_at(shape, dim2, columns))
+    on_it = eq(add(row, args[1] - args[0]), column)
+    # Spread the values along the rows they belong to: (..., rows) -> a dim of size 1 at dim2.
+    spread = padded(value, value.ndim - 1, args[0], rows)
+    order = [d for d in range(len(shape)) if d not in (dim1, dim2)] + [dim1]
+    spread = record(PERMUTE, (spread,), (_inverse(_ranked(order)),))
+    wide = tuple([1 if d == dim2 else size for d, size in enumerate(base.shape)])
+    return where(on_it, _reshape_to(spread, wide), base)
+
+
+def _one_at(ones: list[int], dim: int, size: int) -> Shape:
+    return tuple([size if d == dim else 1 for d in range(len(ones))])
+
+
+def _ranked(order: list[int]) -> tuple[int, ...]:
+    """Dims numbered without gaps, in the same order."""
+    return tuple([sorted(order).index(d) for d in order])
+
+
+DIAGONAL = Op(
+    "diagonal",
+    "movement",
+    # The elements (i + args[0], i + args[1]) of two dims, as a last dim: attrs (dim1, dim2).
+    infer=lambda metas, attrs, shape: meta_of(shape, metas[0].dtype),
+    ref=_diagonal_ref,
+    view=_diagonal_view,
+    write=_with_diagonal,
+    grads=(lambda g, y, x: _with_diagonal(zeros_like(x), g, y._node.attrs, y._node.args),),
+    saves="",
+    samples=s.calls(
+        lambda: s.Sample((s.uniform(3, 4),), lambda x: diagonal(x)),
+        lambda: s.Sample((s.uniform(4, 3),), lambda x: diagonal(x, 1)),
+        lambda: s.Sample((s.uniform(2, 3, 4),), lambda x: diagonal(x, -1, 2, 0)),
+        lambda: s.Sample((s.uniform(3, 3),), lambda x: diagonal(x, 5)),
+    ),
+)
+
+
+def diagonal(input: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Tensor:
+    """The diagonal of two dims, `offset` above the main one, as a last dim: a view."""
+    shape = node_of(input).meta.shape
+    first = normal_dim("diagonal", dim1, len(shape))
+    second = normal_dim("diagonal", dim2, len(shape))
+    if first == second:
+        raise RuntimeError(
+            f"diagonal: diagonal dimensions cannot be identical {dim1}, {dim2}; expected two dims"
+        )
+    start = (max(-offset, 0), max(offset, 0))
+    length = max(min(shape[first] - start[0], shape[second] - start[1]), 0)
+    rest = [size for d, size in enumerate(shape) if d not in (first, second)]
+    if not length:
+        start = (0, 0)
+    return record_view(DIAGONAL, input, (first, second), start, (*rest, length))

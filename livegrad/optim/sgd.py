@@ -1,0 +1,117 @@
+"""Stochastic gradient descent."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+from livegrad.creation import zeros_like
+from livegrad.graph.op import Op
+from livegrad.ops import samples as s
+from livegrad.ops.elementwise import add, clone, mul, neg, sub
+from livegrad.ops.update import Rule, define, update
+from livegrad.optim.optimizer import Group, Optimizer, check_ignored, check_range, number
+
+# Structural variants, each a registered op: which of these options are in use.
+# "first": the momentum buffer takes the gradient as it is.
+Flags = tuple[str, ...]
+
+
+def sgd_rule(flags: Flags) -> Rule:
+    """The update of one parameter, with args (lr, weight decay, momentum, 1 - dampening)."""
+
+    def rule(args: Any, p: Any, g: Any, buffer: Any = None) -> tuple[Any, ...]:
+        lr, decay, momentum, fresh = args
+        if "maximize" in flags:
+            g = neg(g)
+        if "decay" in flags:
+            g = add(g, mul(p, decay))
+        if "momentum" not in flags:
+            return (sub(p, mul(g, lr)),)
+        buffer = clone(g) if "first" in flags else add(mul(buffer, momentum), mul(g, fresh))
+        direction = add(g, mul(buffer, momentum)) if "nesterov" in flags else buffer
+        return sub(p, mul(direction, lr)), buffer
+
+    return rule
+
+
+@cache
+def sgd_op(flags: Flags) -> Op:
+    """The update op for a set of options."""
+    name = f"sgd[{','.join(flags)}]" if flags else "sgd"
+    streams, written = (3, (0, 2)) if "momentum" in flags else (2, (0,))
+    return define(name, sgd_rule(flags), streams, written, samples=s.calls())
+
+
+class SGD(Optimizer):
+    """`p -= lr * g`, with momentum, weight decay and Nesterov's look ahead if wanted."""
+
+    def __init__(
+        self,
+        params: Any,
+        lr: Any = 1e-3,
+        momentum: float = 0,
+        dampening: float = 0,
+        weight_decay: float = 0,
+        nesterov: bool = False,
+        *,
+        maximize: bool = False,
+        foreach: bool | None = None,
+        differentiable: bool = False,
+        fused: bool | None = None,
+    ) -> None:
+        check_range("learning rate", lr, 0.0)
+        check_range("momentum value", momentum, 0.0)
+        check_range("weight_decay value", weight_decay, 0.0)
+        check_ignored(foreach=foreach, differentiable=differentiable, fused=fused)
+        if nesterov and (momentum <= 0 or dampening != 0):
+            raise ValueError("Nesterov momentum requires a momentum and zero dampening")
+        defaults = {
+            "lr": lr,
+            "momentum": momentum,
+            "dampening": dampening,
+            "weight_decay": weight_decay,
+            "nesterov": nesterov,
+            "maximize": maximize,
+        }
+        super().__init__(params, defaults)
+
+    def update_group(self, group: Group) -> None:
+        """Records the update of one group: one node, or two when some parameters are new."""
+        params = [p for p in group["params"] if p.grad is not None]
+        if not params:
+            return
+        momentum, decay = number(group["momentum"]), number(group["weight_decay"])
+        args = (number(group["lr"]), decay, momentum, 1.0 - number(group["dampening"]))
+        flags = ("decay",) * (decay != 0) + ("maximize",) * group["maximize"]
+        for batch in by_dtype(params):
+            if momentum == 0:
+                update(sgd_op(flags), (batch, [p.grad for p in batch]), args)
+            else:
+                nesterov = ("nesterov",) * group["nesterov"]
+                self._with_momentum(batch, ("momentum", *nesterov, *flags), args)
+
+    def _with_momentum(self, params: list[Any], flags: Flags, args: tuple[float, ...]) -> None:
+        state = self.state
+        known = [p for p in params if state[p].get("momentum_buffer") is not None]
+        if known:
+            buffers = [state[p]["momentum_buffer"] for p in known]
+            update(sgd_op(flags), (known, [p.grad for p in known], buffers), args)
+        if len(known) == len(params):
+            return
+        new = [p for p in params if state[p].get("momentum_buffer") is None]
+        buffers = [zeros_like(p) for p in new]
+        update(sgd_op((*flags, "first")), (new, [p.grad for p in new], buffers), args)
+        for p, buffer in zip(new, buffers, strict=True):
+            state[p]["momentum_buffer"] = buffer
+
+
+def by_dtype(params: list[Any]) -> list[list[Any]]:
+    """The parameters in batches of one dtype, as one kernel updates a batch."""
+    first = params[0]._node.meta.dtype
+    if all([p._node.meta.dtype is first for p in params]):  # noqa: C419 (a list is quicker)
+        return [params]
+    batches: dict[Any, list[Any]] = {}
+    for p in params:
+        batches.setdefault(p._node.meta.dtype, []).append(p)
+    return list(batches.values())

@@ -1,0 +1,202 @@
+"""How tensors print: PyTorch's layout, character for character."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from livegrad import dtypes
+from livegrad.runtime.reference import to_compute
+
+Array = np.ndarray[Any, Any]
+
+
+@dataclass
+class PrintOptions:
+    """What `set_printoptions` sets."""
+
+    precision: int = 4
+    threshold: float = 1000
+    edgeitems: int = 3
+    linewidth: int = 80
+    sci_mode: bool | None = None
+
+
+_options = PrintOptions()
+
+_PROFILES = {
+    "default": (4, 1000, 3, 80),
+    "short": (2, 1000, 2, 80),
+    "full": (4, math.inf, 3, 80),
+}
+
+
+def set_printoptions(
+    precision: int | None = None,
+    threshold: float | None = None,
+    edgeitems: int | None = None,
+    linewidth: int | None = None,
+    profile: str | None = None,
+    sci_mode: bool | None = None,
+) -> None:
+    """Sets how tensors print.
+
+    Args:
+        precision: digits after the point.
+        threshold: tensors of more elements are shortened.
+        edgeitems: elements shown at each end of a shortened dim.
+        linewidth: characters per line.
+        profile: "default", "short" or "full", which set all of these.
+        sci_mode: always (True) or never (False) use scientific notation; None decides by values.
+    """
+    if profile is not None:
+        if profile not in _PROFILES:
+            raise ValueError(
+                f"set_printoptions: got profile {profile!r}; expected {list(_PROFILES)}"
+            )
+        values = _PROFILES[profile]
+        _options.precision, _options.threshold, _options.edgeitems, _options.linewidth = values
+    if precision is not None:
+        _options.precision = precision
+    if threshold is not None:
+        _options.threshold = threshold
+    if edgeitems is not None:
+        _options.edgeitems = edgeitems
+    if linewidth is not None:
+        _options.linewidth = linewidth
+    _options.sci_mode = sci_mode
+
+
+def get_printoptions() -> dict[str, Any]:
+    """The options now in force."""
+    return dict(vars(_options))
+
+
+# ------------------------------------------------------------------------------------ elements
+
+
+class Formatter:
+    """Writes one element so that all elements of a tensor are equally wide."""
+
+    def __init__(self, values: Array) -> None:
+        self.floating = values.dtype.kind == "f"
+        self.whole = True
+        self.scientific = False
+        self.width = 1
+        if self.floating:
+            self._measure_floats(values)
+        else:
+            self.width = max([len(str(v)) for v in values.ravel().tolist()], default=1)
+
+    def _measure_floats(self, values: Array) -> None:
+        wide = values.astype(np.float64)
+        shown = wide[np.isfinite(wide) & (wide != 0)]
+        if shown.size:
+            sizes = np.abs(shown)
+            low, high = float(sizes.min()), float(sizes.max())
+            self.whole = bool((shown == np.ceil(shown)).all())
+            too_small = not self.whole and low < 1.0e-4
+            self.scientific = high / low > 1000.0 or high > 1.0e8 or too_small
+        if _options.sci_mode is not None:
+            self.scientific = _options.sci_mode
+        if shown.size:
+            self.width = max([len(self._text(v)) for v in shown.tolist()])
+
+    def _text(self, value: float) -> str:
+        if self.scientific:
+            return f"{value:.{_options.precision}e}"
+        if not self.whole:
+            return f"{value:.{_options.precision}f}"
+        text = f"{value:.0f}"
+        return f"{text}." if math.isfinite(value) else text
+
+    def __call__(self, value: Any) -> str:
+        """The text of one element, padded to the common width."""
+        text = self._text(value) if self.floating else str(value)
+        return text.rjust(self.width)
+
+
+# -------------------------------------------------------------------------------------- layout
+
+
+def _edges(values: Array) -> Array:
+    """The elements that a shortened tensor shows."""
+    n = _options.edgeitems
+    for dim, size in enumerate(values.shape):
+        if size > 2 * n:
+            kept = [*range(n), *range(size - n, size)]
+            values = np.take(values, kept, dim)
+    return values
+
+
+def _vector_text(values: Array, indent: int, short: bool, write: Formatter) -> str:
+    per_line = max(1, (_options.linewidth - indent) // (write.width + 2))
+    n = _options.edgeitems
+    if short and len(values) > 2 * n:
+        ends = values[:n].tolist(), values[len(values) - n :].tolist()
+        cells = [write(v) for v in ends[0]] + [" ..."] + [write(v) for v in ends[1]]
+    else:
+        cells = [write(v) for v in values.tolist()]
+    lines = [", ".join(cells[i : i + per_line]) for i in range(0, len(cells), per_line)]
+    return "[" + (",\n" + " " * (indent + 1)).join(lines) + "]"
+
+
+def _array_text(values: Array, indent: int, short: bool, write: Formatter) -> str:
+    if values.ndim == 0:
+        return write(values.item())
+    if values.ndim == 1:
+        return _vector_text(values, indent, short, write)
+    n = _options.edgeitems
+    if short and len(values) > 2 * n:
+        first = [_array_text(v, indent + 1, short, write) for v in values[:n]]
+        last = [_array_text(v, indent + 1, short, write) for v in values[len(values) - n :]]
+        rows = [*first, "...", *last]
+    else:
+        rows = [_array_text(v, indent + 1, short, write) for v in values]
+    return "[" + ("," + "\n" * (values.ndim - 1) + " " * (indent + 1)).join(rows) + "]"
+
+
+def _suffixes(x: Any, values: Array) -> list[str]:
+    """What stands behind the values: size of an empty tensor, unusual dtype, gradient."""
+    notes = []
+    usual = {dtypes.get_default_dtype()}
+    if values.size:
+        usual |= {dtypes.int64, dtypes.bool_}
+    elif values.ndim != 1:
+        notes.append(f"size={tuple(values.shape)}")
+    if x.dtype not in usual:
+        notes.append(f"dtype={x.dtype!r}")
+    if x.grad_fn is not None:
+        notes.append(f"grad_fn={x.grad_fn!r}")
+    elif x.requires_grad:
+        notes.append("requires_grad=True")
+    return notes
+
+
+def _with_suffixes(text: str, notes: list[str], indent: int) -> str:
+    parts = [text]
+    last_line = len(text) - text.rfind("\n") + 1
+    for note in notes:
+        if last_line + len(note) + 2 > _options.linewidth:
+            parts.append(",\n" + " " * indent + note)
+            last_line = indent + len(note)
+        else:
+            parts.append(", " + note)
+            last_line += len(note) + 2
+    return "".join(parts) + ")"
+
+
+def tensor_text(x: Any) -> str:
+    """`repr` of a tensor; computes its values."""
+    prefix = "tensor("
+    values = to_compute(x._values("print"), x.dtype)
+    if values.size == 0:
+        text = "[]"
+    else:
+        short = values.size > _options.threshold
+        write = Formatter(_edges(values) if short else values)
+        text = _array_text(values, len(prefix), short, write)
+    return _with_suffixes(prefix + text, _suffixes(x, values), len(prefix))

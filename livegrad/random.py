@@ -1,0 +1,108 @@
+"""Generators: a seed, and how many numbers have been drawn.
+
+Random numbers are counter-based: element i of a draw is a function of the seed and of the number
+offset + i alone. So the same numbers come out fused, unfused, recomputed in backward, or resumed.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+_MASK = (1 << 64) - 1
+
+
+def _signed(number: int) -> int:
+    """The 64-bit pattern of `number` as a signed integer."""
+    number &= _MASK
+    return number - (1 << 64) if number >> 63 else number
+
+
+class Generator:
+    """A stream of random numbers, like `torch.Generator`."""
+
+    __slots__ = ("_initial", "_offset", "_seed")
+
+    def __init__(self, device: Any = "cpu") -> None:
+        # An int is taken as the seed.
+        seed = device if isinstance(device, int) else 67280421310721
+        self.manual_seed(seed)
+
+    def manual_seed(self, seed: int) -> Generator:
+        """Starts the stream of `seed` from the beginning."""
+        if not -(1 << 63) <= int(seed) <= _MASK:
+            raise RuntimeError(f"manual_seed: got {seed}; expected a number of at most 64 bits")
+        self._initial = int(seed)
+        self._seed = _signed(self._initial)
+        self._offset = 0
+        return self
+
+    def initial_seed(self) -> int:
+        """The seed the stream was started with."""
+        return self._initial
+
+    def seed(self) -> int:
+        """Starts a stream nobody can foresee; returns its seed."""
+        self.manual_seed(int.from_bytes(os.urandom(8), "little"))
+        return self._initial
+
+    def draw(self, count: int) -> tuple[int, int]:
+        """(seed, offset) of the next `count` numbers, which are thereby used up."""
+        offset = self._offset
+        self._offset = offset + count
+        return self._seed, offset
+
+    def get_state(self) -> Any:
+        """Seed and offset as a tensor, for `set_state`."""
+        from livegrad.creation import tensor
+
+        return tensor([self._seed, self._offset, _signed(self._initial)])
+
+    def set_state(self, new_state: Any) -> Generator:
+        """Goes back to where `get_state` was called."""
+        values = new_state.tolist()
+        if len(values) != 3:
+            raise RuntimeError(
+                f"set_state: got {len(values)} numbers; expected what get_state gave"
+            )
+        self._seed, self._offset = values[0], values[1]
+        self._initial = values[2] & _MASK
+        return self
+
+    @property
+    def device(self) -> Any:
+        """Where the numbers are made."""
+        from livegrad.device import CPU
+
+        return CPU
+
+    def __repr__(self) -> str:
+        return f"<Generator seed={self._initial} offset={self._offset}>"
+
+
+default_generator = Generator()
+
+
+def manual_seed(seed: int) -> Generator:
+    """Starts the default stream of `seed` from the beginning."""
+    return default_generator.manual_seed(seed)
+
+
+def initial_seed() -> int:
+    """The seed of the default stream."""
+    return default_generator.initial_seed()
+
+
+def seed() -> int:
+    """Starts the default stream from a seed nobody can foresee; returns it."""
+    return default_generator.seed()
+
+
+def get_rng_state() -> Any:
+    """State of the default stream, for `set_rng_state`."""
+    return default_generator.get_state()
+
+
+def set_rng_state(new_state: Any) -> None:
+    """Puts the default stream back to a state."""
+    default_generator.set_state(new_state)

@@ -1,0 +1,32 @@
+"""How often the runtime did what: read by tests, `explain()` and the curious."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+
+
+@dataclass
+class Counters:
+    """Plain event counts since the start of the process (or the last `reset`)."""
+
+    compiles: int = 0
+    disk_hits: int = 0
+    disk_misses: int = 0
+    kernels_run: int = 0
+    plans_run: int = 0
+    # Kernels asked for the first time in this process: compiled, or loaded from disk.
+    kernels_made: int = 0
+    host_steps: int = 0
+    flushes: int = 0
+    plan_hits: int = 0
+    plan_misses: int = 0
+    nodes_recorded: int = 0
+    donations: int = 0
+
+    def reset(self) -> None:
+        """Set every count to zero."""
+        for field in fields(self):
+            setattr(self, field.name, 0)
+
+
+counters = Counters()

@@ -1,0 +1,158 @@
+"""Object code kept between processes, one file per kernel.
+
+The cache may only ever save time: an entry that is truncated, corrupt or foreign counts as
+absent, and a directory that cannot be used is reported once and then left alone.
+
+    entry = MAGIC (8 bytes) + sha256 of payload (32 bytes) + payload
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import tempfile
+import threading
+import warnings
+from pathlib import Path
+
+MAGIC = b"LVGRAD\x00\x01"
+# Raise when the meaning of a cached object changes though its IR does not (kernel ABI, loader).
+FORMAT_VERSION = 1
+MAX_BYTES = 512 << 20
+WRITES_BETWEEN_PRUNES = 256
+
+_CHECKSUM_BYTES = 32
+_SUFFIX = ".o"
+
+
+def default_directory() -> Path | None:
+    """The directory chosen by the environment, or None when the cache is switched off."""
+    chosen = os.environ.get("LIVEGRAD_CACHE_DIR")
+    if chosen is not None:
+        return None if chosen in ("", "off") else Path(chosen)
+    base = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
+    return Path(base) / "livegrad"
+
+
+def entry_key(ir: str, cpu: str, features: str, llvm_version: str) -> str:
+    """Hex digest of everything the object code depends on."""
+    digest = hashlib.sha256()
+    for part in (str(FORMAT_VERSION), llvm_version, cpu, features, ir):
+        data = part.encode()
+        # Lengths keep ("ab", "c") and ("a", "bc") apart.
+        digest.update(len(data).to_bytes(8, "little"))
+        digest.update(data)
+    return digest.hexdigest()
+
+
+class DiskCache:
+    """Bytes by key in `directory`; None means a cache that holds nothing."""
+
+    def __init__(self, directory: Path | None, max_bytes: int = MAX_BYTES) -> None:
+        self.directory = directory
+        self.max_bytes = max_bytes
+        self._writes = 0
+        self._warned = False
+        self._lock = threading.Lock()
+
+    def get(self, key: str) -> bytes | None:
+        """The stored payload, or None when it is absent or not intact."""
+        if self.directory is None:
+            return None
+        try:
+            data = self._path(key).read_bytes()
+        except OSError:
+            # Absent is the normal case; unreadable shows up as a warning in `put`.
+            return None
+        return _payload(data)
+
+    def put(self, key: str, payload: bytes) -> None:
+        """Store `payload`; a failure costs a warning the first time and nothing afterwards."""
+        if self.directory is None:
+            return
+        try:
+            self._write(self._path(key), MAGIC + hashlib.sha256(payload).digest() + payload)
+            self._prune_rarely()
+        except OSError as error:
+            self._warn_once(error)
+
+    def _path(self, key: str) -> Path:
+        assert self.directory is not None
+        return self.directory / key[:2] / (key + _SUFFIX)
+
+    def _write(self, path: Path, data: bytes) -> None:
+        """Write through a temporary file, so that readers see all of an entry or none."""
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handle, temporary = tempfile.mkstemp(dir=path.parent, suffix=".tmp")
+        try:
+            with os.fdopen(handle, "wb") as file:
+                file.write(data)
+            os.replace(temporary, path)
+        except BaseException:
+            _remove(temporary)
+            raise
+
+    def _prune_rarely(self) -> None:
+        """Walk the directory on the first write and on every 256th after it."""
+        with self._lock:
+            due = self._writes % WRITES_BETWEEN_PRUNES == 0
+            self._writes += 1
+        if due:
+            self.prune()
+
+    def prune(self) -> None:
+        """Remove the oldest files until the cache fits into `max_bytes`."""
+        if self.directory is None:
+            return
+        files = _files_by_age(self.directory)
+        excess = sum(size for _, size, _ in files) - self.max_bytes
+        for _, size, path in files:
+            if excess <= 0:
+                return
+            _remove(path)
+            excess -= size
+
+    def _warn_once(self, error: OSError) -> None:
+        with self._lock:
+            if self._warned:
+                return
+            self._warned = True
+        warnings.warn(
+            f"kernel cache: cannot write to {self.directory}; got {error}. Kernels are compiled"
+            " again in every process. Set LIVEGRAD_CACHE_DIR to a writable directory, or to"
+            " 'off'.",
+            RuntimeWarning,
+            stacklevel=2,
+        )
+
+
+def _payload(data: bytes) -> bytes | None:
+    """The payload of an intact entry, else None."""
+    start = len(MAGIC) + _CHECKSUM_BYTES
+    if not data.startswith(MAGIC) or len(data) < start:
+        return None
+    payload = data[start:]
+    return payload if hashlib.sha256(payload).digest() == data[len(MAGIC) : start] else None
+
+
+def _files_by_age(directory: Path) -> list[tuple[float, int, str]]:
+    """(mtime, size, path) of our files, oldest first, including abandoned temporaries."""
+    found = []
+    for folder, _, names in os.walk(directory):
+        for name in names:
+            if not name.endswith((_SUFFIX, ".tmp")):
+                continue
+            path = os.path.join(folder, name)
+            try:
+                status = os.stat(path)
+            except OSError:
+                continue
+            found.append((status.st_mtime, status.st_size, path))
+    return sorted(found)
+
+
+def _remove(path: str) -> None:
+    # Another process was quicker, or the directory became read-only: either is fine.
+    with contextlib.suppress(OSError):
+        os.unlink(path)

@@ -1,0 +1,205 @@
+"""From LLVM IR text to the address of a function.
+
+    text ── memory cache ── disk cache ── LLVM (parse, codegen) ── object code ── ORC ── address
+
+Kernels arrive as explicit vectors, so LLVM's middle end is skipped: its passes cost three times
+the code generation and gain nothing (docs: runtime facts). llvmlite is imported by the first
+compile, which keeps `import livegrad` fast.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import threading
+from dataclasses import dataclass
+from typing import Any
+
+from livegrad.runtime.counters import counters
+from livegrad.runtime.cpu.diskcache import DiskCache, default_directory, entry_key
+
+
+@dataclass(frozen=True)
+class Target:
+    """A CPU in LLVM's words: its name and a string such as "+avx2,-avx512f"."""
+
+    cpu: str
+    features: str
+
+    def has(self, feature: str) -> bool:
+        """Whether the last mention of `feature` in the feature string switches it on."""
+        enabled = False
+        for item in self.features.split(","):
+            if item[1:] == feature:
+                enabled = item[0] == "+"
+        return enabled
+
+
+_lock = threading.RLock()
+_addresses: dict[tuple[str, str, Target], int] = {}
+# A library is unloaded when its tracker dies, and addresses are handed out for good.
+_trackers: list[Any] = []
+_numbers = itertools.count()
+_machines: dict[Target, Any] = {}
+_host: Target | None = None
+_linker: Any = None
+_disk: DiskCache | None = None
+_llvm: Any = None
+
+
+def compile_kernel(ir: str, name: str, target: Target | None = None) -> int:
+    """Address of function `name` of the module `ir`, valid as long as the process lives.
+
+    Code for a `target` other than the host's can be compiled anywhere, and run where the CPU
+    has the features.
+    """
+    target = target or host_target()
+    key = (ir, name, target)
+    address = _addresses.get(key)
+    if address is None:
+        with _lock:
+            address = _addresses.get(key)
+            if address is None:
+                address = _addresses[key] = _load(object_code(ir, target), name)
+    return address
+
+
+def object_code(ir: str, target: Target | None = None) -> bytes:
+    """The relocatable object file for `ir`: from the disk cache, else from LLVM."""
+    target = target or host_target()
+    with _lock:
+        disk = disk_cache()
+        version = ".".join(map(str, _binding().llvm_version_info))
+        key = entry_key(ir, target.cpu, target.features, version)
+        code = disk.get(key)
+        if code is not None:
+            counters.disk_hits += 1
+            return code
+        if disk.directory is not None:
+            counters.disk_misses += 1
+        code = _emit(ir, target)
+        disk.put(key, code)
+        return code
+
+
+def assembly(ir: str, target: Target | None = None) -> str:
+    """The assembly text of `ir`, for reading."""
+    target = target or host_target()
+    with _lock:
+        return str(_machine(target).emit_assembly(_parse(ir, target)))
+
+
+def host_target() -> Target:
+    """The CPU we run on, as changed by LIVEGRAD_CPU and LIVEGRAD_CPU_FEATURES; read once."""
+    global _host
+    if _host is None:
+        with _lock:
+            _host = _host or _read_host_target()
+    return _host
+
+
+def target_with(features: str) -> Target:
+    """The host with `features` (such as "-avx512f,-avx512bw") applied on top of its own."""
+    host = host_target()
+    return Target(host.cpu, _join(host.features, features))
+
+
+def disk_cache() -> DiskCache:
+    """The process's disk cache, in the directory that the environment named at first use."""
+    global _disk
+    with _lock:
+        if _disk is None:
+            _disk = DiskCache(default_directory())
+        return _disk
+
+
+def use_disk_cache(cache: DiskCache) -> None:
+    """Replace the disk cache (for tests); what is in memory stays."""
+    global _disk
+    with _lock:
+        _disk = cache
+
+
+def _read_host_target() -> Target:
+    llvm = _binding()
+    cpu = os.environ.get("LIVEGRAD_CPU")
+    extra = os.environ.get("LIVEGRAD_CPU_FEATURES", "")
+    if cpu:
+        # Another CPU named by hand brings its own features; the host's would undo the choice.
+        return Target(cpu, extra)
+    host_features = llvm.get_host_cpu_features().flatten()
+    return Target(llvm.get_host_cpu_name(), _join(host_features, extra))
+
+
+def _join(features: str, more: str) -> str:
+    """LLVM applies features from left to right, so `more` wins."""
+    return ",".join(part for part in (features, more) if part)
+
+
+def _binding() -> Any:
+    """`llvmlite.binding`, imported and initialised by the first call."""
+    global _llvm
+    if _llvm is None:
+        with _lock:
+            import llvmlite.binding as llvm
+
+            llvm.initialize_native_target()
+            llvm.initialize_native_asmprinter()
+            _llvm = llvm
+    return _llvm
+
+
+def _machine(target: Target) -> Any:
+    machine = _machines.get(target)
+    if machine is None:
+        llvm = _binding()
+        machine = llvm.Target.from_triple(llvm.get_process_triple()).create_target_machine(
+            cpu=target.cpu, features=target.features, opt=2, reloc="pic", codemodel="small"
+        )
+        _machines[target] = machine
+    return machine
+
+
+def _parse(ir: str, target: Target) -> Any:
+    llvm = _binding()
+    machine = _machine(target)
+    module = llvm.parse_assembly(ir)
+    module.triple = machine.triple
+    module.data_layout = str(machine.target_data)
+    if "verify" in os.environ.get("LIVEGRAD_DEBUG", ""):
+        module.verify()
+    return module
+
+
+def _emit(ir: str, target: Target) -> bytes:
+    counters.compiles += 1
+    return bytes(_machine(target).emit_object(_parse(ir, target)))
+
+
+def _load(code: bytes, name: str) -> int:
+    """Link object code into the process; libc and libm resolve to the process's own symbols."""
+    global _linker
+    llvm = _binding()
+    if _linker is None:
+        _linker = llvm.create_lljit_compiler(_machine(host_target()))
+    builder = llvm.JITLibraryBuilder().add_object_img(code).add_current_process()
+    # A name is used up even when linking fails.
+    library = f"livegrad{next(_numbers)}"
+    try:
+        tracker = builder.export_symbol(name).link(_linker, library)
+    except RuntimeError as error:
+        raise RuntimeError(
+            f"compile_kernel: cannot link {name!r}: the module does not define it, or needs a"
+            f" symbol that the process lacks (LLVM names it on stderr); got {error}"
+        ) from error
+    _trackers.append(tracker)
+    return int(tracker[name])
+
+
+if hasattr(os, "register_at_fork"):
+    # A fork waits for a compilation in another thread, whose locks the child could never open.
+    os.register_at_fork(
+        before=lambda: _lock.acquire(),
+        after_in_parent=lambda: _lock.release(),
+        after_in_child=lambda: _lock.release(),
+    )

@@ -1,0 +1,240 @@
+"""Aligned memory with a known address, reused through size-class free lists.
+
+A training step asks for the same sizes again and again, so a freed block goes to the list of
+its size class and the next request takes it from there: no malloc, no page faults.
+
+NumPy provides the raw blocks; it already asks the kernel for huge pages from 4 MB on.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+ALIGNMENT = 64
+# Free lists may hold this much, or a quarter of what is in use if that is more.
+KEEP_BYTES = 256 << 20
+
+
+# A raw block: its aligned address, and the object that owns the bytes.
+Block = tuple[int, object]
+
+
+class _SizeClass:
+    """Free blocks of one size."""
+
+    __slots__ = ("blocks", "capacity")
+
+    def __init__(self, capacity: int) -> None:
+        self.capacity = capacity
+        self.blocks: list[Block] = []
+
+
+class _Pool:
+    """The size classes, and the counts: `total` bytes from the system, `in_use` by Buffers.
+
+    Plain updates of the counts are safe: CPython switches threads and starts the collector only
+    at calls and backward jumps, and there is neither between the load and the store of a count.
+    """
+
+    __slots__ = ("by_capacity", "by_request", "in_use", "limit", "peak", "total")
+
+    def __init__(self) -> None:
+        self.by_capacity: dict[int, _SizeClass] = {}
+        # Requests repeat, so the class of a request is looked up rather than worked out.
+        self.by_request: dict[int, _SizeClass] = {}
+        self.in_use = 0
+        self.limit = KEEP_BYTES
+        self.peak = 0
+        self.total = 0
+
+
+_pool = _Pool()
+
+
+class _Exporter:
+    """What a NumPy view has as its base: it keeps the Buffer, and so the memory, alive."""
+
+    __slots__ = ("__array_interface__", "buffer")
+
+    def __init__(self, buffer: Buffer, interface: dict[str, Any]) -> None:
+        self.buffer = buffer
+        self.__array_interface__ = interface
+
+
+class Buffer:
+    """`nbytes` bytes at address `ptr`, a multiple of 64 when they come from `allocate`.
+
+    `memory` owns the bytes. `exported` becomes true once NumPy has seen them, after which
+    writes through `ptr` are visible to the user. `home` is the size class the memory returns
+    to, None for memory that belongs to somebody else.
+    """
+
+    __slots__ = ("__weakref__", "exported", "home", "memory", "nbytes", "ptr")
+
+    # Reached through the class, because module globals may be gone when the last Buffer dies.
+    _pool = _pool
+
+    def __init__(self, ptr: int, nbytes: int, memory: Any, home: _SizeClass | None = None) -> None:
+        self.ptr = ptr
+        self.nbytes = nbytes
+        self.memory = memory
+        self.home = home
+        self.exported = False
+
+    def __del__(self) -> None:
+        home = self.home
+        if home is None:
+            return
+        pool = self._pool
+        capacity = home.capacity
+        in_use = pool.in_use - capacity
+        pool.in_use = in_use
+        if pool.total - in_use <= pool.limit:
+            home.blocks.append(self.memory)
+        else:
+            pool.total -= capacity
+
+    def __repr__(self) -> str:
+        return f"Buffer({self.nbytes} bytes at {self.ptr:#x})"
+
+    @staticmethod
+    def from_array(array: npt.NDArray[Any]) -> Buffer:
+        """The memory of a C-contiguous array, without a copy; the array stays alive with it."""
+        if not array.flags.c_contiguous:
+            raise ValueError(
+                f"Buffer.from_array: array is not C-contiguous; got shape {array.shape},"
+                f" strides {array.strides}. Pass np.ascontiguousarray(array)."
+            )
+        buffer = Buffer(address_of(array), array.nbytes, array)
+        buffer.exported = True
+        return buffer
+
+    def view(
+        self,
+        dtype: npt.DTypeLike,
+        shape: tuple[int, ...],
+        writeable: bool = True,
+        offset: int = 0,
+    ) -> npt.NDArray[Any]:
+        """An ndarray on these bytes, from byte `offset`; it keeps the Buffer alive."""
+        dtype = np.dtype(dtype)
+        end = offset + math.prod(shape) * dtype.itemsize
+        assert end <= self.nbytes, f"{shape=} {dtype=} {self}"
+        self.exported = True
+        # Types that NumPy does not know by letter (bfloat16) travel as raw bytes.
+        typestr = f"|V{dtype.itemsize}" if dtype.kind == "V" else dtype.str
+        interface = {
+            "version": 3,
+            "data": (self.ptr + offset, not writeable),
+            "shape": shape,
+            "typestr": typestr,
+        }
+        array = np.asarray(_Exporter(self, interface))
+        return array.view(dtype) if dtype.kind == "V" else array
+
+
+def allocate(nbytes: int) -> Buffer:
+    """A 64-byte aligned Buffer with undefined contents."""
+    pool = _pool
+    home = pool.by_request.get(nbytes) or _size_class(nbytes)
+    try:
+        block = home.blocks.pop()
+    except IndexError:
+        block = _new_block(home.capacity)
+    in_use = pool.in_use + home.capacity
+    pool.in_use = in_use
+    if in_use > pool.peak:
+        pool.peak = in_use
+    return Buffer(block[0], nbytes, block, home)
+
+
+def _size_class(nbytes: int) -> _SizeClass:
+    """Four classes per octave, in steps of 64 bytes up to 512: at most a quarter is waste."""
+    last = max(nbytes, 1) - 1
+    shift = max(last.bit_length() - 3, 6)
+    capacity = ((last >> shift) + 1) << shift
+    home = _pool.by_capacity.setdefault(capacity, _SizeClass(capacity))
+    if len(_pool.by_request) >= 4096:
+        _pool.by_request.clear()
+    _pool.by_request[nbytes] = home
+    return home
+
+
+def _new_block(capacity: int) -> Block:
+    _pool.limit = max(KEEP_BYTES, _pool.in_use >> 2)
+    try:
+        memory = np.empty(capacity + ALIGNMENT, np.uint8)
+    except MemoryError:
+        # What the free lists hold may be what is missing.
+        trim()
+        memory = np.empty(capacity + ALIGNMENT, np.uint8)
+    _pool.total += capacity
+    return -(-address_of(memory) // ALIGNMENT) * ALIGNMENT, memory
+
+
+def address_of(array: npt.NDArray[Any]) -> int:
+    """Address of the first element (several times faster than `array.ctypes.data`)."""
+    address: int = array.__array_interface__["data"][0]
+    return address
+
+
+def aligned_zeros(count: int) -> tuple[npt.NDArray[np.int64], int]:
+    """A zeroed 64-byte aligned int64 array outside the pool, and its address."""
+    raw = np.zeros(count + ALIGNMENT // 8, np.int64)
+    skip = -address_of(raw) % ALIGNMENT // 8
+    array = raw[skip : skip + count]
+    return array, address_of(array)
+
+
+def memory_in_use() -> int:
+    """Bytes held by live Buffers, rounded up to their size classes."""
+    return _pool.in_use
+
+
+def memory_peak() -> int:
+    """Highest `memory_in_use` since the start or the last `reset_peak`."""
+    return _pool.peak
+
+
+def memory_held() -> int:
+    """Bytes in the free lists, ready for reuse."""
+    return _pool.total - _pool.in_use
+
+
+def reset_peak() -> None:
+    """Let `memory_peak` start again from what is in use now."""
+    _pool.peak = _pool.in_use
+
+
+def trim() -> None:
+    """Give everything in the free lists back to the system."""
+    for home in list(_pool.by_capacity.values()):
+        while home.blocks:
+            home.blocks.pop()
+            _pool.total -= home.capacity
+
+
+class Arena:
+    """One block of scratch memory that every run uses again; it only grows."""
+
+    __slots__ = ("buffer",)
+
+    def __init__(self) -> None:
+        self.buffer = allocate(0)
+
+    @property
+    def nbytes(self) -> int:
+        """Current size."""
+        return self.buffer.nbytes
+
+    def reserve(self, nbytes: int) -> int:
+        """Address of at least `nbytes` bytes; a larger request later may move the block."""
+        if nbytes > self.buffer.nbytes:
+            # Dropping the old block first lets its memory serve the new request.
+            self.buffer = allocate(0)
+            self.buffer = allocate(nbytes)
+        return self.buffer.ptr

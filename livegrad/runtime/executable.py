@@ -1,0 +1,209 @@
+"""A plan made runnable: kernels compiled, argument blocks laid out, one native call per segment."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from livegrad.compiler import debug
+from livegrad.compiler.bind import Block, Where
+from livegrad.compiler.fuse import GATHERS
+from livegrad.compiler.pipeline import Plan, Step
+from livegrad.compiler.scatter import SCATTERS, generate_scatter
+from livegrad.compiler.templates import generate
+from livegrad.graph.node import Node, quote_site
+from livegrad.graph.record import FloatArg, IntArg
+from livegrad.runtime.counters import counters
+from livegrad.runtime.cpu import blas, jit
+from livegrad.runtime.cpu.driver import MAY_FAULT, TAIL, Program
+from livegrad.runtime.cpu.memory import Arena
+from livegrad.runtime.reference import from_compute, to_compute
+
+ARENA = Arena()
+
+# Kernels by signature, shared by all plans.
+_kernels: dict[tuple[Any, ...], int] = {}
+
+
+def kernel_address(signature: tuple[Any, ...]) -> int:
+    """Address of the native code for `signature`, compiled if it is new."""
+    address = _kernels.get(signature)
+    if address is None:
+        make = generate_scatter if signature[0] == "scatter" else generate
+        ir = make(signature, "kernel")
+        if debug.wants("ir"):
+            debug.out(ir)
+        address = _kernels[signature] = jit.compile_kernel(ir, "kernel")
+        counters.kernels_made += 1
+        if debug.wants("kernels"):
+            debug.out(f"kernel {len(_kernels)}: {signature}")
+    return address
+
+
+class Segment:
+    """Consecutive native steps, run by one call."""
+
+    def __init__(self, steps: list[Step], inputs: int, scalars: int) -> None:
+        self.steps = steps
+        self.program = _build_program(steps, inputs, scalars)
+
+    def run(self, inputs: list[int], scalars: Sequence[float]) -> None:
+        """Runs the steps; a fault raises, naming the line that recorded the operation."""
+        status = self.program.run(inputs, scalars)
+        if status:
+            raise _fault(self.steps[status - 1], self.program.fault()[1])
+
+
+class HostStep:
+    """A step that runs NumPy code on views of the plan's memory."""
+
+    def __init__(self, step: Step, first_int: int) -> None:
+        self.steps = [step]
+        (self.node,) = step.nodes
+        self.first_int = first_int
+        self.sources = list(zip(step.sources, self.node.inputs, strict=True))
+        assert step.target is not None
+        self.target = step.target
+
+    def run(self, inputs: list[int], scalars: Sequence[float]) -> None:
+        """Computes the node by its reference."""
+        arrays = [_view(inputs, where, x) for where, x in self.sources]
+        values = [to_compute(a, x.meta.dtype) for a, (_, x) in zip(arrays, self.sources, strict=True)]
+        call = _Call(self.node, inputs[self.first_int :], scalars)
+        assert self.node.op.ref is not None
+        try:
+            with np.errstate(all="ignore"):
+                result = self.node.op.ref(call, *values)
+        except (IndexError, ValueError, RuntimeError) as error:
+            message = f"{error} (recorded at {quote_site(self.node.site)})"
+            raise type(error)(message) from None
+        _view(inputs, self.target, self.node)[...] = from_compute(result, self.node.meta.dtype)
+        counters.host_steps += 1
+
+
+class _Call:
+    """What a reference sees of its node: attrs, meta, and this run's numbers."""
+
+    __slots__ = ("args", "attrs", "inputs", "meta")
+
+    def __init__(self, node: Node, ints: list[int], scalars: Sequence[float]) -> None:
+        self.attrs = node.attrs
+        self.meta = node.meta
+        self.inputs = node.inputs
+        self.args = tuple([_number(a, ints, scalars) for a in node.args])
+
+
+def _number(arg: Any, ints: list[int], scalars: Sequence[float]) -> Any:
+    if isinstance(arg, FloatArg):
+        return scalars[arg.slot]
+    return ints[arg.slot] if isinstance(arg, IntArg) else arg
+
+
+def _view(inputs: list[int], where: Where, node: Node) -> np.ndarray[Any, Any]:
+    """The memory of a stored value as an array."""
+    meta = node.meta
+    address = inputs[where.slot] + where.offset
+    memory = (ctypes.c_char * max(meta.nbytes, 1)).from_address(address or 1)
+    return np.frombuffer(memory, meta.dtype.storage, meta.numel).reshape(meta.shape)
+
+
+def _fault(step: Step, value: int) -> Exception:
+    node = next(n for n in step.nodes if n.op.lower in _INDEXED)
+    size = node.inputs[0].meta.shape[node.attrs[0]]
+    return IndexError(
+        f"{node.op.name}: index {value} is out of bounds for dimension {node.attrs[0]} with size "
+        f"{size} (recorded at {quote_site(node.site)})"
+    )
+
+
+_INDEXED = (*GATHERS, *SCATTERS)
+
+
+class Executable:
+    """All segments of a plan, ready to run with given addresses and numbers."""
+
+    def __init__(self, plan: Plan, uses: list[int]) -> None:
+        self.plan = plan
+        # How often the recorded nodes name each leaf; more references mean other users.
+        self.uses = uses
+        self.segments: list[Segment | HostStep] = []
+        inputs = plan.first_int + plan.ints
+        native: list[Step] = []
+        for step in plan.steps:
+            if step.kind == "host" or (step.kind == "product" and not blas.gemm_available()):
+                if native:
+                    self.segments.append(Segment(native, inputs, plan.floats))
+                    native = []
+                self.segments.append(HostStep(_as_host(step), plan.first_int))
+            else:
+                native.append(step)
+        if native:
+            self.segments.append(Segment(native, inputs, plan.floats))
+
+    def run(self, addresses: list[int], ints: list[int], scalars: list[float]) -> None:
+        """Runs every step. `addresses` are those of leaves, then of new buffers."""
+        inputs = [ARENA.reserve(self.plan.arena), *addresses, *ints]
+        for segment in self.segments:
+            segment.run(inputs, scalars)
+
+
+def _as_host(step: Step) -> Step:
+    """A product without BLAS is NumPy's business (its operands were laid out for BLAS)."""
+    if step.product is not None:
+        *sources, target = step.product.wheres
+        step.sources, step.target = sources, target
+    return step
+
+
+def _build_program(steps: list[Step], inputs: int, scalars: int) -> Program:
+    slots: list[int] = []
+    patches: list[tuple[int, int, int, int]] = []
+    table = []
+    scratch = 0
+    has_product = False
+    for step in steps:
+        if step.kind == "product":
+            address, blocks = _product(step)
+            has_product = True
+        else:
+            address, blocks = kernel_address(step.signature), step.blocks
+        start, stride = len(slots), len(blocks[0].slots)
+        for block in blocks:
+            base = len(slots)
+            assert len(block.slots) == stride
+            slots += block.slots
+            patches += [(kind, base + dst, src, value) for kind, dst, src, value in block.patches]
+            scratch = max(scratch, block.scratch)
+        grain = blocks[0].grain
+        flags = MAY_FAULT * step.may_fault | TAIL * step.tail
+        table.append((address, start, len(blocks), stride, grain, flags))
+    return Program(
+        patches,
+        slots,
+        table,
+        inputs=inputs,
+        scalars=scalars,
+        scratch_bytes=scratch,
+        blas_setter=blas.thread_setter() if has_product else 0,
+    )
+
+
+def _product(step: Step) -> tuple[int, list[Block]]:
+    p = step.product
+    assert p is not None
+    dtype = p.dtype.storage
+    slots = blas.gemm_block(
+        dtype,
+        p.sizes,
+        p.leading,
+        trans=p.trans,
+        batch=p.batch,
+        batch_strides=p.batch_strides,
+    )
+    patches = [(0, 2 + i, where.slot, where.offset) for i, where in enumerate(p.wheres)]
+    patches += [(1, 2 + operand, slot, nbytes) for operand, slot, nbytes in p.moves]
+    address, _ = blas.gemm_kernel(dtype)
+    return address, [Block(slots, patches)]

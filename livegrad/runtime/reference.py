@@ -1,0 +1,99 @@
+"""Reference execution: one node at a time with NumPy. The oracle of all tests."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from livegrad import dtypes
+from livegrad.dtypes import DType
+from livegrad.graph.node import Node
+from livegrad.graph.record import wrap
+from livegrad.graph.state import LOCAL
+from livegrad.runtime.cpu.memory import Buffer
+
+Array = np.ndarray[Any, Any]
+
+
+def array_of(node: Node) -> Array:
+    """A computed node's values: a read-only NumPy view (uint16 bits for bfloat16)."""
+    view: Array = node.buffer.view(node.meta.dtype.storage, node.meta.shape, writeable=False)
+    return view
+
+
+def to_compute(array: Array, dtype: DType) -> Array:
+    """Values as NumPy can compute with them: bfloat16 bits become float32, float16 too."""
+    if dtype is dtypes.bfloat16:
+        return dtypes.bfloat16_to_float32(array)
+    return array.astype(np.float32) if dtype is dtypes.float16 else array
+
+
+def from_compute(values: Any, dtype: DType) -> Array:
+    """Storage array of `dtype` holding `values`."""
+    with np.errstate(all="ignore"):
+        if dtype is dtypes.bfloat16:
+            return dtypes.float32_to_bfloat16(np.asarray(values).astype(np.float32))
+        return np.ascontiguousarray(np.asarray(values).astype(dtype.storage, copy=False))
+
+
+def cast(array: Array, source: DType, target: DType) -> Array:
+    """`array` of dtype `source` as values to compute with in dtype `target`."""
+    values = to_compute(array, source)
+    with np.errstate(all="ignore"):
+        return values.astype(target.compute.storage, copy=False)
+
+
+def evaluate(node: Node) -> None:
+    """Computes one node, whose inputs are computed, with its reference."""
+    if node.op.kind == "update":
+        return  # it has no value of its own; ops/update.py runs the rule
+    values = reference_value(node)
+    array = np.asarray(values)
+    if array.shape != node.meta.shape:
+        raise AssertionError(
+            f"reference of {node.op.name} gave shape {array.shape}, inferred {node.meta.shape}"
+        )
+    node.buffer = Buffer.from_array(from_compute(array, node.meta.dtype))
+    if node.grad_to is None:
+        node.inputs = ()
+
+
+def reference_value(node: Node) -> Any:
+    """The value of one node by its op's reference, in the compute dtype of its result."""
+    op = node.op
+    if op.ref is None:
+        return _through_expansion(node)
+    with np.errstate(all="ignore"):
+        if op.kind == "elementwise":
+            return op.ref(*elementwise_operands(node))
+        arrays = [to_compute(array_of(x), x.meta.dtype) for x in node.inputs]
+        return op.ref(node, *arrays)
+
+
+def elementwise_operands(node: Node) -> list[Any]:
+    """Inputs cast to the compute dtype, with the numbers in their places."""
+    compute, pattern = node.attrs[0], node.attrs[1]
+    tensors, numbers = iter(node.inputs), iter(node.args)
+    operands: list[Any] = []
+    for position, letter in enumerate(pattern):
+        if letter == "s":
+            operands.append(compute.compute.storage.type(next(numbers)))
+            continue
+        x = next(tensors)
+        keep = node.op.result == "select" and position == 0
+        source = x.meta.dtype
+        operands.append(array_of(x) if keep else cast(array_of(x), source, compute))
+    return operands
+
+
+def _through_expansion(node: Node) -> Array:
+    state = LOCAL.state
+    grad, state.grad = state.grad, False
+    reference, state.reference = state.reference, True
+    try:
+        assert node.op.expand is not None
+        out = node.op.expand(node, *[wrap(x) for x in node.inputs])
+    finally:
+        state.grad, state.reference = grad, reference
+    return to_compute(array_of(out._node), out._node.meta.dtype)

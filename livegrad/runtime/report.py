@@ -1,0 +1,102 @@
+"""What the runtime did: `livegrad.stats()` for programs, `livegrad.explain()` for people."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from livegrad.graph.node import describe_site
+from livegrad.runtime.counters import counters
+
+
+@dataclass(frozen=True)
+class Stats:
+    """Counts since the start of the process."""
+
+    flushes: int
+    nodes: int
+    kernels_run: int
+    kernels_compiled: int
+    kernels_loaded: int
+    plan_hits: int
+    plan_misses: int
+    host_steps: int
+    donations: int
+
+
+def stats() -> Stats:
+    """What the runtime has done so far, as a plain object."""
+    c = counters
+    return Stats(
+        flushes=c.flushes,
+        nodes=c.nodes_recorded,
+        kernels_run=c.kernels_run,
+        kernels_compiled=c.compiles,
+        kernels_loaded=c.disk_hits,
+        plan_hits=c.plan_hits,
+        plan_misses=c.plan_misses,
+        host_steps=c.host_steps,
+        donations=c.donations,
+    )
+
+
+class _Last:
+    """The last flush: kept as it was, formatted only when asked for."""
+
+    record: tuple[Any, ...] | None = None
+
+
+def note(*record: Any) -> None:
+    """Remembers the flush that just ended."""
+    _Last.record = record
+
+
+def explain(file: Any = None) -> None:
+    """Prints what the last flush did: why, which kernels with which ops and lines, what it cost."""
+    print(explanation(), file=file)
+
+
+def explanation() -> str:
+    """The text of `explain()`."""
+    if _Last.record is None:
+        return "nothing has been computed yet"
+    reason, executable, nodes, hit, compiles, started, ended = _Last.record
+    plan = executable.plan
+    lines = [
+        f"flushed because of {reason}: {nodes} nodes in {len(plan.steps)} kernels, "
+        f"{(ended - started) / 1000:.1f} µs",
+        f"plan {'found' if hit else 'made'}, {compiles} kernels compiled; "
+        f"{sum(b.nbytes for b in plan.buffers):,} bytes of results, "
+        f"{plan.arena:,} bytes of arena",
+    ]
+    for number, step in enumerate(plan.steps, 1):
+        lines.append(f"  {number}. {_describe_step(step)}")
+    return "\n".join(lines)
+
+
+def _describe_step(step: Any) -> str:
+    sites: list[str] = []
+    for node in step.nodes:
+        site = describe_site(node.site)
+        if site not in sites:
+            sites.append(site)
+    ops = " ".join(n.op.name for n in step.nodes)
+    repeat = f" × {len(step.blocks)}" if len(step.blocks) > 1 else ""
+    shape = list(step.nodes[-1].meta.shape)
+    return f"{step.kind:8} {shape}{repeat}: {ops}   {', '.join(sites)}"
+
+
+def explain_miss(key: tuple[Any, ...], known: dict[tuple[Any, ...], Any]) -> str:
+    """How a key differs from the known one most like it."""
+    if not known:
+        return "plan miss: the first plan"
+    nearest = max(known, key=lambda k: sum(a is b or a == b for a, b in zip(k, key, strict=False)))
+    for place, (old, new) in enumerate(zip(nearest, key, strict=False)):
+        if old is not new and old != new:
+            return f"plan miss: at entry {place}: {_entry(old)} became {_entry(new)}"
+    return f"plan miss: {len(nearest)} entries became {len(key)}"
+
+
+def _entry(entry: Any) -> str:
+    op = getattr(entry, "op", None)
+    return f"{op.name} {entry.attrs} {entry.meta}" if op is not None else repr(entry)

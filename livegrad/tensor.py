@@ -1,0 +1,557 @@
+"""The Tensor: a mutable handle on a node of the live graph; see methods.py for most methods."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+from livegrad import creation, dtypes, printing
+from livegrad.device import CPU, Device, as_device
+from livegrad.dtypes import DType
+from livegrad.graph.meta import Size
+from livegrad.graph.node import Node
+from livegrad.graph.record import Handle, node_of, rebind, set_tensor_class
+from livegrad.graph.state import flush
+from livegrad.methods import Methods
+from livegrad.ops import comparison, elementwise, generate, movement, reduce
+from livegrad.runtime.reference import array_of, to_compute
+
+Array = np.ndarray[Any, Any]
+
+
+class GradFn:
+    """What made a tensor, for the curious: a name, and the makers of its inputs."""
+
+    __slots__ = ("_node",)
+
+    def __init__(self, node: Node) -> None:
+        self._node = node
+
+    def name(self) -> str:
+        """The name PyTorch would give, such as `AddBackward0`."""
+        if isinstance(self._node.grad_to, weakref.ref):
+            return "AccumulateGrad"
+        words = self._node.op.name.split("_")
+        return "".join([w[:1].upper() + w[1:] for w in words]) + "Backward0"
+
+    @property
+    def next_functions(self) -> tuple[tuple[GradFn | None, int], ...]:
+        """The makers of the inputs; None where no gradient flows."""
+        return tuple([(GradFn(n) if n.requires_grad else None, 0) for n in self._node.inputs])
+
+    def __repr__(self) -> str:
+        return f"<{self.name()}>"
+
+
+class Tensor(Methods):
+    """A multi-dimensional array of numbers that remembers how it was computed.
+
+        Tensor ──► Node ──► inputs …      operations make new nodes; in-place ones move the handle
+
+    Invariants: `_node` is the value the tensor stands for now; for a view, `_cell` holds the value
+    it shares with its base, and `node_of` brings it up to date. `grad` is None or a Tensor.
+    """
+
+    __slots__ = ()
+
+    grad: Any = None
+    _hooks: Any = None
+    __array_priority__ = 1000  # so that `array + tensor` comes to us
+
+    def __new__(cls, *data: Any) -> Tensor:
+        """`Tensor(2, 3)`: zeros of that shape; `Tensor([1, 2])`: data of the default dtype."""
+        default = dtypes.get_default_dtype()
+        if len(data) == 1 and not isinstance(data[0], int):
+            out: Tensor = creation.tensor(data[0], dtype=default)
+        else:
+            out = creation.zeros(*data or (0,), dtype=default)
+        if cls is not Tensor:
+            out.__class__ = cls
+        return out
+
+    # ---- what it is ----------------------------------------------------------------------
+
+    @property
+    def shape(self) -> Size:
+        """Sizes of the dims."""
+        return self._node.meta.size
+
+    @property
+    def dtype(self) -> DType:
+        """Element type."""
+        return self._node.meta.dtype
+
+    @property
+    def device(self) -> Device:
+        """Where the values live."""
+        return CPU
+
+    @property
+    def ndim(self) -> int:
+        """Number of dims."""
+        return self._node.meta.ndim
+
+    @property
+    def itemsize(self) -> int:
+        """Bytes per element."""
+        return self._node.meta.dtype.itemsize
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all elements."""
+        return self._node.meta.nbytes
+
+    @property
+    def is_leaf(self) -> bool:
+        """Whether a gradient would be collected here: not the result of a recorded operation."""
+        grad_to = node_of(self).grad_to
+        return grad_to is None or isinstance(grad_to, weakref.ref)
+
+    @property
+    def grad_fn(self) -> GradFn | None:
+        """What made this tensor, if a gradient flows through it."""
+        node = node_of(self)
+        interior = node.grad_to is not None and not isinstance(node.grad_to, weakref.ref)
+        return GradFn(node) if interior else None
+
+    @property
+    def requires_grad(self) -> bool:
+        """Whether gradients are computed for this tensor."""
+        return node_of(self).grad_to is not None
+
+    @requires_grad.setter
+    def requires_grad(self, value: bool) -> None:
+        self.requires_grad_(value)
+
+    @property
+    def data(self) -> Any:
+        """The values without their history; writing to it writes to this tensor."""
+        return movement.detach(self)
+
+    @data.setter
+    def data(self, value: Any) -> None:
+        grad_to = node_of(self).grad_to
+        fresh = elementwise.clone(value.detach())
+        fresh._node.grad_to = grad_to if isinstance(grad_to, weakref.ref) else None
+        self._node, self._cell = fresh._node, None
+        self.__dict__.pop("_path", None)
+
+    @property
+    def T(self) -> Any:
+        """All dims in reverse order."""
+        return movement.permute(self, range(self.ndim - 1, -1, -1))
+
+    @property
+    def mT(self) -> Any:
+        """The last two dims exchanged."""
+        return movement.transpose(self, -2, -1)
+
+    @property
+    def H(self) -> Any:
+        """The transpose of a matrix (nothing is complex)."""
+        return movement.transpose(self, 0, 1)
+
+    @property
+    def is_cuda(self) -> bool:
+        """Always False."""
+        return False
+
+    @property
+    def _version(self) -> int:
+        return 0 if self._cell is None else self._cell.version
+
+    def size(self, dim: int | None = None) -> Any:
+        """The shape, or the size of one dim."""
+        shape = self._node.meta.size
+        if dim is None:
+            return shape
+        return shape[movement.normal_dim("size", dim, len(shape))]
+
+    def dim(self) -> int:
+        """Number of dims."""
+        return self._node.meta.ndim
+
+    ndimension = dim
+
+    def numel(self) -> int:
+        """Number of elements."""
+        return self._node.meta.numel
+
+    nelement = numel
+
+    def element_size(self) -> int:
+        """Bytes per element."""
+        return self._node.meta.dtype.itemsize
+
+    def stride(self, dim: int | None = None) -> Any:
+        """Strides of a contiguous tensor of this shape: values have no layout until computed."""
+        shape = self._node.meta.shape
+        strides = [1] * len(shape)
+        for d in range(len(shape) - 1, 0, -1):
+            strides[d - 1] = strides[d] * max(shape[d], 1)
+        return tuple(strides) if dim is None else strides[dim]
+
+    def storage_offset(self) -> int:
+        """Always 0: every value is contiguous and its own."""
+        return 0
+
+    def is_contiguous(self, memory_format: Any = None) -> bool:
+        """Always True."""
+        return True
+
+    def contiguous(self, memory_format: Any = None) -> Any:
+        """The tensor itself: every value is contiguous."""
+        return self
+
+    def is_floating_point(self) -> bool:
+        """Whether the dtype is a floating type."""
+        return self._node.meta.dtype.is_floating_point
+
+    def is_complex(self) -> bool:
+        """Always False: complex types are not there yet."""
+        return False
+
+    def is_signed(self) -> bool:
+        """Whether the dtype has negative numbers."""
+        return self._node.meta.dtype.signed
+
+    def get_device(self) -> int:
+        """-1: the CPU."""
+        return -1
+
+    # ---- reading values ------------------------------------------------------------------
+
+    def _values(self, reason: str) -> Array:
+        """The values as a read-only array of the storage dtype; computes what is pending."""
+        node = node_of(self)
+        if node.buffer is None:
+            flush(reason, node)
+        return array_of(node)
+
+    def item(self) -> Any:
+        """The value of a one-element tensor as a Python number."""
+        return self._scalar("item()")
+
+    def _scalar(self, reason: str) -> Any:
+        meta = self._node.meta
+        if meta.numel != 1:
+            raise RuntimeError(f"a Tensor with {meta.numel} elements cannot be converted to Scalar")
+        values = self._values(reason)
+        if meta.dtype is dtypes.bfloat16:
+            values = to_compute(values, meta.dtype)
+        return values.item()
+
+    def tolist(self) -> Any:
+        """The values as nested lists of Python numbers (a number for 0-d)."""
+        values = self._values("tolist()")
+        if self.dtype is dtypes.bfloat16:
+            values = to_compute(values, self.dtype)
+        return values.tolist()
+
+    def numpy(self, *, force: bool = False) -> Array:
+        """The values as an independent, writable NumPy array."""
+        return np.array(self._exportable("numpy()", force))
+
+    def _exportable(self, reason: str, force: bool = False) -> Array:
+        if not force and node_of(self).grad_to is not None:
+            raise RuntimeError(
+                "Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() "
+                "instead."
+            )
+        if self.dtype is dtypes.bfloat16:
+            raise TypeError("Got unsupported ScalarType BFloat16. Convert with .float() first")
+        return self._values(reason)
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
+        """A read-only view of the values; a copy if asked for or if the dtype must change."""
+        values = self._exportable("numpy()")
+        if dtype is not None and np.dtype(dtype) != values.dtype:
+            if copy is False:
+                raise ValueError("__array__: a conversion of dtype needs a copy; got copy=False")
+            return values.astype(dtype)
+        return np.array(values) if copy else values
+
+    def __dlpack__(
+        self,
+        *,
+        stream: Any = None,
+        max_version: tuple[int, int] | None = None,
+        dl_device: Any = None,
+        copy: bool | None = None,
+    ) -> Any:
+        """A DLPack capsule: a copy, unless the consumer promises not to write (copy=False)."""
+        values = self._exportable("DLPack")
+        if copy is False and max_version is not None and max_version[0] >= 1:
+            return values.__dlpack__(max_version=max_version, dl_device=dl_device)
+        return np.array(values).__dlpack__()
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return (1, 0)
+
+    def __bool__(self) -> bool:
+        numel = self._node.meta.numel
+        if numel != 1:
+            what = "no values" if numel == 0 else "more than one value"
+            raise RuntimeError(f"Boolean value of Tensor with {what} is ambiguous")
+        return bool(self._scalar("bool()"))
+
+    def __int__(self) -> int:
+        return int(self._scalar("int()"))
+
+    def __float__(self) -> float:
+        return float(self._scalar("float()"))
+
+    def __index__(self) -> int:
+        meta = self._node.meta
+        if meta.numel != 1 or meta.dtype.category == dtypes.FLOAT:
+            raise TypeError("only integer tensors of a single element can be converted to an index")
+        return int(self._scalar("index()"))
+
+    def __len__(self) -> int:
+        shape = self._node.meta.shape
+        if not shape:
+            raise TypeError("len() of a 0-d tensor")
+        return shape[0]
+
+    def __iter__(self) -> Iterator[Any]:
+        if not self._node.meta.shape:
+            raise TypeError("iteration over a 0-d tensor")
+        return iter(movement.unbind(self, 0))
+
+    def __contains__(self, element: Any) -> bool:
+        if not isinstance(element, Handle | bool | int | float | np.generic):
+            raise RuntimeError(
+                "Tensor.__contains__ only supports Tensor or scalar, but you passed in a "
+                f"{type(element)}."
+            )
+        return bool(reduce.any(comparison.eq(self, element)))
+
+    def __hash__(self) -> int:
+        return id(self)
+
+    def __repr__(self) -> str:
+        return printing.tensor_text(self)
+
+    def __format__(self, spec: str) -> str:
+        if self._node.meta.ndim == 0:
+            return format(self._scalar("print"), spec)
+        return object.__format__(self, spec)
+
+    # ---- copying and gradients -----------------------------------------------------------
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Any:
+        if id(self) in memo:
+            return memo[id(self)]
+        if not self.is_leaf:
+            raise RuntimeError(
+                "Only Tensors created explicitly by the user (graph leaves) support the deepcopy "
+                "protocol at the moment. Use detach() or clone() first"
+            )
+        out = elementwise.clone(self.detach())
+        out.__class__ = type(self)
+        memo[id(self)] = out
+        out.requires_grad_(self.requires_grad)
+        if self.grad is not None:
+            out.grad = self.grad.__deepcopy__(memo)
+        return out
+
+    def __copy__(self) -> Any:
+        return self.detach().requires_grad_(self.requires_grad)
+
+    def __reduce_ex__(self, protocol: Any) -> tuple[Any, ...]:
+        values = np.array(self._values("pickle"))
+        return (rebuild, (type(self), values, self.dtype, self.requires_grad))
+
+    def detach_(self) -> Any:
+        """Cuts the tensor from its history, in place."""
+        fresh = movement.detach(self)
+        self._node = fresh._node
+        return self
+
+    def requires_grad_(self, requires_grad: bool = True) -> Any:
+        """Says whether gradients are collected for this leaf."""
+        node = node_of(self)
+        if not self.is_leaf:
+            if not requires_grad:
+                raise RuntimeError(
+                    "you can only change requires_grad flags of leaf variables. If you want to use "
+                    "a computed variable in a subgraph that doesn't require differentiation use "
+                    "var_no_grad = var.detach()."
+                )
+        elif requires_grad:
+            if node.grad_to is None:
+                creation.as_leaf(self, True)
+        else:
+            node.grad_to = None
+        return self
+
+    def backward(
+        self,
+        gradient: Any = None,
+        retain_graph: bool | None = None,
+        create_graph: bool = False,
+        inputs: Any = None,
+    ) -> None:
+        """Adds the gradient of this tensor to `grad` of every leaf it was computed from."""
+        from livegrad import autograd
+
+        autograd.backward(self, gradient, retain_graph, create_graph, inputs=inputs)
+
+    def retain_grad(self) -> None:
+        """Makes `backward` fill `grad` of this tensor although it is not a leaf."""
+        from livegrad import autograd
+
+        autograd.retain_grad(self)
+
+    def register_hook(self, hook: Callable[[Any], Any]) -> Any:
+        """Calls `hook(grad)` whenever the gradient of this tensor is computed."""
+        from livegrad import autograd
+
+        return autograd.register_hook(self, hook)
+
+    def register_post_accumulate_grad_hook(self, hook: Callable[[Any], None]) -> Any:
+        """Calls `hook(tensor)` after `backward` has added to `grad` of this leaf."""
+        from livegrad import autograd
+
+        return autograd.register_post_accumulate_grad_hook(self, hook)
+
+    @property
+    def retains_grad(self) -> bool:
+        """Whether `retain_grad` was called on this tensor, which is not a leaf."""
+        from livegrad import autograd
+
+        return autograd.retains_grad(self)
+
+    # ---- dtype and device ----------------------------------------------------------------
+
+    def to(self, *target: Any, **options: Any) -> Any:
+        """The tensor as another dtype (or that of another tensor); itself if nothing changes."""
+        dtype = options.get("dtype")
+        device = options.get("device")
+        for x in target:
+            if isinstance(x, DType) or x in (float, int, bool):
+                dtype = x
+            elif isinstance(x, Handle):
+                dtype = x.dtype  # type: ignore[attr-defined]
+            elif isinstance(x, str | Device):
+                device = x
+        if device is not None:
+            as_device(device)
+        if dtype is None or self.dtype is dtypes.as_dtype(dtype):
+            return elementwise.clone(self) if options.get("copy") else self
+        return elementwise.cast(self, dtypes.as_dtype(dtype))
+
+    def _cast(self, dtype: DType) -> Any:
+        return self if self._node.meta.dtype is dtype else elementwise.cast(self, dtype)
+
+    def type(self, dtype: Any = None) -> Any:
+        """The name of the tensor's type, or the tensor as another dtype."""
+        return f"livegrad.{self.dtype.name}" if dtype is None else self.to(dtypes.as_dtype(dtype))
+
+    def type_as(self, other: Any) -> Any:
+        """The tensor as the dtype of `other`."""
+        return self._cast(other.dtype)
+
+    def cpu(self) -> Any:
+        """The tensor on the CPU: itself."""
+        return self
+
+    def float(self) -> Any:
+        """As float32."""
+        return self._cast(dtypes.float32)
+
+    def double(self) -> Any:
+        """As float64."""
+        return self._cast(dtypes.float64)
+
+    def half(self) -> Any:
+        """As float16."""
+        return self._cast(dtypes.float16)
+
+    def bfloat16(self) -> Any:
+        """As bfloat16."""
+        return self._cast(dtypes.bfloat16)
+
+    def long(self) -> Any:
+        """As int64."""
+        return self._cast(dtypes.int64)
+
+    def int(self) -> Any:
+        """As int32."""
+        return self._cast(dtypes.int32)
+
+    def short(self) -> Any:
+        """As int16."""
+        return self._cast(dtypes.int16)
+
+    def char(self) -> Any:
+        """As int8."""
+        return self._cast(dtypes.int8)
+
+    def byte(self) -> Any:
+        """As uint8."""
+        return self._cast(dtypes.uint8)
+
+    def bool(self) -> Any:
+        """As bool: False where the value is 0."""
+        return self._cast(dtypes.bool_)
+
+    # ---- new tensors like this one -------------------------------------------------------
+
+    def new_tensor(self, data: Any, *, dtype: Any = None, **options: Any) -> Any:
+        """A tensor from `data` with this tensor's dtype."""
+        return creation.tensor(data, dtype=dtype or self.dtype, **options)
+
+    def new_zeros(self, *size: Any, dtype: Any = None, **options: Any) -> Any:
+        """Zeros with this tensor's dtype."""
+        return creation.zeros(*size, dtype=dtype or self.dtype, **options)
+
+    def new_ones(self, *size: Any, dtype: Any = None, **options: Any) -> Any:
+        """Ones with this tensor's dtype."""
+        return creation.ones(*size, dtype=dtype or self.dtype, **options)
+
+    def new_empty(self, *size: Any, dtype: Any = None, **options: Any) -> Any:
+        """A tensor of this dtype whose values do not matter."""
+        return creation.empty(*size, dtype=dtype or self.dtype, **options)
+
+    def new_full(self, size: Any, fill_value: Any, *, dtype: Any = None, **options: Any) -> Any:
+        """One number everywhere, with this tensor's dtype."""
+        return creation.full(size, fill_value, dtype=dtype or self.dtype, **options)
+
+    # ---- in place ------------------------------------------------------------------------
+
+    def copy_(self, src: Any, non_blocking: Any = False) -> Any:
+        """Takes the values of `src`, broadcast and cast."""
+        if not isinstance(src, Handle):
+            src = creation.as_tensor(src)
+        value = elementwise.cast(src, self.dtype) if src.dtype is not self.dtype else src
+        if value.shape != self.shape:
+            value = movement.expand(value, self.shape)
+        return rebind(self, elementwise.clone(value))
+
+    def fill_(self, value: Any) -> Any:
+        """Takes one number everywhere."""
+        if isinstance(value, Handle):
+            return self.copy_(value)
+        return rebind(self, generate.filled(self._node.meta.shape, value, self.dtype))
+
+    def zero_(self) -> Any:
+        """Takes 0 everywhere."""
+        return rebind(self, generate.filled(self._node.meta.shape, 0, self.dtype))
+
+
+def rebuild(cls: Any, values: Array, dtype: DType, requires_grad: bool) -> Any:
+    """A tensor from its pickled parts; `values` are in the storage dtype."""
+    from livegrad.graph.meta import meta_of
+    from livegrad.graph.record import leaf
+
+    out = leaf(meta_of(values.shape, dtype), creation.buffer_from(values))
+    out.__class__ = cls
+    out.requires_grad_(requires_grad)
+    return out
+
+
+set_tensor_class(Tensor, elementwise.CLONE)

@@ -1,0 +1,355 @@
+"""Reverse mode: values, orders, accumulation, in-place writes and views, errors."""
+
+import gc
+import time
+
+import numpy as np
+import pytest
+
+import livegrad as lg
+from livegrad.autograd import backward, grad
+from livegrad.graph.node import describe_site, site_location
+
+
+def leaf(*values, dtype=None):
+    return lg.tensor(list(values), requires_grad=True, dtype=dtype or lg.float64)
+
+
+def close(tensor, expected):
+    np.testing.assert_allclose(tensor.detach().numpy(), expected, rtol=1e-6, atol=1e-12)
+
+
+def test_first_order_against_formula():
+    x, w = leaf(0.5, -1.0, 2.0), leaf(1.5, 0.25, -0.75)
+    ((x * w).tanh() * x).sum().backward()
+    a, b = x.detach().numpy(), w.detach().numpy()
+    t = np.tanh(a * b)
+    close(x.grad, t + a * b * (1 - t * t))
+    close(w.grad, a * a * (1 - t * t))
+
+
+def test_second_and_third_order():
+    x = leaf(1.0, 2.0, 3.0)
+    y = (x * x * x * x).sum()
+    (g1,) = grad(y, x, create_graph=True)
+    (g2,) = grad(g1.sum(), x, create_graph=True)
+    (g3,) = grad(g2.sum(), x)
+    a = x.detach().numpy()
+    close(g1, 4 * a**3)
+    close(g2, 12 * a**2)
+    close(g3, 24 * a)
+    assert g1.requires_grad
+    assert not g3.requires_grad
+
+
+def test_gradient_penalty_reaches_parameters_through_the_gradient():
+    x, w = leaf(1.0, 2.0), leaf(3.0, 4.0)
+    (gx,) = grad((x * x * w).sum(), x, create_graph=True)
+    (gx * gx).sum().backward()
+    a, b = x.detach().numpy(), w.detach().numpy()
+    close(w.grad, 8 * a * a * b)  # d/dw (2xw)^2
+    close(x.grad, 8 * a * b * b)
+
+
+def test_one_value_used_many_times():
+    x = leaf(2.0)
+    y = x
+    for _ in range(10):
+        y = y + y
+    y.sum().backward()
+    close(x.grad, [1024.0])
+
+
+def test_same_tensor_on_both_sides():
+    x = leaf(3.0, -2.0)
+    (x * x).sum().backward()
+    close(x.grad, [6.0, -4.0])
+
+
+def test_broadcast_dims_are_summed():
+    x = lg.tensor(np.arange(6.0).reshape(2, 3), requires_grad=True)
+    row, column, number = leaf(1.0, 2.0, 3.0), leaf(2.0, 3.0).reshape(2, 1), leaf(5.0)
+    column.retain_grad()
+    (x * row * column * number).sum().backward()
+    a = np.arange(6.0).reshape(2, 3)
+    close(row.grad, (a * [[2], [3]]).sum(0) * 5)
+    close(column.grad, (a * [1, 2, 3]).sum(1, keepdims=True) * 5)
+    close(number.grad, [(a * [1, 2, 3] * [[2], [3]]).sum()])
+    assert row.grad.shape == (3,)
+    assert number.grad.shape == (1,)
+
+
+def test_leading_and_inner_broadcast_together():
+    x = lg.tensor(np.ones((1, 3, 1)), requires_grad=True)
+    y = lg.tensor(np.ones((2, 4, 3, 5)))
+    (x * y).sum().backward()
+    close(x.grad, np.full((1, 3, 1), 40.0))
+
+
+def test_gradient_has_dtype_of_its_tensor():
+    x = lg.tensor([1.0, 2.0], requires_grad=True)
+    w = leaf(3.0, 4.0)
+    (x * w).sum().backward()
+    assert x.grad.dtype is lg.float32
+    assert w.grad.dtype is lg.float64
+
+
+def test_numbers_on_either_side():
+    x = leaf(2.0, 4.0)
+    ((1 - x) * 3 + 8 / x).sum().backward()
+    close(x.grad, [-3 - 8 / 4, -3 - 8 / 16])
+
+
+def test_accumulation_is_seen_through_aliases_of_grad():
+    x = leaf(1.0, 2.0)
+    (x * 2).sum().backward()
+    alias = x.grad
+    (x * 3).sum().backward()
+    assert x.grad is alias
+    close(alias, [5.0, 5.0])
+
+
+def test_gradients_of_two_leaves_are_two_tensors():
+    a, b = leaf(1.0), leaf(2.0)
+    (a + b).sum().backward()
+    a.grad.mul_(10)
+    close(a.grad, [10.0])
+    close(b.grad, [1.0])
+
+
+def test_gradient_of_sum_can_be_written_to():
+    x = leaf(1.0, 2.0)
+    x.sum().backward()
+    x.grad.add_(1)
+    x.sum().backward()
+    close(x.grad, [3.0, 3.0])
+
+
+def test_given_gradient_is_not_aliased():
+    x = leaf(1.0, 2.0)
+    v = lg.tensor([3.0, 4.0], dtype=lg.float64)
+    x.backward(v)
+    x.grad.mul_(0)
+    close(v, [3.0, 4.0])
+
+
+def test_vector_products():
+    x = leaf(1.0, 2.0, 3.0)
+    (x * x).backward(lg.tensor([1.0, 0.0, 2.0], dtype=lg.float64))
+    close(x.grad, [2.0, 0.0, 12.0])
+
+
+def test_several_outputs():
+    x = leaf(1.0, 2.0)
+    backward([(x * x).sum(), (3 * x).sum()])
+    close(x.grad, [5.0, 7.0])
+    (g,) = grad([x * 2, x * 3], [x], [lg.tensor([1.0, 0.0]), lg.tensor([0.0, 1.0])])
+    close(g, [2.0, 3.0])
+
+
+def test_backward_into_given_inputs_only():
+    x, w = leaf(1.0), leaf(2.0)
+    h = x * w
+    (h * h).sum().backward(inputs=[w])
+    assert x.grad is None
+    close(w.grad, [4.0])
+
+
+def test_grad_for_interior_tensor_and_for_what_is_before_it():
+    x = leaf(3.0)
+    h = x * 2
+    y = (h * h).sum()
+    gh, gx = grad(y, [h, x])
+    close(gh, [12.0])
+    close(gx, [24.0])
+
+
+def test_grad_leaves_leaves_alone():
+    x, w = leaf(1.0), leaf(2.0)
+    grad((x * w).sum(), x)
+    assert x.grad is None
+    assert w.grad is None
+
+
+def test_unused_inputs():
+    x, w = leaf(1.0), leaf(2.0)
+    assert grad(x.sum(), [x, w], allow_unused=True)[1] is None
+    close(grad(x.sum(), [x, w], materialize_grads=True)[1], [0.0])
+    with pytest.raises(RuntimeError, match="appears to not have been used in the graph"):
+        grad(x.sum(), [x, w])
+
+
+def test_leaf_and_interior():
+    x = leaf(1.0)
+    y = x * 2
+    assert x.is_leaf
+    assert not y.is_leaf
+    assert y.requires_grad
+    assert y.detach().is_leaf
+    assert not y.detach().requires_grad
+    (y * y.detach()).sum().backward()
+    close(x.grad, [4.0])
+
+
+def test_in_place_writes_use_the_value_that_was_there():
+    x = leaf(1.0, 2.0)
+    y = x * 1
+    z = y * y
+    y.mul_(10)
+    (z + y).sum().backward()
+    close(x.grad, [12.0, 14.0])
+
+
+def test_write_through_a_view():
+    x = lg.tensor(np.arange(6.0), requires_grad=True)
+    y = x * 1
+    v = y.reshape(2, 3)
+    v.mul_(3)
+    (y * y).sum().backward()
+    close(x.grad, 18 * np.arange(6.0))
+
+
+def test_write_to_a_slice():
+    x = lg.tensor(np.arange(5.0), requires_grad=True)
+    y = x * 1
+    y[1:3] *= 2
+    (y * y).sum().backward()
+    close(x.grad, [0.0, 8.0, 16.0, 6.0, 8.0])
+
+
+def test_slice_overwritten_by_another_tensor():
+    x = lg.tensor(np.arange(1.0, 5.0), requires_grad=True)
+    v = leaf(7.0, 8.0)
+    y = x * 1
+    y[1:3] = v
+    (y * y).sum().backward()
+    close(x.grad, [2.0, 0.0, 0.0, 8.0])
+    close(v.grad, [14.0, 16.0])
+
+
+def test_gradient_through_views():
+    x = lg.tensor(np.arange(6.0).reshape(2, 3), requires_grad=True)
+    (x.permute(1, 0).reshape(6) * lg.tensor(np.arange(6.0))).sum().backward()
+    close(x.grad, np.arange(6.0).reshape(3, 2).T)
+
+
+def test_control_flow_on_values():
+    x = leaf(0.6)
+    y, steps = x, 0
+    while float(y.sum().detach()) < 10:
+        y, steps = y * 2, steps + 1
+    y.sum().backward()
+    close(x.grad, [2.0**steps])
+
+
+def test_leaf_written_under_no_grad_keeps_both_graphs_apart():
+    x = leaf(3.0)
+    before = (x * x).sum()
+    with lg.no_grad():
+        x.mul_(2)
+    after = (x * x).sum()
+    seen = []
+    x.register_hook(lambda g: seen.append(g))
+    (before + after).backward()
+    close(x.grad, [6.0 + 12.0])
+    assert len(seen) == 1
+
+
+def test_composite_is_differentiated_through_its_expansion_at_every_order():
+    from livegrad.graph.op import REGISTRY, Op
+    from livegrad.graph.record import record
+
+    op = Op(
+        "test_cube_times",
+        "composite",
+        infer=lambda metas, attrs, shape: metas[0],
+        expand=lambda n, a, b: a * a * a * b * n.args[0],
+    )
+    try:
+        x, w = leaf(2.0, 3.0), leaf(5.0, 7.0)
+        h = x * w  # one input depends on the other
+        y = record(op, (x, h), (), (2.0,))
+        gx, gw = grad(y.sum(), [x, w], create_graph=True)  # y = 2 x^4 w
+        a, b = x.detach().numpy(), w.detach().numpy()
+        close(gx, 8 * a**3 * b)
+        close(gw, 2 * a**4)
+        (gxx, gxw) = grad(gx.sum(), [x, w])
+        close(gxx, 24 * a**2 * b)
+        close(gxw, 8 * a**3)
+        (same,) = grad(record(op, (x, x), (), (1.0,)).sum(), x)
+        close(same, 4 * a**3)
+    finally:
+        del REGISTRY["test_cube_times"]
+
+
+def test_backward_nodes_are_blamed_on_the_forward_line():
+    x = leaf(1.0)
+    y = x.exp()  # the line that made it
+    line = site_location(y._node.site)[1]
+    (g,) = grad(y.sum(), x, create_graph=True)
+    assert site_location(g._node.site)[1] == line
+    assert describe_site(g._node.site).startswith("test_backward.py")
+
+
+def test_chain_of_100_000_operations():
+    x = lg.tensor(1.0, requires_grad=True)
+    y = x
+    for _ in range(100_000):
+        y = y * 1.0
+    start = time.perf_counter()
+    y.backward()
+    assert x.grad.item() == 1.0
+    assert time.perf_counter() - start < 30
+    del y
+    gc.collect()
+
+
+@pytest.mark.parametrize(
+    ("program", "error", "message"),
+    [
+        (lambda x: (x * 2).backward(), RuntimeError, "only for scalar outputs"),
+        (
+            lambda x: x.detach().sum().backward(),
+            RuntimeError,
+            "element 0 of tensors does not",
+        ),
+        (lambda x: (x * 2).backward(lg.ones(3)), RuntimeError, "Mismatch in shape"),
+        (
+            lambda x: grad(x.sum(), x, is_grads_batched=True),
+            NotImplementedError,
+            "is_grads_batched",
+        ),
+        (lambda x: grad(x.sum(), lg.ones(2)), RuntimeError, "does not require grad"),
+        (
+            lambda x: backward([x.sum()], [1.0]),
+            TypeError,
+            "either Tensors or None",
+        ),
+        (lambda x: x.sum().backward(inputs=[]), RuntimeError, "cannot be empty"),
+        (lambda x: lg.tensor([1, 2], requires_grad=True), RuntimeError, "floating point"),
+        (lambda x: x.mul_(2), RuntimeError, "a leaf Variable that requires grad"),
+    ],
+)
+def test_errors(program, error, message):
+    x = leaf(1.0, 2.0)
+    with pytest.raises(error, match=message):
+        program(x)
+    assert x.grad is None
+    x.sum().backward()  # usable afterwards
+    close(x.grad, [1.0, 1.0])
+
+
+def test_failing_rule_leaves_state_and_gradients_intact():
+    x = leaf(1.0)
+    y = x * 2
+
+    def fail(g):
+        raise ValueError("no")
+
+    y.register_hook(fail)
+    with pytest.raises(ValueError, match="no"):
+        (y * x).sum().backward()
+    assert x.grad is None
+    assert lg.is_grad_enabled()
+    z = x * 3
+    assert site_location(z._node.site)[0] == __file__

@@ -1,0 +1,155 @@
+"""register_hook, retain_grad, register_post_accumulate_grad_hook."""
+
+import gc
+import weakref
+
+import pytest
+
+import livegrad as lg
+from livegrad.autograd import grad
+from livegrad.graph.state import flush
+
+
+def leaf(*values):
+    return lg.tensor(list(values), requires_grad=True)
+
+
+def test_hook_on_a_leaf_sees_the_complete_gradient_once():
+    x = leaf(1.0)
+    seen = []
+    x.register_hook(lambda g: seen.append(g.item()))
+    (x * 2 + x * 3).sum().backward()
+    assert seen == [5.0]
+    assert x.grad.item() == 5.0
+
+
+def test_hooks_replace_gradients_in_order():
+    x = leaf(1.0)
+    h = x * 2
+    h.register_hook(lambda g: g + 1)
+    h.register_hook(lambda g: g * 10)
+    (h * 3).sum().backward()
+    assert x.grad.item() == (3 + 1) * 10 * 2
+
+
+def test_hook_runs_for_grad_too_and_stays_differentiable():
+    x = leaf(3.0)
+    h = x * x
+    h.register_hook(lambda g: g * h.detach())
+    (g,) = grad(h.sum(), x, create_graph=True)
+    assert g.item() == 54.0
+    assert g.requires_grad
+
+
+def test_removed_hook_does_not_run():
+    x = leaf(1.0)
+    h = x * 2
+    handles = [x.register_hook(lambda g: g * 100), h.register_hook(lambda g: g * 100)]
+    for handle in handles:
+        handle.remove()
+        handle.remove()
+    with h.register_hook(lambda g: g * 100):
+        pass
+    h.sum().backward()
+    assert x.grad.item() == 2.0
+
+
+def test_hook_stays_with_the_value_at_registration():
+    x = leaf(1.0)
+    h = x * 1
+    seen = []
+    h.register_hook(lambda g: seen.append(g.item()))
+    h.mul_(5)
+    h.sum().backward()
+    assert seen == [5.0]
+
+
+def test_kept_gradient_is_not_changed_by_accumulation():
+    x = leaf(1.0)
+    kept = []
+    x.register_hook(kept.append)
+    (x * 2).sum().backward()
+    (x * 2).sum().backward()
+    assert [g.item() for g in kept] == [2.0, 2.0]
+    assert x.grad.item() == 4.0
+
+
+def test_hook_errors():
+    with pytest.raises(RuntimeError, match="doesn't require gradient"):
+        lg.ones(2).register_hook(print)
+    x = leaf(1.0, 2.0)
+    x.register_hook(lambda g: g.sum())
+    with pytest.raises(RuntimeError, match="changed the size of value"):
+        x.sum().backward()
+
+
+def test_hook_that_refers_to_its_tensor_is_collected():
+    def program():
+        h = leaf(1.0) * 2
+        h.register_hook(lambda g: g * h.shape[0])
+        return weakref.ref(h._node)
+
+    node = program()
+    flush("test")
+    gc.collect()
+    assert node() is None
+
+
+def test_retain_grad():
+    x = leaf(1.0)
+    h = x * 2
+    h.retain_grad()
+    h.retain_grad()
+    assert h.retains_grad
+    assert not x.retains_grad
+    (h * 3).sum().backward(retain_graph=True)
+    assert h.grad.item() == 3.0
+    (h * 3).sum().backward()
+    assert h.grad.item() == 6.0
+    assert x.grad.item() == 12.0
+
+
+def test_retain_grad_sees_what_hooks_made_of_it():
+    x = leaf(1.0)
+    h = x * 2
+    h.retain_grad()
+    h.register_hook(lambda g: g * 10)
+    h.sum().backward()
+    assert h.grad.item() == 10.0
+
+
+def test_retain_grad_needs_a_gradient():
+    with pytest.raises(RuntimeError, match="can't retain_grad"):
+        lg.ones(2).retain_grad()
+    x = leaf(1.0)
+    x.retain_grad()  # a leaf has it anyway
+    assert not x.retains_grad
+
+
+def test_interior_tensor_with_hooks_is_no_leaf():
+    x = leaf(1.0)
+    h = x * 2
+    h.register_hook(lambda g: None)
+    assert not h.is_leaf
+    assert h.requires_grad
+    assert h.grad_fn is not None
+
+
+def test_post_accumulate_hook():
+    x = leaf(1.0)
+    seen = []
+
+    def take(p):
+        seen.append(p.grad.item())
+        p.grad = None
+
+    handle = x.register_post_accumulate_grad_hook(take)
+    (x * 2).sum().backward()
+    (x * 3).sum().backward()
+    assert seen == [2.0, 3.0]
+    assert x.grad is None
+    handle.remove()
+    x.sum().backward()
+    assert x.grad.item() == 1.0
+    with pytest.raises(RuntimeError, match="non-leaf"):
+        (x * 2).register_post_accumulate_grad_hook(take)

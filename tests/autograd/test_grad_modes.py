@@ -1,0 +1,126 @@
+"""no_grad, enable_grad, set_grad_enabled, inference_mode: contexts, decorators, generators."""
+
+import threading
+
+import pytest
+
+import livegrad as lg
+from livegrad.autograd import is_inference_mode_enabled
+
+
+@pytest.fixture
+def x():
+    return lg.tensor([1.0], requires_grad=True)
+
+
+def test_nested_contexts(x):
+    with lg.no_grad():
+        assert not (x * 2).requires_grad
+        with lg.enable_grad():
+            assert (x * 2).requires_grad
+        assert not lg.is_grad_enabled()
+    assert (x * 2).requires_grad
+
+
+def test_mode_is_restored_after_an_exception():
+    with pytest.raises(ValueError, match="stop"), lg.no_grad():
+        raise ValueError("stop")
+    assert lg.is_grad_enabled()
+
+
+def test_one_object_entered_twice():
+    mode = lg.no_grad()
+    with mode:
+        with mode:
+            pass
+        assert not lg.is_grad_enabled()
+    assert lg.is_grad_enabled()
+
+
+@pytest.mark.parametrize(
+    "decorator", [lg.no_grad(), lg.no_grad, lg.inference_mode, lg.inference_mode()]
+)
+def test_decorators_with_and_without_parentheses(decorator, x):
+    @decorator
+    def double(a, *, k=2):
+        """Doc."""
+        return a * k
+
+    assert not double(x, k=3).requires_grad
+    assert double.__name__ == "double"
+    assert double.__doc__ == "Doc."
+    assert lg.is_grad_enabled()
+
+
+def test_generator_runs_each_step_in_the_mode():
+    @lg.no_grad()
+    def steps():
+        received = yield lg.is_grad_enabled()
+        try:
+            yield lg.is_grad_enabled(), received
+        except KeyError:
+            yield lg.is_grad_enabled()
+        return "end"
+
+    run = steps()
+    assert next(run) is False
+    assert lg.is_grad_enabled()
+    assert run.send(5) == (False, 5)
+    assert run.throw(KeyError()) is False
+    assert lg.is_grad_enabled()
+    with pytest.raises(StopIteration) as stop:
+        next(run)
+    assert stop.value.value == "end"
+
+
+def test_generator_is_closed_in_the_mode():
+    seen = []
+
+    @lg.no_grad()
+    def steps():
+        try:
+            yield 1
+        finally:
+            seen.append(lg.is_grad_enabled())
+
+    run = steps()
+    next(run)
+    run.close()
+    assert seen == [False]
+
+
+def test_set_grad_enabled_as_function_context_and_decorator():
+    lg.set_grad_enabled(False)
+    assert not lg.is_grad_enabled()
+    lg.set_grad_enabled(True)
+    with lg.set_grad_enabled(False):
+        assert not lg.is_grad_enabled()
+    assert lg.is_grad_enabled()
+
+    @lg.set_grad_enabled(False)
+    def mode():
+        return lg.is_grad_enabled()
+
+    assert lg.is_grad_enabled()
+    assert mode() is False
+    assert mode() is False
+    assert lg.is_grad_enabled()
+
+
+def test_inference_mode(x):
+    with lg.inference_mode():
+        assert is_inference_mode_enabled()
+        assert not (x * 2).requires_grad
+        with lg.inference_mode(False):
+            assert (x * 2).requires_grad
+            assert not is_inference_mode_enabled()
+    assert not is_inference_mode_enabled()
+
+
+def test_mode_belongs_to_the_thread():
+    seen = []
+    with lg.no_grad():
+        thread = threading.Thread(target=lambda: seen.append(lg.is_grad_enabled()))
+        thread.start()
+        thread.join()
+    assert seen == [True]

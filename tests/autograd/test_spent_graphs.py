@@ -1,0 +1,187 @@
+"""A second backward, graphs cut by updates, memory of `total += loss`."""
+
+import gc
+
+import pytest
+
+import livegrad as lg
+from livegrad.autograd import grad
+from livegrad.graph import spent
+from livegrad.graph.node import Node
+from livegrad.graph.record import user_site
+from livegrad.graph.state import flush
+
+
+def leaf(*values):
+    return lg.tensor(list(values), requires_grad=True)
+
+
+@pytest.fixture(autouse=True)
+def nothing_spent():
+    spent.cut(None)
+    yield
+    spent.cut(None)
+
+
+def live_nodes():
+    flush("test")
+    gc.collect()
+    return sum(isinstance(x, Node) for x in gc.get_objects())
+
+
+def compute(*tensors):
+    for x in tensors:
+        x.detach().tolist()
+
+
+def update():
+    """What the runtime does when an update overwrites parameters."""
+    spent.cut(user_site())
+
+
+def test_backward_twice_works_while_the_values_exist():
+    x = leaf(1.0, 2.0)
+    y = (x * x).sum()
+    y.backward()
+    y.backward()
+    assert x.grad.tolist() == [4.0, 8.0]
+
+
+def test_second_backward_after_an_update_names_both_lines():
+    x = leaf(1.0, 2.0)
+    y = (x * x).sum()
+    compute(y)
+    y.backward()  # the first backward
+    compute(x.grad)
+    spent.cut(user_site())  # the update
+    with pytest.raises(RuntimeError, match="backward through the graph a second time") as error:
+        y.backward()
+    assert "y.backward()  # the first backward" in str(error.value)
+    assert "# the update" in str(error.value)
+    assert x.grad.tolist() == [2.0, 4.0]
+
+
+@pytest.mark.parametrize("options", [{"retain_graph": True}, {"create_graph": True}])
+def test_retained_graph_is_not_cut(options):
+    x = leaf(1.0, 2.0)
+    y = (x * x).sum()
+    y.backward(**options)
+    compute(y, x.grad)
+    update()
+    y.backward()
+    x.grad = None
+
+
+def test_grad_spends_only_what_it_walked():
+    x, w = leaf(1.0), leaf(2.0)
+    a, b = x * 2, w * 3
+    y = (a * b).sum()
+    grad(y, x)
+    compute(a, b, y)
+    update()
+    b.sum().backward()
+    assert w.grad.tolist() == [3.0]
+    with pytest.raises(RuntimeError, match="second time"):
+        a.sum().backward()
+
+
+def test_cut_node_keeps_its_value_and_leaves_stay_usable():
+    x = leaf(1.0, 2.0)
+    y = (x * x).sum()
+    y.backward()
+    compute(y)
+    update()
+    assert y.item() == 5.0
+    x.grad = None
+    (x * 3).sum().backward()
+    assert x.grad.tolist() == [3.0, 3.0]
+
+
+def test_spent_graphs_are_held_weakly():
+    x = leaf(1.0)
+    before = live_nodes()
+    for _ in range(100):
+        (x * 2).exp().sum().backward()
+        x.grad = None
+    assert live_nodes() < before + 30
+
+
+@pytest.mark.parametrize("before_backward", [True, False])
+def test_total_of_losses_keeps_nothing_alive(before_backward):
+    w = leaf(1.0, 2.0)
+    total = 0
+    counts = []
+    for step in range(1000):
+        loss = (w * w).sum()
+        if before_backward:
+            total = total + loss
+        loss.backward()
+        if not before_backward:
+            total += loss
+        compute(total)
+        w.grad = None
+        update()
+        spent.propagate(total._node)
+        if step in (50, 999):
+            counts.append(live_nodes())
+    assert counts[1] <= counts[0] + 10
+    assert total.item() == 5000.0
+
+
+def test_list_of_losses_keeps_only_their_values():
+    w = leaf(1.0, 2.0)
+    losses = []
+    counts = []
+    for step in range(200):
+        loss = ((w * 2).exp() * w).sum()
+        loss.backward()
+        losses.append(loss)
+        compute(loss)
+        w.grad = None
+        update()
+        if step in (100, 199):
+            counts.append(live_nodes())
+    assert counts[1] - counts[0] <= 99 * 1 + 10
+
+
+def test_oldest_graphs_are_cut_beyond_the_limit(monkeypatch):
+    monkeypatch.setattr(spent, "MOST_SPENT_NODES", 50)
+    monkeypatch.setattr(spent, "_FIRST_SWEEP", 10)
+    spent._spent.sweep_at = 10
+    x = leaf(1.0)
+    results = []
+    for _ in range(40):
+        y = (x * 2).exp().sum()
+        compute(y)
+        y.backward()
+        results.append(y)
+    with pytest.raises(RuntimeError, match="too many spent graphs"):
+        results[0].backward()
+    results[-1].backward()
+
+
+def test_function_lets_go_of_what_it_saved():
+    from livegrad.autograd import Function
+
+    class Square(Function):
+        @staticmethod
+        def forward(ctx, x):
+            ctx.save_for_backward(x * 1)
+            return x * x
+
+        @staticmethod
+        def backward(ctx, g):
+            return 2 * ctx.saved_tensors[0] * g
+
+    x = leaf(3.0)
+    counts, results = [], []
+    for _ in range(3):  # the first one also makes a plan
+        y = Square.apply(x)
+        y.sum().backward()
+        compute(y, x.grad)
+        update()
+        results.append(y)
+        counts.append(live_nodes())
+    assert counts[2] - counts[1] == 1
+    with pytest.raises(RuntimeError, match="second time"):
+        y.sum().backward()

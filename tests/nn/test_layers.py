@@ -1,0 +1,217 @@
+"""Layers, initial values and tools."""
+
+import math
+
+import numpy as np
+import pytest
+
+import livegrad as lg
+import livegrad.nn.functional as F
+from livegrad import nn
+
+
+def draw(*shape, seed=0):
+    return np.random.default_rng([seed, *shape]).standard_normal(shape)
+
+
+def test_linear():
+    layer = nn.Linear(4, 3).double()
+    x = draw(2, 5, 4)
+    weight, bias = layer.weight.detach().numpy(), layer.bias.detach().numpy()
+    np.testing.assert_allclose(layer(lg.tensor(x)).detach().numpy(), x @ weight.T + bias)
+    assert nn.Linear(4, 3, bias=False).bias is None
+    assert abs(nn.Linear(100, 50).weight.detach().numpy()).max() <= 0.1
+
+
+def test_bilinear():
+    layer = nn.Bilinear(2, 3, 4).double()
+    x1, x2 = draw(5, 2), draw(5, 3)
+    expected = np.einsum("bi,kij,bj->bk", x1, layer.weight.detach().numpy(), x2)
+    expected += layer.bias.detach().numpy()
+    y = layer(lg.tensor(x1), lg.tensor(x2)).detach().numpy()
+    np.testing.assert_allclose(y, expected, rtol=1e-10)
+
+
+def test_flatten_unflatten_identity():
+    x = lg.zeros(2, 3, 4)
+    assert nn.Flatten()(x).shape == (2, 12)
+    assert nn.Unflatten(1, (3, 4))(lg.zeros(2, 12)).shape == (2, 3, 4)
+    assert nn.Identity(1, key=2)(x) is x
+
+
+def test_dropout():
+    layer = nn.Dropout(0.25)
+    x = lg.ones(10_000)
+    y = layer(x).numpy()
+    assert set(np.unique(y)) == {np.float32(0.0), np.float32(1 / 0.75)}
+    assert abs((y == 0).mean() - 0.25) < 0.03
+    assert layer.eval()(x) is x
+    with pytest.raises(ValueError, match="between 0 and 1"):
+        nn.Dropout(1.5)
+
+
+def test_embedding():
+    table = nn.Embedding(5, 3, padding_idx=-2)
+    index = np.array([[0, 3], [4, 3]])
+    weight = table.weight.detach().numpy()
+    assert weight[3].tolist() == [0.0] * 3
+    rows = table(lg.tensor(index))
+    np.testing.assert_array_equal(rows.detach().numpy(), weight[index])
+    rows.sum().backward()
+    assert table.weight.grad.sum(1).tolist() == [3.0, 0.0, 0.0, 0.0, 3.0]
+
+
+def test_embedding_from_pretrained_and_max_norm():
+    rows = draw(4, 3).astype(np.float32) * 5
+    table = nn.Embedding.from_pretrained(lg.tensor(rows), max_norm=1.0)
+    assert not table.weight.requires_grad
+    used = table(lg.tensor([0, 2])).numpy()
+    np.testing.assert_allclose(np.linalg.norm(used, axis=1), 1.0, rtol=1e-5)
+    np.testing.assert_array_equal(table.weight.numpy()[[1, 3]], rows[[1, 3]])
+
+
+def test_layer_norm_module():
+    layer = nn.LayerNorm((2, 3))
+    assert [n for n, _ in layer.named_parameters()] == ["weight", "bias"]
+    y = layer(lg.tensor(draw(4, 2, 3).astype(np.float32))).detach().numpy()
+    np.testing.assert_allclose(y.reshape(4, 6).mean(1), 0, atol=1e-6)
+    np.testing.assert_allclose(y.reshape(4, 6).std(1), 1, rtol=1e-3)
+    assert nn.LayerNorm(3, bias=False).bias is None
+    assert nn.LayerNorm(3, elementwise_affine=False).weight is None
+    assert nn.RMSNorm(3)(lg.ones(2, 3)).tolist()[0] == pytest.approx([1.0] * 3)
+
+
+ACTIVATIONS = {
+    "ReLU": lambda x: np.maximum(x, 0),
+    "ReLU6": lambda x: np.clip(x, 0, 6),
+    "LeakyReLU": lambda x: np.where(x > 0, x, 0.01 * x),
+    "ELU": lambda x: np.where(x > 0, x, np.expm1(x)),
+    "SiLU": lambda x: x / (1 + np.exp(-x)),
+    "Sigmoid": lambda x: 1 / (1 + np.exp(-x)),
+    "LogSigmoid": lambda x: -np.log1p(np.exp(-x)),
+    "Tanh": np.tanh,
+    "Softplus": lambda x: np.log1p(np.exp(x)),
+    "Softsign": lambda x: x / (1 + abs(x)),
+    "Tanhshrink": lambda x: x - np.tanh(x),
+    "Mish": lambda x: x * np.tanh(np.log1p(np.exp(x))),
+    "Hardtanh": lambda x: np.clip(x, -1, 1),
+    "Hardswish": lambda x: x * np.clip(x + 3, 0, 6) / 6,
+    "Hardsigmoid": lambda x: np.clip(x + 3, 0, 6) / 6,
+    "Hardshrink": lambda x: np.where(abs(x) > 0.5, x, 0),
+    "Softshrink": lambda x: np.sign(x) * np.maximum(abs(x) - 0.5, 0),
+    "GELU": lambda x: x * 0.5 * (1 + np.vectorize(math.erf)(x / math.sqrt(2))),
+    "PReLU": lambda x: np.where(x > 0, x, 0.25 * x),
+    "GLU": lambda x: x[:, :3] / (1 + np.exp(-x[:, 3:])),
+}
+
+
+@pytest.mark.parametrize("name", ACTIVATIONS)
+def test_activation_modules(name):
+    x = draw(4, 6) * 3
+    layer = getattr(nn, name)().double()
+    y = layer(lg.tensor(x)).detach().numpy()
+    np.testing.assert_allclose(y, ACTIVATIONS[name](x), rtol=1e-6, atol=1e-7)
+
+
+def test_inplace_activation_writes_to_its_input():
+    x = lg.tensor([-1.0, 2.0])
+    y = nn.ReLU(inplace=True)(x)
+    assert y is x
+    assert x.tolist() == [0.0, 2.0]
+
+
+def test_softmax_without_dim_warns():
+    with pytest.warns(UserWarning, match="Implicit dimension choice"):
+        assert F.softmax(lg.zeros(2, 2)).tolist() == [[0.5, 0.5]] * 2
+
+
+def test_loss_modules():
+    x, t = lg.tensor([[0.2, 0.8]]), lg.tensor([[0.0, 1.0]])
+    assert nn.MSELoss()(x, t).item() == pytest.approx(0.04)
+    assert nn.L1Loss(reduction="sum")(x, t).item() == pytest.approx(0.4)
+    assert nn.SmoothL1Loss(beta=0.1)(x, t).item() == pytest.approx(0.15)
+    assert nn.HuberLoss(delta=0.1)(x, t).item() == pytest.approx(0.015)
+    assert nn.BCELoss()(x, t).item() == pytest.approx(-math.log(0.8))
+    assert nn.CrossEntropyLoss()(x, lg.tensor([1])).item() == pytest.approx(
+        math.log(1 + math.exp(-0.6))
+    )
+    assert nn.NLLLoss(weight=lg.tensor([1.0, 2.0]))(x, lg.tensor([1])).item() == pytest.approx(-0.8)
+    assert nn.KLDivLoss(log_target=True)(x, x).item() == 0.0
+    weighted = nn.BCEWithLogitsLoss(pos_weight=lg.tensor([2.0, 2.0]))
+    assert set(weighted.state_dict()) == {"pos_weight"}
+    assert nn.MSELoss(size_average=False).reduction == "sum"
+
+
+def test_attention_against_the_definition():
+    q, k, v = draw(2, 3, 4), draw(2, 5, 4, seed=1), draw(2, 5, 6, seed=2)
+    scores = q @ k.transpose(0, 2, 1) / 2
+    weights = np.exp(scores) / np.exp(scores).sum(-1, keepdims=True)
+    y = F.scaled_dot_product_attention(lg.tensor(q), lg.tensor(k), lg.tensor(v)).numpy()
+    np.testing.assert_allclose(y, weights @ v, rtol=1e-9)
+    causal = F.scaled_dot_product_attention(
+        lg.tensor(q), lg.tensor(k), lg.tensor(v), is_causal=True
+    ).numpy()
+    np.testing.assert_allclose(causal[:, 0], v[:, 0], rtol=1e-9)
+
+
+def moments(tensor):
+    values = tensor.detach().numpy()
+    return values.mean(), values.std()
+
+
+def test_init_distributions():
+    w = nn.Parameter(lg.empty(200, 300))
+    for fill, std in [
+        (lambda: nn.init.xavier_uniform_(w, 2.0), 2 * math.sqrt(2 / 500)),
+        (lambda: nn.init.xavier_normal_(w), math.sqrt(2 / 500)),
+        (lambda: nn.init.kaiming_uniform_(w, nonlinearity="relu"), math.sqrt(2 / 300)),
+        (lambda: nn.init.kaiming_normal_(w, mode="fan_out"), math.sqrt(2 / 200)),
+        (lambda: nn.init.normal_(w, 0.0, 3.0), 3.0),
+        (lambda: nn.init.uniform_(w, -1.0, 1.0), 1 / math.sqrt(3)),
+    ]:
+        assert fill() is w
+        mean, spread = moments(w)
+        assert abs(mean) < 0.03 * std
+        assert spread == pytest.approx(std, rel=0.02)
+        assert w.is_leaf
+        assert w.requires_grad
+
+
+@pytest.mark.parametrize(("low", "high"), [(-2.0, 2.0), (-0.1, 0.3), (3.0, 4.0), (-9.0, -8.0)])
+def test_truncated_normal(low, high):
+    w = nn.init.trunc_normal_(nn.Parameter(lg.empty(4000)), 0.0, 1.0, low, high)
+    values = w.detach().numpy()
+    assert low <= values.min() <= values.max() <= high
+    grid = np.linspace(low, high, 10_001)
+    weights = np.exp(-(grid**2) / 2 + min(low**2, high**2) / 2)
+    assert values.mean() == pytest.approx((grid * weights).sum() / weights.sum(), abs=0.05)
+
+
+def test_init_exact_values():
+    w = nn.Parameter(lg.empty(2, 3))
+    assert nn.init.eye_(w).tolist() == [[1, 0, 0], [0, 1, 0]]
+    assert nn.init.constant_(w, 2.5).tolist() == [[2.5] * 3] * 2
+    assert nn.init.ones_(w).tolist() == [[1.0] * 3] * 2
+    assert nn.init.zeros_(w).tolist() == [[0.0] * 3] * 2
+    q = nn.init.orthogonal_(nn.Parameter(lg.empty(3, 5)), gain=2).detach().numpy()
+    np.testing.assert_allclose(q @ q.T, 4 * np.eye(3), atol=1e-5)
+    with pytest.raises(ValueError, match="fewer than 2 dimensions"):
+        nn.init.xavier_uniform_(lg.empty(3))
+    assert nn.init.calculate_gain("leaky_relu", 0.2) == pytest.approx(math.sqrt(2 / 1.04))
+
+
+def test_clip_grad_and_vectors():
+    params = [nn.Parameter(lg.zeros(2)), nn.Parameter(lg.zeros(1)), nn.Parameter(lg.zeros(1))]
+    params[0].grad, params[1].grad = lg.tensor([3.0, 0.0]), lg.tensor([4.0])
+    assert nn.utils.clip_grad_norm_(params, 1.0).item() == pytest.approx(5.0)
+    assert params[1].grad.item() == pytest.approx(0.8)
+    nn.utils.clip_grad_norm_(params, 10.0)
+    assert params[1].grad.item() == pytest.approx(0.8)
+    nn.utils.clip_grad_value_(params, 0.5)
+    assert params[0].grad.tolist() == [0.5, 0.0]
+    params[0].grad = lg.tensor([math.inf, 0.0])
+    with pytest.raises(RuntimeError, match="non-finite"):
+        nn.utils.clip_grad_norm_(params, 1.0, error_if_nonfinite=True)
+    nn.utils.vector_to_parameters(lg.tensor([1.0, 2.0, 3.0, 4.0]), params)
+    assert nn.utils.parameters_to_vector(params).tolist() == [1.0, 2.0, 3.0, 4.0]
+    assert params[2].item() == 4.0

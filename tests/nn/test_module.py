@@ -1,0 +1,328 @@
+"""Module: members, state dicts, modes, hooks, copies."""
+
+import copy
+import gc
+import pickle
+import weakref
+
+import numpy as np
+import pytest
+
+import livegrad as lg
+from livegrad import nn
+
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first = nn.Linear(3, 4)
+        self.second = nn.Linear(4, 2, bias=False)
+        self.scale = nn.Parameter(lg.ones(2))
+        self.register_buffer("count", lg.zeros(1))
+        self.register_buffer("scratch", lg.zeros(1), persistent=False)
+
+    def forward(self, x, power=1):
+        return (self.second(self.first(x)) * self.scale) ** power
+
+
+NAMES = ["scale", "first.weight", "first.bias", "second.weight"]
+
+
+def test_members_are_found_by_path_and_in_order():
+    net = Net()
+    assert [n for n, _ in net.named_parameters()] == NAMES
+    assert [n for n, _ in net.named_parameters(recurse=False)] == ["scale"]
+    assert next(iter(net.named_parameters(prefix="net")))[0] == "net.scale"
+    assert [n for n, _ in net.named_buffers()] == ["count", "scratch"]
+    assert [n for n, _ in net.named_modules()] == ["", "first", "second"]
+    assert list(net.children()) == [net.first, net.second]
+    assert net.get_parameter("first.weight") is net.first.weight
+    assert net.get_submodule("second") is net.second
+    assert net.get_buffer("count") is net.count
+    with pytest.raises(AttributeError, match="no submodule `third`"):
+        net.get_submodule("third.x")
+
+
+def test_shared_parameters_appear_once():
+    net = Net()
+    net.tied = nn.Linear(3, 4)
+    net.tied.weight = net.first.weight
+    names = [n for n, _ in net.named_parameters()]
+    assert "tied.weight" not in names
+    assert "tied.bias" in names
+    everything = dict(net.named_parameters(remove_duplicate=False))
+    assert everything["tied.weight"] is net.first.weight
+
+
+def test_attributes_and_tables_stay_in_step():
+    net = Net()
+    fresh = nn.Parameter(lg.zeros(2))
+    net.scale = fresh
+    assert net._parameters["scale"] is fresh is net.scale
+    net._parameters["scale"] = None
+    assert net.scale is None
+    with pytest.raises(TypeError, match="cannot assign 'float' as parameter 'scale'"):
+        net.scale = 3.0
+    del net.scale
+    assert not hasattr(net, "scale")
+    assert "scale" not in net._parameters
+    net.count = lg.ones(3)
+    assert net._buffers["count"].shape == (3,)
+    net.first = nn.Identity()
+    assert [n for n, _ in net.named_parameters()] == ["second.weight"]
+    net.first = None
+    assert net.first is None
+    with pytest.raises(AttributeError, match="'Net' object has no attribute 'other'"):
+        net.other
+    assert "second" in dir(net)
+
+
+def test_a_buffer_object_becomes_a_buffer():
+    net = Net()
+    net.kept = nn.Buffer(lg.ones(2))
+    net.dropped = nn.Buffer(lg.ones(2), persistent=False)
+    assert "kept" in net.state_dict()
+    assert "dropped" not in net.state_dict()
+
+
+def test_registration_errors():
+    net = Net()
+    with pytest.raises(KeyError, match="contain"):
+        net.register_buffer("a.b", lg.zeros(1))
+    with pytest.raises(KeyError, match="already exists"):
+        net.register_parameter("forward", nn.Parameter(lg.zeros(1)))
+    with pytest.raises(TypeError, match="is not a Module"):
+        net.add_module("x", 3)
+    product = net.scale * 2
+    product.__class__ = nn.Parameter
+    with pytest.raises(ValueError, match="non-leaf"):
+        net.register_parameter("x", product)
+
+    class Early(nn.Module):
+        def __init__(self):
+            self.weight = nn.Parameter(lg.zeros(1))
+
+    with pytest.raises(AttributeError, match=r"before Module.__init__\(\) call"):
+        Early()
+    with pytest.raises(NotImplementedError, match='missing the required "forward"'):
+        nn.Module()(1)
+
+
+def test_state_dict_shares_values_and_loads_back():
+    net, other = Net(), Net()
+    saved = net.state_dict()
+    assert list(saved) == ["scale", "count", "first.weight", "first.bias", "second.weight"]
+    assert not any(v.requires_grad for v in saved.values())
+    with lg.no_grad():
+        net.scale.add_(1.0)
+    assert saved["scale"].tolist() == [2.0, 2.0]
+    assert repr(other.load_state_dict(saved)) == "<All keys matched successfully>"
+    for a, b in zip(net.parameters(), other.parameters(), strict=True):
+        np.testing.assert_array_equal(a.detach().numpy(), b.detach().numpy())
+        assert b.requires_grad
+        assert b.is_leaf
+    with lg.no_grad():
+        net.scale.add_(1.0)
+    assert other.scale.tolist() == [2.0, 2.0]
+
+
+def test_load_state_dict_reports_everything_wrong_at_once():
+    net = Net()
+    saved = dict(net.state_dict())
+    del saved["scale"]
+    saved["extra"] = lg.zeros(1)
+    saved["first.bias"] = lg.zeros(7)
+    with pytest.raises(RuntimeError) as error:
+        net.load_state_dict(saved)
+    text = str(error.value)
+    assert text.startswith("Error(s) in loading state_dict for Net:")
+    assert 'Missing key(s) in state_dict: "scale".' in text
+    assert 'Unexpected key(s) in state_dict: "extra".' in text
+    assert "size mismatch for first.bias: copying a param with shape" in text
+    saved["first.bias"] = np.ones(4)
+    result = net.load_state_dict(saved, strict=False)
+    assert result.missing_keys == ["scale"]
+    assert result.unexpected_keys == ["extra"]
+    assert net.first.bias.tolist() == [1.0] * 4
+
+
+def test_load_state_dict_with_assign_replaces_parameters():
+    net = Net()
+    old = net.scale
+    net.load_state_dict({"scale": lg.zeros(2)}, strict=False, assign=True)
+    assert net.scale is not old
+    assert isinstance(net.scale, nn.Parameter)
+    assert net.scale.tolist() == [0.0, 0.0]
+
+
+def test_state_dict_hooks_and_extra_state():
+    class Extra(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.note = "a"
+
+        def get_extra_state(self):
+            return self.note
+
+        def set_extra_state(self, state):
+            self.note = state
+
+    net = nn.Sequential(Extra())
+    saved = net.state_dict()
+    assert saved == {"0._extra_state": "a"}
+    net.load_state_dict({"0._extra_state": "b"})
+    assert net[0].note == "b"
+    seen = []
+    net.register_state_dict_post_hook(lambda m, d, prefix, meta: seen.append("post"))
+    net.register_state_dict_pre_hook(lambda m, prefix, keep: seen.append("pre"))
+    net.register_load_state_dict_pre_hook(lambda m, d, *rest: d.update({"0._extra_state": "c"}))
+    net.register_load_state_dict_post_hook(lambda m, keys: seen.append(len(keys.missing_keys)))
+    net.state_dict()
+    net.load_state_dict({})
+    assert seen == ["pre", "post", 0]
+    assert net[0].note == "c"
+
+
+def test_train_eval_zero_grad_and_requires_grad():
+    net = Net()
+    assert net.eval() is net
+    assert not net.first.training
+    net.train()
+    assert net.second.training
+    net(lg.ones(1, 3)).sum().backward()
+    assert net.scale.grad is not None
+    net.zero_grad(set_to_none=False)
+    assert net.scale.grad.tolist() == [0.0, 0.0]
+    net.zero_grad()
+    assert net.scale.grad is None
+    net.requires_grad_(False)
+    assert not net(lg.ones(1, 3)).requires_grad
+
+
+def test_casting_keeps_the_parameter():
+    net = Net()
+    weight = net.first.weight
+    values = weight.tolist()
+    assert net.double() is net
+    assert net.first.weight is weight
+    assert weight.dtype is lg.float64
+    assert net.count.dtype is lg.float64
+    assert weight.requires_grad
+    assert weight.is_leaf
+    assert weight.tolist() == values
+    net(lg.ones(1, 3, dtype=lg.float64)).sum().backward()
+    assert weight.grad.dtype is lg.float64
+    net.to(lg.float32)
+    assert weight.grad.dtype is lg.float32
+    assert net.half().scale.dtype is lg.float16
+    with pytest.raises(TypeError, match="floating point dtypes"):
+        net.to(lg.int64)
+
+
+def test_apply_visits_children_first():
+    seen = []
+    net = Net()
+    net.apply(lambda m: seen.append(type(m).__name__))
+    assert seen == ["Linear", "Linear", "Net"]
+
+
+@pytest.mark.parametrize("duplicate", [copy.deepcopy, lambda m: pickle.loads(pickle.dumps(m))])
+def test_copies_are_independent_and_complete(duplicate):
+    net = Net()
+    net.tied = net.first
+    other = duplicate(net)
+    assert other.tied is other.first
+    assert other.first.weight is other.first._parameters["weight"]
+    assert other.first.weight is not net.first.weight
+    assert isinstance(other.scale, nn.Parameter)
+    assert "scratch" in other._non_persistent_buffers_set
+    with lg.no_grad():
+        net.scale.zero_()
+    assert other.scale.tolist() == [1.0, 1.0]
+    x = lg.ones(2, 3)
+    assert other(x).shape == (2, 2)
+    other.scale = nn.Parameter(lg.zeros(2))
+    assert other._parameters["scale"] is other.scale
+
+
+def test_a_forgotten_module_is_freed_at_once():
+    net = Net()
+    gc.collect()
+    gc.disable()
+    try:
+        reference = weakref.ref(net)
+        del net
+        assert reference() is None
+    finally:
+        gc.enable()
+
+
+def test_forward_hooks_see_and_change():
+    net = Net()
+    x = lg.ones(1, 3)
+    plain = net(x).detach().numpy()
+    handles = [
+        net.register_forward_pre_hook(lambda m, args: (args[0] * 2,)),
+        net.register_forward_pre_hook(
+            lambda m, args, kwargs: (args, {"power": 1}), with_kwargs=True
+        ),
+        net.register_forward_hook(lambda m, args, out: out + 1),
+        net.register_forward_hook(lambda m, args, out: out * 10, prepend=True),
+    ]
+    with lg.no_grad():
+        net.first.bias.zero_()
+    changed = net(x, power=7).detach().numpy()
+    for handle in handles:
+        handle.remove()
+    plain = net(x).detach().numpy()
+    np.testing.assert_allclose(changed, plain * 20 + 1, rtol=1e-5)
+
+
+def test_always_called_hooks_run_after_a_failure():
+    seen = []
+    net = Net()
+    net.register_forward_hook(lambda m, args, out: seen.append(out), always_call=True)
+    net.register_forward_hook(lambda m, args, out: seen.append("not this"))
+    with pytest.raises(RuntimeError):
+        net(lg.ones(1, 5))
+    assert seen == [None]
+
+
+def test_full_backward_hooks():
+    layer = nn.Linear(2, 1, bias=False)
+    seen = []
+    layer.register_full_backward_hook(lambda m, gi, go: seen.append((gi, go)))
+    layer.register_full_backward_hook(lambda m, gi, go: (gi[0] * 2,))
+    layer.register_full_backward_pre_hook(lambda m, go: (go[0] * 3,))
+    x = lg.ones(1, 2, requires_grad=True)
+    layer(x).sum().backward()
+    weight = layer.weight.detach().numpy()
+    ((grad_input, grad_output),) = seen
+    assert grad_output[0].tolist() == [[3.0]]
+    np.testing.assert_allclose(grad_input[0].numpy(), weight * 3, rtol=1e-6)
+    np.testing.assert_allclose(x.grad.numpy(), weight * 6, rtol=1e-6)
+    assert layer.weight.grad.tolist() == [[3.0, 3.0]]
+    with lg.no_grad():
+        assert layer(x).shape == (1, 1)
+
+
+def test_backward_hook_without_input_gradient():
+    layer = nn.Linear(2, 1)
+    seen = []
+    layer.register_full_backward_hook(lambda m, gi, go: seen.append(gi))
+    layer(lg.ones(1, 2)).sum().backward()
+    assert seen == [(None,)]
+
+
+def test_parameter_takes_the_value_without_its_history():
+    x = lg.ones(2, requires_grad=True)
+    p = nn.Parameter(x * 2)
+    assert p.is_leaf
+    assert p.requires_grad
+    assert p.tolist() == [2.0, 2.0]
+    assert not nn.Parameter(x, requires_grad=False).requires_grad
+    assert repr(p).startswith("Parameter containing:\ntensor([2., 2.]")
+    assert isinstance(p, lg.Tensor)
+    assert not isinstance(p * 1, nn.Parameter)
+    with pytest.raises(RuntimeError, match="floating point"):
+        nn.Parameter(lg.tensor([1, 2]))

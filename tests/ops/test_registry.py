@@ -1,0 +1,138 @@
+"""Every registered op is tested from its record: values, gradients, dtypes, shapes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import livegrad as lg
+from livegrad import dtypes
+from livegrad.graph.op import REGISTRY, Op
+from livegrad.graph.record import elementwise
+from livegrad.graph.state import reference_mode
+from livegrad.ops.samples import Sample
+
+WITHOUT_SAMPLES = {"leaf", "pick", "assembly"}
+OPS = sorted(n for n, op in REGISTRY.items() if n not in WITHOUT_SAMPLES and op.kind != "update")
+# Agreement of compiled code with the reference: a few roundings per op.
+TOLERANCE = {
+    dtypes.float64: (1e-12, 1e-12),
+    dtypes.float32: (2e-5, 2e-5),
+    dtypes.float16: (4e-3, 4e-3),
+    dtypes.bfloat16: (3e-2, 3e-2),
+}
+
+
+def samples_of(op: Op) -> list[Sample]:
+    assert op.samples is not None, f"op {op.name!r} has no samples"
+    found = list(op.samples())
+    assert found, f"op {op.name!r} has no samples"
+    return found
+
+
+def call(op: Op, sample: Sample, tensors: list[Any]) -> Any:
+    return sample.call(*tensors) if sample.call else elementwise(op, tensors)
+
+
+def as_inputs(sample: Sample, dtype: dtypes.DType) -> list[Any]:
+    """Tensors of `dtype` for float inputs; integers, bools and numbers as they are."""
+    made = []
+    for x in sample.inputs:
+        if isinstance(x, np.ndarray) and x.dtype.kind == "f":
+            made.append(lg.tensor(x).to(dtype))
+        elif isinstance(x, np.ndarray | np.bool_):
+            made.append(lg.tensor(np.asarray(x)))
+        else:
+            made.append(x)
+    return made
+
+
+def values(x: Any) -> Any:
+    return np.asarray(x.detach().to(lg.float64) if x.dtype.is_floating_point else x.detach())
+
+
+def floats(inputs: list[Any]) -> list[int]:
+    return [
+        i for i, x in enumerate(inputs) if isinstance(x, lg.Tensor) and x.dtype.is_floating_point
+    ]
+
+
+def test_every_op_has_samples() -> None:
+    missing = [n for n in OPS if REGISTRY[n].samples is None]
+    assert missing == []
+
+
+@pytest.mark.parametrize("dtype", TOLERANCE, ids=lambda d: d.name)
+@pytest.mark.parametrize("name", OPS)
+def test_compiled_equals_reference(name: str, dtype: dtypes.DType) -> None:
+    op = REGISTRY[name]
+    rtol, atol = TOLERANCE[dtype]
+    for sample in samples_of(op):
+        with reference_mode():
+            try:
+                wanted = call(op, sample, as_inputs(sample, dtype))
+            except RuntimeError as error:
+                if "not implemented for" in str(error):
+                    continue  # integer ops
+                raise
+            expected = values(wanted)
+        got = call(op, sample, as_inputs(sample, dtype))
+        assert got.dtype is wanted.dtype
+        assert got.shape == wanted.shape
+        np.testing.assert_allclose(values(got), expected, rtol=rtol, atol=atol, err_msg=name)
+
+
+@pytest.mark.parametrize("name", [n for n in OPS if REGISTRY[n].kind == "elementwise"])
+def test_integers_and_bools(name: str) -> None:
+    op = REGISTRY[name]
+    for sample in samples_of(op):
+        for dtype in (lg.int64, lg.int32, lg.int16, lg.int8, lg.uint8, lg.bool):
+            inputs = [
+                lg.tensor(np.abs(x * 3)).to(dtype)
+                if isinstance(x, np.ndarray) and x.dtype.kind == "f"
+                else lg.tensor(np.asarray(x)) if isinstance(x, np.ndarray) else x
+                for x in sample.inputs
+            ]
+            with reference_mode():
+                try:
+                    wanted = call(op, sample, inputs)
+                except RuntimeError:
+                    continue  # PyTorch has no such function of integers
+                expected = values(wanted)
+            got = call(op, sample, inputs)
+            assert got.dtype is wanted.dtype
+            np.testing.assert_allclose(values(got), expected, rtol=2e-5, atol=2e-5, err_msg=name)
+
+
+def weighted_sum(y: Any) -> Any:
+    weights = lg.tensor(np.cos(np.arange(y.numel(), dtype=np.float64))).reshape(y.shape)
+    return (y * weights).sum()
+
+
+DIFFERENTIABLE = [
+    n for n in OPS if REGISTRY[n].grads is not None or REGISTRY[n].kind == "composite"
+]
+
+
+@pytest.mark.parametrize("name", DIFFERENTIABLE)
+def test_gradients(name: str) -> None:
+    op = REGISTRY[name]
+    for sample in samples_of(op):
+        if not sample.smooth:
+            continue
+        inputs = as_inputs(sample, dtypes.float64)
+        chosen = floats(inputs)
+
+        def f(*xs: Any, inputs: Any = inputs, chosen: Any = chosen, sample: Any = sample) -> Any:
+            full = list(inputs)
+            for i, x in zip(chosen, xs, strict=True):
+                full[i] = x
+            return weighted_sum(call(op, sample, full))
+
+        leaves = [inputs[i].clone().requires_grad_() for i in chosen]
+        if not leaves or not f(*leaves).requires_grad:
+            continue
+        assert lg.autograd.gradcheck(f, leaves)
+        assert lg.autograd.gradgradcheck(f, leaves)
