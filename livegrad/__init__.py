@@ -60,6 +60,12 @@ from livegrad.ops.activation import (
     relu,
     threshold,
 )
+from livegrad.ops.arranging import (
+    diag,
+    diag_embed,
+    repeat_interleave,
+    trace,
+)
 from livegrad.ops.comparison import (
     bitwise_and,
     bitwise_left_shift,
@@ -138,19 +144,12 @@ from livegrad.ops.gathering import (
     take_along_dim,
 )
 from livegrad.ops.indexing import (
-    argsort,
     argwhere,
-    diag,
-    diag_embed,
     index_put,
     masked_fill,
     masked_scatter,
     masked_select,
     nonzero,
-    repeat_interleave,
-    sort,
-    topk,
-    trace,
     where,
 )
 from livegrad.ops.joining import (
@@ -188,29 +187,17 @@ from livegrad.ops.movement import (
     atleast_3d,
     broadcast_tensors,
     broadcast_to,
-    chunk,
-    diagonal,
     flatten,
-    flip,
-    fliplr,
-    flipud,
     moveaxis,
     movedim,
-    narrow,
     permute,
     ravel,
     reshape,
-    rot90,
-    select,
-    split,
-    split_with_sizes,
     squeeze,
     swapaxes,
     swapdims,
     t,
-    tensor_split,
     transpose,
-    unbind,
     unflatten,
     unsqueeze,
 )
@@ -274,6 +261,7 @@ from livegrad.ops.random import (
     randn_like,
     randperm,
 )
+from livegrad.ops.reading import allclose, equal, is_floating_point, is_tensor, numel
 from livegrad.ops.reduce import (
     all,
     amax,
@@ -288,9 +276,28 @@ from livegrad.ops.reduce import (
     prod,
     sum,
 )
+from livegrad.ops.slicing import (
+    chunk,
+    diagonal,
+    flip,
+    fliplr,
+    flipud,
+    narrow,
+    rot90,
+    select,
+    split,
+    split_with_sizes,
+    tensor_split,
+    unbind,
+)
 from livegrad.ops.smooth_activation import (
     celu,
     selu,
+)
+from livegrad.ops.sorting import (
+    argsort,
+    sort,
+    topk,
 )
 from livegrad.ops.statistics import (
     logsumexp,
@@ -317,6 +324,45 @@ tensor = creation.tensor  # the function, not the submodule of that name
 device, dtype, bool = Device, DType, bool_
 half, float, double = float16, float32, float64
 short, int, long = int16, int32, int64
+
+__all__ = [
+    "__version__", "abs", "absolute", "acos", "acosh", "add", "addbmm", "addcdiv", "addcmul",
+    "addmm", "addmv", "addr", "all", "allclose", "amax", "amin", "any", "arange", "arccos",
+    "arccosh", "arcsin", "arcsinh", "arctan", "arctan2", "arctanh", "argmax", "argmin", "argsort",
+    "argwhere", "as_tensor", "asarray", "asin", "asinh", "atan", "atan2", "atanh", "atleast_1d",
+    "atleast_2d", "atleast_3d", "baddbmm", "bernoulli", "bfloat16", "bitwise_and",
+    "bitwise_left_shift", "bitwise_not", "bitwise_or", "bitwise_right_shift", "bitwise_xor",
+    "bmm", "bool", "broadcast_tensors", "broadcast_to", "cat", "ceil", "celu", "chain_matmul",
+    "chunk", "clamp", "clamp_max", "clamp_min", "clip", "clone", "column_stack", "concat",
+    "concatenate", "cos", "cosh", "cosine_similarity", "count_nonzero", "default_generator",
+    "device", "diag", "diag_embed", "diagonal", "div", "divide", "dot", "double", "dropout",
+    "dtype", "empty", "empty_like", "enable_grad", "eq", "equal", "erf", "erfc", "exp", "exp2",
+    "explain", "expm1", "eye", "finfo", "fix", "flatten", "flip", "fliplr", "flipud", "float",
+    "float16", "float32", "float64", "floor", "floor_divide", "fmax", "fmin", "fmod", "frac",
+    "from_dlpack", "from_numpy", "full", "full_like", "gather", "ge", "Generator", "ger",
+    "get_default_dtype", "get_num_threads", "get_printoptions", "get_rng_state", "greater",
+    "greater_equal", "gt", "half", "hardshrink", "hstack", "hypot", "iinfo", "index_add",
+    "index_copy", "index_fill", "index_put", "index_select", "inference_mode", "initial_seed",
+    "inner", "int", "int16", "int32", "int64", "int8", "is_floating_point", "is_grad_enabled",
+    "is_inference_mode_enabled", "is_tensor", "isclose", "isfinite", "isinf", "isnan",
+    "layer_norm", "le", "lerp", "less", "less_equal", "linspace", "log", "log10", "log1p", "log2",
+    "log_softmax", "logaddexp", "logical_and", "logical_not", "logical_or", "logical_xor",
+    "logspace", "logsumexp", "long", "lt", "manual_seed", "masked_fill", "masked_scatter",
+    "masked_select", "matmul", "max", "maximum", "mean", "meshgrid", "min", "minimum", "mm",
+    "moveaxis", "movedim", "mul", "multinomial", "multiply", "mv", "narrow", "ne", "neg",
+    "negative", "no_grad", "nonzero", "norm", "normal", "not_equal", "numel", "ones", "ones_like",
+    "outer", "permute", "positive", "pow", "prelu", "prod", "promote_types", "rand", "rand_like",
+    "randint", "randint_like", "randn", "randn_like", "randperm", "ravel", "reciprocal", "relu",
+    "remainder", "repeat_interleave", "reshape", "rms_norm", "roll", "rot90", "round", "rsqrt",
+    "scalar_tensor", "scatter", "scatter_add", "seed", "select", "selu", "set_default_dtype",
+    "set_grad_enabled", "set_num_threads", "set_printoptions", "set_rng_state", "sgn", "short",
+    "sigmoid", "sign", "sin", "sinh", "Size", "softmax", "sort", "split", "split_with_sizes",
+    "sqrt", "square", "squeeze", "stack", "stats", "std", "std_mean", "sub", "subtract", "sum",
+    "swapaxes", "swapdims", "t", "take", "take_along_dim", "tan", "tanh", "Tensor", "tensor",
+    "tensor_split", "threshold", "tile", "topk", "trace", "transpose", "tril", "triu",
+    "true_divide", "trunc", "uint8", "unbind", "unflatten", "unsqueeze", "var", "var_mean",
+    "vstack", "where", "zeros", "zeros_like",
+]  # fmt: skip
 
 
 def __getattr__(name: str) -> Any:

@@ -86,11 +86,11 @@ def batches(
 
 
 def disturb(images: Images, random: np.random.Generator) -> Images:
-    """Add noise, and shift one batch in five by up to a pixel: more shapes to learn from."""
-    noisy = images + 0.1 * random.standard_normal(images.shape, dtype=np.float32)
-    if random.random() < 0.2:
-        noisy = np.roll(noisy, random.integers(-1, 2, size=2), axis=(1, 2))
-    return noisy.astype(np.float32)
+    """Add noise, and shift two images in five by up to a pixel: more shapes to learn from."""
+    noisy: Images = images + 0.1 * random.standard_normal(images.shape, dtype=np.float32)
+    moved = random.random(len(images)) < 0.4
+    noisy[moved] = np.roll(noisy[moved], random.integers(-1, 2, size=2), axis=(1, 2))
+    return noisy
 
 
 def accuracy(net: nn.Module, images: Images, labels: Labels) -> float:
@@ -218,13 +218,23 @@ def loss_curve(losses: Sequence[float]) -> str:
         x, y = point(0, power)
         parts.append(f'<path d="M{x} {y}H{width - 16}" stroke="#ddd"/>')
         parts.append(text(x - 8, y + 4, f"{10.0**power:g}", "end"))
-    ticks = np.unique(np.linspace(0, len(logs) - 1, 6).astype(int))
-    parts += [text(point(step, low)[0], height - bottom + 16, str(step + 1)) for step in ticks]
+    for step in range(0, len(logs), round_step(len(logs))):
+        parts.append(text(point(step, low)[0], height - bottom + 16, str(step)))
     parts += [
         line(logs, 'stroke="#9ecae1"'),
         line(trend(logs), 'stroke="#08519c" stroke-width="2"'),
     ]
     return "\n".join([*parts, "</svg>\n"])
+
+
+def round_step(count: int, most: int = 6) -> int:
+    """The least of 1, 2, 5, 10, 20, 50, … that divides `count` steps into at most `most` parts."""
+    step = 1
+    while True:
+        for factor in (1, 2, 5):
+            if count <= most * step * factor:
+                return step * factor
+        step *= 10
 
 
 def trend(values: Iterable[float], keep: float = 0.95) -> Iterator[float]:

@@ -10,9 +10,12 @@ class Device:
 
     __slots__ = ("index", "type")
 
-    def __init__(self, type: str = "cpu", index: int | None = None) -> None:
+    type: str
+    index: int | None
+
+    def __init__(self, type: str | Device = "cpu", index: int | None = None) -> None:
         if isinstance(type, Device):
-            type, index = type.type, type.index
+            index, type = type.index, type.type
         name, _, number = type.partition(":")
         if name != "cpu":
             raise RuntimeError(f"device: got {type!r}; expected 'cpu', the only device available")

@@ -160,7 +160,7 @@ def promote_types(a: DType, b: DType) -> DType:
 
 # A group of operands: (dtype, rank) where rank 2 = tensor with dims, 1 = 0-d tensor, 0 = number.
 def result_dtype(operands: tuple[tuple[DType, int], ...]) -> DType:
-    """Result type of mixed operands, by PyTorch's priority: tensors, then 0-d tensors, then numbers.
+    """Result type of mixed operands, in PyTorch's order: tensors, 0-d tensors, numbers.
 
     A lower-priority operand only matters when its category is higher than that of all before it.
     """

@@ -14,6 +14,7 @@ from livegrad import creation
 from livegrad.graph.record import Handle, binary, node_of, rebind
 from livegrad.ops import (
     activation,
+    arranging,
     comparison,
     composite,
     elementwise,
@@ -23,7 +24,10 @@ from livegrad.ops import (
     movement,
     pointwise_math,
     power,
+    reading,
     reduce,
+    slicing,
+    sorting,
     statistics,
 )
 from livegrad.ops import matmul as products
@@ -407,18 +411,18 @@ class Methods(Handle):
     expand = movement.expand
     expand_as = movement.expand_as
     broadcast_to = movement.broadcast_to
-    flip = movement.flip
-    fliplr = movement.fliplr
-    flipud = movement.flipud
-    rot90 = movement.rot90
-    split = movement.split
-    split_with_sizes = movement.split_with_sizes
-    chunk = movement.chunk
-    unbind = movement.unbind
-    tensor_split = movement.tensor_split
-    narrow = movement.narrow
-    select = movement.select
-    diagonal = movement.diagonal
+    flip = slicing.flip
+    fliplr = slicing.fliplr
+    flipud = slicing.flipud
+    rot90 = slicing.rot90
+    split = slicing.split
+    split_with_sizes = slicing.split_with_sizes
+    chunk = slicing.chunk
+    unbind = slicing.unbind
+    tensor_split = slicing.tensor_split
+    narrow = slicing.narrow
+    select = slicing.select
+    diagonal = slicing.diagonal
     repeat = joining.repeat
     tile = joining.tile
     roll = joining.roll
@@ -443,15 +447,17 @@ class Methods(Handle):
     take = gathering.take
     take_along_dim = gathering.take_along_dim
     nonzero = indexing.nonzero
+    allclose = reading.allclose
+    equal = reading.equal
     argwhere = indexing.argwhere
-    sort = indexing.sort
-    argsort = indexing.argsort
-    topk = indexing.topk
-    diag = indexing.diag
-    diag_embed = indexing.diag_embed
-    trace = indexing.trace
-    unfold = indexing.unfold
-    repeat_interleave = indexing.repeat_interleave
+    sort = sorting.sort
+    argsort = sorting.argsort
+    topk = sorting.topk
+    diag = arranging.diag
+    diag_embed = arranging.diag_embed
+    trace = arranging.trace
+    unfold = arranging.unfold
+    repeat_interleave = arranging.repeat_interleave
     scatter_ = inplace(gathering.scatter)
     scatter_add_ = inplace(gathering.scatter_add)
     index_add_ = inplace(gathering.index_add)

@@ -16,7 +16,7 @@ from livegrad.graph.node import Node
 from livegrad.graph.record import Handle, node_of, rebind, set_tensor_class
 from livegrad.graph.state import flush
 from livegrad.methods import Methods
-from livegrad.ops import comparison, elementwise, generate, movement, reduce
+from livegrad.ops import comparison, elementwise, generate, movement, reduce, slicing
 from livegrad.runtime.reference import array_of, to_compute
 
 Array = np.ndarray[Any, Any]
@@ -319,7 +319,7 @@ class Tensor(Methods):
     def __iter__(self) -> Iterator[Any]:
         if not self._node.meta.shape:
             raise TypeError("iteration over a 0-d tensor")
-        return iter(movement.unbind(self, 0))
+        return iter(slicing.unbind(self, 0))
 
     def __contains__(self, element: Any) -> bool:
         if not isinstance(element, Handle | bool | int | float | np.generic):
@@ -520,6 +520,10 @@ class Tensor(Methods):
     def new_full(self, size: Any, fill_value: Any, *, dtype: Any = None, **options: Any) -> Any:
         """One number everywhere, with this tensor's dtype."""
         return creation.full(size, fill_value, dtype=dtype or self.dtype, **options)
+
+    def where(self, condition: Any, other: Any) -> Any:
+        """This tensor where `condition` holds, else `other`."""
+        return elementwise.where(condition, self, other)
 
     # ---- in place ------------------------------------------------------------------------
 

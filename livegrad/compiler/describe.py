@@ -202,11 +202,11 @@ class Describer:
 
     def _generate(self, node: Node, index: Index) -> int:
         numbers = [self._number(a) for a in node.args]
-        strides = axis_strides(index, node.meta.shape, len(self.group.shape))
-        full = any(strides[a] for a in self.inner)
         if node.op.name == "full":
             return self._add("generate", node.op.name, (-1, *numbers), node.meta.dtype, False)
-        stream = self._stream(node, index, Stream(node.meta.dtype, 2 if full else 0, "position"))
+        full = self._varies(index)
+        step = self._step(index, node.meta.shape)
+        stream = self._stream(node, index, Stream(node.meta.dtype, step, "position"))
         position = self._add("position", stream, (), int64, full, fixed=False)
         return self._add("generate", node.op.name, (position, *numbers), node.meta.dtype, full)
 

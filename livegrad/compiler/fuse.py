@@ -125,6 +125,8 @@ class Fuser:
             if group is not None and self.owner.get(read.node) is group and not read.memory:
                 yield read
             elif not read.memory and self.is_inlined(read.node):
+                if read.node.op.kind == "generate" and read.node.op.name != "full":
+                    yield read  # no memory, but the position counts along the loops all the same
                 yield from self.reads(read.node, read.index, group)
             else:
                 yield read

@@ -136,8 +136,12 @@ class _Planner:
                     self.stored[part] = (node, index)
 
     def _store(self, node: Node) -> None:
-        if node.op.kind != "leaf":
+        if node.op.kind != "leaf" and not self._in_no_group(node):
             self.stored.setdefault(node, None)
+
+    def _in_no_group(self, node: Node) -> bool:
+        """Whether whoever reads `node` computes it: it is nowhere in memory."""
+        return node not in self.fuser.owner and self.fuser.is_inlined(node)
 
     # --------------------------------------------------------------------------- placement
 
@@ -187,6 +191,8 @@ class _Planner:
                 home = self.stored.get(node)
                 node = home[0] if home else node
                 if node in self.wheres or node.op.kind in ("leaf", "update"):
+                    continue
+                if self._in_no_group(node):
                     continue
                 life = lives.get(node)
                 if life is None:

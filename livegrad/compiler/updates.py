@@ -8,10 +8,10 @@ from typing import Any
 from livegrad.compiler.describe import Description, describe
 from livegrad.compiler.expand import Expander, Primitives, make_node
 from livegrad.compiler.fuse import fuse
-from livegrad.compiler.legalise import legalise
+from livegrad.compiler.legalise import COPY, legalise
 from livegrad.dtypes import DType
 from livegrad.graph.meta import meta_of
-from livegrad.graph.node import Node
+from livegrad.graph.node import Node, Spec
 from livegrad.graph.record import LEAF, wrap
 from livegrad.graph.state import LOCAL, State
 from livegrad.ops.update import LAYOUT
@@ -34,7 +34,9 @@ def describe_update(
         spec = LEAF.cache.get(meta) or LEAF.remember(meta, (), (), meta)
         walk.leaf(make_node(spec, (), (), node.site))
     placeholders = list(walk.nodes)
-    results = [walk.final[x] for x in _record_rule(walk, node, placeholders)]
+    results = [_own(walk.final[x], i) for i, x in enumerate(_record_rule(walk, node, placeholders))]
+    for result in results:
+        walk.nodes.append(result)
     graph = legalise(Primitives(walk.nodes, len(kinds), results))
     groups, fuser = fuse(graph)
     if len(groups) != 1 or groups[0].kind != "rows" or groups[0].dims:
@@ -43,6 +45,12 @@ def describe_update(
     d = describe(group, fuser, dict.fromkeys(graph.outputs))
     _, written = LAYOUT[node.op]
     return d, graph.nodes[: len(kinds)], list(zip(written, graph.outputs, strict=True))
+
+
+def _own(result: Node, number: int) -> Node:
+    """A node that one written stream alone stores, even if the rule returns one value twice."""
+    spec = Spec(COPY, (result.meta.dtype, "t", number), result.meta, -1)
+    return make_node(spec, (result,), (), result.site)
 
 
 def _record_rule(walk: Expander, node: Node, placeholders: list[Node]) -> list[Node]:

@@ -110,14 +110,18 @@ class Op:
     def __reduce__(self) -> tuple[Any, ...]:
         return (REGISTRY.__getitem__, (self.name,))
 
-    def remember(self, key: Any, attrs: tuple[Any, ...], metas: tuple[Meta, ...], meta: Meta) -> Spec:
+    def remember(
+        self, key: Any, attrs: tuple[Any, ...], metas: tuple[Meta, ...], meta: Meta
+    ) -> Spec:
         """Stores and returns the spec for `key`, so that the next such node costs one look-up."""
         if len(self.cache) > _SPECS_PER_OP:
             self.cache.clear()
         signature = (self.name, attrs, tuple([m.cls for m in metas]), meta.cls)
         number = _signatures.setdefault(signature, len(_signatures))
         spec = self.cache[key] = Spec(self, attrs, meta, number)
-        if meta.dtype.category == dtypes.FLOAT and (self.grads is not None or self.expand is not None):
+        if meta.dtype.category == dtypes.FLOAT and (
+            self.grads is not None or self.expand is not None
+        ):
             spec.grad = True
         spec.floats = self.kind == "update" or (
             self.kind == "elementwise" and attrs[0].category == dtypes.FLOAT

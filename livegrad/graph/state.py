@@ -1,4 +1,4 @@
-"""What is particular to a thread: pending nodes, gradient mode, the site that nodes are blamed on."""
+"""What is particular to a thread: pending nodes, gradient mode, the site to blame nodes on."""
 
 from __future__ import annotations
 

@@ -50,8 +50,3 @@ class Buffer(Tensor):
         out.__class__ = cls
         out.persistent = persistent
         return out
-
-
-def is_lazy(x: Any) -> bool:
-    """Always False: parameters have a shape from the start."""
-    return False

@@ -14,43 +14,27 @@ import numpy as np
 
 from livegrad import dtypes
 from livegrad.dtypes import DType
-from livegrad.graph.meta import Meta, Shape, meta_of
-from livegrad.graph.op import Op
+from livegrad.graph.meta import Meta, Shape
 from livegrad.graph.record import Handle, node_of, rebind, record, view
-from livegrad.ops import samples as s
 from livegrad.ops.elementwise import cast, clone
 from livegrad.ops.elementwise import where as choose
 from livegrad.ops.gathering import (
-    GATHER,
     INDEX_ADD,
     INDEX_PUT,
     INDEX_SELECT,
     LINEAR_INDEX,
-    embedding_lookup,
-    gather,
-    index_add,
-    index_copy,
-    index_fill,
-    index_select,
-    scatter,
-    scatter_add,
-    take,
-    take_along_dim,
 )
+from livegrad.ops.gathering import gather as gather
 from livegrad.ops.generate import counting, filled
 from livegrad.ops.movement import (
     EXPAND,
     INDEX,
-    _items_at,
     _reshape_to,
-    _with_diagonal,
-    diagonal,
     expand,
-    movedim,
-    normal_dim,
     permute,
     reshape,
 )
+from livegrad.ops.slicing import _items_at
 
 Tensor = Any
 Array = np.ndarray[Any, Any]
@@ -478,157 +462,3 @@ def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
         num_classes = int(tensor._values("one_hot()").max()) + 1
     wide = _reshape_to(tensor, (*meta.shape, 1))
     return cast(eq(wide, counting(num_classes)), dtypes.int64)
-
-
-# -------------------------------------------------------------------------------------- sorting
-
-
-class Sorted(NamedTuple):
-    """Values in order, and the index each had."""
-
-    values: Tensor
-    indices: Tensor
-
-
-def _order(x: Array, dim: int, descending: bool) -> Array:
-    """Stable order along a dim; NaN is greater than anything."""
-    if not descending:
-        return np.asarray(np.argsort(x, dim, kind="stable"))
-    turned = np.argsort(np.flip(x, dim), dim, kind="stable")
-    return np.asarray(x.shape[dim] - 1 - np.flip(turned, dim))
-
-
-def _argsort_ref(n: Any, x: Array) -> Array:
-    dim, descending = n.attrs
-    if not x.ndim:
-        return np.zeros((), np.int64)
-    first = (slice(None),) * dim + (slice(n.meta.shape[dim]),)
-    return np.asarray(_order(x, dim, descending)[first])
-
-
-ARGSORT = Op(
-    "argsort",
-    "host",
-    # Indices in the order of the values along a dim, the first of them: attrs (dim, descending).
-    infer=lambda metas, attrs, shape: meta_of(shape, dtypes.int64),
-    ref=_argsort_ref,
-    saves="",
-    samples=s.calls(
-        lambda: s.Sample((s.uniform(4, 5),), lambda x: argsort(x), smooth=False),
-        lambda: s.Sample((s.uniform(4, 5),), lambda x: argsort(x, 0, True), smooth=False),
-        lambda: s.Sample((s.uniform(4, 5),), lambda x: topk(x, 2).indices, smooth=False),
-        lambda: s.Sample((s.uniform(),), lambda x: argsort(x), smooth=False),
-        lambda: s.Sample((s.uniform(0, 3),), lambda x: argsort(x, 0), smooth=False),
-    ),
-)
-
-
-def argsort(input: Tensor, dim: int = -1, descending: bool = False, stable: bool = False) -> Tensor:
-    """The indices that put the values along `dim` in order."""
-    meta = node_of(input).meta
-    return record(
-        ARGSORT, (input,), (normal_dim("argsort", dim, meta.ndim), descending), (), meta.shape
-    )
-
-
-def sort(input: Tensor, dim: int = -1, descending: bool = False, stable: bool = False) -> Sorted:
-    """The values along `dim` in order, and their indices."""
-    indices = argsort(input, dim, descending)
-    d = normal_dim("sort", dim, node_of(input).meta.ndim)
-    return Sorted(record(GATHER, (input, indices), (d,)), indices)
-
-
-def topk(input: Tensor, k: int, dim: int = -1, largest: bool = True, sorted: bool = True) -> Sorted:
-    """The `k` largest (or smallest) values along `dim`, in order, and their indices."""
-    meta = node_of(input).meta
-    d = normal_dim("topk", dim, meta.ndim)
-    size = meta.shape[d] if meta.ndim else 1
-    if not 0 <= k <= size:
-        raise RuntimeError(f"topk: selected index k out of range; got k={k} for size {size}")
-    shape = meta.shape[:d] + (k,) + meta.shape[d + 1 :] if meta.ndim else ()
-    indices = record(ARGSORT, (input,), (d, largest), (), shape)
-    return Sorted(record(GATHER, (input, indices), (d,)), indices)
-
-
-# ------------------------------------------------------------------------- diagonals, windows
-
-
-def diag_embed(input: Tensor, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Tensor:
-    """Square matrices, in two dims, with the last dim of `input` on a diagonal."""
-    meta = node_of(input).meta
-    ndim = meta.ndim + 1
-    first, second = normal_dim("diag_embed", dim1, ndim), normal_dim("diag_embed", dim2, ndim)
-    if first == second:
-        raise RuntimeError(f"diag_embed: diagonal dimensions cannot be identical {dim1}, {dim2}")
-    size = meta.shape[-1] + abs(offset)
-    rest = iter(meta.shape[:-1])
-    shape = tuple([size if d in (first, second) else next(rest) for d in range(ndim)])
-    start = (max(-offset, 0), max(offset, 0))
-    return _with_diagonal(filled(shape, 0, meta.dtype), input, (first, second), start)
-
-
-def diag(input: Tensor, diagonal: int = 0) -> Tensor:
-    """A matrix with a vector on its diagonal, or the diagonal of a matrix."""
-    ndim = node_of(input).meta.ndim
-    if ndim == 1:
-        return diag_embed(input, diagonal)
-    if ndim != 2:
-        raise RuntimeError(f"diag(): Supports 1D or 2D tensors. Got {ndim}D")
-    return clone(_diagonal(input, diagonal))
-
-
-_diagonal = diagonal
-
-
-def trace(input: Tensor) -> Tensor:
-    """Sum of the diagonal of a matrix."""
-    from livegrad.ops.reduce import sum
-
-    if node_of(input).meta.ndim != 2:
-        raise RuntimeError(
-            f"trace: expected a matrix, but got tensor with dim {node_of(input).meta.ndim}"
-        )
-    return sum(diagonal(input))
-
-
-def unfold(input: Tensor, dimension: int, size: int, step: int) -> Tensor:
-    """Windows of `size`, every `step` elements along a dim, as a new last dim (a copy)."""
-    from livegrad.ops.elementwise import add, mul
-
-    meta = node_of(input).meta
-    d = normal_dim("unfold", dimension, meta.ndim)
-    if size > meta.shape[d]:
-        raise RuntimeError(
-            f"unfold: maximum size for tensor at dimension {d} is {meta.shape[d]} but size is "
-            f"{size}"
-        )
-    count = (meta.shape[d] - size) // step + 1
-    starts = _reshape_to(counting(count), (count, 1))
-    windows = record(INDEX_SELECT, (input, add(mul(starts, step), counting(size))), (d,))
-    return movedim(windows, d + 1, -1)
-
-
-def repeat_interleave(
-    input: Tensor, repeats: Any, dim: int | None = None, *, output_size: int | None = None
-) -> Tensor:
-    """Every element (or slice along `dim`) repeated in place."""
-    if dim is None:
-        input, dim = _reshape_to(input, (node_of(input).meta.numel,)), 0
-    shape = node_of(input).meta.shape
-    d = normal_dim("repeat_interleave", dim, len(shape))
-    if isinstance(repeats, int):
-        wide = shape[: d + 1] + (repeats,) + shape[d + 1 :]
-        spaced = _reshape_to(input, shape[: d + 1] + (1,) + shape[d + 1 :])
-        final = shape[:d] + (shape[d] * repeats,) + shape[d + 1 :]
-        return _reshape_to(record(EXPAND, (spaced,), (), (), wide), final)
-    times = repeats._values("repeat_interleave()")
-    index = np.repeat(np.arange(shape[d]), times)
-    return record(INDEX_SELECT, (input, _as_tensor(index)), (d,))
-
-
-__all__ = [
-    "argsort", "argwhere", "diag", "diag_embed", "embedding_lookup", "gather", "getitem",
-    "index_add", "index_copy", "index_fill", "index_put", "index_select", "masked_fill",
-    "masked_scatter", "masked_select", "nonzero", "one_hot", "repeat_interleave", "scatter",
-    "scatter_add", "setitem", "sort", "take", "take_along_dim", "topk", "trace", "unfold", "where",
-]  # fmt: skip

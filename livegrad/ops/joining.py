@@ -20,15 +20,14 @@ from livegrad.ops.generate import counting
 from livegrad.ops.movement import (
     EXPAND,
     INDEX,
-    _items_at,
     _reshape_to,
     atleast_1d,
     atleast_2d,
-    narrow,
     normal_dim,
     sizes_of,
     unsqueeze,
 )
+from livegrad.ops.slicing import _items_at, narrow
 
 Tensor = Any
 Array = np.ndarray[Any, Any]

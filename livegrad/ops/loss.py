@@ -155,10 +155,6 @@ def _record_loss(
     return rd.sum(each) if reduction == "sum" else each
 
 
-def _difference(n: Any, x: Tensor, t: Tensor) -> Tensor:
-    return sub(x, t)
-
-
 def _opposite(slope: Formula) -> tuple[Formula, Formula]:
     """Slopes of a loss of `x - t`."""
     return slope, lambda n, x, t: slope(n, t, x)

@@ -1,7 +1,6 @@
-"""Random numbers: Philox4x32-10, evaluated at counter = offset + position with the seed as key.
+"""Random numbers: ops that draw from a counter-based generator, and the functions made of them.
 
-Salmon et al., "Parallel random numbers: as easy as 1, 2, 3" (2011). `ref` and `emit` do the same
-integer arithmetic, so uniform numbers are the same bit for bit, compiled or not.
+Element i of a draw has counter offset + i; see philox.py and livegrad/random.py.
 """
 
 from __future__ import annotations
@@ -19,86 +18,22 @@ from livegrad.graph.op import Op
 from livegrad.graph.record import Handle, node_of, rebind, record
 from livegrad.ops import samples as s
 from livegrad.ops.elementwise import add, cast, div, mul, neg, sub, where
-from livegrad.ops.generate import positions_of, to_register
+from livegrad.ops.generate import to_register
 from livegrad.ops.movement import sizes_of
+from livegrad.ops.philox import (
+    emit_philox,
+    emit_unit32,
+    emit_unit64,
+    is_double,
+    philox,
+    unit32,
+    unit64,
+    words_of,
+)
 from livegrad.random import Generator, default_generator
 
 Tensor = Any
 Array = np.ndarray[Any, Any]
-
-_M0, _M1 = 0xD2511F53, 0xCD9E8D57
-_W0, _W1 = 0x9E3779B9, 0xBB67AE85
-_MASK = 0xFFFFFFFF
-_ROUNDS = 10
-
-
-# ------------------------------------------------------------------------------------- Philox
-
-
-def philox(seed: int, counter: Array) -> tuple[Array, Array, Array, Array]:
-    """Four 32-bit words (in uint64) for every 64-bit counter."""
-    key0, key1 = seed & _MASK, (seed >> 32) & _MASK
-    mask = np.uint64(_MASK)
-    c0, c1 = counter.astype(np.uint64) & mask, counter.astype(np.uint64) >> np.uint64(32)
-    c2 = c3 = np.zeros_like(c0)
-    for _ in range(_ROUNDS):
-        p0, p1 = c0 * np.uint64(_M0), c2 * np.uint64(_M1)
-        c0, c1 = (p1 >> np.uint64(32)) ^ c1 ^ np.uint64(key0), p1 & mask
-        c2, c3 = (p0 >> np.uint64(32)) ^ c3 ^ np.uint64(key1), p0 & mask
-        key0, key1 = (key0 + _W0) & _MASK, (key1 + _W1) & _MASK
-    return c0, c1, c2, c3
-
-
-def _emit_philox(e: Any, position: Any, seed: Any, offset: Any) -> tuple[Any, Any, Any, Any]:
-    """The same in registers: 32-bit words in 64-bit lanes, whose product does not overflow."""
-    w, b = e.of(dtypes.int64), e.b
-    counter = w.add(position, offset)
-    key0, key1 = w.and_(seed, _MASK), b.lshr(seed, 32)
-    c0, c1 = w.and_(counter, _MASK), b.lshr(counter, 32)
-    c2 = c3 = b.const(c0.type, 0)
-    for _ in range(_ROUNDS):
-        p0, p1 = w.mul(c0, _M0), w.mul(c2, _M1)
-        c0, c1 = w.xor(w.xor(b.lshr(p1, 32), c1), key0), w.and_(p1, _MASK)
-        c2, c3 = w.xor(w.xor(b.lshr(p0, 32), c3), key1), w.and_(p0, _MASK)
-        key0, key1 = w.and_(w.add(key0, _W0), _MASK), w.and_(w.add(key1, _W1), _MASK)
-    return c0, c1, c2, c3
-
-
-def _words(n: Any) -> tuple[Array, Array, Array, Array]:
-    """The words of every element of a draw; args end with (seed, offset)."""
-    seed, offset = n.args[-2:]
-    return philox(seed, positions_of(n) + offset)
-
-
-def _is_double(dtype: DType) -> bool:
-    return dtype is dtypes.float64
-
-
-def unit32(word: Array) -> Array:
-    """float32 in [0, 1) from 24 bits of a word."""
-    return (word >> np.uint64(8)).astype(np.float32) * np.float32(2.0**-24)
-
-
-def unit64(high: Array, low: Array) -> Array:
-    """float64 in [0, 1) from 53 bits of two words."""
-    bits = (high >> np.uint64(5)).astype(np.float64) * 2.0**26
-    return (bits + (low >> np.uint64(6)).astype(np.float64)) * 2.0**-53
-
-
-def _small_to_float(e: Any, x: Any, element: str) -> Any:
-    """An i64 below 2**31 as a float: through i32, which vector units convert quickly."""
-    return e.b.sitofp(e.b.trunc_int(x, "i32"), element)
-
-
-def _emit_unit32(e: Any, word: Any) -> Any:
-    return e.b.fmul(_small_to_float(e, e.b.lshr(word, 8), "float"), 2.0**-24)
-
-
-def _emit_unit64(e: Any, high: Any, low: Any) -> Any:
-    b = e.b
-    bits = b.fmul(_small_to_float(e, b.lshr(high, 5), "double"), 2.0**26)
-    return b.fmul(b.fadd(bits, _small_to_float(e, b.lshr(low, 6), "double")), 2.0**-53)
-
 
 # ------------------------------------------------------------------------------ the generate ops
 
@@ -108,15 +43,15 @@ def _infer(metas: tuple[Meta, ...], attrs: tuple[Any, ...], shape: Any) -> Meta:
 
 
 def _rand_ref(n: Any) -> Array:
-    words = _words(n)
-    return unit64(words[0], words[1]) if _is_double(n.meta.dtype) else unit32(words[0])
+    words = words_of(n)
+    return unit64(words[0], words[1]) if is_double(n.meta.dtype) else unit32(words[0])
 
 
 def _rand_emit(e: Any, position: Any, seed: Any, offset: Any) -> Any:
-    words = _emit_philox(e, position, seed, offset)
-    if _is_double(e.dtype):
-        return _emit_unit64(e, words[0], words[1])
-    return _emit_unit32(e, words[0])
+    words = emit_philox(e, position, seed, offset)
+    if is_double(e.dtype):
+        return emit_unit64(e, words[0], words[1])
+    return emit_unit32(e, words[0])
 
 
 RAND: Op = Op(
@@ -137,8 +72,8 @@ RAND: Op = Op(
 
 
 def _randn_ref(n: Any) -> Array:
-    words = _words(n)
-    if _is_double(n.meta.dtype):
+    words = words_of(n)
+    if is_double(n.meta.dtype):
         radius = np.sqrt(-2.0 * np.log(1.0 - unit64(words[0], words[1])))
         return np.asarray(radius * np.cos(2 * pi * unit64(words[2], words[3])))
     f = np.float32
@@ -147,12 +82,12 @@ def _randn_ref(n: Any) -> Array:
 
 
 def _randn_emit(e: Any, position: Any, seed: Any, offset: Any) -> Any:
-    words = _emit_philox(e, position, seed, offset)
+    words = emit_philox(e, position, seed, offset)
     b = e.b
-    if _is_double(e.dtype):
-        first, second = _emit_unit64(e, *words[:2]), _emit_unit64(e, *words[2:])
+    if is_double(e.dtype):
+        first, second = emit_unit64(e, *words[:2]), emit_unit64(e, *words[2:])
     else:
-        first, second = _emit_unit32(e, words[0]), _emit_unit32(e, words[1])
+        first, second = emit_unit32(e, words[0]), emit_unit32(e, words[1])
     radius = b.sqrt(b.fmul(b.log(b.fsub(1.0, first)), -2.0))
     return b.fmul(radius, b.cos(b.fmul(second, 2 * pi)))
 
@@ -174,13 +109,13 @@ RANDN: Op = Op(
 
 def _randint_ref(n: Any) -> Array:
     low, count = n.args[:2]
-    drawn: Array = (_words(n)[0] * np.uint64(count)) >> np.uint64(32)
+    drawn: Array = (words_of(n)[0] * np.uint64(count)) >> np.uint64(32)
     return np.asarray(low + drawn.astype(np.int64))
 
 
 def _randint_emit(e: Any, position: Any, low: Any, count: Any, seed: Any, offset: Any) -> Any:
     w = e.of(dtypes.int64)
-    word = _emit_philox(e, position, seed, offset)[0]
+    word = emit_philox(e, position, seed, offset)[0]
     return to_register(e, w.add(e.b.lshr(w.mul(word, count), 32), low))
 
 
@@ -205,14 +140,14 @@ RANDINT = Op(
 
 def _randint_wide_ref(n: Any) -> Array:
     low, count = n.args[:2]
-    words = _words(n)
+    words = words_of(n)
     bits = (words[0] | (words[1] << np.uint64(32))) >> np.uint64(1)
     return np.asarray(low + (bits % np.uint64(count)).astype(np.int64))
 
 
 def _randint_wide_emit(e: Any, position: Any, low: Any, count: Any, seed: Any, offset: Any) -> Any:
     w, b = e.of(dtypes.int64), e.b
-    words = _emit_philox(e, position, seed, offset)
+    words = emit_philox(e, position, seed, offset)
     bits = b.lshr(w.or_(words[0], b.shl(words[1], 32)), 1)
     return to_register(e, w.add(w.remainder(bits, count), low))
 
@@ -234,7 +169,7 @@ RANDINT_WIDE = Op(
 
 
 def _randperm_ref(n: Any) -> Array:
-    words = _words(n)
+    words = words_of(n)
     return np.argsort((words[0] << np.uint64(32)) | words[1], kind="stable")
 
 

@@ -105,7 +105,9 @@ def _pick(whole: Node, old: Tensor, number: int) -> Node:
     return node
 
 
-def _rebind_all(flat: list[Tensor], count: int, written: tuple[int, ...], nodes: list[Node]) -> None:
+def _rebind_all(
+    flat: list[Tensor], count: int, written: tuple[int, ...], nodes: list[Node]
+) -> None:
     targets = [flat[s * count + i] for s in written for i in range(count)]
     for x, node in zip(targets, nodes, strict=True):
         node.grad_to = x._node.grad_to  # a leaf stays the same leaf
@@ -120,7 +122,6 @@ def _rebind_all(flat: list[Tensor], count: int, written: tuple[int, ...], nodes:
 def _run_reference(op: Op, whole: Node, count: int, written: tuple[int, ...]) -> list[Node]:
     """New nodes, in the order of the written streams, each computed at once."""
 
-
     inputs = whole.inputs
     streams = len(inputs) // count
     columns: list[list[Node]] = [[] for _ in written]
@@ -130,6 +131,3 @@ def _run_reference(op: Op, whole: Node, count: int, written: tuple[int, ...]) ->
         for column, result in zip(columns, results, strict=True):
             column.append(result._node)
     return [node for column in columns for node in column]
-
-
-

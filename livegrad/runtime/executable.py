@@ -71,7 +71,9 @@ class HostStep:
     def run(self, inputs: list[int], scalars: Sequence[float]) -> None:
         """Computes the node by its reference."""
         arrays = [_view(inputs, where, x) for where, x in self.sources]
-        values = [to_compute(a, x.meta.dtype) for a, (_, x) in zip(arrays, self.sources, strict=True)]
+        values = [
+            to_compute(a, x.meta.dtype) for a, (_, x) in zip(arrays, self.sources, strict=True)
+        ]
         call = _Call(self.node, inputs[self.first_int :], scalars)
         assert self.node.op.ref is not None
         try:
@@ -106,8 +108,9 @@ def _view(inputs: list[int], where: Where, node: Node) -> np.ndarray[Any, Any]:
     """The memory of a stored value as an array."""
     meta = node.meta
     address = inputs[where.slot] + where.offset
-    memory = (ctypes.c_char * max(meta.nbytes, 1)).from_address(address or 1)
-    return np.frombuffer(memory, meta.dtype.storage, meta.numel).reshape(meta.shape)
+    memory: Any = (ctypes.c_char * max(meta.nbytes, 1)).from_address(address or 1)
+    flat: np.ndarray[Any, Any] = np.frombuffer(memory, meta.dtype.storage, meta.numel)
+    return flat.reshape(meta.shape)
 
 
 def _fault(step: Step, value: int) -> Exception:

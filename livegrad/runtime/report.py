@@ -51,6 +51,22 @@ def note(*record: Any) -> None:
     _Last.record = record
 
 
+@dataclass(frozen=True)
+class StepSummary:
+    """One kernel of a plan: what kind it is, and the primitive ops in it."""
+
+    kind: str  # loops, product, scatter, host
+    ops: tuple[str, ...]
+
+
+def last_steps() -> tuple[StepSummary, ...]:
+    """The kernels that the last flush ran, in order."""
+    if _Last.record is None:
+        return ()
+    steps = _Last.record[1].plan.steps
+    return tuple([StepSummary(s.kind, tuple([n.op.name for n in s.nodes])) for s in steps])
+
+
 def explain(file: Any = None) -> None:
     """Prints what the last flush did: why, which kernels with which ops and lines, what it cost."""
     print(explanation(), file=file)

@@ -1,0 +1,40 @@
+"""Reading: questions whose answer is a Python value, so that asking computes what is pending."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from livegrad.graph.record import Handle, node_of
+from livegrad.ops.comparison import eq, isclose
+from livegrad.ops.reduce import all as all_of
+
+Tensor = Any
+
+
+def is_tensor(obj: Any) -> bool:
+    """Whether `obj` is a tensor."""
+    return isinstance(obj, Handle)
+
+
+def is_floating_point(input: Tensor) -> bool:
+    """Whether the dtype of `input` is a floating type."""
+    return node_of(input).meta.dtype.is_floating_point
+
+
+def numel(input: Tensor) -> int:
+    """Number of elements."""
+    return node_of(input).meta.numel
+
+
+def equal(input: Tensor, other: Tensor) -> bool:
+    """Whether both have the same shape and values."""
+    if node_of(input).meta.shape != node_of(other).meta.shape:
+        return False
+    return bool(all_of(eq(input, other)))
+
+
+def allclose(
+    input: Tensor, other: Tensor, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False
+) -> bool:
+    """Whether all elements satisfy |input - other| <= atol + rtol * |other|."""
+    return bool(all_of(isclose(input, other, rtol, atol, equal_nan)))

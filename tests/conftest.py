@@ -1,0 +1,76 @@
+"""What all tests share: a kernel cache of their own, counters as differences, other processes."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+# Before livegrad is imported. Workers of pytest-xdist inherit the directory of the run.
+_directory: tempfile.TemporaryDirectory[str] | None = None
+if "PYTEST_XDIST_WORKER" not in os.environ:
+    _directory = tempfile.TemporaryDirectory(prefix="livegrad-tests-", ignore_cleanup_errors=True)
+    os.environ["LIVEGRAD_CACHE_DIR"] = _directory.name
+
+import pytest  # noqa: E402
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+def pytest_unconfigure() -> None:
+    if _directory is not None:
+        _directory.cleanup()
+
+
+@pytest.fixture
+def counted() -> Callable[[], Any]:
+    """`with counted() as c:` gives, after the block, what each runtime counter rose by."""
+    from livegrad.runtime.counters import counters
+
+    @contextmanager
+    def block() -> Iterator[SimpleNamespace]:
+        rise = SimpleNamespace()
+        before = asdict(counters)
+        yield rise
+        for name, value in asdict(counters).items():
+            setattr(rise, name, value - before[name])
+
+    return block
+
+
+@pytest.fixture
+def python() -> Callable[..., subprocess.CompletedProcess[str]]:
+    """Runs source text in a new interpreter, with changes to the environment as keywords."""
+
+    def run(source: str, *, check: bool = True, **env: str) -> subprocess.CompletedProcess[str]:
+        done = subprocess.run(
+            [sys.executable, "-c", source],
+            env=environment(**env),
+            capture_output=True,
+            text=True,
+            timeout=120,
+        )
+        if check:
+            assert done.returncode == 0, done.stderr
+        return done
+
+    return run
+
+
+def environment(**changes: str) -> dict[str, str]:
+    """The environment for a process that is to import this livegrad."""
+    paths = [str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(paths), **changes}
+
+
+@pytest.fixture
+def child_environment() -> Callable[..., dict[str, str]]:
+    """`environment`, for tests that start a process in their own way."""
+    return environment

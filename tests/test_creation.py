@@ -1,0 +1,129 @@
+"""Creation functions."""
+
+import numpy as np
+import pytest
+
+import livegrad as lg
+
+
+@pytest.mark.parametrize(
+    ("data", "dtype", "values"),
+    [
+        (3, "int64", 3),
+        (2.5, "float32", 2.5),
+        (True, "bool", True),
+        ([1, 2.5], "float32", [1, 2.5]),
+        ([1, True], "int64", [1, 1]),
+        ([[1, 2], [3, 4]], "int64", [[1, 2], [3, 4]]),
+        ([], "float32", []),
+        (np.arange(2.0), "float64", [0, 1]),
+        (np.float64(2), "float64", 2),
+        ([np.arange(2.0), np.arange(2.0)], "float64", [[0, 1], [0, 1]]),
+    ],
+)
+def test_tensor_infers_dtype(data, dtype, values):
+    x = lg.tensor(data)
+    assert x.dtype.name == dtype
+    assert x.tolist() == values
+
+
+def test_tensor_takes_tensors_and_dtypes():
+    assert lg.tensor([lg.tensor(1.0), lg.tensor(2.0)]).tolist() == [1, 2]
+    assert lg.tensor([1.7, -1.7], dtype=lg.int64).tolist() == [1, -1]
+    assert lg.tensor([1, 2], dtype=float).dtype is lg.float32
+    source = lg.ones(2)
+    made = lg.tensor(source)
+    made += 1
+    assert source.tolist() == [1, 1]
+
+
+def test_default_dtype():
+    lg.set_default_dtype(lg.float64)
+    try:
+        assert lg.tensor([1.0]).dtype is lg.float64
+        assert lg.zeros(1).dtype is lg.float64
+        assert (lg.arange(2) / 2).dtype is lg.float64
+    finally:
+        lg.set_default_dtype(lg.float32)
+
+
+@pytest.mark.parametrize(
+    ("make", "error", "text"),
+    [
+        (lambda: lg.tensor([[1, 2], [3]]), ValueError, "expected sequence of length 2 at dim 1"),
+        (lambda: lg.tensor("a"), TypeError, "invalid data type 'str'"),
+        (lambda: lg.tensor(["a"]), ValueError, "too many dimensions 'str'"),
+        (lambda: lg.tensor(None), RuntimeError, "could not infer dtype of NoneType"),
+        (lambda: lg.tensor([2**70]), ValueError, "Overflow"),
+        (lambda: lg.tensor([1], requires_grad=True), RuntimeError, "floating point"),
+        (lambda: lg.zeros(-1), RuntimeError, "negative dimension"),
+        (lambda: lg.zeros(2.5), TypeError, "integers"),
+        (lambda: lg.arange(1, 5, -1), RuntimeError, "inconsistent with step sign"),
+        (lambda: lg.arange(1, 5, 0), RuntimeError, "nonzero"),
+        (lambda: lg.zeros(2, device="cuda"), RuntimeError, "device"),
+        (lambda: lg.from_numpy([1]), TypeError, "expected np.ndarray"),
+        (lambda: lg.tensor(np.zeros(2, np.complex64)), TypeError, "complex64"),
+        (lambda: lg.zeros(2, dtype="nonsense"), TypeError, "dtype"),
+    ],
+)
+def test_creation_errors(make, error, text):
+    with pytest.raises(error, match=text):
+        make()
+
+
+def test_from_numpy_does_not_see_later_writes():
+    array = np.zeros(3)
+    x = lg.from_numpy(array)
+    y = x + 1
+    array[:] = 5
+    assert y.tolist() == [1, 1, 1]
+
+
+def test_filled():
+    assert lg.zeros(2, 3).shape == lg.zeros((2, 3)).shape == lg.zeros([2, 3]).shape
+    assert lg.full((2,), 3).dtype is lg.int64
+    assert lg.full((2,), 1.5).dtype is lg.float32
+    assert lg.full((2,), True).tolist() == [True, True]
+    assert lg.full((), 2.0, dtype=lg.float16).item() == 2
+    like = lg.full_like(lg.ones(2, dtype=lg.int32), 7)
+    assert like.dtype is lg.int32
+    assert like.tolist() == [7, 7]
+    assert lg.zeros_like(like, dtype=lg.bool).tolist() == [False, False]
+    assert lg.ones(0, 3).shape == (0, 3)
+    assert lg.ones(2, dtype=lg.float64).new_zeros(3).dtype is lg.float64
+
+
+@pytest.mark.parametrize(
+    "bounds",
+    [(5,), (1, 4), (1, 2, 0.25), (5, 0, -2), (0.0, 3.0), (0,), (3, 3), (-2, 9, 3)],
+)
+def test_arange(bounds):
+    want = np.arange(*bounds)
+    got = lg.arange(*bounds)
+    assert got.dtype is (lg.int64 if want.dtype.kind == "i" else lg.float32)
+    np.testing.assert_allclose(got.numpy(), want, rtol=1e-6)
+
+
+def test_linspace_reaches_both_ends():
+    for start, end, count in [(0, 1, 7), (-3, 5, 10), (2, 2, 1), (0, 1, 0), (5, -1, 4)]:
+        got = lg.linspace(start, end, count).numpy()
+        np.testing.assert_allclose(got, np.linspace(start, end, count), rtol=1e-6, atol=1e-7)
+        if count > 1:
+            assert (got[0], got[-1]) == (start, end)
+    np.testing.assert_allclose(lg.logspace(0, 3, 4).numpy(), [1, 10, 100, 1000], rtol=1e-5)
+
+
+def test_eye_and_meshgrid():
+    np.testing.assert_array_equal(lg.eye(3, 4).numpy(), np.eye(3, 4))
+    for indexing in ("ij", "xy"):
+        got = lg.meshgrid(lg.arange(2), lg.arange(3), indexing=indexing)
+        want = np.meshgrid(np.arange(2), np.arange(3), indexing=indexing)
+        for a, b in zip(got, want, strict=True):
+            np.testing.assert_array_equal(a.numpy(), b)
+
+
+def test_created_leaves_collect_gradients():
+    for make in (lg.zeros, lg.ones, lg.rand, lg.randn):
+        x = make(3, requires_grad=True)
+        (x * 2).sum().backward()
+        assert x.grad.tolist() == [2, 2, 2]
