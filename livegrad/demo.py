@@ -218,8 +218,8 @@ def loss_curve(losses: Sequence[float]) -> str:
         x, y = point(0, power)
         parts.append(f'<path d="M{x} {y}H{width - 16}" stroke="#ddd"/>')
         parts.append(text(x - 8, y + 4, f"{10.0**power:g}", "end"))
-    for step in range(0, len(logs), round_step(len(logs))):
-        parts.append(text(point(step, low)[0], height - bottom + 16, str(step)))
+    ticks = range(0, len(logs), round_step(len(logs)))
+    parts += [text(point(step, low)[0], height - bottom + 16, str(step)) for step in ticks]
     parts += [
         line(logs, 'stroke="#9ecae1"'),
         line(trend(logs), 'stroke="#08519c" stroke-width="2"'),

@@ -17,7 +17,7 @@ from livegrad.graph.record import Handle, node_of, rebind, set_tensor_class
 from livegrad.graph.state import flush
 from livegrad.methods import Methods
 from livegrad.ops import comparison, elementwise, generate, movement, reduce, slicing
-from livegrad.runtime.reference import array_of, to_compute
+from livegrad.runtime.reference import array_of, number_of, to_compute
 
 Array = np.ndarray[Any, Any]
 
@@ -236,13 +236,14 @@ class Tensor(Methods):
         return self._scalar("item()")
 
     def _scalar(self, reason: str) -> Any:
-        meta = self._node.meta
-        if meta.numel != 1:
-            raise RuntimeError(f"a Tensor with {meta.numel} elements cannot be converted to Scalar")
-        values = self._values(reason)
-        if meta.dtype is dtypes.bfloat16:
-            values = to_compute(values, meta.dtype)
-        return values.item()
+        node = node_of(self)
+        if node.meta.numel != 1:
+            raise RuntimeError(
+                f"a Tensor with {node.meta.numel} elements cannot be converted to Scalar"
+            )
+        if node.buffer is None:
+            flush(reason, node)
+        return number_of(node)
 
     def tolist(self) -> Any:
         """The values as nested lists of Python numbers (a number for 0-d)."""

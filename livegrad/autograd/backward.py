@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 from weakref import ref
 
+from livegrad.autograd import pending
 from livegrad.autograd.reverse import Pair, reverse, run_hooks
 from livegrad.graph import spent
 from livegrad.graph.node import Interior, Node
@@ -32,6 +33,14 @@ def backward(
     receive a gradient. `create_graph` makes the gradients differentiable; without it and
     without `retain_graph`, the graph is given up: see `livegrad.graph.spent`.
     """
+    if (
+        inputs is None
+        and grad_tensors is None
+        and not create_graph
+        and isinstance(tensors, Handle)
+        and pending.backward(tensors, bool(retain_graph))
+    ):
+        return
     outputs = _tuple(tensors)
     weights = _tuple(grad_variables if grad_tensors is None else grad_tensors, len(outputs))
     targets = None if inputs is None else _targets(_tuple(inputs))

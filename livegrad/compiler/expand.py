@@ -1,15 +1,18 @@
 """Pass 1, expand: recorded nodes become primitive ones.
 
-Composite ops are replaced by what their `expand` rule records. Run-time numbers become IntArg and
-FloatArg, which remember the slot they arrive in, so that a plan holds slots and never values.
+Composite ops are replaced by what their `expand` rule records, and the gradient of a graph by what
+its gradient rules record. Run-time numbers become IntArg and FloatArg, which remember the slot they
+arrive in, so that a plan holds slots and never values.
 """
 
 from __future__ import annotations
 
+import weakref
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from livegrad.graph.node import Node, Spec
+from livegrad.graph.node import Node, Site, Spec
 from livegrad.graph.record import LEAF, FloatArg, IntArg, wrap
 from livegrad.graph.state import LOCAL, State
 
@@ -33,6 +36,11 @@ class Primitives:
     # Run-time numbers that a run brings along.
     ints: int = 0
     floats: int = 0
+
+    @property
+    def updates(self) -> list[Node]:
+        """The nodes that are there for what they write."""
+        return [n for n in self.nodes if n.op.kind == "update"]
 
 
 def copy_node(node: Node, inputs: tuple[Node, ...], args: tuple[Any, ...]) -> Node:
@@ -64,10 +72,22 @@ class Expander:
         self.final: dict[Node, Node] = {}
         self.ints = 0
         self.floats = 0
+        # Copies of what was recorded, composites and all, for gradients to be taken of.
+        self.shadows: dict[Node, Node] | None = None
+        self.gradients: dict[Node, list[Node]] = {}
 
     def leaf(self, node: Node) -> None:
         """A computed value the plan reads."""
         self._append(node, copy_node(node, (), ()) if node.op is LEAF else self._as_leaf(node))
+        self._shadow(node, self.final[node])
+
+    def _shadow(self, node: Node, copy: Node) -> None:
+        """Notes the copy through which a gradient walks over `node`."""
+        if self.shadows is None:
+            return
+        copy.grad_to = weakref.ref(copy) if isinstance(node.grad_to, weakref.ref) else node.grad_to
+        self.shadows[node] = copy
+        self.final[copy] = self.final[node]
 
     def _as_leaf(self, node: Node) -> Node:
         spec = LEAF.cache.get(node.meta) or LEAF.remember(node.meta, (), (), node.meta)
@@ -81,7 +101,25 @@ class Expander:
 
     def recorded(self, node: Node) -> None:
         """A node the program recorded: number its args, then lower it."""
-        self.lower(node, self._slots(node))
+        if node.op.kind == "gradient_of":
+            self.final[node] = self.gradients[node.inputs[0]][node.attrs[0]]
+        elif node.op.kind == "gradient":
+            self._gradient(node)
+        else:
+            args = self._slots(node)
+            self.lower(node, args)
+            if self.shadows is not None:
+                inputs = tuple([self.shadows.get(x, x) for x in node.inputs])
+                self._shadow(node, copy_node(node, inputs, args))
+
+    def _gradient(self, node: Node) -> None:
+        """Applies the gradient rules to the recorded graph below `node`."""
+        assert self.shadows is not None and node.op.expand is not None
+        tensors = [wrap(self.shadows.get(x, x)) for x in node.inputs]
+        results, made = in_scratch(node.site, lambda: node.op.expand(node, *tensors))
+        for m in made:
+            self.lower(m, m.args)
+        self.gradients[node] = [self.final[x._node] for x in results]
 
     def _slots(self, node: Node) -> tuple[Any, ...]:
         all_floats = node.spec.floats
@@ -105,24 +143,31 @@ class Expander:
         if node.op.kind != "composite":
             self._append(node, copy)
             return
-        assert node.op.expand is not None
-        # A thread state of its own: what the rule records is not pending for the program.
-        scratch = State()
-        scratch.grad, scratch.reference, scratch.site = False, False, node.site
-        outer, LOCAL.state = LOCAL.state, scratch
-        try:
-            result = node.op.expand(copy, *[wrap(x) for x in inputs])
-        finally:
-            LOCAL.state = outer
-        for made in scratch.nodes:
-            if made not in self.final:
-                self.lower(made, made.args)
+        rule = node.op.expand
+        assert rule is not None
+        result, made = in_scratch(node.site, lambda: rule(copy, *[wrap(x) for x in inputs]))
+        for m in made:
+            if m not in self.final:
+                self.lower(m, m.args)
         self.final[node] = self.final[result._node]
+
+
+def in_scratch(site: Site | None, rule: Callable[[], Any]) -> tuple[Any, list[Node]]:
+    """What `rule` returns and the nodes it records, none of them pending for the program."""
+    scratch = State()
+    scratch.grad, scratch.reference, scratch.site = False, False, site
+    outer, LOCAL.state = LOCAL.state, scratch
+    try:
+        return rule(), scratch.nodes
+    finally:
+        LOCAL.state = outer
 
 
 def expand(recorded: Recorded) -> Primitives:
     """The primitive graph of `recorded`."""
     walk = Expander()
+    if any(node.op.kind == "gradient" for node in recorded.nodes):
+        walk.shadows = {}
     for leaf in recorded.leaves:
         walk.leaf(leaf)
     for node in recorded.nodes:

@@ -94,9 +94,7 @@ class Fuser:
                 continue
             if self.is_inlined(node):
                 continue
-            if kind == "pick":
-                self.owner[node] = self.owner[node.inputs[0]]
-            elif kind == "reduce":
+            if kind == "reduce":
                 self._place_reduce(node)
             elif kind in ("elementwise", "generate") or node.op.lower in GATHERS:
                 self._place(node)
@@ -494,7 +492,8 @@ def _sink(graph: Primitives, stored: set[Node]) -> dict[Node, Node]:
 def _in_order(groups: list[Group]) -> list[Group]:
     """Groups that have members, each after those it depends on; else as the program had them."""
     live = [g for g in groups if g.members]
-    live.sort(key=lambda g: g.members[-1].index)
+    # Nothing reads what updates write, and everybody may read what they overwrite: they go last.
+    live.sort(key=lambda g: (g.members[0].op.kind == "update", g.members[-1].index))
     ordered: list[Group] = []
     done = 0
     present = sum(1 << g.number for g in live)

@@ -14,15 +14,15 @@ from typing import Any
 import numpy as np
 
 from livegrad import dtypes
-from livegrad.compiler.access import own_index, plain, resolve, walks_as_one
-from livegrad.compiler.expand import Primitives, copy_node, make_node
+from livegrad.compiler.access import own_index, plain, resolve, storage, walks_as_one
+from livegrad.compiler.expand import Primitives, copy_node, in_scratch, make_node
 from livegrad.graph.index import FIRST, Along, Index, stepped
 from livegrad.graph.meta import Meta
 from livegrad.graph.node import Node, Spec
 from livegrad.graph.op import REGISTRY, Op
 from livegrad.graph.record import FloatArg, IntArg, record, wrap
-from livegrad.graph.state import LOCAL, State
 from livegrad.ops import samples as s
+from livegrad.ops.update import LAYOUT
 
 COPY = Op(
     "copy",
@@ -90,16 +90,10 @@ class Legaliser:
 
     def rewrite(self, make: Callable[..., Any], *nodes: Node, site: Any = None) -> Node:
         """What `make` records when given tensors for `nodes`, legalised in turn."""
-        scratch = State()
-        scratch.grad, scratch.reference, scratch.site = False, False, site
-        outer, LOCAL.state = LOCAL.state, scratch
-        try:
-            result = make(*[wrap(x) for x in nodes])
-        finally:
-            LOCAL.state = outer
+        result, recorded = in_scratch(site, lambda: make(*[wrap(x) for x in nodes]))
         for x in nodes:
             self.final[x] = x
-        for made in scratch.nodes:
+        for made in recorded:
             if made not in self.final:
                 self.final[made] = self.visit(made, tuple([self.final[x] for x in made.inputs]))
         return self.final[result._node]
@@ -373,14 +367,27 @@ def legalise(primitives: Primitives) -> Primitives:
     for node in primitives.nodes:
         inputs = tuple([walk.final[x] for x in node.inputs])
         walk.final[node] = walk.leaf(node) if node.op.kind == "leaf" else walk.visit(node, inputs)
-    outputs = [_output(walk, walk.final[x]) for x in primitives.outputs]
+    written = _written(walk.nodes)
+    outputs = [_output(walk, walk.final[x], written) for x in primitives.outputs]
     nodes = _needed(walk.nodes, primitives.leaves, outputs)
     return Primitives(nodes, primitives.leaves, outputs, primitives.ints, primitives.floats)
 
 
-def _output(walk: Legaliser, node: Node) -> Node:
+def _written(nodes: list[Node]) -> set[Node]:
+    """The leaves that updates overwrite."""
+    found = set()
+    for node in nodes:
+        if node.op.kind == "update":
+            count = node.attrs[0]
+            for s in LAYOUT[node.op][1]:
+                found.update(node.inputs[s * count : (s + 1) * count])
+    return found
+
+
+def _output(walk: Legaliser, node: Node, written: set[Node]) -> Node:
     """An output must be memory in plain order; a value that already is keeps its buffer."""
-    return walk.in_order(node)
+    ordered = walk.in_order(node)
+    return walk.copy(node) if storage(ordered) in written else ordered
 
 
 def _needed(nodes: list[Node], leaves: int, outputs: list[Node]) -> list[Node]:
@@ -389,6 +396,8 @@ def _needed(nodes: list[Node], leaves: int, outputs: list[Node]) -> list[Node]:
     for node in outputs:
         wanted[node.index] = 1
     for node in reversed(nodes):
+        if node.op.kind == "update":
+            wanted[node.index] = 1
         if wanted[node.index]:
             for x in node.inputs:
                 wanted[x.index] = 1

@@ -30,6 +30,7 @@ from livegrad.compiler.templates import spill_count
 from livegrad.compiler.updates import describe_update, resize
 from livegrad.graph.index import Index
 from livegrad.graph.node import Node
+from livegrad.ops.update import LAYOUT
 
 
 @dataclass
@@ -54,9 +55,17 @@ class Output:
 
     slot: int
     nbytes: int
-    # The leaf whose buffer may be written in place, if nobody else sees it; else -1.
-    donor: int = -1
     leaf: int = -1
+
+
+@dataclass
+class Write:
+    """A leaf that an update writes: the slot of what it writes to, and whose input it is."""
+
+    leaf: int
+    slot: int
+    update: int
+    number: int
 
 
 @dataclass
@@ -65,7 +74,8 @@ class Plan:
 
     steps: list[Step]
     outputs: list[Output]  # one per recorded output
-    buffers: list[Output]  # the distinct new buffers among them, in slot order
+    buffers: list[Output]  # distinct buffers, in slot order: results, then what updates write
+    writes: list[Write]
     arena: int
     leaves: int
     first_int: int
@@ -94,11 +104,13 @@ class _Planner:
         self.stored: dict[Node, tuple[Node, Index] | None] = {}
         self.wheres: dict[Node, Where] = {}
         self.buffers: list[Output] = []
+        self.written: dict[tuple[Node, int], Where] = {}
 
     def run(self) -> Plan:
         """The plan."""
         self._choose_stored()
         self._place_leaves_and_outputs()
+        writes = self._place_writes()
         descriptions = [self._describe(g) for g in self.groups]
         arena = self._place_in_arena()
         steps = [s for g, d in zip(self.groups, descriptions, strict=True) for s in self._bind(g, d)]
@@ -106,7 +118,15 @@ class _Planner:
         first_int = self._first_int()
         graph = self.graph
         return Plan(
-            steps, outputs, self.buffers, arena, graph.leaves, first_int, graph.ints, graph.floats
+            steps,
+            outputs,
+            self.buffers,
+            writes,
+            arena,
+            graph.leaves,
+            first_int,
+            graph.ints,
+            graph.floats,
         )
 
     def _first_int(self) -> int:
@@ -123,7 +143,8 @@ class _Planner:
                 if group.kind == "kernel":
                     for x in member.inputs:
                         self._store(storage(x))
-                    self._store(member)
+                    if member.op.kind != "update":
+                        self._store(member)
                     continue
                 folds_rows = member in group.tail and member.op.kind == "reduce"
                 for read in self.fuser.reads(member, group.index[member], group):
@@ -148,41 +169,31 @@ class _Planner:
     def _place_leaves_and_outputs(self) -> None:
         for node in self.graph.nodes[: self.graph.leaves]:
             self.wheres[node] = Where(1 + node.index)
-        donors = self._donors()
         for output in self.graph.outputs:
             node = storage(output)
             if node.op.kind == "leaf" or node in self.wheres:
                 continue
             slot = 1 + self.graph.leaves + len(self.buffers)
-            self.buffers.append(Output(slot, node.meta.nbytes, donors.get(node, -1)))
+            self.buffers.append(Output(slot, node.meta.nbytes))
             self.wheres[node] = Where(slot)
 
-    def _donors(self) -> dict[Node, int]:
-        """For each result of an update, the leaf it replaces, if the update may run in place."""
-        kept = {storage(x) for x in self.graph.outputs}
-        donors = {}
-        for node in self.graph.nodes:
-            if node.op.kind == "pick":
-                old = node.inputs[0].inputs[node.attrs[0]]
-                if old.op.kind == "leaf" and old not in kept and self._last_reader(node, old):
-                    donors[node] = old.index
-        return donors
+    def _place_writes(self) -> list[Write]:
+        """A slot for what each update writes: the old buffer, or a new one if somebody sees it."""
+        writes = []
+        for node in self.graph.updates:
+            count = node.attrs[0]
+            for stream in LAYOUT[node.op][1]:
+                for number in range(stream * count, (stream + 1) * count):
+                    leaf = node.inputs[number]
+                    assert leaf.op.kind == "leaf", "what an update writes has been computed before"
+                    slot = 1 + self.graph.leaves + len(self.buffers)
+                    self.buffers.append(Output(slot, leaf.meta.nbytes))
+                    self.written[node, number] = Where(slot)
+                    writes.append(Write(leaf.index, slot, self._update_number(node), number))
+        return writes
 
-    def _last_reader(self, pick: Node, old: Node) -> bool:
-        """Whether every other kernel that reads `old` can run before the update."""
-        update = self.fuser.owner[pick]
-        mine = self.groups.index(update)
-        readers = [g for g, r in self._readers_of(old) if g is not update]
-        return all(self.groups.index(g) < mine for g in readers)
-
-    def _readers_of(self, leaf: Node) -> list[tuple[Group, Node]]:
-        return [
-            (group, node)
-            for node, groups in self.fuser.readers.items()
-            if storage(node) is leaf
-            for group in groups
-            if group.members
-        ]
+    def _update_number(self, node: Node) -> int:
+        return self.graph.updates.index(node)
 
     def _place_in_arena(self) -> int:
         lives: dict[Node, Life] = {}
@@ -252,14 +263,13 @@ class _Planner:
 
     def _bind_update(self, node: Node) -> list[Step]:
         """One kernel, run over the table of parameters."""
-        picks = {n.attrs[0]: n for n in self.graph.nodes if n.op.kind == "pick" and n.inputs[0] is node}
         steps = []
         for dtypes_, members in _by_dtype(node):
             d, placeholders, results = describe_update(node, dtypes_)
             spills = spill_count(d.signature)
             blocks = []
             for i in members:
-                where = self._update_wheres(node, i, placeholders, results, picks)
+                where = self._update_wheres(node, i, placeholders, results)
                 sized = resize(d, node.inputs[i].meta.numel)
                 blocks.append(bind_loops(sized, where, self._first_int(), spills))
             steps.append(Step("loops", [node], blocks, d.signature))
@@ -271,13 +281,12 @@ class _Planner:
         i: int,
         placeholders: list[Node],
         results: list[tuple[int, Node]],
-        picks: dict[int, Node],
     ) -> Any:
-        """Where parameter `i` finds its streams: inputs by placeholder, results by pick."""
+        """Where parameter `i` finds its streams, and where its results go."""
         count = node.attrs[0]
         found = {p: self._where(node.inputs[s * count + i]) for s, p in enumerate(placeholders)}
         for stream, result in results:
-            found[result] = self.wheres[picks[stream * count + i]]
+            found[result] = self.written[node, stream * count + i]
         return found.__getitem__
 
     def _output(self, node: Node) -> Output:

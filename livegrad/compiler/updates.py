@@ -6,14 +6,13 @@ from dataclasses import replace
 from typing import Any
 
 from livegrad.compiler.describe import Description, describe
-from livegrad.compiler.expand import Expander, Primitives, make_node
+from livegrad.compiler.expand import Expander, Primitives, in_scratch, make_node
 from livegrad.compiler.fuse import fuse
 from livegrad.compiler.legalise import COPY, legalise
 from livegrad.dtypes import DType
 from livegrad.graph.meta import meta_of
 from livegrad.graph.node import Node, Spec
 from livegrad.graph.record import LEAF, wrap
-from livegrad.graph.state import LOCAL, State
 from livegrad.ops.update import LAYOUT
 
 # Any size but 1 will do: a kernel does not depend on it.
@@ -54,15 +53,11 @@ def _own(result: Node, number: int) -> Node:
 
 
 def _record_rule(walk: Expander, node: Node, placeholders: list[Node]) -> list[Node]:
-    scratch = State()
-    scratch.grad, scratch.reference, scratch.site = False, False, node.site
-    outer, LOCAL.state = LOCAL.state, scratch
-    try:
-        assert node.op.expand is not None
-        results = node.op.expand(node.args, *[wrap(x) for x in placeholders])
-    finally:
-        LOCAL.state = outer
-    for made in scratch.nodes:
+    rule = node.op.expand
+    assert rule is not None
+    tensors = [wrap(x) for x in placeholders]
+    results, recorded = in_scratch(node.site, lambda: rule(node.args, *tensors))
+    for made in recorded:
         walk.lower(made, made.args)
     return [x._node for x in results]
 

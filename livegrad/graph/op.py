@@ -28,7 +28,8 @@ class Op:
         kernel       has a native template of its own          lower (name of the template)
         host         runs its NumPy reference inside the plan  ref
         update       one rule over many tensors, in place      expand(args, *tensors)
-        pick         one result of an update                   -
+        gradient     backward over a pending graph             -
+        gradient_of  one result of a gradient                  -
         leaf         holds data                                -
 
     Rules common to all kinds:
@@ -138,7 +139,8 @@ _REQUIRED = {
     "kernel": ("infer", "ref", "lower"),
     "host": ("infer", "ref"),
     "update": ("infer", "expand"),
-    "pick": (),
+    "gradient": ("infer",),
+    "gradient_of": ("infer",),
     "leaf": (),
 }
 

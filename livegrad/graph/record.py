@@ -42,6 +42,35 @@ class FloatArg(float):
     slot: int
 
 
+class Specialised:
+    """Whether a rule computed with, or looked at, a run-time number since `seen` was cleared.
+
+    The plan then holds for these numbers only. Rules should pass args on as they are.
+    """
+
+    seen = False
+
+
+def _noticed(name: str, base: type) -> Any:
+    plain = getattr(base, name)
+
+    def method(self: Any, *others: Any) -> Any:
+        Specialised.seen = True
+        return plain(self, *others)
+
+    return method
+
+
+for _name in (
+    "add radd sub rsub mul rmul truediv rtruediv floordiv rfloordiv mod rmod pow rpow neg pos abs "
+    "float int bool eq ne lt le gt ge round trunc"
+).split():
+    setattr(IntArg, f"__{_name}__", _noticed(f"__{_name}__", int))
+    setattr(FloatArg, f"__{_name}__", _noticed(f"__{_name}__", float))
+IntArg.__hash__ = int.__hash__  # type: ignore[method-assign]
+FloatArg.__hash__ = float.__hash__  # type: ignore[method-assign]
+
+
 _NUMBER_KINDS: dict[type, type] = {
     bool: bool,
     int: int,

@@ -25,15 +25,21 @@ class _Local(threading.local):
     def __init__(self) -> None:
         self.graphs: list[Graph] = []
         self.count = 0
+        # Whether nodes on the list may have been computed by an earlier flush.
+        self.computed = False
         self.sweep_at = _FIRST_SWEEP
 
 
 _spent = _Local()
 
 
-def mark(nodes: list[Node], site: Site | None) -> None:
-    """Notes that the backward at `site` walked the interior `nodes` and gave them up."""
+def mark(nodes: list[Node], site: Site | None, computed: bool = True) -> None:
+    """Notes that the backward at `site` walked the interior `nodes` and gave them up.
+
+    `computed` is False if none of them has been computed yet.
+    """
     ref = weakref.ref
+    _spent.computed = _spent.computed or computed
     for node in nodes:
         node.spent = True
     _spent.graphs.append((site, [ref(node) for node in nodes]))
@@ -47,6 +53,7 @@ def cut(update_site: Site | None) -> None:
 
     Nodes still waiting to be computed keep their inputs, and stay on the list for the next cut.
     """
+    _spent.computed = False
     waiting = set(LOCAL.state.nodes)
     graphs, _spent.graphs, _spent.count = _spent.graphs, [], 0
     for site, refs in graphs:
@@ -63,6 +70,18 @@ def cut(update_site: Site | None) -> None:
             _spent.graphs.append((site, kept))
             _spent.count += len(kept)
     _spent.sweep_at = _FIRST_SWEEP
+
+
+def cut_computed(update_site: Site | None) -> None:
+    """Cuts spent nodes that earlier flushes computed: they have no say in what is overwritten."""
+    if _spent.computed:
+        cut(update_site)
+
+
+def flushed() -> None:
+    """Notes that a flush is over: what is still on the list may have been computed by it."""
+    if _spent.graphs:
+        _spent.computed = True
 
 
 def propagate(node: Node) -> None:

@@ -2,7 +2,8 @@
 
 A rule is written once, for one parameter, with elementwise ops. `update` records it over all of
 them; the planner compiles it as one elementwise kernel which the native driver runs over a table of
-parameters, writing each in place when nobody else can see the old value.
+parameters. It writes each parameter in place when nobody else can see the old value, and into a
+new buffer when somebody can.
 """
 
 from __future__ import annotations
@@ -10,19 +11,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from livegrad.graph.meta import Meta
-from livegrad.graph.node import Node
+from livegrad.graph import spent
 from livegrad.graph.op import Op
-from livegrad.graph.record import _new, node_of, record, wrap
-from livegrad.graph.state import LOCAL
+from livegrad.graph.record import node_of, record, wrap
+from livegrad.graph.state import LOCAL, flush
 
 Tensor = Any
 # rule(args, p, g, ...) -> the new values of the written streams, in order
 Rule = Callable[..., tuple[Tensor, ...]]
-
-
-def _no_reference(n: Any, *arrays: Any) -> Any:
-    raise AssertionError("an update is evaluated by its rule, see run_reference")
 
 
 def define(name: str, rule: Rule, streams: int, written: tuple[int, ...], **rules: Any) -> Op:
@@ -34,9 +30,8 @@ def define(name: str, rule: Rule, streams: int, written: tuple[int, ...], **rule
     op = Op(
         name,
         "update",
-        # The node stands for all results; each is picked from it. See PICK.
+        # The node has no value of its own: what it does is to write.
         infer=lambda metas, attrs, shape: metas[0],
-        ref=_no_reference,
         expand=rule,
         **rules,
     )
@@ -47,17 +42,19 @@ def define(name: str, rule: Rule, streams: int, written: tuple[int, ...], **rule
 # Streams and written streams of each update op.
 LAYOUT: dict[Op, tuple[int, tuple[int, ...]]] = {}
 
-PICK = Op(
-    "pick",
-    "pick",
-    # One result of an update; attrs (number of the input it replaces,).
-    infer=lambda metas, attrs, shape: metas[0],
-    ref=_no_reference,
-)
+
+class Pending:
+    """The handle of a recorded update: the tensors it reads, some of which it will write."""
+
+    __slots__ = ("_node", "tensors")
+
+    def __init__(self, node: Any, tensors: list[Tensor]) -> None:
+        self._node = node
+        self.tensors = tensors
 
 
 def update(op: Op, streams: Sequence[Sequence[Tensor]], args: tuple[float, ...]) -> None:
-    """Records `op` over parameters 0…k-1 and rebinds the written tensors to their new values.
+    """Records `op` over parameters 0…k-1; the caller flushes when all updates are recorded.
 
     Each stream has k tensors, one per parameter (parameters, gradients, first moments, …), all of
     the parameter's shape; tensor i of every stream belongs to parameter i.
@@ -67,67 +64,50 @@ def update(op: Op, streams: Sequence[Sequence[Tensor]], args: tuple[float, ...])
         return
     flat = [x for stream in streams for x in stream]
     state = LOCAL.state
+    written = LAYOUT[op][1]
+    if state.reference:
+        _update_now(op, flat, count, args)
+        return
+    targets = [x for s in written for x in streams[s]]
+    for x in targets:
+        if node_of(x).buffer is None:  # new this step: what is written in place must be there
+            flush("what is to be updated", *[x._node for x in targets])
+            break
     grad, state.grad = state.grad, False
     try:
         whole = record(op, flat, (count,), args)
-        _, written = LAYOUT[op]
-        if state.reference:
-            _rebind_all(flat, count, written, _run_reference(op, whole._node, count, written))
-        else:
-            picks = [_pick(whole._node, flat[s * count + i], s * count + i)
-                     for s in written for i in range(count)]  # fmt: skip
-            _rebind_all(flat, count, written, picks)
     finally:
         state.grad = grad
+    state.handles[-1] = Pending(whole._node, flat)
+    for x in targets:
+        if x._cell is not None:  # views look again
+            x._cell.version += 1
+            x._seen = x._cell.version
 
 
-def _pick(whole: Node, old: Tensor, number: int) -> Node:
-    """The node of one result: what takes the place of tensor `old`, input `number`."""
-    meta: Meta = node_of(old).meta
-    key = (meta, number)
-    spec = PICK.cache.get(key)
-    if spec is None:
-        spec = PICK.remember(key, (number,), (meta,), meta)
-    node = _new(Node)
-    node.spec = spec
-    node.meta = meta
-    node.inputs = (whole,)
-    node.args = ()
-    node.grad_to = None
-    node.buffer = None
-    node.cut = None
-    node.spent = False
-    node.index = -1
-    node.site = whole.site
+def replace_node(x: Tensor, node: Any) -> None:
+    """Makes `node` the value of a written tensor; a leaf stays the same leaf."""
+    node.grad_to = x._node.grad_to
+    x._node = node
+    if x._cell is not None:
+        x._cell._node = node
+
+
+def _update_now(op: Op, flat: list[Tensor], count: int, args: tuple[float, ...]) -> None:
+    """Reference mode: runs the rule parameter by parameter."""
+    streams, written = LAYOUT[op]
     state = LOCAL.state
-    state.nodes.append(node)
-    state.handles.append(old)
-    return node
-
-
-def _rebind_all(
-    flat: list[Tensor], count: int, written: tuple[int, ...], nodes: list[Node]
-) -> None:
-    targets = [flat[s * count + i] for s in written for i in range(count)]
-    for x, node in zip(targets, nodes, strict=True):
-        node.grad_to = x._node.grad_to  # a leaf stays the same leaf
-        x._node = node
-        cell = x._cell
-        if cell is not None:
-            cell._node = node
-            cell.version += 1
-            x._seen = cell.version
-
-
-def _run_reference(op: Op, whole: Node, count: int, written: tuple[int, ...]) -> list[Node]:
-    """New nodes, in the order of the written streams, each computed at once."""
-
-    inputs = whole.inputs
-    streams = len(inputs) // count
-    columns: list[list[Node]] = [[] for _ in written]
+    grad, state.grad = state.grad, False
     assert op.expand is not None
-    for i in range(count):
-        results = op.expand(whole.args, *[wrap(inputs[s * count + i]) for s in range(streams)])
-        for column, result in zip(columns, results, strict=True):
-            column.append(result._node)
-    return [node for column in columns for node in column]
+    try:
+        for i in range(count):
+            mine = [flat[s * count + i] for s in range(streams)]
+            results = op.expand(args, *[wrap(node_of(x)) for x in mine])
+            for s, result in zip(written, results, strict=True):
+                replace_node(mine[s], result._node)
+                if mine[s]._cell is not None:
+                    mine[s]._cell.version += 1
+                    mine[s]._seen = mine[s]._cell.version
+    finally:
+        state.grad = grad
+    spent.cut(None)

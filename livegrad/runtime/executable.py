@@ -10,11 +10,12 @@ import numpy as np
 
 from livegrad.compiler import debug
 from livegrad.compiler.bind import Block, Where
+from livegrad.compiler.expand import Recorded
 from livegrad.compiler.fuse import GATHERS
 from livegrad.compiler.pipeline import Plan, Step
 from livegrad.compiler.scatter import SCATTERS, generate_scatter
 from livegrad.compiler.templates import generate
-from livegrad.graph.node import Node, quote_site
+from livegrad.graph.node import Node, Site, quote_site
 from livegrad.graph.record import FloatArg, IntArg
 from livegrad.runtime.counters import counters
 from livegrad.runtime.cpu import blas, jit
@@ -122,16 +123,40 @@ def _fault(step: Step, value: int) -> Exception:
     )
 
 
+def _uses(recorded: Recorded) -> list[int]:
+    """How often the recorded nodes name each leaf; more references mean other users."""
+    counts = dict.fromkeys(recorded.leaves, 0)
+    for node in recorded.nodes:
+        for x in node.inputs:
+            if x in counts:
+                counts[x] += 1
+    return list(counts.values())
+
+
 _INDEXED = (*GATHERS, *SCATTERS)
 
 
 class Executable:
     """All segments of a plan, ready to run with given addresses and numbers."""
 
-    def __init__(self, plan: Plan, uses: list[int]) -> None:
+    def __init__(self, plan: Plan, recorded: Recorded, specialised: bool) -> None:
         self.plan = plan
-        # How often the recorded nodes name each leaf; more references mean other users.
-        self.uses = uses
+        self.specialised = specialised
+        first = 1 + plan.leaves
+        # Results: (place of the recorded node, number of its buffer, or the leaf whose it shares).
+        self.results = [
+            (place, output.slot - first, output.leaf)
+            for place, output in zip(recorded.outputs, plan.outputs, strict=True)
+        ]
+        written = len(plan.writes)
+        self.fresh = [b.nbytes for b in plan.buffers[: len(plan.buffers) - written]]
+        uses = _uses(recorded)
+        self.updates = [i for i, n in enumerate(recorded.nodes) if n.op.kind == "update"]
+        # Writes: (leaf, references to it among recorded nodes, bytes, place of the update, input).
+        self.writes = [
+            (w.leaf, uses[w.leaf], recorded.leaves[w.leaf].meta.nbytes, self.updates[w.update], w.number)
+            for w in plan.writes
+        ]
         self.segments: list[Segment | HostStep] = []
         inputs = plan.first_int + plan.ints
         native: list[Step] = []
@@ -145,6 +170,10 @@ class Executable:
                 native.append(step)
         if native:
             self.segments.append(Segment(native, inputs, plan.floats))
+
+    def update_sites(self, nodes: list[Node]) -> Site | None:
+        """Where the program's update is, for errors that name it."""
+        return nodes[self.updates[0]].site
 
     def run(self, addresses: list[int], ints: list[int], scalars: list[float]) -> None:
         """Runs every step. `addresses` are those of leaves, then of new buffers."""

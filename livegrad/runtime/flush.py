@@ -12,24 +12,27 @@ from __future__ import annotations
 import sys
 import threading
 import time
-import weakref
 from typing import Any
+from weakref import ref
 
 from livegrad.compiler import debug
 from livegrad.compiler.expand import Recorded
 from livegrad.compiler.pipeline import compile_plan
 from livegrad.graph import spent
 from livegrad.graph.node import Node, quote_site
+from livegrad.graph.record import Specialised, leaf_node
 from livegrad.graph.state import LOCAL, Runtime, State
+from livegrad.ops.update import replace_node
 from livegrad.runtime import report
 from livegrad.runtime.counters import counters
-from livegrad.runtime.cpu.memory import allocate
+from livegrad.runtime.cpu.memory import Buffer, allocate
 from livegrad.runtime.executable import Executable
 from livegrad.runtime.reference import evaluate
 
 Key = tuple[Any, ...]
 
 _refs = sys.getrefcount
+_now = time.perf_counter_ns
 _lock = threading.RLock()
 _executables: dict[Key, Executable] = {}
 _MOST_EXECUTABLES = 4096
@@ -37,21 +40,21 @@ _MOST_EXECUTABLES = 4096
 _FIRST_LEAF = 1 << 40
 
 
-def _handle_refs() -> int:
-    """What getrefcount says in `_live` of a handle that only the pending list refers to."""
-    handles, nodes = [object()], [None]
-    for handle, _ in zip(handles, nodes, strict=True):
+def _count_own_references() -> int:
+    """What `_refs` says, inside `_Trace`, of a handle that only the pending list refers to."""
+    handles = [object()]
+    for _, handle in enumerate(handles):
         return _refs(handle)
     raise AssertionError
 
 
-_ALONE = _handle_refs()
+_ALONE = _count_own_references()
 
 
 def flush(reason: str, roots: tuple[Node, ...]) -> None:
     """Computes everything pending that is alive, and `roots` in any case."""
     state = LOCAL.state
-    if not state.nodes and all(node.buffer is not None for node in roots):
+    if not state.nodes and all([node.buffer is not None for node in roots]):
         return
     with _lock:
         try:
@@ -61,100 +64,94 @@ def flush(reason: str, roots: tuple[Node, ...]) -> None:
 
 
 def _flush(state: State, reason: str, roots: tuple[Node, ...]) -> None:
-    started = time.perf_counter_ns()
-    nodes = state.nodes
-    keep = _live(nodes, state.handles)
+    started = _now()
+    trace = _Trace(state.nodes, state.handles)
     try:
-        key, leaves, ints, scalars = _key(nodes)
-        missing = [r for r in roots if r.buffer is None and r.index < 0]
-    except _Foreign as found:
-        missing = [found.node]
-    if missing:
-        _unnumber(nodes)
-        nodes = _adopt(nodes, roots)
-        keep = bytearray(len(nodes) - len(keep)) + keep
-        key, leaves, ints, scalars = _key(nodes)
-    for root in roots:
-        if root.buffer is None:
-            keep[root.index] = 1
-    _keep_for_backward(nodes, keep)
-    _unnumber(nodes)
-    _unnumber(leaves)
-    full_key = (*key, bytes(keep), *[x.meta for x in leaves])
-    executable = _executables.get(full_key)
-    outputs = [i for i, k in enumerate(keep) if k]
-    hit = executable is not None
-    before = counters.compiles
-    if executable is None:
-        executable = _compile(full_key, Recorded(nodes, leaves, outputs))
-    else:
-        counters.plan_hits += 1
+        missing = not trace.follow() or any([r.buffer is None and r.index < 0 for r in roots])
+        if missing:
+            trace.unnumber()
+            adopted = _adopt(state.nodes, roots)
+            trace = _Trace(adopted + state.nodes, [None] * len(adopted) + state.handles)
+            trace.follow()
+        for root in roots:
+            if root.buffer is None:
+                trace.keep[root.index] = 1
+                trace.claims = trace.claims or _is_claim(root)
+        if trace.claims:
+            _keep_for_backward(trace.nodes, trace.keep)
+    finally:
+        trace.unnumber()
+    executable, hit, compiles = _executable_for(trace)
+    _run(executable, trace)
     counters.flushes += 1
-    counters.nodes_recorded += len(nodes)
-    _run(executable, nodes, leaves, outputs, ints, scalars)
-    report.note(
-        reason, executable, len(nodes), hit, counters.compiles - before, started, time.perf_counter_ns()
-    )
+    counters.nodes_recorded += len(trace.nodes)
+    report.note(reason, executable, len(trace.nodes), hit, compiles, started, _now())
 
 
-def _live(nodes: list[Node], handles: list[Any]) -> bytearray:
-    """Which pending nodes the program can still see."""
-    return bytearray(
-        [
-            handle._node is node and _refs(handle) > _ALONE
-            for handle, node in zip(handles, nodes, strict=True)
-        ]
-    )
+class _Trace:
+    """Pending nodes in order, as a key and as what a run of the plan needs."""
 
+    __slots__ = ("claims", "handles", "ints", "keep", "key", "leaves", "nodes", "scalars")
 
-class _Foreign(Exception):
-    """A pending node reads one that is neither computed nor pending in this thread."""
+    def __init__(self, nodes: list[Node], handles: list[Any]) -> None:
+        self.nodes = nodes
+        self.handles = handles
+        self.key: list[Any] = []
+        self.leaves: list[Node] = []
+        self.ints: list[int] = []
+        self.scalars: list[float] = []
+        self.keep = bytearray(len(nodes))
+        # Whether some kept value belongs to a graph that backward may still walk.
+        self.claims = False
 
-    def __init__(self, node: Node) -> None:
-        self.node = node
+    def follow(self) -> bool:
+        """Numbers nodes and leaves and builds the key; False if a value is missing.
 
+        A value is missing if it is neither computed nor pending in this thread.
+        """
+        nodes, leaves, keep = self.nodes, self.leaves, self.keep
+        ints, scalars = self.ints, self.scalars
+        put = self.key.append
+        for place, handle in enumerate(self.handles):
+            node = nodes[place]
+            node.index = place
+            spec = node.spec
+            put(spec)
+            for x in node.inputs:
+                number = x.index
+                if number < 0:
+                    if x.buffer is None:
+                        return False
+                    number = x.index = _FIRST_LEAF + len(leaves)
+                    leaves.append(x)
+                put(number)
+            args = node.args
+            if args:
+                if spec.floats:
+                    scalars += args
+                else:
+                    for number in args:
+                        if type(number) is float:
+                            scalars.append(number)
+                        else:
+                            ints.append(number)
+                    put(tuple([type(a) is float for a in args]))
+            if _refs(handle) > _ALONE and handle is not None and handle._node is node:
+                keep[place] = 1
+                if node.grad_to is not None and not node.spent and type(node.grad_to) is not ref:
+                    self.claims = True
+        return True
 
-def _key(nodes: list[Node]) -> tuple[list[Any], list[Node], list[int], list[float]]:
-    """The structural key, the leaves in order of first use, and the run-time numbers."""
-    key: list[Any] = []
-    leaves: list[Node] = []
-    ints: list[int] = []
-    scalars: list[float] = []
-    put = key.append
-    for place, node in enumerate(nodes):
-        node.index = place
-        spec = node.spec
-        put(spec)
-        for x in node.inputs:
-            number = x.index
-            if number < 0:
-                if x.buffer is None:
-                    _unnumber(leaves)
-                    raise _Foreign(x)
-                number = x.index = _FIRST_LEAF + len(leaves)
-                leaves.append(x)
-            put(number)
-        args = node.args
-        if args:
-            if spec.floats:
-                scalars += args
-            else:
-                for number in args:
-                    if type(number) is float:
-                        scalars.append(number)
-                    else:
-                        ints.append(number)
-                put(tuple([type(a) is float for a in args]))
-    return key, leaves, ints, scalars
-
-
-def _unnumber(nodes: list[Node]) -> None:
-    for node in nodes:
-        node.index = -1
+    def unnumber(self) -> None:
+        """Takes the numbers off again; a node has one only while a flush looks at it."""
+        for node in self.nodes:
+            node.index = -1
+        for node in self.leaves:
+            node.index = -1
 
 
 def _adopt(nodes: list[Node], roots: tuple[Node, ...]) -> list[Node]:
-    """`nodes` preceded by every value they or `roots` need that is neither computed nor pending.
+    """Every value that `nodes` or `roots` need and that is neither computed nor pending, in order.
 
     Such values were dropped by an earlier flush, or another thread recorded them.
     """
@@ -176,7 +173,7 @@ def _adopt(nodes: list[Node], roots: tuple[Node, ...]) -> list[Node]:
         todo.pop()
         done.add(node)
         order.append(node)
-    return order + nodes
+    return order
 
 
 def _gone(node: Node) -> RuntimeError:
@@ -191,17 +188,13 @@ def _gone(node: Node) -> RuntimeError:
 # --------------------------------------------------------- what a later backward will need
 
 
+def _is_claim(node: Node) -> bool:
+    return node.grad_to is not None and not node.spent and node.interior
+
+
 def _keep_for_backward(nodes: list[Node], keep: bytearray) -> None:
     """Keeps what gradient rules read of graphs that backward has not walked yet."""
-    claimed = bytearray(len(nodes))
-    some = False
-    for i, k in enumerate(keep):
-        if k:
-            node = nodes[i]
-            if node.grad_to is not None and not node.spent and node.interior:
-                claimed[i] = some = True
-    if not some:
-        return
+    claimed = bytearray([k and _is_claim(node) for k, node in zip(keep, nodes, strict=True)])
     for i in range(len(nodes) - 1, -1, -1):
         if claimed[i]:
             _claim(nodes[i], keep, claimed)
@@ -219,11 +212,29 @@ def _claim(node: Node, keep: bytearray, claimed: bytearray) -> None:
                 claimed[x.index] = 1
 
 
-# ------------------------------------------------------------------------------------ running
+# ----------------------------------------------------------------------------- finding a plan
 
 
-def _compile(key: Key, recorded: Recorded) -> Executable:
+def _executable_for(trace: _Trace) -> tuple[Executable, bool, int]:
+    """The executable for a trace, whether it was known, and how many kernels were compiled."""
+    key = (*trace.key, bytes(trace.keep), *[x.meta for x in trace.leaves])
+    executable = _executables.get(key)
+    if executable is not None and executable.specialised:
+        # Some rule computed with the numbers: the plan holds for these numbers only.
+        key = (*key, tuple(trace.ints), tuple(trace.scalars))
+        executable = _executables.get(key)
+    if executable is not None:
+        counters.plan_hits += 1
+        return executable, True, 0
+    before = counters.compiles
     counters.plan_misses += 1
+    executable = _compile(key, trace)
+    return executable, False, counters.compiles - before
+
+
+def _compile(key: Key, trace: _Trace) -> Executable:
+    kept = [i for i, k in enumerate(trace.keep) if k and _has_value(trace.nodes[i])]
+    recorded = Recorded(trace.nodes, trace.leaves, kept)
     if debug.wants("graph"):
         debug.show_nodes("graph", recorded.leaves + recorded.nodes)
     if debug.wants("misses"):
@@ -231,66 +242,73 @@ def _compile(key: Key, recorded: Recorded) -> Executable:
     if len(_executables) >= _MOST_EXECUTABLES:
         for old in list(_executables)[: _MOST_EXECUTABLES // 4]:
             del _executables[old]
-    executable = _executables[key] = Executable(compile_plan(recorded), _uses(recorded))
+    Specialised.seen = False
+    plan = compile_plan(recorded)
+    executable = _executables[key] = Executable(plan, recorded, Specialised.seen)
+    if executable.specialised:
+        _executables[(*key, tuple(trace.ints), tuple(trace.scalars))] = executable
     return executable
 
 
-def _uses(recorded: Recorded) -> list[int]:
-    counts = dict.fromkeys(recorded.leaves, 0)
-    for node in recorded.nodes:
-        for x in node.inputs:
-            if x in counts:
-                counts[x] += 1
-    return list(counts.values())
+def _has_value(node: Node) -> bool:
+    return node.op.kind not in ("update", "gradient")
 
 
-def _run(
-    executable: Executable,
-    nodes: list[Node],
-    leaves: list[Node],
-    outputs: list[int],
-    ints: list[int],
-    scalars: list[float],
-) -> None:
-    plan = executable.plan
-    updates = any(b.donor >= 0 for b in plan.buffers)
+# ------------------------------------------------------------------------------------ running
+
+
+def _run(executable: Executable, trace: _Trace) -> None:
+    leaves = trace.leaves
+    buffers = [allocate(nbytes) for nbytes in executable.fresh]
     site = None
-    if updates:
-        site = next(n.site for n in nodes if n.op.kind == "update")
-        spent.cut(site)
-    buffers = []
-    donated = []
-    for output in plan.buffers:
-        donor = output.donor
-        if donor >= 0 and _may_overwrite(leaves, donor, executable.uses[donor]):
-            buffers.append(leaves[donor].buffer)
-            donated.append(leaves[donor])
-        else:
-            buffers.append(allocate(output.nbytes))
-    addresses = [x.buffer.ptr for x in leaves] + [b.ptr for b in buffers]
-    executable.run(addresses, ints, scalars)
-    first = plan.first_int - len(buffers)
-    for place, output in zip(outputs, plan.outputs, strict=True):
+    if executable.writes:
+        site = executable.update_sites(trace.nodes)
+        spent.cut_computed(site)
+        buffers += _targets(executable, trace)
+    addresses = [x.buffer.ptr for x in leaves]
+    addresses += [b.ptr for b in buffers]
+    executable.run(addresses, trace.ints, trace.scalars)
+    nodes = trace.nodes
+    for place, number, leaf in executable.results:
         node = nodes[place]
-        node.buffer = leaves[output.leaf].buffer if output.leaf >= 0 else buffers[output.slot - first]
-    for leaf in donated:
-        leaf.buffer = None
-    counters.donations += len(donated)
-    LOCAL.state.nodes = []
-    if donated:
+        node.buffer = leaves[leaf].buffer if leaf >= 0 else buffers[number]
+    if executable.writes:
+        _finish_writes(executable, trace, buffers)
+        LOCAL.state.nodes = []
         spent.cut(site)
-    for place in outputs:
+    for place, _, _ in executable.results:
         node = nodes[place]
-        if node.grad_to is None or isinstance(node.grad_to, weakref.ref):
+        if node.grad_to is None or type(node.grad_to) is ref:
             node.inputs = ()
         else:
             spent.propagate(node)
+    spent.flushed()
 
 
-def _may_overwrite(leaves: list[Node], number: int, uses: int) -> bool:
-    """Whether only this plan can still see a leaf: its node and its buffer have no other user."""
-    node = leaves[number]
-    return _refs(node) <= uses + 3 and _refs(node.buffer) <= 2
+def _targets(executable: Executable, trace: _Trace) -> list[Buffer]:
+    """What updates write to: the old buffer if only the written tensor sees it, else a new one."""
+    leaves = trace.leaves
+    targets = []
+    for leaf, uses, nbytes, _, _ in executable.writes:
+        node = leaves[leaf]
+        # `uses` counts the recorded nodes; then: leaves, the tensor, `node`, the argument.
+        if _refs(node) <= uses + 4 and _refs(node.buffer) <= 2:
+            targets.append(node.buffer)
+            counters.donations += 1
+        else:
+            targets.append(allocate(nbytes))
+    return targets
+
+
+def _finish_writes(executable: Executable, trace: _Trace, buffers: list[Buffer]) -> None:
+    """Where an update could not write in place, the written tensor moves to the new buffer."""
+    first = len(executable.fresh)
+    for number, (leaf, _, _, update, place) in enumerate(executable.writes):
+        node = trace.leaves[leaf]
+        buffer = buffers[first + number]
+        if buffer is not node.buffer:
+            tensor = trace.handles[update].tensors[place]
+            replace_node(tensor, leaf_node(node.meta, buffer))
 
 
 def install() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,26 @@ def array_of(node: Node) -> Array:
     """A computed node's values: a read-only NumPy view (uint16 bits for bfloat16)."""
     view: Array = node.buffer.view(node.meta.dtype.storage, node.meta.shape, writeable=False)
     return view
+
+
+_NUMBERS: dict[DType, Any] = {
+    dtypes.bool_: ctypes.c_bool,
+    dtypes.uint8: ctypes.c_uint8,
+    dtypes.int8: ctypes.c_int8,
+    dtypes.int16: ctypes.c_int16,
+    dtypes.int32: ctypes.c_int32,
+    dtypes.int64: ctypes.c_int64,
+    dtypes.float32: ctypes.c_float,
+    dtypes.float64: ctypes.c_double,
+}
+
+
+def number_of(node: Node) -> Any:
+    """The value of a computed node of one element as a Python number; quicker than an array."""
+    kind = _NUMBERS.get(node.meta.dtype)
+    if kind is None:
+        return to_compute(array_of(node), node.meta.dtype).item()
+    return kind.from_address(node.buffer.ptr).value
 
 
 def to_compute(array: Array, dtype: DType) -> Array:

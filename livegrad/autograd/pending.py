@@ -1,0 +1,147 @@
+"""backward() on a graph that is still pending: recorded as one node, walked when it is planned.
+
+The usual training step calls backward before anything was computed. Then no rule needs to run now:
+GRADIENT is recorded, with one GRADIENT_OF per leaf, and the planner applies the rules when it meets
+the step's structure for the first time. Whatever is unusual (hooks, a value that was read already,
+a composite without rules) is left to the ordinary walk in `reverse`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+from weakref import ref
+
+from livegrad.autograd.reverse import reverse
+from livegrad.graph import spent
+from livegrad.graph.node import Node
+from livegrad.graph.record import append, node_of, rebind, user_site
+from livegrad.graph.state import LOCAL
+from livegrad.ops import elementwise as ew
+from livegrad.ops.generate import filled
+from livegrad.ops.gradient import GRADIENT, GRADIENT_OF
+
+Tensor = Any
+
+
+class Walk:
+    """Nodes that a gradient reaches, in the order found, and the way as a hashable value."""
+
+    __slots__ = ("interior", "leaves", "way")
+
+    def __init__(self) -> None:
+        self.interior: list[Node] = []
+        self.leaves: list[Node] = []
+        self.way: list[int] = []
+
+
+def walk(root: Node) -> Walk | None:
+    """The way of a gradient down from a pending `root`; None if it is not a plain one."""
+    found = Walk()
+    interior, leaves, note = found.interior, found.leaves, found.way.append
+    seen = {root}
+    interior.append(root)
+    for node in interior:  # grows while it is walked
+        spec = node.spec
+        if node.grad_to is not True or node.buffer is not None or node.cut is not None:
+            return None
+        rules: Any = spec.op.grads
+        if rules is None:
+            return None
+        tensors = 0
+        for position, rule in enumerate(_rules(spec, rules, node)):
+            x = node.inputs[tensors]
+            tensors += 1
+            to = x.grad_to
+            if to is None or rule is None:
+                note(0)
+            elif x in seen:
+                note(1)
+            else:
+                seen.add(x)
+                note(2)
+                if type(to) is ref:
+                    leaves.append(x)
+                else:
+                    interior.append(x)
+    return found
+
+
+def _rules(spec: Any, rules: Any, node: Node) -> Any:
+    """The rule for each input (elementwise rules are per operand, some of which are numbers)."""
+    if node.args and spec.op.kind == "elementwise":
+        pattern = spec.attrs[1]
+        return [r for r, letter in zip(rules, pattern, strict=True) if letter == "t"]
+    return [rules[i] for i in range(len(node.inputs))]
+
+
+def backward(output: Tensor, retain_graph: bool) -> bool:
+    """Records the backward pass of `output` in a few nodes; False if the ordinary walk must do it."""
+    root = node_of(output)
+    state = LOCAL.state
+    if root.meta.numel != 1 or root.grad_to is not True or state.reference:
+        return False
+    way = walk(root)
+    if way is None:
+        return False
+    tensors = [node.grad_to() for node in way.leaves]  # type: ignore[misc, operator]
+    for x in tensors:
+        if x is not None and not x.__dict__.keys().isdisjoint(_HOOKS):
+            return False
+    outer = state.grad, state.site
+    state.grad, state.site = False, user_site()
+    try:
+        _record(root, way, tensors)
+        if not retain_graph:
+            spent.mark(way.interior, state.site, computed=False)
+    finally:
+        state.grad, state.site = outer
+    return True
+
+
+# Attributes of a leaf that has hooks.
+_HOOKS = {"_hooks", "_post_hooks"}
+
+
+def _record(root: Node, way: Walk, tensors: list[Any]) -> None:
+    attrs = tuple(way.way)
+    key = (root.meta, attrs)
+    spec = GRADIENT.cache.get(key)
+    if spec is None:
+        spec = GRADIENT.remember(key, attrs, (root.meta,), root.meta)
+    whole = append(spec, (root,), (), None)._node
+    for number, (leaf, tensor) in enumerate(zip(way.leaves, tensors, strict=True)):
+        if tensor is not None:
+            _deliver(tensor, _gradient_of(whole, leaf, number))
+
+
+def _gradient_of(whole: Node, leaf: Node, number: int) -> Tensor:
+    meta = leaf.meta
+    key = (meta, number)
+    spec = GRADIENT_OF.cache.get(key)
+    if spec is None:
+        spec = GRADIENT_OF.remember(key, (number,), (meta,), meta)
+    return append(spec, (whole,), (), None)
+
+
+def _deliver(tensor: Tensor, g: Tensor) -> None:
+    before = tensor.grad
+    if before is None:
+        tensor.grad = g
+    else:
+        rebind(before, ew.add(before, g))
+
+
+def expand(n: Any, root: Tensor) -> list[Tensor]:
+    """The gradients of the leaves below `root`, in the order of the walk: GRADIENT's rule."""
+    node = node_of(root)
+    way = walk(node)
+    assert way is not None, "what was walked when it was recorded is walked again"
+    _, arrived = reverse([(node, filled(node.meta.shape, 1, node.meta.dtype))], False)
+    found = dict(arrived)
+    return [
+        found[leaf] if leaf in found else filled(leaf.meta.shape, 0, leaf.meta.dtype)
+        for leaf in way.leaves
+    ]
+
+
+GRADIENT.expand = expand

@@ -1,0 +1,146 @@
+"""The documentation is true: its programs run, its ops pass the tests, its links lead somewhere."""
+
+from __future__ import annotations
+
+import doctest
+import importlib
+import pkgutil
+import re
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+import livegrad
+
+ROOT = Path(__file__).parents[1]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+ADD_AN_OP = ROOT / "docs" / "add_an_op.md"
+
+# A line `<!-- word: text -->` right above a Python block says what is done with it:
+#   run           it is a program
+#   file: path    it is the file of an op, which is tested as the registry's ops are
+#   after: path   it is a program that uses the op of that file
+_BLOCK = re.compile(r"(?:<!-- (\w+)(?:: (\S+))? -->\n)?```python\n(.*?)```", re.DOTALL)
+_LINK = re.compile(r"\]\(([^)#:\s]+)(?:#[^)]*)?\)")
+
+
+class Block(NamedTuple):
+    """One Python block of a page."""
+
+    page: Path
+    line: int
+    mark: str
+    path: str
+    code: str
+
+    @property
+    def name(self) -> str:
+        return f"{self.page.name}:{self.line}"
+
+
+def blocks() -> Iterator[Block]:
+    for page in PAGES:
+        text = page.read_text(encoding="utf-8")
+        for match in _BLOCK.finditer(text):
+            mark, path, code = match.groups(default="")
+            yield Block(page, text.count("\n", 0, match.start(3)) + 1, mark, path, code)
+
+
+BLOCKS = list(blocks())
+FILES = {b.path: b for b in BLOCKS if b.mark == "file"}
+Environment = Callable[..., dict[str, str]]
+
+
+def run_python(source: str, cwd: Path, env: dict[str, str]) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-W", "error", "-c", source],
+        cwd=cwd,
+        env=env,
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+
+
+def loading(block: Block, folder: Path) -> str:
+    """Source text that adds the op of `block` to livegrad, as its file and its line would."""
+    file = folder / Path(block.path).name
+    file.write_text(block.code, encoding="utf-8")
+    return (
+        "import importlib.util as iu, sys, livegrad\n"
+        f"spec = iu.spec_from_file_location('livegrad.ops.{file.stem}', {str(file)!r})\n"
+        "module = sys.modules[spec.name] = iu.module_from_spec(spec)\n"
+        "spec.loader.exec_module(module)\n"
+        f"livegrad.{file.stem} = module.{file.stem}\n"
+    )
+
+
+def test_every_block_is_accounted_for() -> None:
+    assert {b.mark for b in BLOCKS} <= {"", "run", "file", "after"}
+    assert any(b.mark == "run" and b.page.name == "README.md" for b in BLOCKS)
+    assert any(b.page == ADD_AN_OP for b in FILES.values())
+    for block in BLOCKS:
+        compile(block.code, block.name, "exec")
+
+
+@pytest.mark.parametrize("block", [b for b in BLOCKS if b.mark == "run"], ids=lambda b: b.name)
+def test_program_runs(block: Block, tmp_path: Path, child_environment: Environment) -> None:
+    done = run_python(block.code, tmp_path, child_environment())
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.strip()
+
+
+_TEST_AS_REGISTERED = """
+sys.path.insert(0, {tests!r})
+import test_registry as t
+assert {name!r} in t.OPS and {name!r} in t.DIFFERENTIABLE
+for dtype in t.TOLERANCE:
+    t.test_compiled_equals_reference({name!r}, dtype)
+if t.REGISTRY[{name!r}].kind == "elementwise":
+    t.test_integers_and_bools({name!r})
+t.test_gradients({name!r})
+print("tested")
+"""
+
+
+@pytest.mark.parametrize("block", FILES.values(), ids=lambda b: b.path)
+def test_op_of_the_page(block: Block, tmp_path: Path, child_environment: Environment) -> None:
+    tests = str(ROOT / "tests" / "ops")
+    check = _TEST_AS_REGISTERED.format(tests=tests, name=Path(block.path).stem)
+    done = run_python(loading(block, tmp_path) + check, tmp_path, child_environment())
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.strip() == "tested"
+
+
+@pytest.mark.parametrize("block", [b for b in BLOCKS if b.mark == "after"], ids=lambda b: b.name)
+def test_use_of_the_op(block: Block, tmp_path: Path, child_environment: Environment) -> None:
+    source = loading(FILES[block.path], tmp_path) + block.code
+    done = run_python(source, tmp_path, child_environment())
+    assert done.returncode == 0, done.stderr
+    assert Path(block.path).stem in done.stdout
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_links_lead_somewhere(page: Path) -> None:
+    links = _LINK.findall(page.read_text(encoding="utf-8"))
+    assert [link for link in links if not (page.parent / link).exists()] == []
+
+
+def modules() -> Iterator[tuple[str, Path]]:
+    """Every module of livegrad, and its file."""
+    for module in pkgutil.walk_packages(livegrad.__path__, "livegrad."):
+        base = ROOT.joinpath(*module.name.split("."))
+        yield module.name, base / "__init__.py" if module.ispkg else base.with_suffix(".py")
+
+
+def test_docstring_examples() -> None:
+    flags = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
+    for name, file in modules():
+        if ">>>" in file.read_text(encoding="utf-8"):
+            result = doctest.testmod(importlib.import_module(name), optionflags=flags)
+            assert result.attempted, name
+            assert not result.failed, name
