@@ -37,8 +37,8 @@ class Residual(nn.Module):
         self.dropout = nn.Dropout(dropout)
 
     def forward(self, x: Tensor) -> Tensor:
-        change: Tensor = self.dropout(self.outer(F.relu(self.inner(x))))
-        return x + change
+        result: Tensor = x + self.dropout(self.outer(F.relu(self.inner(x))))
+        return result
 
 
 class DigitNet(nn.Module):

@@ -21,17 +21,17 @@ from livegrad.ops import (
     gathering,
     indexing,
     joining,
+    matmul as products,
     movement,
     pointwise_math,
     power,
+    random as random_ops,
     reading,
     reduce,
     slicing,
     sorting,
     statistics,
 )
-from livegrad.ops import matmul as products
-from livegrad.ops import random as random_ops
 
 Method = Callable[..., Any]
 

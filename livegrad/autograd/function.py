@@ -23,8 +23,7 @@ from livegrad.graph.node import Interior, Node, Spec
 from livegrad.graph.op import Op
 from livegrad.graph.record import Handle, _new, node_of, rebind, record, user_site, wrap
 from livegrad.graph.state import LOCAL
-from livegrad.ops import elementwise as ew
-from livegrad.ops import samples as s
+from livegrad.ops import elementwise as ew, samples as s
 from livegrad.ops.generate import filled
 
 Tensor = Any

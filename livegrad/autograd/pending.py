@@ -13,7 +13,7 @@ from weakref import ref
 
 from livegrad.autograd.reverse import reverse
 from livegrad.graph import spent
-from livegrad.graph.node import Node
+from livegrad.graph.node import Node, Spec
 from livegrad.graph.record import append, node_of, rebind, user_site
 from livegrad.graph.state import LOCAL
 from livegrad.ops import elementwise as ew
@@ -44,15 +44,16 @@ def walk(root: Node) -> Walk | None:
         spec = node.spec
         if node.grad_to is not True or node.buffer is not None or node.cut is not None:
             return None
-        rules: Any = spec.op.grads
-        if rules is None:
+        flows = spec.flows
+        if flows is None:
+            flows = spec.flows = _flows(spec, len(node.inputs))
+        if not flows:
             return None
-        tensors = 0
-        for position, rule in enumerate(_rules(spec, rules, node)):
-            x = node.inputs[tensors]
-            tensors += 1
+        inputs = node.inputs
+        for i in flows:
+            x = inputs[i]
             to = x.grad_to
-            if to is None or rule is None:
+            if to is None:
                 note(0)
             elif x in seen:
                 note(1)
@@ -66,12 +67,15 @@ def walk(root: Node) -> Walk | None:
     return found
 
 
-def _rules(spec: Any, rules: Any, node: Node) -> Any:
-    """The rule for each input (elementwise rules are per operand, some of which are numbers)."""
-    if node.args and spec.op.kind == "elementwise":
+def _flows(spec: Spec, inputs: int) -> tuple[int, ...]:
+    """The inputs that have a gradient rule; none for a composite that is differentiated by parts."""
+    rules: Any = spec.op.grads
+    if rules is None:
+        return ()
+    if spec.op.kind == "elementwise":  # rules are per operand, some of which are numbers
         pattern = spec.attrs[1]
-        return [r for r, letter in zip(rules, pattern, strict=True) if letter == "t"]
-    return [rules[i] for i in range(len(node.inputs))]
+        rules = [r for r, letter in zip(rules, pattern, strict=True) if letter == "t"]
+    return tuple([i for i in range(inputs) if rules[i] is not None])
 
 
 def backward(output: Tensor, retain_graph: bool) -> bool:

@@ -103,7 +103,7 @@ def contiguous_strides(shape: Shape) -> list[int]:
 
 
 def axis_strides(index: Index, shape: Shape, axes: int) -> list[int]:
-    """Elements to skip per step of each loop counter when a buffer of `shape` is read at `index`."""
+    """Elements to skip per step of each loop counter; a buffer of `shape` is read at `index`."""
     strides = [0] * axes
     for at, stride in zip(index, contiguous_strides(shape), strict=True):
         if at.axis >= 0:
@@ -231,8 +231,8 @@ class Describer:
 
     def _number(self, number: Any) -> int:
         kind = "f" if isinstance(number, float) else "i"
-        key = (type(number), getattr(number, "slot", None), None if hasattr(number, "slot") else number)
-        key = (*key, self.in_tail)
+        slotted = hasattr(number, "slot")
+        key = (type(number), number.slot if slotted else number, slotted, self.in_tail)
         slot = self.number_slots.get(key)
         if slot is None:
             slot = self.number_slots[key] = len(self.out.numbers)
@@ -253,7 +253,7 @@ class Describer:
         return any(at.axis in axes for at in index)
 
     def _step(self, index: Index, shape: Shape, store: bool = False) -> int:
-        """How the innermost loop walks a buffer of `shape` at `index`: 0 stays, 1 unit, 2 strides."""
+        """How the inner loop walks a buffer of `shape` at `index`: 0 stays, 1 unit, 2 strides."""
         if not self.inner:
             return 0
         strides = axis_strides(index, shape, len(self.group.shape))
@@ -275,4 +275,3 @@ def describe(
 ) -> Description:
     """The description of a rows or columns group."""
     return Describer(group, fuser, stored).run()
-

@@ -114,9 +114,11 @@ class Expander:
 
     def _gradient(self, node: Node) -> None:
         """Applies the gradient rules to the recorded graph below `node`."""
-        assert self.shadows is not None and node.op.expand is not None
+        rule = node.op.expand
+        assert rule is not None
+        assert self.shadows is not None
         tensors = [wrap(self.shadows.get(x, x)) for x in node.inputs]
-        results, made = in_scratch(node.site, lambda: node.op.expand(node, *tensors))
+        results, made = in_scratch(node.site, lambda: rule(node, *tensors))
         for m in made:
             self.lower(m, m.args)
         self.gradients[node] = [self.final[x._node] for x in results]

@@ -43,7 +43,7 @@ class Read(NamedTuple):
     """One value a node reads: where, and whether it must be in memory (not in a register)."""
 
     node: Node
-    index: Index
+    index: Index  # type: ignore[assignment]  # hides tuple.index, which nobody calls
     memory: bool = False
 
 
@@ -111,7 +111,9 @@ class Fuser:
             dims = _folded(x.meta.shape, node.attrs[0])
             if len(dims) < 2:
                 continue
-            if not all(_row_readable(r, dims) for r in self.reads(node, own_index(x.meta.shape), None)):
+            if not all(
+                _row_readable(r, dims) for r in self.reads(node, own_index(x.meta.shape), None)
+            ):
                 self.stored.add(storage(x))
                 self.inline_cost.clear()
 
@@ -259,7 +261,11 @@ class Fuser:
             return None
         group = self.owner.get(base)
         if group is not None:
-            return group if base not in group.tail and _is_row(group.index[base], base, group) else None
+            return (
+                group
+                if base not in group.tail and _is_row(group.index[base], base, group)
+                else None
+            )
         if not self.is_inlined(base) or base.op.kind != "elementwise":
             return None
         # A value per row that is in no group yet: one that reads the same may compute it.
@@ -388,7 +394,11 @@ def direct_reads(node: Node, index: Index) -> Iterator[Read]:
     elif op.kind == "elementwise":
         operands = node.attrs[1].count("t")
         for number, x in enumerate(node.inputs):
-            at = broadcast_index(index, x.meta.shape) if number < operands else own_index(x.meta.shape)
+            at = (
+                broadcast_index(index, x.meta.shape)
+                if number < operands
+                else own_index(x.meta.shape)
+            )
             yield Read(*resolve(x, at), memory=number >= operands)
 
 

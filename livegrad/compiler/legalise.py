@@ -166,7 +166,9 @@ class Legaliser:
                 x,
                 site=node.site,
             )
-        if len(runs[0]) > 1 and not walks_as_one(*resolve(x, own_index(x.meta.shape)), tuple(runs[0])):
+        if len(runs[0]) > 1 and not walks_as_one(
+            *resolve(x, own_index(x.meta.shape)), tuple(runs[0])
+        ):
             inputs = (self.copy(x),)
         return self.add(node, inputs)
 
@@ -230,6 +232,8 @@ def _matmul(walk: Legaliser, node: Node, inputs: tuple[Node, ...]) -> Node:
             *inputs,
             site=node.site,
         )
+    if not dtype.is_floating_point:
+        return walk.add(node, tuple([walk.in_order(x) for x in inputs]))  # NumPy's business
     wide = [_whole_batch(walk, x, node) for x in inputs]
     operands = tuple([x if blas_layout(x) is not None else walk.copy(x) for x in wide])
     return walk.add(node, operands)
@@ -322,7 +326,9 @@ def _index_write(walk: Legaliser, node: Node, inputs: tuple[Node, ...]) -> Node:
     base, value = inputs
     target = REGISTRY["index"].view
     assert target is not None
-    reader = make_node(Spec(REGISTRY["index"], node.attrs, value.meta, -1), (base,), node.args, None)
+    reader = make_node(
+        Spec(REGISTRY["index"], node.attrs, value.meta, -1), (base,), node.args, None
+    )
     index = target(reader, own_index(value.meta.shape))
     whole = own_index(base.meta.shape)
     parts = [(base, whole), (_same_dtype(walk, value, node), index)]
@@ -375,7 +381,7 @@ def legalise(primitives: Primitives) -> Primitives:
 
 def _written(nodes: list[Node]) -> set[Node]:
     """The leaves that updates overwrite."""
-    found = set()
+    found: set[Node] = set()
     for node in nodes:
         if node.op.kind == "update":
             count = node.attrs[0]

@@ -1,14 +1,14 @@
 """The compiler: recorded nodes in, a plan out. The passes, in the order they run:
 
-    expand     composite ops become primitive ones; numbers become slots
+    expand     composites and gradients become primitive ops; numbers become slots
     legalise   forms that templates exist for; equal expressions once; parts of one buffer
     fuse       which nodes share a kernel
     describe   each group as a kernel's signature and what is bound to it
     place      which values live where in the arena
     bind       argument blocks: sizes, strides, patches for addresses and numbers
 
-Code generation (`templates`) is separate: it turns a signature into LLVM IR, and the runtime does so
-once per signature, whatever the plan. LIVEGRAD_DEBUG=plan prints the result of each pass.
+Code generation (`templates`) is separate: it turns a signature into LLVM IR, and the runtime does
+so once per signature, whatever the plan. LIVEGRAD_DEBUG=plan prints the result of each pass.
 """
 
 from __future__ import annotations
@@ -113,7 +113,9 @@ class _Planner:
         writes = self._place_writes()
         descriptions = [self._describe(g) for g in self.groups]
         arena = self._place_in_arena()
-        steps = [s for g, d in zip(self.groups, descriptions, strict=True) for s in self._bind(g, d)]
+        steps = [
+            s for g, d in zip(self.groups, descriptions, strict=True) for s in self._bind(g, d)
+        ]
         outputs = [self._output(x) for x in self.graph.outputs]
         first_int = self._first_int()
         graph = self.graph
@@ -254,7 +256,9 @@ class _Planner:
         if node.op.kind == "update":
             return self._bind_update(node)
         if node.op.lower == "matmul" and node.meta.dtype.is_floating_point:
-            return [Step("product", [node], product=bind_product(node, self._where, self._first_int()))]
+            return [
+                Step("product", [node], product=bind_product(node, self._where, self._first_int()))
+            ]
         if node.op.lower in SCATTERS and is_native(node):
             block = bind_scatter(node, self._where)
             return [Step("scatter", [node], [block], signature_of(node), may_fault=True)]

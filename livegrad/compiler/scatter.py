@@ -28,7 +28,7 @@ SCATTERS = ("index_add", "scatter_add")
 
 def is_native(node: Node) -> bool:
     """Whether the template covers this scatter: all dims but the indexed one agree."""
-    base, index, source = node.inputs
+    base, index, _ = node.inputs
     if node.op.lower == "index_add":
         return True
     dim = node.attrs[0]

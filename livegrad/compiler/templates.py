@@ -219,7 +219,10 @@ class Rows(Template):
             with b.if_(b.icmp("slt", self.begin, 0)):
                 self._tail()
         with b.loop(self.begin, self.end) as item:
-            rest, inner_at = b.udiv(item.index, self.inner_blocks), b.urem(item.index, self.inner_blocks)
+            rest, inner_at = (
+                b.udiv(item.index, self.inner_blocks),
+                b.urem(item.index, self.inner_blocks),
+            )
             outer, middle_at = b.udiv(rest, self.middle_blocks), b.urem(rest, self.middle_blocks)
             bases = self.outer_bases(outer)
             self.low = b.mul(inner_at, self.inner_block)
@@ -300,7 +303,8 @@ class Rows(Template):
             dtype = instr.dtype
             return self.e(dtype).load_scalar(dtype, self.rows[instr.payload])
         if instr.what == "position":
-            return self.rows[instr.payload]
+            counter: Value = self.rows[instr.payload]
+            return counter
         if instr.what == "gather":
             stream, slot = instr.payload
             where = self._position_ok(self._index64(operands[0]), self.gather_arg(slot, 1), None)
@@ -551,12 +555,12 @@ class Columns(Template):
             accs: Accs = []
             left = list(loop.carried)
             for i in reduces:
-                source = self.instrs[i].operands[0]
-                dtype = self.instrs[source].dtype
+                folded = self.instrs[i].operands[0]
+                dtype = self.instrs[folded].dtype
                 reducer, e = REDUCERS[self.instrs[i].payload], self.e(dtype)
                 count = len(reducer.accumulators(dtype))
                 mine, left = left[:count], left[count:]
-                value = self._wide(self._full(source, loop.index, known))
+                value = self._wide(self._full(folded, loop.index, known))
                 accs += reducer.step(e, mine, value, b.splat(loop.index))
             for store in stores:
                 value = self._wide(self._full(store.value, loop.index, known))
@@ -658,4 +662,3 @@ def spill_count(signature: tuple[Any, ...]) -> int:
     template = Rows("probe", streams, instrs, outputs)
     template.plan = passes(template)
     return len(template._choose_spills())
-

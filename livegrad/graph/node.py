@@ -22,10 +22,11 @@ class Spec:
 
     `sig` numbers (op, attrs, classes of the inputs and the output): equal numbers mean that the
     same kernels serve, whatever the sizes. `floats` says that all args are passed as
-    floats, `grad` is True if gradients flow through such nodes, else None.
+    floats, `grad` is True if gradients flow through such nodes, else None; `flows` are the inputs
+    that have a gradient rule (filled in when a gradient first comes by).
     """
 
-    __slots__ = ("attrs", "floats", "grad", "meta", "op", "sig")
+    __slots__ = ("attrs", "floats", "flows", "grad", "meta", "op", "sig")
 
     def __init__(self, op: Op, attrs: tuple[Any, ...], meta: Meta, sig: int) -> None:
         self.op = op
@@ -34,6 +35,7 @@ class Spec:
         self.sig = sig
         self.floats = False
         self.grad: bool | None = None
+        self.flows: tuple[int, ...] | None = None
 
 
 class Node:

@@ -122,28 +122,26 @@ class Cell:
         self.version = 0
 
 
-class _Class:
-    """The Tensor class, filled in by `livegrad.tensor` so that ops need not import it."""
-
-    tensor: type[Any] = Handle
-    clone: Op
+# Filled in by `livegrad.tensor`, so that ops need not import it.
+_tensor_class: type[Any] = Handle
+_clone: Op
 
 
 def set_tensor_class(cls: type[Any], clone: Op) -> None:
     """Names the class of the handles that recording hands out, and the op that copies a value."""
-    _Class.tensor = cls
-    _Class.clone = clone
+    global _tensor_class, _clone
+    _tensor_class, _clone = cls, clone
 
 
 # ------------------------------------------------------------------------------- user's line
 
 
-def user_site() -> Site:
+def user_site(start: FrameType | None = None) -> Site:
     """The place in the user's program that is running now: the first frame outside livegrad."""
     override = LOCAL.state.site
     if override is not None:
         return override
-    frame: FrameType | None = _getframe(1)
+    frame = start or _getframe(1)
     while frame is not None:
         name = frame.f_code.co_filename
         if name not in _inside:
@@ -186,10 +184,10 @@ def append(
         if code.co_filename in _outside:
             node.site = (code, frame.f_lasti)
         else:
-            node.site = user_site()
+            node.site = user_site(frame)
     else:
         node.site = state.site
-    tensor = _new(_Class.tensor)
+    tensor = _new(_tensor_class)
     tensor._node = node
     tensor._cell = None
     if state.reference:
@@ -292,18 +290,20 @@ def record(
     not determine it.
     """
     nodes = []
+    metas: Any = []
     grad = None
-    for x in inputs:
-        try:
+    try:
+        for x in inputs:
             if x._cell is not None:
                 sync(x)
             node = x._node
-        except AttributeError:
-            raise _not_a_tensor(op, x) from None
-        nodes.append(node)
-        if node.grad_to is not None:
-            grad = True
-    metas = tuple([n.meta for n in nodes])
+            nodes.append(node)
+            metas.append(node.meta)
+            if node.grad_to is not None:
+                grad = True
+    except AttributeError:
+        raise _not_a_tensor(op, x) from None
+    metas = tuple(metas)
     key = (metas, attrs, shape)
     spec = op.cache.get(key)
     if spec is None:
@@ -452,7 +452,7 @@ def leaf(meta: Meta, buffer: Any) -> Any:
 
 def wrap(node: Node) -> Any:
     """A new tensor for an existing node."""
-    tensor = _new(_Class.tensor)
+    tensor = _new(_tensor_class)
     tensor._node = node
     tensor._cell = None
     return tensor
@@ -543,7 +543,7 @@ def _replace(old: Node, value: Any, handle: Any) -> Node:
     """The node that takes the place of `old`; a leaf (written under no_grad) stays the same leaf."""
     if isinstance(old.grad_to, _WeakRef):
         # A node of its own, so that marking it as the leaf marks no other tensor's value.
-        value = unary(_Class.clone, wrap(value._node))
+        value = unary(_clone, wrap(value._node))
         value._node.grad_to = old.grad_to
     _see_through(value, handle)
     node: Node = value._node

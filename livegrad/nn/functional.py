@@ -9,10 +9,14 @@ from typing import Any
 from livegrad import dtypes
 from livegrad.autograd import no_grad
 from livegrad.graph.record import rebind, record, unary
-from livegrad.ops import activation as A
-from livegrad.ops import composite, joining, reduce
-from livegrad.ops import matmul as products
-from livegrad.ops import smooth_activation as S
+from livegrad.ops import (
+    activation as A,
+    composite,
+    joining,
+    matmul as products,
+    reduce,
+    smooth_activation as S,
+)
 from livegrad.ops.activation import RELU, hardshrink, prelu, softshrink
 from livegrad.ops.class_loss import cross_entropy, nll_loss
 from livegrad.ops.comparison import eq

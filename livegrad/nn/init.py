@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 
 from livegrad.autograd import no_grad
-from livegrad.creation import empty_like, from_array
-from livegrad.creation import eye as _eye
+from livegrad.creation import empty_like, eye as _eye, from_array
 from livegrad.ops.elementwise import where
 
 _LINEAR = ("linear", "conv1d", "conv2d", "conv3d", "sigmoid")

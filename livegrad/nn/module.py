@@ -9,7 +9,8 @@ from typing import Any, TypeVar
 from livegrad import dtypes
 from livegrad.autograd import no_grad
 from livegrad.autograd.hooks import RemovableHandle
-from livegrad.graph.record import node_of, wrap
+from livegrad.graph.record import node_of, user_site, wrap
+from livegrad.graph.state import LOCAL
 from livegrad.nn.hooks import Hooks
 from livegrad.nn.loading import IncompatibleKeys, Loader
 from livegrad.nn.members import Members
@@ -82,10 +83,31 @@ class Module:
             f'Module [{type(self).__name__}] is missing the required "forward" function'
         )
 
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        cls._is_ours = cls.__module__.startswith("livegrad.nn.")
+
+    # Whether the class is livegrad's: what it records is then blamed on the line that calls it.
+    _is_ours = False
+
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if self._hooked:
             return self._call_with_hooks(args, kwargs)
-        return self.forward(*args, **kwargs)
+        state = LOCAL.state
+        site = state.site
+        if self._is_ours:
+            if site is not None:
+                return self.forward(*args, **kwargs)
+            # Found once here instead of once per operation, from deeper down.
+            state.site = user_site()
+        elif site is None:
+            return self.forward(*args, **kwargs)
+        else:
+            state.site = None
+        try:
+            return self.forward(*args, **kwargs)
+        finally:
+            state.site = site
 
     def _call_with_hooks(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         done: set[int] = set()

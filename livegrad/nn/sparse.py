@@ -6,8 +6,7 @@ from typing import Any
 
 from livegrad.autograd import no_grad
 from livegrad.creation import empty
-from livegrad.nn import functional as F
-from livegrad.nn import init
+from livegrad.nn import functional as F, init
 from livegrad.nn.module import Module
 from livegrad.nn.parameter import Parameter
 

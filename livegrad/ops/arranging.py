@@ -11,8 +11,7 @@ from livegrad.ops.elementwise import add, clone, mul
 from livegrad.ops.gathering import INDEX_SELECT
 from livegrad.ops.generate import counting, filled
 from livegrad.ops.movement import EXPAND, _reshape_to, movedim, normal_dim
-from livegrad.ops.slicing import _with_diagonal
-from livegrad.ops.slicing import diagonal as diagonal_of
+from livegrad.ops.slicing import _with_diagonal, diagonal as diagonal_of
 
 Tensor = Any
 

@@ -15,8 +15,7 @@ from livegrad import dtypes
 from livegrad.graph.meta import Meta, Shape, meta_of
 from livegrad.graph.op import Op
 from livegrad.graph.record import node_of, record
-from livegrad.ops import reduce as rd
-from livegrad.ops import samples as s
+from livegrad.ops import reduce as rd, samples as s
 from livegrad.ops.comparison import eq, logical_and, ne
 from livegrad.ops.composite import (
     Array,

@@ -17,8 +17,7 @@ from livegrad.dtypes import DType
 from livegrad.graph.meta import Meta, Shape, meta_of
 from livegrad.graph.op import Op
 from livegrad.graph.record import broadcast_shapes, node_of, record
-from livegrad.ops import reduce as rd
-from livegrad.ops import samples as s
+from livegrad.ops import reduce as rd, samples as s
 from livegrad.ops.comparison import lt
 from livegrad.ops.elementwise import add, cast, div, mul, neg, sub, where
 from livegrad.ops.movement import expand, normal_dim

@@ -16,15 +16,14 @@ from livegrad import dtypes
 from livegrad.dtypes import DType
 from livegrad.graph.meta import Meta, Shape
 from livegrad.graph.record import Handle, node_of, rebind, record, view
-from livegrad.ops.elementwise import cast, clone
-from livegrad.ops.elementwise import where as choose
+from livegrad.ops.elementwise import cast, clone, where as choose
 from livegrad.ops.gathering import (
     INDEX_ADD,
     INDEX_PUT,
     INDEX_SELECT,
     LINEAR_INDEX,
+    gather as gather,
 )
-from livegrad.ops.gathering import gather as gather
 from livegrad.ops.generate import counting, filled
 from livegrad.ops.movement import (
     EXPAND,

@@ -13,8 +13,7 @@ from livegrad import dtypes
 from livegrad.graph.meta import Meta, meta_of
 from livegrad.graph.op import Op
 from livegrad.graph.record import broadcast_shapes, node_of, record
-from livegrad.ops import reduce as rd
-from livegrad.ops import samples as s
+from livegrad.ops import reduce as rd, samples as s
 from livegrad.ops.activation import relu
 from livegrad.ops.class_loss import REDUCTIONS, check_reduction
 from livegrad.ops.comparison import eq, gt, lt

@@ -14,11 +14,9 @@ from livegrad.dtypes import DType
 from livegrad.graph.index import FIRST, Index, stepped
 from livegrad.graph.meta import Meta, Shape, meta_of
 from livegrad.graph.op import Op
-from livegrad.graph.record import broadcast_shapes, node_of, record
-from livegrad.graph.record import view as record_view
+from livegrad.graph.record import broadcast_shapes, node_of, record, view as record_view
 from livegrad.ops import samples as s
-from livegrad.ops.generate import FULL as FULL
-from livegrad.ops.generate import zeros_like
+from livegrad.ops.generate import FULL as FULL, zeros_like
 
 Tensor = Any
 Attrs = tuple[Any, ...]

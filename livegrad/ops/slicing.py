@@ -13,8 +13,7 @@ import numpy as np
 from livegrad.graph.index import Index, stepped
 from livegrad.graph.meta import Shape, meta_of
 from livegrad.graph.op import Op
-from livegrad.graph.record import node_of, record
-from livegrad.graph.record import view as record_view
+from livegrad.graph.record import node_of, record, view as record_view
 from livegrad.ops import samples as s
 from livegrad.ops.generate import counting, zeros_like
 from livegrad.ops.movement import (

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
-from livegrad.optim.adam import Adam, AdamW
-from livegrad.optim.optimizer import Optimizer
-from livegrad.optim.sgd import SGD
+from livegrad.optim.adam import (
+    Adam as Adam,
+    AdamW as AdamW,
+)
+from livegrad.optim.optimizer import Optimizer as Optimizer
+from livegrad.optim.sgd import SGD as SGD

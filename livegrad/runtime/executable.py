@@ -87,6 +87,49 @@ class HostStep:
         counters.host_steps += 1
 
 
+class HostProduct:
+    """A matrix product by NumPy, where no BLAS can be called directly."""
+
+    def __init__(self, step: Step) -> None:
+        assert step.product is not None
+        self.steps = [step]
+        self.product = step.product
+
+    def run(self, inputs: list[int], scalars: Sequence[float]) -> None:
+        """C = A @ B on views of the plan's memory."""
+        p = self.product
+        m, n, k = p.sizes
+        addresses = [inputs[w.slot] + w.offset for w in p.wheres]
+        for operand, slot, nbytes in p.moves:
+            addresses[operand] += inputs[slot] * nbytes
+        a = self._matrices(addresses[0], (m, k), p.leading[0], p.trans[0], p.batch_strides[0])
+        b = self._matrices(addresses[1], (k, n), p.leading[1], p.trans[1], p.batch_strides[1])
+        c = self._matrices(addresses[2], (m, n), p.leading[2], False, p.batch_strides[2])
+        c[...] = np.matmul(a, b)
+        counters.host_steps += 1
+
+    def _matrices(
+        self, address: int, shape: tuple[int, int], leading: int, trans: bool, batch_stride: int
+    ) -> np.ndarray[Any, Any]:
+        size = self.product.dtype.itemsize
+        strides = (size, leading * size) if trans else (leading * size, size)
+        interface = {
+            "version": 3,
+            "data": (address, False),
+            "typestr": self.product.dtype.storage.str,
+            "shape": (self.product.batch, *shape),
+            "strides": (batch_stride, *strides),
+        }
+        return np.asarray(_Memory(interface))
+
+
+class _Memory:
+    """Memory at a known address, for NumPy to look at."""
+
+    def __init__(self, interface: dict[str, Any]) -> None:
+        self.__array_interface__ = interface
+
+
 class _Call:
     """What a reference sees of its node: attrs, meta, and this run's numbers."""
 
@@ -154,10 +197,16 @@ class Executable:
         self.updates = [i for i, n in enumerate(recorded.nodes) if n.op.kind == "update"]
         # Writes: (leaf, references to it among recorded nodes, bytes, place of the update, input).
         self.writes = [
-            (w.leaf, uses[w.leaf], recorded.leaves[w.leaf].meta.nbytes, self.updates[w.update], w.number)
+            (
+                w.leaf,
+                uses[w.leaf],
+                recorded.leaves[w.leaf].meta.nbytes,
+                self.updates[w.update],
+                w.number,
+            )
             for w in plan.writes
         ]
-        self.segments: list[Segment | HostStep] = []
+        self.segments: list[Segment | HostStep | HostProduct] = []
         inputs = plan.first_int + plan.ints
         native: list[Step] = []
         for step in plan.steps:
@@ -165,7 +214,8 @@ class Executable:
                 if native:
                     self.segments.append(Segment(native, inputs, plan.floats))
                     native = []
-                self.segments.append(HostStep(_as_host(step), plan.first_int))
+                host = HostProduct(step) if step.product else HostStep(step, plan.first_int)
+                self.segments.append(host)
             else:
                 native.append(step)
         if native:
@@ -180,14 +230,6 @@ class Executable:
         inputs = [ARENA.reserve(self.plan.arena), *addresses, *ints]
         for segment in self.segments:
             segment.run(inputs, scalars)
-
-
-def _as_host(step: Step) -> Step:
-    """A product without BLAS is NumPy's business (its operands were laid out for BLAS)."""
-    if step.product is not None:
-        *sources, target = step.product.wheres
-        step.sources, step.target = sources, target
-    return step
 
 
 def _build_program(steps: list[Step], inputs: int, scalars: int) -> Program:

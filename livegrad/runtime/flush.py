@@ -264,7 +264,8 @@ def _run(executable: Executable, trace: _Trace) -> None:
     if executable.writes:
         site = executable.update_sites(trace.nodes)
         spent.cut_computed(site)
-        buffers += _targets(executable, trace)
+        targets = _targets(executable, trace)
+        buffers += targets
     addresses = [x.buffer.ptr for x in leaves]
     addresses += [b.ptr for b in buffers]
     executable.run(addresses, trace.ints, trace.scalars)
@@ -273,7 +274,7 @@ def _run(executable: Executable, trace: _Trace) -> None:
         node = nodes[place]
         node.buffer = leaves[leaf].buffer if leaf >= 0 else buffers[number]
     if executable.writes:
-        _finish_writes(executable, trace, buffers)
+        _finish_writes(executable, trace, targets)
         LOCAL.state.nodes = []
         spent.cut(site)
     for place, _, _ in executable.results:
@@ -289,23 +290,23 @@ def _targets(executable: Executable, trace: _Trace) -> list[Buffer]:
     """What updates write to: the old buffer if only the written tensor sees it, else a new one."""
     leaves = trace.leaves
     targets = []
+    counters.donations += len(executable.writes)
     for leaf, uses, nbytes, _, _ in executable.writes:
         node = leaves[leaf]
         # `uses` counts the recorded nodes; then: leaves, the tensor, `node`, the argument.
         if _refs(node) <= uses + 4 and _refs(node.buffer) <= 2:
             targets.append(node.buffer)
-            counters.donations += 1
         else:
+            counters.donations -= 1
             targets.append(allocate(nbytes))
     return targets
 
 
-def _finish_writes(executable: Executable, trace: _Trace, buffers: list[Buffer]) -> None:
+def _finish_writes(executable: Executable, trace: _Trace, targets: list[Buffer]) -> None:
     """Where an update could not write in place, the written tensor moves to the new buffer."""
-    first = len(executable.fresh)
-    for number, (leaf, _, _, update, place) in enumerate(executable.writes):
-        node = trace.leaves[leaf]
-        buffer = buffers[first + number]
+    leaves = trace.leaves
+    for (leaf, _, _, update, place), buffer in zip(executable.writes, targets, strict=True):
+        node = leaves[leaf]
         if buffer is not node.buffer:
             tensor = trace.handles[update].tensors[place]
             replace_node(tensor, leaf_node(node.meta, buffer))

@@ -17,8 +17,7 @@ import numpy as np
 import livegrad as lg
 from livegrad.graph import record as recording
 from livegrad.graph.node import Node
-from livegrad.graph.state import LOCAL, reference_mode
-from livegrad.graph.state import flush as graph_flush
+from livegrad.graph.state import LOCAL, flush as graph_flush, reference_mode
 from livegrad.nn import functional as F
 from livegrad.runtime.reference import array_of, reference_value, to_compute
 

@@ -10,11 +10,13 @@ import pytest
 
 import livegrad as lg
 from livegrad.graph.record import node_of
-from livegrad.ops import activation as A
-from livegrad.ops import comparison as C
-from livegrad.ops import elementwise as E
-from livegrad.ops import pointwise_math as M
-from livegrad.ops import power as P
+from livegrad.ops import (
+    activation as A,
+    comparison as C,
+    elementwise as E,
+    pointwise_math as M,
+    power as P,
+)
 
 NAN, INF = math.nan, math.inf
 

@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 
 import livegrad as lg
-from livegrad.ops import reduce as R
-from livegrad.ops import statistics as S
+from livegrad.ops import reduce as R, statistics as S
 
 NAN, INF = math.nan, math.inf
 

@@ -14,8 +14,13 @@ from livegrad.graph.record import elementwise
 from livegrad.graph.state import reference_mode
 from livegrad.ops.samples import Sample
 
-WITHOUT_SAMPLES = {"leaf", "pick", "assembly"}
-OPS = sorted(n for n, op in REGISTRY.items() if n not in WITHOUT_SAMPLES and op.kind != "update")
+# Not functions of tensors: data, what the compiler puts together, and what stands for many results.
+KINDS_WITHOUT_SAMPLES = {"leaf", "update", "gradient", "gradient_of"}
+OPS = sorted(
+    name
+    for name, op in REGISTRY.items()
+    if op.kind not in KINDS_WITHOUT_SAMPLES and name != "assembly"
+)
 # Agreement of compiled code with the reference: a few roundings per op.
 TOLERANCE = {
     dtypes.float64: (1e-12, 1e-12),

@@ -3,8 +3,8 @@
     text ── memory cache ── disk cache ── LLVM (parse, codegen) ── object code ── ORC ── address
 
 Kernels arrive as explicit vectors, so LLVM's middle end is skipped: its passes cost three times
-the code generation and gain nothing (docs: runtime facts). llvmlite is imported by the first
-compile, which keeps `import livegrad` fast.
+the code generation and gain nothing. llvmlite is imported by the first compile, which keeps
+`import livegrad` fast.
 """
 
 from __future__ import annotations

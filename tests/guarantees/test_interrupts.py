@@ -1,0 +1,309 @@
+"""Ctrl-C at any moment: it stops what runs, every value stays readable, later work is right."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+
+import livegrad as lg
+import livegrad.nn.functional as F
+from livegrad import optim
+
+PACKAGE = os.path.dirname(lg.__file__) + os.sep
+RUNTIME = (PACKAGE + "runtime" + os.sep, PACKAGE + "compiler" + os.sep, PACKAGE + "graph" + os.sep)
+
+
+class Interrupt:
+    """Raises KeyboardInterrupt at the `number`-th line of livegrad's runtime that is executed.
+
+    A signal handler runs between two bytecodes; this tries every line, one after the other.
+    """
+
+    def __init__(self, number):
+        self.left = number
+        self.where = None
+
+    def __enter__(self):
+        self.outer = sys.gettrace()
+        sys.settrace(self.on_call)
+
+    def __exit__(self, kind, error, traceback):
+        sys.settrace(self.outer)
+        return kind is KeyboardInterrupt
+
+    def on_call(self, frame, event, argument):
+        # A destructor would swallow the exception, whoever wrote it.
+        if frame.f_code.co_name == "__del__" or not frame.f_code.co_filename.startswith(RUNTIME):
+            return None
+        return self.on_line
+
+    def on_line(self, frame, event, argument):
+        if event == "line" and self.where is None:
+            if self.left == 0:
+                name = os.path.basename(frame.f_code.co_filename)
+                self.where = f"{name}:{frame.f_lineno} in {frame.f_code.co_name}"
+                raise KeyboardInterrupt
+            self.left -= 1
+        return self.on_line
+
+
+def everywhere(trial, most=2000):
+    """Runs `trial(interrupt)` with an interrupt at each line in turn; the complaints it returns."""
+    complaints = []
+    for number in range(most):
+        interrupt = Interrupt(number)
+        complaint = trial(interrupt)
+        if interrupt.where is None:
+            assert number > 20, "nothing was interrupted"
+            return complaints
+        if complaint:
+            complaints.append(f"interrupted at {interrupt.where}: {complaint}")
+    raise AssertionError(f"more than {most} lines")
+
+
+def attempt(function, wanted, what):
+    """A complaint unless `function` gives `wanted`."""
+    try:
+        got = function()
+    except Exception as error:
+        return f"{what}: {type(error).__name__}: {error}"
+    return None if got == wanted else f"{what}: got {got}, expected {wanted}"
+
+
+def test_interrupted_read_can_be_repeated():
+    def trial(interrupt):
+        x = lg.tensor([1.0, 2.0, 3.0])
+        y, z = x * 2, x + 1
+        s = (y * z).sum()
+        with interrupt:
+            s.item()
+        w = z * 10  # recorded after the interrupt, from a value that may be pending
+        return (
+            attempt(w.tolist, [20.0, 30.0, 40.0], "a later value")
+            or attempt(s.item, 4.0 + 12.0 + 24.0, "the value that was being read")
+            or attempt(y.tolist, [2.0, 4.0, 6.0], "another pending value")
+            or attempt((x - y).tolist, [-1.0, -2.0, -3.0], "new work")
+        )
+
+    trial(Interrupt(10**9))  # so that plans exist
+    assert everywhere(trial) == []
+
+
+def test_interrupted_first_read():
+    # The same with compilation in between: a structure that is new each time.
+    count = iter(range(1, 10**6))
+
+    def trial(interrupt):
+        x = lg.tensor([1.0, 2.0, 3.0])
+        y = x
+        n = next(count) % 40 + 1
+        for _ in range(n):
+            y = y + 1
+        with interrupt:
+            y.tolist()
+        return attempt(y.tolist, [1.0 + n, 2.0 + n, 3.0 + n], "the value that was being read")
+
+    complaints = []
+    for number in range(0, 600, 7):
+        complaint = trial(Interrupt(number))
+        if complaint:
+            complaints.append(complaint)
+    assert complaints == []
+
+
+@pytest.mark.parametrize("make", ["sgd", "adam"])
+def test_interrupted_step_happens_or_does_not(make):
+    def trial(interrupt):
+        p = lg.tensor([1.0, 2.0], requires_grad=True)
+        q = lg.tensor([4.0], requires_grad=True)
+        if make == "sgd":
+            optimizer = optim.SGD([p, q], lr=0.25)
+        else:
+            optimizer = optim.Adam([p, q], lr=0.5, betas=(0.0, 0.0), eps=0.0)
+        ((p * p).sum() + (q * q).sum()).backward()
+        before = [[1.0, 2.0], [4.0]]
+        after = [[0.5, 1.0], [2.0]] if make == "sgd" else [[0.5, 1.5], [3.5]]
+        with interrupt:
+            optimizer.step()
+        try:
+            got = [p.tolist(), q.tolist()]
+        except Exception as error:
+            return f"parameters: {type(error).__name__}: {error}"
+        if got not in (before, after):
+            return f"parameters are {got}, neither {before} nor {after}"
+        if [p.grad.tolist(), q.grad.tolist()] != [[2.0, 4.0], [8.0]]:
+            return f"gradients are {p.grad.tolist()}, {q.grad.tolist()}"
+        # What follows starts from what can be read.
+        optimizer = optim.SGD([p, q], lr=0.25)
+        optimizer.zero_grad()
+        ((p * p).sum() + (q * q).sum()).backward()
+        wanted = [[v / 2 for v in values] for values in got]
+        optimizer.step()
+        return attempt(lambda: [p.tolist(), q.tolist()], wanted, "the next step")
+
+    trial(Interrupt(10**9))
+    assert everywhere(trial) == []
+
+
+def test_interrupted_backward():
+    def trial(interrupt):
+        p = lg.tensor([1.0, 2.0], requires_grad=True)
+        loss = F.softmax(p * p, -1)[0]
+        loss.item()
+        with interrupt:
+            loss.backward()
+        p.grad = None
+        q = lg.tensor([3.0], requires_grad=True)
+        (q * q).sum().backward()
+        return attempt(q.grad.tolist, [6.0], "a later backward") or attempt(
+            lambda: lg.is_grad_enabled(), True, "gradient mode"
+        )
+
+    trial(Interrupt(10**9))
+    assert everywhere(trial) == []
+
+
+# -------------------------------------------------------------------------------- real signals
+
+TRAINING = """
+import sys, time, numpy as np, livegrad as lg, livegrad.nn.functional as F
+from livegrad import nn, optim
+lg.manual_seed(0)
+rng = np.random.default_rng(0)
+x = lg.tensor(rng.normal(size=(64, 30)).astype(np.float32))
+t = lg.tensor(rng.integers(0, 5, 64))
+def build():
+    return nn.Sequential(nn.Linear(30, 40), nn.Tanh(), nn.Linear(40, 5))
+model = build()
+optimizer = optim.SGD(model.parameters(), lr=0.05)
+def step(model, optimizer):
+    optimizer.zero_grad()
+    loss = F.cross_entropy(model(x), t)
+    loss.backward()
+    optimizer.step()
+    return loss
+for _ in range(3):
+    step(model, optimizer)
+print("ready", flush=True)
+"""
+
+ENDLESS = TRAINING + """
+while True:
+    step(model, optimizer)
+"""
+
+CATCHING = TRAINING + """
+caught, problems = 0, []
+while caught < 20:
+    try:
+        while True:
+            step(model, optimizer)
+    except KeyboardInterrupt:
+        caught += 1
+        values = [p.detach().numpy() for p in model.parameters()]
+        if not all(np.isfinite(v).all() for v in values):
+            problems.append(f"interrupt {caught}: a parameter is not finite")
+        # From here a model that was never interrupted goes the same way.
+        twin = build()
+        with lg.no_grad():
+            for p, v in zip(twin.parameters(), values):
+                p.copy_(lg.tensor(v))
+        other = optim.SGD(twin.parameters(), lr=0.05)
+        for _ in range(3):
+            a, b = step(model, optimizer).item(), step(twin, other).item()
+            if a != b:
+                problems.append(f"interrupt {caught}: loss {a}, without an interrupt {b}")
+        for p, q in zip(model.parameters(), twin.parameters()):
+            if p.detach().numpy().tobytes() != q.detach().numpy().tobytes():
+                problems.append(f"interrupt {caught}: parameters differ")
+        print("caught", flush=True)
+import json
+print(json.dumps(problems), flush=True)
+"""
+
+
+class Child:
+    """A running program that is sent SIGINT."""
+
+    def __init__(self, source, env):
+        self.process = subprocess.Popen(
+            [sys.executable, "-c", source],
+            env=env,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        self.line()
+
+    def line(self):
+        return self.process.stdout.readline().strip()
+
+    def interrupt(self):
+        self.process.send_signal(signal.SIGINT)
+
+    def end(self):
+        """Return code and standard error; a signal that came inside a destructor is sent again."""
+        for _ in range(10):
+            try:
+                _, errors = self.process.communicate(timeout=3)
+                return self.process.returncode, errors
+            except subprocess.TimeoutExpired:
+                self.interrupt()
+        self.process.kill()
+        raise AssertionError("SIGINT does not end the program")
+
+
+@pytest.mark.parametrize("trials", [4, pytest.param(20, marks=pytest.mark.slow)])
+def test_sigint_ends_a_training_loop(child_environment, trials):
+    rng = random.Random(trials)
+    for _ in range(trials):
+        child = Child(ENDLESS, child_environment())
+        time.sleep(rng.uniform(0.0, 0.1))
+        child.interrupt()
+        code, errors = child.end()
+        assert code == -signal.SIGINT, errors
+        assert errors.rstrip().endswith("KeyboardInterrupt")
+
+
+def test_sigint_caught_and_training_goes_on(child_environment):
+    rng = random.Random(0)
+    child = Child(CATCHING, child_environment())
+    for _ in range(20):
+        time.sleep(rng.uniform(0.003, 0.02))
+        child.interrupt()
+        assert child.line() == "caught", child.process.stderr.read()
+    assert json.loads(child.line()) == []
+    code, errors = child.end()
+    assert (code, errors) == (0, "")
+
+
+def test_interrupt_during_a_long_run_of_kernels(child_environment):
+    # Ctrl-C waits for the native call, not for the program.
+    source = """
+import livegrad as lg
+x = lg.ones(1 << 22)
+print("ready", flush=True)
+try:
+    while True:
+        x = (x * 1.0001).sin().exp()
+        x.sum().item()
+except KeyboardInterrupt:
+    print(bool((x == x).all()) and (lg.ones(3) + 1).tolist() == [2.0] * 3, flush=True)
+"""
+    child = Child(source, child_environment())
+    time.sleep(0.3)
+    child.interrupt()
+    assert child.line() == "True"
+    assert child.end()[0] == 0
+
+
+def test_values_are_numbers():
+    assert np.isfinite((lg.ones(3) * 2).numpy()).all()
