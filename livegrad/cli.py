@@ -1,5 +1,6 @@
 """The `livegrad` command."""
 
+import os
 from pathlib import Path
 
 import click
@@ -30,6 +31,9 @@ def version() -> None:
 )
 def demo(epochs: int, seed: int, out: Path) -> None:
     """Train a network with control flow on handwritten digits."""
+    if not os.access(out.parent, os.W_OK):  # said now, not after the training
+        problem = f"cannot write to the directory {str(out.parent)!r}"
+        raise click.BadParameter(problem, param_hint="--out")
     from livegrad import demo  # imported here so that `livegrad version` starts at once
 
     demo.run(epochs=epochs, seed=seed, out=out)

@@ -35,10 +35,13 @@ def test_demo_reads_digits(tmp_path: Path, child_environment: Environment) -> No
     assert ElementTree.fromstring(curve).tag.endswith("svg")
 
 
-def test_wrong_options_are_explained(tmp_path: Path, child_environment: Environment) -> None:
-    done = run_demo(tmp_path, child_environment(), "--epochs", "0")
+@pytest.mark.parametrize("options", [("--epochs", "0"), ("--out", "no/such/folder/curve.svg")])
+def test_wrong_options_are_explained(
+    options: tuple[str, str], tmp_path: Path, child_environment: Environment
+) -> None:
+    done = run_demo(tmp_path, child_environment(), *options)
     assert done.returncode == 2
-    assert "--epochs" in done.stderr
+    assert options[0] in done.stderr
     assert "Traceback" not in done.stderr
 
 

@@ -68,7 +68,7 @@ def walk(root: Node) -> Walk | None:
 
 
 def _flows(spec: Spec, inputs: int) -> tuple[int, ...]:
-    """The inputs that have a gradient rule; none for a composite that is differentiated by parts."""
+    """The inputs that have a gradient rule; none for a composite differentiated by parts."""
     rules: Any = spec.op.grads
     if rules is None:
         return ()
@@ -79,7 +79,7 @@ def _flows(spec: Spec, inputs: int) -> tuple[int, ...]:
 
 
 def backward(output: Tensor, retain_graph: bool) -> bool:
-    """Records the backward pass of `output` in a few nodes; False if the ordinary walk must do it."""
+    """Records the backward pass of `output` in a few nodes; False: the ordinary walk must do it."""
     root = node_of(output)
     state = LOCAL.state
     if root.meta.numel != 1 or root.grad_to is not True or state.reference:

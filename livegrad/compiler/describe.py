@@ -79,6 +79,8 @@ class Description:
     places: list[tuple[Node, Index]] = field(default_factory=list)
     numbers: list[Any] = field(default_factory=list)
     gathers: list[tuple[Node, int, Node]] = field(default_factory=list)
+    # Everything computed, members and inlined values alike.
+    nodes: list[Node] = field(default_factory=list)
 
     @property
     def signature(self) -> tuple[Any, ...]:
@@ -156,6 +158,7 @@ class Describer:
         if not here and not inlined:
             return self._load(node, index)
         kind = node.op.kind
+        self.out.nodes.append(node)
         if kind == "reduce":
             return self._reduce(node, index)
         if kind == "generate":

@@ -66,10 +66,12 @@ class Emitter:
         dtype: what constants are made of, and whether bytes are signed.
     """
 
-    __slots__ = ("b", "dtype")
+    __slots__ = ("b", "dtype", "on_fault")
 
     def __init__(self, builder: Builder, dtype: DType) -> None:
         self.b = builder
+        # Kernels that can report a fault put the function for it here: on_fault(bad, values).
+        self.on_fault: Callable[[Value, Value], None] | None = None
         self.dtype = dtype
 
     def of(self, dtype: DType) -> Emitter:

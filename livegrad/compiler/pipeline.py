@@ -247,9 +247,9 @@ class _Planner:
         if d is not None:
             signature = d.signature
             block = bind_loops(d, self._where, self._first_int(), spill_count(signature))
-            faults = bool(d.gathers)
+            faults = bool(d.gathers) or any(m.op.lower == "check" for m in d.nodes)
             tail = bool(group.tail)
-            return [Step("loops", group.members, [block], signature, may_fault=faults, tail=tail)]
+            return [Step("loops", d.nodes, [block], signature, may_fault=faults, tail=tail)]
         (node,) = group.members
         if node.op is ASSEMBLY:
             return []

@@ -56,6 +56,7 @@ class Template:
         found = self.emitters.get(dtype)
         if found is None:
             found = self.emitters[dtype] = Emitter(self.b, dtype)
+            found.on_fault = self.report_fault
         return found
 
     # --------------------------------------------------------------------------- arguments
@@ -170,13 +171,19 @@ class Template:
         bad = b.not_(good)
         if mask is not None and vectorised:
             bad = b.and_(bad, mask)
-        found = b.any_lane(bad) if vectorised else bad
-        with b.if_(found):
-            b.store_scalar(b.const("i64", 1), self.ctx)
-            first = b.select(bad, where, b.const(where.type, -(1 << 63)))
-            value = b.reduce_lanes(first, b.smax) if vectorised else where
-            b.store_scalar(value, b.gep(self.ctx, "i64", 1))
+        self.report_fault(bad, where)
         return b.select(good, where, b.const(where.type, 0))
+
+    def report_fault(self, bad: Value, value: Value) -> None:
+        """If any of `bad`, notes the fault and one of the values that caused it."""
+        b = self.b
+        vectorised = value.type.startswith("<")
+        wide = b.sext(value, "i64")
+        with b.if_(b.any_lane(bad) if vectorised else bad):
+            b.store_scalar(b.const("i64", 1), self.ctx)
+            if vectorised:
+                wide = b.reduce_lanes(b.select(bad, wide, b.const(wide.type, -(1 << 63))), b.smax)
+            b.store_scalar(wide, b.gep(self.ctx, "i64", 1))
 
 
 def _stages(instrs: tuple[Instr, ...]) -> list[int]:

@@ -1,7 +1,8 @@
 """Recording: every operation a program runs becomes a node here, in about a microsecond.
 
 `unary`, `binary` and `record` look up the spec of the new node (shape, dtype, signature) in the
-op's cache, link it to its inputs, note the user's line, and hand back a tensor. Nothing is computed.
+op's cache, link it to its inputs, note the user's line, and hand back a tensor. Nothing is
+computed.
 """
 
 from __future__ import annotations
@@ -23,7 +24,6 @@ from livegrad.graph.state import (
     MOST_PENDING_BYTES,
     MOST_PENDING_NODES,
     Runtime,
-    State,
     flush,
 )
 
@@ -141,7 +141,7 @@ def user_site(start: FrameType | None = None) -> Site:
     override = LOCAL.state.site
     if override is not None:
         return override
-    frame = start or _getframe(1)
+    frame: FrameType | None = start or _getframe(1)
     while frame is not None:
         name = frame.f_code.co_filename
         if name not in _inside:
@@ -540,7 +540,7 @@ def rebind(x: Any, value: Any) -> Any:
 
 
 def _replace(old: Node, value: Any, handle: Any) -> Node:
-    """The node that takes the place of `old`; a leaf (written under no_grad) stays the same leaf."""
+    """The node that takes the place of `old`; a leaf (written under no_grad) stays that leaf."""
     if isinstance(old.grad_to, _WeakRef):
         # A node of its own, so that marking it as the leaf marks no other tensor's value.
         value = unary(_clone, wrap(value._node))

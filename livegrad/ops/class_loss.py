@@ -14,7 +14,7 @@ import numpy as np
 from livegrad import dtypes
 from livegrad.graph.meta import Meta, Shape, meta_of
 from livegrad.graph.op import Op
-from livegrad.graph.record import node_of, record
+from livegrad.graph.record import elementwise, node_of, record
 from livegrad.ops import reduce as rd, samples as s
 from livegrad.ops.comparison import eq, logical_and, ne
 from livegrad.ops.composite import (
@@ -55,17 +55,32 @@ def _with_class_dim(shape: Shape, dim: int) -> Shape:
     return (*shape[:dim], 1, *shape[dim:])
 
 
-def check_range(target: Any, low: int, high: int, ignore: int) -> Any:
-    """`target`, after checking that every index lies in [low, high) or equals `ignore`.
-
-    Arrays are checked here. Tensors pass unchanged for now: an elementwise op that faults at run
-    time takes this place when it exists.
-    """
-    if isinstance(target, np.ndarray):
-        wrong = target[((target < low) | (target >= high)) & (target != ignore)]
-        if wrong.size:
-            raise IndexError(f"Target {wrong.flat[0]} is out of bounds.")
+def _checked(target: Array, count: int, ignore: int) -> Array:
+    """`target`, after checking that every index lies in [0, count) or equals `ignore`."""
+    wrong = target[((target < 0) | (target >= count)) & (target != ignore)]
+    if wrong.size:
+        raise IndexError(f"Target {wrong.flat[0]} is out of bounds.")
     return target
+
+
+def _emit_check(e: Any, target: Any, count: Any, ignore: Any) -> Any:
+    outside = e.or_(e.lt(target, 0), e.ge(target, count))
+    e.on_fault(e.and_(outside, e.ne(target, ignore)), target)
+    return target
+
+
+CHECK_TARGET = Op(
+    "check_target",
+    "elementwise",
+    # Class indices, unchanged; one outside [0, count) that is not `ignore` is a fault.
+    ref=_checked,
+    emit=_emit_check,
+    lower="check",
+    result="integer",
+    cheap=True,
+    saves="",
+    samples=s.calls(lambda: s.Sample((s.integers(3, 4, high=5), 5, -100), smooth=False)),
+)
 
 
 class _Rows(NamedTuple):
@@ -80,7 +95,7 @@ class _Rows(NamedTuple):
 def _rows(n: Any, x: Tensor, target: Tensor, weights: tuple[Tensor, ...]) -> _Rows:
     shape, dtype = node_of(x).meta.shape, node_of(x).meta.dtype
     dim = class_dim(len(shape))
-    target = check_range(target, 0, shape[dim], n.args[0])
+    target = elementwise(CHECK_TARGET, (target, shape[dim], n.args[0]))
     target = _reshape_to(target, _with_class_dim(node_of(target).meta.shape, dim))
     along = tuple([size if d == dim else 1 for d, size in enumerate(shape)])
     hit = eq(record(STEPS, (), (dtypes.int64,), (0, 1), along), target)
@@ -184,7 +199,7 @@ def _index_loss_ref(log_probabilities: Callable[[Array], Array]) -> Callable[...
     def ref(n: Any, x: Array, target: Array, *weights: Array) -> Array:
         ignore, sharp, smooth = n.args
         rows, t = _as_rows(log_probabilities(x), target)
-        check_range(t, 0, rows.shape[1], ignore)
+        _checked(t, rows.shape[1], ignore)
         weight = weights[0] if weights else np.ones(rows.shape[1], x.dtype)
         keep = t != ignore
         index = np.where(keep, t, 0)

@@ -25,6 +25,13 @@ from livegrad.runtime.reference import from_compute, to_compute
 
 ARENA = Arena()
 
+
+class Timing:
+    """Whether the steps of plans are timed: from the first explain() on, or by LIVEGRAD_DEBUG."""
+
+    enabled = debug.wants("times")
+
+
 # Kernels by signature, shared by all plans.
 _kernels: dict[tuple[Any, ...], int] = {}
 
@@ -50,12 +57,21 @@ class Segment:
     def __init__(self, steps: list[Step], inputs: int, scalars: int) -> None:
         self.steps = steps
         self.program = _build_program(steps, inputs, scalars)
+        self.timed = False
 
     def run(self, inputs: list[int], scalars: Sequence[float]) -> None:
-        """Runs the steps; a fault raises, naming the line that recorded the operation."""
+        """Runs the steps; a step may find an index out of range."""
+        if Timing.enabled and not self.timed:
+            self.program.time_steps()
+            self.timed = True
         status = self.program.run(inputs, scalars)
         if status:
-            raise _fault(self.steps[status - 1], self.program.fault()[1])
+            raise Fault(*_describe_fault(self.steps[status - 1], self.program.fault()[1]))
+
+
+    def step_times(self) -> list[float | None]:
+        """Microseconds of each step in the last run, where they were taken."""
+        return list(self.program.step_times()) if self.timed else [None] * len(self.steps)
 
 
 class HostStep:
@@ -81,8 +97,7 @@ class HostStep:
             with np.errstate(all="ignore"):
                 result = self.node.op.ref(call, *values)
         except (IndexError, ValueError, RuntimeError) as error:
-            message = f"{error} (recorded at {quote_site(self.node.site)})"
-            raise type(error)(message) from None
+            raise Fault(self.node, type(error), str(error)) from None
         _view(inputs, self.target, self.node)[...] = from_compute(result, self.node.meta.dtype)
         counters.host_steps += 1
 
@@ -157,13 +172,25 @@ def _view(inputs: list[int], where: Where, node: Node) -> np.ndarray[Any, Any]:
     return flat.reshape(meta.shape)
 
 
-def _fault(step: Step, value: int) -> Exception:
-    node = next(n for n in step.nodes if n.op.lower in _INDEXED)
+class Fault(Exception):
+    """An error found while a plan ran: the planned node, and the exception the user is to see."""
+
+    def __init__(self, node: Node, kind: type[Exception], message: str) -> None:
+        super().__init__(message)
+        self.node = node
+        self.kind = kind
+        self.message = message
+
+
+def _describe_fault(step: Step, value: int) -> tuple[Node, type[Exception], str]:
+    node = next((n for n in step.nodes if n.op.lower in _INDEXED), None)
+    if node is None:
+        node = next(n for n in step.nodes if n.op.lower == "check")
+        return node, IndexError, f"Target {value} is out of bounds."
     size = node.inputs[0].meta.shape[node.attrs[0]]
-    return IndexError(
-        f"{node.op.name}: index {value} is out of bounds for dimension {node.attrs[0]} with size "
-        f"{size} (recorded at {quote_site(node.site)})"
-    )
+    dim = node.attrs[0]
+    message = f"index {value} is out of bounds for dimension {dim} with size {size}"
+    return node, IndexError, f"{node.op.name}: {message}"
 
 
 def _uses(recorded: Recorded) -> list[int]:
@@ -185,6 +212,9 @@ class Executable:
     def __init__(self, plan: Plan, recorded: Recorded, specialised: bool) -> None:
         self.plan = plan
         self.specialised = specialised
+        # Planned nodes keep the sites of the nodes they come from; another run has its own.
+        self.places = {id(node.site): place for place, node in enumerate(recorded.nodes)}
+        self.planned_sites = [node.site for node in recorded.nodes]
         first = 1 + plan.leaves
         # Results: (place of the recorded node, number of its buffer, or the leaf whose it shares).
         self.results = [
@@ -230,6 +260,19 @@ class Executable:
         inputs = [ARENA.reserve(self.plan.arena), *addresses, *ints]
         for segment in self.segments:
             segment.run(inputs, scalars)
+
+    def step_times(self) -> list[float | None]:
+        """Microseconds of each of the plan's steps in the last run, where they were taken."""
+        times: list[float | None] = []
+        for segment in self.segments:
+            times += segment.step_times() if isinstance(segment, Segment) else [None]
+        return times
+
+    def as_error(self, fault: Fault, nodes: list[Node]) -> Exception:
+        """The error for a fault of this run, naming the line that recorded the operation."""
+        place = self.places.get(id(fault.node.site))
+        site = fault.node.site if place is None else nodes[place].site
+        return fault.kind(f"{fault.message} (recorded at {quote_site(site)})")
 
 
 def _build_program(steps: list[Step], inputs: int, scalars: int) -> Program:

@@ -26,7 +26,7 @@ from livegrad.ops.update import replace_node
 from livegrad.runtime import report
 from livegrad.runtime.counters import counters
 from livegrad.runtime.cpu.memory import Buffer, allocate
-from livegrad.runtime.executable import Executable
+from livegrad.runtime.executable import Executable, Fault
 from livegrad.runtime.reference import evaluate
 
 Key = tuple[Any, ...]
@@ -85,7 +85,8 @@ def _flush(state: State, reason: str, roots: tuple[Node, ...]) -> None:
     _run(executable, trace)
     counters.flushes += 1
     counters.nodes_recorded += len(trace.nodes)
-    report.note(reason, executable, len(trace.nodes), hit, compiles, started, _now())
+    sites = [node.site for node in trace.nodes]
+    report.note(reason, executable, sites, hit, compiles, started, _now())
 
 
 class _Trace:
@@ -268,7 +269,10 @@ def _run(executable: Executable, trace: _Trace) -> None:
         buffers += targets
     addresses = [x.buffer.ptr for x in leaves]
     addresses += [b.ptr for b in buffers]
-    executable.run(addresses, trace.ints, trace.scalars)
+    try:
+        executable.run(addresses, trace.ints, trace.scalars)
+    except Fault as fault:
+        raise executable.as_error(fault, trace.nodes) from None
     nodes = trace.nodes
     for place, number, leaf in executable.results:
         node = nodes[place]

@@ -7,6 +7,7 @@ from typing import Any
 
 from livegrad.graph.node import describe_site
 from livegrad.runtime.counters import counters
+from livegrad.runtime.executable import Timing
 
 
 @dataclass(frozen=True)
@@ -70,30 +71,37 @@ def last_steps() -> tuple[StepSummary, ...]:
 def explain(file: Any = None) -> None:
     """Prints what the last flush did: why, which kernels with which ops and lines, what it cost."""
     print(explanation(), file=file)
+    Timing.enabled = True
 
 
 def explanation() -> str:
     """The text of `explain()`."""
     if _Last.record is None:
         return "nothing has been computed yet"
-    reason, executable, nodes, hit, compiles, started, ended = _Last.record
+    reason, executable, sites, hit, compiles, started, ended = _Last.record
     plan = executable.plan
     lines = [
-        f"flushed because of {reason}: {nodes} nodes in {len(plan.steps)} kernels, "
+        f"flushed because of {reason}: {len(sites)} nodes in {len(plan.steps)} kernels, "
         f"{(ended - started) / 1000:.1f} µs",
         f"plan {'found' if hit else 'made'}, {compiles} kernels compiled; "
         f"{sum(b.nbytes for b in plan.buffers):,} bytes of results, "
         f"{plan.arena:,} bytes of arena",
     ]
-    for number, step in enumerate(plan.steps, 1):
-        lines.append(f"  {number}. {_describe_step(step)}")
+    times = executable.step_times()
+    for number, (step, micros) in enumerate(zip(plan.steps, times, strict=True), 1):
+        took = "" if micros is None else f"   {micros:.1f} µs"
+        lines.append(f"  {number}. {_describe_step(step, executable.places, sites)}{took}")
+    if None in times:
+        lines.append("  (kernels are timed from now on: explain() after the next flush tells)")
     return "\n".join(lines)
 
 
-def _describe_step(step: Any) -> str:
+def _describe_step(step: Any, places: dict[int, int], recorded: list[Any]) -> str:
     sites: list[str] = []
     for node in step.nodes:
-        site = describe_site(node.site)
+        # A plan found again has the sites of its first time; this flush has its own.
+        place = places.get(id(node.site))
+        site = describe_site(node.site if place is None else recorded[place])
         if site not in sites:
             sites.append(site)
     ops = " ".join(n.op.name for n in step.nodes)

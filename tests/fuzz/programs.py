@@ -408,6 +408,7 @@ def centre(m: Machine, a: int, b: int, c: int, d: int) -> Tensor:
 
 # ---- movement
 
+
 @instruction
 def reshape(m: Machine, a: int, b: int, c: int, d: int) -> Tensor:
     x = m.any(a)
@@ -552,6 +553,7 @@ def split(m: Machine, a: int, b: int, c: int, d: int) -> Any:
 
 # ---- products, norms, losses
 
+
 @instruction
 def product(m: Machine, a: int, b: int, c: int, d: int) -> Tensor:
     """A matrix product in one of several ranks, of values or views of values."""
@@ -623,6 +625,7 @@ def loss(m: Machine, a: int, b: int, c: int, d: int) -> Tensor:
 
 # ---- indexing
 
+
 @instruction
 def gather(m: Machine, a: int, b: int, c: int, d: int) -> Tensor:
     x = m.any(a)
@@ -651,6 +654,7 @@ def embedding(m: Machine, a: int, b: int, c: int, d: int) -> Tensor:
 
 
 # ---- dtypes, creation
+
 
 @instruction
 def convert(m: Machine, a: int, b: int, c: int, d: int) -> Tensor:
@@ -687,6 +691,7 @@ def dropout(m: Machine, a: int, b: int, c: int, d: int) -> Tensor:
 
 
 # ---- views and in-place writes
+
 
 def writable(m: Machine, a: int) -> Tensor:
     """A value that may be written: not a leaf that wants a gradient, nor a view of one."""
@@ -753,6 +758,7 @@ def accumulate(m: Machine, a: int, b: int, c: int, d: int) -> Any:
 
 
 # ---- Python
+
 
 @instruction
 def branch(m: Machine, a: int, b: int, c: int, d: int) -> Tensor:
@@ -833,7 +839,7 @@ class Mismatch(AssertionError):
 
 @contextmanager
 def one_op_at_a_time(check: Callable[[Node, Any], None] | None = None) -> Any:
-    """Every recorded op, those of backward too, is flushed by itself; `check` sees its reference."""
+    """Every recorded op, of backward too, is flushed by itself; `check` sees its reference."""
 
     def flush(reason: str, *roots: Node) -> None:
         before = [(n, n.inputs, n.args) for n in LOCAL.state.nodes]

@@ -110,7 +110,18 @@ def random_expression(rng, dtype):
     """A random program: the values after each op, to be cut anywhere."""
     values = [normal(*s, dtype=dtype, seed=i) for i, s in enumerate([(7, 33), (33,), (7, 1)])]
     steps = []
-    unary = ["exp", "tanh", "sigmoid", "abs", "neg", "sin", "log1p_abs", "softmax", "norm", "sqrt_abs"]
+    unary = [
+        "exp",
+        "tanh",
+        "sigmoid",
+        "abs",
+        "neg",
+        "sin",
+        "log1p_abs",
+        "softmax",
+        "norm",
+        "sqrt_abs",
+    ]
     binary = ["add", "mul", "sub", "div", "maximum"]
     for _ in range(12):
         if rng.random() < 0.6:
@@ -141,7 +152,7 @@ APPLY = {
 
 
 def run_cut(leaves, steps, cut):
-    """Runs the program, flushing after the steps numbered `cut`; values, and gradients of leaves."""
+    """Runs the program, flushing after the steps in `cut`; values, and gradients of leaves."""
     leaves = [x.clone().requires_grad_() for x in leaves]
     values = list(leaves)
     for number, (name, *operands) in enumerate(steps):
@@ -203,11 +214,13 @@ for dtype in (np.float32, np.float64):
     for name, value in {
         "add": x + y, "mul": x * y, "div": x / (y * y + 1), "exp": x.exp(), "log": x.abs().log(),
         "tanh": x.tanh(), "erf": x.erf(), "gelu": F.gelu(x), "sin": x.sin(), "pow": x.abs() ** 1.7,
-        "softmax": x.softmax(-1), "log_softmax": x.log_softmax(-1), "sum": x.sum(), "rows": x.sum(1),
+        "softmax": x.softmax(-1), "log_softmax": x.log_softmax(-1),
+        "sum": x.sum(), "rows": x.sum(1),
         "columns": x.sum(0), "max": x.amax(1), "layer_norm": F.layer_norm(x, (133,)),
         "half": x.half() * 3, "bfloat16": x.bfloat16() + 1, "int": (x * 100).int() // 7,
     }.items():
-        out[f"{name} {np.dtype(dtype)}"] = digest(value.float() if value.dtype is lg.bfloat16 else value)
+        wide = value.float() if value.dtype is lg.bfloat16 else value
+        out[f"{name} {np.dtype(dtype)}"] = digest(wide)
 w = data(133, 9).requires_grad_()
 F.cross_entropy(x.float() @ w, lg.arange(70) % 9).backward()
 lg.manual_seed(0)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -136,7 +137,9 @@ class Recomputed:
 
     def __init__(self, model, x, y, lr):
         self.p = [p.detach().numpy().astype(np.float64) for p in model.parameters()]
-        self.x, self.y, self.lr = (np.asarray(a, np.float64) if a is not lr else a for a in (x, y, lr))
+        self.x, self.y, self.lr = (
+            np.asarray(a, np.float64) if a is not lr else a for a in (x, y, lr)
+        )
 
     def step(self):
         w1, b1, w2, b2 = self.p
@@ -200,7 +203,7 @@ def test_list_of_losses():
         if i % 100 == 50:
             counts.append(live_nodes())
     # One node per loss that is kept, and nothing of the step that made it.
-    assert [b - a for a, b in zip(counts, counts[1:], strict=False)] == [100, 100]
+    assert [b - a for a, b in pairwise(counts)] == [100, 100]
     values = [loss.item() for loss in losses]
     assert values[-1] < 0.5 * values[0]
     assert len(set(values)) > 290  # each has its own value, not the last one's
@@ -242,7 +245,9 @@ def test_parameters_and_state_are_updated_in_place(counted, make, options, strea
         step()
 
     def tensors():
-        state = [v for s in optimizer.state.values() for v in s.values() if isinstance(v, lg.Tensor)]
+        state = [
+            v for s in optimizer.state.values() for v in s.values() if isinstance(v, lg.Tensor)
+        ]
         return [*model.parameters(), *state]
 
     places = [address(t) for t in tensors()]

@@ -176,9 +176,7 @@ def test_shifts_and_pads(compiles_nothing_new):
 
     def move(n):
         np.testing.assert_array_equal(lg.roll(x, n, 1).numpy(), np.roll(want, n, 1))
-        np.testing.assert_array_equal(
-            F.pad(x, (n, 2)).numpy(), np.pad(want, [(0, 0), (n, 2)])
-        )
+        np.testing.assert_array_equal(F.pad(x, (n, 2)).numpy(), np.pad(want, [(0, 0), (n, 2)]))
 
     compiles_nothing_new(move, SIZES)
 
@@ -241,7 +239,9 @@ PROGRAM = """
 import json, numpy as np, livegrad as lg, livegrad.nn.functional as F
 from livegrad import nn, optim
 lg.manual_seed(0)
-model = nn.Sequential(nn.Linear(12, 24), nn.LayerNorm(24), nn.GELU(), nn.Dropout(0.1), nn.Linear(24, 5))
+model = nn.Sequential(
+    nn.Linear(12, 24), nn.LayerNorm(24), nn.GELU(), nn.Dropout(0.1), nn.Linear(24, 5)
+)
 optimizer = optim.AdamW(model.parameters())
 x = lg.tensor(np.random.default_rng(0).normal(size=(64, 12)).astype(np.float32))
 t = lg.arange(64) % 5

@@ -195,12 +195,17 @@ for _ in range(3):
 print("ready", flush=True)
 """
 
-ENDLESS = TRAINING + """
+ENDLESS = (
+    TRAINING
+    + """
 while True:
     step(model, optimizer)
 """
+)
 
-CATCHING = TRAINING + """
+CATCHING = (
+    TRAINING
+    + """
 caught, problems = 0, []
 while caught < 20:
     try:
@@ -228,6 +233,7 @@ while caught < 20:
 import json
 print(json.dumps(problems), flush=True)
 """
+)
 
 
 class Child:

@@ -59,7 +59,10 @@ def test_recording_and_reading_at_the_same_time():
 
 def train(seed):
     rng = np.random.default_rng(seed)
-    p = [lg.tensor(rng.normal(size=s).astype(np.float32), requires_grad=True) for s in ((6, 9), (9, 4))]
+    p = [
+        lg.tensor(rng.normal(size=s).astype(np.float32), requires_grad=True)
+        for s in ((6, 9), (9, 4))
+    ]
     x, t = lg.tensor(rng.normal(size=(20, 6)).astype(np.float32)), lg.tensor(np.arange(20) % 4)
     optimizer = optim.Adam(p, lr=0.01)
     for _ in range(15):

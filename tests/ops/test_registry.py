@@ -98,7 +98,9 @@ def test_integers_and_bools(name: str) -> None:
             inputs = [
                 lg.tensor(np.abs(x * 3)).to(dtype)
                 if isinstance(x, np.ndarray) and x.dtype.kind == "f"
-                else lg.tensor(np.asarray(x)) if isinstance(x, np.ndarray) else x
+                else lg.tensor(np.asarray(x))
+                if isinstance(x, np.ndarray)
+                else x
                 for x in sample.inputs
             ]
             with reference_mode():

@@ -1,0 +1,141 @@
+"""Wrong uses of the public API, written for livegrad and PyTorch alike: `T` is the module."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+
+class Case(NamedTuple):
+    """A wrong call, the exception PyTorch raises, and what the message must mention."""
+
+    call: Callable[[Any], Any]
+    error: type[Exception]
+    mentions: tuple[str, ...]
+
+
+F = lambda T: T.nn.functional
+leaf = lambda T: T.ones(3, requires_grad=True)
+ints = lambda T, *values: T.tensor(list(values))
+
+# fmt: off
+CASES: dict[str, Case] = {
+    # shapes
+    "add of shapes": Case(lambda T: T.ones(3) + T.ones(4), RuntimeError, ("3", "4")),
+    "mul of shapes": Case(lambda T: T.ones(2, 3) * T.ones(2), RuntimeError, ("3", "2")),
+    "in-place shape": Case(lambda T: T.ones(3).add_(T.ones(2, 3)), RuntimeError, ("[3]", "[2, 3]")),
+    "matmul": Case(lambda T: T.ones(2, 3) @ T.ones(4, 5), RuntimeError, ("2", "3", "4", "5")),
+    "matmul of vectors": Case(lambda T: T.ones(3) @ T.ones(4), RuntimeError, ("3", "4")),
+    "matmul of a scalar": Case(lambda T: T.ones(()) @ T.ones(3), RuntimeError, ("matmul",)),
+    "batched matmul": Case(lambda T: T.ones(2, 3, 4) @ T.ones(5, 4, 3), RuntimeError, ("2", "5")),
+    "linear": Case(lambda T: F(T).linear(T.ones(2, 3), T.ones(5, 4)), RuntimeError, ("3", "4")),
+    "view": Case(lambda T: T.ones(6).view(4), RuntimeError, ("4", "6")),
+    "reshape": Case(lambda T: T.ones(2, 3).reshape(4, -1), RuntimeError, ("4", "6")),
+    "reshape twice unknown": Case(lambda T: T.ones(6).reshape(-1, -1), RuntimeError, ("-1",)),
+    "expand": Case(lambda T: T.ones(3).expand(2, 4), RuntimeError, ("3", "4")),
+    "cat": Case(lambda T: T.cat([T.ones(2, 3), T.ones(2, 4)]), RuntimeError, ("3", "4")),
+    "stack": Case(lambda T: T.stack([T.ones(2), T.ones(3)]), RuntimeError, ("2", "3")),
+    "cat of nothing": Case(lambda T: T.cat([]), RuntimeError, ("cat",)),
+    "split sizes": Case(lambda T: T.ones(5).split([2, 2]), RuntimeError, ("5",)),
+    "where": Case(lambda T: T.where(T.ones(3) > 0, T.ones(2), T.ones(3)), RuntimeError, ("2", "3")),
+    "layer_norm": Case(lambda T: F(T).layer_norm(T.ones(2, 3), (4,)), RuntimeError, ("4", "3")),
+    "cross_entropy": Case(lambda T: F(T).cross_entropy(T.ones(2, 3), ints(T, 1, 2, 0)), ValueError, ("2", "3")),
+    "module input": Case(lambda T: T.nn.Linear(3, 4)(T.ones(2, 5)), RuntimeError, ("5", "3")),
+    "write of a shape": Case(lambda T: T.ones(3).__setitem__(slice(0, 2), T.ones(3)), RuntimeError, ("3", "2")),
+    "negative size": Case(lambda T: T.ones(-1), RuntimeError, ("-1",)),
+    # dims
+    "sum dim": Case(lambda T: T.ones(2, 3).sum(2), IndexError, ("2",)),
+    "softmax dim": Case(lambda T: T.ones(2, 3).softmax(-3), IndexError, ("-3",)),
+    "transpose dim": Case(lambda T: T.ones(2, 3).transpose(0, 5), IndexError, ("5",)),
+    "permute twice": Case(lambda T: T.ones(2, 3).permute(0, 0), RuntimeError, ("permute",)),
+    "permute count": Case(lambda T: T.ones(2, 3).permute(0), RuntimeError, ("permute",)),
+    "unsqueeze dim": Case(lambda T: T.ones(2).unsqueeze(3), IndexError, ("3",)),
+    "cat dim": Case(lambda T: T.cat([T.ones(2), T.ones(2)], 1), IndexError, ("1",)),
+    "max of nothing": Case(lambda T: T.ones(0).max(), RuntimeError, ("max",)),
+    "size dim": Case(lambda T: T.ones(2).size(4), IndexError, ("4",)),
+    # indices
+    "index": Case(lambda T: T.ones(3)[3], IndexError, ("3",)),
+    "negative index": Case(lambda T: T.ones(3)[-4], IndexError, ("-4", "3")),
+    "too many indices": Case(lambda T: T.ones(3)[0, 0], IndexError, ("2", "1")),
+    "index of a scalar": Case(lambda T: T.ones(())[0], IndexError, ("0-dim",)),
+    "float index": Case(lambda T: T.ones(3)[1.5], (TypeError, IndexError), ()),
+    "str index": Case(lambda T: T.ones(3)["a"], (TypeError, IndexError), ()),
+    "negative step": Case(lambda T: T.ones(3)[::-1], ValueError, ("step",)),
+    "write out of range": Case(lambda T: T.ones(3).__setitem__(5, 1.0), IndexError, ("5", "3")),
+    "mask shape": Case(lambda T: T.ones(3)[T.ones(4) > 0], IndexError, ("4", "3")),
+    # dtypes
+    "where condition": Case(lambda T: T.where(T.ones(2), T.ones(2), T.ones(2)), RuntimeError, ("where",)),
+    "bitwise of floats": Case(lambda T: T.ones(2) & T.ones(2), (RuntimeError, NotImplementedError), ("float",)),
+    "minus of bools": Case(lambda T: -(T.ones(2) > 0), RuntimeError, ("bool",)),
+    "difference of bools": Case(lambda T: (T.ones(2) > 0) - (T.ones(2) > 0), RuntimeError, ("bool",)),
+    "mean of ints": Case(lambda T: ints(T, 1, 2).mean(), RuntimeError, ("mean",)),
+    "float into int": Case(lambda T: ints(T, 1, 2).add_(0.5), RuntimeError, ("float", "long|int64")),
+    "float embedding index": Case(lambda T: F(T).embedding(T.ones(2), T.ones(3, 4)), RuntimeError, ("float",)),
+    "matmul of dtypes": Case(lambda T: T.ones(2, 2) @ T.ones(2, 2, dtype=T.float64), RuntimeError, ("float", "double|float64")),
+    "unknown dtype": Case(lambda T: T.ones(2, dtype="float33"), TypeError, ("float33|str",)),
+    "gather index dtype": Case(lambda T: T.ones(3).gather(0, T.ones(1)), RuntimeError, ("gather|int64",)),
+    # devices
+    "unknown device": Case(lambda T: T.ones(2, device="nonsense"), RuntimeError, ("nonsense",)),
+    "device type": Case(lambda T: T.ones(2).to("abacus"), RuntimeError, ("abacus",)),
+    # values
+    "item of many": Case(lambda T: T.ones(3).item(), RuntimeError, ("3",)),
+    "float of many": Case(lambda T: float(T.ones(3)), (RuntimeError, ValueError, TypeError), ()),
+    "bool of many": Case(lambda T: bool(T.ones(3)), RuntimeError, ("more than one value",)),
+    "bool of none": Case(lambda T: bool(T.ones(0)), RuntimeError, ("no values",)),
+    "len of a scalar": Case(lambda T: len(T.ones(())), TypeError, ("0-d",)),
+    "iterate a scalar": Case(lambda T: list(T.ones(())), TypeError, ("0-d",)),
+    "numpy of a graph": Case(lambda T: leaf(T).numpy(), RuntimeError, ("detach",)),
+    # data
+    "ragged list": Case(lambda T: T.tensor([[1, 2], [3]]), ValueError, ("2", "1")),
+    "list of strings": Case(lambda T: T.tensor(["a"]), (ValueError, TypeError), ("str",)),
+    "tensor of None": Case(lambda T: T.tensor(None), (RuntimeError, TypeError), ("None",)),
+    "tensor of object": Case(lambda T: T.tensor(object()), (RuntimeError, TypeError), ("object",)),
+    # other types
+    "add None": Case(lambda T: T.ones(2) + None, TypeError, ("None",)),
+    "add str": Case(lambda T: T.ones(2) + "1", TypeError, ("str",)),
+    "function of None": Case(lambda T: T.exp(None), TypeError, ("exp", "Tensor")),
+    "function of a float": Case(lambda T: T.exp(1.0), TypeError, ("exp", "float")),
+    "function of a list": Case(lambda T: T.add([1.0], [2.0]), TypeError, ("add", "list")),
+    "cat of None": Case(lambda T: T.cat([T.ones(2), None]), TypeError, ("cat", "None")),
+    "unknown argument": Case(lambda T: T.ones(2).sum(dimension=0), TypeError, ("dimension",)),
+    "missing attribute": Case(lambda T: T.ones(2).no_such_method(), AttributeError, ("no_such_method",)),
+    # gradients
+    "backward of many": Case(lambda T: (leaf(T) * 2).backward(), RuntimeError, ("scalar",)),
+    "backward without grad": Case(lambda T: T.ones(()).backward(), RuntimeError, ("does not require grad",)),
+    "gradient of a shape": Case(lambda T: (leaf(T) * 2).backward(T.ones(4)), RuntimeError, ("4", "3")),
+    "int requires grad": Case(lambda T: T.tensor([1], requires_grad=True), RuntimeError, ("floating",)),
+    "int requires grad later": Case(lambda T: ints(T, 1).requires_grad_(), RuntimeError, ("floating",)),
+    "in-place on a leaf": Case(lambda T: leaf(T).add_(1), RuntimeError, ("leaf", "in-place")),
+    "write to a leaf": Case(lambda T: leaf(T).__setitem__(0, 1.0), RuntimeError, ("leaf", "in-place")),
+    "grad of unused": Case(lambda T: T.autograd.grad(leaf(T).sum(), leaf(T)), RuntimeError, ("unused|used",)),
+    "grad of no leaf": Case(lambda T: T.autograd.grad(leaf(T).sum(), T.ones(2)), RuntimeError, ("require",)),
+    "flag of a result": Case(lambda T: (leaf(T) * 2).requires_grad_(False), RuntimeError, ("leaf",)),
+    "grad of another shape": Case(lambda T: setattr(leaf(T), "grad", T.ones(2)), RuntimeError, ("2", "3")),
+    "deepcopy of a result": Case(lambda T: __import__("copy").deepcopy(leaf(T) * 2), RuntimeError, ("leaves|leaf",)),
+    # nn and optim
+    "optimizer of nothing": Case(lambda T: T.optim.SGD([], lr=0.1), ValueError, ("empty",)),
+    "optimizer of a tensor": Case(lambda T: T.optim.SGD(leaf(T), lr=0.1), TypeError, ("iterable",)),
+    "optimizer of a result": Case(lambda T: T.optim.SGD([leaf(T) * 2], lr=0.1), ValueError, ("leaf",)),
+    "negative rate": Case(lambda T: T.optim.Adam([leaf(T)], lr=-1.0), ValueError, ("-1.0",)),
+    "dropout probability": Case(lambda T: T.nn.Dropout(1.5), ValueError, ("1.5",)),
+    "missing state": Case(lambda T: T.nn.Linear(2, 3).load_state_dict({}), RuntimeError, ("weight",)),
+    "unknown reduction": Case(lambda T: F(T).mse_loss(T.ones(2), T.ones(2), reduction="most"), ValueError, ("most",)),
+    "Module without init": Case(lambda T: T.nn.Sequential(3), TypeError, ("int", "Module")),
+    # random
+    "randint bounds": Case(lambda T: T.randint(5, 5, (2,)), RuntimeError, ("5",)),
+    "bernoulli of 2": Case(lambda T: T.empty(2).bernoulli_(2.0), RuntimeError, ("2",)),
+}
+# fmt: on
+
+# Faults that only the values show; PyTorch's class, and the op's name.
+LATE: dict[str, Case] = {
+    "tensor index": Case(lambda T: T.ones(3)[ints(T, 0, 7)], IndexError, ("7", "3")),
+    "gather": Case(lambda T: T.ones(3).gather(0, ints(T, 4)), (RuntimeError, IndexError), ("4",)),
+    "index_select": Case(
+        lambda T: T.ones(3, 2).index_select(0, ints(T, 5)), (RuntimeError, IndexError), ("5|range",)
+    ),
+    "embedding": Case(lambda T: F(T).embedding(ints(T, 9), T.ones(3, 4)), IndexError, ("9|range",)),
+    "cross_entropy target": Case(
+        lambda T: F(T).cross_entropy(T.ones(2, 3), ints(T, 1, 3)), IndexError, ("3",)
+    ),
+}
