@@ -454,7 +454,8 @@ def _linear_expand(n: Any, *indices: Tensor) -> Tensor:
         outside = logical_or(lt(at, 0), ge(at, size))
         linear = at if linear is None else add(mul(linear, size), at)
         wrong = outside if wrong is None else logical_or(wrong, outside)
-    return where(wrong, -1, linear)
+    # A single index that is out of range stays as it is, for the error message to show.
+    return where(wrong, cast(indices[0], dtypes.int64) if len(indices) == 1 else -1, linear)
 
 
 def _linear_ref(n: Any, *indices: Array) -> Array:
@@ -464,7 +465,7 @@ def _linear_ref(n: Any, *indices: Array) -> Array:
         at = np.where(index < 0, index.astype(np.int64) + size, index.astype(np.int64))
         wrong = wrong | (at < 0) | (at >= size)
         linear = linear * size + at
-    return np.where(wrong, -1, linear)
+    return np.where(wrong, indices[0] if len(indices) == 1 else -1, linear)
 
 
 def _linear_infer(metas: Metas, attrs: Attrs, shape: Any) -> Meta:
@@ -490,7 +491,7 @@ LINEAR_INDEX: Op = Op(
     "linear_index",
     "composite",
     # Indices along neighbouring dims of sizes `args` as one index along the merged dim; negative
-    # ones count from the end, and one that is out of range makes the result -1.
+    # ones count from the end, and one that is out of range makes the result out of range.
     infer=_linear_infer,
     ref=_linear_ref,
     expand=_linear_expand,

@@ -251,7 +251,13 @@ class Executable:
         if native:
             self.segments.append(Segment(native, inputs, plan.floats))
 
-    def update_sites(self, nodes: list[Node]) -> Site | None:
+    @property
+    def completed(self) -> bool:
+        """Whether the last run went through, also if Ctrl-C came right after its native code."""
+        last = self.segments[-1] if self.segments else None
+        return isinstance(last, Segment) and last.program.completed
+
+    def update_site(self, nodes: list[Node]) -> Site | None:
         """Where the program's update is, for errors that name it."""
         return nodes[self.updates[0]].site
 

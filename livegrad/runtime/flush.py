@@ -259,28 +259,35 @@ def _has_value(node: Node) -> bool:
 
 
 def _run(executable: Executable, trace: _Trace) -> None:
-    leaves = trace.leaves
     buffers = [allocate(nbytes) for nbytes in executable.fresh]
-    site = None
     if executable.writes:
-        site = executable.update_sites(trace.nodes)
-        spent.cut_computed(site)
-        targets = _targets(executable, trace)
-        buffers += targets
-    addresses = [x.buffer.ptr for x in leaves]
+        spent.cut_computed(executable.update_site(trace.nodes))
+        buffers += _targets(executable, trace)
+    addresses = [x.buffer.ptr for x in trace.leaves]
     addresses += [b.ptr for b in buffers]
     try:
         executable.run(addresses, trace.ints, trace.scalars)
     except Fault as fault:
         raise executable.as_error(fault, trace.nodes) from None
-    nodes = trace.nodes
+    except BaseException:
+        # Ctrl-C: if it came after the native code was done, parameters have been written, and
+        # the other results must not be lost.
+        if executable.completed:
+            _deliver(executable, trace, buffers)
+        raise
+    _deliver(executable, trace, buffers)
+
+
+def _deliver(executable: Executable, trace: _Trace, buffers: list[Buffer]) -> None:
+    """Gives nodes their buffers, and lets go of what was needed to compute them."""
+    nodes, leaves = trace.nodes, trace.leaves
     for place, number, leaf in executable.results:
         node = nodes[place]
         node.buffer = leaves[leaf].buffer if leaf >= 0 else buffers[number]
     if executable.writes:
-        _finish_writes(executable, trace, targets)
+        _finish_writes(executable, trace, buffers[len(executable.fresh) :])
         LOCAL.state.nodes = []
-        spent.cut(site)
+        spent.cut(executable.update_site(nodes))
     for place, _, _ in executable.results:
         node = nodes[place]
         if node.grad_to is None or type(node.grad_to) is ref:
@@ -295,10 +302,13 @@ def _targets(executable: Executable, trace: _Trace) -> list[Buffer]:
     leaves = trace.leaves
     targets = []
     counters.donations += len(executable.writes)
-    for leaf, uses, nbytes, _, _ in executable.writes:
+    for leaf, uses, nbytes, update, place in executable.writes:
         node = leaves[leaf]
         # `uses` counts the recorded nodes; then: leaves, the tensor, `node`, the argument.
-        if _refs(node) <= uses + 4 and _refs(node.buffer) <= 2:
+        others = _refs(node) - uses - 4
+        if others and trace.handles[update].tensors[place]._cell is not None:
+            others -= 1  # the cell that the tensor shares with its views
+        if others <= 0 and _refs(node.buffer) <= 2:
             targets.append(node.buffer)
         else:
             counters.donations -= 1

@@ -3,7 +3,7 @@
 A Program is a piece of memory that the compiled `run` reads, in int64 slots:
 
     header   0 blocks   1 patches  2 number of patches   3 steps  4 number of steps
-             5 timing (or null)    6 thread pool         7 completed
+             5 timing (or null)    6 thread pool         7 completed runs
              8 BLAS thread setter (or null)              9 fault code  10 fault value
     patch    kind, dst, src, value        written into the argument blocks before the steps
     step     kernel address, block offset, repeat, block stride, grain, flags, 0, 0
@@ -58,7 +58,6 @@ taken:
   ret i64 -1
 start:
   %completed.p = getelementptr i64, ptr %program, i64 7
-  store i64 0, ptr %completed.p, align 8
   call void @apply_patches(ptr %program, ptr %inputs, ptr %scalars)
   ; BLAS must not start threads of its own inside our steps.
   %setter.p = getelementptr i64, ptr %program, i64 8
@@ -77,7 +76,9 @@ finish:
   %status = phi i64 [ %status.blas, %single ], [ %status.plain, %plain ]
   %good = icmp eq i64 %status, 0
   %flag = zext i1 %good to i64
-  store i64 %flag, ptr %completed.p, align 8
+  %runs = load i64, ptr %completed.p, align 8
+  %runs.now = add i64 %runs, %flag
+  store i64 %runs.now, ptr %completed.p, align 8
   store atomic i64 0, ptr %busy.p release, align 8
   ret i64 %status
 }
@@ -355,6 +356,8 @@ class Program:
         self.num_steps = len(step_table)
         self._lay_out(patch_table, np.asarray(blocks, np.int64), step_table)
         self._header[8] = blas_setter
+        self._known_good = False
+        self._good_runs = 0  # those that Python knows of; the header counts all
         self.wants_threads = _wants_threads(patch_table, self.blocks, step_table)
         threads.pool.need_scratch(scratch_bytes)
 
@@ -405,6 +408,7 @@ class Program:
 
     def run(self, inputs: Sequence[int], scalars: Sequence[float] = ()) -> int:
         """Run all steps; 0, or 1 + the index of the step that reported a fault."""
+        self._known_good = False
         self._set_inputs(self._input_memory, 0, *inputs)
         if scalars:
             self._set_scalars(self._scalar_memory, 0, *scalars)
@@ -415,6 +419,9 @@ class Program:
             # Another thread runs a program: its plan is short, so look again soon.
             time.sleep(2e-5)
             status = self._call()
+        if status == 0:
+            self._known_good = True
+            self._good_runs += 1
         counters.plans_run += 1
         counters.kernels_run += self.num_steps
         return status
@@ -422,7 +429,12 @@ class Program:
     @property
     def completed(self) -> bool:
         """Whether the last run went through all steps, also when Ctrl-C came right after it."""
-        return bool(self._header[7])
+        if self._known_good:
+            return True
+        runs = int(self._header[7])
+        more = runs > self._good_runs
+        self._good_runs = runs
+        return more
 
     def fault(self) -> tuple[int, int]:
         """Code and value of the last fault that a step reported."""
