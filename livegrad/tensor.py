@@ -300,10 +300,19 @@ class Tensor(Methods):
         return bool(self._scalar("bool()"))
 
     def __int__(self) -> int:
-        return int(self._scalar("int()"))
+        return int(self._one_number("int()"))
 
     def __float__(self) -> float:
-        return float(self._scalar("float()"))
+        return float(self._one_number("float()"))
+
+    def _one_number(self, reason: str) -> Any:
+        numel = self._node.meta.numel
+        if numel != 1:  # PyTorch's class here, another than that of item()
+            raise ValueError(
+                "only one element tensors can be converted to Python scalars; "
+                f"got {numel} elements"
+            )
+        return self._scalar(reason)
 
     def __index__(self) -> int:
         meta = self._node.meta
@@ -397,9 +406,7 @@ class Tensor(Methods):
         inputs: Any = None,
     ) -> None:
         """Adds the gradient of this tensor to `grad` of every leaf it was computed from."""
-        from livegrad import autograd
-
-        autograd.backward(self, gradient, retain_graph, create_graph, inputs=inputs)
+        _differentiate(self, gradient, retain_graph, create_graph, None, inputs)
 
     def retain_grad(self) -> None:
         """Makes `backward` fill `grad` of this tensor although it is not a leaf."""
@@ -560,3 +567,12 @@ def rebuild(cls: Any, values: Array, dtype: DType, requires_grad: bool) -> Any:
 
 
 set_tensor_class(Tensor, elementwise.CLONE)
+
+
+def _differentiate(*arguments: Any) -> None:
+    """`livegrad.autograd.backward`, which is imported when it is first needed."""
+    global _differentiate
+    from livegrad.autograd import backward
+
+    _differentiate = backward
+    backward(*arguments)

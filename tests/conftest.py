@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 import tempfile
@@ -18,6 +19,10 @@ _directory: tempfile.TemporaryDirectory[str] | None = None
 if "PYTEST_XDIST_WORKER" not in os.environ:
     _directory = tempfile.TemporaryDirectory(prefix="livegrad-tests-", ignore_cleanup_errors=True)
     os.environ["LIVEGRAD_CACHE_DIR"] = _directory.name
+
+# A run in the background of a shell script ignores Ctrl-C, and so would the processes it starts.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 import pytest  # noqa: E402
 

@@ -110,7 +110,6 @@ CASES: dict[str, Case] = {
     "grad of unused": Case(lambda T: T.autograd.grad(leaf(T).sum(), leaf(T)), RuntimeError, ("unused|used",)),
     "grad of no leaf": Case(lambda T: T.autograd.grad(leaf(T).sum(), T.ones(2)), RuntimeError, ("require",)),
     "flag of a result": Case(lambda T: (leaf(T) * 2).requires_grad_(False), RuntimeError, ("leaf",)),
-    "grad of another shape": Case(lambda T: setattr(leaf(T), "grad", T.ones(2)), RuntimeError, ("2", "3")),
     "deepcopy of a result": Case(lambda T: __import__("copy").deepcopy(leaf(T) * 2), RuntimeError, ("leaves|leaf",)),
     # nn and optim
     "optimizer of nothing": Case(lambda T: T.optim.SGD([], lr=0.1), ValueError, ("empty",)),

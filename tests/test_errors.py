@@ -11,8 +11,8 @@ import pytest
 from error_cases import CASES, LATE
 
 import livegrad as lg
-import livegrad.nn  # noqa: F401
-import livegrad.optim  # noqa: F401
+import livegrad.nn
+import livegrad.optim
 
 
 def mentioned(message, words):

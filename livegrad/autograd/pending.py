@@ -89,7 +89,7 @@ def backward(output: Tensor, retain_graph: bool) -> bool:
         return False
     tensors = [node.grad_to() for node in way.leaves]  # type: ignore[misc, operator]
     for x in tensors:
-        if x is not None and not x.__dict__.keys().isdisjoint(_HOOKS):
+        if x is not None and ("_hooks" in x.__dict__ or "_post_hooks" in x.__dict__):
             return False
     outer = state.grad, state.site
     state.grad, state.site = False, user_site()
@@ -102,37 +102,27 @@ def backward(output: Tensor, retain_graph: bool) -> bool:
     return True
 
 
-# Attributes of a leaf that has hooks.
-_HOOKS = {"_hooks", "_post_hooks"}
-
-
 def _record(root: Node, way: Walk, tensors: list[Any]) -> None:
     attrs = tuple(way.way)
     key = (root.meta, attrs)
     spec = GRADIENT.cache.get(key)
     if spec is None:
         spec = GRADIENT.remember(key, attrs, (root.meta,), root.meta)
-    whole = append(spec, (root,), (), None)._node
-    for number, (leaf, tensor) in enumerate(zip(way.leaves, tensors, strict=True)):
-        if tensor is not None:
-            _deliver(tensor, _gradient_of(whole, leaf, number))
-
-
-def _gradient_of(whole: Node, leaf: Node, number: int) -> Tensor:
-    meta = leaf.meta
-    key = (meta, number)
-    spec = GRADIENT_OF.cache.get(key)
-    if spec is None:
-        spec = GRADIENT_OF.remember(key, (number,), (meta,), meta)
-    return append(spec, (whole,), (), None)
-
-
-def _deliver(tensor: Tensor, g: Tensor) -> None:
-    before = tensor.grad
-    if before is None:
-        tensor.grad = g
-    else:
-        rebind(before, ew.add(before, g))
+    inputs = (append(spec, (root,), (), None)._node,)
+    known = GRADIENT_OF.cache
+    for number, tensor in enumerate(tensors):
+        if tensor is None:
+            continue
+        meta = way.leaves[number].meta
+        spec = known.get((meta, number))
+        if spec is None:
+            spec = GRADIENT_OF.remember((meta, number), (number,), (meta,), meta)
+        g = append(spec, inputs, (), None)
+        before = tensor.grad
+        if before is None:
+            tensor.grad = g
+        else:
+            rebind(before, ew.add(before, g))
 
 
 def expand(n: Any, root: Tensor) -> list[Tensor]:

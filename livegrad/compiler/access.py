@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 from livegrad.graph.index import FIRST, Along, Index
 from livegrad.graph.meta import Shape
 from livegrad.graph.node import Node
@@ -16,6 +18,20 @@ def broadcast_index(index: Index, shape: Shape) -> Index:
     """The index of an operand of `shape` where the result is wanted at `index`."""
     lead = len(index) - len(shape)
     return tuple([FIRST if size == 1 else index[lead + d] for d, size in enumerate(shape)])
+
+
+def placed(region: Index, index: Index) -> Index:
+    """`region`, an index in terms of a value's own dims, where the value itself stands at `index`."""
+    found = []
+    for at in region:
+        if at.axis < 0:
+            found.append(at)
+            continue
+        inner = index[at.axis]
+        args = (*at.args, *[(slot, mult * at.coef) for slot, mult in inner.args])
+        offset = at.offset + at.coef * inner.offset
+        found.append(Along(inner.axis, at.coef * inner.coef, offset, args))
+    return tuple(found)
 
 
 def resolve(node: Node, index: Index) -> tuple[Node, Index]:
@@ -57,12 +73,26 @@ def plain(node: Node) -> Node | None:
     return None
 
 
-def walks_as_one(node: Node, index: Index, dims: tuple[int, ...]) -> bool:
-    """Whether loops over `dims`, read at `index`, step evenly through the memory of `node`."""
-    places = [d for d, at in enumerate(index) if at.axis in dims]
-    if not places:
-        return True
-    if [index[d] for d in places] != [Along(d) for d in dims]:
-        return False
-    between = range(places[0], places[-1])
-    return all(node.meta.shape[d] == 1 for d in between if d not in places)
+def contiguous_strides(shape: Shape) -> list[int]:
+    """Elements to skip per step along each dim of a row-major buffer."""
+    strides = []
+    step = 1
+    for size in reversed(shape):
+        strides.append(step)
+        step *= size
+    return strides[::-1]
+
+
+def axis_strides(index: Index, shape: Shape, axes: int) -> list[int]:
+    """Elements to skip per step of each loop counter; a buffer of `shape` is read at `index`."""
+    strides = [0] * axes
+    for at, stride in zip(index, contiguous_strides(shape), strict=True):
+        if at.axis >= 0:
+            strides[at.axis] += at.coef * stride
+    return strides
+
+
+def walks_as_one(node: Node, index: Index, loops: Shape, dims: tuple[int, ...]) -> bool:
+    """Whether loops over `dims`, as one, step evenly through the memory of `node` at `index`."""
+    strides = axis_strides(index, node.meta.shape, len(loops))
+    return all(strides[a] == strides[b] * loops[b] for a, b in pairwise(dims))

@@ -11,7 +11,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from math import prod
 
-from livegrad.compiler.describe import Description, axis_strides, contiguous_strides
+from livegrad.compiler.access import axis_strides, contiguous_strides
+from livegrad.compiler.describe import Description
 from livegrad.compiler.templates import HEADER, RECORD
 from livegrad.graph.index import Index
 from livegrad.graph.node import Node
@@ -19,7 +20,7 @@ from livegrad.graph.op import REGISTRY
 from livegrad.graph.record import FloatArg, IntArg
 
 # Kinds of patch, as the driver numbers them.
-SET_INPUT, ADD_INPUT, SET_SCALAR = 0, 1, 2
+SET_INPUT, ADD_INPUT, SET_SCALAR, SET_CONSTANT = 0, 1, 2, 3
 
 # Elements of one work item, about: small enough to share out, large enough to hide the overhead.
 ITEM_ELEMENTS = 4096
@@ -150,12 +151,13 @@ class Binder:
         assert at == HEADER + len(outer) + k * (RECORD + len(outer))
         unit = 1 if self.d.streams[k].kind == "position" else node.meta.dtype.itemsize
         fixed = self._offset(at, node, index, unit)
+        # Set before anything is added: a block is used again and again.
         if self.d.streams[k].kind == "position":
-            slots.append(fixed)
+            self.patches.insert(0, (SET_CONSTANT, at, 0, fixed))
         else:
             where = self.where(node)
-            slots.append(0)
             self.patches.insert(0, (SET_INPUT, at, where.slot, where.offset + fixed))
+        slots.append(0)
         slots += [inner[1][k], middle[1][k], *[strides[k] for _, strides in outer]]
 
     def _offset(self, at: int, node: Node, index: Index, unit: int) -> int:

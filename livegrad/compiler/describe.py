@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+from livegrad.compiler.access import axis_strides, own_index, placed
 from livegrad.compiler.fuse import (
     GATHERS,
     Fuser,
@@ -94,25 +95,6 @@ class Description:
         )
 
 
-def contiguous_strides(shape: Shape) -> list[int]:
-    """Elements to skip per step along each dim of a row-major buffer."""
-    strides = []
-    step = 1
-    for size in reversed(shape):
-        strides.append(step)
-        step *= size
-    return strides[::-1]
-
-
-def axis_strides(index: Index, shape: Shape, axes: int) -> list[int]:
-    """Elements to skip per step of each loop counter; a buffer of `shape` is read at `index`."""
-    strides = [0] * axes
-    for at, stride in zip(index, contiguous_strides(shape), strict=True):
-        if at.axis >= 0:
-            strides[at.axis] += at.coef * stride
-    return strides
-
-
 class Describer:
     """Writes the description of one group."""
 
@@ -133,9 +115,8 @@ class Describer:
             self.in_tail = node in self.group.tail
             value = self.value(node, index)
             if node in self.stored:
-                target, place = self.stored[node] or (node, index)
-                if target is not node:
-                    assert place is not None
+                target, region = self.stored[node] or (node, own_index(node.meta.shape))
+                place = placed(region, index)
                 step = self._step(place, target.meta.shape, store=True)
                 stream = self._stream(target, place, Stream(target.meta.dtype, step))
                 tail = node in self.group.tail

@@ -151,6 +151,8 @@ class Expander:
         for m in made:
             if m not in self.final:
                 self.lower(m, m.args)
+        if result._node.meta is not node.meta:
+            raise AssertionError(f"{node.op.name} expands to {result._node.meta}, not {node.meta}")
         self.final[node] = self.final[result._node]
 
 

@@ -21,6 +21,7 @@ from livegrad.compiler.access import (
     broadcast_index,
     is_alias,
     own_index,
+    placed,
     plain,
     resolve,
     storage,
@@ -82,8 +83,12 @@ class Fuser:
         self.groups: list[Group] = []
         self.stored = _must_store(graph)
         self.inline_cost: dict[Node, int] = {}
+        self.regions = _regions(graph)
         self._store_what_folds_unevenly()
-        self.sunk = _sink(graph, self.stored)
+        # Elementwise values that only one column reduction reads, mapped to that reduction.
+        self.sunk: dict[Node, Node] = {}
+        self.sunk_into: dict[Node, list[Node]] = {}
+        self._sink()
         self.readers: dict[Node, list[Group]] = {}
 
     def run(self) -> list[Group]:
@@ -111,11 +116,33 @@ class Fuser:
             dims = _folded(x.meta.shape, node.attrs[0])
             if len(dims) < 2:
                 continue
-            if not all(
-                _row_readable(r, dims) for r in self.reads(node, own_index(x.meta.shape), None)
-            ):
+            index = own_index(x.meta.shape)
+            if not all(_walks(r, x.meta.shape, dims) for r in self.reads(node, index, None)):
                 self.stored.add(storage(x))
                 self.inline_cost.clear()
+
+    def _sink(self) -> None:
+        users: dict[Node, list[Node]] = {}
+        for node in self.graph.nodes:
+            for x in node.inputs:
+                users.setdefault(x, []).append(node)
+        for node in reversed(self.graph.nodes):
+            if node.op.kind != "elementwise" or node in self.stored:
+                continue
+            targets = {self.sunk.get(u, u) for u in users.get(node, ())}
+            if len(targets) == 1 and self._sinks_into(node, *targets):
+                self.sunk[node] = target = targets.pop()
+                self.sunk_into.setdefault(target, []).insert(0, node)
+
+    def _sinks_into(self, node: Node, target: Node) -> bool:
+        """Whether `target` is a column reduction whose kernel can compute `node` on the way."""
+        if target.op.kind != "reduce":
+            return False
+        shape = target.inputs[0].meta.shape
+        dims = _folded(shape, target.attrs[0])
+        if node.meta.shape != shape or _is_trailing(shape, dims):
+            return False
+        return all(_walks(read, shape, dims) for read in self.reads(node, own_index(shape), None))
 
     # ------------------------------------------------------------------------- reading
 
@@ -200,9 +227,26 @@ class Fuser:
                     return False
             elif owner is not None and owner.before >> group.number & 1:
                 return False
-            elif not _row_readable(read, group.dims):
+            elif not _walks(read, group.shape, group.dims):
                 return False
-        return True
+        return self._writes_walk(node, index, group.shape, group.dims)
+
+    def _writes_walk(self, node: Node, index: Index, loops: Shape, dims: tuple[int, ...]) -> bool:
+        """Whether the folded dims can be walked as one in the buffer that `node` is a part of."""
+        target, region = self.regions.get(node, (None, ()))
+        return target is None or _walks(Read(target, placed(region, index)), loops, dims)
+
+    def _all_walk(self, group: Group, dims: tuple[int, ...]) -> bool:
+        """Whether all memory that `group` reads and writes can be walked as one over `dims`."""
+        return all(
+            self._writes_walk(member, group.index[member], group.shape, dims)
+            and all(
+                _walks(read, group.shape, dims)
+                for read in self.reads(member, group.index[member], group)
+                if self.owner.get(storage(read.node)) is not group
+            )
+            for member in group.members
+        )
 
     def _join(self, node: Node, index: Index, group: Group) -> None:
         group.members.append(node)
@@ -234,7 +278,7 @@ class Fuser:
         shape, dims = x.meta.shape, _folded(x.meta.shape, node.attrs[0])
         kind = "rows" if _is_trailing(shape, dims) else "columns"
         index = own_index(node.meta.shape)
-        sunk = self.sunk_into(node)
+        sunk = self.sunk_into.get(node, [])
         home = self._tail_home(node)
         if home is not None:
             self._join(node, index, home)
@@ -293,10 +337,6 @@ class Fuser:
                 return False
         return inside
 
-    def sunk_into(self, node: Node) -> list[Node]:
-        """The values that only this column reduction reads; they are computed in its kernel."""
-        return [n for n, target in self.sunk.items() if target is node]
-
     def _reduce_candidates(
         self, node: Node, kind: str, shape: Shape, dims: tuple[int, ...]
     ) -> list[Group]:
@@ -308,14 +348,7 @@ class Fuser:
         return [g for g in found if g.kind == kind and g.shape == shape and g.dims in open_to]
 
     def _fits_reduce(self, node: Node, index: Index, group: Group) -> bool:
-        if not all(
-            _row_readable(read, group.dims)
-            for member in group.members
-            for read in self.reads(member, group.index[member], group)
-            if self.owner.get(storage(read.node)) is not group
-        ):
-            return False
-        return self._fits(node, index, group)
+        return self._all_walk(group, group.dims) and self._fits(node, index, group)
 
     # ------------------------------------------------------------------ groups and merging
 
@@ -351,13 +384,7 @@ class Fuser:
         if len(a.members) + len(b.members) > MOST_MEMBERS:
             return False
         dims = a.dims or b.dims
-        return not dims or all(
-            _row_readable(read, dims)
-            for g in (a, b)
-            for member in g.members
-            for read in self.reads(member, g.index[member], g)
-            if self.owner.get(storage(read.node)) is not g
-        )
+        return all(self._all_walk(g, dims) for g in (a, b))
 
     def _merge(self, a: Group, b: Group) -> None:
         a.dims = a.dims or b.dims
@@ -442,6 +469,16 @@ def _must_store(graph: Primitives) -> set[Node]:
     return stored
 
 
+def _regions(graph: Primitives) -> dict[Node, tuple[Node, Index]]:
+    """For each part, the buffer it is stored into and where."""
+    return {
+        part: (node, index)
+        for node in graph.nodes
+        if node.op.lower == "assembly"
+        for part, index in zip(node.inputs, node.attrs[0], strict=True)
+    }
+
+
 def _folded(shape: Shape, dims: tuple[int, ...]) -> tuple[int, ...]:
     return tuple([d for d in dims if shape[d] != 1])
 
@@ -450,11 +487,11 @@ def _is_trailing(shape: Shape, dims: tuple[int, ...]) -> bool:
     return all(size == 1 for d, size in enumerate(shape) if d > dims[-1])
 
 
-def _row_readable(read: Read, dims: tuple[int, ...]) -> bool:
+def _walks(read: Read, loops: Shape, dims: tuple[int, ...]) -> bool:
     """Whether the folded dims can be walked as one when a value is read like this."""
     if len(dims) < 2:
         return True
-    return not read.memory and walks_as_one(read.node, read.index, dims)
+    return not read.memory and walks_as_one(read.node, read.index, loops, dims)
 
 
 def _index_in(node: Node, group: Group) -> Index | None:
@@ -473,30 +510,6 @@ def _index_in(node: Node, group: Group) -> Index | None:
         return None
     remaining = iter(axes)
     return tuple([FIRST if size == 1 else Along(next(remaining)) for size in shape])
-
-
-def _sink(graph: Primitives, stored: set[Node]) -> dict[Node, Node]:
-    """Elementwise values that only one column reduction reads, mapped to that reduction."""
-    users: dict[Node, list[Node]] = {}
-    for node in graph.nodes:
-        for x in node.inputs:
-            users.setdefault(x, []).append(node)
-    sunk: dict[Node, Node] = {}
-    for node in reversed(graph.nodes):
-        if node.op.kind != "elementwise" or node in stored:
-            continue
-        readers = users.get(node, [])
-        targets = {sunk.get(u, u) for u in readers}
-        if len(targets) != 1:
-            continue
-        target = targets.pop()
-        if target.op.kind != "reduce":
-            continue
-        shape = target.inputs[0].meta.shape
-        dims = _folded(shape, target.attrs[0])
-        if node.meta.shape == shape and not _is_trailing(shape, dims):
-            sunk[node] = target
-    return dict(reversed(sunk.items()))
 
 
 def _in_order(groups: list[Group]) -> list[Group]:

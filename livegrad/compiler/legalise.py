@@ -9,6 +9,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -166,9 +167,8 @@ class Legaliser:
                 x,
                 site=node.site,
             )
-        if len(runs[0]) > 1 and not walks_as_one(
-            *resolve(x, own_index(x.meta.shape)), tuple(runs[0])
-        ):
+        shape = x.meta.shape
+        if not walks_as_one(*resolve(x, own_index(shape)), shape, tuple(runs[0])):
             inputs = (self.copy(x),)
         return self.add(node, inputs)
 
@@ -235,8 +235,19 @@ def _matmul(walk: Legaliser, node: Node, inputs: tuple[Node, ...]) -> Node:
     if not dtype.is_floating_point:
         return walk.add(node, tuple([walk.in_order(x) for x in inputs]))  # NumPy's business
     wide = [_whole_batch(walk, x, node) for x in inputs]
+    if is_tall(node):
+        wide[0] = walk.in_order(wide[0])
     operands = tuple([x if blas_layout(x) is not None else walk.copy(x) for x in wide])
     return walk.add(node, operands)
+
+
+def is_tall(node: Node) -> bool:
+    """Whether a batch of products with one matrix on the right is done as a single tall product.
+
+    Shapes alone decide: BLAS may round a row differently in a product of another height.
+    """
+    right = node.inputs[1].meta.shape[:-2]
+    return prod(node.meta.shape[:-2]) > 1 and all(size == 1 for size in right)
 
 
 def _whole_batch(walk: Legaliser, x: Node, node: Node) -> Node:

@@ -6,11 +6,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from math import prod
 
+from livegrad.compiler.access import axis_strides, contiguous_strides
 from livegrad.compiler.bind import Where
-from livegrad.compiler.describe import axis_strides, contiguous_strides
-from livegrad.compiler.legalise import blas_layout
+from livegrad.compiler.legalise import blas_layout, is_tall
 from livegrad.dtypes import DType
-from livegrad.graph.index import FIRST
 from livegrad.graph.node import Node
 
 
@@ -36,7 +35,6 @@ class _Operand:
     batch_stride: int  # elements; 0 for an operand without batch
     offset: int
     moves: list[tuple[int, int]]
-    whole: bool  # rows of all batch entries follow one another
 
 
 def bind_product(node: Node, where: Callable[[Node], Where], first_int: int) -> Product:
@@ -46,8 +44,9 @@ def bind_product(node: Node, where: Callable[[Node], Where], first_int: int) -> 
     m, n = node.meta.shape[-2:]
     k = a.meta.shape[-1]
     batch = prod(node.meta.shape[:-2])
-    if batch > 1 and right.batch_stride == 0 and left.whole and not left.trans:
-        m, batch = m * batch, 1  # one tall product
+    leading = left.leading
+    if is_tall(node):
+        m, batch, leading = m * batch, 1, k
     size = node.meta.dtype.itemsize
     places = []
     for x, operand in ((a, left), (b, right)):
@@ -63,7 +62,7 @@ def bind_product(node: Node, where: Callable[[Node], Where], first_int: int) -> 
     return Product(
         node.meta.dtype,
         (m, n, k),
-        (left.leading, right.leading, n),
+        (leading, right.leading, n),
         (left.trans, right.trans),
         batch,
         (left.batch_stride * size, right.batch_stride * size, m * n * size),
@@ -89,7 +88,4 @@ def _operand(x: Node) -> _Operand:
     for at, stride in zip(index, contiguous_strides(base.meta.shape), strict=True):
         offset += at.offset * stride
         moves += [(slot, mult * stride) for slot, mult in at.args]
-    plain = [at for at in index if at != FIRST]
-    in_order = [at.axis for at in plain] == sorted(at.axis for at in plain)
-    whole = in_order and not moves and base.meta.numel == x.meta.numel
-    return _Operand(trans, leading, batch_stride, offset, moves, whole)
+    return _Operand(trans, leading, batch_stride, offset, moves)

@@ -142,11 +142,17 @@ class Template:
         e = self.e(compute)
         values = []
         for position, (x, i) in enumerate(zip(operands, instr.operands, strict=True)):
-            condition = op.result == "select" and position == 0
-            values.append(x if condition else e.convert(x, self.instrs[i].dtype, compute))
+            source = self.instrs[i]
+            if op.result == "select" and position == 0:
+                values.append(x)
+            else:
+                # A number keeps the precision that half precisions are computed in.
+                target = compute.compute if source.what == "number" else compute
+                values.append(e.convert(x, source.dtype, target))
         result = op.emit(e, *values)
         made = dtypes.bool_ if op.result == "bool" else compute
-        return e.convert(result, made, instr.dtype)
+        # Half precisions are computed in float32: rounded here, whether stored or not.
+        return e.round_to(e.convert(result, made, instr.dtype), instr.dtype)
 
     def _generated(self, op: Op, instr: Instr, operands: list[Value]) -> Value:
         """A value made from numbers and, unless it is the same everywhere, the position."""

@@ -46,6 +46,7 @@ class Node:
     Invariants:
     - `inputs` are nodes recorded earlier; they are dropped once the value exists and no gradient
       can be asked for, so a long loop keeps nothing alive.
+    - `index` tells the place among the pending nodes of a thread, see `State`; -1 for a leaf.
     - `args` are run-time numbers (scalars, slice bounds, seeds): never part of a plan's key.
     - `grad_to` is None (no gradient flows here), True (it flows on to the inputs), a weak
       reference to the leaf tensor that receives it, or an `Interior`: like True, with hooks or a

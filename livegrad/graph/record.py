@@ -176,7 +176,9 @@ def append(
     node.buffer = None
     node.cut = None
     node.spent = False
-    node.index = -1
+    nodes = state.nodes
+    place = len(nodes)
+    node.index = state.base + place
     if state.site is None:
         # Above us are at least a recording function and a public one: start past both.
         frame = _getframe(3)
@@ -193,10 +195,9 @@ def append(
     if state.reference:
         Runtime.evaluate(node)
         return tensor
-    nodes = state.nodes
     nodes.append(node)
     state.handles.append(tensor)
-    if len(nodes) > MOST_PENDING_NODES:
+    if place > MOST_PENDING_NODES:
         flush("many nodes were pending", node)
     return tensor
 

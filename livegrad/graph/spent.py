@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import threading
 import weakref
+from collections.abc import Collection
 
 from livegrad.graph.node import Interior, Node, Site
 from livegrad.graph.state import LOCAL
@@ -21,7 +22,11 @@ _FIRST_SWEEP = 4096
 Graph = tuple[Site | None, list[weakref.ref[Node]]]
 
 
-class _Local(threading.local):
+class _Spent:
+    """The spent graphs of one thread."""
+
+    __slots__ = ("computed", "count", "graphs", "sweep_at")
+
     def __init__(self) -> None:
         self.graphs: list[Graph] = []
         self.count = 0
@@ -30,7 +35,12 @@ class _Local(threading.local):
         self.sweep_at = _FIRST_SWEEP
 
 
-_spent = _Local()
+class _Local(threading.local):
+    def __init__(self) -> None:
+        self.spent = _Spent()
+
+
+_local = _Local()
 
 
 def mark(nodes: list[Node], site: Site | None, computed: bool = True) -> None:
@@ -38,50 +48,53 @@ def mark(nodes: list[Node], site: Site | None, computed: bool = True) -> None:
 
     `computed` is False if none of them has been computed yet.
     """
-    ref = weakref.ref
-    _spent.computed = _spent.computed or computed
+    spent = _local.spent
+    if computed:
+        spent.computed = True
     for node in nodes:
         node.spent = True
-    _spent.graphs.append((site, [ref(node) for node in nodes]))
-    _spent.count += len(nodes)
-    if _spent.count > _spent.sweep_at:
+    spent.graphs.append((site, [*map(weakref.ref, nodes)]))
+    spent.count += len(nodes)
+    if spent.count > spent.sweep_at:
         _sweep()
 
 
-def cut(update_site: Site | None) -> None:
+def cut(update_site: Site | None, waiting: Collection[Node] = ()) -> None:
     """Takes all spent graphs of this thread apart: the update at `update_site` overwrites values.
 
-    Nodes still waiting to be computed keep their inputs, and stay on the list for the next cut.
+    Nodes `waiting` to be computed keep their inputs, and stay on the list for the next cut.
     """
-    _spent.computed = False
-    waiting = set(LOCAL.state.nodes)
-    graphs, _spent.graphs, _spent.count = _spent.graphs, [], 0
+    spent = _local.spent
+    spent.computed = False
+    graphs, spent.graphs, spent.count = spent.graphs, [], 0
     for site, refs in graphs:
         kept = []
+        reason = (site, update_site)
         for ref in refs:
             node = ref()
             if node is None:
                 continue
-            if node.buffer is None and node in waiting:
+            if waiting and node.buffer is None and node in waiting:
                 kept.append(ref)
             else:
-                _cut_node(node, (site, update_site))
+                _cut_node(node, reason)
         if kept:
-            _spent.graphs.append((site, kept))
-            _spent.count += len(kept)
-    _spent.sweep_at = _FIRST_SWEEP
+            spent.graphs.append((site, kept))
+            spent.count += len(kept)
+    spent.sweep_at = _FIRST_SWEEP
 
 
 def cut_computed(update_site: Site | None) -> None:
     """Cuts spent nodes that earlier flushes computed: they have no say in what is overwritten."""
-    if _spent.computed:
-        cut(update_site)
+    if _local.spent.computed:
+        cut(update_site, set(LOCAL.state.nodes))
 
 
 def flushed() -> None:
     """Notes that a flush is over: what is still on the list may have been computed by it."""
-    if _spent.graphs:
-        _spent.computed = True
+    spent = _local.spent
+    if spent.graphs:
+        spent.computed = True
 
 
 def propagate(node: Node) -> None:
@@ -126,8 +139,9 @@ def _cut_node(node: Node, reason: tuple[Site | None, Site | None]) -> None:
 
 def _sweep() -> None:
     """Forgets the dead; of the living, cuts the oldest graphs beyond the limit, never the last."""
+    spent = _local.spent
     living = []
-    for site, refs in _spent.graphs:
+    for site, refs in spent.graphs:
         alive = [ref for ref in refs if ref() is not None]
         if alive:
             living.append((site, alive))
@@ -140,5 +154,5 @@ def _sweep() -> None:
             node = ref()
             if node is not None and node not in waiting:
                 _cut_node(node, (site, None))
-    _spent.graphs, _spent.count = living, count
-    _spent.sweep_at = max(_FIRST_SWEEP, 2 * count)
+    spent.graphs, spent.count = living, count
+    spent.sweep_at = max(_FIRST_SWEEP, 2 * count)

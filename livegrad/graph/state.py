@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import threading
 from collections.abc import Callable, Iterator
@@ -15,6 +16,9 @@ from livegrad.graph.node import Node, Site
 MOST_PENDING_NODES = 8192
 MOST_PENDING_BYTES = 1 << 28
 
+# Numbers states, so that nodes of two threads never have the same index.
+_states = itertools.count(1)
+
 REFERENCE = os.environ.get("LIVEGRAD_MODE", "") == "reference"
 
 
@@ -24,13 +28,17 @@ class State:
     `nodes` and `handles` run in parallel: the pending nodes in the order they were recorded, and
     the object (Tensor or Cell) through which the program can still see each. A handle that nobody
     else refers to, or that has moved on to another node, marks its node as dead.
+
+    `node.index - base` is the place of a pending node; nodes computed or dropped earlier, and those
+    of other threads, have an index below `base` or far above.
     """
 
-    __slots__ = ("bytes", "grad", "handles", "inference", "nodes", "reference", "site")
+    __slots__ = ("base", "bytes", "grad", "handles", "inference", "nodes", "reference", "site")
 
     def __init__(self) -> None:
         self.nodes: list[Node] = []
         self.handles: list[Any] = []
+        self.base = next(_states) << 40
         self.bytes = 0
         self.grad = True
         self.inference = False
@@ -55,8 +63,6 @@ class Runtime:
     flush: Callable[[str, tuple[Node, ...]], None]
     # evaluate(node): runs one node with its NumPy reference.
     evaluate: Callable[[Node], None]
-    # leaf buffer from a NumPy array (copied)
-    buffer_from_array: Callable[[Any], Any]
 
 
 def flush(reason: str, *roots: Node) -> None:

@@ -178,7 +178,8 @@ def _index_tensors(part: Any, shape: Shape, dim: int) -> list[Tensor] | None:
         return [_as_tensor(_checked_array(array, shape[dim], dim))]
     if hasattr(part, "__index__"):
         return None
-    raise TypeError(
+    error = TypeError if isinstance(part, str) else IndexError
+    raise error(
         "only integers, slices (`:`), ellipsis (`...`), None and long or byte Variables are valid "
         f"indices (got {type(part).__name__})"
     )

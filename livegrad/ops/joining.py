@@ -13,7 +13,7 @@ import numpy as np
 from livegrad import dtypes
 from livegrad.graph.meta import Meta, Shape, meta_of
 from livegrad.graph.op import Op
-from livegrad.graph.record import node_of, record
+from livegrad.graph.record import Handle, node_of, record
 from livegrad.ops import samples as s
 from livegrad.ops.elementwise import cast, clone, sub, where
 from livegrad.ops.generate import counting
@@ -112,6 +112,7 @@ def cat(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
     given = list(tensors)
     if not given:
         raise ValueError("cat: expected a non-empty list of Tensors")
+    check_tensors("cat", given)
     metas = [node_of(x).meta for x in given]
     if any(m.ndim == 0 for m in metas):
         raise RuntimeError(
@@ -123,6 +124,15 @@ def cat(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
         kept = [x for x, m in zip(given, metas, strict=True) if m.shape != (0,)]
         given = kept or given[:1]
     return record(CAT, given, (normal_dim("cat", dim, node_of(given[0]).meta.ndim),))
+
+
+def check_tensors(name: str, given: list[Any]) -> None:
+    """TypeError unless all of `given` are tensors."""
+    for i, x in enumerate(given):
+        if not isinstance(x, Handle):
+            raise TypeError(
+                f"{name}(): expected Tensor as element {i} in argument 0, but got {type(x).__name__}"
+            )
 
 
 def same_dtype(tensors: list[Tensor], metas: list[Meta]) -> list[Tensor]:
@@ -149,6 +159,7 @@ def stack(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
     given = list(tensors)
     if not given:
         raise RuntimeError("stack: expects a non-empty TensorList")
+    check_tensors("stack", given)
     shape = node_of(given[0]).meta.shape
     for i, x in enumerate(given):
         if node_of(x).meta.shape != shape:
@@ -375,7 +386,8 @@ def _pad_from_itself(x: Tensor, dim: int, before: int, after: int, mode: str) ->
 def _triangle(n: Any, x: Tensor, compare: Callable[..., Tensor]) -> Tensor:
     rows, columns = x.shape[-2:]
     row = _reshape_to(counting(rows), (rows, 1))
-    return where(compare(sub(counting(columns), row), n.args[0]), x, 0)
+    part = where(compare(sub(counting(columns), row), n.args[0]), x, 0)
+    return cast(part, n.meta.dtype)  # a bool and the number 0 make an integer
 
 
 def _tril(n: Any, x: Tensor) -> Tensor:

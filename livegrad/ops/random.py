@@ -430,6 +430,8 @@ def bernoulli_(self: Tensor, p: Any = 0.5, *, generator: Generator | None = None
     """Takes 1 with probability `p` (a number or a tensor), else 0."""
     from livegrad.ops.comparison import lt
 
+    if isinstance(p, int | float) and not 0 <= p <= 1:
+        raise RuntimeError(f"bernoulli_: expects p to be in [0, 1], but got p={p}")
     meta = node_of(self).meta
     draw = _draw(RAND, meta.shape, dtypes.float32, generator)
     return rebind(self, cast(lt(draw, p), meta.dtype))

@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from livegrad.graph import spent
+from livegrad.graph.meta import Meta
 from livegrad.graph.op import Op
 from livegrad.graph.record import node_of, record, wrap
 from livegrad.graph.state import LOCAL, flush
@@ -31,12 +32,24 @@ def define(name: str, rule: Rule, streams: int, written: tuple[int, ...], **rule
         name,
         "update",
         # The node has no value of its own: what it does is to write.
-        infer=lambda metas, attrs, shape: metas[0],
+        infer=lambda metas, attrs, shape: _check_shapes(name, metas, attrs[0]),
         expand=rule,
         **rules,
     )
     LAYOUT[op] = (streams, written)
     return op
+
+
+def _check_shapes(name: str, metas: Sequence[Meta], count: int) -> Meta:
+    """RuntimeError unless gradients and state have the shapes of their parameters."""
+    for i, meta in enumerate(metas):
+        parameter = metas[i % count]
+        if meta.shape != parameter.shape:
+            raise RuntimeError(
+                f"{name}: the gradient and state of a parameter must have its shape; got "
+                f"{list(meta.shape)}; expected {list(parameter.shape)}. Was .grad assigned by hand?"
+            )
+    return metas[0]
 
 
 # Streams and written streams of each update op.
@@ -70,19 +83,18 @@ def update(op: Op, streams: Sequence[Sequence[Tensor]], args: tuple[float, ...])
         return
     targets = [x for s in written for x in streams[s]]
     for x in targets:
-        if node_of(x).buffer is None:  # new this step: what is written in place must be there
-            flush("what is to be updated", *[x._node for x in targets])
-            break
+        if x._cell is not None:  # views look again
+            node_of(x)
+            x._cell.version += 1
+            x._seen = x._cell.version
+        if x._node.buffer is None:  # new this step: what is written in place must be there
+            flush("what is to be updated", *[node_of(t) for t in targets])
     grad, state.grad = state.grad, False
     try:
         whole = record(op, flat, (count,), args)
     finally:
         state.grad = grad
     state.handles[-1] = Pending(whole._node, flat)
-    for x in targets:
-        if x._cell is not None:  # views look again
-            x._cell.version += 1
-            x._seen = x._cell.version
 
 
 def replace_node(x: Tensor, node: Any) -> None:

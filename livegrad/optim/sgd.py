@@ -83,7 +83,9 @@ class SGD(Optimizer):
             return
         momentum, decay = number(group["momentum"]), number(group["weight_decay"])
         args = (number(group["lr"]), decay, momentum, 1.0 - number(group["dampening"]))
-        flags = ("decay",) * (decay != 0) + ("maximize",) * group["maximize"]
+        flags: Flags = ()
+        if decay or group["maximize"]:
+            flags = ("decay",) * (decay != 0) + ("maximize",) * group["maximize"]
         for batch in by_dtype(params):
             if momentum == 0:
                 update(sgd_op(flags), (batch, [p.grad for p in batch]), args)

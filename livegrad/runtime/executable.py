@@ -209,9 +209,20 @@ _INDEXED = (*GATHERS, *SCATTERS)
 class Executable:
     """All segments of a plan, ready to run with given addresses and numbers."""
 
-    def __init__(self, plan: Plan, recorded: Recorded, specialised: bool) -> None:
+    # What the recorded nodes were like, for the runtime to find the plan by; see runtime/flush.py.
+    links: list[int]
+    keep: bytearray
+    # Places of nodes with numbers, of those whose numbers may be of either kind, and the kinds.
+    numbered: list[int]
+    mixed: list[int]
+    kinds: list[bool]
+    firsts: list[int]
+    repeats: list[tuple[int, int]]
+    # The numbers for which alone the plan holds, if it does not hold for all.
+    specialised: tuple[list[int], list[float]] | None = None
+
+    def __init__(self, plan: Plan, recorded: Recorded) -> None:
         self.plan = plan
-        self.specialised = specialised
         # Planned nodes keep the sites of the nodes they come from; another run has its own.
         self.places = {id(node.site): place for place, node in enumerate(recorded.nodes)}
         self.planned_sites = [node.site for node in recorded.nodes]

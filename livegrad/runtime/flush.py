@@ -34,18 +34,12 @@ Key = tuple[Any, ...]
 _refs = sys.getrefcount
 _now = time.perf_counter_ns
 _lock = threading.RLock()
-_executables: dict[Key, Executable] = {}
-_MOST_EXECUTABLES = 4096
-# Leaves are numbered from here on, so that they cannot be taken for places of pending nodes.
-_FIRST_LEAF = 1 << 40
 
 
 def _count_own_references() -> int:
     """What `_refs` says, inside `_Trace`, of a handle that only the pending list refers to."""
-    handles = [object()]
-    for _, handle in enumerate(handles):
-        return _refs(handle)
-    raise AssertionError
+    handles, nodes = [object()], [None]
+    return [_refs(handle) for handle, _ in zip(handles, nodes, strict=True)][0]
 
 
 _ALONE = _count_own_references()
@@ -60,28 +54,29 @@ def flush(reason: str, roots: tuple[Node, ...]) -> None:
         try:
             _flush(state, reason, roots)
         finally:
+            state.base += len(state.nodes)
             state.nodes, state.handles, state.bytes = [], [], 0
 
 
 def _flush(state: State, reason: str, roots: tuple[Node, ...]) -> None:
     started = _now()
-    trace = _Trace(state.nodes, state.handles)
-    try:
-        missing = not trace.follow() or any([r.buffer is None and r.index < 0 for r in roots])
-        if missing:
-            trace.unnumber()
-            adopted = _adopt(state.nodes, roots)
-            trace = _Trace(adopted + state.nodes, [None] * len(adopted) + state.handles)
-            trace.follow()
-        for root in roots:
-            if root.buffer is None:
-                trace.keep[root.index] = 1
-                trace.claims = trace.claims or _is_claim(root)
-        if trace.claims:
-            _keep_for_backward(trace.nodes, trace.keep)
-    finally:
-        trace.unnumber()
-    executable, hit, compiles = _executable_for(trace)
+    for root in roots:
+        if root.buffer is None and not 0 <= root.index - state.base < len(state.nodes):
+            _adopt_missing(state, roots)
+    trace = _Trace(state.nodes, state.handles, state.base, roots)
+    executable = _find(trace)
+    compiles = 0
+    if executable is None:
+        if _is_missing(state):
+            _adopt_missing(state, roots)
+            trace = _Trace(state.nodes, state.handles, state.base, roots)
+            executable = _find(trace)
+        before = counters.compiles
+        executable = executable or _compile(trace)
+        compiles = counters.compiles - before
+        hit = False
+    else:
+        hit = True
     _run(executable, trace)
     counters.flushes += 1
     counters.nodes_recorded += len(trace.nodes)
@@ -90,65 +85,78 @@ def _flush(state: State, reason: str, roots: tuple[Node, ...]) -> None:
 
 
 class _Trace:
-    """Pending nodes in order, as a key and as what a run of the plan needs."""
+    """Pending nodes as what a plan is looked up by, and what a run of it needs.
 
-    __slots__ = ("claims", "handles", "ints", "keep", "key", "leaves", "nodes", "scalars")
+    - `specs` of the nodes, and `links`: for each input of each node, the place of the pending node
+      it is, or -1 for a computed one; these are listed in `reads`, in order
+    - `keep`: which values the program can still see, or backward will need
+    """
 
-    def __init__(self, nodes: list[Node], handles: list[Any]) -> None:
+    __slots__ = ("base", "handles", "keep", "links", "nodes", "reads", "specs")
+
+    def __init__(
+        self, nodes: list[Node], handles: list[Any], base: int, roots: tuple[Node, ...]
+    ) -> None:
         self.nodes = nodes
         self.handles = handles
-        self.key: list[Any] = []
-        self.leaves: list[Node] = []
-        self.ints: list[int] = []
-        self.scalars: list[float] = []
-        self.keep = bytearray(len(nodes))
-        # Whether some kept value belongs to a graph that backward may still walk.
-        self.claims = False
+        self.base = base
+        self.specs = tuple([n.spec for n in nodes])
+        indices = [x.index for n in nodes for x in n.inputs]
+        self.links = [i - base if i >= base else -1 for i in indices]
+        self.reads = [x for n in nodes for x in n.inputs if x.index < base]
+        self.keep = bytearray(
+            [_refs(h) > _ALONE and h._node is n for h, n in zip(handles, nodes, strict=True)]
+        )
+        for root in roots:
+            if root.buffer is None:
+                self.keep[root.index - base] = 1
+        for node in [n for n, k in zip(nodes, self.keep, strict=True) if k and n.grad_to]:
+            if _is_claim(node):
+                _keep_for_backward(self)
+                break
 
-    def follow(self) -> bool:
-        """Numbers nodes and leaves and builds the key; False if a value is missing.
 
-        A value is missing if it is neither computed nor pending in this thread.
-        """
-        nodes, leaves, keep = self.nodes, self.leaves, self.keep
-        ints, scalars = self.ints, self.scalars
-        put = self.key.append
-        for place, handle in enumerate(self.handles):
-            node = nodes[place]
-            node.index = place
-            spec = node.spec
-            put(spec)
-            for x in node.inputs:
-                number = x.index
-                if number < 0:
-                    if x.buffer is None:
-                        return False
-                    number = x.index = _FIRST_LEAF + len(leaves)
-                    leaves.append(x)
-                put(number)
-            args = node.args
-            if args:
-                if spec.floats:
-                    scalars += args
+def _numbers(nodes: list[Node]) -> tuple[list[int], list[float]]:
+    """The run-time integers and floats of nodes that have some, in the order plans number them."""
+    ints: list[int] = []
+    floats: list[float] = []
+    for node in nodes:
+        if node.spec.floats:
+            floats += node.args
+        else:
+            for number in node.args:
+                if type(number) is float:
+                    floats.append(number)
                 else:
-                    for number in args:
-                        if type(number) is float:
-                            scalars.append(number)
-                        else:
-                            ints.append(number)
-                    put(tuple([type(a) is float for a in args]))
-            if _refs(handle) > _ALONE and handle is not None and handle._node is node:
-                keep[place] = 1
-                if node.grad_to is not None and not node.spent and type(node.grad_to) is not ref:
-                    self.claims = True
-        return True
+                    ints.append(number)
+    return ints, floats
 
-    def unnumber(self) -> None:
-        """Takes the numbers off again; a node has one only while a flush looks at it."""
-        for node in self.nodes:
-            node.index = -1
-        for node in self.leaves:
-            node.index = -1
+
+# --------------------------------------------------------------------- values from elsewhere
+
+
+def _is_missing(state: State) -> bool:
+    """Whether a value is read that is neither computed nor pending in this thread."""
+    base, end = state.base, state.base + len(state.nodes)
+    return any(
+        x.buffer is None and not base <= x.index < end for node in state.nodes for x in node.inputs
+    )
+
+
+def _adopt_missing(state: State, roots: tuple[Node, ...]) -> None:
+    """Puts what is missing in front of the pending nodes, and numbers all of them anew."""
+    adopted = _adopt(state.nodes, roots)
+    state.base += len(state.nodes)
+    state.handles = [_Nobody()] * len(adopted) + state.handles
+    state.nodes = adopted + state.nodes
+    for place, node in enumerate(state.nodes):
+        node.index = state.base + place
+
+
+class _Nobody:
+    """The handle of a node that no tensor stands for."""
+
+    _node = None
 
 
 def _adopt(nodes: list[Node], roots: tuple[Node, ...]) -> list[Node]:
@@ -190,65 +198,113 @@ def _gone(node: Node) -> RuntimeError:
 
 
 def _is_claim(node: Node) -> bool:
-    return node.grad_to is not None and not node.spent and node.interior
+    """Whether a kept node belongs to a graph that backward may still walk."""
+    to = node.grad_to
+    return to is not None and not node.spent and type(to) is not ref
 
 
-def _keep_for_backward(nodes: list[Node], keep: bytearray) -> None:
+def _keep_for_backward(trace: _Trace) -> None:
     """Keeps what gradient rules read of graphs that backward has not walked yet."""
-    claimed = bytearray([k and _is_claim(node) for k, node in zip(keep, nodes, strict=True)])
-    for i in range(len(nodes) - 1, -1, -1):
-        if claimed[i]:
-            _claim(nodes[i], keep, claimed)
-
-
-def _claim(node: Node, keep: bytearray, claimed: bytearray) -> None:
-    saves = node.op.saves
-    if "y" in saves:
-        keep[node.index] = 1
-    for x in node.inputs:
-        if 0 <= x.index < _FIRST_LEAF:
-            if "x" in saves and not x.op.cheap:
-                keep[x.index] = 1
-            if x.interior:
-                claimed[x.index] = 1
+    nodes, keep, base = trace.nodes, trace.keep, trace.base
+    claimed = [k and _is_claim(node) for k, node in zip(keep, nodes, strict=True)]
+    for place in range(len(nodes) - 1, -1, -1):
+        if not claimed[place]:
+            continue
+        node = nodes[place]
+        saves = node.op.saves
+        if "y" in saves:
+            keep[place] = 1
+        for x in node.inputs:
+            at = x.index - base
+            if at >= 0:
+                if "x" in saves and not x.op.cheap:
+                    keep[at] = 1
+                if _is_claim(x):
+                    claimed[at] = True
 
 
 # ----------------------------------------------------------------------------- finding a plan
 
 
-def _executable_for(trace: _Trace) -> tuple[Executable, bool, int]:
-    """The executable for a trace, whether it was known, and how many kernels were compiled."""
-    key = (*trace.key, bytes(trace.keep), *[x.meta for x in trace.leaves])
-    executable = _executables.get(key)
-    if executable is not None and executable.specialised:
-        # Some rule computed with the numbers: the plan holds for these numbers only.
-        key = (*key, tuple(trace.ints), tuple(trace.scalars))
-        executable = _executables.get(key)
-    if executable is not None:
-        counters.plan_hits += 1
-        return executable, True, 0
-    before = counters.compiles
+# Executables by the specs of the recorded nodes; those of one list differ in links or in what
+# is kept.
+_executables: dict[Key, list[Executable]] = {}
+_MOST_EXECUTABLES = 4096
+
+
+def _find(trace: _Trace) -> Executable | None:
+    """The executable for what was recorded, if there is one."""
+    for executable in _executables.get(trace.specs, ()):
+        if (
+            executable.links == trace.links
+            and executable.keep == trace.keep
+            and _same_leaves(executable, trace.reads)
+            and _same_numbers(executable, trace.nodes)
+        ):
+            counters.plan_hits += 1
+            return executable
     counters.plan_misses += 1
-    executable = _compile(key, trace)
-    return executable, False, counters.compiles - before
+    return None
 
 
-def _compile(key: Key, trace: _Trace) -> Executable:
+def _same_leaves(executable: Executable, reads: list[Node]) -> bool:
+    """Whether what the plan takes for one value is one again.
+
+    Two leaves that have become one are no harm: they are read twice from the same address.
+    """
+    for later, first in executable.repeats:
+        if reads[later] is not reads[first]:
+            return False
+    # A value that is missing has to be adopted first, which makes for another plan.
+    return all([reads[first].buffer for first in executable.firsts])
+
+
+def _same_numbers(executable: Executable, nodes: list[Node]) -> bool:
+    """Whether the numbers are of the kinds, or (if a rule computed with them) those planned for."""
+    kinds = executable.kinds
+    if kinds and kinds != _kinds([nodes[i] for i in executable.mixed]):
+        return False
+    planned = executable.specialised
+    return planned is None or planned == _numbers([nodes[i] for i in executable.numbered])
+
+
+def _kinds(nodes: list[Node]) -> list[bool]:
+    """For numbers that may be integers or floats, which they are."""
+    return [type(a) is float for n in nodes for a in n.args]
+
+
+def _compile(trace: _Trace) -> Executable:
+    leaves = list(dict.fromkeys(trace.reads))
     kept = [i for i, k in enumerate(trace.keep) if k and _has_value(trace.nodes[i])]
-    recorded = Recorded(trace.nodes, trace.leaves, kept)
+    recorded = Recorded(trace.nodes, leaves, kept)
     if debug.wants("graph"):
         debug.show_nodes("graph", recorded.leaves + recorded.nodes)
     if debug.wants("misses"):
-        debug.out(report.explain_miss(key, _executables))
-    if len(_executables) >= _MOST_EXECUTABLES:
-        for old in list(_executables)[: _MOST_EXECUTABLES // 4]:
-            del _executables[old]
+        debug.out(report.explain_miss(trace.specs, _executables))
     Specialised.seen = False
     plan = compile_plan(recorded)
-    executable = _executables[key] = Executable(plan, recorded, Specialised.seen)
-    if executable.specialised:
-        _executables[(*key, tuple(trace.ints), tuple(trace.scalars))] = executable
+    executable = Executable(plan, recorded)
+    executable.links, executable.keep = trace.links, trace.keep
+    nodes = trace.nodes
+    executable.numbered = [i for i, n in enumerate(nodes) if n.args]
+    executable.mixed = [i for i in executable.numbered if not nodes[i].spec.floats]
+    executable.kinds = _kinds([nodes[i] for i in executable.mixed])
+    if Specialised.seen:
+        executable.specialised = _numbers([nodes[i] for i in executable.numbered])
+    first = {x: i for i, x in reversed(list(enumerate(trace.reads)))}
+    executable.firsts = [first[x] for x in leaves]
+    executable.repeats = [(i, first[x]) for i, x in enumerate(trace.reads) if first[x] != i]
+    _remember(trace.specs, executable)
     return executable
+
+
+def _remember(specs: Key, executable: Executable) -> None:
+    if sum(map(len, _executables.values())) >= _MOST_EXECUTABLES:
+        for old in list(_executables)[: len(_executables) // 4 + 1]:
+            del _executables[old]
+    alike = _executables.setdefault(specs, [])
+    alike.insert(0, executable)
+    del alike[64:]
 
 
 def _has_value(node: Node) -> bool:
@@ -259,34 +315,38 @@ def _has_value(node: Node) -> bool:
 
 
 def _run(executable: Executable, trace: _Trace) -> None:
+    reads = trace.reads
+    leaves = [reads[i] for i in executable.firsts]
     buffers = [allocate(nbytes) for nbytes in executable.fresh]
     if executable.writes:
         spent.cut_computed(executable.update_site(trace.nodes))
-        buffers += _targets(executable, trace)
-    addresses = [x.buffer.ptr for x in trace.leaves]
+        buffers += _targets(executable, trace, leaves)
+    addresses = [x.buffer.ptr for x in leaves]
     addresses += [b.ptr for b in buffers]
     try:
-        executable.run(addresses, trace.ints, trace.scalars)
+        nodes = trace.nodes
+        executable.run(addresses, *_numbers([nodes[i] for i in executable.numbered]))
     except Fault as fault:
         raise executable.as_error(fault, trace.nodes) from None
     except BaseException:
         # Ctrl-C: if it came after the native code was done, parameters have been written, and
         # the other results must not be lost.
         if executable.completed:
-            _deliver(executable, trace, buffers)
+            _deliver(executable, trace, leaves, buffers)
         raise
-    _deliver(executable, trace, buffers)
+    _deliver(executable, trace, leaves, buffers)
 
 
-def _deliver(executable: Executable, trace: _Trace, buffers: list[Buffer]) -> None:
+def _deliver(
+    executable: Executable, trace: _Trace, leaves: list[Node], buffers: list[Buffer]
+) -> None:
     """Gives nodes their buffers, and lets go of what was needed to compute them."""
-    nodes, leaves = trace.nodes, trace.leaves
+    nodes = trace.nodes
     for place, number, leaf in executable.results:
         node = nodes[place]
         node.buffer = leaves[leaf].buffer if leaf >= 0 else buffers[number]
     if executable.writes:
-        _finish_writes(executable, trace, buffers[len(executable.fresh) :])
-        LOCAL.state.nodes = []
+        _finish_writes(executable, trace, leaves, buffers[len(executable.fresh) :])
         spent.cut(executable.update_site(nodes))
     for place, _, _ in executable.results:
         node = nodes[place]
@@ -297,15 +357,15 @@ def _deliver(executable: Executable, trace: _Trace, buffers: list[Buffer]) -> No
     spent.flushed()
 
 
-def _targets(executable: Executable, trace: _Trace) -> list[Buffer]:
+def _targets(executable: Executable, trace: _Trace, leaves: list[Node]) -> list[Buffer]:
     """What updates write to: the old buffer if only the written tensor sees it, else a new one."""
-    leaves = trace.leaves
     targets = []
     counters.donations += len(executable.writes)
     for leaf, uses, nbytes, update, place in executable.writes:
         node = leaves[leaf]
-        # `uses` counts the recorded nodes; then: leaves, the tensor, `node`, the argument.
-        others = _refs(node) - uses - 4
+        # `uses` counts inputs of the recorded nodes, and as many entries of `reads`; then:
+        # `leaves`, the tensor, `node`, the argument.
+        others = _refs(node) - 2 * uses - 4
         if others and trace.handles[update].tensors[place]._cell is not None:
             others -= 1  # the cell that the tensor shares with its views
         if others <= 0 and _refs(node.buffer) <= 2:
@@ -316,9 +376,10 @@ def _targets(executable: Executable, trace: _Trace) -> list[Buffer]:
     return targets
 
 
-def _finish_writes(executable: Executable, trace: _Trace, targets: list[Buffer]) -> None:
+def _finish_writes(
+    executable: Executable, trace: _Trace, leaves: list[Node], targets: list[Buffer]
+) -> None:
     """Where an update could not write in place, the written tensor moves to the new buffer."""
-    leaves = trace.leaves
     for (leaf, _, _, update, place), buffer in zip(executable.writes, targets, strict=True):
         node = leaves[leaf]
         if buffer is not node.buffer:

@@ -6,8 +6,8 @@ import pytest
 from error_cases import CASES, LATE
 
 import livegrad as lg
-import livegrad.nn  # noqa: F401
-import livegrad.optim  # noqa: F401
+import livegrad.nn
+import livegrad.optim
 
 torch = pytest.importorskip("torch")
 

@@ -15,11 +15,15 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import livegrad as lg
+from livegrad.compiler import legalise, products
+from livegrad.compiler.access import plain
 from livegrad.graph import record as recording
 from livegrad.graph.node import Node
-from livegrad.graph.state import LOCAL, flush as graph_flush, reference_mode
+from livegrad.graph.state import LOCAL, reference_mode
+from livegrad.graph.state import flush as graph_flush
 from livegrad.nn import functional as F
-from livegrad.runtime.reference import array_of, reference_value, to_compute
+from livegrad.runtime import flush as flush_module
+from livegrad.runtime.reference import array_of, from_compute, reference_value, to_compute
 
 Tensor = Any
 Code = tuple[str, int, int, int, int]
@@ -92,6 +96,7 @@ class Machine:
     def __init__(self, program: Program, decisions: list[bool] | None = None) -> None:
         self.program = program
         self.tame = program.tame
+        self.default = lg.float64 if program.tame else lg.float32
         self.values: list[Tensor] = []
         self.leaves: list[Tensor] = []
         self.refused: list[tuple[int, str]] = []
@@ -109,7 +114,7 @@ class Machine:
         found = [x for x in self.values if x.dtype.is_floating_point]
         if not found:
             x = self.any(a)
-            return x.to(lg.float32)
+            return x.to(self.default)
         return found[-1 - a % len(found)]
 
     def like(self, x: Tensor, a: int) -> Tensor:
@@ -408,7 +413,6 @@ def centre(m: Machine, a: int, b: int, c: int, d: int) -> Tensor:
 
 # ---- movement
 
-
 @instruction
 def reshape(m: Machine, a: int, b: int, c: int, d: int) -> Tensor:
     x = m.any(a)
@@ -553,7 +557,6 @@ def split(m: Machine, a: int, b: int, c: int, d: int) -> Any:
 
 # ---- products, norms, losses
 
-
 @instruction
 def product(m: Machine, a: int, b: int, c: int, d: int) -> Tensor:
     """A matrix product in one of several ranks, of values or views of values."""
@@ -625,7 +628,6 @@ def loss(m: Machine, a: int, b: int, c: int, d: int) -> Tensor:
 
 # ---- indexing
 
-
 @instruction
 def gather(m: Machine, a: int, b: int, c: int, d: int) -> Tensor:
     x = m.any(a)
@@ -655,7 +657,6 @@ def embedding(m: Machine, a: int, b: int, c: int, d: int) -> Tensor:
 
 # ---- dtypes, creation
 
-
 @instruction
 def convert(m: Machine, a: int, b: int, c: int, d: int) -> Tensor:
     x = m.any(a)
@@ -673,16 +674,16 @@ def create(m: Machine, a: int, b: int, c: int, d: int) -> Tensor:
     shape = tuple(m.any(a).shape)
     kind = b % 6
     if kind == 0:
-        return lg.full(shape, 0.5 + c % 3)
+        return lg.full(shape, 0.5 + c % 3, dtype=m.default)
     if kind == 1:
         return lg.arange(lg.Size(shape).numel(), dtype=lg.float64).reshape(shape) * 0.125
     if kind == 2:
-        return lg.zeros(shape)
+        return lg.zeros(shape, dtype=m.default)
     if kind == 3:
-        return lg.rand(shape)
+        return lg.rand(shape, dtype=m.default)
     if kind == 4:
-        return lg.eye(1 + c % 5, 1 + d % 5)
-    return lg.arange(c % 7, 40, 1 + d % 5) if not m.tame else lg.ones(shape)
+        return lg.eye(1 + c % 5, 1 + d % 5, dtype=m.default)
+    return lg.arange(c % 7, 40, 1 + d % 5) if not m.tame else lg.ones(shape, dtype=m.default)
 
 
 @instruction
@@ -691,7 +692,6 @@ def dropout(m: Machine, a: int, b: int, c: int, d: int) -> Tensor:
 
 
 # ---- views and in-place writes
-
 
 def writable(m: Machine, a: int) -> Tensor:
     """A value that may be written: not a leaf that wants a gradient, nor a view of one."""
@@ -750,7 +750,7 @@ def accumulate(m: Machine, a: int, b: int, c: int, d: int) -> Any:
     if not x.dtype.is_floating_point:
         return ()
     y = m.like(x, b)
-    if lg.broadcast_tensors(x, y)[0].shape == x.shape and y.dtype is not lg.float64:
+    if lg.broadcast_tensors(x, y)[0].shape == x.shape and (m.tame or y.dtype is not lg.float64):
         x.add_(y)
         if m.tame:
             x.copy_(lg.tanh(x))
@@ -758,7 +758,6 @@ def accumulate(m: Machine, a: int, b: int, c: int, d: int) -> Any:
 
 
 # ---- Python
-
 
 @instruction
 def branch(m: Machine, a: int, b: int, c: int, d: int) -> Tensor:
@@ -816,11 +815,12 @@ def execute(
 
 
 def stored(x: Tensor) -> Any:
-    """The stored numbers of a tensor (bits for bfloat16)."""
+    """The numbers of a tensor, those of bfloat16 as float32."""
     node = recording.node_of(x)
     if node.buffer is None:
         graph_flush("fuzz", node)
-    return np.array(array_of(node))
+    values = np.array(array_of(node))
+    return to_compute(values, x.dtype) if x.dtype is lg.bfloat16 else values
 
 
 class _EveryOp:
@@ -839,7 +839,7 @@ class Mismatch(AssertionError):
 
 @contextmanager
 def one_op_at_a_time(check: Callable[[Node, Any], None] | None = None) -> Any:
-    """Every recorded op, of backward too, is flushed by itself; `check` sees its reference."""
+    """Every recorded op, those of backward too, is flushed by itself; `check` sees its reference."""
 
     def flush(reason: str, *roots: Node) -> None:
         before = [(n, n.inputs, n.args) for n in LOCAL.state.nodes]
@@ -874,9 +874,11 @@ LOCAL_BOUND = {lg.float64: 1e-11, lg.float32: 4e-5, lg.float16: 8e-3, lg.bfloat1
 def check_op(node: Node, expected: Any) -> None:
     """Raises Mismatch unless a node's value is what its reference gives."""
     got = to_compute(array_of(node), node.meta.dtype)
-    expected = np.asarray(expected)
-    if expected.shape != got.shape:
-        raise Mismatch(f"{node}: shape {got.shape}, reference {expected.shape}")
+    shape = np.shape(expected)
+    if shape != got.shape:
+        raise Mismatch(f"{node}: shape {got.shape}, reference {shape}")
+    stored = from_compute(expected, node.meta.dtype).reshape(shape)
+    expected = to_compute(stored, node.meta.dtype)
     bound = LOCAL_BOUND.get(node.meta.dtype)
     with np.errstate(all="ignore"):
         if bound is None:
@@ -919,6 +921,27 @@ def same_bits(a: Any, b: Any) -> bool:
         b.view(bits) if b.ndim else b.reshape(1).view(bits)
     )
     return bool(np.all(equal | (np.isnan(a) & np.isnan(b))))
+
+
+@contextmanager
+def plain_products() -> Any:
+    """Operands of products are copied to plain order first.
+
+    BLAS rounds a small product differently if an operand is transposed in memory; whether it is
+    depends on where a program is cut. Everything else must have the same bits in any case.
+    """
+
+    def layout(x: Node) -> Any:
+        return None if x.op.kind == "movement" and plain(x) is None else blas_layout(x)
+
+    blas_layout = legalise.blas_layout
+    legalise.blas_layout = products.blas_layout = layout
+    flush_module._executables.clear()
+    try:
+        yield
+    finally:
+        legalise.blas_layout = products.blas_layout = blas_layout
+        flush_module._executables.clear()
 
 
 def reference(program: Program, decisions: list[bool] | None = None) -> Outcome:

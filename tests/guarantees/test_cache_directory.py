@@ -95,7 +95,7 @@ def test_directories_in_place_of_entries(run, filled):
 def test_a_file_in_place_of_the_directory(run, filled, tmp_path):
     path = tmp_path / "file"
     path.write_text("not a directory")
-    value, compiled, loaded, warned = run(path)
+    value, compiled, _, warned = run(path)
     assert value == filled[2]
     assert compiled > 0
     assert len(warned) == 1
@@ -155,7 +155,9 @@ def test_two_processes_at_once(filled, tmp_path, child_environment):
 
     env = child_environment(LIVEGRAD_CACHE_DIR=str(tmp_path / "shared"))
     running = [
-        subprocess.Popen([sys.executable, "-c", PROGRAM], env=env, stdout=subprocess.PIPE, text=True)
+        subprocess.Popen(
+            [sys.executable, "-c", PROGRAM], env=env, stdout=subprocess.PIPE, text=True
+        )
         for _ in range(3)
     ]
     for process in running:

@@ -17,7 +17,7 @@ DTYPES = ["bool", "uint8", "int8", "int16", "int32", "int64", "float16", "float3
 @pytest.mark.parametrize("name", DTYPES)
 @pytest.mark.parametrize("shape", [(), (0,), (3,), (2, 3, 4)])
 def test_numpy_there_and_back(name, shape):
-    array = (np.arange(np.prod(shape, dtype=int)).reshape(shape) % 2).astype(name)
+    array = np.arange(np.prod(shape, dtype=int)).reshape(shape).astype(name)
     for x in (lg.tensor(array), lg.from_numpy(array), lg.as_tensor(array)):
         assert x.dtype is lg.tensor(0).to(getattr(lg, name, lg.bool_)).dtype
         back = x.numpy()
@@ -49,7 +49,7 @@ def test_arrays_given_and_taken_are_independent():
 
 def test_numpy_functions_see_values():
     x = lg.tensor([1.0, 4.0]) * 2
-    assert np.sqrt(np.asarray(x)).tolist() == [2.0**0.5, 8.0**0.5]
+    assert np.square(np.asarray(x)).tolist() == [4.0, 64.0]
     assert np.add(x, 1).tolist() == [3.0, 9.0]
     assert (x + np.array([1.0, 2.0], np.float32)).tolist() == [3.0, 10.0]
     assert (x * np.float32(2)).tolist() == [4.0, 16.0]

@@ -160,9 +160,69 @@ def _machine(target: Target) -> Any:
     return machine
 
 
+# What code for x86 without F16C calls, and Python processes lack: float16 to float32 and back.
+# A module that has no use for them carries a few dead bytes.
+_HALF_IR = """
+define weak hidden float @__extendhfsf2(half %x) {
+  %bits16 = bitcast half %x to i16
+  %bits = zext i16 %bits16 to i32
+  %sign16 = and i32 %bits, 32768
+  %sign = shl i32 %sign16, 16
+  %mag = and i32 %bits, 32767
+  %shifted = shl i32 %mag, 13
+  %normal = add i32 %shifted, 939524096             ; exponent: 15 becomes 127
+  %special = or i32 %shifted, 2139095040            ; infinity and NaN
+  %quiet = or i32 %special, 4194304
+  %count = uitofp i32 %mag to float                 ; a subnormal counts units of 2^-24
+  %small.value = fmul float %count, 0x3E70000000000000
+  %small = bitcast float %small.value to i32
+  %is.small = icmp ult i32 %mag, 1024
+  %is.special = icmp uge i32 %mag, 31744
+  %is.nan = icmp ugt i32 %mag, 31744
+  %r1 = select i1 %is.small, i32 %small, i32 %normal
+  %r2 = select i1 %is.special, i32 %special, i32 %r1
+  %r3 = select i1 %is.nan, i32 %quiet, i32 %r2
+  %r = or i32 %r3, %sign
+  %y = bitcast i32 %r to float
+  ret float %y
+}
+
+define weak hidden half @__truncsfhf2(float %x) {
+  %bits = bitcast float %x to i32
+  %high = lshr i32 %bits, 16
+  %sign = and i32 %high, 32768
+  %mag = and i32 %bits, 2147483647
+  %last = lshr i32 %mag, 13
+  %odd = and i32 %last, 1
+  %half = add i32 %mag, 4095
+  %rounded = add i32 %half, %odd                    ; to nearest, ties to even
+  %rebased = sub i32 %rounded, 939524096
+  %normal = lshr i32 %rebased, 13
+  %abs = bitcast i32 %mag to float
+  %shifted = fadd float %abs, 5.0e-01               ; its last bit is 2^-24, a half's least
+  %shifted.bits = bitcast float %shifted to i32
+  %small = sub i32 %shifted.bits, 1056964608
+  %payload = and i32 %last, 1023
+  %nan = or i32 %payload, 32256
+  %is.small = icmp ult i32 %mag, 947912704          ; below 2^-14
+  %is.big = icmp uge i32 %mag, 1199570944           ; from 65536 on
+  %is.nan = icmp ugt i32 %mag, 2139095040
+  %r1 = select i1 %is.small, i32 %small, i32 %normal
+  %r2 = select i1 %is.big, i32 31744, i32 %r1
+  %r3 = select i1 %is.nan, i32 %nan, i32 %r2
+  %r = or i32 %r3, %sign
+  %r16 = trunc i32 %r to i16
+  %y = bitcast i16 %r16 to half
+  ret half %y
+}
+"""
+
+
 def _parse(ir: str, target: Target) -> Any:
     llvm = _binding()
     machine = _machine(target)
+    if "half" in ir and machine.triple.startswith("x86_64") and not target.has("f16c"):
+        ir += _HALF_IR
     module = llvm.parse_assembly(ir)
     module.triple = machine.triple
     module.data_layout = str(machine.target_data)

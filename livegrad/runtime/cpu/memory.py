@@ -86,7 +86,8 @@ class Buffer:
         self.exported = False
 
     def __del__(self) -> None:
-        home = self.home
+        # Ctrl-C may come before `__init__` has set anything.
+        home = getattr(self, "home", None)
         if home is None:
             return
         pool = self._pool
