@@ -309,8 +309,7 @@ class Tensor(Methods):
         numel = self._node.meta.numel
         if numel != 1:  # PyTorch's class here, another than that of item()
             raise ValueError(
-                "only one element tensors can be converted to Python scalars; "
-                f"got {numel} elements"
+                f"only one element tensors can be converted to Python scalars; got {numel} elements"
             )
         return self._scalar(reason)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from itertools import pairwise
 
 from livegrad.graph.index import FIRST, Along, Index
@@ -9,6 +10,7 @@ from livegrad.graph.meta import Shape
 from livegrad.graph.node import Node
 
 
+@lru_cache(maxsize=4096)
 def own_index(shape: Shape) -> Index:
     """A value read at the loop counters themselves; a dim of size 1 is always read at 0."""
     return tuple([FIRST if size == 1 else Along(d) for d, size in enumerate(shape)])
@@ -21,7 +23,7 @@ def broadcast_index(index: Index, shape: Shape) -> Index:
 
 
 def placed(region: Index, index: Index) -> Index:
-    """`region`, an index in terms of a value's own dims, where the value itself stands at `index`."""
+    """`region`, an index in terms of a value's own dims, where that value stands at `index`."""
     found = []
     for at in region:
         if at.axis < 0:

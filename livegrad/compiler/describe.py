@@ -15,7 +15,6 @@ from livegrad.compiler.fuse import (
     GATHERS,
     Fuser,
     Group,
-    direct_reads,
 )
 from livegrad.dtypes import DType, float64, int64
 from livegrad.graph.index import Index
@@ -172,7 +171,7 @@ class Describer:
 
     def _elementwise(self, node: Node, index: Index) -> int:
         compute, pattern = node.attrs[:2]
-        reads = iter(list(direct_reads(node, index)))
+        reads = iter(self.fuser.direct_reads(node, index))
         numbers = iter(node.args)
         operands = []
         for letter in pattern:
@@ -195,7 +194,7 @@ class Describer:
         return self._add("generate", node.op.name, (position, *numbers), node.meta.dtype, full)
 
     def _gather(self, node: Node, index: Index) -> int:
-        source, position = direct_reads(node, index)
+        source, position = self.fuser.direct_reads(node, index)
         where = self.value(position.node, position.index)
         step = self._step(source.index, source.node.meta.shape)
         dtype = node.meta.dtype
@@ -206,7 +205,7 @@ class Describer:
         return self._add("gather", (stream, slot), (where,), dtype, full, fixed=False)
 
     def _reduce(self, node: Node, index: Index) -> int:
-        (read,) = direct_reads(node, index)
+        (read,) = self.fuser.direct_reads(node, index)
         if self.in_tail:
             stream = self._stream(read.node, read.index, Stream(read.node.meta.dtype, 1))
             return self._add("fold", (node.op.combine, stream), (), node.meta.dtype, False)

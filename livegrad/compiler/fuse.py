@@ -15,6 +15,7 @@ cheap that reading its inputs again costs less ("inlined").
 from __future__ import annotations
 
 from collections.abc import Iterator
+from heapq import heapify, heappop, heappush
 from typing import NamedTuple
 
 from livegrad.compiler.access import (
@@ -51,12 +52,25 @@ class Read(NamedTuple):
 class Group:
     """A kernel in the making.
 
-    `index` gives, for each member, its place in the loops; `before` is a bit set of the groups
-    that must run earlier, directly or not. A rows group may end in a `tail`, which folds what its
-    rows gave: the mean of a loss.
+    `index` gives, for each member, its place in the loops. `before` is a bit set of the groups
+    that must run earlier, directly or not; `bits` are the group's own, its number and those of the
+    groups merged into it. `after` are those that read what it gives. A rows group may end in a
+    `tail`, which folds what its rows gave: the mean of a loss.
     """
 
-    __slots__ = ("before", "dims", "index", "kind", "members", "number", "shape", "tail")
+    __slots__ = (
+        "after",
+        "before",
+        "bits",
+        "dims",
+        "index",
+        "kind",
+        "members",
+        "merged",
+        "number",
+        "shape",
+        "tail",
+    )
 
     def __init__(self, number: int, kind: str, shape: Shape, dims: tuple[int, ...] = ()) -> None:
         self.number = number
@@ -66,8 +80,22 @@ class Group:
         self.members: list[Node] = []
         self.index: dict[Node, Index] = {}
         self.before = 0
+        self.bits = 1 << number
+        self.after: set[Group] = set()
+        self.merged: Group | None = None
         # Members computed once, when all rows are done: folds over the rows, and what follows.
         self.tail: set[Node] = set()
+
+    def now(self) -> Group:
+        """The group itself, or the one it was merged into."""
+        group = self
+        while group.merged is not None:
+            group = group.merged
+        return group
+
+    def runs_after(self, other: Group) -> bool:
+        """Whether `other` must run earlier, directly or not."""
+        return bool(self.before & other.bits)
 
     def __repr__(self) -> str:
         ops = " ".join(m.op.name for m in self.members)
@@ -83,6 +111,7 @@ class Fuser:
         self.groups: list[Group] = []
         self.stored = _must_store(graph)
         self.inline_cost: dict[Node, int] = {}
+        self._direct: dict[Node, tuple[Index, tuple[Read, ...]]] = {}
         self.regions = _regions(graph)
         self._store_what_folds_unevenly()
         # Elementwise values that only one column reduction reads, mapped to that reduction.
@@ -148,7 +177,7 @@ class Fuser:
 
     def reads(self, node: Node, index: Index, group: Group | None) -> Iterator[Read]:
         """What computing `node` at `index` in `group` reads, looking through inlined values."""
-        for read in direct_reads(node, index):
+        for read in self.direct_reads(node, index):
             if group is not None and self.owner.get(read.node) is group and not read.memory:
                 yield read
             elif not read.memory and self.is_inlined(read.node):
@@ -157,6 +186,13 @@ class Fuser:
                 yield from self.reads(read.node, read.index, group)
             else:
                 yield read
+
+    def direct_reads(self, node: Node, index: Index) -> tuple[Read, ...]:
+        """The values `node` reads when it is computed at `index`."""
+        known = self._direct.get(node)
+        if known is None or known[0] != index:
+            known = self._direct[node] = index, tuple(_direct_reads(node, index))
+        return known[1]
 
     def is_inlined(self, node: Node) -> bool:
         """Whether whoever reads `node` computes it on the spot; it is in no group of its own."""
@@ -175,7 +211,7 @@ class Fuser:
         if node.op.kind != "elementwise" or not (node.op.cheap or node.meta.numel == 1):
             return too_much
         cost = 1
-        for read in direct_reads(node, own_index(node.meta.shape)):
+        for read in self.direct_reads(node, own_index(node.meta.shape)):
             source = read.node
             if source.op.kind == "elementwise" and source not in self.stored:
                 cost += self._cost(source)
@@ -212,7 +248,8 @@ class Fuser:
             owner = self.owner.get(read.node)
             if owner is not None and owner.kind != "kernel" and owner not in makers:
                 makers.append(owner)
-            readers += [g for g in self.readers.get(read.node, ())[-4:] if g not in readers]
+            recent = [g.now() for g in self.readers.get(read.node, ())[-4:]]
+            readers += [g for g in dict.fromkeys(recent) if g not in readers]
         return makers, [g for g in readers if g not in makers]
 
     def _fits(self, node: Node, index: Index, group: Group) -> bool:
@@ -225,7 +262,7 @@ class Fuser:
                 same = group.index.get(read.node) == read.index and read.node not in group.tail
                 if read.memory or is_alias(read.node) or not same:
                     return False
-            elif owner is not None and owner.before >> group.number & 1:
+            elif owner is not None and owner.runs_after(group):
                 return False
             elif not _walks(read, group.shape, group.dims):
                 return False
@@ -238,7 +275,7 @@ class Fuser:
 
     def _all_walk(self, group: Group, dims: tuple[int, ...]) -> bool:
         """Whether all memory that `group` reads and writes can be walked as one over `dims`."""
-        return all(
+        return len(dims) < 2 or all(
             self._writes_walk(member, group.index[member], group.shape, dims)
             and all(
                 _walks(read, group.shape, dims)
@@ -264,12 +301,22 @@ class Fuser:
             readers.append(group)
         if owner is None:
             return
-        added = owner.before | 1 << owner.number
+        owner.after.add(group)
+        added = owner.before | owner.bits
         if added & ~group.before:
             group.before |= added
-            for other in self.groups:
-                if other.before >> group.number & 1:
-                    other.before |= group.before
+            self._spread(group)
+
+    def _spread(self, group: Group) -> None:
+        """Tells all that run after `group`, directly or not, what runs before it."""
+        todo = [group]
+        while todo:
+            earlier = todo.pop()
+            added = earlier.before | earlier.bits
+            for later in {g.now() for g in earlier.after}:
+                if added & ~later.before:
+                    later.before |= added
+                    todo.append(later)
 
     # ------------------------------------------------------------------------- reductions
 
@@ -333,7 +380,7 @@ class Fuser:
                 if read.node not in group.tail:
                     return False
                 inside = True
-            elif owner is not None and owner.before >> group.number & 1:
+            elif owner is not None and owner.runs_after(group):
                 return False
         return inside
 
@@ -379,7 +426,7 @@ class Fuser:
             return False
         if a.dims and b.dims and a.dims != b.dims:
             return False
-        if a.before >> b.number & 1 or b.before >> a.number & 1 or a.tail or b.tail:
+        if a.runs_after(b) or b.runs_after(a) or a.tail or b.tail:
             return False
         if len(a.members) + len(b.members) > MOST_MEMBERS:
             return False
@@ -393,22 +440,16 @@ class Fuser:
         for node in b.members:
             self.owner[node] = a
         a.before |= b.before
-        mark = 1 << b.number
-        for group in self.groups:
-            if group.before & mark:
-                group.before = (group.before & ~mark) | 1 << a.number
-            if group.before >> a.number & 1:
-                group.before |= a.before
-        for readers in self.readers.values():
-            if b in readers:
-                readers[:] = [a if g is b else g for g in readers if g is not b or a not in readers]
-        b.members = []
+        a.bits |= b.bits
+        a.after |= b.after
+        b.members, b.merged = [], a
+        self._spread(a)
 
 
 # ----------------------------------------------------------------------------- pure helpers
 
 
-def direct_reads(node: Node, index: Index) -> Iterator[Read]:
+def _direct_reads(node: Node, index: Index) -> Iterator[Read]:
     """The values `node` reads when it is computed at `index`."""
     op = node.op
     if op.kind == "reduce":
@@ -515,20 +556,29 @@ def _index_in(node: Node, group: Group) -> Index | None:
 def _in_order(groups: list[Group]) -> list[Group]:
     """Groups that have members, each after those it depends on; else as the program had them."""
     live = [g for g in groups if g.members]
-    # Nothing reads what updates write, and everybody may read what they overwrite: they go last.
-    live.sort(key=lambda g: (g.members[0].op.kind == "update", g.members[-1].index))
+    later = {g: {x.now() for x in g.after} for g in live}
+    waiting = dict.fromkeys(live, 0)
+    for group in live:
+        for other in later[group]:
+            waiting[other] += 1
+    ready = [(_when(g), g.number, g) for g in live if not waiting[g]]
+    heapify(ready)
     ordered: list[Group] = []
-    done = 0
-    present = sum(1 << g.number for g in live)
-    while live:
-        for place, group in enumerate(live):
-            if not group.before & present & ~done:
-                ordered.append(live.pop(place))
-                done |= 1 << group.number
-                break
-        else:
-            raise AssertionError(f"fusion made a cycle among {live}")
+    while ready:
+        group = heappop(ready)[-1]
+        ordered.append(group)
+        for other in later[group]:
+            waiting[other] -= 1
+            if not waiting[other]:
+                heappush(ready, (_when(other), other.number, other))
+    if len(ordered) != len(live):
+        raise AssertionError(f"fusion made a cycle among {set(live) - set(ordered)}")
     return ordered
+
+
+def _when(group: Group) -> tuple[bool, int]:
+    # Nothing reads what updates write, and everybody may read what they overwrite: they go last.
+    return group.members[0].op.kind == "update", group.members[-1].index
 
 
 def fuse(graph: Primitives) -> tuple[list[Group], Fuser]:

@@ -297,8 +297,7 @@ class _Planner:
         home = storage(node)
         if home.op.kind == "leaf":
             return Output(0, home.meta.nbytes, leaf=home.index)
-        where = self.wheres[home]
-        return next(b for b in self.buffers if b.slot == where.slot)
+        return self.buffers[self.wheres[home].slot - 1 - self.graph.leaves]
 
 
 def _by_dtype(node: Node) -> list[tuple[tuple[Any, ...], list[int]]]:

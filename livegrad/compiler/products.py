@@ -30,6 +30,7 @@ class Product:
 
 @dataclass
 class _Operand:
+    base: Node
     trans: bool
     leading: int
     batch_stride: int  # elements; 0 for an operand without batch
@@ -49,10 +50,8 @@ def bind_product(node: Node, where: Callable[[Node], Where], first_int: int) -> 
         m, batch, leading = m * batch, 1, k
     size = node.meta.dtype.itemsize
     places = []
-    for x, operand in ((a, left), (b, right)):
-        layout = blas_layout(x)
-        assert layout is not None
-        base = where(layout[0])
+    for operand in (left, right):
+        base = where(operand.base)
         places.append(Where(base.slot, base.offset + operand.offset * size))
     moves = [
         (number, first_int + slot, elements * size)
@@ -88,4 +87,4 @@ def _operand(x: Node) -> _Operand:
     for at, stride in zip(index, contiguous_strides(base.meta.shape), strict=True):
         offset += at.offset * stride
         moves += [(slot, mult * stride) for slot, mult in at.args]
-    return _Operand(trans, leading, batch_stride, offset, moves)
+    return _Operand(base, trans, leading, batch_stride, offset, moves)

@@ -16,6 +16,7 @@ the middle one.
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any
 
 from livegrad import dtypes
@@ -667,6 +668,7 @@ def generate(signature: tuple[Any, ...], name: str) -> str:
     return template(name, streams, instrs, outputs).emit()
 
 
+@lru_cache(maxsize=4096)
 def spill_count(signature: tuple[Any, ...]) -> int:
     """How many rows of scratch memory a rows kernel needs."""
     kind, _, streams, instrs, outputs = signature

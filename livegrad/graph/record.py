@@ -232,6 +232,8 @@ def binary(op: Op, a: Any, b: Any) -> Any:
         if spec is None:
             spec = specialise(op, (node.meta, kind), "ts", key)
         grad = None if node.grad_to is None else spec.grad
+        if spec.floats and kind is not float:
+            b = float(b)
         return append(spec, (node,), (b,), grad)
     if not isinstance(a, Handle) or not isinstance(b, Handle):
         return elementwise(op, (a, b))
@@ -275,7 +277,14 @@ def elementwise(op: Op, operands: Sequence[Any]) -> Any:
         spec = specialise(op, key, pattern, key)
     if grad:
         grad = spec.grad
+    if spec.floats:
+        numbers = [x if isinstance(x, float) else _as_float(x) for x in numbers]
     return append(spec, tuple(nodes), tuple(numbers), grad)
+
+
+def _as_float(x: Number) -> Number:
+    # While planning, a run-time integer stays what it is: it remembers its slot.
+    return x if type(x) is IntArg else float(x)
 
 
 def record(

@@ -84,6 +84,11 @@ def cut(update_site: Site | None, waiting: Collection[Node] = ()) -> None:
     spent.sweep_at = _FIRST_SWEEP
 
 
+def has_computed() -> bool:
+    """Whether spent nodes on the list may have been computed by an earlier flush."""
+    return _local.spent.computed
+
+
 def cut_computed(update_site: Site | None) -> None:
     """Cuts spent nodes that earlier flushes computed: they have no say in what is overwritten."""
     if _local.spent.computed:

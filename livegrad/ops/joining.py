@@ -131,7 +131,8 @@ def check_tensors(name: str, given: list[Any]) -> None:
     for i, x in enumerate(given):
         if not isinstance(x, Handle):
             raise TypeError(
-                f"{name}(): expected Tensor as element {i} in argument 0, but got {type(x).__name__}"
+                f"{name}(): expected Tensor as element {i} in argument 0, "
+                f"but got {type(x).__name__}"
             )
 
 

@@ -18,9 +18,10 @@ from livegrad.compiler.templates import generate
 from livegrad.graph.node import Node, Site, quote_site
 from livegrad.graph.record import FloatArg, IntArg
 from livegrad.runtime.counters import counters
-from livegrad.runtime.cpu import blas, jit
+from livegrad.runtime.cpu import blas, follow, jit
 from livegrad.runtime.cpu.driver import MAY_FAULT, TAIL, Program
-from livegrad.runtime.cpu.memory import Arena
+from livegrad.runtime.cpu.follow import Follower
+from livegrad.runtime.cpu.memory import Arena, Buffer
 from livegrad.runtime.reference import from_compute, to_compute
 
 ARENA = Arena()
@@ -61,13 +62,18 @@ class Segment:
 
     def run(self, inputs: list[int], scalars: Sequence[float]) -> None:
         """Runs the steps; a step may find an index out of range."""
+        self._finish(self.program.run(inputs, scalars))
+
+    def run_prepared(self) -> None:
+        """The same, for inputs that are in place already."""
+        self._finish(self.program.run_prepared())
+
+    def _finish(self, status: int) -> None:
         if Timing.enabled and not self.timed:
             self.program.time_steps()
             self.timed = True
-        status = self.program.run(inputs, scalars)
         if status:
             raise Fault(*_describe_fault(self.steps[status - 1], self.program.fault()[1]))
-
 
     def step_times(self) -> list[float | None]:
         """Microseconds of each step in the last run, where they were taken."""
@@ -218,6 +224,10 @@ class Executable:
     kinds: list[bool]
     firsts: list[int]
     repeats: list[tuple[int, int]]
+    # Recognises the next run natively, where that is possible; and the plan that came after this
+    # one last time.
+    follower: Follower | None = None
+    next: Executable | None = None
     # The numbers for which alone the plan holds, if it does not hold for all.
     specialised: tuple[list[int], list[float]] | None = None
 
@@ -277,6 +287,37 @@ class Executable:
         inputs = [ARENA.reserve(self.plan.arena), *addresses, *ints]
         for segment in self.segments:
             segment.run(inputs, scalars)
+
+    def make_follower(self, nodes: list[Node], leaf_numbers: list[int]) -> None:
+        """Prepares to recognise the same nodes natively, if the plan is one native program.
+
+        `leaf_numbers` are those of the leaves read, in order.
+        """
+        plain = len(self.segments) == 1 and isinstance(self.segments[0], Segment)
+        shares = any(leaf >= 0 for _, _, leaf in self.results)
+        if not plain or shares or self.specialised or not follow.available():
+            return
+        numbers = iter(leaf_numbers)
+        links = [link if link >= 0 else -1 - next(numbers) for link in self.links]
+        first = 1 + self.plan.leaves + len(self.fresh)
+        # Besides the recorded nodes, the tensor that is written refers to a leaf.
+        writes = [(w[0], w[1] + 1, first + i) for i, w in enumerate(self.writes)]
+        program = self.segments[0].program  # type: ignore[union-attr]
+        self.follower = Follower(
+            nodes, links, self.keep, self.plan.first_int, self.plan.leaves, writes, *program.memory
+        )
+
+    def run_followed(self, buffers: list[Buffer]) -> None:
+        """Runs the plan after its follower has set leaves and numbers."""
+        segment = self.segments[0]
+        assert isinstance(segment, Segment)
+        words = segment.program.words
+        words[0] = ARENA.reserve(self.plan.arena)
+        slot = 1 + self.plan.leaves
+        for buffer in buffers:
+            words[slot] = buffer.ptr
+            slot += 1
+        segment.run_prepared()
 
     def step_times(self) -> list[float | None]:
         """Microseconds of each of the plan's steps in the last run, where they were taken."""

@@ -147,7 +147,7 @@ def test_list_of_losses_keeps_only_their_values():
 def test_oldest_graphs_are_cut_beyond_the_limit(monkeypatch):
     monkeypatch.setattr(spent, "MOST_SPENT_NODES", 50)
     monkeypatch.setattr(spent, "_FIRST_SWEEP", 10)
-    spent._spent.sweep_at = 10
+    spent._local.spent.sweep_at = 10
     x = leaf(1.0)
     results = []
     for _ in range(40):

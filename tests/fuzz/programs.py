@@ -19,8 +19,7 @@ from livegrad.compiler import legalise, products
 from livegrad.compiler.access import plain
 from livegrad.graph import record as recording
 from livegrad.graph.node import Node
-from livegrad.graph.state import LOCAL, reference_mode
-from livegrad.graph.state import flush as graph_flush
+from livegrad.graph.state import LOCAL, flush as graph_flush, reference_mode
 from livegrad.nn import functional as F
 from livegrad.runtime import flush as flush_module
 from livegrad.runtime.reference import array_of, from_compute, reference_value, to_compute
@@ -413,6 +412,7 @@ def centre(m: Machine, a: int, b: int, c: int, d: int) -> Tensor:
 
 # ---- movement
 
+
 @instruction
 def reshape(m: Machine, a: int, b: int, c: int, d: int) -> Tensor:
     x = m.any(a)
@@ -557,6 +557,7 @@ def split(m: Machine, a: int, b: int, c: int, d: int) -> Any:
 
 # ---- products, norms, losses
 
+
 @instruction
 def product(m: Machine, a: int, b: int, c: int, d: int) -> Tensor:
     """A matrix product in one of several ranks, of values or views of values."""
@@ -628,6 +629,7 @@ def loss(m: Machine, a: int, b: int, c: int, d: int) -> Tensor:
 
 # ---- indexing
 
+
 @instruction
 def gather(m: Machine, a: int, b: int, c: int, d: int) -> Tensor:
     x = m.any(a)
@@ -656,6 +658,7 @@ def embedding(m: Machine, a: int, b: int, c: int, d: int) -> Tensor:
 
 
 # ---- dtypes, creation
+
 
 @instruction
 def convert(m: Machine, a: int, b: int, c: int, d: int) -> Tensor:
@@ -692,6 +695,7 @@ def dropout(m: Machine, a: int, b: int, c: int, d: int) -> Tensor:
 
 
 # ---- views and in-place writes
+
 
 def writable(m: Machine, a: int) -> Tensor:
     """A value that may be written: not a leaf that wants a gradient, nor a view of one."""
@@ -758,6 +762,7 @@ def accumulate(m: Machine, a: int, b: int, c: int, d: int) -> Any:
 
 
 # ---- Python
+
 
 @instruction
 def branch(m: Machine, a: int, b: int, c: int, d: int) -> Tensor:
@@ -839,7 +844,7 @@ class Mismatch(AssertionError):
 
 @contextmanager
 def one_op_at_a_time(check: Callable[[Node, Any], None] | None = None) -> Any:
-    """Every recorded op, those of backward too, is flushed by itself; `check` sees its reference."""
+    """Every recorded op, of backward too, is flushed by itself; `check` gets its reference."""
 
     def flush(reason: str, *roots: Node) -> None:
         before = [(n, n.inputs, n.args) for n in LOCAL.state.nodes]

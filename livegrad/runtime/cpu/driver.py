@@ -20,8 +20,9 @@ import ctypes
 import functools
 import struct
 import time
+from array import array
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -402,16 +403,28 @@ class Program:
         # `Any`: NumPy's stubs do not say that arrays are buffers before Python 3.12.
         self._input_memory: Any = view["inputs"]
         self._scalar_memory: Any = view["scalars"]
+        # The inputs as numbers, for those that are set one by one.
+        words = cast(Any, view["inputs"]) if self._inputs else array("q")
+        self.words: memoryview = memoryview(words)
         self._address, self._input_address = address, at["inputs"]
         self._scalar_address = at["scalars"]
         self._timing: npt.NDArray[np.int64] | None = None
 
     def run(self, inputs: Sequence[int], scalars: Sequence[float] = ()) -> int:
         """Run all steps; 0, or 1 + the index of the step that reported a fault."""
-        self._known_good = False
         self._set_inputs(self._input_memory, 0, *inputs)
         if scalars:
             self._set_scalars(self._scalar_memory, 0, *scalars)
+        return self.run_prepared()
+
+    @property
+    def memory(self) -> tuple[int, int]:
+        """Addresses of the inputs and the scalars, for native code that sets them."""
+        return self._input_address, self._scalar_address
+
+    def run_prepared(self) -> int:
+        """Like `run`, for inputs and scalars that are in place already."""
+        self._known_good = False
         if self.wants_threads and not threads.pool.running:
             threads.pool.start()
         status = self._call()
