@@ -195,8 +195,12 @@ def append(
     if state.reference:
         Runtime.evaluate(node)
         return tensor
-    nodes.append(node)
-    state.handles.append(tensor)
+    try:
+        nodes.append(node)
+        state.handles.append(tensor)
+    except BaseException:  # Ctrl-C between the two
+        del nodes[place:], state.handles[place:]
+        raise
     if place > MOST_PENDING_NODES:
         flush("many nodes were pending", node)
     return tensor

@@ -112,12 +112,16 @@ class Optimizer:
         if closure is not None:
             with enable_grad():
                 loss = closure()
-        for group in self.param_groups:
-            self.update_group(group)
+        try:
+            for group in self.param_groups:
+                self.update_group(group)
+            flush("optimizer.step()")
+        except KeyboardInterrupt:
+            # What has been recorded is done now, not at some later read.
+            flush("optimizer.step()")
+            raise
         for hook in list(self._step_post_hooks.values()) if self._step_post_hooks else ():
             hook(self, (closure,), {})
-        if LOCAL.state.nodes:
-            flush("optimizer.step()")
         return loss
 
     def zero_grad(self, set_to_none: bool = True) -> None:

@@ -194,9 +194,10 @@ def _describe_fault(step: Step, value: int) -> tuple[Node, type[Exception], str]
         node = next(n for n in step.nodes if n.op.lower == "check")
         return node, IndexError, f"Target {value} is out of bounds."
     size = node.inputs[0].meta.shape[node.attrs[0]]
+    kind = RuntimeError if node.op.lower in ("gather", "scatter_add") else IndexError
     dim = node.attrs[0]
     message = f"index {value} is out of bounds for dimension {dim} with size {size}"
-    return node, IndexError, f"{node.op.name}: {message}"
+    return node, kind, f"{node.op.name}: {message}"
 
 
 def _uses(recorded: Recorded) -> list[int]:
@@ -257,6 +258,7 @@ class Executable:
             )
             for w in plan.writes
         ]
+        self.readers = self._readers_of_written(recorded)
         self.segments: list[Segment | HostStep | HostProduct] = []
         inputs = plan.first_int + plan.ints
         native: list[Step] = []
@@ -272,11 +274,25 @@ class Executable:
         if native:
             self.segments.append(Segment(native, inputs, plan.floats))
 
+    def begin(self) -> None:
+        """Says that a run is about to begin, for `completed` to speak of that one."""
+        if self.segments and isinstance(self.segments[-1], Segment):
+            self.segments[-1].program.begin()
+
     @property
     def completed(self) -> bool:
         """Whether the last run went through, also if Ctrl-C came right after its native code."""
         last = self.segments[-1] if self.segments else None
         return isinstance(last, Segment) and last.program.completed
+
+    def _readers_of_written(self, recorded: Recorded) -> list[int]:
+        """Places of nodes through which a gradient may need what an update overwrites."""
+        written = {recorded.leaves[w[0]] for w in self.writes}
+        return [
+            place
+            for place, node in enumerate(recorded.nodes)
+            if node.op.kind != "update" and not written.isdisjoint(node.inputs)
+        ]
 
     def update_site(self, nodes: list[Node]) -> Site | None:
         """Where the program's update is, for errors that name it."""
@@ -303,8 +319,10 @@ class Executable:
         # Besides the recorded nodes, the tensor that is written refers to a leaf.
         writes = [(w[0], w[1] + 1, first + i) for i, w in enumerate(self.writes)]
         program = self.segments[0].program  # type: ignore[union-attr]
+        # Kept or not, and whether a gradient through the node may need what is overwritten.
+        flags = [kept | 2 * (i in self.readers) for i, kept in enumerate(self.keep)]
         self.follower = Follower(
-            nodes, links, self.keep, self.plan.first_int, self.plan.leaves, writes, *program.memory
+            nodes, links, flags, self.plan.first_int, self.plan.leaves, writes, *program.memory
         )
 
     def run_followed(self, buffers: list[Buffer]) -> None:

@@ -73,6 +73,8 @@ def _flush(state: State, reason: str, roots: tuple[Node, ...]) -> None:
         sites = [node.site for node in state.nodes]
         report.note(reason, executable, sites, True, 0, started, _now())
         return
+    if any([node.buffer is not None for node in state.nodes]):
+        _drop_computed(state)
     for root in roots:
         if root.buffer is None and not 0 <= root.index - state.base < len(state.nodes):
             _adopt_missing(state, roots)
@@ -116,6 +118,7 @@ def _flush_as_before(state: State, roots: tuple[Node, ...]) -> Executable | None
     if not executable.follower.matches(nodes, state.handles):
         return None
     buffers = [allocate(nbytes) for nbytes in executable.fresh]
+    executable.begin()
     try:
         executable.run_followed(buffers)
     except Fault as fault:
@@ -149,9 +152,10 @@ class _Trace:
         self.handles = handles
         self.base = base
         self.specs = tuple([n.spec for n in nodes])
+        end = base + len(nodes)
         indices = [x.index for n in nodes for x in n.inputs]
-        self.links = [i - base if i >= base else -1 for i in indices]
-        self.reads = [x for n in nodes for x in n.inputs if x.index < base]
+        self.links = [i - base if base <= i < end else -1 for i in indices]
+        self.reads = [x for n in nodes for x in n.inputs if not base <= x.index < end]
         self.keep = bytearray(
             [_refs(h) > _ALONE and h._node is n for h, n in zip(handles, nodes, strict=True)]
         )
@@ -189,6 +193,16 @@ def _is_missing(state: State) -> bool:
     return any(
         x.buffer is None and not base <= x.index < end for node in state.nodes for x in node.inputs
     )
+
+
+def _drop_computed(state: State) -> None:
+    """Forgets pending nodes that another thread, which read them, has computed."""
+    pairs = zip(state.nodes, state.handles, strict=True)
+    left = [(node, handle) for node, handle in pairs if node.buffer is None]
+    state.base += len(state.nodes)
+    state.nodes, state.handles = [n for n, _ in left], [h for _, h in left]
+    for place, node in enumerate(state.nodes):
+        node.index = state.base + place
 
 
 def _adopt_missing(state: State, roots: tuple[Node, ...]) -> None:
@@ -264,7 +278,7 @@ def _keep_for_backward(trace: _Trace) -> None:
             keep[place] = 1
         for x in node.inputs:
             at = x.index - base
-            if at >= 0:
+            if 0 <= at < len(nodes):
                 if "x" in saves and not x.op.cheap:
                     keep[at] = 1
                 if _is_claim(x):
@@ -278,6 +292,8 @@ def _keep_for_backward(trace: _Trace) -> None:
 # is kept.
 _executables: dict[Key, list[Executable]] = {}
 _MOST_EXECUTABLES = 4096
+_MOST_ALIKE = 64
+_MOST_PLANNED_NODES = 100_000
 
 
 def _find(trace: _Trace) -> Executable | None:
@@ -291,7 +307,6 @@ def _find(trace: _Trace) -> Executable | None:
         ):
             counters.plan_hits += 1
             return executable
-    counters.plan_misses += 1
     return None
 
 
@@ -329,6 +344,7 @@ def _compile(trace: _Trace) -> Executable:
         debug.show_nodes("graph", recorded.leaves + recorded.nodes)
     if debug.wants("misses"):
         debug.out(report.explain_miss(trace.specs, _executables))
+    counters.plan_misses += 1
     Specialised.seen = False
     plan = compile_plan(recorded)
     executable = Executable(plan, recorded)
@@ -349,12 +365,15 @@ def _compile(trace: _Trace) -> Executable:
 
 
 def _remember(specs: Key, executable: Executable) -> None:
-    if sum(map(len, _executables.values())) >= _MOST_EXECUTABLES:
-        for old in list(_executables)[: len(_executables) // 4 + 1]:
-            del _executables[old]
     alike = _executables.setdefault(specs, [])
     alike.insert(0, executable)
-    del alike[64:]
+    del alike[_MOST_ALIKE:]
+    # A plan is as large as what was recorded; the oldest go first.
+    total = sum([len(known) * len(plans) for known, plans in _executables.items()])
+    for old in list(_executables)[:-1]:
+        if total <= _MOST_PLANNED_NODES and len(_executables) <= _MOST_EXECUTABLES:
+            break
+        total -= len(old) * len(_executables.pop(old))
 
 
 def _has_value(node: Node) -> bool:
@@ -373,9 +392,10 @@ def _run(executable: Executable, trace: _Trace) -> None:
         buffers += _targets(executable, trace, leaves)
     addresses = [x.buffer.ptr for x in leaves]
     addresses += [b.ptr for b in buffers]
+    numbers = _numbers([trace.nodes[i] for i in executable.numbered])
+    executable.begin()
     try:
-        nodes = trace.nodes
-        executable.run(addresses, *_numbers([nodes[i] for i in executable.numbered]))
+        executable.run(addresses, *numbers)
     except Fault as fault:
         raise executable.as_error(fault, trace.nodes) from None
     except BaseException:
@@ -417,6 +437,8 @@ def _targets(executable: Executable, trace: _Trace, leaves: list[Node]) -> list[
     """What updates write to: the old buffer if only the written tensor sees it, else a new one."""
     targets = []
     counters.donations += len(executable.writes)
+    # A graph recorded just now that backward may still walk needs the old values.
+    in_place = not any([_is_claim(trace.nodes[i]) for i in executable.readers])
     for leaf, uses, nbytes, update, place in executable.writes:
         node = leaves[leaf]
         # `uses` counts inputs of the recorded nodes, and as many entries of `reads`; then:
@@ -424,7 +446,7 @@ def _targets(executable: Executable, trace: _Trace, leaves: list[Node]) -> list[
         others = _refs(node) - 2 * uses - 4
         if others and trace.handles[update].tensors[place]._cell is not None:
             others -= 1  # the cell that the tensor shares with its views
-        if others <= 0 and _refs(node.buffer) <= 2:
+        if in_place and others <= 0 and _refs(node.buffer) <= 2:
             targets.append(node.buffer)
         else:
             counters.donations -= 1

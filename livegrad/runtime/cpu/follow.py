@@ -13,7 +13,8 @@ Table (int64 slots):
     15 Handle._node   16 Cell._node   17 Buffer.ptr   18 PyLong_AsLongLong
     19 slot of the first int   20 leaves   21 memory for one pointer per leaf
     22 writes   23 their records: leaf, references it may have, slot
-    24 code: per node: spec, kept, number of inputs, links, number of args, whether each is a float
+    24 code: per node: spec, flags, number of inputs, links, number of args, whether each is a float
+Flags: 1 the value is kept, 2 the node reads what an update overwrites.
 A link is the place of a pending node, or -1 - the number of a leaf.
 """
 
@@ -143,7 +144,8 @@ look:
   %still = icmp eq ptr %of, %it
   %live = and i1 %held, %still
   %live.wide = zext i1 %live to i64
-  %as.planned = icmp eq i64 %live.wide, %keep
+  %kept = and i64 %keep, 1
+  %as.planned = icmp eq i64 %live.wide, %kept
   br i1 %as.planned, label %claim, label %no
 claim:
   ; A kept value of a graph that backward may still walk: what else to keep is Python's business.
@@ -389,7 +391,7 @@ class Follower:
     Args:
         nodes: what was recorded when the plan was made.
         links: per input of each node, the place of a pending node or -1 - the number of a leaf.
-        keep: which nodes are kept.
+        flags: per node, what the table says.
         first_int, leaves: slots of the program's inputs.
         writes: (leaf, references it may have, slot) of what updates overwrite.
         inputs, scalars: addresses of the program's inputs and scalars.
@@ -399,7 +401,7 @@ class Follower:
         self,
         nodes: list[Node],
         links: list[int],
-        keep: bytearray,
+        flags: list[int],
         first_int: int,
         leaves: int,
         writes: list[tuple[int, int, int]],
@@ -408,9 +410,9 @@ class Follower:
     ) -> None:
         code = array("q")
         places = iter(links)
-        for node, kept in zip(nodes, keep, strict=True):
+        for node, flag in zip(nodes, flags, strict=True):
             kinds = [node.spec.floats or type(a) is float for a in node.args]
-            code.extend([id(node.spec), kept, len(node.inputs)])
+            code.extend([id(node.spec), flag, len(node.inputs)])
             code.extend([next(places) for _ in node.inputs])
             code.extend([len(kinds), *kinds])
         self._specs = [node.spec for node in nodes]  # their addresses must stay theirs
