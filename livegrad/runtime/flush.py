@@ -109,8 +109,12 @@ def _flush_as_before(state: State, roots: tuple[Node, ...]) -> Executable | None
     if executable is None or executable.follower is None:
         return None
     nodes = state.nodes
-    if len(nodes) != len(executable.keep) or (executable.writes and spent.has_computed()):
+    if len(nodes) != len(executable.keep):
         return None
+    if executable.writes:
+        done = nodes[executable.updates[0]].buffer is not None
+        if done or spent.has_computed():
+            return None
     for root in roots:
         place = root.index - state.base
         if root.buffer is None and not (0 <= place < len(nodes) and executable.keep[place]):
@@ -419,6 +423,22 @@ def _deliver(
     executable: Executable, nodes: list[Node], leaves: list[Node], buffers: list[Buffer]
 ) -> None:
     """Gives nodes their buffers, and lets go of what was needed to compute them."""
+    try:
+        _assign(executable, nodes, leaves, buffers)
+    except KeyboardInterrupt:
+        _assign(executable, nodes, leaves, buffers)
+        raise
+
+
+class _Done:
+    """What an update has for a buffer when it is done: it must not be done twice."""
+
+
+def _assign(
+    executable: Executable, nodes: list[Node], leaves: list[Node], buffers: list[Buffer]
+) -> None:
+    for place in executable.updates:
+        nodes[place].buffer = _Done
     for place, number, leaf in executable.results:
         node = nodes[place]
         node.buffer = leaves[leaf].buffer if leaf >= 0 else buffers[number]

@@ -6,6 +6,7 @@ import json
 import linecache
 import os
 import random
+import re
 import select
 import signal
 import subprocess
@@ -324,7 +325,9 @@ def test_sigint_caught_and_training_goes_on(child_environment):
         assert child.answer() == "caught", child.process.stderr.read()
     assert json.loads(child.line()) == []
     code, errors = child.end()
-    assert (code, errors) == (0, "")
+    # Python itself reports, and swallows, a signal that comes inside a destructor.
+    ignored = r"Exception ignored in: <function \w+\.__del__ .*?\nKeyboardInterrupt: ?\n"
+    assert (code, re.sub(ignored, "", errors, flags=re.DOTALL)) == (0, "")
 
 
 def test_interrupt_during_a_long_run_of_kernels(child_environment):
