@@ -338,8 +338,8 @@ class Tensor(Methods):
             )
         return bool(reduce.any(comparison.eq(self, element)))
 
-    def __hash__(self) -> int:
-        return id(self)
+    # By identity, although `==` compares elements.
+    __hash__ = object.__hash__
 
     def __repr__(self) -> str:
         return printing.tensor_text(self)

@@ -25,10 +25,12 @@ Graph = tuple[Site | None, list[weakref.ref[Node]]]
 class _Spent:
     """The spent graphs of one thread."""
 
-    __slots__ = ("computed", "count", "graphs", "sweep_at")
+    __slots__ = ("computed", "count", "graphs", "pending", "sweep_at")
 
     def __init__(self) -> None:
         self.graphs: list[Graph] = []
+        # Graphs that wait for the next flush, which most often cuts them at once.
+        self.pending: list[tuple[Site | None, list[Node]]] = []
         self.count = 0
         # Whether nodes on the list may have been computed by an earlier flush.
         self.computed = False
@@ -53,6 +55,9 @@ def mark(nodes: list[Node], site: Site | None, computed: bool = True) -> None:
         spent.computed = True
     for node in nodes:
         node.spent = True
+    if not computed:
+        spent.pending.append((site, nodes))
+        return
     spent.graphs.append((site, [*map(weakref.ref, nodes)]))
     spent.count += len(nodes)
     if spent.count > spent.sweep_at:
@@ -66,6 +71,14 @@ def cut(update_site: Site | None, waiting: Collection[Node] = ()) -> None:
     """
     spent = _local.spent
     spent.computed = False
+    if not waiting:
+        for site, nodes in spent.pending:
+            reason = (site, update_site)
+            for node in nodes:
+                _cut_node(node, reason)
+        spent.pending = []
+    if not spent.graphs:
+        return
     graphs, spent.graphs, spent.count = spent.graphs, [], 0
     for site, refs in graphs:
         kept = []
@@ -98,6 +111,9 @@ def cut_computed(update_site: Site | None) -> None:
 def flushed() -> None:
     """Notes that a flush is over: what is still on the list may have been computed by it."""
     spent = _local.spent
+    for site, nodes in spent.pending:
+        mark(nodes, site)
+    spent.pending = []
     if spent.graphs:
         spent.computed = True
 

@@ -136,9 +136,11 @@ def _alike(
     params: list[Any], states: list[dict[str, Any]]
 ) -> list[tuple[list[Any], list[dict[str, Any]]]]:
     """Batches of parameters of equal age and dtype, with their states."""
-    keys = [(s["step"], p._node.meta.dtype) for p, s in zip(params, states, strict=True)]
-    if keys.count(keys[0]) == len(keys):
+    step, dtype = states[0]["step"], params[0]._node.meta.dtype
+    same_age = all([s["step"] == step for s in states])  # noqa: C419 (a list is quicker)
+    if same_age and all([p._node.meta.dtype is dtype for p in params]):  # noqa: C419
         return [(params, states)]
+    keys = [(s["step"], p._node.meta.dtype) for p, s in zip(params, states, strict=True)]
     batches: dict[Any, tuple[list[Any], list[dict[str, Any]]]] = {}
     for key, p, state in zip(keys, params, states, strict=True):
         batch = batches.setdefault(key, ([], []))

@@ -11,6 +11,7 @@ from typing import Any
 from livegrad.autograd import enable_grad
 from livegrad.autograd.hooks import RemovableHandle
 from livegrad.creation import as_tensor, tensor
+from livegrad.graph.record import user_site
 from livegrad.graph.state import LOCAL, flush
 from livegrad.nn.hooks import Hooks
 from livegrad.tensor import Tensor
@@ -112,14 +113,20 @@ class Optimizer:
         if closure is not None:
             with enable_grad():
                 loss = closure()
+        state = LOCAL.state
+        site = state.site
         try:
+            state.site = user_site()  # found once for all updates
             for group in self.param_groups:
                 self.update_group(group)
+            state.site = site
             flush("optimizer.step()")
         except KeyboardInterrupt:
             # What has been recorded is done now, not at some later read.
             flush("optimizer.step()")
             raise
+        finally:
+            state.site = site
         for hook in list(self._step_post_hooks.values()) if self._step_post_hooks else ():
             hook(self, (closure,), {})
         return loss
