@@ -237,8 +237,30 @@ def _matmul(walk: Legaliser, node: Node, inputs: tuple[Node, ...]) -> Node:
     wide = [_whole_batch(walk, x, node) for x in inputs]
     if is_tall(node):
         wide[0] = walk.in_order(wide[0])
-    operands = tuple([x if blas_layout(x) is not None else walk.copy(x) for x in wide])
+    small = _is_small(node, inputs[0].meta.shape[-1])
+    operands = tuple([x if _readable(x, small) else walk.copy(x) for x in wide])
     return walk.add(node, operands)
+
+
+# OpenBLAS has kernels for small products, and for narrow ones cut into small pieces, that add in
+# another order when an operand is transposed. See "Same bits" in docs/design.md.
+SMALL_PRODUCT = 1_000_000
+NARROW = 128
+
+
+def _is_small(node: Node, inner: int) -> bool:
+    return node.meta.shape[-1] <= NARROW or node.meta.numel * inner <= SMALL_PRODUCT
+
+
+def _readable(x: Node, small: bool) -> bool:
+    """Whether BLAS reads `x` in place, and gives the same bits as for `x` in plain order."""
+    layout = blas_layout(x)
+    if layout is None:
+        return False
+    if not small or 1 in x.meta.shape[-2:]:
+        return True
+    matrix = [at.axis for at in layout[1] if at != FIRST][-2:]
+    return matrix == sorted(matrix)
 
 
 def is_tall(node: Node) -> bool:

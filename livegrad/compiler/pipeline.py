@@ -22,7 +22,7 @@ from livegrad.compiler.bind import Block, Where, bind_loops
 from livegrad.compiler.describe import Description, describe
 from livegrad.compiler.expand import Primitives, Recorded, expand
 from livegrad.compiler.fuse import Fuser, Group, fuse
-from livegrad.compiler.legalise import ASSEMBLY, PART, legalise
+from livegrad.compiler.legalise import ASSEMBLY, COPY, PART, legalise
 from livegrad.compiler.place import Life, place
 from livegrad.compiler.products import Product, bind_product
 from livegrad.compiler.scatter import SCATTERS, bind_scatter, is_native, signature_of
@@ -37,7 +37,7 @@ from livegrad.ops.update import LAYOUT
 class Step:
     """One kernel of a plan."""
 
-    kind: str  # loops, product, scatter, host
+    kind: str  # loops, copy, product, scatter, host
     nodes: list[Node]  # what it computes, for explain() and error messages
     blocks: list[Block] = field(default_factory=list)
     signature: tuple[Any, ...] = ()
@@ -249,7 +249,9 @@ class _Planner:
             block = bind_loops(d, self._where, self._first_int(), spill_count(signature))
             faults = bool(d.gathers) or any(m.op.lower == "check" for m in d.nodes)
             tail = bool(group.tail)
-            return [Step("loops", d.nodes, [block], signature, may_fault=faults, tail=tail)]
+            # A transposed operand laid out for BLAS, or a view the program keeps.
+            kind = "copy" if all(node.op is COPY for node in d.nodes) else "loops"
+            return [Step(kind, d.nodes, [block], signature, may_fault=faults, tail=tail)]
         (node,) = group.members
         if node.op is ASSEMBLY:
             return []
