@@ -74,8 +74,8 @@ def cut(update_site: Site | None, waiting: Collection[Node] = ()) -> None:
     if not waiting:
         for site, nodes in spent.pending:
             reason = (site, update_site)
-            for node in nodes:
-                _cut_node(node, reason)
+            for waiting_no_more in nodes:
+                _cut_node(waiting_no_more, reason)
         spent.pending = []
     if not spent.graphs:
         return

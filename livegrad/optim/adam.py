@@ -137,8 +137,8 @@ def _alike(
 ) -> list[tuple[list[Any], list[dict[str, Any]]]]:
     """Batches of parameters of equal age and dtype, with their states."""
     step, dtype = states[0]["step"], params[0]._node.meta.dtype
-    same_age = all([s["step"] == step for s in states])  # noqa: C419 (a list is quicker)
-    if same_age and all([p._node.meta.dtype is dtype for p in params]):  # noqa: C419
+    same_age = all([s["step"] == step for s in states])
+    if same_age and all([p._node.meta.dtype is dtype for p in params]):
         return [(params, states)]
     keys = [(s["step"], p._node.meta.dtype) for p, s in zip(params, states, strict=True)]
     batches: dict[Any, tuple[list[Any], list[dict[str, Any]]]] = {}
