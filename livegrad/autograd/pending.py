@@ -92,13 +92,14 @@ def backward(output: Tensor, retain_graph: bool) -> bool:
         if x is not None and ("_hooks" in x.__dict__ or "_post_hooks" in x.__dict__):
             return False
     outer = state.grad, state.site
-    state.grad, state.site = False, user_site()
+    state.grad, state.site, state.held = False, user_site(), True
     try:
         _record(root, way, tensors)
         if not retain_graph:
             spent.mark(way.interior, state.site, computed=False)
     finally:
         state.grad, state.site = outer
+        state.held = False
     return True
 
 

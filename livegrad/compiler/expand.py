@@ -160,6 +160,7 @@ def in_scratch(site: Site | None, rule: Callable[[], Any]) -> tuple[Any, list[No
     """What `rule` returns and the nodes it records, none of them pending for the program."""
     scratch = State()
     scratch.grad, scratch.reference, scratch.site = False, False, site
+    scratch.held = True
     outer, LOCAL.state = LOCAL.state, scratch
     try:
         return rule(), scratch.nodes

@@ -31,9 +31,22 @@ class State:
 
     `node.index - base` is the place of a pending node; nodes computed or dropped earlier, and those
     of other threads, have an index below `base` or far above.
+
+    While `held`, many pending nodes are no reason to flush: they are the planner's, or belong
+    together.
     """
 
-    __slots__ = ("base", "bytes", "grad", "handles", "inference", "nodes", "reference", "site")
+    __slots__ = (
+        "base",
+        "bytes",
+        "grad",
+        "handles",
+        "held",
+        "inference",
+        "nodes",
+        "reference",
+        "site",
+    )
 
     def __init__(self) -> None:
         self.nodes: list[Node] = []
@@ -41,6 +54,7 @@ class State:
         self.base = next(_states) << 40
         self.bytes = 0
         self.grad = True
+        self.held = False
         self.inference = False
         self.reference = REFERENCE
         self.site: Site | None = None

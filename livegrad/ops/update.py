@@ -89,11 +89,11 @@ def update(op: Op, streams: Sequence[Sequence[Tensor]], args: tuple[float, ...])
             x._seen = x._cell.version
         if x._node.buffer is None:  # new this step: what is written in place must be there
             flush("what is to be updated", *[node_of(t) for t in targets])
-    grad, state.grad = state.grad, False
+    grad, state.grad, state.held = state.grad, False, True
     try:
         whole = record(op, flat, (count,), args)
     finally:
-        state.grad = grad
+        state.grad, state.held = grad, False
     state.handles[-1] = Pending(whole._node, flat)
 
 

@@ -61,6 +61,8 @@ def from_compute(values: Any, dtype: DType) -> Array:
 def cast(array: Array, source: DType, target: DType) -> Array:
     """`array` of dtype `source` as values to compute with in dtype `target`."""
     values = to_compute(array, source)
+    if target is not target.compute and target is not source:  # rounded, then computed with
+        return to_compute(from_compute(values, target).reshape(values.shape), target)
     with np.errstate(all="ignore"):
         return values.astype(target.compute.storage, copy=False)
 

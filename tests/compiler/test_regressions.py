@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import livegrad as lg
+from livegrad.graph import record
 from livegrad.graph.state import reference_mode
 from livegrad.nn import functional as F
 
@@ -121,6 +122,21 @@ def test_numbers_are_not_rounded_to_half_precisions() -> None:
     x = numbers(17).to(lg.bfloat16)
     expected = (x.float() * 0.3).to(lg.bfloat16)
     assert (x * 0.3).tolist() == expected.tolist()
+
+
+@pytest.mark.parametrize("most", range(8))
+def test_cap_on_pending_nodes_spares_what_belongs_together(
+    most: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # The planner's own nodes do not count, nor do those of one backward, nor an update.
+    monkeypatch.setattr(record, "MOST_PENDING_NODES", most)
+    x = numbers(3).requires_grad_()
+    optimizer = lg.optim.SGD([x], lr=0.1)
+    before = array(x)
+    (lg.tanh(x) * 2).sum().backward()
+    optimizer.step()
+    expected = before - 0.1 * 2 * (1 - np.tanh(before) ** 2)
+    np.testing.assert_allclose(array(x), expected, rtol=1e-12)
 
 
 def test_tall_products_have_one_rounding() -> None:
