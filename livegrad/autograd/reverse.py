@@ -14,6 +14,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 from weakref import ref
 
+from livegrad.dtypes import FLOAT
 from livegrad.graph.meta import Meta, Shape
 from livegrad.graph.node import Node, Site, Spec, quote_site
 from livegrad.graph.op import GradRule
@@ -83,8 +84,10 @@ def through_rules(node: Node, g: Tensor, need: set[Node] | None, grads: dict[Nod
     assert rules is not None
     inputs = node.inputs
     operands = [*map(wrap, inputs)]
-    if node.args and spec.op.kind == "elementwise":
-        rules, operands = with_numbers(spec, operands, node.args)
+    if spec.op.kind == "elementwise":
+        operands = as_computed(spec, operands)
+        if node.args:
+            rules, operands = with_numbers(spec, operands, node.args)
     y = wrap(node)
     for x, rule in zip(inputs, rules):  # noqa: B905  there may be rules for inputs left out
         if x.grad_to is None or rule is None or (need is not None and x not in need):
@@ -170,6 +173,18 @@ def collect(grads: dict[Node, Tensor], pairs: Iterable[Pair]) -> None:
             grads[node] = g
         else:  # what outputs of a Function send to their call is a dict, one entry per output
             grads[node] = before | g if type(g) is dict else ew.add(before, g)
+
+
+def as_computed(spec: Spec, operands: list[Tensor]) -> list[Tensor]:
+    """Integer and bool operands of a floating computation as it saw them: as floats."""
+    compute = spec.attrs[0]
+    if compute.category != FLOAT:
+        return operands
+    first = 1 if spec.op.result == "select" else 0  # the condition stays a bool
+    for i in range(first, len(operands)):
+        if operands[i]._node.meta.dtype.category != FLOAT:
+            operands[i] = ew.cast(operands[i], compute)
+    return operands
 
 
 def with_numbers(

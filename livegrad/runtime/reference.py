@@ -101,7 +101,8 @@ def elementwise_operands(node: Node) -> list[Any]:
     operands: list[Any] = []
     for position, letter in enumerate(pattern):
         if letter == "s":
-            operands.append(compute.compute.storage.type(next(numbers)))
+            # Out-of-range integers wrap, as in a C cast.
+            operands.append(np.asarray(next(numbers)).astype(compute.compute.storage)[()])
             continue
         x = next(tensors)
         keep = node.op.result == "select" and position == 0

@@ -353,3 +353,11 @@ def test_failing_rule_leaves_state_and_gradients_intact():
     assert lg.is_grad_enabled()
     z = x * 3
     assert site_location(z._node.site)[0] == __file__
+
+
+def test_rules_see_integer_operands_as_the_computation_did():
+    flags = lg.tensor([True, False, True])
+    x = lg.tensor([0.5, 1.0, 2.0], dtype=lg.float64, requires_grad=True)
+    lg.logaddexp(flags, x).sum().backward()
+    wanted = 1 / (1 + np.exp(np.array([1.0, 0.0, 1.0]) - np.array([0.5, 1.0, 2.0])))
+    np.testing.assert_allclose(x.grad.numpy(), wanted, rtol=1e-12)

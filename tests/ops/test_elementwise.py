@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import livegrad as lg
+from livegrad.graph.state import reference_mode
 from livegrad.graph.record import node_of
 from livegrad.ops import (
     activation as A,
@@ -172,3 +173,11 @@ def test_numbers_are_not_structure() -> None:
     x = lg.tensor([-1.0, 2.0])
     first, second = A.leaky_relu(x, 0.1), A.leaky_relu(x, 0.2)
     assert node_of(first).spec is node_of(second).spec
+
+
+def test_numbers_outside_a_small_integer_type_wrap():
+    x = lg.tensor([1, 200], dtype=lg.uint8)
+    for mode in (True, False):
+        with reference_mode(mode):
+            assert (x * -1).tolist() == [255, 56]
+            assert (x + 300).tolist() == [45, 244]

@@ -141,7 +141,7 @@ def test_index_tensor_out_of_range_is_found_when_computed():
     with pytest.raises(IndexError):
         x[lg.tensor([0, 4])].sum().item()
     with pytest.raises(RuntimeError, match="index -1 is out of bounds"):
-        lg.gather(x[0], 0, lg.tensor([-1])).item()
+        lg.gather(x[0], 0, lg.tensor([[-1]])).item()
     assert fine.sum().item() == X.sum() + X.size
 
 
