@@ -16,6 +16,7 @@ the middle one.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -23,7 +24,7 @@ from livegrad import dtypes
 from livegrad.compiler.builder import LANES, Builder, Value
 from livegrad.compiler.describe import Instr, Store, Stream
 from livegrad.compiler.emitter import Emitter, memory_element
-from livegrad.compiler.reducers import REDUCERS, Accs
+from livegrad.compiler.reducers import REDUCERS, Accs, Reducer
 from livegrad.dtypes import DType
 from livegrad.graph.op import REGISTRY, Op
 
@@ -168,6 +169,55 @@ class Template:
         assert op.emit is not None
         value: Value = op.emit(e, position, *numbers)
         return e.round_to(value, instr.dtype)
+
+    def wide(self, value: Value) -> Value:
+        """Sixteen lanes of a value that may be one for all."""
+        return value if value.type.startswith("<") else self.b.splat(value)
+
+    # ------------------------------------------------------------------------------- folding
+
+    def _fold_of(self, i: int) -> tuple[Reducer, Emitter, int]:
+        """Reducer, emitter of the folded value, and number of accumulators of a reduction."""
+        instr = self.instrs[i]
+        dtype = self.instrs[instr.operands[0]].dtype
+        reducer = REDUCERS[instr.payload]
+        return reducer, self.e(dtype), len(reducer.accumulators(dtype))
+
+    def start_folds(self, reduces: list[int]) -> Accs:
+        """The accumulators of all reductions of a pass, side by side, before the first value."""
+        accs: Accs = []
+        for i in reduces:
+            reducer, e, _ = self._fold_of(i)
+            accs += reducer.identity(e)
+        return accs
+
+    def step_folds(
+        self,
+        reduces: list[int],
+        carried: Sequence[Value],
+        value: Callable[[int], Value],
+        index: Value,
+        mask: Value | None = None,
+    ) -> Accs:
+        """The accumulators after one more value per lane; `value` gives that of an instruction."""
+        accs: Accs = []
+        left = list(carried)
+        for i in reduces:
+            reducer, e, count = self._fold_of(i)
+            mine, left = left[:count], left[count:]
+            accs += reducer.step(e, mine, value(self.instrs[i].operands[0]), index, mask)
+        return accs
+
+    def end_folds(self, reduces: list[int], results: Sequence[Value], across_lanes: bool) -> None:
+        """Keeps what the reductions came to; `across_lanes` merges the sixteen into one."""
+        left = list(results)
+        for i in reduces:
+            reducer, e, count = self._fold_of(i)
+            accs, left = left[:count], left[count:]
+            if across_lanes:
+                accs = reducer.fold_lanes(e, accs)
+            value = reducer.result(e, accs)
+            self.kept[i] = e.convert(value, reducer.output(e.dtype), self.instrs[i].dtype)
 
     def _position_ok(self, where: Value, size: Value, mask: Value | None) -> Value:
         """`where` if it is inside [0, size), else 0 with a fault reported."""
@@ -333,24 +383,12 @@ class Rows(Template):
 
     def _pass(self, number: int, reduces: list[int], stores: list[Store]) -> None:
         b = self.b
-        starts: Accs = []
-        for i in reduces:
-            source = self.instrs[self.instrs[i].operands[0]].dtype
-            starts += REDUCERS[self.instrs[i].payload].identity(self.e(source))
-        with b.loop(self.low, self.whole, LANES, starts) as main:
+        with b.loop(self.low, self.whole, LANES, self.start_folds(reduces)) as main:
             main.update(self._body(number, reduces, stores, main.index, None, main.carried))
         with b.loop(self.whole, self.high, LANES, main.results) as tail:
             mask = b.lane_mask(b.sub(self.high, tail.index))
             tail.update(self._body(number, reduces, stores, tail.index, mask, tail.carried))
-        results = list(tail.results)
-        for i in reduces:
-            instr = self.instrs[i]
-            source = self.instrs[instr.operands[0]].dtype
-            reducer, e = REDUCERS[instr.payload], self.e(source)
-            count = len(reducer.accumulators(source))
-            accs, results = results[:count], results[count:]
-            value = reducer.result(e, reducer.fold_lanes(e, accs))
-            self.kept[i] = e.convert(value, reducer.output(source), instr.dtype)
+        self.end_folds(reduces, tail.results, across_lanes=True)
 
     def _body(
         self,
@@ -363,20 +401,13 @@ class Rows(Template):
     ) -> Accs:
         """Sixteen elements of one pass; gives the accumulators of its reductions."""
         known: dict[int, Value] = {}
-        accs: Accs = []
-        left = list(carried)
-        for i in reduces:
-            instr = self.instrs[i]
-            source = instr.operands[0]
-            dtype = self.instrs[source].dtype
-            reducer, e = REDUCERS[instr.payload], self.e(dtype)
-            count = len(reducer.accumulators(dtype))
-            mine, left = left[:count], left[count:]
-            value = self._full(source, number, at, mask, known)
-            accs += reducer.step(e, mine, self._wide(value), self._lane_index(at), mask)
+
+        def value(i: int) -> Value:
+            return self.wide(self._full(i, number, at, mask, known))
+
+        accs = self.step_folds(reduces, carried, value, self._lane_index(at), mask)
         for store in stores:
-            value = self._wide(self._full(store.value, number, at, mask, known))
-            self._store(store.stream, value, at, mask)
+            self._store(store.stream, value(store.value), at, mask)
         for i, slot in self.spills.items():
             if self._spilled_in(i) == number and i in known:
                 self._spill(slot, i, known[i], at, mask)
@@ -385,9 +416,6 @@ class Rows(Template):
     def _lane_index(self, at: Value) -> Value:
         b = self.b
         return b.add(b.splat(at), b.iota())
-
-    def _wide(self, value: Value) -> Value:
-        return value if value.type.startswith("<") else self.b.splat(value)
 
     def _full(
         self, i: int, number: int, at: Value, mask: Value | None, known: dict[int, Value]
@@ -418,7 +446,7 @@ class Rows(Template):
         operands = [self._full(o, number, at, mask, known) for o in instr.operands if o >= 0]
         if instr.what == "gather":
             return self._gather(instr, operands[0], at, mask)
-        return self._wide(self.compute(instr, operands))
+        return self.wide(self.compute(instr, operands))
 
     # ------------------------------------------------------------------------------ memory
 
@@ -510,7 +538,7 @@ class Rows(Template):
 
     def _spill(self, slot: int, i: int, value: Value, at: Value, mask: Value | None) -> None:
         dtype = self._scratch_type(i)
-        self.e(dtype).store(dtype, self._wide(value), self._scratch_place(slot, dtype, at), mask)
+        self.e(dtype).store(dtype, self.wide(value), self._scratch_place(slot, dtype, at), mask)
 
     def _unspill(self, slot: int, i: int, at: Value, mask: Value | None) -> Value:
         dtype = self._scratch_type(i)
@@ -548,7 +576,7 @@ class Columns(Template):
             self._keep(number + 1)
         for value, stream, full, _ in self.outputs:
             if not full:
-                self._store(stream, self._wide(self.kept[value]), None)
+                self._store(stream, self.wide(self.kept[value]), None)
         self.kept = outer
 
     def _keep(self, stage: int) -> None:
@@ -560,35 +588,17 @@ class Columns(Template):
 
     def _pass(self, reduces: list[int], stores: list[Store]) -> None:
         b = self.b
-        starts: Accs = []
-        for i in reduces:
-            source = self.instrs[self.instrs[i].operands[0]].dtype
-            starts += REDUCERS[self.instrs[i].payload].identity(self.e(source))
-        with b.loop(0, self.middle, 1, starts) as loop:
+        with b.loop(0, self.middle, 1, self.start_folds(reduces)) as loop:
             known: dict[int, Value] = {}
-            accs: Accs = []
-            left = list(loop.carried)
-            for i in reduces:
-                folded = self.instrs[i].operands[0]
-                dtype = self.instrs[folded].dtype
-                reducer, e = REDUCERS[self.instrs[i].payload], self.e(dtype)
-                count = len(reducer.accumulators(dtype))
-                mine, left = left[:count], left[count:]
-                value = self._wide(self._full(folded, loop.index, known))
-                accs += reducer.step(e, mine, value, b.splat(loop.index))
+
+            def value(i: int) -> Value:
+                return self.wide(self._full(i, loop.index, known))
+
+            accs = self.step_folds(reduces, loop.carried, value, b.splat(loop.index))
             for store in stores:
-                value = self._wide(self._full(store.value, loop.index, known))
-                self._store(store.stream, value, loop.index)
+                self._store(store.stream, value(store.value), loop.index)
             loop.update(accs)
-        results = list(loop.results)
-        for i in reduces:
-            instr = self.instrs[i]
-            source = self.instrs[instr.operands[0]].dtype
-            reducer, e = REDUCERS[instr.payload], self.e(source)
-            count = len(reducer.accumulators(source))
-            accs, results = results[:count], results[count:]
-            value = reducer.result(e, accs)
-            self.kept[i] = e.convert(value, reducer.output(source), instr.dtype)
+        self.end_folds(reduces, loop.results, across_lanes=False)
 
     def _full(self, i: int, row: Value, known: dict[int, Value]) -> Value:
         found = known.get(i)
@@ -656,9 +666,6 @@ class Columns(Template):
             e.store(dtype, value, self.b.gep(base, memory_element(dtype), self.at), self.mask)
         else:
             e.scatter(dtype, value, base, self._strided(stream), self.mask)
-
-    def _wide(self, value: Value) -> Value:
-        return value if value.type.startswith("<") else self.b.splat(value)
 
 
 def generate(signature: tuple[Any, ...], name: str) -> str:

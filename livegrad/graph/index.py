@@ -29,11 +29,6 @@ Index = tuple[Along, ...]
 FIRST = Along(-1, 0)
 
 
-def identity(ndim: int) -> Index:
-    """Each dim at its own loop counter."""
-    return tuple([Along(i) for i in range(ndim)])
-
-
 def stepped(along: Along, step: int, start: int) -> Along:
     """The index `step * along + start`; a start known only at run time stays symbolic."""
     args = tuple([(slot, mult * step) for slot, mult in along.args])

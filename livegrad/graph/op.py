@@ -21,7 +21,7 @@ class Op:
 
         kind         what the compiler does with it            rule it needs
         elementwise  one value per element                     emit(b, *operands) -> value
-        reduce       folds trailing or leading dims            combine, identity
+        reduce       folds trailing or leading dims            combine
         movement     rearranges elements, computes nothing     view(n, index) -> index
         generate     a value from numbers and the position     emit(b, position, *numbers)
         composite    written with other ops                    expand(n, *tensors) -> tensor
@@ -50,7 +50,6 @@ class Op:
         "emit",
         "expand",
         "grads",
-        "identity",
         "infer",
         "kind",
         "lower",
@@ -74,7 +73,6 @@ class Op:
         emit: Callable[..., Any] | None = None,
         expand: Callable[..., Any] | None = None,
         combine: str | None = None,
-        identity: Any = None,
         view: Callable[..., Any] | None = None,
         write: Callable[..., Any] | None = None,
         lower: str | None = None,
@@ -91,7 +89,6 @@ class Op:
         self.emit = emit
         self.expand = expand
         self.combine = combine
-        self.identity = identity
         self.view = view
         self.write = write
         self.lower = lower

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import weakref
 from collections.abc import Sequence
 from typing import Any
 
@@ -228,7 +229,7 @@ class Executable:
     # Recognises the next run natively, where that is possible; and the plan that came after this
     # one last time.
     follower: Follower | None = None
-    next: Executable | None = None
+    next: weakref.ref[Executable] | None = None
     # The numbers for which alone the plan holds, if it does not hold for all.
     specialised: tuple[list[int], list[float]] | None = None
 
@@ -236,7 +237,7 @@ class Executable:
         self.plan = plan
         # Planned nodes keep the sites of the nodes they come from; another run has its own.
         self.places = {id(node.site): place for place, node in enumerate(recorded.nodes)}
-        self.planned_sites = [node.site for node in recorded.nodes]
+        self._sites = [node.site for node in recorded.nodes]  # their ids must stay theirs
         first = 1 + plan.leaves
         # Results: (place of the recorded node, number of its buffer, or the leaf whose it shares).
         self.results = [

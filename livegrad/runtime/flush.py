@@ -94,7 +94,7 @@ def _flush(state: State, reason: str, roots: tuple[Node, ...]) -> None:
         hit = True
     _run(executable, trace)
     if _Last.executable is not None:
-        _Last.executable.next = executable
+        _Last.executable.next = ref(executable)
     _Last.executable = executable
     counters.flushes += 1
     counters.nodes_recorded += len(trace.nodes)
@@ -105,7 +105,9 @@ def _flush(state: State, reason: str, roots: tuple[Node, ...]) -> None:
 def _flush_as_before(state: State, roots: tuple[Node, ...]) -> Executable | None:
     """If the pending nodes are those that came next last time, runs their plan."""
     last = _Last.executable
-    executable = last.next if last is not None else None
+    if last is None or last.next is None:
+        return None
+    executable = last.next()
     if executable is None or executable.follower is None:
         return None
     nodes = state.nodes

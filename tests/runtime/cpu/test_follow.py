@@ -1,0 +1,204 @@
+"""The native check of a repeated step: it says yes to the same step, and to nothing else."""
+
+from __future__ import annotations
+
+import sys
+
+import numpy as np
+import pytest
+
+import livegrad as lg
+import livegrad.nn.functional as F
+from livegrad import nn, optim
+from livegrad.graph.state import reference_mode
+from livegrad.runtime.cpu import follow
+
+pytestmark = pytest.mark.skipif(
+    not follow.available(), reason="the objects of this interpreter are not known"
+)
+
+
+def test_is_on_where_it_was_tried():
+    assert sys.version_info[:2] in follow._KNOWN
+
+
+@pytest.fixture
+def answers(monkeypatch):
+    """What followers answered, in order."""
+    given = []
+    matches = follow.Follower.matches
+
+    def noted(self, nodes, handles):
+        given.append(matches(self, nodes, handles))
+        return given[-1]
+
+    monkeypatch.setattr(follow.Follower, "matches", noted)
+    return given
+
+
+def repeat(step, times=4):
+    for _ in range(times):
+        step()
+
+
+# Functions, because pytest's assert keeps the intermediate values of what it is given.
+
+
+def scaled(x, factor):
+    return (x * factor + 1).sum().item()
+
+
+def part(x, start):
+    return x[start : start + 4].sum().item()
+
+
+def test_a_step_that_repeats_is_followed(answers):
+    x = lg.tensor([1.0, 2.0])
+    repeat(lambda: scaled(x, 2.5))
+    answers.clear()
+    assert scaled(x, 2.5) == 9.5
+    assert answers == [True]
+
+
+def test_numbers_and_leaves_are_those_of_this_run(answers):
+    x = lg.tensor([1.0, 2.0])
+    repeat(lambda: scaled(x, 2.5))
+    answers.clear()
+    for factor in (0.5, 4.0, float("inf")):
+        for values in ([3.0, 4.0], [0.25, 8.0]):
+            y = lg.tensor(values)
+            assert scaled(y, factor) == sum(values) * factor + 2
+    assert answers == [True] * 6
+
+
+def test_slice_bounds_are_those_of_this_run(answers):
+    x = lg.tensor(np.arange(40.0))
+    repeat(lambda: part(x, 3))
+    answers.clear()
+    for start in (0, 11, 36):
+        assert part(x, start) == sum(range(start, start + 4))
+    assert answers == [True] * 3
+
+
+def test_another_structure_is_not(answers):
+    x = lg.tensor([1.0, 2.0])
+    repeat(lambda: (x * 2 + 1).sum().item())
+    answers.clear()
+    assert (x * 2 - 1).sum().item() == 4.0
+    assert answers == [False]
+
+
+def test_a_value_kept_or_not_is_another_step(answers):
+    x = lg.tensor([1.0, 2.0])
+    repeat(lambda: (x * 2 + 1).sum().item())
+    answers.clear()
+    kept = x * 2
+    assert (kept + 1).sum().item() == 8.0
+    assert answers == [False]
+    assert kept.tolist() == [2.0, 4.0]
+
+
+def test_one_leaf_twice_is_not_two_leaves(answers):
+    a, b = lg.tensor([1.0, 2.0]), lg.tensor([5.0, 7.0])
+    repeat(lambda: (a * a).sum().item())
+    answers.clear()
+    assert (a * b).sum().item() == 19.0
+    assert answers == [False]
+
+
+def test_a_pending_value_is_not_a_computed_one(answers):
+    x = lg.tensor([1.0, 2.0])
+    y = x + 1
+    y.tolist()
+    repeat(lambda: (y * 3).sum().item())
+    answers.clear()
+    assert ((x + 2) * 3).sum().item() == 21.0
+    assert True not in answers
+
+
+def test_an_integer_where_a_float_was(answers):
+    def fill(number):
+        return (lg.full((3,), number, dtype=lg.float32) + 1).tolist()
+
+    repeat(lambda: fill(2.5))
+    assert fill(2) == [3.0] * 3
+    assert fill(0.25) == [1.25] * 3
+
+
+def train(steps, net, x, t, read=None):
+    optimizer = optim.Adam(net.parameters(), lr=0.01)
+    losses = []
+    for step in range(steps):
+        optimizer.zero_grad()
+        loss = F.cross_entropy(net(x), t)
+        loss.backward()
+        if read is not None:
+            read(step, net, loss)
+        optimizer.step()
+        losses.append(loss.item())
+    return losses
+
+
+def network():
+    lg.manual_seed(0)
+    return nn.Sequential(nn.Linear(5, 8), nn.Tanh(), nn.Linear(8, 3))
+
+
+def data():
+    rng = np.random.default_rng(0)
+    return lg.tensor(rng.normal(size=(6, 5))), lg.tensor(rng.integers(0, 3, 6))
+
+
+def parameters(net):
+    return [p.detach().numpy() for p in net.parameters()]
+
+
+def test_training_is_followed_and_gives_the_same_bits(answers, monkeypatch):
+    x, t = data()
+    net = network().double()
+    losses = train(8, net, x, t)
+    assert answers[-4:] == [True] * 4
+    monkeypatch.setattr(follow.Follower, "matches", lambda self, nodes, handles: False)
+    other = network().double()
+    assert train(8, other, x, t) == losses
+    for a, b in zip(parameters(net), parameters(other), strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+def test_a_parameter_that_somebody_else_sees_is_not_overwritten():
+    x, t = data()
+    net = network().double()
+    kept = {}
+
+    def read(step, net, loss):
+        if step == 5:
+            kept["old"] = net[0].weight.detach().clone()
+            kept["values"] = net[0].weight.detach().numpy()
+
+    train(8, net, x, t, read)
+    np.testing.assert_array_equal(kept["old"].numpy(), kept["values"])
+    assert not np.array_equal(kept["values"], net[0].weight.detach().numpy())
+
+
+def test_a_graph_that_is_kept_keeps_the_values_it_needs():
+    x, t = data()
+    net = network().double()
+    kept = {}
+
+    def read(step, net, loss):
+        if step == 5:
+            kept["loss"] = F.cross_entropy(net(x), t)
+            kept["weight"] = net[2].weight.detach().numpy()
+            kept["gradient"] = net[2].weight.grad.numpy()
+
+    train(8, net, x, t, read)
+    net.zero_grad()
+    kept["loss"].backward()
+    np.testing.assert_allclose(net[2].weight.grad.numpy(), kept["gradient"], rtol=1e-12)
+
+
+def test_the_reference_agrees():
+    x, t = data()
+    with reference_mode():
+        wanted = train(6, network().double(), x, t)
+    np.testing.assert_allclose(train(6, network().double(), x, t), wanted, rtol=1e-9)
