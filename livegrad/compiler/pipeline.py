@@ -182,7 +182,7 @@ class _Planner:
     def _place_writes(self) -> list[Write]:
         """A slot for what each update writes: the old buffer, or a new one if somebody sees it."""
         writes = []
-        for node in self.graph.updates:
+        for update, node in enumerate(self.graph.updates):
             count = node.attrs[0]
             for stream in LAYOUT[node.op][1]:
                 for number in range(stream * count, (stream + 1) * count):
@@ -191,11 +191,8 @@ class _Planner:
                     slot = 1 + self.graph.leaves + len(self.buffers)
                     self.buffers.append(Output(slot, leaf.meta.nbytes))
                     self.written[node, number] = Where(slot)
-                    writes.append(Write(leaf.index, slot, self._update_number(node), number))
+                    writes.append(Write(leaf.index, slot, update, number))
         return writes
-
-    def _update_number(self, node: Node) -> int:
-        return self.graph.updates.index(node)
 
     def _place_in_arena(self) -> int:
         lives: dict[Node, Life] = {}

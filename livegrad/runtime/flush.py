@@ -441,17 +441,19 @@ def _assign(
 ) -> None:
     for place in executable.updates:
         nodes[place].buffer = _Done
+    in_graphs = []
     for place, number, leaf in executable.results:
         node = nodes[place]
         node.buffer = leaves[leaf].buffer if leaf >= 0 else buffers[number]
-    if executable.writes:
-        spent.cut(executable.update_site(nodes))
-    for place, _, _ in executable.results:
-        node = nodes[place]
-        if node.grad_to is None or type(node.grad_to) is ref:
+        to = node.grad_to
+        if to is None or type(to) is ref:
             node.inputs = ()
         else:
-            spent.propagate(node)
+            in_graphs.append(node)
+    if executable.writes:
+        spent.cut(executable.update_site(nodes))
+    for node in in_graphs:
+        spent.propagate(node)
     spent.flushed()
 
 
