@@ -208,7 +208,7 @@ def test_import_is_light():
 
     code = (
         "import sys, livegrad\n"
-        "print([m for m in ('llvmlite', 'rich', 'click', 'safetensors') if m in sys.modules])"
+        "print([m for m in ('llvmlite', 'rich', 'click', 'safetensors', 'numpy.random', 'tempfile') if m in sys.modules])"
     )
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert out.stdout.strip() == "[]"

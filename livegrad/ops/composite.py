@@ -336,10 +336,11 @@ def _norm_samples(function: Any) -> s.SampleRule:
     )
 
 
-def _norm_backward_samples(op_of: Any, *more: Array) -> s.SampleRule:
+def _norm_backward_samples(op_of: Any, weighted: bool = False) -> s.SampleRule:
     def sample(*shape: int) -> s.Sample:
-        inputs = (s.uniform(*shape, seed=1), s.uniform(*shape), *more)
-        attrs = (1, bool(more), False)
+        weight = (s.uniform(7, low=0.5, high=1.5, seed=2),) if weighted else ()
+        inputs = (s.uniform(*shape, seed=1), s.uniform(*shape), *weight)
+        attrs = (1, weighted, False)
         return s.Sample(inputs, lambda *t: record(op_of(), t, attrs, (1e-2,)))
 
     return s.calls(lambda: sample(3, 7), lambda: sample(2, 3, 7), lambda: sample(7))
@@ -352,9 +353,7 @@ LAYER_NORM_BACKWARD_INPUT: Op = Op(
     infer=lambda metas, attrs, shape: metas[1],
     expand=_norm_backward_input(centre=True),
     saves="x",
-    samples=_norm_backward_samples(
-        lambda: LAYER_NORM_BACKWARD_INPUT, s.uniform(7, low=0.5, high=1.5, seed=2)
-    ),
+    samples=_norm_backward_samples(lambda: LAYER_NORM_BACKWARD_INPUT, weighted=True),
 )
 LAYER_NORM_BACKWARD_WEIGHT: Op = Op(
     "layer_norm_backward_weight",
@@ -454,9 +453,7 @@ RMS_NORM_BACKWARD_INPUT: Op = Op(
     infer=lambda metas, attrs, shape: metas[1],
     expand=_norm_backward_input(centre=False),
     saves="x",
-    samples=_norm_backward_samples(
-        lambda: RMS_NORM_BACKWARD_INPUT, s.uniform(7, low=0.5, high=1.5, seed=2)
-    ),
+    samples=_norm_backward_samples(lambda: RMS_NORM_BACKWARD_INPUT, weighted=True),
 )
 RMS_NORM_BACKWARD_WEIGHT: Op = Op(
     "rms_norm_backward_weight",

@@ -13,10 +13,12 @@ import itertools
 import os
 import threading
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from livegrad.runtime.counters import counters
-from livegrad.runtime.cpu.diskcache import DiskCache, default_directory, entry_key
+
+if TYPE_CHECKING:  # imported by the first compile, like llvmlite
+    from livegrad.runtime.cpu.diskcache import DiskCache
 
 
 @dataclass(frozen=True)
@@ -66,6 +68,8 @@ def compile_kernel(ir: str, name: str, target: Target | None = None) -> int:
 
 def object_code(ir: str, target: Target | None = None) -> bytes:
     """The relocatable object file for `ir`: from the disk cache, else from LLVM."""
+    from livegrad.runtime.cpu.diskcache import entry_key
+
     target = target or host_target()
     with _lock:
         disk = disk_cache()
@@ -107,6 +111,8 @@ def target_with(features: str) -> Target:
 def disk_cache() -> DiskCache:
     """The process's disk cache, in the directory that the environment named at first use."""
     global _disk
+    from livegrad.runtime.cpu.diskcache import DiskCache, default_directory
+
     with _lock:
         if _disk is None:
             _disk = DiskCache(default_directory())
