@@ -103,7 +103,11 @@ class Adam(Optimizer):
         for p, state in zip(params, states, strict=True):
             if not state:
                 _start(state, p, amsgrad)
-        for batch in _alike(params, states):
+        step = states[0]["step"]
+        if all([state["step"] == step for state in states]):
+            self._update(group, amsgrad, params, states)
+            return
+        for batch in _by_age(params, states):
             self._update(group, amsgrad, *batch)
 
     def _update(
@@ -132,18 +136,13 @@ def _start(state: dict[str, Any], p: Any, amsgrad: bool) -> None:
         state["max_exp_avg_sq"] = zeros_like(p)
 
 
-def _alike(
+def _by_age(
     params: list[Any], states: list[dict[str, Any]]
 ) -> list[tuple[list[Any], list[dict[str, Any]]]]:
-    """Batches of parameters of equal age and dtype, with their states."""
-    step, dtype = states[0]["step"], params[0]._node.meta.dtype
-    same_age = all([s["step"] == step for s in states])
-    if same_age and all([p._node.meta.dtype is dtype for p in params]):
-        return [(params, states)]
-    keys = [(s["step"], p._node.meta.dtype) for p, s in zip(params, states, strict=True)]
-    batches: dict[Any, tuple[list[Any], list[dict[str, Any]]]] = {}
-    for key, p, state in zip(keys, params, states, strict=True):
-        batch = batches.setdefault(key, ([], []))
+    """Batches of parameters that have been updated equally often, with their states."""
+    batches: dict[int, tuple[list[Any], list[dict[str, Any]]]] = {}
+    for p, state in zip(params, states, strict=True):
+        batch = batches.setdefault(state["step"], ([], []))
         batch[0].append(p)
         batch[1].append(state)
     return list(batches.values())

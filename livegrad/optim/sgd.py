@@ -86,12 +86,11 @@ class SGD(Optimizer):
         flags: Flags = ()
         if decay or group["maximize"]:
             flags = ("decay",) * (decay != 0) + ("maximize",) * group["maximize"]
-        for batch in by_dtype(params):
-            if momentum == 0:
-                update(sgd_op(flags), (batch, [p.grad for p in batch]), args)
-            else:
-                nesterov = ("nesterov",) * group["nesterov"]
-                self._with_momentum(batch, ("momentum", *nesterov, *flags), args)
+        if momentum == 0:
+            update(sgd_op(flags), (params, [p.grad for p in params]), args)
+        else:
+            nesterov = ("nesterov",) * group["nesterov"]
+            self._with_momentum(params, ("momentum", *nesterov, *flags), args)
 
     def _with_momentum(self, params: list[Any], flags: Flags, args: tuple[float, ...]) -> None:
         state = self.state
@@ -106,14 +105,3 @@ class SGD(Optimizer):
         update(sgd_op((*flags, "first")), (new, [p.grad for p in new], buffers), args)
         for p, buffer in zip(new, buffers, strict=True):
             state[p]["momentum_buffer"] = buffer
-
-
-def by_dtype(params: list[Any]) -> list[list[Any]]:
-    """The parameters in batches of one dtype, as one kernel updates a batch."""
-    first = params[0]._node.meta.dtype
-    if all([p._node.meta.dtype is first for p in params]):
-        return [params]
-    batches: dict[Any, list[Any]] = {}
-    for p in params:
-        batches.setdefault(p._node.meta.dtype, []).append(p)
-    return list(batches.values())

@@ -362,9 +362,7 @@ def _layout_is_known() -> bool:
 @functools.cache
 def _native() -> Callable[..., int]:
     # Called with the GIL held: the objects must not change meanwhile.
-    kind = ctypes.PYFUNCTYPE(
-        ctypes.c_int64, ctypes.py_object, ctypes.py_object, *[ctypes.c_size_t] * 3
-    )
+    kind = ctypes.PYFUNCTYPE(ctypes.c_int64, *[ctypes.c_size_t] * 5)
     call: Callable[..., int] = kind(jit.compile_kernel(_IR, "livegrad_follow"))
     return call
 
@@ -423,9 +421,10 @@ class Follower:
         table.extend([self._seen.buffer_info()[0], len(writes), self._writes.buffer_info()[0]])
         table.append(code.buffer_info()[0])
         self._table = table
-        self._arguments = (table.buffer_info()[0], inputs, scalars)
         self._call = _native()
+        self._arguments = (table.buffer_info()[0], inputs, scalars)
 
     def matches(self, nodes: list[Any], handles: list[Any]) -> bool:
         """Whether these are the plan's nodes once more; if so the program's inputs are set."""
-        return self._call(nodes, handles, *self._arguments) == 1
+        # Addresses, which ctypes passes on quicker than objects; the caller holds the lists.
+        return self._call(id(nodes), id(handles), *self._arguments) == 1
