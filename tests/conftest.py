@@ -29,6 +29,12 @@ import pytest  # noqa: E402
 ROOT = Path(__file__).resolve().parent.parent
 
 
+def pytest_configure() -> None:
+    from livegrad.compiler.verify import Verifier
+
+    Verifier.enabled = True
+
+
 def pytest_unconfigure() -> None:
     if _directory is not None:
         _directory.cleanup()

@@ -1,8 +1,8 @@
 """LIVEGRAD_DEBUG: what the compiler does, printed as it does it.
 
 LIVEGRAD_DEBUG is a comma-separated list of: graph (recorded nodes of each flush), plan (each
-pass), kernels (signatures), ir (LLVM IR), misses (why a plan was not found), verify (check IR),
-times (time every kernel, for explain()).
+pass), kernels (signatures), ir (LLVM IR), misses (why a plan was not found), verify (check passes
+and IR), times (time every kernel, for explain()).
 """
 
 from __future__ import annotations

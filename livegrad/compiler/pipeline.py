@@ -16,7 +16,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from livegrad.compiler import debug
+from livegrad.compiler import debug, verify
 from livegrad.compiler.access import storage
 from livegrad.compiler.bind import Block, Where, bind_loops
 from livegrad.compiler.describe import Description, describe
@@ -87,10 +87,13 @@ def compile_plan(recorded: Recorded) -> Plan:
     """Plans the recorded nodes."""
     graph = expand(recorded)
     debug.show("expand", graph)
+    verify.check_graph("expand", graph)
     graph = legalise(graph)
     debug.show("legalise", graph)
+    verify.check_legal(graph)
     groups, fuser = fuse(graph)
     debug.show_groups(groups)
+    verify.check_groups(groups, fuser)
     return _Planner(graph, groups, fuser).run()
 
 
@@ -210,6 +213,7 @@ class _Planner:
                 else:
                     life.last = number
         total = place(list(lives.values()))
+        verify.check_arena(list(lives.values()), total)
         for node, life in lives.items():
             self.wheres[node] = Where(0, life.offset)
         return total

@@ -1,0 +1,90 @@
+"""The verifier: what must hold after each pass, checked when asked for.
+
+On in the tests, and with LIVEGRAD_DEBUG=verify; off otherwise, because planning is on the way of a
+program that waits. A failure is a fault of the compiler, never of the program.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from livegrad.compiler import debug
+from livegrad.compiler.expand import Primitives
+from livegrad.graph.node import Node
+
+if TYPE_CHECKING:
+    from livegrad.compiler.fuse import Fuser, Group
+    from livegrad.compiler.place import Life
+
+
+class Verifier:
+    """Whether passes are checked."""
+
+    enabled = debug.wants("verify")
+
+
+def check_graph(name: str, graph: Primitives) -> None:
+    """Nodes are numbered, in order, primitive, and lead only to nodes before them."""
+    if not Verifier.enabled:
+        return
+    for place, node in enumerate(graph.nodes):
+        what = f"{name}: %{place} {node!r}"
+        assert node.index == place, f"{what} is numbered {node.index}"
+        assert (node.op.kind == "leaf") == (place < graph.leaves), f"{what} among the wrong ones"
+        assert node.op.kind not in _NOT_PRIMITIVE, f"{what} is not primitive"
+        for x in node.inputs:
+            known = x.index < place and graph.nodes[x.index] is x
+            assert known, f"{what} reads {x!r}, which does not come before it"
+    for output in graph.outputs:
+        assert graph.nodes[output.index] is output, f"{name}: output {output!r} is not in the graph"
+
+
+_NOT_PRIMITIVE = ("composite", "gradient", "gradient_of")
+
+
+def check_legal(graph: Primitives) -> None:
+    """Reductions keep their dims as size 1; nothing is left that legalisation removes."""
+    if not Verifier.enabled:
+        return
+    check_graph("legalise", graph)
+    for node in graph.nodes:
+        if node.op.kind == "reduce":
+            assert node.attrs[1], f"legalise: {node!r} drops the dims it folds"
+        assert node.op.lower not in ("cat", "pad", "index_write"), f"legalise: {node!r} is left"
+
+
+def check_groups(groups: Sequence[Group], fuser: Fuser) -> None:
+    """Each value that needs a group is in one; groups come after what they depend on."""
+    if not Verifier.enabled:
+        return
+    owned: set[Node] = set()
+    done = 0
+    present = sum([1 << g.number for g in groups])
+    for group in groups:
+        late = group.before & present & ~done
+        assert not late, f"fuse: {group!r} runs before what it depends on"
+        done |= 1 << group.number
+        for member in group.members:
+            assert member not in owned, f"fuse: {member!r} is in two groups"
+            assert fuser.owner[member] is group, f"fuse: {member!r} belongs elsewhere"
+            assert member in group.index, f"fuse: {member!r} has no place in {group!r}"
+        owned.update(group.members)
+    for node in fuser.graph.nodes:
+        free = node.op.kind in ("leaf", "movement") or fuser.is_inlined(node)
+        assert free or node in owned, f"fuse: {node!r} is in no group"
+
+
+def check_arena(lives: Sequence[Life], total: int) -> None:
+    """Values that are alive at the same time do not overlap."""
+    if not Verifier.enabled:
+        return
+    ordered = sorted(lives, key=lambda life: life.offset)
+    for i, life in enumerate(ordered):
+        end = life.offset + life.nbytes
+        assert end <= total, f"place: {life} reaches past {total}"
+        for other in ordered[i + 1 :]:
+            if other.offset >= end:
+                break
+            together = other.first <= life.last and life.first <= other.last
+            assert not together or not other.nbytes, f"place: {life} overlaps {other}"
