@@ -12,6 +12,7 @@ from __future__ import annotations
 import sys
 import threading
 import time
+from collections.abc import Callable, Sequence
 from typing import Any
 from weakref import ref
 
@@ -124,16 +125,7 @@ def _flush_as_before(state: State, roots: tuple[Node, ...]) -> Executable | None
     if not executable.follower.matches(nodes, state.handles):
         return None
     buffers = [allocate(nbytes) for nbytes in executable.fresh]
-    executable.begin()
-    try:
-        executable.run_followed(buffers)
-    except Fault as fault:
-        raise executable.as_error(fault, nodes) from None
-    except BaseException:
-        if executable.completed:
-            _deliver(executable, nodes, [], buffers)
-        raise
-    _deliver(executable, nodes, [], buffers)
+    _execute(executable, nodes, (), buffers, (), executable.run_followed, buffers)
     counters.plan_hits += 1
     counters.flushes += 1
     counters.nodes_recorded += len(nodes)
@@ -393,42 +385,45 @@ def _run(executable: Executable, trace: _Trace) -> None:
     reads = trace.reads
     leaves = [reads[i] for i in executable.firsts]
     buffers = [allocate(nbytes) for nbytes in executable.fresh]
+    moved: list[Moved] = []
     if executable.writes:
         spent.cut_computed(executable.update_site(trace.nodes))
-        buffers += _targets(executable, trace, leaves)
+        buffers += _targets(executable, trace, leaves, moved)
     addresses = [x.buffer.ptr for x in leaves]
     addresses += [b.ptr for b in buffers]
     numbers = _numbers([trace.nodes[i] for i in executable.numbered])
+    _execute(executable, trace.nodes, leaves, buffers, moved, executable.run, addresses, *numbers)
+
+
+# A written tensor whose old value somebody else sees, and the buffer it moves to.
+Moved = tuple[Any, Buffer]
+
+
+def _execute(
+    executable: Executable,
+    nodes: list[Node],
+    leaves: Sequence[Node],
+    buffers: list[Buffer],
+    moved: Sequence[Moved],
+    run: Callable[..., None],
+    *arguments: Any,
+) -> None:
+    """Runs a plan and hands out what it computed, all of it or nothing."""
     executable.begin()
     try:
-        executable.run(addresses, *numbers)
+        run(*arguments)
     except Fault as fault:
-        raise executable.as_error(fault, trace.nodes) from None
+        raise executable.as_error(fault, nodes) from None
     except BaseException:
         # Ctrl-C: if it came after the native code was done, parameters have been written, and
         # the other results must not be lost.
         if executable.completed:
-            _finish(executable, trace, leaves, buffers)
+            _deliver(executable, nodes, leaves, buffers, moved)
         raise
-    _finish(executable, trace, leaves, buffers)
-
-
-def _finish(
-    executable: Executable, trace: _Trace, leaves: list[Node], buffers: list[Buffer]
-) -> None:
-    if executable.writes:
-        _finish_writes(executable, trace, leaves, buffers[len(executable.fresh) :])
-    _deliver(executable, trace.nodes, leaves, buffers)
-
-
-def _deliver(
-    executable: Executable, nodes: list[Node], leaves: list[Node], buffers: list[Buffer]
-) -> None:
-    """Gives nodes their buffers, and lets go of what was needed to compute them."""
     try:
-        _assign(executable, nodes, leaves, buffers)
+        _deliver(executable, nodes, leaves, buffers, moved)
     except KeyboardInterrupt:
-        _assign(executable, nodes, leaves, buffers)
+        _deliver(executable, nodes, leaves, buffers, moved)
         raise
 
 
@@ -436,9 +431,19 @@ class _Done:
     """What an update has for a buffer when it is done: it must not be done twice."""
 
 
-def _assign(
-    executable: Executable, nodes: list[Node], leaves: list[Node], buffers: list[Buffer]
+def _deliver(
+    executable: Executable,
+    nodes: list[Node],
+    leaves: Sequence[Node],
+    buffers: list[Buffer],
+    moved: Sequence[Moved],
 ) -> None:
+    """Gives nodes their buffers, and lets go of what was needed to compute them.
+
+    Doing it again, after an interrupt, does no harm.
+    """
+    for tensor, buffer in moved:
+        replace_node(tensor, leaf_node(tensor._node.meta, buffer))
     for place in executable.updates:
         nodes[place].buffer = _Done
     in_graphs = []
@@ -457,36 +462,29 @@ def _assign(
     spent.flushed()
 
 
-def _targets(executable: Executable, trace: _Trace, leaves: list[Node]) -> list[Buffer]:
-    """What updates write to: the old buffer if only the written tensor sees it, else a new one."""
+def _targets(
+    executable: Executable, trace: _Trace, leaves: list[Node], moved: list[Moved]
+) -> list[Buffer]:
+    """What updates write to: the old buffer if only the written tensor sees it, else a new one.
+
+    Tensors that go on with a new one are added to `moved`.
+    """
     targets = []
-    counters.donations += len(executable.writes)
     # A graph recorded just now that backward may still walk needs the old values.
     in_place = not any([_is_claim(trace.nodes[i]) for i in executable.readers])
     for leaf, uses, nbytes, update, place in executable.writes:
         node = leaves[leaf]
+        tensor = trace.handles[update].tensors[place]
         # `uses` counts inputs of the recorded nodes, and as many entries of `reads`; then:
-        # `leaves`, the tensor, `node`, the argument.
-        others = _refs(node) - 2 * uses - 4
-        if others and trace.handles[update].tensors[place]._cell is not None:
-            others -= 1  # the cell that the tensor shares with its views
+        # `leaves`, the tensor, `node`, the argument; and the cell the tensor shares with views.
+        others = _refs(node) - 2 * uses - 4 - (tensor._cell is not None)
         if in_place and others <= 0 and _refs(node.buffer) <= 2:
             targets.append(node.buffer)
         else:
-            counters.donations -= 1
             targets.append(allocate(nbytes))
+            moved.append((tensor, targets[-1]))
+    counters.donations += len(targets) - len(moved)
     return targets
-
-
-def _finish_writes(
-    executable: Executable, trace: _Trace, leaves: list[Node], targets: list[Buffer]
-) -> None:
-    """Where an update could not write in place, the written tensor moves to the new buffer."""
-    for (leaf, _, _, update, place), buffer in zip(executable.writes, targets, strict=True):
-        node = leaves[leaf]
-        if buffer is not node.buffer:
-            tensor = trace.handles[update].tensors[place]
-            replace_node(tensor, leaf_node(node.meta, buffer))
 
 
 def install() -> None:
