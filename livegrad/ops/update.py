@@ -92,9 +92,14 @@ def update(op: Op, streams: Sequence[Sequence[Tensor]], args: tuple[float, ...])
     grad, state.grad, state.held = state.grad, False, True
     try:
         whole = record(op, flat, (count,), args)
+        state.handles[-1] = Pending(whole._node, flat)
+    except BaseException:
+        # Ctrl-C in between: an update without its handle is no update.
+        if state.nodes and state.nodes[-1].op is op and type(state.handles[-1]) is not Pending:
+            del state.nodes[-1], state.handles[-1]
+        raise
     finally:
         state.grad, state.held = grad, False
-    state.handles[-1] = Pending(whole._node, flat)
 
 
 def replace_node(x: Tensor, node: Any) -> None:

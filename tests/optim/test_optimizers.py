@@ -267,3 +267,22 @@ def test_repr():
         "SGD (\nParameter Group 0\n    dampening: 0\n    lr: 0.1\n    maximize: False\n"
         "    momentum: 0\n    nesterov: False\n    weight_decay: 0\n)"
     )
+
+
+def test_an_update_interrupted_while_recorded_does_not_happen(monkeypatch):
+    from livegrad.ops import update
+
+    class Interrupted(update.Pending):
+        def __init__(self, node, tensors):
+            raise KeyboardInterrupt
+
+    p = lg.tensor([1.0, 2.0], requires_grad=True)
+    optimizer = optim.SGD([p], lr=0.5)
+    (p * p).sum().backward()
+    with monkeypatch.context() as patched:
+        patched.setattr(update, "Pending", Interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            optimizer.step()
+    assert p.tolist() == [1.0, 2.0]
+    optimizer.step()
+    assert p.tolist() == [0.0, 0.0]
