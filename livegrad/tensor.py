@@ -16,6 +16,7 @@ from livegrad.graph.node import Node
 from livegrad.graph.record import Handle, node_of, rebind, set_tensor_class
 from livegrad.graph.state import flush
 from livegrad.methods import Methods
+from livegrad.native.hot import hot_slots
 from livegrad.ops import comparison, elementwise, generate, movement, reduce, slicing
 from livegrad.runtime.reference import array_of, number_of, to_compute
 
@@ -46,6 +47,7 @@ class GradFn:
         return f"<{self.name()}>"
 
 
+@hot_slots
 class Tensor(Methods):
     """A multi-dimensional array of numbers that remembers how it was computed.
 
@@ -59,6 +61,7 @@ class Tensor(Methods):
 
     grad: Any = None
     _hooks: Any = None
+    _post_hooks: Any = None
     __array_priority__ = 1000  # so that `array + tensor` comes to us
 
     def __new__(cls, *data: Any) -> Tensor:

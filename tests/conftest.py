@@ -33,6 +33,12 @@ def pytest_configure() -> None:
     from livegrad.compiler.verify import Verifier
 
     Verifier.enabled = True
+    # All tests run the translated functions; LIVEGRAD_NATIVE=off has them run the originals.
+    import livegrad.nn  # noqa: F401 - its classes have slots that are read in place
+    from livegrad.runtime.speedup import Speedup, speed_up
+
+    if not Speedup.decided:
+        speed_up()
 
 
 def pytest_unconfigure() -> None:
@@ -54,6 +60,15 @@ def counted() -> Callable[[], Any]:
             setattr(rise, name, value - before[name])
 
     return block
+
+
+@pytest.fixture
+def untranslated() -> Iterator[None]:
+    """The hot functions as Python, for tests that change what they refer to."""
+    from livegrad.runtime.speedup import original_functions
+
+    with original_functions():
+        yield
 
 
 @pytest.fixture

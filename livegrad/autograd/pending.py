@@ -16,6 +16,7 @@ from livegrad.graph import spent
 from livegrad.graph.node import Node, Spec
 from livegrad.graph.record import append, node_of, rebind, user_site
 from livegrad.graph.state import LOCAL
+from livegrad.native.hot import hot, hot_slots
 from livegrad.ops import elementwise as ew
 from livegrad.ops.generate import filled
 from livegrad.ops.gradient import GRADIENT, GRADIENT_OF
@@ -23,6 +24,7 @@ from livegrad.ops.gradient import GRADIENT, GRADIENT_OF
 Tensor = Any
 
 
+@hot_slots
 class Walk:
     """Nodes that a gradient reaches, in the order found, and the way as a hashable value."""
 
@@ -34,10 +36,11 @@ class Walk:
         self.way: list[int] = []
 
 
+@hot
 def walk(root: Node) -> Walk | None:
     """The way of a gradient down from a pending `root`; None if it is not a plain one."""
     found = Walk()
-    interior, leaves, note = found.interior, found.leaves, found.way.append
+    interior, leaves, way = found.interior, found.leaves, found.way
     seen = {root}
     interior.append(root)
     for node in interior:  # grows while it is walked
@@ -54,12 +57,12 @@ def walk(root: Node) -> Walk | None:
             x = inputs[i]
             to = x.grad_to
             if to is None:
-                note(0)
+                way.append(0)
             elif x in seen:
-                note(1)
+                way.append(1)
             else:
                 seen.add(x)
-                note(2)
+                way.append(2)
                 if type(to) is ref:
                     leaves.append(x)
                 else:
@@ -78,6 +81,7 @@ def _flows(spec: Spec, inputs: int) -> tuple[int, ...]:
     return tuple([i for i in range(inputs) if rules[i] is not None])
 
 
+@hot
 def backward(output: Tensor, retain_graph: bool) -> bool:
     """Records the backward pass of `output` in a few nodes; False: the ordinary walk must do it."""
     root = node_of(output)
@@ -89,20 +93,21 @@ def backward(output: Tensor, retain_graph: bool) -> bool:
         return False
     tensors = [node.grad_to() for node in way.leaves]  # type: ignore[misc, operator]
     for x in tensors:
-        if x is not None and ("_hooks" in x.__dict__ or "_post_hooks" in x.__dict__):
+        if x is not None and (x._hooks is not None or x._post_hooks is not None):
             return False
     outer = state.grad, state.site
     state.grad, state.site, state.held = False, user_site(), True
     try:
         _record(root, way, tensors)
         if not retain_graph:
-            spent.mark(way.interior, state.site, computed=False)
+            spent.mark(way.interior, state.site, False)
     finally:
         state.grad, state.site = outer
         state.held = False
     return True
 
 
+@hot
 def _record(root: Node, way: Walk, tensors: list[Any]) -> None:
     attrs = tuple(way.way)
     key = (root.meta, attrs)

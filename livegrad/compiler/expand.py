@@ -14,7 +14,7 @@ from typing import Any
 
 from livegrad.graph.node import Node, Site, Spec
 from livegrad.graph.record import LEAF, FloatArg, IntArg, wrap
-from livegrad.graph.state import LOCAL, State
+from livegrad.graph.state import scratch_state
 
 
 @dataclass
@@ -158,14 +158,10 @@ class Expander:
 
 def in_scratch(site: Site | None, rule: Callable[[], Any]) -> tuple[Any, list[Node]]:
     """What `rule` returns and the nodes it records, none of them pending for the program."""
-    scratch = State()
-    scratch.grad, scratch.reference, scratch.site = False, False, site
-    scratch.held = True
-    outer, LOCAL.state = LOCAL.state, scratch
-    try:
+    with scratch_state() as scratch:
+        scratch.grad, scratch.reference, scratch.site = False, False, site
+        scratch.held = True
         return rule(), scratch.nodes
-    finally:
-        LOCAL.state = outer
 
 
 def expand(recorded: Recorded) -> Primitives:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from math import prod
 
 from livegrad.dtypes import DType
+from livegrad.native.hot import hot_slots
 
 Shape = tuple[int, ...]
 
@@ -22,6 +23,7 @@ class Size(tuple[int, ...]):
         return f"livegrad.Size({list(self)})"
 
 
+@hot_slots
 class Meta:
     """Shape and dtype of a value.
 

@@ -9,6 +9,8 @@ from collections.abc import Callable
 from types import CodeType
 from typing import TYPE_CHECKING, Any
 
+from livegrad.native.hot import hot_slots
+
 if TYPE_CHECKING:
     from livegrad.graph.meta import Meta
     from livegrad.graph.op import Op
@@ -17,6 +19,7 @@ if TYPE_CHECKING:
 Site = tuple[CodeType, int]
 
 
+@hot_slots
 class Spec:
     """What every node of one structure shares: operation, structural attributes, meta, signature.
 
@@ -38,6 +41,7 @@ class Spec:
         self.flows: tuple[int, ...] | None = None
 
 
+@hot_slots
 class Node:
     """An immutable value in the live graph.
 

@@ -8,6 +8,7 @@ from typing import Any
 from livegrad import dtypes
 from livegrad.graph.meta import Meta
 from livegrad.graph.node import Node, Spec
+from livegrad.native.hot import hot_slots
 
 GradRule = Callable[..., Any]
 
@@ -16,6 +17,7 @@ _signatures: dict[tuple[Any, ...], int] = {}
 _SPECS_PER_OP = 20_000
 
 
+@hot_slots
 class Op:
     """One operation and all that is known about it.
 

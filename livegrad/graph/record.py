@@ -26,6 +26,7 @@ from livegrad.graph.state import (
     Runtime,
     flush,
 )
+from livegrad.native.hot import hot, hot_slots
 
 Number = bool | int | float
 
@@ -108,6 +109,7 @@ class Handle:
     _seen = 0
 
 
+@hot_slots
 class Cell:
     """The value that a tensor and its views share.
 
@@ -136,12 +138,13 @@ def set_tensor_class(cls: type[Any], clone: Op) -> None:
 # ------------------------------------------------------------------------------- user's line
 
 
+@hot
 def user_site(start: FrameType | None = None) -> Site:
     """The place in the user's program that is running now: the first frame outside livegrad."""
     override = LOCAL.state.site
     if override is not None:
         return override
-    frame: FrameType | None = start or _getframe(1)
+    frame: FrameType | None = _getframe(1) if start is None else start
     while frame is not None:
         name = frame.f_code.co_filename
         if name not in _inside:
@@ -162,6 +165,7 @@ def _is_inside(name: str) -> bool:
 # --------------------------------------------------------------------------------- recording
 
 
+@hot
 def append(
     spec: Spec, inputs: tuple[Node, ...], args: tuple[Any, ...], grad_to: bool | None
 ) -> Any:
@@ -199,13 +203,19 @@ def append(
         nodes.append(node)
         state.handles.append(tensor)
     except BaseException:  # Ctrl-C between the two
-        del nodes[place:], state.handles[place:]
+        _forget_from(place)
         raise
     if place > MOST_PENDING_NODES and not state.held:
         flush("many nodes were pending", node)
     return tensor
 
 
+def _forget_from(place: int) -> None:
+    state = LOCAL.state
+    del state.nodes[place:], state.handles[place:]
+
+
+@hot
 def unary(op: Op, x: Any) -> Any:
     """Records an elementwise op of one tensor."""
     try:
@@ -221,6 +231,7 @@ def unary(op: Op, x: Any) -> Any:
     return append(spec, (node,), (), None if grad is None else spec.grad)
 
 
+@hot
 def binary(op: Op, a: Any, b: Any) -> Any:
     """Records an elementwise op of two tensors, or of a tensor and a number on either side."""
     kind = type(b)
@@ -255,6 +266,7 @@ def binary(op: Op, a: Any, b: Any) -> Any:
     return append(spec, (left, right), (), spec.grad)
 
 
+@hot
 def elementwise(op: Op, operands: Sequence[Any]) -> Any:
     """Records an elementwise op of any mixture of tensors and numbers, at least one a tensor."""
     nodes: list[Node] = []
@@ -291,6 +303,7 @@ def _as_float(x: Number) -> Number:
     return x if type(x) is IntArg else float(x)
 
 
+@hot
 def record(
     op: Op,
     inputs: Sequence[Any],
@@ -434,6 +447,7 @@ def _not_a_tensor(op: Op, x: Any) -> TypeError:
 LEAF = Op("leaf", "leaf")
 
 
+@hot
 def leaf_node(meta: Meta, buffer: Any) -> Node:
     """A node that holds data."""
     spec = LEAF.cache.get(meta)
@@ -464,6 +478,7 @@ def leaf(meta: Meta, buffer: Any) -> Any:
     return wrap(leaf_node(meta, buffer))
 
 
+@hot
 def wrap(node: Node) -> Any:
     """A new tensor for an existing node."""
     tensor = _new(_tensor_class)
@@ -475,6 +490,7 @@ def wrap(node: Node) -> Any:
 # ----------------------------------------------------------------------- views, in-place writes
 
 
+@hot
 def node_of(x: Any) -> Node:
     """The node a tensor stands for now (a view may have been changed through its base)."""
     if x._cell is not None:
@@ -512,6 +528,7 @@ def _see_through(temporary: Any, handle: Any) -> None:
         handles[-1] = handle
 
 
+@hot
 def view(
     op: Op,
     x: Any,
@@ -525,7 +542,7 @@ def view(
     if cell is None:
         cell = x._cell = Cell(x._node)
     out._cell = cell
-    out._path = (*x._path, (op, attrs, args, shape))
+    out._path = x._path + ((op, attrs, args, shape),)
     out._seen = cell.version
     return out
 

@@ -13,6 +13,7 @@ from collections.abc import Collection
 
 from livegrad.graph.node import Interior, Node, Site
 from livegrad.graph.state import LOCAL
+from livegrad.native.hot import hot, hot_slots
 
 # More living spent nodes than this, and the oldest graphs are cut although nothing was overwritten.
 MOST_SPENT_NODES = 200_000
@@ -22,6 +23,7 @@ _FIRST_SWEEP = 4096
 Graph = tuple[Site | None, list[weakref.ref[Node]]]
 
 
+@hot_slots
 class _Spent:
     """The spent graphs of one thread."""
 
@@ -45,6 +47,7 @@ class _Local(threading.local):
 _local = _Local()
 
 
+@hot
 def mark(nodes: list[Node], site: Site | None, computed: bool = True) -> None:
     """Notes that the backward at `site` walked the interior `nodes` and gave them up.
 
@@ -58,12 +61,13 @@ def mark(nodes: list[Node], site: Site | None, computed: bool = True) -> None:
     if not computed:
         spent.pending.append((site, nodes))
         return
-    spent.graphs.append((site, [*map(weakref.ref, nodes)]))
+    spent.graphs.append((site, [weakref.ref(node) for node in nodes]))
     spent.count += len(nodes)
     if spent.count > spent.sweep_at:
         _sweep()
 
 
+@hot
 def cut(update_site: Site | None, waiting: Collection[Node] = ()) -> None:
     """Takes all spent graphs of this thread apart: the update at `update_site` overwrites values.
 
@@ -97,6 +101,7 @@ def cut(update_site: Site | None, waiting: Collection[Node] = ()) -> None:
     spent.sweep_at = _FIRST_SWEEP
 
 
+@hot
 def has_computed() -> bool:
     """Whether spent nodes on the list may have been computed by an earlier flush."""
     return _local.spent.computed
@@ -108,6 +113,7 @@ def cut_computed(update_site: Site | None) -> None:
         cut(update_site, set(LOCAL.state.nodes))
 
 
+@hot
 def flushed() -> None:
     """Notes that a flush is over: what is still on the list may have been computed by it."""
     spent = _local.spent
@@ -118,6 +124,7 @@ def flushed() -> None:
         spent.computed = True
 
 
+@hot
 def propagate(node: Node) -> None:
     """Cuts a computed node if all its inputs through which gradients flow are cut.
 
@@ -134,6 +141,7 @@ def propagate(node: Node) -> None:
         _cut_node(node, reason)
 
 
+@hot
 def _cut_by_inputs(node: Node) -> tuple[Site | None, Site | None] | None:
     """Cuts a computed interior node whose inputs are all cut; the reason, or None if it stays."""
     reason = None
@@ -149,6 +157,7 @@ def _cut_by_inputs(node: Node) -> tuple[Site | None, Site | None] | None:
     return reason
 
 
+@hot
 def _cut_node(node: Node, reason: tuple[Site | None, Site | None]) -> None:
     if isinstance(node.grad_to, weakref.ref):
         return  # a leaf is not part of any graph that made it

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from livegrad.graph.node import Node, Site
+from livegrad.native.hot import hot_slots
 
 # A loop that never reads a value is flushed when this many nodes, or this many bytes of data held
 # by pending nodes, have gathered.
@@ -22,6 +23,7 @@ _states = itertools.count(1)
 REFERENCE = os.environ.get("LIVEGRAD_MODE", "") == "reference"
 
 
+@hot_slots
 class State:
     """Recording state of one thread.
 
@@ -49,6 +51,10 @@ class State:
     )
 
     def __init__(self) -> None:
+        self.begin()
+
+    def begin(self) -> None:
+        """Sets everything as it is at the start."""
         self.nodes: list[Node] = []
         self.handles: list[Any] = []
         self.base = next(_states) << 40
@@ -61,6 +67,8 @@ class State:
 
 
 class _Local(threading.local):
+    """`state` is one object per thread for good: translated functions remember it."""
+
     state: State
 
     def __init__(self) -> None:
@@ -68,6 +76,19 @@ class _Local(threading.local):
 
 
 LOCAL = _Local()
+
+
+@contextmanager
+def scratch_state() -> Iterator[State]:
+    """Within it, the thread records from the start; what was pending waits until it is over."""
+    state = LOCAL.state
+    outer = [(name, getattr(state, name)) for name in State.__slots__]
+    state.begin()
+    try:
+        yield state
+    finally:
+        for name, value in outer:
+            setattr(state, name, value)
 
 
 class Runtime:

@@ -6,6 +6,7 @@ from typing import Any
 
 from livegrad.creation import empty
 from livegrad.graph.state import LOCAL
+from livegrad.native.hot import hot_slots
 from livegrad.ops.elementwise import clone
 from livegrad.tensor import Tensor
 
@@ -20,6 +21,7 @@ def _own_value(data: Any) -> Any:
         state.grad = grad
 
 
+@hot_slots
 class Parameter(Tensor):
     """A tensor that is learned: assigned to a Module, it appears in its `parameters()`.
 

@@ -16,6 +16,7 @@ from livegrad.graph.meta import Meta
 from livegrad.graph.op import Op
 from livegrad.graph.record import node_of, record, wrap
 from livegrad.graph.state import LOCAL, flush
+from livegrad.native.hot import hot, hot_slots
 
 Tensor = Any
 # rule(args, p, g, ...) -> the new values of the written streams, in order
@@ -56,6 +57,7 @@ def _check_shapes(name: str, metas: Sequence[Meta], count: int) -> Meta:
 LAYOUT: dict[Op, tuple[int, tuple[int, ...]]] = {}
 
 
+@hot_slots
 class Pending:
     """The handle of a recorded update: the tensors it reads, some of which it will write."""
 
@@ -66,6 +68,7 @@ class Pending:
         self.tensors = tensors
 
 
+@hot
 def update(op: Op, streams: Sequence[Sequence[Tensor]], args: tuple[float, ...]) -> None:
     """Records `op` over parameters 0…k-1; the caller flushes when all updates are recorded.
 
@@ -88,18 +91,27 @@ def update(op: Op, streams: Sequence[Sequence[Tensor]], args: tuple[float, ...])
             x._cell.version += 1
             x._seen = x._cell.version
         if x._node.buffer is None:  # new this step: what is written in place must be there
-            flush("what is to be updated", *[node_of(t) for t in targets])
+            _compute(targets)
     grad, state.grad, state.held = state.grad, False, True
     try:
         whole = record(op, flat, (count,), args)
         state.handles[-1] = Pending(whole._node, flat)
     except BaseException:
-        # Ctrl-C in between: an update without its handle is no update.
-        if state.nodes and state.nodes[-1].op is op and type(state.handles[-1]) is not Pending:
-            del state.nodes[-1], state.handles[-1]
-        raise
-    finally:
         state.grad, state.held = grad, False
+        _take_back(op)
+        raise
+    state.grad, state.held = grad, False
+
+
+def _take_back(op: Op) -> None:
+    """After Ctrl-C: an update without its handle is no update."""
+    state = LOCAL.state
+    if state.nodes and state.nodes[-1].op is op and type(state.handles[-1]) is not Pending:
+        del state.nodes[-1], state.handles[-1]
+
+
+def _compute(targets: list[Tensor]) -> None:
+    flush("what is to be updated", *[node_of(t) for t in targets])
 
 
 def replace_node(x: Tensor, node: Any) -> None:

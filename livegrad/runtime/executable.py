@@ -18,6 +18,7 @@ from livegrad.compiler.scatter import SCATTERS, generate_scatter
 from livegrad.compiler.templates import generate
 from livegrad.graph.node import Node, Site, quote_site
 from livegrad.graph.record import FloatArg, IntArg
+from livegrad.native.hot import hot
 from livegrad.runtime.counters import counters
 from livegrad.runtime.cpu import blas, follow, jit
 from livegrad.runtime.cpu.driver import MAY_FAULT, TAIL, Program
@@ -65,16 +66,20 @@ class Segment:
         """Runs the steps; a step may find an index out of range."""
         self._finish(self.program.run(inputs, scalars))
 
-    def run_prepared(self) -> None:
-        """The same, for inputs that are in place already."""
-        self._finish(self.program.run_prepared())
-
     def _finish(self, status: int) -> None:
+        self.time_if_wanted()
+        if status:
+            raise self.fault(status)
+
+    def time_if_wanted(self) -> None:
+        """Has steps timed from the next run on, if that is wanted."""
         if Timing.enabled and not self.timed:
             self.program.time_steps()
             self.timed = True
-        if status:
-            raise Fault(*_describe_fault(self.steps[status - 1], self.program.fault()[1]))
+
+    def fault(self, status: int) -> Fault:
+        """The fault that a run reported by its status."""
+        return Fault(*_describe_fault(self.steps[status - 1], self.program.fault()[1]))
 
     def step_times(self) -> list[float | None]:
         """Microseconds of each step in the last run, where they were taken."""
@@ -275,6 +280,7 @@ class Executable:
         if native:
             self.segments.append(Segment(native, inputs, plan.floats))
 
+    @hot
     def begin(self) -> None:
         """Says that a run is about to begin, for `completed` to speak of that one."""
         if self.segments and isinstance(self.segments[-1], Segment):
@@ -326,17 +332,26 @@ class Executable:
             nodes, links, flags, self.plan.first_int, self.plan.leaves, writes, *program.memory
         )
 
-    def run_followed(self, buffers: list[Buffer]) -> None:
-        """Runs the plan after its follower has set leaves and numbers."""
-        segment = self.segments[0]
-        assert isinstance(segment, Segment)
+    @hot
+    def run_followed(self, buffers: list[Buffer]) -> int:
+        """Runs the plan after its follower has set leaves and numbers; the program's status."""
+        segment: Any = self.segments[0]  # the only one, a Segment
         words = segment.program.words
         words[0] = ARENA.reserve(self.plan.arena)
         slot = 1 + self.plan.leaves
         for buffer in buffers:
             words[slot] = buffer.ptr
             slot += 1
-        segment.run_prepared()
+        if Timing.enabled:
+            segment.time_if_wanted()
+        status: int = segment.program.run_prepared()
+        return status
+
+    def fault(self, status: int) -> Fault:
+        """The fault that `run_followed` reported by its status."""
+        segment = self.segments[0]
+        assert isinstance(segment, Segment)
+        return segment.fault(status)
 
     def step_times(self) -> list[float | None]:
         """Microseconds of each of the plan's steps in the last run, where they were taken."""

@@ -23,12 +23,14 @@ from livegrad.graph import spent
 from livegrad.graph.node import Node, quote_site
 from livegrad.graph.record import Specialised, leaf_node
 from livegrad.graph.state import LOCAL, Runtime, State
+from livegrad.native.hot import hot
 from livegrad.ops.update import replace_node
 from livegrad.runtime import report
 from livegrad.runtime.counters import counters
 from livegrad.runtime.cpu.memory import Buffer, allocate
 from livegrad.runtime.executable import Executable, Fault
 from livegrad.runtime.reference import evaluate
+from livegrad.runtime.speedup import FLUSHES_BEFORE, Speedup, speed_up
 
 Key = tuple[Any, ...]
 
@@ -52,6 +54,8 @@ def flush(reason: str, roots: tuple[Node, ...]) -> None:
     state = LOCAL.state
     if not state.nodes and all([node.buffer is not None for node in roots]):
         return
+    if not Speedup.decided and counters.flushes >= FLUSHES_BEFORE:
+        speed_up()
     with _lock:
         try:
             _flush(state, reason, roots)
@@ -66,14 +70,18 @@ class _Last:
     executable: Executable | None = None
 
 
+@hot
 def _flush(state: State, reason: str, roots: tuple[Node, ...]) -> None:
     started = _now()
-    executable = _flush_as_before(state, roots)
-    if executable is not None:
-        _Last.executable = executable
+    if _flush_as_before(state, roots):
         sites = [node.site for node in state.nodes]
-        report.note(reason, executable, sites, True, 0, started, _now())
-        return
+        report.note(reason, _Last.executable, sites, True, 0, started, _now())
+    else:
+        _flush_as_recorded(state, reason, roots, started)
+
+
+def _flush_as_recorded(state: State, reason: str, roots: tuple[Node, ...], started: int) -> None:
+    """Finds the plan of what is pending, or makes one, and runs it."""
     if any([node.buffer is not None for node in state.nodes]):
         _drop_computed(state)
     for root in roots:
@@ -103,34 +111,58 @@ def _flush(state: State, reason: str, roots: tuple[Node, ...]) -> None:
     report.note(reason, executable, sites, hit, compiles, started, _now())
 
 
-def _flush_as_before(state: State, roots: tuple[Node, ...]) -> Executable | None:
+@hot
+def _flush_as_before(state: State, roots: tuple[Node, ...]) -> bool:
     """If the pending nodes are those that came next last time, runs their plan."""
     last = _Last.executable
     if last is None or last.next is None:
-        return None
+        return False
     executable = last.next()
     if executable is None or executable.follower is None:
-        return None
+        return False
     nodes = state.nodes
-    if len(nodes) != len(executable.keep):
-        return None
-    if executable.writes:
-        done = nodes[executable.updates[0]].buffer is not None
-        if done or spent.has_computed():
-            return None
+    count = len(nodes)
+    keep = executable.keep
+    if count != len(keep):
+        return False
+    if executable.writes and (
+        nodes[executable.updates[0]].buffer is not None or spent.has_computed()
+    ):
+        return False
     for root in roots:
-        place = root.index - state.base
-        if root.buffer is None and not (0 <= place < len(nodes) and executable.keep[place]):
-            return None
+        if root.buffer is None:
+            place = root.index - state.base + 0
+            if not 0 <= place < count or not keep[place]:
+                return False
     if not executable.follower.matches(nodes, state.handles):
-        return None
-    buffers = [allocate(nbytes) for nbytes in executable.fresh]
-    _execute(executable, nodes, (), buffers, (), executable.run_followed, buffers)
+        return False
+    _run_followed(executable, nodes)
+    _Last.executable = executable
     counters.plan_hits += 1
     counters.flushes += 1
-    counters.nodes_recorded += len(nodes)
+    counters.nodes_recorded += count
     counters.donations += len(executable.writes)
-    return executable
+    return True
+
+
+@hot
+def _run_followed(executable: Executable, nodes: list[Node]) -> None:
+    """Runs a plan whose leaves and numbers are set, and hands out what it computed."""
+    buffers = [allocate(nbytes) for nbytes in executable.fresh]
+    executable.begin()
+    try:
+        status = executable.run_followed(buffers)
+    except BaseException:
+        _deliver_if_completed(executable, nodes, (), buffers, ())
+        raise
+    if status:
+        raise executable.as_error(executable.fault(status), nodes)
+    try:
+        _deliver(executable, nodes, (), buffers, ())
+    except BaseException:
+        # Ctrl-C: what was computed is not lost.
+        _deliver(executable, nodes, (), buffers, ())
+        raise
 
 
 class _Trace:
@@ -415,10 +447,7 @@ def _execute(
     except Fault as fault:
         raise executable.as_error(fault, nodes) from None
     except BaseException:
-        # Ctrl-C: if it came after the native code was done, parameters have been written, and
-        # the other results must not be lost.
-        if executable.completed:
-            _deliver(executable, nodes, leaves, buffers, moved)
+        _deliver_if_completed(executable, nodes, leaves, buffers, moved)
         raise
     try:
         _deliver(executable, nodes, leaves, buffers, moved)
@@ -427,10 +456,24 @@ def _execute(
         raise
 
 
+def _deliver_if_completed(
+    executable: Executable,
+    nodes: list[Node],
+    leaves: Sequence[Node],
+    buffers: list[Buffer],
+    moved: Sequence[Moved],
+) -> None:
+    """After Ctrl-C: once the native code is done, parameters have been written, and the other
+    results must not be lost."""
+    if executable.completed:
+        _deliver(executable, nodes, leaves, buffers, moved)
+
+
 class _Done:
     """What an update has for a buffer when it is done: it must not be done twice."""
 
 
+@hot
 def _deliver(
     executable: Executable,
     nodes: list[Node],
@@ -449,7 +492,10 @@ def _deliver(
     in_graphs = []
     for place, number, leaf in executable.results:
         node = nodes[place]
-        node.buffer = leaves[leaf].buffer if leaf >= 0 else buffers[number]
+        if leaf >= 0:
+            node.buffer = leaves[leaf].buffer
+        else:
+            node.buffer = buffers[number]
         to = node.grad_to
         if to is None or type(to) is ref:
             node.inputs = ()

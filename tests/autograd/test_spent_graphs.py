@@ -144,7 +144,7 @@ def test_list_of_losses_keeps_only_their_values():
     assert counts[1] - counts[0] <= 99 * 1 + 10
 
 
-def test_oldest_graphs_are_cut_beyond_the_limit(monkeypatch):
+def test_oldest_graphs_are_cut_beyond_the_limit(monkeypatch, untranslated):
     monkeypatch.setattr(spent, "MOST_SPENT_NODES", 50)
     monkeypatch.setattr(spent, "_FIRST_SWEEP", 10)
     spent._local.spent.sweep_at = 10

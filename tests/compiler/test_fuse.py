@@ -15,18 +15,14 @@ from livegrad.compiler.fuse import MOST_MEMBERS, Group, fuse
 from livegrad.compiler.legalise import legalise
 from livegrad.compiler.place import ALIGN, Life, place
 from livegrad.graph.node import Node
-from livegrad.graph.state import LOCAL, State
+from livegrad.graph.state import scratch_state
 
 
 def groups_of(program: Callable[[], Any]) -> list[Group]:
     """The groups that the ops of `program`, run on computed leaves, end up in."""
-    scratch = State()
-    outer, LOCAL.state = LOCAL.state, scratch
-    try:
+    with scratch_state() as scratch:
         results = program()
-    finally:
-        LOCAL.state = outer
-    nodes = scratch.nodes
+        nodes = scratch.nodes
     pending = set(nodes)
     leaves: dict[Node, None] = {}
     for node in nodes:

@@ -126,7 +126,7 @@ def test_numbers_are_not_rounded_to_half_precisions() -> None:
 
 @pytest.mark.parametrize("most", range(8))
 def test_cap_on_pending_nodes_spares_what_belongs_together(
-    most: int, monkeypatch: pytest.MonkeyPatch
+    most: int, monkeypatch: pytest.MonkeyPatch, untranslated: None
 ) -> None:
     # The planner's own nodes do not count, nor do those of one backward, nor an update.
     monkeypatch.setattr(record, "MOST_PENDING_NODES", most)

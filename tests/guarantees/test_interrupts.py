@@ -181,7 +181,7 @@ def test_interrupted_step_happens_or_does_not(make):
     assert everywhere(trial) == []
 
 
-def test_interrupted_backward():
+def test_interrupted_backward(untranslated):
     def trial(interrupt):
         p = lg.tensor([1.0, 2.0], requires_grad=True)
         loss = F.softmax(p * p, -1)[0]

@@ -269,7 +269,7 @@ def test_repr():
     )
 
 
-def test_an_update_interrupted_while_recorded_does_not_happen(monkeypatch):
+def test_an_update_interrupted_while_recorded_does_not_happen(monkeypatch, untranslated):
     from livegrad.ops import update
 
     class Interrupted(update.Pending):

@@ -16,17 +16,18 @@ scratch bytes.
 
 from __future__ import annotations
 
-import ctypes
 import functools
 import struct
 import time
 from array import array
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple, cast
 
 import numpy as np
 import numpy.typing as npt
 
+from livegrad.native.calls import call_native_freely
+from livegrad.native.hot import hot
 from livegrad.runtime.counters import counters
 from livegrad.runtime.cpu import jit, threads
 from livegrad.runtime.cpu.memory import aligned_zeros
@@ -294,11 +295,9 @@ def driver_ir() -> str:
 
 
 @functools.cache
-def _native_run() -> Callable[..., int]:
-    """The compiled `run`; ctypes gives up the GIL for the time of the call."""
-    address = jit.compile_kernel(driver_ir(), "livegrad_run")
-    prototype = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p)
-    return prototype(address)
+def _native_run() -> int:
+    """The address of the compiled `run`."""
+    return jit.compile_kernel(driver_ir(), "livegrad_run")
 
 
 class Patch(NamedTuple):
@@ -362,9 +361,7 @@ class Program:
         self.wants_threads = _wants_threads(patch_table, self.blocks, step_table)
         threads.pool.need_scratch(scratch_bytes)
 
-        self._call = functools.partial(
-            _native_run(), self._address, self._input_address, self._scalar_address
-        )
+        self._run = _native_run()
         self._set_inputs = struct.Struct(f"={self._inputs}q").pack_into
         self._set_scalars = struct.Struct(f"={self._scalars}d").pack_into
 
@@ -426,16 +423,22 @@ class Program:
         """Says that a run is about to begin: `completed` is false until it has."""
         self._known_good = False
 
+    @hot
     def run_prepared(self) -> int:
         """Like `run`, for inputs and scalars that are in place already."""
         self._known_good = False
         if self.wants_threads and not threads.pool.running:
             threads.pool.start()
-        status = self._call()
+        # Other Python threads go on meanwhile.
+        status = call_native_freely(
+            self._run, self._address, self._input_address, self._scalar_address
+        )
         while status == _BUSY:
             # Another thread runs a program: its plan is short, so look again soon.
             time.sleep(2e-5)
-            status = self._call()
+            status = call_native_freely(
+                self._run, self._address, self._input_address, self._scalar_address
+            )
         if status == 0:
             self._known_good = True
             self._good_runs += 1

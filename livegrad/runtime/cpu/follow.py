@@ -25,11 +25,13 @@ import functools
 import sys
 import weakref
 from array import array
-from collections.abc import Callable
 from typing import Any
 
 from livegrad.graph.node import Node
 from livegrad.graph.record import Cell, Handle
+from livegrad.native.calls import call_native
+from livegrad.native.hot import hot
+from livegrad.native.layout import slot_offset
 from livegrad.ops.update import Pending
 from livegrad.runtime.cpu import jit
 from livegrad.runtime.cpu.memory import Buffer
@@ -318,15 +320,6 @@ no:
 _KNOWN = ((3, 11), (3, 12), (3, 13))
 
 
-def slot_offset(cls: type, name: str) -> int:
-    """Bytes from the start of an instance to the slot `name` of its class."""
-    # A member descriptor: object head, type, name, qualified name, then its definition, in
-    # which the offset comes after a pointer and an int.
-    definition = ctypes.c_void_p.from_address(id(cls.__dict__[name]) + 40).value
-    assert definition is not None
-    return ctypes.c_ssize_t.from_address(definition + 16).value
-
-
 @functools.cache
 def available() -> bool:
     """Whether this interpreter's objects lie in memory as the native code expects."""
@@ -360,11 +353,8 @@ def _layout_is_known() -> bool:
 
 
 @functools.cache
-def _native() -> Callable[..., int]:
-    # Called with the GIL held: the objects must not change meanwhile.
-    kind = ctypes.PYFUNCTYPE(ctypes.c_int64, *[ctypes.c_size_t] * 5)
-    call: Callable[..., int] = kind(jit.compile_kernel(_IR, "livegrad_follow"))
-    return call
+def _native() -> int:
+    return jit.compile_kernel(_IR, "livegrad_follow")
 
 
 @functools.cache
@@ -421,10 +411,15 @@ class Follower:
         table.extend([self._seen.buffer_info()[0], len(writes), self._writes.buffer_info()[0]])
         table.append(code.buffer_info()[0])
         self._table = table
-        self._call = _native()
-        self._arguments = (table.buffer_info()[0], inputs, scalars)
+        self._address = _native()
+        self._at = table.buffer_info()[0]
+        self._inputs, self._scalars = inputs, scalars
 
+    @hot
     def matches(self, nodes: list[Any], handles: list[Any]) -> bool:
         """Whether these are the plan's nodes once more; if so the program's inputs are set."""
-        # Addresses, which ctypes passes on quicker than objects; the caller holds the lists.
-        return self._call(id(nodes), id(handles), *self._arguments) == 1
+        # Called with the GIL held: the objects must not change meanwhile.
+        found = call_native(
+            self._address, id(nodes), id(handles), self._at, self._inputs, self._scalars
+        )
+        return found == 1

@@ -49,11 +49,11 @@ _disk: DiskCache | None = None
 _llvm: Any = None
 
 
-def compile_kernel(ir: str, name: str, target: Target | None = None) -> int:
+def compile_kernel(ir: str, name: str, target: Target | None = None, inline: bool = False) -> int:
     """Address of function `name` of the module `ir`, valid as long as the process lives.
 
-    Code for a `target` other than the host's can be compiled anywhere, and run where the CPU
-    has the features.
+    With `inline`, functions marked so are inlined: for code that is no kernel. Code for a `target`
+    other than the host's can be compiled anywhere, and run where the CPU has the features.
     """
     target = target or host_target()
     key = (ir, name, target)
@@ -62,11 +62,11 @@ def compile_kernel(ir: str, name: str, target: Target | None = None) -> int:
         with _lock:
             address = _addresses.get(key)
             if address is None:
-                address = _addresses[key] = _load(object_code(ir, target), name)
+                address = _addresses[key] = _load(object_code(ir, target, inline), name)
     return address
 
 
-def object_code(ir: str, target: Target | None = None) -> bytes:
+def object_code(ir: str, target: Target | None = None, inline: bool = False) -> bytes:
     """The relocatable object file for `ir`: from the disk cache, else from LLVM."""
     from livegrad.runtime.cpu.diskcache import entry_key
 
@@ -81,7 +81,7 @@ def object_code(ir: str, target: Target | None = None) -> bytes:
             return code
         if disk.directory is not None:
             counters.disk_misses += 1
-        code = _emit(ir, target)
+        code = _emit(ir, target, inline)
         disk.put(key, code)
         return code
 
@@ -237,9 +237,17 @@ def _parse(ir: str, target: Target) -> Any:
     return module
 
 
-def _emit(ir: str, target: Target) -> bytes:
-    counters.compiles += 1
-    return bytes(_machine(target).emit_object(_parse(ir, target)))
+def _emit(ir: str, target: Target, inline: bool = False) -> bytes:
+    module = _parse(ir, target)
+    if inline:
+        llvm = _binding()
+        passes = llvm.create_new_module_pass_manager()
+        passes.add_always_inliner_pass()
+        options = llvm.PipelineTuningOptions(1)
+        passes.run(module, llvm.create_pass_builder(_machine(target), options))
+    else:
+        counters.compiles += 1  # a kernel of the user's program
+    return bytes(_machine(target).emit_object(module))
 
 
 def _load(code: bytes, name: str) -> int:

@@ -14,15 +14,19 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from livegrad.native.hot import hot, hot_slots
+
 ALIGNMENT = 64
 # Free lists may hold this much, or a quarter of what is in use if that is more.
 KEEP_BYTES = 256 << 20
 
 
+_new = object.__new__
 # A raw block: its aligned address, and the object that owns the bytes.
 Block = tuple[int, object]
 
 
+@hot_slots
 class _SizeClass:
     """Free blocks of one size."""
 
@@ -33,6 +37,7 @@ class _SizeClass:
         self.blocks: list[Block] = []
 
 
+@hot_slots
 class _Pool:
     """The size classes, and the counts: `total` bytes from the system, `in_use` by Buffers.
 
@@ -65,6 +70,7 @@ class _Exporter:
         self.__array_interface__ = interface
 
 
+@hot_slots
 class Buffer:
     """`nbytes` bytes at address `ptr`, a multiple of 64 when they come from `allocate`.
 
@@ -85,9 +91,13 @@ class Buffer:
         self.home = home
         self.exported = False
 
+    @hot
     def __del__(self) -> None:
         # Ctrl-C may come before `__init__` has set anything.
-        home = getattr(self, "home", None)
+        try:
+            home = self.home
+        except AttributeError:
+            return
         if home is None:
             return
         pool = self._pool
@@ -138,10 +148,13 @@ class Buffer:
         return array.view(dtype) if dtype.kind == "V" else array
 
 
+@hot
 def allocate(nbytes: int) -> Buffer:
     """A 64-byte aligned Buffer with undefined contents."""
     pool = _pool
-    home = pool.by_request.get(nbytes) or _size_class(nbytes)
+    home = pool.by_request.get(nbytes)
+    if home is None:
+        home = _size_class(nbytes)
     try:
         block = home.blocks.pop()
     except IndexError:
@@ -150,7 +163,13 @@ def allocate(nbytes: int) -> Buffer:
     pool.in_use = in_use
     if in_use > pool.peak:
         pool.peak = in_use
-    return Buffer(block[0], nbytes, block, home)
+    buffer = _new(Buffer)
+    buffer.ptr = block[0]
+    buffer.nbytes = nbytes
+    buffer.memory = block
+    buffer.home = home
+    buffer.exported = False
+    return buffer
 
 
 def _size_class(nbytes: int) -> _SizeClass:
@@ -220,6 +239,7 @@ def trim() -> None:
             _pool.total -= home.capacity
 
 
+@hot_slots
 class Arena:
     """One block of scratch memory that every run uses again; it only grows."""
 
@@ -233,6 +253,7 @@ class Arena:
         """Current size."""
         return self.buffer.nbytes
 
+    @hot
     def reserve(self, nbytes: int) -> int:
         """Address of at least `nbytes` bytes; a larger request later may move the block."""
         if nbytes > self.buffer.nbytes:

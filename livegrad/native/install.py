@@ -1,0 +1,86 @@
+"""Puts translated functions in the place of their Python originals."""
+
+from __future__ import annotations
+
+import ctypes
+import sys
+from collections.abc import Callable, Iterable
+from types import FunctionType, ModuleType
+from typing import Any
+
+from livegrad.native import prelude
+from livegrad.native.layout import slots_of
+from livegrad.native.translate import translate_unit
+from livegrad.native.unit import is_method
+
+_METH_FASTCALL_KEYWORDS = 0x82
+
+
+class _MethodDef(ctypes.Structure):
+    _fields_ = (
+        ("name", ctypes.c_char_p),
+        ("address", ctypes.c_void_p),
+        ("flags", ctypes.c_int),
+        ("doc", ctypes.c_char_p),
+    )
+
+
+def translate(
+    functions: list[FunctionType],
+    classes: Iterable[type],
+    compile_ir: Callable[[str, str], int],
+) -> dict[FunctionType, Any]:
+    """Built-in functions that mean what `functions` do."""
+    ir, objects = translate_unit(slots_of(classes), functions)
+    entry = compile_ir(ir, "livegrad_native")
+    addresses = prelude.addresses() + [id(x) for x in objects]
+    table = (ctypes.c_size_t * len(addresses))(*addresses)
+    out = (ctypes.c_size_t * len(functions))()
+    ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p)(entry)(table, out)
+    _keep_for_good(objects)
+    return {f: _callable(f, address) for f, address in zip(functions, out, strict=True)}
+
+
+def _keep_for_good(x: Any) -> None:
+    """Native code refers to `x` as long as the process lives, also while the interpreter ends."""
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(x))
+
+
+def _callable(function: FunctionType, address: int) -> Any:
+    """The native code at `address` as Python sees it: a built-in function, or a method."""
+    definition = _MethodDef(
+        function.__name__.encode(),
+        address,
+        _METH_FASTCALL_KEYWORDS,
+        (function.__doc__ or "").encode(),
+    )
+    _keep_for_good(definition)
+    where = ctypes.addressof(definition)
+    if is_method(function):
+        make = ctypes.pythonapi.PyDescr_NewMethod
+        make.restype, make.argtypes = ctypes.py_object, [ctypes.py_object, ctypes.c_void_p]
+        return make(_class_of(function), where)
+    make = ctypes.pythonapi.PyCFunction_NewEx
+    make.restype = ctypes.py_object
+    make.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p]
+    return make(where, None, None)
+
+
+def _class_of(method: FunctionType) -> type:
+    name = method.__qualname__.rpartition(".")[0]
+    cls: type = getattr(sys.modules[method.__module__], name)
+    return cls
+
+
+def exchange(replacements: dict[Any, Any]) -> None:
+    """Puts each value where its key is, in every module of the package and in classes."""
+    by_id = {id(old): new for old, new in replacements.items()}
+    for name, module in list(sys.modules.items()):
+        if name.partition(".")[0] == "livegrad" and isinstance(module, ModuleType):
+            for key, value in list(vars(module).items()):
+                if id(value) in by_id:
+                    setattr(module, key, by_id[id(value)])
+    for old, new in replacements.items():
+        method = old if isinstance(old, FunctionType) else new
+        if is_method(method):
+            setattr(_class_of(method), method.__name__, new)

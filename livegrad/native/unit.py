@@ -1,0 +1,104 @@
+"""What translated functions have in common: constants, names, helpers for attributes."""
+
+from __future__ import annotations
+
+import sys
+from types import FunctionType
+from typing import Any
+
+from livegrad.native import prelude
+
+
+def is_method(function: FunctionType) -> bool:
+    """Whether a function belongs to a class, by its qualified name."""
+    return "." in function.__qualname__.rpartition("<locals>.")[2]
+
+
+class Unit:
+    """Functions translated together: they call each other directly.
+
+    `classes` are those whose slots are read and written in place.
+    """
+
+    def __init__(
+        self, classes: dict[str, list[tuple[type, int]]], functions: list[FunctionType]
+    ) -> None:
+        self.slots = classes
+        self.functions = functions
+        self.symbols = {f: f"py.{i}.{f.__name__}" for i, f in enumerate(functions)}
+        self.methods = {f for f in functions if is_method(f)}
+        self.objects: list[Any] = []
+        self._numbers: dict[int, int] = {}
+        self.names: dict[str, str] = {}
+        self._readers: dict[str, str] = {}
+        self._writers: dict[str, str] = {}
+        self._remembered: dict[str, str] = {}
+
+    def constant(self, value: Any) -> str:
+        """The global that holds an object."""
+        number = self._numbers.get(id(value))
+        if number is None:
+            number = self._numbers[id(value)] = len(self.objects)
+            self.objects.append(value)  # kept, so that ids stay theirs
+        return f"@obj.{number}"
+
+    def name(self, name: str) -> str:
+        """The global that holds an interned attribute name."""
+        self.names.setdefault(name, sys.intern(name))
+        return f"@name.{name}"
+
+    def reader(self, attribute: str) -> str:
+        """The helper that reads an attribute."""
+        if attribute not in self._readers:
+            self.name(attribute)
+            self._readers[attribute] = prelude.slot_reader(attribute, self._owners(attribute))
+        return f"@get.{attribute}"
+
+    def writer(self, attribute: str) -> str:
+        """The helper that writes an attribute."""
+        if attribute not in self._writers:
+            self.name(attribute)
+            self._writers[attribute] = prelude.slot_writer(attribute, self._owners(attribute))
+        return f"@set.{attribute}"
+
+    def remembered(self, owner: Any, attribute: str) -> str:
+        """The global that holds a thread's id and its value of a thread-local attribute."""
+        place = f"@local.{self.constant(owner).rpartition('.')[2]}.{attribute}"
+        self._remembered[place] = f"{place} = internal global [2 x i64] [i64 -1, i64 0]"
+        return place
+
+    def _owners(self, attribute: str) -> list[tuple[int, int]]:
+        owners = self.slots.get(attribute, [])
+        return [(int(self.constant(cls).rpartition(".")[2]), offset) for cls, offset in owners]
+
+    def module(self, bodies: list[str]) -> tuple[str, list[Any]]:
+        """The whole module, and the objects to put into its table: see `_entry`."""
+        objects = [*prelude.OBJECTS.values(), *self.names.values(), *self.objects]
+        places = [
+            *[f"obj.{name}" for name in prelude.OBJECTS],
+            *[f"name.{name}" for name in self.names],
+            *[f"obj.{i}" for i in range(len(self.objects))],
+        ]
+        globals_ = "\n".join([f"@{place} = internal global ptr null" for place in places])
+        parts = [
+            prelude.text(), globals_, *self._remembered.values(), *self._readers.values(),
+            *self._writers.values(), *bodies, self._entry(places),
+        ]  # fmt: skip
+        return "\n".join(parts), objects
+
+    def _entry(self, places: list[str]) -> str:
+        """`livegrad_native(table, out)`: takes addresses in, gives those of the functions out."""
+        lines = ["define void @livegrad_native(ptr %table, ptr %out) {"]
+        every = [f"capi.{name}" for name in prelude.names()] + places
+        for i, place in enumerate(every):
+            lines += [
+                f"  %p{i} = getelementptr ptr, ptr %table, i64 {i}",
+                f"  %v{i} = load ptr, ptr %p{i}",
+                f"  store ptr %v{i}, ptr @{place}",
+            ]
+        for i, symbol in enumerate(self.symbols.values()):
+            lines += [
+                f"  %o{i} = getelementptr ptr, ptr %out, i64 {i}",
+                f'  store ptr @"{symbol}.call", ptr %o{i}',
+            ]
+        return "\n".join([*lines, "  ret void", "}"])
