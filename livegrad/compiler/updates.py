@@ -19,14 +19,27 @@ from livegrad.ops.update import LAYOUT
 _SIZE = 7
 
 
-def describe_update(
-    node: Node, kinds: tuple[DType, ...]
-) -> tuple[Description, list[Node], list[tuple[int, Node]]]:
-    """The kernel of an update over streams of these dtypes.
+# A description, the nodes that stand for the streams, and for each written stream its number and
+# the node that stands for the result.
+Described = tuple[Description, list[Node], list[tuple[int, Node]]]
 
-    Returns its description, the nodes that stand for the streams, and for each written stream its
-    number and the node that stands for the result.
-    """
+# An update is the same whatever the sizes of what came before it.
+_described: dict[tuple[Any, ...], Described] = {}
+_MOST_DESCRIBED = 1000
+
+
+def describe_update(node: Node, kinds: tuple[DType, ...]) -> Described:
+    """The kernel of an update over streams of these dtypes."""
+    key = (node.op, kinds, tuple([(type(a), a.slot) for a in node.args]))
+    known = _described.get(key)
+    if known is None:
+        if len(_described) >= _MOST_DESCRIBED:
+            _described.clear()
+        known = _described[key] = _describe(node, kinds)
+    return known
+
+
+def _describe(node: Node, kinds: tuple[DType, ...]) -> Described:
     walk = Expander()
     for dtype in kinds:
         meta = meta_of((_SIZE,), dtype)

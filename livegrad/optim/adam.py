@@ -1,69 +1,61 @@
-"""Adam and AdamW."""
+"""Adam and its relatives: steps along a mean of gradients, scaled by a mean of their squares."""
 
 from __future__ import annotations
 
-from functools import cache
 from math import sqrt as root
-from typing import Any
+from typing import Any, ClassVar
 
-from livegrad.creation import zeros_like
-from livegrad.graph.op import Op
-from livegrad.ops import samples as s
-from livegrad.ops.comparison import maximum
-from livegrad.ops.elementwise import add, div, mul, neg, sub
+from livegrad.ops.comparison import maximum, ne
+from livegrad.ops.elementwise import abs, add, div, mul, sub, where
 from livegrad.ops.power import sqrt
-from livegrad.ops.update import Rule, define, update
-from livegrad.optim.optimizer import Group, Optimizer, check_ignored, check_range, number
+from livegrad.optim.optimizer import Group, check_ignored, check_range, number
+from livegrad.optim.ruled import (
+    Flags,
+    Ruled,
+    State,
+    adjusted,
+    common_flags,
+    decay_of,
+    running_mean,
+)
 
-# Structural variants, each a registered op: which of these options are in use.
-# "decay" adds weight decay to the gradient, "decoupled" shrinks the parameter itself.
-Flags = tuple[str, ...]
-
-
-def adam_rule(flags: Flags) -> Rule:
-    """The update of one parameter.
-
-    args (decay, 1 - beta1, beta2, 1 - beta2, step size, correction, eps): decay is the weight decay
-    ("decay") or `1 - lr * weight_decay` ("decoupled"), the step size is `lr / (1 - beta1^t)`, the
-    correction is `sqrt(1 - beta2^t)`.
-    """
-
-    def rule(args: Any, p: Any, g: Any, m: Any, v: Any, top: Any = None) -> tuple[Any, ...]:
-        decay, fresh1, beta2, fresh2, step_size, correction, eps = args
-        if "maximize" in flags:
-            g = neg(g)
-        if "decay" in flags:
-            g = add(g, mul(p, decay))
-        elif "decoupled" in flags:
-            p = mul(p, decay)
-        m = add(m, mul(sub(g, m), fresh1))
-        v = add(mul(v, beta2), mul(mul(g, g), fresh2))
-        if "amsgrad" not in flags:
-            scale = add(div(sqrt(v), correction), eps)
-            return sub(p, mul(div(m, scale), step_size)), m, v
-        top = maximum(top, v)
-        scale = add(div(sqrt(top), correction), eps)
-        return sub(p, mul(div(m, scale), step_size)), m, v, top
-
-    return rule
+Betas = tuple[float, float]
 
 
-@cache
-def adam_op(flags: Flags) -> Op:
-    """The update op for a set of options."""
-    name = f"adam[{','.join(flags)}]" if flags else "adam"
-    streams, written = (5, (0, 2, 3, 4)) if "amsgrad" in flags else (4, (0, 2, 3))
-    return define(name, adam_rule(flags), streams, written, samples=s.calls())
+def check_betas(betas: Betas) -> None:
+    """ValueError unless both are in [0, 1)."""
+    for i, beta in enumerate(betas):
+        check_range(f"beta parameter at index {i}", beta, 0.0, 1.0)
 
 
-class Adam(Optimizer):
+def check_common(lr: Any, eps: float, weight_decay: float) -> None:
+    """ValueError unless none is negative."""
+    check_range("learning rate", lr, 0.0)
+    check_range("epsilon value", eps, 0.0)
+    check_range("weight_decay value", weight_decay, 0.0)
+
+
+def _decayed(flags: Flags, p: Any, g: Any, decay: Any) -> tuple[Any, Any]:
+    """Parameter and gradient after weight decay of either kind."""
+    g = adjusted(flags, g, p, decay)
+    return (mul(p, decay) if "decoupled" in flags else p), g
+
+
+def _moments(g: Any, m: Any, v: Any, fresh1: Any, beta2: Any, fresh2: Any) -> tuple[Any, Any]:
+    """The running means of the gradient and of its square."""
+    return running_mean(m, g, fresh1), add(mul(v, beta2), mul(mul(g, g), fresh2))
+
+
+class Adam(Ruled):
     """Steps along the running mean of the gradient over the root of that of its square."""
+
+    op_name = "adam"
 
     def __init__(
         self,
         params: Any,
         lr: Any = 1e-3,
-        betas: tuple[float, float] = (0.9, 0.999),
+        betas: Betas = (0.9, 0.999),
         eps: float = 1e-8,
         weight_decay: float = 0,
         amsgrad: bool = False,
@@ -75,11 +67,8 @@ class Adam(Optimizer):
         fused: bool | None = None,
         decoupled_weight_decay: bool = False,
     ) -> None:
-        check_range("learning rate", lr, 0.0)
-        check_range("epsilon value", eps, 0.0)
-        check_range("beta parameter at index 0", betas[0], 0.0, 1.0)
-        check_range("beta parameter at index 1", betas[1], 0.0, 1.0)
-        check_range("weight_decay value", weight_decay, 0.0)
+        check_common(lr, eps, weight_decay)
+        check_betas(betas)
         check_ignored(foreach=foreach, differentiable=differentiable, fused=fused)
         defaults = {
             "lr": lr,
@@ -92,78 +81,34 @@ class Adam(Optimizer):
         }
         super().__init__(params, defaults)
 
-    def update_group(self, group: Group) -> None:
-        """Records the update of one group: one node if all its parameters are equally old."""
-        params = [p for p in group["params"] if p.grad is not None]
-        if not params:
-            return
-        amsgrad = group["amsgrad"]
-        table = self.state
-        states = [table[p] for p in params]
-        for p, state in zip(params, states, strict=True):
-            if not state:
-                _start(state, p, amsgrad)
-        step = states[0]["step"]
-        if all([state["step"] == step for state in states]):
-            self._update(group, amsgrad, params, states)
-            return
-        for batch in _by_age(params, states):
-            self._update(group, amsgrad, *batch)
+    @staticmethod
+    def rule(flags: Flags, args: Any, p: Any, g: Any, *state: Any) -> tuple[Any, ...]:
+        """The step size is `lr / (1 - beta1^t)`, the correction `sqrt(1 - beta2^t)`."""
+        decay, fresh1, beta2, fresh2, step_size, correction, eps = args
+        p, g = _decayed(flags, p, g, decay)
+        m, v = _moments(g, state[0], state[1], fresh1, beta2, fresh2)
+        top = maximum(state[2], v) if "amsgrad" in flags else v
+        scale = add(div(sqrt(top), correction), eps)
+        p = sub(p, mul(div(m, scale), step_size))
+        return (p, m, v, top) if "amsgrad" in flags else (p, m, v)
 
-    def _update(
-        self, group: Group, amsgrad: bool, params: list[Any], states: list[dict[str, Any]]
-    ) -> None:
-        step = states[0]["step"] + 1
-        for state in states:
-            state["step"] = step
-        flags, args = _flags_and_args(group, amsgrad, step)
-        streams = [
-            params,
-            [p.grad for p in params],
-            [state["exp_avg"] for state in states],
-            [state["exp_avg_sq"] for state in states],
-        ]
-        if amsgrad:
-            streams.append([state["max_exp_avg_sq"] for state in states])
-        update(adam_op(flags), streams, args)
+    def streams(self, group: Group) -> dict[str, float]:
+        """Both means, and with amsgrad the largest mean of squares so far."""
+        names = {"exp_avg": 0.0, "exp_avg_sq": 0.0}
+        return {**names, "max_exp_avg_sq": 0.0} if group["amsgrad"] else names
 
-
-def _start(state: dict[str, Any], p: Any, amsgrad: bool) -> None:
-    state["step"] = 0
-    state["exp_avg"] = zeros_like(p)
-    state["exp_avg_sq"] = zeros_like(p)
-    if amsgrad:
-        state["max_exp_avg_sq"] = zeros_like(p)
-
-
-def _by_age(
-    params: list[Any], states: list[dict[str, Any]]
-) -> list[tuple[list[Any], list[dict[str, Any]]]]:
-    """Batches of parameters that have been updated equally often, with their states."""
-    batches: dict[int, tuple[list[Any], list[dict[str, Any]]]] = {}
-    for p, state in zip(params, states, strict=True):
-        batch = batches.setdefault(state["step"], ([], []))
-        batch[0].append(p)
-        batch[1].append(state)
-    return list(batches.values())
-
-
-def _flags_and_args(group: Group, amsgrad: bool, step: int) -> tuple[Flags, tuple[float, ...]]:
-    lr, decay = number(group["lr"]), number(group["weight_decay"])
-    beta1, beta2 = group["betas"]
-    flags: Flags = ("amsgrad",) if amsgrad else ()
-    if decay:
-        if group.get("decoupled_weight_decay"):
-            flags += ("decoupled",)
-            decay = 1.0 - lr * decay
-        else:
-            flags += ("decay",)
-    if group["maximize"]:
-        flags += ("maximize",)
-    step_size = lr / (1.0 - beta1**step)
-    correction = root(1.0 - beta2**step)
-    eps = number(group["eps"])
-    return flags, (decay, 1.0 - beta1, beta2, 1.0 - beta2, step_size, correction, eps)
+    def arguments(self, group: Group, state: State) -> tuple[Flags, tuple[float, ...], State]:
+        """See `rule`."""
+        step = state["step"] + 1
+        beta1, beta2 = group["betas"]
+        flags, decay = decay_of(group)
+        if group["amsgrad"]:
+            flags = ("amsgrad", *flags)
+        step_size = number(group["lr"]) / (1.0 - beta1**step)
+        correction = root(1.0 - beta2**step)
+        eps = number(group["eps"])
+        args = (decay, 1.0 - beta1, beta2, 1.0 - beta2, step_size, correction, eps)
+        return flags, args, {"step": step}
 
 
 class AdamW(Adam):
@@ -173,7 +118,7 @@ class AdamW(Adam):
         self,
         params: Any,
         lr: Any = 1e-3,
-        betas: tuple[float, float] = (0.9, 0.999),
+        betas: Betas = (0.9, 0.999),
         eps: float = 1e-8,
         weight_decay: float = 1e-2,
         amsgrad: bool = False,
@@ -198,3 +143,237 @@ class AdamW(Adam):
             fused=fused,
             decoupled_weight_decay=True,
         )
+
+
+class NAdam(Ruled):
+    """Adam with Nesterov's look ahead; its momentum grows by a schedule."""
+
+    op_name = "nadam"
+    numbers: ClassVar[dict[str, float]] = {"step": 0, "mu_product": 1.0}
+
+    def __init__(
+        self,
+        params: Any,
+        lr: Any = 2e-3,
+        betas: Betas = (0.9, 0.999),
+        eps: float = 1e-8,
+        weight_decay: float = 0,
+        momentum_decay: float = 4e-3,
+        decoupled_weight_decay: bool = False,
+        *,
+        foreach: bool | None = None,
+        maximize: bool = False,
+        capturable: bool = False,
+        differentiable: bool = False,
+    ) -> None:
+        check_common(lr, eps, weight_decay)
+        check_betas(betas)
+        check_range("momentum_decay value", momentum_decay, 0.0)
+        check_ignored(foreach=foreach, differentiable=differentiable)
+        defaults = {
+            "lr": lr,
+            "betas": betas,
+            "eps": eps,
+            "weight_decay": weight_decay,
+            "momentum_decay": momentum_decay,
+            "decoupled_weight_decay": decoupled_weight_decay,
+            "maximize": maximize,
+        }
+        super().__init__(params, defaults)
+
+    @staticmethod
+    def rule(flags: Flags, args: Any, p: Any, g: Any, *state: Any) -> tuple[Any, ...]:
+        """One part of the step along the gradient itself, one along its mean."""
+        decay, fresh1, beta2, fresh2, correction, eps, along_g, along_m = args
+        p, g = _decayed(flags, p, g, decay)
+        m, v = _moments(g, state[0], state[1], fresh1, beta2, fresh2)
+        scale = add(sqrt(div(v, correction)), eps)
+        return sub(sub(p, mul(div(g, scale), along_g)), mul(div(m, scale), along_m)), m, v
+
+    def streams(self, group: Group) -> dict[str, float]:
+        """The two means."""
+        return {"exp_avg": 0.0, "exp_avg_sq": 0.0}
+
+    def arguments(self, group: Group, state: State) -> tuple[Flags, tuple[float, ...], State]:
+        """See `rule`."""
+        step = state["step"] + 1
+        beta1, beta2 = group["betas"]
+        lr, pace = number(group["lr"]), group["momentum_decay"]
+        mu, mu_next = [beta1 * (1.0 - 0.5 * 0.96 ** (t * pace)) for t in (step, step + 1)]
+        product = state["mu_product"] * mu
+        flags, decay = decay_of(group)
+        args = (
+            decay,
+            1.0 - beta1,
+            beta2,
+            1.0 - beta2,
+            1.0 - beta2**step,
+            number(group["eps"]),
+            lr * (1.0 - mu) / (1.0 - product),
+            lr * mu_next / (1.0 - product * mu_next),
+        )
+        return flags, args, {"step": step, "mu_product": product}
+
+
+class RAdam(Ruled):
+    """Adam that scales by the mean of squares only once enough of them have been seen."""
+
+    op_name = "radam"
+
+    def __init__(
+        self,
+        params: Any,
+        lr: Any = 1e-3,
+        betas: Betas = (0.9, 0.999),
+        eps: float = 1e-8,
+        weight_decay: float = 0,
+        decoupled_weight_decay: bool = False,
+        *,
+        foreach: bool | None = None,
+        maximize: bool = False,
+        capturable: bool = False,
+        differentiable: bool = False,
+    ) -> None:
+        check_common(lr, eps, weight_decay)
+        check_betas(betas)
+        check_ignored(foreach=foreach, differentiable=differentiable)
+        defaults = {
+            "lr": lr,
+            "betas": betas,
+            "eps": eps,
+            "weight_decay": weight_decay,
+            "maximize": maximize,
+            "decoupled_weight_decay": decoupled_weight_decay,
+        }
+        super().__init__(params, defaults)
+
+    @staticmethod
+    def rule(flags: Flags, args: Any, p: Any, g: Any, *state: Any) -> tuple[Any, ...]:
+        """The step size has all corrections in it."""
+        decay, fresh1, beta2, fresh2, step_size, eps = args
+        p, g = _decayed(flags, p, g, decay)
+        m, v = _moments(g, state[0], state[1], fresh1, beta2, fresh2)
+        direction = div(m, add(sqrt(v), eps)) if "rectified" in flags else m
+        return sub(p, mul(direction, step_size)), m, v
+
+    def streams(self, group: Group) -> dict[str, float]:
+        """The two means."""
+        return {"exp_avg": 0.0, "exp_avg_sq": 0.0}
+
+    def arguments(self, group: Group, state: State) -> tuple[Flags, tuple[float, ...], State]:
+        """See `rule`."""
+        step = state["step"] + 1
+        beta1, beta2 = group["betas"]
+        flags, decay = decay_of(group)
+        step_size = number(group["lr"]) / (1.0 - beta1**step)
+        seen = 1.0 - beta2**step
+        longest = 2.0 / (1.0 - beta2) - 1.0
+        # How many squares the mean amounts to by now.
+        length = longest - 2.0 * step * beta2**step / seen
+        if length > 5.0:
+            flags = ("rectified", *flags)
+            rectified = (length - 4.0) * (length - 2.0) * longest
+            rectified /= (longest - 4.0) * (longest - 2.0) * length
+            step_size *= root(rectified) * root(seen)
+        eps = number(group["eps"])
+        return flags, (decay, 1.0 - beta1, beta2, 1.0 - beta2, step_size, eps), {"step": step}
+
+
+class Adamax(Ruled):
+    """Adam with the largest recent gradient in place of the root of the mean of squares."""
+
+    op_name = "adamax"
+
+    def __init__(
+        self,
+        params: Any,
+        lr: Any = 2e-3,
+        betas: Betas = (0.9, 0.999),
+        eps: float = 1e-8,
+        weight_decay: float = 0,
+        foreach: bool | None = None,
+        *,
+        maximize: bool = False,
+        differentiable: bool = False,
+        capturable: bool = False,
+    ) -> None:
+        check_common(lr, eps, weight_decay)
+        check_betas(betas)
+        check_ignored(foreach=foreach, differentiable=differentiable)
+        defaults = {
+            "lr": lr,
+            "betas": betas,
+            "eps": eps,
+            "weight_decay": weight_decay,
+            "maximize": maximize,
+        }
+        super().__init__(params, defaults)
+
+    @staticmethod
+    def rule(flags: Flags, args: Any, p: Any, g: Any, *state: Any) -> tuple[Any, ...]:
+        """The step size is `lr / (1 - beta1^t)`."""
+        decay, fresh1, beta2, step_size, eps = args
+        m, top = state
+        g = adjusted(flags, g, p, decay)
+        m = running_mean(m, g, fresh1)
+        top = maximum(mul(top, beta2), add(abs(g), eps))
+        return sub(p, mul(div(m, top), step_size)), m, top
+
+    def streams(self, group: Group) -> dict[str, float]:
+        """The mean, and the decaying maximum."""
+        return {"exp_avg": 0.0, "exp_inf": 0.0}
+
+    def arguments(self, group: Group, state: State) -> tuple[Flags, tuple[float, ...], State]:
+        """See `rule`."""
+        step = state["step"] + 1
+        beta1, beta2 = group["betas"]
+        step_size = number(group["lr"]) / (1.0 - beta1**step)
+        decay, eps = number(group["weight_decay"]), number(group["eps"])
+        return common_flags(group), (decay, 1.0 - beta1, beta2, step_size, eps), {"step": step}
+
+
+class SparseAdam(Ruled):
+    """Adam that leaves alone what has no gradient: elements whose gradient is zero do not move.
+
+    Gradients here are dense tensors, so an element takes part if its gradient is not zero, where
+    PyTorch looks at which rows a sparse gradient lists.
+    """
+
+    op_name = "sparse_adam"
+
+    def __init__(
+        self,
+        params: Any,
+        lr: Any = 1e-3,
+        betas: Betas = (0.9, 0.999),
+        eps: float = 1e-8,
+        maximize: bool = False,
+    ) -> None:
+        check_range("learning rate", lr, 0.0)
+        check_range("epsilon value", eps, 0.0)
+        check_betas(betas)
+        defaults = {"lr": lr, "betas": betas, "eps": eps, "maximize": maximize, "weight_decay": 0}
+        super().__init__(params, defaults)
+
+    @staticmethod
+    def rule(flags: Flags, args: Any, p: Any, g: Any, *state: Any) -> tuple[Any, ...]:
+        """Adam's rule where the gradient is not zero."""
+        fresh1, beta2, fresh2, step_size, eps = args
+        m, v = state
+        moves = ne(g, 0.0)
+        g = adjusted(flags, g, p, 0.0)
+        new_m, new_v = _moments(g, m, v, fresh1, beta2, fresh2)
+        new_p = sub(p, mul(div(new_m, add(sqrt(new_v), eps)), step_size))
+        return where(moves, new_p, p), where(moves, new_m, m), where(moves, new_v, v)
+
+    def streams(self, group: Group) -> dict[str, float]:
+        """The two means."""
+        return {"exp_avg": 0.0, "exp_avg_sq": 0.0}
+
+    def arguments(self, group: Group, state: State) -> tuple[Flags, tuple[float, ...], State]:
+        """See `rule`."""
+        step = state["step"] + 1
+        beta1, beta2 = group["betas"]
+        step_size = number(group["lr"]) * root(1.0 - beta2**step) / (1.0 - beta1**step)
+        args = (1.0 - beta1, beta2, 1.0 - beta2, step_size, number(group["eps"]))
+        return common_flags(group), args, {"step": step}

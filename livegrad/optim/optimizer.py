@@ -207,15 +207,21 @@ class Optimizer:
         return "\n".join([*lines, ")"])
 
 
+# Numbers that PyTorch keeps as tensors.
+_NUMBERS = ("step", "mu_product", "eta", "mu")
+
+
 def _saved(name: str, value: Any) -> Any:
     """A state value as PyTorch saves it: the step count is a tensor."""
-    return tensor(float(value)) if name == "step" else value
+    return tensor(float(value)) if name in _NUMBERS else value
 
 
 def _loaded(name: str, value: Any, p: Any) -> Any:
     """A saved state value as the state of parameter `p`."""
     if name == "step":
         return int(value)
+    if name in _NUMBERS:
+        return float(value)
     if value is None or isinstance(value, bool | int | float | str):
         return value
     loaded = as_tensor(value).detach()

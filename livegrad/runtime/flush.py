@@ -54,9 +54,9 @@ def flush(reason: str, roots: tuple[Node, ...]) -> None:
     state = LOCAL.state
     if not state.nodes and all([node.buffer is not None for node in roots]):
         return
-    if not Speedup.decided and counters.flushes >= FLUSHES_BEFORE:
-        speed_up()
     with _lock:
+        if not Speedup.decided and counters.flushes >= FLUSHES_BEFORE:
+            speed_up()
         try:
             _flush(state, reason, roots)
         finally:

@@ -132,7 +132,7 @@ def test_parameters_of_several_dtypes_and_a_tensor_as_lr():
 
 
 def test_a_step_of_one_group_is_one_update_node(monkeypatch):
-    from livegrad.optim import adam as module
+    from livegrad.optim import ruled as module
 
     calls = []
     real = module.update

@@ -1,0 +1,138 @@
+"""Optimisers whose update of a parameter is one elementwise rule: one node per group."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache, partial
+from typing import Any, ClassVar
+
+from livegrad.creation import full_like, zeros_like
+from livegrad.graph.op import Op
+from livegrad.ops import samples as s
+from livegrad.ops.elementwise import add, mul, neg
+from livegrad.ops.update import define, update
+from livegrad.optim.optimizer import Group, Optimizer, number
+
+# Structural variants of a rule, each a registered op: which options are in use.
+Flags = tuple[str, ...]
+State = dict[str, Any]
+
+
+class Ruled(Optimizer):
+    """An optimiser defined by the rule for one parameter.
+
+    A subclass says what the state of a parameter is (`streams`, `numbers`), and for parameters of
+    equal age which variant of the rule applies, with which run-time numbers (`arguments`). The
+    parameters of a group that are equally old, most often all, are updated by one node.
+    """
+
+    # Name of the registered ops.
+    op_name: ClassVar[str]
+    # Python numbers in the state of a parameter, and what they start from.
+    numbers: ClassVar[dict[str, float]] = {"step": 0}
+
+    @staticmethod
+    def rule(flags: Flags, args: Any, p: Any, g: Any, *state: Any) -> tuple[Any, ...]:
+        """New values of the parameter and its state tensors."""
+        raise NotImplementedError
+
+    def streams(self, group: Group) -> dict[str, float]:
+        """Names of a parameter's state tensors, in the order of the rule, and their first value."""
+        raise NotImplementedError
+
+    def arguments(self, group: Group, state: State) -> tuple[Flags, tuple[float, ...], State]:
+        """The variant of the rule, its numbers, and the new numbers of the state."""
+        raise NotImplementedError
+
+    def update_group(self, group: Group) -> None:
+        """Records the update of one group: one node if all its parameters are equally old."""
+        params = [p for p in group["params"] if p.grad is not None]
+        if not params:
+            return
+        table = self.state
+        states = [table[p] for p in params]
+        streams = self.streams(group)
+        for p, state in zip(params, states, strict=True):
+            if not state:
+                self._start(p, state, streams)
+        age = self._age(states[0])
+        if all([self._age(state) == age for state in states]):
+            self._update(group, streams, params, states)
+            return
+        for batch in self._by_age(params, states):
+            self._update(group, streams, *batch)
+
+    def _start(self, p: Any, state: State, streams: dict[str, float]) -> None:
+        state.update(self.numbers)
+        for name, first in streams.items():
+            state[name] = full_like(p, first) if first else zeros_like(p)
+            state[name].requires_grad_(False)
+
+    def _age(self, state: State) -> tuple[float, ...]:
+        return tuple([state[name] for name in self.numbers])
+
+    def _by_age(
+        self, params: list[Any], states: list[State]
+    ) -> list[tuple[list[Any], list[State]]]:
+        """Batches of parameters that are equally old, with their states."""
+        batches: dict[tuple[float, ...], tuple[list[Any], list[State]]] = {}
+        for p, state in zip(params, states, strict=True):
+            batch = batches.setdefault(self._age(state), ([], []))
+            batch[0].append(p)
+            batch[1].append(state)
+        return list(batches.values())
+
+    def _update(
+        self, group: Group, streams: dict[str, float], params: list[Any], states: list[State]
+    ) -> None:
+        flags, args, new = self.arguments(group, states[0])
+        for state in states:
+            state.update(new)
+        tensors = [[state[name] for state in states] for name in streams]
+        op = ruled_op(self.op_name, self.rule, flags, len(streams))
+        update(op, (params, [p.grad for p in params], *tensors), args)
+
+
+@cache
+def ruled_op(name: str, rule: Callable[..., Any], flags: Flags, streams: int) -> Op:
+    """The update op of an optimiser for a set of options."""
+    variant = f"{name}[{','.join(flags)}]" if flags else name
+    written = (0, *range(2, 2 + streams))
+    return define(variant, partial(rule, flags), 2 + streams, written, samples=s.calls())
+
+
+def common_flags(group: Group) -> Flags:
+    """The options that `adjusted` looks at."""
+    flags: Flags = ("maximize",) if group["maximize"] else ()
+    return (*flags, "decay") if group["weight_decay"] else flags
+
+
+def adjusted(flags: Flags, g: Any, p: Any, decay: Any) -> Any:
+    """The gradient with its sign turned and weight decay added, as the flags say."""
+    if "maximize" in flags:
+        g = neg(g)
+    return add(g, mul(p, decay)) if "decay" in flags else g
+
+
+def decay_of(group: Group) -> tuple[Flags, float]:
+    """Flags and number for weight decay that is added to the gradient, or decoupled from it.
+
+    The number is the weight decay, or, decoupled, what the parameter is multiplied by.
+    """
+    decay = number(group["weight_decay"])
+    flags: Flags = ("maximize",) if group["maximize"] else ()
+    if not decay:
+        return flags, decay
+    if group.get("decoupled_weight_decay"):
+        return (*flags, "decoupled"), 1.0 - number(group["lr"]) * decay
+    return (*flags, "decay"), decay
+
+
+def running_mean(mean: Any, x: Any, fresh: Any) -> Any:
+    """`mean` moved towards `x` by the part `fresh`."""
+    return add(mean, mul(x - mean, fresh))
+
+
+__all__ = [
+    "Flags", "Ruled", "State", "adjusted", "common_flags", "decay_of", "ruled_op", "running_mean",
+]  # fmt: skip
