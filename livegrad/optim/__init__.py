@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from livegrad.optim import lr_scheduler as lr_scheduler, swa_utils as swa_utils
 from livegrad.optim.adam import (
     Adam as Adam,
     Adamax as Adamax,

@@ -81,6 +81,7 @@ class LBFGS(Optimizer):
             raise RuntimeError("LBFGS.step: a closure that computes the loss is required")
         for hook in list(self._step_pre_hooks.values()):
             hook(self, (closure,), {})
+        self.steps_taken += 1
         with no_grad():
             loss = self._iterate(enable_grad()(closure))
         for hook in list(self._step_post_hooks.values()):

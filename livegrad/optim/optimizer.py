@@ -35,6 +35,9 @@ class Optimizer:
     which records the update of one group; `step` does the rest and computes what is pending.
     """
 
+    # Since it was made, for schedulers to see that they are not called too early.
+    steps_taken = 0
+
     def __init__(self, params: Any, defaults: dict[str, Any]) -> None:
         self.defaults = defaults
         self.state: defaultdict[Any, dict[str, Any]] = defaultdict(dict)
@@ -113,6 +116,7 @@ class Optimizer:
         if closure is not None:
             with enable_grad():
                 loss = closure()
+        self.steps_taken += 1
         state = LOCAL.state
         site = state.site
         try:
