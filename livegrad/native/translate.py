@@ -25,7 +25,7 @@ import inspect
 import sys
 import textwrap
 from collections.abc import Callable
-from types import FunctionType
+from types import CodeType, FunctionType
 from typing import Any
 
 from livegrad.native.expressions import Expressions
@@ -47,9 +47,7 @@ class Function(Expressions):
     # ---- the whole -------------------------------------------------------------------------
 
     def translate(self) -> str:
-        source = textwrap.dedent(inspect.getsource(self.function))
-        definition = ast.parse(source).body[0]
-        assert isinstance(definition, ast.FunctionDef)
+        definition = _definition(self.function)
         arguments = definition.args
         if arguments.vararg or arguments.kwarg or arguments.kwonlyargs or arguments.posonlyargs:
             raise Untranslatable(f"{self.function.__name__}: only plain arguments")
@@ -489,6 +487,26 @@ class Function(Expressions):
                 self.jump(end)
             self.begin(next_one)
         self.jump(self.handlers[-1])
+
+
+def _definition(function: FunctionType) -> ast.FunctionDef:
+    """The source of a function, if it is still what is running: files may change meanwhile."""
+    tree = ast.parse(textwrap.dedent(inspect.getsource(function)))
+    definition = tree.body[0]
+    now = [x for x in compile(tree, "", "exec").co_consts if isinstance(x, CodeType)]
+    if (
+        not isinstance(definition, ast.FunctionDef)
+        or len(now) != 1
+        or _outline(now[0]) != _outline(function.__code__)
+    ):
+        raise Untranslatable(f"{function.__name__}: its source has changed")
+    return definition
+
+
+def _outline(code: CodeType) -> tuple[Any, ...]:
+    """What is the same for the same source, whatever the module around it."""
+    constants = [x for x in code.co_consts if not isinstance(x, CodeType)]
+    return code.co_name, code.co_names, code.co_varnames, constants
 
 
 def _leaves(statements: list[ast.stmt]) -> bool:

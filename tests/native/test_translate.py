@@ -9,6 +9,7 @@ from types import FunctionType
 from typing import Any
 
 import pytest
+from asserting import asserts
 
 from livegrad.native.frame import Untranslatable
 from livegrad.native.hot import FUNCTIONS
@@ -151,11 +152,6 @@ def of_thread():
     return LOCAL.value
 
 
-def asserts(x):
-    assert x is not None
-    return x
-
-
 def calls_translated(x):
     return choices(x, 1), arithmetic([x])
 
@@ -266,6 +262,21 @@ def test_what_is_not_in_the_subset_is_refused() -> None:
 
     with pytest.raises(Untranslatable, match="lambda"):
         translate_unit({}, [with_lambda])
+
+
+def test_a_source_that_has_changed_is_refused(tmp_path) -> None:
+    import importlib.util
+
+    path = tmp_path / "changing.py"
+    path.write_text("def f(x):\n    return x.one\n")
+    spec = importlib.util.spec_from_file_location("changing", path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    path.write_text("def f(x):\n    return x.other\n")
+    with pytest.raises(Untranslatable, match="changed"):
+        translate_unit({}, [module.f])
 
 
 def test_slots_of_subclasses() -> None:
