@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 
 from livegrad.creation import full_like, zeros_like
 from livegrad.graph.op import Op
+from livegrad.native.hot import hot
 from livegrad.ops import samples as s
 from livegrad.ops.elementwise import add, mul, neg
 from livegrad.ops.update import define, update
@@ -46,17 +47,17 @@ class Ruled(Optimizer):
 
     def update_group(self, group: Group) -> None:
         """Records the update of one group: one node if all its parameters are equally old."""
-        params = [p for p in group["params"] if p.grad is not None]
+        params = with_gradient(group["params"])
         if not params:
             return
         table = self.state
         states = [table[p] for p in params]
         streams = self.streams(group)
-        for p, state in zip(params, states, strict=True):
-            if not state:
-                self._start(p, state, streams)
-        age = self._age(states[0])
-        if all([self._age(state) == age for state in states]):
+        if not all(states):
+            for p, state in zip(params, states, strict=True):
+                if not state:
+                    self._start(p, state, streams)
+        if _equally_old(states, self.numbers):
             self._update(group, streams, params, states)
             return
         for batch in self._by_age(params, states):
@@ -68,16 +69,14 @@ class Ruled(Optimizer):
             state[name] = full_like(p, first) if first else zeros_like(p)
             state[name].requires_grad_(False)
 
-    def _age(self, state: State) -> tuple[float, ...]:
-        return tuple([state[name] for name in self.numbers])
-
     def _by_age(
         self, params: list[Any], states: list[State]
     ) -> list[tuple[list[Any], list[State]]]:
         """Batches of parameters that are equally old, with their states."""
         batches: dict[tuple[float, ...], tuple[list[Any], list[State]]] = {}
         for p, state in zip(params, states, strict=True):
-            batch = batches.setdefault(self._age(state), ([], []))
+            age = tuple([state[name] for name in self.numbers])
+            batch = batches.setdefault(age, ([], []))
             batch[0].append(p)
             batch[1].append(state)
         return list(batches.values())
@@ -86,11 +85,42 @@ class Ruled(Optimizer):
         self, group: Group, streams: dict[str, float], params: list[Any], states: list[State]
     ) -> None:
         flags, args, new = self.arguments(group, states[0])
-        for state in states:
-            state.update(new)
-        tensors = [[state[name] for state in states] for name in streams]
         op = ruled_op(self.op_name, self.rule, flags, len(streams))
-        update(op, (params, [p.grad for p in params], *tensors), args)
+        update(op, _tensors(params, states, list(streams), new), args)
+
+
+@hot
+def with_gradient(params: list[Any]) -> list[Any]:
+    """Those that have a gradient."""
+    return [p for p in params if p.grad is not None]
+
+
+def _equally_old(states: list[State], numbers: dict[str, float]) -> bool:
+    return all([_agree(states, name) for name in numbers])
+
+
+@hot
+def _agree(states: list[State], name: str) -> bool:
+    """Whether a number of the state is the same for all parameters."""
+    value = states[0][name]
+    for state in states:
+        found = state[name]
+        if found is not value and found != value:
+            return False
+    return True
+
+
+@hot
+def _tensors(
+    params: list[Any], states: list[State], names: list[str], numbers: State
+) -> list[list[Any]]:
+    """What an update reads, stream by stream; the states get their new numbers."""
+    streams = [params, [p.grad for p in params]]
+    for name in names:
+        streams.append([state[name] for state in states])  # noqa: PERF401 - the subset
+    for state in states:
+        state.update(numbers)
+    return streams
 
 
 @cache

@@ -11,6 +11,7 @@ from livegrad.ops import samples as s
 from livegrad.ops.elementwise import add, clone, mul, neg, sub
 from livegrad.ops.update import Rule, define, update
 from livegrad.optim.optimizer import Group, Optimizer, check_ignored, check_range, number
+from livegrad.optim.ruled import with_gradient
 
 # Structural variants, each a registered op: which of these options are in use.
 # "first": the momentum buffer takes the gradient as it is.
@@ -78,7 +79,7 @@ class SGD(Optimizer):
 
     def update_group(self, group: Group) -> None:
         """Records the update of one group: one node, or two when some parameters are new."""
-        params = [p for p in group["params"] if p.grad is not None]
+        params = with_gradient(group["params"])
         if not params:
             return
         momentum, decay = number(group["momentum"]), number(group["weight_decay"])
