@@ -13,6 +13,7 @@ import itertools
 import os
 import threading
 from dataclasses import dataclass
+from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
 from livegrad.runtime.counters import counters
@@ -38,7 +39,8 @@ class Target:
 
 
 _lock = threading.RLock()
-_addresses: dict[tuple[str, str, Target], int] = {}
+# By a digest of the text, which may be long.
+_addresses: dict[tuple[bytes, str, Target], int] = {}
 # A library is unloaded when its tracker dies, and addresses are handed out for good.
 _trackers: list[Any] = []
 _numbers = itertools.count()
@@ -56,7 +58,7 @@ def compile_kernel(ir: str, name: str, target: Target | None = None, inline: boo
     other than the host's can be compiled anywhere, and run where the CPU has the features.
     """
     target = target or host_target()
-    key = (ir, name, target)
+    key = (sha256(ir.encode()).digest(), name, target)
     address = _addresses.get(key)
     if address is None:
         with _lock:
