@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from livegrad import creation
+from livegrad import creation, linalg as linalg, special as special
 from livegrad.__about__ import __version__ as __version__
 from livegrad.autograd.modes import (
     enable_grad as enable_grad,
@@ -18,19 +18,17 @@ from livegrad.autograd.modes import (
     set_grad_enabled as set_grad_enabled,
 )
 from livegrad.creation import (
-    arange as arange,
     as_tensor as as_tensor,
     asarray as asarray,
     empty as empty,
     empty_like as empty_like,
-    eye as eye,
+    empty_permuted as empty_permuted,
+    empty_strided as empty_strided,
     from_dlpack as from_dlpack,
     from_numpy as from_numpy,
+    frombuffer as frombuffer,
     full as full,
     full_like as full_like,
-    linspace as linspace,
-    logspace as logspace,
-    meshgrid as meshgrid,
     ones as ones,
     ones_like as ones_like,
     scalar_tensor as scalar_tensor,
@@ -42,6 +40,9 @@ from livegrad.dtypes import (
     DType,
     bfloat16 as bfloat16,
     bool_,
+    can_cast as can_cast,
+    complex64 as complex64,
+    complex128 as complex128,
     finfo as finfo,
     float16 as float16,
     float32 as float32,
@@ -55,6 +56,9 @@ from livegrad.dtypes import (
     promote_types as promote_types,
     set_default_dtype as set_default_dtype,
     uint8 as uint8,
+    uint16 as uint16,
+    uint32 as uint32,
+    uint64 as uint64,
 )
 from livegrad.graph.meta import Size as Size
 from livegrad.ops.activation import (
@@ -63,11 +67,34 @@ from livegrad.ops.activation import (
     relu as relu,
     threshold as threshold,
 )
+from livegrad.ops.adaptive_pooling import (
+    adaptive_avg_pool1d as adaptive_avg_pool1d,
+    adaptive_max_pool1d as adaptive_max_pool1d,
+)
 from livegrad.ops.arranging import (
+    block_diag as block_diag,
+    cartesian_prod as cartesian_prod,
+    combinations as combinations,
     diag as diag,
     diag_embed as diag_embed,
+    diagflat as diagflat,
+    meshgrid as meshgrid,
     repeat_interleave as repeat_interleave,
     trace as trace,
+)
+from livegrad.ops.attention import safe_softmax as _safe_softmax
+from livegrad.ops.bessel import (
+    i0 as i0,
+)
+from livegrad.ops.bits_of_floats import (
+    copysign as copysign,
+    frexp as frexp,
+    isneginf as isneginf,
+    isposinf as isposinf,
+    ldexp as ldexp,
+    nan_to_num as nan_to_num,
+    nextafter as nextafter,
+    signbit as signbit,
 )
 from livegrad.ops.comparison import (
     bitwise_and as bitwise_and,
@@ -104,12 +131,78 @@ from livegrad.ops.comparison import (
     ne as ne,
     not_equal as not_equal,
 )
+from livegrad.ops.complex_parts import (
+    adjoint as adjoint,
+    angle as angle,
+    complex as complex,
+    conj_physical as conj_physical,
+    imag as imag,
+    is_complex as is_complex,
+    is_conj as is_conj,
+    is_neg as is_neg,
+    isreal as isreal,
+    polar as polar,
+    real as real,
+    resolve_conj as resolve_conj,
+    resolve_neg as resolve_neg,
+    view_as_complex as view_as_complex,
+    view_as_real as view_as_real,
+)
 from livegrad.ops.composite import (
     cosine_similarity as cosine_similarity,
     layer_norm as layer_norm,
     log_softmax as log_softmax,
     rms_norm as rms_norm,
     softmax as softmax,
+)
+from livegrad.ops.conjugate import conj_view
+from livegrad.ops.contraction import (
+    einsum as einsum,
+    kron as kron,
+    tensordot as tensordot,
+)
+from livegrad.ops.convolution import (
+    conv1d as conv1d,
+    conv2d as conv2d,
+    conv3d as conv3d,
+    conv_tbc as conv_tbc,
+    conv_transpose1d as conv_transpose1d,
+    conv_transpose2d as conv_transpose2d,
+    conv_transpose3d as conv_transpose3d,
+    convolution as convolution,
+)
+from livegrad.ops.counting import (
+    bincount as bincount,
+    histc as histc,
+    histogram as histogram,
+    histogramdd as histogramdd,
+    unique as unique,
+    unique_consecutive as unique_consecutive,
+)
+from livegrad.ops.covariance import (
+    corrcoef as corrcoef,
+    cov as cov,
+)
+from livegrad.ops.differences import (
+    cumulative_trapezoid as cumulative_trapezoid,
+    diff as diff,
+    gradient as gradient,
+    trapezoid as trapezoid,
+    trapz as trapz,
+)
+from livegrad.ops.distances import (
+    cdist as cdist,
+    dist as dist,
+    pdist as pdist,
+    renorm as renorm,
+    vander as vander,
+)
+from livegrad.ops.dropout import (
+    alpha_dropout as alpha_dropout,
+    feature_alpha_dropout as feature_alpha_dropout,
+    native_dropout as native_dropout,
+    native_dropout_backward as native_dropout_backward,
+    rrelu as rrelu,
 )
 from livegrad.ops.elementwise import (
     abs as abs,
@@ -135,38 +228,103 @@ from livegrad.ops.elementwise import (
     subtract as subtract,
     true_divide as true_divide,
 )
+from livegrad.ops.error_functions import (
+    erfinv as erfinv,
+)
+from livegrad.ops.gamma import (
+    digamma as digamma,
+    igamma as igamma,
+    igammac as igammac,
+    lgamma as lgamma,
+    mvlgamma as mvlgamma,
+    polygamma as polygamma,
+)
 from livegrad.ops.gathering import (
     gather as gather,
-    index_add as index_add,
-    index_copy as index_copy,
-    index_fill as index_fill,
     index_select as index_select,
-    scatter as scatter,
-    scatter_add as scatter_add,
     take as take,
     take_along_dim as take_along_dim,
 )
-from livegrad.ops.indexing import (
-    argwhere as argwhere,
-    index_put as index_put,
-    masked_fill as masked_fill,
-    masked_scatter as masked_scatter,
-    masked_select as masked_select,
-    nonzero as nonzero,
-    where as where,
+from livegrad.ops.gating import bilinear as bilinear
+from livegrad.ops.grid_sampling import (
+    affine_grid_generator as affine_grid_generator,
+    grid_sampler as grid_sampler,
+    grid_sampler_2d as grid_sampler_2d,
+    grid_sampler_3d as grid_sampler_3d,
+)
+from livegrad.ops.index_writing import (
+    index_add as index_add,
+    index_copy as index_copy,
+    index_fill as index_fill,
+    index_reduce as index_reduce,
+    put as put,
+)
+from livegrad.ops.indexing import index_put as index_put
+from livegrad.ops.integer_math import (
+    gcd as gcd,
+    lcm as lcm,
 )
 from livegrad.ops.joining import (
+    _chunk_cat as _chunk_cat,
     cat as cat,
     column_stack as column_stack,
     concat as concat,
     concatenate as concatenate,
+    constant_pad_nd as constant_pad_nd,
+    dstack as dstack,
     hstack as hstack,
     roll as roll,
+    row_stack as row_stack,
     stack as stack,
     tile as tile,
-    tril as tril,
-    triu as triu,
     vstack as vstack,
+)
+from livegrad.ops.linalg.cholesky import (
+    cholesky_inverse as cholesky_inverse,
+    cholesky_solve as cholesky_solve,
+)
+from livegrad.ops.linalg.determinants import (
+    det as det,
+    logdet as logdet,
+    slogdet as slogdet,
+)
+from livegrad.ops.linalg.functions import (
+    cross_of_threes as cross,
+    matrix_exp as matrix_exp,
+    matrix_power as matrix_power,
+)
+from livegrad.ops.linalg.lowrank import (
+    pca_lowrank as pca_lowrank,
+    svd_lowrank as svd_lowrank,
+)
+from livegrad.ops.linalg.lu import lu_unpack as lu_unpack
+from livegrad.ops.linalg.norms import (
+    frobenius_norm as frobenius_norm,
+    nuclear_norm as nuclear_norm,
+    old_norm as norm,
+)
+from livegrad.ops.linalg.orthogonal import (
+    geqrf as geqrf,
+    ormqr as ormqr,
+)
+from livegrad.ops.linalg.singular import pinverse as pinverse
+from livegrad.ops.linalg.solving import inv as inverse
+from livegrad.ops.linalg.toplevel import (
+    cholesky as cholesky,
+    lu as lu,
+    lu_solve as lu_solve,
+    qr as qr,
+    svd as svd,
+)
+from livegrad.ops.linalg.triangular import triangular_solve as triangular_solve
+from livegrad.ops.masking import (
+    argwhere as argwhere,
+    masked_fill as masked_fill,
+    masked_scatter as masked_scatter,
+    masked_select as masked_select,
+    nonzero as nonzero,
+    nonzero_static as nonzero_static,
+    where as where,
 )
 from livegrad.ops.matmul import (
     addbmm as addbmm,
@@ -183,27 +341,37 @@ from livegrad.ops.matmul import (
     mm as mm,
     mv as mv,
     outer as outer,
+    vdot as vdot,
 )
 from livegrad.ops.movement import (
-    atleast_1d as atleast_1d,
-    atleast_2d as atleast_2d,
-    atleast_3d as atleast_3d,
+    broadcast_shapes as broadcast_shapes,
     broadcast_tensors as broadcast_tensors,
     broadcast_to as broadcast_to,
-    flatten as flatten,
+    detach as detach,
     moveaxis as moveaxis,
     movedim as movedim,
     permute as permute,
-    ravel as ravel,
     reshape as reshape,
     squeeze as squeeze,
     swapaxes as swapaxes,
     swapdims as swapdims,
     t as t,
     transpose as transpose,
-    unflatten as unflatten,
     unsqueeze as unsqueeze,
 )
+from livegrad.ops.native_norm import (
+    _batch_norm_with_update as _batch_norm_with_update,
+    _native_batch_norm_legit as _native_batch_norm_legit,
+    _softmax_backward_data as _softmax_backward_data,
+    batch_norm as batch_norm,
+    instance_norm as instance_norm,
+    native_batch_norm as native_batch_norm,
+    native_group_norm as native_group_norm,
+    native_layer_norm as native_layer_norm,
+)
+from livegrad.ops.normalisation import group_norm as group_norm
+from livegrad.ops.out import install as install_out
+from livegrad.ops.pairwise import pairwise_distance as pairwise_distance
 from livegrad.ops.pointwise_math import (
     acos as acos,
     acosh as acosh,
@@ -244,6 +412,17 @@ from livegrad.ops.pointwise_math import (
     tanh as tanh,
     trunc as trunc,
 )
+from livegrad.ops.pooling import (
+    avg_pool1d as avg_pool1d,
+    max_pool1d as max_pool1d,
+    max_pool2d as max_pool2d,
+    max_pool3d as max_pool3d,
+)
+from livegrad.ops.pooling_indices import (
+    max_pool1d_with_indices as max_pool1d_with_indices,
+    max_pool2d_with_indices_backward as max_pool2d_with_indices_backward,
+)
+from livegrad.ops.positions import unravel_index as unravel_index
 from livegrad.ops.power import (
     pow as pow,
     reciprocal as reciprocal,
@@ -251,10 +430,17 @@ from livegrad.ops.power import (
     sqrt as sqrt,
     square as square,
 )
+from livegrad.ops.quantiles import (
+    kthvalue as kthvalue,
+    median as median,
+    mode as mode,
+    nanmedian as nanmedian,
+    nanquantile as nanquantile,
+    quantile as quantile,
+)
 from livegrad.ops.random import (
     bernoulli as bernoulli,
     dropout as dropout,
-    multinomial as multinomial,
     normal as normal,
     rand as rand,
     rand_like as rand_like,
@@ -270,6 +456,7 @@ from livegrad.ops.reading import (
     is_floating_point as is_floating_point,
     is_tensor as is_tensor,
     numel as numel,
+    result_type as result_type,
 )
 from livegrad.ops.reduce import (
     all as all,
@@ -285,12 +472,60 @@ from livegrad.ops.reduce import (
     prod as prod,
     sum as sum,
 )
+from livegrad.ops.resampling import (
+    _upsample_bilinear2d_aa as _upsample_bilinear2d_aa,
+)
+from livegrad.ops.reshaping import (
+    atleast_1d as atleast_1d,
+    atleast_2d as atleast_2d,
+    atleast_3d as atleast_3d,
+    flatten as flatten,
+    ravel as ravel,
+    unflatten as unflatten,
+)
+from livegrad.ops.resizing import (
+    fill as fill,
+    resize_as_ as resize_as_,
+)
+from livegrad.ops.sampling import (
+    binomial as binomial,
+    multinomial as multinomial,
+    poisson as poisson,
+)
+from livegrad.ops.scan import (
+    cummax as cummax,
+    cummin as cummin,
+    cumprod as cumprod,
+    cumsum as cumsum,
+    logcumsumexp as logcumsumexp,
+)
+from livegrad.ops.scattering import (
+    scatter as scatter,
+    scatter_add as scatter_add,
+    scatter_reduce as scatter_reduce,
+)
+from livegrad.ops.searching import (
+    bucketize as bucketize,
+    isin as isin,
+    searchsorted as searchsorted,
+)
+from livegrad.ops.segments import (
+    segment_reduce as _segment_reduce,
+    segment_reduce as segment_reduce,
+)
+from livegrad.ops.shuffling import (
+    channel_shuffle as channel_shuffle,
+    pixel_shuffle as pixel_shuffle,
+    pixel_unshuffle as pixel_unshuffle,
+)
 from livegrad.ops.slicing import (
     chunk as chunk,
     diagonal as diagonal,
+    dsplit as dsplit,
     flip as flip,
     fliplr as fliplr,
     flipud as flipud,
+    hsplit as hsplit,
     narrow as narrow,
     rot90 as rot90,
     select as select,
@@ -298,6 +533,10 @@ from livegrad.ops.slicing import (
     split_with_sizes as split_with_sizes,
     tensor_split as tensor_split,
     unbind as unbind,
+    unsafe_chunk as unsafe_chunk,
+    unsafe_split as unsafe_split,
+    unsafe_split_with_sizes as unsafe_split_with_sizes,
+    vsplit as vsplit,
 )
 from livegrad.ops.smooth_activation import (
     celu as celu,
@@ -305,16 +544,67 @@ from livegrad.ops.smooth_activation import (
 )
 from livegrad.ops.sorting import (
     argsort as argsort,
+    msort as msort,
     sort as sort,
     topk as topk,
 )
+from livegrad.ops.special_math import (
+    deg2rad as deg2rad,
+    float_power as float_power,
+    heaviside as heaviside,
+    logaddexp2 as logaddexp2,
+    logit as logit,
+    rad2deg as rad2deg,
+    rsub as rsub,
+    sinc as sinc,
+    xlogy as xlogy,
+)
+from livegrad.ops.spectral import (
+    istft as istft,
+    stft as stft,
+)
 from livegrad.ops.statistics import (
+    aminmax as aminmax,
     logsumexp as logsumexp,
-    norm as norm,
+    nanmean as nanmean,
+    nansum as nansum,
     std as std,
     std_mean as std_mean,
     var as var,
     var_mean as var_mean,
+)
+from livegrad.ops.strided import (
+    as_strided as as_strided,
+    as_strided_scatter as as_strided_scatter,
+)
+from livegrad.ops.triangles import (
+    tril as tril,
+    tril_indices as tril_indices,
+    triu as triu,
+    triu_indices as triu_indices,
+)
+from livegrad.ops.view_copies import (
+    alias_copy as alias_copy,
+    as_strided_copy as as_strided_copy,
+    detach_copy as detach_copy,
+    diagonal_copy as diagonal_copy,
+    diagonal_scatter as diagonal_scatter,
+    expand_copy as expand_copy,
+    narrow_copy as narrow_copy,
+    permute_copy as permute_copy,
+    select_copy as select_copy,
+    select_scatter as select_scatter,
+    slice_copy as slice_copy,
+    slice_scatter as slice_scatter,
+    split_copy as split_copy,
+    split_with_sizes_copy as split_with_sizes_copy,
+    squeeze_copy as squeeze_copy,
+    t_copy as t_copy,
+    transpose_copy as transpose_copy,
+    unbind_copy as unbind_copy,
+    unfold_copy as unfold_copy,
+    unsqueeze_copy as unsqueeze_copy,
+    view_copy as view_copy,
 )
 from livegrad.printing import (
     get_printoptions as get_printoptions,
@@ -335,18 +625,63 @@ from livegrad.runtime import (
     set_num_threads as set_num_threads,
     stats as stats,
 )
+from livegrad.sequences import (
+    arange as arange,
+    eye as eye,
+    linspace as linspace,
+    logspace as logspace,
+)
+from livegrad.signal.classic import (
+    bartlett_window as bartlett_window,
+    blackman_window as blackman_window,
+    hamming_window as hamming_window,
+    hann_window as hann_window,
+    kaiser_window as kaiser_window,
+)
 from livegrad.tensor import Tensor as Tensor
 
+install_out(globals())
+
+conj = conj_view
 tensor = creation.tensor  # the function, not the submodule of that name
 device, dtype, bool = Device, DType, bool_
 half, float, double = float16, float32, float64
 short, int, long = int16, int32, int64
+# There is no complex type of half precision.
+cfloat, cdouble, chalf = complex64, complex128, complex64
+
+
+_SUBPACKAGES = (
+    "amp",
+    "autograd",
+    "distributions",
+    "fft",
+    "func",
+    "masked",
+    "nn",
+    "optim",
+    "serialization",
+    "signal",
+    "special",
+    "train",
+    "utils",
+)
 
 
 def __getattr__(name: str) -> Any:
     """Subpackages are imported when first used, to keep `import livegrad` quick."""
-    if name in ("nn", "optim", "autograd"):
-        from importlib import import_module
+    from importlib import import_module
 
+    if name in _SUBPACKAGES:
         return import_module(f"livegrad.{name}")
+    if name == "vmap":
+        return import_module("livegrad.func").vmap
+    if "autocast" in name:  # `autocast` itself, and what asks about it
+        found = getattr(import_module("livegrad.amp"), name, None)
+        if found is not None:
+            return found
+    if name in ("load", "save"):
+        return getattr(import_module("livegrad.serialization"), name)
+    if name.endswith("_") and name[0] != "_" and hasattr(Tensor, name):
+        return getattr(Tensor, name)  # livegrad.sin_(x) is x.sin_()
     raise AttributeError(f"module 'livegrad' has no attribute {name!r}")

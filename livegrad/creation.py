@@ -1,10 +1,8 @@
-"""Creation: tensors from data, and tensors filled by a rule."""
+"""Creation: tensors from data, and tensors filled with one number."""
 
 from __future__ import annotations
 
-import math
 import weakref
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -31,7 +29,7 @@ def as_leaf(x: Tensor, requires_grad: bool) -> Tensor:
     """`x`, a tensor nobody has computed with yet, made to collect a gradient if wanted."""
     if requires_grad:
         node = node_of(x)
-        if not node.meta.dtype.is_floating_point:
+        if node.meta.dtype.category < dtypes.FLOAT:
             raise RuntimeError(
                 "only Tensors of floating point and complex dtype can require gradients; "
                 f"got {node.meta.dtype.name}. Convert with .float() first"
@@ -76,9 +74,11 @@ def tensor(
     if isinstance(data, np.ndarray | np.generic):
         array = np.asarray(data)
     else:
-        array = _array_of_data(data)
-        if target is None and array.dtype == np.float64 and _holds_python_floats(data):
-            target = dtypes.get_default_dtype()
+        # Where Python's integers do not fit int64, NumPy must be told what they are.
+        array = _array_of_data(data, np.uint64 if target is dtypes.uint64 else None)
+        kind = {np.float64: float, np.complex128: complex}.get(array.dtype.type)
+        if target is None and kind is not None and _holds_python_floats(data):
+            target = dtypes.scalar_dtype(kind)
     return as_leaf(from_array(array, target), requires_grad)
 
 
@@ -88,16 +88,16 @@ def _copy(x: Tensor, dtype: DType | None) -> Tensor:
     return out if dtype is None else out.to(dtype)
 
 
-def _array_of_data(data: Any) -> Array:
+def _array_of_data(data: Any, dtype: Any = None) -> Array:
     """Nested sequences of numbers, arrays and tensors as one array; torch's errors otherwise."""
     if isinstance(data, list | tuple):
         data = _without_tensors(data)
     try:
-        array = np.array(data)
+        array = np.array(data, dtype)
     except (ValueError, OverflowError):
         _check_rectangular(data, _sizes_by_first(data), 0)
         raise
-    if array.dtype == object or array.dtype.kind not in "biuf":
+    if array.dtype == object or array.dtype.kind not in "biufc":
         raise _bad_data(data, array)
     if array.size == 0 and not _first_leaf(data)[1]:
         return array.astype(np.float64)
@@ -158,7 +158,7 @@ def _check_rectangular(data: Any, sizes: list[int], dim: int) -> None:
 def _bad_data(data: Any, array: Array) -> Exception:
     if array.dtype == object:
         _check_rectangular(data, _sizes_by_first(data), 0)
-    wrong = [x for x in array.ravel().tolist() if not isinstance(x, bool | int | float)]
+    wrong = [x for x in array.ravel().tolist() if not isinstance(x, bool | int | float | complex)]
     if not wrong and array.size:
         return ValueError("tensor: Overflow when unpacking long long; got an integer beyond int64")
     kind = type(wrong[0] if wrong else data).__name__
@@ -203,6 +203,26 @@ def from_numpy(array: Array) -> Tensor:
     return from_array(array)
 
 
+def frombuffer(
+    buffer: Any, *, dtype: Any, count: int = -1, offset: int = 0, requires_grad: bool = False
+) -> Tensor:
+    """A vector with a copy of the bytes of an object with the buffer protocol."""
+    target = dtypes.as_dtype(dtype)
+    whole = memoryview(buffer).nbytes - offset
+    if count == 0 or whole < 0 or (count < 0 and (not whole or whole % target.itemsize)):
+        raise ValueError(
+            f"frombuffer: got {whole} bytes after offset {offset}, count {count}; expected a whole "
+            f"number of elements of {target.itemsize} bytes"
+        )
+    if count * target.itemsize > whole:
+        raise ValueError(
+            f"frombuffer: requested buffer length ({count} elements) must not be greater than "
+            f"actual buffer length ({whole} bytes)"
+        )
+    stored = np.frombuffer(buffer, target.storage, count, offset)
+    return as_leaf(leaf(meta_of(stored.shape, target), buffer_from(stored)), requires_grad)
+
+
 def from_dlpack(ext_tensor: Any, *, device: Any = None, copy: bool | None = None) -> Tensor:
     """A tensor with a copy of another library's CPU tensor, taken through DLPack."""
     if isinstance(ext_tensor, Handle):
@@ -210,12 +230,22 @@ def from_dlpack(ext_tensor: Any, *, device: Any = None, copy: bool | None = None
     return from_array(np.from_dlpack(ext_tensor))
 
 
-def scalar_tensor(value: float, *, dtype: Any = None, device: Any = None) -> Tensor:
+def scalar_tensor(
+    value: float, *, dtype: Any = None, device: Any = None, requires_grad: bool = False
+) -> Tensor:
     """A 0-d tensor of the default dtype."""
-    return full((), value, dtype=dtype or dtypes.get_default_dtype(), device=device)
+    target = dtype or dtypes.get_default_dtype()
+    return full((), value, dtype=target, device=device, requires_grad=requires_grad)
 
 
 # -------------------------------------------------------------------------------- one number
+
+
+def check_layout(name: str, given: dict[str, Any]) -> None:
+    """Options about where values lie are taken, and mean nothing; others are errors."""
+    for key in given:
+        if key not in ("layout", "memory_format", "pin_memory"):
+            raise TypeError(f"{name}() got an unexpected keyword argument '{key}'")
 
 
 def _filled(
@@ -233,19 +263,43 @@ def _filled(
     return as_leaf(out, True) if requires_grad else out
 
 
-def zeros(*size: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
+def zeros(
+    *sizes: Any,
+    size: Any = None,
+    dtype: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+    **layout: Any,
+) -> Tensor:
     """Zeros of the given shape."""
-    return _filled(sizes_of("zeros", size), 0, dtype, device, requires_grad, "zeros")
+    check_layout("zeros", layout)
+    return _filled(sizes_of("zeros", sizes, size), 0, dtype, device, requires_grad, "zeros")
 
 
-def ones(*size: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
+def ones(
+    *sizes: Any,
+    size: Any = None,
+    dtype: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+    **layout: Any,
+) -> Tensor:
     """Ones of the given shape."""
-    return _filled(sizes_of("ones", size), 1, dtype, device, requires_grad, "ones")
+    check_layout("ones", layout)
+    return _filled(sizes_of("ones", sizes, size), 1, dtype, device, requires_grad, "ones")
 
 
-def empty(*size: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
+def empty(
+    *sizes: Any,
+    size: Any = None,
+    dtype: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+    **layout: Any,
+) -> Tensor:
     """A tensor of the given shape whose values do not matter (zeros here)."""
-    return _filled(sizes_of("empty", size), 0, dtype, device, requires_grad, "empty")
+    check_layout("empty", layout)
+    return _filled(sizes_of("empty", sizes, size), 0, dtype, device, requires_grad, "empty")
 
 
 def full(
@@ -255,11 +309,17 @@ def full(
     dtype: Any = None,
     device: Any = None,
     requires_grad: bool = False,
+    **layout: Any,
 ) -> Tensor:
     """The given shape filled with one number, whose kind gives the dtype unless `dtype` does."""
+    check_layout("full", layout)
     shape = sizes_of("full", (size,))
     if isinstance(fill_value, Handle | np.generic | np.ndarray):
         fill_value = fill_value.item()  # type: ignore[union-attr]
+    if not isinstance(fill_value, bool | int | float | complex):
+        raise TypeError(
+            f"full(): argument 'fill_value' must be Number, not {type(fill_value).__name__}"
+        )
     if dtype is None:
         dtype = dtypes.scalar_dtype(type(fill_value))
     return _filled(shape, fill_value, dtype, device, requires_grad, "full")
@@ -271,25 +331,43 @@ def _like(x: Tensor, dtype: Any) -> tuple[Shape, DType]:
 
 
 def zeros_like(
-    input: Tensor, *, dtype: Any = None, device: Any = None, requires_grad: bool = False
+    input: Tensor,
+    *,
+    dtype: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+    **layout: Any,
 ) -> Tensor:
     """Zeros of the shape and dtype of `input`."""
+    check_layout("zeros_like", layout)
     shape, target = _like(input, dtype)
     return _filled(shape, 0, target, device, requires_grad, "zeros_like")
 
 
 def ones_like(
-    input: Tensor, *, dtype: Any = None, device: Any = None, requires_grad: bool = False
+    input: Tensor,
+    *,
+    dtype: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+    **layout: Any,
 ) -> Tensor:
     """Ones of the shape and dtype of `input`."""
+    check_layout("ones_like", layout)
     shape, target = _like(input, dtype)
     return _filled(shape, 1, target, device, requires_grad, "ones_like")
 
 
 def empty_like(
-    input: Tensor, *, dtype: Any = None, device: Any = None, requires_grad: bool = False
+    input: Tensor,
+    *,
+    dtype: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+    **layout: Any,
 ) -> Tensor:
     """A tensor of the shape and dtype of `input` whose values do not matter."""
+    check_layout("empty_like", layout)
     shape, target = _like(input, dtype)
     return _filled(shape, 0, target, device, requires_grad, "empty_like")
 
@@ -301,126 +379,41 @@ def full_like(
     dtype: Any = None,
     device: Any = None,
     requires_grad: bool = False,
+    **layout: Any,
 ) -> Tensor:
     """The shape and dtype of `input` filled with one number."""
+    check_layout("full_like", layout)
     shape, target = _like(input, dtype)
     return full(shape, fill_value, dtype=target, device=device, requires_grad=requires_grad)
 
 
-# ------------------------------------------------------------------------------- by position
-
-
-def arange(
-    *bounds: Any,
-    start: Any = None,
-    end: Any = None,
-    step: Any = None,
-    dtype: Any = None,
-    device: Any = None,
-    requires_grad: bool = False,
-) -> Tensor:
-    """`start`, `start + step`, … without `end`: arange(end), arange(start, end[, step])."""
-    if len(bounds) == 1:
-        end = bounds[0]
-    elif len(bounds) > 1:
-        start, end = bounds[0], bounds[1]
-        step = bounds[2] if len(bounds) > 2 else step
-    start, end, step = [_number(v, d) for v, d in ((start, 0), (end, None), (step, 1))]
-    if step == 0:
-        raise RuntimeError("arange: step must be nonzero")
-    if (end - start) * step < 0:
+def empty_strided(size: Any, stride: Any, **options: Any) -> Tensor:
+    """`empty`; no value has strides, those given are only checked."""
+    shape, strides = sizes_of("empty_strided", (size,)), sizes_of("empty_strided", (stride,))
+    if len(shape) != len(strides):
         raise RuntimeError(
-            f"arange: upper bound and lower bound inconsistent with step sign; got start {start}, "
-            f"end {end}, step {step}"
+            "empty_strided: dimensionality of sizes must match dimensionality of strides; got "
+            f"{len(shape)} and {len(strides)}"
         )
-    as_device(device)
-    floating = any(isinstance(v, float) for v in (start, end, step))
-    default = dtypes.get_default_dtype() if floating else dtypes.int64
-    target = default if dtype is None else dtypes.as_dtype(dtype)
-    if target.is_floating_point:
-        start, step = float(start), float(step)
-    elif floating:
-        start, end, step = int(start), int(end), int(step)
-    count = max(math.ceil((end - start) / step), 0)
-    return as_leaf(generate.steps(count, start, step, target), requires_grad)
+    if any(step < 0 for step in strides):
+        raise RuntimeError(f"empty_strided: strides must be non-negative; got {list(strides)}")
+    return empty(shape, **options)
 
 
-def _number(value: Any, default: Any) -> Any:
-    if value is None:
-        if default is None:
-            raise TypeError("arange() missing 1 required positional argument: 'end'")
-        return default
-    return (
-        value if type(value) in (int, float) else value.item() if hasattr(value, "item") else value
-    )
+def new_empty_strided(input: Tensor, size: Any, stride: Any, **options: Any) -> Tensor:
+    """`empty_strided` with the dtype of `input`."""
+    if options.get("dtype") is None:
+        options["dtype"] = node_of(input).meta.dtype
+    return empty_strided(size, stride, **options)
 
 
-def range_(start: float, end: float, step: float = 1, **options: Any) -> Tensor:
-    """`start`, `start + step`, … up to and including `end`."""
-    return arange(start, end + step / 2 if isinstance(step, float) else end + step, step, **options)
-
-
-def linspace(
-    start: Any,
-    end: Any,
-    steps: int,
-    *,
-    dtype: Any = None,
-    device: Any = None,
-    requires_grad: bool = False,
-) -> Tensor:
-    """`steps` numbers from `start` to `end`, both included, evenly spaced."""
-    if steps < 0:
-        raise RuntimeError(f"linspace: number of steps must be non-negative; got {steps}")
-    as_device(device)
-    target = dtypes.get_default_dtype() if dtype is None else dtypes.as_dtype(dtype)
-    return as_leaf(generate.evenly(float(start), float(end), steps, target), requires_grad)
-
-
-def logspace(
-    start: float,
-    end: float,
-    steps: int,
-    base: float = 10.0,
-    *,
-    dtype: Any = None,
-    device: Any = None,
-    requires_grad: bool = False,
-) -> Tensor:
-    """`base` to the power of `linspace(start, end, steps)`."""
-    target = dtypes.get_default_dtype() if dtype is None else dtypes.as_dtype(dtype)
-    powers = linspace(start, end, steps, dtype=dtypes.float64, device=device)
-    out = (powers * math.log(base)).exp().to(target)
-    return as_leaf(out, requires_grad)
-
-
-def eye(
-    n: int,
-    m: int | None = None,
-    *,
-    dtype: Any = None,
-    device: Any = None,
-    requires_grad: bool = False,
-) -> Tensor:
-    """Ones on the diagonal of an n by m matrix, zeros elsewhere."""
-    as_device(device)
-    columns = n if m is None else m
-    if n < 0 or columns < 0:
-        raise RuntimeError(f"eye: sizes must be at least 0; got {n} and {columns}")
-    target = dtypes.get_default_dtype() if dtype is None else dtypes.as_dtype(dtype)
-    return as_leaf((arange(n).unsqueeze(1) == arange(columns)).to(target), requires_grad)
-
-
-def meshgrid(*tensors: Any, indexing: str = "ij") -> tuple[Tensor, ...]:
-    """Coordinate grids: tensor i varies along dim i of every result."""
-    given = tensors[0] if len(tensors) == 1 and isinstance(tensors[0], Sequence) else tensors
-    if indexing not in ("ij", "xy"):
-        raise RuntimeError(f"meshgrid: indexing must be one of 'xy' or 'ij'; got {indexing!r}")
-    swap = indexing == "xy" and len(given) > 1
-    order = [given[1], given[0], *given[2:]] if swap else list(given)
-    shape = tuple([x.numel() for x in order])
-    grids = [
-        x.reshape([-1 if d == i else 1 for d in range(len(order))]).expand(shape)
-        for i, x in enumerate(order)
-    ]
-    return tuple([grids[1], grids[0], *grids[2:]] if swap else grids)
+def empty_permuted(size: Any, physical_layout: Any, **options: Any) -> Tensor:
+    """`empty`; no value has a layout, the one given is only checked."""
+    shape = sizes_of("empty_permuted", (size,))
+    order = sizes_of("empty_permuted", (physical_layout,))
+    if sorted(order) != list(range(len(shape))):
+        raise RuntimeError(
+            f"empty_permuted: got physical_layout {list(order)} for {len(shape)} dims; expected "
+            "each dim once"
+        )
+    return empty(shape, **options)

@@ -7,7 +7,7 @@ from typing import Any, Final
 import numpy as np
 
 # Categories order promotion: a value of a higher category wins, whatever its width.
-BOOL, INT, FLOAT = 0, 1, 2
+BOOL, INT, FLOAT, COMPLEX = 0, 1, 2, 3
 
 
 class DType:
@@ -36,13 +36,23 @@ class DType:
 
     @property
     def is_signed(self) -> bool:
-        """True unless the type is bool or uint8."""
+        """True unless the type is bool or an unsigned integer."""
         return self.signed
 
     @property
     def is_complex(self) -> bool:
-        """Always False: complex types are not there yet."""
-        return False
+        """True for complex64 and complex128."""
+        return self.category == COMPLEX
+
+    def to_complex(self) -> DType:
+        """The complex type whose parts hold values of this one; half precisions give complex64."""
+        if self.category != FLOAT:
+            return self if self.category == COMPLEX else default_complex()
+        return complex128 if self is float64 else complex64
+
+    def to_real(self) -> DType:
+        """The type of the real and imaginary parts; a real type is its own."""
+        return _PARTS.get(self, self)
 
     def __repr__(self) -> str:
         return f"livegrad.{self.name}"
@@ -53,6 +63,9 @@ class DType:
 
 bool_: Final = DType("bool", "bool", BOOL, signed=False)
 uint8: Final = DType("uint8", "uint8", INT, signed=False)
+uint16: Final = DType("uint16", "uint16", INT, signed=False)
+uint32: Final = DType("uint32", "uint32", INT, signed=False)
+uint64: Final = DType("uint64", "uint64", INT, signed=False)
 int8: Final = DType("int8", "int8", INT)
 int16: Final = DType("int16", "int16", INT)
 int32: Final = DType("int32", "int32", INT)
@@ -61,13 +74,19 @@ float16: Final = DType("float16", "float16", FLOAT)
 bfloat16: Final = DType("bfloat16", "uint16", FLOAT)
 float32: Final = DType("float32", "float32", FLOAT)
 float64: Final = DType("float64", "float64", FLOAT)
+complex64: Final = DType("complex64", "complex64", COMPLEX)
+complex128: Final = DType("complex128", "complex128", COMPLEX)
 float16.compute = float32
 bfloat16.compute = float32
 
-ALL: Final = (bool_, uint8, int8, int16, int32, int64, float16, bfloat16, float32, float64)
+ALL: Final = (
+    bool_, uint8, uint16, uint32, uint64, int8, int16, int32, int64,
+    float16, bfloat16, float32, float64, complex64, complex128,
+)  # fmt: skip
+_PARTS = {complex64: float32, complex128: float64}
 _BY_NAME = {d.name: d for d in ALL}
 _BY_STORAGE = {d.storage: d for d in ALL if d is not bfloat16}
-_PYTHON = {bool: bool_, int: int64, float: float32}
+_PYTHON = {bool: bool_, int: int64, float: float32, complex: complex64}
 
 
 def by_name(name: str) -> DType:
@@ -76,11 +95,11 @@ def by_name(name: str) -> DType:
 
 
 def as_dtype(value: Any) -> DType:
-    """A livegrad dtype from a livegrad dtype, a Python type (bool, int, float) or a NumPy dtype."""
+    """A livegrad dtype from one of its own, a Python type (bool … complex) or a NumPy dtype."""
     if isinstance(value, DType):
         return value
-    if value is float:
-        return get_default_dtype()
+    if value is float or value is complex:
+        return scalar_dtype(value)
     if value in _PYTHON:
         return _PYTHON[value]
     try:
@@ -132,30 +151,53 @@ def get_default_dtype() -> DType:
     return _Default.float
 
 
+def default_complex() -> DType:
+    """The dtype of complex literals: its parts are of the default float (complex64 for halves)."""
+    return complex128 if _Default.float is float64 else complex64
+
+
 def scalar_dtype(kind: type) -> DType:
     """The dtype a Python number of this kind has by itself."""
     if kind is float:
         return _Default.float
+    if kind is complex:
+        return default_complex()
     return _PYTHON[kind]
 
 
-_INT_ORDER = (uint8, int8, int16, int32, int64)
+_SIGNED = (int8, int16, int32, int64)
 
 
 def promote_types(a: DType, b: DType) -> DType:
     """The smallest dtype both `a` and `b` convert to by PyTorch's rules."""
     if a is b:
         return a
+    if not isinstance(a, DType) or not isinstance(b, DType):
+        raise TypeError(f"promote_types(): arguments must be dtypes; got {a!r} and {b!r}")
     if a.category != b.category:
-        return a if a.category > b.category else b
+        higher, lower = (a, b) if a.category > b.category else (b, a)
+        # The parts of a complex result must hold the other operand too.
+        wide = higher.category == COMPLEX and lower is float64
+        return complex128 if wide else higher
+    if a.category == COMPLEX:
+        return complex128
     if a.category == FLOAT:
         if a.itemsize != b.itemsize:
             return a if a.itemsize > b.itemsize else b
         return float32  # float16 with bfloat16
-    if uint8 in (a, b):
-        other = b if a is uint8 else a
-        return int16 if other is int8 else other
-    return max(a, b, key=_INT_ORDER.index)
+    if a.signed == b.signed:
+        return a if a.bits > b.bits else b
+    signed, unsigned = (a, b) if a.signed else (b, a)
+    # The smallest signed type that holds both; none does for uint64.
+    fits = [d for d in _SIGNED if d.bits >= signed.bits and d.bits > unsigned.bits]
+    return fits[0] if fits else int64
+
+
+def can_cast(from_: DType, to: DType) -> bool:
+    """Whether a result of dtype `from_` may be written to a tensor of dtype `to`."""
+    if not isinstance(from_, DType) or not isinstance(to, DType):
+        raise TypeError(f"can_cast(): arguments must be dtypes; got {from_!r} and {to!r}")
+    return from_.category <= to.category or (from_.category == to.category == INT)
 
 
 # A group of operands: (dtype, rank) where rank 2 = tensor with dims, 1 = 0-d tensor, 0 = number.
@@ -175,13 +217,18 @@ def result_dtype(operands: tuple[tuple[DType, int], ...]) -> DType:
         if result is None:
             result = group
         elif group.category > result.category:
-            result = group if rank else scalar_or_default(group)
+            if group.category == COMPLEX and result.category == FLOAT:
+                result = result.to_complex()
+            else:
+                result = group if rank else scalar_or_default(group)
     assert result is not None
     return result
 
 
 def scalar_or_default(dtype: DType) -> DType:
     """What a Python number contributes: floats bring the default float, integers int64."""
+    if dtype.category == COMPLEX:
+        return default_complex()
     return _Default.float if dtype.category == FLOAT else dtype
 
 
@@ -189,7 +236,7 @@ class finfo:
     """Limits of a floating type, like `torch.finfo`."""
 
     def __init__(self, dtype: DType | None = None) -> None:
-        d = get_default_dtype() if dtype is None else as_dtype(dtype)
+        d = (get_default_dtype() if dtype is None else as_dtype(dtype)).to_real()
         if not d.is_floating_point:
             raise TypeError(f"finfo: got {d!r}; expected a floating-point type. Use iinfo instead")
         self.dtype = d.name

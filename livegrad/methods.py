@@ -15,22 +15,59 @@ from livegrad.graph.record import Handle, binary, node_of, rebind
 from livegrad.ops import (
     activation,
     arranging,
+    bessel,
+    bits_of_floats,
     comparison,
+    complex_parts,
     composite,
+    conjugate,
+    contraction,
+    counting,
+    covariance,
+    differences,
+    distances,
     elementwise,
+    error_functions,
+    gamma,
     gathering,
+    index_writing,
     indexing,
+    integer_math,
     joining,
+    masking,
     matmul as products,
     movement,
     pointwise_math,
     power,
+    quantiles,
     random as random_ops,
+    random_fill,
     reading,
     reduce,
+    reshaping,
+    resizing,
+    sampling,
+    scan,
+    scattering,
     slicing,
     sorting,
+    special_math,
+    spectral,
     statistics,
+    strided,
+    triangles,
+    view_copies,
+)
+from livegrad.ops.linalg import (
+    cholesky as cholesky_factors,
+    determinants,
+    functions as matrix_functions,
+    norms,
+    orthogonal,
+    singular,
+    solving,
+    toplevel as factorisations,
+    triangular,
 )
 
 Method = Callable[..., Any]
@@ -80,7 +117,7 @@ def recorded(op: Any) -> Method:
 
 def _operand(x: Any) -> Any:
     """What an operator can work with: tensors, numbers, arrays as tensors; None for the rest."""
-    if isinstance(x, Handle | bool | int | float | np.generic):
+    if isinstance(x, Handle | bool | int | float | complex | np.generic):
         return x
     return creation.from_array(x) if isinstance(x, np.ndarray) else None
 
@@ -129,6 +166,7 @@ class Methods(Handle):
     __rmul__ = __mul__
     __truediv__ = recorded(elementwise.DIV)
     __rtruediv__ = reflected(elementwise.div)
+    __rdiv__ = __rtruediv__
     __floordiv__ = operator(elementwise.floor_divide)
     __rfloordiv__ = reflected(elementwise.floor_divide)
     __mod__ = operator(elementwise.remainder)
@@ -180,7 +218,16 @@ class Methods(Handle):
     neg = elementwise.neg
     negative = elementwise.neg
     sign = elementwise.sign
-    sgn = elementwise.sign
+    sgn = elementwise.sgn
+    angle = complex_parts.angle
+    conj = conjugate.conj_view
+    conj_physical = complex_parts.conj_physical
+    resolve_conj = complex_parts.resolve_conj
+    resolve_neg = complex_parts.resolve_neg
+    adjoint = complex_parts.adjoint
+    stft = spectral.stft
+    istft = spectral.istft
+    isreal = complex_parts.isreal
     reciprocal = power.reciprocal
     exp = pointwise_math.exp
     exp2 = pointwise_math.exp2
@@ -219,6 +266,8 @@ class Methods(Handle):
     fix = pointwise_math.trunc
     round = pointwise_math.round
     frac = pointwise_math.frac
+    hardshrink = activation.hardshrink
+    prelu = activation.prelu
     relu = activation.relu
     logical_not = comparison.logical_not
     bitwise_not = comparison.bitwise_not
@@ -274,6 +323,56 @@ class Methods(Handle):
     isfinite = comparison.isfinite
     isclose = comparison.isclose
 
+    # ---- special functions ---------------------------------------------------------------
+
+    i0 = bessel.i0
+    copysign = bits_of_floats.copysign
+    frexp = bits_of_floats.frexp
+    isneginf = bits_of_floats.isneginf
+    isposinf = bits_of_floats.isposinf
+    ldexp = bits_of_floats.ldexp
+    nan_to_num = bits_of_floats.nan_to_num
+    nextafter = bits_of_floats.nextafter
+    signbit = bits_of_floats.signbit
+    erfinv = error_functions.erfinv
+    digamma = gamma.digamma
+    igamma = gamma.igamma
+    igammac = gamma.igammac
+    lgamma = gamma.lgamma
+    mvlgamma = gamma.mvlgamma
+    polygamma = gamma.polygamma_of
+    gcd = integer_math.gcd
+    lcm = integer_math.lcm
+    deg2rad = special_math.deg2rad
+    float_power = special_math.float_power
+    heaviside = special_math.heaviside
+    logaddexp2 = special_math.logaddexp2
+    logit = special_math.logit
+    rad2deg = special_math.rad2deg
+    sinc = special_math.sinc
+    xlogy = special_math.xlogy
+    i0_ = inplace(bessel.i0)
+    copysign_ = inplace(bits_of_floats.copysign)
+    ldexp_ = inplace(bits_of_floats.ldexp)
+    nan_to_num_ = inplace(bits_of_floats.nan_to_num)
+    nextafter_ = inplace(bits_of_floats.nextafter)
+    erfinv_ = inplace(error_functions.erfinv)
+    digamma_ = inplace(gamma.digamma)
+    igamma_ = inplace(gamma.igamma)
+    igammac_ = inplace(gamma.igammac)
+    lgamma_ = inplace(gamma.lgamma)
+    mvlgamma_ = inplace(gamma.mvlgamma)
+    polygamma_ = inplace(gamma.polygamma_of)
+    gcd_ = inplace(integer_math.gcd)
+    lcm_ = inplace(integer_math.lcm)
+    deg2rad_ = inplace(special_math.deg2rad)
+    float_power_ = inplace(special_math.float_power)
+    heaviside_ = inplace(special_math.heaviside)
+    logit_ = inplace(special_math.logit)
+    rad2deg_ = inplace(special_math.rad2deg)
+    sinc_ = inplace(special_math.sinc)
+    xlogy_ = inplace(special_math.xlogy)
+
     # ---- elementwise, in place ---------------------------------------------------------
 
     abs_ = inplace(elementwise.abs)
@@ -281,7 +380,8 @@ class Methods(Handle):
     neg_ = inplace(elementwise.neg)
     negative_ = inplace(elementwise.neg)
     sign_ = inplace(elementwise.sign)
-    sgn_ = inplace(elementwise.sign)
+    sgn_ = inplace(elementwise.sgn)
+    conj_physical_ = inplace(complex_parts.conj_physical)
     reciprocal_ = inplace(power.reciprocal)
     exp_ = inplace(pointwise_math.exp)
     exp2_ = inplace(pointwise_math.exp2)
@@ -383,10 +483,39 @@ class Methods(Handle):
     std = statistics.std
     var_mean = statistics.var_mean
     std_mean = statistics.std_mean
+    nansum = statistics.nansum
+    nanmean = statistics.nanmean
+    aminmax = statistics.aminmax
+    sum_to_size = statistics.sum_to_size
     logsumexp = statistics.logsumexp
-    norm = statistics.norm
+    norm = norms.old_norm
     softmax = composite.softmax
     log_softmax = composite.log_softmax
+
+    # ---- scans -------------------------------------------------------------------------
+
+    cumsum = scan.cumsum
+    cumsum_ = inplace(scan.cumsum)
+    cumprod = scan.cumprod
+    cumprod_ = inplace(scan.cumprod)
+    cummax = scan.cummax
+    cummin = scan.cummin
+    logcumsumexp = scan.logcumsumexp
+    diff = differences.diff
+
+    # ---- counting, searching -----------------------------------------------------------
+
+    bincount = counting.bincount
+    histc = counting.histc
+    histogram = counting.histogram
+    unique = counting.unique
+    unique_consecutive = counting.unique_consecutive
+    cov = covariance.cov
+    corrcoef = covariance.corrcoef
+    cross = matrix_functions.cross_of_threes
+    dist = distances.dist
+    renorm = distances.renorm
+    renorm_ = inplace(distances.renorm)
 
     # ---- movement ----------------------------------------------------------------------
 
@@ -394,11 +523,11 @@ class Methods(Handle):
     clone = elementwise.clone
     reshape = movement.reshape
     view = movement.view
-    view_as = movement.view_as
-    reshape_as = movement.reshape_as
-    flatten = movement.flatten
-    unflatten = movement.unflatten
-    ravel = movement.ravel
+    view_as = reshaping.view_as
+    reshape_as = reshaping.reshape_as
+    flatten = reshaping.flatten
+    unflatten = reshaping.unflatten
+    ravel = reshaping.ravel
     permute = movement.permute
     transpose = movement.transpose
     t = movement.t
@@ -423,51 +552,109 @@ class Methods(Handle):
     narrow = slicing.narrow
     select = slicing.select
     diagonal = slicing.diagonal
+    hsplit = slicing.hsplit
+    vsplit = slicing.vsplit
+    dsplit = slicing.dsplit
+    unsafe_chunk = slicing.unsafe_chunk
+    unsafe_split = slicing.unsafe_split
+    unsafe_split_with_sizes = slicing.unsafe_split_with_sizes
+    as_strided = strided.as_strided
+    as_strided_scatter = strided.as_strided_scatter
+    select_scatter = view_copies.select_scatter
+    slice_scatter = view_copies.slice_scatter
+    diagonal_scatter = view_copies.diagonal_scatter
+    narrow_copy = view_copies.narrow_copy
+    squeeze_ = resizing.inplace_view(movement.squeeze)
+    unsqueeze_ = resizing.inplace_view(movement.unsqueeze)
+    transpose_ = resizing.inplace_view(movement.transpose)
+    t_ = resizing.inplace_view(movement.t)
+    swapaxes_ = resizing.inplace_view(movement.swapaxes)
+    swapdims_ = resizing.inplace_view(movement.swapdims)
+    as_strided_ = resizing.inplace_view(strided.as_strided)
+    resize_ = resizing.resize_
+    resize_as_ = resizing.resize_as_
     repeat = joining.repeat
     tile = joining.tile
     roll = joining.roll
-    tril = joining.tril
-    triu = joining.triu
+    tril = triangles.tril
+    triu = triangles.triu
 
     # ---- indexing ----------------------------------------------------------------------
 
     __getitem__ = indexing.getitem
     __setitem__ = indexing.setitem
     gather = gathering.gather
-    scatter = gathering.scatter
-    scatter_add = gathering.scatter_add
+    scatter = scattering.scatter
+    scatter_add = scattering.scatter_add
+    scatter_reduce = scattering.scatter_reduce
     index_select = gathering.index_select
-    index_add = gathering.index_add
-    index_copy = gathering.index_copy
-    index_fill = gathering.index_fill
+    index_add = index_writing.index_add
+    index_copy = index_writing.index_copy
+    index_fill = index_writing.index_fill
+    index_reduce = index_writing.index_reduce
+    put = index_writing.put
     index_put = indexing.index_put
-    masked_fill = indexing.masked_fill
-    masked_select = indexing.masked_select
-    masked_scatter = indexing.masked_scatter
+    masked_fill = masking.masked_fill
+    masked_select = masking.masked_select
+    masked_scatter = masking.masked_scatter
     take = gathering.take
     take_along_dim = gathering.take_along_dim
-    nonzero = indexing.nonzero
+    nonzero = masking.nonzero
+    nonzero_static = masking.nonzero_static
     allclose = reading.allclose
     equal = reading.equal
-    argwhere = indexing.argwhere
+    argwhere = masking.argwhere
     sort = sorting.sort
     argsort = sorting.argsort
     topk = sorting.topk
+    msort = sorting.msort
+    kthvalue = quantiles.kthvalue
+    median = quantiles.median
+    nanmedian = quantiles.nanmedian
+    mode = quantiles.mode
+    quantile = quantiles.quantile
+    nanquantile = quantiles.nanquantile
     diag = arranging.diag
     diag_embed = arranging.diag_embed
+    diagflat = arranging.diagflat
+    fill_diagonal_ = arranging.fill_diagonal_
+    new_empty_strided = creation.new_empty_strided
     trace = arranging.trace
-    unfold = arranging.unfold
+    unfold = strided.unfold
     repeat_interleave = arranging.repeat_interleave
-    scatter_ = inplace(gathering.scatter)
-    scatter_add_ = inplace(gathering.scatter_add)
-    index_add_ = inplace(gathering.index_add)
-    index_copy_ = inplace(gathering.index_copy)
-    index_fill_ = inplace(gathering.index_fill)
+    scatter_ = inplace(scattering.scatter)
+    scatter_add_ = inplace(scattering.scatter_add)
+    scatter_reduce_ = inplace(scattering.scatter_reduce)
+    index_add_ = inplace(index_writing.index_add)
+    index_copy_ = inplace(index_writing.index_copy)
+    index_fill_ = inplace(index_writing.index_fill)
+    index_reduce_ = inplace(index_writing.index_reduce)
+    put_ = inplace(index_writing.put)
     index_put_ = inplace(indexing.index_put)
-    masked_fill_ = inplace(indexing.masked_fill)
-    masked_scatter_ = inplace(indexing.masked_scatter)
-    tril_ = inplace(joining.tril)
-    triu_ = inplace(joining.triu)
+    masked_fill_ = inplace(masking.masked_fill)
+    masked_scatter_ = inplace(masking.masked_scatter)
+    tril_ = inplace(triangles.tril)
+    triu_ = inplace(triangles.triu)
+
+    # ---- linear algebra ----------------------------------------------------------------
+
+    cholesky = factorisations.cholesky
+    cholesky_inverse = cholesky_factors.cholesky_inverse
+    cholesky_solve = cholesky_factors.cholesky_solve
+    det = determinants.det
+    geqrf = orthogonal.geqrf
+    inverse = solving.inv
+    logdet = determinants.logdet
+    lu = factorisations.lu
+    lu_solve = factorisations.lu_solve
+    matrix_exp = matrix_functions.matrix_exp
+    matrix_power = matrix_functions.matrix_power
+    ormqr = orthogonal.ormqr
+    pinverse = singular.pinverse
+    qr = factorisations.qr
+    slogdet = determinants.slogdet
+    svd = factorisations.svd
+    triangular_solve = triangular.triangular_solve
 
     # ---- matrix products ---------------------------------------------------------------
 
@@ -479,6 +666,8 @@ class Methods(Handle):
     inner = products.inner
     outer = products.outer
     ger = products.ger
+    vdot = products.vdot
+    kron = contraction.kron
     addmm = products.addmm
     addmv = products.addmv
     addr = products.addr
@@ -493,9 +682,12 @@ class Methods(Handle):
     # ---- random ------------------------------------------------------------------------
 
     bernoulli = random_ops.bernoulli
-    multinomial = random_ops.multinomial
-    uniform_ = random_ops.uniform_
-    normal_ = random_ops.normal_
-    exponential_ = random_ops.exponential_
-    bernoulli_ = random_ops.bernoulli_
-    random_ = random_ops.random_
+    multinomial = sampling.multinomial
+    bernoulli_ = random_fill.bernoulli_
+    cauchy_ = random_fill.cauchy_
+    exponential_ = random_fill.exponential_
+    geometric_ = random_fill.geometric_
+    log_normal_ = random_fill.log_normal_
+    normal_ = random_fill.normal_
+    random_ = random_fill.random_
+    uniform_ = random_fill.uniform_

@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 
 from livegrad import dtypes
+from livegrad.graph.record import node_of
+from livegrad.graph.state import LOCAL
 from livegrad.runtime.reference import to_compute
 
 Array = np.ndarray[Any, Any]
@@ -119,6 +121,22 @@ class Formatter:
         return text.rjust(self.width)
 
 
+class ComplexFormatter:
+    """Writes complex elements: each part as wide as the widest of its kind."""
+
+    def __init__(self, values: Array) -> None:
+        self.real, self.imag = Formatter(values.real), Formatter(values.imag)
+        self.width = self.real.width + self.imag.width + 1
+
+    def __call__(self, value: complex) -> str:
+        """The text of one element."""
+        imag = f"{self.imag(value.imag)}j".lstrip()
+        return self.real(value.real) + (imag if imag[0] in "+-" else f"+{imag}")
+
+
+Write = Formatter | ComplexFormatter
+
+
 # -------------------------------------------------------------------------------------- layout
 
 
@@ -132,7 +150,7 @@ def _edges(values: Array) -> Array:
     return values
 
 
-def _vector_text(values: Array, indent: int, short: bool, write: Formatter) -> str:
+def _vector_text(values: Array, indent: int, short: bool, write: Write) -> str:
     per_line = max(1, (_options.linewidth - indent) // (write.width + 2))
     n = _options.edgeitems
     if short and len(values) > 2 * n:
@@ -144,7 +162,7 @@ def _vector_text(values: Array, indent: int, short: bool, write: Formatter) -> s
     return "[" + (",\n" + " " * (indent + 1)).join(lines) + "]"
 
 
-def _array_text(values: Array, indent: int, short: bool, write: Formatter) -> str:
+def _array_text(values: Array, indent: int, short: bool, write: Write) -> str:
     if values.ndim == 0:
         return write(values.item())
     if values.ndim == 1:
@@ -164,7 +182,7 @@ def _suffixes(x: Any, values: Array) -> list[str]:
     notes = []
     usual = {dtypes.get_default_dtype()}
     if values.size:
-        usual |= {dtypes.int64, dtypes.bool_}
+        usual |= {dtypes.default_complex(), dtypes.int64, dtypes.bool_}
     elif values.ndim != 1:
         notes.append(f"size={tuple(values.shape)}")
     if x.dtype not in usual:
@@ -192,11 +210,14 @@ def _with_suffixes(text: str, notes: list[str], indent: int) -> str:
 def tensor_text(x: Any) -> str:
     """`repr` of a tensor; computes its values."""
     prefix = "tensor("
+    if LOCAL.trace is not None and LOCAL.trace.depends(node_of(x)):  # many values, none known yet
+        return f"BatchedTensor(shape={list(x.shape)}, dtype={x.dtype})"
     values = to_compute(x._values("print"), x.dtype)
     if values.size == 0:
         text = "[]"
     else:
         short = values.size > _options.threshold
-        write = Formatter(_edges(values) if short else values)
+        formatter = ComplexFormatter if x.dtype.is_complex else Formatter
+        write: Write = formatter(_edges(values) if short else values)
         text = _array_text(values, len(prefix), short, write)
     return _with_suffixes(prefix + text, _suffixes(x, values), len(prefix))

@@ -7,6 +7,8 @@ offset + i alone. So the same numbers come out fused, unfused, recomputed in bac
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 _MASK = (1 << 64) - 1
@@ -69,6 +71,20 @@ class Generator:
         self._initial = values[2] & _MASK
         return self
 
+    def clone_state(self) -> Generator:
+        """Another generator in the same state."""
+        other = Generator()
+        other._initial, other._seed, other._offset = self._initial, self._seed, self._offset
+        return other
+
+    def get_offset(self) -> int:
+        """How many numbers have been drawn."""
+        return self._offset
+
+    def set_offset(self, offset: int) -> None:
+        """Goes on as if this many numbers had been drawn."""
+        self._offset = int(offset)
+
     @property
     def device(self) -> Any:
         """Where the numbers are made."""
@@ -106,3 +122,16 @@ def get_rng_state() -> Any:
 def set_rng_state(new_state: Any) -> None:
     """Puts the default stream back to a state."""
     default_generator.set_state(new_state)
+
+
+@contextmanager
+def fork_rng(devices: Any = None, enabled: bool = True, **options: Any) -> Iterator[None]:
+    """Draws within the block leave the default stream as it was; for PyTorch's other arguments."""
+    before = default_generator.clone_state()
+    try:
+        yield
+    finally:
+        if enabled:
+            generator = default_generator
+            generator._initial, generator._seed = before._initial, before._seed
+            generator._offset = before._offset

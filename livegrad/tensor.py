@@ -17,7 +17,15 @@ from livegrad.graph.record import Handle, node_of, rebind, set_tensor_class
 from livegrad.graph.state import flush
 from livegrad.methods import Methods
 from livegrad.native.hot import hot_slots
-from livegrad.ops import comparison, elementwise, generate, movement, reduce, slicing
+from livegrad.ops import (
+    comparison,
+    complex_parts,
+    elementwise,
+    generate,
+    movement,
+    reduce,
+    slicing,
+)
 from livegrad.runtime.reference import array_of, number_of, to_compute
 
 Array = np.ndarray[Any, Any]
@@ -45,6 +53,17 @@ class GradFn:
 
     def __repr__(self) -> str:
         return f"<{self.name()}>"
+
+
+class ElementCount(int):
+    """`x.size` counts elements, as the array API has it, and `x.size()` is PyTorch's shape."""
+
+    shape: Size
+
+    def __call__(self, dim: int | None = None) -> Any:
+        if dim is None:
+            return self.shape
+        return self.shape[movement.normal_dim("size", dim, len(self.shape))]
 
 
 @hot_slots
@@ -154,8 +173,35 @@ class Tensor(Methods):
 
     @property
     def H(self) -> Any:
-        """The transpose of a matrix (nothing is complex)."""
-        return movement.transpose(self, 0, 1)
+        """The conjugate transpose of a matrix."""
+        if self.ndim not in (0, 2):
+            raise RuntimeError(
+                f"tensor.H is only supported on matrices (2-D tensors). Got {self.ndim}-D tensor."
+            )
+        return complex_parts.adjoint(self) if self.ndim else complex_parts.conj(self)
+
+    @property
+    def mH(self) -> Any:
+        """The last two dims exchanged, and the conjugate taken."""
+        return complex_parts.adjoint(self)
+
+    @property
+    def real(self) -> Any:
+        """The real part, as a view; a real tensor itself."""
+        return complex_parts.real(self)
+
+    @real.setter
+    def real(self, value: Any) -> None:
+        complex_parts.real(self).copy_(value)
+
+    @property
+    def imag(self) -> Any:
+        """The imaginary part of a complex tensor, as a view."""
+        return complex_parts.imag(self)
+
+    @imag.setter
+    def imag(self, value: Any) -> None:
+        complex_parts.imag(self).copy_(value)
 
     @property
     def is_cuda(self) -> bool:
@@ -166,12 +212,25 @@ class Tensor(Methods):
     def _version(self) -> int:
         return 0 if self._cell is None else self._cell.version
 
-    def size(self, dim: int | None = None) -> Any:
-        """The shape, or the size of one dim."""
-        shape = self._node.meta.size
-        if dim is None:
-            return shape
-        return shape[movement.normal_dim("size", dim, len(shape))]
+    @property
+    def size(self) -> ElementCount:
+        """How many elements there are; called, the shape or the size of one dim."""
+        count = ElementCount(self._node.meta.numel)
+        count.shape = self._node.meta.size
+        return count
+
+    def __array_namespace__(self, /, *, api_version: str | None = None) -> Any:
+        """The array API standard for tensors."""
+        from livegrad import array_api
+
+        if api_version not in (None, "2021.12", "2022.12", "2023.12", "2024.12"):
+            raise ValueError(f"array API version {api_version!r} is not supported")
+        return array_api
+
+    def to_device(self, device: Any, /, *, stream: Any = None) -> Any:
+        """The tensor on `device`, which is the CPU."""
+        as_device(device)
+        return self
 
     def dim(self) -> int:
         """Number of dims."""
@@ -214,7 +273,15 @@ class Tensor(Methods):
         return self._node.meta.dtype.is_floating_point
 
     def is_complex(self) -> bool:
-        """Always False: complex types are not there yet."""
+        """Whether the dtype is a complex type."""
+        return self._node.meta.dtype.is_complex
+
+    def is_conj(self) -> bool:
+        """Always False: a conjugate is a value like any other."""
+        return False
+
+    def is_neg(self) -> bool:
+        """Always False: a negative is a value like any other."""
         return False
 
     def is_signed(self) -> bool:
@@ -303,10 +370,13 @@ class Tensor(Methods):
         return bool(self._scalar("bool()"))
 
     def __int__(self) -> int:
-        return int(self._one_number("int()"))
+        return int(_real_number(self._one_number("int()")))
 
     def __float__(self) -> float:
-        return float(self._one_number("float()"))
+        return float(_real_number(self._one_number("float()")))
+
+    def __complex__(self) -> complex:
+        return complex(self._one_number("complex()"))
 
     def _one_number(self, reason: str) -> Any:
         numel = self._node.meta.numel
@@ -318,7 +388,7 @@ class Tensor(Methods):
 
     def __index__(self) -> int:
         meta = self._node.meta
-        if meta.numel != 1 or meta.dtype.category == dtypes.FLOAT:
+        if meta.numel != 1 or meta.dtype.category >= dtypes.FLOAT:
             raise TypeError("only integer tensors of a single element can be converted to an index")
         return int(self._scalar("index()"))
 
@@ -334,7 +404,7 @@ class Tensor(Methods):
         return iter(slicing.unbind(self, 0))
 
     def __contains__(self, element: Any) -> bool:
-        if not isinstance(element, Handle | bool | int | float | np.generic):
+        if not isinstance(element, Handle | bool | int | float | complex | np.generic):
             raise RuntimeError(
                 "Tensor.__contains__ only supports Tensor or scalar, but you passed in a "
                 f"{type(element)}."
@@ -442,7 +512,7 @@ class Tensor(Methods):
         dtype = options.get("dtype")
         device = options.get("device")
         for x in target:
-            if isinstance(x, DType) or x in (float, int, bool):
+            if isinstance(x, DType) or x in (float, int, bool, complex):
                 dtype = x
             elif isinstance(x, Handle):
                 dtype = x.dtype  # type: ignore[attr-defined]
@@ -484,6 +554,18 @@ class Tensor(Methods):
     def bfloat16(self) -> Any:
         """As bfloat16."""
         return self._cast(dtypes.bfloat16)
+
+    def cfloat(self) -> Any:
+        """As complex64."""
+        return self._cast(dtypes.complex64)
+
+    def cdouble(self) -> Any:
+        """As complex128."""
+        return self._cast(dtypes.complex128)
+
+    def chalf(self, memory_format: Any = None) -> Any:
+        """As complex64: there is no complex type of half precision."""
+        return self._cast(dtypes.complex64)
 
     def long(self) -> Any:
         """As int64."""
@@ -555,6 +637,15 @@ class Tensor(Methods):
     def zero_(self) -> Any:
         """Takes 0 everywhere."""
         return rebind(self, generate.filled(self._node.meta.shape, 0, self.dtype))
+
+
+def _real_number(value: Any) -> Any:
+    """A number that has no imaginary part, without it."""
+    if not isinstance(value, complex):
+        return value
+    if value.imag:
+        raise RuntimeError("value cannot be converted to type double without overflow")
+    return value.real
 
 
 def rebuild(cls: Any, values: Array, dtype: DType, requires_grad: bool) -> Any:

@@ -60,9 +60,12 @@ def test_default_dtype():
         (lambda: lg.zeros(2.5), TypeError, "integers"),
         (lambda: lg.arange(1, 5, -1), RuntimeError, "inconsistent with step sign"),
         (lambda: lg.arange(1, 5, 0), RuntimeError, "nonzero"),
+        (lambda: lg.arange(0, float("inf")), RuntimeError, "unsupported range"),
+        (lambda: lg.linspace(0, 3, 1.0), TypeError, "steps"),
+        (lambda: lg.linspace(lg.zeros(2), 3, 1), RuntimeError, "0-dimensional"),
         (lambda: lg.zeros(2, device="cuda"), RuntimeError, "device"),
         (lambda: lg.from_numpy([1]), TypeError, "expected np.ndarray"),
-        (lambda: lg.tensor(np.zeros(2, np.complex64)), TypeError, "complex64"),
+        (lambda: lg.tensor(np.zeros(2, np.longdouble)), TypeError, "numpy.float128"),
         (lambda: lg.zeros(2, dtype="nonsense"), TypeError, "dtype"),
     ],
 )
@@ -104,6 +107,11 @@ def test_arange(bounds):
     np.testing.assert_allclose(got.numpy(), want, rtol=1e-6)
 
 
+def test_arange_by_keyword():
+    assert lg.arange(1, end=4).tolist() == [1, 2, 3]
+    assert lg.arange(end=2).tolist() == [0, 1]
+
+
 def test_linspace_reaches_both_ends():
     for start, end, count in [(0, 1, 7), (-3, 5, 10), (2, 2, 1), (0, 1, 0), (5, -1, 4)]:
         got = lg.linspace(start, end, count).numpy()
@@ -111,6 +119,12 @@ def test_linspace_reaches_both_ends():
         if count > 1:
             assert (got[0], got[-1]) == (start, end)
     np.testing.assert_allclose(lg.logspace(0, 3, 4).numpy(), [1, 10, 100, 1000], rtol=1e-5)
+
+
+def test_spaced_integers_are_cut_off_after_their_bounds():
+    assert lg.linspace(0, 4, 7, dtype=lg.int64).tolist() == [0, 0, 1, 2, 2, 3, 4]
+    assert lg.linspace(-2.9, 0, 3, dtype=lg.int64).tolist() == [-2, -1, 0]
+    assert lg.logspace(0, 4, 5, base=5.0, dtype=lg.int64).tolist() == [1, 5, 25, 125, 625]
 
 
 def test_eye_and_meshgrid():
@@ -127,3 +141,19 @@ def test_created_leaves_collect_gradients():
         x = make(3, requires_grad=True)
         (x * 2).sum().backward()
         assert x.grad.tolist() == [2, 2, 2]
+
+
+@pytest.mark.parametrize("name", ["uint8", "uint16", "uint32", "uint64"])
+def test_unsigned_integers(name):
+    high = np.iinfo(name).max
+    values = np.array([1, high, high // 2 + 1, 7], name)
+    x, y = lg.tensor(values), lg.tensor(values.tolist(), dtype=getattr(lg, name))
+    assert x.dtype is y.dtype is getattr(lg, name)
+    assert x.tolist() == y.tolist() == values.tolist()
+    two = np.array(2, name)
+    assert (x // lg.tensor(two)).tolist() == (values // two).tolist()
+    assert (x > lg.tensor(two)).tolist() == (values > two).tolist()
+    assert x.amax().item() == high
+    assert x.double().tolist() == values.astype("d").tolist()
+    assert lg.promote_types(lg.uint8, lg.int8) is lg.int16
+    assert lg.promote_types(lg.uint32, lg.int8) is lg.int64

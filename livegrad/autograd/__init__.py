@@ -27,8 +27,8 @@ from livegrad.autograd.modes import (
 def __getattr__(name: str) -> Any:
     from importlib import import_module
 
-    if name == "functional":  # imported when first used, to keep `import livegrad` quick
-        return import_module("livegrad.autograd.functional")
+    if name in ("functional", "forward_ad"):  # imported when first used: `import livegrad` is quick
+        return import_module(f"livegrad.autograd.{name}")
     if name == "Variable":  # what tensors were called in old programs
         return import_module("livegrad.tensor").Tensor
     raise AttributeError(f"module 'livegrad.autograd' has no attribute {name!r}")
@@ -42,6 +42,7 @@ __all__ = [
     "Variable",
     "backward",
     "enable_grad",
+    "forward_ad",
     "functional",
     "grad",
     "gradcheck",

@@ -47,7 +47,9 @@ def backward(
     if targets is not None and not targets:
         raise RuntimeError("'inputs' argument to backward cannot be empty.")
     seeds = _seeds(outputs, weights)
-    order, arrived = reverse(seeds, create_graph, None if targets is None else set(targets))
+    wanted = None if targets is None else set(targets)
+    last = not _is_kept(retain_graph, create_graph)
+    order, arrived = reverse(seeds, create_graph, wanted, spend=last)
     delivery = Delivery(create_graph, seeds)
     served = []
     with _Grad(create_graph):
@@ -77,15 +79,22 @@ def grad(
 ) -> tuple[Any, ...]:
     """The gradients of (the sum of) `outputs`, weighed by `grad_outputs`, for each of `inputs`.
 
-    An input that took no part gives None if `allow_unused`, zeros if `materialize_grads`.
+    An input that took no part gives None if `allow_unused`, zeros if `materialize_grads`. With
+    `is_grads_batched`, `grad_outputs` have one more dim in front, and so have the results.
     """
-    _check_options(only_inputs, allow_unused, is_grads_batched, materialize_grads)
+    _check_options(only_inputs, allow_unused, materialize_grads)
+    if is_grads_batched:
+        return _batched_grad(
+            outputs, inputs, grad_outputs, retain_graph, create_graph, allow_unused,
+            materialize_grads,
+        )  # fmt: skip
     ends, weights, starts = _tuple(outputs), _tuple(grad_outputs), _tuple(inputs)
     if grad_outputs is None:
         weights = (None,) * len(ends)
     seeds = _seeds(ends, weights)
     targets = _targets(starts)
-    order, arrived = reverse(seeds, create_graph, set(targets))
+    last = not _is_kept(retain_graph, create_graph)
+    order, arrived = reverse(seeds, create_graph, set(targets), spend=last)
     delivery = Delivery(create_graph, seeds)
     results: list[Any] = [None] * len(starts)
     with _Grad(create_graph):
@@ -97,6 +106,40 @@ def grad(
         _missing(x, allow_unused, materialize_grads) if g is None else g
         for x, g in zip(starts, results, strict=True)
     ])  # fmt: skip
+
+
+def _batched_grad(
+    outputs: Tensors,
+    inputs: Tensors,
+    grad_outputs: Tensors,
+    retain_graph: bool | None,
+    create_graph: bool,
+    allow_unused: bool | None,
+    materialize: bool,
+) -> tuple[Any, ...]:
+    from livegrad.func.vmap import vmap
+
+    rows = _tuple(grad_outputs, len(_tuple(outputs)))
+    if any(not isinstance(g, Handle) for g in rows):
+        raise RuntimeError(
+            "grad: is_grads_batched=True needs a gradient for each output, with one more dim in "
+            "front; got None"
+        )
+    used: list[int] = []
+
+    def once(*weights: Tensor) -> tuple[Tensor, ...]:
+        found = grad(
+            outputs, inputs, weights, retain_graph, create_graph, True, allow_unused, False,
+            materialize,
+        )  # fmt: skip
+        used[:] = [i for i, g in enumerate(found) if g is not None]
+        return tuple([g for g in found if g is not None])
+
+    found = vmap(once)(*rows)
+    results: list[Any] = [None] * len(_tuple(inputs))
+    for i, g in zip(used, found, strict=True):
+        results[i] = g
+    return tuple(results)
 
 
 class Delivery:
@@ -173,8 +216,12 @@ class _Grad:
         LOCAL.state.grad = self.before
 
 
+def _is_kept(retain_graph: bool | None, create_graph: bool) -> bool:
+    return create_graph if retain_graph is None else retain_graph
+
+
 def _give_up(order: list[Node], retain_graph: bool | None, create_graph: bool) -> None:
-    if not (create_graph if retain_graph is None else retain_graph):
+    if not _is_kept(retain_graph, create_graph):
         spent.mark([node for node in order if type(node.grad_to) is not ref], user_site())
 
 
@@ -214,6 +261,11 @@ def _ones(node: Node) -> Tensor:
             "grad can be implicitly created only for scalar outputs; got an output of shape "
             f"{list(node.meta.shape)}. Reduce it first (.sum()), or pass a gradient of its shape"
         )
+    if node.meta.dtype.is_complex:
+        raise RuntimeError(
+            "grad can be implicitly created only for real scalar outputs but got "
+            f"{node.meta.dtype.name}. Take its real part, or pass a gradient"
+        )
     return filled(node.meta.shape, 1, node.meta.dtype)
 
 
@@ -250,15 +302,9 @@ def _missing(x: Tensor, allow_unused: bool | None, materialize: bool) -> Any:
     )
 
 
-def _check_options(
-    only_inputs: bool, allow_unused: bool | None, batched: bool, materialize: bool
-) -> None:
+def _check_options(only_inputs: bool, allow_unused: bool | None, materialize: bool) -> None:
     if not only_inputs:
         raise ValueError("grad: only_inputs=False is not supported; use backward() for that")
-    if batched:
-        raise NotImplementedError(
-            "grad: is_grads_batched=True is not supported; call grad once per row of grad_outputs"
-        )
     if materialize and allow_unused is False:
         raise ValueError(
             "Expected allow_unused to be True or not passed when materialize_grads=True, "

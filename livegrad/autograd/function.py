@@ -229,7 +229,7 @@ def _connect(call: Call, results: tuple[Any, ...]) -> tuple[Any, ...]:
 
 
 def _is_float(y: Any) -> bool:
-    return isinstance(y, Handle) and node_of(y).meta.dtype.is_floating_point
+    return isinstance(y, Handle) and node_of(y).meta.dtype.category >= dtypes.FLOAT
 
 
 def _written(x: Tensor, tensor: Tensor) -> Tensor:

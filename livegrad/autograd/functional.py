@@ -60,17 +60,62 @@ def jacobian(
     vectorize: bool = False,
     strategy: str = "reverse-mode",
 ) -> Any:
-    """The Jacobian of `func`: for each output and input, a tensor of shape (*output, *input)."""
+    """The Jacobian of `func`: for each output and input, a tensor of shape (*output, *input).
+
+    Args:
+        vectorize: compute all rows at once (by `livegrad.vmap`) instead of one after the other.
+        strategy: "reverse-mode", or "forward-mode": all columns at once, if `vectorize`.
+    """
+    _check_strategy("jacobian", strategy, create_graph, strict, vectorize)
+    if strategy == "forward-mode":
+        return _forward_jacobian(func, inputs)
     with enable_grad():
         xs = _fresh(inputs, create_graph)
         out = func(*xs)
-        blocks = [_rows(y, xs, create_graph, strict) for y in _tuple(out)]
+        rows = _rows_at_once if vectorize else _rows
+        blocks = [rows(y, xs, create_graph, strict) for y in _tuple(out)]
     parts = [_as(inputs, block) for block in blocks]
     return parts[0] if isinstance(out, Handle) else tuple(parts)
 
 
+def _check_strategy(
+    name: str, strategy: str, create_graph: bool, strict: bool, vectorize: bool
+) -> None:
+    if strategy not in ("forward-mode", "reverse-mode"):
+        raise ValueError(
+            f"{name}: Expected strategy to be either 'forward-mode' or 'reverse-mode'; got "
+            f"{strategy!r}. Hint: If your function has more outputs than inputs, 'forward-mode' "
+            "tends to be more performant. Otherwise, prefer to use 'reverse-mode'."
+        )
+    if strict and vectorize:
+        raise RuntimeError(
+            f"torch.autograd.functional.{name}: `strict=True` and `vectorized=True` are not "
+            "supported together. Please either set `strict=False` or `vectorize=False`."
+        )
+    if strategy == "forward-mode":
+        if create_graph:
+            raise NotImplementedError(
+                f"torch.autograd.functional.{name}: `create_graph=True` and "
+                '`strategy="forward-mode"` are not supported together (yet). Please either set '
+                '`create_graph=False` or `strategy="reverse-mode"`.'
+            )
+        if not vectorize:
+            raise NotImplementedError(
+                f"torch.autograd.functional.{name}: Computing Jacobian using forward-AD or "
+                "forward-over-reverse Hessian is only implemented for `vectorize=True`."
+            )
+
+
+def _forward_jacobian(func: Function, inputs: Any) -> Any:
+    from livegrad.func import jacfwd
+
+    alone = isinstance(inputs, Handle)
+    xs = [x.detach() for x in _tuple(inputs)]
+    return jacfwd(func, 0 if alone else tuple(range(len(xs))))(*xs)
+
+
 def _rows(y: Tensor, xs: list[Tensor], create_graph: bool, strict: bool) -> list[Tensor]:
-    """Jacobian of one output for each input."""
+    """Jacobian of one output for each input, row by row."""
     count = node_of(y).meta.numel
     units = np.eye(count).reshape(count, *y.shape)
     rows = [
@@ -85,6 +130,22 @@ def _rows(y: Tensor, xs: list[Tensor], create_graph: bool, strict: bool) -> list
     ]
 
 
+def _rows_at_once(y: Tensor, xs: list[Tensor], create_graph: bool, strict: bool) -> list[Tensor]:
+    """The same, all rows at once."""
+    from livegrad.func import vmap
+
+    count = node_of(y).meta.numel
+    if not count or node_of(y).grad_to is None:
+        return [filled((*y.shape, *x.shape), 0, x.dtype) for x in xs]
+    units = creation.from_array(np.eye(count).reshape(count, *y.shape), y.dtype)
+
+    def row(unit: Tensor) -> tuple[Tensor, ...]:
+        return tuple(_gradients([y], xs, [unit], create_graph, strict, True))
+
+    found = vmap(row)(units)
+    return [g.reshape(*y.shape, *x.shape) for g, x in zip(found, xs, strict=True)]
+
+
 def hessian(
     func: Function,
     inputs: Any,
@@ -93,14 +154,17 @@ def hessian(
     vectorize: bool = False,
     outer_jacobian_strategy: str = "reverse-mode",
 ) -> Any:
-    """Second derivatives of a scalar function: for inputs i, j a tensor of shape (*i, *j)."""
+    """Second derivatives of a scalar function: for inputs i, j a tensor of shape (*i, *j).
+
+    `vectorize` and `outer_jacobian_strategy` are those of the Jacobian of the gradient.
+    """
 
     def gradient(*xs: Tensor) -> Any:
         y = _scalar(func(*xs))
         found = _gradients([y], list(xs), None, True, strict)
         return found[0] if isinstance(inputs, Handle) else tuple(found)
 
-    return jacobian(gradient, inputs, create_graph, strict)
+    return jacobian(gradient, inputs, create_graph, strict, vectorize, outer_jacobian_strategy)
 
 
 def vhp(

@@ -1,4 +1,8 @@
-"""Checks of gradients against finite differences."""
+"""Checks of gradients against finite differences.
+
+Complex values count as pairs of reals here: a weight of 1 on an output gives the gradient of its
+real part, a weight of 1j that of its imaginary part.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +15,7 @@ import numpy as np
 from livegrad import creation
 from livegrad.autograd.backward import grad
 from livegrad.autograd.modes import no_grad
-from livegrad.dtypes import float64
+from livegrad.dtypes import FLOAT, float64
 from livegrad.graph.record import Handle, node_of
 
 Tensor = Any
@@ -42,8 +46,8 @@ def gradcheck(
     """Whether the gradients of `func` at `inputs` agree with central differences.
 
     Every entry of the Jacobian must satisfy |analytical - numerical| <= atol + rtol * |numerical|.
-    Inputs that require gradients should be float64. The options after `raise_exception` are
-    accepted for PyTorch's sake and change nothing.
+    Inputs that require gradients should be float64 or complex128. The options after
+    `raise_exception` are accepted for PyTorch's sake and change nothing.
     """
     args = tuple(inputs) if isinstance(inputs, tuple | list) else (inputs,)
     try:
@@ -102,7 +106,7 @@ def _check_inputs(args: tuple[Any, ...]) -> None:
             "gradcheck expects at least one input tensor to require gradient, but none of the them "
             "have requires_grad=True."
         )
-    if any(x.dtype is not float64 for x in checked):
+    if any(x.dtype.to_real() is not float64 for x in checked):
         warnings.warn(
             "gradcheck: an input that requires gradient is not a double precision floating point; "
             "this check will likely fail. Use dtype=livegrad.float64",
@@ -122,7 +126,8 @@ def _check_first_order(
         analytical = _analytical(y, [args[i] for i in wanted])
         for i, found in zip(wanted, analytical, strict=True):
             numerical = _numerical(func, args, i, o, eps)
-            _compare(found, numerical, args[i].shape, y.shape, (o, i), atol, rtol)
+            shapes = _real_shape(args[i]), _real_shape(y)
+            _compare(found, numerical, *shapes, (o, i), atol, rtol)
 
 
 def _check_flat(
@@ -140,18 +145,35 @@ def _check_flat(
 
 def _analytical(y: Tensor, inputs: list[Tensor]) -> list[Array]:
     """Jacobians of `y`, one per input, of shape (entries of the input, entries of y)."""
-    columns = [np.zeros((x.numel(), y.numel())) for x in inputs]
+    count = _count(y)
+    columns = [np.zeros((_count(x), count)) for x in inputs]
     if not _requires_grad(y):
         return columns
-    for j in range(y.numel()):
-        unit = np.zeros(y.numel())
-        unit[j] = 1.0
-        weight = creation.from_array(unit.reshape(tuple(y.shape)), y.dtype)
+    for j in range(count):
+        unit = np.zeros(tuple(y.shape), y.dtype.storage)
+        _reals(unit)[j] = 1.0
+        weight = creation.from_array(unit, y.dtype)
         found = grad(y, inputs, weight, retain_graph=True, allow_unused=True)
         for column, g in zip(columns, found, strict=True):
             if g is not None:
-                column[:, j] = _array(g).ravel()
+                column[:, j] = _reals(_array(g))
     return columns
+
+
+def _reals(values: Array) -> Array:
+    """All numbers of a contiguous array in a row, complex ones as two; writable if the array is."""
+    kind = values.real.dtype if values.dtype.kind == "c" else values.dtype
+    return values.reshape(-1).view(kind)
+
+
+def _count(x: Tensor) -> int:
+    """How many real numbers a tensor holds."""
+    count: int = x.numel() * (2 if x.dtype.is_complex else 1)
+    return count
+
+
+def _real_shape(x: Tensor) -> tuple[int, ...]:
+    return (*x.shape, 2) if x.dtype.is_complex else tuple(x.shape)
 
 
 def _numerical(
@@ -160,11 +182,11 @@ def _numerical(
     """Jacobian of output `o` for input `i` by central differences."""
     x = args[i]
     rows = [
-        (_array(above) - _array(below)).ravel() / (2 * eps)
+        _reals(_array(above) - _array(below)) / (2 * eps)
         for above, below in _moved_outputs(func, args, i, o, eps)
     ]
     outputs = _float_outputs(func(*args))
-    return np.array(rows).reshape(x.numel(), outputs[o].numel())
+    return np.array(rows).reshape(_count(x), _count(outputs[o]))
 
 
 def _moved_outputs(
@@ -172,11 +194,11 @@ def _moved_outputs(
 ) -> Iterator[tuple[Tensor, Tensor]]:
     """Output `o` with each entry of input `i` moved up and down."""
     values = _array(args[i])
-    for index in np.ndindex(values.shape):
+    for index in range(_count(args[i])):
         results = []
         for step in (eps, -eps):
             moved = values.copy()
-            moved[index] += step
+            _reals(moved)[index] += step
             fresh = [_copy(x) for x in args]
             fresh[i] = creation.from_array(moved, args[i].dtype).requires_grad_()
             results.append(_float_outputs(func(*fresh))[o])
@@ -210,16 +232,22 @@ def _compare(
 
 def _float_outputs(result: Any) -> list[Tensor]:
     return [
-        y for y in _tuple(result) if isinstance(y, Handle) and node_of(y).meta.dtype.category == 2
+        y
+        for y in _tuple(result)
+        if isinstance(y, Handle) and node_of(y).meta.dtype.category >= FLOAT
     ]
 
 
 def _weights(outputs: list[Tensor]) -> tuple[Tensor, ...]:
     generator = np.random.default_rng(0)
     return tuple([
-        creation.from_array(generator.uniform(0.5, 1.5, tuple(y.shape)), y.dtype).requires_grad_()
-        for y in outputs
+        creation.from_array(_random(generator, y), y.dtype).requires_grad_() for y in outputs
     ])  # fmt: skip
+
+
+def _random(generator: np.random.Generator, y: Tensor) -> Array:
+    values = generator.uniform(0.5, 1.5, _real_shape(y))
+    return values[..., 0] + 1j * values[..., 1] if y.dtype.is_complex else values
 
 
 def _tuple(x: Any) -> tuple[Any, ...]:

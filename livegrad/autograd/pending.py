@@ -84,9 +84,12 @@ def _flows(spec: Spec, inputs: int) -> tuple[int, ...]:
 @hot
 def backward(output: Tensor, retain_graph: bool) -> bool:
     """Records the backward pass of `output` in a few nodes; False: the ordinary walk must do it."""
+    if LOCAL.trace is not None:
+        return False
     root = node_of(output)
     state = LOCAL.state
-    if root.meta.numel != 1 or root.grad_to is not True or state.reference:
+    meta = root.meta
+    if meta.numel != 1 or meta.dtype.is_complex or root.grad_to is not True or state.reference:
         return False
     way = walk(root)
     if way is None:

@@ -35,11 +35,13 @@ def reverse(
     create_graph: bool,
     wanted: set[int] | None = None,
     stop: Stop = _NOWHERE,
+    spend: bool = False,
 ) -> tuple[list[Node], list[Pair]]:
     """Carries the gradients in `seeds` back; the nodes walked, and (node, gradient) that arrived.
 
     Gradients arrive at leaves, at nodes in `stop`, where the walk ends, and at nodes in `wanted`.
-    `wanted` holds ids of nodes, or of leaves' `grad_to`; only what leads there is computed.
+    `wanted` holds ids of nodes, or of leaves' `grad_to`; only what leads there is computed. With
+    `spend`, nodes give up their claim on values as soon as they are done with: a pull may flush.
     """
     order = ordered([node for node, _ in seeds], stop)
     need = None
@@ -49,8 +51,9 @@ def reverse(
     grads: dict[Node, Tensor] = {}
     arrived: list[Pair] = []
     state = LOCAL.state
-    outer = state.grad, state.site
-    state.grad = create_graph
+    outer = state.grad, state.site, state.caster
+    # Rules run in the dtypes that the forward pass had.
+    state.grad, state.caster = create_graph, None
     try:
         collect(grads, seeds)
         for node in order:
@@ -72,8 +75,10 @@ def reverse(
                 collect(grads, through_expansion(node, g, need, create_graph))
             else:
                 through_rules(node, g, need, grads)
+            if spend:
+                node.spent = True
     finally:
-        state.grad, state.site = outer
+        state.grad, state.site, state.caster = outer
     return order, arrived
 
 
@@ -178,11 +183,11 @@ def collect(grads: dict[Node, Tensor], pairs: Iterable[Pair]) -> None:
 def as_computed(spec: Spec, operands: list[Tensor]) -> list[Tensor]:
     """Integer and bool operands of a floating computation as it saw them: as floats."""
     compute = spec.attrs[0]
-    if compute.category != FLOAT:
+    if compute.category < FLOAT:
         return operands
     first = 1 if spec.op.result == "select" else 0  # the condition stays a bool
     for i in range(first, len(operands)):
-        if operands[i]._node.meta.dtype.category != FLOAT:
+        if operands[i]._node.meta.dtype.category < FLOAT:
             operands[i] = ew.cast(operands[i], compute)
     return operands
 

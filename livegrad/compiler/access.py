@@ -89,8 +89,8 @@ def axis_strides(index: Index, shape: Shape, axes: int) -> list[int]:
     """Elements to skip per step of each loop counter; a buffer of `shape` is read at `index`."""
     strides = [0] * axes
     for at, stride in zip(index, contiguous_strides(shape), strict=True):
-        if at.axis >= 0:
-            strides[at.axis] += at.coef * stride
+        for axis, coef in at.terms:
+            strides[axis] += coef * stride
     return strides
 
 

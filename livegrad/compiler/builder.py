@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from livegrad.compiler.control import Loop
+from livegrad.compiler.specialmath import SpecialMath
 from livegrad.compiler.values import (
     LANES,
     Operand,
@@ -26,7 +27,6 @@ from livegrad.compiler.values import (
     vector,
     with_element,
 )
-from livegrad.compiler.vectormath import VectorMath
 
 __all__ = [
     "LANES",
@@ -47,7 +47,7 @@ __all__ = [
 _ATTRIBUTES = 'nounwind "prefer-vector-width"="512" "min-legal-vector-width"="512"'
 
 
-class Builder(VectorMath):
+class Builder(SpecialMath):
     """Writes one function as LLVM IR text; a method writes an instruction and gives its value.
 
     Args:

@@ -233,14 +233,14 @@ class Describer:
         """Whether a value read at `index` changes along the loop that is folded or vectorised."""
         group = self.group
         axes = group.dims if group.kind == "columns" else self.inner
-        return any(at.axis in axes for at in index)
+        return any(axis in axes for at in index for axis, _ in at.terms)
 
     def _step(self, index: Index, shape: Shape, store: bool = False) -> int:
         """How the inner loop walks a buffer of `shape` at `index`: 0 stays, 1 unit, 2 strides."""
         if not self.inner:
             return 0
         strides = axis_strides(index, shape, len(self.group.shape))
-        if not any(at.axis in self.inner for at in index):
+        if not any(axis in self.inner for at in index for axis, _ in at.terms):
             return 0
         return 1 if strides[self.inner[-1]] == 1 else 2
 

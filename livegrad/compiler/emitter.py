@@ -35,6 +35,9 @@ from livegrad.dtypes import BOOL, DType
 _REGISTER = {
     dtypes.bool_: "i1",
     dtypes.uint8: "i8",
+    dtypes.uint16: "i16",
+    dtypes.uint32: "i32",
+    dtypes.uint64: "i64",
     dtypes.int8: "i8",
     dtypes.int16: "i16",
     dtypes.int32: "i32",
@@ -104,7 +107,7 @@ class Emitter:
 
     def _signed(self, x: Value) -> bool:
         element = x.element
-        return element != "i1" and not (element == "i8" and self.dtype is dtypes.uint8)
+        return element != "i1" and (self.dtype.signed or element != _REGISTER[self.dtype])
 
     # ---- arithmetic ----------------------------------------------------------------------
 
@@ -347,6 +350,10 @@ class Emitter:
     def copysign(self, x: Operand, sign: Value) -> Value:
         """The magnitude of `x` with the sign of `sign`."""
         return self.b.copysign(*self._pair(x, sign))
+
+    def nextafter(self, x: Operand, y: Operand) -> Value:
+        """The next float after `x` towards `y`."""
+        return self.b.nextafter(*self._pair(x, y))
 
     def exp(self, x: Value) -> Value:
         """e**x."""

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from livegrad.graph.node import Node, Site, Spec
+from livegrad.graph.node import Node, Site, Spec, quote_site
 from livegrad.graph.record import LEAF, FloatArg, IntArg, wrap
 from livegrad.graph.state import scratch_state
 
@@ -161,7 +161,12 @@ def in_scratch(site: Site | None, rule: Callable[[], Any]) -> tuple[Any, list[No
     with scratch_state() as scratch:
         scratch.grad, scratch.reference, scratch.site = False, False, site
         scratch.held = True
-        return rule(), scratch.nodes
+        try:
+            return rule(), scratch.nodes
+        except (RuntimeError, ValueError, IndexError, TypeError) as error:
+            if site is not None and "(recorded at " not in str(error):
+                error.args = (f"{error} (recorded at {quote_site(site)})",)
+            raise
 
 
 def expand(recorded: Recorded) -> Primitives:

@@ -489,7 +489,9 @@ def _unit(index: Index, shape: Shape) -> Index:
 
 def _is_row(index: Index, node: Node, group: Group) -> bool:
     """Whether `node` at `index` is one value per row of `group`, in the order of the rows."""
-    if group.kind != "rows" or not group.dims or any(at.axis in group.dims for at in index):
+    if group.kind != "rows" or not group.dims or any(at.more for at in index):
+        return False
+    if any(at.axis in group.dims for at in index):
         return False
     axes = [d for d, size in enumerate(group.shape) if size != 1 and d not in group.dims]
     return len(axes) > 0 and [at.axis for at in index if at != FIRST] == axes

@@ -3,7 +3,8 @@
     Instructions (this file)   constants, arithmetic, comparisons, conversions, lanes
       └─ ControlFlow           blocks, loops, branches
            └─ VectorMath       exp, log, tanh, … as polynomials
-                └─ Builder     memory, the finished module
+                └─ SpecialMath lgamma, erfinv, i0, … as polynomials
+                     └─ Builder  memory, the finished module
 
 Every data value in a kernel is a vector of `LANES` elements whatever the host's registers
 are: LLVM splits it as needed, so the same program gives the same bits on AVX-512, AVX2, SSE

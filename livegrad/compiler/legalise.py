@@ -4,6 +4,7 @@
 - a reduction folds one run of dims and keeps them as size 1
 - products get operands that BLAS can read; reshapes and kernels get operands in plain order
 - concatenation, padding and writes to a part become parts stored into one buffer
+- what computes with complex values runs on the host, what moves them moves pairs of reals
 """
 
 from __future__ import annotations
@@ -17,12 +18,20 @@ import numpy as np
 from livegrad import dtypes
 from livegrad.compiler.access import own_index, plain, resolve, storage, walks_as_one
 from livegrad.compiler.expand import Primitives, copy_node, in_scratch, make_node
+from livegrad.compiler.hosting import (
+    host_spec,
+    pairs_meta,
+    pairs_spec,
+    touches_complex,
+    whole_meta,
+)
 from livegrad.graph.index import FIRST, Along, Index, stepped
 from livegrad.graph.meta import Meta
 from livegrad.graph.node import Node, Spec
 from livegrad.graph.op import REGISTRY, Op
 from livegrad.graph.record import FloatArg, IntArg, record, wrap
 from livegrad.ops import samples as s
+from livegrad.ops.conjugate import VIEW_AS_COMPLEX, VIEW_AS_REAL
 from livegrad.ops.update import LAYOUT
 
 COPY = Op(
@@ -68,13 +77,7 @@ class Legaliser:
 
     def add(self, node: Node, inputs: tuple[Node, ...]) -> Node:
         """Appends a copy of `node` with new inputs, unless an equal one is there already."""
-        key = (
-            node.spec.op.name,
-            node.spec.attrs,
-            node.meta,
-            tuple([id(x) for x in inputs]),
-            tuple([_arg_key(a) for a in node.args]),
-        )
+        key = _expression(node, inputs)
         found = self.seen.get(key)
         if found is None:
             found = copy_node(node, inputs, node.args)
@@ -101,6 +104,8 @@ class Legaliser:
 
     def copy(self, x: Node) -> Node:
         """`x` stored in plain order."""
+        if x.meta.dtype.is_complex:
+            return self._whole(self.copy(self._pairs(x)))
         spec = COPY.cache.get(x.meta)
         if spec is None:
             spec = COPY.remember(x.meta, (x.meta.dtype, "t"), (x.meta,), x.meta)
@@ -108,6 +113,10 @@ class Legaliser:
 
     def in_order(self, x: Node) -> Node:
         """A node with the elements of `x` in plain order in memory."""
+        if x.op is VIEW_AS_COMPLEX:
+            (pairs,) = x.inputs
+            ordered = self.in_order(pairs)
+            return x if ordered is pairs else self._whole(ordered)
         base = plain(x)
         if base is None or base.op.kind == "generate":
             return self.copy(x)
@@ -118,20 +127,58 @@ class Legaliser:
     def visit(self, node: Node, inputs: tuple[Node, ...]) -> Node:
         """The legal form of `node`, whose inputs are legal."""
         op = node.op
-        if op.kind == "reduce":
-            return self._reduce(node, inputs)
         if op.name in ("clone", "cast") and inputs[0].meta.dtype is node.meta.dtype:
             return inputs[0]
+        if op.kind != "update" and touches_complex(node):
+            return self._complex(node, inputs)
         if op.name == "reshape" and op.view is not None:
             return self._reshape(node, inputs)
+        if op.kind == "reduce":
+            return self._reduce(node, inputs)
         if op.lower in ("gather", "index_select"):
             return self.add(node, (self.in_order(inputs[0]), inputs[1]))
         rule = _KERNELS.get(op.lower or "")
         if rule is not None:
-            return rule(self, node, inputs)
+            key = _expression(node, inputs)
+            if key not in self.seen:
+                self.seen[key] = rule(self, node, inputs)
+            return self.seen[key]
         if op.kind in ("host", "update") or op.lower:
             inputs = tuple([self.in_order(x) for x in inputs])
         return self.add(node, inputs)
+
+    # -------------------------------------------------------------------------- complex values
+
+    def _complex(self, node: Node, inputs: tuple[Node, ...]) -> Node:
+        """The legal form of a node that reads or gives complex values."""
+        if node.op.kind != "movement":
+            inputs = tuple([self.in_order(x) for x in inputs])
+            return self.add(make_node(host_spec(node), inputs, node.args, node.site), inputs)
+        (x,) = inputs
+        if node.op is VIEW_AS_COMPLEX:
+            return self._whole(x)
+        pairs = self._pairs(x)
+        if node.op is VIEW_AS_REAL:
+            return pairs
+        if node.op.name == "reshape":
+            shape = pairs_meta(node.meta).shape
+            return self._whole(self.rewrite(lambda t: _reshape_to(t, shape), pairs, site=node.site))
+        moved = make_node(pairs_spec(node), (pairs,), node.args, node.site)
+        return self._whole(self.add(moved, (pairs,)))
+
+    def _pairs(self, x: Node) -> Node:
+        """Complex `x` as pairs of reals."""
+        if x.op is VIEW_AS_COMPLEX:
+            return x.inputs[0]
+        spec = Spec(VIEW_AS_REAL, (), pairs_meta(x.meta), -1)
+        return self.add(make_node(spec, (x,), (), x.site), (x,))
+
+    def _whole(self, pairs: Node) -> Node:
+        """Pairs of reals as complex values; who reads them from memory asks for them in order."""
+        spec = Spec(VIEW_AS_COMPLEX, (), whole_meta(pairs.meta), -1)
+        return self.add(make_node(spec, (pairs,), (), pairs.site), (pairs,))
+
+    # -------------------------------------------------------------------------------- reshapes
 
     def _reshape(self, node: Node, inputs: tuple[Node, ...]) -> Node:
         (x,) = inputs
@@ -168,6 +215,11 @@ class Legaliser:
                 site=node.site,
             )
         shape = x.meta.shape
+        cut = _cut(op, x.meta, runs[0])
+        if cut is not None:
+            return self.rewrite(
+                lambda t: _fold_twice(op, t, runs[0], cut, node.meta.shape), x, site=node.site
+            )
         if not walks_as_one(*resolve(x, own_index(shape)), shape, tuple(runs[0])):
             inputs = (self.copy(x),)
         return self.add(node, inputs)
@@ -191,6 +243,39 @@ def _runs(shape: tuple[int, ...], dims: tuple[int, ...]) -> list[list[int]]:
     return runs
 
 
+# Folds longer than this are cut into equal parts of at most so many elements each, which threads
+# share, and which keep the sum of many numbers accurate. It depends on the shape alone, and so do
+# the bits of the result.
+_LONG_FOLD = 1 << 16
+_PARTS = range(1 << 14, 1 << 11, -1)
+# With more results than these there is enough to share out: rows one by one, columns by blocks.
+_FEW_ROWS, _FEW_COLUMNS = 16, 256
+
+
+def _cut(op: Op, meta: Meta, run: list[int]) -> int | None:
+    """The size of the parts a long fold is made in, if there are few results to share out."""
+    length = prod([meta.shape[d] for d in run])
+    few = _FEW_ROWS if prod(meta.shape[run[-1] + 1 :]) == 1 else _FEW_COLUMNS
+    halved = meta.dtype.compute is not meta.dtype  # would be rounded between the folds
+    if length < _LONG_FOLD or meta.numel // length > few or halved or op.combine not in _CUTTABLE:
+        return None
+    return next((size for size in _PARTS if length % size == 0), None)
+
+
+_CUTTABLE = ("sum", "max", "min", "prod", "any", "all")
+
+
+def _fold_twice(op: Op, x: Any, run: list[int], size: int, shape: tuple[int, ...]) -> Any:
+    """Each part of the folded dims by itself, then the results."""
+    whole = x._node.meta.shape
+    length = prod([whole[d] for d in run])
+    before, after = whole[: run[0]], whole[run[-1] + 1 :]
+    parts = _reshape_to(x, (*before, length // size, size, *after))
+    place = len(before)
+    once = record(op, (parts,), ((place + 1,), True))
+    return _reshape_to(record(op, (once,), ((place,), True)), shape)
+
+
 def _fold_nothing(op: Op, x: Any, meta: Meta) -> Any:
     """A reduction over dims of size 1 only."""
     from livegrad.ops.movement import FULL
@@ -210,6 +295,17 @@ def _reshape_to(x: Any, shape: tuple[int, ...]) -> Any:
     from livegrad.ops.movement import _reshape_to as reshape_to
 
     return reshape_to(x, shape)
+
+
+def _expression(node: Node, inputs: tuple[Node, ...]) -> tuple[Any, ...]:
+    """What two nodes have in common exactly if they compute the same."""
+    return (
+        node.spec.op.name,
+        node.spec.attrs,
+        node.meta,
+        tuple([id(x) for x in inputs]),
+        tuple([_arg_key(a) for a in node.args]),
+    )
 
 
 def _arg_key(arg: Any) -> Any:
@@ -296,7 +392,10 @@ def blas_layout(x: Node) -> tuple[Node, Index] | None:
     ndim = x.meta.ndim
     rows, cols = ndim - 2, ndim - 1
     used = [at for at in index if at != FIRST]
-    if any(at.coef != 1 for at in used):
+    if any(at.coef != 1 or at.more for at in used):
+        return None
+    looped = [at.axis for at in used if at.axis >= 0]
+    if len(set(looped)) != len(looped):  # a diagonal
         return None
     batch = [at for at in used if at.axis < rows]
     if any(at.args or at.offset for at in batch):

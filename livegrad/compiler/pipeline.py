@@ -25,6 +25,7 @@ from livegrad.compiler.fuse import Fuser, Group, fuse
 from livegrad.compiler.legalise import ASSEMBLY, COPY, PART, legalise
 from livegrad.compiler.place import Life, place
 from livegrad.compiler.products import Product, bind_product
+from livegrad.compiler.scan import SCANS, bind_scan, signature_of as scan_signature
 from livegrad.compiler.scatter import SCATTERS, bind_scatter, is_native, signature_of
 from livegrad.compiler.templates import spill_count
 from livegrad.compiler.updates import describe_update, resize
@@ -37,7 +38,7 @@ from livegrad.ops.update import LAYOUT
 class Step:
     """One kernel of a plan."""
 
-    kind: str  # loops, copy, product, scatter, host
+    kind: str  # loops, copy, product, scatter, scan, host
     nodes: list[Node]  # what it computes, for explain() and error messages
     blocks: list[Block] = field(default_factory=list)
     signature: tuple[Any, ...] = ()
@@ -265,6 +266,8 @@ class _Planner:
         if node.op.lower in SCATTERS and is_native(node):
             block = bind_scatter(node, self._where)
             return [Step("scatter", [node], [block], signature_of(node), may_fault=True)]
+        if node.op.lower in SCANS:
+            return [Step("scan", [node], [bind_scan(node, self._where)], scan_signature(node))]
         sources = [self._where(x) for x in node.inputs]
         return [Step("host", [node], sources=sources, target=self._where(node))]
 
@@ -277,7 +280,7 @@ class _Planner:
             blocks = []
             for i in members:
                 where = self._update_wheres(node, i, placeholders, results)
-                sized = resize(d, node.inputs[i].meta.numel)
+                sized = resize(d, _reals(node.inputs[i]))
                 blocks.append(bind_loops(sized, where, self._first_int(), spills))
             steps.append(Step("loops", [node], blocks, d.signature))
         return steps
@@ -309,6 +312,11 @@ def _by_dtype(node: Node) -> list[tuple[tuple[Any, ...], list[int]]]:
     streams = len(node.inputs) // count
     groups: dict[tuple[Any, ...], list[int]] = {}
     for i in range(count):
-        kinds = tuple([node.inputs[s * count + i].meta.dtype for s in range(streams)])
+        kinds = tuple([node.inputs[s * count + i].meta.dtype.to_real() for s in range(streams)])
         groups.setdefault(kinds, []).append(i)
     return list(groups.items())
+
+
+def _reals(node: Node) -> int:
+    """Numbers that an update walks over: complex parameters count as pairs of reals."""
+    return node.meta.numel * (2 if node.meta.dtype.is_complex else 1)

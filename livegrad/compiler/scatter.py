@@ -1,8 +1,9 @@
-"""Scatter kernels: a copy of a base with values added at given indices, in the order they come.
+"""Scatter kernels: a copy of a base with values folded in at given indices, in the order they come.
 
 Seen from the indexed dim a tensor is (outer, dim, inner). A work item owns some inner columns of
-one outer entry, so no two threads ever add to the same element and the result never depends on
-their number.
+one outer entry, so no two threads ever write to the same element and the result never depends on
+their number. How a value meets what is there (`fold`) is one of add, put (the last one stays),
+prod, amax and amin.
 
 Argument block: 0 work items   1 result   2 base   3 indices   4 values   5 size of the dim
 6 number of indices   7 inner size   8 columns per item   9 items per outer entry
@@ -13,24 +14,34 @@ from __future__ import annotations
 from collections.abc import Callable
 from math import prod
 
-from livegrad.compiler.bind import SET_INPUT, Block, Where
+from livegrad.compiler.bind import SET_INPUT, THREAD_WORK, Block, Where
 from livegrad.compiler.builder import LANES, Builder, Value
 from livegrad.compiler.emitter import Emitter, memory_element
 from livegrad.compiler.templates import PARAMS
 from livegrad.dtypes import DType
 from livegrad.graph.node import Node
 
-Signature = tuple[str, str, DType, DType]
+# kind, one index per value (not per row of values), fold, dtypes of values and indices
+Signature = tuple[str, bool, str, DType, DType]
 
 COLUMNS = 256
-SCATTERS = ("index_add", "scatter_add")
+# The op's `lower`: whether there is one index per value, and the fold (None: in the attrs).
+_LOWERS: dict[str, tuple[bool, str | None]] = {
+    "index_add": (False, "add"),
+    "index_put": (False, "put"),
+    "index_fold": (False, None),
+    "scatter_add": (True, "add"),
+    "scatter": (True, "put"),
+    "scatter_fold": (True, None),
+}
+SCATTERS = tuple(_LOWERS)
 
 
 def is_native(node: Node) -> bool:
     """Whether the template covers this scatter: all dims but the indexed one agree."""
     base, index, _ = node.inputs
-    if node.op.lower == "index_add":
-        return True
+    if not _LOWERS[node.op.lower or ""][0]:
+        return base.meta.ndim > 0
     dim = node.attrs[0]
     others = [d for d in range(base.meta.ndim) if d != dim]
     return index.meta.ndim > 0 and all(base.meta.shape[d] == index.meta.shape[d] for d in others)
@@ -38,7 +49,9 @@ def is_native(node: Node) -> bool:
 
 def signature_of(node: Node) -> Signature:
     """What the code depends on."""
-    return ("scatter", node.op.lower or "", node.meta.dtype, node.inputs[1].meta.dtype)
+    by_value, fold = _LOWERS[node.op.lower or ""]
+    fold = node.attrs[1] if fold is None else fold
+    return ("scatter", by_value, fold, node.meta.dtype, node.inputs[1].meta.dtype)
 
 
 def bind_scatter(node: Node, where: Callable[[Node], Where]) -> Block:
@@ -47,26 +60,29 @@ def bind_scatter(node: Node, where: Callable[[Node], Where]) -> Block:
     dim = node.attrs[0]
     shape = base.meta.shape
     outer, size, inner = prod(shape[:dim]), shape[dim], prod(shape[dim + 1 :])
-    count = index.meta.numel if node.op.lower == "index_add" else index.meta.shape[dim]
+    by_value, _ = _LOWERS[node.op.lower or ""]
+    count = index.meta.shape[dim] if by_value else index.meta.numel
     block = max(1, min(inner, COLUMNS))
     blocks = -(-inner // block)
     slots = [outer * blocks, 0, 0, 0, 0, size, count, inner, block, max(blocks, 1)]
+    grain = max(1, THREAD_WORK // max(1, (size + 2 * count) * block))
     patches = []
     for slot, x in enumerate((node, base, index, source), 1):
         place = where(x)
         patches.append((SET_INPUT, slot, place.slot, place.offset))
-    return Block(slots, patches)
+    return Block(slots, patches, grain)
 
 
 def generate_scatter(signature: Signature, name: str) -> str:
     """The IR of the kernel with this signature."""
-    _, lower, dtype, index_dtype = signature
-    return _Scatter(name, dtype, index_dtype).emit(elementwise=lower == "scatter_add")
+    _, by_value, fold, dtype, index_dtype = signature
+    return _Scatter(name, fold, dtype, index_dtype).emit(by_value)
 
 
 class _Scatter:
-    def __init__(self, name: str, dtype: DType, index_dtype: DType) -> None:
+    def __init__(self, name: str, fold: str, dtype: DType, index_dtype: DType) -> None:
         self.b = Builder(name, list(PARAMS))
+        self.fold = fold
         self.e = Emitter(self.b, dtype)
         self.dtype, self.index_dtype = dtype, index_dtype
         self.element = memory_element(dtype)
@@ -74,8 +90,8 @@ class _Scatter:
     def _arg(self, slot: int, type: str = "i64") -> Value:
         return self.b.load_scalar(type, self.b.gep(self.b.params[0], "i64", slot))
 
-    def emit(self, elementwise: bool) -> str:
-        """The kernel: copy the base's columns, then add value after value."""
+    def emit(self, by_value: bool) -> str:
+        """The kernel: copy the base's columns, then fold in value after value."""
         b = self.b
         _, begin, end, self.ctx = b.params
         self.size, self.count, self.inner = self._arg(5), self._arg(6), self._arg(7)
@@ -89,12 +105,14 @@ class _Scatter:
             whole = b.mul(outer, b.mul(self.size, self.inner))
             target = b.gep(result, self.element, whole)
             self._copy(target, b.gep(base, self.element, whole))
+            with b.if_(b.and_(b.icmp("eq", self.size, 0), b.icmp("ne", self.count, 0))):
+                self._index(indices, b.const("i64", 0))  # no index is in range of an empty dim
             part = b.mul(outer, b.mul(self.count, self.inner))
             source = b.gep(values, self.element, part)
-            if elementwise:
-                self._add_elements(target, source, b.gep(indices, self._index_element(), part))
+            if by_value:
+                self._fold_elements(target, source, b.gep(indices, self._index_element(), part))
             else:
-                self._add_rows(target, source, indices)
+                self._fold_rows(target, source, indices)
         return b.ir()
 
     def _index_element(self) -> str:
@@ -120,19 +138,19 @@ class _Scatter:
         """An index as i64, 0 with a fault reported if it is out of range."""
         b = self.b
         raw = self.e.load_scalar(self.index_dtype, b.gep(indices, self._index_element(), at))
-        index = b.sext(raw, "i64")
+        index = (b.sext if self.index_dtype.signed else b.zext)(raw, "i64")
         good = b.icmp("ult", index, self.size)
         with b.if_(b.not_(good)):
             b.store_scalar(b.const("i64", 1), self.ctx)
             b.store_scalar(index, b.gep(self.ctx, "i64", 1))
         return b.select(good, index, b.const("i64", 0))
 
-    def _add(self, to: Value, source: Value, at: Value, mask: Value) -> None:
-        old = self._load(to, at, mask)
-        total = self.e.add(old, self._load(source, at, mask))
-        self._store(to, at, self.e.round_to(total, self.dtype), mask)
+    def _folded(self, old: Value, new: Value) -> Value:
+        e = self.e
+        folds = {"add": e.add, "prod": e.mul, "amax": e.max, "amin": e.min}
+        return e.round_to(folds[self.fold](old, new), self.dtype)
 
-    def _add_rows(self, target: Value, source: Value, indices: Value) -> None:
+    def _fold_rows(self, target: Value, source: Value, indices: Value) -> None:
         """One index per row of values."""
         b = self.b
         with b.if_(b.icmp("ne", self.size, 0)), b.loop(0, self.count) as row:
@@ -140,9 +158,14 @@ class _Scatter:
             to = b.gep(target, self.element, b.mul(index, self.inner))
             values = b.gep(source, self.element, b.mul(row.index, self.inner))
             with b.loop(self.low, self.high, LANES) as column:
-                self._add(to, values, column.index, b.lane_mask(b.sub(self.high, column.index)))
+                at = column.index
+                mask = b.lane_mask(b.sub(self.high, at))
+                new = self._load(values, at, mask)
+                if self.fold != "put":
+                    new = self._folded(self._load(to, at, mask), new)
+                self._store(to, at, new, mask)
 
-    def _add_elements(self, target: Value, source: Value, indices: Value) -> None:
+    def _fold_elements(self, target: Value, source: Value, indices: Value) -> None:
         """One index per value."""
         b, e = self.b, self.e
         with (
@@ -153,6 +176,7 @@ class _Scatter:
             at = b.add(b.mul(row.index, self.inner), column.index)
             index = self._index(indices, at)
             place = b.gep(target, self.element, b.add(b.mul(index, self.inner), column.index))
-            old = e.load_scalar(self.dtype, place)
-            value = e.load_scalar(self.dtype, b.gep(source, self.element, at))
-            e.store_scalar(self.dtype, e.round_to(e.add(old, value), self.dtype), place)
+            new = e.load_scalar(self.dtype, b.gep(source, self.element, at))
+            if self.fold != "put":
+                new = self._folded(e.load_scalar(self.dtype, place), new)
+            e.store_scalar(self.dtype, new, place)

@@ -52,6 +52,7 @@ class Template:
         self.stage = _stages(instrs)
         self.kept: dict[int, Value] = {}  # values that do not change along the folded loop
         self.emitters: dict[DType, Emitter] = {}
+        self.active: Value | None = None  # the lanes that hold elements, if not all do
 
     def e(self, dtype: DType) -> Emitter:
         """The emitter that computes in `dtype`."""
@@ -235,6 +236,8 @@ class Template:
         """If any of `bad`, notes the fault and one of the values that caused it."""
         b = self.b
         vectorised = value.type.startswith("<")
+        if vectorised and self.active is not None:
+            bad = b.and_(bad, self.active)
         wide = b.sext(value, "i64")
         with b.if_(b.any_lane(bad) if vectorised else bad):
             b.store_scalar(b.const("i64", 1), self.ctx)
@@ -401,6 +404,7 @@ class Rows(Template):
     ) -> Accs:
         """Sixteen elements of one pass; gives the accumulators of its reductions."""
         known: dict[int, Value] = {}
+        self.active = mask
 
         def value(i: int) -> Value:
             return self.wide(self._full(i, number, at, mask, known))
@@ -411,6 +415,7 @@ class Rows(Template):
         for i, slot in self.spills.items():
             if self._spilled_in(i) == number and i in known:
                 self._spill(slot, i, known[i], at, mask)
+        self.active = None
         return accs
 
     def _lane_index(self, at: Value) -> Value:
@@ -570,6 +575,7 @@ class Columns(Template):
         """Sixteen columns from top to bottom."""
         outer = dict(self.kept)
         self.at, self.mask = at, mask
+        self.active = mask
         self._keep(0)
         for number, (reduces, stores) in enumerate(self.plan):
             self._pass(reduces, stores)

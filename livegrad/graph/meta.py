@@ -2,12 +2,30 @@
 
 from __future__ import annotations
 
+import os
 from math import prod
+from operator import index as as_index
 
 from livegrad.dtypes import DType
 from livegrad.native.hot import hot_slots
 
 Shape = tuple[int, ...]
+_MOST_ELEMENTS = (1 << 63) - 1
+
+
+def _most_bytes() -> int:
+    """Larger values are refused although, if they are not stored, there may be a way.
+
+    PyTorch has to store them; here, what needs them would compute for hours.
+    """
+    try:
+        memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    except (AttributeError, OSError, ValueError):
+        memory = 0
+    return max(1 << 40, 4 * memory)
+
+
+_MOST_BYTES = _most_bytes()
 
 
 class Size(tuple[int, ...]):
@@ -34,11 +52,13 @@ class Meta:
     __slots__ = ("cls", "dtype", "ndim", "numel", "shape", "size")
 
     def __init__(self, shape: Shape, dtype: DType) -> None:
-        self.shape: Shape = tuple(shape)
+        shape = tuple([as_index(size) for size in shape])
+        self.shape: Shape = shape
         self.size = Size(shape)
         self.dtype = dtype
         self.ndim = len(shape)
         self.numel = prod(shape)
+        _check_sizes(shape, self.numel * dtype.itemsize)
         self.cls = _class_number(dtype, shape)
 
     @property
@@ -54,6 +74,22 @@ _interned: dict[tuple[Shape, DType], Meta] = {}
 _classes: dict[tuple[DType, tuple[bool, ...]], int] = {}
 # Past this many, forget: an equal Meta is made anew, which costs cache misses but no correctness.
 _MOST = 100_000
+
+
+def _check_sizes(shape: Shape, nbytes: int) -> None:
+    """RuntimeError if there cannot be a tensor of these sizes."""
+    for size in shape:
+        if size < 0:
+            raise RuntimeError(
+                f"trying to create tensor with negative dimension {size}: {list(shape)}"
+            )
+    # Strides are counted as if no size were 0.
+    if prod([size or 1 for size in shape]) > _MOST_ELEMENTS:
+        raise RuntimeError(f"Storage size calculation overflowed with sizes={list(shape)}")
+    if nbytes > _MOST_BYTES:
+        raise RuntimeError(
+            f"can't allocate memory: you tried to allocate {nbytes} bytes for {list(shape)}"
+        )
 
 
 def _class_number(dtype: DType, shape: Shape) -> int:

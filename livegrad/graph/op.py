@@ -42,13 +42,19 @@ class Op:
     - `grads[i](g, y, *operands)` is the gradient of operand `i` (None: not differentiable), written
       with tensors, so gradients of any order exist. A composite without `grads` is differentiated
       through its expansion. `saves` says which values the rules read: "x" inputs, "y" output.
+    - `autocast` says what `livegrad.autocast` does to floating inputs: "low" casts them to its
+      dtype, "float32" to float32, "widest" to the widest among them; None leaves them.
+    - `complex` says whether complex inputs are taken; by default elementwise ops and reductions
+      refuse them, other kinds leave that to `infer`. Complex values are computed by `ref`.
     - `samples` is a function giving test inputs; a registered op without samples fails the tests.
     """
 
     __slots__ = (
+        "autocast",
         "cache",
         "cheap",
         "combine",
+        "complex",
         "emit",
         "expand",
         "grads",
@@ -81,6 +87,8 @@ class Op:
         result: str = "promote",
         cheap: bool = False,
         saves: str = "xy",
+        complex: bool | None = None,
+        autocast: str | None = None,
         samples: Callable[..., Any] | None = None,
     ) -> None:
         self.name = name
@@ -97,6 +105,8 @@ class Op:
         self.result = result
         self.cheap = cheap
         self.saves = saves
+        self.complex = kind not in ("elementwise", "reduce") if complex is None else complex
+        self.autocast = autocast
         self.samples = samples
         self.cache: dict[Any, Spec] = {}
         _check_complete(self)
@@ -119,12 +129,12 @@ class Op:
         signature = (self.name, attrs, tuple([m.cls for m in metas]), meta.cls)
         number = _signatures.setdefault(signature, len(_signatures))
         spec = self.cache[key] = Spec(self, attrs, meta, number)
-        if meta.dtype.category == dtypes.FLOAT and (
+        if meta.dtype.category >= dtypes.FLOAT and (
             self.grads is not None or self.expand is not None
         ):
             spec.grad = True
         spec.floats = self.kind == "update" or (
-            self.kind == "elementwise" and attrs[0].category == dtypes.FLOAT
+            self.kind == "elementwise" and attrs[0].category >= dtypes.FLOAT
         )
         return spec
 

@@ -2,7 +2,8 @@
 
 `unary`, `binary` and `record` look up the spec of the new node (shape, dtype, signature) in the
 op's cache, link it to its inputs, note the user's line, and hand back a tensor. Nothing is
-computed.
+computed. Functions marked `hot` are translated to native code: they must stay within the subset of
+Python that `native/translate.py` lists.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import os
 import sys
 import weakref
 from collections.abc import Sequence
+from operator import index as as_index
 from types import FrameType
 from typing import Any
 
@@ -18,13 +20,14 @@ from livegrad import dtypes
 from livegrad.dtypes import DType
 from livegrad.graph.meta import Meta, Shape, meta_of
 from livegrad.graph.node import Node, Site, Spec
-from livegrad.graph.op import Op
+from livegrad.graph.op import REGISTRY, Op
 from livegrad.graph.state import (
     LOCAL,
     MOST_PENDING_BYTES,
     MOST_PENDING_NODES,
     Runtime,
     flush,
+    scratch_state,
 )
 from livegrad.native.hot import hot, hot_slots
 
@@ -87,6 +90,8 @@ _outside: set[str] = set()
 _getframe = sys._getframe
 _new = object.__new__
 _WeakRef = weakref.ref
+# Run-time integers are int64. As floats: translated code takes integers for int64 to begin with.
+_FIRST, _END = -(2.0**63), 2.0**63
 
 
 # One view operation: op, attrs, args, shape, as `record` takes them.
@@ -190,7 +195,16 @@ def append(
         if code.co_filename in _outside:
             node.site = (code, frame.f_lasti)
         else:
-            node.site = user_site(frame)
+            # Most often one wrapper lies between, such as those of ops/out.py.
+            back = frame.f_back
+            if (
+                back is not None
+                and back.f_code.co_filename in _outside
+                and code.co_filename in _inside
+            ):
+                node.site = (back.f_code, back.f_lasti)
+            else:
+                node.site = user_site(frame)
     else:
         node.site = state.site
     tensor = _new(_tensor_class)
@@ -247,10 +261,15 @@ def binary(op: Op, a: Any, b: Any) -> Any:
         if spec is None:
             spec = specialise(op, (node.meta, kind), "ts", key)
         grad = None if node.grad_to is None else spec.grad
-        if spec.floats and kind is not float:
-            b = float(b)
+        if spec.floats:
+            if kind is not float:
+                b = float(b)
+        elif kind is int and not _FIRST <= b < _END:
+            b = _wrapped(b)
         return append(spec, (node,), (b,), grad)
     if not isinstance(a, Handle) or not isinstance(b, Handle):
+        if op.result == "bool" and not isinstance(a, Handle):
+            raise _not_a_tensor(op, a)  # as PyTorch, which compares tensors with numbers only
         return elementwise(op, (a, b))
     if a._cell is not None:
         sync(a)
@@ -284,6 +303,8 @@ def elementwise(op: Op, operands: Sequence[Any]) -> Any:
                 grad = True
         else:
             number = _as_number(op, x)
+            if type(number) is complex:
+                return elementwise(op, _with_complex_tensors(operands))
             numbers.append(number)
             keys.append(_NUMBER_KINDS[type(number)])
             pattern += "s"
@@ -295,7 +316,38 @@ def elementwise(op: Op, operands: Sequence[Any]) -> Any:
         grad = spec.grad
     if spec.floats:
         numbers = [x if isinstance(x, float) else _as_float(x) for x in numbers]
+    elif numbers:
+        numbers = [
+            _wrapped(x) if type(x) is int and not _FIRST <= x < _END else x for x in numbers
+        ]
     return append(spec, tuple(nodes), tuple(numbers), grad)
+
+
+def _with_complex_tensors(operands: Sequence[Any]) -> list[Any]:
+    """Operands with complex numbers as 0-d tensors: run-time numbers are real.
+
+    They get the dtype of the result, which then is the same as with numbers.
+    """
+    tensors = [node_of(x).meta for x in operands if isinstance(x, Handle)]
+    ranked = [(m.dtype, 2 if m.ndim else 1) for m in tensors]
+    dtype = dtypes.result_dtype((*ranked, (dtypes.default_complex(), 0)))
+    return [_complex_tensor(x, dtype) if _is_complex_number(x) else x for x in operands]
+
+
+def _is_complex_number(x: Any) -> bool:
+    return isinstance(x, complex) or getattr(getattr(x, "dtype", None), "kind", "") == "c"
+
+
+def _complex_tensor(x: Any, dtype: DType) -> Any:
+    value = complex(x)
+    return record(REGISTRY["full"], (), (dtype,), (value.real, value.imag), ())
+
+
+def _wrapped(x: int) -> int:
+    """The int64 with the bits of a uint64."""
+    if not 0 <= x < 1 << 64:
+        raise OverflowError(f"int too big to convert; got {x}; expected 64 bits")
+    return x - (1 << 64)
 
 
 def _as_float(x: Number) -> Number:
@@ -316,6 +368,10 @@ def record(
     `attrs` are structure, `args` run-time numbers, `shape` the result's shape where the inputs do
     not determine it.
     """
+    if op.autocast is not None:
+        caster = LOCAL.state.caster
+        if caster is not None:
+            inputs = caster(op.autocast, inputs)
     nodes = []
     metas: Any = []
     grad = None
@@ -335,10 +391,70 @@ def record(
     spec = op.cache.get(key)
     if spec is None:
         assert op.infer is not None
-        spec = op.remember(key, attrs, metas, op.infer(metas, attrs, shape))
+        meta = op.infer(metas, attrs, shape)
+        if any([m.dtype.category == dtypes.COMPLEX for m in metas]):
+            _check_complex(op, tuple(nodes), attrs, args, meta)
+        spec = op.remember(key, attrs, metas, meta)
     if grad:
         grad = spec.grad
+    if args:
+        for x in args:
+            kind = type(x)
+            if kind is int:
+                if not _FIRST <= x < _END:
+                    raise _too_large(op, x)
+            elif kind is not float and kind not in _NUMBER_KINDS:
+                args = _numbers(op, args)
     return append(spec, tuple(nodes), args, grad)
+
+
+def _numbers(op: Op, args: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Run-time numbers some of which are of other classes, such as NumPy's."""
+    return tuple([x if type(x) in _NUMBER_KINDS else _number(op, x) for x in args])
+
+
+def _number(op: Op, x: Any) -> Number:
+    if hasattr(x, "__index__"):
+        return as_index(x)
+    if hasattr(x, "__float__"):
+        return float(x)
+    raise TypeError(f"{op.name}(): expected a number, but got {type(x).__name__}")
+
+
+def _too_large(op: Op, x: int) -> RuntimeError:
+    return RuntimeError(
+        f"{op.name}: value cannot be converted to type int64_t without overflow; got {x}"
+    )
+
+
+def _check_complex(
+    op: Op, nodes: tuple[Node, ...], attrs: tuple[Any, ...], args: tuple[Any, ...], meta: Meta
+) -> None:
+    """Raises if `op` does not take complex inputs like these; a composite is expanded to see."""
+    if not op.complex:
+        raise not_implemented(op.name, next(x.meta.dtype for x in nodes if x.meta.dtype.is_complex))
+    if op.kind != "composite":
+        return
+    node = leaf_node(meta, None)
+    node.spec, node.inputs, node.args = Spec(op, attrs, meta, -1), nodes, args
+    with scratch_state() as scratch:
+        scratch.grad, scratch.reference, scratch.held, scratch.site = False, False, True, node.site
+        assert op.expand is not None
+        op.expand(node, *[wrap(x) for x in nodes])
+
+
+# PyTorch's names of dtypes in messages.
+_TYPE_NAMES = {
+    "bool": "Bool", "uint8": "Byte", "uint16": "UInt16",
+    "uint32": "UInt32", "uint64": "UInt64", "int8": "Char", "int16": "Short", "int32": "Int",
+    "int64": "Long", "float16": "Half", "bfloat16": "BFloat16", "float32": "Float",
+    "float64": "Double", "complex64": "ComplexFloat", "complex128": "ComplexDouble",
+}  # fmt: skip
+
+
+def not_implemented(name: str, dtype: DType) -> NotImplementedError:
+    """PyTorch's error for an operation that does not exist for `dtype`."""
+    return NotImplementedError(f"\"{name}\" not implemented for '{_TYPE_NAMES[dtype.name]}'")
 
 
 # ---------------------------------------------------------------------- elementwise inference
@@ -373,9 +489,14 @@ def elementwise_dtypes(op: Op, operands: Sequence[Any]) -> tuple[DType, DType]:
             )
         ranked = ranked[1:]
     common = dtypes.result_dtype(tuple(ranked))
-    if rule == "float" and common.category != dtypes.FLOAT:
+    if common.category == dtypes.COMPLEX:
+        if not op.complex:
+            raise not_implemented(op.name, common)
+        if rule == "magnitude":
+            return common, common.to_real()
+    if rule == "float" and common.category < dtypes.FLOAT:
         common = dtypes.get_default_dtype()
-    elif rule == "integer" and common.category == dtypes.FLOAT:
+    elif rule == "integer" and common.category >= dtypes.FLOAT:
         raise NotImplementedError(
             f'"{op.name}" not implemented for {common.name}; expected integers'
         )
@@ -385,7 +506,7 @@ def elementwise_dtypes(op: Op, operands: Sequence[Any]) -> tuple[DType, DType]:
         )
     elif rule == "bool-to-int" and common is dtypes.bool_:
         common = dtypes.int64
-    elif rule == "number" and common is dtypes.bool_:
+    elif rule in ("number", "magnitude") and common is dtypes.bool_:
         raise NotImplementedError(f'"{op.name}" not implemented for bool')
     elif rule == "shift" and common.category != dtypes.INT:
         raise NotImplementedError(
@@ -393,7 +514,7 @@ def elementwise_dtypes(op: Op, operands: Sequence[Any]) -> tuple[DType, DType]:
         )
     elif rule == "floating":  # a float number does not make an integer tensor float
         tensors = dtypes.result_dtype(tuple([pair for pair in ranked if pair[1]]))
-        if tensors.category != dtypes.FLOAT:
+        if tensors.category < dtypes.FLOAT:
             raise NotImplementedError(
                 f'"{op.name}" not implemented for {tensors.name}; expected floating-point tensors'
             )
@@ -421,9 +542,11 @@ def broadcast_shapes(name: str, shapes: Sequence[Shape]) -> Shape:
     return tuple(out)
 
 
-def _as_number(op: Op, x: Any) -> Number:
+def _as_number(op: Op, x: Any) -> Any:
     if isinstance(x, bool | int | float):
         return x if type(x) in _NUMBER_KINDS else _plain(x)
+    if isinstance(x, complex):
+        return complex(x)
     item = getattr(x, "item", None)
     if item is not None and getattr(x, "ndim", 0) == 0:  # NumPy scalars
         return _as_number(op, item())
@@ -493,10 +616,19 @@ def wrap(node: Node) -> Any:
 @hot
 def node_of(x: Any) -> Node:
     """The node a tensor stands for now (a view may have been changed through its base)."""
-    if x._cell is not None:
-        sync(x)
-    node: Node = x._node
+    try:
+        if x._cell is not None:
+            sync(x)
+        node: Node = x._node
+    except AttributeError:
+        raise _no_tensor(x) from None
     return node
+
+
+def _no_tensor(x: Any) -> TypeError:
+    return TypeError(
+        f"expected a Tensor, but got {type(x).__name__}. Convert it first with livegrad.tensor(...)"
+    )
 
 
 def sync(x: Any) -> None:

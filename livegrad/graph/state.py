@@ -34,6 +34,9 @@ class State:
     `node.index - base` is the place of a pending node; nodes computed or dropped earlier, and those
     of other threads, have an index below `base` or far above.
 
+    `caster`, inside `livegrad.autocast`, is asked to cast the inputs of ops that have an `autocast`
+    rule: caster(rule, inputs) -> inputs.
+
     While `held`, many pending nodes are no reason to flush: they are the planner's, or belong
     together.
     """
@@ -41,6 +44,7 @@ class State:
     __slots__ = (
         "base",
         "bytes",
+        "caster",
         "grad",
         "handles",
         "held",
@@ -59,6 +63,7 @@ class State:
         self.handles: list[Any] = []
         self.base = next(_states) << 40
         self.bytes = 0
+        self.caster: Callable[[str, Any], Any] | None = None
         self.grad = True
         self.held = False
         self.inference = False
@@ -67,9 +72,14 @@ class State:
 
 
 class _Local(threading.local):
-    """`state` is one object per thread for good: translated functions remember it."""
+    """`state` is one object per thread for good: translated functions remember it.
+
+    `trace`, if there is one, answers for flushes: a function transform records nodes that cannot
+    be computed yet; see func/trace.py.
+    """
 
     state: State
+    trace: Any = None
 
     def __init__(self) -> None:
         self.state = State()
@@ -102,7 +112,10 @@ class Runtime:
 
 def flush(reason: str, *roots: Node) -> None:
     """Computes everything pending that is still alive, and `roots` in any case."""
-    Runtime.flush(reason, roots)
+    if LOCAL.trace is None:
+        Runtime.flush(reason, roots)
+    else:
+        LOCAL.trace.flush(reason, roots)
 
 
 @contextmanager

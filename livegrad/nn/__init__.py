@@ -5,6 +5,7 @@ from __future__ import annotations
 from livegrad.nn import (
     functional as functional,
     init as init,
+    modules as modules,
     utils as utils,
 )
 from livegrad.nn.activation import (
@@ -28,6 +29,7 @@ from livegrad.nn.activation import (
     Sigmoid as Sigmoid,
     SiLU as SiLU,
     Softmax as Softmax,
+    Softmax2d as Softmax2d,
     Softmin as Softmin,
     Softplus as Softplus,
     Softshrink as Softshrink,
@@ -36,6 +38,29 @@ from livegrad.nn.activation import (
     Tanhshrink as Tanhshrink,
     Threshold as Threshold,
 )
+from livegrad.nn.adaptive import (
+    AdaptiveLogSoftmaxWithLoss as AdaptiveLogSoftmaxWithLoss,
+)
+from livegrad.nn.attention import MultiheadAttention as MultiheadAttention
+from livegrad.nn.batchnorm import (
+    BatchNorm1d as BatchNorm1d,
+    BatchNorm2d as BatchNorm2d,
+    BatchNorm3d as BatchNorm3d,
+    LazyBatchNorm1d as LazyBatchNorm1d,
+    LazyBatchNorm2d as LazyBatchNorm2d,
+    LazyBatchNorm3d as LazyBatchNorm3d,
+    SyncBatchNorm as SyncBatchNorm,
+)
+from livegrad.nn.class_loss import (
+    CrossEntropyLoss as CrossEntropyLoss,
+    LinearCrossEntropyLoss as LinearCrossEntropyLoss,
+    LinearCrossEntropyOptions as LinearCrossEntropyOptions,
+    MultiLabelMarginLoss as MultiLabelMarginLoss,
+    MultiLabelSoftMarginLoss as MultiLabelSoftMarginLoss,
+    MultiMarginLoss as MultiMarginLoss,
+    NLLLoss as NLLLoss,
+    NLLLoss2d as NLLLoss2d,
+)
 from livegrad.nn.container import (
     ModuleDict as ModuleDict,
     ModuleList as ModuleList,
@@ -43,33 +68,154 @@ from livegrad.nn.container import (
     ParameterList as ParameterList,
     Sequential as Sequential,
 )
-from livegrad.nn.dropout import Dropout as Dropout
+from livegrad.nn.conv import (
+    Conv1d as Conv1d,
+    Conv2d as Conv2d,
+    Conv3d as Conv3d,
+    ConvTranspose1d as ConvTranspose1d,
+    ConvTranspose2d as ConvTranspose2d,
+    ConvTranspose3d as ConvTranspose3d,
+    LazyConv1d as LazyConv1d,
+    LazyConv2d as LazyConv2d,
+    LazyConv3d as LazyConv3d,
+    LazyConvTranspose1d as LazyConvTranspose1d,
+    LazyConvTranspose2d as LazyConvTranspose2d,
+    LazyConvTranspose3d as LazyConvTranspose3d,
+)
+from livegrad.nn.distance import (
+    CosineSimilarity as CosineSimilarity,
+    PairwiseDistance as PairwiseDistance,
+)
+from livegrad.nn.dropout import (
+    AlphaDropout as AlphaDropout,
+    Dropout as Dropout,
+    Dropout1d as Dropout1d,
+    Dropout2d as Dropout2d,
+    Dropout3d as Dropout3d,
+    FeatureAlphaDropout as FeatureAlphaDropout,
+)
+from livegrad.nn.flatten import (
+    ChannelShuffle as ChannelShuffle,
+    Flatten as Flatten,
+    Fold as Fold,
+    PixelShuffle as PixelShuffle,
+    PixelUnshuffle as PixelUnshuffle,
+    Unflatten as Unflatten,
+    Unfold as Unfold,
+)
+from livegrad.nn.instancenorm import (
+    InstanceNorm1d as InstanceNorm1d,
+    InstanceNorm2d as InstanceNorm2d,
+    InstanceNorm3d as InstanceNorm3d,
+    LazyInstanceNorm1d as LazyInstanceNorm1d,
+    LazyInstanceNorm2d as LazyInstanceNorm2d,
+    LazyInstanceNorm3d as LazyInstanceNorm3d,
+)
 from livegrad.nn.linear import (
     Bilinear as Bilinear,
-    Flatten as Flatten,
     Identity as Identity,
+    LazyLinear as LazyLinear,
     Linear as Linear,
-    Unflatten as Unflatten,
 )
 from livegrad.nn.loss import (
     BCELoss as BCELoss,
     BCEWithLogitsLoss as BCEWithLogitsLoss,
-    CosineSimilarity as CosineSimilarity,
-    CrossEntropyLoss as CrossEntropyLoss,
+    CTCLoss as CTCLoss,
+    GaussianNLLLoss as GaussianNLLLoss,
     HuberLoss as HuberLoss,
     KLDivLoss as KLDivLoss,
     L1Loss as L1Loss,
     MSELoss as MSELoss,
-    NLLLoss as NLLLoss,
+    PoissonNLLLoss as PoissonNLLLoss,
     SmoothL1Loss as SmoothL1Loss,
 )
 from livegrad.nn.module import Module as Module
 from livegrad.nn.normalization import (
+    CrossMapLRN2d as CrossMapLRN2d,
+    GroupNorm as GroupNorm,
     LayerNorm as LayerNorm,
+    LocalResponseNorm as LocalResponseNorm,
     RMSNorm as RMSNorm,
 )
+from livegrad.nn.padding import (
+    CircularPad1d as CircularPad1d,
+    CircularPad2d as CircularPad2d,
+    CircularPad3d as CircularPad3d,
+    ConstantPad1d as ConstantPad1d,
+    ConstantPad2d as ConstantPad2d,
+    ConstantPad3d as ConstantPad3d,
+    ReflectionPad1d as ReflectionPad1d,
+    ReflectionPad2d as ReflectionPad2d,
+    ReflectionPad3d as ReflectionPad3d,
+    ReplicationPad1d as ReplicationPad1d,
+    ReplicationPad2d as ReplicationPad2d,
+    ReplicationPad3d as ReplicationPad3d,
+    ZeroPad1d as ZeroPad1d,
+    ZeroPad2d as ZeroPad2d,
+    ZeroPad3d as ZeroPad3d,
+)
+from livegrad.nn.parallel import DataParallel as DataParallel
 from livegrad.nn.parameter import (
     Buffer as Buffer,
     Parameter as Parameter,
+    UninitializedBuffer as UninitializedBuffer,
+    UninitializedParameter as UninitializedParameter,
 )
-from livegrad.nn.sparse import Embedding as Embedding
+from livegrad.nn.pooling import (
+    AdaptiveAvgPool1d as AdaptiveAvgPool1d,
+    AdaptiveAvgPool2d as AdaptiveAvgPool2d,
+    AdaptiveAvgPool3d as AdaptiveAvgPool3d,
+    AdaptiveMaxPool1d as AdaptiveMaxPool1d,
+    AdaptiveMaxPool2d as AdaptiveMaxPool2d,
+    AdaptiveMaxPool3d as AdaptiveMaxPool3d,
+    AvgPool1d as AvgPool1d,
+    AvgPool2d as AvgPool2d,
+    AvgPool3d as AvgPool3d,
+    FractionalMaxPool2d as FractionalMaxPool2d,
+    FractionalMaxPool3d as FractionalMaxPool3d,
+    LPPool1d as LPPool1d,
+    LPPool2d as LPPool2d,
+    LPPool3d as LPPool3d,
+    MaxPool1d as MaxPool1d,
+    MaxPool2d as MaxPool2d,
+    MaxPool3d as MaxPool3d,
+    MaxUnpool1d as MaxUnpool1d,
+    MaxUnpool2d as MaxUnpool2d,
+    MaxUnpool3d as MaxUnpool3d,
+)
+from livegrad.nn.ranking_loss import (
+    CosineEmbeddingLoss as CosineEmbeddingLoss,
+    HingeEmbeddingLoss as HingeEmbeddingLoss,
+    MarginRankingLoss as MarginRankingLoss,
+    SoftMarginLoss as SoftMarginLoss,
+    TripletMarginLoss as TripletMarginLoss,
+    TripletMarginWithDistanceLoss as TripletMarginWithDistanceLoss,
+)
+from livegrad.nn.recurrent import (
+    GRU as GRU,
+    LSTM as LSTM,
+    RNN as RNN,
+    RNNBase as RNNBase,
+)
+from livegrad.nn.recurrent_cells import (
+    GRUCell as GRUCell,
+    LSTMCell as LSTMCell,
+    RNNCell as RNNCell,
+    RNNCellBase as RNNCellBase,
+)
+from livegrad.nn.sparse import (
+    Embedding as Embedding,
+    EmbeddingBag as EmbeddingBag,
+)
+from livegrad.nn.transformer import (
+    Transformer as Transformer,
+    TransformerDecoder as TransformerDecoder,
+    TransformerDecoderLayer as TransformerDecoderLayer,
+    TransformerEncoder as TransformerEncoder,
+    TransformerEncoderLayer as TransformerEncoderLayer,
+)
+from livegrad.nn.upsampling import (
+    Upsample as Upsample,
+    UpsamplingBilinear2d as UpsamplingBilinear2d,
+    UpsamplingNearest2d as UpsamplingNearest2d,
+)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from livegrad.creation import full
+from livegrad.creation import empty
 from livegrad.nn import functional as F
+from livegrad.nn.init import constant_
 from livegrad.nn.module import Module
 from livegrad.nn.parameter import Parameter
 
@@ -167,7 +168,12 @@ class PReLU(Module):
         super().__init__()
         self.num_parameters = num_parameters
         self.init = init
-        self.weight = Parameter(full((num_parameters,), float(init), device=device, dtype=dtype))
+        self.weight = Parameter(empty(num_parameters, device=device, dtype=dtype))
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Sets the slope to `init`."""
+        constant_(self.weight, float(self.init))
 
     def forward(self, input: Any) -> Any:
         """The activation."""
@@ -181,8 +187,18 @@ class PReLU(Module):
 class Hardtanh(Module):
     """See `livegrad.nn.functional.hardtanh`."""
 
-    def __init__(self, min_val: float = -1.0, max_val: float = 1.0, inplace: bool = False) -> None:
+    def __init__(
+        self,
+        min_val: float = -1.0,
+        max_val: float = 1.0,
+        inplace: bool = False,
+        min_value: float | None = None,
+        max_value: float | None = None,
+    ) -> None:
         super().__init__()
+        # The old names of the limits.
+        min_val = min_val if min_value is None else min_value
+        max_val = max_val if max_value is None else max_value
         if min_val >= max_val:
             raise AssertionError("min_val must be less than max_val")
         self.min_val = min_val
@@ -371,3 +387,13 @@ class Softmin(_AlongDim):
     def forward(self, input: Any) -> Any:
         """The activation."""
         return F.softmin(input, self.dim, _stacklevel=5)
+
+
+class Softmax2d(Module):
+    """Softmax over the channels of (N, C, H, W) or (C, H, W)."""
+
+    def forward(self, input: Any) -> Any:
+        """The activation."""
+        if input.ndim not in (3, 4):
+            raise ValueError(f"Softmax2d: expected input to be 3D or 4D, got {input.ndim}D instead")
+        return F.softmax(input, -3)

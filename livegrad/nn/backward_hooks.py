@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from livegrad.nn.hooks import GlobalHooks
 from livegrad.ops.elementwise import clone
 from livegrad.tensor import Tensor
 
@@ -51,7 +52,8 @@ class Watch:
     def _left(self, place: int, g: Any) -> Any:
         """The gradient of output `place` is known."""
         self.grad_output[place] = g
-        for hook in list(self.module._backward_pre_hooks.values()):
+        own = self.module._backward_pre_hooks
+        for hook in [*GlobalHooks.backward_pre.values(), *own.values()]:
             changed = hook(self.module, tuple(self.grad_output))
             if changed is not None:
                 changed = changed if isinstance(changed, tuple) else (changed,)
@@ -70,7 +72,8 @@ class Watch:
 
     def _run(self) -> None:
         self.waiting = set(self.needed)  # for another backward through the same graph
-        for hook in list(self.module._backward_hooks.values()):
+        own = self.module._backward_hooks
+        for hook in [*GlobalHooks.backward.values(), *own.values()]:
             changed = hook(self.module, tuple(self.grad_input), tuple(self.grad_output))
             if changed is not None:
                 self.grad_input = list(changed if isinstance(changed, tuple) else (changed,))

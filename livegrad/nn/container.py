@@ -113,6 +113,11 @@ class Sequential(_Numbered):
 
     __rmul__ = __mul__
 
+    def __imul__(self, times: int) -> Sequential:
+        if times <= 0:
+            raise ValueError(f"Non-positive multiplication factor {times} for Sequential")
+        return self.extend(list(self) * (times - 1))  # type: ignore[no-any-return]
+
     def insert(self, index: int, module: Module) -> Sequential:
         """Adds a module before position `index`."""
         if not isinstance(module, Module):
@@ -352,6 +357,35 @@ class ParameterDict(Module):
         value = self[key]
         del self[key]
         return value
+
+    def popitem(self) -> tuple[str, Any]:
+        """Takes the last value out and returns it with its name."""
+        key = next(reversed(self._keys))
+        return key, self.pop(key)
+
+    def setdefault(self, key: str, default: Any = None) -> Any:
+        """The value called `key`, which becomes `default` if there is none."""
+        if key not in self._keys:
+            self[key] = default
+        return self[key]
+
+    def copy(self) -> ParameterDict:
+        """Another dict of the same parameters."""
+        return ParameterDict(dict(self.items()))
+
+    def fromkeys(self, keys: Iterable[str], default: Any = None) -> ParameterDict:
+        """A dict with `default` under each of `keys`."""
+        return ParameterDict(dict.fromkeys(keys, default))
+
+    def __reversed__(self) -> Iterator[str]:
+        return reversed(self._keys)
+
+    def __or__(self, other: ParameterDict) -> ParameterDict:
+        return ParameterDict({**dict(self.items()), **dict(other.items())})
+
+    def __ior__(self, other: ParameterDict) -> ParameterDict:
+        self.update(other)
+        return self
 
     def clear(self) -> None:
         """Takes all values out."""

@@ -1,14 +1,17 @@
-"""Dropout layers."""
+"""Dropout: noise while training, nothing otherwise."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from livegrad.nn import functional as F
 from livegrad.nn.module import Module
 
 
-class _Dropout(Module):
+class _DropoutNd(Module):
+    _function: Callable[..., Any]
+
     def __init__(self, p: float = 0.5, inplace: bool = False) -> None:
         super().__init__()
         if not 0 <= p <= 1:
@@ -16,16 +19,52 @@ class _Dropout(Module):
         self.p = p
         self.inplace = inplace
 
+    def forward(self, input: Any) -> Any:
+        """`input` with some of it dropped; while not training, `input`."""
+        if not self.training:
+            return input
+        return type(self)._function(input, self.p, True, self.inplace)
+
     def extra_repr(self) -> str:
         """Probability."""
         return f"p={self.p}, inplace={self.inplace}"
 
 
-class Dropout(_Dropout):
+class Dropout(_DropoutNd):
     """While training, makes each element 0 with probability `p` and scales the rest to match."""
 
+    _function = staticmethod(F.dropout)
+
+
+class Dropout1d(_DropoutNd):
+    """While training, makes whole channels of (N, C, L) or (C, L) 0 with probability `p`."""
+
+    _function = staticmethod(F.dropout1d)
+
+
+class Dropout2d(_DropoutNd):
+    """While training, makes whole channels of (N, C, H, W) or (C, H, W) 0 with probability `p`."""
+
+    _function = staticmethod(F.dropout2d)
+
+
+class Dropout3d(_DropoutNd):
+    """While training, makes whole channels of (N, C, D, H, W) 0 with probability `p`."""
+
+    _function = staticmethod(F.dropout3d)
+
+
+class AlphaDropout(_DropoutNd):
+    """Dropout that keeps mean and variance, for SELU networks."""
+
     def forward(self, input: Any) -> Any:
-        """See `livegrad.nn.functional.dropout`."""
-        if not self.training:
-            return input
-        return F.dropout(input, self.p, True, self.inplace)
+        """See `livegrad.nn.functional.alpha_dropout`."""
+        return F.alpha_dropout(input, self.p, self.training)
+
+
+class FeatureAlphaDropout(_DropoutNd):
+    """AlphaDropout of whole channels."""
+
+    def forward(self, input: Any) -> Any:
+        """See `livegrad.nn.functional.feature_alpha_dropout`."""
+        return F.feature_alpha_dropout(input, self.p, self.training)

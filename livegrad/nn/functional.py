@@ -2,43 +2,116 @@
 
 from __future__ import annotations
 
-import math
 import warnings
 from typing import Any
 
-from livegrad import dtypes
-from livegrad.autograd import no_grad
-from livegrad.graph.record import rebind, record, unary
+from livegrad.graph.record import node_of, rebind, unary
 from livegrad.ops import (
     activation as A,
     composite,
     joining,
     matmul as products,
-    reduce,
     smooth_activation as S,
 )
 from livegrad.ops.activation import RELU, hardshrink, prelu, softshrink
+from livegrad.ops.adaptive_pooling import (
+    adaptive_avg_pool1d,
+    adaptive_avg_pool2d,
+    adaptive_avg_pool3d,
+    adaptive_max_pool1d,
+    adaptive_max_pool2d,
+    adaptive_max_pool3d,
+    fractional_max_pool2d,
+    fractional_max_pool3d,
+    lp_pool1d,
+    lp_pool2d,
+    lp_pool3d,
+    max_unpool1d,
+    max_unpool2d,
+    max_unpool3d,
+)
+from livegrad.ops.attention import scaled_dot_product_attention
 from livegrad.ops.class_loss import cross_entropy, nll_loss
-from livegrad.ops.comparison import eq
 from livegrad.ops.composite import cosine_similarity, layer_norm, normalize, rms_norm
-from livegrad.ops.elementwise import add, where
-from livegrad.ops.gathering import embedding_lookup
-from livegrad.ops.generate import counting
-from livegrad.ops.indexing import one_hot
-from livegrad.ops.loss import (
+from livegrad.ops.convolution import (
+    conv1d,
+    conv2d,
+    conv3d,
+    conv_tbc,
+    conv_transpose1d,
+    conv_transpose2d,
+    conv_transpose3d,
+)
+from livegrad.ops.ctc import ctc_loss
+from livegrad.ops.distances import pdist
+from livegrad.ops.dropout import (
+    alpha_dropout,
+    dropout,
+    dropout1d,
+    dropout2d,
+    dropout3d,
+    feature_alpha_dropout,
+    gumbel_softmax,
+    rrelu,
+)
+from livegrad.ops.embedding import embedding, embedding_bag
+from livegrad.ops.gating import bilinear, glu
+from livegrad.ops.grid_sampling import affine_grid, grid_sample
+from livegrad.ops.heads import multi_head_attention_forward
+from livegrad.ops.label_loss import (
+    multi_margin_loss,
+    multilabel_margin_loss,
+    multilabel_soft_margin_loss,
+)
+from livegrad.ops.likelihood_loss import (
     binary_cross_entropy,
     binary_cross_entropy_with_logits,
-    huber_loss,
+    gaussian_nll_loss,
     kl_div,
-    l1_loss,
-    mse_loss,
-    smooth_l1_loss,
+    poisson_nll_loss,
 )
-from livegrad.ops.movement import DETACH
+from livegrad.ops.linear_loss import linear_cross_entropy
+from livegrad.ops.loss import huber_loss, l1_loss, mse_loss, smooth_l1_loss
+from livegrad.ops.masking import one_hot
+from livegrad.ops.normalisation import (
+    batch_norm,
+    group_norm,
+    instance_norm,
+    local_response_norm,
+)
+from livegrad.ops.out import install as install_out
+from livegrad.ops.pairwise import pairwise_distance
 from livegrad.ops.pointwise_math import sigmoid, tanh
-from livegrad.ops.random import dropout
+from livegrad.ops.pooling import (
+    avg_pool1d,
+    avg_pool2d,
+    avg_pool3d,
+    max_pool1d,
+    max_pool2d,
+    max_pool3d,
+)
+from livegrad.ops.pooling_indices import (
+    adaptive_max_pool1d_with_indices,
+    adaptive_max_pool2d_with_indices,
+    adaptive_max_pool3d_with_indices,
+    fractional_max_pool2d_with_indices,
+    fractional_max_pool3d_with_indices,
+    max_pool1d_with_indices,
+    max_pool2d_with_indices,
+    max_pool3d_with_indices,
+)
+from livegrad.ops.ranking_loss import (
+    cosine_embedding_loss,
+    hinge_embedding_loss,
+    margin_ranking_loss,
+    soft_margin_loss,
+    triplet_margin_loss,
+    triplet_margin_with_distance_loss,
+)
+from livegrad.ops.resampling import interpolate, upsample, upsample_bilinear, upsample_nearest
+from livegrad.ops.shuffling import channel_shuffle, pixel_shuffle, pixel_unshuffle
 from livegrad.ops.smooth_activation import gelu, logsigmoid, softplus, softsign, tanhshrink
-from livegrad.ops.statistics import norm
+from livegrad.ops.unfolding import fold, unfold
 
 pad = joining.pad
 linear = products.linear
@@ -64,21 +137,6 @@ def relu6(input: Any, inplace: bool = False) -> Any:
 def leaky_relu(input: Any, negative_slope: float = 0.01, inplace: bool = False) -> Any:
     """`input` where positive, else `negative_slope * input`."""
     return _maybe_inplace(input, A.leaky_relu(input, negative_slope), inplace)
-
-
-def rrelu(
-    input: Any,
-    lower: float = 1.0 / 8,
-    upper: float = 1.0 / 3,
-    training: bool = False,
-    inplace: bool = False,
-) -> Any:
-    """leaky_relu whose slope is drawn per element while training, else the mean slope."""
-    if not training:
-        return leaky_relu(input, (lower + upper) / 2, inplace)
-    with no_grad():
-        slopes = input.detach().clone().uniform_(lower, upper)
-    return _maybe_inplace(input, where(input >= 0, input, input * slopes), inplace)
 
 
 def elu(input: Any, alpha: float = 1.0, inplace: bool = False) -> Any:
@@ -126,17 +184,6 @@ def threshold(input: Any, threshold: float, value: float, inplace: bool = False)
     return _maybe_inplace(input, A.threshold(input, threshold, value), inplace)
 
 
-def glu(input: Any, dim: int = -1) -> Any:
-    """First half of `input` along `dim` times the sigmoid of the second half."""
-    size = input.shape[dim] if input.ndim else 1
-    if size % 2:
-        raise RuntimeError(
-            f"glu: Halving dimension must be even, but dimension {dim} is size {size}"
-        )
-    left, right = input.chunk(2, dim)
-    return left * sigmoid(right)
-
-
 def _softmax_dim(name: str, ndim: int, stacklevel: int) -> int:
     warnings.warn(
         f"Implicit dimension choice for {name} has been deprecated. Change the call to include "
@@ -149,151 +196,182 @@ def _softmax_dim(name: str, ndim: int, stacklevel: int) -> int:
 def softmax(input: Any, dim: int | None = None, _stacklevel: int = 3, dtype: Any = None) -> Any:
     """`exp(input)` divided by its sum along `dim`."""
     if dim is None:
-        dim = _softmax_dim("softmax", input.ndim, _stacklevel)
+        dim = _softmax_dim("softmax", node_of(input).meta.ndim, _stacklevel)
     return composite.softmax(input, dim, dtype)
 
 
 def log_softmax(input: Any, dim: int | None = None, _stacklevel: int = 3, dtype: Any = None) -> Any:
     """Logarithm of softmax along `dim`, computed stably."""
     if dim is None:
-        dim = _softmax_dim("log_softmax", input.ndim, _stacklevel)
+        dim = _softmax_dim("log_softmax", node_of(input).meta.ndim, _stacklevel)
     return composite.log_softmax(input, dim, dtype)
 
 
 def softmin(input: Any, dim: int | None = None, _stacklevel: int = 3, dtype: Any = None) -> Any:
     """softmax of `-input` along `dim`."""
     if dim is None:
-        dim = _softmax_dim("softmin", input.ndim, _stacklevel)
+        dim = _softmax_dim("softmin", node_of(input).meta.ndim, _stacklevel)
     return composite.softmin(input, dim, dtype)
 
 
-# ------------------------------------------------------------------------------------- layers
+def celu_(input: Any, alpha: float = 1.0) -> Any:
+    """`celu` in place."""
+    return rebind(input, S.celu(input, alpha))
 
 
-def bilinear(input1: Any, input2: Any, weight: Any, bias: Any = None) -> Any:
-    """`input1 @ weight[k] @ input2 + bias[k]` for each output k."""
-    outputs, size1, size2 = weight.shape
-    left = input1.reshape(-1, size1) @ weight.permute(1, 0, 2).reshape(size1, outputs * size2)
-    products_ = left.reshape(-1, outputs, size2) * input2.reshape(-1, 1, size2)
-    result = products_.sum(-1).reshape(*input1.shape[:-1], outputs)
-    return result if bias is None else add(result, bias)
+def elu_(input: Any, alpha: float = 1.0) -> Any:
+    """`elu` in place."""
+    return rebind(input, S.elu(input, alpha))
 
 
-def embedding(
-    input: Any,
-    weight: Any,
-    padding_idx: int | None = None,
-    max_norm: float | None = None,
-    norm_type: float = 2.0,
-    scale_grad_by_freq: bool = False,
-    sparse: bool = False,
+def hardtanh_(input: Any, min_val: float = -1.0, max_val: float = 1.0) -> Any:
+    """`hardtanh` in place."""
+    return rebind(input, A.hardtanh(input, min_val, max_val))
+
+
+def leaky_relu_(input: Any, negative_slope: float = 0.01) -> Any:
+    """`leaky_relu` in place."""
+    return rebind(input, A.leaky_relu(input, negative_slope))
+
+
+def relu_(input: Any) -> Any:
+    """`relu` in place."""
+    return rebind(input, unary(RELU, input))
+
+
+def rrelu_(
+    input: Any, lower: float = 1.0 / 8, upper: float = 1.0 / 3, training: bool = False
 ) -> Any:
-    """Rows of `weight` at the indices `input`; the row `padding_idx` gets no gradient."""
-    if scale_grad_by_freq or sparse:
-        raise NotImplementedError(
-            "embedding: scale_grad_by_freq and sparse gradients are not there; pass False"
-        )
-    if padding_idx is not None:
-        rows = weight.shape[0]
-        if not -rows <= padding_idx < rows:
-            raise AssertionError("Padding_idx must be within num_embeddings")
-        padding_idx %= rows
-    if max_norm is not None:
-        _limit_norms(input, weight, max_norm, norm_type)
-    if padding_idx is not None:
-        return _embedding_with_padding(input, weight, padding_idx)
-    return embedding_lookup(weight, input)
+    """`rrelu` in place."""
+    return rrelu(input, lower, upper, training, inplace=True)
 
 
-def _embedding_with_padding(input: Any, weight: Any, padding_idx: int) -> Any:
-    """The rows, with those of the padding index detached."""
-    rows = embedding_lookup(weight, input)
-    padded = eq(input, padding_idx).unsqueeze(-1)
-    return where(padded, record(DETACH, (rows,)), rows)
+def selu_(input: Any) -> Any:
+    """`selu` in place."""
+    return rebind(input, S.selu(input))
 
 
-def _limit_norms(input: Any, weight: Any, max_norm: float, norm_type: float) -> None:
-    """Scales the rows of `weight` named in `input` down to `max_norm`, in place."""
-    with no_grad():
-        norms = norm(weight, norm_type, 1, True)  # (rows, 1)
-        rows = counting(weight.shape[0]).unsqueeze(-1)
-        used = reduce.any(eq(rows, input.reshape(1, -1)), 1, True)
-        scale = max_norm / (norms + 1e-7)
-        weight.copy_(where((norms > max_norm) & used, weight * scale, weight))
+def threshold_(input: Any, threshold: float, value: float) -> Any:
+    """`threshold` in place."""
+    return rebind(input, A.threshold(input, threshold, value))
 
 
-def pairwise_distance(
-    x1: Any, x2: Any, p: float = 2.0, eps: float = 1e-6, keepdim: bool = False
-) -> Any:
-    """p-norm of `x1 - x2 + eps` along the last dim."""
-    return norm(x1 - x2 + eps, p, -1, keepdim)
-
-
-def scaled_dot_product_attention(
-    query: Any,
-    key: Any,
-    value: Any,
-    attn_mask: Any = None,
-    dropout_p: float = 0.0,
-    is_causal: bool = False,
-    scale: float | None = None,
-) -> Any:
-    """`softmax(query @ key.T * scale + mask) @ value`, over (…, length, features)."""
-    factor = 1 / math.sqrt(query.shape[-1]) if scale is None else scale
-    scores = query @ key.transpose(-2, -1) * factor  # (…, L, S)
-    if is_causal:
-        if attn_mask is not None:
-            raise RuntimeError("scaled_dot_product_attention: is_causal excludes attn_mask")
-        rows, columns = counting(query.shape[-2]).unsqueeze(-1), counting(key.shape[-2])
-        scores = where(rows >= columns, scores, -math.inf)
-    elif attn_mask is not None and attn_mask.dtype is dtypes.bool_:
-        scores = where(attn_mask, scores, -math.inf)
-    elif attn_mask is not None:
-        scores = scores + attn_mask
-    return dropout(composite.softmax(scores, -1), dropout_p, dropout_p > 0) @ value
-
+install_out(globals(), "nn.functional")
 
 __all__ = [
+    "adaptive_avg_pool1d",
+    "adaptive_avg_pool2d",
+    "adaptive_avg_pool3d",
+    "adaptive_max_pool1d",
+    "adaptive_max_pool1d_with_indices",
+    "adaptive_max_pool2d",
+    "adaptive_max_pool2d_with_indices",
+    "adaptive_max_pool3d",
+    "adaptive_max_pool3d_with_indices",
+    "affine_grid",
+    "alpha_dropout",
+    "avg_pool1d",
+    "avg_pool2d",
+    "avg_pool3d",
+    "batch_norm",
     "bilinear",
     "binary_cross_entropy",
     "binary_cross_entropy_with_logits",
     "celu",
+    "celu_",
+    "channel_shuffle",
+    "conv1d",
+    "conv2d",
+    "conv3d",
+    "conv_tbc",
+    "conv_transpose1d",
+    "conv_transpose2d",
+    "conv_transpose3d",
+    "cosine_embedding_loss",
     "cosine_similarity",
     "cross_entropy",
+    "ctc_loss",
     "dropout",
+    "dropout1d",
+    "dropout2d",
+    "dropout3d",
     "elu",
+    "elu_",
     "embedding",
+    "embedding_bag",
+    "feature_alpha_dropout",
+    "fold",
+    "fractional_max_pool2d",
+    "fractional_max_pool2d_with_indices",
+    "fractional_max_pool3d",
+    "fractional_max_pool3d_with_indices",
+    "gaussian_nll_loss",
     "gelu",
     "glu",
+    "grid_sample",
+    "group_norm",
+    "gumbel_softmax",
     "hardshrink",
     "hardsigmoid",
     "hardswish",
     "hardtanh",
+    "hardtanh_",
+    "hinge_embedding_loss",
     "huber_loss",
+    "instance_norm",
+    "interpolate",
     "kl_div",
     "l1_loss",
     "layer_norm",
     "leaky_relu",
+    "leaky_relu_",
     "linear",
+    "linear_cross_entropy",
+    "local_response_norm",
     "log_softmax",
     "logsigmoid",
+    "lp_pool1d",
+    "lp_pool2d",
+    "lp_pool3d",
+    "margin_ranking_loss",
+    "max_pool1d",
+    "max_pool1d_with_indices",
+    "max_pool2d",
+    "max_pool2d_with_indices",
+    "max_pool3d",
+    "max_pool3d_with_indices",
+    "max_unpool1d",
+    "max_unpool2d",
+    "max_unpool3d",
     "mish",
     "mse_loss",
+    "multi_head_attention_forward",
+    "multi_margin_loss",
+    "multilabel_margin_loss",
+    "multilabel_soft_margin_loss",
     "nll_loss",
     "normalize",
     "one_hot",
     "pad",
     "pairwise_distance",
+    "pdist",
+    "pixel_shuffle",
+    "pixel_unshuffle",
+    "poisson_nll_loss",
     "prelu",
     "relu",
     "relu6",
+    "relu_",
     "rms_norm",
     "rrelu",
+    "rrelu_",
     "scaled_dot_product_attention",
     "selu",
+    "selu_",
     "sigmoid",
     "silu",
     "smooth_l1_loss",
+    "soft_margin_loss",
     "softmax",
     "softmin",
     "softplus",
@@ -302,4 +380,11 @@ __all__ = [
     "tanh",
     "tanhshrink",
     "threshold",
+    "threshold_",
+    "triplet_margin_loss",
+    "triplet_margin_with_distance_loss",
+    "unfold",
+    "upsample",
+    "upsample_bilinear",
+    "upsample_nearest",
 ]

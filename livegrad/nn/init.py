@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import math
+import warnings
 from statistics import NormalDist
 from typing import Any
 
 import numpy as np
 
 from livegrad.autograd import no_grad
-from livegrad.creation import empty_like, eye as _eye, from_array
+from livegrad.creation import empty_like, from_array
 from livegrad.ops.elementwise import where
+from livegrad.ops.random import rand
+from livegrad.sequences import eye as _eye
 
 _LINEAR = ("linear", "conv1d", "conv2d", "conv3d", "sigmoid")
 
@@ -107,6 +110,36 @@ def eye_(tensor: Any) -> Any:
         return tensor.copy_(_eye(*tensor.shape))
 
 
+def dirac_(tensor: Any, groups: int = 1) -> Any:
+    """The kernels of a convolution that gives back its input: 1 in the middle, 0 elsewhere."""
+    if tensor.ndim not in (3, 4, 5):
+        raise ValueError("Only tensors with 3, 4, or 5 dimensions are supported")
+    outputs, inputs, *sizes = tensor.shape
+    if outputs % groups != 0:
+        raise ValueError("dim 0 must be divisible by groups")
+    per_group = outputs // groups
+    value = np.zeros(tuple(tensor.shape))
+    middle = tuple([size // 2 for size in sizes])
+    for group in range(groups):
+        for channel in range(min(per_group, inputs)):
+            value[(group * per_group + channel, channel, *middle)] = 1
+    with no_grad():
+        return tensor.copy_(from_array(value))
+
+
+def sparse_(tensor: Any, sparsity: float, std: float = 0.01, generator: Any = None) -> Any:
+    """A normal matrix with a share `sparsity` of each column set to 0, at random places."""
+    if tensor.ndim != 2:
+        raise ValueError("Only tensors with 2 dimensions are supported")
+    rows, columns = tensor.shape
+    zeros = math.ceil(sparsity * rows)
+    normal_(tensor, 0.0, std, generator)
+    with no_grad():
+        # The rank of each element among random numbers says whether it is kept.
+        order = rand(rows, columns, generator=generator).argsort(0).argsort(0)
+        return tensor.copy_(where(order < zeros, 0.0, tensor))
+
+
 def fans(tensor: Any) -> tuple[int, int]:
     """How many values enter and leave each unit of a weight (out, in, …)."""
     if tensor.ndim < 2:
@@ -182,15 +215,46 @@ def orthogonal_(tensor: Any, gain: float = 1, generator: Any = None) -> Any:
         return tensor.copy_(from_array(value))
 
 
+def _old(function: Any) -> Any:
+    """A function under the name it had before it said that it writes in place."""
+
+    def renamed(*args: Any, **kwargs: Any) -> Any:
+        name = function.__name__
+        warnings.warn(
+            f"`nn.init.{name[:-1]}` is now deprecated in favor of `nn.init.{name}`.",
+            FutureWarning,
+            stacklevel=2,
+        )
+        return function(*args, **kwargs)
+
+    renamed.__name__ = function.__name__[:-1]
+    renamed.__doc__ = f"The old name of `{function.__name__}`."
+    return renamed
+
+
+uniform = _old(uniform_)
+normal = _old(normal_)
+constant = _old(constant_)
+eye = _old(eye_)
+dirac = _old(dirac_)
+xavier_uniform = _old(xavier_uniform_)
+xavier_normal = _old(xavier_normal_)
+kaiming_uniform = _old(kaiming_uniform_)
+kaiming_normal = _old(kaiming_normal_)
+orthogonal = _old(orthogonal_)
+sparse = _old(sparse_)
+
 __all__ = [
     "calculate_gain",
     "constant_",
+    "dirac_",
     "eye_",
     "kaiming_normal_",
     "kaiming_uniform_",
     "normal_",
     "ones_",
     "orthogonal_",
+    "sparse_",
     "trunc_normal_",
     "uniform_",
     "xavier_normal_",

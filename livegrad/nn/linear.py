@@ -1,4 +1,4 @@
-"""Linear layers, and the layers that only change the shape."""
+"""Linear layers."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ from typing import Any
 
 from livegrad.creation import empty
 from livegrad.nn import functional as F, init
+from livegrad.nn.lazy import LazyModuleMixin
 from livegrad.nn.module import Module
-from livegrad.nn.parameter import Parameter
+from livegrad.nn.parameter import Parameter, UninitializedParameter
 
 
 class Identity(Module):
@@ -27,6 +28,8 @@ class Linear(Module):
 
     Both start even in ±1/sqrt(in_features).
     """
+
+    bias: Any
 
     def __init__(
         self,
@@ -63,6 +66,10 @@ class Linear(Module):
             f"in_features={self.in_features}, out_features={self.out_features}, "
             f"bias={self.bias is not None}"
         )
+
+
+class NonDynamicallyQuantizableLinear(Linear):
+    """A Linear under the name that PyTorch gives to the output layer of MultiheadAttention."""
 
 
 class Bilinear(Module):
@@ -114,35 +121,32 @@ class Bilinear(Module):
         )
 
 
-class Flatten(Module):
-    """Merges the dims from `start_dim` to `end_dim` into one."""
+class LazyLinear(LazyModuleMixin, Linear):
+    """A Linear that takes `in_features` from its first input."""
 
-    def __init__(self, start_dim: int = 1, end_dim: int = -1) -> None:
-        super().__init__()
-        self.start_dim = start_dim
-        self.end_dim = end_dim
+    cls_to_become = Linear
+    weight: UninitializedParameter
 
-    def forward(self, input: Any) -> Any:
-        """See `livegrad.flatten`."""
-        return input.flatten(self.start_dim, self.end_dim)
+    def __init__(
+        self, out_features: int, bias: bool = True, device: Any = None, dtype: Any = None
+    ) -> None:
+        super().__init__(0, 0, False)
+        self.weight = UninitializedParameter(device=device, dtype=dtype)
+        self.out_features = out_features
+        if bias:
+            self.bias = UninitializedParameter(device=device, dtype=dtype)
 
-    def extra_repr(self) -> str:
-        """Dims."""
-        return f"start_dim={self.start_dim}, end_dim={self.end_dim}"
+    def reset_parameters(self) -> None:
+        """Draws new weights, once there are any."""
+        if not self.has_uninitialized_params() and self.in_features != 0:
+            super().reset_parameters()
 
-
-class Unflatten(Module):
-    """Splits dim `dim` into dims of sizes `unflattened_size`."""
-
-    def __init__(self, dim: int, unflattened_size: Any) -> None:
-        super().__init__()
-        self.dim = dim
-        self.unflattened_size = unflattened_size
-
-    def forward(self, input: Any) -> Any:
-        """See `livegrad.unflatten`."""
-        return input.unflatten(self.dim, self.unflattened_size)
-
-    def extra_repr(self) -> str:
-        """Dim and sizes."""
-        return f"dim={self.dim}, unflattened_size={self.unflattened_size}"
+    def initialize_parameters(self, input: Any) -> None:
+        """Takes the number of features from `input`."""
+        if self.has_uninitialized_params():
+            self.in_features = input.shape[-1]
+            self.weight.materialize((self.out_features, self.in_features))
+            if self.bias is not None:
+                self.bias.materialize((self.out_features,))
+            self.reset_parameters()
+        self.in_features = self.weight.shape[-1]

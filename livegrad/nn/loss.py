@@ -1,13 +1,14 @@
-"""Loss modules; each says no more than the function of `livegrad.nn.functional` it calls."""
+"""Loss modules; each says no more than the function of `livegrad.nn.functional` it calls.
+
+Losses of classes are in `class_loss.py`, of pairs and triplets in `ranking_loss.py`.
+"""
 
 from __future__ import annotations
 
 from typing import Any
 
+from livegrad.nn import functional as F
 from livegrad.nn.module import Module
-from livegrad.ops import loss as L
-from livegrad.ops.class_loss import cross_entropy, nll_loss
-from livegrad.ops.composite import cosine_similarity
 
 
 def _reduction(size_average: Any, reduce: Any, reduction: str) -> str:
@@ -44,7 +45,7 @@ class MSELoss(_Loss):
 
     def forward(self, input: Any, target: Any) -> Any:
         """The loss."""
-        return L.mse_loss(input, target, self.reduction)
+        return F.mse_loss(input, target, reduction=self.reduction)
 
 
 class L1Loss(_Loss):
@@ -52,7 +53,7 @@ class L1Loss(_Loss):
 
     def forward(self, input: Any, target: Any) -> Any:
         """The loss."""
-        return L.l1_loss(input, target, self.reduction)
+        return F.l1_loss(input, target, reduction=self.reduction)
 
 
 class SmoothL1Loss(_Loss):
@@ -70,7 +71,7 @@ class SmoothL1Loss(_Loss):
 
     def forward(self, input: Any, target: Any) -> Any:
         """The loss."""
-        return L.smooth_l1_loss(input, target, self.reduction, self.beta)
+        return F.smooth_l1_loss(input, target, reduction=self.reduction, beta=self.beta)
 
 
 class HuberLoss(_Loss):
@@ -82,49 +83,7 @@ class HuberLoss(_Loss):
 
     def forward(self, input: Any, target: Any) -> Any:
         """The loss."""
-        return L.huber_loss(input, target, self.reduction, self.delta)
-
-
-class CrossEntropyLoss(_WeightedLoss):
-    """See `livegrad.nn.functional.cross_entropy`."""
-
-    def __init__(
-        self,
-        weight: Any = None,
-        size_average: Any = None,
-        ignore_index: int = -100,
-        reduce: Any = None,
-        reduction: str = "mean",
-        label_smoothing: float = 0.0,
-    ) -> None:
-        super().__init__(weight, size_average, reduce, reduction)
-        self.ignore_index = ignore_index
-        self.label_smoothing = label_smoothing
-
-    def forward(self, input: Any, target: Any) -> Any:
-        """The loss."""
-        return cross_entropy(
-            input, target, self.weight, self.ignore_index, self.reduction, self.label_smoothing
-        )
-
-
-class NLLLoss(_WeightedLoss):
-    """See `livegrad.nn.functional.nll_loss`."""
-
-    def __init__(
-        self,
-        weight: Any = None,
-        size_average: Any = None,
-        ignore_index: int = -100,
-        reduce: Any = None,
-        reduction: str = "mean",
-    ) -> None:
-        super().__init__(weight, size_average, reduce, reduction)
-        self.ignore_index = ignore_index
-
-    def forward(self, input: Any, target: Any) -> Any:
-        """The loss."""
-        return nll_loss(input, target, self.weight, self.ignore_index, self.reduction)
+        return F.huber_loss(input, target, self.reduction, self.delta)
 
 
 class BCELoss(_WeightedLoss):
@@ -132,7 +91,7 @@ class BCELoss(_WeightedLoss):
 
     def forward(self, input: Any, target: Any) -> Any:
         """The loss."""
-        return L.binary_cross_entropy(input, target, self.weight, self.reduction)
+        return F.binary_cross_entropy(input, target, self.weight, reduction=self.reduction)
 
 
 class BCEWithLogitsLoss(_Loss):
@@ -152,8 +111,8 @@ class BCEWithLogitsLoss(_Loss):
 
     def forward(self, input: Any, target: Any) -> Any:
         """The loss."""
-        return L.binary_cross_entropy_with_logits(
-            input, target, self.weight, self.reduction, self.pos_weight
+        return F.binary_cross_entropy_with_logits(
+            input, target, self.weight, reduction=self.reduction, pos_weight=self.pos_weight
         )
 
 
@@ -172,17 +131,71 @@ class KLDivLoss(_Loss):
 
     def forward(self, input: Any, target: Any) -> Any:
         """The loss."""
-        return L.kl_div(input, target, self.reduction, self.log_target)
+        return F.kl_div(input, target, reduction=self.reduction, log_target=self.log_target)
 
 
-class CosineSimilarity(Module):
-    """See `livegrad.nn.functional.cosine_similarity`."""
+class PoissonNLLLoss(_Loss):
+    """See `livegrad.nn.functional.poisson_nll_loss`."""
 
-    def __init__(self, dim: int = 1, eps: float = 1e-8) -> None:
-        super().__init__()
-        self.dim = dim
+    def __init__(
+        self,
+        log_input: bool = True,
+        full: bool = False,
+        size_average: Any = None,
+        eps: float = 1e-8,
+        reduce: Any = None,
+        reduction: str = "mean",
+    ) -> None:
+        super().__init__(size_average, reduce, reduction)
+        self.log_input = log_input
+        self.full = full
         self.eps = eps
 
-    def forward(self, x1: Any, x2: Any) -> Any:
-        """The similarity."""
-        return cosine_similarity(x1, x2, self.dim, self.eps)
+    def forward(self, log_input: Any, target: Any) -> Any:
+        """The loss."""
+        return F.poisson_nll_loss(
+            log_input,
+            target,
+            log_input=self.log_input,
+            full=self.full,
+            eps=self.eps,
+            reduction=self.reduction,
+        )
+
+
+class GaussianNLLLoss(_Loss):
+    """See `livegrad.nn.functional.gaussian_nll_loss`."""
+
+    def __init__(self, *, full: bool = False, eps: float = 1e-6, reduction: str = "mean") -> None:
+        super().__init__(reduction=reduction)
+        self.full = full
+        self.eps = eps
+
+    def forward(self, input: Any, target: Any, var: Any) -> Any:
+        """The loss."""
+        return F.gaussian_nll_loss(
+            input, target, var, full=self.full, eps=self.eps, reduction=self.reduction
+        )
+
+
+class CTCLoss(_Loss):
+    """See `livegrad.nn.functional.ctc_loss`."""
+
+    def __init__(
+        self, blank: int = 0, reduction: str = "mean", zero_infinity: bool = False
+    ) -> None:
+        super().__init__(reduction=reduction)
+        self.blank = blank
+        self.zero_infinity = zero_infinity
+
+    def forward(self, log_probs: Any, targets: Any, input_lengths: Any, target_lengths: Any) -> Any:
+        """The loss."""
+        return F.ctc_loss(
+            log_probs,
+            targets,
+            input_lengths,
+            target_lengths,
+            self.blank,
+            self.reduction,
+            self.zero_infinity,
+        )

@@ -2,39 +2,24 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable
 from typing import Any, TypeVar
 
 from livegrad import dtypes
 from livegrad.autograd import no_grad
 from livegrad.autograd.hooks import RemovableHandle
+from livegrad.creation import empty_like
 from livegrad.graph.record import node_of, user_site, wrap
 from livegrad.graph.state import LOCAL
-from livegrad.nn.hooks import Hooks
-from livegrad.nn.loading import IncompatibleKeys, Loader
-from livegrad.nn.members import Members
-from livegrad.nn.parameter import Buffer, Parameter
+from livegrad.nn.hooks import GlobalHooks, Hook, Hooks
+from livegrad.nn.parameter import is_lazy
+from livegrad.nn.stateful import Stateful
 from livegrad.tensor import Tensor
 
 Self = TypeVar("Self", bound="Module")
-Hook = Callable[..., Any]
 
 
-_MEMBERS = ("_parameters", "_buffers", "_modules")
-_HOOKS = (
-    "_forward_pre_hooks",
-    "_forward_hooks",
-    "_backward_pre_hooks",
-    "_backward_hooks",
-    "_state_dict_pre_hooks",
-    "_state_dict_hooks",
-    "_load_state_dict_pre_hooks",
-    "_load_state_dict_post_hooks",
-)
-
-
-class Module:
+class Module(Stateful):
     """Base class of neural networks and their layers.
 
         module ── _parameters   learned tensors
@@ -42,38 +27,20 @@ class Module:
                ── _modules      submodules, each a Module again
 
     Subclasses call `super().__init__()`, assign parameters and submodules as attributes, and define
-    `forward`. Calling the module runs `forward` and the hooks around it.
+    `forward`. Calling the module runs `forward` and the hooks around it. Members are in `owner.py`,
+    saving and loading in `stateful.py`.
     """
 
-    training: bool
-    _parameters: Members
-    _buffers: Members
-    _modules: Members
-    _non_persistent_buffers_set: set[str]
-    # Whether a hook that concerns calls was ever added: if not, `forward` is all there is.
-    _hooked: bool
+    # Whether a hook that concerns calls was ever added, to the module or to all modules: if not,
+    # `forward` is all there is.
+    _hooked = False
     _forward_pre_hooks: Hooks
+    _forward_pre_hooks_with_kwargs: Hooks
     _forward_hooks: Hooks
+    _forward_hooks_with_kwargs: Hooks
+    _forward_hooks_always_called: Hooks
     _backward_pre_hooks: Hooks
     _backward_hooks: Hooks
-    _state_dict_pre_hooks: Hooks
-    _state_dict_hooks: Hooks
-    _load_state_dict_pre_hooks: Hooks
-    _load_state_dict_post_hooks: Hooks
-
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        if args or kwargs:
-            raise TypeError(
-                f"{type(self).__name__}.__init__() got unexpected arguments {args or kwargs}"
-            )
-        own = self.__dict__
-        own["training"] = True
-        own["_hooked"] = False
-        for name in _MEMBERS:
-            own[name] = Members(self)
-        own["_non_persistent_buffers_set"] = set()
-        for name in _HOOKS:
-            own[name] = Hooks()
 
     # ---- calling ---------------------------------------------------------------------------
 
@@ -114,13 +81,13 @@ class Module:
         try:
             args, kwargs = self._run_pre_hooks(args, kwargs)
             watch = None
-            if self._backward_hooks or self._backward_pre_hooks:
+            if self._has_backward_hooks():
                 from livegrad.nn.backward_hooks import Watch
 
                 watch = Watch(self)
                 args = watch.inputs(args)
             result = self.forward(*args, **kwargs)
-            for number, (hook, with_kwargs, _) in list(self._forward_hooks.items()):
+            for number, hook, with_kwargs, _ in self._all_forward_hooks():
                 done.add(number)
                 given = (args, kwargs, result) if with_kwargs else (args, result)
                 changed = hook(self, *given)
@@ -130,25 +97,48 @@ class Module:
             self._run_always_hooks(done, args, kwargs)
             raise
 
+    def _has_backward_hooks(self) -> bool:
+        own = self._backward_hooks or self._backward_pre_hooks
+        return bool(own or GlobalHooks.backward or GlobalHooks.backward_pre)
+
     def _run_pre_hooks(
         self, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        for hook, with_kwargs in list(self._forward_pre_hooks.values()):
-            if with_kwargs:
+        hooks = [*GlobalHooks.forward_pre.items(), *self._forward_pre_hooks.items()]
+        for number, hook in hooks:
+            if number in self._forward_pre_hooks_with_kwargs:
                 changed = hook(self, args, kwargs)
-                if changed is not None:
-                    args, kwargs = changed
+                if changed is None:
+                    continue
+                if not isinstance(changed, tuple) or len(changed) != 2:
+                    raise RuntimeError(
+                        "forward pre-hook must return None or a tuple of (new_args, new_kwargs), "
+                        f"but got {changed}."
+                    )
+                args, kwargs = changed
             else:
                 changed = hook(self, args)
                 if changed is not None:
                     args = changed if isinstance(changed, tuple) else (changed,)
         return args, kwargs
 
+    def _all_forward_hooks(self) -> list[tuple[int, Hook, bool, bool]]:
+        """Number, hook, whether it takes kwargs, whether it is called after a failure too."""
+        shared = GlobalHooks
+        found = [
+            (number, hook, number in shared.forward_with_kwargs, number in shared.forward_always)
+            for number, hook in shared.forward.items()
+        ]
+        for number, hook in self._forward_hooks.items():
+            with_kwargs = number in self._forward_hooks_with_kwargs
+            found.append((number, hook, with_kwargs, number in self._forward_hooks_always_called))
+        return found
+
     def _run_always_hooks(
         self, done: set[int], args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> None:
         """After a failed call: the hooks that asked to be called in any case."""
-        for number, (hook, with_kwargs, always) in list(self._forward_hooks.items()):
+        for number, hook, with_kwargs, always in self._all_forward_hooks():
             if always and number not in done:
                 hook(self, *((args, kwargs, None) if with_kwargs else (args, None)))
 
@@ -157,7 +147,10 @@ class Module:
     ) -> RemovableHandle:
         """`hook(module, args)` runs before `forward` and may return other arguments."""
         self._hooked = True
-        return self._forward_pre_hooks.add((hook, with_kwargs), first=prepend)
+        handle = self._forward_pre_hooks.add(hook, first=prepend)
+        if with_kwargs:
+            self._forward_pre_hooks_with_kwargs[handle.id] = True
+        return handle
 
     def register_forward_hook(
         self,
@@ -169,7 +162,12 @@ class Module:
     ) -> RemovableHandle:
         """`hook(module, args, output)` runs after `forward` and may return another output."""
         self._hooked = True
-        return self._forward_hooks.add((hook, with_kwargs, always_call), first=prepend)
+        handle = self._forward_hooks.add(hook, first=prepend)
+        if with_kwargs:
+            self._forward_hooks_with_kwargs[handle.id] = True
+        if always_call:
+            self._forward_hooks_always_called[handle.id] = True
+        return handle
 
     def register_full_backward_pre_hook(self, hook: Hook, prepend: bool = False) -> RemovableHandle:
         """`hook(module, grad_output)` runs when the outputs' gradients are known."""
@@ -181,312 +179,9 @@ class Module:
         self._hooked = True
         return self._backward_hooks.add(hook, first=prepend)
 
-    # ---- attributes ------------------------------------------------------------------------
-
-    def __setattr__(self, name: str, value: Any) -> None:
-        own = self.__dict__
-        if isinstance(value, Parameter):
-            self.register_parameter(name, value)
-        elif isinstance(value, Module):
-            self._set_submodule(name, value)
-        elif isinstance(value, Buffer) and name not in own.get("_buffers", ()):
-            self.register_buffer(name, value, value.persistent)
-        elif name in own and self._set_member(name, value):
-            return
-        else:
-            object.__setattr__(self, name, value)
-
-    def _set_submodule(self, name: str, value: Module) -> None:
-        self._forget(name, "_modules", "module")
-        self._modules[name] = value
-
-    def _set_member(self, name: str, value: Any) -> bool:
-        """Writes to a parameter, buffer or submodule called `name`; False if there is none."""
-        if name in self._parameters:
-            _check_member(name, value, "parameter", "livegrad.nn.Parameter", False)
-            self._parameters[name] = value
-        elif name in self._modules:
-            _check_member(name, value, "child module", "livegrad.nn.Module", False)
-            self._modules[name] = value
-        elif name in self._buffers:
-            _check_member(name, value, "buffer", "livegrad.Tensor", isinstance(value, Tensor))
-            self._buffers[name] = value
-        else:
-            return False
-        return True
-
-    def _forget(self, name: str, keep: str, what: str) -> None:
-        """Makes room for a member called `name` in the table `keep`."""
-        own = self.__dict__
-        if keep not in own:
-            raise AttributeError(f"cannot assign {what} before Module.__init__() call")
-        for table in _MEMBERS:
-            if table != keep and name in own[table]:
-                del own[table][name]
-        self._non_persistent_buffers_set.discard(name)
-
-    def __getattr__(self, name: str) -> Any:
-        # Only reached when the attribute does not exist.
-        raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'")
-
-    def __delattr__(self, name: str) -> None:
-        for table in _MEMBERS:
-            members = self.__dict__[table]
-            if name in members:
-                del members[name]
-                self._non_persistent_buffers_set.discard(name)
-                return
-        object.__delattr__(self, name)
-
-    def __dir__(self) -> list[str]:
-        names = {*dir(type(self)), *self.__dict__}
-        return sorted(name for name in names if not name[:1].isdigit())
-
-    def __getstate__(self) -> dict[str, Any]:
-        state = dict(self.__dict__)
-        for table in _MEMBERS:
-            members = state.pop(table, {})
-            for name in members:
-                state.pop(name, None)
-            state[table] = dict(members)
-        return state
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        own = self.__dict__
-        own.update({name: value for name, value in state.items() if name not in _MEMBERS})
-        for table in _MEMBERS:
-            own[table] = Members(self)
-            own[table].update(state.get(table, {}))
-        for name in _HOOKS:
-            own.setdefault(name, Hooks())
-
-    # ---- registering members ---------------------------------------------------------------
-
-    def register_parameter(self, name: str, param: Parameter | None) -> None:
-        """Adds a parameter (or None, a parameter that is not there) under `name`."""
-        self._check_name(name, "_parameters", "parameter")
-        if param is not None:
-            if not isinstance(param, Parameter):
-                raise TypeError(
-                    f"cannot assign '{type(param).__name__}' object to parameter '{name}' "
-                    "(livegrad.nn.Parameter or None required)"
-                )
-            if not param.is_leaf:
-                raise ValueError(
-                    f"Cannot assign non-leaf Tensor to parameter '{name}'. Model parameters must "
-                    "be created explicitly; compute derived values in forward()"
-                )
-        self._forget(name, "_parameters", "parameters")
-        self._parameters[name] = param
-
-    def register_buffer(self, name: str, tensor: Any, persistent: bool = True) -> None:
-        """Adds a tensor that is kept but not learned; only persistent ones are in state_dict."""
-        self._check_name(name, "_buffers", "buffer")
-        if tensor is not None and not isinstance(tensor, Tensor):
-            raise TypeError(
-                f"cannot assign '{type(tensor).__name__}' object to buffer '{name}' "
-                "(livegrad.Tensor or None required)"
-            )
-        self._forget(name, "_buffers", "buffers")
-        self._buffers[name] = tensor
-        if not persistent:
-            self._non_persistent_buffers_set.add(name)
-
-    def add_module(self, name: str, module: Module | None) -> None:
-        """Adds a submodule under `name`."""
-        if module is not None and not isinstance(module, Module):
-            raise TypeError(f"{type(module).__name__} is not a Module subclass")
-        self._check_name(name, "_modules", "module")
-        self._modules[name] = module
-
-    register_module = add_module
-
-    def _check_name(self, name: str, table: str, what: str) -> None:
-        if not isinstance(name, str):
-            raise TypeError(f"{what} name should be a string. Got {type(name).__name__}")
-        if "." in name:
-            raise KeyError(f'{what} name can\'t contain "."; got {name!r}')
-        if name == "":
-            raise KeyError(f'{what} name can\'t be empty string ""')
-        if table not in self.__dict__:
-            raise AttributeError(f"cannot assign {what} before Module.__init__() call")
-        known = any(name in self.__dict__[t] for t in _MEMBERS)
-        if hasattr(self, name) and not known:
-            raise KeyError(f"attribute '{name}' already exists")
-
-    # ---- finding members -------------------------------------------------------------------
-
-    def get_submodule(self, target: str) -> Module:
-        """The submodule at a path such as "layers.0.linear"."""
-        module: Any = self
-        for name in target.split(".") if target else ():
-            found = module._modules.get(name)
-            if found is None:
-                raise AttributeError(f"{type(module).__name__} has no submodule `{name}`")
-            module = found
-        return module  # type: ignore[no-any-return]
-
-    def get_parameter(self, target: str) -> Parameter:
-        """The parameter at a path such as "layers.0.weight"."""
-        path, _, name = target.rpartition(".")
-        module = self.get_submodule(path)
-        if module._parameters.get(name) is None:
-            raise AttributeError(f"{type(module).__name__} has no parameter `{name}`")
-        return module._parameters[name]  # type: ignore[no-any-return]
-
-    def get_buffer(self, target: str) -> Any:
-        """The buffer at a path such as "norm.running_mean"."""
-        path, _, name = target.rpartition(".")
-        module = self.get_submodule(path)
-        if name not in module._buffers:
-            raise AttributeError(f"{type(module).__name__} has no buffer `{name}`")
-        return module._buffers[name]
-
-    def named_modules(
-        self, memo: set[int] | None = None, prefix: str = "", remove_duplicate: bool = True
-    ) -> Iterator[tuple[str, Module]]:
-        """This module and all below it, with their paths."""
-        seen = set() if memo is None else memo
-        if remove_duplicate:
-            if id(self) in seen:
-                return
-            seen.add(id(self))
-        yield prefix, self
-        for name, module in self._modules.items():
-            if module is not None:
-                path = f"{prefix}.{name}" if prefix else name
-                yield from module.named_modules(seen, path, remove_duplicate)
-
-    def modules(self) -> Iterator[Module]:
-        """This module and all below it."""
-        for _, module in self.named_modules():
-            yield module
-
-    def named_children(self) -> Iterator[tuple[str, Module]]:
-        """The modules directly below, with their names."""
-        seen: set[int] = set()
-        for name, module in self._modules.items():
-            if module is not None and id(module) not in seen:
-                seen.add(id(module))
-                yield name, module
-
-    def children(self) -> Iterator[Module]:
-        """The modules directly below."""
-        for _, module in self.named_children():
-            yield module
-
-    def _named_members(
-        self, table: str, prefix: str, recurse: bool, remove_duplicate: bool
-    ) -> Iterator[tuple[str, Any]]:
-        seen: set[int] = set()
-        if recurse:
-            modules = self.named_modules(prefix=prefix, remove_duplicate=remove_duplicate)
-        else:
-            modules = iter([(prefix, self)])
-        for path, module in modules:
-            for name, value in getattr(module, table).items():
-                if value is None or id(value) in seen:
-                    continue
-                if remove_duplicate:
-                    seen.add(id(value))
-                yield (f"{path}.{name}" if path else name), value
-
-    def named_parameters(
-        self, prefix: str = "", recurse: bool = True, remove_duplicate: bool = True
-    ) -> Iterator[tuple[str, Parameter]]:
-        """Parameters with their paths; each once, however often it is shared."""
-        return self._named_members("_parameters", prefix, recurse, remove_duplicate)
-
-    def parameters(self, recurse: bool = True) -> Iterator[Parameter]:
-        """Parameters of this module and, with `recurse`, of all below it."""
-        for _, value in self.named_parameters(recurse=recurse):
-            yield value
-
-    def named_buffers(
-        self, prefix: str = "", recurse: bool = True, remove_duplicate: bool = True
-    ) -> Iterator[tuple[str, Any]]:
-        """Buffers with their paths."""
-        return self._named_members("_buffers", prefix, recurse, remove_duplicate)
-
-    def buffers(self, recurse: bool = True) -> Iterator[Any]:
-        """Buffers of this module and, with `recurse`, of all below it."""
-        for _, value in self.named_buffers(recurse=recurse):
-            yield value
-
-    # ---- state dict ------------------------------------------------------------------------
-
-    def state_dict(
-        self,
-        *args: Any,
-        destination: dict[str, Any] | None = None,
-        prefix: str = "",
-        keep_vars: bool = False,
-    ) -> dict[str, Any]:
-        """Parameters and persistent buffers by path, as detached tensors that share the values."""
-        if args:  # PyTorch still takes them by position
-            given = dict(zip(("destination", "prefix", "keep_vars"), args, strict=False))
-            return self.state_dict(**{"prefix": prefix, "keep_vars": keep_vars, **given})
-        out: dict[str, Any] = OrderedDict() if destination is None else destination
-        for hook in list(self._state_dict_pre_hooks.values()):
-            hook(self, prefix, keep_vars)
-        for name, value in self._saved_members():
-            out[prefix + name] = value if keep_vars else value.detach()
-        if type(self).get_extra_state is not Module.get_extra_state:
-            out[prefix + "_extra_state"] = self.get_extra_state()
-        for name, module in self._modules.items():
-            if module is not None:
-                module.state_dict(destination=out, prefix=f"{prefix}{name}.", keep_vars=keep_vars)
-        for hook in list(self._state_dict_hooks.values()):
-            changed = hook(self, out, prefix, {})
-            out = out if changed is None else changed
-        return out
-
-    def _saved_members(self) -> list[tuple[str, Any]]:
-        saved = [(n, p) for n, p in self._parameters.items() if p is not None]
-        for name, buffer in self._buffers.items():
-            if buffer is not None and name not in self._non_persistent_buffers_set:
-                saved.append((name, buffer))
-        return saved
-
-    def get_extra_state(self) -> Any:
-        """More to save in `state_dict`; subclasses that define it define `set_extra_state` too."""
-        raise RuntimeError(f"{type(self).__name__} has no extra state")
-
-    def set_extra_state(self, state: Any) -> None:
-        """Takes back what `get_extra_state` gave."""
-        raise RuntimeError(f"{type(self).__name__} has no extra state")
-
-    def load_state_dict(
-        self, state_dict: Mapping[str, Any], strict: bool = True, assign: bool = False
-    ) -> IncompatibleKeys:
-        """Copies values by path into parameters and buffers; with `assign`, replaces them."""
-        if not isinstance(state_dict, Mapping):
-            raise TypeError(
-                f"Expected state_dict to be dict-like, got {type(state_dict).__name__}."
-            )
-        loader = Loader(dict(state_dict), strict, assign)
-        with no_grad():
-            loader.load(self, "")
-        return loader.finish(type(self).__name__)
-
-    def register_state_dict_pre_hook(self, hook: Hook) -> RemovableHandle:
-        """`hook(module, prefix, keep_vars)` runs before `state_dict` collects."""
-        return self._state_dict_pre_hooks.add(hook)
-
-    def register_state_dict_post_hook(self, hook: Hook) -> RemovableHandle:
-        """`hook(module, state_dict, prefix, local_metadata)` runs after `state_dict` collected."""
-        return self._state_dict_hooks.add(hook)
-
-    _register_state_dict_hook = register_state_dict_post_hook
-
-    def register_load_state_dict_pre_hook(self, hook: Hook) -> RemovableHandle:
-        """`hook(module, state_dict, prefix, local_metadata, strict, missing, unexpected, errors)`
-        runs before loading and may change what is loaded."""
-        return self._load_state_dict_pre_hooks.add(hook)
-
-    def register_load_state_dict_post_hook(self, hook: Hook) -> RemovableHandle:
-        """`hook(module, incompatible_keys)` runs after loading and may change the key lists."""
-        return self._load_state_dict_post_hooks.add(hook)
+    def register_backward_hook(self, hook: Hook) -> RemovableHandle:
+        """The old name of `register_full_backward_hook`; gradients are those of all inputs."""
+        return self.register_full_backward_hook(hook)
 
     # ---- modes, dtypes, devices ------------------------------------------------------------
 
@@ -531,11 +226,16 @@ class Module:
             for p in self._parameters.values():
                 if p is None:
                     continue
+                if is_lazy(p):
+                    p.convert_(fn)
+                    continue
                 _replace_data(p, fn)
                 if p.grad is not None:
                     p.grad = fn(p.grad.detach())
-            for name, buffer in self._buffers.items():
-                if buffer is not None:
+            for name, buffer in list(self._buffers.items()):
+                if is_lazy(buffer):
+                    buffer.convert_(fn)
+                elif buffer is not None:
                     self._buffers[name] = fn(buffer)
         return self
 
@@ -547,11 +247,19 @@ class Module:
                 dtype = x
             elif isinstance(x, Tensor):
                 dtype = x.dtype
-        if dtype is not None and not dtypes.as_dtype(dtype).is_floating_point:
+        if dtype is not None and dtypes.as_dtype(dtype).category < dtypes.FLOAT:
             raise TypeError(
-                f"nn.Module.to only accepts floating point dtypes, but got desired dtype={dtype!r}"
+                "nn.Module.to only accepts floating point or complex dtypes, but got desired "
+                f"dtype={dtype!r}"
             )
-        return self._apply(lambda t: t.to(*target, **options) if t.is_floating_point() else t)
+        floating = dtypes.FLOAT
+        return self._apply(
+            lambda t: t.to(*target, **options) if t.dtype.category >= floating else t
+        )
+
+    def to_empty(self: Self, *, device: Any, recurse: bool = True) -> Self:
+        """Forgets the values of all parameters and buffers, which are then written anew."""
+        return self._apply(lambda t: empty_like(t, device=device), recurse)
 
     def type(self: Self, dst_type: Any) -> Self:
         """Casts all parameters and buffers to a dtype."""
@@ -580,6 +288,13 @@ class Module:
         """Moves to the CPU, where everything is."""
         return self
 
+    def cuda(self: Self, device: Any = None) -> Self:
+        """Raises: there is no such device."""
+        raise RuntimeError("cuda: got 'cuda'; expected 'cpu', the only device available")
+
+    def compile(self, *args: Any, **kwargs: Any) -> None:
+        """Does nothing: whatever is recorded is compiled."""
+
     def share_memory(self: Self) -> Self:
         """Does nothing: values are copied between processes."""
         return self
@@ -603,13 +318,6 @@ class Module:
         return layout(self._get_name(), lines)
 
 
-def _check_member(name: str, value: Any, what: str, wanted: str, fits: bool) -> None:
-    if value is not None and not fits:
-        raise TypeError(
-            f"cannot assign '{type(value).__name__}' as {what} '{name}' ({wanted} or None expected)"
-        )
-
-
 def _replace_data(p: Any, fn: Callable[[Any], Any]) -> None:
     """Gives parameter `p` the value `fn` makes of it; it stays the same leaf."""
     old = wrap(node_of(p))  # not detach(): that would make `p` a tensor that has views
@@ -630,3 +338,67 @@ def layout(name: str, lines: list[str], single: bool = False) -> str:
     if single:
         return f"{name}({lines[0]})"
     return f"{name}(\n  " + "\n  ".join(lines) + "\n)"
+
+
+# ------------------------------------------------------------------------- hooks of all modules
+
+
+class _GlobalHandle(RemovableHandle):
+    """Takes a hook of all modules away; after the last, calls go the short way again."""
+
+    def remove(self) -> None:
+        """Takes the hook away; a second call does nothing."""
+        super().remove()
+        shared = GlobalHooks
+        left = (shared.forward_pre, shared.forward, shared.backward_pre, shared.backward)
+        Module._hooked = any(left)
+
+
+def _add_to_all(hooks: Hooks, hook: Hook) -> RemovableHandle:
+    Module._hooked = True
+    return _GlobalHandle(hooks, hook)
+
+
+def register_module_forward_pre_hook(hook: Hook) -> RemovableHandle:
+    """`hook(module, args)` runs before the `forward` of every module."""
+    return _add_to_all(GlobalHooks.forward_pre, hook)
+
+
+def register_module_forward_hook(
+    hook: Hook, *, with_kwargs: bool = False, always_call: bool = False
+) -> RemovableHandle:
+    """`hook(module, args, output)` runs after the `forward` of every module."""
+    handle = _add_to_all(GlobalHooks.forward, hook)
+    if with_kwargs:
+        GlobalHooks.forward_with_kwargs.add(handle.id)
+    if always_call:
+        GlobalHooks.forward_always.add(handle.id)
+    return handle
+
+
+def register_module_full_backward_pre_hook(hook: Hook) -> RemovableHandle:
+    """`hook(module, grad_output)` runs for every module when its outputs' gradients are known."""
+    return _add_to_all(GlobalHooks.backward_pre, hook)
+
+
+def register_module_full_backward_hook(hook: Hook) -> RemovableHandle:
+    """`hook(module, grad_input, grad_output)` runs for every module."""
+    return _add_to_all(GlobalHooks.backward, hook)
+
+
+register_module_backward_hook = register_module_full_backward_hook
+
+
+def register_module_buffer_registration_hook(hook: Hook) -> RemovableHandle:
+    """`hook(module, name, buffer)` sees every buffer that is added, and may give another."""
+    return GlobalHooks.buffer_registration.add(hook)
+
+
+def register_module_module_registration_hook(hook: Hook) -> RemovableHandle:
+    """`hook(module, name, submodule)` sees every submodule that is added, and may give another."""
+    return GlobalHooks.module_registration.add(hook)
+
+
+def register_module_parameter_registration_hook(hook: Hook) -> RemovableHandle:
+    """`hook(module, name, parameter)` sees every parameter that is added, and may give another."""
+    return GlobalHooks.parameter_registration.add(hook)

@@ -1,10 +1,12 @@
-"""Parameter and Buffer: tensors that a Module knows as its own."""
+"""Parameter and Buffer: tensors that a Module knows as its own, also before they have a shape."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NoReturn
 
 from livegrad.creation import empty
+from livegrad.dtypes import DType, as_dtype, get_default_dtype
+from livegrad.graph.record import wrap
 from livegrad.graph.state import LOCAL
 from livegrad.native.hot import hot_slots
 from livegrad.ops.elementwise import clone
@@ -52,3 +54,140 @@ class Buffer(Tensor):
         out.__class__ = cls
         out.persistent = persistent
         return out
+
+
+# ------------------------------------------------------------------------------ not initialised
+
+
+class _Unready:
+    """The cell of a tensor that cannot be used yet: whatever asks for its version is refused."""
+
+    @property
+    def version(self) -> NoReturn:
+        raise ValueError(
+            "Attempted to use an uninitialized parameter or buffer. This error happens when you "
+            "are using a `LazyModule` or explicitly manipulating uninitialized tensors. When using "
+            "LazyModules, call `forward` with a dummy batch to initialize the parameters before "
+            "using them"
+        )
+
+
+class UninitializedTensorMixin(Tensor):
+    """A tensor that gets its shape, and so its values, later: by `materialize`."""
+
+    __slots__ = ()
+    cls_to_become: type[Any]
+
+    @property
+    def shape(self) -> NoReturn:
+        """Raises: there is no shape yet."""
+        raise RuntimeError(
+            "Can't access the shape of an uninitialized parameter or buffer. This error usually "
+            "happens in `load_state_dict` when trying to load an uninitialized parameter into an "
+            "initialized one. Call `forward` to initialize the parameters before accessing their "
+            "attributes."
+        )
+
+    @property
+    def is_leaf(self) -> bool:
+        """True: it was computed from nothing."""
+        return True
+
+    @property
+    def requires_grad(self) -> bool:
+        """Whether gradients will be collected."""
+        return bool(self.__dict__["_learned"])
+
+    @requires_grad.setter
+    def requires_grad(self, value: bool) -> None:
+        self.__dict__["_learned"] = value
+
+    def requires_grad_(self, requires_grad: bool = True) -> Any:
+        """Says whether gradients will be collected."""
+        self.__dict__["_learned"] = requires_grad
+        return self
+
+    def detach(self) -> Any:
+        """The tensor itself, which has no value to be cut from its history."""
+        return self
+
+    def convert_(self, function: Any) -> None:
+        """Notes the dtype that `function`, which casts or moves tensors, gives to a value."""
+        self._node = function(wrap(self._node))._node
+        self.__dict__["_dtype"] = self._node.meta.dtype
+
+    def materialize(self, shape: Any, device: Any = None, dtype: Any = None) -> None:
+        """Makes this a tensor of `shape`, whose values are still to be written."""
+        own = self.__dict__
+        data = empty(*shape, device=device, dtype=dtype or own["_dtype"])
+        self._node, self._cell = data._node, None
+        learned = own.pop("_learned")
+        own.pop("_dtype")
+        self.__class__ = self.cls_to_become
+        if learned:
+            self.requires_grad_()
+
+    def share_memory_(self) -> NoReturn:
+        """Raises: there are no values yet."""
+        raise RuntimeError(
+            "Can't share memory on an uninitialized parameter or buffer. Call `forward` to "
+            "initialize the parameters before calling `module.share_memory()`."
+        )
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__}>"
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Any:
+        if id(self) not in memo:
+            memo[id(self)] = _unready(type(self), self.requires_grad, self.__dict__["_dtype"])
+        return memo[id(self)]
+
+    def __reduce_ex__(self, protocol: Any) -> tuple[Any, ...]:
+        return (_unready, (type(self), self.requires_grad, self.__dict__["_dtype"]))
+
+
+def _unready(cls: Any, learned: bool, dtype: DType) -> Any:
+    out = wrap(empty(0, dtype=dtype)._node)
+    out.__class__ = cls
+    out._cell = _Unready()
+    out.__dict__.update(_learned=learned, _dtype=dtype)
+    return out
+
+
+class UninitializedParameter(UninitializedTensorMixin, Parameter):
+    """A Parameter whose shape is not known yet."""
+
+    __slots__ = ()
+    cls_to_become = Parameter
+
+    def __new__(
+        cls, requires_grad: bool = True, device: Any = None, dtype: Any = None
+    ) -> UninitializedParameter:
+        dtype = get_default_dtype() if dtype is None else as_dtype(dtype)
+        out: UninitializedParameter = _unready(cls, requires_grad, dtype)
+        return out
+
+
+class UninitializedBuffer(UninitializedTensorMixin):
+    """A buffer whose shape is not known yet."""
+
+    __slots__ = ()
+    cls_to_become = Tensor
+    persistent = True
+
+    def __new__(
+        cls,
+        requires_grad: bool = False,
+        device: Any = None,
+        dtype: Any = None,
+        persistent: bool = True,
+    ) -> UninitializedBuffer:
+        dtype = get_default_dtype() if dtype is None else as_dtype(dtype)
+        out: UninitializedBuffer = _unready(cls, requires_grad, dtype)
+        out.persistent = persistent
+        return out
+
+
+def is_lazy(param: Any) -> bool:
+    """Whether a tensor waits for its shape."""
+    return isinstance(param, UninitializedTensorMixin)

@@ -15,6 +15,7 @@ from livegrad import dtypes
 from livegrad.graph.op import Op
 from livegrad.graph.record import binary, elementwise, node_of, unary
 from livegrad.ops import samples as s
+from livegrad.ops.autocast import in_low
 from livegrad.ops.comparison import CLAMP, gt
 from livegrad.ops.elementwise import define, mul, where
 from livegrad.ops.smooth_activation import (
@@ -265,10 +266,15 @@ def leaky_relu(input: Tensor, negative_slope: float = 0.01) -> Tensor:
     return binary(LEAKY_RELU, input, negative_slope)
 
 
+@in_low
 def prelu(input: Tensor, weight: Tensor) -> Tensor:
     """`input` where positive, else `weight * input`, with one weight or one per channel (dim 1)."""
     x, w = node_of(input).meta, node_of(weight).meta
     if w.numel == 1 and w.ndim <= 1:
+        if not x.ndim and w.ndim:
+            from livegrad.ops.movement import reshape
+
+            weight = reshape(weight, ())
         return binary(PRELU, input, weight)
     channels = x.shape[1] if x.ndim > 1 else 1
     if w.ndim != 1 or w.numel != channels:

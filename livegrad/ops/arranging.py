@@ -1,19 +1,29 @@
-"""Arranging: diagonals, sliding windows, repeated elements."""
+"""Arranging: diagonals, blocks, repeated elements, and elements put together in all ways."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from itertools import combinations as choices, combinations_with_replacement
+from math import prod
 from typing import Any
 
 import numpy as np
 
-from livegrad.graph.record import node_of, record
-from livegrad.ops.elementwise import add, clone, mul
+from livegrad import dtypes
+from livegrad.graph.record import Handle, node_of, not_implemented, record
+from livegrad.ops.autocast import in_float32
+from livegrad.ops.elementwise import cast, clone
 from livegrad.ops.gathering import INDEX_SELECT
-from livegrad.ops.generate import counting, filled
-from livegrad.ops.movement import EXPAND, _reshape_to, movedim, normal_dim
+from livegrad.ops.generate import filled
+from livegrad.ops.indexing import setitem
+from livegrad.ops.joining import cat, check_tensors, padded, stack
+from livegrad.ops.movement import EXPAND, _reshape_to, expand, normal_dim, reshape, whole
 from livegrad.ops.slicing import _with_diagonal, diagonal as diagonal_of
 
 Tensor = Any
+
+
+# ---------------------------------------------------------------------------------- diagonals
 
 
 def diag_embed(input: Tensor, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Tensor:
@@ -23,6 +33,7 @@ def diag_embed(input: Tensor, offset: int = 0, dim1: int = -2, dim2: int = -1) -
     first, second = normal_dim("diag_embed", dim1, ndim), normal_dim("diag_embed", dim2, ndim)
     if first == second:
         raise RuntimeError(f"diag_embed: diagonal dimensions cannot be identical {dim1}, {dim2}")
+    offset = whole("diag_embed", "offset", offset)
     size = meta.shape[-1] + abs(offset)
     rest = iter(meta.shape[:-1])
     shape = tuple([size if d in (first, second) else next(rest) for d in range(ndim)])
@@ -40,10 +51,34 @@ def diag(input: Tensor, diagonal: int = 0) -> Tensor:
     return clone(diagonal_of(input, diagonal))
 
 
+def diagflat(input: Tensor, offset: int = 0) -> Tensor:
+    """A matrix with all elements of `input` on its diagonal."""
+    return diag_embed(_reshape_to(input, (node_of(input).meta.numel,)), offset)
+
+
+def fill_diagonal_(input: Tensor, fill_value: Any, wrap: bool = False) -> Tensor:
+    """Writes one number to the main diagonal of all dims; `wrap` starts anew in tall matrices."""
+    shape = node_of(input).meta.shape
+    if len(shape) < 2:
+        raise RuntimeError("fill_diagonal_: dimensions must larger than 1")
+    if len(shape) > 2 and len(set(shape)) > 1:
+        raise RuntimeError(
+            f"fill_diagonal_: all dimensions of input must be of equal length; got {list(shape)}"
+        )
+    steps = sum([prod(shape[d + 1 :]) for d in range(len(shape))])
+    end = None if wrap or shape[0] <= shape[1] else shape[1] ** 2
+    flat = reshape(input, (node_of(input).meta.numel,))
+    setitem(flat, slice(0, end, steps), fill_value)
+    return input
+
+
+@in_float32
 def trace(input: Tensor) -> Tensor:
     """Sum of the diagonal of a matrix."""
     from livegrad.ops.reduce import sum
 
+    if node_of(input).meta.dtype is dtypes.bool_:
+        raise not_implemented("trace", dtypes.bool_)
     if node_of(input).meta.ndim != 2:
         raise RuntimeError(
             f"trace: expected a matrix, but got tensor with dim {node_of(input).meta.ndim}"
@@ -51,36 +86,151 @@ def trace(input: Tensor) -> Tensor:
     return sum(diagonal_of(input))
 
 
-def unfold(input: Tensor, dimension: int, size: int, step: int) -> Tensor:
-    """Windows of `size`, every `step` elements along a dim, as a new last dim (a copy)."""
-    meta = node_of(input).meta
-    d = normal_dim("unfold", dimension, meta.ndim)
-    if size > meta.shape[d]:
+def block_diag(*tensors: Tensor) -> Tensor:
+    """A matrix with the given ones (or rows, or numbers) along its diagonal, zeros elsewhere."""
+    given = list(tensors)
+    check_tensors("block_diag", given)
+    if not given:
+        return filled((1, 0), 0, dtypes.get_default_dtype())
+    for i, x in enumerate(given):
+        if node_of(x).meta.ndim > 2:
+            raise RuntimeError(
+                f"block_diag: Input tensors must have 2 or fewer dimensions. Input {i} has "
+                f"{node_of(x).meta.ndim} dimensions"
+            )
+    metas = [node_of(x).meta for x in given]
+    dtype = dtypes.result_dtype(tuple([(m.dtype, 2 if m.ndim else 1) for m in metas]))
+    given = [cast(x, dtype) for x in given]
+    shapes = [(1, 1, *m.shape)[-2:] for m in metas]
+    width = sum([columns for _, columns in shapes])
+    rows, left = [], 0
+    for x, shape in zip(given, shapes, strict=True):
+        rows.append(padded(_reshape_to(x, shape), 1, left, width))
+        left += shape[1]
+    return cat(rows, 0)
+
+
+# ------------------------------------------------------------------------ in all combinations
+
+
+def meshgrid(*tensors: Any, indexing: str | None = None) -> tuple[Tensor, ...]:
+    """Coordinate grids: tensor i varies along dim i of every result ("xy": 0 and 1 swapped)."""
+    given = tensors[0] if len(tensors) == 1 and isinstance(tensors[0], Sequence) else tensors
+    given = list(given)
+    check_tensors("meshgrid", given)
+    if not given:
+        raise RuntimeError("meshgrid: expects a non-empty TensorList")
+    if indexing not in (None, "ij", "xy"):
+        raise RuntimeError(f"meshgrid: indexing must be one of 'xy' or 'ij'; got {indexing!r}")
+    metas = [node_of(x).meta for x in given]
+    if any(m.dtype is not metas[0].dtype or m.ndim > 1 for m in metas):
         raise RuntimeError(
-            f"unfold: maximum size for tensor at dimension {d} is {meta.shape[d]} but size is "
-            f"{size}"
+            f"meshgrid: expects all tensors to have the same dtype and 0 or 1 dims; got {metas}"
         )
-    count = (meta.shape[d] - size) // step + 1
-    starts = _reshape_to(counting(count), (count, 1))
-    windows = record(INDEX_SELECT, (input, add(mul(starts, step), counting(size))), (d,))
-    return movedim(windows, d + 1, -1)
+    swap = indexing == "xy" and len(given) > 1
+    order = [given[1], given[0], *given[2:]] if swap else given
+    shape = tuple([node_of(x).meta.numel for x in order])
+    grids = []
+    for i, x in enumerate(order):
+        along = [size if d == i else 1 for d, size in enumerate(shape)]
+        grids.append(expand(reshape(x, along), shape))
+    return tuple([grids[1], grids[0], *grids[2:]] if swap else grids)
+
+
+def cartesian_prod(*tensors: Any) -> Tensor:
+    """All combinations of one element of each vector, one per row; of one vector, itself."""
+    given = tensors[0] if len(tensors) == 1 and isinstance(tensors[0], Sequence) else tensors
+    given = list(given)
+    check_tensors("cartesian_prod", given)
+    for x in given:
+        if node_of(x).meta.ndim != 1:
+            raise RuntimeError(
+                f"cartesian_prod: Expect a 1D vector, but got shape {list(node_of(x).meta.shape)}"
+            )
+    if len(given) == 1:
+        return given[0]
+    count = prod([node_of(x).meta.numel for x in given])
+    return stack([_reshape_to(grid, (count,)) for grid in meshgrid(*given)], 1)
+
+
+def combinations(input: Tensor, r: int = 2, with_replacement: bool = False) -> Tensor:
+    """All ways of choosing `r` elements of a vector, one per row, in order."""
+    from livegrad.creation import from_array
+
+    meta = node_of(input).meta
+    if meta.ndim != 1:
+        raise RuntimeError(f"combinations: Expect a 1D vector, but got shape {list(meta.shape)}")
+    if r < 0:
+        raise RuntimeError(f"combinations: Expect a non-negative number, but got {r}")
+    if r == 0:
+        return filled((0,), 0, meta.dtype)
+    choose = combinations_with_replacement if with_replacement else choices
+    rows = np.array(list(choose(range(meta.numel), r)), np.int64).reshape(-1, r)
+    return record(INDEX_SELECT, (input, from_array(rows)), (0,))
+
+
+# ------------------------------------------------------------------------------------- repeats
 
 
 def repeat_interleave(
-    input: Tensor, repeats: Any, dim: int | None = None, *, output_size: int | None = None
+    input: Tensor, repeats: Any = None, dim: int | None = None, *, output_size: int | None = None
 ) -> Tensor:
-    """Every element (or slice along `dim`) repeated in place."""
+    """Every element (or slice along `dim`) repeated in place; alone, n times each index i of n."""
+    if repeats is None:
+        _check_repeats(input)
+        if not node_of(input).meta.ndim:
+            raise RuntimeError("repeat_interleave: only accepts a 1D vector as repeats")
+        return _repeated(_counting_like(input), input, 0, output_size)
     if dim is None:
         input, dim = _reshape_to(input, (node_of(input).meta.numel,)), 0
     shape = node_of(input).meta.shape
     d = normal_dim("repeat_interleave", dim, len(shape))
-    if isinstance(repeats, int):
-        wide = shape[: d + 1] + (repeats,) + shape[d + 1 :]
-        spaced = _reshape_to(input, shape[: d + 1] + (1,) + shape[d + 1 :])
-        final = shape[:d] + (shape[d] * repeats,) + shape[d + 1 :]
-        return _reshape_to(record(EXPAND, (spaced,), (), (), wide), final)
-    from livegrad.creation import as_tensor
+    if not shape:
+        input, shape = _reshape_to(input, (1,)), (1,)
+    if isinstance(repeats, Handle):
+        _check_repeats(repeats)
+        return _repeated(input, repeats, d, output_size)
+    if repeats < 0:
+        raise RuntimeError(f"repeat_interleave: repeats must be non-negative; got {repeats}")
+    wide = shape[: d + 1] + (repeats,) + shape[d + 1 :]
+    spaced = _reshape_to(input, shape[: d + 1] + (1,) + shape[d + 1 :])
+    final = shape[:d] + (shape[d] * repeats,) + shape[d + 1 :]
+    return _reshape_to(record(EXPAND, (spaced,), (), (), wide), final)
 
-    times = repeats._values("repeat_interleave()")
-    index = np.repeat(np.arange(shape[d]), times)
-    return record(INDEX_SELECT, (input, as_tensor(index)), (d,))
+
+def _check_repeats(repeats: Tensor) -> None:
+    meta = node_of(repeats).meta
+    if meta.dtype not in (dtypes.int64, dtypes.int32):
+        raise not_implemented("repeat_interleave_cpu", meta.dtype)
+    if meta.ndim > 1:
+        raise RuntimeError(
+            f"repeat_interleave: repeats must be 0-dim or 1-dim tensor; got shape {meta.shape}"
+        )
+
+
+def _counting_like(x: Tensor) -> Tensor:
+    from livegrad.ops.generate import counting
+
+    meta = node_of(x).meta
+    return cast(counting(meta.numel), meta.dtype)
+
+
+def _repeated(x: Tensor, repeats: Tensor, dim: int, output_size: int | None) -> Tensor:
+    """Slices repeated as often as a tensor says, which is read."""
+    from livegrad.creation import from_array
+
+    size = node_of(x).meta.shape[dim]
+    times = np.atleast_1d(repeats._values("repeat_interleave()"))
+    if times.size not in (1, size):
+        raise RuntimeError(
+            "repeat_interleave: repeats must have the same size as input along dim; got "
+            f"{times.size} repeats and size {size}"
+        )
+    if times.size and times.min() < 0:
+        raise RuntimeError("repeat_interleave: repeats can not be negative")
+    index = np.repeat(np.arange(size), times)
+    if output_size not in (None, index.size):
+        raise RuntimeError(
+            f"repeat_interleave: got output_size {output_size}; expected {index.size}"
+        )
+    return record(INDEX_SELECT, (x, from_array(index)), (dim,))

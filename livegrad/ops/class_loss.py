@@ -6,6 +6,7 @@ exponentials and the picked logit all come from one pass over the row.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -15,6 +16,7 @@ from livegrad import dtypes
 from livegrad.graph.meta import Meta, Shape, meta_of
 from livegrad.graph.op import Op
 from livegrad.graph.record import elementwise, node_of, record
+from livegrad.graph.state import LOCAL
 from livegrad.ops import reduce as rd, samples as s
 from livegrad.ops.comparison import eq, logical_and, ne
 from livegrad.ops.composite import (
@@ -40,6 +42,28 @@ def check_reduction(reduction: str, allowed: tuple[str, ...] = REDUCTIONS) -> No
     """ValueError unless `reduction` is allowed."""
     if reduction not in allowed:
         raise ValueError(f"{reduction} is not a valid value for reduction; expected {allowed}")
+
+
+def old_reduction(size_average: bool | None, reduce: bool | None) -> str:
+    """The reduction meant by two arguments that `reduction` has long replaced."""
+    if reduce is False:
+        meant = "none"
+    else:
+        meant = "sum" if size_average is False else "mean"
+    warnings.warn(
+        f"size_average and reduce args will be deprecated, please use reduction='{meant}' instead.",
+        stacklevel=3,
+    )
+    return meant
+
+
+def check_weight(name: str, weight: Tensor | None) -> None:
+    """RuntimeError for a class weight that asks for a gradient, which this loss does not give."""
+    if weight is not None and node_of(weight).grad_to is not None and LOCAL.state.grad:
+        raise RuntimeError(
+            f"{name}: not differentiable with respect to argument 'weight', which requires grad. "
+            "Pass weight.detach()"
+        )
 
 
 # cross_entropy and nll_loss: inputs (x, target[, weight]), attrs (reduction, smoothed),
@@ -318,6 +342,7 @@ CROSS_ENTROPY = Op(
     expand=_cross_entropy_expand,
     grads=_index_grads(lambda: CROSS_ENTROPY_BACKWARD),
     saves="x",
+    autocast="float32",
     samples=_index_samples(lambda x, t, **k: cross_entropy(x, t, label_smoothing=0.2, **k)),
 )
 NLL_LOSS_BACKWARD: Op = Op(
@@ -336,6 +361,7 @@ NLL_LOSS = Op(
     expand=_nll_expand,
     grads=_index_grads(lambda: NLL_LOSS_BACKWARD),
     saves="x",
+    autocast="float32",
     samples=_index_samples(lambda x, t, **k: nll_loss(x, t, **k)),
 )
 
@@ -384,6 +410,7 @@ CROSS_ENTROPY_PROBABILITIES = Op(
     infer=_probability_infer,
     expand=_probability_expand,
     saves="x",
+    autocast="float32",
     samples=s.calls(
         lambda: s.Sample(
             (s.uniform(4, 5), s.uniform(4, 5, low=0.0, seed=1)),
@@ -401,11 +428,19 @@ def cross_entropy(
     input: Tensor,
     target: Tensor,
     weight: Tensor | None = None,
+    size_average: bool | None = None,
     ignore_index: int = -100,
+    reduce: bool | None = None,
     reduction: str = "mean",
     label_smoothing: float = 0.0,
 ) -> Tensor:
-    """Cross entropy between logits `input` (N, C, …) and class indices or probabilities."""
+    """Cross entropy between logits `input` (N, C, …) and class indices or probabilities.
+
+    Args:
+        weight: of each class; it gets a gradient if targets are probabilities.
+    """
+    if size_average is not None or reduce is not None:
+        reduction = old_reduction(size_average, reduce)
     if reduction not in REDUCTIONS:
         check_reduction(reduction)
     if not 0.0 <= label_smoothing <= 1.0:
@@ -416,6 +451,7 @@ def cross_entropy(
     meta = node_of(target).meta
     if meta.dtype.category == dtypes.FLOAT and meta.shape == node_of(input).meta.shape:
         return record(CROSS_ENTROPY_PROBABILITIES, inputs, attrs, mix)
+    check_weight("cross_entropy", weight)
     return record(CROSS_ENTROPY, inputs, attrs, (ignore_index, *mix))
 
 
@@ -423,10 +459,15 @@ def nll_loss(
     input: Tensor,
     target: Tensor,
     weight: Tensor | None = None,
+    size_average: bool | None = None,
     ignore_index: int = -100,
+    reduce: bool | None = None,
     reduction: str = "mean",
 ) -> Tensor:
     """Negative log likelihood of class indices `target` under log-probabilities (N, C, …)."""
+    if size_average is not None or reduce is not None:
+        reduction = old_reduction(size_average, reduce)
     check_reduction(reduction)
+    check_weight("nll_loss", weight)
     inputs = (input, target) if weight is None else (input, target, weight)
     return record(NLL_LOSS, inputs, (reduction, False), (ignore_index, 1.0, 0.0))

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 
 from livegrad.graph.op import Op
-from livegrad.graph.record import binary, elementwise, node_of, unary
+from livegrad.graph.record import Handle, binary, elementwise, node_of, unary
 from livegrad.ops import samples as s
-from livegrad.ops.elementwise import define, where
+from livegrad.ops.elementwise import define, needs_tensor, where
 
 Tensor = Any
 Array = Any
@@ -17,11 +17,11 @@ Array = Any
 # ------------------------------------------------------------------------------------ comparisons
 
 EQ = define(
-    "eq", np.equal, lambda e, a, b: e.eq(a, b), result="bool", cheap=True,
+    "eq", np.equal, lambda e, a, b: e.eq(a, b), result="bool", cheap=True, complex=True,
     samples=s.binary(smooth=False),
 )  # fmt: skip
 NE = define(
-    "ne", np.not_equal, lambda e, a, b: e.ne(a, b), result="bool", cheap=True,
+    "ne", np.not_equal, lambda e, a, b: e.ne(a, b), result="bool", cheap=True, complex=True,
     samples=s.binary(smooth=False),
 )  # fmt: skip
 LT = define(
@@ -56,14 +56,26 @@ def _emit_isfinite(e: Any, x: Any) -> Any:
 
 
 ISNAN = define(
-    "isnan", np.isnan, lambda e, x: e.isnan(x), result="bool", cheap=True,
+    "isnan", np.isnan, lambda e, x: e.isnan(x), result="bool", cheap=True, complex=True,
     samples=s.calls(_specials),
 )  # fmt: skip
 ISINF = define(
-    "isinf", np.isinf, _emit_isinf, result="bool", cheap=True, samples=s.calls(_specials)
+    "isinf",
+    np.isinf,
+    _emit_isinf,
+    result="bool",
+    cheap=True,
+    complex=True,
+    samples=s.calls(_specials),
 )
 ISFINITE = define(
-    "isfinite", np.isfinite, _emit_isfinite, result="bool", cheap=True, samples=s.calls(_specials)
+    "isfinite",
+    np.isfinite,
+    _emit_isfinite,
+    result="bool",
+    cheap=True,
+    complex=True,
+    samples=s.calls(_specials),
 )
 
 
@@ -84,6 +96,7 @@ ISCLOSE = define(
     _emit_isclose,
     result="bool",
     cheap=True,
+    complex=True,
     samples=s.calls(
         lambda: s.Sample((s.uniform(5), s.uniform(5) + 1e-3, 1e-5, 1e-8), smooth=False),
         lambda: s.Sample((s.uniform(3, 4), s.uniform(3, 4), 0.1, 0.0), smooth=False),
@@ -144,6 +157,11 @@ def isclose(
     equal_nan: bool = False,
 ) -> Tensor:
     """Whether `|input - other| <= atol + rtol * |other|`; NaN equals NaN only if asked."""
+    for name, value in (("rtol", rtol), ("atol", atol)):
+        if value < 0:
+            raise RuntimeError(
+                f"isclose: {name} must be greater than or equal to zero; got {value}"
+            )
     left, right = node_of(input).meta.dtype, node_of(other).meta.dtype
     if left is not right:
         raise RuntimeError(
@@ -225,21 +243,29 @@ FMIN = define(
 
 def maximum(input: Tensor, other: Tensor) -> Tensor:
     """Elementwise greater of the two; NaN if either is. A tie shares the gradient."""
+    if not isinstance(input, Handle) or not isinstance(other, Handle):
+        raise needs_tensor("maximum", input, other)
     return binary(MAXIMUM, input, other)
 
 
 def minimum(input: Tensor, other: Tensor) -> Tensor:
     """Elementwise lesser of the two; NaN if either is. A tie shares the gradient."""
+    if not isinstance(input, Handle) or not isinstance(other, Handle):
+        raise needs_tensor("minimum", input, other)
     return binary(MINIMUM, input, other)
 
 
 def fmax(input: Tensor, other: Tensor) -> Tensor:
     """Elementwise greater of the two; a number wins over NaN."""
+    if not isinstance(input, Handle) or not isinstance(other, Handle):
+        raise needs_tensor("fmax", input, other)
     return binary(FMAX, input, other)
 
 
 def fmin(input: Tensor, other: Tensor) -> Tensor:
     """Elementwise lesser of the two; a number wins over NaN."""
+    if not isinstance(input, Handle) or not isinstance(other, Handle):
+        raise needs_tensor("fmin", input, other)
     return binary(FMIN, input, other)
 
 
@@ -317,11 +343,15 @@ clip = clamp
 
 def clamp_min(input: Tensor, min: Tensor | float) -> Tensor:
     """`input` limited from below."""
+    if not isinstance(input, Handle):
+        raise needs_tensor("clamp_min", input)
     return binary(CLAMP_MIN, input, min)
 
 
 def clamp_max(input: Tensor, max: Tensor | float) -> Tensor:
     """`input` limited from above."""
+    if not isinstance(input, Handle):
+        raise needs_tensor("clamp_max", input)
     return binary(CLAMP_MAX, input, max)
 
 
@@ -346,19 +376,19 @@ def _far_shifts() -> s.Sample:
 
 LOGICAL_AND = define(
     "logical_and", np.logical_and, lambda e, a, b: e.and_(e.truth(a), e.truth(b)),
-    result="bool", cheap=True, samples=s.calls(_bits, _bools),
+    result="bool", cheap=True, complex=True, samples=s.calls(_bits, _bools),
 )  # fmt: skip
 LOGICAL_OR = define(
     "logical_or", np.logical_or, lambda e, a, b: e.or_(e.truth(a), e.truth(b)),
-    result="bool", cheap=True, samples=s.calls(_bits, _bools),
+    result="bool", cheap=True, complex=True, samples=s.calls(_bits, _bools),
 )  # fmt: skip
 LOGICAL_XOR = define(
     "logical_xor", np.logical_xor, lambda e, a, b: e.xor(e.truth(a), e.truth(b)),
-    result="bool", cheap=True, samples=s.calls(_bits, _bools),
+    result="bool", cheap=True, complex=True, samples=s.calls(_bits, _bools),
 )  # fmt: skip
 LOGICAL_NOT = define(
     "logical_not", np.logical_not, lambda e, x: e.not_(e.truth(x)),
-    result="bool", cheap=True, samples=s.unary(smooth=False),
+    result="bool", cheap=True, complex=True, samples=s.unary(smooth=False),
 )  # fmt: skip
 BITWISE_AND = define(
     "bitwise_and", np.bitwise_and, lambda e, a, b: e.and_(a, b),
@@ -389,16 +419,22 @@ BITWISE_RIGHT_SHIFT = define(
 
 def logical_and(input: Tensor, other: Tensor) -> Tensor:
     """Whether both elements are not 0."""
+    if not isinstance(input, Handle) or not isinstance(other, Handle):
+        raise needs_tensor("logical_and", input, other)
     return binary(LOGICAL_AND, input, other)
 
 
 def logical_or(input: Tensor, other: Tensor) -> Tensor:
     """Whether either element is not 0."""
+    if not isinstance(input, Handle) or not isinstance(other, Handle):
+        raise needs_tensor("logical_or", input, other)
     return binary(LOGICAL_OR, input, other)
 
 
 def logical_xor(input: Tensor, other: Tensor) -> Tensor:
     """Whether exactly one element is not 0."""
+    if not isinstance(input, Handle) or not isinstance(other, Handle):
+        raise needs_tensor("logical_xor", input, other)
     return binary(LOGICAL_XOR, input, other)
 
 

@@ -20,7 +20,7 @@ from livegrad.graph.record import broadcast_shapes, node_of, record
 from livegrad.ops import reduce as rd, samples as s
 from livegrad.ops.comparison import lt
 from livegrad.ops.elementwise import add, cast, div, mul, neg, sub, where
-from livegrad.ops.movement import expand, normal_dim
+from livegrad.ops.movement import expand, normal_dim, whole
 from livegrad.ops.pointwise_math import exp, log
 from livegrad.ops.power import rsqrt
 from livegrad.ops.statistics import norm
@@ -199,14 +199,20 @@ LOG_SOFTMAX = Op(
 )
 
 
+def _row_attrs(name: str, dim: Any, dtype: Any) -> tuple[int, DType | None]:
+    if type(dim) is not int:
+        dim = whole(name, "dim", dim)
+    return dim, None if dtype is None else dtypes.as_dtype(dtype)
+
+
 def softmax(input: Tensor, dim: int, dtype: DType | None = None) -> Tensor:
     """`exp(input)` divided by its sum along `dim`."""
-    return record(SOFTMAX, (input,), (dim, dtype))
+    return record(SOFTMAX, (input,), _row_attrs("softmax", dim, dtype))
 
 
 def log_softmax(input: Tensor, dim: int, dtype: DType | None = None) -> Tensor:
     """Logarithm of softmax along `dim`, computed stably."""
-    return record(LOG_SOFTMAX, (input,), (dim, dtype))
+    return record(LOG_SOFTMAX, (input,), _row_attrs("log_softmax", dim, dtype))
 
 
 def softmin(input: Tensor, dim: int, dtype: DType | None = None) -> Tensor:
@@ -484,8 +490,12 @@ def rms_norm(
 ) -> Tensor:
     """`input / sqrt(mean(input²) + eps) * weight` over the last dims."""
     k = _check_normalized("rms_norm", input, normalized_shape)
+    dtype = node_of(input).meta.dtype
     if eps is None:
-        eps = dtypes.finfo(node_of(input).meta.dtype).eps
+        eps = dtypes.finfo(dtype.to_real()).eps
+    if dtype.is_complex:  # the square, not the square of the magnitude, as in PyTorch
+        y, _ = _scaled(input, _last_dims(node_of(input).meta.ndim, k), eps)
+        return y if weight is None else mul(y, weight)
     if weight is None:
         return record(RMS_NORM, (input,), (k, False, False), (eps,))
     return record(RMS_NORM, (input, weight), (k, True, False), (eps,))
@@ -550,7 +560,7 @@ def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8) -
 
 def _normalize_infer(metas: Metas, attrs: Attrs, shape: Any) -> Meta:
     (x,) = metas
-    _need_float("normalize", x.dtype)
+    _need_float("normalize", x.dtype.to_real())
     rd.normal_dims("normalize", attrs[1], x.ndim)
     return x
 

@@ -19,8 +19,9 @@ from livegrad import dtypes
 from livegrad.dtypes import DType
 from livegrad.graph.meta import meta_of
 from livegrad.graph.op import GradRule, Op
-from livegrad.graph.record import Handle, append, binary, elementwise, node_of, unary
+from livegrad.graph.record import Handle, append, binary, elementwise, node_of, record, unary
 from livegrad.ops import samples as s
+from livegrad.ops.conjugate import conj
 
 Tensor = Any  # ops never import the Tensor class; see graph/record.py
 Array = Any
@@ -44,6 +45,14 @@ def zero_gradient(g: Tensor, y: Tensor, *operands: Tensor) -> Tensor:
     return zeros_like(g)
 
 
+def needs_tensor(name: str, *operands: Any) -> TypeError:
+    """The error of an op that PyTorch has for tensors but not for numbers."""
+    wrong = next(type(x).__name__ for x in operands if not isinstance(x, Handle))
+    return TypeError(
+        f"{name}(): argument must be Tensor, not {wrong}. Convert it with livegrad.tensor(...)"
+    )
+
+
 def one_minus(x: Tensor | float) -> Tensor | float:
     """`1 - x` of a tensor or a number."""
     return sub(1, x) if isinstance(x, Handle) else 1 - x
@@ -58,6 +67,7 @@ ADD = define(
     grads=(lambda g, y, a, b: g, lambda g, y, a, b: g),
     cheap=True,
     saves="",
+    complex=True,
     samples=s.binary(),
 )
 SUB = define(
@@ -68,23 +78,29 @@ SUB = define(
     result="arithmetic",
     cheap=True,
     saves="",
+    complex=True,
     samples=s.binary(),
 )
 MUL = define(
     "mul",
     ref=np.multiply,
     emit=lambda e, a, b: e.mul(a, b),
-    grads=(lambda g, y, a, b: mul(g, b), lambda g, y, a, b: mul(g, a)),
+    grads=(lambda g, y, a, b: mul(g, conj(b)), lambda g, y, a, b: mul(g, conj(a))),
     cheap=True,
     saves="x",
+    complex=True,
     samples=s.binary(),
 )
 DIV = define(
     "div",
     ref=np.true_divide,
     emit=lambda e, a, b: e.div(a, b),
-    grads=(lambda g, y, a, b: div(g, b), lambda g, y, a, b: neg(div(mul(g, y), b))),
+    grads=(
+        lambda g, y, a, b: div(g, conj(b)),
+        lambda g, y, a, b: neg(div(mul(g, conj(y)), conj(b))),
+    ),
     result="float",
+    complex=True,
     samples=s.binary(low2=0.5, high2=3.0),
 )
 
@@ -153,10 +169,16 @@ def _scaled(input: Tensor, other: Tensor, alpha: float) -> Tensor:
     if not isinstance(other, Handle):
         return other * alpha
     dtype = node_of(other).meta.dtype
-    if isinstance(alpha, float) and dtype.category != dtypes.FLOAT:
+    if isinstance(alpha, float) and dtype.category < dtypes.FLOAT:
         raise RuntimeError(
             "add: for integral input tensors, argument alpha must not be a floating point number; "
             f"got alpha {alpha}. Convert the tensor with .float() first"
+        )
+    tensors = [x for x in (input, other) if isinstance(x, Handle)]
+    if isinstance(alpha, complex) and not any([node_of(x).meta.dtype.is_complex for x in tensors]):
+        raise RuntimeError(
+            "add: for non-complex input tensors, argument alpha must not be a complex number; got "
+            f"alpha {alpha}"
         )
     if dtype is dtypes.bool_ and isinstance(input, Handle):
         dtype = node_of(input).meta.dtype
@@ -204,6 +226,8 @@ def remainder(input: Tensor, other: Tensor) -> Tensor:
 
 def fmod(input: Tensor, other: Tensor) -> Tensor:
     """Elementwise remainder with the sign of `input`; an integer modulo 0 gives 0."""
+    if not isinstance(input, Handle):
+        raise needs_tensor("fmod", input)
     return binary(FMOD, input, other)
 
 
@@ -217,16 +241,18 @@ NEG = define(
     result="arithmetic",
     cheap=True,
     saves="",
+    complex=True,
     samples=s.unary(),
 )
 ABS = define(
     "abs",
     ref=np.abs,
     emit=lambda e, x: e.abs(x),
-    grads=(lambda g, y, x: mul(g, sign(x)),),
-    result="number",
+    grads=(lambda g, y, x: mul(g, sgn(x)),),
+    result="magnitude",
     cheap=True,
     saves="x",
+    complex=True,
     samples=s.unary(),
 )
 SIGN = define(
@@ -263,6 +289,15 @@ def sign(input: Tensor) -> Tensor:
     return unary(SIGN, input)
 
 
+def sgn(input: Tensor) -> Tensor:
+    """The sign of real elements; complex ones divided by their magnitude, 0 for 0."""
+    if not node_of(input).meta.dtype.is_complex:
+        return unary(SIGN, input)
+    from livegrad.ops.complex_parts import SGN
+
+    return record(SGN, (input,))
+
+
 # ------------------------------------------------------------------------- combinations of three
 
 
@@ -282,13 +317,14 @@ LERP = define(
     ref=_lerp,
     emit=_emit_lerp,
     grads=(
-        lambda g, y, a, b, w: mul(g, one_minus(w)),
-        lambda g, y, a, b, w: mul(g, w),
-        lambda g, y, a, b, w: mul(g, sub(b, a)),
+        lambda g, y, a, b, w: mul(g, one_minus(conj(w))),
+        lambda g, y, a, b, w: mul(g, conj(w)),
+        lambda g, y, a, b, w: mul(g, conj(sub(b, a))),
     ),
     result="floating",
     cheap=True,
     saves="x",
+    complex=True,
     samples=s.calls(
         lambda: s.Sample((s.uniform(3, 4), s.uniform(4, seed=1), s.uniform(3, 1, seed=2))),
         lambda: s.Sample((s.uniform(5), s.uniform(5, seed=1), 0.75)),
@@ -300,12 +336,13 @@ ADDCMUL = define(
     emit=lambda e, x, a, b, value: e.add(x, e.mul(e.mul(a, value), b)),
     grads=(
         lambda g, y, x, a, b, value: g,
-        lambda g, y, x, a, b, value: mul(mul(g, value), b),
-        lambda g, y, x, a, b, value: mul(mul(g, value), a),
+        lambda g, y, x, a, b, value: mul(mul(g, conj(value)), conj(b)),
+        lambda g, y, x, a, b, value: mul(mul(g, conj(value)), conj(a)),
         None,
     ),
     cheap=True,
     saves="x",
+    complex=True,
     samples=s.calls(
         lambda: s.Sample((s.uniform(3, 4), s.uniform(4, seed=1), s.uniform(3, 1, seed=2), 0.5)),
         lambda: s.Sample((s.uniform(), s.uniform(5, seed=1), s.uniform(5, seed=2), 2.0)),
@@ -317,12 +354,13 @@ ADDCDIV = define(
     emit=lambda e, x, a, b, value: e.add(x, e.div(e.mul(a, value), b)),
     grads=(
         lambda g, y, x, a, b, value: g,
-        lambda g, y, x, a, b, value: div(mul(g, value), b),
-        lambda g, y, x, a, b, value: neg(div(mul(mul(g, value), a), mul(b, b))),
+        lambda g, y, x, a, b, value: div(mul(g, conj(value)), conj(b)),
+        lambda g, y, x, a, b, value: neg(div(mul(mul(g, conj(value)), conj(a)), conj(mul(b, b)))),
         None,
     ),
     result="floating",
     saves="x",
+    complex=True,
     samples=s.calls(
         lambda: s.Sample(
             (s.uniform(3, 4), s.uniform(4, seed=1), s.uniform(3, 1, low=0.5, high=2.0), 0.5)
@@ -341,6 +379,7 @@ WHERE = define(
     result="select",
     cheap=True,
     saves="x",
+    complex=True,
     samples=s.calls(
         lambda: s.Sample((s.uniform(3, 4) > 0, s.uniform(3, 4), s.uniform(4, seed=2))),
         lambda: s.Sample((np.array(True), s.uniform(5), 2.0)),
@@ -377,6 +416,7 @@ CLONE = define(
     grads=(lambda g, y, x: g,),
     cheap=True,
     saves="",
+    complex=True,
     samples=s.unary(),
 )
 # Computed in the dtype of its input; like every result it is converted to the dtype of its meta
@@ -388,6 +428,7 @@ CAST = define(
     grads=(lambda g, y, x: g,),  # backward casts to the operand's dtype by itself
     cheap=True,
     saves="",
+    complex=True,
     samples=s.calls(
         lambda: s.Sample((s.uniform(3, 5),), lambda x: cast(x, dtypes.float64)),
         lambda: s.Sample((s.uniform(3, 5),), lambda x: cast(x, dtypes.float16), smooth=False),
@@ -417,7 +458,7 @@ def _record_cast(x: Tensor, dtype: DType) -> Tensor:
     if spec is None:
         attrs = (node.meta.dtype, "t", dtype)
         spec = CAST.remember(key, attrs, (node.meta,), meta_of(node.meta.shape, dtype))
-    flows = node.grad_to is not None and dtype.category == dtypes.FLOAT
+    flows = node.grad_to is not None and dtype.category >= dtypes.FLOAT
     return append(spec, (node,), (), True if flows else None)
 
 
@@ -426,7 +467,6 @@ absolute = abs
 divide = div
 multiply = mul
 negative = neg
-sgn = sign
 subtract = sub
 
 # -------------------------------------------------------------------------------- other families

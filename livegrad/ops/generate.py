@@ -48,9 +48,13 @@ def positions_of(n: Any) -> Array:
 FULL = Op(
     "full",
     "generate",
-    # The same number everywhere: args (value,), attrs (dtype,).
+    # The same number everywhere: args (value,), or the two parts of a complex one; attrs (dtype,).
     infer=lambda metas, attrs, shape: meta_of(shape, attrs[0]),
-    ref=lambda n: np.full(n.meta.shape, n.args[0], n.meta.dtype.compute.storage),
+    ref=lambda n: np.full(
+        n.meta.shape,
+        complex(*n.args) if n.meta.dtype.is_complex else n.args[0],
+        n.meta.dtype.compute.storage,
+    ),
     emit=lambda e, position, value: to_register(e, value),
     cheap=True,
     saves="",
@@ -65,7 +69,17 @@ FULL = Op(
 
 def filled(shape: Shape, value: Any, dtype: DType) -> Tensor:
     """`shape` filled with one number, which is passed as the kind of number `dtype` holds."""
+    if dtype.category == dtypes.COMPLEX:
+        fixed = type(value) not in (FloatArg, IntArg)
+        parts = (complex(value).real, complex(value).imag) if fixed else (value, 0.0)
+        return record(FULL, (), (dtype,), parts, shape)
     if type(value) not in (FloatArg, IntArg):
+        if isinstance(value, complex):
+            if value.imag:
+                raise RuntimeError(
+                    f"value {value} cannot be converted to type {dtype.name} without overflow"
+                )
+            value = value.real
         value = float(value) if dtype.category == dtypes.FLOAT else int(value)
     return record(FULL, (), (dtype,), (value,), shape)
 
@@ -147,5 +161,5 @@ LINSPACE = Op(
 def evenly(start: float, end: float, count: int, dtype: DType) -> Tensor:
     """`count` numbers from `start` to `end`, both included, evenly spaced."""
     step = (end - start) / (count - 1) if count > 1 else 0.0
-    args = (start, end, step, (count + 1) // 2, count - 1)
+    args = (start, end, step, max(count // 2, 1), count - 1)
     return record(LINSPACE, (), (dtype,), args, (count,))

@@ -2,11 +2,12 @@
 
 basic     ints, slices, None, Ellipsis        one INDEX node: a view
 advanced  tensors and lists of indices         dims merged, then one index_select / index_put
-masks     bool tensors                         their nonzero positions, read at once
+masks     bool and uint8 tensors               their nonzero positions, read at once
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import prod
 from typing import Any, NamedTuple
 
@@ -15,24 +16,20 @@ import numpy as np
 from livegrad import dtypes
 from livegrad.dtypes import DType
 from livegrad.graph.meta import Meta, Shape
+from livegrad.graph.op import Op
 from livegrad.graph.record import Handle, node_of, rebind, record, view
-from livegrad.ops.elementwise import cast, clone, where as choose
-from livegrad.ops.gathering import (
-    INDEX_ADD,
-    INDEX_PUT,
-    INDEX_SELECT,
-    LINEAR_INDEX,
-    gather as gather,
-)
+from livegrad.ops.elementwise import add, cast, clone, where as choose
+from livegrad.ops.gathering import INDEX_SELECT, gather as gather, linear_index
 from livegrad.ops.generate import counting, filled
+from livegrad.ops.index_writing import INDEX_ADD, INDEX_PUT
 from livegrad.ops.movement import (
     EXPAND,
     INDEX,
+    PERMUTE,
+    _inverse,
     _reshape_to,
-    expand,
-    permute,
-    reshape,
 )
+from livegrad.ops.scattering import number_for
 from livegrad.ops.slicing import _items_at
 
 Tensor = Any
@@ -56,8 +53,20 @@ class Parsed(NamedTuple):
 # -------------------------------------------------------------------------------- parsing keys
 
 
-def _parse(shape: Shape, key: Any) -> Parsed:
-    parts = key if type(key) is tuple else (key,)
+def _parts(key: Any) -> tuple[Any, ...]:
+    """The parts of a key. A list that holds more than numbers stands for a tuple, as in PyTorch."""
+    if type(key) is tuple:
+        return key
+    if isinstance(key, list | tuple) and len(key) < 32 and any(_is_part(x) for x in key):
+        return tuple(key)
+    return (key,)
+
+
+def _is_part(x: Any) -> bool:
+    return x is None or x is Ellipsis or isinstance(x, slice | list | tuple | Handle | np.ndarray)
+
+
+def _parse(shape: Shape, parts: tuple[Any, ...]) -> Parsed:
     items: list[tuple[Any, ...]] = []
     args: list[int] = []
     out: list[int] = []
@@ -83,7 +92,7 @@ def _parse(shape: Shape, key: Any) -> Parsed:
             items.append(_NEW)
             out.append(1)
         elif part is Ellipsis:
-            rest = len(shape) - used
+            rest, used = len(shape) - used, len(shape)  # a second one stands for nothing
             items.extend([_ALL] * rest)
             out.extend(shape[taken : taken + rest])
             taken += rest
@@ -123,15 +132,12 @@ def _dims_used(part: Any) -> int:
     if isinstance(part, Handle):
         meta = node_of(part).meta
         return meta.ndim if _is_mask(meta.dtype) else 1
-    if isinstance(part, np.ndarray) and part.dtype == bool:
+    if isinstance(part, np.ndarray) and part.dtype in (bool, np.uint8):
         return part.ndim
-    if isinstance(part, list) and part:
-        first: Any = part
-        depth = 0
-        while isinstance(first, list) and first:
-            first, depth = first[0], depth + 1
-        return depth if isinstance(first, bool) else 1
-    return 1
+    first, depth = part, 0
+    while isinstance(first, list | tuple) and first:
+        first, depth = first[0], depth + 1
+    return depth if isinstance(first, bool) else 1
 
 
 def _is_mask(dtype: DType) -> bool:
@@ -165,20 +171,22 @@ def _index_tensors(part: Any, shape: Shape, dim: int) -> list[Tensor] | None:
         if not _is_mask(meta.dtype):
             return [part]
         return _mask_positions(part, shape, dim)
-    if isinstance(part, np.ndarray | list | range):
+    if isinstance(part, np.ndarray | list | tuple | range):
+        if isinstance(part, list | tuple) and any(isinstance(x, Handle) for x in part):
+            return _index_tensors(_as_tensor(list(part)), shape, dim)
         array = np.asarray(part)
-        if array.dtype == object or any(isinstance(x, Handle) for x in part):
-            return _index_tensors(_as_tensor(part), shape, dim)
-        if array.dtype == bool:
+        if array.dtype == bool or (isinstance(part, np.ndarray) and array.dtype == np.uint8):
             return _mask_positions(_as_tensor(array), shape, dim)
         if array.size == 0:
             array = array.astype(np.int64)
         if array.dtype.kind not in "iu":
             raise IndexError("tensors used as indices must be long, int, byte or bool tensors")
+        if not array.ndim:
+            return None
         return [_as_tensor(_checked_array(array, shape[dim], dim))]
     if hasattr(part, "__index__"):
         return None
-    error = TypeError if isinstance(part, str) else IndexError
+    error = TypeError if isinstance(part, str | bytes) else IndexError
     raise error(
         "only integers, slices (`:`), ellipsis (`...`), None and long or byte Variables are valid "
         f"indices (got {type(part).__name__})"
@@ -213,19 +221,19 @@ def _mask_positions(mask: Tensor, shape: Shape, dim: int) -> list[Tensor]:
     return [_as_tensor(x) for x in np.nonzero(mask._values("indexing by a mask"))]
 
 
-def _plain_key(key: Any) -> Any:
-    """The key with 0-d masks as bools."""
-    parts = key if type(key) is tuple else (key,)
-    if not any(isinstance(p, Handle) and not node_of(p).meta.ndim for p in parts):
-        return key
+def _with_bools(parts: tuple[Any, ...]) -> tuple[Any, ...]:
+    """The parts with 0-d masks as bools, which reads them."""
+    if not any(isinstance(p, Handle | np.ndarray) and not p.ndim for p in parts):  # type: ignore[union-attr]
+        return parts
     return tuple([_bool_of(p) for p in parts])
 
 
 def _bool_of(part: Any) -> Any:
     if isinstance(part, Handle):
         meta = node_of(part).meta
-        if not meta.ndim and meta.dtype is dtypes.bool_:
-            return bool(part)
+        return bool(part) if not meta.ndim and _is_mask(meta.dtype) else part
+    if isinstance(part, np.ndarray) and not part.ndim and part.dtype in (bool, np.uint8):
+        return bool(part)
     return part
 
 
@@ -240,16 +248,16 @@ def getitem(self: Tensor, key: Any) -> Tensor:
     x, parsed = _basic(self, shape, key)
     if not parsed.advanced:
         return x
-    x, dim, index, _ = _merged(x, parsed.advanced)
+    x, dim, index = _merged(x, parsed.advanced)
     return record(INDEX_SELECT, (x, index), (dim,))
 
 
 def _basic(x: Tensor, shape: Shape, key: Any) -> tuple[Tensor, Parsed]:
     """The view that the basic part of a key gives, and the whole key parsed."""
-    kind = type(key)
-    if kind is not int and kind is not slice:
-        key = _plain_key(key)
-    parsed = _parse(shape, key)
+    parts = _parts(key)
+    if type(key) is not int and type(key) is not slice:
+        parts = _with_bools(parts)
+    parsed = _parse(shape, parts)
     if parsed.advanced:
         if parsed.args or len(parsed.shape) != len(shape):
             x = view(INDEX, x, (parsed.items,), parsed.args, parsed.shape)
@@ -261,11 +269,12 @@ def _basic(x: Tensor, shape: Shape, key: Any) -> tuple[Tensor, Parsed]:
 def _scalars_first(
     x: Tensor, advanced: list[tuple[int, Tensor]]
 ) -> tuple[Tensor, list[tuple[int, Tensor]]]:
-    """With several index tensors, 0-d ones select a slice first, as ints do."""
+    """Beside other index tensors, 0-d ones select a slice first, as ints do.
+
+    Alone they are left to one look-up, which need not read them now.
+    """
     scalars = [dim for dim, index in advanced if not node_of(index).meta.ndim]
-    if not scalars or len(advanced) == 1:
-        return x, advanced
-    if len(scalars) == len(advanced):
+    if not scalars or len(scalars) == len(advanced):
         return x, advanced
     rest = []
     for dim, index in advanced:
@@ -277,65 +286,97 @@ def _scalars_first(
     return x, rest
 
 
-def _merged(
-    x: Tensor, advanced: list[tuple[int, Tensor]]
-) -> tuple[Tensor, int, Tensor, tuple[int, ...]]:
-    """A view of `x` whose indexed dims are one, that dim, and the index along it.
+def _merged(x: Tensor, advanced: list[tuple[int, Tensor]]) -> tuple[Tensor, int, Tensor]:
+    """`x` with its indexed dims as one, that dim, and the index along it.
 
     Indexed dims that are not neighbours come to the front, as in NumPy and PyTorch.
     """
     shape = node_of(x).meta.shape
     dims = [dim for dim, _ in advanced]
     first = dims[0]
-    if dims != list(range(first, first + len(dims))):
-        x = permute(x, dims + [d for d in range(len(shape)) if d not in dims])
+    if not _are_neighbours(dims):
+        order = tuple(dims + [d for d in range(len(shape)) if d not in dims])
+        x = record(PERMUTE, (x,), (order,))
         shape, first = node_of(x).meta.shape, 0
     sizes = shape[first : first + len(dims)]
     if len(dims) > 1:
-        x = reshape(x, shape[:first] + (prod(sizes),) + shape[first + len(dims) :])
-    index = record(LINEAR_INDEX, [index for _, index in advanced], (), sizes)
-    return x, first, index, sizes
+        x = _reshape_to(x, shape[:first] + (prod(sizes),) + shape[first + len(dims) :])
+    return x, first, linear_index([index for _, index in advanced], tuple(dims), sizes)
+
+
+def _are_neighbours(dims: list[int]) -> bool:
+    return dims == list(range(dims[0], dims[0] + len(dims)))
 
 
 def setitem(self: Tensor, key: Any, value: Any) -> None:
     """`x[key] = value`, broadcast and cast."""
     meta = node_of(self).meta
+    if not isinstance(value, Handle | np.ndarray):
+        value = _number(value, meta.dtype)
     if _is_whole_mask(key, meta) and _is_scalar(value):
-        mask = _as_tensor(key)
+        mask = cast(_as_tensor(key), dtypes.bool_)
+        value = cast(value, meta.dtype) if isinstance(value, Handle) else value
         # Unlike in broadcasting, the mask covers the leading dims.
         wide = tuple(mask.shape) + (1,) * (meta.ndim - mask.ndim)
-        number = value.item() if isinstance(value, np.generic) else value
-        rebind(self, cast(choose(_reshape_to(mask, wide), number, self), meta.dtype))
+        rebind(self, cast(choose(_reshape_to(mask, wide), value, self), meta.dtype))
         return
     x, parsed = _basic(self, meta.shape, key)
-    if not parsed.advanced:
+    if parsed.advanced:
+        rebind(x, _written(x, parsed.advanced, value, meta.dtype, INDEX_PUT))
+    else:
         rebind(x, _spread(value, parsed.shape, meta.dtype))
-        return
-    x, dim, index, _ = _merged(x, parsed.advanced)
+
+
+def _number(value: Any, dtype: DType) -> Any:
+    """A number to be written to a tensor of `dtype`."""
+    if isinstance(value, np.generic):
+        value = value.item()
+    if not isinstance(value, bool | int | float | complex):
+        raise TypeError(f"can't assign a {type(value).__name__} to a {dtype.name} tensor")
+    return number_for("setitem", value, dtype)
+
+
+def _written(
+    x: Tensor, advanced: list[tuple[int, Tensor]], value: Any, dtype: DType, op: Op
+) -> Tensor:
+    """`x` with a value written (or added) where index tensors say, to take its place."""
+    whole = node_of(x).meta.shape
+    x, dim, index = _merged(x, advanced)
     shape = node_of(x).meta.shape
     wanted = shape[:dim] + node_of(index).meta.shape + shape[dim + 1 :]
-    rebind(x, record(INDEX_PUT, (x, index, _spread(value, wanted, meta.dtype)), (dim,)))
+    out = record(op, (x, index, _spread(value, wanted, dtype)), (dim,))
+    return _unmerged(out, advanced, whole)
+
+
+def _unmerged(x: Tensor, advanced: list[tuple[int, Tensor]], shape: Shape) -> Tensor:
+    """Takes back what `_merged` did to the dims of a tensor of `shape`."""
+    dims = [dim for dim, _ in advanced]
+    if _are_neighbours(dims):
+        return _reshape_to(x, shape)
+    order = dims + [d for d in range(len(shape)) if d not in dims]
+    x = _reshape_to(x, tuple([shape[d] for d in order]))
+    return record(PERMUTE, (x,), (_inverse(tuple(order)),))
 
 
 def _is_whole_mask(key: Any, meta: Meta) -> bool:
-    if not isinstance(key, Handle | np.ndarray):
-        return False
-    mask = isinstance(key, np.ndarray) and key.dtype == bool
     if isinstance(key, Handle):
-        mask = node_of(key).meta.dtype is dtypes.bool_
-    shape = tuple(key.shape)  # type: ignore[union-attr]
+        mask, shape = _is_mask(node_of(key).meta.dtype), node_of(key).meta.shape
+    elif isinstance(key, np.ndarray):
+        mask, shape = key.dtype in (bool, np.uint8), key.shape
+    else:
+        return False
     return mask and bool(shape) and shape == meta.shape[: len(shape)]
 
 
 def _is_scalar(value: Any) -> bool:
-    if isinstance(value, bool | int | float | np.generic):
-        return True
-    return isinstance(value, Handle) and not node_of(value).meta.ndim
+    if isinstance(value, Handle | np.ndarray):
+        return isinstance(value, Handle) and not node_of(value).meta.ndim
+    return True
 
 
 def _spread(value: Any, shape: Shape, dtype: DType) -> Tensor:
     """A value to be written, as a tensor of the written part's shape and dtype."""
-    if isinstance(value, bool | int | float):
+    if isinstance(value, bool | int | float | complex):
         return filled(shape, value, dtype)
     value = cast(_as_tensor(value), dtype)
     have = node_of(value).meta.shape
@@ -356,109 +397,33 @@ def _spread(value: Any, shape: Shape, dtype: DType) -> Tensor:
 
 
 def index_put(
-    input: Tensor, indices: tuple[Tensor, ...], values: Tensor, accumulate: bool = False
+    input: Tensor, indices: Sequence[Tensor], values: Tensor, accumulate: bool = False
 ) -> Tensor:
     """`input` with `values` written (or added) at the places the index tensors name."""
-    out = clone(input)
-    meta = node_of(out).meta
-    x, parsed = _basic(out, meta.shape, tuple(indices))
-    x, dim, index, _ = _merged(x, parsed.advanced)
-    shape = node_of(x).meta.shape
-    wanted = shape[:dim] + node_of(index).meta.shape + shape[dim + 1 :]
-    op = INDEX_ADD if accumulate else INDEX_PUT
-    rebind(x, record(op, (x, index, _spread(values, wanted, meta.dtype)), (dim,)))
-    return out
+    for i, index in enumerate(indices):
+        if not isinstance(index, Handle):
+            raise TypeError(
+                f"index_put(): expected Tensor as element {i} in argument 0, but got "
+                f"{type(index).__name__}"
+            )
+    meta, given = node_of(input).meta, node_of(values).meta
+    if given.dtype is not meta.dtype:
+        raise RuntimeError(
+            "index_put: Index put requires the source and destination dtypes match; got "
+            f"{meta.dtype.name} for the destination and {given.dtype.name} for the source"
+        )
+    return put_at(input, tuple(indices), values, accumulate)
 
 
-# ---------------------------------------------------------------------------------- with masks
-
-
-def masked_fill(input: Tensor, mask: Tensor, value: Any) -> Tensor:
-    """`input` with one number where `mask` holds."""
+def put_at(input: Tensor, key: tuple[Any, ...], values: Tensor, accumulate: bool) -> Tensor:
+    """A copy of `input` with `values` written (or added) at any key."""
     dtype = node_of(input).meta.dtype
-    _check_mask("masked_fill", mask)
-    if isinstance(value, Handle):
-        if node_of(value).meta.ndim:
-            raise RuntimeError(
-                "masked_fill: only supports a 0-dimensional value tensor, but got tensor with "
-                f"{node_of(value).meta.ndim} dimension(s)"
-            )
-        value = cast(value, dtype)
-    elif dtype.category != dtypes.FLOAT:
-        if isinstance(value, float) and not value.is_integer():
-            raise RuntimeError(
-                f"masked_fill: value {value} cannot be converted to type {dtype.name} without "
-                "overflow"
-            )
-        value = bool(value) if dtype.category == dtypes.BOOL else int(value)
-    return choose(mask, value, input)
-
-
-def _check_mask(name: str, mask: Tensor) -> None:
-    dtype = node_of(mask).meta.dtype
-    if dtype is not dtypes.bool_:
-        raise RuntimeError(
-            f"{name}: expected mask to be a boolean tensor; got {dtype.name}. Compare first, such "
-            "as x > 0"
-        )
-
-
-def masked_select(input: Tensor, mask: Tensor) -> Tensor:
-    """The elements of `input` where `mask` holds, in one dim. Reads the mask."""
-    from livegrad.graph.record import broadcast_shapes
-
-    _check_mask("masked_select", mask)
-    shape = broadcast_shapes("masked_select", [node_of(input).meta.shape, node_of(mask).meta.shape])
-    if not shape:
-        return getitem(_reshape_to(input, (1,)), _reshape_to(mask, (1,)))
-    return getitem(expand(input, shape), expand(mask, shape))
-
-
-def masked_scatter(input: Tensor, mask: Tensor, source: Tensor) -> Tensor:
-    """`input` with the elements where `mask` holds taken from `source`, in order."""
-    _check_mask("masked_scatter", mask)
     out = clone(input)
-    places = expand(mask, node_of(input).meta.shape)
-    count = int(places._values("masked_scatter()").sum())
-    setitem(out, places, _reshape_to(source, (node_of(source).meta.numel,))[:count])
+    x, parsed = _basic(out, node_of(input).meta.shape, key)
+    if parsed.advanced:
+        op = INDEX_ADD if accumulate else INDEX_PUT
+        rebind(x, _written(x, parsed.advanced, values, dtype, op))
+    else:
+        value = _spread(values, parsed.shape, dtype)
+        rebind(x, add(x, value) if accumulate else value)
     return out
-
-
-def nonzero(input: Tensor, *, as_tuple: bool = False) -> Any:
-    """The indices of all elements that are not 0, one row each. Reads the values."""
-    values = input._values("nonzero()")
-    if as_tuple:
-        found = np.nonzero(np.atleast_1d(values))
-        return tuple([_as_tensor(x) for x in found])
-    places = np.argwhere(values) if values.ndim else np.zeros((int(values != 0), 0), np.int64)
-    return _as_tensor(places)
-
-
-def argwhere(input: Tensor) -> Tensor:
-    """The indices of all elements that are not 0, one row each."""
-    return nonzero(input)
-
-
-def where(condition: Tensor, input: Any = None, other: Any = None) -> Any:
-    """Elementwise `input` where `condition` holds, else `other`; alone, where it does hold."""
-    if input is None and other is None:
-        return nonzero(condition, as_tuple=True)
-    return choose(condition, input, other)
-
-
-def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
-    """A new last dim with 1 at the class each element names, 0 elsewhere (int64)."""
-    from livegrad.ops.comparison import eq
-
-    meta = node_of(tensor).meta
-    if meta.dtype is not dtypes.int64:
-        raise RuntimeError(
-            f"one_hot is only applicable to index tensor of type int64; got {meta.dtype.name}. "
-            "Convert it with .long()"
-        )
-    if num_classes == -1:
-        if not meta.numel:
-            raise RuntimeError("one_hot: can not infer total number of classes from empty tensor.")
-        num_classes = int(tensor._values("one_hot()").max()) + 1
-    wide = _reshape_to(tensor, (*meta.shape, 1))
-    return cast(eq(wide, counting(num_classes)), dtypes.int64)

@@ -1,4 +1,4 @@
-"""Joining: tensors put together (cat, stack), repeated, padded, rolled, or masked by position."""
+"""Joining: tensors put together (cat, stack), repeated, padded or rolled."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from livegrad.graph.meta import Meta, Shape, meta_of
 from livegrad.graph.op import Op
 from livegrad.graph.record import Handle, node_of, record
 from livegrad.ops import samples as s
+from livegrad.ops.autocast import casted
 from livegrad.ops.elementwise import cast, clone, sub, where
-from livegrad.ops.generate import counting
+from livegrad.ops.generate import counting, filled
 from livegrad.ops.movement import (
     EXPAND,
     INDEX,
     _reshape_to,
-    atleast_1d,
-    atleast_2d,
     normal_dim,
+    reshape,
     sizes_of,
-    unsqueeze,
 )
+from livegrad.ops.reshaping import atleast_1d, atleast_2d, atleast_3d
 from livegrad.ops.slicing import _items_at, narrow
 
 Tensor = Any
@@ -109,7 +109,7 @@ CAT = Op(
 
 def cat(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
     """The tensors one after the other along `dim`; dtypes are promoted."""
-    given = list(tensors)
+    given = _listed("cat", tensors)
     if not given:
         raise ValueError("cat: expected a non-empty list of Tensors")
     check_tensors("cat", given)
@@ -124,6 +124,12 @@ def cat(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
         kept = [x for x, m in zip(given, metas, strict=True) if m.shape != (0,)]
         given = kept or given[:1]
     return record(CAT, given, (normal_dim("cat", dim, node_of(given[0]).meta.ndim),))
+
+
+def _listed(name: str, tensors: Any) -> list[Any]:
+    if isinstance(tensors, Handle):
+        raise TypeError(f"{name}(): argument 'tensors' must be tuple of Tensors, not Tensor")
+    return list(tensors)
 
 
 def check_tensors(name: str, given: list[Any]) -> None:
@@ -157,7 +163,7 @@ def concatenate(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
 
 def stack(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
     """The tensors, all of one shape, side by side along a new dim."""
-    given = list(tensors)
+    given = _listed("stack", tensors)
     if not given:
         raise RuntimeError("stack: expects a non-empty TensorList")
     check_tensors("stack", given)
@@ -173,21 +179,78 @@ def stack(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
     return cat([_reshape_to(x, wide) for x in given], d)
 
 
+def _stacked(name: str, tensors: Sequence[Tensor], shaped: Callable[..., Any]) -> list[Tensor]:
+    """The tensors, `shaped` by a function of one."""
+    given = _listed(name, tensors)
+    if not given:
+        raise RuntimeError(f"{name}: expects a non-empty TensorList")
+    check_tensors(name, given)
+    return [shaped(x) for x in given]
+
+
 def hstack(tensors: Sequence[Tensor]) -> Tensor:
     """The tensors one after the other along dim 1 (dim 0 if they have one dim)."""
-    given = [atleast_1d(x) for x in tensors]
+    given = _stacked("hstack", tensors, atleast_1d)
     return cat(given, 0 if node_of(given[0]).meta.ndim == 1 else 1)
 
 
 def vstack(tensors: Sequence[Tensor]) -> Tensor:
     """The tensors, as matrices at least, one below the other."""
-    return cat([atleast_2d(x) for x in tensors], 0)
+    return cat(_stacked("vstack", tensors, atleast_2d), 0)
+
+
+def row_stack(tensors: Sequence[Tensor]) -> Tensor:
+    """See `vstack`."""
+    return vstack(tensors)
+
+
+def dstack(tensors: Sequence[Tensor]) -> Tensor:
+    """The tensors, with three dims at least, one after the other along dim 2."""
+    return cat(_stacked("dstack", tensors, atleast_3d), 2)
 
 
 def column_stack(tensors: Sequence[Tensor]) -> Tensor:
     """1-d tensors as the columns of a matrix."""
-    given = [unsqueeze(atleast_1d(x), 1) if x.ndim < 2 else x for x in tensors]
-    return cat(given, 1)
+    return cat(_stacked("column_stack", tensors, _as_column), 1)
+
+
+def _as_column(x: Tensor) -> Tensor:
+    meta = node_of(x).meta
+    return x if meta.ndim > 1 else reshape(x, (meta.numel, 1))
+
+
+def _chunk_cat(tensors: Sequence[Tensor], dim: int, num_chunks: int) -> Tensor:
+    """The tensors cut into chunks along `dim`, filled up with zeros, flattened, side by side.
+
+    Row i of `dim` has the i-th chunk of every tensor; the dims after it are merged.
+    """
+    name = "_chunk_cat"
+    given = list(tensors)
+    if not given:
+        raise RuntimeError(f"{name}: expects a non-empty input tensor list")
+    check_tensors(name, given)
+    metas = [node_of(x).meta for x in given]
+    lowest = min([m.ndim for m in metas])
+    if dim >= lowest or (dim < 0 and any(m.ndim != lowest for m in metas)):
+        raise RuntimeError(
+            f"{name}: expects dim < ndim for all input tensors, and non-negative if they have "
+            f"different ndims; got {dim} for {metas}"
+        )
+    d = normal_dim(name, dim, lowest)
+    lead = metas[0].shape[:d]
+    if num_chunks < 1:
+        raise RuntimeError(f"{name}: expects positive num_chunks; got {num_chunks}")
+    if any(m.numel == 0 or m.shape[:d] != lead or m.dtype is not metas[0].dtype for m in metas):
+        raise RuntimeError(
+            f"{name}: expects non-empty tensors of one dtype with equal sizes before dim {d}; got "
+            f"{metas}"
+        )
+    parts = []
+    for x, meta in zip(given, metas, strict=True):
+        chunk = -(-meta.shape[d] // num_chunks)
+        filled_up = padded(x, d, 0, chunk * num_chunks)
+        parts.append(_reshape_to(filled_up, (*lead, num_chunks, chunk * prod(meta.shape[d + 1 :]))))
+    return cat(parts, d + 1)
 
 
 # ---------------------------------------------------------------------------- repeat and roll
@@ -223,18 +286,22 @@ def tile(input: Tensor, *sizes: Any, dims: Any = None) -> Tensor:
 
 def roll(input: Tensor, shifts: Any, dims: Any = None) -> Tensor:
     """Elements moved along `dims`; those moved past the end come in again at the front."""
-    by = (shifts,) if isinstance(shifts, int) else tuple(shifts)
+    by = sizes_of("roll", (shifts,))
     shape = node_of(input).meta.shape
+    if not by:
+        raise RuntimeError("roll: `shifts` required")
     if dims is None or dims == ():
         if len(by) != 1:
             raise RuntimeError(f"roll: shifts and dimensions must align; got {by} and no dims")
         flat = _reshape_to(input, (prod(shape),))
         return _reshape_to(roll(flat, by, (0,)), shape)
-    along = (dims,) if isinstance(dims, int) else tuple(dims)
+    along = sizes_of("roll", (dims,))
     if len(by) != len(along):
         raise RuntimeError(f"roll: shifts and dimensions must align; got {by} and {along}")
     out = clone(input)
     for shift, dim in zip(by, along, strict=True):
+        if not shape:
+            raise IndexError(f"roll: Dimension specified as {dim} but tensor has no dimensions")
         d = normal_dim("roll", dim, len(shape))
         first = shape[d] - shift % shape[d] if shape and shape[d] else 0
         if shape and first < shape[d] and first:
@@ -289,7 +356,7 @@ def padded(x: Tensor, dim: int, before: int, size: int) -> Tensor:
         return x
     which = tuple([d == dim for d in range(len(shape))])
     wanted = tuple(shape[:dim]) + (size,) + tuple(shape[dim + 1 :])
-    zero = 0.0 if x.dtype.is_floating_point else 0
+    zero = 0.0 if x.dtype.category >= dtypes.FLOAT else 0
     return record(PAD, (x,), (which,), (zero, before), wanted)
 
 
@@ -319,10 +386,15 @@ def pad(
         return _pad_constant(input, amounts, 0 if value is None else value)
     if mode not in _SOURCES:
         raise NotImplementedError(f"Unrecognised padding mode {mode}")
+    if mode != "circular":
+        (input,) = casted("float32", input)
     for d, (before, after) in sorted(amounts.items()):
         if before or after:
             input = _pad_from_itself(input, d, before, after, mode)
     return input
+
+
+pad_function = pad  # whose name is also that of an argument
 
 
 def _pad_constant(x: Tensor, amounts: dict[int, tuple[int, int]], value: float) -> Tensor:
@@ -336,8 +408,12 @@ def _pad_constant(x: Tensor, amounts: dict[int, tuple[int, int]], value: float) 
         return clone(x)
     which = tuple([d in grown for d in range(len(shape))])
     wanted = tuple([size + sum(grown.get(d, (0, 0))) for d, size in enumerate(shape)])
-    fill = float(value) if x.dtype.is_floating_point else int(value)
     starts = tuple([grown[d][0] for d in sorted(grown)])
+    if isinstance(value, complex):  # run-time numbers are real
+        inside = filled(shape, 1, dtypes.bool_)
+        mask = record(PAD, (inside,), (which,), (0, *starts), wanted)
+        return where(mask, record(PAD, (x,), (which,), (0.0, *starts), wanted), value)
+    fill = float(value) if x.dtype.category >= dtypes.FLOAT else int(value)
     return record(PAD, (x,), (which,), (fill, *starts), wanted)
 
 
@@ -377,75 +453,15 @@ def _pad_from_itself(x: Tensor, dim: int, before: int, after: int, mode: str) ->
             f"pad: padding size should be at most {most(size)} in mode {mode!r}; got ({before}, "
             f"{after}) at dimension {dim} of input {list(x.shape)}"
         )
+    if mode == "circular" and min(before, after) < 0:
+        # What is left after cutting goes round.
+        start, end = max(-before, 0), max(-after, 0)
+        x = record_slice(x, dim, start, size - start - end)
+        size, before, after = size - start - end, max(before, 0), max(after, 0)
     index = source(sub(counting(size + before + after), before), size)
     return record(INDEX_SELECT, (x, index), (dim,))
 
 
-# ------------------------------------------------------------------------------- triangles
-
-
-def _triangle(n: Any, x: Tensor, compare: Callable[..., Tensor]) -> Tensor:
-    rows, columns = x.shape[-2:]
-    row = _reshape_to(counting(rows), (rows, 1))
-    part = where(compare(sub(counting(columns), row), n.args[0]), x, 0)
-    return cast(part, n.meta.dtype)  # a bool and the number 0 make an integer
-
-
-def _tril(n: Any, x: Tensor) -> Tensor:
-    from livegrad.ops.comparison import le
-
-    return _triangle(n, x, le)
-
-
-def _triu(n: Any, x: Tensor) -> Tensor:
-    from livegrad.ops.comparison import ge
-
-    return _triangle(n, x, ge)
-
-
-def _triangle_infer(metas: tuple[Meta, ...], attrs: Attrs, shape: Any) -> Meta:
-    if metas[0].ndim < 2:
-        raise RuntimeError(
-            f"tril/triu: input tensor must have at least 2 dimensions; got {metas[0].shape}"
-        )
-    return metas[0]
-
-
-TRIL: Op = Op(
-    "tril",
-    "composite",
-    # Zero above the diagonal args (diagonal,).
-    infer=_triangle_infer,
-    ref=lambda n, x: np.tril(x, n.args[0]),
-    expand=_tril,
-    grads=(lambda g, y, x: record(TRIL, (g,), (), y._node.args),),
-    saves="",
-    samples=s.calls(
-        lambda: s.Sample((s.uniform(3, 4),), lambda x: tril(x)),
-        lambda: s.Sample((s.uniform(2, 4, 3),), lambda x: tril(x, -1)),
-    ),
-)
-TRIU: Op = Op(
-    "triu",
-    "composite",
-    # Zero below the diagonal args (diagonal,).
-    infer=_triangle_infer,
-    ref=lambda n, x: np.triu(x, n.args[0]),
-    expand=_triu,
-    grads=(lambda g, y, x: record(TRIU, (g,), (), y._node.args),),
-    saves="",
-    samples=s.calls(
-        lambda: s.Sample((s.uniform(3, 4),), lambda x: triu(x)),
-        lambda: s.Sample((s.uniform(2, 4, 3),), lambda x: triu(x, 1)),
-    ),
-)
-
-
-def tril(input: Tensor, diagonal: int = 0) -> Tensor:
-    """The lower triangle of matrices, up to a diagonal; zeros above it."""
-    return record(TRIL, (input,), (), (diagonal,))
-
-
-def triu(input: Tensor, diagonal: int = 0) -> Tensor:
-    """The upper triangle of matrices, from a diagonal on; zeros below it."""
-    return record(TRIU, (input,), (), (diagonal,))
+def constant_pad_nd(input: Tensor, pad: Sequence[int], value: float = 0) -> Tensor:
+    """`pad` in mode "constant"."""
+    return pad_function(input, pad, "constant", value)

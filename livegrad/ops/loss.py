@@ -1,22 +1,23 @@
 """Losses of one element at a time, each one node forward and one node per gradient.
 
-Losses over classes are in `ops/class_loss.py`.
+`define` makes such a loss of a formula and its slopes. Here are those of a difference; likelihoods
+are in `likelihood_loss.py`, margins in `ranking_loss.py`, losses over classes in `class_loss.py`.
 """
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from livegrad import dtypes
+from livegrad.dtypes import DType
 from livegrad.graph.meta import Meta, meta_of
 from livegrad.graph.op import Op
-from livegrad.graph.record import broadcast_shapes, node_of, record
+from livegrad.graph.record import broadcast_shapes, node_of, not_implemented, record
 from livegrad.ops import reduce as rd, samples as s
-from livegrad.ops.activation import relu
-from livegrad.ops.class_loss import REDUCTIONS, check_reduction
-from livegrad.ops.comparison import eq, gt, lt
+from livegrad.ops.class_loss import REDUCTIONS, check_reduction, old_reduction
+from livegrad.ops.comparison import gt, lt
 from livegrad.ops.composite import (
     Array,
     Attrs,
@@ -25,133 +26,220 @@ from livegrad.ops.composite import (
     compute_dtype,
     to_dtype,
 )
-from livegrad.ops.elementwise import abs, add, div, mul, neg, sign, sub, where
-from livegrad.ops.pointwise_math import exp, log, log1p, sigmoid
-from livegrad.ops.smooth_activation import logsigmoid
+from livegrad.ops.elementwise import abs, div, mul, sgn, sign, sub, where
 
-# inputs (x, target), attrs (reduction, flag), args as the loss needs them; the gradient of operand
-# i is the op `<name>_backward` with inputs (g, x, target), attrs (reduction, flag, i).
+# inputs (x, target, …), attrs (reduction, flags), args as the loss needs them; the gradient of
+# operand i is the op `<name>_backward` with inputs (g, x, target, …), attrs (reduction, flags, i).
 
 Formula = Callable[..., Tensor]
 
 
-def _reduced(each: Tensor, reduction: str) -> Tensor:
+def reduced(each: Tensor, reduction: str, batch: int = 1) -> Tensor:
+    """`each` itself, its sum, its mean, or its sum divided by the size of the batch."""
     if reduction == "none":
         return each
-    meta = node_of(each).meta
     total = rd.sum(each)
     if reduction == "sum":
         return total
-    size = meta.shape[0] if reduction == "batchmean" and meta.ndim else meta.numel
-    return div(total, float(size)) if size else div(total, 0.0)
+    return div(total, _share(each, reduction, batch))
 
 
-def _per_element_infer(metas: Metas, attrs: Attrs, shape: Any) -> Meta:
-    x, target = metas
-    full = broadcast_shapes("loss", [x.shape, target.shape])
-    if x.shape != target.shape:
-        warnings.warn(
-            f"Using a target size ({list(target.shape)}) that is different to the input size "
-            f"({list(x.shape)}). This will likely lead to incorrect results due to broadcasting. "
-            "Please ensure they have the same size.",
-            stacklevel=4,
-        )
-    dtype = dtypes.promote_types(x.dtype, target.dtype)
-    return meta_of(full if attrs[0] == "none" else (), dtype)
+def _share(each: Tensor, reduction: str, batch: int) -> float:
+    return float(batch if reduction == "batchmean" else node_of(each).meta.numel)
+
+
+def _batch(x: Tensor) -> int:
+    meta = node_of(x).meta
+    return meta.shape[0] if meta.ndim else 1
+
+
+def loss_dtype(name: str, metas: Sequence[Meta], rule: str = "float") -> DType:
+    """The dtype of a loss: that of its inputs together.
+
+    Args:
+        rule: "float" refuses integers, "to float" converts them, "any" leaves them.
+    """
+    dtype = metas[0].dtype
+    for meta in metas[1:]:
+        dtype = dtypes.promote_types(dtype, meta.dtype)
+    if dtype.category in (dtypes.INT, dtypes.BOOL):
+        if rule == "float":
+            raise NotImplementedError(
+                f'"{name}" not implemented for {dtype.name}; expected floating-point tensors. '
+                "Convert them with .float()"
+            )
+        if rule == "to float":
+            return dtypes.get_default_dtype()
+    if dtype.is_complex and rule == "float":
+        raise not_implemented(name, dtype)
+    return dtype
 
 
 def define(
     name: str,
     value: Formula,
-    slopes: tuple[Formula, Formula | None],
+    slopes: tuple[Formula | None, ...],
     call: Any,
-    low: float = -1.0,
+    *,
     args: tuple[float, ...] = (),
+    flags: Any = False,
+    dtype: str = "float",
+    low: float = -1.0,
+    autocast: str | None = "float32",
 ) -> Op:
-    """Registers a loss `value(n, x, t)` per element with its slopes in x and t."""
+    """Registers a loss `value(n, x, t, …)` per element, with its slope in each input.
 
-    def expand(n: Any, x: Tensor, target: Tensor) -> Tensor:
-        dtype = compute_dtype(n)
-        each = value(n, to_dtype(x, dtype), to_dtype(target, dtype))
-        return to_dtype(_reduced(each, n.attrs[0]), n.meta.dtype)
+    `args` and `flags` are what the samples of the gradient op take.
+    """
 
-    def backward_expand(n: Any, g: Tensor, x: Tensor, target: Tensor) -> Tensor:
+    def infer(metas: Metas, attrs: Attrs, shape: Any) -> Meta:
+        full = broadcast_shapes(name, [m.shape for m in metas])
+        found = loss_dtype(name, metas, dtype)
+        if attrs[0] == "mean" and found.category in (dtypes.INT, dtypes.BOOL):
+            raise RuntimeError(
+                f"{name}: a mean needs a floating-point dtype; got {found.name}. Convert with "
+                ".float() first"
+            )
+        return meta_of(full if attrs[0] == "none" else (), found.to_real())
+
+    def expand(n: Any, *inputs: Tensor) -> Tensor:
+        wide = loss_dtype(name, [node_of(x).meta for x in inputs], dtype).compute
+        each = value(n, *[to_dtype(x, wide) for x in inputs])
+        return to_dtype(reduced(each, n.attrs[0], _batch(inputs[0])), n.meta.dtype)
+
+    def backward_infer(metas: Metas, attrs: Attrs, shape: Any) -> Meta:
+        full = broadcast_shapes(name, [m.shape for m in metas[1:]])
+        return meta_of(full, loss_dtype(name, metas, dtype))
+
+    def backward_expand(n: Any, g: Tensor, *inputs: Tensor) -> Tensor:
         reduction, _, which = n.attrs
-        dtype = compute_dtype(n)
-        g = to_dtype(g, dtype)
+        g, *wide = [to_dtype(x, compute_dtype(n)) for x in (g, *inputs)]
         slope_of = slopes[which]
         assert slope_of is not None
-        slope = slope_of(n, to_dtype(x, dtype), to_dtype(target, dtype))
+        slope = slope_of(n, *wide)
         if reduction in ("mean", "batchmean"):
-            meta = node_of(slope).meta
-            size = meta.shape[0] if reduction == "batchmean" and meta.ndim else meta.numel
-            g = div(g, float(max(size, 1)))
-        return to_dtype(mul(slope, g), n.meta.dtype)
+            count = broadcast_shapes(name, [node_of(x).meta.shape for x in inputs])
+            whole = _batch(inputs[0]) if reduction == "batchmean" else meta_of(count, g.dtype).numel
+            g = div(g, float(max(whole, 1)))
+        return to_dtype(_full(mul(slope, g), n.meta.shape), n.meta.dtype)
 
     def rule(which: int) -> Any:
-        def gradient(g: Tensor, y: Tensor, x: Tensor, target: Tensor) -> Tensor:
+        def gradient(g: Tensor, y: Tensor, *inputs: Tensor) -> Tensor:
             node = y._node
-            return record(backward, (g, x, target), (*node.attrs, which), node.args)
+            return record(backward, (g, *inputs), (*node.attrs, which), node.args)
 
         return gradient
-
-    def pair(*shape: int) -> tuple[Array, Array]:
-        return s.uniform(*shape, low=low, high=0.9), s.uniform(*shape, low=low, high=0.9, seed=9)
 
     backward = Op(
         f"{name}_backward",
         "composite",
-        infer=_backward_infer,
+        infer=backward_infer,
         expand=backward_expand,
         saves="x",
-        samples=s.calls(
-            lambda: s.Sample(
-                (s.uniform(), *pair(3, 7)),
-                lambda *t: record(backward, t, ("mean", False, 0), args),
-            ),
-            lambda: s.Sample(
-                (s.uniform(5), *pair(5)), lambda *t: record(backward, t, ("none", False, 1), args)
-            ),
-        ),
+        samples=_backward_samples(lambda: backward, slopes, flags, args, low),
     )
     return Op(
         name,
         "composite",
-        infer=_per_element_infer,
+        infer=infer,
         expand=expand,
-        grads=(rule(0), None if slopes[1] is None else rule(1)),
+        grads=tuple([None if slope is None else rule(i) for i, slope in enumerate(slopes)]),
         saves="x",
-        samples=s.calls(
-            lambda: s.Sample(pair(3, 37), lambda x, t: call(x, t)),
-            lambda: s.Sample(pair(5), lambda x, t: call(x, t, reduction="none")),
-            lambda: s.Sample(pair(2, 3, 2), lambda x, t: call(x, t, reduction="sum")),
-            lambda: s.Sample(pair(), lambda x, t: call(x, t)),
-            lambda: s.Sample(pair(0, 2), lambda x, t: call(x, t, reduction="sum")),
-        ),
+        autocast=autocast,
+        samples=loss_samples(call, len(slopes), low),
     )
 
 
-def _backward_infer(metas: Metas, attrs: Attrs, shape: Any) -> Meta:
-    _, x, target = metas
-    full = broadcast_shapes("loss", [x.shape, target.shape])
-    return meta_of(full, dtypes.promote_types(x.dtype, target.dtype))
+def _full(x: Tensor, shape: Any) -> Tensor:
+    from livegrad.ops.movement import expand
+
+    return x if node_of(x).meta.shape == shape else expand(x, shape)
 
 
-def _record_loss(
+def several(count: int, shape: tuple[int, ...], low: float) -> tuple[Array, ...]:
+    """`count` arrays for samples."""
+    return tuple([s.uniform(*shape, low=low, high=0.9, seed=9 * i) for i in range(count)])
+
+
+def loss_samples(call: Any, count: int, low: float) -> s.SampleRule:
+    """Samples of a loss of `count` tensors in every reduction."""
+    return s.calls(
+        lambda: s.Sample(several(count, (3, 37), low), lambda *x: call(*x), smooth=False),
+        lambda: s.Sample(several(count, (2, 2), low), lambda *x: call(*x)),
+        lambda: s.Sample(several(count, (3,), low), lambda *x: call(*x, reduction="none")),
+        lambda: s.Sample(several(count, (), low), lambda *x: call(*x, reduction="sum")),
+        lambda: s.Sample(several(count, (0, 2), low), lambda *x: call(*x, reduction="sum")),
+    )
+
+
+def _backward_samples(
+    op_of: Callable[[], Op], slopes: Sequence[Any], flags: Any, args: tuple[float, ...], low: float
+) -> s.SampleRule:
+    """Samples of the gradient of each operand; their gradients are tested with the loss's."""
+
+    def sample(which: int) -> s.Sample:
+        reduction, shape = ("mean", ()) if which == 0 else ("none", (3, 4))
+        inputs = (s.uniform(*shape, seed=5), *several(len(slopes), (3, 4), low))
+        attrs = (reduction, flags, which)
+        return s.Sample(inputs, lambda *t: record(op_of(), t, attrs, args), smooth=False)
+
+    return s.calls(*[lambda i=i: sample(i) for i, slope in enumerate(slopes) if slope is not None])
+
+
+# ------------------------------------------------------------------------------------- weights
+
+
+def _weighted_expand(n: Any, *tensors: Tensor) -> Tensor:
+    op, reduction, by_weight, flags = n.attrs
+    dtype = compute_dtype(n)
+    *inputs, weight = [to_dtype(x, dtype) for x in tensors]
+    each = mul(record(op, inputs, ("none", flags), n.args), weight)
+    if by_weight and reduction == "mean":
+        return to_dtype(div(rd.sum(each), rd.sum(weight)), n.meta.dtype)
+    return to_dtype(reduced(each, reduction), n.meta.dtype)
+
+
+def _weighted_infer(metas: Metas, attrs: Attrs, shape: Any) -> Meta:
+    op, reduction = attrs[:2]
+    full = broadcast_shapes(op.name, [m.shape for m in metas])
+    return meta_of(full if reduction == "none" else (), loss_dtype(op.name, metas))
+
+
+WEIGHTED_LOSS = Op(
+    "weighted_loss",
+    "composite",
+    # inputs (those of the loss, weight), attrs (loss, reduction, whether a mean is divided by the
+    # sum of the weights, flags), args of the loss; differentiated through the expansion.
+    infer=_weighted_infer,
+    expand=_weighted_expand,
+    saves="x",
+    autocast="float32",
+    samples=s.calls(
+        lambda: s.Sample(
+            several(3, (3, 4), 0.1), lambda x, t, w: mse_loss(x, t, weight=w, reduction="mean")
+        ),
+        lambda: s.Sample(several(3, (5,), 0.1), lambda x, t, w: huber_loss(x, t, "none", 1.0, w)),
+    ),
+)
+
+
+def record_loss(
     op: Op,
-    input: Tensor,
-    target: Tensor,
+    inputs: tuple[Tensor, ...],
     weight: Tensor | None,
     reduction: str,
-    flag: bool = False,
+    flags: Any = False,
     args: tuple[float, ...] = (),
+    by_weight: bool = False,
 ) -> Tensor:
+    """Records a loss made by `define`, weighted if there is a weight."""
     if weight is None:
-        return record(op, (input, target), (reduction, flag), args)
-    each = mul(record(op, (input, target), ("none", flag), args), weight)
-    if reduction == "mean":
-        return rd.mean(each)
-    return rd.sum(each) if reduction == "sum" else each
+        return record(op, inputs, (reduction, flags), args)
+    attrs = (op, reduction, by_weight, flags)
+    return record(WEIGHTED_LOSS, (*inputs, weight), attrs, args)
+
+
+# --------------------------------------------------------------------------------- differences
 
 
 def _opposite(slope: Formula) -> tuple[Formula, Formula]:
@@ -173,8 +261,9 @@ MSE_LOSS = define(
 L1_LOSS = define(
     "l1_loss",
     value=lambda n, x, t: abs(sub(x, t)),
-    slopes=_opposite(lambda n, x, t: sign(sub(x, t))),
+    slopes=_opposite(lambda n, x, t: sgn(sub(x, t))),
     call=lambda x, t, **k: l1_loss(x, t, **k),
+    dtype="any",
 )
 
 
@@ -220,133 +309,75 @@ HUBER_LOSS = define(
 )
 
 
-def _clipped_log(x: Tensor) -> Tensor:
-    """log(x), at least -100, so that a confident wrong answer costs a finite amount."""
-    y = log(x)
-    return where(lt(y, -100.0), -100.0, y)
-
-
-def _bce_value(n: Any, x: Tensor, t: Tensor) -> Tensor:
-    right = mul(t, _clipped_log(x))
-    wrong = mul(sub(1, t), _clipped_log(sub(1, x)))
-    return neg(add(right, wrong))
-
-
-def _bce_slope(n: Any, x: Tensor, t: Tensor) -> Tensor:
-    spread = mul(x, sub(1, x))
-    return div(sub(x, t), where(lt(spread, 1e-12), 1e-12, spread))
-
-
-BINARY_CROSS_ENTROPY = define(
-    "binary_cross_entropy",
-    value=_bce_value,
-    slopes=(_bce_slope, lambda n, x, t: sub(_clipped_log(sub(1, x)), _clipped_log(x))),
-    call=lambda x, t, **k: binary_cross_entropy(x, t, **k),
-    low=0.1,
-)
-
-
-def _softplus_of_minus_abs(x: Tensor) -> Tensor:
-    return log1p(exp(neg(abs(x))))
-
-
-def _bce_logits_value(n: Any, x: Tensor, t: Tensor) -> Tensor:
-    return add(sub(relu(x), mul(x, t)), _softplus_of_minus_abs(x))
-
-
-BINARY_CROSS_ENTROPY_WITH_LOGITS = define(
-    "binary_cross_entropy_with_logits",
-    value=_bce_logits_value,
-    slopes=(lambda n, x, t: sub(sigmoid(x), t), lambda n, x, t: neg(x)),
-    call=lambda x, t, **k: binary_cross_entropy_with_logits(x, t, **k),
-)
-
-
-def _bce_pos_weight_expand(n: Any, x: Tensor, target: Tensor, pos_weight: Tensor) -> Tensor:
-    dtype = compute_dtype(n)
-    x, target, pos_weight = [to_dtype(v, dtype) for v in (x, target, pos_weight)]
-    right = mul(mul(pos_weight, target), logsigmoid(x))
-    wrong = mul(sub(1, target), logsigmoid(neg(x)))
-    return to_dtype(neg(add(right, wrong)), n.meta.dtype)
-
-
-def _bce_pos_weight_infer(metas: Metas, attrs: Attrs, shape: Any) -> Meta:
-    dtype = dtypes.promote_types(metas[0].dtype, metas[1].dtype)
-    return meta_of(
-        broadcast_shapes("binary_cross_entropy_with_logits", [m.shape for m in metas]), dtype
-    )
-
-
-BCE_WITH_POS_WEIGHT = Op(
-    "binary_cross_entropy_with_pos_weight",
-    "composite",
-    # inputs (logits, target, pos_weight), not reduced; differentiated through the expansion.
-    infer=_bce_pos_weight_infer,
-    expand=_bce_pos_weight_expand,
-    saves="x",
-    samples=s.calls(
-        lambda: s.Sample(
-            (s.uniform(4, 3), s.uniform(4, 3, low=0.0, seed=1), s.uniform(3, low=0.5, seed=2)),
-            lambda x, t, w: binary_cross_entropy_with_logits(x, t, pos_weight=w),
+def _check_sizes(input: Tensor, target: Tensor, weight: Tensor | None = None) -> None:
+    """Warns of a target that will be broadcast; ValueError for a weight that would be."""
+    have, wanted = node_of(target).meta.shape, node_of(input).meta.shape
+    if have != wanted:
+        warnings.warn(
+            f"Using a target size ({list(have)}) that is different to the input size "
+            f"({list(wanted)}). This will likely lead to incorrect results due to broadcasting. "
+            "Please ensure they have the same size.",
+            stacklevel=3,
         )
-    ),
-)
-
-
-def _kl_value(n: Any, x: Tensor, t: Tensor) -> Tensor:
-    if n.attrs[1]:
-        return mul(exp(t), sub(t, x))
-    entropy = where(eq(t, 0), 0, mul(t, log(t)))
-    return sub(entropy, mul(t, x))
-
-
-def _kl_slope(n: Any, x: Tensor, t: Tensor) -> Tensor:
-    return neg(exp(t) if n.attrs[1] else t)
-
-
-def _kl_target_slope(n: Any, x: Tensor, t: Tensor) -> Tensor:
-    if n.attrs[1]:
-        return mul(exp(t), add(sub(t, x), 1))
-    return sub(add(log(t), 1), x)
-
-
-KL_DIV = define(
-    "kl_div",  # flag: the target is a logarithm too
-    value=_kl_value,
-    slopes=(_kl_slope, _kl_target_slope),
-    call=lambda x, t, **k: kl_div(x, t, **k),
-    low=0.1,
-)
+    if weight is not None and node_of(weight).meta.shape != wanted:
+        raise ValueError(
+            f"Weights and input must have the same size; got {list(weight.shape)} and "
+            f"{list(wanted)}"
+        )
 
 
 def mse_loss(
-    input: Tensor, target: Tensor, reduction: str = "mean", weight: Tensor | None = None
+    input: Tensor,
+    target: Tensor,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+    weight: Tensor | None = None,
 ) -> Tensor:
-    """Mean of `(input - target)²`."""
+    """Mean of `(input - target)²`; with `weight`, the weighted mean."""
+    if size_average is not None or reduce is not None:
+        reduction = old_reduction(size_average, reduce)
     if reduction not in REDUCTIONS:
         check_reduction(reduction)
-    return _record_loss(MSE_LOSS, input, target, weight, reduction)
+    _check_sizes(input, target, weight)
+    return record_loss(MSE_LOSS, (input, target), weight, reduction, by_weight=True)
 
 
 def l1_loss(
-    input: Tensor, target: Tensor, reduction: str = "mean", weight: Tensor | None = None
+    input: Tensor,
+    target: Tensor,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+    weight: Tensor | None = None,
 ) -> Tensor:
-    """Mean of `|input - target|`."""
+    """Mean of `|input - target|`; with `weight`, the weighted mean."""
+    if size_average is not None or reduce is not None:
+        reduction = old_reduction(size_average, reduce)
     check_reduction(reduction)
-    return _record_loss(L1_LOSS, input, target, weight, reduction)
+    _check_sizes(input, target, weight)
+    return record_loss(L1_LOSS, (input, target), weight, reduction, by_weight=True)
 
 
 def smooth_l1_loss(
-    input: Tensor, target: Tensor, reduction: str = "mean", beta: float = 1.0
+    input: Tensor,
+    target: Tensor,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+    beta: float = 1.0,
 ) -> Tensor:
     """Mean of `|d|`, made quadratic where it is less than `beta`; d is the difference."""
+    if size_average is not None or reduce is not None:
+        reduction = old_reduction(size_average, reduce)
     check_reduction(reduction)
+    _check_sizes(input, target)
     if beta < 0:
         raise RuntimeError(f"smooth_l1_loss does not support negative values for beta; got {beta}")
     if beta == 0:
-        return l1_loss(input, target, reduction)
+        return record_loss(L1_LOSS, (input, target), None, reduction)
     args = (float(beta), beta / 2)
-    return _record_loss(SMOOTH_L1_LOSS, input, target, None, reduction, False, args)
+    return record_loss(SMOOTH_L1_LOSS, (input, target), None, reduction, False, args)
 
 
 def huber_loss(
@@ -358,55 +389,10 @@ def huber_loss(
 ) -> Tensor:
     """Mean of `d²/2` where `|d| <= delta`, else `delta * (|d| - delta/2)`; d is the difference."""
     check_reduction(reduction)
+    _check_sizes(input, target, weight)
     if delta <= 0:
         raise RuntimeError(
             f"huber_loss does not support non-positive values for delta; got {delta}"
         )
     args = (float(delta), delta / 2)
-    return _record_loss(HUBER_LOSS, input, target, weight, reduction, False, args)
-
-
-def _need_same_size(name: str, input: Tensor, target: Tensor) -> None:
-    got, wanted = node_of(target).meta.shape, node_of(input).meta.shape
-    if got != wanted:
-        raise ValueError(
-            f"{name}: target size ({list(got)}) must be the same as input size ({list(wanted)})"
-        )
-
-
-def binary_cross_entropy(
-    input: Tensor, target: Tensor, weight: Tensor | None = None, reduction: str = "mean"
-) -> Tensor:
-    """Mean of `-(target * log(input) + (1 - target) * log(1 - input))`, logs at least -100."""
-    check_reduction(reduction)
-    _need_same_size("binary_cross_entropy", input, target)
-    return _record_loss(BINARY_CROSS_ENTROPY, input, target, weight, reduction)
-
-
-def binary_cross_entropy_with_logits(
-    input: Tensor,
-    target: Tensor,
-    weight: Tensor | None = None,
-    reduction: str = "mean",
-    pos_weight: Tensor | None = None,
-) -> Tensor:
-    """Binary cross entropy of `sigmoid(input)`, computed stably from the logits."""
-    check_reduction(reduction)
-    _need_same_size("binary_cross_entropy_with_logits", input, target)
-    if pos_weight is None:
-        op = BINARY_CROSS_ENTROPY_WITH_LOGITS
-        return _record_loss(op, input, target, weight, reduction)
-    each = record(BCE_WITH_POS_WEIGHT, (input, target, pos_weight))
-    if weight is not None:
-        each = mul(each, weight)
-    if reduction == "mean":
-        return rd.mean(each)
-    return rd.sum(each) if reduction == "sum" else each
-
-
-def kl_div(
-    input: Tensor, target: Tensor, reduction: str = "mean", log_target: bool = False
-) -> Tensor:
-    """Mean of `target * (log(target) - input)`, where `input` holds log-probabilities."""
-    check_reduction(reduction, (*REDUCTIONS, "batchmean"))
-    return _record_loss(KL_DIV, input, target, None, reduction, log_target)
+    return record_loss(HUBER_LOSS, (input, target), weight, reduction, False, args)

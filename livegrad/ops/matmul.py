@@ -7,10 +7,14 @@ from typing import Any
 
 import numpy as np
 
+from livegrad import dtypes
+from livegrad.dtypes import DType
 from livegrad.graph.meta import Meta, meta_of
 from livegrad.graph.op import Op
-from livegrad.graph.record import broadcast_shapes, node_of, record
+from livegrad.graph.record import broadcast_shapes, node_of, not_implemented, record
 from livegrad.ops import samples as s
+from livegrad.ops.autocast import in_low, without_autocast
+from livegrad.ops.conjugate import conj
 from livegrad.ops.elementwise import add, mul
 from livegrad.ops.movement import PERMUTE, _reshape_to
 
@@ -47,6 +51,8 @@ def inner_sizes_differ(a: Meta, b: Meta) -> RuntimeError:
 def _matmul_infer(metas: Metas, attrs: Attrs, shape: Any) -> Meta:
     a, b = metas
     _check_same_dtype("matmul", metas)
+    if a.dtype is dtypes.bool_:
+        raise not_implemented("matmul", a.dtype)
     if a.shape[-1] != b.shape[-2]:
         raise inner_sizes_differ(a, b)
     batch = broadcast_shapes("matmul", [a.shape[:-2], b.shape[:-2]])
@@ -61,10 +67,11 @@ MATMUL = Op(
     ref=lambda n, a, b: np.matmul(a, b),
     lower="matmul",
     grads=(
-        lambda g, y, a, b: matmul(g, _turned(b)),
-        lambda g, y, a, b: matmul(_turned(a), g),
+        lambda g, y, a, b: matmul(g, conj(_turned(b))),
+        lambda g, y, a, b: matmul(conj(_turned(a)), g),
     ),
     saves="x",
+    autocast="low",
     samples=s.calls(
         lambda: s.Sample((s.uniform(3, 4), s.uniform(4, 5)), lambda a, b: matmul(a, b)),
         lambda: s.Sample((s.uniform(2, 3, 4), s.uniform(2, 4, 5)), lambda a, b: matmul(a, b)),
@@ -156,12 +163,12 @@ def _linear_ref(n: Any, x: Any, weight: Any, *bias: Any) -> Any:
 
 def _linear_grad_input(g: Tensor, y: Tensor, x: Tensor, weight: Tensor, *bias: Tensor) -> Tensor:
     if len(x.shape) == 2:
-        return record(MATMUL, (g, weight))
-    return record(LINEAR, (g, _turned(weight)), (False,))
+        return record(MATMUL, (g, conj(weight)))
+    return record(LINEAR, (g, conj(_turned(weight))), (False,))
 
 
 def _linear_grad_weight(g: Tensor, y: Tensor, x: Tensor, weight: Tensor, *bias: Tensor) -> Tensor:
-    return record(MATMUL, (_turned(_rows(g)), _rows(x)))
+    return record(MATMUL, (_turned(_rows(g)), conj(_rows(x))))
 
 
 LINEAR = Op(
@@ -173,6 +180,7 @@ LINEAR = Op(
     expand=_linear_expand,
     grads=(_linear_grad_input, _linear_grad_weight, lambda g, y, x, weight, bias: g),
     saves="x",
+    autocast="low",
     samples=s.calls(
         lambda: s.Sample((s.uniform(3, 4), s.uniform(5, 4)), lambda x, w: linear(x, w)),
         lambda: s.Sample(
@@ -194,7 +202,7 @@ LINEAR = Op(
 def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """`input @ weight.T + bias` over the last dim; `weight` has shape (out, in)."""
     if bias is None:
-        if len(weight.shape) == 1:
+        if node_of(weight).meta.ndim == 1:
             return matmul(input, weight)
         return record(LINEAR, (input, weight), (False,))
     return record(LINEAR, (input, weight, bias), (True,))
@@ -210,6 +218,13 @@ def _check_ranks(name: str, *wanted: tuple[Tensor, int]) -> None:
             raise RuntimeError(
                 f"{name}: argument {number} must be a {rank}-D tensor; got shape {have.shape}"
             )
+
+
+def _check_dtypes(name: str, *tensors: Tensor) -> None:
+    kinds = [node_of(x).meta.dtype for x in tensors]
+    if any(kind is not kinds[0] for kind in kinds):
+        names = ", ".join([kind.name for kind in kinds])
+        raise RuntimeError(f"{name}: input tensors must have the same dtype; got {names}")
 
 
 def mm(input: Tensor, mat2: Tensor) -> Tensor:
@@ -228,16 +243,25 @@ def bmm(input: Tensor, mat2: Tensor) -> Tensor:
     return record(MATMUL, (input, mat2))
 
 
+@without_autocast
 def mv(input: Tensor, vec: Tensor) -> Tensor:
     """Product of a matrix and a vector."""
     _check_ranks("mv", (input, 2), (vec, 1))
     return matmul(input, vec)
 
 
+@without_autocast
 def dot(input: Tensor, tensor: Tensor) -> Tensor:
     """Inner product of two vectors."""
     _check_ranks("dot", (input, 1), (tensor, 1))
     return matmul(input, tensor)
+
+
+@without_autocast
+def vdot(input: Tensor, other: Tensor) -> Tensor:
+    """Inner product of the conjugate of a vector and another vector."""
+    _check_ranks("vdot", (input, 1), (other, 1))
+    return matmul(conj(input), other)
 
 
 def inner(input: Tensor, other: Tensor) -> Tensor:
@@ -245,6 +269,8 @@ def inner(input: Tensor, other: Tensor) -> Tensor:
     a, b = node_of(input).meta, node_of(other).meta
     if not a.ndim or not b.ndim:
         return mul(input, other)
+    if a.ndim == 1 == b.ndim:
+        return dot(input, other)
     if a.shape[-1] != b.shape[-1]:
         raise RuntimeError(
             f"inner: the last dimension must match on both input tensors but got shapes {a.shape} "
@@ -264,50 +290,114 @@ def ger(input: Tensor, vec2: Tensor) -> Tensor:
     return outer(input, vec2)
 
 
-def _combined(input: Tensor, product: Tensor, beta: float, alpha: float) -> Tensor:
+# ------------------------------------------------------------------------- sums with products
+
+
+def _combined(name: str, input: Tensor, product: Tensor, beta: Any, alpha: Any) -> Tensor:
     """beta * input + alpha * product; what is multiplied by 0 is not even read."""
+    meta, wanted = node_of(input).meta, node_of(product).meta
+    lead = wanted.ndim - meta.ndim
+    if lead < 0 or any(
+        n not in (1, w) for n, w in zip(meta.shape, wanted.shape[lead:], strict=True)
+    ):
+        raise RuntimeError(
+            f"{name}: input of shape {list(meta.shape)} cannot be expanded to that of the product, "
+            f"{list(wanted.shape)}"
+        )
+    beta, alpha = _factor(beta, wanted.dtype), _factor(alpha, wanted.dtype)
     scaled = product if alpha == 1 else mul(product, alpha)
     if beta == 0:
         return scaled
     return add(input if beta == 1 else mul(input, beta), scaled)
 
 
+def _factor(number: Any, dtype: DType) -> Any:
+    """A factor as the kind of number that `dtype` holds: integers are cut off, as in PyTorch."""
+    if dtype.category == dtypes.INT:
+        return int(number)
+    return bool(number) if dtype is dtypes.bool_ else number
+
+
+@in_low
 def addmm(
     input: Tensor, mat1: Tensor, mat2: Tensor, *, beta: float = 1, alpha: float = 1
 ) -> Tensor:
     """`beta * input + alpha * (mat1 @ mat2)`."""
-    return _combined(input, mm(mat1, mat2), beta, alpha)
+    _check_dtypes("addmm", input, mat1, mat2)
+    return _combined("addmm", input, mm(mat1, mat2), beta, alpha)
 
 
+@without_autocast
 def addmv(input: Tensor, mat: Tensor, vec: Tensor, *, beta: float = 1, alpha: float = 1) -> Tensor:
     """`beta * input + alpha * (mat @ vec)`."""
-    return _combined(input, mv(mat, vec), beta, alpha)
+    _check_dtypes("addmv", input, mat, vec)
+    return _combined("addmv", input, mv(mat, vec), beta, alpha)
 
 
 def addr(input: Tensor, vec1: Tensor, vec2: Tensor, *, beta: float = 1, alpha: float = 1) -> Tensor:
     """`beta * input + alpha * outer(vec1, vec2)`."""
-    return _combined(input, outer(vec1, vec2), beta, alpha)
+    product = outer(vec1, vec2)
+    whole = max([node_of(x).meta.dtype.category for x in (input, product)]) < dtypes.FLOAT
+    if whole and float in (type(beta), type(alpha)):
+        raise RuntimeError(
+            "addr: for integral input tensors, arguments beta and alpha must not be floating point "
+            f"numbers; got {beta} and {alpha}"
+        )
+    return _combined("addr", input, product, beta, alpha)
 
 
+@in_low
 def baddbmm(
     input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: float = 1, alpha: float = 1
 ) -> Tensor:
     """`beta * input + alpha * bmm(batch1, batch2)`."""
-    return _combined(input, bmm(batch1, batch2), beta, alpha)
+    _check_dtypes("baddbmm", input, batch1, batch2)
+    return _combined("baddbmm", input, bmm(batch1, batch2), beta, alpha)
 
 
+@in_low
 def addbmm(
     input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: float = 1, alpha: float = 1
 ) -> Tensor:
     """`beta * input + alpha * (sum of bmm(batch1, batch2) over the batch)`."""
     from livegrad.ops.reduce import sum
 
-    return _combined(input, sum(bmm(batch1, batch2), 0), beta, alpha)
+    _check_dtypes("addbmm", input, batch1, batch2)
+    return _combined("addbmm", input, sum(bmm(batch1, batch2), 0), beta, alpha)
 
 
-def chain_matmul(*matrices: Tensor) -> Tensor:
-    """Product of several matrices, from left to right."""
-    out = matrices[0]
-    for matrix in matrices[1:]:
-        out = mm(out, matrix)
-    return out
+# ------------------------------------------------------------------------------ many matrices
+
+
+def chain_matmul(*matrices: Any) -> Tensor:
+    """Product of several matrices, in the order that takes the fewest multiplications."""
+    given = list(matrices[0]) if len(matrices) == 1 and isinstance(matrices[0], list) else matrices
+    if not given:
+        raise RuntimeError("chain_matmul(): Expected one or more matrices")
+    _check_ranks("chain_matmul", *[(matrix, 2) for matrix in given])
+    return multiplied(list(given))
+
+
+def multiplied(matrices: list[Tensor]) -> Tensor:
+    """The product of matrices that fit, by the best order of products."""
+    shapes = [node_of(x).meta.shape for x in matrices]
+    sizes = [shapes[0][0], *[shape[1] for shape in shapes]]
+    count = len(matrices)
+    cost: dict[tuple[int, int], int] = {(i, i): 0 for i in range(count)}
+    cut: dict[tuple[int, int], int] = {}
+    for length in range(1, count):
+        for i in range(count - length):
+            j = i + length
+            options = [
+                (cost[i, k] + cost[k + 1, j] + sizes[i] * sizes[k + 1] * sizes[j + 1], k)
+                for k in range(i, j)
+            ]
+            cost[i, j], cut[i, j] = min(options)
+
+    def product(i: int, j: int) -> Tensor:
+        if i == j:
+            return matrices[i]
+        k = cut[i, j]
+        return mm(product(i, k), product(k + 1, j))
+
+    return product(0, count - 1)

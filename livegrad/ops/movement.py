@@ -12,9 +12,15 @@ import numpy as np
 
 from livegrad.dtypes import DType
 from livegrad.graph.index import FIRST, Index, stepped
-from livegrad.graph.meta import Meta, Shape, meta_of
+from livegrad.graph.meta import Meta, Shape, Size, meta_of
 from livegrad.graph.op import Op
-from livegrad.graph.record import broadcast_shapes, node_of, record, view as record_view
+from livegrad.graph.record import (
+    Handle,
+    broadcast_shapes as common_shape,
+    node_of,
+    record,
+    view as record_view,
+)
 from livegrad.ops import samples as s
 from livegrad.ops.generate import FULL as FULL, zeros_like
 
@@ -22,17 +28,26 @@ Tensor = Any
 Attrs = tuple[Any, ...]
 
 
-def normal_dim(name: str, dim: int, ndim: int) -> int:
+def normal_dim(name: str, dim: Any, ndim: int) -> int:
     """`dim` counted from the front; IndexError outside [-ndim, ndim)."""
     span = max(ndim, 1)
-    if not isinstance(dim, int):
-        raise TypeError(f"{name}(): argument 'dim' must be int, not {type(dim).__name__}")
-    if not -span <= dim < span:
+    number: int = dim if isinstance(dim, int) else whole(name, "dim", dim)
+    if not -span <= number < span:
         raise IndexError(
             f"{name}: Dimension out of range (expected to be in range of [{-span}, {span - 1}], "
-            f"but got {dim})"
+            f"but got {number})"
         )
-    return dim % span
+    return number % span
+
+
+def whole(name: str, what: str, value: Any) -> int:
+    """An argument that must be an int, or stand for one, as a tensor of one integer does."""
+    try:
+        return as_index(value)
+    except TypeError:
+        raise TypeError(
+            f"{name}(): argument {what!r} must be int, not {type(value).__name__}"
+        ) from None
 
 
 def sizes_of(name: str, given: tuple[Any, ...], keyword: Any = None) -> Shape:
@@ -41,7 +56,8 @@ def sizes_of(name: str, given: tuple[Any, ...], keyword: Any = None) -> Shape:
         given = (keyword,)
     if len(given) == 1 and not isinstance(given[0], int):
         first = given[0]
-        given = tuple(first) if hasattr(first, "__iter__") else (first,)
+        several = hasattr(first, "__iter__") and getattr(first, "ndim", 1) != 0
+        given = tuple(first) if several else (first,)
     try:
         return tuple([x if type(x) is int else as_index(x) for x in given])
     except TypeError:
@@ -131,10 +147,9 @@ def reshape(input: Tensor, *sizes: Any, shape: Any = None) -> Tensor:
 def view(input: Tensor, *shape: Any, size: Any = None) -> Tensor:
     """`input` with another shape; see `reshape` (no value has strides that could forbid it)."""
     if len(shape) == 1 and isinstance(shape[0], DType):
-        raise RuntimeError(
-            f"view: got dtype {shape[0].name}; reinterpreting bytes is not supported. "
-            "Convert values with .to(dtype)"
-        )
+        from livegrad.ops.reshaping import view_bits
+
+        return view_bits(input, shape[0])
     return reshape(input, *shape, shape=size)
 
 
@@ -158,56 +173,7 @@ def _resolve_shape(meta: Meta, shape: Shape) -> Shape:
     return sizes
 
 
-# ----------------------------------------------------------------- reshapes with other names
-
-
-def view_as(input: Tensor, other: Tensor) -> Tensor:
-    """`input` with the shape of `other`."""
-    return reshape(input, other.shape)
-
-
-def reshape_as(input: Tensor, other: Tensor) -> Tensor:
-    """`input` with the shape of `other`."""
-    return reshape(input, other.shape)
-
-
-def flatten(input: Tensor, start_dim: int = 0, end_dim: int = -1) -> Tensor:
-    """`input` with the dims from `start_dim` to `end_dim` merged into one."""
-    shape = node_of(input).meta.shape
-    first = normal_dim("flatten", start_dim, len(shape))
-    last = normal_dim("flatten", end_dim, len(shape))
-    if not shape:
-        return reshape(input, (1,))
-    if first > last:
-        raise RuntimeError(
-            f"flatten: start_dim cannot come after end_dim; got {start_dim} and {end_dim}"
-        )
-    if first == last:
-        return input
-    return reshape(input, shape[:first] + (prod(shape[first : last + 1]),) + shape[last + 1 :])
-
-
-def ravel(input: Tensor) -> Tensor:
-    """All elements in row-major order in one dim."""
-    return reshape(input, (-1,))
-
-
-def unflatten(input: Tensor, dim: int, sizes: Any) -> Tensor:
-    """`input` with one dim split into several; one size may be -1."""
-    shape = node_of(input).meta.shape
-    d = normal_dim("unflatten", dim, len(shape))
-    parts = sizes_of("unflatten", (sizes,))
-    if not parts:
-        raise RuntimeError("unflatten: sizes must be non-empty")
-    known = prod([size for size in parts if size != -1])
-    if parts.count(-1) == 1 and known and shape[d] % known == 0:
-        parts = tuple([shape[d] // known if size == -1 else size for size in parts])
-    if prod(parts) != shape[d]:
-        raise RuntimeError(
-            f"unflatten: provided sizes {list(parts)} don't multiply up to the size of dim {d} "
-            f"({shape[d]}) in the input tensor"
-        )
-    return reshape(input, shape[:d] + parts + shape[d + 1 :])
+# ---------------------------------------------------------------------------- dims of size 1
 
 
 def squeeze(input: Tensor, dim: int | Sequence[int] | None = None) -> Tensor:
@@ -229,25 +195,6 @@ def unsqueeze(input: Tensor, dim: int) -> Tensor:
     d = normal_dim("unsqueeze", dim, len(shape) + 1)
     wanted = shape[:d] + (1,) + shape[d:]
     return record_view(RESHAPE, input, (_groups(shape, wanted),), (), wanted)
-
-
-def atleast_1d(input: Tensor) -> Tensor:
-    """`input` with at least one dim."""
-    return reshape(input, (1,)) if not node_of(input).meta.ndim else input
-
-
-def atleast_2d(input: Tensor) -> Tensor:
-    """`input` with at least two dims; new ones come first."""
-    shape = node_of(input).meta.shape
-    return input if len(shape) > 1 else reshape(input, (1, *(shape or (1,))))
-
-
-def atleast_3d(input: Tensor) -> Tensor:
-    """`input` with at least three dims."""
-    shape = node_of(input).meta.shape
-    if len(shape) > 2:
-        return input
-    return reshape(input, (*shape, 1) if len(shape) == 2 else (1, *(shape or (1,)), 1))
 
 
 # ------------------------------------------------------------------------------------ permute
@@ -402,10 +349,29 @@ def broadcast_to(input: Tensor, size: Any) -> Tensor:
     return expand(input, size)
 
 
-def broadcast_tensors(*tensors: Tensor) -> tuple[Tensor, ...]:
+def broadcast_tensors(*tensors: Any) -> tuple[Tensor, ...]:
     """All tensors expanded to their common shape."""
-    shape = broadcast_shapes("broadcast_tensors", [node_of(x).meta.shape for x in tensors])
-    return tuple([expand(x, shape) for x in tensors])
+    given = tensors
+    if len(tensors) == 1 and not isinstance(tensors[0], Handle):
+        given = tuple(tensors[0])
+    if not given:
+        return ()
+    shape = common_shape("broadcast_tensors", [node_of(x).meta.shape for x in given])
+    return tuple([expand(x, shape) for x in given])
+
+
+def broadcast_shapes(*shapes: Any) -> Size:
+    """The shape that tensors of these shapes (tuples, or ints for one dim) broadcast to."""
+    sizes = [
+        (shape,) if isinstance(shape, int) else sizes_of("broadcast_shapes", shape)
+        for shape in shapes
+    ]
+    for size in [size for shape in sizes for size in shape]:
+        if size < 0:
+            raise ValueError(
+                f"broadcast_shapes: trying to create tensor with negative dimension ({size})"
+            )
+    return Size(common_shape("broadcast_shapes", sizes) if sizes else ())
 
 
 # --------------------------------------------------------------------------- detach, aliases

@@ -12,13 +12,15 @@ from typing import Any
 import numpy as np
 
 from livegrad.graph.op import GradRule, Op
-from livegrad.graph.record import binary, elementwise, unary
+from livegrad.graph.record import Handle, binary, elementwise, node_of, unary
 from livegrad.ops import samples as s
+from livegrad.ops.conjugate import conj
 from livegrad.ops.elementwise import (
     add,
     define,
     div,
     mul,
+    needs_tensor,
     neg,
     sub,
     zero_gradient,
@@ -36,6 +38,7 @@ def _function(
     saves: str = "x",
     low: float = -3.0,
     high: float = 3.0,
+    complex: bool = True,
 ) -> Op:
     """Registers a function of one number that the emitter has under the same name."""
     return define(
@@ -45,6 +48,7 @@ def _function(
         grads=(grad,),
         result="float",
         saves=saves,
+        complex=complex,
         samples=s.unary(low, high),
     )
 
@@ -57,15 +61,17 @@ def each(function: Callable[[float], float]) -> Callable[[Array], Array]:
 
 # ------------------------------------------------------------------------ exponentials, logarithms
 
-EXP = _function("exp", np.exp, lambda g, y, x: mul(g, y), saves="y")
-EXP2 = _function("exp2", np.exp2, lambda g, y, x: mul(g, mul(y, math.log(2))), saves="y")
-EXPM1 = _function("expm1", np.expm1, lambda g, y, x: mul(g, add(y, 1)), saves="y")
-LOG = _function("log", np.log, lambda g, y, x: div(g, x), low=0.1, high=4.0)
-LOG2 = _function("log2", np.log2, lambda g, y, x: div(g, mul(x, math.log(2))), low=0.1, high=4.0)
-LOG10 = _function(
-    "log10", np.log10, lambda g, y, x: div(g, mul(x, math.log(10))), low=0.1, high=4.0
+EXP = _function("exp", np.exp, lambda g, y, x: mul(g, conj(y)), saves="y")
+EXP2 = _function("exp2", np.exp2, lambda g, y, x: mul(g, conj(mul(y, math.log(2)))), saves="y")
+EXPM1 = _function("expm1", np.expm1, lambda g, y, x: mul(g, conj(add(y, 1))), saves="y")
+LOG = _function("log", np.log, lambda g, y, x: div(g, conj(x)), low=0.1, high=4.0)
+LOG2 = _function(
+    "log2", np.log2, lambda g, y, x: div(g, conj(mul(x, math.log(2)))), low=0.1, high=4.0
 )
-LOG1P = _function("log1p", np.log1p, lambda g, y, x: div(g, add(x, 1)), low=-0.9, high=4.0)
+LOG10 = _function(
+    "log10", np.log10, lambda g, y, x: div(g, conj(mul(x, math.log(10)))), low=0.1, high=4.0
+)
+LOG1P = _function("log1p", np.log1p, lambda g, y, x: div(g, conj(add(x, 1))), low=-0.9, high=4.0)
 
 
 def exp(input: Tensor) -> Tensor:
@@ -103,6 +109,15 @@ def log1p(input: Tensor) -> Tensor:
     return unary(LOG1P, input)
 
 
+def _logaddexp(a: Array, b: Array) -> Array:
+    if np.result_type(a, b).kind != "c":
+        return np.logaddexp(a, b)
+    first = np.real(a) >= np.real(b)
+    large: Array = np.where(first, a, b)
+    small: Array = np.where(first, b, a)
+    return large + np.log1p(np.exp(small - large))
+
+
 def _logaddexp_emit(e: Any, a: Any, b: Any) -> Any:
     largest = e.max(a, b)
     total = e.add(largest, e.log1p(e.exp(e.neg(e.abs(e.sub(a, b))))))
@@ -112,14 +127,15 @@ def _logaddexp_emit(e: Any, a: Any, b: Any) -> Any:
 
 LOGADDEXP = define(
     "logaddexp",
-    ref=np.logaddexp,
+    ref=_logaddexp,
     emit=_logaddexp_emit,
     grads=(
-        lambda g, y, a, b: mul(g, sigmoid(sub(a, b))),
-        lambda g, y, a, b: mul(g, sigmoid(sub(b, a))),
+        lambda g, y, a, b: mul(g, conj(sigmoid(sub(a, b)))),
+        lambda g, y, a, b: mul(g, conj(sigmoid(sub(b, a)))),
     ),
     result="floating",
     saves="x",
+    complex=True,
     samples=s.binary(),
 )
 
@@ -131,26 +147,37 @@ def logaddexp(input: Tensor, other: Tensor) -> Tensor:
 
 # ----------------------------------------------------------------------------------------- angles
 
-SIN = _function("sin", np.sin, lambda g, y, x: mul(g, cos(x)))
-COS = _function("cos", np.cos, lambda g, y, x: neg(mul(g, sin(x))))
+
+def _acosh_slope(x: Tensor) -> Tensor:
+    if node_of(x).meta.dtype.is_complex:  # √a √b and √(ab) differ there
+        return mul(rsqrt(add(x, 1)), rsqrt(sub(x, 1)))
+    return rsqrt(sub(square(x), 1))
+
+
+SIN = _function("sin", np.sin, lambda g, y, x: mul(g, conj(cos(x))))
+COS = _function("cos", np.cos, lambda g, y, x: neg(mul(g, conj(sin(x)))))
 TAN = _function(
-    "tan", np.tan, lambda g, y, x: mul(g, add(square(y), 1)), saves="y", low=-1.2, high=1.2
+    "tan", np.tan, lambda g, y, x: mul(g, conj(add(square(y), 1))), saves="y", low=-1.2, high=1.2
 )
 ASIN = _function(
-    "asin", np.arcsin, lambda g, y, x: mul(g, rsqrt(sub(1, square(x)))), low=-0.9, high=0.9
+    "asin", np.arcsin, lambda g, y, x: mul(g, conj(rsqrt(sub(1, square(x))))), low=-0.9, high=0.9
 )
 ACOS = _function(
-    "acos", np.arccos, lambda g, y, x: neg(mul(g, rsqrt(sub(1, square(x))))), low=-0.9, high=0.9
+    "acos",
+    np.arccos,
+    lambda g, y, x: neg(mul(g, conj(rsqrt(sub(1, square(x)))))),
+    low=-0.9,
+    high=0.9,
 )
-ATAN = _function("atan", np.arctan, lambda g, y, x: div(g, add(square(x), 1)))
-SINH = _function("sinh", np.sinh, lambda g, y, x: mul(g, cosh(x)))
-COSH = _function("cosh", np.cosh, lambda g, y, x: mul(g, sinh(x)))
-ASINH = _function("asinh", np.arcsinh, lambda g, y, x: mul(g, rsqrt(add(square(x), 1))))
+ATAN = _function("atan", np.arctan, lambda g, y, x: div(g, conj(add(square(x), 1))))
+SINH = _function("sinh", np.sinh, lambda g, y, x: mul(g, conj(cosh(x))))
+COSH = _function("cosh", np.cosh, lambda g, y, x: mul(g, conj(sinh(x))))
+ASINH = _function("asinh", np.arcsinh, lambda g, y, x: mul(g, conj(rsqrt(add(square(x), 1)))))
 ACOSH = _function(
-    "acosh", np.arccosh, lambda g, y, x: mul(g, rsqrt(sub(square(x), 1))), low=1.2, high=4.0
+    "acosh", np.arccosh, lambda g, y, x: mul(g, conj(_acosh_slope(x))), low=1.2, high=4.0
 )
 ATANH = _function(
-    "atanh", np.arctanh, lambda g, y, x: div(g, sub(1, square(x))), low=-0.9, high=0.9
+    "atanh", np.arctanh, lambda g, y, x: div(g, conj(sub(1, square(x)))), low=-0.9, high=0.9
 )
 ATAN2 = define(
     "atan2",
@@ -226,6 +253,8 @@ def atan(input: Tensor) -> Tensor:
 
 def atan2(input: Tensor, other: Tensor) -> Tensor:
     """Elementwise angle of the point (x = other, y = input), in (-pi, pi]."""
+    if not isinstance(input, Handle) or not isinstance(other, Handle):
+        raise needs_tensor("atan2", input, other)
     return binary(ATAN2, input, other)
 
 
@@ -263,34 +292,38 @@ def hypot(input: Tensor, other: Tensor) -> Tensor:
 
 
 def stable_sigmoid(x: Array) -> Array:
-    """The logistic function in NumPy, without overflow."""
+    """The logistic function in NumPy, without overflow (of real numbers)."""
+    if x.dtype.kind == "c":
+        return 1 / (1 + np.exp(-x))
     small = np.exp(-np.abs(x))
     return np.where(x < 0, small, 1) / (1 + small)
 
 
 TANH_BACKWARD: Op = define(
     "tanh_backward",
-    ref=lambda g, y: g * (1 - y * y),
+    ref=lambda g, y: g * np.conj(1 - y * y),
     emit=lambda e, g, y: e.mul(g, e.sub(1, e.mul(y, y))),
     grads=(
-        lambda g, _, g1, y: binary(TANH_BACKWARD, g, y),
-        lambda g, _, g1, y: mul(mul(g, g1), mul(y, -2)),
+        lambda g, _, g1, y: binary(TANH_BACKWARD, g, conj(y)),
+        lambda g, _, g1, y: mul(mul(conj(g), g1), conj(mul(y, -2))),
     ),
     result="floating",
     cheap=True,
+    complex=True,
     saves="x",
     samples=s.binary(-1.0, 1.0),
 )
 SIGMOID_BACKWARD: Op = define(
     "sigmoid_backward",
-    ref=lambda g, y: g * (1 - y) * y,
+    ref=lambda g, y: g * np.conj((1 - y) * y),
     emit=lambda e, g, y: e.mul(e.mul(g, e.sub(1, y)), y),
     grads=(
-        lambda g, _, g1, y: binary(SIGMOID_BACKWARD, g, y),
-        lambda g, _, g1, y: mul(mul(g, g1), sub(1, mul(y, 2))),
+        lambda g, _, g1, y: binary(SIGMOID_BACKWARD, g, conj(y)),
+        lambda g, _, g1, y: mul(mul(conj(g), g1), conj(sub(1, mul(y, 2)))),
     ),
     result="floating",
     cheap=True,
+    complex=True,
     saves="x",
     samples=s.binary(-1.0, 1.0, low2=0.1, high2=0.9),
 )
@@ -299,8 +332,18 @@ SIGMOID = _function(
     "sigmoid", stable_sigmoid, lambda g, y, x: binary(SIGMOID_BACKWARD, g, y), saves="y"
 )
 _SLOPE = 2 / math.sqrt(math.pi)
-ERF = _function("erf", each(math.erf), lambda g, y, x: mul(g, mul(exp(neg(square(x))), _SLOPE)))
-ERFC = _function("erfc", each(math.erfc), lambda g, y, x: mul(g, mul(exp(neg(square(x))), -_SLOPE)))
+ERF = _function(
+    "erf",
+    each(math.erf),
+    lambda g, y, x: mul(g, mul(exp(neg(square(x))), _SLOPE)),
+    complex=False,
+)
+ERFC = _function(
+    "erfc",
+    each(math.erfc),
+    lambda g, y, x: mul(g, mul(exp(neg(square(x))), -_SLOPE)),
+    complex=False,
+)
 
 
 def tanh(input: Tensor) -> Tensor:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import cmath
 import math
 from typing import Any
 
@@ -11,14 +12,25 @@ from livegrad import dtypes
 from livegrad.graph.record import Handle, binary, elementwise, node_of, unary
 from livegrad.ops import samples as s
 from livegrad.ops.comparison import eq, ge, logical_and
-from livegrad.ops.elementwise import CLONE, define, div, mul, neg, sub, where, zero_gradient
+from livegrad.ops.conjugate import conj
+from livegrad.ops.elementwise import (
+    CLONE,
+    cast,
+    define,
+    div,
+    mul,
+    neg,
+    sub,
+    where,
+    zero_gradient,
+)
 
 Tensor = Any
 Array = Any
 
 
 def _power(a: Array, b: Array) -> Array:
-    if a.dtype.kind == "f":
+    if a.dtype.kind in "fc":
         return np.power(a, b)
     negative = b < 0
     result = np.power(a, np.where(negative, 0, b).astype(a.dtype))
@@ -28,18 +40,29 @@ def _power(a: Array, b: Array) -> Array:
 
 def _power_grad_base(g: Tensor, y: Tensor, a: Tensor, b: Tensor) -> Tensor:
     if not isinstance(b, Handle):
-        return zero_gradient(g, y) if b == 0 else mul(g, mul(pow(a, b - 1), b))
+        return zero_gradient(g, y) if b == 0 else mul(g, conj(mul(pow(a, b - 1), b)))
     slope = mul(b, elementwise(POW, (a, sub(b, 1))))
-    return mul(g, where(eq(b, 0), 0, slope))
+    return mul(g, where(eq(b, 0), 0, conj(slope)))
 
 
 def _power_grad_exponent(g: Tensor, y: Tensor, a: Tensor, b: Tensor) -> Tensor:
+    dtype = node_of(y).meta.dtype
     if not isinstance(a, Handle):
-        slope = math.log(a) if a > 0 else 0.0 if a == 0 else math.nan
-        return mul(g, mul(y, slope))
+        below = cmath.log(a) if a and dtype.is_complex else math.nan
+        slope = math.log(a) if a > 0 else 0.0 if a == 0 else below
+        return mul(g, conj(mul(y, slope)))
     # The limit of a**b * log(a) at a = 0 is 0 for positive b (and 0 by agreement at b = 0).
-    flat = logical_and(eq(a, 0), ge(b, 0))
-    return mul(g, where(flat, 0, mul(y, _log(a))))
+    flat = logical_and(eq(a, 0), _is_positive(b))
+    return mul(g, where(flat, 0, conj(mul(y, _log(cast(a, dtype) if dtype.is_complex else a)))))
+
+
+def _is_positive(x: Tensor) -> Tensor:
+    """Whether `x >= 0`; a complex number is if it is real."""
+    if not isinstance(x, Handle) or not node_of(x).meta.dtype.is_complex:
+        return ge(x, 0)
+    from livegrad.ops.complex_parts import imag, real
+
+    return logical_and(eq(imag(x), 0), ge(real(x), 0))
 
 
 POW = define(
@@ -48,15 +71,17 @@ POW = define(
     emit=lambda e, a, b: e.pow(a, b),
     grads=(_power_grad_base, _power_grad_exponent),
     result="number",
+    complex=True,
     samples=s.binary(low=0.5, high=3.0, low2=-2.0, high2=2.0),
 )
 SQUARE = define(
     "square",
     ref=np.square,
     emit=lambda e, x: e.mul(x, x),
-    grads=(lambda g, y, x: mul(g, mul(x, 2)),),
+    grads=(lambda g, y, x: mul(g, conj(mul(x, 2))),),
     result="bool-to-int",
     cheap=True,
+    complex=True,
     saves="x",
     samples=s.unary(),
 )
@@ -64,9 +89,10 @@ CUBE = define(
     "cube",
     ref=lambda x: x * x * x,
     emit=lambda e, x: e.mul(e.mul(x, x), x),
-    grads=(lambda g, y, x: mul(g, mul(square(x), 3)),),
+    grads=(lambda g, y, x: mul(g, conj(mul(square(x), 3))),),
     result="bool-to-int",
     cheap=True,
+    complex=True,
     saves="x",
     samples=s.unary(),
 )
@@ -74,7 +100,8 @@ SQRT = define(
     "sqrt",
     ref=np.sqrt,
     emit=lambda e, x: e.sqrt(x),
-    grads=(lambda g, y, x: div(g, mul(y, 2)),),
+    grads=(lambda g, y, x: div(g, conj(mul(y, 2))),),
+    complex=True,
     result="float",
     saves="y",
     samples=s.unary(0.1, 4.0),
@@ -83,7 +110,8 @@ RSQRT = define(
     "rsqrt",
     ref=lambda x: 1 / np.sqrt(x),
     emit=lambda e, x: e.div(1, e.sqrt(x)),
-    grads=(lambda g, y, x: mul(g, mul(pow(y, 3), -0.5)),),
+    grads=(lambda g, y, x: mul(g, conj(mul(pow(y, 3), -0.5))),),
+    complex=True,
     result="float",
     saves="y",
     samples=s.unary(0.1, 4.0),
@@ -92,7 +120,8 @@ RECIPROCAL = define(
     "reciprocal",
     ref=np.reciprocal,
     emit=lambda e, x: e.div(1, x),
-    grads=(lambda g, y, x: mul(g, neg(square(y))),),
+    grads=(lambda g, y, x: mul(g, conj(neg(square(y)))),),
+    complex=True,
     result="float",
     saves="y",
     samples=s.unary(0.3, 4.0),
@@ -114,7 +143,7 @@ def pow(input: Tensor, exponent: Tensor) -> Tensor:
 
 
 def _power_number(x: Tensor, exponent: float) -> Tensor:
-    floating = node_of(x).meta.dtype.category == dtypes.FLOAT
+    floating = node_of(x).meta.dtype.category >= dtypes.FLOAT
     if floating or type(exponent) is int:
         if exponent == 2:
             return unary(SQUARE, x)

@@ -1,11 +1,12 @@
 """Random numbers: ops that draw from a counter-based generator, and the functions made of them.
 
-Element i of a draw has counter offset + i; see philox.py and livegrad/random.py.
+Element i of a draw has counter offset + i; see philox.py and livegrad/random.py. What fills tensors
+in place is in random_fill.py, samples of given probabilities and rates in sampling.py.
 """
 
 from __future__ import annotations
 
-from math import pi
+from math import pi, sqrt
 from typing import Any
 
 import numpy as np
@@ -15,17 +16,17 @@ from livegrad.device import as_device
 from livegrad.dtypes import DType
 from livegrad.graph.meta import Meta, Shape, meta_of
 from livegrad.graph.op import Op
-from livegrad.graph.record import Handle, node_of, rebind, record
+from livegrad.graph.record import Handle, node_of, not_implemented, rebind, record
 from livegrad.ops import samples as s
-from livegrad.ops.elementwise import add, cast, div, mul, neg, sub, where
-from livegrad.ops.generate import to_register
-from livegrad.ops.movement import sizes_of
+from livegrad.ops.conjugate import VIEW_AS_COMPLEX
+from livegrad.ops.elementwise import add, cast, mul, where, zero_gradient
+from livegrad.ops.generate import filled, to_register
+from livegrad.ops.movement import detach, sizes_of
 from livegrad.ops.philox import (
     emit_philox,
     emit_unit32,
     emit_unit64,
     is_double,
-    philox,
     unit32,
     unit64,
     words_of,
@@ -63,10 +64,10 @@ RAND: Op = Op(
     emit=_rand_emit,
     saves="",
     samples=s.calls(
-        lambda: s.Sample((), lambda: _draw(RAND, (3, 37), dtypes.float32, _at(5)), smooth=False),
-        lambda: s.Sample((), lambda: _draw(RAND, (5,), dtypes.float64, _at(6)), smooth=False),
-        lambda: s.Sample((), lambda: _draw(RAND, (), dtypes.float32, _at(-1)), smooth=False),
-        lambda: s.Sample((), lambda: _draw(RAND, (0, 3), dtypes.float32, _at(1)), smooth=False),
+        lambda: s.Sample((), lambda: draw(RAND, (3, 37), dtypes.float32, _at(5)), smooth=False),
+        lambda: s.Sample((), lambda: draw(RAND, (5,), dtypes.float64, _at(6)), smooth=False),
+        lambda: s.Sample((), lambda: draw(RAND, (), dtypes.float32, _at(-1)), smooth=False),
+        lambda: s.Sample((), lambda: draw(RAND, (0, 3), dtypes.float32, _at(1)), smooth=False),
     ),
 )
 
@@ -101,8 +102,8 @@ RANDN: Op = Op(
     emit=_randn_emit,
     saves="",
     samples=s.calls(
-        lambda: s.Sample((), lambda: _draw(RANDN, (3, 37), dtypes.float32, _at(5)), smooth=False),
-        lambda: s.Sample((), lambda: _draw(RANDN, (5,), dtypes.float64, _at(6)), smooth=False),
+        lambda: s.Sample((), lambda: draw(RANDN, (3, 37), dtypes.float32, _at(5)), smooth=False),
+        lambda: s.Sample((), lambda: draw(RANDN, (5,), dtypes.float64, _at(6)), smooth=False),
     ),
 )
 
@@ -197,7 +198,7 @@ def _at(seed: int) -> Generator:
 # ---------------------------------------------------------------------------------- functions
 
 
-def _draw(op: Op, shape: Shape, dtype: DType, generator: Generator | None, *numbers: Any) -> Tensor:
+def draw(op: Op, shape: Shape, dtype: DType, generator: Generator | None, *numbers: Any) -> Tensor:
     """Records a draw of `shape` and moves the generator on."""
     count = 1
     for size in shape:
@@ -210,10 +211,11 @@ def _draw(op: Op, shape: Shape, dtype: DType, generator: Generator | None, *numb
     return record(op, (), (dtype,), (*numbers, *source.draw(count)), shape)
 
 
-def _float_dtype(name: str, dtype: Any) -> DType:
+def float_dtype(name: str, dtype: Any, or_complex: bool = False) -> DType:
+    """`dtype`, or the default one, which must be a floating type, or a complex one if allowed."""
     target = dtypes.get_default_dtype() if dtype is None else dtypes.as_dtype(dtype)
-    if not target.is_floating_point:
-        raise RuntimeError(f'"{name}" not implemented for {target.name}; expected a floating type')
+    if not target.is_floating_point and not (or_complex and target.is_complex):
+        raise not_implemented(name, target)
     return target
 
 
@@ -222,19 +224,24 @@ _UNIT_BITS = {dtypes.float16: 11, dtypes.bfloat16: 8}
 
 
 def uniform(shape: Shape, dtype: DType, generator: Generator | None = None) -> Tensor:
-    """Uniform numbers in [0, 1) of any floating dtype."""
+    """Uniform numbers in [0, 1) of any floating dtype; both parts of complex ones are such."""
+    if dtype.is_complex:
+        return record(VIEW_AS_COMPLEX, (uniform((*shape, 2), dtype.to_real(), generator),))
     bits = _UNIT_BITS.get(dtype)
     if bits is None:
-        return _draw(RAND, shape, dtype, generator)
+        return draw(RAND, shape, dtype, generator)
     from livegrad.ops.pointwise_math import floor
 
-    wide = mul(_draw(RAND, shape, dtypes.float32, generator), 2.0**bits)
+    wide = mul(draw(RAND, shape, dtypes.float32, generator), 2.0**bits)
     return cast(mul(floor(wide), 2.0**-bits), dtype)
 
 
 def gaussian(shape: Shape, dtype: DType, generator: Generator | None = None) -> Tensor:
-    """Standard normal numbers of any floating dtype."""
-    return cast(_draw(RANDN, shape, dtype.compute, generator), dtype)
+    """Standard normal numbers of any floating dtype; the parts of complex ones have variance ½."""
+    if dtype.is_complex:
+        parts = gaussian((*shape, 2), dtype.to_real(), generator)
+        return record(VIEW_AS_COMPLEX, (mul(parts, sqrt(0.5)),))
+    return cast(draw(RANDN, shape, dtype.compute, generator), dtype)
 
 
 def _as_leaf(x: Tensor, requires_grad: bool) -> Tensor:
@@ -251,7 +258,7 @@ def rand(
     """Uniform random numbers in [0, 1)."""
     as_device(device)
     shape = sizes_of("rand", size)
-    return _as_leaf(uniform(shape, _float_dtype("rand", dtype), generator), requires_grad)
+    return _as_leaf(uniform(shape, float_dtype("rand", dtype, True), generator), requires_grad)
 
 
 def randn(
@@ -264,7 +271,7 @@ def randn(
     """Random numbers of the standard normal distribution."""
     as_device(device)
     shape = sizes_of("randn", size)
-    return _as_leaf(gaussian(shape, _float_dtype("randn", dtype), generator), requires_grad)
+    return _as_leaf(gaussian(shape, float_dtype("randn", dtype, True), generator), requires_grad)
 
 
 def randint(
@@ -295,15 +302,16 @@ def randint(
         raise RuntimeError(
             f"random_ expects 'from' to be less than 'to', but got from={first} >= to={high}"
         )
-    return _integers(first, int(high), sizes_of("randint", (size,)), dtype, generator)
+    return integers(first, int(high), sizes_of("randint", (size,)), dtype, generator)
 
 
-def _integers(low: int, high: int, shape: Shape, dtype: Any, generator: Generator | None) -> Tensor:
+def integers(low: int, high: int, shape: Shape, dtype: Any, generator: Generator | None) -> Tensor:
+    """Integers in [low, high) as any dtype."""
     target = dtypes.int64 if dtype is None else dtypes.as_dtype(dtype)
     count = high - low
     op = RANDINT if count <= 1 << 32 else RANDINT_WIDE
     drawn = target if target.category == dtypes.INT else dtypes.int64
-    return cast(_draw(op, shape, drawn, generator, low, count), target)
+    return cast(draw(op, shape, drawn, generator, low, count), target)
 
 
 def randperm(
@@ -318,7 +326,7 @@ def randperm(
     as_device(device)
     if n < 0:
         raise RuntimeError(f"randperm: n must be non-negative; got {n}")
-    return _draw(RANDPERM, (n,), dtypes.as_dtype(dtype), generator)
+    return draw(RANDPERM, (n,), dtypes.as_dtype(dtype), generator)
 
 
 def _like(x: Tensor, dtype: Any) -> tuple[Shape, Any]:
@@ -360,99 +368,56 @@ def normal(
     """Normal numbers with the given mean and standard deviation, each a number or a tensor."""
     tensors = [x for x in (mean, std) if isinstance(x, Handle)]
     if size is not None:
-        shape, target = sizes_of("normal", (size,)), _float_dtype("normal", dtype)
+        shape, target = sizes_of("normal", (size,)), float_dtype("normal", dtype)
     elif tensors:
         from livegrad.graph.record import broadcast_shapes
 
         metas = [node_of(x).meta for x in tensors]
-        shape, target = broadcast_shapes("normal", [m.shape for m in metas]), metas[0].dtype
+        shape = broadcast_shapes("normal", [m.shape for m in metas])
+        target = float_dtype("normal", metas[0].dtype)
     else:
         raise TypeError("normal(): expected a size when mean and std are numbers")
     if not isinstance(std, Handle) and std < 0:
         raise RuntimeError(f"normal expects std >= 0.0, but found std {std}")
+    mean, std = (detach(x) if isinstance(x, Handle) else x for x in (mean, std))
     return _as_leaf(add(mul(gaussian(shape, target, generator), std), mean), requires_grad)
+
+
+def _bernoulli_expand(n: Any, chance: Tensor) -> Tensor:
+    from livegrad.ops.comparison import lt
+
+    unit = record(RAND, (), (dtypes.float32,), n.args, n.meta.shape)
+    return cast(lt(unit, chance), n.meta.dtype)
+
+
+BERNOULLI = Op(
+    "bernoulli",
+    "composite",
+    # 1 with the probability that each element gives: args (seed, offset).
+    infer=lambda metas, attrs, shape: metas[0],
+    expand=_bernoulli_expand,
+    grads=(zero_gradient,),
+    saves="",
+    samples=s.calls(
+        lambda: s.Sample((s.uniform(3, 5, low=0),), lambda x: bernoulli(x, generator=_at(1)),
+                         smooth=False),
+        lambda: s.Sample((s.uniform(low=0),), lambda x: bernoulli(x, generator=_at(1)),
+                         smooth=False),
+    ),
+)  # fmt: skip
 
 
 def bernoulli(
     input: Tensor, p: float | None = None, *, generator: Generator | None = None
 ) -> Tensor:
-    """1 with the probability that each element gives (or `p`), else 0."""
-    from livegrad.ops.comparison import lt
-
+    """1 with the probability that each element gives (or `p`), else 0; its gradient is 0."""
     meta = node_of(input).meta
-    chance = input if p is None else p
-    if p is None:
-        _float_dtype("bernoulli", meta.dtype)
-    draw = _draw(RAND, meta.shape, dtypes.float32, generator)
-    return cast(lt(draw, chance), meta.dtype)
-
-
-# ----------------------------------------------------------------------------------- in place
-
-
-def uniform_(
-    self: Tensor, from_: float = 0.0, to: float = 1.0, *, generator: Generator | None = None
-) -> Tensor:
-    """Takes uniform numbers in [from, to)."""
-    if from_ > to:
-        raise RuntimeError(
-            f"uniform_ expects to return a [from, to) range, but found from={from_} > to={to}"
-        )
-    meta = node_of(self).meta
-    draw = uniform(meta.shape, _float_dtype("uniform_", meta.dtype), generator)
-    return rebind(self, add(mul(draw, to - from_), from_))
-
-
-def normal_(
-    self: Tensor, mean: float = 0.0, std: float = 1.0, *, generator: Generator | None = None
-) -> Tensor:
-    """Takes normal numbers."""
-    if std < 0:
-        raise RuntimeError(f"normal_ expects std >= 0.0, but found std {std}")
-    meta = node_of(self).meta
-    draw = gaussian(meta.shape, _float_dtype("normal_", meta.dtype), generator)
-    return rebind(self, add(mul(draw, std), mean))
-
-
-def exponential_(self: Tensor, lambd: float = 1.0, *, generator: Generator | None = None) -> Tensor:
-    """Takes numbers of the exponential distribution."""
-    from livegrad.ops.pointwise_math import log
-
-    if lambd <= 0:
-        raise RuntimeError(f"exponential_ expects lambda > 0.0, but found lambda={lambd}")
-    meta = node_of(self).meta
-    dtype = _float_dtype("exponential_", meta.dtype)
-    draw = _draw(RAND, meta.shape, dtype.compute, generator)
-    return rebind(self, cast(div(neg(log(sub(1, draw))), lambd), dtype))
-
-
-def bernoulli_(self: Tensor, p: Any = 0.5, *, generator: Generator | None = None) -> Tensor:
-    """Takes 1 with probability `p` (a number or a tensor), else 0."""
-    from livegrad.ops.comparison import lt
-
-    if isinstance(p, int | float) and not 0 <= p <= 1:
-        raise RuntimeError(f"bernoulli_: expects p to be in [0, 1], but got p={p}")
-    meta = node_of(self).meta
-    draw = _draw(RAND, meta.shape, dtypes.float32, generator)
-    return rebind(self, cast(lt(draw, p), meta.dtype))
-
-
-# Integers up to here are exact in a floating dtype.
-_EXACT = {dtypes.float16: 11, dtypes.bfloat16: 8, dtypes.float32: 24, dtypes.float64: 53}
-
-
-def random_(
-    self: Tensor, from_: int = 0, to: int | None = None, *, generator: Generator | None = None
-) -> Tensor:
-    """Takes integers in [from, to); without `to`, random_(to) or the whole range of the dtype."""
-    meta = node_of(self).meta
-    if to is None and from_:
-        from_, to = 0, from_
-    elif to is None:
-        bits = _EXACT.get(meta.dtype, meta.dtype.bits - int(meta.dtype.signed))
-        to = (1 << bits) + int(meta.dtype in _EXACT)
-        to = min(to, (1 << 63) - 1)
-    return rebind(self, _integers(from_, to, meta.shape, meta.dtype, generator))
+    if p is not None:
+        input = filled(meta.shape, p, dtypes.float32)
+        return cast(bernoulli(input, generator=generator), meta.dtype)
+    float_dtype("bernoulli", meta.dtype)
+    source = default_generator if generator is None else generator
+    return record(BERNOULLI, (input,), (), source.draw(meta.numel))
 
 
 # ------------------------------------------------------------------------------------ dropout
@@ -462,8 +427,8 @@ def _dropout_expand(n: Any, x: Tensor) -> Tensor:
     from livegrad.ops.comparison import ge
 
     p, scale, seed, offset = n.args
-    draw = record(RAND, (), (dtypes.float32,), (seed, offset), n.meta.shape)
-    return where(ge(draw, p), mul(x, scale), 0)
+    unit = record(RAND, (), (dtypes.float32,), (seed, offset), n.meta.shape)
+    return where(ge(unit, p), mul(x, scale), 0)
 
 
 DROPOUT: Op = Op(
@@ -501,82 +466,3 @@ def dropout(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool 
         )
     out = _dropout(input, p, default_generator)
     return rebind(input, out) if inplace else out
-
-
-# -------------------------------------------------------------------------------- multinomial
-
-
-def _multinomial_ref(n: Any, weights: Array) -> Array:
-    (replacement,) = n.attrs
-    seed, offset = n.args
-    rows = weights.reshape(-1, weights.shape[-1]).astype(np.float64)
-    if (rows < 0).any() or not np.isfinite(rows).all() or (rows.sum(1) <= 0).any():
-        raise RuntimeError(
-            "multinomial: probability tensor contains either `inf`, `nan` or element < 0, or a row "
-            "that sums to 0"
-        )
-    count = n.meta.shape[-1]
-    if not replacement:
-        if ((rows > 0).sum(1) < count).any():
-            raise RuntimeError(
-                "multinomial: fewer categories have positive probability than samples are wanted "
-                "without replacement"
-            )
-        words = philox(seed, np.arange(rows.size).reshape(rows.shape) + offset)
-        # The smallest of exponential numbers with these rates, then the next, …
-        waits = -np.log(1.0 - unit64(words[0], words[1]))
-        order = np.argsort(np.where(rows > 0, waits / np.where(rows > 0, rows, 1), np.inf), 1)
-        return order[:, :count].reshape(n.meta.shape)
-    words = philox(seed, np.arange(rows.shape[0] * count).reshape(-1, count) + offset)
-    share = np.cumsum(rows, 1)
-    draws = unit64(words[0], words[1]) * share[:, -1:]
-    picked = [np.searchsorted(c, d, side="right") for c, d in zip(share, draws, strict=True)]
-    return np.stack(picked).reshape(n.meta.shape) if picked else np.zeros(n.meta.shape, np.int64)
-
-
-MULTINOMIAL = Op(
-    "multinomial",
-    "host",
-    # Categories drawn with the weights of each row: attrs (replacement,), args (seed, offset).
-    infer=lambda metas, attrs, shape: meta_of(shape, dtypes.int64),
-    ref=_multinomial_ref,
-    saves="",
-    samples=s.calls(
-        lambda: s.Sample(
-            (s.uniform(3, 5, low=0.1),),
-            lambda x: multinomial(x, 2, generator=Generator(1)),
-            smooth=False,
-        ),
-        lambda: s.Sample(
-            (s.uniform(5, low=0.1),),
-            lambda x: multinomial(x, 9, True, generator=Generator(1)),
-            smooth=False,
-        ),
-    ),
-)
-
-
-def multinomial(
-    input: Tensor,
-    num_samples: int,
-    replacement: bool = False,
-    *,
-    generator: Generator | None = None,
-) -> Tensor:
-    """Numbers of categories drawn with the probabilities (or weights) in each row."""
-    meta = node_of(input).meta
-    if meta.ndim not in (1, 2):
-        raise RuntimeError(f"multinomial: prob_dist must be 1 or 2 dim; got {meta.ndim}")
-    _float_dtype("multinomial", meta.dtype)
-    if num_samples <= 0:
-        raise RuntimeError(f"multinomial: cannot sample n_sample <= 0 samples; got {num_samples}")
-    if not replacement and num_samples > meta.shape[-1]:
-        raise RuntimeError(
-            "multinomial: cannot sample n_sample > prob_dist.size(-1) samples without replacement; "
-            f"got {num_samples} and {meta.shape[-1]}"
-        )
-    source = default_generator if generator is None else generator
-    shape = (*meta.shape[:-1], num_samples)
-    rows = meta.numel // meta.shape[-1] if meta.numel else 0
-    drawn = rows * (num_samples if replacement else meta.shape[-1])
-    return record(MULTINOMIAL, (input,), (replacement,), source.draw(drawn), shape)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from livegrad import dtypes
+from livegrad.dtypes import DType
 from livegrad.graph.record import Handle, node_of
 from livegrad.ops.comparison import eq, isclose
 from livegrad.ops.reduce import all as all_of
@@ -19,6 +21,22 @@ def is_tensor(obj: Any) -> bool:
 def is_floating_point(input: Tensor) -> bool:
     """Whether the dtype of `input` is a floating type."""
     return node_of(input).meta.dtype.is_floating_point
+
+
+def result_type(tensor1: Any, tensor2: Any) -> DType:
+    """The dtype of an arithmetic operation of two tensors or numbers."""
+    ranked = []
+    for x in (tensor1, tensor2):
+        if isinstance(x, Handle):
+            meta = node_of(x).meta
+            ranked.append((meta.dtype, 2 if meta.ndim else 1))
+        elif isinstance(x, bool | int | float | complex):
+            ranked.append((dtypes.scalar_dtype(type(x)), 0))
+        else:
+            raise TypeError(
+                f"result_type(): arguments must be Tensors or numbers, not {type(x).__name__}"
+            )
+    return dtypes.result_dtype(tuple(ranked))
 
 
 def numel(input: Tensor) -> int:

@@ -1,7 +1,8 @@
 """Reductions: fold dims into one value.
 
 Every reduction's attrs start with (dims, keepdim), with `dims` normal, sorted and complete.
-Variances, norms and logsumexp, which are several folds over the same dims, are in statistics.py.
+Products are in product.py; variances, norms and logsumexp, which are several folds over the same
+dims, in statistics.py.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from livegrad.graph.op import GradRule, Op
 from livegrad.graph.record import Handle, node_of, record
 from livegrad.ops import samples as s
 from livegrad.ops.comparison import eq, maximum, minimum, ne
-from livegrad.ops.elementwise import cast, clone, div, mul, where
+from livegrad.ops.elementwise import cast, clone, div, where
 from livegrad.ops.movement import EXPAND, _reshape_to, normal_dim
 
 Tensor = Any
@@ -31,7 +32,7 @@ def normal_dims(name: str, dim: Dim, ndim: int) -> Dims:
     """The dims named by `dim`, counted from the front and sorted; None or () means all."""
     if dim is None:
         return tuple(range(ndim))
-    dims = (dim,) if isinstance(dim, int) else tuple(dim)
+    dims = tuple(dim) if isinstance(dim, Sequence) else (dim,)
     if not dims:
         return tuple(range(ndim))
     normal = sorted(normal_dim(name, d, ndim) for d in dims)
@@ -136,13 +137,14 @@ def over_several(call: Callable[..., Any], rule: s.SampleRule) -> s.SampleRule:
     return both
 
 
-# ------------------------------------------------------------------------------ sum, mean, product
+# --------------------------------------------------------------------------------- sum and mean
 
 
-def _sum_infer(metas: tuple[Meta, ...], attrs: tuple[Any, ...], shape: Any) -> Meta:
+def summed_meta(metas: tuple[Meta, ...], attrs: tuple[Any, ...], shape: Any) -> Meta:
+    """Meta of a sum or product: integers and bools give int64."""
     dtype = metas[0].dtype
     return reduced_meta(
-        metas[0], attrs[0], attrs[1], dtypes.int64 if dtype.category != dtypes.FLOAT else dtype
+        metas[0], attrs[0], attrs[1], dtypes.int64 if dtype.category < dtypes.FLOAT else dtype
     )
 
 
@@ -150,9 +152,10 @@ SUM = define(
     "sum",
     ref=np.sum,
     combine="sum",
-    infer=_sum_infer,
+    infer=summed_meta,
     grads=(lambda g, y, x: spread_over(spread(g, y, x), x),),
     saves="",
+    complex=True,
     samples=over_several(
         lambda x, dim, keepdim: sum(x, dim, keepdim),
         reductions(lambda x, dim, keepdim: sum(x, dim, keepdim)),
@@ -166,7 +169,8 @@ def sum(
     """Sum over `dim` (all dims by default); integers and bools are summed as int64."""
     if dtype is not None:
         input = cast(input, dtype)
-    return record(SUM, (input,), (normal_dims("sum", dim, node_of(input).meta.ndim), keepdim))
+    total = record(SUM, (input,), (normal_dims("sum", dim, node_of(input).meta.ndim), keepdim))
+    return total if dtype is None else cast(total, dtype)
 
 
 def _mean_expand(n: Any, x: Tensor) -> Tensor:
@@ -205,59 +209,12 @@ def mean(
     if dtype is not None:
         input = cast(input, dtype)
     meta = node_of(input).meta
-    if meta.dtype.category != dtypes.FLOAT:
+    if meta.dtype.category < dtypes.FLOAT:
         raise RuntimeError(
             f"mean(): could not infer output dtype. Input dtype must be a floating point dtype. "
             f"Got: {meta.dtype.name}. Convert with .float() first"
         )
     return record(MEAN, (input,), (normal_dims("mean", dim, meta.ndim), keepdim))
-
-
-def _prod_backward(n: Any, g: Tensor, x: Tensor) -> Tensor:
-    """g times the product of the others: where one factor is 0, only it has a gradient."""
-    dims, keepdim = n.attrs
-    zero = eq(x, 0)
-    safe = where(zero, 1, x)
-    product = prod(safe, dims, True) if dims else safe
-    zeros = sum(zero, dims, True) if dims else zero
-    at_zero = where(eq(zeros, 1), product, 0)
-    elsewhere = where(eq(zeros, 0), div(product, safe), 0)
-    return mul(kept(g, x, dims, keepdim), where(zero, at_zero, elsewhere))
-
-
-PROD_BACKWARD: Op = Op(
-    "prod_backward",
-    "composite",
-    infer=lambda metas, attrs, shape: metas[1],
-    expand=_prod_backward,
-    samples=s.calls(
-        lambda: s.Sample(
-            (s.uniform(3), s.uniform(3, 4, low=0.5)),
-            lambda g, x: record(PROD_BACKWARD, (g, x), ((1,), False)),
-        ),
-    ),
-)
-PROD = define(
-    "prod",
-    ref=np.prod,
-    combine="prod",
-    infer=_sum_infer,
-    grads=(lambda g, y, x: record(PROD_BACKWARD, (g, x), y._node.attrs),),
-    saves="x",
-    samples=over_several(
-        lambda x, dim, keepdim: prod(x, dim, keepdim),
-        reductions(lambda x, dim, keepdim: prod(x, dim, keepdim), low=0.5),
-    ),
-)
-
-
-def prod(
-    input: Tensor, dim: Dim = None, keepdim: bool = False, *, dtype: DType | None = None
-) -> Tensor:
-    """Product over `dim` (all dims by default); integers and bools are multiplied as int64."""
-    if dtype is not None:
-        input = cast(input, dtype)
-    return record(PROD, (input,), (normal_dims("prod", dim, node_of(input).meta.ndim), keepdim))
 
 
 # --------------------------------------------------------------------------- largest and smallest
@@ -464,11 +421,11 @@ def _logical_infer(metas: tuple[Meta, ...], attrs: tuple[Any, ...], shape: Any) 
 
 
 ANY = define(
-    "any", np.any, "any", infer=_logical_infer, saves="",
+    "any", np.any, "any", infer=_logical_infer, saves="", complex=True,
     samples=reductions(lambda x, dim, keepdim: any(x > 0.9, dim, keepdim)),
 )  # fmt: skip
 ALL = define(
-    "all", np.all, "all", infer=_logical_infer, saves="",
+    "all", np.all, "all", infer=_logical_infer, saves="", complex=True,
     samples=reductions(lambda x, dim, keepdim: all(x > -0.9, dim, keepdim)),
 )  # fmt: skip
 
@@ -488,13 +445,17 @@ def count_nonzero(input: Tensor, dim: Dim = None) -> Tensor:
     return sum(ne(input, 0), dim)
 
 
-# -------------------------------------------------------------------------------- several folds
+# ------------------------------------------------------------------------------- other families
 
-# Functions of statistics.py, which imports this module, that may be had from here too.
-_ELSEWHERE = ("logsumexp", "norm", "std", "std_mean", "var", "var_mean")
+# Functions of modules that import this one, and may be had from here too.
+_ELSEWHERE = {
+    "product": ("prod",),
+    "statistics": ("logsumexp", "norm", "std", "std_mean", "var", "var_mean"),
+}
 
 
 def __getattr__(name: str) -> Any:
-    if name in _ELSEWHERE:
-        return getattr(importlib.import_module("livegrad.ops.statistics"), name)
+    for module, names in _ELSEWHERE.items():
+        if name in names:
+            return getattr(importlib.import_module(f"livegrad.ops.{module}"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -17,7 +17,7 @@ class Sample:
     """One call of an op: `call(*tensors)` on tensors made of `inputs`.
 
     `call` is None for elementwise ops, which are applied to the inputs as they are. Inputs are
-    float64 or integer arrays; the tests cast floats to each floating dtype.
+    float64, complex128 or integer arrays; the tests cast floats to each floating dtype.
     """
 
     inputs: tuple[Any, ...]
@@ -30,6 +30,12 @@ def uniform(*shape: int, low: float = -1.0, high: float = 1.0, seed: int = 0) ->
     """Reproducible float64 values in [low, high)."""
     rng = np.random.default_rng([seed, *shape])
     return rng.uniform(low, high, shape)
+
+
+def complexes(*shape: int, low: float = -1.0, high: float = 1.0, seed: int = 0) -> Array:
+    """Reproducible complex128 values with both parts in [low, high)."""
+    parts = uniform(2, *shape, low=low, high=high, seed=seed)
+    return np.asarray(parts[0] + 1j * parts[1])
 
 
 def integers(*shape: int, low: int = 0, high: int = 10, seed: int = 0) -> Array:

@@ -10,11 +10,13 @@ from typing import Any
 
 import numpy as np
 
+from livegrad import dtypes
 from livegrad.graph.index import Index, stepped
 from livegrad.graph.meta import Shape, meta_of
 from livegrad.graph.op import Op
-from livegrad.graph.record import node_of, record, view as record_view
+from livegrad.graph.record import Handle, node_of, record, view as record_view
 from livegrad.ops import samples as s
+from livegrad.ops.elementwise import clone
 from livegrad.ops.generate import counting, zeros_like
 from livegrad.ops.movement import (
     INDEX,
@@ -25,26 +27,55 @@ from livegrad.ops.movement import (
     normal_dim,
     sizes_of,
     transpose,
+    whole,
 )
 
 Tensor = Any
 Attrs = tuple[Any, ...]
+# More views than this at once would fill the memory.
+_MOST_PARTS = 1 << 24
 
 
-def narrow(input: Tensor, dim: int, start: int, length: int) -> Tensor:
+def narrow(input: Tensor, dim: int, start: Any, length: int) -> Tensor:
     """The `length` elements from `start` on along `dim`: a view."""
     shape = node_of(input).meta.shape
     if not shape:
         raise RuntimeError("narrow: cannot be applied to a 0-dim tensor")
+    if isinstance(start, Handle):
+        kind = node_of(start).meta
+        if kind.ndim or kind.dtype.category != dtypes.INT:
+            raise RuntimeError("narrow: start must be an 0-dim integral Tensor")
+    if length < 0:
+        raise RuntimeError(f"narrow: length must be non-negative; got {length}")
     d = normal_dim("narrow", dim, len(shape))
     begin = as_index(start)
-    if begin < 0:
-        begin += shape[d]
-    if length < 0 or begin < 0 or begin + length > shape[d]:
-        raise (RuntimeError if 0 <= begin <= shape[d] else IndexError)(
+    if not -shape[d] <= begin <= shape[d]:
+        raise IndexError(
+            f"narrow: start out of range (expected to be in range of [{-shape[d]}, {shape[d]}], "
+            f"but got {begin})"
+        )
+    begin += shape[d] if begin < 0 else 0
+    if begin + length > shape[d]:
+        raise RuntimeError(
             f"narrow: start ({start}) + length ({length}) exceeds dimension size ({shape[d]})"
         )
     return _part(input, shape, d, begin, length)
+
+
+def slice_along(
+    input: Tensor, dim: int = 0, start: int | None = None, end: int | None = None, step: int = 1
+) -> Tensor:
+    """Every `step`-th element from `start` to `end` along `dim`: a view (`aten.slice`)."""
+    shape = node_of(input).meta.shape
+    if not shape:
+        raise IndexError("slice() cannot be applied to a 0-dim tensor.")
+    d = normal_dim("slice", dim, len(shape))
+    if step <= 0:
+        raise RuntimeError(f"slice: step must be positive; got {step}")
+    first, stop, _ = slice(start, end, step).indices(shape[d])
+    length = max(-(-(stop - first) // step), 0)
+    items = _items_at(len(shape), d, ("slice", step))
+    return record_view(INDEX, input, (items,), (first,), shape[:d] + (length,) + shape[d + 1 :])
 
 
 def _part(x: Tensor, shape: Shape, dim: int, start: int, length: int) -> Tensor:
@@ -78,7 +109,7 @@ def unbind(input: Tensor, dim: int = 0) -> tuple[Tensor, ...]:
     """All slices along `dim`, each a view without that dim."""
     shape = node_of(input).meta.shape
     if not shape:
-        raise RuntimeError("unbind: dimension specified as 0 but tensor has no dimensions")
+        raise IndexError(f"unbind: Dimension specified as {dim} but tensor has no dimensions")
     d = normal_dim("unbind", dim, len(shape))
     return tuple([select(input, d, i) for i in range(shape[d])])
 
@@ -89,7 +120,11 @@ def unbind(input: Tensor, dim: int = 0) -> tuple[Tensor, ...]:
 def split(input: Tensor, split_size_or_sections: Any, dim: int = 0) -> tuple[Tensor, ...]:
     """Views of runs along `dim`: of one size (the last may be smaller), or of the sizes listed."""
     shape = node_of(input).meta.shape
+    if not shape:
+        raise RuntimeError("split: expects at least a 1-dimensional tensor")
     d = normal_dim("split", dim, len(shape))
+    if isinstance(split_size_or_sections, Handle):
+        split_size_or_sections = whole("split", "split_size", split_size_or_sections)
     if not isinstance(split_size_or_sections, int):
         return split_with_sizes(input, split_size_or_sections, d)
     step = split_size_or_sections
@@ -102,8 +137,10 @@ def split(input: Tensor, split_size_or_sections: Any, dim: int = 0) -> tuple[Ten
 def split_with_sizes(input: Tensor, split_sizes: Any, dim: int = 0) -> tuple[Tensor, ...]:
     """Views of consecutive runs along `dim`, of the sizes listed."""
     shape = node_of(input).meta.shape
+    if not shape:
+        raise RuntimeError("split_with_sizes: expects at least a 1-dimensional tensor")
     d = normal_dim("split_with_sizes", dim, len(shape))
-    sizes = tuple(split_sizes)
+    sizes = sizes_of("split_with_sizes", (split_sizes,))
     if sum(sizes) != shape[d] or any(size < 0 for size in sizes):
         raise RuntimeError(
             f"split_with_sizes: expects split_sizes to sum exactly to {shape[d]} (input tensor's "
@@ -116,30 +153,108 @@ def split_with_sizes(input: Tensor, split_sizes: Any, dim: int = 0) -> tuple[Ten
 def chunk(input: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
     """Views of at most `chunks` consecutive runs of equal size along `dim`."""
     shape = node_of(input).meta.shape
-    d = normal_dim("chunk", dim, len(shape))
+    if not shape:
+        raise RuntimeError("chunk: expects at least a 1-dimensional tensor")
+    chunks = whole("chunk", "chunks", chunks)
     if chunks <= 0:
         raise RuntimeError(f"chunk: expects `chunks` to be greater than 0, got: {chunks}")
+    d = normal_dim("chunk", dim, len(shape))
     step = -(-shape[d] // chunks)
     if step == 0:
         return tuple([_part(input, shape, d, 0, 0) for _ in range(chunks)])
     return split(input, step, d)
 
 
-def tensor_split(input: Tensor, indices_or_sections: Any, dim: int = 0) -> tuple[Tensor, ...]:
+def tensor_split(
+    input: Tensor, indices_or_sections: Any = None, dim: int = 0, **given: Any
+) -> tuple[Tensor, ...]:
     """Views of runs along `dim`: so many of nearly equal size, or cut at the indices listed."""
+    for name in ("sections", "indices", "tensor_indices_or_sections"):
+        indices_or_sections = given.pop(name, indices_or_sections)
+    if given or indices_or_sections is None:
+        raise TypeError(
+            f"tensor_split(): expected sections or indices, and dim; got {sorted(given)}"
+        )
     shape = node_of(input).meta.shape
+    if not shape:
+        raise RuntimeError(
+            "tensor_split: expected at least a 1-dimensional tensor, but got a tensor with 0 dims"
+        )
     d = normal_dim("tensor_split", dim, len(shape))
     size = shape[d]
-    if isinstance(indices_or_sections, int):
-        sections = indices_or_sections
-        if sections <= 0:
-            raise RuntimeError(f"tensor_split: number of sections must be > 0; got {sections}")
-        small, larger = divmod(size, sections)
-        cuts = [i * small + min(i, larger) for i in range(1, sections)]
+    where = _numbers("tensor_split", indices_or_sections)
+    if isinstance(where, int):
+        if where <= 0:
+            raise RuntimeError(f"tensor_split: number of sections must be > 0; got {where}")
+        if where > _MOST_PARTS:
+            raise RuntimeError(f"tensor_split: can't allocate memory for {where} tensors")
+        small, larger = divmod(size, where)
+        cuts = [i * small + min(i, larger) for i in range(1, where)]
     else:
-        cuts = [min(max(i + size if i < 0 else i, 0), size) for i in indices_or_sections]
+        cuts = [min(max(i + size if i < 0 else i, 0), size) for i in where]
     bounds = [0, *cuts, size]
     return tuple([_part(input, shape, d, a, max(b - a, 0)) for a, b in pairwise(bounds)])
+
+
+def _numbers(name: str, given: Any) -> Any:
+    """An int, or a list of ints, from numbers or an integer tensor, which is read."""
+    if not isinstance(given, Handle):
+        return given if isinstance(given, int) else [as_index(x) for x in given]
+    meta = node_of(given).meta
+    if meta.dtype is not dtypes.int64 or meta.ndim > 1:
+        raise RuntimeError(f"{name}: expected an int64 tensor of zero or one dimension; got {meta}")
+    return given._values(f"{name}()").tolist()  # type: ignore[attr-defined]
+
+
+def _split_along(
+    name: str, input: Tensor, indices_or_sections: Any, least: int, dim: int
+) -> tuple[Tensor, ...]:
+    """`tensor_split` along a dim, where a number of sections must divide the size."""
+    shape = node_of(input).meta.shape
+    if len(shape) < least:
+        raise RuntimeError(
+            f"{name}: requires a tensor with at least {least} dimension, but got a tensor with "
+            f"{len(shape)} dimensions"
+        )
+    if isinstance(indices_or_sections, int):
+        sections = indices_or_sections
+        if sections <= 0 or shape[dim] % sections:
+            raise RuntimeError(
+                f"{name}: attempted to split along dimension {dim}, but the size of the dimension "
+                f"{shape[dim]} is not divisible by the split_size {sections}"
+            )
+    return tensor_split(input, indices_or_sections, dim)
+
+
+def hsplit(input: Tensor, indices_or_sections: Any) -> tuple[Tensor, ...]:
+    """Views of groups of columns (of elements, if there is one dim)."""
+    dim = 0 if node_of(input).meta.ndim == 1 else 1
+    return _split_along("hsplit", input, indices_or_sections, 1, dim)
+
+
+def vsplit(input: Tensor, indices_or_sections: Any) -> tuple[Tensor, ...]:
+    """Views of groups of rows."""
+    return _split_along("vsplit", input, indices_or_sections, 2, 0)
+
+
+def dsplit(input: Tensor, indices_or_sections: Any) -> tuple[Tensor, ...]:
+    """Views of runs along dim 2."""
+    return _split_along("dsplit", input, indices_or_sections, 3, 2)
+
+
+def unsafe_chunk(input: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
+    """Like `chunk`, but copies."""
+    return tuple([clone(part) for part in chunk(input, chunks, dim)])
+
+
+def unsafe_split(input: Tensor, split_size: int, dim: int = 0) -> tuple[Tensor, ...]:
+    """Like `split` into runs of one size, but copies."""
+    return tuple([clone(part) for part in split(input, split_size, dim)])
+
+
+def unsafe_split_with_sizes(input: Tensor, split_sizes: Any, dim: int = 0) -> tuple[Tensor, ...]:
+    """Like `split_with_sizes`, but copies."""
+    return tuple([clone(part) for part in split_with_sizes(input, split_sizes, dim)])
 
 
 # --------------------------------------------------------------------------- flip, diagonal
@@ -181,17 +296,34 @@ def flip(input: Tensor, *order: Any, dims: Any = None) -> Tensor:
 
 def fliplr(input: Tensor) -> Tensor:
     """`input` with its columns in reverse order."""
+    if node_of(input).meta.ndim < 2:
+        raise RuntimeError("fliplr: Input must be >= 2-d.")
     return flip(input, 1)
 
 
 def flipud(input: Tensor) -> Tensor:
     """`input` with its rows in reverse order."""
+    if node_of(input).meta.ndim < 1:
+        raise RuntimeError("flipud: Input must be >= 1-d.")
     return flip(input, 0)
 
 
 def rot90(input: Tensor, k: int = 1, dims: Sequence[int] = (0, 1)) -> Tensor:
     """`input` turned by `k` quarter turns in the plane of two dims."""
+    ndim = node_of(input).meta.ndim
+    if len(dims) != 2:
+        raise RuntimeError(f"rot90: expected total rotation dims == 2, but got dims = {len(dims)}")
+    if ndim < 2:
+        raise RuntimeError(f"rot90: expected total dims >= 2, but got total dims = {ndim}")
     first, second = dims
+    if first == second or abs(first - second) == ndim:
+        raise RuntimeError(
+            f"rot90: expected rotation dims to be different, but got dim0 = {first} and dim1 = "
+            f"{second}"
+        )
+    for d in dims:
+        if not -ndim <= d < ndim:
+            raise RuntimeError(f"rot90: Rotation dim{d} out of range, dim{d} = {d}")
     turns = k % 4
     if turns == 2:
         return flip(input, (first, second))
@@ -271,6 +403,7 @@ def diagonal(input: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Te
         raise RuntimeError(
             f"diagonal: diagonal dimensions cannot be identical {dim1}, {dim2}; expected two dims"
         )
+    offset = whole("diagonal", "offset", offset)
     start = (max(-offset, 0), max(offset, 0))
     length = max(min(shape[first] - start[0], shape[second] - start[1]), 0)
     rest = [size for d, size in enumerate(shape) if d not in (first, second)]

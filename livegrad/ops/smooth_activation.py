@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 
 from livegrad.graph.op import Op
-from livegrad.graph.record import binary, elementwise, unary
+from livegrad.graph.record import binary, elementwise, node_of, unary
 from livegrad.ops import samples as s
 from livegrad.ops.comparison import gt
-from livegrad.ops.elementwise import abs, add, define, mul, neg, one_minus, sub, where
+from livegrad.ops.elementwise import abs, add, define, div, mul, neg, one_minus, sub, where
 from livegrad.ops.pointwise_math import each, exp, sigmoid, stable_sigmoid, tanh
 from livegrad.ops.power import square
 
@@ -213,6 +213,8 @@ def celu(input: Tensor, alpha: float = 1.0) -> Tensor:
 
 def silu(input: Tensor) -> Tensor:
     """Elementwise `input * sigmoid(input)`, also called swish."""
+    if node_of(input).meta.dtype.is_complex:
+        return mul(input, sigmoid(input))
     return unary(SILU, input)
 
 
@@ -223,6 +225,8 @@ def softplus(input: Tensor, beta: float = 1.0, threshold: float = 20.0) -> Tenso
 
 def softsign(input: Tensor) -> Tensor:
     """Elementwise `input / (1 + |input|)`."""
+    if node_of(input).meta.dtype.is_complex:
+        return div(input, add(abs(input), 1))
     return unary(SOFTSIGN, input)
 
 
@@ -408,4 +412,6 @@ def mish(input: Tensor) -> Tensor:
 
 def tanhshrink(input: Tensor) -> Tensor:
     """Elementwise `input - tanh(input)`."""
+    if node_of(input).meta.dtype.is_complex:
+        return sub(input, tanh(input))
     return unary(TANHSHRINK, input)

@@ -1,4 +1,4 @@
-"""Variance, norms and logsumexp: several folds over the same dims, recorded as one node each.
+"""Variance, norms, logsumexp, and folds that skip NaN: several folds over the same dims.
 
 Their expansions keep the folded dims as size 1 until the end, so that one kernel makes all passes
 over a row. Half precisions are computed in float32 and rounded once.
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -18,9 +18,11 @@ from livegrad.graph.meta import Meta
 from livegrad.graph.op import Op
 from livegrad.graph.record import node_of, record
 from livegrad.ops import samples as s
-from livegrad.ops.comparison import eq, ne
-from livegrad.ops.elementwise import abs, add, cast, div, mul, sign, sub, where
+from livegrad.ops.comparison import eq, isnan, logical_not, ne
+from livegrad.ops.conjugate import conj
+from livegrad.ops.elementwise import abs, add, cast, div, mul, sgn, sub, where
 from livegrad.ops.generate import zeros_like
+from livegrad.ops.movement import _reshape_to, normal_dim, sizes_of
 from livegrad.ops.pointwise_math import exp, log
 from livegrad.ops.power import pow, sqrt, square
 from livegrad.ops.reduce import (
@@ -28,6 +30,7 @@ from livegrad.ops.reduce import (
     Dims,
     amax,
     amin,
+    check_not_empty,
     count,
     finish,
     kept,
@@ -46,6 +49,21 @@ Array = Any
 
 def _infer(metas: tuple[Meta, ...], attrs: tuple[Any, ...], shape: Any) -> Meta:
     return reduced_meta(metas[0], *attrs[:2])
+
+
+def _real_infer(metas: tuple[Meta, ...], attrs: tuple[Any, ...], shape: Any) -> Meta:
+    # Variances and norms are real, of complex numbers too.
+    return reduced_meta(metas[0], attrs[0], attrs[1], metas[0].dtype.to_real())
+
+
+def real_part(x: Tensor) -> Tensor:
+    """The real part of complex numbers; real ones are their own."""
+    return x.real if node_of(x).meta.dtype.is_complex else x
+
+
+def _squared_size(x: Tensor) -> Tensor:
+    """`|x| ** 2`."""
+    return square(abs(x) if node_of(x).meta.dtype.is_complex else x)
 
 
 def _backward(name: str, expand: Callable[..., Any], sample: Callable[..., Any]) -> Op:
@@ -73,7 +91,7 @@ def _centred(x: Tensor, dims: Dims) -> Tensor:
 
 
 def _variance(n: Any, x: Tensor) -> Tensor:
-    squares = square(_centred(x, n.attrs[0]))
+    squares = _squared_size(_centred(x, n.attrs[0]))
     total = sum(squares, n.attrs[0], True) if n.attrs[0] else squares
     return div(total, _freedom(x, n))
 
@@ -82,8 +100,8 @@ def _variance_ref(n: Any, x: Array) -> Array:
     dims, keepdim = n.attrs[:2]
     size = float(count(x, dims))
     centre = np.divide(np.sum(x, axis=dims, keepdims=True), size)
-    total = np.sum(np.square(x - centre), axis=dims, keepdims=keepdim)
-    return np.divide(total, np.asarray(_freedom(x, n), x.dtype))
+    total = np.sum(np.square(np.abs(x - centre)), axis=dims, keepdims=keepdim)
+    return np.divide(total, np.asarray(_freedom(x, n), total.dtype))
 
 
 def _var_backward(n: Any, g: Tensor, x: Tensor) -> Tensor:
@@ -108,7 +126,7 @@ VAR_BACKWARD: Op = _backward(
 VAR = Op(
     "var",
     "composite",
-    infer=_infer,
+    infer=_real_infer,
     ref=_variance_ref,
     expand=lambda n, x: finish(n, _variance(n, wide(x))),
     grads=(lambda g, y, x: record(VAR_BACKWARD, (g, x), y._node.attrs),),
@@ -130,7 +148,7 @@ STD_BACKWARD: Op = _backward(
 STD = Op(
     "std",
     "composite",
-    infer=_infer,
+    infer=_real_infer,
     ref=lambda n, x: np.sqrt(_variance_ref(n, x)),
     expand=lambda n, x: finish(n, sqrt(_variance(n, wide(x)))),
     grads=(lambda g, y, x: record(STD_BACKWARD, (g, x, y), y._node.attrs),),
@@ -153,7 +171,7 @@ def _record_variance(
     correction: float | None,
 ) -> Tensor:
     meta = node_of(x).meta
-    if meta.dtype.category != dtypes.FLOAT:
+    if meta.dtype.category < dtypes.FLOAT:
         raise RuntimeError(
             f"{op.name}: std and var only support floating point dtypes; got {meta.dtype.name}. "
             "Convert with .float() first"
@@ -220,20 +238,20 @@ def std_mean(
 
 def _logsumexp(n: Any, x: Tensor) -> Tensor:
     dims = n.attrs[0]
-    if not dims:
+    if not dims and not n.meta.dtype.is_complex:
         return finish(n, wide(x))
     x = wide(x)
     if count(x, dims) == 0:
         return finish(n, log(sum(x, dims, True)))
-    largest = amax(x, dims, True)
+    largest = amax(real_part(x), dims, True)
     finite = where(eq(abs(largest), math.inf), 0, largest)
     return finish(n, add(log(sum(exp(sub(x, finite)), dims, True)), finite))
 
 
 def _logsumexp_ref(n: Any, x: Array) -> Array:
     dims = n.attrs[0]
-    largest = np.max(x, axis=dims, keepdims=True, initial=-np.inf)
-    finite = np.where(np.isinf(largest), 0, largest).astype(x.dtype)
+    largest = np.max(x.real, axis=dims, keepdims=True, initial=-np.inf)
+    finite = np.where(np.isinf(largest), 0, largest).astype(x.real.dtype)
     total = np.sum(np.exp(x - finite), axis=dims, keepdims=True)
     return (np.log(total) + finite).reshape(n.meta.shape)
 
@@ -241,7 +259,7 @@ def _logsumexp_ref(n: Any, x: Array) -> Array:
 def _logsumexp_backward(n: Any, g: Tensor, x: Tensor, y: Tensor) -> Tensor:
     dims, keepdim = n.attrs
     shares = exp(sub(wide(x), wide(kept(y, x, dims, keepdim))))
-    return cast(mul(wide(kept(g, x, dims, keepdim)), shares), n.meta.dtype)
+    return cast(mul(wide(kept(g, x, dims, keepdim)), conj(shares)), n.meta.dtype)
 
 
 LOGSUMEXP_BACKWARD: Op = _backward(
@@ -266,7 +284,7 @@ LOGSUMEXP = Op(
 def logsumexp(input: Tensor, dim: Dim, keepdim: bool = False) -> Tensor:
     """`log(sum(exp(input)))` over `dim`, without overflow."""
     meta = node_of(input).meta
-    if meta.dtype.category != dtypes.FLOAT:
+    if meta.dtype.category < dtypes.FLOAT:
         input = cast(input, dtypes.get_default_dtype())
     return record(LOGSUMEXP, (input,), (normal_dims("logsumexp", dim, meta.ndim), keepdim))
 
@@ -280,7 +298,7 @@ def _norm(n: Any, x: Tensor) -> Tensor:
     if not dims:
         return finish(n, ne(x, 0) if p == 0 else abs(x))
     if p == 2:
-        return finish(n, sqrt(sum(square(x), dims, True)))
+        return finish(n, sqrt(sum(_squared_size(x), dims, True)))
     if p == 1:
         return finish(n, sum(abs(x), dims, True))
     if p == 0:
@@ -307,17 +325,18 @@ def _norm_backward(n: Any, g: Tensor, x: Tensor, y: Tensor) -> Tensor:
     length = wide(kept(y, x, dims, keepdim))
     g, x = wide(kept(g, x, dims, keepdim)), wide(x)
     if p == 1 or not dims:
-        slope = mul(g, sign(x))
+        slope = mul(g, sgn(x))
     elif p == 2:
         # The norm has a kink at 0, where its gradient is 0.
-        slope = mul(x, where(eq(length, 0), 0, div(g, length)))
+        zero = eq(length, 0)
+        slope = mul(x, where(zero, 0, div(g, where(zero, 1, length))))
     elif math.isinf(p):
         largest = eq(abs(x), length)
-        slope = mul(where(largest, sign(x), 0), div(g, sum(largest, dims, True)))
+        slope = mul(where(largest, sgn(x), 0), div(g, sum(largest, dims, True)))
     else:
         size = where(eq(x, 0), 0, pow(abs(x), p - 1))
         scale = where(eq(length, 0), 0, div(g, pow(length, p - 1)))
-        slope = mul(mul(sign(x), size), scale)
+        slope = mul(mul(sgn(x), size), scale)
     return cast(slope, n.meta.dtype)
 
 
@@ -330,7 +349,7 @@ NORM = Op(
     "norm",
     "composite",
     # attrs (dims, keepdim, p): each p is a formula of its own.
-    infer=_infer,
+    infer=_real_infer,
     ref=_norm_ref,
     expand=_norm,
     grads=(lambda g, y, x: record(NORM_BACKWARD, (g, x, y), y._node.attrs),),
@@ -366,7 +385,7 @@ def norm(
     if dtype is not None:
         input = cast(input, dtype)
     meta = node_of(input).meta
-    if meta.dtype.category != dtypes.FLOAT:
+    if meta.dtype.category < dtypes.FLOAT:
         raise RuntimeError(
             f"norm: expected a floating point tensor as input; got {meta.dtype.name}. "
             "Convert with .float() first"
@@ -381,3 +400,73 @@ def norm(
             "does not have an identity"
         )
     return record(NORM, (input,), (dims, keepdim, order))
+
+
+# ------------------------------------------------------------------- without NaN, both extremes
+
+
+class aminmax_result(NamedTuple):
+    """Smallest and largest values."""
+
+    min: Any
+    max: Any
+
+
+def nansum(
+    input: Tensor, dim: Dim = None, keepdim: bool = False, *, dtype: DType | None = None
+) -> Tensor:
+    """Sum over `dim` (all dims by default), NaN counting as 0."""
+    meta = node_of(input).meta
+    if meta.dtype.is_complex:
+        raise RuntimeError(f"nansum does not support complex inputs; got {meta.dtype.name}")
+    if meta.dtype.is_floating_point:
+        input = where(isnan(input), 0, input)
+    return sum(input, dim, keepdim, dtype=dtype)
+
+
+def nanmean(
+    input: Tensor, dim: Dim = None, keepdim: bool = False, *, dtype: DType | None = None
+) -> Tensor:
+    """Mean over `dim` (all dims by default) of the values that are not NaN."""
+    meta = node_of(input).meta
+    if meta.dtype.category < dtypes.FLOAT:
+        raise RuntimeError(
+            "nanmean(): expected input to have floating point or complex dtype but got "
+            f"{meta.dtype.name}. Convert with .float() first"
+        )
+    valid = logical_not(isnan(input))
+    total = sum(where(valid, input, 0), dim, keepdim, dtype=dtype)
+    return div(total, cast(sum(valid, dim, keepdim), node_of(total).meta.dtype.to_real()))
+
+
+def aminmax(input: Tensor, *, dim: int | None = None, keepdim: bool = False) -> aminmax_result:
+    """Smallest and largest value over `dim` (all dims by default)."""
+    meta = node_of(input).meta
+    if meta.dtype.is_complex:
+        raise NotImplementedError(f'"aminmax" not implemented for {meta.dtype.name}')
+    if dim is not None:
+        dim = normal_dim("aminmax", dim, meta.ndim)
+        check_not_empty("aminmax", meta, (dim,) if meta.ndim else ())
+    elif not meta.numel:
+        raise RuntimeError(
+            "aminmax(): cannot compute aminmax over an empty dimension as the operation has no "
+            "identity; specify dim"
+        )
+    dims: Any = () if dim is None else dim
+    return aminmax_result(amin(input, dims, keepdim), amax(input, dims, keepdim))
+
+
+def sum_to_size(input: Tensor, *size: Any) -> Tensor:
+    """`input` summed to a shape that broadcasts to its own."""
+    shape = node_of(input).meta.shape
+    wanted = sizes_of("sum_to_size", size)
+    if not wanted:
+        return sum(input)
+    lead = len(shape) - len(wanted)
+    fits = lead >= 0 and all(w in (1, n) for w, n in zip(wanted, shape[lead:], strict=True))
+    if not fits:
+        raise RuntimeError(
+            f"sum_to_size: size {list(wanted)} is not expandable to size {list(shape)}"
+        )
+    dims = [d for d in range(len(shape)) if d < lead or wanted[d - lead] != shape[d]]
+    return _reshape_to(sum(input, dims, True), wanted) if dims else input

@@ -17,6 +17,7 @@ from livegrad.graph.op import Op
 from livegrad.graph.record import node_of, record, wrap
 from livegrad.graph.state import LOCAL, flush
 from livegrad.native.hot import hot, hot_slots
+from livegrad.ops.conjugate import VIEW_AS_COMPLEX, VIEW_AS_REAL
 
 Tensor = Any
 # rule(args, p, g, ...) -> the new values of the written streams, in order
@@ -122,6 +123,11 @@ def replace_node(x: Tensor, node: Any) -> None:
         x._cell._node = node
 
 
+def _reals(x: Tensor) -> Tensor:
+    """Complex values as pairs of reals: an update treats the parts alike."""
+    return record(VIEW_AS_REAL, (x,)) if x._node.meta.dtype.is_complex else x
+
+
 def _update_now(op: Op, flat: list[Tensor], count: int, args: tuple[float, ...]) -> None:
     """Reference mode: runs the rule parameter by parameter."""
     streams, written = LAYOUT[op]
@@ -131,9 +137,11 @@ def _update_now(op: Op, flat: list[Tensor], count: int, args: tuple[float, ...])
     try:
         for i in range(count):
             mine = [flat[s * count + i] for s in range(streams)]
-            results = op.expand(args, *[wrap(node_of(x)) for x in mine])
+            results = op.expand(args, *[_reals(wrap(node_of(x))) for x in mine])
             for s, result in zip(written, results, strict=True):
-                replace_node(mine[s], result._node)
+                whole = node_of(mine[s]).meta.dtype.is_complex
+                value = record(VIEW_AS_COMPLEX, (result,)) if whole else result
+                replace_node(mine[s], value._node)
                 if mine[s]._cell is not None:
                     mine[s]._cell.version += 1
                     mine[s]._seen = mine[s]._cell.version

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import weakref
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -14,11 +14,13 @@ from livegrad.compiler.bind import Block, Where
 from livegrad.compiler.expand import Recorded
 from livegrad.compiler.fuse import GATHERS
 from livegrad.compiler.pipeline import Plan, Step
+from livegrad.compiler.scan import generate_scan
 from livegrad.compiler.scatter import SCATTERS, generate_scatter
 from livegrad.compiler.templates import generate
 from livegrad.graph.node import Node, Site, quote_site
 from livegrad.graph.record import FloatArg, IntArg
 from livegrad.native.hot import hot
+from livegrad.ops.checking import COMPLAINTS
 from livegrad.runtime.counters import counters
 from livegrad.runtime.cpu import blas, follow, jit
 from livegrad.runtime.cpu.driver import MAY_FAULT, TAIL, Program
@@ -37,13 +39,15 @@ class Timing:
 
 # Kernels by signature, shared by all plans.
 _kernels: dict[tuple[Any, ...], int] = {}
+# What makes their code, by the first item of the signature; `generate` for all kinds of loops.
+_TEMPLATES: dict[str, Callable[..., str]] = {"scatter": generate_scatter, "scan": generate_scan}
 
 
 def kernel_address(signature: tuple[Any, ...]) -> int:
     """Address of the native code for `signature`, compiled if it is new."""
     address = _kernels.get(signature)
     if address is None:
-        make = generate_scatter if signature[0] == "scatter" else generate
+        make: Callable[..., str] = _TEMPLATES.get(signature[0], generate)
         ir = make(signature, "kernel")
         if debug.wants("ir"):
             debug.out(ir)
@@ -110,6 +114,8 @@ class HostStep:
                 result = self.node.op.ref(call, *values)
         except (IndexError, ValueError, RuntimeError) as error:
             raise Fault(self.node, type(error), str(error)) from None
+        except MemoryError as error:
+            raise Fault(self.node, RuntimeError, f"can't allocate memory: {error}") from None
         _view(inputs, self.target, self.node)[...] = from_compute(result, self.node.meta.dtype)
         counters.host_steps += 1
 
@@ -195,15 +201,35 @@ class Fault(Exception):
 
 
 def _describe_fault(step: Step, value: int) -> tuple[Node, type[Exception], str]:
-    node = next((n for n in step.nodes if n.op.lower in _INDEXED), None)
-    if node is None:
-        node = next(n for n in step.nodes if n.op.lower == "check")
-        return node, IndexError, f"Target {value} is out of bounds."
-    size = node.inputs[0].meta.shape[node.attrs[0]]
-    kind = RuntimeError if node.op.lower in ("gather", "scatter_add") else IndexError
+    """Whose fault a value is: the node for which it is out of range, and what to say about it."""
+    # What was checked does not fault later on.
+    suspects = [n for n in step.nodes if n.op.lower == "check"]
+    suspects += [n for n in step.nodes if n.op.lower in _INDEXED]
+    described = [(n, *_complaint(n, value)) for n in suspects]
+    guilty = [d for d in described if d[3]] or described
+    return guilty[0][:3]
+
+
+def _complaint(node: Node, value: int) -> tuple[type[Exception], str, bool]:
+    """What a node says about an index, and whether the index is out of its range."""
+    if node.op.name in COMPLAINTS:
+        return COMPLAINTS[node.op.name](node, value)
+    if node.op.lower == "check":
+        return IndexError, f"Target {value} is out of bounds.", False
     dim = node.attrs[0]
+    size = node.inputs[0].meta.shape[dim]
     message = f"index {value} is out of bounds for dimension {dim} with size {size}"
-    return node, kind, f"{node.op.name}: {message}"
+    return (
+        _OUT_OF_RANGE.get(node.op.name, IndexError),
+        f"{node.op.name}: {message}",
+        (not 0 <= value < size),
+    )
+
+
+# PyTorch's classes for an index out of range, where it is not IndexError.
+_OUT_OF_RANGE: dict[str, type[Exception]] = dict.fromkeys(
+    ("gather", "scatter", "scatter_add", "scatter_fold"), RuntimeError
+)
 
 
 def _uses(recorded: Recorded) -> list[int]:

@@ -524,7 +524,9 @@ def _targets(
         # `uses` counts inputs of the recorded nodes, and as many entries of `reads`; then:
         # `leaves`, the tensor, `node`, the argument; and the cell the tensor shares with views.
         others = _refs(node) - 2 * uses - 4 - (tensor._cell is not None)
-        if in_place and others <= 0 and _refs(node.buffer) <= 2:
+        # Memory without a home is somebody else's: a loaded file, mapped to be read only.
+        ours = node.buffer.home is not None
+        if in_place and others <= 0 and ours and _refs(node.buffer) <= 2:
             targets.append(node.buffer)
         else:
             targets.append(allocate(nbytes))

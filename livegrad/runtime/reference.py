@@ -26,6 +26,9 @@ def array_of(node: Node) -> Array:
 _NUMBERS: dict[DType, Any] = {
     dtypes.bool_: ctypes.c_bool,
     dtypes.uint8: ctypes.c_uint8,
+    dtypes.uint16: ctypes.c_uint16,
+    dtypes.uint32: ctypes.c_uint32,
+    dtypes.uint64: ctypes.c_uint64,
     dtypes.int8: ctypes.c_int8,
     dtypes.int16: ctypes.c_int16,
     dtypes.int32: ctypes.c_int32,
@@ -52,10 +55,13 @@ def to_compute(array: Array, dtype: DType) -> Array:
 
 def from_compute(values: Any, dtype: DType) -> Array:
     """Storage array of `dtype` holding `values`."""
+    array = np.asarray(values)
+    if array.dtype.kind == "c" and dtypes.BOOL < dtype.category < dtypes.COMPLEX:
+        array = array.real
     with np.errstate(all="ignore"):
         if dtype is dtypes.bfloat16:
-            return dtypes.float32_to_bfloat16(np.asarray(values).astype(np.float32))
-        return np.ascontiguousarray(np.asarray(values).astype(dtype.storage, copy=False))
+            return dtypes.float32_to_bfloat16(array.astype(np.float32))
+        return np.ascontiguousarray(array.astype(dtype.storage, copy=False))
 
 
 def cast(array: Array, source: DType, target: DType) -> Array:
@@ -115,9 +121,10 @@ def _through_expansion(node: Node) -> Array:
     state = LOCAL.state
     grad, state.grad = state.grad, False
     reference, state.reference = state.reference, True
+    caster, state.caster = state.caster, None
     try:
         assert node.op.expand is not None
         out = node.op.expand(node, *[wrap(x) for x in node.inputs])
     finally:
-        state.grad, state.reference = grad, reference
+        state.grad, state.reference, state.caster = grad, reference, caster
     return to_compute(array_of(out._node), out._node.meta.dtype)

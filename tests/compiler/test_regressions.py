@@ -148,3 +148,14 @@ def test_tall_products_have_one_rounding() -> None:
     assert (turned @ w).tolist() == (stored @ w).tolist()
     check(lambda: numbers(3, 1, 5) @ numbers(5, 6))
     check(lambda: numbers(3, 4, 1) @ numbers(1, 6))
+
+
+def test_long_folds_are_shared_out_and_accurate() -> None:
+    values = np.random.default_rng(0).random((1 << 18, 3), np.float32)
+    for x, wanted in (
+        (lg.tensor(values).sum(), values.astype(np.float64).sum()),
+        (lg.tensor(values).sum(0), values.astype(np.float64).sum(0)),
+        (lg.tensor(values).amax(), values.max()),
+        (lg.tensor(values[:, 0]).sum(), values[:, 0].astype(np.float64).sum()),
+    ):
+        np.testing.assert_allclose(np.asarray(x), wanted, rtol=3e-7)

@@ -161,9 +161,9 @@ def test_cross_entropy_of_indices(reduction, smoothing, weighted, ignore):
         tensor,
         lg.tensor(t),
         lg.tensor(weight) if weighted else None,
-        ignore,
-        reduction,
-        smoothing,
+        ignore_index=ignore,
+        reduction=reduction,
+        label_smoothing=smoothing,
     )
     expected = cross_entropy(x, t, weight, ignore, reduction, smoothing)
     np.testing.assert_allclose(loss.detach().numpy(), expected, rtol=1e-9)

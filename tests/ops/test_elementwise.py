@@ -162,6 +162,10 @@ def test_integers_give_the_default_float() -> None:
         (RuntimeError, lambda: E.where(lg.tensor([1]), 1.0, 2.0)),
         (RuntimeError, lambda: E.add(lg.tensor([1]), lg.tensor([1]), alpha=0.5)),
         (RuntimeError, lambda: E.add(lg.ones(2), lg.ones(3))),
+        (RuntimeError, lambda: C.isclose(lg.ones(2), lg.ones(2), rtol=-1.0)),
+        (TypeError, lambda: C.maximum(lg.ones(2), 1.0)),
+        (TypeError, lambda: C.eq(1.0, lg.ones(2))),
+        (TypeError, lambda: E.fmod(1.0, lg.ones(2))),
     ],
 )
 def test_wrong_operands(error: type[Exception], call: Any) -> None:

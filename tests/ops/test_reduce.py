@@ -66,6 +66,8 @@ def test_dtypes_of_results() -> None:
     small = lg.tensor([100, 100, 100], dtype=lg.int8)
     assert (values(R.sum(small)), R.sum(small).dtype) == (300, lg.int64)
     assert R.prod(lg.tensor([True])).dtype is lg.int64
+    assert R.prod(lg.tensor([True]), dtype=lg.bool).dtype is lg.bool
+    assert R.sum(small, dtype=lg.int32).dtype is lg.int32
     assert R.any(lg.tensor([1, 0], dtype=lg.uint8)).dtype is lg.uint8
     assert R.all(lg.tensor([1.0, 0.0])).dtype is lg.bool
     assert values(R.sum(lg.tensor([1.5, 1.5]), dtype=lg.int64)) == 2
@@ -100,6 +102,20 @@ def test_product_gradient_with_zeros() -> None:
     x = [[1.0, 0.0, 2.0], [0.0, 3.0, 0.0], [4.0, 5.0, 6.0]]
     expected = [[0, 2, 0], [0, 0, 0], [30, 24, 20]]
     np.testing.assert_allclose(slope(lambda t: R.prod(t, 1), x), expected)
+
+
+def test_second_product_gradient_with_zeros() -> None:
+    for row in ([2.0, 0.0, 3.0], [0.0, 2.0, 0.0, 3.0], [0.0, 0.0, 0.0], [2.0, 3.0, 5.0]):
+        x = lg.tensor(row, dtype=lg.float64, requires_grad=True)
+        (g,) = lg.autograd.grad(R.prod(x), x, create_graph=True)
+        weights = lg.arange(1, len(row) + 1).double()
+        (got,) = lg.autograd.grad((g * weights).sum(), x)
+        # The product of all but i and j, for each pair.
+        others = [
+            [0.0 if i == j else math.prod(row[k] for k in range(len(row)) if k not in (i, j))
+             for i in range(len(row))] for j in range(len(row))
+        ]  # fmt: skip
+        np.testing.assert_allclose(got.numpy(), np.array(others) @ weights.numpy())
 
 
 def test_gradients_where_there_is_a_kink() -> None:

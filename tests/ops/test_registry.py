@@ -45,8 +45,8 @@ def as_inputs(sample: Sample, dtype: dtypes.DType) -> list[Any]:
     """Tensors of `dtype` for float inputs; integers, bools and numbers as they are."""
     made = []
     for x in sample.inputs:
-        if isinstance(x, np.ndarray) and x.dtype.kind == "f":
-            made.append(lg.tensor(x).to(dtype))
+        if isinstance(x, np.ndarray) and x.dtype.kind in "fc":
+            made.append(lg.tensor(x).to(dtype if x.dtype.kind == "f" else dtype.to_complex()))
         elif isinstance(x, np.ndarray | np.bool_):
             made.append(lg.tensor(np.asarray(x)))
         else:
@@ -55,12 +55,16 @@ def as_inputs(sample: Sample, dtype: dtypes.DType) -> list[Any]:
 
 
 def values(x: Any) -> Any:
+    if x.dtype.is_complex:
+        return np.asarray(x.detach().to(lg.complex128))
     return np.asarray(x.detach().to(lg.float64) if x.dtype.is_floating_point else x.detach())
 
 
 def floats(inputs: list[Any]) -> list[int]:
     return [
-        i for i, x in enumerate(inputs) if isinstance(x, lg.Tensor) and x.dtype.is_floating_point
+        i
+        for i, x in enumerate(inputs)
+        if isinstance(x, lg.Tensor) and x.dtype.category >= dtypes.FLOAT
     ]
 
 
@@ -86,7 +90,7 @@ def test_compiled_equals_reference(name: str, dtype: dtypes.DType) -> None:
         assert got.dtype is wanted.dtype
         assert got.shape == wanted.shape
         # Some ops have a dtype of their own, whatever the inputs'.
-        rtol, atol = max(TOLERANCE[dtype], TOLERANCE.get(got.dtype, (0.0, 0.0)))
+        rtol, atol = max(TOLERANCE[dtype], TOLERANCE.get(got.dtype.to_real(), (0.0, 0.0)))
         np.testing.assert_allclose(values(got), expected, rtol=rtol, atol=atol, err_msg=name)
 
 
@@ -115,6 +119,8 @@ def test_integers_and_bools(name: str) -> None:
 
 
 def weighted_sum(y: Any) -> Any:
+    if y.dtype.is_complex:
+        y = lg.view_as_real(y)
     weights = lg.tensor(np.cos(np.arange(y.numel(), dtype=np.float64))).reshape(y.shape)
     return (y * weights).sum()
 
@@ -144,3 +150,45 @@ def test_gradients(name: str) -> None:
             continue
         assert lg.autograd.gradcheck(f, leaves)
         assert lg.autograd.gradgradcheck(f, leaves)
+
+
+COMPLEX = [n for n in OPS if REGISTRY[n].kind == "elementwise" and REGISTRY[n].complex]
+
+
+@pytest.mark.parametrize("name", COMPLEX)
+def test_complex_operands(name: str) -> None:
+    """Elementwise ops that say they take complex operands: values, and gradients of small ones."""
+    op = REGISTRY[name]
+    for sample in samples_of(op):
+        arrays = [_made_complex(x) for x in sample.inputs]
+        with reference_mode():
+            wanted = call(op, sample, as_inputs(Sample(tuple(arrays)), dtypes.float64))
+            expected = values(wanted)
+        inputs = as_inputs(Sample(tuple(arrays)), dtypes.float64)
+        got = call(op, sample, inputs)
+        assert got.dtype is wanted.dtype
+        np.testing.assert_allclose(values(got), expected, rtol=1e-12, atol=1e-12, err_msg=name)
+        small = got.numel() <= 5 and sample.smooth and got.dtype.category >= dtypes.FLOAT
+        if small and op.grads is not None:
+            _check_complex_gradients(op, sample, inputs)
+
+
+def _made_complex(x: Any) -> Any:
+    """A float array with imaginary parts that are neither 0 nor the real ones."""
+    floating = isinstance(x, np.ndarray) and x.dtype.kind == "f"
+    with np.errstate(all="ignore"):
+        return np.asarray(x + 1j * (0.5 - 0.75 * np.flip(x))) if floating else x
+
+
+def _check_complex_gradients(op: Op, sample: Sample, inputs: list[Any]) -> None:
+    chosen = floats(inputs)
+    leaves = [inputs[i].clone().requires_grad_() for i in chosen]
+
+    def f(*xs: Any) -> Any:
+        full = list(inputs)
+        for i, x in zip(chosen, xs, strict=True):
+            full[i] = x
+        return call(op, sample, full)
+
+    assert lg.autograd.gradcheck(f, leaves)
+    assert lg.autograd.gradgradcheck(f, leaves)

@@ -49,10 +49,33 @@ def clip_grad_norm_(
     grads = _gradients(parameters)
     with no_grad():
         total = get_total_norm(grads, norm_type, error_if_nonfinite)
-        factor = (float(max_norm) / (total + 1e-6)).clamp(max=1.0)
-        for g in grads:
-            g.mul_(factor)
+        _scale(grads, max_norm, total)
     return total
+
+
+def clip_grads_with_norm_(
+    parameters: Any, max_norm: float, total_norm: Any, foreach: Any = None
+) -> None:
+    """Scales all gradients, whose common norm is `total_norm`, so that it is at most `max_norm`."""
+    with no_grad():
+        _scale(_gradients(parameters), max_norm, total_norm)
+
+
+def _scale(grads: list[Any], max_norm: float, total: Any) -> None:
+    factor = (float(max_norm) / (total + 1e-6)).clamp(max=1.0)
+    for g in grads:
+        g.mul_(factor)
+
+
+def clip_grad_norm(
+    parameters: Any,
+    max_norm: float,
+    norm_type: float = 2.0,
+    error_if_nonfinite: bool = False,
+    foreach: Any = None,
+) -> Any:
+    """The old name of `clip_grad_norm_`."""
+    return clip_grad_norm_(parameters, max_norm, norm_type, error_if_nonfinite, foreach)
 
 
 def clip_grad_value_(parameters: Any, clip_value: float, foreach: Any = None) -> None:

@@ -14,6 +14,7 @@ Table (int64 slots):
     19 slot of the first int   20 leaves   21 memory for one pointer per leaf
     22 writes   23 their records: leaf, references it may have, slot
     24 code: per node: spec, flags, number of inputs, links, number of args, whether each is a float
+    25 Buffer.home
 Flags: 1 the value is kept, 2 the node reads what an update overwrites.
 A link is the place of a pending node, or -1 - the number of a leaf.
 """
@@ -97,6 +98,8 @@ prepare:
   %write = load ptr, ptr %write.p
   %code.p = getelementptr i64, ptr %t, i64 24
   %code = load ptr, ptr %code.p
+  %o.home.p = getelementptr i64, ptr %t, i64 25
+  %o.home = load i64, ptr %o.home.p
   br label %clear
 clear:
   %c = phi i64 [ 0, %prepare ], [ %c.next, %clear.one ]
@@ -279,7 +282,7 @@ args.done:
   br label %head
 
 check.writes:
-  ; What an update overwrites in place nobody else may see.
+  ; What an update overwrites in place is our own, and nobody else may see it.
   %w = phi i64 [ 0, %head ], [ %w.next, %write.ok ]
   %w.more = icmp ult i64 %w, %writes
   br i1 %w.more, label %write.one, label %yes
@@ -299,7 +302,11 @@ write.one:
   %w.buffer.refs = load i64, ptr %w.buffer
   %w.node.ok = icmp ule i64 %w.refs, %w.limit
   %w.buffer.ok = icmp ule i64 %w.buffer.refs, 1
-  %w.ok = and i1 %w.node.ok, %w.buffer.ok
+  %w.home.p = getelementptr i8, ptr %w.buffer, i64 %o.home
+  %w.home = load ptr, ptr %w.home.p
+  %w.ours = icmp ne ptr %w.home, %none
+  %w.alone = and i1 %w.node.ok, %w.buffer.ok
+  %w.ok = and i1 %w.alone, %w.ours
   br i1 %w.ok, label %write.ok, label %no
 write.ok:
   %w.from = add i64 %w.leaf, 1
@@ -409,7 +416,7 @@ class Follower:
         self._writes = array("q", [number for write in writes for number in write] or [0])
         table = array("q", [len(nodes), *_constants(), first_int, leaves])
         table.extend([self._seen.buffer_info()[0], len(writes), self._writes.buffer_info()[0]])
-        table.append(code.buffer_info()[0])
+        table.extend([code.buffer_info()[0], slot_offset(Buffer, "home")])
         self._table = table
         self._address = _native()
         self._at = table.buffer_info()[0]

@@ -188,12 +188,21 @@ def _new_block(capacity: int) -> Block:
     _pool.limit = max(KEEP_BYTES, _pool.in_use >> 2)
     try:
         memory = np.empty(capacity + ALIGNMENT, np.uint8)
-    except MemoryError:
-        # What the free lists hold may be what is missing.
-        trim()
-        memory = np.empty(capacity + ALIGNMENT, np.uint8)
+    except (MemoryError, ValueError):
+        memory = _last_try(capacity)
     _pool.total += capacity
     return -(-address_of(memory) // ALIGNMENT) * ALIGNMENT, memory
+
+
+def _last_try(capacity: int) -> npt.NDArray[np.uint8]:
+    """A block once the free lists, which may hold what is missing, have been emptied."""
+    trim()
+    try:
+        return np.empty(capacity + ALIGNMENT, np.uint8)
+    except (MemoryError, ValueError):
+        raise RuntimeError(
+            f"can't allocate memory: you tried to allocate {capacity} bytes"
+        ) from None
 
 
 def address_of(array: npt.NDArray[Any]) -> int:

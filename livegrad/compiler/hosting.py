@@ -1,0 +1,101 @@
+"""Nodes that touch complex values: their NumPy references, run as host steps inside the plan.
+
+Templates compute with real numbers only. So legalisation turns every node that reads or gives
+complex values into a host node of the same name, except for movement: that is done on the reals in
+the same memory, pairs in a last dim of size 2, and so costs no more than for other dtypes.
+"""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+
+from livegrad.dtypes import COMPLEX
+from livegrad.graph.index import Index
+from livegrad.graph.meta import Meta, meta_of
+from livegrad.graph.node import Node, Spec
+from livegrad.graph.op import Op
+
+_on_host: dict[Op, Op] = {}
+_on_pairs: dict[Op, Op] = {}
+
+
+def touches_complex(node: Node) -> bool:
+    """Whether a node reads or gives complex values."""
+    if node.meta.dtype.category == COMPLEX:
+        return True
+    return any([x.meta.dtype.category == COMPLEX for x in node.inputs])
+
+
+def _twin(op: Op, kind: str) -> Op:
+    """An op of another kind with the name and the rules of `op`; it is in no registry."""
+    twin: Op = object.__new__(Op)
+    for rule in Op.__slots__:
+        setattr(twin, rule, getattr(op, rule))
+    twin.kind, twin.lower, twin.cache = kind, None, {}
+    return twin
+
+
+# ------------------------------------------------------------------------------- computing
+
+
+def host_spec(node: Node) -> Spec:
+    """The spec of `node` as a host node."""
+    op = node.op
+    if op.kind == "host":
+        return node.spec
+    twin = _on_host.get(op)
+    if twin is None:
+        twin = _on_host[op] = _twin(op, "host")
+        if op.kind == "elementwise":
+            twin.ref = lambda n, *arrays: _elementwise(op, n, arrays)
+    return Spec(twin, node.attrs, node.meta, -1)
+
+
+def _elementwise(op: Op, n: Any, arrays: tuple[Any, ...]) -> Any:
+    """The reference of an elementwise op, on operands converted to its compute dtype."""
+    compute, pattern = n.attrs[0].compute.storage, n.attrs[1]
+    tensors, numbers = iter(arrays), iter(n.args)
+    operands = []
+    for position, letter in enumerate(pattern):
+        if letter == "s":
+            operands.append(np.asarray(next(numbers)).astype(compute)[()])
+            continue
+        x = next(tensors)
+        condition = op.result == "select" and position == 0
+        operands.append(x if condition else x.astype(compute, copy=False))
+    assert op.ref is not None
+    return op.ref(*operands)
+
+
+# -------------------------------------------------------------------------------- movement
+
+
+def pairs_meta(meta: Meta) -> Meta:
+    """The meta of complex values as pairs of reals."""
+    return meta_of((*meta.shape, 2), meta.dtype.to_real())
+
+
+def whole_meta(meta: Meta) -> Meta:
+    """The meta of pairs of reals as complex values."""
+    return meta_of(meta.shape[:-1], meta.dtype.to_complex())
+
+
+def pairs_spec(node: Node) -> Spec:
+    """The spec of the movement `node` of complex values as a movement of pairs."""
+    op = node.op
+    twin = _on_pairs.get(op)
+    if twin is None:
+        twin = _on_pairs[op] = _twin(op, "movement")
+        twin.view = lambda n, index: _view_pairs(op, n, index)
+    return Spec(twin, node.attrs, pairs_meta(node.meta), -1)
+
+
+def _view_pairs(op: Op, n: Any, index: Index) -> Index:
+    """Where the pairs are read: where the whole value is, and at the same part."""
+    inputs = tuple([SimpleNamespace(meta=whole_meta(x.meta)) for x in n.inputs])
+    whole = SimpleNamespace(attrs=n.attrs, args=n.args, meta=whole_meta(n.meta), inputs=inputs)
+    assert op.view is not None
+    return (*op.view(whole, index[:-1]), index[-1])

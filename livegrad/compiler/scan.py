@@ -1,0 +1,205 @@
+"""Scan kernels: every value along a dim folded with all values before it.
+
+Seen from the scanned dim a tensor is (outer, dim, inner). A work item owns some inner columns of
+one outer entry and walks down the dim, carrying what it has folded: sixteen columns at a time, or
+one element after the other if there is only one column. No sum is ever cut, so the result does not
+depend on the number of threads, and both ways give the same bits. Backwards, the walk starts at the
+last row and takes steps of minus one.
+
+Argument block: 0 work items   1 result   2 values   3 factors   4 size of the dim   5 inner size
+6 columns per item   7 items per outer entry   8 first row   9 rows per step (1 or -1)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import prod
+
+from livegrad import dtypes
+from livegrad.compiler.bind import SET_INPUT, THREAD_WORK, Block, Where
+from livegrad.compiler.builder import LANES, Builder, Value, vector
+from livegrad.compiler.emitter import Emitter, memory_element, register_element
+from livegrad.compiler.reducers import _worst
+from livegrad.compiler.templates import PARAMS
+from livegrad.dtypes import FLOAT, DType
+from livegrad.graph.node import Node
+
+# kind, dtypes of the operands, dtype of the result, whether there is one column only
+Signature = tuple[str, str, tuple[DType, ...], DType, bool]
+Accs = list[Value]
+
+COLUMNS = 64
+_WEIGHTS = {"logcumsumexp": 40}
+
+
+def accumulator(dtype: DType) -> DType:
+    """What a scan that gives `dtype` is carried in: rounded for each result, never in between."""
+    return dtypes.float64 if dtype.category == FLOAT else dtypes.int64
+
+
+# ------------------------------------------------------------------------------ what is folded
+
+# Each takes (emitter of the carried dtype, carried value, next values) and gives the carried value.
+
+
+def _add(e: Emitter, acc: Value, x: Value) -> Value:
+    return e.add(acc, x)
+
+
+def _multiply(e: Emitter, acc: Value, x: Value) -> Value:
+    return e.mul(acc, x)
+
+
+def _log_add_exp(e: Emitter, acc: Value, x: Value) -> Value:
+    low, high = e.min(acc, x), e.max(acc, x)
+    together = e.add(high, e.log1p(e.exp(e.sub(low, high))))
+    # inf - inf has no difference to speak of: the sum of two equal infinities is either.
+    infinite = e.and_(e.eq(low, high), e.eq(e.abs(high), float("inf")))
+    return e.select(infinite, high, together)
+
+
+def _recur(e: Emitter, acc: Value, x: Value, factor: Value) -> Value:
+    return e.add(x, e.mul(factor, acc))
+
+
+FOLDS: dict[str, tuple[float, Callable[..., Value]]] = {
+    "cumsum": (0, _add),
+    "cumprod": (1, _multiply),
+    "logcumsumexp": (-float("inf"), _log_add_exp),
+    "recurrence": (0, _recur),
+}
+EXTREMES = {"cummax": True, "cummin": False}
+SCANS = (*FOLDS, *EXTREMES)
+
+
+# ------------------------------------------------------------------------------------- binding
+
+
+def signature_of(node: Node) -> Signature:
+    """What the code depends on."""
+    _, _, inner = _sizes(node)
+    operands = tuple([x.meta.dtype for x in node.inputs])
+    return ("scan", node.op.lower or "", operands, node.meta.dtype, inner == 1)
+
+
+def _sizes(node: Node) -> tuple[int, int, int]:
+    shape, dim = node.meta.shape or (1,), node.attrs[0]
+    return prod(shape[:dim]), shape[dim], prod(shape[dim + 1 :])
+
+
+def bind_scan(node: Node, where: Callable[[Node], Where]) -> Block:
+    """The argument block of a scan: attrs (dim, backwards)."""
+    outer, size, inner = _sizes(node)
+    backwards = node.attrs[1]
+    columns = max(1, min(inner, COLUMNS))
+    blocks = -(-inner // columns)
+    first, step = (size - 1, -1) if backwards else (0, 1)
+    slots = [outer * blocks, 0, 0, 0, size, inner, columns, max(blocks, 1), first, step]
+    patches = []
+    for slot, x in enumerate((node, *node.inputs), 1):
+        place = where(x)
+        patches.append((SET_INPUT, slot, place.slot, place.offset))
+    work = max(1, size * columns * _WEIGHTS.get(node.op.lower or "", 2))
+    return Block(slots, patches, max(1, THREAD_WORK // work))
+
+
+# ------------------------------------------------------------------------------ code generation
+
+
+def generate_scan(signature: Signature, name: str) -> str:
+    """The IR of the kernel with this signature."""
+    _, kind, operands, result, single = signature
+    return _Scan(name, kind, operands, result).emit(single)
+
+
+class _Scan:
+    def __init__(self, name: str, kind: str, operands: tuple[DType, ...], result: DType) -> None:
+        self.b = Builder(name, list(PARAMS))
+        self.kind, self.operands, self.result = kind, operands, result
+        self.extreme = EXTREMES.get(kind)
+        self.carried = operands[0].compute if kind in EXTREMES else accumulator(result)
+        self.e = Emitter(self.b, self.carried)
+
+    def _arg(self, slot: int, type: str = "i64") -> Value:
+        return self.b.load_scalar(type, self.b.gep(self.b.params[0], "i64", slot))
+
+    def emit(self, single: bool) -> str:
+        """The kernel: for each item its columns, from the first row to the last."""
+        b = self.b
+        _, begin, end, _ = b.params
+        self.size, self.inner = self._arg(4), self._arg(5)
+        columns, blocks = self._arg(6), self._arg(7)
+        self.first, self.step = self._arg(8), self._arg(9)
+        bases = [self._arg(slot, "ptr") for slot in range(1, 2 + len(self.operands))]
+        with b.loop(begin, end) as item:
+            outer, at = b.udiv(item.index, blocks), b.urem(item.index, blocks)
+            whole = b.mul(outer, b.mul(self.size, self.inner))
+            kinds = (self.result, *self.operands)
+            places = [
+                b.gep(base, memory_element(dtype), whole)
+                for base, dtype in zip(bases, kinds, strict=True)
+            ]
+            if single:
+                self._walk(places, b.const("i64", 0), None, 0)
+            else:
+                low = b.mul(at, columns)
+                high = b.smin(b.add(low, columns), self.inner)
+                with b.loop(low, high, LANES) as column:
+                    mask = b.lane_mask(b.sub(high, column.index))
+                    self._walk(places, column.index, mask, LANES)
+        return b.ir()
+
+    def _walk(self, places: list[Value], column: Value, mask: Value | None, lanes: int) -> None:
+        """Down the rows: carry, store, go on."""
+        b = self.b
+        with b.loop(0, self.size, 1, self._starts(lanes)) as row:
+            number = b.add(self.first, b.mul(row.index, self.step))
+            at = b.add(b.mul(number, self.inner), column)
+            values = [
+                self._load(dtype, place, at, mask)
+                for dtype, place in zip(self.operands, places[1:], strict=True)
+            ]
+            accs = self._fold(list(row.carried), values, row.index)
+            self._store(self._outcome(accs), places[0], at, mask)
+            row.update(accs)
+
+    def _starts(self, lanes: int) -> Accs:
+        def constant(dtype: DType, number: float) -> Value:
+            element = register_element(dtype)
+            return self.b.const(vector(element, lanes) if lanes else element, number)
+
+        if self.extreme is None:
+            return [constant(self.carried, FOLDS[self.kind][0])]
+        worst = _worst(self.operands[0], self.extreme)
+        return [constant(self.carried, worst), constant(dtypes.int64, 0)]
+
+    def _fold(self, accs: Accs, values: list[Value], index: Value) -> Accs:
+        e = self.e
+        if self.extreme is None:
+            return [FOLDS[self.kind][1](e, accs[0], *values)]
+        (x,) = values
+        # The latest of equals wins, and NaN over everything, as in PyTorch.
+        take = (e.ge if self.extreme else e.le)(x, accs[0])
+        if self.carried.category == FLOAT:
+            take = e.or_(e.isnan(x), e.and_(e.not_(e.isnan(accs[0])), take))
+        return [e.select(take, x, accs[0]), e.of(dtypes.int64).select(take, index, accs[1])]
+
+    def _outcome(self, accs: Accs) -> Value:
+        if self.extreme is not None:
+            return accs[1]
+        narrow = self.e.convert(accs[0], self.carried, self.result.compute)
+        return self.e.round_to(narrow, self.result)
+
+    def _load(self, dtype: DType, place: Value, at: Value, mask: Value | None) -> Value:
+        pointer = self.b.gep(place, memory_element(dtype), at)
+        e = self.e.of(dtype)
+        x = e.load_scalar(dtype, pointer) if mask is None else e.load(dtype, pointer, mask)
+        return e.convert(x, dtype.compute, self.carried)
+
+    def _store(self, value: Value, place: Value, at: Value, mask: Value | None) -> None:
+        pointer = self.b.gep(place, memory_element(self.result), at)
+        e = self.e.of(self.result)
+        if mask is None:
+            e.store_scalar(self.result, value, pointer)
+        else:
+            e.store(self.result, value, pointer, mask)

@@ -1,0 +1,401 @@
+"""Batching rules: how each operation is done for many examples at once.
+
+A rule gets a traced node, the number of examples, and the node's operands, of which those that
+differ from example to example are batched: they have one more dim, in front. It records the
+operation for all examples and gives its result with that dim in front.
+
+    rule(n, size, operands, batched) -> tensor of shape (size, *n.meta.shape)
+
+Operations without a rule are expanded if they are composites, else done example by example
+(`one_by_one`). Every op's samples are run through vmap by tests/func/test_every_op.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from math import prod
+from typing import Any
+
+from livegrad.dtypes import DType
+from livegrad.graph.meta import Shape, meta_of
+from livegrad.graph.node import Node
+from livegrad.graph.op import REGISTRY
+from livegrad.graph.record import append, node_of, record
+from livegrad.ops.generate import filled
+from livegrad.ops.joining import stack
+from livegrad.ops.movement import EXPAND, INDEX, PERMUTE, _reshape_to
+
+Tensor = Any
+Rule = Callable[[Any, int, list[Tensor], tuple[bool, ...]], Any]
+
+RULES: dict[str, Rule] = {}
+
+
+def rule_of(*names: str) -> Callable[[Rule], Rule]:
+    """Registers a rule for ops of these names."""
+
+    def register(rule: Rule) -> Rule:
+        for name in names:
+            RULES[name] = rule
+        return rule
+
+    return register
+
+
+def find_rule(node: Node) -> Rule | None:
+    """The rule for a node: of its op, or of the op's kind."""
+    found = RULES.get(node.op.name) or _KINDS.get(node.op.kind)
+    return broadcast_rule if found is None and _is_host_elementwise(node) else found
+
+
+def _is_host_elementwise(node: Node) -> bool:
+    """Whether an op works on each element, although NumPy does it; see ops/host_functions.py."""
+    attrs = node.attrs
+    return (
+        node.op.kind == "host"
+        and len(attrs) == 3
+        and isinstance(attrs[0], DType)
+        and isinstance(attrs[1], str)
+        and set(attrs[1]) <= {"t", "s"}
+    )
+
+
+# ---------------------------------------------------------------------------------- operands
+
+
+def expanded(x: Tensor, shape: Shape) -> Tensor:
+    """`x` repeated to `shape`."""
+    return x if node_of(x).meta.shape == shape else record(EXPAND, (x,), (), (), shape)
+
+
+def whole(x: Tensor, batched: bool, size: int) -> Tensor:
+    """`x` with the dim of the examples, also if it is the same for all."""
+    return x if batched else record(EXPAND, (x,), (), (), (size, *node_of(x).meta.shape))
+
+
+def wholes(xs: Sequence[Tensor], batched: tuple[bool, ...], size: int) -> list[Tensor]:
+    """All operands with the dim of the examples."""
+    return [whole(x, b, size) for x, b in zip(xs, batched, strict=True)]
+
+
+def aligned(x: Tensor, ndim: int) -> Tensor:
+    """A batched `x` with dims of size 1 after the first, so that each example has `ndim` dims."""
+    size, *rest = node_of(x).meta.shape
+    return _reshape_to(x, (size, *[1] * (ndim - len(rest)), *rest))
+
+
+def example(x: Tensor, i: int) -> Tensor:
+    """The i-th example of a batched tensor."""
+    shape = node_of(x).meta.shape
+    items = (("int",), *[("all",)] * (len(shape) - 1))
+    return record(INDEX, (x,), (items,), (i,), shape[1:])
+
+
+def one_by_one(
+    n: Any,
+    size: int,
+    xs: list[Tensor],
+    batched: tuple[bool, ...],
+    args: Sequence[tuple[Any, ...]] | None = None,
+) -> Tensor:
+    """The operation for each example (with args of its own), and the results side by side."""
+    if size == 0:
+        return filled((0, *n.meta.shape), 0, n.meta.dtype)
+    results = []
+    for i in range(size):
+        inputs = [node_of(example(x, i) if b else x) for x, b in zip(xs, batched, strict=True)]
+        flows = any(x.grad_to is not None for x in inputs)
+        numbers = n.args if args is None else args[i]
+        results.append(append(n.spec, tuple(inputs), numbers, n.spec.grad if flows else None))
+    return stack(results)
+
+
+# ----------------------------------------------------------------------------- kinds of ops
+
+
+def elementwise_rule(n: Any, size: int, xs: list[Tensor], batched: tuple[bool, ...]) -> Tensor:
+    """Dims are aligned; dtypes stay what they are, although a 0-d operand now has a dim."""
+    ndim = n.meta.ndim
+    nodes = tuple([node_of(aligned(x, ndim) if b else x) for x, b in zip(xs, batched, strict=True)])
+    return same_spec(n, nodes, (size, *n.meta.shape), n.attrs)
+
+
+def broadcast_rule(n: Any, size: int, xs: list[Tensor], batched: tuple[bool, ...]) -> Tensor:
+    """Operands are broadcast, and the op finds out itself what results."""
+    ndim = n.meta.ndim
+    operands = [aligned(x, ndim) if b else x for x, b in zip(xs, batched, strict=True)]
+    return record(n.op, operands, n.attrs, n.args)
+
+
+def same_spec(n: Any, nodes: tuple[Node, ...], shape: Shape, attrs: tuple[Any, ...]) -> Tensor:
+    """The node's operation on other inputs, without asking its inference rule for the result."""
+    op = n.op
+    metas = tuple([x.meta for x in nodes])
+    key = ("batched", metas, attrs, n.meta.dtype)
+    spec = op.cache.get(key)
+    if spec is None:
+        spec = op.remember(key, attrs, metas, meta_of(shape, n.meta.dtype))
+    flows = any(x.grad_to is not None for x in nodes)
+    return append(spec, nodes, n.args, spec.grad if flows else None)
+
+
+def reduce_rule(n: Any, size: int, xs: list[Tensor], batched: tuple[bool, ...]) -> Tensor:
+    """The folded dims are one further on: attrs (dims, keepdim, …)."""
+    return over_dims(n, size, wholes(xs, batched, size))
+
+
+def over_dims(n: Any, size: int, xs: list[Tensor]) -> Tensor:
+    """An op whose attrs begin with the dims it folds, on operands that are all batched."""
+    dims, *rest = n.attrs
+    if not dims:  # a number each: they get a dim to be folded
+        xs = [_reshape_to(x, (size, 1)) for x in xs]
+        return _reshape_to(record(n.op, xs, ((1,), *rest), n.args), (size, *n.meta.shape))
+    if n.op.name in ("argmax", "argmin") and len(dims) > 1:  # the place among all
+        flat = [_reshape_to(x, (size, prod(x.shape[1:]))) for x in xs]
+        return _reshape_to(record(n.op, flat, ((1,), *rest), n.args), (size, *n.meta.shape))
+    moved = tuple([d + 1 for d in dims])
+    return record(n.op, xs, (moved, *rest), n.args)
+
+
+_KINDS: dict[str, Rule] = {"elementwise": elementwise_rule, "reduce": reduce_rule}
+
+
+# ------------------------------------------------------------------------------------ movement
+
+
+@rule_of("reshape")
+def _reshape(n: Any, size: int, xs: list[Tensor], batched: tuple[bool, ...]) -> Tensor:
+    return _reshape_to(xs[0], (size, *n.meta.shape))
+
+
+@rule_of("permute")
+def _permute(n: Any, size: int, xs: list[Tensor], batched: tuple[bool, ...]) -> Tensor:
+    return record(PERMUTE, xs, ((0, *[d + 1 for d in n.attrs[0]]),))
+
+
+@rule_of("expand")
+def _expand(n: Any, size: int, xs: list[Tensor], batched: tuple[bool, ...]) -> Tensor:
+    return record(EXPAND, (aligned(xs[0], n.meta.ndim),), (), (), (size, *n.meta.shape))
+
+
+@rule_of("detach")
+def _detach(n: Any, size: int, xs: list[Tensor], batched: tuple[bool, ...]) -> Tensor:
+    return record(n.op, xs)
+
+
+@rule_of("index")
+def _index(n: Any, size: int, xs: list[Tensor], batched: tuple[bool, ...]) -> Tensor:
+    return record(INDEX, xs, ((("all",), *n.attrs[0]),), n.args, (size, *n.meta.shape))
+
+
+@rule_of("index_write")
+def _index_write(n: Any, size: int, xs: list[Tensor], batched: tuple[bool, ...]) -> Tensor:
+    return record(n.op, wholes(xs, batched, size), ((("all",), *n.attrs[0]),), n.args)
+
+
+@rule_of("flip")
+def _flip(n: Any, size: int, xs: list[Tensor], batched: tuple[bool, ...]) -> Tensor:
+    return record(n.op, xs, (tuple([d + 1 for d in n.attrs[0]]),), n.args)
+
+
+@rule_of("diagonal")
+def _diagonal(n: Any, size: int, xs: list[Tensor], batched: tuple[bool, ...]) -> Tensor:
+    dims = tuple([d + 1 for d in n.attrs])
+    return record(n.op, xs, dims, n.args, (size, *n.meta.shape))
+
+
+@rule_of("pad")
+def _pad(n: Any, size: int, xs: list[Tensor], batched: tuple[bool, ...]) -> Tensor:
+    return record(n.op, xs, ((False, *n.attrs[0]),), n.args, (size, *n.meta.shape))
+
+
+# ------------------------------------------------------------------------------------ products
+
+
+@rule_of("matmul")
+def _matmul(n: Any, size: int, xs: list[Tensor], batched: tuple[bool, ...]) -> Tensor:
+    a, b = xs
+    first, second = (node_of(x).meta.shape for x in xs)
+    if batched == (True, False) and len(second) == 2:  # one product of all rows
+        rows = record(n.op, (_reshape_to(a, (prod(first[:-1]), first[-1])), b))
+        return _reshape_to(rows, (size, *n.meta.shape))
+    ndim = n.meta.ndim
+    operands = [aligned(x, ndim) if one else x for x, one in zip(xs, batched, strict=True)]
+    return record(n.op, operands)
+
+
+@rule_of("linear")
+def _linear(n: Any, size: int, xs: list[Tensor], batched: tuple[bool, ...]) -> Any:
+    return record(n.op, xs, n.attrs) if not any(batched[1:]) else NotImplemented
+
+
+# ----------------------------------------------------------------------- ops along one dim
+
+
+def moved_dim(dim: int) -> int:
+    """A dim of an example as one of the batch; one that counts from the end stays."""
+    return dim if dim < 0 else dim + 1
+
+
+def along(n: Any, size: int, xs: list[Tensor], batched: tuple[bool, ...]) -> Tensor:
+    """Ops whose attrs begin with a dim, on operands of one rank; an example may be a number."""
+    operands = wholes(xs, batched, size)
+    attrs = (moved_dim(n.attrs[0]), *n.attrs[1:])
+    if not n.inputs[0].meta.ndim:
+        operands = [_reshape_to(x, (size, 1)) for x in operands]
+        attrs = (1, *n.attrs[1:])
+        return _reshape_to(record(n.op, operands, attrs, n.args), (size, *n.meta.shape))
+    return record(n.op, operands, attrs, n.args)
+
+
+def along_shaped(n: Any, size: int, xs: list[Tensor], batched: tuple[bool, ...]) -> Any:
+    """The same for ops that are told the shape of their result."""
+    if not n.inputs[0].meta.ndim:
+        return NotImplemented
+    attrs = (moved_dim(n.attrs[0]), *n.attrs[1:])
+    return record(n.op, wholes(xs, batched, size), attrs, n.args, (size, *n.meta.shape))
+
+
+for _name in (
+    "cat softmax softmax_backward log_softmax log_softmax_backward gather scatter_add scatter "
+    "scatter_fold cumsum cumprod logcumsumexp cummax_indices cummin_indices recurrence unfold "
+    "windows fft_r2c fft_c2r"
+).split():
+    RULES[_name] = along
+for _name in "argsort kth_place median_place mode_place".split():
+    RULES[_name] = along_shaped
+
+
+def _shifted_dims(n: Any, size: int, xs: list[Tensor], batched: tuple[bool, ...]) -> Tensor:
+    return over_dims(n, size, wholes(xs, batched, size))
+
+
+for _name in (
+    "mean var std logsumexp norm var_backward std_backward logsumexp_backward norm_backward "
+    "prod_backward ties_backward fft_c2c"
+).split():
+    RULES[_name] = _shifted_dims
+
+
+def as_it_is(n: Any, size: int, xs: list[Tensor], batched: tuple[bool, ...]) -> Any:
+    """Ops that work on the last dims of their first operand, and take further ones in front."""
+    return record(n.op, xs, n.attrs, n.args) if not any(batched[1:]) else NotImplemented
+
+
+def all_batched(n: Any, size: int, xs: list[Tensor], batched: tuple[bool, ...]) -> Tensor:
+    """The same where all operands have the dims in front."""
+    return record(n.op, wholes(xs, batched, size), n.attrs, n.args)
+
+
+for _name in (
+    "tril triu layer_norm rms_norm conj sgn view_as_real view_as_complex polygamma"
+).split():
+    RULES[_name] = as_it_is
+
+
+# ------------------------------------------------------------------------------------ indexing
+
+
+@rule_of("index_select")
+def _index_select(n: Any, size: int, xs: list[Tensor], batched: tuple[bool, ...]) -> Tensor:
+    x, index = xs
+    dim = n.attrs[0]
+    if batched == (True, False):
+        return record(n.op, (x, index), (dim + 1,))
+    if batched == (False, True):
+        out = record(n.op, (x, index), (dim,))  # (dims before, size, index, dims after)
+        rest = [d for d in range(node_of(out).meta.ndim) if d != dim]
+        return record(PERMUTE, (out,), ((dim, *rest),))
+    picked = _spread_index(index, x, dim + 1)
+    out = record(REGISTRY["gather"], (x, picked), (dim + 1,))
+    return _reshape_to(out, (size, *n.meta.shape))
+
+
+def _spread_index(index: Tensor, x: Tensor, dim: int) -> Tensor:
+    """One index per example, repeated for the other dims of a batched `x`, as gather wants it."""
+    shape = node_of(x).meta.shape
+    size, *rest = node_of(index).meta.shape
+    count = prod(rest)
+    narrow = [size] + [1] * (len(shape) - 1)
+    narrow[dim] = count
+    wide = (*shape[:dim], count, *shape[dim + 1 :])
+    return record(EXPAND, (_reshape_to(index, tuple(narrow)),), (), (), wide)
+
+
+def _write_rows(n: Any, size: int, xs: list[Tensor], batched: tuple[bool, ...]) -> Tensor:
+    base, index, source = xs
+    dim = n.attrs[0] + 1
+    base = whole(base, batched[0], size)
+    source = whole(source, batched[2], size)
+    attrs = (dim, *n.attrs[1:])
+    if not batched[1]:
+        return record(n.op, (base, index, source), attrs)
+    picked = _spread_index(index, base, dim)
+    flat = _reshape_to(source, node_of(picked).meta.shape)
+    return record(REGISTRY[_SCATTERS[n.op.name]], (base, picked, flat), attrs)
+
+
+_SCATTERS = {"index_add": "scatter_add", "index_put": "scatter", "index_fold": "scatter_fold"}
+for _name in _SCATTERS:
+    RULES[_name] = _write_rows
+
+
+# ------------------------------------------------------------------------------ linear algebra
+
+
+def matrices(n: Any, size: int, xs: list[Tensor], batched: tuple[bool, ...]) -> Tensor:
+    """Ops on matrices in the last two dims, with dims in front that are broadcast."""
+    ndim = max([x.meta.ndim for x in n.inputs])
+    operands = [aligned(x, ndim) if one else x for x, one in zip(xs, batched, strict=True)]
+    return record(n.op, operands, n.attrs, n.args)
+
+
+for _name in (
+    "linalg_inv linalg_solve linalg_solve_triangular linalg_det linalg_svdvals matrix_exp "
+    "cholesky_solve cholesky_inverse"
+).split():
+    RULES[_name] = matrices
+for _name in "cofactor cofactor_backward".split():
+    RULES[_name] = all_batched
+
+
+@rule_of("pivots_to_permutation")
+def _permutation(n: Any, size: int, xs: list[Tensor], batched: tuple[bool, ...]) -> Tensor:
+    return record(n.op, xs, n.attrs, n.args, (size, *n.meta.shape))
+
+
+def packed(shapes_of: Callable[..., list[Shape]]) -> Rule:
+    """The rule of factorisations whose results lie one after the other in a vector."""
+
+    def rule(n: Any, size: int, xs: list[Tensor], batched: tuple[bool, ...]) -> Tensor:
+        from livegrad.ops.joining import cat
+        from livegrad.ops.linalg.common import parts
+
+        operands = wholes(xs, batched, size)
+        both = record(n.op, operands, n.attrs, n.args)
+        shapes = shapes_of(*[node_of(x).meta.shape for x in operands], *n.attrs)
+        return cat([_reshape_to(x, (size, _per_example(x, size))) for x in parts(both, shapes)], 1)
+
+    return rule
+
+
+def _per_example(x: Tensor, size: int) -> int:
+    return prod(node_of(x).meta.shape[1:])
+
+
+def _register_factorisations() -> None:
+    from livegrad.ops.linalg import cholesky, determinants, ldl, lu, orthogonal, singular, spectral
+
+    RULES["linalg_cholesky"] = packed(lambda a, checked: cholesky.cholesky_shapes(a))
+    RULES["linalg_lu_factor"] = packed(lambda a, checked: lu.lu_shapes(a))
+    RULES["linalg_ldl_factor"] = packed(lambda a, hermitian, checked: ldl.ldl_shapes(a))
+    RULES["linalg_qr"] = packed(orthogonal.qr_shapes)
+    RULES["geqrf"] = packed(orthogonal.geqrf_shapes)
+    RULES["linalg_eigh"] = packed(lambda a, triangle: spectral.eigen_shapes(a))
+    RULES["linalg_eig"] = packed(spectral.eigen_shapes)
+    RULES["linalg_svd"] = packed(singular.svd_shapes)
+    RULES["linalg_slogdet"] = packed(determinants.slogdet_shapes)
+    RULES["linalg_lstsq"] = packed(singular.lstsq_shapes)
+
+
+_register_factorisations()

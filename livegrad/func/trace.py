@@ -1,0 +1,117 @@
+"""Tracing: a function is run on placeholders, and what it records is kept apart.
+
+    with Trace() as trace:
+        x = trace.placeholder(meta, True)     a tensor that has no value, and never will
+        y = f(x)
+    trace.nodes, trace.handles                what f recorded, in order
+
+A placeholder cannot be read. A value that does not depend on one can: it is computed as always.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from livegrad.graph.meta import Meta
+from livegrad.graph.node import Interior, Node
+from livegrad.graph.record import leaf_node, wrap
+from livegrad.graph.state import LOCAL, State, flush
+
+Tensor = Any
+
+
+class Trace:
+    """Nodes recorded apart from what the thread has pending."""
+
+    def __init__(self) -> None:
+        self.placeholders: set[Node] = set()
+        self.nodes: list[Node] = []
+        self.handles: list[Any] = []
+        self._independent: set[Node] = set()
+        self._fields: list[tuple[str, Any]] = []
+        self._outer: Trace | None = None
+
+    def __enter__(self) -> Trace:
+        state = LOCAL.state
+        self._outer, LOCAL.trace = LOCAL.trace, self
+        self._fields = _fields(state)
+        kept = state.grad, state.inference, state.site, state.caster
+        state.begin()
+        state.grad, state.inference, state.site, state.caster = kept
+        state.held, state.reference = True, False
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        state = LOCAL.state
+        self.nodes, self.handles = state.nodes, state.handles
+        self._put_back(state)
+
+    def _put_back(self, state: State) -> None:
+        for name, value in self._fields:
+            setattr(state, name, value)
+        LOCAL.trace = self._outer
+
+    @contextmanager
+    def _outside(self) -> Iterator[None]:
+        """Within it, the thread records as before the trace."""
+        state = LOCAL.state
+        inner = _fields(state)
+        self._put_back(state)
+        try:
+            yield
+        finally:
+            self._fields = _fields(state)
+            LOCAL.trace = self
+            for name, value in inner:
+                setattr(state, name, value)
+
+    def placeholder(self, meta: Meta, requires_grad: bool) -> Tensor:
+        """A tensor without a value; a gradient that arrives there goes nowhere."""
+        node = leaf_node(meta, None)
+        node.grad_to = Interior((), _nothing) if requires_grad else None
+        self.placeholders.add(node)
+        return wrap(node)
+
+    def flush(self, reason: str, roots: tuple[Node, ...]) -> None:
+        """Computes what does not depend on placeholders, and refuses the rest."""
+        for root in roots:
+            if self.depends(root):
+                raise _unreadable(reason)
+        if roots:
+            with self._outside():
+                flush(reason, *roots)
+
+    def depends(self, root: Node) -> bool:
+        """Whether the value of a node depends on a placeholder."""
+        seen: set[Node] = set()
+        todo = [root]
+        while todo:
+            node = todo.pop()
+            if node in self.placeholders:
+                return True
+            if node not in seen and node not in self._independent and node.buffer is None:
+                seen.add(node)
+                todo += node.inputs
+        self._independent |= seen
+        return False
+
+
+_nothing: Callable[[Any], Any] = lambda g: ()
+
+
+def _fields(state: State) -> list[tuple[str, Any]]:
+    return [(name, getattr(state, name)) for name in State.__slots__]
+
+
+def _unreadable(reason: str) -> RuntimeError:
+    if reason.startswith("bool"):
+        return RuntimeError(
+            "vmap: It looks like you're attempting to use a Tensor in some data-dependent control "
+            "flow. We don't support that yet. Use where() to choose between values"
+        )
+    return RuntimeError(
+        f"vmap: It looks like you're calling .item() on a Tensor ({reason} needs its value). We "
+        "don't support vmap over what depends on values. Rewrite it with operations on tensors"
+    )

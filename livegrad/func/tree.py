@@ -1,0 +1,121 @@
+"""Nested tuples, lists and dicts of tensors: taken apart, and put together again."""
+
+from __future__ import annotations
+
+from collections import OrderedDict, defaultdict
+from collections.abc import Callable, Iterator
+from typing import Any
+
+LEAF = "*"
+_DICTS = (dict, OrderedDict, defaultdict)
+
+
+class Shape:
+    """How a nested value is built: a kind of container, its keys, the shapes of its items."""
+
+    __slots__ = ("items", "keys", "kind")
+
+    def __init__(self, kind: Any, keys: tuple[Any, ...] = (), items: tuple[Shape, ...] = ()):
+        self.kind = kind
+        self.keys = keys
+        self.items = items
+
+    def __eq__(self, other: object) -> bool:
+        return (
+            isinstance(other, Shape)
+            and self.kind == other.kind
+            and self.keys == other.keys
+            and self.items == other.items
+        )
+
+    __hash__ = None  # type: ignore[assignment]
+
+    @property
+    def count(self) -> int:
+        """Number of leaves."""
+        return 1 if self.kind == LEAF else sum([item.count for item in self.items])
+
+    def __repr__(self) -> str:
+        if self.kind == LEAF:
+            return LEAF
+        inner = [str(item) for item in self.items]
+        if self.keys:
+            inner = [f"{k!r}: {v}" for k, v in zip(self.keys, inner, strict=True)]
+        return f"{self.kind.__name__}({', '.join(inner)})"
+
+
+_ONE = Shape(LEAF)
+
+
+def _is_named(kind: type) -> bool:
+    return issubclass(kind, tuple) and hasattr(kind, "_fields")
+
+
+def flatten(value: Any) -> tuple[list[Any], Shape]:
+    """The leaves of a nested value in order, and how it is built."""
+    leaves: list[Any] = []
+    return leaves, _shape_of(value, leaves)
+
+
+def _shape_of(value: Any, leaves: list[Any]) -> Shape:
+    kind = type(value)
+    if kind in _DICTS:
+        # The order of insertion does not matter, except where it is the point.
+        keys = tuple(value) if kind is OrderedDict else tuple(_sorted(value))
+        return Shape(kind, keys, tuple([_shape_of(value[k], leaves) for k in keys]))
+    if kind in (tuple, list) or _is_named(kind):
+        return Shape(kind, (), tuple([_shape_of(x, leaves) for x in value]))
+    leaves.append(value)
+    return _ONE
+
+
+def _sorted(keys: Any) -> list[Any]:
+    try:
+        return sorted(keys)
+    except TypeError:
+        return list(keys)
+
+
+def unflatten(leaves: Any, shape: Shape) -> Any:
+    """The nested value built like `shape` of the given leaves."""
+    return _build(iter(leaves), shape)
+
+
+def _build(leaves: Iterator[Any], shape: Shape) -> Any:
+    if shape.kind == LEAF:
+        return next(leaves)
+    items = [_build(leaves, item) for item in shape.items]
+    if shape.kind in _DICTS:
+        pairs = zip(shape.keys, items, strict=True)
+        return dict(pairs) if shape.kind is defaultdict else shape.kind(pairs)
+    return shape.kind(*items) if _is_named(shape.kind) else shape.kind(items)
+
+
+def mapped(function: Callable[[Any], Any], value: Any) -> Any:
+    """A nested value with each leaf replaced."""
+    leaves, shape = flatten(value)
+    return unflatten([function(x) for x in leaves], shape)
+
+
+def spread(prefix: Any, shape: Shape) -> list[Any] | None:
+    """A leaf of `prefix` for each leaf of `shape`; None if it is not built like its beginning."""
+    kind = type(prefix)
+    container = kind in _DICTS or kind in (tuple, list) or _is_named(kind)
+    if not container:
+        return [prefix] * shape.count
+    items = list(prefix.values()) if kind in _DICTS else list(prefix)
+    alike = shape.kind != LEAF and (
+        (kind in _DICTS and shape.kind in _DICTS and set(prefix) == set(shape.keys))
+        or (kind not in _DICTS and shape.kind not in _DICTS and issubclass(shape.kind, kind))
+    )
+    if not alike or len(items) != len(shape.items):
+        return None
+    if kind in _DICTS:
+        items = [prefix[k] for k in shape.keys]
+    found = []
+    for item, inner in zip(items, shape.items, strict=True):
+        part = spread(item, inner)
+        if part is None:
+            return None
+        found += part
+    return found

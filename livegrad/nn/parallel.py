@@ -1,0 +1,28 @@
+"""DataParallel: for programs that wrap their model in it; with one device, the model itself."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from livegrad.nn.module import Module
+
+
+class DataParallel(Module):
+    """Calls `module`; its parameters are called "module.…", as PyTorch's are."""
+
+    def __init__(
+        self,
+        module: Module,
+        device_ids: Sequence[Any] | None = None,
+        output_device: Any = None,
+        dim: int = 0,
+    ) -> None:
+        super().__init__()
+        self.module = module
+        self.device_ids: list[Any] = []
+        self.dim = dim
+
+    def forward(self, *inputs: Any, **kwargs: Any) -> Any:
+        """`module(*inputs, **kwargs)`."""
+        return self.module(*inputs, **kwargs)

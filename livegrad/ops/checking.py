@@ -1,0 +1,118 @@
+"""Checking: ops that pass integers on and, when run, refuse those out of range.
+
+A kernel cannot raise: it notes a value it refuses. `COMPLAINTS` has the words for it, which name
+the line that recorded the operation when they reach the user.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from livegrad.graph.op import Op
+from livegrad.graph.record import elementwise
+from livegrad.ops import samples as s
+
+Tensor = Any
+Array = np.ndarray[Any, Any]
+
+# By name of the op: (planned node, value) -> exception, message, whether the value is refused.
+Complaint = Callable[[Any, int], tuple[type[Exception], str, bool]]
+COMPLAINTS: dict[str, Complaint] = {}
+
+
+def numbers_of(node: Any) -> list[int]:
+    """The run-time integers of a planned node: sizes, which are the same in every run."""
+    return [int.__int__(x) for x in node.args]
+
+
+def within(name: str, low: int, message: str) -> Op:
+    """An op of integers and a `count`: those in [low, count) are passed on, negative ones as 0.
+
+    Others raise RuntimeError with `message`, in which {value} and {count} are filled in.
+    """
+
+    def ref(x: Array, count: Any) -> Array:
+        wrong = x[(x < low) | (x >= count)]
+        if wrong.size:
+            raise RuntimeError(message.format(value=wrong.flat[0], count=count))
+        return np.maximum(x, 0)
+
+    def emit(e: Any, x: Any, count: Any) -> Any:
+        outside = e.or_(e.lt(x, low), e.ge(x, count))
+        e.on_fault(outside, x)
+        return e.select(e.or_(outside, e.lt(x, 0)), 0, x)
+
+    def complaint(node: Any, value: int) -> tuple[type[Exception], str, bool]:
+        (count,) = numbers_of(node)
+        said = message.format(value=value, count=count)
+        return RuntimeError, said, not low <= value < count
+
+    COMPLAINTS[name] = complaint
+    return Op(
+        name,
+        "elementwise",
+        ref=ref,
+        emit=emit,
+        lower="check",
+        result="integer",
+        cheap=True,
+        saves="",
+        samples=s.calls(lambda: s.Sample((s.integers(3, 4, low=low, high=5), 5), smooth=False)),
+    )
+
+
+def wrap_ref(index: Array, size: Any, dim: Any) -> Array:
+    """What WRAP_INDEX means."""
+    at = np.where(index < 0, index + size, index)
+    wrong = index[(at < 0) | (at >= size)]
+    if wrong.size:
+        raise IndexError(_out_of_bounds(wrong.flat[0], dim, size))
+    return at
+
+
+def _out_of_bounds(value: int, dim: int, size: int) -> str:
+    return f"index {value} is out of bounds for dimension {dim} with size {size}"
+
+
+# A kernel notes one number. The dim rides on top of the index, so that of several indices in one
+# kernel the wrong one is found.
+_DIM_SHIFT = 56
+
+
+def _emit_wrap(e: Any, index: Any, size: Any, dim: Any) -> Any:
+    at = e.select(e.lt(index, 0), e.add(index, size), index)
+    outside = e.or_(e.lt(at, 0), e.ge(at, size))
+    e.on_fault(outside, e.add(index, e.shl(dim, _DIM_SHIFT)))
+    return e.select(outside, 0, at)
+
+
+def _wrap_complaint(node: Any, value: int) -> tuple[type[Exception], str, bool]:
+    size, dim = numbers_of(node)
+    whose = (value + (1 << (_DIM_SHIFT - 1))) >> _DIM_SHIFT
+    index = value - (whose << _DIM_SHIFT)
+    wrong = whose == dim and not -size <= index < size
+    return IndexError, _out_of_bounds(index, dim, size), wrong
+
+
+COMPLAINTS["wrap_index"] = _wrap_complaint
+WRAP_INDEX = Op(
+    "wrap_index",
+    "elementwise",
+    # Indices of the dim `dim` of `size`, negative ones counted from the end; one outside of
+    # [-size, size) is refused.
+    ref=wrap_ref,
+    emit=_emit_wrap,
+    lower="check",
+    result="integer",
+    cheap=True,
+    saves="",
+    samples=s.calls(lambda: s.Sample((s.integers(3, 4, low=-5, high=5), 5, 0), smooth=False)),
+)
+
+
+def wrapped(index: Tensor, size: int, dim: int = 0) -> Tensor:
+    """Indices (int64) along a dim of `size` with negative ones counted from the end."""
+    return elementwise(WRAP_INDEX, (index, size, dim))

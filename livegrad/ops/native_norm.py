@@ -1,0 +1,200 @@
+"""Norms with their statistics as further results: PyTorch's `native_` functions.
+
+As there, only group_norm's means and deviations have gradients.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+from typing import Any
+
+from livegrad import dtypes
+from livegrad.graph.meta import Meta, meta_of
+from livegrad.graph.op import Op
+from livegrad.graph.record import node_of, record
+from livegrad.graph.state import LOCAL
+from livegrad.ops import samples as s
+from livegrad.ops.channel_norm import Layout, moments
+from livegrad.ops.composite import (
+    SOFTMAX_BACKWARD,
+    Attrs,
+    Metas,
+    Tensor,
+    compute_dtype,
+    layer_norm,
+    to_dtype,
+)
+from livegrad.ops.elementwise import add
+from livegrad.ops.generate import filled
+from livegrad.ops.movement import _reshape_to
+from livegrad.ops.normalisation import _batch_norm, group_norm, instance_norm as _instance_norm
+from livegrad.ops.power import rsqrt
+
+
+def _statistic_infer(metas: Metas, attrs: Attrs, shape: Any) -> Meta:
+    # Half precisions have statistics of their own dtype, as in PyTorch on the CPU.
+    return meta_of(shape, metas[0].dtype)
+
+
+def _statistic_expand(n: Any, x: Tensor) -> Tensor:
+    which, view, dims = n.attrs
+    seen = _reshape_to(to_dtype(x, compute_dtype(n)), view)
+    value, variance = moments(seen, dims)
+    if which == "rstd":
+        value = rsqrt(add(variance, n.args[0]))
+    return to_dtype(_reshape_to(value, n.meta.shape), n.meta.dtype)
+
+
+STATISTIC: Op = Op(
+    "norm_statistic",
+    "composite",
+    # attrs ("mean" or "rstd", shape in which x is seen, dims), args (eps,).
+    infer=_statistic_infer,
+    expand=_statistic_expand,
+    saves="x",
+    samples=s.calls(
+        lambda: s.Sample(
+            (s.uniform(3, 4, 5),),
+            lambda x: record(STATISTIC, (x,), ("rstd", (3, 4, 5), (0, 2)), (0.1,), (4,)),
+        ),
+        lambda: s.Sample(
+            (s.uniform(3, 4),),
+            lambda x: record(STATISTIC, (x,), ("mean", (3, 2, 2), (2,)), (0.1,), (3, 2)),
+        ),
+    ),
+)
+
+
+def _statistics(
+    x: Tensor,
+    view: tuple[int, ...],
+    dims: tuple[int, ...],
+    eps: float,
+    shape: tuple[int, ...],
+    flows: bool = False,
+) -> tuple[Tensor, Tensor]:
+    """Mean and reciprocal deviation, without gradient unless it `flows`."""
+    state = LOCAL.state
+    grad, state.grad = state.grad, state.grad and flows
+    try:
+        mean, rstd = [
+            record(STATISTIC, (x,), (which, view, dims), (float(eps),), shape)
+            for which in ("mean", "rstd")
+        ]
+        return mean, rstd
+    finally:
+        state.grad = grad
+
+
+def native_batch_norm(
+    input: Tensor,
+    weight: Tensor | None,
+    bias: Tensor | None,
+    running_mean: Tensor | None,
+    running_var: Tensor | None,
+    training: bool,
+    momentum: float,
+    eps: float,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """`batch_norm`, and the mean and reciprocal deviation of the batch (empty in evaluation)."""
+    y = _batch_norm(input, running_mean, running_var, weight, bias, training, momentum, eps)
+    meta = node_of(input).meta
+    if not training:
+        nothing = filled((0,), 0, meta.dtype)
+        return y, nothing, filled((0,), 0, meta.dtype)
+    layout = Layout("batch", meta.shape, 0)
+    return y, *_statistics(input, meta.shape, layout.dims, eps, (meta.shape[1],))
+
+
+def _native_batch_norm_legit(
+    input: Tensor, weight: Tensor | None, bias: Tensor | None, *rest: Any
+) -> tuple[Tensor, Tensor, Tensor]:
+    """`native_batch_norm`, with or without running statistics."""
+    running = rest[:2] if len(rest) == 5 else (None, None)
+    return native_batch_norm(input, weight, bias, *running, *rest[-3:])
+
+
+def _batch_norm_with_update(
+    input: Tensor,
+    weight: Tensor | None,
+    bias: Tensor | None,
+    running_mean: Tensor,
+    running_var: Tensor,
+    momentum: float,
+    eps: float,
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """`native_batch_norm` in training, and an empty tensor that other devices need."""
+    results = native_batch_norm(input, weight, bias, running_mean, running_var, True, momentum, eps)
+    return *results, filled((0,), 0, dtypes.uint8)
+
+
+def native_group_norm(
+    input: Tensor,
+    weight: Tensor | None,
+    bias: Tensor | None,
+    N: int,
+    C: int,
+    HxW: int,
+    group: int,
+    eps: float,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """`group_norm`, and the mean and reciprocal deviation of each group."""
+    y = group_norm(input, group, weight, bias, eps)
+    layout = Layout("group", node_of(input).meta.shape, group)
+    return y, *_statistics(input, layout.shape, layout.dims, eps, (N, group), flows=True)
+
+
+def native_layer_norm(
+    input: Tensor,
+    normalized_shape: Sequence[int],
+    weight: Tensor | None,
+    bias: Tensor | None,
+    eps: float,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """`layer_norm`, and the mean and reciprocal deviation of each row."""
+    y = layer_norm(input, normalized_shape, weight, bias, eps)
+    shape = node_of(input).meta.shape
+    lead = len(shape) - len(normalized_shape)
+    view = (prod(shape[:lead]), prod(shape[lead:]))
+    kept = (*shape[:lead], *(1,) * len(normalized_shape))
+    return y, *_statistics(input, view, (1,), eps, kept)
+
+
+def batch_norm(
+    input: Tensor,
+    weight: Tensor | None,
+    bias: Tensor | None,
+    running_mean: Tensor | None,
+    running_var: Tensor | None,
+    training: bool,
+    momentum: float,
+    eps: float,
+    cudnn_enabled: bool = False,
+) -> Tensor:
+    """`livegrad.nn.functional.batch_norm` with the order of arguments of `torch.batch_norm`."""
+    return _batch_norm(input, running_mean, running_var, weight, bias, training, momentum, eps)
+
+
+def instance_norm(
+    input: Tensor,
+    weight: Tensor | None,
+    bias: Tensor | None,
+    running_mean: Tensor | None,
+    running_var: Tensor | None,
+    use_input_stats: bool,
+    momentum: float,
+    eps: float,
+    cudnn_enabled: bool = False,
+) -> Tensor:
+    """`livegrad.nn.functional.instance_norm` with the order of arguments of torch's."""
+    return _instance_norm(
+        input, running_mean, running_var, weight, bias, use_input_stats, momentum, eps
+    )
+
+
+def _softmax_backward_data(
+    grad_output: Tensor, output: Tensor, dim: int, input_dtype: dtypes.DType
+) -> Tensor:
+    """The gradient of softmax's input, from that of its result and the result."""
+    return to_dtype(record(SOFTMAX_BACKWARD, (grad_output, output), (dim,)), input_dtype)

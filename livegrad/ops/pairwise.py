@@ -1,0 +1,64 @@
+"""Distance of vectors, pair by pair."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from livegrad import dtypes
+from livegrad.graph.meta import Meta, meta_of
+from livegrad.graph.op import Op
+from livegrad.graph.record import broadcast_shapes, record
+from livegrad.ops import samples as s
+from livegrad.ops.composite import Attrs, Metas, Tensor, to_dtype
+from livegrad.ops.elementwise import add, sub
+from livegrad.ops.statistics import norm
+
+
+def _dtype(metas: Metas) -> dtypes.DType:
+    dtype = dtypes.promote_types(metas[0].dtype, metas[1].dtype)
+    if dtype.category in (dtypes.INT, dtypes.BOOL):
+        return dtypes.get_default_dtype()
+    return dtype
+
+
+def _infer(metas: Metas, attrs: Attrs, shape: Any) -> Meta:
+    full = broadcast_shapes("pairwise_distance", [meta.shape for meta in metas])
+    if full:
+        full = (*full[:-1], 1) if attrs[1] else full[:-1]
+    return meta_of(full, _dtype(metas).to_real())
+
+
+def _expand(n: Any, x1: Tensor, x2: Tensor) -> Tensor:
+    p, keepdim = n.attrs
+    dtype = _dtype((x1._node.meta, x2._node.meta)).compute
+    apart = add(sub(to_dtype(x1, dtype), to_dtype(x2, dtype)), n.args[0])
+    return to_dtype(norm(apart, p, -1, keepdim), n.meta.dtype)
+
+
+PAIRWISE_DISTANCE = Op(
+    "pairwise_distance",
+    "composite",
+    # inputs (x1, x2), attrs (p, keepdim), args (eps,); differentiated through the expansion.
+    infer=_infer,
+    expand=_expand,
+    saves="x",
+    samples=s.calls(
+        lambda: s.Sample(
+            (s.uniform(3, 5), s.uniform(3, 5, seed=1)), lambda a, b: pairwise_distance(a, b)
+        ),
+        lambda: s.Sample(
+            (s.uniform(2, 1, 3), s.uniform(2, 3, seed=1)),
+            lambda a, b: pairwise_distance(a, b, 3.0, keepdim=True),
+        ),
+        lambda: s.Sample(
+            (s.uniform(5), s.uniform(5, seed=1)), lambda a, b: pairwise_distance(a, b)
+        ),
+    ),
+)
+
+
+def pairwise_distance(
+    x1: Tensor, x2: Tensor, p: float = 2.0, eps: float = 1e-6, keepdim: bool = False
+) -> Tensor:
+    """p-norm of `x1 - x2 + eps` along the last dim."""
+    return record(PAIRWISE_DISTANCE, (x1, x2), (float(p), bool(keepdim)), (float(eps),))

@@ -1,0 +1,135 @@
+"""Filling tensors in place with random numbers of a distribution: `x.normal_()` and its like."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from livegrad import dtypes
+from livegrad.dtypes import DType
+from livegrad.graph.record import Handle, node_of, not_implemented, rebind
+from livegrad.ops.comparison import clamp_min, lt
+from livegrad.ops.elementwise import add, cast, div, mul, neg, sub
+from livegrad.ops.pointwise_math import ceil, exp, log, tan
+from livegrad.ops.random import RAND, draw, float_dtype, gaussian, integers, uniform
+from livegrad.random import Generator
+
+Tensor = Any
+
+
+def _wide(dtype: DType) -> DType:
+    """What the numbers are computed in: float64 for integers, which must come out exactly."""
+    return dtype.compute if dtype.is_floating_point else dtypes.float64
+
+
+def uniform_(
+    self: Tensor, from_: float = 0.0, to: float = 1.0, *, generator: Generator | None = None
+) -> Tensor:
+    """Takes uniform numbers in [from, to)."""
+    if from_ > to:
+        raise RuntimeError(
+            f"uniform_ expects to return a [from, to) range, but found from={from_} > to={to}"
+        )
+    meta = node_of(self).meta
+    unit = uniform(meta.shape, float_dtype("uniform_", meta.dtype, True), generator)
+    low = complex(from_, from_) if meta.dtype.is_complex else from_
+    return rebind(self, add(mul(unit, to - from_), low))
+
+
+def normal_(
+    self: Tensor, mean: float = 0.0, std: float = 1.0, *, generator: Generator | None = None
+) -> Tensor:
+    """Takes normal numbers."""
+    if std < 0:
+        raise RuntimeError(f"normal_ expects std >= 0.0, but found std {std}")
+    meta = node_of(self).meta
+    bell = gaussian(meta.shape, float_dtype("normal_", meta.dtype, True), generator)
+    return rebind(self, add(mul(bell, std), mean))
+
+
+def log_normal_(
+    self: Tensor, mean: float = 1.0, std: float = 2.0, *, generator: Generator | None = None
+) -> Tensor:
+    """Takes numbers whose logarithms are normal with this mean and standard deviation."""
+    if std <= 0:
+        raise RuntimeError(f"log_normal_ expects std > 0.0, but found std={std}")
+    meta = node_of(self).meta
+    dtype = float_dtype("log_normal_", meta.dtype)
+    bell = gaussian(meta.shape, dtype.compute, generator)
+    return rebind(self, cast(exp(add(mul(bell, std), mean)), dtype))
+
+
+def cauchy_(
+    self: Tensor, median: float = 0.0, sigma: float = 1.0, *, generator: Generator | None = None
+) -> Tensor:
+    """Takes numbers of the Cauchy distribution."""
+    if sigma <= 0:
+        raise RuntimeError(f"cauchy_ expects sigma > 0.0, but found sigma={sigma}")
+    meta = node_of(self).meta
+    if not meta.dtype.is_floating_point:
+        raise RuntimeError(
+            "Cauchy distribution is a continuous probability distribution. dtype must be a "
+            f"floating point but you specified {meta.dtype.name}"
+        )
+    unit = draw(RAND, meta.shape, meta.dtype.compute, generator)
+    angle = mul(sub(unit, 0.5), math.pi)
+    return rebind(self, cast(add(mul(tan(angle), sigma), median), meta.dtype))
+
+
+def exponential_(self: Tensor, lambd: float = 1.0, *, generator: Generator | None = None) -> Tensor:
+    """Takes numbers of the exponential distribution."""
+    if lambd <= 0:
+        raise RuntimeError(f"exponential_ expects lambda > 0.0, but found lambda={lambd}")
+    meta = node_of(self).meta
+    if not meta.dtype.is_floating_point:
+        raise RuntimeError(
+            "Exponential distribution is a continuous probability distribution. dtype must be a "
+            f"floating point but you specified {meta.dtype.name}"
+        )
+    unit = draw(RAND, meta.shape, meta.dtype.compute, generator)
+    return rebind(self, cast(div(neg(log(sub(1, unit))), lambd), meta.dtype))
+
+
+def geometric_(self: Tensor, p: float, *, generator: Generator | None = None) -> Tensor:
+    """Takes how many trials it takes to succeed, each with probability `p`: 1, 2, …"""
+    if not 0 < p < 1:
+        raise RuntimeError(f"geometric_ expects p to be in (0, 1), but got p={p}")
+    meta = node_of(self).meta
+    if meta.dtype.is_complex or meta.dtype is dtypes.bool_:
+        raise not_implemented("geometric_", meta.dtype)
+    unit = draw(RAND, meta.shape, _wide(meta.dtype), generator)
+    trials = ceil(div(log(sub(1, unit)), math.log1p(-p)))
+    return rebind(self, cast(clamp_min(trials, 1), meta.dtype))
+
+
+def bernoulli_(self: Tensor, p: Any = 0.5, *, generator: Generator | None = None) -> Tensor:
+    """Takes 1 with probability `p` (a number or a tensor), else 0."""
+    if not isinstance(p, Handle) and not 0 <= p <= 1:
+        raise RuntimeError(f"bernoulli_: expects p to be in [0, 1], but got p={p}")
+    meta = node_of(self).meta
+    unit = draw(RAND, meta.shape, dtypes.float32, generator)
+    return rebind(self, cast(lt(unit, p), meta.dtype))
+
+
+# Integers up to here are exact in a floating dtype.
+_EXACT = {dtypes.float16: 11, dtypes.bfloat16: 8, dtypes.float32: 24, dtypes.float64: 53}
+
+
+def random_(
+    self: Tensor, from_: int = 0, to: int | None = None, *, generator: Generator | None = None
+) -> Tensor:
+    """Takes integers in [from, to); without `to`, random_(to) or the whole range of the dtype."""
+    meta = node_of(self).meta
+    if meta.dtype.is_complex:
+        raise not_implemented("random_", meta.dtype)
+    if to is None and from_:
+        from_, to = 0, from_
+    elif to is None:
+        bits = _EXACT.get(meta.dtype, meta.dtype.bits - int(meta.dtype.signed))
+        to = (1 << bits) + int(meta.dtype in _EXACT)
+        to = min(to, (1 << 63) - 1)
+    if from_ >= to:
+        raise RuntimeError(
+            f"random_ expects 'from' to be less than 'to', but got from={from_} >= to={to}"
+        )
+    return rebind(self, integers(from_, to, meta.shape, meta.dtype, generator))

@@ -1,0 +1,181 @@
+"""Sequences: tensors whose values follow from their position."""
+
+from __future__ import annotations
+
+import math
+import operator
+from typing import Any
+
+import numpy as np
+
+from livegrad import dtypes
+from livegrad.creation import as_leaf, check_layout, from_array
+from livegrad.device import as_device
+from livegrad.graph.record import Handle, node_of, not_implemented
+from livegrad.ops import generate
+from livegrad.ops.complex_parts import complex as from_parts
+
+Tensor = Any
+Array = np.ndarray[Any, Any]
+
+
+def arange(
+    *bounds: Any,
+    start: Any = None,
+    end: Any = None,
+    step: Any = None,
+    dtype: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+    **layout: Any,
+) -> Tensor:
+    """`start`, `start + step`, … without `end`: arange(end), arange(start, end[, step])."""
+    check_layout("arange", layout)
+    if len(bounds) == 1 and end is None:
+        end = bounds[0]
+    elif len(bounds) == 1:
+        start = bounds[0]
+    elif len(bounds) > 1:
+        start, end = bounds[0], bounds[1]
+        step = bounds[2] if len(bounds) > 2 else step
+    start, end, step = [_number(v, d) for v, d in ((start, 0), (end, None), (step, 1))]
+    if step == 0:
+        raise RuntimeError("arange: step must be nonzero")
+    if not math.isfinite(start) or not math.isfinite(end):
+        raise RuntimeError(f"arange: unsupported range: {start} -> {end}; expected finite bounds")
+    if (end - start) * step < 0:
+        raise RuntimeError(
+            f"arange: upper bound and lower bound inconsistent with step sign; got start {start}, "
+            f"end {end}, step {step}"
+        )
+    as_device(device)
+    floating = any(isinstance(v, float) for v in (start, end, step))
+    default = dtypes.get_default_dtype() if floating else dtypes.int64
+    target = default if dtype is None else dtypes.as_dtype(dtype)
+    if target.is_complex:
+        raise not_implemented("arange", target)
+    if target.is_floating_point:
+        start, step = float(start), float(step)
+    elif floating:
+        start, end, step = int(start), int(end), int(step)
+        if step == 0:
+            raise ValueError("arange: step must be nonzero once it is an integer; got less than 1")
+    count = max(math.ceil((end - start) / step), 0)
+    return as_leaf(generate.steps(count, start, step, target), requires_grad)
+
+
+def _number(value: Any, default: Any) -> Any:
+    if value is None:
+        if default is None:
+            raise TypeError("arange() missing 1 required positional argument: 'end'")
+        return default
+    return (
+        value if type(value) in (int, float) else value.item() if hasattr(value, "item") else value
+    )
+
+
+def range_(start: float, end: float, step: float = 1, **options: Any) -> Tensor:
+    """`start`, `start + step`, … up to and including `end`."""
+    return arange(start, end + step / 2 if isinstance(step, float) else end + step, step, **options)
+
+
+def linspace(
+    start: Any,
+    end: Any,
+    steps: int,
+    *,
+    dtype: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+    **layout: Any,
+) -> Tensor:
+    """`steps` numbers from `start` to `end`, both included, evenly spaced."""
+    check_layout("linspace", layout)
+    count = _check_steps("linspace", start, end, steps)
+    as_device(device)
+    target = dtypes.get_default_dtype() if dtype is None else dtypes.as_dtype(dtype)
+    if isinstance(start, complex) or isinstance(end, complex):
+        target = dtypes.default_complex() if dtype is None else target
+        part = target.to_real()
+        ends = complex(start), complex(end)
+        real = generate.evenly(ends[0].real, ends[1].real, count, part)
+        imag = generate.evenly(ends[0].imag, ends[1].imag, count, part)
+        return as_leaf(from_parts(real, imag), requires_grad)
+    if target.category >= dtypes.FLOAT:
+        return as_leaf(generate.evenly(float(start), float(end), count, target), requires_grad)
+    # Whole numbers from a whole start to a whole end, each rounded toward zero.
+    first, last = float(int(start)), float(int(end))
+    return as_leaf(generate.evenly(first, last, count, dtypes.float64).to(target), requires_grad)
+
+
+def _check_steps(name: str, start: Any, end: Any, steps: Any) -> int:
+    """`steps`, if it and the bounds are of the right kind."""
+    for bound in (start, end):
+        if isinstance(bound, Handle) and node_of(bound).meta.ndim:
+            raise RuntimeError(
+                f"{name}: only supports 0-dimensional start and end tensors; "
+                f"got shape {list(node_of(bound).meta.shape)}"
+            )
+    try:
+        count = operator.index(steps)
+    except TypeError:
+        raise TypeError(
+            f"{name}(): argument 'steps' must be int, not {type(steps).__name__}"
+        ) from None
+    if count < 0:
+        raise RuntimeError(f"{name}: number of steps must be non-negative; got {count}")
+    return count
+
+
+def logspace(
+    start: float,
+    end: float,
+    steps: int,
+    base: float = 10.0,
+    *,
+    dtype: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+    **layout: Any,
+) -> Tensor:
+    """`base` to the power of `linspace(start, end, steps)`."""
+    check_layout("logspace", layout)
+    target = dtypes.get_default_dtype() if dtype is None else dtypes.as_dtype(dtype)
+    count = _check_steps("logspace", start, end, steps)
+    if target.category < dtypes.FLOAT:
+        return as_leaf(from_array(_whole_powers(start, end, count, base), target), requires_grad)
+    wide = isinstance(start, complex) or isinstance(end, complex)
+    exact = dtypes.complex128 if wide else dtypes.float64
+    powers = linspace(start, end, count, dtype=exact, device=device)
+    out = (powers * math.log(base)).exp()
+    out = out.to(dtypes.default_complex() if wide and dtype is None else target)
+    return as_leaf(out, requires_grad)
+
+
+def _whole_powers(start: Any, end: Any, count: int, base: float) -> Array:
+    """logspace of integers, in PyTorch's steps: exponents in float32, exact powers, cut off."""
+    first, last = np.float32(int(start)), np.float32(int(end))
+    step = (last - first) / np.float32(count - 1) if count > 1 else np.float32(0)
+    place = np.arange(count, dtype=np.float32)
+    early, late = first + step * place, last - step * (np.float32(count - 1) - place)
+    exponents = np.where(place < max(count // 2, 1), early, late)
+    return np.trunc(np.power(float(base), exponents.astype(np.float64)))
+
+
+def eye(
+    n: int,
+    m: int | None = None,
+    *,
+    dtype: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+    **layout: Any,
+) -> Tensor:
+    """Ones on the diagonal of an n by m matrix, zeros elsewhere."""
+    check_layout("eye", layout)
+    as_device(device)
+    columns = n if m is None else m
+    if n < 0 or columns < 0:
+        raise RuntimeError(f"eye: sizes must be at least 0; got {n} and {columns}")
+    target = dtypes.get_default_dtype() if dtype is None else dtypes.as_dtype(dtype)
+    return as_leaf((arange(n).unsqueeze(1) == arange(columns)).to(target), requires_grad)

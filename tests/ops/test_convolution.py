@@ -1,0 +1,153 @@
+"""Windows, their overlapping sum, and convolutions: against definitions and against PyTorch."""
+
+import numpy as np
+import pytest
+from against_torch import agree, agree_with_gradients, both
+from hypothesis import given, settings, strategies as st
+
+import livegrad as lg
+import livegrad.nn.functional as F
+from livegrad.ops.unfolding import overlap_add, window_count, windows
+
+torch = pytest.importorskip("torch")
+RNG = np.random.default_rng(0)
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.integers(1, 5), st.integers(1, 4), st.integers(1, 3), st.integers(0, 9), st.booleans())
+def test_windows_and_overlap_add_are_adjoint(size, stride, dilation, more, first):
+    length = dilation * (size - 1) + 1 + more
+    shape = (length, 2) if first else (2, length)
+    dim = 0 if first else 1
+    x = lg.tensor(RNG.normal(size=shape))
+    count = window_count(length, size, stride, dilation)
+    y = lg.tensor(RNG.normal(size=(*shape[:dim], size, count, *shape[dim + 1 :])))
+    seen = windows(x, dim, size, stride, dilation)
+    expected = np.take(
+        x.numpy(), dilation * np.arange(size)[:, None] + stride * np.arange(count), dim
+    )
+    np.testing.assert_array_equal(seen.numpy(), expected)
+    left = (seen * y).sum().item()
+    right = (x * overlap_add(y, dim, shape, stride, dilation)).sum().item()
+    assert left == pytest.approx(right, rel=1e-12, abs=1e-12)
+
+
+CONVOLUTIONS = [
+    ((2, 3, 9), (4, 3, 3), {}),
+    ((3, 9), (4, 3, 3), {"padding": "same", "dilation": 2}),
+    ((2, 4, 6, 7), (6, 2, 3, 2), {"stride": (2, 1), "padding": (1, 2), "groups": 2}),
+    ((1, 4, 7, 7), (4, 1, 2, 2), {"padding": "same", "dilation": 2, "groups": 4}),
+    ((2, 3, 8, 9), (2, 3, 3, 3), {"stride": 3, "dilation": 2, "padding": 1}),
+    ((1, 2, 4, 4, 5), (2, 2, 2, 3, 2), {"stride": 2, "padding": 1}),
+]
+
+
+@pytest.mark.parametrize(("x", "weight", "options"), CONVOLUTIONS, ids=str)
+def test_convolution(x, weight, options):
+    name = f"conv{len(weight) - 2}d"
+    pairs = [both(*x), both(*weight), both(weight[0])]
+    mine, yours = [list(each) for each in zip(*pairs, strict=True)]
+    ours = getattr(F, name)(*mine, **options)
+    theirs = getattr(torch.nn.functional, name)(*yours, **options)
+    agree_with_gradients(ours, theirs, mine, yours)
+
+
+TRANSPOSED = [
+    ((2, 3, 5), (3, 4, 3), {}),
+    ((4, 5), (4, 2, 3), {"stride": 2, "padding": 1, "output_padding": 1, "groups": 2}),
+    ((2, 4, 3, 4), (4, 1, 3, 2), {"stride": (3, 1), "dilation": (1, 2), "padding": 1}),
+    ((1, 2, 3, 3), (2, 2, 2, 2), {"stride": 2, "dilation": 3, "output_padding": 2}),
+    ((1, 2, 2, 3, 2), (2, 3, 2, 2, 3), {"stride": 2, "padding": 1}),
+]
+
+
+@pytest.mark.parametrize(("x", "weight", "options"), TRANSPOSED, ids=str)
+def test_transposed_convolution(x, weight, options):
+    name = f"conv_transpose{len(weight) - 2}d"
+    bias = weight[1] * options.get("groups", 1)
+    pairs = [both(*x), both(*weight), both(bias)]
+    mine, yours = [list(each) for each in zip(*pairs, strict=True)]
+    ours = getattr(F, name)(*mine, **options)
+    theirs = getattr(torch.nn.functional, name)(*yours, **options)
+    agree_with_gradients(ours, theirs, mine, yours)
+
+
+@pytest.mark.filterwarnings("ignore:Using padding='same'")
+def test_same_padding_of_even_kernels_is_longer_after():
+    (x, y), (weight, other) = both(1, 2, 7), both(3, 2, 4)
+    theirs = torch.nn.functional.conv1d(y, other, padding="same")
+    agree_with_gradients(F.conv1d(x, weight, padding="same"), theirs, [x, weight], [y, other])
+
+
+@pytest.mark.parametrize("dtype", ["int64", "complex128", "float16"])
+def test_other_dtypes(dtype):
+    x = (RNG.normal(size=(2, 3, 6)) * 4).astype(dtype)
+    weight = (RNG.normal(size=(2, 3, 3)) * 4).astype(dtype)
+    if dtype == "complex128":
+        x = x + 1j * RNG.normal(size=x.shape)
+    got = F.conv1d(lg.tensor(x), lg.tensor(weight), padding=1)
+    expected = torch.nn.functional.conv1d(torch.tensor(x), torch.tensor(weight), padding=1)
+    assert str(got.dtype).split(".")[-1] == dtype
+    tolerance = 2e-3 if dtype == "float16" else 1e-9
+    np.testing.assert_allclose(got.numpy(), expected.numpy(), rtol=tolerance, atol=tolerance)
+
+
+def test_a_training_step_lays_out_columns_once(counted):
+    x = lg.tensor(RNG.normal(size=(2, 3, 8, 8)))
+    weight = lg.tensor(RNG.normal(size=(4, 3, 3, 3)), requires_grad=True)
+    bias = lg.zeros(4, dtype=lg.float64, requires_grad=True)
+
+    def step():
+        loss = F.conv2d(x, weight, bias, padding=1).relu().sum()
+        loss.backward()
+        return loss.item()
+
+    for _ in range(2):
+        step()
+        weight.grad = bias.grad = None
+    with counted() as c:
+        step()
+    assert c.plan_misses == 0
+    # Pad (2 kernels), columns, product, bias and relu, sum of the loss, and per gradient: that of
+    # the output twice, product, transpose, bias.
+    assert c.kernels_run <= 12
+
+
+def test_unfold_and_fold():
+    for options in ({}, {"dilation": 2, "padding": 1, "stride": 2}, {"stride": (3, 1)}):
+        mine, yours = both(2, 3, 7, 6)
+        columns = F.unfold(mine, (2, 3), **options)
+        wanted = torch.nn.functional.unfold(yours, (2, 3), **options)
+        agree_with_gradients(columns, wanted, [mine], [yours])
+        back = F.fold(columns, (7, 6), (2, 3), **options)
+        agree(back, torch.nn.functional.fold(wanted, (7, 6), (2, 3), **options))
+
+
+WRONG = [
+    (lambda T, f: f.conv1d(T.ones(1, 3, 5), T.ones(2, 2, 3)), RuntimeError, "channels"),
+    (lambda T, f: f.conv1d(T.ones(1, 3, 2), T.ones(2, 3, 3)), RuntimeError, "size"),
+    (lambda T, f: f.conv2d(T.ones(3, 5), T.ones(2, 3, 3)), RuntimeError, "weight"),
+    (lambda T, f: f.conv1d(T.ones(1, 3, 5), T.ones(2, 3, 3), stride=0), RuntimeError, "stride"),
+    (lambda T, f: f.conv1d(T.ones(1, 3, 5), T.ones(2, 3, 3), groups=2), RuntimeError, "groups"),
+    (lambda T, f: f.conv1d(T.ones(1, 3, 5), T.ones(2, 3, 3).double()), RuntimeError, "same"),
+    (
+        lambda T, f: f.conv1d(T.ones(1, 3, 5), T.ones(2, 3, 3), padding="same", stride=2),
+        RuntimeError,
+        "strided",
+    ),
+    (
+        lambda T, f: f.conv_transpose1d(T.ones(1, 3, 5), T.ones(3, 2, 3), output_padding=1),
+        RuntimeError,
+        "output padding",
+    ),
+    (lambda T, f: f.unfold(T.ones(1, 3, 2, 2), 3), RuntimeError, "at least one"),
+    (lambda T, f: f.fold(T.ones(1, 4, 5), (3, 3), 2), RuntimeError, "blocks"),
+]
+
+
+@pytest.mark.parametrize(("call", "error", "mentions"), WRONG)
+def test_errors(call, error, mentions):
+    with pytest.raises(error):
+        call(torch, torch.nn.functional)
+    with pytest.raises(error, match=mentions):
+        call(lg, F)

@@ -1,0 +1,126 @@
+"""`out=`: results written into tensors that the caller gives."""
+
+from __future__ import annotations
+
+import inspect
+import pickle
+
+import pytest
+
+import livegrad as lg
+from livegrad.graph.node import site_location
+from livegrad.ops import out as out_module
+from livegrad.ops.out import takes_out
+
+x = lg.tensor([[3.0, -1.0], [0.5, 2.0]])
+y = lg.tensor([[1.0, 2.0], [3.0, 4.0]])
+
+
+def test_the_tensor_given_takes_the_result_and_is_returned() -> None:
+    out = lg.empty(2, 2)
+    assert lg.add(x, y, alpha=2, out=out) is out
+    assert out.tolist() == (x + 2 * y).tolist()
+    assert lg.sin(x, out=out) is out
+    assert out.tolist() == x.sin().tolist()
+
+
+def test_an_argument_may_be_the_output() -> None:
+    a = x.clone()
+    lg.mul(a, a, out=a)
+    assert a.tolist() == (x * x).tolist()
+
+
+def test_a_view_is_written_through() -> None:
+    whole = lg.zeros(3, 2)
+    lg.sum(x, 0, out=whole[1])
+    assert whole.tolist() == [[0.0, 0.0], [3.5, 1.0], [0.0, 0.0]]
+
+
+def test_the_result_is_no_view_of_an_argument() -> None:
+    a, out = x.clone(), lg.empty(2, 2)
+    lg.clamp(a, -9.0, out=out)
+    out.add_(1)
+    assert a.tolist() == x.tolist()
+
+
+def test_several_results() -> None:
+    values, indices = lg.empty(2), lg.empty(2, dtype=lg.int64)
+    result = lg.max(x, 1, out=(values, indices))
+    assert result.values is values
+    assert result.indices is indices
+    assert (values.tolist(), indices.tolist()) == ([3.0, 2.0], [0, 1])
+    with pytest.raises(TypeError, match="tuple of 2"):
+        lg.max(x, 1, out=values)
+
+
+def test_results_are_cast_if_nothing_is_lost() -> None:
+    out = lg.empty(2, 2, dtype=lg.float64)
+    assert lg.add(x, y, out=out).dtype is lg.float64
+    with pytest.raises(RuntimeError, match="can't be cast"):
+        lg.add(x, y, out=lg.empty(2, 2, dtype=lg.int64))
+    with pytest.raises(RuntimeError, match="to have dtype float32, but got float64"):
+        lg.matmul(x, y, out=out)
+
+
+def test_an_empty_output_is_resized_silently_and_others_with_a_warning(recwarn) -> None:
+    out = lg.empty(0)
+    lg.add(x, y, out=out)
+    assert out.tolist() == (x + y).tolist()
+    assert not recwarn
+    with pytest.warns(UserWarning, match="was resized") as caught:
+        lg.sum(x, 0, out=out)
+    assert caught[0].filename == __file__
+    assert out.shape == (2,)
+    with pytest.raises(RuntimeError, match="view"), pytest.warns(UserWarning, match="resized"):
+        lg.add(x, y, out=lg.zeros(3)[1:])
+
+
+def test_creation_takes_the_dtype_of_the_output() -> None:
+    out = lg.empty(0, dtype=lg.int64)
+    assert lg.arange(3, out=out) is out
+    assert lg.zeros(2, 3, out=lg.empty(0, dtype=lg.float64)).dtype is lg.float64
+    with pytest.raises(RuntimeError, match="dtype"):
+        lg.zeros(2, dtype=lg.float32, out=out)
+
+
+def test_no_gradients_flow_into_an_output() -> None:
+    leaf = lg.ones(2, 2, requires_grad=True)
+    with pytest.raises(RuntimeError, match="don't support automatic differentiation"):
+        lg.add(leaf, x, out=lg.empty(2, 2))
+    with pytest.raises(RuntimeError, match="don't support automatic differentiation"):
+        lg.add(x, y, out=leaf)
+    with lg.no_grad():
+        lg.add(leaf, x, out=leaf)
+    assert leaf.requires_grad
+    assert leaf.tolist() == (x + 1).tolist()
+
+
+def test_what_is_no_tensor() -> None:
+    with pytest.raises(TypeError, match="must be Tensor, not int"):
+        lg.add(x, y, out=3)
+
+
+def test_wrapped_functions_look_like_their_own() -> None:
+    assert lg.add.__name__ == "add"
+    assert lg.multiply is lg.mul
+    assert pickle.loads(pickle.dumps(lg.add)) is lg.add
+    with pytest.raises(TypeError, match="unexpected keyword"):
+        lg.add(x, y, beta=2)
+
+
+def test_nodes_know_the_line_of_the_caller() -> None:
+    line = inspect.currentframe().f_lineno + 1
+    made = lg.add(x, y)
+    assert site_location(made._node.site) == (__file__, line)
+
+
+def test_every_listed_function_that_exists_has_it() -> None:
+    for table in (out_module.CASTING, out_module.EXACT, out_module.CREATING):
+        for namespace, names in table.items():
+            module = lg
+            for part in filter(None, namespace.split(".")):
+                module = getattr(module, part)
+            for name in names.split():
+                function = getattr(module, name, None)
+                if inspect.isfunction(function):
+                    assert "out" in (function.__kwdefaults__ or {}) or takes_out(function), name

@@ -1,0 +1,126 @@
+"""Strided views, windows, copies of views, and shapes changed in place."""
+
+import numpy as np
+import pytest
+
+import livegrad as lg
+
+X = np.arange(24.0).reshape(4, 6)
+
+
+def same(got, want):
+    assert tuple(got.shape) == np.shape(want)
+    np.testing.assert_array_equal(got.detach().numpy(), want)
+
+
+def test_as_strided_shares_its_values():
+    x = lg.tensor(X)
+    view = x.as_strided((3, 2), (7, 1), 2)
+    want = np.lib.stride_tricks.as_strided(X.ravel()[2:], (3, 2), (56, 8))
+    same(view, want)
+    view.mul_(-1)
+    expected = X.copy()
+    expected.ravel()[[2, 3, 9, 10, 16, 17]] *= -1
+    same(x, expected)
+    x.zero_()
+    same(view, np.zeros((3, 2)))
+
+
+def test_unfold_shares_its_values():
+    x = lg.tensor(X)
+    windows = x.unfold(1, 2, 3)
+    same(windows, np.stack([X[:, 0:2], X[:, 3:5]], 1))
+    windows[:, 1] = 0
+    expected = X.copy()
+    expected[:, 3:5] = 0
+    same(x, expected)
+    same(lg.tensor(X).unfold(0, 3, 1).sum(-1), X[0:2] + X[1:3] + X[2:4])
+
+
+def test_windows_of_windows_of_a_transpose():
+    x = lg.tensor(X)
+    got = x.T.unfold(0, 3, 2).unfold(1, 2, 1)
+    wide = np.lib.stride_tricks.sliding_window_view
+    same(got, wide(wide(X.T, 3, 0)[::2], 2, 1))
+    assert lg.autograd.gradcheck(
+        lambda x: (x.T.unfold(0, 3, 2) ** 2).as_strided((2, 3), (4, 5), 1),
+        (lg.tensor(X, requires_grad=True),),
+    )
+
+
+def test_out_of_bounds():
+    x = lg.tensor(X)
+    with pytest.raises(RuntimeError, match="out of bounds"):
+        x.as_strided((4, 6), (6, 2))
+    with pytest.raises(RuntimeError, match="length of strides"):
+        x.as_strided((4,), (6, 2))
+    with pytest.raises(RuntimeError, match="maximum size"):
+        x.unfold(0, 5, 1)
+    with pytest.raises(RuntimeError, match="must be > 0"):
+        x.unfold(0, 2, 0)
+
+
+def test_scattering_into_views_leaves_the_original():
+    x = lg.tensor(X)
+    row = lg.zeros(6, dtype=lg.float64)
+    for got, key in (
+        (x.select_scatter(row, 0, 1), (1,)),
+        (x.slice_scatter(row.expand(2, 6), 0, 1, None, 2), (slice(1, None, 2),)),
+        (x.diagonal_scatter(row[:4], 1), (range(4), range(1, 5))),
+    ):
+        want = X.copy()
+        want[key] = 0
+        same(got, want)
+    same(x, X)
+    with pytest.raises(RuntimeError, match="size equal to the slice"):
+        x.select_scatter(row[:3], 0, 1)
+
+
+def test_copies_do_not_share():
+    x = lg.tensor(X)
+    for copy in (
+        lg.select_copy(x, 0, 1),
+        lg.transpose_copy(x, 0, 1),
+        lg.unbind_copy(x)[0],
+        lg.as_strided_copy(x, (2,), (1,)),
+    ):
+        copy.zero_()
+    same(x, X)
+
+
+def test_shapes_change_in_place():
+    x = lg.tensor(X)
+    row = x[1]
+    assert x.t_() is x
+    same(x, X.T)
+    x.unsqueeze_(0).squeeze_().swapaxes_(0, 1)
+    same(x, X)
+    x.t_()
+    x[0] = -1  # the column of what it was, seen by the view made before
+    same(row, [-1, *X[1, 1:]])
+    leaf = lg.zeros(2, 3, requires_grad=True)
+    with pytest.raises(RuntimeError, match="leaf"):
+        leaf.t_()
+    with lg.no_grad():
+        leaf.t_()
+    (leaf * 2).sum().backward()
+    assert leaf.is_leaf
+    assert leaf.grad.shape == (3, 2)
+
+
+def test_resize():
+    x = lg.tensor(X)
+    same(x.resize_(2, 3), X.ravel()[:6].reshape(2, 3))
+    same(x.resize_((8,)), [*X.ravel()[:6], 0, 0])
+    assert x.resize_as_(lg.zeros(2, 2)).shape == (2, 2)
+    with pytest.raises(RuntimeError, match="require grad"):
+        lg.zeros(2, requires_grad=True).resize_(3)
+
+
+def test_reinterpreting_bytes():
+    x = lg.tensor([1.0, -2.0])
+    assert x.view(lg.int32).tolist() == np.array([1, -2], np.float32).view(np.int32).tolist()
+    assert x.view(lg.int16).shape == (4,)
+    same(x.view(lg.int64).view(lg.float32), [1, -2])
+    with pytest.raises(RuntimeError, match="divisible"):
+        lg.zeros(3).view(lg.int64)
