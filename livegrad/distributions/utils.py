@@ -1,0 +1,96 @@
+"""What distributions share: parameters as tensors of one shape, and probabilities as log-odds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from livegrad import dtypes
+from livegrad.creation import tensor
+from livegrad.graph.meta import Shape, Size
+from livegrad.ops.movement import broadcast_tensors
+from livegrad.ops.random import gaussian, uniform
+from livegrad.ops.reading import is_tensor
+from livegrad.tensor import Tensor
+
+euler_constant = 0.57721566490153286060
+
+__all__ = [
+    "Tensor",
+    "bells",
+    "broadcast_all",
+    "clamp_probs",
+    "euler_constant",
+    "lazy_property",
+    "logits_to_probs",
+    "probs_to_logits",
+    "sum_rightmost",
+    "units",
+]
+
+
+def broadcast_all(*values: Any) -> tuple[Any, ...]:
+    """Numbers and tensors as tensors of their common shape; numbers take the tensors' dtype."""
+    for value in values:
+        if not is_tensor(value) and not isinstance(value, int | float):
+            raise ValueError(
+                "Input arguments must all be instances of Number or livegrad.Tensor; "
+                f"got {type(value).__name__}"
+            )
+    tensors = [x for x in values if is_tensor(x)]
+    dtype = tensors[0].dtype if tensors else dtypes.get_default_dtype()
+    whole = [x if is_tensor(x) else tensor(x, dtype=dtype) for x in values]
+    return tuple(broadcast_tensors(*whole))
+
+
+def units(shape: Shape, dtype: Any) -> Any:
+    """Uniform random numbers in the open interval (0, 1), whose logarithms are finite."""
+    drawn = uniform(tuple(shape), dtype)
+    return drawn.clamp(min=dtypes.finfo(dtype).tiny)
+
+
+def bells(shape: Shape, dtype: Any) -> Any:
+    """Standard normal random numbers."""
+    return gaussian(tuple(shape), dtype)
+
+
+def sum_rightmost(value: Any, dims: int) -> Any:
+    """`value` summed over its last `dims` dims."""
+    return value if dims == 0 else value.sum(tuple(range(-dims, 0)))
+
+
+def clamp_probs(probs: Any) -> Any:
+    """Probabilities kept away from 0 and 1 by the rounding unit of their dtype."""
+    eps = dtypes.finfo(probs.dtype).eps
+    return probs.clamp(min=eps, max=1 - eps)
+
+
+def logits_to_probs(logits: Any, is_binary: bool = False) -> Any:
+    """Probabilities from log-odds, or from unnormalised log-probabilities along the last dim."""
+    return logits.sigmoid() if is_binary else logits.softmax(-1)
+
+
+def probs_to_logits(probs: Any, is_binary: bool = False) -> Any:
+    """Log-odds of probabilities, or log-probabilities along the last dim."""
+    safe = clamp_probs(probs)
+    return safe.log() - (-safe).log1p() if is_binary else safe.log()
+
+
+class lazy_property:
+    """A property computed when it is first asked for, and an ordinary attribute from then on."""
+
+    def __init__(self, wrapped: Callable[[Any], Any]) -> None:
+        self.wrapped = wrapped
+        self.__doc__ = wrapped.__doc__
+
+    def __get__(self, instance: Any, owner: type | None = None) -> Any:
+        if instance is None:
+            return self
+        value = self.wrapped(instance)
+        setattr(instance, self.wrapped.__name__, value)
+        return value
+
+
+def as_size(shape: Any) -> Size:
+    """A shape, given as any sequence of ints."""
+    return Size(tuple(shape))
