@@ -85,6 +85,23 @@ def test_parameter_list_and_dict():
     assert list(table.state_dict()) == ["b"]
 
 
+def test_more_of_what_dicts_and_lists_can():
+    table = nn.ParameterDict({"a": lg.zeros(1), "b": lg.ones(1)})
+    assert list(reversed(table)) == ["b", "a"]
+    assert table.setdefault("c", lg.ones(2)) is table["c"]
+    other = table.copy()
+    assert other["a"] is table["a"]
+    assert other.popitem()[0] == "c"
+    assert list((other | nn.ParameterDict({"d": lg.zeros(1)})).keys()) == ["a", "b", "d"]
+    other |= nn.ParameterDict({"b": lg.zeros(3)})
+    assert other["b"].numel() == 3
+    assert list(table.fromkeys(["x", "y"])) == ["x", "y"]
+    net = nn.Sequential(nn.Linear(2, 2), nn.ReLU())
+    net *= 2
+    assert len(net) == 4
+    assert net[2] is net[0]
+
+
 def test_repr():
     class Net(nn.Module):
         def __init__(self):

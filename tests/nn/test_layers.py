@@ -215,3 +215,134 @@ def test_clip_grad_and_vectors():
     nn.utils.vector_to_parameters(lg.tensor([1.0, 2.0, 3.0, 4.0]), params)
     assert nn.utils.parameters_to_vector(params).tolist() == [1.0, 2.0, 3.0, 4.0]
     assert params[2].item() == 4.0
+
+
+def test_a_convolutional_network_learns():
+    lg.manual_seed(0)
+    x = lg.tensor(draw(32, 1, 8, 8).astype(np.float32))
+    target = (x[:, 0, :4].mean((1, 2)) > x[:, 0, 4:].mean((1, 2))).long()
+    net = nn.Sequential(
+        nn.Conv2d(1, 4, 3, padding=1),
+        nn.BatchNorm2d(4),
+        nn.ReLU(inplace=True),
+        nn.MaxPool2d(2),
+        nn.Conv2d(4, 8, 3, padding="same", padding_mode="circular"),
+        nn.GroupNorm(2, 8),
+        nn.SiLU(),
+        nn.AdaptiveAvgPool2d(2),
+        nn.Flatten(),
+        nn.Linear(32, 2),
+    )
+    optimizer = lg.optim.Adam(net.parameters(), lr=0.02)
+    for _ in range(30):
+        optimizer.zero_grad()
+        loss = F.cross_entropy(net(x), target)
+        loss.backward()
+        optimizer.step()
+    assert loss.item() < 0.1
+
+
+def test_batch_norm_collects_and_uses_statistics():
+    norm = nn.BatchNorm1d(2, momentum=None)
+    batches = [draw(6, 2, seed=i).astype(np.float32) + 3 for i in range(3)]
+    for batch in batches:
+        y = norm(lg.tensor(batch)).detach().numpy()
+        np.testing.assert_allclose(y.mean(0), 0, atol=1e-5)
+    wanted = np.mean([b.mean(0) for b in batches], 0)
+    np.testing.assert_allclose(norm.running_mean.numpy(), wanted, rtol=1e-5)
+    assert norm.num_batches_tracked.item() == 3
+    norm.eval()
+    y = norm(lg.tensor(batches[0])).detach().numpy()
+    scale = np.sqrt(norm.running_var.numpy() + norm.eps)
+    np.testing.assert_allclose(y, (batches[0] - wanted) / scale, rtol=1e-4)
+    norm.reset_running_stats()
+    assert norm.running_var.tolist() == [1.0, 1.0]
+    with pytest.raises(ValueError, match="expected 2D or 3D input"):
+        norm(lg.ones(1, 2, 3, 4))
+
+
+def test_batch_norms_become_sync_ones_with_the_same_tensors():
+    net = nn.Sequential(nn.Conv1d(2, 3, 1), nn.Sequential(nn.BatchNorm1d(3)))
+    weight = net[1][0].weight
+    net = nn.SyncBatchNorm.convert_sync_batchnorm(net)
+    assert type(net[1][0]) is nn.SyncBatchNorm
+    assert net[1][0].weight is weight
+    assert net(lg.ones(2, 2, 4)).shape == (2, 3, 4)
+
+
+def test_transposed_convolution_undoes_the_shape():
+    down, up = nn.Conv2d(1, 2, 3, 2), nn.ConvTranspose2d(2, 1, 3, 2)
+    x = lg.ones(1, 1, 8, 7)
+    assert up(down(x), output_size=(8, 7)).shape == x.shape
+    with pytest.raises(ValueError, match="must be in the range from 7 to 8"):
+        up(down(x), output_size=(9, 7))
+
+
+MISTAKES = [
+    (lambda: nn.Conv2d(3, 4, 3, groups=2), "in_channels must be divisible"),
+    (lambda: nn.Conv2d(3, 4, 3, stride=2, padding="same"), "strided"),
+    (lambda: nn.Conv1d(3, 4, 3, padding_mode="mirror"), "padding_mode must be one of"),
+    (lambda: nn.ConvTranspose1d(3, 4, 3, padding_mode="circular"), 'Only "zeros"'),
+    (lambda: nn.GroupNorm(2, 3), "must be divisible by num_groups"),
+    (lambda: nn.FractionalMaxPool2d(2), "requires specifying either"),
+    (lambda: nn.InstanceNorm1d(3, affine=True)(lg.ones(2, 4, 5)), "to match num_features"),
+    (lambda: nn.MultiheadAttention(0, 1), "must be greater than 0"),
+    (lambda: nn.TripletMarginLoss(margin=0), "margin to be greater than 0"),
+    (lambda: nn.MultiMarginLoss(p=3), "only p == 1 and p == 2"),
+    (lambda: nn.AdaptiveLogSoftmaxWithLoss(4, 10, [5, 3]), "sorted in an increasing order"),
+    (lambda: nn.Softmax2d()(lg.ones(2, 3)), "3D or 4D"),
+    (lambda: nn.CircularPad1d(1)(lg.ones(3)), "expected 2D or 3D input"),
+]
+
+
+@pytest.mark.parametrize(("call", "text"), MISTAKES, ids=[m[1] for m in MISTAKES])
+def test_mistakes(call, text):
+    with pytest.raises(ValueError, match=text):
+        call()
+
+
+def test_attention_masks():
+    layer = nn.MultiheadAttention(8, 2, batch_first=True)
+    x = lg.tensor(draw(2, 5, 8).astype(np.float32))
+    future = lg.ones(5, 5, dtype=lg.bool).triu(1)
+    out, weights = layer(x, x, x, attn_mask=future)
+    assert (weights.detach().numpy() * np.triu(np.ones((5, 5)), 1) == 0).all()
+    np.testing.assert_allclose(weights.sum(-1).detach().numpy(), 1, rtol=1e-5)
+    plain, none = layer(x, x, x, attn_mask=future, need_weights=False, is_causal=True)
+    assert none is None
+    np.testing.assert_allclose(plain.detach().numpy(), out.detach().numpy(), rtol=1e-4, atol=1e-6)
+    padding = lg.tensor([[False] * 5, [False] * 3 + [True] * 2])
+    _, heads = layer(x, x, x, key_padding_mask=padding, average_attn_weights=False)
+    assert heads.shape == (2, 2, 5, 5)
+    assert heads[1, :, :, 3:].abs().max().item() == 0
+    with pytest.raises(AssertionError, match="divisible by num_heads"):
+        nn.MultiheadAttention(8, 3)
+
+
+def test_a_transformer_copies_its_layers():
+    layer = nn.TransformerEncoderLayer(8, 2, 16, activation="gelu", norm_first=True)
+    encoder = nn.TransformerEncoder(layer, 3, nn.LayerNorm(8))
+    assert len({id(p) for p in encoder.parameters()}) == 3 * 12 + 2
+    mask = nn.Transformer.generate_square_subsequent_mask(4)
+    assert mask[0].tolist() == [0.0] + [-math.inf] * 3
+    assert encoder(lg.ones(4, 2, 8), mask, is_causal=True).shape == (4, 2, 8)
+    net = nn.Transformer(8, 2, 1, 1, 16)
+    with pytest.raises(RuntimeError, match="batch number of src and tgt"):
+        net(lg.ones(3, 2, 8), lg.ones(3, 1, 8))
+    with pytest.raises(RuntimeError, match="equal to d_model"):
+        net(lg.ones(3, 2, 7), lg.ones(3, 2, 8))
+    with pytest.raises(RuntimeError, match="activation should be relu/gelu"):
+        nn.TransformerEncoderLayer(8, 2, activation="tanh")
+
+
+def test_initial_values_of_convolutions_and_sparse_matrices():
+    kernel = nn.init.dirac_(lg.empty(4, 2, 3, 3), groups=2)
+    layer = nn.Conv2d(4, 4, 3, padding=1, groups=2, bias=False)
+    with lg.no_grad():
+        layer.weight.copy_(kernel)
+    x = lg.tensor(draw(1, 4, 5, 5).astype(np.float32))
+    np.testing.assert_array_equal(layer(x).detach().numpy(), x.numpy())
+    sparse = nn.init.sparse_(lg.empty(10, 6), 0.25, std=2.0)
+    assert (sparse == 0).sum(0).tolist() == [3] * 6
+    with pytest.warns(FutureWarning, match="deprecated in favor of `nn.init.constant_`"):
+        assert nn.init.constant(lg.empty(2), 3.0).tolist() == [3.0, 3.0]

@@ -215,7 +215,7 @@ def test_casting_keeps_the_parameter():
     net.to(lg.float32)
     assert weight.grad.dtype is lg.float32
     assert net.half().scale.dtype is lg.float16
-    with pytest.raises(TypeError, match="floating point dtypes"):
+    with pytest.raises(TypeError, match="floating point or complex dtypes"):
         net.to(lg.int64)
 
 
@@ -326,3 +326,114 @@ def test_parameter_takes_the_value_without_its_history():
     assert not isinstance(p * 1, nn.Parameter)
     with pytest.raises(RuntimeError, match="floating point"):
         nn.Parameter(lg.tensor([1, 2]))
+
+
+def test_a_plain_attribute_makes_room_for_a_member():
+    net = nn.Module()
+    net.weight = None
+    net.weight = nn.Parameter(lg.zeros(2))
+    assert list(net._parameters) == ["weight"]
+    net.layer = "later"
+    net.layer = nn.Linear(1, 1)
+    assert list(net._modules) == ["layer"]
+    net.layer = nn.Parameter(lg.zeros(1))
+    assert not net._modules
+    assert "layer" in net._parameters
+    net.plain = 3
+    with pytest.raises(KeyError, match="already exists"):
+        net.register_buffer("plain", lg.zeros(1))
+
+
+def test_set_submodule_and_to_empty():
+    net = nn.Sequential(nn.Linear(2, 2), nn.Sequential(nn.ReLU()))
+    net.set_submodule("1.0", nn.Tanh())
+    assert type(net[1][0]) is nn.Tanh
+    net.set_submodule("1.extra", nn.Identity())
+    with pytest.raises(AttributeError, match="no submodule `other`"):
+        net.set_submodule("1.other", nn.Identity(), strict=True)
+    weight = net[0].weight
+    net.to_empty(device="cpu")
+    assert net[0].weight is weight
+    assert weight.shape == (2, 2)
+    assert weight.requires_grad
+
+
+def test_hooks_of_all_modules():
+    from livegrad.nn.modules import module as m
+
+    net = nn.Sequential(nn.Linear(2, 2), nn.ReLU())
+    seen = []
+
+    def note(text):
+        return lambda mod, *rest: seen.append(text.format(type(mod).__name__))
+
+    handles = [
+        m.register_module_forward_pre_hook(note("> {}")),
+        m.register_module_forward_hook(note("{}")),
+        m.register_module_full_backward_hook(note("{}'")),
+        m.register_module_parameter_registration_hook(lambda mod, name, p: seen.append(name)),
+        m.register_module_module_registration_hook(lambda mod, name, sub: seen.append(name)),
+        m.register_module_buffer_registration_hook(lambda mod, name, buffer: buffer * 2),
+    ]
+    try:
+        x = lg.ones(1, 2, requires_grad=True)
+        net(x).sum().backward()
+        assert seen == [
+            "> Sequential", "> Linear", "Linear", "> ReLU", "ReLU", "Sequential",
+            "ReLU'", "Linear'", "Sequential'",
+        ]  # fmt: skip
+        seen.clear()
+        net.other = nn.Module()
+        net.other.weight = nn.Parameter(lg.zeros(1))
+        net.other.register_buffer("scale", lg.ones(1))
+        assert seen == ["other", "weight"]
+        assert net.other.scale.item() == 2.0
+    finally:
+        for handle in handles:
+            handle.remove()
+    seen.clear()
+    nn.Linear(2, 2)(lg.ones(1, 2))
+    assert seen == []
+    assert not nn.Module._hooked
+
+
+def test_modules_may_change_how_they_are_loaded():
+    class Renamed(nn.Linear):
+        _version = 3
+
+        def _load_from_state_dict(self, state_dict, prefix, local_metadata, *rest):
+            self.loaded = local_metadata.get("version")
+            old = prefix + "kernel"
+            if old in state_dict:
+                state_dict[prefix + "weight"] = state_dict.pop(old)
+            super()._load_from_state_dict(state_dict, prefix, local_metadata, *rest)
+
+    net = nn.Sequential(Renamed(2, 2))
+    saved = net.state_dict()
+    assert saved._metadata["0"] == {"version": 3}
+    net.load_state_dict(saved)
+    assert net[0].loaded == 3
+    net.load_state_dict({"0.kernel": lg.ones(2, 2), "0.bias": lg.zeros(2)})
+    assert net[0].loaded is None
+    assert net[0].weight.tolist() == [[1.0, 1.0]] * 2
+
+
+def test_keys_with_a_prefix_too_many_or_too_few_are_explained():
+    net = Net()
+    wrapped = {f"module.{key}": value for key, value in net.state_dict().items()}
+    with pytest.raises(RuntimeError, match=r'All keys have "module\." in front'):
+        net.load_state_dict(wrapped)
+    with pytest.raises(RuntimeError, match=r'The keys lack "module\."'):
+        nn.DataParallel(net).load_state_dict(net.state_dict())
+    nn.modules.utils.consume_prefix_in_state_dict_if_present(wrapped, "module.")
+    net.load_state_dict(wrapped)
+
+
+def test_numbers_saved_as_vectors_of_one_are_taken():
+    norm = nn.BatchNorm1d(2)
+    saved = dict(norm.state_dict(), num_batches_tracked=lg.tensor([5]))
+    norm.load_state_dict(saved)
+    assert norm.num_batches_tracked.item() == 5
+    del saved["num_batches_tracked"]  # as before PyTorch 0.4.1
+    norm.load_state_dict(saved)
+    assert norm.num_batches_tracked.item() == 5
