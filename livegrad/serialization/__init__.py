@@ -1,0 +1,21 @@
+"""Saving and loading: safetensors with JSON, PyTorch files, sharded checkpoints.
+
+| module | holds |
+|---|---|
+| `public` | `save`, `load` |
+| `files`, `strict_json`, `errors` | mapped and replaced files, JSON with limits, `LoadError` |
+| `layout` | the safetensors format |
+| `document`, `structure`, `restore` | Python values as JSON beside the tensors, and back |
+| `checkpoint`, `archive`, `machine`, `vocabulary`, `storages`, `plain` | reading PyTorch files |
+| `torch_format` | writing them |
+| `sharded` | checkpoints of several files |
+| `walk`, `tensors` | tensors on the way out, and in |
+"""
+
+from livegrad.serialization.errors import LoadError as LoadError
+from livegrad.serialization.public import (
+    load as load,
+    load_file as load_file,
+    save as save,
+    save_file as save_file,
+)

@@ -1,0 +1,135 @@
+"""`save` and `load`."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import Any
+
+from livegrad.device import as_device
+from livegrad.serialization.checkpoint import looks_like_archive, read_checkpoint
+from livegrad.serialization.document import (
+    prepare_document,
+    prepare_tensors,
+    read_document,
+    read_tensors,
+    write_document,
+)
+from livegrad.serialization.files import Source, open_source, writing
+from livegrad.serialization.layout import looks_like_layout, read_layout
+from livegrad.serialization.sharded import file_in, is_index, read_sharded
+from livegrad.serialization.torch_format import prepare_torch, write_torch
+
+_FORMATS = ("safetensors", "torch")
+_TORCH_ENDINGS = (".pt", ".pth", ".bin", ".ckpt")
+# The number that files of torch.save started with before they were archives, and a tar archive.
+_LEGACY = b"\x80\x02\x8a\nl\xfc\x9cF\xf9 j\xa8P\x19."
+_TAR = b"ustar"
+
+
+def save(obj: Any, f: Any, format: str | None = None) -> None:
+    """Saves tensors, and plain Python values that hold tensors, to a path or an open file.
+
+    `obj` may be a tensor, a state dict of a module, optimiser or scheduler, or any nesting of
+    dicts, lists, tuples and sets of tensors, NumPy arrays, numbers, strings, bytes, None, dtypes.
+    Tensors that share their values are saved once, and share them again after `load`.
+
+    A path holds the old file or the new one, never part of one, whatever happens meanwhile.
+
+    Args:
+        format: "safetensors" (one safetensors file, with the rest as JSON in its metadata) or
+            "torch" (what `torch.load(weights_only=True)` reads). By default "torch" if the name
+            ends in .pt, .pth, .bin or .ckpt, else "safetensors".
+    """
+    if format is None:
+        named = isinstance(f, str | os.PathLike)
+        torch_like = named and os.fsdecode(f).endswith(_TORCH_ENDINGS)
+        format = "torch" if torch_like else "safetensors"
+    if format not in _FORMATS:
+        raise ValueError(f"save: format must be one of {', '.join(_FORMATS)}; got {format!r}")
+    # All is computed and checked before the file is touched.
+    if format == "torch":
+        pickled = prepare_torch(obj)
+        with writing(f) as file:
+            write_torch(file, pickled)
+    else:
+        document = prepare_document(obj)
+        with writing(f) as file:
+            write_document(file, document)
+
+
+def load(
+    f: Any,
+    map_location: Any = None,
+    pickle_module: Any = None,
+    *,
+    weights_only: bool | None = True,
+    mmap: bool | None = None,
+    **pickle_load_args: Any,
+) -> Any:
+    """Loads what `save`, `torch.save` or safetensors wrote, from a path or an open file.
+
+    Never runs code from the file, whatever `weights_only` says. A damaged or hostile file raises
+    `livegrad.serialization.LoadError`.
+
+    A file given by path is mapped into memory: the bytes of a tensor are read when it is used, and
+    a tensor that is changed gets memory of its own, so the file never changes. A mapped file must
+    not be cut short while its tensors are used; `save` replaces files and never does that.
+
+    A directory, or an index ending in `.index.json`, is a checkpoint of several files as on the
+    Hugging Face hub, and gives a dict of its tensors.
+
+    Args:
+        map_location: accepted; tensors of any device are loaded to the CPU.
+        weights_only: accepted, as are arguments for pickle; there is nothing else to be loaded.
+        mmap: False copies all tensors at once.
+    """
+    unknown = set(pickle_load_args) - {"encoding", "errors", "fix_imports"}
+    if unknown:
+        raise TypeError(f"load() got an unexpected keyword argument {min(unknown)!r}")
+    if isinstance(map_location, str):
+        as_device(map_location)
+    lazy = mmap is not False
+    if isinstance(f, str | os.PathLike):
+        path = os.fsdecode(f)
+        if os.path.isdir(path):
+            path = file_in(path)
+        if is_index(path):
+            return read_sharded(path, lazy, _read)
+        f = path
+    return _read(open_source(f, lazy))
+
+
+def _read(source: Source) -> Any:
+    """What a single file holds; its first bytes tell the format."""
+    if looks_like_archive(source):
+        return read_checkpoint(source)
+    if looks_like_layout(source):
+        return read_document(source, read_layout(source))
+    start = source.read(0, 512)
+    if start.startswith(_LEGACY) or start[257:262] == _TAR:
+        raise source.error(
+            "it is in a format that torch.save wrote before version 1.6; expected the zip format. "
+            "Load and save it again with a newer torch"
+        )
+    if start.startswith(b"\x80"):
+        raise source.error("it is a pickle, which could run code; expected what save writes")
+    if len(start) < 9:
+        raise source.error(f"the file is empty or truncated: it has {source.size} bytes")
+    raise source.error(f"it starts with {start[:16]!r}; expected a safetensors or PyTorch file")
+
+
+def save_file(
+    tensors: Mapping[str, Any], filename: Any, metadata: Mapping[str, str] | None = None
+) -> None:
+    """Writes a plain safetensors file, as `safetensors.torch.save_file` does."""
+    prepared = prepare_tensors(tensors, metadata)
+    with writing(filename) as file:
+        write_document(file, prepared)
+
+
+def load_file(filename: Any, device: Any = "cpu") -> dict[str, Any]:
+    """The tensors of a safetensors file by name, whatever structure was saved with them."""
+    as_device(device)
+    source = open_source(filename, True)
+    return read_tensors(source, read_layout(source))

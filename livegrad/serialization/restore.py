@@ -1,0 +1,217 @@
+"""The way back from the JSON of structure.py to Python values; nothing in it is trusted."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections import Counter, OrderedDict, defaultdict
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from livegrad import dtypes
+from livegrad.device import Device
+from livegrad.graph.meta import Size
+from livegrad.serialization.errors import MOST_DEPTH, MOST_INT_BYTES, LoadError
+from livegrad.serialization.files import Source
+from livegrad.serialization.strict_json import shown
+from livegrad.serialization.structure import FACTORIES
+from livegrad.serialization.walk import Keys
+
+_DTYPES = {d.name: d for d in dtypes.ALL}
+# kind, name, requires_grad, whether of dtype complex128 -> tensor or array
+Leaf = Callable[[str, str, bool, bool], Any]
+_NUMERIC = "bool int8 int16 int32 int64 uint8 uint16 uint32 uint64 float16 float32 float64"
+_SCALARS = frozenset((*_NUMERIC.split(), "complex64", "complex128"))
+
+
+class Decoder:
+    """Turns JSON back into values; `leaf` gives tensors and arrays by kind and name."""
+
+    def __init__(self, source: Source, leaf: Leaf) -> None:
+        self.source = source
+        self.leaf = leaf
+        self.depth = 0
+        self.keys = Keys()
+
+    def decode(self, x: Any) -> Any:
+        """The value that `x` describes."""
+        if not isinstance(x, list | dict):
+            return x
+        self.depth += 1
+        if self.depth > MOST_DEPTH + 2:  # a leaf may be two objects deep
+            raise self.bad(f"nests deeper than {MOST_DEPTH} containers")
+        if isinstance(x, list):
+            out: Any = [self.decode(item) for item in x]
+        else:
+            tags = [key for key in x if key.startswith("$")]
+            if not tags:
+                out = {key: self.decode(value) for key, value in x.items()}
+            elif len(tags) == 1 and tags[0] in _DECODERS:
+                rule, options = _DECODERS[tags[0]]
+                if not set(x) <= {tags[0], *options}:
+                    raise self.bad(f"has {tags[0]} with {shown(str(sorted(x)))}")
+                out = rule(self, tags[0][1:], x[tags[0]], x)
+            else:
+                raise self.bad(f"has the unknown kind {shown(tags[0])}")
+        self.depth -= 1
+        return out
+
+    def bad(self, text: str) -> LoadError:
+        """The error that says `text` about the structure."""
+        return self.source.error(f"the structure of the saved object {text}; the file is corrupt")
+
+    # ---- leaves --------------------------------------------------------------------------
+
+    def _leaf(self, kind: str, name: Any, x: dict[str, Any]) -> Any:
+        grad = x.get("requires_grad", False)
+        dtype = x.get("dtype")
+        if type(name) is not str or type(grad) is not bool or dtype not in (None, "complex128"):
+            raise self.bad(f"has the {kind} {shown(name)}")
+        return self.leaf(kind, name, grad, dtype is not None)
+
+    def _int(self, kind: str, text: Any, x: dict[str, Any]) -> int:
+        digits = text.removeprefix("-") if type(text) is str else ""
+        if not digits.startswith("0x") or len(digits) > 2 + 2 * MOST_INT_BYTES or "_" in digits:
+            raise self.bad(f"has the integer {shown(text)}")
+        try:
+            return int(text, 16)
+        except ValueError:
+            raise self.bad(f"has the integer {shown(text)}") from None
+
+    def _float(self, kind: str, text: Any, x: dict[str, Any]) -> float:
+        if text not in ("nan", "inf", "-inf"):
+            raise self.bad(f"has the number {shown(text)}")
+        return float(text)
+
+    def _complex(self, kind: str, parts: Any, x: dict[str, Any]) -> complex:
+        values = [self.decode(part) for part in self._list(kind, parts)]
+        if len(values) != 2 or not all([type(v) is float for v in values]):
+            raise self.bad("has a complex number without two parts")
+        return complex(values[0], values[1])
+
+    def _bytes(self, kind: str, text: Any, x: dict[str, Any]) -> bytes | bytearray:
+        raw = self._raw(text)
+        return raw if kind == "bytes" else bytearray(raw)
+
+    def _raw(self, text: Any) -> bytes:
+        try:
+            return base64.b64decode(text, validate=True)
+        except (binascii.Error, TypeError, ValueError):
+            raise self.bad("has bytes that are not base64") from None
+
+    def _scalar(self, kind: str, parts: Any, x: dict[str, Any]) -> Any:
+        parts = self._list(kind, parts)
+        if len(parts) != 2 or type(parts[0]) is not str or parts[0] not in _SCALARS:
+            raise self.bad(f"has a NumPy number of dtype {shown(parts[0] if parts else None)}")
+        dtype, raw = np.dtype(parts[0]), self._raw(parts[1])
+        if len(raw) != dtype.itemsize:
+            raise self.bad(f"has a NumPy number of {len(raw)} bytes; expected {dtype.itemsize}")
+        if dtype.kind == "b":
+            return np.bool_(raw != b"\0")
+        return np.frombuffer(raw, dtype.newbyteorder("<")).astype(dtype)[0]
+
+    def _dtype(self, kind: str, name: Any, x: dict[str, Any]) -> Any:
+        if type(name) is not str or name not in _DTYPES:
+            raise self.bad(f"has the dtype {shown(name)}")
+        return _DTYPES[name]
+
+    def _device(self, kind: str, name: Any, x: dict[str, Any]) -> Device:
+        if name != "cpu":
+            raise self.bad(f"has the device {shown(name)}")
+        return Device("cpu")
+
+    def _numbers(self, kind: str, parts: Any, x: dict[str, Any]) -> Any:
+        parts = self._list(kind, parts)
+        whole = [type(p) is int or (kind == "slice" and p is None) for p in parts]
+        if len(parts) != 3 or not all(whole) or (kind == "range" and parts[2] == 0):
+            raise self.bad(f"has a {kind} of {shown(str(parts))}")
+        return slice(*parts) if kind == "slice" else range(*parts)
+
+    # ---- containers ----------------------------------------------------------------------
+
+    def _list(self, kind: str, items: Any) -> list[Any]:
+        if not isinstance(items, list):
+            raise self.bad(f"has a {kind} made of {shown(items)}; expected a list")
+        return items
+
+    def _sequence(self, kind: str, items: Any, x: dict[str, Any]) -> Any:
+        values = [self.decode(item) for item in self._list(kind, items)]
+        if kind == "tuple":
+            return tuple(values)
+        if not all([type(v) is int and v >= 0 for v in values]):
+            raise self.bad(f"has the size {shown(str(values))}")
+        return Size(values)
+
+    def _set(self, kind: str, items: Any, x: dict[str, Any]) -> Any:
+        values = [self.decode(item) for item in self._list(kind, items)]
+        for value in values:
+            self._check_key(value)
+        out = set(values) if kind == "set" else frozenset(values)
+        if len(out) != len(values):
+            raise self.bad("has a set with the same element twice")
+        return out
+
+    def _check_key(self, key: Any) -> None:
+        problem = self.keys.problem(key)
+        if problem is not None:
+            raise self.bad(f"has a key or element that {problem}")
+
+    def _pairs(self, kind: str, pairs: Any) -> dict[Any, Any]:
+        out: dict[Any, Any] = {}
+        for pair in self._list(kind, pairs):
+            if not isinstance(pair, list) or len(pair) != 2:
+                raise self.bad(f"has a {kind} that is not made of pairs")
+            key = self.decode(pair[0])
+            self._check_key(key)
+            if key in out:
+                raise self.bad(f"has the key {shown(key)} twice")
+            out[key] = self.decode(pair[1])
+        return out
+
+    def _dict(self, kind: str, pairs: Any, x: dict[str, Any]) -> Any:
+        return self._pairs(kind, pairs)
+
+    def _counter(self, kind: str, pairs: Any, x: dict[str, Any]) -> Any:
+        out: Counter[Any] = Counter()
+        dict.update(out, self._pairs(kind, pairs))
+        return out
+
+    def _ordered(self, kind: str, pairs: Any, x: dict[str, Any]) -> Any:
+        out = OrderedDict(self._pairs(kind, pairs))
+        if "metadata" in x:
+            out._metadata = self.decode(x["metadata"])  # type: ignore[attr-defined]
+        return out
+
+    def _default(self, kind: str, pairs: Any, x: dict[str, Any]) -> Any:
+        name = x.get("factory")
+        if name is not None and (type(name) is not str or name not in FACTORIES):
+            raise self.bad(f"has a defaultdict of {shown(name)}")
+        return defaultdict(None if name is None else FACTORIES[name], self._pairs(kind, pairs))
+
+
+# By tag: the rule, and what else may stand beside the tag.
+_DECODERS: dict[str, tuple[Any, tuple[str, ...]]] = {
+    "$tensor": (Decoder._leaf, ("dtype", "requires_grad")),
+    "$parameter": (Decoder._leaf, ("dtype", "requires_grad")),
+    "$array": (Decoder._leaf, ("dtype",)),
+    "$int": (Decoder._int, ()),
+    "$float": (Decoder._float, ()),
+    "$complex": (Decoder._complex, ()),
+    "$bytes": (Decoder._bytes, ()),
+    "$bytearray": (Decoder._bytes, ()),
+    "$scalar": (Decoder._scalar, ()),
+    "$dtype": (Decoder._dtype, ()),
+    "$device": (Decoder._device, ()),
+    "$range": (Decoder._numbers, ()),
+    "$slice": (Decoder._numbers, ()),
+    "$tuple": (Decoder._sequence, ()),
+    "$size": (Decoder._sequence, ()),
+    "$set": (Decoder._set, ()),
+    "$frozenset": (Decoder._set, ()),
+    "$dict": (Decoder._dict, ()),
+    "$ordered": (Decoder._ordered, ("metadata",)),
+    "$counter": (Decoder._counter, ()),
+    "$default": (Decoder._default, ("factory",)),
+}

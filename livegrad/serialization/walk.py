@@ -1,0 +1,178 @@
+"""What saving shares between formats: the tensors found on the way, and where the walk is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, NoReturn
+
+import numpy as np
+
+from livegrad.dtypes import DType
+from livegrad.graph.node import Node
+from livegrad.graph.record import node_of
+from livegrad.graph.state import flush
+from livegrad.ops.movement import DETACH
+from livegrad.runtime.reference import array_of
+from livegrad.serialization.errors import MOST_DEPTH
+
+# Larger integers have the hash of a smaller one.
+_MOST_KEY = (1 << 61) - 2
+_KEY_DEPTH = 4
+_MOST_PARTS = 20_000
+
+
+class Stored:
+    """One value to write; several tensors that share their values have the same."""
+
+    __slots__ = ("name", "node", "number", "owner")
+
+    def __init__(self, owner: Any, node: Node, name: str, number: int) -> None:
+        self.owner = owner  # kept, so that its id stays its own
+        self.node = node
+        self.name = name
+        self.number = number
+
+    @property
+    def dtype(self) -> DType:
+        """Element type."""
+        return self.node.meta.dtype
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Sizes of the dims."""
+        return self.node.meta.shape
+
+    @property
+    def array(self) -> np.ndarray[Any, Any]:
+        """The values, in the storage dtype; `Walk.compute` comes first."""
+        return array_of(self.node)
+
+
+class Walk:
+    """A walk through what is saved: the way from the top to here, and the tensors met so far."""
+
+    def __init__(self) -> None:
+        self.path: list[Any] = []
+        self.stored: list[Stored] = []
+        self.names: set[str] = set()
+        self._by_identity: dict[int, Stored] = {}
+        self._open: set[int] = set()
+        self._keys = Keys()
+
+    @contextmanager
+    def inside(self, container: Any) -> Iterator[None]:
+        """Notes that what comes next is within `container`."""
+        if id(container) in self._open:
+            raise ValueError(f"save: {self.place} contains itself; expected no cycles")
+        if len(self._open) >= MOST_DEPTH:
+            raise ValueError(f"save: {self.place[:200]} nests deeper than {MOST_DEPTH} containers")
+        self._open.add(id(container))
+        try:
+            yield
+        finally:
+            self._open.discard(id(container))
+
+    @property
+    def place(self) -> str:
+        """Where the walk is, as Python: `obj['model'][0]`."""
+        return "obj" + "".join([f"[{key!r}]" for key in self.path])
+
+    def add(self, tensor: Any) -> Stored:
+        """The value of a tensor, to be written once however many tensors share it."""
+        node = node_of(tensor)
+        owner = _owner(tensor)
+        found = self._by_identity.get(id(owner))
+        if found is None:
+            found = Stored(owner, node, self.new_name(), len(self.stored))
+            self._by_identity[id(owner)] = found
+            self.stored.append(found)
+        return found
+
+    def new_name(self) -> str:
+        """A name for the value here that no other has: the keys that lead to it, with dots."""
+        wanted = ".".join([str(key) for key in self.path]) or "tensor"
+        if wanted == "__metadata__" or not _is_text(wanted):
+            wanted = "tensor"
+        name, number = wanted, 1
+        while name in self.names:
+            number += 1
+            name = f"{wanted}#{number}"
+        self.names.add(name)
+        return name
+
+    def compute(self) -> None:
+        """Computes all values met on the walk."""
+        nodes = [stored.node for stored in self.stored]
+        if any([node.buffer is None for node in nodes]):
+            flush("save()", *nodes)
+
+    def refuse(self, value: Any, where: str = "") -> NoReturn:
+        """TypeError: this value cannot be saved."""
+        kind = type(value)
+        name = f"{kind.__module__}.{kind.__qualname__}".removeprefix("builtins.")
+        hint = "expected tensors, numbers, strings and plain containers of them"
+        if hasattr(value, "state_dict"):
+            hint = "save its state_dict() instead"
+        elif isinstance(value, tuple):
+            hint = "save tuple(...) of it instead"
+        elif isinstance(value, dict):
+            hint = "save dict(...) of it instead"
+        elif isinstance(value, np.ndarray):
+            hint = "convert it with livegrad.tensor(...) first"
+        raise TypeError(f"save: {self.place} is of type {name}{where}; {hint}")
+
+    def check_key(self, key: Any) -> None:
+        """TypeError unless `key` may be a key of a dict, or an element of a set."""
+        problem = self._keys.problem(key)
+        if problem is not None:
+            raise TypeError(f"save: a key or element in {self.place} {problem}")
+
+
+def _owner(tensor: Any) -> Any:
+    """The object that tensors with the same values in the same places have in common."""
+    cell = tensor._cell
+    if cell is not None and all([step[0] is DETACH for step in tensor._path]):
+        return cell
+    return tensor
+
+
+def _is_text(name: str) -> bool:
+    try:
+        name.encode("utf-8")
+    except UnicodeEncodeError:  # half of a surrogate pair
+        return False
+    return True
+
+
+class Keys:
+    """Says what may be a key of a dict or an element of a set: few plain types.
+
+    Hashing and comparing keys must neither run code nor take long. Many keys of the same hash do
+    take long, and tuples with the same hash are easily found: so all tuples that are keys together
+    may have only so many parts.
+    """
+
+    def __init__(self) -> None:
+        self.left = _MOST_PARTS
+
+    def problem(self, key: Any, depth: int = 0) -> str | None:
+        """What is wrong with a key, or None."""
+        kind = type(key)
+        if kind in (str, bool, float, bytes, DType) or key is None:
+            return None
+        if kind is int:
+            return None if -_MOST_KEY <= key <= _MOST_KEY else "is an integer beyond 61 bits"
+        if kind is not tuple and kind is not frozenset:
+            return f"is of type {kind.__name__}; expected strings, numbers or tuples of them"
+        self.left -= len(key)
+        if depth == _KEY_DEPTH or self.left < 0:
+            return (
+                f"is a tuple that nests deeper than {_KEY_DEPTH}, or one of too many: expected "
+                f"tuples of {_MOST_PARTS} parts in all"
+            )
+        for part in key:
+            found = self.problem(part, depth + 1)
+            if found is not None:
+                return found
+        return None
