@@ -4,76 +4,103 @@ from __future__ import annotations
 
 from typing import Any
 
+from livegrad.autograd.function import Function
 from livegrad.nn.hooks import GlobalHooks
 from livegrad.ops.elementwise import clone
 from livegrad.tensor import Tensor
 
 
+class _Gate(Function):
+    """Copies of tensors; their gradients are shown to `passing` together, which may change them."""
+
+    @staticmethod
+    def forward(ctx: Any, passing: Any, *tensors: Any) -> tuple[Any, ...]:
+        """The copies."""
+        ctx.passing = passing
+        ctx.set_materialize_grads(False)
+        return tuple([clone(x) for x in tensors])
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Any) -> tuple[Any, ...]:
+        """The gradients, as `passing` gives them back."""
+        return (None, *ctx.passing(grads))
+
+
 class Watch:
     """One call of a module with backward hooks.
 
-        inputs ─► copies ─► forward ─► outputs ─► copies      hooks on the copies see the gradients
+        inputs ─► gate ─► forward ─► outputs ─► gate        the gates see the gradients
+                   └ hooks                        └ pre-hooks
 
-    The hooks run when the gradients of all inputs that need one have arrived; if no input needs
-    one, when those of the outputs have.
+    If no input needs a gradient, the hooks run at the second gate, after the pre-hooks.
     """
 
     def __init__(self, module: Any) -> None:
         self.module = module
-        self.grad_input: list[Any] = []
-        self.grad_output: list[Any] = []
-        self.needed: set[int] = set()
-        self.waiting: set[int] = set()
+        self.places_in: list[int] = []
+        self.places_out: list[int] = []
+        self.inputs_given = 0
+        self.outputs_given = 0
+        self.grad_output: tuple[Any, ...] = ()
 
     def inputs(self, args: tuple[Any, ...]) -> tuple[Any, ...]:
         """The arguments, with tensors that need a gradient replaced by watched copies."""
-        self.grad_input = [None] * len(args)
-        watched = list(args)
-        for place, x in enumerate(args):
-            if isinstance(x, Tensor) and x.requires_grad:
-                watched[place] = clone(x)
-                if watched[place].requires_grad:  # not under no_grad
-                    self.needed.add(place)
-                    watched[place].register_hook(lambda g, place=place: self._arrived(place, g))
-        self.waiting = set(self.needed)
+        self.inputs_given = len(args)
+        watched, self.places_in = self._through_gate(list(args), self._arrived)
         return tuple(watched)
 
     def outputs(self, result: Any) -> Any:
         """The result with its tensors replaced by watched copies."""
         single = not isinstance(result, tuple | list)
         parts = [result] if single else list(result)
-        self.grad_output = [None] * len(parts)
-        for place, y in enumerate(parts):
-            if isinstance(y, Tensor) and y.requires_grad:
-                parts[place] = clone(y)
-                parts[place].register_hook(lambda g, place=place: self._left(place, g))
-        return parts[0] if single else type(result)(parts)
+        self.outputs_given = len(parts)
+        parts, self.places_out = self._through_gate(parts, self._left)
+        if single:
+            return parts[0]
+        make = getattr(type(result), "_make", type(result))  # a NamedTuple takes single fields
+        return make(parts)
 
-    def _left(self, place: int, g: Any) -> Any:
-        """The gradient of output `place` is known."""
-        self.grad_output[place] = g
+    @staticmethod
+    def _through_gate(values: list[Any], passing: Any) -> tuple[list[Any], list[int]]:
+        places = [i for i, x in enumerate(values) if isinstance(x, Tensor) and x.requires_grad]
+        if places:
+            copies = _Gate.apply(passing, *[values[i] for i in places])
+            for i, copy in zip(places, copies, strict=True):
+                values[i] = copy
+            if not copies[0].requires_grad:  # under no_grad
+                places = []
+        return values, places
+
+    def _left(self, grads: tuple[Any, ...]) -> list[Any]:
+        """The gradients of the outputs are known."""
+        grad_output = _spread(grads, self.places_out, self.outputs_given)
         own = self.module._backward_pre_hooks
         for hook in [*GlobalHooks.backward_pre.values(), *own.values()]:
-            changed = hook(self.module, tuple(self.grad_output))
+            changed = hook(self.module, grad_output)
             if changed is not None:
-                changed = changed if isinstance(changed, tuple) else (changed,)
-                self.grad_output = list(changed)
-        if not self.needed:
-            self._run()
-        return self.grad_output[place]
+                grad_output = changed if isinstance(changed, tuple) else (changed,)
+        self.grad_output = grad_output
+        if not self.places_in:
+            self._run((None,) * self.inputs_given)
+        return [grad_output[i] for i in self.places_out]
 
-    def _arrived(self, place: int, g: Any) -> Any:
-        """The gradient of input `place` is known; the last one to arrive runs the hooks."""
-        self.grad_input[place] = g
-        self.waiting.discard(place)
-        if not self.waiting:
-            self._run()
-        return self.grad_input[place]
+    def _arrived(self, grads: tuple[Any, ...]) -> list[Any]:
+        """The gradients of the inputs are known."""
+        grad_input = self._run(_spread(grads, self.places_in, self.inputs_given))
+        return [grad_input[i] for i in self.places_in]
 
-    def _run(self) -> None:
-        self.waiting = set(self.needed)  # for another backward through the same graph
+    def _run(self, grad_input: tuple[Any, ...]) -> tuple[Any, ...]:
         own = self.module._backward_hooks
         for hook in [*GlobalHooks.backward.values(), *own.values()]:
-            changed = hook(self.module, tuple(self.grad_input), tuple(self.grad_output))
+            changed = hook(self.module, grad_input, self.grad_output)
             if changed is not None:
-                self.grad_input = list(changed if isinstance(changed, tuple) else (changed,))
+                grad_input = changed if isinstance(changed, tuple) else (changed,)
+        return grad_input
+
+
+def _spread(grads: tuple[Any, ...], places: list[int], count: int) -> tuple[Any, ...]:
+    """Gradients at their places among `count`, None at the others."""
+    spread: list[Any] = [None] * count
+    for place, g in zip(places, grads, strict=True):
+        spread[place] = g
+    return tuple(spread)

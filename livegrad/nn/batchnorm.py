@@ -5,22 +5,21 @@ from __future__ import annotations
 from typing import Any
 
 from livegrad.autograd import no_grad
-from livegrad.creation import empty, ones, tensor, zeros
+from livegrad.creation import ones, tensor, zeros
 from livegrad.dtypes import int64
-from livegrad.nn import functional as F, init
+from livegrad.nn import functional as F
 from livegrad.nn.lazy import LazyModuleMixin
 from livegrad.nn.module import Module
-from livegrad.nn.parameter import Parameter, UninitializedBuffer, UninitializedParameter
+from livegrad.nn.normalization import _Affine
+from livegrad.nn.parameter import UninitializedBuffer, UninitializedParameter
 
 _STATISTICS = ("running_mean", "running_var", "num_batches_tracked")
 
 
-class _NormBase(Module):
+class _NormBase(_Affine):
     """Weight, bias and running statistics per channel: what batch and instance norms share."""
 
     _version = 2
-    weight: Any
-    bias: Any
     running_mean: Any
     running_var: Any
     num_batches_tracked: Any
@@ -43,9 +42,7 @@ class _NormBase(Module):
         self.momentum = momentum
         self.affine = affine
         self.track_running_stats = track_running_stats
-        for name, wanted in (("weight", affine), ("bias", affine and bias)):
-            data = empty(num_features, device=device, dtype=dtype) if wanted else None
-            self.register_parameter(name, Parameter(data) if wanted else None)
+        self._add_affine((num_features,), affine, bias, device, dtype)
         if track_running_stats:
             self.register_buffer("running_mean", zeros(num_features, device=device, dtype=dtype))
             self.register_buffer("running_var", ones(num_features, device=device, dtype=dtype))
@@ -65,10 +62,7 @@ class _NormBase(Module):
     def reset_parameters(self) -> None:
         """Sets weight to 1 and bias to 0, and forgets the batches seen so far."""
         self.reset_running_stats()
-        if self.weight is not None:
-            init.ones_(self.weight)
-        if self.bias is not None:
-            init.zeros_(self.bias)
+        super().reset_parameters()
 
     def _check_input_dim(self, input: Any) -> None:
         raise NotImplementedError

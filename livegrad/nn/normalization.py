@@ -17,7 +17,28 @@ def _sizes(normalized_shape: int | Sequence[int]) -> tuple[int, ...]:
     return tuple(normalized_shape)
 
 
-class LayerNorm(Module):
+class _Affine(Module):
+    """A norm that is followed by a scale and a shift, each of which may be left out."""
+
+    weight: Any
+    bias: Any
+
+    def _add_affine(
+        self, shape: tuple[int, ...], weight: bool, bias: bool, device: Any, dtype: Any
+    ) -> None:
+        for name, wanted in (("weight", weight), ("bias", weight and bias)):
+            data = empty(*shape, device=device, dtype=dtype) if wanted else None
+            self.register_parameter(name, Parameter(data) if wanted else None)
+
+    def reset_parameters(self) -> None:
+        """Sets weight to 1 and bias to 0."""
+        if self.weight is not None:
+            init.ones_(self.weight)
+        if self.bias is not None:
+            init.zeros_(self.bias)
+
+
+class LayerNorm(_Affine):
     """Shifts and scales the last dims to mean 0 and variance 1, then by weight and bias."""
 
     def __init__(
@@ -33,17 +54,8 @@ class LayerNorm(Module):
         self.normalized_shape = _sizes(normalized_shape)
         self.eps = eps
         self.elementwise_affine = elementwise_affine
-        for name, wanted in (("weight", elementwise_affine), ("bias", elementwise_affine and bias)):
-            data = empty(*self.normalized_shape, device=device, dtype=dtype) if wanted else None
-            self.register_parameter(name, Parameter(data) if wanted else None)
+        self._add_affine(self.normalized_shape, elementwise_affine, bias, device, dtype)
         self.reset_parameters()
-
-    def reset_parameters(self) -> None:
-        """Sets weight to 1 and bias to 0."""
-        if self.weight is not None:
-            init.ones_(self.weight)
-        if self.bias is not None:
-            init.zeros_(self.bias)
 
     def forward(self, input: Any) -> Any:
         """See `livegrad.nn.functional.layer_norm`."""
@@ -94,7 +106,7 @@ class RMSNorm(Module):
         )
 
 
-class GroupNorm(Module):
+class GroupNorm(_Affine):
     """Gives each group of channels mean 0 and variance 1, then scales and shifts each channel."""
 
     def __init__(
@@ -117,17 +129,8 @@ class GroupNorm(Module):
         self.num_channels = num_channels
         self.eps = eps
         self.affine = affine
-        for name, wanted in (("weight", affine), ("bias", affine and bias)):
-            data = empty(num_channels, device=device, dtype=dtype) if wanted else None
-            self.register_parameter(name, Parameter(data) if wanted else None)
+        self._add_affine((num_channels,), affine, bias, device, dtype)
         self.reset_parameters()
-
-    def reset_parameters(self) -> None:
-        """Sets weight to 1 and bias to 0."""
-        if self.weight is not None:
-            init.ones_(self.weight)
-        if self.bias is not None:
-            init.zeros_(self.bias)
 
     def forward(self, input: Any) -> Any:
         """See `livegrad.nn.functional.group_norm`."""

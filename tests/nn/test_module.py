@@ -314,6 +314,27 @@ def test_backward_hook_without_input_gradient():
     assert seen == [(None,)]
 
 
+def test_backward_hooks_of_several_inputs_and_outputs_run_once():
+    class Both(nn.Module):
+        def forward(self, a, b, c):
+            return a * b, (a + b) * c
+
+    net, seen = Both(), []
+    net.register_full_backward_pre_hook(lambda m, go: seen.append(go))
+    net.register_full_backward_hook(lambda m, gi, go: seen.append(gi))
+    a, b = (lg.ones(1, requires_grad=True) for _ in range(2))
+    first, second = net(a, b, lg.full((1,), 3.0))
+    (first * 2 + second).backward()
+    assert [[None if g is None else g.item() for g in grads] for grads in seen] == [
+        [2.0, 1.0],
+        [5.0, 5.0, None],
+    ]
+    seen.clear()
+    net(a, b, lg.ones(1))[1].backward()
+    assert seen[0][0] is None
+    assert seen[0][1].item() == 1.0
+
+
 def test_parameter_takes_the_value_without_its_history():
     x = lg.ones(2, requires_grad=True)
     p = nn.Parameter(x * 2)

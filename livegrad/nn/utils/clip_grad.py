@@ -67,15 +67,7 @@ def _scale(grads: list[Any], max_norm: float, total: Any) -> None:
         g.mul_(factor)
 
 
-def clip_grad_norm(
-    parameters: Any,
-    max_norm: float,
-    norm_type: float = 2.0,
-    error_if_nonfinite: bool = False,
-    foreach: Any = None,
-) -> Any:
-    """The old name of `clip_grad_norm_`."""
-    return clip_grad_norm_(parameters, max_norm, norm_type, error_if_nonfinite, foreach)
+clip_grad_norm = clip_grad_norm_  # the old name
 
 
 def clip_grad_value_(parameters: Any, clip_value: float, foreach: Any = None) -> None:
