@@ -11,8 +11,6 @@ from typing import Any, ClassVar
 
 from livegrad.compiler import debug
 from livegrad.native import hot
-from livegrad.native.frame import Untranslatable
-from livegrad.native.install import exchange, translate
 from livegrad.runtime.cpu import follow, jit
 
 # Fewer flushes than this are not worth it: loading takes some milliseconds, and the very first
@@ -32,6 +30,10 @@ def speed_up() -> None:
     Speedup.decided = True
     if not follow.available():
         return
+    # Imported when needed: the translator takes longer to import than to load what it made.
+    from livegrad.native.frame import Untranslatable
+    from livegrad.native.install import exchange, translate
+
     try:
         Speedup.made = translate(
             hot.FUNCTIONS, hot.CLASSES, partial(jit.compile_kernel, inline=True)
@@ -46,6 +48,8 @@ def speed_up() -> None:
 @contextmanager
 def original_functions() -> Iterator[None]:
     """Within it, the hot functions are those of Python again."""
+    from livegrad.native.install import exchange
+
     exchange({native: function for function, native in Speedup.made.items()})
     try:
         yield
