@@ -657,6 +657,7 @@ _SUBPACKAGES = (
     "distributions",
     "fft",
     "func",
+    "lint",
     "masked",
     "nn",
     "optim",

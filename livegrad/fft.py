@@ -288,8 +288,8 @@ def _frequency_step(name: str, n: Any, d: Any) -> tuple[int, float]:
     n = whole(name, "n", n)
     if n < 0:
         raise RuntimeError(f"{name}: trying to create tensor with negative dimension {n}")
-    whole = n * float(d)
-    return n, 1.0 / whole if whole else math.inf
+    length = n * float(d)
+    return n, 1.0 / length if length else math.inf
 
 
 def fftfreq(

@@ -147,7 +147,10 @@ def logspace(
     wide = isinstance(start, complex) or isinstance(end, complex)
     exact = dtypes.complex128 if wide else dtypes.float64
     powers = linspace(start, end, count, dtype=exact, device=device)
-    out = (powers * math.log(base)).exp()
+    if base > 0:
+        out = (powers * math.log(base)).exp()
+    else:
+        out = pow(float(base), powers)
     out = out.to(dtypes.default_complex() if wide and dtype is None else target)
     return as_leaf(out, requires_grad)
 

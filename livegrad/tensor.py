@@ -15,6 +15,7 @@ from livegrad.graph.meta import Size
 from livegrad.graph.node import Node
 from livegrad.graph.record import Handle, node_of, rebind, set_tensor_class
 from livegrad.graph.state import flush
+from livegrad.graph.watch import Watch
 from livegrad.methods import Methods
 from livegrad.native.hot import hot_slots
 from livegrad.ops import (
@@ -24,6 +25,7 @@ from livegrad.ops import (
     generate,
     movement,
     reduce,
+    resizing,
     slicing,
 )
 from livegrad.runtime.reference import array_of, number_of, to_compute
@@ -313,7 +315,10 @@ class Tensor(Methods):
             )
         if node.buffer is None:
             flush(reason, node)
-        return number_of(node)
+        number = number_of(node)
+        if Watch.read is not None and (number - number != 0 or Watch.suspect is not None):
+            Watch.read(node, number)
+        return number
 
     def tolist(self) -> Any:
         """The values as nested lists of Python numbers (a number for 0-d)."""
@@ -518,6 +523,11 @@ class Tensor(Methods):
                 dtype = x.dtype  # type: ignore[attr-defined]
             elif isinstance(x, str | Device):
                 device = x
+            elif x is not None and not isinstance(x, bool):  # non_blocking and copy
+                raise TypeError(f"to(): expected a dtype, a device or a Tensor; got {x!r}")
+        for name in options:
+            if name not in ("dtype", "device", "copy", "non_blocking", "memory_format"):
+                raise TypeError(f"to() got an unexpected keyword argument '{name}'")
         if device is not None:
             as_device(device)
         if dtype is None or self.dtype is dtypes.as_dtype(dtype):
@@ -533,7 +543,7 @@ class Tensor(Methods):
 
     def type_as(self, other: Any) -> Any:
         """The tensor as the dtype of `other`."""
-        return self._cast(other.dtype)
+        return self._cast(node_of(other).meta.dtype)
 
     def cpu(self) -> Any:
         """The tensor on the CPU: itself."""
@@ -632,11 +642,13 @@ class Tensor(Methods):
         """Takes one number everywhere."""
         if isinstance(value, Handle):
             return self.copy_(value)
+        if self.requires_grad:  # and does so afterwards, with a gradient of zero
+            return rebind(self, resizing.fill(self, value))
         return rebind(self, generate.filled(self._node.meta.shape, value, self.dtype))
 
     def zero_(self) -> Any:
         """Takes 0 everywhere."""
-        return rebind(self, generate.filled(self._node.meta.shape, 0, self.dtype))
+        return self.fill_(0)
 
 
 def _real_number(value: Any) -> Any:

@@ -23,7 +23,7 @@ LAYERS = (
     {"func"},
     {"distributions", "nn"},
     {"amp", "optim", "serialization"},
-    {"utils"},
+    {"lint", "utils"},
     {"train"},
     {"__init__"},
     {"array_api"},

@@ -12,6 +12,7 @@ from livegrad.graph import spent
 from livegrad.graph.node import Interior, Node
 from livegrad.graph.record import Handle, node_of, rebind, user_site, wrap
 from livegrad.graph.state import LOCAL
+from livegrad.graph.watch import Watch
 from livegrad.ops import elementwise as ew
 from livegrad.ops.generate import filled
 
@@ -33,6 +34,8 @@ def backward(
     receive a gradient. `create_graph` makes the gradients differentiable; without it and
     without `retain_graph`, the graph is given up: see `livegrad.graph.spent`.
     """
+    if Watch.backward is not None:
+        Watch.backward(tensors)
     if (
         inputs is None
         and grad_tensors is None

@@ -10,7 +10,7 @@ from livegrad.dtypes import DType
 from livegrad.native.hot import hot_slots
 
 Shape = tuple[int, ...]
-_MOST_ELEMENTS = (1 << 63) - 1
+_MOST_COUNTED = (1 << 63) - 1
 
 
 def _most_bytes() -> int:
@@ -58,7 +58,7 @@ class Meta:
         self.dtype = dtype
         self.ndim = len(shape)
         self.numel = prod(shape)
-        _check_sizes(shape, self.numel * dtype.itemsize)
+        _check_sizes(shape, dtype.itemsize)
         self.cls = _class_number(dtype, shape)
 
     @property
@@ -76,7 +76,7 @@ _classes: dict[tuple[DType, tuple[bool, ...]], int] = {}
 _MOST = 100_000
 
 
-def _check_sizes(shape: Shape, nbytes: int) -> None:
+def _check_sizes(shape: Shape, itemsize: int) -> None:
     """RuntimeError if there cannot be a tensor of these sizes."""
     for size in shape:
         if size < 0:
@@ -84,8 +84,9 @@ def _check_sizes(shape: Shape, nbytes: int) -> None:
                 f"trying to create tensor with negative dimension {size}: {list(shape)}"
             )
     # Strides are counted as if no size were 0.
-    if prod([size or 1 for size in shape]) > _MOST_ELEMENTS:
+    if prod([size or 1 for size in shape]) * itemsize > _MOST_COUNTED:
         raise RuntimeError(f"Storage size calculation overflowed with sizes={list(shape)}")
+    nbytes = prod(shape) * itemsize
     if nbytes > _MOST_BYTES:
         raise RuntimeError(
             f"can't allocate memory: you tried to allocate {nbytes} bytes for {list(shape)}"

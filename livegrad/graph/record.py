@@ -317,9 +317,7 @@ def elementwise(op: Op, operands: Sequence[Any]) -> Any:
     if spec.floats:
         numbers = [x if isinstance(x, float) else _as_float(x) for x in numbers]
     elif numbers:
-        numbers = [
-            _wrapped(x) if type(x) is int and not _FIRST <= x < _END else x for x in numbers
-        ]
+        numbers = [_wrapped(x) if type(x) is int and not _FIRST <= x < _END else x for x in numbers]
     return append(spec, tuple(nodes), tuple(numbers), grad)
 
 
@@ -355,6 +353,11 @@ def _as_float(x: Number) -> Number:
     return x if type(x) is IntArg else float(x)
 
 
+def _autocasted(op: Op, inputs: Sequence[Any]) -> Sequence[Any]:
+    caster: Any = LOCAL.state.caster
+    return inputs if op.autocast is None else caster(op.autocast, inputs)
+
+
 @hot
 def record(
     op: Op,
@@ -368,10 +371,8 @@ def record(
     `attrs` are structure, `args` run-time numbers, `shape` the result's shape where the inputs do
     not determine it.
     """
-    if op.autocast is not None:
-        caster = LOCAL.state.caster
-        if caster is not None:
-            inputs = caster(op.autocast, inputs)
+    if LOCAL.state.caster is not None:
+        inputs = _autocasted(op, inputs)
     nodes = []
     metas: Any = []
     grad = None
@@ -482,6 +483,10 @@ def elementwise_dtypes(op: Op, operands: Sequence[Any]) -> tuple[DType, DType]:
     ]
     rule = op.result
     if rule == "select":  # where(condition, a, b): the condition takes no part
+        if not isinstance(operands[0], Meta):
+            raise TypeError(
+                f"{op.name}(): argument 'condition' must be Tensor, not {operands[0].__name__}"
+            )
         if ranked[0][0] is not dtypes.bool_:
             raise RuntimeError(
                 f"{op.name}: expected condition to be a boolean tensor, but got a tensor with "
@@ -694,8 +699,8 @@ def rebind(x: Any, value: Any) -> Any:
         cell._node = x._node
     else:
         x._node = value._node
+        _see_through(value, x)  # now: writing through a longer path records more
         whole = _write_through(wrap(cell._node), x._path, wrap(value._node))
-        _see_through(value, x)
         cell._node = _replace(cell._node, whole, cell)
     cell.version += 1
     x._seen = cell.version

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from livegrad.graph.state import LOCAL
+from livegrad.graph.watch import Watch
 from livegrad.nn import functional as F
 from livegrad.nn.module import Module
 
@@ -21,6 +23,8 @@ class _DropoutNd(Module):
 
     def forward(self, input: Any) -> Any:
         """`input` with some of it dropped; while not training, `input`."""
+        if Watch.mode is not None and self.training is not LOCAL.state.grad:
+            Watch.mode(self)
         if not self.training:
             return input
         return type(self)._function(input, self.p, True, self.inplace)

@@ -207,8 +207,10 @@ class Module(Stateful):
     def zero_grad(self, set_to_none: bool = True) -> None:
         """Forgets the gradients of all parameters, or makes them zero."""
         for p in self.parameters():
-            if p.grad is not None:
-                p.grad = None if set_to_none else p.grad.detach().zero_()
+            if set_to_none:
+                p.grad = None
+            elif p.grad is not None:
+                p.grad.zero_()
 
     def apply(self: Self, fn: Callable[[Module], Any]) -> Self:
         """Calls `fn` on every module below, then on this one."""

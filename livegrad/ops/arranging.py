@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import combinations as choices, combinations_with_replacement
-from math import prod
+from math import comb, prod
 from typing import Any
 
 import numpy as np
@@ -153,6 +153,10 @@ def cartesian_prod(*tensors: Any) -> Tensor:
     return stack([_reshape_to(grid, (count,)) for grid in meshgrid(*given)], 1)
 
 
+# They are listed one by one before they become a tensor.
+_MOST_CHOICES = 1 << 28
+
+
 def combinations(input: Tensor, r: int = 2, with_replacement: bool = False) -> Tensor:
     """All ways of choosing `r` elements of a vector, one per row, in order."""
     from livegrad.creation import from_array
@@ -165,6 +169,11 @@ def combinations(input: Tensor, r: int = 2, with_replacement: bool = False) -> T
     if r == 0:
         return filled((0,), 0, meta.dtype)
     choose = combinations_with_replacement if with_replacement else choices
+    ways = comb(meta.numel + r - 1, r) if with_replacement else comb(meta.numel, r)
+    if ways * r > _MOST_CHOICES:
+        raise RuntimeError(f"combinations: can't allocate memory for {ways} rows of {r}")
+    if not ways:
+        return filled((0, r), 0, meta.dtype)
     rows = np.array(list(choose(range(meta.numel), r)), np.int64).reshape(-1, r)
     return record(INDEX_SELECT, (input, from_array(rows)), (0,))
 

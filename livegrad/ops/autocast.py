@@ -63,12 +63,12 @@ def casted(rule: str, *inputs: Any) -> tuple[Any, ...]:
 
 def in_float32(function: F) -> F:
     """Decorates a function whose floating arguments are float32 inside of autocast."""
-    return _decorated(function, "float32")
+    return _decorated(function, "float32")  # type: ignore[no-any-return]
 
 
 def in_low(function: F) -> F:
     """Decorates a function whose floating arguments have autocast's dtype inside of it."""
-    return _decorated(function, "low")
+    return _decorated(function, "low")  # type: ignore[no-any-return]
 
 
 def _decorated(function: Any, rule: str) -> Any:

@@ -326,10 +326,14 @@ def bincount(input: Tensor, weights: Tensor | None = None, minlength: int = 0) -
     values = input._values("bincount()")
     if values.size and values.min() < 0:
         raise RuntimeError("bincount only supports 1-d non-negative integral inputs")
+    each = None if weights is None else values_of(weights, "bincount()")
+    try:
+        total = np.bincount(values, each, minlength)
+    except (MemoryError, OverflowError) as error:
+        raise RuntimeError(f"bincount: can't allocate memory: {error}") from None
     if weights is None:
-        return _tensor(np.bincount(values, minlength=minlength).astype(np.int64))
+        return _tensor(total.astype(np.int64))
     single = node_of(weights).meta.dtype is dtypes.float32
-    total = np.bincount(values, values_of(weights, "bincount()"), minlength)
     return _tensor(total, dtypes.float32 if single else dtypes.float64)
 
 

@@ -302,6 +302,7 @@ def ctc_loss(
         zero_infinity: losses of inputs too short for their target, and their gradients, become 0.
     """
     check_reduction(reduction)
+    node_of(targets)  # or it is no tensor
     lengths = [
         x if isinstance(x, Handle) else targets.new_tensor(list(x), dtype=dtypes.int64)
         for x in (input_lengths, target_lengths)

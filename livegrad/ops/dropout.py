@@ -190,7 +190,7 @@ def native_dropout(input: Tensor, p: float, train: bool | None) -> tuple[Tensor,
 
 def native_dropout_backward(grad_output: Tensor, mask: Tensor, scale: float) -> Tensor:
     """`grad_output` where `mask`, times `scale`."""
-    return mul(mul(grad_output, mask), scale)
+    return mul(mul(grad_output, mask), float(scale))
 
 
 # --------------------------------------------------------------------------------------- rrelu

@@ -166,6 +166,9 @@ def sub(input: Tensor, other: Tensor, *, alpha: float = 1) -> Tensor:
 
 
 def _scaled(input: Tensor, other: Tensor, alpha: float) -> Tensor:
+    for x in (other, alpha):
+        if not isinstance(x, Handle | bool | int | float | complex | np.generic):
+            raise TypeError(f"add(): expected tensors or numbers, but got {type(x).__name__}")
     if not isinstance(other, Handle):
         return other * alpha
     dtype = node_of(other).meta.dtype
@@ -456,6 +459,8 @@ def _record_cast(x: Tensor, dtype: DType) -> Tensor:
     key = (node.meta, dtype)
     spec = CAST.cache.get(key)
     if spec is None:
+        if type(dtype) is not DType:
+            return cast(x, dtypes.as_dtype(dtype))
         attrs = (node.meta.dtype, "t", dtype)
         spec = CAST.remember(key, attrs, (node.meta,), meta_of(node.meta.shape, dtype))
     flows = node.grad_to is not None and dtype.category >= dtypes.FLOAT

@@ -371,6 +371,7 @@ def _check_bag_call(
         )
     if weight.ndim != 2:
         raise ValueError(f"weight has to be a 2D Tensor, but got Tensor of dimension {weight.ndim}")
+    check_index("embedding_bag", index)
     if index.ndim not in (1, 2):
         raise ValueError(
             f"input has to be 1D or 2D Tensor, but got Tensor of dimension {index.ndim}"

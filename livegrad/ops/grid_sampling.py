@@ -260,6 +260,11 @@ def grid_sampler(
     input: Tensor, grid: Tensor, interpolation_mode: int, padding_mode: int, align_corners: bool
 ) -> Tensor:
     """`grid_sample` with modes given by number."""
+    for number, names in ((interpolation_mode, MODES), (padding_mode, PADDINGS)):
+        if not isinstance(number, int) or not 0 <= number < len(names):
+            raise RuntimeError(
+                f"grid_sampler: got mode {number!r}; expected a number below {len(names)}"
+            )
     mode, padding = MODES[interpolation_mode], PADDINGS[padding_mode]
     return grid_sample(input, grid, mode, padding, align_corners)
 

@@ -6,7 +6,6 @@ are in `likelihood_loss.py`, margins in `ranking_loss.py`, losses over classes i
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -313,11 +312,14 @@ def _check_sizes(input: Tensor, target: Tensor, weight: Tensor | None = None) ->
     """Warns of a target that will be broadcast; ValueError for a weight that would be."""
     have, wanted = node_of(target).meta.shape, node_of(input).meta.shape
     if have != wanted:
-        warnings.warn(
+        from livegrad.lint.rules import say
+
+        say(
+            "broadcast",
             f"Using a target size ({list(have)}) that is different to the input size "
             f"({list(wanted)}). This will likely lead to incorrect results due to broadcasting. "
             "Please ensure they have the same size.",
-            stacklevel=3,
+            once=False,
         )
     if weight is not None and node_of(weight).meta.shape != wanted:
         raise ValueError(

@@ -191,6 +191,7 @@ def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
     elif meta.numel:
         if num_classes < 1:
             raise RuntimeError(f"one_hot: num_classes should be positive; got {num_classes}")
+        meta_of((*meta.shape, num_classes), dtypes.int64)  # raises if there cannot be so many
         tensor = elementwise(CHECK_CLASS, (tensor, num_classes))
     wide = _reshape_to(tensor, (*meta.shape, 1))
     return cast(eq(wide, counting(num_classes)), dtypes.int64)

@@ -130,6 +130,8 @@ def _times_vector(x: Tensor, vector: Tensor, a: Meta, b: Meta) -> Tensor:
 def _linear_infer(metas: Metas, attrs: Attrs, shape: Any) -> Meta:
     x, weight = metas[:2]
     _check_same_dtype("linear", metas)
+    if x.dtype is dtypes.bool_:
+        raise not_implemented("linear", x.dtype)
     if weight.ndim != 2:
         raise RuntimeError(f"linear: got weight {weight.shape}; expected 2 dims (out, in)")
     if not x.ndim or x.shape[-1] != weight.shape[1]:

@@ -341,7 +341,7 @@ def expand(input: Tensor, *sizes: Any, size: Any = None, implicit: bool = False)
 
 def expand_as(input: Tensor, other: Tensor) -> Tensor:
     """`input` expanded to the shape of `other`."""
-    return expand(input, other.shape)
+    return expand(input, node_of(other).meta.shape)
 
 
 def broadcast_to(input: Tensor, size: Any) -> Tensor:

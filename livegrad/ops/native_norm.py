@@ -27,7 +27,7 @@ from livegrad.ops.composite import (
 )
 from livegrad.ops.elementwise import add
 from livegrad.ops.generate import filled
-from livegrad.ops.movement import _reshape_to
+from livegrad.ops.movement import _reshape_to, normal_dim
 from livegrad.ops.normalisation import _batch_norm, group_norm, instance_norm as _instance_norm
 from livegrad.ops.power import rsqrt
 
@@ -197,4 +197,12 @@ def _softmax_backward_data(
     grad_output: Tensor, output: Tensor, dim: int, input_dtype: dtypes.DType
 ) -> Tensor:
     """The gradient of softmax's input, from that of its result and the result."""
+    meta, given = node_of(output).meta, node_of(grad_output).meta
+    if given.shape != meta.shape:
+        raise RuntimeError(
+            f"_softmax_backward_data: grad_output and output must have one shape; got "
+            f"{list(given.shape)} and {list(meta.shape)}"
+        )
+    dim = normal_dim("_softmax_backward_data", dim, meta.ndim)
+    input_dtype = dtypes.as_dtype(input_dtype)
     return to_dtype(record(SOFTMAX_BACKWARD, (grad_output, output), (dim,)), input_dtype)

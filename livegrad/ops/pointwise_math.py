@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from operator import index as as_index
 from typing import Any
 
 import numpy as np
@@ -421,7 +422,8 @@ def round(input: Tensor, *, decimals: int = 0) -> Tensor:
     """Elementwise nearest integer, ties to even, or nearest multiple of `10 ** -decimals`."""
     if decimals == 0:
         return unary(ROUND, input)
-    scale = 10.0 ** abs(decimals)
+    places = abs(as_index(decimals))
+    scale = 10.0**places if places <= 308 else math.inf
     up, down = (scale, 1.0) if decimals > 0 else (1.0, scale)
     return elementwise(ROUND_SCALED, (input, up, down))
 

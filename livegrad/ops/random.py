@@ -17,6 +17,8 @@ from livegrad.dtypes import DType
 from livegrad.graph.meta import Meta, Shape, meta_of
 from livegrad.graph.op import Op
 from livegrad.graph.record import Handle, node_of, not_implemented, rebind, record
+from livegrad.graph.state import LOCAL
+from livegrad.graph.watch import Watch
 from livegrad.ops import samples as s
 from livegrad.ops.conjugate import VIEW_AS_COMPLEX
 from livegrad.ops.elementwise import add, cast, mul, where, zero_gradient
@@ -460,6 +462,8 @@ def dropout(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool 
         raise ValueError(f"dropout probability has to be between 0 and 1, but got {p}")
     if not training or p == 0:
         return input
+    if Watch.dropped is not None and not LOCAL.state.grad:
+        Watch.dropped()
     if not node_of(input).meta.dtype.is_floating_point:
         raise RuntimeError(
             f"dropout: got {node_of(input).meta.dtype.name}; expected a floating-point tensor"

@@ -10,6 +10,7 @@ from livegrad.dtypes import DType
 from livegrad.graph.record import Handle, node_of, not_implemented, rebind
 from livegrad.ops.comparison import clamp_min, lt
 from livegrad.ops.elementwise import add, cast, div, mul, neg, sub
+from livegrad.ops.movement import whole
 from livegrad.ops.pointwise_math import ceil, exp, log, tan
 from livegrad.ops.random import RAND, draw, float_dtype, gaussian, integers, uniform
 from livegrad.random import Generator
@@ -128,6 +129,7 @@ def random_(
         bits = _EXACT.get(meta.dtype, meta.dtype.bits - int(meta.dtype.signed))
         to = (1 << bits) + int(meta.dtype in _EXACT)
         to = min(to, (1 << 63) - 1)
+    from_, to = whole("random_", "from", from_), whole("random_", "to", to)
     if from_ >= to:
         raise RuntimeError(
             f"random_ expects 'from' to be less than 'to', but got from={from_} >= to={to}"

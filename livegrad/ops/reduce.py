@@ -43,6 +43,8 @@ def normal_dims(name: str, dim: Dim, ndim: int) -> Dims:
 
 def reduced_meta(meta: Meta, dims: Dims, keepdim: bool, dtype: DType | None = None) -> Meta:
     """Meta after folding `dims`."""
+    if not isinstance(keepdim, bool | np.bool):
+        raise TypeError(f"argument 'keepdim' must be bool, not {type(keepdim).__name__}")
     shape = [
         1 if d in dims else size for d, size in enumerate(meta.shape) if keepdim or d not in dims
     ]
@@ -430,14 +432,22 @@ ALL = define(
 )  # fmt: skip
 
 
+def _over(name: str, op: Op, x: Tensor, dim: Dim, keepdim: bool) -> Tensor:
+    meta = node_of(x).meta
+    if isinstance(dim, Sequence) and not dim:  # over no dim: here, as in PyTorch, not over all
+        truth = ne(x, 0)
+        return cast(truth, dtypes.uint8) if meta.dtype is dtypes.uint8 else truth
+    return record(op, (x,), (normal_dims(name, dim, meta.ndim), keepdim))
+
+
 def any(input: Tensor, dim: Dim = None, keepdim: bool = False) -> Tensor:
     """Whether any value over `dim` (all dims by default) is not 0."""
-    return record(ANY, (input,), (normal_dims("any", dim, node_of(input).meta.ndim), keepdim))
+    return _over("any", ANY, input, dim, keepdim)
 
 
 def all(input: Tensor, dim: Dim = None, keepdim: bool = False) -> Tensor:
     """Whether all values over `dim` (all dims by default) are not 0."""
-    return record(ALL, (input,), (normal_dims("all", dim, node_of(input).meta.ndim), keepdim))
+    return _over("all", ALL, input, dim, keepdim)
 
 
 def count_nonzero(input: Tensor, dim: Dim = None) -> Tensor:

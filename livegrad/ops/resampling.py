@@ -389,10 +389,12 @@ def _along_all(
     meta = node_of(x).meta
     sizes, single = meta.shape[2:], meta.dtype is not dtypes.float64
     for i in reversed(range(len(counts))):
-        if antialias:
-            taps = _smooth_taps(mode, sizes[i], counts[i], align, scales[i], single)
-        else:
-            taps = _taps(mode, sizes[i], counts[i], align, scales[i], single)
+        rule = _smooth_taps if antialias else _taps
+        meta_of((counts[i],), dtypes.float64)  # raises if there cannot be so many
+        try:
+            taps = rule(mode, sizes[i], counts[i], align, scales[i], single)
+        except (MemoryError, OverflowError) as error:
+            raise RuntimeError(f"interpolate: can't allocate memory: {error}") from None
         x = _resampled(x, 2 + i, taps)
     return x
 

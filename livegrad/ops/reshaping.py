@@ -21,12 +21,12 @@ Array = np.ndarray[Any, Any]
 
 def view_as(input: Tensor, other: Tensor) -> Tensor:
     """`input` with the shape of `other`."""
-    return reshape(input, other.shape)
+    return reshape(input, node_of(other).meta.shape)
 
 
 def reshape_as(input: Tensor, other: Tensor) -> Tensor:
     """`input` with the shape of `other`."""
-    return reshape(input, other.shape)
+    return reshape(input, node_of(other).meta.shape)
 
 
 def flatten(input: Tensor, start_dim: int = 0, end_dim: int = -1) -> Tensor:

@@ -123,7 +123,7 @@ def split(input: Tensor, split_size_or_sections: Any, dim: int = 0) -> tuple[Ten
     if not shape:
         raise RuntimeError("split: expects at least a 1-dimensional tensor")
     d = normal_dim("split", dim, len(shape))
-    if isinstance(split_size_or_sections, Handle):
+    if hasattr(split_size_or_sections, "__index__"):
         split_size_or_sections = whole("split", "split_size", split_size_or_sections)
     if not isinstance(split_size_or_sections, int):
         return split_with_sizes(input, split_size_or_sections, d)
@@ -199,7 +199,9 @@ def tensor_split(
 def _numbers(name: str, given: Any) -> Any:
     """An int, or a list of ints, from numbers or an integer tensor, which is read."""
     if not isinstance(given, Handle):
-        return given if isinstance(given, int) else [as_index(x) for x in given]
+        if hasattr(given, "__index__"):
+            return as_index(given)
+        return [as_index(x) for x in given]
     meta = node_of(given).meta
     if meta.dtype is not dtypes.int64 or meta.ndim > 1:
         raise RuntimeError(f"{name}: expected an int64 tensor of zero or one dimension; got {meta}")

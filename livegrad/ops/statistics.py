@@ -180,6 +180,12 @@ def _record_variance(
         dim, unbiased = None, dim
     if correction is None:
         correction = 1 if unbiased is None else int(unbiased)
+    elif not isinstance(correction, int | float | np.number):
+        raise TypeError(
+            f"{op.name}(): argument 'correction' must be Number, not {type(correction).__name__}"
+        )
+    else:
+        correction = correction if isinstance(correction, int) else float(correction)
     return record(op, (x,), (normal_dims(op.name, dim, meta.ndim), keepdim, correction))
 
 

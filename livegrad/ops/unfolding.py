@@ -34,16 +34,21 @@ Sizes = tuple[int, ...]
 Amounts = tuple[int, int]
 
 
+# Of window sizes and the like: PyTorch's are 32 bits wide.
+_MOST = (1 << 31) - 1
+
+
 def per_dim(name: str, what: str, value: Any, rank: int) -> Sizes:
     """An int for all `rank` dims, or a sequence with one for each, as a tuple."""
     try:
-        if not isinstance(value, Sequence):
-            return (as_index(value),) * rank
-        found = tuple([as_index(x) for x in value])
+        several = isinstance(value, Sequence)
+        found = tuple([as_index(x) for x in (value if several else (value,))])
     except TypeError:
         raise TypeError(
             f"{name}(): argument {what!r} must be int or tuple of ints; got {value!r}"
         ) from None
+    if any(not -_MOST <= x <= _MOST for x in found):
+        raise RuntimeError(f"{name}: integer out of range; got {what} {found}")
     if len(found) == 1:
         return found * rank
     if len(found) != rank:

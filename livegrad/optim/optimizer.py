@@ -13,6 +13,7 @@ from livegrad.autograd.hooks import RemovableHandle
 from livegrad.creation import as_tensor, tensor
 from livegrad.graph.record import user_site
 from livegrad.graph.state import LOCAL, flush
+from livegrad.graph.watch import Watch
 from livegrad.nn.hooks import Hooks
 from livegrad.tensor import Tensor
 
@@ -37,6 +38,8 @@ class Optimizer:
 
     # Since it was made, for schedulers to see that they are not called too early.
     steps_taken = 0
+    # Whether the training lint looks at steps: at the first ones.
+    watched = True
 
     def __init__(self, params: Any, defaults: dict[str, Any]) -> None:
         self.defaults = defaults
@@ -56,6 +59,8 @@ class Optimizer:
             groups = [{"params": groups}]
         for group in groups:
             self.add_param_group(group)
+        if Watch.made is not None:
+            Watch.made(self)
 
     def add_param_group(self, param_group: Group) -> None:
         """Adds parameters with options of their own."""
@@ -116,6 +121,9 @@ class Optimizer:
         if closure is not None:
             with enable_grad():
                 loss = closure()
+        watch = Watch.step if self.watched or Watch.suspect is not None else None
+        if watch is not None:
+            watch(self, True)
         self.steps_taken += 1
         state = LOCAL.state
         site = state.site
@@ -131,6 +139,8 @@ class Optimizer:
             raise
         finally:
             state.site = site
+        if watch is not None:
+            watch(self, False)
         for hook in list(self._step_post_hooks.values()) if self._step_post_hooks else ():
             hook(self, (closure,), {})
         return loss
@@ -139,8 +149,10 @@ class Optimizer:
         """Forgets the gradients, or makes them zero."""
         for group in self.param_groups:
             for p in group["params"]:
-                if p.grad is not None:
-                    p.grad = None if set_to_none else p.grad.detach().zero_()
+                if set_to_none:
+                    p.grad = None
+                elif p.grad is not None:
+                    p.grad.zero_()
 
     def register_step_pre_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
         """`hook(optimizer, args, kwargs)` runs before each step."""

@@ -27,7 +27,7 @@ from livegrad.native.hot import hot
 from livegrad.ops.update import replace_node
 from livegrad.runtime import report
 from livegrad.runtime.counters import counters
-from livegrad.runtime.cpu.memory import Buffer, allocate
+from livegrad.runtime.cpu.memory import Buffer, OutOfMemory, allocate
 from livegrad.runtime.executable import Executable, Fault
 from livegrad.runtime.reference import evaluate
 from livegrad.runtime.speedup import FLUSHES_BEFORE, Speedup, speed_up
@@ -59,9 +59,21 @@ def flush(reason: str, roots: tuple[Node, ...]) -> None:
             speed_up()
         try:
             _flush(state, reason, roots)
+        except OutOfMemory as error:
+            raise _with_largest(error, state.nodes) from None
         finally:
             state.base += len(state.nodes)
             state.nodes, state.handles, state.bytes = [], [], 0
+
+
+def _with_largest(error: OutOfMemory, nodes: list[Node]) -> RuntimeError:
+    """The error for memory that is not there, with the line of the largest pending value."""
+    if not nodes:
+        return error
+    largest = max(nodes, key=lambda node: node.meta.nbytes)
+    return RuntimeError(
+        f"{error}. The largest value, {largest.meta}, was recorded at {quote_site(largest.site)}"
+    )
 
 
 class _Last:
@@ -236,12 +248,14 @@ def _drop_computed(state: State) -> None:
 
 
 def _adopt_missing(state: State, roots: tuple[Node, ...]) -> None:
-    """Puts what is missing in front of the pending nodes, and numbers all of them anew."""
-    adopted = _adopt(state.nodes, roots)
-    state.base += len(state.nodes)
-    state.handles = [_Nobody()] * len(adopted) + state.handles
-    state.nodes = adopted + state.nodes
-    for place, node in enumerate(state.nodes):
+    """Puts what is missing in front of what reads it, and numbers all pending nodes anew."""
+    handles = dict(zip(state.nodes, state.handles, strict=True))
+    order = _with_missing(state.nodes, roots)
+    # One more, because nodes evaluated at once have the index that comes next.
+    state.base += len(state.nodes) + 1
+    state.handles = [handles[node] if node in handles else _Nobody() for node in order]
+    state.nodes = order
+    for place, node in enumerate(order):
         node.index = state.base + place
 
 
@@ -251,23 +265,23 @@ class _Nobody:
     _node = None
 
 
-def _adopt(nodes: list[Node], roots: tuple[Node, ...]) -> list[Node]:
-    """Every value that `nodes` or `roots` need and that is neither computed nor pending, in order.
+def _with_missing(nodes: list[Node], roots: tuple[Node, ...]) -> list[Node]:
+    """Pending `nodes` with every value that they or `roots` need and that is nowhere, in order.
 
     Such values were dropped by an earlier flush, or another thread recorded them.
     """
     pending = set(nodes)
     order: list[Node] = []
     done: set[Node] = set()
-    todo = [x for n in reversed(nodes) for x in n.inputs] + list(roots)
+    todo = [*reversed(roots), *reversed(nodes)]
     while todo:
         node = todo[-1]
-        if node in done or node in pending or node.buffer is not None:
+        if node in done or (node.buffer is not None and node not in pending):
             todo.pop()
             continue
         if not node.inputs and (node.cut is not None or node.op.kind == "leaf"):
             raise _gone(node)
-        needed = [x for x in node.inputs if x.buffer is None and x not in done and x not in pending]
+        needed = [x for x in node.inputs if x.buffer is None and x not in done]
         if needed:
             todo += needed
             continue

@@ -79,21 +79,24 @@ def main(argv: list[str] | None = None) -> int:
     jobs = [
         (op, i, units(op, options)) for i, op in chosen if op.name not in missing
     ]  # fmt: skip
-    began, done = time.monotonic(), 0
+    began = time.monotonic()
+    results: dict[str, Result] = {}
 
     def finished(name: str, result: Result) -> None:
-        nonlocal done
-        done += 1
+        results[name] = result
         print(report.row(name, result), flush=True)
-        if done % 50 == 0:
-            print(f"... {done} of {len(jobs)} after {time.monotonic() - began:.0f} s", flush=True)
+        if len(results) % 50 == 0:
+            seconds = time.monotonic() - began
+            print(f"... {len(results)} of {len(jobs)} after {seconds:.0f} s", flush=True)
 
     print(report.header())
-    results = run_all(jobs, options.jobs, options.timeout, options.samples, finished)
+    ended = run_all(jobs, options.jobs, options.timeout, options.samples, finished)
     names = sorted({op.name for _, op in chosen})
     print(report.failures(results, options.failures))
     print(report.totals(names, missing, results))
     print(f"{time.monotonic() - began:.0f} s")
+    if ended is not None:
+        raise ended
     floor = report.Floor.read()
     worse = floor.worse(results, [op.full_name for _, op in chosen if op.name in missing])
     for line in worse:

@@ -92,6 +92,7 @@ def test_a_shared_part_is_spent_too():
         two.backward()
 
 
+@pytest.mark.filterwarnings("ignore:.*livegrad.lint")
 def test_a_new_graph_each_step_never_raises():
     p = parameter()
     optimizer = optim.SGD([p], lr=0.0)

@@ -172,3 +172,12 @@ def test_gradient_shape_is_checked_before_memory_is_touched():
         p.grad = lg.ones(2)
         optim.SGD([p], lr=0.5).step()
     assert p.tolist() == [1.0, 2.0, 3.0]
+
+
+def test_a_missing_root_may_depend_on_what_is_pending():
+    w = lg.ones(3)
+
+    def f(x):
+        return x * 2 if (w * 2).sum() > 0 else x
+
+    assert lg.vmap(f)(lg.ones(2, 3)).tolist() == [[2.0] * 3] * 2

@@ -74,7 +74,9 @@ def _without_two(values: Array) -> Array:
 
 def _decomposed(a: Array) -> tuple[Array, Array, Array, Array]:
     """U, singular values, Vᴴ, and the conjugate of det(U) det(Vᴴ)."""
-    u, values, vh = np.linalg.svd(a)
+    finite = np.asarray(np.isfinite(a).all(axis=(-2, -1), keepdims=True))
+    u, values, vh = np.linalg.svd(np.where(finite, a, 0))  # LAPACK might search for ever
+    values = np.where(finite[..., 0], values, np.nan)
     return u, values, vh, np.conj(np.linalg.det(u) * np.linalg.det(vh))[..., None, None]
 
 

@@ -16,7 +16,7 @@ from livegrad.ops import samples as s
 from livegrad.ops.autocast import in_low
 from livegrad.ops.elementwise import add, cast, clone, mul, sub, where
 from livegrad.ops.generate import filled, zeros_like
-from livegrad.ops.joining import cat, stack
+from livegrad.ops.joining import cat, pad, stack
 from livegrad.ops.linalg.common import (
     Array,
     Attrs,
@@ -35,8 +35,9 @@ from livegrad.ops.linalg.common import (
 )
 from livegrad.ops.linalg.solving import inv
 from livegrad.ops.matmul import matmul
-from livegrad.ops.movement import _reshape_to, normal_dim
+from livegrad.ops.movement import _reshape_to, expand, normal_dim, unsqueeze
 from livegrad.ops.reduce import sum as sum_of
+from livegrad.ops.scan import cumprod
 from livegrad.ops.slicing import diagonal as diagonal_view, select
 
 # --------------------------------------------------------------------------- powers, exponential
@@ -233,6 +234,10 @@ def diagonal(A: Tensor, *, offset: int = 0, dim1: int = -2, dim2: int = -1) -> T
     return diagonal_view(A, offset, dim1, dim2)
 
 
+# More are computed by a scan.
+_MANY_POWERS = 64
+
+
 def vander(x: Tensor, N: int | None = None) -> Tensor:
     """Powers 0 … N - 1 of each value along a new last dim."""
     meta = node_of(x).meta
@@ -249,6 +254,9 @@ def vander(x: Tensor, N: int | None = None) -> Tensor:
         )
     if meta.dtype.category == dtypes.INT:
         x = cast(x, dtypes.int64)
+    if count > _MANY_POWERS:
+        factors = expand(unsqueeze(x, -1), (*meta.shape, count - 1))
+        return pad(cumprod(factors, -1), (1, 0), value=1)
     power = add(zeros_like(x), 1)
     found = [power]
     for _ in range(count - 1):

@@ -262,6 +262,12 @@ def lu_unpack(
             f"{pivots.dtype.name}. Note: this function is intended to be used with the output "
             "produced by lu_factor"
         )
+    wanted = (*meta.shape[:-2], min(meta.shape[-2:]))
+    if unpack_pivots and pivots.shape != wanted:
+        raise RuntimeError(
+            f"lu_unpack: expected LU_pivots of shape {list(wanted)} for LU_data "
+            f"{list(meta.shape)}; got {list(pivots.shape)}"
+        )
     order, lower, upper = unpacked(LU_data, LU_pivots)
     empty = filled((0,), 0, meta.dtype)
     return lu_result(

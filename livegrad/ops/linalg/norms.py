@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import numpy as np
+
 from livegrad import dtypes
 from livegrad.dtypes import DType
 from livegrad.graph.meta import Meta
@@ -51,7 +53,7 @@ def _typed(name: str, x: Tensor, dtype: DType | None) -> Tensor:
 
 
 def _checked_order(name: str, ord: Any) -> float:
-    if isinstance(ord, bool) or not isinstance(ord, int | float):
+    if isinstance(ord, bool) or not isinstance(ord, int | float | np.number):
         raise RuntimeError(f"{name}: Expected a number for ord; got {ord!r}")
     return float(ord)
 

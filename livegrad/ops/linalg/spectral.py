@@ -56,14 +56,18 @@ def divided(x: Tensor, by: Tensor) -> Tensor:
     return div(x, where(mul(nothing, eq(by, 0)), 1, by))
 
 
-def converged(function: Any, name: str, *arguments: Any) -> Any:
+def converged(function: Any, name: str, a: Array, *arguments: Any) -> Any:
     """What a NumPy decomposition gives; its error as ours."""
+    if not np.isfinite(a).all():  # LAPACK might search for ever
+        raise LinAlgError(
+            f"{name}: The algorithm failed to converge because the input matrix contained "
+            "non-finite values."
+        )
     try:
-        return function(*arguments)
+        return function(a, *arguments)
     except np.linalg.LinAlgError:
         raise LinAlgError(
-            f"{name}: The algorithm failed to converge because the input matrix is "
-            "ill-conditioned, or has entries that are not finite"
+            f"{name}: The algorithm failed to converge because the input matrix is ill-conditioned"
         ) from None
 
 
@@ -76,7 +80,8 @@ def _eigh_infer(metas: Metas, attrs: Attrs, shape: Any) -> Meta:
 
 
 def _eigh_ref(n: Any, a: Array) -> Array:
-    return pack(*converged(np.linalg.eigh, "linalg.eigh", a, n.attrs[0]))
+    part = np.tril(a) if n.attrs[0] == "L" else np.triu(a)  # the rest may be anything
+    return pack(*converged(np.linalg.eigh, "linalg.eigh", part, n.attrs[0]))
 
 
 def _eigh_grad(g: Tensor, y: Tensor, a: Tensor) -> Tensor:

@@ -60,6 +60,10 @@ class _Pool:
 _pool = _Pool()
 
 
+class OutOfMemory(RuntimeError):
+    """The system has no block that large; PyTorch's class for that is RuntimeError."""
+
+
 class _Exporter:
     """What a NumPy view has as its base: it keeps the Buffer, and so the memory, alive."""
 
@@ -200,7 +204,7 @@ def _last_try(capacity: int) -> npt.NDArray[np.uint8]:
     try:
         return np.empty(capacity + ALIGNMENT, np.uint8)
     except (MemoryError, ValueError):
-        raise RuntimeError(
+        raise OutOfMemory(
             f"can't allocate memory: you tried to allocate {capacity} bytes"
         ) from None
 

@@ -1,0 +1,119 @@
+"""What the package tells the lint (see `graph/watch.py`), and for how long it listens."""
+
+from __future__ import annotations
+
+import functools
+import warnings
+from collections.abc import Callable
+from typing import Any
+from weakref import ref
+
+from livegrad.graph.node import Node
+from livegrad.graph.record import Handle, node_of
+from livegrad.graph.watch import TrainingWarning, Watch
+from livegrad.lint import graphs, modes, steps
+from livegrad.lint.rules import Lint, disable, say
+
+
+class Losses:
+    """Where backward started lately, and how many backward passes are still looked at."""
+
+    recent: dict[int, Any] = {}  # noqa: RUF012
+    left = 0
+    told = False
+
+
+def _guarded(listen: Callable[..., None]) -> Callable[..., None]:
+    """A listener whose own faults end the lint, not the training."""
+
+    @functools.wraps(listen)
+    def run(*args: Any) -> None:
+        try:
+            listen(*args)
+        except TrainingWarning:  # where warnings are errors
+            raise
+        except Exception as error:
+            disable()
+            warnings.warn(f"livegrad.lint failed and is off now: {error!r}", stacklevel=3)
+
+    return run
+
+
+def forget() -> None:
+    """Forgets all that was seen."""
+    steps.forget()
+    modes.forget()
+    Losses.recent, Losses.left, Losses.told = {}, 0, False
+
+
+@_guarded
+def made(optimizer: Any) -> None:
+    """An optimiser was made: its first steps are looked at."""
+    steps.steps[optimizer] = steps.Steps()
+    if Lint.steps_left <= 0:
+        optimizer.watched = False
+        return
+    Losses.left = Lint.STEPS
+    Lint.watching = True
+    Watch.step, Watch.backward, Watch.read = step, backward, read
+    Watch.dropped = _guarded(modes.dropped)
+
+
+@_guarded
+def backward(tensors: Any) -> None:
+    """Backward is about to start."""
+    Losses.left -= 1
+    if Losses.left < 0:
+        Watch.backward = None
+        return
+    given = [tensors] if isinstance(tensors, Handle) else list(tensors)
+    roots = [node_of(x) for x in given if isinstance(x, Handle)]
+    roots = [node for node in roots if node.grad_to is not None]
+    leaves = graphs.look(roots)
+    steps.gradients_come(leaves)
+    held = {id(p) for known in steps.steps for p in steps.parameters(known)}
+    if any([id(x) in held for x in leaves]):
+        Losses.recent = {key: kept for key, kept in Losses.recent.items() if kept() is not None}
+        Losses.recent.update({id(node): ref(node) for node in roots})
+
+
+@_guarded
+def step(optimizer: Any, before: bool) -> None:
+    """A step is about to be taken, or has been."""
+    if before:
+        modes.stepped(optimizer)
+    if not optimizer.watched:
+        return
+    if before:
+        steps.before(optimizer)
+        return
+    steps.after(optimizer)
+    if Watch.mode is None and steps.steps[optimizer].taken == 1:
+        Watch.mode = _guarded(modes.mode)
+    if steps.steps[optimizer].taken >= Lint.STEPS or Lint.steps_left <= 0:
+        optimizer.watched = False
+        steps.steps[optimizer].used = []
+        Lint.watching = any([known.watched for known in steps.steps])
+        if not Lint.watching:
+            Watch.backward = None
+            Watch.read = None if Watch.suspect is None else read
+
+
+@_guarded
+def read(node: Node, number: Any) -> None:
+    """A number was read."""
+    if Watch.suspect is not None:
+        modes.number_read()
+    if number - number == 0 or Losses.told:
+        return
+    kept = Losses.recent.get(id(node))
+    if kept is not None and kept() is node:
+        Losses.told = True
+        say(
+            "loss",
+            f"the loss is {number}. Look for a learning rate that is too large, a logarithm or a "
+            "quotient of 0, or infinite data",
+        )
+
+
+modes.Modes.read = read
