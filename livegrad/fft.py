@@ -86,6 +86,8 @@ def _several_dims(name: str, x: Tensor, s: Shape, dim: Dims) -> tuple[list[int],
     sizes = None if s is None else [s] if isinstance(s, int) else list(s)
     if dim is not None:
         given = [dim] if isinstance(dim, int) else list(dim)
+        if given and not x.ndim:
+            raise IndexError(f"{name}: Dimension specified as {dim} but tensor has no dimensions")
         dims = [normal_dim(name, d, x.ndim) for d in given]
         if len(set(dims)) != len(dims):
             raise RuntimeError(f"{name}: FFT dims must be unique; got {given}")

@@ -9,9 +9,11 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from operator import index as as_index
 from typing import Any
 
 _MASK = (1 << 64) - 1
+_MOST_DRAWN = (1 << 63) - 1  # then the stream begins anew
 
 
 def _signed(number: int) -> int:
@@ -51,7 +53,7 @@ class Generator:
     def draw(self, count: int) -> tuple[int, int]:
         """(seed, offset) of the next `count` numbers, which are thereby used up."""
         offset = self._offset
-        self._offset = offset + count
+        self._offset = (offset + as_index(count)) & _MOST_DRAWN
         return self._seed, offset
 
     def get_state(self) -> Any:

@@ -256,7 +256,11 @@ class Tensor(Methods):
         strides = [1] * len(shape)
         for d in range(len(shape) - 1, 0, -1):
             strides[d - 1] = strides[d] * max(shape[d], 1)
-        return tuple(strides) if dim is None else strides[dim]
+        if dim is None:
+            return tuple(strides)
+        if not shape:
+            raise IndexError(f"stride: Dimension specified as {dim} but tensor has no dimensions")
+        return strides[movement.normal_dim("stride", dim, len(shape))]
 
     def storage_offset(self) -> int:
         """Always 0: every value is contiguous and its own."""

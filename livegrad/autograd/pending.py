@@ -84,8 +84,6 @@ def _flows(spec: Spec, inputs: int) -> tuple[int, ...]:
 @hot
 def backward(output: Tensor, retain_graph: bool) -> bool:
     """Records the backward pass of `output` in a few nodes; False: the ordinary walk must do it."""
-    if LOCAL.trace is not None:
-        return False
     root = node_of(output)
     state = LOCAL.state
     meta = root.meta

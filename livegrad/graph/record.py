@@ -392,6 +392,7 @@ def record(
     spec = op.cache.get(key)
     if spec is None:
         assert op.infer is not None
+        _check_attrs(op, attrs)
         meta = op.infer(metas, attrs, shape)
         if any([m.dtype.category == dtypes.COMPLEX for m in metas]):
             _check_complex(op, tuple(nodes), attrs, args, meta)
@@ -407,6 +408,17 @@ def record(
             elif kind is not float and kind not in _NUMBER_KINDS:
                 args = _numbers(op, args)
     return append(spec, tuple(nodes), args, grad)
+
+
+def _check_attrs(op: Op, attrs: tuple[Any, ...]) -> None:
+    """TypeError if an argument that is structure is a tensor, whose value nobody has read."""
+    for x in attrs:
+        if isinstance(x, Handle) or (
+            isinstance(x, tuple) and any(isinstance(y, Handle) for y in x)
+        ):
+            raise TypeError(
+                f"{op.name}(): got a Tensor where a number is expected. Read its value with .item()"
+            )
 
 
 def _numbers(op: Op, args: tuple[Any, ...]) -> tuple[Any, ...]:

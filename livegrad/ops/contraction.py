@@ -425,6 +425,8 @@ def tensordot(a: Tensor, b: Tensor, dims: Any = 2) -> Tensor:
         if dims > min(x.ndim, y.ndim):
             raise RuntimeError(f"tensordot expects dims < ndim_a or ndim_b, but got dims={dims}")
         dims = (list(range(x.ndim - dims, x.ndim)), list(range(dims)))
+    if not isinstance(dims, Sequence) or len(dims) != 2:
+        raise RuntimeError(f"tensordot expects dims to be an int or two lists; got dims={dims}")
     first, second = [[side] if isinstance(side, int) else list(side) for side in dims]
     if len(first) != len(second):
         raise RuntimeError(

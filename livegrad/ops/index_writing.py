@@ -19,6 +19,7 @@ from livegrad.graph.meta import Meta
 from livegrad.graph.op import Op
 from livegrad.graph.record import Handle, node_of, not_implemented, record
 from livegrad.ops import samples as s
+from livegrad.ops.autocast import casted
 from livegrad.ops.checking import wrapped
 from livegrad.ops.elementwise import cast, mul, where
 from livegrad.ops.gathering import INDEX_SELECT, at_least_1d, check_index, check_range
@@ -191,6 +192,7 @@ def index_add(
 def index_copy(input: Tensor, dim: int, index: Tensor, source: Tensor) -> Tensor:
     """`input` with the slices of `source` written at the indices along `dim`."""
     check_index("index_copy", node_of(index).meta, (dtypes.int64,))
+    input, source = casted("widest", input, source)
     return _slices("index_copy", INDEX_PUT, input, dim, index, source)
 
 

@@ -98,6 +98,10 @@ def native_batch_norm(
     eps: float,
 ) -> tuple[Tensor, Tensor, Tensor]:
     """`batch_norm`, and the mean and reciprocal deviation of the batch (empty in evaluation)."""
+    if node_of(input).meta.ndim < 2:
+        raise IndexError(
+            f"batch_norm: expected input of at least 2 dims; got {list(node_of(input).meta.shape)}"
+        )
     y = _batch_norm(input, running_mean, running_var, weight, bias, training, momentum, eps)
     meta = node_of(input).meta
     if not training:

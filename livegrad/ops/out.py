@@ -64,6 +64,7 @@ CASTING = {
 # The functions whose `out` must have the dtype of the result.
 EXACT = {
     "": """
+        _chunk_cat _native_batch_norm_legit
         abs absolute addbmm addmm addmv alias_copy all amax amin aminmax any argmax argmin argsort
         as_strided_copy baddbmm bitwise_not bmm bucketize ceil complex conj_physical cross cummax
         cummin diag diagonal_copy diff dot expand_copy fix float_power floor frac frexp gather
@@ -126,7 +127,7 @@ def accepts_out(function: Any, store: Function) -> Any:
     The wrapper gets its code when it is first called: to compile hundreds of them would make
     `import livegrad` slow.
     """
-    own: dict[str, Any] = {"settle": _settle, "store": store}
+    own: dict[str, Any] = {"settle": _settle, "store": store, "plainly": _plainly}
     wrapper: Any = update_wrapper(FunctionType(_first_call.__code__, own), function)
     own["wrapper"] = wrapper
     wrapper.__kwdefaults__ = {"out": None}
@@ -175,8 +176,18 @@ _SOURCE = """
 def with_out({parameters}):
     if out is None:
         return function({arguments})
-    return store(function({arguments}), out)
+    return store(plainly(function, {arguments}), out)
 """
+
+
+def _plainly(function: Function, *args: Any, **kwargs: Any) -> Any:
+    """A result of the dtype it has outside of autocast, as PyTorch's with `out` are."""
+    state = LOCAL.state
+    caster, state.caster = state.caster, None
+    try:
+        return function(*args, **kwargs)
+    finally:
+        state.caster = caster
 
 
 def _recorder_of(function: Any) -> tuple[Any, Any] | None:

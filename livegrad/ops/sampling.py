@@ -16,6 +16,7 @@ from livegrad.graph.record import broadcast_shapes, node_of, record
 from livegrad.ops import samples as s
 from livegrad.ops.comparison import clamp
 from livegrad.ops.elementwise import cast, div, mul, zero_gradient
+from livegrad.ops.movement import whole
 from livegrad.ops.philox import philox, unit64
 from livegrad.ops.random import float_dtype
 from livegrad.ops.reduce import sum as sum_of
@@ -102,6 +103,9 @@ def multinomial(
     if meta.ndim not in (1, 2):
         raise RuntimeError(f"multinomial: prob_dist must be 1 or 2 dim; got {meta.ndim}")
     float_dtype("multinomial", meta.dtype)
+    num_samples = whole("multinomial", "num_samples", num_samples)
+    if not meta.shape[-1]:
+        raise RuntimeError(f"multinomial: there are no categories; got shape {list(meta.shape)}")
     if num_samples <= 0:
         raise RuntimeError(f"multinomial: cannot sample n_sample <= 0 samples; got {num_samples}")
     if not replacement and num_samples > meta.shape[-1]:
@@ -112,7 +116,8 @@ def multinomial(
     shape = (*meta.shape[:-1], num_samples)
     rows = meta.numel // meta.shape[-1] if meta.numel else 0
     drawn = rows * (num_samples if replacement else meta.shape[-1])
-    return record(MULTINOMIAL, (input,), (replacement,), _source(generator).draw(drawn), shape)
+    attrs = (bool(replacement),)
+    return record(MULTINOMIAL, (input,), attrs, _source(generator).draw(drawn), shape)
 
 
 # ------------------------------------------------------------------------------------- counts

@@ -33,7 +33,7 @@ from livegrad.ops.movement import (
 Tensor = Any
 Attrs = tuple[Any, ...]
 # More views than this at once would fill the memory.
-_MOST_PARTS = 1 << 24
+_MOST_PARTS = 1 << 20
 
 
 def narrow(input: Tensor, dim: int, start: Any, length: int) -> Tensor:
@@ -150,6 +150,11 @@ def split_with_sizes(input: Tensor, split_sizes: Any, dim: int = 0) -> tuple[Ten
     return tuple([_part(input, shape, d, i, n) for i, n in zip(starts, sizes, strict=True)])
 
 
+def _check_count(name: str, parts: int) -> None:
+    if parts > _MOST_PARTS:
+        raise RuntimeError(f"{name}: can't allocate memory for {parts} tensors")
+
+
 def chunk(input: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
     """Views of at most `chunks` consecutive runs of equal size along `dim`."""
     shape = node_of(input).meta.shape
@@ -161,6 +166,7 @@ def chunk(input: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
     d = normal_dim("chunk", dim, len(shape))
     step = -(-shape[d] // chunks)
     if step == 0:
+        _check_count("chunk", chunks)
         return tuple([_part(input, shape, d, 0, 0) for _ in range(chunks)])
     return split(input, step, d)
 
@@ -186,8 +192,7 @@ def tensor_split(
     if isinstance(where, int):
         if where <= 0:
             raise RuntimeError(f"tensor_split: number of sections must be > 0; got {where}")
-        if where > _MOST_PARTS:
-            raise RuntimeError(f"tensor_split: can't allocate memory for {where} tensors")
+        _check_count("tensor_split", where)
         small, larger = divmod(size, where)
         cuts = [i * small + min(i, larger) for i in range(1, where)]
     else:

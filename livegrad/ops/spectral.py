@@ -78,7 +78,7 @@ def stft(
     if center and align_to_window is not None:
         raise RuntimeError("stft align_to_window should only be set when center = false")
     dtype = node_of(input).meta.dtype
-    is_complex = dtype.is_complex or (window is not None and window.dtype.is_complex)
+    is_complex = dtype.is_complex or (window is not None and node_of(window).meta.dtype.is_complex)
     if return_complex is None:
         if not is_complex:
             raise RuntimeError(

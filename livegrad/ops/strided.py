@@ -19,7 +19,7 @@ from livegrad.ops import samples as s
 from livegrad.ops.elementwise import add, mul
 from livegrad.ops.generate import counting, filled, zeros_like
 from livegrad.ops.index_writing import INDEX_ADD, INDEX_PUT
-from livegrad.ops.movement import PERMUTE, _reshape_to, normal_dim, reshape, sizes_of
+from livegrad.ops.movement import PERMUTE, _reshape_to, normal_dim, reshape, sizes_of, whole
 
 Tensor = Any
 Array = np.ndarray[Any, Any]
@@ -208,6 +208,7 @@ def unfold(input: Tensor, dimension: int, size: int, step: int) -> Tensor:
     meta = node_of(input).meta
     d = normal_dim("unfold", dimension, meta.ndim)
     length = meta.shape[d] if meta.ndim else 1
+    size, step = whole("unfold", "size", size), whole("unfold", "step", step)
     if step <= 0:
         raise RuntimeError(f"unfold: step is {step} but must be > 0")
     if size < 0:

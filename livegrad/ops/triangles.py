@@ -100,7 +100,7 @@ def _indices(name: str, lower: bool, row: int, col: int, offset: int, dtype: Any
         raise RuntimeError(f'"{name}" not implemented for {target.name}; expected int64 or int32')
     try:
         found = np.tril_indices(row, offset, col) if lower else np.triu_indices(row, offset, col)
-    except (MemoryError, OverflowError) as error:
+    except (MemoryError, OverflowError, ValueError) as error:
         raise RuntimeError(f"{name}: can't allocate memory for {row} by {col}: {error}") from None
     return from_array(np.stack(found), target)
 

@@ -54,7 +54,8 @@ def checkpoint(
     """`function(*args, **kwargs)`, whose inner values are computed again for backward.
 
     Gradients reach the arguments, and whatever else the function uses: parameters of modules,
-    tensors from around it. Gradients of gradients exist.
+    tensors from around it. Gradients of gradients exist. What the function does besides (batch
+    norms collect statistics) it does twice, as in PyTorch.
 
     Args:
         use_reentrant: for PyTorch's sake; there is one way here, that of `use_reentrant=False`.

@@ -216,3 +216,11 @@ def test_training_in_low_precision_ends_where_float32_does() -> None:
     assert plain < 0.1
     assert abs(_train(BF16) - plain) < 0.02
     assert abs(_train(F16) - plain) < 0.02
+
+
+def test_results_that_have_a_place_keep_its_dtype() -> None:
+    a = lg.ones(2, 2)
+    with lg.autocast("cpu"):
+        assert lg.mm(a, a, out=lg.empty(2, 2)).tolist() == [[2.0, 2.0]] * 2
+        assert a.clone().addmm_(a, a).dtype is F32
+        assert lg.zeros(2, 2).index_copy(0, lg.tensor([0, 1]), a @ a).dtype is F32

@@ -354,7 +354,7 @@ FROM_INSIDE = (
     "list index out of range",
     "string index out of range",
     "values to unpack",
-    "could not be broadcast",
+    "operands could not be broadcast",
     "cannot reshape array",
     "Maximum allowed size exceeded",
     "array is too big",

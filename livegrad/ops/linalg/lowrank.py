@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from livegrad.graph.record import node_of
 from livegrad.ops.elementwise import cast, sub
-from livegrad.ops.linalg.common import Tensor, adjoint, broadcast
+from livegrad.ops.linalg.common import Tensor, adjoint, broadcast, check_matrices
 from livegrad.ops.linalg.orthogonal import qr
 from livegrad.ops.linalg.singular import svd
 from livegrad.ops.matmul import matmul
@@ -33,6 +33,7 @@ def svd_lowrank(
     A: Tensor, q: int | None = 6, niter: int | None = 2, M: Tensor | None = None
 ) -> Triple:
     """The `q` largest singular values of A (less M), with their vectors: A ≈ U diag(S) Vᴴ."""
+    check_matrices("svd_lowrank", node_of(A).meta)
     shape = node_of(A).meta.shape
     if M is not None:
         A = sub(A, broadcast(M, shape))
@@ -46,6 +47,7 @@ def svd_lowrank(
 
 def pca_lowrank(A: Tensor, q: int | None = None, center: bool = True, niter: int = 2) -> Triple:
     """Principal components of the rows of A: `svd_lowrank` of A less the mean of its rows."""
+    check_matrices("pca_lowrank", node_of(A).meta)
     most = min(node_of(A).meta.shape[-2:])
     if q is None:
         q = min(6, most)
