@@ -277,6 +277,8 @@ class Arguments:
 
     def argument(self, name: str, annotation: str) -> Any:
         """What a parameter of this name and annotation is given."""
+        if name == "niter":  # who asks for 2**62 rounds gets them
+            return self.random.randrange(-1, 3)
         if self.chance(self.wildness):
             return self.anything()
         if name in WORDS and ("str" in annotation or self.chance(0.7)):
