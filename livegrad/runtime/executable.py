@@ -1,32 +1,34 @@
-"""A plan made runnable: kernels compiled, argument blocks laid out, one native call per segment."""
+"""A plan as it runs: native segments and host steps over one set of addresses.
+
+What makes an executable is in `assemble`, with all of the compiler, which is imported when the
+first plan is made: this module is not to import it.
+"""
 
 from __future__ import annotations
 
 import ctypes
 import weakref
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from livegrad.compiler import debug
-from livegrad.compiler.bind import Block, Where
-from livegrad.compiler.expand import Recorded
-from livegrad.compiler.fuse import GATHERS
-from livegrad.compiler.pipeline import Plan, Step
-from livegrad.compiler.scan import generate_scan
-from livegrad.compiler.scatter import SCATTERS, generate_scatter
-from livegrad.compiler.templates import generate
 from livegrad.graph.node import Node, Site, quote_site
 from livegrad.graph.record import FloatArg, IntArg
 from livegrad.native.hot import hot
 from livegrad.ops.checking import COMPLAINTS
 from livegrad.runtime.counters import counters
-from livegrad.runtime.cpu import blas, follow, jit
-from livegrad.runtime.cpu.driver import MAY_FAULT, TAIL, Program
+from livegrad.runtime.cpu import follow
+from livegrad.runtime.cpu.driver import Program
 from livegrad.runtime.cpu.follow import Follower
 from livegrad.runtime.cpu.memory import Arena, Buffer
 from livegrad.runtime.reference import from_compute, to_compute
+
+if TYPE_CHECKING:
+    from livegrad.compiler.bind import Where
+    from livegrad.compiler.expand import Recorded
+    from livegrad.compiler.pipeline import Plan, Step
 
 ARENA = Arena()
 
@@ -37,33 +39,12 @@ class Timing:
     enabled = debug.wants("times")
 
 
-# Kernels by signature, shared by all plans.
-_kernels: dict[tuple[Any, ...], int] = {}
-# What makes their code, by the first item of the signature; `generate` for all kinds of loops.
-_TEMPLATES: dict[str, Callable[..., str]] = {"scatter": generate_scatter, "scan": generate_scan}
-
-
-def kernel_address(signature: tuple[Any, ...]) -> int:
-    """Address of the native code for `signature`, compiled if it is new."""
-    address = _kernels.get(signature)
-    if address is None:
-        make: Callable[..., str] = _TEMPLATES.get(signature[0], generate)
-        ir = make(signature, "kernel")
-        if debug.wants("ir"):
-            debug.out(ir)
-        address = _kernels[signature] = jit.compile_kernel(ir, "kernel")
-        counters.kernels_made += 1
-        if debug.wants("kernels"):
-            debug.out(f"kernel {len(_kernels)}: {signature}")
-    return address
-
-
 class Segment:
     """Consecutive native steps, run by one call."""
 
-    def __init__(self, steps: list[Step], inputs: int, scalars: int) -> None:
+    def __init__(self, steps: list[Step], program: Program) -> None:
         self.steps = steps
-        self.program = _build_program(steps, inputs, scalars)
+        self.program = program
         self.timed = False
 
     def run(self, inputs: list[int], scalars: Sequence[float]) -> None:
@@ -202,9 +183,12 @@ class Fault(Exception):
 
 def _describe_fault(step: Step, value: int) -> tuple[Node, type[Exception], str]:
     """Whose fault a value is: the node for which it is out of range, and what to say about it."""
+    from livegrad.compiler.fuse import GATHERS
+    from livegrad.compiler.scatter import SCATTERS
+
     # What was checked does not fault later on.
     suspects = [n for n in step.nodes if n.op.lower == "check"]
-    suspects += [n for n in step.nodes if n.op.lower in _INDEXED]
+    suspects += [n for n in step.nodes if n.op.lower in (*GATHERS, *SCATTERS)]
     described = [(n, *_complaint(n, value)) for n in suspects]
     guilty = [d for d in described if d[3]] or described
     return guilty[0][:3]
@@ -242,9 +226,6 @@ def _uses(recorded: Recorded) -> list[int]:
     return list(counts.values())
 
 
-_INDEXED = (*GATHERS, *SCATTERS)
-
-
 class Executable:
     """All segments of a plan, ready to run with given addresses and numbers."""
 
@@ -264,7 +245,9 @@ class Executable:
     # The numbers for which alone the plan holds, if it does not hold for all.
     specialised: tuple[list[int], list[float]] | None = None
 
-    def __init__(self, plan: Plan, recorded: Recorded) -> None:
+    def __init__(
+        self, plan: Plan, recorded: Recorded, segments: list[Segment | HostStep | HostProduct]
+    ) -> None:
         self.plan = plan
         # Planned nodes keep the sites of the nodes they come from; another run has its own.
         self.places = {id(node.site): place for place, node in enumerate(recorded.nodes)}
@@ -291,20 +274,7 @@ class Executable:
             for w in plan.writes
         ]
         self.readers = self._readers_of_written(recorded)
-        self.segments: list[Segment | HostStep | HostProduct] = []
-        inputs = plan.first_int + plan.ints
-        native: list[Step] = []
-        for step in plan.steps:
-            if step.kind == "host" or (step.kind == "product" and not blas.gemm_available()):
-                if native:
-                    self.segments.append(Segment(native, inputs, plan.floats))
-                    native = []
-                host = HostProduct(step) if step.product else HostStep(step, plan.first_int)
-                self.segments.append(host)
-            else:
-                native.append(step)
-        if native:
-            self.segments.append(Segment(native, inputs, plan.floats))
+        self.segments = segments
 
     @hot
     def begin(self) -> None:
@@ -391,54 +361,3 @@ class Executable:
         place = self.places.get(id(fault.node.site))
         site = fault.node.site if place is None else nodes[place].site
         return fault.kind(f"{fault.message} (recorded at {quote_site(site)})")
-
-
-def _build_program(steps: list[Step], inputs: int, scalars: int) -> Program:
-    slots: list[int] = []
-    patches: list[tuple[int, int, int, int]] = []
-    table = []
-    scratch = 0
-    has_product = False
-    for step in steps:
-        if step.kind == "product":
-            address, blocks = _product(step)
-            has_product = True
-        else:
-            address, blocks = kernel_address(step.signature), step.blocks
-        start, stride = len(slots), len(blocks[0].slots)
-        for block in blocks:
-            base = len(slots)
-            assert len(block.slots) == stride
-            slots += block.slots
-            patches += [(kind, base + dst, src, value) for kind, dst, src, value in block.patches]
-            scratch = max(scratch, block.scratch)
-        grain = blocks[0].grain
-        flags = MAY_FAULT * step.may_fault | TAIL * step.tail
-        table.append((address, start, len(blocks), stride, grain, flags))
-    return Program(
-        patches,
-        slots,
-        table,
-        inputs=inputs,
-        scalars=scalars,
-        scratch_bytes=scratch,
-        blas_setter=blas.thread_setter() if has_product else 0,
-    )
-
-
-def _product(step: Step) -> tuple[int, list[Block]]:
-    p = step.product
-    assert p is not None
-    dtype = p.dtype.storage
-    slots = blas.gemm_block(
-        dtype,
-        p.sizes,
-        p.leading,
-        trans=p.trans,
-        batch=p.batch,
-        batch_strides=p.batch_strides,
-    )
-    patches = [(0, 2 + i, where.slot, where.offset) for i, where in enumerate(p.wheres)]
-    patches += [(1, 2 + operand, slot, nbytes) for operand, slot, nbytes in p.moves]
-    address, _ = blas.gemm_kernel(dtype)
-    return address, [Block(slots, patches)]

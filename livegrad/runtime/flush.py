@@ -18,7 +18,6 @@ from weakref import ref
 
 from livegrad.compiler import debug
 from livegrad.compiler.expand import Recorded
-from livegrad.compiler.pipeline import compile_plan
 from livegrad.graph import spent
 from livegrad.graph.node import Node, quote_site
 from livegrad.graph.record import Specialised, leaf_node
@@ -381,6 +380,10 @@ def _kinds(nodes: list[Node]) -> list[bool]:
 
 
 def _compile(trace: _Trace) -> Executable:
+    # The compiler is imported by the first plan: `import livegrad` is quicker without it.
+    from livegrad.compiler.pipeline import compile_plan
+    from livegrad.runtime.assemble import assemble
+
     leaves = list(dict.fromkeys(trace.reads))
     kept = [i for i, k in enumerate(trace.keep) if k and _has_value(trace.nodes[i])]
     recorded = Recorded(trace.nodes, leaves, kept)
@@ -391,7 +394,7 @@ def _compile(trace: _Trace) -> Executable:
     counters.plan_misses += 1
     Specialised.seen = False
     plan = compile_plan(recorded)
-    executable = Executable(plan, recorded)
+    executable = assemble(plan, recorded)
     executable.links, executable.keep = trace.links, trace.keep
     nodes = trace.nodes
     executable.numbered = [i for i, n in enumerate(nodes) if n.args]

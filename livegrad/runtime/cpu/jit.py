@@ -13,7 +13,6 @@ import itertools
 import os
 import threading
 from dataclasses import dataclass
-from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
 from livegrad.runtime.counters import counters
@@ -57,6 +56,8 @@ def compile_kernel(ir: str, name: str, target: Target | None = None, inline: boo
     With `inline`, functions marked so are inlined: for code that is no kernel. Code for a `target`
     other than the host's can be compiled anywhere, and run where the CPU has the features.
     """
+    from hashlib import sha256  # with its crypto library it is slow to load
+
     target = target or host_target()
     key = (sha256(ir.encode()).digest(), name, target)
     address = _addresses.get(key)
