@@ -52,7 +52,7 @@ demo: $(VENV)/.base
 	$(BIN)/livegrad demo
 
 test: $(VENV)/.test
-	$(BIN)/python -m pytest -n 2 --ignore=tests/conformance
+	$(BIN)/python -m pytest -n 2 --dist worksteal --ignore=tests/conformance
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .

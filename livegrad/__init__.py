@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from livegrad import creation, linalg as linalg, special as special
@@ -631,6 +632,28 @@ from livegrad.sequences import (
     linspace as linspace,
     logspace as logspace,
 )
+from livegrad.settings import (
+    MemoryFormat,
+    are_deterministic_algorithms_enabled as are_deterministic_algorithms_enabled,
+    channels_last as channels_last,
+    channels_last_3d as channels_last_3d,
+    compile as compile,
+    contiguous_format as contiguous_format,
+    get_default_device as get_default_device,
+    get_float32_matmul_precision as get_float32_matmul_precision,
+    get_num_interop_threads as get_num_interop_threads,
+    is_deterministic_algorithms_warn_only_enabled as is_deterministic_algorithms_warn_only_enabled,
+    is_warn_always_enabled as is_warn_always_enabled,
+    preserve_format as preserve_format,
+    set_default_device as set_default_device,
+    set_default_tensor_type as set_default_tensor_type,
+    set_float32_matmul_precision as set_float32_matmul_precision,
+    set_flush_denormal as set_flush_denormal,
+    set_num_interop_threads as set_num_interop_threads,
+    set_warn_always as set_warn_always,
+    strided as strided,
+    use_deterministic_algorithms as use_deterministic_algorithms,
+)
 from livegrad.signal.classic import (
     bartlett_window as bartlett_window,
     blackman_window as blackman_window,
@@ -639,12 +662,26 @@ from livegrad.signal.classic import (
     kaiser_window as kaiser_window,
 )
 from livegrad.tensor import Tensor as Tensor
+from livegrad.typed import (
+    BFloat16Tensor as BFloat16Tensor,
+    BoolTensor as BoolTensor,
+    ByteTensor as ByteTensor,
+    CharTensor as CharTensor,
+    DoubleTensor as DoubleTensor,
+    FloatTensor as FloatTensor,
+    HalfTensor as HalfTensor,
+    IntTensor as IntTensor,
+    LongTensor as LongTensor,
+    ShortTensor as ShortTensor,
+)
 
 install_out(globals())
 
 conj = conj_view
 tensor = creation.tensor  # the function, not the submodule of that name
 device, dtype, bool = Device, DType, bool_
+layout = memory_format = MemoryFormat
+e, inf, nan, newaxis, pi = math.e, math.inf, math.nan, None, math.pi
 half, float, double = float16, float32, float64
 short, int, long = int16, int32, int64
 # There is no complex type of half precision.
@@ -652,18 +689,23 @@ cfloat, cdouble, chalf = complex64, complex128, complex64
 
 
 _SUBPACKAGES = (
+    "accelerator",
     "amp",
     "autograd",
+    "backends",
+    "cuda",
     "distributions",
     "fft",
     "func",
     "lint",
     "masked",
+    "mps",
     "nn",
     "optim",
     "serialization",
     "signal",
     "special",
+    "testing",
     "train",
     "utils",
 )
@@ -683,6 +725,8 @@ def __getattr__(name: str) -> Any:
             return found
     if name in ("load", "save"):
         return getattr(import_module("livegrad.serialization"), name)
+    if name == "GradScaler":
+        return import_module("livegrad.amp").GradScaler
     if name.endswith("_") and name[0] != "_" and hasattr(Tensor, name):
         return getattr(Tensor, name)  # livegrad.sin_(x) is x.sin_()
     raise AttributeError(f"module 'livegrad' has no attribute {name!r}")

@@ -10,6 +10,7 @@ import numpy as np
 from livegrad import dtypes
 from livegrad.device import as_device
 from livegrad.dtypes import DType
+from livegrad.graph.blame import as_index
 from livegrad.graph.meta import Shape, meta_of
 from livegrad.graph.record import Handle, leaf, node_of
 from livegrad.ops import generate
@@ -208,7 +209,15 @@ def frombuffer(
 ) -> Tensor:
     """A vector with a copy of the bytes of an object with the buffer protocol."""
     target = dtypes.as_dtype(dtype)
-    whole = memoryview(buffer).nbytes - offset
+    try:
+        view = memoryview(buffer)
+    except TypeError:
+        raise ValueError(
+            f"frombuffer: object does not implement Python buffer protocol; got "
+            f"{type(buffer).__name__}; expected bytes, an array or the like"
+        ) from None
+    offset, count = as_index(offset), as_index(count)
+    whole = view.nbytes - offset
     if count == 0 or whole < 0 or (count < 0 and (not whole or whole % target.itemsize)):
         raise ValueError(
             f"frombuffer: got {whole} bytes after offset {offset}, count {count}; expected a whole "

@@ -22,6 +22,12 @@ class Device:
         self.type = name
         self.index = int(number) if number else index
 
+    def __enter__(self) -> Device:
+        return self  # what is made within it is made on the CPU, as everywhere
+
+    def __exit__(self, *exception: object) -> None:
+        pass
+
     def __repr__(self) -> str:
         return f"device(type='{self.type}')"
 

@@ -100,13 +100,14 @@ def as_dtype(value: Any) -> DType:
         return value
     if value is float or value is complex:
         return scalar_dtype(value)
-    if value in _PYTHON:
-        return _PYTHON[value]
     try:
+        if value in _PYTHON:
+            return _PYTHON[value]
         return _BY_STORAGE[np.dtype(value)]
-    except (KeyError, TypeError):
+    except (KeyError, TypeError, ValueError, RuntimeError):
+        shown = repr(value) if isinstance(value, str | type | int) else type(value).__name__
         raise TypeError(
-            f"dtype: {value!r} is not supported; expected one of {', '.join(_BY_NAME)}"
+            f"dtype: {shown} is not supported; expected one of {', '.join(_BY_NAME)}"
         ) from None
 
 

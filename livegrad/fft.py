@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from livegrad import creation, dtypes
+from livegrad.graph.blame import as_float, as_items
 from livegrad.graph.record import node_of
 from livegrad.ops.autocast import casted
 from livegrad.ops.comparison import lt
@@ -83,9 +84,9 @@ def _one_dim(name: str, x: Tensor, dim: int) -> int:
 
 def _several_dims(name: str, x: Tensor, s: Shape, dim: Dims) -> tuple[list[int], list[int]]:
     """The dims to transform and their sizes."""
-    sizes = None if s is None else [s] if isinstance(s, int) else list(s)
+    sizes = None if s is None else [s] if isinstance(s, int) else list(as_items(s))
     if dim is not None:
-        given = [dim] if isinstance(dim, int) else list(dim)
+        given = [dim] if isinstance(dim, int) else list(as_items(dim))
         if given and not x.ndim:
             raise IndexError(f"{name}: Dimension specified as {dim} but tensor has no dimensions")
         dims = [normal_dim(name, d, x.ndim) for d in given]
@@ -290,7 +291,7 @@ def _frequency_step(name: str, n: Any, d: Any) -> tuple[int, float]:
     n = whole(name, "n", n)
     if n < 0:
         raise RuntimeError(f"{name}: trying to create tensor with negative dimension {n}")
-    length = n * float(d)
+    length = n * as_float(d)
     return n, 1.0 / length if length else math.inf
 
 
@@ -324,9 +325,9 @@ def rfftfreq(
 
 def _shifted(x: Tensor, dim: Dims, up: int) -> Tensor:
     shape = node_of(x).meta.shape
-    given = range(len(shape)) if dim is None else [dim] if isinstance(dim, int) else dim
+    given = range(len(shape)) if dim is None else [dim] if isinstance(dim, int) else as_items(dim)
     dims = [normal_dim("fftshift", d, len(shape)) for d in given]
-    if not dims:
+    if not dims or not shape:
         return x
     return roll(x, [(shape[d] + up) // 2 for d in dims], dims)
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from livegrad import creation
-from livegrad.graph.record import Handle, binary, node_of, rebind
+from livegrad.graph.record import Handle, _check_writable, binary, node_of, rebind
 from livegrad.ops import (
     activation,
     arranging,
@@ -69,6 +69,7 @@ from livegrad.ops.linalg import (
     toplevel as factorisations,
     triangular,
 )
+from livegrad.ops.out import install_methods
 
 Method = Callable[..., Any]
 
@@ -126,6 +127,8 @@ def inplace(function: Method) -> Method:
     """The in-place form of a function: the tensor takes the result's value."""
 
     def method(self: Any, *args: Any, **options: Any) -> Any:
+        if node_of(self).grad_to is not None:
+            _check_writable(self)  # before anything is recorded: what is refused leaves no trace
         return assign(self, function(self, *args, **options))
 
     method.__name__ = f"{getattr(function, '__name__', 'method')}_"
@@ -691,3 +694,6 @@ class Methods(Handle):
     normal_ = random_fill.normal_
     random_ = random_fill.random_
     uniform_ = random_fill.uniform_
+
+
+install_methods(Methods)

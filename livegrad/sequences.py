@@ -11,6 +11,7 @@ import numpy as np
 from livegrad import dtypes
 from livegrad.creation import as_leaf, check_layout, from_array
 from livegrad.device import as_device
+from livegrad.graph.blame import as_index, check_number
 from livegrad.graph.record import Handle, node_of, not_implemented
 from livegrad.ops import generate
 from livegrad.ops.complex_parts import complex as from_parts
@@ -39,6 +40,7 @@ def arange(
         start, end = bounds[0], bounds[1]
         step = bounds[2] if len(bounds) > 2 else step
     start, end, step = [_number(v, d) for v, d in ((start, 0), (end, None), (step, 1))]
+    check_number(start, end, step)
     if step == 0:
         raise RuntimeError("arange: step must be nonzero")
     if not math.isfinite(start) or not math.isfinite(end):
@@ -92,6 +94,7 @@ def linspace(
     """`steps` numbers from `start` to `end`, both included, evenly spaced."""
     check_layout("linspace", layout)
     count = _check_steps("linspace", start, end, steps)
+    check_number(*[x for x in (start, end) if not isinstance(x, complex)])
     as_device(device)
     target = dtypes.get_default_dtype() if dtype is None else dtypes.as_dtype(dtype)
     if isinstance(start, complex) or isinstance(end, complex):
@@ -104,8 +107,17 @@ def linspace(
     if target.category >= dtypes.FLOAT:
         return as_leaf(generate.evenly(float(start), float(end), count, target), requires_grad)
     # Whole numbers from a whole start to a whole end, each rounded toward zero.
-    first, last = float(int(start)), float(int(end))
+    first, last = [float(_whole("linspace", x)) for x in (start, end)]
     return as_leaf(generate.evenly(first, last, count, dtypes.float64).to(target), requires_grad)
+
+
+def _whole(name: str, bound: Any) -> int:
+    """A bound of whole numbers, cut off."""
+    if not math.isfinite(bound):
+        raise RuntimeError(
+            f"{name}: value {bound} cannot be converted to an integer without overflow"
+        )
+    return int(bound)
 
 
 def _check_steps(name: str, start: Any, end: Any, steps: Any) -> int:
@@ -157,7 +169,7 @@ def logspace(
 
 def _whole_powers(start: Any, end: Any, count: int, base: float) -> Array:
     """logspace of integers, in PyTorch's steps: exponents in float32, exact powers, cut off."""
-    first, last = np.float32(int(start)), np.float32(int(end))
+    first, last = [np.float32(_whole("logspace", x)) for x in (start, end)]
     step = (last - first) / np.float32(count - 1) if count > 1 else np.float32(0)
     place = np.arange(count, dtype=np.float32)
     early, late = first + step * place, last - step * (np.float32(count - 1) - place)
@@ -177,7 +189,8 @@ def eye(
     """Ones on the diagonal of an n by m matrix, zeros elsewhere."""
     check_layout("eye", layout)
     as_device(device)
-    columns = n if m is None else m
+    n = as_index(n)
+    columns = n if m is None else as_index(m)
     if n < 0 or columns < 0:
         raise RuntimeError(f"eye: sizes must be at least 0; got {n} and {columns}")
     target = dtypes.get_default_dtype() if dtype is None else dtypes.as_dtype(dtype)

@@ -12,11 +12,11 @@ from livegrad import creation, dtypes, printing
 from livegrad.device import CPU, Device, as_device
 from livegrad.dtypes import DType
 from livegrad.graph.meta import Size
-from livegrad.graph.node import Node
+from livegrad.graph.node import Node, backward_name
 from livegrad.graph.record import Handle, node_of, rebind, set_tensor_class
 from livegrad.graph.state import flush
 from livegrad.graph.watch import Watch
-from livegrad.methods import Methods
+from livegrad.introspection import Introspection
 from livegrad.native.hot import hot_slots
 from livegrad.ops import (
     comparison,
@@ -45,8 +45,7 @@ class GradFn:
         """The name PyTorch would give, such as `AddBackward0`."""
         if isinstance(self._node.grad_to, weakref.ref):
             return "AccumulateGrad"
-        words = self._node.op.name.split("_")
-        return "".join([w[:1].upper() + w[1:] for w in words]) + "Backward0"
+        return backward_name(self._node)
 
     @property
     def next_functions(self) -> tuple[tuple[GradFn | None, int], ...]:
@@ -69,7 +68,7 @@ class ElementCount(int):
 
 
 @hot_slots
-class Tensor(Methods):
+class Tensor(Introspection):
     """A multi-dimensional array of numbers that remembers how it was computed.
 
         Tensor ──► Node ──► inputs …      operations make new nodes; in-place ones move the handle
@@ -117,16 +116,6 @@ class Tensor(Methods):
     def ndim(self) -> int:
         """Number of dims."""
         return self._node.meta.ndim
-
-    @property
-    def itemsize(self) -> int:
-        """Bytes per element."""
-        return self._node.meta.dtype.itemsize
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes of all elements."""
-        return self._node.meta.nbytes
 
     @property
     def is_leaf(self) -> bool:
@@ -206,11 +195,6 @@ class Tensor(Methods):
         complex_parts.imag(self).copy_(value)
 
     @property
-    def is_cuda(self) -> bool:
-        """Always False."""
-        return False
-
-    @property
     def _version(self) -> int:
         return 0 if self._cell is None else self._cell.version
 
@@ -233,70 +217,6 @@ class Tensor(Methods):
         """The tensor on `device`, which is the CPU."""
         as_device(device)
         return self
-
-    def dim(self) -> int:
-        """Number of dims."""
-        return self._node.meta.ndim
-
-    ndimension = dim
-
-    def numel(self) -> int:
-        """Number of elements."""
-        return self._node.meta.numel
-
-    nelement = numel
-
-    def element_size(self) -> int:
-        """Bytes per element."""
-        return self._node.meta.dtype.itemsize
-
-    def stride(self, dim: int | None = None) -> Any:
-        """Strides of a contiguous tensor of this shape: values have no layout until computed."""
-        shape = self._node.meta.shape
-        strides = [1] * len(shape)
-        for d in range(len(shape) - 1, 0, -1):
-            strides[d - 1] = strides[d] * max(shape[d], 1)
-        if dim is None:
-            return tuple(strides)
-        if not shape:
-            raise IndexError(f"stride: Dimension specified as {dim} but tensor has no dimensions")
-        return strides[movement.normal_dim("stride", dim, len(shape))]
-
-    def storage_offset(self) -> int:
-        """Always 0: every value is contiguous and its own."""
-        return 0
-
-    def is_contiguous(self, memory_format: Any = None) -> bool:
-        """Always True."""
-        return True
-
-    def contiguous(self, memory_format: Any = None) -> Any:
-        """The tensor itself: every value is contiguous."""
-        return self
-
-    def is_floating_point(self) -> bool:
-        """Whether the dtype is a floating type."""
-        return self._node.meta.dtype.is_floating_point
-
-    def is_complex(self) -> bool:
-        """Whether the dtype is a complex type."""
-        return self._node.meta.dtype.is_complex
-
-    def is_conj(self) -> bool:
-        """Always False: a conjugate is a value like any other."""
-        return False
-
-    def is_neg(self) -> bool:
-        """Always False: a negative is a value like any other."""
-        return False
-
-    def is_signed(self) -> bool:
-        """Whether the dtype has negative numbers."""
-        return self._node.meta.dtype.signed
-
-    def get_device(self) -> int:
-        """-1: the CPU."""
-        return -1
 
     # ---- reading values ------------------------------------------------------------------
 
@@ -542,8 +462,10 @@ class Tensor(Methods):
         return self if self._node.meta.dtype is dtype else elementwise.cast(self, dtype)
 
     def type(self, dtype: Any = None) -> Any:
-        """The name of the tensor's type, or the tensor as another dtype."""
-        return f"livegrad.{self.dtype.name}" if dtype is None else self.to(dtypes.as_dtype(dtype))
+        """The name of the tensor's type, or the tensor as another dtype (or type of one)."""
+        if dtype is None:
+            return f"livegrad.{self.dtype.name}"
+        return self.to(dtypes.as_dtype(getattr(dtype, "dtype", dtype)))
 
     def type_as(self, other: Any) -> Any:
         """The tensor as the dtype of `other`."""

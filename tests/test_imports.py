@@ -10,7 +10,8 @@ PACKAGE = Path(__file__).parents[1] / "livegrad"
 
 # From the bottom up; names on one line do not know each other.
 LAYERS = (
-    {"__about__", "dtypes", "device", "datasets", "native"},
+    {"__about__", "backends", "dtypes", "device", "datasets", "native"},
+    {"settings"},
     {"graph"},
     {"random"},
     {"ops"},
@@ -19,10 +20,13 @@ LAYERS = (
     {"creation", "printing"},
     {"sequences"},
     {"autograd", "fft", "linalg", "masked", "methods", "signal", "special"},
+    {"introspection"},
     {"tensor"},
+    {"accelerator", "mps", "typed"},
     {"func"},
     {"distributions", "nn"},
-    {"amp", "optim", "serialization"},
+    {"amp", "optim", "serialization", "testing"},
+    {"cuda"},
     {"lint", "utils"},
     {"train"},
     {"__init__"},

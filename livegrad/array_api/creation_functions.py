@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 import livegrad as lg
-from livegrad.dtypes import DType
+from livegrad.dtypes import COMPLEX, DType, as_dtype
 
 Array = Any
 
@@ -23,7 +23,8 @@ def asarray(
 ) -> Array:
     """An array of what is given: numbers, nested sequences, arrays, buffers."""
     if isinstance(obj, lg.Tensor):
-        if dtype is not None and dtype is not obj.dtype:
+        dtype = obj.dtype if dtype is None else as_dtype(dtype)
+        if dtype is not obj.dtype:
             if copy is False:
                 raise ValueError("asarray: a conversion needs a copy, and copy=False")
             return obj.to(dtype)
@@ -71,16 +72,11 @@ def linspace(
     endpoint: bool = True,
 ) -> Array:
     """`num` evenly spaced numbers, with or without the last."""
-    if not endpoint and num:
-        stop = start + (stop - start) * (num - 1) / num
-    if isinstance(start, complex) or isinstance(stop, complex):
-        start, stop = complex(start), complex(stop)
-        parts = [
-            lg.linspace(a, b, num) for a, b in ((start.real, stop.real), (start.imag, stop.imag))
-        ]
-        made = lg.complex(*parts)
-        return made if dtype is None else made.to(dtype)
-    return lg.linspace(start, stop, num, dtype=dtype or lg.get_default_dtype())
+    if not endpoint and num >= 0:
+        return linspace(start, stop, num + 1, dtype=dtype)[:num]
+    if dtype is not None and as_dtype(dtype).category == COMPLEX:
+        start = complex(start)
+    return lg.linspace(start, stop, num, dtype=dtype)
 
 
 def empty(shape: Any, *, dtype: DType | None = None, device: Any = None) -> Array:
@@ -163,9 +159,13 @@ def meshgrid(*arrays: Array, indexing: str = "xy") -> list[Array]:
 
 
 def from_dlpack(x: Any, /, *, device: Any = None, copy: bool | None = None) -> Array:
-    """The values of an array of another library."""
+    """The values of an array of another library; those of a tensor itself are not copied."""
+    if device is not None:
+        lg.device(device)
+    if isinstance(x, lg.Tensor):
+        return x.clone() if copy else x
     if copy is False:
-        raise ValueError("from_dlpack: data from outside is always copied, and copy=False")
+        raise BufferError("from_dlpack: data from outside is always copied, and copy=False")
     return lg.from_dlpack(x)
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import livegrad as lg
-from livegrad.dtypes import BOOL, COMPLEX, FLOAT, INT, DType
+from livegrad.dtypes import BOOL, COMPLEX, FLOAT, INT, DType, as_dtype
 
 Array = Any
 
@@ -48,17 +48,18 @@ class IInfo(NamedTuple):
 
 def isdtype(dtype: DType, kind: DType | str | tuple[DType | str, ...]) -> bool:
     """Whether `dtype` is `kind`, of that kind, or one of several."""
+    dtype = as_dtype(dtype)  # scikit-learn asks about NumPy's
     if isinstance(kind, tuple):
         return any([isdtype(dtype, k) for k in kind])
     if isinstance(kind, str):
         if kind not in _KINDS:
             raise ValueError(f"isdtype: unrecognized kind {kind!r}; expected one of {list(_KINDS)}")
         return _KINDS[kind](dtype)
-    return dtype is kind
+    return dtype is as_dtype(kind)
 
 
 def _dtype_of(type: Array | DType) -> DType:
-    found: DType = type if isinstance(type, DType) else type.dtype
+    found: DType = type.dtype if isinstance(type, lg.Tensor) else as_dtype(type)
     return found
 
 
@@ -80,19 +81,16 @@ def iinfo(type: Array | DType, /) -> IInfo:
 
 
 def promote(a: DType, b: DType) -> DType:
-    """The standard's promotion: within a kind, and between those kinds that it allows."""
-    mixed = {a.category, b.category}
-    if BOOL in mixed and len(mixed) > 1:
-        raise TypeError(f"result_type: {a} and {b} cannot be promoted; convert one with astype")
+    """The standard's promotion, and between kinds where it leaves that open PyTorch's."""
     return lg.promote_types(a, b)
 
 
 def can_cast(from_: Array | DType, to: DType, /) -> bool:
     """Whether values keep their meaning by promotion from one type to the other."""
-    try:
-        return promote(_dtype_of(from_), to) is to
-    except TypeError:
+    have = _dtype_of(from_)
+    if (have.category == BOOL) != (to.category == BOOL):
         return False
+    return promote(have, to) is to
 
 
 def result_type(*arrays_and_dtypes: Any) -> DType:
@@ -132,6 +130,7 @@ def with_number(dtype: DType, number: complex) -> DType:
 
 def astype(x: Array, dtype: DType, /, *, copy: bool = True, device: Any = None) -> Array:
     """The values converted to `dtype`."""
+    dtype = as_dtype(dtype)
     if x.dtype.category == COMPLEX and dtype.category not in (COMPLEX, BOOL):
         raise TypeError(f"astype: complex values cannot become {dtype}; take real() or imag()")
     return x.to(dtype, copy=copy)

@@ -86,6 +86,32 @@ def _real(x: Array) -> Array:
     return lg.real(x).clone() if x.dtype.category == COMPLEX else x.clone()
 
 
+def _expm1(x: Array) -> Array:
+    y = lg.expm1(x)
+    if x.dtype.category != COMPLEX:
+        return y
+    # At infinities only exp has the standard's values; at -0 the result is to be +0.
+    usual = lg.isfinite(x) & (x != 0)
+    return lg.where(usual, y, lg.exp(x) - 1)
+
+
+def _tanh(x: Array) -> Array:
+    y = lg.tanh(x)
+    if x.dtype.category != COMPLEX:
+        return y
+    # At infinities the standard's zero has the sign of imag(x), C's that of sin(2 imag(x)).
+    limit = lg.complex(lg.real(y), lg.copysign(lg.zeros_like(lg.imag(x)), lg.imag(x)))
+    return lg.where(lg.isinf(lg.real(x)), limit, y)
+
+
+def _floor_divide(x1: Array, x2: Array) -> Array:
+    y = lg.floor_divide(x1, x2)
+    if x1.dtype.category != FLOAT:
+        return y
+    # With infinities the standard has the plain quotient; PyTorch NaN, or -1 for 1 // -inf.
+    return lg.where(lg.isinf(x1) | lg.isinf(x2), lg.div(x1, x2, rounding_mode="trunc"), y)
+
+
 def _always(value: bool, function: Unary) -> Unary:
     """Questions about infinities and NaN, which integers have none of."""
     return lambda x: (
@@ -106,7 +132,7 @@ conj = _unary("conj", "The complex conjugate.", _conj)
 cos = _unary("cos", "The cosine.", lg.cos, FLOATING)
 cosh = _unary("cosh", "The hyperbolic cosine.", lg.cosh, FLOATING)
 exp = _unary("exp", "The exponential.", lg.exp, FLOATING)
-expm1 = _unary("expm1", "exp(x) - 1, exact for small x.", lg.expm1, FLOATING)
+expm1 = _unary("expm1", "exp(x) - 1, exact for small x.", _expm1, FLOATING)
 floor = _unary("floor", "Rounded down.", _same_for_integers(lg.floor), REAL)
 imag = _unary("imag", "The imaginary part.", lambda x: lg.imag(x).clone(), (COMPLEX,))
 isfinite = _unary("isfinite", "Neither infinite nor NaN.", _always(True, lg.isfinite))
@@ -116,7 +142,7 @@ log = _unary("log", "The natural logarithm.", lg.log, FLOATING)
 log1p = _unary("log1p", "log(1 + x), exact for small x.", lg.log1p, FLOATING)
 log2 = _unary("log2", "The logarithm of base 2.", lg.log2, FLOATING)
 log10 = _unary("log10", "The logarithm of base 10.", lg.log10, FLOATING)
-logical_not = _unary("logical_not", "Whether false.", lg.logical_not, (BOOL,))
+logical_not = _unary("logical_not", "Whether false.", lg.logical_not, ANY)
 negative = _unary("negative", "The value with its sign turned.", lg.neg)
 positive = _unary("positive", "The value itself.", lambda x: x.clone())
 real = _unary("real", "The real part.", _real)
@@ -129,7 +155,7 @@ sinh = _unary("sinh", "The hyperbolic sine.", lg.sinh, FLOATING)
 sqrt = _unary("sqrt", "The square root.", lg.sqrt, FLOATING)
 square = _unary("square", "The value times itself.", lambda x: x * x)
 tan = _unary("tan", "The tangent.", lg.tan, FLOATING)
-tanh = _unary("tanh", "The hyperbolic tangent.", lg.tanh, FLOATING)
+tanh = _unary("tanh", "The hyperbolic tangent.", _tanh, FLOATING)
 trunc = _unary("trunc", "Rounded towards zero.", _same_for_integers(lg.trunc), REAL)
 
 add = _binary("add", "The sum.", lg.add)
@@ -144,16 +170,16 @@ bitwise_xor = _binary("bitwise_xor", "Bits set in one of the two.", lg.bitwise_x
 copysign = _binary("copysign", "x1 with the sign of x2.", lg.copysign, REAL_FLOATING)
 divide = _binary("divide", "The quotient.", lg.div, FLOATING)
 equal = _binary("equal", "Whether equal.", lg.eq, ANY)
-floor_divide = _binary("floor_divide", "The quotient rounded down.", lg.floor_divide, REAL)
+floor_divide = _binary("floor_divide", "The quotient rounded down.", _floor_divide, REAL)
 greater = _binary("greater", "Whether greater.", lg.gt, REAL)
 greater_equal = _binary("greater_equal", "Whether greater or equal.", lg.ge, REAL)
 hypot = _binary("hypot", "The length of the point (x1, x2).", lg.hypot, REAL_FLOATING)
 less = _binary("less", "Whether less.", lg.lt, REAL)
 less_equal = _binary("less_equal", "Whether less or equal.", lg.le, REAL)
 logaddexp = _binary("logaddexp", "log(exp(x1) + exp(x2)).", lg.logaddexp, REAL_FLOATING)
-logical_and = _binary("logical_and", "Whether both.", lg.logical_and, (BOOL,))
-logical_or = _binary("logical_or", "Whether either.", lg.logical_or, (BOOL,))
-logical_xor = _binary("logical_xor", "Whether one of the two.", lg.logical_xor, (BOOL,))
+logical_and = _binary("logical_and", "Whether both.", lg.logical_and, ANY)
+logical_or = _binary("logical_or", "Whether either.", lg.logical_or, ANY)
+logical_xor = _binary("logical_xor", "Whether one of the two.", lg.logical_xor, ANY)
 maximum = _binary("maximum", "The larger of the two.", lg.maximum, REAL)
 minimum = _binary("minimum", "The smaller of the two.", lg.minimum, REAL)
 multiply = _binary("multiply", "The product.", lg.mul)

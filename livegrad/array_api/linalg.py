@@ -148,4 +148,6 @@ def trace(x: Array, /, *, offset: int = 0, dtype: DType | None = None) -> Array:
 
 def vector_norm(x: Array, /, *, axis: Any = None, keepdims: bool = False, ord: Any = 2) -> Array:
     """The length of vectors."""
+    if axis == ():  # each element is a vector; for PyTorch no axes are all axes
+        return lg.linalg.vector_norm(x.unsqueeze(-1), ord, -1)
     return lg.linalg.vector_norm(x, ord, axis, keepdims)

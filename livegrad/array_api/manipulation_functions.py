@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 import livegrad as lg
 from livegrad.array_api.dtype_functions import promote
+from livegrad.array_api.statistical_functions import sum as total
 from livegrad.dtypes import DType
 
 Array = Any
@@ -38,7 +39,7 @@ def unstack(x: Array, /, *, axis: int = 0) -> tuple[Array, ...]:
     return tuple(lg.unbind(x, axis))
 
 
-def expand_dims(x: Array, /, *, axis: int = 0) -> Array:
+def expand_dims(x: Array, /, axis: int = 0) -> Array:
     """With a new axis of size 1."""
     if not -x.ndim - 1 <= axis <= x.ndim:
         raise IndexError(f"expand_dims: axis {axis} is out of range for {x.ndim} dims")
@@ -73,6 +74,8 @@ def permute_dims(x: Array, /, axes: tuple[int, ...]) -> Array:
 
 def repeat(x: Array, repeats: Any, /, *, axis: int | None = None) -> Array:
     """Each element several times."""
+    if isinstance(repeats, lg.Tensor):
+        repeats = repeats.to(lg.int64)
     return lg.repeat_interleave(x, repeats, axis)
 
 
@@ -126,7 +129,7 @@ def isin(x1: Any, x2: Any, /, *, invert: bool = False) -> Array:
 
 def count_nonzero(x: Array, /, *, axis: Axis | None = None, keepdims: bool = False) -> Array:
     """How many elements are not zero."""
-    return lg.sum((x != 0).to(lg.int64), axis, keepdims)
+    return total((x != 0).to(lg.int64), axis=axis, keepdims=keepdims)
 
 
 def nonzero(x: Array, /) -> tuple[Array, ...]:
@@ -146,10 +149,12 @@ def searchsorted(
     return lg.searchsorted(x1.to(dtype), x2.to(dtype).contiguous(), right=side == "right")
 
 
-def where(condition: Array, x1: Any, x2: Any, /) -> Array:
-    """x1 where the condition holds, else x2."""
+def where(condition: Array, x1: Any = None, x2: Any = None, /) -> Any:
+    """x1 where the condition holds, else x2; alone, the places where it holds."""
     from livegrad.array_api.elementwise_functions import ANY, pair
 
+    if x1 is None and x2 is None:  # not in the standard, but scikit-learn's curves use it
+        return nonzero(condition)
     return lg.where(condition, *pair("where", x1, x2, ANY))
 
 

@@ -53,12 +53,12 @@ def prod(
 
 def max(x: Array, /, *, axis: Axis = None, keepdims: bool = False) -> Array:
     """The largest element."""
-    return lg.amax(x, _axes(x, axis), keepdims)
+    return lg.amax(x, _axes(x, axis), keepdims) if _axes(x, axis) else x.clone()
 
 
 def min(x: Array, /, *, axis: Axis = None, keepdims: bool = False) -> Array:
     """The smallest element."""
-    return lg.amin(x, _axes(x, axis), keepdims)
+    return lg.amin(x, _axes(x, axis), keepdims) if _axes(x, axis) else x.clone()
 
 
 def mean(x: Array, /, *, axis: Axis = None, keepdims: bool = False) -> Array:
@@ -149,9 +149,9 @@ def _cumulative(
 def diff(
     x: Array,
     /,
-    *,
-    axis: int = -1,
     n: int = 1,
+    axis: int = -1,
+    *,
     prepend: Array | None = None,
     append: Array | None = None,
 ) -> Array:

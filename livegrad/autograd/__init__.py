@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from livegrad.autograd.anomaly import detect_anomaly, set_detect_anomaly
 from livegrad.autograd.backward import backward, grad
 from livegrad.autograd.function import Function, FunctionCtx, once_differentiable
 from livegrad.autograd.gradcheck import GradcheckError, gradcheck, gradgradcheck
@@ -41,6 +42,7 @@ __all__ = [
     "RemovableHandle",
     "Variable",
     "backward",
+    "detect_anomaly",
     "enable_grad",
     "forward_ad",
     "functional",
@@ -56,5 +58,6 @@ __all__ = [
     "register_post_accumulate_grad_hook",
     "retain_grad",
     "retains_grad",
+    "set_detect_anomaly",
     "set_grad_enabled",
 ]

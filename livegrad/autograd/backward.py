@@ -7,8 +7,10 @@ from typing import Any
 from weakref import ref
 
 from livegrad.autograd import pending
+from livegrad.autograd.anomaly import Anomaly
 from livegrad.autograd.reverse import Pair, reverse, run_hooks
 from livegrad.graph import spent
+from livegrad.graph.blame import as_items
 from livegrad.graph.node import Interior, Node
 from livegrad.graph.record import Handle, node_of, rebind, user_site, wrap
 from livegrad.graph.state import LOCAL
@@ -41,6 +43,7 @@ def backward(
         and grad_tensors is None
         and not create_graph
         and isinstance(tensors, Handle)
+        and not Anomaly.enabled
         and LOCAL.trace is None  # asked here: a hot function would remember the first answer
         and pending.backward(tensors, bool(retain_graph))
     ):
@@ -53,7 +56,7 @@ def backward(
     seeds = _seeds(outputs, weights)
     wanted = None if targets is None else set(targets)
     last = not _is_kept(retain_graph, create_graph)
-    order, arrived = reverse(seeds, create_graph, wanted, spend=last)
+    order, arrived = reverse(seeds, create_graph, wanted, spend=last, check=Anomaly.enabled)
     delivery = Delivery(create_graph, seeds)
     served = []
     with _Grad(create_graph):
@@ -98,7 +101,7 @@ def grad(
     seeds = _seeds(ends, weights)
     targets = _targets(starts)
     last = not _is_kept(retain_graph, create_graph)
-    order, arrived = reverse(seeds, create_graph, set(targets), spend=last)
+    order, arrived = reverse(seeds, create_graph, set(targets), spend=last, check=Anomaly.enabled)
     delivery = Delivery(create_graph, seeds)
     results: list[Any] = [None] * len(starts)
     with _Grad(create_graph):
@@ -291,7 +294,7 @@ def _tuple(x: Any, length: int | None = None) -> tuple[Any, ...]:
         return (x,)
     if x is None:
         return (None,) * (1 if length is None else length)
-    return tuple(x)
+    return as_items(x, "Tensor or tuple of Tensors")
 
 
 def _missing(x: Tensor, allow_unused: bool | None, materialize: bool) -> Any:

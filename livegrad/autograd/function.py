@@ -281,7 +281,7 @@ def _call_node(call: Call) -> Node:
     """A node outside of all computation, a junction for the gradients of one call."""
     node = _new(Node)
     node.meta = meta_of((), dtypes.float32)
-    node.spec = Spec(CUSTOM, (call.function.__name__,), node.meta, -1)
+    node.spec = Spec(CUSTOM, (call.function.__name__,), node.meta)
     node.inputs = tuple([x for x in call.inputs if x is not None and x.grad_to is not None])
     node.args = ()
     node.grad_to = Interior(node.inputs, call.pull)

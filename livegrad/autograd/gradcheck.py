@@ -7,7 +7,7 @@ real part, a weight of 1j that of its imaginary part.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -122,12 +122,12 @@ def _check_first_order(
         _check_flat(func, args, outputs, eps, atol, rtol)
         return
     wanted = [i for i, x in enumerate(args) if _requires_grad(x)]
+    numerical = {i: _numerical(func, args, i, outputs, eps) for i in wanted}
     for o, y in enumerate(outputs):
         analytical = _analytical(y, [args[i] for i in wanted])
         for i, found in zip(wanted, analytical, strict=True):
-            numerical = _numerical(func, args, i, o, eps)
             shapes = _real_shape(args[i]), _real_shape(y)
-            _compare(found, numerical, *shapes, (o, i), atol, rtol)
+            _compare(found, numerical[i][o], *shapes, (o, i), atol, rtol)
 
 
 def _check_flat(
@@ -136,8 +136,10 @@ def _check_flat(
     """An output that claims to depend on nothing must not change."""
     eps, atol, _ = bounds
     for i, x in enumerate(args):
-        for o in range(len(outputs)) if _requires_grad(x) else ():
-            if np.abs(_numerical(func, args, i, o, eps)).max(initial=0.0) > atol:
+        if not _requires_grad(x):
+            continue
+        for o, slopes in enumerate(_numerical(func, args, i, outputs, eps)):
+            if np.abs(slopes).max(initial=0.0) > atol:
                 raise GradcheckError(
                     f"gradcheck: output {o} does not require grad, but it changes with input {i}"
                 )
@@ -177,32 +179,33 @@ def _real_shape(x: Tensor) -> tuple[int, ...]:
 
 
 def _numerical(
-    func: Callable[..., Any], args: tuple[Any, ...], i: int, o: int, eps: float
-) -> Array:
-    """Jacobian of output `o` for input `i` by central differences."""
-    x = args[i]
-    rows = [
-        _reals(_array(above) - _array(below)) / (2 * eps)
-        for above, below in _moved_outputs(func, args, i, o, eps)
-    ]
-    outputs = _float_outputs(func(*args))
-    return np.array(rows).reshape(_count(x), _count(outputs[o]))
-
-
-def _moved_outputs(
-    func: Callable[..., Any], args: tuple[Any, ...], i: int, o: int, eps: float
-) -> Iterator[tuple[Tensor, Tensor]]:
-    """Output `o` with each entry of input `i` moved up and down."""
+    func: Callable[..., Any], args: tuple[Any, ...], i: int, outputs: list[Tensor], eps: float
+) -> list[Array]:
+    """Jacobians of all outputs for input `i` by central differences."""
     values = _array(args[i])
+    found = [np.empty((_count(args[i]), _count(y))) for y in outputs]
     for index in range(_count(args[i])):
-        results = []
-        for step in (eps, -eps):
-            moved = values.copy()
-            _reals(moved)[index] += step
-            fresh = [_copy(x) for x in args]
-            fresh[i] = creation.from_array(moved, args[i].dtype).requires_grad_()
-            results.append(_float_outputs(func(*fresh))[o])
-        yield results[0], results[1]
+        above, below = (
+            _outputs_at(func, args, i, _moved(values, index, step)) for step in (eps, -eps)
+        )
+        for jacobian, high, low in zip(found, above, below, strict=True):
+            jacobian[index] = _reals(high - low) / (2 * eps)
+    return found
+
+
+def _moved(values: Array, index: int, step: float) -> Array:
+    moved = values.copy()
+    _reals(moved)[index] += step
+    return moved
+
+
+def _outputs_at(
+    func: Callable[..., Any], args: tuple[Any, ...], i: int, values: Array
+) -> list[Array]:
+    """The outputs with other values in input `i`."""
+    fresh = [_copy(x) for x in args]
+    fresh[i] = creation.from_array(values, args[i].dtype).requires_grad_()
+    return [_array(y) for y in _float_outputs(func(*fresh))]
 
 
 def _compare(

@@ -14,6 +14,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 from weakref import ref
 
+from livegrad.autograd.anomaly import check_gradients
 from livegrad.dtypes import FLOAT
 from livegrad.graph.meta import Meta, Shape
 from livegrad.graph.node import Node, Site, Spec, quote_site
@@ -36,12 +37,14 @@ def reverse(
     wanted: set[int] | None = None,
     stop: Stop = _NOWHERE,
     spend: bool = False,
+    check: bool = False,
 ) -> tuple[list[Node], list[Pair]]:
     """Carries the gradients in `seeds` back; the nodes walked, and (node, gradient) that arrived.
 
     Gradients arrive at leaves, at nodes in `stop`, where the walk ends, and at nodes in `wanted`.
     `wanted` holds ids of nodes, or of leaves' `grad_to`; only what leads there is computed. With
     `spend`, nodes give up their claim on values as soon as they are done with: a pull may flush.
+    With `check`, gradients are computed at once, and a NaN is an error.
     """
     order = ordered([node for node, _ in seeds], stop)
     need = None
@@ -75,6 +78,8 @@ def reverse(
                 collect(grads, through_expansion(node, g, need, create_graph))
             else:
                 through_rules(node, g, need, grads)
+            if check:
+                check_gradients(node, [grads.get(x) for x in edges(node)])
             if spend:
                 node.spent = True
     finally:

@@ -18,6 +18,7 @@ from livegrad.graph.index import Index
 from livegrad.graph.node import Node
 from livegrad.graph.op import REGISTRY
 from livegrad.graph.record import FloatArg, IntArg
+from livegrad.graph.symbol import Session, Symbol, SymbolicFloat, least, most
 
 # Kinds of patch, as the driver numbers them.
 SET_INPUT, ADD_INPUT, SET_SCALAR, SET_CONSTANT = 0, 1, 2, 3
@@ -52,6 +53,10 @@ class Block:
 
 def bits_of_double(number: float) -> int:
     """The int64 with the bits of a double."""
+    session = Session.current
+    if session is not None and isinstance(number, SymbolicFloat) and number.term:
+        plain: int = bits_of_double(float.__add__(number, 0.0))
+        return session.symbol(plain, session.term("bits_of_double", f"({number.term})"))
     value: int = struct.unpack("<q", struct.pack("<d", number))[0]
     return value
 
@@ -79,7 +84,7 @@ class Binder:
             stride = contiguous_strides(node.meta.shape)[dim] * node.meta.dtype.itemsize
             slots += [stride, node.meta.shape[dim]]
         elements = slots[6] * slots[4] if self.d.kind == "rows" else slots[3] * slots[4]
-        grain = max(1, THREAD_WORK // max(1, elements * self._weight()))
+        grain = most(1, THREAD_WORK // most(1, elements * self._weight()))
         return Block(slots, self.patches, grain, scratch)
 
     def _weight(self) -> int:
@@ -127,12 +132,12 @@ class Binder:
         folds = bool(self.d.dims)
         around = prod([size for size, _ in outer])
         if self.d.kind == "columns":
-            block = min(n, COLUMN_BLOCK) or 1
+            block = least(n, COLUMN_BLOCK) or 1
             count, blocks = around * -(-n // block), -(-n // block) or 1
             return [count, len(outer), n, m, block, blocks, 1, 1, 0, 0]
-        block = n if folds else min(n, INNER_BLOCK)
+        block = n if folds else least(n, INNER_BLOCK)
         inner_blocks = 1 if folds else -(-n // (block or 1))
-        rows = min(m, max(1, ITEM_ELEMENTS // max(block, 1)))
+        rows = least(m, most(1, ITEM_ELEMENTS // most(block, 1)))
         middle_blocks = -(-m // (rows or 1))
         scratch_row = (n * 8 + 63) // 64 * 64 if spills else 0
         count = around * middle_blocks * inner_blocks
@@ -181,7 +186,7 @@ class Binder:
             elif isinstance(number, float):
                 slots.append(bits_of_double(number))
             else:
-                slots.append(int(number))
+                slots.append(number if isinstance(number, Symbol) else int(number))
 
 
 def _collapse(axes: list[Axis]) -> list[Axis]:

@@ -20,6 +20,7 @@ from livegrad.dtypes import DType, float64, int64
 from livegrad.graph.index import Index
 from livegrad.graph.meta import Shape
 from livegrad.graph.node import Node
+from livegrad.graph.symbol import SymbolicFloat
 
 
 class Stream(NamedTuple):
@@ -216,7 +217,7 @@ class Describer:
         kind = "f" if isinstance(number, float) else "i"
         slotted = hasattr(number, "slot")
         key = (type(number), number.slot if slotted else number, slotted, self.in_tail)
-        slot = self.number_slots.get(key)
+        slot = None if type(number) is SymbolicFloat else self.number_slots.get(key)
         if slot is None:
             slot = self.number_slots[key] = len(self.out.numbers)
             self.out.numbers.append(number)

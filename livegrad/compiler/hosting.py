@@ -51,7 +51,7 @@ def host_spec(node: Node) -> Spec:
         twin = _on_host[op] = _twin(op, "host")
         if op.kind == "elementwise":
             twin.ref = lambda n, *arrays: _elementwise(op, n, arrays)
-    return Spec(twin, node.attrs, node.meta, -1)
+    return Spec(twin, node.attrs, node.meta)
 
 
 def _elementwise(op: Op, n: Any, arrays: tuple[Any, ...]) -> Any:
@@ -90,7 +90,7 @@ def pairs_spec(node: Node) -> Spec:
     if twin is None:
         twin = _on_pairs[op] = _twin(op, "movement")
         twin.view = lambda n, index: _view_pairs(op, n, index)
-    return Spec(twin, node.attrs, pairs_meta(node.meta), -1)
+    return Spec(twin, node.attrs, pairs_meta(node.meta))
 
 
 def _view_pairs(op: Op, n: Any, index: Index) -> Index:

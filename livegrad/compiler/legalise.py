@@ -30,6 +30,7 @@ from livegrad.graph.meta import Meta
 from livegrad.graph.node import Node, Spec
 from livegrad.graph.op import REGISTRY, Op
 from livegrad.graph.record import FloatArg, IntArg, record, wrap
+from livegrad.graph.symbol import SymbolicFloat
 from livegrad.ops import samples as s
 from livegrad.ops.conjugate import VIEW_AS_COMPLEX, VIEW_AS_REAL
 from livegrad.ops.update import LAYOUT
@@ -170,12 +171,12 @@ class Legaliser:
         """Complex `x` as pairs of reals."""
         if x.op is VIEW_AS_COMPLEX:
             return x.inputs[0]
-        spec = Spec(VIEW_AS_REAL, (), pairs_meta(x.meta), -1)
+        spec = Spec(VIEW_AS_REAL, (), pairs_meta(x.meta))
         return self.add(make_node(spec, (x,), (), x.site), (x,))
 
     def _whole(self, pairs: Node) -> Node:
         """Pairs of reals as complex values; who reads them from memory asks for them in order."""
-        spec = Spec(VIEW_AS_COMPLEX, (), whole_meta(pairs.meta), -1)
+        spec = Spec(VIEW_AS_COMPLEX, (), whole_meta(pairs.meta))
         return self.add(make_node(spec, (pairs,), (), pairs.site), (pairs,))
 
     # -------------------------------------------------------------------------------- reshapes
@@ -259,7 +260,8 @@ def _cut(op: Op, meta: Meta, run: list[int]) -> int | None:
     halved = meta.dtype.compute is not meta.dtype  # would be rounded between the folds
     if length < _LONG_FOLD or meta.numel // length > few or halved or op.combine not in _CUTTABLE:
         return None
-    return next((size for size in _PARTS if length % size == 0), None)
+    whole = int(length)  # a plan for each length: such folds take much longer than planning
+    return next((size for size in _PARTS if whole % size == 0), None)
 
 
 _CUTTABLE = ("sum", "max", "min", "prod", "any", "all")
@@ -311,6 +313,8 @@ def _expression(node: Node, inputs: tuple[Node, ...]) -> tuple[Any, ...]:
 def _arg_key(arg: Any) -> Any:
     if isinstance(arg, IntArg | FloatArg):
         return (type(arg), arg.slot)
+    if isinstance(arg, SymbolicFloat):
+        return (SymbolicFloat, arg.term, float.__add__(arg, 0.0))
     return (type(arg), arg)
 
 
@@ -431,11 +435,11 @@ def _assemble(
     inputs: list[Node] = []
     for x, _ in parts:
         attrs = (x.meta.dtype, "t", len(walk.nodes))  # unique: parts are never shared
-        spec = Spec(PART, attrs, x.meta, -1)
+        spec = Spec(PART, attrs, x.meta)
         # An overlapping part comes after the one it overwrites, which it names as an input.
         after = (x, *inputs[-1:]) if ordered else (x,)
         inputs.append(walk.add(make_node(spec, after, (), node.site), after))
-    spec = Spec(ASSEMBLY, (tuple([index for _, index in parts]),), node.meta, -1)
+    spec = Spec(ASSEMBLY, (tuple([index for _, index in parts]),), node.meta)
     return walk.add(make_node(spec, tuple(inputs), (), node.site), tuple(inputs))
 
 
@@ -458,9 +462,7 @@ def _index_write(walk: Legaliser, node: Node, inputs: tuple[Node, ...]) -> Node:
     base, value = inputs
     target = REGISTRY["index"].view
     assert target is not None
-    reader = make_node(
-        Spec(REGISTRY["index"], node.attrs, value.meta, -1), (base,), node.args, None
-    )
+    reader = make_node(Spec(REGISTRY["index"], node.attrs, value.meta), (base,), node.args, None)
     index = target(reader, own_index(value.meta.shape))
     whole = own_index(base.meta.shape)
     parts = [(base, whole), (_same_dtype(walk, value, node), index)]

@@ -30,8 +30,12 @@ from livegrad.compiler.scatter import SCATTERS, bind_scatter, is_native, signatu
 from livegrad.compiler.templates import spill_count
 from livegrad.compiler.updates import describe_update, resize
 from livegrad.graph.index import Index
-from livegrad.graph.node import Node
+from livegrad.graph.node import Node, Site
+from livegrad.graph.symbol import Planning, Session
 from livegrad.ops.update import LAYOUT
+
+# While sizes are symbols, nothing has an offset in the arena: value k there has this slot + k.
+ARENA_SLOTS = 1 << 40
 
 
 @dataclass
@@ -40,6 +44,7 @@ class Step:
 
     kind: str  # loops, copy, product, scatter, scan, host
     nodes: list[Node]  # what it computes, for explain() and error messages
+    shape: tuple[int, ...]  # of the last of them
     blocks: list[Block] = field(default_factory=list)
     signature: tuple[Any, ...] = ()
     product: Product | None = None
@@ -82,10 +87,22 @@ class Plan:
     first_int: int
     ints: int
     floats: int
+    # Where the recorded nodes were recorded: the planned ones have the same sites.
+    sites: list[Site | None]
+    lives: list[Life]
+    filled: bool = False  # from an outline: nodes have the sizes that it was learnt with
 
 
 def compile_plan(recorded: Recorded) -> Plan:
     """Plans the recorded nodes."""
+    Planning.active = True
+    try:
+        return _planned(recorded)
+    finally:
+        Planning.active = False
+
+
+def _planned(recorded: Recorded) -> Plan:
     graph = expand(recorded)
     debug.show("expand", graph)
     verify.check_graph("expand", graph)
@@ -95,14 +112,17 @@ def compile_plan(recorded: Recorded) -> Plan:
     groups, fuser = fuse(graph)
     debug.show_groups(groups)
     verify.check_groups(groups, fuser)
-    return _Planner(graph, groups, fuser).run()
+    return _Planner(graph, groups, fuser, [node.site for node in recorded.nodes]).run()
 
 
 class _Planner:
     """Places values and binds kernels once the groups are known."""
 
-    def __init__(self, graph: Primitives, groups: list[Group], fuser: Fuser) -> None:
+    def __init__(
+        self, graph: Primitives, groups: list[Group], fuser: Fuser, sites: list[Site | None]
+    ) -> None:
         self.graph = graph
+        self.sites = sites
         self.groups = groups
         self.fuser = fuser
         self.stored: dict[Node, tuple[Node, Index] | None] = {}
@@ -116,7 +136,8 @@ class _Planner:
         self._place_leaves_and_outputs()
         writes = self._place_writes()
         descriptions = [self._describe(g) for g in self.groups]
-        arena = self._place_in_arena()
+        lives = self._lives()
+        arena = self._place_in_arena(lives)
         steps = [
             s for g, d in zip(self.groups, descriptions, strict=True) for s in self._bind(g, d)
         ]
@@ -133,6 +154,8 @@ class _Planner:
             first_int,
             graph.ints,
             graph.floats,
+            self.sites,
+            list(lives.values()),
         )
 
     def _first_int(self) -> int:
@@ -198,7 +221,8 @@ class _Planner:
                     writes.append(Write(leaf.index, slot, update, number))
         return writes
 
-    def _place_in_arena(self) -> int:
+    def _lives(self) -> dict[Node, Life]:
+        """The values in the arena."""
         lives: dict[Node, Life] = {}
         for number, group in enumerate(self.groups):
             for node in self._touched(group):
@@ -213,6 +237,13 @@ class _Planner:
                     lives[node] = Life(node, node.meta.nbytes, number, number)
                 else:
                     life.last = number
+        return lives
+
+    def _place_in_arena(self, lives: dict[Node, Life]) -> int:
+        if Session.current is not None:
+            for number, node in enumerate(lives):
+                self.wheres[node] = Where(ARENA_SLOTS + number)
+            return 0
         total = place(list(lives.values()))
         verify.check_arena(list(lives.values()), total)
         for node, life in lives.items():
@@ -253,23 +284,25 @@ class _Planner:
             tail = bool(group.tail)
             # A transposed operand laid out for BLAS, or a view the program keeps.
             kind = "copy" if all(node.op is COPY for node in d.nodes) else "loops"
-            return [Step(kind, d.nodes, [block], signature, may_fault=faults, tail=tail)]
+            shape = d.nodes[-1].meta.shape
+            return [Step(kind, d.nodes, shape, [block], signature, may_fault=faults, tail=tail)]
         (node,) = group.members
         if node.op is ASSEMBLY:
             return []
         if node.op.kind == "update":
             return self._bind_update(node)
+        shape = node.meta.shape
         if node.op.lower == "matmul" and node.meta.dtype.is_floating_point:
-            return [
-                Step("product", [node], product=bind_product(node, self._where, self._first_int()))
-            ]
+            product = bind_product(node, self._where, self._first_int())
+            return [Step("product", [node], shape, product=product)]
         if node.op.lower in SCATTERS and is_native(node):
             block = bind_scatter(node, self._where)
-            return [Step("scatter", [node], [block], signature_of(node), may_fault=True)]
+            return [Step("scatter", [node], shape, [block], signature_of(node), may_fault=True)]
         if node.op.lower in SCANS:
-            return [Step("scan", [node], [bind_scan(node, self._where)], scan_signature(node))]
+            block = bind_scan(node, self._where)
+            return [Step("scan", [node], shape, [block], scan_signature(node))]
         sources = [self._where(x) for x in node.inputs]
-        return [Step("host", [node], sources=sources, target=self._where(node))]
+        return [Step("host", [node], shape, sources=sources, target=self._where(node))]
 
     def _bind_update(self, node: Node) -> list[Step]:
         """One kernel, run over the table of parameters."""
@@ -282,7 +315,7 @@ class _Planner:
                 where = self._update_wheres(node, i, placeholders, results)
                 sized = resize(d, _reals(node.inputs[i]))
                 blocks.append(bind_loops(sized, where, self._first_int(), spills))
-            steps.append(Step("loops", [node], blocks, d.signature))
+            steps.append(Step("loops", [node], node.meta.shape, blocks, d.signature))
         return steps
 
     def _update_wheres(

@@ -23,6 +23,7 @@ from livegrad.compiler.reducers import _worst
 from livegrad.compiler.templates import PARAMS
 from livegrad.dtypes import FLOAT, DType
 from livegrad.graph.node import Node
+from livegrad.graph.symbol import least, most
 
 # kind, dtypes of the operands, dtype of the result, whether there is one column only
 Signature = tuple[str, str, tuple[DType, ...], DType, bool]
@@ -91,16 +92,16 @@ def bind_scan(node: Node, where: Callable[[Node], Where]) -> Block:
     """The argument block of a scan: attrs (dim, backwards)."""
     outer, size, inner = _sizes(node)
     backwards = node.attrs[1]
-    columns = max(1, min(inner, COLUMNS))
+    columns = most(1, least(inner, COLUMNS))
     blocks = -(-inner // columns)
     first, step = (size - 1, -1) if backwards else (0, 1)
-    slots = [outer * blocks, 0, 0, 0, size, inner, columns, max(blocks, 1), first, step]
+    slots = [outer * blocks, 0, 0, 0, size, inner, columns, most(blocks, 1), first, step]
     patches = []
     for slot, x in enumerate((node, *node.inputs), 1):
         place = where(x)
         patches.append((SET_INPUT, slot, place.slot, place.offset))
-    work = max(1, size * columns * _WEIGHTS.get(node.op.lower or "", 2))
-    return Block(slots, patches, max(1, THREAD_WORK // work))
+    work = most(1, size * columns * _WEIGHTS.get(node.op.lower or "", 2))
+    return Block(slots, patches, most(1, THREAD_WORK // work))
 
 
 # ------------------------------------------------------------------------------ code generation

@@ -20,6 +20,7 @@ from livegrad.compiler.emitter import Emitter, memory_element
 from livegrad.compiler.templates import PARAMS
 from livegrad.dtypes import DType
 from livegrad.graph.node import Node
+from livegrad.graph.symbol import least, most
 
 # kind, one index per value (not per row of values), fold, dtypes of values and indices
 Signature = tuple[str, bool, str, DType, DType]
@@ -62,10 +63,10 @@ def bind_scatter(node: Node, where: Callable[[Node], Where]) -> Block:
     outer, size, inner = prod(shape[:dim]), shape[dim], prod(shape[dim + 1 :])
     by_value, _ = _LOWERS[node.op.lower or ""]
     count = index.meta.shape[dim] if by_value else index.meta.numel
-    block = max(1, min(inner, COLUMNS))
+    block = most(1, least(inner, COLUMNS))
     blocks = -(-inner // block)
-    slots = [outer * blocks, 0, 0, 0, 0, size, count, inner, block, max(blocks, 1)]
-    grain = max(1, THREAD_WORK // max(1, (size + 2 * count) * block))
+    slots = [outer * blocks, 0, 0, 0, 0, size, count, inner, block, most(blocks, 1)]
+    grain = most(1, THREAD_WORK // most(1, (size + 2 * count) * block))
     patches = []
     for slot, x in enumerate((node, base, index, source), 1):
         place = where(x)

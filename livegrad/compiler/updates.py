@@ -61,7 +61,7 @@ def _describe(node: Node, kinds: tuple[DType, ...]) -> Described:
 
 def _own(result: Node, number: int) -> Node:
     """A node that one written stream alone stores, even if the rule returns one value twice."""
-    spec = Spec(COPY, (result.meta.dtype, "t", number), result.meta, -1)
+    spec = Spec(COPY, (result.meta.dtype, "t", number), result.meta)
     return make_node(spec, (result,), (), result.site)
 
 

@@ -229,6 +229,34 @@ def _linear(n: Any, size: int, xs: list[Tensor], batched: tuple[bool, ...]) -> A
     return record(n.op, xs, n.attrs) if not any(batched[1:]) else NotImplemented
 
 
+@rule_of("recurrent")
+def _recurrent(n: Any, size: int, xs: list[Tensor], batched: tuple[bool, ...]) -> Any:
+    """Sequences of all examples are run side by side, if one weight serves all of them."""
+    from livegrad.ops.recurrent import Layout
+
+    layout = Layout(*n.attrs)
+    of_sequences = [name in ("gates", "h", "c") for name in layout.names]
+    one_weight = not any(b for b, own in zip(batched, of_sequences, strict=True) if not own)
+    count = n.inputs[1].meta.shape[0]
+    if layout.packed or not one_weight or not count:
+        return NotImplemented
+    steps = n.meta.shape[0] // count
+
+    def side_by_side(x: Tensor, b: bool) -> Tensor:
+        """(size, steps * count, width) as rows: step by step, example by example."""
+        x = whole(x, b, size)
+        _, rows, width = node_of(x).meta.shape
+        split = _reshape_to(x, (size, rows // count, count, width))
+        return _reshape_to(record(PERMUTE, (split,), ((1, 0, 2, 3),)), (rows * size, width))
+
+    operands = [
+        side_by_side(x, b) if own else x
+        for x, b, own in zip(xs, batched, of_sequences, strict=True)
+    ]
+    y = _reshape_to(record(n.op, operands, n.attrs), (steps, size, count, n.meta.shape[1]))
+    return _reshape_to(record(PERMUTE, (y,), ((1, 0, 2, 3),)), (size, *n.meta.shape))
+
+
 # ----------------------------------------------------------------------- ops along one dim
 
 

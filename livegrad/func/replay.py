@@ -313,7 +313,7 @@ def _junction(like: Node) -> Node:
     """A node outside of all computation; see autograd/function.py."""
     node = _new(Node)
     node.meta = like.meta
-    node.spec = Spec(like.op, like.attrs, like.meta, -1)
+    node.spec = Spec(like.op, like.attrs, like.meta)
     node.inputs, node.args = (), ()
     node.grad_to = node.buffer = node.cut = None
     node.spent = False

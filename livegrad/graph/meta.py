@@ -5,8 +5,10 @@ from __future__ import annotations
 import os
 from math import prod
 from operator import index as as_index
+from typing import Any
 
 from livegrad.dtypes import DType
+from livegrad.graph.symbol import Session, Symbol
 from livegrad.native.hot import hot_slots
 
 Shape = tuple[int, ...]
@@ -43,23 +45,18 @@ class Size(tuple[int, ...]):
 
 @hot_slots
 class Meta:
-    """Shape and dtype of a value.
+    """Shape and dtype of a value."""
 
-    `cls` numbers the *class* of the meta: dtype, rank, and which sizes are 1. Plans depend on the
-    class only, so a new batch size or sequence length finds the plan it had before.
-    """
-
-    __slots__ = ("cls", "dtype", "ndim", "numel", "shape", "size")
+    __slots__ = ("dtype", "ndim", "numel", "shape", "size")
 
     def __init__(self, shape: Shape, dtype: DType) -> None:
-        shape = tuple([as_index(size) for size in shape])
+        shape = tuple([as_size(size) for size in shape])
         self.shape: Shape = shape
         self.size = Size(shape)
         self.dtype = dtype
         self.ndim = len(shape)
         self.numel = prod(shape)
         _check_sizes(shape, dtype.itemsize)
-        self.cls = _class_number(dtype, shape)
 
     @property
     def nbytes(self) -> int:
@@ -70,8 +67,12 @@ class Meta:
         return f"{self.dtype.name}{list(self.shape)}"
 
 
+def as_size(x: Any) -> int:
+    """`operator.index`, which keeps symbols."""
+    return x if type(x) is int or type(x) is Symbol else as_index(x)
+
+
 _interned: dict[tuple[Shape, DType], Meta] = {}
-_classes: dict[tuple[DType, tuple[bool, ...]], int] = {}
 # Past this many, forget: an equal Meta is made anew, which costs cache misses but no correctness.
 _MOST = 100_000
 
@@ -93,15 +94,21 @@ def _check_sizes(shape: Shape, itemsize: int) -> None:
         )
 
 
-def _class_number(dtype: DType, shape: Shape) -> int:
-    return _classes.setdefault((dtype, tuple([size == 1 for size in shape])), len(_classes))
+def is_symbolic(meta: Meta) -> bool:
+    """Whether a size is a symbol."""
+    return any([type(size) is Symbol for size in meta.shape])
 
 
 def meta_of(shape: Shape, dtype: DType) -> Meta:
     """The interned Meta of `shape` and `dtype`."""
     found = _interned.get((shape, dtype))
+    if found is None and Session.current is not None:
+        shape = Session.current.shape(shape)
+        found = _interned.get((shape, dtype))
     if found is None:
         if len(_interned) > _MOST:
             _interned.clear()
         found = _interned[shape, dtype] = Meta(shape, dtype)
+        if Session.current is not None and is_symbolic(found):
+            Session.current.interned.append((_interned, (shape, dtype)))
     return found

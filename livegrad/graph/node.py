@@ -21,21 +21,19 @@ Site = tuple[CodeType, int]
 
 @hot_slots
 class Spec:
-    """What every node of one structure shares: operation, structural attributes, meta, signature.
+    """What every node of one structure shares: operation, structural attributes, meta.
 
-    `sig` numbers (op, attrs, classes of the inputs and the output): equal numbers mean that the
-    same kernels serve, whatever the sizes. `floats` says that all args are passed as
-    floats, `grad` is True if gradients flow through such nodes, else None; `flows` are the inputs
-    that have a gradient rule (filled in when a gradient first comes by).
+    `floats` says that all args are passed as floats, `grad` is True if gradients flow through such
+    nodes, else None; `flows` are the inputs that have a gradient rule (filled in when a gradient
+    first comes by).
     """
 
-    __slots__ = ("attrs", "floats", "flows", "grad", "meta", "op", "sig")
+    __slots__ = ("attrs", "floats", "flows", "grad", "meta", "op")
 
-    def __init__(self, op: Op, attrs: tuple[Any, ...], meta: Meta, sig: int) -> None:
+    def __init__(self, op: Op, attrs: tuple[Any, ...], meta: Meta) -> None:
         self.op = op
         self.attrs = attrs
         self.meta = meta
-        self.sig = sig
         self.floats = False
         self.grad: bool | None = None
         self.flows: tuple[int, ...] | None = None
@@ -108,6 +106,12 @@ class Node:
     def __repr__(self) -> str:
         state = "computed" if self.buffer is not None else "pending"
         return f"<{self.spec.op.name} {self.meta} {state} at {describe_site(self.site)}>"
+
+
+def backward_name(node: Node) -> str:
+    """The name PyTorch would give to the gradient of an operation, such as `AddBackward0`."""
+    words = node.spec.op.name.split("_")
+    return "".join([w[:1].upper() + w[1:] for w in words]) + "Backward0"
 
 
 class Interior:

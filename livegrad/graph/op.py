@@ -6,15 +6,21 @@ from collections.abc import Callable
 from typing import Any
 
 from livegrad import dtypes
-from livegrad.graph.meta import Meta
+from livegrad.graph.meta import Meta, is_symbolic
 from livegrad.graph.node import Node, Spec
+from livegrad.graph.symbol import Session
 from livegrad.native.hot import hot_slots
 
 GradRule = Callable[..., Any]
 
 REGISTRY: dict[str, Op] = {}
-_signatures: dict[tuple[Any, ...], int] = {}
 _SPECS_PER_OP = 20_000
+
+
+def may_refuse(rule: GradRule) -> GradRule:
+    """Marks a gradient rule that may raise: it runs in backward(), not when that is planned."""
+    rule.may_refuse = True  # type: ignore[attr-defined]
+    return rule
 
 
 @hot_slots
@@ -42,6 +48,7 @@ class Op:
     - `grads[i](g, y, *operands)` is the gradient of operand `i` (None: not differentiable), written
       with tensors, so gradients of any order exist. A composite without `grads` is differentiated
       through its expansion. `saves` says which values the rules read: "x" inputs, "y" output.
+      A rule that may raise is marked `@may_refuse`.
     - `autocast` says what `livegrad.autocast` does to floating inputs: "low" casts them to its
       dtype, "float32" to float32, "widest" to the widest among them; None leaves them.
     - `complex` says whether complex inputs are taken; by default elementwise ops and reductions
@@ -126,9 +133,9 @@ class Op:
         """Stores and returns the spec for `key`, so that the next such node costs one look-up."""
         if len(self.cache) > _SPECS_PER_OP:
             self.cache.clear()
-        signature = (self.name, attrs, tuple([m.cls for m in metas]), meta.cls)
-        number = _signatures.setdefault(signature, len(_signatures))
-        spec = self.cache[key] = Spec(self, attrs, meta, number)
+        spec = self.cache[key] = Spec(self, attrs, meta)
+        if Session.current is not None and any([is_symbolic(m) for m in (meta, *metas)]):
+            Session.current.interned.append((self.cache, key))
         if meta.dtype.category >= dtypes.FLOAT and (
             self.grads is not None or self.expand is not None
         ):

@@ -18,6 +18,7 @@ from typing import Any
 
 from livegrad import dtypes
 from livegrad.dtypes import DType
+from livegrad.graph.blame import wrong_class
 from livegrad.graph.meta import Meta, Shape, meta_of
 from livegrad.graph.node import Node, Site, Spec
 from livegrad.graph.op import REGISTRY, Op
@@ -29,6 +30,7 @@ from livegrad.graph.state import (
     flush,
     scratch_state,
 )
+from livegrad.graph.symbol import Symbol, SymbolicFloat, real
 from livegrad.native.hot import hot, hot_slots
 
 Number = bool | int | float
@@ -81,6 +83,8 @@ _NUMBER_KINDS: dict[type, type] = {
     float: float,
     IntArg: int,
     FloatArg: float,
+    Symbol: int,
+    SymbolicFloat: float,
 }
 
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
@@ -350,6 +354,8 @@ def _wrapped(x: int) -> int:
 
 def _as_float(x: Number) -> Number:
     # While planning, a run-time integer stays what it is: it remembers its slot.
+    if type(x) is Symbol:
+        return real(x)
     return x if type(x) is IntArg else float(x)
 
 
@@ -389,7 +395,10 @@ def record(
         raise _not_a_tensor(op, x) from None
     metas = tuple(metas)
     key = (metas, attrs, shape)
-    spec = op.cache.get(key)
+    try:
+        spec = op.cache.get(key)
+    except TypeError:
+        raise _not_structure(op, attrs) from None
     if spec is None:
         assert op.infer is not None
         _check_attrs(op, attrs)
@@ -408,6 +417,12 @@ def record(
             elif kind is not float and kind not in _NUMBER_KINDS:
                 args = _numbers(op, args)
     return append(spec, tuple(nodes), args, grad)
+
+
+def _not_structure(op: Op, attrs: tuple[Any, ...]) -> TypeError:
+    """The error of attrs that have no hash: one of them is a list, an array or the like."""
+    wrong = next((x for x in attrs if getattr(type(x), "__hash__", None) is None), attrs)
+    return wrong_class(wrong, "a number, a word or a tuple of them", op.name)
 
 
 def _check_attrs(op: Op, attrs: tuple[Any, ...]) -> None:
@@ -431,7 +446,7 @@ def _number(op: Op, x: Any) -> Number:
         return as_index(x)
     if hasattr(x, "__float__"):
         return float(x)
-    raise TypeError(f"{op.name}(): expected a number, but got {type(x).__name__}")
+    raise wrong_class(x, "Number", op.name)
 
 
 def _too_large(op: Op, x: int) -> RuntimeError:
@@ -449,7 +464,7 @@ def _check_complex(
     if op.kind != "composite":
         return
     node = leaf_node(meta, None)
-    node.spec, node.inputs, node.args = Spec(op, attrs, meta, -1), nodes, args
+    node.spec, node.inputs, node.args = Spec(op, attrs, meta), nodes, args
     with scratch_state() as scratch:
         scratch.grad, scratch.reference, scratch.held, scratch.site = False, False, True, node.site
         assert op.expand is not None
@@ -567,7 +582,7 @@ def _as_number(op: Op, x: Any) -> Any:
     item = getattr(x, "item", None)
     if item is not None and getattr(x, "ndim", 0) == 0:  # NumPy scalars
         return _as_number(op, item())
-    raise _not_a_tensor(op, x)
+    raise wrong_class(x, "Tensor or number", op.name)
 
 
 def _plain(x: Number) -> Number:
@@ -576,10 +591,7 @@ def _plain(x: Number) -> Number:
 
 
 def _not_a_tensor(op: Op, x: Any) -> TypeError:
-    return TypeError(
-        f"{op.name}(): argument must be Tensor or number, not {type(x).__name__}. "
-        "Convert it first with livegrad.tensor(...)"
-    )
+    return wrong_class(x, "Tensor", op.name)
 
 
 # ------------------------------------------------------------------------------------- leaves
@@ -643,9 +655,7 @@ def node_of(x: Any) -> Node:
 
 
 def _no_tensor(x: Any) -> TypeError:
-    return TypeError(
-        f"expected a Tensor, but got {type(x).__name__}. Convert it first with livegrad.tensor(...)"
-    )
+    return wrong_class(x, "Tensor")
 
 
 def sync(x: Any) -> None:

@@ -99,7 +99,8 @@ def named(p: Any) -> str:
     from livegrad.nn.module import Module
 
     best = ""
-    for module in [x for x in gc.get_objects() if isinstance(x, Module)]:
+    # Not isinstance, which may ask an object for its __class__ and so call its properties.
+    for module in [x for x in gc.get_objects() if issubclass(type(x), Module)]:
         for name, q in module.named_parameters():
             if q is p and len(name) > len(best):
                 best = name

@@ -12,12 +12,14 @@ from typing import Any
 import numpy as np
 
 from livegrad import dtypes
+from livegrad.graph.blame import check_number
 from livegrad.graph.op import Op
-from livegrad.graph.record import binary, elementwise, node_of, unary
+from livegrad.graph.record import binary, elementwise, node_of, not_implemented, unary
 from livegrad.ops import samples as s
 from livegrad.ops.autocast import in_low
 from livegrad.ops.comparison import CLAMP, gt
 from livegrad.ops.elementwise import define, mul, where
+from livegrad.ops.scattering import number_for
 from livegrad.ops.smooth_activation import (
     celu,
     elu,
@@ -239,11 +241,17 @@ def relu(input: Tensor) -> Tensor:
 
 def threshold(input: Tensor, threshold: float, value: float) -> Tensor:
     """`input` where it is above `threshold`, else `value`."""
+    dtype = node_of(input).meta.dtype
+    if dtype is dtypes.bool_:
+        raise not_implemented("threshold", dtype)
+    if not dtype.is_floating_point:  # integers stay integers
+        threshold, value = [number_for("threshold", x, dtype) for x in (threshold, value)]
     return elementwise(THRESHOLD, (input, threshold, value))
 
 
 def hardtanh(input: Tensor, min_val: float = -1.0, max_val: float = 1.0) -> Tensor:
     """`input` limited to [min_val, max_val]."""
+    check_number(min_val, max_val)
     if min_val > max_val:
         raise ValueError(
             f"hardtanh: min_val cannot be greater than max_val; got {min_val} and {max_val}"
@@ -252,7 +260,8 @@ def hardtanh(input: Tensor, min_val: float = -1.0, max_val: float = 1.0) -> Tens
     if dtype is dtypes.bool_:
         raise RuntimeError("hardtanh: Bool inputs not supported for hardtanh")
     if not dtype.is_floating_point:
-        min_val, max_val = int(min_val), int(max_val)  # integers stay integers
+        # Integers stay integers.
+        min_val, max_val = [number_for("hardtanh", x, dtype) for x in (min_val, max_val)]
     return elementwise(HARDTANH, (input, min_val, max_val))
 
 
@@ -304,6 +313,7 @@ def hardshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
 
 def softshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
     """`input` moved toward 0 by `lambd`, and 0 where it would cross."""
+    check_number(lambd)
     if lambd < 0:
         raise RuntimeError(f"softshrink: lambda must be greater or equal to 0, but found {lambd}")
     return binary(SOFTSHRINK, input, lambd)

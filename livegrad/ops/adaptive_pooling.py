@@ -7,6 +7,7 @@ from math import prod
 from typing import Any
 
 from livegrad import dtypes
+from livegrad.graph.blame import as_items, check_number
 from livegrad.graph.meta import Meta, Shape, meta_of
 from livegrad.graph.op import Op
 from livegrad.graph.record import node_of, record
@@ -307,6 +308,7 @@ def _lp_pool(
     name: str, pool: Any, rank: int, input: Tensor, norm_type: float, *windows: Any
 ) -> Tensor:
     kernel_size, stride, ceil_mode = windows
+    check_number(norm_type)
     if norm_type == 0:
         raise ZeroDivisionError(f"{name}: norm_type cannot be 0")  # PyTorch's class
     kernel = per_dim(name, "kernel_size", kernel_size, rank)
@@ -355,10 +357,11 @@ def _unpool(
     kernel = per_dim(name, "kernel_size", kernel_size, rank)
     steps = kernel if stride is None else per_dim(name, "stride", stride, rank)
     pads = per_dim(name, "padding", padding, rank)
+    check_rank(name, shape, rank)
     rows = zip(shape[-rank:], steps, kernel, pads, strict=True)
     sizes = tuple([(n - 1) * st + k - 2 * p for n, st, k, p in rows])
     if output_size is not None:
-        sizes = _given_size(name, tuple(output_size), sizes, steps)
+        sizes = _given_size(name, as_items(output_size), sizes, steps)
     if node_of(indices).meta.dtype is not dtypes.int64:
         raise RuntimeError(
             f"{name}: elements in indices should be type int64 but got: "
@@ -369,7 +372,6 @@ def _unpool(
             f"{name}: Expected shape of indices to be same as that of the input tensor "
             f"({list(shape)}) but got indices tensor with shape: {list(indices.shape)}"
         )
-    check_rank(name, shape, rank)
     whole = (*shape[:-rank], *sizes)
     base = filled((prod(whole[:-rank]), prod(sizes)), 0, node_of(input).meta.dtype)
     inputs = (base, flattened(indices, rank), flattened(input, rank))

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from livegrad import dtypes
+from livegrad.graph.blame import as_index
 from livegrad.graph.record import Handle, node_of, not_implemented, record
 from livegrad.ops.autocast import in_float32
 from livegrad.ops.elementwise import cast, clone
@@ -164,6 +165,7 @@ def combinations(input: Tensor, r: int = 2, with_replacement: bool = False) -> T
     meta = node_of(input).meta
     if meta.ndim != 1:
         raise RuntimeError(f"combinations: Expect a 1D vector, but got shape {list(meta.shape)}")
+    r = as_index(r)
     if r < 0:
         raise RuntimeError(f"combinations: Expect a non-negative number, but got {r}")
     if r == 0:
@@ -199,6 +201,7 @@ def repeat_interleave(
     if isinstance(repeats, Handle):
         _check_repeats(repeats)
         return _repeated(input, repeats, d, output_size)
+    repeats = as_index(repeats)
     if repeats < 0:
         raise RuntimeError(f"repeat_interleave: repeats must be non-negative; got {repeats}")
     wide = shape[: d + 1] + (repeats,) + shape[d + 1 :]

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from livegrad import dtypes
+from livegrad.graph.blame import as_float
 from livegrad.graph.op import Op
 from livegrad.graph.record import binary, elementwise, node_of, record, unary
 from livegrad.ops import samples as s
@@ -141,7 +142,7 @@ def nan_to_num(
     limits = dtypes.finfo(dtype)
     high = limits.max if posinf is None else posinf
     low = limits.min if neginf is None else neginf
-    numbers = (float(0.0 if nan is None else nan), float(high), float(low))
+    numbers = (as_float(0.0 if nan is None else nan), as_float(high), as_float(low))
     return elementwise(NAN_TO_NUM, (input, *numbers))
 
 

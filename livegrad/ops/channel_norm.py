@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from livegrad.graph.blame import as_float
 from livegrad.graph.meta import Meta, Shape, meta_of
 from livegrad.graph.op import Op
 from livegrad.graph.record import node_of, record
@@ -256,4 +257,4 @@ def record_norm(
 ) -> Tensor:
     inputs = [t for t in (x, weight, bias) if t is not None]
     attrs = (groups, weight is not None, bias is not None)
-    return record(op, inputs, attrs, (float(eps),))
+    return record(op, inputs, attrs, (as_float(eps),))

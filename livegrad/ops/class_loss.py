@@ -13,10 +13,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from livegrad import dtypes
+from livegrad.graph.blame import as_float
 from livegrad.graph.meta import Meta, Shape, meta_of
 from livegrad.graph.op import Op
 from livegrad.graph.record import elementwise, node_of, record
 from livegrad.graph.state import LOCAL
+from livegrad.graph.symbol import real
 from livegrad.ops import reduce as rd, samples as s
 from livegrad.ops.comparison import eq, logical_and, ne
 from livegrad.ops.composite import (
@@ -161,7 +163,7 @@ def _cross_entropy_expand(n: Any, x: Tensor, target: Tensor, *weights: Tensor) -
         each = sub(log_total, shifted)
         if rows.weight is not None:
             each = mul(each, rows.weight)
-        smooth = div(rd.sum(each, dim, True), float(max(shape[dim], 1)))
+        smooth = div(rd.sum(each, dim, True), real(max(shape[dim], 1)))
         loss = add(mul(loss, n.args[1]), mul(smooth, n.args[2]))
     loss = where(rows.keep, loss, 0)
     return to_dtype(_mean_of_rows(loss, rows, reduction, n.meta.shape), n.meta.dtype)
@@ -180,7 +182,7 @@ def _cross_entropy_backward_expand(
     if weights:
         slope = mul(slope, rows.row_weight)
     if n.attrs[1]:
-        classes = float(max(shape[dim], 1))
+        classes = real(max(shape[dim], 1))
         if rows.weight is None:
             smooth = sub(p, 1 / classes)
         else:
@@ -373,7 +375,7 @@ def _probability_expand(n: Any, x: Tensor, target: Tensor, *weights: Tensor) -> 
     shape = node_of(x).meta.shape
     dim = class_dim(len(shape))
     if smoothed:
-        classes = float(max(shape[dim], 1))
+        classes = real(max(shape[dim], 1))
         target = add(mul(target, n.args[0]), div(filled(shape, n.args[1], dtype), classes))
     each = mul(log_softmax(x, dim), target)
     if weights:
@@ -383,7 +385,7 @@ def _probability_expand(n: Any, x: Tensor, target: Tensor, *weights: Tensor) -> 
         return to_dtype(neg(rd.sum(each, dim, False)), n.meta.dtype)
     total = neg(rd.sum(each))
     rows = node_of(x).meta.numel // max(shape[dim], 1)
-    return to_dtype(div(total, float(rows)) if reduction == "mean" else total, n.meta.dtype)
+    return to_dtype(div(total, real(rows)) if reduction == "mean" else total, n.meta.dtype)
 
 
 def _probability_infer(metas: Metas, attrs: Attrs, shape: Any) -> Meta:
@@ -443,11 +445,13 @@ def cross_entropy(
         reduction = old_reduction(size_average, reduce)
     if reduction not in REDUCTIONS:
         check_reduction(reduction)
+    if type(label_smoothing) is not float:
+        label_smoothing = as_float(label_smoothing)
     if not 0.0 <= label_smoothing <= 1.0:
         raise RuntimeError(f"label_smoothing must be between 0.0 and 1.0. Got: {label_smoothing}")
     attrs = (reduction, label_smoothing > 0)
     inputs = (input, target) if weight is None else (input, target, weight)
-    mix = (1.0 - label_smoothing, float(label_smoothing))
+    mix = (1.0 - label_smoothing, label_smoothing)
     meta = node_of(target).meta
     if meta.dtype.category == dtypes.FLOAT and meta.shape == node_of(input).meta.shape:
         return record(CROSS_ENTROPY_PROBABILITIES, inputs, attrs, mix)

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from livegrad.graph.blame import check_number
 from livegrad.graph.op import Op
 from livegrad.graph.record import Handle, binary, elementwise, node_of, unary
 from livegrad.ops import samples as s
@@ -157,6 +158,7 @@ def isclose(
     equal_nan: bool = False,
 ) -> Tensor:
     """Whether `|input - other| <= atol + rtol * |other|`; NaN equals NaN only if asked."""
+    check_number(rtol, atol)
     for name, value in (("rtol", rtol), ("atol", atol)):
         if value < 0:
             raise RuntimeError(

@@ -14,9 +14,11 @@ import numpy as np
 
 from livegrad import dtypes
 from livegrad.dtypes import DType
+from livegrad.graph.blame import as_float, as_items
 from livegrad.graph.meta import Meta, Shape, meta_of
 from livegrad.graph.op import Op
 from livegrad.graph.record import broadcast_shapes, node_of, record
+from livegrad.graph.symbol import real
 from livegrad.ops import reduce as rd, samples as s
 from livegrad.ops.comparison import lt
 from livegrad.ops.elementwise import add, cast, div, mul, neg, sub, where
@@ -248,7 +250,7 @@ def _last_dims(ndim: int, k: int) -> tuple[int, ...]:
 
 def _mean(x: Tensor, dims: tuple[int, ...]) -> Tensor:
     """Mean with the dims kept."""
-    return div(rd.sum(x, dims, True), float(max(rd.count(x, dims), 1)))
+    return div(rd.sum(x, dims, True), real(max(rd.count(x, dims), 1)))
 
 
 def _normalised(x: Tensor, dims: tuple[int, ...], eps: float) -> tuple[Tensor, Tensor]:
@@ -425,7 +427,9 @@ def layer_norm(
 
 
 def _check_normalized(name: str, input: Tensor, normalized_shape: Sequence[int]) -> int:
-    wanted = tuple(normalized_shape)
+    wanted = normalized_shape
+    if type(wanted) is not tuple:
+        wanted = as_items(wanted)
     shape = node_of(input).meta.shape
     k = len(wanted)
     if k == 0 or shape[-k:] != wanted:
@@ -555,7 +559,7 @@ COSINE_SIMILARITY = Op(
 
 def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8) -> Tensor:
     """Cosine of the angle between `x1` and `x2` along `dim`; lengths count as at least `eps`."""
-    return record(COSINE_SIMILARITY, (x1, x2), (dim,), (float(eps),))
+    return record(COSINE_SIMILARITY, (x1, x2), (dim,), (as_float(eps),))
 
 
 def _normalize_infer(metas: Metas, attrs: Attrs, shape: Any) -> Meta:
@@ -586,7 +590,8 @@ NORMALIZE = Op(
 
 
 def normalize(
-    input: Tensor, p: float = 2.0, dim: int | tuple[int, ...] = 1, eps: float = 1e-12
+    input: Tensor, p: float = 2.0, dim: int | Sequence[int] = 1, eps: float = 1e-12
 ) -> Tensor:
     """`input` divided by its p-norm along `dim`, or by `eps` where the norm is less."""
-    return record(NORMALIZE, (input,), (float(p), dim), (float(eps),))
+    dims = tuple(dim) if isinstance(dim, list) else dim
+    return record(NORMALIZE, (input,), (as_float(p), dims), (as_float(eps),))

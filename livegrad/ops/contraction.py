@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from livegrad import dtypes
+from livegrad.graph.blame import as_items
 from livegrad.graph.meta import Meta, Shape, meta_of
 from livegrad.graph.op import Op
 from livegrad.graph.record import Handle, node_of, not_implemented, record
@@ -69,16 +70,16 @@ def _einsum_infer(metas: tuple[Meta, ...], attrs: Attrs, shape: Any) -> Meta:
     kinds = [m.dtype for m in metas]
     uses = [name for names in labels for name in set(names)]
     alone = [any(name not in out and uses.count(name) == 1 for name in names) for names in labels]
-    # Sums of bools are integers; products of matrices have one dtype.
+    # Sums of bools and integers are int64; products of matrices have one dtype.
     kinds = [
-        dtypes.int64 if kind is dtypes.bool_ and summed else kind
+        dtypes.int64 if kind.category < dtypes.FLOAT and summed else kind
         for kind, summed in zip(kinds, alone, strict=True)
     ]
     if any(name not in out and uses.count(name) > 1 for name in uses):
         if dtypes.bool_ in kinds:
             raise not_implemented("bmm", dtypes.bool_)
-        if len(set(kinds)) > 1:
-            names = ", ".join([kind.name for kind in kinds])
+        if len({m.dtype for m in metas}) > 1:
+            names = ", ".join([m.dtype.name for m in metas])
             raise RuntimeError(f"einsum(): expected operands of one dtype; got {names}")
     return meta_of(wanted, dtypes.result_dtype(tuple([(kind, 2) for kind in kinds])))
 
@@ -86,6 +87,8 @@ def _einsum_infer(metas: tuple[Meta, ...], attrs: Attrs, shape: Any) -> Meta:
 def _einsum_expand(n: Any, *operands: Tensor) -> Tensor:
     labels, out = n.attrs
     sizes = _sizes(labels, [node_of(x).meta.shape for x in operands])
+    if n.meta.dtype.category == dtypes.INT:
+        operands = tuple([cast(x, n.meta.dtype) for x in operands])
     terms = [_without_ones(x, names, sizes) for x, names in zip(operands, labels, strict=True)]
     terms = [_summed(term, _needed(terms, i, out)) for i, term in enumerate(terms)]
     while len(terms) > 1:
@@ -183,8 +186,8 @@ def _einsum_ref(n: Any, *arrays: Any) -> Any:
     letters = {name: i for i, name in enumerate(sizes)}
     given: list[Any] = []
     for x, names in zip(arrays, labels, strict=True):
-        if x.dtype == bool and n.meta.dtype is not dtypes.bool_:
-            x = x.astype(np.int64)
+        if x.dtype.kind in "biu" and n.meta.dtype.category == dtypes.INT:
+            x = x.astype(n.meta.dtype.storage)
         kept = [d for d, name in enumerate(names) if x.shape[d] == sizes[name]]
         given += [
             x.reshape([x.shape[d] for d in kept]),
@@ -293,7 +296,7 @@ def _parse_equation(equation: str, operands: Sequence[Tensor]) -> tuple[list[Any
 
 
 def _parse_sublist(sublist: Sequence[Any]) -> list[Any]:
-    for label in sublist:
+    for label in as_items(sublist, "list of ints"):
         if label is not Ellipsis and not 0 <= label < _ELLIPSIS:
             raise ValueError(
                 f"einsum(): subscript {label} in subscript list is not within the valid range "

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from livegrad import dtypes
+from livegrad.graph.blame import as_index
 from livegrad.graph.meta import Shape
 from livegrad.graph.record import Handle, node_of, record
 from livegrad.ops.autocast import in_low
@@ -48,7 +49,7 @@ def _check_numbers(name: str, stride: Sizes, padding: Sizes, dilation: Sizes, gr
         raise RuntimeError(f"{name}: negative padding is not supported; got {padding}")
     if min(dilation) <= 0:
         raise RuntimeError(f"{name}: dilation should be greater than zero; got {dilation}")
-    if groups <= 0:
+    if as_index(groups) <= 0:
         raise RuntimeError(f"{name}: non-positive groups is not supported; got {groups}")
 
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from math import prod
-from operator import index as as_index
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from livegrad import dtypes
+from livegrad.graph.blame import as_float, as_index, as_items, check_number
 from livegrad.graph.meta import Meta, meta_of
 from livegrad.graph.op import Op
 from livegrad.graph.record import Handle, node_of, record
@@ -97,9 +97,10 @@ def histc(input: Tensor, bins: int = 100, min: float = 0, max: float = 0) -> Ten
     if bins <= 0:
         raise RuntimeError(f"histc: bins must be > 0; got {bins}")
     _check_float("histc", meta)
+    check_number(min, max)
     if min > max:
         raise RuntimeError(f"histc: max must be larger than min; got {min} and {max}")
-    return record(HISTC, (input,), (bins,), (float(min), float(max)))
+    return record(HISTC, (input,), (bins,), (as_float(min), as_float(max)))
 
 
 def _check_float(name: str, meta: Meta) -> None:
@@ -266,7 +267,7 @@ def _histogram(
 def _ranges(name: str, range: Sequence[float] | None, count: int) -> list[tuple[float, float]]:
     if range is None:
         return [(0.0, 0.0)] * count
-    given = [float(x) for x in range]
+    given = [as_float(x) for x in as_items(range, "tuple of floats")]
     if len(given) != 2 * count:
         raise RuntimeError(
             f"{name}: for a {count}-dimensional histogram range should have {2 * count} elements; "
@@ -306,6 +307,7 @@ def _edges(
 def bincount(input: Tensor, weights: Tensor | None = None, minlength: int = 0) -> Tensor:
     """How often each of 0, 1, 2, … occurs, or the sum of its weights. Reads the values."""
     meta = node_of(input).meta
+    minlength = as_index(minlength)
     if minlength < 0:
         raise RuntimeError(f"bincount: minlength should be >= 0; got {minlength}")
     if meta.dtype.category == dtypes.FLOAT or meta.dtype.is_complex:

@@ -8,6 +8,7 @@ import numpy as np
 
 from livegrad import dtypes
 from livegrad.dtypes import promote_types
+from livegrad.graph.blame import check_number
 from livegrad.graph.meta import Meta
 from livegrad.graph.op import Op
 from livegrad.graph.record import node_of, record
@@ -109,6 +110,7 @@ def cov(
     if meta.dtype is dtypes.bool_:
         raise RuntimeError("cov(): bool dtype is not supported for input. Convert with .float()")
     rows = _reshape_to(input, (1, meta.numel)) if meta.ndim < 2 else input
+    check_number(correction)
     w, importance = _joint_weights(node_of(rows).meta, fweights, aweights)
     count: Any = float(node_of(rows).meta.shape[1]) if w is None else sum(w)
     centre = div(sum(rows if w is None else mul(rows, w), 1, True), count)

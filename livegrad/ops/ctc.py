@@ -12,8 +12,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from livegrad import dtypes
+from livegrad.graph.blame import as_items
 from livegrad.graph.meta import Meta, meta_of
-from livegrad.graph.op import Op
+from livegrad.graph.op import Op, may_refuse
 from livegrad.graph.record import Handle, node_of, record
 from livegrad.ops import reduce as rd, samples as s
 from livegrad.ops.class_loss import check_reduction
@@ -162,6 +163,7 @@ def _gradient_ref(
     return slope * g[:, None]
 
 
+@may_refuse
 def _not_again(g: Tensor, y: Tensor, *inputs: Tensor) -> Tensor:
     raise RuntimeError(
         "ctc_loss: derivative for the gradient of ctc_loss is not implemented; it can be "
@@ -304,7 +306,7 @@ def ctc_loss(
     check_reduction(reduction)
     node_of(targets)  # or it is no tensor
     lengths = [
-        x if isinstance(x, Handle) else targets.new_tensor(list(x), dtype=dtypes.int64)
+        x if isinstance(x, Handle) else targets.new_tensor(as_items(x), dtype=dtypes.int64)
         for x in (input_lengths, target_lengths)
     ]
     attrs = (reduction, int(blank), bool(zero_infinity))

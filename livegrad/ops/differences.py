@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from livegrad import dtypes
+from livegrad.graph.blame import as_index, as_items
 from livegrad.graph.meta import Shape
 from livegrad.graph.record import Handle, node_of
 from livegrad.ops.comparison import logical_xor
@@ -47,6 +48,7 @@ def diff(
     if not meta.ndim:
         raise RuntimeError("diff expects input to be at least one-dimensional; got a 0-dim tensor")
     d = normal_dim("diff", dim, meta.ndim)
+    n = as_index(n)
     if n < 0:
         raise RuntimeError(f"diff: order must be non-negative but got {n}")
     for name, part in (("prepend", prepend), ("append", append)):
@@ -60,7 +62,7 @@ def diff(
     parts = [part for part in (prepend, input, append) if part is not None]
     x = cat(parts, d) if len(parts) > 1 else input
     differ = logical_xor if node_of(x).meta.dtype is dtypes.bool_ else sub
-    for _ in range(min(n, node_of(x).meta.shape[d])):
+    for _ in range(int(min(n, node_of(x).meta.shape[d]))):
         x = differ(_run(x, d, 1, 0), _run(x, d, 0, -1))
     return x
 
@@ -100,7 +102,9 @@ def gradient(
 def _gradient_dims(dim: Any, ndim: int) -> list[int]:
     if dim is None:
         return list(range(ndim))
-    dims = [dim] if isinstance(dim, int) else list(dim)
+    dims = [dim] if isinstance(dim, int) else list(as_items(dim))
+    if dims and not ndim:
+        raise IndexError(f"gradient: Dimension specified as {dim} but tensor has no dimensions")
     found = [normal_dim("gradient", d, ndim) for d in dims]
     if len(set(found)) != len(found):
         raise RuntimeError(f"gradient: dim {dims} appears multiple times in the list of dims")

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from livegrad import dtypes
+from livegrad.graph.blame import as_float, check_number
 from livegrad.graph.meta import Meta, meta_of
 from livegrad.graph.op import Op
 from livegrad.graph.record import broadcast_shapes, node_of, record
@@ -89,7 +90,7 @@ def distance(difference: Tensor, p: float) -> Tensor:
     meta = node_of(difference).meta
     if not meta.shape[-1]:
         return filled(meta.shape[:-1], 0, meta.dtype)
-    return record(DISTANCE, (difference,), (float(p),))
+    return record(DISTANCE, (difference,), (as_float(p),))
 
 
 def _check_points(name: str, meta: Meta, p: float) -> None:
@@ -158,6 +159,7 @@ def dist(input: Tensor, other: Tensor, p: float = 2) -> Tensor:
 def renorm(input: Tensor, p: float, dim: int, maxnorm: float) -> Tensor:
     """`input` with each slice along `dim` scaled down to a `p`-norm of at most `maxnorm`."""
     meta = node_of(input).meta
+    check_number(p, maxnorm)
     if not p > 0:
         raise RuntimeError(f"renorm: non-positive-norm not supported; got p {p}")
     if meta.ndim < 2:

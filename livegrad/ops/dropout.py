@@ -10,6 +10,7 @@ from math import prod
 from typing import Any
 
 from livegrad import dtypes
+from livegrad.graph.blame import as_float, check_number
 from livegrad.graph.meta import Meta, Shape
 from livegrad.graph.op import Op
 from livegrad.graph.record import node_of, rebind, record
@@ -82,15 +83,16 @@ def _drop(x: Tensor, p: float, channels: bool, alpha: bool, generator: Generator
     count = prod(_draw_shape(node_of(x).meta.shape, channels))
     if alpha:
         scale = ((_ALPHA**2 * p + 1) * (1 - p)) ** -0.5
-        numbers = (float(p), scale, _ALPHA * scale * p, _ALPHA * scale * (p - 1))
+        numbers = (as_float(p), scale, _ALPHA * scale * p, _ALPHA * scale * (p - 1))
     else:
-        numbers = (float(p), 1 / (1 - p), 0.0, 0.0)
+        numbers = (as_float(p), 1 / (1 - p), 0.0, 0.0)
     return record(DROP, (x,), (channels, alpha), (*numbers, *generator.draw(count)))
 
 
 def _dropout(
     x: Tensor, p: float, training: bool, inplace: bool, channels: bool, alpha: bool
 ) -> Tensor:
+    check_number(p)
     if not 0.0 <= p <= 1.0:
         raise ValueError(f"dropout probability has to be between 0 and 1, but got {p}")
     meta = node_of(x).meta
@@ -150,6 +152,7 @@ def _by_channel(
     name: str, x: Tensor, p: float, training: bool, inplace: bool, rank: int, strict: bool
 ) -> Tensor:
     """Dropout of channels for inputs that may come without a batch dim."""
+    check_number(p)
     if not 0.0 <= p <= 1.0:
         raise ValueError(f"dropout probability has to be between 0 and 1, but got {p}")
     ndim = node_of(x).meta.ndim
@@ -182,15 +185,16 @@ def feature_alpha_dropout(
 def native_dropout(input: Tensor, p: float, train: bool | None) -> tuple[Tensor, Tensor]:
     """Dropout and its mask, True where an element was kept."""
     meta = node_of(input).meta
+    check_number(p)
     if train is False or p == 0:
         return input.clone(), gt(uniform(meta.shape, dtypes.float32), -1.0)
-    mask = ge(uniform(meta.shape, dtypes.float32), float(p))
+    mask = ge(uniform(meta.shape, dtypes.float32), as_float(p))
     return native_dropout_backward(input, mask, 1 / (1 - p) if p < 1 else 0.0), mask
 
 
 def native_dropout_backward(grad_output: Tensor, mask: Tensor, scale: float) -> Tensor:
     """`grad_output` where `mask`, times `scale`."""
-    return mul(mul(grad_output, mask), float(scale))
+    return mul(mul(grad_output, mask), as_float(scale))
 
 
 # --------------------------------------------------------------------------------------- rrelu
@@ -242,6 +246,7 @@ def rrelu(
     inplace: bool = False,
 ) -> Tensor:
     """leaky_relu whose slope is drawn per element while training, else the mean slope."""
+    check_number(lower, upper)
     if lower > upper:
         raise RuntimeError(
             "rrelu: Lower bound should be less than or equal to the upper bound; got "

@@ -17,6 +17,7 @@ import numpy as np
 
 from livegrad import dtypes
 from livegrad.dtypes import DType
+from livegrad.graph.blame import wrong_class
 from livegrad.graph.meta import meta_of
 from livegrad.graph.op import GradRule, Op
 from livegrad.graph.record import Handle, append, binary, elementwise, node_of, record, unary
@@ -47,10 +48,8 @@ def zero_gradient(g: Tensor, y: Tensor, *operands: Tensor) -> Tensor:
 
 def needs_tensor(name: str, *operands: Any) -> TypeError:
     """The error of an op that PyTorch has for tensors but not for numbers."""
-    wrong = next(type(x).__name__ for x in operands if not isinstance(x, Handle))
-    return TypeError(
-        f"{name}(): argument must be Tensor, not {wrong}. Convert it with livegrad.tensor(...)"
-    )
+    wrong = next(x for x in operands if not isinstance(x, Handle))
+    return wrong_class(wrong, "Tensor", name)
 
 
 def one_minus(x: Tensor | float) -> Tensor | float:
@@ -441,7 +440,7 @@ CAST = define(
 )
 
 
-def clone(input: Tensor) -> Tensor:
+def clone(input: Tensor, *, memory_format: Any = None) -> Tensor:
     """A copy that the graph can tell from `input`."""
     return unary(CLONE, input)
 
@@ -457,7 +456,10 @@ def _record_cast(x: Tensor, dtype: DType) -> Tensor:
     # A recording function like `unary`: `append` looks for the user's line past two callers.
     node = x._node
     key = (node.meta, dtype)
-    spec = CAST.cache.get(key)
+    try:
+        spec = CAST.cache.get(key)
+    except TypeError:  # no hash: no dtype either, as `as_dtype` will say
+        spec = None
     if spec is None:
         if type(dtype) is not DType:
             return cast(x, dtypes.as_dtype(dtype))

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from livegrad import dtypes
+from livegrad.graph.blame import as_index
 from livegrad.graph.meta import Meta, meta_of
 from livegrad.graph.op import Op
 from livegrad.graph.record import node_of, rebind, record
@@ -126,6 +127,7 @@ def embedding(
 def _padding(index: int | None, rows: int) -> int | None:
     if index is None:
         return None
+    index = as_index(index)
     if not -rows <= index < rows:
         raise AssertionError(
             f"Padding_idx must be within num_embeddings; got {index} for {rows} rows"

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from livegrad import dtypes
+from livegrad.graph.blame import as_index
 from livegrad.graph.meta import Meta, meta_of
 from livegrad.graph.op import Op
 from livegrad.graph.record import node_of, not_implemented, record, unary
@@ -104,11 +105,12 @@ POLYGAMMA: Op = Op(
 
 def polygamma(n: int, input: Tensor) -> Tensor:
     """Elementwise `n`-th derivative of digamma."""
+    n = as_index(n)
     if n < 0:
         raise RuntimeError(f"polygamma(n, x) does not support negative n; got {n}")
     if n < 2:
         return unary(TRIGAMMA if n else DIGAMMA, input)
-    return record(POLYGAMMA, (input,), (int(n),))
+    return record(POLYGAMMA, (input,), (n,))
 
 
 def polygamma_of(self: Tensor, n: int) -> Tensor:
@@ -144,6 +146,7 @@ _MOST_TERMS = 1 << 24
 
 def mvlgamma(input: Tensor, p: int) -> Tensor:
     """Elementwise logarithm of the multivariate gamma function of dimension `p`."""
+    p = as_index(p)
     if p < 1:
         raise RuntimeError(f"mvlgamma: p has to be greater than or equal to 1; got {p}")
     if p > _MOST_TERMS:

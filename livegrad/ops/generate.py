@@ -5,12 +5,14 @@ Numbers arrive at `emit` as i64 or double registers, positions as sixteen i64.
 
 from __future__ import annotations
 
+from math import inf
 from typing import Any
 
 import numpy as np
 
 from livegrad import dtypes
 from livegrad.dtypes import DType
+from livegrad.graph.blame import check_number
 from livegrad.graph.meta import Shape, meta_of
 from livegrad.graph.op import Op
 from livegrad.graph.record import FloatArg, IntArg, node_of, record
@@ -69,6 +71,8 @@ FULL = Op(
 
 def filled(shape: Shape, value: Any, dtype: DType) -> Tensor:
     """`shape` filled with one number, which is passed as the kind of number `dtype` holds."""
+    if not isinstance(value, complex):
+        check_number(value)
     if dtype.category == dtypes.COMPLEX:
         fixed = type(value) not in (FloatArg, IntArg)
         parts = (complex(value).real, complex(value).imag) if fixed else (value, 0.0)
@@ -80,6 +84,10 @@ def filled(shape: Shape, value: Any, dtype: DType) -> Tensor:
                     f"value {value} cannot be converted to type {dtype.name} without overflow"
                 )
             value = value.real
+        if dtype.category == dtypes.INT and not -inf < value < inf:
+            raise RuntimeError(
+                f"value {value} cannot be converted to type {dtype.name} without overflow"
+            )
         value = float(value) if dtype.category == dtypes.FLOAT else int(value)
     return record(FULL, (), (dtype,), (value,), shape)
 

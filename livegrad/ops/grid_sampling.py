@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from livegrad import dtypes
 from livegrad.dtypes import DType
+from livegrad.graph.blame import as_items
 from livegrad.graph.meta import Meta, meta_of
 from livegrad.graph.op import Op
 from livegrad.graph.record import node_of, record
@@ -288,6 +289,7 @@ def affine_grid(theta: Tensor, size: Sequence[int], align_corners: bool | None =
         raise ValueError(
             f"affine_grid: Expected theta to have floating point type, but got {meta.dtype.name}"
         )
+    size = as_items(size)
     rank = len(size) - 2
     if rank not in (2, 3):
         raise NotImplementedError(

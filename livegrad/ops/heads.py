@@ -97,7 +97,14 @@ def _projected(
                 f"expecting {what} weights shape of {wanted}, but got {tuple(weight.shape)}",
             )
         weights = separate
+    if bias is not None:
+        node_of(bias)  # or it is no tensor
     biases = (None, None, None) if bias is None else bias.chunk(3)
+    if bias is not None and len(biases) != 3:
+        raise RuntimeError(
+            "multi_head_attention_forward: in_proj_bias must hold the biases of query, key and "
+            f"value; got shape {list(bias.shape)}"
+        )
     return [linear(x, w, b) for x, w, b in zip(inputs, weights, biases, strict=True)]
 
 

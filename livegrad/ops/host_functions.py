@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from livegrad.graph.blame import wrong_class
 from livegrad.graph.meta import Meta, meta_of
 from livegrad.graph.op import GradRule, Op
 from livegrad.graph.record import (
@@ -131,10 +132,7 @@ def _number(op: Op, x: Any) -> Any:
         return x
     if isinstance(x, np.generic):
         return x.item()
-    raise TypeError(
-        f"{op.name}(): argument must be Tensor or number, not {type(x).__name__}. "
-        "Convert it first with livegrad.tensor(...)"
-    )
+    raise wrong_class(x, "Tensor or number", op.name)
 
 
 def _kind(x: Any) -> type:

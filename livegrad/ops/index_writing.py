@@ -184,8 +184,8 @@ def index_add(
     """`input` with the slices of `source`, times `alpha`, added at the indices along `dim`."""
     if alpha != 1:
         dtype = node_of(source).meta.dtype
-        number = int(alpha) if dtype.category == dtypes.INT else alpha
-        source = mul(source, bool(alpha) if dtype is dtypes.bool_ else number)
+        number = number_for("index_add", alpha, dtype)
+        source = mul(source, number)
     return _slices("index_add", INDEX_ADD, input, dim, index, source)
 
 

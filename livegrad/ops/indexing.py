@@ -15,6 +15,7 @@ import numpy as np
 
 from livegrad import dtypes
 from livegrad.dtypes import DType
+from livegrad.graph.blame import as_items
 from livegrad.graph.meta import Meta, Shape
 from livegrad.graph.op import Op
 from livegrad.graph.record import Handle, node_of, rebind, record, view
@@ -30,7 +31,7 @@ from livegrad.ops.movement import (
     _reshape_to,
 )
 from livegrad.ops.scattering import number_for
-from livegrad.ops.slicing import _items_at
+from livegrad.ops.slicing import FLIP, _items_at
 
 Tensor = Any
 Array = np.ndarray[Any, Any]
@@ -42,12 +43,16 @@ _SLICES: dict[int, tuple[str, int]] = {}
 
 
 class Parsed(NamedTuple):
-    """A key split in two: what one INDEX node does, then index tensors at dims of its result."""
+    """A key split up: what one INDEX node does, then index tensors at dims of its result.
+
+    `turned` are dims of that result which negative steps turn round, before the index tensors.
+    """
 
     items: tuple[tuple[Any, ...], ...]
     args: tuple[int, ...]
     shape: Shape
     advanced: list[tuple[int, Tensor]]
+    turned: tuple[int, ...] = ()
 
 
 # -------------------------------------------------------------------------------- parsing keys
@@ -71,6 +76,7 @@ def _parse(shape: Shape, parts: tuple[Any, ...]) -> Parsed:
     args: list[int] = []
     out: list[int] = []
     advanced: list[tuple[int, Tensor]] = []
+    turned: tuple[int, ...] = ()
     taken = 0
     used = sum([_dims_used(part) for part in parts])
     if used > len(shape):
@@ -82,6 +88,8 @@ def _parse(shape: Shape, parts: tuple[Any, ...]) -> Parsed:
             items.append(item)
             if start is not None:
                 args.append(start)
+            if length > 1 and part.step is not None and part.step.__index__() < 0:
+                turned += (len(out),)
             out.append(length)
             taken += 1
         elif kind is int:
@@ -114,7 +122,7 @@ def _parse(shape: Shape, parts: tuple[Any, ...]) -> Parsed:
                 taken += 1
     items.extend([_ALL] * (len(shape) - taken))
     out.extend(shape[taken:])
-    return Parsed(tuple(items), tuple(args), tuple(out), advanced)
+    return Parsed(tuple(items), tuple(args), tuple(out), advanced, turned)
 
 
 def _too_many(shape: Shape) -> IndexError:
@@ -151,13 +159,22 @@ def _checked(index: int, size: int, dim: int) -> int:
 
 
 def _parse_slice(part: slice, size: int) -> tuple[tuple[Any, ...], int | None, int]:
-    """The item of a slice, its start unless the whole dim is kept, and its length."""
+    """The item of a slice, its start unless the whole dim is kept, and its length.
+
+    Of a negative step it is the same part in ascending order. PyTorch refuses those; the array
+    API standard has them.
+    """
     if part.start is None and part.stop is None and part.step in (None, 1):
         return _ALL, None, size
     step = 1 if part.step is None else part.step.__index__()
-    if step <= 0:
-        raise ValueError(f"step must be greater than zero; got {step}. Use flip to reverse a dim")
+    if step == 0:
+        raise ValueError("slice step cannot be zero; got 0; expected a positive or negative number")
     start, stop, _ = part.indices(size)
+    if step < 0:
+        count = max(-(-(stop - start) // step), 0)
+        start, stop, step = start + (count - 1) * step, start + 1, -step
+        if not count:
+            start = stop = 0
     item = _SLICES.get(step)
     if item is None:
         item = _SLICES[step] = ("slice", step)
@@ -261,9 +278,15 @@ def _basic(x: Tensor, shape: Shape, key: Any) -> tuple[Tensor, Parsed]:
     if parsed.advanced:
         if parsed.args or len(parsed.shape) != len(shape):
             x = view(INDEX, x, (parsed.items,), parsed.args, parsed.shape)
-        x, rest = _scalars_first(x, parsed.advanced)
+        x, rest = _scalars_first(_turned(x, parsed), parsed.advanced)
         return x, parsed._replace(advanced=rest)
-    return view(INDEX, x, (parsed.items,), parsed.args, parsed.shape), parsed
+    return _turned(view(INDEX, x, (parsed.items,), parsed.args, parsed.shape), parsed), parsed
+
+
+def _turned(x: Tensor, parsed: Parsed) -> Tensor:
+    if not parsed.turned:
+        return x
+    return view(FLIP, x, (parsed.turned,), tuple([parsed.shape[d] - 1 for d in parsed.turned]))
 
 
 def _scalars_first(
@@ -400,6 +423,7 @@ def index_put(
     input: Tensor, indices: Sequence[Tensor], values: Tensor, accumulate: bool = False
 ) -> Tensor:
     """`input` with `values` written (or added) at the places the index tensors name."""
+    indices = as_items(indices, "tuple of Tensors")
     for i, index in enumerate(indices):
         if not isinstance(index, Handle):
             raise TypeError(

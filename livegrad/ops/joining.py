@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from livegrad import dtypes
+from livegrad.graph.blame import as_items
 from livegrad.graph.meta import Meta, Shape, meta_of
 from livegrad.graph.op import Op
 from livegrad.graph.record import Handle, node_of, record
@@ -129,7 +130,7 @@ def cat(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
 def _listed(name: str, tensors: Any) -> list[Any]:
     if isinstance(tensors, Handle):
         raise TypeError(f"{name}(): argument 'tensors' must be tuple of Tensors, not Tensor")
-    return list(tensors)
+    return list(as_items(tensors, "tuple of Tensors"))
 
 
 def check_tensors(name: str, given: list[Any]) -> None:
@@ -370,6 +371,7 @@ def pad(
         mode: "constant" (`value`), "reflect", "replicate" or "circular".
     """
     shape = node_of(input).meta.shape
+    pad = as_items(pad)
     if len(pad) % 2 or len(pad) > 2 * len(shape):
         raise RuntimeError(
             f"pad: got {len(pad)} amounts {tuple(pad)} for a tensor of {len(shape)} dims; expected "

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from livegrad import dtypes
+from livegrad.graph.blame import as_float
 from livegrad.graph.meta import Meta, Shape, meta_of
 from livegrad.graph.op import Op
 from livegrad.graph.record import broadcast_shapes, node_of, record
@@ -119,7 +120,7 @@ def multi_margin_loss(
     check_weight("multi_margin_loss", weight)
     input = _as_classes(input)
     inputs = (input, target) if weight is None else (input, target, weight)
-    return record(MULTI_MARGIN_LOSS, inputs, (reduction, int(p)), (float(margin),))
+    return record(MULTI_MARGIN_LOSS, inputs, (reduction, int(p)), (as_float(margin),))
 
 
 def _multilabel_expand(n: Any, x: Tensor, target: Tensor) -> Tensor:
@@ -200,6 +201,10 @@ def _soft_labels_expand(n: Any, x: Tensor, target: Tensor, *weights: Tensor) -> 
 def _soft_labels_infer(metas: Metas, attrs: Attrs, shape: Any) -> Meta:
     full = broadcast_shapes("multilabel_soft_margin_loss", [meta.shape for meta in metas])
     dtype = loss_dtype("multilabel_soft_margin_loss", metas)
+    if not full:
+        raise IndexError(
+            "multilabel_soft_margin_loss: Dimension specified as -1 but tensor has no dimensions"
+        )
     return meta_of(full[:-1] if attrs[0] == "none" else (), dtype)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from livegrad.graph.blame import as_float, check_number
 from livegrad.graph.record import Handle, node_of
 from livegrad.ops.activation import relu
 from livegrad.ops.class_loss import REDUCTIONS, check_reduction, old_reduction
@@ -231,7 +232,7 @@ def poisson_nll_loss(
         reduction = old_reduction(size_average, reduce)
     check_reduction(reduction)
     flags = (bool(log_input), bool(full))
-    return record_loss(POISSON_NLL_LOSS, (input, target), None, reduction, flags, (float(eps),))
+    return record_loss(POISSON_NLL_LOSS, (input, target), None, reduction, flags, (as_float(eps),))
 
 
 # ------------------------------------------------------------------------------------ Gaussian
@@ -289,6 +290,7 @@ def gaussian_nll_loss(
     """
     shape, dtype = node_of(input).meta.shape, node_of(input).meta.dtype
     if not isinstance(var, Handle):
+        check_number(var)
         if var < 0:
             raise ValueError(f"var has negative entry/entries; got {var}")
         var = filled(shape, var, dtype)
@@ -300,7 +302,7 @@ def gaussian_nll_loss(
             raise ValueError(f"var is of incorrect size; got {list(given)} for {list(shape)}")
     check_reduction(reduction)
     return record_loss(
-        GAUSSIAN_NLL_LOSS, (input, target, var), None, reduction, bool(full), (float(eps),)
+        GAUSSIAN_NLL_LOSS, (input, target, var), None, reduction, bool(full), (as_float(eps),)
     )
 
 

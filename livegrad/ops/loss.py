@@ -11,9 +11,11 @@ from typing import Any
 
 from livegrad import dtypes
 from livegrad.dtypes import DType
+from livegrad.graph.blame import check_number
 from livegrad.graph.meta import Meta, meta_of
 from livegrad.graph.op import Op
 from livegrad.graph.record import broadcast_shapes, node_of, not_implemented, record
+from livegrad.graph.symbol import real
 from livegrad.ops import reduce as rd, samples as s
 from livegrad.ops.class_loss import REDUCTIONS, check_reduction, old_reduction
 from livegrad.ops.comparison import gt, lt
@@ -44,7 +46,7 @@ def reduced(each: Tensor, reduction: str, batch: int = 1) -> Tensor:
 
 
 def _share(each: Tensor, reduction: str, batch: int) -> float:
-    return float(batch if reduction == "batchmean" else node_of(each).meta.numel)
+    return real(batch if reduction == "batchmean" else node_of(each).meta.numel)
 
 
 def _batch(x: Tensor) -> int:
@@ -119,7 +121,7 @@ def define(
         if reduction in ("mean", "batchmean"):
             count = broadcast_shapes(name, [node_of(x).meta.shape for x in inputs])
             whole = _batch(inputs[0]) if reduction == "batchmean" else meta_of(count, g.dtype).numel
-            g = div(g, float(max(whole, 1)))
+            g = div(g, real(max(whole, 1)))
         return to_dtype(_full(mul(slope, g), n.meta.shape), n.meta.dtype)
 
     def rule(which: int) -> Any:
@@ -374,6 +376,7 @@ def smooth_l1_loss(
         reduction = old_reduction(size_average, reduce)
     check_reduction(reduction)
     _check_sizes(input, target)
+    check_number(beta)
     if beta < 0:
         raise RuntimeError(f"smooth_l1_loss does not support negative values for beta; got {beta}")
     if beta == 0:
@@ -392,6 +395,7 @@ def huber_loss(
     """Mean of `d²/2` where `|d| <= delta`, else `delta * (|d| - delta/2)`; d is the difference."""
     check_reduction(reduction)
     _check_sizes(input, target, weight)
+    check_number(delta)
     if delta <= 0:
         raise RuntimeError(
             f"huber_loss does not support non-positive values for delta; got {delta}"

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from livegrad import dtypes
+from livegrad.graph.blame import as_index
 from livegrad.graph.meta import meta_of
 from livegrad.graph.op import Op
 from livegrad.graph.record import Handle, broadcast_shapes, elementwise, node_of, record
@@ -138,11 +139,10 @@ NONZERO_STATIC = Op(
 
 def nonzero_static(input: Tensor, *, size: int, fill_value: int = -1) -> Tensor:
     """`nonzero` cut or filled up to `size` rows, so that the shape does not depend on values."""
+    size, fill_value = as_index(size), as_index(fill_value)
     if size < 0:
         raise RuntimeError(f"nonzero_static: 'size' must be an non-negative integer; got {size}")
-    return record(
-        NONZERO_STATIC, (input,), (), (int(fill_value),), (size, node_of(input).meta.ndim)
-    )
+    return record(NONZERO_STATIC, (input,), (), (fill_value,), (size, node_of(input).meta.ndim))
 
 
 def where(condition: Tensor, input: Any = None, other: Any = None) -> Any:

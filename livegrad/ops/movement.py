@@ -11,8 +11,9 @@ from typing import Any
 import numpy as np
 
 from livegrad.dtypes import DType
+from livegrad.graph.blame import as_items
 from livegrad.graph.index import FIRST, Index, stepped
-from livegrad.graph.meta import Meta, Shape, Size, meta_of
+from livegrad.graph.meta import Meta, Shape, Size, as_size, meta_of
 from livegrad.graph.op import Op
 from livegrad.graph.record import (
     Handle,
@@ -59,7 +60,7 @@ def sizes_of(name: str, given: tuple[Any, ...], keyword: Any = None) -> Shape:
         several = hasattr(first, "__iter__") and getattr(first, "ndim", 1) != 0
         given = tuple(first) if several else (first,)
     try:
-        return tuple([x if type(x) is int else as_index(x) for x in given])
+        return tuple([as_size(x) for x in given])
     except TypeError:
         kinds = ", ".join([type(x).__name__ for x in given])
         raise TypeError(f"{name}(): expected integers for the sizes; got ({kinds})") from None
@@ -182,7 +183,7 @@ def squeeze(input: Tensor, dim: int | Sequence[int] | None = None) -> Tensor:
     if dim is None:
         wanted = tuple([size for size in shape if size != 1])
     else:
-        dims = (dim,) if isinstance(dim, int) else tuple(dim)
+        dims = (dim,) if isinstance(dim, int) else as_items(dim, "int")
         drop = {normal_dim("squeeze", d, len(shape)) for d in dims}
         kept = [size for d, size in enumerate(shape) if size != 1 or d not in drop]
         wanted = tuple(kept)
@@ -274,7 +275,7 @@ def swapdims(input: Tensor, dim0: int, dim1: int) -> Tensor:
 def movedim(input: Tensor, source: Any, destination: Any) -> Tensor:
     """`input` with the dims `source` moved to the places `destination`; the others keep order."""
     ndim = node_of(input).meta.ndim
-    given = [(x,) if isinstance(x, int) else tuple(x) for x in (source, destination)]
+    given = [(x,) if isinstance(x, int) else as_items(x) for x in (source, destination)]
     old, new = [tuple([normal_dim("movedim", d, ndim) for d in dims]) for dims in given]
     if len(old) != len(new) or len(set(old)) != len(old) or len(set(new)) != len(new):
         raise RuntimeError(
@@ -353,7 +354,7 @@ def broadcast_tensors(*tensors: Any) -> tuple[Tensor, ...]:
     """All tensors expanded to their common shape."""
     given = tensors
     if len(tensors) == 1 and not isinstance(tensors[0], Handle):
-        given = tuple(tensors[0])
+        given = as_items(tensors[0], "Tensor")
     if not given:
         return ()
     shape = common_shape("broadcast_tensors", [node_of(x).meta.shape for x in given])
@@ -362,8 +363,14 @@ def broadcast_tensors(*tensors: Any) -> tuple[Tensor, ...]:
 
 def broadcast_shapes(*shapes: Any) -> Size:
     """The shape that tensors of these shapes (tuples, or ints for one dim) broadcast to."""
+    for shape in shapes:
+        if not isinstance(shape, int | tuple | list):
+            raise RuntimeError(
+                "broadcast_shapes: Input shapes should be of type ints, a tuple of ints, or a list "
+                f"of ints; got {shape!r}"
+            )
     sizes = [
-        (shape,) if isinstance(shape, int) else sizes_of("broadcast_shapes", shape)
+        (shape,) if isinstance(shape, int) else sizes_of("broadcast_shapes", tuple(shape))
         for shape in shapes
     ]
     for size in [size for shape in sizes for size in shape]:

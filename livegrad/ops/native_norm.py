@@ -10,6 +10,7 @@ from math import prod
 from typing import Any
 
 from livegrad import dtypes
+from livegrad.graph.blame import as_float
 from livegrad.graph.meta import Meta, meta_of
 from livegrad.graph.op import Op
 from livegrad.graph.record import node_of, record
@@ -79,7 +80,7 @@ def _statistics(
     grad, state.grad = state.grad, state.grad and flows
     try:
         mean, rstd = [
-            record(STATISTIC, (x,), (which, view, dims), (float(eps),), shape)
+            record(STATISTIC, (x,), (which, view, dims), (as_float(eps),), shape)
             for which in ("mean", "rstd")
         ]
         return mean, rstd
@@ -144,6 +145,12 @@ def native_group_norm(
     eps: float,
 ) -> tuple[Tensor, Tensor, Tensor]:
     """`group_norm`, and the mean and reciprocal deviation of each group."""
+    shape = node_of(input).meta.shape
+    if shape[:2] != (N, C) or prod(shape[2:]) != HxW:
+        raise RuntimeError(
+            f"native_group_norm: N, C and HxW must be the sizes of the input; got {N}, {C} and "
+            f"{HxW}; expected those of {list(shape)}"
+        )
     y = group_norm(input, group, weight, bias, eps)
     layout = Layout("group", node_of(input).meta.shape, group)
     return y, *_statistics(input, layout.shape, layout.dims, eps, (N, group), flows=True)

@@ -9,6 +9,7 @@ from math import prod
 from typing import Any
 
 from livegrad import dtypes
+from livegrad.graph.blame import as_float, as_index, check_number
 from livegrad.graph.meta import Meta, meta_of
 from livegrad.graph.op import Op
 from livegrad.graph.record import node_of, record
@@ -51,6 +52,7 @@ def batch_norm(
         raise ValueError(
             f"Expected more than 1 value per channel when training, got input size {list(shape)}"
         )
+    check_number(eps)
     if eps < 0 or (training and eps == 0):
         raise ValueError(f"batch_norm eps must be positive, or 0 in evaluation, but got {eps}")
     return _batch_norm(input, running_mean, running_var, weight, bias, training, momentum, eps)
@@ -122,6 +124,7 @@ def group_norm(
         raise RuntimeError(
             f"Expected at least 2 dimensions for input tensor but received {len(shape)}"
         )
+    num_groups = as_index(num_groups)
     if num_groups <= 0:
         raise RuntimeError(
             f"group_norm: expected num groups to be greater than 0, got {num_groups}"
@@ -198,5 +201,5 @@ def local_response_norm(
         raise RuntimeError(f"local_response_norm: expected size to be positive; got {size}")
     if meta.numel == 0:
         return input
-    args = (float(alpha), float(beta), float(k))
+    args = (as_float(alpha), as_float(beta), as_float(k))
     return record(LOCAL_RESPONSE_NORM, (input,), (size,), args)

@@ -4,8 +4,9 @@ Ops know nothing of it. `install` puts a wrapper around each function that has `
 
     add(input, other, *, alpha)  ──►  add(input, other, *, alpha, out=None)
 
-Operators and methods stay as they are, and a wrapper has the very parameters of its function, so
-that a call without `out` costs little more than the function itself.
+Operators stay as they are, and a wrapper has the very parameters of its function, so that a call
+without `out` costs little more than the function itself. Wrappers also know NumPy's names of
+arguments (`ops/numpy_names.py`); those of methods know only these.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from typing import Any
 from livegrad.graph.record import Handle, node_of, rebind, unary
 from livegrad.graph.state import LOCAL
 from livegrad.ops.elementwise import CLONE, cast, clone
+from livegrad.ops.numpy_names import FUNCTIONS, METHODS, has_other_names, understand
 
 Tensor = Any
 Function = Callable[..., Any]
@@ -110,6 +112,18 @@ def install(namespace: dict[str, Any], name: str = "") -> None:
                 made[function] = wrap(function)
                 made[function].__module__ = namespace["__name__"]  # where pickle finds it
             namespace[each] = made[function]
+    for each in FUNCTIONS.split() if not name else ():
+        namespace[each] = accepts_names(namespace[each])
+        namespace[each].__module__ = namespace["__name__"]
+
+
+def install_methods(methods: type) -> None:
+    """Lets methods take NumPy's names of arguments."""
+    for each in METHODS.split():
+        method = accepts_names(getattr(methods, each))
+        method.__module__ = methods.__module__
+        method.__qualname__ = f"{methods.__qualname__}.{each}"
+        setattr(methods, each, method)
 
 
 def takes_out(function: FunctionType) -> bool:
@@ -121,7 +135,7 @@ def takes_out(function: FunctionType) -> bool:
 # ------------------------------------------------------------------------------------- wrappers
 
 
-def accepts_out(function: Any, store: Function) -> Any:
+def accepts_out(function: Any, store: Function | None) -> Any:
     """`function` with one more keyword, `out`; if given, `store(result, out)` is the result.
 
     The wrapper gets its code when it is first called: to compile hundreds of them would make
@@ -130,14 +144,19 @@ def accepts_out(function: Any, store: Function) -> Any:
     own: dict[str, Any] = {"settle": _settle, "store": store, "plainly": _plainly}
     wrapper: Any = update_wrapper(FunctionType(_first_call.__code__, own), function)
     own["wrapper"] = wrapper
-    wrapper.__kwdefaults__ = {"out": None}
+    wrapper.__kwdefaults__ = {"out": None} if store is not None else None
     return wrapper
 
 
-def _first_call(*args: Any, out: Any, **kwargs: Any) -> Any:
+def accepts_names(function: Any) -> Any:
+    """`function` with NumPy's names of its arguments, and no `out`."""
+    return accepts_out(function, None)
+
+
+def _first_call(*args: Any, **kwargs: Any) -> Any:
     # What stands here are the globals of a wrapper, made by `accepts_out`.
     settle(wrapper)  # type: ignore[name-defined]  # noqa: F821
-    return wrapper(*args, out=out, **kwargs)  # type: ignore[name-defined]  # noqa: F821
+    return wrapper(*args, **kwargs)  # type: ignore[name-defined]  # noqa: F821
 
 
 def _settle(wrapper: Any) -> None:
@@ -146,13 +165,16 @@ def _settle(wrapper: Any) -> None:
     It is compiled from text, because `*args, **kwargs` would cost every call twice as much.
     """
     own, function = wrapper.__globals__, wrapper.__wrapped__
-    code = function.__code__
+    described = _undecorated(function)
+    code = described.__code__
     count = code.co_argcount + code.co_kwonlyargcount
     positional, keywords = (
         code.co_varnames[: code.co_argcount],
         code.co_varnames[code.co_argcount : count],
     )
-    parameters = [*positional, "*", *keywords, "out"]
+    out = ["out"] if own["store"] is not None else []
+    starred = ["*", *keywords, *out] if keywords or out else []
+    parameters = [*positional, *starred]
     arguments = [*positional, *[f"{k}={k}" for k in keywords]]
     if code.co_flags & CO_VARARGS:
         parameters[len(positional)] = "*args"
@@ -164,19 +186,40 @@ def _settle(wrapper: Any) -> None:
     own["function"], own["op"] = recorder or (function, None)
     if recorder is not None:
         arguments.insert(0, "op")
+    source = _STORING if out else _PASSING
+    defaults = described.__defaults__ or ()
+    if has_other_names(described):
+        renaming, defaults = understand(described, own)
+        source = renaming + source
+        parameters.append("**names")
     scope: dict[str, Any] = {}
-    source = _SOURCE.format(parameters=", ".join(parameters), arguments=", ".join(arguments))
+    source = _HEAD + source
+    source = source.format(parameters=", ".join(parameters), arguments=", ".join(arguments))
     exec(compile(source, __file__, "exec"), scope)  # the file, so that it is livegrad's own
     wrapper.__code__ = scope["with_out"].__code__
-    wrapper.__defaults__ = function.__defaults__
-    wrapper.__kwdefaults__ = {**(function.__kwdefaults__ or {}), "out": None}
+    wrapper.__defaults__ = defaults
+    wrapper.__kwdefaults__ = {**(described.__kwdefaults__ or {}), **dict.fromkeys(out)}
 
 
-_SOURCE = """
+def _undecorated(function: Any) -> Any:
+    """The function that has the parameters, if a decorator only passes them on."""
+    code = function.__code__
+    own = code.co_argcount + code.co_kwonlyargcount
+    if own or not code.co_flags & CO_VARARGS or not code.co_flags & CO_VARKEYWORDS:
+        return function
+    return getattr(function, "__wrapped__", function)
+
+
+_HEAD = """
 def with_out({parameters}):
+"""
+_STORING = """
     if out is None:
         return function({arguments})
     return store(plainly(function, {arguments}), out)
+"""
+_PASSING = """
+    return function({arguments})
 """
 
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from math import isinf
 from typing import Any
 
 from livegrad import dtypes
+from livegrad.graph.blame import as_float
 from livegrad.graph.meta import Meta, meta_of
 from livegrad.graph.op import Op
 from livegrad.graph.record import broadcast_shapes, record
@@ -24,6 +26,11 @@ def _dtype(metas: Metas) -> dtypes.DType:
 def _infer(metas: Metas, attrs: Attrs, shape: Any) -> Meta:
     full = broadcast_shapes("pairwise_distance", [meta.shape for meta in metas])
     if full:
+        if not full[-1] and (attrs[0] < 0 or isinf(attrs[0])):
+            raise RuntimeError(
+                f"pairwise_distance: cannot compute the {attrs[0]:g} norm of vectors without "
+                f"elements; got shape {list(full)}"
+            )
         full = (*full[:-1], 1) if attrs[1] else full[:-1]
     return meta_of(full, _dtype(metas).to_real())
 
@@ -61,4 +68,4 @@ def pairwise_distance(
     x1: Tensor, x2: Tensor, p: float = 2.0, eps: float = 1e-6, keepdim: bool = False
 ) -> Tensor:
     """p-norm of `x1 - x2 + eps` along the last dim."""
-    return record(PAIRWISE_DISTANCE, (x1, x2), (float(p), bool(keepdim)), (float(eps),))
+    return record(PAIRWISE_DISTANCE, (x1, x2), (as_float(p), bool(keepdim)), (as_float(eps),))

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from operator import index as as_index
 from typing import Any
 
 import numpy as np
 
+from livegrad.graph.blame import as_index
 from livegrad.graph.op import GradRule, Op
 from livegrad.graph.record import Handle, binary, elementwise, node_of, unary
 from livegrad.ops import samples as s

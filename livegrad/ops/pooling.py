@@ -295,7 +295,7 @@ def pool_of(
     """The windows that arguments of a pooling function describe, checked."""
     shape = node_of(input).meta.shape
     kernel = per_dim(name, "kernel_size", kernel_size, rank)
-    given = stride is None or (not isinstance(stride, int) and len(stride) == 0)
+    given = stride is None or (isinstance(stride, list | tuple) and not stride)
     steps = kernel if given else per_dim(name, "stride", stride, rank)
     pads = per_dim(name, "padding", padding, rank)
     spread = per_dim(name, "dilation", dilation, rank)

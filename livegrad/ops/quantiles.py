@@ -7,12 +7,12 @@ goes.
 from __future__ import annotations
 
 from collections.abc import Callable
-from operator import index as as_index
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from livegrad import dtypes
+from livegrad.graph.blame import as_index, check_number
 from livegrad.graph.meta import Meta, meta_of
 from livegrad.graph.op import Op
 from livegrad.graph.record import Handle, node_of, record
@@ -265,6 +265,7 @@ QUANTILE_RANGE: Op = Op(
 def _quantile_q(name: str, q: Any, meta: Meta) -> Tensor:
     """`q` as a tensor, checked."""
     if not isinstance(q, Handle):
+        check_number(q)
         if not 0 <= q <= 1:
             raise RuntimeError(f"{name}() q must be in the range [0, 1] but got {q}")
         return filled((), float(q), meta.dtype)

@@ -14,6 +14,7 @@ import numpy as np
 from livegrad import dtypes
 from livegrad.device import as_device
 from livegrad.dtypes import DType
+from livegrad.graph.blame import as_index, check_number
 from livegrad.graph.meta import Meta, Shape, meta_of
 from livegrad.graph.op import Op
 from livegrad.graph.record import Handle, node_of, not_implemented, rebind, record
@@ -297,14 +298,14 @@ def randint(
         low = given[0]
     elif len(given) == 2:
         low, high = given
-    first = 0 if low is None else int(low)
     if high is None or size is None:
         raise TypeError("randint(): expected (high, size) or (low, high, size)")
+    first, high = 0 if low is None else as_index(low), as_index(high)
     if first >= high:
         raise RuntimeError(
             f"random_ expects 'from' to be less than 'to', but got from={first} >= to={high}"
         )
-    return integers(first, int(high), sizes_of("randint", (size,)), dtype, generator)
+    return integers(first, high, sizes_of("randint", (size,)), dtype, generator)
 
 
 def integers(low: int, high: int, shape: Shape, dtype: Any, generator: Generator | None) -> Tensor:
@@ -326,6 +327,7 @@ def randperm(
 ) -> Tensor:
     """The integers 0 … n-1 in random order."""
     as_device(device)
+    n = as_index(n)
     if n < 0:
         raise RuntimeError(f"randperm: n must be non-negative; got {n}")
     return draw(RANDPERM, (n,), dtypes.as_dtype(dtype), generator)
@@ -379,6 +381,7 @@ def normal(
         target = float_dtype("normal", metas[0].dtype)
     else:
         raise TypeError("normal(): expected a size when mean and std are numbers")
+    check_number(*[x for x in (mean, std) if not isinstance(x, Handle)])
     if not isinstance(std, Handle) and std < 0:
         raise RuntimeError(f"normal expects std >= 0.0, but found std {std}")
     mean, std = (detach(x) if isinstance(x, Handle) else x for x in (mean, std))
@@ -458,6 +461,8 @@ def _dropout(x: Tensor, p: float, generator: Generator) -> Tensor:
 
 def dropout(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
     """Zeroes elements with probability `p` and scales the others by 1 / (1 - p)."""
+    if type(p) is not float:
+        check_number(p)
     if not 0.0 <= p <= 1.0:
         raise ValueError(f"dropout probability has to be between 0 and 1, but got {p}")
     if not training or p == 0:

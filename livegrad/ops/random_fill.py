@@ -7,6 +7,7 @@ from typing import Any
 
 from livegrad import dtypes
 from livegrad.dtypes import DType
+from livegrad.graph.blame import check_number
 from livegrad.graph.record import Handle, node_of, not_implemented, rebind
 from livegrad.ops.comparison import clamp_min, lt
 from livegrad.ops.elementwise import add, cast, div, mul, neg, sub
@@ -27,6 +28,7 @@ def uniform_(
     self: Tensor, from_: float = 0.0, to: float = 1.0, *, generator: Generator | None = None
 ) -> Tensor:
     """Takes uniform numbers in [from, to)."""
+    check_number(from_, to)
     if from_ > to:
         raise RuntimeError(
             f"uniform_ expects to return a [from, to) range, but found from={from_} > to={to}"
@@ -41,6 +43,7 @@ def normal_(
     self: Tensor, mean: float = 0.0, std: float = 1.0, *, generator: Generator | None = None
 ) -> Tensor:
     """Takes normal numbers."""
+    check_number(mean, std)
     if std < 0:
         raise RuntimeError(f"normal_ expects std >= 0.0, but found std {std}")
     meta = node_of(self).meta
@@ -52,6 +55,7 @@ def log_normal_(
     self: Tensor, mean: float = 1.0, std: float = 2.0, *, generator: Generator | None = None
 ) -> Tensor:
     """Takes numbers whose logarithms are normal with this mean and standard deviation."""
+    check_number(mean, std)
     if std <= 0:
         raise RuntimeError(f"log_normal_ expects std > 0.0, but found std={std}")
     meta = node_of(self).meta
@@ -64,6 +68,7 @@ def cauchy_(
     self: Tensor, median: float = 0.0, sigma: float = 1.0, *, generator: Generator | None = None
 ) -> Tensor:
     """Takes numbers of the Cauchy distribution."""
+    check_number(median, sigma)
     if sigma <= 0:
         raise RuntimeError(f"cauchy_ expects sigma > 0.0, but found sigma={sigma}")
     meta = node_of(self).meta
@@ -79,6 +84,7 @@ def cauchy_(
 
 def exponential_(self: Tensor, lambd: float = 1.0, *, generator: Generator | None = None) -> Tensor:
     """Takes numbers of the exponential distribution."""
+    check_number(lambd)
     if lambd <= 0:
         raise RuntimeError(f"exponential_ expects lambda > 0.0, but found lambda={lambd}")
     meta = node_of(self).meta
@@ -93,6 +99,7 @@ def exponential_(self: Tensor, lambd: float = 1.0, *, generator: Generator | Non
 
 def geometric_(self: Tensor, p: float, *, generator: Generator | None = None) -> Tensor:
     """Takes how many trials it takes to succeed, each with probability `p`: 1, 2, …"""
+    check_number(p)
     if not 0 < p < 1:
         raise RuntimeError(f"geometric_ expects p to be in (0, 1), but got p={p}")
     meta = node_of(self).meta
@@ -105,6 +112,8 @@ def geometric_(self: Tensor, p: float, *, generator: Generator | None = None) ->
 
 def bernoulli_(self: Tensor, p: Any = 0.5, *, generator: Generator | None = None) -> Tensor:
     """Takes 1 with probability `p` (a number or a tensor), else 0."""
+    if not isinstance(p, Handle):
+        check_number(p)
     if not isinstance(p, Handle) and not 0 <= p <= 1:
         raise RuntimeError(f"bernoulli_: expects p to be in [0, 1], but got p={p}")
     meta = node_of(self).meta

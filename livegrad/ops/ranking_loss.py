@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from livegrad.graph.blame import as_float, check_number, wrong_class
 from livegrad.graph.meta import Meta, meta_of
 from livegrad.graph.op import Op
 from livegrad.graph.record import broadcast_shapes, node_of, record
@@ -106,7 +107,7 @@ def margin_ranking_loss(
             f"input1: {list(shapes[0])}, input2: {list(shapes[1])}, target: {list(shapes[2])}"
         )
     inputs = (input1, input2, target)
-    return record_loss(MARGIN_RANKING_LOSS, inputs, None, reduction, False, (float(margin),))
+    return record_loss(MARGIN_RANKING_LOSS, inputs, None, reduction, False, (as_float(margin),))
 
 
 def hinge_embedding_loss(
@@ -121,7 +122,7 @@ def hinge_embedding_loss(
     if size_average is not None or reduce is not None:
         reduction = old_reduction(size_average, reduce)
     check_reduction(reduction)
-    args = (float(margin),)
+    args = (as_float(margin),)
     return record_loss(HINGE_EMBEDDING_LOSS, (input, target), None, reduction, False, args)
 
 
@@ -206,7 +207,9 @@ def cosine_embedding_loss(
     if size_average is not None or reduce is not None:
         reduction = old_reduction(size_average, reduce)
     check_reduction(reduction)
-    return record(COSINE_EMBEDDING_LOSS, (input1, input2, target), (reduction,), (float(margin),))
+    return record(
+        COSINE_EMBEDDING_LOSS, (input1, input2, target), (reduction,), (as_float(margin),)
+    )
 
 
 def _triplet_expand(n: Any, anchor: Tensor, positive: Tensor, negative: Tensor) -> Tensor:
@@ -275,8 +278,8 @@ def triplet_margin_loss(
     check_reduction(reduction)
     if margin <= 0:
         raise ValueError(f"margin must be greater than 0, got {margin}")
-    attrs = (reduction, float(p), bool(swap))
-    args = (float(margin), float(eps))
+    attrs = (reduction, as_float(p), bool(swap))
+    args = (as_float(margin), as_float(eps))
     return record(TRIPLET_MARGIN_LOSS, (anchor, positive, negative), attrs, args)
 
 
@@ -292,6 +295,7 @@ def triplet_margin_with_distance_loss(
 ) -> Tensor:
     """`triplet_margin_loss` with a distance of one's own."""
     check_reduction(reduction)
+    check_number(margin)
     if margin <= 0:
         raise ValueError(f"margin must be greater than 0, got {margin}")
     ranks = [node_of(x).meta.ndim for x in (anchor, positive, negative)]
@@ -301,6 +305,8 @@ def triplet_margin_with_distance_loss(
             f"expected to have the same number of dimensions, but got: {ranks}"
         )
     distance = pairwise_distance if distance_function is None else distance_function
+    if not callable(distance):
+        raise wrong_class(distance, "a function of two tensors")
     near, far = distance(anchor, positive), distance(anchor, negative)
     if swap:
         far = minimum(far, distance(positive, negative))

@@ -18,6 +18,7 @@ from livegrad.dtypes import DType
 from livegrad.graph.meta import Meta, meta_of
 from livegrad.graph.op import GradRule, Op
 from livegrad.graph.record import Handle, node_of, record
+from livegrad.graph.symbol import real
 from livegrad.ops import samples as s
 from livegrad.ops.comparison import eq, maximum, minimum, ne
 from livegrad.ops.elementwise import cast, clone, div, where
@@ -179,7 +180,7 @@ def _mean_expand(n: Any, x: Tensor) -> Tensor:
     dims, keepdim = n.attrs
     if not dims:
         return clone(x)
-    return cast(div(sum(wide(x), dims, keepdim), float(count(x, dims))), n.meta.dtype)
+    return cast(div(sum(wide(x), dims, keepdim), real(count(x, dims))), n.meta.dtype)
 
 
 # The mean is a sum and a division, recorded as one node.
@@ -192,9 +193,7 @@ MEAN = Op(
     ),
     expand=_mean_expand,
     grads=(
-        lambda g, y, x: spread_over(
-            spread(div(g, float(count(x, y._node.attrs[0]) or 1)), y, x), x
-        ),
+        lambda g, y, x: spread_over(spread(div(g, real(count(x, y._node.attrs[0]) or 1)), y, x), x),
     ),
     saves="",
     samples=over_several(

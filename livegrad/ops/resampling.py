@@ -11,12 +11,12 @@ import math
 import warnings
 from collections.abc import Callable, Sequence
 from functools import lru_cache
-from operator import index as as_index
 from typing import Any
 
 import numpy as np
 
 from livegrad import dtypes
+from livegrad.graph.blame import as_index
 from livegrad.graph.meta import Meta, meta_of
 from livegrad.graph.op import Op
 from livegrad.graph.record import node_of, record
@@ -70,7 +70,7 @@ def _resample_expand(n: Any, x: Tensor, index: Tensor, weight: Tensor) -> Tensor
         weighted = mul(every, _reshape_to(weight, (taps, count, *after)))
         return cast(record(SUM, (weighted,), ((dim,), False)), n.meta.dtype)
     total: Any = None
-    for t in range(taps):
+    for t in range(int(taps)):
         part = record(INDEX_SELECT, (x, _row(index, t)), (dim,))
         part = mul(part, _reshape_to(_row(weight, t), (count, *after)))
         total = part if total is None else add(total, part)

@@ -9,6 +9,7 @@ import numpy as np
 
 from livegrad import dtypes
 from livegrad.dtypes import DType
+from livegrad.graph.blame import as_items
 from livegrad.graph.meta import meta_of
 from livegrad.graph.op import Op
 from livegrad.graph.record import Handle, node_of, record
@@ -77,7 +78,7 @@ def _of_each(name: str, function: Any, tensors: tuple[Any, ...]) -> Any:
     """`function` of one tensor, or a tuple of its values for several, also given as one list."""
     if len(tensors) == 1 and isinstance(tensors[0], Handle):
         return function(tensors[0])
-    given = tensors[0] if len(tensors) == 1 else tensors
+    given = as_items(tensors[0], "Tensor") if len(tensors) == 1 else tensors
     for i, x in enumerate(given):
         if not isinstance(x, Handle):
             raise TypeError(f"{name}(): expected Tensor as element {i}, but got {type(x).__name__}")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from math import prod
 from typing import Any
 
+from livegrad.graph.blame import as_float
 from livegrad.graph.meta import Meta, meta_of
 from livegrad.graph.op import Op
 from livegrad.graph.record import node_of, rebind, record
@@ -175,7 +176,8 @@ def update(
     """Moves running statistics toward those of `x`, in place."""
     if node_of(x).meta.numel == 0:
         return
-    args = (1.0 - momentum, float(momentum))
+    momentum = as_float(momentum)
+    args = (1.0 - momentum, momentum)
     state = LOCAL.state
     grad, state.grad = state.grad, False
     try:
@@ -210,4 +212,4 @@ def with_statistics(
         raise RuntimeError(f"{name}: expected running_mean and running_var in evaluation mode")
     inputs = [t for t in (x, mean, variance, weight, bias) if t is not None]
     attrs = (0, weight is not None, bias is not None)
-    return record(NORM_WITH_STATISTICS, inputs, attrs, (float(eps),))
+    return record(NORM_WITH_STATISTICS, inputs, attrs, (as_float(eps),))

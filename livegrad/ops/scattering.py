@@ -15,6 +15,7 @@ import numpy as np
 
 from livegrad import dtypes
 from livegrad.dtypes import DType
+from livegrad.graph.blame import check_number
 from livegrad.graph.meta import Meta
 from livegrad.graph.op import Op
 from livegrad.graph.record import Handle, node_of, not_implemented, record
@@ -254,6 +255,8 @@ def number_for(name: str, value: Any, dtype: DType) -> Any:
     """A number as one that `dtype` can hold, or PyTorch's error."""
     if isinstance(value, complex) and not dtype.is_complex:
         raise cannot_convert(name, value, dtype)
+    if not isinstance(value, complex):
+        check_number(value)
     if dtype.category != dtypes.INT:
         return bool(value) if dtype is dtypes.bool_ else value
     limits = np.iinfo(dtype.storage)

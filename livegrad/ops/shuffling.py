@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from math import prod
-from operator import index as as_index
 from typing import Any
 
+from livegrad.graph.blame import as_index
 from livegrad.graph.record import node_of
 from livegrad.ops.movement import _reshape_to
 from livegrad.ops.unfolding import permuted
@@ -62,6 +62,7 @@ def channel_shuffle(input: Tensor, groups: int) -> Tensor:
         raise RuntimeError(
             f"channel_shuffle expects input with > 2 dims, but got input with sizes {list(shape)}"
         )
+    groups = as_index(groups)
     if groups <= 0 or shape[1] % groups:
         raise RuntimeError(
             "channel_shuffle: Number of groups to divide channels in must be positive, and the "

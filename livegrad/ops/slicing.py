@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import lru_cache
 from itertools import pairwise
-from operator import index as as_index
 from typing import Any
 
 import numpy as np
 
 from livegrad import dtypes
+from livegrad.graph.blame import as_index, as_items
 from livegrad.graph.index import Index, stepped
 from livegrad.graph.meta import Shape, meta_of
 from livegrad.graph.op import Op
@@ -45,6 +45,7 @@ def narrow(input: Tensor, dim: int, start: Any, length: int) -> Tensor:
         kind = node_of(start).meta
         if kind.ndim or kind.dtype.category != dtypes.INT:
             raise RuntimeError("narrow: start must be an 0-dim integral Tensor")
+    length = as_index(length)
     if length < 0:
         raise RuntimeError(f"narrow: length must be non-negative; got {length}")
     d = normal_dim("narrow", dim, len(shape))
@@ -70,6 +71,8 @@ def slice_along(
     if not shape:
         raise IndexError("slice() cannot be applied to a 0-dim tensor.")
     d = normal_dim("slice", dim, len(shape))
+    start, end = [None if x is None else as_index(x) for x in (start, end)]
+    step = as_index(step)
     if step <= 0:
         raise RuntimeError(f"slice: step must be positive; got {step}")
     first, stop, _ = slice(start, end, step).indices(shape[d])
@@ -111,7 +114,7 @@ def unbind(input: Tensor, dim: int = 0) -> tuple[Tensor, ...]:
     if not shape:
         raise IndexError(f"unbind: Dimension specified as {dim} but tensor has no dimensions")
     d = normal_dim("unbind", dim, len(shape))
-    return tuple([select(input, d, i) for i in range(shape[d])])
+    return tuple([select(input, d, i) for i in range(int(shape[d]))])
 
 
 # -------------------------------------------------------------------------------------- split
@@ -130,7 +133,7 @@ def split(input: Tensor, split_size_or_sections: Any, dim: int = 0) -> tuple[Ten
     step = split_size_or_sections
     if step < 0 or (step == 0 and shape[d]):
         raise RuntimeError(f"split: expected split_size to be positive; got {step}")
-    starts = range(0, shape[d], step) if shape[d] else (0,)
+    starts = range(0, int(shape[d]), step) if shape[d] else (0,)
     return tuple([_part(input, shape, d, i, min(step, shape[d] - i)) for i in starts])
 
 
@@ -206,7 +209,7 @@ def _numbers(name: str, given: Any) -> Any:
     if not isinstance(given, Handle):
         if hasattr(given, "__index__"):
             return as_index(given)
-        return [as_index(x) for x in given]
+        return [as_index(x) for x in as_items(given)]
     meta = node_of(given).meta
     if meta.dtype is not dtypes.int64 or meta.ndim > 1:
         raise RuntimeError(f"{name}: expected an int64 tensor of zero or one dimension; got {meta}")
@@ -279,6 +282,7 @@ FLIP: Op = Op(
     infer=lambda metas, attrs, shape: metas[0],
     ref=lambda n, x: np.flip(x, n.attrs[0]),
     view=_flip_view,
+    write=lambda part, value, attrs, args: record(FLIP, (value,), attrs, args),
     grads=(lambda g, y, x: record(FLIP, (g,), y._node.attrs, y._node.args),),
     saves="",
     samples=s.calls(
@@ -318,6 +322,7 @@ def flipud(input: Tensor) -> Tensor:
 def rot90(input: Tensor, k: int = 1, dims: Sequence[int] = (0, 1)) -> Tensor:
     """`input` turned by `k` quarter turns in the plane of two dims."""
     ndim = node_of(input).meta.ndim
+    k, dims = as_index(k), tuple([as_index(d) for d in as_items(dims)])
     if len(dims) != 2:
         raise RuntimeError(f"rot90: expected total rotation dims == 2, but got dims = {len(dims)}")
     if ndim < 2:

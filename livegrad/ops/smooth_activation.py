@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from livegrad.graph.blame import check_number
 from livegrad.graph.op import Op
 from livegrad.graph.record import binary, elementwise, node_of, unary
 from livegrad.ops import samples as s
@@ -206,6 +207,7 @@ def selu(input: Tensor) -> Tensor:
 
 def celu(input: Tensor, alpha: float = 1.0) -> Tensor:
     """`input` where positive, else `alpha * (exp(input / alpha) - 1)`."""
+    check_number(alpha)
     if alpha == 0:
         raise ZeroDivisionError("celu: alpha cannot be 0")
     return elementwise(ELU, (input, alpha, 1.0, 1.0 / alpha))

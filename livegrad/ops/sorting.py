@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from operator import index as as_index
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from livegrad import dtypes
+from livegrad.graph.blame import as_index
 from livegrad.graph.meta import Meta, meta_of
 from livegrad.graph.op import Op
 from livegrad.graph.record import node_of, record

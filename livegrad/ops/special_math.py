@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from livegrad import dtypes
+from livegrad.graph.blame import as_float
 from livegrad.graph.op import Op
 from livegrad.graph.record import Handle, binary, elementwise, node_of, unary
 from livegrad.ops import samples as s
@@ -174,7 +175,7 @@ def _outside(x: Tensor) -> Tensor:
 
 def logit(input: Tensor, eps: float | None = None) -> Tensor:
     """Elementwise `log(input / (1 - input))`, of `input` limited to [eps, 1 - eps] if given."""
-    return unary(LOGIT, input if eps is None else clamp(input, float(eps), 1.0 - eps))
+    return unary(LOGIT, input if eps is None else clamp(input, as_float(eps), 1.0 - eps))
 
 
 _LOG2 = math.log(2)

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from livegrad import dtypes
+from livegrad.graph.blame import as_index
 from livegrad.graph.meta import Meta
 from livegrad.graph.op import Op
 from livegrad.graph.record import node_of, record
@@ -171,8 +172,9 @@ def istft(
     Args:
         length: of the result; shorter signals are padded with zeros.
     """
-    hop = n_fft // 4 if hop_length is None else hop_length
-    width = n_fft if win_length is None else win_length
+    n_fft = as_index(n_fft)
+    hop = n_fft // 4 if hop_length is None else as_index(hop_length)
+    width = n_fft if win_length is None else as_index(win_length)
     half = _check_spectra(input, n_fft, hop, width, window, onesided)
     frames = _inverse(input, n_fft, window, normalized, half, return_complex)
     taper = _centred_window(window, node_of(input).meta, n_fft, width)

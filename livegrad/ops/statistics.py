@@ -14,9 +14,11 @@ import numpy as np
 
 from livegrad import dtypes
 from livegrad.dtypes import DType
+from livegrad.graph.blame import as_float, as_index
 from livegrad.graph.meta import Meta
 from livegrad.graph.op import Op
 from livegrad.graph.record import node_of, record
+from livegrad.graph.symbol import real
 from livegrad.ops import samples as s
 from livegrad.ops.comparison import eq, isnan, logical_not, ne
 from livegrad.ops.conjugate import conj
@@ -83,7 +85,7 @@ def _backward(name: str, expand: Callable[..., Any], sample: Callable[..., Any])
 def _freedom(x: Tensor, n: Any) -> float:
     """What squares are divided by: the number of values less the correction, never below 0."""
     left = count(x, n.attrs[0]) - n.attrs[2]
-    return float(left if left > 0 else 0)
+    return real(left if left > 0 else 0)
 
 
 def _centred(x: Tensor, dims: Dims) -> Tensor:
@@ -179,7 +181,7 @@ def _record_variance(
     if isinstance(dim, bool):  # var(x, unbiased)
         dim, unbiased = None, dim
     if correction is None:
-        correction = 1 if unbiased is None else int(unbiased)
+        correction = 1 if unbiased is None else as_index(unbiased)
     elif not isinstance(correction, int | float | np.number):
         raise TypeError(
             f"{op.name}(): argument 'correction' must be Number, not {type(correction).__name__}"
@@ -398,7 +400,7 @@ def norm(
         )
     if isinstance(p, str) and p != "fro":
         raise RuntimeError(f"norm: got p {p!r}; expected a number or 'fro'")
-    order = 2.0 if p is None or isinstance(p, str) else float(p)
+    order = 2.0 if p is None or isinstance(p, str) else as_float(p)
     dims = normal_dims("norm", dim, meta.ndim)
     if count(meta, dims) == 0 and (order < 0 or math.isinf(order)):
         raise RuntimeError(

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from livegrad import dtypes
+from livegrad.graph.blame import as_index
 from livegrad.graph.index import FIRST, Index, added, stepped
 from livegrad.graph.meta import Meta, Shape, meta_of
 from livegrad.graph.op import Op
@@ -120,7 +121,7 @@ def _checked(
 ) -> tuple[Shape, Sizes, int]:
     """Sizes, strides and offset, if they stay inside `input`."""
     shape, strides = sizes_of(name, (size,)), sizes_of(name, (stride,))
-    offset = 0 if storage_offset is None else int(storage_offset)
+    offset = 0 if storage_offset is None else as_index(storage_offset)
     if len(shape) != len(strides):
         raise RuntimeError(
             f"{name}: mismatch in length of strides and shape; got {len(strides)} and {len(shape)}"

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from livegrad import dtypes
+from livegrad.graph.blame import as_index
 from livegrad.graph.meta import Meta
 from livegrad.graph.op import Op
 from livegrad.graph.record import record
@@ -93,6 +94,7 @@ def triu(input: Tensor, diagonal: int = 0) -> Tensor:
 def _indices(name: str, lower: bool, row: int, col: int, offset: int, dtype: Any) -> Tensor:
     from livegrad.creation import from_array
 
+    row, col, offset = as_index(row), as_index(col), as_index(offset)
     if row < 0 or col < 0:
         raise RuntimeError(f"{name}: row and col must be non-negative; got {row} and {col}")
     target = dtypes.int64 if dtype is None else dtypes.as_dtype(dtype)

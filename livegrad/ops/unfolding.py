@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import prod
-from operator import index as as_index
 from typing import Any
 
 import numpy as np
 
+from livegrad.graph.blame import as_index
 from livegrad.graph.index import Index, added, stepped
 from livegrad.graph.meta import Meta, Shape, meta_of
 from livegrad.graph.op import Op

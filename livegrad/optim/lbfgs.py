@@ -28,6 +28,8 @@ class LBFGS(Optimizer):
     `line_search_fn="strong_wolfe"` the length of each step is searched for.
     """
 
+    needs_closure = True
+
     def __init__(
         self,
         params: Any,

@@ -40,6 +40,8 @@ class Optimizer:
     steps_taken = 0
     # Whether the training lint looks at steps: at the first ones.
     watched = True
+    # Whether `step` computes loss and gradients itself, again and again, and so needs a closure.
+    needs_closure = False
 
     def __init__(self, params: Any, defaults: dict[str, Any]) -> None:
         self.defaults = defaults

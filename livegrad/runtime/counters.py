@@ -20,6 +20,8 @@ class Counters:
     flushes: int = 0
     plan_hits: int = 0
     plan_misses: int = 0
+    # Of these, plans for new sizes of a known structure that no pass had to run for.
+    plans_filled: int = 0
     nodes_recorded: int = 0
     donations: int = 0
 

@@ -64,7 +64,8 @@ class Segment:
 
     def fault(self, status: int) -> Fault:
         """The fault that a run reported by its status."""
-        return Fault(*_describe_fault(self.steps[status - 1], self.program.fault()[1]))
+        step, value = self.steps[status - 1], self.program.fault()[1]
+        return Fault(*_describe_fault(step, value), step=step, value=value)
 
     def step_times(self) -> list[float | None]:
         """Microseconds of each step in the last run, where they were taken."""
@@ -174,11 +175,21 @@ def _view(inputs: list[int], where: Where, node: Node) -> np.ndarray[Any, Any]:
 class Fault(Exception):
     """An error found while a plan ran: the planned node, and the exception the user is to see."""
 
-    def __init__(self, node: Node, kind: type[Exception], message: str) -> None:
+    def __init__(
+        self,
+        node: Node,
+        kind: type[Exception],
+        message: str,
+        step: Step | None = None,
+        value: int = 0,
+    ) -> None:
         super().__init__(message)
         self.node = node
         self.kind = kind
         self.message = message
+        # Of a native step: which it is, and the index that is out of range.
+        self.step = step
+        self.value = value
 
 
 def _describe_fault(step: Step, value: int) -> tuple[Node, type[Exception], str]:
@@ -250,8 +261,7 @@ class Executable:
     ) -> None:
         self.plan = plan
         # Planned nodes keep the sites of the nodes they come from; another run has its own.
-        self.places = {id(node.site): place for place, node in enumerate(recorded.nodes)}
-        self._sites = [node.site for node in recorded.nodes]  # their ids must stay theirs
+        self.places = {id(site): place for place, site in enumerate(plan.sites)}
         first = 1 + plan.leaves
         # Results: (place of the recorded node, number of its buffer, or the leaf whose it shares).
         self.results = [
@@ -358,6 +368,21 @@ class Executable:
 
     def as_error(self, fault: Fault, nodes: list[Node]) -> Exception:
         """The error for a fault of this run, naming the line that recorded the operation."""
+        if self.plan.filled and fault.step is not None:
+            fault = self._described_again(fault, nodes)
         place = self.places.get(id(fault.node.site))
         site = fault.node.site if place is None else nodes[place].site
         return fault.kind(f"{fault.message} (recorded at {quote_site(site)})")
+
+    def _described_again(self, fault: Fault, nodes: list[Node]) -> Fault:
+        """The fault in terms of this run's sizes: those of a filled plan's nodes are others."""
+        from livegrad.compiler.expand import Recorded
+        from livegrad.compiler.pipeline import compile_plan
+
+        pending = set(nodes)
+        leaves = dict.fromkeys([x for n in nodes for x in n.inputs if x not in pending])
+        outputs = [place for place, _, _ in self.results]
+        plan = compile_plan(Recorded(nodes, list(leaves), outputs))
+        number = next(i for i, step in enumerate(self.plan.steps) if step is fault.step)
+        node, kind, message = _describe_fault(plan.steps[number], fault.value)
+        return Fault(node, kind, message)

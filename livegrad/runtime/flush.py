@@ -29,7 +29,7 @@ from livegrad.runtime.counters import counters
 from livegrad.runtime.cpu.memory import Buffer, OutOfMemory, allocate
 from livegrad.runtime.executable import Executable, Fault
 from livegrad.runtime.reference import evaluate
-from livegrad.runtime.speedup import FLUSHES_BEFORE, Speedup, speed_up
+from livegrad.runtime.speedup import FLUSHES_BEFORE, Speedup, original_functions, speed_up
 
 Key = tuple[Any, ...]
 
@@ -103,6 +103,7 @@ def _flush_as_recorded(state: State, reason: str, roots: tuple[Node, ...], start
     compiles = 0
     if executable is None:
         if _is_missing(state):
+            del trace  # it refers to the handles too: they would all look alive
             _adopt_missing(state, roots)
             trace = _Trace(state.nodes, state.handles, state.base, roots)
             executable = _find(trace)
@@ -381,7 +382,7 @@ def _kinds(nodes: list[Node]) -> list[bool]:
 
 def _compile(trace: _Trace) -> Executable:
     # The compiler is imported by the first plan: `import livegrad` is quicker without it.
-    from livegrad.compiler.pipeline import compile_plan
+    from livegrad.compiler.sizes import plan_for
     from livegrad.runtime.assemble import assemble
 
     leaves = list(dict.fromkeys(trace.reads))
@@ -393,7 +394,8 @@ def _compile(trace: _Trace) -> Executable:
         debug.out(report.explain_miss(trace.specs, _executables))
     counters.plan_misses += 1
     Specialised.seen = False
-    plan = compile_plan(recorded)
+    plan = plan_for(recorded, original_functions)
+    counters.plans_filled += plan.filled
     executable = assemble(plan, recorded)
     executable.links, executable.keep = trace.links, trace.keep
     nodes = trace.nodes
@@ -409,6 +411,15 @@ def _compile(trace: _Trace) -> Executable:
     executable.make_follower(nodes, [numbers[x] for x in trace.reads])
     _remember(trace.specs, executable)
     return executable
+
+
+def forget_plans() -> None:
+    """Has everything planned anew, for tests that change how."""
+    from livegrad.compiler import sizes
+
+    _executables.clear()
+    sizes.forget()
+    _Last.executable = None
 
 
 def _remember(specs: Key, executable: Executable) -> None:

@@ -21,6 +21,7 @@ class Stats:
     kernels_loaded: int
     plan_hits: int
     plan_misses: int
+    plans_filled: int
     host_steps: int
     donations: int
 
@@ -36,6 +37,7 @@ def stats() -> Stats:
         kernels_loaded=c.disk_hits,
         plan_hits=c.plan_hits,
         plan_misses=c.plan_misses,
+        plans_filled=c.plans_filled,
         host_steps=c.host_steps,
         donations=c.donations,
     )
@@ -80,10 +82,11 @@ def explanation() -> str:
         return "nothing has been computed yet"
     reason, executable, sites, hit, compiles, started, ended = _Last.record
     plan = executable.plan
+    how = "found" if hit else "filled in" if plan.filled else "made"
     lines = [
         f"flushed because of {reason}: {len(sites)} nodes in {len(plan.steps)} kernels, "
         f"{(ended - started) / 1000:.1f} µs",
-        f"plan {'found' if hit else 'made'}, {compiles} kernels compiled; "
+        f"plan {how}, {compiles} kernels compiled; "
         f"{sum(b.nbytes for b in plan.buffers):,} bytes of results, "
         f"{plan.arena:,} bytes of arena",
     ]
@@ -106,8 +109,7 @@ def _describe_step(step: Any, places: dict[int, int], recorded: list[Any]) -> st
             sites.append(site)
     ops = " ".join(n.op.name for n in step.nodes)
     repeat = f" × {len(step.blocks)}" if len(step.blocks) > 1 else ""
-    shape = list(step.nodes[-1].meta.shape)
-    return f"{step.kind:8} {shape}{repeat}: {ops}   {', '.join(sites)}"
+    return f"{step.kind:8} {list(step.shape)}{repeat}: {ops}   {', '.join(sites)}"
 
 
 def explain_miss(key: tuple[Any, ...], known: dict[tuple[Any, ...], Any]) -> str:

@@ -37,6 +37,12 @@ class Accumulate:
 
     def backward(self, loss: Any, weight: float = 1.0) -> bool:
         """Adds the gradients of a batch; returns whether the optimiser has made a step."""
+        if getattr(self.optimizer, "needs_closure", False):
+            raise TypeError(
+                f"Accumulate.backward: {type(self.optimizer).__name__} computes loss and gradients "
+                "itself, several times in a step, so none can be gathered before it. Call "
+                "optimizer.step(closure) with a closure that goes over all batches"
+            )
         weight = float(weight)
         if not weight > 0:
             raise ValueError(f"Accumulate.backward: got weight={weight}; expected more than 0")

@@ -56,6 +56,18 @@ def as_loader(data: Any, batch_size: int, shuffle: bool) -> Any:
     return data
 
 
+def step_with_closure(optimizer: Any, loss: Callable[[], Any]) -> None:
+    """One step of an optimiser that computes the loss and its gradients several times."""
+
+    def closure() -> Any:
+        optimizer.zero_grad()
+        value = loss()
+        value.backward()
+        return value
+
+    optimizer.step(closure)
+
+
 def endless(data: Any) -> Generator[Any, None, None]:
     """The batches of `data` again and again."""
     while True:

@@ -11,7 +11,7 @@ from typing import Any
 from livegrad.autograd import no_grad
 from livegrad.optim.lr_scheduler import ReduceLROnPlateau
 from livegrad.train.accumulate import Accumulate
-from livegrad.train.batches import Loss, Step, as_loader, size_of, split
+from livegrad.train.batches import Loss, Step, as_loader, size_of, split, step_with_closure
 from livegrad.train.checkpointer import Checkpointer
 from livegrad.train.early_stopping import EarlyStopping
 from livegrad.train.history import History
@@ -92,7 +92,8 @@ def fit(
         scheduler: stepped each "epoch" or "step" (`scheduler_every`).
         callbacks: EarlyStopping; functions, called with the Run after each epoch; and objects with
             some of on_fit_begin, on_epoch_begin, on_step_end, on_epoch_end, on_fit_end.
-        accumulate: batches per step of the optimiser. `max_norm` clips its gradients.
+        accumulate: batches per step of the optimiser. `max_norm` clips its gradients. LBFGS, which
+            computes the loss several times per step, takes neither.
         checkpointer: saves everything each epoch, or each `save_every` steps of the optimiser;
             with `resume`, the run goes on exactly from its last checkpoint, if there is one.
         show: whether to show progress.
@@ -100,6 +101,13 @@ def fit(
     if scheduler_every not in ("epoch", "step"):
         raise ValueError(
             f"fit: got scheduler_every={scheduler_every!r}; expected 'epoch' or 'step'"
+        )
+    closures = getattr(optimizer, "needs_closure", False)
+    if closures and (accumulate != 1 or max_norm is not None):
+        raise ValueError(
+            f"fit: {type(optimizer).__name__} computes loss and gradients itself, several times in "
+            f"a step; got accumulate={accumulate}, max_norm={max_norm}; expected 1 and None. Give "
+            "larger batches instead"
         )
     loop = _Loop(
         run=Run(model, optimizer, epochs),
@@ -266,10 +274,14 @@ class _Loop:
         # A loader that cannot say where it is has been begun anew: what is done is left out.
         skipped = 0 if hasattr(self.loader, "load_state_dict") else run.batches
         for batch in islice(self.loader, skipped, None):
-            run.loss, outputs, targets = self.compute(run.model, batch)
             count = size_of(batch)
-            weight = count if self.accumulate.steps > 1 else 1.0
-            stepped = self.accumulate.backward(run.loss, weight)
+            if getattr(run.optimizer, "needs_closure", False):
+                outputs, targets = self._step_with_closure(batch)
+                stepped = True
+            else:
+                run.loss, outputs, targets = self.compute(run.model, batch)
+                weight = count if self.accumulate.steps > 1 else 1.0
+                stepped = self.accumulate.backward(run.loss, weight)
             run.batches += 1
             self.mean.update(run.loss.detach(), count)
             _count(self.metrics, outputs, targets)
@@ -279,6 +291,21 @@ class _Loop:
                 self._stepped()
             if run.stop:
                 break
+
+    def _step_with_closure(self, batch: Any) -> tuple[Any, Any]:
+        """A step that computes the loss several times; what is reported is from before it."""
+        run = self.run
+        outcomes: list[Outcome] = []
+
+        def loss() -> Any:
+            outcome = self.compute(run.model, batch)
+            if not outcomes:
+                outcomes.append(outcome)
+            return outcome[0]
+
+        step_with_closure(run.optimizer, loss)
+        run.loss, outputs, targets = outcomes[0]
+        return outputs, targets
 
     def _stepped(self, within: bool = True) -> None:
         """The optimiser has made a step, within an epoch or with what was left at its end."""

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from livegrad.train.batches import Loss, Step, as_loader, endless, split
+from livegrad.train.batches import Loss, Step, as_loader, endless, split, step_with_closure
 from livegrad.train.plot import Axis, Chart
 from livegrad.train.restoring import restored
 from livegrad.utils.reading import number_of
@@ -131,6 +131,15 @@ def _bound(values: list[float], stop_at: float) -> float:
 
 
 def _one_step(model: Any, optimizer: Any, compute: Step, batch: Any) -> float:
+    if getattr(optimizer, "needs_closure", False):
+        values: list[Any] = []  # the first is from before the step
+
+        def computed() -> Any:
+            values.append(compute(model, batch))
+            return values[-1]
+
+        step_with_closure(optimizer, computed)
+        return number_of(values[0])
     optimizer.zero_grad()
     value = compute(model, batch)
     value.backward()

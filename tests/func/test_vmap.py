@@ -398,3 +398,22 @@ def test_the_work_does_not_grow_with_the_batch(counted: Any) -> None:
     assert many.kernels_made == 0
     assert many.host_steps == few.host_steps == 0
     assert many.plan_misses == 1  # another size is another plan, of the same kernels
+
+
+@pytest.mark.parametrize("kind", [nn.RNN, nn.LSTM, nn.GRU])
+def test_recurrent_layers_run_all_examples_side_by_side(kind: Any, counted: Any) -> None:
+    layer = kind(3, 4, num_layers=2, bidirectional=True).double()
+    x = rand(6, 5, 2, 3).requires_grad_()  # examples, steps, sequences, features
+    with counted() as of_one:
+        layer(x[0])[0].tolist()
+    with counted() as of_all:
+        got = vmap(lambda one: layer(one)[0])(x)
+        got.tolist()
+    assert of_all.host_steps == of_one.host_steps == 4
+    wanted = lg.stack([layer(one)[0] for one in x])
+    close(got, wanted)
+    weights = rand(*got.shape)
+    leaves = [x, *layer.parameters()]
+    pairs = [lg.autograd.grad((y * weights).sum(), leaves) for y in (got, wanted)]
+    for mine, theirs in zip(*pairs, strict=True):
+        close(mine, theirs)

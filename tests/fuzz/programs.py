@@ -941,12 +941,12 @@ def plain_products() -> Any:
 
     blas_layout = legalise.blas_layout
     legalise.blas_layout = products.blas_layout = layout
-    flush_module._executables.clear()
+    flush_module.forget_plans()
     try:
         yield
     finally:
         legalise.blas_layout = products.blas_layout = blas_layout
-        flush_module._executables.clear()
+        flush_module.forget_plans()
 
 
 def reference(program: Program, decisions: list[bool] | None = None) -> Outcome:

@@ -555,3 +555,17 @@ def test_a_fault_of_the_lint_ends_it_and_nothing_else(monkeypatch) -> None:
     with pytest.warns(UserWarning, match="failed and is off now"):
         train(net)
     assert not lint.is_enabled()
+
+
+def test_names_are_found_without_touching_other_objects() -> None:
+    """Among all objects of the program are some whose properties warn or raise when asked."""
+
+    class Proxy:
+        @property
+        def __class__(self) -> Any:
+            raise RuntimeError("asked for its class")
+
+    proxies = [Proxy()]
+    model = nn.Sequential(nn.Linear(2, 3))
+    assert lint.rules.named(model[0].bias) == "0.bias [3]"
+    assert len(proxies) == 1

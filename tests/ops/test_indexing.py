@@ -42,6 +42,14 @@ KEYS = [
     (ROWS[:1], ROWS),
     (slice(0, 0),),
     np.zeros(0, np.int64),
+    slice(None, None, -1),
+    (slice(3, 0, -2), Ellipsis, slice(None, None, -1)),
+    (slice(None, None, -1), 2, slice(-2, None, -3)),
+    (slice(0, 3, -1), slice(9, -9, -4)),
+    (slice(2, 2, -1), None, slice(1, None, -1)),
+    (slice(None, None, -2), ROWS),
+    (ROWS, slice(None, None, -1), ROWS),
+    (1, slice(None, None, -1), slice(None, None, np.int64(-1))),
 ]
 
 
@@ -104,6 +112,16 @@ def test_written_values_are_broadcast_and_cast():
     assert x.tolist() == [[1, 9, 9, 0], [2, 2, 2, 2], [3, 0, 0, 0]]
 
 
+def test_a_negative_step_gives_a_view():
+    x = lg.arange(6.0)
+    back = x[::-2]
+    back[0] = 10.0
+    back += 1
+    assert x.tolist() == [0, 2, 2, 4, 4, 11]
+    x[1] = 7.0
+    assert back.tolist() == [11, 4, 7]
+
+
 def test_gradient_flows_into_written_values():
     base = lg.zeros(4, requires_grad=True)
     value = lg.tensor([1.0, 2.0], requires_grad=True)
@@ -121,7 +139,7 @@ def test_gradient_flows_into_written_values():
         ((0, -6), IndexError, "index -6 is out of bounds for dimension 1 with size 5"),
         ((0, 0, 0, 0), IndexError, "too many indices for tensor of dimension 3"),
         ([9], IndexError, "out of bounds"),
-        (slice(None, None, -1), ValueError, "step must be greater than zero"),
+        (slice(None, None, 0), ValueError, "step cannot be zero"),
         ("a", TypeError, "valid indices"),
         (np.array([True, False]), IndexError, "mask"),
         (np.array([0.5]), IndexError, "must be long"),

@@ -132,24 +132,49 @@ DIFFERENTIABLE = [
 
 @pytest.mark.parametrize("name", DIFFERENTIABLE)
 def test_gradients(name: str) -> None:
+    """The rules are right, entry by entry, as the reference runs them; compiled, they give that."""
     op = REGISTRY[name]
     for sample in samples_of(op):
         if not sample.smooth:
             continue
-        inputs = as_inputs(sample, dtypes.float64)
-        chosen = floats(inputs)
+        with reference_mode():
+            f, leaves = function_of_floats(op, sample)
+            if not leaves or not f(*leaves).requires_grad:
+                continue
+            assert lg.autograd.gradcheck(f, leaves)
+            assert lg.autograd.gradgradcheck(f, leaves)
+            wanted = [values(x) for x in derivatives(f, leaves)]
+        f, leaves = function_of_floats(op, sample)
+        for got, expected in zip(derivatives(f, leaves), wanted, strict=True):
+            np.testing.assert_allclose(values(got), expected, rtol=1e-9, atol=1e-9, err_msg=name)
 
-        def f(*xs: Any, inputs: Any = inputs, chosen: Any = chosen, sample: Any = sample) -> Any:
-            full = list(inputs)
-            for i, x in zip(chosen, xs, strict=True):
-                full[i] = x
-            return weighted_sum(call(op, sample, full))
 
-        leaves = [inputs[i].clone().requires_grad_() for i in chosen]
-        if not leaves or not f(*leaves).requires_grad:
-            continue
-        assert lg.autograd.gradcheck(f, leaves)
-        assert lg.autograd.gradgradcheck(f, leaves)
+def function_of_floats(op: Op, sample: Sample) -> tuple[Any, list[Any]]:
+    """A number that depends on the sample's result, as a function of its float inputs; these."""
+    inputs = as_inputs(sample, dtypes.float64)
+    chosen = floats(inputs)
+
+    def f(*xs: Any) -> Any:
+        full = list(inputs)
+        for i, x in zip(chosen, xs, strict=True):
+            full[i] = x
+        return weighted_sum(call(op, sample, full))
+
+    return f, [inputs[i].clone().requires_grad_() for i in chosen]
+
+
+def derivatives(f: Any, leaves: list[Any]) -> list[Any]:
+    """The value of f, its gradients, and the gradients of a weighted sum of those."""
+    y = f(*leaves)
+    firsts = gradients(y, leaves)
+    sums = [weighted_sum(g) for g in firsts if g.requires_grad]
+    seconds = gradients(sum(sums[1:], sums[0]), leaves) if sums else []
+    return [y, *firsts, *seconds]
+
+
+def gradients(y: Any, leaves: list[Any]) -> list[Any]:
+    found = lg.autograd.grad(y, leaves, create_graph=True, allow_unused=True)
+    return [g for g in found if g is not None]
 
 
 COMPLEX = [n for n in OPS if REGISTRY[n].kind == "elementwise" and REGISTRY[n].complex]

@@ -36,7 +36,7 @@ from livegrad.ops.linalg.common import (
     real_of,
     square_infer,
 )
-from livegrad.ops.linalg.solving import inv
+from livegrad.ops.linalg.solving import INV, inv
 from livegrad.ops.matmul import matmul
 from livegrad.ops.pointwise_math import log
 from livegrad.ops.reduce import sum as sum_of
@@ -182,7 +182,8 @@ def _slogdet_grad(g: Tensor, y: Tensor, a: Tensor) -> Tensor:
         sign = parts(y, shapes)[0]
         turn = imag_of(mul(conj(g_sign), sign))
         weight = sub(real_of(weight), mul(turn, 1j))
-    return mul(as_column(as_column(weight)), inv(adjoint(a)))
+    # Of a singular matrix it is NaN or inf, and no error.
+    return mul(as_column(as_column(weight)), record(INV, (adjoint(a),), (False,)))
 
 
 SLOGDET = Op(

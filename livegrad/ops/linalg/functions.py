@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from livegrad import dtypes
+from livegrad.graph.blame import as_index, as_items
 from livegrad.graph.meta import Meta
 from livegrad.graph.op import Op
 from livegrad.graph.record import broadcast_shapes, node_of, record
@@ -120,7 +121,7 @@ def multi_dot(tensors: Sequence[Tensor]) -> Tensor:
 
     The first and the last may be vectors.
     """
-    given = list(tensors)
+    given = list(as_items(tensors, "tuple of Tensors"))
     name = "multi_dot()"
     if len(given) < 2:
         raise RuntimeError(f"{name}: expected at least 2 tensors but got {len(given)}")
@@ -244,7 +245,7 @@ def vander(x: Tensor, N: int | None = None) -> Tensor:
     if not meta.ndim:
         x = _reshape_to(x, (1,))
         meta = node_of(x).meta
-    count = meta.shape[-1] if N is None else N
+    count = meta.shape[-1] if N is None else as_index(N)
     if count <= 1:
         raise RuntimeError(f"N must be greater than 1; got {count}")
     if meta.dtype in (dtypes.bool_, dtypes.float16, dtypes.bfloat16):

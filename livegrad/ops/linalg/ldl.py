@@ -111,6 +111,25 @@ def _ldl_solve_infer(metas: Metas, attrs: Attrs, shape: Any) -> Meta:
     return meta_of(shape, metas[0].dtype)
 
 
+def _check_pivots(pivots: Array) -> None:
+    """LAPACK believes the pivots: others than `ldl_factor` makes would have it write anywhere."""
+    size, rest = len(pivots), pivots.tolist()
+    if any([not 1 <= abs(p) <= size for p in rest]):
+        raise RuntimeError(
+            "linalg.ldl_solve: Pivots given to ldl_solve must all satisfy 1 <= |pivot| <= "
+            f"LD.size(-2); got {rest}; expected numbers from 1 to {size}, or their negatives. Did "
+            "you properly pass the result of ldl_factor?"
+        )
+    while rest:
+        # A block of two rows is told by the same negative number twice.
+        if rest.pop() < 0 and (not rest or rest.pop() >= 0):
+            raise RuntimeError(
+                "linalg.ldl_solve: negative pivots must come in pairs, one pair for each block of "
+                f"two rows; got {pivots.tolist()}; expected the pivots of ldl_factor. Did you "
+                "properly pass the result of ldl_factor?"
+            )
+
+
 def _ldl_solve_ref(n: Any, both: Array, pivots: Array, b: Array) -> Array:
     out = np.empty(n.meta.shape, b.dtype)
     if not out.size:
@@ -122,6 +141,7 @@ def _ldl_solve_ref(n: Any, both: Array, pivots: Array, b: Array) -> Array:
     pivots = np.broadcast_to(pivots, batch + pivots.shape[-1:])
     b = np.broadcast_to(b, batch + b.shape[-2:])
     for i in places(batch):
+        _check_pivots(pivots[i])
         out[i] = routine(both[i], pivots[i], b[i], lower=1)[0]
     return out
 
@@ -154,6 +174,11 @@ def ldl_solve(LD: Tensor, pivots: Tensor, B: Tensor, *, hermitian: bool = False)
         raise RuntimeError(
             "linalg.ldl_solve: Expected pivots to be integers; got "
             f"{node_of(pivots).meta.dtype.name}"
+        )
+    if node_of(pivots).meta.shape != meta.shape[:-1]:
+        raise RuntimeError(
+            "linalg.ldl_solve: Expected LD.shape[:-1] and pivots.shape to be the same; got LD "
+            f"{list(meta.shape)} and pivots {list(node_of(pivots).meta.shape)}"
         )
     if right.shape[-2] != meta.shape[-1]:
         raise RuntimeError(

@@ -6,6 +6,7 @@ sampled by A times random vectors, and made sharper by multiplying with A Aᴴ a
 
 from __future__ import annotations
 
+from livegrad.graph.blame import as_index
 from livegrad.graph.record import node_of
 from livegrad.ops.elementwise import cast, sub
 from livegrad.ops.linalg.common import Tensor, adjoint, broadcast, check_matrices
@@ -51,7 +52,7 @@ def pca_lowrank(A: Tensor, q: int | None = None, center: bool = True, niter: int
     most = min(node_of(A).meta.shape[-2:])
     if q is None:
         q = min(6, most)
-    elif not 0 <= q <= most:
+    elif not 0 <= as_index(q) <= most:
         raise ValueError(
             f"pca_lowrank: q(={q}) must be non-negative integer and not greater than "
             f"min(m, n)={most}"

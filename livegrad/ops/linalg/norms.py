@@ -9,6 +9,7 @@ import numpy as np
 
 from livegrad import dtypes
 from livegrad.dtypes import DType
+from livegrad.graph.blame import as_float, as_items
 from livegrad.graph.meta import Meta
 from livegrad.graph.record import node_of, record
 from livegrad.ops.comparison import gt
@@ -55,7 +56,7 @@ def _typed(name: str, x: Tensor, dtype: DType | None) -> Tensor:
 def _checked_order(name: str, ord: Any) -> float:
     if isinstance(ord, bool) or not isinstance(ord, int | float | np.number):
         raise RuntimeError(f"{name}: Expected a number for ord; got {ord!r}")
-    return float(ord)
+    return as_float(ord)
 
 
 def vector_norm(
@@ -202,7 +203,7 @@ def old_norm(
             smallest magnitude, 0 counts what is not 0.
     """
     if p == "nuc":
-        dims = tuple(dim) if dim is not None else (0, 1)
+        dims = as_items(dim) if dim is not None else (0, 1)
         if dim is None and node_of(input).meta.ndim != 2:
             raise RuntimeError(
                 f"norm: expected a matrix for the nuclear norm; got {node_of(input).meta.ndim}D"
@@ -210,7 +211,7 @@ def old_norm(
         return matrix_norm(input, "nuc", dims, keepdim, dtype=dtype)
     if isinstance(p, str) and p != "fro":
         raise RuntimeError(f"norm: got p {p!r}; expected a number, 'fro' or 'nuc'")
-    order = 2.0 if p is None or isinstance(p, str) else float(p)
+    order = 2.0 if p is None or isinstance(p, str) else as_float(p)
     if isinstance(dim, list | tuple) and not dim:
         dim = None
     return _vector_norm("norm", _typed("norm", input, dtype), order, dim, keepdim)
@@ -241,7 +242,7 @@ def cond(A: Tensor, p: Any = None) -> Tensor:
         values = svdvals(A)
         low, high = amin(values, -1), amax(values, -1)
         return div(low, high) if p == -2 else div(high, low)
-    if not isinstance(p, str) and float(p) not in (1.0, -1.0, math.inf, -math.inf):
+    if not isinstance(p, str) and as_float(p) not in (1.0, -1.0, math.inf, -math.inf):
         raise RuntimeError(f"{name} got an invalid norm type: {p}")
     if isinstance(p, str) and p not in ("fro", "nuc"):
         raise RuntimeError(f"{name} got an invalid norm type: {p}")

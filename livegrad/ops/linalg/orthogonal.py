@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from livegrad.graph.meta import Meta, Shape
-from livegrad.graph.op import Op
+from livegrad.graph.op import Op, may_refuse
 from livegrad.graph.record import node_of, record
 from livegrad.ops import samples as s
 from livegrad.ops.autocast import in_float32
@@ -60,6 +60,7 @@ def _qr_ref(n: Any, a: Array) -> Array:
     return pack(*np.linalg.qr(a, mode))
 
 
+@may_refuse
 def _qr_grad(g: Tensor, y: Tensor, a: Tensor) -> Tensor:
     mode = y._node.attrs[0]
     height, width = a.shape[-2:]
@@ -199,7 +200,7 @@ def _reflected(
     both: Tensor, tau: Tensor, x: Tensor, left: bool, transposed: bool, forward: bool
 ) -> Tensor:
     """x multiplied by I - tau v vᴴ for each reflector, first to last if `forward`."""
-    count = tau.shape[-1]
+    count = int(tau.shape[-1])
     for i in range(count) if forward else reversed(range(count)):
         v = _reflector(both, i)
         factor = _reshape_to(columns(as_row(tau), i, i + 1), (*tau.shape[:-1], 1, 1))
@@ -313,6 +314,8 @@ def ormqr(
     for what, m in (("input", meta), ("other", third)):
         check_matrices("ormqr", m, what)
     check_field("ormqr", meta)
+    if not factors.ndim:
+        raise IndexError("ormqr: tau has no dimensions; expected the tau of geqrf")
     side = -2 if left else -1
     if third.shape[side] < factors.shape[-1] or third.shape[side] != meta.shape[-2]:
         raise RuntimeError(

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from livegrad import dtypes
+from livegrad.graph.blame import check_number
 from livegrad.graph.meta import Meta, Shape, meta_of
 from livegrad.graph.op import Op
 from livegrad.graph.record import Handle, broadcast_shapes, node_of, record
@@ -199,6 +200,7 @@ def tolerance(name: str, a: Meta, atol: Any, rtol: Any) -> tuple[Any, Any]:
     for what in (atol, rtol):
         if isinstance(what, Handle) and node_of(what).meta.dtype.is_complex:
             raise RuntimeError(f"{name}: atol and rtol tensors of complex type are not supported.")
+    check_number(*[x for x in (atol, rtol) if x is not None and not isinstance(x, Handle)])
     if rtol is None:
         eps = dtypes.finfo(a.dtype.to_real()).eps * max(*a.shape[-2:], 1)
         given = atol is not None and (isinstance(atol, Handle) or atol > 0)

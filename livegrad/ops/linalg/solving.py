@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from livegrad.graph.blame import as_index
 from livegrad.graph.meta import Meta, Shape, meta_of
 from livegrad.graph.op import Op
 from livegrad.graph.record import broadcast_shapes, node_of, record
@@ -222,6 +223,7 @@ def inv_ex(A: Tensor, *, check_errors: bool = False) -> Any:
 def tensorinv(A: Tensor, ind: int = 2) -> Tensor:
     """The inverse of `A` as a map from its last dims to its first `ind` dims."""
     shape = node_of(A).meta.shape
+    ind = as_index(ind)
     if ind <= 0:
         raise RuntimeError(
             f"linalg.tensorinv: Expected a strictly positive integer for 'ind'; got {ind}"

@@ -48,7 +48,8 @@ def cache(tmp_path: Path):
     jit.use_disk_cache(before)
 
 
-def forget(ir: str, name: str = "f") -> None:
+def forget() -> None:
+    """What is in memory; the disk is asked next."""
     jit._addresses.clear()
 
 
@@ -63,7 +64,7 @@ def test_memory_then_disk_then_llvm(cache) -> None:
     assert (counters.compiles, counters.disk_hits, counters.disk_misses) == (1, 0, 1)
     assert jit.compile_kernel(ir, "f") == first
     assert (counters.compiles, counters.disk_hits) == (1, 0)
-    forget(ir)
+    forget()
     again = jit.compile_kernel(ir, "f")
     assert (counters.compiles, counters.disk_hits) == (1, 1)
     assert function(again)(0.5, 0) == function(first)(0.5, 0)
@@ -74,7 +75,7 @@ def test_corrupt_object_is_compiled_again(cache) -> None:
     jit.compile_kernel(ir, "f")
     (path,) = cache.directory.rglob("*.o")
     path.write_bytes(path.read_bytes()[:-20])
-    forget(ir)
+    forget()
     address = jit.compile_kernel(ir, "f")
     assert counters.compiles == 2
     assert function(address)(0.0, 0) == 6.0

@@ -1,0 +1,332 @@
+"""Plans without sizes: what was planned for some sizes is filled in for others.
+
+    key      what was recorded, with sizes replaced by numbers: equal sizes have equal numbers
+    learn    plans once more with sizes as symbols (graph/symbol.py): an Outline, which has terms
+             for what depends on sizes, and guards for what was decided by them
+    fill     sizes in, plan out, if all guards hold; values are placed in the arena anew
+
+A program with a few sizes is planned for each. An outline is learnt from the third, and is first
+compared with plans made in the ordinary way: code that a symbol gets lost in is found out by that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, fields
+from typing import Any
+
+from livegrad.compiler.bind import Block, Where, bits_of_double
+from livegrad.compiler.expand import Recorded, make_node
+from livegrad.compiler.pipeline import ARENA_SLOTS, Output, Plan, Step, compile_plan
+from livegrad.compiler.place import Life, place
+from livegrad.compiler.products import Product
+from livegrad.compiler.verify import Verifier
+from livegrad.graph.meta import Meta, meta_of
+from livegrad.graph.node import Node, Spec
+from livegrad.graph.record import Specialised
+from livegrad.graph.symbol import Session, Symbol
+
+# Sizes that are planned one by one before an outline is learnt, and how often it is checked.
+FEW = 2
+CHECKS = 3
+# Guards may hold for some sizes only: so many outlines are learnt of one structure.
+_MOST_OUTLINES = 6
+_MOST_STRUCTURES = 1000
+
+
+@dataclass
+class Structure:
+    """What is known about programs that differ in sizes only."""
+
+    sizes: int = 0
+    outlines: list[Outline] | None = None  # None: there can be none
+
+
+_structures: dict[tuple[Any, ...], Structure] = {}
+
+
+def forget() -> None:
+    """Forgets all outlines."""
+    _structures.clear()
+
+
+def plan_for(recorded: Recorded, in_python: Callable[[], AbstractContextManager[None]]) -> Plan:
+    """A plan for what was recorded. Within `in_python`, no function is native: symbols would be
+    lost in them."""
+    key, sizes = _key(recorded)
+    structure = _structures.get(key)
+    if structure is None:
+        if len(_structures) >= _MOST_STRUCTURES:
+            _structures.clear()
+        structure = _structures[key] = Structure(outlines=[])
+    structure.sizes += 1
+    for outline in structure.outlines or ():
+        filled = outline.fill(sizes)
+        if filled is not None:
+            if outline.checks >= CHECKS:
+                assert not Verifier.enabled or same_plans(filled, compile_plan(recorded)), (
+                    "an outline gives another plan than the passes"
+                )
+                return filled
+            return _checked(structure, outline, filled, compile_plan(recorded))
+    plan = compile_plan(recorded)
+    outlines = structure.outlines
+    if structure.sizes > FEW and outlines is not None and len(outlines) < _MOST_OUTLINES:
+        with in_python():
+            learnt = learn(recorded, sizes)
+        if learnt is None:
+            structure.outlines = None
+        else:
+            outlines.append(learnt)
+            filled = learnt.fill(sizes)
+            assert filled is not None, "an outline holds for the sizes it was learnt from"
+            _checked(structure, learnt, filled, plan)
+    return plan
+
+
+def _checked(structure: Structure, outline: Outline, filled: Plan, plan: Plan) -> Plan:
+    """`plan`; if it is not what the outline gave, there are to be no outlines."""
+    outline.checks += 1
+    if not same_plans(filled, plan):
+        structure.outlines = None
+    return plan
+
+
+# ----------------------------------------------------------------------------- without sizes
+
+
+def _key(recorded: Recorded) -> tuple[tuple[Any, ...], list[int]]:
+    """What was recorded without its sizes, and the sizes."""
+    numbers: dict[int, int] = {}
+    places: dict[Node, int] = {}
+    key: list[Any] = [tuple(recorded.outputs), len(recorded.leaves)]
+    for node in recorded.leaves:
+        places[node] = len(places)
+        key.append(("leaf", _numbered(node.meta, numbers), type(node.grad_to)))
+    for node in recorded.nodes:
+        spec = node.spec
+        key.append((
+            spec.op,
+            spec.attrs,
+            _numbered(node.meta, numbers),
+            node.grad_to if node.grad_to is True else type(node.grad_to),
+            tuple([places[x] for x in node.inputs]),
+            tuple([type(a) for a in node.args]),
+        ))  # fmt: skip
+        places[node] = len(places)
+    return tuple(key), list(numbers)
+
+
+def _numbered(meta: Meta, numbers: dict[int, int]) -> tuple[Any, ...]:
+    """A meta with each size but 0 and 1 replaced by its number."""
+    return meta.dtype, *[
+        size if size < 2 else numbers.setdefault(size, len(numbers)) + 2 for size in meta.shape
+    ]
+
+
+# ----------------------------------------------------------------------------------- learning
+
+
+def learn(recorded: Recorded, sizes: list[int]) -> Outline | None:
+    """The outline of a plan, learnt with these sizes; None if the plan holds for them only."""
+    before, Specialised.seen = Specialised.seen, False
+    try:
+        with Session(sizes) as session:
+            plan = compile_plan(_symbolic(recorded, session))
+            if Specialised.seen or any(step.kind == "host" for step in plan.steps):
+                return None
+            return Outline(plan, session)
+    finally:
+        Specialised.seen = before
+
+
+def _symbolic(recorded: Recorded, session: Session) -> Recorded:
+    """A copy of what was recorded whose sizes are symbols."""
+    copies: dict[Node, Node] = {}
+    specs: dict[Spec, Spec] = {}
+
+    def copied(node: Node) -> Node:
+        spec = specs.get(node.spec)
+        if spec is None:
+            shape = tuple([session.sizes.get(size, size) for size in node.meta.shape])
+            meta = meta_of(shape, node.meta.dtype)
+            spec = specs[node.spec] = Spec(node.spec.op, node.spec.attrs, meta)
+            spec.floats, spec.grad, spec.flows = node.spec.floats, node.spec.grad, node.spec.flows
+        copy = make_node(spec, tuple([copies[x] for x in node.inputs]), node.args, node.site)
+        copy.grad_to = node.grad_to
+        copies[node] = copy
+        return copy
+
+    # A leaf may have been computed from others, which do not matter any more.
+    leaves = [_as_leaf(node, session, copies) for node in recorded.leaves]
+    return Recorded([copied(node) for node in recorded.nodes], leaves, recorded.outputs)
+
+
+def _as_leaf(node: Node, session: Session, copies: dict[Node, Node]) -> Node:
+    from livegrad.graph.record import LEAF
+
+    shape = tuple([session.sizes.get(size, size) for size in node.meta.shape])
+    meta = meta_of(shape, node.meta.dtype)
+    copy = make_node(Spec(LEAF, (), meta), (), (), node.site)
+    copy.grad_to = node.grad_to
+    copies[node] = copy
+    return copy
+
+
+# ------------------------------------------------------------------------------------ filling
+
+
+class Outline:
+    """A plan with holes where something depends on sizes."""
+
+    def __init__(self, plan: Plan, session: Session) -> None:
+        self.checks = 0
+        self.plan = plan
+        self._terms: dict[str, int] = {}
+        self._lives = [(self._hole(x.nbytes), x.first, x.last) for x in plan.lives]
+        self._steps = [self._step(step) for step in plan.steps]
+        self._outputs = [(o.slot, self._hole(o.nbytes), o.leaf) for o in plan.outputs]
+        self._buffers = [(o.slot, self._hole(o.nbytes), o.leaf) for o in plan.buffers]
+        self._values = _compiled(session, list(self._terms))
+
+    def _hole(self, x: int) -> tuple[int, int]:
+        """(-1, an integer), or (the place of a term among the values, 0)."""
+        if isinstance(x, Symbol):
+            return self._terms.setdefault(x.term, len(self._terms)), 0
+        return -1, x
+
+    def _step(self, step: Step) -> tuple[Any, ...]:
+        blocks = [
+            (
+                [self._hole(x) for x in block.slots],
+                [(*patch[:3], self._hole(patch[3])) for patch in block.patches],
+                self._hole(block.grain),
+                self._hole(block.scratch),
+            )
+            for block in step.blocks
+        ]
+        product = None
+        if step.product is not None:
+            product = {f.name: self._holes(getattr(step.product, f.name)) for f in fields(Product)}
+        shape = self._holes(step.shape)
+        fixed = (step.kind, step.nodes, step.signature, step.may_fault, step.tail)
+        return fixed, blocks, product, shape
+
+    def _holes(self, x: Any) -> Any:
+        """A nested structure with its integers as holes."""
+        if isinstance(x, tuple | list):
+            return type(x), [self._holes(y) for y in x]
+        if isinstance(x, Where):
+            return Where, [self._holes(x.slot), self._holes(x.offset)]
+        if isinstance(x, int) and not isinstance(x, bool):
+            return self._hole(x)
+        return x
+
+    def fill(self, sizes: list[int]) -> Plan | None:
+        """The plan for these sizes; None if it was not made for such sizes."""
+        try:
+            values = self._values(*sizes)
+        except ArithmeticError:
+            return None
+        if values is None:
+            return None
+
+        def value(hole: tuple[int, int]) -> int:
+            return values[hole[0]] if hole[0] >= 0 else hole[1]
+
+        plan = self.plan
+        lives = [
+            Life(life.node, value(nbytes), first, last)
+            for life, (nbytes, first, last) in zip(plan.lives, self._lives, strict=True)
+        ]
+        arena = place(lives)
+        offsets = [life.offset for life in lives]
+        return Plan(
+            [_filled_step(step, value, offsets) for step in self._steps],
+            [Output(slot, value(nbytes), leaf) for slot, nbytes, leaf in self._outputs],
+            [Output(slot, value(nbytes), leaf) for slot, nbytes, leaf in self._buffers],
+            plan.writes,
+            arena,
+            plan.leaves,
+            plan.first_int,
+            plan.ints,
+            plan.floats,
+            plan.sites,
+            lives,
+            filled=True,
+        )
+
+
+Value = Callable[[tuple[int, int]], int]
+
+
+def _filled_step(step: tuple[Any, ...], value: Value, offsets: list[int]) -> Step:
+    (kind, nodes, signature, may_fault, tail), blocks, product, shape = step
+    filled = []
+    for slots, patches, grain, scratch in blocks:
+        placed = [_filled_patch(patch, value, offsets) for patch in patches]
+        filled.append(Block([value(x) for x in slots], placed, value(grain), value(scratch)))
+    bound = None
+    if product is not None:
+        bound = Product(**{name: _filled(x, value, offsets) for name, x in product.items()})
+    sizes = _filled(shape, value, offsets)
+    return Step(kind, nodes, sizes, filled, signature, bound, may_fault=may_fault, tail=tail)
+
+
+def _filled_patch(
+    patch: tuple[Any, ...], value: Value, offsets: list[int]
+) -> tuple[int, int, int, int]:
+    kind, slot, source, hole = patch
+    if source >= ARENA_SLOTS:
+        return kind, slot, 0, value(hole) + offsets[source - ARENA_SLOTS]
+    return kind, slot, source, value(hole)
+
+
+def _filled(x: Any, value: Value, offsets: list[int]) -> Any:
+    """A nested structure with its holes filled."""
+    if not isinstance(x, tuple):
+        return x
+    kind, parts = x
+    if isinstance(kind, int):
+        return value(x)
+    found = [_filled(y, value, offsets) for y in parts]
+    if kind is not Where:
+        return kind(found)
+    slot, offset = found
+    if slot >= ARENA_SLOTS:
+        return Where(0, offset + offsets[slot - ARENA_SLOTS])
+    return Where(slot, offset)
+
+
+def _compiled(session: Session, terms: list[str]) -> Callable[..., Any]:
+    """A function from sizes to the values of terms, or to None if a guard does not hold."""
+    guards = " and ".join([f"({guard})" for guard in session.guards]) or "True"
+    lines = [
+        f"def values({', '.join(session.inputs)}):",
+        *[f"    {line}" for line in session.lines],
+        f"    if not ({guards}):",
+        "        return None",
+        f"    return ({', '.join(terms)}{',' if terms else ''})",
+    ]
+    names: dict[str, Any] = {"bits_of_double": bits_of_double}
+    exec("\n".join(lines), names)
+    made: Callable[..., Any] = names["values"]
+    return made
+
+
+# ---------------------------------------------------------------------------------- comparing
+
+
+def same_plans(a: Plan, b: Plan) -> bool:
+    """Whether two plans are the same but for the nodes their steps speak of."""
+    return _shown(a) == _shown(b)
+
+
+def _shown(plan: Plan) -> list[Any]:
+    steps = [
+        (s.kind, s.blocks, s.signature, s.product, s.may_fault, s.tail, s.shape)
+        for s in plan.steps
+    ]  # fmt: skip
+    rest = (plan.outputs, plan.buffers, plan.writes, plan.arena, plan.leaves, plan.first_int)
+    return [steps, rest, plan.ints, plan.floats]

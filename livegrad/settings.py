@@ -1,0 +1,132 @@
+"""Settings that PyTorch's programs make. Most say what is so anyway: results do not vary from run
+to run, float32 products are computed in float32, and there is one device."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from livegrad import dtypes
+from livegrad.device import CPU, Device, as_device
+from livegrad.dtypes import DType
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+class _Settings:
+    deterministic = False
+    warn_only = False
+    precision = "highest"
+    interop_threads = 1
+    warn_always = False
+
+
+def compile(model: F | None = None, **options: Any) -> F | Callable[[F], F]:
+    """The model or function itself: what runs is compiled anyway. Options are accepted.
+
+    Also as a decorator, with or without options.
+    """
+    if model is None:
+        return lambda function: function
+    if not callable(model):
+        raise TypeError(f"compile(): argument 'model' must be callable, not {type(model).__name__}")
+    return model
+
+
+def use_deterministic_algorithms(mode: bool, *, warn_only: bool = False) -> None:
+    """Remembers the wish; all operations are deterministic, whatever it is."""
+    _Settings.deterministic, _Settings.warn_only = bool(mode), bool(warn_only)
+
+
+def are_deterministic_algorithms_enabled() -> bool:
+    """What `use_deterministic_algorithms` was given; operations are deterministic anyway."""
+    return _Settings.deterministic
+
+
+def is_deterministic_algorithms_warn_only_enabled() -> bool:
+    """What `use_deterministic_algorithms` was given as `warn_only`."""
+    return _Settings.warn_only
+
+
+def set_float32_matmul_precision(precision: str) -> None:
+    """Remembers "highest", "high" or "medium"; products are of the highest, whatever it is."""
+    if precision not in ("highest", "high", "medium"):
+        raise RuntimeError(
+            f"set_float32_matmul_precision: got {precision!r}; "
+            "expected 'highest', 'high' or 'medium'"
+        )
+    _Settings.precision = precision
+
+
+def get_float32_matmul_precision() -> str:
+    """What `set_float32_matmul_precision` was given."""
+    return _Settings.precision
+
+
+def set_flush_denormal(mode: bool) -> bool:
+    """False: the setting of the CPU is not touched, small numbers are kept."""
+    return False
+
+
+def get_num_interop_threads() -> int:
+    """What `set_num_interop_threads` was given; one plan runs after the other, whatever it is."""
+    return _Settings.interop_threads
+
+
+def set_num_interop_threads(num: int) -> None:
+    """Remembers the number; one plan runs after the other, whatever it is."""
+    if num <= 0:
+        raise RuntimeError(f"set_num_interop_threads expects a positive integer; got {num}")
+    _Settings.interop_threads = num
+
+
+def get_default_device() -> Device:
+    """The CPU, the only device."""
+    return CPU
+
+
+def set_default_device(device: Any) -> None:
+    """Nothing for the CPU, the only device; RuntimeError for others."""
+    as_device(device)
+
+
+def set_default_tensor_type(t: Any) -> None:
+    """Makes the dtype of a type such as `livegrad.DoubleTensor` the default dtype."""
+    dtype = getattr(t, "dtype", None)
+    if not isinstance(dtype, DType) or not dtype.is_floating_point:
+        raise TypeError(
+            f"set_default_tensor_type: got {t!r}; expected a floating type such as "
+            "livegrad.DoubleTensor"
+        )
+    dtypes.set_default_dtype(dtype)
+
+
+def set_warn_always(mode: bool) -> None:
+    """Remembers the wish; Python's own filters decide how often a warning is shown."""
+    _Settings.warn_always = bool(mode)
+
+
+def is_warn_always_enabled() -> bool:
+    """What `set_warn_always` was given."""
+    return _Settings.warn_always
+
+
+class MemoryFormat:
+    """How PyTorch may lay out memory. Accepted wherever PyTorch takes one; changes nothing here,
+    where every value lies in memory row by row."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __repr__(self) -> str:
+        return f"livegrad.{self._name}"
+
+    def __reduce__(self) -> str:
+        return self._name
+
+
+contiguous_format = MemoryFormat("contiguous_format")
+preserve_format = MemoryFormat("preserve_format")
+channels_last = MemoryFormat("channels_last")
+channels_last_3d = MemoryFormat("channels_last_3d")
+strided = MemoryFormat("strided")
