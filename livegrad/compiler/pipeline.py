@@ -14,6 +14,7 @@ so once per signature, whatever the plan. LIVEGRAD_DEBUG=plan prints the result 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from threading import get_ident
 from typing import Any
 
 from livegrad.compiler import debug, verify
@@ -95,11 +96,11 @@ class Plan:
 
 def compile_plan(recorded: Recorded) -> Plan:
     """Plans the recorded nodes."""
-    Planning.active = True
+    Planning.thread = get_ident()
     try:
         return _planned(recorded)
     finally:
-        Planning.active = False
+        Planning.thread = None
 
 
 def _planned(recorded: Recorded) -> Plan:

@@ -24,7 +24,7 @@ from livegrad.compiler.products import Product
 from livegrad.compiler.verify import Verifier
 from livegrad.graph.meta import Meta, meta_of
 from livegrad.graph.node import Node, Spec
-from livegrad.graph.record import Specialised
+from livegrad.graph.record import LEAF, Specialised
 from livegrad.graph.symbol import Session, Symbol
 
 # Sizes that are planned one by one before an outline is learnt, and how often it is checked.
@@ -74,7 +74,7 @@ def plan_for(recorded: Recorded, in_python: Callable[[], AbstractContextManager[
     outlines = structure.outlines
     if structure.sizes > FEW and outlines is not None and len(outlines) < _MOST_OUTLINES:
         with in_python():
-            learnt = learn(recorded, sizes)
+            learnt = _learnt(recorded, sizes)
         if learnt is None:
             structure.outlines = None
         else:
@@ -128,14 +128,25 @@ def _numbered(meta: Meta, numbers: dict[int, int]) -> tuple[Any, ...]:
 # ----------------------------------------------------------------------------------- learning
 
 
+def _learnt(recorded: Recorded, sizes: list[int]) -> Outline | None:
+    """`learn`, which must not fail where the program has not: there are ordinary plans."""
+    try:
+        return learn(recorded, sizes)
+    except Exception:
+        if Verifier.enabled:
+            raise
+        return None
+
+
 def learn(recorded: Recorded, sizes: list[int]) -> Outline | None:
     """The outline of a plan, learnt with these sizes; None if the plan holds for them only."""
     before, Specialised.seen = Specialised.seen, False
     try:
         with Session(sizes) as session:
             plan = compile_plan(_symbolic(recorded, session))
-            if Specialised.seen or any(step.kind == "host" for step in plan.steps):
+            if Specialised.seen or any([step.kind == "host" for step in plan.steps]):
                 return None
+            assert not _has_symbols([step.signature for step in plan.steps])
             return Outline(plan, session)
     finally:
         Specialised.seen = before
@@ -144,34 +155,31 @@ def learn(recorded: Recorded, sizes: list[int]) -> Outline | None:
 def _symbolic(recorded: Recorded, session: Session) -> Recorded:
     """A copy of what was recorded whose sizes are symbols."""
     copies: dict[Node, Node] = {}
-    specs: dict[Spec, Spec] = {}
 
-    def copied(node: Node) -> Node:
-        spec = specs.get(node.spec)
-        if spec is None:
-            shape = tuple([session.sizes.get(size, size) for size in node.meta.shape])
-            meta = meta_of(shape, node.meta.dtype)
-            spec = specs[node.spec] = Spec(node.spec.op, node.spec.attrs, meta)
-            spec.floats, spec.grad, spec.flows = node.spec.floats, node.spec.grad, node.spec.flows
-        copy = make_node(spec, tuple([copies[x] for x in node.inputs]), node.args, node.site)
+    def meta_for(node: Node) -> Meta:
+        shape = [session.sizes.get(size, size) for size in node.meta.shape]
+        return meta_of(tuple(shape), node.meta.dtype)
+
+    def copied(node: Node, spec: Spec, inputs: tuple[Node, ...], args: tuple[Any, ...]) -> Node:
+        copy = copies[node] = make_node(spec, inputs, args, node.site)
         copy.grad_to = node.grad_to
-        copies[node] = copy
         return copy
 
     # A leaf may have been computed from others, which do not matter any more.
-    leaves = [_as_leaf(node, session, copies) for node in recorded.leaves]
-    return Recorded([copied(node) for node in recorded.nodes], leaves, recorded.outputs)
+    leaves = [copied(node, Spec(LEAF, (), meta_for(node)), (), ()) for node in recorded.leaves]
+    nodes = []
+    for node in recorded.nodes:
+        spec = Spec(node.spec.op, node.spec.attrs, meta_for(node))
+        spec.floats, spec.grad, spec.flows = node.spec.floats, node.spec.grad, node.spec.flows
+        nodes.append(copied(node, spec, tuple([copies[x] for x in node.inputs]), node.args))
+    return Recorded(nodes, leaves, recorded.outputs)
 
 
-def _as_leaf(node: Node, session: Session, copies: dict[Node, Node]) -> Node:
-    from livegrad.graph.record import LEAF
-
-    shape = tuple([session.sizes.get(size, size) for size in node.meta.shape])
-    meta = meta_of(shape, node.meta.dtype)
-    copy = make_node(Spec(LEAF, (), meta), (), (), node.site)
-    copy.grad_to = node.grad_to
-    copies[node] = copy
-    return copy
+def _has_symbols(x: Any) -> bool:
+    """Whether kernels would depend on sizes, which they must not."""
+    if isinstance(x, tuple | list):
+        return any([_has_symbols(y) for y in x])
+    return isinstance(x, Symbol)
 
 
 # ------------------------------------------------------------------------------------ filling

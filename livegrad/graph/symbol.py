@@ -17,6 +17,7 @@ and NumPy. That is found out when outlines are checked (compiler/sizes.py).
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from threading import get_ident
 from typing import Any
 
 
@@ -124,9 +125,9 @@ class Symbol(int):
 
 
 class Planning:
-    """Whether a plan is being made."""
+    """The thread that makes a plan, if one does."""
 
-    active = False
+    thread: int | None = None
 
 
 class SymbolicFloat(float):
@@ -178,7 +179,7 @@ def real(x: float) -> float:
         return _float(_session(x), float(int.__add__(x, 0)), "float", f"({_term(x)})")
     if isinstance(x, SymbolicFloat):
         return x
-    return SymbolicFloat(x) if Planning.active else float(x)
+    return SymbolicFloat(x) if Planning.thread == get_ident() else float(x)
 
 
 def _float(session: Session | None, value: float, *term: str) -> float:

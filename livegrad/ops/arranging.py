@@ -174,8 +174,6 @@ def combinations(input: Tensor, r: int = 2, with_replacement: bool = False) -> T
     ways = comb(meta.numel + r - 1, r) if with_replacement else comb(meta.numel, r)
     if ways * r > _MOST_CHOICES:
         raise RuntimeError(f"combinations: can't allocate memory for {ways} rows of {r}")
-    if not ways:
-        return filled((0, r), 0, meta.dtype)
     rows = np.array(list(choose(range(meta.numel), r)), np.int64).reshape(-1, r)
     return record(INDEX_SELECT, (input, from_array(rows)), (0,))
 
