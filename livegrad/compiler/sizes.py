@@ -144,9 +144,12 @@ def learn(recorded: Recorded, sizes: list[int]) -> Outline | None:
     try:
         with Session(sizes) as session:
             plan = compile_plan(_symbolic(recorded, session))
-            if Specialised.seen or any([step.kind == "host" for step in plan.steps]):
+            if Specialised.seen:
                 return None
             assert not _has_symbols([step.signature for step in plan.steps])
+            hosts = [step.nodes[0] for step in plan.steps if step.kind == "host"]
+            if _has_symbols([node.attrs for node in hosts]):
+                return None
             return Outline(plan, session)
     finally:
         Specialised.seen = before
@@ -218,8 +221,13 @@ class Outline:
         if step.product is not None:
             product = {f.name: self._holes(getattr(step.product, f.name)) for f in fields(Product)}
         shape = self._holes(step.shape)
+        wheres = self._holes(step.sources), self._holes([step.target])
+        shapes = []
+        if step.kind == "host":
+            (node,) = step.nodes
+            shapes = [self._holes(x.meta.shape) for x in (node, *node.inputs)]
         fixed = (step.kind, step.nodes, step.signature, step.may_fault, step.tail)
-        return fixed, blocks, product, shape
+        return fixed, blocks, product, shape, wheres, shapes
 
     def _holes(self, x: Any) -> Any:
         """A nested structure with its integers as holes."""
@@ -270,7 +278,7 @@ Value = Callable[[tuple[int, int]], int]
 
 
 def _filled_step(step: tuple[Any, ...], value: Value, offsets: list[int]) -> Step:
-    (kind, nodes, signature, may_fault, tail), blocks, product, shape = step
+    (kind, nodes, signature, may_fault, tail), blocks, product, shape, wheres, shapes = step
     filled = []
     for slots, patches, grain, scratch in blocks:
         placed = [_filled_patch(patch, value, offsets) for patch in patches]
@@ -279,7 +287,23 @@ def _filled_step(step: tuple[Any, ...], value: Value, offsets: list[int]) -> Ste
     if product is not None:
         bound = Product(**{name: _filled(x, value, offsets) for name, x in product.items()})
     sizes = _filled(shape, value, offsets)
-    return Step(kind, nodes, sizes, filled, signature, bound, may_fault=may_fault, tail=tail)
+    sources, (target,) = [_filled(each, value, offsets) for each in wheres]
+    if kind == "host":
+        nodes = [_resized(nodes[0], [_filled(each, value, offsets) for each in shapes])]
+    return Step(
+        kind, nodes, sizes, filled, signature, bound, sources, target, may_fault, tail
+    )  # fmt: skip
+
+
+def _resized(node: Node, shapes: list[tuple[int, ...]]) -> Node:
+    """A host step's node, whose reference looks at the sizes of its result and inputs."""
+
+    def with_shape(x: Node, shape: tuple[int, ...], inputs: tuple[Node, ...]) -> Node:
+        spec = Spec(x.spec.op, x.spec.attrs, meta_of(shape, x.meta.dtype))
+        return make_node(spec, inputs, x.args, x.site)
+
+    inputs = [with_shape(x, shape, ()) for x, shape in zip(node.inputs, shapes[1:], strict=True)]
+    return with_shape(node, shapes[0], tuple(inputs))
 
 
 def _filled_patch(
@@ -331,9 +355,18 @@ def same_plans(a: Plan, b: Plan) -> bool:
     return _shown(a) == _shown(b)
 
 
+def _metas(step: Step) -> list[Meta]:
+    """What the reference of a host step may look at."""
+    if step.kind != "host":
+        return []
+    (node,) = step.nodes
+    return [x.meta for x in (node, *node.inputs)]
+
+
 def _shown(plan: Plan) -> list[Any]:
     steps = [
-        (s.kind, s.blocks, s.signature, s.product, s.may_fault, s.tail, s.shape)
+        (s.kind, s.blocks, s.signature, s.product, s.may_fault, s.tail, s.shape, s.sources,
+         s.target, _metas(s))
         for s in plan.steps
     ]  # fmt: skip
     rest = (plan.outputs, plan.buffers, plan.writes, plan.arena, plan.leaves, plan.first_int)

@@ -41,6 +41,7 @@ def with_gradient(f: Callable[..., Any], *inputs: lg.Tensor) -> list[Any]:
     """Values of `f` and of its gradient."""
     leaves = [x.requires_grad_() if x.is_floating_point() else x for x in inputs]
     y = f(*leaves)
+    y = y[0] if isinstance(y, tuple) else y
     (y * y).sum().backward()
     return [y.tolist(), *[x.grad.tolist() for x in leaves if x.grad is not None]]
 
@@ -124,6 +125,14 @@ PROGRAMS: dict[str, Program] = {
     ),
     "distances": lambda b, t: with_gradient(
         lambda x: F.cosine_similarity(x, x + 1) + F.normalize(x).sum(1), data(b, t)
+    ),
+    "sorting": lambda b, t: with_gradient(lambda x: x.sort(1)[0] + x.topk(2)[0].sum(), data(b, t)),
+    "complex": lambda b, t: with_gradient(lambda x: lg.fft.rfft(x * 2).abs() + 1, data(b, t)),
+    "recurrent": lambda b, t: _seeded(
+        lambda: with_gradient(nn.LSTM(3, 4, batch_first=True), data(b, t, 3))
+    ),
+    "solving": lambda b, t: with_gradient(
+        lambda x, y: lg.linalg.solve(x @ x.mT + 3 * lg.eye(4), y), data(4, t), data(4, b)
     ),
     "integers": lambda b, t: [((indices(99, b, t) + b) % t).sum(0).tolist()],
     "double": lambda b, t: with_gradient(lambda x: x.mean(0).sin() * t, data(b, t).double()),
