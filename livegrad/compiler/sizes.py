@@ -194,18 +194,17 @@ class Outline:
     def __init__(self, plan: Plan, session: Session) -> None:
         self.checks = 0
         self.plan = plan
-        self._terms: dict[str, int] = {}
+        self._terms: dict[str, int] = {}  # and integers that depend on no size
         self._lives = [(self._hole(x.nbytes), x.first, x.last) for x in plan.lives]
         self._steps = [self._step(step) for step in plan.steps]
         self._outputs = [(o.slot, self._hole(o.nbytes), o.leaf) for o in plan.outputs]
         self._buffers = [(o.slot, self._hole(o.nbytes), o.leaf) for o in plan.buffers]
         self._values = _compiled(session, list(self._terms))
 
-    def _hole(self, x: int) -> tuple[int, int]:
-        """(-1, an integer), or (the place of a term among the values, 0)."""
-        if isinstance(x, Symbol):
-            return self._terms.setdefault(x.term, len(self._terms)), 0
-        return -1, x
+    def _hole(self, x: int) -> int:
+        """The place of an integer's term among the values."""
+        term = x.term if isinstance(x, Symbol) else repr(x)
+        return self._terms.setdefault(term, len(self._terms))
 
     def _step(self, step: Step) -> tuple[Any, ...]:
         blocks = [
@@ -230,14 +229,14 @@ class Outline:
         return fixed, blocks, product, shape, wheres, shapes
 
     def _holes(self, x: Any) -> Any:
-        """A nested structure with its integers as holes."""
+        """A nested structure with its integers as holes: (type, parts), a hole, or (None, x)."""
         if isinstance(x, tuple | list):
             return type(x), [self._holes(y) for y in x]
         if isinstance(x, Where):
-            return Where, [self._holes(x.slot), self._holes(x.offset)]
+            return Where, [self._hole(x.slot), self._hole(x.offset)]
         if isinstance(x, int) and not isinstance(x, bool):
             return self._hole(x)
-        return x
+        return None, x
 
     def fill(self, sizes: list[int]) -> Plan | None:
         """The plan for these sizes; None if it was not made for such sizes."""
@@ -247,21 +246,17 @@ class Outline:
             return None
         if values is None:
             return None
-
-        def value(hole: tuple[int, int]) -> int:
-            return values[hole[0]] if hole[0] >= 0 else hole[1]
-
         plan = self.plan
         lives = [
-            Life(life.node, value(nbytes), first, last)
+            Life(life.node, values[nbytes], first, last)
             for life, (nbytes, first, last) in zip(plan.lives, self._lives, strict=True)
         ]
         arena = place(lives)
         offsets = [life.offset for life in lives]
         return Plan(
-            [_filled_step(step, value, offsets) for step in self._steps],
-            [Output(slot, value(nbytes), leaf) for slot, nbytes, leaf in self._outputs],
-            [Output(slot, value(nbytes), leaf) for slot, nbytes, leaf in self._buffers],
+            [_filled_step(step, values, offsets) for step in self._steps],
+            [Output(slot, values[nbytes], leaf) for slot, nbytes, leaf in self._outputs],
+            [Output(slot, values[nbytes], leaf) for slot, nbytes, leaf in self._buffers],
             plan.writes,
             arena,
             plan.leaves,
@@ -274,22 +269,22 @@ class Outline:
         )
 
 
-Value = Callable[[tuple[int, int]], int]
+Values = tuple[int, ...]
 
 
-def _filled_step(step: tuple[Any, ...], value: Value, offsets: list[int]) -> Step:
+def _filled_step(step: tuple[Any, ...], values: Values, offsets: list[int]) -> Step:
     (kind, nodes, signature, may_fault, tail), blocks, product, shape, wheres, shapes = step
     filled = []
     for slots, patches, grain, scratch in blocks:
-        placed = [_filled_patch(patch, value, offsets) for patch in patches]
-        filled.append(Block([value(x) for x in slots], placed, value(grain), value(scratch)))
+        placed = [_filled_patch(patch, values, offsets) for patch in patches]
+        filled.append(Block([values[x] for x in slots], placed, values[grain], values[scratch]))
     bound = None
     if product is not None:
-        bound = Product(**{name: _filled(x, value, offsets) for name, x in product.items()})
-    sizes = _filled(shape, value, offsets)
-    sources, (target,) = [_filled(each, value, offsets) for each in wheres]
+        bound = Product(**{name: _filled(x, values, offsets) for name, x in product.items()})
+    sizes = _filled(shape, values, offsets)
+    sources, (target,) = [_filled(each, values, offsets) for each in wheres]
     if kind == "host":
-        nodes = [_resized(nodes[0], [_filled(each, value, offsets) for each in shapes])]
+        nodes = [_resized(nodes[0], [_filled(each, values, offsets) for each in shapes])]
     return Step(
         kind, nodes, sizes, filled, signature, bound, sources, target, may_fault, tail
     )  # fmt: skip
@@ -307,22 +302,22 @@ def _resized(node: Node, shapes: list[tuple[int, ...]]) -> Node:
 
 
 def _filled_patch(
-    patch: tuple[Any, ...], value: Value, offsets: list[int]
+    patch: tuple[Any, ...], values: Values, offsets: list[int]
 ) -> tuple[int, int, int, int]:
     kind, slot, source, hole = patch
     if source >= ARENA_SLOTS:
-        return kind, slot, 0, value(hole) + offsets[source - ARENA_SLOTS]
-    return kind, slot, source, value(hole)
+        return kind, slot, 0, values[hole] + offsets[source - ARENA_SLOTS]
+    return kind, slot, source, values[hole]
 
 
-def _filled(x: Any, value: Value, offsets: list[int]) -> Any:
+def _filled(x: Any, values: Values, offsets: list[int]) -> Any:
     """A nested structure with its holes filled."""
-    if not isinstance(x, tuple):
-        return x
+    if type(x) is int:
+        return values[x]
     kind, parts = x
-    if isinstance(kind, int):
-        return value(x)
-    found = [_filled(y, value, offsets) for y in parts]
+    if kind is None:
+        return parts
+    found = [_filled(y, values, offsets) for y in parts]
     if kind is not Where:
         return kind(found)
     slot, offset = found

@@ -246,7 +246,7 @@ def test_an_outline_that_gives_another_plan_is_given_up(monkeypatch: pytest.Monk
     def wrong(recorded: Any, given: list[int]) -> Any:
         outline = learnt(recorded, given)
         assert outline is not None
-        outline._buffers = [(slot, (-1, 64), leaf) for slot, _, leaf in outline._buffers]
+        outline._buffers = [(slot, 0, leaf) for slot, _, leaf in outline._buffers]
         return outline
 
     monkeypatch.setattr(sizes, "learn", wrong)
