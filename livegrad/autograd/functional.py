@@ -83,26 +83,24 @@ def _check_strategy(
 ) -> None:
     if strategy not in ("forward-mode", "reverse-mode"):
         raise ValueError(
-            f"{name}: Expected strategy to be either 'forward-mode' or 'reverse-mode'; got "
-            f"{strategy!r}. Hint: If your function has more outputs than inputs, 'forward-mode' "
-            "tends to be more performant. Otherwise, prefer to use 'reverse-mode'."
+            f"{name}: got strategy={strategy!r}; expected 'reverse-mode', or 'forward-mode' for "
+            "functions with more outputs than inputs"
         )
     if strict and vectorize:
         raise RuntimeError(
-            f"torch.autograd.functional.{name}: `strict=True` and `vectorized=True` are not "
-            "supported together. Please either set `strict=False` or `vectorize=False`."
+            f"{name}: got strict=True and vectorize=True; rows that are computed at once cannot be "
+            "checked one by one. Leave one out"
         )
     if strategy == "forward-mode":
         if create_graph:
             raise NotImplementedError(
-                f"torch.autograd.functional.{name}: `create_graph=True` and "
-                '`strategy="forward-mode"` are not supported together (yet). Please either set '
-                '`create_graph=False` or `strategy="reverse-mode"`.'
+                f"{name}: got create_graph=True and strategy='forward-mode'; expected "
+                "'reverse-mode'. livegrad.func.jacfwd is differentiable"
             )
         if not vectorize:
             raise NotImplementedError(
-                f"torch.autograd.functional.{name}: Computing Jacobian using forward-AD or "
-                "forward-over-reverse Hessian is only implemented for `vectorize=True`."
+                f"{name}: got strategy='forward-mode' and vectorize=False; expected "
+                "vectorize=True: columns are computed at once"
             )
 
 

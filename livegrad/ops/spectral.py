@@ -83,8 +83,8 @@ def stft(
     if return_complex is None:
         if not is_complex:
             raise RuntimeError(
-                "stft requires the return_complex parameter be given for real inputs, and will "
-                "further require that return_complex=True in a future PyTorch release."
+                "stft: got return_complex=None with a real input; expected True or False. Give "
+                "return_complex=True for a complex result"
             )
         return_complex = True
     half = not is_complex if onesided is None else onesided

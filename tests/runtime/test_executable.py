@@ -28,13 +28,11 @@ def test_a_plan_is_one_native_call(counted):
 
 def test_host_steps_stand_between_native_ones(counted):
     x = lg.tensor([3.0, 1.0, 2.0])
-    y = lg.sort(x * 2)[0] + 1 if hasattr(lg, "sort") else None
-    if y is None:
-        pytest.skip("no op runs on the host")
+    y = lg.sort(x * 2)[0] + 1
     with counted() as c:
         assert y.tolist() == [3.0, 5.0, 7.0]
-    assert c.host_steps == kinds().count("host")
-    assert c.plans_run >= 1
+    assert c.host_steps == kinds().count("host") >= 1
+    assert c.plans_run == 2  # native programs: before the host step, and after it
 
 
 def test_kernels_are_shared_between_plans(counted):

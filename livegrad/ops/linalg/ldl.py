@@ -56,8 +56,8 @@ def _ldl_ref(n: Any, a: Array) -> Array:
     fault = first_fault(info)
     if checked and fault:
         raise LinAlgError(
-            f"torch.linalg.ldl_factor: {fault[0]}D[{fault[1]},{fault[1]}] is zero and using it to "
-            "solve would result in a division by zero"
+            f"linalg.ldl_factor: {fault[0]}D[{fault[1]},{fault[1]}] is zero: solving with it would "
+            "divide by zero"
         )
     return pack(both, pivots, info)
 

@@ -71,9 +71,8 @@ def _lu_ref(n: Any, a: Array) -> Array:
     fault = first_fault(info)
     if n.attrs[0] and fault:
         raise LinAlgError(
-            f"torch.linalg.lu_factor: {fault[0]}U[{fault[1]},{fault[1]}] is zero and using it on "
-            "lu_solve would result in a division by zero. If you still want to perform the "
-            "factorization, consider calling linalg.lu(A, pivot) or linalg.lu_factor_ex(A, pivot)"
+            f"linalg.lu_factor: {fault[0]}U[{fault[1]},{fault[1]}] is zero: lu_solve would divide "
+            "by zero. For the factors alone, call linalg.lu or linalg.lu_factor_ex"
         )
     return pack(both, pivots, info)
 
@@ -258,7 +257,7 @@ def lu_unpack(
     check_field("lu_unpack", meta)
     if unpack_pivots and pivots.dtype is not dtypes.int32:
         raise RuntimeError(
-            "lu_unpack: LU_pivots is expected to be a contiguous tensor of torch.int32 dtype; got "
+            "lu_unpack: LU_pivots is expected to be a contiguous tensor of dtype int32; got "
             f"{pivots.dtype.name}. Note: this function is intended to be used with the output "
             "produced by lu_factor"
         )
@@ -293,7 +292,7 @@ def lu_solve(
     check_same_dtype(name, meta, right)
     if order.dtype is not dtypes.int32:
         raise RuntimeError(
-            f"{name}: pivots should be a Tensor of scalar type torch.int32; got {order.dtype.name}"
+            f"{name}: pivots should be a Tensor of dtype int32; got {order.dtype.name}"
         )
     if order.shape != meta.shape[:-1]:
         raise RuntimeError(

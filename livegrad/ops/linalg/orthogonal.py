@@ -319,19 +319,19 @@ def ormqr(
     side = -2 if left else -1
     if third.shape[side] < factors.shape[-1] or third.shape[side] != meta.shape[-2]:
         raise RuntimeError(
-            f"torch.ormqr: other.shape[{side}] must be equal to input.shape[-2] and at least "
+            f"ormqr: other.shape[{side}] must be equal to input.shape[-2] and at least "
             f"tau.shape[-1]; got other {list(third.shape)}, input {list(meta.shape)} and tau "
             f"{list(factors.shape)}"
         )
-    _check_reflectors("torch.ormqr", meta, factors)
+    _check_reflectors("ormqr", meta, factors)
     if third.ndim != meta.ndim or third.shape[:-2] != meta.shape[:-2]:
         raise RuntimeError(
-            "torch.ormqr: Expected other to have the same number of dimensions and batch "
+            "ormqr: expected other to have the same number of dimensions and batch "
             f"dimensions as input; got {list(third.shape)} and {list(meta.shape)}"
         )
     if third.dtype is not meta.dtype:
         raise RuntimeError(
-            f"torch.ormqr: Expected input and other to have the same dtype, but input has dtype "
+            f"ormqr: expected input and other to have the same dtype, but input has dtype "
             f"{meta.dtype.name} and other has dtype {third.dtype.name}"
         )
     return record(ORMQR, (input, tau, other), (left, transpose))

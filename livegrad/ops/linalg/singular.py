@@ -147,8 +147,7 @@ def svd(A: Tensor, full_matrices: bool = True, *, driver: str | None = None) -> 
 def _check_driver(name: str, driver: str | None) -> None:
     if driver is not None:
         raise RuntimeError(
-            f"torch.{name}: keyword argument `driver=` is only supported on CUDA inputs with "
-            "cuSOLVER backend."
+            f"{name}: got driver={driver!r}; expected None: on the CPU there is one way only"
         )
 
 
@@ -379,26 +378,22 @@ def lstsq(A: Tensor, B: Tensor, rcond: float | None = None, *, driver: str | Non
     check_field(name, a)
     check_matrices(name, a)
     if not b.ndim:
-        raise RuntimeError(f"torch.{name}: other must have at least 1 dimension.")
+        raise RuntimeError(f"{name}: got B without dims; expected one dim or more")
     check_same_dtype(name, a, b)
     if not 0 <= a.ndim - b.ndim <= 1:
         raise RuntimeError(
-            f"torch.{name}: input.dim() must be greater or equal to other.dim() and (input.dim() - "
-            f"other.dim()) <= 1; got {a.ndim} and {b.ndim}"
+            f"{name}: got {a.ndim} dims of A and {b.ndim} of B; expected as many, or one less of B"
         )
     vector = b.ndim == 1 or (a.ndim - 1 == b.ndim and b.shape == a.shape[:-1])
     right = as_column(B) if vector else B
     shape = node_of(right).meta.shape
     if shape[-2] != a.shape[-2]:
         raise RuntimeError(
-            f"torch.{name}: input.size(-2) should match other.size({-1 if vector else -2}); got "
-            f"{list(a.shape)} and {list(b.shape)}"
+            f"{name}: got A of shape {list(a.shape)} and B of shape {list(b.shape)}; expected as "
+            "many rows in both"
         )
     if driver is not None and driver not in _DRIVERS:
-        raise RuntimeError(
-            f"torch.{name}: parameter `driver` should be one of (gels, gelsy, gelsd, gelss); got "
-            f"{driver!r}"
-        )
+        raise RuntimeError(f"{name}: got driver={driver!r}; expected one of {', '.join(_DRIVERS)}")
     eps = dtypes.finfo(a.dtype.to_real()).eps * max(*a.shape[-2:], 1)
     packed = record(LSTSQ, (A, right), (), (float(eps if rcond is None else rcond),))
     solution, rank, values = parts(packed, lstsq_shapes(a.shape, shape))

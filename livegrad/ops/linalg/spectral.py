@@ -150,7 +150,7 @@ def _eig_infer(metas: Metas, attrs: Attrs, shape: Any) -> Meta:
 
 def _eig_ref(n: Any, a: Array) -> Array:
     if not np.isfinite(a).all():
-        raise RuntimeError("torch.linalg.eig: input tensor should not contain infs or NaNs.")
+        raise RuntimeError("linalg.eig: got infinities or NaN; expected finite numbers")
     return pack(*converged(np.linalg.eig, "linalg.eig", a))
 
 
