@@ -26,6 +26,18 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 import pytest  # noqa: E402
+from hypothesis import HealthCheck, settings  # noqa: E402
+
+# The same examples on every machine, however slow it is; new ones where their number is asked for.
+settings.register_profile(
+    "livegrad",
+    derandomize="LIVEGRAD_FUZZ_EXAMPLES" not in os.environ,
+    deadline=None,
+    database=None,
+    suppress_health_check=list(HealthCheck),
+    print_blob=False,
+)
+settings.load_profile("livegrad")
 
 ROOT = Path(__file__).resolve().parent.parent
 

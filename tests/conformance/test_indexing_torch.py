@@ -7,19 +7,14 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings, strategies as st
+from hypothesis import given, settings, strategies as st
 from index_keys import cases
 
 import livegrad as lg
 
 torch = pytest.importorskip("torch")
 
-quick = settings(
-    max_examples=80,
-    deadline=None,
-    derandomize=True,
-    suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],
-)
+quick = settings(max_examples=80)
 DTYPES = ("float64", "float32", "int64", "int16", "bool")
 
 

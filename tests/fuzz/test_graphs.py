@@ -15,7 +15,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, Phase, given, settings, strategies as st
+from hypothesis import Phase, given, settings, strategies as st
 from programs import (
     DTYPES,
     INSTRUCTIONS,
@@ -42,12 +42,7 @@ END_TO_END = 1e-9
 
 SETTINGS = settings(
     max_examples=EXAMPLES or DEFAULT_EXAMPLES,
-    derandomize=not EXAMPLES,
-    database=None,
-    deadline=None,
-    suppress_health_check=list(HealthCheck),
     phases=[Phase.explicit, Phase.generate, Phase.shrink],
-    print_blob=False,
 )
 
 numbers = st.integers(0, 255)

@@ -13,7 +13,7 @@ torch = pytest.importorskip("torch")
 RNG = np.random.default_rng(0)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(st.integers(1, 5), st.integers(1, 4), st.integers(1, 3), st.integers(0, 9), st.booleans())
 def test_windows_and_overlap_add_are_adjoint(size, stride, dilation, more, first):
     length = dilation * (size - 1) + 1 + more

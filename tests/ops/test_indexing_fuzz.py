@@ -5,17 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from index_keys import cases
 
 import livegrad as lg
 
-quick = settings(
-    max_examples=60,
-    deadline=None,
-    derandomize=True,
-    suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],
-)
+quick = settings(max_examples=60)
 
 
 def ours(key: tuple[Any, ...]) -> tuple[Any, ...]:

@@ -312,7 +312,7 @@ SHAPES: dict[str, tuple[bytes, str]] = {
 def test_pickles(case: str) -> None:
     before = time.perf_counter()
     refused(torch_file(SHAPES[case][0], FLOATS), SHAPES[case][1])
-    assert time.perf_counter() - before < 5
+    assert time.perf_counter() - before < 60  # seconds: not for ever
 
 
 def test_endless_pickles(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -18,14 +18,14 @@ pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="there is no SIG
 # Python, dropout, running statistics, an optimiser with numbers of its own, a schedule, generators
 # of the program, gradients that wait for the next step, a running metric.
 PROGRAM = """
-import os, random, sys
+import os, random, sys, time
 import numpy as np
 import livegrad as lg
 import livegrad.nn.functional as F
 from livegrad import nn, optim, train
 from livegrad.utils.data import DataLoader, Dataset
 
-folder, name = sys.argv[1:3]
+folder, name, last = sys.argv[1], sys.argv[2], int(sys.argv[3])
 
 class Noisy(Dataset):
     def __len__(self):
@@ -65,22 +65,27 @@ for epoch in range(first, 4):
         if batch % 3 == 0:
             train.save_run(saved, epoch=epoch, batch=batch, **parts)
         print("batch", batch, flush=True)
+        if batch == last:
+            time.sleep(3600)
     accumulate.finish()
 state = {**model.state_dict(), "mean": lg.tensor(mean.compute(), dtype=lg.float64)}
 lg.save(state, os.path.join(folder, name + ".safetensors"))
 print("done", flush=True)
 """
-BATCHES = 4 * 13
-Start = Callable[[str], subprocess.Popen[str]]
+Start = Callable[..., subprocess.Popen[str]]
 
 
 @pytest.fixture
 def start(tmp_path: Path, child_environment: Callable[..., dict[str, str]]) -> Iterator[Start]:
-    """Starts the program under a name; whatever is left of it is ended with the test."""
+    """Starts the program under a name; whatever is left of it is ended with the test.
+
+    After the batch `last` it only waits: a kill that comes late on a busy machine must not find
+    it finished.
+    """
     processes = []
 
-    def run(name: str) -> subprocess.Popen[str]:
-        command = [sys.executable, "-c", PROGRAM, str(tmp_path), name]
+    def run(name: str, last: int = 0) -> subprocess.Popen[str]:
+        command = [sys.executable, "-c", PROGRAM, str(tmp_path), name, str(last)]
         env = child_environment()
         processes.append(subprocess.Popen(command, env=env, stdout=subprocess.PIPE, text=True))
         return processes[-1]
@@ -113,10 +118,10 @@ def finish(process: subprocess.Popen[str]) -> list[str]:
 def test_killed_runs_end_as_the_uninterrupted_one(start: Start, tmp_path: Path) -> None:
     finish(start("whole"))
     # Killed three times, wherever it happens to be: within a step, or while saving.
-    steps = sorted(random.sample(range(4, BATCHES - 1), 3))
+    steps = [random.randrange(first, first + 12) for first in (4, 20, 36)]
     pauses = [random.random() * 0.01 for _ in steps]
     for step, pause in zip(steps, pauses, strict=True):
-        process = start("killed")
+        process = start("killed", last=step + 4)
         until(process, f"batch {step}")
         time.sleep(pause)
         process.send_signal(signal.SIGKILL)

@@ -127,7 +127,7 @@ def script(body: str) -> subprocess.CompletedProcess[str]:
     """Run `body` after PRELUDE in a process of its own; a hang fails by the time limit."""
     code = PRELUDE + textwrap.dedent(body)
     return subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, timeout=20, check=False
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=False
     )
 
 
