@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import multiprocessing
 import os
 import signal
 import subprocess
@@ -53,6 +54,9 @@ def pytest_configure() -> None:
 
     if not Speedup.decided:
         speed_up()
+    # Datasets of tests are local classes and closures, which other ways to start cannot send.
+    if "fork" in multiprocessing.get_all_start_methods():
+        multiprocessing.set_start_method("fork", force=True)
 
 
 def pytest_unconfigure() -> None:

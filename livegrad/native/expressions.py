@@ -12,6 +12,7 @@ from typing import Any
 
 from livegrad.native.calls import call_native, call_native_freely
 from livegrad.native.frame import Frame, Untranslatable, Value
+from livegrad.native.layout import TUPLE_ITEMS
 
 _FRAMES_WITHOUT = 2
 _VECTORCALL_OFFSET = -(1 << 63)
@@ -122,12 +123,13 @@ class Expressions(Frame):
             raise Untranslatable(f"{self.function.__name__}: a starred element")
         values = [self.boxed(self.value(e)) for e in elements]
         made = self.owned(self.capi(maker, f"i64 {len(values)}"))
-        items = self.fresh()
-        self.emit(f"{items} = getelementptr i8, ptr {made.text}, i64 24")
-        if maker == "PyList_New" and values:
-            behind = self.fresh()
-            self.emit(f"{behind} = load ptr, ptr {items}")
-            items = behind
+        if not values:
+            return made
+        items, behind = self.fresh(), 24 if maker == "PyList_New" else TUPLE_ITEMS
+        self.emit(f"{items} = getelementptr i8, ptr {made.text}, i64 {behind}")
+        if maker == "PyList_New":
+            pointer, items = items, self.fresh()
+            self.emit(f"{items} = load ptr, ptr {pointer}")
         for i, value in enumerate(values):
             place = self.fresh()
             taken = self.take(value)

@@ -1,9 +1,18 @@
-"""Where CPython keeps what: slots of objects in memory."""
+"""Where CPython keeps what: slots of objects in memory.
+
+Every object begins with its count of references, 32 bits of it: what lies beside them is zero, or
+flags since Python 3.14. An immortal object has the highest of the 32 set. Then, at 8, its type. A
+list or tuple has its size at 16; a list's items are behind the pointer at 24.
+"""
 
 from __future__ import annotations
 
 import ctypes
+import sys
 from collections.abc import Iterable
+
+# Since Python 3.14 a tuple has its hash before its items.
+TUPLE_ITEMS = 32 if sys.version_info >= (3, 14) else 24
 
 
 def slot_offset(cls: type, name: str) -> int:

@@ -9,8 +9,9 @@ the meaning is Python's in every case.
 from __future__ import annotations
 
 import ctypes
-import sys
 from typing import Any
+
+from livegrad.native.layout import TUPLE_ITEMS
 
 # Functions of Python's C interface, as LLVM sees them: (result, arguments).
 CAPI: dict[str, tuple[str, str]] = {
@@ -85,18 +86,19 @@ def _function(text: str) -> str:
     return "\n".join(lines)
 
 
-# A tuple or list that begins at %x: its size is at 16; a tuple's items at 24, a list's behind the
-# pointer at 24.
+# What lies where in an object is told in `layout`.
 HELPERS = """
 define internal void @decref(ptr %x) alwaysinline {
   %null = icmp eq ptr %x, null
   br i1 %null, label %done, label %count
 count:
-  %refs = load i64, ptr %x
-IMMORTAL
-  %left = sub i64 %refs, 1
-  store i64 %left, ptr %x
-  %zero = icmp eq i64 %left, 0
+  %refs = load i32, ptr %x
+  %immortal = icmp slt i32 %refs, 0
+  br i1 %immortal, label %done, label %mortal
+mortal:
+  %left = sub i32 %refs, 1
+  store i32 %left, ptr %x
+  %zero = icmp eq i32 %left, 0
   br i1 %zero, label %free, label %done
 free:
   call@_Py_Dealloc(ptr %x)
@@ -106,10 +108,12 @@ done:
 }
 
 define internal void @incref(ptr %x) alwaysinline {
-  %refs = load i64, ptr %x
-IMMORTAL
-  %more = add i64 %refs, 1
-  store i64 %more, ptr %x
+  %refs = load i32, ptr %x
+  %immortal = icmp slt i32 %refs, 0
+  br i1 %immortal, label %done, label %mortal
+mortal:
+  %more = add i32 %refs, 1
+  store i32 %more, ptr %x
   ret void
 done:
   ret void
@@ -151,9 +155,10 @@ check:
   %inside = icmp ult i64 %at, %size
   br i1 %inside, label %quick, label %ask
 quick:
-  %items.p = getelementptr i8, ptr %x, i64 24
-  %behind = load ptr, ptr %items.p
-  %items = select i1 %is.list, ptr %behind, ptr %items.p
+  %behind.p = getelementptr i8, ptr %x, i64 24
+  %behind = load ptr, ptr %behind.p
+  %within = getelementptr i8, ptr %x, i64 TUPLE_ITEMS
+  %items = select i1 %is.list, ptr %behind, ptr %within
   %one.p = getelementptr ptr, ptr %items, i64 %at
   %one = load ptr, ptr %one.p
   call void @incref(ptr %one)
@@ -286,14 +291,15 @@ entry:
   %words.n = load i64, ptr %words.n.p
   %names.n.p = getelementptr i8, ptr %names, i64 16
   %names.n = load i64, ptr %names.n.p
+  %words.items = getelementptr i8, ptr %words, i64 TUPLE_ITEMS
+  %names.items = getelementptr i8, ptr %names, i64 TUPLE_ITEMS
   br label %head
 head:
   %i = phi i64 [ 0, %entry ], [ %i.next, %placed ]
   %more = icmp slt i64 %i, %words.n
   br i1 %more, label %word, label %done
 word:
-  %word.at = add i64 %i, 3
-  %word.p = getelementptr ptr, ptr %words, i64 %word.at
+  %word.p = getelementptr ptr, ptr %words.items, i64 %i
   %word.it = load ptr, ptr %word.p
   br label %search
 search:
@@ -301,8 +307,7 @@ search:
   %left = icmp slt i64 %j, %names.n
   br i1 %left, label %compare, label %bad
 compare:
-  %name.at = add i64 %j, 3
-  %name.p = getelementptr ptr, ptr %names, i64 %name.at
+  %name.p = getelementptr ptr, ptr %names.items, i64 %j
   %name.it = load ptr, ptr %name.p
   %order = call@PyUnicode_Compare(ptr %word.it, ptr %name.it)
   %same = icmp eq i32 %order, 0
@@ -379,18 +384,9 @@ OBJECTS: dict[str, Any] = {
 }
 
 
-# Since Python 3.12 the count of an immortal object has bit 31 set, and stays as it is.
-_IF_IMMORTAL = """
-  %low = trunc i64 %refs to i32
-  %immortal = icmp slt i32 %low, 0
-  br i1 %immortal, label %done, label %mortal
-mortal:"""
-
-
 def text() -> str:
     """The helpers, and the places for the addresses of C functions."""
-    immortal = _IF_IMMORTAL if sys.version_info >= (3, 12) else "  br label %mortal\nmortal:"
-    helpers = _function_texts(HELPERS.replace("IMMORTAL", immortal))
+    helpers = _function_texts(HELPERS.replace("TUPLE_ITEMS", str(TUPLE_ITEMS)))
     places = "\n".join([f"@capi.{name} = internal global ptr null" for name in names()])
     return f"{places}\n!0 = !{{}}\n{helpers}"
 

@@ -493,12 +493,10 @@ def _definition(function: FunctionType) -> ast.FunctionDef:
     """The source of a function, if it is still what is running: files may change meanwhile."""
     tree = ast.parse(textwrap.dedent(inspect.getsource(function)))
     definition = tree.body[0]
-    now = [x for x in compile(tree, "", "exec").co_consts if isinstance(x, CodeType)]
-    if (
-        not isinstance(definition, ast.FunctionDef)
-        or len(now) != 1
-        or _outline(now[0]) != _outline(function.__code__)
-    ):
+    # Its annotations may be a function too, since Python 3.14.
+    constants = [x for x in compile(tree, "", "exec").co_consts if isinstance(x, CodeType)]
+    now = [_outline(x) for x in constants if x.co_name == function.__name__]
+    if not isinstance(definition, ast.FunctionDef) or now != [_outline(function.__code__)]:
         raise Untranslatable(f"{function.__name__}: its source has changed")
     return definition
 

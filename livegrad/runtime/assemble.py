@@ -89,7 +89,7 @@ def _build_program(steps: list[Step], inputs: int, scalars: int) -> Program:
         inputs=inputs,
         scalars=scalars,
         scratch_bytes=scratch,
-        blas_setter=blas.thread_setter() if has_product else 0,
+        blas_threads=blas.thread_control() if has_product else (0, 0),
     )
 
 

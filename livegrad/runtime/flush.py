@@ -35,7 +35,7 @@ Key = tuple[Any, ...]
 
 _refs = sys.getrefcount
 _now = time.perf_counter_ns
-_lock = threading.RLock()
+_lock: Any = threading.RLock()
 
 
 def _count_own_references() -> int:
@@ -48,21 +48,40 @@ def _count_own_references() -> int:
 _ALONE = _count_own_references()
 
 
+def _count_argument() -> int:
+    """The reference that the argument of `_refs` is: since Python 3.14 it borrows a local's."""
+    local = object()
+    return _refs(local) - 1
+
+
+_ARGUMENT = _count_argument()
+
+
 def flush(reason: str, roots: tuple[Node, ...]) -> None:
     """Computes everything pending that is alive, and `roots` in any case."""
     state = LOCAL.state
     if not state.nodes and all([node.buffer is not None for node in roots]):
         return
-    with _lock:
-        if not Speedup.decided and counters.flushes >= FLUSHES_BEFORE:
-            speed_up()
-        try:
-            _flush(state, reason, roots)
-        except OutOfMemory as error:
-            raise _with_largest(error, state.nodes) from None
-        finally:
-            state.base += len(state.nodes)
-            state.nodes, state.handles, state.bytes = [], [], 0
+    held = _lock._recursion_count()
+    try:
+        with _lock:
+            _flush_locked(state, reason, roots)
+    finally:
+        # Since Python 3.14 Ctrl-C may come when the lock is taken but `with` does not know it yet.
+        if _lock._recursion_count() > held:
+            _lock.release()
+
+
+def _flush_locked(state: State, reason: str, roots: tuple[Node, ...]) -> None:
+    if not Speedup.decided and counters.flushes >= FLUSHES_BEFORE:
+        speed_up()
+    try:
+        _flush(state, reason, roots)
+    except OutOfMemory as error:
+        raise _with_largest(error, state.nodes) from None
+    finally:
+        state.base += len(state.nodes)
+        state.nodes, state.handles, state.bytes = [], [], 0
 
 
 def _with_largest(error: OutOfMemory, nodes: list[Node]) -> RuntimeError:
@@ -551,7 +570,7 @@ def _targets(
         tensor = trace.handles[update].tensors[place]
         # `uses` counts inputs of the recorded nodes, and as many entries of `reads`; then:
         # `leaves`, the tensor, `node`, the argument; and the cell the tensor shares with views.
-        others = _refs(node) - 2 * uses - 4 - (tensor._cell is not None)
+        others = _refs(node) - 2 * uses - 3 - _ARGUMENT - (tensor._cell is not None)
         # Memory without a home is somebody else's: a loaded file, mapped to be read only.
         ours = node.buffer.home is not None
         if in_place and others <= 0 and ours and _refs(node.buffer) <= 2:

@@ -18,6 +18,7 @@ import pytest
 import livegrad as lg
 import livegrad.nn.functional as F
 from livegrad import optim
+from livegrad.runtime import flush
 
 PACKAGE = os.path.dirname(lg.__file__) + os.sep
 RUNTIME = (PACKAGE + "runtime" + os.sep, PACKAGE + "compiler" + os.sep, PACKAGE + "graph" + os.sep)
@@ -114,6 +115,8 @@ def test_interrupted_read_can_be_repeated():
         with interrupt:
             s.item()
         w = z * 10  # recorded after the interrupt, from a value that may be pending
+        if "unlocked" not in repr(flush._lock):
+            return "the lock was kept: other threads would wait for ever"
         return (
             attempt(w.tolist, [20.0, 30.0, 40.0], "a later value")
             or attempt(s.item, 4.0 + 12.0 + 24.0, "the value that was being read")
@@ -326,7 +329,8 @@ def test_sigint_caught_and_training_goes_on(child_environment):
     assert json.loads(child.line()) == []
     code, errors = child.end()
     # Python itself reports, and swallows, a signal that comes inside a destructor.
-    ignored = r"Exception ignored in: <function \w+\.__del__ .*?\nKeyboardInterrupt: ?\n"
+    wording = "(in:|while calling deallocator)"  # until 3.13, and since
+    ignored = rf"Exception ignored {wording} <function \w+\.__del__ .*?\nKeyboardInterrupt: ?\n"
     assert (code, re.sub(ignored, "", errors, flags=re.DOTALL)) == (0, "")
 
 

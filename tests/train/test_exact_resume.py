@@ -37,7 +37,8 @@ class Noisy(Dataset):
         return base + 0.1 * noise + 0.1 * random.random(), i % 3
 
 train.seed_everything(5)
-loader = DataLoader(Noisy(), batch_size=16, shuffle=True, num_workers=2)
+loader = DataLoader(Noisy(), batch_size=16, shuffle=True, num_workers=2,
+                    multiprocessing_context="fork")
 model = nn.Sequential(
     nn.Linear(12, 32), nn.BatchNorm1d(32), nn.ReLU(), nn.Dropout(0.3), nn.Linear(32, 3)
 )

@@ -11,10 +11,9 @@ The cut depends on the sizes alone, so the bits of a result do not depend on the
 threads.
 
 Note [BLAS threads]: our threads already share the work, so OpenBLAS has to stay on the thread
-that calls it. Its `openblas_set_num_threads_local` is local in name only: in the pthread build
-that NumPy ships it sets one number for the whole process, and returns the old one. The driver
-therefore sets it to 1 when a program with a matrix product starts and back when it ends, both
-inside the native call (`thread_setter`); NumPy is multithreaded again before Python continues.
+that calls it. There is one number of threads for the whole process. The driver therefore sets it
+to 1 when a program with a matrix product starts and back when it ends, both inside the native
+call (`thread_control`); NumPy is multithreaded again before Python continues.
 """
 
 from __future__ import annotations
@@ -197,9 +196,10 @@ def gemm_function(dtype: npt.DTypeLike) -> int:
     return {"f4": found.sgemm, "f8": found.dgemm}[np.dtype(dtype).str[1:]]
 
 
-def thread_setter() -> int:
-    """What to pass as `blas_setter` to a Program with a gemm step: see Note [BLAS threads]."""
-    return _library().setter
+def thread_control() -> tuple[int, int]:
+    """What to pass as `blas_threads` to a Program with a gemm step: see Note [BLAS threads]."""
+    found = _library()
+    return found.getter, found.setter
 
 
 def blas_num_threads() -> int:
@@ -320,9 +320,7 @@ def _candidates() -> Iterator[str]:
 def _probe(handle: ctypes.CDLL, path: str, prefix: str, suffix: str) -> Library | None:
     sgemm = _address(handle, f"{prefix}cblas_sgemm{suffix}")
     dgemm = _address(handle, f"{prefix}cblas_dgemm{suffix}")
-    stem = "openblas_set_num_threads_local"
-    # The build renames most functions but forgets this one.
-    setter = _address(handle, f"{prefix}{stem}{suffix}") or _address(handle, stem)
+    setter = _address(handle, f"{prefix}openblas_set_num_threads{suffix}")
     getter = _address(handle, f"{prefix}openblas_get_num_threads{suffix}")
     if not (sgemm and dgemm and setter and getter):
         return None

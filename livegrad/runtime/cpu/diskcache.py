@@ -54,7 +54,7 @@ class DiskCache:
         self.max_bytes = max_bytes
         self._writes = 0
         self._warned = False
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
 
     def get(self, key: str) -> bytes | None:
         """The stored payload, or None when it is absent or not intact."""

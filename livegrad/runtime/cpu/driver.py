@@ -4,7 +4,8 @@ A Program is a piece of memory that the compiled `run` reads, in int64 slots:
 
     header   0 blocks   1 patches  2 number of patches   3 steps  4 number of steps
              5 timing (or null)    6 thread pool         7 completed runs
-             8 BLAS thread setter (or null)              9 fault code  10 fault value
+             8, 11 BLAS's functions to get (or null) and to set its number of threads
+             9 fault code          10 fault value
     patch    kind, dst, src, value        written into the argument blocks before the steps
     step     kernel address, block offset, repeat, block stride, grain, flags, 0, 0
     blocks   the kernels' argument blocks, slot 0 of each: the number of work items
@@ -62,14 +63,17 @@ start:
   %completed.p = getelementptr i64, ptr %program, i64 7
   call void @apply_patches(ptr %program, ptr %inputs, ptr %scalars)
   ; BLAS must not start threads of its own inside our steps.
-  %setter.p = getelementptr i64, ptr %program, i64 8
+  %getter.p = getelementptr i64, ptr %program, i64 8
+  %getter = load ptr, ptr %getter.p, align 8
+  %setter.p = getelementptr i64, ptr %program, i64 11
   %setter = load ptr, ptr %setter.p, align 8
-  %has.blas = icmp ne ptr %setter, null
+  %has.blas = icmp ne ptr %getter, null
   br i1 %has.blas, label %single, label %plain
 single:
-  %before = call i32 %setter(i32 1)
+  %before = call i32 %getter()
+  call void %setter(i32 1)
   %status.blas = call i64 @run_steps(ptr %program, ptr %pool)
-  %restored = call i32 %setter(i32 %before)
+  call void %setter(i32 %before)
   br label %finish
 plain:
   %status.plain = call i64 @run_steps(ptr %program, ptr %pool)
@@ -332,7 +336,7 @@ class Program:
         steps: `Step` records or an int64 array (n, 6).
         inputs, scalars: how many of each a call brings; by default as many as patches use.
         scratch_bytes: scratch that the kernels need per thread.
-        blas_setter: address of BLAS's thread setter when a step calls BLAS (see `blas`).
+        blas_threads: `blas.thread_control()` when a step calls BLAS.
     """
 
     def __init__(
@@ -344,7 +348,7 @@ class Program:
         inputs: int | None = None,
         scalars: int | None = None,
         scratch_bytes: int = 0,
-        blas_setter: int = 0,
+        blas_threads: tuple[int, int] = (0, 0),
     ) -> None:
         patch_table = _table(patches, _PATCH_SLOTS)
         step_table = _table(steps, 6)
@@ -355,7 +359,7 @@ class Program:
         assert self._scalars >= needed[1], f"{self._scalars=} {needed=}"
         self.num_steps = len(step_table)
         self._lay_out(patch_table, np.asarray(blocks, np.int64), step_table)
-        self._header[8] = blas_setter
+        self._header[8], self._header[11] = blas_threads
         self._known_good = False
         self._good_runs = 0  # those that Python knows of; the header counts all
         self.wants_threads = _wants_threads(patch_table, self.blocks, step_table)

@@ -32,7 +32,7 @@ from livegrad.graph.node import Node
 from livegrad.graph.record import Cell, Handle
 from livegrad.native.calls import call_native
 from livegrad.native.hot import hot
-from livegrad.native.layout import slot_offset
+from livegrad.native.layout import TUPLE_ITEMS, slot_offset
 from livegrad.ops.update import Pending
 from livegrad.runtime.cpu import jit
 from livegrad.runtime.cpu.memory import Buffer
@@ -135,8 +135,8 @@ alive:
   %keep = load i64, ptr %keep.p
   %handle.p = getelementptr ptr, ptr %hitems, i64 %i
   %handle = load ptr, ptr %handle.p
-  %refs = load i64, ptr %handle
-  %held = icmp ugt i64 %refs, 1
+  %refs = load i32, ptr %handle
+  %held = icmp ugt i32 %refs, 1
   %type.p = getelementptr i64, ptr %handle, i64 1
   %type = load ptr, ptr %type.p
   %is.pending = icmp eq ptr %type, %pending
@@ -174,6 +174,7 @@ claim.leaf:
 inputs:
   %tuple.p = getelementptr i8, ptr %it, i64 %o.inputs
   %tuple = load ptr, ptr %tuple.p
+  %tuple.items = getelementptr i8, ptr %tuple, i64 TUPLE_ITEMS
   %count.p = getelementptr i64, ptr %tuple, i64 2
   %count = load i64, ptr %count.p
   %want.count.p = getelementptr i64, ptr %want.p, i64 2
@@ -186,7 +187,7 @@ link:
   br i1 %k.more, label %input, label %args
 input:
   %k.slot = add i64 %k, 3
-  %x.p = getelementptr ptr, ptr %tuple, i64 %k.slot
+  %x.p = getelementptr ptr, ptr %tuple.items, i64 %k
   %x = load ptr, ptr %x.p
   %link.p = getelementptr i64, ptr %want.p, i64 %k.slot
   %place = load i64, ptr %link.p
@@ -227,6 +228,7 @@ linked:
 args:
   %atuple.p = getelementptr i8, ptr %it, i64 %o.args
   %atuple = load ptr, ptr %atuple.p
+  %atuple.items = getelementptr i8, ptr %atuple, i64 TUPLE_ITEMS
   %acount.p = getelementptr i64, ptr %atuple, i64 2
   %acount = load i64, ptr %acount.p
   %kinds.at = add i64 %count, 3
@@ -246,8 +248,7 @@ arg:
   %a.next = add i64 %a, 1
   %kind.p = getelementptr i64, ptr %kinds.p, i64 %a.next
   %kind = load i64, ptr %kind.p
-  %a.slot = add i64 %a, 3
-  %arg.p = getelementptr ptr, ptr %atuple, i64 %a.slot
+  %arg.p = getelementptr ptr, ptr %atuple.items, i64 %a
   %arg.o = load ptr, ptr %arg.p
   %arg.type.p = getelementptr i64, ptr %arg.o, i64 1
   %arg.type = load ptr, ptr %arg.type.p
@@ -296,12 +297,13 @@ write.one:
   %w.slot = load i64, ptr %w.slot.p
   %w.node.p = getelementptr ptr, ptr %seen, i64 %w.leaf
   %w.node = load ptr, ptr %w.node.p
-  %w.refs = load i64, ptr %w.node
+  %w.refs.32 = load i32, ptr %w.node
+  %w.refs = zext i32 %w.refs.32 to i64
   %w.buffer.p = getelementptr i8, ptr %w.node, i64 %o.buffer
   %w.buffer = load ptr, ptr %w.buffer.p
-  %w.buffer.refs = load i64, ptr %w.buffer
+  %w.buffer.refs = load i32, ptr %w.buffer
   %w.node.ok = icmp ule i64 %w.refs, %w.limit
-  %w.buffer.ok = icmp ule i64 %w.buffer.refs, 1
+  %w.buffer.ok = icmp ule i32 %w.buffer.refs, 1
   %w.home.p = getelementptr i8, ptr %w.buffer, i64 %o.home
   %w.home = load ptr, ptr %w.home.p
   %w.ours = icmp ne ptr %w.home, %none
@@ -324,7 +326,7 @@ no:
 """
 
 # CPython versions whose objects have been seen to lie in memory like this (with the GIL).
-_KNOWN = ((3, 11), (3, 12), (3, 13))
+_KNOWN = ((3, 11), (3, 12), (3, 13), (3, 14))
 
 
 @functools.cache
@@ -349,10 +351,10 @@ def _layout_is_known() -> bool:
         word(id(node) + slot_offset(Node, "spec")).value == id(spec)
         and word(id(node) + slot_offset(Node, "inputs")).value == id(inputs)
         and word(id(inputs) + 16).value == 1
-        and word(id(inputs) + 24).value == id(node)
+        and word(id(inputs) + TUPLE_ITEMS).value == id(node)
         and word(id(things) + 16).value == 2
         and word(items).value == id(spec)
-        and word(id(things)).value + 1 == sys.getrefcount(things)
+        and ctypes.c_uint32.from_address(id(things)).value == 1
         and ctypes.c_double.from_address(id(number) + 16).value == number
     )
     node.inputs = ()  # the node held itself
@@ -361,7 +363,8 @@ def _layout_is_known() -> bool:
 
 @functools.cache
 def _native() -> int:
-    return jit.compile_kernel(_IR, "livegrad_follow")
+    text = _IR.replace("TUPLE_ITEMS", str(TUPLE_ITEMS))
+    return jit.compile_kernel(text, "livegrad_follow")
 
 
 @functools.cache

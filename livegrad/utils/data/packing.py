@@ -87,7 +87,10 @@ def pack(value: Any, page: Page | None, slots: Slots) -> Packed:
         return False
 
     stream = io.BytesIO()
-    _Packer(stream, 5, buffer_callback=keep_inside).dump(value)
+    try:
+        _Packer(stream, 5, buffer_callback=keep_inside).dump(value)
+    except (AttributeError, TypeError, pickle.PicklingError) as error:
+        raise TypeError(f"a worker cannot send this batch: {error}") from error
     body = stream.getvalue()
     outside = len(body) > 2 * INLINE_BYTES
     if outside:

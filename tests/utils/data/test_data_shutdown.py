@@ -73,7 +73,8 @@ def test_the_program_ends(program, persistent):
 
 def test_the_program_ends_while_samples_are_slow(program):
     code, errors = program(
-        "slow = DataLoader([0] * 9, num_workers=2, collate_fn=lambda rows: time.sleep(60));"
+        "slow = DataLoader([0] * 9, num_workers=2, collate_fn=lambda rows: time.sleep(60),"
+        " multiprocessing_context='fork');"
         "it = iter(slow); time.sleep(0.2)"
     ).finish()
     assert (code, errors) == (0, "")

@@ -4,6 +4,7 @@ import functools
 import gc
 import multiprocessing
 import os
+import pickle
 import random
 import signal
 import time
@@ -374,7 +375,7 @@ def test_errors_when_a_worker_starts():
 
 
 def test_results_that_cannot_be_sent():
-    with pytest.raises((AttributeError, TypeError), match="pickle"):
+    with pytest.raises(TypeError, match=r"cannot send this batch: .*<lambda>"):
         list(DataLoader(range(2), num_workers=1, collate_fn=lambda rows: lambda: 0))
     weight = lg.ones(2, requires_grad=True)
     loader = DataLoader(range(2), num_workers=1, collate_fn=lambda rows: weight * 2)
@@ -482,6 +483,6 @@ def test_cleaning_up_is_possible(tmp_path):
 def test_datasets_that_cannot_be_pickled_are_reported():
     with (
         pytest.warns(UserWarning, match="Got pickle error"),
-        pytest.raises((AttributeError, TypeError)),
+        pytest.raises((AttributeError, TypeError, pickle.PicklingError)),
     ):
         iter(DataLoader(Made(lambda i: i), num_workers=2, multiprocessing_context="spawn"))
