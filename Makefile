@@ -6,7 +6,7 @@
 #   make bench   compare with the other frameworks that can be installed
 #   make clean   remove everything these targets made
 #
-# Another interpreter: `make test PYTHON=python3.13`.
+# Another interpreter: `make test PYTHON=python3.14`.
 
 PYTHON ?= python3
 VENV   := .venv

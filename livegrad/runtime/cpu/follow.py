@@ -326,7 +326,7 @@ no:
 """
 
 # CPython versions whose objects have been seen to lie in memory like this (with the GIL).
-_KNOWN = ((3, 11), (3, 12), (3, 13), (3, 14))
+_KNOWN = ((3, 11), (3, 12), (3, 13), (3, 14), (3, 15))
 
 
 @functools.cache

@@ -181,6 +181,7 @@ def test_a_worker_may_keep_what_it_collated():
         assert batch.tolist() == [[0] * LARGE, [1] * LARGE]
 
 
+@pytest.mark.filterwarnings("ignore:.*multi-threaded:DeprecationWarning")
 def test_a_fork_keeps_the_batches_it_saw():
     iterator = iter(DataLoader(Made(row, 40), 2, num_workers=1))
     batch = next(iterator)
