@@ -62,13 +62,13 @@ def flush(reason: str, roots: tuple[Node, ...]) -> None:
     state = LOCAL.state
     if not state.nodes and all([node.buffer is not None for node in roots]):
         return
-    held = _lock._recursion_count()
+    held = _lock._is_owned()
     try:
         with _lock:
             _flush_locked(state, reason, roots)
     finally:
         # Since Python 3.14 Ctrl-C may come when the lock is taken but `with` does not know it yet.
-        if _lock._recursion_count() > held:
+        while _lock._is_owned() and not held:
             _lock.release()
 
 
