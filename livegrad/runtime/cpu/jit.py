@@ -258,7 +258,9 @@ def _load(code: bytes, name: str) -> int:
     global _linker
     llvm = _binding()
     if _linker is None:
-        _linker = llvm.create_lljit_compiler(_machine(host_target()))
+        # JITLink keeps what belongs together within reach; LLVM's older linker, the default, aborts
+        # the process on AArch64 when the sections of a kernel come to lie too far apart.
+        _linker = llvm.create_lljit_compiler(_machine(host_target()), use_jit_link=True)
     builder = llvm.JITLibraryBuilder().add_object_img(code).add_current_process()
     # A name is used up even when linking fails.
     library = f"livegrad{next(_numbers)}"
