@@ -11,30 +11,17 @@ import numpy as np
 import pytest
 
 from livegrad.compiler.builder import LANES, Builder, Value, element_of, vector, with_element
-
-llvm.initialize_native_target()
-llvm.initialize_native_asmprinter()
+from livegrad.runtime.cpu import jit
 
 _NUMPY = {"i1": "bool", "half": "float16", "float": "float32", "double": "float64"}
-_KEEP: list[object] = []
 
 
 def compile_ir(
-    text: str, name: str, params: int, features: str | None = None
+    text: str, name: str, params: int, target: jit.Target | None = None
 ) -> Callable[..., None]:
-    module = llvm.parse_assembly(text)
-    module.verify()
-    host = llvm.get_host_cpu_features().flatten() if features is None else features
-    machine = llvm.Target.from_default_triple().create_target_machine(
-        cpu=llvm.get_host_cpu_name() if features is None else "x86-64",
-        features=host,
-        opt=2,
-        jit=True,
-    )
-    engine = llvm.create_mcjit_compiler(module, machine)
-    engine.finalize_object()
-    _KEEP.append(engine)
-    return ctypes.CFUNCTYPE(None, *[ctypes.c_int64] * params)(engine.get_function_address(name))
+    llvm.parse_assembly(text).verify()
+    address = jit.compile_kernel(text, name, target)
+    return ctypes.CFUNCTYPE(None, *[ctypes.c_int64] * params)(address)
 
 
 def numpy_dtype(element: str, unsigned: bool = False) -> np.dtype:
@@ -46,7 +33,7 @@ def run(
     rule: Callable[..., Value],
     *arrays: np.ndarray,
     element: str,
-    features: str | None = None,
+    target: jit.Target | None = None,
     scalar: bool = False,
     unsigned: bool = False,
 ) -> np.ndarray:
@@ -66,7 +53,7 @@ def run(
             b.store_bool(y, b.gep(out, "i8", loop.index), mask)
         else:
             b.store(y, b.gep(out, result, loop.index), mask)
-    kernel = compile_ir(b.ir(), "kernel", len(arrays) + 2, features)
+    kernel = compile_ir(b.ir(), "kernel", len(arrays) + 2, target)
     output = np.zeros(n + 1, numpy_dtype(result, unsigned))
     arrays = tuple(np.ascontiguousarray(x) for x in arrays)
     kernel(*[x.ctypes.data for x in arrays], output.ctypes.data, n)
@@ -273,9 +260,9 @@ def test_reduction_order_is_fixed() -> None:
     want = x
     while want.size > 1:
         want = want[: want.size // 2] + want[want.size // 2 :]
-    for features in (None, ""):
+    for target in (None, jit.Target("generic", "")):
         got = run(
-            lambda b, x: b.splat(b.reduce_lanes(x, b.fadd)), x, element="float", features=features
+            lambda b, x: b.splat(b.reduce_lanes(x, b.fadd)), x, element="float", target=target
         )
         same(got, np.repeat(want, 16))
 
