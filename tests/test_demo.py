@@ -13,7 +13,7 @@ import pytest
 
 from livegrad.demo import loss_curve, round_step
 
-COMMAND = [sys.executable, "-W", "error", "-c", "from livegrad.cli import main; main()", "demo"]
+COMMAND = [sys.executable, "-W", "error", "-m", "livegrad", "demo"]
 Environment = Callable[..., dict[str, str]]
 
 
