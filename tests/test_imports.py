@@ -33,6 +33,7 @@ LAYERS = (
     {"array_api"},
     {"demo"},
     {"cli"},
+    {"__main__"},
 )
 LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names}
 CORE = {"graph", "ops", "compiler", "runtime"}
