@@ -11,6 +11,7 @@ import pytest
 from test_builder import compile_ir
 
 from livegrad.compiler.builder import LANES, Builder, vector
+from livegrad.runtime.cpu.jit import Target
 
 mpmath.mp.dps = 50
 INF, NAN = np.inf, np.nan
@@ -85,22 +86,22 @@ def double_precision(name: str) -> Callable[..., np.ndarray]:
     return getattr(np, NUMPY_NAMES.get(name, name))
 
 
-_KERNELS: dict[tuple[str, str, str | None], Callable[..., None]] = {}
+_KERNELS: dict[tuple[str, str, Target | None], Callable[..., None]] = {}
 
 
-def apply(name: str, *arrays: np.ndarray, features: str | None = None) -> np.ndarray:
+def apply(name: str, *arrays: np.ndarray, target: Target | None = None) -> np.ndarray:
     """Run `b.<name>` compiled on whole arrays."""
     element = {"float32": "float", "float64": "double"}[arrays[0].dtype.name]
-    key = (name, element, features)
+    key = (name, element, target)
     if key not in _KERNELS:
-        _KERNELS[key] = build(name, element, len(arrays), features)
+        _KERNELS[key] = build(name, element, len(arrays), target)
     arrays = tuple(np.ascontiguousarray(x) for x in arrays)
     out = np.empty_like(arrays[0])
     _KERNELS[key](*[x.ctypes.data for x in arrays], out.ctypes.data, out.size)
     return out
 
 
-def build(name: str, element: str, inputs: int, features: str | None) -> Callable[..., None]:
+def build(name: str, element: str, inputs: int, target: Target | None) -> Callable[..., None]:
     b = Builder(
         "kernel", [("ptr", f"x{i}") for i in range(inputs)] + [("ptr", "out"), ("i64", "n")]
     )
@@ -109,7 +110,7 @@ def build(name: str, element: str, inputs: int, features: str | None) -> Callabl
         mask = b.lane_mask(b.sub(n, loop.index))
         values = [b.load(vector(element), b.gep(x, element, loop.index), mask) for x in xs]
         b.store(getattr(b, name)(*values), b.gep(out, element, loop.index), mask)
-    return compile_ir(b.ir(), "kernel", inputs + 2, features)
+    return compile_ir(b.ir(), "kernel", inputs + 2, target)
 
 
 def points(ranges: list[tuple[float, float]], dtype: type, count: int) -> np.ndarray:
@@ -251,9 +252,9 @@ def test_angles_next_to_multiples_of_half_pi() -> None:
 
 
 HOSTS = {
-    "avx2": "+avx2,+fma,+f16c,+bmi2",
-    "sse4 without fma": "+sse4.2",
-    "sse2": "",
+    "avx2": Target("x86-64", "+avx2,+fma,+f16c,+bmi2"),
+    "sse4 without fma": Target("x86-64", "+sse4.2"),
+    "sse2": Target("x86-64", ""),
 }
 
 
@@ -263,11 +264,11 @@ def test_every_host_gives_the_same_bits(host: str) -> None:
     x = np.concatenate([np.array(EDGES), points([(-100, 100), (-2, 2)], np.float64, 300)])
     for name in ("exp", "expm1", "log", "log1p", "tanh", "sigmoid", "erf", "sin", "tan", "erfc"):
         a = apply(name, x.astype(np.float32))
-        b = apply(name, x.astype(np.float32), features=HOSTS[host])
+        b = apply(name, x.astype(np.float32), target=HOSTS[host])
         np.testing.assert_array_equal(a, b, err_msg=name)
         assert (np.signbit(a) == np.signbit(b))[~np.isnan(a)].all(), name
     for name in ("exp", "log", "tanh"):
-        np.testing.assert_array_equal(apply(name, x), apply(name, x, features=HOSTS[host]))
+        np.testing.assert_array_equal(apply(name, x), apply(name, x, target=HOSTS[host]))
 
 
 def test_libm_takes_any_function() -> None:
