@@ -18,6 +18,7 @@ from livegrad.ops.elementwise import clone
 from livegrad.ops.movement import sizes_of
 from livegrad.runtime.cpu.memory import allocate
 from livegrad.runtime.reference import from_compute
+from livegrad.runtime.shared import borrow
 
 Tensor = Any
 Array = np.ndarray[Any, Any]
@@ -170,14 +171,27 @@ def _bad_data(data: Any, array: Array) -> Exception:
 
 
 def as_tensor(data: Any, dtype: Any = None, device: Any = None) -> Tensor:
-    """`data` as a tensor; a tensor of the right dtype is returned as it is."""
+    """`data` as a tensor: a tensor of the right dtype itself, an array of it shares its memory."""
     as_device(device)
     if isinstance(data, Handle):
         target = None if dtype is None else dtypes.as_dtype(dtype)
         if target is None or node_of(data).meta.dtype is target:
             return data
         return data.to(target)  # type: ignore[attr-defined]
+    if isinstance(data, np.ndarray) and _can_share(data):
+        own = dtypes.from_numpy_dtype(data.dtype)
+        if dtype is None or dtypes.as_dtype(dtype) is own:
+            return borrow(data, meta_of(data.shape, own))
     return tensor(data, dtype=dtype, device=device)
+
+
+def _can_share(array: Array) -> bool:
+    """Whether a tensor can look at the memory of an array."""
+    return (
+        array.dtype.isnative
+        and array.flags.aligned
+        and all([step >= 0 and step % max(array.itemsize, 1) == 0 for step in array.strides])
+    )
 
 
 def asarray(
@@ -188,26 +202,36 @@ def asarray(
     copy: bool | None = None,
     requires_grad: bool = False,
 ) -> Tensor:
-    """`obj` as a tensor; `copy=True` copies even a tensor."""
+    """`obj` as a tensor; with `copy=True` never one that shares memory."""
+    if not copy and not isinstance(obj, Handle | np.ndarray) and hasattr(obj, "__dlpack__"):
+        obj = np.from_dlpack(obj)
     out = tensor(obj, dtype=dtype, device=device) if copy else as_tensor(obj, dtype, device)
     return out.requires_grad_() if requires_grad else out
 
 
 def from_numpy(array: Array) -> Tensor:
-    """A tensor with a copy of a NumPy array.
-
-    Unlike PyTorch's, it does not share memory: recorded operations run later, and must not see
-    what is written to the array in the meantime.
-    """
+    """A tensor that shares the memory of a NumPy array: each sees what is written to the other."""
     if not isinstance(array, np.ndarray):
         raise TypeError(f"expected np.ndarray (got {type(array).__name__})")
-    return from_array(array)
+    if any([step < 0 for step in array.strides]):
+        raise ValueError(
+            "At least one stride in the given numpy array is negative, and tensors with negative "
+            "strides are not currently supported. (You can probably work around this by making a "
+            "copy of your array with array.copy().)"
+        )
+    meta = meta_of(array.shape, dtypes.from_numpy_dtype(array.dtype))
+    if not _can_share(array):
+        raise ValueError(
+            "from_numpy: given numpy array has strides or byte order that tensors do not have; "
+            "copy it with array.copy(), or use tensor(array)"
+        )
+    return borrow(array, meta)
 
 
 def frombuffer(
     buffer: Any, *, dtype: Any, count: int = -1, offset: int = 0, requires_grad: bool = False
 ) -> Tensor:
-    """A vector with a copy of the bytes of an object with the buffer protocol."""
+    """A vector that shares the memory of an object with the buffer protocol."""
     target = dtypes.as_dtype(dtype)
     try:
         view = memoryview(buffer)
@@ -229,14 +253,15 @@ def frombuffer(
             f"actual buffer length ({whole} bytes)"
         )
     stored = np.frombuffer(buffer, target.storage, count, offset)
-    return as_leaf(leaf(meta_of(stored.shape, target), buffer_from(stored)), requires_grad)
+    return as_leaf(borrow(stored, meta_of(stored.shape, target)), requires_grad)
 
 
 def from_dlpack(ext_tensor: Any, *, device: Any = None, copy: bool | None = None) -> Tensor:
-    """A tensor with a copy of another library's CPU tensor, taken through DLPack."""
+    """A tensor that shares the memory of another library's CPU tensor, through DLPack."""
     if isinstance(ext_tensor, Handle):
-        return ext_tensor
-    return from_array(np.from_dlpack(ext_tensor))
+        return clone(ext_tensor) if copy else ext_tensor
+    array = np.from_dlpack(ext_tensor)
+    return from_array(array) if copy else from_numpy(array)
 
 
 def scalar_tensor(

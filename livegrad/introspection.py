@@ -9,11 +9,15 @@ import numpy as np
 
 from livegrad import creation
 from livegrad.device import as_device
-from livegrad.graph.record import node_of
-from livegrad.graph.state import flush
+from livegrad.graph.geometry import offset_of, root_of
+from livegrad.graph.layout import is_channels_last, memory_order
+from livegrad.graph.record import is_detached, node_of
+from livegrad.runtime.shared import address_of, own_address
 from livegrad.methods import Methods
 from livegrad.ops import movement
-from livegrad.settings import strided
+from livegrad.ops.in_place import in_format
+from livegrad.ops.strided import whole_of
+from livegrad.settings import channels_last, channels_last_3d, contiguous_format, strided
 
 
 class Introspection(Methods):
@@ -55,28 +59,56 @@ class Introspection(Methods):
         return self._node.meta.dtype.itemsize
 
     def stride(self, dim: int | None = None) -> Any:
-        """Strides of a contiguous tensor of this shape: values have no layout until computed."""
-        shape = self._node.meta.shape
-        strides = [1] * len(shape)
-        for d in range(len(shape) - 1, 0, -1):
-            strides[d - 1] = strides[d] * max(shape[d], 1)
+        """How far apart in the storage neighbours along each dim (or along one) are."""
+        meta = self._node.meta
         if dim is None:
-            return tuple(strides)
-        if not shape:
+            return meta.stride()
+        if not meta.ndim:
             raise IndexError(f"stride: Dimension specified as {dim} but tensor has no dimensions")
-        return strides[movement.normal_dim("stride", dim, len(shape))]
+        return meta.stride()[movement.normal_dim("stride", dim, meta.ndim)]
 
     def storage_offset(self) -> int:
-        """Always 0: every value is contiguous and its own."""
-        return 0
+        """The place of the first element in the storage, counted in elements."""
+        return offset_of(self)
 
-    def is_contiguous(self, memory_format: Any = None) -> bool:
-        """Always True."""
-        return True
+    def is_contiguous(self, memory_format: Any = contiguous_format) -> bool:
+        """Whether the elements lie in the storage in order and without gaps."""
+        meta = self._node.meta
+        if memory_format in (channels_last, channels_last_3d):
+            rank = 4 if memory_format is channels_last else 5
+            return meta.ndim == rank and is_channels_last(meta.shape, meta.stride())
+        return meta.contiguous
 
-    def contiguous(self, memory_format: Any = None) -> Any:
-        """The tensor itself: every value is contiguous."""
-        return self
+    def contiguous(self, memory_format: Any = contiguous_format) -> Any:
+        """The tensor itself if its elements lie in order, else a copy in which they do."""
+        return self if self.is_contiguous(memory_format) else in_format(self, memory_format)
+
+    def untyped_storage(self) -> Any:
+        """The memory that this tensor and its views share, as bytes."""
+        from livegrad.storage import UntypedStorage
+
+        return UntypedStorage(self)
+
+    def storage(self) -> Any:
+        """The memory that this tensor and its views share, as elements."""
+        from livegrad.storage import TypedStorage
+
+        return TypedStorage(self)
+
+    @property
+    def _base(self) -> Any:
+        """The tensor that this is a view of; None if it is none."""
+        if not self._is_view():
+            return None
+        cell, path = root_of(self)
+        base = cell.base()
+        if base is not None and base._cell is cell:
+            return base
+        return whole_of(self) if not is_detached(path) else None
+
+    def _is_view(self) -> bool:
+        """Whether this shows a part of another tensor, history included."""
+        return self._cell is not None and bool(self._path) and not is_detached(self._path)
 
     def is_floating_point(self) -> bool:
         """Whether the dtype is a floating type."""
@@ -103,17 +135,20 @@ class Introspection(Methods):
         return -1
 
     def dim_order(self) -> tuple[int, ...]:
-        """The dims from the outermost in memory to the innermost: in order."""
-        return tuple(range(self._node.meta.ndim))
+        """The dims from the outermost in memory to the innermost."""
+        meta = self._node.meta
+        return memory_order(meta.shape, meta.stride())
 
     def data_ptr(self) -> int:
         """The address of the values, which are computed for it; 0 if there are none.
 
-        It is good until the tensor is written or given up. A view has memory of its own.
+        It is the same for tensors that share memory and begin at the same place, and good until
+        the memory is written or given up.
         """
         node = node_of(self)
-        flush("data_ptr", node)
-        return int(node.buffer.ptr) if node.meta.numel else 0
+        if not node.meta.numel:
+            return 0
+        return own_address(node) if self._cell is None else address_of(self)
 
     const_data_ptr = data_ptr
 

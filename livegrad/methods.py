@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 
 from livegrad import creation
-from livegrad.graph.record import Handle, _check_writable, binary, node_of, rebind
+from livegrad.graph.layout import may_overlap
+from livegrad.graph.record import Handle, check_writable, binary, node_of, rebind
 from livegrad.ops import (
     activation,
     arranging,
@@ -123,20 +124,27 @@ def _operand(x: Any) -> Any:
     return creation.from_array(x) if isinstance(x, np.ndarray) else None
 
 
-def inplace(function: Method) -> Method:
-    """The in-place form of a function: the tensor takes the result's value."""
+def inplace(function: Method, expanded: bool = False) -> Method:
+    """The in-place form of a function: the tensor takes the result's value.
+
+    `expanded` says that it also writes to tensors several elements of which lie in one place.
+    """
 
     def method(self: Any, *args: Any, **options: Any) -> Any:
-        if node_of(self).grad_to is not None:
-            _check_writable(self)  # before anything is recorded: what is refused leaves no trace
-        return assign(self, function(self, *args, **options))
+        node = node_of(self)
+        if node.grad_to is not None:
+            check_writable(self, True, expanded)  # before anything is recorded: what is refused leaves no trace
+        strides = node.meta.strides
+        if strides is not None and not expanded and may_overlap(node.meta.shape, strides):
+            return strided.element_by_element(self, lambda: function(self, *args, **options))
+        return assign(self, function(self, *args, **options), expanded)
 
     method.__name__ = f"{getattr(function, '__name__', 'method')}_"
     method.__doc__ = f"In-place form of `{getattr(function, '__name__', '')}`."
     return method
 
 
-def assign(x: Any, value: Any) -> Any:
+def assign(x: Any, value: Any, expanded: bool = False) -> Any:
     """In-place write of a value that must have the shape of `x` and is cast to its dtype."""
     meta, new = node_of(x).meta, node_of(value).meta
     if new is not meta:
@@ -151,7 +159,7 @@ def assign(x: Any, value: Any) -> Any:
                 f"{meta.dtype.name}"
             )
         value = elementwise.cast(value, meta.dtype)
-    return x if value is x else rebind(x, value)
+    return x if value is x else rebind(x, value, expanded)
 
 
 class Methods(Handle):
@@ -575,6 +583,7 @@ class Methods(Handle):
     swapdims_ = resizing.inplace_view(movement.swapdims)
     as_strided_ = resizing.inplace_view(strided.as_strided)
     resize_ = resizing.resize_
+    set_ = resizing.set_
     resize_as_ = resizing.resize_as_
     repeat = joining.repeat
     tile = joining.tile
@@ -630,11 +639,11 @@ class Methods(Handle):
     scatter_reduce_ = inplace(scattering.scatter_reduce)
     index_add_ = inplace(index_writing.index_add)
     index_copy_ = inplace(index_writing.index_copy)
-    index_fill_ = inplace(index_writing.index_fill)
+    index_fill_ = inplace(index_writing.index_fill, expanded=True)
     index_reduce_ = inplace(index_writing.index_reduce)
     put_ = inplace(index_writing.put)
-    index_put_ = inplace(indexing.index_put)
-    masked_fill_ = inplace(masking.masked_fill)
+    index_put_ = inplace(indexing.index_put, expanded=True)
+    masked_fill_ = inplace(masking.masked_fill, expanded=True)
     masked_scatter_ = inplace(masking.masked_scatter)
     tril_ = inplace(triangles.tril)
     triu_ = inplace(triangles.triu)

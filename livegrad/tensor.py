@@ -11,9 +11,17 @@ import numpy as np
 from livegrad import creation, dtypes, printing
 from livegrad.device import CPU, Device, as_device
 from livegrad.dtypes import DType
+from livegrad.graph.geometry import root_of
 from livegrad.graph.meta import Size
 from livegrad.graph.node import Node, backward_name
-from livegrad.graph.record import Handle, node_of, rebind, set_tensor_class
+from livegrad.graph.record import (
+    NO_GRAD,
+    Handle,
+    check_writable,
+    node_of,
+    rebind,
+    set_tensor_class,
+)
 from livegrad.graph.state import flush
 from livegrad.graph.watch import Watch
 from livegrad.introspection import Introspection
@@ -28,7 +36,11 @@ from livegrad.ops import (
     resizing,
     slicing,
 )
+from livegrad.ops.in_place import in_format
+from livegrad.ops.resizing import become
 from livegrad.runtime.reference import array_of, number_of, to_compute
+from livegrad.runtime.shared import lend
+from livegrad.settings import preserve_format
 
 Array = np.ndarray[Any, Any]
 
@@ -133,7 +145,14 @@ class Tensor(Introspection):
     @property
     def requires_grad(self) -> bool:
         """Whether gradients are computed for this tensor."""
-        return node_of(self).grad_to is not None
+        if node_of(self).grad_to is not None:
+            return True
+        # PyTorch says so of views made under no_grad, although no gradient flows through them.
+        return (
+            self._made is NO_GRAD
+            and self._is_view()
+            and root_of(self)[0]._node.grad_to is not None
+        )
 
     @requires_grad.setter
     def requires_grad(self, value: bool) -> None:
@@ -146,11 +165,7 @@ class Tensor(Introspection):
 
     @data.setter
     def data(self, value: Any) -> None:
-        grad_to = node_of(self).grad_to
-        fresh = elementwise.clone(value.detach())
-        fresh._node.grad_to = grad_to if isinstance(grad_to, weakref.ref) else None
-        self._node, self._cell = fresh._node, None
-        self.__dict__.pop("_path", None)
+        become(self, movement.detach(value))
 
     @property
     def T(self) -> Any:
@@ -196,7 +211,13 @@ class Tensor(Introspection):
 
     @property
     def _version(self) -> int:
-        return 0 if self._cell is None else self._cell.version
+        """How often the memory that this tensor shows a part of has been written."""
+        return self._writes if self._cell is None else root_of(self)[0].version
+
+    def is_inference(self) -> bool:
+        """Whether it was made in inference mode."""
+        node = node_of(self)
+        return node.grad_to is None and node.spent
 
     @property
     def size(self) -> ElementCount:
@@ -252,22 +273,22 @@ class Tensor(Introspection):
         return values.tolist()
 
     def numpy(self, *, force: bool = False) -> Array:
-        """The values as an independent, writable NumPy array."""
-        return np.array(self._exportable("numpy()", force))
+        """The values as a NumPy array that shares their memory, in both directions.
 
-    def _exportable(self, reason: str, force: bool = False) -> Array:
-        if not force and node_of(self).grad_to is not None:
+        With `force`, of a tensor without its history.
+        """
+        if not force and self.requires_grad:
             raise RuntimeError(
                 "Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() "
                 "instead."
             )
         if self.dtype is dtypes.bfloat16:
             raise TypeError("Got unsupported ScalarType BFloat16. Convert with .float() first")
-        return self._values(reason)
+        return lend(self)
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
-        """A read-only view of the values; a copy if asked for or if the dtype must change."""
-        values = self._exportable("numpy()")
+        """`numpy()`; a copy if asked for or if the dtype must change."""
+        values = self.numpy()
         if dtype is not None and np.dtype(dtype) != values.dtype:
             if copy is False:
                 raise ValueError("__array__: a conversion of dtype needs a copy; got copy=False")
@@ -282,11 +303,9 @@ class Tensor(Introspection):
         dl_device: Any = None,
         copy: bool | None = None,
     ) -> Any:
-        """A DLPack capsule: a copy, unless the consumer promises not to write (copy=False)."""
-        values = self._exportable("DLPack")
-        if copy is False and max_version is not None and max_version[0] >= 1:
-            return values.__dlpack__(max_version=max_version, dl_device=dl_device)
-        return np.array(values).__dlpack__()
+        """A DLPack capsule that shares the memory of the values; a copy if asked for."""
+        values = np.array(self.numpy()) if copy else self.numpy()
+        return values.__dlpack__(max_version=max_version, dl_device=dl_device)
 
     def __dlpack_device__(self) -> tuple[int, int]:
         return (1, 0)
@@ -378,9 +397,14 @@ class Tensor(Introspection):
 
     def detach_(self) -> Any:
         """Cuts the tensor from its history, in place."""
-        fresh = movement.detach(self)
-        self._node = fresh._node
-        return self
+        if self._is_view():
+            raise RuntimeError(
+                "Can't detach views in-place. Use detach() instead. If you are using "
+                "DistributedDataParallel (DDP) for training, and gradient_as_bucket_view is set as "
+                "True, gradients are views of DDP buckets, and hence detach_() cannot be called on "
+                "these gradients."
+            )
+        return become(self, movement.detach(self), stays_leaf=False)
 
     def requires_grad_(self, requires_grad: bool = True) -> Any:
         """Says whether gradients are collected for this leaf."""
@@ -454,12 +478,23 @@ class Tensor(Introspection):
                 raise TypeError(f"to() got an unexpected keyword argument '{name}'")
         if device is not None:
             as_device(device)
-        if dtype is None or self.dtype is dtypes.as_dtype(dtype):
-            return elementwise.clone(self) if options.get("copy") else self
-        return elementwise.cast(self, dtypes.as_dtype(dtype))
+        flags = [x for x in target if isinstance(x, bool)]  # non_blocking, copy
+        return self._cast(
+            self.dtype if dtype is None else dtypes.as_dtype(dtype),
+            options.get("memory_format"),
+            options.get("copy", flags[1:] == [True]),
+        )
 
-    def _cast(self, dtype: DType) -> Any:
-        return self if self._node.meta.dtype is dtype else elementwise.cast(self, dtype)
+    def _cast(self, dtype: DType, memory_format: Any = None, copy: bool = False) -> Any:
+        """As another dtype, or in another format; the tensor itself if nothing changes."""
+        if memory_format is not None and memory_format is not preserve_format:
+            fits = self.is_contiguous(memory_format)
+            if self.dtype is dtype and fits and not copy:
+                return self
+            return in_format(elementwise.cast(self, dtype), memory_format)
+        if self._node.meta.dtype is dtype:
+            return elementwise.clone(self) if copy else self
+        return elementwise.cast(self, dtype)
 
     def type(self, dtype: Any = None) -> Any:
         """The name of the tensor's type, or the tensor as another dtype (or type of one)."""
@@ -471,61 +506,61 @@ class Tensor(Introspection):
         """The tensor as the dtype of `other`."""
         return self._cast(node_of(other).meta.dtype)
 
-    def cpu(self) -> Any:
+    def cpu(self, memory_format: Any = preserve_format) -> Any:
         """The tensor on the CPU: itself."""
-        return self
+        return self._cast(self.dtype, memory_format)
 
-    def float(self) -> Any:
+    def float(self, memory_format: Any = preserve_format) -> Any:
         """As float32."""
-        return self._cast(dtypes.float32)
+        return self._cast(dtypes.float32, memory_format)
 
-    def double(self) -> Any:
+    def double(self, memory_format: Any = preserve_format) -> Any:
         """As float64."""
-        return self._cast(dtypes.float64)
+        return self._cast(dtypes.float64, memory_format)
 
-    def half(self) -> Any:
+    def half(self, memory_format: Any = preserve_format) -> Any:
         """As float16."""
-        return self._cast(dtypes.float16)
+        return self._cast(dtypes.float16, memory_format)
 
-    def bfloat16(self) -> Any:
+    def bfloat16(self, memory_format: Any = preserve_format) -> Any:
         """As bfloat16."""
-        return self._cast(dtypes.bfloat16)
+        return self._cast(dtypes.bfloat16, memory_format)
 
-    def cfloat(self) -> Any:
+    def cfloat(self, memory_format: Any = preserve_format) -> Any:
         """As complex64."""
-        return self._cast(dtypes.complex64)
+        return self._cast(dtypes.complex64, memory_format)
 
-    def cdouble(self) -> Any:
+    def cdouble(self, memory_format: Any = preserve_format) -> Any:
         """As complex128."""
-        return self._cast(dtypes.complex128)
+        return self._cast(dtypes.complex128, memory_format)
 
-    def chalf(self, memory_format: Any = None) -> Any:
+    def chalf(self, memory_format: Any = preserve_format) -> Any:
         """As complex64: there is no complex type of half precision."""
-        return self._cast(dtypes.complex64)
+        return self._cast(dtypes.complex64, memory_format)
 
-    def long(self) -> Any:
+    def long(self, memory_format: Any = preserve_format) -> Any:
         """As int64."""
-        return self._cast(dtypes.int64)
+        return self._cast(dtypes.int64, memory_format)
 
-    def int(self) -> Any:
+    def int(self, memory_format: Any = preserve_format) -> Any:
         """As int32."""
-        return self._cast(dtypes.int32)
+        return self._cast(dtypes.int32, memory_format)
 
-    def short(self) -> Any:
+    def short(self, memory_format: Any = preserve_format) -> Any:
         """As int16."""
-        return self._cast(dtypes.int16)
+        return self._cast(dtypes.int16, memory_format)
 
-    def char(self) -> Any:
+    def char(self, memory_format: Any = preserve_format) -> Any:
         """As int8."""
-        return self._cast(dtypes.int8)
+        return self._cast(dtypes.int8, memory_format)
 
-    def byte(self) -> Any:
+    def byte(self, memory_format: Any = preserve_format) -> Any:
         """As uint8."""
-        return self._cast(dtypes.uint8)
+        return self._cast(dtypes.uint8, memory_format)
 
-    def bool(self) -> Any:
+    def bool(self, memory_format: Any = preserve_format) -> Any:
         """As bool: False where the value is 0."""
-        return self._cast(dtypes.bool_)
+        return self._cast(dtypes.bool_, memory_format)
 
     # ---- new tensors like this one -------------------------------------------------------
 
@@ -559,6 +594,7 @@ class Tensor(Introspection):
         """Takes the values of `src`, broadcast and cast."""
         if not isinstance(src, Handle):
             src = creation.as_tensor(src)
+        check_writable(self, src.requires_grad)
         value = elementwise.cast(src, self.dtype) if src.dtype is not self.dtype else src
         if value.shape != self.shape:
             value = movement.expand(value, self.shape)
@@ -567,10 +603,17 @@ class Tensor(Introspection):
     def fill_(self, value: Any) -> Any:
         """Takes one number everywhere."""
         if isinstance(value, Handle):
+            if value.ndim:
+                raise RuntimeError(
+                    "fill_ only supports 0-dimension value tensor but got tensor with "
+                    f"{value.ndim} dimensions."
+                )
             return self.copy_(value)
+        check_writable(self, False, expanded=True)
         if self.requires_grad:  # and does so afterwards, with a gradient of zero
-            return rebind(self, resizing.fill(self, value))
-        return rebind(self, generate.filled(self._node.meta.shape, value, self.dtype))
+            return rebind(self, resizing.fill(self, value), expanded=True)
+        filled = generate.filled(self._node.meta.shape, value, self.dtype)
+        return rebind(self, filled, expanded=True)
 
     def zero_(self) -> Any:
         """Takes 0 everywhere."""

@@ -22,7 +22,7 @@ LAYERS = (
     {"autograd", "fft", "linalg", "masked", "methods", "signal", "special"},
     {"introspection"},
     {"tensor"},
-    {"accelerator", "mps", "typed"},
+    {"accelerator", "mps", "storage", "typed"},
     {"func"},
     {"distributions", "nn"},
     {"amp", "optim", "serialization", "testing"},

@@ -74,7 +74,7 @@ def make_dual(tensor: Tensor, tangent: Tensor, *, level: int | None = None) -> T
     for what, x in (("tensor", tensor), ("tangent", tangent)):
         if not isinstance(x, Handle) or node_of(x).meta.dtype.category < 2:
             raise ValueError(f"Expected {what} to be floating point or complex, but got {x!r}")
-    if node_of(tensor).meta is not node_of(tangent).meta:
+    if node_of(tensor).meta.plain is not node_of(tangent).meta.plain:
         raise RuntimeError(
             "make_dual: Expected tangent to have the shape and dtype of the tensor; got "
             f"{node_of(tangent).meta} and {node_of(tensor).meta}"

@@ -50,6 +50,7 @@ def copy_node(node: Node, inputs: tuple[Node, ...], args: tuple[Any, ...]) -> No
 
 def make_node(spec: Spec, inputs: tuple[Node, ...], args: tuple[Any, ...], site: Any) -> Node:
     """A node for planning only: it is on no thread's pending list."""
+    spec = spec.plain
     node = object.__new__(Node)
     node.spec = spec
     node.meta = spec.meta
@@ -78,7 +79,7 @@ class Expander:
 
     def leaf(self, node: Node) -> None:
         """A computed value the plan reads."""
-        self._append(node, copy_node(node, (), ()) if node.op is LEAF else self._as_leaf(node))
+        self._append(node, self._as_leaf(node))
         self._shadow(node, self.final[node])
 
     def _shadow(self, node: Node, copy: Node) -> None:
@@ -90,7 +91,8 @@ class Expander:
         self.final[copy] = self.final[node]
 
     def _as_leaf(self, node: Node) -> Node:
-        spec = LEAF.cache.get(node.meta) or LEAF.remember(node.meta, (), (), node.meta)
+        meta = node.meta.plain
+        spec = LEAF.cache.get(meta) or LEAF.remember(meta, (), (), meta)
         return make_node(spec, (), (), node.site)
 
     def _append(self, node: Node, primitive: Node) -> None:

@@ -304,7 +304,7 @@ def _expression(node: Node, inputs: tuple[Node, ...]) -> tuple[Any, ...]:
     return (
         node.spec.op.name,
         node.spec.attrs,
-        node.meta,
+        node.meta.plain,
         tuple([id(x) for x in inputs]),
         tuple([_arg_key(a) for a in node.args]),
     )

@@ -314,7 +314,7 @@ def linearize(func: Function, *primals: Any) -> tuple[Any, Function]:
                 f"{forward.shape}"
             )
         for i, (x, t) in enumerate(zip(forward.primals, given, strict=True)):
-            if node_of(x).meta is not node_of(t).meta:
+            if node_of(x).meta.plain is not node_of(t).meta.plain:
                 raise RuntimeError(
                     f"linearize: tangent {i} is {node_of(t).meta}; expected {node_of(x).meta}, "
                     "like the primal"

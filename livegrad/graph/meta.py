@@ -1,4 +1,4 @@
-"""Shape and dtype of a value, interned so that comparing and hashing them is by identity."""
+"""Shape, dtype and strides of a value, interned so that comparing and hashing is by identity."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from operator import index as as_index
 from typing import Any
 
 from livegrad.dtypes import DType
+from livegrad.graph.layout import Strides, contiguous_strides, is_contiguous
 from livegrad.graph.symbol import Session, Symbol
 from livegrad.native.hot import hot_slots
 
@@ -45,18 +46,45 @@ class Size(tuple[int, ...]):
 
 @hot_slots
 class Meta:
-    """Shape and dtype of a value."""
+    """Shape and dtype of a value, and the strides it would have in PyTorch.
 
-    __slots__ = ("dtype", "ndim", "numel", "shape", "size")
+    `strides` is None for those of row-major order. `plain` is the Meta with those, which is all
+    that the compiler knows: in our memory every value is contiguous.
+    """
 
-    def __init__(self, shape: Shape, dtype: DType) -> None:
+    __slots__ = ("_strided", "contiguous", "dtype", "ndim", "numel", "plain", "shape", "size", "strides")
+
+    def __init__(
+        self, shape: Shape, dtype: DType, strides: Strides | None = None, plain: Meta | None = None
+    ) -> None:
         shape = tuple([as_size(size) for size in shape])
         self.shape: Shape = shape
         self.size = Size(shape)
         self.dtype = dtype
         self.ndim = len(shape)
         self.numel = prod(shape)
+        self.strides = strides
+        self.contiguous = strides is None or is_contiguous(shape, strides)
+        self.plain = self if plain is None else plain
+        self._strided: dict[Strides, Meta] = {}
         _check_sizes(shape, dtype.itemsize)
+
+    def stride(self) -> Strides:
+        """The strides, those of row-major order too."""
+        return contiguous_strides(self.shape) if self.strides is None else self.strides
+
+    def with_strides(self, strides: Strides | None) -> Meta:
+        """The interned Meta of the same shape and dtype with other strides."""
+        plain = self.plain
+        if strides is None or strides == contiguous_strides(self.shape):
+            return plain
+        known = plain._strided
+        found = known.get(strides)
+        if found is None:
+            if len(known) > _MOST_STRIDED:
+                known.clear()
+            found = known[strides] = Meta(plain.shape, plain.dtype, strides, plain)
+        return found
 
     @property
     def nbytes(self) -> int:
@@ -75,6 +103,7 @@ def as_size(x: Any) -> int:
 _interned: dict[tuple[Shape, DType], Meta] = {}
 # Past this many, forget: an equal Meta is made anew, which costs cache misses but no correctness.
 _MOST = 100_000
+_MOST_STRIDED = 1000
 
 
 def _check_sizes(shape: Shape, itemsize: int) -> None:

@@ -25,10 +25,10 @@ class Spec:
 
     `floats` says that all args are passed as floats, `grad` is True if gradients flow through such
     nodes, else None; `flows` are the inputs that have a gradient rule (filled in when a gradient
-    first comes by).
+    first comes by). `plain` is the spec of the same operation on contiguous values: what is planned.
     """
 
-    __slots__ = ("attrs", "floats", "flows", "grad", "meta", "op")
+    __slots__ = ("attrs", "floats", "flows", "grad", "meta", "op", "plain")
 
     def __init__(self, op: Op, attrs: tuple[Any, ...], meta: Meta) -> None:
         self.op = op
@@ -37,6 +37,7 @@ class Spec:
         self.floats = False
         self.grad: bool | None = None
         self.flows: tuple[int, ...] | None = None
+        self.plain: Spec = self
 
 
 @hot_slots
@@ -53,7 +54,8 @@ class Node:
     - `grad_to` is None (no gradient flows here), True (it flows on to the inputs), a weak
       reference to the leaf tensor that receives it, or an `Interior`: like True, with hooks or a
       gradient rule of this node's own.
-    - `spent` says that a backward has walked this node and gives up its claim on values.
+    - `spent` says that a backward has walked this node and gives up its claim on values; a node
+      recorded in inference mode never has one.
     - `cut` says why the inputs are gone although a gradient was wanted: (site of the backward that
       spent the graph, site of the update that overwrote a value it needs).
     """

@@ -6,12 +6,15 @@ from collections.abc import Callable
 from typing import Any
 
 from livegrad import dtypes
+from livegrad.graph.layout import Strides, elementwise_strides, like_strides
 from livegrad.graph.meta import Meta, is_symbolic
 from livegrad.graph.node import Node, Spec
 from livegrad.graph.symbol import Session
 from livegrad.native.hot import hot_slots
 
 GradRule = Callable[..., Any]
+# layout(metas, attrs, meta) -> strides of a result of `meta`; None for row-major order.
+LayoutRule = Callable[[tuple[Meta, ...], tuple[Any, ...], Meta], Strides | None]
 
 REGISTRY: dict[str, Op] = {}
 _SPECS_PER_OP = 20_000
@@ -21,6 +24,19 @@ def may_refuse(rule: GradRule) -> GradRule:
     """Marks a gradient rule that may raise: it runs in backward(), not when that is planned."""
     rule.may_refuse = True  # type: ignore[attr-defined]
     return rule
+
+
+def as_iterated(metas: tuple[Meta, ...], attrs: tuple[Any, ...], meta: Meta) -> Strides | None:
+    """The layout of an elementwise result: the order of dims that its operands agree on."""
+    if all([m.strides is None for m in metas]):
+        return None
+    return elementwise_strides(meta.shape, [(m.shape, m.stride()) for m in metas])
+
+
+def as_first(metas: tuple[Meta, ...], attrs: tuple[Any, ...], meta: Meta) -> Strides | None:
+    """The layout of a copy of the first operand."""
+    first = metas[0]
+    return None if first.strides is None else like_strides(first.shape, first.strides)
 
 
 @hot_slots
@@ -53,6 +69,9 @@ class Op:
       dtype, "float32" to float32, "widest" to the widest among them; None leaves them.
     - `complex` says whether complex inputs are taken; by default elementwise ops and reductions
       refuse them, other kinds leave that to `infer`. Complex values are computed by `ref`.
+    - `layout` gives the strides that PyTorch's result would have (see graph/layout.py); without it
+      they are those of row-major order. A view that starts elsewhere in the storage of its input
+      says so by `offset(before, meta, attrs, args)`, where `meta` is the input's.
     - `samples` is a function giving test inputs; a registered op without samples fails the tests.
     """
 
@@ -67,8 +86,10 @@ class Op:
         "grads",
         "infer",
         "kind",
+        "layout",
         "lower",
         "name",
+        "offset",
         "ref",
         "result",
         "samples",
@@ -90,6 +111,8 @@ class Op:
         combine: str | None = None,
         view: Callable[..., Any] | None = None,
         write: Callable[..., Any] | None = None,
+        layout: LayoutRule | None = None,
+        offset: Callable[..., int] | None = None,
         lower: str | None = None,
         result: str = "promote",
         cheap: bool = False,
@@ -108,6 +131,8 @@ class Op:
         self.combine = combine
         self.view = view
         self.write = write
+        self.layout = as_iterated if layout is None and kind == "elementwise" else layout
+        self.offset = offset
         self.lower = lower
         self.result = result
         self.cheap = cheap
@@ -143,6 +168,18 @@ class Op:
         spec.floats = self.kind == "update" or (
             self.kind == "elementwise" and attrs[0].category >= dtypes.FLOAT
         )
+        return spec
+
+    def remember_laid_out(self, key: Any, plain: Spec, metas: tuple[Meta, ...]) -> Spec:
+        """Stores and returns the spec for `key`: `plain`, or as that with other strides."""
+        spec = plain
+        symbolic = any([is_symbolic(m) for m in (plain.meta, *metas)])
+        if self.layout is not None and not symbolic:
+            meta = plain.meta.with_strides(self.layout(metas, plain.attrs, plain.meta))
+            if meta is not plain.meta:
+                spec = self.remember((key, "laid out"), plain.attrs, metas, meta)
+                spec.plain = plain
+        self.cache[key] = spec
         return spec
 
 

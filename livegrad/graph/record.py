@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 import sys
 import weakref
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from operator import index as as_index
 from types import FrameType
 from typing import Any
@@ -19,13 +19,13 @@ from typing import Any
 from livegrad import dtypes
 from livegrad.dtypes import DType
 from livegrad.graph.blame import wrong_class
+from livegrad.graph.layout import repeats
 from livegrad.graph.meta import Meta, Shape, meta_of
 from livegrad.graph.node import Node, Site, Spec
 from livegrad.graph.op import REGISTRY, Op
 from livegrad.graph.state import (
     LOCAL,
     MOST_PENDING_BYTES,
-    MOST_PENDING_NODES,
     Runtime,
     flush,
     scratch_state,
@@ -93,6 +93,7 @@ _inside: set[str] = set()
 _outside: set[str] = set()
 _getframe = sys._getframe
 _new = object.__new__
+_refs = sys.getrefcount
 _WeakRef = weakref.ref
 # Run-time integers are int64. As floats: translated code takes integers for int64 to begin with.
 _FIRST, _END = -(2.0**63), 2.0**63
@@ -116,21 +117,35 @@ class Handle:
     # of the cell they were applied to.
     _path: tuple[Step, ...] = ()
     _seen = 0
+    # Writes to a tensor that shared no cell yet.
+    _writes = 0
+    # Why it may not be written while gradients are recorded: see `check_writable`.
+    _made: str | None = None
 
 
 @hot_slots
 class Cell:
-    """The value that a tensor and its views share.
+    """The value that a tensor and its views share: PyTorch's storage.
 
     Writing through any of them makes a new node for the whole and raises `version`; the others
     apply their path to it again when they are next used.
+
+    `memory` is there if somebody outside can see the values as well (NumPy, another process): then
+    it holds them, and `_node` is what they were once; see graph/shared.py. `parent` is there if
+    the storage has grown: the cell of the larger one, the path from its value, and its version.
+    `base` refers to the tensor that is the whole of it.
     """
 
-    __slots__ = ("_node", "version")
+    __slots__ = ("_node", "base", "memory", "parent", "version")
 
-    def __init__(self, node: Node) -> None:
-        self._node = node
-        self.version = 0
+    def __init__(self, base: Handle) -> None:
+        self._node = base._node
+        self.base = _WeakRef(base)
+        self.memory: Any = None
+        self.parent: tuple[Cell, tuple[Step, ...], int] | None = None
+        self.version = base._writes
+        if self.version:
+            base._seen = self.version
 
 
 # Filled in by `livegrad.tensor`, so that ops need not import it.
@@ -188,7 +203,7 @@ def append(
     node.grad_to = grad_to if state.grad else None
     node.buffer = None
     node.cut = None
-    node.spent = False
+    node.spent = state.inference
     nodes = state.nodes
     place = len(nodes)
     node.index = state.base + place
@@ -223,7 +238,7 @@ def append(
     except BaseException:  # Ctrl-C between the two
         _forget_from(place)
         raise
-    if place > MOST_PENDING_NODES and not state.held:
+    if place > state.limit + 0 and not state.held:
         flush("many nodes were pending", node)
     return tensor
 
@@ -400,12 +415,7 @@ def record(
     except TypeError:
         raise _not_structure(op, attrs) from None
     if spec is None:
-        assert op.infer is not None
-        _check_attrs(op, attrs)
-        meta = op.infer(metas, attrs, shape)
-        if any([m.dtype.category == dtypes.COMPLEX for m in metas]):
-            _check_complex(op, tuple(nodes), attrs, args, meta)
-        spec = op.remember(key, attrs, metas, meta)
+        spec = _infer(op, key, tuple(nodes), args)
     if grad:
         grad = spec.grad
     if args:
@@ -417,6 +427,29 @@ def record(
             elif kind is not float and kind not in _NUMBER_KINDS:
                 args = _numbers(op, args)
     return append(spec, tuple(nodes), args, grad)
+
+
+def _infer(op: Op, key: Any, nodes: tuple[Node, ...], args: tuple[Any, ...]) -> Spec:
+    """The spec of an op that is not elementwise, inferred for contiguous values, then laid out."""
+    metas, attrs, shape = key
+    plains = tuple([m.plain for m in metas])
+    plain = op.cache.get((plains, attrs, shape))
+    if plain is None:
+        assert op.infer is not None
+        _check_attrs(op, attrs)
+        meta = op.infer(plains, attrs, shape)
+        if any([m.dtype.category == dtypes.COMPLEX for m in metas]):
+            _check_complex(op, nodes, attrs, args, meta)
+        plain = op.remember((plains, attrs, shape, "plain"), attrs, plains, meta)
+        op.remember_laid_out((plains, attrs, shape), plain, plains)
+    return op.cache[key] if plains == metas else op.remember_laid_out(key, plain.plain, metas)
+
+
+def infer_meta(op: Op, meta: Meta, attrs: tuple[Any, ...], shape: Shape | None) -> Meta:
+    """The meta of what a view op shows of a value of `meta`."""
+    key = ((meta,), attrs, shape)
+    spec: Spec = op.cache.get(key) or _infer(op, key, (), ())
+    return spec.meta
 
 
 def _not_structure(op: Op, attrs: tuple[Any, ...]) -> TypeError:
@@ -497,6 +530,11 @@ def specialise(op: Op, operands: Sequence[Any], pattern: str, key: Any) -> Spec:
     metas = tuple([m for m in operands if isinstance(m, Meta)])
     if not metas:
         raise TypeError(f"{op.name}: got only numbers; expected at least one tensor")
+    if any([m.strides is not None for m in metas]):
+        plains = tuple([m.plain if isinstance(m, Meta) else m for m in operands])
+        plain_key = plains[0] if isinstance(key, Meta) else plains
+        plain = op.cache.get(plain_key) or specialise(op, plains, pattern, plain_key)
+        return op.remember_laid_out(key, plain, metas)
     compute, result = elementwise_dtypes(op, operands)
     shape = broadcast_shapes(op.name, [m.shape for m in metas])
     return op.remember(key, (compute, pattern), metas, meta_of(shape, result))
@@ -661,23 +699,66 @@ def _no_tensor(x: Any) -> TypeError:
 def sync(x: Any) -> None:
     """Brings a tensor that shares a cell up to date with the cell."""
     cell = x._cell
-    if x._seen == cell.version:
+    if cell.memory is not None:
+        Writing.read_shared(x)
         return
-    path = x._path
-    if not path:
-        x._node = cell._node
-    else:
-        state = LOCAL.state
-        grad, state.grad = state.grad, x._node.grad_to is not None or state.grad
+    if cell.parent is not None:
+        _follow_parent(cell)
+    if x._seen != cell.version:
+        _follow_cell(x, cell)
+    if _refs(cell) == _ALONE and cell.parent is None and is_detached(x._path, all):
+        # Nobody shares it any more: from now on the tensor is used without this detour.
+        x._writes, x._cell, x._path = cell.version, None, ()
+
+
+def _count_own_references() -> int:
+    """What `_refs` says, inside `sync`, of a cell that only one tensor refers to."""
+    holder = [object()]
+    cell = holder[0]
+    return _refs(cell)
+
+
+_ALONE = _count_own_references()
+
+
+def is_detached(path: Sequence[Step], which: Callable[..., bool] = any) -> bool:
+    """Whether `any` (or `all`) of the steps are detach(), past which no history is shared."""
+    return which([step[0].name == "detach" for step in path])
+
+
+def _follow_cell(x: Any, cell: Cell) -> None:
+    """Applies the path of `x` to the value that its cell has now."""
+    state = LOCAL.state
+    value = wrap(cell._node)
+    if x._path:
+        # Gradients flow through a view whenever they flow through what it shows.
+        grad, state.grad = state.grad, True
         try:
-            value = wrap(cell._node)
-            for op, attrs, args, shape in path:
-                value = record(op, (value,), attrs, args, shape)
+            value = _followed(value, x._path)
+            x._node = in_place_of(x._node, value, x, False)
         finally:
             state.grad = grad
+    else:
         x._node = value._node
-        _see_through(value, x)
     x._seen = cell.version
+
+
+def _followed(value: Any, path: Sequence[Step]) -> Any:
+    for op, attrs, args, shape in path:
+        value = record(op, (value,), attrs, args, shape)
+    return value
+
+
+def _follow_parent(cell: Cell) -> None:
+    """Brings a cell that is itself a view of another up to date with that."""
+    assert cell.parent is not None
+    parent, path, seen = cell.parent
+    if parent.parent is not None:
+        _follow_parent(parent)
+    if seen != parent.version:
+        cell._node = _followed(wrap(parent._node), path)._node
+        cell.parent = parent, path, parent.version
+        cell.version += 1
 
 
 def _see_through(temporary: Any, handle: Any) -> None:
@@ -696,53 +777,135 @@ def view(
     shape: Shape | None = None,
 ) -> Any:
     """Records a view: a tensor that shares its values with `x`, in both directions."""
+    cell = x._cell
+    if cell is not None and cell.memory is not None:
+        return Writing.view_shared(op, x, attrs, args, shape)
     out = record(op, (x,), attrs, args, shape)
     cell = x._cell
     if cell is None:
-        cell = x._cell = Cell(x._node)
+        cell = x._cell = Cell(x)
     out._cell = cell
     out._path = x._path + ((op, attrs, args, shape),)
     out._seen = cell.version
+    if not LOCAL.state.grad:
+        out._made = NO_GRAD
     return out
 
 
-def rebind(x: Any, value: Any) -> Any:
+def rebind(x: Any, value: Any, expanded: bool = False) -> Any:
     """In-place write: `x` takes the value of the tensor `value`, of the same shape and dtype.
+
+    With `expanded`, several elements of `x` may lie in one place.
 
     The value that was there stays in the graph for whoever recorded with it, so backward never
     meets a value "modified by an in-place operation".
     """
-    _check_writable(x)
+    check_writable(x, value._node.grad_to is not None, expanded)
     cell = x._cell
-    if cell is None or not x._path:
-        x._node = _replace(x._node, value, x)
-        if cell is None:
-            return x
-        cell._node = x._node
+    if cell is not None and cell.memory is not None:
+        return Writing.write_shared(x, value)
+    if value._node.meta is not x._node.meta:
+        value = laid_out(value, x._node.meta)
+    overwrites = LOCAL.state.grad
+    if cell is None:
+        x._node = in_place_of(x._node, value, x, overwrites)
+        x._writes += 1
+        return x
+    if not x._path:
+        cell._node = x._node = in_place_of(x._node, value, x, overwrites)
     else:
-        x._node = value._node
-        _see_through(value, x)  # now: writing through a longer path records more
-        whole = _write_through(wrap(cell._node), x._path, wrap(value._node))
-        cell._node = _replace(cell._node, whole, cell)
-    cell.version += 1
+        x._node = in_place_of(x._node, value, x, overwrites)
+        _write_to_cell(cell, x._path, value._node)
+    _wrote(cell)
     x._seen = cell.version
     return x
 
 
-def _replace(old: Node, value: Any, handle: Any) -> Node:
-    """The node that takes the place of `old`; a leaf (written under no_grad) stays that leaf."""
-    if isinstance(old.grad_to, _WeakRef):
-        # A node of its own, so that marking it as the leaf marks no other tensor's value.
-        value = unary(_clone, wrap(value._node))
-        value._node.grad_to = old.grad_to
-    _see_through(value, handle)
+def _wrote(cell: Cell) -> None:
+    """Raises the version of a cell that was written to, and writes to what it is a view of."""
+    cell.version += 1
+    if cell.parent is not None:
+        parent, path, _ = cell.parent
+        _write_to_cell(parent, path, cell._node)
+        _wrote(parent)
+        cell.parent = parent, path, parent.version
+
+
+def _write_to_cell(cell: Cell, path: Sequence[Step], part: Node) -> None:
+    """Gives the cell a new whole: that with `part` written to where `path` leads."""
+    state = LOCAL.state
+    grad = state.grad
+    # What is written through detach() leaves the history of the whole alone.
+    state.grad = grad and not is_detached(path)
+    try:
+        whole = _write_through(wrap(cell._node), path, wrap(part))
+        if whole._node.meta is not cell._node.meta:
+            whole = laid_out(whole, cell._node.meta)
+    finally:
+        state.grad = grad
+    cell._node = in_place_of(cell._node, whole, cell, False)
+
+
+def laid_out(value: Any, meta: Meta) -> Any:
+    """`value` with the strides of `meta`."""
+    if value._node.meta is meta:
+        return value
+    return record(_placed(), (value,), (meta.strides,))
+
+
+def _placed() -> Op:
+    return REGISTRY["placed"]
+
+
+def in_place_of(old: Node, value: Any, handle: Any, overwrites: bool) -> Node:
+    """The node that takes the place of `old`, seen through `handle`.
+
+    A leaf (written under no_grad) stays that leaf. An interior node keeps its place in the graph
+    although the value has another history: the gradient goes on to `old`, or ends there if the
+    write was recorded to be differentiated and `overwrites` it.
+    """
     node: Node = value._node
+    to = old.grad_to
+    if isinstance(to, _WeakRef):
+        # A node of its own, so that marking it as the leaf marks no other tensor's value.
+        value = unary(_clone, wrap(node))
+        node = value._node
+        node.grad_to = to
+    elif to is not None and node.grad_to is None and old.meta.shape == node.meta.shape:
+        state = LOCAL.state
+        grad, state.grad = state.grad, True
+        try:
+            op = REGISTRY["overwritten" if overwrites else "altered"]
+            value = record(op, (wrap(old), wrap(node)))
+        finally:
+            state.grad = grad
+        node = value._node
+    _see_through(value, handle)
     return node
 
 
-def _check_writable(x: Any) -> None:
+NO_GRAD = "no_grad"
+
+
+def check_writable(x: Any, flows: bool = True, expanded: bool = False) -> None:
+    """RuntimeError if `x` must not be written: in PyTorch's words, before anything has changed.
+
+    `flows` says whether a gradient flows to what is written; `expanded`, whether several elements
+    may lie in one place.
+    """
     node = node_of(x)
+    meta = node.meta
+    if meta.strides is not None and not expanded and repeats(meta.shape, meta.strides):
+        raise RuntimeError(
+            "unsupported operation: more than one element of the written-to tensor refers to a "
+            "single memory location. Please clone() the tensor before performing the operation."
+        )
     state = LOCAL.state
+    if node.spent and node.grad_to is None and not state.inference:
+        raise RuntimeError(
+            "Inplace update to inference tensor outside InferenceMode is not allowed. You can make "
+            "a clone to get a normal tensor before doing inplace update."
+        )
     if not state.grad:
         return
     if isinstance(node.grad_to, _WeakRef):
@@ -751,25 +914,58 @@ def _check_writable(x: Any) -> None:
             "Write under livegrad.no_grad(), or to a clone()"
         )
     cell = x._cell
-    # Through detach() (and so through .data) the values of a leaf may be written at any time.
-    flows = node.grad_to is not None
-    if flows and cell is not None and x._path and isinstance(cell._node.grad_to, _WeakRef):
+    if cell is None or not x._path or is_detached(x._path):
+        return  # the values of a leaf may be written through detach(), and so .data, at any time
+    flows = flows or node.grad_to is not None
+    if x._made is NO_GRAD:
+        flows = flows or cell._node.grad_to is not None
+    if not flows:
+        return
+    if isinstance(cell._node.grad_to, _WeakRef):
         raise RuntimeError(
             "a view of a leaf Variable that requires grad is being used in an in-place operation. "
             "Write under livegrad.no_grad(), or to a clone()"
         )
+    if x._made is not None:
+        raise _written_view(x)
+
+
+def _written_view(x: Any) -> RuntimeError:
+    if x._made == NO_GRAD:
+        return RuntimeError(
+            "A view was created in no_grad mode and is being modified inplace with grad mode "
+            "enabled. Given that this use case is ambiguous and error-prone, it is forbidden. Move "
+            "both inside or both outside the no_grad block"
+        )
+    return RuntimeError(
+        f"Output {x._made} is a view and is being modified inplace. This view is the output of "
+        "a function that returns multiple views. Such functions do not allow the output views to "
+        "be modified inplace. You should replace the inplace operation by an out-of-place one."
+    )
 
 
 def _write_through(whole: Any, path: Sequence[Any], value: Any) -> Any:
     """The whole after `value` was written to the part of it that `path` views."""
+    if any([step[0].write is None for step in path]):
+        return Writing.write_strided(whole, path, value)
     parts = [whole]
     for op, attrs, args, shape in path[:-1]:
         parts.append(record(op, (parts[-1],), attrs, args, shape))
     for part, (op, attrs, args, _) in zip(reversed(parts), reversed(path), strict=True):
-        if op.write is None:
-            raise RuntimeError(
-                f"{op.name}: unsupported operation: more than one element of the written-to tensor "
-                "refers to a single memory location. Please clone() the tensor first"
-            )
         value = op.write(part, value, attrs, args)
     return value
+
+
+class Writing:
+    """Ways of reading and writing that others fill in, so that recording need not know them.
+
+    read_shared(x)                      the value of `x` is what its memory holds now
+    view_shared(op, x, …)               a view of memory
+    write_shared(x, value)              writes to memory
+    write_strided(whole, path, value)   writes to a part whose elements may overlap
+    """
+
+    read_shared: Callable[[Any], None]
+    view_shared: Callable[..., Any]
+    write_shared: Callable[[Any, Any], Any]
+    write_strided: Callable[[Any, Sequence[Step], Any], Any]

@@ -37,8 +37,9 @@ class State:
     `caster`, inside `livegrad.autocast`, is asked to cast the inputs of ops that have an `autocast`
     rule: caster(rule, inputs) -> inputs.
 
-    While `held`, many pending nodes are no reason to flush: they are the planner's, or belong
-    together.
+    More pending nodes than `limit` are a reason to flush, but not while `held`: then they are the
+    planner's, or belong together. It is -1 once something was recorded that reads memory which
+    somebody else may write: that has to be computed at once.
     """
 
     __slots__ = (
@@ -49,6 +50,7 @@ class State:
         "handles",
         "held",
         "inference",
+        "limit",
         "nodes",
         "reference",
         "site",
@@ -67,6 +69,7 @@ class State:
         self.grad = True
         self.held = False
         self.inference = False
+        self.limit = MOST_PENDING_NODES
         self.reference = REFERENCE
         self.site: Site | None = None
 

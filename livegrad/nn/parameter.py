@@ -7,33 +7,27 @@ from typing import Any, NoReturn
 from livegrad.creation import empty
 from livegrad.dtypes import DType, as_dtype, get_default_dtype
 from livegrad.graph.record import wrap
-from livegrad.graph.state import LOCAL
 from livegrad.native.hot import hot_slots
-from livegrad.ops.elementwise import clone
+from livegrad.ops.movement import detach
 from livegrad.tensor import Tensor
 
 
-def _own_value(data: Any) -> Any:
-    """A tensor with a node of its own, holding the value of `data` without its history."""
-    state = LOCAL.state
-    grad, state.grad = state.grad, False
-    try:
-        return clone(empty(0) if data is None else data)
-    finally:
-        state.grad = grad
+def _alias(data: Any) -> Any:
+    """A tensor that shares the values of `data`, without their history."""
+    return detach(empty(0) if data is None else data)
 
 
 @hot_slots
 class Parameter(Tensor):
     """A tensor that is learned: assigned to a Module, it appears in its `parameters()`.
 
-    It takes the value of `data`; later in-place changes of `data` do not reach it.
+    It shares the values of `data`: a change of one in place is a change of both.
     """
 
     __slots__ = ()
 
     def __new__(cls, data: Any = None, requires_grad: bool = True) -> Parameter:
-        out: Parameter = _own_value(data)
+        out: Parameter = _alias(data)
         out.__class__ = cls
         if requires_grad:
             out.requires_grad_()
@@ -50,7 +44,7 @@ class Buffer(Tensor):
     persistent = True
 
     def __new__(cls, data: Any = None, *, persistent: bool = True) -> Buffer:
-        out: Buffer = _own_value(data)
+        out: Buffer = _alias(data)
         out.__class__ = cls
         out.persistent = persistent
         return out
@@ -60,10 +54,10 @@ class Buffer(Tensor):
 
 
 class _Unready:
-    """The cell of a tensor that cannot be used yet: whatever asks for its version is refused."""
+    """The cell of a tensor that cannot be used yet: whoever looks at it is refused."""
 
     @property
-    def version(self) -> NoReturn:
+    def memory(self) -> NoReturn:
         raise ValueError(
             "Attempted to use an uninitialized parameter or buffer. This error happens when you "
             "are using a `LazyModule` or explicitly manipulating uninitialized tensors. When using "

@@ -27,6 +27,7 @@ CONJ: Op = Op(
     infer=lambda metas, attrs, shape: metas[0],
     ref=lambda n, x: np.conj(x),
     grads=(lambda g, y, x: conj(g),),
+    layout=lambda metas, attrs, meta: metas[0].strides,
     write=lambda part, value, attrs, args: record(CONJ, (value,)),
     saves="",
     samples=s.calls(
@@ -69,6 +70,8 @@ VIEW_AS_REAL: Op = Op(
     view=lambda n, index: None,  # another name for the same memory
     write=lambda part, value, attrs, args: record(VIEW_AS_COMPLEX, (value,)),
     grads=(lambda g, y, x: record(VIEW_AS_COMPLEX, (g,)),),
+    layout=lambda metas, attrs, meta: (*[2 * step for step in metas[0].stride()], 1),
+    offset=lambda before, meta, attrs, args: 2 * before,
     saves="",
     samples=s.calls(
         lambda: s.Sample((s.complexes(3, 4),), lambda x: view(VIEW_AS_REAL, x)),
@@ -85,6 +88,8 @@ VIEW_AS_COMPLEX: Op = Op(
     view=lambda n, index: None,
     write=lambda part, value, attrs, args: record(VIEW_AS_REAL, (value,)),
     grads=(lambda g, y, x: record(VIEW_AS_REAL, (g,)),),
+    layout=lambda metas, attrs, meta: tuple([step // 2 for step in metas[0].stride()[:-1]]),
+    offset=lambda before, meta, attrs, args: before // 2,
     saves="",
     samples=s.calls(
         lambda: s.Sample((s.uniform(3, 4, 2),), lambda x: view(VIEW_AS_COMPLEX, _wide(x))),

@@ -18,8 +18,9 @@ import numpy as np
 from livegrad import dtypes
 from livegrad.dtypes import DType
 from livegrad.graph.blame import wrong_class
-from livegrad.graph.meta import meta_of
-from livegrad.graph.op import GradRule, Op
+from livegrad.graph.meta import Meta, meta_of
+from livegrad.graph.node import Spec
+from livegrad.graph.op import GradRule, Op, as_first
 from livegrad.graph.record import Handle, append, binary, elementwise, node_of, record, unary
 from livegrad.ops import samples as s
 from livegrad.ops.conjugate import conj
@@ -416,6 +417,7 @@ CLONE = define(
     ref=np.array,
     emit=lambda e, x: x,
     grads=(lambda g, y, x: g,),
+    layout=as_first,
     cheap=True,
     saves="",
     complex=True,
@@ -428,6 +430,7 @@ CAST = define(
     ref=lambda x: x,
     emit=lambda e, x: x,
     grads=(lambda g, y, x: g,),  # backward casts to the operand's dtype by itself
+    layout=as_first,
     cheap=True,
     saves="",
     complex=True,
@@ -442,7 +445,12 @@ CAST = define(
 
 def clone(input: Tensor, *, memory_format: Any = None) -> Tensor:
     """A copy that the graph can tell from `input`."""
-    return unary(CLONE, input)
+    out = unary(CLONE, input)
+    if memory_format is None:
+        return out
+    from livegrad.ops.in_place import in_format
+
+    return in_format(out, memory_format)
 
 
 def cast(input: Tensor, dtype: DType) -> Tensor:
@@ -450,6 +458,17 @@ def cast(input: Tensor, dtype: DType) -> Tensor:
     if node_of(input).meta.dtype is dtype:
         return input
     return _record_cast(input, dtype)
+
+
+def _cast_spec(key: tuple[Meta, DType]) -> Spec:
+    meta, dtype = key
+    plain = CAST.cache.get((meta.plain, dtype))
+    if plain is None:
+        made = meta_of(meta.shape, dtype)
+        plain = CAST.remember(
+            (meta.plain, dtype), (meta.dtype, "t", dtype), (meta.plain,), made
+        )
+    return plain if meta.strides is None else CAST.remember_laid_out(key, plain, (meta,))
 
 
 def _record_cast(x: Tensor, dtype: DType) -> Tensor:
@@ -463,8 +482,7 @@ def _record_cast(x: Tensor, dtype: DType) -> Tensor:
     if spec is None:
         if type(dtype) is not DType:
             return cast(x, dtypes.as_dtype(dtype))
-        attrs = (node.meta.dtype, "t", dtype)
-        spec = CAST.remember(key, attrs, (node.meta,), meta_of(node.meta.shape, dtype))
+        spec = _cast_spec(key)
     flows = node.grad_to is not None and dtype.category >= dtypes.FLOAT
     return append(spec, (node,), (), True if flows else None)
 

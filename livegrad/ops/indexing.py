@@ -19,6 +19,7 @@ from livegrad.graph.blame import as_items
 from livegrad.graph.meta import Meta, Shape
 from livegrad.graph.op import Op
 from livegrad.graph.record import Handle, node_of, rebind, record, view
+from livegrad.graph.state import LOCAL
 from livegrad.ops.elementwise import add, cast, clone, where as choose
 from livegrad.ops.gathering import INDEX_SELECT, gather as gather, linear_index
 from livegrad.ops.generate import counting, filled
@@ -186,7 +187,9 @@ def _index_tensors(part: Any, shape: Shape, dim: int) -> list[Tensor] | None:
     if isinstance(part, Handle):
         meta = node_of(part).meta
         if not _is_mask(meta.dtype):
-            return [part]
+            # One index is read, and gives a view. What a transform traces cannot be read.
+            known = LOCAL.trace is None and not meta.ndim and meta.dtype.category == dtypes.INT
+            return None if known else [part]
         return _mask_positions(part, shape, dim)
     if isinstance(part, np.ndarray | list | tuple | range):
         if isinstance(part, list | tuple) and any(isinstance(x, Handle) for x in part):
@@ -341,11 +344,11 @@ def setitem(self: Tensor, key: Any, value: Any) -> None:
         value = cast(value, meta.dtype) if isinstance(value, Handle) else value
         # Unlike in broadcasting, the mask covers the leading dims.
         wide = tuple(mask.shape) + (1,) * (meta.ndim - mask.ndim)
-        rebind(self, cast(choose(_reshape_to(mask, wide), value, self), meta.dtype))
+        rebind(self, cast(choose(_reshape_to(mask, wide), value, self), meta.dtype), expanded=True)
         return
     x, parsed = _basic(self, meta.shape, key)
     if parsed.advanced:
-        rebind(x, _written(x, parsed.advanced, value, meta.dtype, INDEX_PUT))
+        rebind(x, _written(x, parsed.advanced, value, meta.dtype, INDEX_PUT), expanded=True)
     else:
         rebind(x, _spread(value, parsed.shape, meta.dtype))
 

@@ -13,6 +13,7 @@ import numpy as np
 from livegrad.dtypes import DType
 from livegrad.graph.blame import as_items
 from livegrad.graph.index import FIRST, Index, stepped
+from livegrad.graph.layout import Strides, viewed_strides
 from livegrad.graph.meta import Meta, Shape, Size, as_size, meta_of
 from livegrad.graph.op import Op
 from livegrad.graph.record import (
@@ -27,6 +28,7 @@ from livegrad.ops.generate import FULL as FULL, zeros_like
 
 Tensor = Any
 Attrs = tuple[Any, ...]
+Metas = tuple[Meta, ...]
 
 
 def normal_dim(name: str, dim: Any, ndim: int) -> int:
@@ -114,6 +116,21 @@ def _reshape_view(n: Any, index: Index) -> Index | None:
     return tuple(result)
 
 
+def _reshape_layout(metas: Metas, attrs: Attrs, meta: Meta) -> Strides | None:
+    """Those of a view, where one can show the elements in that shape; else it is a copy.
+
+    `squeeze` and `unsqueeze` say in a second attr which dims they keep or where theirs is.
+    """
+    shape, strides = metas[0].shape, metas[0].stride()
+    if len(attrs) == 1:
+        return None if metas[0].strides is None else viewed_strides(shape, strides, meta.shape)
+    if isinstance(attrs[1], tuple):
+        return tuple([strides[d] for d in attrs[1]])
+    at = attrs[1]
+    step = shape[at] * strides[at] if at < len(shape) else 1
+    return (*strides[:at], step, *strides[at:])
+
+
 RESHAPE = Op(
     "reshape",
     "movement",
@@ -122,6 +139,7 @@ RESHAPE = Op(
     view=_reshape_view,
     write=lambda part, value, attrs, args: _reshape_to(value, part.shape),
     grads=(lambda g, y, x: _reshape_to(g, x.shape),),
+    layout=_reshape_layout,
     saves="",
     samples=s.calls(
         lambda: s.Sample((s.uniform(2, 6),), lambda x: reshape(x, (3, 4))),
@@ -142,16 +160,30 @@ def reshape(input: Tensor, *sizes: Any, shape: Any = None) -> Tensor:
     """The same elements in row-major order with another shape; one size may be -1."""
     meta = node_of(input).meta
     wanted = _resolve_shape(meta, sizes_of("reshape", sizes, shape))
-    return record_view(RESHAPE, input, (_groups(meta.shape, wanted),), (), wanted)
+    if _is_viewable(meta, wanted):
+        return record_view(RESHAPE, input, (_groups(meta.shape, wanted),), (), wanted)
+    return record(RESHAPE, (input,), (_groups(meta.shape, wanted),), (), wanted)
 
 
-def view(input: Tensor, *shape: Any, size: Any = None) -> Tensor:
-    """`input` with another shape; see `reshape` (no value has strides that could forbid it)."""
-    if len(shape) == 1 and isinstance(shape[0], DType):
+def _is_viewable(meta: Meta, shape: Shape) -> bool:
+    """Whether PyTorch would show the elements in another shape without copying them."""
+    return meta.strides is None or viewed_strides(meta.shape, meta.strides, shape) is not None
+
+
+def view(input: Tensor, *shape: Any, size: Any = None, dtype: Any = None) -> Tensor:
+    """A view of `input` with another shape, or of its bytes as another dtype."""
+    if dtype is not None or (len(shape) == 1 and isinstance(shape[0], DType)):
         from livegrad.ops.reshaping import view_bits
 
-        return view_bits(input, shape[0])
-    return reshape(input, *shape, shape=size)
+        return view_bits(input, shape[0] if dtype is None else dtype)
+    meta = node_of(input).meta
+    wanted = _resolve_shape(meta, sizes_of("view", shape, size))
+    if not _is_viewable(meta, wanted):
+        raise RuntimeError(
+            "view size is not compatible with input tensor's size and stride (at least one "
+            "dimension spans across two contiguous subspaces). Use .reshape(...) instead."
+        )
+    return record_view(RESHAPE, input, (_groups(meta.shape, wanted),), (), wanted)
 
 
 def _resolve_shape(meta: Meta, shape: Shape) -> Shape:
@@ -181,13 +213,13 @@ def squeeze(input: Tensor, dim: int | Sequence[int] | None = None) -> Tensor:
     """`input` without its dims of size 1, or without those of them named by `dim`."""
     shape = node_of(input).meta.shape
     if dim is None:
-        wanted = tuple([size for size in shape if size != 1])
+        drop = set(range(len(shape)))
     else:
         dims = (dim,) if isinstance(dim, int) else as_items(dim, "int")
         drop = {normal_dim("squeeze", d, len(shape)) for d in dims}
-        kept = [size for d, size in enumerate(shape) if size != 1 or d not in drop]
-        wanted = tuple(kept)
-    return record_view(RESHAPE, input, (_groups(shape, wanted),), (), wanted)
+    kept = tuple([d for d, size in enumerate(shape) if size != 1 or d not in drop])
+    wanted = tuple([shape[d] for d in kept])
+    return record_view(RESHAPE, input, (_groups(shape, wanted), kept), (), wanted)
 
 
 def unsqueeze(input: Tensor, dim: int) -> Tensor:
@@ -195,7 +227,7 @@ def unsqueeze(input: Tensor, dim: int) -> Tensor:
     shape = node_of(input).meta.shape
     d = normal_dim("unsqueeze", dim, len(shape) + 1)
     wanted = shape[:d] + (1,) + shape[d:]
-    return record_view(RESHAPE, input, (_groups(shape, wanted),), (), wanted)
+    return record_view(RESHAPE, input, (_groups(shape, wanted), d), (), wanted)
 
 
 # ------------------------------------------------------------------------------------ permute
@@ -222,6 +254,7 @@ PERMUTE: Op = Op(
     view=_permute_view,
     write=lambda part, value, attrs, args: record(PERMUTE, (value,), (_inverse(attrs[0]),)),
     grads=(lambda g, y, x: record(PERMUTE, (g,), (_inverse(y._node.attrs[0]),)),),
+    layout=lambda metas, attrs, meta: tuple([metas[0].stride()[d] for d in attrs[0]]),
     saves="",
     samples=s.calls(
         lambda: s.Sample((s.uniform(2, 3, 4),), lambda x: permute(x, (2, 0, 1))),
@@ -301,6 +334,16 @@ def _expand_view(n: Any, index: Index) -> Index:
     return tuple([FIRST if source[d] == 1 else index[lead + d] for d in range(len(source))])
 
 
+def _expand_layout(metas: Metas, attrs: Attrs, meta: Meta) -> Strides:
+    shape, strides = metas[0].shape, metas[0].stride()
+    lead = meta.ndim - len(shape)
+    out = [0 if n != meta.shape[lead + d] else strides[d] for d, n in enumerate(shape)]
+    for d in range(lead - 1, -1, -1):
+        following = meta.shape[d + 1] * out[0] if out else 1
+        out.insert(0, following if meta.shape[d] == 1 else 0)
+    return tuple(out)
+
+
 EXPAND = Op(
     "expand",
     "movement",
@@ -308,6 +351,7 @@ EXPAND = Op(
     ref=lambda n, x: np.broadcast_to(x, n.meta.shape),
     view=_expand_view,
     grads=(lambda g, y, x: g,),  # backward sums over broadcast dims by itself
+    layout=_expand_layout,
     saves="",
     samples=s.calls(
         lambda: s.Sample((s.uniform(3, 1),), lambda x: expand(x, (2, 3, 4))),
@@ -390,6 +434,7 @@ DETACH = Op(
     ref=lambda n, x: x,
     view=lambda n, index: index,
     write=lambda part, value, attrs, args: value,
+    layout=lambda metas, attrs, meta: metas[0].strides,
     saves="",
     samples=s.calls(lambda: s.Sample((s.uniform(3),), lambda x: detach(x), smooth=False)),
 )
@@ -445,6 +490,30 @@ def index_key(items: Items, args: tuple[int, ...], shape: Shape) -> tuple[Any, .
     return tuple(key)
 
 
+def _index_layout(metas: Metas, attrs: Attrs, meta: Meta) -> Strides:
+    shape, strides = metas[0].shape, metas[0].stride()
+    out: list[int] = []
+    d = 0
+    for item in attrs[0]:
+        if item[0] == "new":
+            out.append(shape[d] * strides[d] if d < len(shape) else 1)
+            continue
+        if item[0] != "int":
+            out.append(strides[d] * (item[1] if item[0] == "slice" else 1))
+        d += 1
+    return tuple(out)
+
+
+def _index_offset(before: int, meta: Meta, attrs: Attrs, args: tuple[int, ...]) -> int:
+    starts = iter(args)
+    strides = iter(meta.stride())
+    for item in attrs[0]:
+        if item[0] != "new":
+            stride = next(strides)
+            before += 0 if item[0] == "all" else next(starts) * stride
+    return before
+
+
 INDEX: Op = Op(
     "index",
     "movement",
@@ -453,6 +522,8 @@ INDEX: Op = Op(
     view=_index_view,
     write=lambda part, value, attrs, args: record(INDEX_WRITE, (part, value), attrs, args),
     grads=(lambda g, y, x: record(INDEX_WRITE, (zeros_like(x), g), y._node.attrs, y._node.args),),
+    layout=_index_layout,
+    offset=_index_offset,
     saves="",
     samples=s.calls(
         lambda: s.Sample((s.uniform(5, 6),), lambda x: x[1:4, ::2]),
@@ -474,6 +545,7 @@ INDEX_WRITE: Op = Op(
     # `base` with the elements that INDEX with the same attrs and args would read replaced.
     infer=lambda metas, attrs, shape: metas[0],
     ref=_index_write_ref,
+    layout=lambda metas, attrs, meta: metas[0].strides,
     lower="index_write",
     grads=(
         lambda g, y, base, value: record(

@@ -10,19 +10,22 @@ import numpy as np
 from livegrad import dtypes
 from livegrad.dtypes import DType
 from livegrad.graph.blame import as_items
-from livegrad.graph.meta import meta_of
+from livegrad.graph.geometry import offset_of
+from livegrad.graph.layout import Strides
+from livegrad.graph.meta import Meta, Shape, meta_of
 from livegrad.graph.op import Op
-from livegrad.graph.record import Handle, node_of, record
+from livegrad.graph.record import Handle, node_of, record, view as record_view
 from livegrad.ops import samples as s
-from livegrad.ops.movement import normal_dim, reshape, sizes_of
+from livegrad.ops.in_place import contiguous
+from livegrad.ops.movement import normal_dim, reshape, sizes_of, view
 
 Tensor = Any
 Array = np.ndarray[Any, Any]
 
 
 def view_as(input: Tensor, other: Tensor) -> Tensor:
-    """`input` with the shape of `other`."""
-    return reshape(input, node_of(other).meta.shape)
+    """A view of `input` with the shape of `other`."""
+    return view(input, node_of(other).meta.shape)
 
 
 def reshape_as(input: Tensor, other: Tensor) -> Tensor:
@@ -48,7 +51,7 @@ def flatten(input: Tensor, start_dim: int = 0, end_dim: int = -1) -> Tensor:
 
 def ravel(input: Tensor) -> Tensor:
     """All elements in row-major order in one dim."""
-    return reshape(input, (-1,))
+    return view(contiguous(input), (-1,))
 
 
 def unflatten(input: Tensor, dim: int, sizes: Any) -> Tensor:
@@ -131,12 +134,25 @@ def _view_bits_ref(n: Any, x: Array) -> Array:
     return dtypes.bfloat16_to_float32(stored) if n.meta.dtype is dtypes.bfloat16 else stored
 
 
-VIEW_BITS = Op(
+def _bits_layout(metas: tuple[Meta, ...], attrs: tuple[Any, ...], meta: Meta) -> Strides | None:
+    old, new = [dtype.itemsize for dtype in attrs]
+    strides = metas[0].stride()
+    if old == new:
+        return strides
+    return (*[step * old // new for step in strides[:-1]], 1)
+
+
+VIEW_BITS: Op = Op(
     "view_bits",
     "host",
     # The same bytes as numbers of another dtype: attrs (old dtype, new dtype).
     infer=lambda metas, attrs, shape: meta_of(shape, attrs[1]),
     ref=_view_bits_ref,
+    write=lambda part, value, attrs, args: record(
+        VIEW_BITS, (value,), attrs[::-1], (), node_of(part).meta.shape
+    ),
+    layout=_bits_layout,
+    offset=lambda before, meta, attrs, args: before * attrs[0].itemsize // attrs[1].itemsize,
     saves="",
     samples=s.calls(
         lambda: s.Sample((s.integers(3, 4),), lambda x: view_bits(x, dtypes.int32), smooth=False),
@@ -146,21 +162,39 @@ VIEW_BITS = Op(
 
 
 def view_bits(input: Tensor, dtype: DType) -> Tensor:
-    """The bytes of `input` read as numbers of `dtype` (a copy); the last dim changes to fit."""
+    """The bytes of `input` as numbers of `dtype`: a view; the last dim changes to fit."""
     meta = node_of(input).meta
-    if dtype is meta.dtype:
-        return input
+    dtype = dtypes.as_dtype(dtype)
     old, new = meta.dtype.itemsize, dtype.itemsize
     shape = meta.shape
     if old != new:
-        if not shape:
+        shape = _refitted(input, old, new)
+    return record_view(VIEW_BITS, input, (meta.dtype, dtype), (), shape)
+
+
+def _refitted(x: Tensor, old: int, new: int) -> Shape:
+    """The shape of a view with elements of `new` bytes, if there can be one."""
+    meta = node_of(x).meta
+    if not meta.ndim:
+        raise RuntimeError(
+            "self.dim() cannot be 0 to view a tensor as a dtype of a different size"
+        )
+    strides = meta.stride()
+    if strides[-1] != 1:
+        raise RuntimeError(
+            "self.stride(-1) must be 1 to view a tensor as a dtype of a different size; got "
+            f"{strides[-1]}"
+        )
+    if old < new:
+        ratio = new // old
+        if meta.shape[-1] % ratio:
             raise RuntimeError(
-                "view: self.dim() cannot be 0 to view a tensor as a dtype of a different size"
+                f"self.size(-1) must be divisible by {ratio} to view as a dtype of {new} bytes; "
+                f"got {meta.shape[-1]}"
             )
-        if shape[-1] * old % new:
+        if offset_of(x) % ratio or any([step % ratio for step in strides[:-1]]):
             raise RuntimeError(
-                f"view: self.size(-1) must be divisible by {new // old} to view {meta.dtype.name} "
-                f"as {dtype.name}; got {shape[-1]}"
+                f"self.storage_offset() and strides must be divisible by {ratio} to view as a "
+                f"dtype of {new} bytes; got {offset_of(x)} and {strides}"
             )
-        shape = (*shape[:-1], shape[-1] * old // new)
-    return record(VIEW_BITS, (input,), (meta.dtype, dtype), (), shape)
+    return (*meta.shape[:-1], meta.shape[-1] * old // new)

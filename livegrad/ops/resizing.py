@@ -9,22 +9,37 @@ from typing import Any
 
 import numpy as np
 
+from livegrad.graph.geometry import dims_in_memory, offset_of, storage_nbytes
+from livegrad.graph.layout import contiguous_strides
 from livegrad.graph.op import Op
 from livegrad.graph.record import (
+    Cell,
     Handle,
-    _check_writable,
+    Step,
     _see_through,
+    check_writable,
     node_of,
     record,
     wrap,
 )
 from livegrad.ops import samples as s
-from livegrad.ops.elementwise import cast, clone
+from livegrad.ops.elementwise import cast
 from livegrad.ops.generate import filled, zeros_like
 from livegrad.ops.index_writing import spread_number
-from livegrad.ops.joining import padded, record_slice
-from livegrad.ops.movement import EXPAND, _reshape_to, sizes_of
+from livegrad.ops.joining import padded
+from livegrad.ops.movement import (
+    DETACH,
+    EXPAND,
+    INDEX,
+    PERMUTE,
+    RESHAPE,
+    _groups,
+    _inverse,
+    detach,
+    sizes_of,
+)
 from livegrad.ops.scattering import number_for
+from livegrad.ops.strided import as_strided, in_memory, whole_of
 
 Tensor = Any
 
@@ -36,24 +51,25 @@ def inplace_view(view: Callable[..., Any]) -> Callable[..., Any]:
     """The in-place form of a function that gives a view: the tensor becomes that view."""
 
     def method(self: Tensor, *args: Any, **options: Any) -> Tensor:
-        _check_writable(self)
-        return _become(self, view(self, *args, **options))
+        check_writable(self)
+        return become(self, view(self, *args, **options))
 
     method.__name__ = f"{view.__name__}_"
     method.__doc__ = f"In-place form of `{view.__name__}`."
     return method
 
 
-def _become(x: Tensor, value: Tensor) -> Tensor:
+def become(x: Tensor, value: Tensor, stays_leaf: bool = True) -> Tensor:
     """Makes `x` stand for what `value` does, and share what that shares."""
     if value is x:
         return x
     leaf = node_of(x).grad_to
-    if isinstance(leaf, weakref.ref):  # under no_grad: it stays that leaf
-        value = clone(wrap(value._node))
-        value._node.grad_to = leaf
-    x._node, x._cell = value._node, value._cell
-    x._path, x._seen = value._path, value._seen
+    node = node_of(value)
+    if stays_leaf and isinstance(leaf, weakref.ref):  # under no_grad: it stays that leaf
+        node = record(DETACH, (wrap(node),))._node
+        node.grad_to = leaf
+    x._node, x._cell = node, value._cell
+    x._path, x._seen, x._writes = value._path, value._seen, value._writes
     _see_through(value, x)
     return x
 
@@ -62,7 +78,7 @@ def _become(x: Tensor, value: Tensor) -> Tensor:
 
 
 def resize_(self: Tensor, *sizes: Any, size: Any = None, memory_format: Any = None) -> Tensor:
-    """Takes another shape: the first elements in row-major order stay, new ones are 0."""
+    """Takes another shape: the elements from its place in the storage on, new ones are 0."""
     shape = sizes_of("resize_", sizes, size)
     meta = node_of(self).meta
     if any(n < 0 for n in shape):
@@ -73,17 +89,64 @@ def resize_(self: Tensor, *sizes: Any, size: Any = None, memory_format: Any = No
         raise RuntimeError("cannot resize variables that require grad")
     if shape == meta.shape:
         return self
-    flat, count = _reshape_to(self, (meta.numel,)), prod(shape)
-    if count < meta.numel:
-        flat = record_slice(flat, 0, 0, count)
-    value = _reshape_to(padded(flat, 0, 0, count), shape)
-    # Not a view of what it was: views made before keep the old elements.
-    return _become(self, value if value._node is not self._node else clone(value))
+    offset = offset_of(self)
+    needed = offset + prod(shape)
+    if needed * meta.dtype.itemsize > storage_nbytes(self):
+        _grow(self, needed)
+    return become(self, as_strided(self, shape, contiguous_strides(shape), offset))
+
+
+def _grow(x: Tensor, count: int) -> None:
+    """Makes the storage of `x` larger; whoever shares it sees the same elements as before."""
+    whole = whole_of(x)
+    before = node_of(whole).meta
+    memory = in_memory(whole)
+    grown = padded(wrap(node_of(memory)), 0, 0, count)
+    larger = Cell(grown)
+    old = memory._cell
+    if old.memory is not None:
+        raise RuntimeError("Trying to resize storage that is not resizable")
+    back: list[Step] = [(INDEX, ((("slice", 1),),), (0,), (before.numel,))]
+    order = dims_in_memory(before)
+    shape = before.shape if order is None else tuple([before.shape[d] for d in order])
+    back.append((RESHAPE, (_groups((before.numel,), shape),), (), shape))
+    if order is not None:
+        back.append((PERMUTE, (_inverse(order),), (), None))
+    old.parent = larger, tuple(back), larger.version
+    if x._cell is None:
+        x._cell = old
 
 
 def resize_as_(self: Tensor, the_template: Tensor, *, memory_format: Any = None) -> Tensor:
     """Takes the shape of another tensor; see `resize_`."""
     return resize_(self, node_of(the_template).meta.shape)
+
+
+def set_(
+    self: Tensor,
+    source: Tensor = None,
+    storage_offset: int = 0,
+    size: Any = None,
+    stride: Any = None,
+) -> Tensor:
+    """Makes the tensor share the storage of `source`: all it shows, or a part of the storage."""
+    if node_of(self).grad_to is not None:
+        check_writable(self)
+    if source is None:
+        return become(self, filled((0,), 0, node_of(self).meta.dtype))
+    tensor = getattr(source, "_tensor", source)  # a storage knows a tensor that shows it
+    if node_of(tensor).meta.dtype is not node_of(self).meta.dtype:
+        raise RuntimeError(
+            f"set_: expected a source of dtype {node_of(self).meta.dtype.name}; got "
+            f"{node_of(tensor).meta.dtype.name}"
+        )
+    if size is None and tensor is source:
+        return become(self, detach(tensor))
+    if size is None:
+        size = (storage_nbytes(tensor) // node_of(tensor).meta.dtype.itemsize,)
+    shape = sizes_of("set_", (size,))
+    steps = contiguous_strides(shape) if stride is None else sizes_of("set_", (stride,))
+    return become(self, detach(as_strided(tensor, shape, steps, storage_offset)))
 
 
 # --------------------------------------------------------------------------------------- fill

@@ -12,8 +12,9 @@ import numpy as np
 from livegrad import dtypes
 from livegrad.graph.blame import as_index, as_items
 from livegrad.graph.index import Index, stepped
-from livegrad.graph.meta import Shape, meta_of
-from livegrad.graph.op import Op
+from livegrad.graph.layout import Strides
+from livegrad.graph.meta import Meta, Shape, meta_of
+from livegrad.graph.op import Op, as_first
 from livegrad.graph.record import Handle, node_of, record, view as record_view
 from livegrad.ops import samples as s
 from livegrad.ops.elementwise import clone
@@ -32,6 +33,7 @@ from livegrad.ops.movement import (
 
 Tensor = Any
 Attrs = tuple[Any, ...]
+Metas = tuple[Meta, ...]
 # More views than this at once would fill the memory.
 _MOST_PARTS = 1 << 20
 
@@ -108,13 +110,21 @@ def select(input: Tensor, dim: int, index: int) -> Tensor:
     return record_view(INDEX, input, (items,), (at % shape[d],), shape[:d] + shape[d + 1 :])
 
 
+def _several(parts: list[Tensor], name: str) -> tuple[Tensor, ...]:
+    """Views that one function returns together: where gradients flow, none may be written."""
+    for i, part in enumerate(parts):
+        if part._node.grad_to is not None:
+            part._made = f"{i} of {name}"
+    return tuple(parts)
+
+
 def unbind(input: Tensor, dim: int = 0) -> tuple[Tensor, ...]:
     """All slices along `dim`, each a view without that dim."""
     shape = node_of(input).meta.shape
     if not shape:
         raise IndexError(f"unbind: Dimension specified as {dim} but tensor has no dimensions")
     d = normal_dim("unbind", dim, len(shape))
-    return tuple([select(input, d, i) for i in range(int(shape[d]))])
+    return _several([select(input, d, i) for i in range(int(shape[d]))], "UnbindBackward0")
 
 
 # -------------------------------------------------------------------------------------- split
@@ -134,7 +144,8 @@ def split(input: Tensor, split_size_or_sections: Any, dim: int = 0) -> tuple[Ten
     if step < 0 or (step == 0 and shape[d]):
         raise RuntimeError(f"split: expected split_size to be positive; got {step}")
     starts = range(0, int(shape[d]), step) if shape[d] else (0,)
-    return tuple([_part(input, shape, d, i, min(step, shape[d] - i)) for i in starts])
+    parts = [_part(input, shape, d, i, min(step, shape[d] - i)) for i in starts]
+    return _several(parts, "SplitBackward0")
 
 
 def split_with_sizes(input: Tensor, split_sizes: Any, dim: int = 0) -> tuple[Tensor, ...]:
@@ -150,7 +161,8 @@ def split_with_sizes(input: Tensor, split_sizes: Any, dim: int = 0) -> tuple[Ten
             f"size at dimension {d}), but got split_sizes={list(sizes)}"
         )
     starts = [sum(sizes[:i]) for i in range(len(sizes))]
-    return tuple([_part(input, shape, d, i, n) for i, n in zip(starts, sizes, strict=True)])
+    parts = [_part(input, shape, d, i, n) for i, n in zip(starts, sizes, strict=True)]
+    return _several(parts, "SplitWithSizesBackward0")
 
 
 def _check_count(name: str, parts: int) -> None:
@@ -275,6 +287,18 @@ def _flip_view(n: Any, index: Index) -> Index:
     return tuple([stepped(at, -1, last[d]) if d in last else at for d, at in enumerate(index)])
 
 
+def _flip_layout(metas: Metas, attrs: Attrs, meta: Meta) -> Strides | None:
+    if len(attrs) > 1:  # flip() copies; only slices with negative steps are views
+        return as_first(metas, attrs, meta)
+    strides = metas[0].stride()
+    return tuple([-step if d in attrs[0] else step for d, step in enumerate(strides)])
+
+
+def _flip_offset(before: int, meta: Meta, attrs: Attrs, args: tuple[int, ...]) -> int:
+    strides = meta.stride()
+    return before + sum([strides[d] * last for d, last in zip(attrs[0], args, strict=True)])
+
+
 FLIP: Op = Op(
     "flip",
     "movement",
@@ -284,6 +308,8 @@ FLIP: Op = Op(
     view=_flip_view,
     write=lambda part, value, attrs, args: record(FLIP, (value,), attrs, args),
     grads=(lambda g, y, x: record(FLIP, (g,), y._node.attrs, y._node.args),),
+    layout=_flip_layout,
+    offset=_flip_offset,
     saves="",
     samples=s.calls(
         lambda: s.Sample((s.uniform(3, 4),), lambda x: flip(x, (0, 1))),
@@ -302,7 +328,7 @@ def flip(input: Tensor, *order: Any, dims: Any = None) -> Tensor:
         raise RuntimeError(f"flip: dim appears multiple times in the list of dims {given}")
     # A dim of size 0 or 1 reads the same either way.
     turned = tuple(sorted([d for d in given if shape and shape[d] > 1]))
-    return record(FLIP, (input,), (turned,), tuple([shape[d] - 1 for d in turned]))
+    return record(FLIP, (input,), (turned, "copy"), tuple([shape[d] - 1 for d in turned]))
 
 
 def fliplr(input: Tensor) -> Tensor:
@@ -387,6 +413,17 @@ def _ranked(order: list[int]) -> tuple[int, ...]:
     return tuple([sorted(order).index(d) for d in order])
 
 
+def _diagonal_layout(metas: Metas, attrs: Attrs, meta: Meta) -> Strides:
+    strides = metas[0].stride()
+    rest = [step for d, step in enumerate(strides) if d not in attrs]
+    return (*rest, strides[attrs[0]] + strides[attrs[1]])
+
+
+def _diagonal_offset(before: int, meta: Meta, attrs: Attrs, args: tuple[int, ...]) -> int:
+    strides = meta.stride()
+    return before + strides[attrs[0]] * args[0] + strides[attrs[1]] * args[1]
+
+
 DIAGONAL = Op(
     "diagonal",
     "movement",
@@ -396,6 +433,8 @@ DIAGONAL = Op(
     view=_diagonal_view,
     write=_with_diagonal,
     grads=(lambda g, y, x: _with_diagonal(zeros_like(x), g, y._node.attrs, y._node.args),),
+    layout=_diagonal_layout,
+    offset=_diagonal_offset,
     saves="",
     samples=s.calls(
         lambda: s.Sample((s.uniform(3, 4),), lambda x: diagonal(x)),

@@ -1,11 +1,12 @@
 """Strided views: elements at even distances, in any number of dims, overlapping or not.
 
-Both ops read through an index map and copy nothing. No value has strides of its own: `as_strided`
-speaks of the elements of its input in row-major order, as if that were the memory.
+Both ops read through an index map and copy nothing. What is written to views whose elements may
+overlap is written element by element, in the order PyTorch goes in.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,14 +14,45 @@ import numpy as np
 from livegrad import dtypes
 from livegrad.graph.blame import as_index
 from livegrad.graph.index import FIRST, Index, added, stepped
+from livegrad.graph.geometry import (
+    dims_in_memory,
+    offset_of,
+    path_geometry,
+    places,
+    root_of,
+    rounds_of,
+    storage_nbytes,
+)
+from livegrad.graph.layout import is_dense, span
 from livegrad.graph.meta import Meta, Shape, meta_of
 from livegrad.graph.op import Op
-from livegrad.graph.record import node_of, record, view as record_view
+from livegrad.graph.record import (
+    Step,
+    Writing,
+    check_writable,
+    is_detached,
+    node_of,
+    rebind,
+    record,
+    view as record_view,
+    wrap,
+)
 from livegrad.ops import samples as s
-from livegrad.ops.elementwise import add, mul
+from livegrad.ops.elementwise import add, cast, mul
 from livegrad.ops.generate import counting, filled, zeros_like
+from livegrad.ops.gathering import INDEX_SELECT
 from livegrad.ops.index_writing import INDEX_ADD, INDEX_PUT
-from livegrad.ops.movement import PERMUTE, _reshape_to, normal_dim, reshape, sizes_of, whole
+from livegrad.ops.movement import (
+    PERMUTE,
+    _reshape_to,
+    detach,
+    normal_dim,
+    permute,
+    reshape,
+    sizes_of,
+    view,
+    whole,
+)
 
 Tensor = Any
 Array = np.ndarray[Any, Any]
@@ -40,21 +72,11 @@ def _strided_view(n: Any, index: Index) -> Index:
 
 
 def _strided_ref(n: Any, x: Array) -> Array:
-    return np.asarray(x[_grid(n.meta.shape, n.attrs[0]) + n.args[0]])
-
-
-def _grid(shape: Shape, strides: Sizes) -> Array:
-    """Places of the elements, relative to the first."""
-    grid = np.zeros(shape, np.int64)
-    for d, (size, stride) in enumerate(zip(shape, strides, strict=True)):
-        along = [1] * len(shape)
-        along[d] = size
-        grid += (np.arange(size) * stride).reshape(along)
-    return grid
+    return np.asarray(x[places(n.meta.shape, n.attrs[0], n.args[0])])
 
 
 def _places(shape: Shape, strides: Sizes, offset: int) -> Tensor:
-    """The same as a tensor."""
+    """The place of each element, as a tensor."""
     at = add(filled((1,) * len(shape), 0, dtypes.int64), offset)
     for d, (size, stride) in enumerate(zip(shape, strides, strict=True)):
         along = tuple([size if i == d else 1 for i in range(len(shape))])
@@ -62,14 +84,9 @@ def _places(shape: Shape, strides: Sizes, offset: int) -> Tensor:
     return at
 
 
-def _strided_write(part: Tensor, value: Tensor, attrs: Attrs, args: Attrs) -> Tensor:
-    places = _places(node_of(value).meta.shape, attrs[0], args[0])
-    return record(INDEX_PUT, (part, places, value), (0,))
-
-
 def _strided_grad(g: Tensor, y: Tensor, x: Tensor) -> Tensor:
-    places = _places(node_of(g).meta.shape, y._node.attrs[0], y._node.args[0])
-    return record(INDEX_ADD, (zeros_like(x), places, g), (0,))
+    at = _places(node_of(g).meta.shape, y._node.attrs[0], y._node.args[0])
+    return record(INDEX_ADD, (zeros_like(x), at, g), (0,))
 
 
 AS_STRIDED: Op = Op(
@@ -80,8 +97,9 @@ AS_STRIDED: Op = Op(
     infer=lambda metas, attrs, shape: meta_of(shape, metas[0].dtype),
     ref=_strided_ref,
     view=_strided_view,
-    write=_strided_write,
     grads=(_strided_grad,),
+    layout=lambda metas, attrs, meta: attrs[0],
+    offset=lambda before, meta, attrs, args: args[0],
     saves="",
     samples=s.calls(
         lambda: s.Sample((s.uniform(4, 3),), lambda x: as_strided(x, (2, 2), (1, 2), 3)),
@@ -94,10 +112,31 @@ AS_STRIDED: Op = Op(
 
 
 def as_strided(input: Tensor, size: Any, stride: Any, storage_offset: int | None = None) -> Tensor:
-    """Elements of `input`, seen as a vector, at `storage_offset` and steps of `stride`: a view."""
+    """Elements of the storage of `input`, at `storage_offset` and steps of `stride`: a view."""
     shape, strides, offset = _checked("as_strided", input, size, stride, storage_offset)
-    flat = reshape(input, (node_of(input).meta.numel,))
-    return record_view(AS_STRIDED, flat, (strides,), (offset,), shape)
+    own, begin = node_of(input).meta, offset_of(input)
+    end = begin + span(own.shape, own.stride())
+    if begin <= offset and offset + span(shape, strides) <= end and is_dense(own.shape, own.stride()):
+        return record_view(AS_STRIDED, in_memory(input), (strides,), (offset - begin,), shape)
+    whole = whole_of(input)
+    return record_view(AS_STRIDED, in_memory(whole), (strides,), (offset,), shape)
+
+
+def whole_of(x: Tensor) -> Tensor:
+    """All of the storage of `x` as a tensor that shares it; without history if `x` was detached."""
+    if x._cell is None:
+        return x
+    cell, path = root_of(x)
+    whole = wrap(cell._node)
+    whole._cell, whole._seen = cell, cell.version
+    return detach(whole) if is_detached(path) else whole
+
+
+def in_memory(x: Tensor) -> Tensor:
+    """A dense tensor as a view of one dim, in the order its elements have in memory."""
+    meta = node_of(x).meta
+    order = dims_in_memory(meta)
+    return view(x if order is None else permute(x, order), (meta.numel,))
 
 
 def as_strided_scatter(
@@ -113,7 +152,60 @@ def as_strided_scatter(
             f"{list(given.shape)}, slice {list(shape)}"
         )
     flat = _reshape_to(input, (meta.numel,))
-    return _reshape_to(_strided_write(flat, src, (strides,), (offset,)), meta.shape)
+    return _reshape_to(_written(flat, src, strides, offset), meta.shape)
+
+
+# ------------------------------------------------------------------------ writes that may overlap
+
+
+def _written(flat: Tensor, value: Tensor, strides: Sizes, offset: int) -> Tensor:
+    """A vector after `value` was written to its elements at `offset` and steps of `strides`."""
+    for elements, at in rounds_of(node_of(value).meta.shape, strides, offset):
+        flat = _put(flat, value, elements, at)
+    return flat
+
+
+def _put(flat: Tensor, value: Tensor, elements: Array, at: Array) -> Tensor:
+    """A vector after some elements of `value` were written, each to a place of its own."""
+    from livegrad.creation import from_array
+
+    chosen = _reshape_to(value, (node_of(value).meta.numel,))
+    if len(elements) != node_of(chosen).meta.numel or (np.diff(elements) != 1).any():
+        chosen = record(INDEX_SELECT, (chosen, from_array(elements)), (0,))
+    return record(INDEX_PUT, (flat, from_array(at), chosen), (0,))
+
+
+def write_strided(whole: Tensor, path: Sequence[Step], value: Tensor) -> Tensor:
+    """The whole after `value` was written to the part that `path` shows, which may overlap."""
+    split = next(i for i, step in enumerate(path) if step[0].write is None)
+    parts = [whole]
+    for op, attrs, args, shape in path[:split]:
+        parts.append(record(op, (parts[-1],), attrs, args, shape))
+    part = node_of(parts[-1]).meta
+    meta, offset = path_geometry(part.plain, path[split:])
+    flat = _reshape_to(parts.pop(), (part.numel,))
+    out = _reshape_to(_written(flat, value, meta.stride(), offset), part.shape)
+    for before, (op, attrs, args, _) in zip(reversed(parts), reversed(path[:split]), strict=True):
+        assert op.write is not None
+        out = op.write(before, out, attrs, args)
+    return out
+
+
+Writing.write_strided = write_strided
+
+
+def element_by_element(x: Tensor, compute: Callable[[], Tensor]) -> Tensor:
+    """Writes what `compute` makes of `x`, whose elements overlap, as PyTorch does it.
+
+    An element is computed from what is in its place by then, perhaps written by another.
+    """
+    check_writable(x)
+    meta = node_of(x).meta
+    memory = in_memory(whole_of(x))
+    for elements, at in rounds_of(meta.shape, meta.stride(), offset_of(x)):
+        value = cast(compute(), meta.dtype)
+        rebind(memory, _put(memory, value, elements, at))
+    return x
 
 
 def _checked(
@@ -121,7 +213,7 @@ def _checked(
 ) -> tuple[Shape, Sizes, int]:
     """Sizes, strides and offset, if they stay inside `input`."""
     shape, strides = sizes_of(name, (size,)), sizes_of(name, (stride,))
-    offset = 0 if storage_offset is None else as_index(storage_offset)
+    offset = offset_of(input) if storage_offset is None else as_index(storage_offset)
     if len(shape) != len(strides):
         raise RuntimeError(
             f"{name}: mismatch in length of strides and shape; got {len(strides)} and {len(shape)}"
@@ -131,12 +223,12 @@ def _checked(
             f"{name}: negative sizes, strides or offsets are not supported; got size {shape}, "
             f"stride {strides}, offset {offset}"
         )
-    numel = node_of(input).meta.numel
+    numel = storage_nbytes(input) // node_of(input).meta.dtype.itemsize
     last = offset + sum([(n - 1) * step for n, step in zip(shape, strides, strict=True)])
     if 0 not in shape and last >= numel:
         raise RuntimeError(
             f"{name}: sizes {list(shape)}, strides {list(strides)}, storage offset {offset} "
-            f"requiring {last + 1} elements are out of bounds for a tensor of {numel}"
+            f"requiring {last + 1} elements are out of bounds for storage of {numel}"
         )
     return shape, strides, offset
 
@@ -158,6 +250,12 @@ def _unfold_view(n: Any, index: Index) -> Index:
     return tuple(rest)
 
 
+def _unfold_layout(metas: tuple[Meta, ...], attrs: Attrs, meta: Meta) -> Sizes:
+    dim, _, step = attrs
+    strides = metas[0].stride()
+    return (*strides[:dim], strides[dim] * step, *strides[dim + 1 :], strides[dim])
+
+
 def _unfold_ref(n: Any, x: Array) -> Array:
     dim, size, step = n.attrs
     count = n.meta.shape[dim]
@@ -176,10 +274,6 @@ def _window_places(x: Tensor, attrs: Attrs, value: Tensor) -> tuple[Tensor, Tens
     return add(starts, counting(size)), windows
 
 
-def _unfold_write(part: Tensor, value: Tensor, attrs: Attrs, args: Attrs) -> Tensor:
-    return record(INDEX_PUT, (part, *_window_places(part, attrs, value)), attrs[:1])
-
-
 def _unfold_grad(g: Tensor, y: Tensor, x: Tensor) -> Tensor:
     attrs = y._node.attrs
     return record(INDEX_ADD, (zeros_like(x), *_window_places(x, attrs, g)), attrs[:1])
@@ -192,8 +286,8 @@ UNFOLD: Op = Op(
     infer=_unfold_infer,
     ref=_unfold_ref,
     view=_unfold_view,
-    write=_unfold_write,
     grads=(_unfold_grad,),
+    layout=_unfold_layout,
     saves="",
     samples=s.calls(
         lambda: s.Sample((s.uniform(2, 7),), lambda x: unfold(x, 1, 3, 2)),

@@ -14,7 +14,7 @@ from typing import Any
 from livegrad.graph import spent
 from livegrad.graph.meta import Meta
 from livegrad.graph.op import Op
-from livegrad.graph.record import node_of, record, wrap
+from livegrad.graph.record import node_of, rebind, record, wrap
 from livegrad.graph.state import LOCAL, flush
 from livegrad.native.hot import hot, hot_slots
 from livegrad.ops.conjugate import VIEW_AS_COMPLEX, VIEW_AS_REAL
@@ -79,20 +79,29 @@ def update(op: Op, streams: Sequence[Sequence[Tensor]], args: tuple[float, ...])
     count = len(streams[0])
     if not count:
         return
-    flat = [x for stream in streams for x in stream]
     state = LOCAL.state
     written = LAYOUT[op][1]
     if state.reference:
-        _update_now(op, flat, count, args)
+        _write_each(op, streams, range(count), args)
+        spent.cut(None)
         return
     targets = [x for s in written for x in streams[s]]
     for x in targets:
-        if x._cell is not None:  # views look again
+        if x._cell is not None:
             node_of(x)
-            x._cell.version += 1
-            x._seen = x._cell.version
         if x._node.buffer is None:  # new this step: what is written in place must be there
             _compute(targets)
+    for x in targets:
+        if x._cell is not None and _is_part(x):
+            _update_apart(op, streams, args)
+            return
+    for x in targets:
+        if x._cell is None:
+            x._writes += 1
+        else:  # views look again
+            x._cell.version += 1
+            x._seen = x._cell.version
+    flat = [x for stream in streams for x in stream]
     grad, state.grad, state.held = state.grad, False, True
     try:
         whole = record(op, flat, (count,), args)
@@ -128,23 +137,36 @@ def _reals(x: Tensor) -> Tensor:
     return record(VIEW_AS_REAL, (x,)) if x._node.meta.dtype.is_complex else x
 
 
-def _update_now(op: Op, flat: list[Tensor], count: int, args: tuple[float, ...]) -> None:
-    """Reference mode: runs the rule parameter by parameter."""
-    streams, written = LAYOUT[op]
+def _update_apart(op: Op, streams: Sequence[Sequence[Tensor]], args: tuple[float, ...]) -> None:
+    """Parameters that are a part of something else, or lie in memory that others see, are written
+    as by any in-place operation; the others are updated as ever."""
+    written = LAYOUT[op][1]
+    apart = {i for s in written for i, x in enumerate(streams[s]) if _is_part(x)}
+    rest = [i for i in range(len(streams[0])) if i not in apart]
+    _write_each(op, streams, sorted(apart), args)
+    update(op, [[stream[i] for i in rest] for stream in streams], args)
+
+
+def _is_part(x: Tensor) -> bool:
+    """Whether somebody else may see the memory of a tensor with a cell."""
+    if x._cell is not None:
+        node_of(x)  # if nobody is left, it has none any more
+    return x._cell is not None and bool(x._path or x._cell.memory is not None)
+
+
+def _write_each(
+    op: Op, streams: Sequence[Sequence[Tensor]], which: Sequence[int], args: tuple[float, ...]
+) -> None:
+    """Runs the rule parameter by parameter, and writes the results in place."""
     state = LOCAL.state
     grad, state.grad = state.grad, False
     assert op.expand is not None
     try:
-        for i in range(count):
-            mine = [flat[s * count + i] for s in range(streams)]
+        for i in which:
+            mine = [stream[i] for stream in streams]
             results = op.expand(args, *[_reals(wrap(node_of(x))) for x in mine])
-            for s, result in zip(written, results, strict=True):
+            for s, result in zip(LAYOUT[op][1], results, strict=True):
                 whole = node_of(mine[s]).meta.dtype.is_complex
-                value = record(VIEW_AS_COMPLEX, (result,)) if whole else result
-                replace_node(mine[s], value._node)
-                if mine[s]._cell is not None:
-                    mine[s]._cell.version += 1
-                    mine[s]._seen = mine[s]._cell.version
+                rebind(mine[s], record(VIEW_AS_COMPLEX, (result,)) if whole else result)
     finally:
         state.grad = grad
-    spent.cut(None)

@@ -21,7 +21,7 @@ from livegrad.compiler.expand import Recorded
 from livegrad.graph import spent
 from livegrad.graph.node import Node, quote_site
 from livegrad.graph.record import Specialised, leaf_node
-from livegrad.graph.state import LOCAL, Runtime, State
+from livegrad.graph.state import LOCAL, MOST_PENDING_NODES, Runtime, State
 from livegrad.native.hot import hot
 from livegrad.ops.update import replace_node
 from livegrad.runtime import report
@@ -82,6 +82,8 @@ def _flush_locked(state: State, reason: str, roots: tuple[Node, ...]) -> None:
     finally:
         state.base += len(state.nodes)
         state.nodes, state.handles, state.bytes = [], [], 0
+        if state.limit < 0:
+            state.limit = MOST_PENDING_NODES
 
 
 def _with_largest(error: OutOfMemory, nodes: list[Node]) -> RuntimeError:

@@ -1,0 +1,90 @@
+"""Where a tensor lies in its storage, as PyTorch would have it; worked out when somebody asks.
+
+ storage   0 1 2 3 4 5 6 7 8 9 10 11         the cell of a tensor of shape (3, 4)
+ x[1:, ::2]        4   6   8   10            strides (4, 2), offset 4
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from livegrad.graph.layout import Shape, Strides, memory_order, order_of
+from livegrad.graph.meta import Meta
+from livegrad.graph.record import Cell, Step, infer_meta, node_of
+
+Array = np.ndarray[Any, Any]
+
+
+def path_geometry(meta: Meta, path: Sequence[Step], offset: int = 0) -> tuple[Meta, int]:
+    """The meta of what `path` shows of a value of `meta`, and where it begins."""
+    for op, attrs, args, shape in path:
+        if op.offset is not None:
+            offset = op.offset(offset, meta, attrs, args)
+        meta = infer_meta(op, meta, attrs, shape)
+    return meta, offset
+
+
+def offset_of(x: Any) -> int:
+    """The place of the first element of `x` in its storage, counted in elements."""
+    node_of(x)
+    if x._cell is None:
+        return 0
+    cell, path = root_of(x)
+    return path_geometry(cell._node.meta, path)[1]
+
+
+def root_of(x: Any) -> tuple[Cell, tuple[Step, ...]]:
+    """The cell that holds all of the storage of `x`, and the path from there."""
+    cell, path = x._cell, x._path
+    while cell.parent is not None:
+        cell, before, _ = cell.parent
+        path = before + path
+    return cell, path
+
+
+def storage_nbytes(x: Any) -> int:
+    """How large the storage of `x` is."""
+    node = node_of(x)
+    return node.meta.nbytes if x._cell is None else root_of(x)[0]._node.meta.nbytes
+
+
+def dims_in_memory(meta: Meta) -> tuple[int, ...] | None:
+    """The order of dims in which the elements of a whole storage lie; None if as they are."""
+    if meta.strides is None:
+        return None
+    order = memory_order(meta.shape, meta.strides)
+    return None if order == tuple(range(meta.ndim)) else order
+
+
+def places(shape: Shape, strides: Strides, offset: int) -> Array:
+    """The place of each element, as an array of `shape`."""
+    grid = np.full(shape, offset, np.int64)
+    for d, (size, stride) in enumerate(zip(shape, strides, strict=True)):
+        along = [1] * len(shape)
+        along[d] = size
+        grid += (np.arange(size) * stride).reshape(along)
+    return grid
+
+
+def rounds_of(shape: Shape, strides: Strides, offset: int) -> list[tuple[Array, Array]]:
+    """Elements in the order PyTorch visits them, in rounds within which no place comes twice.
+
+    Each round is (elements by their row-major number, their places); the last visit of a place is
+    in the last round it appears in.
+    """
+    grid = places(shape, strides, offset)
+    order = order_of(shape, [strides])[::-1]
+    where = grid.transpose(order).reshape(-1)
+    numbers = np.arange(grid.size).reshape(shape).transpose(order).reshape(-1)
+    by_place = np.argsort(where, kind="stable")
+    sorted_places = where[by_place]
+    starts = np.flatnonzero(np.r_[True, sorted_places[1:] != sorted_places[:-1]])
+    lengths = np.diff(np.r_[starts, len(where)])
+    rank = np.arange(len(where)) - np.repeat(starts, lengths)
+    return [
+        (numbers[by_place[rank == r]], sorted_places[rank == r])
+        for r in range(int(lengths.max(initial=0)))
+    ]

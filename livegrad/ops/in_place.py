@@ -1,0 +1,102 @@
+"""What writing in place leaves in the graph. None of these computes anything.
+
+y = w * 2; with no_grad(): y[0] = 5      altered(y, written)       the gradient goes on to w * 2
+y = w * 2; y.copy_(constants)            overwritten(y, written)   and here it ends: zeros
+x.copy_(y.t())                           placed(y.t())             x keeps its own strides
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from livegrad.graph.layout import Strides, channels_last_strides, like_strides
+from livegrad.graph.meta import Meta
+from livegrad.graph.op import Op
+from livegrad.graph.record import laid_out, node_of, record
+from livegrad.ops import samples as s
+from livegrad.ops.generate import zeros_like
+from livegrad.settings import (
+    channels_last,
+    channels_last_3d,
+    contiguous_format,
+    preserve_format,
+)
+
+Tensor = Any
+
+
+ALTERED: Op = Op(
+    "altered",
+    "composite",
+    # Inputs (the value that was there, the value that is there now).
+    infer=lambda metas, attrs, shape: metas[0],
+    expand=lambda n, old, new: new,
+    grads=(lambda g, y, old, new: g, None),
+    layout=lambda metas, attrs, meta: metas[0].strides,
+    saves="",
+    samples=s.calls(
+        lambda: s.Sample(
+            (s.uniform(2, 3), s.uniform(2, 3, seed=1)),
+            lambda x, v: record(ALTERED, (x, v)),
+            smooth=False,
+        ),
+    ),
+)
+
+OVERWRITTEN: Op = Op(
+    "overwritten",
+    "composite",
+    infer=lambda metas, attrs, shape: metas[0],
+    expand=lambda n, old, new: new,
+    grads=(lambda g, y, old, new: zeros_like(old), lambda g, y, old, new: g),
+    layout=lambda metas, attrs, meta: metas[0].strides,
+    saves="",
+    samples=s.calls(
+        lambda: s.Sample(
+            (s.uniform(2, 3), s.uniform(2, 3, seed=1)), lambda x, v: record(OVERWRITTEN, (x, v))
+        ),
+    ),
+)
+
+PLACED = Op(
+    "placed",
+    "composite",
+    # The same value with other strides, None for those of row-major order: attrs (strides,).
+    infer=lambda metas, attrs, shape: metas[0],
+    expand=lambda n, x: x,
+    grads=(lambda g, y, x: g,),
+    layout=lambda metas, attrs, meta: attrs[0],
+    saves="",
+    samples=s.calls(
+        lambda: s.Sample((s.uniform(2, 3),), lambda x: contiguous(x.t())),
+        lambda: s.Sample((s.uniform(2, 3),), lambda x: contiguous(x[:, ::2])),
+    ),
+)
+
+
+def contiguous(input: Tensor) -> Tensor:
+    """A copy in row-major order; `input` itself if its elements lie that way."""
+    meta = node_of(input).meta
+    return input if meta.contiguous else laid_out(input, meta.plain)
+
+
+def in_format(input: Tensor, memory_format: Any) -> Tensor:
+    """`input`, which nobody else may see yet, or a copy of it in one of PyTorch's formats."""
+    meta = node_of(input).meta
+    return laid_out(input, meta.with_strides(format_strides(meta, memory_format)))
+
+
+def format_strides(meta: Meta, memory_format: Any) -> Strides | None:
+    """The strides of a copy of a value of `meta` in a format; None for row-major order."""
+    if memory_format is None or memory_format is preserve_format:
+        return None if meta.strides is None else like_strides(meta.shape, meta.strides)
+    if memory_format is contiguous_format:
+        return None
+    rank = {channels_last: 4, channels_last_3d: 5}.get(memory_format)
+    if rank is None:
+        raise TypeError(
+            f"memory_format must be a livegrad.memory_format, not {type(memory_format).__name__}"
+        )
+    if meta.ndim != rank:
+        raise RuntimeError(f"required rank {rank} tensor to use {memory_format!r} format")
+    return channels_last_strides(meta.shape)

@@ -1,0 +1,335 @@
+"""Memory that somebody else sees too: NumPy arrays, DLPack, other processes.
+
+ a = np.zeros(3)                        cell.memory ──► the bytes of `a`
+ t = from_numpy(a)     t ─► cell ─┘     a window: the part of them that a tensor shows
+ t += 1                                 written there; a[0] = 5 is seen by t
+
+Such memory may change at any line without our knowing, while what is recorded runs later. So
+whoever uses the tensor gets its value as of that line: a small one as a snapshot (the last one, if
+nothing has changed), a large one is read in place, and what reads it is computed before the line
+ends. Tensors that share memory with nobody pay nothing for this: all of it hangs on their cell. A
+tensor that nobody else sees any more is an ordinary one again.
+"""
+
+from __future__ import annotations
+
+import sys
+import weakref
+from typing import Any
+
+import numpy as np
+
+from livegrad.dtypes import float32
+from livegrad.graph.geometry import dims_in_memory, path_geometry, root_of
+from livegrad.graph.layout import span
+from livegrad.graph.meta import Meta, Shape, meta_of
+from livegrad.graph.node import Node
+from livegrad.graph.op import Op
+from livegrad.graph.record import (
+    Cell,
+    Step,
+    Writing,
+    in_place_of,
+    infer_meta,
+    laid_out,
+    leaf_node,
+    node_of,
+    record,
+    wrap,
+)
+from livegrad.graph.state import LOCAL, flush
+from livegrad.runtime.cpu.memory import Buffer, allocate
+from livegrad.runtime.reference import array_of
+
+Array = np.ndarray[Any, Any]
+Tensor = Any
+
+# Values up to this size are copied (or compared with the last copy) where they are used.
+MOST_COPIED = 1 << 20
+
+_refs = sys.getrefcount
+
+
+class Memory:
+    """The bytes of a storage. `array` is all of them, in the order they have in memory."""
+
+    __slots__ = ("__weakref__", "array")
+
+    def __init__(self, array: Array) -> None:
+        self.array = array
+
+    def is_shared(self) -> bool:
+        """Whether anybody else can still write to it."""
+        return True
+
+
+class Borrowed(Memory):
+    """Memory of a NumPy array that was given to us: `nbytes` from its first element on."""
+
+    __slots__ = ("owner",)
+
+    def __init__(self, array: Array, nbytes: int) -> None:
+        # The array that owns the memory is what we hold: all others that show a part of it do too.
+        self.owner = array
+        while isinstance(self.owner.base, np.ndarray):
+            self.owner = self.owner.base
+        address, read_only = array.__array_interface__["data"]
+        super().__init__(np.asarray(_Span(address, nbytes, read_only)))
+
+    def is_shared(self) -> bool:
+        """Not if we hold the only reference to an array that owns its memory."""
+        return not self.owner.flags.owndata or _refs(self.owner) > _HELD
+
+
+class Lent(Memory):
+    """Memory of ours that NumPy arrays were made of: shared as long as one of them lives."""
+
+    __slots__ = ("exports",)
+
+    def __init__(self, array: Array) -> None:
+        super().__init__(array)
+        self.exports: list[weakref.ref[Any]] = []
+
+    def is_shared(self) -> bool:
+        """Whether an array made of it still lives."""
+        return any([export() is not None for export in self.exports])
+
+
+def _count_held() -> int:
+    """What `_refs` says of an array that only a `Borrowed` refers to."""
+    return _refs(Borrowed(np.zeros(1), 8).owner)
+
+
+class _Span:
+    """Bytes at an address, for NumPy; whoever makes an array of it keeps them alive."""
+
+    __slots__ = ("__array_interface__",)
+
+    def __init__(self, address: int, nbytes: int, read_only: bool) -> None:
+        self.__array_interface__ = {
+            "version": 3,
+            "data": (address, read_only),
+            "shape": (nbytes,),
+            "typestr": "|u1",
+        }
+
+
+class _Export:
+    """The base of an array that was lent: while it lives, the memory is shared."""
+
+    __slots__ = ("__array_interface__", "__weakref__", "memory")
+
+    def __init__(self, window: Array, memory: Memory) -> None:
+        self.memory = memory
+        self.__array_interface__ = window.__array_interface__
+
+
+_HELD = _count_held()
+
+
+# ------------------------------------------------------------------------------------- sharing
+
+
+def borrow(array: Array, meta: Meta) -> Tensor:
+    """A tensor that shares the memory of `array`, whose elements are those of `meta`'s dtype."""
+    strides = tuple([step // array.itemsize for step in array.strides])
+    extent = span(array.shape, strides)
+    memory = Borrowed(array, extent * array.itemsize)
+    if meta.with_strides(strides).contiguous:
+        return _on(memory, leaf_node(meta, None), ())
+    from livegrad.ops.strided import AS_STRIDED
+
+    whole = leaf_node(meta_of((extent,), meta.dtype), None)
+    return _on(memory, whole, ((AS_STRIDED, (strides,), (0,), meta.shape),))
+
+
+def _bytes(flat: Array) -> Array:
+    return flat.view(np.uint8) if flat.size else np.empty(0, np.uint8)
+
+
+def _on(memory: Memory, whole: Node, path: tuple[Step, ...]) -> Tensor:
+    out = wrap(leaf_node(path_geometry(whole.meta, path)[0], None) if path else whole)
+    cell = Cell(out)
+    cell._node, cell.memory = whole, memory
+    out._cell = cell
+    if path:
+        out._path = path
+    return out
+
+
+def lend(x: Tensor) -> Array:
+    """An array of the memory of `x`: what is written to one is seen by the other."""
+    node_of(x)
+    if _is_conjugate(x._path):
+        flush("numpy()", x._node)
+        return np.array(array_of(x._node))
+    if x._cell is None:
+        x._cell = Cell(x)
+    cell, _ = root_of(x)
+    if cell.memory is None:
+        share(x, Lent(_stored(cell)))
+    memory = cell.memory
+    window = _window(x)
+    export = _Export(window, memory)
+    if isinstance(memory, Lent):
+        memory.exports = [e for e in memory.exports if e() is not None]
+        memory.exports.append(weakref.ref(export))
+    return np.asarray(export)
+
+
+def share(x: Tensor, memory: Memory) -> None:
+    """Makes `memory`, which holds the values already, that of `x` and whoever shares with it."""
+    if x._cell is None:
+        x._cell = Cell(x)
+    cell = x._cell
+    while cell.parent is not None:
+        cell.memory = memory  # smaller storages that have grown: all look there from now on
+        cell = cell.parent[0]
+    cell.memory = memory
+
+
+def _stored(cell: Cell) -> Array:
+    """A copy of the bytes of a whole storage, in the order they have in memory."""
+    node = cell._node
+    if node.buffer is None:
+        flush("numpy()", node)
+    values = array_of(node)
+    order = dims_in_memory(node.meta)
+    return _bytes(np.array(values if order is None else values.transpose(order)).reshape(-1))
+
+
+# ------------------------------------------------------------------------------------- windows
+
+
+def _window(x: Tensor) -> Array:
+    """The part of the memory that `x` shows, as a NumPy array."""
+    cell, path = root_of(x)
+    known = x.__dict__.get("_shown")
+    if known is not None and known[0] is cell.memory and known[1] is x._path:
+        found: Array = known[2]
+        return found
+    meta, offset = path_geometry(cell._node.meta, path)
+    dtype = meta.dtype.storage
+    window = np.ndarray(
+        meta.shape,
+        dtype,
+        cell.memory.array,
+        offset * dtype.itemsize,
+        tuple([step * dtype.itemsize for step in meta.stride()]),
+    )
+    if cell.memory.array.flags.writeable:
+        window.flags.writeable = True
+    x.__dict__["_shown"] = cell.memory, x._path, window
+    return window
+
+
+def _is_conjugate(path: tuple[Step, ...]) -> bool:
+    """Whether a view shows conjugates of what is in memory."""
+    return sum([step[0].name == "conj" for step in path]) % 2 == 1
+
+
+def read_shared(x: Tensor) -> None:
+    """Gives `x` a node with what its memory holds now."""
+    cell, _ = root_of(x)
+    memory = cell.memory
+    window = _window(x)
+    if not memory.is_shared():
+        _take_back(cell)
+        return
+    node = x._node
+    if window.nbytes <= MOST_COPIED or not window.flags.c_contiguous or _is_conjugate(x._path):
+        data = (window.conj() if _is_conjugate(x._path) else window).tobytes()
+        if node.buffer is not None and memoryview(_bytes(array_of(node).reshape(-1))) == data:
+            return
+        buffer = Buffer.from_array(np.frombuffer(data, np.uint8))
+    else:
+        buffer = Buffer.from_array(window)
+        LOCAL.state.limit = -1
+    _renew(x, leaf_node(node.meta, buffer))
+
+
+def _renew(x: Tensor, fresh: Node) -> None:
+    """Makes `fresh` the value of `x`, which keeps its place in the graph."""
+    x._node = fresh if x._node.grad_to is None else in_place_of(x._node, wrap(fresh), x, False)
+
+
+def _take_back(cell: Cell) -> None:
+    """Nobody else sees the memory any more: its bytes become an ordinary value."""
+    meta, memory = cell._node.meta, cell.memory
+    order = dims_in_memory(meta)
+    values = memory.array.view(meta.dtype.storage)
+    if order is not None:
+        sizes = tuple([meta.shape[d] for d in order])
+        values = values.reshape(sizes).transpose(np.argsort(order))
+    node = leaf_node(meta, Buffer.from_array(np.ascontiguousarray(values.reshape(meta.shape))))
+    cell.memory = None
+    cell._node = node if cell._node.grad_to is None else in_place_of(
+        cell._node, wrap(node), cell, False
+    )
+    cell.version += 1
+
+
+def view_shared(
+    op: Op, x: Tensor, attrs: tuple[Any, ...], args: tuple[Any, ...], shape: Shape | None
+) -> Tensor:
+    """A view of memory: nothing is read before somebody uses it."""
+    if x._node.grad_to is not None:
+        out = record(op, (x,), attrs, args, shape)
+    else:
+        out = wrap(leaf_node(infer_meta(op, x._node.meta, attrs, shape), None))
+    out._cell, out._path = x._cell, x._path + ((op, attrs, args, shape),)
+    return out
+
+
+def write_shared(x: Tensor, value: Tensor) -> Tensor:
+    """Writes to memory, at once."""
+    value = laid_out(value, x._node.meta)
+    node = value._node
+    if node.buffer is None:
+        flush("a write to shared memory", node)
+    window = _window(x)
+    if not window.flags.writeable:
+        raise RuntimeError(
+            "the tensor shares memory that is read only, and cannot be written; clone() it first"
+        )
+    x._node = node if x._node.grad_to is None else in_place_of(
+        x._node, value, x, LOCAL.state.grad
+    )
+    values = array_of(node)
+    np.copyto(window, values.conj() if _is_conjugate(x._path) else values, casting="no")
+    x._cell.version += 1
+    return x
+
+
+def address_of(x: Tensor) -> int:
+    """The address of the first element of a tensor that shares a storage."""
+    cell, path = root_of(x)
+    if cell.memory is not None:
+        return int(_window(x).__array_interface__["data"][0])
+    meta, offset = path_geometry(cell._node.meta, path)
+    return own_address(cell._node) + offset * meta.dtype.itemsize
+
+
+def own_address(node: Node) -> int:
+    """The address of a value, in memory that it shares with no other value."""
+    if node.buffer is None:
+        flush("data_ptr", node)
+    if _refs(node.buffer) > _OWN:
+        buffer = allocate(node.buffer.nbytes)
+        buffer.view(np.uint8, (buffer.nbytes,))[...] = node.buffer.view(np.uint8, (buffer.nbytes,))
+        node.buffer = buffer
+    return int(node.buffer.ptr)
+
+
+def _count_own() -> int:
+    """What `_refs` says of the buffer of a node that shares it with nobody."""
+    node = leaf_node(meta_of((), float32), allocate(4))
+    return _refs(node.buffer)
+
+
+_OWN = _count_own()
+
+
+Writing.read_shared = read_shared
+Writing.view_shared = view_shared
+Writing.write_shared = write_shared
