@@ -11,11 +11,14 @@ from livegrad import dtypes
 from livegrad.device import as_device
 from livegrad.dtypes import DType
 from livegrad.graph.blame import as_index
+from livegrad.graph.layout import is_dense, span, strides_in_order
 from livegrad.graph.meta import Shape, meta_of
 from livegrad.graph.record import Handle, leaf, node_of
 from livegrad.ops import generate
 from livegrad.ops.elementwise import clone
+from livegrad.ops.in_place import laid_out_as, placed_like
 from livegrad.ops.movement import sizes_of
+from livegrad.ops.strided import as_strided
 from livegrad.runtime.cpu.memory import allocate
 from livegrad.runtime.reference import from_compute
 from livegrad.runtime.shared import borrow
@@ -375,7 +378,8 @@ def zeros_like(
     """Zeros of the shape and dtype of `input`."""
     check_layout("zeros_like", layout)
     shape, target = _like(input, dtype)
-    return _filled(shape, 0, target, device, requires_grad, "zeros_like")
+    out = _filled(shape, 0, target, device, False, "zeros_like")
+    return as_leaf(placed_like(out, input, layout.get("memory_format")), requires_grad)
 
 
 def ones_like(
@@ -389,7 +393,8 @@ def ones_like(
     """Ones of the shape and dtype of `input`."""
     check_layout("ones_like", layout)
     shape, target = _like(input, dtype)
-    return _filled(shape, 1, target, device, requires_grad, "ones_like")
+    out = _filled(shape, 1, target, device, False, "ones_like")
+    return as_leaf(placed_like(out, input, layout.get("memory_format")), requires_grad)
 
 
 def empty_like(
@@ -403,7 +408,8 @@ def empty_like(
     """A tensor of the shape and dtype of `input` whose values do not matter."""
     check_layout("empty_like", layout)
     shape, target = _like(input, dtype)
-    return _filled(shape, 0, target, device, requires_grad, "empty_like")
+    out = _filled(shape, 0, target, device, False, "empty_like")
+    return as_leaf(placed_like(out, input, layout.get("memory_format")), requires_grad)
 
 
 def full_like(
@@ -418,11 +424,12 @@ def full_like(
     """The shape and dtype of `input` filled with one number."""
     check_layout("full_like", layout)
     shape, target = _like(input, dtype)
-    return full(shape, fill_value, dtype=target, device=device, requires_grad=requires_grad)
+    out = full(shape, fill_value, dtype=target, device=device)
+    return as_leaf(placed_like(out, input, layout.get("memory_format")), requires_grad)
 
 
 def empty_strided(size: Any, stride: Any, **options: Any) -> Tensor:
-    """`empty`; no value has strides, those given are only checked."""
+    """A tensor with the given strides whose values do not matter."""
     shape, strides = sizes_of("empty_strided", (size,)), sizes_of("empty_strided", (stride,))
     if len(shape) != len(strides):
         raise RuntimeError(
@@ -431,7 +438,12 @@ def empty_strided(size: Any, stride: Any, **options: Any) -> Tensor:
         )
     if any(step < 0 for step in strides):
         raise RuntimeError(f"empty_strided: strides must be non-negative; got {list(strides)}")
-    return empty(shape, **options)
+    requires_grad = options.pop("requires_grad", False)
+    if is_dense(shape, strides):
+        return as_leaf(laid_out_as(empty(shape, **options), strides), requires_grad)
+    return as_leaf(
+        as_strided(empty(span(shape, strides), **options), shape, strides), requires_grad
+    )
 
 
 def new_empty_strided(input: Tensor, size: Any, stride: Any, **options: Any) -> Tensor:
@@ -442,7 +454,7 @@ def new_empty_strided(input: Tensor, size: Any, stride: Any, **options: Any) -> 
 
 
 def empty_permuted(size: Any, physical_layout: Any, **options: Any) -> Tensor:
-    """`empty`; no value has a layout, the one given is only checked."""
+    """A tensor whose dims lie in memory in the given order, from the outermost on."""
     shape = sizes_of("empty_permuted", (size,))
     order = sizes_of("empty_permuted", (physical_layout,))
     if sorted(order) != list(range(len(shape))):
@@ -450,4 +462,4 @@ def empty_permuted(size: Any, physical_layout: Any, **options: Any) -> Tensor:
             f"empty_permuted: got physical_layout {list(order)} for {len(shape)} dims; expected "
             "each dim once"
         )
-    return empty(shape, **options)
+    return empty_strided(shape, strides_in_order(shape, order[::-1]), **options)

@@ -12,11 +12,11 @@ from livegrad.device import as_device
 from livegrad.graph.geometry import offset_of, root_of
 from livegrad.graph.layout import is_channels_last, memory_order
 from livegrad.graph.record import is_detached, node_of
-from livegrad.runtime.shared import address_of, own_address
 from livegrad.methods import Methods
 from livegrad.ops import movement
 from livegrad.ops.in_place import in_format
 from livegrad.ops.strided import whole_of
+from livegrad.runtime.shared import address_of, own_address
 from livegrad.settings import channels_last, channels_last_3d, contiguous_format, strided
 
 

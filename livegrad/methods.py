@@ -12,7 +12,7 @@ import numpy as np
 
 from livegrad import creation
 from livegrad.graph.layout import may_overlap
-from livegrad.graph.record import Handle, check_writable, binary, node_of, rebind
+from livegrad.graph.record import Handle, binary, check_writable, node_of, rebind
 from livegrad.ops import (
     activation,
     arranging,
@@ -133,7 +133,9 @@ def inplace(function: Method, expanded: bool = False) -> Method:
     def method(self: Any, *args: Any, **options: Any) -> Any:
         node = node_of(self)
         if node.grad_to is not None:
-            check_writable(self, True, expanded)  # before anything is recorded: what is refused leaves no trace
+            check_writable(
+                self, True, expanded
+            )  # before anything is recorded: what is refused leaves no trace
         strides = node.meta.strides
         if strides is not None and not expanded and may_overlap(node.meta.shape, strides):
             return strided.element_by_element(self, lambda: function(self, *args, **options))

@@ -149,9 +149,7 @@ class Tensor(Introspection):
             return True
         # PyTorch says so of views made under no_grad, although no gradient flows through them.
         return (
-            self._made is NO_GRAD
-            and self._is_view()
-            and root_of(self)[0]._node.grad_to is not None
+            self._made is NO_GRAD and self._is_view() and root_of(self)[0]._node.grad_to is not None
         )
 
     @requires_grad.setter
@@ -603,10 +601,10 @@ class Tensor(Introspection):
     def fill_(self, value: Any) -> Any:
         """Takes one number everywhere."""
         if isinstance(value, Handle):
-            if value.ndim:
+            if node_of(value).meta.ndim:
                 raise RuntimeError(
                     "fill_ only supports 0-dimension value tensor but got tensor with "
-                    f"{value.ndim} dimensions."
+                    f"{node_of(value).meta.ndim} dimensions."
                 )
             return self.copy_(value)
         check_writable(self, False, expanded=True)

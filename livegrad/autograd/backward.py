@@ -11,8 +11,18 @@ from livegrad.autograd.anomaly import Anomaly
 from livegrad.autograd.reverse import Pair, reverse, run_hooks
 from livegrad.graph import spent
 from livegrad.graph.blame import as_items
+from livegrad.graph.layout import is_dense
+from livegrad.graph.meta import Meta
 from livegrad.graph.node import Interior, Node
-from livegrad.graph.record import Handle, node_of, rebind, user_site, wrap
+from livegrad.graph.record import (
+    Handle,
+    laid_out,
+    make_dense,
+    node_of,
+    rebind,
+    user_site,
+    wrap,
+)
 from livegrad.graph.state import LOCAL
 from livegrad.graph.watch import Watch
 from livegrad.ops import elementwise as ew
@@ -186,7 +196,7 @@ class Delivery:
         """Adds `g` to `.grad` of `tensor`."""
         before = tensor.grad
         if before is None:
-            tensor.grad = self.own(g)
+            tensor.grad = self.own(laid_out(g, _as_parameter(tensor)))
         elif self.create_graph:
             tensor.grad = ew.add(before, g)
         else:
@@ -200,7 +210,15 @@ class Delivery:
         if g._cell is not None:
             g._cell = None
             g.__dict__.pop("_path", None)
+        if g._node.meta.strides is not None:
+            make_dense(g)
         return g
+
+
+def _as_parameter(tensor: Tensor) -> Meta:
+    """The meta of the gradient of a leaf: strides are its own, or those of row-major order."""
+    meta = node_of(tensor).meta
+    return meta if is_dense(meta.shape, meta.stride()) else meta.plain
 
 
 def _is_among(x: Tensor, tensors: Sequence[Tensor]) -> bool:

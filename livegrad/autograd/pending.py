@@ -13,6 +13,7 @@ from weakref import ref
 
 from livegrad.autograd.reverse import reverse
 from livegrad.graph import spent
+from livegrad.graph.layout import is_dense
 from livegrad.graph.node import Node, Spec
 from livegrad.graph.record import append, node_of, rebind, user_site
 from livegrad.graph.state import LOCAL
@@ -126,7 +127,8 @@ def _record(root: Node, way: Walk, tensors: list[Any]) -> None:
         meta = way.leaves[number].meta
         spec = known.get((meta, number))
         if spec is None:
-            spec = GRADIENT_OF.remember((meta, number), (number,), (meta,), meta)
+            laid_out = meta if is_dense(meta.shape, meta.stride()) else meta.plain
+            spec = GRADIENT_OF.remember((meta, number), (number,), (meta,), laid_out)
         g = append(spec, inputs, (), None)
         before = tensor.grad
         if before is None:

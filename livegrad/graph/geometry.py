@@ -1,7 +1,7 @@
 """Where a tensor lies in its storage, as PyTorch would have it; worked out when somebody asks.
 
- storage   0 1 2 3 4 5 6 7 8 9 10 11         the cell of a tensor of shape (3, 4)
- x[1:, ::2]        4   6   8   10            strides (4, 2), offset 4
+storage   0 1 2 3 4 5 6 7 8 9 10 11         the cell of a tensor of shape (3, 4)
+x[1:, ::2]        4   6   8   10            strides (4, 2), offset 4
 """
 
 from __future__ import annotations

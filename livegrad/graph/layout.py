@@ -172,7 +172,9 @@ def elementwise_strides(shape: Shape, operands: Sequence[tuple[Shape, Strides]])
 
 def like_strides(shape: Shape, strides: Strides) -> Strides:
     """The strides of a copy: the same if they are dense, else dense in the same order of dims."""
-    return strides if is_dense(shape, strides) else strides_in_order(shape, order_of(shape, [strides]))
+    return (
+        strides if is_dense(shape, strides) else strides_in_order(shape, order_of(shape, [strides]))
+    )
 
 
 def viewed_strides(shape: Shape, strides: Strides, wanted: Shape) -> Strides | None:

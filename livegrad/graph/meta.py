@@ -52,7 +52,17 @@ class Meta:
     that the compiler knows: in our memory every value is contiguous.
     """
 
-    __slots__ = ("_strided", "contiguous", "dtype", "ndim", "numel", "plain", "shape", "size", "strides")
+    __slots__ = (
+        "_strided",
+        "contiguous",
+        "dtype",
+        "ndim",
+        "numel",
+        "plain",
+        "shape",
+        "size",
+        "strides",
+    )
 
     def __init__(
         self, shape: Shape, dtype: DType, strides: Strides | None = None, plain: Meta | None = None

@@ -25,7 +25,7 @@ class Spec:
 
     `floats` says that all args are passed as floats, `grad` is True if gradients flow through such
     nodes, else None; `flows` are the inputs that have a gradient rule (filled in when a gradient
-    first comes by). `plain` is the spec of the same operation on contiguous values: what is planned.
+    first comes by). `plain` is the spec of the same operation on contiguous values, as planned.
     """
 
     __slots__ = ("attrs", "floats", "flows", "grad", "meta", "op", "plain")

@@ -19,7 +19,7 @@ from typing import Any
 from livegrad import dtypes
 from livegrad.dtypes import DType
 from livegrad.graph.blame import wrong_class
-from livegrad.graph.layout import repeats
+from livegrad.graph.layout import like_strides, repeats
 from livegrad.graph.meta import Meta, Shape, meta_of
 from livegrad.graph.node import Node, Site, Spec
 from livegrad.graph.op import REGISTRY, Op
@@ -139,6 +139,8 @@ class Cell:
     __slots__ = ("_node", "base", "memory", "parent", "version")
 
     def __init__(self, base: Handle) -> None:
+        if base._node.meta.strides is not None:
+            make_dense(base)
         self._node = base._node
         self.base = _WeakRef(base)
         self.memory: Any = None
@@ -844,6 +846,21 @@ def _write_to_cell(cell: Cell, path: Sequence[Step], part: Node) -> None:
     finally:
         state.grad = grad
     cell._node = in_place_of(cell._node, whole, cell, False)
+
+
+def make_dense(x: Any) -> None:
+    """Gives a tensor that is the whole of its storage strides without gaps or repetitions.
+
+    What a rule returns may be a part of something nobody can see.
+    """
+    meta = x._node.meta
+    dense = meta.with_strides(like_strides(meta.shape, meta.stride()))
+    if dense is not meta:
+        placed = laid_out(wrap(x._node), dense)
+        if isinstance(x._node.grad_to, _WeakRef):
+            placed._node.grad_to = x._node.grad_to
+        x._node = placed._node
+        _see_through(placed, x)
 
 
 def laid_out(value: Any, meta: Meta) -> Any:

@@ -465,9 +465,7 @@ def _cast_spec(key: tuple[Meta, DType]) -> Spec:
     plain = CAST.cache.get((meta.plain, dtype))
     if plain is None:
         made = meta_of(meta.shape, dtype)
-        plain = CAST.remember(
-            (meta.plain, dtype), (meta.dtype, "t", dtype), (meta.plain,), made
-        )
+        plain = CAST.remember((meta.plain, dtype), (meta.dtype, "t", dtype), (meta.plain,), made)
     return plain if meta.strides is None else CAST.remember_laid_out(key, plain, (meta,))
 
 

@@ -83,7 +83,20 @@ def contiguous(input: Tensor) -> Tensor:
 def in_format(input: Tensor, memory_format: Any) -> Tensor:
     """`input`, which nobody else may see yet, or a copy of it in one of PyTorch's formats."""
     meta = node_of(input).meta
-    return laid_out(input, meta.with_strides(format_strides(meta, memory_format)))
+    return laid_out_as(input, format_strides(meta, memory_format))
+
+
+def placed_like(out: Tensor, input: Tensor, memory_format: Any = None) -> Tensor:
+    """A new tensor `out` of the shape of `input` with its strides, or in a format."""
+    meta = node_of(input).meta
+    if meta.strides is None and memory_format is None:
+        return out
+    return laid_out_as(out, format_strides(meta, memory_format))
+
+
+def laid_out_as(out: Tensor, strides: Strides | None) -> Tensor:
+    """A tensor nobody else has seen with other strides, which must be dense."""
+    return laid_out(out, node_of(out).meta.with_strides(strides))
 
 
 def format_strides(meta: Meta, memory_format: Any) -> Strides | None:

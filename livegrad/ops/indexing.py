@@ -222,9 +222,9 @@ def _checked_array(array: Array, size: int, dim: int) -> Array:
 
 
 def _as_tensor(data: Any) -> Tensor:
-    from livegrad.creation import as_tensor
+    from livegrad.creation import tensor
 
-    return as_tensor(data)
+    return data if isinstance(data, Handle) else tensor(data)
 
 
 def _mask_positions(mask: Tensor, shape: Shape, dim: int) -> list[Tensor]:

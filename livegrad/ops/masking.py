@@ -95,14 +95,14 @@ def masked_scatter(input: Tensor, mask: Tensor, source: Tensor) -> Tensor:
 
 def nonzero(input: Tensor, *, as_tuple: bool = False) -> Any:
     """The indices of all elements that are not 0, one row each. Reads the values."""
-    from livegrad.creation import as_tensor
+    from livegrad.creation import from_array
 
     node_of(input)  # or it is no tensor
     values = input._values("nonzero()")
     if as_tuple:
-        return tuple([as_tensor(x) for x in np.nonzero(np.atleast_1d(values))])
+        return tuple([from_array(x) for x in np.nonzero(np.atleast_1d(values))])
     places = np.argwhere(values) if values.ndim else np.zeros((int(values != 0), 0), np.int64)
-    return as_tensor(places)
+    return from_array(places)
 
 
 def argwhere(input: Tensor) -> Tensor:

@@ -24,6 +24,7 @@ from livegrad.ops import samples as s
 from livegrad.ops.conjugate import VIEW_AS_COMPLEX
 from livegrad.ops.elementwise import add, cast, mul, where, zero_gradient
 from livegrad.ops.generate import filled, to_register
+from livegrad.ops.in_place import placed_like
 from livegrad.ops.movement import detach, sizes_of
 from livegrad.ops.philox import (
     emit_philox,
@@ -333,30 +334,33 @@ def randperm(
     return draw(RANDPERM, (n,), dtypes.as_dtype(dtype), generator)
 
 
-def _like(x: Tensor, dtype: Any) -> tuple[Shape, Any]:
+def _drawn_like(
+    function: Any, bounds: tuple[int, ...], x: Tensor, dtype: Any, options: dict[str, Any]
+) -> Tensor:
+    """Numbers of the shape, dtype and strides of `x`."""
     meta = node_of(x).meta
-    return meta.shape, meta.dtype if dtype is None else dtype
+    memory_format, learned = options.pop("memory_format", None), options.pop("requires_grad", False)
+    out = function(*bounds, meta.shape, dtype=meta.dtype if dtype is None else dtype, **options)
+    out = placed_like(out, x, memory_format)
+    return out.requires_grad_() if learned else out
 
 
 def rand_like(input: Tensor, *, dtype: Any = None, **options: Any) -> Tensor:
     """Uniform numbers of the shape and dtype of `input`."""
-    shape, target = _like(input, dtype)
-    return rand(shape, dtype=target, **options)
+    return _drawn_like(rand, (), input, dtype, options)
 
 
 def randn_like(input: Tensor, *, dtype: Any = None, **options: Any) -> Tensor:
     """Normal numbers of the shape and dtype of `input`."""
-    shape, target = _like(input, dtype)
-    return randn(shape, dtype=target, **options)
+    return _drawn_like(randn, (), input, dtype, options)
 
 
 def randint_like(
     input: Tensor, low: int, high: int | None = None, *, dtype: Any = None, **options: Any
 ) -> Tensor:
     """Random integers of the shape and dtype of `input`."""
-    shape, target = _like(input, dtype)
-    first, last = (0, low) if high is None else (low, high)
-    return randint(first, last, shape, dtype=target, **options)
+    bounds = (0, low) if high is None else (low, high)
+    return _drawn_like(randint, bounds, input, dtype, options)
 
 
 def normal(

@@ -176,9 +176,7 @@ def _refitted(x: Tensor, old: int, new: int) -> Shape:
     """The shape of a view with elements of `new` bytes, if there can be one."""
     meta = node_of(x).meta
     if not meta.ndim:
-        raise RuntimeError(
-            "self.dim() cannot be 0 to view a tensor as a dtype of a different size"
-        )
+        raise RuntimeError("self.dim() cannot be 0 to view a tensor as a dtype of a different size")
     strides = meta.stride()
     if strides[-1] != 1:
         raise RuntimeError(

@@ -296,7 +296,7 @@ def _flip_layout(metas: Metas, attrs: Attrs, meta: Meta) -> Strides | None:
 
 def _flip_offset(before: int, meta: Meta, attrs: Attrs, args: tuple[int, ...]) -> int:
     strides = meta.stride()
-    return before + sum([strides[d] * last for d, last in zip(attrs[0], args, strict=True)])
+    return before + sum([int(strides[d]) * n for d, n in zip(attrs[0], args, strict=True)])
 
 
 FLIP: Op = Op(

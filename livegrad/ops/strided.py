@@ -13,7 +13,6 @@ import numpy as np
 
 from livegrad import dtypes
 from livegrad.graph.blame import as_index
-from livegrad.graph.index import FIRST, Index, added, stepped
 from livegrad.graph.geometry import (
     dims_in_memory,
     offset_of,
@@ -23,6 +22,7 @@ from livegrad.graph.geometry import (
     rounds_of,
     storage_nbytes,
 )
+from livegrad.graph.index import FIRST, Index, added, stepped
 from livegrad.graph.layout import is_dense, span
 from livegrad.graph.meta import Meta, Shape, meta_of
 from livegrad.graph.op import Op
@@ -39,8 +39,8 @@ from livegrad.graph.record import (
 )
 from livegrad.ops import samples as s
 from livegrad.ops.elementwise import add, cast, mul
-from livegrad.ops.generate import counting, filled, zeros_like
 from livegrad.ops.gathering import INDEX_SELECT
+from livegrad.ops.generate import counting, filled, zeros_like
 from livegrad.ops.index_writing import INDEX_ADD, INDEX_PUT
 from livegrad.ops.movement import (
     PERMUTE,
@@ -116,7 +116,11 @@ def as_strided(input: Tensor, size: Any, stride: Any, storage_offset: int | None
     shape, strides, offset = _checked("as_strided", input, size, stride, storage_offset)
     own, begin = node_of(input).meta, offset_of(input)
     end = begin + span(own.shape, own.stride())
-    if begin <= offset and offset + span(shape, strides) <= end and is_dense(own.shape, own.stride()):
+    if (
+        begin <= offset
+        and offset + span(shape, strides) <= end
+        and is_dense(own.shape, own.stride())
+    ):
         return record_view(AS_STRIDED, in_memory(input), (strides,), (offset - begin,), shape)
     whole = whole_of(input)
     return record_view(AS_STRIDED, in_memory(whole), (strides,), (offset,), shape)

@@ -148,11 +148,11 @@ def _bytes(flat: Array) -> Array:
 
 
 def _on(memory: Memory, whole: Node, path: tuple[Step, ...]) -> Tensor:
-    out = wrap(leaf_node(path_geometry(whole.meta, path)[0], None) if path else whole)
-    cell = Cell(out)
-    cell._node, cell.memory = whole, memory
-    out._cell = cell
+    out = wrap(whole)
+    cell = out._cell = Cell(out)
+    cell.memory = memory
     if path:
+        out._node = leaf_node(path_geometry(whole.meta, path)[0], None)
         out._path = path
     return out
 
@@ -239,7 +239,7 @@ def read_shared(x: Tensor) -> None:
     node = x._node
     if window.nbytes <= MOST_COPIED or not window.flags.c_contiguous or _is_conjugate(x._path):
         data = (window.conj() if _is_conjugate(x._path) else window).tobytes()
-        if node.buffer is not None and memoryview(_bytes(array_of(node).reshape(-1))) == data:
+        if node.buffer is not None and _bytes(array_of(node).reshape(-1)).data == data:
             return
         buffer = Buffer.from_array(np.frombuffer(data, np.uint8))
     else:
@@ -263,8 +263,8 @@ def _take_back(cell: Cell) -> None:
         values = values.reshape(sizes).transpose(np.argsort(order))
     node = leaf_node(meta, Buffer.from_array(np.ascontiguousarray(values.reshape(meta.shape))))
     cell.memory = None
-    cell._node = node if cell._node.grad_to is None else in_place_of(
-        cell._node, wrap(node), cell, False
+    cell._node = (
+        node if cell._node.grad_to is None else in_place_of(cell._node, wrap(node), cell, False)
     )
     cell.version += 1
 
@@ -292,9 +292,7 @@ def write_shared(x: Tensor, value: Tensor) -> Tensor:
         raise RuntimeError(
             "the tensor shares memory that is read only, and cannot be written; clone() it first"
         )
-    x._node = node if x._node.grad_to is None else in_place_of(
-        x._node, value, x, LOCAL.state.grad
-    )
+    x._node = node if x._node.grad_to is None else in_place_of(x._node, value, x, LOCAL.state.grad)
     values = array_of(node)
     np.copyto(window, values.conj() if _is_conjugate(x._path) else values, casting="no")
     x._cell.version += 1

@@ -321,7 +321,7 @@ def keep_clone(p):
 
 
 def keep_array(p):
-    return np.asarray(p.detach())
+    return np.array(p.detach())
 
 
 def keep_sum(p):
@@ -332,12 +332,8 @@ def keep_product(p):
     return p * 1
 
 
-def keep_dlpack(p):
-    return np.from_dlpack(p.detach())
-
-
 @pytest.mark.parametrize("computed", [False, True])
-@pytest.mark.parametrize("keep", [keep_clone, keep_array, keep_sum, keep_product, keep_dlpack])
+@pytest.mark.parametrize("keep", [keep_clone, keep_array, keep_sum, keep_product])
 def test_old_value_is_kept_for_those_who_see_it(keep, computed):
     p = lg.tensor([1.0, 2.0, 3.0], requires_grad=True)
     optimizer = optim.SGD([p], lr=0.25)
