@@ -395,7 +395,7 @@ def a_layer_used_twice(T: Any) -> Any:
 
 @program
 def a_detached_alias_with_a_history_of_its_own(T: Any) -> Any:
-    w, y = _graph(T)
+    _, y = _graph(T)
     d = y.detach()
     v = T.ones(3, requires_grad=True)
     d.add_(v)
