@@ -133,9 +133,8 @@ def inplace(function: Method, expanded: bool = False) -> Method:
     def method(self: Any, *args: Any, **options: Any) -> Any:
         node = node_of(self)
         if node.grad_to is not None:
-            check_writable(
-                self, True, expanded
-            )  # before anything is recorded: what is refused leaves no trace
+            # Before anything is recorded: what is refused leaves no trace.
+            check_writable(self, True, expanded)
         strides = node.meta.strides
         if strides is not None and not expanded and may_overlap(node.meta.shape, strides):
             return strided.element_by_element(self, lambda: function(self, *args, **options))

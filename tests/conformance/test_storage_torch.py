@@ -156,7 +156,8 @@ def strides_of_results(T: Any) -> Any:
         for r in (
             y + 1, y * y, y.exp(), -y, z + 1, z.abs(), y[..., :1] + y, y + T.ones(2), y.sum(0),
             y.double(), y > 3, y.clone(), T.zeros_like(y), T.rand_like(z), y.softmax(-1),
-            y.matmul(T.ones(2, 3)), T.cat([y, y]), T.stack([y, y]), y.flip(0), y.expand(2, 4, 3, 2) + 1,
+            y.matmul(T.ones(2, 3)), T.cat([y, y]), T.stack([y, y]), y.flip(0),
+            y.expand(2, 4, 3, 2) + 1,
             y.clamp(0, 1), y.pow(2), y.cumsum(0), y.mean(1, keepdim=True), T.where(y > 3, y, 0.0),
             y.transpose(0, 1).contiguous(), y.half(), y.to(T.float32), y.to(T.float32, copy=True),
         )
