@@ -1,21 +1,24 @@
 """Reducers: how reduction kernels fold values, one record per `combine` of a reduce op.
 
-A kernel keeps accumulators, one register each (argmax keeps two: value and index):
+A kernel keeps accumulators, one register each (argmax keeps two: value and index). Sums are made in
+short blocks, so that roundings do not pile up: a block in the dtype that is computed in, and what
+the blocks come to in twice its precision. Other folds are one long block.
 
-    accs = r.identity(e)                          vectors; r.identity(e, 0) gives scalars
-    accs = r.step(e, accs, value, index, mask)    for each sixteen elements of a row
-    accs = r.fold_lanes(e, accs)                  sixteen lanes to one, always in the same order
-    accs = r.merge(e, accs, others)               partial results, in order
-    y    = r.result(e, accs)                      a register of r.output(dtype)
+    totals = r.start(e)                             before the first value
+    accs   = r.open(e, totals)                      before each block
+    accs   = r.step(e, accs, value, index, mask)    for each sixteen values, one per lane
+    totals = r.close(e, totals, accs)               after each block
+    totals = r.fold_lanes(e, totals)                sixteen lanes to one, always in the same order
+    y      = r.result(e, totals)                    a register of r.output(dtype)
 
-`e` is the emitter of the reduced value's dtype. Sums of half precisions are kept in float32 and
-rounded once, sums and products of integers in int64.
+`e` is the emitter of the reduced value's dtype. Results are rounded once, half precisions too;
+integers are summed and multiplied in int64.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from functools import reduce
 from typing import ClassVar
 
 import numpy as np
@@ -39,77 +42,157 @@ class Reducer:
         return self.accumulators(dtype)[0]
 
     def accumulators(self, dtype: DType) -> tuple[DType, ...]:
-        """Dtypes of the accumulators for values of `dtype`."""
+        """Dtypes of the accumulators of a block, for values of `dtype`."""
         raise NotImplementedError
 
     def starts(self, dtype: DType) -> tuple[float, ...]:
         """What each accumulator starts from: merging it changes nothing."""
         raise NotImplementedError
 
+    def totals(self, dtype: DType) -> tuple[DType, ...]:
+        """Dtypes of what blocks come to, for values of `dtype`."""
+        return self.accumulators(dtype)
+
+    def in_blocks(self, dtype: DType) -> bool:
+        """Whether a fold of values of `dtype` has to be made in blocks."""
+        return False
+
     def merge(self, e: Emitter, a: Accs, b: Accs) -> Accs:
-        """The accumulators of what `a` saw followed by what `b` saw."""
+        """The accumulators (or totals) of what `a` saw followed by what `b` saw."""
         raise NotImplementedError
 
     def enter(self, e: Emitter, value: Value, index: Value | None) -> Accs:
         """The accumulators of one value."""
         return [e.convert(value, e.dtype, self.accumulators(e.dtype)[0])]
 
-    def identity(self, e: Emitter, lanes: int = LANES) -> Accs:
-        """Accumulators that have seen nothing; scalars if `lanes` is 0."""
-        values = []
-        kinds = self.accumulators(e.dtype)
-        for dtype, number in zip(kinds, self.starts(e.dtype), strict=True):
-            element = register_element(dtype)
-            values.append(e.b.const(vector(element, lanes) if lanes else element, number))
-        return values
+    def start(self, e: Emitter) -> Accs:
+        """Totals that have seen nothing."""
+        return _constants(e, self.totals(e.dtype), self.starts(e.dtype))
+
+    def open(self, e: Emitter, totals: Accs) -> Accs:
+        """The accumulators of the next block; a fold that needs none goes on with its totals."""
+        return totals
+
+    def close(self, e: Emitter, totals: Accs, accs: Accs) -> Accs:
+        """The totals after a block."""
+        return accs
 
     def step(
         self, e: Emitter, accs: Accs, value: Value, index: Value | None, mask: Value | None = None
     ) -> Accs:
         """Accumulators after one more value per lane; lanes outside `mask` see nothing."""
-        entered = self.enter(e, value, index)
-        if lanes_of(accs[0].type):
-            entered = [e.splat(x) for x in entered]
+        entered = [e.splat(x) for x in self.enter(e, value, index)]
         merged = self.merge(e, accs, entered)
         if mask is None:
             return merged
         return [e.select(mask, new, old) for new, old in zip(merged, accs, strict=True)]
 
-    def fold_lanes(self, e: Emitter, accs: Accs) -> Accs:
+    def fold_lanes(self, e: Emitter, totals: Accs) -> Accs:
         """Scalars: the lanes merged by halves, in the same order on every host."""
-        width = lanes_of(accs[0].type)
+        width = lanes_of(totals[0].type)
         while width > 2:
             width //= 2
             low, high = range(width), range(width, 2 * width)
-            lower = [e.b.shuffle(x, low) for x in accs]
-            accs = self.merge(e, lower, [e.b.shuffle(x, high) for x in accs])
-        if width < 2:
-            return accs
-        first = [e.b.extract(x, 0) for x in accs]
-        return self.merge(e, first, [e.b.extract(x, 1) for x in accs])
+            lower = [e.b.shuffle(x, low) for x in totals]
+            totals = self.merge(e, lower, [e.b.shuffle(x, high) for x in totals])
+        first = [e.b.extract(x, 0) for x in totals]
+        return self.merge(e, first, [e.b.extract(x, 1) for x in totals])
 
-    def result(self, e: Emitter, accs: Accs) -> Value:
+    def result(self, e: Emitter, totals: Accs) -> Value:
         """The folded value, rounded to the dtype of the result."""
-        return e.round_to(accs[0], e.dtype) if e.dtype.category == FLOAT else accs[0]
+        return e.round_to(totals[0], e.dtype) if e.dtype.category == FLOAT else totals[0]
+
+
+def _constants(e: Emitter, kinds: tuple[DType, ...], numbers: tuple[float, ...]) -> Accs:
+    return [
+        e.b.const(vector(register_element(dtype), LANES), number)
+        for dtype, number in zip(kinds, numbers, strict=True)
+    ]
 
 
 class _Sum(Reducer):
-    """Sum or product, in int64 for integers and float32 for half precisions."""
+    """Sum: of integers in int64, of floats in blocks.
 
-    __slots__ = ("_combine", "_start")
+    A block of float32 is added to a float64, one of float64 to an unevaluated pair of them, whose
+    second number is what rounding took from the first.
+    """
 
-    def __init__(self, start: int, combine: Callable[[Emitter, Value, Value], Value]) -> None:
-        self._start = start
-        self._combine = combine
+    __slots__ = ()
+
+    def output(self, dtype: DType) -> DType:
+        return dtype.compute if dtype.category == FLOAT else dtypes.int64
 
     def accumulators(self, dtype: DType) -> tuple[DType, ...]:
-        return (dtype.compute if dtype.category == FLOAT else dtypes.int64,)
+        return (self.output(dtype),)
+
+    def totals(self, dtype: DType) -> tuple[DType, ...]:
+        if dtype.category != FLOAT:
+            return (dtypes.int64,)
+        return (dtypes.float64,) * (2 if dtype is dtypes.float64 else 1)
 
     def starts(self, dtype: DType) -> tuple[float, ...]:
-        return (self._start,)
+        return (0,) * len(self.totals(dtype))
+
+    def in_blocks(self, dtype: DType) -> bool:
+        return dtype.category == FLOAT
+
+    def open(self, e: Emitter, totals: Accs) -> Accs:
+        if not self.in_blocks(e.dtype):
+            return totals
+        return _constants(e, self.accumulators(e.dtype), (0,))
+
+    def close(self, e: Emitter, totals: Accs, accs: Accs) -> Accs:
+        if not self.in_blocks(e.dtype):
+            return accs
+        return self.merge(e, totals, [e.convert(accs[0], e.dtype.compute, dtypes.float64)])
 
     def merge(self, e: Emitter, a: Accs, b: Accs) -> Accs:
-        return [self._combine(e, a[0], b[0])]
+        total = e.add(a[0], b[0])
+        if len(a) == 1:
+            return [total]
+        lost = [_lost(e, a[0], b[0], total), *b[1:]]
+        return [total, reduce(e.add, lost, a[1])]
+
+    def result(self, e: Emitter, totals: Accs) -> Value:
+        if e.dtype is dtypes.float64:
+            total, lost = totals
+            # What an infinite sum lost is not a number.
+            return e.select(e.isnan(lost), total, e.add(total, lost))
+        if e.dtype.category == FLOAT:
+            return e.round_to(e.convert(totals[0], dtypes.float64, e.dtype.compute), e.dtype)
+        return totals[0]
+
+
+def _lost(e: Emitter, a: Value, b: Value, total: Value) -> Value:
+    """`a + b - total` exactly, `total` being `a + b` rounded (Knuth's TwoSum)."""
+    second = e.sub(total, a)
+    return e.add(e.sub(a, e.sub(total, second)), e.sub(b, second))
+
+
+class _Product(Reducer):
+    """Product, in int64 for integers and float64 for floats.
+
+    No order of multiplying is better than another: each factor costs one rounding.
+    """
+
+    __slots__ = ()
+
+    def output(self, dtype: DType) -> DType:
+        return dtype.compute if dtype.category == FLOAT else dtypes.int64
+
+    def accumulators(self, dtype: DType) -> tuple[DType, ...]:
+        return (dtypes.float64 if dtype.category == FLOAT else dtypes.int64,)
+
+    def starts(self, dtype: DType) -> tuple[float, ...]:
+        return (1,)
+
+    def merge(self, e: Emitter, a: Accs, b: Accs) -> Accs:
+        return [e.mul(a[0], b[0])]
+
+    def result(self, e: Emitter, totals: Accs) -> Value:
+        if e.dtype.category != FLOAT:
+            return totals[0]
+        return e.round_to(e.convert(totals[0], dtypes.float64, e.dtype.compute), e.dtype)
 
 
 class _Extreme(Reducer):
@@ -147,8 +230,8 @@ class _Logical(Reducer):
     def merge(self, e: Emitter, a: Accs, b: Accs) -> Accs:
         return [(e.and_ if self._all else e.or_)(a[0], b[0])]
 
-    def result(self, e: Emitter, accs: Accs) -> Value:
-        return accs[0]
+    def result(self, e: Emitter, totals: Accs) -> Value:
+        return totals[0]
 
 
 class _Position(Reducer):
@@ -186,8 +269,8 @@ class _Position(Reducer):
         take = e.or_(better, first)
         return [e.select(take, b[0], a[0]), e.select(take, b[1], a[1])]
 
-    def result(self, e: Emitter, accs: Accs) -> Value:
-        return accs[1]
+    def result(self, e: Emitter, totals: Accs) -> Value:
+        return totals[1]
 
 
 def _worst(dtype: DType, largest: bool) -> float:
@@ -201,8 +284,8 @@ def _worst(dtype: DType, largest: bool) -> float:
 
 
 REDUCERS: dict[str, Reducer] = {
-    "sum": _Sum(0, lambda e, a, b: e.add(a, b)),
-    "prod": _Sum(1, lambda e, a, b: e.mul(a, b)),
+    "sum": _Sum(),
+    "prod": _Product(),
     "max": _Extreme(True),
     "min": _Extreme(False),
     "any": _Logical(False),

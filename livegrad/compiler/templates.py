@@ -16,7 +16,7 @@ the middle one.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
 
@@ -24,7 +24,8 @@ from livegrad import dtypes
 from livegrad.compiler.builder import LANES, Builder, Value
 from livegrad.compiler.describe import Instr, Store, Stream
 from livegrad.compiler.emitter import Emitter, memory_element
-from livegrad.compiler.reducers import REDUCERS, Accs, Reducer
+from livegrad.compiler.folding import Folds
+from livegrad.compiler.reducers import REDUCERS, Accs
 from livegrad.dtypes import DType
 from livegrad.graph.op import REGISTRY, Op
 
@@ -177,47 +178,20 @@ class Template:
 
     # ------------------------------------------------------------------------------- folding
 
-    def _fold_of(self, i: int) -> tuple[Reducer, Emitter, int]:
-        """Reducer, emitter of the folded value, and number of accumulators of a reduction."""
-        instr = self.instrs[i]
-        dtype = self.instrs[instr.operands[0]].dtype
-        reducer = REDUCERS[instr.payload]
-        return reducer, self.e(dtype), len(reducer.accumulators(dtype))
+    def folds_of(self, reduces: list[int]) -> Folds:
+        """The reductions of a pass."""
+        instrs = [self.instrs[i] for i in reduces]
+        emitters = [self.e(self.instrs[instr.operands[0]].dtype) for instr in instrs]
+        reducers = [REDUCERS[instr.payload] for instr in instrs]
+        return Folds(self.b, list(zip(reducers, emitters, strict=True)))
 
-    def start_folds(self, reduces: list[int]) -> Accs:
-        """The accumulators of all reductions of a pass, side by side, before the first value."""
-        accs: Accs = []
-        for i in reduces:
-            reducer, e, _ = self._fold_of(i)
-            accs += reducer.identity(e)
-        return accs
+    def folded_values(self, reduces: list[int], value: Callable[[int], Value]) -> list[Value]:
+        """What the reductions of a pass fold in one round; `value` gives that of an instruction."""
+        return [value(self.instrs[i].operands[0]) for i in reduces]
 
-    def step_folds(
-        self,
-        reduces: list[int],
-        carried: Sequence[Value],
-        value: Callable[[int], Value],
-        index: Value,
-        mask: Value | None = None,
-    ) -> Accs:
-        """The accumulators after one more value per lane; `value` gives that of an instruction."""
-        accs: Accs = []
-        left = list(carried)
-        for i in reduces:
-            reducer, e, count = self._fold_of(i)
-            mine, left = left[:count], left[count:]
-            accs += reducer.step(e, mine, value(self.instrs[i].operands[0]), index, mask)
-        return accs
-
-    def end_folds(self, reduces: list[int], results: Sequence[Value], across_lanes: bool) -> None:
-        """Keeps what the reductions came to; `across_lanes` merges the sixteen into one."""
-        left = list(results)
-        for i in reduces:
-            reducer, e, count = self._fold_of(i)
-            accs, left = left[:count], left[count:]
-            if across_lanes:
-                accs = reducer.fold_lanes(e, accs)
-            value = reducer.result(e, accs)
+    def keep_folds(self, reduces: list[int], folds: Folds, values: list[Value]) -> None:
+        """Keeps what the reductions of a pass came to."""
+        for i, (reducer, e), value in zip(reduces, folds.folds, values, strict=True):
             self.kept[i] = e.convert(value, reducer.output(e.dtype), self.instrs[i].dtype)
 
     def _position_ok(self, where: Value, size: Value, mask: Value | None) -> Value:
@@ -307,8 +281,6 @@ class Rows(Template):
             for base, step in zip(bases, self.middle_steps, strict=True)
         ]
         outer = dict(self.kept)
-        length = b.sub(self.high, self.low)
-        self.whole = b.add(self.low, b.and_(length, -LANES))
         self._keep(0)
         for number, (reduces, stores) in enumerate(self.plan):
             self._pass(number, reduces, stores)
@@ -341,20 +313,28 @@ class Rows(Template):
         combine, stream = instr.payload
         dtype = self.streams[stream].dtype
         reducer, e = REDUCERS[combine], self.e(dtype)
-        count = self.arg(9)
-        whole = b.and_(count, -LANES)
+        folds = Folds(b, [(reducer, e)])
 
         def step(at: Value, mask: Value | None, accs: Accs) -> Accs:
             place = b.gep(self.bases[stream], memory_element(dtype), at)
-            return reducer.step(e, accs, e.load(dtype, place, mask), self._lane_index(at), mask)
+            return folds.step(accs, [e.load(dtype, place, mask)], self._lane_index(at), mask)
 
-        with b.loop(0, whole, LANES, reducer.identity(e)) as main:
-            main.update(step(main.index, None, list(main.carried)))
-        with b.loop(whole, count, LANES, main.results) as rest:
-            mask = b.lane_mask(b.sub(count, rest.index))
-            rest.update(step(rest.index, mask, list(rest.carried)))
-        value = reducer.result(e, reducer.fold_lanes(e, list(rest.results)))
+        (value,) = self._fold_row(folds, b.const("i64", 0), self.arg(9), step)
         return e.convert(value, reducer.output(dtype), instr.dtype)
+
+    def _fold_row(
+        self, folds: Folds, low: Value, high: Value, step: Callable[..., Accs]
+    ) -> list[Value]:
+        """Folds a row: sixteen elements per round, the last ones under a mask."""
+        b = self.b
+
+        def last(at: Value, accs: Accs) -> Accs:
+            return step(at, b.lane_mask(b.sub(high, at)), accs)
+
+        whole = b.add(low, b.and_(b.sub(high, low), -LANES))
+        totals = folds.run(low, whole, LANES, folds.start(), lambda at, accs: step(at, None, accs))
+        totals = folds.run_last(whole, high, LANES, totals, last)
+        return folds.results(totals, across_lanes=True)
 
     def _keep(self, stage: int) -> None:
         """Computes the values of a whole row that became available at `stage`."""
@@ -385,13 +365,12 @@ class Rows(Template):
     # ------------------------------------------------------------------ one pass over a row
 
     def _pass(self, number: int, reduces: list[int], stores: list[Store]) -> None:
-        b = self.b
-        with b.loop(self.low, self.whole, LANES, self.start_folds(reduces)) as main:
-            main.update(self._body(number, reduces, stores, main.index, None, main.carried))
-        with b.loop(self.whole, self.high, LANES, main.results) as tail:
-            mask = b.lane_mask(b.sub(self.high, tail.index))
-            tail.update(self._body(number, reduces, stores, tail.index, mask, tail.carried))
-        self.end_folds(reduces, tail.results, across_lanes=True)
+        folds = self.folds_of(reduces)
+
+        def step(at: Value, mask: Value | None, accs: Accs) -> Accs:
+            return self._body(number, reduces, stores, at, mask, folds, accs)
+
+        self.keep_folds(reduces, folds, self._fold_row(folds, self.low, self.high, step))
 
     def _body(
         self,
@@ -400,7 +379,8 @@ class Rows(Template):
         stores: list[Store],
         at: Value,
         mask: Value | None,
-        carried: list[Value],
+        folds: Folds,
+        carried: Accs,
     ) -> Accs:
         """Sixteen elements of one pass; gives the accumulators of its reductions."""
         known: dict[int, Value] = {}
@@ -409,7 +389,8 @@ class Rows(Template):
         def value(i: int) -> Value:
             return self.wide(self._full(i, number, at, mask, known))
 
-        accs = self.step_folds(reduces, carried, value, self._lane_index(at), mask)
+        values = self.folded_values(reduces, value)
+        accs = folds.step(carried, values, self._lane_index(at), mask)
         for store in stores:
             self._store(store.stream, value(store.value), at, mask)
         for i, slot in self.spills.items():
@@ -593,18 +574,21 @@ class Columns(Template):
             self.kept[i] = self._value(instr, operands, None)
 
     def _pass(self, reduces: list[int], stores: list[Store]) -> None:
-        b = self.b
-        with b.loop(0, self.middle, 1, self.start_folds(reduces)) as loop:
+        folds = self.folds_of(reduces)
+
+        def step(row: Value, accs: Accs) -> Accs:
             known: dict[int, Value] = {}
 
             def value(i: int) -> Value:
-                return self.wide(self._full(i, loop.index, known))
+                return self.wide(self._full(i, row, known))
 
-            accs = self.step_folds(reduces, loop.carried, value, b.splat(loop.index))
+            accs = folds.step(accs, self.folded_values(reduces, value), self.b.splat(row))
             for store in stores:
-                self._store(store.stream, value(store.value), loop.index)
-            loop.update(accs)
-        self.end_folds(reduces, loop.results, across_lanes=False)
+                self._store(store.stream, value(store.value), row)
+            return accs
+
+        totals = folds.run(0, self.middle, 1, folds.start(), step)
+        self.keep_folds(reduces, folds, folds.results(totals, across_lanes=False))
 
     def _full(self, i: int, row: Value, known: dict[int, Value]) -> Value:
         found = known.get(i)
