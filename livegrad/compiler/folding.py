@@ -1,12 +1,12 @@
 """Folding: the loops of reduction kernels, in blocks that keep sums accurate.
 
-    for each block of 16 rounds          whatever the length of the fold
+    for each block of 8 rounds           whatever the length of the fold
         open                             sums start from 0 again
         for each round of the block
             step                         sixteen lanes, one value each
         close                            the block is added to a total of twice the precision
 
-So no value takes part in more than 16 roundings, and the order is fixed by the length alone. A loop
+So no value takes part in more than 8 roundings, and the order is fixed by the length alone. A loop
 that folds nothing in blocks (a maximum) has no blocks.
 """
 
@@ -19,7 +19,7 @@ from livegrad.compiler.emitter import Emitter
 from livegrad.compiler.reducers import Accs, Reducer
 
 # Rounds of a block. Fewer would round less; the bound in "The same bits" of docs/design.md is this.
-BLOCK = 16
+BLOCK = 8
 
 # What a round does, given its counter and accumulators: the accumulators after it.
 Round = Callable[[Value, Accs], Accs]

@@ -422,6 +422,22 @@ def blas_layout(x: Node) -> tuple[Node, Index] | None:
     return base, index
 
 
+# -------------------------------------------------------------------------------- scatters
+
+
+def _scatter(walk: Legaliser, node: Node, inputs: tuple[Node, ...]) -> Node:
+    """A scatter that adds or multiplies half precisions does so in float32, rounded once."""
+    dtype, op = node.meta.dtype, node.op
+    if dtype is dtype.compute or node.attrs[1:] in (("amax",), ("amin",)):
+        return walk.add(node, tuple([walk.in_order(x) for x in inputs]))
+
+    def in_float32(base: Any, index: Any, source: Any) -> Any:
+        wide = [_cast_to(base, dtype.compute), index, _cast_to(source, dtype.compute)]
+        return _cast_to(record(op, wide, node.attrs), dtype)
+
+    return walk.rewrite(in_float32, *inputs, site=node.site)
+
+
 # -------------------------------------------------------------- parts stored into one buffer
 
 
@@ -498,6 +514,7 @@ _KERNELS: dict[str, Callable[[Legaliser, Node, tuple[Node, ...]], Node]] = {
     "cat": _cat,
     "index_write": _index_write,
     "pad": _pad,
+    **dict.fromkeys(("index_add", "scatter_add", "index_fold", "scatter_fold"), _scatter),
 }
 
 

@@ -19,18 +19,18 @@ from livegrad.graph.blame import as_float
 from livegrad.graph.meta import Meta, Shape, meta_of
 from livegrad.graph.op import Op
 from livegrad.graph.record import node_of, record
-from livegrad.ops import reduce as rd, samples as s
+from livegrad.ops import folds, reduce as rd, samples as s
 from livegrad.ops.composite import (
     Array,
     Attrs,
     Metas,
     Tensor,
-    _mean,
     _need_float,
     compute_dtype,
     to_dtype,
 )
 from livegrad.ops.elementwise import add, mul, sub
+from livegrad.ops.moments import mean_over, moments
 from livegrad.ops.movement import _reshape_to
 from livegrad.ops.power import rsqrt
 
@@ -53,23 +53,6 @@ class Layout:
             self.shape = shape
             self.dims = (*((0,) if kind == "batch" else ()), *range(2, len(shape)))
             self.affine = (1, shape[1], *places)
-
-
-def moments(x: Tensor, dims: tuple[int, ...]) -> tuple[Tensor, Tensor]:
-    """Mean and variance over `dims`, kept as size 1.
-
-    A batch is folded in two levels: first the places of each example, whose row is read once, then
-    the examples. The variance is then the mean of the rows' variances and of the squared distances
-    of the rows' means, which loses no digits as `mean(x²) - mean²` would.
-    """
-    if dims and dims[0] == 0 and len(dims) > 1:
-        mean, variance = moments(x, dims[1:])
-        whole = _mean(mean, (0,))
-        apart = sub(mean, whole)
-        return whole, _mean(add(variance, mul(apart, apart)), (0,))
-    mean = _mean(x, dims)
-    apart = sub(x, mean)
-    return mean, _mean(mul(apart, apart), dims)
 
 
 def _normal(x: Tensor, dims: tuple[int, ...], eps: float) -> tuple[Tensor, Tensor]:
@@ -118,8 +101,8 @@ def _reference(kind: str) -> Callable[..., Array]:
         if x.size == 0:
             return x
         seen, axes = x.reshape(layout.shape), layout.dims
-        apart = seen - seen.mean(axis=axes, keepdims=True)
-        variance = (apart * apart).mean(axis=axes, keepdims=True)
+        apart = folds.widened(seen) - folds.average(seen, axes, True)
+        variance = folds.average(apart * apart, axes, True)
         y = apart / np.sqrt(variance + x.dtype.type(n.args[0]))
         rest = [t.reshape(layout.affine) for t in affine]
         if n.attrs[1]:
@@ -142,11 +125,11 @@ def _backward_input(kind: str) -> Callable[..., Tensor]:
         y, rstd = _normal(x, layout.dims, n.args[0])
         if kind == "group":
             h = mul(g, _reshape_to(to_dtype(weight[0], dtype), layout.affine)) if weight else g
-            inner = add(_mean(h, layout.dims), mul(y, _mean(mul(h, y), layout.dims)))
+            inner = add(mean_over(h, layout.dims), mul(y, mean_over(mul(h, y), layout.dims)))
             slope = mul(rstd, sub(h, inner))
         else:
             # The weight is the same all over what is folded: the sums are those of its gradient.
-            inner = add(_mean(g, layout.dims), mul(y, _mean(mul(g, y), layout.dims)))
+            inner = add(mean_over(g, layout.dims), mul(y, mean_over(mul(g, y), layout.dims)))
             slope = mul(rstd, sub(g, inner))
             if weight:
                 slope = mul(slope, _reshape_to(to_dtype(weight[0], dtype), layout.affine))

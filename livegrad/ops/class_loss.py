@@ -19,7 +19,7 @@ from livegrad.graph.op import Op
 from livegrad.graph.record import elementwise, node_of, record
 from livegrad.graph.state import LOCAL
 from livegrad.graph.symbol import real
-from livegrad.ops import reduce as rd, samples as s
+from livegrad.ops import folds, reduce as rd, samples as s
 from livegrad.ops.comparison import eq, logical_and, ne
 from livegrad.ops.composite import (
     Array,
@@ -235,11 +235,12 @@ def _index_loss_ref(log_probabilities: Callable[[Array], Array]) -> Callable[...
         )
         loss = np.where(keep, -picked * row_weight, 0)
         if n.attrs[1]:
-            spread = np.where(keep, -(rows * weight).mean(1), 0)
+            spread = np.where(keep, -folds.average(rows * weight, 1), 0)
             loss = sharp * loss + smooth * spread
         if n.attrs[0] == "none":
             return loss.reshape(target.shape)
-        return np.asarray(loss.sum() if n.attrs[0] == "sum" else loss.sum() / row_weight.sum())
+        whole = folds.total(loss)
+        return whole if n.attrs[0] == "sum" else np.asarray(whole / folds.total(row_weight))
 
     return ref
 

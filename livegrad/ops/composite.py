@@ -18,10 +18,10 @@ from livegrad.graph.blame import as_float, as_items
 from livegrad.graph.meta import Meta, Shape, meta_of
 from livegrad.graph.op import Op
 from livegrad.graph.record import broadcast_shapes, node_of, record
-from livegrad.graph.symbol import real
-from livegrad.ops import reduce as rd, samples as s
+from livegrad.ops import folds, reduce as rd, samples as s
 from livegrad.ops.comparison import lt
 from livegrad.ops.elementwise import add, cast, div, mul, neg, sub, where
+from livegrad.ops.moments import mean_over, moments
 from livegrad.ops.movement import expand, normal_dim, whole
 from livegrad.ops.pointwise_math import exp, log
 from livegrad.ops.power import rsqrt
@@ -101,9 +101,9 @@ def log_softmax_array(x: Array, dim: int) -> Array:
     """NumPy meaning of log_softmax."""
     if x.size == 0:
         return x
-    axes = _axes(x, dim)
+    axes, x = _axes(x, dim), folds.widened(x)
     shifted = x - np.max(x, axis=axes, keepdims=True)
-    out: Array = shifted - np.log(np.sum(np.exp(shifted), axis=axes, keepdims=True))
+    out: Array = shifted - np.log(folds.total(np.exp(shifted), axes, True))
     return out
 
 
@@ -111,9 +111,9 @@ def softmax_array(x: Array, dim: int) -> Array:
     """NumPy meaning of softmax."""
     if x.size == 0:
         return x
-    axes = _axes(x, dim)
+    axes, x = _axes(x, dim), folds.widened(x)
     e = np.exp(x - np.max(x, axis=axes, keepdims=True))
-    out: Array = e / np.sum(e, axis=axes, keepdims=True)
+    out: Array = e / folds.total(e, axes, True)
     return out
 
 
@@ -147,7 +147,7 @@ SOFTMAX_BACKWARD: Op = Op(
     "composite",
     # Gradient of softmax from its result y; attrs (dim,).
     infer=_like_last,
-    ref=lambda n, g, y: y * (g - np.sum(g * y, axis=_axes(y, n.attrs[0]), keepdims=True)),
+    ref=lambda n, g, y: y * (g - folds.total(g * y, _axes(y, n.attrs[0]), True)),
     expand=lambda n, g, y: _softmax_backward(n, g, y),
     saves="x",
     samples=_row_pair_samples(lambda: SOFTMAX_BACKWARD),
@@ -176,7 +176,7 @@ LOG_SOFTMAX_BACKWARD: Op = Op(
     "composite",
     # Gradient of log_softmax from its result y; attrs (dim,).
     infer=_like_last,
-    ref=lambda n, g, y: g - np.exp(y) * np.sum(g, axis=_axes(y, n.attrs[0]), keepdims=True),
+    ref=lambda n, g, y: g - np.exp(y) * folds.total(g, _axes(y, n.attrs[0]), True),
     expand=lambda n, g, y: _log_softmax_backward(n, g, y),
     saves="x",
     samples=_row_pair_samples(lambda: LOG_SOFTMAX_BACKWARD),
@@ -248,16 +248,11 @@ def _last_dims(ndim: int, k: int) -> tuple[int, ...]:
     return tuple(range(ndim - k, ndim))
 
 
-def _mean(x: Tensor, dims: tuple[int, ...]) -> Tensor:
-    """Mean with the dims kept."""
-    return div(rd.sum(x, dims, True), real(max(rd.count(x, dims), 1)))
-
-
 def _normalised(x: Tensor, dims: tuple[int, ...], eps: float) -> tuple[Tensor, Tensor]:
     """`(x - mean) * rstd` and rstd."""
-    centred = sub(x, _mean(x, dims))
-    rstd = rsqrt(add(_mean(mul(centred, centred), dims), eps))
-    return mul(centred, rstd), rstd
+    mean, variance = moments(x, dims)
+    rstd = rsqrt(add(variance, eps))
+    return mul(sub(x, mean), rstd), rstd
 
 
 def _affine(y: Tensor, attrs: Attrs, tensors: Sequence[Tensor], dtype: DType) -> Tensor:
@@ -277,8 +272,8 @@ def _normalised_array(n: Any, x: Array, centre: bool) -> tuple[Array, Array]:
     axes = _last_dims(x.ndim, n.attrs[0])
     if x.size == 0:
         return x, x
-    d = x - x.mean(axis=axes, keepdims=True) if centre else x
-    rstd = 1 / np.sqrt((d * d).mean(axis=axes, keepdims=True) + x.dtype.type(n.args[0]))
+    d = folds.widened(x) - folds.average(x, axes, True) if centre else folds.widened(x)
+    rstd = 1 / np.sqrt(folds.average(d * d, axes, True) + x.dtype.type(n.args[0]))
     return d * rstd, rstd
 
 
@@ -303,9 +298,9 @@ def _norm_backward_input(centre: bool) -> Any:
         g, x = to_dtype(g, dtype), to_dtype(x, dtype)
         y, rstd = (_normalised if centre else _scaled)(x, dims, n.args[0])
         h = mul(g, to_dtype(weight[0], dtype)) if weight else g
-        inner = mul(y, _mean(mul(h, y), dims))
+        inner = mul(y, mean_over(mul(h, y), dims))
         if centre:
-            h = sub(h, _mean(h, dims))
+            h = sub(h, mean_over(h, dims))
         return to_dtype(mul(rstd, sub(h, inner)), n.meta.dtype)
 
     return rule
@@ -442,7 +437,7 @@ def _check_normalized(name: str, input: Tensor, normalized_shape: Sequence[int])
 
 def _scaled(x: Tensor, dims: tuple[int, ...], eps: float) -> tuple[Tensor, Tensor]:
     """`x * r` and r, the reciprocal of the root mean square."""
-    r = rsqrt(add(_mean(mul(x, x), dims), eps))
+    r = rsqrt(add(mean_over(mul(x, x), dims), eps))
     return mul(x, r), r
 
 

@@ -22,6 +22,7 @@ from livegrad.ops import samples as s
 from livegrad.ops.autocast import casted
 from livegrad.ops.checking import wrapped
 from livegrad.ops.elementwise import cast, mul, where
+from livegrad.ops.folds import widened
 from livegrad.ops.gathering import INDEX_SELECT, at_least_1d, check_index, check_range
 from livegrad.ops.generate import filled, zeros_like
 from livegrad.ops.movement import EXPAND, _reshape_to, normal_dim
@@ -61,7 +62,7 @@ def _rows_infer(metas: Metas, attrs: Attrs, shape: Any) -> Meta:
 def _rows_ref(how: str, n: Any, base: Array, index: Array, source: Array) -> Array:
     dim = n.attrs[0]
     check_range(index, base.shape[dim], dim)
-    out = np.array(base)
+    out = widened(base).copy()
     flat = source.reshape(source.shape[:dim] + (index.size,) + base.shape[dim + 1 :])
     fold_at(how, np.moveaxis(out, dim, 0), index.ravel(), np.moveaxis(flat, dim, 0))
     return out

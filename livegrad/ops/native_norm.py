@@ -16,7 +16,7 @@ from livegrad.graph.op import Op
 from livegrad.graph.record import node_of, record
 from livegrad.graph.state import LOCAL
 from livegrad.ops import samples as s
-from livegrad.ops.channel_norm import Layout, moments
+from livegrad.ops.channel_norm import Layout
 from livegrad.ops.composite import (
     SOFTMAX_BACKWARD,
     Attrs,
@@ -28,6 +28,7 @@ from livegrad.ops.composite import (
 )
 from livegrad.ops.elementwise import add
 from livegrad.ops.generate import filled
+from livegrad.ops.moments import moments
 from livegrad.ops.movement import _reshape_to, normal_dim
 from livegrad.ops.normalisation import _batch_norm, group_norm, instance_norm as _instance_norm
 from livegrad.ops.power import rsqrt

@@ -15,7 +15,7 @@ import numpy as np
 from livegrad.dtypes import DType
 from livegrad.graph.op import Op
 from livegrad.graph.record import node_of, record
-from livegrad.ops import samples as s
+from livegrad.ops import folds, samples as s
 from livegrad.ops.comparison import eq
 from livegrad.ops.conjugate import conj
 from livegrad.ops.elementwise import cast, div, mul, sub, where
@@ -125,7 +125,7 @@ PROD_BACKWARD: Op = Op(
 )
 PROD = define(
     "prod",
-    ref=np.prod,
+    ref=folds.product,
     combine="prod",
     infer=summed_meta,
     grads=(lambda g, y, x: record(PROD_BACKWARD, (g, x), y._node.attrs),),

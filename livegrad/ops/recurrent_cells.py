@@ -20,6 +20,7 @@ from livegrad.ops import samples as s
 from livegrad.ops.comparison import gt
 from livegrad.ops.composite import Array, Attrs, Metas, Tensor, _need_float, compute_dtype, to_dtype
 from livegrad.ops.elementwise import cast
+from livegrad.ops.folds import sum_rows
 from livegrad.ops.generate import filled
 from livegrad.ops.joining import cat, record_slice
 from livegrad.ops.linalg.common import turned
@@ -34,6 +35,7 @@ class OfArrays:
     tanh = staticmethod(np.tanh)
     matmul = staticmethod(np.matmul)
     turned = staticmethod(np.transpose)
+    sum_rows = staticmethod(sum_rows)
 
     @staticmethod
     def sigmoid(x: Array) -> Array:
@@ -65,11 +67,6 @@ class OfArrays:
     def join(xs: list[Array], dim: int) -> Array:
         """Matrices one after the other."""
         return xs[0] if len(xs) == 1 else np.concatenate(xs, dim)
-
-    @staticmethod
-    def sum_rows(x: Array) -> Array:
-        """The sum of all rows."""
-        return np.asarray(x.sum(0))
 
 
 class OfTensors:

@@ -22,6 +22,7 @@ from livegrad.graph.symbol import real
 from livegrad.ops import samples as s
 from livegrad.ops.comparison import eq, maximum, minimum, ne
 from livegrad.ops.elementwise import cast, clone, div, where
+from livegrad.ops.folds import average, total
 from livegrad.ops.movement import EXPAND, _reshape_to, normal_dim
 
 Tensor = Any
@@ -95,7 +96,7 @@ def define(
     infer: Callable[..., Any] | None = None,
     **rules: Any,
 ) -> Op:
-    """Registers a reduction whose reference is a NumPy reduction function."""
+    """Registers a reduction whose reference is called as NumPy's reductions are."""
     return Op(
         name,
         "reduce",
@@ -153,7 +154,7 @@ def summed_meta(metas: tuple[Meta, ...], attrs: tuple[Any, ...], shape: Any) -> 
 
 SUM = define(
     "sum",
-    ref=np.sum,
+    ref=total,
     combine="sum",
     infer=summed_meta,
     grads=(lambda g, y, x: spread_over(spread(g, y, x), x),),
@@ -188,9 +189,7 @@ MEAN = Op(
     "mean",
     "composite",
     infer=lambda metas, attrs, shape: reduced_meta(metas[0], *attrs[:2]),
-    ref=lambda n, x: np.divide(
-        np.sum(x, axis=n.attrs[0], keepdims=n.attrs[1]), float(count(x, n.attrs[0]))
-    ),
+    ref=lambda n, x: average(x, n.attrs[0], n.attrs[1]),
     expand=_mean_expand,
     grads=(
         lambda g, y, x: spread_over(spread(div(g, real(count(x, y._node.attrs[0]) or 1)), y, x), x),

@@ -20,7 +20,7 @@ from livegrad.graph.blame import as_index
 from livegrad.graph.meta import Meta, meta_of
 from livegrad.graph.op import Op
 from livegrad.graph.record import node_of, record
-from livegrad.ops import samples as s
+from livegrad.ops import folds, samples as s
 from livegrad.ops.comparison import clamp
 from livegrad.ops.elementwise import add, cast, mul
 from livegrad.ops.gathering import INDEX_SELECT
@@ -93,7 +93,7 @@ def _resample_ref(n: Any, x: Array, index: Array, weight: Array) -> Array:
     (dim,) = n.attrs
     tail = (1,) * (x.ndim - dim - 1)
     weighted = np.take(x, index, dim) * weight.reshape(*weight.shape, *tail)
-    return np.asarray(np.sum(weighted, dim))
+    return folds.total(weighted, dim)
 
 
 def _samples(call: Callable[..., Any], count: int) -> s.SampleRule:

@@ -11,18 +11,18 @@ from livegrad.graph.op import Op
 from livegrad.graph.record import node_of, rebind, record
 from livegrad.graph.state import LOCAL
 from livegrad.ops import reduce as rd, samples as s
-from livegrad.ops.channel_norm import Layout, moments
+from livegrad.ops.channel_norm import Layout
 from livegrad.ops.composite import (
     Attrs,
     Metas,
     Tensor,
-    _mean,
     _need_float,
     compute_dtype,
     to_dtype,
 )
 from livegrad.ops.elementwise import add, mul, sub
 from livegrad.ops.generate import steps
+from livegrad.ops.moments import mean_over, moments
 from livegrad.ops.movement import _reshape_to
 from livegrad.ops.power import rsqrt
 
@@ -144,7 +144,7 @@ def _running_expand(n: Any, running: Tensor, x: Tensor) -> Tensor:
         count = prod([shape[d] for d in layout.dims])
         value = mul(variance, float(count) / (count - 1) if count > 1 else float("nan"))
     if kind == "instance":
-        value = _mean(value, (0,))
+        value = mean_over(value, (0,))
     wide = compute_dtype(n)
     new = _reshape_to(to_dtype(value, wide), n.meta.shape)
     return to_dtype(add(mul(to_dtype(running, wide), keep), mul(new, share)), n.meta.dtype)

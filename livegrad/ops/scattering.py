@@ -23,6 +23,7 @@ from livegrad.ops import samples as s
 from livegrad.ops.comparison import eq, logical_and
 from livegrad.ops.conjugate import conj
 from livegrad.ops.elementwise import cast, clone, div, mul, where
+from livegrad.ops.folds import widened
 from livegrad.ops.gathering import (
     GATHER,
     at_least_1d,
@@ -71,7 +72,7 @@ def fold_at(how: str, out: Array, places: Any, source: Array) -> None:
 
 def _scatter_ref(how: str, n: Any, base: Array, index: Array, source: Array) -> Array:
     dim = n.attrs[0]
-    out = np.atleast_1d(np.array(base))
+    out = np.atleast_1d(widened(base).copy())
     index, source = np.atleast_1d(index), np.atleast_1d(source)
     check_range(index, out.shape[dim], dim, RuntimeError)
     places = list(np.ogrid[tuple([slice(size) for size in index.shape])])

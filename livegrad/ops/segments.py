@@ -12,7 +12,7 @@ from livegrad import dtypes
 from livegrad.graph.meta import Meta, meta_of
 from livegrad.graph.op import Op
 from livegrad.graph.record import node_of, record
-from livegrad.ops import samples as s
+from livegrad.ops import folds, samples as s
 from livegrad.ops.elementwise import cast
 from livegrad.ops.movement import normal_dim
 
@@ -57,7 +57,7 @@ def _segment_ref(n: Any, data: Array, where: Array) -> Array:
     axis, reduce = n.attrs[:2]
     fold, start = _FOLDS[reduce]
     given = bool(n.args)
-    bounds, rows = _bounds(n, data, where), _rows(data, axis)
+    bounds, rows = _bounds(n, data, where), _rows(folds.widened(data), axis)
     out = np.full((len(rows), bounds.shape[1] - 1, rows.shape[2]), n.args[0] if given else start)
     for r, (row, edges) in enumerate(zip(rows, bounds, strict=True)):
         for i, (low, high) in enumerate(pairwise(edges)):

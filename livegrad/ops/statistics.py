@@ -19,8 +19,8 @@ from livegrad.graph.meta import Meta
 from livegrad.graph.op import Op
 from livegrad.graph.record import node_of, record
 from livegrad.graph.symbol import real
-from livegrad.ops import samples as s
-from livegrad.ops.comparison import eq, isnan, logical_not, ne
+from livegrad.ops import folds, samples as s
+from livegrad.ops.comparison import clamp_min, eq, isnan, logical_not, ne
 from livegrad.ops.conjugate import conj
 from livegrad.ops.elementwise import abs, add, cast, div, mul, sgn, sub, where
 from livegrad.ops.generate import zeros_like
@@ -93,17 +93,22 @@ def _centred(x: Tensor, dims: Dims) -> Tensor:
 
 
 def _variance(n: Any, x: Tensor) -> Tensor:
-    squares = _squared_size(_centred(x, n.attrs[0]))
-    total = sum(squares, n.attrs[0], True) if n.attrs[0] else squares
-    return div(total, _freedom(x, n))
+    """In double precision, as in PyTorch: no digit is lost to an offset or to many values."""
+    dims, dtype = n.attrs[0], node_of(x).meta.dtype
+    doubles = cast(x, dtypes.complex128 if dtype.is_complex else dtypes.float64)
+    apart = _centred(doubles, dims)
+    squares = _squared_size(apart)
+    if dims:
+        squares = sum(squares, dims, True)
+    if dims and dtype.itemsize == doubles.dtype.itemsize and count(x, dims):
+        # The mean was rounded to the dtype of the values: what is left of it lies in all of them.
+        left = div(_squared_size(sum(apart, dims, True)), real(count(x, dims)))
+        squares = clamp_min(sub(squares, left), 0)
+    return div(squares, _freedom(x, n))
 
 
 def _variance_ref(n: Any, x: Array) -> Array:
-    dims, keepdim = n.attrs[:2]
-    size = float(count(x, dims))
-    centre = np.divide(np.sum(x, axis=dims, keepdims=True), size)
-    total = np.sum(np.square(np.abs(x - centre)), axis=dims, keepdims=keepdim)
-    return np.divide(total, np.asarray(_freedom(x, n), total.dtype))
+    return np.divide(folds.squares_about_mean(x, *n.attrs[:2]), float(_freedom(x, n)))
 
 
 def _var_backward(n: Any, g: Tensor, x: Tensor) -> Tensor:
@@ -130,7 +135,7 @@ VAR = Op(
     "composite",
     infer=_real_infer,
     ref=_variance_ref,
-    expand=lambda n, x: finish(n, _variance(n, wide(x))),
+    expand=lambda n, x: finish(n, _variance(n, x)),
     grads=(lambda g, y, x: record(VAR_BACKWARD, (g, x), y._node.attrs),),
     saves="x",
     samples=over_several(
@@ -152,7 +157,7 @@ STD = Op(
     "composite",
     infer=_real_infer,
     ref=lambda n, x: np.sqrt(_variance_ref(n, x)),
-    expand=lambda n, x: finish(n, sqrt(_variance(n, wide(x)))),
+    expand=lambda n, x: finish(n, sqrt(_variance(n, x))),
     grads=(lambda g, y, x: record(STD_BACKWARD, (g, x, y), y._node.attrs),),
     samples=over_several(
         lambda x, dim, keepdim: std(x, dim, keepdim=keepdim),
@@ -257,10 +262,10 @@ def _logsumexp(n: Any, x: Tensor) -> Tensor:
 
 
 def _logsumexp_ref(n: Any, x: Array) -> Array:
-    dims = n.attrs[0]
+    dims, x = n.attrs[0], folds.widened(x)
     largest = np.max(x.real, axis=dims, keepdims=True, initial=-np.inf)
-    finite = np.where(np.isinf(largest), 0, largest).astype(x.real.dtype)
-    total = np.sum(np.exp(x - finite), axis=dims, keepdims=True)
+    finite = np.where(np.isinf(largest), 0, largest)
+    total = folds.total(np.exp(x - finite), dims, True)
     return (np.log(total) + finite).reshape(n.meta.shape)
 
 
@@ -323,7 +328,7 @@ def _norm_ref(n: Any, x: Array) -> Array:
         return np.sum(x != 0, axis=dims, keepdims=keepdim)
     if math.isinf(p):
         return (np.max if p > 0 else np.min)(size, axis=dims, keepdims=keepdim)
-    return np.power(np.sum(np.power(size, p), axis=dims, keepdims=keepdim), 1.0 / p)
+    return np.power(folds.total(np.power(size, p), dims, keepdim), 1.0 / p)
 
 
 def _norm_backward(n: Any, g: Tensor, x: Tensor, y: Tensor) -> Tensor:
