@@ -33,6 +33,7 @@ from livegrad.graph.record import FloatArg, IntArg, record, wrap
 from livegrad.graph.symbol import SymbolicFloat
 from livegrad.ops import samples as s
 from livegrad.ops.conjugate import VIEW_AS_COMPLEX, VIEW_AS_REAL
+from livegrad.ops.reduce import Dims, reduced_meta
 from livegrad.ops.update import LAYOUT
 
 COPY = Op(
@@ -64,6 +65,20 @@ ASSEMBLY = Op(
     lower="assembly",
     samples=s.calls(),
 )
+
+
+def _part_op(name: str, whole: str) -> Op:
+    """A sum or product of one part of many: it stays in float64, to be rounded only with them."""
+
+    def infer(metas: tuple[Meta, ...], attrs: tuple[Any, ...], shape: Any) -> Meta:
+        wide = dtypes.float64 if metas[0].dtype.is_floating_point else dtypes.int64
+        return reduced_meta(metas[0], attrs[0], attrs[1], wide)
+
+    ref = REGISTRY[whole].ref
+    return Op(name, "reduce", infer=infer, ref=ref, combine=name, samples=s.calls())
+
+
+_PARTS_BY = {"sum": _part_op("part_sum", "sum"), "prod": _part_op("part_prod", "prod")}
 
 
 class Legaliser:
@@ -211,15 +226,13 @@ class Legaliser:
             first = tuple(d for d in dims if d >= runs[-1][0])
             others = tuple(d for d in dims if d < runs[-1][0])
             return self.rewrite(
-                lambda t: record(op, (record(op, (t,), (first, True)),), (others, True)),
-                x,
-                site=node.site,
+                lambda t: _fold_apart(op, t, first, others, node.meta.dtype), x, site=node.site
             )
         shape = x.meta.shape
         cut = _cut(op, x.meta, runs[0])
         if cut is not None:
             return self.rewrite(
-                lambda t: _fold_twice(op, t, runs[0], cut, node.meta.shape), x, site=node.site
+                lambda t: _fold_twice(op, t, runs[0], cut, node.meta), x, site=node.site
             )
         if not walks_as_one(*resolve(x, own_index(shape)), shape, tuple(runs[0])):
             inputs = (self.copy(x),)
@@ -245,8 +258,7 @@ def _runs(shape: tuple[int, ...], dims: tuple[int, ...]) -> list[list[int]]:
 
 
 # Folds longer than this are cut into equal parts of at most so many elements each, which threads
-# share, and which keep the sum of many numbers accurate. It depends on the shape alone, and so do
-# the bits of the result.
+# share. It depends on the shape alone, and so do the bits of the result.
 _LONG_FOLD = 1 << 16
 _PARTS = range(1 << 14, 1 << 11, -1)
 # With more results than these there is enough to share out: rows one by one, columns by blocks.
@@ -257,8 +269,7 @@ def _cut(op: Op, meta: Meta, run: list[int]) -> int | None:
     """The size of the parts a long fold is made in, if there are few results to share out."""
     length = prod([meta.shape[d] for d in run])
     few = _FEW_ROWS if prod(meta.shape[run[-1] + 1 :]) == 1 else _FEW_COLUMNS
-    halved = meta.dtype.compute is not meta.dtype  # would be rounded between the folds
-    if length < _LONG_FOLD or meta.numel // length > few or halved or op.combine not in _CUTTABLE:
+    if length < _LONG_FOLD or meta.numel // length > few or op.combine not in _CUTTABLE:
         return None
     whole = int(length)  # a plan for each length: such folds take much longer than planning
     return next((size for size in _PARTS if whole % size == 0), None)
@@ -267,15 +278,22 @@ def _cut(op: Op, meta: Meta, run: list[int]) -> int | None:
 _CUTTABLE = ("sum", "max", "min", "prod", "any", "all")
 
 
-def _fold_twice(op: Op, x: Any, run: list[int], size: int, shape: tuple[int, ...]) -> Any:
+def _fold_apart(op: Op, x: Any, first: Dims, others: Dims, dtype: dtypes.DType) -> Any:
+    """One run of dims, then the others; half precisions are not rounded in between."""
+    halved = dtype.compute is not dtype
+    once = record(_PARTS_BY.get(op.combine or "", op) if halved else op, (x,), (first, True))
+    return _cast_to(record(op, (once,), (others, True)), dtype)
+
+
+def _fold_twice(op: Op, x: Any, run: list[int], size: int, meta: Meta) -> Any:
     """Each part of the folded dims by itself, then the results."""
     whole = x._node.meta.shape
     length = prod([whole[d] for d in run])
     before, after = whole[: run[0]], whole[run[-1] + 1 :]
     parts = _reshape_to(x, (*before, length // size, size, *after))
     place = len(before)
-    once = record(op, (parts,), ((place + 1,), True))
-    return _reshape_to(record(op, (once,), ((place,), True)), shape)
+    once = record(_PARTS_BY.get(op.combine or "", op), (parts,), ((place + 1,), True))
+    return _reshape_to(_cast_to(record(op, (once,), ((place,), True)), meta.dtype), meta.shape)
 
 
 def _fold_nothing(op: Op, x: Any, meta: Meta) -> Any:

@@ -114,16 +114,20 @@ class _Sum(Reducer):
     """Sum: of integers in int64, of floats in blocks.
 
     A block of float32 is added to a float64, one of float64 to an unevaluated pair of them, whose
-    second number is what rounding took from the first.
+    second number is what rounding took from the first. `part`: the sum is one of several that are
+    summed in turn, and stays a float64.
     """
 
-    __slots__ = ()
+    __slots__ = ("_part",)
+
+    def __init__(self, part: bool = False) -> None:
+        self._part = part
 
     def output(self, dtype: DType) -> DType:
-        return dtype.compute if dtype.category == FLOAT else dtypes.int64
+        return _output(dtype, self._part)
 
     def accumulators(self, dtype: DType) -> tuple[DType, ...]:
-        return (self.output(dtype),)
+        return (_output(dtype),)
 
     def totals(self, dtype: DType) -> tuple[DType, ...]:
         if dtype.category != FLOAT:
@@ -150,38 +154,57 @@ class _Sum(Reducer):
         total = e.add(a[0], b[0])
         if len(a) == 1:
             return [total]
-        lost = [_lost(e, a[0], b[0], total), *b[1:]]
+        lost = [lost_in(e, a[0], b[0], total), *b[1:]]
         return [total, reduce(e.add, lost, a[1])]
 
     def result(self, e: Emitter, totals: Accs) -> Value:
-        if e.dtype is dtypes.float64:
-            total, lost = totals
-            # What an infinite sum lost is not a number.
-            return e.select(e.isnan(lost), total, e.add(total, lost))
-        if e.dtype.category == FLOAT:
-            return e.round_to(e.convert(totals[0], dtypes.float64, e.dtype.compute), e.dtype)
-        return totals[0]
+        total = with_lost(e, totals) if e.dtype is dtypes.float64 else totals[0]
+        return total if self._part else _rounded(e, total)
 
 
-def _lost(e: Emitter, a: Value, b: Value, total: Value) -> Value:
+def _output(dtype: DType, part: bool = False) -> DType:
+    """The dtype that sums and products of `dtype` (or `part`s of them) have in a register."""
+    if dtype.category != FLOAT:
+        return dtypes.int64
+    return dtypes.float64 if part else dtype.compute
+
+
+def _rounded(e: Emitter, total: Value) -> Value:
+    """What float64 (or int64) came to, in the dtype of the values."""
+    if e.dtype.category != FLOAT:
+        return total
+    return e.round_to(e.convert(total, dtypes.float64, e.dtype.compute), e.dtype)
+
+
+def lost_in(e: Emitter, a: Value, b: Value, total: Value) -> Value:
     """`a + b - total` exactly, `total` being `a + b` rounded (Knuth's TwoSum)."""
     second = e.sub(total, a)
     return e.add(e.sub(a, e.sub(total, second)), e.sub(b, second))
 
 
+def with_lost(e: Emitter, pair: Accs) -> Value:
+    """A sum and what rounding took from it, added; an infinite sum lost what is not a number."""
+    total, lost = pair
+    return e.select(e.isnan(lost), total, e.add(total, lost))
+
+
 class _Product(Reducer):
     """Product, in int64 for integers and float64 for floats.
 
-    No order of multiplying is better than another: each factor costs one rounding.
+    No order of multiplying is better than another: each factor costs one rounding. `part` is as
+    in `_Sum`.
     """
 
-    __slots__ = ()
+    __slots__ = ("_part",)
+
+    def __init__(self, part: bool = False) -> None:
+        self._part = part
 
     def output(self, dtype: DType) -> DType:
-        return dtype.compute if dtype.category == FLOAT else dtypes.int64
+        return _output(dtype, self._part)
 
     def accumulators(self, dtype: DType) -> tuple[DType, ...]:
-        return (dtypes.float64 if dtype.category == FLOAT else dtypes.int64,)
+        return (_output(dtype, part=True),)
 
     def starts(self, dtype: DType) -> tuple[float, ...]:
         return (1,)
@@ -190,9 +213,7 @@ class _Product(Reducer):
         return [e.mul(a[0], b[0])]
 
     def result(self, e: Emitter, totals: Accs) -> Value:
-        if e.dtype.category != FLOAT:
-            return totals[0]
-        return e.round_to(e.convert(totals[0], dtypes.float64, e.dtype.compute), e.dtype)
+        return totals[0] if self._part else _rounded(e, totals[0])
 
 
 class _Extreme(Reducer):
@@ -286,6 +307,8 @@ def _worst(dtype: DType, largest: bool) -> float:
 REDUCERS: dict[str, Reducer] = {
     "sum": _Sum(),
     "prod": _Product(),
+    "part_sum": _Sum(part=True),
+    "part_prod": _Product(part=True),
     "max": _Extreme(True),
     "min": _Extreme(False),
     "any": _Logical(False),

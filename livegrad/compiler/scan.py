@@ -19,7 +19,7 @@ from livegrad import dtypes
 from livegrad.compiler.bind import SET_INPUT, THREAD_WORK, Block, Where
 from livegrad.compiler.builder import LANES, Builder, Value, vector
 from livegrad.compiler.emitter import Emitter, memory_element, register_element
-from livegrad.compiler.reducers import _worst
+from livegrad.compiler.reducers import _worst, lost_in, with_lost
 from livegrad.compiler.templates import PARAMS
 from livegrad.dtypes import FLOAT, DType
 from livegrad.graph.node import Node
@@ -119,6 +119,8 @@ class _Scan:
         self.kind, self.operands, self.result = kind, operands, result
         self.extreme = EXTREMES.get(kind)
         self.carried = operands[0].compute if kind in EXTREMES else accumulator(result)
+        # Sums of float64 are carried with what rounding took from them.
+        self.paired = kind == "cumsum" and result is dtypes.float64
         self.e = Emitter(self.b, self.carried)
 
     def _arg(self, slot: int, type: str = "i64") -> Value:
@@ -170,14 +172,17 @@ class _Scan:
             return self.b.const(vector(element, lanes) if lanes else element, number)
 
         if self.extreme is None:
-            return [constant(self.carried, FOLDS[self.kind][0])]
+            start = constant(self.carried, FOLDS[self.kind][0])
+            return [start] * (2 if self.paired else 1)
         worst = _worst(self.operands[0], self.extreme)
         return [constant(self.carried, worst), constant(dtypes.int64, 0)]
 
     def _fold(self, accs: Accs, values: list[Value], index: Value) -> Accs:
         e = self.e
         if self.extreme is None:
-            return [FOLDS[self.kind][1](e, accs[0], *values)]
+            total = FOLDS[self.kind][1](e, accs[0], *values)
+            lost = [e.add(accs[1], lost_in(e, accs[0], values[0], total))] if self.paired else []
+            return [total, *lost]
         (x,) = values
         # The latest of equals wins, and NaN over everything, as in PyTorch.
         take = (e.ge if self.extreme else e.le)(x, accs[0])
@@ -188,7 +193,8 @@ class _Scan:
     def _outcome(self, accs: Accs) -> Value:
         if self.extreme is not None:
             return accs[1]
-        narrow = self.e.convert(accs[0], self.carried, self.result.compute)
+        total = with_lost(self.e, accs) if self.paired else accs[0]
+        narrow = self.e.convert(total, self.carried, self.result.compute)
         return self.e.round_to(narrow, self.result)
 
     def _load(self, dtype: DType, place: Value, at: Value, mask: Value | None) -> Value:

@@ -66,7 +66,9 @@ def _scan(x: Array, n: Any, scan: Callable[..., Array]) -> Array:
 def _accumulator(dtype: DType) -> Any:
     if dtype.category == dtypes.COMPLEX:
         return np.complex128
-    return np.float64 if dtype.category == dtypes.FLOAT else np.int64
+    if dtype.category == dtypes.FLOAT:
+        return np.longdouble if dtype is dtypes.float64 else np.float64
+    return np.int64
 
 
 def _samples(call: Callable[..., Any], low: float = -1.0) -> s.SampleRule:

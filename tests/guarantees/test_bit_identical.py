@@ -181,6 +181,28 @@ def test_cut_differently(seed, dtype):
         assert run_cut(leaves, steps, cut) == whole
 
 
+@pytest.mark.parametrize("dtype", [lg.float32, lg.float64, lg.bfloat16])
+@pytest.mark.parametrize("length", [1, 7, 8, 9, 127, 128, 129, 4001])
+def test_folds_cut_differently(length, dtype):
+    """Folds of a block, of several, and of part of one, fused with what is folded or not."""
+
+    def run(cut):
+        def maybe_cut(x):
+            if cut:
+                flush("a cut", x._node)
+            return x
+
+        x = normal(length, 19).to(dtype)
+        rows = maybe_cut(maybe_cut(x * 3 + 1).sum(1))  # folded again by the kernel's tail
+        columns = maybe_cut(x * 3 + 1).sum(0)
+        variance = maybe_cut(maybe_cut(x * 3).var(0) + 1)
+        along = maybe_cut(maybe_cut(x.t() * 3).sum(1))
+        folded = (rows.sum(), rows.mean(), columns, along, variance, variance.sum(), along.sum())
+        return bits(*[y.double() for y in folded])
+
+    assert run(cut=True) == run(cut=False)
+
+
 def test_position_in_a_larger_array_does_not_matter():
     # Masked tails compute as full vectors do.
     x = normal(1000)
