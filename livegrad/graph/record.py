@@ -881,6 +881,8 @@ def in_place_of(old: Node, value: Any, handle: Any, overwrites: bool) -> Node:
             state.grad = grad
         node = value._node
     _see_through(value, handle)
+    if node.inputs and node is not old:  # what is computed from nothing cannot fail
+        LOCAL.state.written[node] = old
     return node
 
 

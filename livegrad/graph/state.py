@@ -37,6 +37,9 @@ class State:
     `caster`, inside `livegrad.autocast`, is asked to cast the inputs of ops that have an `autocast`
     rule: caster(rule, inputs) -> inputs.
 
+    `written` has, for nodes that in-place writes made, the node whose place each took: a write that
+    fails is taken back.
+
     More pending nodes than `limit` are a reason to flush, but not while `held`: then they are the
     planner's, or belong together. It is -1 once something was recorded that reads memory which
     somebody else may write: that has to be computed at once.
@@ -54,6 +57,7 @@ class State:
         "nodes",
         "reference",
         "site",
+        "written",
     )
 
     def __init__(self) -> None:
@@ -72,6 +76,7 @@ class State:
         self.limit = MOST_PENDING_NODES
         self.reference = REFERENCE
         self.site: Site | None = None
+        self.written: dict[Node, Node] = {}
 
 
 class _Local(threading.local):

@@ -12,15 +12,28 @@ from typing import Any
 import numpy as np
 
 from livegrad.graph.op import Op
-from livegrad.graph.record import elementwise
+from livegrad.graph.record import elementwise, node_of
 from livegrad.ops import samples as s
 
 Tensor = Any
 Array = np.ndarray[Any, Any]
 
-# By name of the op: (planned node, value) -> exception, message, whether the value is refused.
-Complaint = Callable[[Any, int], tuple[type[Exception], str, bool]]
+# By name of the op: (planned node, refused value) -> exception, message.
+Complaint = Callable[[Any, int], tuple[type[Exception], str]]
 COMPLAINTS: dict[str, Complaint] = {}
+
+
+# What is checked at its line: looking at more values would take longer than recording does.
+_MOST_LOOKED_AT = 4096
+
+
+def known_values(x: Tensor) -> Array | None:
+    """The values of a tensor if they are there already and few, so that a line can check them."""
+    node = node_of(x)
+    if node.buffer is None or node.meta.numel > _MOST_LOOKED_AT:
+        return None
+    values: Array = node.buffer.view(node.meta.dtype.storage, node.meta.shape, writeable=False)
+    return values
 
 
 def numbers_of(node: Any) -> list[int]:
@@ -45,10 +58,9 @@ def within(name: str, low: int, message: str) -> Op:
         e.on_fault(outside, x)
         return e.select(e.or_(outside, e.lt(x, 0)), 0, x)
 
-    def complaint(node: Any, value: int) -> tuple[type[Exception], str, bool]:
+    def complaint(node: Any, value: int) -> tuple[type[Exception], str]:
         (count,) = numbers_of(node)
-        said = message.format(value=value, count=count)
-        return RuntimeError, said, not low <= value < count
+        return RuntimeError, message.format(value=value, count=count)
 
     COMPLAINTS[name] = complaint
     return Op(
@@ -77,24 +89,16 @@ def _out_of_bounds(value: int, dim: int, size: int) -> str:
     return f"index {value} is out of bounds for dimension {dim} with size {size}"
 
 
-# A kernel notes one number. The dim rides on top of the index, so that of several indices in one
-# kernel the wrong one is found.
-_DIM_SHIFT = 56
-
-
 def _emit_wrap(e: Any, index: Any, size: Any, dim: Any) -> Any:
     at = e.select(e.lt(index, 0), e.add(index, size), index)
     outside = e.or_(e.lt(at, 0), e.ge(at, size))
-    e.on_fault(outside, e.add(index, e.shl(dim, _DIM_SHIFT)))
+    e.on_fault(outside, index)
     return e.select(outside, 0, at)
 
 
-def _wrap_complaint(node: Any, value: int) -> tuple[type[Exception], str, bool]:
+def _wrap_complaint(node: Any, value: int) -> tuple[type[Exception], str]:
     size, dim = numbers_of(node)
-    whose = (value + (1 << (_DIM_SHIFT - 1))) >> _DIM_SHIFT
-    index = value - (whose << _DIM_SHIFT)
-    wrong = whose == dim and not -size <= index < size
-    return IndexError, _out_of_bounds(index, dim, size), wrong
+    return IndexError, _out_of_bounds(value, dim, size)
 
 
 COMPLAINTS["wrap_index"] = _wrap_complaint

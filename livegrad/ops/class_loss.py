@@ -20,6 +20,7 @@ from livegrad.graph.record import elementwise, node_of, record
 from livegrad.graph.state import LOCAL
 from livegrad.graph.symbol import real
 from livegrad.ops import reduce as rd, samples as s
+from livegrad.ops.checking import COMPLAINTS
 from livegrad.ops.comparison import eq, logical_and, ne
 from livegrad.ops.composite import (
     Array,
@@ -95,6 +96,10 @@ def _emit_check(e: Any, target: Any, count: Any, ignore: Any) -> Any:
     return target
 
 
+COMPLAINTS["check_target"] = lambda node, value: (
+    IndexError,
+    f"Target {value} is out of bounds.",
+)
 CHECK_TARGET = Op(
     "check_target",
     "elementwise",

@@ -3,8 +3,9 @@
 An op here is a record and a function: `ref` is its NumPy meaning, `emit` the instructions for
 sixteen elements in the compute dtype, `grads` one rule per operand. See docs/add_an_op.md.
 
-Powers and roots are in power.py, comparisons and logic in comparison.py, exponentials, angles and
-rounding in pointwise_math.py, activations in activation.py.
+Rounded quotients and remainders are in division.py, powers and roots in power.py, comparisons and
+logic in comparison.py, exponentials, angles and rounding in pointwise_math.py, activations in
+activation.py.
 """
 
 from __future__ import annotations
@@ -105,56 +106,6 @@ DIV = define(
 )
 
 
-def _trunc_divide(a: Array, b: Array) -> Array:
-    if a.dtype.kind == "f":
-        return np.trunc(a / b)
-    safe = np.where(b == 0, 1, b)
-    quotient = np.floor_divide(a, safe).astype(a.dtype)
-    up = (np.remainder(a, safe) != 0) & ((a < 0) != (safe < 0))
-    return np.where(b == 0, 0, quotient + up).astype(a.dtype)
-
-
-FLOOR_DIVIDE = define(
-    "floor_divide",
-    ref=lambda a, b: np.where((b == 0) & (a.dtype.kind != "f"), 0, np.floor_divide(a, b)),
-    emit=lambda e, a, b: e.floordiv(a, b),
-    grads=(zero_gradient, zero_gradient),
-    result="number",
-    saves="",
-    samples=s.binary(low2=0.5, high2=3.0, smooth=False),
-)
-TRUNC_DIVIDE = define(
-    "trunc_divide",
-    ref=_trunc_divide,
-    emit=lambda e, a, b: e.truncdiv(a, b),
-    grads=(zero_gradient, zero_gradient),
-    result="number",
-    saves="",
-    samples=s.binary(low2=0.5, high2=3.0, smooth=False),
-)
-REMAINDER = define(
-    "remainder",
-    ref=np.remainder,
-    emit=lambda e, a, b: e.remainder(a, b),
-    grads=(lambda g, y, a, b: g, lambda g, y, a, b: neg(mul(g, floor_divide(a, b)))),
-    result="number",
-    saves="x",
-    samples=s.binary(low2=0.5, high2=3.0),
-)
-FMOD = define(
-    "fmod",
-    ref=np.fmod,
-    emit=lambda e, a, b: e.fmod(a, b),
-    grads=(
-        lambda g, y, a, b: g,
-        lambda g, y, a, b: neg(mul(g, div(a, b, rounding_mode="trunc"))),
-    ),
-    result="number",
-    saves="x",
-    samples=s.binary(low2=0.5, high2=3.0),
-)
-
-
 def add(input: Tensor, other: Tensor, *, alpha: float = 1) -> Tensor:
     """Elementwise `input + alpha * other`."""
     return binary(ADD, input, other if alpha == 1 else _scaled(input, other, alpha))
@@ -202,36 +153,14 @@ def div(input: Tensor, other: Tensor, *, rounding_mode: str | None = None) -> Te
     """
     if rounding_mode is None:
         return binary(DIV, input, other)
-    if rounding_mode == "floor":
-        return binary(FLOOR_DIVIDE, input, other)
-    if rounding_mode == "trunc":
-        return binary(TRUNC_DIVIDE, input, other)
-    raise RuntimeError(
-        f"div: expected rounding_mode to be one of None, 'trunc', or 'floor' but found "
-        f"{rounding_mode!r}"
-    )
+    from livegrad.ops.division import rounded
+
+    return rounded(input, other, rounding_mode)
 
 
 def true_divide(input: Tensor, other: Tensor) -> Tensor:
     """Elementwise quotient; integers give the default float."""
     return binary(DIV, input, other)
-
-
-def floor_divide(input: Tensor, other: Tensor) -> Tensor:
-    """Elementwise quotient rounded down; an integer divided by 0 gives 0."""
-    return binary(FLOOR_DIVIDE, input, other)
-
-
-def remainder(input: Tensor, other: Tensor) -> Tensor:
-    """Elementwise `input % other` with the sign of `other`; an integer modulo 0 gives 0."""
-    return binary(REMAINDER, input, other)
-
-
-def fmod(input: Tensor, other: Tensor) -> Tensor:
-    """Elementwise remainder with the sign of `input`; an integer modulo 0 gives 0."""
-    if not isinstance(input, Handle):
-        raise needs_tensor("fmod", input)
-    return binary(FMOD, input, other)
 
 
 # ------------------------------------------------------------------------------------------ signs

@@ -432,7 +432,7 @@ def _replicated(i: Tensor, size: int) -> Tensor:
 
 
 def _circular(i: Tensor, size: int) -> Tensor:
-    from livegrad.ops.elementwise import remainder
+    from livegrad.ops.division import remainder
 
     return remainder(i, size)
 
