@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from livegrad.dtypes import DType
 from livegrad.graph.node import Node, Site
 from livegrad.native.hot import hot_slots
 
@@ -116,6 +117,10 @@ class Runtime:
     flush: Callable[[str, tuple[Node, ...]], None]
     # evaluate(node): runs one node with its NumPy reference.
     evaluate: Callable[[Node], None]
+    # finder(dtype): the address of native code that looks at integers; see ops/checking.py.
+    finder: Callable[[DType], int]
+    # number_at(node, place): an integer of a computed node.
+    number_at: Callable[[Node, int], int]
 
 
 def flush(reason: str, *roots: Node) -> None:

@@ -11,8 +11,12 @@ from typing import Any
 
 import numpy as np
 
+from livegrad.dtypes import DType
 from livegrad.graph.op import Op
 from livegrad.graph.record import elementwise, node_of
+from livegrad.graph.state import Runtime
+from livegrad.native.calls import call_native
+from livegrad.native.hot import hot
 from livegrad.ops import samples as s
 
 Tensor = Any
@@ -23,17 +27,49 @@ Complaint = Callable[[Any, int], tuple[type[Exception], str]]
 COMPLAINTS: dict[str, Complaint] = {}
 
 
-# What is checked at its line: looking at more values would take longer than recording does.
-_MOST_LOOKED_AT = 4096
+# Native code that looks at integers, by dtype; 0 for what are none.
+_finders: dict[DType, int] = {}
 
 
-def known_values(x: Tensor) -> Array | None:
-    """The values of a tensor if they are there already and few, so that a line can check them."""
-    node = node_of(x)
-    if node.buffer is None or node.meta.numel > _MOST_LOOKED_AT:
-        return None
-    values: Array = node.buffer.view(node.meta.dtype.storage, node.meta.shape, writeable=False)
-    return values
+@hot
+def _place_outside(index: Tensor, low: int, size: int, ignore: int) -> int:
+    """1 + the place of an integer that is neither in [low, low + size) nor `ignore`; 0 if there is
+    none, or if the values are not there yet, or many: looking at them would be no line's business.
+    """
+    node = node_of(index)
+    if node.buffer is None:
+        return 0
+    meta = node.meta
+    address = _finders.get(meta.dtype)
+    if address is None:
+        address = _finders[meta.dtype] = Runtime.finder(meta.dtype)
+    if not address:
+        return 0
+    return call_native(address, node.buffer.ptr, meta.numel, low, size, ignore)
+
+
+def known_outside(index: Tensor, low: int, size: int, ignore: int) -> int | None:
+    """An integer of `index` that is neither in [low, low + size) nor `ignore`, if that is known."""
+    place = _place_outside(index, low, size, ignore)
+    return Runtime.number_at(node_of(index), place - 1) if place else None
+
+
+def check_known(
+    name: str, index: Tensor, size: int, dim: int, error: type[Exception] = IndexError
+) -> None:
+    """Raises at the line of an operation if an index is known to be outside [0, size)."""
+    wrong = known_outside(index, 0, size, 0)
+    if wrong is not None:
+        raise error(f"{name}: {_out_of_bounds(wrong, dim, size)}")
+
+
+def check_wrapping(index: Tensor, size: int, dim: int) -> None:
+    """The same where negative indices count from the end."""
+    if node_of(index).buffer is None:
+        return  # while planning, numbers must not be computed with
+    wrong = known_outside(index, -size, 2 * size, 0)
+    if wrong is not None:
+        raise IndexError(_out_of_bounds(wrong, dim, size))
 
 
 def numbers_of(node: Any) -> list[int]:
@@ -119,4 +155,5 @@ WRAP_INDEX = Op(
 
 def wrapped(index: Tensor, size: int, dim: int = 0) -> Tensor:
     """Indices (int64) along a dim of `size` with negative ones counted from the end."""
+    check_wrapping(index, size, dim)
     return elementwise(WRAP_INDEX, (index, size, dim))

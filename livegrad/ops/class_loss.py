@@ -20,7 +20,7 @@ from livegrad.graph.record import elementwise, node_of, record
 from livegrad.graph.state import LOCAL
 from livegrad.graph.symbol import real
 from livegrad.ops import reduce as rd, samples as s
-from livegrad.ops.checking import COMPLAINTS
+from livegrad.ops.checking import COMPLAINTS, known_outside
 from livegrad.ops.comparison import eq, logical_and, ne
 from livegrad.ops.composite import (
     Array,
@@ -431,6 +431,19 @@ CROSS_ENTROPY_PROBABILITIES = Op(
 )
 
 
+def _check_known(input: Tensor, meta: Meta, target: Tensor, ignore: int) -> None:
+    """IndexError if the classes are there already and one of them is none."""
+    x = node_of(input).meta
+    if not x.ndim or type(ignore) is not int:
+        return
+    count = x.shape[class_dim(x.ndim)]
+    if meta.numel * count != x.numel:
+        return  # the shapes are wrong, as recording will say
+    wrong = known_outside(target, 0, count, ignore)
+    if wrong is not None:
+        raise IndexError(f"Target {wrong} is out of bounds.")
+
+
 def cross_entropy(
     input: Tensor,
     target: Tensor,
@@ -461,6 +474,7 @@ def cross_entropy(
     if meta.dtype.category == dtypes.FLOAT and meta.shape == node_of(input).meta.shape:
         return record(CROSS_ENTROPY_PROBABILITIES, inputs, attrs, mix)
     check_weight("cross_entropy", weight)
+    _check_known(input, meta, target, ignore_index)
     return record(CROSS_ENTROPY, inputs, attrs, (ignore_index, *mix))
 
 
@@ -478,5 +492,6 @@ def nll_loss(
         reduction = old_reduction(size_average, reduce)
     check_reduction(reduction)
     check_weight("nll_loss", weight)
+    _check_known(input, node_of(target).meta, target, ignore_index)
     inputs = (input, target) if weight is None else (input, target, weight)
     return record(NLL_LOSS, inputs, (reduction, False), (ignore_index, 1.0, 0.0))

@@ -15,7 +15,7 @@ from livegrad import dtypes
 from livegrad.graph.op import GradRule, Op
 from livegrad.graph.record import Handle, binary, node_of
 from livegrad.ops import samples as s
-from livegrad.ops.checking import COMPLAINTS, known_values
+from livegrad.ops.checking import COMPLAINTS, known_outside
 from livegrad.ops.elementwise import define, div, mul, needs_tensor, neg, zero_gradient
 
 Tensor = Any
@@ -100,9 +100,7 @@ def _divided(op: Op, input: Tensor, other: Tensor) -> Tensor:
 def _has_zero(x: Any) -> bool:
     """Whether `x` is known to hold an integer 0."""
     if isinstance(x, Handle):
-        integers = node_of(x).meta.dtype.category == dtypes.INT
-        values = known_values(x) if integers else None
-        return values is not None and not values.all()
+        return known_outside(x, 1, -1, 1) is not None  # all but 0 are in a range of 2**64 - 1
     # Not of a subclass: while planning, numbers must not be looked at.
     return type(x) is int and x == 0
 

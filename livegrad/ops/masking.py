@@ -12,7 +12,7 @@ from livegrad.graph.meta import meta_of
 from livegrad.graph.op import Op
 from livegrad.graph.record import Handle, broadcast_shapes, elementwise, node_of, record
 from livegrad.ops import samples as s
-from livegrad.ops.checking import within
+from livegrad.ops.checking import known_outside, within
 from livegrad.ops.comparison import clamp, eq, logical_not
 from livegrad.ops.elementwise import cast, clone, sub, where as choose
 from livegrad.ops.gathering import INDEX_SELECT, check_index
@@ -165,12 +165,11 @@ def where(condition: Tensor, input: Any = None, other: Any = None) -> Any:
     return choose(condition, input, other)
 
 
-CHECK_CLASS = within(
-    "check_class",
-    0,
+_BAD_CLASS = (
     "one_hot: class values must be non-negative and smaller than num_classes; got {value} for "
-    "{count} classes",
+    "{count} classes"
 )
+CHECK_CLASS = within("check_class", 0, _BAD_CLASS)
 
 
 def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
@@ -192,6 +191,9 @@ def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
         if num_classes < 1:
             raise RuntimeError(f"one_hot: num_classes should be positive; got {num_classes}")
         meta_of((*meta.shape, num_classes), dtypes.int64)  # raises if there cannot be so many
+        wrong = known_outside(tensor, 0, num_classes, 0)
+        if wrong is not None:
+            raise RuntimeError(_BAD_CLASS.format(value=wrong, count=num_classes))
         tensor = elementwise(CHECK_CLASS, (tensor, num_classes))
     wide = _reshape_to(tensor, (*meta.shape, 1))
     return cast(eq(wide, counting(num_classes)), dtypes.int64)

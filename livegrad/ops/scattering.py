@@ -20,6 +20,7 @@ from livegrad.graph.meta import Meta
 from livegrad.graph.op import Op
 from livegrad.graph.record import Handle, node_of, not_implemented, record
 from livegrad.ops import samples as s
+from livegrad.ops.checking import check_known
 from livegrad.ops.comparison import eq, logical_and
 from livegrad.ops.conjugate import conj
 from livegrad.ops.elementwise import cast, clone, div, mul, where
@@ -226,6 +227,7 @@ def _scatter(
     if not isinstance(src, Handle):
         src = filled(which.shape, number_for(name, src, base.dtype), base.dtype)
     source = _fitted(name, src, which)
+    check_known(name, index, base.shape[d] if base.ndim else 1, d, RuntimeError)
     if base.ndim and which.ndim:
         return scattered(op, input, index, source, (d, fold) if fold else (d,))
     tensors = [at_least_1d(x) for x in (input, index, source)]

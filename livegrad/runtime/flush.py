@@ -27,8 +27,9 @@ from livegrad.ops.update import replace_node
 from livegrad.runtime import report
 from livegrad.runtime.counters import counters
 from livegrad.runtime.cpu.memory import Buffer, OutOfMemory, allocate
+from livegrad.runtime.cpu.outside import finder
 from livegrad.runtime.executable import Executable, Fault
-from livegrad.runtime.reference import evaluate
+from livegrad.runtime.reference import evaluate, number_at
 from livegrad.runtime.speedup import FLUSHES_BEFORE, Speedup, original_functions, speed_up
 
 Key = tuple[Any, ...]
@@ -656,6 +657,8 @@ def install() -> None:
     """Makes this module the runtime of the graph."""
     Runtime.flush = flush
     Runtime.evaluate = evaluate
+    Runtime.finder = finder
+    Runtime.number_at = number_at
 
 
 install()
