@@ -19,7 +19,7 @@ from livegrad.ops import samples as s
 from livegrad.ops.autocast import in_low
 from livegrad.ops.comparison import CLAMP, gt
 from livegrad.ops.elementwise import define, mul, where
-from livegrad.ops.scattering import number_for
+from livegrad.ops.numbers import number_for
 from livegrad.ops.smooth_activation import (
     celu,
     elu,

@@ -16,7 +16,7 @@ from livegrad import dtypes
 from livegrad.graph.blame import as_float
 from livegrad.graph.meta import Meta, Shape, meta_of
 from livegrad.graph.op import Op
-from livegrad.graph.record import elementwise, node_of, record
+from livegrad.graph.record import TYPE_NAMES, elementwise, node_of, not_implemented, record
 from livegrad.graph.state import LOCAL
 from livegrad.graph.symbol import real
 from livegrad.ops import reduce as rd, samples as s
@@ -33,7 +33,7 @@ from livegrad.ops.composite import (
     softmax,
     to_dtype,
 )
-from livegrad.ops.elementwise import add, div, mul, neg, sub, where
+from livegrad.ops.elementwise import add, cast, div, mul, neg, sub, where
 from livegrad.ops.generate import STEPS, filled, steps
 from livegrad.ops.movement import _reshape_to
 from livegrad.ops.pointwise_math import exp, log
@@ -252,9 +252,7 @@ def _index_loss_ref(log_probabilities: Callable[[Array], Array]) -> Callable[...
 def _index_loss_infer(metas: Metas, attrs: Attrs, shape: Any) -> Meta:
     x, target = metas[:2]
     if x.dtype.category != dtypes.FLOAT:
-        raise RuntimeError(
-            f'"cross_entropy" not implemented for {x.dtype.name}; expected a floating-point input'
-        )
+        raise not_implemented("cross_entropy", x.dtype)
     _check_index_target(x, target)
     if len(metas) > 2 and metas[2].shape != (x.shape[class_dim(x.ndim)],):
         raise RuntimeError(
@@ -266,10 +264,11 @@ def _index_loss_infer(metas: Metas, attrs: Attrs, shape: Any) -> Meta:
 
 
 def _check_index_target(x: Meta, target: Meta) -> None:
-    if target.dtype.category != dtypes.INT:
+    if target.dtype is not dtypes.int64 and target.dtype is not dtypes.uint8:
         raise RuntimeError(
-            "cross_entropy: expected target of dtype int64 (class indices); got "
-            f"{target.dtype.name} of shape {list(target.shape)} for input {list(x.shape)}. "
+            "cross_entropy: expected target dtype to be Long or Byte, but got "
+            f"{TYPE_NAMES[target.dtype.name]} of shape {list(target.shape)} for input "
+            f"{list(x.shape)}. "
             "Class probabilities must be floating point and have the input's shape"
         )
     if x.ndim == 0:
@@ -397,9 +396,7 @@ def _probability_infer(metas: Metas, attrs: Attrs, shape: Any) -> Meta:
     x = metas[0]
     dim = class_dim(x.ndim)
     if x.dtype.category != dtypes.FLOAT:
-        raise RuntimeError(
-            f'"cross_entropy" not implemented for {x.dtype.name}; expected a floating-point input'
-        )
+        raise not_implemented("cross_entropy", x.dtype)
     if len(metas) > 2 and metas[2].shape != (x.shape[dim],):
         raise RuntimeError(
             f"cross_entropy: weight tensor should be defined for all {x.shape[dim]} classes; "
@@ -472,6 +469,9 @@ def cross_entropy(
     mix = (1.0 - label_smoothing, label_smoothing)
     meta = node_of(target).meta
     if meta.dtype.category == dtypes.FLOAT and meta.shape == node_of(input).meta.shape:
+        if meta.dtype is not node_of(input).meta.dtype:
+            common = dtypes.promote_types(meta.dtype, node_of(input).meta.dtype)
+            inputs = (cast(input, common), cast(target, common), *inputs[2:])
         return record(CROSS_ENTROPY_PROBABILITIES, inputs, attrs, mix)
     check_weight("cross_entropy", weight)
     _check_known(input, meta, target, ignore_index)

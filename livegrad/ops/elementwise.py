@@ -319,8 +319,20 @@ WHERE = define(
 )
 
 
+def _check_lerp(name: str, x: Tensor, dtype: DType) -> None:
+    given = node_of(x).meta.dtype
+    if given is not dtype:
+        raise RuntimeError(
+            f"lerp: expected dtype {dtype.name} for `{name}` but got dtype {given.name}"
+        )
+
+
 def lerp(input: Tensor, end: Tensor, weight: Tensor | float) -> Tensor:
     """Elementwise `input + weight * (end - input)`."""
+    dtype = node_of(input).meta.dtype
+    _check_lerp("end", end, dtype)
+    if isinstance(weight, Handle) and node_of(weight).meta.ndim:
+        _check_lerp("weight", weight, dtype)
     return elementwise(LERP, (input, end, weight))
 
 

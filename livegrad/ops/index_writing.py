@@ -25,13 +25,12 @@ from livegrad.ops.elementwise import cast, mul, where
 from livegrad.ops.gathering import INDEX_SELECT, at_least_1d, check_index, check_range
 from livegrad.ops.generate import filled, zeros_like
 from livegrad.ops.movement import EXPAND, _reshape_to, normal_dim
+from livegrad.ops.numbers import cannot_convert, number_for
 from livegrad.ops.scattering import (
-    cannot_convert,
     divided,
     fold_at,
     fold_grads,
     neutral,
-    number_for,
 )
 
 Tensor = Any

@@ -27,6 +27,7 @@ from livegrad.ops.movement import (
     reshape,
     sizes_of,
 )
+from livegrad.ops.numbers import number_for
 from livegrad.ops.reshaping import atleast_1d, atleast_2d, atleast_3d
 from livegrad.ops.slicing import _items_at, narrow
 
@@ -415,6 +416,7 @@ def _pad_constant(x: Tensor, amounts: dict[int, tuple[int, int]], value: float) 
         inside = filled(shape, 1, dtypes.bool_)
         mask = record(PAD, (inside,), (which,), (0, *starts), wanted)
         return where(mask, record(PAD, (x,), (which,), (0.0, *starts), wanted), value)
+    value = number_for("pad", value, x.dtype)
     fill = float(value) if x.dtype.category >= dtypes.FLOAT else int(value)
     return record(PAD, (x,), (which,), (fill, *starts), wanted)
 

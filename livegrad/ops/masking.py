@@ -20,7 +20,7 @@ from livegrad.ops.generate import counting, filled
 from livegrad.ops.index_writing import spread_number
 from livegrad.ops.indexing import getitem, put_at
 from livegrad.ops.movement import EXPAND, _reshape_to, expand
-from livegrad.ops.scattering import number_for
+from livegrad.ops.numbers import number_for
 
 Tensor = Any
 Array = np.ndarray[Any, Any]
@@ -145,6 +145,14 @@ def nonzero_static(input: Tensor, *, size: int, fill_value: int = -1) -> Tensor:
     return record(NONZERO_STATIC, (input,), (), (fill_value,), (size, node_of(input).meta.ndim))
 
 
+def _check_choice(number: Any, dtype: dtypes.DType) -> None:
+    """RuntimeError for a number that would not be what it is beside tensors of `dtype`."""
+    if type(number) is float:
+        number_for("where", number, dtypes.get_default_dtype())
+    elif type(number) is int and dtype.category == dtypes.INT:
+        number_for("where", number, dtype)
+
+
 def where(condition: Tensor, input: Any = None, other: Any = None) -> Any:
     """Elementwise `input` where `condition` holds, else `other`; alone, where it does hold."""
     if not isinstance(condition, Handle):
@@ -162,6 +170,9 @@ def where(condition: Tensor, input: Any = None, other: Any = None) -> Any:
                 raise TypeError(f"where(): expected tensors or numbers; got {type(x).__name__}")
         dtype = dtypes.promote_types(*[dtypes.scalar_dtype(type(x)) for x in (input, other)])
         input = filled((), input, dtype)
+    for number, tensor in ((input, other), (other, input)):
+        if isinstance(tensor, Handle):
+            _check_choice(number, node_of(tensor).meta.dtype)
     return choose(condition, input, other)
 
 

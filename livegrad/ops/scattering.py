@@ -15,7 +15,6 @@ import numpy as np
 
 from livegrad import dtypes
 from livegrad.dtypes import DType
-from livegrad.graph.blame import check_number
 from livegrad.graph.meta import Meta
 from livegrad.graph.op import Op
 from livegrad.graph.record import Handle, node_of, not_implemented, record
@@ -33,6 +32,7 @@ from livegrad.ops.gathering import (
 )
 from livegrad.ops.generate import filled, zeros_like
 from livegrad.ops.movement import INDEX, INDEX_WRITE, _reshape_to, normal_dim
+from livegrad.ops.numbers import number_for
 
 Tensor = Any
 Array = np.ndarray[Any, Any]
@@ -251,28 +251,6 @@ def _fitted(name: str, source: Tensor, index: Meta) -> Tensor:
         )
     items = tuple([("slice", 1)] * len(wanted))
     return record(INDEX, (source,), (items,), (0,) * len(wanted), wanted)
-
-
-def number_for(name: str, value: Any, dtype: DType) -> Any:
-    """A number as one that `dtype` can hold, or PyTorch's error."""
-    if isinstance(value, complex) and not dtype.is_complex:
-        raise cannot_convert(name, value, dtype)
-    if not isinstance(value, complex):
-        check_number(value)
-    if dtype.category != dtypes.INT:
-        return bool(value) if dtype is dtypes.bool_ else value
-    limits = np.iinfo(dtype.storage)
-    lowest = limits.min if dtype.signed else -limits.max  # below 0, unsigned numbers wrap
-    if not (value == value and lowest <= value <= limits.max):
-        raise cannot_convert(name, value, dtype)
-    return int(value) if dtype.signed else int(value) % (limits.max + 1)
-
-
-def cannot_convert(name: str, value: Any, dtype: DType) -> RuntimeError:
-    """The error for a number that a dtype has no value for."""
-    return RuntimeError(
-        f"{name}: value {value} cannot be converted to type {dtype.name} without overflow"
-    )
 
 
 def scatter_add(input: Tensor, dim: int, index: Tensor, src: Tensor) -> Tensor:

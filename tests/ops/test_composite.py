@@ -198,7 +198,7 @@ def test_cross_entropy_errors():
     x = lg.zeros(3, 5)
     with pytest.raises(ValueError, match=r"batch_size \(3\) to match target batch_size \(2\)"):
         F.cross_entropy(x, lg.zeros(2, dtype=lg.int64))
-    with pytest.raises(RuntimeError, match="class indices"):
+    with pytest.raises(RuntimeError, match="Long or Byte"):
         F.cross_entropy(x, lg.zeros(3))
     with pytest.raises(ValueError, match="not a valid value for reduction"):
         F.cross_entropy(x, lg.zeros(3, dtype=lg.int64), reduction="average")
