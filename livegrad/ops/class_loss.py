@@ -260,6 +260,11 @@ def _index_loss_infer(metas: Metas, attrs: Attrs, shape: Any) -> Meta:
             f"{x.shape[class_dim(x.ndim)]} classes or no classes but got weight tensor of shape: "
             f"{list(metas[2].shape)}"
         )
+    if len(metas) > 2 and metas[2].dtype is not x.dtype:
+        raise RuntimeError(
+            f"cross_entropy: expected scalar type {TYPE_NAMES[x.dtype.name]} of the weights but "
+            f"found {TYPE_NAMES[metas[2].dtype.name]}"
+        )
     return meta_of(target.shape if attrs[0] == "none" else (), x.dtype)
 
 

@@ -22,9 +22,19 @@ from livegrad.graph.blame import wrong_class
 from livegrad.graph.meta import Meta, meta_of
 from livegrad.graph.node import Spec
 from livegrad.graph.op import GradRule, Op, as_first
-from livegrad.graph.record import Handle, append, binary, elementwise, node_of, record, unary
+from livegrad.graph.record import (
+    Handle,
+    append,
+    binary,
+    elementwise,
+    node_of,
+    not_implemented,
+    record,
+    unary,
+)
 from livegrad.ops import samples as s
 from livegrad.ops.conjugate import conj
+from livegrad.ops.numbers import number_for
 
 Tensor = Any  # ops never import the Tensor class; see graph/record.py
 Array = Any
@@ -108,36 +118,52 @@ DIV = define(
 
 def add(input: Tensor, other: Tensor, *, alpha: float = 1) -> Tensor:
     """Elementwise `input + alpha * other`."""
-    return binary(ADD, input, other if alpha == 1 else _scaled(input, other, alpha))
+    if type(alpha) is not int or alpha != 1:
+        other = _scaled("add", input, other, alpha)
+    return binary(ADD, input, other)
 
 
 def sub(input: Tensor, other: Tensor, *, alpha: float = 1) -> Tensor:
     """Elementwise `input - alpha * other`."""
-    return binary(SUB, input, other if alpha == 1 else _scaled(input, other, alpha))
+    if type(alpha) is not int or alpha != 1:
+        other = _scaled("sub", input, other, alpha)
+    return binary(SUB, input, other)
 
 
-def _scaled(input: Tensor, other: Tensor, alpha: float) -> Tensor:
-    for x in (other, alpha):
+def _scaled(name: str, input: Tensor, other: Tensor, alpha: float) -> Tensor:
+    """`alpha * other` in the dtype of the result, of which `alpha` must be a number."""
+    operands = (input, other)
+    for x in (*operands, alpha):
         if not isinstance(x, Handle | bool | int | float | complex | np.generic):
-            raise TypeError(f"add(): expected tensors or numbers, but got {type(x).__name__}")
-    if not isinstance(other, Handle):
-        return other * alpha
-    dtype = node_of(other).meta.dtype
+            raise TypeError(f"{name}(): expected tensors or numbers, but got {type(x).__name__}")
+    if name == "sub" and any([_dtype_of(x) is dtypes.bool_ for x in operands]):
+        return other  # which `sub` refuses
+    dtype = dtypes.result_dtype(tuple([(_dtype_of(x), _rank_of(x)) for x in operands]))
+    if isinstance(alpha, bool) and dtype is not dtypes.bool_:
+        raise RuntimeError(f"{name}: Boolean alpha only supported for Boolean results; got {alpha}")
     if isinstance(alpha, float) and dtype.category < dtypes.FLOAT:
         raise RuntimeError(
-            "add: for integral input tensors, argument alpha must not be a floating point number; "
-            f"got alpha {alpha}. Convert the tensor with .float() first"
+            f"{name}: for integral input tensors, argument alpha must not be a floating point "
+            f"number; got alpha {alpha}. Convert the tensors with .float() first"
         )
-    tensors = [x for x in (input, other) if isinstance(x, Handle)]
-    if isinstance(alpha, complex) and not any([node_of(x).meta.dtype.is_complex for x in tensors]):
+    if isinstance(alpha, complex) and not dtype.is_complex:
         raise RuntimeError(
-            "add: for non-complex input tensors, argument alpha must not be a complex number; got "
-            f"alpha {alpha}"
+            f"{name}: for non-complex input tensors, argument alpha must not be a complex number; "
+            f"got alpha {alpha}"
         )
-    if dtype is dtypes.bool_ and isinstance(input, Handle):
-        dtype = node_of(input).meta.dtype
-        return mul(cast(other, dtype), bool(alpha) if dtype is dtypes.bool_ else alpha)
-    return mul(other, alpha)
+    number = number_for(name, alpha, dtype)
+    return mul(cast(other, dtype), number) if isinstance(other, Handle) else other * number
+
+
+def _dtype_of(x: Any) -> DType:
+    return node_of(x).meta.dtype if isinstance(x, Handle) else dtypes.scalar_dtype(type(x))
+
+
+def _rank_of(x: Any) -> int:
+    """How much an operand has to say about the dtype: tensors with dims most, numbers least."""
+    if not isinstance(x, Handle):
+        return 0
+    return 2 if node_of(x).meta.ndim else 1
 
 
 def mul(input: Tensor, other: Tensor) -> Tensor:
@@ -336,13 +362,30 @@ def lerp(input: Tensor, end: Tensor, weight: Tensor | float) -> Tensor:
     return elementwise(LERP, (input, end, weight))
 
 
+def _value_for(name: str, tensors: tuple[Tensor, ...], value: Any) -> Any:
+    """A factor as a number of the dtype of the result, which it has no say in."""
+    if type(value) not in (bool, int, float, complex):
+        return value
+    dtype = dtypes.result_dtype(tuple([(_dtype_of(x), _rank_of(x)) for x in tensors]))
+    if dtype is dtypes.bool_:
+        raise not_implemented(f"{name}_cpu_out", dtype)
+    return number_for(name, value, dtype)
+
+
 def addcmul(input: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: float = 1) -> Tensor:
     """Elementwise `input + value * tensor1 * tensor2`."""
+    value = _value_for("addcmul", (input, tensor1, tensor2), value)
     return elementwise(ADDCMUL, (input, tensor1, tensor2, value))
 
 
 def addcdiv(input: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: float = 1) -> Tensor:
     """Elementwise `input + value * tensor1 / tensor2`."""
+    if all([_dtype_of(x).category < dtypes.FLOAT for x in (tensor1, tensor2)]):
+        raise RuntimeError(
+            "addcdiv: Integer division with addcdiv is no longer supported. Use true_divide, or "
+            "convert the tensors with .float() first"
+        )
+    value = _value_for("addcdiv", (input, tensor1, tensor2), value)
     return elementwise(ADDCDIV, (input, tensor1, tensor2, value))
 
 

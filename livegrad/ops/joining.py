@@ -401,6 +401,7 @@ pad_function = pad  # whose name is also that of an argument
 
 
 def _pad_constant(x: Tensor, amounts: dict[int, tuple[int, int]], value: float) -> Tensor:
+    value = number_for("pad", value, x.dtype)
     for d, (before, after) in amounts.items():
         if before < 0 or after < 0:
             start, end = max(-before, 0), max(-after, 0)
@@ -416,7 +417,6 @@ def _pad_constant(x: Tensor, amounts: dict[int, tuple[int, int]], value: float) 
         inside = filled(shape, 1, dtypes.bool_)
         mask = record(PAD, (inside,), (which,), (0, *starts), wanted)
         return where(mask, record(PAD, (x,), (which,), (0.0, *starts), wanted), value)
-    value = number_for("pad", value, x.dtype)
     fill = float(value) if x.dtype.category >= dtypes.FLOAT else int(value)
     return record(PAD, (x,), (which,), (fill, *starts), wanted)
 
