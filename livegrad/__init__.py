@@ -198,6 +198,11 @@ from livegrad.ops.distances import (
     renorm as renorm,
     vander as vander,
 )
+from livegrad.ops.division import (
+    floor_divide as floor_divide,
+    fmod as fmod,
+    remainder as remainder,
+)
 from livegrad.ops.dropout import (
     alpha_dropout as alpha_dropout,
     feature_alpha_dropout as feature_alpha_dropout,
@@ -214,15 +219,12 @@ from livegrad.ops.elementwise import (
     clone as clone,
     div as div,
     divide as divide,
-    floor_divide as floor_divide,
-    fmod as fmod,
     lerp as lerp,
     mul as mul,
     multiply as multiply,
     neg as neg,
     negative as negative,
     positive as positive,
-    remainder as remainder,
     sgn as sgn,
     sign as sign,
     sub as sub,

@@ -18,6 +18,7 @@ from livegrad.ops import generate
 from livegrad.ops.elementwise import clone
 from livegrad.ops.in_place import laid_out_as, placed_like
 from livegrad.ops.movement import sizes_of
+from livegrad.ops.numbers import check_array
 from livegrad.ops.strided import as_strided
 from livegrad.runtime.cpu.memory import allocate
 from livegrad.runtime.reference import from_compute
@@ -84,6 +85,8 @@ def tensor(
         kind = {np.float64: float, np.complex128: complex}.get(array.dtype.type)
         if target is None and kind is not None and _holds_python_floats(data):
             target = dtypes.scalar_dtype(kind)
+    if not isinstance(data, np.ndarray) and array.dtype != bool:
+        check_array(array, target or dtypes.int64)
     return as_leaf(from_array(array, target), requires_grad)
 
 

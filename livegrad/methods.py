@@ -27,6 +27,7 @@ from livegrad.ops import (
     covariance,
     differences,
     distances,
+    division,
     elementwise,
     error_functions,
     gamma,
@@ -179,10 +180,10 @@ class Methods(Handle):
     __truediv__ = recorded(elementwise.DIV)
     __rtruediv__ = reflected(elementwise.div)
     __rdiv__ = __rtruediv__
-    __floordiv__ = operator(elementwise.floor_divide)
-    __rfloordiv__ = reflected(elementwise.floor_divide)
-    __mod__ = operator(elementwise.remainder)
-    __rmod__ = reflected(elementwise.remainder)
+    __floordiv__ = operator(division.floor_divide)
+    __rfloordiv__ = reflected(division.floor_divide)
+    __mod__ = operator(division.remainder)
+    __rmod__ = reflected(division.remainder)
     __pow__ = operator(power.pow)
     __rpow__ = reflected(power.pow)
     __matmul__ = operator(products.matmul)
@@ -214,8 +215,8 @@ class Methods(Handle):
     __isub__ = inplace(elementwise.sub)
     __imul__ = inplace(elementwise.mul)
     __itruediv__ = inplace(elementwise.div)
-    __ifloordiv__ = inplace(elementwise.floor_divide)
-    __imod__ = inplace(elementwise.remainder)
+    __ifloordiv__ = inplace(division.floor_divide)
+    __imod__ = inplace(division.remainder)
     __ipow__ = inplace(power.pow)
     __iand__ = inplace(comparison.bitwise_and)
     __ior__ = inplace(comparison.bitwise_or)
@@ -291,9 +292,9 @@ class Methods(Handle):
     div = elementwise.div
     divide = elementwise.div
     true_divide = elementwise.true_divide
-    floor_divide = elementwise.floor_divide
-    remainder = elementwise.remainder
-    fmod = elementwise.fmod
+    floor_divide = division.floor_divide
+    remainder = division.remainder
+    fmod = division.fmod
     pow = power.pow
     atan2 = pointwise_math.atan2
     arctan2 = pointwise_math.atan2
@@ -443,9 +444,9 @@ class Methods(Handle):
     div_ = inplace(elementwise.div)
     divide_ = inplace(elementwise.div)
     true_divide_ = inplace(elementwise.true_divide)
-    floor_divide_ = inplace(elementwise.floor_divide)
-    remainder_ = inplace(elementwise.remainder)
-    fmod_ = inplace(elementwise.fmod)
+    floor_divide_ = inplace(division.floor_divide)
+    remainder_ = inplace(division.remainder)
+    fmod_ = inplace(division.fmod)
     pow_ = inplace(power.pow)
     atan2_ = inplace(pointwise_math.atan2)
     arctan2_ = inplace(pointwise_math.atan2)

@@ -15,6 +15,7 @@ from livegrad.graph.blame import as_index, check_number
 from livegrad.graph.record import Handle, node_of, not_implemented
 from livegrad.ops import generate
 from livegrad.ops.complex_parts import complex as from_parts
+from livegrad.ops.numbers import number_for
 
 Tensor = Any
 Array = np.ndarray[Any, Any]
@@ -54,15 +55,16 @@ def arange(
     floating = any(isinstance(v, float) for v in (start, end, step))
     default = dtypes.get_default_dtype() if floating else dtypes.int64
     target = default if dtype is None else dtypes.as_dtype(dtype)
-    if target.is_complex:
+    if target.is_complex or target is dtypes.bool_:
         raise not_implemented("arange", target)
-    if target.is_floating_point:
-        start, step = float(start), float(step)
-    elif floating:
+    if target is dtypes.int64 and floating:
         start, end, step = int(start), int(end), int(step)
         if step == 0:
             raise ValueError("arange: step must be nonzero once it is an integer; got less than 1")
+    # Of the other integers there are as many as there would be floats.
     count = max(math.ceil((end - start) / step), 0)
+    kind = float if target.is_floating_point else int
+    start, step = kind(start), kind(step)
     return as_leaf(generate.steps(count, start, step, target), requires_grad)
 
 
@@ -104,10 +106,12 @@ def linspace(
         real = generate.evenly(ends[0].real, ends[1].real, count, part)
         imag = generate.evenly(ends[0].imag, ends[1].imag, count, part)
         return as_leaf(from_parts(real, imag), requires_grad)
+    if target is dtypes.bool_:
+        raise not_implemented("linspace_cpu", target)
     if target.category >= dtypes.FLOAT:
         return as_leaf(generate.evenly(float(start), float(end), count, target), requires_grad)
     # Whole numbers from a whole start to a whole end, each rounded toward zero.
-    first, last = [float(_whole("linspace", x)) for x in (start, end)]
+    first, last = [float(number_for("linspace", x, target)) for x in (start, end)]
     return as_leaf(generate.evenly(first, last, count, dtypes.float64).to(target), requires_grad)
 
 

@@ -173,6 +173,13 @@ class Tensor(Introspection):
     @property
     def mT(self) -> Any:
         """The last two dims exchanged."""
+        if not self.ndim:
+            return self
+        if self.ndim < 2:
+            raise RuntimeError(
+                "tensor.mT is only supported on matrices or batches of matrices. Got "
+                f"{self.ndim}-D tensor."
+            )
         return movement.transpose(self, -2, -1)
 
     @property

@@ -62,6 +62,26 @@ CASES: dict[str, Case] = {
     "str index": Case(lambda T: T.ones(3)["a"], (TypeError, IndexError), ()),
     "step of zero": Case(lambda T: T.ones(3)[::0], ValueError, ("step",)),
     "write out of range": Case(lambda T: T.ones(3).__setitem__(5, 1.0), IndexError, ("5", "3")),
+    "tensor index": Case(lambda T: T.ones(3)[ints(T, 0, 7)], IndexError, ("7", "3")),
+    "two tensor indices": Case(lambda T: T.ones(3, 4)[ints(T, 0), ints(T, 4)], IndexError, ("4",)),
+    "write at a tensor index": Case(lambda T: T.ones(3).__setitem__(ints(T, 5), 1.0), IndexError, ("5", "3")),
+    "gather index": Case(lambda T: T.ones(3).gather(0, ints(T, 4)), RuntimeError, ("4",)),
+    "negative gather index": Case(lambda T: T.ones(3).gather(0, ints(T, -1)), RuntimeError, ("-1",)),
+    "index_select index": Case(lambda T: T.ones(3, 2).index_select(0, ints(T, 5)), (RuntimeError, IndexError), ("5|range",)),
+    "embedding index": Case(lambda T: F(T).embedding(ints(T, 9), T.ones(3, 4)), IndexError, ("9|range",)),
+    "cross_entropy target": Case(lambda T: F(T).cross_entropy(T.ones(2, 3), ints(T, 1, 3)), IndexError, ("3",)),
+    "nll_loss target": Case(lambda T: F(T).nll_loss(T.ones(2, 3), ints(T, 1, -1)), IndexError, ("-1",)),
+    "take index": Case(lambda T: T.ones(3).take(ints(T, -4)), IndexError, ("-4",)),
+    "put index": Case(lambda T: T.ones(3).put_(ints(T, 3), T.ones(1)), IndexError, ("3",)),
+    "index_put index": Case(lambda T: T.ones(3).index_put_((ints(T, 4),), T.ones(1)), IndexError, ("4",)),
+    "index_add index": Case(lambda T: T.ones(3).index_add_(0, ints(T, 3), T.ones(1)), (IndexError, RuntimeError), ("3|range",)),
+    "index_copy index": Case(lambda T: T.ones(3).index_copy_(0, ints(T, 3), T.ones(1)), (IndexError, RuntimeError), ("3",)),
+    "index_fill index": Case(lambda T: T.ones(3).index_fill_(0, ints(T, -4), 1.0), IndexError, ("-4",)),
+    "scatter index": Case(lambda T: T.ones(3).scatter_(0, ints(T, 3), 1.0), RuntimeError, ("3",)),
+    "scatter_add index": Case(lambda T: T.ones(3).scatter_add_(0, ints(T, 3), T.ones(1)), RuntimeError, ("3",)),
+    "one_hot class": Case(lambda T: F(T).one_hot(ints(T, 3), 3), RuntimeError, ("num_classes",)),
+    "integer division by zero": Case(lambda T: ints(T, 1) // 0, RuntimeError, ("ZeroDivisionError",)),
+    "integer modulo zero": Case(lambda T: ints(T, 1) % ints(T, 0), RuntimeError, ("ZeroDivisionError",)),
     "mask shape": Case(lambda T: T.ones(3)[T.ones(4) > 0], IndexError, ("4", "3")),
     # dtypes
     "where condition": Case(lambda T: T.where(T.ones(2), T.ones(2), T.ones(2)), RuntimeError, ("where",)),
@@ -126,15 +146,26 @@ CASES: dict[str, Case] = {
 }
 # fmt: on
 
-# Faults that only the values show; PyTorch's class, and the op's name.
+# Faults that only the values show; PyTorch's class, and the op's name. `late` are not computed yet.
+late = lambda T, *values: T.tensor(list(values)) + 0
+# fmt: off
 LATE: dict[str, Case] = {
-    "tensor index": Case(lambda T: T.ones(3)[ints(T, 0, 7)], IndexError, ("7", "3")),
-    "gather": Case(lambda T: T.ones(3).gather(0, ints(T, 4)), (RuntimeError, IndexError), ("4",)),
-    "index_select": Case(
-        lambda T: T.ones(3, 2).index_select(0, ints(T, 5)), (RuntimeError, IndexError), ("5|range",)
-    ),
-    "embedding": Case(lambda T: F(T).embedding(ints(T, 9), T.ones(3, 4)), IndexError, ("9|range",)),
-    "cross_entropy target": Case(
-        lambda T: F(T).cross_entropy(T.ones(2, 3), ints(T, 1, 3)), IndexError, ("3",)
-    ),
+    "tensor index": Case(lambda T: T.ones(3)[late(T, 0, 7)], IndexError, ("7", "3")),
+    "gather": Case(lambda T: T.ones(3).gather(0, late(T, 4)), RuntimeError, ("4",)),
+    "index_select": Case(lambda T: T.ones(3, 2).index_select(0, late(T, 5)), (RuntimeError, IndexError), ("5|range",)),
+    "embedding": Case(lambda T: F(T).embedding(late(T, 9), T.ones(3, 4)), IndexError, ("9|range",)),
+    "cross_entropy target": Case(lambda T: F(T).cross_entropy(T.ones(2, 3), late(T, 1, 3)), IndexError, ("3",)),
+    "nll_loss target": Case(lambda T: F(T).nll_loss(T.ones(2, 3), late(T, 1, -1)), IndexError, ("-1",)),
+    "take": Case(lambda T: T.ones(3).take(late(T, 3)), IndexError, ("3",)),
+    "put": Case(lambda T: T.ones(3).put(late(T, 3), T.ones(1)), IndexError, ("3",)),
+    "index_put": Case(lambda T: T.ones(3).index_put((late(T, 4),), T.ones(1)), IndexError, ("4",)),
+    "index_add": Case(lambda T: T.ones(3).index_add(0, late(T, 3), T.ones(1)), (IndexError, RuntimeError), ("3|range",)),
+    "index_copy": Case(lambda T: T.ones(3).index_copy(0, late(T, 3), T.ones(1)), (IndexError, RuntimeError), ("3",)),
+    "index_fill": Case(lambda T: T.ones(3).index_fill(0, late(T, 3), 1.0), IndexError, ("3",)),
+    "scatter": Case(lambda T: T.ones(3).scatter(0, late(T, 3), 1.0), RuntimeError, ("3",)),
+    "scatter_add": Case(lambda T: T.ones(3).scatter_add(0, late(T, 3), T.ones(1)), RuntimeError, ("3",)),
+    "one_hot": Case(lambda T: F(T).one_hot(late(T, 3), 3), RuntimeError, ("num_classes",)),
+    "division": Case(lambda T: late(T, 1) // late(T, 0), RuntimeError, ("ZeroDivisionError",)),
+    "remainder": Case(lambda T: late(T, 1) % late(T, 0), RuntimeError, ("ZeroDivisionError",)),
 }
+# fmt: on

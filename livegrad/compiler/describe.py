@@ -82,6 +82,8 @@ class Description:
     gathers: list[tuple[Node, int, Node]] = field(default_factory=list)
     # Everything computed, members and inlined values alike.
     nodes: list[Node] = field(default_factory=list)
+    # Those that may refuse a value, by the number of their instruction.
+    suspects: dict[int, Node] = field(default_factory=dict)
 
     @property
     def signature(self) -> tuple[Any, ...]:
@@ -144,9 +146,11 @@ class Describer:
             return self._reduce(node, index)
         if kind == "generate":
             return self._generate(node, index)
-        if node.op.lower in GATHERS:
-            return self._gather(node, index)
-        return self._elementwise(node, index)
+        gathers = node.op.lower in GATHERS
+        number = (self._gather if gathers else self._elementwise)(node, index)
+        if gathers or may_refuse(node):
+            self.out.suspects[number] = node
+        return number
 
     def _add(
         self,
@@ -244,6 +248,13 @@ class Describer:
         if not any(axis in self.inner for at in index for axis, _ in at.terms):
             return 0
         return 1 if strides[self.inner[-1]] == 1 else 2
+
+
+def may_refuse(node: Node) -> bool:
+    """Whether an elementwise node may find a value that it does not take."""
+    lower = node.op.lower
+    # Floats may be divided by 0.
+    return lower == "check" or (lower == "divide" and not node.attrs[0].is_floating_point)
 
 
 def _inner_axes(group: Group) -> tuple[int, ...]:

@@ -74,7 +74,7 @@ class Emitter:
     def __init__(self, builder: Builder, dtype: DType) -> None:
         self.b = builder
         # Kernels that can report a fault put the function for it here: on_fault(bad, values).
-        self.on_fault: Callable[[Value, Value], None] | None = None
+        self.on_fault: Callable[..., None] | None = None
         self.dtype = dtype
 
     def of(self, dtype: DType) -> Emitter:

@@ -176,6 +176,7 @@ def in_scratch(site: Site | None, rule: Callable[[], Any]) -> tuple[Any, list[No
 def expand(recorded: Recorded) -> Primitives:
     """The primitive graph of `recorded`."""
     walk = Expander()
+    _tell_apart(recorded.nodes)
     if any(node.op.kind == "gradient" for node in recorded.nodes):
         walk.shadows = {}
     for leaf in recorded.leaves:
@@ -184,3 +185,16 @@ def expand(recorded: Recorded) -> Primitives:
         walk.recorded(node)
     outputs = [walk.final[recorded.nodes[i]] for i in recorded.outputs]
     return Primitives(walk.nodes, len(recorded.leaves), outputs, walk.ints, walk.floats)
+
+
+def _tell_apart(nodes: list[Node]) -> None:
+    """Gives nodes with one site, such as those of one backward, sites of their own.
+
+    Planned nodes have the site of the node they come from: by it a fault finds that node.
+    """
+    seen: set[int] = set()
+    for node in nodes:
+        if id(node.site) in seen and node.site is not None:
+            code, instruction = node.site
+            node.site = (code, instruction)
+        seen.add(id(node.site))

@@ -52,8 +52,14 @@ class Step:
     # Host steps: where the inputs lie, and where the result goes.
     sources: list[Where] = field(default_factory=list)
     target: Where | None = None
-    may_fault: bool = False
+    # Nodes that may refuse a value, by the number with which the kernel reports them.
+    suspects: dict[int, Node] = field(default_factory=dict)
     tail: bool = False
+
+    @property
+    def may_fault(self) -> bool:
+        """Whether a value may be refused when the step runs."""
+        return bool(self.suspects)
 
 
 @dataclass
@@ -281,12 +287,11 @@ class _Planner:
         if d is not None:
             signature = d.signature
             block = bind_loops(d, self._where, self._first_int(), spill_count(signature))
-            faults = bool(d.gathers) or any(m.op.lower == "check" for m in d.nodes)
             tail = bool(group.tail)
             # A transposed operand laid out for BLAS, or a view the program keeps.
             kind = "copy" if all(node.op is COPY for node in d.nodes) else "loops"
             shape = d.nodes[-1].meta.shape
-            return [Step(kind, d.nodes, shape, [block], signature, may_fault=faults, tail=tail)]
+            return [Step(kind, d.nodes, shape, [block], signature, suspects=d.suspects, tail=tail)]
         (node,) = group.members
         if node.op is ASSEMBLY:
             return []
@@ -298,7 +303,8 @@ class _Planner:
             return [Step("product", [node], shape, product=product)]
         if node.op.lower in SCATTERS and is_native(node):
             block = bind_scatter(node, self._where)
-            return [Step("scatter", [node], shape, [block], signature_of(node), may_fault=True)]
+            suspects = {0: node}
+            return [Step("scatter", [node], shape, [block], signature_of(node), suspects=suspects)]
         if node.op.lower in SCANS:
             block = bind_scan(node, self._where)
             return [Step("scan", [node], shape, [block], scan_signature(node))]

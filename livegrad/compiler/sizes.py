@@ -225,7 +225,7 @@ class Outline:
         if step.kind == "host":
             (node,) = step.nodes
             shapes = [self._holes(x.meta.shape) for x in (node, *node.inputs)]
-        fixed = (step.kind, step.nodes, step.signature, step.may_fault, step.tail)
+        fixed = (step.kind, step.nodes, step.signature, step.suspects, step.tail)
         return fixed, blocks, product, shape, wheres, shapes
 
     def _holes(self, x: Any) -> Any:
@@ -273,7 +273,7 @@ Values = tuple[int, ...]
 
 
 def _filled_step(step: tuple[Any, ...], values: Values, offsets: list[int]) -> Step:
-    (kind, nodes, signature, may_fault, tail), blocks, product, shape, wheres, shapes = step
+    (kind, nodes, signature, suspects, tail), blocks, product, shape, wheres, shapes = step
     filled = []
     for slots, patches, grain, scratch in blocks:
         placed = [_filled_patch(patch, values, offsets) for patch in patches]
@@ -286,7 +286,7 @@ def _filled_step(step: tuple[Any, ...], values: Values, offsets: list[int]) -> S
     if kind == "host":
         nodes = [_resized(nodes[0], [_filled(each, values, offsets) for each in shapes])]
     return Step(
-        kind, nodes, sizes, filled, signature, bound, sources, target, may_fault, tail
+        kind, nodes, sizes, filled, signature, bound, sources, target, suspects, tail
     )  # fmt: skip
 
 
@@ -360,7 +360,7 @@ def _metas(step: Step) -> list[Meta]:
 
 def _shown(plan: Plan) -> list[Any]:
     steps = [
-        (s.kind, s.blocks, s.signature, s.product, s.may_fault, s.tail, s.shape, s.sources,
+        (s.kind, s.blocks, s.signature, s.product, list(s.suspects), s.tail, s.shape, s.sources,
          s.target, _metas(s))
         for s in plan.steps
     ]  # fmt: skip

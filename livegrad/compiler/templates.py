@@ -54,6 +54,7 @@ class Template:
         self.kept: dict[int, Value] = {}  # values that do not change along the folded loop
         self.emitters: dict[DType, Emitter] = {}
         self.active: Value | None = None  # the lanes that hold elements, if not all do
+        self.current: Instr | None = None  # what is being computed, to be named by its faults
 
     def e(self, dtype: DType) -> Emitter:
         """The emitter that computes in `dtype`."""
@@ -143,6 +144,7 @@ class Template:
         if instr.what == "generate":
             return self._generated(op, instr, operands)
         compute = instr.payload[1]
+        self.current = instr
         e = self.e(compute)
         values = []
         for position, (x, i) in enumerate(zip(operands, instr.operands, strict=True)):
@@ -194,9 +196,11 @@ class Template:
         for i, (reducer, e), value in zip(reduces, folds.folds, values, strict=True):
             self.kept[i] = e.convert(value, reducer.output(e.dtype), self.instrs[i].dtype)
 
-    def _position_ok(self, where: Value, size: Value, mask: Value | None) -> Value:
-        """`where` if it is inside [0, size), else 0 with a fault reported."""
+    def _position_ok(self, instr: Instr, where: Value, mask: Value | None) -> Value:
+        """Where a gather reads, if that is inside its dim, else 0 with a fault reported."""
         b = self.b
+        size = self.gather_arg(instr.payload[1], 1)
+        self.current = instr
         vectorised = where.type != "i64"
         limit = b.splat(size) if vectorised else size
         good = b.icmp("ult", where, limit)
@@ -206,15 +210,19 @@ class Template:
         self.report_fault(bad, where)
         return b.select(good, where, b.const(where.type, 0))
 
-    def report_fault(self, bad: Value, value: Value) -> None:
-        """If any of `bad`, notes the fault and one of the values that caused it."""
+    def report_fault(self, bad: Value, value: Value | None = None) -> None:
+        """If any of `bad`, notes whose fault it is and one of the integers that caused it."""
         b = self.b
-        vectorised = value.type.startswith("<")
+        assert self.current is not None
+        code = 1 + self.instrs.index(self.current)
+        vectorised = bad.type.startswith("<")
         if vectorised and self.active is not None:
             bad = b.and_(bad, self.active)
-        wide = b.sext(value, "i64")
         with b.if_(b.any_lane(bad) if vectorised else bad):
-            b.store_scalar(b.const("i64", 1), self.ctx)
+            b.store_scalar(b.const("i64", code), self.ctx)
+            if value is None:
+                return
+            wide = b.sext(value, "i64")
             if vectorised:
                 wide = b.reduce_lanes(b.select(bad, wide, b.const(wide.type, -(1 << 63))), b.smax)
             b.store_scalar(wide, b.gep(self.ctx, "i64", 1))
@@ -354,7 +362,7 @@ class Rows(Template):
             return counter
         if instr.what == "gather":
             stream, slot = instr.payload
-            where = self._position_ok(self._index64(operands[0]), self.gather_arg(slot, 1), None)
+            where = self._position_ok(instr, self._index64(operands[0]), None)
             place = self.move(self.rows[stream], self.b.mul(where, self.gather_arg(slot, 0)))
             return self.e(instr.dtype).load_scalar(instr.dtype, place)
         return self.compute(instr, operands)
@@ -456,7 +464,7 @@ class Rows(Template):
     def _gather(self, instr: Instr, where: Value, at: Value, mask: Value | None) -> Value:
         b = self.b
         stream, slot = instr.payload
-        good = self._position_ok(self._index64(where), self.gather_arg(slot, 1), mask)
+        good = self._position_ok(instr, self._index64(where), mask)
         distance = self.gather_arg(slot, 0)
         if good.type == "i64":
             return self._load(stream, at, mask, self.move(self.rows[stream], b.mul(good, distance)))
@@ -639,7 +647,7 @@ class Columns(Template):
     def _gather(self, instr: Instr, where: Value, row: Value | None) -> Value:
         b = self.b
         stream, slot = instr.payload
-        good = self._position_ok(b.sext(where, "i64"), self.gather_arg(slot, 1), self.mask)
+        good = self._position_ok(instr, b.sext(where, "i64"), self.mask)
         distance = self.gather_arg(slot, 0)
         base = self._base(stream, row)
         if good.type == "i64":

@@ -507,7 +507,7 @@ def _check_complex(
 
 
 # PyTorch's names of dtypes in messages.
-_TYPE_NAMES = {
+TYPE_NAMES = {
     "bool": "Bool", "uint8": "Byte", "uint16": "UInt16",
     "uint32": "UInt32", "uint64": "UInt64", "int8": "Char", "int16": "Short", "int32": "Int",
     "int64": "Long", "float16": "Half", "bfloat16": "BFloat16", "float32": "Float",
@@ -517,7 +517,7 @@ _TYPE_NAMES = {
 
 def not_implemented(name: str, dtype: DType) -> NotImplementedError:
     """PyTorch's error for an operation that does not exist for `dtype`."""
-    return NotImplementedError(f"\"{name}\" not implemented for '{_TYPE_NAMES[dtype.name]}'")
+    return NotImplementedError(f"\"{name}\" not implemented for '{TYPE_NAMES[dtype.name]}'")
 
 
 # ---------------------------------------------------------------------- elementwise inference
@@ -898,6 +898,8 @@ def in_place_of(old: Node, value: Any, handle: Any, overwrites: bool) -> Node:
             state.grad = grad
         node = value._node
     _see_through(value, handle)
+    if node.inputs and node is not old:  # what is computed from nothing cannot fail
+        LOCAL.state.written[node] = old
     return node
 
 

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from livegrad.dtypes import DType
 from livegrad.graph.node import Node, Site
 from livegrad.native.hot import hot_slots
 
@@ -37,6 +38,9 @@ class State:
     `caster`, inside `livegrad.autocast`, is asked to cast the inputs of ops that have an `autocast`
     rule: caster(rule, inputs) -> inputs.
 
+    `written` has, for nodes that in-place writes made, the node whose place each took: a write that
+    fails is taken back.
+
     More pending nodes than `limit` are a reason to flush, but not while `held`: then they are the
     planner's, or belong together. It is -1 once something was recorded that reads memory which
     somebody else may write: that has to be computed at once.
@@ -54,6 +58,7 @@ class State:
         "nodes",
         "reference",
         "site",
+        "written",
     )
 
     def __init__(self) -> None:
@@ -72,6 +77,7 @@ class State:
         self.limit = MOST_PENDING_NODES
         self.reference = REFERENCE
         self.site: Site | None = None
+        self.written: dict[Node, Node] = {}
 
 
 class _Local(threading.local):
@@ -111,6 +117,10 @@ class Runtime:
     flush: Callable[[str, tuple[Node, ...]], None]
     # evaluate(node): runs one node with its NumPy reference.
     evaluate: Callable[[Node], None]
+    # finder(dtype): the address of native code that looks at integers; see ops/checking.py.
+    finder: Callable[[DType], int]
+    # number_at(node, place): an integer of a computed node.
+    number_at: Callable[[Node, int], int]
 
 
 def flush(reason: str, *roots: Node) -> None:

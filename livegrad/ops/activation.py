@@ -14,12 +14,12 @@ import numpy as np
 from livegrad import dtypes
 from livegrad.graph.blame import check_number
 from livegrad.graph.op import Op
-from livegrad.graph.record import binary, elementwise, node_of, not_implemented, unary
+from livegrad.graph.record import TYPE_NAMES, binary, elementwise, node_of, not_implemented, unary
 from livegrad.ops import samples as s
 from livegrad.ops.autocast import in_low
 from livegrad.ops.comparison import CLAMP, gt
 from livegrad.ops.elementwise import define, mul, where
-from livegrad.ops.scattering import number_for
+from livegrad.ops.numbers import number_for
 from livegrad.ops.smooth_activation import (
     celu,
     elu,
@@ -279,6 +279,11 @@ def leaky_relu(input: Tensor, negative_slope: float = 0.01) -> Tensor:
 def prelu(input: Tensor, weight: Tensor) -> Tensor:
     """`input` where positive, else `weight * input`, with one weight or one per channel (dim 1)."""
     x, w = node_of(input).meta, node_of(weight).meta
+    if x.dtype is not w.dtype:
+        raise RuntimeError(
+            "prelu: Type promoting not supported. Got "
+            f"{TYPE_NAMES[x.dtype.name]} and {TYPE_NAMES[w.dtype.name]}"
+        )
     if w.numel == 1 and w.ndim <= 1:
         if not x.ndim and w.ndim:
             from livegrad.ops.movement import reshape

@@ -15,7 +15,8 @@ from livegrad.ops import samples as s
 from livegrad.ops.activation import relu
 from livegrad.ops.autocast import in_float32
 from livegrad.ops.comparison import minimum
-from livegrad.ops.elementwise import abs, add, cast, floor_divide, mul, sign, sub, where
+from livegrad.ops.division import floor_divide
+from livegrad.ops.elementwise import abs, add, cast, mul, sign, sub, where
 from livegrad.ops.gathering import GATHER, INDEX_SELECT
 from livegrad.ops.generate import counting, filled
 from livegrad.ops.movement import EXPAND, _reshape_to

@@ -10,7 +10,7 @@ import numpy as np
 from livegrad import dtypes
 from livegrad.graph.blame import as_float
 from livegrad.graph.op import Op
-from livegrad.graph.record import binary, elementwise, node_of, record, unary
+from livegrad.graph.record import binary, elementwise, node_of, not_implemented, record, unary
 from livegrad.ops import samples as s
 from livegrad.ops.comparison import isfinite, ne
 from livegrad.ops.conjugate import VIEW_AS_COMPLEX, VIEW_AS_REAL
@@ -265,4 +265,11 @@ def frexp(input: Tensor) -> Parts:
 def ldexp(input: Tensor, other: Tensor) -> Tensor:
     """Elementwise `input * 2**other`."""
     need_tensors("ldexp", input=input, other=other)
-    return mul(input, exp2(other))
+    x, power = node_of(input).meta, node_of(other).meta
+    floating = x.dtype.is_floating_point
+    if floating and power.dtype is dtypes.bool_:
+        raise not_implemented("pow", power.dtype)
+    # 2 ** other is of the dtype that a 2 without dims of the input's would give it.
+    two = x.dtype if floating else dtypes.get_default_dtype()
+    dtype = dtypes.result_dtype(((two, 1), (power.dtype, 2 if power.ndim else 1)))
+    return mul(input, exp2(cast(other, dtype)))

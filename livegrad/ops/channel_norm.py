@@ -26,6 +26,7 @@ from livegrad.ops.composite import (
     Metas,
     Tensor,
     _need_float,
+    check_affine,
     compute_dtype,
     to_dtype,
 )
@@ -72,6 +73,7 @@ def _infer(name: str) -> Any:
                     f"{name}: expected {what} to be a vector of size {x.shape[1]}, the number of "
                     f"channels in input {list(x.shape)}; got {list(meta.shape)}"
                 )
+            check_affine(name, what, x.dtype, meta.dtype)
         return x
 
     return infer

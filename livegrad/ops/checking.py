@@ -11,16 +11,65 @@ from typing import Any
 
 import numpy as np
 
+from livegrad.dtypes import DType
 from livegrad.graph.op import Op
-from livegrad.graph.record import elementwise
+from livegrad.graph.record import elementwise, node_of
+from livegrad.graph.state import Runtime
+from livegrad.native.calls import call_native
+from livegrad.native.hot import hot
 from livegrad.ops import samples as s
 
 Tensor = Any
 Array = np.ndarray[Any, Any]
 
-# By name of the op: (planned node, value) -> exception, message, whether the value is refused.
-Complaint = Callable[[Any, int], tuple[type[Exception], str, bool]]
+# By name of the op: (planned node, refused value) -> exception, message.
+Complaint = Callable[[Any, int], tuple[type[Exception], str]]
 COMPLAINTS: dict[str, Complaint] = {}
+
+
+# Native code that looks at integers, by dtype; 0 for what are none.
+_finders: dict[DType, int] = {}
+
+
+@hot
+def _place_outside(index: Tensor, low: int, size: int, ignore: int) -> int:
+    """1 + the place of an integer that is neither in [low, low + size) nor `ignore`; 0 if there is
+    none, or if the values are not there yet, or many: looking at them would be no line's business.
+    """
+    node = node_of(index)
+    if node.buffer is None:
+        return 0
+    meta = node.meta
+    address = _finders.get(meta.dtype)
+    if address is None:
+        address = _finders[meta.dtype] = Runtime.finder(meta.dtype)
+    if not address:
+        return 0
+    return call_native(address, node.buffer.ptr, meta.numel, low, size, ignore)
+
+
+def known_outside(index: Tensor, low: int, size: int, ignore: int) -> int | None:
+    """An integer of `index` that is neither in [low, low + size) nor `ignore`, if that is known."""
+    place = _place_outside(index, low, size, ignore)
+    return Runtime.number_at(node_of(index), place - 1) if place else None
+
+
+def check_known(
+    name: str, index: Tensor, size: int, dim: int, error: type[Exception] = IndexError
+) -> None:
+    """Raises at the line of an operation if an index is known to be outside [0, size)."""
+    wrong = known_outside(index, 0, size, 0)
+    if wrong is not None:
+        raise error(f"{name}: {_out_of_bounds(wrong, dim, size)}")
+
+
+def check_wrapping(index: Tensor, size: int, dim: int) -> None:
+    """The same where negative indices count from the end."""
+    if node_of(index).buffer is None:
+        return  # while planning, numbers must not be computed with
+    wrong = known_outside(index, -size, 2 * size, 0)
+    if wrong is not None:
+        raise IndexError(_out_of_bounds(wrong, dim, size))
 
 
 def numbers_of(node: Any) -> list[int]:
@@ -45,10 +94,9 @@ def within(name: str, low: int, message: str) -> Op:
         e.on_fault(outside, x)
         return e.select(e.or_(outside, e.lt(x, 0)), 0, x)
 
-    def complaint(node: Any, value: int) -> tuple[type[Exception], str, bool]:
+    def complaint(node: Any, value: int) -> tuple[type[Exception], str]:
         (count,) = numbers_of(node)
-        said = message.format(value=value, count=count)
-        return RuntimeError, said, not low <= value < count
+        return RuntimeError, message.format(value=value, count=count)
 
     COMPLAINTS[name] = complaint
     return Op(
@@ -77,24 +125,16 @@ def _out_of_bounds(value: int, dim: int, size: int) -> str:
     return f"index {value} is out of bounds for dimension {dim} with size {size}"
 
 
-# A kernel notes one number. The dim rides on top of the index, so that of several indices in one
-# kernel the wrong one is found.
-_DIM_SHIFT = 56
-
-
 def _emit_wrap(e: Any, index: Any, size: Any, dim: Any) -> Any:
     at = e.select(e.lt(index, 0), e.add(index, size), index)
     outside = e.or_(e.lt(at, 0), e.ge(at, size))
-    e.on_fault(outside, e.add(index, e.shl(dim, _DIM_SHIFT)))
+    e.on_fault(outside, index)
     return e.select(outside, 0, at)
 
 
-def _wrap_complaint(node: Any, value: int) -> tuple[type[Exception], str, bool]:
+def _wrap_complaint(node: Any, value: int) -> tuple[type[Exception], str]:
     size, dim = numbers_of(node)
-    whose = (value + (1 << (_DIM_SHIFT - 1))) >> _DIM_SHIFT
-    index = value - (whose << _DIM_SHIFT)
-    wrong = whose == dim and not -size <= index < size
-    return IndexError, _out_of_bounds(index, dim, size), wrong
+    return IndexError, _out_of_bounds(value, dim, size)
 
 
 COMPLAINTS["wrap_index"] = _wrap_complaint
@@ -115,4 +155,5 @@ WRAP_INDEX = Op(
 
 def wrapped(index: Tensor, size: int, dim: int = 0) -> Tensor:
     """Indices (int64) along a dim of `size` with negative ones counted from the end."""
+    check_wrapping(index, size, dim)
     return elementwise(WRAP_INDEX, (index, size, dim))

@@ -16,10 +16,11 @@ from livegrad import dtypes
 from livegrad.graph.blame import as_float
 from livegrad.graph.meta import Meta, Shape, meta_of
 from livegrad.graph.op import Op
-from livegrad.graph.record import elementwise, node_of, record
+from livegrad.graph.record import TYPE_NAMES, elementwise, node_of, not_implemented, record
 from livegrad.graph.state import LOCAL
 from livegrad.graph.symbol import real
 from livegrad.ops import folds, reduce as rd, samples as s
+from livegrad.ops.checking import COMPLAINTS, known_outside
 from livegrad.ops.comparison import eq, logical_and, ne
 from livegrad.ops.composite import (
     Array,
@@ -32,7 +33,7 @@ from livegrad.ops.composite import (
     softmax,
     to_dtype,
 )
-from livegrad.ops.elementwise import add, div, mul, neg, sub, where
+from livegrad.ops.elementwise import add, cast, div, mul, neg, sub, where
 from livegrad.ops.generate import STEPS, filled, steps
 from livegrad.ops.movement import _reshape_to
 from livegrad.ops.pointwise_math import exp, log
@@ -95,6 +96,10 @@ def _emit_check(e: Any, target: Any, count: Any, ignore: Any) -> Any:
     return target
 
 
+COMPLAINTS["check_target"] = lambda node, value: (
+    IndexError,
+    f"Target {value} is out of bounds.",
+)
 CHECK_TARGET = Op(
     "check_target",
     "elementwise",
@@ -248,9 +253,7 @@ def _index_loss_ref(log_probabilities: Callable[[Array], Array]) -> Callable[...
 def _index_loss_infer(metas: Metas, attrs: Attrs, shape: Any) -> Meta:
     x, target = metas[:2]
     if x.dtype.category != dtypes.FLOAT:
-        raise RuntimeError(
-            f'"cross_entropy" not implemented for {x.dtype.name}; expected a floating-point input'
-        )
+        raise not_implemented("cross_entropy", x.dtype)
     _check_index_target(x, target)
     if len(metas) > 2 and metas[2].shape != (x.shape[class_dim(x.ndim)],):
         raise RuntimeError(
@@ -258,14 +261,20 @@ def _index_loss_infer(metas: Metas, attrs: Attrs, shape: Any) -> Meta:
             f"{x.shape[class_dim(x.ndim)]} classes or no classes but got weight tensor of shape: "
             f"{list(metas[2].shape)}"
         )
+    if len(metas) > 2 and metas[2].dtype is not x.dtype:
+        raise RuntimeError(
+            f"cross_entropy: expected scalar type {TYPE_NAMES[x.dtype.name]} of the weights but "
+            f"found {TYPE_NAMES[metas[2].dtype.name]}"
+        )
     return meta_of(target.shape if attrs[0] == "none" else (), x.dtype)
 
 
 def _check_index_target(x: Meta, target: Meta) -> None:
-    if target.dtype.category != dtypes.INT:
+    if target.dtype is not dtypes.int64 and target.dtype is not dtypes.uint8:
         raise RuntimeError(
-            "cross_entropy: expected target of dtype int64 (class indices); got "
-            f"{target.dtype.name} of shape {list(target.shape)} for input {list(x.shape)}. "
+            "cross_entropy: expected target dtype to be Long or Byte, but got "
+            f"{TYPE_NAMES[target.dtype.name]} of shape {list(target.shape)} for input "
+            f"{list(x.shape)}. "
             "Class probabilities must be floating point and have the input's shape"
         )
     if x.ndim == 0:
@@ -393,9 +402,7 @@ def _probability_infer(metas: Metas, attrs: Attrs, shape: Any) -> Meta:
     x = metas[0]
     dim = class_dim(x.ndim)
     if x.dtype.category != dtypes.FLOAT:
-        raise RuntimeError(
-            f'"cross_entropy" not implemented for {x.dtype.name}; expected a floating-point input'
-        )
+        raise not_implemented("cross_entropy", x.dtype)
     if len(metas) > 2 and metas[2].shape != (x.shape[dim],):
         raise RuntimeError(
             f"cross_entropy: weight tensor should be defined for all {x.shape[dim]} classes; "
@@ -427,6 +434,19 @@ CROSS_ENTROPY_PROBABILITIES = Op(
 )
 
 
+def _check_known(input: Tensor, meta: Meta, target: Tensor, ignore: int) -> None:
+    """IndexError if the classes are there already and one of them is none."""
+    x = node_of(input).meta
+    if not x.ndim or type(ignore) is not int:
+        return
+    count = x.shape[class_dim(x.ndim)]
+    if meta.numel * count != x.numel:
+        return  # the shapes are wrong, as recording will say
+    wrong = known_outside(target, 0, count, ignore)
+    if wrong is not None:
+        raise IndexError(f"Target {wrong} is out of bounds.")
+
+
 def cross_entropy(
     input: Tensor,
     target: Tensor,
@@ -455,8 +475,12 @@ def cross_entropy(
     mix = (1.0 - label_smoothing, label_smoothing)
     meta = node_of(target).meta
     if meta.dtype.category == dtypes.FLOAT and meta.shape == node_of(input).meta.shape:
+        if meta.dtype is not node_of(input).meta.dtype:
+            common = dtypes.promote_types(meta.dtype, node_of(input).meta.dtype)
+            inputs = (cast(input, common), cast(target, common), *inputs[2:])
         return record(CROSS_ENTROPY_PROBABILITIES, inputs, attrs, mix)
     check_weight("cross_entropy", weight)
+    _check_known(input, meta, target, ignore_index)
     return record(CROSS_ENTROPY, inputs, attrs, (ignore_index, *mix))
 
 
@@ -474,5 +498,6 @@ def nll_loss(
         reduction = old_reduction(size_average, reduce)
     check_reduction(reduction)
     check_weight("nll_loss", weight)
+    _check_known(input, node_of(target).meta, target, ignore_index)
     inputs = (input, target) if weight is None else (input, target, weight)
     return record(NLL_LOSS, inputs, (reduction, False), (ignore_index, 1.0, 0.0))

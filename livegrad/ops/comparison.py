@@ -6,11 +6,13 @@ from typing import Any
 
 import numpy as np
 
+from livegrad import dtypes
 from livegrad.graph.blame import check_number
 from livegrad.graph.op import Op
 from livegrad.graph.record import Handle, binary, elementwise, node_of, unary
 from livegrad.ops import samples as s
 from livegrad.ops.elementwise import define, needs_tensor, where
+from livegrad.ops.numbers import number_for
 
 Tensor = Any
 Array = Any
@@ -327,6 +329,18 @@ CLAMP_MAX = define(
 )
 
 
+def _check_bounds(name: str, input: Tensor, *bounds: Any) -> None:
+    """RuntimeError for a number that the dtype of the result has no value for."""
+    if not isinstance(input, Handle):
+        return
+    dtype = node_of(input).meta.dtype
+    if dtype.category < dtypes.FLOAT and any([isinstance(x, float) for x in bounds]):
+        dtype = dtypes.get_default_dtype()
+    for bound in bounds:
+        if type(bound) in (int, float):
+            number_for(name, bound, dtype)
+
+
 def clamp(
     input: Tensor, min: Tensor | float | None = None, max: Tensor | float | None = None
 ) -> Tensor:
@@ -334,9 +348,10 @@ def clamp(
     if min is None:
         if max is None:
             raise RuntimeError("clamp: at least one of 'min' or 'max' must not be None")
-        return binary(CLAMP_MAX, input, max)
+        return clamp_max(input, max)
     if max is None:
-        return binary(CLAMP_MIN, input, min)
+        return clamp_min(input, min)
+    _check_bounds("clamp", input, min, max)
     return elementwise(CLAMP, (input, min, max))
 
 
@@ -347,6 +362,7 @@ def clamp_min(input: Tensor, min: Tensor | float) -> Tensor:
     """`input` limited from below."""
     if not isinstance(input, Handle):
         raise needs_tensor("clamp_min", input)
+    _check_bounds("clamp_min", input, min)
     return binary(CLAMP_MIN, input, min)
 
 
@@ -354,6 +370,7 @@ def clamp_max(input: Tensor, max: Tensor | float) -> Tensor:
     """`input` limited from above."""
     if not isinstance(input, Handle):
         raise needs_tensor("clamp_max", input)
+    _check_bounds("clamp_max", input, max)
     return binary(CLAMP_MAX, input, max)
 
 

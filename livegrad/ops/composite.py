@@ -17,7 +17,7 @@ from livegrad.dtypes import DType
 from livegrad.graph.blame import as_float, as_items
 from livegrad.graph.meta import Meta, Shape, meta_of
 from livegrad.graph.op import Op
-from livegrad.graph.record import broadcast_shapes, node_of, record
+from livegrad.graph.record import TYPE_NAMES, broadcast_shapes, node_of, record
 from livegrad.ops import folds, reduce as rd, samples as s
 from livegrad.ops.comparison import lt
 from livegrad.ops.elementwise import add, cast, div, mul, neg, sub, where
@@ -45,9 +45,9 @@ def compute_dtype(n: Any) -> DType:
 
 def _need_float(name: str, dtype: DType) -> None:
     if dtype.category != dtypes.FLOAT:
-        raise RuntimeError(
-            f'"{name}" not implemented for {dtype.name}; expected a floating-point tensor. '
-            "Convert it with .float(), or pass dtype="
+        raise NotImplementedError(
+            f"\"{name}\" not implemented for '{TYPE_NAMES[dtype.name]}'; expected a floating-point "
+            "tensor. Convert it with .float(), or pass dtype="
         )
 
 
@@ -237,7 +237,18 @@ def _norm_infer(metas: Metas, attrs: Attrs, shape: Any) -> Meta:
                 f"layer_norm: expected {what} to be of same shape as normalized_shape; "
                 f"got {what} of shape {list(meta.shape)} and normalized_shape {list(wanted)}"
             )
+        check_affine("layer_norm", what, x.dtype, meta.dtype)
     return x
+
+
+def check_affine(name: str, what: str, dtype: DType, given: DType) -> None:
+    """RuntimeError unless a norm's parameter has the dtype of its input, or float32 beside half."""
+    if given is dtype or (given is dtypes.float32 and dtype.itemsize == 2):
+        return
+    raise RuntimeError(
+        f"{name}: expected {what} of dtype {TYPE_NAMES[dtype.name]}, that of the input; found "
+        f"{TYPE_NAMES[given.name]}"
+    )
 
 
 def _affine_names(attrs: Attrs) -> list[str]:

@@ -3,8 +3,9 @@
 An op here is a record and a function: `ref` is its NumPy meaning, `emit` the instructions for
 sixteen elements in the compute dtype, `grads` one rule per operand. See docs/add_an_op.md.
 
-Powers and roots are in power.py, comparisons and logic in comparison.py, exponentials, angles and
-rounding in pointwise_math.py, activations in activation.py.
+Rounded quotients and remainders are in division.py, powers and roots in power.py, comparisons and
+logic in comparison.py, exponentials, angles and rounding in pointwise_math.py, activations in
+activation.py.
 """
 
 from __future__ import annotations
@@ -21,9 +22,19 @@ from livegrad.graph.blame import wrong_class
 from livegrad.graph.meta import Meta, meta_of
 from livegrad.graph.node import Spec
 from livegrad.graph.op import GradRule, Op, as_first
-from livegrad.graph.record import Handle, append, binary, elementwise, node_of, record, unary
+from livegrad.graph.record import (
+    Handle,
+    append,
+    binary,
+    elementwise,
+    node_of,
+    not_implemented,
+    record,
+    unary,
+)
 from livegrad.ops import samples as s
 from livegrad.ops.conjugate import conj
+from livegrad.ops.numbers import number_for
 
 Tensor = Any  # ops never import the Tensor class; see graph/record.py
 Array = Any
@@ -105,88 +116,54 @@ DIV = define(
 )
 
 
-def _trunc_divide(a: Array, b: Array) -> Array:
-    if a.dtype.kind == "f":
-        return np.trunc(a / b)
-    safe = np.where(b == 0, 1, b)
-    quotient = np.floor_divide(a, safe).astype(a.dtype)
-    up = (np.remainder(a, safe) != 0) & ((a < 0) != (safe < 0))
-    return np.where(b == 0, 0, quotient + up).astype(a.dtype)
-
-
-FLOOR_DIVIDE = define(
-    "floor_divide",
-    ref=lambda a, b: np.where((b == 0) & (a.dtype.kind != "f"), 0, np.floor_divide(a, b)),
-    emit=lambda e, a, b: e.floordiv(a, b),
-    grads=(zero_gradient, zero_gradient),
-    result="number",
-    saves="",
-    samples=s.binary(low2=0.5, high2=3.0, smooth=False),
-)
-TRUNC_DIVIDE = define(
-    "trunc_divide",
-    ref=_trunc_divide,
-    emit=lambda e, a, b: e.truncdiv(a, b),
-    grads=(zero_gradient, zero_gradient),
-    result="number",
-    saves="",
-    samples=s.binary(low2=0.5, high2=3.0, smooth=False),
-)
-REMAINDER = define(
-    "remainder",
-    ref=np.remainder,
-    emit=lambda e, a, b: e.remainder(a, b),
-    grads=(lambda g, y, a, b: g, lambda g, y, a, b: neg(mul(g, floor_divide(a, b)))),
-    result="number",
-    saves="x",
-    samples=s.binary(low2=0.5, high2=3.0),
-)
-FMOD = define(
-    "fmod",
-    ref=np.fmod,
-    emit=lambda e, a, b: e.fmod(a, b),
-    grads=(
-        lambda g, y, a, b: g,
-        lambda g, y, a, b: neg(mul(g, div(a, b, rounding_mode="trunc"))),
-    ),
-    result="number",
-    saves="x",
-    samples=s.binary(low2=0.5, high2=3.0),
-)
-
-
 def add(input: Tensor, other: Tensor, *, alpha: float = 1) -> Tensor:
     """Elementwise `input + alpha * other`."""
-    return binary(ADD, input, other if alpha == 1 else _scaled(input, other, alpha))
+    if type(alpha) is not int or alpha != 1:
+        other = _scaled("add", input, other, alpha)
+    return binary(ADD, input, other)
 
 
 def sub(input: Tensor, other: Tensor, *, alpha: float = 1) -> Tensor:
     """Elementwise `input - alpha * other`."""
-    return binary(SUB, input, other if alpha == 1 else _scaled(input, other, alpha))
+    if type(alpha) is not int or alpha != 1:
+        other = _scaled("sub", input, other, alpha)
+    return binary(SUB, input, other)
 
 
-def _scaled(input: Tensor, other: Tensor, alpha: float) -> Tensor:
-    for x in (other, alpha):
+def _scaled(name: str, input: Tensor, other: Tensor, alpha: float) -> Tensor:
+    """`alpha * other` in the dtype of the result, of which `alpha` must be a number."""
+    operands = (input, other)
+    for x in (*operands, alpha):
         if not isinstance(x, Handle | bool | int | float | complex | np.generic):
-            raise TypeError(f"add(): expected tensors or numbers, but got {type(x).__name__}")
-    if not isinstance(other, Handle):
-        return other * alpha
-    dtype = node_of(other).meta.dtype
+            raise TypeError(f"{name}(): expected tensors or numbers, but got {type(x).__name__}")
+    if name == "sub" and any([_dtype_of(x) is dtypes.bool_ for x in operands]):
+        return other  # which `sub` refuses
+    dtype = dtypes.result_dtype(tuple([(_dtype_of(x), _rank_of(x)) for x in operands]))
+    if isinstance(alpha, bool) and dtype is not dtypes.bool_:
+        raise RuntimeError(f"{name}: Boolean alpha only supported for Boolean results; got {alpha}")
     if isinstance(alpha, float) and dtype.category < dtypes.FLOAT:
         raise RuntimeError(
-            "add: for integral input tensors, argument alpha must not be a floating point number; "
-            f"got alpha {alpha}. Convert the tensor with .float() first"
+            f"{name}: for integral input tensors, argument alpha must not be a floating point "
+            f"number; got alpha {alpha}. Convert the tensors with .float() first"
         )
-    tensors = [x for x in (input, other) if isinstance(x, Handle)]
-    if isinstance(alpha, complex) and not any([node_of(x).meta.dtype.is_complex for x in tensors]):
+    if isinstance(alpha, complex) and not dtype.is_complex:
         raise RuntimeError(
-            "add: for non-complex input tensors, argument alpha must not be a complex number; got "
-            f"alpha {alpha}"
+            f"{name}: for non-complex input tensors, argument alpha must not be a complex number; "
+            f"got alpha {alpha}"
         )
-    if dtype is dtypes.bool_ and isinstance(input, Handle):
-        dtype = node_of(input).meta.dtype
-        return mul(cast(other, dtype), bool(alpha) if dtype is dtypes.bool_ else alpha)
-    return mul(other, alpha)
+    number = number_for(name, alpha, dtype)
+    return mul(cast(other, dtype), number) if isinstance(other, Handle) else other * number
+
+
+def _dtype_of(x: Any) -> DType:
+    return node_of(x).meta.dtype if isinstance(x, Handle) else dtypes.scalar_dtype(type(x))
+
+
+def _rank_of(x: Any) -> int:
+    """How much an operand has to say about the dtype: tensors with dims most, numbers least."""
+    if not isinstance(x, Handle):
+        return 0
+    return 2 if node_of(x).meta.ndim else 1
 
 
 def mul(input: Tensor, other: Tensor) -> Tensor:
@@ -202,36 +179,14 @@ def div(input: Tensor, other: Tensor, *, rounding_mode: str | None = None) -> Te
     """
     if rounding_mode is None:
         return binary(DIV, input, other)
-    if rounding_mode == "floor":
-        return binary(FLOOR_DIVIDE, input, other)
-    if rounding_mode == "trunc":
-        return binary(TRUNC_DIVIDE, input, other)
-    raise RuntimeError(
-        f"div: expected rounding_mode to be one of None, 'trunc', or 'floor' but found "
-        f"{rounding_mode!r}"
-    )
+    from livegrad.ops.division import rounded
+
+    return rounded(input, other, rounding_mode)
 
 
 def true_divide(input: Tensor, other: Tensor) -> Tensor:
     """Elementwise quotient; integers give the default float."""
     return binary(DIV, input, other)
-
-
-def floor_divide(input: Tensor, other: Tensor) -> Tensor:
-    """Elementwise quotient rounded down; an integer divided by 0 gives 0."""
-    return binary(FLOOR_DIVIDE, input, other)
-
-
-def remainder(input: Tensor, other: Tensor) -> Tensor:
-    """Elementwise `input % other` with the sign of `other`; an integer modulo 0 gives 0."""
-    return binary(REMAINDER, input, other)
-
-
-def fmod(input: Tensor, other: Tensor) -> Tensor:
-    """Elementwise remainder with the sign of `input`; an integer modulo 0 gives 0."""
-    if not isinstance(input, Handle):
-        raise needs_tensor("fmod", input)
-    return binary(FMOD, input, other)
 
 
 # ------------------------------------------------------------------------------------------ signs
@@ -390,18 +345,47 @@ WHERE = define(
 )
 
 
+def _check_lerp(name: str, x: Tensor, dtype: DType) -> None:
+    given = node_of(x).meta.dtype
+    if given is not dtype:
+        raise RuntimeError(
+            f"lerp: expected dtype {dtype.name} for `{name}` but got dtype {given.name}"
+        )
+
+
 def lerp(input: Tensor, end: Tensor, weight: Tensor | float) -> Tensor:
     """Elementwise `input + weight * (end - input)`."""
+    dtype = node_of(input).meta.dtype
+    _check_lerp("end", end, dtype)
+    if isinstance(weight, Handle) and node_of(weight).meta.ndim:
+        _check_lerp("weight", weight, dtype)
     return elementwise(LERP, (input, end, weight))
+
+
+def _value_for(name: str, tensors: tuple[Tensor, ...], value: Any) -> Any:
+    """A factor as a number of the dtype of the result, which it has no say in."""
+    if type(value) not in (bool, int, float, complex):
+        return value
+    dtype = dtypes.result_dtype(tuple([(_dtype_of(x), _rank_of(x)) for x in tensors]))
+    if dtype is dtypes.bool_:
+        raise not_implemented(f"{name}_cpu_out", dtype)
+    return number_for(name, value, dtype)
 
 
 def addcmul(input: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: float = 1) -> Tensor:
     """Elementwise `input + value * tensor1 * tensor2`."""
+    value = _value_for("addcmul", (input, tensor1, tensor2), value)
     return elementwise(ADDCMUL, (input, tensor1, tensor2, value))
 
 
 def addcdiv(input: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: float = 1) -> Tensor:
     """Elementwise `input + value * tensor1 / tensor2`."""
+    if all([_dtype_of(x).category < dtypes.FLOAT for x in (tensor1, tensor2)]):
+        raise RuntimeError(
+            "addcdiv: Integer division with addcdiv is no longer supported. Use true_divide, or "
+            "convert the tensors with .float() first"
+        )
+    value = _value_for("addcdiv", (input, tensor1, tensor2), value)
     return elementwise(ADDCDIV, (input, tensor1, tensor2, value))
 
 

@@ -17,6 +17,7 @@ from livegrad.graph.op import Op
 from livegrad.graph.record import node_of, rebind, record
 from livegrad.graph.state import LOCAL
 from livegrad.ops import samples as s
+from livegrad.ops.checking import check_known
 from livegrad.ops.comparison import eq, ge, gt, logical_and, ne
 from livegrad.ops.composite import Array, Attrs, Metas, Tensor, compute_dtype, to_dtype
 from livegrad.ops.elementwise import add, div, mul, where
@@ -115,6 +116,7 @@ def embedding(
     if meta.ndim != 2:
         raise RuntimeError(f"embedding: 'weight' must be 2-D; got {list(meta.shape)}")
     check_index("embedding", node_of(input).meta)
+    check_known("embedding", input, meta.shape[0], 0)
     padding = _padding(padding_idx, meta.shape[0])
     if max_norm is not None:
         _limit_norms(input, weight, max_norm, norm_type)

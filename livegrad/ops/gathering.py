@@ -19,7 +19,7 @@ from livegrad.graph.meta import Meta, meta_of
 from livegrad.graph.op import REGISTRY, Op
 from livegrad.graph.record import broadcast_shapes, node_of, record
 from livegrad.ops import samples as s
-from livegrad.ops.checking import wrap_ref, wrapped
+from livegrad.ops.checking import check_known, check_wrapping, wrap_ref, wrapped
 from livegrad.ops.elementwise import add, cast, mul
 from livegrad.ops.generate import zeros_like
 from livegrad.ops.movement import _reshape_to, expand, normal_dim
@@ -121,6 +121,7 @@ def gather(input: Tensor, dim: int, index: Tensor, *, sparse_grad: bool = False)
         if which.dtype.category != dtypes.INT:
             check_index("gather", which)
         return empty_part(input, which.shape)
+    check_known("gather", index, x.shape[d] if x.ndim else 1, d, RuntimeError)
     if not x.ndim or not which.ndim:
         if max(x.ndim, which.ndim) > 1:
             check_fits("gather", x, which, d)
@@ -222,6 +223,7 @@ def index_select(input: Tensor, dim: int, index: Tensor) -> Tensor:
     if which.ndim > 1:
         raise IndexError(f"index_select(): Index is supposed to be a vector; got {which.shape}")
     d = normal_dim("index_select", dim, meta.ndim)
+    check_known("index_select", index, meta.shape[d] if meta.ndim else 1, d)
     vector = at_least_1d(index)
     if meta.ndim:
         return record(INDEX_SELECT, (input, vector), (d,))
@@ -303,4 +305,6 @@ LINEAR_INDEX: Op = Op(
 
 def linear_index(indices: Sequence[Tensor], dims: tuple[int, ...], sizes: Any) -> Tensor:
     """One index along the dim that neighbouring dims of these sizes make together."""
+    for index, dim, size in zip(indices, dims, sizes, strict=True):
+        check_wrapping(index, size, dim)
     return record(LINEAR_INDEX, indices, (dims,), tuple(sizes))

@@ -5,18 +5,17 @@ Numbers arrive at `emit` as i64 or double registers, positions as sixteen i64.
 
 from __future__ import annotations
 
-from math import inf
 from typing import Any
 
 import numpy as np
 
 from livegrad import dtypes
 from livegrad.dtypes import DType
-from livegrad.graph.blame import check_number
 from livegrad.graph.meta import Shape, meta_of
 from livegrad.graph.op import Op
 from livegrad.graph.record import FloatArg, IntArg, node_of, record
 from livegrad.ops import samples as s
+from livegrad.ops.numbers import number_for
 
 Tensor = Any
 Array = np.ndarray[Any, Any]
@@ -69,26 +68,22 @@ FULL = Op(
 )
 
 
+# The numbers that tensors are mostly filled with, and that every dtype holds.
+_ZERO, _ONE = 0, 1
+
+
 def filled(shape: Shape, value: Any, dtype: DType) -> Tensor:
     """`shape` filled with one number, which is passed as the kind of number `dtype` holds."""
-    if not isinstance(value, complex):
-        check_number(value)
+    if value is not _ZERO and value is not _ONE:
+        value = number_for("full", value, dtype)
     if dtype.category == dtypes.COMPLEX:
         fixed = type(value) not in (FloatArg, IntArg)
         parts = (complex(value).real, complex(value).imag) if fixed else (value, 0.0)
         return record(FULL, (), (dtype,), parts, shape)
     if type(value) not in (FloatArg, IntArg):
-        if isinstance(value, complex):
-            if value.imag:
-                raise RuntimeError(
-                    f"value {value} cannot be converted to type {dtype.name} without overflow"
-                )
-            value = value.real
-        if dtype.category == dtypes.INT and not -inf < value < inf:
-            raise RuntimeError(
-                f"value {value} cannot be converted to type {dtype.name} without overflow"
-            )
         value = float(value) if dtype.category == dtypes.FLOAT else int(value)
+        if value >= 1 << 63 and dtype is dtypes.uint64:
+            value -= 1 << 64  # run-time integers are int64: the same bits
     return record(FULL, (), (dtype,), (value,), shape)
 
 

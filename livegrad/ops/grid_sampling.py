@@ -14,7 +14,8 @@ from livegrad.graph.op import Op
 from livegrad.graph.record import node_of, record
 from livegrad.ops import samples as s
 from livegrad.ops.comparison import clamp, ge, le, logical_and, lt
-from livegrad.ops.elementwise import abs, add, cast, div, mul, neg, remainder, sub, where
+from livegrad.ops.division import remainder
+from livegrad.ops.elementwise import abs, add, cast, div, mul, neg, sub, where
 from livegrad.ops.gathering import GATHER
 from livegrad.ops.generate import counting, evenly, filled
 from livegrad.ops.movement import EXPAND, INDEX, _reshape_to

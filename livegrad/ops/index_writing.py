@@ -20,19 +20,18 @@ from livegrad.graph.op import Op
 from livegrad.graph.record import Handle, node_of, not_implemented, record
 from livegrad.ops import samples as s
 from livegrad.ops.autocast import casted
-from livegrad.ops.checking import wrapped
+from livegrad.ops.checking import check_known, wrapped
 from livegrad.ops.elementwise import cast, mul, where
 from livegrad.ops.folds import widened
 from livegrad.ops.gathering import INDEX_SELECT, at_least_1d, check_index, check_range
 from livegrad.ops.generate import filled, zeros_like
 from livegrad.ops.movement import EXPAND, _reshape_to, normal_dim
+from livegrad.ops.numbers import cannot_convert, number_for
 from livegrad.ops.scattering import (
-    cannot_convert,
     divided,
     fold_at,
     fold_grads,
     neutral,
-    number_for,
 )
 
 Tensor = Any
@@ -175,6 +174,7 @@ def _slices(
             f"{name}: source tensor shape must match self tensor shape, excluding the specified "
             f"dimension; got self {list(base.shape)} and source {list(given.shape)}"
         )
+    check_known(name, index, shape[d], d)
     tensors = [at_least_1d(x) for x in (input, index, source)]
     return _reshape_to(record(op, tensors, (d, fold) if fold else (d,)), base.shape)
 

@@ -18,7 +18,7 @@ from livegrad.dtypes import DType
 from livegrad.graph.blame import as_items
 from livegrad.graph.meta import Meta, Shape
 from livegrad.graph.op import Op
-from livegrad.graph.record import Handle, node_of, rebind, record, view
+from livegrad.graph.record import TYPE_NAMES, Handle, node_of, rebind, record, view
 from livegrad.graph.state import LOCAL
 from livegrad.ops.elementwise import add, cast, clone, where as choose
 from livegrad.ops.gathering import INDEX_SELECT, gather as gather, linear_index
@@ -31,7 +31,7 @@ from livegrad.ops.movement import (
     _inverse,
     _reshape_to,
 )
-from livegrad.ops.scattering import number_for
+from livegrad.ops.numbers import number_for
 from livegrad.ops.slicing import FLIP, _items_at
 
 Tensor = Any
@@ -346,11 +346,45 @@ def setitem(self: Tensor, key: Any, value: Any) -> None:
         wide = tuple(mask.shape) + (1,) * (meta.ndim - mask.ndim)
         rebind(self, cast(choose(_reshape_to(mask, wide), value, self), meta.dtype), expanded=True)
         return
+    if isinstance(value, Handle) and node_of(value).meta.dtype is not meta.dtype:
+        _check_put(_parts(key), meta, node_of(value).meta, False)
     x, parsed = _basic(self, meta.shape, key)
     if parsed.advanced:
         rebind(x, _written(x, parsed.advanced, value, meta.dtype, INDEX_PUT), expanded=True)
     else:
         rebind(x, _spread(value, parsed.shape, meta.dtype))
+
+
+def _check_put(parts: tuple[Any, ...], meta: Meta, given: Meta, accumulate: bool) -> None:
+    """RuntimeError for values of another dtype, unless they are one number for a mask alone.
+
+    A write without index tensors is a copy, which converts.
+    """
+    tensors = [p for p in parts if _is_list_of_indices(p)]
+    alone = len(tensors) == 1 and _is_mask_part(tensors[0]) and not accumulate
+    if not tensors or (alone and given.numel == 1):
+        return
+    raise RuntimeError(
+        "Index put requires the source and destination dtypes match, got "
+        f"{TYPE_NAMES[meta.dtype.name]} for the destination and {TYPE_NAMES[given.dtype.name]} "
+        "for the source."
+    )
+
+
+def _is_list_of_indices(part: Any) -> bool:
+    if isinstance(part, Handle):
+        meta = node_of(part).meta
+        return meta.ndim > 0 or _is_mask(meta.dtype)
+    return isinstance(part, list | tuple | range) or (
+        isinstance(part, np.ndarray) and part.ndim > 0
+    )
+
+
+def _is_mask_part(part: Any) -> bool:
+    if isinstance(part, Handle):
+        meta = node_of(part).meta
+        return meta.ndim > 0 and _is_mask(meta.dtype)
+    return np.asarray(part).dtype in (bool, np.uint8)
 
 
 def _number(value: Any, dtype: DType) -> Any:
@@ -435,10 +469,8 @@ def index_put(
             )
     meta, given = node_of(input).meta, node_of(values).meta
     if given.dtype is not meta.dtype:
-        raise RuntimeError(
-            "index_put: Index put requires the source and destination dtypes match; got "
-            f"{meta.dtype.name} for the destination and {given.dtype.name} for the source"
-        )
+        _check_put(tuple(indices), meta, given, accumulate)
+        values = cast(values, meta.dtype)
     return put_at(input, tuple(indices), values, accumulate)
 
 

@@ -27,6 +27,7 @@ from livegrad.ops.movement import (
     reshape,
     sizes_of,
 )
+from livegrad.ops.numbers import number_for
 from livegrad.ops.reshaping import atleast_1d, atleast_2d, atleast_3d
 from livegrad.ops.slicing import _items_at, narrow
 
@@ -400,6 +401,7 @@ pad_function = pad  # whose name is also that of an argument
 
 
 def _pad_constant(x: Tensor, amounts: dict[int, tuple[int, int]], value: float) -> Tensor:
+    value = number_for("pad", value, x.dtype)
     for d, (before, after) in amounts.items():
         if before < 0 or after < 0:
             start, end = max(-before, 0), max(-after, 0)
@@ -432,7 +434,7 @@ def _replicated(i: Tensor, size: int) -> Tensor:
 
 
 def _circular(i: Tensor, size: int) -> Tensor:
-    from livegrad.ops.elementwise import remainder
+    from livegrad.ops.division import remainder
 
     return remainder(i, size)
 

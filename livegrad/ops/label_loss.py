@@ -8,7 +8,7 @@ from livegrad import dtypes
 from livegrad.graph.blame import as_float
 from livegrad.graph.meta import Meta, Shape, meta_of
 from livegrad.graph.op import Op
-from livegrad.graph.record import broadcast_shapes, node_of, record
+from livegrad.graph.record import TYPE_NAMES, broadcast_shapes, node_of, not_implemented, record
 from livegrad.ops import reduce as rd, samples as s
 from livegrad.ops.activation import relu
 from livegrad.ops.class_loss import check_reduction, check_weight, old_reduction
@@ -44,8 +44,9 @@ def _class_rows(name: str, x: Meta, target: Meta, labels: bool) -> Shape:
         )
     if x.dtype.category != dtypes.FLOAT:
         raise NotImplementedError(f'"{name}" not implemented for {x.dtype.name}')
-    if target.dtype.category != dtypes.INT:
-        raise RuntimeError(f"{name}: expected scalar type Long but found {target.dtype.name}")
+    if target.dtype is not dtypes.int64:
+        found = TYPE_NAMES[target.dtype.name]
+        raise RuntimeError(f"{name}: expected scalar type Long but found {found}")
     return x.shape[:-1]
 
 
@@ -201,6 +202,10 @@ def _soft_labels_expand(n: Any, x: Tensor, target: Tensor, *weights: Tensor) -> 
 def _soft_labels_infer(metas: Metas, attrs: Attrs, shape: Any) -> Meta:
     full = broadcast_shapes("multilabel_soft_margin_loss", [meta.shape for meta in metas])
     dtype = loss_dtype("multilabel_soft_margin_loss", metas)
+    if metas[0].dtype.category < dtypes.FLOAT:
+        raise not_implemented("log_sigmoid_forward_cpu", metas[0].dtype)
+    if metas[1].dtype is dtypes.bool_:
+        raise RuntimeError("multilabel_soft_margin_loss: expected numbers as targets; found bools")
     if not full:
         raise IndexError(
             "multilabel_soft_margin_loss: Dimension specified as -1 but tensor has no dimensions"

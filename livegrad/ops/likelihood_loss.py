@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from livegrad import dtypes
 from livegrad.graph.blame import as_float, check_number
 from livegrad.graph.record import Handle, node_of
 from livegrad.ops.activation import relu
@@ -40,6 +41,7 @@ def _bce_slope(n: Any, x: Tensor, t: Tensor) -> Tensor:
 
 BINARY_CROSS_ENTROPY = define(
     "binary_cross_entropy",
+    result="same",
     value=_bce_value,
     slopes=(_bce_slope, lambda n, x, t: sub(_clipped_log(sub(1, x)), _clipped_log(x))),
     call=lambda x, t, **k: binary_cross_entropy(x, t, **k),
@@ -53,6 +55,7 @@ def _bce_logits_value(n: Any, x: Tensor, t: Tensor) -> Tensor:
 
 BINARY_CROSS_ENTROPY_WITH_LOGITS = define(
     "binary_cross_entropy_with_logits",
+    result="second",
     value=_bce_logits_value,
     slopes=(lambda n, x, t: sub(sigmoid(x), t), lambda n, x, t: neg(x)),
     call=lambda x, t, **k: binary_cross_entropy_with_logits(x, t, **k),
@@ -71,6 +74,7 @@ def _pos_weight_slope(n: Any, x: Tensor, t: Tensor, w: Tensor) -> Tensor:
 
 BCE_WITH_POS_WEIGHT = define(
     "binary_cross_entropy_with_pos_weight",  # inputs (logits, target, pos_weight)
+    result="second",
     value=_pos_weight_value,
     slopes=(
         _pos_weight_slope,
@@ -100,6 +104,7 @@ def _kl_target_slope(n: Any, x: Tensor, t: Tensor) -> Tensor:
 
 KL_DIV = define(
     "kl_div",  # flag: the target is a logarithm too
+    result="floats",
     value=_kl_value,
     slopes=(_kl_slope, _kl_target_slope),
     call=lambda x, t, **k: kl_div(x, t, **k),
@@ -202,6 +207,7 @@ def _poisson_target_slope(n: Any, x: Tensor, t: Tensor) -> Tensor:
 
 POISSON_NLL_LOSS = define(
     "poisson_nll_loss",  # flags (log_input, full), args (eps,)
+    result="ranked",
     value=_poisson_value,
     slopes=(_poisson_slope, _poisson_target_slope),
     call=lambda x, t, **k: poisson_nll_loss(x, mul(t, 3), full=True, **k),
@@ -301,6 +307,12 @@ def gaussian_nll_loss(
         elif len(given) != len(shape) or not _one_size_is_1(shape, given):
             raise ValueError(f"var is of incorrect size; got {list(given)} for {list(shape)}")
     check_reduction(reduction)
+    kinds = [node_of(x).meta.dtype for x in (input, target, var)]
+    if dtypes.bool_ in kinds or kinds[2].category < dtypes.FLOAT:
+        raise RuntimeError(
+            "gaussian_nll_loss: expected numbers, and variances that are floats; got "
+            f"{', '.join([kind.name for kind in kinds])}"
+        )
     return record_loss(
         GAUSSIAN_NLL_LOSS, (input, target, var), None, reduction, bool(full), (as_float(eps),)
     )

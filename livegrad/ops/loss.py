@@ -14,7 +14,7 @@ from livegrad.dtypes import DType
 from livegrad.graph.blame import check_number
 from livegrad.graph.meta import Meta, meta_of
 from livegrad.graph.op import Op
-from livegrad.graph.record import broadcast_shapes, node_of, not_implemented, record
+from livegrad.graph.record import TYPE_NAMES, broadcast_shapes, node_of, not_implemented, record
 from livegrad.graph.symbol import real
 from livegrad.ops import reduce as rd, samples as s
 from livegrad.ops.class_loss import REDUCTIONS, check_reduction, old_reduction
@@ -76,6 +76,35 @@ def loss_dtype(name: str, metas: Sequence[Meta], rule: str = "float") -> DType:
     return dtype
 
 
+def _result_dtype(name: str, rule: str, metas: Sequence[Meta], common: DType) -> DType:
+    """The dtype of a loss whose inputs have `common` together, as each is in PyTorch.
+
+    Args:
+        rule: "first" or "second" gives it the dtype of that input, "same" takes inputs of one dtype
+            only, "ranked" lets a tensor without dims give way, "floats" does too and takes nothing
+            but floats, "numbers" takes no bools; otherwise it is `common`.
+    """
+    least = {"floats": dtypes.FLOAT, "numbers": dtypes.INT}.get(rule, dtypes.BOOL)
+    if any([m.dtype.category < least for m in metas]):
+        kinds = " and ".join([TYPE_NAMES[m.dtype.name] for m in metas])
+        raise RuntimeError(f"{name}: expected {rule}; found {kinds}")
+    if rule == "same" and any([m.dtype is not common for m in metas]):
+        kinds = " and ".join([TYPE_NAMES[m.dtype.name] for m in metas])
+        raise RuntimeError(f"{name}: expected tensors of one dtype; found {kinds}")
+    if rule in ("ranked", "floats") and common.category >= dtypes.FLOAT:
+        ranked = dtypes.result_dtype(tuple([(m.dtype, 2 if m.ndim else 1) for m in metas]))
+        return ranked if ranked.category >= dtypes.FLOAT else common
+    if rule in ("first", "second"):
+        own = metas[rule == "second"].dtype
+        if common.category > own.category:
+            raise RuntimeError(
+                f"{name}: result type {TYPE_NAMES[common.name]} can't be cast to the desired "
+                f"output type {TYPE_NAMES[own.name]}"
+            )
+        return own
+    return common
+
+
 def define(
     name: str,
     value: Formula,
@@ -85,12 +114,14 @@ def define(
     args: tuple[float, ...] = (),
     flags: Any = False,
     dtype: str = "float",
+    result: str = "",
     low: float = -1.0,
     autocast: str | None = "float32",
 ) -> Op:
     """Registers a loss `value(n, x, t, …)` per element, with its slope in each input.
 
-    `args` and `flags` are what the samples of the gradient op take.
+    `args` and `flags` are what the samples of the gradient op take; `dtype` is a rule of
+    `loss_dtype`, `result` one of `_result_dtype`.
     """
 
     def infer(metas: Metas, attrs: Attrs, shape: Any) -> Meta:
@@ -101,6 +132,7 @@ def define(
                 f"{name}: a mean needs a floating-point dtype; got {found.name}. Convert with "
                 ".float() first"
             )
+        found = _result_dtype(name, result, metas, found)
         return meta_of(full if attrs[0] == "none" else (), found.to_real())
 
     def expand(n: Any, *inputs: Tensor) -> Tensor:
@@ -203,6 +235,7 @@ def _weighted_expand(n: Any, *tensors: Tensor) -> Tensor:
 def _weighted_infer(metas: Metas, attrs: Attrs, shape: Any) -> Meta:
     op, reduction = attrs[:2]
     full = broadcast_shapes(op.name, [m.shape for m in metas])
+    op.infer(metas[:-1], ("none", attrs[3]), None)  # raises what the loss itself raises
     return meta_of(full if reduction == "none" else (), loss_dtype(op.name, metas))
 
 
@@ -261,6 +294,7 @@ MSE_LOSS = define(
 )
 L1_LOSS = define(
     "l1_loss",
+    result="numbers",
     value=lambda n, x, t: abs(sub(x, t)),
     slopes=_opposite(lambda n, x, t: sgn(sub(x, t))),
     call=lambda x, t, **k: l1_loss(x, t, **k),
@@ -303,6 +337,7 @@ def _huber_slope(n: Any, x: Tensor, t: Tensor) -> Tensor:
 
 HUBER_LOSS = define(
     "huber_loss",  # args (delta, delta / 2)
+    result="first",
     value=_huber_value,
     slopes=_opposite(_huber_slope),
     call=lambda x, t, **k: huber_loss(x, t, delta=0.5, **k),

@@ -12,7 +12,7 @@ from livegrad.graph.meta import meta_of
 from livegrad.graph.op import Op
 from livegrad.graph.record import Handle, broadcast_shapes, elementwise, node_of, record
 from livegrad.ops import samples as s
-from livegrad.ops.checking import within
+from livegrad.ops.checking import known_outside, within
 from livegrad.ops.comparison import clamp, eq, logical_not
 from livegrad.ops.elementwise import cast, clone, sub, where as choose
 from livegrad.ops.gathering import INDEX_SELECT, check_index
@@ -20,7 +20,7 @@ from livegrad.ops.generate import counting, filled
 from livegrad.ops.index_writing import spread_number
 from livegrad.ops.indexing import getitem, put_at
 from livegrad.ops.movement import EXPAND, _reshape_to, expand
-from livegrad.ops.scattering import number_for
+from livegrad.ops.numbers import number_for
 
 Tensor = Any
 Array = np.ndarray[Any, Any]
@@ -145,6 +145,14 @@ def nonzero_static(input: Tensor, *, size: int, fill_value: int = -1) -> Tensor:
     return record(NONZERO_STATIC, (input,), (), (fill_value,), (size, node_of(input).meta.ndim))
 
 
+def _check_choice(number: Any, dtype: dtypes.DType) -> None:
+    """RuntimeError for a number that would not be what it is beside tensors of `dtype`."""
+    if type(number) is float:
+        number_for("where", number, dtypes.get_default_dtype())
+    elif type(number) is int and dtype.category == dtypes.INT:
+        number_for("where", number, dtype)
+
+
 def where(condition: Tensor, input: Any = None, other: Any = None) -> Any:
     """Elementwise `input` where `condition` holds, else `other`; alone, where it does hold."""
     if not isinstance(condition, Handle):
@@ -162,15 +170,17 @@ def where(condition: Tensor, input: Any = None, other: Any = None) -> Any:
                 raise TypeError(f"where(): expected tensors or numbers; got {type(x).__name__}")
         dtype = dtypes.promote_types(*[dtypes.scalar_dtype(type(x)) for x in (input, other)])
         input = filled((), input, dtype)
+    for number, tensor in ((input, other), (other, input)):
+        if isinstance(tensor, Handle):
+            _check_choice(number, node_of(tensor).meta.dtype)
     return choose(condition, input, other)
 
 
-CHECK_CLASS = within(
-    "check_class",
-    0,
+_BAD_CLASS = (
     "one_hot: class values must be non-negative and smaller than num_classes; got {value} for "
-    "{count} classes",
+    "{count} classes"
 )
+CHECK_CLASS = within("check_class", 0, _BAD_CLASS)
 
 
 def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
@@ -192,6 +202,9 @@ def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
         if num_classes < 1:
             raise RuntimeError(f"one_hot: num_classes should be positive; got {num_classes}")
         meta_of((*meta.shape, num_classes), dtypes.int64)  # raises if there cannot be so many
+        wrong = known_outside(tensor, 0, num_classes, 0)
+        if wrong is not None:
+            raise RuntimeError(_BAD_CLASS.format(value=wrong, count=num_classes))
         tensor = elementwise(CHECK_CLASS, (tensor, num_classes))
     wide = _reshape_to(tensor, (*meta.shape, 1))
     return cast(eq(wide, counting(num_classes)), dtypes.int64)

@@ -15,7 +15,7 @@ from livegrad.graph.record import broadcast_shapes, node_of, not_implemented, re
 from livegrad.ops import samples as s
 from livegrad.ops.autocast import in_low, without_autocast
 from livegrad.ops.conjugate import conj
-from livegrad.ops.elementwise import add, mul
+from livegrad.ops.elementwise import add, cast, mul
 from livegrad.ops.movement import PERMUTE, _reshape_to
 
 Tensor = Any
@@ -306,11 +306,12 @@ def _combined(name: str, input: Tensor, product: Tensor, beta: Any, alpha: Any) 
             f"{name}: input of shape {list(meta.shape)} cannot be expanded to that of the product, "
             f"{list(wanted.shape)}"
         )
-    beta, alpha = _factor(beta, wanted.dtype), _factor(alpha, wanted.dtype)
-    scaled = product if alpha == 1 else mul(product, alpha)
+    common = dtypes.promote_types(meta.dtype, wanted.dtype)
+    beta, alpha = _factor(beta, common), _factor(alpha, common)
+    scaled = product if alpha == 1 else mul(cast(product, common), alpha)
     if beta == 0:
         return scaled
-    return add(input if beta == 1 else mul(input, beta), scaled)
+    return add(input if beta == 1 else mul(cast(input, common), beta), scaled)
 
 
 def _factor(number: Any, dtype: DType) -> Any:
@@ -365,7 +366,7 @@ def addbmm(
     from livegrad.ops.reduce import sum
 
     _check_dtypes("addbmm", input, batch1, batch2)
-    return _combined("addbmm", input, sum(bmm(batch1, batch2), 0), beta, alpha)
+    return _combined("addbmm", input, sum(bmm(batch1, batch2), 0, dtype=batch1.dtype), beta, alpha)
 
 
 # ------------------------------------------------------------------------------ many matrices

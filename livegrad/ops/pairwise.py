@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import isinf
 from typing import Any
 
@@ -32,7 +33,16 @@ def _infer(metas: Metas, attrs: Attrs, shape: Any) -> Meta:
                 f"elements; got shape {list(full)}"
             )
         full = (*full[:-1], 1) if attrs[1] else full[:-1]
+    check_differences("pairwise_distance", metas)
     return meta_of(full, _dtype(metas).to_real())
+
+
+def check_differences(name: str, metas: Sequence[Meta]) -> None:
+    """RuntimeError for bools, which have no differences."""
+    if any([meta.dtype is dtypes.bool_ for meta in metas]):
+        raise RuntimeError(
+            f"{name}: Subtraction, the `-` operator, with a bool tensor is not supported"
+        )
 
 
 def _expand(n: Any, x1: Tensor, x2: Tensor) -> Tensor:

@@ -18,7 +18,8 @@ from livegrad.graph.record import Handle, node_of, record
 from livegrad.ops import samples as s
 from livegrad.ops.autocast import in_float32
 from livegrad.ops.comparison import maximum, minimum
-from livegrad.ops.elementwise import add, cast, div, floor_divide, mul, remainder, sub
+from livegrad.ops.division import floor_divide, remainder
+from livegrad.ops.elementwise import add, cast, div, mul, sub
 from livegrad.ops.gathering import GATHER
 from livegrad.ops.generate import counting, filled
 from livegrad.ops.movement import _reshape_to

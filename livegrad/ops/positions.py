@@ -7,7 +7,7 @@ from typing import Any
 
 from livegrad import dtypes
 from livegrad.graph.record import node_of
-from livegrad.ops.elementwise import floor_divide, remainder
+from livegrad.ops.division import floor_divide, remainder
 
 Tensor = Any
 

@@ -24,6 +24,7 @@ from livegrad.ops.elementwise import (
     where,
     zero_gradient,
 )
+from livegrad.ops.numbers import number_for
 
 Tensor = Any
 Array = Any
@@ -145,6 +146,8 @@ def pow(input: Tensor, exponent: Tensor) -> Tensor:
 def _power_number(x: Tensor, exponent: float) -> Tensor:
     floating = node_of(x).meta.dtype.category >= dtypes.FLOAT
     if floating or type(exponent) is int:
+        if not floating:
+            number_for("pow", exponent, node_of(x).meta.dtype)
         if exponent == 2:
             return unary(SQUARE, x)
         if exponent == 3:

@@ -26,6 +26,7 @@ from livegrad.ops.elementwise import add, cast, mul, where, zero_gradient
 from livegrad.ops.generate import filled, to_register
 from livegrad.ops.in_place import placed_like
 from livegrad.ops.movement import detach, sizes_of
+from livegrad.ops.numbers import limits
 from livegrad.ops.philox import (
     emit_philox,
     emit_unit32,
@@ -309,9 +310,20 @@ def randint(
     return integers(first, high, sizes_of("randint", (size,)), dtype, generator)
 
 
+def _check_drawn(low: int, high: int, dtype: dtypes.DType) -> None:
+    """RuntimeError unless `dtype` has all integers in [low, high)."""
+    if dtype.category >= dtypes.FLOAT:
+        return
+    least, most = (0, 1) if dtype is dtypes.bool_ else limits(dtype)
+    for word, bound in (("from", low), ("to - 1", high - 1)):
+        if not least <= bound <= most:
+            raise RuntimeError(f"{word} is out of bounds for {dtype.name}; got {bound}")
+
+
 def integers(low: int, high: int, shape: Shape, dtype: Any, generator: Generator | None) -> Tensor:
     """Integers in [low, high) as any dtype."""
     target = dtypes.int64 if dtype is None else dtypes.as_dtype(dtype)
+    _check_drawn(low, high, target)
     count = high - low
     op = RANDINT if count <= 1 << 32 else RANDINT_WIDE
     drawn = target if target.category == dtypes.INT else dtypes.int64

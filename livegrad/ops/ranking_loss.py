@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from livegrad import dtypes
 from livegrad.graph.blame import as_float, check_number, wrong_class
 from livegrad.graph.meta import Meta, meta_of
 from livegrad.graph.op import Op
@@ -20,7 +21,7 @@ from livegrad.ops.comparison import clamp_min, eq, ge, logical_and, lt, minimum,
 from livegrad.ops.composite import Attrs, Metas, Tensor, compute_dtype, to_dtype
 from livegrad.ops.elementwise import add, div, mul, neg, sub, where
 from livegrad.ops.loss import define, loss_dtype, record_loss, reduced
-from livegrad.ops.pairwise import pairwise_distance
+from livegrad.ops.pairwise import check_differences, pairwise_distance
 from livegrad.ops.pointwise_math import sigmoid
 from livegrad.ops.power import sqrt
 from livegrad.ops.smooth_activation import logsigmoid
@@ -42,6 +43,7 @@ def _ranking_slope(of: Callable[..., Tensor]) -> Any:
 
 MARGIN_RANKING_LOSS = define(
     "margin_ranking_loss",  # inputs (x1, x2, target), args (margin,)
+    result="numbers",
     value=lambda n, *inputs: clamp_min(_ranking(n, *inputs), 0),
     slopes=(
         _ranking_slope(lambda x1, x2, t: neg(t)),
@@ -71,6 +73,7 @@ def _signs(t: Tensor) -> Tensor:
 
 HINGE_EMBEDDING_LOSS = define(
     "hinge_embedding_loss",  # inputs (distance, target 1 or -1), args (margin,)
+    result="first",
     value=_hinge_value,
     slopes=(_hinge_slope, None),
     call=lambda x, t, **k: hinge_embedding_loss(x, _signs(t), margin=0.5, **k),
@@ -78,6 +81,7 @@ HINGE_EMBEDDING_LOSS = define(
 )
 SOFT_MARGIN_LOSS = define(
     "soft_margin_loss",
+    result="first",
     value=lambda n, x, t: neg(logsigmoid(mul(x, t))),
     slopes=(
         lambda n, x, t: neg(mul(t, sigmoid(neg(mul(x, t))))),
@@ -169,6 +173,8 @@ def _cosine_infer(metas: Metas, attrs: Attrs, shape: Any) -> Meta:
     rows = broadcast_shapes("cosine_embedding_loss", [x1.shape, x2.shape])[: target.ndim]
     full = broadcast_shapes("cosine_embedding_loss", [rows, target.shape])
     dtype = loss_dtype("cosine_embedding_loss", (x1, x2), "to float")
+    if any([x.dtype.category < dtypes.FLOAT for x in (x1, x2)]):  # the norm of integers
+        dtype = dtypes.promote_types(dtype, dtypes.get_default_dtype())
     return meta_of(full if attrs[0] == "none" else (), dtype)
 
 
@@ -231,7 +237,9 @@ def _triplet_infer(metas: Metas, attrs: Attrs, shape: Any) -> Meta:
             f"the same number of dimensions, but got: {ranks}D"
         )
     full = broadcast_shapes("triplet_margin_loss", [meta.shape for meta in metas])
-    dtype = loss_dtype("triplet_margin_loss", metas, "to float")
+    check_differences("triplet_margin_loss", metas)
+    pairs = (metas[:2], metas[::2])  # whose distances are compared
+    dtype = dtypes.promote_types(*[loss_dtype("triplet_margin_loss", p, "to float") for p in pairs])
     return meta_of(full[:-1] if attrs[0] == "none" else (), dtype.to_real())
 
 

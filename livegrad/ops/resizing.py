@@ -38,7 +38,7 @@ from livegrad.ops.movement import (
     detach,
     sizes_of,
 )
-from livegrad.ops.scattering import number_for
+from livegrad.ops.numbers import number_for
 from livegrad.ops.strided import as_strided, in_memory, whole_of
 
 Tensor = Any

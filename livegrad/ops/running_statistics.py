@@ -17,6 +17,7 @@ from livegrad.ops.composite import (
     Metas,
     Tensor,
     _need_float,
+    check_affine,
     compute_dtype,
     to_dtype,
 )
@@ -37,6 +38,7 @@ def _known_infer(metas: Metas, attrs: Attrs, shape: Any) -> Meta:
                 f"batch_norm: {what} should contain {x.shape[1]} elements, one per channel of "
                 f"input {list(x.shape)}; got {list(meta.shape)}"
             )
+        check_affine("batch_norm", what, x.dtype, meta.dtype)
     return x
 
 

@@ -15,11 +15,11 @@ import numpy as np
 
 from livegrad import dtypes
 from livegrad.dtypes import DType
-from livegrad.graph.blame import check_number
 from livegrad.graph.meta import Meta
 from livegrad.graph.op import Op
 from livegrad.graph.record import Handle, node_of, not_implemented, record
 from livegrad.ops import samples as s
+from livegrad.ops.checking import check_known
 from livegrad.ops.comparison import eq, logical_and
 from livegrad.ops.conjugate import conj
 from livegrad.ops.elementwise import cast, clone, div, mul, where
@@ -33,6 +33,7 @@ from livegrad.ops.gathering import (
 )
 from livegrad.ops.generate import filled, zeros_like
 from livegrad.ops.movement import INDEX, INDEX_WRITE, _reshape_to, normal_dim
+from livegrad.ops.numbers import number_for
 
 Tensor = Any
 Array = np.ndarray[Any, Any]
@@ -227,6 +228,7 @@ def _scatter(
     if not isinstance(src, Handle):
         src = filled(which.shape, number_for(name, src, base.dtype), base.dtype)
     source = _fitted(name, src, which)
+    check_known(name, index, base.shape[d] if base.ndim else 1, d, RuntimeError)
     if base.ndim and which.ndim:
         return scattered(op, input, index, source, (d, fold) if fold else (d,))
     tensors = [at_least_1d(x) for x in (input, index, source)]
@@ -250,28 +252,6 @@ def _fitted(name: str, source: Tensor, index: Meta) -> Tensor:
         )
     items = tuple([("slice", 1)] * len(wanted))
     return record(INDEX, (source,), (items,), (0,) * len(wanted), wanted)
-
-
-def number_for(name: str, value: Any, dtype: DType) -> Any:
-    """A number as one that `dtype` can hold, or PyTorch's error."""
-    if isinstance(value, complex) and not dtype.is_complex:
-        raise cannot_convert(name, value, dtype)
-    if not isinstance(value, complex):
-        check_number(value)
-    if dtype.category != dtypes.INT:
-        return bool(value) if dtype is dtypes.bool_ else value
-    limits = np.iinfo(dtype.storage)
-    lowest = limits.min if dtype.signed else -limits.max  # below 0, unsigned numbers wrap
-    if not (value == value and lowest <= value <= limits.max):
-        raise cannot_convert(name, value, dtype)
-    return int(value) if dtype.signed else int(value) % (limits.max + 1)
-
-
-def cannot_convert(name: str, value: Any, dtype: DType) -> RuntimeError:
-    """The error for a number that a dtype has no value for."""
-    return RuntimeError(
-        f"{name}: value {value} cannot be converted to type {dtype.name} without overflow"
-    )
 
 
 def scatter_add(input: Tensor, dim: int, index: Tensor, src: Tensor) -> Tensor:

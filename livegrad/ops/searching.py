@@ -12,7 +12,7 @@ import numpy as np
 from livegrad import dtypes
 from livegrad.graph.meta import Meta, Shape, meta_of
 from livegrad.graph.op import Op
-from livegrad.graph.record import Handle, node_of, record
+from livegrad.graph.record import Handle, node_of, not_implemented, record
 from livegrad.ops import samples as s
 from livegrad.ops.comparison import eq, ge, gt, logical_not
 from livegrad.ops.elementwise import cast
@@ -108,6 +108,8 @@ def searchsorted(
 def _search(ordered: Tensor, values: Tensor, right: bool, out_int32: bool) -> Tensor:
     meta = node_of(ordered).meta
     dtype = dtypes.int32 if out_int32 else dtypes.int64
+    common = dtypes.promote_types(meta.dtype, node_of(values).meta.dtype)
+    ordered, values = cast(ordered, common), cast(values, common)
     if meta.shape[-1] <= COMPARE_ALL:
         return cast(_compared(ordered, values, right), dtype)
     return record(SEARCHSORTED, (ordered, values), (right, dtype))
@@ -137,18 +139,13 @@ def _check_search(ordered: Meta, values: Meta) -> None:
             f"boundaries tensor and input value tensor must match; got {list(ordered.shape)} and "
             f"{list(values.shape)}"
         )
-    _check_same_dtype("searchsorted", ordered, values)
+    _check_kinds("searchsorted", ordered, values)
 
 
-def _check_same_dtype(name: str, ordered: Meta, values: Meta) -> None:
-    for meta in (ordered, values):
-        if meta.dtype is dtypes.bool_ or meta.dtype.is_complex:
-            raise NotImplementedError(f'"{name}" not implemented for {meta.dtype.name}')
-    if values.ndim and ordered.dtype is not values.dtype:
-        raise RuntimeError(
-            f"{name}: boundary and input value tensors should have same dtype; got "
-            f"{ordered.dtype.name} and {values.dtype.name}"
-        )
+def _check_kinds(name: str, ordered: Meta, values: Meta) -> None:
+    common = dtypes.promote_types(ordered.dtype, values.dtype)
+    if common is dtypes.bool_ or common.is_complex:
+        raise not_implemented(name, common)
 
 
 def _check_sorter(ordered: Meta, sorter: Meta) -> None:
@@ -178,7 +175,7 @@ def bucketize(
         )
     if not isinstance(input, Handle):
         input = filled((), input, meta.dtype)
-    _check_same_dtype("bucketize", meta, node_of(input).meta)
+    _check_kinds("bucketize", meta, node_of(input).meta)
     return _search(boundaries, input, bool(right), out_int32)
 
 

@@ -64,8 +64,9 @@ class Segment:
 
     def fault(self, status: int) -> Fault:
         """The fault that a run reported by its status."""
-        step, value = self.steps[status - 1], self.program.fault()[1]
-        return Fault(*_describe_fault(step, value), step=step, value=value)
+        step, (code, value) = self.steps[status - 1], self.program.fault()
+        suspect = step.suspects[code - 1]
+        return Fault(suspect, *_complaint(suspect, value), step=step, code=code, value=value)
 
     def step_times(self) -> list[float | None]:
         """Microseconds of each step in the last run, where they were taken."""
@@ -181,44 +182,30 @@ class Fault(Exception):
         kind: type[Exception],
         message: str,
         step: Step | None = None,
+        code: int = 0,
         value: int = 0,
     ) -> None:
         super().__init__(message)
         self.node = node
         self.kind = kind
         self.message = message
-        # Of a native step: which it is, and the index that is out of range.
+        # Of a native step: which it is, and what it reported.
         self.step = step
+        self.code = code
         self.value = value
+        # Filled in by `Executable.locate`: the recorded node, and the error for the user.
+        self.recorded: Node | None = None
+        self.error: Exception = self
 
 
-def _describe_fault(step: Step, value: int) -> tuple[Node, type[Exception], str]:
-    """Whose fault a value is: the node for which it is out of range, and what to say about it."""
-    from livegrad.compiler.fuse import GATHERS
-    from livegrad.compiler.scatter import SCATTERS
-
-    # What was checked does not fault later on.
-    suspects = [n for n in step.nodes if n.op.lower == "check"]
-    suspects += [n for n in step.nodes if n.op.lower in (*GATHERS, *SCATTERS)]
-    described = [(n, *_complaint(n, value)) for n in suspects]
-    guilty = [d for d in described if d[3]] or described
-    return guilty[0][:3]
-
-
-def _complaint(node: Node, value: int) -> tuple[type[Exception], str, bool]:
-    """What a node says about an index, and whether the index is out of its range."""
+def _complaint(node: Node, value: int) -> tuple[type[Exception], str]:
+    """What a node says about a value that it does not take."""
     if node.op.name in COMPLAINTS:
         return COMPLAINTS[node.op.name](node, value)
-    if node.op.lower == "check":
-        return IndexError, f"Target {value} is out of bounds.", False
     dim = node.attrs[0]
     size = node.inputs[0].meta.shape[dim]
     message = f"index {value} is out of bounds for dimension {dim} with size {size}"
-    return (
-        _OUT_OF_RANGE.get(node.op.name, IndexError),
-        f"{node.op.name}: {message}",
-        (not 0 <= value < size),
-    )
+    return _OUT_OF_RANGE.get(node.op.name, IndexError), f"{node.op.name}: {message}"
 
 
 # PyTorch's classes for an index out of range, where it is not IndexError.
@@ -366,16 +353,20 @@ class Executable:
             times += segment.step_times() if isinstance(segment, Segment) else [None]
         return times
 
-    def as_error(self, fault: Fault, nodes: list[Node]) -> Exception:
-        """The error for a fault of this run, naming the line that recorded the operation."""
-        if self.plan.filled and fault.step is not None:
-            fault = self._described_again(fault, nodes)
+    def locate(self, fault: Fault, nodes: list[Node]) -> Fault:
+        """Tells which of this run's `nodes` a fault is of, and the error, which names its line."""
         place = self.places.get(id(fault.node.site))
-        site = fault.node.site if place is None else nodes[place].site
-        return fault.kind(f"{fault.message} (recorded at {quote_site(site)})")
+        if self.plan.filled and fault.step is not None:
+            self._describe_again(fault, nodes)
+        site = fault.node.site
+        if place is not None:
+            fault.recorded = nodes[place]
+            site = fault.recorded.site
+        fault.error = fault.kind(f"{fault.message} (recorded at {quote_site(site)})")
+        return fault
 
-    def _described_again(self, fault: Fault, nodes: list[Node]) -> Fault:
-        """The fault in terms of this run's sizes: those of a filled plan's nodes are others."""
+    def _describe_again(self, fault: Fault, nodes: list[Node]) -> None:
+        """Puts a fault in terms of this run's sizes: those of a filled plan's nodes are others."""
         from livegrad.compiler.expand import Recorded
         from livegrad.compiler.pipeline import compile_plan
 
@@ -384,5 +375,5 @@ class Executable:
         outputs = [place for place, _, _ in self.results]
         plan = compile_plan(Recorded(nodes, list(leaves), outputs))
         number = next(i for i, step in enumerate(self.plan.steps) if step is fault.step)
-        node, kind, message = _describe_fault(plan.steps[number], fault.value)
-        return Fault(node, kind, message)
+        suspect = plan.steps[number].suspects[fault.code - 1]
+        fault.kind, fault.message = _complaint(suspect, fault.value)

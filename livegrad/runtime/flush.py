@@ -20,15 +20,16 @@ from livegrad.compiler import debug
 from livegrad.compiler.expand import Recorded
 from livegrad.graph import spent
 from livegrad.graph.node import Node, quote_site
-from livegrad.graph.record import Specialised, leaf_node
+from livegrad.graph.record import Cell, Specialised, leaf_node
 from livegrad.graph.state import LOCAL, MOST_PENDING_NODES, Runtime, State
 from livegrad.native.hot import hot
 from livegrad.ops.update import replace_node
 from livegrad.runtime import report
 from livegrad.runtime.counters import counters
 from livegrad.runtime.cpu.memory import Buffer, OutOfMemory, allocate
+from livegrad.runtime.cpu.outside import finder
 from livegrad.runtime.executable import Executable, Fault
-from livegrad.runtime.reference import evaluate
+from livegrad.runtime.reference import evaluate, number_at
 from livegrad.runtime.speedup import FLUSHES_BEFORE, Speedup, original_functions, speed_up
 
 Key = tuple[Any, ...]
@@ -77,6 +78,8 @@ def _flush_locked(state: State, reason: str, roots: tuple[Node, ...]) -> None:
         speed_up()
     try:
         _flush(state, reason, roots)
+    except Fault as fault:
+        raise _flush_the_rest(state, reason, roots, fault) from None
     except OutOfMemory as error:
         raise _with_largest(error, state.nodes) from None
     finally:
@@ -84,6 +87,7 @@ def _flush_locked(state: State, reason: str, roots: tuple[Node, ...]) -> None:
         state.nodes, state.handles, state.bytes = [], [], 0
         if state.limit < 0:
             state.limit = MOST_PENDING_NODES
+        state.written.clear()
 
 
 def _with_largest(error: OutOfMemory, nodes: list[Node]) -> RuntimeError:
@@ -94,6 +98,71 @@ def _with_largest(error: OutOfMemory, nodes: list[Node]) -> RuntimeError:
     return RuntimeError(
         f"{error}. The largest value, {largest.meta}, was recorded at {quote_site(largest.site)}"
     )
+
+
+# ---------------------------------------------------------------------- after a refused value
+
+
+def _flush_the_rest(state: State, reason: str, roots: tuple[Node, ...], fault: Fault) -> Exception:
+    """Computes all that does not depend on what failed; the error to raise.
+
+    What failed stays without a value: who reads it again computes it again, and meets the error
+    again. A tensor that it was written to has the value of before.
+    """
+    errors: dict[Node, Exception] = {}
+    order = list(state.nodes)
+    while fault.recorded is not None:
+        errors[fault.recorded] = fault.error
+        lost = _dependents(state.nodes, fault.recorded)
+        # Frames of the failed run refer to what is pending, which would all look alive.
+        fault.with_traceback(None)
+        _take_back(state, lost)
+        roots = tuple([root for root in roots if root not in lost])
+        try:
+            _flush(state, reason, roots)
+        except Fault as another:
+            fault = another
+        else:
+            return next(errors[node] for node in order if node in errors)
+    return fault.error
+
+
+def _dependents(nodes: list[Node], failed: Node) -> set[Node]:
+    """`failed` and the pending nodes that need it."""
+    lost = {failed}
+    for node in nodes:
+        if not lost.isdisjoint(node.inputs):
+            lost.add(node)
+    return lost
+
+
+def _take_back(state: State, lost: set[Node]) -> None:
+    """Removes nodes from what is pending; tensors written with them go back to older values."""
+    for node, handle in zip(state.nodes, state.handles, strict=True):
+        if node in lost and handle._node is node and node in state.written:
+            _restore(handle, _last_good(state, node, lost))
+    places = [place for place, node in enumerate(state.nodes) if node not in lost]
+    state.base += len(state.nodes)
+    # In place: whoever else has the list must not keep handles alive.
+    state.nodes[:] = [state.nodes[place] for place in places]
+    state.handles[:] = [state.handles[place] for place in places]
+    for place, node in enumerate(state.nodes):
+        node.index = state.base + place
+
+
+def _last_good(state: State, node: Node, lost: set[Node]) -> Node:
+    """The value before all the writes that failed."""
+    while node in lost and node in state.written:
+        node = state.written[node]
+    return node
+
+
+def _restore(handle: Any, node: Node) -> None:
+    handle._node = node
+    cell = handle if isinstance(handle, Cell) else handle._cell
+    if cell is not None and (cell is handle or not handle._path):
+        cell._node = node
+        cell.version += 1  # views look again
 
 
 class _Last:
@@ -189,7 +258,7 @@ def _run_followed(executable: Executable, nodes: list[Node]) -> None:
         _deliver_if_completed(executable, nodes, (), buffers, ())
         raise
     if status:
-        raise executable.as_error(executable.fault(status), nodes)
+        raise executable.locate(executable.fault(status), nodes)
     try:
         _deliver(executable, nodes, (), buffers, ())
     except BaseException:
@@ -494,7 +563,7 @@ def _execute(
     try:
         run(*arguments)
     except Fault as fault:
-        raise executable.as_error(fault, nodes) from None
+        raise executable.locate(fault, nodes) from None
     except BaseException:
         _deliver_if_completed(executable, nodes, leaves, buffers, moved)
         raise
@@ -588,6 +657,8 @@ def install() -> None:
     """Makes this module the runtime of the graph."""
     Runtime.flush = flush
     Runtime.evaluate = evaluate
+    Runtime.finder = finder
+    Runtime.number_at = number_at
 
 
 install()

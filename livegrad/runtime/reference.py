@@ -46,6 +46,13 @@ def number_of(node: Node) -> Any:
     return kind.from_address(node.buffer.ptr).value
 
 
+def number_at(node: Node, place: int) -> int:
+    """One of the integers of a computed node, counted in row-major order."""
+    dtype = node.meta.dtype
+    number: int = _NUMBERS[dtype].from_address(node.buffer.ptr + place * dtype.itemsize).value
+    return number
+
+
 def to_compute(array: Array, dtype: DType) -> Array:
     """Values as NumPy can compute with them: bfloat16 bits become float32, float16 too."""
     if dtype is dtypes.bfloat16:

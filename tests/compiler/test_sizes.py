@@ -230,7 +230,7 @@ def test_filled_plans_are_explained_with_their_own_sizes(
 @pytest.mark.usefixtures("at_once")
 def test_faults_of_filled_plans_name_their_own_sizes() -> None:
     def pick(rows: int, at: int) -> Any:
-        return (data(rows, 4) + 1)[lg.tensor([0, at])].tolist()
+        return (data(rows, 4) + 1)[lg.tensor([0, at]) + 0].tolist()
 
     for rows in (5, 7, 9):
         pick(rows, rows - 1)

@@ -50,7 +50,7 @@ def test_softmax_dtype_and_empty_rows():
     assert F.softmax(lg.tensor([1, 2, 3]), 0, dtype=lg.float64).dtype is lg.float64
     assert F.softmax(lg.zeros(3, 0), 1).shape == (3, 0)
     assert F.softmax(lg.tensor(4.0), 0).item() == 1.0
-    with pytest.raises(RuntimeError, match="not implemented for int64"):
+    with pytest.raises(RuntimeError, match="not implemented for 'Long'"):
         F.softmax(lg.tensor([1, 2]), 0)
     with pytest.raises(IndexError, match="Dimension out of range"):
         F.softmax(lg.zeros(2), 3)
@@ -198,7 +198,7 @@ def test_cross_entropy_errors():
     x = lg.zeros(3, 5)
     with pytest.raises(ValueError, match=r"batch_size \(3\) to match target batch_size \(2\)"):
         F.cross_entropy(x, lg.zeros(2, dtype=lg.int64))
-    with pytest.raises(RuntimeError, match="class indices"):
+    with pytest.raises(RuntimeError, match="Long or Byte"):
         F.cross_entropy(x, lg.zeros(3))
     with pytest.raises(ValueError, match="not a valid value for reduction"):
         F.cross_entropy(x, lg.zeros(3, dtype=lg.int64), reduction="average")

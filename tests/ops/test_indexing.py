@@ -73,7 +73,7 @@ def test_write(key):
     want[key] = -1
     x[ours(key)] = -1
     np.testing.assert_array_equal(x.numpy(), want)
-    values = np.arange(X[key].size, dtype=np.float32).reshape(X[key].shape)
+    values = np.arange(X[key].size, dtype=X.dtype).reshape(X[key].shape)
     want[key] = values
     x[ours(key)] = lg.tensor(values)
     np.testing.assert_array_equal(x.numpy(), want)

@@ -157,7 +157,7 @@ def test_plan_depends_on_who_is_alive(counted):
 def test_fault_leaves_earlier_and_later_values():
     x = lg.tensor([1.0, 2.0])
     before = x + 1
-    bad = x[lg.tensor([9])]
+    bad = x[lg.tensor([9]) + 0]
     after = x * 4
     with pytest.raises(IndexError, match="test_flush.py"):
         after.tolist()
