@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import itertools
 import os
 import threading
+import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, ClassVar
 
 from livegrad.graph.node import Node, Site
 from livegrad.native.hot import hot_slots
@@ -17,8 +17,44 @@ from livegrad.native.hot import hot_slots
 MOST_PENDING_NODES = 8192
 MOST_PENDING_BYTES = 1 << 28
 
-# Numbers states, so that nodes of two threads never have the same index.
-_states = itertools.count(1)
+
+class Ranges:
+    """Hands out ranges of node indices: what a state left of its own when it ended, else new ones.
+
+    A state numbers its nodes in a range of its own, so that nodes of two states never have the same
+    index. Indices are int64 in native code.
+    """
+
+    size = 1 << 40
+    most = 1 << 22
+    # A range with less than this left is not used any more: no flush has as many nodes.
+    least = 1 << 32
+    made = 0
+    left: ClassVar[list[tuple[int, int]]] = []
+    lock = threading.Lock()
+
+    @classmethod
+    def take(cls) -> tuple[int, int]:
+        """The first index of a range that nobody uses, and where it ends."""
+        try:
+            return cls.left.pop()
+        except IndexError:
+            pass
+        with cls.lock:
+            if cls.made == cls.most:
+                raise RuntimeError(f"recording: more than {cls.most} threads record at once")
+            cls.made += 1
+            return cls.made * cls.size, (cls.made + 1) * cls.size
+
+    @classmethod
+    def give_back(cls, first: int, end: int) -> None:
+        """Lets the next state go on at `first`: indices below it have been used."""
+        if end - first >= cls.least:
+            cls.left.append((first, end))
+
+
+# The states of all threads that live.
+STATES: weakref.WeakSet[State] = weakref.WeakSet()
 
 REFERENCE = os.environ.get("LIVEGRAD_MODE", "") == "reference"
 
@@ -39,9 +75,13 @@ class State:
 
     While `held`, many pending nodes are no reason to flush: they are the planner's, or belong
     together.
+
+    `outer` are the pending lists that wait until a scratch state is over, for other threads to
+    look at.
     """
 
     __slots__ = (
+        "__weakref__",
         "base",
         "bytes",
         "caster",
@@ -49,19 +89,28 @@ class State:
         "handles",
         "held",
         "inference",
+        "limit",
         "nodes",
+        "outer",
         "reference",
         "site",
     )
 
     def __init__(self) -> None:
-        self.begin()
+        self.base = self.limit = 0  # if there is no range, there is nothing to give back
+        self.outer: tuple[list[Node], ...] = ()
+        self._clear()
+        self.base, self.limit = Ranges.take()
 
     def begin(self) -> None:
         """Sets everything as it is at the start."""
+        self._take_another_range()
+        self.outer = ()
+        self._clear()
+
+    def _clear(self) -> None:
         self.nodes: list[Node] = []
         self.handles: list[Any] = []
-        self.base = next(_states) << 40
         self.bytes = 0
         self.caster: Callable[[str, Any], Any] | None = None
         self.grad = True
@@ -69,6 +118,51 @@ class State:
         self.inference = False
         self.reference = REFERENCE
         self.site: Site | None = None
+
+    @property
+    def position(self) -> int:
+        """The index after those that have been used."""
+        # One more, because nodes evaluated at once have the index that comes next.
+        return self.base + len(self.nodes) + 1
+
+    def _take_another_range(self) -> None:
+        Ranges.give_back(self.position, self.limit)
+        self.base, self.limit = Ranges.take()
+
+    def move_on(self) -> None:
+        """Moves `base` past the pending nodes, which are going to be numbered anew or are done."""
+        self.base = self.position
+        if self.limit - self.base < Ranges.least:
+            self.base, self.limit = Ranges.take()
+
+    def fields(self) -> list[tuple[str, Any]]:
+        """Everything that `put_back` needs."""
+        return [(name, getattr(self, name)) for name in _FIELDS]
+
+    def put_back(self, fields: list[tuple[str, Any]]) -> None:
+        """Makes everything what it was when `fields` were taken."""
+        for name, value in fields:
+            setattr(self, name, value)
+
+    def enter_scratch(self) -> list[tuple[str, Any]]:
+        """Starts anew, in a range of its own; the fields to be put back by `leave_scratch`."""
+        fields = self.fields()
+        self.outer = (*self.outer, self.nodes)
+        self.base, self.limit = Ranges.take()
+        self._clear()
+        return fields
+
+    def leave_scratch(self, fields: list[tuple[str, Any]]) -> None:
+        """Goes on with what waited."""
+        Ranges.give_back(self.position, self.limit)
+        self.put_back(fields)
+
+    # Bound here, because a module's names are gone when the interpreter ends.
+    def __del__(self, give_back: Callable[[int, int], None] = Ranges.give_back) -> None:
+        give_back(self.position, self.limit)
+
+
+_FIELDS = [name for name in State.__slots__ if name != "__weakref__"]
 
 
 class _Local(threading.local):
@@ -83,6 +177,7 @@ class _Local(threading.local):
 
     def __init__(self) -> None:
         self.state = State()
+        STATES.add(self.state)
 
 
 LOCAL = _Local()
@@ -92,13 +187,11 @@ LOCAL = _Local()
 def scratch_state() -> Iterator[State]:
     """Within it, the thread records from the start; what was pending waits until it is over."""
     state = LOCAL.state
-    outer = [(name, getattr(state, name)) for name in State.__slots__]
-    state.begin()
+    outer = state.enter_scratch()
     try:
         yield state
     finally:
-        for name, value in outer:
-            setattr(state, name, value)
+        state.leave_scratch(outer)
 
 
 class Runtime:

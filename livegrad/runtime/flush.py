@@ -80,7 +80,7 @@ def _flush_locked(state: State, reason: str, roots: tuple[Node, ...]) -> None:
     except OutOfMemory as error:
         raise _with_largest(error, state.nodes) from None
     finally:
-        state.base += len(state.nodes)
+        state.move_on()
         state.nodes, state.handles, state.bytes = [], [], 0
 
 
@@ -260,7 +260,7 @@ def _drop_computed(state: State) -> None:
     """Forgets pending nodes that another thread, which read them, has computed."""
     pairs = zip(state.nodes, state.handles, strict=True)
     left = [(node, handle) for node, handle in pairs if node.buffer is None]
-    state.base += len(state.nodes)
+    state.move_on()
     state.nodes, state.handles = [n for n, _ in left], [h for _, h in left]
     for place, node in enumerate(state.nodes):
         node.index = state.base + place
@@ -270,8 +270,7 @@ def _adopt_missing(state: State, roots: tuple[Node, ...]) -> None:
     """Puts what is missing in front of what reads it, and numbers all pending nodes anew."""
     handles = dict(zip(state.nodes, state.handles, strict=True))
     order = _with_missing(state.nodes, roots)
-    # One more, because nodes evaluated at once have the index that comes next.
-    state.base += len(state.nodes) + 1
+    state.move_on()
     state.handles = [handles[node] if node in handles else _Nobody() for node in order]
     state.nodes = order
     for place, node in enumerate(order):
