@@ -13,7 +13,7 @@ from livegrad.graph import spent
 from livegrad.graph.blame import as_items
 from livegrad.graph.node import Interior, Node
 from livegrad.graph.record import Handle, node_of, rebind, user_site, wrap
-from livegrad.graph.state import LOCAL
+from livegrad.graph.state import LOCAL, begin_accumulating, end_accumulating
 from livegrad.graph.watch import Watch
 from livegrad.ops import elementwise as ew
 from livegrad.ops.generate import filled
@@ -36,8 +36,9 @@ def backward(
     receive a gradient. `create_graph` makes the gradients differentiable; without it and
     without `retain_graph`, the graph is given up: see `livegrad.graph.spent`.
     """
-    if Watch.backward is not None:
-        Watch.backward(tensors)
+    watch = Watch.backward
+    if watch is not None:
+        watch(tensors)
     if (
         inputs is None
         and grad_tensors is None
@@ -184,13 +185,17 @@ class Delivery:
 
     def accumulate(self, tensor: Tensor, g: Tensor) -> None:
         """Adds `g` to `.grad` of `tensor`."""
-        before = tensor.grad
-        if before is None:
-            tensor.grad = self.own(g)
-        elif self.create_graph:
-            tensor.grad = ew.add(before, g)
-        else:
-            rebind(before, ew.add(before, g))
+        try:
+            begin_accumulating()
+            before = tensor.grad
+            if before is None:
+                tensor.grad = self.own(g)
+            elif self.create_graph:
+                tensor.grad = ew.add(before, g)
+            else:
+                rebind(before, ew.add(before, g))
+        finally:
+            end_accumulating()
 
     def own(self, g: Tensor) -> Tensor:
         """`g` as a tensor that nobody else holds and that is no view."""

@@ -15,11 +15,11 @@ from collections.abc import Sequence
 from typing import Any
 from weakref import ref
 
-from livegrad.autograd.reverse import reverse
+from livegrad.autograd.reverse import reverse, spent_error
 from livegrad.graph import spent
 from livegrad.graph.node import Node, Spec
 from livegrad.graph.record import append, node_of, rebind, user_site
-from livegrad.graph.state import LOCAL
+from livegrad.graph.state import LOCAL, begin_accumulating, end_accumulating
 from livegrad.native.hot import hot, hot_slots
 from livegrad.ops import elementwise as ew
 from livegrad.ops.generate import filled
@@ -111,10 +111,12 @@ def backward(output: Tensor, retain_graph: bool) -> bool:
     outer = state.grad, state.site
     state.grad, state.site, state.held = False, user_site(), True
     try:
+        begin_accumulating()
         _record(root, way, tensors)
         if not retain_graph:
             spent.mark(way.interior, state.site, False)
     finally:
+        end_accumulating()
         state.grad, state.site = outer
         state.held = False
     return True
@@ -150,6 +152,8 @@ def walk_again(root: Node, way: Sequence[int]) -> Walk:
     steps = iter(way)
     found.interior.append(root)
     for node in found.interior:  # grows while it is walked
+        if node.cut is not None:
+            raise spent_error(*node.cut)
         flows = node.spec.flows
         assert flows is not None, "a spec that was walked over knows where gradients flow"
         for i in flows:

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from typing import Any, ClassVar
 
 from livegrad.graph.node import Node, Site
-from livegrad.native.hot import hot_slots
+from livegrad.native.hot import hot, hot_slots
 
 # A loop that never reads a value is flushed when this many nodes, or this many bytes of data held
 # by pending nodes, have gathered.
@@ -54,7 +54,9 @@ class Ranges:
 
 
 # The states of all threads that live.
-STATES: weakref.WeakSet[State] = weakref.WeakSet()
+STATES: list[weakref.ref[State]] = []
+# What pending nodes of threads that have ended read of others.
+ORPHANED: list[weakref.ref[Node]] = []
 
 REFERENCE = os.environ.get("LIVEGRAD_MODE", "") == "reference"
 
@@ -77,7 +79,8 @@ class State:
     together.
 
     `outer` are the pending lists that wait until a scratch state is over, for other threads to
-    look at.
+    look at. During a flush, `shared` says that other threads have recorded since the last one;
+    `seen` is how far they were. See runtime/elsewhere.py.
     """
 
     __slots__ = (
@@ -93,12 +96,16 @@ class State:
         "nodes",
         "outer",
         "reference",
+        "seen",
+        "shared",
         "site",
     )
 
     def __init__(self) -> None:
         self.base = self.limit = 0  # if there is no range, there is nothing to give back
         self.outer: tuple[list[Node], ...] = ()
+        self.seen = 0
+        self.shared = False
         self._clear()
         self.base, self.limit = Ranges.take()
 
@@ -157,9 +164,18 @@ class State:
         Ranges.give_back(self.position, self.limit)
         self.put_back(fields)
 
-    # Bound here, because a module's names are gone when the interpreter ends.
-    def __del__(self, give_back: Callable[[int, int], None] = Ranges.give_back) -> None:
+    def __del__(
+        self,
+        # Bound here, because a module's names are gone when the interpreter ends.
+        give_back: Callable[[int, int], None] = Ranges.give_back,
+        orphaned: list[weakref.ref[Node]] = ORPHANED,
+        weak: Callable[[Node], weakref.ref[Node]] = weakref.ref,
+    ) -> None:
         give_back(self.position, self.limit)
+        # Whoever still refers to these nodes will want them computed.
+        for node in self.nodes:
+            if node.buffer is None:
+                orphaned += [weak(x) for x in node.inputs if x.buffer is None]
 
 
 _FIELDS = [name for name in State.__slots__ if name != "__weakref__"]
@@ -177,10 +193,15 @@ class _Local(threading.local):
 
     def __init__(self) -> None:
         self.state = State()
-        STATES.add(self.state)
+        STATES.append(weakref.ref(self.state, STATES.remove))
 
 
 LOCAL = _Local()
+
+
+def living_states() -> list[State]:
+    """The states of all threads that live."""
+    return [state for state in [r() for r in list(STATES)] if state is not None]
 
 
 @contextmanager
@@ -192,6 +213,34 @@ def scratch_state() -> Iterator[State]:
         yield state
     finally:
         state.leave_scratch(outer)
+
+
+# Held while a gradient is added to `.grad`, if there is more than one thread.
+ACCUMULATING: Any = threading.RLock()
+
+
+@hot
+def begin_accumulating() -> None:
+    """Keeps other threads from adding to a `.grad` until `end_accumulating`."""
+    if len(STATES) > 1:
+        ACCUMULATING.acquire()
+
+
+@hot
+def end_accumulating() -> None:
+    """Lets other threads go on. Does no harm if an interrupt kept this one from beginning."""
+    if len(STATES) > 1 and ACCUMULATING._is_owned():
+        ACCUMULATING.release()
+
+
+def _forget_other_threads() -> None:
+    """In a forked child: the lock may be that of a thread which is not there."""
+    if not ACCUMULATING._is_owned():
+        ACCUMULATING._at_fork_reinit()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget_other_threads)
 
 
 class Runtime:

@@ -107,7 +107,7 @@ def test_retain_grad_after_backward_is_for_later_passes():
 
 
 def test_one_flush_computes_passes_with_different_leaves():
-    w, b, x, _, _, loss = a_graph()
+    w, b, _x, _, _, loss = a_graph()
     loss.backward(retain_graph=True)
     w.requires_grad_(False)
     loss.backward(retain_graph=True)
