@@ -1,4 +1,4 @@
-"""Values from elsewhere: recorded by other threads, computed by them, or dropped by earlier flushes.
+"""Values from elsewhere: recorded or computed by other threads, or dropped by earlier flushes.
 
 Pending nodes belong to the thread that recorded them. A flush that needs a node which is neither
 computed nor its own takes it over. While other threads record, a flush keeps what they read,

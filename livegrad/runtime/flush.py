@@ -23,7 +23,7 @@ from livegrad.graph import spent
 from livegrad.graph.node import Node, quote_site
 from livegrad.graph.record import Specialised, leaf_node
 from livegrad.graph.state import LOCAL, ORPHANED, STATES, Runtime, State
-from livegrad.native.hot import hot
+from livegrad.native.hot import FUNCTIONS, hot
 from livegrad.ops.update import replace_node
 from livegrad.runtime import report
 from livegrad.runtime.counters import counters
@@ -38,7 +38,7 @@ from livegrad.runtime.elsewhere import (
 )
 from livegrad.runtime.executable import Executable, Fault
 from livegrad.runtime.reference import evaluate
-from livegrad.runtime.speedup import FLUSHES_BEFORE, Speedup, original_functions, speed_up
+from livegrad.runtime.speedup import FLUSHES_BEFORE, Speedup, go_on, original_functions
 
 Key = tuple[Any, ...]
 
@@ -82,8 +82,8 @@ def flush(reason: str, roots: tuple[Node, ...]) -> None:
 
 
 def _flush_locked(state: State, reason: str, roots: tuple[Node, ...]) -> None:
-    if not Speedup.decided and counters.flushes >= FLUSHES_BEFORE:
-        speed_up()
+    if len(FUNCTIONS) > Speedup.known and counters.flushes >= FLUSHES_BEFORE:
+        go_on()
     if len(STATES) > 1 or ORPHANED:
         _look_around(state)
     try:

@@ -340,7 +340,7 @@ def test_gradients_after_a_flush_that_failed():
 
 
 def test_threads_that_come_and_go_leave_updates_in_place(counted):
-    """Only threads that record meanwhile keep an optimiser from writing where the old values are."""
+    """Only threads that record meanwhile keep an optimiser from writing in place."""
     in_thread(lambda: lg.ones(2).sum().item())
     model, loss_of = shared_model()
     optimizer = optim.SGD(model.parameters(), lr=0.05)
