@@ -385,6 +385,8 @@ def _compile(trace: _Trace) -> Executable:
     executable.mixed = [i for i in executable.numbered if not nodes[i].spec.floats]
     executable.kinds = _kinds([nodes[i] for i in executable.mixed])
     if Specialised.seen:
+        if debug.wants("misses"):
+            debug.out("this plan holds for its numbers only: a rule has computed with one of them")
         executable.specialised = _numbers([nodes[i] for i in executable.numbered])
     first = {x: i for i, x in reversed(list(enumerate(trace.reads)))}
     executable.firsts = [first[x] for x in leaves]

@@ -1,7 +1,7 @@
 """Replaces the functions marked `hot` by native code, once a program has shown that it repeats.
 
-The program does not stop for it. Translating is done in slices, a few functions per flush; what LLVM
-has to compile, the very first time on a machine, is compiled by another process; and at the end of
+The program does not stop for it. Translating is done in slices, a few functions per flush; what
+LLVM has to compile, the very first time on a machine, is compiled by another process; and at
 some flush later on the functions are exchanged, all at once.
 """
 

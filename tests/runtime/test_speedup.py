@@ -1,4 +1,4 @@
-"""Hot functions become native without the program stopping for it, wherever they are referred to."""
+"""Hot functions become native while the program goes on, wherever they are referred to."""
 
 import os
 import signal
@@ -27,7 +27,7 @@ def flushes(count, until=lambda: False):
 
 
 def test_a_new_machine_compiles_in_the_background(python, tmp_path):
-    """No flush compiles the hot functions: another process does, and a later flush installs them."""
+    """Another process compiles the hot functions, and a later flush installs them."""
     out = python(
         BEGIN
         + """
