@@ -266,8 +266,9 @@ class Tensor(Introspection):
         if node.buffer is None:
             flush(reason, node)
         number = number_of(node)
-        if Watch.read is not None and (number - number != 0 or Watch.suspect is not None):
-            Watch.read(node, number)
+        watch = Watch.read
+        if watch is not None and (number - number != 0 or Watch.suspect is not None):
+            watch(node, number)
         return number
 
     def tolist(self) -> Any:

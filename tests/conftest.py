@@ -52,7 +52,7 @@ def pytest_configure() -> None:
     import livegrad.optim  # noqa: F401 - with all hot functions there are
     from livegrad.runtime.speedup import Speedup, speed_up
 
-    if not Speedup.decided:
+    if not Speedup.decided:  # not in the background: every test is to run them
         speed_up()
     # Datasets of tests are local classes and closures, which other ways to start cannot send.
     if "fork" in multiprocessing.get_all_start_methods():

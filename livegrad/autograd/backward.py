@@ -23,7 +23,7 @@ from livegrad.graph.record import (
     user_site,
     wrap,
 )
-from livegrad.graph.state import LOCAL
+from livegrad.graph.state import LOCAL, begin_accumulating, end_accumulating
 from livegrad.graph.watch import Watch
 from livegrad.ops import elementwise as ew
 from livegrad.ops.generate import filled
@@ -46,8 +46,9 @@ def backward(
     receive a gradient. `create_graph` makes the gradients differentiable; without it and
     without `retain_graph`, the graph is given up: see `livegrad.graph.spent`.
     """
-    if Watch.backward is not None:
-        Watch.backward(tensors)
+    watch = Watch.backward
+    if watch is not None:
+        watch(tensors)
     if (
         inputs is None
         and grad_tensors is None
@@ -194,13 +195,17 @@ class Delivery:
 
     def accumulate(self, tensor: Tensor, g: Tensor) -> None:
         """Adds `g` to `.grad` of `tensor`."""
-        before = tensor.grad
-        if before is None:
-            tensor.grad = self.own(laid_out(g, _as_parameter(tensor)))
-        elif self.create_graph:
-            tensor.grad = ew.add(before, g)
-        else:
-            rebind(before, ew.add(before, g))
+        try:
+            begin_accumulating()
+            before = tensor.grad
+            if before is None:
+                tensor.grad = self.own(laid_out(g, _as_parameter(tensor)))
+            elif self.create_graph:
+                tensor.grad = ew.add(before, g)
+            else:
+                rebind(before, ew.add(before, g))
+        finally:
+            end_accumulating()
 
     def own(self, g: Tensor) -> Tensor:
         """`g` as a tensor that nobody else holds and that is no view."""

@@ -4,25 +4,33 @@ The usual training step calls backward before anything was computed. Then no rul
 GRADIENT is recorded, with one GRADIENT_OF per leaf, and the planner applies the rules when it meets
 the step's structure for the first time. Whatever is unusual (hooks, a value that was read already,
 a composite without rules) is left to the ordinary walk in `reverse`.
+
+GRADIENT's attrs are the way the walk went. The planner goes that way again and asks no node whether
+it needs a gradient: hooks and flags that were set after `backward` are for later passes.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 from weakref import ref
 
-from livegrad.autograd.reverse import reverse
+from livegrad.autograd.reverse import reverse, spent_error
 from livegrad.graph import spent
 from livegrad.graph.layout import is_dense
 from livegrad.graph.node import Node, Spec
 from livegrad.graph.record import append, node_of, rebind, user_site
-from livegrad.graph.state import LOCAL
+from livegrad.graph.state import LOCAL, begin_accumulating, end_accumulating
 from livegrad.native.hot import hot, hot_slots
 from livegrad.ops import elementwise as ew
 from livegrad.ops.generate import filled
 from livegrad.ops.gradient import GRADIENT, GRADIENT_OF
 
 Tensor = Any
+
+# What the walk met at an input: no gradient flows there, it was met before, it is a node from which
+# the gradient flows on, it is a leaf.
+NOTHING, AGAIN, INTERIOR, LEAF = range(4)
 
 
 @hot_slots
@@ -58,15 +66,16 @@ def walk(root: Node) -> Walk | None:
             x = inputs[i]
             to = x.grad_to
             if to is None:
-                way.append(0)
+                way.append(NOTHING)
             elif x in seen:
-                way.append(1)
+                way.append(AGAIN)
             else:
                 seen.add(x)
-                way.append(2)
                 if type(to) is ref:
+                    way.append(LEAF)
                     leaves.append(x)
                 else:
+                    way.append(INTERIOR)
                     interior.append(x)
     return found
 
@@ -103,10 +112,12 @@ def backward(output: Tensor, retain_graph: bool) -> bool:
     outer = state.grad, state.site
     state.grad, state.site, state.held = False, user_site(), True
     try:
+        begin_accumulating()
         _record(root, way, tensors)
         if not retain_graph:
             spent.mark(way.interior, state.site, False)
     finally:
+        end_accumulating()
         state.grad, state.site = outer
         state.held = False
     return True
@@ -137,16 +148,46 @@ def _record(root: Node, way: Walk, tensors: list[Any]) -> None:
             rebind(before, ew.add(before, g))
 
 
+def walk_again(root: Node, way: Sequence[int]) -> Walk:
+    """The nodes that a recorded walk went over, whatever they say about gradients by now."""
+    found = Walk()
+    steps = iter(way)
+    found.interior.append(root)
+    for node in found.interior:  # grows while it is walked
+        if node.cut is not None:
+            raise spent_error(*node.cut)
+        flows = node.spec.flows
+        assert flows is not None, "a spec that was walked over knows where gradients flow"
+        for i in flows:
+            step = next(steps)
+            if step == INTERIOR:
+                found.interior.append(node.inputs[i])
+            elif step == LEAF:
+                found.leaves.append(node.inputs[i])
+    return found
+
+
 def expand(n: Any, root: Tensor) -> list[Tensor]:
-    """The gradients of the leaves below `root`, in the order of the walk: GRADIENT's rule."""
+    """The gradients of the leaves below `root`, in the order of the walk: GRADIENT's rule.
+
+    The nodes are the planner's own copies. They say for the time of this walk what the recorded
+    nodes said when they were walked.
+    """
     node = node_of(root)
-    way = walk(node)
-    assert way is not None, "what was walked when it was recorded is walked again"
-    _, arrived = reverse([(node, filled(node.meta.shape, 1, node.meta.dtype))], False)
-    found = dict(arrived)
+    found = walk_again(node, n.attrs)
+    for x in found.interior:
+        x.grad_to = True
+    for x in found.leaves:
+        x.grad_to = ref(x)
+    try:
+        _, arrived = reverse([(node, filled(node.meta.shape, 1, node.meta.dtype))], False)
+    finally:
+        for x in found.interior + found.leaves:
+            x.grad_to = None
+    grads = dict(arrived)
     return [
-        found[leaf] if leaf in found else filled(leaf.meta.shape, 0, leaf.meta.dtype)
-        for leaf in way.leaves
+        grads[leaf] if leaf in grads else filled(leaf.meta.shape, 0, leaf.meta.dtype)
+        for leaf in found.leaves
     ]
 
 

@@ -161,7 +161,7 @@ def edges(node: Node) -> tuple[Node, ...]:
     if type(to) is ref:
         return ()
     if node.cut is not None:
-        raise _spent_error(*node.cut)
+        raise spent_error(*node.cut)
     return node.inputs if to is True or to.edges is None else to.edges
 
 
@@ -255,7 +255,8 @@ def run_hooks(hooks: dict[int, Any], g: Tensor) -> Tensor:
         state.site = site
 
 
-def _spent_error(backward: Site | None, update: Site | None) -> RuntimeError:
+def spent_error(backward: Site | None, update: Site | None) -> RuntimeError:
+    """PyTorch's error for a graph that is gone, with the lines that made it so."""
     cause = (
         "its values were given up, because too many spent graphs were kept"
         if update is None

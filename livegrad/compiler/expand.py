@@ -7,7 +7,6 @@ arrive in, so that a plan holds slots and never values.
 
 from __future__ import annotations
 
-import weakref
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -86,7 +85,6 @@ class Expander:
         """Notes the copy through which a gradient walks over `node`."""
         if self.shadows is None:
             return
-        copy.grad_to = weakref.ref(copy) if isinstance(node.grad_to, weakref.ref) else node.grad_to
         self.shadows[node] = copy
         self.final[copy] = self.final[node]
 

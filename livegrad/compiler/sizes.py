@@ -103,14 +103,13 @@ def _key(recorded: Recorded) -> tuple[tuple[Any, ...], list[int]]:
     key: list[Any] = [tuple(recorded.outputs), len(recorded.leaves)]
     for node in recorded.leaves:
         places[node] = len(places)
-        key.append(("leaf", _numbered(node.meta, numbers), type(node.grad_to)))
+        key.append(("leaf", _numbered(node.meta, numbers)))
     for node in recorded.nodes:
         spec = node.spec
         key.append((
             spec.op,
             spec.attrs,
             _numbered(node.meta, numbers),
-            node.grad_to if node.grad_to is True else type(node.grad_to),
             tuple([places[x] for x in node.inputs]),
             tuple([type(a) for a in node.args]),
         ))  # fmt: skip
@@ -164,9 +163,8 @@ def _symbolic(recorded: Recorded, session: Session) -> Recorded:
         return meta_of(tuple(shape), node.meta.dtype)
 
     def copied(node: Node, spec: Spec, inputs: tuple[Node, ...], args: tuple[Any, ...]) -> Node:
-        copy = copies[node] = make_node(spec, inputs, args, node.site)
-        copy.grad_to = node.grad_to
-        return copy
+        copies[node] = make_node(spec, inputs, args, node.site)
+        return copies[node]
 
     # A leaf may have been computed from others, which do not matter any more.
     leaves = [copied(node, Spec(LEAF, (), meta_for(node)), (), ()) for node in recorded.leaves]

@@ -17,7 +17,7 @@ from typing import Any
 from livegrad.graph.meta import Meta
 from livegrad.graph.node import Interior, Node
 from livegrad.graph.record import leaf_node, wrap
-from livegrad.graph.state import LOCAL, State, flush
+from livegrad.graph.state import LOCAL, flush
 
 Tensor = Any
 
@@ -36,9 +36,8 @@ class Trace:
     def __enter__(self) -> Trace:
         state = LOCAL.state
         self._outer, LOCAL.trace = LOCAL.trace, self
-        self._fields = _fields(state)
         kept = state.grad, state.inference, state.site, state.caster
-        state.begin()
+        self._fields = state.enter_scratch()
         state.grad, state.inference, state.site, state.caster = kept
         state.held, state.reference = True, False
         return self
@@ -46,26 +45,22 @@ class Trace:
     def __exit__(self, *exception: object) -> None:
         state = LOCAL.state
         self.nodes, self.handles = state.nodes, state.handles
-        self._put_back(state)
-
-    def _put_back(self, state: State) -> None:
-        for name, value in self._fields:
-            setattr(state, name, value)
+        state.leave_scratch(self._fields)
         LOCAL.trace = self._outer
 
     @contextmanager
     def _outside(self) -> Iterator[None]:
         """Within it, the thread records as before the trace."""
         state = LOCAL.state
-        inner = _fields(state)
-        self._put_back(state)
+        inner = state.fields()
+        state.put_back(self._fields)
+        LOCAL.trace = self._outer
         try:
             yield
         finally:
-            self._fields = _fields(state)
+            self._fields = state.fields()
             LOCAL.trace = self
-            for name, value in inner:
-                setattr(state, name, value)
+            state.put_back(inner)
 
     def placeholder(self, meta: Meta, requires_grad: bool) -> Tensor:
         """A tensor without a value; a gradient that arrives there goes nowhere."""
@@ -99,10 +94,6 @@ class Trace:
 
 
 _nothing: Callable[[Any], Any] = lambda g: ()
-
-
-def _fields(state: State) -> list[tuple[str, Any]]:
-    return [(name, getattr(state, name)) for name in State.__slots__]
 
 
 def _unreadable(reason: str) -> RuntimeError:

@@ -35,7 +35,10 @@ def as_index(x: Any) -> int:
 
 
 def as_float(x: Any) -> float:
-    """`float`, with an error that names the argument; no words are read as numbers."""
+    """`float`, with an error that names the argument; no words are read as numbers, and numbers of
+    a plan stay those."""
+    if isinstance(x, float):
+        return x
     if not isinstance(x, str | bytes | bytearray):
         try:
             return float(x)

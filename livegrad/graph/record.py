@@ -69,12 +69,12 @@ def _noticed(name: str, base: type) -> Any:
 
 for _name in (
     "add radd sub rsub mul rmul truediv rtruediv floordiv rfloordiv mod rmod pow rpow neg pos abs "
-    "float int bool eq ne lt le gt ge round trunc"
+    "divmod rdivmod float int bool eq ne lt le gt ge round trunc floor ceil hash"
 ).split():
     setattr(IntArg, f"__{_name}__", _noticed(f"__{_name}__", int))
     setattr(FloatArg, f"__{_name}__", _noticed(f"__{_name}__", float))
-IntArg.__hash__ = int.__hash__  # type: ignore[method-assign]
-FloatArg.__hash__ = float.__hash__  # type: ignore[method-assign]
+for _name in "and rand or ror xor rxor lshift rlshift rshift rrshift invert".split():
+    setattr(IntArg, f"__{_name}__", _noticed(f"__{_name}__", int))
 
 
 _NUMBER_KINDS: dict[type, type] = {
@@ -240,7 +240,7 @@ def append(
     except BaseException:  # Ctrl-C between the two
         _forget_from(place)
         raise
-    if place > state.limit + 0 and not state.held:
+    if place > state.most + 0 and not state.held:
         flush("many nodes were pending", node)
     return tensor
 

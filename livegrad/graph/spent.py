@@ -71,8 +71,11 @@ def mark(nodes: list[Node], site: Site | None, computed: bool = True) -> None:
 def cut(update_site: Site | None, waiting: Collection[Node] = ()) -> None:
     """Takes all spent graphs of this thread apart: the update at `update_site` overwrites values.
 
-    Nodes `waiting` to be computed keep their inputs, and stay on the list for the next cut.
+    Nodes `waiting` to be computed keep their inputs, and stay on the list for the next cut. While
+    other threads record, nothing is overwritten or cut: they may need any of it.
     """
+    if LOCAL.state.shared:
+        return
     spent = _local.spent
     spent.computed = False
     if not waiting:

@@ -2,24 +2,62 @@
 
 from __future__ import annotations
 
-import itertools
 import os
 import threading
+import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, ClassVar
 
 from livegrad.dtypes import DType
 from livegrad.graph.node import Node, Site
-from livegrad.native.hot import hot_slots
+from livegrad.native.hot import hot, hot_slots
 
 # A loop that never reads a value is flushed when this many nodes, or this many bytes of data held
 # by pending nodes, have gathered.
 MOST_PENDING_NODES = 8192
 MOST_PENDING_BYTES = 1 << 28
 
-# Numbers states, so that nodes of two threads never have the same index.
-_states = itertools.count(1)
+
+class Ranges:
+    """Hands out ranges of node indices: what a state left of its own when it ended, else new ones.
+
+    A state numbers its nodes in a range of its own, so that nodes of two states never have the same
+    index. Indices are int64 in native code.
+    """
+
+    size = 1 << 40
+    most = 1 << 22
+    # A range with less than this left is not used any more: no flush has as many nodes.
+    least = 1 << 32
+    made = 0
+    left: ClassVar[list[tuple[int, int]]] = []
+    lock = threading.Lock()
+
+    @classmethod
+    def take(cls) -> tuple[int, int]:
+        """The first index of a range that nobody uses, and where it ends."""
+        try:
+            return cls.left.pop()
+        except IndexError:
+            pass
+        with cls.lock:
+            if cls.made == cls.most:
+                raise RuntimeError(f"recording: more than {cls.most} threads record at once")
+            cls.made += 1
+            return cls.made * cls.size, (cls.made + 1) * cls.size
+
+    @classmethod
+    def give_back(cls, first: int, end: int) -> None:
+        """Lets the next state go on at `first`: indices below it have been used."""
+        if end - first >= cls.least:
+            cls.left.append((first, end))
+
+
+# The states of all threads that live.
+STATES: list[weakref.ref[State]] = []
+# What pending nodes of threads that have ended read of others.
+ORPHANED: list[weakref.ref[Node]] = []
 
 REFERENCE = os.environ.get("LIVEGRAD_MODE", "") == "reference"
 
@@ -41,12 +79,17 @@ class State:
     `written` has, for nodes that in-place writes made, the node whose place each took: a write that
     fails is taken back.
 
-    More pending nodes than `limit` are a reason to flush, but not while `held`: then they are the
+    More pending nodes than `most` are a reason to flush, but not while `held`: then they are the
     planner's, or belong together. It is -1 once something was recorded that reads memory which
     somebody else may write: that has to be computed at once.
+
+    `outer` are the pending lists that wait until a scratch state is over, for other threads to
+    look at. During a flush, `shared` says that other threads have recorded since the last one;
+    `seen` is how far they were. See runtime/elsewhere.py.
     """
 
     __slots__ = (
+        "__weakref__",
         "base",
         "bytes",
         "caster",
@@ -55,29 +98,96 @@ class State:
         "held",
         "inference",
         "limit",
+        "most",
         "nodes",
+        "outer",
         "reference",
+        "seen",
+        "shared",
         "site",
         "written",
     )
 
     def __init__(self) -> None:
-        self.begin()
+        self.base = self.limit = 0  # if there is no range, there is nothing to give back
+        self.outer: tuple[list[Node], ...] = ()
+        self.seen = 0
+        self.shared = False
+        self._clear()
+        self.base, self.limit = Ranges.take()
 
     def begin(self) -> None:
         """Sets everything as it is at the start."""
+        self._take_another_range()
+        self.outer = ()
+        self._clear()
+
+    def _clear(self) -> None:
         self.nodes: list[Node] = []
         self.handles: list[Any] = []
-        self.base = next(_states) << 40
         self.bytes = 0
         self.caster: Callable[[str, Any], Any] | None = None
         self.grad = True
         self.held = False
         self.inference = False
-        self.limit = MOST_PENDING_NODES
+        self.most = MOST_PENDING_NODES
         self.reference = REFERENCE
         self.site: Site | None = None
         self.written: dict[Node, Node] = {}
+
+    @property
+    def position(self) -> int:
+        """The index after those that have been used."""
+        # One more, because nodes evaluated at once have the index that comes next.
+        return self.base + len(self.nodes) + 1
+
+    def _take_another_range(self) -> None:
+        Ranges.give_back(self.position, self.limit)
+        self.base, self.limit = Ranges.take()
+
+    def move_on(self) -> None:
+        """Moves `base` past the pending nodes, which are going to be numbered anew or are done."""
+        self.base = self.position
+        if self.limit - self.base < Ranges.least:
+            self.base, self.limit = Ranges.take()
+
+    def fields(self) -> list[tuple[str, Any]]:
+        """Everything that `put_back` needs."""
+        return [(name, getattr(self, name)) for name in _FIELDS]
+
+    def put_back(self, fields: list[tuple[str, Any]]) -> None:
+        """Makes everything what it was when `fields` were taken."""
+        for name, value in fields:
+            setattr(self, name, value)
+
+    def enter_scratch(self) -> list[tuple[str, Any]]:
+        """Starts anew, in a range of its own; the fields to be put back by `leave_scratch`."""
+        fields = self.fields()
+        self.outer = (*self.outer, self.nodes)
+        self.base, self.limit = Ranges.take()
+        self._clear()
+        return fields
+
+    def leave_scratch(self, fields: list[tuple[str, Any]]) -> None:
+        """Goes on with what waited."""
+        Ranges.give_back(self.position, self.limit)
+        self.put_back(fields)
+
+    def __del__(
+        self,
+        # Bound here, because a module's names are gone when the interpreter ends.
+        give_back: Callable[[int, int], None] = Ranges.give_back,
+        orphaned: list[weakref.ref[Node]] = ORPHANED,
+        weak: Callable[[Node], weakref.ref[Node]] = weakref.ref,
+    ) -> None:
+        give_back(self.position, self.limit)
+        # Whoever still refers to these nodes will want them computed.
+        for node in self.nodes:
+            if node.buffer is None:
+                orphaned += [weak(x) for x in node.inputs if x.buffer is None]
+
+
+_FIELDS = [name for name in State.__slots__ if name != "__weakref__"]
 
 
 class _Local(threading.local):
@@ -92,22 +202,54 @@ class _Local(threading.local):
 
     def __init__(self) -> None:
         self.state = State()
+        STATES.append(weakref.ref(self.state, STATES.remove))
 
 
 LOCAL = _Local()
+
+
+def living_states() -> list[State]:
+    """The states of all threads that live."""
+    return [state for state in [r() for r in list(STATES)] if state is not None]
 
 
 @contextmanager
 def scratch_state() -> Iterator[State]:
     """Within it, the thread records from the start; what was pending waits until it is over."""
     state = LOCAL.state
-    outer = [(name, getattr(state, name)) for name in State.__slots__]
-    state.begin()
+    outer = state.enter_scratch()
     try:
         yield state
     finally:
-        for name, value in outer:
-            setattr(state, name, value)
+        state.leave_scratch(outer)
+
+
+# Held while a gradient is added to `.grad`, if there is more than one thread.
+ACCUMULATING: Any = threading.RLock()
+
+
+@hot
+def begin_accumulating() -> None:
+    """Keeps other threads from adding to a `.grad` until `end_accumulating`."""
+    if len(STATES) > 1:
+        ACCUMULATING.acquire()
+
+
+@hot
+def end_accumulating() -> None:
+    """Lets other threads go on. Does no harm if an interrupt kept this one from beginning."""
+    if len(STATES) > 1 and ACCUMULATING._is_owned():
+        ACCUMULATING.release()
+
+
+def _forget_other_threads() -> None:
+    """In a forked child: the lock may be that of a thread which is not there."""
+    if not ACCUMULATING._is_owned():
+        ACCUMULATING._at_fork_reinit()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget_other_threads)
 
 
 class Runtime:

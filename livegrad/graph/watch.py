@@ -35,6 +35,8 @@ class Watch:
                                 gradients, or has gradients while not training
     dropped()                   dropout without gradients
     suspect                     something to be looked at in the next step, whichever optimiser's
+
+    A slot is read once where it is tested and called: another thread may set it to None.
     """
 
     enabled = os.environ.get("LIVEGRAD_LINT", "").lower() not in ("off", "0", "no", "false")

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import functools
+import os
+import threading
 import warnings
 from collections.abc import Callable
 from typing import Any
@@ -23,13 +25,18 @@ class Losses:
     told = False
 
 
+# What was seen is looked at and changed by one thread at a time.
+_lock = threading.RLock()
+
+
 def _guarded(listen: Callable[..., None]) -> Callable[..., None]:
     """A listener whose own faults end the lint, not the training."""
 
     @functools.wraps(listen)
     def run(*args: Any) -> None:
         try:
-            listen(*args)
+            with _lock:
+                listen(*args)
         except TrainingWarning:  # where warnings are errors
             raise
         except Exception as error:
@@ -93,6 +100,9 @@ def step(optimizer: Any, before: bool) -> None:
         modes.stepped(optimizer)
     if not optimizer.watched:
         return
+    if steps.is_shared(optimizer):
+        _stop_watching(optimizer)
+        return
     if before:
         steps.before(optimizer)
         return
@@ -100,12 +110,16 @@ def step(optimizer: Any, before: bool) -> None:
     if Watch.mode is None and steps.steps[optimizer].taken == 1:
         Watch.mode = _guarded(modes.mode)
     if steps.steps[optimizer].taken >= Lint.STEPS or Lint.steps_left <= 0:
-        optimizer.watched = False
-        steps.steps[optimizer].used = []
-        Lint.watching = any([known.watched for known in steps.steps])
-        if not Lint.watching:
-            Watch.backward = None
-            Watch.read = None if Watch.suspect is None else read
+        _stop_watching(optimizer)
+
+
+def _stop_watching(optimizer: Any) -> None:
+    optimizer.watched = False
+    steps.steps[optimizer].used = []
+    Lint.watching = any([known.watched for known in steps.steps])
+    if not Lint.watching:
+        Watch.backward = None
+        Watch.read = None if Watch.suspect is None else read
 
 
 @_guarded
@@ -126,3 +140,7 @@ def read(node: Node, number: Any) -> None:
 
 
 modes.Modes.read = read
+modes.Modes.ran_again = _guarded(modes.ran_again)
+# A forked child has none of the threads that may hold the lock.
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_lock._at_fork_reinit)  # type: ignore[attr-defined]

@@ -8,6 +8,7 @@ the next step, or if a number is read meanwhile. What is suspected waits in `Wat
 from __future__ import annotations
 
 import sys
+import threading
 from types import FrameType
 from typing import Any
 
@@ -32,6 +33,7 @@ class Modes:
     looks = 0
     in_eval = 0
     read: Any = None  # who is told of numbers while there is a suspect
+    ran_again: Any = None  # and who of its network's next run
     told: set[bool] = set()  # noqa: RUF012
 
 
@@ -43,9 +45,15 @@ class Suspect:
         self.site = site
         self.training = training
         self.hook: Any = None
+        self.thread = threading.get_ident()  # what other threads do says nothing about it
         self.was_hooked = module._hooked
         if training:
-            self.hook = module.register_forward_hook(ran_again)
+            self.hook = module.register_forward_hook(Modes.ran_again)
+
+    @property
+    def is_ours(self) -> bool:
+        """Whether the thread that asks is the one that called the network."""
+        return self.thread == threading.get_ident()
 
     def release(self) -> None:
         """Takes the hook off the network."""
@@ -151,7 +159,7 @@ def _is_trained(network: Module) -> bool:
 def ran_again(module: Module, args: Any, output: Any) -> None:
     """The suspected network has run once more before a step: a forward hook."""
     suspect = Watch.suspect
-    if suspect is None or suspect.module is not module:
+    if suspect is None or suspect.module is not module or not suspect.is_ours:
         return
     if module.training and not LOCAL.state.grad and LOCAL.trace is None:
         _tell_forgotten(suspect)
@@ -163,7 +171,9 @@ def number_read() -> None:
     """A number was read."""
     suspect = Watch.suspect
     inside = LOCAL.state.site is not None  # a layer of livegrad's reads it
-    if suspect is not None and suspect.training and not LOCAL.state.grad and not inside:
+    if suspect is None or not suspect.is_ours:
+        return
+    if suspect.training and not LOCAL.state.grad and not inside:
         _tell_forgotten(suspect)
 
 
@@ -186,6 +196,8 @@ def stepped(optimizer: Any) -> None:
     suspect = Watch.suspect
     if suspect is None:
         Modes.in_eval = 0
+        return
+    if not suspect.is_ours:
         return
     clear()
     network = suspect.module

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import threading
 from typing import Any
 from weakref import WeakKeyDictionary, ref
 
@@ -27,6 +28,8 @@ class Steps:
 
     def __init__(self) -> None:
         self.taken = 0
+        # The thread that takes the steps. What others do to the gradients meanwhile is no mistake.
+        self.thread: int | None = None
         # Steps without a gradient, by id of the parameter; of those that never had one.
         self.without: dict[int, int] | None = None
         self.replaced = 0
@@ -45,11 +48,15 @@ steps: WeakKeyDictionary[Any, Steps] = WeakKeyDictionary()
 trained: dict[int, Any] = {}
 
 
-class Received:
-    """Leaves that received gradients since the last step, weakly."""
+class _Received(threading.local):
+    """Leaves that received gradients in this thread since its last step, weakly."""
 
-    leaves: list[Any] = []  # noqa: RUF012
-    used = False  # by a step: the next backward begins anew
+    def __init__(self) -> None:
+        self.leaves: list[Any] = []
+        self.used = False  # by a step: the next backward begins anew
+
+
+received = _Received()
 
 
 def parameters(optimizer: Any) -> list[Any]:
@@ -62,7 +69,7 @@ def forget() -> None:
     """Forgets all that was seen."""
     steps.clear()
     trained.clear()
-    Received.leaves, Received.used = [], False
+    received.leaves, received.used = [], False
 
 
 # ----------------------------------------------------------------------------------- backward
@@ -70,12 +77,13 @@ def forget() -> None:
 
 def gradients_come(leaves: list[Any]) -> None:
     """A backward is about to give gradients to `leaves`."""
-    if Received.used:
-        Received.leaves, Received.used = [], False
-    known = {id(kept()) for kept in Received.leaves}
-    Received.leaves += [ref(x) for x in leaves if id(x) not in known]
+    if received.used:
+        received.leaves, received.used = [], False
+    known = {id(kept()) for kept in received.leaves}
+    received.leaves += [ref(x) for x in leaves if id(x) not in known]
     coming = {id(x) for x in leaves}
-    for seen in steps.values():
+    us = threading.get_ident()
+    for seen in [seen for seen in steps.values() if seen.thread == us]:
         if any([id(p()) in coming and _is_as_used(p(), g, node) for p, g, node in seen.used]):
             seen.added = user_site()
 
@@ -84,6 +92,15 @@ def _is_as_used(p: Any, g: Any, node: Any) -> bool:
     """Whether a parameter's gradient is still the one a step has used: nobody made it zero."""
     kept = g()
     return kept is not None and p.grad is kept and node_of(kept) is node()
+
+
+def is_shared(optimizer: Any) -> bool:
+    """Whether a second thread takes steps with an optimiser."""
+    seen = steps.setdefault(optimizer, Steps())
+    us = threading.get_ident()
+    if seen.thread is None:
+        seen.thread = us
+    return seen.thread != us
 
 
 # ---------------------------------------------------------------------------- before the update
@@ -99,7 +116,7 @@ def before(optimizer: Any) -> None:
     _check_added(seen)
     _check_replaced(seen, without)
     _check_missing(seen, ours, without)
-    Received.used = True
+    received.used = True
 
 
 def _check_added(seen: Steps) -> None:
@@ -119,7 +136,7 @@ def _check_added(seen: Steps) -> None:
 def _check_replaced(seen: Steps, without: list[Any]) -> None:
     """Parameters without a gradient, while others like them have one and no optimiser."""
     held = {id(p) for known in steps for p in parameters(known)}
-    living = [x for x in [kept() for kept in Received.leaves] if x is not None]
+    living = [x for x in [kept() for kept in received.leaves] if x is not None]
     strays = [x for x in living if id(x) not in held and _is_parameter(x)]
     shapes = {tuple(x.shape) for x in strays}
     alike = [p for p in without if tuple(p.shape) in shapes]
@@ -171,9 +188,9 @@ def after(optimizer: Any) -> None:
     seen.taken += 1
     seen.used_at = user_site()
     ours = parameters(optimizer)
-    given = [p for p in ours if p.grad is not None]
-    trained.update({id(p): ref(p) for p in given})
-    seen.used = [(ref(p), ref(p.grad), ref(node_of(p.grad))) for p in given[:16]]
+    given = [(p, g) for p, g in [(p, p.grad) for p in ours] if g is not None]
+    trained.update({id(p): ref(p) for p, _ in given})
+    seen.used = [(ref(p), ref(g), ref(node_of(g))) for p, g in given[:16]]
     now = _finiteness(ours)
     spoilt = [p for p in ours if not now.get(id(p), True) and seen.finite.get(id(p), True)]
     if spoilt:
@@ -185,7 +202,9 @@ def after(optimizer: Any) -> None:
 def _tell_overflow(optimizer: Any, spoilt: list[Any], seen: Steps) -> None:
     p = spoilt[0]
     group = next(g for g in optimizer.param_groups if any(q is p for q in g["params"]))
-    values = None if p.grad is None else _values(node_of(p.grad))
+    g = p.grad
+    node = None if g is None else node_of(g)
+    values = None if node is None else _values(node)
     largest = float("nan") if values is None or not values.size else float(np.abs(values).max())
     if np.isfinite(largest):
         if id(p) not in seen.finite and not largest * abs(float(group.get("lr", 1))) > _HUGE:
@@ -209,7 +228,8 @@ def _finiteness(parameters: list[Any]) -> dict[int, bool]:
         left -= p.numel()
         if left < 0:
             break
-        values = _values(node_of(p))
+        node = node_of(p)  # holds the memory while it is looked at
+        values = _values(node)
         if values is not None:
             found[id(p)] = bool(np.isfinite(values).all())
     return found

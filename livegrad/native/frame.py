@@ -32,7 +32,8 @@ class Frame:
     def __init__(self, unit: Unit, function: FunctionType) -> None:
         self.unit = unit
         self.function = function
-        self.globals = {**vars(builtins), **function.__globals__}
+        names = {**vars(builtins), **function.__globals__}
+        self.globals = {name: unit.originals.get(id(x), x) for name, x in names.items()}
         self.lines: list[str] = []
         self.locals: dict[str, str] = {}
         self.temporaries: list[str] = []

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 from types import FunctionType, ModuleType
 from typing import Any
 
-from livegrad.native import prelude
+from livegrad.native import hot, prelude
 from livegrad.native.layout import slots_of
 from livegrad.native.translate import translate_unit
 from livegrad.native.unit import is_method
@@ -32,7 +32,11 @@ def translate(
 ) -> dict[FunctionType, Any]:
     """Built-in functions that mean what `functions` do."""
     ir, objects = translate_unit(slots_of(classes), functions)
-    entry = compile_ir(ir, "livegrad_native")
+    return link(functions, objects, compile_ir(ir, "livegrad_native"))
+
+
+def link(functions: list[FunctionType], objects: list[Any], entry: int) -> dict[FunctionType, Any]:
+    """Built-in functions of a module that was compiled and loaded; `entry` is its entry."""
     addresses = prelude.addresses() + [id(x) for x in objects]
     table = (ctypes.c_size_t * len(addresses))(*addresses)
     out = (ctypes.c_size_t * len(functions))()
@@ -73,13 +77,17 @@ def _class_of(method: FunctionType) -> type:
 
 
 def exchange(replacements: dict[Any, Any]) -> None:
-    """Puts each value where its key is, in every module of the package and in classes."""
+    """Puts each value where its key is: in modules of the package, namespaces and classes."""
     by_id = {id(old): new for old, new in replacements.items()}
-    for name, module in list(sys.modules.items()):
-        if name.partition(".")[0] == "livegrad" and isinstance(module, ModuleType):
-            for key, value in list(vars(module).items()):
-                if id(value) in by_id:
-                    setattr(module, key, by_id[id(value)])
+    modules = [
+        vars(module)
+        for name, module in list(sys.modules.items())
+        if name.partition(".")[0] == "livegrad" and isinstance(module, ModuleType)
+    ]
+    for names in modules + hot.NAMESPACES:
+        for key, value in list(names.items()):
+            if id(value) in by_id:
+                names[key] = by_id[id(value)]
     for old, new in replacements.items():
         method = old if isinstance(old, FunctionType) else new
         if is_method(method):

@@ -23,6 +23,7 @@ CAPI: dict[str, tuple[str, str]] = {
     "PyErr_Restore": ("void", "ptr, ptr, ptr"),
     "PyErr_SetObject": ("void", "ptr, ptr"),
     "PyErr_SetString": ("void", "ptr, ptr"),
+    "PyException_SetCause": ("void", "ptr, ptr"),
     "PyEval_RestoreThread": ("void", "ptr"),
     "PyEval_SaveThread": ("ptr", ""),
     "PyBool_FromLong": ("ptr", "i64"),

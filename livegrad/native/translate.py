@@ -5,8 +5,8 @@ few things: read and write slots, look into lists and dicts, call each other. Tr
 a fifth. The language is a subset of Python:
 
 - statements: assignment (also of slots, items, to several names), if, while, for over a list or
-  tuple (which may grow) or range or enumerate, return, raise, assert, try with `except` or with
-  `finally`
+  tuple (which may grow) or range or enumerate, return, raise (also `from None`), assert, try with
+  `except` or with `finally`
 - expressions: names, constants, attributes, items, calls, tuples, lists, list comprehensions,
   comparisons, and/or/not, conditional expressions, + - *
 - global names are constants: their value when the function is translated
@@ -24,7 +24,7 @@ import ast
 import inspect
 import sys
 import textwrap
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from types import CodeType, FunctionType
 from typing import Any
 
@@ -37,8 +37,28 @@ def translate_unit(
     slots: dict[str, list[tuple[type, int]]], functions: list[FunctionType]
 ) -> tuple[str, list[Any]]:
     """A module with `functions`, and the objects to put into its table."""
-    unit = Unit(slots, functions)
-    return unit.module([Function(unit, f).translate() for f in functions])
+    slices = translate_in_slices(slots, functions)
+    while True:
+        try:
+            next(slices)
+        except StopIteration as end:
+            made: tuple[str, list[Any]] = end.value
+            return made
+
+
+def translate_in_slices(
+    slots: dict[str, list[tuple[type, int]]],
+    functions: list[FunctionType],
+    originals: dict[Any, FunctionType] | None = None,
+) -> Generator[bool, None, tuple[str, list[Any]]]:
+    """`translate_unit`, function by function. `originals` are the functions that stand behind
+    built-in ones: those of an earlier translation."""
+    unit = Unit(slots, functions, originals or {})
+    bodies = []
+    for f in functions:
+        bodies.append(Function(unit, f).translate())
+        yield False
+    return unit.module(bodies)
 
 
 class Function(Expressions):
@@ -407,6 +427,10 @@ class Function(Expressions):
         if statement.exc is None:
             raise Untranslatable(f"{self.function.__name__}: raise outside an except")
         error = self.boxed(self.value(statement.exc))
+        if statement.cause is not None:
+            if not isinstance(statement.cause, ast.Constant):
+                raise Untranslatable(f"{self.function.__name__}: raise … from an error")
+            self.capi("PyException_SetCause", f"ptr {error.text}", "ptr null")
         kind = self.fresh()
         kind_place = self.fresh()
         self.emit(f"{kind_place} = getelementptr i8, ptr {error.text}, i64 8")

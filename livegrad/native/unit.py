@@ -21,8 +21,12 @@ class Unit:
     """
 
     def __init__(
-        self, classes: dict[str, list[tuple[type, int]]], functions: list[FunctionType]
+        self,
+        classes: dict[str, list[tuple[type, int]]],
+        functions: list[FunctionType],
+        originals: dict[Any, FunctionType],
     ) -> None:
+        self.originals = {id(native): function for native, function in originals.items()}
         self.slots = classes
         self.functions = functions
         self.symbols = {f: f"py.{i}.{f.__name__}" for i, f in enumerate(functions)}

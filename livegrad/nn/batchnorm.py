@@ -93,8 +93,9 @@ class _BatchNorm(_NormBase):
     def forward(self, input: Any) -> Any:
         """See `livegrad.nn.functional.batch_norm`."""
         self._check_input_dim(input)
-        if Watch.mode is not None and self.training is not LOCAL.state.grad:
-            Watch.mode(self)
+        watch = Watch.mode
+        if watch is not None and self.training is not LOCAL.state.grad:
+            watch(self)
         momentum = 0.0 if self.momentum is None else self.momentum
         training = self.training
         if training and self.track_running_stats and self.num_batches_tracked is not None:

@@ -23,8 +23,9 @@ class _DropoutNd(Module):
 
     def forward(self, input: Any) -> Any:
         """`input` with some of it dropped; while not training, `input`."""
-        if Watch.mode is not None and self.training is not LOCAL.state.grad:
-            Watch.mode(self)
+        watch = Watch.mode
+        if watch is not None and self.training is not LOCAL.state.grad:
+            watch(self)
         if not self.training:
             return input
         return type(self)._function(input, self.p, True, self.inplace)

@@ -64,9 +64,19 @@ def needs_tensor(name: str, *operands: Any) -> TypeError:
     return wrong_class(wrong, "Tensor", name)
 
 
-def one_minus(x: Tensor | float) -> Tensor | float:
-    """`1 - x` of a tensor or a number."""
-    return sub(1, x) if isinstance(x, Handle) else 1 - x
+def one_minus(x: Tensor) -> Tensor:
+    """`1 - x`."""
+    return sub(1, x)
+
+
+def as_operand(x: Tensor | float, like: Tensor) -> Tensor:
+    """`x`; a number as a tensor of the dtype of `like`, for gradient rules to compute with.
+
+    A rule that computes with the number itself makes a plan that holds for this number only.
+    """
+    from livegrad.ops.generate import filled
+
+    return x if isinstance(x, Handle) else filled((), x, node_of(like).meta.dtype.to_real())
 
 
 # ---------------------------------------------------------------------- sums, products, quotients
@@ -275,7 +285,7 @@ LERP = define(
     ref=_lerp,
     emit=_emit_lerp,
     grads=(
-        lambda g, y, a, b, w: mul(g, one_minus(conj(w))),
+        lambda g, y, a, b, w: mul(g, one_minus(conj(as_operand(w, g)))),
         lambda g, y, a, b, w: mul(g, conj(w)),
         lambda g, y, a, b, w: mul(g, conj(sub(b, a))),
     ),

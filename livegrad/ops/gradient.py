@@ -13,8 +13,8 @@ from livegrad.graph.op import Op
 GRADIENT = Op(
     "gradient",
     "gradient",
-    # Inputs (output[, its gradient]). attrs: how the walk went (which inputs need a gradient), so
-    # that equal attrs on equal graphs mean equal walks; then the number of leaves.
+    # Inputs (output,). attrs: how the walk went, one entry per input with a gradient rule, so that
+    # equal attrs on equal graphs mean equal walks; see autograd/pending.py.
     infer=lambda metas, attrs, shape: metas[0],
 )
 

@@ -20,6 +20,7 @@ from typing import Any
 
 from livegrad.graph.record import Handle, node_of, rebind, unary
 from livegrad.graph.state import LOCAL
+from livegrad.native import hot
 from livegrad.ops.elementwise import CLONE, cast, clone
 from livegrad.ops.numpy_names import FUNCTIONS, METHODS, has_other_names, understand
 
@@ -184,6 +185,7 @@ def _settle(wrapper: Any) -> None:
         arguments.append("**kwargs")
     recorder = _recorder_of(function)
     own["function"], own["op"] = recorder or (function, None)
+    hot.NAMESPACES.append(own)
     if recorder is not None:
         arguments.insert(0, "op")
     source = _STORING if out else _PASSING

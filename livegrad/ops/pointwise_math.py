@@ -18,6 +18,7 @@ from livegrad.ops import samples as s
 from livegrad.ops.conjugate import conj
 from livegrad.ops.elementwise import (
     add,
+    as_operand,
     define,
     div,
     mul,
@@ -185,8 +186,8 @@ ATAN2 = define(
     ref=np.arctan2,
     emit=lambda e, a, b: e.atan2(a, b),
     grads=(
-        lambda g, y, a, b: mul(g, div(b, _squares(a, b))),
-        lambda g, y, a, b: neg(mul(g, div(a, _squares(a, b)))),
+        lambda g, y, a, b: mul(g, div(b, _squares(a, b, g))),
+        lambda g, y, a, b: neg(mul(g, div(a, _squares(a, b, g)))),
     ),
     result="float",
     saves="x",
@@ -194,10 +195,9 @@ ATAN2 = define(
 )
 
 
-def _squares(a: Tensor | float, b: Tensor | float) -> Tensor:
+def _squares(a: Tensor | float, b: Tensor | float, g: Tensor) -> Tensor:
     """`a * a + b * b`, where one may be a number."""
-    first = a * a if isinstance(a, int | float) else square(a)
-    return add(first, b * b if isinstance(b, int | float) else square(b))
+    return add(square(as_operand(a, g)), square(as_operand(b, g)))
 
 
 def _hypot_emit(e: Any, a: Any, b: Any) -> Any:

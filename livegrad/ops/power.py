@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import cmath
-import math
 from typing import Any
 
 import numpy as np
@@ -15,6 +13,7 @@ from livegrad.ops.comparison import eq, ge, logical_and
 from livegrad.ops.conjugate import conj
 from livegrad.ops.elementwise import (
     CLONE,
+    as_operand,
     cast,
     define,
     div,
@@ -22,7 +21,6 @@ from livegrad.ops.elementwise import (
     neg,
     sub,
     where,
-    zero_gradient,
 )
 from livegrad.ops.numbers import number_for
 
@@ -40,18 +38,14 @@ def _power(a: Array, b: Array) -> Array:
 
 
 def _power_grad_base(g: Tensor, y: Tensor, a: Tensor, b: Tensor) -> Tensor:
-    if not isinstance(b, Handle):
-        return zero_gradient(g, y) if b == 0 else mul(g, conj(mul(pow(a, b - 1), b)))
+    b = as_operand(b, g)
     slope = mul(b, elementwise(POW, (a, sub(b, 1))))
     return mul(g, where(eq(b, 0), 0, conj(slope)))
 
 
 def _power_grad_exponent(g: Tensor, y: Tensor, a: Tensor, b: Tensor) -> Tensor:
     dtype = node_of(y).meta.dtype
-    if not isinstance(a, Handle):
-        below = cmath.log(a) if a and dtype.is_complex else math.nan
-        slope = math.log(a) if a > 0 else 0.0 if a == 0 else below
-        return mul(g, conj(mul(y, slope)))
+    a = as_operand(a, g)
     # The limit of a**b * log(a) at a = 0 is 0 for positive b (and 0 by agreement at b = 0).
     flat = logical_and(eq(a, 0), _is_positive(b))
     return mul(g, where(flat, 0, conj(mul(y, _log(cast(a, dtype) if dtype.is_complex else a)))))

@@ -483,8 +483,9 @@ def dropout(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool 
         raise ValueError(f"dropout probability has to be between 0 and 1, but got {p}")
     if not training or p == 0:
         return input
-    if Watch.dropped is not None and not LOCAL.state.grad:
-        Watch.dropped()
+    dropped = Watch.dropped
+    if dropped is not None and not LOCAL.state.grad:
+        dropped()
     if not node_of(input).meta.dtype.is_floating_point:
         raise RuntimeError(
             f"dropout: got {node_of(input).meta.dtype.name}; expected a floating-point tensor"

@@ -395,7 +395,7 @@ def _with_diagonal(base: Tensor, value: Tensor, attrs: Attrs, args: tuple[int, .
     shape = [1] * len(base.shape)
     row = _reshape_to(counting(rows), _one_at(shape, dim1, rows))
     column = _reshape_to(counting(columns), _one_at(shape, dim2, columns))
-    on_it = eq(add(row, args[1] - args[0]), column)
+    on_it = eq(add(row, args[1]), add(column, args[0]))
     # Spread the values along the rows they belong to: (..., rows) -> a dim of size 1 at dim2.
     spread = padded(value, value.ndim - 1, args[0], rows)
     order = [d for d in range(len(shape)) if d not in (dim1, dim2)] + [dim1]

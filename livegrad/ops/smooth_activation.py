@@ -54,7 +54,9 @@ def _elu_slope_emit(e: Any, g: Any, x: Any, alpha: Any, scale: Any, inner: Any) 
 
 def _elu_curve(g: Tensor, y: Tensor, g1: Tensor, x: Tensor, *numbers: float) -> Tensor:
     alpha, scale, inner = numbers
-    bend = mul(exp(mul(x, inner)), alpha * scale * inner * inner)
+    bend = exp(mul(x, inner))
+    for number in (alpha, scale, inner, inner):
+        bend = mul(bend, number)
     return mul(mul(g, g1), where(gt(x, 0), 0, bend))
 
 

@@ -8,8 +8,10 @@ new buffer when somebody can.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Sequence
-from typing import Any
+from functools import cache, wraps
+from typing import Any, TypeVar
 
 from livegrad.graph import spent
 from livegrad.graph.meta import Meta
@@ -40,6 +42,22 @@ def define(name: str, rule: Rule, streams: int, written: tuple[int, ...], **rule
     )
     LAYOUT[op] = (streams, written)
     return op
+
+
+F = TypeVar("F", bound=Callable[..., Op])
+
+
+def registered_once(make: F) -> F:
+    """`functools.cache` for what defines an op: threads that ask at once get the same one."""
+    known = cache(make)
+    lock = threading.Lock()
+
+    @wraps(make)
+    def made(*args: Any) -> Op:
+        with lock:
+            return known(*args)
+
+    return made  # type: ignore[return-value]
 
 
 def _check_shapes(name: str, metas: Sequence[Meta], count: int) -> Meta:

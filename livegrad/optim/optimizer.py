@@ -61,8 +61,9 @@ class Optimizer:
             groups = [{"params": groups}]
         for group in groups:
             self.add_param_group(group)
-        if Watch.made is not None:
-            Watch.made(self)
+        made = Watch.made  # read once: another thread may take it away
+        if made is not None:
+            made(self)
 
     def add_param_group(self, param_group: Group) -> None:
         """Adds parameters with options of their own."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cache, partial
+from functools import partial
 from typing import Any, ClassVar
 
 from livegrad.creation import full_like, zeros_like
@@ -11,7 +11,7 @@ from livegrad.graph.op import Op
 from livegrad.native.hot import hot
 from livegrad.ops import samples as s
 from livegrad.ops.elementwise import add, mul, neg
-from livegrad.ops.update import define, update
+from livegrad.ops.update import define, registered_once, update
 from livegrad.optim.optimizer import Group, Optimizer, number
 
 # Structural variants of a rule, each a registered op: which options are in use.
@@ -47,7 +47,7 @@ class Ruled(Optimizer):
 
     def update_group(self, group: Group) -> None:
         """Records the update of one group: one node if all its parameters are equally old."""
-        params = with_gradient(group["params"])
+        params, grads = with_gradient(group["params"])
         if not params:
             return
         table = self.state
@@ -58,9 +58,9 @@ class Ruled(Optimizer):
                 if not state:
                     self._start(p, state, streams)
         if _equally_old(states, self.numbers):
-            self._update(group, streams, params, states)
+            self._update(group, streams, params, grads, states)
             return
-        for batch in self._by_age(params, states):
+        for batch in self._by_age(params, grads, states):
             self._update(group, streams, *batch)
 
     def _start(self, p: Any, state: State, streams: dict[str, float]) -> None:
@@ -70,29 +70,45 @@ class Ruled(Optimizer):
             state[name].requires_grad_(False)
 
     def _by_age(
-        self, params: list[Any], states: list[State]
-    ) -> list[tuple[list[Any], list[State]]]:
-        """Batches of parameters that are equally old, with their states."""
-        batches: dict[tuple[float, ...], tuple[list[Any], list[State]]] = {}
-        for p, state in zip(params, states, strict=True):
+        self, params: list[Any], grads: list[Any], states: list[State]
+    ) -> list[tuple[list[Any], list[Any], list[State]]]:
+        """Batches of parameters that are equally old, with their gradients and states."""
+        batches: dict[tuple[float, ...], tuple[list[Any], list[Any], list[State]]] = {}
+        for p, g, state in zip(params, grads, states, strict=True):
             age = tuple([state[name] for name in self.numbers])
-            batch = batches.setdefault(age, ([], []))
+            batch = batches.setdefault(age, ([], [], []))
             batch[0].append(p)
-            batch[1].append(state)
+            batch[1].append(g)
+            batch[2].append(state)
         return list(batches.values())
 
     def _update(
-        self, group: Group, streams: dict[str, float], params: list[Any], states: list[State]
+        self,
+        group: Group,
+        streams: dict[str, float],
+        params: list[Any],
+        grads: list[Any],
+        states: list[State],
     ) -> None:
         flags, args, new = self.arguments(group, states[0])
         op = ruled_op(self.op_name, self.rule, flags, len(streams))
-        update(op, _tensors(params, states, list(streams), new), args)
+        update(op, _tensors([params, grads], states, list(streams), new), args)
 
 
 @hot
-def with_gradient(params: list[Any]) -> list[Any]:
-    """Those that have a gradient."""
-    return [p for p in params if p.grad is not None]
+def with_gradient(params: list[Any]) -> tuple[list[Any], list[Any]]:
+    """Those that have a gradient, and the gradients.
+
+    Each is read once: another thread may take it away at any time.
+    """
+    found = []
+    grads = []
+    for p in params:
+        g = p.grad
+        if g is not None:
+            found.append(p)
+            grads.append(g)
+    return found, grads
 
 
 def _equally_old(states: list[State], numbers: dict[str, float]) -> bool:
@@ -112,10 +128,9 @@ def _agree(states: list[State], name: str) -> bool:
 
 @hot
 def _tensors(
-    params: list[Any], states: list[State], names: list[str], numbers: State
+    streams: list[list[Any]], states: list[State], names: list[str], numbers: State
 ) -> list[list[Any]]:
     """What an update reads, stream by stream; the states get their new numbers."""
-    streams = [params, [p.grad for p in params]]
     for name in names:
         streams.append([state[name] for state in states])  # noqa: PERF401 - the subset
     for state in states:
@@ -123,7 +138,7 @@ def _tensors(
     return streams
 
 
-@cache
+@registered_once
 def ruled_op(name: str, rule: Callable[..., Any], flags: Flags, streams: int) -> Op:
     """The update op of an optimiser for a set of options."""
     variant = f"{name}[{','.join(flags)}]" if flags else name

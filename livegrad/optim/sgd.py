@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from functools import cache
 from typing import Any
 
 from livegrad.creation import zeros_like
 from livegrad.graph.op import Op
 from livegrad.ops import samples as s
 from livegrad.ops.elementwise import add, clone, mul, neg, sub
-from livegrad.ops.update import Rule, define, update
+from livegrad.ops.update import Rule, define, registered_once, update
 from livegrad.optim.optimizer import Group, Optimizer, check_ignored, check_range, number
 from livegrad.optim.ruled import with_gradient
 
@@ -36,7 +35,7 @@ def sgd_rule(flags: Flags) -> Rule:
     return rule
 
 
-@cache
+@registered_once
 def sgd_op(flags: Flags) -> Op:
     """The update op for a set of options."""
     name = f"sgd[{','.join(flags)}]" if flags else "sgd"
@@ -79,7 +78,7 @@ class SGD(Optimizer):
 
     def update_group(self, group: Group) -> None:
         """Records the update of one group: one node, or two when some parameters are new."""
-        params = with_gradient(group["params"])
+        params, grads = with_gradient(group["params"])
         if not params:
             return
         momentum, decay = number(group["momentum"]), number(group["weight_decay"])
@@ -88,21 +87,26 @@ class SGD(Optimizer):
         if decay or group["maximize"]:
             flags = ("decay",) * (decay != 0) + ("maximize",) * group["maximize"]
         if momentum == 0:
-            update(sgd_op(flags), (params, [p.grad for p in params]), args)
+            update(sgd_op(flags), (params, grads), args)
         else:
             nesterov = ("nesterov",) * group["nesterov"]
-            self._with_momentum(params, ("momentum", *nesterov, *flags), args)
+            self._with_momentum(params, grads, ("momentum", *nesterov, *flags), args)
 
-    def _with_momentum(self, params: list[Any], flags: Flags, args: tuple[float, ...]) -> None:
-        state = self.state
-        known = [p for p in params if state[p].get("momentum_buffer") is not None]
-        if known:
-            buffers = [state[p]["momentum_buffer"] for p in known]
-            update(sgd_op(flags), (known, [p.grad for p in known], buffers), args)
-        if len(known) == len(params):
-            return
-        new = [p for p in params if state[p].get("momentum_buffer") is None]
-        buffers = [zeros_like(p) for p in new]
-        update(sgd_op((*flags, "first")), (new, [p.grad for p in new], buffers), args)
-        for p, buffer in zip(new, buffers, strict=True):
-            state[p]["momentum_buffer"] = buffer
+    def _with_momentum(
+        self, params: list[Any], grads: list[Any], flags: Flags, args: tuple[float, ...]
+    ) -> None:
+        known: tuple[list[Any], list[Any], list[Any]] = ([], [], [])
+        new: tuple[list[Any], list[Any], list[Any]] = ([], [], [])
+        for p, g in zip(params, grads, strict=True):
+            buffer = self.state[p].get("momentum_buffer")
+            streams = new if buffer is None else known
+            streams[0].append(p)
+            streams[1].append(g)
+            streams[2].append(zeros_like(p) if buffer is None else buffer)
+        update(sgd_op(flags), known, args)
+        update(sgd_op((*flags, "first")), new, args)
+        for p, _, buffer in zip(*new, strict=True):
+            self.state[p]["momentum_buffer"] = buffer
+
+
+__all__ = ["SGD"]

@@ -19,7 +19,7 @@ from livegrad.graph.record import FloatArg, IntArg
 from livegrad.native.hot import hot
 from livegrad.ops.checking import COMPLAINTS
 from livegrad.runtime.counters import counters
-from livegrad.runtime.cpu import follow
+from livegrad.runtime.cpu import blas, follow
 from livegrad.runtime.cpu.driver import Program
 from livegrad.runtime.cpu.follow import Follower
 from livegrad.runtime.cpu.memory import Arena, Buffer
@@ -94,7 +94,7 @@ class HostStep:
         assert self.node.op.ref is not None
         try:
             with np.errstate(all="ignore"):
-                result = self.node.op.ref(call, *values)
+                result = blas.on_one_thread(self.node.op.ref, call, *values)
         except (IndexError, ValueError, RuntimeError) as error:
             raise Fault(self.node, type(error), str(error)) from None
         except MemoryError as error:
@@ -121,7 +121,7 @@ class HostProduct:
         a = self._matrices(addresses[0], (m, k), p.leading[0], p.trans[0], p.batch_strides[0])
         b = self._matrices(addresses[1], (k, n), p.leading[1], p.trans[1], p.batch_strides[1])
         c = self._matrices(addresses[2], (m, n), p.leading[2], False, p.batch_strides[2])
-        c[...] = np.matmul(a, b)
+        c[...] = blas.on_one_thread(np.matmul, a, b)
         counters.host_steps += 1
 
     def _matrices(

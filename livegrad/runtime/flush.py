@@ -9,6 +9,7 @@ place, a computed one by the order in which it is first met), and which values m
 
 from __future__ import annotations
 
+import os
 import sys
 import threading
 import time
@@ -21,16 +22,31 @@ from livegrad.compiler.expand import Recorded
 from livegrad.graph import spent
 from livegrad.graph.node import Node, quote_site
 from livegrad.graph.record import Cell, Specialised, leaf_node
-from livegrad.graph.state import LOCAL, MOST_PENDING_NODES, Runtime, State
-from livegrad.native.hot import hot
+from livegrad.graph.state import (
+    LOCAL,
+    MOST_PENDING_NODES,
+    ORPHANED,
+    STATES,
+    Runtime,
+    State,
+)
+from livegrad.native.hot import FUNCTIONS, hot
 from livegrad.ops.update import replace_node
 from livegrad.runtime import report
 from livegrad.runtime.counters import counters
 from livegrad.runtime.cpu.memory import Buffer, OutOfMemory, allocate
 from livegrad.runtime.cpu.outside import finder
+from livegrad.runtime.elsewhere import (
+    adopt_missing,
+    drop_computed,
+    is_incomplete,
+    look_at_others,
+    read_by_others,
+    renew_updates,
+)
 from livegrad.runtime.executable import Executable, Fault
 from livegrad.runtime.reference import evaluate, number_at
-from livegrad.runtime.speedup import FLUSHES_BEFORE, Speedup, original_functions, speed_up
+from livegrad.runtime.speedup import FLUSHES_BEFORE, Speedup, go_on, original_functions
 
 Key = tuple[Any, ...]
 
@@ -74,8 +90,10 @@ def flush(reason: str, roots: tuple[Node, ...]) -> None:
 
 
 def _flush_locked(state: State, reason: str, roots: tuple[Node, ...]) -> None:
-    if not Speedup.decided and counters.flushes >= FLUSHES_BEFORE:
-        speed_up()
+    if len(FUNCTIONS) > Speedup.known and counters.flushes >= FLUSHES_BEFORE:
+        go_on()
+    if len(STATES) > 1 or ORPHANED:
+        _look_around(state)
     try:
         _flush(state, reason, roots)
     except Fault as fault:
@@ -83,11 +101,12 @@ def _flush_locked(state: State, reason: str, roots: tuple[Node, ...]) -> None:
     except OutOfMemory as error:
         raise _with_largest(error, state.nodes) from None
     finally:
-        state.base += len(state.nodes)
+        state.move_on()
         state.nodes, state.handles, state.bytes = [], [], 0
-        if state.limit < 0:
-            state.limit = MOST_PENDING_NODES
+        if state.most < 0:
+            state.most = MOST_PENDING_NODES
         state.written.clear()
+        state.shared = False
 
 
 def _with_largest(error: OutOfMemory, nodes: list[Node]) -> RuntimeError:
@@ -98,6 +117,15 @@ def _with_largest(error: OutOfMemory, nodes: list[Node]) -> RuntimeError:
     return RuntimeError(
         f"{error}. The largest value, {largest.meta}, was recorded at {quote_site(largest.site)}"
     )
+
+
+def _look_around(state: State) -> bool:
+    """Notes, and tells, whether other threads have recorded since this one looked last."""
+    if not look_at_others(state):
+        return False
+    state.shared = True
+    renew_updates(state)
+    return True
 
 
 # ---------------------------------------------------------------------- after a refused value
@@ -142,7 +170,7 @@ def _take_back(state: State, lost: set[Node]) -> None:
         if node in lost and handle._node is node and node in state.written:
             _restore(handle, _last_good(state, node, lost))
     places = [place for place, node in enumerate(state.nodes) if node not in lost]
-    state.base += len(state.nodes)
+    state.move_on()
     # In place: whoever else has the list must not keep handles alive.
     state.nodes[:] = [state.nodes[place] for place in places]
     state.handles[:] = [state.handles[place] for place in places]
@@ -184,18 +212,18 @@ def _flush(state: State, reason: str, roots: tuple[Node, ...]) -> None:
 def _flush_as_recorded(state: State, reason: str, roots: tuple[Node, ...], started: int) -> None:
     """Finds the plan of what is pending, or makes one, and runs it."""
     if any([node.buffer is not None for node in state.nodes]):
-        _drop_computed(state)
+        drop_computed(state)
     for root in roots:
         if root.buffer is None and not 0 <= root.index - state.base < len(state.nodes):
-            _adopt_missing(state, roots)
-    trace = _Trace(state.nodes, state.handles, state.base, roots)
+            adopt_missing(state, roots)
+    trace = _traced(state, roots)
     executable = _find(trace)
     compiles = 0
     if executable is None:
-        if _is_missing(state):
+        if is_incomplete(state):
             del trace  # it refers to the handles too: they would all look alive
-            _adopt_missing(state, roots)
-            trace = _Trace(state.nodes, state.handles, state.base, roots)
+            adopt_missing(state, roots)
+            trace = _traced(state, roots)
             executable = _find(trace)
         before = counters.compiles
         executable = executable or _compile(trace)
@@ -213,11 +241,19 @@ def _flush_as_recorded(state: State, reason: str, roots: tuple[Node, ...], start
     report.note(reason, executable, sites, hit, compiles, started, _now())
 
 
+def _traced(state: State, roots: tuple[Node, ...]) -> _Trace:
+    trace = _Trace(state.nodes, state.handles, state.base, roots)
+    if len(STATES) > 1 and not state.shared and _look_around(state):
+        # Another thread came in between: what it reads may look dead.
+        trace = _Trace(state.nodes, state.handles, state.base, roots)
+    return trace
+
+
 @hot
 def _flush_as_before(state: State, roots: tuple[Node, ...]) -> bool:
     """If the pending nodes are those that came next last time, runs their plan."""
     last = _Last.executable
-    if last is None or last.next is None:
+    if last is None or last.next is None or state.shared:
         return False
     executable = last.next()
     if executable is None or executable.follower is None:
@@ -237,6 +273,8 @@ def _flush_as_before(state: State, roots: tuple[Node, ...]) -> bool:
             if not 0 <= place < count or not keep[place]:
                 return False
     if not executable.follower.matches(nodes, state.handles):
+        return False
+    if len(STATES) > 1 and _look_around(state):
         return False
     _run_followed(executable, nodes)
     _Last.executable = executable
@@ -291,6 +329,12 @@ class _Trace:
         self.keep = bytearray(
             [_refs(h) > _ALONE and h._node is n for h, n in zip(handles, nodes, strict=True)]
         )
+        if LOCAL.state.shared:
+            # By identity: another thread may have numbered nodes of this one as its own.
+            places = {node: place for place, node in enumerate(nodes)}
+            for x in read_by_others():
+                if x in places:
+                    self.keep[places[x]] = 1
         for root in roots:
             if root.buffer is None:
                 self.keep[root.index - base] = 1
@@ -314,80 +358,6 @@ def _numbers(nodes: list[Node]) -> tuple[list[int], list[float]]:
                 else:
                     ints.append(number)
     return ints, floats
-
-
-# --------------------------------------------------------------------- values from elsewhere
-
-
-def _is_missing(state: State) -> bool:
-    """Whether a value is read that is neither computed nor pending in this thread."""
-    base, end = state.base, state.base + len(state.nodes)
-    return any(
-        x.buffer is None and not base <= x.index < end for node in state.nodes for x in node.inputs
-    )
-
-
-def _drop_computed(state: State) -> None:
-    """Forgets pending nodes that another thread, which read them, has computed."""
-    pairs = zip(state.nodes, state.handles, strict=True)
-    left = [(node, handle) for node, handle in pairs if node.buffer is None]
-    state.base += len(state.nodes)
-    state.nodes, state.handles = [n for n, _ in left], [h for _, h in left]
-    for place, node in enumerate(state.nodes):
-        node.index = state.base + place
-
-
-def _adopt_missing(state: State, roots: tuple[Node, ...]) -> None:
-    """Puts what is missing in front of what reads it, and numbers all pending nodes anew."""
-    handles = dict(zip(state.nodes, state.handles, strict=True))
-    order = _with_missing(state.nodes, roots)
-    # One more, because nodes evaluated at once have the index that comes next.
-    state.base += len(state.nodes) + 1
-    state.handles = [handles[node] if node in handles else _Nobody() for node in order]
-    state.nodes = order
-    for place, node in enumerate(order):
-        node.index = state.base + place
-
-
-class _Nobody:
-    """The handle of a node that no tensor stands for."""
-
-    _node = None
-
-
-def _with_missing(nodes: list[Node], roots: tuple[Node, ...]) -> list[Node]:
-    """Pending `nodes` with every value that they or `roots` need and that is nowhere, in order.
-
-    Such values were dropped by an earlier flush, or another thread recorded them.
-    """
-    pending = set(nodes)
-    order: list[Node] = []
-    done: set[Node] = set()
-    todo = [*reversed(roots), *reversed(nodes)]
-    while todo:
-        node = todo[-1]
-        if node in done or (node.buffer is not None and node not in pending):
-            todo.pop()
-            continue
-        if not node.inputs and (node.cut is not None or node.op.kind == "leaf"):
-            raise _gone(node)
-        needed = [x for x in node.inputs if x.buffer is None and x not in done]
-        if needed:
-            todo += needed
-            continue
-        todo.pop()
-        done.add(node)
-        order.append(node)
-    return order
-
-
-def _gone(node: Node) -> RuntimeError:
-    backward, update = node.cut or (None, None)
-    return RuntimeError(
-        f"the value of {node.op.name} recorded at {quote_site(node.site)} is gone: its graph was "
-        f"spent by backward at {quote_site(backward)} and a value it needs was overwritten by "
-        f"{quote_site(update)}"
-    )
 
 
 # --------------------------------------------------------- what a later backward will need
@@ -493,6 +463,8 @@ def _compile(trace: _Trace) -> Executable:
     executable.mixed = [i for i in executable.numbered if not nodes[i].spec.floats]
     executable.kinds = _kinds([nodes[i] for i in executable.mixed])
     if Specialised.seen:
+        if debug.wants("misses"):
+            debug.out("this plan holds for its numbers only: a rule has computed with one of them")
         executable.specialised = _numbers([nodes[i] for i in executable.numbered])
     first = {x: i for i, x in reversed(list(enumerate(trace.reads)))}
     executable.firsts = [first[x] for x in leaves]
@@ -635,7 +607,9 @@ def _targets(
     """
     targets = []
     # A graph recorded just now that backward may still walk needs the old values.
-    in_place = not any([_is_claim(trace.nodes[i]) for i in executable.readers])
+    in_place = not LOCAL.state.shared and not any(
+        [_is_claim(trace.nodes[i]) for i in executable.readers]
+    )
     for leaf, uses, nbytes, update, place in executable.writes:
         node = leaves[leaf]
         tensor = trace.handles[update].tensors[place]
@@ -659,6 +633,16 @@ def install() -> None:
     Runtime.evaluate = evaluate
     Runtime.finder = finder
     Runtime.number_at = number_at
+
+
+def _forget_other_threads() -> None:
+    """In a forked child: the lock may be that of a thread which is not there."""
+    if not _lock._is_owned():
+        _lock._at_fork_reinit()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget_other_threads)
 
 
 install()

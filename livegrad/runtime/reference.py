@@ -12,6 +12,7 @@ from livegrad.dtypes import DType
 from livegrad.graph.node import Node
 from livegrad.graph.record import wrap
 from livegrad.graph.state import LOCAL
+from livegrad.runtime.cpu import blas
 from livegrad.runtime.cpu.memory import Buffer
 
 Array = np.ndarray[Any, Any]
@@ -104,7 +105,7 @@ def reference_value(node: Node) -> Any:
         if op.kind == "elementwise":
             return op.ref(*elementwise_operands(node))
         arrays = [to_compute(array_of(x), x.meta.dtype) for x in node.inputs]
-        return op.ref(node, *arrays)
+        return blas.on_one_thread(op.ref, node, *arrays)
 
 
 def elementwise_operands(node: Node) -> list[Any]:

@@ -244,7 +244,7 @@ def read_shared(x: Tensor) -> None:
         buffer = Buffer.from_array(np.frombuffer(data, np.uint8))
     else:
         buffer = Buffer.from_array(window)
-        LOCAL.state.limit = -1
+        LOCAL.state.most = -1
     _renew(x, leaf_node(node.meta, buffer))
 
 

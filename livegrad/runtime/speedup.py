@@ -1,11 +1,16 @@
-"""Replaces the functions marked `hot` by native code, once a program has shown that it repeats."""
+"""Replaces the functions marked `hot` by native code, once a program has shown that it repeats.
+
+The program does not stop for it. Translating is done in slices, a few functions per flush; what
+LLVM has to compile, the very first time on a machine, is compiled by another process; and at
+some flush later on the functions are exchanged, all at once.
+"""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+import time
+from collections.abc import Generator, Iterator
 from contextlib import contextmanager
-from functools import partial
 from types import FunctionType
 from typing import Any, ClassVar
 
@@ -13,9 +18,13 @@ from livegrad.compiler import debug
 from livegrad.native import hot
 from livegrad.runtime.cpu import follow, jit
 
-# Fewer flushes than this are not worth it: loading takes some milliseconds, and the very first
-# time on a machine, when LLVM has to compile, about half a second.
+# Fewer flushes than this are not worth it.
 FLUSHES_BEFORE = 32
+# Seconds of work in one flush.
+_SLICE = 0.004
+
+# What there is to do, in pieces. True: nothing but to wait, until the next flush.
+Work = Generator[bool, None, None]
 
 
 class Speedup:
@@ -23,26 +32,94 @@ class Speedup:
 
     decided = os.environ.get("LIVEGRAD_NATIVE", "") == "off"
     made: ClassVar[dict[FunctionType, Any]] = {}
+    # The hot functions that there were when it was decided; modules imported later have more.
+    known = 1 << 62 if decided else 0
+    work: Work | None = None
+
+
+def go_on() -> None:
+    """Does a slice of the work."""
+    end = time.thread_time() + _SLICE
+    if Speedup.work is None:
+        Speedup.work = _work(in_background=True)
+    for waits in Speedup.work:
+        if waits or time.thread_time() > end:
+            return
+    Speedup.work = None
 
 
 def speed_up() -> None:
-    """Translates and replaces the hot functions, if this interpreter is one we know."""
-    Speedup.decided = True
-    if not follow.available():
-        return
-    # Imported when needed: the translator takes longer to import than to load what it made.
-    from livegrad.native.frame import Untranslatable
-    from livegrad.native.install import exchange, translate
+    """Does all of the work at once."""
+    Speedup.work = None
+    for _ in _work(in_background=False):
+        pass
 
+
+def _work(in_background: bool) -> Work:
+    """Translates and replaces the hot functions, if this interpreter is one we know."""
+    functions = list(hot.FUNCTIONS)
     try:
-        Speedup.made = translate(
-            hot.FUNCTIONS, hot.CLASSES, partial(jit.compile_kernel, inline=True)
-        )
-    except (Untranslatable, OSError, RuntimeError) as error:  # no source, or no LLVM passes
+        if not follow.available():
+            raise RuntimeError("this interpreter is not known")
+        made = yield from _made(functions, in_background)
+    except (_untranslatable(), OSError, RuntimeError) as error:  # no source, or no LLVM passes
         if debug.wants("native"):
             debug.out(f"hot functions stay Python's: {error}")
-        return
-    exchange(Speedup.made)
+        Speedup.known = 1 << 62
+    else:
+        _install(made)
+        Speedup.known = len(functions)
+    Speedup.decided = True
+
+
+def _untranslatable() -> type[Exception]:
+    # Imported when needed: the translator takes longer to import than to load what it made.
+    from livegrad.native.frame import Untranslatable
+
+    return Untranslatable
+
+
+def _made(
+    functions: list[FunctionType], in_background: bool
+) -> Generator[bool, None, dict[FunctionType, Any]]:
+    """The native functions."""
+    from livegrad.native.install import link
+    from livegrad.native.layout import slots_of
+    from livegrad.native.translate import translate_in_slices
+
+    originals = {native: function for function, native in Speedup.made.items()}
+    ir, objects = yield from translate_in_slices(slots_of(hot.CLASSES), functions, originals)
+    code = jit.stored_object_code(ir)
+    if code is None:
+        code = yield from _compiled(ir, in_background)
+    return link(functions, objects, jit.load_object(code, "livegrad_native"))
+
+
+def _compiled(ir: str, in_background: bool) -> Generator[bool, None, bytes]:
+    from livegrad.runtime.cpu.background import Compilation, is_possible
+
+    if not in_background or not is_possible():
+        return jit.object_code(ir, inline=True)
+    compilation = Compilation(ir)
+    code = compilation.result()
+    while code is None:
+        yield True
+        code = compilation.result()
+    return code
+
+
+def _install(made: dict[FunctionType, Any]) -> None:
+    from livegrad.native.install import exchange
+
+    _put_originals_back()
+    Speedup.made = made
+    exchange(made)
+
+
+def _put_originals_back() -> None:
+    from livegrad.native.install import exchange
+
+    exchange({native: function for function, native in Speedup.made.items()})
 
 
 @contextmanager
@@ -50,8 +127,17 @@ def original_functions() -> Iterator[None]:
     """Within it, the hot functions are those of Python again."""
     from livegrad.native.install import exchange
 
-    exchange({native: function for function, native in Speedup.made.items()})
+    _put_originals_back()
     try:
         yield
     finally:
         exchange(Speedup.made)
+
+
+def _begin_anew() -> None:
+    """In a forked child: what another process compiles is the parent's."""
+    Speedup.work = None
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_begin_anew)

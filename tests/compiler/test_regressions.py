@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 
 import livegrad as lg
-from livegrad.graph import record
-from livegrad.graph.state import reference_mode
+from livegrad.graph.state import LOCAL, reference_mode
 from livegrad.nn import functional as F
 
 
@@ -129,7 +128,7 @@ def test_cap_on_pending_nodes_spares_what_belongs_together(
     most: int, monkeypatch: pytest.MonkeyPatch, untranslated: None
 ) -> None:
     # The planner's own nodes do not count, nor do those of one backward, nor an update.
-    monkeypatch.setattr(record, "MOST_PENDING_NODES", most)
+    monkeypatch.setattr(LOCAL.state, "most", most)
     x = numbers(3).requires_grad_()
     optimizer = lg.optim.SGD([x], lr=0.1)
     before = array(x)

@@ -828,16 +828,6 @@ def stored(x: Tensor) -> Any:
     return to_compute(values, x.dtype) if x.dtype is lg.bfloat16 else values
 
 
-class _EveryOp:
-    """A limit on pending nodes that is reached at once, except while the compiler records."""
-
-    def __init__(self) -> None:
-        self.state = LOCAL.state
-
-    def __lt__(self, count: int) -> bool:
-        return LOCAL.state is self.state
-
-
 class Mismatch(AssertionError):
     """A compiled op gave something else than its reference."""
 
@@ -849,18 +839,19 @@ def one_op_at_a_time(check: Callable[[Node, Any], None] | None = None) -> Any:
     def flush(reason: str, *roots: Node) -> None:
         before = [(n, n.inputs, n.args) for n in LOCAL.state.nodes]
         graph_flush(reason, *roots)
+        state.most = -1
         if check is None:
             return
         for node, inputs, args in before:
             if node.buffer is not None and all(x.buffer is not None for x in inputs):
                 check(node, expected_value(node, inputs, args))
 
-    limit, original = recording.MOST_PENDING_NODES, recording.flush
-    recording.MOST_PENDING_NODES, recording.flush = _EveryOp(), flush
+    state, original = LOCAL.state, recording.flush
+    most, state.most, recording.flush = state.most, -1, flush
     try:
         yield
     finally:
-        recording.MOST_PENDING_NODES, recording.flush = limit, original
+        state.most, recording.flush = most, original
 
 
 def expected_value(node: Node, inputs: tuple[Node, ...], args: tuple[Any, ...]) -> Any:

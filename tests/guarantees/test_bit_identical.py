@@ -297,3 +297,76 @@ def test_narrower_vector_units(python, env, lacks):
 
 def test_state_is_left_clean():
     assert LOCAL.state.nodes == []
+
+
+# ------------------------------------------------------------------------ threads of BLAS's own
+
+NUMPY_STEPS = """
+import hashlib
+import numpy as np
+import livegrad as lg
+from livegrad import nn
+
+rng = np.random.default_rng(0)
+lg.manual_seed(0)
+
+def show(name, *results):
+    values = [np.ascontiguousarray(lg.view_as_real(x.detach()) if x.is_complex() else x.detach())
+              for x in results]
+    print(name, hashlib.sha256(b"".join([v.tobytes() for v in values])).hexdigest())
+
+def normal(*shape):
+    return lg.tensor(rng.normal(size=shape).astype(np.float32), requires_grad=True)
+
+# The first call of SciPy's routines loads its BLAS, which has threads of its own.
+a = normal(400, 400)
+for name in ("lu", "inv", "cholesky", "qr", "eigvalsh", "svdvals", "matrix_exp", "slogdet"):
+    a.grad = None
+    square = a @ a.T + 400 * lg.eye(400)
+    found = getattr(lg.linalg, name)(square / 800 if name == "matrix_exp" else square)
+    found = found if isinstance(found, tuple) else (found,)
+    sum([x.sin().sum() for x in found]).backward()
+    show(name, *found, a.grad)
+for kind in (nn.RNN, nn.LSTM, nn.GRU):
+    layer, x = kind(31, 100), normal(4, 300, 31)
+    y = layer(x)[0]
+    (y * y).sum().backward()
+    show(kind.__name__, y, x.grad, *[p.grad for p in layer.parameters()])
+for layer in (nn.Conv2d(16, 32, 3), nn.ConvTranspose2d(16, 32, 3, stride=2)):
+    x = normal(8, 16, 20, 20)
+    y = layer(x)
+    y.sin().sum().backward()
+    show(type(layer).__name__, y, x.grad, layer.weight.grad)
+p, q = normal(8, 50, 60), normal(8, 60, 70)
+y = lg.einsum("bij,bjk->ik", p, q)
+y.sin().sum().backward()
+show("einsum", y, p.grad, q.grad)
+z = lg.complex(normal(300, 300), normal(300, 300))
+show("complex product", z @ z)
+"""
+
+
+@pytest.mark.parametrize("mode", ["", "reference"])
+def test_the_bits_do_not_depend_on_the_threads_of_blas(python, mode):
+    settings = [{"OMP_NUM_THREADS": "1"}, {"OMP_NUM_THREADS": "2"}, {"OMP_NUM_THREADS": "4"}]
+    settings += [{"OPENBLAS_NUM_THREADS": "1"}, {"OPENBLAS_NUM_THREADS": "3"}]
+    if mode:
+        settings = settings[:2]
+    first, *others = [python(NUMPY_STEPS, LIVEGRAD_MODE=mode, **s).stdout for s in settings]
+    assert len(first.splitlines()) == 15
+    for other in others:
+        assert other == first
+
+
+def test_blas_has_its_threads_back_after_a_step():
+    from livegrad.runtime.cpu import blas
+
+    if not blas.gemm_available():
+        pytest.skip("no OpenBLAS")
+    before = blas.blas_num_threads()
+    seen = []
+    blas.on_one_thread(lambda: seen.append(blas.blas_num_threads()))
+    with pytest.raises(KeyError):
+        blas.on_one_thread({}.pop, "missing")
+    assert seen == [1]
+    assert blas.blas_num_threads() == before

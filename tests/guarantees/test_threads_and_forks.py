@@ -12,8 +12,12 @@ import pytest
 
 import livegrad as lg
 import livegrad.nn.functional as F
-from livegrad import nn, optim
-from livegrad.graph.state import LOCAL
+from livegrad import lint, nn, optim
+from livegrad.autograd import grad
+from livegrad.graph.state import LOCAL, flush
+from livegrad.ops.update import update
+from livegrad.optim.sgd import sgd_op
+from livegrad.runtime.speedup import original_functions
 
 
 @pytest.fixture(autouse=True)
@@ -221,3 +225,142 @@ def test_multiprocessing(tmp_path, child_environment, method):
         capture_output=True, text=True, timeout=100,
     )  # fmt: skip
     assert done.stdout.strip() == "[600000.0, 1200000.0, 1800000.0]", done.stderr
+
+
+# ------------------------------------------------------------------- threads that share a model
+
+
+def shared_model():
+    lg.manual_seed(0)
+    model = nn.Sequential(nn.Linear(6, 16), nn.Tanh(), nn.Linear(16, 3))
+    rng = np.random.default_rng(0)
+    x = lg.tensor(rng.normal(size=(64, 6)).astype(np.float32))
+    return model, lambda: F.cross_entropy(model(x), lg.tensor(np.arange(64) % 3))
+
+
+@pytest.fixture(params=["native", "python"])
+def both_kinds_of_functions(request):
+    """Translated functions do not let other threads in between; those of Python do."""
+    if request.param == "native":
+        yield
+    else:
+        with original_functions():
+            yield
+
+
+@pytest.mark.parametrize("reads", [False, True])
+@pytest.mark.parametrize("own_optimizer", [False, True])
+def test_threads_train_one_model(both_kinds_of_functions, reads, own_optimizer):
+    lint.reset()
+    model, loss_of = shared_model()
+    start = loss_of().item()
+    common = optim.SGD(model.parameters(), lr=0.05)
+
+    def work():
+        optimizer = optim.Adam(model.parameters(), lr=1e-3) if own_optimizer else common
+        for _ in range(30):
+            optimizer.zero_grad()
+            loss = loss_of()
+            loss.backward()
+            if reads:
+                assert np.isfinite(loss.item())
+            optimizer.step()
+
+    at_once(work, work, work)
+    assert lint.is_enabled()
+    assert loss_of().item() < start
+
+
+def test_no_gradient_is_lost_when_threads_add_to_one(both_kinds_of_functions):
+    p = lg.zeros(5, requires_grad=True)
+    rounds = 50
+
+    def work():
+        for i in range(rounds):
+            (p * 2 + 1).sum().backward()
+            if i % 7 == 0:
+                p.grad.sum().item()
+
+    at_once(work, work, work)
+    assert p.grad.tolist() == [2.0 * rounds * 3] * 5
+
+
+def test_no_update_is_lost_when_threads_step(both_kinds_of_functions):
+    p = lg.zeros(5, requires_grad=True)
+    rounds = 30
+
+    def work():
+        for _ in range(rounds):
+            (gradient,) = grad((p * 2).sum(), p)
+            update(sgd_op(()), ([p], [gradient]), (1.0, 0.0, 0.0, 1.0))
+            flush("a step")
+
+    at_once(work, work, work)
+    assert p.tolist() == [-2.0 * rounds * 3] * 5
+
+
+def test_backward_over_values_that_another_thread_computes_before_the_flush():
+    for reads in (lambda h, y: h.sum().item(), lambda h, y: y.item(), lambda h, y: None):
+        p = lg.tensor([1.0, 2.0], requires_grad=True)
+        h = (p * 3).exp()
+        y = h.sum()
+        y.backward()
+        in_thread(lambda h=h, y=y, reads=reads: reads(h, y))
+        assert p.grad.tolist() == pytest.approx([3 * np.exp(3), 3 * np.exp(6)])
+
+
+def test_plans_for_values_computed_elsewhere_are_told_apart():
+    for function, derivative in ((lg.sin, np.cos), (lg.cos, lambda x: -np.sin(x))):
+        p = lg.tensor([1.0, 2.0], requires_grad=True)
+        y = function(p).sum()
+        y.backward()
+        in_thread(y.item)
+        assert p.grad.tolist() == pytest.approx(derivative(np.array([1.0, 2.0])))
+
+
+def test_what_a_thread_that_ended_has_added_is_there():
+    p = lg.tensor([1.0, 2.0], requires_grad=True)
+    optimizer = optim.SGD([p], lr=0.0)
+    (p * 3).sum().backward()
+    in_thread(lambda: (p * 5).sum().backward())
+    (p * 2).sum().item()
+    optimizer.step()
+    assert p.grad.tolist() == [8.0, 8.0]
+
+
+def test_gradients_after_a_flush_that_failed():
+    p = lg.tensor([1.0, 2.0], requires_grad=True)
+    loss = (p * p).sum()
+    loss.backward()
+    bad = F.embedding(lg.tensor([9]), lg.zeros(3, 2))
+    with pytest.raises(IndexError):
+        bad.tolist()
+    assert loss.item() == 5.0
+    assert p.grad.tolist() == [2.0, 4.0]
+
+
+def test_threads_that_come_and_go_leave_updates_in_place(counted):
+    """Only threads that record meanwhile keep an optimiser from writing in place."""
+    in_thread(lambda: lg.ones(2).sum().item())
+    model, loss_of = shared_model()
+    optimizer = optim.SGD(model.parameters(), lr=0.05)
+    idle, done = threading.Event(), threading.Event()
+
+    def other():
+        keep = lg.ones(3) * 2
+        idle.set()
+        done.wait(60)
+        return keep.tolist()
+
+    with ThreadPoolExecutor(1) as pool:
+        future = pool.submit(other)
+        idle.wait(60)
+        for step in range(6):
+            optimizer.zero_grad()
+            loss_of().backward()
+            with counted() as c:
+                optimizer.step()
+            if step > 1:
+                assert c.donations == 4
+        done.set()
+        assert future.result(60) == [2.0] * 3

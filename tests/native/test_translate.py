@@ -152,6 +152,13 @@ def of_thread():
     return LOCAL.value
 
 
+def raises_from_none(message):
+    try:
+        message.upper()
+    except AttributeError:
+        raise KeyError(message) from None
+
+
 def calls_translated(x):
     return choices(x, 1), arithmetic([x])
 
@@ -173,6 +180,7 @@ CASES: list[tuple[FunctionType, list[Any]]] = [
     (unpacks, [((1, 2),), ([1, 2],), ((1,),), (5,)]),
     (asserts, [(1,), (None,)]),
     (calls_translated, [(0,), (7,)]),
+    (raises_from_none, [("x",), (3,)]),
 ]
 NATIVE = translate([f for f, _ in CASES], [Point], jit.compile_kernel) if follow.available() else {}
 
@@ -227,6 +235,17 @@ def test_references_are_balanced(function: FunctionType, arguments: Any) -> None
     # Others may come and go meanwhile, but not two hundred.
     assert max([abs(a - b) for a, b in zip(references(), before, strict=True)]) < 100
     assert abs(len(gc.get_objects()) - objects) < 100
+
+
+def test_from_none_hides_what_is_being_handled() -> None:
+    for function in (raises_from_none, NATIVE[raises_from_none]):
+        with pytest.raises(KeyError) as raised:
+            try:
+                [].pop()
+            except IndexError:
+                function(3)
+        assert raised.value.__suppress_context__
+        assert raised.value.__cause__ is None
 
 
 def test_wrong_arguments() -> None:
@@ -306,7 +325,7 @@ lg.manual_seed(0)
 net = nn.Sequential(nn.Linear(3, 5), nn.Tanh(), nn.Linear(5, 1))
 optimizer = optim.Adam(net.parameters(), lr=0.01)
 x, y = lg.randn(16, 3), lg.randn(16, 1)
-for step in range(60):
+for step in range(100):
     optimizer.zero_grad()
     loss = ((net(x) - y) ** 2).mean()
     loss.backward()

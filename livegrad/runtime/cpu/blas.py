@@ -13,7 +13,8 @@ threads.
 Note [BLAS threads]: our threads already share the work, so OpenBLAS has to stay on the thread
 that calls it. There is one number of threads for the whole process. The driver therefore sets it
 to 1 when a program with a matrix product starts and back when it ends, both inside the native
-call (`thread_control`); NumPy is multithreaded again before Python continues.
+call (`thread_control`); NumPy is multithreaded again before Python continues. Steps that run NumPy
+code do so on one thread too (`on_one_thread`), for the bits.
 """
 
 from __future__ import annotations
@@ -22,9 +23,11 @@ import ctypes
 import functools
 import glob
 import os
-from collections.abc import Iterator
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from itertools import product
-from typing import NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -202,6 +205,60 @@ def thread_control() -> tuple[int, int]:
     return found.getter, found.setter
 
 
+def on_one_thread(compute: Callable[..., Result], *arguments: Any) -> Result:
+    """`compute(*arguments)`, with BLAS called by NumPy or SciPy on the thread that calls it.
+
+    How many threads share a product decides in which order its terms are added, and so the bits.
+    """
+    had_scipy = _SCIPY in sys.modules
+    with _one_thread(had_scipy):
+        result = compute(*arguments)
+    if _SCIPY in sys.modules and not had_scipy:  # its BLAS came just now, with many threads
+        return on_one_thread(compute, *arguments)
+    return result
+
+
+Result = TypeVar("Result")
+_SCIPY = "scipy.linalg"
+
+
+@contextmanager
+def _one_thread(with_scipy: bool) -> Iterator[None]:
+    changed = []
+    for getter, setter in _thread_counts(with_scipy):
+        count = getter()
+        if count != 1:
+            setter(1)
+            changed.append((setter, count))
+    try:
+        yield
+    finally:
+        for setter, count in changed:
+            setter(count)
+
+
+ThreadCount = tuple[Callable[[], int], Callable[[int], None]]
+
+
+@functools.cache
+def _thread_counts(with_scipy: bool) -> list[ThreadCount]:
+    """Functions that get and set the number of threads of NumPy's BLAS, and of SciPy's own."""
+    found = [] if library() is None else [_thread_count(*thread_control())]
+    for path in _bundled("scipy") if with_scipy else ():
+        for prefix, suffix in product(("scipy_", ""), ("64_", "")):
+            handle = ctypes.CDLL(path)
+            getter = _address(handle, f"{prefix}openblas_get_num_threads{suffix}")
+            setter = _address(handle, f"{prefix}openblas_set_num_threads{suffix}")
+            if getter and setter:
+                found.append(_thread_count(getter, setter))
+    return found
+
+
+def _thread_count(getter: int, setter: int) -> ThreadCount:
+    get = ctypes.CFUNCTYPE(ctypes.c_int)(getter)
+    return get, ctypes.CFUNCTYPE(None, ctypes.c_int)(setter)
+
+
 def blas_num_threads() -> int:
     """How many threads a call into BLAS from NumPy would use now."""
     return int(ctypes.CFUNCTYPE(ctypes.c_int)(_library().getter)())
@@ -306,15 +363,20 @@ def _library() -> Library:
 
 def _candidates() -> Iterator[str]:
     """Libraries next to NumPy, then whatever BLAS the process has loaded."""
-    package = os.path.dirname(np.__file__)
-    for folder in (package + ".libs", os.path.join(package, ".dylibs")):
-        yield from sorted(glob.glob(os.path.join(glob.escape(folder), "*openblas*")))
+    yield from _bundled("numpy")
     try:
         with open("/proc/self/maps") as maps:
             paths = {line.split(maxsplit=5)[-1].strip() for line in maps if "blas" in line}
     except OSError:
         return
     yield from sorted(path for path in paths if ".so" in path)
+
+
+def _bundled(name: str) -> Iterator[str]:
+    """The OpenBLAS that a package brings along."""
+    package = os.path.dirname(str(sys.modules[name].__file__))
+    for folder in (package + ".libs", os.path.join(package, ".dylibs")):
+        yield from sorted(glob.glob(os.path.join(glob.escape(folder), "*openblas*")))
 
 
 def _probe(handle: ctypes.CDLL, path: str, prefix: str, suffix: str) -> Library | None:

@@ -71,22 +71,38 @@ def compile_kernel(ir: str, name: str, target: Target | None = None, inline: boo
 
 def object_code(ir: str, target: Target | None = None, inline: bool = False) -> bytes:
     """The relocatable object file for `ir`: from the disk cache, else from LLVM."""
-    from livegrad.runtime.cpu.diskcache import entry_key
-
     target = target or host_target()
     with _lock:
-        disk = disk_cache()
-        version = ".".join(map(str, _binding().llvm_version_info))
-        key = entry_key(ir, target.cpu, target.features, version)
-        code = disk.get(key)
+        code = stored_object_code(ir, target)
+        if code is None:
+            disk = disk_cache()
+            if disk.directory is not None:
+                counters.disk_misses += 1
+            code = _emit(ir, target, inline)
+            disk.put(_entry_key(ir, target), code)
+        return code
+
+
+def stored_object_code(ir: str, target: Target | None = None) -> bytes | None:
+    """What the disk cache has for `ir`."""
+    with _lock:
+        code = disk_cache().get(_entry_key(ir, target or host_target()))
         if code is not None:
             counters.disk_hits += 1
-            return code
-        if disk.directory is not None:
-            counters.disk_misses += 1
-        code = _emit(ir, target, inline)
-        disk.put(key, code)
         return code
+
+
+def _entry_key(ir: str, target: Target) -> str:
+    from livegrad.runtime.cpu.diskcache import entry_key
+
+    version = ".".join(map(str, _binding().llvm_version_info))
+    return entry_key(ir, target.cpu, target.features, version)
+
+
+def load_object(code: bytes, name: str) -> int:
+    """Address of function `name` of object code, valid as long as the process lives."""
+    with _lock:
+        return _load(code, name)
 
 
 def assembly(ir: str, target: Target | None = None) -> str:

@@ -1,0 +1,79 @@
+"""LLVM in another process: the program goes on meanwhile.
+
+In a thread of this process it would hold llvmlite's lock, which new kernels wait for, and could
+neither be forked nor left behind when the program ends.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import sys
+import tempfile
+from dataclasses import asdict
+
+from livegrad.runtime.cpu import jit
+
+_SOURCE = "from livegrad.runtime.cpu.background import main; main()"
+_DIGEST_BYTES = 32
+
+
+def is_possible() -> bool:
+    """Whether another interpreter can be started: not in a program that embeds this one."""
+    name = os.path.basename(sys.executable or "").lower()
+    return hasattr(os, "posix_spawn") and "python" in name and not getattr(sys, "frozen", False)
+
+
+class Compilation:
+    """Object code that a process of low priority makes of `ir`, and puts into the disk cache.
+
+    It is left to itself: if this program ends first, the next one finds the code.
+    """
+
+    def __init__(self, ir: str) -> None:
+        # Files without a name: whoever is left last removes them.
+        self._out = tempfile.TemporaryFile()  # noqa: SIM115 - open as long as the process runs
+        with tempfile.TemporaryFile() as given:
+            given.write(json.dumps(asdict(jit.host_target())).encode() + b"\n" + ir.encode())
+            given.seek(0)
+            self._process = os.posix_spawn(
+                sys.executable,
+                [sys.executable, "-c", _SOURCE],
+                {**os.environ, "PYTHONPATH": os.pathsep.join([p or os.getcwd() for p in sys.path])},
+                file_actions=[
+                    (os.POSIX_SPAWN_DUP2, given.fileno(), 0),
+                    (os.POSIX_SPAWN_DUP2, self._out.fileno(), 1),
+                    (os.POSIX_SPAWN_OPEN, 2, os.devnull, os.O_WRONLY, 0),
+                ],
+            )
+
+    def result(self) -> bytes | None:
+        """The object code, or None as long as there is none; OSError if there never will be."""
+        with contextlib.suppress(ChildProcessError):  # somebody else waited for it
+            ended, _ = os.waitpid(self._process, os.WNOHANG)
+            if not ended:
+                return None
+        self._out.seek(0)
+        written = self._out.read()
+        self._out.close()
+        code = written[_DIGEST_BYTES:]
+        if _digest(code) != written[:_DIGEST_BYTES]:
+            raise OSError("compiling in the background failed")
+        return code
+
+
+def _digest(code: bytes) -> bytes:
+    from hashlib import sha256
+
+    return sha256(code).digest()
+
+
+def main() -> None:
+    """The other process: compiles what stands on standard input."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the program
+    os.nice(19)
+    target = jit.Target(**json.loads(sys.stdin.buffer.readline()))
+    code = jit.object_code(sys.stdin.buffer.read().decode(), target, inline=True)
+    sys.stdout.buffer.write(_digest(code) + code)

@@ -1,0 +1,193 @@
+"""Hot functions become native while the program goes on, wherever they are referred to."""
+
+import os
+import signal
+
+import pytest
+
+from livegrad.runtime.cpu import follow
+
+pytestmark = pytest.mark.skipif(not follow.available(), reason="an interpreter we do not know")
+
+BEGIN = """
+import gc, os, sys, time
+import livegrad as lg
+from livegrad.native import hot
+from livegrad.runtime.speedup import FLUSHES_BEFORE, Speedup, go_on, speed_up
+
+def flushes(count, until=lambda: False):
+    for i in range(count):
+        (lg.ones(3) + 1).tolist()
+        if until():
+            return i
+        if i > 200:
+            time.sleep(0.01)  # let the other process go on
+    return count
+"""
+
+
+def test_a_new_machine_compiles_in_the_background(python, tmp_path):
+    """Another process compiles the hot functions, and a later flush installs them."""
+    out = python(
+        BEGIN
+        + """
+from livegrad.runtime.cpu import background, jit
+started = []
+spawn = os.posix_spawn
+def counted(*args, **options):
+    started.append(counters.flushes)
+    return spawn(*args, **options)
+from livegrad.runtime.counters import counters
+os.posix_spawn = counted
+emitted = []
+emit = jit._emit
+jit._emit = lambda ir, target, inline=False: emitted.append(inline) or emit(ir, target, inline)
+flushes(6000, lambda: Speedup.decided)
+assert Speedup.made and Speedup.decided
+assert len(started) == 1 and started[0] > FLUSHES_BEFORE
+assert counters.flushes > started[0], "the program went on"
+assert True not in emitted
+from livegrad.graph import record
+assert type(record.append).__name__ == "builtin_function_or_method"
+assert (lg.ones(2) * 3).tolist() == [3.0, 3.0]
+print("done")
+""",
+        LIVEGRAD_CACHE_DIR=str(tmp_path),
+    ).stdout
+    assert out == "done\n"
+    assert list(tmp_path.rglob("*.o"))
+
+
+def test_without_a_disk_cache_too(python):
+    source = BEGIN + "flushes(6000, lambda: Speedup.decided); print(len(Speedup.made) > 0)"
+    assert python(source, LIVEGRAD_CACHE_DIR="off").stdout == "True\n"
+
+
+def test_a_program_that_ends_does_not_wait(python, tmp_path):
+    source = (
+        BEGIN
+        + """
+from livegrad.runtime.cpu import background
+background._SOURCE = "import time; time.sleep(600)"
+started = []
+spawn = os.posix_spawn
+def noted(*args, **options):
+    started.append(spawn(*args, **options))
+    return started[0]
+os.posix_spawn = noted
+flushes(1000, lambda: started)
+print(started[0])
+"""
+    )
+    done = python(source, LIVEGRAD_CACHE_DIR=str(tmp_path))
+    assert done.stderr == ""
+    os.kill(int(done.stdout), signal.SIGKILL)  # it is still there
+
+
+def test_where_no_process_can_be_started_it_is_done_here(python, tmp_path):
+    source = (
+        BEGIN
+        + """
+sys.executable = "/opt/bin/editor"
+flushes(300, lambda: Speedup.decided)
+print(len(Speedup.made) > 0)
+"""
+    )
+    assert python(source, LIVEGRAD_CACHE_DIR=str(tmp_path)).stdout == "True\n"
+
+
+def test_a_failure_over_there_leaves_everything_as_it_is(python, tmp_path):
+    source = (
+        BEGIN
+        + """
+from livegrad.runtime.cpu import background
+background._SOURCE = "raise SystemExit(1)"
+flushes(3000, lambda: Speedup.decided)
+print(Speedup.decided, Speedup.made, (lg.ones(2) + 1).tolist())
+"""
+    )
+    assert python(source, LIVEGRAD_CACHE_DIR=str(tmp_path)).stdout == "True {} [2.0, 2.0]\n"
+
+
+def test_a_forked_child_does_not_wait_for_what_its_parent_has_begun(python, tmp_path):
+    source = (
+        BEGIN
+        + """
+flushes(FLUSHES_BEFORE + 2)
+assert Speedup.work is not None
+child = os.fork()
+if not child:
+    flushes(6000, lambda: Speedup.decided)
+    os._exit(0 if Speedup.made else 1)
+assert os.waitpid(child, 0)[1] == 0
+print("done")
+"""
+    )
+    assert python(source, LIVEGRAD_CACHE_DIR=str(tmp_path)).stdout == "done\n"
+
+
+def test_nobody_keeps_the_originals(python):
+    """Functions that were called before, and wrappers made at run time, call native code too."""
+    source = (
+        BEGIN
+        + """
+import types
+x = lg.ones(3)
+called = 0
+for name in dir(lg):
+    function = getattr(lg, name)
+    usual = isinstance(function, types.FunctionType) and name != "explain"
+    for args in ((x,), (x, x)) if usual else ():
+        try:
+            function(*args)
+            called += 1
+        except Exception:
+            pass
+assert called > 200, called
+speed_up()
+assert Speedup.made
+known = [Speedup.made, hot.FUNCTIONS]
+
+def strangers():
+    functions = list(Speedup.made)
+    for place in range(len(functions)):
+        for owner in gc.get_referrers(functions[place]):
+            if owner is not functions and all(owner is not k for k in known):
+                yield functions[place].__qualname__, type(owner), str(owner)[:200]
+
+found = [x for x in strangers() if x[1] is not types.FrameType]
+assert not found, found
+print("done")
+"""
+    )
+    assert python(source).stdout == "done\n"
+
+
+def test_modules_imported_later_become_native_too(python):
+    source = (
+        BEGIN
+        + """
+speed_up()
+few = len(Speedup.made)
+from livegrad import nn, optim
+net = nn.Linear(3, 2)
+optimizer = optim.SGD(net.parameters(), lr=0.1)
+for i in range(6000):
+    net(lg.ones(4, 3)).sum().backward()
+    optimizer.step()
+    optimizer.zero_grad()
+    if len(Speedup.made) == len(hot.FUNCTIONS):
+        break
+    if i > 200:
+        time.sleep(0.01)
+assert len(Speedup.made) == len(hot.FUNCTIONS) > few
+from livegrad.autograd import pending
+from livegrad.graph import record
+for module in (pending, record):
+    for name, value in vars(module).items():
+        assert value not in hot.FUNCTIONS, (module, name)
+assert (lg.ones(2) * 3).tolist() == [3.0, 3.0]
+print("done")
+"""
+    )
+    assert python(source).stdout == "done\n"
