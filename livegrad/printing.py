@@ -209,7 +209,9 @@ def _with_suffixes(text: str, notes: list[str], indent: int) -> str:
 
 def tensor_text(x: Any) -> str:
     """`repr` of a tensor; computes its values."""
-    prefix = "tensor("
+    kind = type(x)
+    ours = kind.__module__.startswith("livegrad.")
+    prefix = "tensor(" if ours else f"{kind.__name__}("
     if LOCAL.trace is not None and LOCAL.trace.depends(node_of(x)):  # many values, none known yet
         return f"BatchedTensor(shape={list(x.shape)}, dtype={x.dtype})"
     values = to_compute(x._values("print"), x.dtype)

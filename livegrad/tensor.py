@@ -24,7 +24,6 @@ from livegrad.graph.record import (
 )
 from livegrad.graph.state import flush
 from livegrad.graph.watch import Watch
-from livegrad.introspection import Introspection
 from livegrad.native.hot import hot_slots
 from livegrad.ops import (
     comparison,
@@ -41,6 +40,7 @@ from livegrad.ops.resizing import become
 from livegrad.runtime.reference import array_of, number_of, to_compute
 from livegrad.runtime.shared import lend
 from livegrad.settings import preserve_format
+from livegrad.subclassing import Subclassing, disabled_torch_function as disabled_torch_function
 
 Array = np.ndarray[Any, Any]
 
@@ -80,7 +80,7 @@ class ElementCount(int):
 
 
 @hot_slots
-class Tensor(Introspection):
+class Tensor(Subclassing):
     """A multi-dimensional array of numbers that remembers how it was computed.
 
         Tensor ──► Node ──► inputs …      operations make new nodes; in-place ones move the handle
@@ -96,16 +96,19 @@ class Tensor(Introspection):
     _post_hooks: Any = None
     __array_priority__ = 1000  # so that `array + tensor` comes to us
 
-    def __new__(cls, *data: Any) -> Tensor:
-        """`Tensor(2, 3)`: zeros of that shape; `Tensor([1, 2])`: data of the default dtype."""
+    def __new__(cls, *data: Any, device: Any = None) -> Tensor:
+        """`Tensor(2, 3)`: zeros of that shape; `Tensor([1, 2])`: data of the default dtype.
+
+        `Tensor(x)`, with `x` a tensor, is a view of it.
+        """
         default = dtypes.get_default_dtype()
-        if len(data) == 1 and not isinstance(data[0], int):
-            out: Tensor = creation.tensor(data[0], dtype=default)
+        if len(data) == 1 and isinstance(data[0], Handle):
+            out: Tensor = movement.alias(data[0])
+        elif len(data) == 1 and not isinstance(data[0], int):
+            out = creation.tensor(data[0], dtype=default, device=device)
         else:
-            out = creation.zeros(*data or (0,), dtype=default)
-        if cls is not Tensor:
-            out.__class__ = cls
-        return out
+            out = creation.zeros(*data or (0,), dtype=default, device=device)
+        return out if cls is Tensor else out._become(cls)
 
     # ---- what it is ----------------------------------------------------------------------
 
@@ -354,7 +357,10 @@ class Tensor(Introspection):
     def __iter__(self) -> Iterator[Any]:
         if not self._node.meta.shape:
             raise TypeError("iteration over a 0-d tensor")
-        return iter(slicing.unbind(self, 0))
+        return iter(self.unbind(0))  # the method, which subclasses may override
+
+    def __reversed__(self) -> Any:
+        return slicing.flip(self, 0) if self._node.meta.shape else self
 
     def __contains__(self, element: Any) -> bool:
         if not isinstance(element, Handle | bool | int | float | complex | np.generic):
@@ -376,29 +382,6 @@ class Tensor(Introspection):
         return object.__format__(self, spec)
 
     # ---- copying and gradients -----------------------------------------------------------
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> Any:
-        if id(self) in memo:
-            return memo[id(self)]
-        if not self.is_leaf:
-            raise RuntimeError(
-                "Only Tensors created explicitly by the user (graph leaves) support the deepcopy "
-                "protocol at the moment. Use detach() or clone() first"
-            )
-        out = elementwise.clone(self.detach())
-        out.__class__ = type(self)
-        memo[id(self)] = out
-        out.requires_grad_(self.requires_grad)
-        if self.grad is not None:
-            out.grad = self.grad.__deepcopy__(memo)
-        return out
-
-    def __copy__(self) -> Any:
-        return self.detach().requires_grad_(self.requires_grad)
-
-    def __reduce_ex__(self, protocol: Any) -> tuple[Any, ...]:
-        values = np.array(self._values("pickle"))
-        return (rebuild, (type(self), values, self.dtype, self.requires_grad))
 
     def detach_(self) -> Any:
         """Cuts the tensor from its history, in place."""
@@ -632,17 +615,6 @@ def _real_number(value: Any) -> Any:
     if value.imag:
         raise RuntimeError("value cannot be converted to type double without overflow")
     return value.real
-
-
-def rebuild(cls: Any, values: Array, dtype: DType, requires_grad: bool) -> Any:
-    """A tensor from its pickled parts; `values` are in the storage dtype."""
-    from livegrad.graph.meta import meta_of
-    from livegrad.graph.record import leaf
-
-    out = leaf(meta_of(values.shape, dtype), creation.buffer_from(values))
-    out.__class__ = cls
-    out.requires_grad_(requires_grad)
-    return out
 
 
 set_tensor_class(Tensor, elementwise.CLONE)

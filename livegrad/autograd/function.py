@@ -223,6 +223,9 @@ def _connect(call: Call, results: tuple[Any, ...]) -> tuple[Any, ...]:
             if output.raw not in call.inputs:
                 outputs[id(y)] = output
             tensor = output.record(any(kept is not None and y is kept[0] for kept in ctx._saved))
+            if not type(y).__module__.startswith("livegrad."):
+                tensor = tensor._become(type(y))
+                tensor._take_attributes(y)
             connected.append(_written(y, tensor) if any(y is x for x in ctx._dirty) else tensor)
     ctx._saved = tuple([_as_output(kept, outputs) for kept in ctx._saved])
     return tuple(connected)
