@@ -31,7 +31,6 @@ class Introspection(Methods):
     is_meta = is_mkldnn = is_nested = is_quantized = is_sparse = is_sparse_csr = False
     layout = strided
     name = None
-    output_nr = 0
 
     @property
     def itemsize(self) -> int:

@@ -188,7 +188,7 @@ def _suffixes(x: Any, values: Array) -> list[str]:
     if x.dtype not in usual:
         notes.append(f"dtype={x.dtype!r}")
     if x.grad_fn is not None:
-        notes.append(f"grad_fn={x.grad_fn!r}")
+        notes.append(f"grad_fn=<{type(x.grad_fn).__name__}>")
     elif x.requires_grad:
         notes.append("requires_grad=True")
     return notes

@@ -13,7 +13,6 @@ from livegrad.device import CPU, Device, as_device
 from livegrad.dtypes import DType
 from livegrad.graph.geometry import root_of
 from livegrad.graph.meta import Size
-from livegrad.graph.node import Node, backward_name
 from livegrad.graph.record import (
     NO_GRAD,
     Handle,
@@ -43,29 +42,6 @@ from livegrad.settings import preserve_format
 from livegrad.subclassing import Subclassing, disabled_torch_function as disabled_torch_function
 
 Array = np.ndarray[Any, Any]
-
-
-class GradFn:
-    """What made a tensor, for the curious: a name, and the makers of its inputs."""
-
-    __slots__ = ("_node",)
-
-    def __init__(self, node: Node) -> None:
-        self._node = node
-
-    def name(self) -> str:
-        """The name PyTorch would give, such as `AddBackward0`."""
-        if isinstance(self._node.grad_to, weakref.ref):
-            return "AccumulateGrad"
-        return backward_name(self._node)
-
-    @property
-    def next_functions(self) -> tuple[tuple[GradFn | None, int], ...]:
-        """The makers of the inputs; None where no gradient flows."""
-        return tuple([(GradFn(n) if n.requires_grad else None, 0) for n in self._node.inputs])
-
-    def __repr__(self) -> str:
-        return f"<{self.name()}>"
 
 
 class ElementCount(int):
@@ -139,11 +115,21 @@ class Tensor(Subclassing):
         return grad_to is None or isinstance(grad_to, weakref.ref)
 
     @property
-    def grad_fn(self) -> GradFn | None:
-        """What made this tensor, if a gradient flows through it."""
+    def grad_fn(self) -> Any:
+        """What made this tensor, if a gradient flows through it; None for a leaf."""
         node = node_of(self)
-        interior = node.grad_to is not None and not isinstance(node.grad_to, weakref.ref)
-        return GradFn(node) if interior else None
+        if not node.interior:
+            return None
+        from livegrad.autograd.grad_fn import grad_fn_of
+
+        return grad_fn_of(node)
+
+    @property
+    def output_nr(self) -> int:
+        """Which output of its `grad_fn` this tensor is."""
+        from livegrad.autograd.grad_fn import output_number
+
+        return output_number(node_of(self))
 
     @property
     def requires_grad(self) -> bool:
