@@ -23,6 +23,7 @@ from livegrad.graph.record import (
 )
 from livegrad.graph.state import flush
 from livegrad.graph.watch import Watch
+from livegrad.legacy import dtype_of_type, new, type_name
 from livegrad.native.hot import hot_slots
 from livegrad.ops import (
     comparison,
@@ -470,11 +471,13 @@ class Tensor(Subclassing):
             return elementwise.clone(self) if copy else self
         return elementwise.cast(self, dtype)
 
-    def type(self, dtype: Any = None) -> Any:
+    def type(self, dtype: Any = None, non_blocking: Any = False) -> Any:
         """The name of the tensor's type, or the tensor as another dtype (or type of one)."""
         if dtype is None:
-            return f"livegrad.{self.dtype.name}"
-        return self.to(dtypes.as_dtype(getattr(dtype, "dtype", dtype)))
+            return type_name(self._node.meta.dtype)
+        return self._cast(dtype_of_type(dtype))
+
+    new = new
 
     def type_as(self, other: Any) -> Any:
         """The tensor as the dtype of `other`."""

@@ -20,7 +20,7 @@ LAYERS = (
     {"creation", "printing"},
     {"sequences"},
     {"autograd", "fft", "linalg", "masked", "methods", "signal", "special"},
-    {"introspection"},
+    {"introspection", "legacy"},
     {"subclassing"},
     {"tensor"},
     {"accelerator", "mps", "storage", "typed"},

@@ -73,10 +73,8 @@ def reverse(
             if (wanted and id(node) in wanted) or (to is not True and to.retained):
                 arrived.append((node, g))
             state.site = node.site
-            if to is not True and to.after:
-                collect(grads, _hooked(node, to, g, need, create_graph))
-            elif to is not True and to.pull is not None:
-                collect(grads, to.pull(g))
+            if to is not True and (to.pull is not None or to.after):
+                collect(grads, _as_told(node, to, g, need, create_graph))
             elif node.spec.op.grads is None:
                 collect(grads, through_expansion(node, g, need, create_graph))
             else:
@@ -90,11 +88,14 @@ def reverse(
     return order, arrived
 
 
-def _hooked(
+def _as_told(
     node: Node, to: Any, g: Tensor, need: set[Node] | None, create_graph: bool
-) -> list[Pair]:
-    """The gradients of a node's inputs, as the hooks on them leave them."""
-    found: dict[Node, Tensor] = {}
+) -> Iterable[Pair]:
+    """The gradients of a node's inputs, where the node has a rule of its own, or hooks on them."""
+    if not to.after:
+        pairs: Iterable[Pair] = to.pull(g)
+        return pairs
+    found: dict[Any, Tensor] = {}
     if to.pull is not None:
         collect(found, to.pull(g))
     elif node.spec.op.grads is None:
@@ -103,8 +104,8 @@ def _hooked(
         through_rules(node, g, need, found)
     shown = part_of(node).edges
     order = shown if not any(isinstance(x, Part) for x in shown) else edges(node)
-    inputs = run_after(to.after, tuple([found.get(x) for x in order]), (g,))  # type: ignore[arg-type]
-    changed = {x: gx for x, gx in zip(order, inputs, strict=True) if x is not None}
+    inputs = run_after(to.after, tuple([found.get(x) for x in order]), (g,))
+    changed = dict(zip(order, inputs, strict=True))
     return [(x, changed.get(x, gx)) for x, gx in found.items()]
 
 

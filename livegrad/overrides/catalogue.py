@@ -50,11 +50,11 @@ _BINARY = frozenset(
     for name in "add sub mul truediv floordiv mod pow matmul and or xor lshift rshift".split()
     for side in ("", "r", "i")
 ) | frozenset("__eq__ __ne__ __lt__ __le__ __gt__ __ge__ __rdiv__".split())
-# Methods of Python's own protocols that are not operations on the tensor.
+# Methods of Python's own protocols that are not operations on the tensor, and what makes classes.
 _PYTHONS = frozenset(
     """
     __new__ __init__ __init_subclass__ __torch_function__ __hash__ __iter__ __copy__
-    __array_namespace__ __dlpack_device__
+    __array_namespace__ __dlpack_device__ as_subclass
     """.split()
 )
 

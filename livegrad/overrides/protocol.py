@@ -68,13 +68,16 @@ def may_override(kind: type) -> bool:
     return method is not None and method is not disabled_torch_function
 
 
-def overloaded(relevant_args: Iterable[Any]) -> list[Any]:
-    """The arguments to be asked, in that order: one of each class, subclasses before bases."""
+def overloaded(relevant_args: Iterable[Any], tensors: bool = False) -> list[Any]:
+    """The arguments to be asked, in that order: one of each class, subclasses before bases.
+
+    With `tensors`, plain ones are among them.
+    """
     found: list[Any] = []
     kinds: list[type] = []
     for x in relevant_args:
         kind = type(x)
-        if kind in PLAIN or kind in kinds or not may_override(kind):
+        if kind in kinds or not (may_override(kind) or (tensors and kind is Tensor)):
             continue
         bases = [i for i, other in enumerate(kinds) if issubclass(kind, other)]
         place = bases[0] if bases else len(kinds)
@@ -177,7 +180,7 @@ def handle_torch_function(
     public_api: Callable[..., Any], relevant_args: Iterable[Any], *args: Any, **kwargs: Any
 ) -> Any:
     """The result of a function of the user's own, as a mode or one of the arguments gives it."""
-    asked = overloaded(relevant_args) if STATE.subclasses else []
+    asked = overloaded(relevant_args, tensors=True) if STATE.subclasses else []
     return answer(public_api, asked, args, kwargs)
 
 
