@@ -433,6 +433,7 @@ from livegrad.ops.power import (
     sqrt as sqrt,
     square as square,
 )
+from livegrad.ops.public import publish
 from livegrad.ops.quantiles import (
     kthvalue as kthvalue,
     median as median,
@@ -677,10 +678,12 @@ from livegrad.typed import (
     ShortTensor as ShortTensor,
 )
 
-install_out(globals())
-
 conj = conj_view
+del conj_view
 tensor = creation.tensor  # the function, not the submodule of that name
+install_out(globals())
+publish(globals())
+
 device, dtype, bool = Device, DType, bool_
 layout = memory_format = MemoryFormat
 e, inf, nan, newaxis, pi = math.e, math.inf, math.nan, None, math.pi
@@ -691,6 +694,7 @@ cfloat, cdouble, chalf = complex64, complex128, complex64
 
 
 _SUBPACKAGES = (
+    "_C",
     "accelerator",
     "amp",
     "autograd",
@@ -704,6 +708,7 @@ _SUBPACKAGES = (
     "mps",
     "nn",
     "optim",
+    "overrides",
     "serialization",
     "signal",
     "special",

@@ -15,6 +15,7 @@ from livegrad.graph.record import is_detached, node_of
 from livegrad.methods import Methods
 from livegrad.ops import movement
 from livegrad.ops.in_place import in_format
+from livegrad.ops.public import publish_methods
 from livegrad.ops.strided import whole_of
 from livegrad.runtime.shared import address_of, own_address
 from livegrad.settings import channels_last, channels_last_3d, contiguous_format, strided
@@ -30,7 +31,6 @@ class Introspection(Methods):
     is_meta = is_mkldnn = is_nested = is_quantized = is_sparse = is_sparse_csr = False
     layout = strided
     name = None
-    output_nr = 0
 
     @property
     def itemsize(self) -> int:
@@ -209,3 +209,6 @@ class Introspection(Methods):
         shape = self._node.meta.shape
         made = creation.tensor(values, dtype=self._node.meta.dtype)
         return self.copy_(made.reshape(shape))  # type: ignore[attr-defined]
+
+
+publish_methods(Introspection, "Tensor", "livegrad.tensor")

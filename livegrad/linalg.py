@@ -56,5 +56,7 @@ from livegrad.ops.linalg.spectral import (
 from livegrad.ops.linalg.triangular import solve_triangular as solve_triangular
 from livegrad.ops.matmul import matmul as matmul
 from livegrad.ops.out import install as install_out
+from livegrad.ops.public import publish
 
 install_out(globals(), "linalg")
+publish(globals())

@@ -72,6 +72,7 @@ from livegrad.ops.linalg import (
     triangular,
 )
 from livegrad.ops.out import install_methods
+from livegrad.ops.public import publish_methods, strangers
 
 Method = Callable[..., Any]
 
@@ -86,8 +87,8 @@ def operator(function: Method) -> Method:
         try:
             return function(self, other)
         except TypeError:
-            other = _operand(other)
-            return NotImplemented if other is None else function(self, other)
+            known = _operand(other)
+            return _ask(method, self, other) if known is None else function(self, known)
 
     return method
 
@@ -99,8 +100,8 @@ def reflected(function: Method) -> Method:
         try:
             return function(other, self)
         except TypeError:
-            other = _operand(other)
-            return NotImplemented if other is None else function(other, self)
+            known = _operand(other)
+            return _ask(method, self, other) if known is None else function(known, self)
 
     return method
 
@@ -112,8 +113,8 @@ def recorded(op: Any) -> Method:
         try:
             return binary(op, self, other)
         except TypeError:
-            other = _operand(other)
-            return NotImplemented if other is None else binary(op, self, other)
+            known = _operand(other)
+            return _ask(method, self, other) if known is None else binary(op, self, known)
 
     return method
 
@@ -123,6 +124,13 @@ def _operand(x: Any) -> Any:
     if isinstance(x, Handle | bool | int | float | complex | np.generic):
         return x
     return creation.from_array(x) if isinstance(x, np.ndarray) else None
+
+
+def _ask(method: Any, self: Any, other: Any) -> Any:
+    """What a class that answers for functions makes of an operator; else NotImplemented."""
+    if not strangers((other,)):
+        return NotImplemented
+    return getattr(Methods, method.__name__)(self, other)
 
 
 def inplace(function: Method, expanded: bool = False) -> Method:
@@ -137,9 +145,14 @@ def inplace(function: Method, expanded: bool = False) -> Method:
             # Before anything is recorded: what is refused leaves no trace.
             check_writable(self, True, expanded)
         strides = node.meta.strides
-        if strides is not None and not expanded and may_overlap(node.meta.shape, strides):
-            return strided.element_by_element(self, lambda: function(self, *args, **options))
-        return assign(self, function(self, *args, **options), expanded)
+        try:
+            if strides is not None and not expanded and may_overlap(node.meta.shape, strides):
+                return strided.element_by_element(self, lambda: function(self, *args, **options))
+            return assign(self, function(self, *args, **options), expanded)
+        except TypeError:
+            if not strangers((*args, *options.values())):
+                raise
+        return getattr(Methods, method.__name__)(self, *args, **options)
 
     method.__name__ = f"{getattr(function, '__name__', 'method')}_"
     method.__doc__ = f"In-place form of `{getattr(function, '__name__', '')}`."
@@ -707,4 +720,8 @@ class Methods(Handle):
     uniform_ = random_fill.uniform_
 
 
+for _name, _method in vars(Methods).items():
+    if getattr(_method, "__name__", "") == "method":  # of an operator
+        _method.__name__ = _name
 install_methods(Methods)
+publish_methods(Methods, "Tensor", "livegrad.tensor")

@@ -188,7 +188,7 @@ def _suffixes(x: Any, values: Array) -> list[str]:
     if x.dtype not in usual:
         notes.append(f"dtype={x.dtype!r}")
     if x.grad_fn is not None:
-        notes.append(f"grad_fn={x.grad_fn!r}")
+        notes.append(f"grad_fn=<{type(x.grad_fn).__name__}>")
     elif x.requires_grad:
         notes.append("requires_grad=True")
     return notes
@@ -209,7 +209,9 @@ def _with_suffixes(text: str, notes: list[str], indent: int) -> str:
 
 def tensor_text(x: Any) -> str:
     """`repr` of a tensor; computes its values."""
-    prefix = "tensor("
+    kind = type(x)
+    ours = kind.__module__.startswith("livegrad.")
+    prefix = "tensor(" if ours else f"{kind.__name__}("
     if LOCAL.trace is not None and LOCAL.trace.depends(node_of(x)):  # many values, none known yet
         return f"BatchedTensor(shape={list(x.shape)}, dtype={x.dtype})"
     values = to_compute(x._values("print"), x.dtype)

@@ -60,6 +60,7 @@ from livegrad.ops.polynomial_families import (
     shifted_chebyshev_polynomial_v as shifted_chebyshev_polynomial_v,
     shifted_chebyshev_polynomial_w as shifted_chebyshev_polynomial_w,
 )
+from livegrad.ops.public import publish
 from livegrad.ops.special_math import (
     entr as entr,
     logit as logit,
@@ -73,5 +74,6 @@ from livegrad.ops.statistics import logsumexp as logsumexp
 psi = digamma
 
 install_out(globals(), "special")
+publish(globals())
 
 __all__ = ["expit", "gammainc", "gammaincc", "gammaln", "multigammaln", "psi"]

@@ -13,7 +13,6 @@ from livegrad.device import CPU, Device, as_device
 from livegrad.dtypes import DType
 from livegrad.graph.geometry import root_of
 from livegrad.graph.meta import Size
-from livegrad.graph.node import Node, backward_name
 from livegrad.graph.record import (
     NO_GRAD,
     Handle,
@@ -24,7 +23,7 @@ from livegrad.graph.record import (
 )
 from livegrad.graph.state import flush
 from livegrad.graph.watch import Watch
-from livegrad.introspection import Introspection
+from livegrad.legacy import dtype_of_type, new, type_name
 from livegrad.native.hot import hot_slots
 from livegrad.ops import (
     comparison,
@@ -41,31 +40,9 @@ from livegrad.ops.resizing import become
 from livegrad.runtime.reference import array_of, number_of, to_compute
 from livegrad.runtime.shared import lend
 from livegrad.settings import preserve_format
+from livegrad.subclassing import Subclassing, disabled_torch_function as disabled_torch_function
 
 Array = np.ndarray[Any, Any]
-
-
-class GradFn:
-    """What made a tensor, for the curious: a name, and the makers of its inputs."""
-
-    __slots__ = ("_node",)
-
-    def __init__(self, node: Node) -> None:
-        self._node = node
-
-    def name(self) -> str:
-        """The name PyTorch would give, such as `AddBackward0`."""
-        if isinstance(self._node.grad_to, weakref.ref):
-            return "AccumulateGrad"
-        return backward_name(self._node)
-
-    @property
-    def next_functions(self) -> tuple[tuple[GradFn | None, int], ...]:
-        """The makers of the inputs; None where no gradient flows."""
-        return tuple([(GradFn(n) if n.requires_grad else None, 0) for n in self._node.inputs])
-
-    def __repr__(self) -> str:
-        return f"<{self.name()}>"
 
 
 class ElementCount(int):
@@ -80,7 +57,7 @@ class ElementCount(int):
 
 
 @hot_slots
-class Tensor(Introspection):
+class Tensor(Subclassing):
     """A multi-dimensional array of numbers that remembers how it was computed.
 
         Tensor ──► Node ──► inputs …      operations make new nodes; in-place ones move the handle
@@ -96,16 +73,19 @@ class Tensor(Introspection):
     _post_hooks: Any = None
     __array_priority__ = 1000  # so that `array + tensor` comes to us
 
-    def __new__(cls, *data: Any) -> Tensor:
-        """`Tensor(2, 3)`: zeros of that shape; `Tensor([1, 2])`: data of the default dtype."""
+    def __new__(cls, *data: Any, device: Any = None) -> Tensor:
+        """`Tensor(2, 3)`: zeros of that shape; `Tensor([1, 2])`: data of the default dtype.
+
+        `Tensor(x)`, with `x` a tensor, is a view of it.
+        """
         default = dtypes.get_default_dtype()
-        if len(data) == 1 and not isinstance(data[0], int):
-            out: Tensor = creation.tensor(data[0], dtype=default)
+        if len(data) == 1 and isinstance(data[0], Handle):
+            out: Tensor = movement.alias(data[0])
+        elif len(data) == 1 and not isinstance(data[0], int):
+            out = creation.tensor(data[0], dtype=default, device=device)
         else:
-            out = creation.zeros(*data or (0,), dtype=default)
-        if cls is not Tensor:
-            out.__class__ = cls
-        return out
+            out = creation.zeros(*data or (0,), dtype=default, device=device)
+        return out if cls is Tensor else out._become(cls)
 
     # ---- what it is ----------------------------------------------------------------------
 
@@ -136,11 +116,21 @@ class Tensor(Introspection):
         return grad_to is None or isinstance(grad_to, weakref.ref)
 
     @property
-    def grad_fn(self) -> GradFn | None:
-        """What made this tensor, if a gradient flows through it."""
+    def grad_fn(self) -> Any:
+        """What made this tensor, if a gradient flows through it; None for a leaf."""
         node = node_of(self)
-        interior = node.grad_to is not None and not isinstance(node.grad_to, weakref.ref)
-        return GradFn(node) if interior else None
+        if not node.interior:
+            return None
+        from livegrad.autograd.grad_fn import grad_fn_of
+
+        return grad_fn_of(node)
+
+    @property
+    def output_nr(self) -> int:
+        """Which output of its `grad_fn` this tensor is."""
+        from livegrad.autograd.grad_fn import output_number
+
+        return output_number(node_of(self))
 
     @property
     def requires_grad(self) -> bool:
@@ -355,7 +345,10 @@ class Tensor(Introspection):
     def __iter__(self) -> Iterator[Any]:
         if not self._node.meta.shape:
             raise TypeError("iteration over a 0-d tensor")
-        return iter(slicing.unbind(self, 0))
+        return iter(self.unbind(0))  # the method, which subclasses may override
+
+    def __reversed__(self) -> Any:
+        return slicing.flip(self, 0) if self._node.meta.shape else self
 
     def __contains__(self, element: Any) -> bool:
         if not isinstance(element, Handle | bool | int | float | complex | np.generic):
@@ -377,29 +370,6 @@ class Tensor(Introspection):
         return object.__format__(self, spec)
 
     # ---- copying and gradients -----------------------------------------------------------
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> Any:
-        if id(self) in memo:
-            return memo[id(self)]
-        if not self.is_leaf:
-            raise RuntimeError(
-                "Only Tensors created explicitly by the user (graph leaves) support the deepcopy "
-                "protocol at the moment. Use detach() or clone() first"
-            )
-        out = elementwise.clone(self.detach())
-        out.__class__ = type(self)
-        memo[id(self)] = out
-        out.requires_grad_(self.requires_grad)
-        if self.grad is not None:
-            out.grad = self.grad.__deepcopy__(memo)
-        return out
-
-    def __copy__(self) -> Any:
-        return self.detach().requires_grad_(self.requires_grad)
-
-    def __reduce_ex__(self, protocol: Any) -> tuple[Any, ...]:
-        values = np.array(self._values("pickle"))
-        return (rebuild, (type(self), values, self.dtype, self.requires_grad))
 
     def detach_(self) -> Any:
         """Cuts the tensor from its history, in place."""
@@ -502,11 +472,13 @@ class Tensor(Introspection):
             return elementwise.clone(self) if copy else self
         return elementwise.cast(self, dtype)
 
-    def type(self, dtype: Any = None) -> Any:
+    def type(self, dtype: Any = None, non_blocking: Any = False) -> Any:
         """The name of the tensor's type, or the tensor as another dtype (or type of one)."""
         if dtype is None:
-            return f"livegrad.{self.dtype.name}"
-        return self.to(dtypes.as_dtype(getattr(dtype, "dtype", dtype)))
+            return type_name(self._node.meta.dtype)
+        return self._cast(dtype_of_type(dtype))
+
+    new = new
 
     def type_as(self, other: Any) -> Any:
         """The tensor as the dtype of `other`."""
@@ -633,17 +605,6 @@ def _real_number(value: Any) -> Any:
     if value.imag:
         raise RuntimeError("value cannot be converted to type double without overflow")
     return value.real
-
-
-def rebuild(cls: Any, values: Array, dtype: DType, requires_grad: bool) -> Any:
-    """A tensor from its pickled parts; `values` are in the storage dtype."""
-    from livegrad.graph.meta import meta_of
-    from livegrad.graph.record import leaf
-
-    out = leaf(meta_of(values.shape, dtype), creation.buffer_from(values))
-    out.__class__ = cls
-    out.requires_grad_(requires_grad)
-    return out
 
 
 set_tensor_class(Tensor, elementwise.CLONE)

@@ -65,3 +65,53 @@ def test_types_by_dtype(name: str, dtype: lg.dtype) -> None:
     assert not isinstance([1], kind)
     assert repr(kind) == f"livegrad.{name}"
     assert lg.zeros(2).type(kind).dtype is dtype
+
+
+TYPES = {
+    "bool": "Bool", "uint8": "Byte", "int8": "Char", "int16": "Short", "int32": "Int",
+    "int64": "Long", "float16": "Half", "bfloat16": "BFloat16", "float32": "Float",
+    "float64": "Double", "complex64": "ComplexFloat", "complex128": "ComplexDouble",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", TYPES)
+def test_names_of_types(name: str) -> None:
+    dtype, kind = getattr(lg, name), f"torch.{TYPES[name]}Tensor"
+    x = lg.ones(2, dtype=dtype)
+    assert x.type() == kind
+    assert x.type(kind) is x
+    assert lg.ones(2, dtype=lg.uint16).type(kind).dtype is dtype
+    assert lg.ones(2, dtype=lg.uint16).type(kind.replace("torch", "livegrad")).dtype is dtype
+
+
+def test_types_by_other_names() -> None:
+    x = lg.ones(2, dtype=lg.int8)
+    assert x.type(lg.float64).dtype is lg.float64
+    assert x.type("torch.Tensor").dtype is lg.float32
+    assert x.type(lg.Tensor).dtype is lg.float32
+    assert x.type(dtype="torch.IntTensor", non_blocking=True).dtype is lg.int32
+    assert lg.nn.Parameter(lg.ones(1)).type() == "torch.FloatTensor"
+    for wrong in ("LongTensor", "torch.float32", "nonsense", float):
+        with pytest.raises(ValueError, match="invalid type"):
+            x.type(wrong)
+    with pytest.raises(TypeError, match="dtype must be a type, str, or dtype object"):
+        x.type(3)
+    with pytest.raises(RuntimeError):
+        x.type("torch.cuda.FloatTensor")
+
+
+def test_new_tensors_the_old_way() -> None:
+    x = lg.ones(2, dtype=lg.float64)
+    assert x.new().shape == (0,)
+    assert x.new(2, 3).shape == x.new(lg.Size([2, 3])).shape == x.new(size=(2, 3)).shape == (2, 3)
+    assert x.new(3).dtype is lg.float64
+    assert x.new([1, 2]).tolist() == x.new((1, 2)).tolist() == [1, 2]
+    assert x.new([1, 2]).dtype is lg.float64
+    assert lg.ones(1, dtype=lg.int64).new([1.7, 2]).tolist() == [1, 2]
+    y = lg.zeros(2, dtype=lg.float64)
+    x.new(y)[0] = 5
+    assert y.tolist() == [5, 0]
+    assert x.new(2, device="cpu").shape == (2,)
+    for wrong in (2.5, "a", lg.ones(2)):
+        with pytest.raises(TypeError):
+            x.new(wrong)

@@ -166,7 +166,7 @@ def test_requires_grad_flags():
     y = x * 2
     assert (y.requires_grad, y.is_leaf) == (True, False)
     assert y.grad_fn.name() == "MulBackward0"
-    assert y.grad_fn.next_functions[0][0].name() == "AccumulateGrad"
+    assert y.grad_fn.next_functions[0][0].name().endswith("AccumulateGrad")
     with pytest.raises(RuntimeError, match="leaf variables"):
         y.requires_grad_(False)
     with pytest.raises(RuntimeError, match="floating point"):

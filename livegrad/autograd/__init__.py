@@ -23,6 +23,9 @@ from livegrad.autograd.modes import (
     no_grad,
     set_grad_enabled,
 )
+from livegrad.ops.public import publish
+
+publish(globals(), ("grad",))
 
 
 def __getattr__(name: str) -> Any:

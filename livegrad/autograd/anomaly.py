@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from livegrad.graph.node import Node, backward_name, quote_site
+from livegrad.autograd.parts import backward_name
+from livegrad.graph.node import Node, quote_site
 
 
 class Anomaly:

@@ -92,6 +92,10 @@ def unpack_dual(tensor: Tensor, *, level: int | None = None) -> UnpackedDualTens
         return UnpackedDualTensor(tensor, None)
     from livegrad.func.levels import zeros_like
 
+    given = _duals.tangents.get(node_of(tensor))
+    if given is not None:
+        (primal,) = duals.released((tensor,))
+        return UnpackedDualTensor(primal, given)
     with duals:
         starts = list(_duals.tangents)
         weight = duals.variable(zeros_like(tensor))

@@ -16,8 +16,10 @@ from collections.abc import Callable
 from typing import Any
 
 from livegrad import dtypes
+from livegrad.autograd.grad_fn import Edge, edge_to
+from livegrad.autograd.hooks import RemovableHandle
 from livegrad.autograd.modes import enable_grad
-from livegrad.autograd.reverse import Pair, fit
+from livegrad.autograd.reverse import Pair, fit, run_after
 from livegrad.graph.meta import Meta, meta_of
 from livegrad.graph.node import Interior, Node, Spec
 from livegrad.graph.op import Op
@@ -51,6 +53,12 @@ class FunctionCtx:
     """Carries what `forward` leaves for `backward`; any attribute may be set on it."""
 
     needs_input_grad: tuple[bool, ...] = ()
+    requires_grad = True
+    # As a grad_fn: what `apply` was given, hooks before and after `backward`, the user's notes.
+    _given_nodes: list[Node | None]
+    _hooks_before: dict[int, Callable[[Any], Any]] | None = None
+    _hooks_after: dict[int, Callable[[Any, Any], Any]] | None = None
+    _notes: dict[str, Any] | None = None
 
     def __init__(self) -> None:
         self._saved: tuple[Any, ...] = ()
@@ -87,6 +95,36 @@ class FunctionCtx:
     def set_materialize_grads(self, value: bool) -> None:
         """Whether outputs without a gradient give zeros (the default) or None to `backward`."""
         self._materialize = value
+
+    # ---- as the `grad_fn` of the outputs ---------------------------------------------------
+
+    def name(self) -> str:
+        """The Function's name and "Backward"."""
+        return type(self).__name__
+
+    @property
+    def next_functions(self) -> tuple[Edge, ...]:
+        """Where gradients go on to, for each tensor that `apply` was given."""
+        return tuple([edge_to(node) for node in self._given_nodes if node is not None])
+
+    def register_prehook(self, fn: Callable[[tuple[Any, ...]], Any]) -> RemovableHandle:
+        """Calls `fn(grad_outputs)` before `backward`; a tuple it returns is used instead."""
+        if self._hooks_before is None:
+            self._hooks_before = {}
+        return RemovableHandle(self._hooks_before, fn)
+
+    def register_hook(self, fn: Callable[[Any, Any], Any]) -> RemovableHandle:
+        """Calls `fn(grad_inputs, grad_outputs)` after `backward`; a tuple replaces its results."""
+        if self._hooks_after is None:
+            self._hooks_after = {}
+        return RemovableHandle(self._hooks_after, fn)
+
+    @property
+    def metadata(self) -> dict[str, Any]:
+        """A dict for notes."""
+        if self._notes is None:
+            self._notes = {}
+        return self._notes
 
 
 def _unpack(kept: Any) -> Any:
@@ -136,10 +174,18 @@ class Function:
             "it with backward mode AD."
         )
 
+    # The class of ctx, which has the Function's name: ctx is the grad_fn of the outputs.
+    _ctx_class: type[FunctionCtx] = FunctionCtx
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        body = {"__module__": cls.__module__, "_forward_cls": cls}
+        cls._ctx_class = type(f"{cls.__name__}Backward", (FunctionCtx,), body)
+
     @classmethod
     def apply(cls, *args: Any, **kwargs: Any) -> Any:
         """Runs `forward`; its outputs are differentiated by `backward`."""
-        ctx = FunctionCtx()
+        ctx = cls._ctx_class()
         nodes = [node_of(x) if isinstance(x, Handle) else None for x in args]
         ctx.needs_input_grad = tuple([n is not None and n.grad_to is not None for n in nodes])
         state = LOCAL.state
@@ -171,7 +217,7 @@ class Call:
     ) -> None:
         self.function = function
         self.ctx = ctx
-        self.inputs = nodes
+        self.inputs = ctx._given_nodes = nodes
         self.metas: list[Meta | None] = [
             node_of(y).meta if isinstance(y, Handle) else None for y in outputs
         ]
@@ -182,11 +228,25 @@ class Call:
         site, state.site = state.site, None
         try:
             grads = [self._gradient(i, received.get(i)) for i in range(len(self.metas))]
+            for hook in list((self.ctx._hooks_before or {}).values()):
+                changed = hook(tuple(grads))
+                grads = grads if changed is None else list(changed)
             results = self.function.backward(self.ctx, *grads)
             results = results if isinstance(results, tuple | list) else (results,)
+            if self.ctx._hooks_after:
+                results = self._hooked(list(results), tuple(grads))
             return self._paired(tuple(results))
         finally:
             state.site = site
+
+    def _hooked(self, results: list[Any], grads: tuple[Any, ...]) -> tuple[Any, ...]:
+        """The gradients of the arguments as hooks leave them, who see those of the tensors."""
+        places = [i for i, x in enumerate(self.inputs[: len(results)]) if x is not None]
+        shown = tuple([results[i] for i in places])
+        assert self.ctx._hooks_after is not None
+        for i, g in zip(places, run_after(self.ctx._hooks_after, shown, grads), strict=True):
+            results[i] = g
+        return tuple(results)
 
     def _gradient(self, place: int, g: Tensor | None) -> Any:
         meta = self.metas[place]
@@ -223,6 +283,9 @@ def _connect(call: Call, results: tuple[Any, ...]) -> tuple[Any, ...]:
             if output.raw not in call.inputs:
                 outputs[id(y)] = output
             tensor = output.record(any(kept is not None and y is kept[0] for kept in ctx._saved))
+            if not type(y).__module__.startswith("livegrad."):
+                tensor = tensor._become(type(y))
+                tensor._take_attributes(y)
             connected.append(_written(y, tensor) if any(y is x for x in ctx._dirty) else tensor)
     ctx._saved = tuple([_as_output(kept, outputs) for kept in ctx._saved])
     return tuple(connected)
@@ -251,6 +314,19 @@ def _as_output(kept: Any, outputs: dict[int, Output]) -> Any:
     return output if output is not None and output.raw is kept[1] else kept
 
 
+class _ToCall:
+    """Sends the gradient of one output to the node of the call."""
+
+    __slots__ = ("call", "place")
+
+    def __init__(self, call: Node, place: int) -> None:
+        self.call = call
+        self.place = place
+
+    def __call__(self, g: Tensor) -> list[Any]:
+        return [(self.call, {self.place: g})]
+
+
 class Output:
     """One output of a call: makes its CUSTOM node, again if the first is gone."""
 
@@ -267,7 +343,7 @@ class Output:
         tensor = record(op, (wrap(self.raw),), (self.name,))
         call, place = self.call(), self.place
         assert call is not None
-        tensor._node.grad_to = Interior((call,), lambda g: [(call, {place: g})])
+        tensor._node.grad_to = Interior((call,), _ToCall(call, place))
         self.node = weakref.ref(tensor._node)
         return tensor
 

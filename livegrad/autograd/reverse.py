@@ -15,6 +15,7 @@ from typing import Any
 from weakref import ref
 
 from livegrad.autograd.anomaly import check_gradients
+from livegrad.autograd.parts import Part, part_of
 from livegrad.dtypes import FLOAT
 from livegrad.graph.meta import Meta, Shape
 from livegrad.graph.node import Node, Site, Spec, quote_site
@@ -72,8 +73,8 @@ def reverse(
             if (wanted and id(node) in wanted) or (to is not True and to.retained):
                 arrived.append((node, g))
             state.site = node.site
-            if to is not True and to.pull is not None:
-                collect(grads, to.pull(g))
+            if to is not True and (to.pull is not None or to.after):
+                collect(grads, _as_told(node, to, g, need, create_graph))
             elif node.spec.op.grads is None:
                 collect(grads, through_expansion(node, g, need, create_graph))
             else:
@@ -85,6 +86,50 @@ def reverse(
     finally:
         state.grad, state.site, state.caster = outer
     return order, arrived
+
+
+def _as_told(
+    node: Node, to: Any, g: Tensor, need: set[Node] | None, create_graph: bool
+) -> Iterable[Pair]:
+    """The gradients of a node's inputs, where the node has a rule of its own, or hooks on them."""
+    if not to.after:
+        pairs: Iterable[Pair] = to.pull(g)
+        return pairs
+    found: dict[Any, Tensor] = {}
+    if to.pull is not None:
+        collect(found, to.pull(g))
+    elif node.spec.op.grads is None:
+        collect(found, through_expansion(node, g, need, create_graph))
+    else:
+        through_rules(node, g, need, found)
+    shown = part_of(node).edges
+    order = shown if not any(isinstance(x, Part) for x in shown) else edges(node)
+    inputs = run_after(to.after, tuple([found.get(x) for x in order]), (g,))
+    changed = dict(zip(order, inputs, strict=True))
+    return [(x, changed.get(x, gx)) for x, gx in found.items()]
+
+
+def run_after(
+    hooks: dict[int, Any], inputs: tuple[Any, ...], outputs: tuple[Any, ...]
+) -> tuple[Any, ...]:
+    """Shows the gradients of inputs and outputs to hooks, which may replace those of the inputs."""
+    state = LOCAL.state
+    site, state.site = state.site, None
+    try:
+        for hook in list(hooks.values()):
+            result = hook(inputs, outputs)
+            if result is None:
+                continue
+            changed = tuple(result) if isinstance(result, tuple | list) else (result,)
+            if len(changed) != len(inputs):
+                raise RuntimeError(
+                    f"hook '{getattr(hook, '__name__', 'hook')}' has returned an incorrect number "
+                    f"of values (got {len(changed)}, but expected {len(inputs)})"
+                )
+            inputs = changed
+        return inputs
+    finally:
+        state.site = site
 
 
 def through_rules(node: Node, g: Tensor, need: set[Node] | None, grads: dict[Node, Tensor]) -> None:

@@ -13,6 +13,7 @@ from types import FrameType
 from typing import Any
 
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
+_OVERRIDES = os.path.join(_PACKAGE, "overrides", "")
 
 
 def wrong_class(x: Any, expected: str, name: str = "") -> TypeError:
@@ -21,6 +22,8 @@ def wrong_class(x: Any, expected: str, name: str = "") -> TypeError:
     fix = ""
     if expected.startswith("Tensor") and x is not None:
         fix = ". Convert it first with livegrad.tensor(...)"
+        if hasattr(type(x), "__torch_function__"):
+            fix = ". It is asked what to do instead if the program imports livegrad.overrides"
     return TypeError(f"{where} must be {expected}, not {type(x).__name__}{fix}")
 
 
@@ -66,7 +69,8 @@ def _argument(x: Any, expected: str) -> str:
     frames = []
     frame: FrameType | None = sys._getframe(2)
     while frame is not None and frame.f_code.co_filename.startswith(_PACKAGE):
-        frames.append(frame)
+        if not frame.f_code.co_filename.startswith(_OVERRIDES):  # it only passes arguments on
+            frames.append(frame)
         frame = frame.f_back
     for frame in reversed(frames):
         name = _name(frame)

@@ -110,12 +110,6 @@ class Node:
         return f"<{self.spec.op.name} {self.meta} {state} at {describe_site(self.site)}>"
 
 
-def backward_name(node: Node) -> str:
-    """The name PyTorch would give to the gradient of an operation, such as `AddBackward0`."""
-    words = node.spec.op.name.split("_")
-    return "".join([w[:1].upper() + w[1:] for w in words]) + "Backward0"
-
-
 class Interior:
     """`grad_to` of an interior node about which more is to be said than that a gradient flows on.
 
@@ -123,9 +117,11 @@ class Interior:
       (weakly) whose `.grad` it becomes.
     - `edges` and `pull` replace inputs and gradient rule: `pull(g)` gives (node, gradient) pairs
       for some of the nodes in `edges`. `livegrad.autograd.Function` is made of these.
+    - `after` are hooks on the gradients that the node gives to its inputs; `metadata` are notes of
+      the user's. See autograd/grad_fn.py.
     """
 
-    __slots__ = ("edges", "hooks", "pull", "retained")
+    __slots__ = ("after", "edges", "hooks", "metadata", "pull", "retained")
 
     def __init__(
         self, edges: tuple[Node, ...] | None = None, pull: Callable[..., Any] | None = None
@@ -134,6 +130,8 @@ class Interior:
         self.pull = pull
         self.hooks: dict[int, Callable[[Any], Any]] = {}
         self.retained: list[weakref.ref[Any]] = []
+        self.after: dict[int, Callable[[Any, Any], Any]] = {}
+        self.metadata: dict[tuple[int, ...], dict[str, Any]] | None = None
 
 
 def site_location(site: Site | None) -> tuple[str, int]:

@@ -100,6 +100,7 @@ from livegrad.ops.pooling_indices import (
     max_pool2d_with_indices,
     max_pool3d_with_indices,
 )
+from livegrad.ops.public import publish
 from livegrad.ops.ranking_loss import (
     cosine_embedding_loss,
     hinge_embedding_loss,
@@ -388,3 +389,5 @@ __all__ = [
     "upsample_bilinear",
     "upsample_nearest",
 ]
+
+publish(globals(), __all__)

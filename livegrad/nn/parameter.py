@@ -9,7 +9,7 @@ from livegrad.dtypes import DType, as_dtype, get_default_dtype
 from livegrad.graph.record import wrap
 from livegrad.native.hot import hot_slots
 from livegrad.ops.movement import detach
-from livegrad.tensor import Tensor
+from livegrad.tensor import Tensor, disabled_torch_function
 
 
 def _alias(data: Any) -> Any:
@@ -17,8 +17,33 @@ def _alias(data: Any) -> Any:
     return detach(empty(0) if data is None else data)
 
 
+class _ParameterKind(type):
+    """The class of `Parameter`, which learns to look closer with the first one of a subclass."""
+
+
+def _is_parameter(cls: type, x: Any) -> bool:
+    if type.__instancecheck__(cls, x):
+        return True
+    return cls is Parameter and isinstance(x, Tensor) and getattr(x, "_is_param", False)
+
+
+def _of_its_own_class(data: Any, requires_grad: bool) -> Any:
+    """A parameter that stays of the subclass that `data` has; `isinstance` knows it by a mark."""
+    out = data.detach().requires_grad_(requires_grad)
+    if type(out) is not type(data):
+        raise RuntimeError(
+            f"Creating a Parameter from an instance of type {type(data).__name__} requires that "
+            f"detach() returns an instance of the same type, but return type {type(out).__name__} "
+            "was found instead. To use the type as a Parameter, please correct the detach() "
+            "semantics defined by its __torch_function__() implementation."
+        )
+    out._is_param = True
+    _ParameterKind.__instancecheck__ = _is_parameter  # type: ignore[method-assign]
+    return out
+
+
 @hot_slots
-class Parameter(Tensor):
+class Parameter(Tensor, metaclass=_ParameterKind):
     """A tensor that is learned: assigned to a Module, it appears in its `parameters()`.
 
     It shares the values of `data`: a change of one in place is a change of both.
@@ -26,7 +51,12 @@ class Parameter(Tensor):
 
     __slots__ = ()
 
+    # What is computed with parameters is a Tensor.
+    __torch_function__ = staticmethod(disabled_torch_function)
+
     def __new__(cls, data: Any = None, requires_grad: bool = True) -> Parameter:
+        if isinstance(data, Tensor) and not type(data).__module__.startswith("livegrad."):
+            return _of_its_own_class(data, requires_grad)  # type: ignore[no-any-return]
         out: Parameter = _alias(data)
         out.__class__ = cls
         if requires_grad:
@@ -41,6 +71,7 @@ class Buffer(Tensor):
     """A tensor that is kept but not learned: assigned to a Module, it becomes a buffer."""
 
     __slots__ = ()
+    __torch_function__ = staticmethod(disabled_torch_function)
     persistent = True
 
     def __new__(cls, data: Any = None, *, persistent: bool = True) -> Buffer:
@@ -70,6 +101,7 @@ class UninitializedTensorMixin(Tensor):
     """A tensor that gets its shape, and so its values, later: by `materialize`."""
 
     __slots__ = ()
+    __torch_function__ = staticmethod(disabled_torch_function)
     cls_to_become: type[Any]
 
     @property

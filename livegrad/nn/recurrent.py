@@ -16,6 +16,7 @@ from livegrad.nn.parameter import Parameter
 from livegrad.nn.utils.rnn import PackedSequence
 from livegrad.ops.autocast import is_on as is_autocast_on
 from livegrad.ops.joining import cat, record_slice, stack
+from livegrad.ops.public import publish
 from livegrad.ops.recurrent import recurrent
 from livegrad.ops.recurrent_cells import CELLS
 
@@ -409,3 +410,7 @@ class GRU(RNNBase):
 def _no_projection(kwargs: dict[str, Any]) -> None:
     if "proj_size" in kwargs:
         raise ValueError("proj_size argument is only supported for LSTM, not RNN or GRU")
+
+
+# What layers do with the tensors they are given can be overridden.
+publish(globals(), ("cat", "recurrent", "stack"))

@@ -9,6 +9,7 @@ from livegrad.creation import empty, zeros
 from livegrad.nn import functional as F, init
 from livegrad.nn.module import Module
 from livegrad.nn.parameter import Parameter
+from livegrad.ops.public import publish
 from livegrad.ops.recurrent_cells import step
 
 
@@ -152,3 +153,7 @@ class GRUCell(RNNCellBase):
     def forward(self, input: Any, hx: Any = None) -> Any:
         """The state after a step from state `hx` (0 if None)."""
         return self._step("GRU", input, [hx])[0]
+
+
+# What cells do with the tensors they are given can be overridden.
+publish(globals(), ("step",))

@@ -445,6 +445,24 @@ def detach(input: Tensor) -> Tensor:
     return record_view(DETACH, input)
 
 
+ALIAS = Op(
+    "alias",
+    "movement",
+    infer=lambda metas, attrs, shape: metas[0],
+    ref=lambda n, x: x,
+    view=lambda n, index: index,
+    write=lambda part, value, attrs, args: value,
+    grads=(lambda g, y, x: g,),
+    saves="",
+    samples=s.calls(lambda: s.Sample((s.uniform(3),), lambda x: alias(x))),
+)
+
+
+def alias(input: Tensor) -> Tensor:
+    """A view of the whole tensor."""
+    return record_view(ALIAS, input)
+
+
 # ------------------------------------------------------------------------------ basic indexing
 
 # One item per dim consumed or made: ("all",) keeps a dim, ("slice", step) takes every step-th from

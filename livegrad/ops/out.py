@@ -23,6 +23,7 @@ from livegrad.graph.state import LOCAL
 from livegrad.native import hot
 from livegrad.ops.elementwise import CLONE, cast, clone
 from livegrad.ops.numpy_names import FUNCTIONS, METHODS, has_other_names, understand
+from livegrad.ops.public import as_given, strangers
 
 Tensor = Any
 Function = Callable[..., Any]
@@ -112,6 +113,7 @@ def install(namespace: dict[str, Any], name: str = "") -> None:
             if function not in made:
                 made[function] = wrap(function)
                 made[function].__module__ = namespace["__name__"]  # where pickle finds it
+                made[function].__name__ = made[function].__qualname__ = each
             namespace[each] = made[function]
     for each in FUNCTIONS.split() if not name else ():
         namespace[each] = accepts_names(namespace[each])
@@ -142,9 +144,15 @@ def accepts_out(function: Any, store: Function | None) -> Any:
     The wrapper gets its code when it is first called: to compile hundreds of them would make
     `import livegrad` slow.
     """
-    own: dict[str, Any] = {"settle": _settle, "store": store, "plainly": _plainly}
+    own: dict[str, Any] = {
+        "settle": _settle,
+        "store": store,
+        "plainly": _plainly,
+        "as_given": as_given,
+        "strangers": strangers,
+    }
     wrapper: Any = update_wrapper(FunctionType(_first_call.__code__, own), function)
-    own["wrapper"] = wrapper
+    own["wrapper"] = own["public"] = wrapper
     wrapper.__kwdefaults__ = {"out": None} if store is not None else None
     return wrapper
 
@@ -195,7 +203,7 @@ def _settle(wrapper: Any) -> None:
         source = renaming + source
         parameters.append("**names")
     scope: dict[str, Any] = {}
-    source = _HEAD + source
+    source = _HEAD + source + _TAIL
     source = source.format(parameters=", ".join(parameters), arguments=", ".join(arguments))
     exec(compile(source, __file__, "exec"), scope)  # the file, so that it is livegrad's own
     wrapper.__code__ = scope["with_out"].__code__
@@ -216,12 +224,23 @@ _HEAD = """
 def with_out({parameters}):
 """
 _STORING = """
-    if out is None:
-        return function({arguments})
-    return store(plainly(function, {arguments}), out)
+    try:
+        if out is None:
+            return function({arguments})
+        return store(plainly(function, {arguments}), out)
 """
 _PASSING = """
-    return function({arguments})
+    try:
+        return function({arguments})
+"""
+# Costs nothing unless the call has failed.
+_TAIL = """
+    except Exception:
+        given = locals()
+        call = as_given(public, given)
+        if not strangers(given.values()):
+            raise
+    return public(*call[0], **call[1])
 """
 
 

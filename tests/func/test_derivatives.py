@@ -254,6 +254,7 @@ def test_forward_ad() -> None:
         close(value, 2 * np.sin(X))
         close(tangent, 2 * np.cos(X) * [1, 2, 3])
         close(forward_ad.unpack_dual(dual).tangent, t.numpy())
+        assert forward_ad.unpack_dual(dual).tangent is t
         assert forward_ad.unpack_dual(x).tangent is None
         with pytest.raises(RuntimeError, match="Nested"):
             forward_ad.enter_dual_level()

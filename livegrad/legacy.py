@@ -1,0 +1,78 @@
+"""Old names of types: `x.type()`, `x.type("torch.LongTensor")`, and `x.new(...)`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from livegrad import creation, dtypes
+from livegrad.device import as_device
+from livegrad.dtypes import DType
+from livegrad.graph.meta import Size
+from livegrad.graph.record import _TYPE_NAMES, Handle, node_of
+from livegrad.ops import movement
+
+Tensor = Any
+
+_BY_NAME = {f"{name}Tensor": dtypes.by_name(dtype) for dtype, name in _TYPE_NAMES.items()}
+
+
+def type_name(dtype: DType) -> str:
+    """What `x.type()` says in PyTorch, because programs compare it: `torch.FloatTensor`."""
+    return f"torch.{_TYPE_NAMES[dtype.name]}Tensor"
+
+
+def dtype_of_type(kind: Any) -> DType:
+    """The dtype that `x.type(kind)` asks for: a dtype, a class such as LongTensor, or a name."""
+    if isinstance(kind, DType):
+        return kind
+    if isinstance(kind, type):
+        kind = getattr(kind, "dtype", f"torch.{kind.__name__}")
+        if isinstance(kind, DType):
+            return kind
+        if not isinstance(kind, str):  # Tensor, whose dtype is a property
+            return dtypes.get_default_dtype()
+    if not isinstance(kind, str):
+        raise TypeError("dtype must be a type, str, or dtype object")
+    package, _, name = kind.partition(".")
+    device, _, last = name.rpartition(".")
+    if device == "cuda":
+        as_device(device)
+    if package in ("torch", "livegrad") and not device:
+        if last == "Tensor":
+            return dtypes.get_default_dtype()
+        if last in _BY_NAME:
+            return _BY_NAME[last]
+    raise ValueError(f"invalid type: '{kind}'")
+
+
+def new(
+    self: Tensor,
+    *data: Any,
+    device: Any = None,
+    size: Any = None,
+    other: Any = None,
+) -> Tensor:
+    """A tensor of this dtype: `x.new(2, 3)` of that shape, `x.new([1, 2])` with that data.
+
+    `x.new(y)`, with `y` a tensor, is a view of it.
+    """
+    dtype = node_of(self).meta.dtype
+    if size is not None:
+        data = (Size(size),)
+    elif other is not None:
+        data = (other,)
+    if len(data) != 1 or isinstance(data[0], int | Size):
+        return creation.empty(*data or (0,), dtype=dtype, device=device)
+    (values,) = data
+    if isinstance(values, Handle):
+        if node_of(values).meta.dtype is not dtype:
+            raise TypeError(
+                f"new(): expected a tensor of dtype {dtype.name}, but got "
+                f"{node_of(values).meta.dtype.name}"
+            )
+        return movement.alias(values)
+    if isinstance(values, str):
+        raise TypeError("new(): invalid data type 'str'")
+    if not hasattr(values, "__len__"):
+        raise TypeError(f"new(): data must be a sequence (got {type(values).__name__})")
+    return creation.tensor(values, dtype=dtype, device=device)

@@ -1,0 +1,154 @@
+"""Tensors of other classes: how one is made from another, copied, and propagated by functions."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+from livegrad import creation
+from livegrad.dtypes import DType
+from livegrad.graph.meta import meta_of
+from livegrad.graph.record import leaf, node_of
+from livegrad.introspection import Introspection
+from livegrad.ops import elementwise, movement
+from livegrad.ops.public import publish_methods
+
+
+def disabled_torch_function(
+    func: Any, types: Iterable[type], args: tuple[Any, ...] = (), kwargs: Any = None
+) -> Any:
+    """`__torch_function__` of a class that leaves functions as they are: results are Tensors."""
+    from livegrad.overrides import DisableTorchFunctionSubclass
+
+    with DisableTorchFunctionSubclass():
+        return func(*args, **(kwargs or {}))
+
+
+class Subclassing(Introspection):
+    """The part of Tensor that concerns its class, and copies, which keep class and attributes."""
+
+    __slots__ = ()
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        # Our own classes leave functions as they are; for others, functions have to look.
+        if not cls.__module__.startswith("livegrad."):
+            from livegrad.overrides.asking import install
+
+            install()
+
+    @classmethod
+    def __torch_function__(
+        cls, func: Any, types: Iterable[type], args: tuple[Any, ...] = (), kwargs: Any = None
+    ) -> Any:
+        """The result of `func`, with new tensors as this class; see `livegrad.overrides`."""
+        from livegrad.overrides.protocol import default
+
+        return default(cls, func, types, args, kwargs or {})
+
+    def as_subclass(self, cls: Any) -> Any:
+        """The tensor as one of another class: a view of all of it, with its history."""
+        return movement.alias(self)._become(cls)
+
+    @staticmethod
+    def _make_subclass(cls: Any, data: Any, require_grad: bool = False) -> Any:
+        """A leaf of class `cls` that shares its values with `data`."""
+        return movement.detach(data).requires_grad_(require_grad)._become(cls)
+
+    def _become(self, cls: Any) -> Any:
+        """This tensor, which nobody else holds, as one of class `cls`."""
+        try:
+            self.__class__ = cls
+        except TypeError:  # a class with slots of its own
+            return _moved(self, cls)
+        return self
+
+    # ---- copies ----------------------------------------------------------------------------
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Any:
+        if id(self) in memo:
+            return memo[id(self)]
+        if not self.is_leaf:  # type: ignore[attr-defined]
+            raise RuntimeError(
+                "Only Tensors created explicitly by the user (graph leaves) support the deepcopy "
+                "protocol at the moment. Use detach() or clone() first"
+            )
+        out = elementwise.clone(movement.detach(self))
+        out = out.requires_grad_(self.requires_grad)._become(type(self))  # type: ignore[attr-defined]
+        memo[id(self)] = out
+        if self.grad is not None:  # type: ignore[attr-defined]
+            out.grad = self.grad.__deepcopy__(memo)  # type: ignore[attr-defined]
+        _set_attributes(out, copy.deepcopy(_attributes(self), memo))
+        return out
+
+    def __copy__(self) -> Any:
+        out = movement.detach(self).requires_grad_(self.requires_grad)  # type: ignore[attr-defined]
+        out = out._become(type(self))
+        out._take_attributes(self)
+        return out
+
+    def __reduce_ex__(self, protocol: Any) -> tuple[Any, ...]:
+        values = np.array(self._values("pickle"))  # type: ignore[attr-defined]
+        needs = self.requires_grad  # type: ignore[attr-defined]
+        made = (rebuild, (type(self), values, node_of(self).meta.dtype, needs))
+        attributes = _attributes(self)
+        return (*made, attributes) if attributes else made
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        _set_attributes(self, state)
+
+    def _take_attributes(self, other: Any) -> None:
+        """Takes what a program has set on another tensor."""
+        _set_attributes(self, _attributes(other))
+
+
+publish_methods(Subclassing, "Tensor", "livegrad.tensor")
+
+
+def rebuild(cls: Any, values: Any, dtype: DType, requires_grad: bool) -> Any:
+    """A tensor from its pickled parts; `values` are in the storage dtype."""
+    out = leaf(meta_of(values.shape, dtype), creation.buffer_from(values))
+    return out.requires_grad_(requires_grad)._become(cls)
+
+
+def _moved(x: Any, cls: Any) -> Any:
+    """A tensor of a class with slots of its own in the place of `x`."""
+    from livegrad.graph.state import LOCAL
+
+    out = object.__new__(cls)
+    out._node, out._cell = x._node, x._cell
+    out.__dict__.update(x.__dict__)
+    handles = LOCAL.state.handles
+    for place in range(len(handles) - 1, -1, -1):  # recorded just now
+        if handles[place] is x:
+            handles[place] = out
+            break
+    return out
+
+
+def _attributes(x: Any) -> dict[str, Any]:
+    """What a program has set on a tensor, in its dict or in slots of its class."""
+    slots = [
+        name
+        for cls in type(x).__mro__
+        if not cls.__module__.startswith("livegrad.")
+        for name in _slots(cls)
+    ]
+    found = {name: getattr(x, name) for name in slots if hasattr(x, name)}
+    # Our own attributes have a default in the class.
+    own = {name: value for name, value in x.__dict__.items() if not hasattr(Subclassing, name)}
+    own.pop("grad", None)
+    return found | own
+
+
+def _slots(cls: type) -> tuple[str, ...]:
+    slots = cls.__dict__.get("__slots__", ())
+    return (slots,) if isinstance(slots, str) else tuple(slots)
+
+
+def _set_attributes(x: Any, attributes: dict[str, Any]) -> None:
+    for name, value in attributes.items():
+        setattr(x, name, value)
