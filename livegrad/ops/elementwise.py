@@ -16,7 +16,9 @@ from typing import Any
 import numpy as np
 
 from livegrad import dtypes
+from livegrad.device import META
 from livegrad.dtypes import DType
+from livegrad.graph import dataless
 from livegrad.graph.blame import wrong_class
 from livegrad.graph.meta import Meta, meta_of
 from livegrad.graph.node import Spec
@@ -465,9 +467,7 @@ def _cast_spec(key: tuple[Meta, DType]) -> Spec:
     plain = CAST.cache.get((meta.plain, dtype))
     if plain is None:
         made = meta_of(meta.shape, dtype)
-        plain = CAST.remember(
-            (meta.plain, dtype), (meta.dtype, "t", dtype), (meta.plain,), made
-        )
+        plain = CAST.remember((meta.plain, dtype), (meta.dtype, "t", dtype), (meta.plain,), made)
     return plain if meta.strides is None else CAST.remember_laid_out(key, plain, (meta,))
 
 
@@ -482,6 +482,9 @@ def _record_cast(x: Tensor, dtype: DType) -> Tensor:
     if spec is None:
         if type(dtype) is not DType:
             return cast(x, dtypes.as_dtype(dtype))
+        if node.meta.device is META:
+            spec = _cast_spec((dataless.twin(node.meta), dtype))
+            return dataless.recorded(spec, (node,), (), node.grad_to)
         spec = _cast_spec(key)
     flows = node.grad_to is not None and dtype.category >= dtypes.FLOAT
     return append(spec, (node,), (), True if flows else None)

@@ -100,9 +100,9 @@ def nonzero(input: Tensor, *, as_tuple: bool = False) -> Any:
     node_of(input)  # or it is no tensor
     values = input._values("nonzero()")
     if as_tuple:
-        return tuple([as_tensor(x) for x in np.nonzero(np.atleast_1d(values))])
+        return tuple([as_tensor(x, device="cpu") for x in np.nonzero(np.atleast_1d(values))])
     places = np.argwhere(values) if values.ndim else np.zeros((int(values != 0), 0), np.int64)
-    return as_tensor(places)
+    return as_tensor(places, device="cpu")
 
 
 def argwhere(input: Tensor) -> Tensor:

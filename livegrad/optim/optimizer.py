@@ -376,7 +376,8 @@ def _as_saved(value: Any) -> Any:
     if isinstance(value, Tensor):
         return value
     wide = dtypes.get_default_dtype() is dtypes.float64
-    return tensor(float(value), dtype=dtypes.float64 if wide else dtypes.float32)
+    dtype = dtypes.float64 if wide else dtypes.float32
+    return tensor(float(value), dtype=dtype, device="cpu")
 
 
 def as_kept(name: str, value: Any) -> float:
