@@ -143,7 +143,7 @@ class Introspection(Methods):
         """-1: the CPU."""
         return -1
 
-    def dim_order(self) -> tuple[int, ...]:
+    def dim_order(self, *, ambiguity_check: Any = False) -> tuple[int, ...]:
         """The dims from the outermost in memory to the innermost."""
         meta = self._node.meta
         return memory_order(meta.shape, meta.stride())

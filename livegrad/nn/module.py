@@ -242,10 +242,10 @@ class Module(Stateful):
                     self._buffers[name] = fn(buffer)
         return self
 
-    def to(self: Self, *target: Any, **options: Any) -> Self:
+    def to(self: Self, *args: Any, **kwargs: Any) -> Self:
         """Moves to a device, and casts floating parameters and buffers to a dtype."""
-        dtype, device = options.get("dtype"), options.get("device")
-        for x in target:
+        dtype, device = kwargs.get("dtype"), kwargs.get("device")
+        for x in args:
             if isinstance(x, dtypes.DType):
                 dtype = x
             elif isinstance(x, Tensor):
@@ -259,9 +259,7 @@ class Module(Stateful):
             )
         floating = dtypes.FLOAT
         return self._apply(
-            lambda t: (
-                t.to(*target, **options) if t.dtype.category >= floating else t.to(device=device)
-            )
+            lambda t: t.to(*args, **kwargs) if t.dtype.category >= floating else t.to(device=device)
         )
 
     def to_empty(self: Self, *, device: Any, recurse: bool = True) -> Self:
@@ -298,6 +296,10 @@ class Module(Stateful):
     def cuda(self: Self, device: Any = None) -> Self:
         """AssertionError: there is no such device."""
         raise unavailable("cuda")
+
+    def xpu(self: Self, device: Any = None) -> Self:
+        """AssertionError: there is no such device."""
+        raise unavailable("xpu")
 
     def compile(self, *args: Any, **kwargs: Any) -> None:
         """Does nothing: whatever is recorded is compiled."""

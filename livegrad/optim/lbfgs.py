@@ -81,10 +81,8 @@ class LBFGS(Optimizer):
             p.copy_(p + part * t)
             at += p.numel()
 
-    def step(self, closure: Callable[[], Any] | None = None) -> Any:
+    def step(self, closure: Callable[[], Any]) -> Any:
         """Runs up to `max_iter` iterations; returns the loss at the start."""
-        if closure is None:
-            raise RuntimeError("LBFGS.step: a closure that computes the loss is required")
         with no_grad():
             return self._iterate(enable_grad()(closure))
 
