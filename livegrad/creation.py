@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 
 from livegrad import dtypes
-from livegrad.device import as_device
+from livegrad.device import has_data
 from livegrad.dtypes import DType
+from livegrad.graph import dataless
 from livegrad.graph.blame import as_index
 from livegrad.graph.layout import is_dense, span, strides_in_order
 from livegrad.graph.meta import Shape, meta_of
@@ -73,10 +74,10 @@ def tensor(
 
     Python floats get the default dtype, integers int64; NumPy arrays keep their dtype.
     """
-    as_device(device)
     target = None if dtype is None else dtypes.as_dtype(dtype)
     if isinstance(data, Handle):
-        return as_leaf(_copy(data, target), requires_grad)
+        copied = _copy(data, target)
+        return as_leaf(copied if device is None else copied.to(device=device), requires_grad)
     if isinstance(data, np.ndarray | np.generic):
         array = np.asarray(data)
     else:
@@ -87,7 +88,7 @@ def tensor(
             target = dtypes.scalar_dtype(kind)
     if not isinstance(data, np.ndarray) and array.dtype != bool:
         check_array(array, target or dtypes.int64)
-    return as_leaf(from_array(array, target), requires_grad)
+    return as_leaf(dataless.placed(from_array(array, target), device), requires_grad)
 
 
 def _copy(x: Tensor, dtype: DType | None) -> Tensor:
@@ -177,14 +178,10 @@ def _bad_data(data: Any, array: Array) -> Exception:
 
 
 def as_tensor(data: Any, dtype: Any = None, device: Any = None) -> Tensor:
-    """`data` as a tensor: a tensor of the right dtype itself, an array of it shares its memory."""
-    as_device(device)
+    """`data` as a tensor: a tensor as wanted itself, an array of the dtype shares its memory."""
     if isinstance(data, Handle):
-        target = None if dtype is None else dtypes.as_dtype(dtype)
-        if target is None or node_of(data).meta.dtype is target:
-            return data
-        return data.to(target)  # type: ignore[attr-defined]
-    if isinstance(data, np.ndarray) and _can_share(data):
+        return data.to(dtype=dtype, device=device)  # type: ignore[attr-defined]
+    if isinstance(data, np.ndarray) and _can_share(data) and has_data(device):
         own = dtypes.from_numpy_dtype(data.dtype)
         if dtype is None or dtypes.as_dtype(dtype) is own:
             return borrow(data, meta_of(data.shape, own))
@@ -291,15 +288,16 @@ def check_layout(name: str, given: dict[str, Any]) -> None:
 def _filled(
     shape: Shape, value: Any, dtype: Any, device: Any, requires_grad: bool, name: str
 ) -> Tensor:
-    if device is not None:
-        as_device(device)
     for size in shape:
         if size < 0:
             raise RuntimeError(
                 f"{name}: trying to create tensor with negative dimension {size}: {list(shape)}"
             )
     target = dtypes.get_default_dtype() if dtype is None else dtypes.as_dtype(dtype)
-    out = generate.filled(shape, value, target)
+    if has_data(device):
+        out = generate.filled(shape, value, target)
+    else:
+        out = dataless.empty(shape, target)
     return as_leaf(out, True) if requires_grad else out
 
 
@@ -365,9 +363,11 @@ def full(
     return _filled(shape, fill_value, dtype, device, requires_grad, "full")
 
 
-def _like(x: Tensor, dtype: Any) -> tuple[Shape, DType]:
+def _like(x: Tensor, dtype: Any, device: Any) -> tuple[Shape, DType, Any]:
+    """Shape, dtype and device of `x`, unless others are given."""
     meta = node_of(x).meta
-    return meta.shape, meta.dtype if dtype is None else dtypes.as_dtype(dtype)
+    target = meta.dtype if dtype is None else dtypes.as_dtype(dtype)
+    return meta.shape, target, meta.device if device is None else device
 
 
 def zeros_like(
@@ -380,8 +380,8 @@ def zeros_like(
 ) -> Tensor:
     """Zeros of the shape and dtype of `input`."""
     check_layout("zeros_like", layout)
-    shape, target = _like(input, dtype)
-    out = _filled(shape, 0, target, device, False, "zeros_like")
+    shape, target, place = _like(input, dtype, device)
+    out = _filled(shape, 0, target, place, False, "zeros_like")
     return as_leaf(placed_like(out, input, layout.get("memory_format")), requires_grad)
 
 
@@ -395,8 +395,8 @@ def ones_like(
 ) -> Tensor:
     """Ones of the shape and dtype of `input`."""
     check_layout("ones_like", layout)
-    shape, target = _like(input, dtype)
-    out = _filled(shape, 1, target, device, False, "ones_like")
+    shape, target, place = _like(input, dtype, device)
+    out = _filled(shape, 1, target, place, False, "ones_like")
     return as_leaf(placed_like(out, input, layout.get("memory_format")), requires_grad)
 
 
@@ -410,8 +410,8 @@ def empty_like(
 ) -> Tensor:
     """A tensor of the shape and dtype of `input` whose values do not matter."""
     check_layout("empty_like", layout)
-    shape, target = _like(input, dtype)
-    out = _filled(shape, 0, target, device, False, "empty_like")
+    shape, target, place = _like(input, dtype, device)
+    out = _filled(shape, 0, target, place, False, "empty_like")
     return as_leaf(placed_like(out, input, layout.get("memory_format")), requires_grad)
 
 
@@ -426,8 +426,8 @@ def full_like(
 ) -> Tensor:
     """The shape and dtype of `input` filled with one number."""
     check_layout("full_like", layout)
-    shape, target = _like(input, dtype)
-    out = full(shape, fill_value, dtype=target, device=device)
+    shape, target, place = _like(input, dtype, device)
+    out = full(shape, fill_value, dtype=target, device=place)
     return as_leaf(placed_like(out, input, layout.get("memory_format")), requires_grad)
 
 
@@ -453,6 +453,8 @@ def new_empty_strided(input: Tensor, size: Any, stride: Any, **options: Any) -> 
     """`empty_strided` with the dtype of `input`."""
     if options.get("dtype") is None:
         options["dtype"] = node_of(input).meta.dtype
+    if options.get("device") is None:
+        options["device"] = node_of(input).meta.device
     return empty_strided(size, stride, **options)
 
 

@@ -64,37 +64,37 @@ def reset_peak_memory_stats(device: Any = None) -> None:
 
 
 def _needs_a_gpu(name: str) -> NoReturn:
-    raise RuntimeError(
+    raise AssertionError(  # PyTorch's class, where it was built without CUDA
         f"cuda.{name}: there is no GPU here, livegrad runs on the CPU. "
         "Ask cuda.is_available() first"
     )
 
 
 def current_device() -> int:
-    """RuntimeError: there is no GPU."""
+    """AssertionError: there is no GPU."""
     _needs_a_gpu("current_device")
 
 
 def set_device(device: Any) -> None:
-    """RuntimeError: there is no GPU."""
+    """AssertionError: there is no GPU."""
     _needs_a_gpu("set_device")
 
 
 def synchronize(device: Any = None) -> None:
-    """RuntimeError: there is no GPU."""
+    """AssertionError: there is no GPU."""
     _needs_a_gpu("synchronize")
 
 
 def get_device_name(device: Any = None) -> str:
-    """RuntimeError: there is no GPU."""
+    """AssertionError: there is no GPU."""
     _needs_a_gpu("get_device_name")
 
 
 def get_device_capability(device: Any = None) -> tuple[int, int]:
-    """RuntimeError: there is no GPU."""
+    """AssertionError: there is no GPU."""
     _needs_a_gpu("get_device_capability")
 
 
 def get_device_properties(device: Any = None) -> Any:
-    """RuntimeError: there is no GPU."""
+    """AssertionError: there is no GPU."""
     _needs_a_gpu("get_device_properties")

@@ -16,6 +16,7 @@ from typing import Any
 
 from livegrad import creation, dtypes
 from livegrad.graph.blame import as_float, as_items
+from livegrad.graph.dataless import placed
 from livegrad.graph.record import node_of
 from livegrad.ops.autocast import casted
 from livegrad.ops.comparison import lt
@@ -281,9 +282,9 @@ def ihfft2(input: Tensor, s: Shape = None, dim: Dims = (-2, -1), norm: str | Non
 # -------------------------------------------------------------------------------- frequencies
 
 
-def _frequencies(x: Tensor, step: float, dtype: Any, requires_grad: bool) -> Tensor:
+def _frequencies(x: Tensor, step: float, dtype: Any, device: Any, requires_grad: bool) -> Tensor:
     target = dtypes.get_default_dtype() if dtype is None else dtypes.as_dtype(dtype)
-    return creation.as_leaf(mul(cast(x, target), step), requires_grad)
+    return creation.as_leaf(placed(mul(cast(x, target), step), device), requires_grad)
 
 
 def _frequency_step(name: str, n: Any, d: Any) -> tuple[int, float]:
@@ -307,7 +308,7 @@ def fftfreq(
     n, step = _frequency_step("fftfreq", n, d)
     k = counting(n)
     wrapped = where(lt(k, (n + 1) // 2), k, sub(k, n))
-    return _frequencies(wrapped, step, dtype, requires_grad)
+    return _frequencies(wrapped, step, dtype, device, requires_grad)
 
 
 def rfftfreq(
@@ -320,7 +321,7 @@ def rfftfreq(
 ) -> Tensor:
     """The frequencies of `rfft` of `n` samples `d` apart: 0 … n // 2, each over n * d."""
     n, step = _frequency_step("rfftfreq", n, d)
-    return _frequencies(counting(n // 2 + 1), step, dtype, requires_grad)
+    return _frequencies(counting(n // 2 + 1), step, dtype, device, requires_grad)
 
 
 def _shifted(x: Tensor, dim: Dims, up: int) -> Tensor:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from livegrad import creation
-from livegrad.device import as_device
+from livegrad.device import META, has_data
 from livegrad.graph.geometry import offset_of, root_of
 from livegrad.graph.layout import is_channels_last, memory_order
 from livegrad.graph.record import is_detached, node_of
@@ -26,11 +26,20 @@ class Introspection(Methods):
 
     __slots__ = ()
 
-    is_cpu = True
     is_cuda = is_mps = is_xpu = is_ipu = is_xla = is_mtia = is_maia = is_vulkan = False
-    is_meta = is_mkldnn = is_nested = is_quantized = is_sparse = is_sparse_csr = False
+    is_mkldnn = is_nested = is_quantized = is_sparse = is_sparse_csr = False
     layout = strided
     name = None
+
+    @property
+    def is_cpu(self) -> bool:
+        """Whether the values lie in the memory of the CPU."""
+        return self._node.meta.device is not META
+
+    @property
+    def is_meta(self) -> bool:
+        """Whether there is a shape and a dtype, but no data."""
+        return self._node.meta.device is META
 
     @property
     def itemsize(self) -> int:
@@ -134,7 +143,7 @@ class Introspection(Methods):
         """-1: the CPU."""
         return -1
 
-    def dim_order(self) -> tuple[int, ...]:
+    def dim_order(self, *, ambiguity_check: Any = False) -> tuple[int, ...]:
         """The dims from the outermost in memory to the innermost."""
         meta = self._node.meta
         return memory_order(meta.shape, meta.stride())
@@ -146,7 +155,7 @@ class Introspection(Methods):
         the memory is written or given up.
         """
         node = node_of(self)
-        if not node.meta.numel:
+        if not node.meta.numel or node.meta.device is META:
             return 0
         return own_address(node) if self._cell is None else address_of(self)
 
@@ -167,12 +176,14 @@ class Introspection(Methods):
     # ---- other memories, of which there are none -------------------------------------------
 
     def cuda(self, device: Any = None, non_blocking: bool = False, **options: Any) -> Any:
-        """RuntimeError: there is no GPU."""
-        return as_device("cuda" if device is None else device)
+        """AssertionError: there is no GPU."""
+        has_data("cuda" if device is None else device)
+        raise RuntimeError(f"Invalid device, must be cuda device; got {device}")
 
     def xpu(self, device: Any = None, non_blocking: bool = False, **options: Any) -> Any:
-        """RuntimeError: there is no such device."""
-        return as_device("xpu" if device is None else device)
+        """AssertionError: there is no such device."""
+        has_data("xpu" if device is None else device)
+        raise RuntimeError(f"Invalid device, must be xpu device; got {device}")
 
     def is_pinned(self, device: Any = None) -> bool:
         """False: memory is pinned for GPUs."""

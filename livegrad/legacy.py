@@ -8,17 +8,17 @@ from livegrad import creation, dtypes
 from livegrad.device import as_device
 from livegrad.dtypes import DType
 from livegrad.graph.meta import Size
-from livegrad.graph.record import _TYPE_NAMES, Handle, node_of
+from livegrad.graph.record import TYPE_NAMES, Handle, node_of
 from livegrad.ops import movement
 
 Tensor = Any
 
-_BY_NAME = {f"{name}Tensor": dtypes.by_name(dtype) for dtype, name in _TYPE_NAMES.items()}
+_BY_NAME = {f"{name}Tensor": dtypes.by_name(dtype) for dtype, name in TYPE_NAMES.items()}
 
 
 def type_name(dtype: DType) -> str:
     """What `x.type()` says in PyTorch, because programs compare it: `torch.FloatTensor`."""
-    return f"torch.{_TYPE_NAMES[dtype.name]}Tensor"
+    return f"torch.{TYPE_NAMES[dtype.name]}Tensor"
 
 
 def dtype_of_type(kind: Any) -> DType:

@@ -570,7 +570,11 @@ class Methods(Handle):
     fliplr = slicing.fliplr
     flipud = slicing.flipud
     rot90 = slicing.rot90
-    split = slicing.split
+
+    def split(self, split_size: Any, dim: int = 0) -> tuple[Any, ...]:
+        """Views of runs along `dim`: of one size, or of the sizes listed."""
+        return slicing.split(self, split_size, dim)
+
     split_with_sizes = slicing.split_with_sizes
     chunk = slicing.chunk
     unbind = slicing.unbind

@@ -214,6 +214,9 @@ def tensor_text(x: Any) -> str:
     prefix = "tensor(" if ours else f"{kind.__name__}("
     if LOCAL.trace is not None and LOCAL.trace.depends(node_of(x)):  # many values, none known yet
         return f"BatchedTensor(shape={list(x.shape)}, dtype={x.dtype})"
+    if x.is_meta:
+        notes = ["device='meta'", f"size={tuple(x.shape)}", *_suffixes(x, np.empty(0))]
+        return _with_suffixes(prefix + "...", notes, len(prefix))
     values = to_compute(x._values("print"), x.dtype)
     if values.size == 0:
         text = "[]"

@@ -60,7 +60,7 @@ class Generator:
         """Seed and offset as a tensor, for `set_state`."""
         from livegrad.creation import tensor
 
-        return tensor([self._seed, self._offset, _signed(self._initial)])
+        return tensor([self._seed, self._offset, _signed(self._initial)], device="cpu")
 
     def set_state(self, new_state: Any) -> Generator:
         """Goes back to where `get_state` was called."""

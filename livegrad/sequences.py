@@ -10,8 +10,8 @@ import numpy as np
 
 from livegrad import dtypes
 from livegrad.creation import as_leaf, check_layout, from_array
-from livegrad.device import as_device
 from livegrad.graph.blame import as_index, check_number
+from livegrad.graph.dataless import placed
 from livegrad.graph.record import Handle, node_of, not_implemented
 from livegrad.ops import generate
 from livegrad.ops.complex_parts import complex as from_parts
@@ -51,7 +51,6 @@ def arange(
             f"arange: upper bound and lower bound inconsistent with step sign; got start {start}, "
             f"end {end}, step {step}"
         )
-    as_device(device)
     floating = any(isinstance(v, float) for v in (start, end, step))
     default = dtypes.get_default_dtype() if floating else dtypes.int64
     target = default if dtype is None else dtypes.as_dtype(dtype)
@@ -65,7 +64,7 @@ def arange(
     count = max(math.ceil((end - start) / step), 0)
     kind = float if target.is_floating_point else int
     start, step = kind(start), kind(step)
-    return as_leaf(generate.steps(count, start, step, target), requires_grad)
+    return as_leaf(placed(generate.steps(count, start, step, target), device), requires_grad)
 
 
 def _number(value: Any, default: Any) -> Any:
@@ -97,22 +96,25 @@ def linspace(
     check_layout("linspace", layout)
     count = _check_steps("linspace", start, end, steps)
     check_number(*[x for x in (start, end) if not isinstance(x, complex)])
-    as_device(device)
     target = dtypes.get_default_dtype() if dtype is None else dtypes.as_dtype(dtype)
+    return as_leaf(placed(_evenly(start, end, count, target, dtype), device), requires_grad)
+
+
+def _evenly(start: Any, end: Any, count: int, target: dtypes.DType, dtype: Any) -> Tensor:
     if isinstance(start, complex) or isinstance(end, complex):
         target = dtypes.default_complex() if dtype is None else target
         part = target.to_real()
         ends = complex(start), complex(end)
         real = generate.evenly(ends[0].real, ends[1].real, count, part)
         imag = generate.evenly(ends[0].imag, ends[1].imag, count, part)
-        return as_leaf(from_parts(real, imag), requires_grad)
+        return from_parts(real, imag)
     if target is dtypes.bool_:
         raise not_implemented("linspace_cpu", target)
     if target.category >= dtypes.FLOAT:
-        return as_leaf(generate.evenly(float(start), float(end), count, target), requires_grad)
+        return generate.evenly(float(start), float(end), count, target)
     # Whole numbers from a whole start to a whole end, each rounded toward zero.
     first, last = [float(number_for("linspace", x, target)) for x in (start, end)]
-    return as_leaf(generate.evenly(first, last, count, dtypes.float64).to(target), requires_grad)
+    return generate.evenly(first, last, count, dtypes.float64).to(target)
 
 
 def _whole(name: str, bound: Any) -> int:
@@ -159,7 +161,8 @@ def logspace(
     target = dtypes.get_default_dtype() if dtype is None else dtypes.as_dtype(dtype)
     count = _check_steps("logspace", start, end, steps)
     if target.category < dtypes.FLOAT:
-        return as_leaf(from_array(_whole_powers(start, end, count, base), target), requires_grad)
+        powers = from_array(_whole_powers(start, end, count, base), target)
+        return as_leaf(placed(powers, device), requires_grad)
     wide = isinstance(start, complex) or isinstance(end, complex)
     exact = dtypes.complex128 if wide else dtypes.float64
     powers = linspace(start, end, count, dtype=exact, device=device)
@@ -192,10 +195,10 @@ def eye(
 ) -> Tensor:
     """Ones on the diagonal of an n by m matrix, zeros elsewhere."""
     check_layout("eye", layout)
-    as_device(device)
     n = as_index(n)
     columns = n if m is None else as_index(m)
     if n < 0 or columns < 0:
         raise RuntimeError(f"eye: sizes must be at least 0; got {n} and {columns}")
     target = dtypes.get_default_dtype() if dtype is None else dtypes.as_dtype(dtype)
-    return as_leaf((arange(n).unsqueeze(1) == arange(columns)).to(target), requires_grad)
+    same = generate.counting(n).unsqueeze(1) == generate.counting(columns)
+    return as_leaf(placed(same.to(target), device), requires_grad)

@@ -1,5 +1,5 @@
 """Settings that PyTorch's programs make. Most say what is so anyway: results do not vary from run
-to run, float32 products are computed in float32, and there is one device."""
+to run, and float32 products are computed in float32."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from livegrad import dtypes
-from livegrad.device import CPU, Device, as_device
+from livegrad.device import Device, default_device, set_default
 from livegrad.dtypes import DType
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -81,13 +81,16 @@ def set_num_interop_threads(num: int) -> None:
 
 
 def get_default_device() -> Device:
-    """The CPU, the only device."""
-    return CPU
+    """Where tensors are made when nothing else is said: the CPU, at first."""
+    return default_device()
 
 
 def set_default_device(device: Any) -> None:
-    """Nothing for the CPU, the only device; RuntimeError for others."""
-    as_device(device)
+    """Makes `device` the one where tensors are made when nothing else is said; None: the CPU.
+
+    It holds for the thread that calls. "meta" makes tensors without data.
+    """
+    set_default(device)
 
 
 def set_default_tensor_type(t: Any) -> None:

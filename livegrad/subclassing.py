@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from livegrad import creation
+from livegrad.device import META
 from livegrad.dtypes import DType
 from livegrad.graph.meta import meta_of
 from livegrad.graph.record import leaf, node_of
@@ -91,9 +92,12 @@ class Subclassing(Introspection):
         return out
 
     def __reduce_ex__(self, protocol: Any) -> tuple[Any, ...]:
-        values = np.array(self._values("pickle"))  # type: ignore[attr-defined]
-        needs = self.requires_grad  # type: ignore[attr-defined]
-        made = (rebuild, (type(self), values, node_of(self).meta.dtype, needs))
+        meta, needs = node_of(self).meta, self.requires_grad  # type: ignore[attr-defined]
+        if meta.device is META:
+            made: Any = (rebuild_empty, (type(self), meta.shape, meta.dtype, needs))
+        else:
+            values = np.array(self._values("pickle"))  # type: ignore[attr-defined]
+            made = (rebuild, (type(self), values, meta.dtype, needs))
         attributes = _attributes(self)
         return (*made, attributes) if attributes else made
 
@@ -111,6 +115,12 @@ publish_methods(Subclassing, "Tensor", "livegrad.tensor")
 def rebuild(cls: Any, values: Any, dtype: DType, requires_grad: bool) -> Any:
     """A tensor from its pickled parts; `values` are in the storage dtype."""
     out = leaf(meta_of(values.shape, dtype), creation.buffer_from(values))
+    return out.requires_grad_(requires_grad)._become(cls)
+
+
+def rebuild_empty(cls: Any, shape: Any, dtype: DType, requires_grad: bool) -> Any:
+    """A tensor without data from its pickled parts."""
+    out = creation.empty(shape, dtype=dtype, device=META)
     return out.requires_grad_(requires_grad)._become(cls)
 
 

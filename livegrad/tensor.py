@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 
 from livegrad import creation, dtypes, printing
-from livegrad.device import CPU, Device, as_device
+from livegrad.device import CPU, META, Device, has_data
 from livegrad.dtypes import DType
+from livegrad.graph import dataless
 from livegrad.graph.geometry import root_of
 from livegrad.graph.meta import Size
 from livegrad.graph.record import (
@@ -102,7 +103,7 @@ class Tensor(Subclassing):
     @property
     def device(self) -> Device:
         """Where the values live."""
-        return CPU
+        return self._node.meta.device
 
     @property
     def ndim(self) -> int:
@@ -230,9 +231,8 @@ class Tensor(Subclassing):
         return array_api
 
     def to_device(self, device: Any, /, *, stream: Any = None) -> Any:
-        """The tensor on `device`, which is the CPU."""
-        as_device(device)
-        return self
+        """The tensor on `device`."""
+        return self.to(device=device)
 
     # ---- reading values ------------------------------------------------------------------
 
@@ -255,7 +255,10 @@ class Tensor(Subclassing):
             )
         if node.buffer is None:
             flush(reason, node)
-        number = number_of(node)
+        try:
+            number = number_of(node)
+        except NotImplementedError:
+            raise RuntimeError("Tensor.item() cannot be called on meta tensors") from None
         watch = Watch.read
         if watch is not None and (number - number != 0 or Watch.suspect is not None):
             watch(node, number)
@@ -273,6 +276,11 @@ class Tensor(Subclassing):
 
         With `force`, of a tensor without its history.
         """
+        if self._node.meta.device is META:
+            raise TypeError(
+                "can't convert meta device type tensor to numpy. Use Tensor.cpu() to copy the "
+                "tensor to host memory first."
+            )
         if not force and self.requires_grad:
             raise RuntimeError(
                 "Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() "
@@ -365,7 +373,7 @@ class Tensor(Subclassing):
         return printing.tensor_text(self)
 
     def __format__(self, spec: str) -> str:
-        if self._node.meta.ndim == 0:
+        if self._node.meta.ndim == 0 and self._node.meta.device is not META:
             return format(self._scalar("print"), spec)
         return object.__format__(self, spec)
 
@@ -437,23 +445,26 @@ class Tensor(Subclassing):
     # ---- dtype and device ----------------------------------------------------------------
 
     def to(self, *target: Any, **options: Any) -> Any:
-        """The tensor as another dtype (or that of another tensor); itself if nothing changes."""
+        """The tensor as another dtype, on another device, or as another tensor is in both.
+
+        Itself if nothing changes.
+        """
         dtype = options.get("dtype")
         device = options.get("device")
         for x in target:
             if isinstance(x, DType) or x in (float, int, bool, complex):
                 dtype = x
             elif isinstance(x, Handle):
-                dtype = x.dtype  # type: ignore[attr-defined]
-            elif isinstance(x, str | Device):
+                dtype, device = x.dtype, x.device  # type: ignore[attr-defined]
+            elif isinstance(x, str | Device) or type(x) is int:
                 device = x
             elif x is not None and not isinstance(x, bool):  # non_blocking and copy
                 raise TypeError(f"to(): expected a dtype, a device or a Tensor; got {x!r}")
         for name in options:
             if name not in ("dtype", "device", "copy", "non_blocking", "memory_format"):
                 raise TypeError(f"to() got an unexpected keyword argument '{name}'")
-        if device is not None:
-            as_device(device)
+        if device is not None and has_data(device) is not (self._node.meta.device is not META):
+            return dataless.moved(self, self.dtype if dtype is None else dtypes.as_dtype(dtype))
         flags = [x for x in target if isinstance(x, bool)]  # non_blocking, copy
         return self._cast(
             self.dtype if dtype is None else dtypes.as_dtype(dtype),
@@ -485,8 +496,8 @@ class Tensor(Subclassing):
         return self._cast(node_of(other).meta.dtype)
 
     def cpu(self, memory_format: Any = preserve_format) -> Any:
-        """The tensor on the CPU: itself."""
-        return self._cast(self.dtype, memory_format)
+        """The tensor on the CPU, where it is if it has data."""
+        return self.to(device="cpu", memory_format=memory_format)
 
     def float(self, memory_format: Any = preserve_format) -> Any:
         """As float32."""
@@ -542,25 +553,30 @@ class Tensor(Subclassing):
 
     # ---- new tensors like this one -------------------------------------------------------
 
+    def _here(self, options: dict[str, Any]) -> dict[str, Any]:
+        """Options of a creating function, with this tensor's device if none is given."""
+        here = self._node.meta.device
+        return {**options, "device": here if options.get("device") is None else options["device"]}
+
     def new_tensor(self, data: Any, *, dtype: Any = None, **options: Any) -> Any:
         """A tensor from `data` with this tensor's dtype."""
-        return creation.tensor(data, dtype=dtype or self.dtype, **options)
+        return creation.tensor(data, dtype=dtype or self.dtype, **self._here(options))
 
     def new_zeros(self, *size: Any, dtype: Any = None, **options: Any) -> Any:
         """Zeros with this tensor's dtype."""
-        return creation.zeros(*size, dtype=dtype or self.dtype, **options)
+        return creation.zeros(*size, dtype=dtype or self.dtype, **self._here(options))
 
     def new_ones(self, *size: Any, dtype: Any = None, **options: Any) -> Any:
         """Ones with this tensor's dtype."""
-        return creation.ones(*size, dtype=dtype or self.dtype, **options)
+        return creation.ones(*size, dtype=dtype or self.dtype, **self._here(options))
 
     def new_empty(self, *size: Any, dtype: Any = None, **options: Any) -> Any:
         """A tensor of this dtype whose values do not matter."""
-        return creation.empty(*size, dtype=dtype or self.dtype, **options)
+        return creation.empty(*size, dtype=dtype or self.dtype, **self._here(options))
 
     def new_full(self, size: Any, fill_value: Any, *, dtype: Any = None, **options: Any) -> Any:
         """One number everywhere, with this tensor's dtype."""
-        return creation.full(size, fill_value, dtype=dtype or self.dtype, **options)
+        return creation.full(size, fill_value, dtype=dtype or self.dtype, **self._here(options))
 
     def where(self, condition: Any, other: Any) -> Any:
         """This tensor where `condition` holds, else `other`."""
@@ -571,7 +587,7 @@ class Tensor(Subclassing):
     def copy_(self, src: Any, non_blocking: Any = False) -> Any:
         """Takes the values of `src`, broadcast and cast."""
         if not isinstance(src, Handle):
-            src = creation.as_tensor(src)
+            src = creation.as_tensor(src, device=CPU)
         check_writable(self, src.requires_grad)
         value = elementwise.cast(src, self.dtype) if src.dtype is not self.dtype else src
         if value.shape != self.shape:
@@ -590,8 +606,7 @@ class Tensor(Subclassing):
         check_writable(self, False, expanded=True)
         if self.requires_grad:  # and does so afterwards, with a gradient of zero
             return rebind(self, resizing.fill(self, value), expanded=True)
-        filled = generate.filled(self._node.meta.shape, value, self.dtype)
-        return rebind(self, filled, expanded=True)
+        return rebind(self, generate.filled_as(self._node.meta, value), expanded=True)
 
     def zero_(self) -> Any:
         """Takes 0 everywhere."""

@@ -29,17 +29,14 @@ def test_programs_ask_for_a_gpu_and_get_the_cpu() -> None:
     "name", ["current_device", "synchronize", "get_device_name", "get_device_properties"]
 )
 def test_what_needs_a_gpu_says_so(name: str) -> None:
-    with pytest.raises(RuntimeError, match=f"cuda.{name}: there is no GPU"):
+    with pytest.raises(AssertionError, match=f"cuda.{name}: there is no GPU"):
         getattr(lg.cuda, name)()
 
 
 def test_tensors_do_not_move_to_a_gpu() -> None:
-    with pytest.raises(RuntimeError, match="expected 'cpu'"):
-        lg.zeros(2).cuda()
-    with pytest.raises(RuntimeError, match="expected 'cpu'"):
-        nn.Linear(2, 2).to("cuda")
-    with pytest.raises(RuntimeError, match="expected 'cpu'"):
-        lg.set_default_device("cuda")
+    for move in (lg.zeros(2).cuda, nn.Linear(2, 2).cuda, lambda: nn.Linear(2, 2).to("cuda")):
+        with pytest.raises(AssertionError, match="no device 'cuda'"):
+            move()
     lg.set_default_device("cpu")
 
 

@@ -26,7 +26,7 @@ from livegrad.graph.record import (
 from livegrad.graph.state import LOCAL, begin_accumulating, end_accumulating
 from livegrad.graph.watch import Watch
 from livegrad.ops import elementwise as ew
-from livegrad.ops.generate import filled
+from livegrad.ops.generate import filled_as
 
 Tensor = Any
 Tensors = Any  # a tensor or a sequence of tensors
@@ -296,7 +296,7 @@ def _ones(node: Node) -> Tensor:
             "grad can be implicitly created only for real scalar outputs but got "
             f"{node.meta.dtype.name}. Take its real part, or pass a gradient"
         )
-    return filled(node.meta.shape, 1, node.meta.dtype)
+    return filled_as(node.meta, 1)
 
 
 def _checked(g: Any, node: Node, place: int) -> Tensor:
@@ -323,7 +323,7 @@ def _tuple(x: Any, length: int | None = None) -> tuple[Any, ...]:
 def _missing(x: Tensor, allow_unused: bool | None, materialize: bool) -> Any:
     if materialize:
         meta = node_of(x).meta
-        return filled(meta.shape, 0, meta.dtype)
+        return filled_as(meta, 0)
     if allow_unused:
         return None
     raise RuntimeError(

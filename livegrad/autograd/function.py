@@ -26,7 +26,7 @@ from livegrad.graph.op import Op
 from livegrad.graph.record import Handle, _new, node_of, rebind, record, user_site, wrap
 from livegrad.graph.state import LOCAL
 from livegrad.ops import elementwise as ew, samples as s
-from livegrad.ops.generate import filled
+from livegrad.ops.generate import filled_as
 
 Tensor = Any
 
@@ -252,7 +252,7 @@ class Call:
         meta = self.metas[place]
         if g is not None or meta is None or not self.ctx._materialize:
             return g
-        return filled(meta.shape, 0, meta.dtype)
+        return filled_as(meta, 0)
 
     def _paired(self, results: tuple[Any, ...]) -> list[Pair]:
         name, count = f"{self.function.__name__}Backward", len(self.inputs)

@@ -38,6 +38,7 @@ def gradcheck(
     check_undefined_grad: bool = True,
     check_grad_dtypes: bool = False,
     check_batched_grad: bool = False,
+    check_batched_forward_grad: bool = False,
     check_forward_ad: bool = False,
     check_backward_ad: bool = True,
     fast_mode: bool = False,
@@ -68,14 +69,22 @@ def gradgradcheck(
     eps: float = 1e-6,
     atol: float = 1e-5,
     rtol: float = 1e-3,
-    raise_exception: bool = True,
     gen_non_contig_grad_outputs: bool = False,
-    **options: Any,
+    raise_exception: bool = True,
+    nondet_tol: float = 0.0,
+    check_undefined_grad: bool = True,
+    check_grad_dtypes: bool = False,
+    check_batched_grad: bool = False,
+    check_fwd_over_rev: bool = False,
+    check_rev_over_rev: bool = True,
+    fast_mode: bool = False,
+    masked: bool = False,
 ) -> bool:
     """Whether the second gradients of `func` at `inputs` agree with central differences.
 
     The first gradients, weighed by `grad_outputs` (random by default), are differentiated with
-    respect to the inputs and to the weights.
+    respect to the inputs and to the weights. The options after `raise_exception` are accepted for
+    PyTorch's sake and change nothing.
     """
     args = tuple(inputs) if isinstance(inputs, tuple | list) else (inputs,)
     outputs = _float_outputs(func(*args))

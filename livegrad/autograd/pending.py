@@ -59,6 +59,7 @@ def walk(root: Node) -> Walk | None:
         flows = spec.flows
         if flows is None:
             flows = spec.flows = _flows(spec, len(node.inputs))
+            spec.plain.flows = flows  # plans are made of plain specs
         if not flows:
             return None
         inputs = node.inputs

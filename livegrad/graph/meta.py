@@ -1,12 +1,15 @@
-"""Shape, dtype and strides of a value, interned so that comparing and hashing is by identity."""
+"""Shape, dtype, strides and device of a value, interned: comparing and hashing is by identity."""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from math import prod
 from operator import index as as_index
 from typing import Any
 
+from livegrad.device import CPU, Device
 from livegrad.dtypes import DType
 from livegrad.graph.layout import Strides, contiguous_strides, is_contiguous
 from livegrad.graph.symbol import Session, Symbol
@@ -46,7 +49,7 @@ class Size(tuple[int, ...]):
 
 @hot_slots
 class Meta:
-    """Shape and dtype of a value, and the strides it would have in PyTorch.
+    """Shape, dtype and device of a value, and the strides it would have in PyTorch.
 
     `strides` is None for those of row-major order. `plain` is the Meta with those, which is all
     that the compiler knows: in our memory every value is contiguous.
@@ -55,6 +58,7 @@ class Meta:
     __slots__ = (
         "_strided",
         "contiguous",
+        "device",
         "dtype",
         "ndim",
         "numel",
@@ -65,12 +69,18 @@ class Meta:
     )
 
     def __init__(
-        self, shape: Shape, dtype: DType, strides: Strides | None = None, plain: Meta | None = None
+        self,
+        shape: Shape,
+        dtype: DType,
+        strides: Strides | None = None,
+        plain: Meta | None = None,
+        device: Device = CPU,
     ) -> None:
         shape = tuple([as_size(size) for size in shape])
         self.shape: Shape = shape
         self.size = Size(shape)
         self.dtype = dtype
+        self.device = device
         self.ndim = len(shape)
         self.numel = prod(shape)
         self.strides = strides
@@ -93,7 +103,7 @@ class Meta:
         if found is None:
             if len(known) > _MOST_STRIDED:
                 known.clear()
-            found = known[strides] = Meta(plain.shape, plain.dtype, strides, plain)
+            found = known[strides] = Meta(plain.shape, plain.dtype, strides, plain, plain.device)
         return found
 
     @property
@@ -116,6 +126,26 @@ _MOST = 100_000
 _MOST_STRIDED = 1000
 
 
+# Those on other devices.
+_elsewhere: dict[tuple[Shape, DType, Device], Meta] = {}
+
+
+class Sizes:
+    """Whether values must fit into memory: not where there is no data."""
+
+    limited = True
+
+    @classmethod
+    @contextmanager
+    def unlimited(cls) -> Iterator[None]:
+        """Within it they need not."""
+        before, Sizes.limited = Sizes.limited, False
+        try:
+            yield
+        finally:
+            Sizes.limited = before
+
+
 def _check_sizes(shape: Shape, itemsize: int) -> None:
     """RuntimeError if there cannot be a tensor of these sizes."""
     for size in shape:
@@ -127,7 +157,7 @@ def _check_sizes(shape: Shape, itemsize: int) -> None:
     if prod([size or 1 for size in shape]) * itemsize > _MOST_COUNTED:
         raise RuntimeError(f"Storage size calculation overflowed with sizes={list(shape)}")
     nbytes = prod(shape) * itemsize
-    if nbytes > _MOST_BYTES:
+    if nbytes > _MOST_BYTES and Sizes.limited:
         raise RuntimeError(
             f"can't allocate memory: you tried to allocate {nbytes} bytes for {list(shape)}"
         )
@@ -147,7 +177,32 @@ def meta_of(shape: Shape, dtype: DType) -> Meta:
     if found is None:
         if len(_interned) > _MOST:
             _interned.clear()
-        found = _interned[shape, dtype] = Meta(shape, dtype)
+        found = Meta(shape, dtype)
+        if found.nbytes > _MOST_BYTES:
+            return found  # of a tensor without data: not for others to find
+        _interned[shape, dtype] = found
         if Session.current is not None and is_symbolic(found):
             Session.current.interned.append((_interned, (shape, dtype)))
+    return found
+
+
+def on_device(meta: Meta, device: Device) -> Meta:
+    """The interned Meta that differs from `meta` by its device."""
+    if meta.device is device:
+        return meta
+    with Sizes.unlimited():
+        if device is CPU:
+            plain = meta_of(meta.shape, meta.dtype)
+        else:
+            plain = _plain_elsewhere(meta.shape, meta.dtype, device)
+        return plain.with_strides(meta.strides)
+
+
+def _plain_elsewhere(shape: Shape, dtype: DType, device: Device) -> Meta:
+    key = (shape, dtype, device)
+    found = _elsewhere.get(key)
+    if found is None:
+        if len(_elsewhere) > _MOST:
+            _elsewhere.clear()
+        found = _elsewhere[key] = Meta(shape, dtype, device=device)
     return found

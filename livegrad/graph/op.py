@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from livegrad import dtypes
+from livegrad.device import META
 from livegrad.graph.layout import Strides, elementwise_strides, like_strides
 from livegrad.graph.meta import Meta, is_symbolic
 from livegrad.graph.node import Node, Spec
@@ -156,6 +157,7 @@ class Op:
         self, key: Any, attrs: tuple[Any, ...], metas: tuple[Meta, ...], meta: Meta
     ) -> Spec:
         """Stores and returns the spec for `key`, so that the next such node costs one look-up."""
+        _check_data(self, metas)
         if len(self.cache) > _SPECS_PER_OP:
             self.cache.clear()
         spec = self.cache[key] = Spec(self, attrs, meta)
@@ -172,6 +174,7 @@ class Op:
 
     def remember_laid_out(self, key: Any, plain: Spec, metas: tuple[Meta, ...]) -> Spec:
         """Stores and returns the spec for `key`: `plain`, or as that with other strides."""
+        _check_data(self, metas)
         spec = plain
         symbolic = any([is_symbolic(m) for m in (plain.meta, *metas)])
         if self.layout is not None and not symbolic:
@@ -181,6 +184,12 @@ class Op:
                 spec.plain = plain
         self.cache[key] = spec
         return spec
+
+
+def _check_data(op: Op, metas: tuple[Meta, ...]) -> None:
+    """AssertionError for inputs without data: a spec for them would make pending nodes."""
+    if any([m.device is META for m in metas]):
+        raise AssertionError(f"{op.name}: a tensor without data got here")
 
 
 _REQUIRED = {

@@ -17,10 +17,11 @@ from types import FrameType
 from typing import Any
 
 from livegrad import dtypes
+from livegrad.device import CPU, META
 from livegrad.dtypes import DType
 from livegrad.graph.blame import wrong_class
 from livegrad.graph.layout import like_strides, repeats
-from livegrad.graph.meta import Meta, Shape, meta_of
+from livegrad.graph.meta import Meta, Shape, meta_of, on_device
 from livegrad.graph.node import Node, Site, Spec
 from livegrad.graph.op import REGISTRY, Op
 from livegrad.graph.state import (
@@ -121,6 +122,8 @@ class Handle:
     _writes = 0
     # Why it may not be written while gradients are recorded: see `check_writable`.
     _made: str | None = None
+    # The part of memory shared with somebody else that it shows: see runtime/shared.py.
+    _shown: Any = None
 
 
 @hot_slots
@@ -261,6 +264,8 @@ def unary(op: Op, x: Any) -> Any:
         raise _not_a_tensor(op, x) from None
     spec = op.cache.get(node.meta)
     if spec is None:
+        if node.meta.device is META:
+            return elementwise(op, (x,))
         spec = specialise(op, (node.meta,), "t", node.meta)
     grad = node.grad_to
     return append(spec, (node,), (), None if grad is None else spec.grad)
@@ -280,6 +285,8 @@ def binary(op: Op, a: Any, b: Any) -> Any:
         key = (node.meta, kind)
         spec = op.cache.get(key)
         if spec is None:
+            if node.meta.device is META:
+                return elementwise(op, (a, b))
             spec = specialise(op, (node.meta, kind), "ts", key)
         grad = None if node.grad_to is None else spec.grad
         if spec.floats:
@@ -300,6 +307,8 @@ def binary(op: Op, a: Any, b: Any) -> Any:
     key2 = (left.meta, right.meta)
     spec = op.cache.get(key2)
     if spec is None:
+        if left.meta.device is META or right.meta.device is META:
+            return elementwise(op, (a, b))
         spec = specialise(op, key2, "tt", key2)
     if left.grad_to is None and right.grad_to is None:
         return append(spec, (left, right), (), None)
@@ -332,6 +341,8 @@ def elementwise(op: Op, operands: Sequence[Any]) -> Any:
     key = tuple(keys)
     spec = op.cache.get(key)
     if spec is None:
+        if _is_dataless(nodes):
+            return _elementwise_without_data(op, nodes, numbers, key, pattern, grad)
         spec = specialise(op, key, pattern, key)
     if grad:
         grad = spec.grad
@@ -417,7 +428,9 @@ def record(
     except TypeError:
         raise _not_structure(op, attrs) from None
     if spec is None:
-        spec = _infer(op, key, tuple(nodes), args)
+        if _is_dataless(nodes):
+            return _record_without_data(op, tuple(nodes), attrs, args, shape, grad)
+        spec = infer_spec(op, key, tuple(nodes), args)
     if grad:
         grad = spec.grad
     if args:
@@ -431,7 +444,7 @@ def record(
     return append(spec, tuple(nodes), args, grad)
 
 
-def _infer(op: Op, key: Any, nodes: tuple[Node, ...], args: tuple[Any, ...]) -> Spec:
+def infer_spec(op: Op, key: Any, nodes: tuple[Node, ...], args: tuple[Any, ...]) -> Spec:
     """The spec of an op that is not elementwise, inferred for contiguous values, then laid out."""
     metas, attrs, shape = key
     plains = tuple([m.plain for m in metas])
@@ -449,9 +462,28 @@ def _infer(op: Op, key: Any, nodes: tuple[Node, ...], args: tuple[Any, ...]) -> 
 
 def infer_meta(op: Op, meta: Meta, attrs: tuple[Any, ...], shape: Shape | None) -> Meta:
     """The meta of what a view op shows of a value of `meta`."""
+    if meta.device is not CPU:
+        with_data = infer_meta(op, on_device(meta, CPU), attrs, shape)
+        return on_device(with_data, meta.device)
     key = ((meta,), attrs, shape)
-    spec: Spec = op.cache.get(key) or _infer(op, key, (), ())
+    spec: Spec = op.cache.get(key) or infer_spec(op, key, (), ())
     return spec.meta
+
+
+def _is_dataless(nodes: Sequence[Node]) -> bool:
+    return any([node.meta.device is META for node in nodes])
+
+
+def _elementwise_without_data(*recorded: Any) -> Any:
+    from livegrad.graph.dataless import record_elementwise
+
+    return record_elementwise(*recorded)
+
+
+def _record_without_data(*recorded: Any) -> Any:
+    from livegrad.graph import dataless
+
+    return dataless.record(*recorded)
 
 
 def _not_structure(op: Op, attrs: tuple[Any, ...]) -> TypeError:
@@ -803,6 +835,8 @@ def rebind(x: Any, value: Any, expanded: bool = False) -> Any:
     meets a value "modified by an in-place operation".
     """
     check_writable(x, value._node.grad_to is not None, expanded)
+    if x._node.meta.device is not value._node.meta.device:
+        value = _written_across(x, value)
     cell = x._cell
     if cell is not None and cell.memory is not None:
         return Writing.write_shared(x, value)
@@ -821,6 +855,12 @@ def rebind(x: Any, value: Any, expanded: bool = False) -> Any:
     _wrote(cell)
     x._seen = cell.version
     return x
+
+
+def _written_across(x: Any, value: Any) -> Any:
+    from livegrad.graph.dataless import written
+
+    return written(x, value)
 
 
 def _wrote(cell: Cell) -> None:

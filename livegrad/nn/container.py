@@ -104,7 +104,7 @@ class Sequential(_Numbered):
             raise ValueError(
                 f"add operator supports only objects of Sequential class, but {type(other)} given."
             )
-        return self.extend(other)  # type: ignore[no-any-return]
+        return self.extend(other)
 
     def __mul__(self, times: int) -> Sequential:
         if times <= 0:
@@ -116,7 +116,12 @@ class Sequential(_Numbered):
     def __imul__(self, times: int) -> Sequential:
         if times <= 0:
             raise ValueError(f"Non-positive multiplication factor {times} for Sequential")
-        return self.extend(list(self) * (times - 1))  # type: ignore[no-any-return]
+        return self.extend(list(self) * (times - 1))
+
+    def extend(self, sequential: Iterable[Module]) -> Sequential:
+        """Adds modules at the end."""
+        super().extend(sequential)
+        return self
 
     def insert(self, index: int, module: Module) -> Sequential:
         """Adds a module before position `index`."""

@@ -57,6 +57,8 @@ def trunc_normal_(
     generator: Any = None,
 ) -> Any:
     """Values drawn from a normal distribution, those outside [a, b] drawn again."""
+    if tensor.is_meta:
+        return tensor
     low, high = (a - mean) / std, (b - mean) / std
     kept = _NORMAL.cdf(high) - _NORMAL.cdf(low)
     with no_grad():
@@ -107,7 +109,7 @@ def eye_(tensor: Any) -> Any:
     if tensor.ndim != 2:
         raise ValueError("Only tensors with 2 dimensions are supported")
     with no_grad():
-        return tensor.copy_(_eye(*tensor.shape))
+        return tensor.copy_(_eye(*tensor.shape, device=tensor.device))
 
 
 def dirac_(tensor: Any, groups: int = 1) -> Any:
@@ -117,6 +119,8 @@ def dirac_(tensor: Any, groups: int = 1) -> Any:
     outputs, inputs, *sizes = tensor.shape
     if outputs % groups != 0:
         raise ValueError("dim 0 must be divisible by groups")
+    if tensor.is_meta:
+        return tensor
     per_group = outputs // groups
     value = np.zeros(tuple(tensor.shape))
     middle = tuple([size // 2 for size in sizes])
@@ -132,6 +136,8 @@ def sparse_(tensor: Any, sparsity: float, std: float = 0.01, generator: Any = No
     if tensor.ndim != 2:
         raise ValueError("Only tensors with 2 dimensions are supported")
     rows, columns = tensor.shape
+    if tensor.is_meta:
+        return tensor
     zeros = math.ceil(sparsity * rows)
     normal_(tensor, 0.0, std, generator)
     with no_grad():
@@ -202,7 +208,7 @@ def orthogonal_(tensor: Any, gain: float = 1, generator: Any = None) -> Any:
     """A (semi-)orthogonal matrix, from the QR decomposition of a normal one."""
     if tensor.ndim < 2:
         raise ValueError("Only tensors with 2 or more dimensions are supported")
-    if tensor.numel() == 0:
+    if tensor.numel() == 0 or tensor.is_meta:
         return tensor
     rows, columns = tensor.shape[0], tensor.numel() // tensor.shape[0]
     normal_(tensor, generator=generator)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any, NamedTuple
 
 from livegrad.creation import as_tensor
@@ -173,9 +174,32 @@ def _load_one(
             f"checkpoint, the shape in current model is {target.shape}."
         )
     elif not assign:
-        target.copy_(value)
+        _copy(target, value, key, errors)
     elif isinstance(target, Parameter):
         own = isinstance(value, Parameter)
-        module._parameters[name] = value if own else Parameter(value, target.requires_grad)
+        learned = target.requires_grad
+        module._parameters[name] = (
+            value.requires_grad_(learned) if own else Parameter(value, learned)
+        )
     else:
         module._buffers[name] = value
+
+
+def _copy(target: Any, value: Any, key: str, errors: list[str]) -> None:
+    """Writes a value of the state dict into a parameter or buffer."""
+    if target.is_meta and not value.is_meta:
+        warnings.warn(
+            f"for {key}: copying from a non-meta parameter in the checkpoint to a meta parameter "
+            "in the current model, which is a no-op. (Did you mean to pass `assign=True` to assign "
+            "items in the state dictionary to their corresponding key in the module instead of "
+            "copying them in place?)",
+            stacklevel=2,
+        )
+    try:
+        target.copy_(value)
+    except (RuntimeError, TypeError, ValueError) as error:
+        errors.append(
+            f'While copying the parameter named "{key}", whose dimensions in the model are '
+            f"{target.shape} and whose dimensions in the checkpoint are {value.shape}, an "
+            f"exception occurred : {error.args}."
+        )

@@ -9,6 +9,7 @@ from livegrad import dtypes
 from livegrad.autograd import no_grad
 from livegrad.autograd.hooks import RemovableHandle
 from livegrad.creation import empty_like
+from livegrad.device import Device, unavailable
 from livegrad.graph.record import node_of, user_site, wrap
 from livegrad.graph.state import LOCAL
 from livegrad.nn.hooks import GlobalHooks, Hook, Hooks
@@ -241,14 +242,16 @@ class Module(Stateful):
                     self._buffers[name] = fn(buffer)
         return self
 
-    def to(self: Self, *target: Any, **options: Any) -> Self:
-        """Moves to a device or casts floating parameters and buffers to a dtype."""
-        dtype = options.get("dtype")
-        for x in target:
+    def to(self: Self, *args: Any, **kwargs: Any) -> Self:
+        """Moves to a device, and casts floating parameters and buffers to a dtype."""
+        dtype, device = kwargs.get("dtype"), kwargs.get("device")
+        for x in args:
             if isinstance(x, dtypes.DType):
                 dtype = x
             elif isinstance(x, Tensor):
-                dtype = x.dtype
+                dtype, device = x.dtype, x.device
+            elif isinstance(x, str | Device):
+                device = x
         if dtype is not None and dtypes.as_dtype(dtype).category < dtypes.FLOAT:
             raise TypeError(
                 "nn.Module.to only accepts floating point or complex dtypes, but got desired "
@@ -256,7 +259,7 @@ class Module(Stateful):
             )
         floating = dtypes.FLOAT
         return self._apply(
-            lambda t: t.to(*target, **options) if t.dtype.category >= floating else t
+            lambda t: t.to(*args, **kwargs) if t.dtype.category >= floating else t.to(device=device)
         )
 
     def to_empty(self: Self, *, device: Any, recurse: bool = True) -> Self:
@@ -287,12 +290,16 @@ class Module(Stateful):
         return self._cast(dtypes.bfloat16)
 
     def cpu(self: Self) -> Self:
-        """Moves to the CPU, where everything is."""
-        return self
+        """Moves to the CPU, where everything is that has data."""
+        return self._apply(lambda t: t.cpu())
 
     def cuda(self: Self, device: Any = None) -> Self:
-        """Raises: there is no such device."""
-        raise RuntimeError("cuda: got 'cuda'; expected 'cpu', the only device available")
+        """AssertionError: there is no such device."""
+        raise unavailable("cuda")
+
+    def xpu(self: Self, device: Any = None) -> Self:
+        """AssertionError: there is no such device."""
+        raise unavailable("xpu")
 
     def compile(self, *args: Any, **kwargs: Any) -> None:
         """Does nothing: whatever is recorded is compiled."""

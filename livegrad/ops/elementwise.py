@@ -17,7 +17,9 @@ from typing import Any
 import numpy as np
 
 from livegrad import dtypes
+from livegrad.device import META
 from livegrad.dtypes import DType
+from livegrad.graph import dataless
 from livegrad.graph.blame import wrong_class
 from livegrad.graph.meta import Meta, meta_of
 from livegrad.graph.node import Spec
@@ -474,6 +476,9 @@ def _record_cast(x: Tensor, dtype: DType) -> Tensor:
     if spec is None:
         if type(dtype) is not DType:
             return cast(x, dtypes.as_dtype(dtype))
+        if node.meta.device is META:
+            spec = _cast_spec((dataless.twin(node.meta), dtype))
+            return dataless.recorded(spec, (node,), (), node.grad_to)
         spec = _cast_spec(key)
     flows = node.grad_to is not None and dtype.category >= dtypes.FLOAT
     return append(spec, (node,), (), True if flows else None)

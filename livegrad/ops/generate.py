@@ -10,8 +10,10 @@ from typing import Any
 import numpy as np
 
 from livegrad import dtypes
+from livegrad.device import META
 from livegrad.dtypes import DType
-from livegrad.graph.meta import Shape, meta_of
+from livegrad.graph import dataless
+from livegrad.graph.meta import Meta, Shape, meta_of
 from livegrad.graph.op import Op
 from livegrad.graph.record import FloatArg, IntArg, node_of, record
 from livegrad.ops import samples as s
@@ -89,8 +91,14 @@ def filled(shape: Shape, value: Any, dtype: DType) -> Tensor:
 
 def zeros_like(x: Tensor) -> Tensor:
     """Zeros of the shape and dtype of `x`."""
-    meta = node_of(x).meta
-    return filled(meta.shape, 0, meta.dtype)
+    return filled_as(node_of(x).meta, 0)
+
+
+def filled_as(meta: Meta, value: Any) -> Tensor:
+    """One number everywhere, in a tensor of this shape and dtype, on this device."""
+    if meta.device is META:
+        return dataless.empty(meta.shape, meta.dtype)
+    return filled(meta.shape, value, meta.dtype)
 
 
 def _emit_steps(e: Any, position: Any, start: Any, step: Any) -> Any:

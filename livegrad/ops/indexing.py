@@ -224,7 +224,7 @@ def _checked_array(array: Array, size: int, dim: int) -> Array:
 def _as_tensor(data: Any) -> Tensor:
     from livegrad.creation import tensor
 
-    return data if isinstance(data, Handle) else tensor(data)
+    return data if isinstance(data, Handle) else tensor(data, device="cpu")
 
 
 def _mask_positions(mask: Tensor, shape: Shape, dim: int) -> list[Tensor]:

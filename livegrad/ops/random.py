@@ -12,8 +12,9 @@ from typing import Any
 import numpy as np
 
 from livegrad import dtypes
-from livegrad.device import as_device
+from livegrad.device import CPU, META, has_data
 from livegrad.dtypes import DType
+from livegrad.graph import dataless
 from livegrad.graph.blame import as_index, check_number
 from livegrad.graph.meta import Meta, Shape, meta_of
 from livegrad.graph.op import Op
@@ -261,9 +262,10 @@ def rand(
     requires_grad: bool = False,
 ) -> Tensor:
     """Uniform random numbers in [0, 1)."""
-    as_device(device)
-    shape = sizes_of("rand", size)
-    return _as_leaf(uniform(shape, float_dtype("rand", dtype, True), generator), requires_grad)
+    shape, target = sizes_of("rand", size), float_dtype("rand", dtype, True)
+    if not has_data(device):
+        return _as_leaf(dataless.empty(shape, target), requires_grad)
+    return _as_leaf(uniform(shape, target, generator), requires_grad)
 
 
 def randn(
@@ -274,9 +276,10 @@ def randn(
     requires_grad: bool = False,
 ) -> Tensor:
     """Random numbers of the standard normal distribution."""
-    as_device(device)
-    shape = sizes_of("randn", size)
-    return _as_leaf(gaussian(shape, float_dtype("randn", dtype, True), generator), requires_grad)
+    shape, target = sizes_of("randn", size), float_dtype("randn", dtype, True)
+    if not has_data(device):
+        return _as_leaf(dataless.empty(shape, target), requires_grad)
+    return _as_leaf(gaussian(shape, target, generator), requires_grad)
 
 
 def randint(
@@ -290,7 +293,6 @@ def randint(
     requires_grad: bool = False,
 ) -> Tensor:
     """Random integers in [low, high): randint(high, size) or randint(low, high, size)."""
-    as_device(device)
     given = list(bounds)
     if given and not isinstance(given[-1], int) and size is None:
         size = given.pop()
@@ -307,7 +309,10 @@ def randint(
         raise RuntimeError(
             f"random_ expects 'from' to be less than 'to', but got from={first} >= to={high}"
         )
-    return integers(first, high, sizes_of("randint", (size,)), dtype, generator)
+    shape = sizes_of("randint", (size,))
+    if not has_data(device):
+        return dataless.empty(shape, dtypes.int64 if dtype is None else dtypes.as_dtype(dtype))
+    return integers(first, high, shape, dtype, generator)
 
 
 def _check_drawn(low: int, high: int, dtype: dtypes.DType) -> None:
@@ -339,11 +344,15 @@ def randperm(
     requires_grad: bool = False,
 ) -> Tensor:
     """The integers 0 … n-1 in random order."""
-    as_device(device)
     n = as_index(n)
     if n < 0:
         raise RuntimeError(f"randperm: n must be non-negative; got {n}")
-    return draw(RANDPERM, (n,), dtypes.as_dtype(dtype), generator)
+    target = dtypes.as_dtype(dtype)
+    return (
+        draw(RANDPERM, (n,), target, generator)
+        if has_data(device)
+        else dataless.empty((n,), target)
+    )
 
 
 def _drawn_like(
@@ -351,6 +360,8 @@ def _drawn_like(
 ) -> Tensor:
     """Numbers of the shape, dtype and strides of `x`."""
     meta = node_of(x).meta
+    if options.get("device") is None:
+        options["device"] = meta.device
     memory_format, learned = options.pop("memory_format", None), options.pop("requires_grad", False)
     out = function(*bounds, meta.shape, dtype=meta.dtype if dtype is None else dtype, **options)
     out = placed_like(out, x, memory_format)
@@ -389,6 +400,7 @@ def normal(
     tensors = [x for x in (mean, std) if isinstance(x, Handle)]
     if size is not None:
         shape, target = sizes_of("normal", (size,)), float_dtype("normal", dtype)
+        device = CPU if device is None else device  # as PyTorch, whatever the default is
     elif tensors:
         from livegrad.graph.record import broadcast_shapes
 
@@ -400,6 +412,8 @@ def normal(
     check_number(*[x for x in (mean, std) if not isinstance(x, Handle)])
     if not isinstance(std, Handle) and std < 0:
         raise RuntimeError(f"normal expects std >= 0.0, but found std {std}")
+    if any([node_of(x).meta.device is META for x in tensors]) or not has_data(device):
+        return _as_leaf(dataless.empty(shape, target), requires_grad)
     mean, std = (detach(x) if isinstance(x, Handle) else x for x in (mean, std))
     return _as_leaf(add(mul(gaussian(shape, target, generator), std), mean), requires_grad)
 
@@ -433,7 +447,7 @@ def bernoulli(
 ) -> Tensor:
     """1 with the probability that each element gives (or `p`), else 0; its gradient is 0."""
     meta = node_of(input).meta
-    if p is not None:
+    if p is not None and meta.device is not META:
         input = filled(meta.shape, p, dtypes.float32)
         return cast(bernoulli(input, generator=generator), meta.dtype)
     float_dtype("bernoulli", meta.dtype)

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from functools import wraps
 from typing import Any
 
 from livegrad import dtypes
+from livegrad.device import META
 from livegrad.dtypes import DType
 from livegrad.graph.blame import check_number
 from livegrad.graph.record import Handle, node_of, not_implemented, rebind
@@ -17,6 +20,17 @@ from livegrad.ops.random import RAND, draw, float_dtype, gaussian, integers, uni
 from livegrad.random import Generator
 
 Tensor = Any
+Fill = Callable[..., Tensor]
+
+
+def _unless_dataless(fill: Fill) -> Fill:
+    """A filling function that draws nothing for a tensor without data."""
+
+    @wraps(fill)
+    def method(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+        return self if node_of(self).meta.device is META else fill(self, *args, **kwargs)
+
+    return method
 
 
 def _wide(dtype: DType) -> DType:
@@ -24,6 +38,7 @@ def _wide(dtype: DType) -> DType:
     return dtype.compute if dtype.is_floating_point else dtypes.float64
 
 
+@_unless_dataless
 def uniform_(
     self: Tensor, from_: float = 0.0, to: float = 1.0, *, generator: Generator | None = None
 ) -> Tensor:
@@ -39,6 +54,7 @@ def uniform_(
     return rebind(self, add(mul(unit, to - from_), low))
 
 
+@_unless_dataless
 def normal_(
     self: Tensor, mean: float = 0.0, std: float = 1.0, *, generator: Generator | None = None
 ) -> Tensor:
@@ -51,6 +67,7 @@ def normal_(
     return rebind(self, add(mul(bell, std), mean))
 
 
+@_unless_dataless
 def log_normal_(
     self: Tensor, mean: float = 1.0, std: float = 2.0, *, generator: Generator | None = None
 ) -> Tensor:
@@ -64,6 +81,7 @@ def log_normal_(
     return rebind(self, cast(exp(add(mul(bell, std), mean)), dtype))
 
 
+@_unless_dataless
 def cauchy_(
     self: Tensor, median: float = 0.0, sigma: float = 1.0, *, generator: Generator | None = None
 ) -> Tensor:
@@ -82,6 +100,7 @@ def cauchy_(
     return rebind(self, cast(add(mul(tan(angle), sigma), median), meta.dtype))
 
 
+@_unless_dataless
 def exponential_(self: Tensor, lambd: float = 1.0, *, generator: Generator | None = None) -> Tensor:
     """Takes numbers of the exponential distribution."""
     check_number(lambd)
@@ -97,6 +116,7 @@ def exponential_(self: Tensor, lambd: float = 1.0, *, generator: Generator | Non
     return rebind(self, cast(div(neg(log(sub(1, unit))), lambd), meta.dtype))
 
 
+@_unless_dataless
 def geometric_(self: Tensor, p: float, *, generator: Generator | None = None) -> Tensor:
     """Takes how many trials it takes to succeed, each with probability `p`: 1, 2, …"""
     check_number(p)
@@ -110,6 +130,7 @@ def geometric_(self: Tensor, p: float, *, generator: Generator | None = None) ->
     return rebind(self, cast(clamp_min(trials, 1), meta.dtype))
 
 
+@_unless_dataless
 def bernoulli_(self: Tensor, p: Any = 0.5, *, generator: Generator | None = None) -> Tensor:
     """Takes 1 with probability `p` (a number or a tensor), else 0."""
     if not isinstance(p, Handle):
@@ -125,6 +146,7 @@ def bernoulli_(self: Tensor, p: Any = 0.5, *, generator: Generator | None = None
 _EXACT = {dtypes.float16: 11, dtypes.bfloat16: 8, dtypes.float32: 24, dtypes.float64: 53}
 
 
+@_unless_dataless
 def random_(
     self: Tensor, from_: int = 0, to: int | None = None, *, generator: Generator | None = None
 ) -> Tensor:

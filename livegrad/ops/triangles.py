@@ -9,6 +9,7 @@ import numpy as np
 
 from livegrad import dtypes
 from livegrad.graph.blame import as_index
+from livegrad.graph.dataless import placed
 from livegrad.graph.meta import Meta
 from livegrad.graph.op import Op
 from livegrad.graph.record import record
@@ -117,7 +118,7 @@ def tril_indices(
     layout: Any = None,
 ) -> Tensor:
     """Rows and columns (2 by n) of the elements of the lower triangle of a row by col matrix."""
-    return _indices("tril_indices", True, row, col, offset, dtype)
+    return placed(_indices("tril_indices", True, row, col, offset, dtype), device)
 
 
 def triu_indices(
@@ -130,4 +131,4 @@ def triu_indices(
     layout: Any = None,
 ) -> Tensor:
     """Rows and columns (2 by n) of the elements of the upper triangle of a row by col matrix."""
-    return _indices("triu_indices", False, row, col, offset, dtype)
+    return placed(_indices("triu_indices", False, row, col, offset, dtype), device)

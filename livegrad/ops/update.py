@@ -123,12 +123,27 @@ def update(op: Op, streams: Sequence[Sequence[Tensor]], args: tuple[float, ...])
     grad, state.grad, state.held = state.grad, False, True
     try:
         whole = record(op, flat, (count,), args)
-        state.handles[-1] = Pending(whole._node, flat)
+        if whole._node.buffer is None:  # not of tensors without data, which stay as they are
+            state.handles[-1] = Pending(whole._node, flat)
     except BaseException:
         state.grad, state.held = grad, False
         _take_back(op)
         raise
     state.grad, state.held = grad, False
+
+
+def apply_rule(op: Op, streams: Sequence[Sequence[Tensor]], args: tuple[Any, ...]) -> None:
+    """`update` as ordinary operations and in-place writes: gradients flow through it.
+
+    Numbers among `args` may be 0-d tensors.
+    """
+    assert op.expand is not None
+    written = LAYOUT[op][1]
+    for mine in zip(*streams, strict=True):
+        results = op.expand(args, *[_reals(x) for x in mine])
+        for s, result in zip(written, results, strict=True):
+            whole = mine[s].dtype.is_complex
+            mine[s].copy_(record(VIEW_AS_COMPLEX, (result,)) if whole else result)
 
 
 def _take_back(op: Op) -> None:

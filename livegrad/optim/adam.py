@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
-from math import sqrt as root
 from typing import Any, ClassVar
 
 from livegrad.ops.comparison import maximum, ne
 from livegrad.ops.elementwise import abs, add, div, mul, sub, where
 from livegrad.ops.power import sqrt
-from livegrad.optim.optimizer import Group, check_ignored, check_range, number
+from livegrad.optim.optimizer import Group
+from livegrad.optim.options import (
+    betas_of,
+    check_betas,
+    check_common,
+    check_plain,
+    check_range,
+    check_rate,
+    check_ways,
+    number,
+    root,
+)
 from livegrad.optim.ruled import (
     Flags,
     Ruled,
@@ -20,19 +30,6 @@ from livegrad.optim.ruled import (
 )
 
 Betas = tuple[float, float]
-
-
-def check_betas(betas: Betas) -> None:
-    """ValueError unless both are in [0, 1)."""
-    for i, beta in enumerate(betas):
-        check_range(f"beta parameter at index {i}", beta, 0.0, 1.0)
-
-
-def check_common(lr: Any, eps: float, weight_decay: float) -> None:
-    """ValueError unless none is negative."""
-    check_range("learning rate", lr, 0.0)
-    check_range("epsilon value", eps, 0.0)
-    check_range("weight_decay value", weight_decay, 0.0)
 
 
 def _decayed(flags: Flags, p: Any, g: Any, decay: Any) -> tuple[Any, Any]:
@@ -67,9 +64,11 @@ class Adam(Ruled):
         fused: bool | None = None,
         decoupled_weight_decay: bool = False,
     ) -> None:
+        if foreach and not capturable:
+            check_plain(lr=lr, **{f"betas[{i}]": beta for i, beta in enumerate(betas)})
         check_common(lr, eps, weight_decay)
         check_betas(betas)
-        check_ignored(foreach=foreach, differentiable=differentiable, fused=fused)
+        check_ways(foreach, differentiable, fused)
         defaults = {
             "lr": lr,
             "betas": betas,
@@ -77,6 +76,10 @@ class Adam(Ruled):
             "weight_decay": weight_decay,
             "amsgrad": amsgrad,
             "maximize": maximize,
+            "foreach": foreach,
+            "capturable": capturable,
+            "differentiable": differentiable,
+            "fused": fused,
             "decoupled_weight_decay": decoupled_weight_decay,
         }
         super().__init__(params, defaults)
@@ -100,7 +103,7 @@ class Adam(Ruled):
     def arguments(self, group: Group, state: State) -> tuple[Flags, tuple[float, ...], State]:
         """See `rule`."""
         step = state["step"] + 1
-        beta1, beta2 = group["betas"]
+        beta1, beta2 = betas_of(group)
         flags, decay = decay_of(group)
         if group["amsgrad"]:
             flags = ("amsgrad", *flags)
@@ -169,7 +172,6 @@ class NAdam(Ruled):
         check_common(lr, eps, weight_decay)
         check_betas(betas)
         check_range("momentum_decay value", momentum_decay, 0.0)
-        check_ignored(foreach=foreach, differentiable=differentiable)
         defaults = {
             "lr": lr,
             "betas": betas,
@@ -178,6 +180,9 @@ class NAdam(Ruled):
             "momentum_decay": momentum_decay,
             "decoupled_weight_decay": decoupled_weight_decay,
             "maximize": maximize,
+            "foreach": foreach,
+            "capturable": capturable,
+            "differentiable": differentiable,
         }
         super().__init__(params, defaults)
 
@@ -197,8 +202,8 @@ class NAdam(Ruled):
     def arguments(self, group: Group, state: State) -> tuple[Flags, tuple[float, ...], State]:
         """See `rule`."""
         step = state["step"] + 1
-        beta1, beta2 = group["betas"]
-        lr, pace = number(group["lr"]), group["momentum_decay"]
+        beta1, beta2 = betas_of(group)
+        lr, pace = number(group["lr"]), number(group["momentum_decay"])
         mu, mu_next = [beta1 * (1.0 - 0.5 * 0.96 ** (t * pace)) for t in (step, step + 1)]
         product = state["mu_product"] * mu
         flags, decay = decay_of(group)
@@ -236,14 +241,16 @@ class RAdam(Ruled):
     ) -> None:
         check_common(lr, eps, weight_decay)
         check_betas(betas)
-        check_ignored(foreach=foreach, differentiable=differentiable)
         defaults = {
             "lr": lr,
             "betas": betas,
             "eps": eps,
             "weight_decay": weight_decay,
             "maximize": maximize,
+            "foreach": foreach,
+            "capturable": capturable,
             "decoupled_weight_decay": decoupled_weight_decay,
+            "differentiable": differentiable,
         }
         super().__init__(params, defaults)
 
@@ -263,7 +270,7 @@ class RAdam(Ruled):
     def arguments(self, group: Group, state: State) -> tuple[Flags, tuple[float, ...], State]:
         """See `rule`."""
         step = state["step"] + 1
-        beta1, beta2 = group["betas"]
+        beta1, beta2 = betas_of(group)
         flags, decay = decay_of(group)
         step_size = number(group["lr"]) / (1.0 - beta1**step)
         seen = 1.0 - beta2**step
@@ -299,13 +306,15 @@ class Adamax(Ruled):
     ) -> None:
         check_common(lr, eps, weight_decay)
         check_betas(betas)
-        check_ignored(foreach=foreach, differentiable=differentiable)
         defaults = {
             "lr": lr,
             "betas": betas,
             "eps": eps,
             "weight_decay": weight_decay,
+            "foreach": foreach,
             "maximize": maximize,
+            "differentiable": differentiable,
+            "capturable": capturable,
         }
         super().__init__(params, defaults)
 
@@ -326,7 +335,7 @@ class Adamax(Ruled):
     def arguments(self, group: Group, state: State) -> tuple[Flags, tuple[float, ...], State]:
         """See `rule`."""
         step = state["step"] + 1
-        beta1, beta2 = group["betas"]
+        beta1, beta2 = betas_of(group)
         step_size = number(group["lr"]) / (1.0 - beta1**step)
         decay, eps = number(group["weight_decay"]), number(group["eps"])
         return common_flags(group), (decay, 1.0 - beta1, beta2, step_size, eps), {"step": step}
@@ -349,10 +358,10 @@ class SparseAdam(Ruled):
         eps: float = 1e-8,
         maximize: bool = False,
     ) -> None:
-        check_range("learning rate", lr, 0.0)
-        check_range("epsilon value", eps, 0.0)
+        check_rate(lr, zero=False)
+        check_range("epsilon value", eps, 0.0, zero=False)
         check_betas(betas)
-        defaults = {"lr": lr, "betas": betas, "eps": eps, "maximize": maximize, "weight_decay": 0}
+        defaults = {"lr": lr, "betas": betas, "eps": eps, "maximize": maximize}
         super().__init__(params, defaults)
 
     @staticmethod
@@ -373,7 +382,7 @@ class SparseAdam(Ruled):
     def arguments(self, group: Group, state: State) -> tuple[Flags, tuple[float, ...], State]:
         """See `rule`."""
         step = state["step"] + 1
-        beta1, beta2 = group["betas"]
+        beta1, beta2 = betas_of(group)
         step_size = number(group["lr"]) * root(1.0 - beta2**step) / (1.0 - beta1**step)
         args = (1.0 - beta1, beta2, 1.0 - beta2, step_size, number(group["eps"]))
         return common_flags(group), args, {"step": step}

@@ -5,7 +5,12 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 from livegrad.ops.elementwise import add, clone, mul, sub
-from livegrad.optim.optimizer import Group, check_ignored, check_range, number
+from livegrad.optim.optimizer import Group
+from livegrad.optim.options import (
+    check_range,
+    check_rate,
+    number,
+)
 from livegrad.optim.ruled import Flags, Ruled, State, adjusted, common_flags
 
 
@@ -28,16 +33,18 @@ class ASGD(Ruled):
         differentiable: bool = False,
         capturable: bool = False,
     ) -> None:
-        check_range("learning rate", lr, 0.0)
+        check_rate(lr)
         check_range("weight_decay value", weight_decay, 0.0)
-        check_ignored(foreach=foreach, differentiable=differentiable)
         defaults = {
             "lr": lr,
             "lambd": lambd,
             "alpha": alpha,
             "t0": t0,
             "weight_decay": weight_decay,
+            "foreach": foreach,
             "maximize": maximize,
+            "differentiable": differentiable,
+            "capturable": capturable,
         }
         super().__init__(params, defaults)
 
@@ -65,5 +72,5 @@ class ASGD(Ruled):
         if state["mu"] != 1:
             flags = ("averages", *flags)
         args = (number(group["weight_decay"]), eta, 1.0 - lambd * eta, state["mu"])
-        new_eta = lr / (1.0 + lambd * lr * step) ** group["alpha"]
+        new_eta = lr / (1.0 + lambd * lr * step) ** number(group["alpha"])
         return flags, args, {"step": step, "eta": new_eta, "mu": 1.0 / max(1.0, step - group["t0"])}

@@ -9,7 +9,11 @@ from typing import Any, NamedTuple
 from livegrad.autograd import enable_grad, no_grad
 from livegrad.creation import zeros
 from livegrad.ops.joining import cat
-from livegrad.optim.optimizer import Optimizer, check_range, number
+from livegrad.optim.optimizer import Optimizer
+from livegrad.optim.options import (
+    check_rate,
+    number,
+)
 
 
 class Point(NamedTuple):
@@ -41,7 +45,7 @@ class LBFGS(Optimizer):
         history_size: int = 100,
         line_search_fn: str | None = None,
     ) -> None:
-        check_range("learning rate", lr, 0.0)
+        check_rate(lr)
         if line_search_fn not in (None, "strong_wolfe"):
             raise RuntimeError("only 'strong_wolfe' is supported")
         defaults = {
@@ -77,18 +81,10 @@ class LBFGS(Optimizer):
             p.copy_(p + part * t)
             at += p.numel()
 
-    def step(self, closure: Callable[[], Any] | None = None) -> Any:
+    def step(self, closure: Callable[[], Any]) -> Any:
         """Runs up to `max_iter` iterations; returns the loss at the start."""
-        if closure is None:
-            raise RuntimeError("LBFGS.step: a closure that computes the loss is required")
-        for hook in list(self._step_pre_hooks.values()):
-            hook(self, (closure,), {})
-        self.steps_taken += 1
         with no_grad():
-            loss = self._iterate(enable_grad()(closure))
-        for hook in list(self._step_post_hooks.values()):
-            hook(self, (closure,), {})
-        return loss
+            return self._iterate(enable_grad()(closure))
 
     def _iterate(self, closure: Callable[[], Any]) -> Any:
         group = self.param_groups[0]

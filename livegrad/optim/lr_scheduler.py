@@ -13,7 +13,8 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from livegrad.optim.optimizer import Optimizer, number
+from livegrad.optim.optimizer import Optimizer
+from livegrad.optim.options import number
 
 Factor = Callable[[int], float]
 

@@ -6,14 +6,17 @@ from math import sqrt as root
 from typing import Any
 
 from livegrad import dtypes
-from livegrad.autograd import no_grad
 from livegrad.creation import zeros, zeros_like
 from livegrad.ops.comparison import clamp
 from livegrad.ops.elementwise import add, div, mul, neg, sub
 from livegrad.ops.matmul import matmul
 from livegrad.ops.power import rsqrt, sqrt
 from livegrad.ops.reduce import mean, sum
-from livegrad.optim.optimizer import Group, Optimizer, check_range, number
+from livegrad.optim.optimizer import Group, Optimizer
+from livegrad.optim.options import (
+    check_one_element,
+    number,
+)
 from livegrad.optim.ruled import running_mean
 
 
@@ -27,6 +30,8 @@ class Adafactor(Optimizer):
     The step size is relative to the size of the parameter (Shazeer and Stern, 2018).
     """
 
+    saved_as_tensors = ("step",)
+
     def __init__(
         self,
         params: Any,
@@ -39,6 +44,7 @@ class Adafactor(Optimizer):
         foreach: bool | None = None,
         maximize: bool = False,
     ) -> None:
+        check_one_element("lr", lr)
         conditions = [
             (lr >= 0.0, f"Learning rate should be >= 0 but is: {lr}"),
             (beta2_decay <= 0.0, f"beta2_decay should be <= 0 but is: {beta2_decay}"),
@@ -56,16 +62,16 @@ class Adafactor(Optimizer):
             "eps": eps,
             "d": d,
             "weight_decay": weight_decay,
+            "foreach": foreach,
             "maximize": maximize,
         }
         super().__init__(params, defaults)
 
     def update_group(self, group: Group) -> None:
         """Records the update of one group."""
-        with no_grad():
-            for p in group["params"]:
-                if p.grad is not None:
-                    self._update(group, p, neg(p.grad) if group["maximize"] else p.grad)
+        for p in group["params"]:
+            if p.grad is not None:
+                self._update(group, p, neg(p.grad) if group["maximize"] else p.grad)
 
     def _update(self, group: Group, p: Any, g: Any) -> None:
         if p.dtype.is_complex:
@@ -123,9 +129,12 @@ class Muon(Optimizer):
         ns_steps: int = 5,
         adjust_lr_fn: str | None = None,
     ) -> None:
-        check_range("learning rate", lr, 0.0)
-        check_range("momentum value", momentum, 0.0)
-        check_range("weight_decay value", weight_decay, 0.0)
+        check_one_element("lr", lr)
+        for name, value in [
+            ("Learning rate", lr), ("momentum", momentum), ("weight decay", weight_decay),
+        ]:  # fmt: skip
+            if not value >= 0.0:
+                raise ValueError(f"{name} should be >= 0 but is: {value}")
         if adjust_lr_fn not in (None, "original", "match_rms_adamw"):
             raise ValueError(f"Adjust learning rate function {adjust_lr_fn} is not supported")
         if ns_steps >= 100:
@@ -153,10 +162,9 @@ class Muon(Optimizer):
 
     def update_group(self, group: Group) -> None:
         """Records the update of one group."""
-        with no_grad():
-            for p in group["params"]:
-                if p.grad is not None:
-                    self._update(group, p, p.grad)
+        for p in group["params"]:
+            if p.grad is not None:
+                self._update(group, p, p.grad)
 
     def _update(self, group: Group, p: Any, g: Any) -> None:
         state = self.state[p]

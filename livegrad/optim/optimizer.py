@@ -6,11 +6,16 @@ import warnings
 from collections import defaultdict
 from collections.abc import Callable, Iterable
 from copy import deepcopy
-from typing import Any
+from functools import wraps
+from itertools import chain
+from typing import Any, ClassVar
 
+import numpy as np
+
+from livegrad import dtypes
 from livegrad.autograd import enable_grad
 from livegrad.autograd.hooks import RemovableHandle
-from livegrad.creation import as_tensor, tensor
+from livegrad.creation import tensor
 from livegrad.graph.record import user_site
 from livegrad.graph.state import LOCAL, flush
 from livegrad.graph.watch import Watch
@@ -18,6 +23,7 @@ from livegrad.nn.hooks import Hooks
 from livegrad.tensor import Tensor
 
 Group = dict[str, Any]
+Step = Callable[..., Any]
 
 
 class _Required:
@@ -26,6 +32,57 @@ class _Required:
 
 
 required = _Required()
+
+
+class _AllSteps:
+    """Hooks around the steps of every optimiser."""
+
+    before = Hooks()
+    after = Hooks()
+
+
+def register_optimizer_step_pre_hook(hook: Callable[..., Any]) -> RemovableHandle:
+    """`hook(optimizer, args, kwargs)` runs before each step of any optimiser."""
+    return _AllSteps.before.add(hook)
+
+
+def register_optimizer_step_post_hook(hook: Callable[..., Any]) -> RemovableHandle:
+    """`hook(optimizer, args, kwargs)` runs after each step of any optimiser."""
+    return _AllSteps.after.add(hook)
+
+
+def _counted(step: Step) -> Step:
+    """A `step` method that counts itself and calls hooks, unless another such one called it."""
+
+    @wraps(step)
+    def method(self: Optimizer, *args: Any, **kwargs: Any) -> Any:
+        if self._stepping:
+            return step(self, *args, **kwargs)
+        self._stepping = True
+        self.steps_taken += 1
+        given: tuple[Any, ...] = (self, *args)
+        try:
+            for hook in chain(_AllSteps.before.values(), self._step_pre_hooks.values()):
+                given, kwargs = _instead(step, hook(self, given, kwargs), given, kwargs)
+            result = step(*given, **kwargs)
+            for hook in chain(self._step_post_hooks.values(), _AllSteps.after.values()):
+                hook(self, given, kwargs)
+        finally:
+            self._stepping = False
+        return result
+
+    return method
+
+
+def _instead(step: Step, changed: Any, args: Any, kwargs: Any) -> tuple[Any, Any]:
+    """The arguments of a step after a hook has returned `changed`."""
+    if changed is None:
+        return args, kwargs
+    if isinstance(changed, tuple) and len(changed) == 2:
+        return changed
+    raise RuntimeError(
+        f"{step} must return None or a tuple of (new_args, new_kwargs), but got {changed}."
+    )
 
 
 class Optimizer:
@@ -40,6 +97,10 @@ class Optimizer:
     steps_taken = 0
     # Whether the training lint looks at steps: at the first ones.
     watched = True
+    # Within `step`, so that a step that calls that of its parent class counts as one.
+    _stepping = False
+    # Names of numbers in the state of a parameter that PyTorch keeps as tensors.
+    saved_as_tensors: ClassVar[tuple[str, ...]] = ()
     # Whether `step` computes loss and gradients itself, again and again, and so needs a closure.
     needs_closure = False
 
@@ -47,8 +108,7 @@ class Optimizer:
         self.defaults = defaults
         self.state: defaultdict[Any, dict[str, Any]] = defaultdict(dict)
         self.param_groups: list[Group] = []
-        self._step_pre_hooks = Hooks()
-        self._step_post_hooks = Hooks()
+        self._make_hooks()
         if isinstance(params, Tensor) or not isinstance(params, Iterable):
             raise TypeError(
                 "params argument given to the optimizer should be an iterable of Tensors or dicts, "
@@ -65,11 +125,24 @@ class Optimizer:
         if made is not None:
             made(self)
 
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        if "step" in cls.__dict__:
+            cls.step = _counted(cls.step)  # type: ignore[method-assign]
+
+    def _make_hooks(self) -> None:
+        self._step_pre_hooks = Hooks()
+        self._step_post_hooks = Hooks()
+        self._save_pre_hooks = Hooks()
+        self._save_post_hooks = Hooks()
+        self._load_pre_hooks = Hooks()
+        self._load_post_hooks = Hooks()
+
     def add_param_group(self, param_group: Group) -> None:
         """Adds parameters with options of their own."""
         if not isinstance(param_group, dict):
             raise TypeError(f"param_group must be a dict, but got {type(param_group)}")
-        group = dict(param_group)
+        group = param_group
         group["params"] = self._checked(group["params"], group)
         for name, default in self.defaults.items():
             if default is required and name not in group:
@@ -78,6 +151,13 @@ class Optimizer:
                     f"{name}"
                 )
             group.setdefault(name, default)
+        for other in self.param_groups:
+            if ("param_names" in group) != ("param_names" in other):
+                raise ValueError(
+                    "all optimizer param groups should be with/without names. cannot add param "
+                    f"group {'with' if 'param_names' in group else 'without'} names to the "
+                    "optimizer"
+                )
         known = {id(p) for other in self.param_groups for p in other["params"]}
         if any(id(p) in known for p in group["params"]):
             raise ValueError("some parameters appear in more than one parameter group")
@@ -90,18 +170,18 @@ class Optimizer:
                 "optimizer parameters need to be organized in ordered collections, but the "
                 "ordering of tensors in sets will change between runs. Please use a list instead."
             )
-        listed = [params] if isinstance(params, Tensor) else list(params)
-        if listed and isinstance(listed[0], tuple):
-            group["param_names"] = [name for name, _ in listed]
-            listed = [p for _, p in listed]
-        for p in listed:
-            if not isinstance(p, Tensor):
-                raise TypeError(
-                    "optimizer can only optimize Tensors, but one of the params is "
-                    f"{type(p).__name__}"
+        given = [params] if isinstance(params, Tensor) else list(params)
+        names = [x[0] for x in given if isinstance(x, tuple)]
+        if names:
+            if len(names) != len(given):
+                raise ValueError(
+                    "all optimizer params should be with/without names. Some param names are "
+                    "missing"
                 )
-            if not p.is_leaf:
-                raise ValueError("can't optimize a non-leaf Tensor")
+            group["param_names"] = names
+        listed = [x[1] if isinstance(x, tuple) else x for x in given]
+        for p in listed:
+            self._check_parameter(p)
         if len({id(p) for p in listed}) != len(listed):
             warnings.warn(
                 "optimizer contains a parameter group with duplicate parameters; in future, this "
@@ -110,16 +190,26 @@ class Optimizer:
             )
         return listed
 
+    def _check_parameter(self, p: Any) -> None:
+        if not isinstance(p, Tensor):
+            raise TypeError(
+                f"optimizer can only optimize Tensors, but one of the params is {type(p).__name__}"
+            )
+        if not self.defaults.get("differentiable") and not (p.is_leaf or p.retains_grad):
+            raise ValueError("can't optimize a non-leaf Tensor")
+
     # ---- stepping --------------------------------------------------------------------------
 
     def update_group(self, group: Group) -> None:
         """Records the update of the parameters of one group."""
         raise NotImplementedError(f"{type(self).__name__} does not define update_group")
 
+    @_counted
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
-        """Updates every parameter that has a gradient; returns what `closure` does, if given."""
-        for hook in list(self._step_pre_hooks.values()) if self._step_pre_hooks else ():
-            hook(self, (closure,), {})
+        """Updates every parameter that has a gradient; returns what `closure` does, if given.
+
+        With the option `differentiable`, gradients flow through the update.
+        """
         loss = None
         if closure is not None:
             with enable_grad():
@@ -127,11 +217,11 @@ class Optimizer:
         watch = Watch.step if self.watched or Watch.suspect is not None else None
         if watch is not None:
             watch(self, True)
-        self.steps_taken += 1
         state = LOCAL.state
-        site = state.site
+        site, grad = state.site, state.grad
         try:
             state.site = user_site()  # found once for all updates
+            state.grad = bool(self.defaults.get("differentiable"))
             for group in self.param_groups:
                 self.update_group(group)
             state.site = site
@@ -141,11 +231,9 @@ class Optimizer:
             flush("optimizer.step()")
             raise
         finally:
-            state.site = site
+            state.site, state.grad = site, grad
         if watch is not None:
             watch(self, False)
-        for hook in list(self._step_post_hooks.values()) if self._step_post_hooks else ():
-            hook(self, (closure,), {})
         return loss
 
     def zero_grad(self, set_to_none: bool = True) -> None:
@@ -167,8 +255,34 @@ class Optimizer:
 
     # ---- saving ----------------------------------------------------------------------------
 
+    def register_state_dict_pre_hook(
+        self, hook: Callable[..., Any], prepend: bool = False
+    ) -> RemovableHandle:
+        """`hook(optimizer)` runs before `state_dict`."""
+        return self._save_pre_hooks.add(hook, first=prepend)
+
+    def register_state_dict_post_hook(
+        self, hook: Callable[..., Any], prepend: bool = False
+    ) -> RemovableHandle:
+        """`hook(optimizer, state_dict)` runs after `state_dict` and may give another one."""
+        return self._save_post_hooks.add(hook, first=prepend)
+
+    def register_load_state_dict_pre_hook(
+        self, hook: Callable[..., Any], prepend: bool = False
+    ) -> RemovableHandle:
+        """`hook(optimizer, state_dict)` runs before loading and may give another `state_dict`."""
+        return self._load_pre_hooks.add(hook, first=prepend)
+
+    def register_load_state_dict_post_hook(
+        self, hook: Callable[..., Any], prepend: bool = False
+    ) -> RemovableHandle:
+        """`hook(optimizer)` runs after loading."""
+        return self._load_post_hooks.add(hook, first=prepend)
+
     def state_dict(self) -> dict[str, Any]:
         """State and options in PyTorch's form; parameters are numbered in order."""
+        for hook in list(self._save_pre_hooks.values()):
+            hook(self)
         numbers: dict[int, int] = {}
         groups = []
         for group in self.param_groups:
@@ -177,17 +291,50 @@ class Optimizer:
             saved = {name: value for name, value in group.items() if name != "params"}
             groups.append({**saved, "params": [numbers[id(p)] for p in group["params"]]})
         state = {
-            numbers[id(p)]: {name: _saved(name, value) for name, value in values.items()}
-            for p, values in self.state.items()
+            numbers[id(key)] if isinstance(key, Tensor) else key: self._saved(values)
+            for key, values in self.state.items()
         }
-        return {"state": state, "param_groups": groups}
+        whole: dict[str, Any] = {"state": state, "param_groups": groups}
+        for hook in list(self._save_post_hooks.values()):
+            changed = hook(self, whole)
+            whole = whole if changed is None else changed
+        return whole
+
+    def _saved(self, values: Any) -> Any:
+        """The state of a parameter as PyTorch saves it: step counts and the like are tensors."""
+        if not isinstance(values, dict):
+            return values
+        names = self.saved_as_tensors
+        return {k: _as_saved(v) if k in names else v for k, v in values.items()}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Takes back what `state_dict` gave; tensors are copied."""
+        state_dict = dict(state_dict)
+        for hook in list(self._load_pre_hooks.values()):
+            changed = hook(self, state_dict)
+            state_dict = state_dict if changed is None else changed
         saved = state_dict["param_groups"]
+        by_number = self._numbered(saved)
+        state: defaultdict[Any, dict[str, Any]] = defaultdict(dict)
+        for key, values in state_dict["state"].items():
+            if key in by_number:
+                p = by_number[key]
+                state[p] = self._loaded(values, p)
+            else:
+                state[key] = values
+        groups = []
+        for old, group in zip(saved, self.param_groups, strict=True):
+            options = {name: value for name, value in old.items() if name != "params"}
+            groups.append({**group, **deepcopy(options)})
+        self.__setstate__({"state": state, "param_groups": groups})
+        for hook in list(self._load_post_hooks.values()):
+            hook(self)
+
+    def _numbered(self, saved: list[Group]) -> dict[Any, Any]:
+        """The parameters by the numbers they have in saved groups."""
         if len(saved) != len(self.param_groups):
             raise ValueError("loaded state dict has a different number of parameter groups")
-        by_number: dict[int, Any] = {}
+        by_number: dict[Any, Any] = {}
         for old, group in zip(saved, self.param_groups, strict=True):
             if len(old["params"]) != len(group["params"]):
                 raise ValueError(
@@ -195,73 +342,69 @@ class Optimizer:
                     "optimizer's group"
                 )
             by_number.update(zip(old["params"], group["params"], strict=True))
-        self.state = defaultdict(dict)
-        for number, values in state_dict["state"].items():
-            p = by_number.get(number)
-            if p is not None:
-                self.state[p] = {name: _loaded(name, value, p) for name, value in values.items()}
-        for old, group in zip(saved, self.param_groups, strict=True):
-            options = {name: value for name, value in old.items() if name != "params"}
-            group.update(deepcopy(options))
+        return by_number
+
+    def _loaded(self, values: Any, p: Any) -> Any:
+        """The saved state of the parameter `p` as we keep it."""
+        if not isinstance(values, dict):
+            return _cast(values, p)
+        names = self.saved_as_tensors
+        return {k: as_kept(k, v) if k in names else _cast(v, p) for k, v in values.items()}
 
     def __getstate__(self) -> dict[str, Any]:
         return {
             "defaults": self.defaults,
-            "state": dict(self.state),
+            "state": self.state,
             "param_groups": self.param_groups,
         }
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        self.defaults = state["defaults"]
-        self.param_groups = state["param_groups"]
-        self.state = defaultdict(dict, state["state"])
-        self._step_pre_hooks = Hooks()
-        self._step_post_hooks = Hooks()
+        self.__dict__.update(state)
+        if "_step_pre_hooks" not in self.__dict__:
+            self._make_hooks()
+        self.defaults.setdefault("differentiable", False)
 
     def __repr__(self) -> str:
-        lines = [f"{type(self).__name__} ("]
+        text = f"{type(self).__name__} ("
         for number, group in enumerate(self.param_groups):
-            lines.append(f"Parameter Group {number}")
-            lines += [f"    {name}: {group[name]}" for name in sorted(group) if name != "params"]
-        return "\n".join([*lines, ")"])
+            text += f"\nParameter Group {number}\n"
+            text += "".join([f"    {k}: {group[k]}\n" for k in sorted(group) if k != "params"])
+        return text + ")"
 
 
-# Numbers that PyTorch keeps as tensors.
-_NUMBERS = ("step", "mu_product", "eta", "mu")
-
-
-def _saved(name: str, value: Any) -> Any:
-    """A state value as PyTorch saves it: the step count is a tensor."""
-    return tensor(float(value)) if name in _NUMBERS else value
-
-
-def _loaded(name: str, value: Any, p: Any) -> Any:
-    """A saved state value as the state of parameter `p`."""
-    if name == "step":
-        return int(value)
-    if name in _NUMBERS:
-        return float(value)
-    if value is None or isinstance(value, bool | int | float | str):
+def _as_saved(value: Any) -> Any:
+    """A number of the state as the tensor that PyTorch has in its place."""
+    if isinstance(value, Tensor):
         return value
-    loaded = as_tensor(value).detach()
-    return loaded.to(p.dtype).clone() if loaded.is_floating_point() else loaded.clone()
+    wide = dtypes.get_default_dtype() is dtypes.float64
+    dtype = dtypes.float64 if wide else dtypes.float32
+    return tensor(float(value), dtype=dtype, device="cpu")
 
 
-def number(value: Any) -> float:
-    """An option as a Python float; a 0-d tensor is read."""
-    return value if type(value) is float else float(value)
+def as_kept(name: str, value: Any) -> float:
+    """What `_as_saved` was given."""
+    return int(value) if name == "step" else float(value)
 
 
-def check_range(name: str, value: Any, low: float, high: float = float("inf")) -> None:
-    """ValueError unless `low <= value < high`; tensors are not read."""
-    if not isinstance(value, Tensor) and not low <= value < high:
-        raise ValueError(f"Invalid {name}: {value}")
+def _cast(value: Any, p: Any) -> Any:
+    """A copy of a value of the saved state; floating tensors get the dtype of the parameter."""
+    if isinstance(value, np.ndarray):
+        value = tensor(value)
+    if isinstance(value, Tensor):
+        loaded = value.detach()
+        same = not (p.is_floating_point() and loaded.is_floating_point())
+        return loaded.clone() if same else loaded.to(p.dtype, copy=True)
+    if isinstance(value, dict):
+        return {k: _cast(v, p) for k, v in value.items()}
+    if isinstance(value, list | tuple):
+        return type(value)([_cast(v, p) for v in value])
+    return value
 
 
-def check_ignored(**options: Any) -> None:
-    """Options that say how PyTorch should run: accepted, except where they change the meaning."""
-    if options.get("differentiable"):
-        raise NotImplementedError("optimizer: differentiable=True is not supported")
-
-
-__all__ = ["Optimizer", "check_ignored", "check_range", "number", "required"]
+__all__ = [
+    "Optimizer",
+    "as_kept",
+    "register_optimizer_step_post_hook",
+    "register_optimizer_step_pre_hook",
+    "required",
+]

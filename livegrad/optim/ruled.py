@@ -11,8 +11,10 @@ from livegrad.graph.op import Op
 from livegrad.native.hot import hot
 from livegrad.ops import samples as s
 from livegrad.ops.elementwise import add, mul, neg
-from livegrad.ops.update import define, registered_once, update
-from livegrad.optim.optimizer import Group, Optimizer, number
+from livegrad.ops.update import apply_rule, define, registered_once, update
+from livegrad.optim.optimizer import Group, Optimizer, as_kept
+from livegrad.optim.options import number
+from livegrad.tensor import Tensor
 
 # Structural variants of a rule, each a registered op: which options are in use.
 Flags = tuple[str, ...]
@@ -45,6 +47,10 @@ class Ruled(Optimizer):
         """The variant of the rule, its numbers, and the new numbers of the state."""
         raise NotImplementedError
 
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        cls.saved_as_tensors = tuple(cls.numbers)
+
     def update_group(self, group: Group) -> None:
         """Records the update of one group: one node if all its parameters are equally old."""
         params, grads = with_gradient(group["params"])
@@ -57,6 +63,8 @@ class Ruled(Optimizer):
             for p, state in zip(params, states, strict=True):
                 if not state:
                     self._start(p, state, streams)
+        if isinstance(states[0]["step"], Tensor):  # somebody has put PyTorch's state there
+            self._read_numbers(states)
         if _equally_old(states, self.numbers):
             self._update(group, streams, params, grads, states)
             return
@@ -68,6 +76,10 @@ class Ruled(Optimizer):
         for name, first in streams.items():
             state[name] = full_like(p, first) if first else zeros_like(p)
             state[name].requires_grad_(False)
+
+    def _read_numbers(self, states: list[State]) -> None:
+        for state in states:
+            state.update({name: as_kept(name, state[name]) for name in self.numbers})
 
     def _by_age(
         self, params: list[Any], grads: list[Any], states: list[State]
@@ -92,7 +104,8 @@ class Ruled(Optimizer):
     ) -> None:
         flags, args, new = self.arguments(group, states[0])
         op = ruled_op(self.op_name, self.rule, flags, len(streams))
-        update(op, _tensors([params, grads], states, list(streams), new), args)
+        record = apply_rule if group.get("differentiable") else update
+        record(op, _tensors([params, grads], states, list(streams), new), args)
 
 
 @hot
@@ -149,7 +162,7 @@ def ruled_op(name: str, rule: Callable[..., Any], flags: Flags, streams: int) ->
 def common_flags(group: Group) -> Flags:
     """The options that `adjusted` looks at."""
     flags: Flags = ("maximize",) if group["maximize"] else ()
-    return (*flags, "decay") if group["weight_decay"] else flags
+    return (*flags, "decay") if group.get("weight_decay") else flags
 
 
 def adjusted(flags: Flags, g: Any, p: Any, decay: Any) -> Any:

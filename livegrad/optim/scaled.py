@@ -6,8 +6,13 @@ from typing import Any
 
 from livegrad.ops.elementwise import add, div, mul, sub
 from livegrad.ops.power import sqrt
-from livegrad.optim.adam import check_common
-from livegrad.optim.optimizer import Group, check_ignored, check_range, number
+from livegrad.optim.optimizer import Group
+from livegrad.optim.options import (
+    check_common,
+    check_range,
+    check_ways,
+    number,
+)
 from livegrad.optim.ruled import Flags, Ruled, State, adjusted, common_flags, running_mean
 
 
@@ -33,14 +38,17 @@ class Adagrad(Ruled):
         check_common(lr, eps, weight_decay)
         check_range("lr_decay value", lr_decay, 0.0)
         check_range("initial_accumulator_value value", initial_accumulator_value, 0.0)
-        check_ignored(foreach=foreach, differentiable=differentiable, fused=fused)
+        check_ways(foreach, differentiable, fused)
         defaults = {
             "lr": lr,
             "lr_decay": lr_decay,
             "eps": eps,
             "weight_decay": weight_decay,
             "initial_accumulator_value": initial_accumulator_value,
+            "foreach": foreach,
             "maximize": maximize,
+            "differentiable": differentiable,
+            "fused": fused,
         }
         super().__init__(params, defaults)
         # PyTorch has the sums from the beginning, so that they can be saved and shared.
@@ -63,7 +71,7 @@ class Adagrad(Ruled):
     def arguments(self, group: Group, state: State) -> tuple[Flags, tuple[float, ...], State]:
         """See `rule`."""
         step = state["step"] + 1
-        step_size = number(group["lr"]) / (1.0 + (step - 1) * group["lr_decay"])
+        step_size = number(group["lr"]) / (1.0 + (step - 1) * number(group["lr_decay"]))
         args = (number(group["weight_decay"]), step_size, number(group["eps"]))
         return common_flags(group), args, {"step": step}
 
@@ -89,13 +97,15 @@ class Adadelta(Ruled):
         check_common(lr, eps, weight_decay)
         if not 0.0 <= rho <= 1.0:
             raise ValueError(f"Invalid rho value: {rho}")
-        check_ignored(foreach=foreach, differentiable=differentiable)
         defaults = {
             "lr": lr,
             "rho": rho,
             "eps": eps,
             "weight_decay": weight_decay,
             "maximize": maximize,
+            "capturable": capturable,
+            "foreach": foreach,
+            "differentiable": differentiable,
         }
         super().__init__(params, defaults)
 
@@ -144,7 +154,6 @@ class RMSprop(Ruled):
         check_common(lr, eps, weight_decay)
         check_range("momentum value", momentum, 0.0)
         check_range("alpha value", alpha, 0.0)
-        check_ignored(foreach=foreach, differentiable=differentiable)
         defaults = {
             "lr": lr,
             "momentum": momentum,
@@ -152,7 +161,10 @@ class RMSprop(Ruled):
             "eps": eps,
             "centered": centered,
             "weight_decay": weight_decay,
+            "capturable": capturable,
+            "foreach": foreach,
             "maximize": maximize,
+            "differentiable": differentiable,
         }
         super().__init__(params, defaults)
 

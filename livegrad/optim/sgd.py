@@ -8,8 +8,15 @@ from livegrad.creation import zeros_like
 from livegrad.graph.op import Op
 from livegrad.ops import samples as s
 from livegrad.ops.elementwise import add, clone, mul, neg, sub
-from livegrad.ops.update import Rule, define, registered_once, update
-from livegrad.optim.optimizer import Group, Optimizer, check_ignored, check_range, number
+from livegrad.ops.movement import detach
+from livegrad.ops.update import Rule, apply_rule, define, registered_once, update
+from livegrad.optim.optimizer import Group, Optimizer
+from livegrad.optim.options import (
+    check_range,
+    check_rate,
+    check_ways,
+    number,
+)
 from livegrad.optim.ruled import with_gradient
 
 # Structural variants, each a registered op: which of these options are in use.
@@ -28,7 +35,10 @@ def sgd_rule(flags: Flags) -> Rule:
             g = add(g, mul(p, decay))
         if "momentum" not in flags:
             return (sub(p, mul(g, lr)),)
-        buffer = clone(g) if "first" in flags else add(mul(buffer, momentum), mul(g, fresh))
+        if "first" in flags:
+            buffer = clone(detach(g))  # as PyTorch: no gradient flows into the first one
+        else:
+            buffer = add(mul(buffer, momentum), mul(g, fresh))
         direction = add(g, mul(buffer, momentum)) if "nesterov" in flags else buffer
         return sub(p, mul(direction, lr)), buffer
 
@@ -60,10 +70,10 @@ class SGD(Optimizer):
         differentiable: bool = False,
         fused: bool | None = None,
     ) -> None:
-        check_range("learning rate", lr, 0.0)
+        check_rate(lr)
         check_range("momentum value", momentum, 0.0)
         check_range("weight_decay value", weight_decay, 0.0)
-        check_ignored(foreach=foreach, differentiable=differentiable, fused=fused)
+        check_ways(foreach, differentiable, fused)
         if nesterov and (momentum <= 0 or dampening != 0):
             raise ValueError("Nesterov momentum requires a momentum and zero dampening")
         defaults = {
@@ -73,6 +83,9 @@ class SGD(Optimizer):
             "weight_decay": weight_decay,
             "nesterov": nesterov,
             "maximize": maximize,
+            "foreach": foreach,
+            "differentiable": differentiable,
+            "fused": fused,
         }
         super().__init__(params, defaults)
 
@@ -86,14 +99,20 @@ class SGD(Optimizer):
         flags: Flags = ()
         if decay or group["maximize"]:
             flags = ("decay",) * (decay != 0) + ("maximize",) * group["maximize"]
+        record = apply_rule if group.get("differentiable") else update
         if momentum == 0:
-            update(sgd_op(flags), (params, grads), args)
+            record(sgd_op(flags), (params, grads), args)
         else:
             nesterov = ("nesterov",) * group["nesterov"]
-            self._with_momentum(params, grads, ("momentum", *nesterov, *flags), args)
+            self._with_momentum(record, params, grads, ("momentum", *nesterov, *flags), args)
 
     def _with_momentum(
-        self, params: list[Any], grads: list[Any], flags: Flags, args: tuple[float, ...]
+        self,
+        record: Any,
+        params: list[Any],
+        grads: list[Any],
+        flags: Flags,
+        args: tuple[float, ...],
     ) -> None:
         known: tuple[list[Any], list[Any], list[Any]] = ([], [], [])
         new: tuple[list[Any], list[Any], list[Any]] = ([], [], [])
@@ -103,8 +122,8 @@ class SGD(Optimizer):
             streams[0].append(p)
             streams[1].append(g)
             streams[2].append(zeros_like(p) if buffer is None else buffer)
-        update(sgd_op(flags), known, args)
-        update(sgd_op((*flags, "first")), new, args)
+        record(sgd_op(flags), known, args)
+        record(sgd_op((*flags, "first")), new, args)
         for p, _, buffer in zip(*new, strict=True):
             self.state[p]["momentum_buffer"] = buffer
 

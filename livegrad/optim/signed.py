@@ -6,9 +6,25 @@ from typing import Any
 
 from livegrad.ops.comparison import clamp, gt, lt
 from livegrad.ops.elementwise import add, mul, sign, sub, where
-from livegrad.optim.adam import Betas, check_betas
-from livegrad.optim.optimizer import Group, check_ignored, check_range, number
-from livegrad.optim.ruled import Flags, Ruled, State, adjusted, common_flags, decay_of, running_mean
+from livegrad.optim.optimizer import Group
+from livegrad.optim.options import (
+    betas_of,
+    check_betas,
+    check_range,
+    check_rate,
+    number,
+)
+from livegrad.optim.ruled import (
+    Flags,
+    Ruled,
+    State,
+    adjusted,
+    common_flags,
+    decay_of,
+    running_mean,
+)
+
+Betas = tuple[Any, Any]
 
 
 class Rprop(Ruled):
@@ -28,16 +44,17 @@ class Rprop(Ruled):
         maximize: bool = False,
         differentiable: bool = False,
     ) -> None:
-        check_range("learning rate", lr, 0.0)
+        check_rate(lr)
         if not 0.0 < etas[0] < 1.0 < etas[1]:
             raise ValueError(f"Invalid eta values: {etas[0]}, {etas[1]}")
-        check_ignored(foreach=foreach, differentiable=differentiable)
         defaults = {
             "lr": lr,
             "etas": etas,
             "step_sizes": step_sizes,
+            "foreach": foreach,
             "maximize": maximize,
-            "weight_decay": 0,
+            "differentiable": differentiable,
+            "capturable": capturable,
         }
         super().__init__(params, defaults)
 
@@ -78,7 +95,7 @@ class Lion(Ruled):
         *,
         maximize: bool = False,
     ) -> None:
-        check_range("learning rate", lr, 0.0)
+        check_rate(lr)
         check_range("weight_decay value", weight_decay, 0.0)
         check_betas(betas)
         defaults = {
@@ -107,7 +124,7 @@ class Lion(Ruled):
 
     def arguments(self, group: Group, state: State) -> tuple[Flags, tuple[float, ...], State]:
         """See `rule`."""
-        beta1, beta2 = group["betas"]
+        beta1, beta2 = betas_of(group)
         flags, decay = decay_of(group)
         args = (decay, number(group["lr"]), beta1, 1.0 - beta1, 1.0 - beta2)
         return flags, args, {"step": state["step"] + 1}

@@ -204,7 +204,7 @@ def _stored(cell: Cell) -> Array:
 def _window(x: Tensor) -> Array:
     """The part of the memory that `x` shows, as a NumPy array."""
     cell, path = root_of(x)
-    known = x.__dict__.get("_shown")
+    known = x._shown
     if known is not None and known[0] is cell.memory and known[1] is x._path:
         found: Array = known[2]
         return found
@@ -219,7 +219,7 @@ def _window(x: Tensor) -> Array:
     )
     if cell.memory.array.flags.writeable:
         window.flags.writeable = True
-    x.__dict__["_shown"] = cell.memory, x._path, window
+    x._shown = cell.memory, x._path, window
     return window
 
 

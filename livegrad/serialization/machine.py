@@ -37,6 +37,8 @@ class Machine:
         data: the pickle.
         find: gives what a module and a name stand for, or raises LoadError.
         persistent: gives what a persistent id stands for.
+        start: where in `data` the pickle begins; after `run`, `at` is where it ends.
+        label: what the pickle is, for messages.
     """
 
     def __init__(
@@ -45,12 +47,15 @@ class Machine:
         data: bytes,
         find: Callable[[str, str], Any],
         persistent: Callable[[Any], Any],
+        start: int = 0,
+        label: str = "data.pkl",
     ) -> None:
         self.source = source
         self.data = data
         self.find = find
         self.persistent = persistent
-        self.at = 0
+        self.at = start
+        self.label = label
         self.stack: list[Any] = []
         self.marked: list[list[Any]] = []
         self.memo: dict[int, Any] = {}
@@ -58,7 +63,7 @@ class Machine:
 
     def run(self) -> Any:
         """The value that the pickle makes."""
-        if not self.data.startswith(b"\x80"):
+        if not self.data.startswith(b"\x80", self.at):
             raise self.bad("does not start with PROTO")
         data, steps = self.data, 0
         while True:
@@ -81,7 +86,7 @@ class Machine:
 
     def bad(self, text: str) -> LoadError:
         """The error that says `text` about the pickle."""
-        return self.source.error(f"its data.pkl {text} (at byte {self.at}); it is refused")
+        return self.source.error(f"its {self.label} {text} (at byte {self.at}); it is refused")
 
     # ---- reading -------------------------------------------------------------------------
 
@@ -293,6 +298,8 @@ _STEPS: dict[int, Callable[[Machine], None]] = {
     0x8C: lambda m: m.unicode(1),
     ord("X"): lambda m: m.unicode(4),
     0x8D: lambda m: m.unicode(8),
+    ord("U"): lambda m: m.unicode(1),  # text of Python 2
+    ord("T"): lambda m: m.unicode(4),
     ord("C"): lambda m: m.binbytes(1),
     ord("B"): lambda m: m.binbytes(4),
     0x8E: lambda m: m.binbytes(8),

@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
-from livegrad.device import as_device
+from livegrad.device import Device, as_device, has_data
 from livegrad.serialization.checkpoint import looks_like_archive, read_checkpoint
 from livegrad.serialization.document import (
     prepare_document,
@@ -17,17 +17,31 @@ from livegrad.serialization.document import (
 )
 from livegrad.serialization.files import Source, open_source, writing
 from livegrad.serialization.layout import looks_like_layout, read_layout
+from livegrad.serialization.legacy import (
+    looks_legacy,
+    prepare_legacy,
+    read_legacy,
+    write_legacy,
+)
 from livegrad.serialization.sharded import file_in, is_index, read_sharded
 from livegrad.serialization.torch_format import prepare_torch, write_torch
+from livegrad.tensor import Tensor
 
 _FORMATS = ("safetensors", "torch")
 _TORCH_ENDINGS = (".pt", ".pth", ".bin", ".ckpt")
-# The number that files of torch.save started with before they were archives, and a tar archive.
-_LEGACY = b"\x80\x02\x8a\nl\xfc\x9cF\xf9 j\xa8P\x19."
+# What the very first versions of torch.save wrote.
 _TAR = b"ustar"
 
 
-def save(obj: Any, f: Any, format: str | None = None) -> None:
+def save(
+    obj: Any,
+    f: Any,
+    pickle_module: Any = None,
+    pickle_protocol: int = 2,
+    _use_new_zipfile_serialization: bool = True,
+    *,
+    format: str | None = None,
+) -> None:
     """Saves tensors, and plain Python values that hold tensors, to a path or an open file.
 
     `obj` may be a tensor, a state dict of a module, optimiser or scheduler, or any nesting of
@@ -40,7 +54,16 @@ def save(obj: Any, f: Any, format: str | None = None) -> None:
         format: "safetensors" (one safetensors file, with the rest as JSON in its metadata) or
             "torch" (what `torch.load(weights_only=True)` reads). By default "torch" if the name
             ends in .pt, .pth, .bin or .ckpt, else "safetensors".
+        pickle_module, pickle_protocol: accepted, and not used.
+        _use_new_zipfile_serialization: False writes what torch.save did before version 1.6.
     """
+    if not _use_new_zipfile_serialization:
+        if format == "safetensors":
+            raise ValueError("save: _use_new_zipfile_serialization is about the format 'torch'")
+        old = prepare_legacy(obj)
+        with writing(f) as file:
+            write_legacy(file, old)
+        return
     if format is None:
         named = isinstance(f, str | os.PathLike)
         torch_like = named and os.fsdecode(f).endswith(_TORCH_ENDINGS)
@@ -80,24 +103,56 @@ def load(
     Hugging Face hub, and gives a dict of its tensors.
 
     Args:
-        map_location: accepted; tensors of any device are loaded to the CPU.
+        map_location: tensors of any device are loaded to the CPU; "meta" gives them no data.
         weights_only: accepted, as are arguments for pickle; there is nothing else to be loaded.
         mmap: False copies all tensors at once.
     """
     unknown = set(pickle_load_args) - {"encoding", "errors", "fix_imports"}
     if unknown:
         raise TypeError(f"load() got an unexpected keyword argument {min(unknown)!r}")
-    if isinstance(map_location, str):
-        as_device(map_location)
+    emptied = _is_meta(map_location)
     lazy = mmap is not False
     if isinstance(f, str | os.PathLike):
         path = os.fsdecode(f)
         if os.path.isdir(path):
             path = file_in(path)
         if is_index(path):
-            return read_sharded(path, lazy, _read)
+            tensors = read_sharded(path, lazy, _read)
+            return _without_data(tensors, {}) if emptied else tensors
         f = path
-    return _read(open_source(f, lazy))
+    value = _read(open_source(f, lazy))
+    return _without_data(value, {}) if emptied else value
+
+
+def _is_meta(map_location: Any) -> bool:
+    """Whether tensors are wanted without data; RuntimeError for a device that is not there."""
+    if not isinstance(map_location, str | Device):
+        return False
+    device = as_device(map_location)
+    if device.type not in ("cpu", "meta"):
+        raise RuntimeError(
+            f"load: got map_location {str(device)!r}, but there is no such device; use "
+            "map_location='cpu'"
+        )
+    return device.type == "meta"
+
+
+def _without_data(x: Any, done: dict[int, Any]) -> Any:
+    """`x` with tensors that have no data in place of its own."""
+    if isinstance(x, Tensor):
+        if id(x) not in done:
+            empty = x.detach().to("meta").requires_grad_(x.requires_grad)
+            empty.__class__ = type(x)
+            done[id(x)] = empty
+        return done[id(x)]
+    if isinstance(x, dict):
+        for key in x:
+            x[key] = _without_data(x[key], done)
+    elif isinstance(x, list):
+        x[:] = [_without_data(item, done) for item in x]
+    elif type(x) is tuple:
+        return tuple([_without_data(item, done) for item in x])
+    return x
 
 
 def _read(source: Source) -> Any:
@@ -106,11 +161,13 @@ def _read(source: Source) -> Any:
         return read_checkpoint(source)
     if looks_like_layout(source):
         return read_document(source, read_layout(source))
+    if looks_legacy(source):
+        return read_legacy(source)
     start = source.read(0, 512)
-    if start.startswith(_LEGACY) or start[257:262] == _TAR:
+    if start[257:262] == _TAR:
         raise source.error(
-            "it is in a format that torch.save wrote before version 1.6; expected the zip format. "
-            "Load and save it again with a newer torch"
+            "it is in a format that torch.save wrote before version 0.2. Load and save it again "
+            "with a newer torch"
         )
     if start.startswith(b"\x80"):
         raise source.error("it is a pickle, which could run code; expected what save writes")
@@ -130,6 +187,6 @@ def save_file(
 
 def load_file(filename: Any, device: Any = "cpu") -> dict[str, Any]:
     """The tensors of a safetensors file by name, whatever structure was saved with them."""
-    as_device(device)
+    has_data(device)
     source = open_source(filename, True)
     return read_tensors(source, read_layout(source))

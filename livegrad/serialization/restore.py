@@ -118,9 +118,10 @@ class Decoder:
         return _DTYPES[name]
 
     def _device(self, kind: str, name: Any, x: dict[str, Any]) -> Device:
-        if name != "cpu":
-            raise self.bad(f"has the device {shown(name)}")
-        return Device("cpu")
+        try:
+            return Device(name)
+        except (RuntimeError, TypeError):
+            raise self.bad(f"has the device {shown(name)}") from None
 
     def _numbers(self, kind: str, parts: Any, x: dict[str, Any]) -> Any:
         parts = self._list(kind, parts)

@@ -141,7 +141,9 @@ class Storages:
         key = ("parameter", id(data), requires_grad)
         if key not in self.tensors:
             parts = (data._node.buffer, meta.shape, meta.dtype, requires_grad)
-            self._keep(key, tensor_on(*parts, parameter_class()))
+            cls = parameter_class()
+            made = cls(data, requires_grad) if data.is_meta else tensor_on(*parts, cls)
+            self._keep(key, made)
         return self.tensors[key]
 
     def _keep(self, key: tuple[Any, ...], tensor: Any) -> None:

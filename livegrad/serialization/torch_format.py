@@ -31,9 +31,13 @@ _MOST_INT_BYTES = 255
 
 
 class PickleWriter:
-    """Writes one value as a pickle; `walk.stored` are the storages it refers to."""
+    """Writes one value as a pickle; `walk.stored` are the storages it refers to.
 
-    def __init__(self) -> None:
+    With `parts`, storages are named as in old files, where one could be a part of another.
+    """
+
+    def __init__(self, parts: bool = False) -> None:
+        self.parts = parts
         self.walk = Walk()
         self.out: list[bytes] = []
 
@@ -109,35 +113,48 @@ class PickleWriter:
     def _tensor(self, x: Any) -> None:
         from livegrad.nn.parameter import Parameter
 
-        stored = self.walk.add(x)
         if isinstance(x, Parameter):
             self._global("torch._utils._rebuild_parameter")
             self._emit(_MARK)
-            self._rebuild(stored, False)
+            self._plain_tensor(x, False)
             self._bool(x.requires_grad)
             self._call("collections.OrderedDict")
             self._emit(_TUPLE, _REDUCE)
         else:
-            self._rebuild(stored, x.requires_grad)
+            self._plain_tensor(x, x.requires_grad)
+
+    def _plain_tensor(self, x: Any, requires_grad: bool) -> None:
+        if not x.is_meta:
+            self._rebuild(self.walk.add(x), requires_grad)
+            return
+        shape = tuple(x.shape)
+        self._call(
+            "torch._utils._rebuild_meta_tensor_no_storage",
+            x.dtype, shape, contiguous_strides(shape), requires_grad,
+        )  # fmt: skip
 
     def _rebuild(self, stored: Stored, requires_grad: bool) -> None:
         """`_rebuild_tensor_v2(storage, 0, shape, strides, requires_grad, OrderedDict())`."""
         shape = stored.shape
-        strides = [1] * len(shape)
-        for d in range(len(shape) - 1, 0, -1):
-            strides[d - 1] = strides[d] * max(shape[d], 1)
         kind = _CLASSES.get(stored.dtype)  # of later dtypes there are no storages
+        if kind is None and self.parts:
+            raise TypeError(
+                f"save: {self.walk.place} is a tensor of {stored.dtype.name}, which PyTorch did "
+                "not have before version 1.6"
+            )
         self._global(f"torch._utils._rebuild_tensor_{'v3' if kind is None else 'v2'}")
         self._emit(_MARK, _MARK)
         self._str("storage")
         self._global("torch.storage.UntypedStorage" if kind is None else f"torch.{kind}")
         self._str(str(stored.number))
         self._str("cpu")
-        self._int(stored.node.meta.nbytes if kind is None else stored.node.meta.numel)
+        self._int(stored_count(stored))
+        if self.parts:
+            self._emit(_NONE)
         self._emit(_TUPLE, _PERSID)
         self._int(0)
         self._tuple(shape)
-        self._tuple(tuple(strides))
+        self._tuple(contiguous_strides(shape))
         self._bool(requires_grad)
         self._call("collections.OrderedDict")
         if kind is None:
@@ -206,6 +223,20 @@ class PickleWriter:
             self._dict({"_metadata": versions})
             self.walk.path.pop()
             self._emit(_BUILD)
+
+
+def stored_count(stored: Stored) -> int:
+    """Elements of a storage: bytes, where there is no class of storages for the dtype."""
+    meta = stored.node.meta
+    return meta.numel if stored.dtype in _CLASSES else meta.nbytes
+
+
+def contiguous_strides(shape: tuple[int, ...]) -> tuple[int, ...]:
+    """How many elements apart neighbours along each dim lie."""
+    strides = [1] * len(shape)
+    for d in range(len(shape) - 1, 0, -1):
+        strides[d - 1] = strides[d] * max(shape[d], 1)
+    return tuple(strides)
 
 
 _WRITERS: dict[type, Any] = {

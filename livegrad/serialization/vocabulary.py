@@ -12,6 +12,7 @@ from typing import Any
 from livegrad import dtypes
 from livegrad.device import Device
 from livegrad.dtypes import DType
+from livegrad.graph import dataless
 from livegrad.graph.meta import Size
 from livegrad.graph.record import Handle
 from livegrad.serialization.files import Source
@@ -53,6 +54,7 @@ class Vocabulary:
             "torch._utils._rebuild_tensor": self.tensor,
             "torch._utils._rebuild_tensor_v2": self.tensor,
             "torch._utils._rebuild_tensor_v3": self.tensor_with_dtype,
+            "torch._utils._rebuild_meta_tensor_no_storage": self.tensor_without_data,
             "torch._utils._rebuild_parameter": self.parameter,
             "torch._utils._rebuild_parameter_with_state": self.parameter,
             "torch._tensor._rebuild_from_type_v2": self.tensor_with_attributes,
@@ -103,6 +105,18 @@ class Vocabulary:
         self._expect(type(args[6]) is DType, "_rebuild_tensor_v3")
         return self.storages.tensor(args[0], args[6], *args[1:6], *args[7:])
 
+    def tensor_without_data(self, args: Args) -> Any:
+        """`(dtype, size, stride, requires_grad)`: on the meta device."""
+        name = "_rebuild_meta_tensor_no_storage"
+        self._expect(len(args) == 4 and type(args[0]) is DType and type(args[3]) is bool, name)
+        dtype, size, _, learned = args
+        self._expect(not learned or dtype.category >= dtypes.FLOAT, name)
+        try:
+            out = dataless.empty(self.storages.sizes("a tensor without data", size), dtype)
+        except RuntimeError as error:
+            raise self.bad(str(error)) from None
+        return out.requires_grad_() if learned else out
+
     def parameter(self, args: Args) -> Any:
         """`(tensor, requires_grad, hooks[, attributes])`."""
         self._expect(3 <= len(args) <= 4 and isinstance(args[0], Handle), "_rebuild_parameter")
@@ -126,9 +140,13 @@ class Vocabulary:
         return Size(self.storages.sizes("a torch.Size", args[0]))
 
     def device(self, args: Args) -> Device:
-        """Whatever device it was: here it is the CPU."""
+        """`("cuda", 1)`: a name, whether or not there is such a device here."""
         self._expect(1 <= len(args) <= 2 and type(args[0]) is str, "torch.device")
-        return Device("cpu")
+        self._expect(len(args) == 1 or type(args[1]) is int, "torch.device")
+        try:
+            return Device(*args)
+        except RuntimeError as error:
+            raise self.bad(f"a device is wrong: {error}") from None
 
     def ordered_dict(self, args: Args) -> OrderedDict[Any, Any]:
         """An empty one; items come later."""
@@ -191,8 +209,6 @@ def _hint(name: str) -> str:
         return "Save NumPy values as tensors or as Python numbers"
     if "sparse" in name or "_rebuild_q" in name or "nested" in name:
         return "Sparse, quantised and nested tensors are not read: save them dense"
-    if "meta_tensor" in name:
-        return "Tensors on the meta device have no values"
     if name.startswith(("torch.uint", "torch.float8", "torch.complex")) or "Storage" in name:
         return "There are no tensors of this type here"
     return "If this is a whole model, save its state_dict() instead"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from livegrad import dtypes
-from livegrad.device import as_device
+from livegrad.graph.dataless import placed
 from livegrad.ops.elementwise import cast
 from livegrad.ops.generate import filled
 from livegrad.signal.windows import cosine_sum, kaiser_curve, triangle
@@ -13,8 +13,7 @@ from livegrad.signal.windows import cosine_sum, kaiser_curve, triangle
 Tensor = Any
 
 
-def _prepare(name: str, length: int, dtype: Any, device: Any) -> dtypes.DType:
-    as_device(device)
+def _prepare(name: str, length: int, dtype: Any) -> dtypes.DType:
     if not isinstance(length, int):
         raise TypeError(
             f"{name}(): argument 'window_length' must be int, not {type(length).__name__}"
@@ -29,8 +28,11 @@ def _prepare(name: str, length: int, dtype: Any, device: Any) -> dtypes.DType:
     return target
 
 
-def _finish(window: Tensor, length: int, dtype: dtypes.DType, requires_grad: bool) -> Tensor:
+def _finish(
+    window: Tensor, length: int, dtype: dtypes.DType, device: Any, requires_grad: bool
+) -> Tensor:
     result = filled((1,), 1.0, dtype) if length == 1 else cast(window, dtype)
+    result = placed(result, device)
     return result.requires_grad_() if requires_grad else result
 
 
@@ -47,9 +49,9 @@ def _cosine_window(
     device: Any,
     requires_grad: bool,
 ) -> Tensor:
-    target = _prepare(name, length, dtype, device)
+    target = _prepare(name, length, dtype)
     window = cosine_sum(length, _span(length, periodic), weights)
-    return _finish(window, length, target, requires_grad)
+    return _finish(window, length, target, device, requires_grad)
 
 
 def bartlett_window(
@@ -62,9 +64,9 @@ def bartlett_window(
     requires_grad: bool = False,
 ) -> Tensor:
     """A triangle that begins with 0, and ends with 0 unless `periodic`."""
-    target = _prepare("bartlett_window", window_length, dtype, device)
+    target = _prepare("bartlett_window", window_length, dtype)
     window = triangle(window_length, _span(window_length, periodic))
-    return _finish(window, window_length, target, requires_grad)
+    return _finish(window, window_length, target, device, requires_grad)
 
 
 def blackman_window(
@@ -126,6 +128,6 @@ def kaiser_window(
     requires_grad: bool = False,
 ) -> Tensor:
     """Kaiser's window with the shape parameter `beta`."""
-    target = _prepare("kaiser_window", window_length, dtype, device)
+    target = _prepare("kaiser_window", window_length, dtype)
     window = kaiser_curve(window_length, _span(window_length, periodic), beta)
-    return _finish(window, window_length, target, requires_grad)
+    return _finish(window, window_length, target, device, requires_grad)

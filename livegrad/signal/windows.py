@@ -11,8 +11,8 @@ from collections.abc import Iterable
 from typing import Any
 
 from livegrad import dtypes
-from livegrad.device import as_device
 from livegrad.dtypes import DType
+from livegrad.graph.dataless import placed
 from livegrad.ops.bessel import i0
 from livegrad.ops.elementwise import abs, add, cast, div, mul, neg, sub
 from livegrad.ops.generate import filled, steps
@@ -27,9 +27,8 @@ def positions(M: int, start: float = 0.0, step: float = 1.0) -> Tensor:
     return steps(M, start, step, dtypes.float64)
 
 
-def _prepare(name: str, M: int, dtype: Any, layout: Any, device: Any) -> DType:
+def _prepare(name: str, M: int, dtype: Any, layout: Any) -> DType:
     """The dtype of a window, after all arguments that windows share were checked."""
-    as_device(device)
     if M < 0:
         raise ValueError(f"{name} requires non-negative window length, got M={M}")
     if layout is not None and not str(layout).endswith("strided"):
@@ -40,9 +39,10 @@ def _prepare(name: str, M: int, dtype: Any, layout: Any, device: Any) -> DType:
     return target
 
 
-def _finish(window: Tensor, M: int, dtype: DType, requires_grad: bool) -> Tensor:
+def _finish(window: Tensor, M: int, dtype: DType, device: Any, requires_grad: bool) -> Tensor:
     """The window as `dtype`; one of a single element is 1."""
     result = filled((1,), 1.0, dtype) if M == 1 else cast(window, dtype)
+    result = placed(result, device)
     return result.requires_grad_() if requires_grad else result
 
 
@@ -76,14 +76,14 @@ def exponential(
     requires_grad: bool = False,
 ) -> Tensor:
     """`exp(-|n - center| / tau)`; `center` can be given for windows that are not symmetric."""
-    target = _prepare("exponential", M, dtype, layout, device)
+    target = _prepare("exponential", M, dtype, layout)
     if tau <= 0:
         raise ValueError(f"exponential: Tau must be positive, got: {tau} instead.")
     if sym and center is not None:
         raise ValueError("exponential: Center must be None for symmetric windows")
     middle = _span(M, sym) / 2 if center is None else center
     window = exp(div(abs(positions(M, -middle)), -tau))
-    return _finish(window, M, target, requires_grad)
+    return _finish(window, M, target, device, requires_grad)
 
 
 def cosine(
@@ -96,9 +96,9 @@ def cosine(
     requires_grad: bool = False,
 ) -> Tensor:
     """Half a period of a sine, sampled in the middle of each step."""
-    target = _prepare("cosine", M, dtype, layout, device)
+    target = _prepare("cosine", M, dtype, layout)
     step = math.pi / (_span(M, sym) + 1)
-    return _finish(sin(positions(M, step / 2, step)), M, target, requires_grad)
+    return _finish(sin(positions(M, step / 2, step)), M, target, device, requires_grad)
 
 
 def gaussian(
@@ -112,11 +112,11 @@ def gaussian(
     requires_grad: bool = False,
 ) -> Tensor:
     """`exp(-((n - middle) / std)**2 / 2)`."""
-    target = _prepare("gaussian", M, dtype, layout, device)
+    target = _prepare("gaussian", M, dtype, layout)
     if std <= 0:
         raise ValueError(f"gaussian: Standard deviation must be positive, got: {std} instead.")
     scaled = div(positions(M, -_span(M, sym) / 2), std)
-    return _finish(exp(mul(square(scaled), -0.5)), M, target, requires_grad)
+    return _finish(exp(mul(square(scaled), -0.5)), M, target, device, requires_grad)
 
 
 def kaiser(
@@ -130,10 +130,10 @@ def kaiser(
     requires_grad: bool = False,
 ) -> Tensor:
     """`i0(beta * sqrt(1 - x**2)) / i0(beta)` for x from -1 to 1."""
-    target = _prepare("kaiser", M, dtype, layout, device)
+    target = _prepare("kaiser", M, dtype, layout)
     if beta < 0:
         raise ValueError(f"kaiser: beta must be non-negative, got: {beta} instead.")
-    return _finish(kaiser_curve(M, _span(M, sym), beta), M, target, requires_grad)
+    return _finish(kaiser_curve(M, _span(M, sym), beta), M, target, device, requires_grad)
 
 
 def kaiser_curve(M: int, span: int, beta: float) -> Tensor:
@@ -152,8 +152,8 @@ def bartlett(
     requires_grad: bool = False,
 ) -> Tensor:
     """A triangle that begins and ends with 0."""
-    target = _prepare("bartlett", M, dtype, layout, device)
-    return _finish(triangle(M, _span(M, sym)), M, target, requires_grad)
+    target = _prepare("bartlett", M, dtype, layout)
+    return _finish(triangle(M, _span(M, sym)), M, target, device, requires_grad)
 
 
 def triangle(M: int, span: int) -> Tensor:
@@ -172,13 +172,13 @@ def general_cosine(
     requires_grad: bool = False,
 ) -> Tensor:
     """A sum of cosines with weights `a`, the signs alternating."""
-    target = _prepare("general_cosine", M, dtype, layout, device)
+    target = _prepare("general_cosine", M, dtype, layout)
     if not isinstance(a, Iterable):
         raise TypeError(f"general_cosine: Coefficients must be a list/tuple; got {a!r}")
     weights = list(a)
     if not weights:
         raise ValueError("general_cosine: Coefficients cannot be empty")
-    return _finish(cosine_sum(M, _span(M, sym), weights), M, target, requires_grad)
+    return _finish(cosine_sum(M, _span(M, sym), weights), M, target, device, requires_grad)
 
 
 def general_hamming(M: int, *, alpha: float = 0.54, **options: Any) -> Tensor:

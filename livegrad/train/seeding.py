@@ -62,7 +62,7 @@ def generator_state(generator: Any) -> Any:
 def set_generator_state(generator: Any, state: Any) -> None:
     """Puts a generator back to where `generator_state` found it."""
     if isinstance(generator, Generator):
-        generator.set_state(tensor(state))
+        generator.set_state(tensor(state, device="cpu"))
     elif isinstance(generator, np.random.Generator):
         generator.bit_generator.state = state
     else:

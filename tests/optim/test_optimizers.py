@@ -264,8 +264,9 @@ def test_parameters_stay_leaves_and_training_learns():
 def test_repr():
     p = nn.Parameter(lg.ones(1))
     assert repr(optim.SGD([p], lr=0.1)) == (
-        "SGD (\nParameter Group 0\n    dampening: 0\n    lr: 0.1\n    maximize: False\n"
-        "    momentum: 0\n    nesterov: False\n    weight_decay: 0\n)"
+        "SGD (\nParameter Group 0\n    dampening: 0\n    differentiable: False\n    foreach: None\n"
+        "    fused: None\n    lr: 0.1\n    maximize: False\n    momentum: 0\n    nesterov: False\n"
+        "    weight_decay: 0\n)"
     )
 
 

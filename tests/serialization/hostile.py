@@ -33,6 +33,21 @@ def torch_file(pickled: bytes, storages: dict[str, bytes] | None = None, **optio
     return out.getvalue()
 
 
+MAGIC = 0x1950A86A20F9469CFC6C
+
+
+def legacy_file(
+    pickled: bytes, storages: dict[str, tuple[int, bytes]] | None = None, **options: Any
+) -> bytes:
+    """A file as from before PyTorch 1.6 with any pickle, and storages with the counts claimed."""
+    held = storages or {}
+    head = (MAGIC, options.get("version", 1001), options.get("system", {"little_endian": True}))
+    parts = [pickle.dumps(x, 2) for x in head]
+    parts += [pickled, pickle.dumps(options.get("keys", sorted(held)), 2)]
+    parts += [struct.pack("<q", count) + data for count, data in held.values()]
+    return b"".join(parts)
+
+
 # ------------------------------------------------------------------ pickles, opcode by opcode
 
 PROTO, STOP = b"\x80\x02", b"."
@@ -78,6 +93,14 @@ def storage(key: Any = "0", count: Any = 4, kind: str = "FloatStorage") -> bytes
         tuple_of(text("storage"), name_of("torch", kind), plain(key), text("cpu"), plain(count))
         + b"Q"
     )
+
+
+def old_storage(
+    key: Any = "0", count: Any = 4, kind: str = "FloatStorage", part: Any = None
+) -> bytes:
+    """BINPERSID of a storage in a file from before PyTorch 1.6."""
+    parts = (text("storage"), name_of("torch", kind), plain(key), text("cpu"), plain(count))
+    return tuple_of(*parts, plain(part)) + b"Q"
 
 
 def tensor(

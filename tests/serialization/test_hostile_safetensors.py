@@ -173,7 +173,7 @@ STRUCTURES: dict[str, tuple[Any, str]] = {
     "a range without end": ({"object": {"$range": [0, 1, 0]}}, "has a range of"),
     "negative size": ({"object": {"$size": [-1]}}, "has the size"),
     "complex without parts": ({"object": {"$complex": [1.0]}}, "without two parts"),
-    "device": ({"object": {"$device": "cuda"}}, "has the device"),
+    "device": ({"object": {"$device": "gpu"}}, "has the device"),
     "pairs that are none": ({"object": {"$tensor": "t", "dtype": "complex128"}}, "is not complex"),
     "another dtype": ({"object": {"$tensor": "t", "dtype": "object"}}, "has the tensor"),
     "deep tuples": ({"object": nested(150, "$tuple")}, "nests"),

@@ -124,6 +124,8 @@ def test_code(case: str) -> None:
 
 # ------------------------------------------------------------------------- tensors that lie
 
+EMPTY_TENSOR = ("torch._utils", "_rebuild_meta_tensor_no_storage")
+DTYPE = name_of("torch", "float32")
 TENSORS: dict[str, tuple[bytes, str]] = {
     "offset beyond the storage": (tensor(5), "elements 5 to 9 .* the storage has 4"),
     "offset and size beyond": (tensor(1), "elements 1 to 5"),
@@ -191,7 +193,25 @@ TENSORS: dict[str, tuple[bytes, str]] = {
         "_rebuild_from_type_v2 is called with other",
     ),
     "a sparse tensor": (call("torch._utils", "_rebuild_sparse_tensor"), "save them dense"),
-    "a meta tensor": (call("torch._utils", "_rebuild_meta_tensor_no_storage"), "no values"),
+    "no meta tensor": (call(*EMPTY_TENSOR), "other arguments"),
+    "a meta tensor of text": (
+        call(*EMPTY_TENSOR, DTYPE, text("ab"), plain((1,)), plain(False)),
+        "numbers >= 0",
+    ),
+    "a meta tensor of another dtype": (
+        call(*EMPTY_TENSOR, text("float"), plain((1,)), plain((1,)), plain(False)),
+        "other arguments",
+    ),
+    "a meta tensor that cannot be": (
+        call(*EMPTY_TENSOR, DTYPE, plain((1 << 40, 1 << 40)), plain((1, 1)), plain(False)),
+        "overflowed",
+    ),
+    "a meta tensor of learned integers": (
+        call(*EMPTY_TENSOR, name_of("torch", "int64"), plain((1,)), plain((1,)), plain(True)),
+        "other arguments",
+    ),
+    "a device that cannot be": (call("torch", "device", text("gpu")), "a device is wrong"),
+    "a device of a list": (call("torch", "device", text("cpu"), b"]"), "other arguments"),
 }
 
 
@@ -444,11 +464,7 @@ ARCHIVES: dict[str, tuple[Any, str]] = {
     "a directory elsewhere": (lambda: field(GOOD, END, 16, b"\0\0\0\0"), "expected it to end at"),
     "something in front": (lambda: b"PK\3\4MZ" + GOOD, "expected it to end at byte"),
     "something behind": (lambda: GOOD + b"\0", "end of the archive is missing"),
-    "legacy": (
-        lambda: b"\x80\x02\x8a\nl\xfc\x9cF\xf9 j\xa8P\x19.\x80\x02M\xe9\x03.",
-        "before version 1.6",
-    ),
-    "tar": (lambda: b"\0" * 257 + b"ustar\0" + b"\0" * 300, "before version 1.6"),
+    "tar": (lambda: b"\0" * 257 + b"ustar\0" + b"\0" * 300, "before version 0.2"),
     "pickle": (lambda: pickle.dumps({"a": 1}), "it is a pickle"),
     "HTML": (lambda: b"<!DOCTYPE html><html>", "starts with b'<!DOCTYPE html><'"),
     "a pointer of git": (

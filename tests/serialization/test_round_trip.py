@@ -325,8 +325,14 @@ def test_arguments(tmp_path: Path) -> None:
     assert lg.load(path, map_location=lambda storage, location: storage) == [1]
     with path.open("rb") as file:
         assert lg.load(file) == [1]
-    with pytest.raises(RuntimeError, match="device"):
+    with pytest.raises(RuntimeError, match="no such device"):
         lg.load(path, map_location="cuda")
+    values = {"a": [lg.ones(2), (nn.Parameter(lg.ones(3)), 5)]}
+    lg.save(values, path)
+    back = lg.load(path, map_location="meta")["a"]
+    assert [back[0].is_meta, back[1][0].is_meta, back[1][1]] == [True, True, 5]
+    assert isinstance(back[1][0], nn.Parameter)
+    lg.save([1], path)
     with pytest.raises(FileNotFoundError):
         lg.load(tmp_path / "none")
     with pytest.raises(FileNotFoundError, match="no checkpoint"):

@@ -414,3 +414,95 @@ def test_tensorboard_reads_it(writer, tmp_path):
     assert found.Images("i")[0].width == 3
     assert tags["tensors"] == ["t/text_summary"]
     assert [node.name for node in found.Graph().node][-1] == "output"
+
+
+# -------------------------------------------------------------------------------- embeddings
+
+
+def unpng(data: bytes) -> np.ndarray:
+    """The pixels of a PNG without filters."""
+    assert data[:8] == b"\x89PNG\r\n\x1a\n"
+    width, height = struct.unpack(">II", data[16:24])
+    at = data.index(b"IDAT")
+    (length,) = struct.unpack(">I", data[at - 4 : at])
+    raw = zlib.decompress(data[at + 4 : at + 4 + length])
+    rows = np.frombuffer(raw, np.uint8).reshape(height, -1)
+    assert not rows[:, 0].any()
+    return rows[:, 1:].reshape(height, width, 3)
+
+
+def test_embedding(tmp_path: Path) -> None:
+    points = lg.tensor([[0.1, 1.0], [2.0, -3.5], [4.0, 5.0]])
+    pictures = lg.zeros(3, 3, 2, 4)
+    for i in range(3):
+        pictures[i] = (i + 1) / 4
+    with SummaryWriter(tmp_path) as writer:
+        writer.add_embedding(points, ["a", "b", "c"], pictures, 3, "my/words")
+        writer.add_embedding(points)
+        writer.add_embedding(
+            points.numpy(), [["x", 1], ["y", 2], ["é", 3]], tag="two", metadata_header=["n", "k"]
+        )
+    first = tmp_path / "00003" / "my%2fwords"
+    text = (first / "tensors.tsv").read_text()
+    assert text == "0.10000000149011612\t1.0\n2.0\t-3.5\n4.0\t5.0\n"
+    assert (first / "metadata.tsv").read_text() == "a\nb\nc\n"
+    labels = (tmp_path / "00000" / "two" / "metadata.tsv").read_text(encoding="utf-8")
+    assert labels == "n\tk\nx\t1\ny\t2\né\t3\n"
+    image = unpng((first / "sprite.png").read_bytes())
+    assert image.shape == (8, 8, 3)  # two by two pictures of 2 by 4, made square
+    assert (image[:2, :4, 0] == 63).all()
+    assert (image[:2, 4:, 1] == 127).all()
+    assert (image[2:4, :4, 2] == 191).all()
+    assert not image[4:].any()
+    config = (tmp_path / "projector_config.pbtxt").read_text()
+    assert (
+        config
+        == """embeddings {
+  tensor_name: "my/words:00003"
+  metadata_path: "00003/my%2fwords/metadata.tsv"
+  sprite {
+    image_path: "00003/my%2fwords/sprite.png"
+    single_image_dim: 4
+    single_image_dim: 2
+  }
+  tensor_path: "00003/my%2fwords/tensors.tsv"
+}
+embeddings {
+  tensor_name: "default:00000"
+  tensor_path: "00000/default/tensors.tsv"
+}
+embeddings {
+  tensor_name: "two:00000"
+  metadata_path: "00000/two/metadata.tsv"
+  tensor_path: "00000/two/tensors.tsv"
+}
+"""
+    )
+
+
+def test_embedding_errors(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with SummaryWriter(tmp_path) as writer:
+        with pytest.raises(AssertionError, match="#labels"):
+            writer.add_embedding(lg.ones(3, 2), ["a"])
+        with pytest.raises(AssertionError, match="#images"):
+            writer.add_embedding(lg.ones(3, 2), label_img=lg.ones(2, 3, 4, 4), global_step=1)
+        with pytest.raises(AssertionError, match="2D"):
+            writer.add_embedding(lg.ones(3), global_step=2)
+        with pytest.raises(AssertionError, match="header"):
+            writer.add_embedding(
+                lg.ones(1, 2), [["a", "b"]], global_step=3, metadata_header=["one"]
+            )
+        writer.add_embedding(lg.ones(3, 2), global_step=4)
+        writer.add_embedding(lg.ones(3, 2), global_step=4)
+        (tmp_path / "00005").mkdir()
+        (tmp_path / "00005" / "default").write_text("")
+        with pytest.raises(NotADirectoryError):
+            writer.add_embedding(lg.ones(3, 2), global_step=5)
+    assert "Embedding dir exists" in capsys.readouterr().out
+
+
+def test_a_tag_in_the_projector_is_quoted(tmp_path: Path) -> None:
+    with SummaryWriter(tmp_path) as writer:
+        writer.add_embedding(lg.ones(1, 2), tag='a"b\\é')
+    config = (tmp_path / "projector_config.pbtxt").read_text()
+    assert 'tensor_name: "a\\"b\\\\\\303\\251:00000"' in config

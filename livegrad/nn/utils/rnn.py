@@ -63,9 +63,33 @@ class PackedSequence(_Fields):
         """With `data` as float16."""
         return self._replace(data=self.data.half())
 
-    def cpu(self) -> PackedSequence:
-        """The sequence itself."""
-        return self
+    def long(self) -> PackedSequence:
+        """With `data` as int64."""
+        return self._replace(data=self.data.long())
+
+    def int(self) -> PackedSequence:
+        """With `data` as int32."""
+        return self._replace(data=self.data.int())
+
+    def short(self) -> PackedSequence:
+        """With `data` as int16."""
+        return self._replace(data=self.data.short())
+
+    def char(self) -> PackedSequence:
+        """With `data` as int8."""
+        return self._replace(data=self.data.char())
+
+    def byte(self) -> PackedSequence:
+        """With `data` as uint8."""
+        return self._replace(data=self.data.byte())
+
+    def cpu(self, *args: Any, **kwargs: Any) -> PackedSequence:
+        """On the CPU, and as `args` say."""
+        return self.to(*args, device="cpu", **kwargs)
+
+    def cuda(self, *args: Any, **kwargs: Any) -> PackedSequence:
+        """AssertionError: there is no GPU."""
+        return self.to(*args, device="cuda", **kwargs)
 
     def pin_memory(self) -> PackedSequence:
         """The sequence itself: memory is the CPU's."""

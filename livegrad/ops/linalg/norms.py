@@ -193,7 +193,6 @@ def old_norm(
     p: Any = "fro",
     dim: Any = None,
     keepdim: bool = False,
-    *,
     dtype: DType | None = None,
 ) -> Tensor:
     """The `p`-norm of the values over `dim` (all dims by default): `sum(|x|**p) ** (1/p)`.

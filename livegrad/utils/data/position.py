@@ -71,7 +71,7 @@ def _numbers(generator: Generator) -> list[int]:
 def _set_numbers(generator: Generator, numbers: list[int]) -> None:
     from livegrad.creation import tensor
 
-    generator.set_state(tensor(numbers))
+    generator.set_state(tensor(numbers, device="cpu"))
 
 
 def _globals(elsewhere: bool) -> State:

@@ -29,13 +29,14 @@ def pixels(image: Array, dataformats: str) -> Array:
         if name not in names:
             image, names = image[None], name + names
     ordered = image.transpose([names.index(name) for name in "NHWC"])
-    found = _grid(_bytes(ordered))
+    found = grid(image_bytes(ordered))
     if found.shape[2] not in (1, 2, 3, 4):
         raise ValueError(f"add_image: got {found.shape[2]} channels; expected 1, 2, 3 or 4")
     return found
 
 
-def _bytes(image: Array) -> Array:
+def image_bytes(image: Array) -> Array:
+    """Pixels from 0 to 255; floats are from 0 to 1."""
     if image.dtype.kind == "f":
         clean = np.nan_to_num(image.astype(np.float32), nan=0.0, posinf=1.0, neginf=0.0)
         return (clean * 255.0).clip(0, 255).astype(np.uint8)
@@ -44,13 +45,13 @@ def _bytes(image: Array) -> Array:
     return image.clip(0, 255).astype(np.uint8)
 
 
-def _grid(images: Array) -> Array:
-    """(N, H, W, C) as one image, row by row."""
+def grid(images: Array, most: int = COLUMNS) -> Array:
+    """(N, H, W, C) as one image, row by row, at most so many side by side."""
     count, height, width, channels = images.shape
     if count == 1:
         first: Array = images[0]
         return first
-    columns = min(COLUMNS, count)
+    columns = min(most, count)
     rows = -(-count // columns)
     full = np.zeros((rows * columns, height, width, channels), np.uint8)
     full[:count] = images

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from livegrad.utils.reading import array_of, is_pending, kept, number_of
-from livegrad.utils.tensorboard import summaries
+from livegrad.utils.tensorboard import embedding, summaries
 from livegrad.utils.tensorboard.images import figure_pixels, pixels
 from livegrad.utils.tensorboard.records import RecordFile
 from livegrad.utils.tensorboard.wire import block, double, integer
@@ -57,6 +57,7 @@ class SummaryWriter:
         # Scalars that are still to be computed: tag, value, step, time, form.
         self._waiting: list[tuple[str, Any, int | None, float, str]] = []
         self._others: dict[str, SummaryWriter] = {}
+        self._embeddings: list[str] = []
         os.makedirs(self.log_dir, exist_ok=True)
         self._open()
 
@@ -320,6 +321,39 @@ class SummaryWriter:
         if verbose:
             print(f"graph of {type(model).__name__}: {len(graph)} bytes")
         self._add(block(4, graph), None, None)
+
+    def add_embedding(
+        self,
+        mat: Any,
+        metadata: Any = None,
+        label_img: Any = None,
+        global_step: int | None = None,
+        tag: str = "default",
+        metadata_header: Any = None,
+    ) -> None:
+        """Adds points (N, D) to TensorBoard's projector: what an embedding makes of N things.
+
+        `metadata` has a label for each, or with `metadata_header` a list of values; `label_img`
+        (N, C, H, W) a picture of each.
+        """
+        points = array_of(mat)
+        pictures = None if label_img is None else array_of(label_img)
+        step = 0 if global_step is None else int(global_step)
+        folder = embedding.folder_of(tag, step)
+        path = os.path.join(self.log_dir, folder)
+        embedding.make_folder(path)
+        if metadata is not None:
+            if len(metadata) != len(points):
+                raise AssertionError("#labels should equal with #data points")
+            embedding.write_labels(path, metadata, metadata_header)
+        if pictures is not None:
+            if len(pictures) != len(points):
+                raise AssertionError("#images should equal with #data points")
+            embedding.write_sprite(path, pictures)
+        embedding.write_points(path, points)
+        name = f"{tag}:{step:05d}"
+        self._embeddings.append(embedding.described(name, folder, metadata is not None, pictures))
+        embedding.write_config(self.log_dir, self._embeddings)
 
     def add_pr_curve(
         self,
