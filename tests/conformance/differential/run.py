@@ -1,0 +1,160 @@
+"""A program run by PyTorch and livegrad side by side, up to the first difference."""
+
+from __future__ import annotations
+
+import builtins
+import re
+import signal
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+import livegrad
+
+from .compare import Unequal, compare
+from .explained import explanation
+from .program import CHECK, GIVEN, code
+
+SECONDS = 60  # for one program; one that takes longer hangs
+
+
+@dataclass(frozen=True)
+class Difference:
+    """At a line, PyTorch and livegrad differ in `kind`; a reason if it is meant to be so."""
+
+    line: int
+    kind: str
+    detail: str
+    reason: str | None = None
+    variable: str | None = None
+
+
+class TookTooLong(BaseException):
+    pass
+
+
+class Side:
+    """One library and the variables of a program run with it."""
+
+    def __init__(self, library: Any):
+        self.library = library
+        self.log: list[Any] = []
+        self.variables: dict[str, Any] = {
+            "T": library,
+            "F": library.nn.functional,
+            "log": self.log,
+        }
+
+    def run(self, line: str) -> Exception | None:
+        """Runs a line; the error it raised, if any."""
+        try:
+            exec(code(line), self.variables)
+        except Exception as error:
+            return error
+        return None
+
+    def read(self) -> Exception | None:
+        """Reads every tensor, so that nothing is pending; the error that came of it, if any."""
+        try:
+            for x in self.own().values():
+                if isinstance(x, self.library.Tensor):
+                    x.tolist()
+        except Exception as error:
+            return error
+        return None
+
+    def own(self) -> dict[str, Any]:
+        """The program's variables, in the order they were made."""
+        return {k: v for k, v in self.variables.items() if k not in GIVEN and k[0] != "_"}
+
+
+@dataclass(frozen=True)
+class Pair:
+    want: Side
+    got: Side
+    without: frozenset[str]
+
+    def step(self, at: int, line: str) -> Difference | None:
+        """Runs a line on both sides; how they differ in what they raise."""
+        wrong, late = self.want.run(line), False
+        found = self.got.run(line)
+        if wrong is not None and found is None:
+            # A fault that only values show may wait for the next read.
+            found, late = self.got.read(), True
+        if class_of(wrong) == class_of(found):
+            return None
+        kind = f"{class_of(wrong)} in torch, {class_of(found)} here"
+        detail = f"torch {wrong!r:.300}, livegrad{' at a read' if late else ''} {found!r:.300}"
+        return Difference(at, kind, detail, explanation(line, wrong, found))
+
+    def check(self, at: int) -> Difference | None:
+        """Compares all variables, and what the hooks wrote."""
+        if (error := self.got.read()) is not None:
+            return Difference(at, f"{class_of(error)} at a read", f"livegrad {error!r:.300}")
+        mine = self.got.own()
+        try:
+            for name, x in self.want.own().items():
+                compare(name, x, mine.get(name), self.without)
+            compare("log", by_tag(self.want.log), by_tag(self.got.log), self.without)
+        except Unequal as unequal:
+            return Difference(
+                at,
+                unequal.what,
+                f"{unequal.name}: {unequal.detail}",
+                variable=re.split(r"[.\[]", unequal.name)[0],
+            )
+        except Exception as error:
+            return Difference(at, f"{class_of(error)} at a read", f"livegrad {error!r:.300}")
+        return None
+
+
+def by_tag(log: Sequence[Any]) -> list[Any]:
+    """What each hook wrote, in order; which hook runs first is not promised."""
+    return sorted(log, key=lambda entry: entry[0])
+
+
+def class_of(error: Exception | None) -> str:
+    """The built-in class that an `except` clause would name; 'nothing' for no error."""
+    if error is None:
+        return "nothing"
+    return next(c.__name__ for c in type(error).__mro__ if c.__module__ == builtins.__name__)
+
+
+def run(lines: Sequence[str], without: frozenset[str] = frozenset()) -> Difference | None:
+    """The first difference between PyTorch's run of a program and livegrad's, or None."""
+    pair = Pair(Side(torch), Side(livegrad), without)
+    at = 0
+    try:
+        with time_limit(SECONDS):
+            for at, line in enumerate(lines):
+                found = pair.check(at) if line == CHECK else pair.step(at, line)
+                if found is not None:
+                    return found
+    except TookTooLong:
+        return Difference(at, "hang", f"more than {SECONDS} seconds")
+    return None
+
+
+@contextmanager
+def quietly() -> Iterator[None]:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield
+
+
+@contextmanager
+def time_limit(seconds: float) -> Iterator[None]:
+    def give_up(*_: Any) -> None:
+        raise TookTooLong
+
+    before = signal.signal(signal.SIGALRM, give_up)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
