@@ -80,11 +80,13 @@ class Pair:
 
     def step(self, at: int, line: str) -> Difference | None:
         """Runs a line on both sides; how they differ in what they raise."""
-        wrong, late = self.want.run(line), False
-        found = self.got.run(line)
+        before = dict(self.got.variables)
+        wrong, found, late = self.want.run(line), self.got.run(line), False
         if wrong is not None and found is None:
             # A fault that only values show may wait for the next read.
             found, late = self.got.read(), True
+            self.got.variables.clear()
+            self.got.variables.update(before)
         if class_of(wrong) == class_of(found):
             return None
         kind = f"{class_of(wrong)} in torch, {class_of(found)} here"
