@@ -3,8 +3,8 @@
     base ──first──► middle ──second──► view          a write to one of the three
 
 The values of all three and their strides, offsets and contiguity are compared, and the class of an
-error, after which nothing may have changed. Two bases get every write, the others a few, all of them
-node by node; two writes also run compiled, where what a test records is one flush.
+error, after which nothing may have changed. Two bases get every write, the others a few, all
+node by node; two writes also run compiled: what a test records is then one flush.
 """
 
 from __future__ import annotations

@@ -21,9 +21,9 @@ def differentiable(x: torch.Tensor) -> bool:
 
 def result(pen: Pen) -> str:
     """Something with a graph; now and then anything."""
-    if pen.chance(0.06):
+    if pen.chance(0.04):
         return pen.tensor()
-    return pen.tensor(lambda x: differentiable(x) and not x.is_leaf)
+    return pen.tensor(lambda x: differentiable(x) and (not x.is_leaf or pen.chance(0.2)))
 
 
 def scalar(x: str, v: torch.Tensor) -> str:

@@ -52,8 +52,20 @@ def compare(name: str, want: Any, got: Any, without: frozenset[str]) -> None:
             raise Unequal("length", name, f"torch {len(want)}, livegrad {len(got)}")
         for i, (a, b) in enumerate(zip(want, got, strict=True)):
             compare(f"{name}[{i}]", a, b, without)
+    elif isinstance(want, np.ndarray) and isinstance(got, np.ndarray):
+        compare_arrays(name, want, got)
     elif is_tensor(want) != is_tensor(got):
         raise Unequal("type", name, f"torch {type(want)}, livegrad {type(got)}")
+
+
+def compare_arrays(name: str, want: np.ndarray, got: np.ndarray) -> None:
+    if (want.dtype, want.shape) != (got.dtype, got.shape):
+        raise Unequal(
+            "array", name, f"torch {want.dtype, want.shape}, livegrad {got.dtype, got.shape}"
+        )
+    tolerance = TOLERANCE.get(want.dtype.name, 0)
+    if not close(want.ravel().astype(complex), got.ravel().astype(complex), tolerance):
+        raise Unequal("array", name, f"torch {want.tolist()}, livegrad {got.tolist()}")
 
 
 def is_tensor(x: Any) -> bool:

@@ -16,6 +16,11 @@ def leaf(pen: Pen) -> str:
     return f"{pen.fresh()} = {pen.literal(pen.choose(*SHAPES), dtype, ', requires_grad=True')}"
 
 
+def plain(pen: Pen) -> str:
+    """Something to look at and to write to."""
+    return f"{pen.fresh()} = {pen.literal(pen.choose(*SHAPES), pen.dtype())}"
+
+
 def literal(pen: Pen) -> str:
     shape, dtype = pen.choose(*SHAPES), pen.dtype()
     grad = dtype in (*FLOATS, *COMPLEX) and pen.chance(0.6)

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import torch
 
-from .creation import leaf
+from .autograd import differentiable, scalar
 from .explained import explanation
 from .pen import Pen, Stuck
 from .program import CHECK
-from .statements import KINDS
+from .statements import KINDS, SORTS, opening
 
 LIVE = 14  # variables at most; old ones are dropped
 LARGEST = 200  # elements
@@ -17,33 +19,36 @@ LARGEST = 200  # elements
 def program(seed: str) -> list[str]:
     """The program of a seed."""
     pen = Pen(seed)
+    sort = pen.choose(*SORTS)
     lines: list[str] = []
-    wanted = pen.rng.randint(4, 22)
-    checks = pen.choose(0.02, 0.1, 0.25)
-    for _ in range(20 * wanted):
-        if len(lines) >= wanted:
-            break
-        line = next_line(pen, started=len(pen.side.own()) > 1)
-        if line is None or not kept(pen, line):
+    wanted, checks = pen.rng.randint(4, 22), pen.choose(0.02, 0.1, 0.25)
+    for line in candidates(pen, sort, 20 * wanted):
+        if not kept(pen, line):
             continue
         lines.append(line)
         if pen.chance(checks):
             lines.append(CHECK)
+        if len(lines) >= wanted:
+            break
     lines.append(CHECK)
-    return lines + (probes(pen) if pen.chance(0.4) else [])
+    if pen.chance(0.6):
+        lines += gradients(pen)
+    if pen.chance(0.4):
+        lines += probes(pen)
+    return lines
 
 
-def next_line(pen: Pen, started: bool) -> str | None:
-    if len(pen.side.own()) > LIVE:
-        return f"del {pen.choose(*pen.side.own())}"
-    if not started and pen.chance(0.7):
-        return leaf(pen)
-    kinds = list(KINDS) if started else ["creation"]
-    kind = pen.rng.choices(kinds, [KINDS[k][0] for k in kinds])[0]
-    try:
-        return KINDS[kind][1](pen)
-    except (Stuck, RuntimeError):  # RuntimeError: PyTorch gave up a view, its base was written to
-        return None
+def candidates(pen: Pen, sort: str, count: int) -> Iterator[str]:
+    """Lines that may follow; each is made of what is there after the ones before it."""
+    yield from opening(sort, pen)
+    kinds, weights = list(SORTS[sort]), list(SORTS[sort].values())
+    for _ in range(count):
+        if len(pen.side.own()) > LIVE:
+            yield f"del {pen.choose(*pen.side.own())}"
+        try:
+            yield KINDS[pen.rng.choices(kinds, weights)[0]](pen)
+        except (Stuck, RuntimeError):  # RuntimeError: PyTorch gave up a view, its base was written
+            continue
 
 
 def kept(pen: Pen, line: str) -> bool:
@@ -63,6 +68,16 @@ def kept(pen: Pen, line: str) -> bool:
 
 def too_large(x: torch.Tensor) -> bool:
     return x.numel() > LARGEST or x.dim() > 5
+
+
+def gradients(pen: Pen) -> list[str]:
+    """Backward passes from what has a graph: what was done to it shows in the leaves."""
+    found = pen.named(lambda x: isinstance(x, torch.Tensor) and differentiable(x) and not x.is_leaf)
+    lines = [
+        f"{scalar(name, pen.value(name))}.backward(retain_graph=True)"
+        for name in pen.rng.sample(found, min(len(found), 4))
+    ]
+    return [*[line for line in lines if kept(pen, line)], CHECK] if lines else []
 
 
 def probes(pen: Pen) -> list[str]:

@@ -17,6 +17,8 @@ def statement(pen: Pen) -> str:
         return into_out(pen)
     if pen.chance(0.1):
         return of_the_handle(pen)
+    if pen.chance(0.06):
+        return in_a_loop(pen)
     x = pen.tensor()
     target, v = written_to(pen, x)
     make: Write = pen.choose(*WRITES)
@@ -253,6 +255,10 @@ WRITES: tuple[Write, ...] = (
 # --------------------------------------------------------------------------------- out=, the handle
 
 
+FOLDS = ("sum", "cat", "cumsum", "stack")
+"""Functions whose result, written over what they read, is not defined."""
+
+
 def into_out(pen: Pen) -> str:
     """Results written into a tensor that is there: of the right shape and dtype, mostly."""
     x = pen.tensor()
@@ -279,12 +285,29 @@ def into_out(pen: Pen) -> str:
             isinstance(y, torch.Tensor)
             and y.shape == result.shape
             and (y.dtype == result.dtype or pen.chance(0.1))
+            and (function not in FOLDS or y.data_ptr() != v.data_ptr())
         )
     )
     if outs and pen.chance(0.7):
         return under(pen) + f"T.{function}({arguments}, out={pen.choose(*outs)})"
     made = f"T.empty_like({text})" if pen.chance(0.7) else "T.empty(0)"
     return f"{name} = T.{function}({arguments}, out={made})"
+
+
+def in_a_loop(pen: Pen) -> str:
+    """Writes to one part after another."""
+    x = pen.tensor(lambda x: x.dim() > 0 and len(x) > 0)
+    n = len(pen.value(x))
+    number = pen.number(pen.value(x).dtype)
+    return str(
+        pen.choose(
+            f"for _part in {x}: _part.add_({number})",
+            f"for _i in range({n}): {x}[_i] += {number}",
+            f"for _i in {pen.index(2, n)}: {x}[_i].mul_({number})",
+            f"for _i, _part in enumerate({x}.unbind()): _part.fill_(_i)",
+            f"for _part in {x}.split(1): _part += {number}",
+        )
+    )
 
 
 def of_the_handle(pen: Pen) -> str:

@@ -34,7 +34,7 @@ def names(line: str) -> Names:
             found[type(node.ctx)].add(node.id)
         elif isinstance(node, ast.arg):
             own.add(node.arg)
-        elif isinstance(node, ast.comprehension):
+        elif isinstance(node, ast.comprehension | ast.For):
             own |= {x.id for x in ast.walk(node.target) if isinstance(x, ast.Name)}
         elif isinstance(node, ast.AugAssign) and isinstance(node.target, ast.Name):
             found[ast.Load].add(node.target.id)
