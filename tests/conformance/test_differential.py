@@ -59,6 +59,7 @@ def test_equal_programs():
         ("log.append(('a', T.__name__ == 'torch'))", "number"),
         ("a = T.zeros(1); a.grad = T.ones(1) if T.__name__ == 'torch' else None", "grad"),
         ("a = T.zeros(1); a.grad = T.ones(1) * (T.__name__ == 'torch')", "grad value"),
+        ("a = T.zeros(1); b = a if T.__name__ == 'torch' else a[:]", "identity"),
         ("1 / (T.__name__ != 'torch')", "ZeroDivisionError in torch, nothing here"),
         ("1 / (T.__name__ == 'torch')", "nothing in torch, ZeroDivisionError here"),
     ],
@@ -90,3 +91,6 @@ def test_lines_without_their_variables_are_left_out():
     lines = ["a = 1", "b = a", "del a", "c = a", "d = [x for x in (b,)]", "e = lambda y: y + b"]
     assert complete(lines[1:]) == []
     assert complete(lines) == [*lines[:3], *lines[4:]]
+    in_order = ["a = 1; b = [p for p in (a,)]", "for _x in (a, b): print(_x)", "a += 1"]
+    assert complete(in_order) == in_order
+    assert complete(in_order[1:]) == []

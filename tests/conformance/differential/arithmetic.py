@@ -296,7 +296,7 @@ def pairs(pen: Pen) -> str:
         f"{x}.min({dim}, keepdim=True)",
         f"{x}.sort(dim={dim}, stable=True)",
         f"{x}.topk(2, {dim}).values, 0",  # which of equal elements it takes is not defined
-        f"T.var_mean({x}, {dim})",
+        f"T.var_mean({x}.nan_to_num(0, 0, 0), {dim})",  # PyTorch's mean of inf is NaN here
         f"{x}.aminmax()",
         f"{x}.cummax({dim})",
     )

@@ -68,6 +68,20 @@ def compare_arrays(name: str, want: np.ndarray, got: np.ndarray) -> None:
         raise Unequal("array", name, f"torch {want.tolist()}, livegrad {got.tolist()}")
 
 
+def compare_identities(want: dict[str, Any], got: dict[str, Any]) -> None:
+    """Two names stand for one tensor in PyTorch if and only if they do here."""
+    theirs, mine = first_names(want), first_names(got)
+    for name in theirs:
+        if theirs[name] != mine.get(name):
+            raise Unequal("identity", name, f"torch's {theirs[name]}, livegrad's {mine.get(name)}")
+
+
+def first_names(variables: dict[str, Any]) -> dict[str, str]:
+    """For each tensor's name the first name of the same tensor."""
+    first: dict[int, str] = {}
+    return {n: first.setdefault(id(x), n) for n, x in variables.items() if is_tensor(x)}
+
+
 def is_tensor(x: Any) -> bool:
     return hasattr(x, "storage_offset")
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import torch
 
-from .pen import SLIP, Pen, Stuck, broadcasts, in_range
+from .pen import SLIP, Pen, Stuck, broadcasts, in_range, overlaps
 from .views import basic_key, size_of, view
 
 Write = Callable[[Pen, str, torch.Tensor], str]
@@ -91,7 +91,7 @@ def by_operand(pen: Pen, x: str, v: torch.Tensor) -> str:
 
 
 def ternary(pen: Pen, x: str, v: torch.Tensor) -> str:
-    a, b = pen.fitting(v), pen.fitting(v)
+    a, b = converted(pen, pen.fitting(v), v), converted(pen, pen.fitting(v), v)
     return pen.choose(
         f"{x}.addcmul_(T.ones_like({x}), T.as_tensor({a}, dtype={x}.dtype), value=2)",
         f"{x}.addcdiv_(T.as_tensor({b}, dtype={x}.dtype), T.full_like({x}, 2))",
@@ -101,11 +101,13 @@ def ternary(pen: Pen, x: str, v: torch.Tensor) -> str:
 
 
 def converted(pen: Pen, other: str, v: torch.Tensor) -> str:
-    """The operand, unless converting its numbers to the dtype of v would be undefined."""
+    """The operand, unless to convert its numbers to the dtype of v, or to read it meanwhile, is
+    not defined."""
     operand = pen.side.variables.get(other)
-    if isinstance(operand, torch.Tensor) and not v.is_floating_point() and not in_range(operand):
-        return "2"
-    return other
+    if not isinstance(operand, torch.Tensor):
+        return other
+    undefined = overlaps(v, operand) or not (v.is_floating_point() or in_range(operand))
+    return "2" if undefined else other
 
 
 def augmented(pen: Pen, x: str, v: torch.Tensor) -> str:
@@ -285,7 +287,8 @@ def into_out(pen: Pen) -> str:
             isinstance(y, torch.Tensor)
             and y.shape == result.shape
             and (y.dtype == result.dtype or pen.chance(0.1))
-            and (function not in FOLDS or y.data_ptr() != v.data_ptr())
+            and not overlaps(y, v)
+            and (function not in FOLDS or y is not v)
         )
     )
     if outs and pen.chance(0.7):

@@ -188,6 +188,16 @@ def broadcasts(x: torch.Tensor, y: torch.Tensor) -> bool:
         return False
 
 
+def overlaps(x: torch.Tensor, y: torch.Tensor) -> bool:
+    """Whether y may be part of x's memory, but not all of it in the same order.
+
+    What a write to x gives that reads y meanwhile is then not defined.
+    """
+    if x.untyped_storage().data_ptr() != y.untyped_storage().data_ptr():
+        return False
+    return (x.data_ptr(), x.shape, x.stride()) != (y.data_ptr(), y.shape, y.stride())
+
+
 def in_range(x: torch.Tensor) -> bool:
     """Whether the numbers fit every dtype: what a conversion of others gives is not defined."""
     if x.dtype == torch.bool or x.numel() == 0:

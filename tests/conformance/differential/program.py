@@ -27,9 +27,21 @@ class Names:
 @lru_cache(maxsize=4096)
 def names(line: str) -> Names:
     """The variables that a line reads, makes and drops."""
+    reads: set[str] = set()
+    makes: set[str] = set()
+    drops: set[str] = set()
+    for statement in ast.parse(line).body:
+        found = names_of(statement)
+        reads |= found.reads - makes
+        makes |= found.makes
+        drops |= found.drops
+    return Names(frozenset(reads), frozenset(makes), frozenset(drops))
+
+
+def names_of(statement: ast.stmt) -> Names:
     found: dict[type, set[str]] = {ast.Load: set(), ast.Store: set(), ast.Del: set()}
-    own: set[str] = set()
-    for node in ast.walk(ast.parse(line)):
+    own: set[str] = set()  # of lambdas, comprehensions and loops
+    for node in ast.walk(statement):
         if isinstance(node, ast.Name):
             found[type(node.ctx)].add(node.id)
         elif isinstance(node, ast.arg):
@@ -38,9 +50,10 @@ def names(line: str) -> Names:
             own |= {x.id for x in ast.walk(node.target) if isinstance(x, ast.Name)}
         elif isinstance(node, ast.AugAssign) and isinstance(node.target, ast.Name):
             found[ast.Load].add(node.target.id)
-    reads = found[ast.Load] - own - GIVEN - _BUILTINS
     return Names(
-        frozenset(reads), frozenset(found[ast.Store] - own), frozenset(found[ast.Del] - own)
+        frozenset(found[ast.Load] - own - GIVEN - _BUILTINS),
+        frozenset(found[ast.Store] - own),
+        frozenset(found[ast.Del]),
     )
 
 

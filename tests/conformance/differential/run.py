@@ -7,7 +7,7 @@ import re
 import signal
 import warnings
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,7 +15,7 @@ import torch
 
 import livegrad
 
-from .compare import Unequal, compare
+from .compare import Unequal, compare, compare_identities
 from .explained import explanation
 from .program import CHECK, GIVEN, code
 
@@ -97,10 +97,11 @@ class Pair:
         """Compares all variables, and what the hooks wrote."""
         if (error := self.got.read()) is not None:
             return Difference(at, f"{class_of(error)} at a read", f"livegrad {error!r:.300}")
-        mine = self.got.own()
+        theirs, mine = self.want.own(), self.got.own()
         try:
-            for name, x in self.want.own().items():
+            for name, x in theirs.items():
                 compare(name, x, mine.get(name), self.without)
+            compare_identities(theirs, mine)
             compare("log", by_tag(self.want.log), by_tag(self.got.log), self.without)
         except Unequal as unequal:
             return Difference(
@@ -112,6 +113,13 @@ class Pair:
         except Exception as error:
             return Difference(at, f"{class_of(error)} at a read", f"livegrad {error!r:.300}")
         return None
+
+    def end(self) -> None:
+        """Forgets the variables, and what is pending of them: the next program begins afresh."""
+        self.want.variables.clear()
+        self.got.variables.clear()
+        with suppress(Exception):
+            livegrad.ones(1).tolist()
 
 
 def by_tag(log: Sequence[Any]) -> list[Any]:
@@ -138,6 +146,8 @@ def run(lines: Sequence[str], without: frozenset[str] = frozenset()) -> Differen
                     return found
     except TookTooLong:
         return Difference(at, "hang", f"more than {SECONDS} seconds")
+    finally:
+        pair.end()
     return None
 
 
