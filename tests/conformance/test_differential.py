@@ -7,10 +7,12 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from differential.campaign import Campaign  # noqa: E402
+from differential.explained import KEPT  # noqa: E402
 from differential.noise import hangs_on_roundings  # noqa: E402
 from differential.program import complete  # noqa: E402
 from differential.run import run  # noqa: E402
 from differential.shrink import Shrinker  # noqa: E402
+from differential.sides import TorchSide  # noqa: E402
 
 PROGRAMS, AT_ONCE = 300, 20
 
@@ -56,7 +58,8 @@ def test_equal_programs():
         ("a = T.zeros(2, requires_grad=T.__name__ == 'torch')", "requires_grad"),
         ("a = 1 if T.__name__ == 'torch' else 1.0", "type"),
         ("a = [1, 2] if T.__name__ == 'torch' else [1]", "length"),
-        ("log.append(('a', T.__name__ == 'torch'))", "number"),
+        ("log.append(('a', T.__name__ == 'torch'))", "log"),
+        ("log += [('a', 1), ('b', 2)] if T.__name__ == 'torch' else [('b', 2)]", "log"),
         ("a = T.zeros(1); a.grad = T.ones(1) if T.__name__ == 'torch' else None", "grad"),
         ("a = T.zeros(1); a.grad = T.ones(1) * (T.__name__ == 'torch')", "grad value"),
         ("a = T.zeros(1); b = a if T.__name__ == 'torch' else a[:]", "identity"),
@@ -72,6 +75,35 @@ def test_a_meant_difference_has_a_reason():
     kind, reason = difference("a = T.arange(3)", "b = a[::-1]")
     assert kind == "ValueError in torch, nothing here"
     assert "negative steps" in reason
+
+
+def test_values_that_backward_needs():
+    """PyTorch raises, and would give what livegrad gives had it kept them; else it is unexplained."""
+    lines = [
+        "a = T.tensor([2.0], requires_grad=True)",
+        "b = a * 1",
+        "c = b * b",
+        "b.mul_(3)",
+        "c.backward()",
+        "check()",
+    ]
+    campaign = Campaign(frozenset({"version"}))
+    assert campaign.judged(lines).reason == KEPT
+    lines[-1:] = ["a.grad *= 1 + (T.__name__ == 'torch')", "check()"]
+    assert campaign.judged(lines).reason is None
+
+
+def test_order_of_hooks_is_not_compared():
+    line = "log += [('a', 1), ('b', 2)] if T.__name__ == 'torch' else [('b', 2), ('a', 1)]"
+    assert difference(line, "check()") is None
+
+
+def test_a_failed_write_leaves_no_part_written():
+    """PyTorch may: of this index the first is in range, and the second is not."""
+    side = TorchSide()
+    side.run("a = T.zeros(3)")
+    assert isinstance(side.run("a[[0, 3]] = 1"), IndexError)
+    assert side.variables["a"].tolist() == [0, 0, 0]
 
 
 def test_roundings():

@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
+from .explained import KEPT
 from .generate import program
 from .noise import hangs_on_roundings
 from .program import source
@@ -64,12 +65,15 @@ class Campaign:
     def judged(self, lines: Sequence[str]) -> Difference | None:
         """The difference that a program shows, with the reason if it has a known one."""
         found = run(lines, self.without)
-        if (
-            found is not None
-            and found.variable is not None
-            and hangs_on_roundings(lines[: found.line], found.variable)
-        ):
-            return Difference(found.line, found.kind, found.detail, ROUNDINGS, found.variable)
+        if found is None or found.reason not in (None, KEPT):
+            return found
+        kept = run(lines, self.without, keeping=True)
+        if kept is None:
+            return replace(found, reason=KEPT)
+        if found.reason is KEPT:  # which it is not, then: PyTorch with the values kept differs too
+            found = kept
+        if found.variable is not None and hangs_on_roundings(lines[: found.line], found.variable):
+            return replace(found, reason=ROUNDINGS)
         return found
 
     def shrunk(self, seed: str, lines: Sequence[str], found: Difference) -> Finding:

@@ -76,6 +76,28 @@ def compare_identities(want: dict[str, Any], got: dict[str, Any]) -> None:
             raise Unequal("identity", name, f"torch's {theirs[name]}, livegrad's {mine.get(name)}")
 
 
+def compare_logs(want: list[Any], got: list[Any], without: frozenset[str]) -> None:
+    """Every hook wrote the same; which of two runs first is not promised."""
+    if len(want) != len(got):
+        raise Unequal("log", "log", f"torch {want}, livegrad {got}")
+    left = list(got)
+    for tag, value in want:
+        for i, (other_tag, other) in enumerate(left):
+            if tag == other_tag and equal(value, other, without):
+                del left[i]
+                break
+        else:
+            raise Unequal("log", "log", f"torch ({tag}, {value}), livegrad {left}")
+
+
+def equal(want: Any, got: Any, without: frozenset[str]) -> bool:
+    try:
+        compare("", want, got, without)
+    except Unequal:
+        return False
+    return True
+
+
 def first_names(variables: dict[str, Any]) -> dict[str, str]:
     """For each tensor's name the first name of the same tensor."""
     first: dict[int, str] = {}

@@ -1,7 +1,8 @@
 """Differences that are meant: what PyTorch refuses and livegrad does, with the reason.
 
 They are recognised by PyTorch's own message. A program ends at one, because the two go on from
-different states.
+different states; but where values are kept, the whole of it is run again by a PyTorch that keeps
+them too, and must then agree.
 """
 
 from __future__ import annotations
@@ -17,11 +18,10 @@ class Explained:
     holds: Callable[[str], bool] = lambda line: True
 
 
+KEPT = "values that backward needs are kept as they were: there is nothing to refuse"
+
 EXPLAINED = (
-    Explained(
-        "values that backward needs are kept as they were: there is nothing to refuse",
-        "modified by an inplace operation",
-    ),
+    Explained(KEPT, "modified by an inplace operation"),
     Explained(
         "a second backward computes again what the first one dropped",
         "Trying to backward through the graph a second time",

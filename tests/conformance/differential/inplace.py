@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import torch
 
-from .pen import SLIP, Pen, Stuck, broadcasts, in_range, overlaps
+from .pen import SLIP, Pen, Stuck, broadcasts, in_range, is_overlapping, overlaps
 from .views import basic_key, size_of, view
 
 Write = Callable[[Pen, str, torch.Tensor], str]
@@ -44,7 +44,11 @@ def written_to(pen: Pen, x: str) -> tuple[str, torch.Tensor]:
     if pen.writes(f"_written = {text}") is not None:
         return x, pen.value(x)
     v = pen.side.variables.pop("_written")
-    return (text, v) if isinstance(v, torch.Tensor) else (x, pen.value(x))
+    if not isinstance(v, torch.Tensor):
+        return x, pen.value(x)
+    if is_overlapping(v) and v.requires_grad and not pen.chance(SLIP):
+        raise Stuck  # PyTorch counts the gradient of an element once for each of its places
+    return text, v
 
 
 # --------------------------------------------------------------------------------- all elements
@@ -288,7 +292,7 @@ def into_out(pen: Pen) -> str:
             and y.shape == result.shape
             and (y.dtype == result.dtype or pen.chance(0.1))
             and not overlaps(y, v)
-            and (function not in FOLDS or y is not v)
+            and (function not in FOLDS or y.data_ptr() != v.data_ptr())
         )
     )
     if outs and pen.chance(0.7):

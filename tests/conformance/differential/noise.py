@@ -16,7 +16,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from .compare import ATTRIBUTES, TOLERANCE, close, flat, numbers
 from .program import CHECK
-from .run import Side
+from .sides import TorchSide
 
 INEXACT = frozenset(
     """
@@ -68,7 +68,7 @@ def hangs_on_roundings(lines: Sequence[str], name: str, seeds: Sequence[int] = r
 
 
 def value_after(lines: Sequence[str], name: str) -> Any:
-    side = Side(torch)
+    side = TorchSide()
     for line in lines:
         if line != CHECK:
             side.run(line)

@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from .run import Side
+from .sides import TorchSide
 
 SLIP = 0.02  # how often an argument is wrong on purpose
 
@@ -35,7 +35,7 @@ class Stuck(Exception):
 class Pen:
     def __init__(self, seed: str):
         self.rng = Random(seed)
-        self.side = Side(torch)
+        self.side = TorchSide()
         self.count = 0
 
     # ----------------------------------------------------------------------------- choosing
@@ -124,6 +124,7 @@ class Pen:
         return str(self.rng.randint(-12, 12) / 4)
 
     def literal(self, shape: Sequence[int], dtype: str, options: str = "") -> str:
+        """A new tensor of small numbers."""
         if 0 in shape:
             return f"T.zeros({tuple(shape)}, dtype=T.{dtype}{options})"
         return f"T.tensor({self.values(shape, dtype)}, dtype=T.{dtype}{options})"
@@ -196,6 +197,14 @@ def overlaps(x: torch.Tensor, y: torch.Tensor) -> bool:
     if x.untyped_storage().data_ptr() != y.untyped_storage().data_ptr():
         return False
     return (x.data_ptr(), x.shape, x.stride()) != (y.data_ptr(), y.shape, y.stride())
+
+
+def is_overlapping(x: torch.Tensor) -> bool:
+    """Whether two elements of x are one place in memory."""
+    places = {x.storage_offset()}
+    for n, step in zip(x.shape, x.stride(), strict=True):
+        places = {p + i * step for p in places for i in range(n)}
+    return len(places) < x.numel()
 
 
 def in_range(x: torch.Tensor) -> bool:

@@ -11,13 +11,12 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
 
-import torch
-
 import livegrad
 
-from .compare import Unequal, compare, compare_identities
+from .compare import Unequal, compare, compare_identities, compare_logs
 from .explained import explanation
-from .program import CHECK, GIVEN, code
+from .program import CHECK
+from .sides import Side, TorchSide
 
 SECONDS = 60  # for one program; one that takes longer hangs
 
@@ -35,41 +34,6 @@ class Difference:
 
 class TookTooLong(BaseException):
     pass
-
-
-class Side:
-    """One library and the variables of a program run with it."""
-
-    def __init__(self, library: Any):
-        self.library = library
-        self.log: list[Any] = []
-        self.variables: dict[str, Any] = {
-            "T": library,
-            "F": library.nn.functional,
-            "log": self.log,
-        }
-
-    def run(self, line: str) -> Exception | None:
-        """Runs a line; the error it raised, if any."""
-        try:
-            exec(code(line), self.variables)
-        except Exception as error:
-            return error
-        return None
-
-    def read(self) -> Exception | None:
-        """Reads every tensor, so that nothing is pending; the error that came of it, if any."""
-        try:
-            for x in self.own().values():
-                if isinstance(x, self.library.Tensor):
-                    x.tolist()
-        except Exception as error:
-            return error
-        return None
-
-    def own(self) -> dict[str, Any]:
-        """The program's variables, in the order they were made."""
-        return {k: v for k, v in self.variables.items() if k not in GIVEN and k[0] != "_"}
 
 
 @dataclass(frozen=True)
@@ -102,7 +66,7 @@ class Pair:
             for name, x in theirs.items():
                 compare(name, x, mine.get(name), self.without)
             compare_identities(theirs, mine)
-            compare("log", by_tag(self.want.log), by_tag(self.got.log), self.without)
+            compare_logs(self.want.log, self.got.log, self.without)
         except Unequal as unequal:
             return Difference(
                 at,
@@ -122,11 +86,6 @@ class Pair:
             livegrad.ones(1).tolist()
 
 
-def by_tag(log: Sequence[Any]) -> list[Any]:
-    """What each hook wrote, in order; which hook runs first is not promised."""
-    return sorted(log, key=lambda entry: entry[0])
-
-
 def class_of(error: Exception | None) -> str:
     """The built-in class that an `except` clause would name; 'nothing' for no error."""
     if error is None:
@@ -134,9 +93,11 @@ def class_of(error: Exception | None) -> str:
     return next(c.__name__ for c in type(error).__mro__ if c.__module__ == builtins.__name__)
 
 
-def run(lines: Sequence[str], without: frozenset[str] = frozenset()) -> Difference | None:
+def run(
+    lines: Sequence[str], without: frozenset[str] = frozenset(), keeping: bool = False
+) -> Difference | None:
     """The first difference between PyTorch's run of a program and livegrad's, or None."""
-    pair = Pair(Side(torch), Side(livegrad), without)
+    pair = Pair(TorchSide(keeping), Side(livegrad), without)
     at = 0
     try:
         with time_limit(SECONDS):

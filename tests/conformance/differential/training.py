@@ -79,8 +79,13 @@ def module_hook(pen: Pen) -> str:
 
 
 def optimizer(pen: Pen) -> str:
-    leaves = pen.named(lambda x: isinstance(x, torch.Tensor) and x.is_leaf and x.requires_grad)
     modules = [f"*{name}.parameters()" for name in pen.named(is_module)]
+    taken = {id(p) for name in pen.named(is_module) for p in pen.value(name).parameters()}
+    leaves = [
+        name
+        for name in pen.named(lambda x: isinstance(x, torch.Tensor) and x.is_leaf)
+        if pen.value(name).requires_grad and id(pen.value(name)) not in taken
+    ]
     if not leaves and not modules:
         raise Stuck
     chosen = pen.rng.sample([*leaves, *modules], min(len(leaves) + len(modules), pen.choose(1, 2)))
