@@ -77,8 +77,9 @@ def test_a_meant_difference_has_a_reason():
     assert "negative steps" in reason
 
 
+@pytest.mark.filterwarnings("ignore")
 def test_values_that_backward_needs():
-    """PyTorch raises, and would give what livegrad gives had it kept them; else it is unexplained."""
+    """PyTorch raises; livegrad must give what it would give had it kept them."""
     lines = [
         "a = T.tensor([2.0], requires_grad=True)",
         "b = a * 1",
