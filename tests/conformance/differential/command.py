@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from .campaign import Campaign, Finding
-from .compare import ATTRIBUTES, LAYOUT
+from .compare import LAYOUT, WHAT
 from .generate import program
 from .processes import campaigns
 from .program import source
@@ -49,7 +49,7 @@ def parser() -> argparse.ArgumentParser:
     p.add_argument(
         "--without",
         default="",
-        help=f"what not to compare: a list of {', '.join([*ATTRIBUTES, 'grad'])}, or layout",
+        help=f"what not to compare: a list of {', '.join(WHAT)}, or layout",
     )
     p.add_argument("--no-shrink", action="store_true", help="report programs whole")
     p.add_argument("--show", metavar="SEED:N", help="print the program of that number")

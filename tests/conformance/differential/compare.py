@@ -28,9 +28,9 @@ ATTRIBUTES: dict[str, Callable[[Any], Any]] = {
     "stride": lambda x: tuple(x.stride()),
     "storage_offset": lambda x: x.storage_offset(),
     "is_contiguous": lambda x: x.is_contiguous(),
-    "version": lambda x: x._version,
 }
 LAYOUT = ("stride", "storage_offset", "is_contiguous")
+WHAT = (*ATTRIBUTES, "grad", "version")
 
 
 class Unequal(Exception):
@@ -98,6 +98,14 @@ def equal(want: Any, got: Any, without: frozenset[str]) -> bool:
     return True
 
 
+def compare_writes(want: dict[str, int], got: dict[str, int]) -> None:
+    """Every tensor's `_version` rose by the same number since the tensor was made."""
+    for name in want:
+        if want[name] != got.get(name):
+            detail = f"rose by {want[name]} in torch, by {got.get(name)} here"
+            raise Unequal("version", name, detail)
+
+
 def first_names(variables: dict[str, Any]) -> dict[str, str]:
     """For each tensor's name the first name of the same tensor."""
     first: dict[int, str] = {}
@@ -123,7 +131,7 @@ def compare_grads(name: str, want: Any, got: Any, without: frozenset[str]) -> No
     if (want.grad is None) != (got.grad is None):
         raise Unequal("grad", name, f"torch {want.grad}, livegrad {got.grad}")
     if want.grad is not None:
-        skipped = without | {*LAYOUT, "version", "retains_grad"}
+        skipped = without | {*LAYOUT, "retains_grad"}
         try:
             compare_tensors(f"{name}.grad", want.grad, got.grad, skipped)
         except Unequal as found:

@@ -13,7 +13,7 @@ from typing import Any
 
 import livegrad
 
-from .compare import Unequal, compare, compare_identities, compare_logs
+from .compare import Unequal, compare, compare_identities, compare_logs, compare_writes
 from .explained import explanation
 from .program import CHECK
 from .sides import Side, TorchSide
@@ -66,6 +66,8 @@ class Pair:
             for name, x in theirs.items():
                 compare(name, x, mine.get(name), self.without)
             compare_identities(theirs, mine)
+            if "version" not in self.without:
+                compare_writes(self.want.writes(), self.got.writes())
             compare_logs(self.want.log, self.got.log, self.without)
         except Unequal as unequal:
             return Difference(

@@ -14,6 +14,7 @@ class Side:
     def __init__(self, library: Any):
         self.library = library
         self.log: list[Any] = []
+        self.first_versions: dict[int, int] = {}
         self.variables: dict[str, Any] = {
             "T": library,
             "F": library.nn.functional,
@@ -26,7 +27,20 @@ class Side:
             exec(code(line), self.variables)
         except Exception as error:
             return error
+        finally:
+            tensors = self.tensors().values()
+            self.first_versions = {
+                id(x): self.first_versions.get(id(x), version(x)) for x in tensors
+            }
         return None
+
+    def writes(self) -> dict[str, int]:
+        """By how much each tensor's version rose since the line that made it.
+
+        What it is then tells how the library made the tensor, which is nobody's business.
+        """
+        first = self.first_versions
+        return {k: version(x) - first.get(id(x), version(x)) for k, x in self.tensors().items()}
 
     def read(self) -> Exception | None:
         """Reads every tensor, so that nothing is pending; the error that came of it, if any."""
@@ -43,6 +57,13 @@ class Side:
 
     def tensors(self) -> dict[str, Any]:
         return {k: v for k, v in self.own().items() if isinstance(v, self.library.Tensor)}
+
+
+def version(x: Any) -> int:
+    try:
+        return int(x._version)
+    except RuntimeError:  # made in inference mode: it counts no writes
+        return 0
 
 
 class TorchSide(Side):
