@@ -81,6 +81,7 @@ def hook(pen: Pen) -> str:
         "g.clone().zero_()",
         "None",
     )
+    does = f"g if g is None else {does}"  # PyTorch calls hooks of parts that got no gradient
     removed = pen.chance(0.1)
     when = "register_hook"
     if pen.chance(0.15) and pen.value(x).is_leaf:

@@ -67,7 +67,7 @@ def simpler(line: str) -> Iterator[str]:
 SIMPLER = (
     (r"^with T\.\w+\([^)]*\): ", r""),
     (r", requires_grad=True", r""),
-    (r"\.(detach|data|clone|contiguous)(\(\))?(?=\.)", r""),
+    (r"(?<!\bp)\.(detach|data|clone|contiguous)(\(\))?(?=\.)", r""),  # not `p.data` of a module
     (r", (retain_graph|create_graph|keepdim|accumulate|alpha|value)=[\w.-]+", r""),
     (r"T\.(float16|bfloat16|float64|int8|int16|int32|uint8|complex64)\b", r"T.float32"),
     (r"^(\w+) = \1\.", r"\1."),

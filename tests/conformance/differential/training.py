@@ -65,16 +65,18 @@ def call(pen: Pen) -> str:
 
 def module_hook(pen: Pen) -> str:
     m = pen.pick(is_module)
-    return pen.choose(
-        f"{m}.register_forward_hook(lambda m, x, y: y * 2)",
-        f"{m}.register_forward_hook(lambda m, x, y: log.append(('{m}', y.detach().clone())))",
-        f"{m}.register_forward_pre_hook(lambda m, x: (x[0] + 1,))",
-        f"{m}.register_full_backward_hook(lambda m, gi, go: log.append(('{m}', go[0].clone())))",
-        f"{m}.register_full_backward_hook(lambda m, gi, go: tuple(g and g * 2 for g in gi))"
-        if pen.chance(0.1)
-        else f"{m}.zero_grad()",
-        f"{m}.eval()",
-        f"{m}.requires_grad_(False)",
+    backward = f"{m}.register_full_backward_hook(lambda m, gi, go: "
+    return str(
+        pen.choose(
+            f"{m}.register_forward_hook(lambda m, x, y: y * 2)",
+            f"{m}.register_forward_hook(lambda m, x, y: log.append(('{m}', y.detach().clone())))",
+            f"{m}.register_forward_pre_hook(lambda m, x: (x[0] + 1,))",
+            f"{backward}log.append(('{m}', go[0].clone())))",
+            f"{backward}tuple([g if g is None else g * 2 for g in gi]))",
+            f"{m}.zero_grad()",
+            f"{m}.eval()",
+            f"{m}.requires_grad_(False)",
+        )
     )
 
 

@@ -178,6 +178,8 @@ def basic_part(pen: Pen, size: int) -> str:
 
 
 def reinterpret(pen: Pen, x: str, v: torch.Tensor) -> str:
+    if not v.isfinite().all():
+        raise Stuck  # the sign of NaN is not defined
     if v.is_complex():
         return pen.choose(f"{x}.real", f"{x}.imag", f"T.view_as_real({x})", f"{x}.conj()")
     same_size = {1: "uint8", 2: "int16", 4: "int32", 8: "int64"}[v.element_size()]
