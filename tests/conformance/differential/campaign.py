@@ -1,0 +1,104 @@
+"""Many programs: what they show, in counts, and each new kind of difference as a short program."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+from .explained import KEPT
+from .generate import program
+from .noise import hangs_on_roundings
+from .program import source
+from .run import Difference, quietly, run
+from .shrink import Shrinker
+
+ROUNDINGS = "the value hangs on roundings: PyTorch's own changes with them"
+
+
+@dataclass(frozen=True)
+class Finding:
+    """A difference that a program shows; `lines` are what is left of it after shrinking."""
+
+    seed: str
+    difference: Difference
+    lines: tuple[str, ...]
+
+    def signature(self) -> str:
+        """What groups findings: in what they differ, and the operations of the short program."""
+        called = re.findall(r"\.([A-Za-z]\w*)|(?<=[\w)])(\[)", "\n".join(self.lines))
+        names = {a or b for a, b in called} - {"tensor", "float32", "float64", "int64", "bool"}
+        return f"{self.difference.kind} | {' '.join(sorted(names))}"
+
+    def text(self) -> str:
+        return f"# seed {self.seed}: {self.difference.kind}\n# {self.difference.detail}\n" + source(
+            self.lines
+        )
+
+
+@dataclass
+class Campaign:
+    """Runs programs by their seeds, and remembers what they showed."""
+
+    without: frozenset[str] = frozenset()
+    shrinking: bool = True
+    programs: int = 0
+    statements: int = 0
+    explained: Counter[str] = field(default_factory=Counter)
+    findings: list[Finding] = field(default_factory=list)
+
+    def run(self, seed: str) -> None:
+        """Runs the program of a seed; remembers what none of the known reasons explains."""
+        with quietly():
+            lines = program(seed)
+            found = self.judged(lines)
+            self.programs += 1
+            self.statements += len(lines) if found is None else found.line + 1
+            if found is None:
+                return
+            if found.reason is not None:
+                self.explained[found.reason] += 1
+            else:
+                self.findings.append(self.shrunk(seed, lines[: found.line + 1], found))
+
+    def judged(self, lines: Sequence[str]) -> Difference | None:
+        """The difference that a program shows, with the reason if it has a known one."""
+        found = run(lines, self.without)
+        if found is None or found.reason not in (None, KEPT):
+            return found
+        kept = run(lines, self.without, keeping=True)
+        if kept is None:
+            return replace(found, reason=KEPT)
+        if found.reason is KEPT:  # which it is not, then: PyTorch with the values kept differs too
+            found = kept
+        if found.variable is not None and hangs_on_roundings(lines[: found.line], found.variable):
+            return replace(found, reason=ROUNDINGS)
+        return found
+
+    def shrunk(self, seed: str, lines: Sequence[str], found: Difference) -> Finding:
+        if not self.shrinking:
+            return Finding(seed, found, tuple(lines))
+
+        def fails(shorter: Sequence[str]) -> bool:
+            other = self.judged(shorter)
+            return other is not None and other.kind == found.kind and other.reason is None
+
+        short = Shrinker(fails).shrink(lines)
+        return Finding(seed, self.judged(short) or found, tuple(short))
+
+    def add(self, other: Campaign) -> None:
+        self.programs += other.programs
+        self.statements += other.statements
+        self.explained += other.explained
+        self.findings += other.findings
+
+    def summary(self) -> str:
+        kinds = Counter(finding.difference.kind for finding in self.findings)
+        lines = [
+            f"{self.programs} programs, {self.statements} lines: "
+            f"{len(self.findings)} unexplained, {sum(self.explained.values())} explained"
+        ]
+        lines += [f"  unexplained {n:5d}  {kind}" for kind, n in kinds.most_common()]
+        lines += [f"  explained   {n:5d}  {reason}" for reason, n in self.explained.most_common()]
+        return "\n".join(lines)

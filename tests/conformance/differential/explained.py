@@ -1,0 +1,45 @@
+"""Differences that are meant: what PyTorch refuses and livegrad does, with the reason.
+
+They are recognised by PyTorch's own message. A program ends at one, because the two go on from
+different states; but where values are kept, the whole of it is run again by a PyTorch that keeps
+them too, and must then agree.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Explained:
+    reason: str
+    torch_says: str
+    holds: Callable[[str], bool] = lambda line: True
+
+
+KEPT = "values that backward needs are kept as they were: there is nothing to refuse"
+
+EXPLAINED = (
+    Explained(KEPT, "modified by an inplace operation"),
+    Explained(
+        "a second backward computes again what the first one dropped",
+        "Trying to backward through the graph a second time",
+    ),
+    Explained(
+        "slices may have negative steps, as the array API wants",
+        "step must be greater than zero",
+    ),
+    Explained("PyTorch has no kernel for this dtype on the CPU", "not implemented for '"),
+)
+
+
+def explanation(line: str, wrong: Exception | None, found: Exception | None) -> str | None:
+    """Why livegrad does not raise what PyTorch raised at a line; None if it should."""
+    if wrong is None or found is not None:
+        return None
+    message = str(wrong)
+    for known in EXPLAINED:
+        if known.torch_says in message and known.holds(line):
+            return known.reason
+    return None

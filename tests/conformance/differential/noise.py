@@ -1,0 +1,92 @@
+"""Whether a value hangs on roundings: PyTorch run again, with other roundings.
+
+Two right libraries differ in the last bits of `exp`, a quotient or a sum. A program can blow that
+up: `floor`, a comparison, a difference of nearly equal numbers. Where PyTorch itself gives
+something else when its roundings are moved a little, nothing is known to be wrong.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from .compare import ATTRIBUTES, TOLERANCE, close, flat, numbers
+from .program import CHECK
+from .sides import TorchSide
+
+INEXACT = frozenset(
+    """
+    exp exp2 expm1 log log2 log10 log1p sin cos tan asin acos atan atan2 sinh cosh tanh asinh acosh
+    atanh sigmoid erf erfc lgamma digamma sqrt rsqrt pow div reciprocal mean var std var_mean norm
+    linalg_vector_norm softmax _softmax log_softmax _log_softmax logsumexp logaddexp logaddexp2 mm
+    bmm addmm addmv mv dot addcdiv lerp cumsum cumprod prod sum gelu silu elu selu celu softplus
+    logit xlogy sinc hypot native_layer_norm native_batch_norm native_group_norm convolution
+    binary_cross_entropy binary_cross_entropy_with_logits huber_loss smooth_l1_loss mse_loss
+    mish hardswish log_sigmoid_forward upsample_bilinear2d avg_pool1d avg_pool2d embedding_bag
+    _cdist_forward index_add scatter_add scatter_reduce remainder fmod floor_divide
+    """.split()
+)
+ULPS = 4
+
+
+class OtherRoundings(TorchDispatchMode):
+    """Moves the results of inexact operations, forward and backward, by units of the last place."""
+
+    def __init__(self, seed: int):
+        super().__init__()
+        self.rng = np.random.default_rng(seed)
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        out = func(*args, **(kwargs or {}))
+        name = func._schema.name.split("::")[-1].rstrip("_")
+        if name in INEXACT or name.endswith("_backward"):
+            for x in out if isinstance(out, tuple | list) else (out,):
+                self.move(x)
+        return out
+
+    def move(self, x: Any) -> None:
+        if not isinstance(x, torch.Tensor) or not (x.is_floating_point() or x.is_complex()):
+            return
+        steps = self.rng.integers(-ULPS, ULPS + 1, tuple(x.shape))
+        factor = torch.tensor(1 + steps * torch.finfo(x.dtype).eps, dtype=torch.float64)
+        x.copy_((x.to(torch.complex128 if x.is_complex() else torch.float64) * factor).to(x.dtype))
+
+
+def hangs_on_roundings(lines: Sequence[str], name: str, seeds: Sequence[int] = range(1, 7)) -> bool:
+    """Whether what a program leaves in a variable changes with PyTorch's roundings."""
+    steady = value_after(lines, name)
+    for seed in seeds:
+        with OtherRoundings(seed):
+            moved = value_after(lines, name)
+        if differs(steady, moved):
+            return True
+    return False
+
+
+def value_after(lines: Sequence[str], name: str) -> Any:
+    side = TorchSide()
+    for line in lines:
+        if line != CHECK:
+            side.run(line)
+    return side.variables.get(name)
+
+
+def differs(a: Any, b: Any) -> bool:
+    if isinstance(a, torch.Tensor) and isinstance(b, torch.Tensor):
+        if a.dtype != b.dtype or a.shape != b.shape:
+            return True
+        tolerance = TOLERANCE.get(ATTRIBUTES["dtype"](a), 0) / 4
+        if not close(numbers(a.tolist()), numbers(b.tolist()), tolerance):
+            return True
+        return a.grad is not None and differs(a.grad, b.grad)
+    if isinstance(a, tuple | list) and isinstance(b, tuple | list):
+        return len(a) != len(b) or any(differs(x, y) for x, y in zip(a, b, strict=True))
+    if isinstance(a, bool | int | float | complex):
+        return not isinstance(b, type(a)) or not close(
+            numbers(list(flat(a))), numbers(list(flat(b))), TOLERANCE["float32"] / 4
+        )
+    return False

@@ -1,0 +1,135 @@
+"""A program run by PyTorch and livegrad side by side, up to the first difference."""
+
+from __future__ import annotations
+
+import builtins
+import re
+import signal
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from typing import Any
+
+import livegrad
+
+from .compare import Unequal, compare, compare_identities, compare_logs, compare_writes
+from .explained import explanation
+from .program import CHECK
+from .sides import Side, TorchSide
+
+SECONDS = 60  # for one program; one that takes longer hangs
+
+
+@dataclass(frozen=True)
+class Difference:
+    """At a line, PyTorch and livegrad differ in `kind`; a reason if it is meant to be so."""
+
+    line: int
+    kind: str
+    detail: str
+    reason: str | None = None
+    variable: str | None = None
+
+
+class TookTooLong(BaseException):
+    pass
+
+
+@dataclass(frozen=True)
+class Pair:
+    want: Side
+    got: Side
+    without: frozenset[str]
+
+    def step(self, at: int, line: str) -> Difference | None:
+        """Runs a line on both sides; how they differ in what they raise."""
+        before = dict(self.got.variables)
+        wrong, found, late = self.want.run(line), self.got.run(line), False
+        if wrong is not None and found is None:
+            # A fault that only values show may wait for the next read.
+            found, late = self.got.read(), True
+            self.got.variables.clear()
+            self.got.variables.update(before)
+        if class_of(wrong) == class_of(found):
+            return None
+        kind = f"{class_of(wrong)} in torch, {class_of(found)} here"
+        detail = f"torch {wrong!r:.300}, livegrad{' at a read' if late else ''} {found!r:.300}"
+        return Difference(at, kind, detail, explanation(line, wrong, found))
+
+    def check(self, at: int) -> Difference | None:
+        """Compares all variables, and what the hooks wrote."""
+        if (error := self.got.read()) is not None:
+            return Difference(at, f"{class_of(error)} at a read", f"livegrad {error!r:.300}")
+        theirs, mine = self.want.own(), self.got.own()
+        try:
+            for name, x in theirs.items():
+                compare(name, x, mine.get(name), self.without)
+            compare_identities(theirs, mine)
+            if "version" not in self.without:
+                compare_writes(self.want.writes(), self.got.writes())
+            compare_logs(self.want.log, self.got.log, self.without)
+        except Unequal as unequal:
+            return Difference(
+                at,
+                unequal.what,
+                f"{unequal.name}: {unequal.detail}",
+                variable=re.split(r"[.\[]", unequal.name)[0],
+            )
+        except Exception as error:
+            return Difference(at, f"{class_of(error)} at a read", f"livegrad {error!r:.300}")
+        return None
+
+    def end(self) -> None:
+        """Forgets the variables, and what is pending of them: the next program begins afresh."""
+        self.want.variables.clear()
+        self.got.variables.clear()
+        with suppress(Exception):
+            livegrad.ones(1).tolist()
+
+
+def class_of(error: Exception | None) -> str:
+    """The built-in class that an `except` clause would name; 'nothing' for no error."""
+    if error is None:
+        return "nothing"
+    return next(c.__name__ for c in type(error).__mro__ if c.__module__ == builtins.__name__)
+
+
+def run(
+    lines: Sequence[str], without: frozenset[str] = frozenset(), keeping: bool = False
+) -> Difference | None:
+    """The first difference between PyTorch's run of a program and livegrad's, or None."""
+    pair = Pair(TorchSide(keeping), Side(livegrad), without)
+    at = 0
+    try:
+        with time_limit(SECONDS):
+            for at, line in enumerate(lines):
+                found = pair.check(at) if line == CHECK else pair.step(at, line)
+                if found is not None:
+                    return found
+    except TookTooLong:
+        return Difference(at, "hang", f"more than {SECONDS} seconds")
+    finally:
+        pair.end()
+    return None
+
+
+@contextmanager
+def quietly() -> Iterator[None]:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield
+
+
+@contextmanager
+def time_limit(seconds: float) -> Iterator[None]:
+    def give_up(*_: Any) -> None:
+        raise TookTooLong
+
+    before = signal.signal(signal.SIGALRM, give_up)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)

@@ -1,0 +1,96 @@
+"""The two sides of a comparison: a library, and the variables of a program run with it."""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any
+
+import torch
+
+from .program import GIVEN, code
+
+
+class Side:
+    def __init__(self, library: Any):
+        self.library = library
+        self.log: list[Any] = []
+        self.first_versions: dict[int, int] = {}
+        self.variables: dict[str, Any] = {
+            "T": library,
+            "F": library.nn.functional,
+            "log": self.log,
+        }
+
+    def run(self, line: str) -> Exception | None:
+        """Runs a line; the error it raised, if any."""
+        try:
+            exec(code(line), self.variables)
+        except Exception as error:
+            return error
+        finally:
+            tensors = self.tensors().values()
+            self.first_versions = {
+                id(x): self.first_versions.get(id(x), version(x)) for x in tensors
+            }
+        return None
+
+    def writes(self) -> dict[str, int]:
+        """By how much each tensor's version rose since the line that made it.
+
+        What it is then tells how the library made the tensor, which is nobody's business.
+        """
+        first = self.first_versions
+        return {k: version(x) - first.get(id(x), version(x)) for k, x in self.tensors().items()}
+
+    def read(self) -> Exception | None:
+        """Reads every tensor, so that nothing is pending; the error that came of it, if any."""
+        try:
+            for x in self.tensors().values():
+                x.tolist()
+        except Exception as error:
+            return error
+        return None
+
+    def own(self) -> dict[str, Any]:
+        """The program's variables, in the order they were made."""
+        return {k: v for k, v in self.variables.items() if k not in GIVEN and k[0] != "_"}
+
+    def tensors(self) -> dict[str, Any]:
+        return {k: v for k, v in self.own().items() if isinstance(v, self.library.Tensor)}
+
+
+def version(x: Any) -> int:
+    try:
+        return int(x._version)
+    except RuntimeError:  # made in inference mode: it counts no writes
+        return 0
+
+
+class TorchSide(Side):
+    """PyTorch, where a line that raises changes nothing.
+
+    PyTorch checks an index while it writes, so of a write with a bad one a part may be done. With
+    `keeping`, values that backward needs are kept as they were when they were used: what PyTorch
+    refuses to do with them after a write (or does with the new ones, if that was by `.data`).
+    """
+
+    def __init__(self, keeping: bool = False):
+        super().__init__(torch)
+        self.keeping = keeping
+
+    def run(self, line: str) -> Exception | None:
+        before = [
+            (x.untyped_storage(), x.untyped_storage().clone()) for x in self.tensors().values()
+        ]
+        with self.saving():
+            error = super().run(line)
+        if error is not None:
+            for storage, copy in before:
+                if storage.nbytes() == copy.nbytes():
+                    storage.copy_(copy)
+        return error
+
+    def saving(self) -> AbstractContextManager[Any]:
+        if not self.keeping:
+            return nullcontext()
+        return torch.autograd.graph.saved_tensors_hooks(lambda x: x.detach().clone(), lambda x: x)

@@ -1,0 +1,58 @@
+"""The lines that programs are made of, by kind, and how often each comes in a sort of program."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from . import arithmetic, autograd, creation, inplace, sharing, training, views
+from .pen import Pen
+
+# A maker gives one line, or raises `Stuck`.
+KINDS: dict[str, Callable[[Pen], str]] = {
+    "creation": creation.statement,
+    "view": views.statement,
+    "write": inplace.statement,
+    "arithmetic": arithmetic.statement,
+    "autograd": autograd.statement,
+    "training": training.statement,
+    "sharing": sharing.statement,
+}
+
+SORTS: dict[str, dict[str, int]] = {
+    "mixed": {
+        "creation": 10,
+        "view": 20,
+        "write": 22,
+        "arithmetic": 22,
+        "autograd": 18,
+        "training": 4,
+        "sharing": 2,
+    },
+    "aliasing": {
+        "creation": 6,
+        "view": 35,
+        "write": 40,
+        "arithmetic": 6,
+        "autograd": 6,
+        "sharing": 4,
+    },
+    "gradients": {"creation": 6, "view": 14, "write": 18, "arithmetic": 28, "autograd": 32},
+    "values": {"creation": 16, "view": 12, "write": 16, "arithmetic": 55},
+    "training": {
+        "creation": 6,
+        "view": 8,
+        "write": 12,
+        "arithmetic": 10,
+        "autograd": 14,
+        "training": 45,
+    },
+}
+
+
+def opening(sort: str, pen: Pen) -> list[str]:
+    """What a program of a sort begins with, so that there is something to go on with."""
+    if sort == "training":
+        return training.opening(pen)
+    if sort in ("gradients", "mixed") or pen.chance(0.5):
+        return [creation.leaf(pen), creation.plain(pen)]
+    return [creation.plain(pen)]

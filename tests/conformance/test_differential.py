@@ -1,0 +1,129 @@
+"""Random programs have PyTorch's values, gradients, dtypes, strides and errors."""
+
+from __future__ import annotations
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from differential.campaign import Campaign  # noqa: E402
+from differential.explained import KEPT  # noqa: E402
+from differential.noise import hangs_on_roundings  # noqa: E402
+from differential.program import complete  # noqa: E402
+from differential.run import run  # noqa: E402
+from differential.shrink import Shrinker  # noqa: E402
+from differential.sides import TorchSide  # noqa: E402
+
+PROGRAMS, AT_ONCE = 300, 20
+
+
+@pytest.fixture(autouse=True)
+def one_thread():
+    """PyTorch's results do not depend on how many threads there are."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+@pytest.mark.parametrize("first", range(0, PROGRAMS, AT_ONCE))
+def test_no_unexplained_difference(first):
+    campaign = Campaign()
+    for i in range(first, first + AT_ONCE):
+        campaign.run(f"test:{i}")
+    assert campaign.programs == AT_ONCE
+    assert not campaign.findings, "\n\n".join(finding.text() for finding in campaign.findings)
+
+
+# ------------------------------------------------------------------------------- the instrument
+
+
+def difference(*lines, without=frozenset({"version"})):
+    found = run(lines, without)
+    return None if found is None else (found.kind, found.reason)
+
+
+def test_equal_programs():
+    assert difference("a = T.tensor([1.0, 2.0])", "b = a * 2", "check()") is None
+
+
+@pytest.mark.parametrize(
+    ("line", "kind"),
+    [
+        ("a = T.tensor([1.0, 2.0 if T.__name__ == 'torch' else 3.0])", "value"),
+        ("a = T.tensor([float('nan') if T.__name__ == 'torch' else 3.0])", "value"),
+        ("a = T.tensor([2**60 + (T.__name__ == 'torch')])", "value"),
+        ("a = T.zeros(2, dtype=T.float32 if T.__name__ == 'torch' else T.float64)", "dtype"),
+        ("a = T.zeros(2 if T.__name__ == 'torch' else 3)", "shape"),
+        ("a = T.zeros(2, requires_grad=T.__name__ == 'torch')", "requires_grad"),
+        ("a = 1 if T.__name__ == 'torch' else 1.0", "type"),
+        ("a = [1, 2] if T.__name__ == 'torch' else [1]", "length"),
+        ("log.append(('a', T.__name__ == 'torch'))", "log"),
+        ("log += [('a', 1), ('b', 2)] if T.__name__ == 'torch' else [('b', 2)]", "log"),
+        ("a = T.zeros(1); a.grad = T.ones(1) if T.__name__ == 'torch' else None", "grad"),
+        ("a = T.zeros(1); a.grad = T.ones(1) * (T.__name__ == 'torch')", "grad value"),
+        ("a = T.zeros(1); b = a if T.__name__ == 'torch' else a[:]", "identity"),
+        ("1 / (T.__name__ != 'torch')", "ZeroDivisionError in torch, nothing here"),
+        ("1 / (T.__name__ == 'torch')", "nothing in torch, ZeroDivisionError here"),
+    ],
+)
+def test_what_differs_is_found(line, kind):
+    assert difference(line, "check()") == (kind, None)
+
+
+def test_a_meant_difference_has_a_reason():
+    kind, reason = difference("a = T.arange(3)", "b = a[::-1]")
+    assert kind == "ValueError in torch, nothing here"
+    assert "negative steps" in reason
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_values_that_backward_needs():
+    """PyTorch raises; livegrad must give what it would give had it kept them."""
+    lines = [
+        "a = T.tensor([2.0], requires_grad=True)",
+        "b = a * 1",
+        "c = b * b",
+        "b.mul_(3)",
+        "c.backward()",
+        "check()",
+    ]
+    campaign = Campaign(frozenset({"version"}))
+    assert campaign.judged(lines).reason == KEPT
+    lines[-1:] = ["a.grad *= 1 + (T.__name__ == 'torch')", "check()"]
+    assert campaign.judged(lines).reason is None
+
+
+def test_order_of_hooks_is_not_compared():
+    line = "log += [('a', 1), ('b', 2)] if T.__name__ == 'torch' else [('b', 2), ('a', 1)]"
+    assert difference(line, "check()") is None
+
+
+def test_a_failed_write_leaves_no_part_written():
+    """PyTorch may: of this index the first is in range, and the second is not."""
+    side = TorchSide()
+    side.run("a = T.zeros(3)")
+    assert isinstance(side.run("a[[0, 3]] = 1"), IndexError)
+    assert side.variables["a"].tolist() == [0, 0, 0]
+
+
+def test_roundings():
+    """A floor of what should be an integer hangs on them; a sum does not, nor does a tie."""
+    lines = ["a = T.tensor([0.1, 3.0])", "b = (T.log(T.exp(a)) / a).floor()", "c = a.sum()"]
+    assert hangs_on_roundings(lines, "b")
+    assert not hangs_on_roundings(lines, "c")
+    assert not hangs_on_roundings(["a = T.tensor([1.0, 1.0])", "b = a.argmax()"], "b")
+
+
+def test_shrinking_keeps_what_is_needed():
+    lines = ["a = 1", "b = 2", "c = a + b", "d = c", "e = b"]
+    assert Shrinker(lambda short: "c = a + b" in short).shrink(lines) == lines[:3]
+
+
+def test_lines_without_their_variables_are_left_out():
+    lines = ["a = 1", "b = a", "del a", "c = a", "d = [x for x in (b,)]", "e = lambda y: y + b"]
+    assert complete(lines[1:]) == []
+    assert complete(lines) == [*lines[:3], *lines[4:]]
+    in_order = ["a = 1; b = [p for p in (a,)]", "for _x in (a, b): print(_x)", "a += 1"]
+    assert complete(in_order) == in_order
+    assert complete(in_order[1:]) == []
