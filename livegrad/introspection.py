@@ -109,15 +109,17 @@ class Introspection(Methods):
         """The tensor that this is a view of; None if it is none."""
         if not self._is_view():
             return None
-        cell, path = root_of(self)
+        if self._root is not None:
+            return self._root
+        cell, _ = root_of(self)
         base = cell.base()
-        if base is not None and base._cell is cell:
-            return base
-        return whole_of(self) if not is_detached(path) else None
+        return base if base is not None and base._cell is cell else whole_of(self)
 
     def _is_view(self) -> bool:
         """Whether this shows a part of another tensor, history included."""
-        return self._cell is not None and bool(self._path) and not is_detached(self._path)
+        if self._cell is None or not self._path:
+            return False
+        return self._root is not None or not is_detached(self._path)
 
     def is_floating_point(self) -> bool:
         """Whether the dtype is a floating type."""

@@ -146,8 +146,8 @@ def inplace(function: Method, expanded: bool = False) -> Method:
             check_writable(self, True, expanded)
         strides = node.meta.strides
         try:
-            if strides is not None and not expanded and may_overlap(node.meta.shape, strides):
-                return strided.element_by_element(self, lambda: function(self, *args, **options))
+            if strides is not None and may_overlap(node.meta.shape, strides):
+                return _write_overlapping(self, lambda: function(self, *args, **options), expanded)
             return assign(self, function(self, *args, **options), expanded)
         except TypeError:
             if not strangers((*args, *options.values())):
@@ -157,6 +157,16 @@ def inplace(function: Method, expanded: bool = False) -> Method:
     method.__name__ = f"{getattr(function, '__name__', 'method')}_"
     method.__doc__ = f"In-place form of `{getattr(function, '__name__', '')}`."
     return method
+
+
+def _write_overlapping(x: Any, compute: Callable[[], Any], expanded: bool) -> Any:
+    """Writes to a tensor several elements of which may lie in one place."""
+    if not expanded:
+        return strided.element_by_element(x, compute)
+    value = compute()
+    if value._node.grad_to is None:
+        return strided.write_changed(x, value)
+    return assign(x, value, expanded)
 
 
 def assign(x: Any, value: Any, expanded: bool = False) -> Any:

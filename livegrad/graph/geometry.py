@@ -69,16 +69,16 @@ def places(shape: Shape, strides: Strides, offset: int) -> Array:
     return grid
 
 
-def rounds_of(shape: Shape, strides: Strides, offset: int) -> list[tuple[Array, Array]]:
+def rounds_of(grid: Array, operands: Sequence[Strides]) -> list[tuple[Array, Array]]:
     """Elements in the order PyTorch visits them, in rounds within which no place comes twice.
 
-    Each round is (elements by their row-major number, their places); the last visit of a place is
-    in the last round it appears in.
+    `grid` has the places; the strides of the tensor and of what is written tell the order. Each
+    round is (elements by their row-major number, their places); the last visit of a place is in
+    the last round it appears in.
     """
-    grid = places(shape, strides, offset)
-    order = order_of(shape, [strides])[::-1]
+    order = order_of(grid.shape, operands)[::-1]
     where = grid.transpose(order).reshape(-1)
-    numbers = np.arange(grid.size).reshape(shape).transpose(order).reshape(-1)
+    numbers = np.arange(grid.size).reshape(grid.shape).transpose(order).reshape(-1)
     by_place = np.argsort(where, kind="stable")
     sorted_places = where[by_place]
     starts = np.flatnonzero(np.r_[True, sorted_places[1:] != sorted_places[:-1]])

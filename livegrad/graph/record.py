@@ -122,6 +122,8 @@ class Handle:
     _writes = 0
     # Why it may not be written while gradients are recorded: see `check_writable`.
     _made: str | None = None
+    # The tensor that this is a view of, if that shares its memory, but no history, with others.
+    _root: Any = None
     # The part of memory shared with somebody else that it shows: see runtime/shared.py.
     _shown: Any = None
 
@@ -768,7 +770,7 @@ def _follow_cell(x: Any, cell: Cell) -> None:
         # Gradients flow through a view whenever they flow through what it shows.
         grad, state.grad = state.grad, True
         try:
-            value = _followed(value, x._path)
+            value = followed(value, x._path)
             x._node = in_place_of(x._node, value, x, False)
         finally:
             state.grad = grad
@@ -777,7 +779,7 @@ def _follow_cell(x: Any, cell: Cell) -> None:
     x._seen = cell.version
 
 
-def _followed(value: Any, path: Sequence[Step]) -> Any:
+def followed(value: Any, path: Sequence[Step]) -> Any:
     for op, attrs, args, shape in path:
         value = record(op, (value,), attrs, args, shape)
     return value
@@ -790,7 +792,7 @@ def _follow_parent(cell: Cell) -> None:
     if parent.parent is not None:
         _follow_parent(parent)
     if seen != parent.version:
-        cell._node = _followed(wrap(parent._node), path)._node
+        cell._node = followed(wrap(parent._node), path)._node
         cell.parent = parent, path, parent.version
         cell.version += 1
 
@@ -821,9 +823,18 @@ def view(
     out._cell = cell
     out._path = x._path + ((op, attrs, args, shape),)
     out._seen = cell.version
+    if x._path:
+        out._root = _family_root(op, x)
     if not LOCAL.state.grad:
         out._made = NO_GRAD
     return out
+
+
+def _family_root(op: Op, x: Any) -> Any:
+    """Past detach() begins another history: what shares it is a view of the detached tensor."""
+    if op.name == "detach":
+        return None
+    return x if x._root is None and x._path[-1][0].name == "detach" else x._root
 
 
 def rebind(x: Any, value: Any, expanded: bool = False) -> Any:
@@ -840,7 +851,8 @@ def rebind(x: Any, value: Any, expanded: bool = False) -> Any:
     cell = x._cell
     if cell is not None and cell.memory is not None:
         return Writing.write_shared(x, value)
-    if value._node.meta is not x._node.meta:
+    part = value._node
+    if part.meta is not x._node.meta:
         value = laid_out(value, x._node.meta)
     overwrites = LOCAL.state.grad
     if cell is None:
@@ -851,10 +863,16 @@ def rebind(x: Any, value: Any, expanded: bool = False) -> Any:
         cell._node = x._node = in_place_of(x._node, value, x, overwrites)
     else:
         x._node = in_place_of(x._node, value, x, overwrites)
-        _write_to_cell(cell, x._path, value._node)
+        _write_to_cell(cell, x._path, part)
     _wrote(cell)
-    x._seen = cell.version
+    # Where elements lie in one place, what was written to one is seen in the others.
+    x._seen = cell.version if _is_apart(x._path) else -1
     return x
+
+
+def _is_apart(path: Sequence[Step]) -> bool:
+    """Whether no step can show an element twice."""
+    return all([step[0].write is not None for step in path])
 
 
 def _written_across(x: Any, value: Any) -> Any:
@@ -925,7 +943,7 @@ def in_place_of(old: Node, value: Any, handle: Any, overwrites: bool) -> Node:
     to = old.grad_to
     if isinstance(to, _WeakRef):
         # A node of its own, so that marking it as the leaf marks no other tensor's value.
-        value = unary(_clone, wrap(node))
+        value = laid_out(unary(_clone, wrap(node)), node.meta)
         node = value._node
         node.grad_to = to
     elif to is not None and node.grad_to is None and old.meta.shape == node.meta.shape:
@@ -940,6 +958,12 @@ def in_place_of(old: Node, value: Any, handle: Any, overwrites: bool) -> Node:
     _see_through(value, handle)
     if node.inputs and node is not old:  # what is computed from nothing cannot fail
         LOCAL.state.written[node] = old
+    return node
+
+
+def family_node(x: Any) -> Node:
+    """The node of what a view is a view of, history included."""
+    node: Node = (x._cell if x._root is None else x._root)._node
     return node
 
 
@@ -972,15 +996,17 @@ def check_writable(x: Any, flows: bool = True, expanded: bool = False) -> None:
             "a leaf Variable that requires grad is being used in an in-place operation. "
             "Write under livegrad.no_grad(), or to a clone()"
         )
-    cell = x._cell
-    if cell is None or not x._path or is_detached(x._path):
+    if x._cell is None or not x._path:
+        return
+    if x._root is None and is_detached(x._path):
         return  # the values of a leaf may be written through detach(), and so .data, at any time
+    root = family_node(x)
     flows = flows or node.grad_to is not None
     if x._made is NO_GRAD:
-        flows = flows or cell._node.grad_to is not None
+        flows = flows or root.grad_to is not None
     if not flows:
         return
-    if isinstance(cell._node.grad_to, _WeakRef):
+    if isinstance(root.grad_to, _WeakRef):
         raise RuntimeError(
             "a view of a leaf Variable that requires grad is being used in an in-place operation. "
             "Write under livegrad.no_grad(), or to a clone()"
@@ -1005,7 +1031,7 @@ def _written_view(x: Any) -> RuntimeError:
 
 def _write_through(whole: Any, path: Sequence[Any], value: Any) -> Any:
     """The whole after `value` was written to the part of it that `path` views."""
-    if any([step[0].write is None for step in path]):
+    if not _is_apart(path):
         return Writing.write_strided(whole, path, value)
     parts = [whole]
     for op, attrs, args, shape in path[:-1]:

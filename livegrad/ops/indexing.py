@@ -16,6 +16,7 @@ import numpy as np
 from livegrad import dtypes
 from livegrad.dtypes import DType
 from livegrad.graph.blame import as_items
+from livegrad.graph.layout import Strides, contiguous_strides, order_of, strides_in_order
 from livegrad.graph.meta import Meta, Shape
 from livegrad.graph.op import Op
 from livegrad.graph.record import TYPE_NAMES, Handle, node_of, rebind, record, view
@@ -23,6 +24,7 @@ from livegrad.graph.state import LOCAL
 from livegrad.ops.elementwise import add, cast, clone, where as choose
 from livegrad.ops.gathering import INDEX_SELECT, gather as gather, linear_index
 from livegrad.ops.generate import counting, filled
+from livegrad.ops.in_place import laid_out_as
 from livegrad.ops.index_writing import INDEX_ADD, INDEX_PUT
 from livegrad.ops.movement import (
     EXPAND,
@@ -268,8 +270,23 @@ def getitem(self: Tensor, key: Any) -> Tensor:
     x, parsed = _basic(self, shape, key)
     if not parsed.advanced:
         return x
+    source = node_of(x).meta
     x, dim, index = _merged(x, parsed.advanced)
-    return record(INDEX_SELECT, (x, index), (dim,))
+    out = record(INDEX_SELECT, (x, index), (dim,))
+    if source.strides is None:
+        return out
+    return laid_out_as(out, _picked_strides(source, [d for d, _ in parsed.advanced], dim, out))
+
+
+def _picked_strides(source: Meta, dims: list[int], at: int, out: Tensor) -> Strides:
+    """The strides of what index tensors, along some dims, pick out of a value."""
+    meta = node_of(out).meta
+    rest = [step for d, step in enumerate(source.stride()) if d not in dims]
+    picked = meta.ndim - len(rest)
+    read = (*rest[:at], *(0,) * picked, *rest[at:])
+    along = contiguous_strides(meta.shape[at : at + picked])
+    index = (*(0,) * at, *along, *(0,) * (len(rest) - at))
+    return strides_in_order(meta.shape, order_of(meta.shape, [read, index]))
 
 
 def _basic(x: Tensor, shape: Shape, key: Any) -> tuple[Tensor, Parsed]:

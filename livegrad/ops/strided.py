@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from livegrad import dtypes
+from livegrad.dtypes import DType
 from livegrad.graph.blame import as_index
 from livegrad.graph.geometry import (
     dims_in_memory,
@@ -23,7 +24,7 @@ from livegrad.graph.geometry import (
     storage_nbytes,
 )
 from livegrad.graph.index import FIRST, Index, added, stepped
-from livegrad.graph.layout import is_dense, span
+from livegrad.graph.layout import is_dense, order_of, span
 from livegrad.graph.meta import Meta, Shape, meta_of
 from livegrad.graph.op import Op
 from livegrad.graph.record import (
@@ -31,6 +32,7 @@ from livegrad.graph.record import (
     Writing,
     check_writable,
     is_detached,
+    leaf,
     node_of,
     rebind,
     record,
@@ -38,12 +40,14 @@ from livegrad.graph.record import (
     wrap,
 )
 from livegrad.ops import samples as s
+from livegrad.ops.conjugate import conj
 from livegrad.ops.elementwise import add, cast, mul
 from livegrad.ops.gathering import INDEX_SELECT
 from livegrad.ops.generate import counting, filled, zeros_like
 from livegrad.ops.index_writing import INDEX_ADD, INDEX_PUT
 from livegrad.ops.movement import (
     PERMUTE,
+    _inverse,
     _reshape_to,
     detach,
     normal_dim,
@@ -99,7 +103,7 @@ AS_STRIDED: Op = Op(
     view=_strided_view,
     grads=(_strided_grad,),
     layout=lambda metas, attrs, meta: attrs[0],
-    offset=lambda before, meta, attrs, args: args[0],
+    offset=lambda before, meta, attrs, args: before + args[0],
     saves="",
     samples=s.calls(
         lambda: s.Sample((s.uniform(4, 3),), lambda x: as_strided(x, (2, 2), (1, 2), 3)),
@@ -122,8 +126,10 @@ def as_strided(input: Tensor, size: Any, stride: Any, storage_offset: int | None
         and is_dense(own.shape, own.stride())
     ):
         return record_view(AS_STRIDED, in_memory(input), (strides,), (offset - begin,), shape)
-    whole = whole_of(input)
-    return record_view(AS_STRIDED, in_memory(whole), (strides,), (offset,), shape)
+    memory = in_memory(whole_of(input))
+    if node_of(memory).meta.dtype is not own.dtype:
+        memory = view(memory, own.dtype)
+    return record_view(AS_STRIDED, memory, (strides,), (offset,), shape)
 
 
 def whole_of(x: Tensor) -> Tensor:
@@ -156,15 +162,15 @@ def as_strided_scatter(
             f"{list(given.shape)}, slice {list(shape)}"
         )
     flat = _reshape_to(input, (meta.numel,))
-    return _reshape_to(_written(flat, src, strides, offset), meta.shape)
+    return _reshape_to(_written(flat, src, places(shape, strides, offset), strides), meta.shape)
 
 
 # ------------------------------------------------------------------------ writes that may overlap
 
 
-def _written(flat: Tensor, value: Tensor, strides: Sizes, offset: int) -> Tensor:
-    """A vector after `value` was written to its elements at `offset` and steps of `strides`."""
-    for elements, at in rounds_of(node_of(value).meta.shape, strides, offset):
+def _written(flat: Tensor, value: Tensor, grid: Array, strides: Sizes) -> Tensor:
+    """A vector after `value` was written to the places in `grid`, in the order of `strides`."""
+    for elements, at in rounds_of(grid, [strides, node_of(value).meta.stride()]):
         flat = _put(flat, value, elements, at)
     return flat
 
@@ -181,18 +187,12 @@ def _put(flat: Tensor, value: Tensor, elements: Array, at: Array) -> Tensor:
 
 def write_strided(whole: Tensor, path: Sequence[Step], value: Tensor) -> Tensor:
     """The whole after `value` was written to the part that `path` shows, which may overlap."""
-    split = next(i for i, step in enumerate(path) if step[0].write is None)
-    parts = [whole]
-    for op, attrs, args, shape in path[:split]:
-        parts.append(record(op, (parts[-1],), attrs, args, shape))
-    part = node_of(parts[-1]).meta
-    meta, offset = path_geometry(part.plain, path[split:])
-    flat = _reshape_to(parts.pop(), (part.numel,))
-    out = _reshape_to(_written(flat, value, meta.stride(), offset), part.shape)
-    for before, (op, attrs, args, _) in zip(reversed(parts), reversed(path[:split]), strict=True):
-        assert op.write is not None
-        out = op.write(before, out, attrs, args)
-    return out
+    meta, offset = path_geometry(node_of(whole).meta, path)
+    if sum([step[0].name == "conj" for step in path]) % 2:
+        value = conj(value)
+    flat = _as_vector(whole, meta.dtype)
+    grid = places(meta.shape, meta.stride(), offset)
+    return _as_whole(_written(flat, value, grid, meta.stride()), node_of(whole).meta)
 
 
 Writing.write_strided = write_strided
@@ -205,11 +205,66 @@ def element_by_element(x: Tensor, compute: Callable[[], Tensor]) -> Tensor:
     """
     check_writable(x)
     meta = node_of(x).meta
-    memory = in_memory(whole_of(x))
-    for elements, at in rounds_of(meta.shape, meta.stride(), offset_of(x)):
+    whole = whole_of(x)
+    for elements, at in rounds_of(places(meta.shape, meta.stride(), offset_of(x)), [meta.stride()]):
         value = cast(compute(), meta.dtype)
-        rebind(memory, _put(memory, value, elements, at))
+        now = wrap(node_of(whole))
+        rebind(
+            whole, _as_whole(_put(_as_vector(now, meta.dtype), value, elements, at), now._node.meta)
+        )
     return x
+
+
+def write_changed(x: Tensor, value: Tensor) -> Tensor:
+    """Writes those elements of `value` that differ from what is there, of which several may lie in
+    one place. They are looked at, and written, now."""
+    meta = node_of(x).meta
+    old, new = [t._values("a write to elements that overlap").reshape(-1) for t in (x, value)]
+    order = np.arange(meta.numel).reshape(meta.shape)
+    order = order.transpose(order_of(meta.shape, [meta.stride()])[::-1]).reshape(-1)
+    order = order[(old != new)[order]]
+    whole = whole_of(x)
+    flat = np.array(_as_vector(whole, meta.dtype)._values("a write to elements that overlap"))
+    at = places(meta.shape, meta.stride(), offset_of(x)).reshape(-1)
+    for element in order:  # in turn: the last one written to a place stays
+        flat[at[element]] = new[element]
+    rebind(whole, _as_whole(_vector(flat, meta.dtype), node_of(whole).meta))
+    return x
+
+
+def _vector(stored: Array, dtype: DType) -> Tensor:
+    from livegrad.creation import buffer_from
+
+    return leaf(meta_of(stored.shape, dtype), buffer_from(stored))
+
+
+def _as_vector(whole: Tensor, dtype: DType) -> Tensor:
+    """The elements of a whole storage in the order they have in memory, as those of `dtype`."""
+    meta = node_of(whole).meta
+    order = dims_in_memory(meta)
+    ordered = whole if order is None else record(PERMUTE, (whole,), (order,))
+    return _as_bits(_reshape_to(ordered, (meta.numel,)), dtype)
+
+
+def _as_whole(flat: Tensor, meta: Meta) -> Tensor:
+    """What `_as_vector` took apart."""
+    flat = _as_bits(flat, meta.dtype)
+    order = dims_in_memory(meta)
+    if order is None:
+        return _reshape_to(flat, meta.shape)
+    ordered = _reshape_to(flat, tuple([meta.shape[d] for d in order]))
+    return record(PERMUTE, (ordered,), (_inverse(order),))
+
+
+def _as_bits(flat: Tensor, dtype: DType) -> Tensor:
+    """The bytes of a vector as elements of `dtype`: what is written may be of another."""
+    meta = node_of(flat).meta
+    if meta.dtype is dtype:
+        return flat
+    from livegrad.ops.reshaping import VIEW_BITS
+
+    count = meta.nbytes // dtype.itemsize
+    return record(VIEW_BITS, (flat,), (meta.dtype, dtype), (), (count,))
 
 
 def _checked(
