@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import os
+
 import pytest
 
 torch = pytest.importorskip("torch")
 
 from differential.campaign import Campaign  # noqa: E402
 from differential.explained import KEPT  # noqa: E402
+from differential.generate import program  # noqa: E402
 from differential.noise import hangs_on_roundings  # noqa: E402
+from differential.processes import campaigns  # noqa: E402
 from differential.program import complete  # noqa: E402
-from differential.run import run  # noqa: E402
+from differential.run import quietly, run  # noqa: E402
 from differential.shrink import Shrinker  # noqa: E402
 from differential.sides import TorchSide  # noqa: E402
 
@@ -113,6 +117,28 @@ def test_roundings():
     assert hangs_on_roundings(lines, "b")
     assert not hangs_on_roundings(lines, "c")
     assert not hangs_on_roundings(["a = T.tensor([1.0, 1.0])", "b = a.argmax()"], "b")
+
+
+class Crashing(Campaign):
+    """One whose second program ends the process."""
+
+    def run(self, seed):
+        if seed == "2":
+            os._exit(3)
+        self.programs += 1
+
+
+def test_a_crash_is_a_finding_and_the_rest_goes_on():
+    done = Campaign()
+    for one in campaigns(["1", "2", "3"], Crashing(), jobs=1):
+        done.add(one)
+    assert done.programs == 3
+    assert [(f.seed, f.difference.kind) for f in done.findings] == [("2", "crash")]
+
+
+def test_programs_are_those_of_their_seeds():
+    with quietly():
+        assert program("0:7") == program("0:7") != program("0:8")
 
 
 def test_shrinking_keeps_what_is_needed():

@@ -77,6 +77,8 @@ def binary_function(pen: Pen, x: str, v: torch.Tensor) -> str:
     if not other[0].isalpha() and name not in ("add", "mul", "sub", "div"):
         other = f"T.tensor({other})"
     option = ""
+    if name == "ldexp":
+        x += ".detach()"  # PyTorch's gradient is 0 where the exponents are negative integers
     if name in ("add", "sub") and pen.chance(0.3):
         option = f", alpha={pen.choose(2, 0.5, -1)}"
     if name == "div" and pen.chance(0.5):

@@ -48,7 +48,7 @@ def supervise(seeds: deque[str], like: Campaign, done: SimpleQueue[Campaign]) ->
 def run_all(there: Connection, seeds: Sequence[str], like: Campaign) -> None:
     torch.set_num_threads(1)
     for seed in seeds:
-        one = Campaign(like.without, like.shrinking)
+        one = type(like)(like.without, like.shrinking)
         one.run(seed)
         there.send(one)
 

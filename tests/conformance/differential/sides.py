@@ -18,6 +18,7 @@ class Side:
         self.variables: dict[str, Any] = {
             "T": library,
             "F": library.nn.functional,
+            "__name__": "program",  # so that classes have a module
             "log": self.log,
         }
 

@@ -145,6 +145,8 @@ def as_strided(pen: Pen, x: str, v: torch.Tensor) -> str:
     offset = pen.choose("", f", {pen.rng.randint(0, room - 1 - reach)}")
     if not offset and v.storage_offset() + reach >= room:
         raise Stuck
+    if v.requires_grad and v._is_view():
+        x += ".detach()"  # PyTorch has no gradient for what the window shows beyond the view
     return f"{x}.as_strided({tuple(shape)}, {tuple(strides)}{offset})"
 
 
