@@ -235,6 +235,17 @@ def test_copies_keep_class_and_attributes(way):
     assert y is not x
 
 
+def test_copies_take_no_hooks():
+    x = lg.ones(2, requires_grad=True)
+    x.register_hook(lambda g: None)
+    x.register_post_accumulate_grad_hook(lambda p: None)
+    (x * 2).sum().backward()
+    view = x.detach()[:1]
+    for way in (copy.deepcopy, copy.copy, lambda x: pickle.loads(pickle.dumps(x))):
+        assert way(x).__dict__.keys() <= {"grad", "_path", "_seen"}
+        assert way(view).tolist() == [1]
+
+
 def test_a_parameter_can_hold_a_subclass():
     layer = nn.Linear(2, 2)
     layer.weight = nn.Parameter(Unit([[1.0, 0.0], [0.0, 1.0]], "m"))
