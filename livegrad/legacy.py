@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from livegrad import creation, dtypes
-from livegrad.device import as_device
+from livegrad.device import unavailable
 from livegrad.dtypes import DType
 from livegrad.graph.meta import Size
 from livegrad.graph.record import TYPE_NAMES, Handle, node_of
@@ -36,7 +36,7 @@ def dtype_of_type(kind: Any) -> DType:
     package, _, name = kind.partition(".")
     device, _, last = name.rpartition(".")
     if device == "cuda":
-        as_device(device)
+        raise RuntimeError(str(unavailable(device)))
     if package in ("torch", "livegrad") and not device:
         if last == "Tensor":
             return dtypes.get_default_dtype()

@@ -141,16 +141,14 @@ def _moved(x: Any, cls: Any) -> Any:
 
 def _attributes(x: Any) -> dict[str, Any]:
     """What a program has set on a tensor, in its dict or in slots of its class."""
-    slots = [
-        name
-        for cls in type(x).__mro__
-        if not cls.__module__.startswith("livegrad.")
-        for name in _slots(cls)
-    ]
+    ours: list[type] = []
+    theirs: list[type] = []
+    for cls in type(x).__mro__:
+        (ours if cls.__module__.startswith("livegrad.") else theirs).append(cls)
+    slots = [name for cls in theirs for name in _slots(cls)]
     found = {name: getattr(x, name) for name in slots if hasattr(x, name)}
-    # Our own attributes have a default in the class.
-    own = {name: value for name, value in x.__dict__.items() if not hasattr(Subclassing, name)}
-    own.pop("grad", None)
+    # Our own attributes have a default in one of our classes.
+    own = {k: v for k, v in x.__dict__.items() if not any(k in vars(cls) for cls in ours)}
     return found | own
 
 

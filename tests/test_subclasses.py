@@ -235,6 +235,17 @@ def test_copies_keep_class_and_attributes(way):
     assert y is not x
 
 
+def test_copies_take_no_hooks():
+    x = lg.ones(2, requires_grad=True)
+    x.register_hook(lambda g: None)
+    x.register_post_accumulate_grad_hook(lambda p: None)
+    (x * 2).sum().backward()
+    view = x.detach()[:1]
+    for way in (copy.deepcopy, copy.copy, lambda x: pickle.loads(pickle.dumps(x))):
+        assert way(x).__dict__.keys() <= {"grad", "_path", "_seen"}
+        assert way(view).tolist() == [1]
+
+
 def test_a_parameter_can_hold_a_subclass():
     layer = nn.Linear(2, 2)
     layer.weight = nn.Parameter(Unit([[1.0, 0.0], [0.0, 1.0]], "m"))
@@ -692,3 +703,40 @@ def test_errors_name_the_function_and_its_argument():
 def test_signatures_stay():
     assert list(inspect.signature(F.cross_entropy).parameters)[:2] == ["input", "target"]
     assert functools.wraps(lg.mean)(lambda: None).__name__ == "mean"
+
+
+USERS = {
+    "distribution": lambda x: lg.distributions.Normal(x, x).rsample(),
+    "its entropy": lambda x: lg.distributions.Categorical(logits=x).entropy(),
+    "divergence": lambda x: lg.distributions.kl_divergence(
+        lg.distributions.Normal(x, x), lg.distributions.Normal(x, 1.0)
+    ),
+    "batch": lambda x: lg.utils.data.default_collate([x, x]),
+    "vector": lambda x: nn.utils.parameters_to_vector([x, x]),
+    "padded": lambda x: nn.utils.rnn.pad_sequence([x, x[:2]]),
+    "transformer": lambda x: nn.TransformerEncoderLayer(3, 1, 4)(x.reshape(1, 1, 3)),
+    "attention": lambda x: nn.MultiheadAttention(3, 1)(*[x.reshape(1, 1, 3)] * 3)[0],
+    "with a backward hook": lambda x: hooked(nn.Linear(3, 2))(x.requires_grad_()),
+}
+
+
+def hooked(module: Any) -> Any:
+    module.register_full_backward_hook(lambda m, inputs, outputs: None)
+    return module
+
+
+@pytest.mark.parametrize("case", USERS)
+def test_what_is_built_on_functions_keeps_the_subclass(case):
+    assert type(USERS[case](sub(3.0, 1.0, 2.0))) is Sub
+    assert type(USERS[case](lg.tensor([3.0, 1.0, 2.0]))) is lg.Tensor
+
+
+def test_packages_imported_later_keep_the_subclass():
+    program = """
+import livegrad as lg
+class Sub(lg.Tensor): pass
+x = lg.ones(2).as_subclass(Sub)
+assert type(lg.distributions.Normal(x, x).entropy()) is Sub
+assert type(lg.nn.utils.parameters_to_vector([x])) is Sub
+"""
+    subprocess.run([sys.executable, "-c", program], check=True)

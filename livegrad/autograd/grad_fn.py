@@ -60,7 +60,9 @@ def _call_of(node: Node) -> Edge | None:
     junction: Any = getattr(to.pull, "call", None) if type(to) is Interior else None
     if junction is None or type(junction.grad_to) is not Interior:
         return None
-    return junction.grad_to.pull.__self__.ctx, to.pull.place  # type: ignore[union-attr]
+    ctx = getattr(junction.grad_to.pull.__self__, "ctx", None)  # type: ignore[union-attr]
+    # That of a checkpoint belongs to no Function.
+    return (ctx, to.pull.place) if hasattr(ctx, "_given_nodes") else None
 
 
 def _made(cls: Any, key: Any, *arguments: Any) -> Any:

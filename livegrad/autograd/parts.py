@@ -15,7 +15,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from livegrad.dtypes import FLOAT
-from livegrad.graph.node import Node
+from livegrad.graph.node import Interior, Node
 
 
 class Part(NamedTuple):
@@ -378,7 +378,10 @@ def _pool(node: Node) -> Part:
 
 
 def _custom(node: Node) -> Part:
-    return Part(f"{node.attrs[0]}Backward", node.inputs, {})
+    """An output of a Function, or of a checkpoint: its gradient goes on from the call."""
+    to: Any = node.grad_to
+    call = getattr(to.pull, "call", None) if type(to) is Interior else None
+    return Part(f"{node.attrs[0]}Backward", () if call is None else call.inputs, {})
 
 
 _RULES: dict[str, Callable[[Node], Part | None]] = {

@@ -7,6 +7,7 @@ from typing import Any
 from livegrad.autograd.function import Function
 from livegrad.nn.hooks import GlobalHooks
 from livegrad.ops.elementwise import clone
+from livegrad.ops.public import asks
 from livegrad.tensor import Tensor
 
 
@@ -104,3 +105,6 @@ def _spread(grads: tuple[Any, ...], places: list[int], count: int) -> tuple[Any,
     for place, g in zip(places, grads, strict=True):
         spread[place] = g
     return tuple(spread)
+
+
+asks(__name__)

@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from importlib import import_module
 from inspect import CO_VARARGS, CO_VARKEYWORDS
 from types import FunctionType
-from typing import Any
+from typing import Any, ClassVar
 
 from livegrad.graph.record import Handle
 
@@ -84,9 +84,20 @@ def twin(function: FunctionType) -> FunctionType:
 
 
 class Asking:
-    """Whether public functions ask their arguments: `livegrad.overrides` has made them do so."""
+    """Whether public functions ask their arguments: `livegrad.overrides` has made them do so.
+
+    `callers` are packages that call functions of ops with the user's tensors.
+    """
 
     installed = False
+    callers: ClassVar[list[str]] = []
+
+
+def asks(package: str) -> None:
+    """Has a package call the public functions, once these ask, in the place of those of ops."""
+    Asking.callers.append(package)
+    if Asking.installed:
+        import_module("livegrad.overrides.asking").exchange(package)
 
 
 def strangers(values: Iterable[Any]) -> bool:

@@ -13,8 +13,9 @@ The function objects stay the same ones, because people keep tables of them.
 
 from __future__ import annotations
 
+import sys
 import threading
-from functools import lru_cache, wraps
+from functools import cache, lru_cache, wraps
 from types import CodeType, FunctionType
 from typing import Any
 
@@ -47,6 +48,8 @@ def install() -> None:
         for entry in entries():
             _make_overridable(entry)
         Asking.installed = True
+        for package in Asking.callers:
+            exchange(package)
 
 
 def _undisturbed(function: Any) -> Any:
@@ -66,6 +69,28 @@ def _make_overridable(entry: Entry) -> None:
     function.__code__ = _asking(function.__code__.co_freevars, Ask(entry, plain))
     function.__defaults__ = function.__kwdefaults__ = None
     function.__wrapped__ = plain  # where `inspect` finds parameters
+
+
+def exchange(package: str) -> None:
+    """Puts public functions in the place of those of ops, in the modules of a package."""
+    public = _by_code()
+    for name, module in list(sys.modules.items()):
+        if not f"{name}.".startswith(f"{package}.") or name == "livegrad.nn.functional":
+            continue
+        for key, value in list(vars(module).items()):
+            if isinstance(value, FunctionType) and value.__module__.startswith("livegrad.ops."):
+                setattr(module, key, public.get(value.__code__, value))
+
+
+@cache
+def _by_code() -> dict[CodeType, FunctionType]:
+    """Public functions by the code of those in ops that they stand for; the commonest name wins."""
+    found: dict[CodeType, FunctionType] = {}
+    for entry in entries():
+        if entry.func is entry.function:  # no method, no operator
+            plain = entry.function.__wrapped__
+            found.setdefault(getattr(plain, "__wrapped__", plain).__code__, entry.function)
+    return found
 
 
 class Ask:

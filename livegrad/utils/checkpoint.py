@@ -296,7 +296,7 @@ class Segment:
         node = node_of(y)
         if node.meta.dtype.category < dtypes.FLOAT:
             return y
-        return Output("checkpoint", place, node, junction).record(False)
+        return Output("CheckpointFunction", place, node, junction).record(False)
 
     # ---- backward --------------------------------------------------------------------------
 

@@ -289,6 +289,17 @@ def test_a_walker_goes_through_functions():
     assert variables[0] is x
 
 
+def test_a_walker_goes_through_checkpoints():
+    x = leaf(2)
+    y = lg.utils.checkpoint.checkpoint(lambda v: v.exp() * 2, x, use_reentrant=False)
+    assert y.grad_fn.name() == "CheckpointFunctionBackward"
+    assert "grad_fn=<CheckpointFunctionBackward>" in repr(y)
+    _, variables = walk(y.sum().grad_fn)
+    assert variables[0] is x
+    y.sum().backward()
+    assert x.grad is not None
+
+
 def test_after_a_step_names_stay():
     layer = nn.Linear(2, 2)
     optimizer = lg.optim.SGD(layer.parameters(), lr=0.1)

@@ -12,6 +12,7 @@ from livegrad.creation import from_array, tensor
 from livegrad.dtypes import DType, from_numpy_dtype
 from livegrad.graph.record import node_of
 from livegrad.ops.joining import stack
+from livegrad.ops.public import asks
 from livegrad.tensor import Tensor
 from livegrad.utils.data.info import get_worker_info
 from livegrad.utils.data.memory import leaf_of
@@ -158,7 +159,8 @@ def collate_tensor_fn(batch: Any, *, collate_fn_map: CollateMap | None = None) -
     """Tensors stacked."""
     nodes = [node_of(x) for x in batch]
     dtype = nodes[0].meta.dtype
-    if any(n.meta.dtype is not dtype or n.grad_to is not None for n in nodes):
+    of_subclass = not type(batch[0]).__module__.startswith("livegrad.")
+    if of_subclass or any(n.meta.dtype is not dtype or n.grad_to is not None for n in nodes):
         return stack(list(batch))
     if get_worker_info() is None and any(n.buffer is None for n in nodes):
         return stack(list(batch))  # recorded, to be computed with what uses it
@@ -209,3 +211,6 @@ default_collate_fn_map: CollateMap = {
 def collates_tensors_as_usual() -> bool:
     """Whether nobody has put another function for tensors into the table."""
     return default_collate_fn_map.get(Tensor) is collate_tensor_fn
+
+
+asks(__name__)
