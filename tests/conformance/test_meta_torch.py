@@ -128,6 +128,12 @@ def learned(t: Any) -> Any:
     return x.grad
 
 
+def clipped(t: Any) -> Any:
+    module = t.nn.Linear(2, 3, device="meta")
+    module(meta(t, 4, 2)).sum().backward()
+    return t.nn.utils.clip_grad_norm_(module.parameters(), 1.0)
+
+
 ASKED = {
     "add": lambda t: meta(t, 2, 3) + meta(t, 3),
     "number": lambda t: t.tensor(2.0) * meta(t, 2),
@@ -209,6 +215,19 @@ ASKED = {
     "print integers": lambda t: repr(meta(t, 2, dtype=t.int64)).replace("torch", t.__name__),
     "print a leaf": lambda t: repr(meta(t, 2, requires_grad=True)),
     "print a result": lambda t: repr(meta(t, 2, requires_grad=True) * 2),
+    "vmap": lambda t: t.func.vmap(lambda x: x.exp().sum())(meta(t, 3, 4)),
+    "grad": lambda t: t.func.grad(lambda x: (x**2).sum())(meta(t, 3)),
+    "write at indices": lambda t: (x := meta(t, 3)).__setitem__(t.tensor([0, 1]), 1.0) or x,
+    "write where": lambda t: (x := meta(t, 3)).__setitem__(x > 0, 1.0) or x,
+    "write through a view": lambda t: meta(t, 3, 4)[1:].mul_(2),
+    "as_strided": lambda t: meta(t, 3, 4).as_strided((2, 2), (1, 2)),
+    "resize_": lambda t: meta(t, 3, 4).resize_(2, 2),
+    "storage": lambda t: meta(t, 3, 4).untyped_storage().nbytes(),
+    "storage's device": lambda t: str(meta(t, 3, 4).untyped_storage().device),
+    "assert_close": lambda t: t.testing.assert_close(meta(t, 3), meta(t, 3)),
+    "assert_close elsewhere": lambda t: t.testing.assert_close(meta(t, 3), t.ones(3)),
+    "clip_grad_norm_": lambda t: clipped(t),
+    "a branch": lambda t: 1 if meta(t, 1) > 0 else 2,
     "huge": lambda t: (meta(t, 1 << 40, 8).double() * 2).sum(0),
 }
 
