@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from livegrad import dtypes
-from livegrad.device import CPU, Device
+from livegrad.device import Device
 from livegrad.graph.geometry import root_of, storage_nbytes
 from livegrad.graph.record import node_of
 from livegrad.ops.strided import in_memory, whole_of
@@ -32,7 +32,8 @@ class UntypedStorage:
     @property
     def device(self) -> Device:
         """Where the bytes are."""
-        return CPU
+        device: Device = self._tensor.device
+        return device
 
     def nbytes(self) -> int:
         """How many bytes there are."""

@@ -126,11 +126,18 @@ def _value_differences(
             f"{at}The values for attribute 'shape' do not match: "
             f"{tuple(actual.shape)} != {tuple(expected.shape)}."
         )
+    if actual.device != expected.device:
+        return (
+            f"{at}The values for attribute 'device' do not match: {actual.device} != "
+            f"{expected.device}."
+        )
     if check_dtype and actual.dtype is not expected.dtype:
         return (
             f"{at}The values for attribute 'dtype' do not match: "
             f"{actual.dtype} != {expected.dtype}."
         )
+    if actual.is_meta:
+        return None  # there is nothing else to compare
     rtol, atol = tolerances
     if rtol is None or atol is None:
         known = [_TOLERANCES.get(x.dtype, (0.0, 0.0)) for x in (actual, expected)]

@@ -16,12 +16,14 @@ from collections.abc import Callable, Sequence
 from math import prod
 from typing import Any
 
+from livegrad.device import CPU, META
 from livegrad.dtypes import DType
-from livegrad.graph.meta import Shape, meta_of
-from livegrad.graph.node import Node
+from livegrad.graph import dataless
+from livegrad.graph.meta import Shape, meta_of, on_device
+from livegrad.graph.node import Node, Spec
 from livegrad.graph.op import REGISTRY
 from livegrad.graph.record import append, node_of, record
-from livegrad.ops.generate import filled
+from livegrad.ops.generate import filled_as
 from livegrad.ops.joining import stack
 from livegrad.ops.movement import EXPAND, INDEX, PERMUTE, _reshape_to
 
@@ -100,13 +102,13 @@ def one_by_one(
 ) -> Tensor:
     """The operation for each example (with args of its own), and the results side by side."""
     if size == 0:
-        return filled((0, *n.meta.shape), 0, n.meta.dtype)
+        return filled_as(on_device(meta_of((0, *n.meta.shape), n.meta.dtype), xs[0].device), 0)
     results = []
     for i in range(size):
         inputs = [node_of(example(x, i) if b else x) for x, b in zip(xs, batched, strict=True)]
         flows = any(x.grad_to is not None for x in inputs)
         numbers = n.args if args is None else args[i]
-        results.append(append(n.spec, tuple(inputs), numbers, n.spec.grad if flows else None))
+        results.append(_appended(n.spec, tuple(inputs), numbers, n.spec.grad if flows else None))
     return stack(results)
 
 
@@ -130,13 +132,20 @@ def broadcast_rule(n: Any, size: int, xs: list[Tensor], batched: tuple[bool, ...
 def same_spec(n: Any, nodes: tuple[Node, ...], shape: Shape, attrs: tuple[Any, ...]) -> Tensor:
     """The node's operation on other inputs, without asking its inference rule for the result."""
     op = n.op
-    metas = tuple([x.meta for x in nodes])
+    metas = tuple([on_device(x.meta, CPU) for x in nodes])
     key = ("batched", metas, attrs, n.meta.dtype)
     spec = op.cache.get(key)
     if spec is None:
         spec = op.remember(key, attrs, metas, meta_of(shape, n.meta.dtype))
     flows = any(x.grad_to is not None for x in nodes)
-    return append(spec, nodes, n.args, spec.grad if flows else None)
+    return _appended(spec, nodes, n.args, spec.grad if flows else None)
+
+
+def _appended(spec: Spec, nodes: tuple[Node, ...], args: tuple[Any, ...], grad: Any) -> Tensor:
+    """The node of an operation whose spec is known."""
+    if any([x.meta.device is META for x in nodes]):
+        return dataless.recorded(spec, nodes, args, grad)
+    return append(spec, nodes, args, grad)
 
 
 def reduce_rule(n: Any, size: int, xs: list[Tensor], batched: tuple[bool, ...]) -> Tensor:

@@ -10,7 +10,7 @@ from livegrad.func import tree
 from livegrad.func.levels import Level, is_float, zeros_like
 from livegrad.graph.record import Handle, node_of
 from livegrad.graph.state import LOCAL
-from livegrad.ops.generate import filled
+from livegrad.ops.generate import filled_as
 
 Tensor = Any
 Function = Callable[..., Any]
@@ -87,7 +87,7 @@ def grad_and_value(func: Function, argnums: ArgNums = 0, has_aux: bool = False) 
             _check_scalar(name, value)
             leaves, shape = tree.flatten(variables)
             meta = node_of(value).meta
-            one = filled(meta.shape, 1, meta.dtype)
+            one = filled_as(meta, 1)
             found = level.pull([value], [one], level.nodes)
             grads = [zeros_like(x) if g is None else g for x, g in zip(leaves, found, strict=True)]
             results = level.released((tree.unflatten(grads, shape), value, aux))

@@ -19,7 +19,7 @@ from livegrad.graph.node import Interior, Node
 from livegrad.graph.record import Handle, node_of, wrap
 from livegrad.graph.state import LOCAL
 from livegrad.ops.elementwise import cast, clone
-from livegrad.ops.generate import filled
+from livegrad.ops.generate import filled_as
 
 Tensor = Any
 
@@ -116,8 +116,7 @@ def reaches_outside(root: Node, own: set[Node]) -> bool:
 
 def zeros_like(x: Tensor) -> Tensor:
     """Zeros like a tensor."""
-    meta = node_of(x).meta
-    return filled(meta.shape, 0, meta.dtype)
+    return filled_as(node_of(x).meta, 0)
 
 
 def is_float(x: Any) -> bool:

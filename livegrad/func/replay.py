@@ -119,7 +119,7 @@ class Replay:
         else:
             y = self._batched(node, xs, batched)
         meta = node_of(y).meta
-        if meta.plain is not meta_of((self.size, *node.meta.shape), node.meta.dtype):
+        if meta.shape != (self.size, *node.meta.shape) or meta.dtype is not node.meta.dtype:
             raise AssertionError(
                 f"batching {node.op.name} gave {meta}, not {self.size} {node.meta}"
             )

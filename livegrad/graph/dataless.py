@@ -75,17 +75,16 @@ def _check_places(nodes: Sequence[Node], indices: bool) -> None:
     Constants that an operation or a gradient rule makes for itself are allowed too: they were
     recorded at the place in the user's program that is running now.
     """
-    expected = next((n.meta.device for n in nodes if n.meta.ndim), META)
+    here = user_site()
     for node in nodes:
         meta = node.meta
-        if meta.device is expected or (meta.device is CPU and not meta.ndim):
+        if meta.device is META or not meta.ndim or _is_ours(node, here):
             continue
-        if indices and expected is META and meta.dtype.category < dtypes.FLOAT:
-            continue
-        here = user_site()
-        if not all([n.meta.device is META or not n.meta.ndim or _is_ours(n, here) for n in nodes]):
+        if not indices or nodes[0].meta.device is CPU or meta.dtype.category >= dtypes.FLOAT:
+            expected = next(n.meta.device for n in nodes if n.meta.ndim)
+            found = next(n.meta.device for n in nodes if n.meta.device is not expected)
             raise RuntimeError(
-                f"Tensor on device {meta.device} is not on the expected device {expected}!"
+                f"Tensor on device {found} is not on the expected device {expected}!"
             )
 
 

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from livegrad.device import META
 from livegrad.dtypes import DType
 from livegrad.graph.op import Op
 from livegrad.graph.record import elementwise, node_of
@@ -37,9 +38,9 @@ def _place_outside(index: Tensor, low: int, size: int, ignore: int) -> int:
     none, or if the values are not there yet, or many: looking at them would be no line's business.
     """
     node = node_of(index)
-    if node.buffer is None:
-        return 0
     meta = node.meta
+    if node.buffer is None or meta.device is META:
+        return 0
     address = _finders.get(meta.dtype)
     if address is None:
         address = _finders[meta.dtype] = Runtime.finder(meta.dtype)

@@ -21,7 +21,7 @@ from livegrad.device import META
 from livegrad.dtypes import DType
 from livegrad.graph import dataless
 from livegrad.graph.blame import wrong_class
-from livegrad.graph.meta import Meta, meta_of
+from livegrad.graph.meta import Meta, Sizes, meta_of
 from livegrad.graph.node import Spec
 from livegrad.graph.op import GradRule, Op, as_first
 from livegrad.graph.record import (
@@ -477,7 +477,8 @@ def _record_cast(x: Tensor, dtype: DType) -> Tensor:
         if type(dtype) is not DType:
             return cast(x, dtypes.as_dtype(dtype))
         if node.meta.device is META:
-            spec = _cast_spec((dataless.twin(node.meta), dtype))
+            with Sizes.unlimited():
+                spec = _cast_spec((dataless.twin(node.meta), dtype))
             return dataless.recorded(spec, (node,), (), node.grad_to)
         spec = _cast_spec(key)
     flows = node.grad_to is not None and dtype.category >= dtypes.FLOAT

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import warnings
 from collections import defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from copy import deepcopy
 from functools import wraps
-from itertools import chain
 from typing import Any, ClassVar
 
 import numpy as np
@@ -62,16 +61,21 @@ def _counted(step: Step) -> Step:
         self.steps_taken += 1
         given: tuple[Any, ...] = (self, *args)
         try:
-            for hook in chain(_AllSteps.before.values(), self._step_pre_hooks.values()):
+            for hook in _in_order(_AllSteps.before, self._step_pre_hooks):
                 given, kwargs = _instead(step, hook(self, given, kwargs), given, kwargs)
             result = step(*given, **kwargs)
-            for hook in chain(self._step_post_hooks.values(), _AllSteps.after.values()):
+            for hook in _in_order(self._step_post_hooks, _AllSteps.after):
                 hook(self, given, kwargs)
         finally:
             self._stepping = False
         return result
 
     return method
+
+
+def _in_order(first: Hooks, second: Hooks) -> Sequence[Any]:
+    """The hooks of two tables; most often there are none. A hook may remove itself."""
+    return [*first.values(), *second.values()] if first or second else ()
 
 
 def _instead(step: Step, changed: Any, args: Any, kwargs: Any) -> tuple[Any, Any]:

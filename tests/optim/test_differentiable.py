@@ -150,3 +150,17 @@ def test_a_state_of_tensors_is_taken():
         optimizer.step()
         ends.append(p.tolist())
     assert ends[0] == ends[1]
+
+
+def test_a_hook_may_remove_itself():
+    seen = []
+    optimizer = optim.SGD([nn.Parameter(lg.ones(1))], lr=0.1)
+
+    def once(*given):
+        seen.append(len(seen))
+        handle.remove()
+
+    handle = optimizer.register_step_pre_hook(once)
+    optimizer.step()
+    optimizer.step()
+    assert seen == [0]
