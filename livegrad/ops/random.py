@@ -17,10 +17,11 @@ from livegrad.dtypes import DType
 from livegrad.graph.blame import as_index, check_number
 from livegrad.graph.meta import Meta, Shape, meta_of
 from livegrad.graph.op import Op
-from livegrad.graph.record import Handle, node_of, not_implemented, rebind, record
+from livegrad.graph.record import Handle, node_of, not_implemented, rebind, record, unary
 from livegrad.graph.state import LOCAL
 from livegrad.graph.watch import Watch
 from livegrad.ops import samples as s
+from livegrad.ops.checking import CHECK_DEVIATION, CHECK_PROBABILITY
 from livegrad.ops.conjugate import VIEW_AS_COMPLEX
 from livegrad.ops.elementwise import add, cast, mul, where, zero_gradient
 from livegrad.ops.generate import filled, to_register
@@ -397,6 +398,8 @@ def normal(
     if not isinstance(std, Handle) and std < 0:
         raise RuntimeError(f"normal expects std >= 0.0, but found std {std}")
     mean, std = (detach(x) if isinstance(x, Handle) else x for x in (mean, std))
+    if isinstance(std, Handle):
+        std = unary(CHECK_DEVIATION, std)
     return _as_leaf(add(mul(gaussian(shape, target, generator), std), mean), requires_grad)
 
 
@@ -404,7 +407,7 @@ def _bernoulli_expand(n: Any, chance: Tensor) -> Tensor:
     from livegrad.ops.comparison import lt
 
     unit = record(RAND, (), (dtypes.float32,), n.args, n.meta.shape)
-    return cast(lt(unit, chance), n.meta.dtype)
+    return cast(lt(unit, unary(CHECK_PROBABILITY, chance)), n.meta.dtype)
 
 
 BERNOULLI = Op(
@@ -416,10 +419,10 @@ BERNOULLI = Op(
     grads=(zero_gradient,),
     saves="",
     samples=s.calls(
-        lambda: s.Sample((s.uniform(3, 5, low=0),), lambda x: bernoulli(x, generator=_at(1)),
-                         smooth=False),
-        lambda: s.Sample((s.uniform(low=0),), lambda x: bernoulli(x, generator=_at(1)),
-                         smooth=False),
+        lambda: s.Sample((s.uniform(3, 5, low=0, high=1),),
+                         lambda x: bernoulli(x, generator=_at(1)), smooth=False),
+        lambda: s.Sample((s.uniform(low=0, high=1),),
+                         lambda x: bernoulli(x, generator=_at(1)), smooth=False),
     ),
 )  # fmt: skip
 
@@ -430,6 +433,9 @@ def bernoulli(
     """1 with the probability that each element gives (or `p`), else 0; its gradient is 0."""
     meta = node_of(input).meta
     if p is not None:
+        check_number(p)
+        if not 0 <= p <= 1:
+            raise RuntimeError(f"bernoulli_ expects p to be in [0, 1], but got p={p}")
         input = filled(meta.shape, p, dtypes.float32)
         return cast(bernoulli(input, generator=generator), meta.dtype)
     float_dtype("bernoulli", meta.dtype)
