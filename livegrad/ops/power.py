@@ -49,6 +49,8 @@ def _power_grad_base(g: Tensor, y: Tensor, a: Tensor, b: Tensor) -> Tensor:
 def _power_grad_exponent(g: Tensor, y: Tensor, a: Tensor, b: Tensor) -> Tensor:
     dtype = node_of(y).meta.dtype
     if not isinstance(a, Handle):
+        if a == 0 and not dtype.is_complex:
+            return where(ge(b, 0), 0, mul(mul(g, y), -math.inf))
         below = cmath.log(a) if a and dtype.is_complex else math.nan
         slope = math.log(a) if a > 0 else 0.0 if a == 0 else below
         return mul(g, conj(mul(y, slope)))

@@ -247,8 +247,11 @@ def _check_dim_given(name: str, meta: Meta, dim: Dim, error: type[Exception]) ->
 def _ties_backward(n: Any, g: Tensor, x: Tensor, y: Tensor) -> Tensor:
     dims, keepdim = n.attrs
     best = eq(x, kept(y, x, dims, keepdim))
-    share = div(kept(g, x, dims, keepdim), sum(best, dims, True)) if dims else g
-    return cast(where(best, share, 0), n.meta.dtype)
+    if not dims:
+        return cast(where(best, g, 0), n.meta.dtype)
+    # NaN is equal to nothing: 0 / 0 gives NaN.
+    share = div(where(best, kept(g, x, dims, keepdim), 0), sum(best, dims, True))
+    return cast(share, n.meta.dtype)
 
 
 # The gradient of amax and amin: shared evenly by the elements equal to the result.
