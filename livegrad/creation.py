@@ -20,6 +20,7 @@ from livegrad.ops.numbers import check_array
 from livegrad.runtime.cpu.memory import allocate
 from livegrad.runtime.reference import from_compute
 from livegrad.runtime.shared import borrow
+from livegrad.settings import check_layout
 
 Tensor = Any
 Array = np.ndarray[Any, Any]
@@ -268,21 +269,20 @@ def from_dlpack(ext_tensor: Any, *, device: Any = None, copy: bool | None = None
 
 
 def scalar_tensor(
-    value: float, *, dtype: Any = None, device: Any = None, requires_grad: bool = False
+    value: float,
+    *,
+    dtype: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+    **layout: Any,
 ) -> Tensor:
     """A 0-d tensor of the default dtype."""
+    check_layout("scalar_tensor", layout)
     target = dtype or dtypes.get_default_dtype()
     return full((), value, dtype=target, device=device, requires_grad=requires_grad)
 
 
 # -------------------------------------------------------------------------------- one number
-
-
-def check_layout(name: str, given: dict[str, Any]) -> None:
-    """Options about where values lie are taken, and mean nothing; others are errors."""
-    for key in given:
-        if key not in ("layout", "memory_format", "pin_memory"):
-            raise TypeError(f"{name}() got an unexpected keyword argument '{key}'")
 
 
 def _filled(

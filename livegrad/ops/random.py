@@ -37,6 +37,7 @@ from livegrad.ops.philox import (
     words_of,
 )
 from livegrad.random import Generator, default_generator
+from livegrad.settings import check_layout
 
 Tensor = Any
 Array = np.ndarray[Any, Any]
@@ -259,8 +260,10 @@ def rand(
     dtype: Any = None,
     device: Any = None,
     requires_grad: bool = False,
+    **layout: Any,
 ) -> Tensor:
     """Uniform random numbers in [0, 1)."""
+    check_layout("rand", layout)
     as_device(device)
     shape = sizes_of("rand", size)
     return _as_leaf(uniform(shape, float_dtype("rand", dtype, True), generator), requires_grad)
@@ -272,8 +275,10 @@ def randn(
     dtype: Any = None,
     device: Any = None,
     requires_grad: bool = False,
+    **layout: Any,
 ) -> Tensor:
     """Random numbers of the standard normal distribution."""
+    check_layout("randn", layout)
     as_device(device)
     shape = sizes_of("randn", size)
     return _as_leaf(gaussian(shape, float_dtype("randn", dtype, True), generator), requires_grad)
@@ -288,8 +293,10 @@ def randint(
     dtype: Any = None,
     device: Any = None,
     requires_grad: bool = False,
+    **layout: Any,
 ) -> Tensor:
     """Random integers in [low, high): randint(high, size) or randint(low, high, size)."""
+    check_layout("randint", layout)
     as_device(device)
     given = list(bounds)
     if given and not isinstance(given[-1], int) and size is None:
@@ -337,8 +344,10 @@ def randperm(
     dtype: Any = dtypes.int64,
     device: Any = None,
     requires_grad: bool = False,
+    **layout: Any,
 ) -> Tensor:
     """The integers 0 … n-1 in random order."""
+    check_layout("randperm", layout)
     as_device(device)
     n = as_index(n)
     if n < 0:
@@ -381,8 +390,10 @@ def normal(
     dtype: Any = None,
     device: Any = None,
     requires_grad: bool = False,
+    **layout: Any,
 ) -> Tensor:
     """Normal numbers with the given mean and standard deviation, each a number or a tensor."""
+    check_layout("normal", layout)
     tensors = [x for x in (mean, std) if isinstance(x, Handle)]
     if size is not None:
         shape, target = sizes_of("normal", (size,)), float_dtype("normal", dtype)

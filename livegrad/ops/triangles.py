@@ -115,6 +115,7 @@ def tril_indices(
     dtype: Any = None,
     device: Any = None,
     layout: Any = None,
+    pin_memory: bool = False,
 ) -> Tensor:
     """Rows and columns (2 by n) of the elements of the lower triangle of a row by col matrix."""
     return _indices("tril_indices", True, row, col, offset, dtype)
@@ -128,6 +129,7 @@ def triu_indices(
     dtype: Any = None,
     device: Any = None,
     layout: Any = None,
+    pin_memory: bool = False,
 ) -> Tensor:
     """Rows and columns (2 by n) of the elements of the upper triangle of a row by col matrix."""
     return _indices("triu_indices", False, row, col, offset, dtype)

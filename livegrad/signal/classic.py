@@ -58,6 +58,7 @@ def bartlett_window(
     *,
     dtype: Any = None,
     layout: Any = None,
+    pin_memory: bool = False,
     device: Any = None,
     requires_grad: bool = False,
 ) -> Tensor:
@@ -73,6 +74,7 @@ def blackman_window(
     *,
     dtype: Any = None,
     layout: Any = None,
+    pin_memory: bool = False,
     device: Any = None,
     requires_grad: bool = False,
 ) -> Tensor:
@@ -91,6 +93,7 @@ def hamming_window(
     *,
     dtype: Any = None,
     layout: Any = None,
+    pin_memory: bool = False,
     device: Any = None,
     requires_grad: bool = False,
 ) -> Tensor:
@@ -106,6 +109,7 @@ def hann_window(
     *,
     dtype: Any = None,
     layout: Any = None,
+    pin_memory: bool = False,
     device: Any = None,
     requires_grad: bool = False,
 ) -> Tensor:
@@ -122,6 +126,7 @@ def kaiser_window(
     *,
     dtype: Any = None,
     layout: Any = None,
+    pin_memory: bool = False,
     device: Any = None,
     requires_grad: bool = False,
 ) -> Tensor:
