@@ -170,7 +170,8 @@ def _bad_data(data: Any, array: Array) -> Exception:
     kind = type(wrong[0] if wrong else data).__name__
     if kind in ("str", "bytes"):
         scalar = TypeError(f"new(): invalid data type '{kind}'")
-        return ValueError(f"too many dimensions '{kind}'") if array.ndim else scalar
+        deep = array.ndim and isinstance(_first_leaf(data)[0], str | bytes)
+        return ValueError(f"too many dimensions '{kind}'") if deep else scalar
     return RuntimeError(f"tensor: could not infer dtype of {kind}")
 
 
@@ -350,6 +351,8 @@ def full(
 ) -> Tensor:
     """The given shape filled with one number, whose kind gives the dtype unless `dtype` does."""
     check_layout("full", layout)
+    if isinstance(size, int):
+        raise TypeError("full(): argument 'size' (position 1) must be tuple of ints, not int")
     shape = sizes_of("full", (size,))
     if isinstance(fill_value, Handle | np.generic | np.ndarray):
         fill_value = fill_value.item()  # type: ignore[union-attr]

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from livegrad import creation, dtypes, printing
+from livegrad.autograd.holding import held_gradient
 from livegrad.device import CPU, Device, as_device
 from livegrad.dtypes import DType
 from livegrad.graph.geometry import root_of
@@ -91,7 +92,8 @@ class Tensor(Introspection):
 
     __slots__ = ()
 
-    grad: Any = None
+    _grad: Any = None
+    grad: Any = held_gradient
     _hooks: Any = None
     _post_hooks: Any = None
     __array_priority__ = 1000  # so that `array + tensor` comes to us
@@ -149,13 +151,13 @@ class Tensor(Introspection):
             return True
         # PyTorch says so of views made under no_grad, although no gradient flows through them.
         return (
-            self._made is NO_GRAD
-            and self._is_view()
-            and root_of(self)[0]._node.grad_to is not None
+            self._made is NO_GRAD and self._is_view() and root_of(self)[0]._node.grad_to is not None
         )
 
     @requires_grad.setter
     def requires_grad(self, value: bool) -> None:
+        if not isinstance(value, bool):
+            raise RuntimeError(f"requires_grad must be a bool; got {type(value).__name__}")
         self.requires_grad_(value)
 
     @property
@@ -165,6 +167,8 @@ class Tensor(Introspection):
 
     @data.setter
     def data(self, value: Any) -> None:
+        if not isinstance(value, Handle):
+            raise TypeError(f"Variable data has to be a tensor, but got {type(value).__name__}")
         become(self, movement.detach(value))
 
     @property
@@ -392,7 +396,7 @@ class Tensor(Introspection):
         memo[id(self)] = out
         out.requires_grad_(self.requires_grad)
         if self.grad is not None:
-            out.grad = self.grad.__deepcopy__(memo)
+            out._grad = self.grad.__deepcopy__(memo)
         return out
 
     def __copy__(self) -> Any:

@@ -186,9 +186,9 @@ class Delivery:
         """Adds `g` to `.grad` of `tensor`."""
         before = tensor.grad
         if before is None:
-            tensor.grad = self.own(g)
+            tensor._grad = self.own(g)
         elif self.create_graph:
-            tensor.grad = ew.add(before, g)
+            tensor._grad = ew.add(before, g)
         else:
             rebind(before, ew.add(before, g))
 

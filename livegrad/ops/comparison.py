@@ -489,6 +489,15 @@ def bitwise_not(input: Tensor) -> Tensor:
     return unary(BITWISE_NOT, input)
 
 
+def invert(input: Tensor) -> Tensor:
+    """`~input`."""
+    if node_of(input).meta.dtype.category >= dtypes.FLOAT:
+        raise TypeError(
+            "~ (operator.invert) is only implemented on integer and Boolean-type tensors"
+        )
+    return unary(BITWISE_NOT, input)
+
+
 def bitwise_left_shift(input: Tensor, other: Tensor) -> Tensor:
     """`input << other`; shifting by all bits or by a negative number gives 0."""
     return binary(BITWISE_LEFT_SHIFT, input, other)

@@ -342,10 +342,16 @@ ARGMAX = _position("argmax", np.argmax)
 ARGMIN = _position("argmin", np.argmin)
 
 
+def _check_one_dim(name: str, dim: Any) -> None:
+    if isinstance(dim, list | tuple):
+        raise TypeError(f"{name}(): argument 'dim' must be int, not {type(dim).__name__}")
+
+
 def argmax(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Tensor:
     """Index of the largest value along `dim`, by default of the flattened tensor; ties: lowest."""
     meta = node_of(input).meta
     _check_dim_given("argmax", meta, dim, IndexError)
+    _check_one_dim("argmax", dim)
     return record(ARGMAX, (input,), (normal_dims("argmax", dim, meta.ndim), keepdim))
 
 
@@ -353,6 +359,7 @@ def argmin(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Tens
     """Index of the smallest value along `dim`, by default of the flattened tensor; ties: lowest."""
     meta = node_of(input).meta
     _check_dim_given("argmin", meta, dim, IndexError)
+    _check_one_dim("argmin", dim)
     return record(ARGMIN, (input,), (normal_dims("argmin", dim, meta.ndim), keepdim))
 
 
