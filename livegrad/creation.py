@@ -24,6 +24,7 @@ from livegrad.ops.strided import as_strided
 from livegrad.runtime.cpu.memory import allocate
 from livegrad.runtime.reference import from_compute
 from livegrad.runtime.shared import borrow
+from livegrad.settings import check_layout
 
 Tensor = Any
 Array = np.ndarray[Any, Any]
@@ -173,7 +174,8 @@ def _bad_data(data: Any, array: Array) -> Exception:
     kind = type(wrong[0] if wrong else data).__name__
     if kind in ("str", "bytes"):
         scalar = TypeError(f"new(): invalid data type '{kind}'")
-        return ValueError(f"too many dimensions '{kind}'") if array.ndim else scalar
+        deep = array.ndim and isinstance(_first_leaf(data)[0], str | bytes)
+        return ValueError(f"too many dimensions '{kind}'") if deep else scalar
     return RuntimeError(f"tensor: could not infer dtype of {kind}")
 
 
@@ -268,21 +270,20 @@ def from_dlpack(ext_tensor: Any, *, device: Any = None, copy: bool | None = None
 
 
 def scalar_tensor(
-    value: float, *, dtype: Any = None, device: Any = None, requires_grad: bool = False
+    value: float,
+    *,
+    dtype: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+    **layout: Any,
 ) -> Tensor:
     """A 0-d tensor of the default dtype."""
+    check_layout("scalar_tensor", layout)
     target = dtype or dtypes.get_default_dtype()
     return full((), value, dtype=target, device=device, requires_grad=requires_grad)
 
 
 # -------------------------------------------------------------------------------- one number
-
-
-def check_layout(name: str, given: dict[str, Any]) -> None:
-    """Options about where values lie are taken, and mean nothing; others are errors."""
-    for key in given:
-        if key not in ("layout", "memory_format", "pin_memory"):
-            raise TypeError(f"{name}() got an unexpected keyword argument '{key}'")
 
 
 def _filled(
@@ -351,6 +352,8 @@ def full(
 ) -> Tensor:
     """The given shape filled with one number, whose kind gives the dtype unless `dtype` does."""
     check_layout("full", layout)
+    if isinstance(size, int):
+        raise TypeError("full(): argument 'size' (position 1) must be tuple of ints, not int")
     shape = sizes_of("full", (size,))
     if isinstance(fill_value, Handle | np.generic | np.ndarray):
         fill_value = fill_value.item()  # type: ignore[union-attr]

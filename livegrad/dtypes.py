@@ -86,7 +86,7 @@ ALL: Final = (
 _PARTS = {complex64: float32, complex128: float64}
 _BY_NAME = {d.name: d for d in ALL}
 _BY_STORAGE = {d.storage: d for d in ALL if d is not bfloat16}
-_PYTHON = {bool: bool_, int: int64, float: float32, complex: complex64}
+_PYTHON = {bool: bool_, int: int64, float: float64, complex: complex128}
 
 
 def by_name(name: str) -> DType:
@@ -98,8 +98,6 @@ def as_dtype(value: Any) -> DType:
     """A livegrad dtype from one of its own, a Python type (bool … complex) or a NumPy dtype."""
     if isinstance(value, DType):
         return value
-    if value is float or value is complex:
-        return scalar_dtype(value)
     try:
         if value in _PYTHON:
             return _PYTHON[value]

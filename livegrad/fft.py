@@ -28,6 +28,7 @@ from livegrad.ops.joining import padded, roll
 from livegrad.ops.movement import normal_dim, whole
 from livegrad.ops.out import install as install_out
 from livegrad.ops.slicing import narrow
+from livegrad.settings import check_layout
 
 Tensor = Any
 Shape = Sequence[int] | int | None
@@ -303,8 +304,10 @@ def fftfreq(
     dtype: Any = None,
     device: Any = None,
     requires_grad: bool = False,
+    **layout: Any,
 ) -> Tensor:
     """The frequencies of `fft` of `n` samples `d` apart: 0, 1, …, -2, -1, each over n * d."""
+    check_layout("fftfreq", layout)
     n, step = _frequency_step("fftfreq", n, d)
     k = counting(n)
     wrapped = where(lt(k, (n + 1) // 2), k, sub(k, n))
@@ -318,8 +321,10 @@ def rfftfreq(
     dtype: Any = None,
     device: Any = None,
     requires_grad: bool = False,
+    **layout: Any,
 ) -> Tensor:
     """The frequencies of `rfft` of `n` samples `d` apart: 0 … n // 2, each over n * d."""
+    check_layout("rfftfreq", layout)
     n, step = _frequency_step("rfftfreq", n, d)
     return _frequencies(counting(n // 2 + 1), step, dtype, device, requires_grad)
 

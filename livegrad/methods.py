@@ -229,7 +229,7 @@ class Methods(Handle):
     __ge__ = operator(comparison.ge)
     __neg__ = elementwise.neg
     __abs__ = elementwise.abs
-    __invert__ = comparison.bitwise_not
+    __invert__ = comparison.invert
 
     def __pos__(self) -> Any:
         return self

@@ -133,3 +133,16 @@ preserve_format = MemoryFormat("preserve_format")
 channels_last = MemoryFormat("channels_last")
 channels_last_3d = MemoryFormat("channels_last_3d")
 strided = MemoryFormat("strided")
+
+
+def check_layout(name: str, given: dict[str, Any]) -> None:
+    """Options about where values lie are taken, and mean nothing; others are errors."""
+    for key, value in given.items():
+        if key not in ("layout", "memory_format", "pin_memory"):
+            raise TypeError(f"{name}() got an unexpected keyword argument '{key}'")
+        kind = bool if key == "pin_memory" else MemoryFormat
+        if value is not None and not isinstance(value, kind):
+            wanted = "bool" if kind is bool else key
+            raise TypeError(
+                f"{name}(): argument '{key}' must be {wanted}, not {type(value).__name__}"
+            )

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from livegrad import creation, dtypes, printing
+from livegrad.autograd.holding import held_gradient
 from livegrad.device import CPU, META, Device, has_data
 from livegrad.dtypes import DType
 from livegrad.graph import dataless
@@ -69,7 +70,8 @@ class Tensor(Subclassing):
 
     __slots__ = ()
 
-    grad: Any = None
+    _grad: Any = None
+    grad: Any = held_gradient
     _hooks: Any = None
     _post_hooks: Any = None
     __array_priority__ = 1000  # so that `array + tensor` comes to us
@@ -145,6 +147,8 @@ class Tensor(Subclassing):
 
     @requires_grad.setter
     def requires_grad(self, value: bool) -> None:
+        if not isinstance(value, bool):
+            raise RuntimeError(f"requires_grad must be a bool; got {type(value).__name__}")
         self.requires_grad_(value)
 
     @property
@@ -154,6 +158,8 @@ class Tensor(Subclassing):
 
     @data.setter
     def data(self, value: Any) -> None:
+        if not isinstance(value, Handle):
+            raise TypeError(f"Variable data has to be a tensor, but got {type(value).__name__}")
         become(self, movement.detach(value))
 
     @property

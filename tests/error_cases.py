@@ -167,5 +167,12 @@ LATE: dict[str, Case] = {
     "one_hot": Case(lambda T: F(T).one_hot(late(T, 3), 3), RuntimeError, ("num_classes",)),
     "division": Case(lambda T: late(T, 1) // late(T, 0), RuntimeError, ("ZeroDivisionError",)),
     "remainder": Case(lambda T: late(T, 1) % late(T, 0), RuntimeError, ("ZeroDivisionError",)),
+    "bernoulli": Case(lambda T: T.bernoulli(T.full((3,), 2.0) + 0), RuntimeError, ("p_in",)),
+    "bernoulli of NaN": Case(lambda T: T.bernoulli(T.full((3,), 0.5) + float("nan")), RuntimeError, ("p_in",)),
+    "bernoulli_": Case(lambda T: T.zeros(2).bernoulli_(T.tensor([0.5, -1.0])), RuntimeError, ("p_in",)),
+    "std": Case(lambda T: T.normal(T.zeros(2), T.tensor([1.0, -1.0])), RuntimeError, ("std",)),
+    "binary_cross_entropy input": Case(lambda T: F(T).binary_cross_entropy(T.ones(2) * 1.5, T.ones(2)), RuntimeError, ("input", "between 0 and 1")),
+    "binary_cross_entropy target": Case(lambda T: F(T).binary_cross_entropy(T.ones(2), T.ones(2) * -0.5), RuntimeError, ("target", "between 0 and 1")),
+    "gaussian_nll_loss": Case(lambda T: F(T).gaussian_nll_loss(T.ones(2), T.ones(2), T.ones(2) * -1), ValueError, ("negative",)),
 }
 # fmt: on

@@ -30,7 +30,7 @@ def test_tensor_infers_dtype(data, dtype, values):
 def test_tensor_takes_tensors_and_dtypes():
     assert lg.tensor([lg.tensor(1.0), lg.tensor(2.0)]).tolist() == [1, 2]
     assert lg.tensor([1.7, -1.7], dtype=lg.int64).tolist() == [1, -1]
-    assert lg.tensor([1, 2], dtype=float).dtype is lg.float32
+    assert lg.tensor([1, 2], dtype=float).dtype is lg.float64
     source = lg.ones(2)
     made = lg.tensor(source)
     made += 1

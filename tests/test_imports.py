@@ -11,7 +11,7 @@ PACKAGE = Path(__file__).parents[1] / "livegrad"
 # From the bottom up; names on one line do not know each other.
 LAYERS = (
     {"__about__", "backends", "dtypes", "device", "datasets", "native"},
-    {"settings"},
+    {"settings", "temporary"},
     {"graph"},
     {"random"},
     {"ops"},

@@ -199,9 +199,9 @@ class Delivery:
             begin_accumulating()
             before = tensor.grad
             if before is None:
-                tensor.grad = self.own(laid_out(g, _as_parameter(tensor)))
+                tensor._grad = self.own(laid_out(g, _as_parameter(tensor)))
             elif self.create_graph:
-                tensor.grad = ew.add(before, g)
+                tensor._grad = ew.add(before, g)
             else:
                 rebind(before, ew.add(before, g))
         finally:

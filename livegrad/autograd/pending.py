@@ -144,7 +144,7 @@ def _record(root: Node, way: Walk, tensors: list[Any]) -> None:
         g = append(spec, inputs, (), None)
         before = tensor.grad
         if before is None:
-            tensor.grad = g
+            tensor._grad = g
         else:
             rebind(before, ew.add(before, g))
 

@@ -209,7 +209,7 @@ class Module(Stateful):
         """Forgets the gradients of all parameters, or makes them zero."""
         for p in self.parameters():
             if set_to_none:
-                p.grad = None
+                p._grad = None
             elif p.grad is not None:
                 p.grad.zero_()
 

@@ -110,8 +110,8 @@ THRESHOLD = define(
 )
 HARDTANH_BACKWARD = linear_backward(
     "hardtanh_backward",
-    lambda g, x, low, high: np.where((x <= low) | (x >= high), 0, g),
-    lambda e, g, x, low, high: e.select(e.or_(e.le(x, low), e.ge(x, high)), 0, g),
+    lambda g, x, low, high: np.where((x > low) & (x < high), g, 0),
+    lambda e, g, x, low, high: e.select(e.and_(e.gt(x, low), e.lt(x, high)), g, 0),
     -1.0,
     1.0,
 )
@@ -201,8 +201,8 @@ HARDSWISH = define(
 )
 SHRINK_BACKWARD = linear_backward(
     "shrink_backward",
-    lambda g, x, lambd: np.where((x >= -lambd) & (x <= lambd), 0, g),
-    lambda e, g, x, lambd: e.select(e.le(e.abs(x), lambd), 0, g),
+    lambda g, x, lambd: np.where(np.abs(x) > lambd, g, 0),
+    lambda e, g, x, lambd: e.select(e.gt(e.abs(x), lambd), g, 0),
     0.5,
 )
 HARDSHRINK = define(

@@ -12,7 +12,7 @@ from livegrad.graph.blame import as_float
 from livegrad.graph.op import Op
 from livegrad.graph.record import binary, elementwise, node_of, not_implemented, record, unary
 from livegrad.ops import samples as s
-from livegrad.ops.comparison import isfinite, ne
+from livegrad.ops.comparison import eq, isfinite, ne
 from livegrad.ops.conjugate import VIEW_AS_COMPLEX, VIEW_AS_REAL
 from livegrad.ops.elementwise import (
     cast,
@@ -20,7 +20,6 @@ from livegrad.ops.elementwise import (
     define,
     div,
     mul,
-    sign,
     where,
     zero_gradient,
 )
@@ -42,7 +41,7 @@ COPYSIGN = define(
     "copysign",
     ref=np.copysign,
     emit=lambda e, a, b: e.copysign(a, b),
-    grads=(lambda g, y, a, b: mul(g, mul(sign(a), sign(y))), zero_gradient),
+    grads=(lambda g, y, a, b: where(eq(a, 0), 0, mul(g, div(y, a))), zero_gradient),
     result="float",
     cheap=True,
     samples=s.binary(),

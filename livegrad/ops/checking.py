@@ -6,6 +6,7 @@ the line that recorded the operation when they reach the user.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -158,3 +159,66 @@ def wrapped(index: Tensor, size: int, dim: int = 0) -> Tensor:
     """Indices (int64) along a dim of `size` with negative ones counted from the end."""
     check_wrapping(index, size, dim)
     return elementwise(WRAP_INDEX, (index, size, dim))
+
+
+# ------------------------------------------------------------------------------------- floats
+
+
+def _between(name: str, low: float, high: float, error: type[Exception], message: str) -> Op:
+    """An op that passes on floats in [low, high]; others, and NaN, raise `error`."""
+
+    def ref(x: Array) -> Array:
+        if not ((x >= low) & (x <= high)).all():
+            raise error(message)
+        return x
+
+    def emit(e: Any, x: Any) -> Any:
+        e.on_fault(e.not_(e.and_(e.ge(x, low), e.le(x, high))))
+        return x
+
+    COMPLAINTS[name] = lambda node, value: (error, message)
+    return Op(
+        name,
+        "elementwise",
+        ref=ref,
+        emit=emit,
+        grads=(lambda g, y, x: g,),
+        lower="check",
+        result="floating",
+        cheap=True,
+        saves="",
+        samples=s.calls(lambda: s.Sample((s.uniform(3, 4, low=0.1, high=0.9),))),
+    )
+
+
+CHECK_PROBABILITY = _between(
+    "check_probability",
+    0.0,
+    1.0,
+    RuntimeError,
+    "bernoulli: expected probabilities p_in >= 0 && p_in <= 1",
+)
+CHECK_PREDICTION = _between(
+    "check_prediction",
+    0.0,
+    1.0,
+    RuntimeError,
+    "binary_cross_entropy: all elements of input should be between 0 and 1",
+)
+CHECK_LABEL = _between(
+    "check_label",
+    0.0,
+    1.0,
+    RuntimeError,
+    "binary_cross_entropy: all elements of target should be between 0 and 1",
+)
+CHECK_DEVIATION = _between(
+    "check_deviation",
+    0.0,
+    math.inf,
+    RuntimeError,
+    "normal expects all elements of std >= 0.0",
+)
+CHECK_VARIANCE = _between(
+    "check_variance", 0.0, math.inf, ValueError, "var has negative entry/entries"
+)

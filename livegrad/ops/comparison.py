@@ -221,13 +221,20 @@ MINIMUM = define(
     saves="x",
     samples=s.binary(),
 )
+
+
+def _is_first(y: Tensor, a: Tensor) -> Tensor:
+    """Where fmax or fmin gives its first operand; that is also said to be it if both are NaN."""
+    return logical_or(eq(y, a), isnan(y))
+
+
 FMAX = define(
     "fmax",
     ref=np.fmax,
     emit=lambda e, a, b: e.select(e.isnan(a), b, e.select(e.isnan(b), a, e.max(a, b))),
     grads=(
-        lambda g, y, a, b: where(eq(y, a), g, 0),
-        lambda g, y, a, b: where(eq(y, a), 0, g),
+        lambda g, y, a, b: where(_is_first(y, a), g, 0),
+        lambda g, y, a, b: where(_is_first(y, a), 0, g),
     ),
     cheap=True,
     samples=s.binary(),
@@ -237,8 +244,8 @@ FMIN = define(
     ref=np.fmin,
     emit=lambda e, a, b: e.select(e.isnan(a), b, e.select(e.isnan(b), a, e.min(a, b))),
     grads=(
-        lambda g, y, a, b: where(eq(y, a), g, 0),
-        lambda g, y, a, b: where(eq(y, a), 0, g),
+        lambda g, y, a, b: where(_is_first(y, a), g, 0),
+        lambda g, y, a, b: where(_is_first(y, a), 0, g),
     ),
     cheap=True,
     samples=s.binary(),
@@ -277,9 +284,9 @@ def fmin(input: Tensor, other: Tensor) -> Tensor:
 
 INSIDE: Op = define(
     "inside",
-    # The gradient of clamp: g where low <= x <= high.
-    ref=lambda g, x, low, high: np.where((x < low) | (x > high), 0, g),
-    emit=lambda e, g, x, low, high: e.select(e.or_(e.lt(x, low), e.gt(x, high)), 0, g),
+    # The gradient of clamp: g where low <= x <= high, which NaN is not.
+    ref=lambda g, x, low, high: np.where((x >= low) & (x <= high), g, 0),
+    emit=lambda e, g, x, low, high: e.select(e.and_(e.ge(x, low), e.le(x, high)), g, 0),
     grads=(lambda g, y, *xs: elementwise(INSIDE, (g, *xs[1:])), None, None, None),
     result="floating",
     cheap=True,
@@ -308,7 +315,7 @@ CLAMP_MIN = define(
     ref=np.maximum,
     emit=lambda e, x, low: e.max(x, low),
     grads=(
-        lambda g, y, x, low: where(lt(x, low), 0, g),
+        lambda g, y, x, low: where(ge(x, low), g, 0),
         lambda g, y, x, low: where(lt(x, low), g, 0),
     ),
     cheap=True,
@@ -320,7 +327,7 @@ CLAMP_MAX = define(
     ref=np.minimum,
     emit=lambda e, x, high: e.min(x, high),
     grads=(
-        lambda g, y, x, high: where(gt(x, high), 0, g),
+        lambda g, y, x, high: where(le(x, high), g, 0),
         lambda g, y, x, high: where(gt(x, high), g, 0),
     ),
     cheap=True,
@@ -479,6 +486,15 @@ def bitwise_xor(input: Tensor, other: Tensor) -> Tensor:
 
 def bitwise_not(input: Tensor) -> Tensor:
     """Bitwise complement of integers, opposite of bools."""
+    return unary(BITWISE_NOT, input)
+
+
+def invert(input: Tensor) -> Tensor:
+    """`~input`."""
+    if node_of(input).meta.dtype.category >= dtypes.FLOAT:
+        raise TypeError(
+            "~ (operator.invert) is only implemented on integer and Boolean-type tensors"
+        )
     return unary(BITWISE_NOT, input)
 
 

@@ -354,6 +354,7 @@ def embedding_bag(
                 f"through {rows - 1}, but got {padding_idx}"
             )
         padding = padding_idx % rows
+    check_known("embedding_bag", input, rows, 0, RuntimeError)
     attrs = (mode, bags, bool(include_last_offset), padding, bool(scale_grad_by_freq))
     inputs = [t for t in (weight, input, offsets, per_sample_weights) if t is not None]
     return record(EMBEDDING_BAG, inputs, attrs)

@@ -7,8 +7,9 @@ from typing import Any
 
 from livegrad import dtypes
 from livegrad.graph.blame import as_float, check_number
-from livegrad.graph.record import Handle, node_of
+from livegrad.graph.record import Handle, node_of, unary
 from livegrad.ops.activation import relu
+from livegrad.ops.checking import CHECK_LABEL, CHECK_PREDICTION, CHECK_VARIANCE
 from livegrad.ops.class_loss import REDUCTIONS, check_reduction, old_reduction
 from livegrad.ops.comparison import eq, gt, lt
 from livegrad.ops.composite import Tensor
@@ -29,12 +30,14 @@ def _clipped_log(x: Tensor) -> Tensor:
 
 
 def _bce_value(n: Any, x: Tensor, t: Tensor) -> Tensor:
+    x, t = unary(CHECK_PREDICTION, x), unary(CHECK_LABEL, t)
     right = mul(t, _clipped_log(x))
     wrong = mul(sub(1, t), _clipped_log(sub(1, x)))
     return neg(add(right, wrong))
 
 
 def _bce_slope(n: Any, x: Tensor, t: Tensor) -> Tensor:
+    x, t = unary(CHECK_PREDICTION, x), unary(CHECK_LABEL, t)
     spread = mul(x, sub(1, x))
     return div(sub(x, t), where(lt(spread, 1e-12), 1e-12, spread))
 
@@ -249,7 +252,7 @@ def _at_least(x: Tensor, low: float) -> Tensor:
 
 
 def _gaussian_value(n: Any, x: Tensor, t: Tensor, var: Tensor) -> Tensor:
-    var, d = _at_least(var, n.args[0]), sub(x, t)
+    var, d = _at_least(unary(CHECK_VARIANCE, var), n.args[0]), sub(x, t)
     loss = mul(add(log(var), div(mul(d, d), var)), 0.5)
     return add(loss, 0.5 * math.log(2 * math.pi)) if n.attrs[1] else loss
 
@@ -291,7 +294,7 @@ def gaussian_nll_loss(
 
     Args:
         var: variances, of the size of `input`, or with the last (or one) dim left out or of size 1;
-            or one number. Negative ones in a tensor count as `eps`: values are not looked at here.
+            or one number.
         full: add the constant `log(2π) / 2`.
     """
     shape, dtype = node_of(input).meta.shape, node_of(input).meta.dtype

@@ -18,7 +18,7 @@ from livegrad.graph.record import TYPE_NAMES, broadcast_shapes, node_of, not_imp
 from livegrad.graph.symbol import real
 from livegrad.ops import reduce as rd, samples as s
 from livegrad.ops.class_loss import REDUCTIONS, check_reduction, old_reduction
-from livegrad.ops.comparison import gt, lt
+from livegrad.ops.comparison import ge, gt, lt
 from livegrad.ops.composite import (
     Array,
     Attrs,
@@ -311,7 +311,7 @@ def _smooth_l1_value(n: Any, x: Tensor, t: Tensor) -> Tensor:
 
 def _smooth_l1_slope(n: Any, x: Tensor, t: Tensor) -> Tensor:
     d = sub(x, t)
-    return where(lt(abs(d), n.args[0]), div(d, n.args[0]), sign(d))
+    return where(ge(abs(d), n.args[0]), sign(d), div(d, n.args[0]))  # NaN stays NaN
 
 
 SMOOTH_L1_LOSS = define(

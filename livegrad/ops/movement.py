@@ -267,6 +267,11 @@ def permute(input: Tensor, *order: Any, dims: Any = None) -> Tensor:
     """The dims of `input` in another order."""
     ndim = node_of(input).meta.ndim
     given = sizes_of("permute", order, dims)
+    if len(given) != ndim:
+        raise RuntimeError(
+            "permute: number of dimensions in the tensor input does not match the length of the "
+            f"desired ordering of dimensions; got {ndim} dims and {given}"
+        )
     order = tuple([normal_dim("permute", d, ndim) for d in given])
     if sorted(order) != list(range(ndim)):
         raise RuntimeError(

@@ -15,6 +15,7 @@ from livegrad.graph.blame import as_index
 from livegrad.graph.op import GradRule, Op
 from livegrad.graph.record import Handle, binary, elementwise, node_of, unary
 from livegrad.ops import samples as s
+from livegrad.ops.comparison import eq
 from livegrad.ops.conjugate import conj
 from livegrad.ops.elementwise import (
     add,
@@ -25,6 +26,7 @@ from livegrad.ops.elementwise import (
     needs_tensor,
     neg,
     sub,
+    where,
     zero_gradient,
 )
 from livegrad.ops.power import rsqrt, square
@@ -186,13 +188,19 @@ ATAN2 = define(
     ref=np.arctan2,
     emit=lambda e, a, b: e.atan2(a, b),
     grads=(
-        lambda g, y, a, b: mul(g, div(b, _squares(a, b, g))),
-        lambda g, y, a, b: neg(mul(g, div(a, _squares(a, b, g)))),
+        lambda g, y, a, b: mul(g, _over_squares(b, a, b, g)),
+        lambda g, y, a, b: neg(mul(g, _over_squares(a, a, b, g))),
     ),
     result="float",
     saves="x",
     samples=s.binary(low2=0.5),
 )
+
+
+def _over_squares(x: Tensor | float, a: Tensor | float, b: Tensor | float, g: Tensor) -> Tensor:
+    """`x / (a * a + b * b)`, 0 at the origin, where an angle has no direction to change in."""
+    squares = _squares(a, b, g)
+    return where(eq(squares, 0), 0, div(x, squares))
 
 
 def _squares(a: Tensor | float, b: Tensor | float, g: Tensor) -> Tensor:

@@ -18,10 +18,11 @@ from livegrad.graph import dataless
 from livegrad.graph.blame import as_index, check_number
 from livegrad.graph.meta import Meta, Shape, meta_of
 from livegrad.graph.op import Op
-from livegrad.graph.record import Handle, node_of, not_implemented, rebind, record
+from livegrad.graph.record import Handle, node_of, not_implemented, rebind, record, unary
 from livegrad.graph.state import LOCAL
 from livegrad.graph.watch import Watch
 from livegrad.ops import samples as s
+from livegrad.ops.checking import CHECK_DEVIATION, CHECK_PROBABILITY
 from livegrad.ops.conjugate import VIEW_AS_COMPLEX
 from livegrad.ops.elementwise import add, cast, mul, where, zero_gradient
 from livegrad.ops.generate import filled, to_register
@@ -38,6 +39,7 @@ from livegrad.ops.philox import (
     words_of,
 )
 from livegrad.random import Generator, default_generator
+from livegrad.settings import check_layout
 
 Tensor = Any
 Array = np.ndarray[Any, Any]
@@ -260,8 +262,10 @@ def rand(
     dtype: Any = None,
     device: Any = None,
     requires_grad: bool = False,
+    **layout: Any,
 ) -> Tensor:
     """Uniform random numbers in [0, 1)."""
+    check_layout("rand", layout)
     shape, target = sizes_of("rand", size), float_dtype("rand", dtype, True)
     if not has_data(device):
         return _as_leaf(dataless.empty(shape, target), requires_grad)
@@ -274,8 +278,10 @@ def randn(
     dtype: Any = None,
     device: Any = None,
     requires_grad: bool = False,
+    **layout: Any,
 ) -> Tensor:
     """Random numbers of the standard normal distribution."""
+    check_layout("randn", layout)
     shape, target = sizes_of("randn", size), float_dtype("randn", dtype, True)
     if not has_data(device):
         return _as_leaf(dataless.empty(shape, target), requires_grad)
@@ -291,8 +297,10 @@ def randint(
     dtype: Any = None,
     device: Any = None,
     requires_grad: bool = False,
+    **layout: Any,
 ) -> Tensor:
     """Random integers in [low, high): randint(high, size) or randint(low, high, size)."""
+    check_layout("randint", layout)
     given = list(bounds)
     if given and not isinstance(given[-1], int) and size is None:
         size = given.pop()
@@ -342,8 +350,10 @@ def randperm(
     dtype: Any = dtypes.int64,
     device: Any = None,
     requires_grad: bool = False,
+    **layout: Any,
 ) -> Tensor:
     """The integers 0 … n-1 in random order."""
+    check_layout("randperm", layout)
     n = as_index(n)
     if n < 0:
         raise RuntimeError(f"randperm: n must be non-negative; got {n}")
@@ -395,8 +405,10 @@ def normal(
     dtype: Any = None,
     device: Any = None,
     requires_grad: bool = False,
+    **layout: Any,
 ) -> Tensor:
     """Normal numbers with the given mean and standard deviation, each a number or a tensor."""
+    check_layout("normal", layout)
     tensors = [x for x in (mean, std) if isinstance(x, Handle)]
     if size is not None:
         shape, target = sizes_of("normal", (size,)), float_dtype("normal", dtype)
@@ -415,6 +427,8 @@ def normal(
     if any([node_of(x).meta.device is META for x in tensors]) or not has_data(device):
         return _as_leaf(dataless.empty(shape, target), requires_grad)
     mean, std = (detach(x) if isinstance(x, Handle) else x for x in (mean, std))
+    if isinstance(std, Handle):
+        std = unary(CHECK_DEVIATION, std)
     return _as_leaf(add(mul(gaussian(shape, target, generator), std), mean), requires_grad)
 
 
@@ -422,7 +436,7 @@ def _bernoulli_expand(n: Any, chance: Tensor) -> Tensor:
     from livegrad.ops.comparison import lt
 
     unit = record(RAND, (), (dtypes.float32,), n.args, n.meta.shape)
-    return cast(lt(unit, chance), n.meta.dtype)
+    return cast(lt(unit, unary(CHECK_PROBABILITY, chance)), n.meta.dtype)
 
 
 BERNOULLI = Op(
@@ -434,10 +448,10 @@ BERNOULLI = Op(
     grads=(zero_gradient,),
     saves="",
     samples=s.calls(
-        lambda: s.Sample((s.uniform(3, 5, low=0),), lambda x: bernoulli(x, generator=_at(1)),
-                         smooth=False),
-        lambda: s.Sample((s.uniform(low=0),), lambda x: bernoulli(x, generator=_at(1)),
-                         smooth=False),
+        lambda: s.Sample((s.uniform(3, 5, low=0, high=1),),
+                         lambda x: bernoulli(x, generator=_at(1)), smooth=False),
+        lambda: s.Sample((s.uniform(low=0, high=1),),
+                         lambda x: bernoulli(x, generator=_at(1)), smooth=False),
     ),
 )  # fmt: skip
 
@@ -448,6 +462,9 @@ def bernoulli(
     """1 with the probability that each element gives (or `p`), else 0; its gradient is 0."""
     meta = node_of(input).meta
     if p is not None and meta.device is not META:
+        check_number(p)
+        if not 0 <= p <= 1:
+            raise RuntimeError(f"bernoulli_ expects p to be in [0, 1], but got p={p}")
         input = filled(meta.shape, p, dtypes.float32)
         return cast(bernoulli(input, generator=generator), meta.dtype)
     float_dtype("bernoulli", meta.dtype)

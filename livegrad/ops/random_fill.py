@@ -11,7 +11,8 @@ from livegrad import dtypes
 from livegrad.device import META
 from livegrad.dtypes import DType
 from livegrad.graph.blame import check_number
-from livegrad.graph.record import Handle, node_of, not_implemented, rebind
+from livegrad.graph.record import Handle, node_of, not_implemented, rebind, unary
+from livegrad.ops.checking import CHECK_PROBABILITY
 from livegrad.ops.comparison import clamp_min, lt
 from livegrad.ops.elementwise import add, cast, div, mul, neg, sub
 from livegrad.ops.movement import whole
@@ -139,6 +140,8 @@ def bernoulli_(self: Tensor, p: Any = 0.5, *, generator: Generator | None = None
         raise RuntimeError(f"bernoulli_: expects p to be in [0, 1], but got p={p}")
     meta = node_of(self).meta
     unit = draw(RAND, meta.shape, dtypes.float32, generator)
+    if isinstance(p, Handle):
+        p = unary(CHECK_PROBABILITY, p)
     return rebind(self, cast(lt(unit, p), meta.dtype))
 
 
@@ -148,15 +151,20 @@ _EXACT = {dtypes.float16: 11, dtypes.bfloat16: 8, dtypes.float32: 24, dtypes.flo
 
 @_unless_dataless
 def random_(
-    self: Tensor, from_: int = 0, to: int | None = None, *, generator: Generator | None = None
+    self: Tensor,
+    from_: int | None = None,
+    to: int | None = None,
+    *,
+    generator: Generator | None = None,
 ) -> Tensor:
     """Takes integers in [from, to); without `to`, random_(to) or the whole range of the dtype."""
     meta = node_of(self).meta
     if meta.dtype.is_complex:
         raise not_implemented("random_", meta.dtype)
-    if to is None and from_:
+    if to is None and from_ is not None:
         from_, to = 0, from_
     elif to is None:
+        from_ = 0
         bits = _EXACT.get(meta.dtype, meta.dtype.bits - int(meta.dtype.signed))
         to = (1 << bits) + int(meta.dtype in _EXACT)
         to = min(to, (1 << 63) - 1)

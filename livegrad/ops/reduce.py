@@ -246,8 +246,11 @@ def _check_dim_given(name: str, meta: Meta, dim: Dim, error: type[Exception]) ->
 def _ties_backward(n: Any, g: Tensor, x: Tensor, y: Tensor) -> Tensor:
     dims, keepdim = n.attrs
     best = eq(x, kept(y, x, dims, keepdim))
-    share = div(kept(g, x, dims, keepdim), sum(best, dims, True)) if dims else g
-    return cast(where(best, share, 0), n.meta.dtype)
+    if not dims:
+        return cast(where(best, g, 0), n.meta.dtype)
+    # NaN is equal to nothing: 0 / 0 gives NaN.
+    share = div(where(best, kept(g, x, dims, keepdim), 0), sum(best, dims, True))
+    return cast(share, n.meta.dtype)
 
 
 # The gradient of amax and amin: shared evenly by the elements equal to the result.
@@ -338,10 +341,16 @@ ARGMAX = _position("argmax", np.argmax)
 ARGMIN = _position("argmin", np.argmin)
 
 
+def _check_one_dim(name: str, dim: Any) -> None:
+    if isinstance(dim, list | tuple):
+        raise TypeError(f"{name}(): argument 'dim' must be int, not {type(dim).__name__}")
+
+
 def argmax(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Tensor:
     """Index of the largest value along `dim`, by default of the flattened tensor; ties: lowest."""
     meta = node_of(input).meta
     _check_dim_given("argmax", meta, dim, IndexError)
+    _check_one_dim("argmax", dim)
     return record(ARGMAX, (input,), (normal_dims("argmax", dim, meta.ndim), keepdim))
 
 
@@ -349,6 +358,7 @@ def argmin(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Tens
     """Index of the smallest value along `dim`, by default of the flattened tensor; ties: lowest."""
     meta = node_of(input).meta
     _check_dim_given("argmin", meta, dim, IndexError)
+    _check_one_dim("argmin", dim)
     return record(ARGMIN, (input,), (normal_dims("argmin", dim, meta.ndim), keepdim))
 
 

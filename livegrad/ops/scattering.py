@@ -22,7 +22,7 @@ from livegrad.ops import samples as s
 from livegrad.ops.checking import check_known
 from livegrad.ops.comparison import eq, logical_and
 from livegrad.ops.conjugate import conj
-from livegrad.ops.elementwise import cast, clone, div, mul, where
+from livegrad.ops.elementwise import cast, clone, div, mul, needs_tensor, where
 from livegrad.ops.folds import widened
 from livegrad.ops.gathering import (
     GATHER,
@@ -256,6 +256,8 @@ def _fitted(name: str, source: Tensor, index: Meta) -> Tensor:
 
 def scatter_add(input: Tensor, dim: int, index: Tensor, src: Tensor) -> Tensor:
     """`input` with src[i][j] added to element [index[i][j]][j] (for dim 0)."""
+    if not isinstance(src, Handle):
+        raise needs_tensor("scatter_add", src)
     return _scatter("scatter_add", SCATTER_ADD, input, dim, index, src)
 
 

@@ -44,12 +44,12 @@ def _elu_emit(e: Any, x: Any, alpha: Any, scale: Any, inner: Any) -> Any:
 
 
 def _elu_slope(g: Array, x: Array, alpha: Array, scale: Array, inner: Array) -> Array:
-    return g * scale * np.where(x > 0, 1, alpha * inner * np.exp(np.minimum(x, 0) * inner))
+    return g * scale * np.where(x <= 0, alpha * inner * np.exp(np.minimum(x, 0) * inner), 1)
 
 
 def _elu_slope_emit(e: Any, g: Any, x: Any, alpha: Any, scale: Any, inner: Any) -> Any:
     below = e.mul(e.exp(e.mul(x, inner)), e.mul(alpha, inner))
-    return e.mul(e.mul(g, scale), e.select(e.gt(x, 0), 1, below))
+    return e.mul(e.mul(g, scale), e.select(e.le(x, 0), below, 1))
 
 
 def _elu_curve(g: Tensor, y: Tensor, g1: Tensor, x: Tensor, *numbers: float) -> Tensor:

@@ -12,7 +12,7 @@ from livegrad.graph.blame import as_float
 from livegrad.graph.op import Op
 from livegrad.graph.record import Handle, binary, elementwise, node_of, unary
 from livegrad.ops import samples as s
-from livegrad.ops.comparison import clamp, eq, gt, le, logical_and, logical_or, lt
+from livegrad.ops.comparison import eq, gt, le, logical_and, logical_or, lt
 from livegrad.ops.conjugate import conj
 from livegrad.ops.elementwise import add, cast, define, div, mul, neg, sub, where
 from livegrad.ops.generate import filled
@@ -175,7 +175,11 @@ def _outside(x: Tensor) -> Tensor:
 
 def logit(input: Tensor, eps: float | None = None) -> Tensor:
     """Elementwise `log(input / (1 - input))`, of `input` limited to [eps, 1 - eps] if given."""
-    return unary(LOGIT, input if eps is None else clamp(input, as_float(eps), 1.0 - eps))
+    if eps is None:
+        return unary(LOGIT, input)
+    low, high = as_float(eps), 1.0 - eps
+    # Not clamp, whose gradient is 0 at NaN.
+    return unary(LOGIT, where(lt(input, low), low, where(gt(input, high), high, input)))
 
 
 _LOG2 = math.log(2)

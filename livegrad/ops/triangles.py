@@ -116,6 +116,7 @@ def tril_indices(
     dtype: Any = None,
     device: Any = None,
     layout: Any = None,
+    pin_memory: bool = False,
 ) -> Tensor:
     """Rows and columns (2 by n) of the elements of the lower triangle of a row by col matrix."""
     return placed(_indices("tril_indices", True, row, col, offset, dtype), device)
@@ -129,6 +130,7 @@ def triu_indices(
     dtype: Any = None,
     device: Any = None,
     layout: Any = None,
+    pin_memory: bool = False,
 ) -> Tensor:
     """Rows and columns (2 by n) of the elements of the upper triangle of a row by col matrix."""
     return placed(_indices("triu_indices", False, row, col, offset, dtype), device)

@@ -12,6 +12,7 @@ from typing import IO, Any
 import numpy as np
 
 from livegrad.serialization.errors import LoadError
+from livegrad.temporary import remove_left_overs, temporary_name
 
 Array = np.ndarray[Any, Any]
 
@@ -98,7 +99,8 @@ def _replacing(path: Any) -> Iterator[IO[bytes]]:
     folder, name = os.path.split(os.fsdecode(path))
     if not os.path.isdir(folder):
         raise RuntimeError(f"save: Parent directory {folder} does not exist.")
-    temporary = os.path.join(folder, f".{name[:100]}.{os.getpid()}-{os.urandom(4).hex()}.tmp")
+    remove_left_overs(folder)
+    temporary = os.path.join(folder, temporary_name(name))
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
     descriptor = os.open(temporary, flags, 0o666)
     try:

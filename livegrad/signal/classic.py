@@ -60,6 +60,7 @@ def bartlett_window(
     *,
     dtype: Any = None,
     layout: Any = None,
+    pin_memory: bool = False,
     device: Any = None,
     requires_grad: bool = False,
 ) -> Tensor:
@@ -75,6 +76,7 @@ def blackman_window(
     *,
     dtype: Any = None,
     layout: Any = None,
+    pin_memory: bool = False,
     device: Any = None,
     requires_grad: bool = False,
 ) -> Tensor:
@@ -93,6 +95,7 @@ def hamming_window(
     *,
     dtype: Any = None,
     layout: Any = None,
+    pin_memory: bool = False,
     device: Any = None,
     requires_grad: bool = False,
 ) -> Tensor:
@@ -108,6 +111,7 @@ def hann_window(
     *,
     dtype: Any = None,
     layout: Any = None,
+    pin_memory: bool = False,
     device: Any = None,
     requires_grad: bool = False,
 ) -> Tensor:
@@ -124,6 +128,7 @@ def kaiser_window(
     *,
     dtype: Any = None,
     layout: Any = None,
+    pin_memory: bool = False,
     device: Any = None,
     requires_grad: bool = False,
 ) -> Tensor:

@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import json
 import math
-import os
 import re
-from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from livegrad.serialization.files import writing
+from livegrad.temporary import remove_left_overs
 from livegrad.train.early_stopping import check_mode, is_better
 from livegrad.train.run_state import load_run, save_run
 from livegrad.utils.reading import number_of
 
 _NAME = re.compile(r"step-(\d+)\.safetensors")
-_LEFT_OVER = re.compile(r"\.(?:step-\d+\.safetensors|index\.json)\.(\d+)-[0-9a-f]+\.tmp")
 _INDEX = "index.json"
 
 
@@ -64,7 +62,7 @@ class Checkpointer:
         self.monitor = monitor
         self.objects = objects
         self.directory.mkdir(parents=True, exist_ok=True)
-        self._remove_left_overs()
+        remove_left_overs(str(self.directory), again=True)
         self._saved = self._read()
         self._overwrite = overwrite
         self._continued = not self._saved
@@ -156,14 +154,6 @@ class Checkpointer:
         with writing(self.directory / _INDEX) as file:
             file.write(json.dumps(index, indent=1).encode())
 
-    def _remove_left_overs(self) -> None:
-        """Removes what processes that were killed while writing have left."""
-        for file in self.directory.iterdir():
-            match = _LEFT_OVER.fullmatch(file.name)
-            if match and not _is_running(int(match[1])):
-                with suppress(OSError):
-                    file.unlink()
-
     # ---- loading ---------------------------------------------------------------------------
 
     def load(self, which: str | int = "last", *, strict: bool = True) -> dict[str, Any]:
@@ -199,15 +189,3 @@ class Checkpointer:
 def _finite(value: float | None) -> float | None:
     """The value, if JSON has a word for it."""
     return value if value is not None and math.isfinite(value) else None
-
-
-def _is_running(pid: int) -> bool:
-    if os.name == "nt":  # where signal 0 is no question
-        return True
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except (OSError, OverflowError):
-        return True
-    return pid != os.getpid()

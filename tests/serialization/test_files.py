@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import mmap
 import os
+import re
 import signal
 import stat
 import struct
@@ -363,3 +364,33 @@ def test_checksums_are_checked_when_all_is_read(tmp_path: Path) -> None:
     assert lg.load(path).sum().item() != 1000.5
     with pytest.raises(LoadError, match="checksum"):
         lg.load(path, mmap=False)
+
+
+SAVERS = {
+    "save": lambda x, path: lg.save(x, path / "x.pt"),
+    "safetensors": lambda x, path: lg.save(x, path / "x.safetensors"),
+}
+
+
+@pytest.mark.parametrize("way", SAVERS)
+def test_the_next_save_clears_what_killed_ones_left(
+    tmp_path: Path, child_environment: Callable[..., dict[str, str]], way: str
+) -> None:
+    source = f"""
+import os, signal
+from livegrad.serialization.files import writing
+with writing({str(tmp_path / "x.pt")!r}) as file:
+    file.write(b"half of it")
+    file.flush()
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+    subprocess.run([sys.executable, "-c", source], env=child_environment(), check=False)
+    (left,) = tmp_path.iterdir()
+    alive = tmp_path / left.name.replace(re.findall(r"-(\d+)-", left.name)[0], str(os.getppid()))
+    elsewhere = tmp_path / re.sub(r"\.[0-9a-f]{8}-", ".00000000-", left.name)
+    notes = tmp_path / ".notes.txt.4194300-0badc0de.tmp"
+    for path in (alive, elsewhere, notes):
+        path.write_bytes(b"somebody else's")
+    SAVERS[way]({"x": lg.ones(3)}, tmp_path)
+    assert not left.exists()
+    assert all(path.exists() for path in (alive, elsewhere, notes))

@@ -9,6 +9,7 @@ import pytest
 
 import livegrad as lg
 from livegrad import nn, train
+from livegrad.temporary import temporary_name
 from livegrad.train import checkpointer as module
 
 
@@ -86,10 +87,16 @@ def test_killed_between_two_files(tmp_path, monkeypatch):
     assert [found.step for found in again.saved] == [1, 3]
 
 
+def left_over(name, process):
+    """The name of a file that a process of this machine was writing."""
+    host, _, run, number = temporary_name(name).split(".")[-3].split("-")
+    return f".{name}.{host}-{process}-{run}-{number}.livegrad.tmp"
+
+
 def test_left_overs_of_killed_processes_go(tmp_path):
     _, keeper = make(tmp_path)
     keeper.save(1)
-    dead = tmp_path / ".step-0000000002.safetensors.4194300-0badc0de.tmp"
+    dead = tmp_path / left_over("step-0000000002.safetensors", 4194300)
     foreign = tmp_path / ".notes.txt.4194300-0badc0de.tmp"
     for path in (dead, foreign):
         path.write_bytes(b"half")

@@ -11,10 +11,11 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
-import tempfile
 import threading
 import warnings
 from pathlib import Path
+
+from livegrad.temporary import remove_left_overs, temporary_name
 
 MAGIC = b"LVGRAD\x00\x01"
 # Raise when the meaning of a cached object changes though its IR does not (kernel ABI, loader).
@@ -84,9 +85,9 @@ class DiskCache:
     def _write(self, path: Path, data: bytes) -> None:
         """Write through a temporary file, so that readers see all of an entry or none."""
         path.parent.mkdir(parents=True, exist_ok=True)
-        handle, temporary = tempfile.mkstemp(dir=path.parent, suffix=".tmp")
+        temporary = str(path.parent / temporary_name(path.name))
         try:
-            with os.fdopen(handle, "wb") as file:
+            with open(temporary, "xb") as file:
                 file.write(data)
             os.replace(temporary, path)
         except BaseException:
@@ -105,6 +106,8 @@ class DiskCache:
         """Remove the oldest files until the cache fits into `max_bytes`."""
         if self.directory is None:
             return
+        for folder in self.directory.iterdir():
+            remove_left_overs(str(folder), again=True)
         files = _files_by_age(self.directory)
         excess = sum(size for _, size, _ in files) - self.max_bytes
         for _, size, path in files:

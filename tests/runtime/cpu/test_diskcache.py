@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from livegrad.runtime.cpu.diskcache import DiskCache, default_directory, entry_key
+from livegrad.temporary import temporary_name
 
 KEY = "ab" + "0" * 62
 
@@ -125,3 +126,17 @@ def test_switched_off_cache_does_nothing() -> None:
     cache.put(KEY, b"x")
     cache.prune()
     assert cache.get(KEY) is None
+
+
+def test_left_overs_of_killed_processes_go(tmp_path):
+    cache = DiskCache(tmp_path)
+    cache.put("ab" * 32, b"kernel")
+    (entry,) = tmp_path.glob("*/*")
+    own = temporary_name(entry.name)
+    gone = entry.with_name(own.replace(f"-{os.getpid()}-", "-4194300-"))
+    for path in (entry.with_name(own), gone):
+        path.write_bytes(b"half")
+    cache.prune()
+    assert not gone.exists()
+    assert entry.with_name(own).exists()
+    assert cache.get("ab" * 32) == b"kernel"

@@ -1,0 +1,46 @@
+"""The gradient that a tensor holds: what may be assigned to `.grad`."""
+
+from __future__ import annotations
+
+from operator import attrgetter
+from typing import Any
+
+from livegrad.graph.record import TYPE_NAMES, Handle, node_of
+
+
+def _check_gradient(x: Any, gradient: Any) -> None:
+    """PyTorch's error unless `gradient` could be that of `x`."""
+    if not isinstance(gradient, Handle):
+        kind = type(gradient).__name__
+        raise TypeError(
+            f"assigned grad expected to be a Tensor or None but got grad of type {kind}"
+        )
+    if gradient is x:
+        raise RuntimeError("can't assign Variable as its own grad")
+    own, given = node_of(x).meta, node_of(gradient).meta
+    if given.dtype is not own.dtype:
+        raise RuntimeError(
+            f"attempting to assign a gradient with dtype '{TYPE_NAMES[given.dtype.name]}' to a "
+            f"tensor with dtype '{TYPE_NAMES[own.dtype.name]}'. Convert it with .to() first"
+        )
+    if given.shape != own.shape:
+        raise RuntimeError(
+            f"attempting to assign a gradient of size '{list(given.shape)}' to a tensor of size "
+            f"'{list(own.shape)}'. Please ensure that the gradient and the tensor are the same size"
+        )
+
+
+def _assign(x: Any, gradient: Any) -> None:
+    if gradient is not None:
+        _check_gradient(x, gradient)
+    x._grad = gradient
+
+
+def _forget(x: Any) -> None:
+    x._grad = None
+
+
+# Gradients are read far more often than assigned from outside: no Python runs for that.
+held_gradient: Any = property(
+    attrgetter("_grad"), _assign, _forget, "The gradient collected so far, or None."
+)

@@ -1,0 +1,67 @@
+"""Gradients at NaN, infinities and ties, where finite differences say nothing: as PyTorch's are."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+import livegrad as lg
+import livegrad.nn.functional as F
+
+NAN, INF = math.nan, math.inf
+
+
+def slopes(function, *points):
+    xs = [lg.tensor(p, requires_grad=True) for p in points]
+    function(*xs).sum().backward()
+    return [x.grad.tolist() for x in xs]
+
+
+def same(got, want):
+    return all(g == w or (math.isnan(g) and math.isnan(w)) for g, w in zip(got, want, strict=True))
+
+
+@pytest.mark.parametrize(
+    ("function", "want"),
+    [
+        # at NaN, -inf, inf, -1, 1, 0.5
+        (lambda x: x.clamp(-1, 1), [0.0, 0.0, 0.0, 1.0, 1.0, 1.0]),
+        (lambda x: x.clamp(min=-1), [0.0, 0.0, 1.0, 1.0, 1.0, 1.0]),
+        (lambda x: x.clamp(max=1), [0.0, 1.0, 0.0, 1.0, 1.0, 1.0]),
+        (F.hardtanh, [0.0, 0.0, 0.0, 0.0, 0.0, 1.0]),
+        (F.relu6, [0.0, 0.0, 0.0, 0.0, 1.0, 1.0]),
+        (F.softshrink, [0.0, 1.0, 1.0, 1.0, 1.0, 0.0]),
+        (F.hardshrink, [0.0, 1.0, 1.0, 1.0, 1.0, 0.0]),
+        (lambda x: x.copysign(lg.ones(6)), [NAN, NAN, NAN, -1.0, 1.0, 1.0]),
+        (lambda x: x.logit(0.25), [NAN, 0.0, 0.0, 0.0, 0.0, 4.0]),
+        (lambda x: 0.0**x, [NAN, -INF, 0.0, -INF, 0.0, 0.0]),
+    ],
+)
+def test_one_operand(function, want):
+    (got,) = slopes(function, [NAN, -INF, INF, -1.0, 1.0, 0.5])
+    assert same(got, want)
+
+
+def test_elu_lets_a_gradient_through_nan():
+    assert slopes(F.elu, [NAN, 1.0])[0] == [1.0, 1.0]
+
+
+def test_extremes():
+    assert slopes(lg.fmax, [NAN, NAN, 1.0, 2.0], [NAN, 1.0, NAN, 2.0]) == [
+        [1.0, 0.0, 1.0, 1.0],
+        [0.0, 1.0, 0.0, 0.0],
+    ]
+    (got,) = slopes(lambda x: x.amax(1), [[NAN, 1.0], [2.0, 2.0]])
+    assert all(math.isnan(g) for g in got[0])
+    assert got[1] == [0.5, 0.5]
+
+
+def test_the_angle_of_the_origin():
+    assert slopes(lg.atan2, [0.0, 1.0], [0.0, 0.0]) == [[0.0, 0.0], [0.0, -1.0]]
+
+
+def test_smooth_l1_at_nan():
+    (got,) = slopes(lambda x: F.smooth_l1_loss(x, lg.zeros(2)), [NAN, 4.0])
+    assert math.isnan(got[0])
+    assert got[1] == 0.5
