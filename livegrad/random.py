@@ -22,6 +22,10 @@ def _signed(number: int) -> int:
     return number - (1 << 64) if number >> 63 else number
 
 
+# What a new Generator starts from, as PyTorch's.
+_DEFAULT_SEED = 67280421310721
+
+
 class Generator:
     """A stream of random numbers, like `torch.Generator`."""
 
@@ -29,14 +33,14 @@ class Generator:
 
     def __init__(self, device: Any = "cpu") -> None:
         # An int is taken as the seed.
-        seed = device if isinstance(device, int) else 67280421310721
+        seed = device if isinstance(device, int) else _DEFAULT_SEED
         self.manual_seed(seed)
 
     def manual_seed(self, seed: int) -> Generator:
         """Starts the stream of `seed` from the beginning."""
         if not -(1 << 63) <= int(seed) <= _MASK:
-            raise RuntimeError(f"manual_seed: got {seed}; expected a number of at most 64 bits")
-        self._initial = int(seed)
+            raise ValueError(f"manual_seed: got {seed}; expected a number of at most 64 bits")
+        self._initial = int(seed) & _MASK  # negative seeds count from the top
         self._seed = _signed(self._initial)
         self._offset = 0
         return self
@@ -99,6 +103,8 @@ class Generator:
 
 
 default_generator = Generator()
+# A program that seeds nothing draws other numbers each time it runs.
+default_generator.seed()
 
 
 def manual_seed(seed: int) -> Generator:

@@ -90,6 +90,14 @@ def only_new_objects() -> None:
     gc.freeze()
 
 
+@pytest.fixture(autouse=True)
+def the_same_numbers() -> None:
+    """Every test draws the same random numbers, whatever ran before it."""
+    from livegrad.random import manual_seed
+
+    manual_seed(0)
+
+
 @pytest.fixture
 def untranslated() -> Iterator[None]:
     """The hot functions as Python, for tests that change what they refer to."""

@@ -45,7 +45,7 @@ def test_own_generator_leaves_the_default_alone():
     lg.rand(100, generator=own)
     assert lg.rand(3).tolist() == expected
     assert own.seed() == own.initial_seed()
-    with pytest.raises(RuntimeError, match="64 bits"):
+    with pytest.raises(ValueError, match="64 bits"):
         own.manual_seed(1 << 70)
 
 
@@ -128,3 +128,31 @@ def test_multinomial():
     assert all(sorted(row) == list(range(5)) for row in rows)
     with pytest.raises(RuntimeError, match="without replacement"):
         lg.multinomial(weights, 4)
+
+
+def test_programs_that_seed_nothing_draw_different_numbers(python):
+    source = "import livegrad as lg; print(lg.initial_seed(), lg.rand(3).tolist())"
+    first, second = [python(source).stdout.split(maxsplit=1) for _ in range(2)]
+    assert first[0] != second[0]
+    assert first[1] != second[1]
+
+
+def test_a_new_generator_starts_where_pytorchs_does():
+    assert lg.Generator().initial_seed() == 67280421310721
+    assert lg.rand(3, generator=lg.Generator()).tolist() == (
+        lg.rand(3, generator=lg.Generator()).tolist()
+    )
+
+
+def test_negative_seeds_count_from_the_top():
+    first = lg.manual_seed(-5).initial_seed()
+    values = lg.rand(3).tolist()
+    assert first == lg.initial_seed() == 2**64 - 5
+    lg.manual_seed(2**64 - 5)
+    assert lg.rand(3).tolist() == values
+
+
+def test_seed_is_a_new_one_each_time():
+    seeds = {lg.seed() for _ in range(4)}
+    assert len(seeds) == 4
+    assert lg.initial_seed() in seeds
