@@ -158,6 +158,28 @@ class ControlFlow(Instructions):
         bits = self._pure(f"i{lanes}", f"bitcast {mask.type} {mask.name} to i{lanes}")
         return self.icmp("ne", bits, 0)
 
+    def either(
+        self,
+        condition: Value,
+        then: Callable[[], Sequence[Value]],
+        otherwise: Callable[[], Sequence[Value]],
+    ) -> list[Value]:
+        """What one of two functions gives, by a scalar i1; the other's code does not run."""
+        labels, after = (self.new_label("then"), self.new_label("else")), self.new_label("endif")
+        known = self._known
+        self.cond_br(condition, *labels)
+        found, ends = [], []
+        for label, make in zip(labels, (then, otherwise), strict=True):
+            self._known = known.copy()
+            self._start(label)
+            found.append(make())
+            ends.append(self._block)
+            self.br(after)
+        self._known = known
+        self._start(after)
+        pairs = [list(zip(values, ends, strict=True)) for values in zip(*found, strict=True)]
+        return [self.phi(incoming[0][0].type, incoming) for incoming in pairs]
+
     def where_rare(self, mask: Value, rare: Callable[[], Value], common: Value) -> Value:
         """`select(mask, rare(), common)` that runs the code of `rare` only if a lane needs it."""
         before = self._block

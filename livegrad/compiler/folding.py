@@ -1,97 +1,139 @@
 """Folding: the loops of reduction kernels, in blocks that keep sums accurate.
 
-    for each block of 8 rounds           whatever the length of the fold
-        open                             sums start from 0 again
-        for each round of the block
-            step                         sixteen lanes, one value each
-        close                            the block is added to a total of twice the precision
+    for each block of 4 or 8 rounds           whatever the length of the fold
+        for each round                        sixteen lanes, one value each
+        if it is full                         what it came to is added to a total of twice the
+                                              precision, and sums start from 0 again
 
-So no value takes part in more than 8 roundings, and the order is fixed by the length alone. A loop
-that folds nothing in blocks (a maximum) has no blocks.
+So no value takes part in more than a few roundings, in an order that is fixed by the length alone.
+A fold of less than a block has no totals: many rows are short. A loop that folds nothing in blocks
+(a maximum) is an ordinary one.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 from livegrad.compiler.builder import Builder, Value
 from livegrad.compiler.emitter import Emitter
 from livegrad.compiler.reducers import Accs, Reducer
 
-# Rounds of a block. Fewer would round less; the bound in "The same bits" of docs/design.md is this.
-BLOCK = 8
+# Rounds of a block, along rows and down columns, and of a row that needs no blocks. The bound in
+# "The same bits" of docs/design.md is this: 8 roundings, and 4 when the lanes of a row are merged.
+ROW_BLOCK, COLUMN_BLOCK, SHORT_ROW = 4, 8, 8
 
 # What a round does, given its counter and accumulators: the accumulators after it.
 Round = Callable[[Value, Accs], Accs]
+Fold = tuple[Reducer, Emitter]
+
+
+class State(NamedTuple):
+    """What a loop has folded: the block it was in, and those before it if there are `several`."""
+
+    accs: Accs
+    totals: Accs
+    several: Value | None
 
 
 class Folds:
     """The reductions of one loop, side by side: each a reducer and the emitter of its values."""
 
-    def __init__(self, b: Builder, folds: Sequence[tuple[Reducer, Emitter]]) -> None:
+    def __init__(self, b: Builder, folds: Sequence[Fold]) -> None:
         self.b = b
         self.folds = folds
-        self.in_blocks = any([reducer.in_blocks(e.dtype) for reducer, e in folds])
-
-    def start(self) -> Accs:
-        """The totals before the first round."""
-        return [x for reducer, e in self.folds for x in reducer.start(e)]
+        blocks = [(reducer.of_blocks(e.dtype), e) for reducer, e in folds]
+        self._blocks = [(reducer, e) for reducer, e in blocks if reducer is not None]
+        self._in_blocks = [reducer is not None for reducer, _ in blocks]
 
     def step(
         self, accs: Accs, values: Sequence[Value], index: Value, mask: Value | None = None
     ) -> Accs:
         """The accumulators after one more value per lane, of each reduction."""
         stepped: Accs = []
-        for (reducer, e), mine, value in zip(self.folds, self._shares(accs), values, strict=True):
+        for (reducer, e), mine, value in zip(
+            self.folds, _shares(self.folds, accs), values, strict=True
+        ):
             stepped += reducer.step(e, mine, value, index, mask)
         return stepped
 
-    def run(self, low: Value | int, high: Value, step: int, totals: Accs, body: Round) -> Accs:
-        """The totals after the rounds from `low` up to `high`."""
-        b = self.b
-        if not self.in_blocks:
-            with b.loop(low, high, step, totals) as rounds:
-                rounds.update(body(rounds.index, rounds.carried))
-            return rounds.results
-        with b.loop(low, high, step * BLOCK, totals) as block:
-            end = b.smin(b.add(block.index, step * BLOCK), high)
-            with b.loop(block.index, end, step, self._open(block.carried)) as rounds:
-                rounds.update(body(rounds.index, rounds.carried))
-            block.update(self._close(block.carried, rounds.results))
-        return block.results
+    def run(self, low: Value, high: Value, step: int, block: Value, body: Round) -> State:
+        """The rounds from `low` up to `high`, in steps; a `block` is full after so many steps."""
+        if not self._blocks:
+            return State(self._rounds(low, high, step, _start(self.folds), body), [], None)
+        b, totals = self.b, _start(self._blocks)
+        with b.loop(low, high, block, [*totals, *_start(self.folds)]) as blocks:
+            end = b.add(blocks.index, block)
+            accs = blocks.carried[len(totals) :]
+            accs = self._rounds(blocks.index, b.smin(end, high), step, accs, body)
+            carried = [*blocks.carried[: len(totals)], *accs]
+            full = b.icmp("sle", end, high)
+            blocks.update(b.either(full, lambda: self._next_block(carried), lambda: carried))
+        several = b.icmp("sge", b.sub(high, low), block)
+        return State(blocks.results[len(totals) :], blocks.results[: len(totals)], several)
 
-    def run_last(self, low: Value, high: Value, step: int, totals: Accs, body: Round) -> Accs:
-        """The totals after the round at `low`, a block of its own, if that is below `high`."""
-        with self.b.loop(low, high, step, totals) as block:
-            accs = body(block.index, self._open(block.carried))
-            block.update(self._close(block.carried, accs))
-        return block.results
+    def run_rest(self, state: State, low: Value, high: Value, step: int, body: Round) -> State:
+        """The round at `low` too, as one of the block the loop was in, if that is below `high`."""
+        return state._replace(accs=self._rounds(low, high, step, state.accs, body))
 
-    def results(self, totals: Accs, across_lanes: bool) -> list[Value]:
+    def results(self, state: State, across_lanes: bool) -> list[Value]:
         """What the reductions came to; `across_lanes` merges the sixteen into one."""
-        values = []
-        for (reducer, e), mine in zip(self.folds, self._shares(totals, totals=True), strict=True):
-            if across_lanes:
-                mine = reducer.fold_lanes(e, mine)
-            values.append(reducer.result(e, mine))
-        return values
 
-    def _open(self, totals: Accs) -> Accs:
-        shares = zip(self.folds, self._shares(totals, totals=True), strict=True)
-        return [x for (reducer, e), mine in shares for x in reducer.open(e, mine)]
+        def value(fold: Fold, accs: Accs) -> Value:
+            reducer, e = fold
+            return reducer.result(e, reducer.fold_lanes(e, accs) if across_lanes else accs)
+
+        def of_one_block() -> list[Value]:
+            return list(map(value, self.folds, _shares(self.folds, state.accs)))
+
+        def of_several() -> list[Value]:
+            totals = self._close(state.totals, state.accs)
+            wide = map(value, self._blocks, _shares(self._blocks, totals))
+            plain = zip(self.folds, _shares(self.folds, state.accs), self._in_blocks, strict=True)
+            return [next(wide) if blocks else value(fold, accs) for fold, accs, blocks in plain]
+
+        if state.several is None:
+            return of_one_block()
+        return self.b.either(state.several, of_several, of_one_block)
+
+    def _rounds(self, low: Value, high: Value, step: int, accs: Accs, body: Round) -> Accs:
+        with self.b.loop(low, high, step, accs) as rounds:
+            rounds.update(body(rounds.index, rounds.carried))
+        return rounds.results
+
+    def _next_block(self, carried: Accs) -> Accs:
+        """Totals with the last block, and the accumulators of the next one."""
+        count = len(carried) - len(_start(self.folds))
+        totals, accs = carried[:count], carried[count:]
+        opened: Accs = []
+        for fold, mine, blocks in zip(
+            self.folds, _shares(self.folds, accs), self._in_blocks, strict=True
+        ):
+            opened += _start([fold]) if blocks else mine
+        return [*self._close(totals, accs), *opened]
 
     def _close(self, totals: Accs, accs: Accs) -> Accs:
+        """The totals after a block."""
+        shares = zip(_shares(self.folds, accs), self._in_blocks, strict=True)
+        blocks = [mine for mine, in_blocks in shares if in_blocks]
         closed: Accs = []
-        shares = zip(self._shares(totals, totals=True), self._shares(accs), strict=True)
-        for (reducer, e), (before, block) in zip(self.folds, shares, strict=True):
-            closed += reducer.close(e, before, block)
+        for (reducer, e), before, (block,) in zip(
+            self._blocks, _shares(self._blocks, totals), blocks, strict=True
+        ):
+            closed += reducer.step(e, before, block, None)
         return closed
 
-    def _shares(self, values: Accs, totals: bool = False) -> list[Accs]:
-        """The accumulators (or totals) of each reduction, out of those of all."""
-        shares, left = [], list(values)
-        for reducer, e in self.folds:
-            kinds = reducer.totals(e.dtype) if totals else reducer.accumulators(e.dtype)
-            shares.append(left[: len(kinds)])
-            left = left[len(kinds) :]
-        return shares
+
+def _start(folds: Sequence[Fold]) -> Accs:
+    """The accumulators of all of them before the first round."""
+    return [x for reducer, e in folds for x in reducer.start(e)]
+
+
+def _shares(folds: Sequence[Fold], accs: Accs) -> list[Accs]:
+    """The accumulators of each, out of those of all."""
+    shares, left = [], list(accs)
+    for reducer, e in folds:
+        count = len(reducer.accumulators(e.dtype))
+        shares.append(left[:count])
+        left = left[count:]
+    return shares

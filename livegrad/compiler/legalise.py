@@ -33,7 +33,7 @@ from livegrad.graph.record import FloatArg, IntArg, record, wrap
 from livegrad.graph.symbol import SymbolicFloat
 from livegrad.ops import samples as s
 from livegrad.ops.conjugate import VIEW_AS_COMPLEX, VIEW_AS_REAL
-from livegrad.ops.reduce import Dims, reduced_meta
+from livegrad.ops.reduce import Dims
 from livegrad.ops.update import LAYOUT
 
 COPY = Op(
@@ -67,18 +67,16 @@ ASSEMBLY = Op(
 )
 
 
-def _part_op(name: str, whole: str) -> Op:
-    """A sum or product of one part of many: it stays in float64, to be rounded only with them."""
-
-    def infer(metas: tuple[Meta, ...], attrs: tuple[Any, ...], shape: Any) -> Meta:
-        wide = dtypes.float64 if metas[0].dtype.is_floating_point else dtypes.int64
-        return reduced_meta(metas[0], attrs[0], attrs[1], wide)
-
-    ref = REGISTRY[whole].ref
-    return Op(name, "reduce", infer=infer, ref=ref, combine=name, samples=s.calls())
-
-
-_PARTS_BY = {"sum": _part_op("part_sum", "sum"), "prod": _part_op("part_prod", "prod")}
+WIDE_PROD = Op(
+    "wide_prod",
+    "reduce",
+    # A product of floats in float64: of one part of many, to be rounded only with the others.
+    infer=REGISTRY["wide_sum"].infer,
+    ref=REGISTRY["prod"].ref,
+    combine="wide_prod",
+    samples=s.calls(),
+)
+_WIDE = {"sum": REGISTRY["wide_sum"], "prod": WIDE_PROD}
 
 
 class Legaliser:
@@ -278,10 +276,15 @@ def _cut(op: Op, meta: Meta, run: list[int]) -> int | None:
 _CUTTABLE = ("sum", "max", "min", "prod", "any", "all")
 
 
+def _unrounded(op: Op, x: Any) -> Op:
+    """The reduction `op` of `x` without rounding its result, where that is another."""
+    wide = _WIDE.get(op.combine or "") if x._node.meta.dtype.is_floating_point else None
+    return wide or op
+
+
 def _fold_apart(op: Op, x: Any, first: Dims, others: Dims, dtype: dtypes.DType) -> Any:
     """One run of dims, then the others; half precisions are not rounded in between."""
-    halved = dtype.compute is not dtype
-    once = record(_PARTS_BY.get(op.combine or "", op) if halved else op, (x,), (first, True))
+    once = record(_unrounded(op, x) if dtype.compute is not dtype else op, (x,), (first, True))
     return _cast_to(record(op, (once,), (others, True)), dtype)
 
 
@@ -292,7 +295,7 @@ def _fold_twice(op: Op, x: Any, run: list[int], size: int, meta: Meta) -> Any:
     before, after = whole[: run[0]], whole[run[-1] + 1 :]
     parts = _reshape_to(x, (*before, length // size, size, *after))
     place = len(before)
-    once = record(_PARTS_BY.get(op.combine or "", op), (parts,), ((place + 1,), True))
+    once = record(_unrounded(op, x), (parts,), ((place + 1,), True))
     return _reshape_to(_cast_to(record(op, (once,), ((place,), True)), meta.dtype), meta.shape)
 
 

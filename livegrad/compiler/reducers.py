@@ -1,18 +1,15 @@
 """Reducers: how reduction kernels fold values, one record per `combine` of a reduce op.
 
-A kernel keeps accumulators, one register each (argmax keeps two: value and index). Sums are made in
-short blocks, so that roundings do not pile up: a block in the dtype that is computed in, and what
-the blocks come to in twice its precision. Other folds are one long block.
+A kernel keeps accumulators, one register each (argmax keeps two: value and index):
 
-    totals = r.start(e)                             before the first value
-    accs   = r.open(e, totals)                      before each block
-    accs   = r.step(e, accs, value, index, mask)    for each sixteen values, one per lane
-    totals = r.close(e, totals, accs)               after each block
-    totals = r.fold_lanes(e, totals)                sixteen lanes to one, always in the same order
-    y      = r.result(e, totals)                    a register of r.output(dtype)
+    accs = r.start(e)                             before the first value
+    accs = r.step(e, accs, value, index, mask)    for each sixteen values, one per lane
+    accs = r.fold_lanes(e, accs)                  sixteen lanes to one, always in the same order
+    y    = r.result(e, accs)                      a register of r.output(dtype)
 
-`e` is the emitter of the reduced value's dtype. Results are rounded once, half precisions too;
-integers are summed and multiplied in int64.
+`e` is the emitter of the reduced value's dtype. Sums of floats are made in short blocks, so that
+roundings do not pile up; `r.of_blocks` is what folds those (folding.py says how). Results are
+rounded once, half precisions too; integers are summed and multiplied in int64.
 """
 
 from __future__ import annotations
@@ -42,23 +39,19 @@ class Reducer:
         return self.accumulators(dtype)[0]
 
     def accumulators(self, dtype: DType) -> tuple[DType, ...]:
-        """Dtypes of the accumulators of a block, for values of `dtype`."""
+        """Dtypes of the accumulators for values of `dtype`."""
         raise NotImplementedError
 
     def starts(self, dtype: DType) -> tuple[float, ...]:
         """What each accumulator starts from: merging it changes nothing."""
         raise NotImplementedError
 
-    def totals(self, dtype: DType) -> tuple[DType, ...]:
-        """Dtypes of what blocks come to, for values of `dtype`."""
-        return self.accumulators(dtype)
-
-    def in_blocks(self, dtype: DType) -> bool:
-        """Whether a fold of values of `dtype` has to be made in blocks."""
-        return False
+    def of_blocks(self, dtype: DType) -> Reducer | None:
+        """What folds the blocks of a long fold, if it has to be made in blocks."""
+        return None
 
     def merge(self, e: Emitter, a: Accs, b: Accs) -> Accs:
-        """The accumulators (or totals) of what `a` saw followed by what `b` saw."""
+        """The accumulators of what `a` saw followed by what `b` saw."""
         raise NotImplementedError
 
     def enter(self, e: Emitter, value: Value, index: Value | None) -> Accs:
@@ -66,16 +59,12 @@ class Reducer:
         return [e.convert(value, e.dtype, self.accumulators(e.dtype)[0])]
 
     def start(self, e: Emitter) -> Accs:
-        """Totals that have seen nothing."""
-        return _constants(e, self.totals(e.dtype), self.starts(e.dtype))
-
-    def open(self, e: Emitter, totals: Accs) -> Accs:
-        """The accumulators of the next block; a fold that needs none goes on with its totals."""
-        return totals
-
-    def close(self, e: Emitter, totals: Accs, accs: Accs) -> Accs:
-        """The totals after a block."""
-        return accs
+        """Accumulators that have seen nothing."""
+        kinds = self.accumulators(e.dtype)
+        return [
+            e.b.const(vector(register_element(dtype), LANES), number)
+            for dtype, number in zip(kinds, self.starts(e.dtype), strict=True)
+        ]
 
     def step(
         self, e: Emitter, accs: Accs, value: Value, index: Value | None, mask: Value | None = None
@@ -87,93 +76,94 @@ class Reducer:
             return merged
         return [e.select(mask, new, old) for new, old in zip(merged, accs, strict=True)]
 
-    def fold_lanes(self, e: Emitter, totals: Accs) -> Accs:
+    def fold_lanes(self, e: Emitter, accs: Accs) -> Accs:
         """Scalars: the lanes merged by halves, in the same order on every host."""
-        width = lanes_of(totals[0].type)
+        width = lanes_of(accs[0].type)
         while width > 2:
             width //= 2
             low, high = range(width), range(width, 2 * width)
-            lower = [e.b.shuffle(x, low) for x in totals]
-            totals = self.merge(e, lower, [e.b.shuffle(x, high) for x in totals])
-        first = [e.b.extract(x, 0) for x in totals]
-        return self.merge(e, first, [e.b.extract(x, 1) for x in totals])
+            lower = [e.b.shuffle(x, low) for x in accs]
+            accs = self.merge(e, lower, [e.b.shuffle(x, high) for x in accs])
+        first = [e.b.extract(x, 0) for x in accs]
+        return self.merge(e, first, [e.b.extract(x, 1) for x in accs])
 
-    def result(self, e: Emitter, totals: Accs) -> Value:
+    def result(self, e: Emitter, accs: Accs) -> Value:
         """The folded value, rounded to the dtype of the result."""
-        return e.round_to(totals[0], e.dtype) if e.dtype.category == FLOAT else totals[0]
+        return e.round_to(accs[0], e.dtype) if e.dtype.category == FLOAT else accs[0]
 
 
-def _constants(e: Emitter, kinds: tuple[DType, ...], numbers: tuple[float, ...]) -> Accs:
-    return [
-        e.b.const(vector(register_element(dtype), LANES), number)
-        for dtype, number in zip(kinds, numbers, strict=True)
-    ]
+class _Number(Reducer):
+    """Sum or product, in int64 for integers; if `wide`, of floats as a float64, not rounded."""
 
+    __slots__ = ("_wide",)
 
-class _Sum(Reducer):
-    """Sum: of integers in int64, of floats in blocks.
-
-    A block of float32 is added to a float64, one of float64 to an unevaluated pair of them, whose
-    second number is what rounding took from the first. `part`: the sum is one of several that are
-    summed in turn, and stays a float64.
-    """
-
-    __slots__ = ("_part",)
-
-    def __init__(self, part: bool = False) -> None:
-        self._part = part
+    def __init__(self, wide: bool = False) -> None:
+        self._wide = wide
 
     def output(self, dtype: DType) -> DType:
-        return _output(dtype, self._part)
+        if dtype.category != FLOAT:
+            return dtypes.int64
+        return dtypes.float64 if self._wide else dtype.compute
+
+    def result(self, e: Emitter, accs: Accs) -> Value:
+        (kept,) = self.accumulators(e.dtype)
+        return self.rounded(e, accs[0], kept)
+
+    def rounded(self, e: Emitter, value: Value, source: DType) -> Value:
+        """A register of `source` as one of the result."""
+        value = e.convert(value, source, self.output(e.dtype))
+        return value if self._wide or e.dtype.category != FLOAT else e.round_to(value, e.dtype)
+
+
+class _Sum(_Number):
+    """Sum, in float32 or float64 within a block."""
+
+    __slots__ = ()
 
     def accumulators(self, dtype: DType) -> tuple[DType, ...]:
-        return (_output(dtype),)
-
-    def totals(self, dtype: DType) -> tuple[DType, ...]:
-        if dtype.category != FLOAT:
-            return (dtypes.int64,)
-        return (dtypes.float64,) * (2 if dtype is dtypes.float64 else 1)
+        return (dtype.compute if dtype.category == FLOAT else dtypes.int64,)
 
     def starts(self, dtype: DType) -> tuple[float, ...]:
-        return (0,) * len(self.totals(dtype))
+        return (0,)
 
-    def in_blocks(self, dtype: DType) -> bool:
-        return dtype.category == FLOAT
+    def of_blocks(self, dtype: DType) -> Reducer | None:
+        return _Blocks(self, dtype is dtypes.float64) if dtype.category == FLOAT else None
 
-    def open(self, e: Emitter, totals: Accs) -> Accs:
-        if not self.in_blocks(e.dtype):
-            return totals
-        return _constants(e, self.accumulators(e.dtype), (0,))
+    def merge(self, e: Emitter, a: Accs, b: Accs) -> Accs:
+        return [e.add(a[0], b[0])]
 
-    def close(self, e: Emitter, totals: Accs, accs: Accs) -> Accs:
-        if not self.in_blocks(e.dtype):
-            return accs
-        return self.merge(e, totals, [e.convert(accs[0], e.dtype.compute, dtypes.float64)])
+
+class _Blocks(Reducer):
+    """What the blocks of a sum come to, in twice the precision of a block.
+
+    Blocks of float32 are added to a float64, those of float64 to a `pair` of them that stays
+    unevaluated: its second number is what rounding took from the first.
+    """
+
+    __slots__ = ("_pair", "_sum")
+
+    def __init__(self, of: _Sum, pair: bool) -> None:
+        self._sum = of
+        self._pair = pair
+
+    def enter(self, e: Emitter, value: Value, index: Value | None) -> Accs:
+        return [e.convert(value, e.dtype.compute, dtypes.float64)]
+
+    def accumulators(self, dtype: DType) -> tuple[DType, ...]:
+        return (dtypes.float64,) * (2 if self._pair else 1)
+
+    def starts(self, dtype: DType) -> tuple[float, ...]:
+        return (0,) * (2 if self._pair else 1)
 
     def merge(self, e: Emitter, a: Accs, b: Accs) -> Accs:
         total = e.add(a[0], b[0])
-        if len(a) == 1:
+        if not self._pair:
             return [total]
-        lost = [lost_in(e, a[0], b[0], total), *b[1:]]
-        return [total, reduce(e.add, lost, a[1])]
+        return [total, reduce(e.add, b[1:], e.add(a[1], lost_in(e, a[0], b[0], total)))]
 
-    def result(self, e: Emitter, totals: Accs) -> Value:
-        total = with_lost(e, totals) if e.dtype is dtypes.float64 else totals[0]
-        return total if self._part else _rounded(e, total)
-
-
-def _output(dtype: DType, part: bool = False) -> DType:
-    """The dtype that sums and products of `dtype` (or `part`s of them) have in a register."""
-    if dtype.category != FLOAT:
-        return dtypes.int64
-    return dtypes.float64 if part else dtype.compute
-
-
-def _rounded(e: Emitter, total: Value) -> Value:
-    """What float64 (or int64) came to, in the dtype of the values."""
-    if e.dtype.category != FLOAT:
-        return total
-    return e.round_to(e.convert(total, dtypes.float64, e.dtype.compute), e.dtype)
+    def result(self, e: Emitter, accs: Accs) -> Value:
+        total = with_lost(e, accs) if self._pair else accs[0]
+        return self._sum.rounded(e, total, dtypes.float64)
 
 
 def lost_in(e: Emitter, a: Value, b: Value, total: Value) -> Value:
@@ -188,32 +178,22 @@ def with_lost(e: Emitter, pair: Accs) -> Value:
     return e.select(e.isnan(lost), total, e.add(total, lost))
 
 
-class _Product(Reducer):
-    """Product, in int64 for integers and float64 for floats.
+class _Product(_Number):
+    """Product, in float64 for floats.
 
-    No order of multiplying is better than another: each factor costs one rounding. `part` is as
-    in `_Sum`.
+    No order of multiplying is better than another: each factor costs one rounding.
     """
 
-    __slots__ = ("_part",)
-
-    def __init__(self, part: bool = False) -> None:
-        self._part = part
-
-    def output(self, dtype: DType) -> DType:
-        return _output(dtype, self._part)
+    __slots__ = ()
 
     def accumulators(self, dtype: DType) -> tuple[DType, ...]:
-        return (_output(dtype, part=True),)
+        return (dtypes.float64 if dtype.category == FLOAT else dtypes.int64,)
 
     def starts(self, dtype: DType) -> tuple[float, ...]:
         return (1,)
 
     def merge(self, e: Emitter, a: Accs, b: Accs) -> Accs:
         return [e.mul(a[0], b[0])]
-
-    def result(self, e: Emitter, totals: Accs) -> Value:
-        return totals[0] if self._part else _rounded(e, totals[0])
 
 
 class _Extreme(Reducer):
@@ -251,8 +231,8 @@ class _Logical(Reducer):
     def merge(self, e: Emitter, a: Accs, b: Accs) -> Accs:
         return [(e.and_ if self._all else e.or_)(a[0], b[0])]
 
-    def result(self, e: Emitter, totals: Accs) -> Value:
-        return totals[0]
+    def result(self, e: Emitter, accs: Accs) -> Value:
+        return accs[0]
 
 
 class _Position(Reducer):
@@ -290,8 +270,8 @@ class _Position(Reducer):
         take = e.or_(better, first)
         return [e.select(take, b[0], a[0]), e.select(take, b[1], a[1])]
 
-    def result(self, e: Emitter, totals: Accs) -> Value:
-        return totals[1]
+    def result(self, e: Emitter, accs: Accs) -> Value:
+        return accs[1]
 
 
 def _worst(dtype: DType, largest: bool) -> float:
@@ -307,8 +287,8 @@ def _worst(dtype: DType, largest: bool) -> float:
 REDUCERS: dict[str, Reducer] = {
     "sum": _Sum(),
     "prod": _Product(),
-    "part_sum": _Sum(part=True),
-    "part_prod": _Product(part=True),
+    "wide_sum": _Sum(wide=True),
+    "wide_prod": _Product(wide=True),
     "max": _Extreme(True),
     "min": _Extreme(False),
     "any": _Logical(False),

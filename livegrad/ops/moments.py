@@ -1,19 +1,22 @@
 """Mean and variance of what norms fold, with the folded dims kept as size 1.
 
-A mean is rounded, and with values far from 0 that is much compared with how they vary. So the
-deviations from it are summed too (they would be 0), and what they come to is taken out of the
-squares: the variance loses no digits however far the values are from 0. That costs one addition
-per value, beside the squares, where `mean(x²) - mean²` would lose everything.
+A mean is rounded, and far from 0 that is much compared with how the values vary. So where variances
+are statistics in themselves (those of a batch, and `var`), the deviations from the mean are summed
+too, which would come to 0, and what they come to is taken out of the squares: no digit is lost
+however far the values are from 0. That costs one addition per value, beside the squares;
+`mean(x²) - mean²` would lose everything.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
+from livegrad import dtypes
+from livegrad.graph.record import node_of
 from livegrad.graph.symbol import real
 from livegrad.ops import reduce as rd
 from livegrad.ops.comparison import clamp_min
-from livegrad.ops.elementwise import add, div, mul, sub
+from livegrad.ops.elementwise import add, cast, div, mul, sub
 
 Tensor = Any
 Dims = tuple[int, ...]
@@ -25,27 +28,41 @@ def mean_over(x: Tensor, dims: Dims) -> Tensor:
 
 
 def moments(x: Tensor, dims: Dims) -> tuple[Tensor, Tensor]:
-    """Mean and variance over `dims`.
+    """Mean and variance over `dims`."""
+    if dims and dims[0] == 0:
+        dtype = node_of(x).meta.dtype
+        mean, variance = _batch_moments(x, dims)
+        return cast(mean, dtype), cast(variance, dtype)
+    mean = mean_over(x, dims)
+    apart = sub(x, mean)
+    return mean, mean_over(mul(apart, apart), dims)
+
+
+def _batch_moments(x: Tensor, dims: Dims) -> tuple[Tensor, Tensor]:
+    """Mean and variance in float64.
 
     A batch is folded in two levels: first the places of each example, whose row is read once, then
     the examples. The variance is then the mean of the rows' variances and of the squared distances
     of the rows' means.
     """
-    mean, _, variance = _moments(x, dims)
-    return mean, variance
-
-
-def _moments(x: Tensor, dims: Dims) -> tuple[Tensor, Tensor, Tensor]:
-    """Mean, what rounding took from it, and variance."""
-    if dims and dims[0] == 0 and len(dims) > 1:
-        means, lost, variances = _moments(x, dims[1:])
+    if dims[0] == 0 and len(dims) > 1:
+        means, variances = _batch_moments(x, dims[1:])
         mean = mean_over(means, (0,))
-        apart = add(sub(means, mean), lost)
-        squares = mean_over(add(variances, mul(apart, apart)), (0,))
-        dims = (0,)
-    else:
-        mean = mean_over(x, dims)
-        apart = sub(x, mean)
-        squares = mean_over(mul(apart, apart), dims)
-    left = mean_over(apart, dims)
-    return mean, left, clamp_min(sub(squares, mul(left, left)), 0)
+        apart = sub(means, mean)
+        return mean, mean_over(add(variances, mul(apart, apart)), (0,))
+    mean = mean_over(x, dims)
+    left, squares = about(x, mean, dims)
+    size = real(max(rd.count(x, dims), 1))
+    return add(cast(mean, dtypes.float64), div(left, size)), div(squares, size)
+
+
+def about(x: Tensor, mean: Tensor, dims: Dims) -> tuple[Tensor, Tensor]:
+    """What is left when a rounded mean is taken from real values, and their squares about the true.
+
+    Both are sums over `dims`, in float64.
+    """
+    apart = sub(x, mean)
+    left = rd.wide_sum(apart, dims)
+    squares = rd.wide_sum(mul(apart, apart), dims)
+    of_mean = div(mul(left, left), real(max(rd.count(x, dims), 1)))
+    return left, clamp_min(sub(squares, of_mean), 0)

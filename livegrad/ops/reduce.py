@@ -177,6 +177,30 @@ def sum(
     return total if dtype is None else cast(total, dtype)
 
 
+def _wide_meta(metas: tuple[Meta, ...], attrs: tuple[Any, ...], shape: Any) -> Meta:
+    return reduced_meta(metas[0], attrs[0], attrs[1], dtypes.float64)
+
+
+# A sum of real floats that is not rounded to their dtype: what several folds are combined from.
+WIDE_SUM = define(
+    "wide_sum",
+    ref=total,
+    combine="wide_sum",
+    infer=_wide_meta,
+    grads=(lambda g, y, x: spread_over(spread(cast(g, x.dtype), y, x), x),),
+    saves="",
+    samples=over_several(
+        lambda x, dim, keepdim: wide_sum(x, normal_dims("sum", dim, x.ndim)),
+        reductions(lambda x, dim, keepdim: wide_sum(x, normal_dims("sum", dim, x.ndim))),
+    ),
+)
+
+
+def wide_sum(x: Tensor, dims: Dims) -> Tensor:
+    """Sum of real floats over `dims`, which are kept, in float64."""
+    return record(WIDE_SUM, (x,), (dims, True))
+
+
 def _mean_expand(n: Any, x: Tensor) -> Tensor:
     dims, keepdim = n.attrs
     if not dims:

@@ -20,10 +20,11 @@ from livegrad.graph.op import Op
 from livegrad.graph.record import node_of, record
 from livegrad.graph.symbol import real
 from livegrad.ops import folds, samples as s
-from livegrad.ops.comparison import clamp_min, eq, isnan, logical_not, ne
+from livegrad.ops.comparison import eq, isnan, logical_not, ne
 from livegrad.ops.conjugate import conj
 from livegrad.ops.elementwise import abs, add, cast, div, mul, sgn, sub, where
 from livegrad.ops.generate import zeros_like
+from livegrad.ops.moments import about
 from livegrad.ops.movement import _reshape_to, normal_dim, sizes_of
 from livegrad.ops.pointwise_math import exp, log
 from livegrad.ops.power import pow, sqrt, square
@@ -93,17 +94,15 @@ def _centred(x: Tensor, dims: Dims) -> Tensor:
 
 
 def _variance(n: Any, x: Tensor) -> Tensor:
-    """In double precision, as in PyTorch: no digit is lost to an offset or to many values."""
-    dims, dtype = n.attrs[0], node_of(x).meta.dtype
-    doubles = cast(x, dtypes.complex128 if dtype.is_complex else dtypes.float64)
-    apart = _centred(doubles, dims)
-    squares = _squared_size(apart)
-    if dims:
-        squares = sum(squares, dims, True)
-    if dims and dtype.itemsize == doubles.dtype.itemsize and count(x, dims):
-        # The mean was rounded to the dtype of the values: what is left of it lies in all of them.
-        left = div(_squared_size(sum(apart, dims, True)), real(count(x, dims)))
-        squares = clamp_min(sub(squares, left), 0)
+    """In double precision, to be rounded once."""
+    dims = n.attrs[0]
+    if not dims:
+        squares = _squared_size(_centred(x, dims))
+    elif node_of(x).meta.dtype.is_complex:
+        squares = sum(_squared_size(_centred(cast(x, dtypes.complex128), dims)), dims, True)
+    else:
+        x = wide(x)
+        _, squares = about(x, mean(x, dims, True), dims)
     return div(squares, _freedom(x, n))
 
 

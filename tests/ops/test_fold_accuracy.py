@@ -1,7 +1,7 @@
 """Folds against exact arithmetic: the bounds that "The same bits" in docs/design.md states.
 
 `u` is half a unit in the last place of 1 in the dtype that is computed in. A fold made in one step
-is off by at most 8 u of the sum of the magnitudes, whatever its length.
+is off by at most 12 u of the sum of the magnitudes, whatever its length.
 """
 
 from __future__ import annotations
@@ -25,9 +25,11 @@ from fold_cases import (
 import livegrad as lg
 import livegrad.nn.functional as F
 from livegrad import nn
-from livegrad.compiler.folding import BLOCK
+from livegrad.compiler.folding import SHORT_ROW
 from livegrad.graph.state import reference_mode
 
+# Those of a block, and of the sixteen lanes when they are merged.
+ROUNDINGS = SHORT_ROW + 4
 MODES = {"compiled": nullcontext, "reference": reference_mode}
 FLOATS = ("float32", "float64")
 HALVES = {"bfloat16": 2.0**-8, "float16": 2.0**-11}  # with their own u
@@ -101,7 +103,7 @@ def test_many_equal_numbers(mode: str) -> None:
 def test_sum(dtype: str, data: str, layout: str, mode: str) -> None:
     _, dims, steps, view = LAYOUTS[layout]
     x, _, sums, sizes = case(data, layout, dtype)
-    bound = BLOCK * steps * unit(dtype) * sizes
+    bound = ROUNDINGS * steps * unit(dtype) * sizes
     within(array(view(lg.tensor(x)).sum(dims)), sums, bound)
     # What is folded is computed in the same kernel.
     within(array((view(lg.tensor(x)) * -2).sum(dims)), -2 * sums, 2 * bound)
@@ -114,7 +116,7 @@ def test_mean(dtype: str, data: str, layout: str, mode: str) -> None:
     _, dims, steps, view = LAYOUTS[layout]
     x, rows, sums, sizes = case(data, layout, dtype)
     count = rows.shape[1]
-    bound = (BLOCK * steps + 1) * unit(dtype) * sizes / count
+    bound = (ROUNDINGS * steps + 1) * unit(dtype) * sizes / count
     within(array(view(lg.tensor(x)).mean(dims)), sums / count, bound)
 
 
@@ -127,7 +129,7 @@ def test_half_precisions_are_rounded_once(dtype: str, data: str, layout: str, mo
     rows = groups(array(x), dims)
     exact, size = exact_means(rows), exact_means(np.abs(rows))
     tiny = 2.0**-25 if dtype == "float16" else 0.0  # half of the least number there is
-    inner = (BLOCK * steps + 2) * unit(np.float32) * size
+    inner = (ROUNDINGS * steps + 2) * unit(np.float32) * size
     within(array(x.mean(dims)), exact, HALVES[dtype] * np.abs(exact) * (1 + 1e-3) + inner + tiny)
     total = array(x.sum(dims))
     finite = np.isfinite(total).ravel()
@@ -189,7 +191,7 @@ def test_variance_far_from_zero(dtype: str, far: float, layout: str, mode: str) 
     x = (far + np.random.default_rng(1).random(shape)).astype(dtype)
     t = view(lg.tensor(x))
     exact = exact_variances(groups(t.numpy(), dims))
-    units = 2 if dtype == "float32" else 24  # computed in double precision, rounded once
+    units = ROUNDINGS + 4  # of a deviation, its square, their sum and the quotient
     within(array(t.var(dims)), exact, units * unit(dtype) * exact)
     within(array(t.std(dims)), np.sqrt(exact), units * unit(dtype) * np.sqrt(exact))
 
@@ -198,7 +200,7 @@ def test_variance_far_from_zero(dtype: str, far: float, layout: str, mode: str) 
 def test_variance_of_half_precisions(dtype: str, mode: str) -> None:
     x = lg.tensor(draw("offset", 5003, 3)).to(getattr(lg, dtype))
     exact = exact_variances(array(x).T)
-    within(array(x.var(0)), exact, HALVES[dtype] * exact * (1 + 1e-3))
+    within(array(x.var(0)), exact, (HALVES[dtype] + 16 * unit("float32")) * exact)
 
 
 def test_variance_of_equal_values_is_zero(mode: str) -> None:
@@ -217,8 +219,8 @@ def test_norms(data: str, layout: str, mode: str) -> None:
     x, rows, _, sizes = case(data, layout)
     t, u = view(lg.tensor(x)), unit("float32")
     length = np.sqrt(exact_sums(rows.astype(np.float64) ** 2))
-    within(array(t.norm(dim=dims)), length, (BLOCK * steps + 3) / 2 * u * length)
-    within(array(t.norm(1, dim=dims)), sizes, BLOCK * steps * u * sizes)
+    within(array(t.norm(dim=dims)), length, (ROUNDINGS * steps + 3) / 2 * u * length)
+    within(array(t.norm(1, dim=dims)), sizes, ROUNDINGS * steps * u * sizes)
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
@@ -226,7 +228,7 @@ def test_logsumexp(layout: str, mode: str) -> None:
     _, dims, steps, view = LAYOUTS[layout]
     x, rows, _, _ = case("alternating", layout)
     exact = np.log(exact_sums(np.exp(rows.astype(np.float64))))
-    bound = unit("f") * ((BLOCK * steps + 4) + np.abs(exact) + 3)
+    bound = unit("f") * ((ROUNDINGS * steps + 4) + np.abs(exact) + 3)
     within(array(view(lg.tensor(x)).logsumexp(dims)), exact, bound)
 
 
@@ -292,13 +294,13 @@ def test_gradients_of_what_was_broadcast(mode: str) -> None:
     exact = exact_sums(g.T)
     linear = nn.Linear(4, 3)
     linear(lg.ones(20_000, 4)).backward(lg.tensor(g))
-    within(array(linear.bias.grad), exact, BLOCK * unit("f") * exact)
+    within(array(linear.bias.grad), exact, ROUNDINGS * unit("f") * exact)
     bias = lg.zeros(3, requires_grad=True)
     (lg.ones(20_000, 3) + bias).backward(lg.tensor(g))
-    within(array(bias.grad), exact, BLOCK * unit("f") * exact)
+    within(array(bias.grad), exact, ROUNDINGS * unit("f") * exact)
     scale = lg.ones(1, requires_grad=True)
     (lg.ones(20_000, 3) * scale).backward(lg.tensor(g))
-    within(array(scale.grad), exact_sums(g.reshape(1, -1)), BLOCK * unit("f") * exact.sum())
+    within(array(scale.grad), exact_sums(g.reshape(1, -1)), ROUNDINGS * unit("f") * exact.sum())
 
 
 def test_gradient_of_a_convolutions_bias(mode: str) -> None:
@@ -306,7 +308,7 @@ def test_gradient_of_a_convolutions_bias(mode: str) -> None:
     conv = nn.Conv2d(1, 3, 1)
     conv(lg.ones(7, 1, 61, 5)).backward(lg.tensor(g))
     exact = exact_sums(groups(g, (0, 2, 3)))
-    within(array(conv.bias.grad), exact, 2 * BLOCK * unit("f") * exact)
+    within(array(conv.bias.grad), exact, 2 * ROUNDINGS * unit("f") * exact)
 
 
 @pytest.mark.parametrize("kind", ["RNN", "GRU", "LSTM"])
@@ -333,9 +335,9 @@ def test_gradients_of_layer_norm(mode: str) -> None:
     apart = wide - wide.mean(1, keepdims=True)
     normal = apart / np.sqrt((apart**2).mean(1, keepdims=True) + 1e-5)
     each = normal * g
-    bound = (BLOCK + 16) * unit("f") * exact_sums(np.abs(each).T)
+    bound = (ROUNDINGS + 16) * unit("f") * exact_sums(np.abs(each).T)
     within(array(layer.weight.grad), exact_sums(each.T), bound)
-    within(array(layer.bias.grad), exact_sums(g.T), BLOCK * unit("f") * exact_sums(g.T))
+    within(array(layer.bias.grad), exact_sums(g.T), ROUNDINGS * unit("f") * exact_sums(g.T))
 
 
 @pytest.mark.parametrize("shape", [(60_000, 2), (64, 3), (9, 4), (32, 3, 13, 7), (5, 2, 1001)])
@@ -346,9 +348,9 @@ def test_batch_statistics(far: float, shape: tuple[int, ...], mode: str) -> None
     mean, variance = lg.zeros(shape[1]), lg.zeros(shape[1])
     F.batch_norm(lg.tensor(x), mean, variance, training=True, momentum=1.0)
     size = exact_means(np.abs(rows))
-    within(array(mean), exact_means(rows), (2 * BLOCK + 3) * unit("f") * size)
+    within(array(mean), exact_means(rows), (2 * ROUNDINGS + 3) * unit("f") * size)
     exact = exact_variances(rows)
-    within(array(variance), exact, (2 * BLOCK + 8) * unit("f") * exact)
+    within(array(variance), exact, (2 * ROUNDINGS + 8) * unit("f") * exact)
 
 
 @pytest.mark.parametrize("far", [0, 1e3, 1e5])
@@ -379,7 +381,7 @@ def test_losses(shape: tuple[int, ...], reduction: str, mode: str) -> None:
         rows = each.reshape(1, -1)
         exact = exact_sums(rows) if reduction == "sum" else exact_sums(rows) / rows.size
         got = getattr(F, loss)(lg.tensor(x), lg.tensor(y), reduction=reduction)
-        within(array(got), exact, (2 * BLOCK + 2) * unit("f") * exact)
+        within(array(got), exact, (2 * ROUNDINGS + 2) * unit("f") * exact)
 
 
 @pytest.mark.parametrize("reduction", ["sum", "mean"])
@@ -389,19 +391,21 @@ def test_cross_entropy_of_many_rows(reduction: str, mode: str) -> None:
     each = np.log(np.exp(wide).sum(1)) - wide[np.arange(len(x)), labels]
     exact = exact_sums(each[None]) / (1 if reduction == "sum" else len(x))
     got = F.cross_entropy(lg.tensor(x), lg.tensor(labels), reduction=reduction)
-    within(array(got), exact, 2 * BLOCK * unit("f") * exact)
+    within(array(got), exact, 2 * ROUNDINGS * unit("f") * exact)
 
 
 def test_softmax_of_long_columns(mode: str) -> None:
     x = draw("alternating", 20_011, 2)
     each = np.exp(x.astype(np.float64))
     exact = each / exact_sums(each.T)
-    within(array(lg.tensor(x).softmax(0)), exact.ravel(), (BLOCK + 8) * unit("f") * exact.ravel())
+    within(
+        array(lg.tensor(x).softmax(0)), exact.ravel(), (ROUNDINGS + 8) * unit("f") * exact.ravel()
+    )
 
 
 def test_a_fold_of_what_rows_gave(mode: str) -> None:
     """The mean of a loss, which the kernel of its rows ends with."""
     x = draw("offset", 4001, 17)
     exact = exact_sums(x.reshape(1, -1))
-    within(array(lg.tensor(x).sum(1).sum()), exact, 2 * BLOCK * unit("f") * exact)
+    within(array(lg.tensor(x).sum(1).sum()), exact, 2 * ROUNDINGS * unit("f") * exact)
     within(array(lg.tensor(x).mean(1).mean()), exact / x.size, 20 * unit("f") * exact / x.size)
