@@ -33,7 +33,7 @@ from livegrad.graph.record import FloatArg, IntArg, record, wrap
 from livegrad.graph.symbol import SymbolicFloat
 from livegrad.ops import samples as s
 from livegrad.ops.conjugate import VIEW_AS_COMPLEX, VIEW_AS_REAL
-from livegrad.ops.reduce import Dims
+from livegrad.ops.reduce import Dims, count
 from livegrad.ops.update import LAYOUT
 
 COPY = Op(
@@ -259,6 +259,8 @@ def _runs(shape: tuple[int, ...], dims: tuple[int, ...]) -> list[list[int]]:
 # share. It depends on the shape alone, and so do the bits of the result.
 _LONG_FOLD = 1 << 16
 _PARTS = range(1 << 14, 1 << 11, -1)
+# Sums of rows shorter than this are about as much memory as the values.
+_LONG_ROW = 16
 # With more results than these there is enough to share out: rows one by one, columns by blocks.
 _FEW_ROWS, _FEW_COLUMNS = 16, 256
 
@@ -283,8 +285,13 @@ def _unrounded(op: Op, x: Any) -> Op:
 
 
 def _fold_apart(op: Op, x: Any, first: Dims, others: Dims, dtype: dtypes.DType) -> Any:
-    """One run of dims, then the others; half precisions are not rounded in between."""
-    once = record(_unrounded(op, x) if dtype.compute is not dtype else op, (x,), (first, True))
+    """One run of dims, then the others.
+
+    Not rounded in between, unless that would be twice the memory for most of the values.
+    """
+    halved = dtype.compute is not dtype
+    small = count(x, first) >= _LONG_ROW
+    once = record(_unrounded(op, x) if halved or small else op, (x,), (first, True))
     return _cast_to(record(op, (once,), (others, True)), dtype)
 
 

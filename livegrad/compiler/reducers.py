@@ -77,15 +77,20 @@ class Reducer:
         return [e.select(mask, new, old) for new, old in zip(merged, accs, strict=True)]
 
     def fold_lanes(self, e: Emitter, accs: Accs) -> Accs:
-        """Scalars: the lanes merged by halves, in the same order on every host."""
+        """Scalars: the lanes merged in pairs, in the same order on every host.
+
+        Neighbours come first, so that sums stay small where signs alternate; then, by halves, lanes
+        that hold the same as their neighbours.
+        """
         width = lanes_of(accs[0].type)
+        turned = [lane ^ 1 for lane in range(width)]
+        accs = self.merge(e, accs, [e.b.shuffle(x, turned) for x in accs])
         while width > 2:
             width //= 2
             low, high = range(width), range(width, 2 * width)
             lower = [e.b.shuffle(x, low) for x in accs]
             accs = self.merge(e, lower, [e.b.shuffle(x, high) for x in accs])
-        first = [e.b.extract(x, 0) for x in accs]
-        return self.merge(e, first, [e.b.extract(x, 1) for x in accs])
+        return [e.b.extract(x, 0) for x in accs]
 
     def result(self, e: Emitter, accs: Accs) -> Value:
         """The folded value, rounded to the dtype of the result."""
