@@ -43,8 +43,9 @@ __all__ = [
     "with_element",
 ]
 
-# LLVM would otherwise split 512-bit vectors in two on hosts where it fears for the clock.
-_ATTRIBUTES = 'nounwind "prefer-vector-width"="512" "min-legal-vector-width"="512"'
+# LLVM would otherwise split 512-bit vectors in two on hosts where it fears for the clock, and spill
+# them across cache lines, depending on the caller's stack: some kernels then take twice the time.
+_ATTRIBUTES = 'nounwind "prefer-vector-width"="512" "min-legal-vector-width"="512" "stackrealign"'
 
 
 class Builder(SpecialMath):

@@ -15,13 +15,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from livegrad.compiler.builder import Builder, Value
+from livegrad.compiler.builder import LANES, Builder, Value
 from livegrad.compiler.emitter import Emitter
 from livegrad.compiler.reducers import Accs, Reducer
 
-# Rounds of a block, along rows and down columns, and of a row that needs no blocks. The bound in
-# "The same bits" of docs/design.md is this: 8 roundings, and 4 when the lanes of a row are merged.
-ROW_BLOCK, COLUMN_BLOCK, SHORT_ROW = 4, 8, 8
+# Rounds of a block; of one in a long row, where more accuracy costs nothing, since memory is slower;
+# and rounds of such a row. The bound in "The same bits" of docs/design.md follows: 8 roundings in a
+# block, and 4 when the lanes of a row are merged.
+BLOCK, LONG_ROW_BLOCK, LONG_ROW = 8, 4, 256
 
 # What a round does, given its counter and accumulators: the accumulators after it.
 Round = Callable[[Value, Accs], Accs]
@@ -73,24 +74,30 @@ class Folds:
         return State(blocks.results[len(totals) :], blocks.results[: len(totals)], several)
 
     def run_rest(self, state: State, low: Value, high: Value, step: int, body: Round) -> State:
-        """The round at `low` too, as one of the block the loop was in, if that is below `high`."""
-        return state._replace(accs=self._rounds(low, high, step, state.accs, body))
+        """The round at `low` too, as one of the block the loop was in, if that is below `high`.
 
-    def results(self, state: State, across_lanes: bool) -> list[Value]:
-        """What the reductions came to; `across_lanes` merges the sixteen into one."""
+        Then all lanes are merged; those of totals before the round, which needs the registers.
+        """
+        totals: Accs = []
+        if state.several is not None:
+            totals = self.b.either(
+                state.several,
+                lambda: _merged(self._blocks, state.totals),
+                lambda: _start(self._blocks, lanes=0),
+            )
+        accs = self._rounds(low, high, step, state.accs, body)
+        return State(_merged(self.folds, accs), totals, state.several)
 
-        def value(fold: Fold, accs: Accs) -> Value:
-            reducer, e = fold
-            return reducer.result(e, reducer.fold_lanes(e, accs) if across_lanes else accs)
+    def results(self, state: State) -> list[Value]:
+        """What the reductions came to."""
 
         def of_one_block() -> list[Value]:
-            return list(map(value, self.folds, _shares(self.folds, state.accs)))
+            return _results(self.folds, state.accs)
 
         def of_several() -> list[Value]:
-            totals = self._close(state.totals, state.accs)
-            wide = map(value, self._blocks, _shares(self._blocks, totals))
-            plain = zip(self.folds, _shares(self.folds, state.accs), self._in_blocks, strict=True)
-            return [next(wide) if blocks else value(fold, accs) for fold, accs, blocks in plain]
+            wide = iter(_results(self._blocks, self._close(state.totals, state.accs)))
+            plain = zip(of_one_block(), self._in_blocks, strict=True)
+            return [next(wide) if blocks else value for value, blocks in plain]
 
         if state.several is None:
             return of_one_block()
@@ -120,13 +127,24 @@ class Folds:
         for (reducer, e), before, (block,) in zip(
             self._blocks, _shares(self._blocks, totals), blocks, strict=True
         ):
-            closed += reducer.step(e, before, block, None)
+            closed += reducer.merge(e, before, reducer.enter(e, block, None))
         return closed
 
 
-def _start(folds: Sequence[Fold]) -> Accs:
+def _start(folds: Sequence[Fold], lanes: int = LANES) -> Accs:
     """The accumulators of all of them before the first round."""
-    return [x for reducer, e in folds for x in reducer.start(e)]
+    return [x for reducer, e in folds for x in reducer.start(e, lanes)]
+
+
+def _merged(folds: Sequence[Fold], accs: Accs) -> Accs:
+    """The accumulators of all of them with their lanes merged."""
+    shares = zip(folds, _shares(folds, accs), strict=True)
+    return [x for (reducer, e), mine in shares for x in reducer.fold_lanes(e, mine)]
+
+
+def _results(folds: Sequence[Fold], accs: Accs) -> list[Value]:
+    shares = zip(folds, _shares(folds, accs), strict=True)
+    return [reducer.result(e, mine) for (reducer, e), mine in shares]
 
 
 def _shares(folds: Sequence[Fold], accs: Accs) -> list[Accs]:

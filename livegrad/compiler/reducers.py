@@ -58,12 +58,12 @@ class Reducer:
         """The accumulators of one value."""
         return [e.convert(value, e.dtype, self.accumulators(e.dtype)[0])]
 
-    def start(self, e: Emitter) -> Accs:
-        """Accumulators that have seen nothing."""
-        kinds = self.accumulators(e.dtype)
+    def start(self, e: Emitter, lanes: int = LANES) -> Accs:
+        """Accumulators that have seen nothing; scalars if `lanes` is 0."""
+        elements = [register_element(dtype) for dtype in self.accumulators(e.dtype)]
         return [
-            e.b.const(vector(register_element(dtype), LANES), number)
-            for dtype, number in zip(kinds, self.starts(e.dtype), strict=True)
+            e.b.const(vector(element, lanes) if lanes else element, number)
+            for element, number in zip(elements, self.starts(e.dtype), strict=True)
         ]
 
     def step(

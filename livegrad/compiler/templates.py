@@ -24,7 +24,7 @@ from livegrad import dtypes
 from livegrad.compiler.builder import LANES, Builder, Value
 from livegrad.compiler.describe import Instr, Store, Stream
 from livegrad.compiler.emitter import Emitter, memory_element
-from livegrad.compiler.folding import COLUMN_BLOCK, ROW_BLOCK, SHORT_ROW, Folds
+from livegrad.compiler.folding import BLOCK, LONG_ROW, LONG_ROW_BLOCK, Folds
 from livegrad.compiler.reducers import REDUCERS, Accs
 from livegrad.dtypes import DType
 from livegrad.graph.op import REGISTRY, Op
@@ -340,12 +340,12 @@ class Rows(Template):
             return step(at, b.lane_mask(b.sub(high, at)), accs)
 
         whole = b.add(low, b.and_(b.sub(high, low), -LANES))
-        short = b.icmp("slt", b.sub(whole, low), SHORT_ROW * LANES)
-        blocks = [b.const("i64", rounds * LANES) for rounds in (SHORT_ROW, ROW_BLOCK)]
+        short = b.icmp("slt", b.sub(whole, low), LONG_ROW * LANES)
+        blocks = [b.const("i64", rounds * LANES) for rounds in (BLOCK, LONG_ROW_BLOCK)]
         block = b.select(short, *blocks)
         state = folds.run(low, whole, LANES, block, lambda at, accs: step(at, None, accs))
         state = folds.run_rest(state, whole, high, LANES, last)
-        return folds.results(state, across_lanes=True)
+        return folds.results(state)
 
     def _keep(self, stage: int) -> None:
         """Computes the values of a whole row that became available at `stage`."""
@@ -598,9 +598,9 @@ class Columns(Template):
                 self._store(store.stream, value(store.value), row)
             return accs
 
-        low, block = (self.b.const("i64", x) for x in (0, COLUMN_BLOCK))
+        low, block = (self.b.const("i64", x) for x in (0, BLOCK))
         state = folds.run(low, self.middle, 1, block, step)
-        self.keep_folds(reduces, folds, folds.results(state, across_lanes=False))
+        self.keep_folds(reduces, folds, folds.results(state))
 
     def _full(self, i: int, row: Value, known: dict[int, Value]) -> Value:
         found = known.get(i)

@@ -25,11 +25,11 @@ from fold_cases import (
 import livegrad as lg
 import livegrad.nn.functional as F
 from livegrad import nn
-from livegrad.compiler.folding import SHORT_ROW
+from livegrad.compiler.folding import BLOCK
 from livegrad.graph.state import reference_mode
 
 # Those of a block, and of the sixteen lanes when they are merged.
-ROUNDINGS = SHORT_ROW + 4
+ROUNDINGS = BLOCK + 4
 MODES = {"compiled": nullcontext, "reference": reference_mode}
 FLOATS = ("float32", "float64")
 HALVES = {"bfloat16": 2.0**-8, "float16": 2.0**-11}  # with their own u
