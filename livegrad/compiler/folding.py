@@ -19,8 +19,8 @@ from livegrad.compiler.builder import LANES, Builder, Value
 from livegrad.compiler.emitter import Emitter
 from livegrad.compiler.reducers import Accs, Reducer
 
-# Rounds of a block; of one in a long row, where more accuracy costs nothing, since memory is slower;
-# and rounds of such a row. The bound in "The same bits" of docs/design.md follows: 8 roundings in a
+# Rounds of a block; of one in a long row, where memory is slower and accuracy costs nothing; and of
+# such a row. The bound in "The same bits" of docs/design.md follows: 8 roundings in a
 # block, and 4 when the lanes of a row are merged.
 BLOCK, LONG_ROW_BLOCK, LONG_ROW = 8, 4, 256
 
