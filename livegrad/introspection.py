@@ -17,7 +17,7 @@ from livegrad.ops import movement
 from livegrad.ops.in_place import in_format
 from livegrad.ops.public import publish_methods
 from livegrad.ops.strided import whole_of
-from livegrad.runtime.shared import address_of, own_address
+from livegrad.runtime.shared import address_of, is_spread, own_address, spread
 from livegrad.settings import channels_last, channels_last_3d, contiguous_format, strided
 
 
@@ -174,6 +174,17 @@ class Introspection(Methods):
     def is_distributed(self) -> bool:
         """False."""
         return False
+
+    def share_memory_(self) -> Any:
+        """Moves the values to memory that other processes see, in both directions."""
+        import livegrad.multiprocessing  # noqa: F401 - so that it stays shared when it is sent
+
+        spread(self)
+        return self
+
+    def is_shared(self) -> bool:
+        """Whether other processes can see the values; see `share_memory_`."""
+        return is_spread(self)
 
     # ---- other memories, of which there are none -------------------------------------------
 

@@ -305,7 +305,11 @@ class Module(Stateful):
         """Does nothing: whatever is recorded is compiled."""
 
     def share_memory(self: Self) -> Self:
-        """Does nothing: values are copied between processes."""
+        """Moves parameters and buffers, and their gradients, to memory that other processes see."""
+        for tensor in (*self.parameters(), *self.buffers()):
+            tensor.share_memory_()
+            if tensor.grad is not None:
+                tensor.grad.share_memory_()
         return self
 
     # ---- repr ------------------------------------------------------------------------------

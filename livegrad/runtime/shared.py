@@ -13,7 +13,10 @@ tensor that nobody else sees any more is an ordinary one again.
 
 from __future__ import annotations
 
+import mmap
+import os
 import sys
+import tempfile
 import weakref
 from typing import Any
 
@@ -95,6 +98,33 @@ class Lent(Memory):
         return any([export() is not None for export in self.exports])
 
 
+class Spread(Memory):
+    """Memory that other processes map as well: a file that has no name."""
+
+    __slots__ = ("file",)
+
+    def __init__(self, file: int, nbytes: int) -> None:
+        self.file = file
+        room = mmap.mmap(file, max(nbytes, 1))
+        super().__init__(np.frombuffer(room, np.uint8, nbytes))
+
+    @staticmethod
+    def holding(data: Array) -> Spread:
+        """Memory with a copy of `data`."""
+        if hasattr(os, "memfd_create"):
+            file = os.memfd_create("livegrad")
+        else:
+            file, name = tempfile.mkstemp(prefix="livegrad-")
+            os.unlink(name)
+        os.ftruncate(file, max(data.nbytes, 1))
+        memory = Spread(file, data.nbytes)
+        memory.array[...] = data
+        return memory
+
+    def __del__(self) -> None:
+        os.close(self.file)
+
+
 def _count_held() -> int:
     """What `_refs` says of an array that only a `Borrowed` refers to."""
     return _refs(Borrowed(np.zeros(1), 8).owner)
@@ -135,12 +165,7 @@ def borrow(array: Array, meta: Meta) -> Tensor:
     strides = tuple([step // array.itemsize for step in array.strides])
     extent = span(array.shape, strides)
     memory = Borrowed(array, extent * array.itemsize)
-    if meta.with_strides(strides).contiguous:
-        return _on(memory, leaf_node(meta, None), ())
-    from livegrad.ops.strided import AS_STRIDED
-
-    whole = leaf_node(meta_of((extent,), meta.dtype), None)
-    return _on(memory, whole, ((AS_STRIDED, (strides,), (0,), meta.shape),))
+    return on_memory(memory, meta.with_strides(strides), 0)
 
 
 def _bytes(flat: Array) -> Array:
@@ -186,6 +211,38 @@ def share(x: Tensor, memory: Memory) -> None:
         cell.memory = memory  # smaller storages that have grown: all look there from now on
         cell = cell.parent[0]
     cell.memory = memory
+
+
+def spread(x: Tensor) -> None:
+    """Moves the values of `x`, and of whoever shares them, to memory that other processes see."""
+    node_of(x)
+    if x._cell is None:
+        x._cell = Cell(x)
+    cell, _ = root_of(x)
+    if not isinstance(cell.memory, Spread):
+        share(x, Spread.holding(_stored(cell) if cell.memory is None else cell.memory.array))
+
+
+def is_spread(x: Tensor) -> bool:
+    """Whether other processes can see the memory of `x`."""
+    return x._cell is not None and isinstance(root_of(x)[0].memory, Spread)
+
+
+def place_of(x: Tensor) -> tuple[Memory, Meta, int]:
+    """The memory of `x`, and where in it `x` lies: strides and the place of the first element."""
+    cell, path = root_of(x)
+    return cell.memory, *path_geometry(cell._node.meta, path)
+
+
+def on_memory(memory: Memory, meta: Meta, offset: int) -> Tensor:
+    """A tensor that shows a part of `memory`, as `place_of` gave it."""
+    from livegrad.ops.strided import AS_STRIDED
+
+    count = memory.array.nbytes // meta.dtype.itemsize
+    if meta.contiguous and not offset and count == meta.numel:
+        return _on(memory, leaf_node(meta.plain, None), ())
+    step = (AS_STRIDED, (meta.stride(),), (offset,), meta.shape)
+    return _on(memory, leaf_node(meta_of((count,), meta.dtype), None), (step,))
 
 
 def _stored(cell: Cell) -> Array:
