@@ -82,6 +82,7 @@ class Tensor(Subclassing):
         `Tensor(x)`, with `x` a tensor, is a view of it.
         """
         default = dtypes.get_default_dtype()
+        device = CPU if device is None else device  # as PyTorch, whatever the default device is
         if len(data) == 1 and isinstance(data[0], Handle):
             out: Tensor = movement.alias(data[0])
         elif len(data) == 1 and not isinstance(data[0], int):

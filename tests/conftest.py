@@ -40,6 +40,12 @@ settings.register_profile(
 )
 settings.load_profile("livegrad")
 
+
+def pytest_collectstart() -> None:
+    """PyTorch's own test helpers, which some modules import, load a profile of theirs."""
+    settings.load_profile("livegrad")
+
+
 ROOT = Path(__file__).resolve().parent.parent
 
 

@@ -246,6 +246,36 @@ def test_files_are_interchangeable(name, options, tmp_path):
     np.testing.assert_allclose(ends[2], ends[0], rtol=rtol, atol=1e-6)
 
 
+def test_files_of_lbfgs_are_interchangeable(tmp_path):
+    def start(t):
+        p = t.nn.Parameter(t.zeros(3))
+        return p, t.optim.LBFGS([p], lr=0.5, max_iter=3, history_size=5)
+
+    def train(t, p, optimizer):
+        def closure():
+            optimizer.zero_grad()
+            loss = ((p - t.tensor([1.0, 2.0, 3.0])) ** 4).sum() + (p[0] * p[1] - 1) ** 2
+            loss.backward()
+            return loss
+
+        for _ in range(3):
+            optimizer.step(closure)
+
+    ends = []
+    for first, second in ((torch, torch), (lg, torch), (torch, lg)):
+        p, optimizer = start(first)
+        train(first, p, optimizer)
+        first.save({"p": p.detach(), "o": optimizer.state_dict()}, tmp_path / "x.pt")
+        saved = second.load(tmp_path / "x.pt")
+        q, other = start(second)
+        q.data.copy_(saved["p"])
+        other.load_state_dict(saved["o"])
+        train(second, q, other)
+        ends.append(q.detach().numpy())
+    np.testing.assert_allclose(ends[1], ends[0], rtol=1e-5)
+    np.testing.assert_allclose(ends[2], ends[0], rtol=1e-5)
+
+
 # -------------------------------------------------------------------------------------- errors
 
 
