@@ -75,9 +75,7 @@ def get_sharing_strategy() -> str:
 def set_sharing_strategy(new_strategy: str) -> None:
     """Accepts the only strategy there is."""
     if new_strategy not in get_all_sharing_strategies():
-        raise ValueError(
-            f"set_sharing_strategy: got {new_strategy!r}; expected 'file_descriptor'"
-        )
+        raise ValueError(f"set_sharing_strategy: got {new_strategy!r}; expected 'file_descriptor'")
 
 
 class ProcessRaisedException(Exception):
@@ -143,4 +141,6 @@ def _failure(place: int, code: int, errors: Any) -> ProcessRaisedException:
     if errors.empty():
         return ProcessRaisedException(f"process {place} terminated with exit code {code}")
     i, text = errors.get()
-    return ProcessRaisedException(f"\n\n-- Process {i} terminated with the following error:\n{text}")
+    return ProcessRaisedException(
+        f"\n\n-- Process {i} terminated with the following error:\n{text}"
+    )

@@ -38,6 +38,7 @@ from livegrad.graph.record import (
     leaf_node,
     node_of,
     record,
+    sync,
     wrap,
 )
 from livegrad.graph.state import LOCAL, flush
@@ -54,12 +55,24 @@ _refs = sys.getrefcount
 
 
 class Memory:
-    """The bytes of a storage. `array` is all of them, in the order they have in memory."""
+    """The bytes of a storage. `array` is all of them, in the order they have in memory.
 
-    __slots__ = ("__weakref__", "array")
+    `readers` are leaves that were read in place: a graph may want the value they had.
+    """
+
+    __slots__ = ("__weakref__", "array", "readers")
 
     def __init__(self, array: Array) -> None:
         self.array = array
+        self.readers: list[weakref.ref[Node]] = []
+
+    def keep_for_readers(self) -> None:
+        """Gives leaves that somebody still refers to a copy of what they have read."""
+        for reader in self.readers:
+            node = reader()
+            if node is not None:
+                node.buffer = Buffer.from_array(np.array(array_of(node)))
+        self.readers.clear()
 
     def is_shared(self) -> bool:
         """Whether anybody else can still write to it."""
@@ -292,6 +305,7 @@ def read_shared(x: Tensor) -> None:
     window = _window(x)
     if not memory.is_shared():
         _take_back(cell)
+        sync(x)
         return
     node = x._node
     if window.nbytes <= MOST_COPIED or not window.flags.c_contiguous or _is_conjugate(x._path):
@@ -302,7 +316,10 @@ def read_shared(x: Tensor) -> None:
     else:
         buffer = Buffer.from_array(window)
         LOCAL.state.most = -1
-    _renew(x, leaf_node(node.meta, buffer))
+    fresh = leaf_node(node.meta, buffer)
+    if buffer.memory is window:
+        memory.readers.append(weakref.ref(fresh))
+    _renew(x, fresh)
 
 
 def _renew(x: Tensor, fresh: Node) -> None:
@@ -350,6 +367,7 @@ def write_shared(x: Tensor, value: Tensor) -> Tensor:
             "the tensor shares memory that is read only, and cannot be written; clone() it first"
         )
     x._node = node if x._node.grad_to is None else in_place_of(x._node, value, x, LOCAL.state.grad)
+    root_of(x)[0].memory.keep_for_readers()
     values = array_of(node)
     np.copyto(window, values.conj() if _is_conjugate(x._path) else values, casting="no")
     x._cell.version += 1

@@ -1,0 +1,547 @@
+"""Programs about what shares memory with what, for PyTorch and for livegrad.
+
+Each takes a namespace and returns what both must agree on. What PyTorch returns is kept in
+storage_expected.json: `python -m tests.storage_programs` writes it anew, with PyTorch installed.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+Program = Callable[[Any], Any]
+PROGRAMS: list[Program] = []
+EXPECTED = Path(__file__).with_name("storage_expected.json")
+
+
+def program(function: Program) -> Program:
+    """Registers a program."""
+    PROGRAMS.append(function)
+    return function
+
+
+def expected() -> dict[str, Any]:
+    """What PyTorch returned, by the name of the program."""
+    found: dict[str, Any] = json.loads(EXPECTED.read_text(encoding="utf-8"))
+    return found
+
+
+def outcome(run: Program, namespace: Any) -> Any:
+    """What a program returns, as it would come out of the file."""
+    return json.loads(json.dumps(run(namespace)))
+
+
+def facts(x: Any) -> tuple[Any, ...]:
+    return tuple(x.shape), x.stride(), x.storage_offset(), x.is_contiguous(), x.tolist()
+
+
+# ----------------------------------------------------------------------------------- copies
+
+
+@program
+def contiguous_of_a_transpose_is_a_copy(T: Any) -> Any:
+    x = T.arange(6.0).view(2, 3)
+    y = x.t().contiguous()
+    y.zero_()
+    return x.tolist(), y.stride()
+
+
+@program
+def contiguous_of_what_is_contiguous_is_itself(T: Any) -> Any:
+    x = T.arange(6.0).view(2, 3)
+    x.contiguous().zero_()
+    return x.tolist(), x.contiguous() is x, x[1:].contiguous().storage_offset()
+
+
+@program
+def reshape_copies_only_if_it_must(T: Any) -> Any:
+    x = T.arange(24.0).view(2, 3, 4)
+    for y in (x.reshape(6, 4), x.transpose(0, 1).reshape(6, 4), x.permute(2, 0, 1).reshape(4, 6)):
+        y.add_(100)
+    x.transpose(0, 2).flatten().zero_()
+    x[:, :, :2].flatten(0, 1).mul_(2)
+    return x.tolist()
+
+
+@program
+def ravel_copies_what_has_gaps(T: Any) -> Any:
+    x = T.arange(6.0)
+    x[::2].ravel().zero_()
+    x.view(2, 3).ravel().add_(1)
+    return x.tolist()
+
+
+@program
+def flatten_layer(T: Any) -> Any:
+    x = T.arange(24.0).view(2, 3, 4)
+    T.nn.Flatten()(x.transpose(1, 2)).zero_()
+    T.nn.Flatten()(x).add_(1)
+    return x.tolist()
+
+
+@program
+def snapshot_of_a_weight(T: Any) -> Any:
+    w = T.arange(6.0).view(2, 3).requires_grad_()
+    snapshot = w.detach().t().contiguous()
+    (w * w).sum().backward()
+    T.optim.SGD([w], lr=0.5).step()
+    return snapshot.tolist(), w.tolist()
+
+
+@program
+def view_refuses(T: Any) -> Any:
+    x = T.arange(6.0).view(2, 3).t()
+    found = []
+    for shape in ((6,), (3, 2), (3, 1, 2), (2, 3), (3, 2, 1)):
+        try:
+            found.append(x.view(shape).stride())
+        except RuntimeError as error:
+            found.append("view size is not compatible" in str(error))
+    return found
+
+
+@program
+def formats(T: Any) -> Any:
+    x = T.arange(120.0).view(2, 3, 4, 5)
+    last = x.to(memory_format=T.channels_last)
+    half = x[:, :, ::2]
+    return [
+        last.stride(),
+        last.is_contiguous(),
+        last.is_contiguous(memory_format=T.channels_last),
+        (last + 1).stride(),
+        (last + x).stride(),
+        (x + last).stride(),
+        last.clone().stride(),
+        last.contiguous().stride(),
+        last.float().stride(),
+        last.double().stride(),
+        last.double(memory_format=T.contiguous_format).stride(),
+        T.zeros_like(last).stride(),
+        T.empty_like(half).stride(),
+        half.clone().stride(),
+        half.to(T.float64).stride(),
+        half.clone(memory_format=T.contiguous_format).stride(),
+        last.relu().stride(),
+        last.sum(1).stride(),
+        (last > 0).stride(),
+        T.where(last > 0, last, x).stride(),
+    ]
+
+
+# ------------------------------------------------------------------------------------ strides
+
+
+@program
+def strides_of_views(T: Any) -> Any:
+    x = T.arange(120.0).view(2, 3, 4, 5)
+    return [
+        facts(y)
+        for y in (
+            x[1], x[:, 1:], x[..., ::2], x[:, None], x[1, :, None, 2:], x.mT,
+            x.permute(3, 1, 0, 2), x.unsqueeze(-1), x.unsqueeze(2), x[:, :1].squeeze(1),
+            x.diagonal(0, 1, 3), x.diagonal(-1, 2, 3), x.unfold(3, 2, 2), x.unfold(1, 3, 1),
+            x.expand(2, 2, 3, 4, 5), x[:1].expand(3, 3, 4, 5), x.narrow(2, 1, 2), x.select(3, 4),
+            x.movedim(0, 2), x.swapaxes(0, 3), x.flatten(1, 2), x.unflatten(3, (5, 1)),
+            x.chunk(2, 2)[1], x.split([1, 4], 3)[1], x.unbind(1)[2], x.view(4, 30),
+            x.as_strided((2, 3), (7, 2), 5), x.flatten(), x[0, 0, 0, 0], x[:0],
+        )
+    ]  # fmt: skip
+
+
+@program
+def strides_of_results(T: Any) -> Any:
+    x = T.arange(24.0).view(2, 3, 4)
+    y, z = x.transpose(0, 2), x[:, :, ::2]
+    return [
+        r.stride()
+        for r in (
+            y + 1, y * y, y.exp(), -y, z + 1, z.abs(), y[..., :1] + y, y + T.ones(2), y.sum(0),
+            y.double(), y > 3, y.clone(), T.zeros_like(y), T.rand_like(z), y.softmax(-1),
+            y.matmul(T.ones(2, 3)), T.cat([y, y]), T.stack([y, y]), y.flip(0),
+            y.expand(2, 4, 3, 2) + 1,
+            y.clamp(0, 1), y.pow(2), y.cumsum(0), y.mean(1, keepdim=True), T.where(y > 3, y, 0.0),
+            y.transpose(0, 1).contiguous(), y.half(), y.to(T.float32), y.to(T.float32, copy=True),
+        )
+    ]  # fmt: skip
+
+
+@program
+def as_strided_speaks_of_the_storage(T: Any) -> Any:
+    x = T.arange(12.0).view(3, 4)
+    part = x[1:, ::2]
+    seen = [facts(part.as_strided((2, 2), (1, 3))), facts(part.as_strided((3,), (2,), 0))]
+    part.as_strided((2, 2), (1, 3)).zero_()
+    turned = x.t().clone()
+    turned.as_strided((3,), (2,), 1).fill_(-1)
+    return seen, x.tolist(), turned.tolist(), turned.stride()
+
+
+@program
+def addresses(T: Any) -> Any:
+    x = T.zeros(4, 5)
+    y = x[1:, 2:]
+    return (
+        x.data_ptr() == x.view(20).data_ptr() == x.detach().data_ptr(),
+        y.data_ptr() - x.data_ptr(),
+        x.untyped_storage().data_ptr() == y.untyped_storage().data_ptr(),
+        x.untyped_storage().nbytes(),
+        y.untyped_storage().nbytes(),
+        x.clone().data_ptr() == x.data_ptr(),
+    )
+
+
+@program
+def bases(T: Any) -> Any:
+    x = T.zeros(4, 5)
+    row = x[1]
+    return (
+        x._base is None, row._base is x, row[1:]._base is x, x.detach()._base is None,
+        x._is_view(), row._is_view(), x.detach()._is_view(), x.clone()._is_view(),
+    )  # fmt: skip
+
+
+@program
+def versions(T: Any) -> Any:
+    x = T.zeros(4)
+    seen = [x._version]
+    x.add_(1)
+    view = x[1:]
+    seen += [x._version, view._version]
+    view.mul_(2)
+    seen += [x._version, view._version, x.detach()._version]
+    x[0] = 3
+    seen += [x._version, view._version]
+    return seen
+
+
+# ------------------------------------------------------------------------------------- views
+
+
+@program
+def indexing_by_a_number_in_a_tensor_is_a_view(T: Any) -> Any:
+    x = T.arange(6).view(3, 2)
+    for i in T.tensor([2, 0]):
+        row = x[i]
+        row += 1
+    x[T.tensor(1), T.tensor(-1)] += 50
+    x[:, T.tensor(0)].mul_(10)
+    return x.tolist()
+
+
+@program
+def bits_are_shared(T: Any) -> Any:
+    x = T.tensor([1.0, 2.0, 3.0, 4.0])
+    words = x.view(T.int32)
+    words[0] = 0
+    seen = [x.tolist()]
+    x[1] = 0
+    seen.append(words.tolist())
+    doubles = x.view(T.float64)
+    doubles.zero_()
+    return seen, x.tolist(), doubles.shape == (2,), x.view(2, 2).view(T.uint8).stride()
+
+
+@program
+def parameters_share(T: Any) -> Any:
+    x = T.zeros(2, 3)
+    p = T.nn.Parameter(x)
+    x.add_(1)
+    seen = [p.tolist()]
+    with T.no_grad():
+        p.mul_(2)
+    seen += [x.tolist(), x.requires_grad, p.requires_grad, p.is_leaf]
+    for make in (lambda: T.optim.SGD([p], lr=0.5), lambda: T.optim.Adam([p], lr=0.5)):
+        p.grad = None
+        (p * p).sum().backward()
+        make().step()
+        seen.append(np.round(x.numpy(), 5).tolist())
+    return seen
+
+
+@program
+def a_parameter_that_is_a_part_of_a_vector(T: Any) -> Any:
+    flat = T.arange(6.0)
+    q = T.nn.Parameter(flat[2:6].view(2, 2))
+    optimizer = T.optim.SGD([q], lr=0.1, momentum=0.9)
+    for _ in range(3):
+        optimizer.zero_grad()
+        (q * q).sum().backward()
+        optimizer.step()
+    return np.round(flat.numpy(), 5).tolist(), np.round(q.detach().numpy(), 5).tolist()
+
+
+@program
+def resizing_keeps_aliases(T: Any) -> Any:
+    x = T.arange(6.0)
+    view = x[1:3]
+    x.resize_(2)
+    seen = [facts(x), facts(view)]
+    x.resize_(8)
+    x[1] = 50
+    seen += [facts(view), x[:6].tolist()]
+    view[1] = 60
+    return seen, x[:6].tolist()
+
+
+@program
+def overlapping_windows_are_written_one_by_one(T: Any) -> Any:
+    x = T.arange(6.0)
+    windows = x.unfold(0, 3, 1)
+    windows.add_(1)
+    seen = [x.tolist()]
+    windows.copy_(T.arange(12.0).view(4, 3))
+    seen.append(x.tolist())
+    x.as_strided((2, 3), (1, 1), 1).mul_(2)
+    return seen, x.tolist()
+
+
+@program
+def expands(T: Any) -> Any:
+    x = T.zeros(2, 3)
+    x.expand_as(x).add_(1)
+    b = T.zeros(2)
+    v = b.expand(3, 2)
+    seen: list[Any] = []
+    for write in (lambda: v.add_(1), lambda: v.zero_(), lambda: v.copy_(T.ones(2))):
+        try:
+            write()
+        except RuntimeError as error:
+            seen.append("more than one element" in str(error))
+        seen += [v.tolist(), b.tolist()]
+    v[0, 1] = 7
+    return seen, x.tolist(), v.tolist(), b.tolist()
+
+
+@program
+def set_takes_a_storage(T: Any) -> Any:
+    x, y = T.zeros(2, 3), T.arange(6.0)
+    x.set_(y)
+    y[0] = 9
+    z = T.zeros(0)
+    z.set_(y.untyped_storage(), 1, (2, 2), (2, 1))
+    z.add_(1)
+    return x.tolist(), z.tolist(), y.tolist()
+
+
+@program
+def data_shares(T: Any) -> Any:
+    x, y = T.arange(3.0), T.zeros(3, requires_grad=True)
+    y.data = x
+    x.add_(1)
+    return y.tolist(), y.is_leaf, y.requires_grad
+
+
+# ---------------------------------------------------------------------- writes without history
+
+
+def _graph(T: Any) -> Any:
+    w = T.tensor([1.0, 2.0, 3.0], requires_grad=True)
+    return w, w * 2
+
+
+@program
+def written_under_no_grad(T: Any) -> Any:
+    w, y = _graph(T)
+    with T.no_grad():
+        y[0] = 100.0
+    (y * T.tensor([1.0, 2.0, 3.0])).sum().backward()
+    return w.grad.tolist(), y.tolist(), y.requires_grad, y.is_leaf
+
+
+@program
+def written_through_data_and_detach(T: Any) -> Any:
+    seen = []
+    for write in (
+        lambda y: y.data.mul_(3),
+        lambda y: y.detach().add_(1),
+        lambda y: y.data[1:].zero_(),
+        lambda y: y.detach()[0].fill_(9),
+        lambda y: y.view(3, 1).detach().zero_(),
+    ):
+        w, y = _graph(T)
+        write(y)
+        (y * y).sum().backward()
+        seen += [w.grad.tolist(), y.tolist(), y.requires_grad]
+    return seen
+
+
+@program
+def written_while_recording(T: Any) -> Any:
+    seen = []
+    for write in (
+        lambda y, c: y.copy_(c),
+        lambda y, c: y.zero_(),
+        lambda y, c: y[1:].copy_(c[1:]),
+        lambda y, c: y.mul_(c),
+        lambda y, c: y.masked_fill_(c > 1, 5.0),
+    ):
+        w, y = _graph(T)
+        write(y, T.tensor([1.0, 2.0, 3.0]))
+        y.sum().backward()
+        seen += [w.grad.tolist(), y.tolist(), y.requires_grad]
+    return seen
+
+
+@program
+def a_layer_used_twice(T: Any) -> Any:
+    layer = T.nn.Linear(2, 2)
+    with T.no_grad():
+        layer.weight.copy_(T.tensor([[1.0, 2.0], [3.0, 4.0]]))
+        layer.bias.zero_()
+    hidden = layer(T.ones(1, 2))
+    with T.no_grad():
+        hidden[0, 0] = 0.5
+    layer(hidden).sum().backward()
+    return layer.weight.grad.tolist(), layer.bias.grad.tolist()
+
+
+@program
+def a_detached_alias_with_a_history_of_its_own(T: Any) -> Any:
+    _, y = _graph(T)
+    d = y.detach()
+    v = T.ones(3, requires_grad=True)
+    d.add_(v)
+    seen = [d.requires_grad, y.tolist()]
+    y.mul_(2)
+    (d * d).sum().backward()
+    return seen, v.grad.tolist(), d.tolist()
+
+
+# -------------------------------------------------------------------------------- refusals
+
+
+def error_of(write: Callable[[], Any]) -> str:
+    try:
+        write()
+    except RuntimeError as error:
+        return str(error)[:40]
+    return "none"
+
+
+@program
+def views_that_must_not_be_written(T: Any) -> Any:
+    w, y = _graph(T)
+    with T.no_grad():
+        quiet = y[:2]
+    seen = [quiet.requires_grad, quiet.is_leaf, error_of(lambda: quiet.add_(1))[:20]]
+    first, _ = y.split(2)
+    seen.append(error_of(lambda: first.add_(1))[:9])
+    seen.append(error_of(lambda: y.unbind(0)[0].add_(1))[:9])
+    seen.append(error_of(lambda: y.chunk(2)[0].add_(1))[:9])
+    seen.append(error_of(lambda: w.add_(1)))
+    seen.append(error_of(lambda: w[0].add_(1)))
+    seen.append(error_of(lambda: w.detach()[0].add_(0)))
+    plain = T.zeros(4).split(2)[0]
+    plain.add_(1)
+    return seen, y.tolist(), w.tolist(), plain.tolist()
+
+
+@program
+def inference_tensors(T: Any) -> Any:
+    with T.inference_mode():
+        x = T.ones(3)
+        y = x * 2
+    seen = [x.is_inference(), y.is_inference(), T.ones(2).is_inference()]
+    seen.append(error_of(lambda: y.add_(1))[:40])
+    return seen
+
+
+# --------------------------------------------------------------------- memory that NumPy sees
+
+
+@program
+def numpy_sees_and_is_seen(T: Any) -> Any:
+    a = np.zeros(3, np.float32)
+    t = T.from_numpy(a)
+    a[0] = 5
+    seen = [t.tolist()]
+    t += 1
+    seen.append(a.tolist())
+    y = t * 2
+    a[1] = 100
+    seen.append(y.tolist())
+    v = t[1:]
+    v.zero_()
+    seen.append(a.tolist())
+    a[2] = 3
+    return seen, v.tolist(), (v + 1).tolist()
+
+
+@program
+def arrays_of_tensors(T: Any) -> Any:
+    t = T.arange(4.0)
+    n = t.numpy()
+    n[0] = 9
+    seen = [t.tolist()]
+    t[1] = 8
+    t.add_(1)
+    m = t.view(2, 2).t().numpy()
+    m[0, 1] = -1
+    k = np.asarray(t)
+    k[3] = 77
+    return seen, t.tolist(), n.tolist(), m.strides, m.tolist()
+
+
+@program
+def arrays_of_parameters(T: Any) -> Any:
+    w = T.ones(3, requires_grad=True)
+    n = w.detach().numpy()
+    (w * w).sum().backward()
+    T.optim.SGD([w], lr=0.25).step()
+    seen = [n.tolist(), w.tolist()]
+    n[0] = 7
+    w.grad = None
+    (w * w).sum().backward()
+    return seen, (w * 1).tolist(), w.grad.tolist()
+
+
+@program
+def arrays_in_other_orders(T: Any) -> Any:
+    f = np.asfortranarray(np.arange(6.0).reshape(2, 3))
+    t = T.from_numpy(f)
+    t[0, 1] = 50
+    g = np.arange(10.0)[::2]
+    s = T.from_numpy(g)
+    s.mul_(2)
+    return t.stride(), f.tolist(), s.stride(), g.tolist(), T.as_tensor(g).data_ptr() == s.data_ptr()
+
+
+@program
+def large_arrays(T: Any) -> Any:
+    big = np.zeros((600, 600))
+    t = T.from_numpy(big)
+    r, s = t + 1, t.sum()
+    big[0, 0] = 5
+    w = T.full((600,), 2.0, dtype=T.float64, requires_grad=True)
+    loss = (t * w).sum()
+    big[0, 1] = 6
+    loss.backward()
+    t[1, 1] = 1
+    return r[0, 0].item(), s.item(), loss.item(), t.sum().item(), float(big[1, 1])
+
+
+@program
+def buffers_and_dlpack(T: Any) -> Any:
+    b = bytearray(8)
+    t = T.frombuffer(b, dtype=T.uint8)
+    t[0] = 3
+    a = np.zeros(3)
+    d = T.from_dlpack(a)
+    d[1] = 5
+    back = np.from_dlpack(T.arange(3.0))
+    x = T.arange(3.0)
+    y = np.from_dlpack(x)
+    x[0] = 8
+    return b[0], a.tolist(), back.tolist(), y.tolist()
+
+
+if __name__ == "__main__":
+    import torch
+
+    lines = [f"{json.dumps(p.__name__)}: {json.dumps(outcome(p, torch))}" for p in PROGRAMS]
+    EXPECTED.write_text("{\n" + ",\n".join(lines) + "\n}\n", encoding="utf-8")

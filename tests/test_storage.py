@@ -1,0 +1,60 @@
+"""PyTorch's storage model: what shares memory with what, how it lies there, who sees a write."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from storage_programs import PROGRAMS, Program, expected, outcome
+
+import livegrad as lg
+import livegrad.nn
+import livegrad.optim
+
+
+@pytest.mark.parametrize("run", PROGRAMS, ids=lambda run: run.__name__)
+def test_program(run: Program) -> None:
+    assert outcome(run, lg) == expected()[run.__name__]
+
+
+def test_storages() -> None:
+    x = lg.arange(6, dtype=lg.uint8).view(2, 3)
+    storage = x[1].untyped_storage()
+    assert storage == x.untyped_storage()
+    assert storage != x.clone().untyped_storage()
+    assert hash(storage) == hash(x.untyped_storage())
+    assert (len(storage), storage.nbytes(), storage.element_size()) == (6, 6, 1)
+    assert list(storage) == storage.tolist() == [0, 1, 2, 3, 4, 5]
+    assert (storage[1], storage[1:3]) == (1, [1, 2])
+    assert x.t().clone().untyped_storage().tolist() == [0, 1, 2, 3, 4, 5]
+    typed = lg.arange(3.0).storage()
+    assert (typed.size(), typed.tolist(), typed[2], typed.dtype) == (3, [0, 1, 2], 2, lg.float32)
+    assert typed.untyped().nbytes() == 12
+
+
+def test_a_tensor_that_nobody_shares_with_any_more_is_an_ordinary_one() -> None:
+    x = lg.zeros(3)
+    view = x[1:]
+    view.add_(1)
+    assert x.tolist() == [0, 1, 1]
+    assert x._cell is not None
+    del view
+    assert (x + 0).tolist() == [0, 1, 1]
+    assert x._cell is None
+    parameter = livegrad.nn.Parameter(lg.ones(2))
+    assert (parameter * 2).tolist() == [2, 2]
+    assert (parameter * 2).tolist() == [2, 2]
+    assert parameter._cell is None
+
+
+def _names(x: Any) -> list[str]:
+    return [step[0].name for step in x._path]
+
+
+def test_contiguous_values_cost_no_node() -> None:
+    x = lg.zeros(2, 3)
+    assert x.contiguous() is x
+    assert x.to(lg.float32) is x
+    assert x.t().t().contiguous().stride() == (3, 1)
+    assert _names(x.reshape(3, 2)) == ["reshape"]
+    assert _names(x.t().reshape(6)) == []
