@@ -716,6 +716,7 @@ USERS = {
     ),
     "batch": lambda x: lg.utils.data.default_collate([x, x]),
     "vector": lambda x: nn.utils.parameters_to_vector([x, x]),
+    "spectral norm": lambda x: nn.utils.parametrizations.spectral_norm(nn.Linear(3, 3))(x),
     "padded": lambda x: nn.utils.rnn.pad_sequence([x, x[:2]]),
     "transformer": lambda x: nn.TransformerEncoderLayer(3, 1, 4)(x.reshape(1, 1, 3)),
     "attention": lambda x: nn.MultiheadAttention(3, 1)(*[x.reshape(1, 1, 3)] * 3)[0],
