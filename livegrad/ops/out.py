@@ -23,7 +23,7 @@ from livegrad.graph.state import LOCAL
 from livegrad.native import hot
 from livegrad.ops.elementwise import CLONE, cast, clone
 from livegrad.ops.numpy_names import FUNCTIONS, METHODS, has_other_names, understand
-from livegrad.ops.public import as_given, strangers
+from livegrad.ops.public import as_given, note, strangers
 
 Tensor = Any
 Function = Callable[..., Any]
@@ -114,10 +114,13 @@ def install(namespace: dict[str, Any], name: str = "") -> None:
                 made[function] = wrap(function)
                 made[function].__module__ = namespace["__name__"]  # where pickle finds it
                 made[function].__name__ = made[function].__qualname__ = each
+                note(function, made[function])
             namespace[each] = made[function]
     for each in FUNCTIONS.split() if not name else ():
-        namespace[each] = accepts_names(namespace[each])
+        function = namespace[each]
+        namespace[each] = accepts_names(function)
         namespace[each].__module__ = namespace["__name__"]
+        note(function, namespace[each])
 
 
 def install_methods(methods: type) -> None:

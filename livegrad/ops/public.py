@@ -45,7 +45,20 @@ def publish(namespace: dict[str, Any], names: Iterable[str] | None = None) -> No
             made[function] = twin(function)
             made[function].__module__ = module  # where pickle finds it
             made[function].__name__ = made[function].__qualname__ = name
+            note(function, made[function])
         namespace[name] = made[function]
+
+
+# Functions of ops, and the public ones that stand for them.
+PUBLIC: dict[FunctionType, FunctionType] = {}
+
+
+def note(function: FunctionType, public: FunctionType) -> None:
+    """Notes what a function is called by; that of `livegrad` itself goes before others."""
+    if public.__module__ == "livegrad":
+        PUBLIC[function] = public
+    else:
+        PUBLIC.setdefault(function, public)
 
 
 def publish_methods(methods: type, cls: str, module: str) -> None:

@@ -15,13 +15,13 @@ from __future__ import annotations
 
 import sys
 import threading
-from functools import cache, lru_cache, wraps
+from functools import lru_cache, wraps
 from types import CodeType, FunctionType
 from typing import Any
 
 from livegrad.graph.state import Runtime
 from livegrad.nn.parameter import Buffer, Parameter
-from livegrad.ops.public import Asking, twin
+from livegrad.ops.public import PUBLIC, Asking, twin
 from livegrad.overrides.catalogue import Entry, entries
 from livegrad.overrides.protocol import (
     PLAIN,
@@ -73,24 +73,12 @@ def _make_overridable(entry: Entry) -> None:
 
 def exchange(package: str) -> None:
     """Puts public functions in the place of those of ops, in the modules of a package."""
-    public = _by_code()
     for name, module in list(sys.modules.items()):
         if not f"{name}.".startswith(f"{package}.") or name == "livegrad.nn.functional":
             continue
         for key, value in list(vars(module).items()):
-            if isinstance(value, FunctionType) and value.__module__.startswith("livegrad.ops."):
-                setattr(module, key, public.get(value.__code__, value))
-
-
-@cache
-def _by_code() -> dict[CodeType, FunctionType]:
-    """Public functions by the code of those in ops that they stand for; the commonest name wins."""
-    found: dict[CodeType, FunctionType] = {}
-    for entry in entries():
-        if entry.func is entry.function:  # no method, no operator
-            plain = entry.function.__wrapped__
-            found.setdefault(getattr(plain, "__wrapped__", plain).__code__, entry.function)
-    return found
+            if isinstance(value, FunctionType) and value in PUBLIC:
+                setattr(module, key, PUBLIC[value])
 
 
 class Ask:

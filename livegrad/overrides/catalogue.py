@@ -89,7 +89,7 @@ def entries() -> Iterator[Entry]:
             yield Entry(member, func, f"livegrad.Tensor.{name}", operator=name in _BINARY)
         elif isinstance(member, property):
             for getter, how in ((member.fget, "__get__"), (member.fset, "__set__")):
-                if getter is not None:
+                if isinstance(getter, FunctionType):  # not those in C, such as that of `grad`
                     full = f"livegrad.Tensor.{name}.{how}"
                     yield Entry(getter, getattr(member, how), full)
 
@@ -120,7 +120,7 @@ def _members() -> Iterator[tuple[str, Any]]:
 @cache
 def get_default_nowrap_functions() -> set[Callable[..., Any]]:
     """Functions whose results stay of the class they have, whatever the arguments are."""
-    found = [vars(cls).get("_base") for cls in Tensor.__mro__]
+    found = [vars(cls).get(name) for cls in Tensor.__mro__ for name in ("_base", "grad")]
     return {member.__get__ for member in found if isinstance(member, property)}
 
 
