@@ -38,6 +38,8 @@ class Generator:
 
     def manual_seed(self, seed: int) -> Generator:
         """Starts the stream of `seed` from the beginning."""
+        if seed is None:
+            raise RuntimeError("manual_seed expected a long, but got NoneType")
         if not -(1 << 63) <= int(seed) <= _MASK:
             raise ValueError(f"manual_seed: got {seed}; expected a number of at most 64 bits")
         self._initial = int(seed) & _MASK  # negative seeds count from the top
@@ -68,6 +70,8 @@ class Generator:
 
     def set_state(self, new_state: Any) -> Generator:
         """Goes back to where `get_state` was called."""
+        if not hasattr(new_state, "tolist"):
+            raise TypeError(f"expected a tensor of bytes, but got {type(new_state).__name__}")
         values = new_state.tolist()
         if len(values) != 3:
             raise RuntimeError(

@@ -83,3 +83,16 @@ def test_functions_promote_arrays_without_dims_too() -> None:
     scalar, vector = xp.asarray(256, dtype=xp.int16), xp.asarray([1], dtype=xp.int8)
     assert xp.add(scalar, vector).dtype is xp.int16
     assert xp.greater(scalar, vector).tolist() == [True]
+
+
+@pytest.mark.parametrize("axis", [0, 1, -1])
+def test_take_counts_negative_indices_from_the_end(axis: int) -> None:
+    x, at = np.arange(12.0).reshape(3, 4), np.array([-1, 0, -3])
+    got = xp.take(xp.asarray(x), xp.asarray(at), axis=axis)
+    np.testing.assert_array_equal(np.asarray(got), np.take(x, at, axis=axis))
+    assert xp.take(xp.arange(3), xp.asarray([-1])).tolist() == [2]
+    for wrong in (-4, 4):
+        with pytest.raises(IndexError):
+            np.asarray(xp.take(xp.arange(3), xp.asarray([wrong])))
+    with pytest.raises(IndexError, match="axis 2"):
+        xp.take(xp.asarray(x), xp.asarray(at), axis=2)

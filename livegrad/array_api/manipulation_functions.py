@@ -96,12 +96,14 @@ def roll(x: Array, /, shift: Axis, *, axis: Axis | None = None) -> Array:
 
 
 def take(x: Array, indices: Array, /, *, axis: int | None = None) -> Array:
-    """The elements at `indices` along an axis."""
+    """The elements at `indices` along an axis; negative ones count from the end."""
     if axis is None:
         if x.ndim != 1:
             raise ValueError("take: axis is required for an array of more than one dim")
         axis = 0
-    return lg.index_select(x, axis, indices)
+    if not -x.ndim <= axis < x.ndim:
+        raise IndexError(f"take: axis {axis} is out of bounds for an array of {x.ndim} dims")
+    return x[(slice(None),) * (axis % x.ndim) + (indices.to(lg.int64),)]
 
 
 def take_along_axis(x: Array, indices: Array, /, *, axis: int = -1) -> Array:

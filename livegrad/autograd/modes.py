@@ -109,7 +109,11 @@ class set_grad_enabled(_Mode):
 
     def __init__(self, mode: bool) -> None:
         super().__init__()
-        self.grad = bool(mode)
+        if not isinstance(mode, bool):
+            raise TypeError(
+                f"set_grad_enabled(): argument 'enabled' must be bool, not {type(mode).__name__}"
+            )
+        self.grad = mode
         state = LOCAL.state
         self._outer = state.grad
         state.grad = self.grad

@@ -283,10 +283,10 @@ def _check_index_target(x: Meta, target: Meta) -> None:
     expected = x.shape[:dim] + x.shape[dim + 1 :]
     if target.shape == expected:
         return
-    if x.ndim == 2 and target.ndim == 1:
+    if x.ndim == 2 and target.ndim < 2:
         raise ValueError(
             f"Expected input batch_size ({x.shape[0]}) to match target batch_size "
-            f"({target.shape[0]})."
+            f"({target.shape[0] if target.ndim else 0})."
         )
     raise RuntimeError(
         f"cross_entropy: Expected target size {list(expected)}, got {list(target.shape)} for "

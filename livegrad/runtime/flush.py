@@ -21,7 +21,7 @@ from livegrad.compiler import debug
 from livegrad.compiler.expand import Recorded
 from livegrad.graph import spent
 from livegrad.graph.node import Node, quote_site
-from livegrad.graph.record import Cell, Specialised, leaf_node
+from livegrad.graph.record import Specialised, leaf_node
 from livegrad.graph.state import (
     LOCAL,
     MOST_PENDING_NODES,
@@ -45,6 +45,7 @@ from livegrad.runtime.elsewhere import (
     renew_updates,
 )
 from livegrad.runtime.executable import Executable, Fault
+from livegrad.runtime.recovery import dependents, take_back
 from livegrad.runtime.reference import evaluate, number_at
 from livegrad.runtime.speedup import FLUSHES_BEFORE, Speedup, go_on, original_functions
 
@@ -141,10 +142,10 @@ def _flush_the_rest(state: State, reason: str, roots: tuple[Node, ...], fault: F
     order = list(state.nodes)
     while fault.recorded is not None:
         errors[fault.recorded] = fault.error
-        lost = _dependents(state.nodes, fault.recorded)
+        lost = dependents(state.nodes, fault.recorded)
         # Frames of the failed run refer to what is pending, which would all look alive.
         fault.with_traceback(None)
-        _take_back(state, lost)
+        take_back(state, lost)
         roots = tuple([root for root in roots if root not in lost])
         try:
             _flush(state, reason, roots)
@@ -153,44 +154,6 @@ def _flush_the_rest(state: State, reason: str, roots: tuple[Node, ...], fault: F
         else:
             return next(errors[node] for node in order if node in errors)
     return fault.error
-
-
-def _dependents(nodes: list[Node], failed: Node) -> set[Node]:
-    """`failed` and the pending nodes that need it."""
-    lost = {failed}
-    for node in nodes:
-        if not lost.isdisjoint(node.inputs):
-            lost.add(node)
-    return lost
-
-
-def _take_back(state: State, lost: set[Node]) -> None:
-    """Removes nodes from what is pending; tensors written with them go back to older values."""
-    for node, handle in zip(state.nodes, state.handles, strict=True):
-        if node in lost and handle._node is node and node in state.written:
-            _restore(handle, _last_good(state, node, lost))
-    places = [place for place, node in enumerate(state.nodes) if node not in lost]
-    state.move_on()
-    # In place: whoever else has the list must not keep handles alive.
-    state.nodes[:] = [state.nodes[place] for place in places]
-    state.handles[:] = [state.handles[place] for place in places]
-    for place, node in enumerate(state.nodes):
-        node.index = state.base + place
-
-
-def _last_good(state: State, node: Node, lost: set[Node]) -> Node:
-    """The value before all the writes that failed."""
-    while node in lost and node in state.written:
-        node = state.written[node]
-    return node
-
-
-def _restore(handle: Any, node: Node) -> None:
-    handle._node = node
-    cell = handle if isinstance(handle, Cell) else handle._cell
-    if cell is not None and (cell is handle or not handle._path):
-        cell._node = node
-        cell.version += 1  # views look again
 
 
 class _Last:

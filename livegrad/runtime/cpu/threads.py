@@ -432,7 +432,7 @@ class ThreadPool:
     def resize(self, number: int) -> None:
         """Use `number` threads from the next parallel step on."""
         if not 1 <= number <= MAX_THREADS:
-            raise ValueError(f"set_num_threads: got {number}; expected 1 to {MAX_THREADS}")
+            raise RuntimeError(f"set_num_threads: got {number}; expected 1 to {MAX_THREADS}")
         with self._lock:
             self.stop()
             self._wanted = number

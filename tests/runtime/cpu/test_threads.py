@@ -95,7 +95,7 @@ def test_small_programs_start_no_threads() -> None:
 
 @pytest.mark.parametrize("number", [0, -1, 10**6])
 def test_bad_number(number: int) -> None:
-    with pytest.raises(ValueError, match="set_num_threads"):
+    with pytest.raises(RuntimeError, match="set_num_threads"):
         threads.set_num_threads(number)
 
 
