@@ -367,7 +367,9 @@ class Executable:
         if place is not None:
             fault.recorded = nodes[place]
             site = fault.recorded.site
-        fault.error = fault.kind(f"{fault.message} (recorded at {quote_site(site)})")
+        error: Any = fault.kind(f"{fault.message} (recorded at {quote_site(site)})")
+        error.recorded_at = site  # for its traceback, see runtime/folding.py
+        fault.error = error
         return fault
 
     def _describe_again(self, fault: Fault, nodes: list[Node]) -> None:

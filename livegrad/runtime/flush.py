@@ -46,6 +46,7 @@ from livegrad.runtime.elsewhere import (
     renew_updates,
 )
 from livegrad.runtime.executable import Executable, Fault
+from livegrad.runtime.folding import fold
 from livegrad.runtime.reference import evaluate, number_at
 from livegrad.runtime.speedup import FLUSHES_BEFORE, Speedup, go_on, original_functions
 
@@ -84,6 +85,9 @@ def flush(reason: str, roots: tuple[Node, ...]) -> None:
     try:
         with _lock:
             _flush_locked(state, reason, roots)
+    except Exception as error:
+        fold(error)
+        raise
     finally:
         # Since Python 3.14 Ctrl-C may come when the lock is taken but `with` does not know it yet.
         while _lock._is_owned() and not held:
