@@ -10,7 +10,7 @@ PACKAGE = Path(__file__).parents[1] / "livegrad"
 
 # From the bottom up; names on one line do not know each other.
 LAYERS = (
-    {"__about__", "backends", "dtypes", "device", "datasets", "native"},
+    {"__about__", "backends", "dtypes", "device", "datasets", "environment", "native"},
     {"settings", "temporary"},
     {"graph"},
     {"random"},
@@ -26,7 +26,7 @@ LAYERS = (
     {"accelerator", "mps", "storage", "typed"},
     {"func"},
     {"distributions", "nn"},
-    {"amp", "optim", "overrides", "serialization", "testing"},
+    {"amp", "multiprocessing", "optim", "overrides", "serialization", "testing"},
     {"_C"},
     {"cuda"},
     {"lint", "utils"},

@@ -112,3 +112,26 @@ def test_memory_formats_are_accepted_everywhere(name: str) -> None:
     nn.Conv2d(2, 2, 1).to(memory_format=form)
     assert pickle.loads(pickle.dumps(form)) is form
     assert repr(form) == f"livegrad.{name}"
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "hint"),
+    [
+        ("LIVEGRAD_MODE", "refrence", "Did you mean 'reference'?"),
+        ("LIVEGRAD_MODE", "eager", "expected one of: reference"),
+        ("LIVEGRAD_DEBUG", "plan,kernel", "Did you mean 'kernels'?"),
+        ("LIVEGRAD_TRACEBACK", "ful", "Did you mean 'full'?"),
+    ],
+)
+def test_words_that_nobody_knows(python, name, value, hint) -> None:
+    done = python("import livegrad", check=False, **{name: value})
+    assert done.returncode != 0
+    word = value.rpartition(",")[2]
+    last = done.stderr.splitlines()[-1]
+    assert last.startswith(f"ValueError: {name}: got {word!r}; expected one of: ")
+    assert hint in last
+
+
+@pytest.mark.parametrize("value", ["", "plan", "graph, misses", "verify,times,"])
+def test_words_that_are_known(python, value) -> None:
+    python("import livegrad", LIVEGRAD_DEBUG=value)

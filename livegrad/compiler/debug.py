@@ -2,19 +2,19 @@
 
 LIVEGRAD_DEBUG is a comma-separated list of: graph (recorded nodes of each flush), plan (each
 pass), kernels (signatures), ir (LLVM IR), misses (why a plan was not found), verify (check passes
-and IR), times (time every kernel, for explain()).
+and IR), times (time every kernel, for explain()), native (why hot functions stay Python's).
 """
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Sequence
 from typing import Any
 
+from livegrad.environment import words
 from livegrad.graph.node import Node, describe_site
 
-_FLAGS = frozenset(f for f in os.environ.get("LIVEGRAD_DEBUG", "").replace(" ", "").split(",") if f)
+_FLAGS = words("LIVEGRAD_DEBUG", "graph plan kernels ir misses verify times native")
 
 
 def wants(flag: str) -> bool:

@@ -168,6 +168,7 @@ def in_scratch(site: Site | None, rule: Callable[[], Any]) -> tuple[Any, list[No
         except (RuntimeError, ValueError, IndexError, TypeError) as error:
             if site is not None and "(recorded at " not in str(error):
                 error.args = (f"{error} (recorded at {quote_site(site)})",)
+                error.recorded_at = site  # type: ignore[union-attr]
             raise
 
 

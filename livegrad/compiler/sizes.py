@@ -13,11 +13,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 from livegrad.compiler.bind import Block, Where, bits_of_double
 from livegrad.compiler.expand import Recorded, make_node
+from livegrad.compiler.kept import KEPT, size_of_plan
 from livegrad.compiler.pipeline import ARENA_SLOTS, Output, Plan, Step, compile_plan
 from livegrad.compiler.place import Life, place
 from livegrad.compiler.products import Product
@@ -32,15 +33,22 @@ FEW = 2
 CHECKS = 3
 # Guards may hold for some sizes only: so many outlines are learnt of one structure.
 _MOST_OUTLINES = 6
-_MOST_STRUCTURES = 1000
 
 
-@dataclass
+@dataclass(eq=False)
 class Structure:
     """What is known about programs that differ in sizes only."""
 
+    key: tuple[Any, ...]
     sizes: int = 0
-    outlines: list[Outline] | None = None  # None: there can be none
+    # None: there can be none.
+    outlines: list[Outline] | None = field(default_factory=list)
+
+    def keep(self) -> None:
+        """Notes what the structure and its outlines take in memory."""
+        steps = sum([len(outline.plan.steps) for outline in self.outlines or ()])
+        nodes = len(self.key) * (1 + len(self.outlines or ()))
+        KEPT.put(self, size_of_plan(nodes, steps, 0), lambda: _drop(self))
 
 
 _structures: dict[tuple[Any, ...], Structure] = {}
@@ -51,15 +59,19 @@ def forget() -> None:
     _structures.clear()
 
 
+def _drop(structure: Structure) -> None:
+    _structures.pop(structure.key, None)
+
+
 def plan_for(recorded: Recorded, in_python: Callable[[], AbstractContextManager[None]]) -> Plan:
     """A plan for what was recorded. Within `in_python`, no function is native: symbols would be
     lost in them."""
     key, sizes = _key(recorded)
     structure = _structures.get(key)
     if structure is None:
-        if len(_structures) >= _MOST_STRUCTURES:
-            _structures.clear()
-        structure = _structures[key] = Structure(outlines=[])
+        structure = _structures[key] = Structure(key)
+        structure.keep()
+    KEPT.use(structure)
     structure.sizes += 1
     for outline in structure.outlines or ():
         filled = outline.fill(sizes)
@@ -79,6 +91,7 @@ def plan_for(recorded: Recorded, in_python: Callable[[], AbstractContextManager[
             structure.outlines = None
         else:
             outlines.append(learnt)
+            structure.keep()
             filled = learnt.fill(sizes)
             assert filled is not None, "an outline holds for the sizes it was learnt from"
             _checked(structure, learnt, filled, plan)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -18,7 +19,7 @@ GradRule = Callable[..., Any]
 LayoutRule = Callable[[tuple[Meta, ...], tuple[Any, ...], Meta], Strides | None]
 
 REGISTRY: dict[str, Op] = {}
-_SPECS_PER_OP = 20_000
+_FIRST_SWEEP = 20_000
 
 
 def may_refuse(rule: GradRule) -> GradRule:
@@ -158,8 +159,9 @@ class Op:
     ) -> Spec:
         """Stores and returns the spec for `key`, so that the next such node costs one look-up."""
         _check_data(self, metas)
-        if len(self.cache) > _SPECS_PER_OP:
-            self.cache.clear()
+        Specs.made += 1
+        if Specs.made >= Specs.sweep_at:
+            Specs.sweep()
         spec = self.cache[key] = Spec(self, attrs, meta)
         if Session.current is not None and any([is_symbolic(m) for m in (meta, *metas)]):
             Session.current.interned.append((self.cache, key))
@@ -211,6 +213,34 @@ def _check_complete(op: Op) -> None:
     for rule in _REQUIRED[op.kind]:
         if getattr(op, rule) is None:
             raise TypeError(f"op {op.name!r} of kind {op.kind} needs the rule {rule!r}")
+
+
+class Specs:
+    """Lets go of specs that nobody refers to, whenever their number has doubled."""
+
+    made = 0
+    sweep_at = _FIRST_SWEEP
+
+    @classmethod
+    def sweep(cls) -> None:
+        """Forgets every spec that no node and no plan has."""
+        left = 0
+        for op in REGISTRY.values():
+            for key in list(op.cache):
+                # The cache refers to it, and the argument does.
+                if sys.getrefcount(op.cache[key]) <= _CACHED:
+                    del op.cache[key]
+            left += len(op.cache)
+        cls.made, cls.sweep_at = left, max(_FIRST_SWEEP, 2 * left)
+
+
+def _count_cached() -> int:
+    cache = {0: object()}
+    return sys.getrefcount(cache[0])
+
+
+# What `sys.getrefcount` says of a spec that only a cache refers to.
+_CACHED = _count_cached()
 
 
 def forget_specs() -> None:

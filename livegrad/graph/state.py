@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from typing import Any, ClassVar
 
 from livegrad.dtypes import DType
+from livegrad.environment import words
 from livegrad.graph.node import Node, Site
 from livegrad.native.hot import hot, hot_slots
 
@@ -59,7 +60,7 @@ STATES: list[weakref.ref[State]] = []
 # What pending nodes of threads that have ended read of others.
 ORPHANED: list[weakref.ref[Node]] = []
 
-REFERENCE = os.environ.get("LIVEGRAD_MODE", "") == "reference"
+REFERENCE = "reference" in words("LIVEGRAD_MODE", "reference")
 
 
 @hot_slots

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any
+from weakref import WeakValueDictionary
 
 from livegrad.compiler import debug
 from livegrad.compiler.bind import Block
@@ -26,7 +27,8 @@ def assemble(plan: Plan, recorded: Recorded) -> Executable:
 
     def end_native() -> None:
         if native:
-            segments.append(Segment(list(native), _build_program(native, inputs, plan.floats)))
+            program, kernels = _build_program(native, inputs, plan.floats)
+            segments.append(Segment(list(native), program, kernels))
             native.clear()
 
     for step in plan.steps:
@@ -39,28 +41,32 @@ def assemble(plan: Plan, recorded: Recorded) -> Executable:
     return Executable(plan, recorded, segments)
 
 
-# Kernels by signature, shared by all plans.
-_kernels: dict[tuple[Any, ...], int] = {}
+# Kernels by signature, shared by all plans; they live as long as a plan that runs them does.
+_kernels: WeakValueDictionary[tuple[Any, ...], jit.Kernel] = WeakValueDictionary()
 # What makes their code, by the first item of the signature; `generate` for all kinds of loops.
 _TEMPLATES: dict[str, Callable[..., str]] = {"scatter": generate_scatter, "scan": generate_scan}
 
 
-def kernel_address(signature: tuple[Any, ...]) -> int:
-    """Address of the native code for `signature`, compiled if it is new."""
-    address = _kernels.get(signature)
-    if address is None:
+def kernel_for(signature: tuple[Any, ...]) -> jit.Kernel:
+    """The native code for `signature`, compiled if it is new."""
+    kernel = _kernels.get(signature)
+    if kernel is None:
         make: Callable[..., str] = _TEMPLATES.get(signature[0], generate)
         ir = make(signature, "kernel")
         if debug.wants("ir"):
             debug.out(ir)
-        address = _kernels[signature] = jit.compile_kernel(ir, "kernel")
+        kernel = _kernels[signature] = jit.load_kernel(ir, "kernel")
         counters.kernels_made += 1
         if debug.wants("kernels"):
-            debug.out(f"kernel {len(_kernels)}: {signature}")
-    return address
+            debug.out(f"kernel {counters.kernels_made}: {signature}")
+    return kernel
 
 
-def _build_program(steps: list[Step], inputs: int, scalars: int) -> Program:
+def _build_program(
+    steps: list[Step], inputs: int, scalars: int
+) -> tuple[Program, list[jit.Kernel]]:
+    """The steps as one program, and the kernels it calls."""
+    kernels = []
     slots: list[int] = []
     patches: list[tuple[int, int, int, int]] = []
     table = []
@@ -71,7 +77,9 @@ def _build_program(steps: list[Step], inputs: int, scalars: int) -> Program:
             address, blocks = _product(step)
             has_product = True
         else:
-            address, blocks = kernel_address(step.signature), step.blocks
+            kernel = kernel_for(step.signature)
+            kernels.append(kernel)
+            address, blocks = kernel.address, step.blocks
         start, stride = len(slots), len(blocks[0].slots)
         for block in blocks:
             base = len(slots)
@@ -82,7 +90,7 @@ def _build_program(steps: list[Step], inputs: int, scalars: int) -> Program:
         grain = blocks[0].grain
         flags = MAY_FAULT * step.may_fault | TAIL * step.tail
         table.append((address, start, len(blocks), stride, grain, flags))
-    return Program(
+    program = Program(
         patches,
         slots,
         table,
@@ -91,6 +99,7 @@ def _build_program(steps: list[Step], inputs: int, scalars: int) -> Program:
         scratch_bytes=scratch,
         blas_threads=blas.thread_control() if has_product else (0, 0),
     )
+    return program, kernels
 
 
 def _product(step: Step) -> tuple[int, list[Block]]:

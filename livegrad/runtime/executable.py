@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from livegrad.compiler.bind import Where
     from livegrad.compiler.expand import Recorded
     from livegrad.compiler.pipeline import Plan, Step
+    from livegrad.runtime.cpu.jit import Kernel
 
 ARENA = Arena()
 
@@ -40,11 +41,15 @@ class Timing:
 
 
 class Segment:
-    """Consecutive native steps, run by one call."""
+    """Consecutive native steps, run by one call.
 
-    def __init__(self, steps: list[Step], program: Program) -> None:
+    `kernels` are what the program calls by address: they are unloaded when nobody refers to them.
+    """
+
+    def __init__(self, steps: list[Step], program: Program, kernels: list[Kernel]) -> None:
         self.steps = steps
         self.program = program
+        self.kernels = kernels
         self.timed = False
 
     def run(self, inputs: list[int], scalars: Sequence[float]) -> None:
@@ -362,7 +367,9 @@ class Executable:
         if place is not None:
             fault.recorded = nodes[place]
             site = fault.recorded.site
-        fault.error = fault.kind(f"{fault.message} (recorded at {quote_site(site)})")
+        error: Any = fault.kind(f"{fault.message} (recorded at {quote_site(site)})")
+        error.recorded_at = site  # for its traceback, see runtime/folding.py
+        fault.error = error
         return fault
 
     def _describe_again(self, fault: Fault, nodes: list[Node]) -> None:

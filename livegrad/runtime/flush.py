@@ -19,6 +19,7 @@ from weakref import ref
 
 from livegrad.compiler import debug
 from livegrad.compiler.expand import Recorded
+from livegrad.compiler.kept import KEPT, size_of_plan
 from livegrad.graph import spent
 from livegrad.graph.node import Node, quote_site
 from livegrad.graph.record import Specialised, leaf_node
@@ -45,6 +46,7 @@ from livegrad.runtime.elsewhere import (
     renew_updates,
 )
 from livegrad.runtime.executable import Executable, Fault
+from livegrad.runtime.folding import fold
 from livegrad.runtime.recovery import dependents, take_back
 from livegrad.runtime.reference import evaluate, number_at
 from livegrad.runtime.speedup import FLUSHES_BEFORE, Speedup, go_on, original_functions
@@ -84,6 +86,9 @@ def flush(reason: str, roots: tuple[Node, ...]) -> None:
     try:
         with _lock:
             _flush_locked(state, reason, roots)
+    except Exception as error:
+        fold(error)
+        raise
     finally:
         # Since Python 3.14 Ctrl-C may come when the lock is taken but `with` does not know it yet.
         while _lock._is_owned() and not held:
@@ -358,9 +363,7 @@ def _keep_for_backward(trace: _Trace) -> None:
 # Executables by the specs of the recorded nodes; those of one list differ in links or in what
 # is kept.
 _executables: dict[Key, list[Executable]] = {}
-_MOST_EXECUTABLES = 4096
 _MOST_ALIKE = 64
-_MOST_PLANNED_NODES = 100_000
 
 
 def _find(trace: _Trace) -> Executable | None:
@@ -373,6 +376,7 @@ def _find(trace: _Trace) -> Executable | None:
             and _same_numbers(executable, trace.nodes)
         ):
             counters.plan_hits += 1
+            KEPT.use(executable)
             return executable
     return None
 
@@ -444,19 +448,41 @@ def forget_plans() -> None:
 
     _executables.clear()
     sizes.forget()
+    KEPT.clear()
     _Last.executable = None
 
 
 def _remember(specs: Key, executable: Executable) -> None:
     alike = _executables.setdefault(specs, [])
     alike.insert(0, executable)
+    for surplus in alike[_MOST_ALIKE:]:
+        KEPT.forget(surplus)
     del alike[_MOST_ALIKE:]
-    # A plan is as large as what was recorded; the oldest go first.
-    total = sum([len(known) * len(plans) for known, plans in _executables.items()])
-    for old in list(_executables)[:-1]:
-        if total <= _MOST_PLANNED_NODES and len(_executables) <= _MOST_EXECUTABLES:
-            break
-        total -= len(old) * len(_executables.pop(old))
+    steps = executable.plan.steps
+    slots = sum([len(block.slots) for step in steps for block in step.blocks])
+    nbytes = size_of_plan(len(specs), len(steps), slots)
+    KEPT.put(executable, nbytes, lambda: _drop(specs, executable))
+    if KEPT.nbytes > KEPT.limit:
+        KEPT.shrink({executable, *_in_use()})
+
+
+def _drop(specs: Key, executable: Executable) -> None:
+    """Lets go of a plan."""
+    left = [other for other in _executables.get(specs, ()) if other is not executable]
+    if left:
+        _executables[specs] = left
+    else:
+        _executables.pop(specs, None)
+
+
+def _in_use() -> set[Executable]:
+    """The plans that follow each other now: those are found without a look at the list."""
+    found: set[Executable] = set()
+    executable = _Last.executable
+    while executable is not None and executable not in found and len(found) < _MOST_ALIKE:
+        found.add(executable)
+        executable = executable.next() if executable.next is not None else None
+    return found
 
 
 def _has_value(node: Node) -> bool:

@@ -12,11 +12,16 @@ import pytest
 import livegrad as lg
 import livegrad.nn.functional as F
 from livegrad import nn, optim
+from livegrad.compiler import sizes
+from livegrad.compiler.kept import KEPT, size_of_plan
 from livegrad.graph.node import Node
+from livegrad.graph.op import REGISTRY, Specs
 from livegrad.graph.state import LOCAL, MOST_PENDING_NODES, flush
-from livegrad.runtime import flush as runtime_flush
+from livegrad.runtime import assemble, flush as runtime_flush
+from livegrad.runtime.cpu import jit
 from livegrad.runtime.cpu.memory import memory_in_use
 from livegrad.runtime.executable import ARENA
+from livegrad.runtime.flush import forget_plans
 
 
 def live_nodes():
@@ -393,10 +398,10 @@ def test_writing_to_data_given_by_the_user_leaves_the_users_array():
 
 def test_plans_do_not_hold_memory_without_bound(monkeypatch):
     # Chains of ever new lengths are ever new plans; they are forgotten by their size, not by
-    # their number alone. These would hold 4.5 times what is allowed, and may hold twice.
-    assert runtime_flush._MOST_PLANNED_NODES <= 100_000
-    most = 10_000
-    monkeypatch.setattr(runtime_flush, "_MOST_PLANNED_NODES", most)
+    # their number alone.
+    assert KEPT.limit <= 128 << 20
+    forget_plans()
+    monkeypatch.setattr(KEPT, "limit", KEPT.loaded + size_of_plan(10_000, 10, 0))
     flush("test")
     before = live_nodes()
     for n in range(1000, 1045):
@@ -404,4 +409,113 @@ def test_plans_do_not_hold_memory_without_bound(monkeypatch):
         for _ in range(n):
             x = x + 0.5
         assert x.tolist() == [0.5 * n] * 2
-    assert live_nodes() - before <= 2 * most
+    assert live_nodes() - before <= 20_000
+
+
+FUNCTIONS = [lg.tanh, lg.sigmoid, lg.exp, lg.sin, lg.cos, lg.abs, lg.square, lg.erf]
+
+
+def different_program(number):
+    """A program, one of thousands, whose kernels are its own."""
+    x = y = lg.ones(3, 4, requires_grad=True)
+    for digit in np.base_repr(number + 8**3, 8):
+        y = FUNCTIONS[int(digit)](y)
+        if digit in "0246":
+            y = y + y.sum(int(digit) % 4 // 2, keepdim=True)
+    y.sum().backward()
+    x.grad.sum().item()
+
+
+def kept():
+    """Plans, structures and kernels in memory, and the bytes they take by our own account."""
+    gc.collect()
+    plans = sum(map(len, runtime_flush._executables.values()))
+    return plans, len(sizes._structures), len(assemble._kernels), KEPT.nbytes
+
+
+def test_what_is_kept_of_many_programs_is_bounded(monkeypatch):
+    forget_plans()
+    gc.collect()
+    start = KEPT.loaded
+    monkeypatch.setattr(KEPT, "limit", start + (2 << 20))
+    seen = []
+    for number in range(160):
+        different_program(number)
+        if number % 20 == 19:
+            seen.append(kept())
+    plans, structures, kernels, nbytes = map(list, zip(*seen, strict=True))
+    for counts in (plans, structures, kernels):
+        assert max(counts[3:]) <= 1.5 * max(counts[:3])
+        assert max(counts) < 100
+    assert max(nbytes) <= KEPT.limit + (1 << 20)
+    assert KEPT.planned == sum(entry.nbytes for entry in KEPT.entries.values())
+    # What was let go of is computed as before, and used again.
+    for _ in range(2):
+        different_program(0)
+
+
+def test_what_is_used_stays(monkeypatch, counted):
+    forget_plans()
+    monkeypatch.setattr(KEPT, "limit", KEPT.loaded + (1 << 20))
+    different_program(1)
+    for number in range(100, 160):
+        different_program(number)
+        with counted() as c:
+            different_program(1)
+        assert c.plan_misses == 0
+
+
+def test_kernels_are_unloaded_with_the_last_plan_that_runs_them():
+    forget_plans()
+    x = lg.ones(3, 5)
+    x.tolist()  # the last flush is remembered for explain()
+    gc.collect()
+    before, known = KEPT.loaded, set(assemble._kernels)
+    first = (x.sin() * 2 + x.cos()).tolist()
+    assert KEPT.loaded > before
+    assert set(assemble._kernels) > known
+    forget_plans()
+    lg.ones(3, 5).tolist()
+    gc.collect()
+    assert KEPT.loaded == before
+    assert set(assemble._kernels) == known
+    assert (x.sin() * 2 + x.cos()).tolist() == first
+
+
+def test_specs_that_nobody_uses_are_forgotten(monkeypatch):
+    monkeypatch.setattr(Specs, "sweep_at", Specs.made + 100)
+    x = lg.ones(7)
+    kept = x + 1
+    spec = kept._node.spec
+    for n in range(2, 300):
+        lg.ones(n) + 1
+        if n % 50 == 0:
+            flush("test")
+            forget_plans()
+    assert Specs.made < 20_000
+    assert (x + 2)._node.spec is spec
+    assert len(REGISTRY["add"].cache) < 20_000
+
+
+@pytest.mark.skipif(not os.path.exists("/proc/self/statm"), reason="needs /proc")
+def test_memory_of_kernels_is_given_back():
+    """Linking and letting go of the same code many times takes no more memory than once."""
+    forget_plans()
+    code = jit.object_code(CODE)
+
+    def link(count):
+        kernels = [jit.Kernel(code, "f") for _ in range(count)]
+        assert len({kernel.address for kernel in kernels}) == count
+
+    for _ in range(3):
+        link(200)
+    gc.collect()
+    before = resident_bytes()
+    for _ in range(10):
+        link(200)
+    gc.collect()
+    # Kept, these would be 2000 times two pages at least.
+    assert resident_bytes() - before < 4 << 20
+
+
+CODE = "define i64 @f(i64 %x) {\n  %y = add i64 %x, 41\n  ret i64 %y\n}"

@@ -12,9 +12,11 @@ from __future__ import annotations
 import itertools
 import os
 import threading
+import weakref
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from livegrad.compiler.kept import KEPT, Kept
 from livegrad.runtime.counters import counters
 
 if TYPE_CHECKING:  # imported by the first compile, like llvmlite
@@ -37,15 +39,77 @@ class Target:
         return enabled
 
 
+class Kernel:
+    """Loaded native code. `address` is valid as long as the object lives."""
+
+    __slots__ = ("__weakref__", "_library", "_linker", "address", "nbytes")
+
+    def __init__(self, code: bytes, name: str) -> None:
+        with _lock:
+            self._linker = Linker.latest()
+            self._library = self._linker.link(code, name)
+        self.address = int(self._library[name])
+        self.nbytes = len(code) + _OVERHEAD
+        KEPT.loaded += self.nbytes
+
+    def __del__(self, kept: Kept = KEPT) -> None:
+        kept.loaded -= getattr(self, "nbytes", 0)
+        self._library = None  # before its linker
+
+
+class Linker:
+    """Libraries that are linked into the process, one per kernel.
+
+    LLVM keeps some kilobytes for each library that was unloaded as long as the linker lives; so
+    there are many linkers, which are gone with the last kernel they have linked.
+    """
+
+    _latest: weakref.ref[Linker] | None = None
+
+    def __init__(self) -> None:
+        # JITLink keeps what belongs together within reach; LLVM's older linker, the default, aborts
+        # the process on AArch64 when the sections of a kernel come to lie too far apart.
+        self._llvm = _binding().create_lljit_compiler(_machine(host_target()), use_jit_link=True)
+        self._count = 0
+
+    @classmethod
+    def latest(cls) -> Linker:
+        """A linker with room for one more."""
+        found = cls._latest() if cls._latest is not None else None
+        if found is None or found._count >= _PER_LINKER:
+            found = cls()
+            cls._latest = weakref.ref(found)
+        return found
+
+    def link(self, code: bytes, name: str) -> Any:
+        """Links object code; libc and libm resolve to the process's own symbols.
+
+        The code is unloaded when the result dies.
+        """
+        builder = _binding().JITLibraryBuilder().add_object_img(code).add_current_process()
+        self._count += 1
+        try:
+            # A name is used up even when linking fails.
+            return builder.export_symbol(name).link(self._llvm, f"livegrad{next(_numbers)}")
+        except RuntimeError as error:
+            raise RuntimeError(
+                f"compile_kernel: cannot link {name!r}: the module does not define it, or needs a"
+                f" symbol that the process lacks (LLVM names it on stderr); got {error}"
+            ) from error
+
+
+# A linker takes half a millisecond to make.
+_PER_LINKER = 16
+# Bytes that a kernel takes besides its code: pages that are not full, and what LLVM notes.
+_OVERHEAD = 12 << 10
 _lock = threading.RLock()
 # By a digest of the text, which may be long.
 _addresses: dict[tuple[bytes, str, Target], int] = {}
-# A library is unloaded when its tracker dies, and addresses are handed out for good.
-_trackers: list[Any] = []
+# Code whose address was handed out for good.
+_permanent: list[Kernel] = []
 _numbers = itertools.count()
 _machines: dict[Target, Any] = {}
 _host: Target | None = None
-_linker: Any = None
 _disk: DiskCache | None = None
 _llvm: Any = None
 
@@ -65,8 +129,13 @@ def compile_kernel(ir: str, name: str, target: Target | None = None, inline: boo
         with _lock:
             address = _addresses.get(key)
             if address is None:
-                address = _addresses[key] = _load(object_code(ir, target, inline), name)
+                address = _addresses[key] = load_object(object_code(ir, target, inline), name)
     return address
+
+
+def load_kernel(ir: str, name: str) -> Kernel:
+    """The function `name` of the module `ir`, to be unloaded when nobody refers to it any more."""
+    return Kernel(object_code(ir), name)
 
 
 def object_code(ir: str, target: Target | None = None, inline: bool = False) -> bytes:
@@ -101,8 +170,9 @@ def _entry_key(ir: str, target: Target) -> str:
 
 def load_object(code: bytes, name: str) -> int:
     """Address of function `name` of object code, valid as long as the process lives."""
-    with _lock:
-        return _load(code, name)
+    kernel = Kernel(code, name)
+    _permanent.append(kernel)
+    return kernel.address
 
 
 def assembly(ir: str, target: Target | None = None) -> str:
@@ -267,28 +337,6 @@ def _emit(ir: str, target: Target, inline: bool = False) -> bytes:
     else:
         counters.compiles += 1  # a kernel of the user's program
     return bytes(_machine(target).emit_object(module))
-
-
-def _load(code: bytes, name: str) -> int:
-    """Link object code into the process; libc and libm resolve to the process's own symbols."""
-    global _linker
-    llvm = _binding()
-    if _linker is None:
-        # JITLink keeps what belongs together within reach; LLVM's older linker, the default, aborts
-        # the process on AArch64 when the sections of a kernel come to lie too far apart.
-        _linker = llvm.create_lljit_compiler(_machine(host_target()), use_jit_link=True)
-    builder = llvm.JITLibraryBuilder().add_object_img(code).add_current_process()
-    # A name is used up even when linking fails.
-    library = f"livegrad{next(_numbers)}"
-    try:
-        tracker = builder.export_symbol(name).link(_linker, library)
-    except RuntimeError as error:
-        raise RuntimeError(
-            f"compile_kernel: cannot link {name!r}: the module does not define it, or needs a"
-            f" symbol that the process lacks (LLVM names it on stderr); got {error}"
-        ) from error
-    _trackers.append(tracker)
-    return int(tracker[name])
 
 
 if hasattr(os, "register_at_fork"):
