@@ -96,7 +96,6 @@ def choice(pen: Pen, x: str, v: torch.Tensor) -> str:
         f"{x}.masked_fill({x} < 0, {pen.number(v.dtype)})",
         f"T.lerp({x}, T.zeros_like({x}), 0.5)",
         f"T.addcmul({x}, {x}, {x}, value=2)",
-        f"{x} if True else None",
     )
 
 
