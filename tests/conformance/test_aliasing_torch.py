@@ -124,14 +124,24 @@ def tensors(T: Any, base: str, first: str, second: str, write: str) -> tuple[lis
     return found, None
 
 
-def described(x: Any) -> tuple[Any, ...]:
-    """All that is compared of a tensor."""
-    layout = tuple(x.stride()), x.storage_offset(), x.is_contiguous()
-    dtype = str(x.dtype).split(".")[-1]
-    return dtype, tuple(x.shape), x.tolist(), *layout, x.requires_grad, x.is_leaf
+ATTRIBUTES: dict[str, Callable[[Any], Any]] = {
+    "dtype": lambda x: str(x.dtype).split(".")[-1],
+    "shape": lambda x: tuple(x.shape),
+    "value": lambda x: x.tolist(),
+    "stride": lambda x: tuple(x.stride()),
+    "offset": lambda x: x.storage_offset(),
+    "is_contiguous": lambda x: x.is_contiguous(),
+    "requires_grad": lambda x: x.requires_grad,
+    "is_leaf": lambda x: x.is_leaf,
+}
 
 
-WORDS = ("dtype", "shape", "value", "stride", "offset", "is_contiguous", "requires_grad", "is_leaf")
+def answer(attribute: str, x: Any) -> Any:
+    """An attribute, or the class of its error: PyTorch gives up some views of what is written."""
+    try:
+        return ATTRIBUTES[attribute](x)
+    except RuntimeError as error:
+        return type(error)
 
 
 def combinations(base: str, first: str, writes: Iterable[str]) -> Iterator[tuple[str, str, str]]:
@@ -158,9 +168,10 @@ def how(want: list[Any], wanted_error: Any, got: list[Any], error: Any) -> str |
     if error is not wanted_error:
         return f"torch raises {wanted_error}, livegrad {error}"
     for name, a, b in zip(("base", "middle", "view"), want, got, strict=False):
-        for word, x, y in zip(WORDS, described(a), described(b), strict=True):
+        for attribute in ATTRIBUTES:
+            x, y = answer(attribute, a), answer(attribute, b)
             if x != y:
-                return f"{name}'s {word}: torch {x}, livegrad {y}"
+                return f"{name}'s {attribute}: torch {x}, livegrad {y}"
     return None
 
 

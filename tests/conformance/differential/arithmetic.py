@@ -42,7 +42,7 @@ def unary(pen: Pen, x: str, v: torch.Tensor) -> str:
     if v.is_floating_point():
         names += (
             " exp sin cos tanh sigmoid sqrt log floor round frac reciprocal isnan erf log1p"
-            " rsqrt expm1 signbit isfinite nan_to_num logical_not"
+            " rsqrt expm1 isfinite nan_to_num logical_not"
         )
     elif v.is_complex():
         names = "neg abs angle exp square conj resolve_conj real imag"
@@ -71,7 +71,7 @@ def binary(pen: Pen, x: str, v: torch.Tensor) -> str:
 def binary_function(pen: Pen, x: str, v: torch.Tensor) -> str:
     name = pen.choose(
         *"add mul sub maximum minimum atan2 fmod remainder div logical_and eq hypot fmax".split(),
-        *"copysign logaddexp xlogy floor_divide true_divide ldexp dist isclose heaviside".split(),
+        *"logaddexp xlogy floor_divide true_divide ldexp dist isclose heaviside".split(),
     )
     other = pen.fitting(v)
     if not other[0].isalpha() and name not in ("add", "mul", "sub", "div"):
@@ -96,7 +96,6 @@ def choice(pen: Pen, x: str, v: torch.Tensor) -> str:
         f"{x}.masked_fill({x} < 0, {pen.number(v.dtype)})",
         f"T.lerp({x}, T.zeros_like({x}), 0.5)",
         f"T.addcmul({x}, {x}, {x}, value=2)",
-        f"{x} if True else None",
     )
 
 
@@ -251,8 +250,11 @@ def layer(pen: Pen, x: str, v: torch.Tensor) -> str:
             f"F.batch_norm({x}, None, None, training=True)",
         ]
     if v.dim() == 3:
+        weight = pen.literal(
+            (2, v.shape[1], 2), dtype, finite=True
+        )  # inf times padding is anything
         options += [
-            f"F.conv1d({x}, {pen.literal((2, v.shape[1], 2), dtype)}, padding=1)",
+            f"F.conv1d({x}, {weight}, padding=1)",
             f"F.max_pool1d({x}, 2)",
             f"F.avg_pool1d({x}, 2)",
             f"F.batch_norm({x}, None, None, training=True)",

@@ -68,7 +68,7 @@ class Campaign:
         if found is None or found.reason not in (None, KEPT):
             return found
         kept = run(lines, self.without, keeping=True)
-        if kept is None:
+        if kept is None or (kept.reason is not None and kept.line > found.line):
             return replace(found, reason=KEPT)
         if found.reason is KEPT:  # which it is not, then: PyTorch with the values kept differs too
             found = kept

@@ -7,7 +7,6 @@ them too, and must then agree.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 
@@ -15,7 +14,6 @@ from dataclasses import dataclass
 class Explained:
     reason: str
     torch_says: str
-    holds: Callable[[str], bool] = lambda line: True
 
 
 KEPT = "values that backward needs are kept as they were: there is nothing to refuse"
@@ -34,12 +32,12 @@ EXPLAINED = (
 )
 
 
-def explanation(line: str, wrong: Exception | None, found: Exception | None) -> str | None:
-    """Why livegrad does not raise what PyTorch raised at a line; None if it should."""
+def explanation(wrong: Exception | None, found: Exception | None) -> str | None:
+    """Why livegrad did not raise what PyTorch raised; None if it should have."""
     if wrong is None or found is not None:
         return None
     message = str(wrong)
     for known in EXPLAINED:
-        if known.torch_says in message and known.holds(line):
+        if known.torch_says in message:
             return known.reason
     return None

@@ -58,7 +58,7 @@ def kept(pen: Pen, line: str) -> bool:
     if error is not None:
         if isinstance(error, SyntaxError | NameError):
             raise error
-        return pen.chance(0.05 if explanation(line, error, None) else 0.3)
+        return pen.chance(0.05 if explanation(error, None) else 0.3)
     if any(isinstance(x, torch.Tensor) and too_large(x) for x in pen.side.own().values()):
         pen.side.variables.clear()
         pen.side.variables.update(before)

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import torch
 
-from .pen import SLIP, Pen, Stuck, broadcasts, in_range, is_overlapping, overlaps
+from .pen import SLIP, Pen, Stuck, in_range, is_overlapping, overlaps
 from .views import basic_key, size_of, view
 
 Write = Callable[[Pen, str, torch.Tensor], str]
@@ -322,9 +322,13 @@ def of_the_handle(pen: Pen) -> str:
     x = pen.tensor()
     v = pen.value(x)
     alike = pen.named(
-        lambda y: isinstance(y, torch.Tensor) and broadcasts(v, y) and y.dtype == v.dtype
+        lambda y: (
+            isinstance(y, torch.Tensor)
+            and (y.shape == v.shape or pen.chance(SLIP))
+            and y.dtype == v.dtype
+        )
     )
-    y = pen.choose(*alike)
+    y = pen.choose(*alike) if alike else x
     options = [
         f"{x}.data = {y}",
         f"{x}.data = {y}.detach().clone()",
@@ -334,11 +338,12 @@ def of_the_handle(pen: Pen) -> str:
         f"{x}.grad = None",
         f"{x}.grad = T.ones_like({x})",
         f"{x}.grad = {y}",
-        f"{x}.resize_({tuple(v.shape[1:])})" if v.dim() else f"{x}.resize_(1)",
         f"{x}.set_({y})",
         f"{x} = {y}",
         f"del {x}",
     ]
+    if v.numel():  # what a larger storage holds is not defined
+        options.append(f"{x}.resize_({tuple(v.shape[1:])})" if v.dim() else f"{x}.resize_(1)")
     if v.grad is not None:
         options += [f"{x}.grad.zero_()", f"{x}.grad.mul_(2)", f"{x}.grad.detach_().add_(1)"]
     return str(pen.choose(*options))

@@ -8,6 +8,7 @@ something else when its roundings are moved a little, nothing is known to be wro
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -62,8 +63,9 @@ def hangs_on_roundings(lines: Sequence[str], name: str, seeds: Sequence[int] = r
     for seed in seeds:
         with OtherRoundings(seed):
             moved = value_after(lines, name)
-        if differs(steady, moved):
-            return True
+        with suppress(RuntimeError):  # a tensor that only exists under the mode cannot be read
+            if differs(steady, moved):
+                return True
     return False
 
 

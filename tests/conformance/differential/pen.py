@@ -106,28 +106,31 @@ class Pen:
         kinds = (*[FLOATS[0]] * 10, *[FLOATS[1]] * 4, *FLOATS[2:], *INTS, "int64", "bool", *COMPLEX)
         return self.choose(*kinds)
 
-    def values(self, shape: Sequence[int], dtype: str) -> str:
+    def values(self, shape: Sequence[int], dtype: str, finite: bool) -> str:
         """A nested list of small numbers that have few digits, so that sums of them are exact."""
         if not shape:
-            return self.entry(dtype)
-        return "[" + ", ".join(self.values(shape[1:], dtype) for _ in range(shape[0])) + "]"
+            return self.entry(dtype, finite)
+        rows = [self.values(shape[1:], dtype, finite) for _ in range(shape[0])]
+        return "[" + ", ".join(rows) + "]"
 
-    def entry(self, dtype: str) -> str:
+    def entry(self, dtype: str, finite: bool) -> str:
         if dtype == "bool":
             return str(self.chance(0.5))
         if dtype in INTS:
             return str(self.rng.randint(0 if dtype == "uint8" else -4, 7))
         if dtype in COMPLEX:
             return f"{self.rng.randint(-4, 4) / 2}+{self.rng.randint(0, 4) / 2}j"
-        if self.chance(0.02):
+        if not finite and self.chance(0.02):
             return self.choose("float('nan')", "float('inf')", "-0.0", "1e4")
         return str(self.rng.randint(-12, 12) / 4)
 
-    def literal(self, shape: Sequence[int], dtype: str, options: str = "") -> str:
+    def literal(
+        self, shape: Sequence[int], dtype: str, options: str = "", finite: bool = False
+    ) -> str:
         """A new tensor of small numbers."""
         if 0 in shape:
             return f"T.zeros({tuple(shape)}, dtype=T.{dtype}{options})"
-        return f"T.tensor({self.values(shape, dtype)}, dtype=T.{dtype}{options})"
+        return f"T.tensor({self.values(shape, dtype, finite)}, dtype=T.{dtype}{options})"
 
     def indices(self, count: int, size: int) -> str:
         """A list of places in a dim of some size."""

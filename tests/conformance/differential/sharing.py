@@ -1,4 +1,4 @@
-"""Memory shared with NumPy, copies, and reads in loops."""
+"""Memory shared with NumPy, and deep copies."""
 
 from __future__ import annotations
 

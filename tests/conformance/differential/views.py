@@ -180,14 +180,12 @@ def basic_part(pen: Pen, size: int) -> str:
 
 
 def reinterpret(pen: Pen, x: str, v: torch.Tensor) -> str:
-    if not v.isfinite().all():
-        raise Stuck  # the sign of NaN is not defined
+    if v.dtype == torch.bool or not v.isfinite().all():
+        raise Stuck  # the bits of NaN are not defined, nor is what a bool with other bits does
     if v.is_complex():
         return pen.choose(f"{x}.real", f"{x}.imag", f"T.view_as_real({x})", f"{x}.conj()")
     same_size = {1: "uint8", 2: "int16", 4: "int32", 8: "int64"}[v.element_size()]
     other = pen.choose(same_size, same_size, "uint8", "int16", "float32", "complex64")
-    if v.dtype == torch.bool:
-        other = "uint8"
     return f"{x}.view(T.{other})"
 
 
