@@ -128,7 +128,7 @@ def _join(processes: list[Any], errors: Any) -> None:
     waiting = {process.sentinel: process for process in processes}
     while waiting:
         for sentinel in wait(list(waiting)):
-            process = waiting.pop(sentinel)  # type: ignore[arg-type]
+            process = waiting.pop(sentinel)
             process.join()
             if process.exitcode:
                 for other in waiting.values():

@@ -735,6 +735,8 @@ def _no_tensor(x: Any) -> TypeError:
 def sync(x: Any) -> None:
     """Brings a tensor that shares a cell up to date with the cell."""
     cell = x._cell
+    if cell is None:  # another thread has seen that nobody shares it
+        return
     if cell.memory is not None:
         Writing.read_shared(x)
         return
