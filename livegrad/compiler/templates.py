@@ -677,7 +677,8 @@ def generate(signature: tuple[Any, ...], name: str) -> str:
     return template(name, streams, instrs, outputs).emit()
 
 
-@lru_cache(maxsize=4096)
+# Signatures are large: those of a few plans.
+@lru_cache(maxsize=512)
 def spill_count(signature: tuple[Any, ...]) -> int:
     """How many rows of scratch memory a rows kernel needs."""
     kind, _, streams, instrs, outputs = signature
