@@ -16,9 +16,9 @@ from livegrad.graph import dataless
 from livegrad.graph.geometry import root_of
 from livegrad.graph.meta import Size
 from livegrad.graph.record import (
-    NO_GRAD,
     Handle,
     check_writable,
+    family_node,
     node_of,
     rebind,
     set_tensor_class,
@@ -141,10 +141,8 @@ class Tensor(Subclassing):
         """Whether gradients are computed for this tensor."""
         if node_of(self).grad_to is not None:
             return True
-        # PyTorch says so of views made under no_grad, although no gradient flows through them.
-        return (
-            self._made is NO_GRAD and self._is_view() and root_of(self)[0]._node.grad_to is not None
-        )
+        # PyTorch says so of every view of what requires one, also if none flows through it.
+        return self._is_view() and family_node(self).grad_to is not None
 
     @requires_grad.setter
     def requires_grad(self, value: bool) -> None:
@@ -155,13 +153,15 @@ class Tensor(Subclassing):
     @property
     def data(self) -> Any:
         """The values without their history; writing to it writes to this tensor."""
-        return movement.detach(self)
+        out = movement.detach(self)
+        out._unseen = [0]
+        return out
 
     @data.setter
     def data(self, value: Any) -> None:
         if not isinstance(value, Handle):
             raise TypeError(f"Variable data has to be a tensor, but got {type(value).__name__}")
-        become(self, movement.detach(value))
+        become(self, movement.detach(value), counts=0)
 
     @property
     def T(self) -> Any:
@@ -215,7 +215,12 @@ class Tensor(Subclassing):
     @property
     def _version(self) -> int:
         """How often the memory that this tensor shows a part of has been written."""
-        return self._writes if self._cell is None else root_of(self)[0].version
+        if self._unseen is not None:
+            return self._unseen[0]
+        if self._cell is None:
+            return self._writes + self._ahead
+        cell = root_of(self)[0]
+        return cell.version - cell.uncounted + self._ahead
 
     def is_inference(self) -> bool:
         """Whether it was made in inference mode."""
@@ -395,7 +400,7 @@ class Tensor(Subclassing):
                 "True, gradients are views of DDP buckets, and hence detach_() cannot be called on "
                 "these gradients."
             )
-        return become(self, movement.detach(self), stays_leaf=False)
+        return become(self, movement.detach(self), stays=False, counts=0)
 
     def requires_grad_(self, requires_grad: bool = True) -> Any:
         """Says whether gradients are collected for this leaf."""

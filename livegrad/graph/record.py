@@ -22,7 +22,7 @@ from livegrad.dtypes import DType
 from livegrad.graph.blame import wrong_class
 from livegrad.graph.layout import like_strides, repeats
 from livegrad.graph.meta import Meta, Shape, meta_of, on_device
-from livegrad.graph.node import Node, Site, Spec
+from livegrad.graph.node import Interior, Node, Site, Spec
 from livegrad.graph.op import REGISTRY, Op
 from livegrad.graph.state import (
     LOCAL,
@@ -120,8 +120,14 @@ class Handle:
     _seen = 0
     # Writes to a tensor that shared no cell yet.
     _writes = 0
+    # What `_version` is ahead of the cell's count: the tensor was made to share another storage.
+    _ahead = 0
+    # Set on x.data and its views: how often they were written, which x._version does not count.
+    _unseen: list[int] | None = None
     # Why it may not be written while gradients are recorded: see `check_writable`.
     _made: str | None = None
+    # The count of writes when it was, of a view that one function returned together with others.
+    _made_at: int | None = None
     # The tensor that this is a view of, if that shares its memory, but no history, with others.
     _root: Any = None
     # The part of memory shared with somebody else that it shows: see runtime/shared.py.
@@ -138,10 +144,11 @@ class Cell:
     `memory` is there if somebody outside can see the values as well (NumPy, another process): then
     it holds them, and `_node` is what they were once; see graph/shared.py. `parent` is there if
     the storage has grown: the cell of the larger one, the path from its value, and its version.
-    `base` refers to the tensor that is the whole of it.
+    `base` refers to the tensor that is the whole of it. `uncounted` writes are no writes to
+    PyTorch's `_version`.
     """
 
-    __slots__ = ("_node", "base", "memory", "parent", "version")
+    __slots__ = ("_node", "base", "memory", "parent", "uncounted", "version")
 
     def __init__(self, base: Handle) -> None:
         if base._node.meta.strides is not None:
@@ -150,9 +157,8 @@ class Cell:
         self.base = _WeakRef(base)
         self.memory: Any = None
         self.parent: tuple[Cell, tuple[Step, ...], int] | None = None
-        self.version = base._writes
-        if self.version:
-            base._seen = self.version
+        self.uncounted = 0
+        self.version = base._seen = base._writes
 
 
 # Filled in by `livegrad.tensor`, so that ops need not import it.
@@ -743,10 +749,10 @@ def sync(x: Any) -> None:
     if cell.parent is not None:
         _follow_parent(cell)
     if x._seen != cell.version:
-        _follow_cell(x, cell)
-    if _refs(cell) == _ALONE and cell.parent is None and is_detached(x._path, all):
+        follow_cell(x, cell)
+    if _refs(cell) == _ALONE and cell.parent is None and _is_whole(x._path):
         # Nobody shares it any more: from now on the tensor is used without this detour.
-        x._writes, x._cell, x._path = cell.version, None, ()
+        x._writes, x._cell, x._path = cell.version - cell.uncounted, None, ()
 
 
 def _count_own_references() -> int:
@@ -759,15 +765,21 @@ def _count_own_references() -> int:
 _ALONE = _count_own_references()
 
 
-def is_detached(path: Sequence[Step], which: Callable[..., bool] = any) -> bool:
-    """Whether `any` (or `all`) of the steps are detach(), past which no history is shared."""
-    return which([step[0].name == "detach" for step in path])
+def is_detached(path: Sequence[Step]) -> bool:
+    """Whether a step shares values but no history, as detach() does."""
+    return any([step[0].grads is None for step in path])
 
 
-def _follow_cell(x: Any, cell: Cell) -> None:
+def _is_whole(path: Sequence[Step]) -> bool:
+    return all([step[0].name == "detach" for step in path])
+
+
+def follow_cell(x: Any, cell: Cell) -> None:
     """Applies the path of `x` to the value that its cell has now."""
     state = LOCAL.state
     value = wrap(cell._node)
+    if x._made_at is not None and x._made_at != cell.version - cell.uncounted:
+        _check_not_stale(x)
     if x._path:
         # Gradients flow through a view whenever they flow through what it shows.
         grad, state.grad = state.grad, True
@@ -777,7 +789,9 @@ def _follow_cell(x: Any, cell: Cell) -> None:
         finally:
             state.grad = grad
     else:
-        x._node = value._node
+        before, x._node = x._node.grad_to, value._node
+        if type(before) is Interior and before.retained:
+            _go_on_retaining(before, x._node, x)
     x._seen = cell.version
 
 
@@ -825,18 +839,26 @@ def view(
     out._cell = cell
     out._path = x._path + ((op, attrs, args, shape),)
     out._seen = cell.version
-    if x._path:
-        out._root = _family_root(op, x)
     if not LOCAL.state.grad:
         out._made = NO_GRAD
+    if x._path:
+        _inherit(op, x, out)
     return out
+
+
+def _inherit(op: Op, x: Any, out: Any) -> None:
+    """What a view of a view has in common with that."""
+    out._root = _family_root(op, x)
+    out._unseen = x._unseen
+    if x._made is not None and op.grads is not None:
+        out._made, out._made_at = x._made, x._made_at
 
 
 def _family_root(op: Op, x: Any) -> Any:
     """Past detach() begins another history: what shares it is a view of the detached tensor."""
-    if op.name == "detach":
+    if op.grads is None:
         return None
-    return x if x._root is None and x._path[-1][0].name == "detach" else x._root
+    return x if x._root is None and x._path[-1][0].grads is None else x._root
 
 
 def rebind(x: Any, value: Any, expanded: bool = False) -> Any:
@@ -869,7 +891,15 @@ def rebind(x: Any, value: Any, expanded: bool = False) -> Any:
     _wrote(cell)
     # Where elements lie in one place, what was written to one is seen in the others.
     x._seen = cell.version if _is_apart(x._path) else -1
+    if x._unseen is not None:
+        count_apart(x)
     return x
+
+
+def count_apart(x: Any) -> None:
+    """Notes a write through `.data`, which has a count of its own."""
+    x._unseen[0] += 1
+    x._cell.uncounted += 1
 
 
 def _is_apart(path: Sequence[Step]) -> bool:
@@ -898,9 +928,11 @@ def _write_to_cell(cell: Cell, path: Sequence[Step], part: Node) -> None:
     state = LOCAL.state
     grad = state.grad
     # What is written through detach() leaves the history of the whole alone.
-    state.grad = grad and not is_detached(path)
+    apart = is_detached(path)
+    state.grad = grad and not apart
     try:
-        whole = _write_through(wrap(cell._node), path, wrap(part))
+        value = record(REGISTRY["detach"], (wrap(part),)) if apart else wrap(part)
+        whole = _write_through(wrap(cell._node), path, value)
         if whole._node.meta is not cell._node.meta:
             whole = laid_out(whole, cell._node.meta)
     finally:
@@ -957,10 +989,22 @@ def in_place_of(old: Node, value: Any, handle: Any, overwrites: bool) -> Node:
         finally:
             state.grad = grad
         node = value._node
+    if type(to) is Interior and to.retained:
+        _go_on_retaining(to, node, handle)
     _see_through(value, handle)
     if node.inputs and node is not old:  # what is computed from nothing cannot fail
         LOCAL.state.written[node] = old
     return node
+
+
+def _go_on_retaining(old: Interior, node: Node, handle: Any) -> None:
+    """A tensor that retains its gradient does so after it was written, for its new value."""
+    mine = [r for r in old.retained if r() is handle]
+    if mine and node.grad_to is not None and not isinstance(node.grad_to, _WeakRef):
+        if type(node.grad_to) is not Interior:
+            node.grad_to = Interior()
+        node.grad_to.retained += mine
+        old.retained = [r for r in old.retained if r() is not handle]
 
 
 def family_node(x: Any) -> Node:
@@ -1028,6 +1072,17 @@ def _written_view(x: Any) -> RuntimeError:
         f"Output {x._made} is a view and is being modified inplace. This view is the output of "
         "a function that returns multiple views. Such functions do not allow the output views to "
         "be modified inplace. You should replace the inplace operation by an out-of-place one."
+    )
+
+
+def _check_not_stale(x: Any) -> None:
+    if family_node(x).grad_to is None:
+        return
+    raise RuntimeError(
+        f"Output {x._made} is a view and its base or another view of its base has been modified "
+        "inplace. This view is the output of a function that returns multiple views. Such "
+        "functions do not allow the output views to be modified inplace. You should replace the "
+        "inplace operation by an out-of-place one."
     )
 
 

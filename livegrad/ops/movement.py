@@ -447,7 +447,18 @@ DETACH = Op(
 
 def detach(input: Tensor) -> Tensor:
     """A view through which no gradient flows."""
+    if isinstance(input, Handle) and input._made_at is not None:
+        return _detach_stale(input)
     return record_view(DETACH, input)
+
+
+def _detach_stale(x: Tensor) -> Tensor:
+    """`detach` of a view that may not be used any more, which is allowed."""
+    made_at, x._made_at = x._made_at, None
+    try:
+        return record_view(DETACH, x)
+    finally:
+        x._made_at = made_at
 
 
 ALIAS = Op(

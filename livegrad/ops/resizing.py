@@ -18,6 +18,7 @@ from livegrad.graph.record import (
     Step,
     _see_through,
     check_writable,
+    in_place_of,
     node_of,
     record,
     wrap,
@@ -59,17 +60,28 @@ def inplace_view(view: Callable[..., Any]) -> Callable[..., Any]:
     return method
 
 
-def become(x: Tensor, value: Tensor, stays_leaf: bool = True) -> Tensor:
-    """Makes `x` stand for what `value` does, and share what that shares."""
+def become(x: Tensor, value: Tensor, stays: bool = True, counts: int = 1) -> Tensor:
+    """Makes `x` stand for what `value` does, and share what that shares.
+
+    It `stays` the leaf, or keeps the place in the graph, that it was; `counts` is what `_version`
+    rises by.
+    """
     if value is x:
         return x
-    leaf = node_of(x).grad_to
-    node = node_of(value)
-    if stays_leaf and isinstance(leaf, weakref.ref):  # under no_grad: it stays that leaf
+    old, node, before, version = node_of(x), node_of(value), x._cell, x._version
+    if stays and isinstance(old.grad_to, weakref.ref):  # under no_grad: it stays that leaf
         node = record(DETACH, (wrap(node),))._node
-        node.grad_to = leaf
+        node.grad_to = old.grad_to
+    elif stays and node.grad_to is None:  # and an interior node stays where it is in the graph
+        node = in_place_of(old, wrap(node), x, False)
     x._node, x._cell = node, value._cell
     x._path, x._seen, x._writes = value._path, value._seen, value._writes
+    x._root, x._made, x._unseen = value._root, value._made, None
+    if before is not None and x._cell is before:  # as if the storage had been written
+        before.uncounted -= counts
+    else:
+        x._ahead = 0
+        x._ahead = version + counts - x._version
     _see_through(value, x)
     return x
 

@@ -115,6 +115,7 @@ def _several(parts: list[Tensor], name: str) -> tuple[Tensor, ...]:
     for i, part in enumerate(parts):
         if part._node.grad_to is not None:
             part._made = f"{i} of {name}"
+            part._made_at = part._cell.version - part._cell.uncounted
     return tuple(parts)
 
 
@@ -390,6 +391,8 @@ def _with_diagonal(base: Tensor, value: Tensor, attrs: Attrs, args: tuple[int, .
     from livegrad.ops.elementwise import add, where
     from livegrad.ops.joining import padded
 
+    if not node_of(value).meta.shape[-1]:  # outside the matrix
+        return base
     dim1, dim2 = attrs
     rows, columns = base.shape[dim1], base.shape[dim2]
     shape = [1] * len(base.shape)

@@ -206,7 +206,9 @@ def element_by_element(x: Tensor, compute: Callable[[], Tensor]) -> Tensor:
     check_writable(x)
     meta = node_of(x).meta
     whole = whole_of(x)
-    for elements, at in rounds_of(places(meta.shape, meta.stride(), offset_of(x)), [meta.stride()]):
+    rounds = rounds_of(places(meta.shape, meta.stride(), offset_of(x)), [meta.stride()])
+    x._cell.uncounted += max(len(rounds) - 1, 0)  # all of it is one write
+    for elements, at in rounds:
         value = cast(compute(), meta.dtype)
         now = wrap(node_of(whole))
         rebind(

@@ -32,11 +32,14 @@ from livegrad.graph.record import (
     Cell,
     Step,
     Writing,
+    count_apart,
+    follow_cell,
     in_place_of,
     infer_meta,
     laid_out,
     leaf_node,
     node_of,
+    rebind,
     record,
     sync,
     wrap,
@@ -140,7 +143,8 @@ class Spread(Memory):
 
 def _count_held() -> int:
     """What `_refs` says of an array that only a `Borrowed` refers to."""
-    return _refs(Borrowed(np.zeros(1), 8).owner)
+    memory = Borrowed(np.zeros(1), 8)
+    return _refs(memory.owner)
 
 
 class _Span:
@@ -280,6 +284,8 @@ def _window(x: Tensor) -> Array:
         return found
     meta, offset = path_geometry(cell._node.meta, path)
     dtype = meta.dtype.storage
+    if not meta.numel:
+        return np.empty(meta.shape, dtype)
     window = np.ndarray(
         meta.shape,
         dtype,
@@ -307,7 +313,9 @@ def read_shared(x: Tensor) -> None:
         _take_back(cell)
         sync(x)
         return
-    node = x._node
+    if cell._node.grad_to is not None and x._seen != x._cell.version:
+        follow_cell(x, x._cell)  # its history; the value may be another
+    node = _computed(x._node)
     if window.nbytes <= MOST_COPIED or not window.flags.c_contiguous or _is_conjugate(x._path):
         data = (window.conj() if _is_conjugate(x._path) else window).tobytes()
         if node.buffer is not None and _bytes(array_of(node).reshape(-1)).data == data:
@@ -329,18 +337,27 @@ def _renew(x: Tensor, fresh: Node) -> None:
 
 def _take_back(cell: Cell) -> None:
     """Nobody else sees the memory any more: its bytes become an ordinary value."""
-    meta, memory = cell._node.meta, cell.memory
+    _refresh(cell)
+    cell.memory = None
+
+
+def _refresh(cell: Cell) -> None:
+    """Gives a cell the value that its memory holds, if that is another."""
+    node, memory = _computed(cell._node), cell.memory
+    if node.buffer is not None and _stored(cell).data == memory.array.data:
+        return
+    meta = node.meta
     order = dims_in_memory(meta)
-    values = memory.array.view(meta.dtype.storage)
+    values = np.array(memory.array).view(meta.dtype.storage)
     if order is not None:
         sizes = tuple([meta.shape[d] for d in order])
         values = values.reshape(sizes).transpose(np.argsort(order))
-    node = leaf_node(meta, Buffer.from_array(np.ascontiguousarray(values.reshape(meta.shape))))
-    cell.memory = None
-    cell._node = (
-        node if cell._node.grad_to is None else in_place_of(cell._node, wrap(node), cell, False)
-    )
+    fresh = leaf_node(meta, Buffer.from_array(np.ascontiguousarray(values.reshape(meta.shape))))
+    if node.grad_to is not None:
+        fresh = in_place_of(node, wrap(fresh), cell, False)
+    cell._node = fresh
     cell.version += 1
+    cell.uncounted += 1
 
 
 def view_shared(
@@ -357,21 +374,45 @@ def view_shared(
 
 def write_shared(x: Tensor, value: Tensor) -> Tensor:
     """Writes to memory, at once."""
-    value = laid_out(value, x._node.meta)
-    node = value._node
-    if node.buffer is None:
-        flush("a write to shared memory", node)
     window = _window(x)
     if not window.flags.writeable:
         raise RuntimeError(
             "the tensor shares memory that is read only, and cannot be written; clone() it first"
         )
-    x._node = node if x._node.grad_to is None else in_place_of(x._node, value, x, LOCAL.state.grad)
-    root_of(x)[0].memory.keep_for_readers()
+    cell, _ = root_of(x)
+    if not (cell._node.grad_to is value._node.grad_to is x._node.grad_to is None):
+        return _write_with_history(x, value, cell)
+    value = laid_out(value, x._node.meta)
+    node = _computed(value._node)
+    x._node = node
+    cell.memory.keep_for_readers()
     values = array_of(node)
     np.copyto(window, values.conj() if _is_conjugate(x._path) else values, casting="no")
     x._cell.version += 1
+    if x._unseen is not None:
+        count_apart(x)
     return x
+
+
+def _write_with_history(x: Tensor, value: Tensor, cell: Cell) -> Tensor:
+    """Writes what gradients flow through as if there were no memory, then to memory."""
+    _refresh(cell)  # somebody else may have written
+    node_of(x)
+    memory, cell.memory = cell.memory, None
+    try:
+        rebind(x, value)
+        data = _stored(cell)
+    finally:
+        cell.memory = memory
+    memory.keep_for_readers()
+    memory.array[...] = data
+    return x
+
+
+def _computed(node: Node) -> Node:
+    if node.buffer is None and node.index >= 0:
+        flush("a write to shared memory", node)
+    return node
 
 
 def address_of(x: Tensor) -> int:
