@@ -17,6 +17,7 @@ from livegrad.graph.geometry import root_of
 from livegrad.graph.meta import Size
 from livegrad.graph.record import (
     Handle,
+    check_not_stale,
     check_writable,
     family_node,
     node_of,
@@ -116,6 +117,8 @@ class Tensor(Subclassing):
     @property
     def is_leaf(self) -> bool:
         """Whether a gradient would be collected here: not the result of a recorded operation."""
+        if self._made_at is not None:
+            check_not_stale(self)
         grad_to = node_of(self).grad_to
         return grad_to is None or isinstance(grad_to, weakref.ref)
 
@@ -250,7 +253,7 @@ class Tensor(Subclassing):
 
     def _values(self, reason: str) -> Array:
         """The values as a read-only array of the storage dtype; computes what is pending."""
-        node = node_of(self)
+        node = node_of(self if self._made_at is None else movement.detach(self))
         if node.buffer is None:
             flush(reason, node)
         return array_of(node)
@@ -260,7 +263,7 @@ class Tensor(Subclassing):
         return self._scalar("item()")
 
     def _scalar(self, reason: str) -> Any:
-        node = node_of(self)
+        node = node_of(self if self._made_at is None else movement.detach(self))
         if node.meta.numel != 1:
             raise RuntimeError(
                 f"a Tensor with {node.meta.numel} elements cannot be converted to Scalar"

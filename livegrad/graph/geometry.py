@@ -13,7 +13,7 @@ import numpy as np
 
 from livegrad.graph.layout import Shape, Strides, memory_order, order_of
 from livegrad.graph.meta import Meta
-from livegrad.graph.record import Cell, Step, infer_meta, node_of
+from livegrad.graph.record import Cell, Step, infer_meta
 
 Array = np.ndarray[Any, Any]
 
@@ -29,7 +29,6 @@ def path_geometry(meta: Meta, path: Sequence[Step], offset: int = 0) -> tuple[Me
 
 def offset_of(x: Any) -> int:
     """The place of the first element of `x` in its storage, counted in elements."""
-    node_of(x)
     if x._cell is None:
         return 0
     cell, path = root_of(x)
@@ -47,8 +46,7 @@ def root_of(x: Any) -> tuple[Cell, tuple[Step, ...]]:
 
 def storage_nbytes(x: Any) -> int:
     """How large the storage of `x` is."""
-    node = node_of(x)
-    return node.meta.nbytes if x._cell is None else root_of(x)[0]._node.meta.nbytes
+    return x._node.meta.nbytes if x._cell is None else root_of(x)[0]._node.meta.nbytes
 
 
 def dims_in_memory(meta: Meta) -> tuple[int, ...] | None:

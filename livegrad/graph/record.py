@@ -748,6 +748,8 @@ def sync(x: Any) -> None:
         return
     if cell.parent is not None:
         _follow_parent(cell)
+    if x._made_at is not None and LOCAL.state.grad:
+        check_not_stale(x)
     if x._seen != cell.version:
         follow_cell(x, cell)
     if _refs(cell) == _ALONE and cell.parent is None and _is_whole(x._path):
@@ -778,8 +780,6 @@ def follow_cell(x: Any, cell: Cell) -> None:
     """Applies the path of `x` to the value that its cell has now."""
     state = LOCAL.state
     value = wrap(cell._node)
-    if x._made_at is not None and x._made_at != cell.version - cell.uncounted:
-        _check_not_stale(x)
     if x._path:
         # Gradients flow through a view whenever they flow through what it shows.
         grad, state.grad = state.grad, True
@@ -1075,8 +1075,10 @@ def _written_view(x: Any) -> RuntimeError:
     )
 
 
-def _check_not_stale(x: Any) -> None:
-    if family_node(x).grad_to is None:
+def check_not_stale(x: Any) -> None:
+    """RuntimeError for the history of a view, one of several, after what it shows was written."""
+    cell = x._cell
+    if x._made_at == cell.version - cell.uncounted or family_node(x).grad_to is None:
         return
     raise RuntimeError(
         f"Output {x._made} is a view and its base or another view of its base has been modified "

@@ -129,7 +129,20 @@ def as_strided(input: Tensor, size: Any, stride: Any, storage_offset: int | None
     memory = in_memory(whole_of(input))
     if node_of(memory).meta.dtype is not own.dtype:
         memory = view(memory, own.dtype)
-    return record_view(AS_STRIDED, memory, (strides,), (offset,), shape)
+    out = record_view(AS_STRIDED, memory, (strides,), (offset,), shape)
+    if node_of(out).grad_to is None and node_of(input).grad_to is not None:
+        _give_history(out, input, memory)
+    return out
+
+
+def _give_history(out: Tensor, x: Tensor, memory: Tensor) -> None:
+    """Has gradients flow from a view of storage to those of its elements that `x` has as well."""
+    meta = node_of(x).meta
+    at = places(meta.shape, meta.stride(), offset_of(x)).reshape(-1)
+    vector = _put(wrap(node_of(memory)), x, np.arange(len(at)), at)
+    _, attrs, args, shape = out._path[-1]
+    out._node = record(AS_STRIDED, (vector,), attrs, args, shape)._node
+    out._root = x if x._root is None else x._root
 
 
 def whole_of(x: Tensor) -> Tensor:
