@@ -296,6 +296,9 @@ class Tensor(Subclassing):
                 "can't convert meta device type tensor to numpy. Use Tensor.cpu() to copy the "
                 "tensor to host memory first."
             )
+        return self._lent("numpy()", force)
+
+    def _lent(self, reason: str, force: bool = False) -> Array:
         if not force and self.requires_grad:
             raise RuntimeError(
                 "Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() "
@@ -303,7 +306,7 @@ class Tensor(Subclassing):
             )
         if self.dtype is dtypes.bfloat16:
             raise TypeError("Got unsupported ScalarType BFloat16. Convert with .float() first")
-        return lend(self)
+        return lend(self, reason)
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
         """`numpy()`; a copy if asked for or if the dtype must change."""
@@ -323,8 +326,10 @@ class Tensor(Subclassing):
         copy: bool | None = None,
     ) -> Any:
         """A DLPack capsule that shares the memory of the values; a copy if asked for."""
-        values = np.array(self.numpy()) if copy else self.numpy()
-        return values.__dlpack__(max_version=max_version, dl_device=dl_device)
+        values = self._lent("DLPack")
+        return (np.array(values) if copy else values).__dlpack__(
+            max_version=max_version, dl_device=dl_device
+        )
 
     def __dlpack_device__(self) -> tuple[int, int]:
         return (1, 0)

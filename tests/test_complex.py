@@ -36,7 +36,7 @@ def test_literals_and_numpy() -> None:
     assert lg.tensor(A).tolist() == A.tolist()
     assert lg.tensor(2 - 1j).item() == 2 - 1j
     assert complex(lg.tensor(2 - 1j)) == 2 - 1j
-    assert lg.tensor(1j).to(complex).dtype is lg.complex64
+    assert lg.tensor(1j).to(complex).dtype is lg.complex128
     assert lg.complex64.is_complex
     assert not lg.complex64.is_floating_point
     assert lg.complex128.to_real() is lg.float64

@@ -110,7 +110,8 @@ def test_memory_formats(name: str) -> None:
     assert y.is_contiguous(memory_format=form)
     assert y.clone(memory_format=lg.preserve_format).stride() == y.stride()
     assert lg.empty_like(x, memory_format=form).stride() == y.stride()
-    nn.Conv2d(2, 2, 1).to(memory_format=form)
+    layer = nn.Conv3d if name == "channels_last_3d" else nn.Conv2d
+    assert layer(2, 2, 3).to(memory_format=form).weight.is_contiguous(memory_format=form)
     assert pickle.loads(pickle.dumps(form)) is form
     assert repr(form) == f"livegrad.{name}"
 

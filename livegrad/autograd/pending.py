@@ -59,7 +59,8 @@ def walk(root: Node) -> Walk | None:
         flows = spec.flows
         if flows is None:
             flows = spec.flows = _flows(spec, len(node.inputs))
-            spec.plain.flows = flows  # plans are made of plain specs
+            if spec.plain is not None:  # plans are made of plain specs
+                spec.plain.flows = flows
         if not flows:
             return None
         inputs = node.inputs

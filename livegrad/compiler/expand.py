@@ -49,7 +49,7 @@ def copy_node(node: Node, inputs: tuple[Node, ...], args: tuple[Any, ...]) -> No
 
 def make_node(spec: Spec, inputs: tuple[Node, ...], args: tuple[Any, ...], site: Any) -> Node:
     """A node for planning only: it is on no thread's pending list."""
-    spec = spec.plain
+    spec = spec.plain or spec
     node = object.__new__(Node)
     node.spec = spec
     node.meta = spec.meta

@@ -187,7 +187,7 @@ def _expand(n: Any, size: int, xs: list[Tensor], batched: tuple[bool, ...]) -> T
     return record(EXPAND, (aligned(xs[0], n.meta.ndim),), (), (), (size, *n.meta.shape))
 
 
-@rule_of("detach")
+@rule_of("detach", "alias")
 def _detach(n: Any, size: int, xs: list[Tensor], batched: tuple[bool, ...]) -> Tensor:
     return record(n.op, xs)
 

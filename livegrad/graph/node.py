@@ -25,7 +25,8 @@ class Spec:
 
     `floats` says that all args are passed as floats, `grad` is True if gradients flow through such
     nodes, else None; `flows` are the inputs that have a gradient rule (filled in when a gradient
-    first comes by). `plain` is the spec of the same operation on contiguous values, as planned.
+    first comes by). `plain` is the spec of the same operation on contiguous values, which is what
+    plans are made of; None if this is one.
     """
 
     __slots__ = ("attrs", "floats", "flows", "grad", "meta", "op", "plain")
@@ -37,7 +38,7 @@ class Spec:
         self.floats = False
         self.grad: bool | None = None
         self.flows: tuple[int, ...] | None = None
-        self.plain: Spec = self
+        self.plain: Spec | None = None
 
 
 @hot_slots

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
@@ -158,13 +159,22 @@ class Op:
         self, key: Any, attrs: tuple[Any, ...], metas: tuple[Meta, ...], meta: Meta
     ) -> Spec:
         """Stores and returns the spec for `key`, so that the next such node costs one look-up."""
+        spec = self.make_spec(attrs, meta)
+        self._store(key, spec, metas)
+        return spec
+
+    def _store(self, key: Any, spec: Spec, metas: tuple[Meta, ...]) -> None:
         _check_data(self, metas)
         Specs.made += 1
         if Specs.made >= Specs.sweep_at:
             Specs.sweep()
-        spec = self.cache[key] = Spec(self, attrs, meta)
-        if Session.current is not None and any([is_symbolic(m) for m in (meta, *metas)]):
+        self.cache[key] = spec
+        if Session.current is not None and any([is_symbolic(m) for m in (spec.meta, *metas)]):
             Session.current.interned.append((self.cache, key))
+
+    def make_spec(self, attrs: tuple[Any, ...], meta: Meta) -> Spec:
+        """A spec that is not stored."""
+        spec = Spec(self, attrs, meta)
         if meta.dtype.category >= dtypes.FLOAT and (
             self.grads is not None or self.expand is not None
         ):
@@ -176,15 +186,14 @@ class Op:
 
     def remember_laid_out(self, key: Any, plain: Spec, metas: tuple[Meta, ...]) -> Spec:
         """Stores and returns the spec for `key`: `plain`, or as that with other strides."""
-        _check_data(self, metas)
         spec = plain
         symbolic = any([is_symbolic(m) for m in (plain.meta, *metas)])
         if self.layout is not None and not symbolic:
             meta = plain.meta.with_strides(self.layout(metas, plain.attrs, plain.meta))
             if meta is not plain.meta:
-                spec = self.remember((key, "laid out"), plain.attrs, metas, meta)
+                spec = self.make_spec(plain.attrs, meta)
                 spec.plain = plain
-        self.cache[key] = spec
+        self._store(key, spec, metas)
         return spec
 
 
@@ -226,9 +235,12 @@ class Specs:
         """Forgets every spec that no node and no plan has."""
         left = 0
         for op in REGISTRY.values():
+            keys = Counter([id(spec) for spec in op.cache.values()])
             for key in list(op.cache):
-                # The cache refers to it, and the argument does.
-                if sys.getrefcount(op.cache[key]) <= _CACHED:
+                # The cache refers to it, perhaps by several keys, and the argument does.
+                again = keys[id(op.cache[key])] - 1
+                if sys.getrefcount(op.cache[key]) - again <= _CACHED:
+                    keys[id(op.cache[key])] -= 1
                     del op.cache[key]
             left += len(op.cache)
         cls.made, cls.sweep_at = left, max(_FIRST_SWEEP, 2 * left)

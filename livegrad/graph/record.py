@@ -463,9 +463,8 @@ def infer_spec(op: Op, key: Any, nodes: tuple[Node, ...], args: tuple[Any, ...])
         meta = op.infer(plains, attrs, shape)
         if any([m.dtype.category == dtypes.COMPLEX for m in metas]):
             _check_complex(op, nodes, attrs, args, meta)
-        plain = op.remember((plains, attrs, shape, "plain"), attrs, plains, meta)
-        op.remember_laid_out((plains, attrs, shape), plain, plains)
-    return op.cache[key] if plains == metas else op.remember_laid_out(key, plain.plain, metas)
+        plain = op.remember_laid_out((plains, attrs, shape), op.make_spec(attrs, meta), plains)
+    return plain if plains == metas else op.remember_laid_out(key, plain.plain or plain, metas)
 
 
 def infer_meta(op: Op, meta: Meta, attrs: tuple[Any, ...], shape: Shape | None) -> Meta:
@@ -829,7 +828,10 @@ def view(
     shape: Shape | None = None,
 ) -> Any:
     """Records a view: a tensor that shares its values with `x`, in both directions."""
-    cell = x._cell
+    try:
+        cell = x._cell
+    except AttributeError:
+        raise _not_a_tensor(op, x) from None
     if cell is not None and cell.memory is not None:
         return Writing.view_shared(op, x, attrs, args, shape)
     out = record(op, (x,), attrs, args, shape)

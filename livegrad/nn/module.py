@@ -257,10 +257,15 @@ class Module(Stateful):
                 "nn.Module.to only accepts floating point or complex dtypes, but got desired "
                 f"dtype={dtype!r}"
             )
-        floating = dtypes.FLOAT
-        return self._apply(
-            lambda t: t.to(*args, **kwargs) if t.dtype.category >= floating else t.to(device=device)
-        )
+        memory_format = kwargs.pop("memory_format", None)
+
+        def move(t: Any) -> Any:
+            cast = t.dtype.category >= dtypes.FLOAT
+            moved = t.to(*args, **kwargs) if cast else t.to(device=device)
+            # A format is one of images; other parameters have none.
+            return moved.to(memory_format=memory_format) if t.ndim in (4, 5) else moved
+
+        return self._apply(move)
 
     def to_empty(self: Self, *, device: Any, recurse: bool = True) -> Self:
         """Forgets the values of all parameters and buffers, which are then written anew."""

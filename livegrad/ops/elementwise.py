@@ -168,7 +168,11 @@ def _scaled(name: str, input: Tensor, other: Tensor, alpha: float) -> Tensor:
 
 
 def _dtype_of(x: Any) -> DType:
-    return node_of(x).meta.dtype if isinstance(x, Handle) else dtypes.scalar_dtype(type(x))
+    if isinstance(x, Handle):
+        return node_of(x).meta.dtype
+    if not isinstance(x, bool | int | float | complex):
+        raise wrong_class(x, "Tensor")
+    return dtypes.scalar_dtype(type(x))
 
 
 def _rank_of(x: Any) -> int:

@@ -16,7 +16,6 @@ from __future__ import annotations
 import mmap
 import os
 import sys
-import tempfile
 import weakref
 from typing import Any
 
@@ -130,6 +129,8 @@ class Spread(Memory):
         if hasattr(os, "memfd_create"):
             file = os.memfd_create("livegrad")
         else:
+            import tempfile
+
             file, name = tempfile.mkstemp(prefix="livegrad-")
             os.unlink(name)
         os.ftruncate(file, max(data.nbytes, 1))
@@ -199,17 +200,17 @@ def _on(memory: Memory, whole: Node, path: tuple[Step, ...]) -> Tensor:
     return out
 
 
-def lend(x: Tensor) -> Array:
+def lend(x: Tensor, reason: str = "numpy()") -> Array:
     """An array of the memory of `x`: what is written to one is seen by the other."""
     node_of(x)
     if _is_conjugate(x._path):
-        flush("numpy()", x._node)
+        flush(reason, x._node)
         return np.array(array_of(x._node))
     if x._cell is None:
         x._cell = Cell(x)
     cell, _ = root_of(x)
     if cell.memory is None:
-        share(x, Lent(_stored(cell)))
+        share(x, Lent(_stored(cell, reason)))
     memory = cell.memory
     window = _window(x)
     export = _Export(window, memory)
@@ -262,11 +263,11 @@ def on_memory(memory: Memory, meta: Meta, offset: int) -> Tensor:
     return _on(memory, leaf_node(meta_of((count,), meta.dtype), None), (step,))
 
 
-def _stored(cell: Cell) -> Array:
+def _stored(cell: Cell, reason: str = "shared memory") -> Array:
     """A copy of the bytes of a whole storage, in the order they have in memory."""
     node = cell._node
     if node.buffer is None:
-        flush("numpy()", node)
+        flush(reason, node)
     values = array_of(node)
     order = dims_in_memory(node.meta)
     return _bytes(np.array(values if order is None else values.transpose(order)).reshape(-1))

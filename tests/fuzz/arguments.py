@@ -414,12 +414,14 @@ FROM_INSIDE = (
 ALSO: dict[str, type[Exception]] = {
     "celu": ZeroDivisionError,
     "celu_": ZeroDivisionError,
+    "cuda": AssertionError,
     "embedding": AssertionError,
     "embedding_bag": AssertionError,
     "lp_pool1d": ZeroDivisionError,
     "lp_pool2d": ZeroDivisionError,
     "lp_pool3d": ZeroDivisionError,
     "multi_head_attention_forward": AssertionError,
+    "xpu": AssertionError,
 }
 # A comparison of a tensor with anything, and the like: Python's words, and PyTorch's.
 OF_OPERATORS = "'Tensor'"

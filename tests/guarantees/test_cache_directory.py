@@ -127,10 +127,10 @@ def test_read_only_directory(run, filled):
 
 
 REFUSED = """
-import tempfile
+import os
 def refuse(*args, **kwargs):
     raise PermissionError(13, "Permission denied")
-tempfile.mkstemp = refuse
+os.replace = refuse
 """
 
 
