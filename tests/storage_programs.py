@@ -170,6 +170,45 @@ def strides_of_results(T: Any) -> Any:
     ]  # fmt: skip
 
 
+def _thin(T: Any) -> list[Any]:
+    """Tensors with dims of size 1 and 0, in several orders of memory."""
+    nothing = T.zeros(2, 0)
+    return [
+        T.ones(1, 3).t(), T.ones(3, 1).t(), T.ones(3, 1, 2).permute(2, 1, 0), T.ones(0, 1),
+        nothing.t(), T.ones(3, 0, 1).permute(2, 1, 0), T.ones(4, 5)[:1, ::2], T.ones(4, 5)[:, 2:2],
+        T.ones(1, 3, 2, 1).to(memory_format=T.channels_last), nothing[..., None],
+        T.ones(2, 1, 4, 5).to(memory_format=T.channels_last), T.ones(1, 1, 2)[..., 0],
+        T.ones(2, 3, 1, 1).to(memory_format=T.channels_last),
+    ]  # fmt: skip
+
+
+@program
+def strides_of_dims_of_size_1_and_0(T: Any) -> Any:
+    return [
+        [
+            x.stride(),
+            *[
+                r.stride()
+                for r in (
+                    x + 1, 1 + x, x * 2, x / 2, 2 / x, x**2, x**2.5, 2**x, x > 1, x + x, x.abs(),
+                    x.clamp(0, 1), x.clamp(min=0), T.where(x > 0, x, 0.0), x % 2, x // 2, x.clone(),
+                    x.double(), T.zeros_like(x), T.full_like(x, 2), x.bool() & True, x + T.ones(()),
+                    x * x.sum(0, keepdim=True), T.nn.functional.elu(x), T.isclose(x, x), x.float(),
+                    T.nn.functional.gelu(x), x.softmax(-1), x.cumsum(0), T.lerp(x, x, 0.5),
+                    T.copysign(x, 2), T.nn.functional.leaky_relu(x), T.xlogy(x, 2),
+                )
+            ],
+        ]
+        for x in _thin(T)
+    ]  # fmt: skip
+
+
+@program
+def writes_to_what_is_empty(T: Any) -> Any:
+    x = T.zeros(0, 3).expand(2, 0, 3)
+    return x.mul_(-1).tolist(), T.zeros(2, 0).expand(2, 2, 0).add_(6).tolist(), x.stride()
+
+
 @program
 def as_strided_speaks_of_the_storage(T: Any) -> Any:
     x = T.arange(12.0).view(3, 4)

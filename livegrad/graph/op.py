@@ -29,10 +29,17 @@ def may_refuse(rule: GradRule) -> GradRule:
 
 
 def as_iterated(metas: tuple[Meta, ...], attrs: tuple[Any, ...], meta: Meta) -> Strides | None:
-    """The layout of an elementwise result: the order of dims that its operands agree on."""
-    if all([m.strides is None for m in metas]):
-        return None
+    """The layout of an elementwise result: the order of dims that its tensors agree on."""
     return elementwise_strides(meta.shape, [(m.shape, m.stride()) for m in metas])
+
+
+def with_numbers(metas: tuple[Meta, ...], attrs: tuple[Any, ...], meta: Meta) -> Strides | None:
+    """The layout of an elementwise result if PyTorch takes numbers for tensors without dims.
+
+    That matters to dims of size 1 and 0 only. attrs are (compute dtype, pattern as "ts").
+    """
+    numbers = [((), ())] * (len(attrs[1]) - len(metas))
+    return elementwise_strides(meta.shape, [*[(m.shape, m.stride()) for m in metas], *numbers])
 
 
 def as_first(metas: tuple[Meta, ...], attrs: tuple[Any, ...], meta: Meta) -> Strides | None:

@@ -9,7 +9,7 @@ import numpy as np
 
 from livegrad import dtypes
 from livegrad.graph.blame import as_float
-from livegrad.graph.op import Op
+from livegrad.graph.op import Op, with_numbers
 from livegrad.graph.record import binary, elementwise, node_of, not_implemented, record, unary
 from livegrad.ops import samples as s
 from livegrad.ops.comparison import eq, isfinite, ne
@@ -44,6 +44,7 @@ COPYSIGN = define(
     grads=(lambda g, y, a, b: where(eq(a, 0), 0, mul(g, div(y, a))), zero_gradient),
     result="float",
     cheap=True,
+    layout=with_numbers,
     samples=s.binary(),
 )
 

@@ -9,7 +9,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from livegrad.graph.layout import Strides, channels_last_strides, like_strides
+from livegrad.graph.layout import (
+    Strides,
+    channels_last_strides,
+    like_strides,
+    prefers_channels_last,
+)
 from livegrad.graph.meta import Meta
 from livegrad.graph.op import Op
 from livegrad.graph.record import laid_out, node_of, record
@@ -97,6 +102,13 @@ def placed_like(out: Tensor, input: Tensor, memory_format: Any = None) -> Tensor
 def laid_out_as(out: Tensor, strides: Strides | None) -> Tensor:
     """A tensor nobody else has seen with other strides, which must be dense."""
     return laid_out(out, node_of(out).meta.with_strides(strides))
+
+
+def suggested_format(meta: Meta) -> Any:
+    """The format that PyTorch takes a value to be in by its strides."""
+    if meta.strides is not None and prefers_channels_last(meta.shape, meta.strides):
+        return channels_last if meta.ndim == 4 else channels_last_3d
+    return contiguous_format
 
 
 def format_strides(meta: Meta, memory_format: Any) -> Strides | None:

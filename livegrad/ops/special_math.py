@@ -9,7 +9,7 @@ import numpy as np
 
 from livegrad import dtypes
 from livegrad.graph.blame import as_float
-from livegrad.graph.op import Op
+from livegrad.graph.op import Op, with_numbers
 from livegrad.graph.record import Handle, binary, elementwise, node_of, unary
 from livegrad.ops import samples as s
 from livegrad.ops.comparison import eq, gt, le, logical_and, logical_or, lt
@@ -111,6 +111,7 @@ XLOGY: Op = define(
     ),
     result="float",
     saves="x",
+    layout=with_numbers,
     samples=s.binary(low2=0.2),
 )
 XLOG1PY: Op = define(
@@ -123,6 +124,7 @@ XLOG1PY: Op = define(
     ),
     result="float",
     saves="x",
+    layout=with_numbers,
     samples=s.binary(low2=-0.8),
 )
 
