@@ -203,6 +203,39 @@ def strides_of_dims_of_size_1_and_0(T: Any) -> Any:
     ]  # fmt: skip
 
 
+def _permuted(T: Any) -> list[Any]:
+    """Tensors of several dims whose elements lie in other orders than row-major."""
+    x = T.arange(24.0).view(2, 3, 4)
+    image = T.arange(120.0).view(2, 3, 4, 5).to(memory_format=T.channels_last)
+    return [x.permute(2, 1, 0), x.transpose(0, 1), x[:, :, ::2].mT, x.expand(2, 2, 3, 4), image]
+
+
+@program
+def strides_of_rearrangements(T: Any) -> Any:
+    return [
+        [
+            r.stride()
+            for r in (
+                x.repeat(*[2] * x.ndim), x.repeat(*[1] * x.ndim), x.repeat(2, *[1] * x.ndim),
+                x.tile(2), x.repeat_interleave(2, 0), x.repeat_interleave(2), x.nonzero(),
+                *x.sort(0), *x.sort(-1, descending=True), x.argsort(1), x.msort(), *x.topk(1, 1),
+                *x.topk(x.shape[0], 0), *x.cummax(0), x.roll(1, 0), x.roll(1), T.diag_embed(x),
+                T.kron(x, x), T.cat([x, x]), T.cat([x, x.contiguous()], 1), T.stack([x, x]),
+                T.stack([x, x], 1), T.stack([x, x], -1), T.argwhere(x), x.flip(0), x.rot90(),
+            )
+        ]
+        for x in [*_permuted(T), *_thin(T)[:3], _thin(T)[8]]
+    ]  # fmt: skip
+
+
+@program
+def repeated_elements_are_apart(T: Any) -> Any:
+    x = T.arange(3.0)
+    y = x.repeat(2, 1).add_(T.arange(6.0).view(2, 3))
+    z = T.arange(1.0).repeat_interleave(3).mul_(2).add_(T.arange(3.0))
+    return y.tolist(), z.tolist(), x.tolist(), x.repeat(1).data_ptr() == x.data_ptr()
+
+
 @program
 def writes_to_what_is_empty(T: Any) -> Any:
     x = T.zeros(0, 3).expand(2, 0, 3)

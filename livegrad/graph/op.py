@@ -8,7 +8,13 @@ from typing import Any
 
 from livegrad import dtypes
 from livegrad.device import META
-from livegrad.graph.layout import Strides, elementwise_strides, like_strides
+from livegrad.graph.layout import (
+    Strides,
+    channels_last_strides,
+    elementwise_strides,
+    like_strides,
+    prefers_channels_last,
+)
 from livegrad.graph.meta import Meta, is_symbolic
 from livegrad.graph.node import Node, Spec
 from livegrad.graph.symbol import Session
@@ -46,6 +52,14 @@ def as_first(metas: tuple[Meta, ...], attrs: tuple[Any, ...], meta: Meta) -> Str
     """The layout of a copy of the first operand."""
     first = metas[0]
     return None if first.strides is None else like_strides(first.shape, first.strides)
+
+
+def as_suggested(metas: tuple[Meta, ...], attrs: tuple[Any, ...], meta: Meta) -> Strides | None:
+    """channels_last if the strides of every operand with as many dims suggest it."""
+    like = [m for m in metas if m.ndim == meta.ndim]
+    if any([m.strides is None or not prefers_channels_last(m.shape, m.strides) for m in like]):
+        return None
+    return channels_last_strides(meta.shape)
 
 
 @hot_slots

@@ -17,6 +17,7 @@ from livegrad.ops.comparison import clamp, eq, logical_not
 from livegrad.ops.elementwise import cast, clone, sub, where as choose
 from livegrad.ops.gathering import INDEX_SELECT, check_index
 from livegrad.ops.generate import counting, filled
+from livegrad.ops.in_place import laid_out_as
 from livegrad.ops.index_writing import spread_number
 from livegrad.ops.indexing import getitem, put_at
 from livegrad.ops.movement import EXPAND, _reshape_to, expand
@@ -102,7 +103,7 @@ def nonzero(input: Tensor, *, as_tuple: bool = False) -> Any:
     if as_tuple:
         return tuple([from_array(x) for x in np.nonzero(np.atleast_1d(values))])
     places = np.argwhere(values) if values.ndim else np.zeros((int(values != 0), 0), np.int64)
-    return from_array(places)
+    return laid_out_as(from_array(places), (1, len(places)))
 
 
 def argwhere(input: Tensor) -> Tensor:
