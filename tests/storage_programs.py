@@ -229,6 +229,33 @@ def strides_of_rearrangements(T: Any) -> Any:
 
 
 @program
+def strides_of_composed_functions(T: Any) -> Any:
+    F = T.nn.functional
+    found = []
+    for x in [*_permuted(T), *_thin(T)[:2], _thin(T)[6]]:
+        y, other = x.sigmoid() / 2, x.contiguous() / 200
+        made = [
+            x.masked_fill(x > 1, 2.0), F.logsigmoid(x), T.deg2rad(x), T.nan_to_num(x), x.isreal(),
+            T.frexp(x)[0], T.complex(x, x), T.gcd(x.int(), x.int()), F.glu(T.cat([x, x], 0), 0),
+            T.special.zeta(x, 2.0), T.polygamma(2, x), F.softplus(x), F.normalize(x, dim=0),
+            F.normalize(x, dim=-1), F.dropout(x, 0.5), T.ldexp(x, x.int()), F.softmin(x, 0),
+            T.permute_copy(x, tuple(range(x.ndim))), T.unsqueeze_copy(x, 0), F.silu(x), F.mish(x),
+            F.binary_cross_entropy_with_logits(x, y, T.ones(()), reduction="none"),
+            *[
+                loss(y, target, reduction="none")
+                for target in (y, other)
+                for loss in (
+                    F.mse_loss, F.l1_loss, F.smooth_l1_loss, F.huber_loss, F.kl_div,
+                    F.binary_cross_entropy, F.binary_cross_entropy_with_logits,
+                    F.soft_margin_loss, F.poisson_nll_loss, F.hinge_embedding_loss,
+                )
+            ],
+        ]  # fmt: skip
+        found.append([r.stride() for r in made])
+    return found
+
+
+@program
 def repeated_elements_are_apart(T: Any) -> Any:
     x = T.arange(3.0)
     y = x.repeat(2, 1).add_(T.arange(6.0).view(2, 3))

@@ -48,10 +48,18 @@ def with_numbers(metas: tuple[Meta, ...], attrs: tuple[Any, ...], meta: Meta) ->
     return elementwise_strides(meta.shape, [*[(m.shape, m.stride()) for m in metas], *numbers])
 
 
-def as_first(metas: tuple[Meta, ...], attrs: tuple[Any, ...], meta: Meta) -> Strides | None:
-    """The layout of a copy of the first operand."""
+def as_scaled(metas: tuple[Meta, ...], attrs: tuple[Any, ...], meta: Meta) -> Strides | None:
+    """The layout of the first operand times something of fewer dims."""
     first = metas[0]
-    return None if first.strides is None else like_strides(first.shape, first.strides)
+    return elementwise_strides(meta.shape, [(first.shape, first.stride()), ((), ())])
+
+
+def as_first(metas: tuple[Meta, ...], attrs: tuple[Any, ...], meta: Meta) -> Strides | None:
+    """The layout of a copy of the first operand, if the result has its shape."""
+    first = metas[0]
+    if first.strides is None or first.shape != meta.shape:
+        return None
+    return like_strides(first.shape, first.strides)
 
 
 def as_suggested(metas: tuple[Meta, ...], attrs: tuple[Any, ...], meta: Meta) -> Strides | None:

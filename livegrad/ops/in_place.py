@@ -93,10 +93,7 @@ def in_format(input: Tensor, memory_format: Any) -> Tensor:
 
 def placed_like(out: Tensor, input: Tensor, memory_format: Any = None) -> Tensor:
     """A new tensor `out` of the shape of `input` with its strides, or in a format."""
-    meta = node_of(input).meta
-    if meta.strides is None and memory_format is None:
-        return out
-    return laid_out_as(out, format_strides(meta, memory_format))
+    return laid_out_as(out, format_strides(node_of(input).meta, memory_format))
 
 
 def laid_out_as(out: Tensor, strides: Strides | None) -> Tensor:

@@ -78,9 +78,7 @@ ARGSORT = Op(
     # Indices in the order of the values along a dim, the first of them: attrs (dim, descending).
     infer=lambda metas, attrs, shape: meta_of(shape, dtypes.int64),
     ref=_argsort_ref,
-    layout=lambda metas, attrs, meta: (
-        as_first(metas, attrs, meta) if meta.shape == metas[0].shape else None
-    ),
+    layout=as_first,
     saves="",
     samples=s.calls(
         lambda: s.Sample((s.uniform(4, 5),), lambda x: argsort(x), smooth=False),
