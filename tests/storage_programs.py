@@ -256,6 +256,29 @@ def strides_of_composed_functions(T: Any) -> Any:
 
 
 @program
+def strides_of_layers(T: Any) -> Any:
+    F = T.nn.functional
+    found = []
+    image, w = T.arange(240.0).view(2, 3, 8, 5), T.ones(4, 3, 2, 2)
+    last = T.channels_last
+    for x in (image, image.to(memory_format=last), image.mT, image[:, :, ::2]):
+        made = [
+            F.conv2d(x, w), F.conv2d(x, w, T.ones(4), stride=2, padding=1), x.flatten(2).relu(),
+            F.conv2d(x, w.to(memory_format=last)), F.conv_transpose2d(x, w.transpose(0, 1)),
+            F.conv_transpose2d(x, T.ones(3, 4, 2, 2), T.ones(4)), F.max_pool2d(x, 2),
+            F.avg_pool2d(x, 2), F.adaptive_avg_pool2d(x, 2), F.adaptive_max_pool2d(x, 3),
+            F.adaptive_avg_pool2d(x, 1), F.batch_norm(x, T.zeros(3), T.ones(3)), F.pad(x, (1, 1)),
+            F.batch_norm(x, None, None, training=True), F.pad(x, (1, 1, 1, 1), "reflect"),
+            F.interpolate(x, (3, 3)), F.interpolate(x, (9, 9), mode="bilinear"), F.pad(x, (0, 0)),
+            *F.max_pool2d(x, 2, return_indices=True), T.nn.Conv2d(3, 2, 1)(x), F.dropout2d(x, 0.5),
+            F.interpolate(x, (3, 3), mode="area"), T.nn.BatchNorm2d(3)(x), T.nn.ReLU()(x),
+        ]  # fmt: skip
+        found.append([r.stride() for r in made])
+    product = T.addmm(T.ones(4, 2).t(), T.ones(2, 3), T.ones(3, 4))
+    return [*found, [product.stride()]]
+
+
+@program
 def repeated_elements_are_apart(T: Any) -> Any:
     x = T.arange(3.0)
     y = x.repeat(2, 1).add_(T.arange(6.0).view(2, 3))

@@ -70,6 +70,12 @@ def as_suggested(metas: tuple[Meta, ...], attrs: tuple[Any, ...], meta: Meta) ->
     return channels_last_strides(meta.shape)
 
 
+def as_any_suggests(metas: tuple[Meta, ...], attrs: tuple[Any, ...], meta: Meta) -> Strides | None:
+    """channels_last if the strides of any operand with as many dims suggest it."""
+    found = [as_suggested((m,), attrs, meta) for m in metas if m.ndim == meta.ndim]
+    return next((strides for strides in found if strides is not None), None)
+
+
 @hot_slots
 class Op:
     """One operation and all that is known about it.

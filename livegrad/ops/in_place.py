@@ -16,8 +16,8 @@ from livegrad.graph.layout import (
     prefers_channels_last,
 )
 from livegrad.graph.meta import Meta
-from livegrad.graph.op import Op
-from livegrad.graph.record import laid_out, node_of, record
+from livegrad.graph.op import Op, as_suggested
+from livegrad.graph.record import laid_out, node_of, record, row_major
 from livegrad.ops import samples as s
 from livegrad.ops.generate import zeros_like
 from livegrad.settings import (
@@ -106,6 +106,14 @@ def suggested_format(meta: Meta) -> Any:
     if meta.strides is not None and prefers_channels_last(meta.shape, meta.strides):
         return channels_last if meta.ndim == 4 else channels_last_3d
     return contiguous_format
+
+
+def formatted_like(out: Tensor, input: Tensor) -> Tensor:
+    """A new tensor `out` in the format that the strides of `input` suggest."""
+    meta = node_of(input).meta
+    if meta.strides is None:
+        return row_major(out)
+    return laid_out_as(out, as_suggested((meta,), (), node_of(out).meta))
 
 
 def format_strides(meta: Meta, memory_format: Any) -> Strides | None:

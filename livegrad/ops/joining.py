@@ -20,7 +20,7 @@ from livegrad.ops import samples as s
 from livegrad.ops.autocast import casted
 from livegrad.ops.elementwise import cast, clone, sub, where
 from livegrad.ops.generate import counting, filled
-from livegrad.ops.in_place import laid_out_as
+from livegrad.ops.in_place import formatted_like, laid_out_as
 from livegrad.ops.movement import (
     EXPAND,
     INDEX,
@@ -359,6 +359,7 @@ PAD = Op(
     infer=lambda metas, attrs, shape: meta_of(shape, metas[0].dtype),
     ref=_pad_ref,
     lower="pad",
+    layout=as_suggested,
     grads=(_pad_grad,),
     saves="",
     samples=s.calls(
@@ -411,10 +412,11 @@ def pad(
         raise NotImplementedError(f"Unrecognised padding mode {mode}")
     if mode != "circular":
         (input,) = casted("float32", input)
+    out = input
     for d, (before, after) in sorted(amounts.items()):
         if before or after:
-            input = _pad_from_itself(input, d, before, after, mode)
-    return input
+            out = _pad_from_itself(out, d, before, after, mode)
+    return out if out is input else formatted_like(out, input)
 
 
 pad_function = pad  # whose name is also that of an argument
