@@ -177,7 +177,9 @@ def _scaled(name: str, input: Tensor, other: Tensor, alpha: float) -> Tensor:
             f"got alpha {alpha}"
         )
     number = number_for(name, alpha, dtype)
-    return mul(cast(other, dtype), number) if isinstance(other, Handle) else other * number
+    if isinstance(other, Handle):
+        return mul(cast(other, dtype), number)
+    return bool(other * number) if dtype is dtypes.bool_ else other * number
 
 
 def _dtype_of(x: Any) -> DType:
