@@ -38,7 +38,7 @@ from livegrad.ops import (
     resizing,
     slicing,
 )
-from livegrad.ops.in_place import in_format
+from livegrad.ops.in_place import in_format, suggested_format
 from livegrad.ops.resizing import become
 from livegrad.runtime.reference import array_of, number_of, to_compute
 from livegrad.runtime.shared import lend
@@ -495,7 +495,7 @@ class Tensor(Subclassing):
     def _cast(self, dtype: DType, memory_format: Any = None, copy: bool = False) -> Any:
         """As another dtype, or in another format; the tensor itself if nothing changes."""
         if memory_format is not None and memory_format is not preserve_format:
-            fits = self.is_contiguous(memory_format)
+            fits = suggested_format(self._node.meta) is memory_format
             if self.dtype is dtype and fits and not copy:
                 return self
             return in_format(elementwise.cast(self, dtype), memory_format)

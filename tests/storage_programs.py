@@ -170,6 +170,128 @@ def strides_of_results(T: Any) -> Any:
     ]  # fmt: skip
 
 
+def _thin(T: Any) -> list[Any]:
+    """Tensors with dims of size 1 and 0, in several orders of memory."""
+    nothing = T.zeros(2, 0)
+    return [
+        T.ones(1, 3).t(), T.ones(3, 1).t(), T.ones(3, 1, 2).permute(2, 1, 0), T.ones(0, 1),
+        nothing.t(), T.ones(3, 0, 1).permute(2, 1, 0), T.ones(4, 5)[:1, ::2], T.ones(4, 5)[:, 2:2],
+        T.ones(1, 3, 2, 1).to(memory_format=T.channels_last), nothing[..., None],
+        T.ones(2, 1, 4, 5).to(memory_format=T.channels_last), T.ones(1, 1, 2)[..., 0],
+        T.ones(2, 3, 1, 1).to(memory_format=T.channels_last),
+    ]  # fmt: skip
+
+
+@program
+def strides_of_dims_of_size_1_and_0(T: Any) -> Any:
+    return [
+        [
+            x.stride(),
+            *[
+                r.stride()
+                for r in (
+                    x + 1, 1 + x, x * 2, x / 2, 2 / x, x**2, x**2.5, 2**x, x > 1, x + x, x.abs(),
+                    x.clamp(0, 1), x.clamp(min=0), T.where(x > 0, x, 0.0), x % 2, x // 2, x.clone(),
+                    x.double(), T.zeros_like(x), T.full_like(x, 2), x.bool() & True, x + T.ones(()),
+                    x * x.sum(0, keepdim=True), T.nn.functional.elu(x), T.isclose(x, x), x.float(),
+                    T.nn.functional.gelu(x), x.softmax(-1), x.cumsum(0), T.lerp(x, x, 0.5),
+                    T.copysign(x, 2), T.nn.functional.leaky_relu(x), T.xlogy(x, 2),
+                )
+            ],
+        ]
+        for x in _thin(T)
+    ]  # fmt: skip
+
+
+def _permuted(T: Any) -> list[Any]:
+    """Tensors of several dims whose elements lie in other orders than row-major."""
+    x = T.arange(24.0).view(2, 3, 4)
+    image = T.arange(120.0).view(2, 3, 4, 5).to(memory_format=T.channels_last)
+    return [x.permute(2, 1, 0), x.transpose(0, 1), x[:, :, ::2].mT, x.expand(2, 2, 3, 4), image]
+
+
+@program
+def strides_of_rearrangements(T: Any) -> Any:
+    return [
+        [
+            r.stride()
+            for r in (
+                x.repeat(*[2] * x.ndim), x.repeat(*[1] * x.ndim), x.repeat(2, *[1] * x.ndim),
+                x.tile(2), x.repeat_interleave(2, 0), x.repeat_interleave(2), x.nonzero(),
+                *x.sort(0), *x.sort(-1, descending=True), x.argsort(1), x.msort(), *x.topk(1, 1),
+                *x.topk(x.shape[0], 0), *x.cummax(0), x.roll(1, 0), x.roll(1), T.diag_embed(x),
+                T.kron(x, x), T.cat([x, x]), T.cat([x, x.contiguous()], 1), T.stack([x, x]),
+                T.stack([x, x], 1), T.stack([x, x], -1), T.argwhere(x), x.flip(0), x.rot90(),
+            )
+        ]
+        for x in [*_permuted(T), *_thin(T)[:3], _thin(T)[8]]
+    ]  # fmt: skip
+
+
+@program
+def strides_of_composed_functions(T: Any) -> Any:
+    F = T.nn.functional
+    found = []
+    for x in [*_permuted(T), *_thin(T)[:2], _thin(T)[6]]:
+        y, other = x.sigmoid() / 2, x.contiguous() / 200
+        made = [
+            x.masked_fill(x > 1, 2.0), F.logsigmoid(x), T.deg2rad(x), T.nan_to_num(x), x.isreal(),
+            T.frexp(x)[0], T.complex(x, x), T.gcd(x.int(), x.int()), F.glu(T.cat([x, x], 0), 0),
+            T.special.zeta(x, 2.0), T.polygamma(2, x), F.softplus(x), F.normalize(x, dim=0),
+            F.normalize(x, dim=-1), F.dropout(x, 0.5), T.ldexp(x, x.int()), F.softmin(x, 0),
+            T.permute_copy(x, tuple(range(x.ndim))), T.unsqueeze_copy(x, 0), F.silu(x), F.mish(x),
+            F.binary_cross_entropy_with_logits(x, y, T.ones(()), reduction="none"),
+            *[
+                loss(y, target, reduction="none")
+                for target in (y, other)
+                for loss in (
+                    F.mse_loss, F.l1_loss, F.smooth_l1_loss, F.huber_loss, F.kl_div,
+                    F.binary_cross_entropy, F.binary_cross_entropy_with_logits,
+                    F.soft_margin_loss, F.poisson_nll_loss, F.hinge_embedding_loss,
+                )
+            ],
+        ]  # fmt: skip
+        found.append([r.stride() for r in made])
+    return found
+
+
+@program
+def strides_of_layers(T: Any) -> Any:
+    F = T.nn.functional
+    found = []
+    image, w = T.arange(240.0).view(2, 3, 8, 5), T.ones(4, 3, 2, 2)
+    last = T.channels_last
+    for x in (image, image.to(memory_format=last), image.mT, image[:, :, ::2]):
+        made = [
+            F.conv2d(x, w), F.conv2d(x, w, T.ones(4), stride=2, padding=1), x.flatten(2).relu(),
+            F.conv2d(x, w.to(memory_format=last)), F.conv_transpose2d(x, w.transpose(0, 1)),
+            F.conv_transpose2d(x, T.ones(3, 4, 2, 2), T.ones(4)), F.max_pool2d(x, 2),
+            F.avg_pool2d(x, 2), F.adaptive_avg_pool2d(x, 2), F.adaptive_max_pool2d(x, 3),
+            F.adaptive_avg_pool2d(x, 1), F.batch_norm(x, T.zeros(3), T.ones(3)), F.pad(x, (1, 1)),
+            F.batch_norm(x, None, None, training=True), F.pad(x, (1, 1, 1, 1), "reflect"),
+            F.interpolate(x, (3, 3)), F.interpolate(x, (9, 9), mode="bilinear"), F.pad(x, (0, 0)),
+            *F.max_pool2d(x, 2, return_indices=True), T.nn.Conv2d(3, 2, 1)(x), F.dropout2d(x, 0.5),
+            F.interpolate(x, (3, 3), mode="area"), T.nn.BatchNorm2d(3)(x), T.nn.ReLU()(x),
+        ]  # fmt: skip
+        found.append([r.stride() for r in made])
+    product = T.addmm(T.ones(4, 2).t(), T.ones(2, 3), T.ones(3, 4))
+    return [*found, [product.stride()]]
+
+
+@program
+def repeated_elements_are_apart(T: Any) -> Any:
+    x = T.arange(3.0)
+    y = x.repeat(2, 1).add_(T.arange(6.0).view(2, 3))
+    z = T.arange(1.0).repeat_interleave(3).mul_(2).add_(T.arange(3.0))
+    return y.tolist(), z.tolist(), x.tolist(), x.repeat(1).data_ptr() == x.data_ptr()
+
+
+@program
+def writes_to_what_is_empty(T: Any) -> Any:
+    x = T.zeros(0, 3).expand(2, 0, 3)
+    return x.mul_(-1).tolist(), T.zeros(2, 0).expand(2, 2, 0).add_(6).tolist(), x.stride()
+
+
 @program
 def as_strided_speaks_of_the_storage(T: Any) -> Any:
     x = T.arange(12.0).view(3, 4)

@@ -8,6 +8,7 @@ of a value's Meta, inferred with its shape and dtype. Strides count elements.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import prod
 
 Shape = tuple[int, ...]
 Strides = tuple[int, ...]
@@ -78,6 +79,8 @@ def prefers_channels_last(shape: Shape, strides: Strides) -> bool:
 
 def is_dense(shape: Shape, strides: Strides) -> bool:
     """Whether the elements fill a stretch of memory, each place once, in any order of dims."""
+    if 0 in shape:
+        return True
     expected = 1
     for stride, size in sorted(zip(strides, shape, strict=True), key=_by_size_then_stride):
         if size < 2:
@@ -95,6 +98,8 @@ def _by_size_then_stride(pair: tuple[int, int]) -> tuple[bool, int]:
 
 def repeats(shape: Shape, strides: Strides) -> bool:
     """Whether several elements certainly lie in one place: a dim was expanded."""
+    if 0 in shape:
+        return False
     return any([size > 1 and stride == 0 for size, stride in zip(shape, strides, strict=True)])
 
 
@@ -157,17 +162,27 @@ def broadcast_strides(shape: Shape, strides: Strides, wanted: Shape) -> Strides:
 
 
 def elementwise_strides(shape: Shape, operands: Sequence[tuple[Shape, Strides]]) -> Strides:
-    """The strides of the result of an elementwise operation."""
+    """The strides of the result of an elementwise operation; a number is an operand without dims.
+
+    Where dims have size 1 or 0, PyTorch's result depends on whether it took a short cut.
+    """
     if all([size == shape for size, _ in operands]):
         if all([is_contiguous(shape, strides) for _, strides in operands]):
             return contiguous_strides(shape)
-        if all([is_channels_last(shape, strides) for _, strides in operands]):
+        if len(shape) == 4 and all([is_channels_last(shape, strides) for _, strides in operands]):
             return channels_last_strides(shape)
         first = operands[0][1]
         if is_dense(shape, first) and all([strides == first for _, strides in operands]):
             return first
     read = [broadcast_strides(size, strides, shape) for size, strides in operands]
-    return strides_in_order(shape, order_of(shape, read))
+    return _allocated(shape, order_of(shape, read))
+
+
+def _allocated(shape: Shape, order: Sequence[int]) -> Strides:
+    """Strides with the dims in `order`; those outside an empty dim are 0 unless it is row-major."""
+    if list(order) == list(range(len(shape) - 1, -1, -1)):
+        return contiguous_strides(shape)
+    return tuple([prod([shape[d] for d in order[: order.index(at)]]) for at in range(len(shape))])
 
 
 def like_strides(shape: Shape, strides: Strides) -> Strides:

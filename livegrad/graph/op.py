@@ -9,7 +9,13 @@ from typing import Any
 
 from livegrad import dtypes
 from livegrad.device import META
-from livegrad.graph.layout import Strides, elementwise_strides, like_strides
+from livegrad.graph.layout import (
+    Strides,
+    channels_last_strides,
+    elementwise_strides,
+    like_strides,
+    prefers_channels_last,
+)
 from livegrad.graph.meta import Meta, is_symbolic
 from livegrad.graph.node import Node, Spec
 from livegrad.graph.symbol import Session
@@ -30,16 +36,45 @@ def may_refuse(rule: GradRule) -> GradRule:
 
 
 def as_iterated(metas: tuple[Meta, ...], attrs: tuple[Any, ...], meta: Meta) -> Strides | None:
-    """The layout of an elementwise result: the order of dims that its operands agree on."""
-    if all([m.strides is None for m in metas]):
-        return None
+    """The layout of an elementwise result: the order of dims that its tensors agree on."""
     return elementwise_strides(meta.shape, [(m.shape, m.stride()) for m in metas])
 
 
-def as_first(metas: tuple[Meta, ...], attrs: tuple[Any, ...], meta: Meta) -> Strides | None:
-    """The layout of a copy of the first operand."""
+def with_numbers(metas: tuple[Meta, ...], attrs: tuple[Any, ...], meta: Meta) -> Strides | None:
+    """The layout of an elementwise result if PyTorch takes numbers for tensors without dims.
+
+    That matters to dims of size 1 and 0 only. attrs are (compute dtype, pattern as "ts").
+    """
+    numbers = [((), ())] * (len(attrs[1]) - len(metas))
+    return elementwise_strides(meta.shape, [*[(m.shape, m.stride()) for m in metas], *numbers])
+
+
+def as_scaled(metas: tuple[Meta, ...], attrs: tuple[Any, ...], meta: Meta) -> Strides | None:
+    """The layout of the first operand times something of fewer dims."""
     first = metas[0]
-    return None if first.strides is None else like_strides(first.shape, first.strides)
+    return elementwise_strides(meta.shape, [(first.shape, first.stride()), ((), ())])
+
+
+def as_first(metas: tuple[Meta, ...], attrs: tuple[Any, ...], meta: Meta) -> Strides | None:
+    """The layout of a copy of the first operand, if the result has its shape."""
+    first = metas[0]
+    if first.strides is None or first.shape != meta.shape:
+        return None
+    return like_strides(first.shape, first.strides)
+
+
+def as_suggested(metas: tuple[Meta, ...], attrs: tuple[Any, ...], meta: Meta) -> Strides | None:
+    """channels_last if the strides of every operand with as many dims suggest it."""
+    like = [m for m in metas if m.ndim == meta.ndim]
+    if any([m.strides is None or not prefers_channels_last(m.shape, m.strides) for m in like]):
+        return None
+    return channels_last_strides(meta.shape)
+
+
+def as_any_suggests(metas: tuple[Meta, ...], attrs: tuple[Any, ...], meta: Meta) -> Strides | None:
+    """channels_last if the strides of any operand with as many dims suggest it."""
+    found = [as_suggested((m,), attrs, meta) for m in metas if m.ndim == meta.ndim]
+    return next((strides for strides in found if strides is not None), None)
 
 
 @hot_slots

@@ -575,10 +575,11 @@ def specialise(op: Op, operands: Sequence[Any], pattern: str, key: Any) -> Spec:
         plains = tuple([m.plain if isinstance(m, Meta) else m for m in operands])
         plain_key = plains[0] if isinstance(key, Meta) else plains
         plain = op.cache.get(plain_key) or specialise(op, plains, pattern, plain_key)
-        return op.remember_laid_out(key, plain, metas)
+        return op.remember_laid_out(key, plain.plain, metas)
     compute, result = elementwise_dtypes(op, operands)
     shape = broadcast_shapes(op.name, [m.shape for m in metas])
-    return op.remember(key, (compute, pattern), metas, meta_of(shape, result))
+    plain = op.remember(key, (compute, pattern), metas, meta_of(shape, result))
+    return op.remember_laid_out(key, plain, metas)
 
 
 def elementwise_dtypes(op: Op, operands: Sequence[Any]) -> tuple[DType, DType]:
@@ -962,6 +963,11 @@ def laid_out(value: Any, meta: Meta) -> Any:
     if value._node.meta is meta:
         return value
     return record(_placed(), (value,), (meta.strides,))
+
+
+def row_major(value: Any) -> Any:
+    """A value nobody else has seen with the strides of row-major order."""
+    return laid_out(value, value._node.meta.plain)
 
 
 def _placed() -> Op:

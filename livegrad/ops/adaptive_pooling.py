@@ -10,7 +10,7 @@ from livegrad import dtypes
 from livegrad.graph.blame import as_items, check_number
 from livegrad.graph.meta import Meta, Shape, meta_of
 from livegrad.graph.op import Op
-from livegrad.graph.record import node_of, record
+from livegrad.graph.record import node_of, record, row_major
 from livegrad.ops import samples as s
 from livegrad.ops.activation import relu
 from livegrad.ops.autocast import in_float32
@@ -19,6 +19,7 @@ from livegrad.ops.division import floor_divide
 from livegrad.ops.elementwise import abs, add, cast, mul, sign, sub, where
 from livegrad.ops.gathering import GATHER, INDEX_SELECT
 from livegrad.ops.generate import counting, filled
+from livegrad.ops.in_place import formatted_like
 from livegrad.ops.movement import EXPAND, _reshape_to
 from livegrad.ops.pooling import (
     AVERAGE_POOL,
@@ -92,9 +93,10 @@ def _adaptive_average(name: str, rank: int, input: Tensor, output_size: Any) -> 
     pool = _even_bins(shape[-rank:], counts)
     if pool is not None:
         return record(AVERAGE_POOL, (input,), pool)
+    out = input
     for i in range(rank):
-        input = averaged(input, len(shape) - rank + i, counts[i])
-    return input
+        out = averaged(out, len(shape) - rank + i, counts[i])
+    return formatted_like(out, input) if rank == 2 else row_major(out)
 
 
 def adaptive_avg_pool1d(input: Tensor, output_size: Any) -> Tensor:
@@ -165,8 +167,8 @@ def _adaptive_maximum(
     counts = _output_sizes(name, output_size, shape, rank)
     pool = _even_bins(shape[-rank:], counts)
     if pool is None:
-        places = record(BIN_PLACES, (input,), (counts,))
-        values = picked(input, places, rank)
+        places = formatted_like(record(BIN_PLACES, (input,), (counts,)), input)
+        values = formatted_like(picked(input, places, rank), input)
     else:
         values = record(MAXIMUM_POOL, (input,), pool)
         places = record(MAXIMUM_PLACES, (input,), pool) if return_indices else None
@@ -376,7 +378,7 @@ def _unpool(
     whole = (*shape[:-rank], *sizes)
     base = filled((prod(whole[:-rank]), prod(sizes)), 0, node_of(input).meta.dtype)
     inputs = (base, flattened(indices, rank), flattened(input, rank))
-    return _reshape_to(record(SCATTER, inputs, (1,)), whole)
+    return formatted_like(_reshape_to(record(SCATTER, inputs, (1,)), whole), input)
 
 
 def _given_size(name: str, given: Sizes, usual: Sizes, steps: Sizes) -> Sizes:

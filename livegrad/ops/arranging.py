@@ -11,7 +11,7 @@ import numpy as np
 
 from livegrad import dtypes
 from livegrad.graph.blame import as_index
-from livegrad.graph.record import Handle, node_of, not_implemented, record
+from livegrad.graph.record import Handle, node_of, not_implemented, record, row_major
 from livegrad.ops.autocast import in_float32
 from livegrad.ops.elementwise import cast, clone
 from livegrad.ops.gathering import INDEX_SELECT
@@ -39,7 +39,7 @@ def diag_embed(input: Tensor, offset: int = 0, dim1: int = -2, dim2: int = -1) -
     rest = iter(meta.shape[:-1])
     shape = tuple([size if d in (first, second) else next(rest) for d in range(ndim)])
     start = (max(-offset, 0), max(offset, 0))
-    return _with_diagonal(filled(shape, 0, meta.dtype), input, (first, second), start)
+    return row_major(_with_diagonal(filled(shape, 0, meta.dtype), input, (first, second), start))
 
 
 def diag(input: Tensor, diagonal: int = 0) -> Tensor:
@@ -205,7 +205,7 @@ def repeat_interleave(
     wide = shape[: d + 1] + (repeats,) + shape[d + 1 :]
     spaced = _reshape_to(input, shape[: d + 1] + (1,) + shape[d + 1 :])
     final = shape[:d] + (shape[d] * repeats,) + shape[d + 1 :]
-    return _reshape_to(record(EXPAND, (spaced,), (), (), wide), final)
+    return row_major(_reshape_to(record(EXPAND, (spaced,), (), (), wide), final))
 
 
 def _check_repeats(repeats: Tensor) -> None:

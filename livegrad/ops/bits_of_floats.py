@@ -9,8 +9,15 @@ import numpy as np
 
 from livegrad import dtypes
 from livegrad.graph.blame import as_float
-from livegrad.graph.op import Op
-from livegrad.graph.record import binary, elementwise, node_of, not_implemented, record, unary
+from livegrad.graph.op import Op, as_first, with_numbers
+from livegrad.graph.record import (
+    binary,
+    elementwise,
+    node_of,
+    not_implemented,
+    record,
+    unary,
+)
 from livegrad.ops import samples as s
 from livegrad.ops.comparison import eq, isfinite, ne
 from livegrad.ops.conjugate import VIEW_AS_COMPLEX, VIEW_AS_REAL
@@ -24,6 +31,7 @@ from livegrad.ops.elementwise import (
     zero_gradient,
 )
 from livegrad.ops.host_functions import apply, define_on_host, need_tensors
+from livegrad.ops.in_place import placed_like
 from livegrad.ops.pointwise_math import exp2
 
 Tensor = Any
@@ -44,6 +52,7 @@ COPYSIGN = define(
     grads=(lambda g, y, a, b: where(eq(a, 0), 0, mul(g, div(y, a))), zero_gradient),
     result="float",
     cheap=True,
+    layout=with_numbers,
     samples=s.binary(),
 )
 
@@ -114,6 +123,7 @@ NAN_TO_NUM = define(
     ref=_nan_to_num,
     emit=_emit_nan_to_num,
     grads=(lambda g, y, x, *numbers: where(isfinite(x), g, 0), None, None, None),
+    layout=as_first,
     result="floating",
     cheap=True,
     saves="x",
@@ -236,6 +246,7 @@ FREXP_EXPONENT = define(
     ref=_exponents,
     emit=lambda e, x: e.b.frexp(x)[1],
     grads=(zero_gradient,),
+    layout=as_first,
     result="floating",
     saves="",
     samples=s.calls(_specials, lambda: s.Sample((9 * s.uniform(3, 4),), smooth=False)),
@@ -245,6 +256,7 @@ FREXP_MANTISSA = define(
     ref=lambda x: np.frexp(x)[0],
     emit=lambda e, x: e.b.frexp(x)[0],
     grads=(lambda g, y, x: div(g, exp2(unary(FREXP_EXPONENT, x))),),
+    layout=as_first,
     result="floating",
     saves="x",
     samples=s.calls(
@@ -271,4 +283,5 @@ def ldexp(input: Tensor, other: Tensor) -> Tensor:
     # 2 ** other is of the dtype that a 2 without dims of the input's would give it.
     two = x.dtype if floating else dtypes.get_default_dtype()
     dtype = dtypes.result_dtype(((two, 1), (power.dtype, 2 if power.ndim else 1)))
-    return mul(input, exp2(cast(other, dtype)))
+    out = mul(input, exp2(cast(other, dtype)))
+    return placed_like(out, input) if node_of(out).meta.shape == x.shape else out

@@ -17,7 +17,7 @@ import numpy as np
 
 from livegrad.graph.blame import as_float
 from livegrad.graph.meta import Meta, Shape, meta_of
-from livegrad.graph.op import Op
+from livegrad.graph.op import Op, as_suggested
 from livegrad.graph.record import node_of, record
 from livegrad.ops import folds, reduce as rd, samples as s
 from livegrad.ops.composite import (
@@ -221,6 +221,7 @@ def _define(kind: str) -> tuple[Op, Op, Op]:
         infer=_infer(name),
         ref=_reference(kind),
         expand=_forward(kind),
+        layout=as_suggested if kind == "batch" else None,
         grads=(input_rule, first_rule, bias_rule),
         saves="x",
         samples=s.calls(

@@ -8,7 +8,7 @@ import numpy as np
 
 from livegrad import dtypes
 from livegrad.graph.blame import check_number
-from livegrad.graph.op import Op
+from livegrad.graph.op import Op, with_numbers
 from livegrad.graph.record import Handle, binary, elementwise, node_of, unary
 from livegrad.ops import samples as s
 from livegrad.ops.elementwise import define, needs_tensor, where
@@ -21,27 +21,27 @@ Array = Any
 
 EQ = define(
     "eq", np.equal, lambda e, a, b: e.eq(a, b), result="bool", cheap=True, complex=True,
-    samples=s.binary(smooth=False),
+    layout=with_numbers, samples=s.binary(smooth=False),
 )  # fmt: skip
 NE = define(
     "ne", np.not_equal, lambda e, a, b: e.ne(a, b), result="bool", cheap=True, complex=True,
-    samples=s.binary(smooth=False),
+    layout=with_numbers, samples=s.binary(smooth=False),
 )  # fmt: skip
 LT = define(
     "lt", np.less, lambda e, a, b: e.lt(a, b), result="bool", cheap=True,
-    samples=s.binary(smooth=False),
+    layout=with_numbers, samples=s.binary(smooth=False),
 )  # fmt: skip
 LE = define(
     "le", np.less_equal, lambda e, a, b: e.le(a, b), result="bool", cheap=True,
-    samples=s.binary(smooth=False),
+    layout=with_numbers, samples=s.binary(smooth=False),
 )  # fmt: skip
 GT = define(
     "gt", np.greater, lambda e, a, b: e.gt(a, b), result="bool", cheap=True,
-    samples=s.binary(smooth=False),
+    layout=with_numbers, samples=s.binary(smooth=False),
 )  # fmt: skip
 GE = define(
     "ge", np.greater_equal, lambda e, a, b: e.ge(a, b), result="bool", cheap=True,
-    samples=s.binary(smooth=False),
+    layout=with_numbers, samples=s.binary(smooth=False),
 )  # fmt: skip
 
 
@@ -418,15 +418,15 @@ LOGICAL_NOT = define(
 )  # fmt: skip
 BITWISE_AND = define(
     "bitwise_and", np.bitwise_and, lambda e, a, b: e.and_(a, b),
-    result="integer", cheap=True, samples=s.calls(_bits, _bools),
+    result="integer", cheap=True, layout=with_numbers, samples=s.calls(_bits, _bools),
 )  # fmt: skip
 BITWISE_OR = define(
     "bitwise_or", np.bitwise_or, lambda e, a, b: e.or_(a, b),
-    result="integer", cheap=True, samples=s.calls(_bits, _bools),
+    result="integer", cheap=True, layout=with_numbers, samples=s.calls(_bits, _bools),
 )  # fmt: skip
 BITWISE_XOR = define(
     "bitwise_xor", np.bitwise_xor, lambda e, a, b: e.xor(a, b),
-    result="integer", cheap=True, samples=s.calls(_bits, _bools),
+    result="integer", cheap=True, layout=with_numbers, samples=s.calls(_bits, _bools),
 )  # fmt: skip
 BITWISE_NOT = define(
     "bitwise_not", np.bitwise_not, lambda e, x: e.not_(x),
@@ -435,11 +435,11 @@ BITWISE_NOT = define(
 )  # fmt: skip
 BITWISE_LEFT_SHIFT = define(
     "bitwise_left_shift", np.left_shift, lambda e, a, b: e.shl(a, b),
-    result="shift", cheap=True, samples=s.calls(_shifts, _far_shifts),
+    result="shift", cheap=True, layout=with_numbers, samples=s.calls(_shifts, _far_shifts),
 )  # fmt: skip
 BITWISE_RIGHT_SHIFT = define(
     "bitwise_right_shift", np.right_shift, lambda e, a, b: e.shr(a, b),
-    result="shift", cheap=True, samples=s.calls(_shifts, _far_shifts),
+    result="shift", cheap=True, layout=with_numbers, samples=s.calls(_shifts, _far_shifts),
 )  # fmt: skip
 
 

@@ -13,7 +13,7 @@ import numpy as np
 from livegrad import dtypes
 from livegrad.dtypes import DType
 from livegrad.graph.meta import Meta, meta_of
-from livegrad.graph.op import Op
+from livegrad.graph.op import Op, as_iterated
 from livegrad.graph.record import broadcast_shapes, node_of, record, view
 
 # Modules, not names: some of them import `conj` from here.
@@ -30,6 +30,7 @@ from livegrad.ops import (
 from livegrad.ops.autocast import in_float32
 from livegrad.ops.conjugate import VIEW_AS_COMPLEX, VIEW_AS_REAL, conj as conj, conj_view
 from livegrad.ops.generate import filled
+from livegrad.ops.in_place import placed_like
 
 Tensor = Any
 Array = np.ndarray[Any, Any]
@@ -129,7 +130,7 @@ def is_neg(input: Tensor) -> bool:
 def isreal(input: Tensor) -> Tensor:
     """Whether each element has no imaginary part."""
     if not _dtype(input).is_complex:
-        return ew.where(comparison.eq(input, input), True, True)
+        return placed_like(ew.where(comparison.eq(input, input), True, True), input)
     return comparison.eq(imag(input), 0)
 
 
@@ -167,6 +168,7 @@ COMPLEX = Op(
     infer=_complex_infer,
     ref=lambda n, a, b: np.stack(np.broadcast_arrays(a, b), -1).view(n.meta.dtype.storage)[..., 0],
     expand=_complex_expand,
+    layout=as_iterated,
     grads=(lambda g, y, a, b: real(g), lambda g, y, a, b: imag(g)),
     saves="",
     samples=s.calls(
@@ -182,6 +184,7 @@ POLAR = Op(
     "composite",
     infer=_complex_infer,
     expand=_polar_expand,
+    layout=as_iterated,
     samples=s.calls(
         lambda: s.Sample((s.uniform(3, 4), s.uniform(4, seed=1)), lambda a, b: _pair(polar, a, b)),
         lambda: s.Sample((s.uniform(), s.uniform(seed=1)), lambda a, b: _pair(polar, a, b)),

@@ -15,6 +15,12 @@ import numpy as np
 from livegrad import dtypes
 from livegrad.dtypes import DType
 from livegrad.graph.blame import as_float, as_items
+from livegrad.graph.layout import (
+    Strides,
+    broadcast_strides,
+    contiguous_strides,
+    elementwise_strides,
+)
 from livegrad.graph.meta import Meta, Shape, meta_of
 from livegrad.graph.op import Op
 from livegrad.graph.record import TYPE_NAMES, broadcast_shapes, node_of, record
@@ -581,12 +587,22 @@ def _normalize_expand(n: Any, x: Tensor) -> Tensor:
     return to_dtype(div(x, _at_least(norm(x, p, dim, True), n.args[0])), n.meta.dtype)
 
 
+def _normalize_layout(metas: Metas, attrs: Attrs, meta: Meta) -> Strides:
+    """That of a quotient by the norms, as they are when expanded."""
+    dims = range(meta.ndim) if attrs[1] is None else attrs[1]
+    over = [d % max(meta.ndim, 1) for d in ((dims,) if isinstance(dims, int) else dims)]
+    kept = tuple([1 if d in over else size for d, size in enumerate(meta.shape)])
+    norms = broadcast_strides(kept, contiguous_strides(kept), meta.shape)
+    return elementwise_strides(meta.shape, [(meta.shape, metas[0].stride()), (meta.shape, norms)])
+
+
 NORMALIZE = Op(
     "normalize",
     "composite",
     # attrs (p, dim), args (eps,); differentiated through the expansion.
     infer=_normalize_infer,
     expand=_normalize_expand,
+    layout=_normalize_layout,
     saves="x",
     samples=s.calls(
         lambda: s.Sample((s.uniform(3, 5),), lambda x: normalize(x)),

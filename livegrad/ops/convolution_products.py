@@ -15,7 +15,7 @@ from math import prod
 from typing import Any, NamedTuple
 
 from livegrad.graph.meta import Meta, Shape, meta_of
-from livegrad.graph.op import Op
+from livegrad.graph.op import Op, as_any_suggests
 from livegrad.graph.record import node_of, record
 from livegrad.ops import samples as s
 from livegrad.ops.conjugate import conj
@@ -230,6 +230,7 @@ CONV: Op = Op(
     "composite",
     infer=_like_conv,
     expand=_conv_expand,
+    layout=as_any_suggests,
     grads=(
         lambda g, y, x, weight, *bias: _to_input(y, g, conj(weight), x.shape[2:]),
         lambda g, y, x, weight, *bias: _to_weight(y, g, conj(x), weight.shape[2:]),
@@ -243,6 +244,7 @@ CONV_INPUT: Op = Op(
     "composite",
     infer=_like_input,
     expand=_conv_input_expand,
+    layout=as_any_suggests,
     grads=(
         lambda g, y, out, weight: _to_output(y, g, conj(weight)),
         lambda g, y, out, weight: _to_weight(y, conj(out), g, weight.shape[2:]),

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from livegrad import dtypes
-from livegrad.graph.op import GradRule, Op
+from livegrad.graph.op import GradRule, Op, with_numbers
 from livegrad.graph.record import Handle, binary, node_of
 from livegrad.ops import samples as s
 from livegrad.ops.checking import COMPLAINTS, known_outside
@@ -52,6 +52,7 @@ def _define(
         ref=checked_ref,
         emit=emit,
         grads=grads,
+        layout=with_numbers,
         lower="divide",
         result="number",
         saves=saves,

@@ -12,7 +12,7 @@ from typing import Any
 from livegrad import dtypes
 from livegrad.graph.blame import as_float, check_number
 from livegrad.graph.meta import Meta, Shape
-from livegrad.graph.op import Op
+from livegrad.graph.op import Op, as_scaled
 from livegrad.graph.record import node_of, rebind, record
 from livegrad.ops import samples as s
 from livegrad.ops.activation import leaky_relu
@@ -68,6 +68,7 @@ DROP: Op = Op(
     # whether alpha dropout), args (p, scale, shift, number, seed, offset).
     infer=_floating("feature_dropout"),
     expand=_dropped_expand,
+    layout=as_scaled,
     grads=(_dropped_rule,),
     saves="",
     samples=s.calls(

@@ -23,7 +23,7 @@ from livegrad.graph import dataless
 from livegrad.graph.blame import wrong_class
 from livegrad.graph.meta import Meta, Sizes, meta_of
 from livegrad.graph.node import Spec
-from livegrad.graph.op import GradRule, Op, as_first
+from livegrad.graph.op import GradRule, Op, as_first, as_iterated, with_numbers
 from livegrad.graph.record import (
     Handle,
     append,
@@ -91,6 +91,7 @@ ADD = define(
     cheap=True,
     saves="",
     complex=True,
+    layout=with_numbers,
     samples=s.binary(),
 )
 SUB = define(
@@ -102,6 +103,7 @@ SUB = define(
     cheap=True,
     saves="",
     complex=True,
+    layout=with_numbers,
     samples=s.binary(),
 )
 MUL = define(
@@ -112,8 +114,18 @@ MUL = define(
     cheap=True,
     saves="x",
     complex=True,
+    layout=with_numbers,
     samples=s.binary(),
 )
+
+
+def _quotient_layout(metas: Any, attrs: tuple[Any, ...], meta: Meta) -> Any:
+    """That of a number divided by a tensor is that of a number times its reciprocal."""
+    if attrs[1] == "st":
+        metas = (metas[0].with_strides(as_iterated(metas, attrs, meta)),)
+    return with_numbers(metas, attrs, meta)
+
+
 DIV = define(
     "div",
     ref=np.true_divide,
@@ -124,6 +136,7 @@ DIV = define(
     ),
     result="float",
     complex=True,
+    layout=_quotient_layout,
     samples=s.binary(low2=0.5, high2=3.0),
 )
 
@@ -164,7 +177,9 @@ def _scaled(name: str, input: Tensor, other: Tensor, alpha: float) -> Tensor:
             f"got alpha {alpha}"
         )
     number = number_for(name, alpha, dtype)
-    return mul(cast(other, dtype), number) if isinstance(other, Handle) else other * number
+    if isinstance(other, Handle):
+        return mul(cast(other, dtype), number)
+    return bool(other * number) if dtype is dtypes.bool_ else other * number
 
 
 def _dtype_of(x: Any) -> DType:
@@ -354,6 +369,7 @@ WHERE = define(
     cheap=True,
     saves="x",
     complex=True,
+    layout=with_numbers,
     samples=s.calls(
         lambda: s.Sample((s.uniform(3, 4) > 0, s.uniform(3, 4), s.uniform(4, seed=2))),
         lambda: s.Sample((np.array(True), s.uniform(5), 2.0)),

@@ -10,7 +10,7 @@ import numpy as np
 from livegrad import dtypes
 from livegrad.graph.blame import as_index
 from livegrad.graph.meta import Meta, meta_of
-from livegrad.graph.op import Op
+from livegrad.graph.op import Op, as_iterated
 from livegrad.graph.record import node_of, not_implemented, record, unary
 from livegrad.ops import samples as s
 from livegrad.ops.elementwise import add, cast, define, mul, neg, sub
@@ -93,6 +93,7 @@ POLYGAMMA: Op = Op(
     # attrs (order,), from 2 on.
     infer=_float_infer,
     ref=lambda n, x: special("polygamma", n.attrs[0], x),
+    layout=as_iterated,
     grads=(lambda g, y, x: mul(g, polygamma(y._node.attrs[0] + 1, x)),),
     saves="x",
     samples=s.calls(

@@ -6,6 +6,7 @@ from math import prod
 from typing import Any
 
 from livegrad import dtypes
+from livegrad.graph.layout import elementwise_strides
 from livegrad.graph.meta import Meta, meta_of
 from livegrad.graph.op import Op
 from livegrad.graph.record import node_of, not_implemented, record
@@ -73,6 +74,9 @@ GLU = Op(
     # attrs (dim,)
     infer=_glu_infer,
     expand=_glu_expand,
+    layout=lambda metas, attrs, meta: elementwise_strides(
+        meta.shape, [(meta.shape, metas[0].stride())]
+    ),
     grads=(lambda g, y, x: record(GLU_BACKWARD, (g, x), y._node.attrs),),
     saves="x",
     samples=s.calls(

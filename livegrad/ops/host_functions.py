@@ -14,7 +14,7 @@ import numpy as np
 
 from livegrad.graph.blame import wrong_class
 from livegrad.graph.meta import Meta, meta_of
-from livegrad.graph.op import GradRule, Op
+from livegrad.graph.op import GradRule, Op, with_numbers
 from livegrad.graph.record import (
     Handle,
     broadcast_shapes,
@@ -60,6 +60,7 @@ def define_on_host(
         result=result,
         saves=saves,
         complex=False,
+        layout=with_numbers,
         samples=lambda: _called(op, samples),
     )
     return op

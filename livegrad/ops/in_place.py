@@ -9,10 +9,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from livegrad.graph.layout import Strides, channels_last_strides, like_strides
+from livegrad.graph.layout import (
+    Strides,
+    channels_last_strides,
+    like_strides,
+    prefers_channels_last,
+)
 from livegrad.graph.meta import Meta
-from livegrad.graph.op import Op
-from livegrad.graph.record import laid_out, node_of, record
+from livegrad.graph.op import Op, as_suggested
+from livegrad.graph.record import laid_out, node_of, record, row_major
 from livegrad.ops import samples as s
 from livegrad.ops.generate import zeros_like
 from livegrad.settings import (
@@ -88,15 +93,27 @@ def in_format(input: Tensor, memory_format: Any) -> Tensor:
 
 def placed_like(out: Tensor, input: Tensor, memory_format: Any = None) -> Tensor:
     """A new tensor `out` of the shape of `input` with its strides, or in a format."""
-    meta = node_of(input).meta
-    if meta.strides is None and memory_format is None:
-        return out
-    return laid_out_as(out, format_strides(meta, memory_format))
+    return laid_out_as(out, format_strides(node_of(input).meta, memory_format))
 
 
 def laid_out_as(out: Tensor, strides: Strides | None) -> Tensor:
     """A tensor nobody else has seen with other strides, which must be dense."""
     return laid_out(out, node_of(out).meta.with_strides(strides))
+
+
+def suggested_format(meta: Meta) -> Any:
+    """The format that PyTorch takes a value to be in by its strides."""
+    if meta.strides is not None and prefers_channels_last(meta.shape, meta.strides):
+        return channels_last if meta.ndim == 4 else channels_last_3d
+    return contiguous_format
+
+
+def formatted_like(out: Tensor, input: Tensor) -> Tensor:
+    """A new tensor `out` in the format that the strides of `input` suggest."""
+    meta = node_of(input).meta
+    if meta.strides is None:
+        return row_major(out)
+    return laid_out_as(out, as_suggested((meta,), (), node_of(out).meta))
 
 
 def format_strides(meta: Meta, memory_format: Any) -> Strides | None:

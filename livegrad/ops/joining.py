@@ -12,13 +12,15 @@ import numpy as np
 
 from livegrad import dtypes
 from livegrad.graph.blame import as_items
+from livegrad.graph.layout import Strides, viewed_strides
 from livegrad.graph.meta import Meta, Shape, meta_of
-from livegrad.graph.op import Op
-from livegrad.graph.record import Handle, node_of, record
+from livegrad.graph.op import Op, as_suggested
+from livegrad.graph.record import Handle, node_of, record, row_major
 from livegrad.ops import samples as s
 from livegrad.ops.autocast import casted
 from livegrad.ops.elementwise import cast, clone, sub, where
 from livegrad.ops.generate import counting, filled
+from livegrad.ops.in_place import formatted_like, laid_out_as
 from livegrad.ops.movement import (
     EXPAND,
     INDEX,
@@ -98,6 +100,7 @@ CAT = Op(
     infer=_cat_infer,
     ref=lambda n, *arrays: np.concatenate(arrays, n.attrs[0]),
     lower="cat",
+    layout=as_suggested,
     grads=EachInput(_cat_grad),
     saves="",
     samples=s.calls(
@@ -178,7 +181,21 @@ def stack(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
             )
     d = normal_dim("stack", dim, len(shape) + 1)
     wide = shape[:d] + (1,) + shape[d:]
-    return cat([_reshape_to(x, wide) for x in given], d)
+    return laid_out_as(
+        cat([_reshape_to(x, wide) for x in given], d),
+        _stack_strides([node_of(x).meta for x in given], d),
+    )
+
+
+def _stack_strides(metas: list[Meta], dim: int) -> Strides | None:
+    """The strides of a stack: PyTorch joins along `dim` and splits that, unless it is the last."""
+    shape, count = metas[0].shape, len(metas)
+    joined = (*shape[:dim], count * shape[dim], *shape[dim + 1 :]) if dim < len(shape) else None
+    if joined is None or all([m.strides is None for m in metas]):
+        return None
+    strides = as_suggested(tuple(metas), (), meta_of(joined, metas[0].dtype))
+    wanted = (*shape[:dim], count, *shape[dim:])
+    return None if strides is None else viewed_strides(joined, strides, wanted)
 
 
 def _stacked(name: str, tensors: Sequence[Tensor], shaped: Callable[..., Any]) -> list[Tensor]:
@@ -275,8 +292,9 @@ def repeat(input: Tensor, *sizes: Any, repeats: Any = None) -> Tensor:
     wide = tuple([n for t, size in zip(times, old, strict=True) for n in (t, size)])
     final = tuple([t * size for t, size in zip(times, old, strict=True)])
     if final == shape:
-        return clone(input)
-    return _reshape_to(record(EXPAND, (_reshape_to(input, spaced),), (), (), wide), final)
+        return row_major(clone(input))
+    wider = record(EXPAND, (_reshape_to(input, spaced),), (), (), wide)
+    return row_major(_reshape_to(wider, final))
 
 
 def tile(input: Tensor, *sizes: Any, dims: Any = None) -> Tensor:
@@ -306,9 +324,11 @@ def roll(input: Tensor, shifts: Any, dims: Any = None) -> Tensor:
             raise IndexError(f"roll: Dimension specified as {dim} but tensor has no dimensions")
         d = normal_dim("roll", dim, len(shape))
         first = shape[d] - shift % shape[d] if shape and shape[d] else 0
-        if shape and first < shape[d] and first:
+        if 0 not in shape and 0 < first < shape[d]:
             parts = record_slice(out, d, first, shape[d] - first), record_slice(out, d, 0, first)
             out = record(CAT, parts, (d,))
+        elif 0 not in shape:
+            out = row_major(out)
     return out
 
 
@@ -339,6 +359,7 @@ PAD = Op(
     infer=lambda metas, attrs, shape: meta_of(shape, metas[0].dtype),
     ref=_pad_ref,
     lower="pad",
+    layout=as_suggested,
     grads=(_pad_grad,),
     saves="",
     samples=s.calls(
@@ -391,10 +412,11 @@ def pad(
         raise NotImplementedError(f"Unrecognised padding mode {mode}")
     if mode != "circular":
         (input,) = casted("float32", input)
+    out = input
     for d, (before, after) in sorted(amounts.items()):
         if before or after:
-            input = _pad_from_itself(input, d, before, after, mode)
-    return input
+            out = _pad_from_itself(out, d, before, after, mode)
+    return out if out is input else formatted_like(out, input)
 
 
 pad_function = pad  # whose name is also that of an argument

@@ -7,6 +7,7 @@ from typing import Any
 
 from livegrad import dtypes
 from livegrad.graph.blame import as_float, check_number
+from livegrad.graph.op import as_first, as_scaled
 from livegrad.graph.record import Handle, node_of, unary
 from livegrad.ops.activation import relu
 from livegrad.ops.checking import CHECK_LABEL, CHECK_PREDICTION, CHECK_VARIANCE
@@ -15,7 +16,7 @@ from livegrad.ops.comparison import eq, gt, lt
 from livegrad.ops.composite import Tensor
 from livegrad.ops.elementwise import abs, add, div, mul, neg, sub, where
 from livegrad.ops.generate import filled
-from livegrad.ops.loss import define, record_loss
+from livegrad.ops.loss import as_target, define, record_loss
 from livegrad.ops.movement import _reshape_to
 from livegrad.ops.pointwise_math import exp, log, log1p, sigmoid
 from livegrad.ops.smooth_activation import logsigmoid
@@ -45,6 +46,7 @@ def _bce_slope(n: Any, x: Tensor, t: Tensor) -> Tensor:
 BINARY_CROSS_ENTROPY = define(
     "binary_cross_entropy",
     result="same",
+    layout=as_first,
     value=_bce_value,
     slopes=(_bce_slope, lambda n, x, t: sub(_clipped_log(sub(1, x)), _clipped_log(x))),
     call=lambda x, t, **k: binary_cross_entropy(x, t, **k),
@@ -59,6 +61,7 @@ def _bce_logits_value(n: Any, x: Tensor, t: Tensor) -> Tensor:
 BINARY_CROSS_ENTROPY_WITH_LOGITS = define(
     "binary_cross_entropy_with_logits",
     result="second",
+    layout=lambda metas, attrs, meta: as_scaled(metas[1:], attrs, meta),
     value=_bce_logits_value,
     slopes=(lambda n, x, t: sub(sigmoid(x), t), lambda n, x, t: neg(x)),
     call=lambda x, t, **k: binary_cross_entropy_with_logits(x, t, **k),
@@ -78,6 +81,7 @@ def _pos_weight_slope(n: Any, x: Tensor, t: Tensor, w: Tensor) -> Tensor:
 BCE_WITH_POS_WEIGHT = define(
     "binary_cross_entropy_with_pos_weight",  # inputs (logits, target, pos_weight)
     result="second",
+    layout=lambda metas, attrs, meta: as_scaled(metas[1:], attrs, meta),
     value=_pos_weight_value,
     slopes=(
         _pos_weight_slope,
@@ -108,6 +112,7 @@ def _kl_target_slope(n: Any, x: Tensor, t: Tensor) -> Tensor:
 KL_DIV = define(
     "kl_div",  # flag: the target is a logarithm too
     result="floats",
+    layout=as_target,
     value=_kl_value,
     slopes=(_kl_slope, _kl_target_slope),
     call=lambda x, t, **k: kl_div(x, t, **k),

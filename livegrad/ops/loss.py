@@ -12,8 +12,9 @@ from typing import Any
 from livegrad import dtypes
 from livegrad.dtypes import DType
 from livegrad.graph.blame import check_number
+from livegrad.graph.layout import Strides
 from livegrad.graph.meta import Meta, meta_of
-from livegrad.graph.op import Op
+from livegrad.graph.op import LayoutRule, Op, as_first, as_iterated
 from livegrad.graph.record import TYPE_NAMES, broadcast_shapes, node_of, not_implemented, record
 from livegrad.graph.symbol import real
 from livegrad.ops import reduce as rd, samples as s
@@ -105,6 +106,11 @@ def _result_dtype(name: str, rule: str, metas: Sequence[Meta], common: DType) ->
     return common
 
 
+def as_target(metas: Metas, attrs: Attrs, meta: Meta) -> Strides | None:
+    """The layout of a loss that PyTorch computes from the target first: the last input."""
+    return as_iterated(metas[::-1], attrs, meta)
+
+
 def define(
     name: str,
     value: Formula,
@@ -117,11 +123,12 @@ def define(
     result: str = "",
     low: float = -1.0,
     autocast: str | None = "float32",
+    layout: LayoutRule = as_iterated,
 ) -> Op:
     """Registers a loss `value(n, x, t, …)` per element, with its slope in each input.
 
     `args` and `flags` are what the samples of the gradient op take; `dtype` is a rule of
-    `loss_dtype`, `result` one of `_result_dtype`.
+    `loss_dtype`, `result` one of `_result_dtype`, `layout` that of the loss per element.
     """
 
     def infer(metas: Metas, attrs: Attrs, shape: Any) -> Meta:
@@ -176,6 +183,7 @@ def define(
         "composite",
         infer=infer,
         expand=expand,
+        layout=lambda metas, attrs, meta: layout(metas, attrs, meta) if meta.ndim else None,
         grads=tuple([None if slope is None else rule(i) for i, slope in enumerate(slopes)]),
         saves="x",
         autocast=autocast,
@@ -246,6 +254,7 @@ WEIGHTED_LOSS = Op(
     # sum of the weights, flags), args of the loss; differentiated through the expansion.
     infer=_weighted_infer,
     expand=_weighted_expand,
+    layout=lambda metas, attrs, meta: attrs[0].layout(metas[:-1], attrs, meta),
     saves="x",
     autocast="float32",
     samples=s.calls(
@@ -338,6 +347,7 @@ def _huber_slope(n: Any, x: Tensor, t: Tensor) -> Tensor:
 HUBER_LOSS = define(
     "huber_loss",  # args (delta, delta / 2)
     result="first",
+    layout=as_first,
     value=_huber_value,
     slopes=_opposite(_huber_slope),
     call=lambda x, t, **k: huber_loss(x, t, delta=0.5, **k),

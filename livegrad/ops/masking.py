@@ -10,13 +10,21 @@ from livegrad import dtypes
 from livegrad.graph.blame import as_index
 from livegrad.graph.meta import meta_of
 from livegrad.graph.op import Op
-from livegrad.graph.record import Handle, broadcast_shapes, elementwise, node_of, record
+from livegrad.graph.record import (
+    Handle,
+    broadcast_shapes,
+    elementwise,
+    node_of,
+    record,
+    row_major,
+)
 from livegrad.ops import samples as s
 from livegrad.ops.checking import known_outside, within
 from livegrad.ops.comparison import clamp, eq, logical_not
 from livegrad.ops.elementwise import cast, clone, sub, where as choose
 from livegrad.ops.gathering import INDEX_SELECT, check_index
 from livegrad.ops.generate import counting, filled
+from livegrad.ops.in_place import laid_out_as
 from livegrad.ops.index_writing import spread_number
 from livegrad.ops.indexing import getitem, put_at
 from livegrad.ops.movement import EXPAND, _reshape_to, expand
@@ -40,8 +48,8 @@ def masked_fill(input: Tensor, mask: Tensor, value: Any) -> Tensor:
     dtype = node_of(input).meta.dtype
     _check_mask("masked_fill", mask)
     if isinstance(value, Handle):
-        return choose(mask, spread_number("masked_fill", value, (), dtype), input)
-    return choose(mask, number_for("masked_fill", value, dtype), input)
+        return row_major(choose(mask, spread_number("masked_fill", value, (), dtype), input))
+    return row_major(choose(mask, number_for("masked_fill", value, dtype), input))
 
 
 def masked_select(input: Tensor, mask: Tensor) -> Tensor:
@@ -87,7 +95,7 @@ def masked_scatter(input: Tensor, mask: Tensor, source: Tensor) -> Tensor:
         source = filled((1,), 0, given.dtype)
     values = _reshape_to(source, (max(given.numel, 1),))
     taken = record(INDEX_SELECT, (values, place), (0,))
-    return choose(mask, _reshape_to(taken, shape), input)
+    return row_major(choose(mask, _reshape_to(taken, shape), input))
 
 
 # ------------------------------------------------------------------------------- where not 0
@@ -102,7 +110,7 @@ def nonzero(input: Tensor, *, as_tuple: bool = False) -> Any:
     if as_tuple:
         return tuple([from_array(x) for x in np.nonzero(np.atleast_1d(values))])
     places = np.argwhere(values) if values.ndim else np.zeros((int(values != 0), 0), np.int64)
-    return from_array(places)
+    return laid_out_as(from_array(places), (1, len(places)))
 
 
 def argwhere(input: Tensor) -> Tensor:

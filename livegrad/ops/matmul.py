@@ -11,7 +11,7 @@ from livegrad import dtypes
 from livegrad.dtypes import DType
 from livegrad.graph.meta import Meta, meta_of
 from livegrad.graph.op import Op
-from livegrad.graph.record import broadcast_shapes, node_of, not_implemented, record
+from livegrad.graph.record import broadcast_shapes, node_of, not_implemented, record, row_major
 from livegrad.ops import samples as s
 from livegrad.ops.autocast import in_low, without_autocast
 from livegrad.ops.conjugate import conj
@@ -310,8 +310,8 @@ def _combined(name: str, input: Tensor, product: Tensor, beta: Any, alpha: Any) 
     beta, alpha = _factor(beta, common), _factor(alpha, common)
     scaled = product if alpha == 1 else mul(cast(product, common), alpha)
     if beta == 0:
-        return scaled
-    return add(input if beta == 1 else mul(cast(input, common), beta), scaled)
+        return row_major(scaled)
+    return row_major(add(input if beta == 1 else mul(cast(input, common), beta), scaled))
 
 
 def _factor(number: Any, dtype: DType) -> Any:

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from livegrad import dtypes
 from livegrad.dtypes import DType
 from livegrad.graph.meta import Meta, Shape, meta_of
-from livegrad.graph.op import Op
+from livegrad.graph.op import Op, as_suggested
 from livegrad.graph.record import Handle, node_of, record
 from livegrad.ops import samples as s
 from livegrad.ops.autocast import in_float32
@@ -150,6 +150,8 @@ AVERAGE_POOL: Op = Op(
     "composite",
     infer=_like_windows,
     expand=_average_expand,
+    # That of volumes is row-major.
+    layout=lambda metas, attrs, meta: as_suggested(metas, attrs, meta) if meta.ndim == 4 else None,
     grads=(lambda g, y, x: record(AVERAGE_SPREAD, (g,), y._node.attrs),),
     saves="",
     samples=_pool_samples(lambda x, pool: record(AVERAGE_POOL, (x,), pool), average=True),
@@ -267,6 +269,7 @@ MAXIMUM_POOL: Op = Op(
     "composite",
     infer=_like_windows,
     expand=_maximum_expand,
+    layout=as_suggested,
     grads=(_maximum_gradient,),
     saves="x",
     samples=_pool_samples(lambda x, pool: record(MAXIMUM_POOL, (x,), pool)),
@@ -276,6 +279,7 @@ MAXIMUM_PLACES: Op = Op(
     "composite",
     infer=_places_infer,
     expand=_places_expand,
+    layout=as_suggested,
     samples=_pool_samples(lambda x, pool: record(MAXIMUM_PLACES, (x,), pool)),
 )
 

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from livegrad import dtypes
+from livegrad.graph.op import as_iterated
 from livegrad.graph.record import Handle, binary, elementwise, node_of, unary
 from livegrad.ops import samples as s
 from livegrad.ops.comparison import eq, ge, logical_and
@@ -67,6 +68,8 @@ POW = define(
     grads=(_power_grad_base, _power_grad_exponent),
     result="number",
     complex=True,
+    # PyTorch makes a number to the power of a tensor row-major.
+    layout=lambda metas, attrs, meta: None if attrs[1] == "st" else as_iterated(metas, attrs, meta),
     samples=s.binary(low=0.5, high=3.0, low2=-2.0, high2=2.0),
 )
 SQUARE = define(

@@ -17,7 +17,7 @@ from livegrad.dtypes import DType
 from livegrad.graph import dataless
 from livegrad.graph.blame import as_index, check_number
 from livegrad.graph.meta import Meta, Shape, meta_of
-from livegrad.graph.op import Op
+from livegrad.graph.op import Op, as_iterated
 from livegrad.graph.record import Handle, node_of, not_implemented, rebind, record, unary
 from livegrad.graph.state import LOCAL
 from livegrad.graph.watch import Watch
@@ -490,6 +490,7 @@ DROPOUT: Op = Op(
     # the same numbers again, so that no mask is kept.
     infer=lambda metas, attrs, shape: metas[0],
     expand=_dropout_expand,
+    layout=as_iterated,
     grads=(lambda g, y, x: record(DROPOUT, (g,), (), y._node.args),),
     saves="",
     samples=s.calls(
@@ -512,7 +513,7 @@ def dropout(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool 
         check_number(p)
     if not 0.0 <= p <= 1.0:
         raise ValueError(f"dropout probability has to be between 0 and 1, but got {p}")
-    if not training or p == 0:
+    if not training or p == 0 or not node_of(input).meta.numel:
         return input
     dropped = Watch.dropped
     if dropped is not None and not LOCAL.state.grad:

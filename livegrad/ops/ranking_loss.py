@@ -20,7 +20,7 @@ from livegrad.ops.class_loss import check_reduction, old_reduction
 from livegrad.ops.comparison import clamp_min, eq, ge, logical_and, lt, minimum, ne
 from livegrad.ops.composite import Attrs, Metas, Tensor, compute_dtype, to_dtype
 from livegrad.ops.elementwise import add, div, mul, neg, sub, where
-from livegrad.ops.loss import define, loss_dtype, record_loss, reduced
+from livegrad.ops.loss import as_target, define, loss_dtype, record_loss, reduced
 from livegrad.ops.pairwise import check_differences, pairwise_distance
 from livegrad.ops.pointwise_math import sigmoid
 from livegrad.ops.power import sqrt
@@ -44,6 +44,7 @@ def _ranking_slope(of: Callable[..., Tensor]) -> Any:
 MARGIN_RANKING_LOSS = define(
     "margin_ranking_loss",  # inputs (x1, x2, target), args (margin,)
     result="numbers",
+    layout=as_target,
     value=lambda n, *inputs: clamp_min(_ranking(n, *inputs), 0),
     slopes=(
         _ranking_slope(lambda x1, x2, t: neg(t)),
@@ -74,6 +75,7 @@ def _signs(t: Tensor) -> Tensor:
 HINGE_EMBEDDING_LOSS = define(
     "hinge_embedding_loss",  # inputs (distance, target 1 or -1), args (margin,)
     result="first",
+    layout=as_target,
     value=_hinge_value,
     slopes=(_hinge_slope, None),
     call=lambda x, t, **k: hinge_embedding_loss(x, _signs(t), margin=0.5, **k),

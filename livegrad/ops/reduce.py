@@ -449,9 +449,7 @@ def _pick(name: str, op: Op, x: Tensor, dim: int, keepdim: bool) -> tuple[Tensor
 
 
 def _logical_infer(metas: tuple[Meta, ...], attrs: tuple[Any, ...], shape: Any) -> Meta:
-    # uint8 gives uint8, as in PyTorch, where it once stood for bool.
-    byte = metas[0].dtype is dtypes.uint8
-    return reduced_meta(metas[0], attrs[0], attrs[1], dtypes.uint8 if byte else dtypes.bool_)
+    return reduced_meta(metas[0], attrs[0], attrs[1], dtypes.bool_)
 
 
 ANY = define(
@@ -468,8 +466,10 @@ def _over(name: str, op: Op, x: Tensor, dim: Dim, keepdim: bool) -> Tensor:
     meta = node_of(x).meta
     if isinstance(dim, Sequence) and not dim:  # over no dim: here, as in PyTorch, not over all
         truth = ne(x, 0)
-        return cast(truth, dtypes.uint8) if meta.dtype is dtypes.uint8 else truth
-    return record(op, (x,), (normal_dims(name, dim, meta.ndim), keepdim))
+    else:
+        truth = record(op, (x,), (normal_dims(name, dim, meta.ndim), keepdim))
+    # uint8 gives uint8, as in PyTorch, where it once stood for bool.
+    return cast(truth, dtypes.uint8) if meta.dtype is dtypes.uint8 else truth
 
 
 def any(input: Tensor, dim: Dim = None, keepdim: bool = False) -> Tensor:

@@ -25,6 +25,7 @@ from livegrad.ops.comparison import clamp
 from livegrad.ops.elementwise import add, cast, mul
 from livegrad.ops.gathering import INDEX_SELECT
 from livegrad.ops.generate import filled
+from livegrad.ops.in_place import formatted_like
 from livegrad.ops.index_writing import INDEX_ADD
 from livegrad.ops.movement import INDEX, _reshape_to
 from livegrad.ops.pointwise_math import round
@@ -388,6 +389,7 @@ def _along_all(
     """One dim after the other, the last one first."""
     meta = node_of(x).meta
     sizes, single = meta.shape[2:], meta.dtype is not dtypes.float64
+    out = x
     for i in reversed(range(len(counts))):
         rule = _smooth_taps if antialias else _taps
         meta_of((counts[i],), dtypes.float64)  # raises if there cannot be so many
@@ -395,8 +397,8 @@ def _along_all(
             taps = rule(mode, sizes[i], counts[i], align, scales[i], single)
         except (MemoryError, OverflowError) as error:
             raise RuntimeError(f"interpolate: can't allocate memory: {error}") from None
-        x = _resampled(x, 2 + i, taps)
-    return x
+        out = _resampled(out, 2 + i, taps)
+    return formatted_like(out, x)
 
 
 def upsample(

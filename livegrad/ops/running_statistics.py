@@ -7,7 +7,7 @@ from typing import Any
 
 from livegrad.graph.blame import as_float
 from livegrad.graph.meta import Meta, meta_of
-from livegrad.graph.op import Op
+from livegrad.graph.op import Op, as_suggested
 from livegrad.graph.record import node_of, rebind, record
 from livegrad.graph.state import LOCAL
 from livegrad.ops import reduce as rd, samples as s
@@ -112,6 +112,7 @@ NORM_WITH_STATISTICS = Op(
     # inputs (x, mean, variance[, weight][, bias]), attrs (0, has weight, has bias), args (eps,).
     infer=_known_infer,
     expand=_known_expand,
+    layout=as_suggested,
     grads=(_known_rule("input"), None, None, _known_rule("weight"), _known_rule("bias")),
     saves="x",
     samples=s.calls(

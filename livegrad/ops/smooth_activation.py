@@ -187,6 +187,7 @@ LOGSIGMOID = define(
     ref=lambda x: np.minimum(x, 0) - np.log1p(np.exp(-np.abs(x))),
     emit=lambda e, x: e.sub(e.min(x, 0), e.log1p(e.exp(e.neg(e.abs(x))))),
     grads=(lambda g, y, x: mul(g, sigmoid(neg(x))),),
+    layout=lambda metas, attrs, meta: None,
     result="floating",
     saves="x",
     samples=s.unary(),

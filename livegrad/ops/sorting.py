@@ -9,11 +9,12 @@ import numpy as np
 from livegrad import dtypes
 from livegrad.graph.blame import as_index
 from livegrad.graph.meta import Meta, meta_of
-from livegrad.graph.op import Op
-from livegrad.graph.record import node_of, record
+from livegrad.graph.op import Op, as_first
+from livegrad.graph.record import node_of, record, row_major
 from livegrad.ops import samples as s
 from livegrad.ops.elementwise import clone
 from livegrad.ops.gathering import GATHER
+from livegrad.ops.in_place import placed_like
 from livegrad.ops.movement import normal_dim
 
 Tensor = Any
@@ -33,6 +34,12 @@ class Sorted(NamedTuple):
 def picked(x: Tensor, indices: Tensor, dim: int) -> Tensor:
     """The values of `x` at indices along `dim`; of a 0-d tensor, its only one."""
     return record(GATHER, (x, indices), (dim,)) if node_of(x).meta.ndim else clone(x)
+
+
+def _in_order(x: Tensor, dim: int, descending: bool) -> Sorted:
+    """All values along a dim; in memory they lie as those of `x` do."""
+    indices = record(ARGSORT, (x,), (dim, descending), (), node_of(x).meta.shape)
+    return Sorted(placed_like(picked(x, indices, dim), indices), indices)
 
 
 def stable_order(x: Array, dim: int, descending: bool = False) -> Array:
@@ -71,6 +78,7 @@ ARGSORT = Op(
     # Indices in the order of the values along a dim, the first of them: attrs (dim, descending).
     infer=lambda metas, attrs, shape: meta_of(shape, dtypes.int64),
     ref=_argsort_ref,
+    layout=as_first,
     saves="",
     samples=s.calls(
         lambda: s.Sample((s.uniform(4, 5),), lambda x: argsort(x), smooth=False),
@@ -104,8 +112,7 @@ def sort(input: Tensor, dim: int = -1, descending: bool = False, stable: bool = 
     meta = node_of(input).meta
     _check_real("sort", meta)
     d = normal_dim("sort", dim, meta.ndim)
-    indices = record(ARGSORT, (input,), (d, bool(descending)), (), meta.shape)
-    return Sorted(picked(input, indices, d), indices)
+    return _in_order(input, d, bool(descending))
 
 
 def msort(input: Tensor) -> Tensor:
@@ -124,5 +131,5 @@ def topk(input: Tensor, k: int, dim: int = -1, largest: bool = True, sorted: boo
     if meta.dtype is dtypes.bool_ or meta.dtype.is_complex:
         raise RuntimeError(f"topk: does not support {meta.dtype.name} dtypes on CPU")
     shape = meta.shape[:d] + (k,) + meta.shape[d + 1 :] if meta.ndim else ()
-    indices = record(ARGSORT, (input,), (d, bool(largest)), (), shape)
+    indices = row_major(record(ARGSORT, (input,), (d, bool(largest)), (), shape))
     return Sorted(picked(input, indices, d), indices)

@@ -9,7 +9,7 @@ import numpy as np
 
 from livegrad import dtypes
 from livegrad.graph.blame import as_float
-from livegrad.graph.op import Op
+from livegrad.graph.op import Op, as_first, with_numbers
 from livegrad.graph.record import Handle, binary, elementwise, node_of, unary
 from livegrad.ops import samples as s
 from livegrad.ops.comparison import eq, gt, le, logical_and, logical_or, lt
@@ -38,6 +38,7 @@ DEG2RAD: Op = define(
     ref=np.deg2rad,
     emit=lambda e, x: e.mul(x, math.pi / 180),
     grads=(lambda g, y, x: unary(DEG2RAD, g),),
+    layout=as_first,
     result="float",
     cheap=True,
     saves="",
@@ -48,6 +49,7 @@ RAD2DEG: Op = define(
     ref=np.rad2deg,
     emit=lambda e, x: e.mul(x, 180 / math.pi),
     grads=(lambda g, y, x: unary(RAD2DEG, g),),
+    layout=as_first,
     result="float",
     cheap=True,
     saves="",
@@ -111,6 +113,7 @@ XLOGY: Op = define(
     ),
     result="float",
     saves="x",
+    layout=with_numbers,
     samples=s.binary(low2=0.2),
 )
 XLOG1PY: Op = define(
@@ -123,6 +126,7 @@ XLOG1PY: Op = define(
     ),
     result="float",
     saves="x",
+    layout=with_numbers,
     samples=s.binary(low2=-0.8),
 )
 

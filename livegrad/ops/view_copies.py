@@ -11,7 +11,7 @@ from collections.abc import Callable
 from functools import wraps
 from typing import Any
 
-from livegrad.graph.record import node_of
+from livegrad.graph.record import node_of, row_major
 from livegrad.ops import movement, slicing, strided
 from livegrad.ops.elementwise import cast, clone
 
@@ -24,11 +24,15 @@ def _copying(view: Callable[..., Any]) -> Callable[..., Any]:
     @wraps(view)
     def copy(*args: Any, **options: Any) -> Any:
         shown = view(*args, **options)
-        return tuple(map(clone, shown)) if isinstance(shown, tuple) else clone(shown)
+        return tuple(map(_copied, shown)) if isinstance(shown, tuple) else _copied(shown)
 
     copy.__name__ = copy.__qualname__ = f"{view.__name__}_copy"
     copy.__doc__ = f"What `{view.__name__}` shows, as a copy."
     return copy
+
+
+def _copied(x: Tensor) -> Tensor:
+    return row_major(clone(x))
 
 
 as_strided_copy = _copying(strided.as_strided)

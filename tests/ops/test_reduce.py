@@ -70,6 +70,15 @@ def test_dtypes_of_results() -> None:
     assert R.sum(small, dtype=lg.int32).dtype is lg.int32
     assert R.any(lg.tensor([1, 0], dtype=lg.uint8)).dtype is lg.uint8
     assert R.all(lg.tensor([1.0, 0.0])).dtype is lg.bool
+
+
+@pytest.mark.parametrize("shape", [(), (1,), (1, 1)])
+def test_truth_of_bytes_is_0_or_1_also_of_one_element(shape: tuple[int, ...]) -> None:
+    x = lg.full(shape, 7, dtype=lg.uint8)
+    for fold in (R.any, R.all):
+        for found in (fold(x), fold(x, 0), fold(x, -1, True), fold(x, ())):
+            assert found.dtype is lg.uint8
+            assert found.sum().item() == 1
     assert values(R.sum(lg.tensor([1.5, 1.5]), dtype=lg.int64)) == 2
     assert values(R.count_nonzero(lg.tensor([0.0, 2.0, NAN]))) == 2
 
