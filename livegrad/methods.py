@@ -12,6 +12,7 @@ import numpy as np
 
 from livegrad import creation
 from livegrad.graph.layout import may_overlap
+from livegrad.graph.overlap import AT_ALL, PARTLY, check_overlap
 from livegrad.graph.record import Handle, binary, check_writable, node_of, rebind
 from livegrad.ops import (
     activation,
@@ -133,10 +134,11 @@ def _ask(method: Any, self: Any, other: Any) -> Any:
     return getattr(Methods, method.__name__)(self, other)
 
 
-def inplace(function: Method, expanded: bool = False) -> Method:
+def inplace(function: Method, expanded: bool = False, refused: str | None = PARTLY) -> Method:
     """The in-place form of a function: the tensor takes the result's value.
 
-    `expanded` says that it also writes to tensors several elements of which lie in one place.
+    `expanded` says that it also writes to tensors several elements of which lie in one place;
+    `refused`, which operands that overlap with the tensor it does not take.
     """
 
     def method(self: Any, *args: Any, **options: Any) -> Any:
@@ -144,6 +146,8 @@ def inplace(function: Method, expanded: bool = False) -> Method:
         if node.grad_to is not None:
             # Before anything is recorded: what is refused leaves no trace.
             check_writable(self, True, expanded)
+        if refused is AT_ALL or (refused is not None and self._cell is not None):
+            check_overlap(self, (*args, *options.values()), refused)
         strides = node.meta.strides
         try:
             if strides is not None and may_overlap(node.meta.shape, strides):
@@ -389,7 +393,7 @@ class Methods(Handle):
     xlogy = special_math.xlogy
     i0_ = inplace(bessel.i0)
     copysign_ = inplace(bits_of_floats.copysign)
-    ldexp_ = inplace(bits_of_floats.ldexp)
+    ldexp_ = inplace(bits_of_floats.ldexp, refused=None)
     nan_to_num_ = inplace(bits_of_floats.nan_to_num)
     nextafter_ = inplace(bits_of_floats.nextafter)
     erfinv_ = inplace(error_functions.erfinv)
@@ -663,17 +667,17 @@ class Methods(Handle):
     trace = arranging.trace
     unfold = strided.unfold
     repeat_interleave = arranging.repeat_interleave
-    scatter_ = inplace(scattering.scatter)
-    scatter_add_ = inplace(scattering.scatter_add)
-    scatter_reduce_ = inplace(scattering.scatter_reduce)
-    index_add_ = inplace(index_writing.index_add)
-    index_copy_ = inplace(index_writing.index_copy)
-    index_fill_ = inplace(index_writing.index_fill, expanded=True)
-    index_reduce_ = inplace(index_writing.index_reduce)
-    put_ = inplace(index_writing.put)
-    index_put_ = inplace(indexing.index_put, expanded=True)
-    masked_fill_ = inplace(masking.masked_fill, expanded=True)
-    masked_scatter_ = inplace(masking.masked_scatter)
+    scatter_ = inplace(scattering.scatter, refused=AT_ALL)
+    scatter_add_ = inplace(scattering.scatter_add, refused=AT_ALL)
+    scatter_reduce_ = inplace(scattering.scatter_reduce, refused=AT_ALL)
+    index_add_ = inplace(index_writing.index_add, refused=AT_ALL)
+    index_copy_ = inplace(index_writing.index_copy, refused=AT_ALL)
+    index_fill_ = inplace(index_writing.index_fill, expanded=True, refused=None)
+    index_reduce_ = inplace(index_writing.index_reduce, refused=AT_ALL)
+    put_ = inplace(index_writing.put, refused=AT_ALL)
+    index_put_ = inplace(indexing.index_put, expanded=True, refused=AT_ALL)
+    masked_fill_ = inplace(masking.masked_fill, expanded=True, refused=None)
+    masked_scatter_ = inplace(masking.masked_scatter, refused=None)
     tril_ = inplace(triangles.tril)
     triu_ = inplace(triangles.triu)
 
@@ -714,11 +718,11 @@ class Methods(Handle):
     addr = products.addr
     baddbmm = products.baddbmm
     addbmm = products.addbmm
-    addmm_ = inplace(products.addmm)
-    addmv_ = inplace(products.addmv)
+    addmm_ = inplace(products.addmm, refused=None)
+    addmv_ = inplace(products.addmv, refused=None)
     addr_ = inplace(products.addr)
-    baddbmm_ = inplace(products.baddbmm)
-    addbmm_ = inplace(products.addbmm)
+    baddbmm_ = inplace(products.baddbmm, refused=None)
+    addbmm_ = inplace(products.addbmm, refused=None)
 
     # ---- random ------------------------------------------------------------------------
 

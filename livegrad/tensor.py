@@ -15,6 +15,7 @@ from livegrad.dtypes import DType
 from livegrad.graph import dataless
 from livegrad.graph.geometry import root_of
 from livegrad.graph.meta import Size
+from livegrad.graph.overlap import check_overlap
 from livegrad.graph.record import (
     Handle,
     check_not_stale,
@@ -608,6 +609,13 @@ class Tensor(Subclassing):
         """Takes the values of `src`, broadcast and cast."""
         if not isinstance(src, Handle):
             src = creation.as_tensor(src, device=CPU)
+        if self is src:
+            return self
+        if self._cell is not None and src._cell is not None:
+            check_overlap(self, (src,))
+        return self._take(src)
+
+    def _take(self, src: Any) -> Any:
         check_writable(self, src.requires_grad)
         value = elementwise.cast(src, self.dtype) if src.dtype is not self.dtype else src
         if value.shape != self.shape:
@@ -622,7 +630,7 @@ class Tensor(Subclassing):
                     "fill_ only supports 0-dimension value tensor but got tensor with "
                     f"{node_of(value).meta.ndim} dimensions."
                 )
-            return self.copy_(value)
+            return self._take(value)
         check_writable(self, False, expanded=True)
         if self.requires_grad:  # and does so afterwards, with a gradient of zero
             return rebind(self, resizing.fill(self, value), expanded=True)

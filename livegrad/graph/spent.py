@@ -1,7 +1,8 @@
 """Spent graphs: what `backward` has walked, and may be given up when a value it needs is gone.
 
 A spent graph still works: values that were dropped are computed again. When an update overwrites a
-parameter in place that is no longer so, and `cut` takes the nodes of all spent graphs apart. A
+parameter in place that is no longer so, and `cut` takes the nodes of all spent graphs apart, except
+those from which a gradient reaches its leaves by rules that read no values (`x + 1`, `x.sum()`). A
 thread has its own list, and holds the nodes weakly: a graph nobody refers to is gone at once.
 """
 
@@ -80,16 +81,14 @@ def cut(update_site: Site | None, waiting: Collection[Node] = ()) -> None:
     spent.computed = False
     if not waiting:
         for site, nodes in spent.pending:
-            reason = (site, update_site)
-            for waiting_no_more in nodes:
-                _cut_node(waiting_no_more, reason)
+            _cut_nodes(nodes, (site, update_site))
         spent.pending = []
     if not spent.graphs:
         return
     graphs, spent.graphs, spent.count = spent.graphs, [], 0
     for site, refs in graphs:
         kept = []
-        reason = (site, update_site)
+        done = []
         for ref in refs:
             node = ref()
             if node is None:
@@ -97,7 +96,8 @@ def cut(update_site: Site | None, waiting: Collection[Node] = ()) -> None:
             if waiting and node.buffer is None and node in waiting:
                 kept.append(ref)
             else:
-                _cut_node(node, reason)
+                done.append(node)
+        _cut_nodes(done, (site, update_site))
         if kept:
             spent.graphs.append((site, kept))
             spent.count += len(kept)
@@ -158,6 +158,39 @@ def _cut_by_inputs(node: Node) -> tuple[Site | None, Site | None] | None:
     if reason is not None:
         _cut_node(node, reason)
     return reason
+
+
+@hot
+def _cut_nodes(nodes: list[Node], reason: tuple[Site | None, Site | None]) -> None:
+    """Cuts those of `nodes` whose gradient rules read values, and those that lead to cut ones."""
+    others = []
+    for node in nodes:
+        op = node.spec.op
+        to = node.grad_to
+        if op.saves or op.grads is None or (type(to) is Interior and to.pull is not None):
+            _cut_node(node, reason)
+        else:
+            others.append(node)
+    others.reverse()  # consumers come first in `nodes`, as a rule
+    found = len(others)
+    while found:  # until nothing more is found to be cut
+        left = []
+        for node in others:
+            if _leads_to_cut(node):
+                _cut_node(node, reason)
+            else:
+                left.append(node)
+        found = len(others) - len(left)
+        others = left
+
+
+@hot
+def _leads_to_cut(node: Node) -> bool:
+    """Whether a gradient flows on from `node` to one that is cut."""
+    for x in node.inputs:  # noqa: SIM110
+        if x.cut is not None and x.grad_to is not None:
+            return True
+    return False
 
 
 @hot

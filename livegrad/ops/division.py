@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from livegrad import dtypes
-from livegrad.graph.op import GradRule, Op, with_numbers
+from livegrad.graph.op import GradRule, Op, may_refuse, with_numbers
 from livegrad.graph.record import Handle, binary, node_of
 from livegrad.ops import samples as s
 from livegrad.ops.checking import COMPLAINTS, known_outside
@@ -68,13 +68,32 @@ def _trunc_divide(a: Array, b: Array) -> Array:
     return (quotient + up).astype(a.dtype)
 
 
-FLOOR_DIVIDE = _define("floor_divide", np.floor_divide, "floordiv", (zero_gradient, zero_gradient))
+@may_refuse
+def _not_implemented(g: Tensor, y: Tensor, a: Any, b: Any) -> Tensor:
+    raise RuntimeError("derivative for aten::floor_divide is not implemented")
+
+
+@may_refuse
+def _by_divisor(g: Tensor, y: Tensor, a: Any, b: Tensor) -> Tensor:
+    """The gradient of a % b for b, which PyTorch does not have for a number modulo a tensor."""
+    if not isinstance(a, Handle):
+        raise RuntimeError("derivative for aten::remainder is not implemented")
+    return neg(mul(g, div(a, b, rounding_mode="floor")))
+
+
+# x // y, without a derivative in PyTorch, while that of div(x, y, rounding_mode="floor") is 0.
+FLOOR_DIVIDE = _define(
+    "floor_divide", np.floor_divide, "floordiv", (_not_implemented, _not_implemented)
+)
+FLOORED_DIVIDE = _define(
+    "floored_divide", np.floor_divide, "floordiv", (zero_gradient, zero_gradient)
+)
 TRUNC_DIVIDE = _define("trunc_divide", _trunc_divide, "truncdiv", (zero_gradient, zero_gradient))
 REMAINDER = _define(
     "remainder",
     np.remainder,
     "remainder",
-    (lambda g, y, a, b: g, lambda g, y, a, b: neg(mul(g, floor_divide(a, b)))),
+    (lambda g, y, a, b: g, _by_divisor),
     saves="x",
     smooth=True,
 )
@@ -119,7 +138,7 @@ def _is_empty(x: Any) -> bool:
 def rounded(input: Tensor, other: Tensor, rounding_mode: str) -> Tensor:
     """Elementwise quotient, rounded down ("floor") or toward zero ("trunc")."""
     if rounding_mode == "floor":
-        return _divided(FLOOR_DIVIDE, input, other)
+        return _divided(FLOORED_DIVIDE, input, other)
     if rounding_mode == "trunc":
         return _divided(TRUNC_DIVIDE, input, other)
     raise RuntimeError(

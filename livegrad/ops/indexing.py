@@ -19,6 +19,7 @@ from livegrad.graph.blame import as_items
 from livegrad.graph.layout import Strides, contiguous_strides, order_of, strides_in_order
 from livegrad.graph.meta import Meta, Shape
 from livegrad.graph.op import Op
+from livegrad.graph.overlap import AT_ALL, check_overlap
 from livegrad.graph.record import TYPE_NAMES, Handle, node_of, rebind, record, view
 from livegrad.graph.state import LOCAL
 from livegrad.ops.elementwise import add, cast, clone, where as choose
@@ -366,10 +367,20 @@ def setitem(self: Tensor, key: Any, value: Any) -> None:
     if isinstance(value, Handle) and node_of(value).meta.dtype is not meta.dtype:
         _check_put(_parts(key), meta, node_of(value).meta, False)
     x, parsed = _basic(self, meta.shape, key)
+    if isinstance(value, Handle) and (value._cell is not None or value is x):
+        _check_apart(x, parsed, value)
     if parsed.advanced:
         rebind(x, _written(x, parsed.advanced, value, meta.dtype, INDEX_PUT), expanded=True)
     else:
         rebind(x, _spread(value, parsed.shape, meta.dtype))
+
+
+def _check_apart(x: Tensor, parsed: Parsed, value: Tensor) -> None:
+    """RuntimeError for a value that overlaps with what is written, as PyTorch has it."""
+    if parsed.advanced:
+        check_overlap(x, (value,), AT_ALL)
+    elif value.shape == parsed.shape:  # what is broadcast is let pass
+        check_overlap(x, (value,))
 
 
 def _check_put(parts: tuple[Any, ...], meta: Meta, given: Meta, accumulate: bool) -> None:

@@ -185,3 +185,58 @@ def test_function_lets_go_of_what_it_saved():
     assert counts[2] - counts[1] == 1
     with pytest.raises(RuntimeError, match="second time"):
         y.sum().backward()
+
+
+def test_a_graph_whose_rules_read_nothing_outlives_an_update():
+    b, w = leaf(1.0, 2.0), leaf(3.0, 4.0)
+    opt = lg.optim.SGD([w], lr=0.1)
+    e = b.reshape(2, 1) + 0.25
+    (e * w).sum().backward()
+    opt.step()
+    b.grad = None
+    (e * 5).sum().backward()
+    assert b.grad.tolist() == [5.0, 5.0]
+
+
+def test_a_graph_whose_rules_read_nothing_leads_to_the_updated_parameter():
+    w = leaf(3.0, 4.0)
+    opt = lg.optim.SGD([w], lr=1.0)
+    e = w + 1
+    for _ in range(3):
+        opt.zero_grad()
+        (e * lg.tensor([1.0, 2.0])).sum().backward()
+        opt.step()
+    assert w.tolist() == [0.0, -2.0]
+    assert e.tolist() == [4.0, 5.0]
+
+
+def test_a_rule_that_reads_nothing_above_one_that_reads_is_cut():
+    w = leaf(3.0, 4.0)
+    opt = lg.optim.SGD([w], lr=1.0)
+    e = w * w
+    f = (e + 1) + e
+    f.sum().backward()
+    opt.step()
+    with pytest.raises(RuntimeError, match="second time"):
+        f.sum().backward()
+    assert not f._node.inputs
+
+
+def test_a_function_of_the_users_is_cut():
+    class Double(lg.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            ctx.save_for_backward(x)
+            return x * 2
+
+        @staticmethod
+        def backward(ctx, g):
+            return g * 2
+
+    w = leaf(3.0, 4.0)
+    opt = lg.optim.SGD([w], lr=1.0)
+    y = Double.apply(w)
+    y.sum().backward()
+    opt.step()
+    with pytest.raises(RuntimeError, match="second time"):
+        y.sum().backward()

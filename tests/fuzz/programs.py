@@ -288,7 +288,7 @@ ROUGH: tuple[Callable[[Tensor], Tensor], ...] = (
     lambda x: x**3,
     lambda x: x**0.5,
     lambda x: x % 2,
-    lambda x: x // 2,
+    lambda x: lg.div(x, 2, rounding_mode="floor"),  # not x // 2: that has no derivative
     lambda x: x * 3 - 1,
     lambda x: 0 * x,
     lambda x: F.leaky_relu(x),
@@ -328,7 +328,7 @@ ROUGH_BINARY: tuple[Callable[[Tensor, Tensor], Tensor], ...] = (
     lambda x, y: x <= y,
     lambda x, y: x == y,
     lg.remainder,
-    lg.floor_divide,
+    lambda x, y: lg.div(x, y, rounding_mode="floor"),
     lg.fmod,
     lg.atan2,
     lambda x, y: lg.pow(lg.abs(x.to(lg.float32)), y),

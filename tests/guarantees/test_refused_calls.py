@@ -48,7 +48,7 @@ def test_gradient_rule_that_fails_while_planned(monkeypatch: pytest.MonkeyPatch)
 def test_values_that_refuse() -> None:
     x = lg.rand(3, 4)
     before = lg.ones(2) * 3
-    wrong = lg.gather(x, 0, lg.tensor([[7]]))
+    wrong = lg.gather(x, 0, lg.tensor([[7]]) * 1)  # not known yet: the flush finds out
     for _ in range(2):
         with pytest.raises(RuntimeError, match="index 7 is out of bounds"):
             wrong.tolist()

@@ -110,3 +110,36 @@ def test_reference_mode_raises_as_well(name):
         with pytest.raises(RuntimeError, match="ZeroDivisionError"):
             DIVISIONS[name](a, b)
         assert DIVISIONS[name](a, b + 1) is not None
+
+
+@pytest.mark.parametrize(
+    ("divided", "name"),
+    [
+        (lambda a: a // 2, "floor_divide"),
+        (lambda a: 5.0 // a, "floor_divide"),
+        (lambda a: a // lg.tensor([2.0, 3.0]), "floor_divide"),
+        (lambda a: 5.0 % a, "remainder"),
+    ],
+)
+def test_quotients_without_a_derivative(divided, name):
+    a = lg.tensor([1.5, -0.25], requires_grad=True)
+    y = divided(a).sum()
+    assert y.requires_grad
+    with pytest.raises(RuntimeError, match=f"derivative for aten::{name} is not implemented"):
+        y.backward()
+
+
+@pytest.mark.parametrize(
+    ("divided", "gradient"),
+    [
+        (lambda a: lg.div(a, 2, rounding_mode="floor"), [0.0, 0.0]),
+        (lambda a: lg.div(2, a, rounding_mode="floor"), [0.0, 0.0]),
+        (lambda a: a % 2, [1.0, 1.0]),
+        (lambda a: lg.tensor([2.0, 3.0]) % a, [-1.0, 12.0]),
+        (lambda a: lg.fmod(lg.tensor(5.0), a), [-3.0, 20.0]),
+    ],
+)
+def test_quotients_with_a_derivative(divided, gradient):
+    a = lg.tensor([1.5, -0.25], requires_grad=True)
+    divided(a).sum().backward()
+    assert a.grad.tolist() == gradient

@@ -1,0 +1,35 @@
+"""Operands that overlap with what is written."""
+
+from __future__ import annotations
+
+import pytest
+from overlap_programs import FINE, REFUSED
+
+import livegrad as lg
+
+
+@pytest.mark.parametrize("program", REFUSED)
+def test_refused(program):
+    b = lg.arange(6.0)
+    with pytest.raises(RuntimeError, match="some elements of the input tensor"):
+        exec(program, {"b": b, "T": lg})
+    assert b.tolist() == [0.0, 1.0, 2.0, 3.0, 4.0, 5.0]
+
+
+@pytest.mark.parametrize("program", FINE)
+def test_fine(program):
+    exec(program, {"b": lg.arange(6.0), "T": lg})
+
+
+def test_each_element_read_where_it_is_written():
+    b = lg.arange(6.0)
+    b[1:].add_(b[1:])
+    assert b.tolist() == [0.0, 2.0, 4.0, 6.0, 8.0, 10.0]
+
+
+def test_memory_that_is_shared_with_numpy():
+    b = lg.arange(6.0)
+    array = b.numpy()
+    with pytest.raises(RuntimeError, match="some elements of the input tensor"):
+        b[1:].add_(b[:-1])
+    assert array.tolist() == [0.0, 1.0, 2.0, 3.0, 4.0, 5.0]
