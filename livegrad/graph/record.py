@@ -575,7 +575,7 @@ def specialise(op: Op, operands: Sequence[Any], pattern: str, key: Any) -> Spec:
         plains = tuple([m.plain if isinstance(m, Meta) else m for m in operands])
         plain_key = plains[0] if isinstance(key, Meta) else plains
         plain = op.cache.get(plain_key) or specialise(op, plains, pattern, plain_key)
-        return op.remember_laid_out(key, plain.plain, metas)
+        return op.remember_laid_out(key, plain.plain or plain, metas)
     compute, result = elementwise_dtypes(op, operands)
     shape = broadcast_shapes(op.name, [m.shape for m in metas])
     plain = op.remember(key, (compute, pattern), metas, meta_of(shape, result))
