@@ -115,8 +115,8 @@ def is_warn_always_enabled() -> bool:
 
 
 class MemoryFormat:
-    """How PyTorch may lay out memory. Accepted wherever PyTorch takes one; changes nothing here,
-    where every value lies in memory row by row."""
+    """How a value lies in PyTorch's memory: what strides say, and so what is copied or shared. In
+    our memory every value lies row by row, whatever its format."""
 
     def __init__(self, name: str) -> None:
         self._name = name

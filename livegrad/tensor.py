@@ -143,6 +143,8 @@ class Tensor(Subclassing):
     @property
     def requires_grad(self) -> bool:
         """Whether gradients are computed for this tensor."""
+        if self._made_at is not None:  # also if its history may not be asked for any more
+            return family_node(self).grad_to is not None
         if node_of(self).grad_to is not None:
             return True
         # PyTorch says so of every view of what requires one, also if none flows through it.
@@ -165,7 +167,9 @@ class Tensor(Subclassing):
     def data(self, value: Any) -> None:
         if not isinstance(value, Handle):
             raise TypeError(f"Variable data has to be a tensor, but got {type(value).__name__}")
+        version = self._version
         become(self, movement.detach(value), counts=0)
+        self._unseen = [version]
 
     @property
     def T(self) -> Any:

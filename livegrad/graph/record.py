@@ -845,11 +845,11 @@ def view(
     if not LOCAL.state.grad:
         out._made = NO_GRAD
     if x._path:
-        _inherit(op, x, out)
+        inherit(op, x, out)
     return out
 
 
-def _inherit(op: Op, x: Any, out: Any) -> None:
+def inherit(op: Op, x: Any, out: Any) -> None:
     """What a view of a view has in common with that."""
     out._root = _family_root(op, x)
     out._unseen = x._unseen
@@ -885,6 +885,8 @@ def rebind(x: Any, value: Any, expanded: bool = False) -> Any:
     if cell is None:
         x._node = in_place_of(x._node, value, x, overwrites)
         x._writes += 1
+        if x._unseen is not None:
+            x._unseen[0] += 1
         return x
     if not x._path:
         cell._node = x._node = in_place_of(x._node, value, x, overwrites)

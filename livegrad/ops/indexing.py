@@ -16,7 +16,13 @@ import numpy as np
 from livegrad import dtypes
 from livegrad.dtypes import DType
 from livegrad.graph.blame import as_items
-from livegrad.graph.layout import Strides, contiguous_strides, order_of, strides_in_order
+from livegrad.graph.layout import (
+    Strides,
+    contiguous_strides,
+    may_overlap,
+    order_of,
+    strides_in_order,
+)
 from livegrad.graph.meta import Meta, Shape
 from livegrad.graph.op import Op
 from livegrad.graph.overlap import AT_ALL, check_overlap
@@ -362,7 +368,7 @@ def setitem(self: Tensor, key: Any, value: Any) -> None:
         value = cast(value, meta.dtype) if isinstance(value, Handle) else value
         # Unlike in broadcasting, the mask covers the leading dims.
         wide = tuple(mask.shape) + (1,) * (meta.ndim - mask.ndim)
-        rebind(self, cast(choose(_reshape_to(mask, wide), value, self), meta.dtype), expanded=True)
+        _write(self, cast(choose(_reshape_to(mask, wide), value, self), meta.dtype))
         return
     if isinstance(value, Handle) and node_of(value).meta.dtype is not meta.dtype:
         _check_put(_parts(key), meta, node_of(value).meta, False)
@@ -370,7 +376,7 @@ def setitem(self: Tensor, key: Any, value: Any) -> None:
     if isinstance(value, Handle) and (value._cell is not None or value is x):
         _check_apart(x, parsed, value)
     if parsed.advanced:
-        rebind(x, _written(x, parsed.advanced, value, meta.dtype, INDEX_PUT), expanded=True)
+        _write(x, _written(x, parsed.advanced, value, meta.dtype, INDEX_PUT))
     else:
         rebind(x, _spread(value, parsed.shape, meta.dtype))
 
@@ -413,6 +419,18 @@ def _is_mask_part(part: Any) -> bool:
         meta = node_of(part).meta
         return meta.ndim > 0 and _is_mask(meta.dtype)
     return np.asarray(part).dtype in (bool, np.uint8)
+
+
+def _write(x: Tensor, value: Tensor) -> None:
+    """Writes elements that an index or a mask has chosen, of which several may lie in one place."""
+    meta = node_of(x).meta
+    overlap = meta.strides is not None and may_overlap(meta.shape, meta.strides)
+    if overlap and node_of(value).grad_to is None:
+        from livegrad.ops.strided import write_changed
+
+        write_changed(x, value)
+    else:
+        rebind(x, value, expanded=True)
 
 
 def _number(value: Any, dtype: DType) -> Any:

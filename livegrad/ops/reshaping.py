@@ -58,7 +58,7 @@ def unflatten(input: Tensor, dim: int, sizes: Any) -> Tensor:
     """`input` with one dim split into several; one size may be -1."""
     shape = node_of(input).meta.shape
     if not shape:
-        raise IndexError(f"unflatten: Dimension specified as {dim} but tensor has no dimensions")
+        raise RuntimeError(f"unflatten: Dimension specified as {dim} but tensor has no dimensions")
     d = normal_dim("unflatten", dim, len(shape))
     parts = sizes_of("unflatten", (sizes,))
     if not parts:

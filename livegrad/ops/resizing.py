@@ -76,7 +76,8 @@ def become(x: Tensor, value: Tensor, stays: bool = True, counts: int = 1) -> Ten
         node = in_place_of(old, wrap(node), x, False)
     x._node, x._cell = node, value._cell
     x._path, x._seen, x._writes = value._path, value._seen, value._writes
-    x._root, x._made, x._unseen = value._root, value._made, None
+    x._root, x._made = value._root, value._made
+    x._unseen = x._unseen if before is not None and value._cell is before else None
     if before is not None and x._cell is before:  # as if the storage had been written
         before.uncounted -= counts
     else:

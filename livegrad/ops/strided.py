@@ -31,6 +31,7 @@ from livegrad.graph.record import (
     Step,
     Writing,
     check_writable,
+    count_apart,
     is_detached,
     leaf,
     node_of,
@@ -221,6 +222,8 @@ def element_by_element(x: Tensor, compute: Callable[[], Tensor]) -> Tensor:
     whole = whole_of(x)
     rounds = rounds_of(places(meta.shape, meta.stride(), offset_of(x)), [meta.stride()])
     x._cell.uncounted += max(len(rounds) - 1, 0)  # all of it is one write
+    if x._unseen is not None:
+        count_apart(x)
     for elements, at in rounds:
         value = cast(compute(), meta.dtype)
         now = wrap(node_of(whole))
@@ -243,6 +246,8 @@ def write_changed(x: Tensor, value: Tensor) -> Tensor:
     at = places(meta.shape, meta.stride(), offset_of(x)).reshape(-1)
     for element in order:  # in turn: the last one written to a place stays
         flat[at[element]] = new[element]
+    if x._unseen is not None:
+        count_apart(x)
     rebind(whole, _as_whole(_vector(flat, meta.dtype), node_of(whole).meta))
     return x
 

@@ -35,6 +35,7 @@ from livegrad.graph.record import (
     follow_cell,
     in_place_of,
     infer_meta,
+    inherit,
     laid_out,
     leaf_node,
     node_of,
@@ -370,6 +371,9 @@ def view_shared(
     else:
         out = wrap(leaf_node(infer_meta(op, x._node.meta, attrs, shape), None))
     out._cell, out._path = x._cell, x._path + ((op, attrs, args, shape),)
+    out._seen = x._cell.version
+    if x._path:
+        inherit(op, x, out)
     return out
 
 

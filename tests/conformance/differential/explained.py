@@ -32,8 +32,16 @@ EXPLAINED = (
 )
 
 
+SUBCLASS = "NotImplementedError is a RuntimeError: whoever catches PyTorch's catches it"
+SPENT = "an update overwrote in place what a graph that backward had walked would need"
+
+
 def explanation(wrong: Exception | None, found: Exception | None) -> str | None:
     """Why livegrad did not raise what PyTorch raised; None if it should have."""
+    if type(wrong) is RuntimeError and isinstance(found, NotImplementedError):
+        return SUBCLASS
+    if wrong is None and found is not None and "the graph was spent by backward" in str(found):
+        return SPENT
     if wrong is None or found is not None:
         return None
     message = str(wrong)
