@@ -6,6 +6,7 @@ storage_expected.json: `python -m tests.storage_programs` writes it anew, with P
 
 from __future__ import annotations
 
+import copy
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -437,6 +438,22 @@ def expands(T: Any) -> Any:
         seen += [v.tolist(), b.tolist()]
     v[0, 1] = 7
     return seen, x.tolist(), v.tolist(), b.tolist()
+
+
+@program
+def deep_copies_of_views(T: Any) -> Any:
+    x = T.arange(12.0).view(3, 4)
+    seen = [
+        (*facts(c), c.untyped_storage().nbytes(), c._is_view())
+        for c in map(copy.deepcopy, (x[1:, :2], x.t(), x[:, ::2], x[:1].expand(3, 4), x))
+    ]
+    whole, row = copy.deepcopy([x, x[1]])
+    row.zero_()
+    part, again = copy.deepcopy((x[:, 1:], x))
+    part.add_(1)
+    p = T.nn.Parameter(x[:, ::2])
+    seen.append((*facts(copy.deepcopy(p)), p.stride()))
+    return seen, whole.tolist(), again.tolist(), x.tolist()
 
 
 @program
