@@ -651,6 +651,19 @@ def arrays_in_other_orders(T: Any) -> Any:
 
 
 @program
+def strides_of_arrays(T: Any) -> Any:
+    seen = []
+    for a in (
+        np.zeros((3, 2)).T, np.zeros((2, 4, 3))[:, ::2].transpose(2, 1, 0), np.zeros((1, 3)).T,
+        np.ones((4, 1))[::2], np.zeros((4, 4))[:0], np.zeros((4, 4))[:, 4:].T, np.ones((3, 1)),
+        np.asfortranarray(np.arange(6.0).reshape(2, 3)), np.zeros(()),
+    ):  # fmt: skip
+        made = T.from_numpy(a), T.tensor(a), T.tensor(a, dtype=T.float32), T.as_tensor(a)
+        seen.append([(x.stride(), (x + 1).stride(), x.tolist(), x.numpy().tolist()) for x in made])
+    return seen
+
+
+@program
 def large_arrays(T: Any) -> Any:
     big = np.zeros((600, 600))
     t = T.from_numpy(big)
