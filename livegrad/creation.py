@@ -12,7 +12,7 @@ from livegrad.device import has_data
 from livegrad.dtypes import DType
 from livegrad.graph import dataless
 from livegrad.graph.blame import as_index
-from livegrad.graph.layout import is_dense, span, strides_in_order
+from livegrad.graph.layout import Strides, is_dense, like_strides, span, strides_in_order
 from livegrad.graph.meta import Shape, meta_of
 from livegrad.graph.record import Handle, leaf, node_of
 from livegrad.ops import generate
@@ -46,10 +46,11 @@ def as_leaf(x: Tensor, requires_grad: bool) -> Tensor:
     return x
 
 
-def from_array(array: Array, dtype: DType | None = None) -> Tensor:
+def from_array(array: Array, dtype: DType | None = None, strides: Strides | None = None) -> Tensor:
     """A tensor holding a copy of `array`, converted to `dtype` (its own by default)."""
     target = dtypes.from_numpy_dtype(array.dtype) if dtype is None else dtype
-    return leaf(meta_of(array.shape, target), buffer_from(from_compute(array, target)))
+    meta = meta_of(array.shape, target).with_strides(strides)
+    return leaf(meta, buffer_from(from_compute(array, target)))
 
 
 def buffer_from(stored: Array) -> Any:
@@ -89,7 +90,15 @@ def tensor(
             target = dtypes.scalar_dtype(kind)
     if not isinstance(data, np.ndarray) and array.dtype != bool:
         check_array(array, target or dtypes.int64)
-    return as_leaf(dataless.placed(from_array(array, target), device), requires_grad)
+    strides = _copied_strides(data) if isinstance(data, np.ndarray) else None
+    return as_leaf(dataless.placed(from_array(array, target, strides), device), requires_grad)
+
+
+def _copied_strides(array: Array) -> Strides | None:
+    """The strides of a copy of an array, in which dims lie in the same order."""
+    if not _can_share(array):
+        return None
+    return like_strides(array.shape, tuple([step // array.itemsize for step in array.strides]))
 
 
 def _copy(x: Tensor, dtype: DType | None) -> Tensor:

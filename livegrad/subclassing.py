@@ -11,10 +11,11 @@ import numpy as np
 from livegrad import creation
 from livegrad.device import META
 from livegrad.dtypes import DType
+from livegrad.graph.geometry import offset_of, root_of
 from livegrad.graph.meta import meta_of
 from livegrad.graph.record import leaf, node_of
 from livegrad.introspection import Introspection
-from livegrad.ops import elementwise, movement
+from livegrad.ops import elementwise, movement, strided
 from livegrad.ops.public import publish_methods
 
 
@@ -77,13 +78,29 @@ class Subclassing(Introspection):
                 "Only Tensors created explicitly by the user (graph leaves) support the deepcopy "
                 "protocol at the moment. Use detach() or clone() first"
             )
-        out = elementwise.clone(movement.detach(self))
+        out = self._copied_data(memo)
         out = out.requires_grad_(self.requires_grad)._become(type(self))  # type: ignore[attr-defined]
         memo[id(self)] = out
         if self.grad is not None:  # type: ignore[attr-defined]
             out.grad = self.grad.__deepcopy__(memo)  # type: ignore[attr-defined]
         _set_attributes(out, copy.deepcopy(_attributes(self), memo))
         return out
+
+    def _copied_data(self, memo: dict[int, Any]) -> Any:
+        """A copy without history, which shares memory with copies of what `self` shares it with."""
+        if self._cell is None:
+            return elementwise.clone(movement.detach(self))
+        cell, _ = root_of(self)
+        first = id(cell) not in memo
+        if first:
+            memo[id(cell)] = elementwise.clone(movement.detach(strided.whole_of(self)))
+        whole, meta = memo[id(cell)], node_of(self).meta
+        if meta is node_of(whole).meta:
+            return whole if first else movement.detach(whole)
+        if meta.dtype is not whole.dtype:  # another view of the bits
+            return elementwise.clone(movement.detach(self))
+        place = (meta.shape, meta.stride(), offset_of(self))
+        return movement.detach(strided.as_strided(movement.detach(whole), *place))
 
     def __copy__(self) -> Any:
         out = movement.detach(self).requires_grad_(self.requires_grad)  # type: ignore[attr-defined]

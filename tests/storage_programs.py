@@ -6,6 +6,7 @@ storage_expected.json: `python -m tests.storage_programs` writes it anew, with P
 
 from __future__ import annotations
 
+import copy
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -440,6 +441,22 @@ def expands(T: Any) -> Any:
 
 
 @program
+def deep_copies_of_views(T: Any) -> Any:
+    x = T.arange(12.0).view(3, 4)
+    seen = [
+        (*facts(c), c.untyped_storage().nbytes(), c._is_view())
+        for c in map(copy.deepcopy, (x[1:, :2], x.t(), x[:, ::2], x[:1].expand(3, 4), x))
+    ]
+    whole, row = copy.deepcopy([x, x[1]])
+    row.zero_()
+    part, again = copy.deepcopy((x[:, 1:], x))
+    part.add_(1)
+    p = T.nn.Parameter(x[:, ::2])
+    seen.append((*facts(copy.deepcopy(p)), p.stride()))
+    return seen, whole.tolist(), again.tolist(), x.tolist()
+
+
+@program
 def set_takes_a_storage(T: Any) -> Any:
     x, y = T.zeros(2, 3), T.arange(6.0)
     x.set_(y)
@@ -631,6 +648,19 @@ def arrays_in_other_orders(T: Any) -> Any:
     s = T.from_numpy(g)
     s.mul_(2)
     return t.stride(), f.tolist(), s.stride(), g.tolist(), T.as_tensor(g).data_ptr() == s.data_ptr()
+
+
+@program
+def strides_of_arrays(T: Any) -> Any:
+    seen = []
+    for a in (
+        np.zeros((3, 2)).T, np.zeros((2, 4, 3))[:, ::2].transpose(2, 1, 0), np.zeros((1, 3)).T,
+        np.ones((4, 1))[::2], np.zeros((4, 4))[:0], np.zeros((4, 4))[:, 4:].T, np.ones((3, 1)),
+        np.asfortranarray(np.arange(6.0).reshape(2, 3)), np.zeros(()),
+    ):  # fmt: skip
+        made = T.from_numpy(a), T.tensor(a), T.tensor(a, dtype=T.float32), T.as_tensor(a)
+        seen.append([(x.stride(), (x + 1).stride(), x.tolist(), x.numpy().tolist()) for x in made])
+    return seen
 
 
 @program

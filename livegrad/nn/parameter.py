@@ -63,6 +63,9 @@ class Parameter(Tensor, metaclass=_ParameterKind):
             out.requires_grad_()
         return out
 
+    def _copied_data(self, memo: dict[int, Any]) -> Any:
+        return self.detach().clone()  # a parameter is copied without the rest of its storage
+
     def __repr__(self) -> str:
         return "Parameter containing:\n" + super().__repr__()
 

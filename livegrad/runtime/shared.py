@@ -259,7 +259,7 @@ def on_memory(memory: Memory, meta: Meta, offset: int) -> Tensor:
 
     count = memory.array.nbytes // meta.dtype.itemsize
     if meta.contiguous and not offset and count == meta.numel:
-        return _on(memory, leaf_node(meta.plain, None), ())
+        return _on(memory, leaf_node(meta, None), ())
     step = (AS_STRIDED, (meta.stride(),), (offset,), meta.shape)
     return _on(memory, leaf_node(meta_of((count,), meta.dtype), None), (step,))
 
