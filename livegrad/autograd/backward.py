@@ -187,20 +187,20 @@ class Delivery:
             totals[id(node)] = (None, g)
             for tensor in [r() for r in to.retained] if type(to) is Interior else ():
                 if tensor is not None:
-                    self.accumulate(tensor, g)
+                    self.accumulate(tensor, g, retained=True)
         for key in dict.fromkeys(hooked):
             tensor, g = totals[key]
             totals[key] = (tensor, run_hooks(tensor._hooks, g))
         return totals
 
-    def accumulate(self, tensor: Tensor, g: Tensor) -> None:
-        """Adds `g` to `.grad` of `tensor`."""
+    def accumulate(self, tensor: Tensor, g: Tensor, retained: bool = False) -> None:
+        """Adds `g` to `.grad` of `tensor`: in place, but not to one that is `retained`."""
         try:
             begin_accumulating()
             before = tensor.grad
             if before is None:
                 tensor._grad = self.own(laid_out(g, _as_parameter(tensor)))
-            elif self.create_graph:
+            elif self.create_graph or retained:
                 tensor._grad = ew.add(before, g)
             else:
                 rebind(before, ew.add(before, g))

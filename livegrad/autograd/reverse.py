@@ -47,9 +47,10 @@ def reverse(
     `spend`, nodes give up their claim on values as soon as they are done with: a pull may flush.
     With `check`, gradients are computed at once, and a NaN is an error.
     """
-    order = ordered([node for node, _ in seeds], stop)
+    order = ordered([node for node, _ in seeds], stop, wanted)
     need = None
     if wanted is not None:
+        _check_found(order, wanted)
         need = reaching(order, wanted, stop)
         order = [node for node in order if node in need]
     grads: dict[Node, Tensor] = {}
@@ -72,6 +73,8 @@ def reverse(
                 g = run_hooks(to.hooks, g)
             if (wanted and id(node) in wanted) or (to is not True and to.retained):
                 arrived.append((node, g))
+                if node.cut is not None:
+                    continue
             state.site = node.site
             if to is not True and (to.pull is not None or to.after):
                 collect(grads, _as_told(node, to, g, need, create_graph))
@@ -173,12 +176,17 @@ def through_expansion(
     return [(x, fit(gx, x.meta)) for x, gx in arrived]
 
 
-def ordered(roots: Sequence[Node], stop: Stop = _NOWHERE) -> list[Node]:
-    """Nodes that gradients from `roots` reach, every node after all nodes that use it."""
+def ordered(
+    roots: Sequence[Node], stop: Stop = _NOWHERE, wanted: set[int] | None = None
+) -> list[Node]:
+    """Nodes that gradients from `roots` reach, every node after all nodes that use it.
+
+    A gradient may end at a `wanted` node although the graph behind that is gone.
+    """
     uses = dict.fromkeys(roots, 0)
     found = list(uses)
     for node in found:  # grows while it is walked
-        if stop and node in stop:
+        if (stop and node in stop) or _is_end(node, wanted):
             continue
         for x in edges(node):
             if x.grad_to is not None:
@@ -189,7 +197,7 @@ def ordered(roots: Sequence[Node], stop: Stop = _NOWHERE) -> list[Node]:
                     found.append(x)
     order = [node for node in dict.fromkeys(roots) if not uses[node]]
     for node in order:
-        if stop and node in stop:
+        if (stop and node in stop) or _is_end(node, wanted):
             continue
         for x in node.inputs if node.grad_to is True else edges(node):
             if x.grad_to is not None:
@@ -198,6 +206,19 @@ def ordered(roots: Sequence[Node], stop: Stop = _NOWHERE) -> list[Node]:
                 else:
                     uses[x] -= 1
     return order
+
+
+def _is_end(node: Node, wanted: set[int] | None) -> bool:
+    return node.cut is not None and wanted is not None and id(node) in wanted
+
+
+def _check_found(order: list[Node], wanted: set[int]) -> None:
+    """The error of a graph that is gone, if it may have led to what is `wanted` and not found."""
+    for node in order:
+        if node.cut is not None:
+            found = {id(x) for x in order} | {id(x.grad_to) for x in order}
+            if not wanted <= found:
+                raise spent_error(*node.cut)
 
 
 def edges(node: Node) -> tuple[Node, ...]:

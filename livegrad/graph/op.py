@@ -35,6 +35,16 @@ def may_refuse(rule: GradRule) -> GradRule:
     return rule
 
 
+def not_implemented_in_torch(name: str) -> GradRule:
+    """The gradient rule of an operation for which PyTorch has none: it raises, as there."""
+
+    @may_refuse
+    def rule(g: Any, y: Any, *operands: Any) -> Any:
+        raise RuntimeError(f"derivative for aten::{name} is not implemented")
+
+    return rule
+
+
 def as_iterated(metas: tuple[Meta, ...], attrs: tuple[Any, ...], meta: Meta) -> Strides | None:
     """The layout of an elementwise result: the order of dims that its tensors agree on."""
     return elementwise_strides(meta.shape, [(m.shape, m.stride()) for m in metas])

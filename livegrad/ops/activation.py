@@ -19,6 +19,7 @@ from livegrad.ops import samples as s
 from livegrad.ops.autocast import in_low
 from livegrad.ops.comparison import CLAMP, gt
 from livegrad.ops.elementwise import define, mul, where
+from livegrad.ops.in_place import also_of
 from livegrad.ops.numbers import number_for
 from livegrad.ops.smooth_activation import (
     celu,
@@ -150,8 +151,8 @@ PRELU = define(
     ref=lambda x, w: np.where(x > 0, x, x * w),
     emit=lambda e, x, w: e.select(e.gt(x, 0), x, e.mul(x, w)),
     grads=(
-        lambda g, y, x, w: where(gt(x, 0), g, mul(g, w)),
-        lambda g, y, x, w: where(gt(x, 0), 0, mul(g, x)),
+        lambda g, y, x, w: also_of(x, where(gt(x, 0), g, mul(g, w))),
+        lambda g, y, x, w: also_of(w, where(gt(x, 0), 0, mul(g, x))),
     ),
     result="floating",
     cheap=True,

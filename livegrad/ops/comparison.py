@@ -12,6 +12,7 @@ from livegrad.graph.op import Op, with_numbers
 from livegrad.graph.record import Handle, binary, elementwise, node_of, unary
 from livegrad.ops import samples as s
 from livegrad.ops.elementwise import define, needs_tensor, where
+from livegrad.ops.movement import constant
 from livegrad.ops.numbers import number_for
 
 Tensor = Any
@@ -200,7 +201,7 @@ SHARE: Op = define(
 
 
 def _larger(g: Tensor, a: Tensor, b: Tensor) -> Tensor:
-    return elementwise(SHARE, (g, a, b))
+    return elementwise(SHARE, (g, constant(a), constant(b)))
 
 
 MAXIMUM = define(
@@ -298,7 +299,7 @@ CLAMP = define(
     ref=lambda x, low, high: np.minimum(np.maximum(x, low), high),
     emit=lambda e, x, low, high: e.min(e.max(x, low), high),
     grads=(
-        lambda g, y, x, low, high: elementwise(INSIDE, (g, x, low, high)),
+        lambda g, y, x, *bounds: elementwise(INSIDE, (g, *map(constant, (x, *bounds)))),
         lambda g, y, x, low, high: where(logical_and(lt(x, low), lt(low, high)), g, 0),
         lambda g, y, x, low, high: where(logical_or(gt(x, high), lt(high, low)), g, 0),
     ),

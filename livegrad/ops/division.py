@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from livegrad import dtypes
-from livegrad.graph.op import GradRule, Op, may_refuse, with_numbers
+from livegrad.graph.op import GradRule, Op, may_refuse, not_implemented_in_torch, with_numbers
 from livegrad.graph.record import Handle, binary, node_of
 from livegrad.ops import samples as s
 from livegrad.ops.checking import COMPLAINTS, known_outside
@@ -68,23 +68,19 @@ def _trunc_divide(a: Array, b: Array) -> Array:
     return (quotient + up).astype(a.dtype)
 
 
-@may_refuse
-def _not_implemented(g: Tensor, y: Tensor, a: Any, b: Any) -> Tensor:
-    raise RuntimeError("derivative for aten::floor_divide is not implemented")
+_REFUSED = not_implemented_in_torch("floor_divide")
 
 
 @may_refuse
 def _by_divisor(g: Tensor, y: Tensor, a: Any, b: Tensor) -> Tensor:
     """The gradient of a % b for b, which PyTorch does not have for a number modulo a tensor."""
     if not isinstance(a, Handle):
-        raise RuntimeError("derivative for aten::remainder is not implemented")
+        return not_implemented_in_torch("remainder")(g, y, a, b)
     return neg(mul(g, div(a, b, rounding_mode="floor")))
 
 
 # x // y, without a derivative in PyTorch, while that of div(x, y, rounding_mode="floor") is 0.
-FLOOR_DIVIDE = _define(
-    "floor_divide", np.floor_divide, "floordiv", (_not_implemented, _not_implemented)
-)
+FLOOR_DIVIDE = _define("floor_divide", np.floor_divide, "floordiv", (_REFUSED, _REFUSED))
 FLOORED_DIVIDE = _define(
     "floored_divide", np.floor_divide, "floordiv", (zero_gradient, zero_gradient)
 )

@@ -16,8 +16,9 @@ from livegrad.graph.layout import (
     prefers_channels_last,
 )
 from livegrad.graph.meta import Meta
-from livegrad.graph.op import Op, as_suggested
+from livegrad.graph.op import REGISTRY, Op, as_suggested
 from livegrad.graph.record import laid_out, node_of, record, row_major
+from livegrad.graph.state import LOCAL
 from livegrad.ops import samples as s
 from livegrad.ops.generate import zeros_like
 from livegrad.settings import (
@@ -62,6 +63,21 @@ OVERWRITTEN: Op = Op(
         ),
     ),
 )
+
+
+def also_of(x: Any, gradient: Any) -> Any:
+    """A gradient that PyTorch computes from `x` too, although it is constant in it.
+
+    Where it is to be differentiated, the gradient of `x` is zeros, instead of an error because
+    nothing depends on it.
+    """
+    if not LOCAL.state.grad or x._node.grad_to is None or gradient._node.grad_to is not None:
+        return gradient
+    meta = gradient._node.meta
+    if x._node.meta.shape != meta.shape:
+        x = record(REGISTRY["expand"], (x,), (), (), meta.shape)
+    return laid_out(record(OVERWRITTEN, (x, gradient)), meta)
+
 
 PLACED = Op(
     "placed",

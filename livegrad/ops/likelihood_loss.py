@@ -116,6 +116,7 @@ KL_DIV = define(
     value=_kl_value,
     slopes=(_kl_slope, _kl_target_slope),
     call=lambda x, t, **k: kl_div(x, t, **k),
+    flat=((0,), ()),
     low=0.1,
 )
 

@@ -29,6 +29,7 @@ from livegrad.ops.composite import (
     to_dtype,
 )
 from livegrad.ops.elementwise import abs, div, mul, sgn, sign, sub, where
+from livegrad.ops.movement import constant
 
 # inputs (x, target, …), attrs (reduction, flags), args as the loss needs them; the gradient of
 # operand i is the op `<name>_backward` with inputs (g, x, target, …), attrs (reduction, flags, i).
@@ -124,11 +125,13 @@ def define(
     low: float = -1.0,
     autocast: str | None = "float32",
     layout: LayoutRule = as_iterated,
+    flat: tuple[tuple[int, ...], ...] | None = None,
 ) -> Op:
     """Registers a loss `value(n, x, t, …)` per element, with its slope in each input.
 
     `args` and `flags` are what the samples of the gradient op take; `dtype` is a rule of
-    `loss_dtype`, `result` one of `_result_dtype`, `layout` that of the loss per element.
+    `loss_dtype`, `result` one of `_result_dtype`, `layout` that of the loss per element; `flat`
+    says, per slope, in which of the inputs it is constant.
     """
 
     def infer(metas: Metas, attrs: Attrs, shape: Any) -> Meta:
@@ -166,6 +169,10 @@ def define(
     def rule(which: int) -> Any:
         def gradient(g: Tensor, y: Tensor, *inputs: Tensor) -> Tensor:
             node = y._node
+            if flat is not None:
+                inputs = tuple(
+                    [constant(x) if i in flat[which] else x for i, x in enumerate(inputs)]
+                )
             return record(backward, (g, *inputs), (*node.attrs, which), node.args)
 
         return gradient

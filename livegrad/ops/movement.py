@@ -23,6 +23,7 @@ from livegrad.graph.record import (
     record,
     view as record_view,
 )
+from livegrad.graph.state import LOCAL
 from livegrad.ops import samples as s
 from livegrad.ops.generate import FULL as FULL, zeros_like
 
@@ -459,6 +460,16 @@ def _detach_stale(x: Tensor) -> Tensor:
         return record_view(DETACH, x)
     finally:
         x._made_at = made_at
+
+
+def constant(x: Tensor) -> Tensor:
+    """`x` for a gradient rule that is constant in it: a gradient made of it does not need `x`'s.
+
+    Only where gradients are recorded to be differentiated does that make a difference.
+    """
+    if LOCAL.state.grad and isinstance(x, Handle) and x._node.grad_to is not None:
+        return record(DETACH, (x,))
+    return x
 
 
 ALIAS = Op(

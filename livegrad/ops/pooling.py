@@ -22,6 +22,7 @@ from livegrad.ops.division import floor_divide, remainder
 from livegrad.ops.elementwise import add, cast, div, mul, sub
 from livegrad.ops.gathering import GATHER
 from livegrad.ops.generate import counting, filled
+from livegrad.ops.in_place import also_of
 from livegrad.ops.movement import _reshape_to
 from livegrad.ops.reduce import AMAX, ARGMAX, SUM
 from livegrad.ops.scattering import SCATTER_ADD
@@ -261,7 +262,7 @@ def _places_infer(metas: Metas, attrs: Any, shape: Any) -> Meta:
 def _maximum_gradient(g: Tensor, y: Tensor, x: Tensor) -> Tensor:
     pool = Pool(*y._node.attrs)
     places = record(MAXIMUM_PLACES, (x,), pool)
-    return scattered(g, places, len(pool.kernel), x.shape)
+    return also_of(x, scattered(g, places, len(pool.kernel), x.shape))
 
 
 MAXIMUM_POOL: Op = Op(

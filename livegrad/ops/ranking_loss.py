@@ -54,6 +54,7 @@ MARGIN_RANKING_LOSS = define(
     call=lambda a, b, t, **k: margin_ranking_loss(a, b, t, 0.5, **k),
     args=(0.5,),
     dtype="to float",
+    flat=((0, 1), (0, 1), (2,)),
 )
 
 
@@ -80,6 +81,7 @@ HINGE_EMBEDDING_LOSS = define(
     slopes=(_hinge_slope, None),
     call=lambda x, t, **k: hinge_embedding_loss(x, _signs(t), margin=0.5, **k),
     args=(0.5,),
+    flat=((0,), ()),
 )
 SOFT_MARGIN_LOSS = define(
     "soft_margin_loss",

@@ -23,7 +23,7 @@ from livegrad.ops import samples as s
 from livegrad.ops.comparison import eq, maximum, minimum, ne
 from livegrad.ops.elementwise import cast, clone, div, where
 from livegrad.ops.folds import average, total
-from livegrad.ops.movement import EXPAND, _reshape_to, normal_dim
+from livegrad.ops.movement import EXPAND, _reshape_to, constant, normal_dim
 
 Tensor = Any
 Dims = tuple[int, ...]
@@ -294,7 +294,7 @@ TIES_BACKWARD: Op = Op(
 
 
 def _ties_rule(g: Tensor, y: Tensor, x: Tensor) -> Tensor:
-    return record(TIES_BACKWARD, (g, x, y), y._node.attrs)
+    return record(TIES_BACKWARD, (g, constant(x), constant(y)), y._node.attrs)
 
 
 AMAX = define(

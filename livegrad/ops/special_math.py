@@ -9,7 +9,7 @@ import numpy as np
 
 from livegrad import dtypes
 from livegrad.graph.blame import as_float
-from livegrad.graph.op import Op, as_first, with_numbers
+from livegrad.graph.op import Op, as_first, not_implemented_in_torch, with_numbers
 from livegrad.graph.record import Handle, binary, elementwise, node_of, unary
 from livegrad.ops import samples as s
 from livegrad.ops.comparison import eq, gt, le, logical_and, logical_or, lt
@@ -288,6 +288,7 @@ HEAVISIDE = define(
     "heaviside",
     ref=_heaviside,
     emit=lambda e, x, values: e.select(e.eq(x, 0), values, e.select(e.gt(x, 0), e.const(1), 0)),
+    grads=(not_implemented_in_torch("heaviside"),) * 2,
     cheap=True,
     saves="",
     samples=s.calls(

@@ -358,3 +358,50 @@ def test_rules_see_integer_operands_as_the_computation_did():
     lg.logaddexp(flags, x).sum().backward()
     wanted = 1 / (1 + np.exp(np.array([1.0, 0.0, 1.0]) - np.array([0.5, 1.0, 2.0])))
     np.testing.assert_allclose(x.grad.numpy(), wanted, rtol=1e-12)
+
+
+def test_gradients_that_nothing_depends_on_have_no_graph():
+    a = lg.tensor([1.5, -2.0], requires_grad=True)
+    for y in (a.amin(), a.max(), a.clamp(0, 1).sum(), lg.maximum(a, lg.zeros(2)).sum()):
+        (g,) = lg.autograd.grad(y, a, create_graph=True)
+        assert not g.requires_grad
+
+
+def test_gradients_of_prelu_and_max_pool_can_be_differentiated_to_zeros():
+    a = lg.tensor([1.5, -2.0], requires_grad=True)
+    pooled = lg.nn.functional.max_pool1d(a[None], 2)
+    bent = lg.nn.functional.prelu(a, lg.tensor([0.2]))
+    for y in (pooled, bent):
+        (g,) = lg.autograd.grad(y.sum(), a, create_graph=True)
+        (second,) = lg.autograd.grad(g.sum(), a)
+        assert second.tolist() == [0.0, 0.0]
+
+
+def test_retained_gradients_are_replaced_and_dense():
+    a = lg.tensor([1.5, -0.25], requires_grad=True)
+    d = a.reshape(2, 1)
+    d.retain_grad()
+    d.sum().backward()
+    first = d.grad
+    assert first.is_contiguous()
+    d.sum().backward(retain_graph=True)
+    assert d.grad.tolist() == [[2.0], [2.0]]
+    assert first.tolist() == [[1.0], [1.0]]
+
+
+def test_output_of_a_function_retains_its_gradient():
+    class Own(lg.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            return x * 2
+
+        @staticmethod
+        def backward(ctx, g):
+            return g * 3
+
+    a = lg.tensor(1.0, requires_grad=True)
+    y = Own.apply(a)
+    y.retain_grad()
+    y.backward(retain_graph=True)
+    assert y.grad.item() == 1.0
+    assert a.grad.item() == 3.0

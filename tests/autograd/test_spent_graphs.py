@@ -240,3 +240,17 @@ def test_a_function_of_the_users_is_cut():
     opt.step()
     with pytest.raises(RuntimeError, match="second time"):
         y.sum().backward()
+
+
+def test_a_gradient_ends_where_it_is_wanted_before_a_cut_graph():
+    w = leaf(3.0, 4.0)
+    opt = lg.optim.SGD([w], lr=1.0)
+    d = w * w
+    d.sum().backward()
+    opt.step()
+    (g,) = grad((d * d).sum(), d)
+    assert g.tolist() == [18.0, 32.0]
+    with pytest.raises(RuntimeError, match="second time"):
+        grad((d * d).sum(), [d, w])
+    with pytest.raises(RuntimeError, match="second time"):
+        grad((d * d).sum(), w, allow_unused=True)

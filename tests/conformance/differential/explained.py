@@ -28,6 +28,10 @@ EXPLAINED = (
         "slices may have negative steps, as the array API wants",
         "step must be greater than zero",
     ),
+    Explained(
+        "full backward hooks of modules put no view of a Function between: outputs may be written",
+        "Output 0 of BackwardHookFunction is a view and is being modified inplace",
+    ),
     Explained("PyTorch has no kernel for this dtype on the CPU", "not implemented for '"),
 )
 

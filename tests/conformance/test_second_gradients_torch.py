@@ -1,0 +1,89 @@
+"""Which gradients made with `create_graph=True` can be differentiated again is as in PyTorch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+import livegrad as lg
+
+torch = pytest.importorskip("torch")
+
+FUNCTIONS: dict[str, Callable[[Any, Any], Any]] = {
+    "min": lambda T, a: a.min(),
+    "amin": lambda T, a: a.amin(),
+    "max over a dim": lambda T, a: a.max(0).values,
+    "amax": lambda T, a: a.amax(0),
+    "aminmax": lambda T, a: a.aminmax().min,
+    "maximum": lambda T, a: T.maximum(a, T.zeros(2)),
+    "minimum of two": lambda T, a: T.minimum(a, a * 2),
+    "fmax": lambda T, a: T.fmax(a, T.zeros(2)),
+    "clamp": lambda T, a: a.clamp(0, 1),
+    "clamp to tensors": lambda T, a: a.clamp(T.zeros(2), T.ones(2)),
+    "abs": lambda T, a: a.abs(),
+    "median": lambda T, a: a.median(),
+    "sum": lambda T, a: a.sum(),
+    "prod": lambda T, a: a.prod(),
+    "kl_div": lambda T, a: T.nn.functional.kl_div(a, T.ones(2), reduction="sum"),
+    "kl_div of log": lambda T, a: T.nn.functional.kl_div(
+        a, T.ones(2), reduction="sum", log_target=True
+    ),
+    "target of kl_div": lambda T, a: T.nn.functional.kl_div(T.ones(2), a.exp(), reduction="sum"),
+    "l1_loss": lambda T, a: T.nn.functional.l1_loss(a, T.zeros(2)),
+    "margin_ranking_loss": lambda T, a: T.nn.functional.margin_ranking_loss(a, a * 2, T.ones(2)),
+    "hinge_embedding_loss": lambda T, a: T.nn.functional.hinge_embedding_loss(a, T.ones(2)),
+    "prelu": lambda T, a: T.nn.functional.prelu(a, T.tensor([0.2])),
+    "weight of prelu": lambda T, a: T.nn.functional.prelu(T.ones(1, 2) - 2, a),
+    "max_pool1d": lambda T, a: T.nn.functional.max_pool1d(a[None], 2),
+    "adaptive_max_pool1d": lambda T, a: T.nn.functional.adaptive_max_pool1d(a[None], 1),
+}
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_gradient_of_a_gradient(name: str) -> None:
+    found = []
+    for T in (torch, lg):
+        a = T.tensor([1.5, -2.0], requires_grad=True)
+        (first,) = T.autograd.grad(FUNCTIONS[name](T, a).sum(), a, create_graph=True)
+        second = None
+        if first.requires_grad:
+            weights = T.tensor([2.0, 3.0])
+            (second,) = T.autograd.grad((first * weights).sum(), a, allow_unused=True)
+        if second is not None:
+            second = (second + T.zeros(2)).tolist()  # PyTorch's zeros may be without memory
+        found.append((first.tolist(), first.requires_grad, second))
+    wanted, got = found
+    assert got[1] == wanted[1]
+    assert got[0] == pytest.approx(wanted[0])
+    assert (got[2] is None) == (wanted[2] is None)
+    assert got[2] is None or got[2] == pytest.approx(wanted[2])
+
+
+@pytest.mark.filterwarnings("ignore:Using backward")
+@pytest.mark.parametrize("retained", [False, True])
+@pytest.mark.parametrize("create", [(True, False), (False, True), (True, True), (False, False)])
+def test_accumulated_gradients(retained: bool, create: tuple[bool, bool]) -> None:
+    found = []
+    for T in (torch, lg):
+        a = T.tensor([1.5, -2.0], requires_grad=True)
+        x = a * 1 if retained else a
+        if retained:
+            x.retain_grad()
+        (x * x).sum().backward(create_graph=create[0], retain_graph=True)
+        before = x.grad
+        (x * x).sum().backward(create_graph=create[1], retain_graph=True)
+        found.append((x.grad.requires_grad, x.grad is before, x.grad.tolist(), before.tolist()))
+        a.grad = x.grad = None  # PyTorch's graphs refer to their gradients
+    assert found[1] == found[0]
+
+
+def test_heaviside_has_no_derivative() -> None:
+    for T in (torch, lg):
+        a = T.tensor([1.5, -2.0], requires_grad=True)
+        y = T.heaviside(a, T.ones(2))
+        assert y.requires_grad
+        with pytest.raises(RuntimeError, match="derivative for aten::heaviside is not implemented"):
+            y.sum().backward()
