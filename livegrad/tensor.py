@@ -167,9 +167,7 @@ class Tensor(Subclassing):
     def data(self, value: Any) -> None:
         if not isinstance(value, Handle):
             raise TypeError(f"Variable data has to be a tensor, but got {type(value).__name__}")
-        version = self._version
         become(self, movement.detach(value), counts=0)
-        self._unseen = [version]
 
     @property
     def T(self) -> Any:

@@ -71,7 +71,7 @@ def retain_grad(tensor: Tensor) -> None:
 
 def retains_grad(tensor: Tensor) -> bool:
     """Whether `retain_grad` was called on a computed tensor."""
-    to = node_of(tensor).grad_to
+    to = (tensor._node if tensor._made_at is not None else node_of(tensor)).grad_to
     return type(to) is Interior and any(r() is tensor for r in to.retained)
 
 

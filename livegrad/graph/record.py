@@ -885,8 +885,6 @@ def rebind(x: Any, value: Any, expanded: bool = False) -> Any:
     if cell is None:
         x._node = in_place_of(x._node, value, x, overwrites)
         x._writes += 1
-        if x._unseen is not None:
-            x._unseen[0] += 1
         return x
     if not x._path:
         cell._node = x._node = in_place_of(x._node, value, x, overwrites)

@@ -7,6 +7,7 @@ them too, and must then agree.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 
@@ -40,10 +41,38 @@ SUBCLASS = "NotImplementedError is a RuntimeError: whoever catches PyTorch's cat
 SPENT = "an update overwrote in place what a graph that backward had walked would need"
 
 
+ONE_WRITE = "an optimiser's update is one write, whatever operations it is made of in PyTorch"
+OWN_STRIDES = "what autograd.grad returns lies in memory as the rules here make it"
+
+
+ONE_MEMORY = "after x.data = y both count the writes to the memory that they share"
+HOOKED = "with a full backward hook, a module's outputs are views made by a Function in PyTorch"
+EMPTY = "an empty array has strides of 0 in PyTorch"
+
+
+def explanation_of_state(kind: str, detail: str, lines: Sequence[str]) -> str | None:
+    """Why tensors may differ in `kind` after `lines`; None if they should not."""
+    program = "\n".join(lines)
+    if kind == "version":
+        return ONE_WRITE if ".step()" in program else ONE_MEMORY if ".data = " in program else None
+    if kind in LAYOUT and "torch (0," in detail:
+        return EMPTY
+    if kind in LAYOUT and "autograd.grad(" in program:
+        return OWN_STRIDES
+    if kind in ("is_leaf", "requires_grad") and "register_full_backward_hook" in program:
+        return HOOKED
+    return None
+
+
+LAYOUT = ("stride", "is_contiguous")
+
+
 def explanation(wrong: Exception | None, found: Exception | None) -> str | None:
     """Why livegrad did not raise what PyTorch raised; None if it should have."""
     if type(wrong) is RuntimeError and isinstance(found, NotImplementedError):
         return SUBCLASS
+    if wrong is None and found is not None and "not implemented for 'Bool'" in str(found):
+        return "there is no kernel for bool, also where there is nothing to compute"
     if wrong is None and found is not None and "the graph was spent by backward" in str(found):
         return SPENT
     if wrong is None or found is not None:

@@ -8,13 +8,13 @@ import signal
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import livegrad
 
 from .compare import Unequal, compare, compare_identities, compare_logs, compare_writes
-from .explained import explanation
+from .explained import explanation, explanation_of_state
 from .program import CHECK
 from .sides import Side, TorchSide
 
@@ -105,6 +105,10 @@ def run(
         with time_limit(SECONDS):
             for at, line in enumerate(lines):
                 found = pair.check(at) if line == CHECK else pair.step(at, line)
+                if found is not None and found.reason is None and line == CHECK:
+                    found = replace(
+                        found, reason=explanation_of_state(found.kind, found.detail, lines[:at])
+                    )
                 if found is not None:
                     return found
     except TookTooLong:
