@@ -892,8 +892,12 @@ def rebind(x: Any, value: Any, expanded: bool = False) -> Any:
         x._node = in_place_of(x._node, value, x, overwrites)
         _write_to_cell(cell, x._path, part)
     _wrote(cell)
-    # Where elements lie in one place, what was written to one is seen in the others.
-    x._seen = cell.version if _is_apart(x._path) else -1
+    # Where elements lie in one place, what was written to one is seen in the others. A gradient
+    # reaches what was written through the whole, as in PyTorch: a view is a view of that now.
+    through_whole = x._path and part.grad_to is not None
+    x._seen = -1 if through_whole or not _is_apart(x._path) else cell.version
+    if through_whole and type(x._node.grad_to) is Interior:
+        sync(x)  # what retains its gradient does so at its new place in the graph
     if x._unseen is not None:
         count_apart(x)
     return x

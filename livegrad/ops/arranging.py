@@ -11,7 +11,7 @@ import numpy as np
 
 from livegrad import dtypes
 from livegrad.graph.blame import as_index
-from livegrad.graph.record import Handle, node_of, not_implemented, record, row_major
+from livegrad.graph.record import Handle, node_of, not_implemented, rebind, record, row_major
 from livegrad.ops.autocast import in_float32
 from livegrad.ops.elementwise import cast, clone
 from livegrad.ops.gathering import INDEX_SELECT
@@ -68,9 +68,9 @@ def fill_diagonal_(input: Tensor, fill_value: Any, wrap: bool = False) -> Tensor
         )
     steps = sum([prod(shape[d + 1 :]) for d in range(len(shape))])
     end = None if wrap or shape[0] <= shape[1] else shape[1] ** 2
-    flat = reshape(input, (node_of(input).meta.numel,))
+    flat = clone(reshape(input, (node_of(input).meta.numel,)))
     setitem(flat, slice(0, end, steps), fill_value)
-    return input
+    return rebind(input, reshape(flat, shape))
 
 
 @in_float32

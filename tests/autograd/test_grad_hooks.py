@@ -153,3 +153,33 @@ def test_post_accumulate_hook():
     assert x.grad.item() == 1.0
     with pytest.raises(RuntimeError, match="non-leaf"):
         (x * 2).register_post_accumulate_grad_hook(take)
+
+
+def test_a_view_that_was_written_is_a_view_of_the_whole():
+    a = leaf(1.0, 2.0)
+    b = a * 1
+    j = b.reshape(1, 2)
+    j.add_(1)
+    seen = []
+    j.register_hook(lambda g: seen.append(g.tolist()))
+    j.retain_grad()
+    (b * 3).sum().backward(retain_graph=True)
+    assert not seen
+    assert j.grad is None
+    (j * 4).sum().backward()
+    assert seen == [[[4.0, 4.0]]]
+    assert j.grad.tolist() == [[4.0, 4.0]]
+    assert a.grad.tolist() == [7.0, 7.0]
+
+
+def test_a_view_that_retains_its_gradient_is_a_view_of_the_whole_when_it_is_written():
+    a = leaf(1.0, 2.0)
+    b = a * 1
+    j = b.reshape(1, 2)
+    j.retain_grad()
+    j.mul_(2)
+    (b * 3).sum().backward(retain_graph=True)
+    assert j.grad is None
+    (j * 4).sum().backward()
+    assert j.grad.tolist() == [[4.0, 4.0]]
+    assert a.grad.tolist() == [14.0, 14.0]

@@ -104,3 +104,14 @@ def test_empty_tensors_with_strides():
         lg.empty_permuted((2, 3), (0, 0))
     with pytest.raises(TypeError, match="unexpected keyword"):
         lg.zeros(2, colour="red")
+
+
+@pytest.mark.parametrize("requires_grad", [False, True])
+def test_fill_diagonal_of_a_transposed_matrix_reaches_the_whole(requires_grad):
+    a = lg.zeros(2, 3, requires_grad=requires_grad)
+    d = a * 1
+    d.t().fill_diagonal_(3)
+    assert d.tolist() == [[3.0, 0.0, 0.0], [0.0, 3.0, 0.0]]
+    if requires_grad:
+        d.sum().backward()
+        assert a.grad.tolist() == [[0.0, 1.0, 1.0], [1.0, 0.0, 1.0]]
