@@ -11,7 +11,7 @@ from livegrad import dtypes
 from livegrad.graph.blame import as_float, check_number
 from livegrad.graph.meta import Meta, meta_of
 from livegrad.graph.op import Op
-from livegrad.graph.record import broadcast_shapes, node_of, record
+from livegrad.graph.record import broadcast_shapes, node_of, record, row_major
 from livegrad.ops import samples as s
 from livegrad.ops.autocast import in_float32
 from livegrad.ops.comparison import eq, gt
@@ -170,7 +170,7 @@ def renorm(input: Tensor, p: float, dim: int, maxnorm: float) -> Tensor:
     length = norm(input, p, [i for i in range(meta.ndim) if i != d], True)
     # PyTorch's guard against a division that rounds up.
     scale = where(gt(length, maxnorm), div(maxnorm, add(length, 1e-7)), 1)
-    return mul(input, scale)
+    return row_major(mul(input, scale))
 
 
 def vander(x: Tensor, N: int | None = None, increasing: bool = False) -> Tensor:

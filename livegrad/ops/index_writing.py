@@ -25,6 +25,7 @@ from livegrad.ops.elementwise import cast, mul, where
 from livegrad.ops.folds import widened
 from livegrad.ops.gathering import INDEX_SELECT, at_least_1d, check_index, check_range
 from livegrad.ops.generate import filled, zeros_like
+from livegrad.ops.in_place import placed_like
 from livegrad.ops.movement import EXPAND, _reshape_to, normal_dim
 from livegrad.ops.numbers import cannot_convert, number_for
 from livegrad.ops.scattering import (
@@ -215,7 +216,7 @@ def index_fill(input: Tensor, dim: int, index: Tensor, value: Any) -> Tensor:
     nowhere = filled((size,), 0, dtypes.bool_)
     mask = record(INDEX_PUT, (nowhere, places, filled((which.numel,), 1, dtypes.bool_)), (0,))
     along = tuple([size if i == d else 1 for i in range(meta.ndim)])
-    return where(_reshape_to(mask, along), value, input)
+    return placed_like(where(_reshape_to(mask, along), value, input), input)
 
 
 def spread_number(name: str, value: Tensor, shape: tuple[int, ...], dtype: DType) -> Tensor:
@@ -287,4 +288,4 @@ def put(input: Tensor, index: Tensor, source: Tensor, accumulate: bool = False) 
     ]
     op = INDEX_ADD if accumulate else INDEX_PUT
     written = record(op, (flat, wrapped(places, meta.numel), values), (0,))
-    return _reshape_to(written, meta.shape)
+    return placed_like(_reshape_to(written, meta.shape), input)
