@@ -676,8 +676,8 @@ def strides_of_arrays(T: Any) -> Any:
         np.asfortranarray(np.arange(6.0).reshape(2, 3)), np.zeros(()),
     ):  # fmt: skip
         made = T.from_numpy(a), T.tensor(a), T.tensor(a, dtype=T.float32), T.as_tensor(a)
-        seen.append([(x.stride(), (x + 1).stride(), x.tolist(), x.numpy().tolist()) for x in made])
-    return seen
+        seen.append([(x.stride(), (x + 1).stride(), x.tolist(), x.numpy().strides) for x in made])
+    return seen, T.from_numpy(T.zeros(3)[::3].numpy()).stride()
 
 
 @program
