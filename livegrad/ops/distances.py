@@ -19,6 +19,7 @@ from livegrad.ops.composite import _broadcast as broadcast
 from livegrad.ops.elementwise import abs, add, cast, div, mul, sgn, sub, where
 from livegrad.ops.gathering import index_select
 from livegrad.ops.generate import filled, zeros_like
+from livegrad.ops.host_functions import need_tensors
 from livegrad.ops.joining import cat
 from livegrad.ops.movement import _reshape_to, expand, normal_dim
 from livegrad.ops.power import pow
@@ -153,6 +154,7 @@ def _constant(array: Array) -> Tensor:
 
 def dist(input: Tensor, other: Tensor, p: float = 2) -> Tensor:
     """The `p`-norm of `input - other`."""
+    need_tensors("dist", input=input, other=other)
     return norm(sub(input, other), p)
 
 

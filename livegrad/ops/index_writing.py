@@ -21,7 +21,7 @@ from livegrad.graph.record import Handle, node_of, not_implemented, record
 from livegrad.ops import samples as s
 from livegrad.ops.autocast import casted
 from livegrad.ops.checking import check_known, wrapped
-from livegrad.ops.elementwise import cast, mul, where
+from livegrad.ops.elementwise import cast, clone, mul, where
 from livegrad.ops.folds import widened
 from livegrad.ops.gathering import INDEX_SELECT, at_least_1d, check_index, check_range
 from livegrad.ops.generate import filled, zeros_like
@@ -211,6 +211,10 @@ def index_fill(input: Tensor, dim: int, index: Tensor, value: Any) -> Tensor:
     else:
         value = number_for("index_fill", value, meta.dtype)
     size = meta.shape[d] if meta.ndim else 1
+    if not size and which.numel:
+        raise RuntimeError(f"index_fill: dimension {d} has no elements to fill: it has size 0")
+    if not meta.numel:
+        return clone(input)
     # A mask of the dim rather than a write, so that an index given twice fills once.
     places = wrapped(at_least_1d(index), size, d)
     nowhere = filled((size,), 0, dtypes.bool_)
