@@ -280,6 +280,23 @@ def strides_of_layers(T: Any) -> Any:
 
 
 @program
+def strides_of_copies_with_a_part_replaced(T: Any) -> Any:
+    found = []
+    for x in [*_permuted(T)[:2], *_thin(T)[:2]]:
+        first, none = T.zeros_like(x, dtype=T.int64), T.zeros([0] * x.ndim, dtype=T.int64)
+        at = T.zeros(1, dtype=T.int64)
+        made = [
+            x.scatter(0, first, 1.0), x.scatter(0, none, 1.0), x.scatter_add(0, first[:1], x[:1]),
+            x.scatter_reduce(-1, first, x, "amax"), x.index_fill(0, at, 2.0), x.put(at, T.ones(1)),
+            x.select_scatter(x[0], 0, 0), x.slice_scatter(x[:1], 0, 0, 1), x.renorm(2, 0, 1.0),
+            x.diagonal_scatter(x.diagonal()), x.rot90(4), T.nn.functional.one_hot(first, 2),
+            x.index_add(0, at, x[:1]), x.index_copy(0, at, x[:1]), x.masked_scatter(x > 0, x),
+        ]  # fmt: skip
+        found.append([r.stride() for r in made])
+    return found
+
+
+@program
 def repeated_elements_are_apart(T: Any) -> Any:
     x = T.arange(3.0)
     y = x.repeat(2, 1).add_(T.arange(6.0).view(2, 3))
@@ -659,8 +676,8 @@ def strides_of_arrays(T: Any) -> Any:
         np.asfortranarray(np.arange(6.0).reshape(2, 3)), np.zeros(()),
     ):  # fmt: skip
         made = T.from_numpy(a), T.tensor(a), T.tensor(a, dtype=T.float32), T.as_tensor(a)
-        seen.append([(x.stride(), (x + 1).stride(), x.tolist(), x.numpy().tolist()) for x in made])
-    return seen
+        seen.append([(x.stride(), (x + 1).stride(), x.tolist(), x.numpy().strides) for x in made])
+    return seen, T.from_numpy(T.zeros(3)[::3].numpy()).stride()
 
 
 @program

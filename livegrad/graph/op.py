@@ -117,8 +117,9 @@ class Op:
       dtype, "float32" to float32, "widest" to the widest among them; None leaves them.
     - `complex` says whether complex inputs are taken; by default elementwise ops and reductions
       refuse them, other kinds leave that to `infer`. Complex values are computed by `ref`.
-    - `layout` gives the strides that PyTorch's result would have (see graph/layout.py); without it
-      they are those of row-major order. A view that starts elsewhere in the storage of its input
+    - `layout` gives the strides that PyTorch's result would have (see graph/layout.py), such as
+      `as_iterated`, `as_first`, `as_suggested` above; without it they are those of row-major order,
+      and `as_iterated` for elementwise ops. A view that starts elsewhere in the storage of its input
       says so by `offset(before, meta, attrs, args)`, where `meta` is the input's.
     - `samples` is a function giving test inputs; a registered op without samples fails the tests.
     """

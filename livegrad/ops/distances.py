@@ -11,7 +11,7 @@ from livegrad import dtypes
 from livegrad.graph.blame import as_float, check_number
 from livegrad.graph.meta import Meta, meta_of
 from livegrad.graph.op import Op
-from livegrad.graph.record import broadcast_shapes, node_of, record
+from livegrad.graph.record import broadcast_shapes, node_of, record, row_major
 from livegrad.ops import samples as s
 from livegrad.ops.autocast import in_float32
 from livegrad.ops.comparison import eq, gt
@@ -19,6 +19,7 @@ from livegrad.ops.composite import _broadcast as broadcast
 from livegrad.ops.elementwise import abs, add, cast, div, mul, sgn, sub, where
 from livegrad.ops.gathering import index_select
 from livegrad.ops.generate import filled, zeros_like
+from livegrad.ops.host_functions import need_tensors
 from livegrad.ops.joining import cat
 from livegrad.ops.movement import _reshape_to, expand, normal_dim
 from livegrad.ops.power import pow
@@ -153,6 +154,7 @@ def _constant(array: Array) -> Tensor:
 
 def dist(input: Tensor, other: Tensor, p: float = 2) -> Tensor:
     """The `p`-norm of `input - other`."""
+    need_tensors("dist", input=input, other=other)
     return norm(sub(input, other), p)
 
 
@@ -170,7 +172,7 @@ def renorm(input: Tensor, p: float, dim: int, maxnorm: float) -> Tensor:
     length = norm(input, p, [i for i in range(meta.ndim) if i != d], True)
     # PyTorch's guard against a division that rounds up.
     scale = where(gt(length, maxnorm), div(maxnorm, add(length, 1e-7)), 1)
-    return mul(input, scale)
+    return row_major(mul(input, scale))
 
 
 def vander(x: Tensor, N: int | None = None, increasing: bool = False) -> Tensor:

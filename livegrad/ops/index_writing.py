@@ -21,10 +21,11 @@ from livegrad.graph.record import Handle, node_of, not_implemented, record
 from livegrad.ops import samples as s
 from livegrad.ops.autocast import casted
 from livegrad.ops.checking import check_known, wrapped
-from livegrad.ops.elementwise import cast, mul, where
+from livegrad.ops.elementwise import cast, clone, mul, where
 from livegrad.ops.folds import widened
 from livegrad.ops.gathering import INDEX_SELECT, at_least_1d, check_index, check_range
 from livegrad.ops.generate import filled, zeros_like
+from livegrad.ops.in_place import placed_like
 from livegrad.ops.movement import EXPAND, _reshape_to, normal_dim
 from livegrad.ops.numbers import cannot_convert, number_for
 from livegrad.ops.scattering import (
@@ -210,12 +211,16 @@ def index_fill(input: Tensor, dim: int, index: Tensor, value: Any) -> Tensor:
     else:
         value = number_for("index_fill", value, meta.dtype)
     size = meta.shape[d] if meta.ndim else 1
+    if not size and which.numel:
+        raise RuntimeError(f"index_fill: dimension {d} has no elements to fill: it has size 0")
+    if not meta.numel:
+        return clone(input)
     # A mask of the dim rather than a write, so that an index given twice fills once.
     places = wrapped(at_least_1d(index), size, d)
     nowhere = filled((size,), 0, dtypes.bool_)
     mask = record(INDEX_PUT, (nowhere, places, filled((which.numel,), 1, dtypes.bool_)), (0,))
     along = tuple([size if i == d else 1 for i in range(meta.ndim)])
-    return where(_reshape_to(mask, along), value, input)
+    return placed_like(where(_reshape_to(mask, along), value, input), input)
 
 
 def spread_number(name: str, value: Tensor, shape: tuple[int, ...], dtype: DType) -> Tensor:
@@ -287,4 +292,4 @@ def put(input: Tensor, index: Tensor, source: Tensor, accumulate: bool = False) 
     ]
     op = INDEX_ADD if accumulate else INDEX_PUT
     written = record(op, (flat, wrapped(places, meta.numel), values), (0,))
-    return _reshape_to(written, meta.shape)
+    return placed_like(_reshape_to(written, meta.shape), input)

@@ -215,7 +215,7 @@ def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
             raise RuntimeError(_BAD_CLASS.format(value=wrong, count=num_classes))
         tensor = elementwise(CHECK_CLASS, (tensor, num_classes))
     wide = _reshape_to(tensor, (*meta.shape, 1))
-    return cast(eq(wide, counting(num_classes)), dtypes.int64)
+    return row_major(cast(eq(wide, counting(num_classes)), dtypes.int64))
 
 
 # ------------------------------------------------------------------------ indices and a mask

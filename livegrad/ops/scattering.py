@@ -17,7 +17,7 @@ from livegrad import dtypes
 from livegrad.dtypes import DType
 from livegrad.graph.meta import Meta
 from livegrad.graph.op import Op
-from livegrad.graph.record import Handle, node_of, not_implemented, record
+from livegrad.graph.record import Handle, node_of, not_implemented, record, row_major
 from livegrad.ops import samples as s
 from livegrad.ops.checking import check_known
 from livegrad.ops.comparison import eq, logical_and
@@ -223,14 +223,14 @@ def _scatter(
     d = normal_dim(name, dim, base.ndim)
     check_index(name, which)
     if not which.numel:
-        return clone(input)
+        return row_major(clone(input))
     check_fits(name, _vector(base), _vector(which), d)
     if not isinstance(src, Handle):
         src = filled(which.shape, number_for(name, src, base.dtype), base.dtype)
     source = _fitted(name, src, which)
     check_known(name, index, base.shape[d] if base.ndim else 1, d, RuntimeError)
     if base.ndim and which.ndim:
-        return scattered(op, input, index, source, (d, fold) if fold else (d,))
+        return row_major(scattered(op, input, index, source, (d, fold) if fold else (d,)))
     tensors = [at_least_1d(x) for x in (input, index, source)]
     return _reshape_to(record(op, tensors, (0, fold) if fold else (0,)), base.shape)
 

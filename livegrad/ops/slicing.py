@@ -15,7 +15,7 @@ from livegrad.graph.index import Index, stepped
 from livegrad.graph.layout import Strides
 from livegrad.graph.meta import Meta, Shape, meta_of
 from livegrad.graph.op import Op, as_first
-from livegrad.graph.record import Handle, node_of, record, view as record_view
+from livegrad.graph.record import Handle, node_of, record, row_major, view as record_view
 from livegrad.ops import samples as s
 from livegrad.ops.elementwise import clone
 from livegrad.ops.generate import counting, zeros_like
@@ -367,7 +367,7 @@ def rot90(input: Tensor, k: int = 1, dims: Sequence[int] = (0, 1)) -> Tensor:
     if turns == 2:
         return flip(input, (first, second))
     if turns == 0:
-        return flip(input, ())
+        return row_major(flip(input, ()))
     return transpose(flip(input, second if turns == 1 else first), first, second)
 
 

@@ -45,6 +45,7 @@ from livegrad.ops.conjugate import conj
 from livegrad.ops.elementwise import add, cast, mul
 from livegrad.ops.gathering import INDEX_SELECT
 from livegrad.ops.generate import counting, filled, zeros_like
+from livegrad.ops.in_place import placed_like
 from livegrad.ops.index_writing import INDEX_ADD, INDEX_PUT
 from livegrad.ops.movement import (
     PERMUTE,
@@ -176,7 +177,8 @@ def as_strided_scatter(
             f"{list(given.shape)}, slice {list(shape)}"
         )
     flat = _reshape_to(input, (meta.numel,))
-    return _reshape_to(_written(flat, src, places(shape, strides, offset), strides), meta.shape)
+    written = _written(flat, src, places(shape, strides, offset), strides)
+    return placed_like(_reshape_to(written, meta.shape), input)
 
 
 # ------------------------------------------------------------------------ writes that may overlap

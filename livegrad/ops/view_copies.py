@@ -14,6 +14,7 @@ from typing import Any
 from livegrad.graph.record import node_of, row_major
 from livegrad.ops import movement, slicing, strided
 from livegrad.ops.elementwise import cast, clone
+from livegrad.ops.in_place import placed_like
 
 Tensor = Any
 
@@ -72,7 +73,7 @@ def _replaced(name: str, input: Tensor, src: Tensor, view: Tensor) -> Tensor:
         )
     op, attrs, args, _ = view._path[-1]
     assert op.write is not None
-    return op.write(input, cast(src, wanted.dtype), attrs, args)
+    return placed_like(op.write(input, cast(src, wanted.dtype), attrs, args), input)
 
 
 def select_scatter(input: Tensor, src: Tensor, dim: int, index: int) -> Tensor:

@@ -170,7 +170,8 @@ class _Export:
 
     def __init__(self, window: Array, memory: Memory) -> None:
         self.memory = memory
-        self.__array_interface__ = window.__array_interface__
+        # Strides too, which NumPy leaves out where they do not matter to it.
+        self.__array_interface__ = {**window.__array_interface__, "strides": window.strides}
 
 
 _HELD = _count_held()

@@ -111,6 +111,9 @@ def test_diagonal_is_a_view():
         (lambda x: x.expand(2, 2, 3, 4).add_(1), RuntimeError, "single memory location"),
         (lambda x: pad(x, (4, 0), "reflect"), RuntimeError, "padding size"),
         (lambda x: x[0, 0].tril(), RuntimeError, "at least 2"),
+        (lambda x: x.sum().unflatten(0, (1, 1)), RuntimeError, "no dimensions"),
+        (lambda x: x[:0].index_fill(0, lg.tensor([0]), 1), RuntimeError, "size 0"),
+        (lambda x: lg.dist(x, 1), TypeError, "must be Tensor"),
     ],
 )
 def test_errors(call, error, text):
