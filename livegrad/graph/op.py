@@ -119,8 +119,8 @@ class Op:
       refuse them, other kinds leave that to `infer`. Complex values are computed by `ref`.
     - `layout` gives the strides that PyTorch's result would have (see graph/layout.py), such as
       `as_iterated`, `as_first`, `as_suggested` above; without it they are those of row-major order,
-      and `as_iterated` for elementwise ops. A view that starts elsewhere in the storage of its input
-      says so by `offset(before, meta, attrs, args)`, where `meta` is the input's.
+      and `as_iterated` for elementwise ops. A view that starts elsewhere in the storage of its
+      input says so by `offset(before, meta, attrs, args)`, where `meta` is the input's.
     - `samples` is a function giving test inputs; a registered op without samples fails the tests.
     """
 
