@@ -30,9 +30,9 @@ def test_floor_divide_by_and_of_infinities() -> None:
 
 def test_floor_divide_has_no_slope() -> None:
     a = lg.tensor([1.0, INF, 5.0], requires_grad=True)
-    b = lg.tensor([2.0, 2.0, -INF], requires_grad=True)
-    xp.sum(xp.floor_divide(a, b)).backward()
-    assert a.grad.tolist() == b.grad.tolist() == [0.0, 0.0, 0.0]
+    loss = xp.sum(xp.floor_divide(a, lg.tensor([2.0, 2.0, -INF])))
+    with pytest.raises(RuntimeError, match="derivative for aten::floor_divide"):
+        loss.backward()
 
 
 def test_expm1_of_complex_infinities_and_zeros() -> None:

@@ -67,14 +67,17 @@ ASSEMBLY = Op(
 )
 
 
-WIDE_PROD = Op(
+WIDE_PROD: Op = Op(
     "wide_prod",
     "reduce",
     # A product of floats in float64: of one part of many, to be rounded only with the others.
     infer=REGISTRY["wide_sum"].infer,
     ref=REGISTRY["prod"].ref,
     combine="wide_prod",
-    samples=s.calls(),
+    samples=s.calls(
+        lambda: s.Sample((s.uniform(3, 5),), lambda x: record(WIDE_PROD, (x,), ((1,), True))),
+        lambda: s.Sample((s.uniform(4, 37),), lambda x: record(WIDE_PROD, (x,), ((0,), True))),
+    ),
 )
 _WIDE = {"sum": REGISTRY["wide_sum"], "prod": WIDE_PROD}
 

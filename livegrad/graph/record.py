@@ -185,7 +185,7 @@ def user_site(start: FrameType | None = None) -> Site:
     while frame is not None:
         name = frame.f_code.co_filename
         if name not in _inside:
-            if name in _outside or not _is_inside(name):
+            if name in _outside or not is_inside(name):
                 _outside.add(name)
                 return frame.f_code, frame.f_lasti
             _inside.add(name)
@@ -194,7 +194,7 @@ def user_site(start: FrameType | None = None) -> Site:
     return bottom.f_code, bottom.f_lasti
 
 
-def _is_inside(name: str) -> bool:
+def is_inside(name: str) -> bool:
     # The demo is a user's program that happens to ship with the package.
     return name.startswith(_PACKAGE) and name != _PACKAGE + "demo.py"
 

@@ -11,6 +11,7 @@ arguments (`ops/numpy_names.py`); those of methods know only these.
 
 from __future__ import annotations
 
+import sys
 import warnings
 from collections.abc import Callable
 from functools import update_wrapper
@@ -18,7 +19,7 @@ from inspect import CO_VARARGS, CO_VARKEYWORDS
 from types import FunctionType
 from typing import Any
 
-from livegrad.graph.record import Handle, node_of, rebind, unary
+from livegrad.graph.record import Handle, is_inside, node_of, rebind, unary
 from livegrad.graph.state import LOCAL
 from livegrad.native import hot
 from livegrad.ops.elementwise import CLONE, cast, clone
@@ -352,6 +353,15 @@ def _put(value: Tensor, out: Tensor, exact: bool) -> Tensor:
     return _resized(out, value)
 
 
+def _levels_to_user() -> int:
+    """How many frames above its caller the user's line is, for a warning to name it."""
+    frame: Any = sys._getframe(1)
+    levels = 1
+    while frame.f_back is not None and is_inside(frame.f_code.co_filename):
+        frame, levels = frame.f_back, levels + 1
+    return levels
+
+
 def _resized(out: Tensor, value: Tensor) -> Tensor:
     """`out` with another shape; PyTorch warns that it should have been empty."""
     meta, wanted = node_of(out).meta, node_of(value).meta
@@ -360,7 +370,7 @@ def _resized(out: Tensor, value: Tensor) -> Tensor:
             "An output with one or more elements was resized since it had shape "
             f"{list(meta.shape)}, which does not match the required output shape "
             f"{list(wanted.shape)}. Give an empty tensor, or one of that shape",
-            stacklevel=6,
+            stacklevel=_levels_to_user(),
         )
     if out._path:
         raise RuntimeError(
