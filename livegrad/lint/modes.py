@@ -13,7 +13,7 @@ from types import FrameType
 from typing import Any
 
 from livegrad.graph.node import Site
-from livegrad.graph.record import _is_inside, user_site
+from livegrad.graph.record import is_inside, user_site
 from livegrad.graph.state import LOCAL
 from livegrad.graph.watch import Watch
 from livegrad.lint.rules import Lint, say
@@ -119,7 +119,7 @@ def dropped() -> None:
 
 def _caller(frame: FrameType | None, through_modules: bool = True) -> FrameType | None:
     """The first frame outside of livegrad; None if a module of livegrad's lies between."""
-    while frame is not None and _is_inside(frame.f_code.co_filename):
+    while frame is not None and is_inside(frame.f_code.co_filename):
         if not through_modules and frame.f_code.co_filename == modules.__file__:
             return None
         frame = frame.f_back

@@ -19,7 +19,7 @@ from typing import Any
 
 from livegrad.environment import words
 from livegrad.graph.node import Site, site_location
-from livegrad.graph.record import _is_inside
+from livegrad.graph.record import is_inside
 
 FULL = "full" in words("LIVEGRAD_TRACEBACK", "full")
 
@@ -56,6 +56,6 @@ def _show(kind: type[BaseException], error: BaseException, tb: TracebackType | N
         tb = tb.tb_next
     short: TracebackType | None = None
     for entry in reversed(entries):
-        if not _is_inside(entry.tb_frame.f_code.co_filename):
+        if not is_inside(entry.tb_frame.f_code.co_filename):
             short = TracebackType(short, entry.tb_frame, entry.tb_lasti, entry.tb_lineno)
     traceback.print_exception(kind, error, short)
