@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import inspect
 import pickle
+from typing import Any
 
 import pytest
 
 import livegrad as lg
 from livegrad.graph.node import site_location
-from livegrad.ops import out as out_module
 
 x = lg.tensor([[3.0, -1.0], [0.5, 2.0]])
 y = lg.tensor([[1.0, 2.0], [3.0, 4.0]])
@@ -113,13 +113,23 @@ def test_nodes_know_the_line_of_the_caller() -> None:
     assert site_location(made._node.site) == (__file__, line)
 
 
-def test_every_listed_function_that_exists_has_it() -> None:
-    for table in (out_module.CASTING, out_module.EXACT, out_module.CREATING):
-        for namespace, names in table.items():
-            module = lg
-            for part in filter(None, namespace.split(".")):
-                module = getattr(module, part)
-            for name in names.split():
-                function = getattr(module, name, None)
-                if inspect.isfunction(function):
-                    assert "out" in inspect.signature(function).parameters, name
+LISTED = """
+import inspect
+import livegrad as lg
+from livegrad.ops import out
+for table in (out.CASTING, out.EXACT, out.CREATING):
+    for namespace, names in table.items():
+        module = lg
+        for part in filter(None, namespace.split(".")):
+            module = getattr(module, part)
+        for name in names.split():
+            function = getattr(module, name, None)
+            if inspect.isfunction(function):
+                assert "out" in (function.__kwdefaults__ or {}) or out.takes_out(function), name
+print("checked")
+"""
+
+
+def test_every_listed_function_that_exists_has_it(python: Any) -> None:
+    # In a process of its own: where classes override functions, these look otherwise.
+    assert python(LISTED).stdout == "checked\n"
