@@ -8,13 +8,12 @@ from livegrad.creation import empty
 from livegrad.dtypes import DType, as_dtype, get_default_dtype
 from livegrad.graph.record import wrap
 from livegrad.native.hot import hot_slots
-from livegrad.ops.movement import detach
 from livegrad.tensor import Tensor, disabled_torch_function
 
 
 def _alias(data: Any) -> Any:
     """A tensor that shares the values of `data`, without their history."""
-    return detach(empty(0) if data is None else data)
+    return empty(0) if data is None else data.detach()
 
 
 class _ParameterKind(type):
