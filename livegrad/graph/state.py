@@ -148,7 +148,7 @@ class State:
 
     def move_on(self) -> None:
         """Moves `base` past the pending nodes, which are going to be numbered anew or are done."""
-        self.base = self.position
+        self.base += len(self.nodes) + 1  # `position`, without the call: every flush comes here
         if self.limit - self.base < Ranges.least:
             self.base, self.limit = Ranges.take()
 

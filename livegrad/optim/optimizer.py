@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from copy import deepcopy
 from functools import wraps
 from typing import Any, ClassVar
@@ -61,21 +61,18 @@ def _counted(step: Step) -> Step:
         self.steps_taken += 1
         given: tuple[Any, ...] = (self, *args)
         try:
-            for hook in _in_order(_AllSteps.before, self._step_pre_hooks):
-                given, kwargs = _instead(step, hook(self, given, kwargs), given, kwargs)
+            if _AllSteps.before or self._step_pre_hooks:
+                for hook in [*_AllSteps.before.values(), *self._step_pre_hooks.values()]:
+                    given, kwargs = _instead(step, hook(self, given, kwargs), given, kwargs)
             result = step(*given, **kwargs)
-            for hook in _in_order(self._step_post_hooks, _AllSteps.after):
-                hook(self, given, kwargs)
+            if self._step_post_hooks or _AllSteps.after:
+                for hook in [*self._step_post_hooks.values(), *_AllSteps.after.values()]:
+                    hook(self, given, kwargs)
         finally:
             self._stepping = False
         return result
 
     return method
-
-
-def _in_order(first: Hooks, second: Hooks) -> Sequence[Any]:
-    """The hooks of two tables; most often there are none. A hook may remove itself."""
-    return [*first.values(), *second.values()] if first or second else ()
 
 
 def _instead(step: Step, changed: Any, args: Any, kwargs: Any) -> tuple[Any, Any]:

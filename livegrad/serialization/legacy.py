@@ -143,17 +143,7 @@ class _Scout(_Named):
             raise self.bad(f"its pickle describes storage {key} in two ways")
         return Member(0, count * _itemsize(dtype), 0)
 
-    def tensor(
-        self,
-        storage: Storage,
-        dtype: DType,
-        offset: Any,
-        size: Any,
-        stride: Any,
-        requires_grad: Any = False,
-        hooks: Any = None,
-        metadata: Any = None,
-    ) -> Any:
+    def tensor(self, *parts: Any, **more: Any) -> Any:
         """Stands for a tensor."""
         return self.anything
 
