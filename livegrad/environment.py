@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import os
 
 
@@ -11,6 +10,8 @@ def words(name: str, known: str) -> frozenset[str]:
     found = [word.strip() for word in os.environ.get(name, "").split(",")]
     for word in filter(None, found):
         if word not in known.split():
+            import difflib  # for this message only
+
             near = difflib.get_close_matches(word, known.split(), 1)
             hint = f" Did you mean {near[0]!r}?" if near else ""
             listed = ", ".join(known.split())

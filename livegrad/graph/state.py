@@ -148,7 +148,7 @@ class State:
 
     def move_on(self) -> None:
         """Moves `base` past the pending nodes, which are going to be numbered anew or are done."""
-        self.base += len(self.nodes) + 1  # `position`, without the call: every flush comes here
+        self.base = self.position
         if self.limit - self.base < Ranges.least:
             self.base, self.limit = Ranges.take()
 
@@ -186,6 +186,22 @@ class State:
         for node in self.nodes:
             if node.buffer is None:
                 orphaned += [weak(x) for x in node.inputs if x.buffer is None]
+
+
+@hot
+def start_over(state: State) -> None:
+    """After a flush: nothing is pending."""
+    state.base = state.base + len(state.nodes) + 1
+    if state.limit - state.base < Ranges.least:
+        state.move_on()
+    state.nodes = []
+    state.handles = []
+    state.bytes = 0
+    if state.most < 0:
+        state.most = MOST_PENDING_NODES
+    if state.written:
+        state.written.clear()
+    state.shared = False
 
 
 _FIELDS = [name for name in State.__slots__ if name != "__weakref__"]

@@ -52,6 +52,7 @@ def registered_once(make: F) -> F:
     known = cache(make)
     lock = threading.Lock()
 
+    @cache  # once more, so that who asks again need not wait for the lock
     @wraps(make)
     def made(*args: Any) -> Op:
         with lock:
@@ -104,21 +105,26 @@ def update(op: Op, streams: Sequence[Sequence[Tensor]], args: tuple[float, ...])
         spent.cut(None)
         return
     targets = [x for s in written for x in streams[s]]
+    seen_by_others = False
     for x in targets:
         if x._cell is not None:
             node_of(x)
+            seen_by_others = True
         if x._node.buffer is None:  # new this step: what is written in place must be there
             _compute(targets)
-    for x in targets:
-        if x._cell is not None and _is_part(x):
-            _update_apart(op, streams, args)
-            return
-    for x in targets:
+    if seen_by_others:
+        for x in targets:
+            if _is_part(x):
+                _update_apart(op, streams, args)
+                return
+    for x in streams[0]:
         if x._cell is None:
             x._writes += 1
-        else:  # views look again
-            x._cell.version += 1
-            x._seen = x._cell.version
+    if seen_by_others:
+        for x in targets:
+            if x._cell is not None:  # views look again
+                x._cell.version += 1
+                x._seen = x._cell.version
     flat = [x for stream in streams for x in stream]
     grad, state.grad, state.held = state.grad, False, True
     try:

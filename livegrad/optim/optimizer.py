@@ -59,20 +59,24 @@ def _counted(step: Step) -> Step:
             return step(self, *args, **kwargs)
         self._stepping = True
         self.steps_taken += 1
-        given: tuple[Any, ...] = (self, *args)
         try:
-            if _AllSteps.before or self._step_pre_hooks:
-                for hook in [*_AllSteps.before.values(), *self._step_pre_hooks.values()]:
-                    given, kwargs = _instead(step, hook(self, given, kwargs), given, kwargs)
-            result = step(*given, **kwargs)
-            if self._step_post_hooks or _AllSteps.after:
-                for hook in [*self._step_post_hooks.values(), *_AllSteps.after.values()]:
-                    hook(self, given, kwargs)
+            if self._step_pre_hooks or self._step_post_hooks or _AllSteps.before or _AllSteps.after:
+                return _with_hooks(step, self, args, kwargs)
+            return step(self, *args, **kwargs)
         finally:
             self._stepping = False
-        return result
 
     return method
+
+
+def _with_hooks(step: Step, self: Optimizer, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    given: tuple[Any, ...] = (self, *args)
+    for hook in [*_AllSteps.before.values(), *self._step_pre_hooks.values()]:
+        given, kwargs = _instead(step, hook(self, given, kwargs), given, kwargs)
+    result = step(*given, **kwargs)
+    for hook in [*self._step_post_hooks.values(), *_AllSteps.after.values()]:
+        hook(self, given, kwargs)
+    return result
 
 
 def _instead(step: Step, changed: Any, args: Any, kwargs: Any) -> tuple[Any, Any]:

@@ -15,7 +15,10 @@ def number(value: Any) -> Any:
     A tensor is read; within a step of an optimiser that is differentiable, one that requires a
     gradient stays a (0-d) tensor.
     """
-    return value if type(value) is float else _as_number(value)
+    return float(value) if type(value) in _PLAIN else _as_number(value)
+
+
+_PLAIN = (float, int)
 
 
 def _as_number(value: Any) -> Any:
@@ -31,8 +34,10 @@ def root(value: Any) -> Any:
 
 def betas_of(group: dict[str, Any]) -> tuple[Any, Any]:
     """The two betas of a group as numbers."""
-    beta1, beta2 = group["betas"]
-    return number(beta1), number(beta2)
+    betas: tuple[Any, Any] = group["betas"]
+    if type(betas[0]) is float and type(betas[1]) is float:
+        return betas
+    return number(betas[0]), number(betas[1])
 
 
 def check_range(

@@ -56,18 +56,14 @@ class Ruled(Optimizer):
         params, grads = with_gradient(group["params"])
         if not params:
             return
-        table = self.state
-        states = [table[p] for p in params]
+        states = [self.state[p] for p in params]
         streams = self.streams(group)
-        if not all(states):
-            for p, state in zip(params, states, strict=True):
-                if not state:
-                    self._start(p, state, streams)
-        if isinstance(states[0]["step"], Tensor):  # somebody has put PyTorch's state there
-            self._read_numbers(states)
-        if _equally_old(states, self.numbers):
+        if _equally_old(states, list(self.numbers)):
             self._update(group, streams, params, grads, states)
             return
+        for p, state in zip(params, states, strict=True):
+            if not state:
+                self._start(p, state, streams)
         for batch in self._by_age(params, grads, states):
             self._update(group, streams, *batch)
 
@@ -77,16 +73,14 @@ class Ruled(Optimizer):
             state[name] = full_like(p, first) if first else zeros_like(p)
             state[name].requires_grad_(False)
 
-    def _read_numbers(self, states: list[State]) -> None:
-        for state in states:
-            state.update({name: as_kept(name, state[name]) for name in self.numbers})
-
     def _by_age(
         self, params: list[Any], grads: list[Any], states: list[State]
     ) -> list[tuple[list[Any], list[Any], list[State]]]:
         """Batches of parameters that are equally old, with their gradients and states."""
         batches: dict[tuple[float, ...], tuple[list[Any], list[Any], list[State]]] = {}
         for p, g, state in zip(params, grads, states, strict=True):
+            if isinstance(state["step"], Tensor):  # somebody has put PyTorch's state there
+                state.update({name: as_kept(name, state[name]) for name in self.numbers})
             age = tuple([state[name] for name in self.numbers])
             batch = batches.setdefault(age, ([], [], []))
             batch[0].append(p)
@@ -124,18 +118,17 @@ def with_gradient(params: list[Any]) -> tuple[list[Any], list[Any]]:
     return found, grads
 
 
-def _equally_old(states: list[State], numbers: dict[str, float]) -> bool:
-    return all([_agree(states, name) for name in numbers])
-
-
 @hot
-def _agree(states: list[State], name: str) -> bool:
-    """Whether a number of the state is the same for all parameters."""
-    value = states[0][name]
-    for state in states:
-        found = state[name]
-        if found is not value and found != value:
+def _equally_old(states: list[State], numbers: list[str]) -> bool:
+    """Whether the state of all parameters is there, with the same numbers."""
+    for name in numbers:
+        value = states[0].get(name)
+        if value is None or isinstance(value, Tensor):
             return False
+        for state in states:
+            found = state.get(name)
+            if found is not value and found != value:
+                return False
     return True
 
 

@@ -25,11 +25,11 @@ from livegrad.graph.node import Node, quote_site
 from livegrad.graph.record import Specialised, leaf_node
 from livegrad.graph.state import (
     LOCAL,
-    MOST_PENDING_NODES,
     ORPHANED,
     STATES,
     Runtime,
     State,
+    start_over,
 )
 from livegrad.native.hot import FUNCTIONS, hot
 from livegrad.ops.update import replace_node
@@ -107,12 +107,7 @@ def _flush_locked(state: State, reason: str, roots: tuple[Node, ...]) -> None:
     except OutOfMemory as error:
         raise _with_largest(error, state.nodes) from None
     finally:
-        state.move_on()
-        state.nodes, state.handles, state.bytes = [], [], 0
-        if state.most < 0:
-            state.most = MOST_PENDING_NODES
-        state.written.clear()
-        state.shared = False
+        start_over(state)
 
 
 def _with_largest(error: OutOfMemory, nodes: list[Node]) -> RuntimeError:

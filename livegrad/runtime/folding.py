@@ -13,7 +13,6 @@ LIVEGRAD_TRACEBACK=full leaves them as they are.
 from __future__ import annotations
 
 import sys
-import traceback
 from types import CodeType, TracebackType
 from typing import Any
 
@@ -58,4 +57,6 @@ def _show(kind: type[BaseException], error: BaseException, tb: TracebackType | N
     for entry in reversed(entries):
         if not is_inside(entry.tb_frame.f_code.co_filename):
             short = TracebackType(short, entry.tb_frame, entry.tb_lasti, entry.tb_lineno)
+    import traceback  # for errors only
+
     traceback.print_exception(kind, error, short)
