@@ -163,25 +163,30 @@ def _cut_by_inputs(node: Node) -> tuple[Site | None, Site | None] | None:
 @hot
 def _cut_nodes(nodes: list[Node], reason: tuple[Site | None, Site | None]) -> None:
     """Cuts those of `nodes` whose gradient rules read values, and those that lead to cut ones."""
-    others = []
-    for node in nodes:
-        op = node.spec.op
-        to = node.grad_to
-        if op.saves or op.grads is None or (type(to) is Interior and to.pull is not None):
-            _cut_node(node, reason)
-        else:
-            others.append(node)
-    others.reverse()  # consumers come first in `nodes`, as a rule
-    found = len(others)
-    while found:  # until nothing more is found to be cut
-        left = []
-        for node in others:
-            if _leads_to_cut(node):
+    left = nodes
+    found = True
+    while found and left:  # most often once: consumers come first in `nodes`, as a rule
+        others = []
+        place = len(left)
+        while place:
+            place -= 1
+            node = left[place]
+            if _reads_values(node) or _leads_to_cut(node):
                 _cut_node(node, reason)
             else:
-                left.append(node)
-        found = len(others) - len(left)
-        others = left
+                others.append(node)
+        found = len(others) < len(left)
+        left = others
+
+
+@hot
+def _reads_values(node: Node) -> bool:
+    """Whether the gradient of `node` is made from values, as far as anybody knows."""
+    op = node.spec.op
+    if op.saves or op.grads is None:
+        return True
+    to = node.grad_to
+    return type(to) is Interior and to.pull is not None
 
 
 @hot

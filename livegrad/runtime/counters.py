@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields
 
+from livegrad.native.hot import hot_slots
 
-@dataclass
+
+@hot_slots
+@dataclass(slots=True)
 class Counters:
     """Plain event counts since the start of the process (or the last `reset`)."""
 

@@ -16,7 +16,7 @@ import numpy as np
 from livegrad.compiler import debug
 from livegrad.graph.node import Node, Site, quote_site
 from livegrad.graph.record import FloatArg, IntArg
-from livegrad.native.hot import hot
+from livegrad.native.hot import hot, hot_slots
 from livegrad.ops.checking import COMPLAINTS
 from livegrad.runtime.counters import counters
 from livegrad.runtime.cpu import blas, follow
@@ -40,11 +40,14 @@ class Timing:
     enabled = debug.wants("times")
 
 
+@hot_slots
 class Segment:
     """Consecutive native steps, run by one call.
 
     `kernels` are what the program calls by address: they are unloaded when nobody refers to them.
     """
+
+    __slots__ = ("kernels", "program", "steps", "timed")
 
     def __init__(self, steps: list[Step], program: Program, kernels: list[Kernel]) -> None:
         self.steps = steps
@@ -229,8 +232,15 @@ def _uses(recorded: Recorded) -> list[int]:
     return list(counts.values())
 
 
+@hot_slots
 class Executable:
     """All segments of a plan, ready to run with given addresses and numbers."""
+
+    # Those that a run which follows the last one as before reads; the others are in __dict__.
+    __slots__ = (
+        "__dict__", "__weakref__", "follower", "fresh", "keep", "next", "plan", "results",
+        "segments", "updates", "writes",
+    )  # fmt: skip
 
     # What the recorded nodes were like, for the runtime to find the plan by; see runtime/flush.py.
     links: list[int]
@@ -243,8 +253,8 @@ class Executable:
     repeats: list[tuple[int, int]]
     # Recognises the next run natively, where that is possible; and the plan that came after this
     # one last time.
-    follower: Follower | None = None
-    next: weakref.ref[Executable] | None = None
+    follower: Follower | None
+    next: weakref.ref[Executable] | None
     # The numbers for which alone the plan holds, if it does not hold for all.
     specialised: tuple[list[int], list[float]] | None = None
 
@@ -252,6 +262,7 @@ class Executable:
         self, plan: Plan, recorded: Recorded, segments: list[Segment | HostStep | HostProduct]
     ) -> None:
         self.plan = plan
+        self.follower = self.next = None
         # Planned nodes keep the sites of the nodes they come from; another run has its own.
         self.places = {id(site): place for place, site in enumerate(plan.sites)}
         first = 1 + plan.leaves

@@ -14,6 +14,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Sequence
+from functools import wraps
 from typing import Any
 from weakref import ref
 
@@ -31,7 +32,7 @@ from livegrad.graph.state import (
     State,
     start_over,
 )
-from livegrad.native.hot import FUNCTIONS, hot
+from livegrad.native.hot import FUNCTIONS, hot, hot_slots
 from livegrad.ops.update import replace_node
 from livegrad.runtime import report
 from livegrad.runtime.counters import counters
@@ -82,17 +83,34 @@ def flush(reason: str, roots: tuple[Node, ...]) -> None:
     state = LOCAL.state
     if not state.nodes and all([node.buffer is not None for node in roots]):
         return
-    held = _lock._is_owned()
     try:
         with _lock:
             _flush_locked(state, reason, roots)
     except Exception as error:
         fold(error)
         raise
-    finally:
-        # Since Python 3.14 Ctrl-C may come when the lock is taken but `with` does not know it yet.
-        while _lock._is_owned() and not held:
-            _lock.release()
+
+
+def _released(function: Any) -> Any:
+    """A function after which this thread holds the lock only if it did before.
+
+    Since Python 3.14 Ctrl-C may come when the lock is taken but `with` does not know it yet.
+    """
+
+    @wraps(function)
+    def call(*args: Any) -> None:
+        held = _lock._is_owned()
+        try:
+            function(*args)
+        finally:
+            while _lock._is_owned() and not held:
+                _lock.release()
+
+    return call
+
+
+if sys.version_info >= (3, 14):
+    flush = _released(flush)
 
 
 def _flush_locked(state: State, reason: str, roots: tuple[Node, ...]) -> None:
@@ -156,10 +174,17 @@ def _flush_the_rest(state: State, reason: str, roots: tuple[Node, ...], fault: F
     return fault.error
 
 
+@hot_slots
 class _Last:
     """The executable of the last flush, whose successor of last time is expected to come next."""
 
-    executable: Executable | None = None
+    __slots__ = ("executable",)
+
+    def __init__(self) -> None:
+        self.executable: Executable | None = None
+
+
+_LAST = _Last()
 
 
 @hot
@@ -167,7 +192,7 @@ def _flush(state: State, reason: str, roots: tuple[Node, ...]) -> None:
     started = _now()
     if _flush_as_before(state, roots):
         sites = [node.site for node in state.nodes]
-        report.note(reason, _Last.executable, sites, True, 0, started, _now())
+        report.note(reason, _LAST.executable, sites, True, 0, started, _now())
     else:
         _flush_as_recorded(state, reason, roots, started)
 
@@ -195,9 +220,9 @@ def _flush_as_recorded(state: State, reason: str, roots: tuple[Node, ...], start
     else:
         hit = True
     _run(executable, trace)
-    if _Last.executable is not None:
-        _Last.executable.next = ref(executable)
-    _Last.executable = executable
+    if _LAST.executable is not None:
+        _LAST.executable.next = ref(executable)
+    _LAST.executable = executable
     counters.flushes += 1
     counters.nodes_recorded += len(trace.nodes)
     sites = [node.site for node in trace.nodes]
@@ -215,7 +240,7 @@ def _traced(state: State, roots: tuple[Node, ...]) -> _Trace:
 @hot
 def _flush_as_before(state: State, roots: tuple[Node, ...]) -> bool:
     """If the pending nodes are those that came next last time, runs their plan."""
-    last = _Last.executable
+    last = _LAST.executable
     if last is None or last.next is None or state.shared:
         return False
     executable = last.next()
@@ -240,7 +265,7 @@ def _flush_as_before(state: State, roots: tuple[Node, ...]) -> bool:
     if len(STATES) > 1 and _look_around(state):
         return False
     _run_followed(executable, nodes)
-    _Last.executable = executable
+    _LAST.executable = executable
     counters.plan_hits += 1
     counters.flushes += 1
     counters.nodes_recorded += count
@@ -444,7 +469,7 @@ def forget_plans() -> None:
     _executables.clear()
     sizes.forget()
     KEPT.clear()
-    _Last.executable = None
+    _LAST.executable = None
 
 
 def _remember(specs: Key, executable: Executable) -> None:
@@ -473,7 +498,7 @@ def _drop(specs: Key, executable: Executable) -> None:
 def _in_use() -> set[Executable]:
     """The plans that follow each other now: those are found without a look at the list."""
     found: set[Executable] = set()
-    executable = _Last.executable
+    executable = _LAST.executable
     while executable is not None and executable not in found and len(found) < _MOST_ALIKE:
         found.add(executable)
         executable = executable.next() if executable.next is not None else None

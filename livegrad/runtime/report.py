@@ -49,9 +49,12 @@ class _Last:
     record: tuple[Any, ...] | None = None
 
 
+_LAST = _Last()
+
+
 def note(*record: Any) -> None:
     """Remembers the flush that just ended."""
-    _Last.record = record
+    _LAST.record = record
 
 
 @dataclass(frozen=True)
@@ -64,9 +67,9 @@ class StepSummary:
 
 def last_steps() -> tuple[StepSummary, ...]:
     """The kernels that the last flush ran, in order."""
-    if _Last.record is None:
+    if _LAST.record is None:
         return ()
-    steps = _Last.record[1].plan.steps
+    steps = _LAST.record[1].plan.steps
     return tuple([StepSummary(s.kind, tuple([n.op.name for n in s.nodes])) for s in steps])
 
 
@@ -78,9 +81,9 @@ def explain(file: Any = None) -> None:
 
 def explanation() -> str:
     """The text of `explain()`."""
-    if _Last.record is None:
+    if _LAST.record is None:
         return "nothing has been computed yet"
-    reason, executable, sites, hit, compiles, started, ended = _Last.record
+    reason, executable, sites, hit, compiles, started, ended = _LAST.record
     plan = executable.plan
     how = "found" if hit else "filled in" if plan.filled else "made"
     lines = [

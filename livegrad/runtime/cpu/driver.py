@@ -28,7 +28,7 @@ import numpy as np
 import numpy.typing as npt
 
 from livegrad.native.calls import call_native_freely
-from livegrad.native.hot import hot
+from livegrad.native.hot import hot, hot_slots
 from livegrad.runtime.counters import counters
 from livegrad.runtime.cpu import jit, threads
 from livegrad.runtime.cpu.memory import aligned_zeros
@@ -324,6 +324,7 @@ class Step(NamedTuple):
     flags: int = 0
 
 
+@hot_slots
 class Program:
     """A plan bound to sizes: argument blocks, how to patch them, and the steps that use them.
 
@@ -338,6 +339,12 @@ class Program:
         scratch_bytes: scratch that the kernels need per thread.
         blas_threads: `blas.thread_control()` when a step calls BLAS.
     """
+
+    # Those that every run reads or writes; the others are in __dict__.
+    __slots__ = (
+        "__dict__", "_address", "_good_runs", "_input_address", "_known_good", "_run",
+        "_scalar_address", "num_steps", "wants_threads", "words",
+    )  # fmt: skip
 
     def __init__(
         self,
