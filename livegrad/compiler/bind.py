@@ -14,6 +14,7 @@ from math import prod
 from livegrad.compiler.access import axis_strides, contiguous_strides
 from livegrad.compiler.describe import Description
 from livegrad.compiler.templates import HEADER, RECORD
+from livegrad.dtypes import DType
 from livegrad.graph.index import Index
 from livegrad.graph.node import Node
 from livegrad.graph.op import REGISTRY
@@ -51,6 +52,27 @@ class Block:
     scratch: int = 0
 
 
+@dataclass
+class BlasCall:
+    """C = A @ B for a batch of row-major matrices; leading dims in elements, batch in bytes."""
+
+    dtype: DType
+    sizes: tuple[int, int, int]
+    leading: tuple[int, int, int]
+    trans: tuple[bool, bool]
+    batch: int
+    batch_strides: tuple[int, int, int]
+    wheres: tuple[Where, Where, Where]
+    # Run-time terms of the operands' addresses: (operand, slot of the integer, bytes per unit).
+    moves: list[tuple[int, int, int]]
+
+
+def patched(where: Callable[[Node], Where], *nodes: Node) -> list[tuple[int, int, int, int]]:
+    """Patches that write the addresses of `nodes` into the slots from 1 on."""
+    places = [where(x) for x in nodes]
+    return [(SET_INPUT, slot, at.slot, at.offset) for slot, at in enumerate(places, 1)]
+
+
 def bits_of_double(number: float) -> int:
     """The int64 with the bits of a double."""
     session = Session.current
@@ -80,7 +102,7 @@ class Binder:
         for k in range(len(self.d.streams)):
             self._record(slots, k, inner, middle, outer)
         self._numbers(slots)
-        for node, dim, _ in self.d.gathers:
+        for node, dim in self.d.gathers:
             stride = contiguous_strides(node.meta.shape)[dim] * node.meta.dtype.itemsize
             slots += [stride, node.meta.shape[dim]]
         elements = slots[6] * slots[4] if self.d.kind == "rows" else slots[3] * slots[4]

@@ -32,9 +32,9 @@ def touches_complex(node: Node) -> bool:
 def _twin(op: Op, kind: str) -> Op:
     """An op of another kind with the name and the rules of `op`; it is in no registry."""
     twin: Op = object.__new__(Op)
-    for rule in Op.__slots__:
+    for rule in set(Op.__slots__) - {"lower"}:
         setattr(twin, rule, getattr(op, rule))
-    twin.kind, twin.lower, twin.cache = kind, None, {}
+    twin.kind, twin.lowered, twin.cache = kind, None, {}
     return twin
 
 
@@ -64,8 +64,7 @@ def _elementwise(op: Op, n: Any, arrays: tuple[Any, ...]) -> Any:
             operands.append(np.asarray(next(numbers)).astype(compute)[()])
             continue
         x = next(tensors)
-        condition = op.result == "select" and position == 0
-        operands.append(x if condition else x.astype(compute, copy=False))
+        operands.append(x.astype(compute, copy=False) if op.converts(position) else x)
     assert op.ref is not None
     return op.ref(*operands)
 

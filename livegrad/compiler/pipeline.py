@@ -19,21 +19,16 @@ from typing import Any
 
 from livegrad.compiler import debug, verify
 from livegrad.compiler.access import storage
-from livegrad.compiler.bind import Block, Where, bind_loops
+from livegrad.compiler.bind import BlasCall, Block, Where, bind_loops
 from livegrad.compiler.describe import Description, describe
 from livegrad.compiler.expand import Primitives, Recorded, expand
 from livegrad.compiler.fuse import Fuser, Group, fuse
-from livegrad.compiler.legalise import ASSEMBLY, COPY, PART, legalise
+from livegrad.compiler.legalise import legalise
 from livegrad.compiler.place import Life, place
-from livegrad.compiler.products import Product, bind_product
-from livegrad.compiler.scan import SCANS, bind_scan, signature_of as scan_signature
-from livegrad.compiler.scatter import SCATTERS, bind_scatter, is_native, signature_of
 from livegrad.compiler.templates import spill_count
-from livegrad.compiler.updates import describe_update, resize
 from livegrad.graph.index import Index
 from livegrad.graph.node import Node, Site
 from livegrad.graph.symbol import Planning, Session
-from livegrad.ops.update import LAYOUT
 
 # While sizes are symbols, nothing has an offset in the arena: value k there has this slot + k.
 ARENA_SLOTS = 1 << 40
@@ -48,7 +43,7 @@ class Step:
     shape: tuple[int, ...]  # of the last of them
     blocks: list[Block] = field(default_factory=list)
     signature: tuple[Any, ...] = ()
-    product: Product | None = None
+    product: BlasCall | None = None
     # Host steps: where the inputs lie, and where the result goes.
     sources: list[Where] = field(default_factory=list)
     target: Where | None = None
@@ -119,10 +114,10 @@ def _planned(recorded: Recorded) -> Plan:
     groups, fuser = fuse(graph)
     debug.show_groups(groups)
     verify.check_groups(groups, fuser)
-    return _Planner(graph, groups, fuser, [node.site for node in recorded.nodes]).run()
+    return Planner(graph, groups, fuser, [node.site for node in recorded.nodes]).run()
 
 
-class _Planner:
+class Planner:
     """Places values and binds kernels once the groups are known."""
 
     def __init__(
@@ -149,7 +144,6 @@ class _Planner:
             s for g, d in zip(self.groups, descriptions, strict=True) for s in self._bind(g, d)
         ]
         outputs = [self._output(x) for x in self.graph.outputs]
-        first_int = self._first_int()
         graph = self.graph
         return Plan(
             steps,
@@ -158,14 +152,16 @@ class _Planner:
             writes,
             arena,
             graph.leaves,
-            first_int,
+            self.first_int,
             graph.ints,
             graph.floats,
             self.sites,
             list(lives.values()),
         )
 
-    def _first_int(self) -> int:
+    @property
+    def first_int(self) -> int:
+        """The first of the inputs that are run-time integers."""
         return 1 + self.graph.leaves + len(self.buffers)
 
     # ----------------------------------------------------------------------- what is stored
@@ -187,10 +183,9 @@ class _Planner:
                     owner = self.fuser.owner.get(storage(read.node))
                     if owner is not group or read.memory or folds_rows:
                         self._store(storage(read.node))
-        for node in list(self.stored):
-            if node.op is ASSEMBLY:
-                for part, index in zip(node.inputs, node.attrs[0], strict=True):
-                    self.stored[part] = (node, index)
+        for part, (whole, index) in self.fuser.regions.items():
+            if whole in self.stored:
+                self.stored[part] = (whole, index)
 
     def _store(self, node: Node) -> None:
         if node.op.kind != "leaf" and not self._in_no_group(node):
@@ -218,7 +213,7 @@ class _Planner:
         writes = []
         for update, node in enumerate(self.graph.updates):
             count = node.attrs[0]
-            for stream in LAYOUT[node.op][1]:
+            for stream in node.op.written:
                 for number in range(stream * count, (stream + 1) * count):
                     leaf = node.inputs[number]
                     assert leaf.op.kind == "leaf", "what an update writes has been computed before"
@@ -264,9 +259,7 @@ class _Planner:
             if member in self.stored:
                 touched.append(member)
             if group.kind == "kernel":
-                touched += [storage(x) for x in member.inputs if x.op is not PART]
-                if member.op is ASSEMBLY:
-                    touched.append(member)
+                touched += [storage(x) for x in member.inputs]
                 continue
             for read in self.fuser.reads(member, group.index[member], group):
                 if self.fuser.owner.get(storage(read.node)) is not group or read.memory:
@@ -275,7 +268,8 @@ class _Planner:
 
     # ----------------------------------------------------------------------------- binding
 
-    def _where(self, node: Node) -> Where:
+    def where(self, node: Node) -> Where:
+        """Where the elements of `node` are."""
         return self.wheres[storage(node)]
 
     def _describe(self, group: Group) -> Description | None:
@@ -284,79 +278,23 @@ class _Planner:
         return describe(group, self.fuser, self.stored)
 
     def _bind(self, group: Group, d: Description | None) -> list[Step]:
-        if d is not None:
-            signature = d.signature
-            block = bind_loops(d, self._where, self._first_int(), spill_count(signature))
-            tail = bool(group.tail)
-            # A transposed operand laid out for BLAS, or a view the program keeps.
-            kind = "copy" if all(node.op is COPY for node in d.nodes) else "loops"
-            shape = d.nodes[-1].meta.shape
-            return [Step(kind, d.nodes, shape, [block], signature, suspects=d.suspects, tail=tail)]
-        (node,) = group.members
-        if node.op is ASSEMBLY:
-            return []
-        if node.op.kind == "update":
-            return self._bind_update(node)
-        shape = node.meta.shape
-        if node.op.lower == "matmul" and node.meta.dtype.is_floating_point:
-            product = bind_product(node, self._where, self._first_int())
-            return [Step("product", [node], shape, product=product)]
-        if node.op.lower in SCATTERS and is_native(node):
-            block = bind_scatter(node, self._where)
-            suspects = {0: node}
-            return [Step("scatter", [node], shape, [block], signature_of(node), suspects=suspects)]
-        if node.op.lower in SCANS:
-            block = bind_scan(node, self._where)
-            return [Step("scan", [node], shape, [block], scan_signature(node))]
-        sources = [self._where(x) for x in node.inputs]
-        return [Step("host", [node], shape, sources=sources, target=self._where(node))]
+        if d is None:
+            (node,) = group.members
+            return node.op.lower.bind(self, node)
+        signature = d.signature
+        block = bind_loops(d, self.where, self.first_int, spill_count(signature))
+        labels = {node.op.lower.label for node in d.nodes}
+        kind = labels.pop() if len(labels) == 1 else "loops"
+        shape, tail = d.nodes[-1].meta.shape, bool(group.tail)
+        return [Step(kind, d.nodes, shape, [block], signature, suspects=d.suspects, tail=tail)]
 
-    def _bind_update(self, node: Node) -> list[Step]:
-        """One kernel, run over the table of parameters."""
-        steps = []
-        for dtypes_, members in _by_dtype(node):
-            d, placeholders, results = describe_update(node, dtypes_)
-            spills = spill_count(d.signature)
-            blocks = []
-            for i in members:
-                where = self._update_wheres(node, i, placeholders, results)
-                sized = resize(d, _reals(node.inputs[i]))
-                blocks.append(bind_loops(sized, where, self._first_int(), spills))
-            steps.append(Step("loops", [node], node.meta.shape, blocks, d.signature))
-        return steps
-
-    def _update_wheres(
-        self,
-        node: Node,
-        i: int,
-        placeholders: list[Node],
-        results: list[tuple[int, Node]],
-    ) -> Any:
-        """Where parameter `i` finds its streams, and where its results go."""
-        count = node.attrs[0]
-        found = {p: self._where(node.inputs[s * count + i]) for s, p in enumerate(placeholders)}
-        for stream, result in results:
-            found[result] = self.written[node, stream * count + i]
-        return found.__getitem__
+    def host_step(self, node: Node) -> list[Step]:
+        """The step that runs the reference of `node`."""
+        sources = [self.where(x) for x in node.inputs]
+        return [Step("host", [node], node.meta.shape, sources=sources, target=self.where(node))]
 
     def _output(self, node: Node) -> Output:
         home = storage(node)
         if home.op.kind == "leaf":
             return Output(0, home.meta.nbytes, leaf=home.index)
         return self.buffers[self.wheres[home].slot - 1 - self.graph.leaves]
-
-
-def _by_dtype(node: Node) -> list[tuple[tuple[Any, ...], list[int]]]:
-    """Parameters of an update grouped by the dtypes of their streams."""
-    count = node.attrs[0]
-    streams = len(node.inputs) // count
-    groups: dict[tuple[Any, ...], list[int]] = {}
-    for i in range(count):
-        kinds = tuple([node.inputs[s * count + i].meta.dtype.to_real() for s in range(streams)])
-        groups.setdefault(kinds, []).append(i)
-    return list(groups.items())
-
-
-def _reals(node: Node) -> int:
-    """Numbers that an update walks over: complex parameters count as pairs of reals."""
-    return node.meta.numel * (2 if node.meta.dtype.is_complex else 1)

@@ -16,12 +16,11 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, fields
 from typing import Any
 
-from livegrad.compiler.bind import Block, Where, bits_of_double
+from livegrad.compiler.bind import BlasCall, Block, Where, bits_of_double
 from livegrad.compiler.expand import Recorded, make_node
 from livegrad.compiler.kept import KEPT, size_of_plan
 from livegrad.compiler.pipeline import ARENA_SLOTS, Output, Plan, Step, compile_plan
 from livegrad.compiler.place import Life, place
-from livegrad.compiler.products import Product
 from livegrad.compiler.verify import Verifier
 from livegrad.graph.meta import Meta, meta_of
 from livegrad.graph.node import Node, Spec
@@ -229,7 +228,7 @@ class Outline:
         ]
         product = None
         if step.product is not None:
-            product = {f.name: self._holes(getattr(step.product, f.name)) for f in fields(Product)}
+            product = {f.name: self._holes(getattr(step.product, f.name)) for f in fields(BlasCall)}
         shape = self._holes(step.shape)
         wheres = self._holes(step.sources), self._holes([step.target])
         shapes = []
@@ -291,7 +290,7 @@ def _filled_step(step: tuple[Any, ...], values: Values, offsets: list[int]) -> S
         filled.append(Block([values[x] for x in slots], placed, values[grain], values[scratch]))
     bound = None
     if product is not None:
-        bound = Product(**{name: _filled(x, values, offsets) for name, x in product.items()})
+        bound = BlasCall(**{name: _filled(x, values, offsets) for name, x in product.items()})
     sizes = _filled(shape, values, offsets)
     sources, (target,) = [_filled(each, values, offsets) for each in wheres]
     if kind == "host":

@@ -21,6 +21,7 @@ from livegrad.device import META
 from livegrad.dtypes import DType
 from livegrad.graph import dataless
 from livegrad.graph.blame import wrong_class
+from livegrad.graph.lowering import lowered_by
 from livegrad.graph.meta import Meta, Sizes, meta_of
 from livegrad.graph.node import Spec
 from livegrad.graph.op import GradRule, Op, as_first, as_iterated, with_numbers
@@ -434,6 +435,7 @@ CLONE = define(
     emit=lambda e, x: x,
     grads=(lambda g, y, x: g,),
     layout=as_first,
+    lower=lowered_by("elementwise.Conversion"),
     cheap=True,
     saves="",
     complex=True,
@@ -447,6 +449,7 @@ CAST = define(
     emit=lambda e, x: x,
     grads=(lambda g, y, x: g,),  # backward casts to the operand's dtype by itself
     layout=as_first,
+    lower=lowered_by("elementwise.Conversion"),
     cheap=True,
     saves="",
     complex=True,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 from weakref import WeakValueDictionary
 
@@ -10,9 +9,6 @@ from livegrad.compiler import debug
 from livegrad.compiler.bind import Block
 from livegrad.compiler.expand import Recorded
 from livegrad.compiler.pipeline import Plan, Step
-from livegrad.compiler.scan import generate_scan
-from livegrad.compiler.scatter import generate_scatter
-from livegrad.compiler.templates import generate
 from livegrad.runtime.counters import counters
 from livegrad.runtime.cpu import blas, jit
 from livegrad.runtime.cpu.driver import MAY_FAULT, TAIL, Program
@@ -43,16 +39,14 @@ def assemble(plan: Plan, recorded: Recorded) -> Executable:
 
 # Kernels by signature, shared by all plans; they live as long as a plan that runs them does.
 _kernels: WeakValueDictionary[tuple[Any, ...], jit.Kernel] = WeakValueDictionary()
-# What makes their code, by the first item of the signature; `generate` for all kinds of loops.
-_TEMPLATES: dict[str, Callable[..., str]] = {"scatter": generate_scatter, "scan": generate_scan}
 
 
 def kernel_for(signature: tuple[Any, ...]) -> jit.Kernel:
     """The native code for `signature`, compiled if it is new."""
     kernel = _kernels.get(signature)
     if kernel is None:
-        make: Callable[..., str] = _TEMPLATES.get(signature[0], generate)
-        ir = make(signature, "kernel")
+        generate, *rest = signature
+        ir = generate("kernel", *rest)
         if debug.wants("ir"):
             debug.out(ir)
         kernel = _kernels[signature] = jit.load_kernel(ir, "kernel")

@@ -17,7 +17,6 @@ from livegrad.compiler import debug
 from livegrad.graph.node import Node, Site, quote_site
 from livegrad.graph.record import FloatArg, IntArg
 from livegrad.native.hot import hot, hot_slots
-from livegrad.ops.checking import COMPLAINTS
 from livegrad.runtime.counters import counters
 from livegrad.runtime.cpu import blas, follow
 from livegrad.runtime.cpu.driver import Program
@@ -208,18 +207,8 @@ class Fault(Exception):
 
 def _complaint(node: Node, value: int) -> tuple[type[Exception], str]:
     """What a node says about a value that it does not take."""
-    if node.op.name in COMPLAINTS:
-        return COMPLAINTS[node.op.name](node, value)
-    dim = node.attrs[0]
-    size = node.inputs[0].meta.shape[dim]
-    message = f"index {value} is out of bounds for dimension {dim} with size {size}"
-    return _OUT_OF_RANGE.get(node.op.name, IndexError), f"{node.op.name}: {message}"
-
-
-# PyTorch's classes for an index out of range, where it is not IndexError.
-_OUT_OF_RANGE: dict[str, type[Exception]] = dict.fromkeys(
-    ("gather", "scatter", "scatter_add", "scatter_fold"), RuntimeError
-)
+    assert node.op.complaint is not None
+    return node.op.complaint(node, value)
 
 
 def _uses(recorded: Recorded) -> list[int]:
