@@ -52,7 +52,11 @@ def reverse(
     if wanted is not None:
         _check_found(order, wanted)
         need = reaching(order, wanted, stop)
-        order = [node for node in order if node in need]
+        if len(seeds) == 1:  # as in PyTorch, its hooks run also where nothing goes on
+            alone = seeds[0][0]
+            order = [node for node in order if node in need or node is alone]
+        else:
+            order = [node for node in order if node in need]
     grads: dict[Node, Tensor] = {}
     arrived: list[Pair] = []
     state = LOCAL.state
@@ -75,6 +79,8 @@ def reverse(
                 arrived.append((node, g))
                 if node.cut is not None:
                     continue
+            if need is not None and node not in need:
+                continue
             state.site = node.site
             if to is not True and (to.pull is not None or to.after):
                 collect(grads, _as_told(node, to, g, need, create_graph))
