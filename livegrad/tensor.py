@@ -20,6 +20,7 @@ from livegrad.graph.record import (
     Handle,
     check_not_stale,
     check_writable,
+    claim,
     family_node,
     node_of,
     rebind,
@@ -145,10 +146,7 @@ class Tensor(Subclassing):
         """Whether gradients are computed for this tensor."""
         if self._made_at is not None:  # also if its history may not be asked for any more
             return family_node(self).grad_to is not None
-        if node_of(self).grad_to is not None:
-            return True
-        # PyTorch says so of every view of what requires one, also if none flows through it.
-        return self._is_view() and family_node(self).grad_to is not None
+        return node_of(self).grad_to is not None
 
     @requires_grad.setter
     def requires_grad(self, value: bool) -> None:
@@ -426,6 +424,8 @@ class Tensor(Subclassing):
         elif requires_grad:
             if node.grad_to is None:
                 creation.as_leaf(self, True)
+                if self._cell is not None:
+                    claim(self)
         else:
             node.grad_to = None
         return self
@@ -611,8 +611,8 @@ class Tensor(Subclassing):
         """Takes the values of `src`, broadcast and cast."""
         if not isinstance(src, Handle):
             src = creation.as_tensor(src, device=CPU)
-        if self is src:
-            return self
+        if self is src:  # a write all the same
+            return rebind(self, elementwise.clone(self), expanded=True)
         if self._cell is not None and src._cell is not None:
             check_overlap(self, (src,))
         return self._take(src)

@@ -124,6 +124,15 @@ def test_fill_zero_copy():
     assert source.grad.tolist() == [1] * 4
 
 
+def test_a_copy_of_itself_is_a_write():
+    x = lg.ones(2)
+    x.copy_(x)
+    assert x._version == 1
+    w = lg.ones(2, requires_grad=True)
+    with pytest.raises(RuntimeError, match="a leaf Variable"):
+        w.copy_(w)
+
+
 def test_views_share_values_both_ways():
     x = lg.zeros(2, 3)
     row, flat, turned = x[0], x.view(6), x.T

@@ -23,6 +23,7 @@ from livegrad.graph.record import (
     record,
     wrap,
 )
+from livegrad.graph.state import LOCAL
 from livegrad.ops import samples as s
 from livegrad.ops.elementwise import cast
 from livegrad.ops.generate import filled, zeros_like
@@ -52,8 +53,14 @@ def inplace_view(view: Callable[..., Any]) -> Callable[..., Any]:
     """The in-place form of a function that gives a view: the tensor becomes that view."""
 
     def method(self: Tensor, *args: Any, **options: Any) -> Tensor:
-        check_writable(self)
-        return become(self, view(self, *args, **options))
+        check_writable(self, expanded=True)
+        state = LOCAL.state
+        grad, state.grad = state.grad, True  # also under no_grad its history goes on
+        try:
+            value = view(self, *args, **options)
+        finally:
+            state.grad = grad
+        return become(self, value)
 
     method.__name__ = f"{view.__name__}_"
     method.__doc__ = f"In-place form of `{view.__name__}`."
@@ -76,7 +83,7 @@ def become(x: Tensor, value: Tensor, stays: bool = True, counts: int = 1) -> Ten
         node = in_place_of(old, wrap(node), x, False)
     x._node, x._cell = node, value._cell
     x._path, x._seen, x._writes = value._path, value._seen, value._writes
-    x._root, x._made = value._root, value._made
+    x._root = value._root
     x._unseen = x._unseen if before is not None and value._cell is before else None
     if before is not None and x._cell is before:  # as if the storage had been written
         before.uncounted -= counts

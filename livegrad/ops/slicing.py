@@ -391,8 +391,6 @@ def _with_diagonal(base: Tensor, value: Tensor, attrs: Attrs, args: tuple[int, .
     from livegrad.ops.elementwise import add, where
     from livegrad.ops.joining import padded
 
-    if not node_of(value).meta.shape[-1]:  # outside the matrix
-        return base
     dim1, dim2 = attrs
     rows, columns = base.shape[dim1], base.shape[dim2]
     shape = [1] * len(base.shape)
@@ -400,7 +398,8 @@ def _with_diagonal(base: Tensor, value: Tensor, attrs: Attrs, args: tuple[int, .
     column = _reshape_to(counting(columns), _one_at(shape, dim2, columns))
     on_it = eq(add(row, args[1]), add(column, args[0]))
     # Spread the values along the rows they belong to: (..., rows) -> a dim of size 1 at dim2.
-    spread = padded(value, value.ndim - 1, args[0], rows)
+    begin = args[0] if node_of(value).meta.shape[-1] else 0  # else it is outside the matrix
+    spread = padded(value, value.ndim - 1, begin, rows)
     order = [d for d in range(len(shape)) if d not in (dim1, dim2)] + [dim1]
     spread = record(PERMUTE, (spread,), (_inverse(_ranked(order)),))
     wide = tuple([1 if d == dim2 else size for d, size in enumerate(base.shape)])

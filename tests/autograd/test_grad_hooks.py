@@ -155,6 +155,35 @@ def test_post_accumulate_hook():
         (x * 2).register_post_accumulate_grad_hook(take)
 
 
+def test_a_hook_stays_with_a_view_that_is_written_uncounted():
+    a = lg.ones(2, 2, requires_grad=True)
+    c = a[0]
+    seen = []
+    c.register_hook(lambda g: seen.append(g.tolist()))
+    c.data.add_(1)
+    (c * c).sum().backward()
+    assert seen == [[4.0, 4.0]]
+    assert a.grad.tolist() == [[4.0, 4.0], [0.0, 0.0]]
+    a.detach().add_(1)  # which counts
+    (c * c).sum().backward()
+    assert len(seen) == 1
+
+
+def test_hooks_of_an_output_run_also_where_nothing_goes_on():
+    a, b = leaf(1.0), leaf(2.0)
+    seen = []
+    c = a * 2
+    c.register_hook(lambda g: seen.append("c"))
+    d = c * 3
+    d.register_hook(lambda g: seen.append("d"))
+    d.retain_grad()
+    assert lg.autograd.grad(d, b, allow_unused=True) == (None,)
+    assert seen == ["d"]
+    assert d.grad.tolist() == [1.0]
+    d.backward(inputs=[b])
+    assert seen == ["d", "d"]
+
+
 def test_a_view_that_was_written_is_a_view_of_the_whole():
     a = leaf(1.0, 2.0)
     b = a * 1

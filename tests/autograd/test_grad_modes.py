@@ -28,6 +28,40 @@ def test_mode_is_restored_after_an_exception():
     assert lg.is_grad_enabled()
 
 
+def test_a_view_made_under_no_grad_requires_a_gradient_in_vain(x):
+    with lg.no_grad():
+        view = x.view(1, 1)
+        part = view[0]
+    for y in (view, part):
+        assert y.requires_grad
+        assert y.is_leaf
+        (y * 2).sum().backward()
+        assert y.grad is x.grad is None
+    with lg.no_grad():
+        view.add_(1)
+        assert (view * 2).tolist() == [[4.0]]
+    with pytest.raises(RuntimeError, match="created in no_grad mode"):
+        view * 2
+
+
+def test_a_view_made_before_its_base_requires_a_gradient():
+    base = lg.ones(2, 3)
+    view = base.t()
+    before = view * 2
+    base.requires_grad_()
+    assert view.requires_grad
+    assert view.is_leaf
+    assert not before.requires_grad
+    after = view * 2
+    assert after.requires_grad
+    after.sum().backward()
+    assert view.grad is base.grad is None
+    with lg.no_grad():
+        base.add_(1)
+    (view * 2).sum().backward()  # the view of what was written is recorded
+    assert base.grad.tolist() == [[2.0] * 3] * 2
+
+
 def test_one_object_entered_twice():
     mode = lg.no_grad()
     with mode:

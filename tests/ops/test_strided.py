@@ -88,6 +88,24 @@ def test_copies_do_not_share():
     same(x, X)
 
 
+def test_what_does_not_fit_is_not_written_to_overlapping_elements():
+    x = lg.arange(4)
+    with pytest.raises(RuntimeError, match="can't be cast"):
+        x.unfold(0, 2, 1).sub_(lg.tensor([0.25, 2.0]))
+
+
+def test_shapes_change_in_place_of_what_may_not_be_written():
+    row = lg.ones(3).expand(2, 3)
+    assert row.unsqueeze_(0).shape == (1, 2, 3)
+    x = lg.ones(2, 1, requires_grad=True)
+    y = x * 2
+    with lg.no_grad():
+        y.squeeze_()
+    y[0] = 5.0
+    y.sum().backward()
+    assert x.grad.tolist() == [[0.0], [2.0]]
+
+
 def test_shapes_change_in_place():
     x = lg.tensor(X)
     row = x[1]
