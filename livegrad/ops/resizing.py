@@ -11,6 +11,7 @@ import numpy as np
 
 from livegrad.graph.geometry import dims_in_memory, offset_of, storage_nbytes
 from livegrad.graph.layout import contiguous_strides
+from livegrad.graph.node import Interior
 from livegrad.graph.op import Op
 from livegrad.graph.record import (
     Cell,
@@ -150,10 +151,23 @@ def set_(
     stride: Any = None,
 ) -> Tensor:
     """Makes the tensor share the storage of `source`: all it shows, or a part of the storage."""
-    if node_of(self).grad_to is not None:
+    flows = [node_of(x).grad_to is not None for x in (self, source) if isinstance(x, Handle)]
+    if flows[0]:
         check_writable(self)
+    become(self, _shown(self, source, storage_offset, size, stride))
+    if LOCAL.state.grad and any(flows):
+        self._node.grad_to = Interior((), _refuse_set)
+    return self
+
+
+def _refuse_set(g: Tensor) -> Any:
+    raise RuntimeError("derivative for set_ is not implemented")
+
+
+def _shown(self: Tensor, source: Any, storage_offset: int, size: Any, stride: Any) -> Tensor:
+    """What `set_` makes a tensor share."""
     if source is None:
-        return become(self, filled((0,), 0, node_of(self).meta.dtype))
+        return filled((0,), 0, node_of(self).meta.dtype)
     tensor = getattr(source, "_tensor", source)  # a storage knows a tensor that shows it
     if node_of(tensor).meta.dtype is not node_of(self).meta.dtype:
         raise RuntimeError(
@@ -161,12 +175,12 @@ def set_(
             f"{node_of(tensor).meta.dtype.name}"
         )
     if size is None and tensor is source:
-        return become(self, detach(tensor))
+        return detach(tensor)
     if size is None:
         size = (storage_nbytes(tensor) // node_of(tensor).meta.dtype.itemsize,)
     shape = sizes_of("set_", (size,))
     steps = contiguous_strides(shape) if stride is None else sizes_of("set_", (stride,))
-    return become(self, detach(as_strided(tensor, shape, steps, storage_offset)))
+    return detach(as_strided(tensor, shape, steps, storage_offset))
 
 
 # --------------------------------------------------------------------------------------- fill

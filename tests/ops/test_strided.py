@@ -142,3 +142,15 @@ def test_reinterpreting_bytes():
     same(x.view(lg.int64).view(lg.float32), [1, -2])
     with pytest.raises(RuntimeError, match="divisible"):
         lg.zeros(3).view(lg.int64)
+
+
+def test_set_has_no_derivative():
+    leaf = lg.tensor(2.0, requires_grad=True)
+    x = lg.tensor(1.0)
+    x.set_(leaf)
+    assert x.requires_grad
+    assert not x.is_leaf
+    with pytest.raises(RuntimeError, match="derivative for set_ is not implemented"):
+        (x * 2).backward()
+    with lg.no_grad():
+        assert not lg.tensor(1.0).set_(leaf).requires_grad
