@@ -165,7 +165,10 @@ class Tensor(Subclassing):
     def data(self, value: Any) -> None:
         if not isinstance(value, Handle):
             raise TypeError(f"Variable data has to be a tensor, but got {type(value).__name__}")
-        become(self, movement.detach(value), counts=0)
+        value = movement.detach(value)
+        made_at, self._made_at = self._made_at, None  # its history may be gone
+        become(self, value, counts=0)
+        self._made_at = made_at
 
     @property
     def T(self) -> Any:

@@ -514,6 +514,9 @@ def index_put(
                 f"{type(index).__name__}"
             )
     meta, given = node_of(input).meta, node_of(values).meta
+    used = sum([max(_dims_used(index), 1) for index in indices])
+    if used > meta.ndim:
+        raise IndexError(f"too many indices for tensor of dimension {meta.ndim} (got {used})")
     if given.dtype is not meta.dtype:
         _check_put(tuple(indices), meta, given, accumulate)
         values = cast(values, meta.dtype)

@@ -44,6 +44,16 @@ def test_a_view_made_under_no_grad_requires_a_gradient_in_vain(x):
         view * 2
 
 
+@pytest.mark.parametrize("cut", [lambda x: x.unbind(0), lambda x: x[:0].chunk(2)])
+def test_one_of_several_views_whose_history_is_gone(cut):
+    part, other = cut(lg.ones(2, 3, requires_grad=True) * 1)
+    other.detach().add_(1)
+    with pytest.raises(RuntimeError, match="modified inplace"):
+        part.is_leaf
+    part.data = lg.zeros(3)
+    assert part.tolist() == [0.0, 0.0, 0.0]
+
+
 def test_a_view_made_before_its_base_requires_a_gradient():
     base = lg.ones(2, 3)
     view = base.t()

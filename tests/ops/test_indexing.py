@@ -163,6 +163,13 @@ def test_index_tensor_out_of_range_is_found_when_computed():
     assert fine.sum().item() == X.sum() + X.size
 
 
+def test_index_put_counts_a_mask_without_dims():
+    x = lg.ones(3)
+    assert x.index_put((lg.tensor(True),), lg.tensor(2.0)).tolist() == [2.0] * 3
+    with pytest.raises(IndexError, match=r"too many indices for tensor of dimension 0 \(got 1\)"):
+        lg.ones(()).index_put_((lg.tensor(True),), lg.tensor(2.0))
+
+
 def test_shape_mismatch_on_write():
     with pytest.raises(RuntimeError, match="cannot be broadcast to indexing result"):
         lg.zeros(3)[:2] = lg.zeros(3)
