@@ -143,7 +143,8 @@ def same(attribute: str, name: str, want: Any, got: Any, without: frozenset[str]
         return
     a, b = answer(attribute, want), answer(attribute, got)
     if a != b:
-        raise Unequal(attribute, name, f"torch {a}, livegrad {b}")
+        where = f" of shape {tuple(want.shape)}" if attribute in LAYOUT else ""
+        raise Unequal(attribute, name, f"torch {a}, livegrad {b}{where}")
 
 
 def answer(attribute: str, x: Any) -> Any:
