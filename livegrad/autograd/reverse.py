@@ -39,13 +39,15 @@ def reverse(
     stop: Stop = _NOWHERE,
     spend: bool = False,
     check: bool = False,
+    arrived: list[Pair] | None = None,
 ) -> tuple[list[Node], list[Pair]]:
     """Carries the gradients in `seeds` back; the nodes walked, and (node, gradient) that arrived.
 
     Gradients arrive at leaves, at nodes in `stop`, where the walk ends, and at nodes in `wanted`.
     `wanted` holds ids of nodes, or of leaves' `grad_to`; only what leads there is computed. With
     `spend`, nodes give up their claim on values as soon as they are done with: a pull may flush.
-    With `check`, gradients are computed at once, and a NaN is an error.
+    With `check`, gradients are computed at once, and a NaN is an error. `arrived` is a list to add
+    to: whoever gives it has what arrived before an error.
     """
     order = ordered([node for node, _ in seeds], stop, wanted)
     need = None
@@ -58,7 +60,7 @@ def reverse(
         else:
             order = [node for node in order if node in need]
     grads: dict[Node, Tensor] = {}
-    arrived: list[Pair] = []
+    arrived = [] if arrived is None else arrived
     state = LOCAL.state
     outer = state.grad, state.site, state.caster
     # Rules run in the dtypes that the forward pass had.
