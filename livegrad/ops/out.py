@@ -36,15 +36,15 @@ CASTING = {
     "": """
         acos acosh add addcdiv addcmul addr angle arccos arccosh arcsin arcsinh arctan arctan2
         arctanh asin asinh atan atan2 atanh bernoulli bitwise_and bitwise_left_shift bitwise_or
-        bitwise_right_shift bitwise_xor cat cholesky cholesky_inverse cholesky_solve clamp clamp_max
-        clamp_min clip column_stack concat concatenate copysign cos cosh deg2rad
-        digamma div divide dstack eq erf erfc erfinv exp exp2 expm1 floor_divide fmax fmin fmod gcd
-        ge geqrf ger greater greater_equal gt hstack hypot i0 igamma igammac kron lcm ldexp le lerp
+        bitwise_right_shift bitwise_xor cholesky cholesky_inverse cholesky_solve clamp clamp_max
+        clamp_min clip copysign cos cosh deg2rad
+        digamma div divide eq erf erfc erfinv exp exp2 expm1 floor_divide fmax fmin fmod gcd
+        ge geqrf ger greater greater_equal gt hypot i0 igamma igammac kron lcm ldexp le lerp
         less less_equal lgamma log log10 log1p log2 logaddexp logaddexp2 logical_and logical_not
         logical_or logical_xor logit logsumexp lt lu matrix_power maximum mean minimum mul multiply
         mvlgamma nanmean ne nextafter not_equal orgqr outer polygamma pow rad2deg
-        reciprocal remainder row_stack rsqrt sigmoid sin sinc sinh sqrt square stack std sub
-        subtract tan tanh true_divide var vstack xlogy
+        reciprocal remainder rsqrt sigmoid sin sinc sinh sqrt square std sub
+        subtract tan tanh true_divide var xlogy
     """,
     "fft": """
         fft fft2 fftn hfft hfft2 hfftn ifft2 ifftn ihfft2 ihfftn irfft irfft2 irfftn rfft rfft2
@@ -94,6 +94,9 @@ EXACT = {
     "nn.functional": "avg_pool2d avg_pool3d gelu hardshrink logsigmoid softplus softshrink",
     "special": "round",
 }
+# The functions that cast to the dtype of `out`, and refuse one that does not hold the result's
+# values with another class of error.
+JOINING = {"": "cat column_stack concat concatenate dstack hstack row_stack stack vstack"}
 # The functions that compute in the dtype of `out`, unless they are given another.
 FOLDING = {"": "cumprod cumsum nansum prod sum"}
 # The functions that make a tensor: without a `dtype` they take that of `out`.
@@ -109,8 +112,7 @@ def install(namespace: dict[str, Any], name: str = "") -> None:
     `name` is what follows "livegrad." in the name of the module.
     """
     made: dict[Any, Any] = {}  # two names of one function stay one function
-    kinds = ((CASTING, casting), (FOLDING, folding), (EXACT, exact), (CREATING, creating))
-    for table, wrap in kinds:
+    for table, wrap in KINDS:
         for each in table.get(name, "").split():
             function = namespace.get(each)
             if not isinstance(function, FunctionType) or takes_out(function):
@@ -297,6 +299,11 @@ def casting(function: Any) -> Any:
     return accepts_out(function, lambda result, out: store(result, out, exact=False))
 
 
+def joining(function: Any) -> Any:
+    """`function` with an `out` of any dtype that holds the result's values, or a TypeError."""
+    return accepts_out(function, lambda result, out: store(result, out, False, TypeError))
+
+
 def folding(function: Any) -> Any:
     """`function` with an `out` in whose dtype it computes."""
     return accepts_out(function, lambda result, out: store(result, out, exact=False), as_out=True)
@@ -320,19 +327,28 @@ def creating(function: Any) -> Any:
     return update_wrapper(with_out, function)
 
 
+KINDS = (
+    (CASTING, casting),
+    (JOINING, joining),
+    (FOLDING, folding),
+    (EXACT, exact),
+    (CREATING, creating),
+)
+
+
 # -------------------------------------------------------------------------------------- storing
 
 
-def store(result: Any, out: Any, exact: bool) -> Any:
+def store(result: Any, out: Any, exact: bool, refusal: type[Exception] = RuntimeError) -> Any:
     """Writes `result`, a tensor or a tuple of them, into `out` and returns `out`."""
     if isinstance(result, Handle):
-        return _put(result, _checked(out), exact)
+        return _put(result, _checked(out), exact, refusal)
     if not isinstance(out, tuple | list) or len(out) != len(result):
         raise TypeError(
             f"out: got {_described(out)}; expected a tuple of {len(result)} tensors, one for each "
             "result"
         )
-    stored = [store(value, room, exact) for value, room in zip(result, out, strict=True)]
+    stored = [store(value, room, exact, refusal) for value, room in zip(result, out, strict=True)]
     named = hasattr(result, "_fields")
     return type(result)(*stored) if named else tuple(stored)
 
@@ -351,7 +367,7 @@ def _described(out: Any) -> str:
     return f"{len(out)} of them" if isinstance(out, tuple | list) else type(out).__name__
 
 
-def _put(value: Tensor, out: Tensor, exact: bool) -> Tensor:
+def _put(value: Tensor, out: Tensor, exact: bool, refusal: type[Exception]) -> Tensor:
     made, room = node_of(value), node_of(out)
     flows = made.grad_to is not None or room.grad_to is not None
     # A result that has no gradient, such as that of a comparison, leaves the history alone.
@@ -367,7 +383,7 @@ def _put(value: Tensor, out: Tensor, exact: bool) -> Tensor:
             "instead"
         )
     if made.meta.dtype.category > dtype.category:
-        raise RuntimeError(
+        raise refusal(
             f"out: result type {made.meta.dtype.name} can't be cast to the desired output type "
             f"{dtype.name}"
         )

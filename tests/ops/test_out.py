@@ -62,6 +62,12 @@ def test_what_has_no_gradient_leaves_the_history_of_the_output_alone() -> None:
         lg.add(lg.ones(1), 1, out=leaf)
 
 
+def test_joined_values_that_do_not_fit_are_of_the_wrong_type() -> None:
+    for join in (lg.cat, lg.stack, lg.hstack, lg.column_stack):
+        with pytest.raises(TypeError, match="can't be cast"):
+            join([x, x], out=lg.empty(0, dtype=lg.int64))
+
+
 def test_several_results() -> None:
     values, indices = lg.empty(2), lg.empty(2, dtype=lg.int64)
     result = lg.max(x, 1, out=(values, indices))
