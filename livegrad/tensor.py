@@ -13,7 +13,8 @@ from livegrad.autograd.holding import held_gradient
 from livegrad.device import CPU, META, Device, has_data
 from livegrad.dtypes import DType
 from livegrad.graph import dataless
-from livegrad.graph.geometry import root_of
+from livegrad.graph.blame import wrong_class
+from livegrad.graph.geometry import writes_to
 from livegrad.graph.meta import Size
 from livegrad.graph.overlap import check_overlap
 from livegrad.graph.record import (
@@ -145,13 +146,15 @@ class Tensor(Subclassing):
     def requires_grad(self) -> bool:
         """Whether gradients are computed for this tensor."""
         if self._made_at is not None:  # also if its history may not be asked for any more
-            return family_node(self).grad_to is not None
+            return self._node.grad_to is not None or family_node(self).grad_to is not None
         return node_of(self).grad_to is not None
 
     @requires_grad.setter
     def requires_grad(self, value: bool) -> None:
         if not isinstance(value, bool):
             raise RuntimeError(f"requires_grad must be a bool; got {type(value).__name__}")
+        if not self.is_leaf:
+            raise RuntimeError("you can only change requires_grad flags of leaf variables.")
         self.requires_grad_(value)
 
     @property
@@ -222,12 +225,9 @@ class Tensor(Subclassing):
     @property
     def _version(self) -> int:
         """How often the memory that this tensor shows a part of has been written."""
-        if self._unseen is not None:
-            return self._unseen[0]
-        if self._cell is None:
-            return self._writes + self._ahead
-        cell = root_of(self)[0]
-        return cell.version - cell.uncounted + self._ahead
+        if self._node.spent and self._node.grad_to is None:
+            raise RuntimeError("Inference tensors do not track version counter.")
+        return writes_to(self)
 
     def is_inference(self) -> bool:
         """Whether it was made in inference mode."""
@@ -427,10 +427,10 @@ class Tensor(Subclassing):
         elif requires_grad:
             if node.grad_to is None:
                 creation.as_leaf(self, True)
-                if self._cell is not None:
-                    claim(self)
-        else:
+                claim(self)
+        elif node.grad_to is not None:
             node.grad_to = None
+            claim(self)
         return self
 
     def backward(
@@ -519,7 +519,9 @@ class Tensor(Subclassing):
 
     def type_as(self, other: Any) -> Any:
         """The tensor as the dtype of `other`."""
-        return self._cast(node_of(other).meta.dtype)
+        if not isinstance(other, Handle):
+            raise wrong_class(other, "Tensor", "type_as")
+        return self._cast(other._node.meta.dtype)
 
     def cpu(self, memory_format: Any = preserve_format) -> Any:
         """The tensor on the CPU, where it is if it has data."""

@@ -130,8 +130,12 @@ class Handle:
     _made_at: int | None = None
     # The tensor that this is a view of, if that shares its memory, but no history, with others.
     _root: Any = None
+    # Whether it was brought up to date after a write to what it is a view of.
+    _followed = False
     # The count of writes when a hook was registered: until the next one it stays where it is.
     _hooked_at: int | None = None
+    # Whether it was a view, of a tensor that was made to show something else: it stays that.
+    _was_view: bool | None = None
     # The part of memory shared with somebody else that it shows: see runtime/shared.py.
     _shown: Any = None
 
@@ -148,7 +152,7 @@ class Cell:
     the storage has grown: the cell of the larger one, the path from its value, and its version.
     `base` refers to the tensor that is the whole of it. `uncounted` writes are no writes to
     PyTorch's `_version`; `claimed` is the version that is none either: a tensor that shares it
-    was made to require a gradient then.
+    was made to require a gradient, or none any more, then.
     """
 
     __slots__ = ("_node", "base", "claimed", "memory", "parent", "uncounted", "version")
@@ -782,13 +786,14 @@ def _is_whole(path: Sequence[Step]) -> bool:
 
 def follow_cell(x: Any, cell: Cell) -> None:
     """Applies the path of `x` to the value that its cell has now."""
-    if cell.claimed == cell.version == x._seen + 1:
+    if cell.claimed == cell.version == x._seen + 1 and _is_untouched(x):
         require_in_vain(x)
         x._seen = cell.version
         return
     state = LOCAL.state
     value = wrap(cell._node)
     if x._path:
+        x._followed = True
         # Gradients flow through a view whenever they flow through what it shows. One with hooks
         # stays where these are, unless a write was counted.
         hooked = x._hooked_at is not None and x._hooked_at == cell.version - cell.uncounted
@@ -801,16 +806,23 @@ def follow_cell(x: Any, cell: Cell) -> None:
     else:
         before, x._node = x._node.grad_to, value._node
         if type(before) is Interior and before.retained:
-            _go_on_retaining(before, x._node, x)
+            go_on_retaining(before, x._node, x)
     x._seen = cell.version
 
 
 def claim(x: Any) -> None:
-    """Tells views of `x`, which was made to require a gradient, when they are next used."""
+    """Tells views of `x`, when next used, that it requires a gradient, or none any more."""
     cell = x._cell
+    if cell is None:
+        return
     cell.version += 1
     cell.uncounted += 1
     cell.claimed = x._seen = cell.version
+
+
+def _is_untouched(x: Any) -> bool:
+    """Whether a view shows what it showed in the beginning."""
+    return not x._followed and bool(x._path) and x._node.spec.op is x._path[-1][0]
 
 
 def require_in_vain(x: Any) -> None:
@@ -818,7 +830,12 @@ def require_in_vain(x: Any) -> None:
 
     As in PyTorch, what is computed from it does so, too, but no gradient goes any further.
     """
-    if x._node.grad_to is None and x._path and family_node(x).grad_to is not None:
+    if x._root is None and is_detached(x._path):
+        return
+    to = x._node.grad_to
+    if is_in_vain(to) and family_node(x).grad_to is None:
+        x._node.grad_to = None
+    elif to is None and family_node(x).grad_to is not None:
         x._node.grad_to = _WeakRef(_Nobody())
         if x._made is NO_GRAD:
             x._made_at = x._cell.version - x._cell.uncounted
@@ -1045,14 +1062,16 @@ def in_place_of(old: Node, value: Any, handle: Any, overwrites: bool) -> Node:
             state.grad = grad
         node = value._node
     if type(to) is Interior and to.retained:
-        _go_on_retaining(to, node, handle)
+        go_on_retaining(to, node, handle)
     _see_through(value, handle)
+    if old.spent and old.grad_to is None:  # made in inference mode, as the tensor was
+        node.spent = True
     if node.inputs and node is not old:  # what is computed from nothing cannot fail
         LOCAL.state.written[node] = old
     return node
 
 
-def _go_on_retaining(old: Interior, node: Node, handle: Any) -> None:
+def go_on_retaining(old: Interior, node: Node, handle: Any) -> None:
     """A tensor that retains its gradient does so after it was written, for its new value."""
     mine = [r for r in old.retained if r() is handle]
     if mine and node.grad_to is not None and not isinstance(node.grad_to, _WeakRef):

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from livegrad.graph.geometry import dims_in_memory, offset_of, storage_nbytes
+from livegrad.graph.geometry import dims_in_memory, offset_of, storage_nbytes, writes_to
 from livegrad.graph.layout import contiguous_strides
 from livegrad.graph.node import Interior
 from livegrad.graph.op import Op
@@ -19,6 +19,7 @@ from livegrad.graph.record import (
     Step,
     _see_through,
     check_writable,
+    go_on_retaining,
     in_place_of,
     node_of,
     record,
@@ -76,21 +77,26 @@ def become(x: Tensor, value: Tensor, stays: bool = True, counts: int = 1) -> Ten
     """
     if value is x:
         return x
-    old, node, before, version = node_of(x), node_of(value), x._cell, x._version
+    old, node, before, version = node_of(x), node_of(value), x._cell, writes_to(x)
+    x._was_view = x._is_view()
     if stays and isinstance(old.grad_to, weakref.ref):  # under no_grad: it stays that leaf
         node = record(DETACH, (wrap(node),))._node
         node.grad_to = old.grad_to
     elif stays and node.grad_to is None:  # and an interior node stays where it is in the graph
         node = in_place_of(old, wrap(node), x, False)
+    if type(old.grad_to) is Interior and old.grad_to.retained:
+        go_on_retaining(old.grad_to, node, x)
     x._node, x._cell = node, value._cell
     x._path, x._seen, x._writes = value._path, value._seen, value._writes
     x._root = value._root
     x._unseen = x._unseen if before is not None and value._cell is before else None
-    if before is not None and x._cell is before:  # as if the storage had been written
+    if x._unseen is not None:
+        x._unseen[0] += counts
+    elif before is not None and x._cell is before:  # as if the storage had been written
         before.uncounted -= counts
     else:
         x._ahead = 0
-        x._ahead = version + counts - x._version
+        x._ahead = version + counts - writes_to(x)
     _see_through(value, x)
     return x
 

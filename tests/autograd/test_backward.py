@@ -244,6 +244,9 @@ def test_nothing_written_has_a_history():
     empty = lg.zeros(0, requires_grad=True)
     assert empty.diag().requires_grad
     assert empty.diag(2).tolist() == [[0.0, 0.0], [0.0, 0.0]]
+    matrix = lg.ones(2, 1)
+    matrix.diagonal(1).add_(7)
+    assert matrix.tolist() == [[1.0], [1.0]]
 
 
 def test_write_to_a_slice():

@@ -169,6 +169,27 @@ def test_a_hook_stays_with_a_view_that_is_written_uncounted():
     assert len(seen) == 1
 
 
+def test_what_arrived_before_an_error_is_delivered():
+    a = leaf(1.0)
+    b = a // 2  # has no derivative
+    b.retain_grad()
+    with pytest.raises(RuntimeError, match="not implemented"):
+        (b * 3).sum().backward()
+    assert b.grad.tolist() == [3.0]
+    assert a.grad is None
+
+
+def test_a_gradient_is_retained_when_the_shape_changes():
+    a = lg.ones(1, 2, requires_grad=True)
+    b = a * 2
+    b.retain_grad()
+    with lg.no_grad():
+        b.squeeze_()
+    assert b.retains_grad
+    b.sum().backward()
+    assert b.grad.tolist() == [1.0, 1.0]
+
+
 def test_hooks_of_an_output_run_also_where_nothing_goes_on():
     a, b = leaf(1.0), leaf(2.0)
     seen = []

@@ -72,6 +72,32 @@ def test_a_view_made_before_its_base_requires_a_gradient():
     assert base.grad.tolist() == [[2.0] * 3] * 2
 
 
+def test_what_was_made_in_inference_mode_counts_no_writes():
+    with lg.inference_mode():
+        y = lg.ones(2) * 2
+    y.detach().add_(1)
+    assert y.is_inference()
+    with pytest.raises(RuntimeError, match="do not track version"):
+        y._version
+
+
+def test_a_detached_tensor_is_no_view_of_what_requires_a_gradient(x):
+    detached = x.detach()
+    lg.nn.Parameter(x)
+    assert not detached.requires_grad
+
+
+def test_a_view_that_was_written_before_its_base_requires_a_gradient():
+    base = lg.ones(2, 3)
+    view, other = base.t(), base[0]
+    view.add_(1)
+    base.requires_grad_()
+    for y in (view, other):
+        assert not y.is_leaf
+    (view.sum() + other.sum()).backward()
+    assert base.grad.tolist() == [[2.0] * 3, [1.0] * 3]
+
+
 def test_one_object_entered_twice():
     mode = lg.no_grad()
     with mode:

@@ -144,6 +144,22 @@ def test_reinterpreting_bytes():
         lg.zeros(3).view(lg.int64)
 
 
+def test_what_was_no_view_stays_none():
+    x = lg.ones(2)
+    assert not x.resize_(1)._is_view()
+    x.detach_()
+    view = lg.ones(3).expand(2, 3)
+    view.data = view
+    with pytest.raises(RuntimeError, match="Can't detach views"):
+        view.detach_()
+
+
+def test_shapes_of_data_change_uncounted():
+    x = lg.ones(2, 3)
+    assert x.data.t_().shape == (3, 2)
+    assert (x.shape, x._version) == ((2, 3), 0)
+
+
 def test_set_has_no_derivative():
     leaf = lg.tensor(2.0, requires_grad=True)
     x = lg.tensor(1.0)
