@@ -32,11 +32,15 @@ EXPLAINED = (
     ),
     Explained(
         "full backward hooks of modules put no view of a Function between: outputs may be written",
-        "Output 0 of BackwardHookFunction is a view and is being modified inplace",
+        "Output 0 of BackwardHookFunction is a view and",
     ),
     Explained(
         "set_ on a view leaves the history of what that was a view of alone",
         "derivative for set_ is not implemented",
+    ),
+    Explained(
+        "several views that were made where no gradient was recorded follow what is written later",
+        "with grad mode enabled. This view is the output of a function that returns multiple views",
     ),
     Explained("PyTorch has no kernel for this dtype on the CPU", "not implemented for '"),
 )
@@ -50,35 +54,35 @@ ONE_WRITE = "an optimiser's update is one write, whatever operations it is made 
 OWN_STRIDES = "what autograd.grad returns lies in memory as the rules here make it"
 
 
-ONE_MEMORY = "after x.data = y both count the writes to the memory that they share"
+ONE_MEMORY = "writes are counted by memory, and x.data = y and x.set_(y) change which that is"
 HOOKED = "with a full backward hook, a module's outputs are views made by a Function in PyTorch"
 EMPTY = "nothing lies in memory: PyTorch gives what is empty strides of 0, by how it was made"
 
 
-FAILED = "a backward that raises delivers nothing; PyTorch has served what it came by until then"
-# A Function of the generator whose backward gives a gradient that does not fit its input.
-UNFIT = re.compile(r"x\.sum\(\)\)\[1\]\), 'backward': staticmethod\(lambda ctx, g: g (\* 3|\+ 0)\)")
+INTEGERS = "integers and bools never require a gradient, also where one is written to them"
 
 
 def explanation_of_state(kind: str, detail: str, lines: Sequence[str]) -> str | None:
     """Why tensors may differ in `kind` after `lines`; None if they should not."""
     program = "\n".join(lines)
     if kind == "version":
-        return ONE_WRITE if ".step()" in program else ONE_MEMORY if ".data = " in program else None
+        moved = ".data = " in program or ".set_(" in program
+        return ONE_WRITE if ".step()" in program else ONE_MEMORY if moved else None
     if kind in LAYOUT and re.search(
         r"torch \(([1-9]\d*, )*0[,)].* of shape \((\d+, )*0[,)]", detail
     ):
         return EMPTY
     if kind in LAYOUT and "autograd.grad(" in program:
         return OWN_STRIDES
-    if kind == "grad" and detail.endswith("livegrad None") and UNFIT.search(program):
-        return FAILED
-    if kind in ("is_leaf", "requires_grad") and "register_full_backward_hook" in program:
+    if kind in FLOWS and re.search(" of dtype (bool|u?int)", detail):
+        return INTEGERS
+    if kind in FLOWS and "register_full_backward_hook" in program:
         return HOOKED
     return None
 
 
-LAYOUT = ("stride", "is_contiguous")
+LAYOUT = ("stride", "storage_offset", "is_contiguous")
+FLOWS = ("is_leaf", "requires_grad")
 
 
 CLAMPED = "clamp with numbers casts to the dtype of out, as clamp with tensors does in both"
