@@ -371,7 +371,8 @@ def _put(value: Tensor, out: Tensor, exact: bool, refusal: type[Exception]) -> T
     made, room = node_of(value), node_of(out)
     flows = made.grad_to is not None or room.grad_to is not None
     # A result that has no gradient, such as that of a comparison, leaves the history alone.
-    if flows and LOCAL.state.grad and made.meta.dtype.category >= FLOAT:
+    differentiable = made.meta.dtype.category >= FLOAT or made.op.grads is not None
+    if flows and LOCAL.state.grad and differentiable:
         raise RuntimeError(
             "out: functions with out=... arguments don't support automatic differentiation, but "
             "one of the arguments requires grad. Leave out= out, or use livegrad.no_grad()"

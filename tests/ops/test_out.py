@@ -60,6 +60,8 @@ def test_what_has_no_gradient_leaves_the_history_of_the_output_alone() -> None:
     assert leaf.tolist() == [1.0]
     with pytest.raises(RuntimeError, match="automatic differentiation"):
         lg.add(lg.ones(1), 1, out=leaf)
+    with pytest.raises(RuntimeError, match="automatic differentiation"):
+        lg.mul(lg.tensor([True]), True, out=leaf)
 
 
 def test_joined_values_that_do_not_fit_are_of_the_wrong_type() -> None:
