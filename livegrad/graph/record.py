@@ -787,19 +787,23 @@ def _is_whole(path: Sequence[Step]) -> bool:
 def follow_cell(x: Any, cell: Cell) -> None:
     """Applies the path of `x` to the value that its cell has now."""
     if cell.claimed == cell.version == x._seen + 1 and _is_untouched(x):
-        require_in_vain(x)
+        if x._path:
+            require_in_vain(x)
         x._seen = cell.version
         return
     state = LOCAL.state
-    value = wrap(cell._node)
-    if x._path:
+    value, path = wrap(cell._node), x._path
+    if path:
         x._followed = True
+        steps = _steps_from_root(x)
+        if steps is not None:  # which has a history of its own
+            value, path = wrap(node_of(x._root)), steps
         # Gradients flow through a view whenever they flow through what it shows. One with hooks
         # stays where these are, unless a write was counted.
         hooked = x._hooked_at is not None and x._hooked_at == cell.version - cell.uncounted
         grad, state.grad = state.grad, not hooked
         try:
-            value = followed(value, x._path)
+            value = followed(value, path)
             x._node = in_place_of(x._node, value, x, False)
         finally:
             state.grad = grad
@@ -821,8 +825,8 @@ def claim(x: Any) -> None:
 
 
 def _is_untouched(x: Any) -> bool:
-    """Whether a view shows what it showed in the beginning."""
-    return not x._followed and bool(x._path) and x._node.spec.op is x._path[-1][0]
+    """Whether a tensor is the whole, or a view that shows what it showed in the beginning."""
+    return not x._path or (not x._followed and x._node.spec.op is x._path[-1][0])
 
 
 def require_in_vain(x: Any) -> None:
@@ -896,12 +900,14 @@ def view(
     out._cell = cell
     out._path = x._path + ((op, attrs, args, shape),)
     out._seen = cell.version
+    if x._node.spent and x._node.grad_to is None and op.grads is not None:
+        out._node.spent = True  # made in inference mode, like what it is a view of
     if x._path:
         inherit(op, x, out)
     if not LOCAL.state.grad:
         if out._made is None:
             out._made = NO_GRAD
-        if op.grads is not None:
+        if x._node.grad_to is not None and op.grads is not None:
             require_in_vain(out)
     return out
 
@@ -948,6 +954,8 @@ def rebind(x: Any, value: Any, expanded: bool = False) -> Any:
     else:
         in_vain = is_in_vain(x._node.grad_to)
         x._node = in_place_of(x._node, value, x, overwrites)
+        if x._root is not None and overwrites:
+            _write_to_root(x, part)
         _write_to_cell(cell, x._path, part)
     _wrote(cell)
     # Where elements lie in one place, what was written to one is seen in the others. A gradient
@@ -1003,6 +1011,29 @@ def _write_to_cell(cell: Cell, path: Sequence[Step], part: Node) -> None:
     finally:
         state.grad = grad
     cell._node = in_place_of(cell._node, whole, cell, grad and not apart)
+
+
+def _write_to_root(x: Any, part: Node) -> None:
+    """Writes `part`, history included, to the detached tensor that `x` is a view of.
+
+    Its cell gets the values alone.
+    """
+    root, steps = x._root, _steps_from_root(x)
+    if steps is None or (part.grad_to is None and node_of(root).grad_to is None):
+        return
+    before = node_of(root)
+    whole = laid_out(_write_through(wrap(before), steps, wrap(part)), before.meta)
+    root._node = in_place_of(before, whole, root, True)
+    root._seen = x._cell.version + 1  # when the cell is written
+
+
+def _steps_from_root(x: Any) -> tuple[Step, ...] | None:
+    """The way from the detached tensor that `x` is a view of; None if that shows another part."""
+    root = x._root
+    if root is None or root._cell is not x._cell:
+        return None
+    length = len(root._path)
+    return x._path[length:] if x._path[:length] == root._path else None
 
 
 def make_dense(x: Any) -> None:

@@ -132,6 +132,7 @@ def as_strided(input: Tensor, size: Any, stride: Any, storage_offset: int | None
     if node_of(memory).meta.dtype is not own.dtype:
         memory = view(memory, own.dtype)
     out = record_view(AS_STRIDED, memory, (strides,), (offset,), shape)
+    out._unseen = input._unseen
     if node_of(out).grad_to is None and node_of(input).grad_to is not None:
         _give_history(out, input, memory)
     return out

@@ -234,6 +234,37 @@ def test_compared_in_place_with_what_requires_a_gradient():
     close(x.grad, [0.0, 0.0])
 
 
+def test_what_is_written_to_a_part_of_a_detached_tensor():
+    x = leaf(1.0, 2.0, 3.0)
+    base = lg.ones(3, dtype=lg.float64)
+    y = base.detach()
+    whole = y.view(3, 1)
+    y[:2] = x[:2]
+    assert y.requires_grad
+    assert not base.requires_grad
+    assert base.tolist() == [1.0, 2.0, 1.0]
+    (y * 3).sum().backward(retain_graph=True)
+    close(x.grad, [3.0, 3.0, 0.0])
+    y[0] = 7.0
+    x.grad = None
+    (y + whole[:, 0]).sum().backward(retain_graph=True)
+    close(x.grad, [0.0, 2.0, 0.0])
+    whole.mul_(x.view(3, 1))
+    x.grad = None
+    y.sum().backward()
+    close(x.grad, [7.0, 4.0, 1.0])
+
+
+def test_its_own_data_changes_nothing():
+    x = leaf(1.0, 2.0)
+    y = x * 2
+    row = y.view(1, 2)
+    row.data = row
+    y[0] = 5.0
+    row.sum().backward()
+    close(x.grad, [0.0, 2.0])
+
+
 def test_nothing_written_has_a_history():
     x = lg.tensor(2.0, requires_grad=True)
     y = lg.zeros(2, 2)

@@ -190,6 +190,21 @@ def test_a_gradient_is_retained_when_the_shape_changes():
     assert b.grad.tolist() == [1.0, 1.0]
 
 
+def test_what_is_asked_for_is_not_walked_through():
+    a = leaf(1.0)
+    b = a * 2
+    b.register_hook(lambda g: None)
+    b.set_(b.detach().clone())  # which has no derivative
+    assert grad(b * 3, b)[0].tolist() == [3.0]
+
+
+def test_a_gradient_is_retained_when_the_values_are_shared():
+    c = leaf(1.0) * 2
+    c.retain_grad()
+    lg.nn.Parameter(c)
+    assert c.retains_grad
+
+
 def test_hooks_of_an_output_run_also_where_nothing_goes_on():
     a, b = leaf(1.0), leaf(2.0)
     seen = []

@@ -77,6 +77,7 @@ def test_what_was_made_in_inference_mode_counts_no_writes():
         y = lg.ones(2) * 2
     y.detach().add_(1)
     assert y.is_inference()
+    assert y[0].is_inference()
     with pytest.raises(RuntimeError, match="do not track version"):
         y._version
 

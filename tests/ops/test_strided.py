@@ -158,6 +158,10 @@ def test_shapes_of_data_change_uncounted():
     x = lg.ones(2, 3)
     assert x.data.t_().shape == (3, 2)
     assert (x.shape, x._version) == ((2, 3), 0)
+    data = x[:0].data
+    part = data.as_strided((1,), (1,))
+    data.add_(1)
+    assert part._version == 1
 
 
 def test_set_has_no_derivative():
