@@ -87,6 +87,7 @@ FLOWS = ("is_leaf", "requires_grad")
 
 CLAMPED = "clamp with numbers casts to the dtype of out, as clamp with tensors does in both"
 TWO_FAULTS = "the index is looked at before it is asked whether the tensor may be written"
+NO_PLACE = "an index must name a place, also where there is nothing to be written to it"
 NO_ORDER = "there is no kernel for complex numbers, also where there is nothing to compare"
 
 
@@ -98,6 +99,8 @@ def explanation(wrong: Exception | None, found: Exception | None, line: str = ""
         return "there is no kernel for bool, also where there is nothing to compute"
     if wrong is None and found is not None and "the graph was spent by backward" in str(found):
         return SPENT
+    if wrong is None and re.match(r"index_(add|copy|fill): .* size 0$", str(found)):
+        return NO_PLACE
     if wrong is None and found is not None and re.match('"cumm(ax|in)".*complex', str(found)):
         return NO_ORDER
     if type(found) is IndexError and "a leaf Variable that requires grad is being" in str(wrong):
