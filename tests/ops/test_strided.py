@@ -154,6 +154,12 @@ def test_what_was_no_view_stays_none():
         view.detach_()
 
 
+def test_other_data_lies_as_it_lies():
+    view = (lg.ones(3, requires_grad=True) * 2).expand(2, 3)
+    view.data = lg.zeros(2, 3)
+    assert view.stride() == (3, 1)
+
+
 def test_shapes_of_data_change_uncounted():
     x = lg.ones(2, 3)
     assert x.data.t_().shape == (3, 2)
