@@ -77,17 +77,17 @@ class Reducer:
         return [e.select(mask, new, old) for new, old in zip(merged, accs, strict=True)]
 
     def fold_lanes(self, e: Emitter, accs: Accs) -> Accs:
-        """Scalars: the lanes merged in pairs, in the same order on every host.
+        """Scalars: the lanes merged by halves, in the same order on every host.
 
-        Neighbours come first, so that sums stay small where signs alternate; then, by halves, lanes
-        that hold the same as their neighbours.
+        Of the last four the first meets the fourth: even lanes meet odd ones before sums grow
+        large, where signs alternate.
         """
         width = lanes_of(accs[0].type)
-        turned = [lane ^ 1 for lane in range(width)]
-        accs = self.merge(e, accs, [e.b.shuffle(x, turned) for x in accs])
-        while width > 2:
+        while width > 1:
             width //= 2
             low, high = range(width), range(width, 2 * width)
+            if width == 2:
+                high = high[::-1]
             lower = [e.b.shuffle(x, low) for x in accs]
             accs = self.merge(e, lower, [e.b.shuffle(x, high) for x in accs])
         return [e.b.extract(x, 0) for x in accs]

@@ -17,14 +17,14 @@ the middle one.
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 
 from livegrad import dtypes
 from livegrad.compiler.builder import LANES, Builder, Value
 from livegrad.compiler.describe import Instr, Store, Stream
 from livegrad.compiler.emitter import Emitter, memory_element
-from livegrad.compiler.folding import BLOCK, LONG_ROW, LONG_ROW_BLOCK, Folds
+from livegrad.compiler.folding import ROWS, Folds, Way
 from livegrad.compiler.reducers import REDUCERS, Accs
 from livegrad.dtypes import DType
 from livegrad.graph.op import REGISTRY, Op
@@ -41,12 +41,14 @@ class Template:
     def __init__(
         self,
         name: str,
+        way: Way,
         streams: tuple[Stream, ...],
         instrs: tuple[Instr, ...],
         outputs: tuple[Store, ...],
     ) -> None:
         self.b = Builder(name, list(PARAMS))
         self.args, self.begin, self.end, self.ctx = self.b.params
+        self.way = way
         self.streams = streams
         self.instrs = instrs
         self.outputs = outputs
@@ -185,7 +187,7 @@ class Template:
         instrs = [self.instrs[i] for i in reduces]
         emitters = [self.e(self.instrs[instr.operands[0]].dtype) for instr in instrs]
         reducers = [REDUCERS[instr.payload] for instr in instrs]
-        return Folds(self.b, list(zip(reducers, emitters, strict=True)))
+        return Folds(self.b, list(zip(reducers, emitters, strict=True)), self.way)
 
     def folded_values(self, reduces: list[int], value: Callable[[int], Value]) -> list[Value]:
         """What the reductions of a pass fold in one round; `value` gives that of an instruction."""
@@ -193,8 +195,9 @@ class Template:
 
     def keep_folds(self, reduces: list[int], folds: Folds, values: list[Value]) -> None:
         """Keeps what the reductions of a pass came to."""
-        for i, (reducer, e), value in zip(reduces, folds.folds, values, strict=True):
-            self.kept[i] = e.convert(value, reducer.output(e.dtype), self.instrs[i].dtype)
+        for i, fold, value in zip(reduces, folds.folds, values, strict=True):
+            e, output = fold.e, fold.reducer.output(fold.e.dtype)
+            self.kept[i] = e.convert(value, output, self.instrs[i].dtype)
 
     def _position_ok(self, instr: Instr, where: Value, mask: Value | None) -> Value:
         """Where a gather reads, if that is inside its dim, else 0 with a fault reported."""
@@ -252,6 +255,15 @@ def passes(template: Template) -> list[tuple[list[int], list[Store]]]:
     ]
 
 
+class Span:
+    """The elements of a row from `low` up to `high`: sixteens up to `whole`, the rest by a mask."""
+
+    def __init__(self, b: Builder, low: Value, high: Value) -> None:
+        self.low, self.high = low, high
+        self.whole = b.add(low, b.and_(b.sub(high, low), -LANES))
+        self.mask = b.lane_mask(b.sub(high, self.whole))
+
+
 class Rows(Template):
     """Elementwise loops and folds along rows: the inner loop is vectorised and folded."""
 
@@ -274,8 +286,9 @@ class Rows(Template):
             )
             outer, middle_at = b.udiv(rest, self.middle_blocks), b.urem(rest, self.middle_blocks)
             bases = self.outer_bases(outer)
-            self.low = b.mul(inner_at, self.inner_block)
-            self.high = b.smin(b.add(self.low, self.inner_block), self.inner)
+            low = b.mul(inner_at, self.inner_block)
+            high = b.smin(b.add(low, self.inner_block), self.inner)
+            self.span = Span(b, low, high)
             first = b.mul(middle_at, self.middle_block)
             last = b.smin(b.add(first, self.middle_block), self.middle)
             with b.loop(first, last) as row:
@@ -321,31 +334,34 @@ class Rows(Template):
         combine, stream = instr.payload
         dtype = self.streams[stream].dtype
         reducer, e = REDUCERS[combine], self.e(dtype)
-        folds = Folds(b, [(reducer, e)])
+        span = Span(b, b.const("i64", 0), self.arg(9))
 
-        def step(at: Value, mask: Value | None, accs: Accs) -> Accs:
-            place = b.gep(self.bases[stream], memory_element(dtype), at)
-            return folds.step(accs, [e.load(dtype, place, mask)], self._lane_index(at), mask)
+        def folded(way: Way) -> list[Value]:
+            folds = Folds(b, [(reducer, e)], way)
 
-        (value,) = self._fold_row(folds, b.const("i64", 0), self.arg(9), step)
+            def step(at: Value, mask: Value | None, accs: Accs) -> Accs:
+                place = b.gep(self.bases[stream], memory_element(dtype), at)
+                return folds.step(accs, [e.load(dtype, place, mask)], self._lane_index(at), mask)
+
+            return self._fold_row(folds, span, step)
+
+        # Unlike the length of rows, their number is only known when the kernel runs.
+        *short, any_length = ROWS
+        make = partial(folded, any_length)
+        if reducer.of_blocks(dtype):
+            for way in reversed(short):
+                few = b.icmp("sle", span.high, way.rounds * LANES)
+                make = partial(b.either, few, partial(folded, way), make)
+        (value,) = make()
         return e.convert(value, reducer.output(dtype), instr.dtype)
 
-    def _fold_row(
-        self, folds: Folds, low: Value, high: Value, step: Callable[..., Accs]
-    ) -> list[Value]:
+    def _fold_row(self, folds: Folds, span: Span, step: Callable[..., Accs]) -> list[Value]:
         """Folds a row: sixteen elements per round, the last ones under a mask."""
-        b = self.b
-
-        def last(at: Value, accs: Accs) -> Accs:
-            return step(at, b.lane_mask(b.sub(high, at)), accs)
-
-        whole = b.add(low, b.and_(b.sub(high, low), -LANES))
-        short = b.icmp("slt", b.sub(whole, low), LONG_ROW * LANES)
-        blocks = [b.const("i64", rounds * LANES) for rounds in (BLOCK, LONG_ROW_BLOCK)]
-        block = b.select(short, *blocks)
-        state = folds.run(low, whole, LANES, block, lambda at, accs: step(at, None, accs))
-        state = folds.run_rest(state, whole, high, LANES, last)
-        return folds.results(state)
+        whole, mask = span.whole, span.mask
+        carried = folds.run(span.low, whole, LANES, lambda at, accs: step(at, None, accs))
+        high, rest = span.high, lambda at, accs: step(at, mask, accs)
+        carried = folds.run_rest(carried, whole, high, LANES, rest)
+        return folds.results(carried, across_lanes=True)
 
     def _keep(self, stage: int) -> None:
         """Computes the values of a whole row that became available at `stage`."""
@@ -381,7 +397,7 @@ class Rows(Template):
         def step(at: Value, mask: Value | None, accs: Accs) -> Accs:
             return self._body(number, reduces, stores, at, mask, folds, accs)
 
-        self.keep_folds(reduces, folds, self._fold_row(folds, self.low, self.high, step))
+        self.keep_folds(reduces, folds, self._fold_row(folds, self.span, step))
 
     def _body(
         self,
@@ -598,9 +614,8 @@ class Columns(Template):
                 self._store(store.stream, value(store.value), row)
             return accs
 
-        low, block = (self.b.const("i64", x) for x in (0, BLOCK))
-        state = folds.run(low, self.middle, 1, block, step)
-        self.keep_folds(reduces, folds, folds.results(state))
+        carried = folds.run(self.b.const("i64", 0), self.middle, 1, step)
+        self.keep_folds(reduces, folds, folds.results(carried, across_lanes=False))
 
     def _full(self, i: int, row: Value, known: dict[int, Value]) -> Value:
         found = known.get(i)
@@ -672,18 +687,18 @@ class Columns(Template):
 
 def generate(signature: tuple[Any, ...], name: str) -> str:
     """The IR of the kernel with this signature."""
-    kind, _, streams, instrs, outputs = signature
+    kind, *rest = signature
     template = Rows if kind == "rows" else Columns
-    return template(name, streams, instrs, outputs).emit()
+    return template(name, *rest).emit()
 
 
 # Signatures are large: those of a few plans.
 @lru_cache(maxsize=512)
 def spill_count(signature: tuple[Any, ...]) -> int:
     """How many rows of scratch memory a rows kernel needs."""
-    kind, _, streams, instrs, outputs = signature
+    kind, *rest = signature
     if kind != "rows":
         return 0
-    template = Rows("probe", streams, instrs, outputs)
+    template = Rows("probe", *rest)
     template.plan = passes(template)
     return len(template._choose_spills())
