@@ -1,25 +1,21 @@
 """Pass 4, describe: a group of nodes becomes the description of a kernel.
 
 A description has two halves. Its `signature` is all that code generation sees: instructions,
-dtypes, how each stream of memory is walked; no strides or numbers, and of sizes only the way in
-which sums of their length are made. The other half lists, in the same order, which values those
-streams and numbers are, for the binder to fill in.
+dtypes, how each stream of memory is walked; no sizes, strides or numbers. The other half lists, in
+the same order, which values those streams and numbers are, for the binder to fill in.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from math import prod
 from typing import Any, NamedTuple
 
 from livegrad.compiler.access import axis_strides, own_index, placed
-from livegrad.compiler.folding import ROWS, Way, way_for_column, way_for_row
 from livegrad.compiler.fuse import (
     GATHERS,
     Fuser,
     Group,
 )
-from livegrad.compiler.reducers import REDUCERS
 from livegrad.dtypes import DType, float64, int64
 from livegrad.graph.index import Index
 from livegrad.graph.meta import Shape
@@ -90,23 +86,11 @@ class Description:
     suspects: dict[int, Node] = field(default_factory=dict)
 
     @property
-    def way(self) -> Way:
-        """How its sums are made, by their length."""
-        if not any([self._in_blocks(instr) for instr in self.instrs if instr.what == "reduce"]):
-            return ROWS[-1]  # the same for all
-        length = prod([self.shape[d] for d in self.dims])
-        return way_for_row(length) if self.kind == "rows" else way_for_column(length)
-
-    def _in_blocks(self, reduce: Instr) -> bool:
-        dtype = self.instrs[reduce.operands[0]].dtype
-        return REDUCERS[reduce.payload].of_blocks(dtype) is not None
-
-    @property
     def signature(self) -> tuple[Any, ...]:
         """Everything code generation depends on; equal signatures share a kernel."""
         return (
             self.kind,
-            self.way,
+            bool(self.dims),
             tuple(self.streams),
             tuple(self.instrs),
             tuple(self.outputs),

@@ -6,8 +6,8 @@
         what it came to is added to a total of twice the precision
 
 So no value takes part in more than a few roundings, in an order that is fixed by the length alone.
-Many rows are short: kernels for folds of a single block have no totals, and those for the shortest
-a single sum. A loop that folds nothing in blocks (a maximum) is an ordinary one.
+Many rows are short: those of a single block have loops of their own, without totals. A loop that
+folds nothing in blocks (a maximum) is an ordinary one.
 """
 
 from __future__ import annotations
@@ -17,15 +17,18 @@ from functools import partial, reduce
 from itertools import chain, islice
 from typing import NamedTuple
 
-from livegrad.compiler.builder import LANES, Builder, Value
+from livegrad.compiler.builder import Builder, Value
 from livegrad.compiler.emitter import Emitter
 from livegrad.compiler.reducers import Accs, Reducer
 
 # The roundings that a value takes part in within a block. The bound in "The same bits" of
 # docs/design.md follows: these, and 4 when the lanes of a row are merged.
 BLOCK = 8
+
 # What a round does, given its counter and accumulators: the accumulators after it.
 Round = Callable[[Value, Accs], Accs]
+# A reducer, and the emitter of the values it folds.
+Reduction = tuple[Reducer, Emitter]
 
 
 class Way(NamedTuple):
@@ -40,24 +43,8 @@ class Way(NamedTuple):
         return self.chains * (BLOCK + 1 - (self.chains - 1))
 
 
-# For sums of a single block, and of any length. Columns have one chain: where signs alternate, two
-# would each see the same ones. In rows lanes do.
-ROWS = Way(1, False), Way(2, False), Way(2, True)
-COLUMNS = Way(1, False), Way(1, True)
-
-
-def way_for_row(length: int) -> Way:
-    """The way in which a row of so many values is summed."""
-    return _way_for(-(-length // LANES), ROWS)
-
-
-def way_for_column(length: int) -> Way:
-    """The way in which a column of so many values is summed."""
-    return _way_for(length, COLUMNS)
-
-
-def _way_for(rounds: int, ways: Sequence[Way]) -> Way:
-    return next(way for way in ways if way.blocks or rounds <= way.rounds)
+# Columns have one chain: where signs alternate, two would each see the same ones. In rows lanes do.
+SHORT_ROW, LONG_ROW, COLUMN = Way(2, False), Way(2, True), Way(1, True)
 
 
 class Fold:
@@ -114,9 +101,9 @@ class Fold:
 class Folds:
     """The reductions of one loop, side by side."""
 
-    def __init__(self, b: Builder, folds: Sequence[tuple[Reducer, Emitter]], way: Way) -> None:
+    def __init__(self, b: Builder, reductions: Sequence[Reduction], way: Way) -> None:
         self.b = b
-        self.folds = [Fold(reducer, e, way) for reducer, e in folds]
+        self.folds = [Fold(reducer, e, way) for reducer, e in reductions]
         self._rounds_of_block = way.rounds
 
     def step(

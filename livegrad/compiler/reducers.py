@@ -138,6 +138,19 @@ class _Sum(_Number):
         return [e.add(a[0], b[0])]
 
 
+class _Squares(_Sum):
+    """Sum of squares, each added with a single rounding."""
+
+    __slots__ = ()
+
+    def step(
+        self, e: Emitter, accs: Accs, value: Value, index: Value | None, mask: Value | None = None
+    ) -> Accs:
+        (x,) = [e.splat(x) for x in self.enter(e, value, index)]
+        added = e.fma(x, x, accs[0])
+        return [added if mask is None else e.select(mask, added, accs[0])]
+
+
 class _Blocks(Reducer):
     """What the blocks of a sum come to, in twice the precision of a block.
 
@@ -293,6 +306,7 @@ REDUCERS: dict[str, Reducer] = {
     "sum": _Sum(),
     "prod": _Product(),
     "wide_sum": _Sum(wide=True),
+    "wide_squares": _Squares(wide=True),
     "wide_prod": _Product(wide=True),
     "max": _Extreme(True),
     "min": _Extreme(False),

@@ -24,7 +24,7 @@ from livegrad import dtypes
 from livegrad.compiler.builder import LANES, Builder, Value
 from livegrad.compiler.describe import Instr, Store, Stream
 from livegrad.compiler.emitter import Emitter, memory_element
-from livegrad.compiler.folding import ROWS, Folds, Way
+from livegrad.compiler.folding import COLUMN, LONG_ROW, SHORT_ROW, Folds, Reduction, Way
 from livegrad.compiler.reducers import REDUCERS, Accs
 from livegrad.dtypes import DType
 from livegrad.graph.op import REGISTRY, Op
@@ -41,14 +41,12 @@ class Template:
     def __init__(
         self,
         name: str,
-        way: Way,
         streams: tuple[Stream, ...],
         instrs: tuple[Instr, ...],
         outputs: tuple[Store, ...],
     ) -> None:
         self.b = Builder(name, list(PARAMS))
         self.args, self.begin, self.end, self.ctx = self.b.params
-        self.way = way
         self.streams = streams
         self.instrs = instrs
         self.outputs = outputs
@@ -182,22 +180,23 @@ class Template:
 
     # ------------------------------------------------------------------------------- folding
 
-    def folds_of(self, reduces: list[int]) -> Folds:
-        """The reductions of a pass."""
+    def reductions_of(self, reduces: list[int]) -> list[Reduction]:
+        """The reductions of a pass: their reducers, with the emitters of their values."""
         instrs = [self.instrs[i] for i in reduces]
         emitters = [self.e(self.instrs[instr.operands[0]].dtype) for instr in instrs]
         reducers = [REDUCERS[instr.payload] for instr in instrs]
-        return Folds(self.b, list(zip(reducers, emitters, strict=True)), self.way)
+        return list(zip(reducers, emitters, strict=True))
 
     def folded_values(self, reduces: list[int], value: Callable[[int], Value]) -> list[Value]:
         """What the reductions of a pass fold in one round; `value` gives that of an instruction."""
         return [value(self.instrs[i].operands[0]) for i in reduces]
 
-    def keep_folds(self, reduces: list[int], folds: Folds, values: list[Value]) -> None:
+    def keep_folds(self, reduces: list[int], values: list[Value]) -> None:
         """Keeps what the reductions of a pass came to."""
-        for i, fold, value in zip(reduces, folds.folds, values, strict=True):
-            e, output = fold.e, fold.reducer.output(fold.e.dtype)
-            self.kept[i] = e.convert(value, output, self.instrs[i].dtype)
+        for i, (reducer, e), value in zip(
+            reduces, self.reductions_of(reduces), values, strict=True
+        ):
+            self.kept[i] = e.convert(value, reducer.output(e.dtype), self.instrs[i].dtype)
 
     def _position_ok(self, instr: Instr, where: Value, mask: Value | None) -> Value:
         """Where a gather reads, if that is inside its dim, else 0 with a fault reported."""
@@ -262,6 +261,7 @@ class Span:
         self.low, self.high = low, high
         self.whole = b.add(low, b.and_(b.sub(high, low), -LANES))
         self.mask = b.lane_mask(b.sub(high, self.whole))
+        self.short = b.icmp("sle", b.sub(high, low), SHORT_ROW.rounds * LANES)
 
 
 class Rows(Template):
@@ -334,34 +334,33 @@ class Rows(Template):
         combine, stream = instr.payload
         dtype = self.streams[stream].dtype
         reducer, e = REDUCERS[combine], self.e(dtype)
+
+        def step(folds: Folds, at: Value, mask: Value | None, accs: Accs) -> Accs:
+            place = b.gep(self.bases[stream], memory_element(dtype), at)
+            return folds.step(accs, [e.load(dtype, place, mask)], self._lane_index(at), mask)
+
         span = Span(b, b.const("i64", 0), self.arg(9))
-
-        def folded(way: Way) -> list[Value]:
-            folds = Folds(b, [(reducer, e)], way)
-
-            def step(at: Value, mask: Value | None, accs: Accs) -> Accs:
-                place = b.gep(self.bases[stream], memory_element(dtype), at)
-                return folds.step(accs, [e.load(dtype, place, mask)], self._lane_index(at), mask)
-
-            return self._fold_row(folds, span, step)
-
-        # Unlike the length of rows, their number is only known when the kernel runs.
-        *short, any_length = ROWS
-        make = partial(folded, any_length)
-        if reducer.of_blocks(dtype):
-            for way in reversed(short):
-                few = b.icmp("sle", span.high, way.rounds * LANES)
-                make = partial(b.either, few, partial(folded, way), make)
-        (value,) = make()
+        (value,) = self._fold_row([(reducer, e)], span, step)
         return e.convert(value, reducer.output(dtype), instr.dtype)
 
-    def _fold_row(self, folds: Folds, span: Span, step: Callable[..., Accs]) -> list[Value]:
+    def _fold_row(
+        self, reductions: list[Reduction], span: Span, step: Callable[..., Accs]
+    ) -> list[Value]:
         """Folds a row: sixteen elements per round, the last ones under a mask."""
-        whole, mask = span.whole, span.mask
-        carried = folds.run(span.low, whole, LANES, lambda at, accs: step(at, None, accs))
-        high, rest = span.high, lambda at, accs: step(at, mask, accs)
-        carried = folds.run_rest(carried, whole, high, LANES, rest)
-        return folds.results(carried, across_lanes=True)
+
+        def folded(way: Way) -> list[Value]:
+            folds = Folds(self.b, reductions, way)
+            whole, high = span.whole, span.high
+            each, last = partial(step, folds, mask=None), partial(step, folds, mask=span.mask)
+            carried = folds.run(span.low, whole, LANES, lambda at, accs: each(at, accs=accs))
+            carried = folds.run_rest(
+                carried, whole, high, LANES, lambda at, accs: last(at, accs=accs)
+            )
+            return folds.results(carried, across_lanes=True)
+
+        if not any([reducer.of_blocks(e.dtype) for reducer, e in reductions]):
+            return folded(SHORT_ROW)
+        return self.b.either(span.short, lambda: folded(SHORT_ROW), lambda: folded(LONG_ROW))
 
     def _keep(self, stage: int) -> None:
         """Computes the values of a whole row that became available at `stage`."""
@@ -392,12 +391,11 @@ class Rows(Template):
     # ------------------------------------------------------------------ one pass over a row
 
     def _pass(self, number: int, reduces: list[int], stores: list[Store]) -> None:
-        folds = self.folds_of(reduces)
-
-        def step(at: Value, mask: Value | None, accs: Accs) -> Accs:
+        def step(folds: Folds, at: Value, mask: Value | None, accs: Accs) -> Accs:
             return self._body(number, reduces, stores, at, mask, folds, accs)
 
-        self.keep_folds(reduces, folds, self._fold_row(folds, self.span, step))
+        reductions = self.reductions_of(reduces)
+        self.keep_folds(reduces, self._fold_row(reductions, self.span, step))
 
     def _body(
         self,
@@ -601,7 +599,7 @@ class Columns(Template):
             self.kept[i] = self._value(instr, operands, None)
 
     def _pass(self, reduces: list[int], stores: list[Store]) -> None:
-        folds = self.folds_of(reduces)
+        folds = Folds(self.b, self.reductions_of(reduces), COLUMN)
 
         def step(row: Value, accs: Accs) -> Accs:
             known: dict[int, Value] = {}
@@ -615,7 +613,7 @@ class Columns(Template):
             return accs
 
         carried = folds.run(self.b.const("i64", 0), self.middle, 1, step)
-        self.keep_folds(reduces, folds, folds.results(carried, across_lanes=False))
+        self.keep_folds(reduces, folds.results(carried, across_lanes=False))
 
     def _full(self, i: int, row: Value, known: dict[int, Value]) -> Value:
         found = known.get(i)
@@ -687,7 +685,7 @@ class Columns(Template):
 
 def generate(signature: tuple[Any, ...], name: str) -> str:
     """The IR of the kernel with this signature."""
-    kind, *rest = signature
+    kind, _, *rest = signature
     template = Rows if kind == "rows" else Columns
     return template(name, *rest).emit()
 
@@ -696,7 +694,7 @@ def generate(signature: tuple[Any, ...], name: str) -> str:
 @lru_cache(maxsize=512)
 def spill_count(signature: tuple[Any, ...]) -> int:
     """How many rows of scratch memory a rows kernel needs."""
-    kind, *rest = signature
+    kind, _, *rest = signature
     if kind != "rows":
         return 0
     template = Rows("probe", *rest)

@@ -63,7 +63,7 @@ def about(x: Tensor, mean: Tensor, dims: Dims) -> tuple[Tensor, Tensor]:
     """
     apart = sub(x, mean)
     left = rd.wide_sum(apart, dims)
-    squares = rd.wide_sum(mul(apart, apart), dims)
+    squares = rd.wide_squares(apart, dims)
     rest = sub(squares, mul(mul(left, left), _share(x, dims)))
     return left, where(lt(rest, 0), 0, rest)
 
