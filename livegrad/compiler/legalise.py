@@ -33,7 +33,8 @@ from livegrad.graph.record import FloatArg, IntArg, record, wrap
 from livegrad.graph.symbol import SymbolicFloat
 from livegrad.ops import samples as s
 from livegrad.ops.conjugate import VIEW_AS_COMPLEX, VIEW_AS_REAL
-from livegrad.ops.reduce import Dims, count
+from livegrad.ops.power import square
+from livegrad.ops.reduce import WIDE_SQUARES, Dims, count, wide, wide_sum
 from livegrad.ops.update import LAYOUT
 
 COPY = Op(
@@ -221,6 +222,8 @@ class Legaliser:
                 site=node.site,
             )
         runs = _runs(x.meta.shape, dims)
+        if op is WIDE_SQUARES and len(runs) != 1:
+            return self.rewrite(lambda t: wide_sum(square(wide(t)), dims), x, site=node.site)
         if not runs:
             return self.rewrite(lambda t: _fold_nothing(op, t, node.meta), x, site=node.site)
         if len(runs) > 1:

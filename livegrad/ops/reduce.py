@@ -21,8 +21,8 @@ from livegrad.graph.record import Handle, node_of, record
 from livegrad.graph.symbol import real
 from livegrad.ops import samples as s
 from livegrad.ops.comparison import eq, maximum, minimum, ne
-from livegrad.ops.elementwise import cast, clone, div, where
-from livegrad.ops.folds import average, total
+from livegrad.ops.elementwise import cast, clone, div, mul, where
+from livegrad.ops.folds import average, total, widened
 from livegrad.ops.movement import EXPAND, _reshape_to, constant, normal_dim
 
 Tensor = Any
@@ -199,6 +199,26 @@ WIDE_SUM = define(
 def wide_sum(x: Tensor, dims: Dims) -> Tensor:
     """Sum of real floats over `dims`, which are kept, in float64."""
     return record(WIDE_SUM, (x,), (dims, True))
+
+
+# The squares are not rounded before they are added, which also takes less time.
+WIDE_SQUARES = define(
+    "wide_squares",
+    ref=lambda x, axis, keepdims: total(np.square(widened(x)), axis, keepdims),
+    combine="wide_squares",
+    infer=_wide_meta,
+    grads=(lambda g, y, x: mul(spread(cast(g, x.dtype), y, x), mul(x, 2)),),
+    saves="x",
+    samples=over_several(
+        lambda x, dim, keepdim: wide_squares(x, normal_dims("sum", dim, x.ndim)),
+        reductions(lambda x, dim, keepdim: wide_squares(x, normal_dims("sum", dim, x.ndim))),
+    ),
+)
+
+
+def wide_squares(x: Tensor, dims: Dims) -> Tensor:
+    """Sum of the squares of real floats over `dims`, which are kept, in float64."""
+    return record(WIDE_SQUARES, (x,), (dims, True))
 
 
 def _mean_expand(n: Any, x: Tensor) -> Tensor:
