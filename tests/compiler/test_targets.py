@@ -19,7 +19,7 @@ llvm = pytest.importorskip("llvmlite.binding")
 
 TARGETS = ["nvptx64-nvidia-cuda", "aarch64-unknown-linux-gnu", "wasm32-unknown-unknown"]
 DTYPES = [dtypes.float32, dtypes.float64, dtypes.int32, dtypes.int64, dtypes.uint8, dtypes.bool_]
-# What the rules may ask of a machine beyond instructions: functions of C's library (in float: with an f).
+# What rules may ask of a machine beyond instructions: C's functions (those of float end in f).
 MATHEMATICS = set(
     "acos acosh asin asinh atan atan2 atanh cos cosh erf erfc exp2 lgamma log10 log2 pow sin sinh "
     "tan".split()
