@@ -117,6 +117,8 @@ class Introspection(Methods):
 
     def _is_view(self) -> bool:
         """Whether this shows a part of another tensor, history included."""
+        if self._was_view is not None:
+            return self._was_view
         if self._cell is None or not self._path:
             return False
         return self._root is not None or not is_detached(self._path)

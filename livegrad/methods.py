@@ -61,6 +61,7 @@ from livegrad.ops import (
     triangles,
     view_copies,
 )
+from livegrad.ops.in_place import also_of
 from livegrad.ops.linalg import (
     cholesky as cholesky_factors,
     determinants,
@@ -163,6 +164,20 @@ def inplace(function: Method, expanded: bool = False, refused: str | None = PART
     return method
 
 
+def comparing(function: Method) -> Method:
+    """The in-place form of a comparison, which depends on its operand, with a gradient of zeros."""
+
+    def compared(input: Any, other: Any) -> Any:
+        result = function(input, other)
+        if not isinstance(other, Handle):
+            return result
+        dtype = node_of(input).meta.dtype
+        return also_of(elementwise.cast(other, dtype), elementwise.cast(result, dtype))
+
+    compared.__name__ = function.__name__
+    return inplace(compared)
+
+
 def _write_overlapping(x: Any, compute: Callable[[], Any], expanded: bool) -> Any:
     """Writes to a tensor several elements of which may lie in one place."""
     if not expanded:
@@ -177,17 +192,7 @@ def assign(x: Any, value: Any, expanded: bool = False) -> Any:
     """In-place write of a value that must have the shape of `x` and is cast to its dtype."""
     meta, new = node_of(x).meta, node_of(value).meta
     if new is not meta:
-        if new.shape != meta.shape:
-            raise RuntimeError(
-                f"output with shape {list(meta.shape)} doesn't match the broadcast shape "
-                f"{list(new.shape)}"
-            )
-        if new.dtype.category > meta.dtype.category:
-            raise RuntimeError(
-                f"result type {new.dtype.name} can't be cast to the desired output type "
-                f"{meta.dtype.name}"
-            )
-        value = elementwise.cast(value, meta.dtype)
+        value = elementwise.fitted(value, meta)
     return x if value is x else rebind(x, value, expanded)
 
 
@@ -485,17 +490,17 @@ class Methods(Handle):
     clamp_max_ = inplace(comparison.clamp_max)
     addcmul_ = inplace(elementwise.addcmul)
     addcdiv_ = inplace(elementwise.addcdiv)
-    eq_ = inplace(comparison.eq)
-    ne_ = inplace(comparison.ne)
-    lt_ = inplace(comparison.lt)
-    le_ = inplace(comparison.le)
-    gt_ = inplace(comparison.gt)
-    ge_ = inplace(comparison.ge)
-    not_equal_ = inplace(comparison.ne)
-    less_ = inplace(comparison.lt)
-    less_equal_ = inplace(comparison.le)
-    greater_ = inplace(comparison.gt)
-    greater_equal_ = inplace(comparison.ge)
+    eq_ = comparing(comparison.eq)
+    ne_ = comparing(comparison.ne)
+    lt_ = comparing(comparison.lt)
+    le_ = comparing(comparison.le)
+    gt_ = comparing(comparison.gt)
+    ge_ = comparing(comparison.ge)
+    not_equal_ = comparing(comparison.ne)
+    less_ = comparing(comparison.lt)
+    less_equal_ = comparing(comparison.le)
+    greater_ = comparing(comparison.gt)
+    greater_equal_ = comparing(comparison.ge)
     logical_and_ = inplace(comparison.logical_and)
     logical_or_ = inplace(comparison.logical_or)
     logical_xor_ = inplace(comparison.logical_xor)

@@ -13,13 +13,15 @@ from livegrad.autograd.holding import held_gradient
 from livegrad.device import CPU, META, Device, has_data
 from livegrad.dtypes import DType
 from livegrad.graph import dataless
-from livegrad.graph.geometry import root_of
+from livegrad.graph.blame import wrong_class
+from livegrad.graph.geometry import writes_to
 from livegrad.graph.meta import Size
 from livegrad.graph.overlap import check_overlap
 from livegrad.graph.record import (
     Handle,
     check_not_stale,
     check_writable,
+    claim,
     family_node,
     node_of,
     rebind,
@@ -144,16 +146,15 @@ class Tensor(Subclassing):
     def requires_grad(self) -> bool:
         """Whether gradients are computed for this tensor."""
         if self._made_at is not None:  # also if its history may not be asked for any more
-            return family_node(self).grad_to is not None
-        if node_of(self).grad_to is not None:
-            return True
-        # PyTorch says so of every view of what requires one, also if none flows through it.
-        return self._is_view() and family_node(self).grad_to is not None
+            return self._node.grad_to is not None or family_node(self).grad_to is not None
+        return node_of(self).grad_to is not None
 
     @requires_grad.setter
     def requires_grad(self, value: bool) -> None:
         if not isinstance(value, bool):
             raise RuntimeError(f"requires_grad must be a bool; got {type(value).__name__}")
+        if not self.is_leaf:
+            raise RuntimeError("you can only change requires_grad flags of leaf variables.")
         self.requires_grad_(value)
 
     @property
@@ -167,7 +168,12 @@ class Tensor(Subclassing):
     def data(self, value: Any) -> None:
         if not isinstance(value, Handle):
             raise TypeError(f"Variable data has to be a tensor, but got {type(value).__name__}")
-        become(self, movement.detach(value), counts=0)
+        if _shows_the_same(self, value):
+            return
+        value = movement.detach(value)
+        made_at, self._made_at = self._made_at, None  # its history may be gone
+        become(self, value, counts=0)
+        self._made_at = made_at
 
     @property
     def T(self) -> Any:
@@ -221,12 +227,9 @@ class Tensor(Subclassing):
     @property
     def _version(self) -> int:
         """How often the memory that this tensor shows a part of has been written."""
-        if self._unseen is not None:
-            return self._unseen[0]
-        if self._cell is None:
-            return self._writes + self._ahead
-        cell = root_of(self)[0]
-        return cell.version - cell.uncounted + self._ahead
+        if self._node.spent and self._node.grad_to is None:
+            raise RuntimeError("Inference tensors do not track version counter.")
+        return writes_to(self)
 
     def is_inference(self) -> bool:
         """Whether it was made in inference mode."""
@@ -426,8 +429,10 @@ class Tensor(Subclassing):
         elif requires_grad:
             if node.grad_to is None:
                 creation.as_leaf(self, True)
-        else:
+                claim(self)
+        elif node.grad_to is not None:
             node.grad_to = None
+            claim(self)
         return self
 
     def backward(
@@ -516,7 +521,9 @@ class Tensor(Subclassing):
 
     def type_as(self, other: Any) -> Any:
         """The tensor as the dtype of `other`."""
-        return self._cast(node_of(other).meta.dtype)
+        if not isinstance(other, Handle):
+            raise wrong_class(other, "Tensor", "type_as")
+        return self._cast(other._node.meta.dtype)
 
     def cpu(self, memory_format: Any = preserve_format) -> Any:
         """The tensor on the CPU, where it is if it has data."""
@@ -611,8 +618,8 @@ class Tensor(Subclassing):
         """Takes the values of `src`, broadcast and cast."""
         if not isinstance(src, Handle):
             src = creation.as_tensor(src, device=CPU)
-        if self is src:
-            return self
+        if self is src:  # a write all the same
+            return rebind(self, elementwise.clone(self), expanded=True)
         if self._cell is not None and src._cell is not None:
             check_overlap(self, (src,))
         return self._take(src)
@@ -641,6 +648,14 @@ class Tensor(Subclassing):
     def zero_(self) -> Any:
         """Takes 0 everywhere."""
         return self.fill_(0)
+
+
+def _shows_the_same(x: Any, other: Any) -> bool:
+    """Whether two tensors show the same part of one storage, whatever their histories."""
+    if x is other or x._cell is None or x._cell is not other._cell:
+        return x is other
+    mine, theirs = [[s for s in t._path if s[0].name != "detach"] for t in (x, other)]
+    return mine == theirs
 
 
 def _real_number(value: Any) -> Any:

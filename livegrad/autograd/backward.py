@@ -67,21 +67,33 @@ def backward(
     seeds = _seeds(outputs, weights)
     wanted = None if targets is None else set(targets)
     last = not _is_kept(retain_graph, create_graph)
-    order, arrived = reverse(seeds, create_graph, wanted, spend=last, check=Anomaly.enabled)
-    delivery = Delivery(create_graph, seeds)
+    arrived: list[Pair] = []
+    try:
+        order, _ = reverse(
+            seeds, create_graph, wanted, spend=last, check=Anomaly.enabled, arrived=arrived
+        )
+    finally:  # also what arrived before an error, as in PyTorch
+        served = _serve(Delivery(create_graph, seeds), arrived, targets)
+    _give_up(order, retain_graph, create_graph)
+    for tensor in served:
+        if "_post_hooks" in tensor.__dict__:
+            for hook in list(tensor._post_hooks.values()):
+                hook(tensor)
+
+
+def _serve(
+    delivery: Delivery, arrived: list[Pair], targets: dict[int, list[Tensor]] | None
+) -> list[Tensor]:
+    """Adds what arrived to `.grad` of leaves, or of those of `targets`; the tensors that got it."""
     served = []
-    with _Grad(create_graph):
+    with _Grad(delivery.create_graph):
         for key, (tensor, g) in delivery.totals(arrived).items():
             if targets is not None:
                 tensor = targets[key][0] if key in targets else None
             if tensor is not None:
                 delivery.accumulate(tensor, g)
                 served.append(tensor)
-    _give_up(order, retain_graph, create_graph)
-    for tensor in served:
-        if "_post_hooks" in tensor.__dict__:
-            for hook in list(tensor._post_hooks.values()):
-                hook(tensor)
+    return served
 
 
 def grad(

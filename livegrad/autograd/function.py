@@ -39,6 +39,7 @@ def _define(name: str, saves: str) -> Op:
         infer=lambda metas, attrs, shape: metas[0],
         ref=lambda n, value: value,
         expand=lambda n, value: value,
+        layout=lambda metas, attrs, meta: metas[0].strides,
         saves=saves,
         samples=s.calls(lambda: s.Sample((s.uniform(3, 4),), lambda x: _Same.apply(x))),
     )

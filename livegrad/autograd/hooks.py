@@ -45,6 +45,8 @@ def register_hook(tensor: Tensor, hook: Callable[[Tensor], Tensor | None]) -> Re
         raise RuntimeError("cannot register a hook on a tensor that doesn't require gradient")
     if not node.interior:
         return RemovableHandle(_own_dict(tensor, "_hooks"), hook)
+    if tensor._cell is not None:
+        tensor._hooked_at = tensor._cell.version - tensor._cell.uncounted
     return RemovableHandle(_interior(node).hooks, hook)
 
 

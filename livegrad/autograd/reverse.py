@@ -39,22 +39,28 @@ def reverse(
     stop: Stop = _NOWHERE,
     spend: bool = False,
     check: bool = False,
+    arrived: list[Pair] | None = None,
 ) -> tuple[list[Node], list[Pair]]:
     """Carries the gradients in `seeds` back; the nodes walked, and (node, gradient) that arrived.
 
     Gradients arrive at leaves, at nodes in `stop`, where the walk ends, and at nodes in `wanted`.
     `wanted` holds ids of nodes, or of leaves' `grad_to`; only what leads there is computed. With
     `spend`, nodes give up their claim on values as soon as they are done with: a pull may flush.
-    With `check`, gradients are computed at once, and a NaN is an error.
+    With `check`, gradients are computed at once, and a NaN is an error. `arrived` is a list to add
+    to: whoever gives it has what arrived before an error.
     """
     order = ordered([node for node, _ in seeds], stop, wanted)
     need = None
     if wanted is not None:
         _check_found(order, wanted)
         need = reaching(order, wanted, stop)
-        order = [node for node in order if node in need]
+        if len(seeds) == 1:  # as in PyTorch, its hooks run also where nothing goes on
+            alone = seeds[0][0]
+            order = [node for node in order if node in need or node is alone]
+        else:
+            order = [node for node in order if node in need]
     grads: dict[Node, Tensor] = {}
-    arrived: list[Pair] = []
+    arrived = [] if arrived is None else arrived
     state = LOCAL.state
     outer = state.grad, state.site, state.caster
     # Rules run in the dtypes that the forward pass had.
@@ -75,8 +81,12 @@ def reverse(
                 arrived.append((node, g))
                 if node.cut is not None:
                     continue
+            if need is not None and node not in need:
+                continue
             state.site = node.site
             if to is not True and (to.pull is not None or to.after):
+                if need is not None and need.isdisjoint(edges(node)):
+                    continue  # it was asked for itself, and nothing behind it
                 collect(grads, _as_told(node, to, g, need, create_graph))
             elif node.spec.op.grads is None:
                 collect(grads, through_expansion(node, g, need, create_graph))

@@ -47,7 +47,6 @@ class Description:
         return (
             generate,
             self.kind,
-            bool(self.dims),
             tuple(self.streams),
             tuple(self.instrs),
             tuple(self.outputs),

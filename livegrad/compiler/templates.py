@@ -17,13 +17,13 @@ the middle one.
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 
 from livegrad import dtypes
 from livegrad.compiler.builder import LANES, Builder, Value
 from livegrad.compiler.emitter import Emitter, memory_element
-from livegrad.compiler.folding import BLOCK, LONG_ROW, LONG_ROW_BLOCK, Folds
+from livegrad.compiler.folding import COLUMN, LONG_ROW, SHORT_ROW, Folds, Reduction, Way
 from livegrad.compiler.reducers import REDUCERS, Accs
 from livegrad.compiler.signature import Instr, Store, Stream
 from livegrad.dtypes import DType
@@ -41,7 +41,6 @@ class Template:
     def __init__(
         self,
         name: str,
-        folds: bool,
         streams: tuple[Stream, ...],
         instrs: tuple[Instr, ...],
         outputs: tuple[Store, ...],
@@ -178,20 +177,22 @@ class Template:
 
     # ------------------------------------------------------------------------------- folding
 
-    def folds_of(self, reduces: list[int]) -> Folds:
-        """The reductions of a pass."""
+    def reductions_of(self, reduces: list[int]) -> list[Reduction]:
+        """The reductions of a pass: their reducers, with the emitters of their values."""
         instrs = [self.instrs[i] for i in reduces]
         emitters = [self.e(self.instrs[instr.operands[0]].dtype) for instr in instrs]
         reducers = [REDUCERS[instr.payload] for instr in instrs]
-        return Folds(self.b, list(zip(reducers, emitters, strict=True)))
+        return list(zip(reducers, emitters, strict=True))
 
     def folded_values(self, reduces: list[int], value: Callable[[int], Value]) -> list[Value]:
         """What the reductions of a pass fold in one round; `value` gives that of an instruction."""
         return [value(self.instrs[i].operands[0]) for i in reduces]
 
-    def keep_folds(self, reduces: list[int], folds: Folds, values: list[Value]) -> None:
+    def keep_folds(self, reduces: list[int], values: list[Value]) -> None:
         """Keeps what the reductions of a pass came to."""
-        for i, (reducer, e), value in zip(reduces, folds.folds, values, strict=True):
+        for i, (reducer, e), value in zip(
+            reduces, self.reductions_of(reduces), values, strict=True
+        ):
             self.kept[i] = e.convert(value, reducer.output(e.dtype), self.instrs[i].dtype)
 
     def _position_ok(self, instr: Instr, where: Value, mask: Value | None) -> Value:
@@ -250,6 +251,16 @@ def passes(template: Template) -> list[tuple[list[int], list[Store]]]:
     ]
 
 
+class Span:
+    """The elements of a row from `low` up to `high`: sixteens up to `whole`, the rest by a mask."""
+
+    def __init__(self, b: Builder, low: Value, high: Value) -> None:
+        self.low, self.high = low, high
+        self.whole = b.add(low, b.and_(b.sub(high, low), -LANES))
+        self.mask = b.lane_mask(b.sub(high, self.whole))
+        self.short = b.icmp("sle", b.sub(high, low), SHORT_ROW.rounds * LANES)
+
+
 class Rows(Template):
     """Elementwise loops and folds along rows: the inner loop is vectorised and folded."""
 
@@ -272,8 +283,9 @@ class Rows(Template):
             )
             outer, middle_at = b.udiv(rest, self.middle_blocks), b.urem(rest, self.middle_blocks)
             bases = self.outer_bases(outer)
-            self.low = b.mul(inner_at, self.inner_block)
-            self.high = b.smin(b.add(self.low, self.inner_block), self.inner)
+            low = b.mul(inner_at, self.inner_block)
+            high = b.smin(b.add(low, self.inner_block), self.inner)
+            self.span = Span(b, low, high)
             first = b.mul(middle_at, self.middle_block)
             last = b.smin(b.add(first, self.middle_block), self.middle)
             with b.loop(first, last) as row:
@@ -319,31 +331,33 @@ class Rows(Template):
         combine, stream = instr.payload
         dtype = self.streams[stream].dtype
         reducer, e = REDUCERS[combine], self.e(dtype)
-        folds = Folds(b, [(reducer, e)])
 
-        def step(at: Value, mask: Value | None, accs: Accs) -> Accs:
+        def step(folds: Folds, at: Value, mask: Value | None, accs: Accs) -> Accs:
             place = b.gep(self.bases[stream], memory_element(dtype), at)
             return folds.step(accs, [e.load(dtype, place, mask)], self._lane_index(at), mask)
 
-        (value,) = self._fold_row(folds, b.const("i64", 0), self.arg(9), step)
+        span = Span(b, b.const("i64", 0), self.arg(9))
+        (value,) = self._fold_row([(reducer, e)], span, step)
         return e.convert(value, reducer.output(dtype), instr.dtype)
 
     def _fold_row(
-        self, folds: Folds, low: Value, high: Value, step: Callable[..., Accs]
+        self, reductions: list[Reduction], span: Span, step: Callable[..., Accs]
     ) -> list[Value]:
         """Folds a row: sixteen elements per round, the last ones under a mask."""
-        b = self.b
 
-        def last(at: Value, accs: Accs) -> Accs:
-            return step(at, b.lane_mask(b.sub(high, at)), accs)
+        def folded(way: Way) -> list[Value]:
+            folds = Folds(self.b, reductions, way)
+            whole, high = span.whole, span.high
+            each, last = partial(step, folds, mask=None), partial(step, folds, mask=span.mask)
+            carried = folds.run(span.low, whole, LANES, lambda at, accs: each(at, accs=accs))
+            carried = folds.run_rest(
+                carried, whole, high, LANES, lambda at, accs: last(at, accs=accs)
+            )
+            return folds.results(carried, across_lanes=True)
 
-        whole = b.add(low, b.and_(b.sub(high, low), -LANES))
-        short = b.icmp("slt", b.sub(whole, low), LONG_ROW * LANES)
-        blocks = [b.const("i64", rounds * LANES) for rounds in (BLOCK, LONG_ROW_BLOCK)]
-        block = b.select(short, *blocks)
-        state = folds.run(low, whole, LANES, block, lambda at, accs: step(at, None, accs))
-        state = folds.run_rest(state, whole, high, LANES, last)
-        return folds.results(state)
+        if not any([reducer.of_blocks(e.dtype) for reducer, e in reductions]):
+            return folded(SHORT_ROW)
+        return self.b.either(span.short, lambda: folded(SHORT_ROW), lambda: folded(LONG_ROW))
 
     def _keep(self, stage: int) -> None:
         """Computes the values of a whole row that became available at `stage`."""
@@ -374,12 +388,11 @@ class Rows(Template):
     # ------------------------------------------------------------------ one pass over a row
 
     def _pass(self, number: int, reduces: list[int], stores: list[Store]) -> None:
-        folds = self.folds_of(reduces)
-
-        def step(at: Value, mask: Value | None, accs: Accs) -> Accs:
+        def step(folds: Folds, at: Value, mask: Value | None, accs: Accs) -> Accs:
             return self._body(number, reduces, stores, at, mask, folds, accs)
 
-        self.keep_folds(reduces, folds, self._fold_row(folds, self.low, self.high, step))
+        reductions = self.reductions_of(reduces)
+        self.keep_folds(reduces, self._fold_row(reductions, self.span, step))
 
     def _body(
         self,
@@ -583,7 +596,7 @@ class Columns(Template):
             self.kept[i] = self._value(instr, operands, None)
 
     def _pass(self, reduces: list[int], stores: list[Store]) -> None:
-        folds = self.folds_of(reduces)
+        folds = Folds(self.b, self.reductions_of(reduces), COLUMN)
 
         def step(row: Value, accs: Accs) -> Accs:
             known: dict[int, Value] = {}
@@ -596,9 +609,8 @@ class Columns(Template):
                 self._store(store.stream, value(store.value), row)
             return accs
 
-        low, block = (self.b.const("i64", x) for x in (0, BLOCK))
-        state = folds.run(low, self.middle, 1, block, step)
-        self.keep_folds(reduces, folds, folds.results(state))
+        carried = folds.run(self.b.const("i64", 0), self.middle, 1, step)
+        self.keep_folds(reduces, folds.results(carried, across_lanes=False))
 
     def _full(self, i: int, row: Value, known: dict[int, Value]) -> Value:
         found = known.get(i)

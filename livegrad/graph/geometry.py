@@ -67,6 +67,16 @@ def places(shape: Shape, strides: Strides, offset: int) -> Array:
     return grid
 
 
+def writes_to(x: Any) -> int:
+    """How often the memory that a tensor shows was written, as its `_version` counts."""
+    if x._unseen is not None:
+        return int(x._unseen[0])
+    if x._cell is None:
+        return int(x._writes + x._ahead)
+    cell, _ = root_of(x)
+    return int(cell.version - cell.uncounted + x._ahead)
+
+
 def rounds_of(grid: Array, operands: Sequence[Strides]) -> list[tuple[Array, Array]]:
     """Elements in the order PyTorch visits them, in rounds within which no place comes twice.
 

@@ -126,10 +126,16 @@ class Handle:
     _unseen: list[int] | None = None
     # Why it may not be written while gradients are recorded: see `check_writable`.
     _made: str | None = None
-    # The count of writes when it was, of a view that one function returned together with others.
+    # The count of writes when it was, of a view whose history is gone after the next one.
     _made_at: int | None = None
     # The tensor that this is a view of, if that shares its memory, but no history, with others.
     _root: Any = None
+    # Whether it was brought up to date after a write to what it is a view of.
+    _followed = False
+    # The count of writes when a hook was registered: until the next one it stays where it is.
+    _hooked_at: int | None = None
+    # Whether it was a view, of a tensor that was made to show something else: it stays that.
+    _was_view: bool | None = None
     # The part of memory shared with somebody else that it shows: see runtime/shared.py.
     _shown: Any = None
 
@@ -145,10 +151,11 @@ class Cell:
     it holds them, and `_node` is what they were once; see graph/shared.py. `parent` is there if
     the storage has grown: the cell of the larger one, the path from its value, and its version.
     `base` refers to the tensor that is the whole of it. `uncounted` writes are no writes to
-    PyTorch's `_version`.
+    PyTorch's `_version`; `claimed` is the version that is none either: a tensor that shares it
+    was made to require a gradient, or none any more, then.
     """
 
-    __slots__ = ("_node", "base", "memory", "parent", "uncounted", "version")
+    __slots__ = ("_node", "base", "claimed", "memory", "parent", "uncounted", "version")
 
     def __init__(self, base: Handle) -> None:
         if base._node.meta.strides is not None:
@@ -158,6 +165,7 @@ class Cell:
         self.memory: Any = None
         self.parent: tuple[Cell, tuple[Step, ...], int] | None = None
         self.uncounted = 0
+        self.claimed = -1
         self.version = base._seen = base._writes
 
 
@@ -778,21 +786,71 @@ def _is_whole(path: Sequence[Step]) -> bool:
 
 def follow_cell(x: Any, cell: Cell) -> None:
     """Applies the path of `x` to the value that its cell has now."""
+    if cell.claimed == cell.version == x._seen + 1 and _is_untouched(x):
+        if x._path:
+            require_in_vain(x)
+        x._seen = cell.version
+        return
     state = LOCAL.state
-    value = wrap(cell._node)
-    if x._path:
-        # Gradients flow through a view whenever they flow through what it shows.
-        grad, state.grad = state.grad, True
+    value, path = wrap(cell._node), x._path
+    if path:
+        x._followed = True
+        steps = _steps_from_root(x)
+        if steps is not None:  # which has a history of its own
+            value, path = wrap(node_of(x._root)), steps
+        # Gradients flow through a view whenever they flow through what it shows. One with hooks
+        # stays where these are, unless a write was counted.
+        hooked = x._hooked_at is not None and x._hooked_at == cell.version - cell.uncounted
+        grad, state.grad = state.grad, not hooked
         try:
-            value = followed(value, x._path)
+            value = followed(value, path)
             x._node = in_place_of(x._node, value, x, False)
         finally:
             state.grad = grad
     else:
         before, x._node = x._node.grad_to, value._node
         if type(before) is Interior and before.retained:
-            _go_on_retaining(before, x._node, x)
+            go_on_retaining(before, x._node, x)
     x._seen = cell.version
+
+
+def claim(x: Any) -> None:
+    """Tells views of `x`, when next used, that it requires a gradient, or none any more."""
+    cell = x._cell
+    if cell is None:
+        return
+    cell.version += 1
+    cell.uncounted += 1
+    cell.claimed = x._seen = cell.version
+
+
+def _is_untouched(x: Any) -> bool:
+    """Whether a tensor is the whole, or a view that shows what it showed in the beginning."""
+    return not x._path or (not x._followed and x._node.spec.op is x._path[-1][0])
+
+
+def require_in_vain(x: Any) -> None:
+    """A view that was not recorded requires a gradient like the tensor that it is a view of.
+
+    As in PyTorch, what is computed from it does so, too, but no gradient goes any further.
+    """
+    if x._root is None and is_detached(x._path):
+        return
+    to = x._node.grad_to
+    if is_in_vain(to) and family_node(x).grad_to is None:
+        x._node.grad_to = None
+    elif to is None and family_node(x).grad_to is not None:
+        x._node.grad_to = _WeakRef(_Nobody())
+        if x._made is NO_GRAD:
+            x._made_at = x._cell.version - x._cell.uncounted
+
+
+class _Nobody:
+    """Who a gradient is for that is wanted in vain."""
+
+
+def is_in_vain(to: Any) -> bool:
+    return isinstance(to, _WeakRef) and to() is None
 
 
 def followed(value: Any, path: Sequence[Step]) -> Any:
@@ -842,10 +900,15 @@ def view(
     out._cell = cell
     out._path = x._path + ((op, attrs, args, shape),)
     out._seen = cell.version
-    if not LOCAL.state.grad:
-        out._made = NO_GRAD
+    if x._node.spent and x._node.grad_to is None and op.grads is not None:
+        out._node.spent = True  # made in inference mode, like what it is a view of
     if x._path:
         inherit(op, x, out)
+    if not LOCAL.state.grad:
+        if out._made is None:
+            out._made = NO_GRAD
+        if x._node.grad_to is not None and op.grads is not None:
+            require_in_vain(out)
     return out
 
 
@@ -889,12 +952,15 @@ def rebind(x: Any, value: Any, expanded: bool = False) -> Any:
     if not x._path:
         cell._node = x._node = in_place_of(x._node, value, x, overwrites)
     else:
+        in_vain = is_in_vain(x._node.grad_to)
         x._node = in_place_of(x._node, value, x, overwrites)
+        if x._root is not None and overwrites:
+            _write_to_root(x, part)
         _write_to_cell(cell, x._path, part)
     _wrote(cell)
     # Where elements lie in one place, what was written to one is seen in the others. A gradient
     # reaches what was written through the whole, as in PyTorch: a view is a view of that now.
-    through_whole = x._path and part.grad_to is not None
+    through_whole = x._path and (part.grad_to is not None or in_vain)
     x._seen = -1 if through_whole or not _is_apart(x._path) else cell.version
     if through_whole and type(x._node.grad_to) is Interior:
         sync(x)  # what retains its gradient does so at its new place in the graph
@@ -944,7 +1010,30 @@ def _write_to_cell(cell: Cell, path: Sequence[Step], part: Node) -> None:
             whole = laid_out(whole, cell._node.meta)
     finally:
         state.grad = grad
-    cell._node = in_place_of(cell._node, whole, cell, False)
+    cell._node = in_place_of(cell._node, whole, cell, grad and not apart)
+
+
+def _write_to_root(x: Any, part: Node) -> None:
+    """Writes `part`, history included, to the detached tensor that `x` is a view of.
+
+    Its cell gets the values alone.
+    """
+    root, steps = x._root, _steps_from_root(x)
+    if steps is None or (part.grad_to is None and node_of(root).grad_to is None):
+        return
+    before = node_of(root)
+    whole = laid_out(_write_through(wrap(before), steps, wrap(part)), before.meta)
+    root._node = in_place_of(before, whole, root, True)
+    root._seen = x._cell.version + 1  # when the cell is written
+
+
+def _steps_from_root(x: Any) -> tuple[Step, ...] | None:
+    """The way from the detached tensor that `x` is a view of; None if that shows another part."""
+    root = x._root
+    if root is None or root._cell is not x._cell:
+        return None
+    length = len(root._path)
+    return x._path[length:] if x._path[:length] == root._path else None
 
 
 def make_dense(x: Any) -> None:
@@ -987,7 +1076,9 @@ def in_place_of(old: Node, value: Any, handle: Any, overwrites: bool) -> Node:
     """
     node: Node = value._node
     to = old.grad_to
-    if isinstance(to, _WeakRef):
+    if isinstance(to, _WeakRef) and to() is None and type(handle) is not Cell:
+        pass  # a view that required a gradient in vain is no leaf of anybody's
+    elif isinstance(to, _WeakRef):
         # A node of its own, so that marking it as the leaf marks no other tensor's value.
         value = laid_out(unary(_clone, wrap(node)), node.meta)
         node = value._node
@@ -1002,14 +1093,16 @@ def in_place_of(old: Node, value: Any, handle: Any, overwrites: bool) -> Node:
             state.grad = grad
         node = value._node
     if type(to) is Interior and to.retained:
-        _go_on_retaining(to, node, handle)
+        go_on_retaining(to, node, handle)
     _see_through(value, handle)
+    if old.spent and old.grad_to is None:  # made in inference mode, as the tensor was
+        node.spent = True
     if node.inputs and node is not old:  # what is computed from nothing cannot fail
         LOCAL.state.written[node] = old
     return node
 
 
-def _go_on_retaining(old: Interior, node: Node, handle: Any) -> None:
+def go_on_retaining(old: Interior, node: Node, handle: Any) -> None:
     """A tensor that retains its gradient does so after it was written, for its new value."""
     mine = [r for r in old.retained if r() is handle]
     if mine and node.grad_to is not None and not isinstance(node.grad_to, _WeakRef):
@@ -1049,7 +1142,7 @@ def check_writable(x: Any, flows: bool = True, expanded: bool = False) -> None:
         )
     if not state.grad:
         return
-    if isinstance(node.grad_to, _WeakRef):
+    if isinstance(node.grad_to, _WeakRef) and not is_in_vain(node.grad_to):
         raise RuntimeError(
             "a leaf Variable that requires grad is being used in an in-place operation. "
             "Write under livegrad.no_grad(), or to a clone()"
@@ -1088,10 +1181,19 @@ def _written_view(x: Any) -> RuntimeError:
 
 
 def check_not_stale(x: Any) -> None:
-    """RuntimeError for the history of a view, one of several, after what it shows was written."""
+    """RuntimeError for the history of a view that may not be followed to what was written.
+
+    It is one of several that a function returned, or was made under no_grad.
+    """
     cell = x._cell
     if x._made_at == cell.version - cell.uncounted or family_node(x).grad_to is None:
         return
+    if x._made is NO_GRAD:
+        raise RuntimeError(
+            "A view was created in no_grad mode and its base or another view of its base has been "
+            "modified inplace with grad mode enabled. Given that this use case is ambiguous and "
+            "error-prone, it is forbidden. Move both inside or both outside the no_grad block"
+        )
     raise RuntimeError(
         f"Output {x._made} is a view and its base or another view of its base has been modified "
         "inplace. This view is the output of a function that returns multiple views. Such "

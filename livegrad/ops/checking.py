@@ -61,11 +61,16 @@ def out_of_range(error: type[Exception]) -> Complaint:
     return complaint
 
 
+def _in_range(size: int) -> int:
+    """An index that need not be looked at; one that nobody has, if none is in range."""
+    return 0 if size else -(1 << 62)
+
+
 def check_known(
     name: str, index: Tensor, size: int, dim: int, error: type[Exception] = IndexError
 ) -> None:
     """Raises at the line of an operation if an index is known to be outside [0, size)."""
-    wrong = known_outside(index, 0, size, 0)
+    wrong = known_outside(index, 0, size, _in_range(size))
     if wrong is not None:
         raise error(f"{name}: {_out_of_bounds(wrong, dim, size)}")
 
@@ -74,7 +79,7 @@ def check_wrapping(index: Tensor, size: int, dim: int) -> None:
     """The same where negative indices count from the end."""
     if node_of(index).buffer is None:
         return  # while planning, numbers must not be computed with
-    wrong = known_outside(index, -size, 2 * size, 0)
+    wrong = known_outside(index, -size, 2 * size, _in_range(size))
     if wrong is not None:
         raise IndexError(_out_of_bounds(wrong, dim, size))
 

@@ -479,6 +479,22 @@ def cast(input: Tensor, dtype: DType) -> Tensor:
     return _record_cast(input, dtype)
 
 
+def fitted(value: Tensor, meta: Meta) -> Tensor:
+    """`value` to be written to a tensor of `meta`: of the same shape, and cast to its dtype."""
+    new = node_of(value).meta
+    if new.shape != meta.shape:
+        raise RuntimeError(
+            f"output with shape {list(meta.shape)} doesn't match the broadcast shape "
+            f"{list(new.shape)}"
+        )
+    if new.dtype.category > meta.dtype.category:
+        raise RuntimeError(
+            f"result type {new.dtype.name} can't be cast to the desired output type "
+            f"{meta.dtype.name}"
+        )
+    return cast(value, meta.dtype)
+
+
 def _cast_spec(key: tuple[Meta, DType]) -> Spec:
     meta, dtype = key
     plain = CAST.cache.get((meta.plain, dtype))

@@ -38,7 +38,7 @@ ALTERED: Op = Op(
     infer=lambda metas, attrs, shape: metas[0],
     expand=lambda n, old, new: new,
     grads=(lambda g, y, old, new: g, None),
-    layout=lambda metas, attrs, meta: metas[0].strides,
+    layout=lambda metas, attrs, meta: metas[1].strides,
     saves="",
     samples=s.calls(
         lambda: s.Sample(

@@ -39,6 +39,7 @@ from livegrad.ops.movement import (
     PERMUTE,
     _inverse,
     _reshape_to,
+    view as shaped,
 )
 from livegrad.ops.numbers import number_for
 from livegrad.ops.slicing import FLIP, _items_at
@@ -384,9 +385,16 @@ def setitem(self: Tensor, key: Any, value: Any) -> None:
 def _check_apart(x: Tensor, parsed: Parsed, value: Tensor) -> None:
     """RuntimeError for a value that overlaps with what is written, as PyTorch has it."""
     if parsed.advanced:
-        check_overlap(x, (value,), AT_ALL)
+        check_overlap(x, (_without_leading_ones(value),), AT_ALL)
     elif value.shape == parsed.shape:  # what is broadcast is let pass
         check_overlap(x, (value,))
+
+
+def _without_leading_ones(value: Tensor) -> Tensor:
+    """The view of a value that PyTorch broadcasts."""
+    shape = tuple(value.shape)
+    kept = next((d for d, size in enumerate(shape) if size != 1), len(shape))
+    return shaped(value, shape[kept:]) if kept else value
 
 
 def _check_put(parts: tuple[Any, ...], meta: Meta, given: Meta, accumulate: bool) -> None:
@@ -514,6 +522,9 @@ def index_put(
                 f"{type(index).__name__}"
             )
     meta, given = node_of(input).meta, node_of(values).meta
+    used = sum([max(_dims_used(index), 1) for index in indices])
+    if used > meta.ndim:
+        raise IndexError(f"too many indices for tensor of dimension {meta.ndim} (got {used})")
     if given.dtype is not meta.dtype:
         _check_put(tuple(indices), meta, given, accumulate)
         values = cast(values, meta.dtype)

@@ -15,14 +15,15 @@ import numpy as np
 
 from livegrad import dtypes
 from livegrad.dtypes import DType
+from livegrad.graph.lowering import lowered_by
 from livegrad.graph.meta import Meta, meta_of
 from livegrad.graph.op import GradRule, Op
 from livegrad.graph.record import Handle, node_of, record
 from livegrad.graph.symbol import real
 from livegrad.ops import samples as s
 from livegrad.ops.comparison import eq, maximum, minimum, ne
-from livegrad.ops.elementwise import cast, clone, div, where
-from livegrad.ops.folds import average, total
+from livegrad.ops.elementwise import cast, clone, div, mul, where
+from livegrad.ops.folds import average, total, widened
 from livegrad.ops.movement import EXPAND, _reshape_to, constant, normal_dim
 
 Tensor = Any
@@ -156,6 +157,7 @@ SUM = define(
     "sum",
     ref=total,
     combine="sum",
+    lower=lowered_by("reduce.Reduce", unrounded="wide_sum"),
     infer=summed_meta,
     grads=(lambda g, y, x: spread_over(spread(g, y, x), x),),
     saves="",
@@ -186,6 +188,7 @@ WIDE_SUM = define(
     "wide_sum",
     ref=total,
     combine="wide_sum",
+    lower=lowered_by("reduce.Reduce", in_parts=False),
     infer=_wide_meta,
     grads=(lambda g, y, x: spread_over(spread(cast(g, x.dtype), y, x), x),),
     saves="",
@@ -199,6 +202,27 @@ WIDE_SUM = define(
 def wide_sum(x: Tensor, dims: Dims) -> Tensor:
     """Sum of real floats over `dims`, which are kept, in float64."""
     return record(WIDE_SUM, (x,), (dims, True))
+
+
+# The squares are not rounded before they are added, which also takes less time.
+WIDE_SQUARES = define(
+    "wide_squares",
+    ref=lambda x, axis, keepdims: total(np.square(widened(x)), axis, keepdims),
+    combine="wide_squares",
+    lower=lowered_by("reduce.Squares", in_parts=False),
+    infer=_wide_meta,
+    grads=(lambda g, y, x: mul(spread(cast(g, x.dtype), y, x), mul(x, 2)),),
+    saves="x",
+    samples=over_several(
+        lambda x, dim, keepdim: wide_squares(x, normal_dims("sum", dim, x.ndim)),
+        reductions(lambda x, dim, keepdim: wide_squares(x, normal_dims("sum", dim, x.ndim))),
+    ),
+)
+
+
+def wide_squares(x: Tensor, dims: Dims) -> Tensor:
+    """Sum of the squares of real floats over `dims`, which are kept, in float64."""
+    return record(WIDE_SQUARES, (x,), (dims, True))
 
 
 def _mean_expand(n: Any, x: Tensor) -> Tensor:
@@ -358,7 +382,16 @@ def _position(name: str, pick: Callable[..., Any]) -> Op:
         return (argmax if name == "argmax" else argmin)(x, dim, keepdim)
 
     samples = reductions(call, empty=False)
-    return Op(name, "reduce", infer=infer, ref=ref, combine=name, saves="", samples=samples)
+    return Op(
+        name,
+        "reduce",
+        infer=infer,
+        ref=ref,
+        combine=name,
+        lower=lowered_by("reduce.Place", in_parts=False),
+        saves="",
+        samples=samples,
+    )
 
 
 ARGMAX = _position("argmax", np.argmax)

@@ -18,7 +18,7 @@ from livegrad.graph.op import Op, as_first
 from livegrad.graph.record import Handle, node_of, record, row_major, view as record_view
 from livegrad.ops import samples as s
 from livegrad.ops.elementwise import clone
-from livegrad.ops.generate import counting, zeros_like
+from livegrad.ops.generate import counting, filled, zeros_like
 from livegrad.ops.movement import (
     INDEX,
     PERMUTE,
@@ -183,7 +183,7 @@ def chunk(input: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
     step = -(-shape[d] // chunks)
     if step == 0:
         _check_count("chunk", chunks)
-        return tuple([_part(input, shape, d, 0, 0) for _ in range(chunks)])
+        return split_with_sizes(input, [0] * chunks, d)
     return split(input, step, d)
 
 
@@ -391,16 +391,18 @@ def _with_diagonal(base: Tensor, value: Tensor, attrs: Attrs, args: tuple[int, .
     from livegrad.ops.elementwise import add, where
     from livegrad.ops.joining import padded
 
-    if not node_of(value).meta.shape[-1]:  # outside the matrix
-        return base
     dim1, dim2 = attrs
     rows, columns = base.shape[dim1], base.shape[dim2]
     shape = [1] * len(base.shape)
     row = _reshape_to(counting(rows), _one_at(shape, dim1, rows))
     column = _reshape_to(counting(columns), _one_at(shape, dim2, columns))
-    on_it = eq(add(row, args[1]), add(column, args[0]))
+    count = node_of(value).meta.shape[-1]
+    if count:
+        on_it = eq(add(row, args[1]), add(column, args[0]))
+    else:  # outside the matrix
+        on_it = filled(tuple(shape), False, dtypes.bool_)
     # Spread the values along the rows they belong to: (..., rows) -> a dim of size 1 at dim2.
-    spread = padded(value, value.ndim - 1, args[0], rows)
+    spread = padded(value, value.ndim - 1, args[0] if count else 0, rows)
     order = [d for d in range(len(shape)) if d not in (dim1, dim2)] + [dim1]
     spread = record(PERMUTE, (spread,), (_inverse(_ranked(order)),))
     wide = tuple([1 if d == dim2 else size for d, size in enumerate(base.shape)])

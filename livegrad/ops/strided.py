@@ -42,7 +42,7 @@ from livegrad.graph.record import (
 )
 from livegrad.ops import samples as s
 from livegrad.ops.conjugate import conj
-from livegrad.ops.elementwise import add, cast, mul
+from livegrad.ops.elementwise import add, fitted, mul
 from livegrad.ops.gathering import INDEX_SELECT
 from livegrad.ops.generate import counting, filled, zeros_like
 from livegrad.ops.in_place import placed_like
@@ -132,6 +132,7 @@ def as_strided(input: Tensor, size: Any, stride: Any, storage_offset: int | None
     if node_of(memory).meta.dtype is not own.dtype:
         memory = view(memory, own.dtype)
     out = record_view(AS_STRIDED, memory, (strides,), (offset,), shape)
+    out._unseen = input._unseen
     if node_of(out).grad_to is None and node_of(input).grad_to is not None:
         _give_history(out, input, memory)
     return out
@@ -184,9 +185,13 @@ def as_strided_scatter(
 # ------------------------------------------------------------------------ writes that may overlap
 
 
+_NOTHING = np.zeros(0, np.int64)
+
+
 def _written(flat: Tensor, value: Tensor, grid: Array, strides: Sizes) -> Tensor:
     """A vector after `value` was written to the places in `grid`, in the order of `strides`."""
-    for elements, at in rounds_of(grid, [strides, node_of(value).meta.stride()]):
+    rounds = rounds_of(grid, [strides, node_of(value).meta.stride()])
+    for elements, at in rounds or [(_NOTHING, _NOTHING)]:  # where nothing is written, a history is
         flat = _put(flat, value, elements, at)
     return flat
 
@@ -227,7 +232,7 @@ def element_by_element(x: Tensor, compute: Callable[[], Tensor]) -> Tensor:
     if x._unseen is not None:
         count_apart(x)
     for elements, at in rounds:
-        value = cast(compute(), meta.dtype)
+        value = fitted(compute(), meta)
         now = wrap(node_of(whole))
         rebind(
             whole, _as_whole(_put(_as_vector(now, meta.dtype), value, elements, at), now._node.meta)

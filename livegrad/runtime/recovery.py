@@ -34,19 +34,29 @@ def take_back(state: State, lost: set[Node]) -> None:
 
 def _restore(handle: Any, written: dict[Node, Node], lost: set[Node]) -> None:
     """Puts a tensor or cell, and what it is a view of, back to before the writes that failed."""
-    handle._node = _last_good(handle._node, written, lost)
+    handle._node, failed = _last_good(handle._node, written, lost)
     cell = handle if isinstance(handle, Cell) else getattr(handle, "_cell", None)
+    if cell is handle:
+        _show_again(cell, failed)
+    elif cell is None and failed:
+        handle._writes -= failed
     while cell is not None:
-        good = _last_good(cell._node, written, lost)
-        if good is not cell._node or cell is handle:
+        good, failed = _last_good(cell._node, written, lost)
+        if good is not cell._node:
             cell._node = good
-            cell.version += 1  # views look again
+            _show_again(cell, failed)
         cell = None if cell.parent is None else cell.parent[0]
 
 
-def _last_good(node: Node, written: dict[Node, Node], lost: set[Node]) -> Node:
-    """The value before all the writes that failed; `node` itself if it was not written so."""
-    before = node
+def _show_again(cell: Cell, failed: int) -> None:
+    """Has views look again; writes that failed are not counted."""
+    cell.version += 1
+    cell.uncounted += 1 + failed
+
+
+def _last_good(node: Node, written: dict[Node, Node], lost: set[Node]) -> tuple[Node, int]:
+    """The value before the writes that failed, and their number; `node` if it was not written."""
+    before, failed = node, 0
     while before in lost and before in written:
-        before = written[before]
-    return node if before in lost else before
+        before, failed = written[before], failed + 1
+    return (node, 0) if before in lost else (before, failed)

@@ -21,7 +21,7 @@ from livegrad.graph import record as recording
 from livegrad.graph.node import Node
 from livegrad.graph.state import LOCAL, flush as graph_flush, reference_mode
 from livegrad.nn import functional as F
-from livegrad.runtime import flush as flush_module
+from livegrad.runtime import plans
 from livegrad.runtime.reference import array_of, from_compute, reference_value, to_compute
 
 Tensor = Any
@@ -932,12 +932,12 @@ def plain_products() -> Any:
 
     blas_layout = products.blas_layout
     products.blas_layout = layout
-    flush_module.forget_plans()
+    plans.forget_plans()
     try:
         yield
     finally:
         products.blas_layout = blas_layout
-        flush_module.forget_plans()
+        plans.forget_plans()
 
 
 def reference(program: Program, decisions: list[bool] | None = None) -> Outcome:

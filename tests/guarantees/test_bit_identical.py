@@ -182,7 +182,7 @@ def test_cut_differently(seed, dtype):
 
 
 @pytest.mark.parametrize("dtype", [lg.float32, lg.float64, lg.bfloat16])
-@pytest.mark.parametrize("length", [1, 7, 8, 9, 127, 128, 129, 4001])
+@pytest.mark.parametrize("length", [1, 8, 9, 10, 128, 143, 144, 145, 256, 257, 4001])
 def test_folds_cut_differently(length, dtype):
     """Folds of a block, of several, and of part of one, fused with what is folded or not."""
 

@@ -17,11 +17,11 @@ from livegrad.compiler.kept import KEPT, size_of_plan
 from livegrad.graph.node import Node
 from livegrad.graph.op import REGISTRY, Specs
 from livegrad.graph.state import LOCAL, MOST_PENDING_NODES, flush
-from livegrad.runtime import assemble, flush as runtime_flush
+from livegrad.runtime import assemble, plans as runtime_plans
 from livegrad.runtime.cpu import jit
 from livegrad.runtime.cpu.memory import memory_in_use
 from livegrad.runtime.executable import ARENA
-from livegrad.runtime.flush import forget_plans
+from livegrad.runtime.plans import forget_plans
 
 
 def live_nodes():
@@ -429,7 +429,7 @@ def different_program(number):
 def kept():
     """Plans, structures and kernels in memory, and the bytes they take by our own account."""
     gc.collect()
-    plans = sum(map(len, runtime_flush._executables.values()))
+    plans = sum(map(len, runtime_plans._executables.values()))
     return plans, len(sizes._structures), len(assemble._kernels), KEPT.nbytes
 
 

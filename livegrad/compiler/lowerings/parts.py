@@ -12,12 +12,13 @@ from collections.abc import Iterable
 from livegrad.compiler.access import own_index
 from livegrad.compiler.expand import make_node
 from livegrad.compiler.inserted import ASSEMBLY, PART
-from livegrad.compiler.legalise import Legaliser, cast_to
+from livegrad.compiler.legalise import Legaliser
 from livegrad.compiler.lowerings.base import Kernel, Nodes
 from livegrad.compiler.pipeline import Planner, Step
 from livegrad.graph.index import Along, Index, stepped
 from livegrad.graph.node import Node, Spec
 from livegrad.graph.record import record
+from livegrad.ops.elementwise import cast
 from livegrad.ops.generate import FULL
 from livegrad.ops.movement import INDEX
 
@@ -123,4 +124,4 @@ class Pad(Parts):
 def _same_dtype(walk: Legaliser, x: Node, node: Node) -> Node:
     if x.meta.dtype is node.meta.dtype:
         return x
-    return walk.rewrite(lambda t: cast_to(t, node.meta.dtype), x, site=node.site)
+    return walk.rewrite(lambda t: cast(t, node.meta.dtype), x, site=node.site)

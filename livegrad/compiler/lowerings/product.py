@@ -13,12 +13,13 @@ from math import prod
 from livegrad import dtypes
 from livegrad.compiler.access import axis_strides, contiguous_strides, own_index, resolve
 from livegrad.compiler.bind import BlasCall, Where
-from livegrad.compiler.legalise import Legaliser, cast_to
+from livegrad.compiler.legalise import Legaliser
 from livegrad.compiler.lowerings.base import Kernel, Nodes
 from livegrad.compiler.pipeline import Planner, Step
 from livegrad.graph.index import FIRST, Index
 from livegrad.graph.node import Node
 from livegrad.graph.record import record
+from livegrad.ops.elementwise import cast
 from livegrad.ops.movement import EXPAND
 
 
@@ -52,7 +53,7 @@ class Product(Kernel):
 def _in_float32(walk: Legaliser, node: Node, inputs: Nodes) -> Node:
     op, dtype = node.op, node.meta.dtype
     return walk.rewrite(
-        lambda *pair: cast_to(record(op, [cast_to(x, dtypes.float32) for x in pair]), dtype),
+        lambda *pair: cast(record(op, [cast(x, dtypes.float32) for x in pair]), dtype),
         *inputs,
         site=node.site,
     )

@@ -17,7 +17,7 @@ from typing import Any
 from livegrad.compiler.bind import THREAD_WORK, Block, patched
 from livegrad.compiler.builder import LANES, Builder, Value
 from livegrad.compiler.emitter import Emitter, memory_element
-from livegrad.compiler.legalise import Legaliser, cast_to
+from livegrad.compiler.legalise import Legaliser
 from livegrad.compiler.lowerings.base import Kernel, Nodes
 from livegrad.compiler.pipeline import Planner, Step
 from livegrad.compiler.templates import PARAMS
@@ -25,6 +25,7 @@ from livegrad.dtypes import DType
 from livegrad.graph.node import Node
 from livegrad.graph.record import record
 from livegrad.graph.symbol import least, most
+from livegrad.ops.elementwise import cast
 
 COLUMNS = 256
 
@@ -49,8 +50,8 @@ class Scatter(Kernel):
             return super().legalise(walk, node, inputs)
 
         def in_float32(base: Any, index: Any, source: Any) -> Any:
-            wide = [cast_to(base, dtype.compute), index, cast_to(source, dtype.compute)]
-            return cast_to(record(op, wide, node.attrs), dtype)
+            wide = [cast(base, dtype.compute), index, cast(source, dtype.compute)]
+            return cast(record(op, wide, node.attrs), dtype)
 
         return walk.once(node, inputs, lambda: walk.rewrite(in_float32, *inputs, site=node.site))
 
