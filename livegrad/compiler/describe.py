@@ -1,4 +1,4 @@
-"""Pass 4, describe: a group of nodes becomes the description of a kernel.
+"""Pass 5, describe: a group of nodes becomes the description of a kernel.
 
 A description has two halves. Its `signature` is all that code generation sees: instructions,
 dtypes, how each stream of memory is walked; no sizes, strides or numbers. The other half lists, in
@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from livegrad.compiler.access import axis_strides, own_index, placed
+from livegrad.compiler.draft import Draft
 from livegrad.compiler.fuse import Fuser, Group, Read
 from livegrad.compiler.signature import Instr, Store, Stream
 from livegrad.compiler.templates import generate
@@ -186,3 +187,11 @@ def describe(
 ) -> Description:
     """The description of a rows or columns group."""
     return Describer(group, fuser, stored).run()
+
+
+def describe_groups(draft: Draft) -> None:
+    """Fills in the descriptions."""
+    draft.descriptions = [
+        None if group.kind == "kernel" else describe(group, draft.fuser, draft.stored)
+        for group in draft.groups
+    ]

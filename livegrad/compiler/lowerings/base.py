@@ -24,9 +24,10 @@ from livegrad.ops.conjugate import VIEW_AS_REAL
 
 if TYPE_CHECKING:
     from livegrad.compiler.describe import Describer
+    from livegrad.compiler.draft import Draft
     from livegrad.compiler.fuse import Fuser, Read
     from livegrad.compiler.legalise import Legaliser
-    from livegrad.compiler.pipeline import Planner, Step
+    from livegrad.compiler.plan import Step
 
 Nodes = tuple[Node, ...]
 
@@ -83,7 +84,7 @@ class Lowering:
         """The number of the instruction of `kernel` that gives `node` at `index`."""
         raise AssertionError(f"{node!r} is in no loop")
 
-    def bind(self, planner: Planner, node: Node) -> list[Step]:
+    def bind(self, draft: Draft, node: Node) -> list[Step]:
         """The steps of a node that is a kernel by itself."""
         raise AssertionError(f"{node!r} is no kernel")
 
@@ -105,6 +106,6 @@ class Kernel(Lowering):
         """All inputs."""
         return node.inputs
 
-    def bind(self, planner: Planner, node: Node) -> list[Step]:
+    def bind(self, draft: Draft, node: Node) -> list[Step]:
         """One step that runs the reference."""
-        return planner.host_step(node)
+        return [draft.host_step(node)]

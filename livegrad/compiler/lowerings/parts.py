@@ -10,11 +10,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from livegrad.compiler.access import own_index
+from livegrad.compiler.draft import Draft
 from livegrad.compiler.expand import make_node
 from livegrad.compiler.inserted import ASSEMBLY, PART
 from livegrad.compiler.legalise import Legaliser
 from livegrad.compiler.lowerings.base import Kernel, Nodes
-from livegrad.compiler.pipeline import Planner, Step
+from livegrad.compiler.plan import Step
 from livegrad.graph.index import Along, Index, stepped
 from livegrad.graph.node import Node, Spec
 from livegrad.graph.record import record
@@ -32,7 +33,7 @@ class Assembly(Kernel):
         """Inputs and the indices in attrs."""
         return zip(node.inputs, node.attrs[0], strict=True)
 
-    def bind(self, planner: Planner, node: Node) -> list[Step]:
+    def bind(self, draft: Draft, node: Node) -> list[Step]:
         """No step."""
         return []
 

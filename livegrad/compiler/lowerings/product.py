@@ -12,10 +12,10 @@ from math import prod
 
 from livegrad import dtypes
 from livegrad.compiler.access import axis_strides, contiguous_strides, own_index, resolve
-from livegrad.compiler.bind import BlasCall, Where
+from livegrad.compiler.draft import Draft
 from livegrad.compiler.legalise import Legaliser
 from livegrad.compiler.lowerings.base import Kernel, Nodes
-from livegrad.compiler.pipeline import Planner, Step
+from livegrad.compiler.plan import BlasCall, Step, Where
 from livegrad.graph.index import FIRST, Index
 from livegrad.graph.node import Node
 from livegrad.graph.record import record
@@ -42,12 +42,12 @@ class Product(Kernel):
         small = _is_small(node, inputs[0].meta.shape[-1])
         return walk.add(node, tuple([x if _readable(x, small) else walk.copy(x) for x in wide]))
 
-    def bind(self, planner: Planner, node: Node) -> list[Step]:
+    def bind(self, draft: Draft, node: Node) -> list[Step]:
         """A call of BLAS; integers are NumPy's."""
         if not node.meta.dtype.is_floating_point:
-            return super().bind(planner, node)
-        call = bind_product(node, planner.where, planner.first_int)
-        return [Step("product", [node], node.meta.shape, product=call)]
+            return super().bind(draft, node)
+        call = bind_product(node, draft.where, draft.first_int)
+        return [Step("product", node.meta.shape, product=call)]
 
 
 def _in_float32(walk: Legaliser, node: Node, inputs: Nodes) -> Node:

@@ -16,11 +16,12 @@ from collections.abc import Callable
 from math import prod
 
 from livegrad import dtypes
-from livegrad.compiler.bind import THREAD_WORK, Block, patched
+from livegrad.compiler.bind import THREAD_WORK, patched
 from livegrad.compiler.builder import LANES, Builder, Value, vector
+from livegrad.compiler.draft import Draft
 from livegrad.compiler.emitter import Emitter, memory_element, register_element
 from livegrad.compiler.lowerings.base import Kernel
-from livegrad.compiler.pipeline import Planner, Step
+from livegrad.compiler.plan import Block, Step
 from livegrad.compiler.reducers import _worst, lost_in, with_lost
 from livegrad.compiler.templates import PARAMS
 from livegrad.dtypes import FLOAT, DType
@@ -78,7 +79,7 @@ class Scan(Kernel):
         self.kind = kind
         self.weight = weight
 
-    def bind(self, planner: Planner, node: Node) -> list[Step]:
+    def bind(self, draft: Draft, node: Node) -> list[Step]:
         """A step of the template below."""
         shape, dim = node.meta.shape or (1,), node.attrs[0]
         outer, size, inner = prod(shape[:dim]), shape[dim], prod(shape[dim + 1 :])
@@ -89,8 +90,8 @@ class Scan(Kernel):
         first, step = (size - 1, -1) if node.attrs[1] else (0, 1)
         slots = [outer * blocks, 0, 0, 0, size, inner, columns, most(blocks, 1), first, step]
         grain = most(1, THREAD_WORK // most(1, size * columns * self.weight))
-        block = Block(slots, patched(planner.where, node, *node.inputs), grain)
-        return [Step("scan", [node], node.meta.shape, [block], signature)]
+        block = Block(slots, patched(draft.where, node, *node.inputs), grain)
+        return [Step("scan", node.meta.shape, [block], signature)]
 
 
 # ------------------------------------------------------------------------------ code generation

@@ -14,12 +14,13 @@ from __future__ import annotations
 from math import prod
 from typing import Any
 
-from livegrad.compiler.bind import THREAD_WORK, Block, patched
+from livegrad.compiler.bind import THREAD_WORK, patched
 from livegrad.compiler.builder import LANES, Builder, Value
+from livegrad.compiler.draft import Draft
 from livegrad.compiler.emitter import Emitter, memory_element
 from livegrad.compiler.legalise import Legaliser
 from livegrad.compiler.lowerings.base import Kernel, Nodes
-from livegrad.compiler.pipeline import Planner, Step
+from livegrad.compiler.plan import Block, Step
 from livegrad.compiler.templates import PARAMS
 from livegrad.dtypes import DType
 from livegrad.graph.node import Node
@@ -64,16 +65,16 @@ class Scatter(Kernel):
         others = [d for d in range(len(base)) if d != dim]
         return len(index) > 0 and all(base[d] == index[d] for d in others)
 
-    def bind(self, planner: Planner, node: Node) -> list[Step]:
+    def bind(self, draft: Draft, node: Node) -> list[Step]:
         """A step of the template below, if it covers this."""
         if not self._is_native(node):
-            return super().bind(planner, node)
+            return super().bind(draft, node)
         dtype, index_dtype = node.meta.dtype, node.inputs[1].meta.dtype
         signature = (generate_scatter, self.per_value, self._fold(node), dtype, index_dtype)
-        block = self._block(planner, node)
-        return [Step("scatter", [node], node.meta.shape, [block], signature, suspects={0: node})]
+        block = self._block(draft, node)
+        return [Step("scatter", node.meta.shape, [block], signature, may_fault=True)]
 
-    def _block(self, planner: Planner, node: Node) -> Block:
+    def _block(self, draft: Draft, node: Node) -> Block:
         base, index, _ = node.inputs
         dim = node.attrs[0]
         shape = base.meta.shape
@@ -83,7 +84,7 @@ class Scatter(Kernel):
         blocks = -(-inner // block)
         slots = [outer * blocks, 0, 0, 0, 0, size, count, inner, block, most(blocks, 1)]
         grain = most(1, THREAD_WORK // most(1, (size + 2 * count) * block))
-        return Block(slots, patched(planner.where, node, *node.inputs), grain)
+        return Block(slots, patched(draft.where, node, *node.inputs), grain)
 
 
 # ------------------------------------------------------------------------------ code generation

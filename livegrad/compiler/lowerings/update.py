@@ -6,14 +6,15 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from livegrad.compiler.bind import Where, bind_loops
+from livegrad.compiler.bind import bind_loops
 from livegrad.compiler.describe import Description, describe
+from livegrad.compiler.draft import Draft
 from livegrad.compiler.expand import Expander, Primitives, in_scratch, make_node
 from livegrad.compiler.fuse import fuse
 from livegrad.compiler.inserted import COPY
 from livegrad.compiler.legalise import Legaliser, legalise
 from livegrad.compiler.lowerings.base import Kernel, Nodes
-from livegrad.compiler.pipeline import Planner, Step
+from livegrad.compiler.plan import Step, Where
 from livegrad.compiler.templates import spill_count
 from livegrad.dtypes import DType
 from livegrad.graph.meta import meta_of
@@ -31,7 +32,7 @@ class Update(Kernel):
         """An update treats the parts of complex parameters alike."""
         return self.legalise(walk, node, inputs)
 
-    def bind(self, planner: Planner, node: Node) -> list[Step]:
+    def bind(self, draft: Draft, node: Node) -> list[Step]:
         """One kernel per set of dtypes, run over the table of parameters."""
         steps = []
         for kinds, members in _by_dtype(node):
@@ -40,13 +41,13 @@ class Update(Kernel):
             blocks = [
                 bind_loops(
                     resize(d, _reals(node.inputs[i])),
-                    _wheres(planner, node, i, described),
-                    planner.first_int,
+                    _wheres(draft, node, i, described),
+                    draft.first_int,
                     spills,
                 )
                 for i in members
             ]
-            steps.append(Step("loops", [node], node.meta.shape, blocks, d.signature))
+            steps.append(Step("loops", node.meta.shape, blocks, d.signature))
         return steps
 
 
@@ -66,13 +67,13 @@ def _reals(node: Node) -> int:
     return node.meta.numel * (2 if node.meta.dtype.is_complex else 1)
 
 
-def _wheres(planner: Planner, node: Node, i: int, described: Described) -> Callable[[Node], Where]:
+def _wheres(draft: Draft, node: Node, i: int, described: Described) -> Callable[[Node], Where]:
     """Where parameter `i` finds its streams, and where its results go."""
     _, placeholders, results = described
     count = node.attrs[0]
-    found = {p: planner.where(node.inputs[s * count + i]) for s, p in enumerate(placeholders)}
+    found = {p: draft.where(node.inputs[s * count + i]) for s, p in enumerate(placeholders)}
     for stream, result in results:
-        found[result] = planner.written[node, stream * count + i]
+        found[result] = draft.written[node, stream * count + i]
     return found.__getitem__
 
 
