@@ -183,6 +183,8 @@ def signature_text(signature: tuple[Any, ...]) -> list[str]:
     generate, *told = signature
     lines = [f"  {generate.__name__}"]
     for each in told:
-        items = each if isinstance(each, tuple) and each and isinstance(each[0], tuple) else [each]
-        lines += [f"    {x}" for x in items]
+        if isinstance(each, tuple) and each and isinstance(each[0], tuple):
+            lines += [f"    {number} {x}" for number, x in enumerate(each)]
+        else:
+            lines.append(f"    {each}")
     return lines

@@ -17,6 +17,9 @@ class Stream(NamedTuple):
     step: int
     kind: str = "memory"
 
+    def __str__(self) -> str:
+        return f"{self.kind} of {self.dtype.name}, step {self.step}"
+
 
 class Instr(NamedTuple):
     """One value of the kernel.
@@ -40,6 +43,13 @@ class Instr(NamedTuple):
     tail: bool = False  # computed once, after all rows
     fixed: bool = False  # the same throughout the kernel
 
+    def __str__(self) -> str:
+        flags = [name for name in ("full", "tail", "fixed") if getattr(self, name)]
+        payload = self.payload if isinstance(self.payload, tuple) else (self.payload,)
+        told = " ".join([str(getattr(x, "name", x)) for x in payload])
+        operands = ", ".join([f"%{i}" for i in self.operands])
+        return " ".join([self.what, told, f"({operands})", self.dtype.name, *flags])
+
 
 class Store(NamedTuple):
     """A value written to a stream; `full` if it is written anew along the folded loop."""
@@ -48,3 +58,7 @@ class Store(NamedTuple):
     stream: int
     full: bool
     tail: bool = False
+
+    def __str__(self) -> str:
+        flags = [name for name in ("full", "tail") if getattr(self, name)]
+        return " ".join(["store", f"%{self.value}", "to", str(self.stream), *flags])

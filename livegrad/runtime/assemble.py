@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import groupby
 from typing import Any
 from weakref import WeakValueDictionary
@@ -12,7 +13,8 @@ from livegrad.compiler.plan import ADD_INPUT, SET_INPUT, Block, Plan, Step, sign
 from livegrad.runtime.counters import counters
 from livegrad.runtime.cpu import blas, jit
 from livegrad.runtime.cpu.driver import MAY_FAULT, TAIL, Program
-from livegrad.runtime.executable import Executable, HostProduct, HostStep, Segment
+from livegrad.runtime.cpu.memory import Buffer, allocate
+from livegrad.runtime.executable import ARENA, Executable, HostProduct, HostStep, Segment
 
 
 def assemble(plan: Plan, recorded: Recorded) -> Executable:
@@ -123,3 +125,21 @@ def _product(step: Step) -> tuple[int, list[Block]]:
     patches += [(ADD_INPUT, 2 + operand, slot, nbytes) for operand, slot, nbytes in p.moves]
     address, _ = blas.gemm_kernel(dtype)
     return address, [Block(slots, patches)]
+
+
+def run_plan(
+    plan: Plan,
+    leaves: Sequence[Buffer],
+    ints: Sequence[int] = (),
+    floats: Sequence[float] = (),
+) -> list[Buffer]:
+    """Runs a plan by itself: its buffers, which are results and then what updates have written.
+
+    For a plan that was saved: nothing has been recorded, so nobody is told of it.
+    """
+    made = [allocate(buffer.nbytes) for buffer in plan.buffers]
+    addresses = [x.ptr for x in (*leaves, *made)]
+    inputs = [ARENA.reserve(plan.arena), *addresses, *ints]
+    for segment in segments_of(plan):
+        segment.run(inputs, floats)
+    return made
