@@ -119,6 +119,8 @@ class Introspection(Methods):
         """Whether this shows a part of another tensor, history included."""
         if self._cell is None or not self._path:
             return False
+        if self._cell.base() is self:  # it took another shape in place
+            return False
         return self._root is not None or not is_detached(self._path)
 
     def is_floating_point(self) -> bool:

@@ -167,10 +167,7 @@ def _write_overlapping(x: Any, compute: Callable[[], Any], expanded: bool) -> An
     """Writes to a tensor several elements of which may lie in one place."""
     if not expanded:
         return strided.element_by_element(x, compute)
-    value = compute()
-    if value._node.grad_to is None:
-        return strided.write_changed(x, value)
-    return assign(x, value, expanded)
+    return strided.write_changed(x, elementwise.cast(compute(), node_of(x).meta.dtype))
 
 
 def assign(x: Any, value: Any, expanded: bool = False) -> Any:
@@ -678,8 +675,8 @@ class Methods(Handle):
     index_put_ = inplace(indexing.index_put, expanded=True, refused=AT_ALL)
     masked_fill_ = inplace(masking.masked_fill, expanded=True, refused=None)
     masked_scatter_ = inplace(masking.masked_scatter, refused=None)
-    tril_ = inplace(triangles.tril)
-    triu_ = inplace(triangles.triu)
+    tril_ = inplace(triangles.tril, expanded=True)
+    triu_ = inplace(triangles.triu, expanded=True)
 
     # ---- linear algebra ----------------------------------------------------------------
 

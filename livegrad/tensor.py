@@ -13,7 +13,7 @@ from livegrad.autograd.holding import held_gradient
 from livegrad.device import CPU, META, Device, has_data
 from livegrad.dtypes import DType
 from livegrad.graph import dataless
-from livegrad.graph.geometry import root_of
+from livegrad.graph.geometry import count_of_writes
 from livegrad.graph.meta import Size
 from livegrad.graph.overlap import check_overlap
 from livegrad.graph.record import (
@@ -21,11 +21,12 @@ from livegrad.graph.record import (
     check_not_stale,
     check_writable,
     family_node,
+    is_of_inference,
     node_of,
     rebind,
     set_tensor_class,
 )
-from livegrad.graph.state import flush
+from livegrad.graph.state import LOCAL, flush
 from livegrad.graph.watch import Watch
 from livegrad.legacy import dtype_of_type, new, type_name
 from livegrad.native.hot import hot_slots
@@ -154,6 +155,8 @@ class Tensor(Subclassing):
     def requires_grad(self, value: bool) -> None:
         if not isinstance(value, bool):
             raise RuntimeError(f"requires_grad must be a bool; got {type(value).__name__}")
+        if not self.is_leaf:  # the method lets True pass, as in PyTorch
+            raise _only_of_leaves()
         self.requires_grad_(value)
 
     @property
@@ -221,17 +224,13 @@ class Tensor(Subclassing):
     @property
     def _version(self) -> int:
         """How often the memory that this tensor shows a part of has been written."""
-        if self._unseen is not None:
-            return self._unseen[0]
-        if self._cell is None:
-            return self._writes + self._ahead
-        cell = root_of(self)[0]
-        return cell.version - cell.uncounted + self._ahead
+        if self.is_inference():
+            raise RuntimeError("Inference tensors do not track version counter.")
+        return count_of_writes(self)
 
     def is_inference(self) -> bool:
         """Whether it was made in inference mode."""
-        node = node_of(self)
-        return node.grad_to is None and node.spent
+        return is_of_inference(self._node)
 
     @property
     def size(self) -> ElementCount:
@@ -418,12 +417,13 @@ class Tensor(Subclassing):
         node = node_of(self)
         if not self.is_leaf:
             if not requires_grad:
-                raise RuntimeError(
-                    "you can only change requires_grad flags of leaf variables. If you want to use "
-                    "a computed variable in a subgraph that doesn't require differentiation use "
-                    "var_no_grad = var.detach()."
-                )
+                raise _only_of_leaves()
         elif requires_grad:
+            if self.is_inference() and not LOCAL.state.inference:
+                raise RuntimeError(
+                    "Setting requires_grad=True on inference tensor outside InferenceMode is not "
+                    "allowed."
+                )
             if node.grad_to is None:
                 creation.as_leaf(self, True)
         else:
@@ -611,18 +611,16 @@ class Tensor(Subclassing):
         """Takes the values of `src`, broadcast and cast."""
         if not isinstance(src, Handle):
             src = creation.as_tensor(src, device=CPU)
-        if self is src:
-            return self
         if self._cell is not None and src._cell is not None:
             check_overlap(self, (src,))
         return self._take(src)
 
     def _take(self, src: Any) -> Any:
-        check_writable(self, src.requires_grad)
+        check_writable(self, src.requires_grad, expanded=src is self)
         value = elementwise.cast(src, self.dtype) if src.dtype is not self.dtype else src
         if value.shape != self.shape:
             value = movement.expand(value, self.shape)
-        return rebind(self, elementwise.clone(value))
+        return rebind(self, elementwise.clone(value), expanded=src is self)
 
     def fill_(self, value: Any) -> Any:
         """Takes one number everywhere."""
@@ -641,6 +639,14 @@ class Tensor(Subclassing):
     def zero_(self) -> Any:
         """Takes 0 everywhere."""
         return self.fill_(0)
+
+
+def _only_of_leaves() -> RuntimeError:
+    return RuntimeError(
+        "you can only change requires_grad flags of leaf variables. If you want to use a computed "
+        "variable in a subgraph that doesn't require differentiation use var_no_grad = "
+        "var.detach()."
+    )
 
 
 def _real_number(value: Any) -> Any:

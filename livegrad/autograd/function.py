@@ -37,6 +37,7 @@ def _define(name: str, saves: str) -> Op:
         name,
         "composite",
         infer=lambda metas, attrs, shape: metas[0],
+        layout=lambda metas, attrs, meta: metas[0].strides,
         ref=lambda n, value: value,
         expand=lambda n, value: value,
         saves=saves,

@@ -22,7 +22,7 @@ from livegrad.dtypes import DType
 from livegrad.graph.blame import wrong_class
 from livegrad.graph.layout import like_strides, repeats
 from livegrad.graph.meta import Meta, Shape, meta_of, on_device
-from livegrad.graph.node import Interior, Node, Site, Spec
+from livegrad.graph.node import Interior, Node, Site, Spec, place_of
 from livegrad.graph.op import REGISTRY, Op
 from livegrad.graph.state import (
     LOCAL,
@@ -120,9 +120,8 @@ class Handle:
     _seen = 0
     # Writes to a tensor that shared no cell yet.
     _writes = 0
-    # What `_version` is ahead of the cell's count: the tensor was made to share another storage.
-    _ahead = 0
-    # Set on x.data and its views: how often they were written, which x._version does not count.
+    # Set on x.data and its views, and on what was made to share another storage: how often they
+    # were written, which the `_version` of others does not count.
     _unseen: list[int] | None = None
     # Why it may not be written while gradients are recorded: see `check_writable`.
     _made: str | None = None
@@ -707,7 +706,9 @@ def leaf(meta: Meta, buffer: Any) -> Any:
         state.bytes = 0
         if state.nodes:
             flush("pending nodes held much data")
-    return wrap(leaf_node(meta, buffer))
+    node = leaf_node(meta, buffer)
+    node.spent = state.inference
+    return wrap(node)
 
 
 @hot
@@ -754,7 +755,8 @@ def sync(x: Any) -> None:
         follow_cell(x, cell)
     if _refs(cell) == _ALONE and cell.parent is None and _is_whole(x._path):
         # Nobody shares it any more: from now on the tensor is used without this detour.
-        x._writes, x._cell, x._path = cell.version - cell.uncounted, None, ()
+        x._writes = cell.version - cell.uncounted if x._unseen is None else x._unseen[0]
+        x._cell, x._path, x._unseen = None, (), None
 
 
 def _count_own_references() -> int:
@@ -789,8 +791,8 @@ def follow_cell(x: Any, cell: Cell) -> None:
         finally:
             state.grad = grad
     else:
-        before, x._node = x._node.grad_to, value._node
-        if type(before) is Interior and before.retained:
+        before, x._node = x._node, value._node
+        if before.grad_to is not None:
             _go_on_retaining(before, x._node, x)
     x._seen = cell.version
 
@@ -842,17 +844,41 @@ def view(
     out._cell = cell
     out._path = x._path + ((op, attrs, args, shape),)
     out._seen = cell.version
-    if not LOCAL.state.grad:
+    state = LOCAL.state
+    if not state.grad:
         out._made = NO_GRAD
+        if state.inference:
+            out._node.spent = False
+    if is_of_inference(x._node):
+        _mark_view_of_inference(op, x, out)
     if x._path:
         inherit(op, x, out)
     return out
 
 
+@hot
+def is_of_inference(node: Node) -> bool:
+    """Whether a value is that of a tensor made in inference mode."""
+    spent: bool = node.spent
+    return spent and node.grad_to is None
+
+
+def _mark_view_of_inference(op: Op, x: Any, out: Any) -> None:
+    """A view is a tensor of inference mode if what it shows is, wherever it is made.
+
+    Not so without the history: detach() gives an ordinary tensor, which counts its own writes.
+    """
+    if op.grads is not None:
+        out._node.spent = True
+    elif x._unseen is None:
+        out._unseen = [0]
+
+
 def inherit(op: Op, x: Any, out: Any) -> None:
     """What a view of a view has in common with that."""
     out._root = _family_root(op, x)
-    out._unseen = x._unseen
+    if x._unseen is not None:
+        out._unseen = x._unseen
     if x._made is not None and op.grads is not None:
         out._made, out._made_at = x._made, x._made_at
 
@@ -944,7 +970,8 @@ def _write_to_cell(cell: Cell, path: Sequence[Step], part: Node) -> None:
             whole = laid_out(whole, cell._node.meta)
     finally:
         state.grad = grad
-    cell._node = in_place_of(cell._node, whole, cell, False)
+    # A view may show all of the whole: what it is written with then ends the gradient there too.
+    cell._node = in_place_of(cell._node, whole, cell, grad and not apart)
 
 
 def make_dense(x: Any) -> None:
@@ -1001,22 +1028,27 @@ def in_place_of(old: Node, value: Any, handle: Any, overwrites: bool) -> Node:
         finally:
             state.grad = grad
         node = value._node
-    if type(to) is Interior and to.retained:
-        _go_on_retaining(to, node, handle)
+    elif to is None and node.grad_to is None:
+        node.spent = old.spent  # whether in inference mode or not, it stays what it was made as
+    if to is not None:
+        _go_on_retaining(old, node, handle)
     _see_through(value, handle)
     if node.inputs and node is not old:  # what is computed from nothing cannot fail
         LOCAL.state.written[node] = old
     return node
 
 
-def _go_on_retaining(old: Interior, node: Node, handle: Any) -> None:
-    """A tensor that retains its gradient does so after it was written, for its new value."""
-    mine = [r for r in old.retained if r() is handle]
-    if mine and node.grad_to is not None and not isinstance(node.grad_to, _WeakRef):
-        if type(node.grad_to) is not Interior:
-            node.grad_to = Interior()
-        node.grad_to.retained += mine
-        old.retained = [r for r in old.retained if r() is not handle]
+def _go_on_retaining(old: Node, node: Node, handle: Any) -> None:
+    """A tensor that retains its gradient does so after it was written, at its new place."""
+    to, new = place_of(old).grad_to, place_of(node)
+    if type(to) is not Interior or not to.retained or new.grad_to is to:
+        return
+    mine = [r for r in to.retained if r() is handle]
+    if mine and new.grad_to is not None and not isinstance(new.grad_to, _WeakRef):
+        if type(new.grad_to) is not Interior:
+            new.grad_to = Interior()
+        new.grad_to.retained += mine
+        to.retained = [r for r in to.retained if r() is not handle]
 
 
 def family_node(x: Any) -> Node:
@@ -1042,7 +1074,7 @@ def check_writable(x: Any, flows: bool = True, expanded: bool = False) -> None:
             "single memory location. Please clone() the tensor before performing the operation."
         )
     state = LOCAL.state
-    if node.spent and node.grad_to is None and not state.inference:
+    if is_of_inference(node) and not state.inference:
         raise RuntimeError(
             "Inplace update to inference tensor outside InferenceMode is not allowed. You can make "
             "a clone to get a normal tensor before doing inplace update."

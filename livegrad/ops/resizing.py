@@ -9,7 +9,13 @@ from typing import Any
 
 import numpy as np
 
-from livegrad.graph.geometry import dims_in_memory, offset_of, storage_nbytes
+from livegrad.graph.geometry import (
+    count_of_writes,
+    dims_in_memory,
+    offset_of,
+    root_of,
+    storage_nbytes,
+)
 from livegrad.graph.layout import contiguous_strides
 from livegrad.graph.op import Op
 from livegrad.graph.record import (
@@ -23,6 +29,7 @@ from livegrad.graph.record import (
     record,
     wrap,
 )
+from livegrad.graph.state import LOCAL
 from livegrad.ops import samples as s
 from livegrad.ops.elementwise import cast
 from livegrad.ops.generate import filled, zeros_like
@@ -52,8 +59,15 @@ def inplace_view(view: Callable[..., Any]) -> Callable[..., Any]:
     """The in-place form of a function that gives a view: the tensor becomes that view."""
 
     def method(self: Tensor, *args: Any, **options: Any) -> Tensor:
-        check_writable(self)
-        return become(self, view(self, *args, **options))
+        check_writable(self, expanded=True)
+        state = LOCAL.state
+        # Gradients go on through it, also if it takes another shape without recording that.
+        grad, state.grad = state.grad, True
+        try:
+            value = view(self, *args, **options)
+        finally:
+            state.grad = grad
+        return become(self, value)
 
     method.__name__ = f"{view.__name__}_"
     method.__doc__ = f"In-place form of `{view.__name__}`."
@@ -68,23 +82,30 @@ def become(x: Tensor, value: Tensor, stays: bool = True, counts: int = 1) -> Ten
     """
     if value is x:
         return x
-    old, node, before, version = node_of(x), node_of(value), x._cell, x._version
+    old, node, writes = node_of(x), node_of(value), count_of_writes(x) + counts
+    if x._cell is not None:
+        _count_more(x, counts)
+    shares = x._cell is not None and root_of(x)[0] is root_of(value)[0]
     if stays and isinstance(old.grad_to, weakref.ref):  # under no_grad: it stays that leaf
         node = record(DETACH, (wrap(node),))._node
         node.grad_to = old.grad_to
     elif stays and node.grad_to is None:  # and an interior node stays where it is in the graph
         node = in_place_of(old, wrap(node), x, False)
     x._node, x._cell = node, value._cell
-    x._path, x._seen, x._writes = value._path, value._seen, value._writes
-    x._root, x._made = value._root, value._made
-    x._unseen = x._unseen if before is not None and value._cell is before else None
-    if before is not None and x._cell is before:  # as if the storage had been written
-        before.uncounted -= counts
-    else:
-        x._ahead = 0
-        x._ahead = version + counts - x._version
+    x._path, x._seen, x._root = value._path, value._seen, value._root
+    if not shares:  # from now on it counts for itself what is written to the other storage
+        x._writes, x._unseen = writes, None if x._cell is None else [writes]
+        x._made = x._made_at = None
     _see_through(value, x)
     return x
+
+
+def _count_more(x: Tensor, writes: int) -> None:
+    """Raises what a tensor and its views count by writes that are none to the others."""
+    if x._unseen is not None:
+        x._unseen[0] += writes
+    else:
+        root_of(x)[0].uncounted -= writes
 
 
 # ------------------------------------------------------------------------------------- resize
@@ -117,6 +138,7 @@ def _grow(x: Tensor, count: int) -> None:
     grown = padded(wrap(node_of(memory)), 0, 0, count)
     larger = Cell(grown)
     old = memory._cell
+    larger.base = old.base
     if old.memory is not None:
         raise RuntimeError("Trying to resize storage that is not resizable")
     back: list[Step] = [(INDEX, ((("slice", 1),),), (0,), (before.numel,))]
@@ -126,6 +148,7 @@ def _grow(x: Tensor, count: int) -> None:
     if order is not None:
         back.append((PERMUTE, (_inverse(order),), (), None))
     old.parent = larger, tuple(back), larger.version
+    larger.uncounted = old.uncounted - old.version  # what was written counts on
     if x._cell is None:
         x._cell = old
 

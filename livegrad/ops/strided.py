@@ -33,7 +33,6 @@ from livegrad.graph.record import (
     check_writable,
     count_apart,
     is_detached,
-    leaf,
     node_of,
     rebind,
     record,
@@ -243,21 +242,16 @@ def write_changed(x: Tensor, value: Tensor) -> Tensor:
     order = np.arange(meta.numel).reshape(meta.shape)
     order = order.transpose(order_of(meta.shape, [meta.stride()])[::-1]).reshape(-1)
     order = order[(old != new)[order]]
-    whole = whole_of(x)
-    flat = np.array(_as_vector(whole, meta.dtype)._values("a write to elements that overlap"))
     at = places(meta.shape, meta.stride(), offset_of(x)).reshape(-1)
-    for element in order:  # in turn: the last one written to a place stays
-        flat[at[element]] = new[element]
+    last = {at[element]: element for element in order}  # the last one written to a place stays
+    whole = whole_of(x)
+    flat = _as_vector(wrap(node_of(whole)), meta.dtype)
+    if last:
+        flat = _put(flat, value, np.array([*last.values()]), np.array([*last]))
     if x._unseen is not None:
         count_apart(x)
-    rebind(whole, _as_whole(_vector(flat, meta.dtype), node_of(whole).meta))
+    rebind(whole, _as_whole(flat, node_of(whole).meta))
     return x
-
-
-def _vector(stored: Array, dtype: DType) -> Tensor:
-    from livegrad.creation import buffer_from
-
-    return leaf(meta_of(stored.shape, dtype), buffer_from(stored))
 
 
 def _as_vector(whole: Tensor, dtype: DType) -> Tensor:

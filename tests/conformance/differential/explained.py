@@ -7,8 +7,10 @@ them too, and must then agree.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 
 @dataclass(frozen=True)
@@ -45,7 +47,7 @@ ONE_WRITE = "an optimiser's update is one write, whatever operations it is made 
 OWN_STRIDES = "what autograd.grad returns lies in memory as the rules here make it"
 
 
-ONE_MEMORY = "after x.data = y both count the writes to the memory that they share"
+LEFT = "what was made to share another storage no longer counts its writes for its former views"
 HOOKED = "with a full backward hook, a module's outputs are views made by a Function in PyTorch"
 EMPTY = "an empty array has strides of 0 in PyTorch"
 
@@ -54,7 +56,9 @@ def explanation_of_state(kind: str, detail: str, lines: Sequence[str]) -> str | 
     """Why tensors may differ in `kind` after `lines`; None if they should not."""
     program = "\n".join(lines)
     if kind == "version":
-        return ONE_WRITE if ".step()" in program else ONE_MEMORY if ".data = " in program else None
+        if ".step()" in program:
+            return ONE_WRITE
+        return LEFT if has_left_a_storage(program) and counts_less(detail) else None
     if kind in LAYOUT and "torch (0," in detail:
         return EMPTY
     if kind in LAYOUT and "autograd.grad(" in program:
@@ -64,11 +68,41 @@ def explanation_of_state(kind: str, detail: str, lines: Sequence[str]) -> str | 
     return None
 
 
+def has_left_a_storage(program: str) -> bool:
+    return ".data = " in program or ".set_(" in program
+
+
+def counts_less(detail: str) -> bool:
+    theirs, mine = [int(n) for n in re.findall(r"by (\d+)", detail)]
+    return mine < theirs
+
+
 LAYOUT = ("stride", "is_contiguous")
+NO_INDEX = "an index out of range is refused, also where there is nothing to read or write"
+INTEGERS = "integers have no gradient; PyTorch's claim one once a part was written with what has"
 
 
-def explanation(wrong: Exception | None, found: Exception | None) -> str | None:
-    """Why livegrad did not raise what PyTorch raised; None if it should have."""
+def is_of_no_index(message: str) -> bool:
+    """Whether an error names an index that no tensor of the named size has."""
+    found = re.search(r"index (-?\d+) is out of bounds for dimension \d+ with size (\d+)", message)
+    return found is not None and not -int(found[2]) <= int(found[1]) < int(found[2])
+
+
+def is_integer(x: Any) -> bool:
+    return hasattr(x, "dtype") and not (x.dtype.is_floating_point or x.dtype.is_complex)
+
+
+def explanation(
+    wrong: Exception | None, found: Exception | None, subject: Any = None
+) -> str | None:
+    """Why livegrad did not raise what PyTorch raised; None if it should have.
+
+    `subject` is what the line begins with, as PyTorch has it.
+    """
+    if wrong is None and found is not None and is_of_no_index(str(found)):
+        return NO_INDEX
+    if wrong is None and "doesn't require gradient" in str(found) and is_integer(subject):
+        return INTEGERS
     if type(wrong) is RuntimeError and isinstance(found, NotImplementedError):
         return SUBCLASS
     if wrong is None and found is not None and "not implemented for 'Bool'" in str(found):
