@@ -410,6 +410,8 @@ class Tensor(Subclassing):
                 "True, gradients are views of DDP buckets, and hence detach_() cannot be called on "
                 "these gradients."
             )
+        if self.is_leaf:  # what was computed from it does not reach it any more
+            return self.requires_grad_(False)
         return become(self, movement.detach(self), stays=False, counts=0)
 
     def requires_grad_(self, requires_grad: bool = True) -> Any:

@@ -662,6 +662,42 @@ def a_view_in_place_under_no_grad(T: Any) -> Any:
 
 
 @program
+def a_leaf_detached_in_place_gets_no_gradient(T: Any) -> Any:
+    w = T.ones(3, requires_grad=True)
+    y, part = w * 2, w[1]
+    w.detach_()
+    y.sum().backward()
+    part.backward()
+    return w.grad is None, w.requires_grad, w.is_leaf
+
+
+@program
+def chunks_of_nothing_are_views_of_one_another(T: Any) -> Any:
+    y = T.zeros((2, 0), requires_grad=True) * 2
+    first, second = y.chunk(2, 1)
+    with T.no_grad():
+        second.fill_(1)
+    return error_of(lambda: first.is_leaf)[:9]
+
+
+@program
+def one_value_of_its_own_where_a_mask_says_so(T: Any) -> Any:
+    x = T.tensor([3.0])
+    x[T.tensor([True])] = x
+    x.detach()[T.tensor([False])] = x
+    return x.tolist(), error_of(lambda: x.__setitem__(T.tensor([0]), x))
+
+
+@program
+def leaves_are_refused_before_an_index(T: Any) -> Any:
+    x = T.ones(2, 3, requires_grad=True)
+    return [
+        error_of(lambda: x[:0].__setitem__((T.tensor([5]), [0]), 1)),
+        error_of(lambda: x[...].__setitem__((T.tensor([0, 0]), [0, 5]), 1)),
+    ]
+
+
+@program
 def no_view_of_itself(T: Any) -> Any:
     x, y = T.zeros(2, 3), T.zeros(2)
     x.t_()
@@ -684,6 +720,7 @@ def one_memory_with_a_history(T: Any) -> Any:
         lambda x: x.masked_fill_(T.eye(3) > 0, 7.0),
         lambda x: x.index_fill_(1, T.tensor([1]), 7.0),
         lambda x: x.triu_(1),
+        lambda x: x.__setitem__(T.eye(3) > 0, 7.0),
     ):
         y = T.ones(3, 1, requires_grad=True) * T.tensor([[1.0], [2.0], [3.0]])
         write(y.expand(3, 3))

@@ -26,7 +26,7 @@ from livegrad.graph.layout import (
 from livegrad.graph.meta import Meta, Shape
 from livegrad.graph.op import Op
 from livegrad.graph.overlap import AT_ALL, check_overlap
-from livegrad.graph.record import TYPE_NAMES, Handle, node_of, rebind, record, view
+from livegrad.graph.record import TYPE_NAMES, Handle, check_writable, node_of, rebind, record, view
 from livegrad.graph.state import LOCAL
 from livegrad.ops.elementwise import add, cast, clone, where as choose
 from livegrad.ops.gathering import INDEX_SELECT, gather as gather, linear_index
@@ -372,21 +372,33 @@ def setitem(self: Tensor, key: Any, value: Any) -> None:
         return
     if isinstance(value, Handle) and node_of(value).meta.dtype is not meta.dtype:
         _check_put(_parts(key), meta, node_of(value).meta, False)
+    if node_of(self).grad_to is not None and _lists_of_indices(_parts(key)):
+        check_writable(self, expanded=True)  # before the indices are looked at
     x, parsed = _basic(self, meta.shape, key)
     if isinstance(value, Handle) and (value._cell is not None or value is x):
-        _check_apart(x, parsed, value)
+        _check_apart(x, parsed, value, _parts(key))
     if parsed.advanced:
         _write(x, _written(x, parsed.advanced, value, meta.dtype, INDEX_PUT))
     else:
         rebind(x, _spread(value, parsed.shape, meta.dtype))
 
 
-def _check_apart(x: Tensor, parsed: Parsed, value: Tensor) -> None:
+def _check_apart(x: Tensor, parsed: Parsed, value: Tensor, parts: tuple[Any, ...]) -> None:
     """RuntimeError for a value that overlaps with what is written, as PyTorch has it."""
     if parsed.advanced:
-        check_overlap(x, (value,), AT_ALL)
+        if not _fills_a_mask(_lists_of_indices(parts), node_of(value).meta):
+            check_overlap(x, (value,), AT_ALL)
     elif value.shape == parsed.shape:  # what is broadcast is let pass
         check_overlap(x, (value,))
+
+
+def _lists_of_indices(parts: tuple[Any, ...]) -> list[Any]:
+    return [p for p in parts if _is_list_of_indices(p)]
+
+
+def _fills_a_mask(tensors: list[Any], given: Meta) -> bool:
+    """Whether one value is written where one mask says so: masked_fill_, in PyTorch."""
+    return len(tensors) == 1 and _is_mask_part(tensors[0]) and given.numel == 1
 
 
 def _check_put(parts: tuple[Any, ...], meta: Meta, given: Meta, accumulate: bool) -> None:
@@ -394,9 +406,8 @@ def _check_put(parts: tuple[Any, ...], meta: Meta, given: Meta, accumulate: bool
 
     A write without index tensors is a copy, which converts.
     """
-    tensors = [p for p in parts if _is_list_of_indices(p)]
-    alone = len(tensors) == 1 and _is_mask_part(tensors[0]) and not accumulate
-    if not tensors or (alone and given.numel == 1):
+    tensors = _lists_of_indices(parts)
+    if not tensors or (_fills_a_mask(tensors, given) and not accumulate):
         return
     raise RuntimeError(
         "Index put requires the source and destination dtypes match, got "
@@ -424,8 +435,7 @@ def _is_mask_part(part: Any) -> bool:
 def _write(x: Tensor, value: Tensor) -> None:
     """Writes elements that an index or a mask has chosen, of which several may lie in one place."""
     meta = node_of(x).meta
-    overlap = meta.strides is not None and may_overlap(meta.shape, meta.strides)
-    if overlap and node_of(value).grad_to is None:
+    if meta.strides is not None and may_overlap(meta.shape, meta.strides):
         from livegrad.ops.strided import write_changed
 
         write_changed(x, value)
@@ -514,6 +524,10 @@ def index_put(
                 f"{type(index).__name__}"
             )
     meta, given = node_of(input).meta, node_of(values).meta
+    if len(indices) > meta.ndim:
+        raise IndexError(
+            f"too many indices for tensor of dimension {meta.ndim} (got {len(indices)})"
+        )
     if given.dtype is not meta.dtype:
         _check_put(tuple(indices), meta, given, accumulate)
         values = cast(values, meta.dtype)

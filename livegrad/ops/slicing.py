@@ -183,7 +183,7 @@ def chunk(input: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
     step = -(-shape[d] // chunks)
     if step == 0:
         _check_count("chunk", chunks)
-        return tuple([_part(input, shape, d, 0, 0) for _ in range(chunks)])
+        return split(input, (0,) * chunks, d)
     return split(input, step, d)
 
 

@@ -36,6 +36,10 @@ EXPLAINED = (
         "Output 0 of BackwardHookFunction is a view and is being modified inplace",
     ),
     Explained("PyTorch has no kernel for this dtype on the CPU", "not implemented for '"),
+    Explained(
+        "what set_ gave another storage keeps its place in the graph",
+        "derivative for set_ is not implemented",
+    ),
 )
 
 
@@ -59,6 +63,10 @@ def explanation_of_state(kind: str, detail: str, lines: Sequence[str]) -> str | 
         if ".step()" in program:
             return ONE_WRITE
         return LEFT if has_left_a_storage(program) and counts_less(detail) else None
+    if kind == "IndexError at a read" and is_of_no_index(detail):
+        return NO_INDEX
+    if kind == "identity" and "resolve_conj(" in program:
+        return "a conjugate is a value like any other: resolve_conj has nothing to do"
     if kind in LAYOUT and "torch (0," in detail:
         return EMPTY
     if kind in LAYOUT and "autograd.grad(" in program:
@@ -79,6 +87,8 @@ def counts_less(detail: str) -> bool:
 
 LAYOUT = ("stride", "is_contiguous")
 NO_INDEX = "an index out of range is refused, also where there is nothing to read or write"
+STALE = "a view that was given up is refused by every function, also by those without a gradient"
+SINGLE = "PyTorch cannot repeat a tensor without dims along its only dim"
 INTEGERS = "integers have no gradient; PyTorch's claim one once a part was written with what has"
 
 
@@ -88,30 +98,52 @@ def is_of_no_index(message: str) -> bool:
     return found is not None and not -int(found[2]) <= int(found[1]) < int(found[2])
 
 
+def explanation_of_refusal(message: str, named: Sequence[Any]) -> str | None:
+    """Why livegrad refuses, in these words, what PyTorch does with the tensors `named`."""
+    if is_of_no_index(message):
+        return NO_INDEX
+    if "doesn't require gradient" in message and any(is_integer(x) for x in named):
+        return INTEGERS
+    if "another view of its base has been modified" in message and any(map(is_stale, named)):
+        return STALE
+    if "not implemented for 'Bool'" in message:
+        return "there is no kernel for bool, also where there is nothing to compute"
+    if "not implemented for complex" in message and any(x.numel() == 0 for x in named):
+        return "there is no kernel for complex numbers, also where there is nothing to compute"
+    if "running_mean should contain 0 elements" in message:
+        return "the number of features is checked, also that of an empty batch"
+    return SPENT if "the graph was spent by backward" in message else None
+
+
 def is_integer(x: Any) -> bool:
-    return hasattr(x, "dtype") and not (x.dtype.is_floating_point or x.dtype.is_complex)
+    return not (x.dtype.is_floating_point or x.dtype.is_complex)
+
+
+def is_stale(x: Any) -> bool:
+    """Whether PyTorch has given up the history of a view, one of several."""
+    try:
+        x.is_leaf
+    except RuntimeError:
+        return True
+    return False
 
 
 def explanation(
-    wrong: Exception | None, found: Exception | None, subject: Any = None
+    wrong: Exception | None, found: Exception | None, line: str = "", named: Sequence[Any] = ()
 ) -> str | None:
     """Why livegrad did not raise what PyTorch raised; None if it should have.
 
-    `subject` is what the line begins with, as PyTorch has it.
+    `named` are the tensors that occur in the line, as PyTorch has them.
     """
-    if wrong is None and found is not None and is_of_no_index(str(found)):
-        return NO_INDEX
-    if wrong is None and "doesn't require gradient" in str(found) and is_integer(subject):
-        return INTEGERS
+    if wrong is None and found is not None:
+        return explanation_of_refusal(str(found), named)
     if type(wrong) is RuntimeError and isinstance(found, NotImplementedError):
         return SUBCLASS
-    if wrong is None and found is not None and "not implemented for 'Bool'" in str(found):
-        return "there is no kernel for bool, also where there is nothing to compute"
-    if wrong is None and found is not None and "the graph was spent by backward" in str(found):
-        return SPENT
     if wrong is None or found is not None:
         return None
     message = str(wrong)
+    if "Dimension out of range" in message and "repeat_interleave(" in line:
+        return SINGLE if any(x.ndim == 0 for x in named) else None
     for known in EXPLAINED:
         if known.torch_says in message:
             return known.reason
