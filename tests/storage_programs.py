@@ -662,6 +662,23 @@ def a_view_in_place_under_no_grad(T: Any) -> Any:
 
 
 @program
+def views_keep_their_place_when_data_is_written(T: Any) -> Any:
+    seen: list[Any] = []
+    for make in (lambda w: w.view(3, 1), lambda w: (w * 2).view(3, 1)):
+        w = T.tensor([1.0, 2.0, 3.0], requires_grad=True)
+        e = make(w)
+        g = e[None]
+        g.data.mul_(2)
+        g.data.add_(1)
+        e.register_hook(lambda g: seen.append(g.tolist()))
+        out = (g * g).sum()
+        seen.append(T.autograd.grad(out, e, retain_graph=True)[0].tolist())
+        out.backward()
+        seen.append([w.grad.tolist(), e.tolist(), g.tolist()])
+    return seen
+
+
+@program
 def a_leaf_detached_in_place_gets_no_gradient(T: Any) -> Any:
     w = T.ones(3, requires_grad=True)
     y, part = w * 2, w[1]

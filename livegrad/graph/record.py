@@ -144,10 +144,11 @@ class Cell:
     it holds them, and `_node` is what they were once; see graph/shared.py. `parent` is there if
     the storage has grown: the cell of the larger one, the path from its value, and its version.
     `base` refers to the tensor that is the whole of it. `uncounted` writes are no writes to
-    PyTorch's `_version`.
+    PyTorch's `_version`; the last of those made through `.data` one after another took the version
+    from `silent[0]` to `silent[1]`.
     """
 
-    __slots__ = ("_node", "base", "memory", "parent", "uncounted", "version")
+    __slots__ = ("_node", "base", "memory", "parent", "silent", "uncounted", "version")
 
     def __init__(self, base: Handle) -> None:
         if base._node.meta.strides is not None:
@@ -156,6 +157,7 @@ class Cell:
         self.base = _WeakRef(base)
         self.memory: Any = None
         self.parent: tuple[Cell, tuple[Step, ...], int] | None = None
+        self.silent = (0, 0)
         self.uncounted = 0
         self.version = base._seen = base._writes
 
@@ -783,8 +785,10 @@ def follow_cell(x: Any, cell: Cell) -> None:
     state = LOCAL.state
     value = wrap(cell._node)
     if x._path:
-        # Gradients flow through a view whenever they flow through what it shows.
-        grad, state.grad = state.grad, True
+        # Gradients flow through a view whenever they flow through what it shows. But what was
+        # written through `.data` leaves it its place in the graph.
+        stays = x._node.grad_to is not None and _was_written_silently(cell, x._seen)
+        grad, state.grad = state.grad, not stays
         try:
             value = followed(value, x._path)
             x._node = in_place_of(x._node, value, x, False)
@@ -795,6 +799,12 @@ def follow_cell(x: Any, cell: Cell) -> None:
         if before.grad_to is not None:
             _go_on_retaining(before, x._node, x)
     x._seen = cell.version
+
+
+def _was_written_silently(cell: Cell, seen: int) -> bool:
+    """Whether all writes since the version `seen` were made through `.data`."""
+    begin, end = cell.silent
+    return begin <= seen and end == cell.version
 
 
 def followed(value: Any, path: Sequence[Step]) -> Any:
@@ -932,7 +942,10 @@ def rebind(x: Any, value: Any, expanded: bool = False) -> Any:
 def count_apart(x: Any) -> None:
     """Notes a write through `.data`, which has a count of its own."""
     x._unseen[0] += 1
-    x._cell.uncounted += 1
+    cell = x._cell
+    cell.uncounted += 1
+    begin, end = cell.silent
+    cell.silent = (begin if end == cell.version - 1 else cell.version - 1), cell.version
 
 
 def _is_apart(path: Sequence[Step]) -> bool:
@@ -1024,7 +1037,7 @@ def in_place_of(old: Node, value: Any, handle: Any, overwrites: bool) -> Node:
         grad, state.grad = state.grad, True
         try:
             op = REGISTRY["overwritten" if overwrites else "altered"]
-            value = record(op, (wrap(old), wrap(node)))
+            value = record(op, (wrap(place_of(old)), wrap(node)))
         finally:
             state.grad = grad
         node = value._node
