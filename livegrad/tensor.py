@@ -24,6 +24,7 @@ from livegrad.graph.record import (
     is_of_inference,
     node_of,
     rebind,
+    record,
     set_tensor_class,
 )
 from livegrad.graph.state import LOCAL, flush
@@ -40,7 +41,7 @@ from livegrad.ops import (
     resizing,
     slicing,
 )
-from livegrad.ops.in_place import in_format, suggested_format
+from livegrad.ops.in_place import OVERWRITTEN, in_format, suggested_format
 from livegrad.ops.resizing import become
 from livegrad.runtime.reference import array_of, number_of, to_compute
 from livegrad.runtime.shared import lend
@@ -622,7 +623,10 @@ class Tensor(Subclassing):
         value = elementwise.cast(src, self.dtype) if src.dtype is not self.dtype else src
         if value.shape != self.shape:
             value = movement.expand(value, self.shape)
-        return rebind(self, elementwise.clone(value), expanded=src is self)
+        value = elementwise.clone(value)
+        if value._node.grad_to is not None and node_of(self).grad_to is not None:
+            value = record(OVERWRITTEN, (self, value))  # what was there gets a gradient of zeros
+        return rebind(self, value, expanded=src is self)
 
     def fill_(self, value: Any) -> Any:
         """Takes one number everywhere."""

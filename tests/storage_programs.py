@@ -630,6 +630,23 @@ def overwritten_through_views_that_show_all(T: Any) -> Any:
 
 
 @program
+def overwritten_with_what_has_a_gradient(T: Any) -> Any:
+    seen = []
+    for write in (
+        lambda y, v: y.copy_(v),
+        lambda y, v: y.fill_(v[0]),
+        lambda y, v: y.view(3, 1).copy_(v.view(3, 1)),
+        lambda y, v: y.copy_(y),
+    ):
+        w, y = _graph(T)
+        v = T.ones(3, requires_grad=True)
+        write(y, v)
+        y.sum().backward()
+        seen.append([w.grad.tolist(), v.grad if v.grad is None else v.grad.tolist(), y.tolist()])
+    return seen
+
+
+@program
 def gradients_of_what_was_used_before_it_was_written(T: Any) -> Any:
     seen: list[Any] = []
     hooked: list[Any] = []
