@@ -696,6 +696,16 @@ def views_keep_their_place_when_data_is_written(T: Any) -> Any:
 
 
 @program
+def a_written_view_that_requires_a_gradient(T: Any) -> Any:
+    x = T.zeros(3)
+    v = x.view(3)
+    v.add_(1)
+    v.requires_grad_()
+    (v * 2).sum().backward()
+    return x.requires_grad, v.is_leaf, v.tolist(), v.grad.tolist()
+
+
+@program
 def a_leaf_detached_in_place_gets_no_gradient(T: Any) -> Any:
     w = T.ones(3, requires_grad=True)
     y, part = w * 2, w[1]
