@@ -14,11 +14,11 @@ from livegrad.graph import dataless
 from livegrad.graph.blame import as_index
 from livegrad.graph.layout import Strides, is_dense, like_strides, span, strides_in_order
 from livegrad.graph.meta import Shape, meta_of
-from livegrad.graph.record import Handle, leaf, node_of
+from livegrad.graph.record import Handle, _see_through, leaf, node_of, record, wrap
 from livegrad.ops import generate
 from livegrad.ops.elementwise import clone
 from livegrad.ops.in_place import laid_out_as, placed_like
-from livegrad.ops.movement import sizes_of
+from livegrad.ops.movement import DETACH, sizes_of
 from livegrad.ops.numbers import check_array
 from livegrad.ops.strided import as_strided
 from livegrad.runtime.cpu.memory import allocate
@@ -42,6 +42,10 @@ def as_leaf(x: Tensor, requires_grad: bool) -> Tensor:
                 "only Tensors of floating point and complex dtype can require gradients; "
                 f"got {node.meta.dtype.name}. Convert with .float() first"
             )
+        if x._path and node is x._cell._node:  # a view that shows all: only it is to be a leaf
+            own = record(DETACH, (wrap(node),))
+            _see_through(own, x)
+            node = x._node = own._node
         node.grad_to = weakref.ref(x)
     return x
 
