@@ -10,9 +10,9 @@ import numpy as np
 
 from livegrad import creation, dtypes, printing
 from livegrad.autograd.holding import held_gradient
-from livegrad.device import CPU, META, Device, has_data
+from livegrad.device import CPU, META, Device, home
 from livegrad.dtypes import DType
-from livegrad.graph import dataless
+from livegrad.graph import elsewhere
 from livegrad.graph.blame import wrong_class
 from livegrad.graph.geometry import writes_to
 from livegrad.graph.meta import Size
@@ -298,9 +298,10 @@ class Tensor(Subclassing):
 
         With `force`, of a tensor without its history.
         """
-        if self._node.meta.device is META:
+        device = self._node.meta.device
+        if device is not CPU:
             raise TypeError(
-                "can't convert meta device type tensor to numpy. Use Tensor.cpu() to copy the "
+                f"can't convert {device} device type tensor to numpy. Use Tensor.cpu() to copy the "
                 "tensor to host memory first."
             )
         return self._lent("numpy()", force)
@@ -495,8 +496,10 @@ class Tensor(Subclassing):
         for name in options:
             if name not in ("dtype", "device", "copy", "non_blocking", "memory_format"):
                 raise TypeError(f"to() got an unexpected keyword argument '{name}'")
-        if device is not None and has_data(device) is not (self._node.meta.device is not META):
-            return dataless.moved(self, self.dtype if dtype is None else dtypes.as_dtype(dtype))
+        place = None if device is None else home(device)
+        if place is not None and place is not self._node.meta.device:
+            wanted = self.dtype if dtype is None else dtypes.as_dtype(dtype)
+            return elsewhere.moved(self, place, wanted)
         flags = [x for x in target if isinstance(x, bool)]  # non_blocking, copy
         return self._cast(
             self.dtype if dtype is None else dtypes.as_dtype(dtype),

@@ -17,7 +17,7 @@ from types import FrameType
 from typing import Any
 
 from livegrad import dtypes
-from livegrad.device import CPU, META
+from livegrad.device import CPU
 from livegrad.dtypes import DType
 from livegrad.graph.blame import wrong_class
 from livegrad.graph.layout import like_strides, repeats
@@ -277,7 +277,7 @@ def unary(op: Op, x: Any) -> Any:
         raise _not_a_tensor(op, x) from None
     spec = op.cache.get(node.meta)
     if spec is None:
-        if node.meta.device is META:
+        if node.meta.device is not CPU:
             return elementwise(op, (x,))
         spec = specialise(op, (node.meta,), "t", node.meta)
     grad = node.grad_to
@@ -298,7 +298,7 @@ def binary(op: Op, a: Any, b: Any) -> Any:
         key = (node.meta, kind)
         spec = op.cache.get(key)
         if spec is None:
-            if node.meta.device is META:
+            if node.meta.device is not CPU:
                 return elementwise(op, (a, b))
             spec = specialise(op, (node.meta, kind), "ts", key)
         grad = None if node.grad_to is None else spec.grad
@@ -320,7 +320,7 @@ def binary(op: Op, a: Any, b: Any) -> Any:
     key2 = (left.meta, right.meta)
     spec = op.cache.get(key2)
     if spec is None:
-        if left.meta.device is META or right.meta.device is META:
+        if left.meta.device is not CPU or right.meta.device is not CPU:
             return elementwise(op, (a, b))
         spec = specialise(op, key2, "tt", key2)
     if left.grad_to is None and right.grad_to is None:
@@ -354,8 +354,8 @@ def elementwise(op: Op, operands: Sequence[Any]) -> Any:
     key = tuple(keys)
     spec = op.cache.get(key)
     if spec is None:
-        if _is_dataless(nodes):
-            return _elementwise_without_data(op, nodes, numbers, key, pattern, grad)
+        if _is_elsewhere(nodes):
+            return _elementwise_elsewhere(op, nodes, numbers, key, pattern, grad)
         spec = specialise(op, key, pattern, key)
     if grad:
         grad = spec.grad
@@ -441,8 +441,8 @@ def record(
     except TypeError:
         raise _not_structure(op, attrs) from None
     if spec is None:
-        if _is_dataless(nodes):
-            return _record_without_data(op, tuple(nodes), attrs, args, shape, grad)
+        if _is_elsewhere(nodes):
+            return _record_elsewhere(op, tuple(nodes), attrs, args, shape, grad)
         spec = infer_spec(op, key, tuple(nodes), args)
     if grad:
         grad = spec.grad
@@ -482,20 +482,20 @@ def infer_meta(op: Op, meta: Meta, attrs: tuple[Any, ...], shape: Shape | None) 
     return spec.meta
 
 
-def _is_dataless(nodes: Sequence[Node]) -> bool:
-    return any([node.meta.device is META for node in nodes])
+def _is_elsewhere(nodes: Sequence[Node]) -> bool:
+    return any([node.meta.device is not CPU for node in nodes])
 
 
-def _elementwise_without_data(*recorded: Any) -> Any:
-    from livegrad.graph.dataless import record_elementwise
+def _elementwise_elsewhere(*recorded: Any) -> Any:
+    from livegrad.graph.elsewhere import record_elementwise
 
     return record_elementwise(*recorded)
 
 
-def _record_without_data(*recorded: Any) -> Any:
-    from livegrad.graph import dataless
+def _record_elsewhere(*recorded: Any) -> Any:
+    from livegrad.graph import elsewhere
 
-    return dataless.record(*recorded)
+    return elsewhere.record(*recorded)
 
 
 def _not_structure(op: Op, attrs: tuple[Any, ...]) -> TypeError:
@@ -1019,7 +1019,7 @@ def _is_apart(path: Sequence[Step]) -> bool:
 
 
 def _written_across(x: Any, value: Any) -> Any:
-    from livegrad.graph.dataless import written
+    from livegrad.graph.elsewhere import written
 
     return written(x, value)
 

@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from functools import cache, wraps
 from typing import Any, TypeVar
 
+from livegrad.device import CPU
 from livegrad.graph import spent
 from livegrad.graph.meta import Meta
 from livegrad.graph.op import Op
@@ -100,7 +101,7 @@ def update(op: Op, streams: Sequence[Sequence[Tensor]], args: tuple[float, ...])
         return
     state = LOCAL.state
     written = LAYOUT[op][1]
-    if state.reference:
+    if state.reference or streams[0][0]._node.meta.device is not CPU:
         _write_each(op, streams, range(count), args)
         spent.cut(None)
         return
