@@ -21,7 +21,7 @@ from livegrad.ops.in_place import laid_out_as, placed_like
 from livegrad.ops.movement import DETACH, sizes_of
 from livegrad.ops.numbers import check_array
 from livegrad.ops.strided import as_strided
-from livegrad.runtime.cpu.memory import allocate
+from livegrad.runtime.memory import allocate
 from livegrad.runtime.reference import from_compute
 from livegrad.runtime.shared import borrow
 from livegrad.settings import check_layout

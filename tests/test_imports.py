@@ -20,7 +20,7 @@ LAYERS = (
     {"creation", "printing"},
     {"sequences"},
     {"autograd", "fft", "linalg", "masked", "methods", "signal", "special"},
-    {"introspection", "legacy"},
+    {"introspection", "legacy", "moving"},
     {"subclassing"},
     {"tensor"},
     {"accelerator", "mps", "storage", "typed"},
@@ -78,3 +78,12 @@ def test_the_core_knows_no_modules() -> None:
         if part_of(file) in CORE:
             for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
                 assert not {"nn", "optim", "demo"} & set(imported(node)), file
+
+
+def test_only_the_runtime_knows_the_cpu() -> None:
+    knowing = {
+        part_of(file)
+        for file in PACKAGE.rglob("*.py")
+        if "livegrad.runtime.cpu" in file.read_text(encoding="utf-8")
+    }
+    assert knowing == {"runtime"}

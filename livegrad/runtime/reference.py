@@ -14,7 +14,7 @@ from livegrad.graph.node import Node
 from livegrad.graph.record import wrap
 from livegrad.graph.state import LOCAL
 from livegrad.runtime.cpu import blas
-from livegrad.runtime.cpu.memory import Buffer
+from livegrad.runtime.memory import Buffer
 
 Array = np.ndarray[Any, Any]
 

@@ -46,7 +46,7 @@ from livegrad.graph.record import (
     wrote_silently,
 )
 from livegrad.graph.state import LOCAL, flush
-from livegrad.runtime.cpu.memory import Buffer, allocate
+from livegrad.runtime.memory import Buffer, allocate
 from livegrad.runtime.reference import array_of
 
 Array = np.ndarray[Any, Any]
