@@ -56,7 +56,7 @@ demo: $(VENV)/.base
 
 # Hot functions stay Python's: translating them takes as long as these tests.
 tiny: $(VENV)/.test
-	LIVEGRAD_NATIVE=off $(BIN)/python -m pytest -q tests/test_tiny.py tests/test_imports.py
+	LIVEGRAD_NATIVE=off $(BIN)/python -m pytest -q tests/test_tiny.py
 
 quick: $(VENV)/.test
 	$(BIN)/python -m pytest $(PARALLEL) -m "not slow" --ignore=tests/conformance

@@ -307,7 +307,7 @@ class Child:
         raise AssertionError("SIGINT does not end the program")
 
 
-@pytest.mark.parametrize("trials", [4, pytest.param(20, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("trials", [4, pytest.param(16, marks=pytest.mark.slow)])
 def test_sigint_ends_a_training_loop(child_environment, trials):
     rng = random.Random(trials)
     for _ in range(trials):
