@@ -701,6 +701,7 @@ _SUBPACKAGES = (
     "backends",
     "cuda",
     "distributions",
+    "events",
     "fft",
     "func",
     "lint",

@@ -49,7 +49,7 @@ LAYERS = (
     {"introspection", "legacy"},
     {"subclassing"},
     {"tensor"},
-    {"accelerator", "mps", "storage", "typed"},
+    {"accelerator", "events", "mps", "storage", "typed"},
     {"func"},
     {"distributions", "nn"},
     {"amp", "multiprocessing", "optim", "overrides", "serialization", "testing"},
@@ -112,7 +112,6 @@ def test_the_core_knows_no_modules() -> None:
 CLOSING = {
     ("graph.record", "graph.dataless"),
     ("introspection", "multiprocessing"),
-    ("lint.rules", "lint.events"),
     ("nn.loading", "nn.stateful"),
     ("ops.elementwise", "ops.complex_parts"),
     ("ops.elementwise", "ops.division"),

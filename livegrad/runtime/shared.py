@@ -46,7 +46,7 @@ from livegrad.graph.record import (
 )
 from livegrad.graph.state import LOCAL, flush
 from livegrad.runtime.cpu.memory import Buffer, allocate
-from livegrad.runtime.reference import array_of
+from livegrad.runtime.values import array_of
 
 Array = np.ndarray[Any, Any]
 Tensor = Any
