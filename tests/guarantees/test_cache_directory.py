@@ -8,6 +8,8 @@ import shutil
 
 import pytest
 
+pytestmark = pytest.mark.slow
+
 PROGRAM = """
 import json, warnings
 caught = []

@@ -520,6 +520,7 @@ def test_switching_off_and_on() -> None:
         lint.disable("typos")
 
 
+@pytest.mark.slow
 def test_the_environment_switches_it_off(python) -> None:
     source = """
 import livegrad as lg, sys
