@@ -706,6 +706,7 @@ _SUBPACKAGES = (
     "backends",
     "cuda",
     "distributions",
+    "events",
     "fft",
     "func",
     "lint",

@@ -22,8 +22,8 @@ from livegrad.ops.movement import DETACH, sizes_of
 from livegrad.ops.numbers import check_array
 from livegrad.ops.strided import as_strided
 from livegrad.runtime.memory import allocate
-from livegrad.runtime.reference import from_compute
 from livegrad.runtime.shared import borrow
+from livegrad.runtime.values import from_compute
 from livegrad.settings import check_layout
 
 Tensor = Any

@@ -11,7 +11,7 @@ import numpy as np
 from livegrad import dtypes
 from livegrad.graph.record import node_of
 from livegrad.graph.state import LOCAL
-from livegrad.runtime.reference import to_compute
+from livegrad.runtime.values import to_compute
 
 Array = np.ndarray[Any, Any]
 

@@ -14,6 +14,7 @@ from livegrad.device import CPU, META, Device, home
 from livegrad.dtypes import DType
 from livegrad.graph import elsewhere
 from livegrad.graph.blame import wrong_class
+from livegrad.graph.events import READ, tell_read
 from livegrad.graph.geometry import writes_to
 from livegrad.graph.meta import Size
 from livegrad.graph.overlap import check_overlap
@@ -30,7 +31,6 @@ from livegrad.graph.record import (
     set_tensor_class,
 )
 from livegrad.graph.state import LOCAL, flush
-from livegrad.graph.watch import Watch
 from livegrad.legacy import dtype_of_type, new, type_name
 from livegrad.native.hot import hot_slots
 from livegrad.ops import (
@@ -45,8 +45,8 @@ from livegrad.ops import (
 )
 from livegrad.ops.in_place import OVERWRITTEN, in_format, suggested_format
 from livegrad.ops.resizing import become
-from livegrad.runtime.reference import array_of, number_of, to_compute
 from livegrad.runtime.shared import lend
+from livegrad.runtime.values import array_of, number_of, to_compute
 from livegrad.settings import preserve_format
 from livegrad.subclassing import Subclassing, disabled_torch_function as disabled_torch_function
 
@@ -263,6 +263,8 @@ class Tensor(Subclassing):
         node = node_of(self if self._made_at is None else movement.detach(self))
         if node.buffer is None:
             flush(reason, node)
+        if READ:
+            tell_read(node, None, reason)
         return array_of(node)
 
     def item(self) -> Any:
@@ -281,9 +283,8 @@ class Tensor(Subclassing):
             number = number_of(node)
         except NotImplementedError:
             raise RuntimeError("Tensor.item() cannot be called on meta tensors") from None
-        watch = Watch.read
-        if watch is not None and (number - number != 0 or Watch.suspect is not None):
-            watch(node, number)
+        if READ:
+            tell_read(node, number, reason)
         return number
 
     def tolist(self) -> Any:
@@ -314,7 +315,10 @@ class Tensor(Subclassing):
             )
         if self.dtype is dtypes.bfloat16:
             raise TypeError("Got unsupported ScalarType BFloat16. Convert with .float() first")
-        return lend(self, reason)
+        values = lend(self, reason)
+        if READ:
+            tell_read(self._node, None, reason)
+        return values
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
         """`numpy()`; a copy if asked for or if the dtype must change."""

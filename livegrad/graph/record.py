@@ -20,6 +20,7 @@ from livegrad import dtypes
 from livegrad.device import CPU
 from livegrad.dtypes import DType
 from livegrad.graph.blame import wrong_class
+from livegrad.graph.events import RECORDED, tell_recorded
 from livegrad.graph.layout import like_strides, repeats
 from livegrad.graph.meta import Meta, Shape, meta_of, on_device
 from livegrad.graph.node import Interior, Node, Site, Spec, place_of
@@ -247,6 +248,8 @@ def append(
     tensor = _new(_tensor_class)
     tensor._node = node
     tensor._cell = None
+    if RECORDED:
+        tell_recorded(node)
     if state.reference:
         Runtime.evaluate(node)
         return tensor

@@ -13,7 +13,7 @@ from livegrad.device import CPU
 from livegrad.graph.node import Node, Site, describe_site
 from livegrad.graph.record import node_of, user_site
 from livegrad.lint.rules import Lint, listed, named, say
-from livegrad.runtime.reference import to_compute
+from livegrad.runtime.values import to_compute
 
 # Larger updates than this are no accident of a parameter that was infinite before.
 _HUGE = 1e30

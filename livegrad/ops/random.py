@@ -16,11 +16,11 @@ from livegrad.device import CPU, META, has_data
 from livegrad.dtypes import DType
 from livegrad.graph import elsewhere
 from livegrad.graph.blame import as_index, check_number
+from livegrad.graph.events import DROPPED, tell
 from livegrad.graph.meta import Meta, Shape, meta_of
 from livegrad.graph.op import Op, as_iterated
 from livegrad.graph.record import Handle, node_of, not_implemented, rebind, record, unary
 from livegrad.graph.state import LOCAL
-from livegrad.graph.watch import Watch
 from livegrad.ops import samples as s
 from livegrad.ops.checking import CHECK_DEVIATION, CHECK_PROBABILITY
 from livegrad.ops.conjugate import VIEW_AS_COMPLEX
@@ -517,9 +517,8 @@ def dropout(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool 
         raise ValueError(f"dropout probability has to be between 0 and 1, but got {p}")
     if not training or p == 0 or not node_of(input).meta.numel:
         return input
-    dropped = Watch.dropped
-    if dropped is not None and not LOCAL.state.grad:
-        dropped()
+    if DROPPED and not LOCAL.state.grad:
+        tell(DROPPED)
     if not node_of(input).meta.dtype.is_floating_point:
         raise RuntimeError(
             f"dropout: got {node_of(input).meta.dtype.name}; expected a floating-point tensor"

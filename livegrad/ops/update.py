@@ -18,7 +18,7 @@ from livegrad.graph import spent
 from livegrad.graph.meta import Meta
 from livegrad.graph.op import Op
 from livegrad.graph.record import count_apart, node_of, rebind, record, wrap
-from livegrad.graph.state import LOCAL, flush
+from livegrad.graph.state import LOCAL, flush, setting
 from livegrad.native.hot import hot, hot_slots
 from livegrad.ops.conjugate import VIEW_AS_COMPLEX, VIEW_AS_REAL
 
@@ -200,15 +200,11 @@ def _write_each(
     op: Op, streams: Sequence[Sequence[Tensor]], which: Sequence[int], args: tuple[float, ...]
 ) -> None:
     """Runs the rule parameter by parameter, and writes the results in place."""
-    state = LOCAL.state
-    grad, state.grad = state.grad, False
     assert op.expand is not None
-    try:
+    with setting(grad=False):
         for i in which:
             mine = [stream[i] for stream in streams]
             results = op.expand(args, *[_reals(wrap(node_of(x))) for x in mine])
             for s, result in zip(LAYOUT[op][1], results, strict=True):
                 whole = node_of(mine[s]).meta.dtype.is_complex
                 rebind(mine[s], record(VIEW_AS_COMPLEX, (result,)) if whole else result)
-    finally:
-        state.grad = grad

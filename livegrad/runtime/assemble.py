@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from time import perf_counter
 from typing import Any
 from weakref import WeakValueDictionary
 
@@ -13,6 +14,7 @@ from livegrad.compiler.pipeline import Plan, Step
 from livegrad.compiler.scan import generate_scan
 from livegrad.compiler.scatter import generate_scatter
 from livegrad.compiler.templates import generate
+from livegrad.graph.events import COMPILED, tell_compiled
 from livegrad.runtime.counters import counters
 from livegrad.runtime.cpu import blas, jit
 from livegrad.runtime.cpu.driver import MAY_FAULT, TAIL, Program
@@ -51,12 +53,15 @@ def kernel_for(signature: tuple[Any, ...]) -> jit.Kernel:
     """The native code for `signature`, compiled if it is new."""
     kernel = _kernels.get(signature)
     if kernel is None:
+        before, started = counters.compiles, perf_counter()
         make: Callable[..., str] = _TEMPLATES.get(signature[0], generate)
         ir = make(signature, "kernel")
         if debug.wants("ir"):
             debug.out(ir)
         kernel = _kernels[signature] = jit.load_kernel(ir, "kernel")
         counters.kernels_made += 1
+        if COMPILED:
+            tell_compiled(signature, counters.compiles == before, perf_counter() - started)
         if debug.wants("kernels"):
             debug.out(f"kernel {counters.kernels_made}: {signature}")
     return kernel

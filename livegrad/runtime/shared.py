@@ -47,7 +47,7 @@ from livegrad.graph.record import (
 )
 from livegrad.graph.state import LOCAL, flush
 from livegrad.runtime.memory import Buffer, allocate
-from livegrad.runtime.reference import array_of
+from livegrad.runtime.values import array_of
 
 Array = np.ndarray[Any, Any]
 Tensor = Any

@@ -9,7 +9,8 @@ import numpy as np
 from livegrad.device import register
 from livegrad.graph.meta import Meta
 from livegrad.graph.node import Node
-from livegrad.runtime.reference import from_compute, reference_value
+from livegrad.runtime.reference import reference_value
+from livegrad.runtime.values import from_compute
 
 
 class Reference:

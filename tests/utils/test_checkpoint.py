@@ -388,6 +388,7 @@ print(memory_peak() - start, loss.item())
 """
 
 
+@pytest.mark.slow
 def test_it_takes_less_memory(python) -> None:
     found = {}
     for name, forward in (
