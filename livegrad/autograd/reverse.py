@@ -21,7 +21,7 @@ from livegrad.graph.meta import Meta, Shape
 from livegrad.graph.node import Node, Site, Spec, quote_site
 from livegrad.graph.op import GradRule
 from livegrad.graph.record import node_of, record, wrap
-from livegrad.graph.state import LOCAL
+from livegrad.graph.state import LOCAL, setting
 from livegrad.ops import elementwise as ew
 from livegrad.ops.movement import EXPAND, _reshape_to
 from livegrad.ops.reduce import SUM
@@ -126,9 +126,7 @@ def run_after(
     hooks: dict[int, Any], inputs: tuple[Any, ...], outputs: tuple[Any, ...]
 ) -> tuple[Any, ...]:
     """Shows the gradients of inputs and outputs to hooks, which may replace those of the inputs."""
-    state = LOCAL.state
-    site, state.site = state.site, None
-    try:
+    with setting(site=None):
         for hook in list(hooks.values()):
             result = hook(inputs, outputs)
             if result is None:
@@ -141,8 +139,6 @@ def run_after(
                 )
             inputs = changed
         return inputs
-    finally:
-        state.site = site
 
 
 def through_rules(node: Node, g: Tensor, need: set[Node] | None, grads: dict[Node, Tensor]) -> None:
@@ -314,9 +310,7 @@ def run_hooks(hooks: dict[int, Any], g: Tensor) -> Tensor:
     """
     if not hooks:
         return g
-    state = LOCAL.state
-    site, state.site = state.site, None
-    try:
+    with setting(site=None):
         for hook in list(hooks.values()):
             result = hook(g)
             if result is None:
@@ -326,8 +320,6 @@ def run_hooks(hooks: dict[int, Any], g: Tensor) -> Tensor:
                 raise RuntimeError(f"hook '{name}' has changed the size of value")
             g = result
         return ew.clone(g)
-    finally:
-        state.site = site
 
 
 def spent_error(backward: Site | None, update: Site | None) -> RuntimeError:

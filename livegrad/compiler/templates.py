@@ -680,19 +680,23 @@ class Columns(Template):
             e.scatter(dtype, value, base, self._strided(stream), self.mask)
 
 
-def generate(name: str, kind: str, *rest: Any) -> str:
-    """The IR of the kernel that a description's signature asks for."""
-    template = Rows if kind == "rows" else Columns
-    return template(name, *rest).emit()
+def generate_rows(name: str, *described: Any) -> str:
+    """The IR of a rows kernel with these streams, instructions and stores."""
+    return Rows(name, *described).emit()
+
+
+def generate_columns(name: str, *described: Any) -> str:
+    """The IR of a columns kernel with these streams, instructions and stores."""
+    return Columns(name, *described).emit()
 
 
 # Signatures are large: those of a few plans.
 @lru_cache(maxsize=512)
 def spill_count(signature: tuple[Any, ...]) -> int:
     """How many rows of scratch memory a rows kernel needs."""
-    _, kind, *rest = signature
-    if kind != "rows":
+    generate, *described = signature
+    if generate is not generate_rows:
         return 0
-    template = Rows("probe", *rest)
+    template = Rows("probe", *described)
     template.plan = passes(template)
     return len(template._choose_spills())

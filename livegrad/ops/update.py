@@ -13,11 +13,12 @@ from collections.abc import Callable, Sequence
 from functools import cache, wraps
 from typing import Any, TypeVar
 
+from livegrad.device import CPU
 from livegrad.graph import spent
 from livegrad.graph.meta import Meta
 from livegrad.graph.op import Op
-from livegrad.graph.record import node_of, rebind, record, wrap
-from livegrad.graph.state import LOCAL, flush
+from livegrad.graph.record import count_apart, node_of, rebind, record, wrap
+from livegrad.graph.state import LOCAL, flush, setting
 from livegrad.native.hot import hot, hot_slots
 from livegrad.ops.conjugate import VIEW_AS_COMPLEX, VIEW_AS_REAL
 
@@ -95,7 +96,7 @@ def update(op: Op, streams: Sequence[Sequence[Tensor]], args: tuple[float, ...])
         return
     state = LOCAL.state
     written = op.written
-    if state.reference:
+    if state.reference or streams[0][0]._node.meta.device is not CPU:
         _write_each(op, streams, range(count), args)
         spent.cut(None)
         return
@@ -120,6 +121,8 @@ def update(op: Op, streams: Sequence[Sequence[Tensor]], args: tuple[float, ...])
             if x._cell is not None:  # views look again
                 x._cell.version += 1
                 x._seen = x._cell.version
+                if x._unseen is not None:
+                    count_apart(x)
     flat = [x for stream in streams for x in stream]
     grad, state.grad, state.held = state.grad, False, True
     try:
@@ -192,15 +195,11 @@ def _write_each(
     op: Op, streams: Sequence[Sequence[Tensor]], which: Sequence[int], args: tuple[float, ...]
 ) -> None:
     """Runs the rule parameter by parameter, and writes the results in place."""
-    state = LOCAL.state
-    grad, state.grad = state.grad, False
     assert op.expand is not None
-    try:
+    with setting(grad=False):
         for i in which:
             mine = [stream[i] for stream in streams]
             results = op.expand(args, *[_reals(wrap(node_of(x))) for x in mine])
             for s, result in zip(op.written, results, strict=True):
                 whole = node_of(mine[s]).meta.dtype.is_complex
                 rebind(mine[s], record(VIEW_AS_COMPLEX, (result,)) if whole else result)
-    finally:
-        state.grad = grad

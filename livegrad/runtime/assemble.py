@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import groupby
+from time import perf_counter
 from typing import Any
 from weakref import WeakValueDictionary
 
 from livegrad.compiler import debug
 from livegrad.compiler.expand import Recorded
 from livegrad.compiler.plan import ADD_INPUT, SET_INPUT, Block, Plan, Step, signature_text
+from livegrad.graph.events import COMPILED, tell_compiled
 from livegrad.runtime.counters import counters
 from livegrad.runtime.cpu import blas, jit
 from livegrad.runtime.cpu.driver import MAY_FAULT, TAIL, Program
-from livegrad.runtime.cpu.memory import Buffer, allocate
 from livegrad.runtime.executable import ARENA, Executable, HostProduct, HostStep, Segment
+from livegrad.runtime.memory import Buffer, allocate
 
 
 def assemble(plan: Plan, recorded: Recorded) -> Executable:
@@ -58,12 +60,15 @@ def kernel_for(signature: tuple[Any, ...]) -> jit.Kernel:
     """The native code for `signature`, compiled if it is new."""
     kernel = _kernels.get(signature)
     if kernel is None:
+        before, started = counters.compiles, perf_counter()
         generate, *rest = signature
         ir = generate("kernel", *rest)
         if debug.wants("ir"):
             debug.out(ir)
         kernel = _kernels[signature] = jit.load_kernel(ir, "kernel")
         counters.kernels_made += 1
+        if COMPILED:
+            tell_compiled(signature, counters.compiles == before, perf_counter() - started)
         if debug.wants("kernels"):
             debug.show(f"kernel {counters.kernels_made}", signature_text(signature))
     return kernel

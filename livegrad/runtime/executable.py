@@ -25,8 +25,8 @@ from livegrad.runtime.counters import counters
 from livegrad.runtime.cpu import blas, follow
 from livegrad.runtime.cpu.driver import Program
 from livegrad.runtime.cpu.follow import Follower
-from livegrad.runtime.cpu.memory import Arena, Buffer
-from livegrad.runtime.reference import from_compute, to_compute
+from livegrad.runtime.memory import Arena, Buffer
+from livegrad.runtime.values import from_compute, to_compute
 
 if TYPE_CHECKING:
     from livegrad.compiler.expand import Recorded

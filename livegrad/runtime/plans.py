@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from time import perf_counter
 from typing import Any
 
 from livegrad.compiler import debug
 from livegrad.compiler.expand import Recorded
 from livegrad.compiler.kept import KEPT, size_of_plan
+from livegrad.graph.events import PLANNED, tell_planned
 from livegrad.graph.node import Node
 from livegrad.graph.record import Specialised
 from livegrad.native.hot import hot_slots
@@ -93,7 +95,10 @@ def make(trace: Trace) -> Executable:
         debug.out(report.explain_miss(trace.specs, _executables))
     counters.plan_misses += 1
     Specialised.seen = False
+    started = perf_counter()
     plan = plan_for(recorded, original_functions)
+    if PLANNED:
+        tell_planned(plan, trace.nodes, perf_counter() - started)
     counters.plans_filled += plan.filled
     executable = assemble(plan, recorded)
     executable.links, executable.keep = trace.links, trace.keep

@@ -22,7 +22,8 @@ from livegrad.graph.node import Node
 from livegrad.graph.state import LOCAL, flush as graph_flush, reference_mode
 from livegrad.nn import functional as F
 from livegrad.runtime import plans
-from livegrad.runtime.reference import array_of, from_compute, reference_value, to_compute
+from livegrad.runtime.reference import reference_value
+from livegrad.runtime.values import array_of, from_compute, to_compute
 
 Tensor = Any
 Code = tuple[str, int, int, int, int]

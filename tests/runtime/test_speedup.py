@@ -7,7 +7,10 @@ import pytest
 
 from livegrad.runtime.cpu import follow
 
-pytestmark = pytest.mark.skipif(not follow.available(), reason="an interpreter we do not know")
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(not follow.available(), reason="an interpreter we do not know"),
+]
 
 BEGIN = """
 import gc, os, sys, time
