@@ -12,10 +12,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from livegrad.compiler.access import axis_strides, own_index, placed
+from livegrad.compiler.columns import generate_columns
 from livegrad.compiler.draft import Draft
-from livegrad.compiler.fuse import Fuser, Group, Read
+from livegrad.compiler.fuse import Fuser
+from livegrad.compiler.groups import Group, Read
+from livegrad.compiler.rows import generate_rows
 from livegrad.compiler.signature import Instr, Store, Stream
-from livegrad.compiler.templates import generate_columns, generate_rows
 from livegrad.dtypes import DType, float64, int64
 from livegrad.graph.index import Index
 from livegrad.graph.meta import Shape
