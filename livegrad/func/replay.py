@@ -16,12 +16,13 @@ from typing import Any
 from weakref import ref
 
 from livegrad.autograd.reverse import through_rules
-from livegrad.func.batching import aligned, expanded, find_rule, one_by_one, whole
+from livegrad.func.batching import find_rule, one_by_one
 from livegrad.func.trace import Trace
 from livegrad.graph.meta import meta_of
 from livegrad.graph.node import Interior, Node, Spec
 from livegrad.graph.record import _new, node_of, record, wrap
 from livegrad.graph.state import LOCAL, Runtime, setting
+from livegrad.ops.batched import aligned, expanded, whole
 from livegrad.ops.elementwise import clone
 from livegrad.ops.reduce import SUM
 from livegrad.random import default_generator

@@ -156,6 +156,7 @@ SOFTMAX_BACKWARD: Op = Op(
     ref=lambda n, g, y: y * (g - folds.total(g * y, _axes(y, n.attrs[0]), True)),
     expand=lambda n, g, y: _softmax_backward(n, g, y),
     saves="x",
+    batch="along",
     samples=_row_pair_samples(lambda: SOFTMAX_BACKWARD),
 )
 
@@ -174,6 +175,7 @@ SOFTMAX = Op(
     expand=_softmax_expand,
     grads=(lambda g, y, x: record(SOFTMAX_BACKWARD, (g, y), y._node.attrs[:1]),),
     saves="y",
+    batch="along",
     samples=_row_samples(lambda x, dim: softmax(x, dim)),
 )
 
@@ -185,6 +187,7 @@ LOG_SOFTMAX_BACKWARD: Op = Op(
     ref=lambda n, g, y: g - np.exp(y) * folds.total(g, _axes(y, n.attrs[0]), True),
     expand=lambda n, g, y: _log_softmax_backward(n, g, y),
     saves="x",
+    batch="along",
     samples=_row_pair_samples(lambda: LOG_SOFTMAX_BACKWARD),
 )
 
@@ -203,6 +206,7 @@ LOG_SOFTMAX = Op(
     expand=_log_softmax_expand,
     grads=(lambda g, y, x: record(LOG_SOFTMAX_BACKWARD, (g, y), y._node.attrs[:1]),),
     saves="y",
+    batch="along",
     samples=_row_samples(lambda x, dim: log_softmax(x, dim)),
 )
 
@@ -417,6 +421,7 @@ LAYER_NORM = Op(
         lambda g, y, *operands: g,  # backward sums over the leading dims by itself
     ),
     saves="x",
+    batch="as_it_is",
     samples=_norm_samples(
         lambda x, shape, w=None: layer_norm(x, shape, w, None if w is None else w * 2, 1e-2)
     ),
@@ -494,6 +499,7 @@ RMS_NORM = Op(
     expand=_rms_norm_expand,
     grads=(_norm_input_grad(RMS_NORM_BACKWARD_INPUT), _norm_weight_grad(RMS_NORM_BACKWARD_WEIGHT)),
     saves="x",
+    batch="as_it_is",
     samples=_norm_samples(lambda x, shape, w=None: rms_norm(x, shape, w, 1e-2)),
 )
 

@@ -225,6 +225,11 @@ def _samples(op: str) -> s.SampleRule:
     )
 
 
+def _places(outputs: Meta) -> int:
+    """How many windows a convolution has: those of (N, O, *L)."""
+    return outputs.shape[0] * prod(outputs.shape[2:])
+
+
 CONV: Op = Op(
     "conv",
     "composite",
@@ -237,6 +242,7 @@ CONV: Op = Op(
         _bias_gradient,
     ),
     saves="x",
+    flops=lambda node: _places(node.meta) * node.inputs[1].meta.numel,
     samples=_samples("conv"),
 )
 CONV_INPUT: Op = Op(
@@ -250,6 +256,7 @@ CONV_INPUT: Op = Op(
         lambda g, y, out, weight: _to_weight(y, conj(out), g, weight.shape[2:]),
     ),
     saves="x",
+    flops=lambda node: _places(node.inputs[0].meta) * node.inputs[1].meta.numel,
     samples=_samples("conv_input"),
 )
 CONV_WEIGHT: Op = Op(
@@ -262,5 +269,6 @@ CONV_WEIGHT: Op = Op(
         lambda g, y, out, x: _to_input(y, conj(out), g, x.shape[2:]),
     ),
     saves="x",
+    flops=lambda node: _places(node.inputs[0].meta) * node.meta.numel,
     samples=_samples("conv_weight"),
 )

@@ -65,6 +65,7 @@ FFT_C2C = Op(
     ref=_c2c_ref,
     grads=(_c2c_grad,),
     saves="",
+    batch="shifted_dims",
     samples=s.calls(
         lambda: s.Sample((s.complexes(5),), lambda x: c2c(x, (0,), "none", True)),
         lambda: s.Sample((s.complexes(2, 3),), lambda x: c2c(x, (0, 1), "n", False)),
@@ -105,6 +106,7 @@ FFT_R2C = Op(
     grads=(_r2c_grad,),
     saves="",
     autocast="float32",
+    batch="along",
     samples=s.calls(
         lambda: s.Sample((s.uniform(5),), lambda x: r2c(x, 0, "none")),
         lambda: s.Sample((s.uniform(2, 4),), lambda x: r2c(x, 1, "n")),
@@ -152,6 +154,7 @@ FFT_C2R = Op(
     ref=_c2r_ref,
     grads=(_c2r_grad,),
     saves="",
+    batch="along",
     samples=s.calls(
         lambda: s.Sample((s.complexes(3),), lambda x: c2r(x, 0, "n", 5)),
         lambda: s.Sample((s.complexes(2, 3),), lambda x: c2r(x, 1, "none", 4)),

@@ -101,6 +101,7 @@ GATHER: Op = Op(
     complaint=out_of_range(RuntimeError),
     grads=(_gather_grad, None),
     saves="x",
+    batch="along",
     samples=s.calls(
         lambda: s.Sample((s.uniform(4, 5), s.integers(2, 5, high=4)), lambda x, i: gather(x, 0, i)),
         lambda: s.Sample(
@@ -202,6 +203,7 @@ INDEX_SELECT: Op = Op(
         None,
     ),
     saves="x",
+    batch="index_select",
     samples=s.calls(
         lambda: s.Sample(
             (s.uniform(5, 4), s.integers(3, high=5)), lambda x, i: index_select(x, 0, i)

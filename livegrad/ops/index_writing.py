@@ -83,6 +83,7 @@ INDEX_ADD: Op = Op(
         lambda g, y, base, index, source: record(INDEX_SELECT, (g, index), y._node.attrs),
     ),
     saves="x",
+    batch="write_rows",
     samples=s.calls(
         lambda: s.Sample(
             (s.uniform(5, 4), s.integers(7, high=5), s.uniform(7, 4, seed=1)),
@@ -111,6 +112,7 @@ INDEX_PUT: Op = Op(
         lambda g, y, base, index, source: record(INDEX_SELECT, (g, index), y._node.attrs),
     ),
     saves="x",
+    batch="write_rows",
     samples=s.calls(
         lambda: s.Sample(
             (s.uniform(5, 4), np.array([3, 0]), s.uniform(2, 4, seed=1)),
@@ -132,6 +134,7 @@ INDEX_FOLD: Op = Op(
     lower=lowered_by("scatter.Scatter", per_value=False),
     complaint=out_of_range(IndexError),
     grads=fold_grads(INDEX_SELECT, INDEX_ADD),
+    batch="write_rows",
     samples=s.calls(
         lambda: s.Sample(
             (s.uniform(5, 4), s.integers(7, high=5), s.uniform(7, 4, seed=1)),

@@ -104,6 +104,7 @@ CAT = Op(
     layout=as_suggested,
     grads=EachInput(_cat_grad),
     saves="",
+    batch="along",
     samples=s.calls(
         lambda: s.Sample((s.uniform(2, 3), s.uniform(4, 3)), lambda a, b: cat((a, b))),
         lambda: s.Sample((s.uniform(2, 3), s.uniform(2, 1)), lambda a, b: cat((a, b, a), -1)),
@@ -363,6 +364,7 @@ PAD = Op(
     layout=as_suggested,
     grads=(_pad_grad,),
     saves="",
+    batch="pad",
     samples=s.calls(
         lambda: s.Sample((s.uniform(2, 3),), lambda x: pad(x, (1, 2))),
         lambda: s.Sample((s.uniform(2, 3),), lambda x: pad(x, (0, 1, 2, 0), value=1.5)),

@@ -67,12 +67,14 @@ MATMUL = Op(
     infer=_matmul_infer,
     ref=lambda n, a, b: np.matmul(a, b),
     lower=lowered_by("product.Product"),
+    flops=lambda node: node.meta.numel * node.inputs[0].meta.shape[-1],
     grads=(
         lambda g, y, a, b: matmul(g, conj(_turned(b))),
         lambda g, y, a, b: matmul(conj(_turned(a)), g),
     ),
     saves="x",
     autocast="low",
+    batch="matmul",
     samples=s.calls(
         lambda: s.Sample((s.uniform(3, 4), s.uniform(4, 5)), lambda a, b: matmul(a, b)),
         lambda: s.Sample((s.uniform(2, 3, 4), s.uniform(2, 4, 5)), lambda a, b: matmul(a, b)),
@@ -184,6 +186,7 @@ LINEAR = Op(
     grads=(_linear_grad_input, _linear_grad_weight, lambda g, y, x, weight, bias: g),
     saves="x",
     autocast="low",
+    batch="linear",
     samples=s.calls(
         lambda: s.Sample((s.uniform(3, 4), s.uniform(5, 4)), lambda x, w: linear(x, w)),
         lambda: s.Sample(

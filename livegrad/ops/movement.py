@@ -144,6 +144,7 @@ RESHAPE = Op(
     layout=_reshape_layout,
     lower=lowered_by("movement.Reshape"),
     saves="",
+    batch="reshape",
     samples=s.calls(
         lambda: s.Sample((s.uniform(2, 6),), lambda x: reshape(x, (3, 4))),
         lambda: s.Sample((s.uniform(2, 3, 4),), lambda x: reshape(x, (6, -1))),
@@ -259,6 +260,7 @@ PERMUTE: Op = Op(
     grads=(lambda g, y, x: record(PERMUTE, (g,), (_inverse(y._node.attrs[0]),)),),
     layout=lambda metas, attrs, meta: tuple([metas[0].stride()[d] for d in attrs[0]]),
     saves="",
+    batch="permute",
     samples=s.calls(
         lambda: s.Sample((s.uniform(2, 3, 4),), lambda x: permute(x, (2, 0, 1))),
         lambda: s.Sample((s.uniform(3, 5),), lambda x: permute(x, (1, 0))),
@@ -361,6 +363,7 @@ EXPAND = Op(
     grads=(lambda g, y, x: g,),  # backward sums over broadcast dims by itself
     layout=_expand_layout,
     saves="",
+    batch="expand",
     samples=s.calls(
         lambda: s.Sample((s.uniform(3, 1),), lambda x: expand(x, (2, 3, 4))),
         lambda: s.Sample((s.uniform(),), lambda x: expand(x, (2,))),
@@ -444,6 +447,7 @@ DETACH = Op(
     write=lambda part, value, attrs, args: value,
     layout=lambda metas, attrs, meta: metas[0].strides,
     saves="",
+    batch="same",
     samples=s.calls(lambda: s.Sample((s.uniform(3),), lambda x: detach(x), smooth=False)),
 )
 
@@ -483,6 +487,7 @@ ALIAS = Op(
     write=lambda part, value, attrs, args: value,
     grads=(lambda g, y, x: g,),
     saves="",
+    batch="same",
     samples=s.calls(lambda: s.Sample((s.uniform(3),), lambda x: alias(x))),
 )
 
@@ -572,6 +577,7 @@ INDEX: Op = Op(
     layout=_index_layout,
     offset=_index_offset,
     saves="",
+    batch="index",
     samples=s.calls(
         lambda: s.Sample((s.uniform(5, 6),), lambda x: x[1:4, ::2]),
         lambda: s.Sample((s.uniform(5, 6),), lambda x: x[-1, None, 2:]),
@@ -601,6 +607,7 @@ INDEX_WRITE: Op = Op(
         lambda g, y, base, value: record(INDEX, (g,), y._node.attrs, y._node.args, value.shape),
     ),
     saves="",
+    batch="index_write",
     samples=s.calls(
         lambda: s.Sample(
             (s.uniform(5, 6), s.uniform(3, 6)),

@@ -109,6 +109,7 @@ def _place(name: str, find: Callable[..., Array], sample: Callable[..., Any]) ->
         infer=lambda metas, attrs, shape: meta_of(shape, dtypes.int64),
         ref=_along_rows(find),
         saves="",
+        batch="along_shaped",
         samples=s.calls(
             lambda: s.Sample((s.uniform(4, 5),), lambda x: sample(x, 1), smooth=False),
             lambda: s.Sample((s.integers(5, 4, high=3),), lambda x: sample(x, -2), smooth=False),

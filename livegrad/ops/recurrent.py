@@ -20,6 +20,7 @@ import numpy as np
 
 from livegrad import dtypes
 from livegrad.graph.meta import Meta, Shape, meta_of
+from livegrad.graph.node import Node
 from livegrad.graph.op import Op
 from livegrad.graph.record import node_of, record
 from livegrad.ops import samples as s
@@ -244,6 +245,14 @@ def _infer(metas: Metas, attrs: Attrs, shape: Any) -> Meta:
     return meta_of((given.gates.shape[0], width), given.gates.dtype)
 
 
+def _flops(node: Node) -> int:
+    """One product per row with the weight, and one with the projection if there is one."""
+    given = _named(Layout(*node.attrs), [x.meta for x in node.inputs])
+    weights = [given.weight, given.projection]
+    multiplied: int = sum([meta.numel for meta in weights if meta is not None])
+    return multiplied * int(given.gates.shape[0])
+
+
 def _ref(n: Any, *arrays: Array) -> Array:
     layout = Layout(*n.attrs)
     given = _named(layout, arrays)
@@ -342,6 +351,8 @@ RECURRENT: Op = Op(
     saves="xy",
     complex=False,
     autocast="low",
+    flops=_flops,
+    batch="recurrent",
     samples=_samples(False),
 )
 

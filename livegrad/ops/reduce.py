@@ -243,6 +243,7 @@ MEAN = Op(
         lambda g, y, x: spread_over(spread(div(g, real(count(x, y._node.attrs[0]) or 1)), y, x), x),
     ),
     saves="",
+    batch="shifted_dims",
     samples=over_several(
         lambda x, dim, keepdim: mean(x, dim, keepdim),
         reductions(lambda x, dim, keepdim: mean(x, dim, keepdim)),
@@ -307,6 +308,7 @@ TIES_BACKWARD: Op = Op(
     "composite",
     infer=lambda metas, attrs, shape: metas[1],
     expand=_ties_backward,
+    batch="shifted_dims",
     samples=s.calls(
         lambda: s.Sample(
             (s.uniform(3), s.uniform(3, 4)),

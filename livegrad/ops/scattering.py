@@ -97,6 +97,7 @@ SCATTER_ADD: Op = Op(
         lambda g, y, base, index, source: record(GATHER, (g, index), y._node.attrs),
     ),
     saves="x",
+    batch="along",
     samples=s.calls(
         lambda: s.Sample(
             (s.uniform(4, 5), s.integers(3, 5, high=4), s.uniform(3, 5, seed=1)),
@@ -129,6 +130,7 @@ SCATTER: Op = Op(
         lambda g, y, base, index, source: record(GATHER, (g, index), y._node.attrs),
     ),
     saves="x",
+    batch="along",
     samples=s.calls(
         lambda: s.Sample(
             (s.uniform(4, 3), np.array([[2, 0, 1], [0, 3, 2]]), s.uniform(2, 3, seed=1)),
@@ -188,6 +190,7 @@ SCATTER_FOLD: Op = Op(
     lower=lowered_by("scatter.Scatter", per_value=True),
     complaint=out_of_range(RuntimeError),
     grads=fold_grads(GATHER, SCATTER_ADD),
+    batch="along",
     samples=s.calls(
         lambda: s.Sample(
             (s.uniform(4, 5), s.integers(3, 5, high=4), s.uniform(3, 5, seed=1)),

@@ -312,6 +312,7 @@ FLIP: Op = Op(
     layout=_flip_layout,
     offset=_flip_offset,
     saves="",
+    batch="flip",
     samples=s.calls(
         lambda: s.Sample((s.uniform(3, 4),), lambda x: flip(x, (0, 1))),
         lambda: s.Sample((s.uniform(2, 3, 4),), lambda x: flip(x, (-1,))),
@@ -441,6 +442,7 @@ DIAGONAL = Op(
     layout=_diagonal_layout,
     offset=_diagonal_offset,
     saves="",
+    batch="diagonal",
     samples=s.calls(
         lambda: s.Sample((s.uniform(3, 4),), lambda x: diagonal(x)),
         lambda: s.Sample((s.uniform(4, 3),), lambda x: diagonal(x, 1)),

@@ -371,6 +371,7 @@ UNFOLD: Op = Op(
     grads=(_unfold_grad,),
     layout=_unfold_layout,
     saves="",
+    batch="along",
     samples=s.calls(
         lambda: s.Sample((s.uniform(2, 7),), lambda x: unfold(x, 1, 3, 2)),
         lambda: s.Sample((s.uniform(5, 2),), lambda x: unfold(x, 0, 2, 1)),

@@ -58,6 +58,7 @@ TRIL: Op = Op(
     expand=_tril,
     grads=(lambda g, y, x: record(TRIL, (g,), (), y._node.args),),
     saves="",
+    batch="as_it_is",
     samples=s.calls(
         lambda: s.Sample((s.uniform(3, 4),), lambda x: tril(x)),
         lambda: s.Sample((s.uniform(2, 4, 3),), lambda x: tril(x, -1)),
@@ -72,6 +73,7 @@ TRIU: Op = Op(
     expand=_triu,
     grads=(lambda g, y, x: record(TRIU, (g,), (), y._node.args),),
     saves="",
+    batch="as_it_is",
     samples=s.calls(
         lambda: s.Sample((s.uniform(3, 4),), lambda x: triu(x)),
         lambda: s.Sample((s.uniform(2, 4, 3),), lambda x: triu(x, 1)),

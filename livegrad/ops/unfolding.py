@@ -127,6 +127,7 @@ WINDOWS: Op = Op(
     view=_windows_view,
     grads=(lambda g, y, x: overlap_add(g, y._node.attrs[0], x.shape, *y._node.attrs[2:]),),
     saves="",
+    batch="along",
     samples=s.calls(
         lambda: s.Sample((s.uniform(2, 7),), lambda x: windows(x, 1, 3)),
         lambda: s.Sample((s.uniform(9, 2),), lambda x: windows(x, 0, 3, 2, 2)),

@@ -13,11 +13,12 @@ from livegrad.dtypes import DType
 from livegrad.graph.meta import Meta, Shape, meta_of
 from livegrad.graph.record import broadcast_shapes, node_of, record
 from livegrad.ops.arranging import diag_embed as diag_embed
+from livegrad.ops.batched import wholes
 from livegrad.ops.comparison import eq
 from livegrad.ops.complex_parts import conj as conj
 from livegrad.ops.elementwise import cast, where
 from livegrad.ops.generate import counting
-from livegrad.ops.joining import record_slice
+from livegrad.ops.joining import cat, record_slice
 from livegrad.ops.movement import EXPAND, PERMUTE, _reshape_to
 from livegrad.ops.slicing import DIAGONAL
 
@@ -206,6 +207,19 @@ def parts(packed: Tensor, shapes: list[Shape]) -> list[Tensor]:
         found.append(_reshape_to(record_slice(packed, 0, start, size), shape))
         start += size
     return found
+
+
+def packed(shapes_of: Callable[..., list[Shape]]) -> Callable[..., Tensor]:
+    """The batching rule of factorisations whose results lie one after the other in a vector."""
+
+    def rule(n: Any, size: int, xs: list[Tensor], batched: tuple[bool, ...]) -> Tensor:
+        operands = wholes(xs, batched, size)
+        both = record(n.op, operands, n.attrs, n.args)
+        shapes = shapes_of(*[node_of(x).meta.shape for x in operands], *n.attrs)
+        flat = [_reshape_to(x, (size, prod(x.shape[1:]))) for x in parts(both, shapes)]
+        return cat(flat, 1)
+
+    return rule
 
 
 def codes(x: Tensor) -> Tensor:

@@ -100,6 +100,7 @@ MATRIX_EXP: Op = Op(
     ref=_exp_ref,
     grads=(_exp_grad,),
     saves="x",
+    batch="matrices",
     samples=s.calls(
         lambda: s.Sample((s.uniform(3, 3),), lambda x: matrix_exp(x)),
         lambda: s.Sample((s.uniform(2, 2, 2),), lambda x: matrix_exp(x)),

@@ -34,6 +34,7 @@ from livegrad.ops.linalg.common import (
     lapack,
     on_diagonal,
     pack,
+    packed,
     packed_meta,
     parts,
     places,
@@ -135,6 +136,7 @@ LU = Op(
     grads=(_lu_grad,),
     saves="y",
     autocast="float32",
+    batch=packed(lambda a, checked: lu_shapes(a)),
     samples=s.calls(
         lambda: s.Sample((s.uniform(3, 3),), lambda x: lu_factor(x)[0]),
         lambda: s.Sample((s.uniform(2, 2, 4),), lambda x: lu_factor(x)[0]),
@@ -230,6 +232,7 @@ PERMUTATION: Op = Op(
     infer=lambda metas, attrs, shape: meta_of(shape, dtypes.int64),
     ref=_permutation_ref,
     saves="",
+    batch="permutation",
     samples=s.calls(
         lambda: s.Sample(
             (np.array([[3, 2, 3], [1, 3, 3]], np.int32),),

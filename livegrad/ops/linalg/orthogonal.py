@@ -31,6 +31,7 @@ from livegrad.ops.linalg.common import (
     lapack,
     on_diagonal,
     pack,
+    packed,
     packed_meta,
     parts,
     places,
@@ -101,6 +102,7 @@ QR = Op(
     ref=_qr_ref,
     grads=(_qr_grad,),
     autocast="float32",
+    batch=packed(qr_shapes),
     samples=s.calls(
         lambda: s.Sample((s.uniform(4, 3),), lambda x: qr(x)[0]),
         lambda: s.Sample((s.uniform(2, 2, 3),), lambda x: qr(x)[1]),
@@ -172,6 +174,7 @@ GEQRF = Op(
     ref=_geqrf_ref,
     saves="",
     autocast="float32",
+    batch=packed(geqrf_shapes),
     samples=s.calls(
         lambda: s.Sample((s.uniform(4, 3),), lambda x: geqrf(x)[0], smooth=False),
         lambda: s.Sample((s.uniform(2, 2, 3),), lambda x: geqrf(x)[1], smooth=False),

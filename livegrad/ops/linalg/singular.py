@@ -35,6 +35,7 @@ from livegrad.ops.linalg.common import (
     imag_of,
     on_diagonal,
     pack,
+    packed,
     packed_meta,
     parts,
     places,
@@ -117,6 +118,7 @@ SVD = Op(
     grads=(_svd_grad,),
     saves="y",
     autocast="float32",
+    batch=packed(svd_shapes),
     samples=s.calls(
         lambda: s.Sample((s.uniform(3, 3),), lambda x: svd(_apart(x))[0]),
         lambda: s.Sample((s.uniform(2, 2, 3),), lambda x: svd(_apart(x), False)[2]),
@@ -175,6 +177,7 @@ SVDVALS = Op(
     grads=(_values_grad,),
     saves="x",
     autocast="float32",
+    batch="matrices",
     samples=s.calls(
         lambda: s.Sample((s.uniform(3, 2),), lambda x: svdvals(_apart(x))),
         lambda: s.Sample((s.uniform(2, 2, 3),), lambda x: svdvals(_apart(x))),
@@ -348,6 +351,7 @@ LSTSQ = Op(
     grads=(_lstsq_grad_a, _lstsq_grad_b),
     saves="x",
     autocast="float32",
+    batch=packed(lstsq_shapes),
     samples=s.calls(
         lambda: s.Sample(
             (s.uniform(4, 2), s.uniform(4, 3, seed=1)), lambda a, b: lstsq(_apart(a), b)[0]

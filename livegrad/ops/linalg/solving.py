@@ -89,6 +89,7 @@ SOLVE = Op(
     ref=_solve_ref,
     grads=(_solve_grad_a, _solve_grad_b),
     autocast="float32",
+    batch="matrices",
     samples=s.calls(
         lambda: s.Sample(
             (s.uniform(3, 3), s.uniform(3, 2, seed=1)), lambda a, b: solve(_regular(a), b)
@@ -187,6 +188,7 @@ INV = Op(
     grads=(_inv_grad,),
     saves="y",
     autocast="float32",
+    batch="matrices",
     samples=s.calls(
         lambda: s.Sample((s.uniform(3, 3),), lambda x: inv(_regular(x))),
         lambda: s.Sample((s.uniform(2, 2, 2),), lambda x: inv(_regular(x))),

@@ -30,6 +30,7 @@ from livegrad.ops.linalg.common import (
     diagonal_of,
     on_diagonal,
     pack,
+    packed,
     packed_meta,
     parts,
     real_of,
@@ -109,6 +110,7 @@ EIGH = Op(
     grads=(_eigh_grad,),
     saves="y",
     autocast="float32",
+    batch=packed(lambda a, triangle: eigen_shapes(a)),
     samples=s.calls(
         lambda: s.Sample((s.uniform(3, 3),), lambda x: eigh(_symmetric(x))[0]),
         lambda: s.Sample((s.uniform(2, 2, 2),), lambda x: eigh(_symmetric(x))[1]),
@@ -180,6 +182,7 @@ EIG = Op(
     grads=(_eig_grad,),
     saves="y",
     autocast="float32",
+    batch=packed(eigen_shapes),
     samples=s.calls(
         lambda: s.Sample((s.uniform(3, 3),), lambda x: _magnitude(eig(_symmetric(x))[0])),
         lambda: s.Sample((s.uniform(2, 2, 2),), lambda x: _magnitude(eig(_symmetric(x))[1])),

@@ -89,6 +89,7 @@ SOLVE_TRIANGULAR = Op(
     ref=_ref,
     grads=(_grad_a, _grad_b),
     autocast="float32",
+    batch="matrices",
     samples=s.calls(
         lambda: s.Sample(
             (s.uniform(3, 3), s.uniform(3, 2, seed=1)),
