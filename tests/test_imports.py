@@ -23,7 +23,7 @@ LAYERS = (
     {"introspection", "legacy"},
     {"subclassing"},
     {"tensor"},
-    {"accelerator", "mps", "storage", "typed"},
+    {"accelerator", "mps", "storage", "typed", "typing"},
     {"func"},
     {"distributions", "nn"},
     {"amp", "multiprocessing", "optim", "overrides", "serialization", "testing"},

@@ -26,8 +26,8 @@ from livegrad.graph.record import append, node_of, record
 from livegrad.ops.generate import filled_as
 from livegrad.ops.joining import stack
 from livegrad.ops.movement import EXPAND, INDEX, PERMUTE, _reshape_to
+from livegrad.tensor import Tensor
 
-Tensor = Any
 Rule = Callable[[Any, int, list[Tensor], tuple[bool, ...]], Any]
 
 RULES: dict[str, Rule] = {}

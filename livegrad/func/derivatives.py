@@ -11,8 +11,8 @@ from livegrad.func.levels import Level, is_float, zeros_like
 from livegrad.graph.record import Handle, node_of
 from livegrad.graph.state import LOCAL
 from livegrad.ops.generate import filled_as
+from livegrad.tensor import Tensor
 
-Tensor = Any
 Function = Callable[..., Any]
 ArgNums = int | tuple[int, ...]
 

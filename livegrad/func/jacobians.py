@@ -24,8 +24,7 @@ from livegrad.ops.elementwise import add, cast
 from livegrad.ops.generate import counting, filled
 from livegrad.ops.joining import record_slice
 from livegrad.ops.movement import PERMUTE, _reshape_to
-
-Tensor = Any
+from livegrad.tensor import Tensor
 
 
 def basis(tensors: list[Tensor]) -> list[Tensor]:

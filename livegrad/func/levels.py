@@ -20,8 +20,7 @@ from livegrad.graph.record import Handle, node_of, wrap
 from livegrad.graph.state import LOCAL
 from livegrad.ops.elementwise import cast, clone
 from livegrad.ops.generate import filled_as
-
-Tensor = Any
+from livegrad.tensor import Tensor
 
 
 class Level:

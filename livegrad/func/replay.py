@@ -25,8 +25,8 @@ from livegrad.graph.state import LOCAL, Runtime
 from livegrad.ops.elementwise import clone
 from livegrad.ops.reduce import SUM
 from livegrad.random import default_generator
+from livegrad.tensor import Tensor
 
-Tensor = Any
 # Ops that draw random numbers: the last two args are a seed and an offset. Composites that draw
 # do it through these.
 PER_ELEMENT = frozenset(
@@ -148,7 +148,8 @@ class Replay:
         rule = find_rule(node)
         y = NotImplemented if rule is None else rule(node, self.size, xs, batched)
         if y is not NotImplemented:
-            return y
+            done: Tensor = y
+            return done
         flows = to is not None
         if not flows or node.op.kind != "composite" or node.op.grads is None:
             return self._without_rule(node, xs, batched, flows)

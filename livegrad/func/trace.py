@@ -18,8 +18,7 @@ from livegrad.graph.meta import Meta
 from livegrad.graph.node import Interior, Node
 from livegrad.graph.record import leaf_node, wrap
 from livegrad.graph.state import LOCAL, flush
-
-Tensor = Any
+from livegrad.tensor import Tensor
 
 
 class Trace:

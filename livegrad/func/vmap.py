@@ -16,8 +16,8 @@ from livegrad.ops.joining import cat
 from livegrad.ops.movement import PERMUTE
 from livegrad.ops.slicing import narrow
 from livegrad.random import default_generator
+from livegrad.tensor import Tensor
 
-Tensor = Any
 Function = Callable[..., Any]
 
 

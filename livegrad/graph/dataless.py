@@ -8,7 +8,7 @@ recording, which ends here: the usual inference, and a node for gradients to flo
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from livegrad import dtypes
 from livegrad.device import CPU, META, has_data
@@ -20,7 +20,8 @@ from livegrad.graph.op import Op
 from livegrad.graph.record import infer_spec, leaf_node, specialise, user_site, wrap
 from livegrad.graph.state import LOCAL
 
-Tensor = Any
+if TYPE_CHECKING:
+    from livegrad.tensor import Tensor
 
 
 class NoData:

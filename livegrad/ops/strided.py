@@ -7,7 +7,7 @@ overlap is written element by element, in the order PyTorch goes in.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -60,7 +60,9 @@ from livegrad.ops.movement import (
     whole,
 )
 
-Tensor = Any
+if TYPE_CHECKING:
+    from livegrad.tensor import Tensor
+
 Array = np.ndarray[Any, Any]
 Attrs = tuple[Any, ...]
 Sizes = tuple[int, ...]
@@ -228,6 +230,7 @@ def element_by_element(x: Tensor, compute: Callable[[], Tensor]) -> Tensor:
     meta = node_of(x).meta
     whole = whole_of(x)
     rounds = rounds_of(places(meta.shape, meta.stride(), offset_of(x)), [meta.stride()])
+    assert x._cell is not None
     x._cell.uncounted += max(len(rounds) - 1, 0)  # all of it is one write
     if x._unseen is not None:
         count_apart(x)
