@@ -90,7 +90,7 @@ def make(trace: Trace) -> Executable:
     kept = [i for i, k in enumerate(trace.keep) if k and _has_value(trace.nodes[i])]
     recorded = Recorded(trace.nodes, leaves, kept)
     if debug.wants("graph"):
-        debug.show_nodes("graph", recorded.leaves + recorded.nodes)
+        debug.show("graph", debug.node_lines(recorded.leaves + recorded.nodes))
     if debug.wants("misses"):
         debug.out(report.explain_miss(trace.specs, _executables))
     counters.plan_misses += 1
