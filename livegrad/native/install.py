@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 from types import FunctionType, ModuleType
 from typing import Any
 
-from livegrad.native import hot, prelude
+from livegrad.native import capi, hot
 from livegrad.native.layout import slots_of
 from livegrad.native.translate import translate_unit
 from livegrad.native.unit import is_method
@@ -37,7 +37,7 @@ def translate(
 
 def link(functions: list[FunctionType], objects: list[Any], entry: int) -> dict[FunctionType, Any]:
     """Built-in functions of a module that was compiled and loaded; `entry` is its entry."""
-    addresses = prelude.addresses() + [id(x) for x in objects]
+    addresses = capi.addresses() + [id(x) for x in objects]
     table = (ctypes.c_size_t * len(addresses))(*addresses)
     out = (ctypes.c_size_t * len(functions))()
     ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p)(entry)(table, out)

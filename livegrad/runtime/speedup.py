@@ -74,7 +74,7 @@ def _work(in_background: bool) -> Work:
 
 def _untranslatable() -> type[Exception]:
     # Imported when needed: the translator takes longer to import than to load what it made.
-    from livegrad.native.frame import Untranslatable
+    from livegrad.native.subset import Untranslatable
 
     return Untranslatable
 
