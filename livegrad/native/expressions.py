@@ -46,7 +46,14 @@ class Expressions(Frame):
             if len(links) > 1:
                 return self._all_or_any(ast.BoolOp(ast.And(), links))
             return self._compared(node)
+        if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
+            return self._inverted(self.condition(node.operand))
         return self.truth(self.value(node))
+
+    def _inverted(self, truth: str) -> str:
+        r = self.fresh()
+        self.emit(f"{r} = xor i1 {truth}, true")
+        return r
 
     def object(self, place: str) -> Value:
         """A constant object: borrowed, and never released."""
@@ -148,21 +155,27 @@ class Expressions(Frame):
     def of_BoolOp(self, node: ast.BoolOp) -> Value:
         """`a and b` as a value: the first operand that decides, or the last."""
         place, end = self.alloca("ptr"), self.label("decided")
-        for number, part in enumerate(node.values):
-            mark = len(self.temporaries)
-            x = self.held(self.boxed(self.value(part)))
-            is_last = number == len(node.values) - 1
-            answer = "" if is_last else self.truth(x)
-            self.replace(place, self.take(x))
-            self.release(mark)
-            if not is_last:
-                following = self.label("and")
-                yes, no = (following, end) if isinstance(node.op, ast.And) else (end, following)
-                self.emit(f"br i1 {answer}, label %{yes}, label %{no}")
-                self.begin(following)
-        self.jump(end)
+        self._decide(node, place, end, end)
         self.begin(end)
         return self.moved_out(place)
+
+    def _decide(self, node: ast.expr, place: str, yes: str, no: str) -> None:
+        """Puts a value in a place and goes where its truth leads, which is asked for once."""
+        if isinstance(node, ast.BoolOp):
+            for part in node.values[:-1]:
+                following = self.label("and")
+                is_and = isinstance(node.op, ast.And)
+                self._decide(part, place, *((following, no) if is_and else (yes, following)))
+                self.begin(following)
+                self.replace(place, "null")
+            self._decide(node.values[-1], place, yes, no)
+            return
+        mark = len(self.temporaries)
+        x = self.held(self.boxed(self.value(node)))
+        answer = "true" if yes == no else self.truth(x)
+        self.replace(place, self.take(x))
+        self.release(mark)
+        self.emit(f"br i1 {answer}, label %{yes}, label %{no}")
 
     def _all_or_any(self, node: ast.BoolOp) -> str:
         """The truth of `a and b`, `a or b`."""
@@ -187,9 +200,7 @@ class Expressions(Frame):
 
     def of_UnaryOp(self, node: ast.UnaryOp) -> Value:
         if isinstance(node.op, ast.Not):
-            r = self.fresh()
-            self.emit(f"{r} = xor i1 {self.condition(node.operand)}, true")
-            return Value(r, "bool")
+            return Value(self._inverted(self.truth(self.value(node.operand))), "bool")
         if isinstance(node.operand, ast.Constant) and type(node.operand.value) is int:
             return self._constant(-node.operand.value)
         x = self.value(node.operand)

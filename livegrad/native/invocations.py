@@ -9,6 +9,7 @@ from collections.abc import Callable
 from types import FunctionType
 from typing import Any
 
+from livegrad.native import rare
 from livegrad.native.calls import call_native, call_native_freely
 from livegrad.native.expressions import Expressions
 from livegrad.native.frame import Value
@@ -16,6 +17,8 @@ from livegrad.native.subset import Untranslatable
 
 _FRAMES_WITHOUT = 2
 _VECTORCALL_OFFSET = -(1 << 63)
+# Methods with a helper of their own, and the class whose it is.
+_METHODS = {"append": "list", "add": "set", "get": "dict"}
 
 
 class Invocations(Expressions):
@@ -27,7 +30,7 @@ class Invocations(Expressions):
         if special is not None:
             return special(self, node)
         if any(isinstance(a, ast.Starred) for a in node.args):
-            return self._call_with_tuple(node)
+            return self._call_with_starred(node)
         if isinstance(node.func, ast.Attribute) and known is None:
             return self._call_method(node, node.func)
         if isinstance(known, FunctionType) and known in self.unit.symbols and not node.keywords:
@@ -63,17 +66,32 @@ class Invocations(Expressions):
 
     def _call_method(self, node: ast.Call, function: ast.Attribute) -> Value:
         x = self.boxed(self.value(function.value))
-        given = [*node.args, *[k.value for k in node.keywords]]
-        if not all([_is_simple(a) for a in given]):
-            # The method is looked up first: an argument may raise, or change what it is.
-            reader = self.unit.reader(function.attr)[1:]
-            method = self.owned(self.helper("ptr", reader, f"ptr {x.text}"))
-            return self.call_value(method, node)
-        if len(node.args) == 1 and not node.keywords and function.attr in ("add", "append", "get"):
-            v = self.boxed(self.value(node.args[0]))
-            return self.owned(self.helper("ptr", function.attr, f"ptr {x.text}", f"ptr {v.text}"))
         name = self.object(self.unit.name(function.attr))
+        given = [*node.args, *[k.value for k in node.keywords]]
+        # The method is looked up first: an argument may raise, or change what it is.
+        is_first = not all([self._is_simple(a) for a in given])
+        cls = _METHODS.get(function.attr)
+        if cls is not None and len(given) == 1 and not node.keywords:
+            method = "null"
+            if is_first:
+                known = self.object(f"@obj.{cls}")
+                found = [f"ptr {v.text}" for v in (x, name, known)]
+                method = self.owned(self.helper("ptr", "method", *found)).text
+            value = self.boxed(self.value(given[0]))
+            passed = [f"ptr {x.text}", f"ptr {method}", f"ptr {value.text}"]
+            return self.owned(self.helper("ptr", function.attr, *passed))
+        if is_first:
+            reader = self.unit.reader(function.attr)[1:]
+            return self.call_value(self.owned(self.helper("ptr", reader, f"ptr {x.text}")), node)
         return self._vectorcall("PyObject_VectorcallMethod", f"ptr {name.text}", x, node)
+
+    def _is_simple(self, node: ast.expr) -> bool:
+        """Whether nothing can go wrong with an argument: a method may be looked up after it."""
+        if isinstance(node, ast.Tuple):
+            return all([self._is_simple(x) for x in node.elts])
+        if isinstance(node, ast.Name):
+            return not self.is_own(node.id) or self.called(node.id) in self.assigned
+        return isinstance(node, ast.Constant)
 
     def _vectorcall(self, how: str, what: str, first: Value | None, node: ast.Call) -> Value:
         given = [self.boxed(self.value(a)) for a in node.args]
@@ -94,15 +112,11 @@ class Invocations(Expressions):
         count = (len(values) - len(words)) | _VECTORCALL_OFFSET
         return self.owned(self.capi(how, what, f"ptr {start}", f"i64 {count}", spelling))
 
-    def _call_with_tuple(self, node: ast.Call) -> Value:
+    def _call_with_starred(self, node: ast.Call) -> Value:
         (only,) = node.args
         assert isinstance(only, ast.Starred)
-        function = self.boxed(self.value(node.func))
-        given = self.boxed(self.value(only.value))
-        arguments = self.owned(self.capi("PySequence_Tuple", f"ptr {given.text}"))
-        return self.owned(
-            self.capi("PyObject_Call", f"ptr {function.text}", f"ptr {arguments.text}", "ptr null")
-        )
+        caller = self.object(self.unit.constant(rare.call_with))
+        return self.call_value(caller, ast.Call(node.func, [node.func, only.value], []))
 
     # ---- functions with an instruction of their own ----------------------------------------
 
@@ -132,7 +146,7 @@ class Invocations(Expressions):
         return self.owned(self.helper("ptr", "make", f"ptr {made.text}"))
 
     def call_bool(self, node: ast.Call) -> Value:
-        return Value(self.condition(node.args[0]), "bool")
+        return Value(self.truth(self.value(node.args[0])), "bool")
 
     def call_tuple(self, node: ast.Call) -> Value:
         x = self.boxed(self.value(node.args[0]))
@@ -178,15 +192,6 @@ def _is_made_by_object(cls: type) -> bool:
     written = [c for c in cls.__mro__ if isinstance(c.__dict__.get("__new__"), staticmethod)]
     others = [c for c in cls.__mro__ if "__new__" in c.__dict__ and c not in written]
     return others == [object]
-
-
-def _is_simple(node: ast.expr) -> bool:
-    """Whether an argument calls nothing that could raise before a method is found missing."""
-    if isinstance(node, ast.Attribute):
-        return _is_simple(node.value)
-    if isinstance(node, ast.Tuple):
-        return all([_is_simple(x) for x in node.elts])
-    return isinstance(node, ast.Name | ast.Constant)
 
 
 Special = Callable[[Invocations, ast.Call], Value]

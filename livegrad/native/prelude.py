@@ -181,8 +181,29 @@ ask:
   ret ptr %got
 }
 
-define internal ptr @call_method(ptr %x, ptr %name, ptr %value) {
+; A method of an object, to be called later; of an object of %class, which surely has it, anything.
+define internal ptr @method(ptr %x, ptr %name, ptr %class) {
+  %type = call ptr @type(ptr %x)
+  %known = icmp eq ptr %type, %class
+  br i1 %known, label %same, label %ask
+same:
+  call void @incref(ptr %x)
+  ret ptr %x
+ask:
+  %got = call@PyObject_GetAttr(ptr %x, ptr %name)
+  ret ptr %got
+}
+
+; Calls a method, which may have been looked up before.
+define internal ptr @call_method(ptr %x, ptr %method, ptr %name, ptr %value) {
   %args = alloca [2 x ptr]
+  %none = icmp eq ptr %method, null
+  br i1 %none, label %find, label %call
+call:
+  store ptr %value, ptr %args
+  %given = call@PyObject_Vectorcall(ptr %method, ptr %args, i64 1, ptr null)
+  ret ptr %given
+find:
   store ptr %x, ptr %args
   %second = getelementptr ptr, ptr %args, i64 1
   store ptr %value, ptr %second
@@ -190,7 +211,7 @@ define internal ptr @call_method(ptr %x, ptr %name, ptr %value) {
   ret ptr %got
 }
 
-define internal ptr @append(ptr %x, ptr %value) {
+define internal ptr @append(ptr %x, ptr %method, ptr %value) {
   %type = call ptr @type(ptr %x)
   %list = load ptr, ptr @obj.list, !invariant.load !0
   %is.list = icmp eq ptr %type, %list
@@ -201,11 +222,11 @@ quick:
   ret ptr %got
 ask:
   %name = load ptr, ptr @obj.append, !invariant.load !0
-  %given = call ptr @call_method(ptr %x, ptr %name, ptr %value)
+  %given = call ptr @call_method(ptr %x, ptr %method, ptr %name, ptr %value)
   ret ptr %given
 }
 
-define internal ptr @add(ptr %x, ptr %value) {
+define internal ptr @add(ptr %x, ptr %method, ptr %value) {
   %type = call ptr @type(ptr %x)
   %set = load ptr, ptr @obj.set, !invariant.load !0
   %is.set = icmp eq ptr %type, %set
@@ -216,7 +237,7 @@ quick:
   ret ptr %got
 ask:
   %name = load ptr, ptr @obj.add, !invariant.load !0
-  %given = call ptr @call_method(ptr %x, ptr %name, ptr %value)
+  %given = call ptr @call_method(ptr %x, ptr %method, ptr %name, ptr %value)
   ret ptr %given
 }
 
@@ -231,7 +252,7 @@ fail:
   ret ptr null
 }
 
-define internal ptr @get(ptr %x, ptr %key) {
+define internal ptr @get(ptr %x, ptr %method, ptr %key) {
   %type = call ptr @type(ptr %x)
   %dict = load ptr, ptr @obj.dict, !invariant.load !0
   %is.dict = icmp eq ptr %type, %dict
@@ -251,7 +272,7 @@ none:
   ret ptr %nothing
 ask:
   %name = load ptr, ptr @obj.get, !invariant.load !0
-  %got = call ptr @call_method(ptr %x, ptr %name, ptr %key)
+  %got = call ptr @call_method(ptr %x, ptr %method, ptr %name, ptr %key)
   ret ptr %got
 }
 

@@ -29,3 +29,8 @@ def error(x: Any) -> BaseException:
     if not isinstance(x, BaseException):
         raise TypeError("exceptions must derive from BaseException")
     return x
+
+
+def call_with(function: Any, arguments: Any) -> Any:
+    """`function(*arguments)`."""
+    return function(*arguments)

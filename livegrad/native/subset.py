@@ -112,8 +112,20 @@ def _raise(node: ast.Raise) -> bool:
 
 
 def _compare(node: ast.Compare) -> bool:
+    operands = [node.left, *node.comparators]
     # Those in the middle are evaluated twice.
-    return all([isinstance(x, ast.Name | ast.Constant) for x in node.comparators[:-1]])
+    simple = all([isinstance(x, ast.Name | ast.Constant) for x in operands[1:-1]])
+    return simple and not (_asks_for_identity(node) and any([_is_literal(x) for x in operands]))
+
+
+def _asks_for_identity(node: ast.Compare) -> bool:
+    return any([isinstance(op, ast.Is | ast.IsNot) for op in node.ops])
+
+
+def _is_literal(node: ast.expr) -> bool:
+    """Whether it is a constant of which there may be several that are equal."""
+    alone = (None, True, False, ...)
+    return isinstance(node, ast.Constant) and not any([node.value is x for x in alone])
 
 
 def _call(node: ast.Call) -> bool:

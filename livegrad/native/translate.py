@@ -329,11 +329,15 @@ class Function(Loops):
         self.begin(handler)
         if statement.finalbody:
             self._and_raise_again(statement.finalbody)
-        else:
-            self._handlers(statement.handlers, end)
+        for one in statement.handlers:
+            self.assigned = set(before)
+            self._handle(one, end)
+            if not _leaves(one.body):
+                after &= self.assigned
+        self.assigned = after
+        if statement.handlers:
+            self.jump(self.handlers[-1])
         self.begin(end)
-        if all([_leaves(one.body) for one in statement.handlers]):
-            self.assigned = after
 
     def _and_raise_again(self, statements: list[ast.stmt]) -> None:
         places = [self.alloca("[1 x ptr]") for _ in range(3)]
@@ -356,24 +360,23 @@ class Function(Loops):
             self.emit(f"{r} = load ptr, ptr {place}")
         return loaded
 
-    def _handlers(self, handlers: list[ast.ExceptHandler], end: str) -> None:
-        for one in handlers:
-            mine, next_one = self.label("except"), self.label("other")
-            kind = self.object(self.unit.constant(self._exceptions(one)))
-            matches = self.capi("PyErr_ExceptionMatches", f"ptr {kind.text}")
-            r = self.fresh()
-            self.emit(f"{r} = icmp ne i32 {matches}, 0")
-            self.emit(f"br i1 {r}, label %{mine}, label %{next_one}")
-            self.begin(mine)
-            last = one.body[-1]
-            if isinstance(last, ast.Raise) and last.exc is None:
-                self._and_raise_again(one.body[:-1])
-            else:
-                self.capi("PyErr_Clear")
-                self.body(one.body)
-                self.jump(end)
-            self.begin(next_one)
-        self.jump(self.handlers[-1])
+    def _handle(self, one: ast.ExceptHandler, end: str) -> None:
+        """Handles an error if it is of the right kind, and goes to the end; else goes on."""
+        mine, next_one = self.label("except"), self.label("other")
+        kind = self.object(self.unit.constant(self._exceptions(one)))
+        matches = self.capi("PyErr_ExceptionMatches", f"ptr {kind.text}")
+        r = self.fresh()
+        self.emit(f"{r} = icmp ne i32 {matches}, 0")
+        self.emit(f"br i1 {r}, label %{mine}, label %{next_one}")
+        self.begin(mine)
+        last = one.body[-1]
+        if isinstance(last, ast.Raise) and last.exc is None:
+            self._and_raise_again(one.body[:-1])
+        else:
+            self.capi("PyErr_Clear")
+            self.body(one.body)
+            self.jump(end)
+        self.begin(next_one)
 
     def _exceptions(self, handler: ast.ExceptHandler) -> tuple[type[BaseException], ...]:
         """The classes that a handler names; constants, as nothing may run while an error is set."""
