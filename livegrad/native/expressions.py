@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import builtins
 import threading
 from types import ModuleType
 from typing import Any
@@ -72,25 +73,19 @@ class Expressions(Frame):
     def of_Name(self, node: ast.Name) -> Value:
         if self.is_own(node.id):
             return self.load_name(node.id)
-        if node.id not in self.globals:
+        names = self.function.__globals__
+        if node.id not in names and node.id not in vars(builtins):
             raise Untranslatable(f"{self.function.__name__}: unknown name {node.id}")
-        return self._constant(self._global(node.id))
-
-    def _global(self, name: str) -> Any:
-        """The value of a global name: a constant, from now on."""
-        self.unit.watch(self.function.__globals__, name)
-        return self.globals.get(name)
+        return self._constant(self.unit.global_value(names, node.id))
 
     def constant_of(self, node: ast.expr) -> Any:
         """The object that a global name, or a name in a module, stands for; else None."""
         if isinstance(node, ast.Name) and not self.is_own(node.id):
-            return self._global(node.id)
+            return self.unit.global_value(self.function.__globals__, node.id)
         if isinstance(node, ast.Attribute):
             owner = self.constant_of(node.value)
             if isinstance(owner, ModuleType) and node.attr in vars(owner):
-                self.unit.watch(vars(owner), node.attr)
-                found = vars(owner)[node.attr]
-                return self.unit.originals.get(id(found), found)
+                return self.unit.global_value(vars(owner), node.attr)
         return None
 
     def of_Attribute(self, node: ast.Attribute) -> Value:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-import builtins
+import sys
 from types import FunctionType
 from typing import NamedTuple
 
@@ -46,8 +46,6 @@ class Frame:
     def __init__(self, unit: Unit, function: FunctionType) -> None:
         self.unit = unit
         self.function = function
-        names = {**vars(builtins), **function.__globals__}
-        self.globals = {name: unit.originals.get(id(x), x) for name, x in names.items()}
         self.lines: list[str] = []
         self.locals: dict[str, Variable] = {}
         # Names of the function's own, wherever it assigns to them.
@@ -324,8 +322,13 @@ class Frame:
             return
         unset = self.fresh()
         self.emit(f"{unset} = icmp eq {kind} {register}, {'null' if kind == 'ptr' else '0'}")
+        # Until Python 3.12 a comprehension is a function, in which our variables are free ones.
+        error: type[Exception] = UnboundLocalError
         message = f"cannot access local variable '{name}' where it is not associated with a value"
-        self.raise_if(unset, UnboundLocalError, message)
+        if any(self.scopes) and mine == name and sys.version_info < (3, 12):
+            error = NameError
+            message = f"{message.replace('local', 'free')} in enclosing scope"
+        self.raise_if(unset, error, message)
 
     def store_name(self, name: str, value: Value) -> None:
         """Assigns to a local variable: one that is a number at first may become an object."""

@@ -31,8 +31,8 @@ def translate(
     compile_ir: Callable[[str, str], int],
 ) -> dict[FunctionType, Any]:
     """Built-in functions that mean what `functions` do."""
-    ir, objects = translate_unit(slots_of(classes), functions)
-    return link(functions, objects, compile_ir(ir, "livegrad_native"))
+    made = translate_unit(slots_of(classes), functions)
+    return link(functions, made.objects, compile_ir(made.ir, "livegrad_native"))
 
 
 def link(functions: list[FunctionType], objects: list[Any], entry: int) -> dict[FunctionType, Any]:
@@ -66,8 +66,8 @@ def _callable(function: FunctionType, address: int) -> Any:
         return make(_class_of(function), where)
     make = ctypes.pythonapi.PyCFunction_NewEx
     make.restype = ctypes.py_object
-    make.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p]
-    return make(where, None, None)
+    make.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.py_object]
+    return make(where, None, function.__module__)  # profilers show the module
 
 
 def _class_of(method: FunctionType) -> type:

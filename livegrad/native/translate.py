@@ -35,20 +35,20 @@ from typing import Any
 from livegrad.native.frame import Value
 from livegrad.native.loops import Loops
 from livegrad.native.subset import Untranslatable, check
-from livegrad.native.unit import Unit
+from livegrad.native.unit import Translation, Unit
 from livegrad.native.wrapper import wrapper
 
 
 def translate_unit(
     slots: dict[str, list[tuple[type, int]]], functions: list[FunctionType]
-) -> tuple[str, list[Any]]:
-    """A module with `functions`, and the objects to put into its table."""
+) -> Translation:
+    """A module with `functions`."""
     slices = translate_in_slices(slots, functions)
     while True:
         try:
             next(slices)
         except StopIteration as end:
-            made: tuple[str, list[Any]] = end.value
+            made: Translation = end.value
             return made
 
 
@@ -56,7 +56,7 @@ def translate_in_slices(
     slots: dict[str, list[tuple[type, int]]],
     functions: list[FunctionType],
     originals: dict[Any, FunctionType] | None = None,
-) -> Generator[bool, None, tuple[str, list[Any]]]:
+) -> Generator[bool, None, Translation]:
     """`translate_unit`, function by function. `originals` are the functions that stand behind
     built-in ones: those of an earlier translation."""
     unit = Unit(slots, functions, originals or {})

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import builtins
 import sys
 from types import FunctionType
-from typing import Any
+from typing import Any, NamedTuple
 
 from livegrad.native import prelude, slots
 from livegrad.native.capi import names
+from livegrad.native.watch import Constant
 
 # What Python adds to its complaint about too deep a recursion.
 _WHILE_CALLING = '@while_calling = internal constant [1 x i8] c"\\00"'
@@ -16,6 +18,14 @@ _WHILE_CALLING = '@while_calling = internal constant [1 x i8] c"\\00"'
 def is_method(function: FunctionType) -> bool:
     """Whether a function belongs to a class, by its qualified name."""
     return "." in function.__qualname__.rpartition("<locals>.")[2]
+
+
+class Translation(NamedTuple):
+    """A module with functions, the objects to put into its table, and what it took for constant."""
+
+    ir: str
+    objects: list[Any]
+    constants: list[Constant]
 
 
 class Unit:
@@ -44,8 +54,8 @@ class Unit:
         self._readers: dict[str, str] = {}
         self._writers: dict[str, str] = {}
         self._remembered: dict[str, str] = {}
-        # The global names that were taken for constants: by module and name.
-        self.watched: dict[tuple[int, str], dict[str, Any]] = {}
+        # The global names that were taken for constants.
+        self._constants: dict[tuple[int, str], Constant] = {}
 
     def constant(self, value: Any) -> str:
         """The global that holds an object."""
@@ -55,9 +65,13 @@ class Unit:
             self.objects.append(value)  # kept, so that ids stay theirs
         return f"@obj.{number}"
 
-    def watch(self, namespace: dict[str, Any], name: str) -> None:
-        """Notes that the value of a global name has been taken for a constant."""
-        self.watched[id(namespace), name] = namespace
+    def global_value(self, namespace: dict[str, Any], name: str) -> Any:
+        """The value of a global name, which is a constant from now on; of a built-in function of
+        an earlier translation, its original."""
+        value = namespace.get(name, vars(builtins).get(name))
+        value = self.originals.get(id(value), value)
+        self._constants.setdefault((id(namespace), name), Constant(namespace, name, value))
+        return value
 
     def reaches(self, function: FunctionType, other: FunctionType) -> bool:
         """Whether a call of `function` may call `other`, as far as it is by global names."""
@@ -99,8 +113,8 @@ class Unit:
         owners = self.slots.get(attribute, [])
         return [(int(self.constant(cls).rpartition(".")[2]), offset) for cls, offset in owners]
 
-    def module(self, bodies: list[str]) -> tuple[str, list[Any]]:
-        """The whole module, and the objects to put into its table: see `_entry`."""
+    def module(self, bodies: list[str]) -> Translation:
+        """The whole module."""
         objects = [*prelude.OBJECTS.values(), *self.names.values(), *self.objects]
         places = [
             *[f"obj.{name}" for name in prelude.OBJECTS],
@@ -112,7 +126,7 @@ class Unit:
             prelude.text(), _WHILE_CALLING, globals_, *self._remembered.values(),
             *self._readers.values(), *self._writers.values(), *bodies, self._entry(places),
         ]  # fmt: skip
-        return "\n".join(parts), objects
+        return Translation("\n".join(parts), objects, list(self._constants.values()))
 
     def _entry(self, places: list[str]) -> str:
         """`livegrad_native(table, out)`: takes addresses in, gives those of the functions out."""

@@ -470,7 +470,7 @@ def check_references(source: str, native: Any, rng: random.Random) -> None:
 
     for _ in range(20):  # others come and go meanwhile, but not for ever
         run()
-        mine, before = sys.getrefcount(marker), counts()
+        before, mine = counts(), sys.getrefcount(marker)
         for _ in range(runs):
             run()
         drift = [b - a for a, b in zip(before, counts(), strict=True)]
