@@ -14,7 +14,7 @@ from livegrad.graph.blame import as_items
 from livegrad.graph.events import BACKWARD, tell
 from livegrad.graph.layout import is_dense
 from livegrad.graph.meta import Meta
-from livegrad.graph.node import Interior, Node
+from livegrad.graph.node import Interior, Node, place_of
 from livegrad.graph.record import (
     Handle,
     laid_out,
@@ -76,8 +76,9 @@ def backward(
     _give_up(order, retain_graph, create_graph)
     for tensor in served:
         if "_post_hooks" in tensor.__dict__:
-            for hook in list(tensor._post_hooks.values()):
-                hook(tensor)
+            with _Grad(create_graph):
+                for hook in list(tensor._post_hooks.values()):
+                    hook(tensor)
 
 
 def _serve(
@@ -273,7 +274,8 @@ def _targets(inputs: tuple[Tensor, ...]) -> dict[int, list[Tensor]]:
         to = node_of(x).grad_to
         if to is None:
             raise RuntimeError("One of the differentiated Tensors does not require grad")
-        targets.setdefault(id(to) if type(to) is ref else id(x._node), []).append(x)
+        key = to if type(to) is ref else place_of(x._node)
+        targets.setdefault(id(key), []).append(x)
     return targets
 
 

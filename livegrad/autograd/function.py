@@ -37,9 +37,9 @@ def _define(name: str, saves: str) -> Op:
         name,
         "composite",
         infer=lambda metas, attrs, shape: metas[0],
+        layout=lambda metas, attrs, meta: metas[0].strides,
         ref=lambda n, value: value,
         expand=lambda n, value: value,
-        layout=lambda metas, attrs, meta: metas[0].strides,
         saves=saves,
         samples=s.calls(lambda: s.Sample((s.uniform(3, 4),), lambda x: _Same.apply(x))),
     )

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from livegrad import dtypes
-from livegrad.device import META
+from livegrad.device import CPU
 from livegrad.graph.layout import (
     Strides,
     channels_last_strides,
@@ -244,9 +244,9 @@ class Op:
 
 
 def _check_data(op: Op, metas: tuple[Meta, ...]) -> None:
-    """AssertionError for inputs without data: a spec for them would make pending nodes."""
-    if any([m.device is META for m in metas]):
-        raise AssertionError(f"{op.name}: a tensor without data got here")
+    """AssertionError for inputs elsewhere: a spec for them would make pending nodes."""
+    if any([m.device is not CPU for m in metas]):
+        raise AssertionError(f"{op.name}: a tensor of another device got here")
 
 
 _REQUIRED = {

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from livegrad.device import META
+from livegrad.device import CPU
 from livegrad.dtypes import DType
 from livegrad.graph.op import Op
 from livegrad.graph.record import elementwise, node_of
@@ -40,7 +40,7 @@ def _place_outside(index: Tensor, low: int, size: int, ignore: int) -> int:
     """
     node = node_of(index)
     meta = node.meta
-    if node.buffer is None or meta.device is META:
+    if node.buffer is None or meta.device is not CPU:
         return 0
     address = _finders.get(meta.dtype)
     if address is None:

@@ -13,10 +13,11 @@ from collections.abc import Callable, Sequence
 from functools import cache, wraps
 from typing import Any, TypeVar
 
+from livegrad.device import CPU
 from livegrad.graph import spent
 from livegrad.graph.meta import Meta
 from livegrad.graph.op import Op
-from livegrad.graph.record import node_of, rebind, record, wrap
+from livegrad.graph.record import count_apart, node_of, rebind, record, wrap
 from livegrad.graph.state import LOCAL, flush, setting
 from livegrad.native.hot import hot, hot_slots
 from livegrad.ops.conjugate import VIEW_AS_COMPLEX, VIEW_AS_REAL
@@ -100,7 +101,7 @@ def update(op: Op, streams: Sequence[Sequence[Tensor]], args: tuple[float, ...])
         return
     state = LOCAL.state
     written = LAYOUT[op][1]
-    if state.reference:
+    if state.reference or streams[0][0]._node.meta.device is not CPU:
         _write_each(op, streams, range(count), args)
         spent.cut(None)
         return
@@ -125,6 +126,8 @@ def update(op: Op, streams: Sequence[Sequence[Tensor]], args: tuple[float, ...])
             if x._cell is not None:  # views look again
                 x._cell.version += 1
                 x._seen = x._cell.version
+                if x._unseen is not None:
+                    count_apart(x)
     flat = [x for stream in streams for x in stream]
     grad, state.grad, state.held = state.grad, False, True
     try:

@@ -22,7 +22,7 @@ from livegrad.runtime.counters import counters
 from livegrad.runtime.cpu import blas, follow
 from livegrad.runtime.cpu.driver import Program
 from livegrad.runtime.cpu.follow import Follower
-from livegrad.runtime.cpu.memory import Arena, Buffer
+from livegrad.runtime.memory import Arena, Buffer
 from livegrad.runtime.values import from_compute, to_compute
 
 if TYPE_CHECKING:

@@ -24,7 +24,6 @@ from livegrad.graph.state import LOCAL, ORPHANED, STATES, Runtime, State, start_
 from livegrad.native.hot import FUNCTIONS, hot
 from livegrad.runtime import plans
 from livegrad.runtime.counters import counters
-from livegrad.runtime.cpu.memory import OutOfMemory
 from livegrad.runtime.cpu.outside import finder
 from livegrad.runtime.elsewhere import (
     adopt_missing,
@@ -35,6 +34,7 @@ from livegrad.runtime.elsewhere import (
 )
 from livegrad.runtime.executable import Fault
 from livegrad.runtime.folding import fold
+from livegrad.runtime.memory import OutOfMemory
 from livegrad.runtime.plans import LAST
 from livegrad.runtime.recovery import dependents, take_back
 from livegrad.runtime.reference import evaluate

@@ -10,7 +10,7 @@ from livegrad.graph.node import Node
 from livegrad.graph.record import wrap
 from livegrad.graph.state import setting
 from livegrad.runtime.cpu import blas
-from livegrad.runtime.cpu.memory import Buffer
+from livegrad.runtime.memory import Buffer
 from livegrad.runtime.values import Array, array_of, cast, from_compute, to_compute
 
 

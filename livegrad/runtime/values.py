@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from livegrad import dtypes
+from livegrad.device import CPU, backend_of
 from livegrad.dtypes import DType
 from livegrad.graph.node import Node
 
@@ -16,6 +17,8 @@ Array = np.ndarray[Any, Any]
 
 def array_of(node: Node) -> Array:
     """A computed node's values: a read-only NumPy view (uint16 bits for bfloat16)."""
+    if node.meta.device is not CPU:
+        return backend_of(node.meta.device).copy_out(node.buffer, node.meta)
     view: Array = node.buffer.view(node.meta.dtype.storage, node.meta.shape, writeable=False)
     return view
 
@@ -38,7 +41,7 @@ _NUMBERS: dict[DType, Any] = {
 def number_of(node: Node) -> Any:
     """The value of a computed node of one element as a Python number; quicker than an array."""
     kind = _NUMBERS.get(node.meta.dtype)
-    if kind is None:
+    if kind is None or node.meta.device is not CPU:
         return to_compute(array_of(node), node.meta.dtype).item()
     return kind.from_address(node.buffer.ptr).value
 

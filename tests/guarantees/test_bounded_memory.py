@@ -19,8 +19,8 @@ from livegrad.graph.op import REGISTRY, Specs
 from livegrad.graph.state import LOCAL, MOST_PENDING_NODES, flush
 from livegrad.runtime import assemble, plans as runtime_plans
 from livegrad.runtime.cpu import jit
-from livegrad.runtime.cpu.memory import memory_in_use
 from livegrad.runtime.executable import ARENA
+from livegrad.runtime.memory import memory_in_use
 from livegrad.runtime.plans import forget_plans
 
 
