@@ -438,6 +438,7 @@ from livegrad.ops.power import (
     sqrt as sqrt,
     square as square,
 )
+from livegrad.ops.product import prod as prod
 from livegrad.ops.public import publish
 from livegrad.ops.quantiles import (
     kthvalue as kthvalue,
@@ -478,7 +479,6 @@ from livegrad.ops.reduce import (
     max as max,
     mean as mean,
     min as min,
-    prod as prod,
     sum as sum,
 )
 from livegrad.ops.resampling import (

@@ -49,7 +49,7 @@ LAYERS = (
     {"introspection", "legacy", "moving"},
     {"subclassing"},
     {"tensor"},
-    {"accelerator", "events", "mps", "storage", "typed"},
+    {"accelerator", "events", "mps", "storage", "typed", "typing"},
     {"func"},
     {"distributions", "nn"},
     {"amp", "library", "multiprocessing", "optim", "overrides", "serialization", "testing"},

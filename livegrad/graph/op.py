@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections import Counter
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from livegrad import dtypes
 from livegrad.device import CPU
@@ -21,7 +21,10 @@ from livegrad.graph.node import Node, Spec
 from livegrad.graph.symbol import Session
 from livegrad.native.hot import hot_slots
 
-GradRule = Callable[..., Any]
+if TYPE_CHECKING:
+    from livegrad.tensor import Tensor
+
+GradRule = Callable[..., "Tensor"]
 # layout(metas, attrs, meta) -> strides of a result of `meta`; None for row-major order.
 LayoutRule = Callable[[tuple[Meta, ...], tuple[Any, ...], Meta], Strides | None]
 
