@@ -19,12 +19,15 @@ def backward(ctx, g):                               # written with tensors: it h
     (x,) = ctx.saved_tensors
     return 3 * x * x * g
 
-cube.register_autograd(backward, setup_context=lambda ctx, inputs, output: ctx.save_for_backward(*inputs))
+def setup_context(ctx, inputs, output):
+    ctx.save_for_backward(*inputs)
+
+cube.register_autograd(backward, setup_context=setup_context)
 ```
 
 Without `register_fake`, only running it tells the shape of the result: then it runs at once. vmap
 calls it for each example, unless `register_vmap` says better.
-"""  # noqa: E501 - the example
+"""
 
 from __future__ import annotations
 
