@@ -709,6 +709,7 @@ _SUBPACKAGES = (
     "events",
     "fft",
     "func",
+    "library",
     "lint",
     "masked",
     "mps",
