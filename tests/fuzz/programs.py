@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import livegrad as lg
+from livegrad import Tensor
 from livegrad.compiler import legalise, products
 from livegrad.compiler.access import plain
 from livegrad.graph import record as recording
@@ -24,7 +25,6 @@ from livegrad.nn import functional as F
 from livegrad.runtime import plans
 from livegrad.runtime.reference import array_of, from_compute, reference_value, to_compute
 
-Tensor = Any
 Code = tuple[str, int, int, int, int]
 
 SHAPES: tuple[tuple[int, ...], ...] = (
