@@ -8,7 +8,12 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
-from livegrad import creation, linalg as linalg, special as special
+from livegrad import (
+    creation,
+    linalg as linalg,
+    moving as _moving,
+    special as special,
+)
 from livegrad.__about__ import __version__ as __version__
 from livegrad.autograd.modes import (
     enable_grad as enable_grad,
@@ -811,6 +816,7 @@ _SUBPACKAGES = (
     "backends",
     "cuda",
     "distributions",
+    "events",
     "fft",
     "func",
     "lint",

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Self, overload
 import numpy as np
 
 from livegrad import creation
-from livegrad.device import META, has_data
+from livegrad.device import CPU, META, has_data
 from livegrad.graph.geometry import offset_of, root_of
 from livegrad.graph.layout import is_channels_last, memory_order
 from livegrad.graph.record import is_detached, node_of
@@ -37,7 +37,7 @@ class Introspection(Methods):
     @property
     def is_cpu(self) -> bool:
         """Whether the values lie in the memory of the CPU."""
-        return self._node.meta.device is not META
+        return self._node.meta.device is CPU
 
     @property
     def is_meta(self) -> bool:

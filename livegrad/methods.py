@@ -193,14 +193,24 @@ def comparing(function: Binary) -> Callable[[Tensor, Operand], Tensor]:
     return inplace(compared)
 
 
+def putting(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    """The in-place form of `index_put`, which fills where a mask says so, or else takes apart."""
+    fill = inplace(function, expanded=True, refused=None)
+    put = inplace(function, expanded=True, refused=AT_ALL)
+
+    def method(self: Tensor, indices: Any, values: Any, accumulate: bool = False) -> Tensor:
+        fills = not accumulate and indexing.fills_a_mask(indices, values)
+        return (fill if fills else put)(self, indices, values, accumulate)
+
+    method.__name__, method.__doc__ = put.__name__, put.__doc__
+    return method
+
+
 def _write_overlapping(x: Tensor, compute: Callable[[], Tensor], expanded: bool) -> Tensor:
     """Writes to a tensor several elements of which may lie in one place."""
     if not expanded:
         return strided.element_by_element(x, compute)
-    value = compute()
-    if value._node.grad_to is None:
-        return strided.write_changed(x, value)
-    return assign(x, value, expanded)
+    return strided.write_changed(x, elementwise.fitted(compute(), node_of(x).meta))
 
 
 def assign(x: Tensor, value: Tensor, expanded: bool = False) -> Tensor:
@@ -696,11 +706,11 @@ class Methods(BareHandle):
     index_fill_ = inplace(index_writing.index_fill, expanded=True, refused=None)
     index_reduce_ = inplace(index_writing.index_reduce, refused=AT_ALL)
     put_ = inplace(index_writing.put, refused=AT_ALL)
-    index_put_ = inplace(indexing.index_put, expanded=True, refused=AT_ALL)
+    index_put_ = putting(indexing.index_put)
     masked_fill_ = inplace(masking.masked_fill, expanded=True, refused=None)
     masked_scatter_ = inplace(masking.masked_scatter, refused=None)
-    tril_ = inplace(triangles.tril)
-    triu_ = inplace(triangles.triu)
+    tril_ = inplace(triangles.tril, expanded=True)
+    triu_ = inplace(triangles.triu, expanded=True)
 
     # ---- linear algebra ----------------------------------------------------------------
 

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 
 from livegrad import creation
-from livegrad.device import META
+from livegrad.device import CPU, META
 from livegrad.dtypes import DType
 from livegrad.graph.geometry import offset_of, root_of
-from livegrad.graph.meta import meta_of
+from livegrad.graph.meta import Meta, meta_of
 from livegrad.graph.record import leaf, node_of
 from livegrad.introspection import Introspection
 from livegrad.ops import elementwise, movement, strided
@@ -120,7 +120,7 @@ class Subclassing(Introspection):
             made: Any = (rebuild_empty, (type(self), meta.shape, meta.dtype, needs))
         else:
             values = np.array(self._values("pickle"))
-            made = (rebuild, (type(self), values, meta.dtype, needs))
+            made = (rebuild, (type(self), values, meta.dtype, needs, *_place(meta)))
         attributes = _attributes(self)
         return (*made, attributes) if attributes else made
 
@@ -135,9 +135,13 @@ class Subclassing(Introspection):
 publish_methods(Subclassing, "Tensor", "livegrad.tensor")
 
 
-def rebuild(cls: type[C], values: Any, dtype: DType, requires_grad: bool) -> C:
+def _place(meta: Meta) -> tuple[str, ...]:
+    return () if meta.device is CPU else (str(meta.device),)
+
+
+def rebuild(cls: type[C], values: Any, dtype: DType, requires_grad: bool, device: str = "cpu") -> C:
     """A tensor from its pickled parts; `values` are in the storage dtype."""
-    out = leaf(meta_of(values.shape, dtype), creation.buffer_from(values))
+    out = leaf(meta_of(values.shape, dtype), creation.buffer_from(values)).to(device)
     return out.requires_grad_(requires_grad)._become(cls)
 
 

@@ -10,10 +10,11 @@ import numpy as np
 
 from livegrad import creation, dtypes, printing
 from livegrad.autograd.holding import held_gradient
-from livegrad.device import CPU, META, Device, has_data
+from livegrad.device import CPU, META, Device, home
 from livegrad.dtypes import DType
-from livegrad.graph import dataless
+from livegrad.graph import elsewhere
 from livegrad.graph.blame import wrong_class
+from livegrad.graph.events import READ, tell_read
 from livegrad.graph.geometry import writes_to
 from livegrad.graph.meta import Size
 from livegrad.graph.overlap import check_overlap
@@ -23,12 +24,13 @@ from livegrad.graph.record import (
     check_writable,
     claim,
     family_node,
+    is_of_inference,
     node_of,
     rebind,
+    record,
     set_tensor_class,
 )
-from livegrad.graph.state import flush
-from livegrad.graph.watch import Watch
+from livegrad.graph.state import LOCAL, flush
 from livegrad.legacy import dtype_of_type, new, type_name
 from livegrad.native.hot import hot_slots
 from livegrad.ops import (
@@ -41,10 +43,10 @@ from livegrad.ops import (
     resizing,
     slicing,
 )
-from livegrad.ops.in_place import in_format, suggested_format
+from livegrad.ops.in_place import OVERWRITTEN, in_format, suggested_format
 from livegrad.ops.resizing import become
-from livegrad.runtime.reference import array_of, number_of, to_compute
 from livegrad.runtime.shared import lend
+from livegrad.runtime.values import array_of, number_of, to_compute
 from livegrad.settings import preserve_format
 from livegrad.subclassing import Subclassing, disabled_torch_function as disabled_torch_function
 
@@ -157,8 +159,8 @@ class Tensor(Subclassing):
     def requires_grad(self, value: bool) -> None:
         if not isinstance(value, bool):
             raise RuntimeError(f"requires_grad must be a bool; got {type(value).__name__}")
-        if not self.is_leaf:
-            raise RuntimeError("you can only change requires_grad flags of leaf variables.")
+        if not self.is_leaf:  # the method lets True pass, as in PyTorch
+            raise _only_of_leaves()
         self.requires_grad_(value)
 
     @property
@@ -231,14 +233,13 @@ class Tensor(Subclassing):
     @property
     def _version(self) -> int:
         """How often the memory that this tensor shows a part of has been written."""
-        if self._node.spent and self._node.grad_to is None:
+        if self.is_inference():
             raise RuntimeError("Inference tensors do not track version counter.")
         return writes_to(self)
 
     def is_inference(self) -> bool:
         """Whether it was made in inference mode."""
-        node = node_of(self)
-        return node.grad_to is None and node.spent
+        return is_of_inference(self._node)
 
     @property
     def size(self) -> ElementCount:
@@ -266,6 +267,8 @@ class Tensor(Subclassing):
         node = node_of(self if self._made_at is None else movement.detach(self))
         if node.buffer is None:
             flush(reason, node)
+        if READ:
+            tell_read(node, None, reason)
         return array_of(node)
 
     def item(self) -> Any:
@@ -284,9 +287,8 @@ class Tensor(Subclassing):
             number = number_of(node)
         except NotImplementedError:
             raise RuntimeError("Tensor.item() cannot be called on meta tensors") from None
-        watch = Watch.read
-        if watch is not None and (number - number != 0 or Watch.suspect is not None):
-            watch(node, number)
+        if READ:
+            tell_read(node, number, reason)
         return number
 
     def tolist(self) -> Any:
@@ -301,9 +303,10 @@ class Tensor(Subclassing):
 
         With `force`, of a tensor without its history.
         """
-        if self._node.meta.device is META:
+        device = self._node.meta.device
+        if device is not CPU:
             raise TypeError(
-                "can't convert meta device type tensor to numpy. Use Tensor.cpu() to copy the "
+                f"can't convert {device} device type tensor to numpy. Use Tensor.cpu() to copy the "
                 "tensor to host memory first."
             )
         return self._lent("numpy()", force)
@@ -316,7 +319,10 @@ class Tensor(Subclassing):
             )
         if self.dtype is dtypes.bfloat16:
             raise TypeError("Got unsupported ScalarType BFloat16. Convert with .float() first")
-        return lend(self, reason)
+        values = lend(self, reason)
+        if READ:
+            tell_read(self._node, None, reason)
+        return values
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
         """`numpy()`; a copy if asked for or if the dtype must change."""
@@ -418,6 +424,8 @@ class Tensor(Subclassing):
                 "True, gradients are views of DDP buckets, and hence detach_() cannot be called on "
                 "these gradients."
             )
+        if self.is_leaf:  # what was computed from it does not reach it any more
+            return self.requires_grad_(False)
         return become(self, movement.detach(self), stays=False, counts=0)
 
     def requires_grad_(self, requires_grad: bool = True) -> Self:
@@ -425,12 +433,13 @@ class Tensor(Subclassing):
         node = node_of(self)
         if not self.is_leaf:
             if not requires_grad:
-                raise RuntimeError(
-                    "you can only change requires_grad flags of leaf variables. If you want to use "
-                    "a computed variable in a subgraph that doesn't require differentiation use "
-                    "var_no_grad = var.detach()."
-                )
+                raise _only_of_leaves()
         elif requires_grad:
+            if self.is_inference() and not LOCAL.state.inference:
+                raise RuntimeError(
+                    "Setting requires_grad=True on inference tensor outside InferenceMode is not "
+                    "allowed."
+                )
             if node.grad_to is None:
                 creation.as_leaf(self, True)
                 claim(self)
@@ -495,8 +504,10 @@ class Tensor(Subclassing):
         for name in options:
             if name not in ("dtype", "device", "copy", "non_blocking", "memory_format"):
                 raise TypeError(f"to() got an unexpected keyword argument '{name}'")
-        if device is not None and has_data(device) is not (self._node.meta.device is not META):
-            return dataless.moved(self, self.dtype if dtype is None else dtypes.as_dtype(dtype))
+        place = None if device is None else home(device)
+        if place is not None and place is not self._node.meta.device:
+            wanted = self.dtype if dtype is None else dtypes.as_dtype(dtype)
+            return elsewhere.moved(self, place, wanted)
         flags = [x for x in target if isinstance(x, bool)]  # non_blocking, copy
         return self._cast(
             self.dtype if dtype is None else dtypes.as_dtype(dtype),
@@ -622,18 +633,19 @@ class Tensor(Subclassing):
         """Takes the values of `src`, broadcast and cast."""
         if not isinstance(src, Handle):
             src = creation.as_tensor(src, device=CPU)
-        if self is src:  # a write all the same
-            return rebind(self, elementwise.clone(self), expanded=True)
         if self._cell is not None and src._cell is not None:
             check_overlap(self, (src,))
         return self._take(src)
 
     def _take(self, src: Any) -> Tensor:
-        check_writable(self, src.requires_grad)
+        check_writable(self, src.requires_grad, expanded=src is self)
         value = elementwise.cast(src, self.dtype) if src.dtype is not self.dtype else src
         if value.shape != self.shape:
             value = movement.expand(value, self.shape)
-        return rebind(self, elementwise.clone(value))
+        value = elementwise.clone(value)
+        if value._node.grad_to is not None and node_of(self).grad_to is not None:
+            value = record(OVERWRITTEN, (self, value))  # what was there gets a gradient of zeros
+        return rebind(self, value, expanded=src is self)
 
     def fill_(self, value: Any) -> Tensor:
         """Takes one number everywhere."""
@@ -652,6 +664,14 @@ class Tensor(Subclassing):
     def zero_(self) -> Tensor:
         """Takes 0 everywhere."""
         return self.fill_(0)
+
+
+def _only_of_leaves() -> RuntimeError:
+    return RuntimeError(
+        "you can only change requires_grad flags of leaf variables. If you want to use a computed "
+        "variable in a subgraph that doesn't require differentiation use var_no_grad = "
+        "var.detach()."
+    )
 
 
 def _shows_the_same(x: Tensor, other: Tensor) -> bool:

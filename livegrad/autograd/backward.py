@@ -11,9 +11,10 @@ from livegrad.autograd.anomaly import Anomaly
 from livegrad.autograd.reverse import Pair, reverse, run_hooks
 from livegrad.graph import spent
 from livegrad.graph.blame import as_items
+from livegrad.graph.events import BACKWARD, tell
 from livegrad.graph.layout import is_dense
 from livegrad.graph.meta import Meta
-from livegrad.graph.node import Interior, Node
+from livegrad.graph.node import Interior, Node, place_of
 from livegrad.graph.record import (
     Handle,
     laid_out,
@@ -24,7 +25,6 @@ from livegrad.graph.record import (
     wrap,
 )
 from livegrad.graph.state import LOCAL, begin_accumulating, end_accumulating
-from livegrad.graph.watch import Watch
 from livegrad.ops import elementwise as ew
 from livegrad.ops.generate import filled_as
 
@@ -48,9 +48,8 @@ def backward(
     receive a gradient. `create_graph` makes the gradients differentiable; without it and
     without `retain_graph`, the graph is given up: see `livegrad.graph.spent`.
     """
-    watch = Watch.backward
-    if watch is not None:
-        watch(tensors)
+    if BACKWARD:
+        tell(BACKWARD, tensors)
     if (
         inputs is None
         and grad_tensors is None
@@ -79,8 +78,9 @@ def backward(
     _give_up(order, retain_graph, create_graph)
     for tensor in served:
         if "_post_hooks" in tensor.__dict__:
-            for hook in list(tensor._post_hooks.values()):
-                hook(tensor)
+            with _Grad(create_graph):
+                for hook in list(tensor._post_hooks.values()):
+                    hook(tensor)
 
 
 def _serve(
@@ -276,7 +276,8 @@ def _targets(inputs: tuple[Tensor, ...]) -> dict[int, list[Tensor]]:
         to = node_of(x).grad_to
         if to is None:
             raise RuntimeError("One of the differentiated Tensors does not require grad")
-        targets.setdefault(id(to) if type(to) is ref else id(x._node), []).append(x)
+        key = to if type(to) is ref else place_of(x._node)
+        targets.setdefault(id(key), []).append(x)
     return targets
 
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from livegrad.autograd.hooks import RemovableHandle, _interior, _own_dict
 from livegrad.autograd.parts import Part, Turned, part_of
-from livegrad.graph.node import Interior, Node
+from livegrad.graph.node import Interior, Node, place_of
 from livegrad.graph.record import wrap
 from livegrad.ops import movement
 from livegrad.ops.generate import filled
@@ -42,6 +42,7 @@ def edge_to(node: Node | None) -> Edge:
     """Where a gradient of the node's value goes: (grad_fn, which of its outputs)."""
     if node is None or node.grad_to is None:
         return None, 0
+    node = place_of(node)
     to = node.grad_to
     if isinstance(to, weakref.ref):
         variable = to()

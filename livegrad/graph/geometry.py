@@ -44,6 +44,16 @@ def root_of(x: Any) -> tuple[Cell, tuple[Step, ...]]:
     return cell, path
 
 
+def writes_to(x: Any) -> int:
+    """How often the memory that `x` shows a part of has been written, as `x` counts it."""
+    if x._cell is None:
+        return int(x._writes)
+    if x._unseen is not None:
+        return int(x._unseen[0])
+    cell = root_of(x)[0]
+    return int(cell.version - cell.uncounted)
+
+
 def storage_nbytes(x: Any) -> int:
     """How large the storage of `x` is."""
     return x._node.meta.nbytes if x._cell is None else root_of(x)[0]._node.meta.nbytes
@@ -65,16 +75,6 @@ def places(shape: Shape, strides: Strides, offset: int) -> Array:
         along[d] = size
         grid += (np.arange(size) * stride).reshape(along)
     return grid
-
-
-def writes_to(x: Any) -> int:
-    """How often the memory that a tensor shows was written, as its `_version` counts."""
-    if x._unseen is not None:
-        return int(x._unseen[0])
-    if x._cell is None:
-        return int(x._writes + x._ahead)
-    cell, _ = root_of(x)
-    return int(cell.version - cell.uncounted + x._ahead)
 
 
 def rounds_of(grid: Array, operands: Sequence[Strides]) -> list[tuple[Array, Array]]:

@@ -17,12 +17,13 @@ from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 from livegrad import dtypes
-from livegrad.device import CPU, META
+from livegrad.device import CPU
 from livegrad.dtypes import DType
 from livegrad.graph.blame import wrong_class
+from livegrad.graph.events import RECORDED, tell_recorded
 from livegrad.graph.layout import like_strides, repeats
 from livegrad.graph.meta import Meta, Shape, meta_of, on_device
-from livegrad.graph.node import Interior, Node, Site, Spec
+from livegrad.graph.node import Interior, Node, Site, Spec, place_of
 from livegrad.graph.op import REGISTRY, Op
 from livegrad.graph.state import (
     LOCAL,
@@ -123,9 +124,8 @@ class BareHandle:
     _seen = 0
     # Writes to a tensor that shared no cell yet.
     _writes = 0
-    # What `_version` is ahead of the cell's count: the tensor was made to share another storage.
-    _ahead = 0
-    # Set on x.data and its views: how often they were written, which x._version does not count.
+    # Set on x.data and its views, and on what was made to share another storage: how often they
+    # were written, which the `_version` of others does not count.
     _unseen: list[int] | None = None
     # Why it may not be written while gradients are recorded: see `check_writable`.
     _made: str | None = None
@@ -133,10 +133,8 @@ class BareHandle:
     _made_at: int | None = None
     # The tensor that this is a view of, if that shares its memory, but no history, with others.
     _root: Any = None
-    # Whether it was brought up to date after a write to what it is a view of.
+    # Whether it was brought up to date after a counted write to what it is a view of.
     _followed = False
-    # The count of writes when a hook was registered: until the next one it stays where it is.
-    _hooked_at: int | None = None
     # Whether it was a view, of a tensor that was made to show something else: it stays that.
     _was_view: bool | None = None
     # The part of memory shared with somebody else that it shows: see runtime/shared.py.
@@ -161,11 +159,11 @@ class Cell:
     it holds them, and `_node` is what they were once; see graph/shared.py. `parent` is there if
     the storage has grown: the cell of the larger one, the path from its value, and its version.
     `base` refers to the tensor that is the whole of it. `uncounted` writes are no writes to
-    PyTorch's `_version`; `claimed` is the version that is none either: a tensor that shares it
-    was made to require a gradient, or none any more, then.
+    PyTorch's `_version`, and views keep their place in the graph when they follow them: the last
+    of these, one after another, took the version from `silent[0]` to `silent[1]`.
     """
 
-    __slots__ = ("_node", "base", "claimed", "memory", "parent", "uncounted", "version")
+    __slots__ = ("_node", "base", "memory", "parent", "silent", "uncounted", "version")
 
     def __init__(self, base: Handle) -> None:
         if base._node.meta.strides is not None:
@@ -174,8 +172,8 @@ class Cell:
         self.base = _WeakRef(base)
         self.memory: Any = None
         self.parent: tuple[Cell, tuple[Step, ...], int] | None = None
+        self.silent = (0, 0)
         self.uncounted = 0
-        self.claimed = -1
         self.version = base._seen = base._writes
 
 
@@ -260,6 +258,8 @@ def append(
     tensor = _new(_tensor_class)
     tensor._node = node
     tensor._cell = None
+    if RECORDED:
+        tell_recorded(node)
     if state.reference:
         Runtime.evaluate(node)
         return tensor
@@ -290,7 +290,7 @@ def unary(op: Op, x: Any) -> Tensor:
         raise _not_a_tensor(op, x) from None
     spec = op.cache.get(node.meta)
     if spec is None:
-        if node.meta.device is META:
+        if node.meta.device is not CPU:
             return elementwise(op, (x,))
         spec = specialise(op, (node.meta,), "t", node.meta)
     grad = node.grad_to
@@ -311,7 +311,7 @@ def binary(op: Op, a: Any, b: Any) -> Tensor:
         key = (node.meta, kind)
         spec = op.cache.get(key)
         if spec is None:
-            if node.meta.device is META:
+            if node.meta.device is not CPU:
                 return elementwise(op, (a, b))
             spec = specialise(op, (node.meta, kind), "ts", key)
         grad = None if node.grad_to is None else spec.grad
@@ -333,7 +333,7 @@ def binary(op: Op, a: Any, b: Any) -> Tensor:
     key2 = (left.meta, right.meta)
     spec = op.cache.get(key2)
     if spec is None:
-        if left.meta.device is META or right.meta.device is META:
+        if left.meta.device is not CPU or right.meta.device is not CPU:
             return elementwise(op, (a, b))
         spec = specialise(op, key2, "tt", key2)
     if left.grad_to is None and right.grad_to is None:
@@ -367,8 +367,8 @@ def elementwise(op: Op, operands: Sequence[Any]) -> Tensor:
     key = tuple(keys)
     spec = op.cache.get(key)
     if spec is None:
-        if _is_dataless(nodes):
-            return _elementwise_without_data(op, nodes, numbers, key, pattern, grad)
+        if _is_elsewhere(nodes):
+            return _elementwise_elsewhere(op, nodes, numbers, key, pattern, grad)
         spec = specialise(op, key, pattern, key)
     if grad:
         grad = spec.grad
@@ -454,8 +454,8 @@ def record(
     except TypeError:
         raise _not_structure(op, attrs) from None
     if spec is None:
-        if _is_dataless(nodes):
-            return _record_without_data(op, tuple(nodes), attrs, args, shape, grad)
+        if _is_elsewhere(nodes):
+            return _record_elsewhere(op, tuple(nodes), attrs, args, shape, grad)
         spec = infer_spec(op, key, tuple(nodes), args)
     if grad:
         grad = spec.grad
@@ -495,20 +495,20 @@ def infer_meta(op: Op, meta: Meta, attrs: tuple[Any, ...], shape: Shape | None) 
     return spec.meta
 
 
-def _is_dataless(nodes: Sequence[Node]) -> bool:
-    return any([node.meta.device is META for node in nodes])
+def _is_elsewhere(nodes: Sequence[Node]) -> bool:
+    return any([node.meta.device is not CPU for node in nodes])
 
 
-def _elementwise_without_data(*recorded: Any) -> Tensor:
-    from livegrad.graph.dataless import record_elementwise
+def _elementwise_elsewhere(*recorded: Any) -> Tensor:
+    from livegrad.graph.elsewhere import record_elementwise
 
     return record_elementwise(*recorded)
 
 
-def _record_without_data(*recorded: Any) -> Tensor:
-    from livegrad.graph import dataless
+def _record_elsewhere(*recorded: Any) -> Tensor:
+    from livegrad.graph import elsewhere
 
-    return dataless.record(*recorded)
+    return elsewhere.record(*recorded)
 
 
 def _not_structure(op: Op, attrs: tuple[Any, ...]) -> TypeError:
@@ -725,7 +725,9 @@ def leaf(meta: Meta, buffer: Any) -> Tensor:
         state.bytes = 0
         if state.nodes:
             flush("pending nodes held much data")
-    return wrap(leaf_node(meta, buffer))
+    node = leaf_node(meta, buffer)
+    node.spent = state.inference
+    return wrap(node)
 
 
 @hot
@@ -772,7 +774,8 @@ def sync(x: Any) -> None:
         follow_cell(x, cell)
     if _refs(cell) == _ALONE and cell.parent is None and _is_whole(x._path):
         # Nobody shares it any more: from now on the tensor is used without this detour.
-        x._writes, x._cell, x._path = cell.version - cell.uncounted, None, ()
+        x._writes = cell.version - cell.uncounted if x._unseen is None else x._unseen[0]
+        x._cell, x._path, x._unseen = None, (), None
 
 
 def _count_own_references() -> int:
@@ -796,47 +799,63 @@ def _is_whole(path: Sequence[Step]) -> bool:
 
 def follow_cell(x: Any, cell: Cell) -> None:
     """Applies the path of `x` to the value that its cell has now."""
-    if cell.claimed == cell.version == x._seen + 1 and _is_untouched(x):
-        if x._path:
-            require_in_vain(x)
-        x._seen = cell.version
-        return
     state = LOCAL.state
     value, path = wrap(cell._node), x._path
     if path:
-        x._followed = True
         steps = _steps_from_root(x)
         if steps is not None:  # which has a history of its own
             value, path = wrap(node_of(x._root)), steps
-        # Gradients flow through a view whenever they flow through what it shows. One with hooks
-        # stays where these are, unless a write was counted.
-        hooked = x._hooked_at is not None and x._hooked_at == cell.version - cell.uncounted
-        grad, state.grad = state.grad, not hooked
+        # Gradients flow through a view whenever they flow through what it shows. But after a
+        # silent write it has the place in the graph that it had, if any.
+        silently = _was_written_silently(cell, x._seen) and _has_its_place(x)
+        grad, state.grad = state.grad, not silently
         try:
             value = followed(value, path)
             x._node = in_place_of(x._node, value, x, False)
         finally:
             state.grad = grad
+        if silently:
+            require_in_vain(x)
+        else:
+            x._followed = True
     else:
-        before, x._node = x._node.grad_to, value._node
-        if type(before) is Interior and before.retained:
+        before, x._node = x._node, value._node
+        if before.grad_to is not None:
             go_on_retaining(before, x._node, x)
     x._seen = cell.version
+
+
+def wrote_silently(cell: Cell) -> None:
+    """Notes that the write that raised the version last is none to PyTorch's `_version`."""
+    cell.uncounted += 1
+    begin, end = cell.silent
+    cell.silent = (begin if end == cell.version - 1 else cell.version - 1), cell.version
+
+
+def _was_written_silently(cell: Cell, seen: int) -> bool:
+    """Whether all writes since the version `seen` were silent."""
+    begin, end = cell.silent
+    return begin <= seen and end == cell.version
 
 
 def claim(x: Any) -> None:
     """Tells views of `x`, when next used, that it requires a gradient, or none any more."""
     cell = x._cell
-    if cell is None:
-        return
-    cell.version += 1
-    cell.uncounted += 1
-    cell.claimed = x._seen = cell.version
+    if cell is not None:
+        cell.version += 1
+        wrote_silently(cell)
+        x._seen = cell.version
 
 
-def _is_untouched(x: Any) -> bool:
-    """Whether a tensor is the whole, or a view that shows what it showed in the beginning."""
-    return not x._path or (not x._followed and x._node.spec.op is x._path[-1][0])
+def _has_its_place(x: Any) -> bool:
+    """Whether a view is where it was made in the graph, or was put since: also if that is nowhere.
+
+    If nothing flowed to what it shows when that was written, where it is now was left open.
+    """
+    to = x._node.grad_to
+    if to is None or is_in_vain(to):
+        return not x._followed and x._node.spec.op is x._path[-1][0]
+    return True
 
 
 def require_in_vain(x: Any) -> None:
@@ -910,11 +929,14 @@ def view(
     out._cell = cell
     out._path = x._path + ((op, attrs, args, shape),)
     out._seen = cell.version
-    if x._node.spent and x._node.grad_to is None and op.grads is not None:
-        out._node.spent = True  # made in inference mode, like what it is a view of
+    state = LOCAL.state
+    if state.inference:
+        out._node.spent = False
+    if x._node.spent and x._node.grad_to is None:
+        _mark_view_of_inference(op, x, out)
     if x._path:
         inherit(op, x, out)
-    if not LOCAL.state.grad:
+    if not state.grad:
         if out._made is None:
             out._made = NO_GRAD
         if x._node.grad_to is not None and op.grads is not None:
@@ -922,10 +944,29 @@ def view(
     return out
 
 
+@hot
+def is_of_inference(node: Node) -> bool:
+    """Whether a value is that of a tensor made in inference mode."""
+    spent: bool = node.spent
+    return spent and node.grad_to is None
+
+
+def _mark_view_of_inference(op: Op, x: Any, out: Any) -> None:
+    """A view is a tensor of inference mode if what it shows is, wherever it is made.
+
+    Not so without the history: detach() gives an ordinary tensor, which counts its own writes.
+    """
+    if op.grads is not None:
+        out._node.spent = True
+    elif x._unseen is None:
+        out._unseen = [0]
+
+
 def inherit(op: Op, x: Any, out: Any) -> None:
     """What a view of a view has in common with that."""
     out._root = _family_root(op, x)
-    out._unseen = x._unseen
+    if x._unseen is not None:
+        out._unseen = x._unseen
     if x._made is not None and op.grads is not None:
         out._made, out._made_at = x._made, x._made_at
 
@@ -982,7 +1023,7 @@ def rebind(x: Tensor, value: Tensor, expanded: bool = False) -> Tensor:
 def count_apart(x: Any) -> None:
     """Notes a write through `.data`, which has a count of its own."""
     x._unseen[0] += 1
-    x._cell.uncounted += 1
+    wrote_silently(x._cell)
 
 
 def _is_apart(path: Sequence[Step]) -> bool:
@@ -991,7 +1032,7 @@ def _is_apart(path: Sequence[Step]) -> bool:
 
 
 def _written_across(x: Any, value: Any) -> Tensor:
-    from livegrad.graph.dataless import written
+    from livegrad.graph.elsewhere import written
 
     return written(x, value)
 
@@ -1098,28 +1139,31 @@ def in_place_of(old: Node, value: Any, handle: Any, overwrites: bool) -> Node:
         grad, state.grad = state.grad, True
         try:
             op = REGISTRY["overwritten" if overwrites else "altered"]
-            value = record(op, (wrap(old), wrap(node)))
+            value = record(op, (wrap(place_of(old)), wrap(node)))
         finally:
             state.grad = grad
         node = value._node
-    if type(to) is Interior and to.retained:
-        go_on_retaining(to, node, handle)
+    elif to is None and node.grad_to is None:
+        node.spent = old.spent  # whether in inference mode or not, it stays what it was made as
+    if to is not None:
+        go_on_retaining(old, node, handle)
     _see_through(value, handle)
-    if old.spent and old.grad_to is None:  # made in inference mode, as the tensor was
-        node.spent = True
     if node.inputs and node is not old:  # what is computed from nothing cannot fail
         LOCAL.state.written[node] = old
     return node
 
 
-def go_on_retaining(old: Interior, node: Node, handle: Any) -> None:
-    """A tensor that retains its gradient does so after it was written, for its new value."""
-    mine = [r for r in old.retained if r() is handle]
-    if mine and node.grad_to is not None and not isinstance(node.grad_to, _WeakRef):
-        if type(node.grad_to) is not Interior:
-            node.grad_to = Interior()
-        node.grad_to.retained += mine
-        old.retained = [r for r in old.retained if r() is not handle]
+def go_on_retaining(old: Node, node: Node, handle: Any) -> None:
+    """A tensor that retains its gradient does so after it was written, at its new place."""
+    to, new = place_of(old).grad_to, place_of(node)
+    if type(to) is not Interior or not to.retained or new.grad_to is to:
+        return
+    mine = [r for r in to.retained if r() is handle]
+    if mine and new.grad_to is not None and not isinstance(new.grad_to, _WeakRef):
+        if type(new.grad_to) is not Interior:
+            new.grad_to = Interior()
+        new.grad_to.retained += mine
+        to.retained = [r for r in to.retained if r() is not handle]
 
 
 def family_node(x: Any) -> Node:
@@ -1145,7 +1189,7 @@ def check_writable(x: Any, flows: bool = True, expanded: bool = False) -> None:
             "single memory location. Please clone() the tensor before performing the operation."
         )
     state = LOCAL.state
-    if node.spent and node.grad_to is None and not state.inference:
+    if is_of_inference(node) and not state.inference:
         raise RuntimeError(
             "Inplace update to inference tensor outside InferenceMode is not allowed. You can make "
             "a clone to get a normal tensor before doing inplace update."

@@ -16,11 +16,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from livegrad import dtypes
-from livegrad.device import META
+from livegrad.device import CPU
 from livegrad.dtypes import DType
-from livegrad.graph import dataless
+from livegrad.graph import elsewhere
 from livegrad.graph.blame import wrong_class
-from livegrad.graph.meta import Meta, Sizes, meta_of
+from livegrad.graph.lowering import lowered_by
+from livegrad.graph.meta import Meta, meta_of
 from livegrad.graph.node import Spec
 from livegrad.graph.op import GradRule, Op, as_first, as_iterated, with_numbers
 from livegrad.graph.record import (
@@ -436,6 +437,7 @@ CLONE = define(
     emit=lambda e, x: x,
     grads=(lambda g, y, x: g,),
     layout=as_first,
+    lower=lowered_by("elementwise.Conversion"),
     cheap=True,
     saves="",
     complex=True,
@@ -449,6 +451,7 @@ CAST = define(
     emit=lambda e, x: x,
     grads=(lambda g, y, x: g,),  # backward casts to the operand's dtype by itself
     layout=as_first,
+    lower=lowered_by("elementwise.Conversion"),
     cheap=True,
     saves="",
     complex=True,
@@ -514,10 +517,10 @@ def _record_cast(x: Tensor, dtype: DType) -> Tensor:
     if spec is None:
         if type(dtype) is not DType:
             return cast(x, dtypes.as_dtype(dtype))
-        if node.meta.device is META:
-            with Sizes.unlimited():
-                spec = _cast_spec((dataless.twin(node.meta), dtype))
-            return dataless.recorded(spec, (node,), (), node.grad_to)
+        if node.meta.device is not CPU:
+            with elsewhere.sizes_on(node.meta.device):
+                spec = _cast_spec((elsewhere.twin(node.meta), dtype))
+            return elsewhere.recorded(spec, (node,), (), node.grad_to, node.meta.device)
         spec = _cast_spec(key)
     flows = node.grad_to is not None and dtype.category >= dtypes.FLOAT
     return append(spec, (node,), (), True if flows else None)

@@ -15,7 +15,7 @@ from livegrad.graph.blame import as_index
 from livegrad.graph.meta import Meta, meta_of
 from livegrad.graph.op import Op
 from livegrad.graph.record import node_of, rebind, record
-from livegrad.graph.state import LOCAL
+from livegrad.graph.state import setting
 from livegrad.ops import samples as s
 from livegrad.ops.checking import check_known
 from livegrad.ops.comparison import eq, ge, gt, logical_and, ne
@@ -142,9 +142,7 @@ def _padding(index: int | None, rows: int) -> int | None:
 
 def _limit_norms(index: Tensor, weight: Tensor, max_norm: float, norm_type: float) -> None:
     """Scales the rows of `weight` named by `index` down to `max_norm`, in place."""
-    state = LOCAL.state
-    grad, state.grad = state.grad, False
-    try:
+    with setting(grad=False):
         meta = node_of(weight).meta
         lengths = norm(weight, norm_type, 1, True)  # (rows, 1)
         once = filled(node_of(index).meta.shape, 1, dtypes.int64)
@@ -152,8 +150,6 @@ def _limit_norms(index: Tensor, weight: Tensor, max_norm: float, norm_type: floa
         scale = div(filled((), max_norm, meta.dtype), add(lengths, 1e-7))
         scaled = where(logical_and(gt(lengths, max_norm), used), mul(weight, scale), weight)
         rebind(weight, scaled)
-    finally:
-        state.grad = grad
 
 
 # ------------------------------------------------------------------------------- embedding_bag

@@ -14,7 +14,7 @@ from livegrad.graph.blame import as_float
 from livegrad.graph.meta import Meta, meta_of
 from livegrad.graph.op import Op
 from livegrad.graph.record import node_of, record
-from livegrad.graph.state import LOCAL
+from livegrad.graph.state import LOCAL, setting
 from livegrad.ops import samples as s
 from livegrad.ops.channel_norm import Layout
 from livegrad.ops.composite import (
@@ -79,16 +79,12 @@ def _statistics(
     flows: bool = False,
 ) -> tuple[Tensor, Tensor]:
     """Mean and reciprocal deviation, without gradient unless it `flows`."""
-    state = LOCAL.state
-    grad, state.grad = state.grad, state.grad and flows
-    try:
+    with setting(grad=flows and LOCAL.state.grad):
         mean, rstd = [
             record(STATISTIC, (x,), (which, view, dims), (as_float(eps),), shape)
             for which in ("mean", "rstd")
         ]
-        return mean, rstd
-    finally:
-        state.grad = grad
+    return mean, rstd
 
 
 def native_batch_norm(

@@ -14,6 +14,7 @@ import numpy as np
 
 from livegrad import dtypes
 from livegrad.dtypes import DType
+from livegrad.graph.lowering import lowered_by
 from livegrad.graph.meta import Meta, meta_of
 from livegrad.graph.op import GradRule, Op
 from livegrad.graph.record import Handle, node_of, record
@@ -157,6 +158,7 @@ SUM = define(
     "sum",
     ref=total,
     combine="sum",
+    lower=lowered_by("reduce.Reduce", unrounded="wide_sum"),
     infer=summed_meta,
     grads=(lambda g, y, x: spread_over(spread(g, y, x), x),),
     saves="",
@@ -187,6 +189,7 @@ WIDE_SUM = define(
     "wide_sum",
     ref=total,
     combine="wide_sum",
+    lower=lowered_by("reduce.Reduce", in_parts=False),
     infer=_wide_meta,
     grads=(lambda g, y, x: spread_over(spread(cast(g, x.dtype), y, x), x),),
     saves="",
@@ -207,6 +210,7 @@ WIDE_SQUARES = define(
     "wide_squares",
     ref=lambda x, axis, keepdims: total(np.square(widened(x)), axis, keepdims),
     combine="wide_squares",
+    lower=lowered_by("reduce.Squares", in_parts=False),
     infer=_wide_meta,
     grads=(lambda g, y, x: mul(spread(cast(g, x.dtype), y, x), mul(x, 2)),),
     saves="x",
@@ -379,7 +383,16 @@ def _position(name: str, pick: Callable[..., Any]) -> Op:
         return (argmax if name == "argmax" else argmin)(x, dim, keepdim)
 
     samples = reductions(call, empty=False)
-    return Op(name, "reduce", infer=infer, ref=ref, combine=name, saves="", samples=samples)
+    return Op(
+        name,
+        "reduce",
+        infer=infer,
+        ref=ref,
+        combine=name,
+        lower=lowered_by("reduce.Place", in_parts=False),
+        saves="",
+        samples=samples,
+    )
 
 
 ARGMAX = _position("argmax", np.argmax)

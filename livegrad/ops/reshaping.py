@@ -59,9 +59,9 @@ def ravel(input: Tensor) -> Tensor:
 def unflatten(input: Tensor, dim: int, sizes: Any) -> Tensor:
     """`input` with one dim split into several; one size may be -1."""
     shape = node_of(input).meta.shape
+    d = normal_dim("unflatten", dim, len(shape))
     if not shape:
         raise RuntimeError(f"unflatten: Dimension specified as {dim} but tensor has no dimensions")
-    d = normal_dim("unflatten", dim, len(shape))
     parts = sizes_of("unflatten", (sizes,))
     if not parts:
         raise RuntimeError("unflatten: sizes must be non-empty")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from livegrad.graph.geometry import dims_in_memory, offset_of, storage_nbytes, writes_to
+from livegrad.graph.geometry import dims_in_memory, offset_of, root_of, storage_nbytes, writes_to
 from livegrad.graph.layout import contiguous_strides
 from livegrad.graph.node import Interior
 from livegrad.graph.op import Op
@@ -78,28 +78,31 @@ def become(x: Tensor, value: Tensor, stays: bool = True, counts: int = 1) -> Ten
     """
     if value is x:
         return x
-    old, node, before, version = node_of(x), node_of(value), x._cell, writes_to(x)
+    old, node, writes = node_of(x), node_of(value), writes_to(x) + counts
     x._was_view = x._is_view()
+    if x._cell is not None:
+        _count_more(x, counts)
+    shares = None not in (x._cell, value._cell) and root_of(x)[0] is root_of(value)[0]
     if stays and isinstance(old.grad_to, weakref.ref):  # under no_grad: it stays that leaf
         node = record(DETACH, (wrap(node),))._node
         node.grad_to = old.grad_to
     elif stays and node.grad_to is None:  # and an interior node stays where it is in the graph
         node = in_place_of(old, wrap(node), x, False)
-    if type(old.grad_to) is Interior and old.grad_to.retained:
-        go_on_retaining(old.grad_to, node, x)
+    go_on_retaining(old, node, x)
     x._node, x._cell = node, value._cell
-    x._path, x._seen, x._writes = value._path, value._seen, value._writes
-    x._root = value._root
-    x._unseen = x._unseen if before is not None and value._cell is before else None
-    if x._unseen is not None:
-        x._unseen[0] += counts
-    elif before is not None and x._cell is before:  # as if the storage had been written
-        before.uncounted -= counts
-    else:
-        x._ahead = 0
-        x._ahead = version + counts - writes_to(x)
+    x._path, x._seen, x._root = value._path, value._seen, value._root
+    if not shares:  # from now on it counts for itself what is written to the other storage
+        x._writes, x._unseen = writes, None if x._cell is None else [writes]
     _see_through(value, x)
     return x
+
+
+def _count_more(x: Tensor, writes: int) -> None:
+    """Raises what a tensor and its views count by writes that are none to the others."""
+    if x._unseen is not None:
+        x._unseen[0] += writes
+    else:
+        root_of(x)[0].uncounted -= writes
 
 
 # ------------------------------------------------------------------------------------- resize
@@ -133,6 +136,7 @@ def _grow(x: Tensor, count: int) -> None:
     larger = Cell(grown)
     old = memory._cell
     assert old is not None  # it is a view of `whole`
+    larger.base = old.base
     if old.memory is not None:
         raise RuntimeError("Trying to resize storage that is not resizable")
     back: list[Step] = [(INDEX, ((("slice", 1),),), (0,), (before.numel,))]
@@ -142,6 +146,7 @@ def _grow(x: Tensor, count: int) -> None:
     if order is not None:
         back.append((PERMUTE, (_inverse(order),), (), None))
     old.parent = larger, tuple(back), larger.version
+    larger.uncounted = old.uncounted - old.version  # what was written counts on
     if x._cell is None:
         x._cell = old
 
@@ -162,9 +167,12 @@ def set_(
     flows = [node_of(x).grad_to is not None for x in (self, source) if isinstance(x, Handle)]
     if flows[0]:
         check_writable(self)
-    become(self, _shown(self, source, storage_offset, size, stride))
-    if LOCAL.state.grad and any(flows):
+    shown, recorded = _shown(self, source, storage_offset, size, stride), LOCAL.state.grad
+    old = node_of(self)
+    become(self, shown, stays=not (recorded and any(flows)))
+    if recorded and any(flows):
         self._node.grad_to = Interior((), _refuse_set)
+        go_on_retaining(old, self._node, self)
     return self
 
 

@@ -33,12 +33,12 @@ from livegrad.graph.record import (
     check_writable,
     count_apart,
     is_detached,
-    leaf,
     node_of,
     rebind,
     record,
     view as record_view,
     wrap,
+    wrote_silently,
 )
 from livegrad.ops import samples as s
 from livegrad.ops.conjugate import conj
@@ -229,17 +229,18 @@ def element_by_element(x: Tensor, compute: Callable[[], Tensor]) -> Tensor:
     check_writable(x)
     meta = node_of(x).meta
     whole = whole_of(x)
+    assert whole._cell is not None
     rounds = rounds_of(places(meta.shape, meta.stride(), offset_of(x)), [meta.stride()])
-    assert x._cell is not None
-    x._cell.uncounted += max(len(rounds) - 1, 0)  # all of it is one write
-    if x._unseen is not None:
-        count_apart(x)
-    for elements, at in rounds:
+    for number, (elements, at) in enumerate(rounds or [(_NOTHING, _NOTHING)]):
         value = fitted(compute(), meta)
         now = wrap(node_of(whole))
         rebind(
             whole, _as_whole(_put(_as_vector(now, meta.dtype), value, elements, at), now._node.meta)
         )
+        if number:  # all of it is one write
+            wrote_silently(whole._cell)
+        elif x._unseen is not None:
+            count_apart(x)
     return x
 
 
@@ -251,21 +252,16 @@ def write_changed(x: Tensor, value: Tensor) -> Tensor:
     order = np.arange(meta.numel).reshape(meta.shape)
     order = order.transpose(order_of(meta.shape, [meta.stride()])[::-1]).reshape(-1)
     order = order[(old != new)[order]]
-    whole = whole_of(x)
-    flat = np.array(_as_vector(whole, meta.dtype)._values("a write to elements that overlap"))
     at = places(meta.shape, meta.stride(), offset_of(x)).reshape(-1)
-    for element in order:  # in turn: the last one written to a place stays
-        flat[at[element]] = new[element]
+    last = {at[element]: element for element in order}  # the last one written to a place stays
+    whole = whole_of(x)
+    flat = _as_vector(wrap(node_of(whole)), meta.dtype)
+    if last:
+        flat = _put(flat, value, np.array([*last.values()]), np.array([*last]))
+    rebind(whole, _as_whole(flat, node_of(whole).meta))
     if x._unseen is not None:
         count_apart(x)
-    rebind(whole, _as_whole(_vector(flat, meta.dtype), node_of(whole).meta))
     return x
-
-
-def _vector(stored: Array, dtype: DType) -> Tensor:
-    from livegrad.creation import buffer_from
-
-    return leaf(meta_of(stored.shape, dtype), buffer_from(stored))
 
 
 def _as_vector(whole: Tensor, dtype: DType) -> Tensor:

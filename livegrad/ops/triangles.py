@@ -9,7 +9,7 @@ import numpy as np
 
 from livegrad import dtypes
 from livegrad.graph.blame import as_index
-from livegrad.graph.dataless import placed
+from livegrad.graph.elsewhere import placed
 from livegrad.graph.meta import Meta
 from livegrad.graph.op import Op
 from livegrad.graph.record import record

@@ -43,10 +43,11 @@ from livegrad.graph.record import (
     record,
     sync,
     wrap,
+    wrote_silently,
 )
 from livegrad.graph.state import LOCAL, flush
-from livegrad.runtime.cpu.memory import Buffer, allocate
-from livegrad.runtime.reference import array_of
+from livegrad.runtime.memory import Buffer, allocate
+from livegrad.runtime.values import array_of
 
 if TYPE_CHECKING:
     from livegrad.tensor import Tensor
@@ -364,7 +365,7 @@ def _refresh(cell: Cell) -> None:
         fresh = in_place_of(node, wrap(fresh), cell, False)
     cell._node = fresh
     cell.version += 1
-    cell.uncounted += 1
+    wrote_silently(cell)
 
 
 def view_shared(

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from livegrad import dtypes
 from livegrad.dtypes import DType
-from livegrad.graph.dataless import placed
+from livegrad.graph.elsewhere import placed
 from livegrad.ops.bessel import i0
 from livegrad.ops.elementwise import abs, add, cast, div, mul, neg, sub
 from livegrad.ops.generate import filled, steps

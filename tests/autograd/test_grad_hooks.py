@@ -248,3 +248,22 @@ def test_a_view_that_retains_its_gradient_is_a_view_of_the_whole_when_it_is_writ
     (j * 4).sum().backward()
     assert j.grad.tolist() == [[4.0, 4.0]]
     assert a.grad.tolist() == [14.0, 14.0]
+
+
+@pytest.mark.parametrize("create_graph", [False, True])
+def test_hooks_after_accumulation_record_only_for_a_graph_of_gradients(create_graph):
+    x = lg.tensor(3.0, requires_grad=True)
+    (x * x).backward(create_graph=True)
+    seen = []
+    x.register_post_accumulate_grad_hook(lambda x: seen.append(x.grad * 2))
+    (x * x).backward(create_graph=create_graph)
+    assert seen[0].item() == 24
+    assert seen[0].requires_grad is create_graph
+
+
+def test_the_flag_of_a_computed_tensor_cannot_be_set():
+    y = lg.ones(2, requires_grad=True) * 2
+    assert y.requires_grad_() is y
+    for flag in (True, False):
+        with pytest.raises(RuntimeError, match="flags of leaf variables"):
+            y.requires_grad = flag

@@ -36,6 +36,8 @@ def test_memory_that_is_shared_with_numpy():
 
 
 def test_an_index_that_is_written():
-    mask = lg.tensor([True, False])
+    mask = lg.tensor([True, False, True])
     with pytest.raises(RuntimeError, match="single memory location"):
-        mask.index_put_((mask,), lg.tensor(False))
+        mask.index_put_((mask,), lg.tensor([False, True]))
+    mask.index_put_((mask,), lg.tensor(False))  # which fills
+    assert mask.tolist() == [False] * 3

@@ -244,3 +244,10 @@ def test_one_hot_take_diag_trace():
     np.testing.assert_array_equal(
         windows, np.lib.stride_tricks.sliding_window_view(X, 3, 2)[:, :, ::2]
     )
+
+
+@pytest.mark.parametrize("shape", [(), (3,)])
+def test_index_put_takes_no_more_indices_than_there_are_dims(shape):
+    indices = [lg.tensor(True)] * (len(shape) + 1)
+    with pytest.raises(IndexError, match="too many indices"):
+        lg.zeros(shape).index_put_(indices, lg.tensor(1.0))
