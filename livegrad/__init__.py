@@ -8,7 +8,12 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from livegrad import creation, linalg as linalg, special as special
+from livegrad import (
+    creation,
+    linalg as linalg,
+    moving as _moving,
+    special as special,
+)
 from livegrad.__about__ import __version__ as __version__
 from livegrad.autograd.modes import (
     enable_grad as enable_grad,
@@ -433,6 +438,7 @@ from livegrad.ops.power import (
     sqrt as sqrt,
     square as square,
 )
+from livegrad.ops.product import prod as prod
 from livegrad.ops.public import publish
 from livegrad.ops.quantiles import (
     kthvalue as kthvalue,
@@ -473,7 +479,6 @@ from livegrad.ops.reduce import (
     max as max,
     mean as mean,
     min as min,
-    prod as prod,
     sum as sum,
 )
 from livegrad.ops.resampling import (
@@ -701,6 +706,7 @@ _SUBPACKAGES = (
     "backends",
     "cuda",
     "distributions",
+    "events",
     "fft",
     "func",
     "lint",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from weakref import ref
 
 from livegrad.autograd import pending
@@ -11,6 +11,7 @@ from livegrad.autograd.anomaly import Anomaly
 from livegrad.autograd.reverse import Pair, reverse, run_hooks
 from livegrad.graph import spent
 from livegrad.graph.blame import as_items
+from livegrad.graph.events import BACKWARD, tell
 from livegrad.graph.layout import is_dense
 from livegrad.graph.meta import Meta
 from livegrad.graph.node import Interior, Node, place_of
@@ -24,11 +25,12 @@ from livegrad.graph.record import (
     wrap,
 )
 from livegrad.graph.state import LOCAL, begin_accumulating, end_accumulating
-from livegrad.graph.watch import Watch
 from livegrad.ops import elementwise as ew
 from livegrad.ops.generate import filled_as
 
-Tensor = Any
+if TYPE_CHECKING:
+    from livegrad.tensor import Tensor
+
 Tensors = Any  # a tensor or a sequence of tensors
 
 
@@ -46,9 +48,8 @@ def backward(
     receive a gradient. `create_graph` makes the gradients differentiable; without it and
     without `retain_graph`, the graph is given up: see `livegrad.graph.spent`.
     """
-    watch = Watch.backward
-    if watch is not None:
-        watch(tensors)
+    if BACKWARD:
+        tell(BACKWARD, tensors)
     if (
         inputs is None
         and grad_tensors is None

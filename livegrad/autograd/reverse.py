@@ -11,7 +11,7 @@ gradients are graph, are fused and compiled, and have gradients themselves.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from weakref import ref
 
 from livegrad.autograd.anomaly import check_gradients
@@ -21,13 +21,15 @@ from livegrad.graph.meta import Meta, Shape
 from livegrad.graph.node import Node, Site, Spec, quote_site
 from livegrad.graph.op import GradRule
 from livegrad.graph.record import node_of, record, wrap
-from livegrad.graph.state import LOCAL
+from livegrad.graph.state import LOCAL, setting
 from livegrad.ops import elementwise as ew
 from livegrad.ops.movement import EXPAND, _reshape_to
 from livegrad.ops.reduce import SUM
 
-Tensor = Any
-Pair = tuple[Node, Tensor]
+if TYPE_CHECKING:
+    from livegrad.tensor import Tensor
+
+Pair = tuple[Node, "Tensor"]
 Stop = frozenset[Node] | set[Node]
 _NOWHERE: frozenset[Node] = frozenset()
 
@@ -126,9 +128,7 @@ def run_after(
     hooks: dict[int, Any], inputs: tuple[Any, ...], outputs: tuple[Any, ...]
 ) -> tuple[Any, ...]:
     """Shows the gradients of inputs and outputs to hooks, which may replace those of the inputs."""
-    state = LOCAL.state
-    site, state.site = state.site, None
-    try:
+    with setting(site=None):
         for hook in list(hooks.values()):
             result = hook(inputs, outputs)
             if result is None:
@@ -141,8 +141,6 @@ def run_after(
                 )
             inputs = changed
         return inputs
-    finally:
-        state.site = site
 
 
 def through_rules(node: Node, g: Tensor, need: set[Node] | None, grads: dict[Node, Tensor]) -> None:
@@ -251,7 +249,7 @@ def reaching(order: list[Node], wanted: set[int], stop: Stop) -> set[Node]:
     return need
 
 
-def collect(grads: dict[Node, Tensor], pairs: Iterable[Pair]) -> None:
+def collect(grads: dict[Node, Any], pairs: Iterable[tuple[Node, Any]]) -> None:
     """Adds contributions to the gradients of nodes."""
     for node, g in pairs:
         before = grads.get(node)
@@ -266,9 +264,8 @@ def as_computed(spec: Spec, operands: list[Tensor]) -> list[Tensor]:
     compute = spec.attrs[0]
     if compute.category < FLOAT:
         return operands
-    first = 1 if spec.op.result == "select" else 0  # the condition stays a bool
-    for i in range(first, len(operands)):
-        if operands[i]._node.meta.dtype.category < FLOAT:
+    for i in range(len(operands)):
+        if operands[i]._node.meta.dtype.category < FLOAT and spec.op.converts(i):
             operands[i] = ew.cast(operands[i], compute)
     return operands
 
@@ -315,9 +312,7 @@ def run_hooks(hooks: dict[int, Any], g: Tensor) -> Tensor:
     """
     if not hooks:
         return g
-    state = LOCAL.state
-    site, state.site = state.site, None
-    try:
+    with setting(site=None):
         for hook in list(hooks.values()):
             result = hook(g)
             if result is None:
@@ -327,8 +322,6 @@ def run_hooks(hooks: dict[int, Any], g: Tensor) -> Tensor:
                 raise RuntimeError(f"hook '{name}' has changed the size of value")
             g = result
         return ew.clone(g)
-    finally:
-        state.site = site
 
 
 def spent_error(backward: Site | None, update: Site | None) -> RuntimeError:

@@ -22,10 +22,10 @@ from typing import Any
 
 from livegrad import dtypes
 from livegrad.compiler.builder import LANES, Builder, Value
-from livegrad.compiler.describe import Instr, Store, Stream
 from livegrad.compiler.emitter import Emitter, memory_element
 from livegrad.compiler.folding import COLUMN, LONG_ROW, SHORT_ROW, Folds, Reduction, Way
 from livegrad.compiler.reducers import REDUCERS, Accs
+from livegrad.compiler.signature import Instr, Store, Stream
 from livegrad.dtypes import DType
 from livegrad.graph.op import REGISTRY, Op
 
@@ -149,12 +149,9 @@ class Template:
         values = []
         for position, (x, i) in enumerate(zip(operands, instr.operands, strict=True)):
             source = self.instrs[i]
-            if op.result == "select" and position == 0:
-                values.append(x)
-            else:
-                # A number keeps the precision that half precisions are computed in.
-                target = compute.compute if source.what == "number" else compute
-                values.append(e.convert(x, source.dtype, target))
+            # A number keeps the precision that half precisions are computed in.
+            target = compute.compute if source.what == "number" else compute
+            values.append(e.convert(x, source.dtype, target) if op.converts(position) else x)
         result = op.emit(e, *values)
         made = dtypes.bool_ if op.result == "bool" else compute
         # Half precisions are computed in float32: rounded here, whether stored or not.
@@ -683,9 +680,8 @@ class Columns(Template):
             e.scatter(dtype, value, base, self._strided(stream), self.mask)
 
 
-def generate(signature: tuple[Any, ...], name: str) -> str:
-    """The IR of the kernel with this signature."""
-    kind, _, *rest = signature
+def generate(name: str, kind: str, *rest: Any) -> str:
+    """The IR of the kernel that a description's signature asks for."""
     template = Rows if kind == "rows" else Columns
     return template(name, *rest).emit()
 
@@ -694,7 +690,7 @@ def generate(signature: tuple[Any, ...], name: str) -> str:
 @lru_cache(maxsize=512)
 def spill_count(signature: tuple[Any, ...]) -> int:
     """How many rows of scratch memory a rows kernel needs."""
-    kind, _, *rest = signature
+    _, kind, *rest = signature
     if kind != "rows":
         return 0
     template = Rows("probe", *rest)

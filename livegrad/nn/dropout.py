@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from livegrad.graph.events import MODE, tell
 from livegrad.graph.state import LOCAL
-from livegrad.graph.watch import Watch
 from livegrad.nn import functional as F
 from livegrad.nn.module import Module
 
@@ -23,9 +23,8 @@ class _DropoutNd(Module):
 
     def forward(self, input: Any) -> Any:
         """`input` with some of it dropped; while not training, `input`."""
-        watch = Watch.mode
-        if watch is not None and self.training is not LOCAL.state.grad:
-            watch(self)
+        if MODE and self.training is not LOCAL.state.grad:
+            tell(MODE, self)
         if not self.training:
             return input
         return type(self)._function(input, self.p, True, self.inplace)

@@ -7,7 +7,7 @@ others are in smooth_activation.py and can be imported from here too.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -35,7 +35,9 @@ from livegrad.ops.smooth_activation import (
     with_numbers,
 )
 
-Tensor = Any
+if TYPE_CHECKING:
+    from livegrad.tensor import Tensor
+
 
 __all__ = [
     "celu",

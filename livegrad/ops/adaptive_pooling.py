@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import prod
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from livegrad import dtypes
 from livegrad.graph.blame import as_items, check_number
@@ -42,7 +42,9 @@ from livegrad.ops.resampling import averaged
 from livegrad.ops.scattering import SCATTER
 from livegrad.ops.unfolding import Sizes, per_dim
 
-Tensor = Any
+if TYPE_CHECKING:
+    from livegrad.tensor import Tensor
+
 Metas = tuple[Meta, ...]
 
 
@@ -136,11 +138,12 @@ def _bin_places_expand(n: Any, x: Tensor) -> Tensor:
         start, last, longest = bins[i]
         within = _reshape_to(counting(longest), (longest, 1))
         x = record(INDEX_SELECT, (x, minimum(add(start, within), last)), (first + i,))
-    place: Any = None
+    place: Tensor | None = None
     for i, k in enumerate(greatest_in_windows(x, rank, kernel)):
         wide = (counts[i], *[1] * (rank - 1 - i))
         along = add(k, _reshape_to(bins[i][0], wide))
         place = along if place is None else add(mul(place, sizes[i]), along)
+    assert place is not None
     return place
 
 
@@ -171,7 +174,8 @@ def _adaptive_maximum(
         values = formatted_like(picked(input, places, rank), input)
     else:
         values = record(MAXIMUM_POOL, (input,), pool)
-        places = record(MAXIMUM_PLACES, (input,), pool) if return_indices else None
+        if return_indices:
+            places = record(MAXIMUM_PLACES, (input,), pool)
     return (values, places) if return_indices else values
 
 

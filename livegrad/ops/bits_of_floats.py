@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -35,7 +35,9 @@ from livegrad.ops.host_functions import apply, define_on_host, need_tensors
 from livegrad.ops.in_place import laid_out_as
 from livegrad.ops.pointwise_math import exp2
 
-Tensor = Any
+if TYPE_CHECKING:
+    from livegrad.tensor import Tensor
+
 Array = Any
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import prod
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -44,7 +44,9 @@ from livegrad.ops.movement import (
 from livegrad.ops.numbers import number_for
 from livegrad.ops.slicing import FLIP, _items_at
 
-Tensor = Any
+if TYPE_CHECKING:
+    from livegrad.tensor import Tensor
+
 Array = np.ndarray[Any, Any]
 
 _ALL = ("all",)
@@ -253,7 +255,7 @@ def _mask_positions(mask: Tensor, shape: Shape, dim: int) -> list[Tensor]:
 
 def _with_bools(parts: tuple[Any, ...]) -> tuple[Any, ...]:
     """The parts with 0-d masks as bools, which reads them."""
-    if not any(isinstance(p, Handle | np.ndarray) and not p.ndim for p in parts):  # type: ignore[union-attr]
+    if not any(isinstance(p, Handle | np.ndarray) and not p.ndim for p in parts):
         return parts
     return tuple([_bool_of(p) for p in parts])
 

@@ -17,17 +17,19 @@ from collections.abc import Callable
 from functools import update_wrapper
 from inspect import CO_VARARGS, CO_VARKEYWORDS
 from types import FunctionType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from livegrad.dtypes import FLOAT
 from livegrad.graph.record import Handle, is_inside, node_of, rebind, unary
-from livegrad.graph.state import LOCAL
+from livegrad.graph.state import LOCAL, setting
 from livegrad.native import hot
 from livegrad.ops.elementwise import CLONE, cast, clone
 from livegrad.ops.numpy_names import FUNCTIONS, METHODS, has_other_names, understand
 from livegrad.ops.public import as_given, note, strangers
 
-Tensor = Any
+if TYPE_CHECKING:
+    from livegrad.tensor import Tensor
+
 Function = Callable[..., Any]
 
 # By namespace, the functions whose result is cast to the dtype of `out`, as PyTorch's are that
@@ -266,12 +268,8 @@ _TAIL = """
 
 def _plainly(function: Function, *args: Any, **kwargs: Any) -> Any:
     """A result of the dtype it has outside of autocast, as PyTorch's with `out` are."""
-    state = LOCAL.state
-    caster, state.caster = state.caster, None
-    try:
+    with setting(caster=None):
         return function(*args, **kwargs)
-    finally:
-        state.caster = caster
 
 
 def _recorder_of(function: Any) -> tuple[Any, Any] | None:
@@ -397,12 +395,8 @@ def _put(value: Tensor, out: Tensor, exact: bool, refusal: type[Exception]) -> T
 
 def _unrecorded(out: Tensor, value: Tensor) -> Tensor:
     """A write that leaves `out` the leaf, or the place in the graph, that it is."""
-    state = LOCAL.state
-    grad, state.grad = state.grad, False
-    try:
+    with setting(grad=False):
         return rebind(out, value)
-    finally:
-        state.grad = grad
 
 
 def _levels_to_user() -> int:

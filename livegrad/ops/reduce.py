@@ -7,14 +7,14 @@ dims, in statistics.py.
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, overload
 
 import numpy as np
 
 from livegrad import dtypes
 from livegrad.dtypes import DType
+from livegrad.graph.lowering import lowered_by
 from livegrad.graph.meta import Meta, meta_of
 from livegrad.graph.op import REGISTRY, GradRule, Op
 from livegrad.graph.record import Handle, node_of, record
@@ -25,7 +25,9 @@ from livegrad.ops.elementwise import cast, clone, div, mul, where
 from livegrad.ops.folds import average, total, widened
 from livegrad.ops.movement import EXPAND, _reshape_to, constant, normal_dim
 
-Tensor = Any
+if TYPE_CHECKING:
+    from livegrad.tensor import Tensor
+
 Dims = tuple[int, ...]
 Dim = int | Sequence[int] | None
 
@@ -70,7 +72,7 @@ def spread_over(g: Tensor, x: Tensor) -> Tensor:
     return g if g.shape == x.shape else record(EXPAND, (g,), (), (), x.shape)
 
 
-def count(x: Tensor, dims: Dims) -> int:
+def count(x: Tensor | Meta, dims: Dims) -> int:
     """How many elements are folded into one."""
     n = 1
     for d in dims:
@@ -156,6 +158,7 @@ SUM = define(
     "sum",
     ref=total,
     combine="sum",
+    lower=lowered_by("reduce.Reduce", unrounded="wide_sum"),
     infer=summed_meta,
     grads=(lambda g, y, x: spread_over(spread(g, y, x), x),),
     saves="",
@@ -186,6 +189,7 @@ WIDE_SUM = define(
     "wide_sum",
     ref=total,
     combine="wide_sum",
+    lower=lowered_by("reduce.Reduce", in_parts=False),
     infer=_wide_meta,
     grads=(lambda g, y, x: spread_over(spread(cast(g, x.dtype), y, x), x),),
     saves="",
@@ -206,6 +210,7 @@ WIDE_SQUARES = define(
     "wide_squares",
     ref=lambda x, axis, keepdims: total(np.square(widened(x)), axis, keepdims),
     combine="wide_squares",
+    lower=lowered_by("reduce.Squares", in_parts=False),
     infer=_wide_meta,
     grads=(lambda g, y, x: mul(spread(cast(g, x.dtype), y, x), mul(x, 2)),),
     saves="x",
@@ -405,7 +410,16 @@ def _position(name: str, pick: Callable[..., Any]) -> Op:
         return (argmax if name == "argmax" else argmin)(x, dim, keepdim)
 
     samples = reductions(call, empty=False)
-    return Op(name, "reduce", infer=infer, ref=ref, combine=name, saves="", samples=samples)
+    return Op(
+        name,
+        "reduce",
+        infer=infer,
+        ref=ref,
+        combine=name,
+        lower=lowered_by("reduce.Place", in_parts=False),
+        saves="",
+        samples=samples,
+    )
 
 
 ARGMAX = _position("argmax", np.argmax)
@@ -436,17 +450,25 @@ def argmin(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Tens
 class max_result(NamedTuple):
     """Largest values along a dim, and where they are."""
 
-    values: Any
-    indices: Any
+    values: Tensor
+    indices: Tensor
 
 
 class min_result(NamedTuple):
     """Smallest values along a dim, and where they are."""
 
-    values: Any
-    indices: Any
+    values: Tensor
+    indices: Tensor
 
 
+@overload
+def max(input: Tensor) -> Tensor: ...
+@overload
+def max(input: Tensor, dim: int, keepdim: bool = False) -> max_result: ...
+@overload
+def max(input: Tensor, other: Tensor, /) -> Tensor: ...
+@overload
+def max(input: Tensor, *, other: Tensor) -> Tensor: ...
 def max(input: Tensor, dim: Any = None, keepdim: bool = False, *, other: Any = None) -> Any:
     """Largest value of all; with `dim`, (values, indices) along it; of two tensors, elementwise.
 
@@ -461,6 +483,14 @@ def max(input: Tensor, dim: Any = None, keepdim: bool = False, *, other: Any = N
     return max_result(*_pick("max", ARGMAX, input, dim, keepdim))
 
 
+@overload
+def min(input: Tensor) -> Tensor: ...
+@overload
+def min(input: Tensor, dim: int, keepdim: bool = False) -> min_result: ...
+@overload
+def min(input: Tensor, other: Tensor, /) -> Tensor: ...
+@overload
+def min(input: Tensor, *, other: Tensor) -> Tensor: ...
 def min(input: Tensor, dim: Any = None, keepdim: bool = False, *, other: Any = None) -> Any:
     """Smallest value of all; with `dim`, (values, indices) along it; of two tensors, elementwise.
 
@@ -532,19 +562,3 @@ def all(input: Tensor, dim: Dim = None, keepdim: bool = False) -> Tensor:
 def count_nonzero(input: Tensor, dim: Dim = None) -> Tensor:
     """How many values over `dim` (all dims by default) are not 0."""
     return sum(ne(input, 0), dim)
-
-
-# ------------------------------------------------------------------------------- other families
-
-# Functions of modules that import this one, and may be had from here too.
-_ELSEWHERE = {
-    "product": ("prod",),
-    "statistics": ("logsumexp", "norm", "std", "std_mean", "var", "var_mean"),
-}
-
-
-def __getattr__(name: str) -> Any:
-    for module, names in _ELSEWHERE.items():
-        if name in names:
-            return getattr(importlib.import_module(f"livegrad.ops.{module}"), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import weakref
 from collections.abc import Callable
 from math import prod
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -45,7 +45,8 @@ from livegrad.ops.movement import (
 from livegrad.ops.numbers import number_for
 from livegrad.ops.strided import as_strided, in_memory, whole_of
 
-Tensor = Any
+if TYPE_CHECKING:
+    from livegrad.tensor import Tensor
 
 
 # --------------------------------------------------------------------------- views, in place
@@ -135,6 +136,7 @@ def _grow(x: Tensor, count: int) -> None:
     grown = padded(wrap(node_of(memory)), 0, 0, count)
     larger = Cell(grown)
     old = memory._cell
+    assert old is not None  # it is a view of `whole`
     larger.base = old.base
     if old.memory is not None:
         raise RuntimeError("Trying to resize storage that is not resizable")
@@ -157,7 +159,7 @@ def resize_as_(self: Tensor, the_template: Tensor, *, memory_format: Any = None)
 
 def set_(
     self: Tensor,
-    source: Tensor = None,
+    source: Tensor | None = None,
     storage_offset: int = 0,
     size: Any = None,
     stride: Any = None,

@@ -16,14 +16,17 @@ from livegrad.autograd import enable_grad
 from livegrad.autograd.holding import clear
 from livegrad.autograd.hooks import RemovableHandle
 from livegrad.creation import tensor
+from livegrad.graph.events import MADE, STEP, tell
 from livegrad.graph.record import user_site
 from livegrad.graph.state import LOCAL, flush
-from livegrad.graph.watch import Watch
+from livegrad.graph.watch import begin
 from livegrad.nn.hooks import Hooks
 from livegrad.tensor import Tensor
 
 Group = dict[str, Any]
 Step = Callable[..., Any]
+
+MADE.append(begin)  # the training lint, which is loaded with the first optimiser
 
 
 class _Required:
@@ -127,9 +130,8 @@ class Optimizer:
             groups = [{"params": groups}]
         for group in groups:
             self.add_param_group(group)
-        made = Watch.made  # read once: another thread may take it away
-        if made is not None:
-            made(self)
+        if MADE:
+            tell(MADE, self)
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
@@ -220,9 +222,8 @@ class Optimizer:
         if closure is not None:
             with enable_grad():
                 loss = closure()
-        watch = Watch.step if self.watched or Watch.suspect is not None else None
-        if watch is not None:
-            watch(self, True)
+        if STEP:
+            tell(STEP, self, True)
         state = LOCAL.state
         site, grad = state.site, state.grad
         try:
@@ -238,8 +239,8 @@ class Optimizer:
             raise
         finally:
             state.site, state.grad = site, grad
-        if watch is not None:
-            watch(self, False)
+        if STEP:
+            tell(STEP, self, False)
         return loss
 
     def zero_grad(self, set_to_none: bool = True) -> None:

@@ -18,12 +18,12 @@ from typing import Any
 from weakref import ref
 
 from livegrad.graph import spent
+from livegrad.graph.events import LATEST, RAN, RECORDED, numbers_of_nodes, tell_ran
 from livegrad.graph.node import Node, quote_site
 from livegrad.graph.state import LOCAL, ORPHANED, STATES, Runtime, State, start_over
 from livegrad.native.hot import FUNCTIONS, hot
-from livegrad.runtime import plans, report
+from livegrad.runtime import plans
 from livegrad.runtime.counters import counters
-from livegrad.runtime.cpu.memory import OutOfMemory
 from livegrad.runtime.cpu.outside import finder
 from livegrad.runtime.elsewhere import (
     adopt_missing,
@@ -34,12 +34,14 @@ from livegrad.runtime.elsewhere import (
 )
 from livegrad.runtime.executable import Fault
 from livegrad.runtime.folding import fold
+from livegrad.runtime.memory import OutOfMemory
 from livegrad.runtime.plans import LAST
 from livegrad.runtime.recovery import dependents, take_back
-from livegrad.runtime.reference import evaluate, number_at
+from livegrad.runtime.reference import evaluate
 from livegrad.runtime.running import run, run_followed
 from livegrad.runtime.speedup import FLUSHES_BEFORE, Speedup, go_on
 from livegrad.runtime.trace import Trace
+from livegrad.runtime.values import number_at
 
 _now = time.perf_counter_ns
 _lock: Any = threading.RLock()
@@ -145,8 +147,7 @@ def _flush_the_rest(state: State, reason: str, roots: tuple[Node, ...], fault: F
 def _flush(state: State, reason: str, roots: tuple[Node, ...]) -> None:
     started = _now()
     if _flush_as_before(state, roots):
-        sites = [node.site for node in state.nodes]
-        report.note(reason, LAST.executable, sites, True, 0, started, _now())
+        _tell_ran(reason, LAST.executable, state.nodes, True, 0, started)
     else:
         _flush_as_recorded(state, reason, roots, started)
 
@@ -179,8 +180,19 @@ def _flush_as_recorded(state: State, reason: str, roots: tuple[Node, ...], start
     LAST.executable = executable
     counters.flushes += 1
     counters.nodes_recorded += len(trace.nodes)
-    sites = [node.site for node in trace.nodes]
-    report.note(reason, executable, sites, hit, compiles, started, _now())
+    _tell_ran(reason, executable, trace.nodes, hit, compiles, started)
+
+
+@hot
+def _tell_ran(
+    reason: str, executable: Any, nodes: list[Node], hit: bool, compiles: int, started: int
+) -> None:
+    """Notes what a flush was, for `explain()`, and tells whoever listens."""
+    sites = [node.site for node in nodes]
+    numbers = numbers_of_nodes(nodes) if RECORDED else ()
+    LATEST.fields = (reason, executable, sites, numbers, hit, compiles, started, _now())
+    if RAN:
+        tell_ran()
 
 
 def _traced(state: State, roots: tuple[Node, ...]) -> Trace:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from time import perf_counter
 from typing import Any
 
 from livegrad.compiler import debug
 from livegrad.compiler.expand import Recorded
 from livegrad.compiler.kept import KEPT, size_of_plan
+from livegrad.graph.events import PLANNED, tell_planned
 from livegrad.graph.node import Node
 from livegrad.graph.record import Specialised
 from livegrad.native.hot import hot_slots
@@ -88,12 +90,15 @@ def make(trace: Trace) -> Executable:
     kept = [i for i, k in enumerate(trace.keep) if k and _has_value(trace.nodes[i])]
     recorded = Recorded(trace.nodes, leaves, kept)
     if debug.wants("graph"):
-        debug.show_nodes("graph", recorded.leaves + recorded.nodes)
+        debug.show("graph", debug.node_lines(recorded.leaves + recorded.nodes))
     if debug.wants("misses"):
         debug.out(report.explain_miss(trace.specs, _executables))
     counters.plan_misses += 1
     Specialised.seen = False
+    started = perf_counter()
     plan = plan_for(recorded, original_functions)
+    if PLANNED:
+        tell_planned(plan, trace.nodes, perf_counter() - started)
     counters.plans_filled += plan.filled
     executable = assemble(plan, recorded)
     executable.links, executable.keep = trace.links, trace.keep

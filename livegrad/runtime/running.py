@@ -14,8 +14,8 @@ from livegrad.graph.state import LOCAL
 from livegrad.native.hot import hot
 from livegrad.ops.update import replace_node
 from livegrad.runtime.counters import counters
-from livegrad.runtime.cpu.memory import Buffer, allocate
 from livegrad.runtime.executable import Executable, Fault
+from livegrad.runtime.memory import Buffer, allocate
 from livegrad.runtime.trace import Trace, is_claim, numbers_of
 
 _refs = sys.getrefcount

@@ -362,6 +362,7 @@ def test_backward_nodes_are_blamed_on_the_forward_line():
     assert describe_site(g._node.site).startswith("test_backward.py")
 
 
+@pytest.mark.slow
 def test_chain_of_100_000_operations():
     x = lg.tensor(1.0, requires_grad=True)
     y = x

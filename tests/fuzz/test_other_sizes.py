@@ -14,6 +14,8 @@ from livegrad.compiler import sizes
 from livegrad.runtime.counters import counters
 from livegrad.runtime.plans import forget_plans
 
+pytestmark = pytest.mark.slow
+
 # What each size but 0 and 1 becomes: equal sizes stay equal, others stay different.
 OTHERS: list[Callable[[int], int]] = [
     lambda n: n, lambda n: 2 * n, lambda n: n + 5, lambda n: 3 * n + 1, lambda n: n + 40,

@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 from asserting import asserts
 
-from livegrad.native.frame import Untranslatable
 from livegrad.native.hot import FUNCTIONS
 from livegrad.native.install import translate
 from livegrad.native.layout import slots_of
+from livegrad.native.subset import Untranslatable
 from livegrad.native.translate import translate_unit
 from livegrad.runtime.cpu import follow, jit
 from livegrad.runtime.speedup import Speedup, original_functions
@@ -336,6 +336,7 @@ print(len(Speedup.made) > 0)
 """
 
 
+@pytest.mark.slow
 def test_training_gives_the_same_bits_with_and_without(python: Any) -> None:
     native = python(TRAINING).stdout.split("\n")
     plain = python(TRAINING, LIVEGRAD_NATIVE="off").stdout.split("\n")

@@ -35,7 +35,7 @@ from livegrad.native.hot import hot
 from livegrad.native.layout import TUPLE_ITEMS, slot_offset
 from livegrad.ops.update import Pending
 from livegrad.runtime.cpu import jit
-from livegrad.runtime.cpu.memory import Buffer
+from livegrad.runtime.memory import Buffer
 
 _IR = """
 define i64 @livegrad_follow(ptr %nodes, ptr %handles, ptr %t, ptr %in, ptr %scalars) {
