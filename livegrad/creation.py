@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import weakref
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -26,7 +26,9 @@ from livegrad.runtime.shared import borrow
 from livegrad.runtime.values import from_compute
 from livegrad.settings import check_layout
 
-Tensor = Any
+if TYPE_CHECKING:
+    from livegrad.tensor import Tensor
+
 Array = np.ndarray[Any, Any]
 
 
@@ -42,7 +44,9 @@ def as_leaf(x: Tensor, requires_grad: bool) -> Tensor:
                 "only Tensors of floating point and complex dtype can require gradients; "
                 f"got {node.meta.dtype.name}. Convert with .float() first"
             )
-        if x._path and node is x._cell._node:  # a view that shows all: only it is to be a leaf
+        cell = x._cell
+        if x._path and cell is not None and node is cell._node:
+            # A view that shows all: only it is to be a leaf.
             own = record(DETACH, (wrap(node),))
             _see_through(own, x)
             node = x._node = own._node
@@ -132,7 +136,7 @@ def _without_tensors(data: Any) -> Any:
     if isinstance(data, list | tuple):
         return [_without_tensors(x) for x in data]
     if isinstance(data, Handle):
-        return data.detach().numpy() if node_of(data).meta.ndim else data.item()  # type: ignore[attr-defined]
+        return data.detach().numpy() if node_of(data).meta.ndim else data.item()
     return data
 
 
@@ -195,7 +199,7 @@ def _bad_data(data: Any, array: Array) -> Exception:
 def as_tensor(data: Any, dtype: Any = None, device: Any = None) -> Tensor:
     """`data` as a tensor: a tensor as wanted itself, an array of the dtype shares its memory."""
     if isinstance(data, Handle):
-        return data.to(dtype=dtype, device=device)  # type: ignore[attr-defined]
+        return data.to(dtype=dtype, device=device)
     if isinstance(data, np.ndarray) and _can_share(data) and home(device) is CPU:
         own = dtypes.from_numpy_dtype(data.dtype)
         if dtype is None or dtypes.as_dtype(dtype) is own:
@@ -369,7 +373,7 @@ def full(
         raise TypeError("full(): argument 'size' (position 1) must be tuple of ints, not int")
     shape = sizes_of("full", (size,))
     if isinstance(fill_value, Handle | np.generic | np.ndarray):
-        fill_value = fill_value.item()  # type: ignore[union-attr]
+        fill_value = fill_value.item()
     if not isinstance(fill_value, bool | int | float | complex):
         raise TypeError(
             f"full(): argument 'fill_value' must be Number, not {type(fill_value).__name__}"

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from livegrad import creation, dtypes
 from livegrad.graph.blame import as_float, as_items
@@ -30,7 +30,9 @@ from livegrad.ops.out import install as install_out
 from livegrad.ops.slicing import narrow
 from livegrad.settings import check_layout
 
-Tensor = Any
+if TYPE_CHECKING:
+    from livegrad.tensor import Tensor
+
 Shape = Sequence[int] | int | None
 Dims = Sequence[int] | int | None
 

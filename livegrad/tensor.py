@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, Self, overload
 
 import numpy as np
 
@@ -58,6 +58,10 @@ class ElementCount(int):
 
     shape: Size
 
+    @overload
+    def __call__(self, dim: None = None) -> Size: ...
+    @overload
+    def __call__(self, dim: int) -> int: ...
     def __call__(self, dim: int | None = None) -> Any:
         if dim is None:
             return self.shape
@@ -77,7 +81,7 @@ class Tensor(Subclassing):
     __slots__ = ()
 
     _grad: Any = None
-    grad: Any = held_gradient
+    grad: Tensor | None = held_gradient
     _hooks: Any = None
     _post_hooks: Any = None
     __array_priority__ = 1000  # so that `array + tensor` comes to us
@@ -160,7 +164,7 @@ class Tensor(Subclassing):
         self.requires_grad_(value)
 
     @property
-    def data(self) -> Any:
+    def data(self) -> Tensor:
         """The values without their history; writing to it writes to this tensor."""
         out = movement.detach(self)
         out._unseen = [0]
@@ -178,12 +182,12 @@ class Tensor(Subclassing):
         self._made_at = made_at
 
     @property
-    def T(self) -> Any:
+    def T(self) -> Tensor:
         """All dims in reverse order."""
         return movement.permute(self, range(self.ndim - 1, -1, -1))
 
     @property
-    def mT(self) -> Any:
+    def mT(self) -> Tensor:
         """The last two dims exchanged."""
         if not self.ndim:
             return self
@@ -195,7 +199,7 @@ class Tensor(Subclassing):
         return movement.transpose(self, -2, -1)
 
     @property
-    def H(self) -> Any:
+    def H(self) -> Tensor:
         """The conjugate transpose of a matrix."""
         if self.ndim not in (0, 2):
             raise RuntimeError(
@@ -204,12 +208,12 @@ class Tensor(Subclassing):
         return complex_parts.adjoint(self) if self.ndim else complex_parts.conj(self)
 
     @property
-    def mH(self) -> Any:
+    def mH(self) -> Tensor:
         """The last two dims exchanged, and the conjugate taken."""
         return complex_parts.adjoint(self)
 
     @property
-    def real(self) -> Any:
+    def real(self) -> Tensor:
         """The real part, as a view; a real tensor itself."""
         return complex_parts.real(self)
 
@@ -218,7 +222,7 @@ class Tensor(Subclassing):
         complex_parts.real(self).copy_(value)
 
     @property
-    def imag(self) -> Any:
+    def imag(self) -> Tensor:
         """The imaginary part of a complex tensor, as a view."""
         return complex_parts.imag(self)
 
@@ -252,7 +256,7 @@ class Tensor(Subclassing):
             raise ValueError(f"array API version {api_version!r} is not supported")
         return array_api
 
-    def to_device(self, device: Any, /, *, stream: Any = None) -> Any:
+    def to_device(self, device: Any, /, *, stream: Any = None) -> Tensor:
         """The tensor on `device`."""
         return self.to(device=device)
 
@@ -382,12 +386,12 @@ class Tensor(Subclassing):
             raise TypeError("len() of a 0-d tensor")
         return shape[0]
 
-    def __iter__(self) -> Iterator[Any]:
+    def __iter__(self) -> Iterator[Tensor]:
         if not self._node.meta.shape:
             raise TypeError("iteration over a 0-d tensor")
         return iter(self.unbind(0))  # the method, which subclasses may override
 
-    def __reversed__(self) -> Any:
+    def __reversed__(self) -> Tensor:
         return slicing.flip(self, 0) if self._node.meta.shape else self
 
     def __contains__(self, element: Any) -> bool:
@@ -411,7 +415,7 @@ class Tensor(Subclassing):
 
     # ---- copying and gradients -----------------------------------------------------------
 
-    def detach_(self) -> Any:
+    def detach_(self) -> Tensor:
         """Cuts the tensor from its history, in place."""
         if self._is_view():
             raise RuntimeError(
@@ -424,7 +428,7 @@ class Tensor(Subclassing):
             return self.requires_grad_(False)
         return become(self, movement.detach(self), stays=False, counts=0)
 
-    def requires_grad_(self, requires_grad: bool = True) -> Any:
+    def requires_grad_(self, requires_grad: bool = True) -> Self:
         """Says whether gradients are collected for this leaf."""
         node = node_of(self)
         if not self.is_leaf:
@@ -481,7 +485,7 @@ class Tensor(Subclassing):
 
     # ---- dtype and device ----------------------------------------------------------------
 
-    def to(self, *target: Any, **options: Any) -> Any:
+    def to(self, *target: Any, **options: Any) -> Tensor:
         """The tensor as another dtype, on another device, or as another tensor is in both.
 
         Itself if nothing changes.
@@ -492,7 +496,7 @@ class Tensor(Subclassing):
             if isinstance(x, DType) or x in (float, int, bool, complex):
                 dtype = x
             elif isinstance(x, Handle):
-                dtype, device = x.dtype, x.device  # type: ignore[attr-defined]
+                dtype, device = x.dtype, x.device
             elif isinstance(x, str | Device) or type(x) is int:
                 device = x
             elif x is not None and not isinstance(x, bool):  # non_blocking and copy
@@ -511,7 +515,7 @@ class Tensor(Subclassing):
             options.get("copy", flags[1:] == [True]),
         )
 
-    def _cast(self, dtype: DType, memory_format: Any = None, copy: bool = False) -> Any:
+    def _cast(self, dtype: DType, memory_format: Any = None, copy: bool = False) -> Tensor:
         """As another dtype, or in another format; the tensor itself if nothing changes."""
         if memory_format is not None and memory_format is not preserve_format:
             fits = suggested_format(self._node.meta) is memory_format
@@ -530,65 +534,65 @@ class Tensor(Subclassing):
 
     new = new
 
-    def type_as(self, other: Any) -> Any:
+    def type_as(self, other: Any) -> Tensor:
         """The tensor as the dtype of `other`."""
         if not isinstance(other, Handle):
             raise wrong_class(other, "Tensor", "type_as")
         return self._cast(other._node.meta.dtype)
 
-    def cpu(self, memory_format: Any = preserve_format) -> Any:
+    def cpu(self, memory_format: Any = preserve_format) -> Tensor:
         """The tensor on the CPU, where it is if it has data."""
         return self.to(device="cpu", memory_format=memory_format)
 
-    def float(self, memory_format: Any = preserve_format) -> Any:
+    def float(self, memory_format: Any = preserve_format) -> Tensor:
         """As float32."""
         return self._cast(dtypes.float32, memory_format)
 
-    def double(self, memory_format: Any = preserve_format) -> Any:
+    def double(self, memory_format: Any = preserve_format) -> Tensor:
         """As float64."""
         return self._cast(dtypes.float64, memory_format)
 
-    def half(self, memory_format: Any = preserve_format) -> Any:
+    def half(self, memory_format: Any = preserve_format) -> Tensor:
         """As float16."""
         return self._cast(dtypes.float16, memory_format)
 
-    def bfloat16(self, memory_format: Any = preserve_format) -> Any:
+    def bfloat16(self, memory_format: Any = preserve_format) -> Tensor:
         """As bfloat16."""
         return self._cast(dtypes.bfloat16, memory_format)
 
-    def cfloat(self, memory_format: Any = preserve_format) -> Any:
+    def cfloat(self, memory_format: Any = preserve_format) -> Tensor:
         """As complex64."""
         return self._cast(dtypes.complex64, memory_format)
 
-    def cdouble(self, memory_format: Any = preserve_format) -> Any:
+    def cdouble(self, memory_format: Any = preserve_format) -> Tensor:
         """As complex128."""
         return self._cast(dtypes.complex128, memory_format)
 
-    def chalf(self, memory_format: Any = preserve_format) -> Any:
+    def chalf(self, memory_format: Any = preserve_format) -> Tensor:
         """As complex64: there is no complex type of half precision."""
         return self._cast(dtypes.complex64, memory_format)
 
-    def long(self, memory_format: Any = preserve_format) -> Any:
+    def long(self, memory_format: Any = preserve_format) -> Tensor:
         """As int64."""
         return self._cast(dtypes.int64, memory_format)
 
-    def int(self, memory_format: Any = preserve_format) -> Any:
+    def int(self, memory_format: Any = preserve_format) -> Tensor:
         """As int32."""
         return self._cast(dtypes.int32, memory_format)
 
-    def short(self, memory_format: Any = preserve_format) -> Any:
+    def short(self, memory_format: Any = preserve_format) -> Tensor:
         """As int16."""
         return self._cast(dtypes.int16, memory_format)
 
-    def char(self, memory_format: Any = preserve_format) -> Any:
+    def char(self, memory_format: Any = preserve_format) -> Tensor:
         """As int8."""
         return self._cast(dtypes.int8, memory_format)
 
-    def byte(self, memory_format: Any = preserve_format) -> Any:
+    def byte(self, memory_format: Any = preserve_format) -> Tensor:
         """As uint8."""
         return self._cast(dtypes.uint8, memory_format)
 
-    def bool(self, memory_format: Any = preserve_format) -> Any:
+    def bool(self, memory_format: Any = preserve_format) -> Tensor:
         """As bool: False where the value is 0."""
         return self._cast(dtypes.bool_, memory_format)
 
@@ -599,33 +603,33 @@ class Tensor(Subclassing):
         here = self._node.meta.device
         return {**options, "device": here if options.get("device") is None else options["device"]}
 
-    def new_tensor(self, data: Any, *, dtype: Any = None, **options: Any) -> Any:
+    def new_tensor(self, data: Any, *, dtype: Any = None, **options: Any) -> Tensor:
         """A tensor from `data` with this tensor's dtype."""
         return creation.tensor(data, dtype=dtype or self.dtype, **self._here(options))
 
-    def new_zeros(self, *size: Any, dtype: Any = None, **options: Any) -> Any:
+    def new_zeros(self, *size: Any, dtype: Any = None, **options: Any) -> Tensor:
         """Zeros with this tensor's dtype."""
         return creation.zeros(*size, dtype=dtype or self.dtype, **self._here(options))
 
-    def new_ones(self, *size: Any, dtype: Any = None, **options: Any) -> Any:
+    def new_ones(self, *size: Any, dtype: Any = None, **options: Any) -> Tensor:
         """Ones with this tensor's dtype."""
         return creation.ones(*size, dtype=dtype or self.dtype, **self._here(options))
 
-    def new_empty(self, *size: Any, dtype: Any = None, **options: Any) -> Any:
+    def new_empty(self, *size: Any, dtype: Any = None, **options: Any) -> Tensor:
         """A tensor of this dtype whose values do not matter."""
         return creation.empty(*size, dtype=dtype or self.dtype, **self._here(options))
 
-    def new_full(self, size: Any, fill_value: Any, *, dtype: Any = None, **options: Any) -> Any:
+    def new_full(self, size: Any, fill_value: Any, *, dtype: Any = None, **options: Any) -> Tensor:
         """One number everywhere, with this tensor's dtype."""
         return creation.full(size, fill_value, dtype=dtype or self.dtype, **self._here(options))
 
-    def where(self, condition: Any, other: Any) -> Any:
+    def where(self, condition: Any, other: Any) -> Tensor:
         """This tensor where `condition` holds, else `other`."""
         return elementwise.where(condition, self, other)
 
     # ---- in place ------------------------------------------------------------------------
 
-    def copy_(self, src: Any, non_blocking: Any = False) -> Any:
+    def copy_(self, src: Any, non_blocking: Any = False) -> Tensor:
         """Takes the values of `src`, broadcast and cast."""
         if not isinstance(src, Handle):
             src = creation.as_tensor(src, device=CPU)
@@ -633,7 +637,7 @@ class Tensor(Subclassing):
             check_overlap(self, (src,))
         return self._take(src)
 
-    def _take(self, src: Any) -> Any:
+    def _take(self, src: Any) -> Tensor:
         check_writable(self, src.requires_grad, expanded=src is self)
         value = elementwise.cast(src, self.dtype) if src.dtype is not self.dtype else src
         if value.shape != self.shape:
@@ -643,7 +647,7 @@ class Tensor(Subclassing):
             value = record(OVERWRITTEN, (self, value))  # what was there gets a gradient of zeros
         return rebind(self, value, expanded=src is self)
 
-    def fill_(self, value: Any) -> Any:
+    def fill_(self, value: Any) -> Tensor:
         """Takes one number everywhere."""
         if isinstance(value, Handle):
             if node_of(value).meta.ndim:
@@ -657,7 +661,7 @@ class Tensor(Subclassing):
             return rebind(self, resizing.fill(self, value), expanded=True)
         return rebind(self, generate.filled_as(self._node.meta, value), expanded=True)
 
-    def zero_(self) -> Any:
+    def zero_(self) -> Tensor:
         """Takes 0 everywhere."""
         return self.fill_(0)
 
@@ -670,7 +674,7 @@ def _only_of_leaves() -> RuntimeError:
     )
 
 
-def _shows_the_same(x: Any, other: Any) -> bool:
+def _shows_the_same(x: Tensor, other: Tensor) -> bool:
     """Whether two tensors show the same part of one storage, whatever their histories."""
     if x is other or x._cell is None or x._cell is not other._cell:
         return x is other

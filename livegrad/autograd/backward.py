@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from weakref import ref
 
 from livegrad.autograd import pending
@@ -28,7 +28,9 @@ from livegrad.graph.state import LOCAL, begin_accumulating, end_accumulating
 from livegrad.ops import elementwise as ew
 from livegrad.ops.generate import filled_as
 
-Tensor = Any
+if TYPE_CHECKING:
+    from livegrad.tensor import Tensor
+
 Tensors = Any  # a tensor or a sequence of tensors
 
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 import functools
 import weakref
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from livegrad import dtypes
 from livegrad.autograd.grad_fn import Edge, edge_to
@@ -28,7 +28,8 @@ from livegrad.graph.state import LOCAL, setting
 from livegrad.ops import elementwise as ew, samples as s
 from livegrad.ops.generate import filled_as
 
-Tensor = Any
+if TYPE_CHECKING:
+    from livegrad.tensor import Tensor
 
 
 def _define(name: str, saves: str) -> Op:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from livegrad.autograd.hooks import RemovableHandle, _interior, _own_dict
 from livegrad.autograd.parts import Part, Turned, part_of
@@ -18,7 +18,9 @@ from livegrad.graph.record import wrap
 from livegrad.ops import movement
 from livegrad.ops.generate import filled
 
-Tensor = Any
+if TYPE_CHECKING:
+    from livegrad.tensor import Tensor
+
 Edge = tuple[Any, int]  # a grad_fn or None, and which of its outputs
 
 # By node (or leaf) and place among its parts; they hold their node, so that no id is used twice.

@@ -5,12 +5,14 @@ from __future__ import annotations
 import itertools
 import weakref
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from livegrad.graph.node import Interior, Node, place_of
 from livegrad.graph.record import node_of
 
-Tensor = Any
+if TYPE_CHECKING:
+    from livegrad.tensor import Tensor
+
 _numbers = itertools.count()
 
 

@@ -11,7 +11,7 @@ gradients are graph, are fused and compiled, and have gradients themselves.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from weakref import ref
 
 from livegrad.autograd.anomaly import check_gradients
@@ -26,8 +26,10 @@ from livegrad.ops import elementwise as ew
 from livegrad.ops.movement import EXPAND, _reshape_to
 from livegrad.ops.reduce import SUM
 
-Tensor = Any
-Pair = tuple[Node, Tensor]
+if TYPE_CHECKING:
+    from livegrad.tensor import Tensor
+
+Pair = tuple[Node, "Tensor"]
 Stop = frozenset[Node] | set[Node]
 _NOWHERE: frozenset[Node] = frozenset()
 
@@ -247,7 +249,7 @@ def reaching(order: list[Node], wanted: set[int], stop: Stop) -> set[Node]:
     return need
 
 
-def collect(grads: dict[Node, Tensor], pairs: Iterable[Pair]) -> None:
+def collect(grads: dict[Node, Any], pairs: Iterable[tuple[Node, Any]]) -> None:
     """Adds contributions to the gradients of nodes."""
     for node, g in pairs:
         before = grads.get(node)

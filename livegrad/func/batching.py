@@ -14,13 +14,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from math import prod
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from livegrad.device import CPU
 from livegrad.dtypes import DType
 from livegrad.graph import elsewhere
 from livegrad.graph.meta import Shape, meta_of, on_device
-from livegrad.graph.node import Node, Spec
 from livegrad.graph.op import REGISTRY
 from livegrad.graph.record import append, node_of, record
 from livegrad.ops.batched import aligned, whole, wholes
@@ -28,8 +27,11 @@ from livegrad.ops.generate import filled_as
 from livegrad.ops.joining import stack
 from livegrad.ops.movement import EXPAND, INDEX, PERMUTE, _reshape_to
 
-Tensor = Any
-Rule = Callable[[Any, int, list[Tensor], tuple[bool, ...]], Any]
+if TYPE_CHECKING:
+    from livegrad.graph.node import Node, Spec
+    from livegrad.tensor import Tensor
+
+Rule = Callable[[Any, int, "list[Tensor]", tuple[bool, ...]], Any]
 
 
 def find_rule(node: Node) -> Rule | None:

@@ -9,7 +9,7 @@ just if the graph says so.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from weakref import ref
 
 from livegrad import dtypes
@@ -21,7 +21,8 @@ from livegrad.graph.state import LOCAL, setting
 from livegrad.ops.elementwise import cast, clone
 from livegrad.ops.generate import filled_as
 
-Tensor = Any
+if TYPE_CHECKING:
+    from livegrad.tensor import Tensor
 
 
 class Level:

@@ -12,7 +12,7 @@ all examples is that rule, traced and replayed in its turn.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from weakref import ref
 
 from livegrad.autograd.reverse import through_rules
@@ -27,7 +27,9 @@ from livegrad.ops.elementwise import clone
 from livegrad.ops.reduce import SUM
 from livegrad.random import default_generator
 
-Tensor = Any
+if TYPE_CHECKING:
+    from livegrad.tensor import Tensor
+
 # Ops that draw random numbers: the last two args are a seed and an offset. Composites that draw
 # do it through these.
 PER_ELEMENT = frozenset(
@@ -149,7 +151,8 @@ class Replay:
         rule = find_rule(node)
         y = NotImplemented if rule is None else rule(node, self.size, xs, batched)
         if y is not NotImplemented:
-            return y
+            done: Tensor = y
+            return done
         flows = to is not None
         if not flows or node.op.kind != "composite" or node.op.grads is None:
             return self._without_rule(node, xs, batched, flows)

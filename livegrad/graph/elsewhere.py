@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from livegrad import dtypes
 from livegrad.device import CPU, META, Device, backend_of, home, register
@@ -23,7 +23,8 @@ from livegrad.graph.op import Op
 from livegrad.graph.record import infer_spec, leaf_node, specialise, user_site, wrap
 from livegrad.graph.state import LOCAL, flush
 
-Tensor = Any
+if TYPE_CHECKING:
+    from livegrad.tensor import Tensor
 
 
 # ---------------------------------------------------------------------------------- without data

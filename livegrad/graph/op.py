@@ -24,8 +24,9 @@ from livegrad.native.hot import hot_slots
 
 if TYPE_CHECKING:
     from livegrad.compiler.lowerings.base import Lowering
+    from livegrad.tensor import Tensor
 
-GradRule = Callable[..., Any]
+GradRule = Callable[..., "Tensor"]
 # layout(metas, attrs, meta) -> strides of a result of `meta`; None for row-major order.
 LayoutRule = Callable[[tuple[Meta, ...], tuple[Any, ...], Meta], Strides | None]
 # complaint(planned node, refused value) -> exception and message

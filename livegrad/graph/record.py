@@ -14,7 +14,7 @@ import weakref
 from collections.abc import Callable, Sequence
 from operator import index as as_index
 from types import FrameType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from livegrad import dtypes
 from livegrad.device import CPU
@@ -34,6 +34,9 @@ from livegrad.graph.state import (
 )
 from livegrad.graph.symbol import Symbol, SymbolicFloat, real
 from livegrad.native.hot import hot, hot_slots
+
+if TYPE_CHECKING:
+    from livegrad.tensor import Tensor
 
 Number = bool | int | float
 
@@ -105,7 +108,7 @@ _FIRST, _END = -(2.0**63), 2.0**63
 Step = tuple[Op, tuple[Any, ...], tuple[Any, ...], Shape | None]
 
 
-class Handle:
+class BareHandle:
     """What a Tensor is to the graph: a mutable reference to a node, and perhaps to a view cell.
 
     Slots, because recording touches these two on every operation.
@@ -138,6 +141,13 @@ class Handle:
     _shown: Any = None
 
 
+# Every handle is a Tensor, which the graph must not import: a type checker may take it for one.
+if TYPE_CHECKING:
+    Handle = Tensor
+else:
+    Handle = BareHandle
+
+
 @hot_slots
 class Cell:
     """The value that a tensor and its views share: PyTorch's storage.
@@ -168,11 +178,11 @@ class Cell:
 
 
 # Filled in by `livegrad.tensor`, so that ops need not import it.
-_tensor_class: type[Any] = Handle
+_tensor_class: type[Tensor] = Handle
 _clone: Op
 
 
-def set_tensor_class(cls: type[Any], clone: Op) -> None:
+def set_tensor_class(cls: type[Tensor], clone: Op) -> None:
     """Names the class of the handles that recording hands out, and the op that copies a value."""
     global _tensor_class, _clone
     _tensor_class, _clone = cls, clone
@@ -211,7 +221,7 @@ def is_inside(name: str) -> bool:
 @hot
 def append(
     spec: Spec, inputs: tuple[Node, ...], args: tuple[Any, ...], grad_to: bool | None
-) -> Any:
+) -> Tensor:
     """Makes the node and its tensor, and puts them at the end of the thread's pending list."""
     state = LOCAL.state
     node = _new(Node)
@@ -270,7 +280,7 @@ def _forget_from(place: int) -> None:
 
 
 @hot
-def unary(op: Op, x: Any) -> Any:
+def unary(op: Op, x: Any) -> Tensor:
     """Records an elementwise op of one tensor."""
     try:
         if x._cell is not None:
@@ -288,7 +298,7 @@ def unary(op: Op, x: Any) -> Any:
 
 
 @hot
-def binary(op: Op, a: Any, b: Any) -> Any:
+def binary(op: Op, a: Any, b: Any) -> Tensor:
     """Records an elementwise op of two tensors, or of a tensor and a number on either side."""
     kind = type(b)
     if kind is float or kind is int or kind is bool:
@@ -332,7 +342,7 @@ def binary(op: Op, a: Any, b: Any) -> Any:
 
 
 @hot
-def elementwise(op: Op, operands: Sequence[Any]) -> Any:
+def elementwise(op: Op, operands: Sequence[Any]) -> Tensor:
     """Records an elementwise op of any mixture of tensors and numbers, at least one a tensor."""
     nodes: list[Node] = []
     numbers: list[Number] = []
@@ -384,7 +394,7 @@ def _is_complex_number(x: Any) -> bool:
     return isinstance(x, complex) or getattr(getattr(x, "dtype", None), "kind", "") == "c"
 
 
-def _complex_tensor(x: Any, dtype: DType) -> Any:
+def _complex_tensor(x: Any, dtype: DType) -> Tensor:
     value = complex(x)
     return record(REGISTRY["full"], (), (dtype,), (value.real, value.imag), ())
 
@@ -415,7 +425,7 @@ def record(
     attrs: tuple[Any, ...] = (),
     args: tuple[Any, ...] = (),
     shape: Shape | None = None,
-) -> Any:
+) -> Tensor:
     """Records any op that is not elementwise.
 
     `attrs` are structure, `args` run-time numbers, `shape` the result's shape where the inputs do
@@ -489,13 +499,13 @@ def _is_elsewhere(nodes: Sequence[Node]) -> bool:
     return any([node.meta.device is not CPU for node in nodes])
 
 
-def _elementwise_elsewhere(*recorded: Any) -> Any:
+def _elementwise_elsewhere(*recorded: Any) -> Tensor:
     from livegrad.graph.elsewhere import record_elementwise
 
     return record_elementwise(*recorded)
 
 
-def _record_elsewhere(*recorded: Any) -> Any:
+def _record_elsewhere(*recorded: Any) -> Tensor:
     from livegrad.graph import elsewhere
 
     return elsewhere.record(*recorded)
@@ -707,7 +717,7 @@ def leaf_node(meta: Meta, buffer: Any) -> Node:
     return node
 
 
-def leaf(meta: Meta, buffer: Any) -> Any:
+def leaf(meta: Meta, buffer: Any) -> Tensor:
     """A tensor that holds data."""
     state = LOCAL.state
     state.bytes += meta.nbytes
@@ -721,7 +731,7 @@ def leaf(meta: Meta, buffer: Any) -> Any:
 
 
 @hot
-def wrap(node: Node) -> Any:
+def wrap(node: Node) -> Tensor:
     """A new tensor for an existing node."""
     tensor = _new(_tensor_class)
     tensor._node = node
@@ -872,7 +882,7 @@ def is_in_vain(to: Any) -> bool:
     return isinstance(to, _WeakRef) and to() is None
 
 
-def followed(value: Any, path: Sequence[Step]) -> Any:
+def followed(value: Tensor, path: Sequence[Step]) -> Tensor:
     for op, attrs, args, shape in path:
         value = record(op, (value,), attrs, args, shape)
     return value
@@ -904,7 +914,7 @@ def view(
     attrs: tuple[Any, ...] = (),
     args: tuple[Any, ...] = (),
     shape: Shape | None = None,
-) -> Any:
+) -> Tensor:
     """Records a view: a tensor that shares its values with `x`, in both directions."""
     try:
         cell = x._cell
@@ -965,10 +975,10 @@ def _family_root(op: Op, x: Any) -> Any:
     """Past detach() begins another history: what shares it is a view of the detached tensor."""
     if op.grads is None:
         return None
-    return x if x._root is None and x._path[-1][0].grads is None else x._root
+    return x if x._root is None and is_detached(x._path) else x._root
 
 
-def rebind(x: Any, value: Any, expanded: bool = False) -> Any:
+def rebind(x: Tensor, value: Tensor, expanded: bool = False) -> Tensor:
     """In-place write: `x` takes the value of the tensor `value`, of the same shape and dtype.
 
     With `expanded`, several elements of `x` may lie in one place.
@@ -993,7 +1003,7 @@ def rebind(x: Any, value: Any, expanded: bool = False) -> Any:
     if not x._path:
         cell._node = x._node = in_place_of(x._node, value, x, overwrites)
     else:
-        in_vain = is_in_vain(x._node.grad_to)
+        moves = x._node.interior or is_in_vain(x._node.grad_to)
         x._node = in_place_of(x._node, value, x, overwrites)
         if x._root is not None and overwrites:
             _write_to_root(x, part)
@@ -1001,7 +1011,7 @@ def rebind(x: Any, value: Any, expanded: bool = False) -> Any:
     _wrote(cell)
     # Where elements lie in one place, what was written to one is seen in the others. A gradient
     # reaches what was written through the whole, as in PyTorch: a view is a view of that now.
-    through_whole = x._path and (part.grad_to is not None or in_vain)
+    through_whole = x._path and (part.grad_to is not None or moves)
     x._seen = -1 if through_whole or not _is_apart(x._path) else cell.version
     if through_whole and type(x._node.grad_to) is Interior:
         sync(x)  # what retains its gradient does so at its new place in the graph
@@ -1021,7 +1031,7 @@ def _is_apart(path: Sequence[Step]) -> bool:
     return all([step[0].write is not None for step in path])
 
 
-def _written_across(x: Any, value: Any) -> Any:
+def _written_across(x: Any, value: Any) -> Tensor:
     from livegrad.graph.elsewhere import written
 
     return written(x, value)
@@ -1092,14 +1102,14 @@ def make_dense(x: Any) -> None:
         _see_through(placed, x)
 
 
-def laid_out(value: Any, meta: Meta) -> Any:
+def laid_out(value: Tensor, meta: Meta) -> Tensor:
     """`value` with the strides of `meta`."""
     if value._node.meta is meta:
         return value
     return record(_placed(), (value,), (meta.strides,))
 
 
-def row_major(value: Any) -> Any:
+def row_major(value: Tensor) -> Tensor:
     """A value nobody else has seen with the strides of row-major order."""
     return laid_out(value, value._node.meta.plain)
 
@@ -1246,7 +1256,7 @@ def check_not_stale(x: Any) -> None:
     )
 
 
-def _write_through(whole: Any, path: Sequence[Any], value: Any) -> Any:
+def _write_through(whole: Tensor, path: Sequence[Any], value: Tensor) -> Tensor:
     """The whole after `value` was written to the part of it that `path` views."""
     if not _is_apart(path):
         return Writing.write_strided(whole, path, value)
@@ -1268,6 +1278,6 @@ class Writing:
     """
 
     read_shared: Callable[[Any], None]
-    view_shared: Callable[..., Any]
-    write_shared: Callable[[Any, Any], Any]
-    write_strided: Callable[[Any, Sequence[Step], Any], Any]
+    view_shared: Callable[..., Tensor]
+    write_shared: Callable[[Any, Any], Tensor]
+    write_strided: Callable[[Any, Sequence[Step], Any], Tensor]

@@ -7,7 +7,7 @@ name the line that recorded the operation when they reach the user.
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -20,7 +20,9 @@ from livegrad.native.calls import call_native
 from livegrad.native.hot import hot
 from livegrad.ops import samples as s
 
-Tensor = Any
+if TYPE_CHECKING:
+    from livegrad.tensor import Tensor
+
 Array = np.ndarray[Any, Any]
 
 # Native code that looks at integers, by dtype; 0 for what are none.

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -26,7 +26,6 @@ from livegrad.ops.composite import (
     Array,
     Attrs,
     Metas,
-    Tensor,
     compute_dtype,
     log_softmax,
     log_softmax_array,
@@ -37,6 +36,9 @@ from livegrad.ops.elementwise import add, cast, div, mul, neg, sub, where
 from livegrad.ops.generate import STEPS, filled, steps
 from livegrad.ops.movement import _reshape_to
 from livegrad.ops.pointwise_math import exp, log
+
+if TYPE_CHECKING:
+    from livegrad.tensor import Tensor
 
 REDUCTIONS = ("none", "mean", "sum")
 

@@ -7,7 +7,7 @@ tensors, and rules that use it cost nothing there.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -18,7 +18,9 @@ from livegrad.graph.op import Op
 from livegrad.graph.record import Handle, node_of, record, view
 from livegrad.ops import samples as s
 
-Tensor = Any
+if TYPE_CHECKING:
+    from livegrad.tensor import Tensor
+
 Array = np.ndarray[Any, Any]
 Metas = tuple[Meta, ...]
 
@@ -40,7 +42,7 @@ CONJ: Op = Op(
 )
 
 
-def conj(x: Any) -> Any:
+def conj(x: Tensor) -> Tensor:
     """The complex conjugate of a tensor; real tensors and numbers are their own."""
     if not isinstance(x, Handle) or node_of(x).meta.dtype.category != dtypes.COMPLEX:
         return x
@@ -64,6 +66,10 @@ def _complex_infer(metas: Metas, attrs: tuple[Any, ...], shape: Any) -> Meta:
     return meta_of(x.shape[:-1], x.dtype.to_complex())
 
 
+def _imaginary(x: Tensor) -> Tensor:
+    return view(VIEW_AS_REAL, x)[1]
+
+
 VIEW_AS_REAL: Op = Op(
     "view_as_real",
     "movement",
@@ -79,7 +85,7 @@ VIEW_AS_REAL: Op = Op(
     batch="as_it_is",
     samples=s.calls(
         lambda: s.Sample((s.complexes(3, 4),), lambda x: view(VIEW_AS_REAL, x)),
-        lambda: s.Sample((s.complexes(),), lambda x: view(VIEW_AS_REAL, x)[1]),
+        lambda: s.Sample((s.complexes(),), _imaginary),
         lambda: s.Sample((s.complexes(0),), lambda x: view(VIEW_AS_REAL, x)),
     ),
 )

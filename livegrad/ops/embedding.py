@@ -6,7 +6,7 @@ Gradients are dense, whatever `sparse` says: a tensor of the table's size.
 from __future__ import annotations
 
 import warnings
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -19,13 +19,16 @@ from livegrad.graph.state import setting
 from livegrad.ops import samples as s
 from livegrad.ops.checking import check_known
 from livegrad.ops.comparison import eq, ge, gt, logical_and, ne
-from livegrad.ops.composite import Array, Attrs, Metas, Tensor, compute_dtype, to_dtype
+from livegrad.ops.composite import Array, Attrs, Metas, compute_dtype, to_dtype
 from livegrad.ops.elementwise import add, div, mul, where
 from livegrad.ops.gathering import GATHER, check_index, embedding_lookup
 from livegrad.ops.generate import filled, steps
 from livegrad.ops.index_writing import INDEX_ADD
 from livegrad.ops.movement import _reshape_to
 from livegrad.ops.statistics import norm
+
+if TYPE_CHECKING:
+    from livegrad.tensor import Tensor
 
 
 def _added(shape: tuple[int, ...], index: Tensor, rows: Tensor) -> Tensor:

@@ -10,7 +10,7 @@ error naming the line that recorded the operation.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -25,7 +25,9 @@ from livegrad.ops.elementwise import add, cast, mul
 from livegrad.ops.generate import zeros_like
 from livegrad.ops.movement import _reshape_to, expand, normal_dim
 
-Tensor = Any
+if TYPE_CHECKING:
+    from livegrad.tensor import Tensor
+
 Array = np.ndarray[Any, Any]
 Attrs = tuple[Any, ...]
 Metas = tuple[Meta, ...]
@@ -259,10 +261,11 @@ def take(input: Tensor, index: Tensor) -> Tensor:
 
 
 def _linear_expand(n: Any, *indices: Tensor) -> Tensor:
-    linear: Any = None
+    linear: Tensor | None = None
     for index, size, dim in zip(indices, n.args, n.attrs[0], strict=True):
         at = wrapped(cast(index, dtypes.int64), size, dim)
         linear = at if linear is None else add(mul(linear, size), at)
+    assert linear is not None
     return linear
 
 

@@ -5,7 +5,7 @@ Numbers arrive at `emit` as i64 or double registers, positions as sixteen i64.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -20,7 +20,9 @@ from livegrad.graph.record import FloatArg, IntArg, node_of, record
 from livegrad.ops import samples as s
 from livegrad.ops.numbers import number_for
 
-Tensor = Any
+if TYPE_CHECKING:
+    from livegrad.tensor import Tensor
+
 Array = np.ndarray[Any, Any]
 
 _REGISTERS = {

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import prod
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -44,7 +44,9 @@ from livegrad.ops.movement import (
 from livegrad.ops.numbers import number_for
 from livegrad.ops.slicing import FLIP, _items_at
 
-Tensor = Any
+if TYPE_CHECKING:
+    from livegrad.tensor import Tensor
+
 Array = np.ndarray[Any, Any]
 
 _ALL = ("all",)
@@ -253,7 +255,7 @@ def _mask_positions(mask: Tensor, shape: Shape, dim: int) -> list[Tensor]:
 
 def _with_bools(parts: tuple[Any, ...]) -> tuple[Any, ...]:
     """The parts with 0-d masks as bools, which reads them."""
-    if not any(isinstance(p, Handle | np.ndarray) and not p.ndim for p in parts):  # type: ignore[union-attr]
+    if not any(isinstance(p, Handle | np.ndarray) and not p.ndim for p in parts):
         return parts
     return tuple([_bool_of(p) for p in parts])
 
@@ -376,7 +378,7 @@ def setitem(self: Tensor, key: Any, value: Any) -> None:
     if node_of(self).grad_to is not None and _lists_of_indices(_parts(key)):
         check_writable(self, expanded=True)  # before the indices are looked at
     x, parsed = _basic(self, meta.shape, key)
-    if isinstance(value, Handle) and (value._cell is not None or value is x):
+    if isinstance(value, Handle):
         _check_apart(x, parsed, value, _parts(key))
     if parsed.advanced:
         _write(x, _written(x, parsed.advanced, value, meta.dtype, INDEX_PUT))
@@ -385,9 +387,12 @@ def setitem(self: Tensor, key: Any, value: Any) -> None:
 
 
 def _check_apart(x: Tensor, parsed: Parsed, value: Tensor, parts: tuple[Any, ...]) -> None:
-    """RuntimeError for a value that overlaps with what is written, as PyTorch has it."""
+    """RuntimeError for a value or an index that overlaps with what is written, as in PyTorch."""
     if parsed.advanced:
-        if not fills_a_mask(parts, value):
+        if fills_a_mask(parts, value):
+            return
+        check_overlap(x, parts, AT_ALL)
+        if value._cell is not None or value is x:
             check_overlap(x, (_without_leading_ones(value),), AT_ALL)
     elif value.shape == parsed.shape:  # what is broadcast is let pass
         check_overlap(x, (value,))

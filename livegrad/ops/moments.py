@@ -9,7 +9,7 @@ however far the values are from 0. That costs one addition per value, beside the
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 from livegrad import dtypes
 from livegrad.graph.record import node_of
@@ -18,7 +18,9 @@ from livegrad.ops import reduce as rd
 from livegrad.ops.comparison import lt
 from livegrad.ops.elementwise import add, cast, div, mul, sub, where
 
-Tensor = Any
+if TYPE_CHECKING:
+    from livegrad.tensor import Tensor
+
 Dims = tuple[int, ...]
 
 

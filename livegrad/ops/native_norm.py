@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import prod
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from livegrad import dtypes
 from livegrad.graph.blame import as_float
@@ -21,7 +21,6 @@ from livegrad.ops.composite import (
     SOFTMAX_BACKWARD,
     Attrs,
     Metas,
-    Tensor,
     compute_dtype,
     layer_norm,
     to_dtype,
@@ -32,6 +31,9 @@ from livegrad.ops.moments import moments
 from livegrad.ops.movement import _reshape_to, normal_dim
 from livegrad.ops.normalisation import _batch_norm, group_norm, instance_norm as _instance_norm
 from livegrad.ops.power import rsqrt
+
+if TYPE_CHECKING:
+    from livegrad.tensor import Tensor
 
 
 def _statistic_infer(metas: Metas, attrs: Attrs, shape: Any) -> Meta:

@@ -17,7 +17,7 @@ from collections.abc import Callable
 from functools import update_wrapper
 from inspect import CO_VARARGS, CO_VARKEYWORDS
 from types import FunctionType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from livegrad.dtypes import FLOAT
 from livegrad.graph.record import Handle, is_inside, node_of, rebind, unary
@@ -27,7 +27,9 @@ from livegrad.ops.elementwise import CLONE, cast, clone
 from livegrad.ops.numpy_names import FUNCTIONS, METHODS, has_other_names, understand
 from livegrad.ops.public import as_given, note, strangers
 
-Tensor = Any
+if TYPE_CHECKING:
+    from livegrad.tensor import Tensor
+
 Function = Callable[..., Any]
 
 # By namespace, the functions whose result is cast to the dtype of `out`, as PyTorch's are that

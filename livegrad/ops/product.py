@@ -8,7 +8,7 @@ With P the product of the factors that are not zero, and Z how many are zero:
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -34,7 +34,8 @@ from livegrad.ops.reduce import (
     summed_meta,
 )
 
-Tensor = Any
+if TYPE_CHECKING:
+    from livegrad.tensor import Tensor
 
 
 def _factors(x: Tensor, dims: Dims) -> tuple[Tensor, Tensor, Tensor, Tensor]:

@@ -7,7 +7,7 @@ in place is in random_fill.py, samples of given probabilities and rates in sampl
 from __future__ import annotations
 
 from math import pi, sqrt
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -41,7 +41,9 @@ from livegrad.ops.philox import (
 from livegrad.random import Generator, default_generator
 from livegrad.settings import check_layout
 
-Tensor = Any
+if TYPE_CHECKING:
+    from livegrad.tensor import Tensor
+
 Array = np.ndarray[Any, Any]
 
 # ------------------------------------------------------------------------------ the generate ops

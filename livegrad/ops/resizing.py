@@ -5,7 +5,7 @@ from __future__ import annotations
 import weakref
 from collections.abc import Callable
 from math import prod
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -45,7 +45,8 @@ from livegrad.ops.movement import (
 from livegrad.ops.numbers import number_for
 from livegrad.ops.strided import as_strided, in_memory, whole_of
 
-Tensor = Any
+if TYPE_CHECKING:
+    from livegrad.tensor import Tensor
 
 
 # --------------------------------------------------------------------------- views, in place
@@ -89,7 +90,8 @@ def become(x: Tensor, value: Tensor, stays: bool = True, counts: int = 1) -> Ten
         node = in_place_of(old, wrap(node), x, False)
     go_on_retaining(old, node, x)
     x._node, x._cell = node, value._cell
-    x._path, x._seen, x._root = value._path, value._seen, value._root
+    x._path, x._seen = value._path, value._seen
+    x._root = None if value._root is x else value._root
     if not shares:  # from now on it counts for itself what is written to the other storage
         x._writes, x._unseen = writes, None if x._cell is None else [writes]
     _see_through(value, x)
@@ -134,6 +136,7 @@ def _grow(x: Tensor, count: int) -> None:
     grown = padded(wrap(node_of(memory)), 0, 0, count)
     larger = Cell(grown)
     old = memory._cell
+    assert old is not None  # it is a view of `whole`
     larger.base = old.base
     if old.memory is not None:
         raise RuntimeError("Trying to resize storage that is not resizable")
@@ -156,7 +159,7 @@ def resize_as_(self: Tensor, the_template: Tensor, *, memory_format: Any = None)
 
 def set_(
     self: Tensor,
-    source: Tensor = None,
+    source: Tensor | None = None,
     storage_offset: int = 0,
     size: Any = None,
     stride: Any = None,

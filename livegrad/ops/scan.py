@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -29,22 +29,24 @@ from livegrad.ops.joining import pad
 from livegrad.ops.movement import normal_dim
 from livegrad.ops.pointwise_math import exp
 
-Tensor = Any
+if TYPE_CHECKING:
+    from livegrad.tensor import Tensor
+
 Array = np.ndarray[Any, Any]
 
 
 class cummax_result(NamedTuple):
     """The largest value so far along a dim, and where it is."""
 
-    values: Any
-    indices: Any
+    values: Tensor
+    indices: Tensor
 
 
 class cummin_result(NamedTuple):
     """The smallest value so far along a dim, and where it is."""
 
-    values: Any
-    indices: Any
+    values: Tensor
+    indices: Tensor
 
 
 # attrs (dim, backwards, dtype of the result) of all scans.

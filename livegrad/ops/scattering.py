@@ -9,7 +9,7 @@ have one order whatever the number of threads. The same by slices is in index_wr
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -36,7 +36,9 @@ from livegrad.ops.generate import filled, zeros_like
 from livegrad.ops.movement import INDEX, INDEX_WRITE, _reshape_to, normal_dim
 from livegrad.ops.numbers import number_for
 
-Tensor = Any
+if TYPE_CHECKING:
+    from livegrad.tensor import Tensor
+
 Array = np.ndarray[Any, Any]
 Attrs = tuple[Any, ...]
 Metas = tuple[Meta, ...]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import lru_cache
 from itertools import pairwise
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -31,7 +31,9 @@ from livegrad.ops.movement import (
     whole,
 )
 
-Tensor = Any
+if TYPE_CHECKING:
+    from livegrad.tensor import Tensor
+
 Attrs = tuple[Any, ...]
 Metas = tuple[Meta, ...]
 # More views than this at once would fill the memory.
@@ -115,6 +117,7 @@ def _several(parts: list[Tensor], name: str) -> tuple[Tensor, ...]:
     for i, part in enumerate(parts):
         if part._node.grad_to is not None:
             part._made = f"{i} of {name}"
+            assert part._cell is not None  # which a view has
             part._made_at = part._cell.version - part._cell.uncounted
     return tuple(parts)
 
@@ -226,7 +229,7 @@ def _numbers(name: str, given: Any) -> Any:
     meta = node_of(given).meta
     if meta.dtype is not dtypes.int64 or meta.ndim > 1:
         raise RuntimeError(f"{name}: expected an int64 tensor of zero or one dimension; got {meta}")
-    return given._values(f"{name}()").tolist()  # type: ignore[attr-defined]
+    return given._values(f"{name}()").tolist()
 
 
 def _split_along(

@@ -7,7 +7,7 @@ overlap is written element by element, in the order PyTorch goes in.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -60,7 +60,9 @@ from livegrad.ops.movement import (
     whole,
 )
 
-Tensor = Any
+if TYPE_CHECKING:
+    from livegrad.tensor import Tensor
+
 Array = np.ndarray[Any, Any]
 Attrs = tuple[Any, ...]
 Sizes = tuple[int, ...]
@@ -227,6 +229,7 @@ def element_by_element(x: Tensor, compute: Callable[[], Tensor]) -> Tensor:
     check_writable(x)
     meta = node_of(x).meta
     whole = whole_of(x)
+    assert whole._cell is not None
     rounds = rounds_of(places(meta.shape, meta.stride(), offset_of(x)), [meta.stride()])
     for number, (elements, at) in enumerate(rounds or [(_NOTHING, _NOTHING)]):
         value = fitted(compute(), meta)

@@ -11,7 +11,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Sequence
 from functools import cache, wraps
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from livegrad.device import CPU
 from livegrad.graph import spent
@@ -22,9 +22,11 @@ from livegrad.graph.state import LOCAL, flush, setting
 from livegrad.native.hot import hot, hot_slots
 from livegrad.ops.conjugate import VIEW_AS_COMPLEX, VIEW_AS_REAL
 
-Tensor = Any
+if TYPE_CHECKING:
+    from livegrad.tensor import Tensor
+
 # rule(args, p, g, ...) -> the new values of the written streams, in order
-Rule = Callable[..., tuple[Tensor, ...]]
+Rule = Callable[..., tuple["Tensor", ...]]
 
 
 def define(name: str, rule: Rule, written: tuple[int, ...], **rules: Any) -> Op:

@@ -26,8 +26,8 @@ from livegrad.graph.node import Node, describe_site
 from livegrad.graph.record import Handle, node_of, user_site, wrap
 from livegrad.graph.state import LOCAL, Runtime, flush, setting
 from livegrad.random import Generator, default_generator
+from livegrad.tensor import Tensor
 
-Tensor = Any
 Contexts = Callable[[], tuple[AbstractContextManager[Any], AbstractContextManager[Any]]]
 
 
