@@ -42,7 +42,6 @@ import numpy as np
 from livegrad import dtypes
 from livegrad.autograd import Function, no_grad
 from livegrad.device import CPU
-from livegrad.func.batching import RULES
 from livegrad.graph.elsewhere import empty
 from livegrad.graph.meta import Meta, meta_of, on_device
 from livegrad.graph.op import REGISTRY, Op
@@ -140,7 +139,6 @@ class CustomOpDef:
         self._differentiable = _function_of(self)
         if name in _definitions:  # a cell of a notebook that runs again
             del REGISTRY[name]
-            RULES.pop(name, None)
         self._op = Op(name, "host", infer=self._infer, ref=self._run)
         _definitions[name] = self
 
@@ -197,7 +195,7 @@ class CustomOpDef:
                 return NotImplemented  # several results lie in the bytes of one: one by one
             return result if dim == 0 else result.movedim(dim, 0)
 
-        RULES[self.__name__] = rule
+        self._op.batch = rule
         return func
 
     # ---- recording -------------------------------------------------------------------------
