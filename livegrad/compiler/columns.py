@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 from livegrad.compiler.builder import LANES, Value
-from livegrad.compiler.emitter import memory_element
 from livegrad.compiler.folding import COLUMN, Folds
 from livegrad.compiler.reducers import Accs
 from livegrad.compiler.signature import Instr, Store
@@ -44,7 +43,7 @@ class Columns(Template):
             self._keep(number + 1)
         for value, stream, full, _ in self.outputs:
             if not full:
-                self._store(stream, self.wide(self.kept[value]), None)
+                self._put(stream, self.wide(self.kept[value]), None)
         self.kept = outer
 
     def _keep(self, stage: int) -> None:
@@ -65,7 +64,7 @@ class Columns(Template):
 
             accs = folds.step(accs, self.folded_values(reduces, value), self.b.splat(row))
             for store in stores:
-                self._store(store.stream, value(store.value), row)
+                self._put(store.stream, value(store.value), row)
             return accs
 
         carried = folds.run(self.b.const("i64", 0), self.middle, 1, step)
@@ -83,60 +82,23 @@ class Columns(Template):
     def _value(self, instr: Instr, operands: list[Value], row: Value | None) -> Value:
         """An instruction's value in sixteen columns, at a row (or for all rows alike)."""
         if instr.what == "load":
-            return self._load(instr.payload, row, None)
+            base = self._base(instr.payload, row)
+            return self.load(instr.payload, base, self.at, self.mask)
         if instr.what == "position":
-            return self._position(instr.payload, row)
+            return self.positions(instr.payload, self._base(instr.payload, row), self.at)
         if instr.what == "gather":
-            return self._gather(instr, operands[0], row)
+            base = self._base(instr.payload[0], row)
+            return self.gather(instr, operands[0], base, self.at, self.mask)
         return self.compute(instr, operands)
+
+    def _put(self, stream: int, value: Value, row: Value | None) -> None:
+        self.store(stream, value, self._base(stream, row), self.at, self.mask)
 
     def _base(self, stream: int, row: Value | None) -> Value:
         base = self.rows[stream]
         if row is None:
             return base
         return self.move(base, self.b.mul(row, self.middle_steps[stream]))
-
-    def _load(self, stream: int, row: Value | None, base: Value | None) -> Value:
-        b = self.b
-        dtype, step = self.streams[stream].dtype, self.streams[stream].step
-        base = self._base(stream, row) if base is None else base
-        e = self.e(dtype)
-        if step == 1:
-            return e.load(dtype, b.gep(base, memory_element(dtype), self.at), self.mask)
-        if step == 0:
-            return e.load_scalar(dtype, base)
-        return e.gather(dtype, base, self._strided(stream), self.mask)
-
-    def _strided(self, stream: int) -> Value:
-        b = self.b
-        step = b.sdiv(self.steps[stream], self.streams[stream].dtype.itemsize)
-        return b.mul(b.add(b.splat(self.at), b.iota()), b.splat(step))
-
-    def _position(self, stream: int, row: Value | None) -> Value:
-        b = self.b
-        lanes = b.mul(b.add(b.splat(self.at), b.iota()), b.splat(self.steps[stream]))
-        return b.add(b.splat(self._base(stream, row)), lanes)
-
-    def _gather(self, instr: Instr, where: Value, row: Value | None) -> Value:
-        b = self.b
-        stream, slot = instr.payload
-        good = self.position_ok(instr, b.sext(where, "i64"), self.mask)
-        distance = self.gather_arg(slot, 0)
-        base = self._base(stream, row)
-        if good.type == "i64":
-            return self._load(stream, row, self.move(base, b.mul(good, distance)))
-        place = b.mul(good, b.splat(b.sdiv(distance, instr.dtype.itemsize)))
-        if self.streams[stream].step:
-            place = b.add(place, self._strided(stream))
-        return self.e(instr.dtype).gather(instr.dtype, base, place, self.mask)
-
-    def _store(self, stream: int, value: Value, row: Value | None) -> None:
-        dtype, step = self.streams[stream].dtype, self.streams[stream].step
-        e, base = self.e(dtype), self._base(stream, row)
-        if step == 1:
-            e.store(dtype, value, self.b.gep(base, memory_element(dtype), self.at), self.mask)
-        else:
-            e.scatter(dtype, value, base, self._strided(stream), self.mask)
 
 
 def generate_columns(name: str, *described: Any) -> str:

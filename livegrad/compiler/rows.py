@@ -99,7 +99,7 @@ class Rows(Template):
 
         def step(folds: Folds, at: Value, mask: Value | None, accs: Accs) -> Accs:
             place = b.gep(self.bases[stream], memory_element(dtype), at)
-            return folds.step(accs, [e.load(dtype, place, mask)], self._lane_index(at), mask)
+            return folds.step(accs, [e.load(dtype, place, mask)], self.lane_index(at), mask)
 
         span = Span(b, b.const("i64", 0), self.arg(9))
         (value,) = self._fold_row([(reducer, e)], span, step)
@@ -142,13 +142,10 @@ class Rows(Template):
             return counter
         if instr.what == "gather":
             stream, slot = instr.payload
-            where = self.position_ok(instr, self._index64(operands[0]), None)
+            where = self.position_ok(instr, self.b.sext(operands[0], "i64"), None)
             place = self.move(self.rows[stream], self.b.mul(where, self.gather_arg(slot, 0)))
             return self.e(instr.dtype).load_scalar(instr.dtype, place)
         return self.compute(instr, operands)
-
-    def _index64(self, x: Value) -> Value:
-        return self.b.sext(x, "i64")
 
     # ------------------------------------------------------------------ one pass over a row
 
@@ -177,18 +174,14 @@ class Rows(Template):
             return self.wide(self._full(i, number, at, mask, known))
 
         values = self.folded_values(reduces, value)
-        accs = folds.step(carried, values, self._lane_index(at), mask)
+        accs = folds.step(carried, values, self.lane_index(at), mask)
         for store in stores:
-            self._store(store.stream, value(store.value), at, mask)
+            self.store(store.stream, value(store.value), self.rows[store.stream], at, mask)
         for i, slot in self.spills.items():
             if self._spilled_in(i) == number and i in known:
                 self._spill(slot, i, known[i], at, mask)
         self.active = None
         return accs
-
-    def _lane_index(self, at: Value) -> Value:
-        b = self.b
-        return b.add(b.splat(at), b.iota())
 
     def _full(
         self, i: int, number: int, at: Value, mask: Value | None, known: dict[int, Value]
@@ -210,57 +203,13 @@ class Rows(Template):
     ) -> Value:
         instr = self.instrs[i]
         if instr.what == "load":
-            return self._load(instr.payload, at, mask)
+            return self.load(instr.payload, self.rows[instr.payload], at, mask)
         if instr.what == "position":
-            b = self.b
-            step = self.steps[instr.payload]
-            lanes = b.mul(self._lane_index(at), b.splat(step))
-            return b.add(b.splat(self.rows[instr.payload]), lanes)
+            return self.positions(instr.payload, self.rows[instr.payload], at)
         operands = [self._full(o, number, at, mask, known) for o in instr.operands if o >= 0]
         if instr.what == "gather":
-            return self._gather(instr, operands[0], at, mask)
+            return self.gather(instr, operands[0], self.rows[instr.payload[0]], at, mask)
         return self.wide(self.compute(instr, operands))
-
-    # ------------------------------------------------------------------------------ memory
-
-    def _load(self, stream: int, at: Value, mask: Value | None, base: Value | None = None) -> Value:
-        b = self.b
-        dtype, step = self.streams[stream].dtype, self.streams[stream].step
-        base = self.rows[stream] if base is None else base
-        e = self.e(dtype)
-        if step == 1:
-            return e.load(dtype, b.gep(base, memory_element(dtype), at), mask)
-        if step == 0:
-            return e.load_scalar(dtype, base)
-        return e.gather(dtype, base, self._strided(stream, at), mask)
-
-    def _strided(self, stream: int, at: Value) -> Value:
-        b = self.b
-        size = self.streams[stream].dtype.itemsize
-        step = b.sdiv(self.steps[stream], size)
-        return b.mul(self._lane_index(at), b.splat(step))
-
-    def _gather(self, instr: Instr, where: Value, at: Value, mask: Value | None) -> Value:
-        b = self.b
-        stream, slot = instr.payload
-        good = self.position_ok(instr, self._index64(where), mask)
-        distance = self.gather_arg(slot, 0)
-        if good.type == "i64":
-            return self._load(stream, at, mask, self.move(self.rows[stream], b.mul(good, distance)))
-        step = b.sdiv(distance, instr.dtype.itemsize)
-        place = b.mul(good, b.splat(step))
-        if self.streams[stream].step:
-            place = b.add(place, self._strided(stream, at))
-        return self.e(instr.dtype).gather(instr.dtype, self.rows[stream], place, mask)
-
-    def _store(self, stream: int, value: Value, at: Value, mask: Value | None) -> None:
-        dtype, step = self.streams[stream].dtype, self.streams[stream].step
-        e = self.e(dtype)
-        if step == 1:
-            place = self.b.gep(self.rows[stream], memory_element(dtype), at)
-            e.store(dtype, value, place, mask)
-        else:
-            e.scatter(dtype, value, self.rows[stream], self._strided(stream, at), mask)
 
     # ------------------------------------------------------- values kept between two passes
 

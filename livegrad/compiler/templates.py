@@ -20,7 +20,7 @@ from collections.abc import Callable
 
 from livegrad import dtypes
 from livegrad.compiler.builder import Builder, Value
-from livegrad.compiler.emitter import Emitter
+from livegrad.compiler.emitter import Emitter, memory_element
 from livegrad.compiler.folding import Reduction
 from livegrad.compiler.reducers import REDUCERS
 from livegrad.compiler.signature import Instr, Store, Stream
@@ -132,6 +132,57 @@ class Template:
                 moved.append(self.move(base, b.mul(counter, self.arg(slot))))
             loop.update(b.udiv(rest, size), *moved)
         return list(loop.results[1:])
+
+    # ------------------------------------------------- sixteen elements of a stream, from `at` on
+
+    def lane_index(self, at: Value) -> Value:
+        """The numbers of the elements."""
+        return self.b.add(self.b.splat(at), self.b.iota())
+
+    def _strided(self, stream: int, at: Value) -> Value:
+        b = self.b
+        step = b.sdiv(self.steps[stream], self.streams[stream].dtype.itemsize)
+        return b.mul(self.lane_index(at), b.splat(step))
+
+    def positions(self, stream: int, base: Value, at: Value) -> Value:
+        """Where the elements are in their node, counted in row-major order."""
+        b = self.b
+        lanes = b.mul(self.lane_index(at), b.splat(self.steps[stream]))
+        return b.add(b.splat(base), lanes)
+
+    def load(self, stream: int, base: Value, at: Value, mask: Value | None) -> Value:
+        """The elements; one for all if the stream stays where it is."""
+        dtype, step = self.streams[stream].dtype, self.streams[stream].step
+        e = self.e(dtype)
+        if step == 1:
+            return e.load(dtype, self.b.gep(base, memory_element(dtype), at), mask)
+        if step == 0:
+            return e.load_scalar(dtype, base)
+        return e.gather(dtype, base, self._strided(stream, at), mask)
+
+    def gather(
+        self, instr: Instr, where: Value, base: Value, at: Value, mask: Value | None
+    ) -> Value:
+        """The elements at positions of a dim that an index gives."""
+        b = self.b
+        stream, slot = instr.payload
+        good = self.position_ok(instr, b.sext(where, "i64"), mask)
+        distance = self.gather_arg(slot, 0)
+        if good.type == "i64":
+            return self.load(stream, self.move(base, b.mul(good, distance)), at, mask)
+        place = b.mul(good, b.splat(b.sdiv(distance, instr.dtype.itemsize)))
+        if self.streams[stream].step:
+            place = b.add(place, self._strided(stream, at))
+        return self.e(instr.dtype).gather(instr.dtype, base, place, mask)
+
+    def store(self, stream: int, value: Value, base: Value, at: Value, mask: Value | None) -> None:
+        """Writes the elements."""
+        dtype, step = self.streams[stream].dtype, self.streams[stream].step
+        e = self.e(dtype)
+        if step == 1:
+            e.store(dtype, value, self.b.gep(base, memory_element(dtype), at), mask)
+        else:
+            e.scatter(dtype, value, base, self._strided(stream, at), mask)
 
     # -------------------------------------------------------------------------- evaluation
 
