@@ -361,7 +361,7 @@ class Writer:
         x, y = self.expression(depth - 1), self.expression(depth - 1)
         made = [
             f"[{x}, {y}]", f"({x}, {y})", f"({x},)", self.comprehension(depth), "a", "a",
-            f"tuple({self.sequence(depth - 1)})", f"{{{self.number(0)}, {self.number(0)}}}",
+            f"tuple({self.sequence(depth - 1)})", f"{{{self.number(0)}}}",
             f"p.{self.rng.choice('xy')}",
         ]  # fmt: skip
         return self.rng.choice(made)
