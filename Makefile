@@ -1,7 +1,9 @@
 # Every target does its own set-up: a machine needs Python 3.11 or newer, and make.
 #
 #   make demo    train on handwritten digits and draw the loss curve
-#   make test    run the tests on two processes
+#   make tiny    a little of everything, in a few seconds: before every commit
+#   make quick   the tests that are not slow, in some minutes
+#   make test    all tests, on two processes
 #   make lint    style and types
 #   make bench   compare with the other frameworks that can be installed
 #   make clean   remove everything these targets made
@@ -13,8 +15,9 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip --quiet --quiet --disable-pip-version-check
 TORCH  := torch==2.13.0
+PARALLEL := -n 2 --dist worksteal
 
-.PHONY: help demo test lint format bench clean
+.PHONY: help demo tiny quick test lint format bench clean
 .DELETE_ON_ERROR:
 
 help:
@@ -51,8 +54,15 @@ $(VENV)/.torch: $(VENV)/.base
 demo: $(VENV)/.base
 	$(BIN)/livegrad demo
 
+# Hot functions stay Python's: translating them takes as long as these tests.
+tiny: $(VENV)/.test
+	LIVEGRAD_NATIVE=off $(BIN)/python -m pytest -q tests/test_tiny.py
+
+quick: $(VENV)/.test
+	$(BIN)/python -m pytest $(PARALLEL) -m "not slow" --ignore=tests/conformance
+
 test: $(VENV)/.test
-	$(BIN)/python -m pytest -n 2 --dist worksteal --ignore=tests/conformance
+	$(BIN)/python -m pytest $(PARALLEL) --ignore=tests/conformance
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .

@@ -38,12 +38,9 @@ class _CuDNN(_Backend):
 class _CPU:
     def get_cpu_capability(self) -> str:
         """The widest vectors that kernels use: "AVX512", "AVX2" or "DEFAULT"."""
-        from livegrad.runtime.cpu.jit import host_target
+        from livegrad.runtime.host import HOST
 
-        target = host_target()
-        if target.has("avx512f"):
-            return "AVX512"
-        return "AVX2" if target.has("avx2") else "DEFAULT"
+        return HOST.capability()
 
 
 cpu = _CPU()

@@ -3,30 +3,32 @@
 from __future__ import annotations
 
 import weakref
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from livegrad import dtypes
-from livegrad.device import has_data
+from livegrad.device import CPU, has_data, home
 from livegrad.dtypes import DType
-from livegrad.graph import dataless
+from livegrad.graph import elsewhere
 from livegrad.graph.blame import as_index
 from livegrad.graph.layout import Strides, is_dense, like_strides, span, strides_in_order
 from livegrad.graph.meta import Shape, meta_of
-from livegrad.graph.record import Handle, leaf, node_of
+from livegrad.graph.record import Handle, _see_through, leaf, node_of, record, wrap
 from livegrad.ops import generate
 from livegrad.ops.elementwise import clone
 from livegrad.ops.in_place import laid_out_as, placed_like
-from livegrad.ops.movement import sizes_of
+from livegrad.ops.movement import DETACH, sizes_of
 from livegrad.ops.numbers import check_array
 from livegrad.ops.strided import as_strided
-from livegrad.runtime.cpu.memory import allocate
-from livegrad.runtime.reference import from_compute
+from livegrad.runtime.memory import allocate
 from livegrad.runtime.shared import borrow
+from livegrad.runtime.values import from_compute
 from livegrad.settings import check_layout
 
-Tensor = Any
+if TYPE_CHECKING:
+    from livegrad.tensor import Tensor
+
 Array = np.ndarray[Any, Any]
 
 
@@ -42,6 +44,12 @@ def as_leaf(x: Tensor, requires_grad: bool) -> Tensor:
                 "only Tensors of floating point and complex dtype can require gradients; "
                 f"got {node.meta.dtype.name}. Convert with .float() first"
             )
+        cell = x._cell
+        if x._path and cell is not None and node is cell._node:
+            # A view that shows all: only it is to be a leaf.
+            own = record(DETACH, (wrap(node),))
+            _see_through(own, x)
+            node = x._node = own._node
         node.grad_to = weakref.ref(x)
     return x
 
@@ -91,7 +99,7 @@ def tensor(
     if not isinstance(data, np.ndarray) and array.dtype != bool:
         check_array(array, target or dtypes.int64)
     strides = _copied_strides(data) if isinstance(data, np.ndarray) else None
-    return as_leaf(dataless.placed(from_array(array, target, strides), device), requires_grad)
+    return as_leaf(elsewhere.placed(from_array(array, target, strides), device), requires_grad)
 
 
 def _copied_strides(array: Array) -> Strides | None:
@@ -128,7 +136,7 @@ def _without_tensors(data: Any) -> Any:
     if isinstance(data, list | tuple):
         return [_without_tensors(x) for x in data]
     if isinstance(data, Handle):
-        return data.detach().numpy() if node_of(data).meta.ndim else data.item()  # type: ignore[attr-defined]
+        return data.detach().numpy() if node_of(data).meta.ndim else data.item()
     return data
 
 
@@ -191,8 +199,8 @@ def _bad_data(data: Any, array: Array) -> Exception:
 def as_tensor(data: Any, dtype: Any = None, device: Any = None) -> Tensor:
     """`data` as a tensor: a tensor as wanted itself, an array of the dtype shares its memory."""
     if isinstance(data, Handle):
-        return data.to(dtype=dtype, device=device)  # type: ignore[attr-defined]
-    if isinstance(data, np.ndarray) and _can_share(data) and has_data(device):
+        return data.to(dtype=dtype, device=device)
+    if isinstance(data, np.ndarray) and _can_share(data) and home(device) is CPU:
         own = dtypes.from_numpy_dtype(data.dtype)
         if dtype is None or dtypes.as_dtype(dtype) is own:
             return borrow(data, meta_of(data.shape, own))
@@ -305,9 +313,9 @@ def _filled(
             )
     target = dtypes.get_default_dtype() if dtype is None else dtypes.as_dtype(dtype)
     if has_data(device):
-        out = generate.filled(shape, value, target)
+        out = elsewhere.placed(generate.filled(shape, value, target), device)
     else:
-        out = dataless.empty(shape, target)
+        out = elsewhere.empty(shape, target)
     return as_leaf(out, True) if requires_grad else out
 
 
@@ -365,7 +373,7 @@ def full(
         raise TypeError("full(): argument 'size' (position 1) must be tuple of ints, not int")
     shape = sizes_of("full", (size,))
     if isinstance(fill_value, Handle | np.generic | np.ndarray):
-        fill_value = fill_value.item()  # type: ignore[union-attr]
+        fill_value = fill_value.item()
     if not isinstance(fill_value, bool | int | float | complex):
         raise TypeError(
             f"full(): argument 'fill_value' must be Number, not {type(fill_value).__name__}"

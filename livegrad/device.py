@@ -1,14 +1,23 @@
-"""Devices: names of places for tensors. There are two, the CPU and "meta", where tensors have a
-shape and a dtype but no data; other names can be spoken of, but nothing can be made there."""
+"""Devices: names of places for tensors, and what keeps and computes values there.
+
+There are two, the CPU and "meta", where tensors have a shape and a dtype but no data. Others can be
+registered with a `Backend`; names without one can be spoken of, but nothing can be made there.
+"""
 
 from __future__ import annotations
 
 import re
 import threading
 from operator import index as as_index
-from typing import Any
+from typing import TYPE_CHECKING, Any, Protocol
 
-_TYPES = (
+if TYPE_CHECKING:
+    import numpy as np
+
+    from livegrad.graph.meta import Meta
+    from livegrad.graph.node import Node
+
+_TYPES: tuple[str, ...] = (
     "cpu", "cuda", "ipu", "xpu", "mkldnn", "opengl", "opencl", "ideep", "hip", "ve", "fpga", "maia",
     "xla", "lazy", "vulkan", "mps", "meta", "hpu", "mtia", "privateuseone",
 )  # fmt: skip
@@ -128,6 +137,63 @@ CPU = Device("cpu")
 META = Device("meta")
 
 
+# ------------------------------------------------------------------------------- what is there
+
+
+class Backend(Protocol):
+    """Keeps values on a device, in buffers of its own kind, and computes there.
+
+    Of the CPU only the copies are asked for: its nodes wait, and are computed together by plans.
+    """
+
+    def copy_in(self, values: np.ndarray[Any, Any], meta: Meta) -> Any:
+        """A buffer with these values, contiguous and of the storage dtype."""
+
+    def copy_out(self, buffer: Any, meta: Meta) -> np.ndarray[Any, Any]:
+        """The values of a buffer, not to be written to."""
+
+    def run(self, node: Node) -> Any:
+        """The buffer with the value of a node, whose inputs have theirs on this device."""
+
+
+_backends: dict[str, tuple[Device, Backend]] = {}
+
+
+def register(name: str, backend: Backend) -> Device:
+    """Makes a device available: tensors can be made there and moved there."""
+    kind = name if name in _TYPES else _named_anew(name)
+    known = {"cpu": CPU, "meta": META}
+    device = known.get(kind) or Device(kind)
+    _backends[kind] = (device, backend)
+    return device
+
+
+def _named_anew(name: str) -> str:
+    global _TYPES
+    if _NAMED.fullmatch(name) is None or ":" in name:
+        raise RuntimeError(f"Invalid device string: '{name}'")
+    _TYPES = (*_TYPES, name)
+    return name
+
+
+def backend_of(device: Device) -> Backend:
+    """What computes on `device`, which is one of those that there are."""
+    return _backends[device.type][1]
+
+
+def home(device: Any) -> Device:
+    """The device that is meant (None: the default), as metas have it; an error if it is not there.
+
+    The CPU has no numbers, and of the others there is one each.
+    """
+    if device is CPU or (device is None and not _Default.ever_set):
+        return CPU
+    kind = as_device(device).type
+    if kind not in _backends:
+        raise unavailable(kind)
+    return _backends[kind][0]
+
+
 # ---------------------------------------------------------------------------- the default device
 
 
@@ -173,16 +239,11 @@ def as_device(value: Any) -> Device:
 
 
 def has_data(device: Any) -> bool:
-    """Whether tensors made on `device` (None: the default) have data: on the CPU, not on "meta".
+    """Whether tensors made on `device` (None: the default) have data: everywhere but on "meta".
 
-    On all other devices nothing can be made: an error says so.
+    Where there is no device, nothing can be made: an error says so.
     """
-    if device is CPU or (device is None and not _Default.ever_set):
-        return True
-    kind = as_device(device).type
-    if kind in ("cpu", "meta"):
-        return kind == "cpu"
-    raise unavailable(kind)
+    return home(device) is not META
 
 
 def unavailable(kind: str) -> Exception:

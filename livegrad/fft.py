@@ -12,11 +12,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from livegrad import creation, dtypes
 from livegrad.graph.blame import as_float, as_items
-from livegrad.graph.dataless import placed
+from livegrad.graph.elsewhere import placed
 from livegrad.graph.record import node_of
 from livegrad.ops.autocast import casted
 from livegrad.ops.comparison import lt
@@ -30,7 +30,9 @@ from livegrad.ops.out import install as install_out
 from livegrad.ops.slicing import narrow
 from livegrad.settings import check_layout
 
-Tensor = Any
+if TYPE_CHECKING:
+    from livegrad.tensor import Tensor
+
 Shape = Sequence[int] | int | None
 Dims = Sequence[int] | int | None
 

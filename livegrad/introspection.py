@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any, Self, overload
 
 import numpy as np
 
 from livegrad import creation
-from livegrad.device import META, has_data
+from livegrad.device import CPU, META, has_data
 from livegrad.graph.geometry import offset_of, root_of
 from livegrad.graph.layout import is_channels_last, memory_order
 from livegrad.graph.record import is_detached, node_of
@@ -19,6 +19,9 @@ from livegrad.ops.public import publish_methods
 from livegrad.ops.strided import whole_of
 from livegrad.runtime.shared import address_of, is_spread, own_address, spread
 from livegrad.settings import channels_last, channels_last_3d, contiguous_format, strided
+
+if TYPE_CHECKING:
+    from livegrad.tensor import Tensor
 
 
 class Introspection(Methods):
@@ -34,7 +37,7 @@ class Introspection(Methods):
     @property
     def is_cpu(self) -> bool:
         """Whether the values lie in the memory of the CPU."""
-        return self._node.meta.device is not META
+        return self._node.meta.device is CPU
 
     @property
     def is_meta(self) -> bool:
@@ -67,6 +70,10 @@ class Introspection(Methods):
         """Bytes per element."""
         return self._node.meta.dtype.itemsize
 
+    @overload
+    def stride(self, dim: None = None) -> tuple[int, ...]: ...
+    @overload
+    def stride(self, dim: int) -> int: ...
     def stride(self, dim: int | None = None) -> Any:
         """How far apart in the storage neighbours along each dim (or along one) are."""
         meta = self._node.meta
@@ -88,7 +95,7 @@ class Introspection(Methods):
             return meta.ndim == rank and is_channels_last(meta.shape, meta.stride())
         return meta.contiguous
 
-    def contiguous(self, memory_format: Any = contiguous_format) -> Any:
+    def contiguous(self: Any, memory_format: Any = contiguous_format) -> Tensor:
         """The tensor itself if its elements lie in order, else a copy in which they do."""
         return self if self.is_contiguous(memory_format) else in_format(self, memory_format)
 
@@ -105,18 +112,21 @@ class Introspection(Methods):
         return TypedStorage(self)
 
     @property
-    def _base(self) -> Any:
+    def _base(self: Any) -> Tensor | None:
         """The tensor that this is a view of; None if it is none."""
         if not self._is_view():
             return None
         if self._root is not None:
-            return self._root
+            root: Tensor = self._root
+            return root
         cell, _ = root_of(self)
         base = cell.base()
         return base if base is not None and base._cell is cell else whole_of(self)
 
     def _is_view(self) -> bool:
         """Whether this shows a part of another tensor, history included."""
+        if self._was_view is not None:
+            return self._was_view
         if self._cell is None or not self._path:
             return False
         return self._root is not None or not is_detached(self._path)
@@ -150,7 +160,7 @@ class Introspection(Methods):
         meta = self._node.meta
         return memory_order(meta.shape, meta.stride())
 
-    def data_ptr(self) -> int:
+    def data_ptr(self: Any) -> int:
         """The address of the values, which are computed for it; 0 if there are none.
 
         It is the same for tensors that share memory and begin at the same place, and good until
@@ -175,25 +185,26 @@ class Introspection(Methods):
         """False."""
         return False
 
-    def share_memory_(self) -> Any:
+    def share_memory_(self) -> Self:
         """Moves the values to memory that other processes see, in both directions."""
         import livegrad.multiprocessing  # noqa: F401 - so that it stays shared when it is sent
 
-        spread(self)
+        tensor: Any = self
+        spread(tensor)
         return self
 
-    def is_shared(self) -> bool:
+    def is_shared(self: Any) -> bool:
         """Whether other processes can see the values; see `share_memory_`."""
         return is_spread(self)
 
     # ---- other memories, of which there are none -------------------------------------------
 
-    def cuda(self, device: Any = None, non_blocking: bool = False, **options: Any) -> Any:
+    def cuda(self, device: Any = None, non_blocking: bool = False, **options: Any) -> Tensor:
         """AssertionError: there is no GPU."""
         has_data("cuda" if device is None else device)
         raise RuntimeError(f"Invalid device, must be cuda device; got {device}")
 
-    def xpu(self, device: Any = None, non_blocking: bool = False, **options: Any) -> Any:
+    def xpu(self, device: Any = None, non_blocking: bool = False, **options: Any) -> Tensor:
         """AssertionError: there is no such device."""
         has_data("xpu" if device is None else device)
         raise RuntimeError(f"Invalid device, must be xpu device; got {device}")
@@ -202,29 +213,33 @@ class Introspection(Methods):
         """False: memory is pinned for GPUs."""
         return False
 
-    def pin_memory(self, device: Any = None) -> Any:
+    def pin_memory(self, device: Any = None) -> Self:
         """The tensor itself: there is no GPU to pin its memory for."""
         return self
 
-    def to_dense(self, dtype: Any = None, *, masked_grad: bool = True) -> Any:
+    def to_dense(self: Any, dtype: Any = None, *, masked_grad: bool = True) -> Tensor:
         """The tensor itself, or as another dtype: every tensor is dense."""
-        return self if dtype is None else self.to(dtype)  # type: ignore[attr-defined]
+        found: Tensor = self if dtype is None else self.to(dtype)
+        return found
 
     # ---- Python functions on elements ------------------------------------------------------
 
-    def apply_(self, callable: Callable[[Any], Any]) -> Any:
+    def apply_(self, callable: Callable[[Any], Any]) -> Self:
         """Replaces each element by what a Python function makes of it. Slow, and no gradient."""
-        return self._replace("apply_", callable)
+        self._replace("apply_", callable)
+        return self
 
-    def map_(self, tensor: Any, callable: Callable[[Any, Any], Any]) -> Any:
+    def map_(self, tensor: Any, callable: Callable[[Any, Any], Any]) -> Self:
         """Replaces each element by what a function makes of it and of that of `tensor`. Slow."""
-        return self._replace("map_", callable, tensor)
+        self._replace("map_", callable, tensor)
+        return self
 
-    def map2_(self, x: Any, y: Any, callable: Callable[[Any, Any, Any], Any]) -> Any:
+    def map2_(self, x: Any, y: Any, callable: Callable[[Any, Any, Any], Any]) -> Self:
         """Replaces each element by a function of it and of those of `x` and `y`. Slow."""
-        return self._replace("map2_", callable, x, y)
+        self._replace("map2_", callable, x, y)
+        return self
 
-    def _replace(self, name: str, function: Callable[..., Any], *others: Any) -> Any:
+    def _replace(self: Any, name: str, function: Callable[..., Any], *others: Any) -> None:
         if node_of(self).requires_grad:
             raise RuntimeError(f"Can't call {name}() on Variable that requires grad.")
         tensors: list[Any] = [self, *[movement.expand_as(x, self) for x in others]]
@@ -232,7 +247,7 @@ class Introspection(Methods):
         values = [function(*row) for row in zip(*flat, strict=True)]
         shape = self._node.meta.shape
         made = creation.tensor(values, dtype=self._node.meta.dtype)
-        return self.copy_(made.reshape(shape))  # type: ignore[attr-defined]
+        self.copy_(made.reshape(shape))
 
 
 publish_methods(Introspection, "Tensor", "livegrad.tensor")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from livegrad import creation, dtypes
 from livegrad.device import unavailable
@@ -11,7 +11,9 @@ from livegrad.graph.meta import Size
 from livegrad.graph.record import TYPE_NAMES, Handle, node_of
 from livegrad.ops import movement
 
-Tensor = Any
+if TYPE_CHECKING:
+    from livegrad.tensor import Tensor
+
 
 _BY_NAME = {f"{name}Tensor": dtypes.by_name(dtype) for dtype, name in TYPE_NAMES.items()}
 

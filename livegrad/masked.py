@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from livegrad import dtypes
 from livegrad.dtypes import DType
 from livegrad.graph.record import node_of
-from livegrad.ops import composite, pointwise_math, quantiles, reduce, scan, statistics
+from livegrad.ops import composite, pointwise_math, product, quantiles, reduce, scan, statistics
 from livegrad.ops.comparison import isnan, maximum
 from livegrad.ops.conjugate import conj
 from livegrad.ops.elementwise import cast, div, mul, sub, where
@@ -23,7 +23,9 @@ from livegrad.ops.movement import _reshape_to, broadcast_to, normal_dim
 from livegrad.ops.power import sqrt
 from livegrad.ops.reduce import normal_dims
 
-Tensor = Any
+if TYPE_CHECKING:
+    from livegrad.tensor import Tensor
+
 Dim = int | Sequence[int] | None
 
 
@@ -96,7 +98,7 @@ def prod(
 ) -> Tensor:
     """Product over `dim` of what the mask keeps; 1 if that is nothing."""
     x = cast(_kept(input, mask, 1), _summed_dtype(input, dtype))
-    return reduce.prod(x, _dims("prod", input, dim), keepdim)
+    return product.prod(x, _dims("prod", input, dim), keepdim)
 
 
 def amax(

@@ -6,14 +6,15 @@ x.exp() is livegrad.exp(x)        x.add_(y) is inplace(add): the handle takes th
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Self
 
 import numpy as np
 
 from livegrad import creation
 from livegrad.graph.layout import may_overlap
+from livegrad.graph.op import Op
 from livegrad.graph.overlap import AT_ALL, PARTLY, check_overlap
-from livegrad.graph.record import Handle, binary, check_writable, node_of, rebind
+from livegrad.graph.record import BareHandle, Handle, binary, check_writable, node_of, rebind
 from livegrad.ops import (
     activation,
     arranging,
@@ -42,6 +43,7 @@ from livegrad.ops import (
     movement,
     pointwise_math,
     power,
+    product,
     quantiles,
     random as random_ops,
     random_fill,
@@ -61,6 +63,7 @@ from livegrad.ops import (
     triangles,
     view_copies,
 )
+from livegrad.ops.in_place import also_of
 from livegrad.ops.linalg import (
     cholesky as cholesky_factors,
     determinants,
@@ -75,16 +78,24 @@ from livegrad.ops.linalg import (
 from livegrad.ops.out import install_methods
 from livegrad.ops.public import publish_methods, strangers
 
-Method = Callable[..., Any]
+if TYPE_CHECKING:
+    from livegrad.tensor import Tensor
+    from livegrad.typing import Array, Operand
+
+P = ParamSpec("P")
+# Of two operands, one of them a tensor.
+Binary = Callable[[Any, Any], "Tensor"]
+# `x + other`: NumPy's arrays are taken for tensors.
+Operator = Callable[["Tensor", "Operand | Array"], "Tensor"]
 
 
 # --------------------------------------------------------------------- operators, in-place forms
 
 
-def operator(function: Method) -> Method:
+def operator(function: Binary) -> Operator:
     """The method of a binary operator: foreign types on the right are left to their own class."""
 
-    def method(self: Any, other: Any) -> Any:
+    def method(self: Tensor, other: Any) -> Any:
         try:
             return function(self, other)
         except TypeError:
@@ -94,10 +105,10 @@ def operator(function: Method) -> Method:
     return method
 
 
-def reflected(function: Method) -> Method:
+def reflected(function: Binary) -> Operator:
     """The method of a binary operator whose left side is a number."""
 
-    def method(self: Any, other: Any) -> Any:
+    def method(self: Tensor, other: Any) -> Any:
         try:
             return function(other, self)
         except TypeError:
@@ -107,10 +118,10 @@ def reflected(function: Method) -> Method:
     return method
 
 
-def recorded(op: Any) -> Method:
+def recorded(op: Op) -> Operator:
     """Like `operator`, for the commonest ones: records `op` without a call in between."""
 
-    def method(self: Any, other: Any) -> Any:
+    def method(self: Tensor, other: Any) -> Any:
         try:
             return binary(op, self, other)
         except TypeError:
@@ -134,14 +145,18 @@ def _ask(method: Any, self: Any, other: Any) -> Any:
     return getattr(Methods, method.__name__)(self, other)
 
 
-def inplace(function: Method, expanded: bool = False, refused: str | None = PARTLY) -> Method:
+def inplace(
+    function: Callable[Concatenate[Any, P], Any],
+    expanded: bool = False,
+    refused: str | None = PARTLY,
+) -> Callable[Concatenate[Tensor, P], Tensor]:
     """The in-place form of a function: the tensor takes the result's value.
 
     `expanded` says that it also writes to tensors several elements of which lie in one place;
     `refused`, which operands that overlap with the tensor it does not take.
     """
 
-    def method(self: Any, *args: Any, **options: Any) -> Any:
+    def method(self: Tensor, /, *args: P.args, **options: P.kwargs) -> Tensor:
         node = node_of(self)
         if node.grad_to is not None:
             # Before anything is recorded: what is refused leaves no trace.
@@ -156,42 +171,57 @@ def inplace(function: Method, expanded: bool = False, refused: str | None = PART
         except TypeError:
             if not strangers((*args, *options.values())):
                 raise
-        return getattr(Methods, method.__name__)(self, *args, **options)
+        answer: Tensor = getattr(Methods, method.__name__)(self, *args, **options)
+        return answer
 
     method.__name__ = f"{getattr(function, '__name__', 'method')}_"
     method.__doc__ = f"In-place form of `{getattr(function, '__name__', '')}`."
     return method
 
 
-def _write_overlapping(x: Any, compute: Callable[[], Any], expanded: bool) -> Any:
+def comparing(function: Binary) -> Callable[[Tensor, Operand], Tensor]:
+    """The in-place form of a comparison, which depends on its operand, with a gradient of zeros."""
+
+    def compared(input: Tensor, other: Operand) -> Tensor:
+        result = function(input, other)
+        if not isinstance(other, Handle):
+            return result
+        dtype = node_of(input).meta.dtype
+        return also_of(elementwise.cast(other, dtype), elementwise.cast(result, dtype))
+
+    compared.__name__ = function.__name__
+    return inplace(compared)
+
+
+def putting(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    """The in-place form of `index_put`, which fills where a mask says so, or else takes apart."""
+    fill = inplace(function, expanded=True, refused=None)
+    put = inplace(function, expanded=True, refused=AT_ALL)
+
+    def method(self: Tensor, indices: Any, values: Any, accumulate: bool = False) -> Tensor:
+        fills = not accumulate and indexing.fills_a_mask(indices, values)
+        return (fill if fills else put)(self, indices, values, accumulate)
+
+    method.__name__, method.__doc__ = put.__name__, put.__doc__
+    return method
+
+
+def _write_overlapping(x: Tensor, compute: Callable[[], Tensor], expanded: bool) -> Tensor:
     """Writes to a tensor several elements of which may lie in one place."""
     if not expanded:
         return strided.element_by_element(x, compute)
-    value = compute()
-    if value._node.grad_to is None:
-        return strided.write_changed(x, value)
-    return assign(x, value, expanded)
+    return strided.write_changed(x, elementwise.fitted(compute(), node_of(x).meta))
 
 
-def assign(x: Any, value: Any, expanded: bool = False) -> Any:
+def assign(x: Tensor, value: Tensor, expanded: bool = False) -> Tensor:
     """In-place write of a value that must have the shape of `x` and is cast to its dtype."""
     meta, new = node_of(x).meta, node_of(value).meta
     if new is not meta:
-        if new.shape != meta.shape:
-            raise RuntimeError(
-                f"output with shape {list(meta.shape)} doesn't match the broadcast shape "
-                f"{list(new.shape)}"
-            )
-        if new.dtype.category > meta.dtype.category:
-            raise RuntimeError(
-                f"result type {new.dtype.name} can't be cast to the desired output type "
-                f"{meta.dtype.name}"
-            )
-        value = elementwise.cast(value, meta.dtype)
+        value = elementwise.fitted(value, meta)
     return x if value is x else rebind(x, value, expanded)
 
 
-class Methods(Handle):
+class Methods(BareHandle):
     """What a Tensor can do that a function of `ops` does."""
 
     __slots__ = ()
@@ -225,8 +255,9 @@ class Methods(Handle):
     __rlshift__ = reflected(comparison.bitwise_left_shift)
     __rshift__ = operator(comparison.bitwise_right_shift)
     __rrshift__ = reflected(comparison.bitwise_right_shift)
-    __eq__ = operator(comparison.eq)
-    __ne__ = operator(comparison.ne)
+    # Not a bool, as that of every object.
+    __eq__ = operator(comparison.eq)  # type: ignore[assignment]
+    __ne__ = operator(comparison.ne)  # type: ignore[assignment]
     __lt__ = operator(comparison.lt)
     __le__ = operator(comparison.le)
     __gt__ = operator(comparison.gt)
@@ -235,7 +266,7 @@ class Methods(Handle):
     __abs__ = elementwise.abs
     __invert__ = comparison.invert
 
-    def __pos__(self) -> Any:
+    def __pos__(self) -> Self:
         return self
 
     __iadd__ = inplace(elementwise.add)
@@ -485,17 +516,17 @@ class Methods(Handle):
     clamp_max_ = inplace(comparison.clamp_max)
     addcmul_ = inplace(elementwise.addcmul)
     addcdiv_ = inplace(elementwise.addcdiv)
-    eq_ = inplace(comparison.eq)
-    ne_ = inplace(comparison.ne)
-    lt_ = inplace(comparison.lt)
-    le_ = inplace(comparison.le)
-    gt_ = inplace(comparison.gt)
-    ge_ = inplace(comparison.ge)
-    not_equal_ = inplace(comparison.ne)
-    less_ = inplace(comparison.lt)
-    less_equal_ = inplace(comparison.le)
-    greater_ = inplace(comparison.gt)
-    greater_equal_ = inplace(comparison.ge)
+    eq_ = comparing(comparison.eq)
+    ne_ = comparing(comparison.ne)
+    lt_ = comparing(comparison.lt)
+    le_ = comparing(comparison.le)
+    gt_ = comparing(comparison.gt)
+    ge_ = comparing(comparison.ge)
+    not_equal_ = comparing(comparison.ne)
+    less_ = comparing(comparison.lt)
+    less_equal_ = comparing(comparison.le)
+    greater_ = comparing(comparison.gt)
+    greater_equal_ = comparing(comparison.ge)
     logical_and_ = inplace(comparison.logical_and)
     logical_or_ = inplace(comparison.logical_or)
     logical_xor_ = inplace(comparison.logical_xor)
@@ -509,7 +540,7 @@ class Methods(Handle):
 
     sum = reduce.sum
     mean = reduce.mean
-    prod = reduce.prod
+    prod = product.prod
     max = reduce.max
     min = reduce.min
     amax = reduce.amax
@@ -585,7 +616,7 @@ class Methods(Handle):
     flipud = slicing.flipud
     rot90 = slicing.rot90
 
-    def split(self, split_size: Any, dim: int = 0) -> tuple[Any, ...]:
+    def split(self: Any, split_size: Any, dim: int = 0) -> tuple[Tensor, ...]:
         """Views of runs along `dim`: of one size, or of the sizes listed."""
         return slicing.split(self, split_size, dim)
 
@@ -675,11 +706,11 @@ class Methods(Handle):
     index_fill_ = inplace(index_writing.index_fill, expanded=True, refused=None)
     index_reduce_ = inplace(index_writing.index_reduce, refused=AT_ALL)
     put_ = inplace(index_writing.put, refused=AT_ALL)
-    index_put_ = inplace(indexing.index_put, expanded=True, refused=AT_ALL)
+    index_put_ = putting(indexing.index_put)
     masked_fill_ = inplace(masking.masked_fill, expanded=True, refused=None)
     masked_scatter_ = inplace(masking.masked_scatter, refused=None)
-    tril_ = inplace(triangles.tril)
-    triu_ = inplace(triangles.triu)
+    tril_ = inplace(triangles.tril, expanded=True)
+    triu_ = inplace(triangles.triu, expanded=True)
 
     # ---- linear algebra ----------------------------------------------------------------
 

@@ -11,7 +11,7 @@ import numpy as np
 from livegrad import dtypes
 from livegrad.graph.record import node_of
 from livegrad.graph.state import LOCAL
-from livegrad.runtime.reference import to_compute
+from livegrad.runtime.values import to_compute
 
 Array = np.ndarray[Any, Any]
 
@@ -185,6 +185,8 @@ def _suffixes(x: Any, values: Array) -> list[str]:
         usual |= {dtypes.default_complex(), dtypes.int64, dtypes.bool_}
     elif values.ndim != 1:
         notes.append(f"size={tuple(values.shape)}")
+    if not (x.is_cpu or x.is_meta):
+        notes.append(f"device='{x.device}'")
     if x.dtype not in usual:
         notes.append(f"dtype={x.dtype!r}")
     if x.grad_fn is not None:

@@ -4,21 +4,23 @@ from __future__ import annotations
 
 import math
 import operator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from livegrad import dtypes
 from livegrad.creation import as_leaf, from_array
 from livegrad.graph.blame import as_index, check_number
-from livegrad.graph.dataless import placed
+from livegrad.graph.elsewhere import placed
 from livegrad.graph.record import Handle, node_of, not_implemented
 from livegrad.ops import generate
 from livegrad.ops.complex_parts import complex as from_parts
 from livegrad.ops.numbers import number_for
 from livegrad.settings import check_layout
 
-Tensor = Any
+if TYPE_CHECKING:
+    from livegrad.tensor import Tensor
+
 Array = np.ndarray[Any, Any]
 
 

@@ -4,19 +4,24 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
 from livegrad import creation
-from livegrad.device import META
+from livegrad.device import CPU, META
 from livegrad.dtypes import DType
 from livegrad.graph.geometry import offset_of, root_of
-from livegrad.graph.meta import meta_of
+from livegrad.graph.meta import Meta, meta_of
 from livegrad.graph.record import leaf, node_of
 from livegrad.introspection import Introspection
 from livegrad.ops import elementwise, movement, strided
 from livegrad.ops.public import publish_methods
+
+if TYPE_CHECKING:
+    from livegrad.tensor import Tensor
+
+C = TypeVar("C")
 
 
 def disabled_torch_function(
@@ -51,42 +56,43 @@ class Subclassing(Introspection):
 
         return default(cls, func, types, args, kwargs or {})
 
-    def as_subclass(self, cls: Any) -> Any:
+    def as_subclass(self: Any, cls: type[C]) -> C:
         """The tensor as one of another class: a view of all of it, with its history."""
         return movement.alias(self)._become(cls)
 
     @staticmethod
-    def _make_subclass(cls: Any, data: Any, require_grad: bool = False) -> Any:
+    def _make_subclass(cls: type[C], data: Tensor, require_grad: bool = False) -> C:
         """A leaf of class `cls` that shares its values with `data`."""
         return movement.detach(data).requires_grad_(require_grad)._become(cls)
 
-    def _become(self, cls: Any) -> Any:
+    def _become(self: Any, cls: type[C]) -> C:
         """This tensor, which nobody else holds, as one of class `cls`."""
         try:
             self.__class__ = cls
         except TypeError:  # a class with slots of its own
-            return _moved(self, cls)
-        return self
+            self = _moved(self, cls)
+        out: C = self
+        return out
 
     # ---- copies ----------------------------------------------------------------------------
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> Any:
+    def __deepcopy__(self: Any, memo: dict[int, Any]) -> Any:
         if id(self) in memo:
             return memo[id(self)]
-        if not self.is_leaf:  # type: ignore[attr-defined]
+        if not self.is_leaf:
             raise RuntimeError(
                 "Only Tensors created explicitly by the user (graph leaves) support the deepcopy "
                 "protocol at the moment. Use detach() or clone() first"
             )
         out = self._copied_data(memo)
-        out = out.requires_grad_(self.requires_grad)._become(type(self))  # type: ignore[attr-defined]
+        out = out.requires_grad_(self.requires_grad)._become(type(self))
         memo[id(self)] = out
-        if self.grad is not None:  # type: ignore[attr-defined]
-            out.grad = self.grad.__deepcopy__(memo)  # type: ignore[attr-defined]
+        if self.grad is not None:
+            out.grad = self.grad.__deepcopy__(memo)
         _set_attributes(out, copy.deepcopy(_attributes(self), memo))
         return out
 
-    def _copied_data(self, memo: dict[int, Any]) -> Any:
+    def _copied_data(self: Any, memo: dict[int, Any]) -> Tensor:
         """A copy without history, which shares memory with copies of what `self` shares it with."""
         if self._cell is None:
             return elementwise.clone(movement.detach(self))
@@ -102,19 +108,19 @@ class Subclassing(Introspection):
         place = (meta.shape, meta.stride(), offset_of(self))
         return movement.detach(strided.as_strided(movement.detach(whole), *place))
 
-    def __copy__(self) -> Any:
-        out = movement.detach(self).requires_grad_(self.requires_grad)  # type: ignore[attr-defined]
+    def __copy__(self: Any) -> Any:
+        out = movement.detach(self).requires_grad_(self.requires_grad)
         out = out._become(type(self))
         out._take_attributes(self)
         return out
 
-    def __reduce_ex__(self, protocol: Any) -> tuple[Any, ...]:
-        meta, needs = node_of(self).meta, self.requires_grad  # type: ignore[attr-defined]
+    def __reduce_ex__(self: Any, protocol: Any) -> tuple[Any, ...]:
+        meta, needs = node_of(self).meta, self.requires_grad
         if meta.device is META:
             made: Any = (rebuild_empty, (type(self), meta.shape, meta.dtype, needs))
         else:
-            values = np.array(self._values("pickle"))  # type: ignore[attr-defined]
-            made = (rebuild, (type(self), values, meta.dtype, needs))
+            values = np.array(self._values("pickle"))
+            made = (rebuild, (type(self), values, meta.dtype, needs, *_place(meta)))
         attributes = _attributes(self)
         return (*made, attributes) if attributes else made
 
@@ -129,23 +135,27 @@ class Subclassing(Introspection):
 publish_methods(Subclassing, "Tensor", "livegrad.tensor")
 
 
-def rebuild(cls: Any, values: Any, dtype: DType, requires_grad: bool) -> Any:
+def _place(meta: Meta) -> tuple[str, ...]:
+    return () if meta.device is CPU else (str(meta.device),)
+
+
+def rebuild(cls: type[C], values: Any, dtype: DType, requires_grad: bool, device: str = "cpu") -> C:
     """A tensor from its pickled parts; `values` are in the storage dtype."""
-    out = leaf(meta_of(values.shape, dtype), creation.buffer_from(values))
+    out = leaf(meta_of(values.shape, dtype), creation.buffer_from(values)).to(device)
     return out.requires_grad_(requires_grad)._become(cls)
 
 
-def rebuild_empty(cls: Any, shape: Any, dtype: DType, requires_grad: bool) -> Any:
+def rebuild_empty(cls: type[C], shape: Any, dtype: DType, requires_grad: bool) -> C:
     """A tensor without data from its pickled parts."""
     out = creation.empty(shape, dtype=dtype, device=META)
     return out.requires_grad_(requires_grad)._become(cls)
 
 
-def _moved(x: Any, cls: Any) -> Any:
+def _moved(x: Any, cls: type[C]) -> C:
     """A tensor of a class with slots of its own in the place of `x`."""
     from livegrad.graph.state import LOCAL
 
-    out = object.__new__(cls)
+    out: Any = object.__new__(cls)
     out._node, out._cell = x._node, x._cell
     out.__dict__.update(x.__dict__)
     handles = LOCAL.state.handles
@@ -153,7 +163,8 @@ def _moved(x: Any, cls: Any) -> Any:
         if handles[place] is x:
             handles[place] = out
             break
-    return out
+    moved: C = out
+    return moved
 
 
 def _attributes(x: Any) -> dict[str, Any]:

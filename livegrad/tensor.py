@@ -4,29 +4,33 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, Self, overload
 
 import numpy as np
 
 from livegrad import creation, dtypes, printing
 from livegrad.autograd.holding import held_gradient
-from livegrad.device import CPU, META, Device, has_data
+from livegrad.device import CPU, META, Device, home
 from livegrad.dtypes import DType
-from livegrad.graph import dataless
-from livegrad.graph.geometry import root_of
+from livegrad.graph import elsewhere
+from livegrad.graph.blame import wrong_class
+from livegrad.graph.events import READ, tell_read
+from livegrad.graph.geometry import writes_to
 from livegrad.graph.meta import Size
 from livegrad.graph.overlap import check_overlap
 from livegrad.graph.record import (
     Handle,
     check_not_stale,
     check_writable,
+    claim,
     family_node,
+    is_of_inference,
     node_of,
     rebind,
+    record,
     set_tensor_class,
 )
-from livegrad.graph.state import flush
-from livegrad.graph.watch import Watch
+from livegrad.graph.state import LOCAL, flush
 from livegrad.legacy import dtype_of_type, new, type_name
 from livegrad.native.hot import hot_slots
 from livegrad.ops import (
@@ -39,10 +43,10 @@ from livegrad.ops import (
     resizing,
     slicing,
 )
-from livegrad.ops.in_place import in_format, suggested_format
+from livegrad.ops.in_place import OVERWRITTEN, in_format, suggested_format
 from livegrad.ops.resizing import become
-from livegrad.runtime.reference import array_of, number_of, to_compute
 from livegrad.runtime.shared import lend
+from livegrad.runtime.values import array_of, number_of, to_compute
 from livegrad.settings import preserve_format
 from livegrad.subclassing import Subclassing, disabled_torch_function as disabled_torch_function
 
@@ -54,6 +58,10 @@ class ElementCount(int):
 
     shape: Size
 
+    @overload
+    def __call__(self, dim: None = None) -> Size: ...
+    @overload
+    def __call__(self, dim: int) -> int: ...
     def __call__(self, dim: int | None = None) -> Any:
         if dim is None:
             return self.shape
@@ -73,7 +81,7 @@ class Tensor(Subclassing):
     __slots__ = ()
 
     _grad: Any = None
-    grad: Any = held_gradient
+    grad: Tensor | None = held_gradient
     _hooks: Any = None
     _post_hooks: Any = None
     __array_priority__ = 1000  # so that `array + tensor` comes to us
@@ -144,20 +152,19 @@ class Tensor(Subclassing):
     def requires_grad(self) -> bool:
         """Whether gradients are computed for this tensor."""
         if self._made_at is not None:  # also if its history may not be asked for any more
-            return family_node(self).grad_to is not None
-        if node_of(self).grad_to is not None:
-            return True
-        # PyTorch says so of every view of what requires one, also if none flows through it.
-        return self._is_view() and family_node(self).grad_to is not None
+            return self._node.grad_to is not None or family_node(self).grad_to is not None
+        return node_of(self).grad_to is not None
 
     @requires_grad.setter
     def requires_grad(self, value: bool) -> None:
         if not isinstance(value, bool):
             raise RuntimeError(f"requires_grad must be a bool; got {type(value).__name__}")
+        if not self.is_leaf:  # the method lets True pass, as in PyTorch
+            raise _only_of_leaves()
         self.requires_grad_(value)
 
     @property
-    def data(self) -> Any:
+    def data(self) -> Tensor:
         """The values without their history; writing to it writes to this tensor."""
         out = movement.detach(self)
         out._unseen = [0]
@@ -167,15 +174,20 @@ class Tensor(Subclassing):
     def data(self, value: Any) -> None:
         if not isinstance(value, Handle):
             raise TypeError(f"Variable data has to be a tensor, but got {type(value).__name__}")
-        become(self, movement.detach(value), counts=0)
+        if _shows_the_same(self, value):
+            return
+        value = movement.detach(value)
+        made_at, self._made_at = self._made_at, None  # its history may be gone
+        become(self, value, counts=0)
+        self._made_at = made_at
 
     @property
-    def T(self) -> Any:
+    def T(self) -> Tensor:
         """All dims in reverse order."""
         return movement.permute(self, range(self.ndim - 1, -1, -1))
 
     @property
-    def mT(self) -> Any:
+    def mT(self) -> Tensor:
         """The last two dims exchanged."""
         if not self.ndim:
             return self
@@ -187,7 +199,7 @@ class Tensor(Subclassing):
         return movement.transpose(self, -2, -1)
 
     @property
-    def H(self) -> Any:
+    def H(self) -> Tensor:
         """The conjugate transpose of a matrix."""
         if self.ndim not in (0, 2):
             raise RuntimeError(
@@ -196,12 +208,12 @@ class Tensor(Subclassing):
         return complex_parts.adjoint(self) if self.ndim else complex_parts.conj(self)
 
     @property
-    def mH(self) -> Any:
+    def mH(self) -> Tensor:
         """The last two dims exchanged, and the conjugate taken."""
         return complex_parts.adjoint(self)
 
     @property
-    def real(self) -> Any:
+    def real(self) -> Tensor:
         """The real part, as a view; a real tensor itself."""
         return complex_parts.real(self)
 
@@ -210,7 +222,7 @@ class Tensor(Subclassing):
         complex_parts.real(self).copy_(value)
 
     @property
-    def imag(self) -> Any:
+    def imag(self) -> Tensor:
         """The imaginary part of a complex tensor, as a view."""
         return complex_parts.imag(self)
 
@@ -221,17 +233,13 @@ class Tensor(Subclassing):
     @property
     def _version(self) -> int:
         """How often the memory that this tensor shows a part of has been written."""
-        if self._unseen is not None:
-            return self._unseen[0]
-        if self._cell is None:
-            return self._writes + self._ahead
-        cell = root_of(self)[0]
-        return cell.version - cell.uncounted + self._ahead
+        if self.is_inference():
+            raise RuntimeError("Inference tensors do not track version counter.")
+        return writes_to(self)
 
     def is_inference(self) -> bool:
         """Whether it was made in inference mode."""
-        node = node_of(self)
-        return node.grad_to is None and node.spent
+        return is_of_inference(self._node)
 
     @property
     def size(self) -> ElementCount:
@@ -248,7 +256,7 @@ class Tensor(Subclassing):
             raise ValueError(f"array API version {api_version!r} is not supported")
         return array_api
 
-    def to_device(self, device: Any, /, *, stream: Any = None) -> Any:
+    def to_device(self, device: Any, /, *, stream: Any = None) -> Tensor:
         """The tensor on `device`."""
         return self.to(device=device)
 
@@ -259,6 +267,8 @@ class Tensor(Subclassing):
         node = node_of(self if self._made_at is None else movement.detach(self))
         if node.buffer is None:
             flush(reason, node)
+        if READ:
+            tell_read(node, None, reason)
         return array_of(node)
 
     def item(self) -> Any:
@@ -277,9 +287,8 @@ class Tensor(Subclassing):
             number = number_of(node)
         except NotImplementedError:
             raise RuntimeError("Tensor.item() cannot be called on meta tensors") from None
-        watch = Watch.read
-        if watch is not None and (number - number != 0 or Watch.suspect is not None):
-            watch(node, number)
+        if READ:
+            tell_read(node, number, reason)
         return number
 
     def tolist(self) -> Any:
@@ -294,9 +303,10 @@ class Tensor(Subclassing):
 
         With `force`, of a tensor without its history.
         """
-        if self._node.meta.device is META:
+        device = self._node.meta.device
+        if device is not CPU:
             raise TypeError(
-                "can't convert meta device type tensor to numpy. Use Tensor.cpu() to copy the "
+                f"can't convert {device} device type tensor to numpy. Use Tensor.cpu() to copy the "
                 "tensor to host memory first."
             )
         return self._lent("numpy()", force)
@@ -309,7 +319,10 @@ class Tensor(Subclassing):
             )
         if self.dtype is dtypes.bfloat16:
             raise TypeError("Got unsupported ScalarType BFloat16. Convert with .float() first")
-        return lend(self, reason)
+        values = lend(self, reason)
+        if READ:
+            tell_read(self._node, None, reason)
+        return values
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
         """`numpy()`; a copy if asked for or if the dtype must change."""
@@ -373,12 +386,12 @@ class Tensor(Subclassing):
             raise TypeError("len() of a 0-d tensor")
         return shape[0]
 
-    def __iter__(self) -> Iterator[Any]:
+    def __iter__(self) -> Iterator[Tensor]:
         if not self._node.meta.shape:
             raise TypeError("iteration over a 0-d tensor")
         return iter(self.unbind(0))  # the method, which subclasses may override
 
-    def __reversed__(self) -> Any:
+    def __reversed__(self) -> Tensor:
         return slicing.flip(self, 0) if self._node.meta.shape else self
 
     def __contains__(self, element: Any) -> bool:
@@ -402,7 +415,7 @@ class Tensor(Subclassing):
 
     # ---- copying and gradients -----------------------------------------------------------
 
-    def detach_(self) -> Any:
+    def detach_(self) -> Tensor:
         """Cuts the tensor from its history, in place."""
         if self._is_view():
             raise RuntimeError(
@@ -411,23 +424,28 @@ class Tensor(Subclassing):
                 "True, gradients are views of DDP buckets, and hence detach_() cannot be called on "
                 "these gradients."
             )
+        if self.is_leaf:  # what was computed from it does not reach it any more
+            return self.requires_grad_(False)
         return become(self, movement.detach(self), stays=False, counts=0)
 
-    def requires_grad_(self, requires_grad: bool = True) -> Any:
+    def requires_grad_(self, requires_grad: bool = True) -> Self:
         """Says whether gradients are collected for this leaf."""
         node = node_of(self)
         if not self.is_leaf:
             if not requires_grad:
-                raise RuntimeError(
-                    "you can only change requires_grad flags of leaf variables. If you want to use "
-                    "a computed variable in a subgraph that doesn't require differentiation use "
-                    "var_no_grad = var.detach()."
-                )
+                raise _only_of_leaves()
         elif requires_grad:
+            if self.is_inference() and not LOCAL.state.inference:
+                raise RuntimeError(
+                    "Setting requires_grad=True on inference tensor outside InferenceMode is not "
+                    "allowed."
+                )
             if node.grad_to is None:
                 creation.as_leaf(self, True)
-        else:
+                claim(self)
+        elif node.grad_to is not None:
             node.grad_to = None
+            claim(self)
         return self
 
     def backward(
@@ -467,7 +485,7 @@ class Tensor(Subclassing):
 
     # ---- dtype and device ----------------------------------------------------------------
 
-    def to(self, *target: Any, **options: Any) -> Any:
+    def to(self, *target: Any, **options: Any) -> Tensor:
         """The tensor as another dtype, on another device, or as another tensor is in both.
 
         Itself if nothing changes.
@@ -478,7 +496,7 @@ class Tensor(Subclassing):
             if isinstance(x, DType) or x in (float, int, bool, complex):
                 dtype = x
             elif isinstance(x, Handle):
-                dtype, device = x.dtype, x.device  # type: ignore[attr-defined]
+                dtype, device = x.dtype, x.device
             elif isinstance(x, str | Device) or type(x) is int:
                 device = x
             elif x is not None and not isinstance(x, bool):  # non_blocking and copy
@@ -486,8 +504,10 @@ class Tensor(Subclassing):
         for name in options:
             if name not in ("dtype", "device", "copy", "non_blocking", "memory_format"):
                 raise TypeError(f"to() got an unexpected keyword argument '{name}'")
-        if device is not None and has_data(device) is not (self._node.meta.device is not META):
-            return dataless.moved(self, self.dtype if dtype is None else dtypes.as_dtype(dtype))
+        place = None if device is None else home(device)
+        if place is not None and place is not self._node.meta.device:
+            wanted = self.dtype if dtype is None else dtypes.as_dtype(dtype)
+            return elsewhere.moved(self, place, wanted)
         flags = [x for x in target if isinstance(x, bool)]  # non_blocking, copy
         return self._cast(
             self.dtype if dtype is None else dtypes.as_dtype(dtype),
@@ -495,7 +515,7 @@ class Tensor(Subclassing):
             options.get("copy", flags[1:] == [True]),
         )
 
-    def _cast(self, dtype: DType, memory_format: Any = None, copy: bool = False) -> Any:
+    def _cast(self, dtype: DType, memory_format: Any = None, copy: bool = False) -> Tensor:
         """As another dtype, or in another format; the tensor itself if nothing changes."""
         if memory_format is not None and memory_format is not preserve_format:
             fits = suggested_format(self._node.meta) is memory_format
@@ -514,63 +534,65 @@ class Tensor(Subclassing):
 
     new = new
 
-    def type_as(self, other: Any) -> Any:
+    def type_as(self, other: Any) -> Tensor:
         """The tensor as the dtype of `other`."""
-        return self._cast(node_of(other).meta.dtype)
+        if not isinstance(other, Handle):
+            raise wrong_class(other, "Tensor", "type_as")
+        return self._cast(other._node.meta.dtype)
 
-    def cpu(self, memory_format: Any = preserve_format) -> Any:
+    def cpu(self, memory_format: Any = preserve_format) -> Tensor:
         """The tensor on the CPU, where it is if it has data."""
         return self.to(device="cpu", memory_format=memory_format)
 
-    def float(self, memory_format: Any = preserve_format) -> Any:
+    def float(self, memory_format: Any = preserve_format) -> Tensor:
         """As float32."""
         return self._cast(dtypes.float32, memory_format)
 
-    def double(self, memory_format: Any = preserve_format) -> Any:
+    def double(self, memory_format: Any = preserve_format) -> Tensor:
         """As float64."""
         return self._cast(dtypes.float64, memory_format)
 
-    def half(self, memory_format: Any = preserve_format) -> Any:
+    def half(self, memory_format: Any = preserve_format) -> Tensor:
         """As float16."""
         return self._cast(dtypes.float16, memory_format)
 
-    def bfloat16(self, memory_format: Any = preserve_format) -> Any:
+    def bfloat16(self, memory_format: Any = preserve_format) -> Tensor:
         """As bfloat16."""
         return self._cast(dtypes.bfloat16, memory_format)
 
-    def cfloat(self, memory_format: Any = preserve_format) -> Any:
+    def cfloat(self, memory_format: Any = preserve_format) -> Tensor:
         """As complex64."""
         return self._cast(dtypes.complex64, memory_format)
 
-    def cdouble(self, memory_format: Any = preserve_format) -> Any:
+    def cdouble(self, memory_format: Any = preserve_format) -> Tensor:
         """As complex128."""
         return self._cast(dtypes.complex128, memory_format)
 
-    def chalf(self, memory_format: Any = preserve_format) -> Any:
+    def chalf(self, memory_format: Any = preserve_format) -> Tensor:
         """As complex64: there is no complex type of half precision."""
         return self._cast(dtypes.complex64, memory_format)
 
-    def long(self, memory_format: Any = preserve_format) -> Any:
+    def long(self, memory_format: Any = preserve_format) -> Tensor:
         """As int64."""
         return self._cast(dtypes.int64, memory_format)
 
-    def int(self, memory_format: Any = preserve_format) -> Any:
+    def int(self, memory_format: Any = preserve_format) -> Tensor:
         """As int32."""
         return self._cast(dtypes.int32, memory_format)
 
-    def short(self, memory_format: Any = preserve_format) -> Any:
+    def short(self, memory_format: Any = preserve_format) -> Tensor:
         """As int16."""
         return self._cast(dtypes.int16, memory_format)
 
-    def char(self, memory_format: Any = preserve_format) -> Any:
+    def char(self, memory_format: Any = preserve_format) -> Tensor:
         """As int8."""
         return self._cast(dtypes.int8, memory_format)
 
-    def byte(self, memory_format: Any = preserve_format) -> Any:
+    def byte(self, memory_format: Any = preserve_format) -> Tensor:
         """As uint8."""
         return self._cast(dtypes.uint8, memory_format)
 
-    def bool(self, memory_format: Any = preserve_format) -> Any:
+    def bool(self, memory_format: Any = preserve_format) -> Tensor:
         """As bool: False where the value is 0."""
         return self._cast(dtypes.bool_, memory_format)
 
@@ -581,50 +603,51 @@ class Tensor(Subclassing):
         here = self._node.meta.device
         return {**options, "device": here if options.get("device") is None else options["device"]}
 
-    def new_tensor(self, data: Any, *, dtype: Any = None, **options: Any) -> Any:
+    def new_tensor(self, data: Any, *, dtype: Any = None, **options: Any) -> Tensor:
         """A tensor from `data` with this tensor's dtype."""
         return creation.tensor(data, dtype=dtype or self.dtype, **self._here(options))
 
-    def new_zeros(self, *size: Any, dtype: Any = None, **options: Any) -> Any:
+    def new_zeros(self, *size: Any, dtype: Any = None, **options: Any) -> Tensor:
         """Zeros with this tensor's dtype."""
         return creation.zeros(*size, dtype=dtype or self.dtype, **self._here(options))
 
-    def new_ones(self, *size: Any, dtype: Any = None, **options: Any) -> Any:
+    def new_ones(self, *size: Any, dtype: Any = None, **options: Any) -> Tensor:
         """Ones with this tensor's dtype."""
         return creation.ones(*size, dtype=dtype or self.dtype, **self._here(options))
 
-    def new_empty(self, *size: Any, dtype: Any = None, **options: Any) -> Any:
+    def new_empty(self, *size: Any, dtype: Any = None, **options: Any) -> Tensor:
         """A tensor of this dtype whose values do not matter."""
         return creation.empty(*size, dtype=dtype or self.dtype, **self._here(options))
 
-    def new_full(self, size: Any, fill_value: Any, *, dtype: Any = None, **options: Any) -> Any:
+    def new_full(self, size: Any, fill_value: Any, *, dtype: Any = None, **options: Any) -> Tensor:
         """One number everywhere, with this tensor's dtype."""
         return creation.full(size, fill_value, dtype=dtype or self.dtype, **self._here(options))
 
-    def where(self, condition: Any, other: Any) -> Any:
+    def where(self, condition: Any, other: Any) -> Tensor:
         """This tensor where `condition` holds, else `other`."""
         return elementwise.where(condition, self, other)
 
     # ---- in place ------------------------------------------------------------------------
 
-    def copy_(self, src: Any, non_blocking: Any = False) -> Any:
+    def copy_(self, src: Any, non_blocking: Any = False) -> Tensor:
         """Takes the values of `src`, broadcast and cast."""
         if not isinstance(src, Handle):
             src = creation.as_tensor(src, device=CPU)
-        if self is src:
-            return self
         if self._cell is not None and src._cell is not None:
             check_overlap(self, (src,))
         return self._take(src)
 
-    def _take(self, src: Any) -> Any:
-        check_writable(self, src.requires_grad)
+    def _take(self, src: Any) -> Tensor:
+        check_writable(self, src.requires_grad, expanded=src is self)
         value = elementwise.cast(src, self.dtype) if src.dtype is not self.dtype else src
         if value.shape != self.shape:
             value = movement.expand(value, self.shape)
-        return rebind(self, elementwise.clone(value))
+        value = elementwise.clone(value)
+        if value._node.grad_to is not None and node_of(self).grad_to is not None:
+            value = record(OVERWRITTEN, (self, value))  # what was there gets a gradient of zeros
+        return rebind(self, value, expanded=src is self)
 
-    def fill_(self, value: Any) -> Any:
+    def fill_(self, value: Any) -> Tensor:
         """Takes one number everywhere."""
         if isinstance(value, Handle):
             if node_of(value).meta.ndim:
@@ -638,9 +661,25 @@ class Tensor(Subclassing):
             return rebind(self, resizing.fill(self, value), expanded=True)
         return rebind(self, generate.filled_as(self._node.meta, value), expanded=True)
 
-    def zero_(self) -> Any:
+    def zero_(self) -> Tensor:
         """Takes 0 everywhere."""
         return self.fill_(0)
+
+
+def _only_of_leaves() -> RuntimeError:
+    return RuntimeError(
+        "you can only change requires_grad flags of leaf variables. If you want to use a computed "
+        "variable in a subgraph that doesn't require differentiation use var_no_grad = "
+        "var.detach()."
+    )
+
+
+def _shows_the_same(x: Tensor, other: Tensor) -> bool:
+    """Whether two tensors show the same part of one storage, whatever their histories."""
+    if x is other or x._cell is None or x._cell is not other._cell:
+        return x is other
+    mine, theirs = [[s for s in t._path if s[0].name != "detach"] for t in (x, other)]
+    return mine == theirs
 
 
 def _real_number(value: Any) -> Any:

@@ -113,7 +113,7 @@ def untranslated() -> Iterator[None]:
         yield
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def python() -> Callable[..., subprocess.CompletedProcess[str]]:
     """Runs source text in a new interpreter, with changes to the environment as keywords."""
 

@@ -359,6 +359,76 @@ def versions(T: Any) -> Any:
     return seen
 
 
+@program
+def versions_of_what_is_written_with_itself(T: Any) -> Any:
+    x = T.zeros(4)
+    x.copy_(x)
+    row = x[1:3]
+    row.copy_(row)
+    wide = T.ones(1).expand(3)
+    wide.copy_(wide)
+    y = T.ones(2, requires_grad=True)
+    return x._version, row._version, wide._version, error_of(lambda: y.copy_(y))
+
+
+@program
+def versions_of_data_that_takes_another_shape(T: Any) -> Any:
+    x = T.zeros(1, 4)
+    data = x.data
+    data.squeeze_()
+    seen = [x._version, data._version]
+    data.add_(1)
+    seen += [x._version, data._version]
+    x.squeeze_()
+    return seen, x._version, data._version
+
+
+@program
+def versions_after_sharing_another_storage(T: Any) -> Any:
+    seen = []
+    for share in (lambda x, y: x.set_(y), lambda x, y: setattr(x, "data", y)):
+        x, y = T.zeros(4), T.ones(4)
+        view = x[1:]
+        x.add_(1)
+        share(x, y)
+        seen.append([x._version, view._version, y._version])
+        x.add_(1)
+        part = x[2:]
+        part.add_(1)
+        y.add_(1)
+        seen.append([x._version, part._version, y._version, x.tolist()])
+        del y, part
+        x.add_(1)
+        seen.append([x._version, x.tolist()])
+    return seen
+
+
+@program
+def versions_after_growing(T: Any) -> Any:
+    x = T.zeros(4)
+    x.add_(1)
+    view = x[1:]
+    x.resize_(8)
+    seen = [x._version, view._version]
+    view.add_(1)
+    return seen, x._version, view._version
+
+
+@program
+def versions_after_a_write_that_failed(T: Any) -> Any:
+    seen = []
+    for x in (T.zeros(3), T.zeros(4)[:3], T.zeros(4).data[:3]):
+        at = T.ones(2, dtype=T.int64) * 5
+        try:
+            x.index_put_((at,), T.ones(()))
+            x.tolist()
+        except (IndexError, RuntimeError):
+            seen.append([x._version, x.tolist()])
+        x.add_(1)
+        seen.append(x._version)
+    return seen
+
+
 # ------------------------------------------------------------------------------------- views
 
 
@@ -544,6 +614,240 @@ def written_while_recording(T: Any) -> Any:
 
 
 @program
+def overwritten_through_views_that_show_all(T: Any) -> Any:
+    seen = []
+    for view in (
+        lambda y: y.view(3, 1),
+        lambda y: y.squeeze(0),
+        lambda y: y.unsqueeze(1).t(),
+        lambda y: y.view(3, 1).detach(),
+    ):
+        w, y = _graph(T)
+        view(y).copy_(T.tensor(3.0))
+        y.sum().backward()
+        seen += [w.grad.tolist(), y.tolist(), y.requires_grad]
+    return seen
+
+
+@program
+def overwritten_with_what_has_a_gradient(T: Any) -> Any:
+    seen = []
+    for write in (
+        lambda y, v: y.copy_(v),
+        lambda y, v: y.fill_(v[0]),
+        lambda y, v: y.view(3, 1).copy_(v.view(3, 1)),
+        lambda y, v: y.copy_(y),
+    ):
+        w, y = _graph(T)
+        v = T.ones(3, requires_grad=True)
+        write(y, v)
+        y.sum().backward()
+        seen.append([w.grad.tolist(), v.grad if v.grad is None else v.grad.tolist(), y.tolist()])
+    return seen
+
+
+@program
+def gradients_of_what_was_used_before_it_was_written(T: Any) -> Any:
+    seen: list[Any] = []
+    hooked: list[Any] = []
+    for write in (lambda y: y.pow_(3), lambda y: y[0].fill_(9), lambda y: y.detach().zero_()):
+        w, y = _graph(T)
+        name = type(y.grad_fn).__name__
+        y.retain_grad()
+        before = y * 5
+        with T.no_grad():
+            write(y)
+        y.register_hook(lambda g: hooked.append(g.tolist()))
+        out = (before * before).sum() + (y * 3).sum()
+        (g,) = T.autograd.grad(out, y, create_graph=True)
+        seen.append([g.tolist(), T.autograd.grad(g.sum(), y, retain_graph=True)[0].tolist()])
+        out.backward()
+        seen += [y.retains_grad, y.grad.tolist(), w.grad.tolist()]
+        seen.append(type(y.grad_fn).__name__ == name)
+    return seen, hooked
+
+
+@program
+def a_view_in_place_under_no_grad(T: Any) -> Any:
+    w, y = _graph(T)
+    with T.no_grad():
+        y.unsqueeze_(0)
+    y.mul_(2)
+    y.sum().backward()
+    wide = T.ones(1).expand(3)
+    return w.grad.tolist(), y.tolist(), y._is_view(), y._version, wide.unsqueeze_(0).stride()
+
+
+@program
+def views_keep_their_place_when_data_is_written(T: Any) -> Any:
+    seen: list[Any] = []
+    for make in (lambda w: w.view(3, 1), lambda w: (w * 2).view(3, 1)):
+        w = T.tensor([1.0, 2.0, 3.0], requires_grad=True)
+        e = make(w)
+        g = e[None]
+        g.data.mul_(2)
+        g.data.add_(1)
+        e.register_hook(lambda g: seen.append(g.tolist()))
+        out = (g * g).sum()
+        seen.append(T.autograd.grad(out, e, retain_graph=True)[0].tolist())
+        out.backward()
+        seen.append([w.grad.tolist(), e.tolist(), g.tolist()])
+    return seen
+
+
+@program
+def a_written_view_has_a_new_place(T: Any) -> Any:
+    seen = []
+    for write in (lambda c: c.mul_(2), lambda c: c.zero_(), lambda c: c[0].fill_(3)):
+        w = T.tensor([1.0, 2.0, 3.0], requires_grad=True)
+        c = w[1:]
+        before = (c * 7).sum()
+        with T.no_grad():
+            write(c)
+        seen.append(
+            error_of(lambda b=before, c=c: T.autograd.grad(b, c, retain_graph=True)) == "none"
+        )
+        (before + (c * 5).sum()).backward()
+        seen += [T.autograd.grad((c * 3).sum(), c)[0].tolist(), w.tolist()]
+    return seen
+
+
+@program
+def parameters_that_take_another_shape(T: Any) -> Any:
+    p = T.nn.Parameter(T.tensor([1.0, 2.0]))
+    with T.no_grad():
+        p.unsqueeze_(0)
+    part = p[0, 1:]
+    p.detach().add_(5)
+    (p * part).sum().backward()
+    return p.tolist(), part.tolist(), p.grad.tolist(), p.is_leaf, part._base is p
+
+
+@program
+def a_written_view_that_requires_a_gradient(T: Any) -> Any:
+    x = T.zeros(3)
+    v = x.view(3)
+    v.add_(1)
+    v.requires_grad_()
+    (v * 2).sum().backward()
+    return x.requires_grad, v.is_leaf, v.tolist(), v.grad.tolist()
+
+
+@program
+def a_leaf_detached_in_place_gets_no_gradient(T: Any) -> Any:
+    w = T.ones(3, requires_grad=True)
+    y, part = w * 2, w[1]
+    w.detach_()
+    y.sum().backward()
+    part.backward()
+    return w.grad is None, w.requires_grad, w.is_leaf
+
+
+@program
+def chunks_of_nothing_are_views_of_one_another(T: Any) -> Any:
+    y = T.zeros((2, 0), requires_grad=True) * 2
+    first, second = y.chunk(2, 1)
+    with T.no_grad():
+        second.fill_(1)
+    return error_of(lambda: first.is_leaf)[:9]
+
+
+@program
+def one_value_of_its_own_where_a_mask_says_so(T: Any) -> Any:
+    x = T.tensor([3.0])
+    x[T.tensor([True])] = x
+    x.detach()[T.tensor([False])] = x
+    return x.tolist(), error_of(lambda: x.__setitem__(T.tensor([0]), x))
+
+
+@program
+def leaves_are_refused_before_an_index(T: Any) -> Any:
+    x = T.ones(2, 3, requires_grad=True)
+    return [
+        error_of(lambda: x[:0].__setitem__((T.tensor([5]), [0]), 1)),
+        error_of(lambda: x[...].__setitem__((T.tensor([0, 0]), [0, 5]), 1)),
+    ]
+
+
+@program
+def no_view_of_itself(T: Any) -> Any:
+    x, y = T.zeros(2, 3), T.zeros(2)
+    x.t_()
+    y.resize_(5)
+    return x._is_view(), x._base is None, y._is_view(), x.detach_().shape
+
+
+@program
+def what_a_mask_of_its_own_is_written_with(T: Any) -> Any:
+    x = T.tensor([True, False, True])
+    refused = error_of(lambda: x.__setitem__(x, T.tensor([True, False])))
+    x[x] = T.tensor(False)
+    return x.tolist(), refused
+
+
+@program
+def strides_of_what_is_empty(T: Any) -> Any:
+    x = T.zeros(2, 3, 4)[:, 2:2]
+    layer = T.nn.PReLU()
+    return [y.stride() for y in (x, T.ldexp(x, T.ones(4)), x * T.ones(4), layer(x))]
+
+
+@program
+def triangles_of_one_memory(T: Any) -> Any:
+    rows, columns = T.tensor([[1.0, 2.0, 3.0]]), T.tensor([[1.0], [2.0], [3.0]])
+    rows.expand(3, 3).triu_(1)
+    columns.expand(3, 3).tril_(-1)
+    return rows.tolist(), columns.tolist()
+
+
+@program
+def one_memory_with_a_history(T: Any) -> Any:
+    seen = []
+    for write in (
+        lambda x: x.masked_fill_(T.eye(3) > 0, 7.0),
+        lambda x: x.index_fill_(1, T.tensor([1]), 7.0),
+        lambda x: x.triu_(1),
+        lambda x: x.__setitem__(T.eye(3) > 0, 7.0),
+    ):
+        y = T.ones(3, 1, requires_grad=True) * T.tensor([[1.0], [2.0], [3.0]])
+        write(y.expand(3, 3))
+        seen.append(y.tolist())
+    return seen
+
+
+@program
+def modules_with_backward_hooks_share_memory(T: Any) -> Any:
+    x = T.arange(8.0, requires_grad=True)
+    h = (x * 2).view(2, 4)[:, ::2]
+    layer = T.nn.Flatten(0)
+    seen = []
+    for module, y in ((T.nn.Flatten(0), x * 2), (T.nn.Identity(), h), (layer, h)):
+        module.register_full_backward_hook(lambda m, gi, go: None)
+        out = module(y)
+        seen.append(out.stride())
+        out.sum().backward(retain_graph=True)
+        out.detach().add_(1)
+        y.detach().add_(1)
+        seen.append([y.detach().tolist(), out.detach().tolist(), x.grad.tolist()])
+    return seen
+
+
+@program
+def what_a_function_returns_lies_as_forward_left_it(T: Any) -> Any:
+    class Same(T.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, x: Any) -> Any:
+            return x.clone()
+
+        @staticmethod
+        def backward(ctx: Any, g: Any) -> Any:
+            return g
+
+    x, y = T.zeros(0, 3, requires_grad=True), T.zeros(2, 3, requires_grad=True)
+    return Same.apply(x[:, 1:2]).stride(), Same.apply(y.t()).stride()
+
+
+@program
 def a_layer_used_twice(T: Any) -> Any:
     layer = T.nn.Linear(2, 2)
     with T.no_grad():
@@ -605,6 +909,44 @@ def inference_tensors(T: Any) -> Any:
     seen = [x.is_inference(), y.is_inference(), T.ones(2).is_inference()]
     seen.append(error_of(lambda: y.add_(1))[:40])
     return seen
+
+
+@program
+def views_of_inference_tensors(T: Any) -> Any:
+    with T.inference_mode():
+        x = T.tensor([1.0, 2.0])
+        inside = x[:1]
+    outside = x[1:]
+    writes = [error_of(lambda y=y: y.add_(1)) for y in (x, inside, outside)]
+    versions = [error_of(lambda y=y: y._version) for y in (x, inside, outside)]
+    return (
+        [y.is_inference() for y in (x, inside, outside)], writes, versions,
+        error_of(lambda: x.requires_grad_()),
+    )  # fmt: skip
+
+
+@program
+def inference_tensors_may_be_written_when_detached(T: Any) -> Any:
+    with T.inference_mode():
+        x = T.tensor([1.0, 2.0])
+    d, data = x.detach(), x.data
+    d.add_(1)
+    data.mul_(2)
+    return x.tolist(), d._version, data._version
+
+
+@program
+def ordinary_tensors_stay_so_in_inference_mode(T: Any) -> Any:
+    x = T.zeros(3)
+    part = x[1:]
+    with T.inference_mode():
+        x.add_(1)
+        view = x[:2]
+        view.add_(1)
+    x.add_(1)
+    part.add_(1)
+    view.add_(1)
+    return [(y.is_inference(), y._version, y.tolist()) for y in (x, part, view)]
 
 
 # --------------------------------------------------------------------- memory that NumPy sees

@@ -23,6 +23,7 @@ def run_demo(folder: Path, env: dict[str, str], *options: str) -> subprocess.Com
     )
 
 
+@pytest.mark.slow
 def test_demo_reads_digits(tmp_path: Path, child_environment: Environment) -> None:
     done = run_demo(tmp_path, child_environment())
     assert done.returncode == 0, done.stderr

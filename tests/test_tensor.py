@@ -124,6 +124,25 @@ def test_fill_zero_copy():
     assert source.grad.tolist() == [1] * 4
 
 
+def test_a_copy_of_itself_is_a_write():
+    x = lg.ones(2)
+    x.copy_(x)
+    assert x._version == 1
+    w = lg.ones(2, requires_grad=True)
+    with pytest.raises(RuntimeError, match="a leaf Variable"):
+        w.copy_(w)
+
+
+def test_only_a_leaf_is_told_to_require_a_gradient():
+    x = lg.ones(2, requires_grad=True)
+    y = x * 2
+    with pytest.raises(RuntimeError, match="leaf variables"):
+        y.requires_grad = True
+    assert y.requires_grad_() is y
+    part = lg.ones(4).view(2, 2).requires_grad_().chunk(2)[0]
+    assert part.requires_grad
+
+
 def test_views_share_values_both_ways():
     x = lg.zeros(2, 3)
     row, flat, turned = x[0], x.view(6), x.T

@@ -101,7 +101,8 @@ class GradScaler:
             return type(outputs)(scaled) if isinstance(outputs, list | tuple) else iter(scaled)
         raise ValueError("outputs must be a Tensor or an iterable of Tensors")
 
-    def _scaled(self, x: Any) -> Any:
+    def _scaled(self, x: Tensor) -> Tensor:
+        assert self._scale is not None
         meta = node_of(x).meta
         if not meta.ndim and meta.dtype in (dtypes.float16, dtypes.bfloat16):
             x = cast(x, dtypes.float32)  # a loss in float16 would overflow

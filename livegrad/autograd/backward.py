@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from weakref import ref
 
 from livegrad.autograd import pending
@@ -11,9 +11,10 @@ from livegrad.autograd.anomaly import Anomaly
 from livegrad.autograd.reverse import Pair, reverse, run_hooks
 from livegrad.graph import spent
 from livegrad.graph.blame import as_items
+from livegrad.graph.events import BACKWARD, tell
 from livegrad.graph.layout import is_dense
 from livegrad.graph.meta import Meta
-from livegrad.graph.node import Interior, Node
+from livegrad.graph.node import Interior, Node, place_of
 from livegrad.graph.record import (
     Handle,
     laid_out,
@@ -24,11 +25,12 @@ from livegrad.graph.record import (
     wrap,
 )
 from livegrad.graph.state import LOCAL, begin_accumulating, end_accumulating
-from livegrad.graph.watch import Watch
 from livegrad.ops import elementwise as ew
 from livegrad.ops.generate import filled_as
 
-Tensor = Any
+if TYPE_CHECKING:
+    from livegrad.tensor import Tensor
+
 Tensors = Any  # a tensor or a sequence of tensors
 
 
@@ -46,9 +48,8 @@ def backward(
     receive a gradient. `create_graph` makes the gradients differentiable; without it and
     without `retain_graph`, the graph is given up: see `livegrad.graph.spent`.
     """
-    watch = Watch.backward
-    if watch is not None:
-        watch(tensors)
+    if BACKWARD:
+        tell(BACKWARD, tensors)
     if (
         inputs is None
         and grad_tensors is None
@@ -67,21 +68,34 @@ def backward(
     seeds = _seeds(outputs, weights)
     wanted = None if targets is None else set(targets)
     last = not _is_kept(retain_graph, create_graph)
-    order, arrived = reverse(seeds, create_graph, wanted, spend=last, check=Anomaly.enabled)
-    delivery = Delivery(create_graph, seeds)
+    arrived: list[Pair] = []
+    try:
+        order, _ = reverse(
+            seeds, create_graph, wanted, spend=last, check=Anomaly.enabled, arrived=arrived
+        )
+    finally:  # also what arrived before an error, as in PyTorch
+        served = _serve(Delivery(create_graph, seeds), arrived, targets)
+    _give_up(order, retain_graph, create_graph)
+    for tensor in served:
+        if "_post_hooks" in tensor.__dict__:
+            with _Grad(create_graph):
+                for hook in list(tensor._post_hooks.values()):
+                    hook(tensor)
+
+
+def _serve(
+    delivery: Delivery, arrived: list[Pair], targets: dict[int, list[Tensor]] | None
+) -> list[Tensor]:
+    """Adds what arrived to `.grad` of leaves, or of those of `targets`; the tensors that got it."""
     served = []
-    with _Grad(create_graph):
+    with _Grad(delivery.create_graph):
         for key, (tensor, g) in delivery.totals(arrived).items():
             if targets is not None:
                 tensor = targets[key][0] if key in targets else None
             if tensor is not None:
                 delivery.accumulate(tensor, g)
                 served.append(tensor)
-    _give_up(order, retain_graph, create_graph)
-    for tensor in served:
-        if "_post_hooks" in tensor.__dict__:
-            for hook in list(tensor._post_hooks.values()):
-                hook(tensor)
+    return served
 
 
 def grad(
@@ -262,7 +276,8 @@ def _targets(inputs: tuple[Tensor, ...]) -> dict[int, list[Tensor]]:
         to = node_of(x).grad_to
         if to is None:
             raise RuntimeError("One of the differentiated Tensors does not require grad")
-        targets.setdefault(id(to) if type(to) is ref else id(x._node), []).append(x)
+        key = to if type(to) is ref else place_of(x._node)
+        targets.setdefault(id(key), []).append(x)
     return targets
 
 

@@ -9,12 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from threading import local
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from livegrad.graph.node import Node
 from livegrad.graph.record import Handle, node_of
 
-Tensor = Any
+if TYPE_CHECKING:
+    from livegrad.tensor import Tensor
 
 
 class _Duals(local):
@@ -80,7 +81,7 @@ def make_dual(tensor: Tensor, tangent: Tensor, *, level: int | None = None) -> T
             f"{node_of(tangent).meta} and {node_of(tensor).meta}"
         )
     with _duals.level as duals:
-        dual = duals.variable(tensor)
+        dual: Tensor = duals.variable(tensor)
     _duals.tangents[node_of(dual)] = tangent
     return dual
 

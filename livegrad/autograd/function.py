@@ -13,7 +13,7 @@ from __future__ import annotations
 import functools
 import weakref
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from livegrad import dtypes
 from livegrad.autograd.grad_fn import Edge, edge_to
@@ -24,11 +24,12 @@ from livegrad.graph.meta import Meta, meta_of
 from livegrad.graph.node import Interior, Node, Spec
 from livegrad.graph.op import Op
 from livegrad.graph.record import Handle, _new, node_of, rebind, record, user_site, wrap
-from livegrad.graph.state import LOCAL
+from livegrad.graph.state import LOCAL, setting
 from livegrad.ops import elementwise as ew, samples as s
 from livegrad.ops.generate import filled_as
 
-Tensor = Any
+if TYPE_CHECKING:
+    from livegrad.tensor import Tensor
 
 
 def _define(name: str, saves: str) -> Op:
@@ -37,6 +38,7 @@ def _define(name: str, saves: str) -> Op:
         name,
         "composite",
         infer=lambda metas, attrs, shape: metas[0],
+        layout=lambda metas, attrs, meta: metas[0].strides,
         ref=lambda n, value: value,
         expand=lambda n, value: value,
         saves=saves,
@@ -224,9 +226,7 @@ class Call:
 
     def pull(self, received: dict[int, Tensor]) -> list[Pair]:
         """Runs the user's backward on the gradients of the outputs, by place."""
-        state = LOCAL.state
-        site, state.site = state.site, None
-        try:
+        with setting(site=None):
             grads = [self._gradient(i, received.get(i)) for i in range(len(self.metas))]
             for hook in list((self.ctx._hooks_before or {}).values()):
                 changed = hook(tuple(grads))
@@ -236,8 +236,6 @@ class Call:
             if self.ctx._hooks_after:
                 results = self._hooked(list(results), tuple(grads))
             return self._paired(tuple(results))
-        finally:
-            state.site = site
 
     def _hooked(self, results: list[Any], grads: tuple[Any, ...]) -> tuple[Any, ...]:
         """The gradients of the arguments as hooks leave them, who see those of the tensors."""
@@ -391,12 +389,9 @@ def once_differentiable(backward: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(backward)
     def run(ctx: Any, *grads: Any) -> Any:
-        state = LOCAL.state
-        grad, state.grad = state.grad, False
-        try:
+        grad = LOCAL.state.grad
+        with setting(grad=False):
             results = backward(ctx, *grads)
-        finally:
-            state.grad = grad
         needed = [g for g in grads if isinstance(g, Handle) and node_of(g).grad_to is not None]
         if not grad or not needed:
             return results

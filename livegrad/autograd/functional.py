@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -15,7 +15,9 @@ from livegrad.ops import elementwise as ew
 from livegrad.ops.generate import filled
 from livegrad.ops.joining import stack
 
-Tensor = Any
+if TYPE_CHECKING:
+    from livegrad.tensor import Tensor
+
 Function = Callable[..., Any]
 
 
@@ -234,13 +236,13 @@ def _scalar(y: Any) -> Tensor:
         raise RuntimeError(
             "The Tensor returned by the function given to hessian should contain a single element"
         )
-    return y.reshape(())  # type: ignore[attr-defined]
+    return y.reshape(())
 
 
 def _results(out: Any, create_graph: bool) -> Any:
     if create_graph:
         return out
-    return out.detach() if isinstance(out, Handle) else tuple([y.detach() for y in out])  # type: ignore[attr-defined]
+    return out.detach() if isinstance(out, Handle) else tuple([y.detach() for y in out])
 
 
 def _as(like: Any, found: list[Tensor]) -> Any:

@@ -9,16 +9,18 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from livegrad.autograd.hooks import RemovableHandle, _interior, _own_dict
 from livegrad.autograd.parts import Part, Turned, part_of
-from livegrad.graph.node import Interior, Node
+from livegrad.graph.node import Interior, Node, place_of
 from livegrad.graph.record import wrap
 from livegrad.ops import movement
 from livegrad.ops.generate import filled
 
-Tensor = Any
+if TYPE_CHECKING:
+    from livegrad.tensor import Tensor
+
 Edge = tuple[Any, int]  # a grad_fn or None, and which of its outputs
 
 # By node (or leaf) and place among its parts; they hold their node, so that no id is used twice.
@@ -40,6 +42,7 @@ def edge_to(node: Node | None) -> Edge:
     """Where a gradient of the node's value goes: (grad_fn, which of its outputs)."""
     if node is None or node.grad_to is None:
         return None, 0
+    node = place_of(node)
     to = node.grad_to
     if isinstance(to, weakref.ref):
         variable = to()

@@ -5,12 +5,14 @@ from __future__ import annotations
 import itertools
 import weakref
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from livegrad.graph.node import Interior, Node
+from livegrad.graph.node import Interior, Node, place_of
 from livegrad.graph.record import node_of
 
-Tensor = Any
+if TYPE_CHECKING:
+    from livegrad.tensor import Tensor
+
 _numbers = itertools.count()
 
 
@@ -45,7 +47,7 @@ def register_hook(tensor: Tensor, hook: Callable[[Tensor], Tensor | None]) -> Re
         raise RuntimeError("cannot register a hook on a tensor that doesn't require gradient")
     if not node.interior:
         return RemovableHandle(_own_dict(tensor, "_hooks"), hook)
-    return RemovableHandle(_interior(node).hooks, hook)
+    return RemovableHandle(_interior(place_of(node)).hooks, hook)
 
 
 def register_post_accumulate_grad_hook(
@@ -66,12 +68,13 @@ def retain_grad(tensor: Tensor) -> None:
     if node.grad_to is None:
         raise RuntimeError("can't retain_grad on Tensor that has requires_grad=False")
     if node.interior and not retains_grad(tensor):
-        _interior(node).retained.append(weakref.ref(tensor))
+        _interior(place_of(node)).retained.append(weakref.ref(tensor))
 
 
 def retains_grad(tensor: Tensor) -> bool:
     """Whether `retain_grad` was called on a computed tensor."""
-    to = (tensor._node if tensor._made_at is not None else node_of(tensor)).grad_to
+    node = tensor._node if tensor._made_at is not None else node_of(tensor)
+    to = place_of(node).grad_to
     return type(to) is Interior and any(r() is tensor for r in to.retained)
 
 

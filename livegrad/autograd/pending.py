@@ -12,7 +12,7 @@ it needs a gradient: hooks and flags that were set after `backward` are for late
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from weakref import ref
 
 from livegrad.autograd.reverse import reverse, spent_error
@@ -26,7 +26,9 @@ from livegrad.ops import elementwise as ew
 from livegrad.ops.generate import filled
 from livegrad.ops.gradient import GRADIENT, GRADIENT_OF
 
-Tensor = Any
+if TYPE_CHECKING:
+    from livegrad.tensor import Tensor
+
 
 # What the walk met at an input: no gradient flows there, it was met before, it is a node from which
 # the gradient flows on, it is a leaf.

@@ -11,7 +11,7 @@ gradients are graph, are fused and compiled, and have gradients themselves.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from weakref import ref
 
 from livegrad.autograd.anomaly import check_gradients
@@ -21,13 +21,15 @@ from livegrad.graph.meta import Meta, Shape
 from livegrad.graph.node import Node, Site, Spec, quote_site
 from livegrad.graph.op import GradRule
 from livegrad.graph.record import node_of, record, wrap
-from livegrad.graph.state import LOCAL
+from livegrad.graph.state import LOCAL, setting
 from livegrad.ops import elementwise as ew
 from livegrad.ops.movement import EXPAND, _reshape_to
 from livegrad.ops.reduce import SUM
 
-Tensor = Any
-Pair = tuple[Node, Tensor]
+if TYPE_CHECKING:
+    from livegrad.tensor import Tensor
+
+Pair = tuple[Node, "Tensor"]
 Stop = frozenset[Node] | set[Node]
 _NOWHERE: frozenset[Node] = frozenset()
 
@@ -39,22 +41,28 @@ def reverse(
     stop: Stop = _NOWHERE,
     spend: bool = False,
     check: bool = False,
+    arrived: list[Pair] | None = None,
 ) -> tuple[list[Node], list[Pair]]:
     """Carries the gradients in `seeds` back; the nodes walked, and (node, gradient) that arrived.
 
     Gradients arrive at leaves, at nodes in `stop`, where the walk ends, and at nodes in `wanted`.
     `wanted` holds ids of nodes, or of leaves' `grad_to`; only what leads there is computed. With
     `spend`, nodes give up their claim on values as soon as they are done with: a pull may flush.
-    With `check`, gradients are computed at once, and a NaN is an error.
+    With `check`, gradients are computed at once, and a NaN is an error. `arrived` is a list to add
+    to: whoever gives it has what arrived before an error.
     """
     order = ordered([node for node, _ in seeds], stop, wanted)
     need = None
     if wanted is not None:
         _check_found(order, wanted)
         need = reaching(order, wanted, stop)
-        order = [node for node in order if node in need]
+        if len(seeds) == 1:  # as in PyTorch, its hooks run also where nothing goes on
+            alone = seeds[0][0]
+            order = [node for node in order if node in need or node is alone]
+        else:
+            order = [node for node in order if node in need]
     grads: dict[Node, Tensor] = {}
-    arrived: list[Pair] = []
+    arrived = [] if arrived is None else arrived
     state = LOCAL.state
     outer = state.grad, state.site, state.caster
     # Rules run in the dtypes that the forward pass had.
@@ -75,8 +83,12 @@ def reverse(
                 arrived.append((node, g))
                 if node.cut is not None:
                     continue
+            if need is not None and node not in need:
+                continue
             state.site = node.site
             if to is not True and (to.pull is not None or to.after):
+                if need is not None and need.isdisjoint(edges(node)):
+                    continue  # it was asked for itself, and nothing behind it
                 collect(grads, _as_told(node, to, g, need, create_graph))
             elif node.spec.op.grads is None:
                 collect(grads, through_expansion(node, g, need, create_graph))
@@ -116,9 +128,7 @@ def run_after(
     hooks: dict[int, Any], inputs: tuple[Any, ...], outputs: tuple[Any, ...]
 ) -> tuple[Any, ...]:
     """Shows the gradients of inputs and outputs to hooks, which may replace those of the inputs."""
-    state = LOCAL.state
-    site, state.site = state.site, None
-    try:
+    with setting(site=None):
         for hook in list(hooks.values()):
             result = hook(inputs, outputs)
             if result is None:
@@ -131,8 +141,6 @@ def run_after(
                 )
             inputs = changed
         return inputs
-    finally:
-        state.site = site
 
 
 def through_rules(node: Node, g: Tensor, need: set[Node] | None, grads: dict[Node, Tensor]) -> None:
@@ -241,7 +249,7 @@ def reaching(order: list[Node], wanted: set[int], stop: Stop) -> set[Node]:
     return need
 
 
-def collect(grads: dict[Node, Tensor], pairs: Iterable[Pair]) -> None:
+def collect(grads: dict[Node, Any], pairs: Iterable[tuple[Node, Any]]) -> None:
     """Adds contributions to the gradients of nodes."""
     for node, g in pairs:
         before = grads.get(node)
@@ -256,9 +264,8 @@ def as_computed(spec: Spec, operands: list[Tensor]) -> list[Tensor]:
     compute = spec.attrs[0]
     if compute.category < FLOAT:
         return operands
-    first = 1 if spec.op.result == "select" else 0  # the condition stays a bool
-    for i in range(first, len(operands)):
-        if operands[i]._node.meta.dtype.category < FLOAT:
+    for i in range(len(operands)):
+        if operands[i]._node.meta.dtype.category < FLOAT and spec.op.converts(i):
             operands[i] = ew.cast(operands[i], compute)
     return operands
 
@@ -305,9 +312,7 @@ def run_hooks(hooks: dict[int, Any], g: Tensor) -> Tensor:
     """
     if not hooks:
         return g
-    state = LOCAL.state
-    site, state.site = state.site, None
-    try:
+    with setting(site=None):
         for hook in list(hooks.values()):
             result = hook(g)
             if result is None:
@@ -317,8 +322,6 @@ def run_hooks(hooks: dict[int, Any], g: Tensor) -> Tensor:
                 raise RuntimeError(f"hook '{name}' has changed the size of value")
             g = result
         return ew.clone(g)
-    finally:
-        state.site = site
 
 
 def spent_error(backward: Site | None, update: Site | None) -> RuntimeError:

@@ -1,157 +1,164 @@
 """Folding: the loops of reduction kernels, in blocks that keep sums accurate.
 
-    for each block of 4 or 8 rounds           whatever the length of the fold
-        for each round                        sixteen lanes, one value each
-        if it is full                         what it came to is added to a total of twice the
-                                              precision, and sums start from 0 again
+    for each block of 16 rounds, or 9 in a column         whatever the length of the fold
+        two sums start from 0, or one in a column
+        for each round                                    sixteen lanes, one value each
+        what it came to is added to a total of twice the precision
 
 So no value takes part in more than a few roundings, in an order that is fixed by the length alone.
-A fold of less than a block has no totals: many rows are short. A loop that folds nothing in blocks
-(a maximum) is an ordinary one.
+Many rows are short: those of a single block have loops of their own, without totals. A loop that
+folds nothing in blocks (a maximum) is an ordinary one.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial, reduce
+from itertools import chain, islice
 from typing import NamedTuple
 
-from livegrad.compiler.builder import LANES, Builder, Value
+from livegrad.compiler.builder import Builder, Value
 from livegrad.compiler.emitter import Emitter
 from livegrad.compiler.reducers import Accs, Reducer
 
-# Rounds of a block; of one in a long row, where memory is slower and accuracy costs nothing; and of
-# such a row. The bound in "The same bits" of docs/design.md follows: 8 roundings in a
-# block, and 4 when the lanes of a row are merged.
-BLOCK, LONG_ROW_BLOCK, LONG_ROW = 8, 4, 256
+# The roundings that a value takes part in within a block. The bound in "The same bits" of
+# docs/design.md follows: these, and 4 when the lanes of a row are merged.
+BLOCK = 8
 
 # What a round does, given its counter and accumulators: the accumulators after it.
 Round = Callable[[Value, Accs], Accs]
-Fold = tuple[Reducer, Emitter]
+# A reducer, and the emitter of the values it folds.
+Reduction = tuple[Reducer, Emitter]
 
 
-class State(NamedTuple):
-    """What a loop has folded: the block it was in, and those before it if there are `several`."""
+class Way(NamedTuple):
+    """How sums are made: in so many chains, which do not wait for each other, and if in blocks."""
 
-    accs: Accs
-    totals: Accs
-    several: Value | None
+    chains: int
+    blocks: bool
+
+    @property
+    def rounds(self) -> int:
+        """The rounds of a block: adding the first value to 0 is no rounding, merging chains is."""
+        return self.chains * (BLOCK + 1 - (self.chains - 1))
+
+
+# Columns have one chain: where signs alternate, two would each see the same ones. In rows lanes do.
+SHORT_ROW, LONG_ROW, COLUMN = Way(2, False), Way(2, True), Way(1, True)
+
+
+class Fold:
+    """One reduction: its reducer, the emitter of its values, and how it is made.
+
+    Its accumulators are `carried` from block to block; a block has some of its own if there are
+    several, and what it comes to is added to a total.
+    """
+
+    def __init__(self, reducer: Reducer, e: Emitter, way: Way) -> None:
+        blocks = reducer.of_blocks(e.dtype)
+        self.reducer = reducer
+        self.e = e
+        self.chains = way.chains if blocks else 1
+        self.total = blocks if way.blocks else None
+
+    def start(self) -> Accs:
+        """What is carried before the first block."""
+        return self.total.start(self.e) if self.total else self.start_block()
+
+    def start_block(self) -> Accs:
+        """The accumulators of a block before its first round."""
+        return self.reducer.start(self.e) * self.chains
+
+    def open(self, carried: Accs) -> Accs:
+        """The accumulators of the next block."""
+        return self.start_block() if self.total else carried
+
+    def step(self, accs: Accs, value: Value, index: Value, mask: Value | None) -> Accs:
+        """The accumulators after one more value per lane: that of the chain whose turn it is."""
+        turn, *others = self._apart(accs)
+        return [*chain(*others), *self.reducer.step(self.e, turn, value, index, mask)]
+
+    def close(self, carried: Accs, accs: Accs) -> Accs:
+        """What is carried after a block."""
+        if self.total is None:
+            return accs
+        (block,) = self._together(accs)
+        return self.total.merge(self.e, carried, self.total.enter(self.e, block, None))
+
+    def result(self, carried: Accs, across_lanes: bool) -> Value:
+        """What it came to; `across_lanes` merges the sixteen into one."""
+        reducer = self.total or self.reducer
+        accs = carried if self.total else self._together(carried)
+        return reducer.result(self.e, reducer.fold_lanes(self.e, accs) if across_lanes else accs)
+
+    def _apart(self, accs: Accs) -> list[Accs]:
+        return split(accs, [len(accs) // self.chains] * self.chains)
+
+    def _together(self, accs: Accs) -> Accs:
+        return reduce(partial(self.reducer.merge, self.e), self._apart(accs))
 
 
 class Folds:
-    """The reductions of one loop, side by side: each a reducer and the emitter of its values."""
+    """The reductions of one loop, side by side."""
 
-    def __init__(self, b: Builder, folds: Sequence[Fold]) -> None:
+    def __init__(self, b: Builder, reductions: Sequence[Reduction], way: Way) -> None:
         self.b = b
-        self.folds = folds
-        blocks = [(reducer.of_blocks(e.dtype), e) for reducer, e in folds]
-        self._blocks = [(reducer, e) for reducer, e in blocks if reducer is not None]
-        self._in_blocks = [reducer is not None for reducer, _ in blocks]
+        self.folds = [Fold(reducer, e, way) for reducer, e in reductions]
+        self._rounds_of_block = way.rounds
 
     def step(
         self, accs: Accs, values: Sequence[Value], index: Value, mask: Value | None = None
     ) -> Accs:
         """The accumulators after one more value per lane, of each reduction."""
-        stepped: Accs = []
-        for (reducer, e), mine, value in zip(
-            self.folds, _shares(self.folds, accs), values, strict=True
-        ):
-            stepped += reducer.step(e, mine, value, index, mask)
-        return stepped
+        shares = zip(self.folds, self._of_block(accs), values, strict=True)
+        return [x for fold, mine, value in shares for x in fold.step(mine, value, index, mask)]
 
-    def run(self, low: Value, high: Value, step: int, block: Value, body: Round) -> State:
-        """The rounds from `low` up to `high`, in steps; a `block` is full after so many steps."""
-        if not self._blocks:
-            return State(self._rounds(low, high, step, _start(self.folds), body), [], None)
-        b, totals = self.b, _start(self._blocks)
-        with b.loop(low, high, block, [*totals, *_start(self.folds)]) as blocks:
-            end = b.add(blocks.index, block)
-            accs = blocks.carried[len(totals) :]
-            accs = self._rounds(blocks.index, b.smin(end, high), step, accs, body)
-            carried = [*blocks.carried[: len(totals)], *accs]
-            full = b.icmp("sle", end, high)
-            blocks.update(b.either(full, lambda: self._next_block(carried), lambda: carried))
-        several = b.icmp("sge", b.sub(high, low), block)
-        return State(blocks.results[len(totals) :], blocks.results[: len(totals)], several)
+    def run(self, low: Value, high: Value, step: int, body: Round) -> Accs:
+        """The rounds from `low` up to `high`, in steps: what is carried after them."""
+        b, start = self.b, [x for fold in self.folds for x in fold.start()]
+        if not any([fold.total for fold in self.folds]):
+            return self._rounds(low, high, step, start, body)
+        block = self._rounds_of_block * step
+        with b.loop(low, high, block, start) as blocks:
+            end = b.smin(b.add(blocks.index, block), high)
+            accs = self._rounds(blocks.index, end, step, self._open(blocks.carried), body)
+            blocks.update(self._close(blocks.carried, accs))
+        return blocks.results
 
-    def run_rest(self, state: State, low: Value, high: Value, step: int, body: Round) -> State:
-        """The round at `low` too, as one of the block the loop was in, if that is below `high`.
+    def run_rest(self, carried: Accs, low: Value, high: Value, step: int, body: Round) -> Accs:
+        """The round at `low` too, as a block of its own, if that is below `high`."""
 
-        Then all lanes are merged; those of totals before the round, which needs the registers.
-        """
-        totals: Accs = []
-        if state.several is not None:
-            totals = self.b.either(
-                state.several,
-                lambda: _merged(self._blocks, state.totals),
-                lambda: _start(self._blocks, lanes=0),
-            )
-        accs = self._rounds(low, high, step, state.accs, body)
-        return State(_merged(self.folds, accs), totals, state.several)
+        def block(at: Value, carried: Accs) -> Accs:
+            return self._close(carried, body(at, self._open(carried)))
 
-    def results(self, state: State) -> list[Value]:
+        return self._rounds(low, high, step, carried, block)
+
+    def results(self, carried: Accs, across_lanes: bool) -> list[Value]:
         """What the reductions came to."""
-
-        def of_one_block() -> list[Value]:
-            return _results(self.folds, state.accs)
-
-        def of_several() -> list[Value]:
-            wide = iter(_results(self._blocks, self._close(state.totals, state.accs)))
-            plain = zip(of_one_block(), self._in_blocks, strict=True)
-            return [next(wide) if blocks else value for value, blocks in plain]
-
-        if state.several is None:
-            return of_one_block()
-        return self.b.either(state.several, of_several, of_one_block)
+        shares = zip(self.folds, self._carried(carried), strict=True)
+        return [fold.result(mine, across_lanes) for fold, mine in shares]
 
     def _rounds(self, low: Value, high: Value, step: int, accs: Accs, body: Round) -> Accs:
         with self.b.loop(low, high, step, accs) as rounds:
             rounds.update(body(rounds.index, rounds.carried))
         return rounds.results
 
-    def _next_block(self, carried: Accs) -> Accs:
-        """Totals with the last block, and the accumulators of the next one."""
-        count = len(carried) - len(_start(self.folds))
-        totals, accs = carried[:count], carried[count:]
-        opened: Accs = []
-        for fold, mine, blocks in zip(
-            self.folds, _shares(self.folds, accs), self._in_blocks, strict=True
-        ):
-            opened += _start([fold]) if blocks else mine
-        return [*self._close(totals, accs), *opened]
+    def _open(self, carried: Accs) -> Accs:
+        shares = zip(self.folds, self._carried(carried), strict=True)
+        return [x for fold, mine in shares for x in fold.open(mine)]
 
-    def _close(self, totals: Accs, accs: Accs) -> Accs:
-        """The totals after a block."""
-        shares = zip(_shares(self.folds, accs), self._in_blocks, strict=True)
-        blocks = [mine for mine, in_blocks in shares if in_blocks]
-        closed: Accs = []
-        for (reducer, e), before, (block,) in zip(
-            self._blocks, _shares(self._blocks, totals), blocks, strict=True
-        ):
-            closed += reducer.merge(e, before, reducer.enter(e, block, None))
-        return closed
+    def _close(self, carried: Accs, accs: Accs) -> Accs:
+        shares = zip(self.folds, self._carried(carried), self._of_block(accs), strict=True)
+        return [x for fold, mine, block in shares for x in fold.close(mine, block)]
+
+    def _carried(self, accs: Accs) -> list[Accs]:
+        return split(accs, [len(fold.start()) for fold in self.folds])
+
+    def _of_block(self, accs: Accs) -> list[Accs]:
+        return split(accs, [len(fold.start_block()) for fold in self.folds])
 
 
-def _start(folds: Sequence[Fold], lanes: int = LANES) -> Accs:
-    """The accumulators of all of them before the first round."""
-    return [x for reducer, e in folds for x in reducer.start(e, lanes)]
-
-
-def _merged(folds: Sequence[Fold], accs: Accs) -> Accs:
-    """The accumulators of all of them with their lanes merged."""
-    shares = zip(folds, _shares(folds, accs), strict=True)
-    return [x for (reducer, e), mine in shares for x in reducer.fold_lanes(e, mine)]
-
-
-def _results(folds: Sequence[Fold], accs: Accs) -> list[Value]:
-    shares = zip(folds, _shares(folds, accs), strict=True)
-    return [reducer.result(e, mine) for (reducer, e), mine in shares]
-
-
-def _shares(folds: Sequence[Fold], accs: Accs) -> list[Accs]:
-    """The accumulators of each, out of those of all."""
-    shares, left = [], list(accs)
-    for reducer, e in folds:
-        count = len(reducer.accumulators(e.dtype))
-        shares.append(left[:count])
-        left = left[count:]
-    return shares
+def split(values: Accs, counts: Sequence[int]) -> list[Accs]:
+    """The first so many, the next so many, and so on."""
+    rest = iter(values)
+    return [list(islice(rest, count)) for count in counts]

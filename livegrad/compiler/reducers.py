@@ -77,17 +77,17 @@ class Reducer:
         return [e.select(mask, new, old) for new, old in zip(merged, accs, strict=True)]
 
     def fold_lanes(self, e: Emitter, accs: Accs) -> Accs:
-        """Scalars: the lanes merged in pairs, in the same order on every host.
+        """Scalars: the lanes merged by halves, in the same order on every host.
 
-        Neighbours come first, so that sums stay small where signs alternate; then, by halves, lanes
-        that hold the same as their neighbours.
+        Of the last four the first meets the fourth: even lanes meet odd ones before sums grow
+        large, where signs alternate.
         """
         width = lanes_of(accs[0].type)
-        turned = [lane ^ 1 for lane in range(width)]
-        accs = self.merge(e, accs, [e.b.shuffle(x, turned) for x in accs])
-        while width > 2:
+        while width > 1:
             width //= 2
             low, high = range(width), range(width, 2 * width)
+            if width == 2:
+                high = high[::-1]
             lower = [e.b.shuffle(x, low) for x in accs]
             accs = self.merge(e, lower, [e.b.shuffle(x, high) for x in accs])
         return [e.b.extract(x, 0) for x in accs]
@@ -136,6 +136,19 @@ class _Sum(_Number):
 
     def merge(self, e: Emitter, a: Accs, b: Accs) -> Accs:
         return [e.add(a[0], b[0])]
+
+
+class _Squares(_Sum):
+    """Sum of squares, each added with a single rounding."""
+
+    __slots__ = ()
+
+    def step(
+        self, e: Emitter, accs: Accs, value: Value, index: Value | None, mask: Value | None = None
+    ) -> Accs:
+        (x,) = [e.splat(x) for x in self.enter(e, value, index)]
+        added = e.fma(x, x, accs[0])
+        return [added if mask is None else e.select(mask, added, accs[0])]
 
 
 class _Blocks(Reducer):
@@ -293,6 +306,7 @@ REDUCERS: dict[str, Reducer] = {
     "sum": _Sum(),
     "prod": _Product(),
     "wide_sum": _Sum(wide=True),
+    "wide_squares": _Squares(wide=True),
     "wide_prod": _Product(wide=True),
     "max": _Extreme(True),
     "min": _Extreme(False),

@@ -23,8 +23,7 @@ from livegrad.ops.random import uniform
 from livegrad.ops.sampling import dirichlet
 from livegrad.ops.smooth_activation import softplus
 from livegrad.ops.special_math import xlog1py, xlogy
-
-Tensor = Any
+from livegrad.tensor import Tensor
 
 
 class Uniform(Distribution):
@@ -94,7 +93,7 @@ class Dirichlet(Distribution):
     def __init__(self, concentration: Any, validate_args: bool | None = None) -> None:
         if concentration.ndim < 1:
             raise ValueError("`concentration` parameter must be at least one-dimensional.")
-        self.concentration = concentration
+        self.concentration: Tensor = concentration
         shape = concentration.shape
         super().__init__(shape[:-1], shape[-1:], validate_args=validate_args)
 

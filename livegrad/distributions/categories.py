@@ -21,8 +21,7 @@ from livegrad.ops.generate import counting
 from livegrad.ops.masking import where
 from livegrad.ops.movement import broadcast_tensors
 from livegrad.ops.sampling import multinomial
-
-Tensor = Any
+from livegrad.tensor import Tensor
 
 
 class Weights(Distribution):
@@ -40,7 +39,7 @@ class Weights(Distribution):
         """Stores the one of both that is given, normalised."""
         if (probs is None) == (logits is None):
             raise ValueError("Either `probs` or `logits` must be specified, but not both.")
-        given = logits if probs is None else probs
+        given: Tensor = logits if probs is None else probs
         name = "logits" if probs is None else "probs"
         if given.ndim < 1:
             raise ValueError(f"`{name}` parameter must be at least one-dimensional.")
@@ -61,7 +60,8 @@ class Weights(Distribution):
         return logits_to_probs(self.logits)
 
     def _given(self) -> Tensor:
-        return self.__dict__["probs"] if "probs" in self.__dict__ else self.__dict__["logits"]
+        given: Tensor = self.__dict__["probs" if "probs" in self.__dict__ else "logits"]
+        return given
 
     @property
     def param_shape(self) -> Any:

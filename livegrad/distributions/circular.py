@@ -11,8 +11,7 @@ from livegrad.distributions.distribution import Distribution
 from livegrad.distributions.utils import broadcast_all
 from livegrad.ops.bessel import i0e, i1e
 from livegrad.ops.sampling import von_mises
-
-Tensor = Any
+from livegrad.tensor import Tensor
 
 
 class VonMises(Distribution):

@@ -15,8 +15,7 @@ from livegrad.distributions.transform import ComposeTransform, Transform
 from livegrad.distributions.utils import as_size, sum_rightmost
 from livegrad.distributions.vector_transforms import StickBreakingTransform
 from livegrad.ops.reading import is_tensor
-
-Tensor = Any
+from livegrad.tensor import Tensor
 
 
 class Independent(Distribution):
@@ -37,7 +36,7 @@ class Independent(Distribution):
                 f"{reinterpreted_batch_ndims} vs {len(batch)}"
             )
         cut = len(batch) - reinterpreted_batch_ndims
-        self.base_dist: Any = base_distribution
+        self.base_dist: Distribution = base_distribution
         self.reinterpreted_batch_ndims = reinterpreted_batch_ndims
         event = (*batch[cut:], *base_distribution.event_shape)
         super().__init__(batch[:cut], event, validate_args=validate_args)
@@ -136,8 +135,8 @@ class MixtureSameFamily(Distribution):
                 "`component_distribution.batch_shape[-1]`: "
                 f"{count} vs {component_distribution.batch_shape[-1]}"
             )
-        self._mixture_distribution: Any = mixture_distribution
-        self._component_distribution: Any = component_distribution
+        self._mixture_distribution: Categorical = mixture_distribution
+        self._component_distribution: Distribution = component_distribution
         super().__init__(batch, component_distribution.event_shape, validate_args=validate_args)
 
     def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
@@ -246,7 +245,7 @@ class TransformedDistribution(Distribution):
         extra = whole.domain.event_dim - len(base.event_shape)
         if extra > 0:
             base = Independent(base, extra)
-        self.base_dist = base
+        self.base_dist: Distribution = base
         spare = max(len(base.event_shape) - whole.domain.event_dim, 0)
         cut = len(forward) - whole.codomain.event_dim - spare
         super().__init__(forward[:cut], forward[cut:], validate_args=validate_args)
@@ -289,7 +288,7 @@ class TransformedDistribution(Distribution):
 
     def _log_prob(self, value: Tensor) -> Tensor:
         dims = len(self._event_shape)
-        total: Any = 0.0
+        total: Tensor | float = 0.0
         y = value
         for t in reversed(self.transforms):
             x = t.inv(y)
@@ -312,7 +311,8 @@ class TransformedDistribution(Distribution):
         sign = self._rising()
         if isinstance(sign, int | float):
             return probability if sign == 1 else 1 - probability
-        return sign * (probability - 0.5) + 0.5
+        counted: Tensor = sign * (probability - 0.5) + 0.5
+        return counted
 
     def _cdf(self, value: Tensor) -> Tensor:
         for t in reversed(self.transforms):
@@ -343,12 +343,14 @@ class _OfNormal(TransformedDistribution):
     @property
     def loc(self) -> Tensor:
         """The mean of the normal distribution."""
-        return self._normal().loc
+        loc: Tensor = self._normal().loc
+        return loc
 
     @property
     def scale(self) -> Tensor:
         """The standard deviation of the normal distribution."""
-        return self._normal().scale
+        scale: Tensor = self._normal().scale
+        return scale
 
     def _parameters(self) -> dict[str, Any]:
         return {"loc": self.loc, "scale": self.scale} if "base_dist" in self.__dict__ else {}

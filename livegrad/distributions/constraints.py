@@ -11,8 +11,8 @@ from typing import Any
 
 from livegrad.ops.joining import cat as concatenate, stack as stacked
 from livegrad.ops.linalg.cholesky import cholesky_ex
-
-Tensor = Any
+from livegrad.tensor import Tensor
+from livegrad.typing import Operand
 
 
 class Constraint:
@@ -119,9 +119,9 @@ class _Bounds(Constraint):
 
     def __init__(self, lower_bound: Any = None, upper_bound: Any = None) -> None:
         if lower_bound is not None:
-            self.lower_bound = lower_bound
+            self.lower_bound: Operand = lower_bound
         if upper_bound is not None:
-            self.upper_bound = upper_bound
+            self.upper_bound: Operand = upper_bound
 
 
 class _GreaterThan(_Bounds):
@@ -191,7 +191,7 @@ class _Multinomial(Constraint):
     event_dim = 1
 
     def __init__(self, upper_bound: Any) -> None:
-        self.upper_bound = upper_bound
+        self.upper_bound: Operand = upper_bound
 
     def check(self, value: Tensor) -> Tensor:
         return (value >= 0).all(-1) & (value.sum(-1) <= self.upper_bound)

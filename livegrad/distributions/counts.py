@@ -22,8 +22,7 @@ from livegrad.ops.masking import where
 from livegrad.ops.sampling import binomial, poisson, standard_gamma
 from livegrad.ops.smooth_activation import logsigmoid, softplus
 from livegrad.ops.special_math import xlog1py, xlogy
-
-Tensor = Any
+from livegrad.tensor import Tensor
 
 
 class Odds(Distribution):
@@ -53,7 +52,8 @@ class Odds(Distribution):
         return self._given().shape
 
     def _given(self) -> Tensor:
-        return self.__dict__["probs"] if "probs" in self.__dict__ else self.__dict__["logits"]
+        given: Tensor = self.__dict__["probs" if "probs" in self.__dict__ else "logits"]
+        return given
 
 
 class Bernoulli(Odds):
@@ -206,7 +206,7 @@ class Binomial(Odds):
         validate_args: bool | None = None,
     ) -> None:
         given, count = self._set_odds(probs, logits, total_count)
-        self.total_count = count.to(given.dtype)
+        self.total_count: Tensor = count.to(given.dtype)
         super().__init__(given.shape, validate_args=validate_args)
 
     @constraints.dependent_property(is_discrete=True, event_dim=0)
@@ -266,7 +266,7 @@ class NegativeBinomial(Odds):
         validate_args: bool | None = None,
     ) -> None:
         given, count = self._set_odds(probs, logits, total_count)
-        self.total_count = count.to(given.dtype)
+        self.total_count: Tensor = count.to(given.dtype)
         super().__init__(given.shape, validate_args=validate_args)
 
     @property

@@ -10,8 +10,7 @@ from livegrad.distributions import constraints
 from livegrad.distributions.utils import as_size, lazy_property
 from livegrad.graph.meta import Size
 from livegrad.ops.reading import is_tensor
-
-Tensor = Any
+from livegrad.tensor import Tensor
 
 
 class Distribution:

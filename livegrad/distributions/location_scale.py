@@ -13,8 +13,7 @@ from livegrad.ops.gamma import digamma, lgamma
 from livegrad.ops.masking import where
 from livegrad.ops.random import uniform
 from livegrad.ops.sampling import standard_gamma
-
-Tensor = Any
+from livegrad.tensor import Tensor
 
 
 class LocationScale(Distribution):

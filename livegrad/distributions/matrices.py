@@ -21,8 +21,7 @@ from livegrad.ops.linalg.determinants import slogdet
 from livegrad.ops.masking import where
 from livegrad.ops.reading import is_tensor
 from livegrad.ops.sampling import standard_gamma
-
-Tensor = Any
+from livegrad.tensor import Tensor
 
 
 class LKJCholesky(Distribution):
@@ -106,12 +105,12 @@ class Wishart(Distribution):
         whole = df if is_tensor(df) else matrix.new_full((), float(df))
         batch = broadcast_shapes("Wishart", [tuple(whole.shape), tuple(matrix.shape[:-2])])
         size = matrix.shape[-1]
-        self._size = size
-        self.df = whole.expand(batch)
+        self._size: int = size
+        self.df: Tensor = whole.expand(batch)
         self.__dict__[name] = matrix.expand((*batch, size, size))
         super().__init__(batch, (size, size), validate_args=validate_args)
         if name == "scale_tril":
-            self._unbroadcasted_scale_tril = matrix
+            self._unbroadcasted_scale_tril: Tensor = matrix
         elif name == "covariance_matrix":
             self._unbroadcasted_scale_tril = cholesky(matrix)
         else:

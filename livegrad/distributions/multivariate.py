@@ -11,8 +11,7 @@ from livegrad.distributions.utils import bells, lazy_property
 from livegrad.graph.record import broadcast_shapes
 from livegrad.ops.linalg.cholesky import cholesky, cholesky_inverse
 from livegrad.ops.linalg.triangular import solve_triangular
-
-Tensor = Any
+from livegrad.tensor import Tensor
 
 
 def half_log_det(factor: Tensor) -> Tensor:
@@ -77,11 +76,11 @@ class MultivariateNormal(Distribution):
             "MultivariateNormal", [tuple(matrix.shape[:-2]), tuple(loc.shape[:-1])]
         )
         size = loc.shape[-1]
-        self.loc = loc.expand((*batch, size))
+        self.loc: Tensor = loc.expand((*batch, size))
         self.__dict__[name] = matrix.expand((*batch, *matrix.shape[-2:]))
         super().__init__(batch, (size,), validate_args=validate_args)
         if name == "scale_tril":
-            self._unbroadcasted_scale_tril = matrix
+            self._unbroadcasted_scale_tril: Tensor = matrix
         elif name == "covariance_matrix":
             self._unbroadcasted_scale_tril = cholesky(matrix)
         else:
@@ -158,9 +157,9 @@ class LowRankMultivariateNormal(Distribution):
             raise ValueError(f"cov_diag must be a batch of vectors with shape {size}")
         shapes = [tuple(x.shape[:cut]) for x, cut in ((loc, -1), (cov_factor, -2), (cov_diag, -1))]
         batch = broadcast_shapes("LowRankMultivariateNormal", shapes)
-        self.loc = loc.expand((*batch, size))
-        self.cov_factor = cov_factor.expand((*batch, *cov_factor.shape[-2:]))
-        self.cov_diag = cov_diag.expand((*batch, size))
+        self.loc: Tensor = loc.expand((*batch, size))
+        self.cov_factor: Tensor = cov_factor.expand((*batch, *cov_factor.shape[-2:]))
+        self.cov_diag: Tensor = cov_diag.expand((*batch, size))
         super().__init__(batch, (size,), validate_args=validate_args)
 
     @lazy_property

@@ -12,8 +12,7 @@ from livegrad.distributions.utils import as_size, sum_rightmost
 from livegrad.graph.record import broadcast_shapes
 from livegrad.ops.reading import is_tensor
 from livegrad.ops.smooth_activation import softplus
-
-Tensor = Any
+from livegrad.tensor import Tensor
 
 
 class ExpTransform(Transform):
@@ -48,7 +47,7 @@ class PowerTransform(Transform):
 
     def __init__(self, exponent: Any, cache_size: int = 0) -> None:
         super().__init__(cache_size)
-        self.exponent = exponent
+        self.exponent: Tensor | float = exponent
 
     @property
     def sign(self) -> Any:
@@ -184,7 +183,8 @@ class AffineTransform(Transform):
 
     def __init__(self, loc: Any, scale: Any, event_dim: int = 0, cache_size: int = 0) -> None:
         super().__init__(cache_size)
-        self.loc, self.scale = loc, scale
+        self.loc: Tensor | float = loc
+        self.scale: Tensor | float = scale
         self._event_dim = event_dim
 
     @property
@@ -222,7 +222,7 @@ class AffineTransform(Transform):
         if is_tensor(self.scale):
             stretch = self.scale.abs().log()
         else:
-            stretch = x.new_full((), math.log(abs(self.scale)))
+            stretch = x.new_full((), math.log(abs(float(self.scale))))
         cut = x.ndim - self._event_dim
         if self._event_dim:
             stretch = sum_rightmost(stretch.expand(x.shape), self._event_dim)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any, ClassVar
 
 from livegrad import dtypes
@@ -14,8 +15,7 @@ from livegrad.ops.gamma import digamma, igamma, lgamma
 from livegrad.ops.masking import where
 from livegrad.ops.sampling import standard_gamma
 from livegrad.ops.special_math import xlogy
-
-Tensor = Any
+from livegrad.tensor import Tensor
 
 
 class Exponential(Distribution):
@@ -343,14 +343,14 @@ class _Half(Distribution):
     arg_constraints: ClassVar[Any] = {"scale": constraints.positive}
     support = constraints.nonnegative
     has_rsample = True
-    _whole: ClassVar[Any]
+    _whole: ClassVar[Callable[..., Distribution]]
 
     def __init__(self, scale: Any, validate_args: bool | None = None) -> None:
         (self.scale,) = broadcast_all(scale)
         super().__init__(self.scale.shape, validate_args=validate_args)
 
     @property
-    def base_dist(self) -> Any:
+    def base_dist(self) -> Distribution:
         """The distribution on both sides of 0."""
         return self._whole(0.0, self.scale, validate_args=False)
 

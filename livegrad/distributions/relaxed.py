@@ -16,8 +16,7 @@ from livegrad.distributions.counts import Odds
 from livegrad.distributions.number_transforms import ExpTransform, SigmoidTransform
 from livegrad.distributions.utils import broadcast_all, clamp_probs, units
 from livegrad.ops.smooth_activation import softplus
-
-Tensor = Any
+from livegrad.tensor import Tensor
 
 
 class LogitRelaxedBernoulli(Odds):
@@ -37,7 +36,7 @@ class LogitRelaxedBernoulli(Odds):
         logits: Any = None,
         validate_args: bool | None = None,
     ) -> None:
-        self.temperature = temperature
+        self.temperature: Tensor | float = temperature
         (given,) = self._set_odds(probs, logits)
         super().__init__(given.shape, validate_args=validate_args)
 
@@ -57,12 +56,14 @@ class LogitRelaxedBernoulli(Odds):
         return scale + difference - 2 * softplus(difference)
 
 
-def _log(temperature: Any) -> Any:
+def _log(temperature: Tensor | float) -> Tensor | float:
     return math.log(temperature) if isinstance(temperature, int | float) else temperature.log()
 
 
 class RelaxedBernoulli(TransformedDistribution):
     """Numbers in (0, 1) that gather at 0 and 1 as `temperature` falls to 0."""
+
+    base_dist: LogitRelaxedBernoulli
 
     arg_constraints: ClassVar[Any] = {
         "probs": constraints.unit_interval,
@@ -110,7 +111,7 @@ class ExpRelaxedCategorical(Weights):
         logits: Any = None,
         validate_args: bool | None = None,
     ) -> None:
-        self.temperature = temperature
+        self.temperature: Tensor | float = temperature
         shape = self._set_weights(probs, logits).shape
         super().__init__(shape[:-1], shape[-1:], validate_args=validate_args)
 
@@ -129,6 +130,8 @@ class ExpRelaxedCategorical(Weights):
 
 class RelaxedOneHotCategorical(TransformedDistribution):
     """Shares that gather at the corners of the simplex as `temperature` falls to 0."""
+
+    base_dist: ExpRelaxedCategorical
 
     arg_constraints: ClassVar[Any] = {
         "probs": constraints.simplex,

@@ -8,13 +8,15 @@ event, as many as `domain.event_dim` says.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from livegrad.distributions import constraints
 from livegrad.distributions.utils import as_size, sum_rightmost
 from livegrad.ops.joining import cat, stack
+from livegrad.tensor import Tensor
 
-Tensor = Any
+if TYPE_CHECKING:
+    from livegrad.distributions.distribution import Distribution
 
 
 class Transform:
@@ -48,11 +50,12 @@ class Transform:
         return int(self.domain.event_dim)
 
     @property
-    def inv(self) -> Any:
+    def inv(self) -> Transform:
         """The inverse transform."""
         if self._inv is None:
             self._inv = _InverseTransform(self)
-        return self._inv
+        inverse: Transform = self._inv
+        return inverse
 
     @property
     def sign(self) -> Any:
@@ -71,7 +74,8 @@ class Transform:
     def __call__(self, x: Tensor) -> Tensor:
         """The transformed value."""
         if self._cache_size and x is self._last[0]:
-            return self._last[1]
+            y: Tensor = self._last[1]
+            return y
         y = self._call(x)
         if self._cache_size:
             self._last = x, y
@@ -79,7 +83,8 @@ class Transform:
 
     def _inv_call(self, y: Tensor) -> Tensor:
         if self._cache_size and y is self._last[1]:
-            return self._last[0]
+            x: Tensor = self._last[0]
+            return x
         x = self._inverse(y)
         if self._cache_size:
             self._last = x, y
@@ -117,7 +122,7 @@ class _InverseTransform(Transform):
 
     def __init__(self, transform: Transform) -> None:
         super().__init__(transform._cache_size)
-        self._inv = transform
+        self._inv: Transform = transform
 
     @property
     def domain(self) -> Any:
@@ -207,11 +212,12 @@ class ComposeTransform(Transform):
         return sign
 
     @property
-    def inv(self) -> Any:
+    def inv(self) -> Transform:
         if self._inv is None:
             self._inv = ComposeTransform([p.inv for p in reversed(self.parts)])
             self._inv._inv = self
-        return self._inv
+        inverse: Transform = self._inv
+        return inverse
 
     def with_cache(self, cache_size: int = 1) -> Any:
         return self if self._cache_size == cache_size else type(self)(self.parts, cache_size)
@@ -228,13 +234,13 @@ class ComposeTransform(Transform):
         for part in self.parts[:-1]:
             values.append(part(values[-1]))
         values.append(y)
-        total: Any = 0
+        stretches = []
         dims = self.domain.event_dim
         for part, before, after in zip(self.parts, values, values[1:], strict=False):
             stretch = part.log_abs_det_jacobian(before, after)
-            total = total + sum_rightmost(stretch, dims - part.domain.event_dim)
+            stretches.append(sum_rightmost(stretch, dims - part.domain.event_dim))
             dims += part.codomain.event_dim - part.domain.event_dim
-        return total
+        return sum(stretches, x.new_zeros(()))
 
     def forward_shape(self, shape: Any) -> Any:
         for part in self.parts:
@@ -266,7 +272,7 @@ class IndependentTransform(Transform):
         self, base_transform: Transform, reinterpreted_batch_ndims: int, cache_size: int = 0
     ) -> None:
         super().__init__(cache_size)
-        self.base_transform = base_transform.with_cache(cache_size)
+        self.base_transform: Transform = base_transform.with_cache(cache_size)
         self.reinterpreted_batch_ndims = reinterpreted_batch_ndims
 
     def with_cache(self, cache_size: int = 1) -> Any:
@@ -423,7 +429,7 @@ class CatTransform(Transform):
             stretches.append(sum_rightmost(stretch, most - t.event_dim))
         dim = self.dim - x.ndim if self.dim >= 0 else self.dim
         dim += most
-        return cat(stretches, dim) if dim < 0 else sum(stretches)
+        return cat(stretches, dim) if dim < 0 else sum(stretches, x.new_zeros(()))
 
 
 class StackTransform(Transform):
@@ -476,7 +482,7 @@ class CumulativeDistributionTransform(Transform):
 
     def __init__(self, distribution: Any, cache_size: int = 0) -> None:
         super().__init__(cache_size)
-        self.distribution = distribution
+        self.distribution: Distribution = distribution
 
     @property
     def domain(self) -> Any:

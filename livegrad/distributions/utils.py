@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Generic, TypeVar, overload
 
 from livegrad import dtypes
 from livegrad.creation import tensor
@@ -13,6 +13,7 @@ from livegrad.ops.random import gaussian, uniform
 from livegrad.ops.reading import is_tensor
 from livegrad.tensor import Tensor
 
+T = TypeVar("T")
 euler_constant = 0.57721566490153286060
 
 __all__ = [
@@ -29,7 +30,7 @@ __all__ = [
 ]
 
 
-def broadcast_all(*values: Any) -> tuple[Any, ...]:
+def broadcast_all(*values: Any) -> tuple[Tensor, ...]:
     """Numbers and tensors as tensors of their common shape; numbers take the tensors' dtype."""
     for value in values:
         if not is_tensor(value) and not isinstance(value, int | float):
@@ -43,46 +44,50 @@ def broadcast_all(*values: Any) -> tuple[Any, ...]:
     return tuple(broadcast_tensors(*whole))
 
 
-def units(shape: Shape, dtype: Any) -> Any:
+def units(shape: Shape, dtype: Any) -> Tensor:
     """Uniform random numbers in the open interval (0, 1), whose logarithms are finite."""
     drawn = uniform(tuple(shape), dtype)
     return drawn.clamp(min=dtypes.finfo(dtype).tiny)
 
 
-def bells(shape: Shape, dtype: Any) -> Any:
+def bells(shape: Shape, dtype: Any) -> Tensor:
     """Standard normal random numbers."""
     return gaussian(tuple(shape), dtype)
 
 
-def sum_rightmost(value: Any, dims: int) -> Any:
+def sum_rightmost(value: Tensor, dims: int) -> Tensor:
     """`value` summed over its last `dims` dims."""
     return value if dims == 0 else value.sum(tuple(range(-dims, 0)))
 
 
-def clamp_probs(probs: Any) -> Any:
+def clamp_probs(probs: Tensor) -> Tensor:
     """Probabilities kept away from 0 and 1 by the rounding unit of their dtype."""
     eps = dtypes.finfo(probs.dtype).eps
     return probs.clamp(min=eps, max=1 - eps)
 
 
-def logits_to_probs(logits: Any, is_binary: bool = False) -> Any:
+def logits_to_probs(logits: Tensor, is_binary: bool = False) -> Tensor:
     """Probabilities from log-odds, or from unnormalised log-probabilities along the last dim."""
     return logits.sigmoid() if is_binary else logits.softmax(-1)
 
 
-def probs_to_logits(probs: Any, is_binary: bool = False) -> Any:
+def probs_to_logits(probs: Tensor, is_binary: bool = False) -> Tensor:
     """Log-odds of probabilities, or log-probabilities along the last dim."""
     safe = clamp_probs(probs)
     return safe.log() - (-safe).log1p() if is_binary else safe.log()
 
 
-class lazy_property:
+class lazy_property(Generic[T]):
     """A property computed when it is first asked for, and an ordinary attribute from then on."""
 
-    def __init__(self, wrapped: Callable[[Any], Any]) -> None:
+    def __init__(self, wrapped: Callable[[Any], T]) -> None:
         self.wrapped = wrapped
         self.__doc__ = wrapped.__doc__
 
+    @overload
+    def __get__(self, instance: None, owner: type | None = None) -> lazy_property[T]: ...
+    @overload
+    def __get__(self, instance: object, owner: type | None = None) -> T: ...
     def __get__(self, instance: Any, owner: type | None = None) -> Any:
         if instance is None:
             return self

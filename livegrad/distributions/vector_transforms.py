@@ -14,8 +14,7 @@ from livegrad.ops.joining import pad
 from livegrad.ops.linalg.cholesky import cholesky
 from livegrad.ops.smooth_activation import softplus
 from livegrad.ops.triangles import tril_indices
-
-Tensor = Any
+from livegrad.tensor import Tensor
 
 
 class SoftmaxTransform(Transform):

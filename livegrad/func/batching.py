@@ -14,21 +14,23 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from math import prod
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from livegrad.device import CPU, META
+from livegrad.device import CPU
 from livegrad.dtypes import DType
-from livegrad.graph import dataless
+from livegrad.graph import elsewhere
 from livegrad.graph.meta import Shape, meta_of, on_device
-from livegrad.graph.node import Node, Spec
 from livegrad.graph.op import REGISTRY
 from livegrad.graph.record import append, node_of, record
 from livegrad.ops.generate import filled_as
 from livegrad.ops.joining import stack
 from livegrad.ops.movement import EXPAND, INDEX, PERMUTE, _reshape_to
 
-Tensor = Any
-Rule = Callable[[Any, int, list[Tensor], tuple[bool, ...]], Any]
+if TYPE_CHECKING:
+    from livegrad.graph.node import Node, Spec
+    from livegrad.tensor import Tensor
+
+Rule = Callable[[Any, int, "list[Tensor]", tuple[bool, ...]], Any]
 
 RULES: dict[str, Rule] = {}
 
@@ -143,8 +145,9 @@ def same_spec(n: Any, nodes: tuple[Node, ...], shape: Shape, attrs: tuple[Any, .
 
 def _appended(spec: Spec, nodes: tuple[Node, ...], args: tuple[Any, ...], grad: Any) -> Tensor:
     """The node of an operation whose spec is known."""
-    if any([x.meta.device is META for x in nodes]):
-        return dataless.recorded(spec, nodes, args, grad)
+    for x in nodes:
+        if x.meta.device is not CPU:
+            return elsewhere.recorded(spec, nodes, args, grad, x.meta.device)
     return append(spec, nodes, args, grad)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from livegrad.func import tree
 from livegrad.func.levels import Level, is_float, zeros_like
@@ -12,7 +12,9 @@ from livegrad.graph.record import Handle, node_of
 from livegrad.graph.state import LOCAL
 from livegrad.ops.generate import filled_as
 
-Tensor = Any
+if TYPE_CHECKING:
+    from livegrad.tensor import Tensor
+
 Function = Callable[..., Any]
 ArgNums = int | tuple[int, ...]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from livegrad.func import tree
 from livegrad.func.derivatives import (
@@ -17,7 +17,6 @@ from livegrad.func.derivatives import (
     replaced,
 )
 from livegrad.func.vmap import vmap
-from livegrad.graph.meta import Shape
 from livegrad.graph.record import node_of, record
 from livegrad.ops.comparison import eq
 from livegrad.ops.elementwise import add, cast
@@ -25,7 +24,9 @@ from livegrad.ops.generate import counting, filled
 from livegrad.ops.joining import record_slice
 from livegrad.ops.movement import PERMUTE, _reshape_to
 
-Tensor = Any
+if TYPE_CHECKING:
+    from livegrad.graph.meta import Shape
+    from livegrad.tensor import Tensor
 
 
 def basis(tensors: list[Tensor]) -> list[Tensor]:

@@ -9,7 +9,7 @@ just if the graph says so.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from weakref import ref
 
 from livegrad import dtypes
@@ -17,11 +17,12 @@ from livegrad.autograd.reverse import reverse
 from livegrad.func import tree
 from livegrad.graph.node import Interior, Node
 from livegrad.graph.record import Handle, node_of, wrap
-from livegrad.graph.state import LOCAL
+from livegrad.graph.state import LOCAL, setting
 from livegrad.ops.elementwise import cast, clone
 from livegrad.ops.generate import filled_as
 
-Tensor = Any
+if TYPE_CHECKING:
+    from livegrad.tensor import Tensor
 
 
 class Level:
@@ -75,13 +76,8 @@ class Level:
     def _released(self, y: Any) -> Any:
         if not isinstance(y, Handle) or node_of(y).grad_to is None:
             return y
-        state = LOCAL.state
-        before = state.grad
-        state.grad = self.outer_grad and reaches_outside(node_of(y), set(self.nodes))
-        try:
+        with setting(grad=self.outer_grad and reaches_outside(node_of(y), set(self.nodes))):
             return clone(y)
-        finally:
-            state.grad = before
 
 
 def _fitting(g: Tensor, y: Tensor) -> Tensor:

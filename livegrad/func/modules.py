@@ -7,8 +7,8 @@ from contextlib import contextmanager
 from typing import Any
 
 from livegrad.ops.joining import stack
+from livegrad.tensor import Tensor
 
-Tensor = Any
 Tensors = dict[str, Tensor]
 
 

@@ -12,7 +12,7 @@ all examples is that rule, traced and replayed in its turn.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from weakref import ref
 
 from livegrad.autograd.reverse import through_rules
@@ -21,12 +21,14 @@ from livegrad.func.trace import Trace
 from livegrad.graph.meta import meta_of
 from livegrad.graph.node import Interior, Node, Spec
 from livegrad.graph.record import _new, node_of, record, wrap
-from livegrad.graph.state import LOCAL, Runtime
+from livegrad.graph.state import LOCAL, Runtime, setting
 from livegrad.ops.elementwise import clone
 from livegrad.ops.reduce import SUM
 from livegrad.random import default_generator
 
-Tensor = Any
+if TYPE_CHECKING:
+    from livegrad.tensor import Tensor
+
 # Ops that draw random numbers: the last two args are a seed and an offset. Composites that draw
 # do it through these.
 PER_ELEMENT = frozenset(
@@ -148,7 +150,8 @@ class Replay:
         rule = find_rule(node)
         y = NotImplemented if rule is None else rule(node, self.size, xs, batched)
         if y is not NotImplemented:
-            return y
+            done: Tensor = y
+            return done
         flows = to is not None
         if not flows or node.op.kind != "composite" or node.op.grads is None:
             return self._without_rule(node, xs, batched, flows)
@@ -157,14 +160,10 @@ class Replay:
 
     def _value(self, node: Node, xs: list[Tensor], batched: tuple[bool, ...]) -> Tensor:
         """The value of a node, by its rule or without, and no gradient of it."""
-        state = LOCAL.state
-        grad, state.grad = state.grad, False
-        try:
+        with setting(grad=False):
             rule = find_rule(node)
             y = NotImplemented if rule is None else rule(node, self.size, xs, batched)
             return y if y is not NotImplemented else self._without_rule(node, xs, batched, False)
-        finally:
-            state.grad = grad
 
     def _without_rule(
         self, node: Node, xs: list[Tensor], batched: tuple[bool, ...], flows: bool
@@ -178,12 +177,8 @@ class Replay:
             LOCAL.state.site, LOCAL.state.grad = node.site, flows
             assert node.op.expand is not None
             y = node_of(node.op.expand(node, *[wrap(x) for x in node.inputs]))
-        state = LOCAL.state
-        grad, state.grad = state.grad, state.grad and flows
-        try:
+        with setting(grad=flows and LOCAL.state.grad):
             self.run(trace, [y])
-        finally:
-            state.grad = grad
         return self.all_of(y)
 
     # ---- random numbers --------------------------------------------------------------------
@@ -224,14 +219,10 @@ class Replay:
 
         `ruled` is the node whose rules that are; they read it and its inputs, and nothing else.
         """
-        state = LOCAL.state
         edges = {x: self._edge(x) for x in to.edges or ()}
-        flows = state.grad and any(x.grad_to is not None for x in edges.values())
-        grad, state.grad = state.grad, False
-        try:
+        flows = LOCAL.state.grad and any(x.grad_to is not None for x in edges.values())
+        with setting(grad=False):
             y = clone(y)
-        finally:
-            state.grad = grad
         if flows:
             pull = self._pull(to, edges, y._node, ruled)
             y._node.grad_to = Interior(tuple(edges.values()), pull)

@@ -12,14 +12,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from livegrad.graph.meta import Meta
 from livegrad.graph.node import Interior, Node
 from livegrad.graph.record import leaf_node, wrap
 from livegrad.graph.state import LOCAL, flush
 
-Tensor = Any
+if TYPE_CHECKING:
+    from livegrad.graph.meta import Meta
+    from livegrad.tensor import Tensor
 
 
 class Trace:

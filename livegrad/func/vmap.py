@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from livegrad.func import tree
 from livegrad.func.replay import Replay
@@ -17,7 +17,9 @@ from livegrad.ops.movement import PERMUTE
 from livegrad.ops.slicing import narrow
 from livegrad.random import default_generator
 
-Tensor = Any
+if TYPE_CHECKING:
+    from livegrad.tensor import Tensor
+
 Function = Callable[..., Any]
 
 

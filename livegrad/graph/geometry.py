@@ -44,6 +44,16 @@ def root_of(x: Any) -> tuple[Cell, tuple[Step, ...]]:
     return cell, path
 
 
+def writes_to(x: Any) -> int:
+    """How often the memory that `x` shows a part of has been written, as `x` counts it."""
+    if x._cell is None:
+        return int(x._writes)
+    if x._unseen is not None:
+        return int(x._unseen[0])
+    cell = root_of(x)[0]
+    return int(cell.version - cell.uncounted)
+
+
 def storage_nbytes(x: Any) -> int:
     """How large the storage of `x` is."""
     return x._node.meta.nbytes if x._cell is None else root_of(x)[0]._node.meta.nbytes

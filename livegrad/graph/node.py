@@ -135,6 +135,16 @@ class Interior:
         self.metadata: dict[tuple[int, ...], dict[str, Any]] | None = None
 
 
+def place_of(node: Node) -> Node:
+    """The node that is a tensor's place in backward: writes without history change values only.
+
+    Gradients of what was computed before such a write and after it meet there.
+    """
+    while node.spec.op.name == "altered" and node.inputs:
+        node = node.inputs[0]
+    return node
+
+
 def site_location(site: Site | None) -> tuple[str, int]:
     """File name and line number of a site."""
     if site is None:

@@ -24,7 +24,9 @@ PARTLY, AT_ALL = "partly", "at all"
 def check_overlap(x: Any, operands: Iterable[Any], refused: str = PARTLY) -> None:
     """RuntimeError if one of `operands` overlaps with `x`, which is to be written."""
     for other in operands:
-        if isinstance(other, Handle) and _overlap(x, other) in (refused, PARTLY):
+        if isinstance(other, tuple | list):
+            check_overlap(x, other, refused)
+        elif isinstance(other, Handle) and _overlap(x, other) in (refused, PARTLY):
             raise RuntimeError(
                 "unsupported operation: some elements of the input tensor and the written-to "
                 "tensor refer to a single memory location. Please clone() the tensor before "

@@ -14,15 +14,16 @@ import weakref
 from collections.abc import Callable, Sequence
 from operator import index as as_index
 from types import FrameType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from livegrad import dtypes
-from livegrad.device import CPU, META
+from livegrad.device import CPU
 from livegrad.dtypes import DType
 from livegrad.graph.blame import wrong_class
+from livegrad.graph.events import RECORDED, tell_recorded
 from livegrad.graph.layout import like_strides, repeats
 from livegrad.graph.meta import Meta, Shape, meta_of, on_device
-from livegrad.graph.node import Interior, Node, Site, Spec
+from livegrad.graph.node import Interior, Node, Site, Spec, place_of
 from livegrad.graph.op import REGISTRY, Op
 from livegrad.graph.state import (
     LOCAL,
@@ -33,6 +34,9 @@ from livegrad.graph.state import (
 )
 from livegrad.graph.symbol import Symbol, SymbolicFloat, real
 from livegrad.native.hot import hot, hot_slots
+
+if TYPE_CHECKING:
+    from livegrad.tensor import Tensor
 
 Number = bool | int | float
 
@@ -104,7 +108,7 @@ _FIRST, _END = -(2.0**63), 2.0**63
 Step = tuple[Op, tuple[Any, ...], tuple[Any, ...], Shape | None]
 
 
-class Handle:
+class BareHandle:
     """What a Tensor is to the graph: a mutable reference to a node, and perhaps to a view cell.
 
     Slots, because recording touches these two on every operation.
@@ -120,18 +124,28 @@ class Handle:
     _seen = 0
     # Writes to a tensor that shared no cell yet.
     _writes = 0
-    # What `_version` is ahead of the cell's count: the tensor was made to share another storage.
-    _ahead = 0
-    # Set on x.data and its views: how often they were written, which x._version does not count.
+    # Set on x.data and its views, and on what was made to share another storage: how often they
+    # were written, which the `_version` of others does not count.
     _unseen: list[int] | None = None
     # Why it may not be written while gradients are recorded: see `check_writable`.
     _made: str | None = None
-    # The count of writes when it was, of a view that one function returned together with others.
+    # The count of writes when it was, of a view whose history is gone after the next one.
     _made_at: int | None = None
     # The tensor that this is a view of, if that shares its memory, but no history, with others.
     _root: Any = None
+    # Whether it was brought up to date after a counted write to what it is a view of.
+    _followed = False
+    # Whether it was a view, of a tensor that was made to show something else: it stays that.
+    _was_view: bool | None = None
     # The part of memory shared with somebody else that it shows: see runtime/shared.py.
     _shown: Any = None
+
+
+# Every handle is a Tensor, which the graph must not import: a type checker may take it for one.
+if TYPE_CHECKING:
+    Handle = Tensor
+else:
+    Handle = BareHandle
 
 
 @hot_slots
@@ -145,10 +159,11 @@ class Cell:
     it holds them, and `_node` is what they were once; see graph/shared.py. `parent` is there if
     the storage has grown: the cell of the larger one, the path from its value, and its version.
     `base` refers to the tensor that is the whole of it. `uncounted` writes are no writes to
-    PyTorch's `_version`.
+    PyTorch's `_version`, and views keep their place in the graph when they follow them: the last
+    of these, one after another, took the version from `silent[0]` to `silent[1]`.
     """
 
-    __slots__ = ("_node", "base", "memory", "parent", "uncounted", "version")
+    __slots__ = ("_node", "base", "memory", "parent", "silent", "uncounted", "version")
 
     def __init__(self, base: Handle) -> None:
         if base._node.meta.strides is not None:
@@ -157,16 +172,17 @@ class Cell:
         self.base = _WeakRef(base)
         self.memory: Any = None
         self.parent: tuple[Cell, tuple[Step, ...], int] | None = None
+        self.silent = (0, 0)
         self.uncounted = 0
         self.version = base._seen = base._writes
 
 
 # Filled in by `livegrad.tensor`, so that ops need not import it.
-_tensor_class: type[Any] = Handle
+_tensor_class: type[Tensor] = Handle
 _clone: Op
 
 
-def set_tensor_class(cls: type[Any], clone: Op) -> None:
+def set_tensor_class(cls: type[Tensor], clone: Op) -> None:
     """Names the class of the handles that recording hands out, and the op that copies a value."""
     global _tensor_class, _clone
     _tensor_class, _clone = cls, clone
@@ -205,7 +221,7 @@ def is_inside(name: str) -> bool:
 @hot
 def append(
     spec: Spec, inputs: tuple[Node, ...], args: tuple[Any, ...], grad_to: bool | None
-) -> Any:
+) -> Tensor:
     """Makes the node and its tensor, and puts them at the end of the thread's pending list."""
     state = LOCAL.state
     node = _new(Node)
@@ -242,6 +258,8 @@ def append(
     tensor = _new(_tensor_class)
     tensor._node = node
     tensor._cell = None
+    if RECORDED:
+        tell_recorded(node)
     if state.reference:
         Runtime.evaluate(node)
         return tensor
@@ -262,7 +280,7 @@ def _forget_from(place: int) -> None:
 
 
 @hot
-def unary(op: Op, x: Any) -> Any:
+def unary(op: Op, x: Any) -> Tensor:
     """Records an elementwise op of one tensor."""
     try:
         if x._cell is not None:
@@ -272,7 +290,7 @@ def unary(op: Op, x: Any) -> Any:
         raise _not_a_tensor(op, x) from None
     spec = op.cache.get(node.meta)
     if spec is None:
-        if node.meta.device is META:
+        if node.meta.device is not CPU:
             return elementwise(op, (x,))
         spec = specialise(op, (node.meta,), "t", node.meta)
     grad = node.grad_to
@@ -280,7 +298,7 @@ def unary(op: Op, x: Any) -> Any:
 
 
 @hot
-def binary(op: Op, a: Any, b: Any) -> Any:
+def binary(op: Op, a: Any, b: Any) -> Tensor:
     """Records an elementwise op of two tensors, or of a tensor and a number on either side."""
     kind = type(b)
     if kind is float or kind is int or kind is bool:
@@ -293,7 +311,7 @@ def binary(op: Op, a: Any, b: Any) -> Any:
         key = (node.meta, kind)
         spec = op.cache.get(key)
         if spec is None:
-            if node.meta.device is META:
+            if node.meta.device is not CPU:
                 return elementwise(op, (a, b))
             spec = specialise(op, (node.meta, kind), "ts", key)
         grad = None if node.grad_to is None else spec.grad
@@ -315,7 +333,7 @@ def binary(op: Op, a: Any, b: Any) -> Any:
     key2 = (left.meta, right.meta)
     spec = op.cache.get(key2)
     if spec is None:
-        if left.meta.device is META or right.meta.device is META:
+        if left.meta.device is not CPU or right.meta.device is not CPU:
             return elementwise(op, (a, b))
         spec = specialise(op, key2, "tt", key2)
     if left.grad_to is None and right.grad_to is None:
@@ -324,7 +342,7 @@ def binary(op: Op, a: Any, b: Any) -> Any:
 
 
 @hot
-def elementwise(op: Op, operands: Sequence[Any]) -> Any:
+def elementwise(op: Op, operands: Sequence[Any]) -> Tensor:
     """Records an elementwise op of any mixture of tensors and numbers, at least one a tensor."""
     nodes: list[Node] = []
     numbers: list[Number] = []
@@ -349,8 +367,8 @@ def elementwise(op: Op, operands: Sequence[Any]) -> Any:
     key = tuple(keys)
     spec = op.cache.get(key)
     if spec is None:
-        if _is_dataless(nodes):
-            return _elementwise_without_data(op, nodes, numbers, key, pattern, grad)
+        if _is_elsewhere(nodes):
+            return _elementwise_elsewhere(op, nodes, numbers, key, pattern, grad)
         spec = specialise(op, key, pattern, key)
     if grad:
         grad = spec.grad
@@ -376,7 +394,7 @@ def _is_complex_number(x: Any) -> bool:
     return isinstance(x, complex) or getattr(getattr(x, "dtype", None), "kind", "") == "c"
 
 
-def _complex_tensor(x: Any, dtype: DType) -> Any:
+def _complex_tensor(x: Any, dtype: DType) -> Tensor:
     value = complex(x)
     return record(REGISTRY["full"], (), (dtype,), (value.real, value.imag), ())
 
@@ -407,7 +425,7 @@ def record(
     attrs: tuple[Any, ...] = (),
     args: tuple[Any, ...] = (),
     shape: Shape | None = None,
-) -> Any:
+) -> Tensor:
     """Records any op that is not elementwise.
 
     `attrs` are structure, `args` run-time numbers, `shape` the result's shape where the inputs do
@@ -436,8 +454,8 @@ def record(
     except TypeError:
         raise _not_structure(op, attrs) from None
     if spec is None:
-        if _is_dataless(nodes):
-            return _record_without_data(op, tuple(nodes), attrs, args, shape, grad)
+        if _is_elsewhere(nodes):
+            return _record_elsewhere(op, tuple(nodes), attrs, args, shape, grad)
         spec = infer_spec(op, key, tuple(nodes), args)
     if grad:
         grad = spec.grad
@@ -477,20 +495,20 @@ def infer_meta(op: Op, meta: Meta, attrs: tuple[Any, ...], shape: Shape | None) 
     return spec.meta
 
 
-def _is_dataless(nodes: Sequence[Node]) -> bool:
-    return any([node.meta.device is META for node in nodes])
+def _is_elsewhere(nodes: Sequence[Node]) -> bool:
+    return any([node.meta.device is not CPU for node in nodes])
 
 
-def _elementwise_without_data(*recorded: Any) -> Any:
-    from livegrad.graph.dataless import record_elementwise
+def _elementwise_elsewhere(*recorded: Any) -> Tensor:
+    from livegrad.graph.elsewhere import record_elementwise
 
     return record_elementwise(*recorded)
 
 
-def _record_without_data(*recorded: Any) -> Any:
-    from livegrad.graph import dataless
+def _record_elsewhere(*recorded: Any) -> Tensor:
+    from livegrad.graph import elsewhere
 
-    return dataless.record(*recorded)
+    return elsewhere.record(*recorded)
 
 
 def _not_structure(op: Op, attrs: tuple[Any, ...]) -> TypeError:
@@ -699,7 +717,7 @@ def leaf_node(meta: Meta, buffer: Any) -> Node:
     return node
 
 
-def leaf(meta: Meta, buffer: Any) -> Any:
+def leaf(meta: Meta, buffer: Any) -> Tensor:
     """A tensor that holds data."""
     state = LOCAL.state
     state.bytes += meta.nbytes
@@ -707,11 +725,13 @@ def leaf(meta: Meta, buffer: Any) -> Any:
         state.bytes = 0
         if state.nodes:
             flush("pending nodes held much data")
-    return wrap(leaf_node(meta, buffer))
+    node = leaf_node(meta, buffer)
+    node.spent = state.inference
+    return wrap(node)
 
 
 @hot
-def wrap(node: Node) -> Any:
+def wrap(node: Node) -> Tensor:
     """A new tensor for an existing node."""
     tensor = _new(_tensor_class)
     tensor._node = node
@@ -754,7 +774,8 @@ def sync(x: Any) -> None:
         follow_cell(x, cell)
     if _refs(cell) == _ALONE and cell.parent is None and _is_whole(x._path):
         # Nobody shares it any more: from now on the tensor is used without this detour.
-        x._writes, x._cell, x._path = cell.version - cell.uncounted, None, ()
+        x._writes = cell.version - cell.uncounted if x._unseen is None else x._unseen[0]
+        x._cell, x._path, x._unseen = None, (), None
 
 
 def _count_own_references() -> int:
@@ -779,23 +800,89 @@ def _is_whole(path: Sequence[Step]) -> bool:
 def follow_cell(x: Any, cell: Cell) -> None:
     """Applies the path of `x` to the value that its cell has now."""
     state = LOCAL.state
-    value = wrap(cell._node)
-    if x._path:
-        # Gradients flow through a view whenever they flow through what it shows.
-        grad, state.grad = state.grad, True
+    value, path = wrap(cell._node), x._path
+    if path:
+        steps = _steps_from_root(x)
+        if steps is not None:  # which has a history of its own
+            value, path = wrap(node_of(x._root)), steps
+        # Gradients flow through a view whenever they flow through what it shows. But after a
+        # silent write it has the place in the graph that it had, if any.
+        silently = _was_written_silently(cell, x._seen) and _has_its_place(x)
+        grad, state.grad = state.grad, not silently
         try:
-            value = followed(value, x._path)
+            value = followed(value, path)
             x._node = in_place_of(x._node, value, x, False)
         finally:
             state.grad = grad
+        if silently:
+            require_in_vain(x)
+        else:
+            x._followed = True
     else:
-        before, x._node = x._node.grad_to, value._node
-        if type(before) is Interior and before.retained:
-            _go_on_retaining(before, x._node, x)
+        before, x._node = x._node, value._node
+        if before.grad_to is not None:
+            go_on_retaining(before, x._node, x)
     x._seen = cell.version
 
 
-def followed(value: Any, path: Sequence[Step]) -> Any:
+def wrote_silently(cell: Cell) -> None:
+    """Notes that the write that raised the version last is none to PyTorch's `_version`."""
+    cell.uncounted += 1
+    begin, end = cell.silent
+    cell.silent = (begin if end == cell.version - 1 else cell.version - 1), cell.version
+
+
+def _was_written_silently(cell: Cell, seen: int) -> bool:
+    """Whether all writes since the version `seen` were silent."""
+    begin, end = cell.silent
+    return begin <= seen and end == cell.version
+
+
+def claim(x: Any) -> None:
+    """Tells views of `x`, when next used, that it requires a gradient, or none any more."""
+    cell = x._cell
+    if cell is not None:
+        cell.version += 1
+        wrote_silently(cell)
+        x._seen = cell.version
+
+
+def _has_its_place(x: Any) -> bool:
+    """Whether a view is where it was made in the graph, or was put since: also if that is nowhere.
+
+    If nothing flowed to what it shows when that was written, where it is now was left open.
+    """
+    to = x._node.grad_to
+    if to is None or is_in_vain(to):
+        return not x._followed and x._node.spec.op is x._path[-1][0]
+    return True
+
+
+def require_in_vain(x: Any) -> None:
+    """A view that was not recorded requires a gradient like the tensor that it is a view of.
+
+    As in PyTorch, what is computed from it does so, too, but no gradient goes any further.
+    """
+    if x._root is None and is_detached(x._path):
+        return
+    to = x._node.grad_to
+    if is_in_vain(to) and family_node(x).grad_to is None:
+        x._node.grad_to = None
+    elif to is None and family_node(x).grad_to is not None:
+        x._node.grad_to = _WeakRef(_Nobody())
+        if x._made is NO_GRAD:
+            x._made_at = x._cell.version - x._cell.uncounted
+
+
+class _Nobody:
+    """Who a gradient is for that is wanted in vain."""
+
+
+def is_in_vain(to: Any) -> bool:
+    return isinstance(to, _WeakRef) and to() is None
+
+
+def followed(value: Tensor, path: Sequence[Step]) -> Tensor:
     for op, attrs, args, shape in path:
         value = record(op, (value,), attrs, args, shape)
     return value
@@ -827,7 +914,7 @@ def view(
     attrs: tuple[Any, ...] = (),
     args: tuple[Any, ...] = (),
     shape: Shape | None = None,
-) -> Any:
+) -> Tensor:
     """Records a view: a tensor that shares its values with `x`, in both directions."""
     try:
         cell = x._cell
@@ -842,17 +929,44 @@ def view(
     out._cell = cell
     out._path = x._path + ((op, attrs, args, shape),)
     out._seen = cell.version
-    if not LOCAL.state.grad:
-        out._made = NO_GRAD
+    state = LOCAL.state
+    if state.inference:
+        out._node.spent = False
+    if x._node.spent and x._node.grad_to is None:
+        _mark_view_of_inference(op, x, out)
     if x._path:
         inherit(op, x, out)
+    if not state.grad:
+        if out._made is None:
+            out._made = NO_GRAD
+        if x._node.grad_to is not None and op.grads is not None:
+            require_in_vain(out)
     return out
+
+
+@hot
+def is_of_inference(node: Node) -> bool:
+    """Whether a value is that of a tensor made in inference mode."""
+    spent: bool = node.spent
+    return spent and node.grad_to is None
+
+
+def _mark_view_of_inference(op: Op, x: Any, out: Any) -> None:
+    """A view is a tensor of inference mode if what it shows is, wherever it is made.
+
+    Not so without the history: detach() gives an ordinary tensor, which counts its own writes.
+    """
+    if op.grads is not None:
+        out._node.spent = True
+    elif x._unseen is None:
+        out._unseen = [0]
 
 
 def inherit(op: Op, x: Any, out: Any) -> None:
     """What a view of a view has in common with that."""
     out._root = _family_root(op, x)
-    out._unseen = x._unseen
+    if x._unseen is not None:
+        out._unseen = x._unseen
     if x._made is not None and op.grads is not None:
         out._made, out._made_at = x._made, x._made_at
 
@@ -861,10 +975,10 @@ def _family_root(op: Op, x: Any) -> Any:
     """Past detach() begins another history: what shares it is a view of the detached tensor."""
     if op.grads is None:
         return None
-    return x if x._root is None and x._path[-1][0].grads is None else x._root
+    return x if x._root is None and is_detached(x._path) else x._root
 
 
-def rebind(x: Any, value: Any, expanded: bool = False) -> Any:
+def rebind(x: Tensor, value: Tensor, expanded: bool = False) -> Tensor:
     """In-place write: `x` takes the value of the tensor `value`, of the same shape and dtype.
 
     With `expanded`, several elements of `x` may lie in one place.
@@ -889,12 +1003,15 @@ def rebind(x: Any, value: Any, expanded: bool = False) -> Any:
     if not x._path:
         cell._node = x._node = in_place_of(x._node, value, x, overwrites)
     else:
+        moves = x._node.interior or is_in_vain(x._node.grad_to)
         x._node = in_place_of(x._node, value, x, overwrites)
+        if x._root is not None and overwrites:
+            _write_to_root(x, part)
         _write_to_cell(cell, x._path, part)
     _wrote(cell)
     # Where elements lie in one place, what was written to one is seen in the others. A gradient
     # reaches what was written through the whole, as in PyTorch: a view is a view of that now.
-    through_whole = x._path and part.grad_to is not None
+    through_whole = x._path and (part.grad_to is not None or moves)
     x._seen = -1 if through_whole or not _is_apart(x._path) else cell.version
     if through_whole and type(x._node.grad_to) is Interior:
         sync(x)  # what retains its gradient does so at its new place in the graph
@@ -906,7 +1023,7 @@ def rebind(x: Any, value: Any, expanded: bool = False) -> Any:
 def count_apart(x: Any) -> None:
     """Notes a write through `.data`, which has a count of its own."""
     x._unseen[0] += 1
-    x._cell.uncounted += 1
+    wrote_silently(x._cell)
 
 
 def _is_apart(path: Sequence[Step]) -> bool:
@@ -914,8 +1031,8 @@ def _is_apart(path: Sequence[Step]) -> bool:
     return all([step[0].write is not None for step in path])
 
 
-def _written_across(x: Any, value: Any) -> Any:
-    from livegrad.graph.dataless import written
+def _written_across(x: Any, value: Any) -> Tensor:
+    from livegrad.graph.elsewhere import written
 
     return written(x, value)
 
@@ -944,7 +1061,30 @@ def _write_to_cell(cell: Cell, path: Sequence[Step], part: Node) -> None:
             whole = laid_out(whole, cell._node.meta)
     finally:
         state.grad = grad
-    cell._node = in_place_of(cell._node, whole, cell, False)
+    cell._node = in_place_of(cell._node, whole, cell, grad and not apart)
+
+
+def _write_to_root(x: Any, part: Node) -> None:
+    """Writes `part`, history included, to the detached tensor that `x` is a view of.
+
+    Its cell gets the values alone.
+    """
+    root, steps = x._root, _steps_from_root(x)
+    if steps is None or (part.grad_to is None and node_of(root).grad_to is None):
+        return
+    before = node_of(root)
+    whole = laid_out(_write_through(wrap(before), steps, wrap(part)), before.meta)
+    root._node = in_place_of(before, whole, root, True)
+    root._seen = x._cell.version + 1  # when the cell is written
+
+
+def _steps_from_root(x: Any) -> tuple[Step, ...] | None:
+    """The way from the detached tensor that `x` is a view of; None if that shows another part."""
+    root = x._root
+    if root is None or root._cell is not x._cell:
+        return None
+    length = len(root._path)
+    return x._path[length:] if x._path[:length] == root._path else None
 
 
 def make_dense(x: Any) -> None:
@@ -962,14 +1102,14 @@ def make_dense(x: Any) -> None:
         _see_through(placed, x)
 
 
-def laid_out(value: Any, meta: Meta) -> Any:
+def laid_out(value: Tensor, meta: Meta) -> Tensor:
     """`value` with the strides of `meta`."""
     if value._node.meta is meta:
         return value
     return record(_placed(), (value,), (meta.strides,))
 
 
-def row_major(value: Any) -> Any:
+def row_major(value: Tensor) -> Tensor:
     """A value nobody else has seen with the strides of row-major order."""
     return laid_out(value, value._node.meta.plain)
 
@@ -987,7 +1127,9 @@ def in_place_of(old: Node, value: Any, handle: Any, overwrites: bool) -> Node:
     """
     node: Node = value._node
     to = old.grad_to
-    if isinstance(to, _WeakRef):
+    if isinstance(to, _WeakRef) and to() is None and type(handle) is not Cell:
+        pass  # a view that required a gradient in vain is no leaf of anybody's
+    elif isinstance(to, _WeakRef):
         # A node of its own, so that marking it as the leaf marks no other tensor's value.
         value = laid_out(unary(_clone, wrap(node)), node.meta)
         node = value._node
@@ -997,26 +1139,31 @@ def in_place_of(old: Node, value: Any, handle: Any, overwrites: bool) -> Node:
         grad, state.grad = state.grad, True
         try:
             op = REGISTRY["overwritten" if overwrites else "altered"]
-            value = record(op, (wrap(old), wrap(node)))
+            value = record(op, (wrap(place_of(old)), wrap(node)))
         finally:
             state.grad = grad
         node = value._node
-    if type(to) is Interior and to.retained:
-        _go_on_retaining(to, node, handle)
+    elif to is None and node.grad_to is None:
+        node.spent = old.spent  # whether in inference mode or not, it stays what it was made as
+    if to is not None:
+        go_on_retaining(old, node, handle)
     _see_through(value, handle)
     if node.inputs and node is not old:  # what is computed from nothing cannot fail
         LOCAL.state.written[node] = old
     return node
 
 
-def _go_on_retaining(old: Interior, node: Node, handle: Any) -> None:
-    """A tensor that retains its gradient does so after it was written, for its new value."""
-    mine = [r for r in old.retained if r() is handle]
-    if mine and node.grad_to is not None and not isinstance(node.grad_to, _WeakRef):
-        if type(node.grad_to) is not Interior:
-            node.grad_to = Interior()
-        node.grad_to.retained += mine
-        old.retained = [r for r in old.retained if r() is not handle]
+def go_on_retaining(old: Node, node: Node, handle: Any) -> None:
+    """A tensor that retains its gradient does so after it was written, at its new place."""
+    to, new = place_of(old).grad_to, place_of(node)
+    if type(to) is not Interior or not to.retained or new.grad_to is to:
+        return
+    mine = [r for r in to.retained if r() is handle]
+    if mine and new.grad_to is not None and not isinstance(new.grad_to, _WeakRef):
+        if type(new.grad_to) is not Interior:
+            new.grad_to = Interior()
+        new.grad_to.retained += mine
+        to.retained = [r for r in to.retained if r() is not handle]
 
 
 def family_node(x: Any) -> Node:
@@ -1042,14 +1189,14 @@ def check_writable(x: Any, flows: bool = True, expanded: bool = False) -> None:
             "single memory location. Please clone() the tensor before performing the operation."
         )
     state = LOCAL.state
-    if node.spent and node.grad_to is None and not state.inference:
+    if is_of_inference(node) and not state.inference:
         raise RuntimeError(
             "Inplace update to inference tensor outside InferenceMode is not allowed. You can make "
             "a clone to get a normal tensor before doing inplace update."
         )
     if not state.grad:
         return
-    if isinstance(node.grad_to, _WeakRef):
+    if isinstance(node.grad_to, _WeakRef) and not is_in_vain(node.grad_to):
         raise RuntimeError(
             "a leaf Variable that requires grad is being used in an in-place operation. "
             "Write under livegrad.no_grad(), or to a clone()"
@@ -1088,10 +1235,19 @@ def _written_view(x: Any) -> RuntimeError:
 
 
 def check_not_stale(x: Any) -> None:
-    """RuntimeError for the history of a view, one of several, after what it shows was written."""
+    """RuntimeError for the history of a view that may not be followed to what was written.
+
+    It is one of several that a function returned, or was made under no_grad.
+    """
     cell = x._cell
     if x._made_at == cell.version - cell.uncounted or family_node(x).grad_to is None:
         return
+    if x._made is NO_GRAD:
+        raise RuntimeError(
+            "A view was created in no_grad mode and its base or another view of its base has been "
+            "modified inplace with grad mode enabled. Given that this use case is ambiguous and "
+            "error-prone, it is forbidden. Move both inside or both outside the no_grad block"
+        )
     raise RuntimeError(
         f"Output {x._made} is a view and its base or another view of its base has been modified "
         "inplace. This view is the output of a function that returns multiple views. Such "
@@ -1100,7 +1256,7 @@ def check_not_stale(x: Any) -> None:
     )
 
 
-def _write_through(whole: Any, path: Sequence[Any], value: Any) -> Any:
+def _write_through(whole: Tensor, path: Sequence[Any], value: Tensor) -> Tensor:
     """The whole after `value` was written to the part of it that `path` views."""
     if not _is_apart(path):
         return Writing.write_strided(whole, path, value)
@@ -1122,6 +1278,6 @@ class Writing:
     """
 
     read_shared: Callable[[Any], None]
-    view_shared: Callable[..., Any]
-    write_shared: Callable[[Any, Any], Any]
-    write_strided: Callable[[Any, Sequence[Step], Any], Any]
+    view_shared: Callable[..., Tensor]
+    write_shared: Callable[[Any, Any], Tensor]
+    write_strided: Callable[[Any, Sequence[Step], Any], Tensor]

@@ -117,7 +117,7 @@ class State:
         self._clear()
         self.base, self.limit = Ranges.take()
 
-    def begin(self) -> None:
+    def start_anew(self) -> None:
         """Sets everything as it is at the start."""
         self._take_another_range()
         self.outer = ()
@@ -290,15 +290,27 @@ def flush(reason: str, *roots: Node) -> None:
         LOCAL.trace.flush(reason, roots)
 
 
-@contextmanager
-def reference_mode(enabled: bool = True) -> Iterator[None]:
+class setting:
+    """`with setting(grad=False):` - fields of the thread's state for a while; then as they were."""
+
+    __slots__ = ("_before", "_fields")
+
+    def __init__(self, **fields: Any) -> None:
+        self._fields = fields
+
+    def __enter__(self) -> State:
+        state = LOCAL.state
+        self._before = [(name, getattr(state, name)) for name in self._fields]
+        for name, value in self._fields.items():
+            setattr(state, name, value)
+        return state
+
+    def __exit__(self, *exception: object) -> None:
+        LOCAL.state.put_back(self._before)
+
+
+def reference_mode(enabled: bool = True) -> setting:
     """Within it, every operation runs at once with its NumPy reference (or, if False, does not)."""
-    state = LOCAL.state
-    before = state.reference
-    if enabled and state.nodes:
+    if enabled and LOCAL.state.nodes:
         flush("reference mode")
-    state.reference = enabled
-    try:
-        yield
-    finally:
-        state.reference = before
+    return setting(reference=enabled)

@@ -1,4 +1,4 @@
-"""What the package tells the lint (see `graph/watch.py`), and for how long it listens."""
+"""What the package tells the lint (see `graph/events.py`), and for how long it listens."""
 
 from __future__ import annotations
 
@@ -8,19 +8,20 @@ import threading
 import warnings
 from collections.abc import Callable
 from typing import Any
-from weakref import ref
 
+from livegrad.graph.events import BACKWARD, DROPPED, MODE, NODES, READ, STEP, Read
 from livegrad.graph.node import Node
 from livegrad.graph.record import Handle, node_of
 from livegrad.graph.watch import TrainingWarning, Watch
 from livegrad.lint import graphs, modes, steps
+from livegrad.lint.hearing import hear, ignore
 from livegrad.lint.rules import Lint, disable, say
 
 
 class Losses:
     """Where backward started lately, and how many backward passes are still looked at."""
 
-    recent: dict[int, Any] = {}  # noqa: RUF012
+    recent: set[int] = set()  # noqa: RUF012 - numbers of nodes
     left = 0
     told = False
 
@@ -50,7 +51,7 @@ def forget() -> None:
     """Forgets all that was seen."""
     steps.forget()
     modes.forget()
-    Losses.recent, Losses.left, Losses.told = {}, 0, False
+    Losses.recent, Losses.left, Losses.told = set(), 0, False
 
 
 @_guarded
@@ -62,8 +63,10 @@ def made(optimizer: Any) -> None:
         return
     Losses.left = Lint.STEPS
     Lint.watching = True
-    Watch.step, Watch.backward, Watch.read = step, backward, read
-    Watch.dropped = _guarded(modes.dropped)
+    hear(STEP, step)
+    hear(BACKWARD, backward)
+    hear(READ, read)
+    hear(DROPPED, _dropped)
 
 
 @_guarded
@@ -71,7 +74,7 @@ def backward(tensors: Any) -> None:
     """Backward is about to start."""
     Losses.left -= 1
     if Losses.left < 0:
-        Watch.backward = None
+        ignore(BACKWARD)
         return
     given = [tensors] if isinstance(tensors, Handle) else list(tensors)
     roots = [node_of(x) for x in given if isinstance(x, Handle)]
@@ -80,8 +83,7 @@ def backward(tensors: Any) -> None:
     steps.gradients_come(leaves)
     held = {id(p) for known in steps.steps for p in steps.parameters(known)}
     if any([id(x) in held for x in leaves]):
-        Losses.recent = {key: kept for key, kept in Losses.recent.items() if kept() is not None}
-        Losses.recent.update({id(node): ref(node) for node in _numbers(roots)})
+        Losses.recent.update([NODES[node] for node in _numbers(roots)])
 
 
 def _numbers(roots: list[Node]) -> list[Node]:
@@ -93,9 +95,14 @@ def _numbers(roots: list[Node]) -> list[Node]:
     return found
 
 
-@_guarded
 def step(optimizer: Any, before: bool) -> None:
     """A step is about to be taken, or has been."""
+    if optimizer.watched or Watch.suspect is not None:
+        _step(optimizer, before)
+
+
+@_guarded
+def _step(optimizer: Any, before: bool) -> None:
     if before:
         modes.stepped(optimizer)
     if not optimizer.watched:
@@ -107,8 +114,8 @@ def step(optimizer: Any, before: bool) -> None:
         steps.before(optimizer)
         return
     steps.after(optimizer)
-    if Watch.mode is None and steps.steps[optimizer].taken == 1:
-        Watch.mode = _guarded(modes.mode)
+    if steps.steps[optimizer].taken == 1:
+        hear(MODE, _mode)
     if steps.steps[optimizer].taken >= Lint.STEPS or Lint.steps_left <= 0:
         _stop_watching(optimizer)
 
@@ -118,19 +125,25 @@ def _stop_watching(optimizer: Any) -> None:
     steps.steps[optimizer].used = []
     Lint.watching = any([known.watched for known in steps.steps])
     if not Lint.watching:
-        Watch.backward = None
-        Watch.read = None if Watch.suspect is None else read
+        ignore(BACKWARD)
+        if Watch.suspect is None:
+            ignore(READ)
+            ignore(STEP)
+
+
+def read(event: Read) -> None:
+    """A value was read."""
+    number = event.number
+    if number is not None and (number - number != 0 or Watch.suspect is not None):
+        _number_read(event)
 
 
 @_guarded
-def read(node: Node, number: Any) -> None:
-    """A number was read."""
+def _number_read(event: Read) -> None:
+    number = event.number
     if Watch.suspect is not None:
         modes.number_read()
-    if number - number == 0 or Losses.told:
-        return
-    kept = Losses.recent.get(id(node))
-    if kept is not None and kept() is node:
+    if number - number != 0 and not Losses.told and event.node in Losses.recent:
         Losses.told = True
         say(
             "loss",
@@ -139,7 +152,11 @@ def read(node: Node, number: Any) -> None:
         )
 
 
+_mode = _guarded(modes.mode)
+_dropped = _guarded(modes.dropped)
+Lint.memories.append(forget)
 modes.Modes.read = read
+modes.Modes.step = step
 modes.Modes.ran_again = _guarded(modes.ran_again)
 # A forked child has none of the threads that may hold the lock.
 if hasattr(os, "register_at_fork"):

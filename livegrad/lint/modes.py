@@ -12,10 +12,12 @@ import threading
 from types import FrameType
 from typing import Any
 
+from livegrad.graph.events import DROPPED, MODE, READ, STEP
 from livegrad.graph.node import Site
 from livegrad.graph.record import is_inside, user_site
 from livegrad.graph.state import LOCAL
 from livegrad.graph.watch import Watch
+from livegrad.lint.hearing import hear, ignore
 from livegrad.lint.rules import Lint, say
 from livegrad.lint.steps import parameters, trained
 from livegrad.nn import module as modules
@@ -33,6 +35,7 @@ class Modes:
     looks = 0
     in_eval = 0
     read: Any = None  # who is told of numbers while there is a suspect
+    step: Any = None  # and who of steps
     ran_again: Any = None  # and who of its network's next run
     told: set[bool] = set()  # noqa: RUF012
 
@@ -75,7 +78,8 @@ def clear() -> None:
         Watch.suspect.release()
         Watch.suspect = None
         if not Lint.watching:
-            Watch.read = None
+            ignore(READ)
+            ignore(STEP)
 
 
 # ------------------------------------------------------------------------------ while it runs
@@ -88,14 +92,15 @@ def mode(layer: Any) -> None:
         return  # a checkpoint records without gradients, too
     Modes.looks += 1
     if Modes.looks > _MOST_LOOKS:
-        Watch.mode = None
+        ignore(MODE)
         return
     network, caller = _outermost(sys._getframe(1))
     if network is None or network.training is not training:
         return  # one layer was set apart, on purpose
     if _is_trained(network):
         Watch.suspect = Suspect(network, _site(caller), training)
-        Watch.read = Modes.read
+        hear(READ, Modes.read)
+        hear(STEP, Modes.step)
 
 
 def dropped() -> None:
@@ -104,7 +109,7 @@ def dropped() -> None:
         return
     Modes.looks += 1
     if Modes.looks > _MOST_LOOKS:
-        Watch.dropped = None
+        ignore(DROPPED)
         return
     frame = _caller(sys._getframe(1), through_modules=False)
     owner = None if frame is None else frame.f_locals.get("self")

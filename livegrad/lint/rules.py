@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from livegrad.graph import watch
 from livegrad.graph.node import Site, site_location
 from livegrad.graph.record import user_site
 from livegrad.graph.watch import Watch
+from livegrad.lint.hearing import ignore_all
 
 RULES = {
     "broadcast": "a loss of [n] against [n, 1], which makes n × n differences",
@@ -34,6 +36,8 @@ class Lint:
     said: set[tuple[str, str, int]] = set()  # noqa: RUF012
     steps_left = MOST_STEPS
     watching = False  # the first steps of some optimiser
+    # What makes the parts of the lint forget what they have seen.
+    memories: list[Callable[[], None]] = []  # noqa: RUF012
 
 
 def say(rule: str, message: str, site: Site | None = None, once: bool = True) -> None:
@@ -61,7 +65,7 @@ def disable(*rules: str) -> None:
     Watch.enabled = False
     if Watch.suspect is not None:
         Watch.suspect.release()
-    Watch.made = Watch.step = Watch.backward = Watch.read = Watch.mode = Watch.dropped = None
+    ignore_all()
     Watch.suspect = None
 
 
@@ -72,17 +76,15 @@ def enable(*rules: str) -> None:
         Lint.off -= {_known(rule) for rule in rules}
         return
     Watch.enabled = True
-    Watch.made = watch._begin
 
 
 def reset() -> None:
     """Forgets what was seen and said; all rules are on."""
-    from livegrad.lint import events
-
     disable()
     Lint.off, Lint.said, Lint.steps_left = set(), set(), Lint.MOST_STEPS
     Lint.watching = False
-    events.forget()
+    for forget in Lint.memories:
+        forget()
     enable()
 
 

@@ -9,11 +9,11 @@ from weakref import WeakKeyDictionary, ref
 
 import numpy as np
 
-from livegrad.device import META
+from livegrad.device import CPU
 from livegrad.graph.node import Node, Site, describe_site
 from livegrad.graph.record import node_of, user_site
 from livegrad.lint.rules import Lint, listed, named, say
-from livegrad.runtime.reference import to_compute
+from livegrad.runtime.values import to_compute
 
 # Larger updates than this are no accident of a parameter that was infinite before.
 _HUGE = 1e30
@@ -239,7 +239,7 @@ def _finiteness(parameters: list[Any]) -> dict[int, bool]:
 def _values(node: Node) -> Any:
     """The values of a computed floating node, read where they lie; None if there are none yet."""
     meta = node.meta
-    if node.buffer is None or meta.device is META or not meta.dtype.is_floating_point:
+    if node.buffer is None or meta.device is not CPU or not meta.dtype.is_floating_point:
         return None
     memory = (ctypes.c_char * meta.nbytes).from_address(node.buffer.ptr)
     values = np.frombuffer(memoryview(memory), meta.dtype.storage, meta.numel)

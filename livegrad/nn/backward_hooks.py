@@ -5,21 +5,23 @@ from __future__ import annotations
 from typing import Any
 
 from livegrad.autograd.function import Function
+from livegrad.graph.record import laid_out
 from livegrad.nn.hooks import GlobalHooks
 from livegrad.ops.elementwise import clone
+from livegrad.ops.movement import detach
 from livegrad.ops.public import asks
 from livegrad.tensor import Tensor
 
 
 class _Gate(Function):
-    """Copies of tensors; their gradients are shown to `passing` together, which may change them."""
+    """Values of tensors; their gradients are shown to `passing` together, which may change them."""
 
     @staticmethod
     def forward(ctx: Any, passing: Any, *tensors: Any) -> tuple[Any, ...]:
-        """The copies."""
+        """The values, as they lie in memory."""
         ctx.passing = passing
         ctx.set_materialize_grads(False)
-        return tuple([clone(x) for x in tensors])
+        return tuple([laid_out(clone(x), x._node.meta) for x in tensors])
 
     @staticmethod
     def backward(ctx: Any, *grads: Any) -> tuple[Any, ...]:
@@ -45,13 +47,13 @@ class Watch:
         self.grad_output: tuple[Any, ...] = ()
 
     def inputs(self, args: tuple[Any, ...]) -> tuple[Any, ...]:
-        """The arguments, with tensors that need a gradient replaced by watched copies."""
+        """The arguments, with tensors that need a gradient replaced by watched ones."""
         self.inputs_given = len(args)
         watched, self.places_in = self._through_gate(list(args), self._arrived)
         return tuple(watched)
 
     def outputs(self, result: Any) -> Any:
-        """The result with its tensors replaced by watched copies."""
+        """The result with its tensors replaced by watched ones."""
         single = not isinstance(result, tuple | list)
         parts = [result] if single else list(result)
         self.outputs_given = len(parts)
@@ -65,10 +67,10 @@ class Watch:
     def _through_gate(values: list[Any], passing: Any) -> tuple[list[Any], list[int]]:
         places = [i for i, x in enumerate(values) if isinstance(x, Tensor) and x.requires_grad]
         if places:
-            copies = _Gate.apply(passing, *[values[i] for i in places])
-            for i, copy in zip(places, copies, strict=True):
-                values[i] = copy
-            if not copies[0].requires_grad:  # under no_grad
+            passed = _Gate.apply(passing, *[values[i] for i in places])
+            for i, x in zip(places, passed, strict=True):
+                values[i] = _sharing_memory(x, values[i])
+            if not passed[0].requires_grad:  # under no_grad
                 places = []
         return values, places
 
@@ -97,6 +99,13 @@ class Watch:
             if changed is not None:
                 grad_input = changed if isinstance(changed, tuple) else (changed,)
         return grad_input
+
+
+def _sharing_memory(x: Any, original: Any) -> Any:
+    """`x`, of the same value, as a view of the memory of `original` with a history of its own."""
+    shown = detach(original)
+    x._cell, x._path, x._seen, x._unseen = shown._cell, shown._path, shown._seen, shown._unseen
+    return x
 
 
 def _spread(grads: tuple[Any, ...], places: list[int], count: int) -> tuple[Any, ...]:

@@ -7,13 +7,14 @@ from typing import Any
 from livegrad.autograd import no_grad
 from livegrad.creation import ones, tensor, zeros
 from livegrad.dtypes import int64
+from livegrad.graph.events import MODE, tell
 from livegrad.graph.state import LOCAL
-from livegrad.graph.watch import Watch
 from livegrad.nn import functional as F
 from livegrad.nn.lazy import LazyModuleMixin
 from livegrad.nn.module import Module
 from livegrad.nn.normalization import _Affine
 from livegrad.nn.parameter import UninitializedBuffer, UninitializedParameter
+from livegrad.tensor import Tensor
 
 _STATISTICS = ("running_mean", "running_var", "num_batches_tracked")
 
@@ -90,12 +91,11 @@ class _NormBase(_Affine):
 
 
 class _BatchNorm(_NormBase):
-    def forward(self, input: Any) -> Any:
+    def forward(self, input: Tensor) -> Tensor:
         """See `livegrad.nn.functional.batch_norm`."""
         self._check_input_dim(input)
-        watch = Watch.mode
-        if watch is not None and self.training is not LOCAL.state.grad:
-            watch(self)
+        if MODE and self.training is not LOCAL.state.grad:
+            tell(MODE, self)
         momentum = 0.0 if self.momentum is None else self.momentum
         training = self.training
         if training and self.track_running_stats and self.num_batches_tracked is not None:

@@ -175,7 +175,7 @@ class UninitializedTensorMixin(Tensor):
 
 
 def _unready(cls: Any, learned: bool, dtype: DType) -> Any:
-    out = wrap(empty(0, dtype=dtype)._node)
+    out: Any = wrap(empty(0, dtype=dtype)._node)
     out.__class__ = cls
     out._cell = _Unready()
     out.__dict__.update(_learned=learned, _dtype=dtype)

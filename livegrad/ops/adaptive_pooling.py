@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import prod
-from typing import Any
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 from livegrad import dtypes
 from livegrad.graph.blame import as_items, check_number
@@ -42,7 +42,9 @@ from livegrad.ops.resampling import averaged
 from livegrad.ops.scattering import SCATTER
 from livegrad.ops.unfolding import Sizes, per_dim
 
-Tensor = Any
+if TYPE_CHECKING:
+    from livegrad.tensor import Tensor
+
 Metas = tuple[Meta, ...]
 
 
@@ -136,11 +138,12 @@ def _bin_places_expand(n: Any, x: Tensor) -> Tensor:
         start, last, longest = bins[i]
         within = _reshape_to(counting(longest), (longest, 1))
         x = record(INDEX_SELECT, (x, minimum(add(start, within), last)), (first + i,))
-    place: Any = None
+    place: Tensor | None = None
     for i, k in enumerate(greatest_in_windows(x, rank, kernel)):
         wide = (counts[i], *[1] * (rank - 1 - i))
         along = add(k, _reshape_to(bins[i][0], wide))
         place = along if place is None else add(mul(place, sizes[i]), along)
+    assert place is not None
     return place
 
 
@@ -171,20 +174,45 @@ def _adaptive_maximum(
         values = formatted_like(picked(input, places, rank), input)
     else:
         values = record(MAXIMUM_POOL, (input,), pool)
-        places = record(MAXIMUM_PLACES, (input,), pool) if return_indices else None
+        if return_indices:
+            places = record(MAXIMUM_PLACES, (input,), pool)
     return (values, places) if return_indices else values
 
 
+@overload
+def adaptive_max_pool1d(
+    input: Tensor, output_size: Any, return_indices: Literal[False] = False
+) -> Tensor: ...
+@overload
+def adaptive_max_pool1d(
+    input: Tensor, output_size: Any, return_indices: Literal[True]
+) -> tuple[Tensor, Tensor]: ...
 def adaptive_max_pool1d(input: Tensor, output_size: Any, return_indices: bool = False) -> Any:
     """Greatest elements of `output_size` bins of (N, C, L)."""
     return _adaptive_maximum("adaptive_max_pool1d", 1, input, output_size, return_indices)
 
 
+@overload
+def adaptive_max_pool2d(
+    input: Tensor, output_size: Any, return_indices: Literal[False] = False
+) -> Tensor: ...
+@overload
+def adaptive_max_pool2d(
+    input: Tensor, output_size: Any, return_indices: Literal[True]
+) -> tuple[Tensor, Tensor]: ...
 def adaptive_max_pool2d(input: Tensor, output_size: Any, return_indices: bool = False) -> Any:
     """Greatest elements of bins of images, so many along each dim; None keeps a dim."""
     return _adaptive_maximum("adaptive_max_pool2d", 2, input, output_size, return_indices)
 
 
+@overload
+def adaptive_max_pool3d(
+    input: Tensor, output_size: Any, return_indices: Literal[False] = False
+) -> Tensor: ...
+@overload
+def adaptive_max_pool3d(
+    input: Tensor, output_size: Any, return_indices: Literal[True]
+) -> tuple[Tensor, Tensor]: ...
 @in_float32
 def adaptive_max_pool3d(input: Tensor, output_size: Any, return_indices: bool = False) -> Any:
     """Greatest elements of bins of volumes, so many along each dim; None keeps a dim."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import combinations as choices, combinations_with_replacement
 from math import comb, prod
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -21,7 +21,8 @@ from livegrad.ops.joining import cat, check_tensors, padded, stack
 from livegrad.ops.movement import EXPAND, _reshape_to, expand, normal_dim, reshape, whole
 from livegrad.ops.slicing import _with_diagonal, diagonal as diagonal_of
 
-Tensor = Any
+if TYPE_CHECKING:
+    from livegrad.tensor import Tensor
 
 
 # ---------------------------------------------------------------------------------- diagonals
@@ -141,17 +142,17 @@ def meshgrid(*tensors: Any, indexing: str | None = None) -> tuple[Tensor, ...]:
 def cartesian_prod(*tensors: Any) -> Tensor:
     """All combinations of one element of each vector, one per row; of one vector, itself."""
     given = tensors[0] if len(tensors) == 1 and isinstance(tensors[0], Sequence) else tensors
-    given = list(given)
-    check_tensors("cartesian_prod", given)
-    for x in given:
+    vectors: list[Tensor] = list(given)
+    check_tensors("cartesian_prod", vectors)
+    for x in vectors:
         if node_of(x).meta.ndim != 1:
             raise RuntimeError(
                 f"cartesian_prod: Expect a 1D vector, but got shape {list(node_of(x).meta.shape)}"
             )
-    if len(given) == 1:
-        return given[0]
-    count = prod([node_of(x).meta.numel for x in given])
-    return stack([_reshape_to(grid, (count,)) for grid in meshgrid(*given)], 1)
+    if len(vectors) == 1:
+        return vectors[0]
+    count = prod([node_of(x).meta.numel for x in vectors])
+    return stack([_reshape_to(grid, (count,)) for grid in meshgrid(*vectors)], 1)
 
 
 # They are listed one by one before they become a tensor.

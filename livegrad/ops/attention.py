@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from livegrad import dtypes
 from livegrad.dtypes import DType
@@ -18,7 +18,6 @@ from livegrad.ops.composite import (
     SOFTMAX_BACKWARD,
     Attrs,
     Metas,
-    Tensor,
     _need_float,
     compute_dtype,
     softmax,
@@ -31,6 +30,9 @@ from livegrad.ops.movement import _reshape_to, normal_dim
 from livegrad.ops.pointwise_math import exp
 from livegrad.ops.random import RAND
 from livegrad.random import default_generator
+
+if TYPE_CHECKING:
+    from livegrad.tensor import Tensor
 
 # -------------------------------------------------------------------------------- safe softmax
 

@@ -17,7 +17,6 @@ from livegrad.graph.record import Handle, node_of
 from livegrad.graph.state import LOCAL
 from livegrad.ops.elementwise import cast
 
-Tensor = Any
 F = TypeVar("F", bound=Callable[..., Any])
 
 

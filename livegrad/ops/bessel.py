@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -14,7 +14,9 @@ from livegrad.ops.elementwise import add, define, div, mul, neg, sign, sub, wher
 from livegrad.ops.host_functions import apply, define_on_host
 from livegrad.ops.special_math import special
 
-Tensor = Any
+if TYPE_CHECKING:
+    from livegrad.tensor import Tensor
+
 Array = np.ndarray[Any, Any]
 
 # ------------------------------------------------------------------- modified, of the first kind

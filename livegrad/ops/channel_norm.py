@@ -11,7 +11,7 @@ of them, so a plan computes them once. The functions are in `normalisation.py`.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -24,7 +24,6 @@ from livegrad.ops.composite import (
     Array,
     Attrs,
     Metas,
-    Tensor,
     _need_float,
     check_affine,
     compute_dtype,
@@ -34,6 +33,9 @@ from livegrad.ops.elementwise import add, mul, sub
 from livegrad.ops.moments import mean_over, moments
 from livegrad.ops.movement import _reshape_to
 from livegrad.ops.power import rsqrt
+
+if TYPE_CHECKING:
+    from livegrad.tensor import Tensor
 
 # attrs of all of this family are (groups, has weight, has bias), args (eps,).
 

@@ -1,33 +1,29 @@
 """Checking: ops that pass integers on and, when run, refuse those out of range.
 
-A kernel cannot raise: it notes a value it refuses. `COMPLAINTS` has the words for it, which name
-the line that recorded the operation when they reach the user.
+A kernel cannot raise: it notes a value it refuses. The op's `complaint` has the words for it, which
+name the line that recorded the operation when they reach the user.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from livegrad.device import META
+from livegrad.device import CPU
 from livegrad.dtypes import DType
-from livegrad.graph.op import Op
+from livegrad.graph.op import Complaint, Op
 from livegrad.graph.record import elementwise, node_of
 from livegrad.graph.state import Runtime
 from livegrad.native.calls import call_native
 from livegrad.native.hot import hot
 from livegrad.ops import samples as s
 
-Tensor = Any
+if TYPE_CHECKING:
+    from livegrad.tensor import Tensor
+
 Array = np.ndarray[Any, Any]
-
-# By name of the op: (planned node, refused value) -> exception, message.
-Complaint = Callable[[Any, int], tuple[type[Exception], str]]
-COMPLAINTS: dict[str, Complaint] = {}
-
 
 # Native code that looks at integers, by dtype; 0 for what are none.
 _finders: dict[DType, int] = {}
@@ -40,7 +36,7 @@ def _place_outside(index: Tensor, low: int, size: int, ignore: int) -> int:
     """
     node = node_of(index)
     meta = node.meta
-    if node.buffer is None or meta.device is META:
+    if node.buffer is None or meta.device is not CPU:
         return 0
     address = _finders.get(meta.dtype)
     if address is None:
@@ -56,11 +52,27 @@ def known_outside(index: Tensor, low: int, size: int, ignore: int) -> int | None
     return Runtime.number_at(node_of(index), place - 1) if place else None
 
 
+def out_of_range(error: type[Exception]) -> Complaint:
+    """What ops whose attrs begin with the indexed dim say of an index that is not in it."""
+
+    def complaint(node: Any, value: int) -> tuple[type[Exception], str]:
+        dim = node.attrs[0]
+        size = node.inputs[0].meta.shape[dim]
+        return error, f"{node.op.name}: {_out_of_bounds(value, dim, size)}"
+
+    return complaint
+
+
+def _in_range(size: int) -> int:
+    """An index that need not be looked at; one that nobody has, if none is in range."""
+    return 0 if size else -(1 << 62)
+
+
 def check_known(
     name: str, index: Tensor, size: int, dim: int, error: type[Exception] = IndexError
 ) -> None:
     """Raises at the line of an operation if an index is known to be outside [0, size)."""
-    wrong = known_outside(index, 0, size, 0)
+    wrong = known_outside(index, 0, size, _in_range(size))
     if wrong is not None:
         raise error(f"{name}: {_out_of_bounds(wrong, dim, size)}")
 
@@ -69,7 +81,7 @@ def check_wrapping(index: Tensor, size: int, dim: int) -> None:
     """The same where negative indices count from the end."""
     if node_of(index).buffer is None:
         return  # while planning, numbers must not be computed with
-    wrong = known_outside(index, -size, 2 * size, 0)
+    wrong = known_outside(index, -size, 2 * size, _in_range(size))
     if wrong is not None:
         raise IndexError(_out_of_bounds(wrong, dim, size))
 
@@ -100,13 +112,12 @@ def within(name: str, low: int, message: str) -> Op:
         (count,) = numbers_of(node)
         return RuntimeError, message.format(value=value, count=count)
 
-    COMPLAINTS[name] = complaint
     return Op(
         name,
         "elementwise",
         ref=ref,
         emit=emit,
-        lower="check",
+        complaint=complaint,
         result="integer",
         cheap=True,
         saves="",
@@ -139,7 +150,6 @@ def _wrap_complaint(node: Any, value: int) -> tuple[type[Exception], str]:
     return IndexError, _out_of_bounds(value, dim, size)
 
 
-COMPLAINTS["wrap_index"] = _wrap_complaint
 WRAP_INDEX = Op(
     "wrap_index",
     "elementwise",
@@ -147,7 +157,7 @@ WRAP_INDEX = Op(
     # [-size, size) is refused.
     ref=wrap_ref,
     emit=_emit_wrap,
-    lower="check",
+    complaint=_wrap_complaint,
     result="integer",
     cheap=True,
     saves="",
@@ -176,14 +186,13 @@ def _between(name: str, low: float, high: float, error: type[Exception], message
         e.on_fault(e.not_(e.and_(e.ge(x, low), e.le(x, high))))
         return x
 
-    COMPLAINTS[name] = lambda node, value: (error, message)
     return Op(
         name,
         "elementwise",
         ref=ref,
         emit=emit,
         grads=(lambda g, y, x: g,),
-        lower="check",
+        complaint=lambda node, value: (error, message),
         result="floating",
         cheap=True,
         saves="",

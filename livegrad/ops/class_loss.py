@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -20,13 +20,12 @@ from livegrad.graph.record import TYPE_NAMES, elementwise, node_of, not_implemen
 from livegrad.graph.state import LOCAL
 from livegrad.graph.symbol import real
 from livegrad.ops import folds, reduce as rd, samples as s
-from livegrad.ops.checking import COMPLAINTS, known_outside
+from livegrad.ops.checking import known_outside
 from livegrad.ops.comparison import eq, logical_and, ne
 from livegrad.ops.composite import (
     Array,
     Attrs,
     Metas,
-    Tensor,
     compute_dtype,
     log_softmax,
     log_softmax_array,
@@ -37,6 +36,9 @@ from livegrad.ops.elementwise import add, cast, div, mul, neg, sub, where
 from livegrad.ops.generate import STEPS, filled, steps
 from livegrad.ops.movement import _reshape_to
 from livegrad.ops.pointwise_math import exp, log
+
+if TYPE_CHECKING:
+    from livegrad.tensor import Tensor
 
 REDUCTIONS = ("none", "mean", "sum")
 
@@ -96,17 +98,13 @@ def _emit_check(e: Any, target: Any, count: Any, ignore: Any) -> Any:
     return target
 
 
-COMPLAINTS["check_target"] = lambda node, value: (
-    IndexError,
-    f"Target {value} is out of bounds.",
-)
 CHECK_TARGET = Op(
     "check_target",
     "elementwise",
     # Class indices, unchanged; one outside [0, count) that is not `ignore` is a fault.
     ref=_checked,
     emit=_emit_check,
-    lower="check",
+    complaint=lambda node, value: (IndexError, f"Target {value} is out of bounds."),
     result="integer",
     cheap=True,
     saves="",

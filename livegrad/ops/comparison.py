@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -15,7 +15,10 @@ from livegrad.ops.elementwise import define, needs_tensor, where
 from livegrad.ops.movement import constant
 from livegrad.ops.numbers import number_for
 
-Tensor = Any
+if TYPE_CHECKING:
+    from livegrad.tensor import Tensor
+    from livegrad.typing import Operand
+
 Array = Any
 
 # ------------------------------------------------------------------------------------ comparisons
@@ -108,32 +111,32 @@ ISCLOSE = define(
 )
 
 
-def eq(input: Tensor, other: Tensor) -> Tensor:
+def eq(input: Operand, other: Operand) -> Tensor:
     """Elementwise `input == other`."""
     return binary(EQ, input, other)
 
 
-def ne(input: Tensor, other: Tensor) -> Tensor:
+def ne(input: Operand, other: Operand) -> Tensor:
     """Elementwise `input != other`."""
     return binary(NE, input, other)
 
 
-def lt(input: Tensor, other: Tensor) -> Tensor:
+def lt(input: Operand, other: Operand) -> Tensor:
     """Elementwise `input < other`."""
     return binary(LT, input, other)
 
 
-def le(input: Tensor, other: Tensor) -> Tensor:
+def le(input: Operand, other: Operand) -> Tensor:
     """Elementwise `input <= other`."""
     return binary(LE, input, other)
 
 
-def gt(input: Tensor, other: Tensor) -> Tensor:
+def gt(input: Operand, other: Operand) -> Tensor:
     """Elementwise `input > other`."""
     return binary(GT, input, other)
 
 
-def ge(input: Tensor, other: Tensor) -> Tensor:
+def ge(input: Operand, other: Operand) -> Tensor:
     """Elementwise `input >= other`."""
     return binary(GE, input, other)
 
@@ -253,28 +256,28 @@ FMIN = define(
 )
 
 
-def maximum(input: Tensor, other: Tensor) -> Tensor:
+def maximum(input: Operand, other: Operand) -> Tensor:
     """Elementwise greater of the two; NaN if either is. A tie shares the gradient."""
     if not isinstance(input, Handle) or not isinstance(other, Handle):
         raise needs_tensor("maximum", input, other)
     return binary(MAXIMUM, input, other)
 
 
-def minimum(input: Tensor, other: Tensor) -> Tensor:
+def minimum(input: Operand, other: Operand) -> Tensor:
     """Elementwise lesser of the two; NaN if either is. A tie shares the gradient."""
     if not isinstance(input, Handle) or not isinstance(other, Handle):
         raise needs_tensor("minimum", input, other)
     return binary(MINIMUM, input, other)
 
 
-def fmax(input: Tensor, other: Tensor) -> Tensor:
+def fmax(input: Operand, other: Operand) -> Tensor:
     """Elementwise greater of the two; a number wins over NaN."""
     if not isinstance(input, Handle) or not isinstance(other, Handle):
         raise needs_tensor("fmax", input, other)
     return binary(FMAX, input, other)
 
 
-def fmin(input: Tensor, other: Tensor) -> Tensor:
+def fmin(input: Operand, other: Operand) -> Tensor:
     """Elementwise lesser of the two; a number wins over NaN."""
     if not isinstance(input, Handle) or not isinstance(other, Handle):
         raise needs_tensor("fmin", input, other)
@@ -337,7 +340,7 @@ CLAMP_MAX = define(
 )
 
 
-def _check_bounds(name: str, input: Tensor, *bounds: Any) -> None:
+def _check_bounds(name: str, input: Any, *bounds: Any) -> None:
     """RuntimeError for a number that the dtype of the result has no value for."""
     if not isinstance(input, Handle):
         return
@@ -366,7 +369,7 @@ def clamp(
 clip = clamp
 
 
-def clamp_min(input: Tensor, min: Tensor | float) -> Tensor:
+def clamp_min(input: Tensor, min: Operand) -> Tensor:
     """`input` limited from below."""
     if not isinstance(input, Handle):
         raise needs_tensor("clamp_min", input)
@@ -374,7 +377,7 @@ def clamp_min(input: Tensor, min: Tensor | float) -> Tensor:
     return binary(CLAMP_MIN, input, min)
 
 
-def clamp_max(input: Tensor, max: Tensor | float) -> Tensor:
+def clamp_max(input: Tensor, max: Operand) -> Tensor:
     """`input` limited from above."""
     if not isinstance(input, Handle):
         raise needs_tensor("clamp_max", input)
@@ -444,21 +447,21 @@ BITWISE_RIGHT_SHIFT = define(
 )  # fmt: skip
 
 
-def logical_and(input: Tensor, other: Tensor) -> Tensor:
+def logical_and(input: Operand, other: Operand) -> Tensor:
     """Whether both elements are not 0."""
     if not isinstance(input, Handle) or not isinstance(other, Handle):
         raise needs_tensor("logical_and", input, other)
     return binary(LOGICAL_AND, input, other)
 
 
-def logical_or(input: Tensor, other: Tensor) -> Tensor:
+def logical_or(input: Operand, other: Operand) -> Tensor:
     """Whether either element is not 0."""
     if not isinstance(input, Handle) or not isinstance(other, Handle):
         raise needs_tensor("logical_or", input, other)
     return binary(LOGICAL_OR, input, other)
 
 
-def logical_xor(input: Tensor, other: Tensor) -> Tensor:
+def logical_xor(input: Operand, other: Operand) -> Tensor:
     """Whether exactly one element is not 0."""
     if not isinstance(input, Handle) or not isinstance(other, Handle):
         raise needs_tensor("logical_xor", input, other)
@@ -470,17 +473,17 @@ def logical_not(input: Tensor) -> Tensor:
     return unary(LOGICAL_NOT, input)
 
 
-def bitwise_and(input: Tensor, other: Tensor) -> Tensor:
+def bitwise_and(input: Operand, other: Operand) -> Tensor:
     """Bitwise and of integers or bools."""
     return binary(BITWISE_AND, input, other)
 
 
-def bitwise_or(input: Tensor, other: Tensor) -> Tensor:
+def bitwise_or(input: Operand, other: Operand) -> Tensor:
     """Bitwise or of integers or bools."""
     return binary(BITWISE_OR, input, other)
 
 
-def bitwise_xor(input: Tensor, other: Tensor) -> Tensor:
+def bitwise_xor(input: Operand, other: Operand) -> Tensor:
     """Bitwise exclusive or of integers or bools."""
     return binary(BITWISE_XOR, input, other)
 
@@ -499,12 +502,12 @@ def invert(input: Tensor) -> Tensor:
     return unary(BITWISE_NOT, input)
 
 
-def bitwise_left_shift(input: Tensor, other: Tensor) -> Tensor:
+def bitwise_left_shift(input: Operand, other: Operand) -> Tensor:
     """`input << other`; shifting by all bits or by a negative number gives 0."""
     return binary(BITWISE_LEFT_SHIFT, input, other)
 
 
-def bitwise_right_shift(input: Tensor, other: Tensor) -> Tensor:
+def bitwise_right_shift(input: Operand, other: Operand) -> Tensor:
     """`input >> other`, keeping the sign."""
     return binary(BITWISE_RIGHT_SHIFT, input, other)
 

@@ -6,7 +6,8 @@ Parts are views of complex memory, read natively; what computes with complex val
 from __future__ import annotations
 
 import math
-from typing import Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -32,7 +33,9 @@ from livegrad.ops.conjugate import VIEW_AS_COMPLEX, VIEW_AS_REAL, conj as conj, 
 from livegrad.ops.generate import filled
 from livegrad.ops.in_place import placed_like
 
-Tensor = Any
+if TYPE_CHECKING:
+    from livegrad.tensor import Tensor
+
 Array = np.ndarray[Any, Any]
 Metas = tuple[Meta, ...]
 
@@ -192,7 +195,7 @@ POLAR = Op(
 )
 
 
-def _pair(function: Any, a: Tensor, b: Tensor) -> Tensor:
+def _pair(function: Callable[..., Tensor], a: Tensor, b: Tensor) -> Tensor:
     # There is no complex type of bfloat16.
     return function(*[x.float() if x.dtype is dtypes.bfloat16 else x for x in (a, b)])
 

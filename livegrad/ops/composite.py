@@ -8,7 +8,7 @@ Half precisions are computed in float32 and rounded once, at the end.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -33,7 +33,9 @@ from livegrad.ops.pointwise_math import exp, log
 from livegrad.ops.power import rsqrt
 from livegrad.ops.statistics import norm
 
-Tensor = Any
+if TYPE_CHECKING:
+    from livegrad.tensor import Tensor
+
 Array = np.ndarray[Any, Any]
 Attrs = tuple[Any, ...]
 Metas = tuple[Meta, ...]

@@ -7,17 +7,20 @@ tensors, and rules that use it cost nothing there.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from livegrad import dtypes
+from livegrad.graph.lowering import lowered_by
 from livegrad.graph.meta import Meta, meta_of
 from livegrad.graph.op import Op
 from livegrad.graph.record import Handle, node_of, record, view
 from livegrad.ops import samples as s
 
-Tensor = Any
+if TYPE_CHECKING:
+    from livegrad.tensor import Tensor
+
 Array = np.ndarray[Any, Any]
 Metas = tuple[Meta, ...]
 
@@ -38,7 +41,7 @@ CONJ: Op = Op(
 )
 
 
-def conj(x: Any) -> Any:
+def conj(x: Tensor) -> Tensor:
     """The complex conjugate of a tensor; real tensors and numbers are their own."""
     if not isinstance(x, Handle) or node_of(x).meta.dtype.category != dtypes.COMPLEX:
         return x
@@ -62,12 +65,17 @@ def _complex_infer(metas: Metas, attrs: tuple[Any, ...], shape: Any) -> Meta:
     return meta_of(x.shape[:-1], x.dtype.to_complex())
 
 
+def _imaginary(x: Tensor) -> Tensor:
+    return view(VIEW_AS_REAL, x)[1]
+
+
 VIEW_AS_REAL: Op = Op(
     "view_as_real",
     "movement",
     infer=_real_infer,
     ref=lambda n, x: np.stack([x.real, x.imag], -1),
     view=lambda n, index: None,  # another name for the same memory
+    lower=lowered_by("movement.AsPairs"),
     write=lambda part, value, attrs, args: record(VIEW_AS_COMPLEX, (value,)),
     grads=(lambda g, y, x: record(VIEW_AS_COMPLEX, (g,)),),
     layout=lambda metas, attrs, meta: (*[2 * step for step in metas[0].stride()], 1),
@@ -75,7 +83,7 @@ VIEW_AS_REAL: Op = Op(
     saves="",
     samples=s.calls(
         lambda: s.Sample((s.complexes(3, 4),), lambda x: view(VIEW_AS_REAL, x)),
-        lambda: s.Sample((s.complexes(),), lambda x: view(VIEW_AS_REAL, x)[1]),
+        lambda: s.Sample((s.complexes(),), _imaginary),
         lambda: s.Sample((s.complexes(0),), lambda x: view(VIEW_AS_REAL, x)),
     ),
 )
@@ -86,6 +94,7 @@ VIEW_AS_COMPLEX: Op = Op(
     infer=_complex_infer,
     ref=lambda n, x: _joined(x),
     view=lambda n, index: None,
+    lower=lowered_by("movement.AsComplex"),
     write=lambda part, value, attrs, args: record(VIEW_AS_REAL, (value,)),
     grads=(lambda g, y, x: record(VIEW_AS_REAL, (g,)),),
     layout=lambda metas, attrs, meta: tuple([step // 2 for step in metas[0].stride()[:-1]]),

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import combinations
 from math import prod
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -30,7 +30,9 @@ from livegrad.ops.matmul import MATMUL, _turned
 from livegrad.ops.movement import EXPAND, PERMUTE, _reshape_to, normal_dim
 from livegrad.ops.slicing import DIAGONAL
 
-Tensor = Any
+if TYPE_CHECKING:
+    from livegrad.tensor import Tensor
+
 Attrs = tuple[Any, ...]
 Labels = tuple[int, ...]
 
@@ -421,7 +423,7 @@ def tensordot(a: Tensor, b: Tensor, dims: Any = 2) -> Tensor:
             f"tensordot: both inputs should have same dtype; got {x.dtype.name} and {y.dtype.name}"
         )
     if isinstance(dims, Handle):
-        dims = dims.tolist()  # type: ignore[attr-defined]
+        dims = dims.tolist()
     if isinstance(dims, int):
         if dims < 0:
             raise RuntimeError(f"tensordot expects dims >= 0, but got dims={dims}")

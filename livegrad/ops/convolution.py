@@ -5,7 +5,7 @@ The work is done by the records of convolution_products.py.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from livegrad import dtypes
 from livegrad.graph.blame import as_index
@@ -17,7 +17,9 @@ from livegrad.ops.elementwise import add
 from livegrad.ops.movement import _reshape_to
 from livegrad.ops.unfolding import Amounts, Sizes, per_dim, permuted, span
 
-Tensor = Any
+if TYPE_CHECKING:
+    from livegrad.tensor import Tensor
+
 
 # ------------------------------------------------------------------------------------ checking
 

@@ -12,7 +12,7 @@ and has gradients of any order. Shapes: input (N, C, *S), weight (O, C / groups,
 from __future__ import annotations
 
 from math import prod
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from livegrad.graph.meta import Meta, Shape, meta_of
 from livegrad.graph.op import Op, as_any_suggests
@@ -37,7 +37,9 @@ from livegrad.ops.unfolding import (
     windows,
 )
 
-Tensor = Any
+if TYPE_CHECKING:
+    from livegrad.tensor import Tensor
+
 Metas = tuple[Meta, ...]
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from math import prod
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -17,22 +17,24 @@ from livegrad.graph.record import Handle, node_of, record
 from livegrad.ops import samples as s
 from livegrad.ops.movement import _reshape_to, normal_dim
 
-Tensor = Any
+if TYPE_CHECKING:
+    from livegrad.tensor import Tensor
+
 Array = np.ndarray[Any, Any]
 
 
 class histogram_result(NamedTuple):
     """Counts, and the edges of the bins."""
 
-    hist: Any
-    bin_edges: Any
+    hist: Tensor
+    bin_edges: Tensor
 
 
 class histogramdd_result(NamedTuple):
     """Counts, and the edges of the bins along each dim."""
 
-    hist: Any
-    bin_edges: tuple[Any, ...]
+    hist: Tensor
+    bin_edges: tuple[Tensor, ...]
 
 
 def values_of(x: Tensor, reason: str) -> Array:

@@ -7,7 +7,7 @@ all examples and all places of the targets at once. It is NumPy code inside the 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -19,9 +19,12 @@ from livegrad.graph.record import Handle, node_of, record
 from livegrad.ops import reduce as rd, samples as s
 from livegrad.ops.class_loss import check_reduction
 from livegrad.ops.comparison import clamp_min
-from livegrad.ops.composite import Array, Attrs, Metas, Tensor, to_dtype
+from livegrad.ops.composite import Array, Attrs, Metas, to_dtype
 from livegrad.ops.elementwise import div
 from livegrad.ops.movement import _reshape_to
+
+if TYPE_CHECKING:
+    from livegrad.tensor import Tensor
 
 # Inputs of all ops here: log-probabilities (T, N, C), targets (N, S) or one after the other,
 # lengths (N,) of inputs and of targets; attrs (blank, whether infinite losses count as 0).

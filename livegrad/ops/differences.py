@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from livegrad import dtypes
 from livegrad.graph.blame import as_index, as_items
@@ -18,7 +18,8 @@ from livegrad.ops.reduce import sum
 from livegrad.ops.scan import cumsum
 from livegrad.ops.slicing import narrow, select
 
-Tensor = Any
+if TYPE_CHECKING:
+    from livegrad.tensor import Tensor
 
 
 def _run(x: Tensor, dim: int, start: int, stop: int) -> Tensor:

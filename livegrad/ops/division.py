@@ -7,7 +7,7 @@ there, else in the flush that computes it.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -15,10 +15,13 @@ from livegrad import dtypes
 from livegrad.graph.op import GradRule, Op, may_refuse, not_implemented_in_torch, with_numbers
 from livegrad.graph.record import Handle, binary, node_of
 from livegrad.ops import samples as s
-from livegrad.ops.checking import COMPLAINTS, known_outside
+from livegrad.ops.checking import known_outside
 from livegrad.ops.elementwise import define, div, mul, needs_tensor, neg, zero_gradient
 
-Tensor = Any
+if TYPE_CHECKING:
+    from livegrad.tensor import Tensor
+    from livegrad.typing import Operand
+
 Array = Any
 
 
@@ -46,14 +49,14 @@ def _define(
             e.on_fault(e.eq(b, 0))
         return getattr(e, divide)(a, b)
 
-    COMPLAINTS[name] = lambda node, value: (RuntimeError, str(_zero_division()))
     return define(
         name,
         ref=checked_ref,
         emit=emit,
         grads=grads,
         layout=with_numbers,
-        lower="divide",
+        complaint=lambda node, value: (RuntimeError, str(_zero_division())),
+        refuses=lambda node: not node.attrs[0].is_floating_point,  # floats may be divided by 0
         result="number",
         saves=saves,
         samples=s.binary(low2=0.5, high2=3.0, smooth=smooth),
@@ -106,7 +109,7 @@ FMOD = _define(
 )
 
 
-def _divided(op: Op, input: Tensor, other: Tensor) -> Tensor:
+def _divided(op: Op, input: Operand, other: Operand) -> Tensor:
     """Records a division whose divisor, if it is known, is no integer 0."""
     if _has_zero(other) and _is_whole(input) and not _is_empty(input):
         raise _zero_division()
@@ -131,7 +134,7 @@ def _is_empty(x: Any) -> bool:
     return isinstance(x, Handle) and not node_of(x).meta.numel
 
 
-def rounded(input: Tensor, other: Tensor, rounding_mode: str) -> Tensor:
+def rounded(input: Operand, other: Operand, rounding_mode: str) -> Tensor:
     """Elementwise quotient, rounded down ("floor") or toward zero ("trunc")."""
     if rounding_mode == "floor":
         return _divided(FLOORED_DIVIDE, input, other)
@@ -143,17 +146,17 @@ def rounded(input: Tensor, other: Tensor, rounding_mode: str) -> Tensor:
     )
 
 
-def floor_divide(input: Tensor, other: Tensor) -> Tensor:
+def floor_divide(input: Operand, other: Operand) -> Tensor:
     """Elementwise quotient rounded down; an integer divided by 0 raises."""
     return _divided(FLOOR_DIVIDE, input, other)
 
 
-def remainder(input: Tensor, other: Tensor) -> Tensor:
+def remainder(input: Operand, other: Operand) -> Tensor:
     """Elementwise `input % other` with the sign of `other`; an integer modulo 0 raises."""
     return _divided(REMAINDER, input, other)
 
 
-def fmod(input: Tensor, other: Tensor) -> Tensor:
+def fmod(input: Operand, other: Operand) -> Tensor:
     """Elementwise remainder with the sign of `input`; an integer modulo 0 raises."""
     if not isinstance(input, Handle):
         raise needs_tensor("fmod", input)

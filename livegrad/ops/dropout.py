@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import warnings
 from math import prod
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from livegrad import dtypes
 from livegrad.graph.blame import as_float, check_number
@@ -17,11 +17,14 @@ from livegrad.graph.record import node_of, rebind, record
 from livegrad.ops import samples as s
 from livegrad.ops.activation import leaky_relu
 from livegrad.ops.comparison import ge, gt
-from livegrad.ops.composite import Attrs, Metas, Tensor, softmax, to_dtype
+from livegrad.ops.composite import Attrs, Metas, softmax, to_dtype
 from livegrad.ops.elementwise import add, div, mul, neg, sub, where
 from livegrad.ops.pointwise_math import log
 from livegrad.ops.random import RAND, dropout, uniform
 from livegrad.random import Generator, default_generator
+
+if TYPE_CHECKING:
+    from livegrad.tensor import Tensor
 
 # The value that dropped elements take in alpha dropout: the limit of selu on the left.
 _ALPHA = 1.7580993408473766

@@ -10,18 +10,18 @@ activation.py.
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from livegrad import dtypes
-from livegrad.device import META
+from livegrad.device import CPU
 from livegrad.dtypes import DType
-from livegrad.graph import dataless
+from livegrad.graph import elsewhere
 from livegrad.graph.blame import wrong_class
-from livegrad.graph.meta import Meta, Sizes, meta_of
+from livegrad.graph.lowering import lowered_by
+from livegrad.graph.meta import Meta, meta_of
 from livegrad.graph.node import Spec
 from livegrad.graph.op import GradRule, Op, as_first, as_iterated, with_numbers
 from livegrad.graph.record import (
@@ -38,7 +38,10 @@ from livegrad.ops import samples as s
 from livegrad.ops.conjugate import conj
 from livegrad.ops.numbers import number_for
 
-Tensor = Any  # ops never import the Tensor class; see graph/record.py
+if TYPE_CHECKING:
+    from livegrad.tensor import Tensor
+    from livegrad.typing import Operand
+
 Array = Any
 
 
@@ -71,7 +74,7 @@ def one_minus(x: Tensor) -> Tensor:
     return sub(1, x)
 
 
-def as_operand(x: Tensor | float, like: Tensor) -> Tensor:
+def as_operand(x: Operand, like: Tensor) -> Tensor:
     """`x`; a number as a tensor of the dtype of `like`, for gradient rules to compute with.
 
     A rule that computes with the number itself makes a plan that holds for this number only.
@@ -141,21 +144,21 @@ DIV = define(
 )
 
 
-def add(input: Tensor, other: Tensor, *, alpha: float = 1) -> Tensor:
+def add(input: Operand, other: Operand, *, alpha: float = 1) -> Tensor:
     """Elementwise `input + alpha * other`."""
     if type(alpha) is not int or alpha != 1:
         other = _scaled("add", input, other, alpha)
     return binary(ADD, input, other)
 
 
-def sub(input: Tensor, other: Tensor, *, alpha: float = 1) -> Tensor:
+def sub(input: Operand, other: Operand, *, alpha: float = 1) -> Tensor:
     """Elementwise `input - alpha * other`."""
     if type(alpha) is not int or alpha != 1:
         other = _scaled("sub", input, other, alpha)
     return binary(SUB, input, other)
 
 
-def _scaled(name: str, input: Tensor, other: Tensor, alpha: float) -> Tensor:
+def _scaled(name: str, input: Operand, other: Operand, alpha: float) -> Operand:
     """`alpha * other` in the dtype of the result, of which `alpha` must be a number."""
     operands = (input, other)
     for x in (*operands, alpha):
@@ -176,7 +179,7 @@ def _scaled(name: str, input: Tensor, other: Tensor, alpha: float) -> Tensor:
             f"{name}: for non-complex input tensors, argument alpha must not be a complex number; "
             f"got alpha {alpha}"
         )
-    number = number_for(name, alpha, dtype)
+    number: Any = number_for(name, alpha, dtype)
     if isinstance(other, Handle):
         return mul(cast(other, dtype), number)
     return bool(other * number) if dtype is dtypes.bool_ else other * number
@@ -197,12 +200,12 @@ def _rank_of(x: Any) -> int:
     return 2 if node_of(x).meta.ndim else 1
 
 
-def mul(input: Tensor, other: Tensor) -> Tensor:
+def mul(input: Operand, other: Operand) -> Tensor:
     """Elementwise product."""
     return binary(MUL, input, other)
 
 
-def div(input: Tensor, other: Tensor, *, rounding_mode: str | None = None) -> Tensor:
+def div(input: Operand, other: Operand, *, rounding_mode: str | None = None) -> Tensor:
     """Elementwise quotient; integers give the default float unless `rounding_mode` is given.
 
     Args:
@@ -215,7 +218,7 @@ def div(input: Tensor, other: Tensor, *, rounding_mode: str | None = None) -> Te
     return rounded(input, other, rounding_mode)
 
 
-def true_divide(input: Tensor, other: Tensor) -> Tensor:
+def true_divide(input: Operand, other: Operand) -> Tensor:
     """Elementwise quotient; integers give the default float."""
     return binary(DIV, input, other)
 
@@ -421,7 +424,7 @@ def addcdiv(input: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: float = 1
     return elementwise(ADDCDIV, (input, tensor1, tensor2, value))
 
 
-def where(condition: Tensor, input: Tensor, other: Tensor) -> Tensor:
+def where(condition: Tensor, input: Operand, other: Operand) -> Tensor:
     """Elementwise `input` where `condition` holds, else `other`."""
     return elementwise(WHERE, (condition, input, other))
 
@@ -434,6 +437,7 @@ CLONE = define(
     emit=lambda e, x: x,
     grads=(lambda g, y, x: g,),
     layout=as_first,
+    lower=lowered_by("elementwise.Conversion"),
     cheap=True,
     saves="",
     complex=True,
@@ -447,6 +451,7 @@ CAST = define(
     emit=lambda e, x: x,
     grads=(lambda g, y, x: g,),  # backward casts to the operand's dtype by itself
     layout=as_first,
+    lower=lowered_by("elementwise.Conversion"),
     cheap=True,
     saves="",
     complex=True,
@@ -476,6 +481,22 @@ def cast(input: Tensor, dtype: DType) -> Tensor:
     return _record_cast(input, dtype)
 
 
+def fitted(value: Tensor, meta: Meta) -> Tensor:
+    """`value` to be written to a tensor of `meta`: of the same shape, and cast to its dtype."""
+    new = node_of(value).meta
+    if new.shape != meta.shape:
+        raise RuntimeError(
+            f"output with shape {list(meta.shape)} doesn't match the broadcast shape "
+            f"{list(new.shape)}"
+        )
+    if new.dtype.category > meta.dtype.category:
+        raise RuntimeError(
+            f"result type {new.dtype.name} can't be cast to the desired output type "
+            f"{meta.dtype.name}"
+        )
+    return cast(value, meta.dtype)
+
+
 def _cast_spec(key: tuple[Meta, DType]) -> Spec:
     meta, dtype = key
     plain = CAST.cache.get((meta.plain, dtype))
@@ -496,10 +517,10 @@ def _record_cast(x: Tensor, dtype: DType) -> Tensor:
     if spec is None:
         if type(dtype) is not DType:
             return cast(x, dtypes.as_dtype(dtype))
-        if node.meta.device is META:
-            with Sizes.unlimited():
-                spec = _cast_spec((dataless.twin(node.meta), dtype))
-            return dataless.recorded(spec, (node,), (), node.grad_to)
+        if node.meta.device is not CPU:
+            with elsewhere.sizes_on(node.meta.device):
+                spec = _cast_spec((elsewhere.twin(node.meta), dtype))
+            return elsewhere.recorded(spec, (node,), (), node.grad_to, node.meta.device)
         spec = _cast_spec(key)
     flows = node.grad_to is not None and dtype.category >= dtypes.FLOAT
     return append(spec, (node,), (), True if flows else None)
@@ -511,20 +532,3 @@ divide = div
 multiply = mul
 negative = neg
 subtract = sub
-
-# -------------------------------------------------------------------------------- other families
-
-# Functions of the sibling modules, which import this one, that may be had from here too.
-_ELSEWHERE = {
-    "power": ("cube", "pow", "reciprocal", "rsqrt", "sqrt", "square"),
-    "comparison": ("clamp", "eq", "ge", "gt", "isnan", "le", "lt", "maximum", "minimum", "ne"),
-    "pointwise_math": ("cos", "erf", "exp", "log", "log1p", "sigmoid", "sin", "tanh"),
-    "activation": ("gelu", "relu", "silu", "softplus"),
-}
-
-
-def __getattr__(name: str) -> Any:
-    for module, names in _ELSEWHERE.items():
-        if name in names:
-            return getattr(importlib.import_module(f"livegrad.ops.{module}"), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

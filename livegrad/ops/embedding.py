@@ -6,7 +6,7 @@ Gradients are dense, whatever `sparse` says: a tensor of the table's size.
 from __future__ import annotations
 
 import warnings
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -15,17 +15,20 @@ from livegrad.graph.blame import as_index
 from livegrad.graph.meta import Meta, meta_of
 from livegrad.graph.op import Op
 from livegrad.graph.record import node_of, rebind, record
-from livegrad.graph.state import LOCAL
+from livegrad.graph.state import setting
 from livegrad.ops import samples as s
 from livegrad.ops.checking import check_known
 from livegrad.ops.comparison import eq, ge, gt, logical_and, ne
-from livegrad.ops.composite import Array, Attrs, Metas, Tensor, compute_dtype, to_dtype
+from livegrad.ops.composite import Array, Attrs, Metas, compute_dtype, to_dtype
 from livegrad.ops.elementwise import add, div, mul, where
 from livegrad.ops.gathering import GATHER, check_index, embedding_lookup
 from livegrad.ops.generate import filled, steps
 from livegrad.ops.index_writing import INDEX_ADD
 from livegrad.ops.movement import _reshape_to
 from livegrad.ops.statistics import norm
+
+if TYPE_CHECKING:
+    from livegrad.tensor import Tensor
 
 
 def _added(shape: tuple[int, ...], index: Tensor, rows: Tensor) -> Tensor:
@@ -139,9 +142,7 @@ def _padding(index: int | None, rows: int) -> int | None:
 
 def _limit_norms(index: Tensor, weight: Tensor, max_norm: float, norm_type: float) -> None:
     """Scales the rows of `weight` named by `index` down to `max_norm`, in place."""
-    state = LOCAL.state
-    grad, state.grad = state.grad, False
-    try:
+    with setting(grad=False):
         meta = node_of(weight).meta
         lengths = norm(weight, norm_type, 1, True)  # (rows, 1)
         once = filled(node_of(index).meta.shape, 1, dtypes.int64)
@@ -149,8 +150,6 @@ def _limit_norms(index: Tensor, weight: Tensor, max_norm: float, norm_type: floa
         scale = div(filled((), max_norm, meta.dtype), add(lengths, 1e-7))
         scaled = where(logical_and(gt(lengths, max_norm), used), mul(weight, scale), weight)
         rebind(weight, scaled)
-    finally:
-        state.grad = grad
 
 
 # ------------------------------------------------------------------------------- embedding_bag

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from livegrad.graph.op import GradRule, Op
 from livegrad.graph.record import unary
@@ -14,7 +14,9 @@ from livegrad.ops.pointwise_math import exp
 from livegrad.ops.power import square
 from livegrad.ops.special_math import special
 
-Tensor = Any
+if TYPE_CHECKING:
+    from livegrad.tensor import Tensor
+
 Array = Any
 
 _ROOT_HALF = math.sqrt(0.5)

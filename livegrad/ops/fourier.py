@@ -10,7 +10,7 @@ other direction a transform is its own adjoint, so gradients of all orders are m
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -25,7 +25,9 @@ from livegrad.ops.generate import counting
 from livegrad.ops.joining import padded
 from livegrad.ops.movement import _reshape_to
 
-Tensor = Any
+if TYPE_CHECKING:
+    from livegrad.tensor import Tensor
+
 Array = np.ndarray[Any, Any]
 Metas = tuple[Meta, ...]
 Attrs = tuple[Any, ...]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -21,7 +21,9 @@ from livegrad.ops.pointwise_math import exp
 from livegrad.ops.reduce import sum as sum_of
 from livegrad.ops.special_math import special, xlogy
 
-Tensor = Any
+if TYPE_CHECKING:
+    from livegrad.tensor import Tensor
+
 Array = np.ndarray[Any, Any]
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from math import prod
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from livegrad import dtypes
 from livegrad.graph.layout import elementwise_strides
@@ -11,13 +11,16 @@ from livegrad.graph.meta import Meta, meta_of
 from livegrad.graph.op import Op
 from livegrad.graph.record import node_of, not_implemented, record
 from livegrad.ops import reduce as rd, samples as s
-from livegrad.ops.composite import Attrs, Metas, Tensor, _need_float, compute_dtype, to_dtype
+from livegrad.ops.composite import Attrs, Metas, _need_float, compute_dtype, to_dtype
 from livegrad.ops.elementwise import add, mul, sub
 from livegrad.ops.joining import cat
 from livegrad.ops.matmul import matmul
 from livegrad.ops.movement import PERMUTE, _reshape_to, normal_dim
 from livegrad.ops.pointwise_math import sigmoid
 from livegrad.ops.slicing import narrow
+
+if TYPE_CHECKING:
+    from livegrad.tensor import Tensor
 
 # ----------------------------------------------------------------------------------------- glu
 

@@ -5,21 +5,24 @@ Numbers arrive at `emit` as i64 or double registers, positions as sixteen i64.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from livegrad import dtypes
 from livegrad.device import META
 from livegrad.dtypes import DType
-from livegrad.graph import dataless
+from livegrad.graph import elsewhere
+from livegrad.graph.lowering import lowered_by
 from livegrad.graph.meta import Meta, Shape, meta_of
 from livegrad.graph.op import Op
 from livegrad.graph.record import FloatArg, IntArg, node_of, record
 from livegrad.ops import samples as s
 from livegrad.ops.numbers import number_for
 
-Tensor = Any
+if TYPE_CHECKING:
+    from livegrad.tensor import Tensor
+
 Array = np.ndarray[Any, Any]
 
 _REGISTERS = {
@@ -59,6 +62,7 @@ FULL = Op(
         n.meta.dtype.compute.storage,
     ),
     emit=lambda e, position, value: to_register(e, value),
+    lower=lowered_by("generate.Generate", positioned=False),
     cheap=True,
     saves="",
     samples=s.calls(
@@ -97,8 +101,8 @@ def zeros_like(x: Tensor) -> Tensor:
 def filled_as(meta: Meta, value: Any) -> Tensor:
     """One number everywhere, in a tensor of this shape and dtype, on this device."""
     if meta.device is META:
-        return dataless.empty(meta.shape, meta.dtype)
-    return filled(meta.shape, value, meta.dtype)
+        return elsewhere.empty(meta.shape, meta.dtype)
+    return elsewhere.placed(filled(meta.shape, value, meta.dtype), meta.device)
 
 
 def _emit_steps(e: Any, position: Any, start: Any, step: Any) -> Any:

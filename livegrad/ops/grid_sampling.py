@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import prod
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from livegrad import dtypes
 from livegrad.dtypes import DType
@@ -22,7 +22,11 @@ from livegrad.ops.movement import EXPAND, INDEX, _reshape_to
 from livegrad.ops.pointwise_math import floor, round
 from livegrad.ops.reduce import SUM
 
-Tensor = Any
+if TYPE_CHECKING:
+    from livegrad.tensor import Tensor
+
+    Taps = tuple[Tensor, Tensor | None]
+
 Metas = tuple[Meta, ...]
 
 MODES = ("bilinear", "nearest", "bicubic")
@@ -64,7 +68,6 @@ def _inside(at: Tensor, size: int, padding: str, align: bool) -> Tensor:
 
 # The elements that take part along one dim: their indices as floats, (N, taps, places), and their
 # weights, or None for 1.
-Taps = tuple[Tensor, Tensor | None]
 
 
 def _numbers(count: int, dtype: DType) -> Tensor:
@@ -124,13 +127,20 @@ def _reads(grid: Tensor, sizes: Sequence[int], mode: str, padding: str, align: b
         shape = (batch, *[taps if d == i else 1 for d in range(rank)], count)
         inside = logical_and(ge(at, 0.0), le(at, size - 1.0))
         near = where(inside, at, 0.0)
-        found = (cast(near, dtypes.int64), inside, share, near)
-        parts.append(Reads(*[x if x is None else _reshape_to(x, shape) for x in found]))
+        parts.append(
+            Reads(
+                place=_reshape_to(cast(near, dtypes.int64), shape),
+                there=_reshape_to(inside, shape),
+                weight=None if share is None else _reshape_to(share, shape),
+                touched=_reshape_to(near, shape),
+            )
+        )
     place, there, weight, touched = parts[0]
     for part, size in zip(parts[1:], sizes[1:], strict=True):
         place = add(mul(place, size), part.place)
         there = logical_and(there, part.there)
-        weight = None if weight is None else mul(weight, part.weight)
+        if weight is not None and part.weight is not None:  # all have one, or none has
+            weight = mul(weight, part.weight)
         touched = add(touched, part.touched)
     return Reads(place, there, weight, touched)
 
@@ -305,7 +315,7 @@ def affine_grid(theta: Tensor, size: Sequence[int], align_corners: bool | None =
     if min(size) <= 0:
         raise ValueError(f"affine_grid: Expected non-zero, positive output size. Got {tuple(size)}")
     places = tuple(size[2:])
-    base: Any = None
+    base: Tensor | None = None
     for column in range(rank + 1):
         if column == rank:
             line = filled((), 1, meta.dtype)
@@ -316,6 +326,7 @@ def affine_grid(theta: Tensor, size: Sequence[int], align_corners: bool | None =
         weight = _column(theta, column)
         part = mul(_reshape_to(weight, (size[0], *[1] * rank, rank)), _lifted(line))
         base = part if base is None else add(base, part)
+    assert base is not None
     return base
 
 

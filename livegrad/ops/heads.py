@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import math
 import warnings
+from typing import TYPE_CHECKING
 
 from livegrad import dtypes
 from livegrad.dtypes import DType
 from livegrad.graph.record import node_of
 from livegrad.ops.attention import scaled_dot_product_attention
-from livegrad.ops.composite import Tensor, softmax, to_dtype
+from livegrad.ops.composite import softmax, to_dtype
 from livegrad.ops.elementwise import add, mul, where
 from livegrad.ops.generate import filled
 from livegrad.ops.joining import cat, pad
 from livegrad.ops.matmul import baddbmm, bmm, linear
 from livegrad.ops.random import dropout
 from livegrad.ops.reduce import mean
+
+if TYPE_CHECKING:
+    from livegrad.tensor import Tensor
 
 
 def _need(holds: bool, message: str) -> None:
@@ -85,6 +89,7 @@ def _projected(
             return list(linear(q, packed, bias).chunk(3, -1))
         weights = packed.chunk(3)
     else:
+        weights = ()
         for weight, x, what in zip(separate, inputs, ("q", "k", "v"), strict=True):
             if weight is None:
                 raise AssertionError(
@@ -96,7 +101,7 @@ def _projected(
                 tuple(weight.shape) == wanted,
                 f"expecting {what} weights shape of {wanted}, but got {tuple(weight.shape)}",
             )
-        weights = separate
+            weights += (weight,)
     if bias is not None:
         node_of(bias)  # or it is no tensor
     biases = (None, None, None) if bias is None else bias.chunk(3)

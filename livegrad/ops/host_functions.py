@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -27,7 +27,9 @@ from livegrad.ops import samples as s
 from livegrad.ops.elementwise import cast, clone, zero_gradient
 from livegrad.ops.generate import filled
 
-Tensor = Any
+if TYPE_CHECKING:
+    from livegrad.tensor import Tensor
+
 Array = np.ndarray[Any, Any]
 
 
@@ -173,7 +175,8 @@ def _rule(grads: tuple[GradRule | None, ...], index: int) -> GradRule:
             cast(next(left), compute) if letter == "t" else filled((), next(right), compute)
             for letter in pattern
         ]
-        return chosen(g, y, *operands)
+        found: Tensor = chosen(g, y, *operands)
+        return found
 
     return rule
 

@@ -7,7 +7,7 @@ x.copy_(y.t())                           placed(y.t())             x keeps its o
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from livegrad.graph.layout import (
     Strides,
@@ -28,7 +28,8 @@ from livegrad.settings import (
     preserve_format,
 )
 
-Tensor = Any
+if TYPE_CHECKING:
+    from livegrad.tensor import Tensor
 
 
 ALTERED: Op = Op(
@@ -38,7 +39,7 @@ ALTERED: Op = Op(
     infer=lambda metas, attrs, shape: metas[0],
     expand=lambda n, old, new: new,
     grads=(lambda g, y, old, new: g, None),
-    layout=lambda metas, attrs, meta: metas[0].strides,
+    layout=lambda metas, attrs, meta: metas[1].strides,
     saves="",
     samples=s.calls(
         lambda: s.Sample(
@@ -65,7 +66,7 @@ OVERWRITTEN: Op = Op(
 )
 
 
-def also_of(x: Any, gradient: Any) -> Any:
+def also_of(x: Tensor, gradient: Tensor) -> Tensor:
     """A gradient that PyTorch computes from `x` too, although it is constant in it.
 
     Where it is to be differentiated, the gradient of `x` is zeros, instead of an error because

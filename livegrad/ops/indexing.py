@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import prod
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -26,7 +26,7 @@ from livegrad.graph.layout import (
 from livegrad.graph.meta import Meta, Shape
 from livegrad.graph.op import Op
 from livegrad.graph.overlap import AT_ALL, check_overlap
-from livegrad.graph.record import TYPE_NAMES, Handle, node_of, rebind, record, view
+from livegrad.graph.record import TYPE_NAMES, Handle, check_writable, node_of, rebind, record, view
 from livegrad.graph.state import LOCAL
 from livegrad.ops.elementwise import add, cast, clone, where as choose
 from livegrad.ops.gathering import INDEX_SELECT, gather as gather, linear_index
@@ -39,11 +39,14 @@ from livegrad.ops.movement import (
     PERMUTE,
     _inverse,
     _reshape_to,
+    view as shaped,
 )
 from livegrad.ops.numbers import number_for
 from livegrad.ops.slicing import FLIP, _items_at
 
-Tensor = Any
+if TYPE_CHECKING:
+    from livegrad.tensor import Tensor
+
 Array = np.ndarray[Any, Any]
 
 _ALL = ("all",)
@@ -252,7 +255,7 @@ def _mask_positions(mask: Tensor, shape: Shape, dim: int) -> list[Tensor]:
 
 def _with_bools(parts: tuple[Any, ...]) -> tuple[Any, ...]:
     """The parts with 0-d masks as bools, which reads them."""
-    if not any(isinstance(p, Handle | np.ndarray) and not p.ndim for p in parts):  # type: ignore[union-attr]
+    if not any(isinstance(p, Handle | np.ndarray) and not p.ndim for p in parts):
         return parts
     return tuple([_bool_of(p) for p in parts])
 
@@ -371,37 +374,60 @@ def setitem(self: Tensor, key: Any, value: Any) -> None:
         _write(self, cast(choose(_reshape_to(mask, wide), value, self), meta.dtype))
         return
     if isinstance(value, Handle) and node_of(value).meta.dtype is not meta.dtype:
-        _check_put(_parts(key), meta, node_of(value).meta, False)
+        _check_put(_parts(key), meta, value, False)
+    if node_of(self).grad_to is not None and _lists_of_indices(_parts(key)):
+        check_writable(self, expanded=True)  # before the indices are looked at
     x, parsed = _basic(self, meta.shape, key)
-    if isinstance(value, Handle) and (value._cell is not None or value is x):
-        _check_apart(x, parsed, value)
+    if isinstance(value, Handle):
+        _check_apart(x, parsed, value, _parts(key))
     if parsed.advanced:
         _write(x, _written(x, parsed.advanced, value, meta.dtype, INDEX_PUT))
     else:
         rebind(x, _spread(value, parsed.shape, meta.dtype))
 
 
-def _check_apart(x: Tensor, parsed: Parsed, value: Tensor) -> None:
-    """RuntimeError for a value that overlaps with what is written, as PyTorch has it."""
+def _check_apart(x: Tensor, parsed: Parsed, value: Tensor, parts: tuple[Any, ...]) -> None:
+    """RuntimeError for a value or an index that overlaps with what is written, as in PyTorch."""
     if parsed.advanced:
-        check_overlap(x, (value,), AT_ALL)
+        if fills_a_mask(parts, value):
+            return
+        check_overlap(x, parts, AT_ALL)
+        if value._cell is not None or value is x:
+            check_overlap(x, (_without_leading_ones(value),), AT_ALL)
     elif value.shape == parsed.shape:  # what is broadcast is let pass
         check_overlap(x, (value,))
 
 
-def _check_put(parts: tuple[Any, ...], meta: Meta, given: Meta, accumulate: bool) -> None:
+def _without_leading_ones(value: Tensor) -> Tensor:
+    """The view of a value that PyTorch broadcasts."""
+    shape = tuple(value.shape)
+    kept = next((d for d, size in enumerate(shape) if size != 1), len(shape))
+    return shaped(value, shape[kept:]) if kept else value
+
+
+def _lists_of_indices(parts: tuple[Any, ...]) -> list[Any]:
+    return [p for p in parts if _is_list_of_indices(p)]
+
+
+def fills_a_mask(parts: Any, value: Any) -> bool:
+    """Whether one value is written where one mask says so: masked_fill_, in PyTorch."""
+    tensors = _lists_of_indices(_parts(parts))
+    if len(tensors) != 1 or not isinstance(value, Handle):
+        return False
+    return _is_mask_part(tensors[0]) and node_of(value).meta.numel == 1
+
+
+def _check_put(parts: tuple[Any, ...], meta: Meta, value: Tensor, accumulate: bool) -> None:
     """RuntimeError for values of another dtype, unless they are one number for a mask alone.
 
     A write without index tensors is a copy, which converts.
     """
-    tensors = [p for p in parts if _is_list_of_indices(p)]
-    alone = len(tensors) == 1 and _is_mask_part(tensors[0]) and not accumulate
-    if not tensors or (alone and given.numel == 1):
+    if not _lists_of_indices(parts) or (fills_a_mask(parts, value) and not accumulate):
         return
     raise RuntimeError(
         "Index put requires the source and destination dtypes match, got "
-        f"{TYPE_NAMES[meta.dtype.name]} for the destination and {TYPE_NAMES[given.dtype.name]} "
-        "for the source."
+        f"{TYPE_NAMES[meta.dtype.name]} for the destination and "
+        f"{TYPE_NAMES[node_of(value).meta.dtype.name]} for the source."
     )
 
 
@@ -424,8 +450,7 @@ def _is_mask_part(part: Any) -> bool:
 def _write(x: Tensor, value: Tensor) -> None:
     """Writes elements that an index or a mask has chosen, of which several may lie in one place."""
     meta = node_of(x).meta
-    overlap = meta.strides is not None and may_overlap(meta.shape, meta.strides)
-    if overlap and node_of(value).grad_to is None:
+    if meta.strides is not None and may_overlap(meta.shape, meta.strides):
         from livegrad.ops.strided import write_changed
 
         write_changed(x, value)
@@ -513,9 +538,12 @@ def index_put(
                 f"index_put(): expected Tensor as element {i} in argument 0, but got "
                 f"{type(index).__name__}"
             )
-    meta, given = node_of(input).meta, node_of(values).meta
-    if given.dtype is not meta.dtype:
-        _check_put(tuple(indices), meta, given, accumulate)
+    meta = node_of(input).meta
+    used = sum([max(_dims_used(index), 1) for index in indices])
+    if used > meta.ndim:
+        raise IndexError(f"too many indices for tensor of dimension {meta.ndim} (got {used})")
+    if node_of(values).meta.dtype is not meta.dtype:
+        _check_put(tuple(indices), meta, values, accumulate)
         values = cast(values, meta.dtype)
     return put_at(input, tuple(indices), values, accumulate)
 

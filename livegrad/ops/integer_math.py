@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from livegrad.ops import samples as s
 from livegrad.ops.host_functions import apply, define_on_host, need_tensors
 
-Tensor = Any
+if TYPE_CHECKING:
+    from livegrad.tensor import Tensor
+
 
 _SAMPLES = s.calls(
     lambda: s.Sample((s.integers(3, 4, low=-30, high=30), s.integers(4, low=-9)), smooth=False),

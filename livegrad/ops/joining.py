@@ -6,13 +6,14 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from itertools import count
 from math import prod
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from livegrad import dtypes
 from livegrad.graph.blame import as_items
 from livegrad.graph.layout import Strides, viewed_strides
+from livegrad.graph.lowering import lowered_by
 from livegrad.graph.meta import Meta, Shape, meta_of
 from livegrad.graph.op import Op, as_suggested
 from livegrad.graph.record import Handle, node_of, record, row_major
@@ -33,7 +34,9 @@ from livegrad.ops.numbers import number_for
 from livegrad.ops.reshaping import atleast_1d, atleast_2d, atleast_3d
 from livegrad.ops.slicing import _items_at, narrow
 
-Tensor = Any
+if TYPE_CHECKING:
+    from livegrad.tensor import Tensor
+
 Array = np.ndarray[Any, Any]
 Attrs = tuple[Any, ...]
 
@@ -99,7 +102,7 @@ CAT = Op(
     # Tensors one after the other along attrs (dim,); inputs have one dtype.
     infer=_cat_infer,
     ref=lambda n, *arrays: np.concatenate(arrays, n.attrs[0]),
-    lower="cat",
+    lower=lowered_by("parts.Cat"),
     layout=as_suggested,
     grads=EachInput(_cat_grad),
     saves="",
@@ -358,7 +361,7 @@ PAD = Op(
     # One number around the input: attrs (which dims are padded,), args (number, size before each).
     infer=lambda metas, attrs, shape: meta_of(shape, metas[0].dtype),
     ref=_pad_ref,
-    lower="pad",
+    lower=lowered_by("parts.Pad"),
     layout=as_suggested,
     grads=(_pad_grad,),
     saves="",

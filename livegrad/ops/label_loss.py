@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from livegrad import dtypes
 from livegrad.graph.blame import as_float
@@ -13,13 +13,16 @@ from livegrad.ops import reduce as rd, samples as s
 from livegrad.ops.activation import relu
 from livegrad.ops.class_loss import check_reduction, check_weight, old_reduction
 from livegrad.ops.comparison import eq, logical_and, lt, ne
-from livegrad.ops.composite import Attrs, Metas, Tensor, compute_dtype, to_dtype
+from livegrad.ops.composite import Attrs, Metas, compute_dtype, to_dtype
 from livegrad.ops.elementwise import add, div, mul, neg, sub, where
 from livegrad.ops.gathering import GATHER
 from livegrad.ops.generate import STEPS, steps
 from livegrad.ops.loss import loss_dtype, reduced
 from livegrad.ops.movement import _reshape_to
 from livegrad.ops.smooth_activation import logsigmoid
+
+if TYPE_CHECKING:
+    from livegrad.tensor import Tensor
 
 # All are differentiated through their expansion.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from livegrad import dtypes
 from livegrad.graph.blame import as_float, check_number
@@ -13,13 +13,15 @@ from livegrad.ops.activation import relu
 from livegrad.ops.checking import CHECK_LABEL, CHECK_PREDICTION, CHECK_VARIANCE
 from livegrad.ops.class_loss import REDUCTIONS, check_reduction, old_reduction
 from livegrad.ops.comparison import eq, gt, lt
-from livegrad.ops.composite import Tensor
 from livegrad.ops.elementwise import abs, add, div, mul, neg, sub, where
 from livegrad.ops.generate import filled
 from livegrad.ops.loss import as_target, define, record_loss
 from livegrad.ops.movement import _reshape_to
 from livegrad.ops.pointwise_math import exp, log, log1p, sigmoid
 from livegrad.ops.smooth_activation import logsigmoid
+
+if TYPE_CHECKING:
+    from livegrad.tensor import Tensor
 
 # -------------------------------------------------------------------------------- cross entropy
 

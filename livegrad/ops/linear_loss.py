@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from math import prod
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from livegrad.graph.record import node_of
 from livegrad.ops.class_loss import cross_entropy
-from livegrad.ops.composite import Tensor
 from livegrad.ops.matmul import linear
 from livegrad.ops.movement import _reshape_to
+
+if TYPE_CHECKING:
+    from livegrad.tensor import Tensor
 
 
 def linear_cross_entropy(

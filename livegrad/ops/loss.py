@@ -7,7 +7,7 @@ are in `likelihood_loss.py`, margins in `ranking_loss.py`, losses over classes i
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from livegrad import dtypes
 from livegrad.dtypes import DType
@@ -24,17 +24,19 @@ from livegrad.ops.composite import (
     Array,
     Attrs,
     Metas,
-    Tensor,
     compute_dtype,
     to_dtype,
 )
 from livegrad.ops.elementwise import abs, div, mul, sgn, sign, sub, where
 from livegrad.ops.movement import constant
 
+if TYPE_CHECKING:
+    from livegrad.tensor import Tensor
+
+    Formula = Callable[..., Tensor]
+
 # inputs (x, target, …), attrs (reduction, flags), args as the loss needs them; the gradient of
 # operand i is the op `<name>_backward` with inputs (g, x, target, …), attrs (reduction, flags, i).
-
-Formula = Callable[..., Tensor]
 
 
 def reduced(each: Tensor, reduction: str, batch: int = 1) -> Tensor:

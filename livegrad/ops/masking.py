@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 import numpy as np
 
@@ -30,7 +30,10 @@ from livegrad.ops.indexing import getitem, put_at
 from livegrad.ops.movement import EXPAND, _reshape_to, expand
 from livegrad.ops.numbers import number_for
 
-Tensor = Any
+if TYPE_CHECKING:
+    from livegrad.tensor import Tensor
+    from livegrad.typing import Operand
+
 Array = np.ndarray[Any, Any]
 
 
@@ -101,6 +104,10 @@ def masked_scatter(input: Tensor, mask: Tensor, source: Tensor) -> Tensor:
 # ------------------------------------------------------------------------------- where not 0
 
 
+@overload
+def nonzero(input: Tensor, *, as_tuple: Literal[False] = False) -> Tensor: ...
+@overload
+def nonzero(input: Tensor, *, as_tuple: Literal[True]) -> tuple[Tensor, ...]: ...
 def nonzero(input: Tensor, *, as_tuple: bool = False) -> Any:
     """The indices of all elements that are not 0, one row each. Reads the values."""
     from livegrad.creation import from_array
@@ -161,6 +168,10 @@ def _check_choice(number: Any, dtype: dtypes.DType) -> None:
         number_for("where", number, dtype)
 
 
+@overload
+def where(condition: Tensor) -> tuple[Tensor, ...]: ...
+@overload
+def where(condition: Tensor, input: Operand, other: Operand) -> Tensor: ...
 def where(condition: Tensor, input: Any = None, other: Any = None) -> Any:
     """Elementwise `input` where `condition` holds, else `other`; alone, where it does hold."""
     if not isinstance(condition, Handle):

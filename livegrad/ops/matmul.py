@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from math import prod
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from livegrad import dtypes
 from livegrad.dtypes import DType
+from livegrad.graph.lowering import lowered_by
 from livegrad.graph.meta import Meta, meta_of
 from livegrad.graph.op import Op
 from livegrad.graph.record import broadcast_shapes, node_of, not_implemented, record, row_major
@@ -18,7 +19,9 @@ from livegrad.ops.conjugate import conj
 from livegrad.ops.elementwise import add, cast, mul
 from livegrad.ops.movement import PERMUTE, _reshape_to
 
-Tensor = Any
+if TYPE_CHECKING:
+    from livegrad.tensor import Tensor
+
 Attrs = tuple[Any, ...]
 Metas = tuple[Meta, ...]
 
@@ -65,7 +68,7 @@ MATMUL = Op(
     # Two inputs of rank 2 or more; leading dims are batches, broadcast like elementwise operands.
     infer=_matmul_infer,
     ref=lambda n, a, b: np.matmul(a, b),
-    lower="matmul",
+    lower=lowered_by("product.Product"),
     grads=(
         lambda g, y, a, b: matmul(g, conj(_turned(b))),
         lambda g, y, a, b: matmul(conj(_turned(a)), g),

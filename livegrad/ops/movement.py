@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 from math import prod
 from operator import index as as_index
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -14,6 +14,7 @@ from livegrad.dtypes import DType
 from livegrad.graph.blame import as_items
 from livegrad.graph.index import FIRST, Index, stepped
 from livegrad.graph.layout import Strides, viewed_strides
+from livegrad.graph.lowering import lowered_by
 from livegrad.graph.meta import Meta, Shape, Size, as_size, meta_of
 from livegrad.graph.op import Op
 from livegrad.graph.record import (
@@ -27,7 +28,9 @@ from livegrad.graph.state import LOCAL
 from livegrad.ops import samples as s
 from livegrad.ops.generate import FULL as FULL, zeros_like
 
-Tensor = Any
+if TYPE_CHECKING:
+    from livegrad.tensor import Tensor
+
 Attrs = tuple[Any, ...]
 Metas = tuple[Meta, ...]
 
@@ -141,6 +144,7 @@ RESHAPE = Op(
     write=lambda part, value, attrs, args: _reshape_to(value, part.shape),
     grads=(lambda g, y, x: _reshape_to(g, x.shape),),
     layout=_reshape_layout,
+    lower=lowered_by("movement.Reshape"),
     saves="",
     samples=s.calls(
         lambda: s.Sample((s.uniform(2, 6),), lambda x: reshape(x, (3, 4))),
@@ -591,7 +595,7 @@ INDEX_WRITE: Op = Op(
     infer=lambda metas, attrs, shape: metas[0],
     ref=_index_write_ref,
     layout=lambda metas, attrs, meta: metas[0].strides,
-    lower="index_write",
+    lower=lowered_by("parts.IndexWrite"),
     grads=(
         lambda g, y, base, value: record(
             INDEX_WRITE, (g, zeros_like(value)), y._node.attrs, y._node.args

@@ -7,21 +7,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import prod
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from livegrad import dtypes
 from livegrad.graph.blame import as_float
 from livegrad.graph.meta import Meta, meta_of
 from livegrad.graph.op import Op
 from livegrad.graph.record import node_of, record
-from livegrad.graph.state import LOCAL
+from livegrad.graph.state import LOCAL, setting
 from livegrad.ops import samples as s
 from livegrad.ops.channel_norm import Layout
 from livegrad.ops.composite import (
     SOFTMAX_BACKWARD,
     Attrs,
     Metas,
-    Tensor,
     compute_dtype,
     layer_norm,
     to_dtype,
@@ -32,6 +31,9 @@ from livegrad.ops.moments import moments
 from livegrad.ops.movement import _reshape_to, normal_dim
 from livegrad.ops.normalisation import _batch_norm, group_norm, instance_norm as _instance_norm
 from livegrad.ops.power import rsqrt
+
+if TYPE_CHECKING:
+    from livegrad.tensor import Tensor
 
 
 def _statistic_infer(metas: Metas, attrs: Attrs, shape: Any) -> Meta:
@@ -77,16 +79,12 @@ def _statistics(
     flows: bool = False,
 ) -> tuple[Tensor, Tensor]:
     """Mean and reciprocal deviation, without gradient unless it `flows`."""
-    state = LOCAL.state
-    grad, state.grad = state.grad, state.grad and flows
-    try:
+    with setting(grad=flows and LOCAL.state.grad):
         mean, rstd = [
             record(STATISTIC, (x,), (which, view, dims), (as_float(eps),), shape)
             for which in ("mean", "rstd")
         ]
-        return mean, rstd
-    finally:
-        state.grad = grad
+    return mean, rstd
 
 
 def native_batch_norm(

@@ -6,7 +6,7 @@ Norms over the last dims, layer_norm and rms_norm, are in `composite.py`.
 from __future__ import annotations
 
 from math import prod
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from livegrad import dtypes
 from livegrad.graph.blame import as_float, as_index, check_number
@@ -18,7 +18,6 @@ from livegrad.ops.channel_norm import BATCH_NORM, GROUP_NORM, INSTANCE_NORM, rec
 from livegrad.ops.composite import (
     Attrs,
     Metas,
-    Tensor,
     _need_float,
     compute_dtype,
     to_dtype,
@@ -29,6 +28,9 @@ from livegrad.ops.joining import pad
 from livegrad.ops.movement import whole
 from livegrad.ops.power import pow
 from livegrad.ops.running_statistics import check_running, update, with_statistics
+
+if TYPE_CHECKING:
+    from livegrad.tensor import Tensor
 
 
 def batch_norm(

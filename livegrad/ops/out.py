@@ -17,16 +17,19 @@ from collections.abc import Callable
 from functools import update_wrapper
 from inspect import CO_VARARGS, CO_VARKEYWORDS
 from types import FunctionType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from livegrad.dtypes import FLOAT
 from livegrad.graph.record import Handle, is_inside, node_of, rebind, unary
-from livegrad.graph.state import LOCAL
+from livegrad.graph.state import LOCAL, setting
 from livegrad.native import hot
 from livegrad.ops.elementwise import CLONE, cast, clone
 from livegrad.ops.numpy_names import FUNCTIONS, METHODS, has_other_names, understand
 from livegrad.ops.public import as_given, note, strangers
 
-Tensor = Any
+if TYPE_CHECKING:
+    from livegrad.tensor import Tensor
+
 Function = Callable[..., Any]
 
 # By namespace, the functions whose result is cast to the dtype of `out`, as PyTorch's are that
@@ -35,15 +38,15 @@ CASTING = {
     "": """
         acos acosh add addcdiv addcmul addr angle arccos arccosh arcsin arcsinh arctan arctan2
         arctanh asin asinh atan atan2 atanh bernoulli bitwise_and bitwise_left_shift bitwise_or
-        bitwise_right_shift bitwise_xor cat cholesky cholesky_inverse cholesky_solve clamp clamp_max
-        clamp_min clip column_stack concat concatenate copysign cos cosh cumprod cumsum deg2rad
-        digamma div divide dstack eq erf erfc erfinv exp exp2 expm1 floor_divide fmax fmin fmod gcd
-        ge geqrf ger greater greater_equal gt hstack hypot i0 igamma igammac kron lcm ldexp le lerp
+        bitwise_right_shift bitwise_xor cholesky cholesky_inverse cholesky_solve clamp clamp_max
+        clamp_min clip copysign cos cosh deg2rad
+        digamma div divide eq erf erfc erfinv exp exp2 expm1 floor_divide fmax fmin fmod gcd
+        ge geqrf ger greater greater_equal gt hypot i0 igamma igammac kron lcm ldexp le lerp
         less less_equal lgamma log log10 log1p log2 logaddexp logaddexp2 logical_and logical_not
         logical_or logical_xor logit logsumexp lt lu matrix_power maximum mean minimum mul multiply
-        mvlgamma nanmean nansum ne nextafter not_equal orgqr outer polygamma pow prod rad2deg
-        reciprocal remainder row_stack rsqrt sigmoid sin sinc sinh sqrt square stack std sub
-        subtract sum tan tanh true_divide var vstack xlogy
+        mvlgamma nanmean ne nextafter not_equal orgqr outer polygamma pow rad2deg
+        reciprocal remainder rsqrt sigmoid sin sinc sinh sqrt square std sub
+        subtract tan tanh true_divide var xlogy
     """,
     "fft": """
         fft fft2 fftn hfft hfft2 hfftn ifft2 ifftn ihfft2 ihfftn irfft irfft2 irfftn rfft rfft2
@@ -93,6 +96,11 @@ EXACT = {
     "nn.functional": "avg_pool2d avg_pool3d gelu hardshrink logsigmoid softplus softshrink",
     "special": "round",
 }
+# The functions that cast to the dtype of `out`, and refuse one that does not hold the result's
+# values with another class of error.
+JOINING = {"": "cat column_stack concat concatenate dstack hstack row_stack stack vstack"}
+# The functions that compute in the dtype of `out`, unless they are given another.
+FOLDING = {"": "cumprod cumsum nansum prod sum"}
 # The functions that make a tensor: without a `dtype` they take that of `out`.
 CREATING = {
     "": "arange empty eye full linspace logspace ones rand randint randn randperm range zeros",
@@ -106,7 +114,7 @@ def install(namespace: dict[str, Any], name: str = "") -> None:
     `name` is what follows "livegrad." in the name of the module.
     """
     made: dict[Any, Any] = {}  # two names of one function stay one function
-    for table, wrap in ((CASTING, casting), (EXACT, exact), (CREATING, creating)):
+    for table, wrap in KINDS:
         for each in table.get(name, "").split():
             function = namespace.get(each)
             if not isinstance(function, FunctionType) or takes_out(function):
@@ -142,8 +150,10 @@ def takes_out(function: FunctionType) -> bool:
 # ------------------------------------------------------------------------------------- wrappers
 
 
-def accepts_out(function: Any, store: Function | None) -> Any:
+def accepts_out(function: Any, store: Function | None, as_out: bool = False) -> Any:
     """`function` with one more keyword, `out`; if given, `store(result, out)` is the result.
+
+    With `as_out`, its `dtype` is that of `out` then, unless one is given.
 
     The wrapper gets its code when it is first called: to compile hundreds of them would make
     `import livegrad` slow.
@@ -151,6 +161,8 @@ def accepts_out(function: Any, store: Function | None) -> Any:
     own: dict[str, Any] = {
         "settle": _settle,
         "store": store,
+        "as_out": as_out,
+        "dtype_of": _dtype_of,
         "plainly": _plainly,
         "as_given": as_given,
         "strangers": strangers,
@@ -208,7 +220,11 @@ def _settle(wrapper: Any) -> None:
         parameters.append("**names")
     scope: dict[str, Any] = {}
     source = _HEAD + source + _TAIL
-    source = source.format(parameters=", ".join(parameters), arguments=", ".join(arguments))
+    source = source.format(
+        parameters=", ".join(parameters),
+        arguments=", ".join(arguments),
+        settling=_AS_OUT if own["as_out"] else "",
+    )
     exec(compile(source, __file__, "exec"), scope)  # the file, so that it is livegrad's own
     wrapper.__code__ = scope["with_out"].__code__
     wrapper.__defaults__ = defaults
@@ -231,8 +247,10 @@ _STORING = """
     try:
         if out is None:
             return function({arguments})
+        {settling}
         return store(plainly(function, {arguments}), out)
 """
+_AS_OUT = "if dtype is None: dtype = dtype_of(out)"
 _PASSING = """
     try:
         return function({arguments})
@@ -250,12 +268,8 @@ _TAIL = """
 
 def _plainly(function: Function, *args: Any, **kwargs: Any) -> Any:
     """A result of the dtype it has outside of autocast, as PyTorch's with `out` are."""
-    state = LOCAL.state
-    caster, state.caster = state.caster, None
-    try:
+    with setting(caster=None):
         return function(*args, **kwargs)
-    finally:
-        state.caster = caster
 
 
 def _recorder_of(function: Any) -> tuple[Any, Any] | None:
@@ -283,6 +297,16 @@ def casting(function: Any) -> Any:
     return accepts_out(function, lambda result, out: store(result, out, exact=False))
 
 
+def joining(function: Any) -> Any:
+    """`function` with an `out` of any dtype that holds the result's values, or a TypeError."""
+    return accepts_out(function, lambda result, out: store(result, out, False, TypeError))
+
+
+def folding(function: Any) -> Any:
+    """`function` with an `out` in whose dtype it computes."""
+    return accepts_out(function, lambda result, out: store(result, out, exact=False), as_out=True)
+
+
 def exact(function: Any) -> Any:
     """`function` with an `out` of the result's dtype."""
     return accepts_out(function, lambda result, out: store(result, out, exact=True))
@@ -295,25 +319,34 @@ def creating(function: Any) -> Any:
         if out is None:
             return function(*args, **options)
         if options.get("dtype") is None:
-            options["dtype"] = node_of(_checked(out)).meta.dtype
+            options["dtype"] = _dtype_of(out)
         return store(function(*args, **options), out, exact=True)
 
     return update_wrapper(with_out, function)
 
 
+KINDS = (
+    (CASTING, casting),
+    (JOINING, joining),
+    (FOLDING, folding),
+    (EXACT, exact),
+    (CREATING, creating),
+)
+
+
 # -------------------------------------------------------------------------------------- storing
 
 
-def store(result: Any, out: Any, exact: bool) -> Any:
+def store(result: Any, out: Any, exact: bool, refusal: type[Exception] = RuntimeError) -> Any:
     """Writes `result`, a tensor or a tuple of them, into `out` and returns `out`."""
     if isinstance(result, Handle):
-        return _put(result, _checked(out), exact)
+        return _put(result, _checked(out), exact, refusal)
     if not isinstance(out, tuple | list) or len(out) != len(result):
         raise TypeError(
             f"out: got {_described(out)}; expected a tuple of {len(result)} tensors, one for each "
             "result"
         )
-    stored = [store(value, room, exact) for value, room in zip(result, out, strict=True)]
+    stored = [store(value, room, exact, refusal) for value, room in zip(result, out, strict=True)]
     named = hasattr(result, "_fields")
     return type(result)(*stored) if named else tuple(stored)
 
@@ -324,13 +357,20 @@ def _checked(out: Any) -> Tensor:
     return out
 
 
+def _dtype_of(out: Any) -> Any:
+    return node_of(_checked(out)).meta.dtype
+
+
 def _described(out: Any) -> str:
     return f"{len(out)} of them" if isinstance(out, tuple | list) else type(out).__name__
 
 
-def _put(value: Tensor, out: Tensor, exact: bool) -> Tensor:
+def _put(value: Tensor, out: Tensor, exact: bool, refusal: type[Exception]) -> Tensor:
     made, room = node_of(value), node_of(out)
-    if LOCAL.state.grad and (made.grad_to is not None or room.grad_to is not None):
+    flows = made.grad_to is not None or room.grad_to is not None
+    # A result that has no gradient, such as that of a comparison, leaves the history alone.
+    differentiable = made.meta.dtype.category >= FLOAT or made.op.grads is not None
+    if flows and LOCAL.state.grad and differentiable:
         raise RuntimeError(
             "out: functions with out=... arguments don't support automatic differentiation, but "
             "one of the arguments requires grad. Leave out= out, or use livegrad.no_grad()"
@@ -342,15 +382,21 @@ def _put(value: Tensor, out: Tensor, exact: bool) -> Tensor:
             "instead"
         )
     if made.meta.dtype.category > dtype.category:
-        raise RuntimeError(
+        raise refusal(
             f"out: result type {made.meta.dtype.name} can't be cast to the desired output type "
             f"{dtype.name}"
         )
     # A value of its own: a result may be, or be a view of, one of the arguments.
     value = clone(cast(value, dtype))
     if made.meta.shape == room.meta.shape:
-        return rebind(out, value)
+        return _unrecorded(out, value)
     return _resized(out, value)
+
+
+def _unrecorded(out: Tensor, value: Tensor) -> Tensor:
+    """A write that leaves `out` the leaf, or the place in the graph, that it is."""
+    with setting(grad=False):
+        return rebind(out, value)
 
 
 def _levels_to_user() -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import isinf
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from livegrad import dtypes
 from livegrad.graph.blame import as_float
@@ -12,9 +12,12 @@ from livegrad.graph.meta import Meta, meta_of
 from livegrad.graph.op import Op
 from livegrad.graph.record import broadcast_shapes, record
 from livegrad.ops import samples as s
-from livegrad.ops.composite import Attrs, Metas, Tensor, to_dtype
+from livegrad.ops.composite import Attrs, Metas, to_dtype
 from livegrad.ops.elementwise import add, sub
 from livegrad.ops.statistics import norm
+
+if TYPE_CHECKING:
+    from livegrad.tensor import Tensor
 
 
 def _dtype(metas: Metas) -> dtypes.DType:

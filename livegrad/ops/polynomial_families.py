@@ -6,7 +6,7 @@ The degree is an operand like the argument, rounded toward zero; a negative one 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -15,7 +15,9 @@ from livegrad.ops import samples as s
 from livegrad.ops.host_functions import apply, define_on_host
 from livegrad.ops.special_math import special
 
-Tensor = Any
+if TYPE_CHECKING:
+    from livegrad.tensor import Tensor
+
 Array = np.ndarray[Any, Any]
 Rule = Callable[[Array, Array], Array]
 

@@ -7,8 +7,9 @@ gradient goes. Bins of uneven size are in adaptive_pooling.py.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from math import prod
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, overload
 
 from livegrad import dtypes
 from livegrad.dtypes import DType
@@ -28,7 +29,9 @@ from livegrad.ops.reduce import AMAX, ARGMAX, SUM
 from livegrad.ops.scattering import SCATTER_ADD
 from livegrad.ops.unfolding import Sizes, per_dim, permuted, resized, spaced, span, windows
 
-Tensor = Any
+if TYPE_CHECKING:
+    from livegrad.tensor import Tensor
+
 Metas = tuple[Meta, ...]
 
 
@@ -79,7 +82,7 @@ def _elements(pool: Pool, dtype: DType) -> Tensor | float:
     """What the sum of each window is divided by."""
     if pool.divisor:
         return pool.divisor
-    total: Any = 1
+    total: Tensor | float = 1
     rank = len(pool.kernel)
     for i in range(rank):
         kernel, stride, before, size = [field[i] for field in (*pool[:3], pool.sizes)]
@@ -130,7 +133,7 @@ def _spread_expand(n: Any, g: Tensor) -> Tensor:
     return cast(resized(x, {d: (-b, -a) for d, (b, a) in around.items()}), n.meta.dtype)
 
 
-def _pool_samples(call: Any, average: bool = False) -> s.SampleRule:
+def _pool_samples(call: Callable[..., Tensor], average: bool = False) -> s.SampleRule:
     def sample(shape: Shape, **options: Any) -> s.Sample:
         def run(x: Tensor) -> Tensor:
             rank = len(shape) - 2
@@ -203,7 +206,7 @@ def _places_expand(n: Any, x: Tensor) -> Tensor:
     for i in reversed(range(rank)):
         x = windows(x, first + i, pool.kernel[i], pool.stride[i], pool.dilation[i])
     inner = greatest_in_windows(x, rank, pool.kernel)
-    place: Any = None
+    place: Tensor | None = None
     for i, k in enumerate(inner):
         at = _reshape_to(counting(pool.counts[i]), (pool.counts[i], *[1] * (rank - 1 - i)))
         start = sub(mul(at, pool.stride[i]), pool.padding[i])
@@ -212,6 +215,7 @@ def _places_expand(n: Any, x: Tensor) -> Tensor:
         k = maximum(k, skipped) if pool.padding[i] else k
         along = add(start, mul(k, pool.dilation[i]))
         place = along if place is None else add(mul(place, pool.sizes[i]), along)
+    assert place is not None
     return place
 
 
@@ -437,6 +441,27 @@ def _maximum(name: str, rank: int, input: Tensor, return_indices: bool, *windows
     return (values, record(MAXIMUM_PLACES, (input,), pool)) if return_indices else values
 
 
+@overload
+def max_pool1d(
+    input: Tensor,
+    kernel_size: Any,
+    stride: Any = None,
+    padding: Any = 0,
+    dilation: Any = 1,
+    ceil_mode: bool = False,
+    return_indices: Literal[False] = False,
+) -> Tensor: ...
+@overload
+def max_pool1d(
+    input: Tensor,
+    kernel_size: Any,
+    stride: Any = None,
+    padding: Any = 0,
+    dilation: Any = 1,
+    ceil_mode: bool = False,
+    *,
+    return_indices: Literal[True],
+) -> tuple[Tensor, Tensor]: ...
 def max_pool1d(
     input: Tensor,
     kernel_size: Any,
@@ -451,6 +476,27 @@ def max_pool1d(
     return _maximum("max_pool1d", 1, input, return_indices, *windows)
 
 
+@overload
+def max_pool2d(
+    input: Tensor,
+    kernel_size: Any,
+    stride: Any = None,
+    padding: Any = 0,
+    dilation: Any = 1,
+    ceil_mode: bool = False,
+    return_indices: Literal[False] = False,
+) -> Tensor: ...
+@overload
+def max_pool2d(
+    input: Tensor,
+    kernel_size: Any,
+    stride: Any = None,
+    padding: Any = 0,
+    dilation: Any = 1,
+    ceil_mode: bool = False,
+    *,
+    return_indices: Literal[True],
+) -> tuple[Tensor, Tensor]: ...
 def max_pool2d(
     input: Tensor,
     kernel_size: Any,
@@ -465,6 +511,27 @@ def max_pool2d(
     return _maximum("max_pool2d", 2, input, return_indices, *windows)
 
 
+@overload
+def max_pool3d(
+    input: Tensor,
+    kernel_size: Any,
+    stride: Any = None,
+    padding: Any = 0,
+    dilation: Any = 1,
+    ceil_mode: bool = False,
+    return_indices: Literal[False] = False,
+) -> Tensor: ...
+@overload
+def max_pool3d(
+    input: Tensor,
+    kernel_size: Any,
+    stride: Any = None,
+    padding: Any = 0,
+    dilation: Any = 1,
+    ceil_mode: bool = False,
+    *,
+    return_indices: Literal[True],
+) -> tuple[Tensor, Tensor]: ...
 @in_float32
 def max_pool3d(
     input: Tensor,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from livegrad import dtypes
 from livegrad.graph.record import node_of
@@ -11,7 +11,8 @@ from livegrad.ops.autocast import in_float32
 from livegrad.ops.elementwise import where
 from livegrad.ops.generate import filled
 
-Tensor = Any
+if TYPE_CHECKING:
+    from livegrad.tensor import Tensor
 
 
 def max_pool1d_with_indices(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -25,7 +25,10 @@ from livegrad.ops.elementwise import (
 )
 from livegrad.ops.numbers import number_for
 
-Tensor = Any
+if TYPE_CHECKING:
+    from livegrad.tensor import Tensor
+    from livegrad.typing import Operand
+
 Array = Any
 
 
@@ -132,7 +135,7 @@ def _log(x: Tensor) -> Tensor:
     return log(x)
 
 
-def pow(input: Tensor, exponent: Tensor) -> Tensor:
+def pow(input: Operand, exponent: Operand) -> Tensor:
     """Elementwise `input ** exponent`; either may be a number."""
     if type(exponent) in (int, float) and isinstance(input, Handle):
         # Not for FloatArg: a plan must not depend on the value of a run-time number.
@@ -140,7 +143,7 @@ def pow(input: Tensor, exponent: Tensor) -> Tensor:
     return binary(POW, input, exponent)
 
 
-def _power_number(x: Tensor, exponent: float) -> Tensor:
+def _power_number(x: Tensor, exponent: Any) -> Tensor:
     floating = node_of(x).meta.dtype.category >= dtypes.FLOAT
     if floating or type(exponent) is int:
         if not floating:

@@ -7,7 +7,7 @@ goes.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, overload
 
 import numpy as np
 
@@ -27,36 +27,38 @@ from livegrad.ops.pointwise_math import ceil, floor, round
 from livegrad.ops.reduce import any as any_of, check_not_empty, reduced_meta, sum
 from livegrad.ops.sorting import picked, sort, stable_order
 
-Tensor = Any
+if TYPE_CHECKING:
+    from livegrad.tensor import Tensor
+
 Array = np.ndarray[Any, Any]
 
 
 class kthvalue_result(NamedTuple):
     """The k-th smallest values along a dim, and where they are."""
 
-    values: Any
-    indices: Any
+    values: Tensor
+    indices: Tensor
 
 
 class median_result(NamedTuple):
     """The medians along a dim, and where they are."""
 
-    values: Any
-    indices: Any
+    values: Tensor
+    indices: Tensor
 
 
 class nanmedian_result(NamedTuple):
     """The medians along a dim of what is not NaN, and where they are."""
 
-    values: Any
-    indices: Any
+    values: Tensor
+    indices: Tensor
 
 
 class mode_result(NamedTuple):
     """The most frequent values along a dim, and where they are."""
 
-    values: Any
-    indices: Any
+    values: Tensor
+    indices: Tensor
 
 
 # --------------------------------------------------------------------- one element along a dim
@@ -127,7 +129,7 @@ MEDIAN_PLACE = _place(
     "median_place",
     # attrs (dim, whether NaN is left out)
     _median_place,
-    lambda x, dim: nanmedian(x, dim).indices,
+    lambda x, dim: nanmedian(x, int(dim)).indices,
 )
 MODE_PLACE = _place("mode_place", _mode_place, lambda x, dim: mode(x, dim).indices)
 
@@ -225,12 +227,20 @@ def _median(name: str, x: Tensor, dim: int | None, keepdim: bool, skip: bool) ->
     return record(MEDIAN, (x,), (skip,))
 
 
+@overload
+def median(input: Tensor, dim: None = None) -> Tensor: ...
+@overload
+def median(input: Tensor, dim: int, keepdim: bool = False) -> median_result: ...
 def median(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Any:
     """The middle value, the lower of two, NaN if there is one; with `dim`, (values, indices)."""
     found = _median("median", input, dim, keepdim, False)
     return found if dim is None else median_result(*found)
 
 
+@overload
+def nanmedian(input: Tensor, dim: None = None) -> Tensor: ...
+@overload
+def nanmedian(input: Tensor, dim: int, keepdim: bool = False) -> nanmedian_result: ...
 def nanmedian(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Any:
     """The middle one of the values that are not NaN; with `dim`, (values, indices)."""
     found = _median("nanmedian", input, dim, keepdim, True)

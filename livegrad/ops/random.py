@@ -7,20 +7,20 @@ in place is in random_fill.py, samples of given probabilities and rates in sampl
 from __future__ import annotations
 
 from math import pi, sqrt
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from livegrad import dtypes
 from livegrad.device import CPU, META, has_data
 from livegrad.dtypes import DType
-from livegrad.graph import dataless
+from livegrad.graph import elsewhere
 from livegrad.graph.blame import as_index, check_number
+from livegrad.graph.events import DROPPED, tell
 from livegrad.graph.meta import Meta, Shape, meta_of
 from livegrad.graph.op import Op, as_iterated
 from livegrad.graph.record import Handle, node_of, not_implemented, rebind, record, unary
 from livegrad.graph.state import LOCAL
-from livegrad.graph.watch import Watch
 from livegrad.ops import samples as s
 from livegrad.ops.checking import CHECK_DEVIATION, CHECK_PROBABILITY
 from livegrad.ops.conjugate import VIEW_AS_COMPLEX
@@ -41,7 +41,9 @@ from livegrad.ops.philox import (
 from livegrad.random import Generator, default_generator
 from livegrad.settings import check_layout
 
-Tensor = Any
+if TYPE_CHECKING:
+    from livegrad.tensor import Tensor
+
 Array = np.ndarray[Any, Any]
 
 # ------------------------------------------------------------------------------ the generate ops
@@ -268,8 +270,8 @@ def rand(
     check_layout("rand", layout)
     shape, target = sizes_of("rand", size), float_dtype("rand", dtype, True)
     if not has_data(device):
-        return _as_leaf(dataless.empty(shape, target), requires_grad)
-    return _as_leaf(uniform(shape, target, generator), requires_grad)
+        return _as_leaf(elsewhere.empty(shape, target), requires_grad)
+    return _as_leaf(elsewhere.placed(uniform(shape, target, generator), device), requires_grad)
 
 
 def randn(
@@ -284,8 +286,8 @@ def randn(
     check_layout("randn", layout)
     shape, target = sizes_of("randn", size), float_dtype("randn", dtype, True)
     if not has_data(device):
-        return _as_leaf(dataless.empty(shape, target), requires_grad)
-    return _as_leaf(gaussian(shape, target, generator), requires_grad)
+        return _as_leaf(elsewhere.empty(shape, target), requires_grad)
+    return _as_leaf(elsewhere.placed(gaussian(shape, target, generator), device), requires_grad)
 
 
 def randint(
@@ -319,8 +321,8 @@ def randint(
         )
     shape = sizes_of("randint", (size,))
     if not has_data(device):
-        return dataless.empty(shape, dtypes.int64 if dtype is None else dtypes.as_dtype(dtype))
-    return integers(first, high, shape, dtype, generator)
+        return elsewhere.empty(shape, dtypes.int64 if dtype is None else dtypes.as_dtype(dtype))
+    return elsewhere.placed(integers(first, high, shape, dtype, generator), device)
 
 
 def _check_drawn(low: int, high: int, dtype: dtypes.DType) -> None:
@@ -359,9 +361,9 @@ def randperm(
         raise RuntimeError(f"randperm: n must be non-negative; got {n}")
     target = dtypes.as_dtype(dtype)
     return (
-        draw(RANDPERM, (n,), target, generator)
+        elsewhere.placed(draw(RANDPERM, (n,), target, generator), device)
         if has_data(device)
-        else dataless.empty((n,), target)
+        else elsewhere.empty((n,), target)
     )
 
 
@@ -425,11 +427,13 @@ def normal(
     if not isinstance(std, Handle) and std < 0:
         raise RuntimeError(f"normal expects std >= 0.0, but found std {std}")
     if any([node_of(x).meta.device is META for x in tensors]) or not has_data(device):
-        return _as_leaf(dataless.empty(shape, target), requires_grad)
+        return _as_leaf(elsewhere.empty(shape, target), requires_grad)
     mean, std = (detach(x) if isinstance(x, Handle) else x for x in (mean, std))
     if isinstance(std, Handle):
         std = unary(CHECK_DEVIATION, std)
-    return _as_leaf(add(mul(gaussian(shape, target, generator), std), mean), requires_grad)
+    place = device if device is not None or not tensors else node_of(tensors[0]).meta.device
+    drawn = elsewhere.placed(gaussian(shape, target, generator), place)
+    return _as_leaf(add(mul(drawn, std), mean), requires_grad)
 
 
 def _bernoulli_expand(n: Any, chance: Tensor) -> Tensor:
@@ -515,9 +519,8 @@ def dropout(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool 
         raise ValueError(f"dropout probability has to be between 0 and 1, but got {p}")
     if not training or p == 0 or not node_of(input).meta.numel:
         return input
-    dropped = Watch.dropped
-    if dropped is not None and not LOCAL.state.grad:
-        dropped()
+    if DROPPED and not LOCAL.state.grad:
+        tell(DROPPED)
     if not node_of(input).meta.dtype.is_floating_point:
         raise RuntimeError(
             f"dropout: got {node_of(input).meta.dtype.name}; expected a floating-point tensor"

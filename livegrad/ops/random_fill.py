@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from functools import wraps
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from livegrad import dtypes
 from livegrad.device import META
@@ -20,8 +20,10 @@ from livegrad.ops.pointwise_math import ceil, exp, log, tan
 from livegrad.ops.random import RAND, draw, float_dtype, gaussian, integers, uniform
 from livegrad.random import Generator
 
-Tensor = Any
-Fill = Callable[..., Tensor]
+if TYPE_CHECKING:
+    from livegrad.tensor import Tensor
+
+    Fill = Callable[..., Tensor]
 
 
 def _unless_dataless(fill: Fill) -> Fill:

@@ -6,7 +6,7 @@ Those over the scores of classes are in `label_loss.py`.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -18,13 +18,16 @@ from livegrad.graph.record import broadcast_shapes, node_of, record
 from livegrad.ops import reduce as rd, samples as s
 from livegrad.ops.class_loss import check_reduction, old_reduction
 from livegrad.ops.comparison import clamp_min, eq, ge, logical_and, lt, minimum, ne
-from livegrad.ops.composite import Attrs, Metas, Tensor, compute_dtype, to_dtype
+from livegrad.ops.composite import Attrs, Metas, compute_dtype, to_dtype
 from livegrad.ops.elementwise import add, div, mul, neg, sub, where
 from livegrad.ops.loss import as_target, define, loss_dtype, record_loss, reduced
 from livegrad.ops.pairwise import check_differences, pairwise_distance
 from livegrad.ops.pointwise_math import sigmoid
 from livegrad.ops.power import sqrt
 from livegrad.ops.smooth_activation import logsigmoid
+
+if TYPE_CHECKING:
+    from livegrad.tensor import Tensor
 
 # --------------------------------------------------------------------------- element by element
 

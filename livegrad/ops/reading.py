@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeGuard
 
 from livegrad import dtypes
 from livegrad.dtypes import DType
@@ -10,10 +10,11 @@ from livegrad.graph.record import Handle, node_of
 from livegrad.ops.comparison import eq, isclose
 from livegrad.ops.reduce import all as all_of
 
-Tensor = Any
+if TYPE_CHECKING:
+    from livegrad.tensor import Tensor
 
 
-def is_tensor(obj: Any) -> bool:
+def is_tensor(obj: Any) -> TypeGuard[Tensor]:
     """Whether `obj` is a tensor."""
     return isinstance(obj, Handle)
 

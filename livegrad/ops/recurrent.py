@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -23,11 +23,14 @@ from livegrad.graph.meta import Meta, Shape, meta_of
 from livegrad.graph.op import Op
 from livegrad.graph.record import node_of, record
 from livegrad.ops import samples as s
-from livegrad.ops.composite import Array, Attrs, Metas, Tensor, _need_float
+from livegrad.ops.composite import Array, Attrs, Metas, _need_float
 from livegrad.ops.joining import cat, record_slice
 from livegrad.ops.linalg.common import packed_meta, parts
 from livegrad.ops.movement import _reshape_to
 from livegrad.ops.recurrent_cells import CELLS, OfArrays, OfTensors, shared
+
+if TYPE_CHECKING:
+    from livegrad.tensor import Tensor
 
 
 class Layout(NamedTuple):

@@ -9,7 +9,7 @@ m   the state after it, before an LSTM's projection
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -18,7 +18,7 @@ from livegrad.graph.op import Op
 from livegrad.graph.record import node_of, record
 from livegrad.ops import samples as s
 from livegrad.ops.comparison import gt
-from livegrad.ops.composite import Array, Attrs, Metas, Tensor, _need_float, compute_dtype, to_dtype
+from livegrad.ops.composite import Array, Attrs, Metas, _need_float, compute_dtype, to_dtype
 from livegrad.ops.elementwise import cast
 from livegrad.ops.folds import sum_rows
 from livegrad.ops.generate import filled
@@ -27,6 +27,9 @@ from livegrad.ops.linalg.common import turned
 from livegrad.ops.matmul import matmul
 from livegrad.ops.pointwise_math import sigmoid, tanh
 from livegrad.ops.reduce import sum as total
+
+if TYPE_CHECKING:
+    from livegrad.tensor import Tensor
 
 
 class OfArrays:

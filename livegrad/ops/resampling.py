@@ -11,7 +11,7 @@ import math
 import warnings
 from collections.abc import Callable, Sequence
 from functools import lru_cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -32,7 +32,9 @@ from livegrad.ops.pointwise_math import round
 from livegrad.ops.reduce import SUM
 from livegrad.ops.unfolding import Sizes
 
-Tensor = Any
+if TYPE_CHECKING:
+    from livegrad.tensor import Tensor
+
 Array = np.ndarray[Any, Any]
 Metas = tuple[Meta, ...]
 Attrs = tuple[Any, ...]
@@ -97,7 +99,7 @@ def _resample_ref(n: Any, x: Array, index: Array, weight: Array) -> Array:
     return folds.total(weighted, dim)
 
 
-def _samples(call: Callable[..., Any], count: int) -> s.SampleRule:
+def _samples(call: Callable[..., Tensor], count: int) -> s.SampleRule:
     def sample(shape: tuple[int, ...], dim: int, index: Any) -> s.Sample:
         def run(x: Tensor, at: Tensor) -> Tensor:
             return call(x, at, add(mul(cast(at, x.dtype), 0.3), 0.25), dim)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from math import prod
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -19,7 +19,9 @@ from livegrad.ops import samples as s
 from livegrad.ops.in_place import contiguous
 from livegrad.ops.movement import normal_dim, reshape, sizes_of, view
 
-Tensor = Any
+if TYPE_CHECKING:
+    from livegrad.tensor import Tensor
+
 Array = np.ndarray[Any, Any]
 
 
@@ -57,9 +59,9 @@ def ravel(input: Tensor) -> Tensor:
 def unflatten(input: Tensor, dim: int, sizes: Any) -> Tensor:
     """`input` with one dim split into several; one size may be -1."""
     shape = node_of(input).meta.shape
+    d = normal_dim("unflatten", dim, len(shape))
     if not shape:
         raise RuntimeError(f"unflatten: Dimension specified as {dim} but tensor has no dimensions")
-    d = normal_dim("unflatten", dim, len(shape))
     parts = sizes_of("unflatten", (sizes,))
     if not parts:
         raise RuntimeError("unflatten: sizes must be non-empty")

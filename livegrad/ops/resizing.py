@@ -5,12 +5,13 @@ from __future__ import annotations
 import weakref
 from collections.abc import Callable
 from math import prod
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from livegrad.graph.geometry import dims_in_memory, offset_of, storage_nbytes
+from livegrad.graph.geometry import dims_in_memory, offset_of, root_of, storage_nbytes, writes_to
 from livegrad.graph.layout import contiguous_strides
+from livegrad.graph.node import Interior
 from livegrad.graph.op import Op
 from livegrad.graph.record import (
     Cell,
@@ -18,11 +19,13 @@ from livegrad.graph.record import (
     Step,
     _see_through,
     check_writable,
+    go_on_retaining,
     in_place_of,
     node_of,
     record,
     wrap,
 )
+from livegrad.graph.state import LOCAL
 from livegrad.ops import samples as s
 from livegrad.ops.elementwise import cast
 from livegrad.ops.generate import filled, zeros_like
@@ -42,7 +45,8 @@ from livegrad.ops.movement import (
 from livegrad.ops.numbers import number_for
 from livegrad.ops.strided import as_strided, in_memory, whole_of
 
-Tensor = Any
+if TYPE_CHECKING:
+    from livegrad.tensor import Tensor
 
 
 # --------------------------------------------------------------------------- views, in place
@@ -52,8 +56,14 @@ def inplace_view(view: Callable[..., Any]) -> Callable[..., Any]:
     """The in-place form of a function that gives a view: the tensor becomes that view."""
 
     def method(self: Tensor, *args: Any, **options: Any) -> Tensor:
-        check_writable(self)
-        return become(self, view(self, *args, **options))
+        check_writable(self, expanded=True)
+        state = LOCAL.state
+        grad, state.grad = state.grad, True  # also under no_grad its history goes on
+        try:
+            value = view(self, *args, **options)
+        finally:
+            state.grad = grad
+        return become(self, value)
 
     method.__name__ = f"{view.__name__}_"
     method.__doc__ = f"In-place form of `{view.__name__}`."
@@ -68,23 +78,32 @@ def become(x: Tensor, value: Tensor, stays: bool = True, counts: int = 1) -> Ten
     """
     if value is x:
         return x
-    old, node, before, version = node_of(x), node_of(value), x._cell, x._version
+    old, node, writes = node_of(x), node_of(value), writes_to(x) + counts
+    x._was_view = x._is_view()
+    if x._cell is not None:
+        _count_more(x, counts)
+    shares = None not in (x._cell, value._cell) and root_of(x)[0] is root_of(value)[0]
     if stays and isinstance(old.grad_to, weakref.ref):  # under no_grad: it stays that leaf
         node = record(DETACH, (wrap(node),))._node
         node.grad_to = old.grad_to
     elif stays and node.grad_to is None:  # and an interior node stays where it is in the graph
         node = in_place_of(old, wrap(node), x, False)
+    go_on_retaining(old, node, x)
     x._node, x._cell = node, value._cell
-    x._path, x._seen, x._writes = value._path, value._seen, value._writes
-    x._root, x._made = value._root, value._made
-    x._unseen = x._unseen if before is not None and value._cell is before else None
-    if before is not None and x._cell is before:  # as if the storage had been written
-        before.uncounted -= counts
-    else:
-        x._ahead = 0
-        x._ahead = version + counts - x._version
+    x._path, x._seen = value._path, value._seen
+    x._root = None if value._root is x else value._root
+    if not shares:  # from now on it counts for itself what is written to the other storage
+        x._writes, x._unseen = writes, None if x._cell is None else [writes]
     _see_through(value, x)
     return x
+
+
+def _count_more(x: Tensor, writes: int) -> None:
+    """Raises what a tensor and its views count by writes that are none to the others."""
+    if x._unseen is not None:
+        x._unseen[0] += writes
+    else:
+        root_of(x)[0].uncounted -= writes
 
 
 # ------------------------------------------------------------------------------------- resize
@@ -117,6 +136,8 @@ def _grow(x: Tensor, count: int) -> None:
     grown = padded(wrap(node_of(memory)), 0, 0, count)
     larger = Cell(grown)
     old = memory._cell
+    assert old is not None  # it is a view of `whole`
+    larger.base = old.base
     if old.memory is not None:
         raise RuntimeError("Trying to resize storage that is not resizable")
     back: list[Step] = [(INDEX, ((("slice", 1),),), (0,), (before.numel,))]
@@ -126,6 +147,7 @@ def _grow(x: Tensor, count: int) -> None:
     if order is not None:
         back.append((PERMUTE, (_inverse(order),), (), None))
     old.parent = larger, tuple(back), larger.version
+    larger.uncounted = old.uncounted - old.version  # what was written counts on
     if x._cell is None:
         x._cell = old
 
@@ -137,16 +159,32 @@ def resize_as_(self: Tensor, the_template: Tensor, *, memory_format: Any = None)
 
 def set_(
     self: Tensor,
-    source: Tensor = None,
+    source: Tensor | None = None,
     storage_offset: int = 0,
     size: Any = None,
     stride: Any = None,
 ) -> Tensor:
     """Makes the tensor share the storage of `source`: all it shows, or a part of the storage."""
-    if node_of(self).grad_to is not None:
+    flows = [node_of(x).grad_to is not None for x in (self, source) if isinstance(x, Handle)]
+    if flows[0]:
         check_writable(self)
+    shown, recorded = _shown(self, source, storage_offset, size, stride), LOCAL.state.grad
+    old = node_of(self)
+    become(self, shown, stays=not (recorded and any(flows)))
+    if recorded and any(flows):
+        self._node.grad_to = Interior((), _refuse_set)
+        go_on_retaining(old, self._node, self)
+    return self
+
+
+def _refuse_set(g: Tensor) -> Any:
+    raise RuntimeError("derivative for set_ is not implemented")
+
+
+def _shown(self: Tensor, source: Any, storage_offset: int, size: Any, stride: Any) -> Tensor:
+    """What `set_` makes a tensor share."""
     if source is None:
-        return become(self, filled((0,), 0, node_of(self).meta.dtype))
+        return filled((0,), 0, node_of(self).meta.dtype)
     tensor = getattr(source, "_tensor", source)  # a storage knows a tensor that shows it
     if node_of(tensor).meta.dtype is not node_of(self).meta.dtype:
         raise RuntimeError(
@@ -154,12 +192,12 @@ def set_(
             f"{node_of(tensor).meta.dtype.name}"
         )
     if size is None and tensor is source:
-        return become(self, detach(tensor))
+        return detach(tensor)
     if size is None:
         size = (storage_nbytes(tensor) // node_of(tensor).meta.dtype.itemsize,)
     shape = sizes_of("set_", (size,))
     steps = contiguous_strides(shape) if stride is None else sizes_of("set_", (stride,))
-    return become(self, detach(as_strided(tensor, shape, steps, storage_offset)))
+    return detach(as_strided(tensor, shape, steps, storage_offset))
 
 
 # --------------------------------------------------------------------------------------- fill

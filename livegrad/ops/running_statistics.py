@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from math import prod
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from livegrad.graph.blame import as_float
 from livegrad.graph.meta import Meta, meta_of
@@ -15,7 +15,6 @@ from livegrad.ops.channel_norm import Layout
 from livegrad.ops.composite import (
     Attrs,
     Metas,
-    Tensor,
     _need_float,
     check_affine,
     compute_dtype,
@@ -26,6 +25,9 @@ from livegrad.ops.generate import steps
 from livegrad.ops.moments import mean_over, moments
 from livegrad.ops.movement import _reshape_to
 from livegrad.ops.power import rsqrt
+
+if TYPE_CHECKING:
+    from livegrad.tensor import Tensor
 
 
 def _known_infer(metas: Metas, attrs: Attrs, shape: Any) -> Meta:

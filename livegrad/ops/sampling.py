@@ -5,7 +5,7 @@ These need a varying number of random words per element, and run on the host.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -23,7 +23,9 @@ from livegrad.ops.reduce import sum as sum_of
 from livegrad.ops.special_math import special
 from livegrad.random import Generator, default_generator
 
-Tensor = Any
+if TYPE_CHECKING:
+    from livegrad.tensor import Tensor
+
 Array = np.ndarray[Any, Any]
 
 

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from livegrad import dtypes
 from livegrad.dtypes import DType
+from livegrad.graph.lowering import lowered_by
 from livegrad.graph.meta import Meta, meta_of
 from livegrad.graph.op import Op
 from livegrad.graph.record import node_of, record
@@ -28,22 +29,24 @@ from livegrad.ops.joining import pad
 from livegrad.ops.movement import normal_dim
 from livegrad.ops.pointwise_math import exp
 
-Tensor = Any
+if TYPE_CHECKING:
+    from livegrad.tensor import Tensor
+
 Array = np.ndarray[Any, Any]
 
 
 class cummax_result(NamedTuple):
     """The largest value so far along a dim, and where it is."""
 
-    values: Any
-    indices: Any
+    values: Tensor
+    indices: Tensor
 
 
 class cummin_result(NamedTuple):
     """The smallest value so far along a dim, and where it is."""
 
-    values: Any
-    indices: Any
+    values: Tensor
+    indices: Tensor
 
 
 # attrs (dim, backwards, dtype of the result) of all scans.
@@ -116,7 +119,7 @@ RECURRENCE = Op(
     # h[i] = x[i] + factor[i] * h[i - 1] along a dim: inputs (x, factor).
     infer=_infer,
     ref=_recurrence_ref,
-    lower="recurrence",
+    lower=lowered_by("scan.Scan", kind="recurrence"),
     grads=(_recurrence_values, _recurrence_factors),
     samples=s.calls(
         lambda: s.Sample(
@@ -149,7 +152,7 @@ CUMSUM = Op(
     "kernel",
     infer=_infer,
     ref=lambda n, x: _scan(x, n, np.cumsum),
-    lower="cumsum",
+    lower=lowered_by("scan.Scan", kind="cumsum"),
     grads=(lambda g, y, x: _record_sum(g, y._node.attrs[0], not y._node.attrs[1]),),
     saves="",
     samples=_samples(lambda x, dim: cumsum(x, dim)),
@@ -168,7 +171,7 @@ CUMPROD = Op(
     "kernel",
     infer=_infer,
     ref=lambda n, x: _scan(x, n, np.cumprod),
-    lower="cumprod",
+    lower=lowered_by("scan.Scan", kind="cumprod"),
     grads=(_cumprod_backward,),
     samples=_samples(lambda x, dim: cumprod(x, dim)),
 )
@@ -234,7 +237,7 @@ LOGCUMSUMEXP = Op(
     "kernel",
     infer=_infer,
     ref=_logcumsumexp_ref,
-    lower="logcumsumexp",
+    lower=lowered_by("scan.Scan", kind="logcumsumexp", weight=40),
     grads=(_logcumsumexp_backward,),
     samples=_samples(lambda x, dim: logcumsumexp(x, dim)),
 )
@@ -278,7 +281,7 @@ def _extreme(name: str, largest: bool) -> Op:
         "kernel",
         infer=_infer,
         ref=_extreme_ref(largest),
-        lower=name,
+        lower=lowered_by("scan.Scan", kind=name),
         saves="",
         samples=_samples(lambda x, dim: (cummax if largest else cummin)(x, dim).indices),
     )

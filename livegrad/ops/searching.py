@@ -5,7 +5,7 @@ Few boundaries are all compared, in one fused loop; many are searched by halving
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -21,7 +21,9 @@ from livegrad.ops.generate import filled
 from livegrad.ops.movement import _reshape_to
 from livegrad.ops.reduce import any as any_of, sum
 
-Tensor = Any
+if TYPE_CHECKING:
+    from livegrad.tensor import Tensor
+
 Array = np.ndarray[Any, Any]
 
 # Up to how many others a value is compared with each of them.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from itertools import pairwise
 from math import prod
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -16,7 +16,9 @@ from livegrad.ops import folds, samples as s
 from livegrad.ops.elementwise import cast
 from livegrad.ops.movement import normal_dim
 
-Tensor = Any
+if TYPE_CHECKING:
+    from livegrad.tensor import Tensor
+
 Array = np.ndarray[Any, Any]
 
 REDUCES = ("sum", "mean", "prod", "max", "min", "amax", "amin")

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from math import prod
-from typing import Any
+from typing import TYPE_CHECKING
 
 from livegrad.graph.blame import as_index
 from livegrad.graph.record import node_of
 from livegrad.ops.movement import _reshape_to
 from livegrad.ops.unfolding import permuted
 
-Tensor = Any
+if TYPE_CHECKING:
+    from livegrad.tensor import Tensor
 
 
 def pixel_shuffle(input: Tensor, upscale_factor: int) -> Tensor:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import lru_cache
 from itertools import pairwise
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -18,7 +18,7 @@ from livegrad.graph.op import Op, as_first
 from livegrad.graph.record import Handle, node_of, record, row_major, view as record_view
 from livegrad.ops import samples as s
 from livegrad.ops.elementwise import clone
-from livegrad.ops.generate import counting, zeros_like
+from livegrad.ops.generate import counting, filled, zeros_like
 from livegrad.ops.movement import (
     INDEX,
     PERMUTE,
@@ -31,7 +31,9 @@ from livegrad.ops.movement import (
     whole,
 )
 
-Tensor = Any
+if TYPE_CHECKING:
+    from livegrad.tensor import Tensor
+
 Attrs = tuple[Any, ...]
 Metas = tuple[Meta, ...]
 # More views than this at once would fill the memory.
@@ -115,6 +117,7 @@ def _several(parts: list[Tensor], name: str) -> tuple[Tensor, ...]:
     for i, part in enumerate(parts):
         if part._node.grad_to is not None:
             part._made = f"{i} of {name}"
+            assert part._cell is not None  # which a view has
             part._made_at = part._cell.version - part._cell.uncounted
     return tuple(parts)
 
@@ -183,7 +186,7 @@ def chunk(input: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
     step = -(-shape[d] // chunks)
     if step == 0:
         _check_count("chunk", chunks)
-        return tuple([_part(input, shape, d, 0, 0) for _ in range(chunks)])
+        return split_with_sizes(input, [0] * chunks, d)
     return split(input, step, d)
 
 
@@ -226,7 +229,7 @@ def _numbers(name: str, given: Any) -> Any:
     meta = node_of(given).meta
     if meta.dtype is not dtypes.int64 or meta.ndim > 1:
         raise RuntimeError(f"{name}: expected an int64 tensor of zero or one dimension; got {meta}")
-    return given._values(f"{name}()").tolist()  # type: ignore[attr-defined]
+    return given._values(f"{name}()").tolist()
 
 
 def _split_along(
@@ -391,16 +394,18 @@ def _with_diagonal(base: Tensor, value: Tensor, attrs: Attrs, args: tuple[int, .
     from livegrad.ops.elementwise import add, where
     from livegrad.ops.joining import padded
 
-    if not node_of(value).meta.shape[-1]:  # outside the matrix
-        return base
     dim1, dim2 = attrs
     rows, columns = base.shape[dim1], base.shape[dim2]
     shape = [1] * len(base.shape)
     row = _reshape_to(counting(rows), _one_at(shape, dim1, rows))
     column = _reshape_to(counting(columns), _one_at(shape, dim2, columns))
-    on_it = eq(add(row, args[1]), add(column, args[0]))
+    count = node_of(value).meta.shape[-1]
+    if count:
+        on_it = eq(add(row, args[1]), add(column, args[0]))
+    else:  # outside the matrix
+        on_it = filled(tuple(shape), False, dtypes.bool_)
     # Spread the values along the rows they belong to: (..., rows) -> a dim of size 1 at dim2.
-    spread = padded(value, value.ndim - 1, args[0], rows)
+    spread = padded(value, value.ndim - 1, args[0] if count else 0, rows)
     order = [d for d in range(len(shape)) if d not in (dim1, dim2)] + [dim1]
     spread = record(PERMUTE, (spread,), (_inverse(_ranked(order)),))
     wide = tuple([1 if d == dim2 else size for d, size in enumerate(base.shape)])

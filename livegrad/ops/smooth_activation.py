@@ -6,7 +6,7 @@ So a training step records two nodes for an activation, and derivatives of every
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -19,7 +19,9 @@ from livegrad.ops.elementwise import abs, add, define, div, mul, neg, one_minus,
 from livegrad.ops.pointwise_math import each, exp, sigmoid, stable_sigmoid, tanh
 from livegrad.ops.power import square
 
-Tensor = Any
+if TYPE_CHECKING:
+    from livegrad.tensor import Tensor
+
 Array = Any
 
 

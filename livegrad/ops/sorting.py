@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -17,7 +17,9 @@ from livegrad.ops.gathering import GATHER
 from livegrad.ops.in_place import placed_like
 from livegrad.ops.movement import normal_dim
 
-Tensor = Any
+if TYPE_CHECKING:
+    from livegrad.tensor import Tensor
+
 Array = np.ndarray[Any, Any]
 
 # From how many values per wanted one on the best are split off before they are sorted.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -20,7 +20,9 @@ from livegrad.ops.host_functions import need_tensors
 from livegrad.ops.pointwise_math import cos, log, sigmoid
 from livegrad.ops.power import pow
 
-Tensor = Any
+if TYPE_CHECKING:
+    from livegrad.tensor import Tensor
+
 Array = Any
 
 

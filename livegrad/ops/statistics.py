@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -46,7 +46,9 @@ from livegrad.ops.reduce import (
     wide,
 )
 
-Tensor = Any
+if TYPE_CHECKING:
+    from livegrad.tensor import Tensor
+
 Array = Any
 
 
@@ -420,8 +422,8 @@ def norm(
 class aminmax_result(NamedTuple):
     """Smallest and largest values."""
 
-    min: Any
-    max: Any
+    min: Tensor
+    max: Tensor
 
 
 def nansum(

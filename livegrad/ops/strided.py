@@ -7,7 +7,7 @@ overlap is written element by element, in the order PyTorch goes in.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -33,16 +33,16 @@ from livegrad.graph.record import (
     check_writable,
     count_apart,
     is_detached,
-    leaf,
     node_of,
     rebind,
     record,
     view as record_view,
     wrap,
+    wrote_silently,
 )
 from livegrad.ops import samples as s
 from livegrad.ops.conjugate import conj
-from livegrad.ops.elementwise import add, cast, mul
+from livegrad.ops.elementwise import add, fitted, mul
 from livegrad.ops.gathering import INDEX_SELECT
 from livegrad.ops.generate import counting, filled, zeros_like
 from livegrad.ops.in_place import placed_like
@@ -60,7 +60,9 @@ from livegrad.ops.movement import (
     whole,
 )
 
-Tensor = Any
+if TYPE_CHECKING:
+    from livegrad.tensor import Tensor
+
 Array = np.ndarray[Any, Any]
 Attrs = tuple[Any, ...]
 Sizes = tuple[int, ...]
@@ -132,6 +134,7 @@ def as_strided(input: Tensor, size: Any, stride: Any, storage_offset: int | None
     if node_of(memory).meta.dtype is not own.dtype:
         memory = view(memory, own.dtype)
     out = record_view(AS_STRIDED, memory, (strides,), (offset,), shape)
+    out._unseen = input._unseen
     if node_of(out).grad_to is None and node_of(input).grad_to is not None:
         _give_history(out, input, memory)
     return out
@@ -184,9 +187,13 @@ def as_strided_scatter(
 # ------------------------------------------------------------------------ writes that may overlap
 
 
+_NOTHING = np.zeros(0, np.int64)
+
+
 def _written(flat: Tensor, value: Tensor, grid: Array, strides: Sizes) -> Tensor:
     """A vector after `value` was written to the places in `grid`, in the order of `strides`."""
-    for elements, at in rounds_of(grid, [strides, node_of(value).meta.stride()]):
+    rounds = rounds_of(grid, [strides, node_of(value).meta.stride()])
+    for elements, at in rounds or [(_NOTHING, _NOTHING)]:  # where nothing is written, a history is
         flat = _put(flat, value, elements, at)
     return flat
 
@@ -222,16 +229,18 @@ def element_by_element(x: Tensor, compute: Callable[[], Tensor]) -> Tensor:
     check_writable(x)
     meta = node_of(x).meta
     whole = whole_of(x)
+    assert whole._cell is not None
     rounds = rounds_of(places(meta.shape, meta.stride(), offset_of(x)), [meta.stride()])
-    x._cell.uncounted += max(len(rounds) - 1, 0)  # all of it is one write
-    if x._unseen is not None:
-        count_apart(x)
-    for elements, at in rounds:
-        value = cast(compute(), meta.dtype)
+    for number, (elements, at) in enumerate(rounds or [(_NOTHING, _NOTHING)]):
+        value = fitted(compute(), meta)
         now = wrap(node_of(whole))
         rebind(
             whole, _as_whole(_put(_as_vector(now, meta.dtype), value, elements, at), now._node.meta)
         )
+        if number:  # all of it is one write
+            wrote_silently(whole._cell)
+        elif x._unseen is not None:
+            count_apart(x)
     return x
 
 
@@ -243,21 +252,16 @@ def write_changed(x: Tensor, value: Tensor) -> Tensor:
     order = np.arange(meta.numel).reshape(meta.shape)
     order = order.transpose(order_of(meta.shape, [meta.stride()])[::-1]).reshape(-1)
     order = order[(old != new)[order]]
-    whole = whole_of(x)
-    flat = np.array(_as_vector(whole, meta.dtype)._values("a write to elements that overlap"))
     at = places(meta.shape, meta.stride(), offset_of(x)).reshape(-1)
-    for element in order:  # in turn: the last one written to a place stays
-        flat[at[element]] = new[element]
+    last = {at[element]: element for element in order}  # the last one written to a place stays
+    whole = whole_of(x)
+    flat = _as_vector(wrap(node_of(whole)), meta.dtype)
+    if last:
+        flat = _put(flat, value, np.array([*last.values()]), np.array([*last]))
+    rebind(whole, _as_whole(flat, node_of(whole).meta))
     if x._unseen is not None:
         count_apart(x)
-    rebind(whole, _as_whole(_vector(flat, meta.dtype), node_of(whole).meta))
     return x
-
-
-def _vector(stored: Array, dtype: DType) -> Tensor:
-    from livegrad.creation import buffer_from
-
-    return leaf(meta_of(stored.shape, dtype), buffer_from(stored))
 
 
 def _as_vector(whole: Tensor, dtype: DType) -> Tensor:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from livegrad import dtypes
 from livegrad.graph.blame import as_index
-from livegrad.graph.dataless import placed
+from livegrad.graph.elsewhere import placed
 from livegrad.graph.meta import Meta
 from livegrad.graph.op import Op
 from livegrad.graph.record import record
@@ -18,7 +18,9 @@ from livegrad.ops.elementwise import cast, sub, where
 from livegrad.ops.generate import counting
 from livegrad.ops.movement import _reshape_to
 
-Tensor = Any
+if TYPE_CHECKING:
+    from livegrad.tensor import Tensor
+
 Attrs = tuple[Any, ...]
 
 

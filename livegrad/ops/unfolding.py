@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import prod
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -25,7 +25,9 @@ from livegrad.ops.movement import INDEX, INDEX_WRITE, PERMUTE, _reshape_to
 from livegrad.ops.reduce import SUM
 from livegrad.ops.slicing import DIAGONAL, FLIP
 
-Tensor = Any
+if TYPE_CHECKING:
+    from livegrad.tensor import Tensor
+
 Array = np.ndarray[Any, Any]
 Attrs = tuple[Any, ...]
 Metas = tuple[Meta, ...]

@@ -11,37 +11,39 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Sequence
 from functools import cache, wraps
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
+from livegrad.device import CPU
 from livegrad.graph import spent
 from livegrad.graph.meta import Meta
 from livegrad.graph.op import Op
-from livegrad.graph.record import node_of, rebind, record, wrap
-from livegrad.graph.state import LOCAL, flush
+from livegrad.graph.record import count_apart, node_of, rebind, record, wrap
+from livegrad.graph.state import LOCAL, flush, setting
 from livegrad.native.hot import hot, hot_slots
 from livegrad.ops.conjugate import VIEW_AS_COMPLEX, VIEW_AS_REAL
 
-Tensor = Any
+if TYPE_CHECKING:
+    from livegrad.tensor import Tensor
+
 # rule(args, p, g, ...) -> the new values of the written streams, in order
-Rule = Callable[..., tuple[Tensor, ...]]
+Rule = Callable[..., tuple["Tensor", ...]]
 
 
-def define(name: str, rule: Rule, streams: int, written: tuple[int, ...], **rules: Any) -> Op:
-    """Registers an update rule over `streams` tensors, of which those numbered `written` change.
+def define(name: str, rule: Rule, written: tuple[int, ...], **rules: Any) -> Op:
+    """Registers an update rule over streams of tensors, of which those numbered `written` change.
 
     `rule(args, *tensors)` takes the run-time numbers and one tensor per stream, and returns the new
     values of the written streams.
     """
-    op = Op(
+    return Op(
         name,
         "update",
         # The node has no value of its own: what it does is to write.
         infer=lambda metas, attrs, shape: _check_shapes(name, metas, attrs[0]),
         expand=rule,
+        written=written,
         **rules,
     )
-    LAYOUT[op] = (streams, written)
-    return op
 
 
 F = TypeVar("F", bound=Callable[..., Op])
@@ -73,10 +75,6 @@ def _check_shapes(name: str, metas: Sequence[Meta], count: int) -> Meta:
     return metas[0]
 
 
-# Streams and written streams of each update op.
-LAYOUT: dict[Op, tuple[int, tuple[int, ...]]] = {}
-
-
 @hot_slots
 class Pending:
     """The handle of a recorded update: the tensors it reads, some of which it will write."""
@@ -99,8 +97,8 @@ def update(op: Op, streams: Sequence[Sequence[Tensor]], args: tuple[float, ...])
     if not count:
         return
     state = LOCAL.state
-    written = LAYOUT[op][1]
-    if state.reference:
+    written = op.written
+    if state.reference or streams[0][0]._node.meta.device is not CPU:
         _write_each(op, streams, range(count), args)
         spent.cut(None)
         return
@@ -125,6 +123,8 @@ def update(op: Op, streams: Sequence[Sequence[Tensor]], args: tuple[float, ...])
             if x._cell is not None:  # views look again
                 x._cell.version += 1
                 x._seen = x._cell.version
+                if x._unseen is not None:
+                    count_apart(x)
     flat = [x for stream in streams for x in stream]
     grad, state.grad, state.held = state.grad, False, True
     try:
@@ -144,7 +144,7 @@ def apply_rule(op: Op, streams: Sequence[Sequence[Tensor]], args: tuple[Any, ...
     Numbers among `args` may be 0-d tensors.
     """
     assert op.expand is not None
-    written = LAYOUT[op][1]
+    written = op.written
     for mine in zip(*streams, strict=True):
         results = op.expand(args, *[_reals(x) for x in mine])
         for s, result in zip(written, results, strict=True):
@@ -179,7 +179,7 @@ def _reals(x: Tensor) -> Tensor:
 def _update_apart(op: Op, streams: Sequence[Sequence[Tensor]], args: tuple[float, ...]) -> None:
     """Parameters that are a part of something else, or lie in memory that others see, are written
     as by any in-place operation; the others are updated as ever."""
-    written = LAYOUT[op][1]
+    written = op.written
     apart = {i for s in written for i, x in enumerate(streams[s]) if _is_part(x)}
     rest = [i for i in range(len(streams[0])) if i not in apart]
     _write_each(op, streams, sorted(apart), args)
@@ -197,15 +197,11 @@ def _write_each(
     op: Op, streams: Sequence[Sequence[Tensor]], which: Sequence[int], args: tuple[float, ...]
 ) -> None:
     """Runs the rule parameter by parameter, and writes the results in place."""
-    state = LOCAL.state
-    grad, state.grad = state.grad, False
     assert op.expand is not None
-    try:
+    with setting(grad=False):
         for i in which:
             mine = [stream[i] for stream in streams]
             results = op.expand(args, *[_reals(wrap(node_of(x))) for x in mine])
-            for s, result in zip(LAYOUT[op][1], results, strict=True):
+            for s, result in zip(op.written, results, strict=True):
                 whole = node_of(mine[s]).meta.dtype.is_complex
                 rebind(mine[s], record(VIEW_AS_COMPLEX, (result,)) if whole else result)
-    finally:
-        state.grad = grad

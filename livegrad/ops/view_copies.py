@@ -9,14 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import wraps
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from livegrad.graph.record import node_of, row_major
 from livegrad.ops import movement, slicing, strided
 from livegrad.ops.elementwise import cast, clone
 from livegrad.ops.in_place import placed_like
 
-Tensor = Any
+if TYPE_CHECKING:
+    from livegrad.tensor import Tensor
 
 
 def _copying(view: Callable[..., Any]) -> Callable[..., Any]:

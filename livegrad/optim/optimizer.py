@@ -13,16 +13,20 @@ import numpy as np
 
 from livegrad import dtypes
 from livegrad.autograd import enable_grad
+from livegrad.autograd.holding import clear
 from livegrad.autograd.hooks import RemovableHandle
 from livegrad.creation import tensor
+from livegrad.graph.events import MADE, STEP, tell
 from livegrad.graph.record import user_site
 from livegrad.graph.state import LOCAL, flush
-from livegrad.graph.watch import Watch
+from livegrad.graph.watch import load_lint
 from livegrad.nn.hooks import Hooks
 from livegrad.tensor import Tensor
 
 Group = dict[str, Any]
 Step = Callable[..., Any]
+
+MADE.append(load_lint)  # the training lint, which is loaded with the first optimiser
 
 
 class _Required:
@@ -126,9 +130,8 @@ class Optimizer:
             groups = [{"params": groups}]
         for group in groups:
             self.add_param_group(group)
-        made = Watch.made  # read once: another thread may take it away
-        if made is not None:
-            made(self)
+        if MADE:
+            tell(MADE, self)
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
@@ -219,9 +222,8 @@ class Optimizer:
         if closure is not None:
             with enable_grad():
                 loss = closure()
-        watch = Watch.step if self.watched or Watch.suspect is not None else None
-        if watch is not None:
-            watch(self, True)
+        if STEP:
+            tell(STEP, self, True)
         state = LOCAL.state
         site, grad = state.site, state.grad
         try:
@@ -237,8 +239,8 @@ class Optimizer:
             raise
         finally:
             state.site, state.grad = site, grad
-        if watch is not None:
-            watch(self, False)
+        if STEP:
+            tell(STEP, self, False)
         return loss
 
     def zero_grad(self, set_to_none: bool = True) -> None:
@@ -248,7 +250,7 @@ class Optimizer:
                 if set_to_none:
                     p._grad = None
                 elif p.grad is not None:
-                    p.grad.zero_()
+                    clear(p.grad)
 
     def register_step_pre_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
         """`hook(optimizer, args, kwargs)` runs before each step."""

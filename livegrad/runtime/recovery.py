@@ -34,19 +34,35 @@ def take_back(state: State, lost: set[Node]) -> None:
 
 def _restore(handle: Any, written: dict[Node, Node], lost: set[Node]) -> None:
     """Puts a tensor or cell, and what it is a view of, back to before the writes that failed."""
-    handle._node = _last_good(handle._node, written, lost)
     cell = handle if isinstance(handle, Cell) else getattr(handle, "_cell", None)
+    if cell is not handle:
+        handle._node, failed = _last_good(handle._node, written, lost)
+        if failed:
+            _uncount(handle, failed)
     while cell is not None:
-        good = _last_good(cell._node, written, lost)
+        good, failed = _last_good(cell._node, written, lost)
         if good is not cell._node or cell is handle:
             cell._node = good
             cell.version += 1  # views look again
+            cell.uncounted += 1 + failed
         cell = None if cell.parent is None else cell.parent[0]
 
 
-def _last_good(node: Node, written: dict[Node, Node], lost: set[Node]) -> Node:
-    """The value before all the writes that failed; `node` itself if it was not written so."""
-    before = node
+def _uncount(x: Any, failed: int) -> None:
+    """Takes writes that failed out of the count that `x` alone has."""
+    if x._cell is None:
+        x._writes -= failed
+    elif x._unseen is not None:  # and none of these is among those that its cell counts
+        x._unseen[0] -= failed
+        x._cell.uncounted -= failed
+
+
+def _last_good(node: Node, written: dict[Node, Node], lost: set[Node]) -> tuple[Node, int]:
+    """The value before all the writes that failed, and how many did.
+
+    `node` itself if it was not written so.
+    """
+    before, failed = node, 0
     while before in lost and before in written:
-        before = written[before]
-    return node if before in lost else before
+        before, failed = written[before], failed + 1
+    return (node, 0) if before in lost else (before, failed)

@@ -2,83 +2,16 @@
 
 from __future__ import annotations
 
-import ctypes
 from typing import Any
 
 import numpy as np
 
-from livegrad import dtypes
-from livegrad.dtypes import DType
 from livegrad.graph.node import Node
 from livegrad.graph.record import wrap
-from livegrad.graph.state import LOCAL
+from livegrad.graph.state import setting
 from livegrad.runtime.cpu import blas
-from livegrad.runtime.cpu.memory import Buffer
-
-Array = np.ndarray[Any, Any]
-
-
-def array_of(node: Node) -> Array:
-    """A computed node's values: a read-only NumPy view (uint16 bits for bfloat16)."""
-    view: Array = node.buffer.view(node.meta.dtype.storage, node.meta.shape, writeable=False)
-    return view
-
-
-_NUMBERS: dict[DType, Any] = {
-    dtypes.bool_: ctypes.c_bool,
-    dtypes.uint8: ctypes.c_uint8,
-    dtypes.uint16: ctypes.c_uint16,
-    dtypes.uint32: ctypes.c_uint32,
-    dtypes.uint64: ctypes.c_uint64,
-    dtypes.int8: ctypes.c_int8,
-    dtypes.int16: ctypes.c_int16,
-    dtypes.int32: ctypes.c_int32,
-    dtypes.int64: ctypes.c_int64,
-    dtypes.float32: ctypes.c_float,
-    dtypes.float64: ctypes.c_double,
-}
-
-
-def number_of(node: Node) -> Any:
-    """The value of a computed node of one element as a Python number; quicker than an array."""
-    kind = _NUMBERS.get(node.meta.dtype)
-    if kind is None:
-        return to_compute(array_of(node), node.meta.dtype).item()
-    return kind.from_address(node.buffer.ptr).value
-
-
-def number_at(node: Node, place: int) -> int:
-    """One of the integers of a computed node, counted in row-major order."""
-    dtype = node.meta.dtype
-    number: int = _NUMBERS[dtype].from_address(node.buffer.ptr + place * dtype.itemsize).value
-    return number
-
-
-def to_compute(array: Array, dtype: DType) -> Array:
-    """Values as NumPy can compute with them: bfloat16 bits become float32, float16 too."""
-    if dtype is dtypes.bfloat16:
-        return dtypes.bfloat16_to_float32(array)
-    return array.astype(np.float32) if dtype is dtypes.float16 else array
-
-
-def from_compute(values: Any, dtype: DType) -> Array:
-    """Storage array of `dtype` holding `values`."""
-    array = np.asarray(values)
-    if array.dtype.kind == "c" and dtypes.BOOL < dtype.category < dtypes.COMPLEX:
-        array = array.real
-    with np.errstate(all="ignore"):
-        if dtype is dtypes.bfloat16:
-            return dtypes.float32_to_bfloat16(array.astype(np.float32))
-        return np.ascontiguousarray(array.astype(dtype.storage, copy=False))
-
-
-def cast(array: Array, source: DType, target: DType) -> Array:
-    """`array` of dtype `source` as values to compute with in dtype `target`."""
-    values = to_compute(array, source)
-    if target is not target.compute and target is not source:  # rounded, then computed with
-        return to_compute(from_compute(values, target).reshape(values.shape), target)
-    with np.errstate(all="ignore"):
-        return values.astype(target.compute.storage, copy=False)
+from livegrad.runtime.memory import Buffer
+from livegrad.runtime.values import Array, array_of, cast, from_compute, to_compute
 
 
 def evaluate(node: Node) -> None:
@@ -119,20 +52,14 @@ def elementwise_operands(node: Node) -> list[Any]:
             operands.append(np.asarray(next(numbers)).astype(compute.compute.storage)[()])
             continue
         x = next(tensors)
-        keep = node.op.result == "select" and position == 0
-        source = x.meta.dtype
-        operands.append(array_of(x) if keep else cast(array_of(x), source, compute))
+        array = array_of(x)
+        converts = node.op.converts(position)
+        operands.append(cast(array, x.meta.dtype, compute) if converts else array)
     return operands
 
 
 def _through_expansion(node: Node) -> Array:
-    state = LOCAL.state
-    grad, state.grad = state.grad, False
-    reference, state.reference = state.reference, True
-    caster, state.caster = state.caster, None
-    try:
-        assert node.op.expand is not None
+    assert node.op.expand is not None
+    with setting(grad=False, reference=True, caster=None):
         out = node.op.expand(node, *[wrap(x) for x in node.inputs])
-    finally:
-        state.grad, state.reference, state.caster = grad, reference, caster
     return to_compute(array_of(out._node), out._node.meta.dtype)

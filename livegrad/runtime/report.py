@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from livegrad.graph.events import Step, latest
 from livegrad.graph.node import describe_site
 from livegrad.runtime.counters import counters
 from livegrad.runtime.executable import Timing
@@ -43,34 +44,10 @@ def stats() -> Stats:
     )
 
 
-class _Last:
-    """The last flush: kept as it was, formatted only when asked for."""
-
-    record: tuple[Any, ...] | None = None
-
-
-_LAST = _Last()
-
-
-def note(*record: Any) -> None:
-    """Remembers the flush that just ended."""
-    _LAST.record = record
-
-
-@dataclass(frozen=True)
-class StepSummary:
-    """One kernel of a plan: what kind it is, and the primitive ops in it."""
-
-    kind: str  # loops, product, scatter, host
-    ops: tuple[str, ...]
-
-
-def last_steps() -> tuple[StepSummary, ...]:
+def last_steps() -> tuple[Step, ...]:
     """The kernels that the last flush ran, in order."""
-    if _LAST.record is None:
-        return ()
-    steps = _LAST.record[1].plan.steps
-    return tuple([StepSummary(s.kind, tuple([n.op.name for n in s.nodes])) for s in steps])
+    ran = latest()
+    return () if ran is None else ran.steps
 
 
 def explain(file: Any = None) -> None:
@@ -81,36 +58,39 @@ def explain(file: Any = None) -> None:
 
 def explanation() -> str:
     """The text of `explain()`."""
-    if _LAST.record is None:
+    ran = latest()
+    if ran is None:
         return "nothing has been computed yet"
-    reason, executable, sites, hit, compiles, started, ended = _LAST.record
-    plan = executable.plan
-    how = "found" if hit else "filled in" if plan.filled else "made"
+    sites = ran.sites
+    plan = ran.executable.plan
+    how = "found" if ran.hit else "filled in" if plan.filled else "made"
     lines = [
-        f"flushed because of {reason}: {len(sites)} nodes in {len(plan.steps)} kernels, "
-        f"{(ended - started) / 1000:.1f} µs",
-        f"plan {how}, {compiles} kernels compiled; "
+        f"flushed because of {ran.reason}: {len(sites)} nodes in {len(plan.steps)} kernels, "
+        f"{ran.seconds * 1e6:.1f} µs",
+        f"plan {how}, {ran.compiles} kernels compiled; "
         f"{sum(b.nbytes for b in plan.buffers):,} bytes of results, "
         f"{plan.arena:,} bytes of arena",
     ]
-    times = executable.step_times()
+    times = ran.executable.step_times()
     for number, (step, micros) in enumerate(zip(plan.steps, times, strict=True), 1):
         took = "" if micros is None else f"   {micros:.1f} µs"
-        lines.append(f"  {number}. {_describe_step(step, executable.places, sites)}{took}")
+        nodes = plan.notes.steps[number - 1].nodes
+        told = _describe_step(step, nodes, ran.executable.places, sites)
+        lines.append(f"  {number}. {told}{took}")
     if None in times:
         lines.append("  (kernels are timed from now on: explain() after the next flush tells)")
     return "\n".join(lines)
 
 
-def _describe_step(step: Any, places: dict[int, int], recorded: list[Any]) -> str:
+def _describe_step(step: Any, nodes: list[Any], places: dict[int, int], recorded: list[Any]) -> str:
     sites: list[str] = []
-    for node in step.nodes:
+    for node in nodes:
         # A plan found again has the sites of its first time; this flush has its own.
         place = places.get(id(node.site))
         site = describe_site(node.site if place is None else recorded[place])
         if site not in sites:
             sites.append(site)
-    ops = " ".join(n.op.name for n in step.nodes)
+    ops = " ".join(n.op.name for n in nodes)
     repeat = f" × {len(step.blocks)}" if len(step.blocks) > 1 else ""
     return f"{step.kind:8} {list(step.shape)}{repeat}: {ops}   {', '.join(sites)}"
 

@@ -17,7 +17,7 @@ import mmap
 import os
 import sys
 import weakref
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -43,13 +43,16 @@ from livegrad.graph.record import (
     record,
     sync,
     wrap,
+    wrote_silently,
 )
 from livegrad.graph.state import LOCAL, flush
-from livegrad.runtime.cpu.memory import Buffer, allocate
-from livegrad.runtime.reference import array_of
+from livegrad.runtime.memory import Buffer, allocate
+from livegrad.runtime.values import array_of
+
+if TYPE_CHECKING:
+    from livegrad.tensor import Tensor
 
 Array = np.ndarray[Any, Any]
-Tensor = Any
 
 # Values up to this size are copied (or compared with the last copy) where they are used.
 MOST_COPIED = 1 << 20
@@ -316,8 +319,10 @@ def read_shared(x: Tensor) -> None:
         _take_back(cell)
         sync(x)
         return
-    if cell._node.grad_to is not None and x._seen != x._cell.version:
-        follow_cell(x, x._cell)  # its history; the value may be another
+    own = x._cell
+    assert own is not None
+    if cell._node.grad_to is not None and x._seen != own.version:
+        follow_cell(x, own)  # its history; the value may be another
     node = _computed(x._node)
     if window.nbytes <= MOST_COPIED or not window.flags.c_contiguous or _is_conjugate(x._path):
         data = (window.conj() if _is_conjugate(x._path) else window).tobytes()
@@ -360,7 +365,7 @@ def _refresh(cell: Cell) -> None:
         fresh = in_place_of(node, wrap(fresh), cell, False)
     cell._node = fresh
     cell.version += 1
-    cell.uncounted += 1
+    wrote_silently(cell)
 
 
 def view_shared(
@@ -371,6 +376,7 @@ def view_shared(
         out = record(op, (x,), attrs, args, shape)
     else:
         out = wrap(leaf_node(infer_meta(op, x._node.meta, attrs, shape), None))
+    assert x._cell is not None
     out._cell, out._path = x._cell, x._path + ((op, attrs, args, shape),)
     out._seen = x._cell.version
     if x._path:
@@ -394,6 +400,7 @@ def write_shared(x: Tensor, value: Tensor) -> Tensor:
     cell.memory.keep_for_readers()
     values = array_of(node)
     np.copyto(window, values.conj() if _is_conjugate(x._path) else values, casting="no")
+    assert x._cell is not None
     x._cell.version += 1
     if x._unseen is not None:
         count_apart(x)

@@ -13,7 +13,7 @@ from typing import IO, Any
 
 from livegrad import dtypes
 from livegrad.dtypes import DType
-from livegrad.graph import dataless
+from livegrad.graph import elsewhere
 from livegrad.serialization.archive import Member
 from livegrad.serialization.errors import MOST_ELEMENTS, MOST_HEADER_BYTES, LoadError
 from livegrad.serialization.files import Source
@@ -135,7 +135,7 @@ class _Scout(_Named):
     def __init__(self, source: Source) -> None:
         super().__init__(source)
         self.found: dict[str, tuple[DType | None, int]] = {}
-        self.anything = dataless.empty((), dtypes.float32)
+        self.anything = elsewhere.empty((), dtypes.float32)
 
     def member(self, key: str, dtype: DType | None, count: int) -> Member:
         """Not known yet."""

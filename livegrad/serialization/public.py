@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
-from livegrad.device import Device, as_device, has_data
+from livegrad.device import CPU, Device, as_device, home
 from livegrad.serialization.checkpoint import looks_like_archive, read_checkpoint
 from livegrad.serialization.document import (
     prepare_document,
@@ -103,14 +103,15 @@ def load(
     Hugging Face hub, and gives a dict of its tensors.
 
     Args:
-        map_location: tensors of any device are loaded to the CPU; "meta" gives them no data.
+        map_location: the device for all tensors, which are loaded to the CPU without it; "meta"
+            gives them no data.
         weights_only: accepted, as are arguments for pickle; there is nothing else to be loaded.
         mmap: False copies all tensors at once.
     """
     unknown = set(pickle_load_args) - {"encoding", "errors", "fix_imports"}
     if unknown:
         raise TypeError(f"load() got an unexpected keyword argument {min(unknown)!r}")
-    emptied = _is_meta(map_location)
+    device = _wanted_device(map_location)
     lazy = mmap is not False
     if isinstance(f, str | os.PathLike):
         path = os.fsdecode(f)
@@ -118,40 +119,41 @@ def load(
             path = file_in(path)
         if is_index(path):
             tensors = read_sharded(path, lazy, _read)
-            return _without_data(tensors, {}) if emptied else tensors
+            return tensors if device is CPU else _placed(tensors, device, {})
         f = path
     value = _read(open_source(f, lazy))
-    return _without_data(value, {}) if emptied else value
+    return value if device is CPU else _placed(value, device, {})
 
 
-def _is_meta(map_location: Any) -> bool:
-    """Whether tensors are wanted without data; RuntimeError for a device that is not there."""
+def _wanted_device(map_location: Any) -> Device:
+    """Where tensors are wanted; RuntimeError for a device that is not there."""
     if not isinstance(map_location, str | Device):
-        return False
+        return CPU
     device = as_device(map_location)
-    if device.type not in ("cpu", "meta"):
+    try:
+        return home(device)
+    except (AssertionError, NotImplementedError):
         raise RuntimeError(
             f"load: got map_location {str(device)!r}, but there is no such device; use "
             "map_location='cpu'"
-        )
-    return device.type == "meta"
+        ) from None
 
 
-def _without_data(x: Any, done: dict[int, Any]) -> Any:
-    """`x` with tensors that have no data in place of its own."""
+def _placed(x: Any, device: Device, done: dict[int, Any]) -> Any:
+    """`x` with tensors on another device in place of its own."""
     if isinstance(x, Tensor):
         if id(x) not in done:
-            empty = x.detach().to("meta").requires_grad_(x.requires_grad)
-            empty.__class__ = type(x)
-            done[id(x)] = empty
+            there = x.detach().to(device).requires_grad_(x.requires_grad)
+            there.__class__ = type(x)
+            done[id(x)] = there
         return done[id(x)]
     if isinstance(x, dict):
         for key in x:
-            x[key] = _without_data(x[key], done)
+            x[key] = _placed(x[key], device, done)
     elif isinstance(x, list):
-        x[:] = [_without_data(item, done) for item in x]
+        x[:] = [_placed(item, device, done) for item in x]
     elif type(x) is tuple:
-        return tuple([_without_data(item, done) for item in x])
+        return tuple([_placed(item, device, done) for item in x])
     return x
 
 
@@ -187,6 +189,7 @@ def save_file(
 
 def load_file(filename: Any, device: Any = "cpu") -> dict[str, Any]:
     """The tensors of a safetensors file by name, whatever structure was saved with them."""
-    has_data(device)
+    place = home(device)
     source = open_source(filename, True)
-    return read_tensors(source, read_layout(source))
+    tensors = read_tensors(source, read_layout(source))
+    return tensors if place is CPU else _placed(tensors, place, {})

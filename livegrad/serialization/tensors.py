@@ -16,7 +16,7 @@ from livegrad.creation import as_leaf
 from livegrad.dtypes import DType
 from livegrad.graph.meta import meta_of
 from livegrad.graph.record import leaf_node, wrap
-from livegrad.runtime.cpu.memory import Buffer, address_of, allocate
+from livegrad.runtime.memory import Buffer, address_of, allocate
 from livegrad.serialization.files import Source
 
 Array = np.ndarray[Any, Any]

@@ -12,7 +12,7 @@ from typing import Any
 from livegrad import dtypes
 from livegrad.device import Device
 from livegrad.dtypes import DType
-from livegrad.graph import dataless
+from livegrad.graph import elsewhere
 from livegrad.graph.meta import Size
 from livegrad.graph.record import Handle
 from livegrad.serialization.files import Source
@@ -112,7 +112,7 @@ class Vocabulary:
         dtype, size, _, learned = args
         self._expect(not learned or dtype.category >= dtypes.FLOAT, name)
         try:
-            out = dataless.empty(self.storages.sizes("a tensor without data", size), dtype)
+            out = elsewhere.empty(self.storages.sizes("a tensor without data", size), dtype)
         except RuntimeError as error:
             raise self.bad(str(error)) from None
         return out.requires_grad_() if learned else out

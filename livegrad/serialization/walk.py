@@ -13,7 +13,7 @@ from livegrad.graph.node import Node
 from livegrad.graph.record import node_of
 from livegrad.graph.state import flush
 from livegrad.ops.movement import DETACH
-from livegrad.runtime.reference import array_of
+from livegrad.runtime.values import array_of
 from livegrad.serialization.errors import MOST_DEPTH
 
 # Larger integers have the hash of a smaller one.

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from livegrad import dtypes
-from livegrad.graph.dataless import placed
+from livegrad.graph.elsewhere import placed
 from livegrad.ops.elementwise import cast
 from livegrad.ops.generate import filled
 from livegrad.signal.windows import cosine_sum, kaiser_curve, triangle
 
-Tensor = Any
+if TYPE_CHECKING:
+    from livegrad.tensor import Tensor
 
 
 def _prepare(name: str, length: int, dtype: Any) -> dtypes.DType:

@@ -8,18 +8,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from livegrad import dtypes
 from livegrad.dtypes import DType
-from livegrad.graph.dataless import placed
+from livegrad.graph.elsewhere import placed
 from livegrad.ops.bessel import i0
 from livegrad.ops.elementwise import abs, add, cast, div, mul, neg, sub
 from livegrad.ops.generate import filled, steps
 from livegrad.ops.pointwise_math import cos, exp, sin
 from livegrad.ops.power import sqrt, square
 
-Tensor = Any
+if TYPE_CHECKING:
+    from livegrad.tensor import Tensor
 
 
 def positions(M: int, start: float = 0.0, step: float = 1.0) -> Tensor:
@@ -53,11 +54,12 @@ def _span(M: int, sym: bool) -> int:
 
 def cosine_sum(M: int, span: int, weights: Iterable[float]) -> Tensor:
     """The sum of `(-1)**i * weights[i] * cos(2 * pi * i * n / span)`, in float64."""
-    total = None
+    total: Tensor | None = None
     for i, weight in enumerate(weights):
         wave = cos(positions(M, 0.0, 2 * math.pi * i / span)) if i else filled((M,), 1.0, _WIDE)
         term = mul(wave, -weight if i % 2 else weight)
         total = term if total is None else add(total, term)
+    assert total is not None
     return total
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from livegrad.autograd import no_grad
 from livegrad.graph.record import Handle, node_of, wrap
-from livegrad.graph.watch import Watch
+from livegrad.lint.hearing import paused
 from livegrad.nn.module import Module
 from livegrad.nn.parameter import is_lazy
 from livegrad.optim.optimizer import Optimizer
@@ -17,8 +17,6 @@ from livegrad.train.seeding import rng_state, set_rng_state
 from livegrad.utils.data import DataLoader
 
 Undo = Callable[[], None]
-# Where the training lint listens.
-_SLOTS = ("made", "step", "backward", "read", "mode", "dropped", "suspect")
 
 
 @contextmanager
@@ -30,18 +28,14 @@ def restored(*objects: Any) -> Iterator[None]:
     only tried out.
     """
     rng = rng_state()
-    listening = {name: getattr(Watch, name) for name in _SLOTS}
     undo = [_undo_for(x) for x in objects]
-    for name in _SLOTS:
-        setattr(Watch, name, None)
-    try:
-        yield
-    finally:
-        for put_back in undo:
-            put_back()
-        set_rng_state(rng)
-        for name, listener in listening.items():
-            setattr(Watch, name, listener)
+    with paused():
+        try:
+            yield
+        finally:
+            for put_back in undo:
+                put_back()
+            set_rng_state(rng)
 
 
 def _undo_for(x: Any) -> Undo:

@@ -24,10 +24,10 @@ from livegrad.graph import spent
 from livegrad.graph.meta import Meta
 from livegrad.graph.node import Node, describe_site
 from livegrad.graph.record import Handle, node_of, user_site, wrap
-from livegrad.graph.state import LOCAL, Runtime, flush
+from livegrad.graph.state import LOCAL, Runtime, flush, setting
 from livegrad.random import Generator, default_generator
+from livegrad.tensor import Tensor
 
-Tensor = Any
 Contexts = Callable[[], tuple[AbstractContextManager[Any], AbstractContextManager[Any]]]
 
 
@@ -303,15 +303,11 @@ class Segment:
     def pull(self, received: dict[int, Tensor]) -> list[Pair]:
         """Runs the function again, and carries the gradients of its outputs, by place, through."""
         flush("checkpoint")  # what was needed above is not needed any more
-        state = LOCAL.state
-        create_graph, site, caster = state.grad, state.site, state.caster
-        state.grad, state.site, state.caster = True, None, self.caster
+        create_graph = LOCAL.state.grad
         log = None if self.log is None else _Log(self.log)
-        try:
+        with setting(grad=True, site=None, caster=self.caster):
             outputs = _tensors(self._run_again())
             self._check(outputs, log)
-        finally:
-            state.grad, state.site, state.caster = create_graph, site, caster
         seeds = []
         for place, g in received.items():
             node = node_of(outputs[place])

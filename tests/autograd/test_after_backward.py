@@ -8,7 +8,7 @@ import gc
 import pytest
 
 import livegrad as lg
-from livegrad.runtime.flush import forget_plans
+from livegrad.runtime.plans import forget_plans
 
 
 @pytest.fixture(autouse=True)

@@ -208,6 +208,78 @@ def test_write_through_a_view():
     close(x.grad, 18 * np.arange(6.0))
 
 
+@pytest.mark.parametrize("shaped", [lambda y: y, lambda y: y.unsqueeze(-1), lambda y: y[:]])
+@pytest.mark.parametrize(
+    "write",
+    [
+        lambda v: v.copy_(lg.tensor(2.5)),
+        lambda v: v.fill_(3),
+        lambda v: v.lt_(0.5),
+        lambda v: v.zero_(),
+    ],
+)
+def test_all_of_it_overwritten_through_a_view(shaped, write):
+    x = leaf(1.0, 2.0)
+    y = x * 3
+    write(shaped(y))
+    (y * 2).sum().backward()
+    close(x.grad, [0.0, 0.0])
+
+
+def test_compared_in_place_with_what_requires_a_gradient():
+    x = leaf(1.0, 2.0)
+    y = lg.zeros(3, 2, dtype=lg.float64).lt_(x)
+    assert y.tolist() == [[1.0, 1.0]] * 3
+    y.sum().backward()
+    close(x.grad, [0.0, 0.0])
+
+
+def test_what_is_written_to_a_part_of_a_detached_tensor():
+    x = leaf(1.0, 2.0, 3.0)
+    base = lg.ones(3, dtype=lg.float64)
+    y = base.detach()
+    whole = y.view(3, 1)
+    y[:2] = x[:2]
+    assert y.requires_grad
+    assert not base.requires_grad
+    assert base.tolist() == [1.0, 2.0, 1.0]
+    (y * 3).sum().backward(retain_graph=True)
+    close(x.grad, [3.0, 3.0, 0.0])
+    y[0] = 7.0
+    x.grad = None
+    (y + whole[:, 0]).sum().backward(retain_graph=True)
+    close(x.grad, [0.0, 2.0, 0.0])
+    whole.mul_(x.view(3, 1))
+    x.grad = None
+    y.sum().backward()
+    close(x.grad, [7.0, 4.0, 1.0])
+
+
+def test_its_own_data_changes_nothing():
+    x = leaf(1.0, 2.0)
+    y = x * 2
+    row = y.view(1, 2)
+    row.data = row
+    y[0] = 5.0
+    row.sum().backward()
+    close(x.grad, [0.0, 2.0])
+
+
+def test_nothing_written_has_a_history():
+    x = lg.tensor(2.0, requires_grad=True)
+    y = lg.zeros(2, 2)
+    y.as_strided((2, 1), (2, 0))[0, :0].copy_(x)
+    assert y.requires_grad
+    y.sum().backward()
+    close(x.grad, 0.0)
+    empty = lg.zeros(0, requires_grad=True)
+    assert empty.diag().requires_grad
+    assert empty.diag(2).tolist() == [[0.0, 0.0], [0.0, 0.0]]
+    matrix = lg.ones(2, 1)
+    matrix.diagonal(1).add_(7)
+    assert matrix.tolist() == [[1.0], [1.0]]
+
+
 def test_write_to_a_slice():
     x = lg.tensor(np.arange(5.0), requires_grad=True)
     y = x * 1
@@ -290,6 +362,7 @@ def test_backward_nodes_are_blamed_on_the_forward_line():
     assert describe_site(g._node.site).startswith("test_backward.py")
 
 
+@pytest.mark.slow
 def test_chain_of_100_000_operations():
     x = lg.tensor(1.0, requires_grad=True)
     y = x

@@ -137,6 +137,11 @@ def test_no_history_without_need():
         assert not Exp.apply(leaf(1.0), 1.0).requires_grad
 
 
+def test_outputs_lie_in_memory_as_forward_made_them():
+    x = lg.ones(2, 3, requires_grad=True)
+    assert Exp.apply(x.t(), 1.0).stride() == (1, 3)
+
+
 def test_saved_value_survives_later_writes():
     class Square(Function):
         @staticmethod

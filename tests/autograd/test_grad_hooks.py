@@ -155,6 +155,71 @@ def test_post_accumulate_hook():
         (x * 2).register_post_accumulate_grad_hook(take)
 
 
+def test_a_hook_stays_with_a_view_that_is_written_uncounted():
+    a = lg.ones(2, 2, requires_grad=True)
+    c = a[0]
+    seen = []
+    c.register_hook(lambda g: seen.append(g.tolist()))
+    c.data.add_(1)
+    (c * c).sum().backward()
+    assert seen == [[4.0, 4.0]]
+    assert a.grad.tolist() == [[4.0, 4.0], [0.0, 0.0]]
+    a.detach().add_(1)  # which counts
+    (c * c).sum().backward()
+    assert len(seen) == 1
+
+
+def test_what_arrived_before_an_error_is_delivered():
+    a = leaf(1.0)
+    b = a // 2  # has no derivative
+    b.retain_grad()
+    with pytest.raises(RuntimeError, match="not implemented"):
+        (b * 3).sum().backward()
+    assert b.grad.tolist() == [3.0]
+    assert a.grad is None
+
+
+def test_a_gradient_is_retained_when_the_shape_changes():
+    a = lg.ones(1, 2, requires_grad=True)
+    b = a * 2
+    b.retain_grad()
+    with lg.no_grad():
+        b.squeeze_()
+    assert b.retains_grad
+    b.sum().backward()
+    assert b.grad.tolist() == [1.0, 1.0]
+
+
+def test_what_is_asked_for_is_not_walked_through():
+    a = leaf(1.0)
+    b = a * 2
+    b.register_hook(lambda g: None)
+    b.set_(b.detach().clone())  # which has no derivative
+    assert grad(b * 3, b)[0].tolist() == [3.0]
+
+
+def test_a_gradient_is_retained_when_the_values_are_shared():
+    c = leaf(1.0) * 2
+    c.retain_grad()
+    lg.nn.Parameter(c)
+    assert c.retains_grad
+
+
+def test_hooks_of_an_output_run_also_where_nothing_goes_on():
+    a, b = leaf(1.0), leaf(2.0)
+    seen = []
+    c = a * 2
+    c.register_hook(lambda g: seen.append("c"))
+    d = c * 3
+    d.register_hook(lambda g: seen.append("d"))
+    d.retain_grad()
+    assert lg.autograd.grad(d, b, allow_unused=True) == (None,)
+    assert seen == ["d"]
+    assert d.grad.tolist() == [1.0]
+    d.backward(inputs=[b])
+    assert seen == ["d", "d"]
+
+
 def test_a_view_that_was_written_is_a_view_of_the_whole():
     a = leaf(1.0, 2.0)
     b = a * 1
@@ -183,3 +248,22 @@ def test_a_view_that_retains_its_gradient_is_a_view_of_the_whole_when_it_is_writ
     (j * 4).sum().backward()
     assert j.grad.tolist() == [[4.0, 4.0]]
     assert a.grad.tolist() == [14.0, 14.0]
+
+
+@pytest.mark.parametrize("create_graph", [False, True])
+def test_hooks_after_accumulation_record_only_for_a_graph_of_gradients(create_graph):
+    x = lg.tensor(3.0, requires_grad=True)
+    (x * x).backward(create_graph=True)
+    seen = []
+    x.register_post_accumulate_grad_hook(lambda x: seen.append(x.grad * 2))
+    (x * x).backward(create_graph=create_graph)
+    assert seen[0].item() == 24
+    assert seen[0].requires_grad is create_graph
+
+
+def test_the_flag_of_a_computed_tensor_cannot_be_set():
+    y = lg.ones(2, requires_grad=True) * 2
+    assert y.requires_grad_() is y
+    for flag in (True, False):
+        with pytest.raises(RuntimeError, match="flags of leaf variables"):
+            y.requires_grad = flag

@@ -28,6 +28,77 @@ def test_mode_is_restored_after_an_exception():
     assert lg.is_grad_enabled()
 
 
+def test_a_view_made_under_no_grad_requires_a_gradient_in_vain(x):
+    with lg.no_grad():
+        view = x.view(1, 1)
+        part = view[0]
+    for y in (view, part):
+        assert y.requires_grad
+        assert y.is_leaf
+        (y * 2).sum().backward()
+        assert y.grad is x.grad is None
+    with lg.no_grad():
+        view.add_(1)
+        assert (view * 2).tolist() == [[4.0]]
+    with pytest.raises(RuntimeError, match="created in no_grad mode"):
+        view * 2
+
+
+@pytest.mark.parametrize("cut", [lambda x: x.unbind(0), lambda x: x[:0].chunk(2)])
+def test_one_of_several_views_whose_history_is_gone(cut):
+    part, other = cut(lg.ones(2, 3, requires_grad=True) * 1)
+    other.detach().add_(1)
+    with pytest.raises(RuntimeError, match="modified inplace"):
+        part.is_leaf
+    part.data = lg.zeros(3)
+    assert part.tolist() == [0.0, 0.0, 0.0]
+
+
+def test_a_view_made_before_its_base_requires_a_gradient():
+    base = lg.ones(2, 3)
+    view = base.t()
+    before = view * 2
+    base.requires_grad_()
+    assert view.requires_grad
+    assert view.is_leaf
+    assert not before.requires_grad
+    after = view * 2
+    assert after.requires_grad
+    after.sum().backward()
+    assert view.grad is base.grad is None
+    with lg.no_grad():
+        base.add_(1)
+    (view * 2).sum().backward()  # the view of what was written is recorded
+    assert base.grad.tolist() == [[2.0] * 3] * 2
+
+
+def test_what_was_made_in_inference_mode_counts_no_writes():
+    with lg.inference_mode():
+        y = lg.ones(2) * 2
+    y.detach().add_(1)
+    assert y.is_inference()
+    assert y[0].is_inference()
+    with pytest.raises(RuntimeError, match="do not track version"):
+        y._version
+
+
+def test_a_detached_tensor_is_no_view_of_what_requires_a_gradient(x):
+    detached = x.detach()
+    lg.nn.Parameter(x)
+    assert not detached.requires_grad
+
+
+def test_a_view_that_was_written_before_its_base_requires_a_gradient():
+    base = lg.ones(2, 3)
+    view, other = base.t(), base[0]
+    view.add_(1)
+    base.requires_grad_()
+    for y in (view, other):
+        assert not y.is_leaf
+    (view.sum() + other.sum()).backward()
+    assert base.grad.tolist() == [[2.0] * 3, [1.0] * 3]
+
+
 def test_one_object_entered_twice():
     mode = lg.no_grad()
     with mode:

@@ -13,7 +13,7 @@ import livegrad.nn.functional as F
 from livegrad import nn, optim
 from livegrad.compiler import sizes
 from livegrad.runtime.counters import counters
-from livegrad.runtime.flush import _executables, forget_plans
+from livegrad.runtime.plans import _executables, forget_plans
 
 
 @pytest.fixture

@@ -182,10 +182,6 @@ def page(floor: dict[str, Any]) -> str:
         f"{floor['max_examples']} examples each, {passed} pass, {failed} fail and {skipped} are "
         f"skipped by the suite itself.{compared}",
         "",
-        # True of the committed floor; to be taken out with the first run on a checkout.
-        "These are the figures for a copy of the suite put together from several of its revisions "
-        "of 2025, without a network; those of a checkout may differ by some tests.",
-        "",
         "## Running it",
         "",
         "```sh",

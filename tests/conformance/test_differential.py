@@ -81,6 +81,30 @@ def test_a_meant_difference_has_a_reason():
     assert "negative steps" in reason
 
 
+@pytest.mark.parametrize(
+    ("lines", "explained"),
+    [
+        (["a = T.clamp(T.ones(2).double(), 0, 1, out=T.empty(0))"], "clamp"),
+        (["a = T.zeros(0, dtype=T.complex64)", "b = a.cummax(0)"], "complex"),
+        (["a = T.ones(2, 1, 3)[T.zeros(2, dtype=T.bool)]", "check()"], "nothing lies in memory"),
+        (
+            ["a = T.ones(2, 3).as_strided((2,), (0 if T.__name__ == 'torch' else 1,))", "check()"],
+            None,
+        ),
+        (
+            [
+                "a = T.ones(2, requires_grad=True); b = a * 2; c = b.view(2)",
+                "c.set_(c); b.sum().backward()",
+            ],
+            "set_ on a view",
+        ),
+    ],
+)
+def test_reasons(lines, explained):
+    _, reason = difference(*lines)
+    assert reason is None if explained is None else explained in reason
+
+
 @pytest.mark.filterwarnings("ignore")
 def test_values_that_backward_needs():
     """PyTorch raises; livegrad must give what it would give had it kept them."""

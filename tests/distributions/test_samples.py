@@ -70,6 +70,7 @@ def test_moments(name: str) -> None:
     assert (np.abs(x.var(0) - variance) < error).all(), (x.var(0), variance)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [n for n in DISTRIBUTIONS if DISTRIBUTIONS[n]().has_rsample])
 def test_gradients_of_moments(name: str) -> None:
     """The mean of gradients through samples is the gradient of the mean."""

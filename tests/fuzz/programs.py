@@ -15,16 +15,17 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import livegrad as lg
-from livegrad.compiler import legalise, products
+from livegrad import Tensor
 from livegrad.compiler.access import plain
+from livegrad.compiler.lowerings import product as products
 from livegrad.graph import record as recording
 from livegrad.graph.node import Node
 from livegrad.graph.state import LOCAL, flush as graph_flush, reference_mode
 from livegrad.nn import functional as F
-from livegrad.runtime import flush as flush_module
-from livegrad.runtime.reference import array_of, from_compute, reference_value, to_compute
+from livegrad.runtime import plans
+from livegrad.runtime.reference import reference_value
+from livegrad.runtime.values import array_of, from_compute, to_compute
 
-Tensor = Any
 Code = tuple[str, int, int, int, int]
 
 SHAPES: tuple[tuple[int, ...], ...] = (
@@ -930,14 +931,14 @@ def plain_products() -> Any:
     def layout(x: Node) -> Any:
         return None if x.op.kind == "movement" and plain(x) is None else blas_layout(x)
 
-    blas_layout = legalise.blas_layout
-    legalise.blas_layout = products.blas_layout = layout
-    flush_module.forget_plans()
+    blas_layout = products.blas_layout
+    products.blas_layout = layout
+    plans.forget_plans()
     try:
         yield
     finally:
-        legalise.blas_layout = products.blas_layout = blas_layout
-        flush_module.forget_plans()
+        products.blas_layout = blas_layout
+        plans.forget_plans()
 
 
 def reference(program: Program, decisions: list[bool] | None = None) -> Outcome:

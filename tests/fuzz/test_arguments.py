@@ -21,6 +21,8 @@ from arguments import GROUPS, check_call, functions, random_call
 import livegrad as lg
 import livegrad.nn.functional as F
 
+pytestmark = pytest.mark.slow
+
 EXAMPLES = int(os.environ.get("LIVEGRAD_FUZZ_EXAMPLES", "0"))
 # Tests of one group, so that they can be shared among processes.
 PARTS = {"livegrad": 3, "linalg": 1, "special": 1, "fft": 1, "nn.functional": 1, "Tensor": 3}

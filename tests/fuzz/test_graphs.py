@@ -35,6 +35,8 @@ from programs import (
 
 import livegrad as lg
 
+pytestmark = pytest.mark.slow
+
 EXAMPLES = int(os.environ.get("LIVEGRAD_FUZZ_EXAMPLES", "0"))
 DEFAULT_EXAMPLES = 120
 # Of float64, relative to the largest number of a result.

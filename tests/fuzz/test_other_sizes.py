@@ -12,7 +12,9 @@ from test_graphs import EXAMPLES, SETTINGS, programs
 
 from livegrad.compiler import sizes
 from livegrad.runtime.counters import counters
-from livegrad.runtime.flush import forget_plans
+from livegrad.runtime.plans import forget_plans
+
+pytestmark = pytest.mark.slow
 
 # What each size but 0 and 1 becomes: equal sizes stay equal, others stay different.
 OTHERS: list[Callable[[int], int]] = [

@@ -33,3 +33,11 @@ def test_memory_that_is_shared_with_numpy():
     with pytest.raises(RuntimeError, match="some elements of the input tensor"):
         b[1:].add_(b[:-1])
     assert array.tolist() == [0.0, 1.0, 2.0, 3.0, 4.0, 5.0]
+
+
+def test_an_index_that_is_written():
+    mask = lg.tensor([True, False, True])
+    with pytest.raises(RuntimeError, match="single memory location"):
+        mask.index_put_((mask,), lg.tensor([False, True]))
+    mask.index_put_((mask,), lg.tensor(False))  # which fills
+    assert mask.tolist() == [False] * 3

@@ -182,7 +182,7 @@ def test_cut_differently(seed, dtype):
 
 
 @pytest.mark.parametrize("dtype", [lg.float32, lg.float64, lg.bfloat16])
-@pytest.mark.parametrize("length", [1, 7, 8, 9, 127, 128, 129, 4001])
+@pytest.mark.parametrize("length", [1, 8, 9, 10, 128, 143, 144, 145, 256, 257, 4001])
 def test_folds_cut_differently(length, dtype):
     """Folds of a block, of several, and of part of one, fused with what is folded or not."""
 
@@ -257,17 +257,20 @@ def other_process(python, mode="", **env):
     return json.loads(python(f"MODE = {mode!r}\n" + PROGRAM, **env).stdout)
 
 
+@pytest.mark.slow
 def test_run_to_run(python):
     first, second = (other_process(python, "products")[0] for _ in range(2))
     assert first == second
 
 
+@pytest.mark.slow
 def test_run_to_run_without_a_cache(python):
     a = other_process(python, "products")[0]
     b = other_process(python, "products", LIVEGRAD_CACHE_DIR="off")[0]
     assert a == b
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(platform.machine() != "x86_64", reason="names x86 features")
 @pytest.mark.parametrize(
     ("env", "lacks"),
@@ -346,6 +349,7 @@ show("complex product", z @ z)
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", ["", "reference"])
 def test_the_bits_do_not_depend_on_the_threads_of_blas(python, mode):
     settings = [{"OMP_NUM_THREADS": "1"}, {"OMP_NUM_THREADS": "2"}, {"OMP_NUM_THREADS": "4"}]

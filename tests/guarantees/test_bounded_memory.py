@@ -17,11 +17,11 @@ from livegrad.compiler.kept import KEPT, size_of_plan
 from livegrad.graph.node import Node
 from livegrad.graph.op import REGISTRY, Specs
 from livegrad.graph.state import LOCAL, MOST_PENDING_NODES, flush
-from livegrad.runtime import assemble, flush as runtime_flush
+from livegrad.runtime import assemble, plans as runtime_plans
 from livegrad.runtime.cpu import jit
-from livegrad.runtime.cpu.memory import memory_in_use
 from livegrad.runtime.executable import ARENA
-from livegrad.runtime.flush import forget_plans
+from livegrad.runtime.memory import memory_in_use
+from livegrad.runtime.plans import forget_plans
 
 
 def live_nodes():
@@ -118,6 +118,7 @@ def test_pending_bytes_are_capped():
 # --------------------------------------------------------------------------------- deep graphs
 
 
+@pytest.mark.slow
 def test_backward_through_a_chain_of_100_000():
     x = lg.tensor([1.0, 2.0], dtype=lg.float64, requires_grad=True)
     y = x
@@ -396,6 +397,7 @@ def test_writing_to_data_given_by_the_user_leaves_the_users_array():
 # ----------------------------------------------------------------------------------- plans
 
 
+@pytest.mark.slow
 def test_plans_do_not_hold_memory_without_bound(monkeypatch):
     # Chains of ever new lengths are ever new plans; they are forgotten by their size, not by
     # their number alone.
@@ -429,10 +431,11 @@ def different_program(number):
 def kept():
     """Plans, structures and kernels in memory, and the bytes they take by our own account."""
     gc.collect()
-    plans = sum(map(len, runtime_flush._executables.values()))
+    plans = sum(map(len, runtime_plans._executables.values()))
     return plans, len(sizes._structures), len(assemble._kernels), KEPT.nbytes
 
 
+@pytest.mark.slow
 def test_what_is_kept_of_many_programs_is_bounded(monkeypatch):
     forget_plans()
     gc.collect()

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 
 import pytest
+
+pytestmark = pytest.mark.slow
 
 PROGRAM = """
 import json, warnings
@@ -22,7 +25,7 @@ print(json.dumps([loss.item().hex(), s.kernels_compiled, s.kernels_loaded, caugh
 """
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def run(python):
     def run(directory, source=PROGRAM):
         return json.loads(python(source, LIVEGRAD_CACHE_DIR=str(directory)).stdout)
@@ -30,11 +33,18 @@ def run(python):
     return run
 
 
+@pytest.fixture(scope="module")
+def first_run(run, tmp_path_factory):
+    """A cache that the program has filled, and what it printed."""
+    directory = tmp_path_factory.mktemp("first") / "cache"
+    return directory, run(directory)
+
+
 @pytest.fixture
-def filled(run, tmp_path):
-    """A cache with entries, and what the program printed."""
-    directory = tmp_path / "cache"
-    value, compiled, loaded, warned = run(directory)
+def filled(first_run, tmp_path):
+    """A copy of a cache with entries, and what the program printed."""
+    original, (value, compiled, loaded, warned) = first_run
+    directory = shutil.copytree(original, tmp_path / "cache")
     assert compiled > 0
     assert warned == []
     files = [p for p in directory.rglob("*") if p.is_file()]

@@ -255,6 +255,7 @@ print(json.dumps([s.kernels_compiled, s.kernels_loaded, loss.item().hex()]))
 """
 
 
+@pytest.mark.slow
 def test_second_process_compiles_nothing(python, tmp_path):
     cache = str(tmp_path / "cache")
     first = json.loads(python(PROGRAM, LIVEGRAD_CACHE_DIR=cache).stdout)

@@ -58,6 +58,7 @@ def test_threads_with_networks_of_their_own_are_not_warned():
     assert lint.is_enabled()
 
 
+@pytest.mark.slow
 def test_threads_with_one_network_are_not_warned():
     net = network()
     at_once(*[lambda: train(net)] * 3)

@@ -336,6 +336,7 @@ print(len(Speedup.made) > 0)
 """
 
 
+@pytest.mark.slow
 def test_training_gives_the_same_bits_with_and_without(python: Any) -> None:
     native = python(TRAINING).stdout.split("\n")
     plain = python(TRAINING, LIVEGRAD_NATIVE="off").stdout.split("\n")

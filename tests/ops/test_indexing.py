@@ -163,6 +163,30 @@ def test_index_tensor_out_of_range_is_found_when_computed():
     assert fine.sum().item() == X.sum() + X.size
 
 
+def test_nothing_is_in_range_of_what_is_empty():
+    for index in (0, -1, 1):
+        with pytest.raises(IndexError, match=f"index {index} is out of bounds"):
+            lg.zeros(0)[lg.tensor([index])]
+        with pytest.raises(IndexError, match=f"index {index} is out of bounds"):
+            lg.zeros(0)[lg.tensor([index])] = 1
+
+
+def test_a_part_takes_its_own_value_in_another_shape():
+    x = lg.arange(6.0).view(2, 3)
+    column = x[:, 1].view(1, 2)
+    column[[-1, 0]] = column
+    assert x.tolist() == [[0.0, 1.0, 2.0], [3.0, 4.0, 5.0]]
+    with pytest.raises(RuntimeError, match="single memory location"):
+        x[[0, 1]] = x
+
+
+def test_index_put_counts_a_mask_without_dims():
+    x = lg.ones(3)
+    assert x.index_put((lg.tensor(True),), lg.tensor(2.0)).tolist() == [2.0] * 3
+    with pytest.raises(IndexError, match=r"too many indices for tensor of dimension 0 \(got 1\)"):
+        lg.ones(()).index_put_((lg.tensor(True),), lg.tensor(2.0))
+
+
 def test_shape_mismatch_on_write():
     with pytest.raises(RuntimeError, match="cannot be broadcast to indexing result"):
         lg.zeros(3)[:2] = lg.zeros(3)
@@ -220,3 +244,10 @@ def test_one_hot_take_diag_trace():
     np.testing.assert_array_equal(
         windows, np.lib.stride_tricks.sliding_window_view(X, 3, 2)[:, :, ::2]
     )
+
+
+@pytest.mark.parametrize("shape", [(), (3,)])
+def test_index_put_takes_no_more_indices_than_there_are_dims(shape):
+    indices = [lg.tensor(True)] * (len(shape) + 1)
+    with pytest.raises(IndexError, match="too many indices"):
+        lg.zeros(shape).index_put_(indices, lg.tensor(1.0))

@@ -112,6 +112,7 @@ def test_diagonal_is_a_view():
         (lambda x: pad(x, (4, 0), "reflect"), RuntimeError, "padding size"),
         (lambda x: x[0, 0].tril(), RuntimeError, "at least 2"),
         (lambda x: x.sum().unflatten(0, (1, 1)), RuntimeError, "no dimensions"),
+        (lambda x: x.sum().unflatten(1, (1, 1)), IndexError, "Dimension out of range"),
         (lambda x: x[:0].index_fill(0, lg.tensor([0]), 1), RuntimeError, "size 0"),
         (lambda x: lg.dist(x, 1), TypeError, "must be Tensor"),
     ],

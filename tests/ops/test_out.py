@@ -42,6 +42,34 @@ def test_the_result_is_no_view_of_an_argument() -> None:
     assert a.tolist() == x.tolist()
 
 
+@pytest.mark.parametrize("fold", [lg.cumsum, lg.cumprod, lg.sum, lg.prod, lg.nansum])
+def test_folds_compute_in_the_dtype_of_the_output(fold: Any) -> None:
+    numbers = lg.tensor([1.9, 2.9])
+    out = fold(numbers, 0, out=lg.empty(0, dtype=lg.int64))
+    assert out.tolist() == fold(numbers, 0, dtype=lg.int64).tolist()
+
+
+def test_what_has_no_gradient_leaves_the_history_of_the_output_alone() -> None:
+    leaf = lg.tensor([2.0], requires_grad=True)
+    out = leaf * 3
+    lg.eq(leaf, leaf, out=out)
+    out.backward()
+    assert (out.tolist(), leaf.grad.tolist()) == ([1.0], [3.0])
+    lg.eq(leaf, leaf, out=leaf)
+    assert leaf.is_leaf
+    assert leaf.tolist() == [1.0]
+    with pytest.raises(RuntimeError, match="automatic differentiation"):
+        lg.add(lg.ones(1), 1, out=leaf)
+    with pytest.raises(RuntimeError, match="automatic differentiation"):
+        lg.mul(lg.tensor([True]), True, out=leaf)
+
+
+def test_joined_values_that_do_not_fit_are_of_the_wrong_type() -> None:
+    for join in (lg.cat, lg.stack, lg.hstack, lg.column_stack):
+        with pytest.raises(TypeError, match="can't be cast"):
+            join([x, x], out=lg.empty(0, dtype=lg.int64))
+
+
 def test_several_results() -> None:
     values, indices = lg.empty(2), lg.empty(2, dtype=lg.int64)
     result = lg.max(x, 1, out=(values, indices))

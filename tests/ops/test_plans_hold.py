@@ -15,13 +15,13 @@ from test_registry import OPS, as_inputs, call, floats, samples_of, values, weig
 
 import livegrad as lg
 from livegrad import optim
-from livegrad.compiler import updates
+from livegrad.compiler.lowerings import update as updates
 from livegrad.graph.op import REGISTRY, Op
 from livegrad.graph.record import elementwise
 from livegrad.graph.state import LOCAL
 from livegrad.ops.samples import Sample
-from livegrad.runtime import flush as runtime
-from livegrad.runtime.flush import forget_plans
+from livegrad.runtime import plans as runtime
+from livegrad.runtime.plans import forget_plans
 
 # Ops whose plans depend on a number, with the reason.
 DEPENDS: dict[str, str] = {}

@@ -88,6 +88,24 @@ def test_copies_do_not_share():
     same(x, X)
 
 
+def test_what_does_not_fit_is_not_written_to_overlapping_elements():
+    x = lg.arange(4)
+    with pytest.raises(RuntimeError, match="can't be cast"):
+        x.unfold(0, 2, 1).sub_(lg.tensor([0.25, 2.0]))
+
+
+def test_shapes_change_in_place_of_what_may_not_be_written():
+    row = lg.ones(3).expand(2, 3)
+    assert row.unsqueeze_(0).shape == (1, 2, 3)
+    x = lg.ones(2, 1, requires_grad=True)
+    y = x * 2
+    with lg.no_grad():
+        y.squeeze_()
+    y[0] = 5.0
+    y.sum().backward()
+    assert x.grad.tolist() == [[0.0], [2.0]]
+
+
 def test_shapes_change_in_place():
     x = lg.tensor(X)
     row = x[1]
@@ -124,3 +142,41 @@ def test_reinterpreting_bytes():
     same(x.view(lg.int64).view(lg.float32), [1, -2])
     with pytest.raises(RuntimeError, match="divisible"):
         lg.zeros(3).view(lg.int64)
+
+
+def test_what_was_no_view_stays_none():
+    x = lg.ones(2)
+    assert not x.resize_(1)._is_view()
+    x.detach_()
+    view = lg.ones(3).expand(2, 3)
+    view.data = view
+    with pytest.raises(RuntimeError, match="Can't detach views"):
+        view.detach_()
+
+
+def test_other_data_lies_as_it_lies():
+    view = (lg.ones(3, requires_grad=True) * 2).expand(2, 3)
+    view.data = lg.zeros(2, 3)
+    assert view.stride() == (3, 1)
+
+
+def test_shapes_of_data_change_uncounted():
+    x = lg.ones(2, 3)
+    assert x.data.t_().shape == (3, 2)
+    assert (x.shape, x._version) == ((2, 3), 0)
+    data = x[:0].data
+    part = data.as_strided((1,), (1,))
+    data.add_(1)
+    assert part._version == 1
+
+
+def test_set_has_no_derivative():
+    leaf = lg.tensor(2.0, requires_grad=True)
+    x = lg.tensor(1.0)
+    x.set_(leaf)
+    assert x.requires_grad
+    assert not x.is_leaf
+    with pytest.raises(RuntimeError, match="derivative for set_ is not implemented"):
+        (x * 2).backward()
+    with lg.no_grad():
+        assert not lg.tensor(1.0).set_(leaf).requires_grad

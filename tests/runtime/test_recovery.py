@@ -25,6 +25,19 @@ def test_a_failed_write_leaves_what_was_there():
     assert x.tolist() == [0.0, 2.0, 0.0]
 
 
+def test_a_failed_write_does_not_count():
+    x, base = lg.zeros(3), lg.zeros(2, 3)
+    row = base[0]
+    x.add_(1)
+    base.add_(1)
+    x[unknown(5)] = 1.0
+    row[unknown(5)] = 1.0
+    with pytest.raises(IndexError):
+        x.tolist()
+    assert (x._version, base._version, row._version) == (1, 1, 1)
+    assert row.tolist() == [1.0, 1.0, 1.0]
+
+
 def test_a_try_around_the_read_catches_it():
     x = lg.arange(3.0)
     try:

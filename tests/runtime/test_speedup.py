@@ -10,7 +10,10 @@ from livegrad.graph import record
 from livegrad.native import layout
 from livegrad.runtime.speedup import Speedup, original_functions
 
-pytestmark = pytest.mark.skipif(not layout.is_known(), reason="an interpreter we do not know")
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(not layout.is_known(), reason="an interpreter we do not know"),
+]
 
 BEGIN = """
 import gc, os, sys, time

@@ -367,7 +367,7 @@ def test_within_transforms_reference_mode_and_threads() -> None:
 MEMORY = """
 import livegrad as lg, livegrad.nn.functional as F
 from livegrad import nn, optim
-from livegrad.runtime.cpu.memory import memory_in_use, memory_peak, reset_peak
+from livegrad.runtime.memory import memory_in_use, memory_peak, reset_peak
 from livegrad.utils.checkpoint import checkpoint, checkpoint_sequential
 
 lg.manual_seed(0)
@@ -388,6 +388,7 @@ print(memory_peak() - start, loss.item())
 """
 
 
+@pytest.mark.slow
 def test_it_takes_less_memory(python) -> None:
     found = {}
     for name, forward in (

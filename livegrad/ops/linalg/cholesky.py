@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -16,7 +16,6 @@ from livegrad.ops.linalg.common import (
     Attrs,
     LinAlgError,
     Metas,
-    Tensor,
     adjoint,
     check_field,
     check_matrices,
@@ -35,6 +34,9 @@ from livegrad.ops.linalg.common import (
 )
 from livegrad.ops.linalg.triangular import solve_triangular, tril
 from livegrad.ops.matmul import matmul
+
+if TYPE_CHECKING:
+    from livegrad.tensor import Tensor
 
 
 def cholesky_shapes(shape: Shape) -> list[Shape]:
@@ -121,7 +123,9 @@ def cholesky(A: Tensor, *, upper: bool = False) -> Tensor:
     return _cholesky(A, upper, True)[0]
 
 
-def cholesky_ex(A: Tensor, *, upper: bool = False, check_errors: bool = False) -> Any:
+def cholesky_ex(
+    A: Tensor, *, upper: bool = False, check_errors: bool = False
+) -> cholesky_ex_result:
     """`cholesky` that tells by a code, instead of raising, what is not positive definite."""
     return cholesky_ex_result(*_cholesky(A, upper, check_errors))
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from math import prod
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -21,7 +21,9 @@ from livegrad.ops.joining import record_slice
 from livegrad.ops.movement import EXPAND, PERMUTE, _reshape_to
 from livegrad.ops.slicing import DIAGONAL
 
-Tensor = Any
+if TYPE_CHECKING:
+    from livegrad.tensor import Tensor
+
 Array = np.ndarray[Any, Any]
 Attrs = tuple[Any, ...]
 Metas = tuple[Meta, ...]

@@ -8,7 +8,7 @@ their product, its gradient leaves out two.
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -22,7 +22,6 @@ from livegrad.ops.linalg.common import (
     Array,
     Attrs,
     Metas,
-    Tensor,
     adjoint,
     as_column,
     check_field,
@@ -40,6 +39,9 @@ from livegrad.ops.linalg.solving import INV, inv
 from livegrad.ops.matmul import matmul
 from livegrad.ops.pointwise_math import log
 from livegrad.ops.reduce import sum as sum_of
+
+if TYPE_CHECKING:
+    from livegrad.tensor import Tensor
 
 
 def _scalar_infer(metas: Metas, attrs: Attrs, shape: Any) -> Meta:
@@ -210,7 +212,7 @@ class slogdet_result(NamedTuple):
     logabsdet: Tensor
 
 
-def slogdet(A: Tensor) -> Any:
+def slogdet(A: Tensor) -> slogdet_result:
     """The sign of determinants, and the logarithm of their magnitude, which cannot overflow."""
     meta = node_of(A).meta
     check_square("linalg.slogdet", meta)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -22,7 +22,6 @@ from livegrad.ops.linalg.common import (
     Array,
     Attrs,
     Metas,
-    Tensor,
     adjoint,
     as_column,
     as_row,
@@ -41,6 +40,9 @@ from livegrad.ops.reduce import sum as sum_of
 from livegrad.ops.scan import cumprod
 from livegrad.ops.slicing import diagonal as diagonal_view, select
 
+if TYPE_CHECKING:
+    from livegrad.tensor import Tensor
+
 # --------------------------------------------------------------------------- powers, exponential
 
 
@@ -57,13 +59,14 @@ def matrix_power(A: Tensor, n: int) -> Tensor:
     n = abs(n)
     if n == 1:
         return clone(base)
-    result = None
+    result: Tensor | None = None
     while n:
         if n % 2:
             result = base if result is None else matmul(result, base)
         n //= 2
         if n:
             base = matmul(base, base)
+    assert result is not None
     return result
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -16,7 +16,6 @@ from livegrad.ops.linalg.common import (
     Attrs,
     LinAlgError,
     Metas,
-    Tensor,
     check_field,
     check_matrices,
     check_same_dtype,
@@ -30,6 +29,9 @@ from livegrad.ops.linalg.common import (
     places,
     same_batch,
 )
+
+if TYPE_CHECKING:
+    from livegrad.tensor import Tensor
 
 
 def ldl_shapes(shape: Shape) -> list[Shape]:
@@ -93,7 +95,9 @@ class ldl_factor_ex_result(NamedTuple):
     info: Tensor
 
 
-def ldl_factor_ex(A: Tensor, *, hermitian: bool = False, check_errors: bool = False) -> Any:
+def ldl_factor_ex(
+    A: Tensor, *, hermitian: bool = False, check_errors: bool = False
+) -> ldl_factor_ex_result:
     """`ldl_factor` that tells by a code, instead of raising, that D has a zero."""
     meta = node_of(A).meta
     check_square("linalg.ldl_factor_ex", meta)
@@ -102,7 +106,7 @@ def ldl_factor_ex(A: Tensor, *, hermitian: bool = False, check_errors: bool = Fa
     return ldl_factor_ex_result(both, codes(pivots), codes(info))
 
 
-def ldl_factor(A: Tensor, *, hermitian: bool = False) -> Any:
+def ldl_factor(A: Tensor, *, hermitian: bool = False) -> ldl_factor_result:
     """L and block-diagonal D of a symmetric (or hermitian) A = L D Lᵀ, for `ldl_solve`."""
     return ldl_factor_result(*ldl_factor_ex(A, hermitian=hermitian, check_errors=True)[:2])
 

@@ -6,17 +6,22 @@ sampled by A times random vectors, and made sharper by multiplying with A Aᴴ a
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from livegrad.graph.blame import as_index
 from livegrad.graph.record import node_of
 from livegrad.ops.elementwise import cast, sub
-from livegrad.ops.linalg.common import Tensor, adjoint, broadcast, check_matrices
+from livegrad.ops.linalg.common import adjoint, broadcast, check_matrices
 from livegrad.ops.linalg.orthogonal import qr
 from livegrad.ops.linalg.singular import svd
 from livegrad.ops.matmul import matmul
 from livegrad.ops.random import gaussian
 from livegrad.ops.reduce import mean
 
-Triple = tuple[Tensor, Tensor, Tensor]
+if TYPE_CHECKING:
+    from livegrad.tensor import Tensor
+
+    Triple = tuple[Tensor, Tensor, Tensor]
 
 
 def _basis(a: Tensor, size: int, rounds: int) -> Tensor:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -21,7 +21,6 @@ from livegrad.ops.linalg.common import (
     Attrs,
     LinAlgError,
     Metas,
-    Tensor,
     adjoint as adjoint_of,
     as_row,
     check_field,
@@ -43,6 +42,9 @@ from livegrad.ops.linalg.common import (
 from livegrad.ops.linalg.triangular import solve_triangular, tril, triu
 from livegrad.ops.matmul import matmul
 from livegrad.ops.movement import _reshape_to
+
+if TYPE_CHECKING:
+    from livegrad.tensor import Tensor
 
 
 def lu_shapes(shape: Shape) -> list[Shape]:
@@ -181,19 +183,21 @@ def lu_parts(a: Tensor, checked: bool) -> tuple[Tensor, Tensor, Tensor]:
     return both, codes(pivots), codes(info)
 
 
-def lu_factor(A: Tensor, *, pivot: bool = True) -> Any:
+def lu_factor(A: Tensor, *, pivot: bool = True) -> lu_factor_result:
     """L and U of A = P L U in one matrix, and the rows exchanged, for `lu_solve`."""
     _check_pivot("linalg.lu_factor", pivot)
     return lu_factor_result(*lu_parts(A, True)[:2])
 
 
-def lu_factor_ex(A: Tensor, *, pivot: bool = True, check_errors: bool = False) -> Any:
+def lu_factor_ex(
+    A: Tensor, *, pivot: bool = True, check_errors: bool = False
+) -> lu_factor_ex_result:
     """`lu_factor` that tells by a code, instead of raising, that a matrix is singular."""
     _check_pivot("linalg.lu_factor_ex", pivot)
     return lu_factor_ex_result(*lu_parts(A, check_errors))
 
 
-def lu(A: Tensor, *, pivot: bool = True) -> Any:
+def lu(A: Tensor, *, pivot: bool = True) -> lu_result:
     """P, L and U with A = P L U."""
     _check_pivot("linalg.lu", pivot)
     both, pivots, _ = lu_parts(A, False)
@@ -250,7 +254,7 @@ def permutation_matrix(pivots: Tensor, height: int, like: Tensor) -> Tensor:
 
 def lu_unpack(
     LU_data: Tensor, LU_pivots: Tensor, unpack_data: bool = True, unpack_pivots: bool = True
-) -> Any:
+) -> lu_result:
     """P, L and U of the result of `lu_factor`; those not wanted are empty."""
     meta, pivots = node_of(LU_data).meta, node_of(LU_pivots).meta
     check_matrices("lu_unpack", meta, "LU_data")

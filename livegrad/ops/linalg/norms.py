@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -16,7 +16,6 @@ from livegrad.ops.comparison import gt
 from livegrad.ops.elementwise import cast, div, mul, where
 from livegrad.ops.generate import filled
 from livegrad.ops.linalg.common import (
-    Tensor,
     check_field,
     check_float,
     check_matrices,
@@ -27,6 +26,9 @@ from livegrad.ops.linalg.solving import inv_ex
 from livegrad.ops.movement import PERMUTE, _reshape_to, normal_dim
 from livegrad.ops.reduce import amax, amin, count, normal_dims, reduced_meta, sum as sum_of
 from livegrad.ops.statistics import NORM
+
+if TYPE_CHECKING:
+    from livegrad.tensor import Tensor
 
 Order = float | int | str | None
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -19,7 +19,6 @@ from livegrad.ops.linalg.common import (
     Array,
     Attrs,
     Metas,
-    Tensor,
     adjoint,
     as_row,
     check_field,
@@ -38,6 +37,9 @@ from livegrad.ops.linalg.common import (
 from livegrad.ops.linalg.triangular import solve_triangular, triu
 from livegrad.ops.matmul import matmul
 from livegrad.ops.movement import _reshape_to
+
+if TYPE_CHECKING:
+    from livegrad.tensor import Tensor
 
 
 def qr_shapes(shape: Shape, mode: str) -> list[Shape]:
@@ -119,7 +121,7 @@ class qr_result(NamedTuple):
     R: Tensor
 
 
-def qr(A: Tensor, mode: str = "reduced") -> Any:
+def qr(A: Tensor, mode: str = "reduced") -> qr_result:
     """Q with orthonormal columns and upper triangular R with A = Q R.
 
     Args:
@@ -180,7 +182,7 @@ GEQRF = Op(
 )
 
 
-def geqrf(input: Tensor) -> Any:
+def geqrf(input: Tensor) -> geqrf_result:
     """The QR factorisation as LAPACK keeps it, for `householder_product` and `ormqr`."""
     meta = node_of(input).meta
     check_matrices("geqrf", meta, "input")

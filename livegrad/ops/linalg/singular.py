@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -20,7 +20,6 @@ from livegrad.ops.linalg.common import (
     Array,
     Attrs,
     Metas,
-    Tensor,
     adjoint,
     as_column,
     as_row,
@@ -47,6 +46,9 @@ from livegrad.ops.matmul import matmul
 from livegrad.ops.movement import _reshape_to
 from livegrad.ops.power import square
 from livegrad.ops.reduce import amax, sum as sum_of
+
+if TYPE_CHECKING:
+    from livegrad.tensor import Tensor
 
 
 def svd_shapes(shape: Shape, full: bool) -> list[Shape]:
@@ -135,7 +137,7 @@ class svd_result(NamedTuple):
     Vh: Tensor
 
 
-def svd(A: Tensor, full_matrices: bool = True, *, driver: str | None = None) -> Any:
+def svd(A: Tensor, full_matrices: bool = True, *, driver: str | None = None) -> svd_result:
     """Orthonormal U and Vh and the singular values S, descending, with A = U diag(S) Vh."""
     meta = node_of(A).meta
     check_matrices("linalg.svd", meta)
@@ -371,7 +373,9 @@ class lstsq_result(NamedTuple):
 _DRIVERS = ("gels", "gelsy", "gelsd", "gelss")
 
 
-def lstsq(A: Tensor, B: Tensor, rcond: float | None = None, *, driver: str | None = None) -> Any:
+def lstsq(
+    A: Tensor, B: Tensor, rcond: float | None = None, *, driver: str | None = None
+) -> lstsq_result:
     """X that makes the length of A X - B least; the shortest of them if there are several."""
     name = "linalg.lstsq"
     a, b = node_of(A).meta, node_of(B).meta
@@ -402,7 +406,7 @@ def lstsq(A: Tensor, B: Tensor, rcond: float | None = None, *, driver: str | Non
 
 def _lstsq_result(
     a: Tensor, b: Tensor, vector: bool, driver: str, found: tuple[Tensor, Tensor, Tensor]
-) -> Any:
+) -> lstsq_result:
     solution, rank, values = found
     meta = node_of(a).meta
     height, width = meta.shape[-2:]

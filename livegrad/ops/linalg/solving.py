@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from math import prod
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -19,7 +19,6 @@ from livegrad.ops.linalg.common import (
     Attrs,
     LinAlgError,
     Metas,
-    Tensor,
     adjoint,
     as_column,
     check_field,
@@ -34,6 +33,9 @@ from livegrad.ops.linalg.common import (
 from livegrad.ops.linalg.lu import lu_arrays, lu_parts
 from livegrad.ops.matmul import matmul
 from livegrad.ops.movement import _reshape_to, movedim
+
+if TYPE_CHECKING:
+    from livegrad.tensor import Tensor
 
 
 def _regular(x: Tensor) -> Tensor:
@@ -150,7 +152,9 @@ def solve(A: Tensor, B: Tensor, *, left: bool = True) -> Tensor:
 
 
 @in_float32
-def solve_ex(A: Tensor, B: Tensor, *, left: bool = True, check_errors: bool = False) -> Any:
+def solve_ex(
+    A: Tensor, B: Tensor, *, left: bool = True, check_errors: bool = False
+) -> solve_ex_result:
     """`solve` that tells by a code, instead of raising, that a matrix is singular."""
     out = _solve(A, B, left, check_errors)
     return solve_ex_result(out, lu_parts(A, False)[2])
@@ -208,7 +212,7 @@ def inv(A: Tensor) -> Tensor:
     return record(INV, (A,), (True,))
 
 
-def inv_ex(A: Tensor, *, check_errors: bool = False) -> Any:
+def inv_ex(A: Tensor, *, check_errors: bool = False) -> inv_ex_result:
     """`inv` that tells by a code, instead of raising, that a matrix is singular."""
     return inv_ex_result(record(INV, (A,), (check_errors,)), lu_parts(A, False)[2])
 

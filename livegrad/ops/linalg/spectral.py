@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -19,7 +19,6 @@ from livegrad.ops.linalg.common import (
     Attrs,
     LinAlgError,
     Metas,
-    Tensor,
     adjoint,
     as_column,
     as_row,
@@ -37,6 +36,9 @@ from livegrad.ops.linalg.common import (
 )
 from livegrad.ops.linalg.solving import solve
 from livegrad.ops.matmul import matmul
+
+if TYPE_CHECKING:
+    from livegrad.tensor import Tensor
 
 
 def eigen_shapes(shape: Shape) -> list[Shape]:
@@ -125,7 +127,7 @@ class eigh_result(NamedTuple):
     eigenvectors: Tensor
 
 
-def eigh(A: Tensor, UPLO: str = "L") -> Any:
+def eigh(A: Tensor, UPLO: str = "L") -> eigh_result:
     """Eigenvalues, ascending, and eigenvectors of hermitian matrices, of one triangle of them."""
     meta = node_of(A).meta
     check_square("linalg.eigh", meta)
@@ -200,7 +202,7 @@ class eig_result(NamedTuple):
     eigenvectors: Tensor
 
 
-def eig(A: Tensor) -> Any:
+def eig(A: Tensor) -> eig_result:
     """Eigenvalues, in no order, and eigenvectors of square matrices; complex."""
     meta = node_of(A).meta
     check_square("linalg.eig", meta)

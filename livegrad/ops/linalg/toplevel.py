@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from livegrad.graph.record import node_of
 from livegrad.ops.generate import filled
 from livegrad.ops.linalg import cholesky as cholesky_factors, lu as lu_factors, orthogonal, singular
-from livegrad.ops.linalg.common import Tensor, adjoint, check_matrices
+from livegrad.ops.linalg.common import adjoint, check_matrices
+
+if TYPE_CHECKING:
+    from livegrad.tensor import Tensor
 
 
 class svd_result(NamedTuple):
@@ -23,7 +26,7 @@ def cholesky(input: Tensor, upper: bool = False) -> Tensor:
     return cholesky_factors.cholesky(input, upper=upper)
 
 
-def svd(input: Tensor, some: bool = True, compute_uv: bool = True) -> Any:
+def svd(input: Tensor, some: bool = True, compute_uv: bool = True) -> svd_result:
     """U, S and V with A = U diag(S) Vᴴ; without `compute_uv`, U and V are zeros."""
     meta = node_of(input).meta
     check_matrices("svd", meta, "input")
@@ -35,7 +38,7 @@ def svd(input: Tensor, some: bool = True, compute_uv: bool = True) -> Any:
     return svd_result(u, values, adjoint(vh))
 
 
-def qr(input: Tensor, some: bool = True) -> Any:
+def qr(input: Tensor, some: bool = True) -> orthogonal.qr_result:
     """Q and R with A = Q R; all columns of Q unless `some`."""
     return orthogonal.qr(input, "reduced" if some else "complete")
 

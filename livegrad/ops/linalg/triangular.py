@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -15,7 +15,6 @@ from livegrad.ops.linalg.common import (
     Array,
     Attrs,
     Metas,
-    Tensor,
     adjoint,
     blas,
     broadcast,
@@ -30,6 +29,9 @@ from livegrad.ops.linalg.common import (
 )
 from livegrad.ops.matmul import matmul
 from livegrad.ops.triangles import TRIL, TRIU
+
+if TYPE_CHECKING:
+    from livegrad.tensor import Tensor
 
 
 def tril(x: Tensor, diagonal: int = 0) -> Tensor:
@@ -145,7 +147,7 @@ def triangular_solve(
     upper: bool = True,
     transpose: bool = False,
     unitriangular: bool = False,
-) -> Any:
+) -> triangular_solve_result:
     """(X with A X = b, A); see `linalg.solve_triangular`."""
     check_square("triangular_solve", node_of(A).meta)
     check_matrices("triangular_solve", node_of(b).meta, "b")

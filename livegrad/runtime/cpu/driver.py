@@ -31,7 +31,7 @@ from livegrad.native.calls import call_native_freely
 from livegrad.native.hot import hot, hot_slots
 from livegrad.runtime.counters import counters
 from livegrad.runtime.cpu import jit, threads
-from livegrad.runtime.cpu.memory import aligned_zeros
+from livegrad.runtime.memory import aligned_zeros
 
 # Kinds of patch.
 SET_INPUT = 0  # blocks[dst] = inputs[src] + value

@@ -37,7 +37,7 @@ from livegrad.native.layout import (
 )
 from livegrad.ops.update import Pending
 from livegrad.runtime.cpu import jit
-from livegrad.runtime.cpu.memory import Buffer
+from livegrad.runtime.memory import Buffer
 
 _ref = weakref.ref
 _SPEC, _INPUTS, _ARGS = (slot_offset(Node, name) for name in ("spec", "inputs", "args"))

@@ -37,7 +37,7 @@ import numpy as np
 import numpy.typing as npt
 
 from livegrad.runtime.cpu import jit
-from livegrad.runtime.cpu.memory import aligned_zeros
+from livegrad.runtime.memory import aligned_zeros
 
 MAX_THREADS = 256
 DEFAULT_SCRATCH_BYTES = 256 << 10

@@ -31,7 +31,7 @@ import numpy as np
 from livegrad.dtypes import DType
 from livegrad.graph.meta import Shape, meta_of
 from livegrad.graph.record import leaf
-from livegrad.runtime.cpu.memory import ALIGNMENT, Buffer, address_of, allocate
+from livegrad.runtime.memory import ALIGNMENT, Buffer, address_of, allocate
 
 Array = np.ndarray[Any, Any]
 

@@ -14,7 +14,7 @@ from livegrad.dtypes import DType
 from livegrad.graph.meta import Shape, meta_of
 from livegrad.graph.record import Handle, leaf, node_of
 from livegrad.graph.state import flush
-from livegrad.runtime.cpu.memory import Buffer, address_of, allocate
+from livegrad.runtime.memory import Buffer, address_of, allocate
 from livegrad.utils.data.memory import INLINE_BYTES, Page, Slots, padded
 
 Array = np.ndarray[Any, Any]

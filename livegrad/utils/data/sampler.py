@@ -13,6 +13,7 @@ from livegrad.creation import from_array
 from livegrad.graph.record import Handle
 from livegrad.ops.sampling import multinomial
 from livegrad.random import Generator
+from livegrad.tensor import Tensor
 from livegrad.utils.data.drawing import integers, own_generator, permutation
 
 T_co = TypeVar("T_co", covariant=True)
@@ -137,7 +138,7 @@ class WeightedRandomSampler(Sampler[int]):
 
     def __init__(
         self,
-        weights: Sequence[float],
+        weights: Tensor | Sequence[float],
         num_samples: int,
         replacement: bool = True,
         generator: Generator | None = None,
@@ -147,7 +148,7 @@ class WeightedRandomSampler(Sampler[int]):
             raise ValueError(
                 f"replacement should be a boolean value, but got replacement={replacement}"
             )
-        values = weights.detach().numpy() if isinstance(weights, Handle) else np.asarray(weights)  # type: ignore[attr-defined]
+        values = weights.detach().numpy() if isinstance(weights, Handle) else np.asarray(weights)
         self.weights = from_array(values, dtypes.float64)
         if len(self.weights.shape) != 1:
             raise ValueError(

@@ -144,7 +144,7 @@ class SummaryWriter:
         with self._lock:
             self._settle()
             if is_pending(scalar_value):
-                if scalar_value.numel() != 1:  # type: ignore[attr-defined]
+                if scalar_value.numel() != 1:
                     number_of(scalar_value)  # raises at the user's line
                 self._waiting.append((tag, kept(scalar_value), global_step, when, form))
                 return

@@ -295,11 +295,14 @@ def pairs(pen: Pen) -> str:
     """Functions with two results."""
     x = pen.tensor()
     dim = pen.dim(pen.value(x))
+    # Which of equal elements topk takes, and gives a gradient to, is not defined.
+    distinct = len(set(pen.value(x).reshape(-1).tolist())) == pen.value(x).numel()
+    largest = f"{x}.topk(2, {dim}).values, 0" if distinct else f"{x}.sort(dim={dim}, stable=True)"
     return f"{pen.fresh()}, {pen.fresh()} = " + pen.choose(
         f"{x}.max({dim})",
         f"{x}.min({dim}, keepdim=True)",
         f"{x}.sort(dim={dim}, stable=True)",
-        f"{x}.topk(2, {dim}).values, 0",  # which of equal elements it takes is not defined
+        largest,
         f"T.var_mean({x}.nan_to_num(0, 0, 0), {dim})",  # PyTorch's mean of inf is NaN here
         f"{x}.aminmax()",
         f"{x}.cummax({dim})",

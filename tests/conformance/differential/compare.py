@@ -143,7 +143,10 @@ def same(attribute: str, name: str, want: Any, got: Any, without: frozenset[str]
         return
     a, b = answer(attribute, want), answer(attribute, got)
     if a != b:
-        raise Unequal(attribute, name, f"torch {a}, livegrad {b}")
+        where = f" of shape {tuple(want.shape)}" if attribute in LAYOUT else ""
+        if attribute in ("requires_grad", "is_leaf"):
+            where = f" of dtype {ATTRIBUTES['dtype'](want)}"
+        raise Unequal(attribute, name, f"torch {a}, livegrad {b}{where}")
 
 
 def answer(attribute: str, x: Any) -> Any:

@@ -55,7 +55,9 @@ class Pair:
             return None
         kind = f"{class_of(wrong)} in torch, {class_of(found)} here"
         detail = f"torch {wrong!r:.300}, livegrad{' at a read' if late else ''} {found!r:.300}"
-        return Difference(at, kind, detail, explanation(wrong, found))
+        tensors = self.want.tensors()
+        named = [tensors[name] for name in re.findall(r"\w+", line) if name in tensors]
+        return Difference(at, kind, detail, explanation(wrong, found, line, named))
 
     def check(self, at: int) -> Difference | None:
         """Compares all variables, and what the hooks wrote."""

@@ -140,7 +140,7 @@ def test_environment_chooses_the_cpu() -> None:
 
 def test_import_does_not_load_llvm() -> None:
     code = (
-        "import sys; from livegrad.runtime.cpu import jit, driver, threads, blas, memory;"
+        "import sys; from livegrad.runtime.cpu import jit, driver, threads, blas;"
         " print('llvmlite' in sys.modules)"
     )
     assert in_fresh_process(code) == "False"

@@ -24,6 +24,8 @@ from livegrad.utils.data import (
     get_worker_info,
 )
 
+pytestmark = pytest.mark.slow
+
 
 class Noisy(Dataset):
     """Samples with draws from every generator, as augmentations make them."""

@@ -9,6 +9,8 @@ import time
 import pytest
 from leftovers import processes
 
+pytestmark = pytest.mark.slow
+
 PROGRAM = """
 import os, signal, sys, time
 import numpy as np

@@ -10,8 +10,8 @@ import threading
 import numpy as np
 import pytest
 
-from livegrad.runtime.cpu import memory
-from livegrad.runtime.cpu.memory import Arena, Buffer, allocate
+from livegrad.runtime import memory
+from livegrad.runtime.memory import Arena, Buffer, allocate
 
 
 @pytest.mark.parametrize("nbytes", [0, 1, 63, 64, 65, 511, 513, 1000, 4097, 5 << 20])
@@ -146,7 +146,7 @@ def test_arena_grows_and_stays() -> None:
 
 def test_shutdown_is_silent() -> None:
     code = (
-        "from livegrad.runtime.cpu.memory import allocate\n"
+        "from livegrad.runtime.memory import allocate\n"
         "import sys, builtins\n"
         "builtins.keep = [allocate(100), allocate(100).view('f4', (3,))]\n"
         "sys.keep = allocate(5000)\n"

@@ -1,0 +1,232 @@
+"""Tensors that are not in the CPU's memory: those on the meta device, which have no data, and those
+on devices that were registered.
+
+Their nodes have a buffer from the beginning. So they are never pending and reach no plan. Their
+specs are not remembered, so that every operation on them takes the slow way of recording, which
+ends here: the usual inference, a node for gradients to flow through, and the device's backend,
+which computes it at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from livegrad import dtypes
+from livegrad.device import CPU, META, Device, backend_of, home, register
+from livegrad.dtypes import DType
+from livegrad.graph.layout import like_strides
+from livegrad.graph.meta import Meta, Shape, Sizes, meta_of, on_device
+from livegrad.graph.node import Node, Site, Spec
+from livegrad.graph.op import Op
+from livegrad.graph.record import infer_spec, leaf_node, specialise, user_site, wrap
+from livegrad.graph.state import LOCAL, flush
+
+if TYPE_CHECKING:
+    from livegrad.tensor import Tensor
+
+
+# ---------------------------------------------------------------------------------- without data
+
+
+class NoData:
+    """The buffer of a tensor without data: whatever is asked of it is refused."""
+
+    __slots__ = ()
+
+    def __getattr__(self, name: str) -> NoReturn:
+        raise no_data()
+
+
+NO_DATA = NoData()
+
+
+class Dataless:
+    """The backend of the meta device."""
+
+    def copy_in(self, values: Any, meta: Meta) -> NoData:
+        return NO_DATA
+
+    def copy_out(self, buffer: Any, meta: Meta) -> NoReturn:
+        raise no_data()
+
+    def run(self, node: Node) -> NoData:
+        return NO_DATA
+
+
+register("meta", Dataless())
+
+
+def no_data() -> NotImplementedError:
+    """PyTorch's error for reading what is not there."""
+    return NotImplementedError("Cannot copy out of meta tensor; no data!")
+
+
+def empty(shape: Shape, dtype: DType) -> Tensor:
+    """A tensor of this shape and dtype, without data."""
+    with Sizes.unlimited():
+        return _without_data(on_device(meta_of(shape, dtype), META))
+
+
+def _without_data(meta: Meta) -> Tensor:
+    return wrap(leaf_node(meta, NO_DATA))
+
+
+def like(x: Node) -> Tensor:
+    """A tensor of the shape and dtype of a node, without data or history."""
+    return _without_data(on_device(x.meta, META))
+
+
+# --------------------------------------------------------------------------------- going elsewhere
+
+
+def placed(x: Tensor, device: Any) -> Tensor:
+    """`x`, which was just made on the CPU, on `device`."""
+    place = home(device)
+    return x if place is CPU else like(x._node) if place is META else copied(x, place)
+
+
+def moved(x: Tensor, device: Device, dtype: DType) -> Tensor:
+    """`x` as `dtype` on another device; NotImplementedError if it has no data."""
+    meta = x._node.meta
+    if meta.device is META:
+        raise no_data()
+    if device is not META:
+        x = Moving.cast(x, dtype)
+        flows = x._node.grad_to is not None and LOCAL.state.grad
+        return Moving.move(x, device) if flows else copied(x, device)
+    strides = None if meta.strides is None else like_strides(meta.shape, meta.strides)
+    return _without_data(on_device(meta_of(meta.shape, dtype).with_strides(strides), META))
+
+
+class Moving:
+    """What operations others fill in, so that recording need not know them.
+
+    cast(x, dtype)     the tensor as another dtype, on its device
+    move(x, device)    `copied`, through which gradients flow
+    """
+
+    cast: Callable[[Tensor, DType], Tensor]
+    move: Callable[[Tensor, Device], Tensor]
+
+
+def copied(x: Tensor, device: Device) -> Tensor:
+    """The values of `x` on another device, without its history."""
+    node = x._node
+    if node.buffer is None:
+        flush("a copy to another device", node)
+    values = backend_of(node.meta.device).copy_out(node.buffer, node.meta)
+    meta = on_device(node.meta, device)
+    return wrap(leaf_node(meta, backend_of(device).copy_in(values, meta)))
+
+
+def written(x: Tensor, value: Tensor) -> Tensor:
+    """What the tensor `x` becomes when `value`, which is on another device, is written to it."""
+    device, meta = x._node.meta.device, value._node.meta
+    return like(value._node) if device is META else moved(value, device, meta.dtype)
+
+
+# -------------------------------------------------------------------------------------- recording
+
+
+def record_elementwise(
+    op: Op, nodes: Sequence[Node], numbers: Sequence[Any], operands: Any, pattern: str, grad: Any
+) -> Tensor:
+    """What `record.elementwise` does, where an operand is elsewhere."""
+    device = _common_device(nodes, indices=False)
+    key = tuple([twin(x) if isinstance(x, Meta) else x for x in operands])
+    with sizes_on(device):
+        spec = op.cache.get(key) or specialise(op, key, pattern, key)
+    return recorded(spec, tuple(nodes), tuple(numbers), grad, device)
+
+
+def record(
+    op: Op,
+    nodes: tuple[Node, ...],
+    attrs: tuple[Any, ...],
+    args: tuple[Any, ...],
+    shape: Shape | None,
+    grad: Any,
+) -> Tensor:
+    """What `record.record` does, where an input is elsewhere."""
+    device = _common_device(nodes, indices=True)
+    key = (tuple([twin(node.meta) for node in nodes]), attrs, shape)
+    with sizes_on(device):
+        spec = op.cache.get(key) or infer_spec(op, key, nodes, args)
+    return recorded(spec, nodes, args, grad, device)
+
+
+def sizes_on(device: Device) -> Any:
+    """Within it values need not fit into memory, if they have none."""
+    return Sizes.unlimited() if device is META else nullcontext()
+
+
+def twin(meta: Meta) -> Meta:
+    """The Meta of a value that is the same but on the CPU: what inference works with."""
+    return on_device(meta, CPU)
+
+
+def recorded(
+    spec: Spec, nodes: tuple[Node, ...], args: tuple[Any, ...], grad: Any, device: Device
+) -> Tensor:
+    """The result of an operation whose spec, were it on the CPU, would be `spec`."""
+    out = wrap(leaf_node(on_device(spec.meta, device), None))
+    node = out._node
+    node.spec = Spec(spec.op, spec.attrs, node.meta)
+    node.spec.floats, node.spec.grad = spec.floats, spec.grad
+    node.inputs = nodes if device is META else tuple([_brought(x, device) for x in nodes])
+    node.args = args
+    node.buffer = backend_of(device).run(node)
+    if grad is not None and spec.grad and LOCAL.state.grad:
+        node.grad_to = True
+    else:
+        node.inputs = ()
+    return out
+
+
+def _brought(node: Node, device: Device) -> Node:
+    """A node on `device`, or a copy of it there."""
+    brought: Node = node
+    if node.meta.device is not device:
+        brought = moved(wrap(node), device, node.meta.dtype)._node
+    return brought
+
+
+def _common_device(nodes: Sequence[Node], indices: bool) -> Device:
+    """The device that `nodes` are on; RuntimeError if they are on several.
+
+    A single number may be on the CPU, and so may, if `indices`, the indices of a tensor without
+    data. Constants that an operation or a gradient rule makes for itself are allowed too: they were
+    recorded at the place in the user's program that is running now.
+    """
+    here = user_site()
+    device = next(node.meta.device for node in nodes if node.meta.device is not CPU)
+    indexed = indices and device is META and nodes[0].meta.device is META
+    for node in nodes:
+        meta = node.meta
+        if meta.device is device:
+            continue
+        if meta.device is CPU:
+            if not meta.ndim or _is_ours(node, here):
+                continue
+            if indexed and meta.dtype.category < dtypes.FLOAT:
+                continue
+        raise _on_several_devices(nodes)
+    return device
+
+
+def _on_several_devices(nodes: Sequence[Node]) -> RuntimeError:
+    whole = [node.meta.device for node in nodes if node.meta.ndim]
+    first, second, *_ = dict.fromkeys([*whole, *[node.meta.device for node in nodes]])
+    if META in (first, second):
+        return RuntimeError(f"Tensor on device {second} is not on the expected device {first}!")
+    return RuntimeError(
+        "Expected all tensors to be on the same device, but found at least two devices, "
+        f"{first} and {second}!"
+    )
+
+
+def _is_ours(node: Node, here: Site) -> bool:
+    """Whether a value was made, from nothing that was there before, by the call at `here`."""
+    return node.site == here and all([_is_ours(x, here) for x in node.inputs])

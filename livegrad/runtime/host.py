@@ -1,0 +1,42 @@
+"""The CPU as one device among others: its memory, and what it can do."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from livegrad.device import register
+from livegrad.graph.meta import Meta
+from livegrad.graph.node import Node
+from livegrad.runtime.cpu.jit import host_target
+from livegrad.runtime.memory import Buffer
+
+Array = np.ndarray[Any, Any]
+
+
+class Host:
+    """The backend of the CPU, whose nodes wait to be computed together; see runtime/flush.py."""
+
+    def copy_in(self, values: Array, meta: Meta) -> Buffer:
+        """A copy in memory of our own."""
+        return Buffer.from_array(np.array(values))
+
+    def copy_out(self, buffer: Buffer, meta: Meta) -> Array:
+        """A read-only view."""
+        return buffer.view(meta.dtype.storage, meta.shape, writeable=False)
+
+    def run(self, node: Node) -> Any:
+        """Nobody asks for a single node."""
+        raise AssertionError(f"{node} is computed by a plan")
+
+    def capability(self) -> str:
+        """The widest vectors that kernels use: "AVX512", "AVX2" or "DEFAULT"."""
+        target = host_target()
+        if target.has("avx512f"):
+            return "AVX512"
+        return "AVX2" if target.has("avx2") else "DEFAULT"
+
+
+HOST = Host()
+register("cpu", HOST)

@@ -1,0 +1,166 @@
+"""The plans made so far, and how one is found again by what was recorded."""
+
+from __future__ import annotations
+
+from time import perf_counter
+from typing import Any
+
+from livegrad.compiler import debug
+from livegrad.compiler.expand import Recorded
+from livegrad.compiler.kept import KEPT, size_of_plan
+from livegrad.graph.events import PLANNED, tell_planned
+from livegrad.graph.node import Node
+from livegrad.graph.record import Specialised
+from livegrad.native.hot import hot_slots
+from livegrad.runtime import report
+from livegrad.runtime.counters import counters
+from livegrad.runtime.executable import Executable
+from livegrad.runtime.snapshot import Snapshot, numbers_of
+from livegrad.runtime.speedup import original_functions
+
+Key = tuple[Any, ...]
+
+# Executables by the specs of the recorded nodes; those of one list differ in links or in what
+# is kept.
+_executables: dict[Key, list[Executable]] = {}
+_MOST_ALIKE = 64
+
+
+@hot_slots
+class _Last:
+    """The executable of the last flush, whose successor of last time is expected to come next."""
+
+    __slots__ = ("executable",)
+
+    def __init__(self) -> None:
+        self.executable: Executable | None = None
+
+
+LAST = _Last()
+
+
+def find(snapshot: Snapshot) -> Executable | None:
+    """The executable for what was recorded, if there is one."""
+    for executable in _executables.get(snapshot.specs, ()):
+        if (
+            executable.links == snapshot.links
+            and executable.keep == snapshot.keep
+            and _same_leaves(executable, snapshot.reads)
+            and _same_numbers(executable, snapshot.nodes)
+        ):
+            counters.plan_hits += 1
+            KEPT.use(executable)
+            return executable
+    return None
+
+
+def _same_leaves(executable: Executable, reads: list[Node]) -> bool:
+    """Whether what the plan takes for one value is one again.
+
+    Two leaves that have become one are no harm: they are read twice from the same address.
+    """
+    for later, first in executable.repeats:
+        if reads[later] is not reads[first]:
+            return False
+    # A value that is missing has to be adopted first, which makes for another plan.
+    return all([reads[first].buffer for first in executable.firsts])
+
+
+def _same_numbers(executable: Executable, nodes: list[Node]) -> bool:
+    """Whether the numbers are of the kinds, or (if a rule computed with them) those planned for."""
+    kinds = executable.kinds
+    if kinds and kinds != _kinds([nodes[i] for i in executable.mixed]):
+        return False
+    planned = executable.specialised
+    return planned is None or planned == numbers_of([nodes[i] for i in executable.numbered])
+
+
+def _kinds(nodes: list[Node]) -> list[bool]:
+    """For numbers that may be integers or floats, which they are."""
+    return [type(a) is float for n in nodes for a in n.args]
+
+
+def make(snapshot: Snapshot) -> Executable:
+    """Plans what was recorded, and remembers the executable."""
+    # The compiler is imported by the first plan: `import livegrad` is quicker without it.
+    from livegrad.compiler.sizes import plan_for
+    from livegrad.runtime.assemble import assemble
+
+    leaves = list(dict.fromkeys(snapshot.reads))
+    kept = [i for i, k in enumerate(snapshot.keep) if k and _has_value(snapshot.nodes[i])]
+    recorded = Recorded(snapshot.nodes, leaves, kept)
+    if debug.wants("graph"):
+        debug.show("graph", debug.node_lines(recorded.leaves + recorded.nodes))
+    if debug.wants("misses"):
+        debug.out(report.explain_miss(snapshot.specs, _executables))
+    counters.plan_misses += 1
+    Specialised.seen = False
+    started = perf_counter()
+    plan = plan_for(recorded, original_functions)
+    if PLANNED:
+        tell_planned(plan, snapshot.nodes, perf_counter() - started)
+    counters.plans_filled += plan.filled
+    executable = assemble(plan, recorded)
+    executable.links, executable.keep = snapshot.links, snapshot.keep
+    nodes = snapshot.nodes
+    executable.numbered = [i for i, n in enumerate(nodes) if n.args]
+    executable.mixed = [i for i in executable.numbered if not nodes[i].spec.floats]
+    executable.kinds = _kinds([nodes[i] for i in executable.mixed])
+    if Specialised.seen:
+        if debug.wants("misses"):
+            debug.out("this plan holds for its numbers only: a rule has computed with one of them")
+        executable.specialised = numbers_of([nodes[i] for i in executable.numbered])
+    first = {x: i for i, x in reversed(list(enumerate(snapshot.reads)))}
+    executable.firsts = [first[x] for x in leaves]
+    executable.repeats = [(i, first[x]) for i, x in enumerate(snapshot.reads) if first[x] != i]
+    numbers = {x: i for i, x in enumerate(leaves)}
+    executable.make_follower(nodes, [numbers[x] for x in snapshot.reads])
+    _remember(snapshot.specs, executable)
+    return executable
+
+
+def forget_plans() -> None:
+    """Has everything planned anew, for tests that change how."""
+    from livegrad.compiler import sizes
+
+    _executables.clear()
+    sizes.forget()
+    KEPT.clear()
+    LAST.executable = None
+
+
+def _remember(specs: Key, executable: Executable) -> None:
+    alike = _executables.setdefault(specs, [])
+    alike.insert(0, executable)
+    for surplus in alike[_MOST_ALIKE:]:
+        KEPT.forget(surplus)
+    del alike[_MOST_ALIKE:]
+    steps = executable.plan.steps
+    slots = sum([len(block.slots) for step in steps for block in step.blocks])
+    nbytes = size_of_plan(len(specs), len(steps), slots)
+    KEPT.put(executable, nbytes, lambda: _drop(specs, executable))
+    if KEPT.nbytes > KEPT.limit:
+        KEPT.shrink({executable, *_in_use()})
+
+
+def _drop(specs: Key, executable: Executable) -> None:
+    """Lets go of a plan."""
+    left = [other for other in _executables.get(specs, ()) if other is not executable]
+    if left:
+        _executables[specs] = left
+    else:
+        _executables.pop(specs, None)
+
+
+def _in_use() -> set[Executable]:
+    """The plans that follow each other now: those are found without a look at the list."""
+    found: set[Executable] = set()
+    executable = LAST.executable
+    while executable is not None and executable not in found and len(found) < _MOST_ALIKE:
+        found.add(executable)
+        executable = executable.next() if executable.next is not None else None
+    return found
+
+
+def _has_value(node: Node) -> bool:
+    return node.op.kind not in ("update", "gradient")

@@ -1,0 +1,176 @@
+"""Running a plan: where results go, what is overwritten in place, values to their nodes."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from typing import Any
+from weakref import ref
+
+from livegrad.graph import spent
+from livegrad.graph.node import Node
+from livegrad.graph.record import leaf_node
+from livegrad.graph.state import LOCAL
+from livegrad.native.hot import hot
+from livegrad.ops.update import replace_node
+from livegrad.runtime.counters import counters
+from livegrad.runtime.executable import Executable, Fault
+from livegrad.runtime.memory import Buffer, allocate
+from livegrad.runtime.snapshot import Snapshot, is_claim, numbers_of
+
+_refs = sys.getrefcount
+
+
+def _count_argument() -> int:
+    """The reference that the argument of `_refs` is: since Python 3.14 it borrows a local's."""
+    local = object()
+    return _refs(local) - 1
+
+
+_ARGUMENT = _count_argument()
+
+
+def run(executable: Executable, snapshot: Snapshot) -> None:
+    """Runs the plan of what was recorded, and hands out what it computed."""
+    reads = snapshot.reads
+    leaves = [reads[i] for i in executable.firsts]
+    buffers = [allocate(nbytes) for nbytes in executable.fresh]
+    moved: list[Moved] = []
+    if executable.writes:
+        spent.cut_computed(executable.update_site(snapshot.nodes))
+        buffers += _targets(executable, snapshot, leaves, moved)
+    nodes = snapshot.nodes
+    addresses = [x.buffer.ptr for x in leaves]
+    addresses += [b.ptr for b in buffers]
+    numbers = numbers_of([nodes[i] for i in executable.numbered])
+    _execute(executable, nodes, leaves, buffers, moved, executable.run, addresses, *numbers)
+
+
+# A written tensor whose old value somebody else sees, and the buffer it moves to.
+Moved = tuple[Any, Buffer]
+
+
+def _execute(
+    executable: Executable,
+    nodes: list[Node],
+    leaves: Sequence[Node],
+    buffers: list[Buffer],
+    moved: Sequence[Moved],
+    run: Callable[..., None],
+    *arguments: Any,
+) -> None:
+    """Runs a plan and hands out what it computed, all of it or nothing."""
+    executable.begin()
+    try:
+        run(*arguments)
+    except Fault as fault:
+        raise executable.locate(fault, nodes) from None
+    except BaseException:
+        _deliver_if_completed(executable, nodes, leaves, buffers, moved)
+        raise
+    try:
+        _deliver(executable, nodes, leaves, buffers, moved)
+    except KeyboardInterrupt:
+        _deliver(executable, nodes, leaves, buffers, moved)
+        raise
+
+
+def _deliver_if_completed(
+    executable: Executable,
+    nodes: list[Node],
+    leaves: Sequence[Node],
+    buffers: list[Buffer],
+    moved: Sequence[Moved],
+) -> None:
+    """After Ctrl-C: once the native code is done, parameters have been written, and the other
+    results must not be lost."""
+    if executable.completed:
+        _deliver(executable, nodes, leaves, buffers, moved)
+
+
+class _Done:
+    """What an update has for a buffer when it is done: it must not be done twice."""
+
+
+@hot
+def _deliver(
+    executable: Executable,
+    nodes: list[Node],
+    leaves: Sequence[Node],
+    buffers: list[Buffer],
+    moved: Sequence[Moved],
+) -> None:
+    """Gives nodes their buffers, and lets go of what was needed to compute them.
+
+    Doing it again, after an interrupt, does no harm.
+    """
+    for tensor, buffer in moved:
+        replace_node(tensor, leaf_node(tensor._node.meta, buffer))
+    for place in executable.updates:
+        nodes[place].buffer = _Done
+    in_graphs = []
+    for place, number, leaf in executable.results:
+        node = nodes[place]
+        if leaf >= 0:
+            node.buffer = leaves[leaf].buffer
+        else:
+            node.buffer = buffers[number]
+        to = node.grad_to
+        if to is None or type(to) is ref:
+            node.inputs = ()
+        else:
+            in_graphs.append(node)
+    if executable.writes:
+        spent.cut(executable.update_site(nodes))
+    for node in in_graphs:
+        spent.propagate(node)
+    spent.flushed()
+
+
+def _targets(
+    executable: Executable, snapshot: Snapshot, leaves: list[Node], moved: list[Moved]
+) -> list[Buffer]:
+    """What updates write to: the old buffer if only the written tensor sees it, else a new one.
+
+    Tensors that go on with a new one are added to `moved`.
+    """
+    targets = []
+    # A graph recorded just now that backward may still walk needs the old values.
+    in_place = not LOCAL.state.shared and not any(
+        [is_claim(snapshot.nodes[i]) for i in executable.readers]
+    )
+    for leaf, uses, nbytes, update, place in executable.writes:
+        node = leaves[leaf]
+        tensor = snapshot.handles[update].tensors[place]
+        # `uses` counts inputs of the recorded nodes, and as many entries of `reads`; then:
+        # `leaves`, the tensor, `node`, the argument; and the cell the tensor shares with views.
+        others = _refs(node) - 2 * uses - 3 - _ARGUMENT - (tensor._cell is not None)
+        # Memory without a home is somebody else's: a loaded file, mapped to be read only.
+        ours = node.buffer.home is not None
+        if in_place and others <= 0 and ours and _refs(node.buffer) <= 2:
+            targets.append(node.buffer)
+        else:
+            targets.append(allocate(nbytes))
+            moved.append((tensor, targets[-1]))
+    counters.donations += len(targets) - len(moved)
+    return targets
+
+
+@hot
+def run_followed(executable: Executable, nodes: list[Node]) -> None:
+    """Runs a plan whose leaves and numbers are set, and hands out what it computed."""
+    buffers = [allocate(nbytes) for nbytes in executable.fresh]
+    executable.begin()
+    try:
+        status = executable.run_followed(buffers)
+    except BaseException:
+        _deliver_if_completed(executable, nodes, (), buffers, ())
+        raise
+    if status:
+        raise executable.locate(executable.fault(status), nodes)
+    try:
+        _deliver(executable, nodes, (), buffers, ())
+    except BaseException:
+        # Ctrl-C: what was computed is not lost.
+        _deliver(executable, nodes, (), buffers, ())
+        raise
