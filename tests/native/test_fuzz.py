@@ -9,7 +9,10 @@ from fuzz import fuzz
 
 from livegrad.native import layout
 
-pytestmark = pytest.mark.skipif(not layout.is_known(), reason="an interpreter we do not know")
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(not layout.is_known(), reason="an interpreter we do not know"),
+]
 
 
 @pytest.mark.parametrize("seed", range(8))
