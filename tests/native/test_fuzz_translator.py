@@ -1,11 +1,11 @@
-"""Random functions by the translator and by Python; `fuzz.py` is the command line for more."""
+"""Random functions by the translator and by Python; more by `fuzz_translator.py` itself."""
 
 from __future__ import annotations
 
 import warnings
 
 import pytest
-from fuzz import fuzz
+from fuzz_translator import fuzz
 
 from livegrad.native import layout
 
