@@ -819,6 +819,7 @@ _SUBPACKAGES = (
     "events",
     "fft",
     "func",
+    "library",
     "lint",
     "masked",
     "mps",

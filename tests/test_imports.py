@@ -52,7 +52,7 @@ LAYERS = (
     {"accelerator", "events", "mps", "storage", "typed", "typing"},
     {"func"},
     {"distributions", "nn"},
-    {"amp", "multiprocessing", "optim", "overrides", "serialization", "testing"},
+    {"amp", "library", "multiprocessing", "optim", "overrides", "serialization", "testing"},
     {"_C"},
     {"cuda"},
     {"lint", "utils"},

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, ParamSpec, Protocol, TypeVar
 
 from livegrad import dtypes
 from livegrad.autograd import no_grad
+from livegrad.autograd.holding import clear
 from livegrad.autograd.hooks import RemovableHandle
 from livegrad.creation import empty_like
 from livegrad.device import Device, unavailable
@@ -229,7 +230,7 @@ class Module(Stateful):
             if set_to_none:
                 p._grad = None
             elif p.grad is not None:
-                p.grad.zero_()
+                clear(p.grad)
 
     def apply(self: Self, fn: Callable[[Module], Any]) -> Self:
         """Calls `fn` on every module below, then on this one."""

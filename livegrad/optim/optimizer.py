@@ -13,19 +13,20 @@ import numpy as np
 
 from livegrad import dtypes
 from livegrad.autograd import enable_grad
+from livegrad.autograd.holding import clear
 from livegrad.autograd.hooks import RemovableHandle
 from livegrad.creation import tensor
 from livegrad.graph.events import MADE, STEP, tell
 from livegrad.graph.record import user_site
 from livegrad.graph.state import LOCAL, flush
-from livegrad.graph.watch import begin
+from livegrad.graph.watch import load_lint
 from livegrad.nn.hooks import Hooks
 from livegrad.tensor import Tensor
 
 Group = dict[str, Any]
 Step = Callable[..., Any]
 
-MADE.append(begin)  # the training lint, which is loaded with the first optimiser
+MADE.append(load_lint)  # the training lint, which is loaded with the first optimiser
 
 
 class _Required:
@@ -249,7 +250,7 @@ class Optimizer:
                 if set_to_none:
                     p._grad = None
                 elif p.grad is not None:
-                    p.grad.zero_()
+                    clear(p.grad)
 
     def register_step_pre_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
         """`hook(optimizer, args, kwargs)` runs before each step."""

@@ -11,12 +11,14 @@ import pytest
 import livegrad as lg
 from livegrad import events, nn, optim
 from livegrad.graph.events import KINDS as LISTS, NODES
+from livegrad.graph.state import flush
 from livegrad.runtime.plans import forget_plans
 
 
 @pytest.fixture
 def heard() -> Iterator[list[Any]]:
     """All events of a test, in order."""
+    flush("a test begins")  # what others have left pending
     told: list[Any] = []
     listening = [events.listen(kind, told.append) for kind in events.KINDS]
     yield told

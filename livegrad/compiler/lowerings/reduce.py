@@ -9,7 +9,8 @@ from typing import Any
 from livegrad import dtypes
 from livegrad.compiler.access import own_index, resolve, walks_as_one
 from livegrad.compiler.describe import Describer
-from livegrad.compiler.fuse import Fuser, Read
+from livegrad.compiler.fuse import Fuser
+from livegrad.compiler.groups import Read
 from livegrad.compiler.legalise import Legaliser
 from livegrad.compiler.lowerings.base import Lowering, Nodes
 from livegrad.compiler.signature import Stream
