@@ -693,6 +693,7 @@ if TYPE_CHECKING:  # imported when first used: see `__getattr__`
         distributions as distributions,
         fft as fft,
         func as func,
+        library as library,
         lint as lint,
         masked as masked,
         mps as mps,

@@ -195,3 +195,28 @@ def test_known_cycles_are_there_still() -> None:
     for here, there in sorted(CLOSING):
         assert there in all_imports()[here], (here, there)
         assert cycle_in({**graph, here: graph[here] | {there}}), (here, there)
+
+
+# Names that begin with an underscore in PyTorch too, and must be found under them.
+TORCH_NAMES = {
+    "_Loss",
+    "_WeightedLoss",
+    "_NormBase",
+    "_LazyNormBase",
+    "_ConvTransposeNd",
+    "_ntuple",
+    "_batch_norm_with_update",
+    "_chunk_cat",
+    "_native_batch_norm_legit",
+    "_softmax_backward_data",
+    "_upsample_bilinear2d_aa",
+}
+
+
+def test_private_names_stay_in_their_modules() -> None:
+    for file in sorted(PACKAGE.rglob("*.py")):
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.ImportFrom) and str(node.module).startswith("livegrad"):
+                names = {x.name for x in node.names if x.name[0] == "_" and x.name[:2] != "__"}
+                where = f"{file.relative_to(PACKAGE)}:{node.lineno}"
+                assert names <= TORCH_NAMES, f"{where} imports {names - TORCH_NAMES}"

@@ -25,7 +25,7 @@ from livegrad.graph.record import append, node_of, record
 from livegrad.ops.batched import aligned, whole, wholes
 from livegrad.ops.generate import filled_as
 from livegrad.ops.joining import stack
-from livegrad.ops.movement import EXPAND, INDEX, PERMUTE, _reshape_to
+from livegrad.ops.movement import EXPAND, INDEX, PERMUTE, reshape_to
 
 if TYPE_CHECKING:
     from livegrad.graph.node import Node, Spec
@@ -130,11 +130,11 @@ def over_dims(n: Any, size: int, xs: list[Tensor]) -> Tensor:
     """An op whose attrs begin with the dims it folds, on operands that are all batched."""
     dims, *rest = n.attrs
     if not dims:  # a number each: they get a dim to be folded
-        xs = [_reshape_to(x, (size, 1)) for x in xs]
-        return _reshape_to(record(n.op, xs, ((1,), *rest), n.args), (size, *n.meta.shape))
+        xs = [reshape_to(x, (size, 1)) for x in xs]
+        return reshape_to(record(n.op, xs, ((1,), *rest), n.args), (size, *n.meta.shape))
     if n.op.name in ("argmax", "argmin") and len(dims) > 1:  # the place among all
-        flat = [_reshape_to(x, (size, prod(x.shape[1:]))) for x in xs]
-        return _reshape_to(record(n.op, flat, ((1,), *rest), n.args), (size, *n.meta.shape))
+        flat = [reshape_to(x, (size, prod(x.shape[1:]))) for x in xs]
+        return reshape_to(record(n.op, flat, ((1,), *rest), n.args), (size, *n.meta.shape))
     moved = tuple([d + 1 for d in dims])
     return record(n.op, xs, (moved, *rest), n.args)
 
@@ -146,7 +146,7 @@ _KINDS: dict[str, Rule] = {"elementwise": elementwise_rule, "reduce": reduce_rul
 
 
 def _reshape(n: Any, size: int, xs: list[Tensor], batched: tuple[bool, ...]) -> Tensor:
-    return _reshape_to(xs[0], (size, *n.meta.shape))
+    return reshape_to(xs[0], (size, *n.meta.shape))
 
 
 def _permute(n: Any, size: int, xs: list[Tensor], batched: tuple[bool, ...]) -> Tensor:
@@ -189,8 +189,8 @@ def _matmul(n: Any, size: int, xs: list[Tensor], batched: tuple[bool, ...]) -> T
     a, b = xs
     first, second = (node_of(x).meta.shape for x in xs)
     if batched == (True, False) and len(second) == 2:  # one product of all rows
-        rows = record(n.op, (_reshape_to(a, (prod(first[:-1]), first[-1])), b))
-        return _reshape_to(rows, (size, *n.meta.shape))
+        rows = record(n.op, (reshape_to(a, (prod(first[:-1]), first[-1])), b))
+        return reshape_to(rows, (size, *n.meta.shape))
     ndim = n.meta.ndim
     operands = [aligned(x, ndim) if one else x for x, one in zip(xs, batched, strict=True)]
     return record(n.op, operands)
@@ -216,15 +216,15 @@ def _recurrent(n: Any, size: int, xs: list[Tensor], batched: tuple[bool, ...]) -
         """(size, steps * count, width) as rows: step by step, example by example."""
         x = whole(x, b, size)
         _, rows, width = node_of(x).meta.shape
-        split = _reshape_to(x, (size, rows // count, count, width))
-        return _reshape_to(record(PERMUTE, (split,), ((1, 0, 2, 3),)), (rows * size, width))
+        split = reshape_to(x, (size, rows // count, count, width))
+        return reshape_to(record(PERMUTE, (split,), ((1, 0, 2, 3),)), (rows * size, width))
 
     operands = [
         side_by_side(x, b) if own else x
         for x, b, own in zip(xs, batched, of_sequences, strict=True)
     ]
-    y = _reshape_to(record(n.op, operands, n.attrs), (steps, size, count, n.meta.shape[1]))
-    return _reshape_to(record(PERMUTE, (y,), ((1, 0, 2, 3),)), (size, *n.meta.shape))
+    y = reshape_to(record(n.op, operands, n.attrs), (steps, size, count, n.meta.shape[1]))
+    return reshape_to(record(PERMUTE, (y,), ((1, 0, 2, 3),)), (size, *n.meta.shape))
 
 
 # ----------------------------------------------------------------------- ops along one dim
@@ -240,9 +240,9 @@ def along(n: Any, size: int, xs: list[Tensor], batched: tuple[bool, ...]) -> Ten
     operands = wholes(xs, batched, size)
     attrs = (moved_dim(n.attrs[0]), *n.attrs[1:])
     if not n.inputs[0].meta.ndim:
-        operands = [_reshape_to(x, (size, 1)) for x in operands]
+        operands = [reshape_to(x, (size, 1)) for x in operands]
         attrs = (1, *n.attrs[1:])
-        return _reshape_to(record(n.op, operands, attrs, n.args), (size, *n.meta.shape))
+        return reshape_to(record(n.op, operands, attrs, n.args), (size, *n.meta.shape))
     return record(n.op, operands, attrs, n.args)
 
 
@@ -282,7 +282,7 @@ def _index_select(n: Any, size: int, xs: list[Tensor], batched: tuple[bool, ...]
         return record(PERMUTE, (out,), ((dim, *rest),))
     picked = _spread_index(index, x, dim + 1)
     out = record(REGISTRY["gather"], (x, picked), (dim + 1,))
-    return _reshape_to(out, (size, *n.meta.shape))
+    return reshape_to(out, (size, *n.meta.shape))
 
 
 def _spread_index(index: Tensor, x: Tensor, dim: int) -> Tensor:
@@ -293,7 +293,7 @@ def _spread_index(index: Tensor, x: Tensor, dim: int) -> Tensor:
     narrow = [size] + [1] * (len(shape) - 1)
     narrow[dim] = count
     wide = (*shape[:dim], count, *shape[dim + 1 :])
-    return record(EXPAND, (_reshape_to(index, tuple(narrow)),), (), (), wide)
+    return record(EXPAND, (reshape_to(index, tuple(narrow)),), (), (), wide)
 
 
 def write_rows(n: Any, size: int, xs: list[Tensor], batched: tuple[bool, ...]) -> Tensor:
@@ -305,7 +305,7 @@ def write_rows(n: Any, size: int, xs: list[Tensor], batched: tuple[bool, ...]) -
     if not batched[1]:
         return record(n.op, (base, index, source), attrs)
     picked = _spread_index(index, base, dim)
-    flat = _reshape_to(source, node_of(picked).meta.shape)
+    flat = reshape_to(source, node_of(picked).meta.shape)
     return record(REGISTRY[_SCATTERS[n.op.name]], (base, picked, flat), attrs)
 
 

@@ -6,7 +6,7 @@ import warnings
 from typing import Any
 
 from livegrad.nn import functional as F
-from livegrad.nn.batchnorm import _LazyNormBase, _need_dims, _NormBase
+from livegrad.nn.batchnorm import _LazyNormBase, _NormBase, need_dims
 from livegrad.tensor import Tensor
 
 
@@ -30,7 +30,7 @@ class _InstanceNorm(_NormBase):
         )
 
     def _check_input_dim(self, input: Any) -> None:
-        _need_dims(input, self._rank + 1, self._rank + 2)
+        need_dims(input, self._rank + 1, self._rank + 2)
 
     def _check_channels(self, input: Any) -> None:
         dim = input.ndim - self._rank - 1

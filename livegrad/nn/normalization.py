@@ -18,7 +18,7 @@ def _sizes(normalized_shape: int | Sequence[int]) -> tuple[int, ...]:
     return tuple(normalized_shape)
 
 
-class _Affine(Module):
+class Affine(Module):
     """A norm that is followed by a scale and a shift, each of which may be left out."""
 
     weight: Any
@@ -39,7 +39,7 @@ class _Affine(Module):
             init.zeros_(self.bias)
 
 
-class LayerNorm(_Affine):
+class LayerNorm(Affine):
     """Shifts and scales the last dims to mean 0 and variance 1, then by weight and bias."""
 
     def __init__(
@@ -107,7 +107,7 @@ class RMSNorm(Module):
         )
 
 
-class GroupNorm(_Affine):
+class GroupNorm(Affine):
     """Gives each group of channels mean 0 and variance 1, then scales and shifts each channel."""
 
     def __init__(

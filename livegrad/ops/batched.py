@@ -7,7 +7,7 @@ from typing import Any
 
 from livegrad.graph.meta import Shape
 from livegrad.graph.record import node_of, record
-from livegrad.ops.movement import EXPAND, _reshape_to
+from livegrad.ops.movement import EXPAND, reshape_to
 
 Tensor = Any
 
@@ -30,4 +30,4 @@ def wholes(xs: Sequence[Tensor], batched: tuple[bool, ...], size: int) -> list[T
 def aligned(x: Tensor, ndim: int) -> Tensor:
     """A batched `x` with dims of size 1 after the first, so that each example has `ndim` dims."""
     size, *rest = node_of(x).meta.shape
-    return _reshape_to(x, (size, *[1] * (ndim - len(rest)), *rest))
+    return reshape_to(x, (size, *[1] * (ndim - len(rest)), *rest))

@@ -23,7 +23,7 @@ from livegrad.ops.complex_parts import real
 from livegrad.ops.elementwise import mul, where
 from livegrad.ops.generate import counting
 from livegrad.ops.joining import padded
-from livegrad.ops.movement import _reshape_to
+from livegrad.ops.movement import reshape_to
 
 if TYPE_CHECKING:
     from livegrad.tensor import Tensor
@@ -145,7 +145,7 @@ def _c2r_grad(g: Tensor, y: Tensor, x: Tensor) -> Tensor:
     number = counting(count)
     once = logical_or(eq(number, 0), eq(mul(number, 2), size))
     after = (1,) * (len(x.shape) - 1 - dim)
-    return mul(half, _reshape_to(where(once, 1.0, 2.0), (count, *after)))
+    return mul(half, reshape_to(where(once, 1.0, 2.0), (count, *after)))
 
 
 FFT_C2R = Op(

@@ -76,7 +76,7 @@ def sizes_of(name: str, given: tuple[Any, ...], keyword: Any = None) -> Shape:
 
 
 @lru_cache(maxsize=4096)
-def _groups(old: Shape, new: Shape) -> tuple[tuple[int, int], ...]:
+def regrouping(old: Shape, new: Shape) -> tuple[tuple[int, int], ...]:
     """How a reshape regroups dims: (dims taken, dims made) per block of equal size.
 
     It follows from the sizes alone, so that plans never mistake a merge for a copy.
@@ -141,8 +141,8 @@ RESHAPE = Op(
     infer=lambda metas, attrs, shape: meta_of(shape, metas[0].dtype),
     ref=lambda n, x: x.reshape(n.meta.shape),
     view=_reshape_view,
-    write=lambda part, value, attrs, args: _reshape_to(value, part.shape),
-    grads=(lambda g, y, x: _reshape_to(g, x.shape),),
+    write=lambda part, value, attrs, args: reshape_to(value, part.shape),
+    grads=(lambda g, y, x: reshape_to(g, x.shape),),
     layout=_reshape_layout,
     lower=lowered_by("movement.Reshape"),
     saves="",
@@ -156,10 +156,11 @@ RESHAPE = Op(
 )
 
 
-def _reshape_to(x: Tensor, shape: Shape) -> Tensor:
+def reshape_to(x: Tensor, shape: Shape) -> Tensor:
+    """`x` with another shape of as many elements, not as a view."""
     if x.shape == shape:
         return x
-    return record(RESHAPE, (x,), (_groups(x.shape, shape),), (), shape)
+    return record(RESHAPE, (x,), (regrouping(x.shape, shape),), (), shape)
 
 
 def reshape(input: Tensor, *sizes: Any, shape: Any = None) -> Tensor:
@@ -167,8 +168,8 @@ def reshape(input: Tensor, *sizes: Any, shape: Any = None) -> Tensor:
     meta = node_of(input).meta
     wanted = _resolve_shape(meta, sizes_of("reshape", sizes, shape))
     if _is_viewable(meta, wanted):
-        return record_view(RESHAPE, input, (_groups(meta.shape, wanted),), (), wanted)
-    return record(RESHAPE, (input,), (_groups(meta.shape, wanted),), (), wanted)
+        return record_view(RESHAPE, input, (regrouping(meta.shape, wanted),), (), wanted)
+    return record(RESHAPE, (input,), (regrouping(meta.shape, wanted),), (), wanted)
 
 
 def _is_viewable(meta: Meta, shape: Shape) -> bool:
@@ -189,7 +190,7 @@ def view(input: Tensor, *shape: Any, size: Any = None, dtype: Any = None) -> Ten
             "view size is not compatible with input tensor's size and stride (at least one "
             "dimension spans across two contiguous subspaces). Use .reshape(...) instead."
         )
-    return record_view(RESHAPE, input, (_groups(meta.shape, wanted),), (), wanted)
+    return record_view(RESHAPE, input, (regrouping(meta.shape, wanted),), (), wanted)
 
 
 def _resolve_shape(meta: Meta, shape: Shape) -> Shape:
@@ -225,7 +226,7 @@ def squeeze(input: Tensor, dim: int | Sequence[int] | None = None) -> Tensor:
         drop = {normal_dim("squeeze", d, len(shape)) for d in dims}
     kept = tuple([d for d, size in enumerate(shape) if size != 1 or d not in drop])
     wanted = tuple([shape[d] for d in kept])
-    return record_view(RESHAPE, input, (_groups(shape, wanted), kept), (), wanted)
+    return record_view(RESHAPE, input, (regrouping(shape, wanted), kept), (), wanted)
 
 
 def unsqueeze(input: Tensor, dim: int) -> Tensor:
@@ -233,7 +234,7 @@ def unsqueeze(input: Tensor, dim: int) -> Tensor:
     shape = node_of(input).meta.shape
     d = normal_dim("unsqueeze", dim, len(shape) + 1)
     wanted = shape[:d] + (1,) + shape[d:]
-    return record_view(RESHAPE, input, (_groups(shape, wanted), d), (), wanted)
+    return record_view(RESHAPE, input, (regrouping(shape, wanted), d), (), wanted)
 
 
 # ------------------------------------------------------------------------------------ permute
@@ -246,7 +247,8 @@ def _permute_view(n: Any, index: Index) -> Index:
     return tuple(result)
 
 
-def _inverse(dims: tuple[int, ...]) -> tuple[int, ...]:
+def inverse_order(dims: tuple[int, ...]) -> tuple[int, ...]:
+    """The order of dims that undoes a permutation."""
     return tuple(sorted(range(len(dims)), key=dims.__getitem__))
 
 
@@ -258,8 +260,8 @@ PERMUTE: Op = Op(
     ),
     ref=lambda n, x: x.transpose(n.attrs[0]),
     view=_permute_view,
-    write=lambda part, value, attrs, args: record(PERMUTE, (value,), (_inverse(attrs[0]),)),
-    grads=(lambda g, y, x: record(PERMUTE, (g,), (_inverse(y._node.attrs[0]),)),),
+    write=lambda part, value, attrs, args: record(PERMUTE, (value,), (inverse_order(attrs[0]),)),
+    grads=(lambda g, y, x: record(PERMUTE, (g,), (inverse_order(y._node.attrs[0]),)),),
     layout=lambda metas, attrs, meta: tuple([metas[0].stride()[d] for d in attrs[0]]),
     saves="",
     batch="permute",

@@ -25,7 +25,7 @@ from livegrad.ops.conjugate import conj
 from livegrad.ops.elementwise import abs, add, cast, div, mul, sgn, sub, where
 from livegrad.ops.generate import zeros_like
 from livegrad.ops.moments import about
-from livegrad.ops.movement import _reshape_to, normal_dim, sizes_of
+from livegrad.ops.movement import normal_dim, reshape_to, sizes_of
 from livegrad.ops.pointwise_math import exp, log
 from livegrad.ops.power import pow, sqrt, square
 from livegrad.ops.reduce import (
@@ -488,4 +488,4 @@ def sum_to_size(input: Tensor, *size: Any) -> Tensor:
             f"sum_to_size: size {list(wanted)} is not expandable to size {list(shape)}"
         )
     dims = [d for d in range(len(shape)) if d < lead or wanted[d - lead] != shape[d]]
-    return _reshape_to(sum(input, dims, True), wanted) if dims else input
+    return reshape_to(sum(input, dims, True), wanted) if dims else input

@@ -84,7 +84,7 @@ class LRScheduler:
         self.__dict__.update(state_dict)
 
 
-def _per_group(optimizer: Optimizer, given: Any, name: str) -> list[Any]:
+def per_group(optimizer: Optimizer, given: Any, name: str) -> list[Any]:
     """One value for each group: a list as it is, or a single value repeated."""
     groups = len(optimizer.param_groups)
     if not isinstance(given, list | tuple):
@@ -100,7 +100,7 @@ class _ByFunction(LRScheduler):
     def __init__(
         self, optimizer: Optimizer, lr_lambda: Factor | list[Factor], last_epoch: int = -1
     ) -> None:
-        self.lr_lambdas = _per_group(optimizer, lr_lambda, "lr_lambda")
+        self.lr_lambdas = per_group(optimizer, lr_lambda, "lr_lambda")
         super().__init__(optimizer, last_epoch)
 
     def state_dict(self) -> dict[str, Any]:

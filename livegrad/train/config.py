@@ -60,10 +60,10 @@ def load_config(cls: type[T], path: Any = None, args: Sequence[str] | None = Non
         print(help_text(cls))
         raise SystemExit(0)
     path = words.pop("--config", path)
-    tree = _from_table(_read(path), str(path)) if path is not None else {}
+    tree = from_table(_read(path), str(path)) if path is not None else {}
     for key, text in words.items():
         _put(tree, key.split("."), Given(Text(text), f"--{key}"))
-    built = _build(cls, tree, "", problems)
+    built = build_table(cls, tree, "", problems)
     if problems:
         raise ConfigError("config: " + "\n        ".join(problems))
     return built  # type: ignore[no-any-return]
@@ -77,9 +77,10 @@ def _read(path: Any) -> Tree:
         raise ConfigError(f"config: {path}: {error}") from None
 
 
-def _from_table(table: Mapping[str, Any], source: str) -> Tree:
+def from_table(table: Mapping[str, Any], source: str) -> Tree:
+    """The values of a table, each with where it was given."""
     return {
-        key: _from_table(x, source) if isinstance(x, dict) else Given(x, source)
+        key: from_table(x, source) if isinstance(x, dict) else Given(x, source)
         for key, x in table.items()
     }
 
@@ -151,7 +152,7 @@ def _put(tree: Tree, path: list[str], given: Given) -> None:
 # -------------------------------------------------------------------------------------- building
 
 
-def _build(cls: Any, tree: Tree, prefix: str, problems: list[str]) -> Any:
+def build_table(cls: Any, tree: Tree, prefix: str, problems: list[str]) -> Any:
     """An instance of a dataclass; what is wrong is added to the problems."""
     hints = get_type_hints(cls)
     fields = {field.name: field for field in dataclasses.fields(cls) if field.init}
@@ -187,9 +188,9 @@ def _table(kind: Any, field: Any, given: Any, key: str, problems: list[str]) -> 
     if _has_default(field):
         default = _default(field)
         if not tree or not isinstance(default, kind):
-            return default if not tree else _build(kind, tree, f"{key}.", problems)
+            return default if not tree else build_table(kind, tree, f"{key}.", problems)
         _fill(tree, default)
-    return _build(kind, tree, f"{key}.", problems)
+    return build_table(kind, tree, f"{key}.", problems)
 
 
 def _fill(tree: Tree, default: Any) -> None:

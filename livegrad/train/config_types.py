@@ -202,14 +202,14 @@ def _mapping(value: Any, kind: Any, inner: tuple[Any, ...]) -> Any:
 
 def _table(value: Any, kind: Any) -> Any:
     """A dataclass within a list, a dict or a union."""
-    from livegrad.train.config import _build, _from_table
+    from livegrad.train.config import build_table, from_table
 
     if isinstance(value, Text):
         value = _parsed(value, kind, "{")
     if not isinstance(value, dict):
         raise Mismatch(value, kind)
     problems: list[str] = []
-    built = _build(kind, _from_table(value, ""), "", problems)
+    built = build_table(kind, from_table(value, ""), "", problems)
     if problems:
         raise Mismatch(value, kind, inner=problems)
     return built

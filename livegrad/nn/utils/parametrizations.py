@@ -255,12 +255,13 @@ def spectral_norm(
     if not hasattr(weight, "ndim") or weight is None:
         raise ValueError(f"Module '{module}' has no parameter or buffer with name '{name}'")
     if dim is None:
-        dim = 1 if _is_transposed(module) else 0
+        dim = 1 if is_transposed(module) else 0
     made = _SpectralNorm(weight, n_power_iterations, dim, eps)
     return parametrize.register_parametrization(module, name, made)
 
 
-def _is_transposed(module: Any) -> bool:
+def is_transposed(module: Any) -> bool:
+    """Whether the weight of a module has its inputs first."""
     from livegrad.nn.conv import _ConvTransposeNd
 
     return isinstance(module, _ConvTransposeNd)

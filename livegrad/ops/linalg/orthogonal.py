@@ -37,7 +37,7 @@ from livegrad.ops.linalg.common import (
 )
 from livegrad.ops.linalg.triangular import solve_triangular, triu
 from livegrad.ops.matmul import matmul
-from livegrad.ops.movement import _reshape_to
+from livegrad.ops.movement import reshape_to
 
 if TYPE_CHECKING:
     from livegrad.tensor import Tensor
@@ -196,7 +196,7 @@ def _reflector(both: Tensor, i: int) -> Tensor:
     """The i-th vector: zeros, a one, and what is below the diagonal, as a column."""
     height = both.shape[-2]
     column = columns(both, i, i + 1)
-    place = _reshape_to(counting(height), (height, 1))
+    place = reshape_to(counting(height), (height, 1))
     one = cast(eq(place, i), both.dtype)
     return add(where(gt(place, i), column, 0), one)
 
@@ -208,7 +208,7 @@ def _reflected(
     count = int(tau.shape[-1])
     for i in range(count) if forward else reversed(range(count)):
         v = _reflector(both, i)
-        factor = _reshape_to(columns(as_row(tau), i, i + 1), (*tau.shape[:-1], 1, 1))
+        factor = reshape_to(columns(as_row(tau), i, i + 1), (*tau.shape[:-1], 1, 1))
         if transposed:
             factor = conj(factor)
         if left:

@@ -44,7 +44,7 @@ from livegrad.ops.linalg.common import (
 )
 from livegrad.ops.linalg.spectral import converged, divided, eigh, gaps
 from livegrad.ops.matmul import matmul
-from livegrad.ops.movement import _reshape_to
+from livegrad.ops.movement import reshape_to
 from livegrad.ops.power import square
 from livegrad.ops.reduce import amax, sum as sum_of
 
@@ -86,7 +86,7 @@ def _svd_grad(g: Tensor, y: Tensor, a: Tensor) -> Tensor:
     inner = add(inner, mul(as_column(values), divided(_skew(right), gap)))
     inner = add(inner, diag_embed(cast(real_of(gs), node_of(a).meta.dtype)))
     if node_of(a).meta.dtype.is_complex:
-        # U and V may be turned by one phase each; only their product is determined.
+        # U and V may be transposed by one phase each; only their product is determined.
         turn = div(imag_of(diagonal_of(left)), values)
         inner = add(inner, diag_embed(mul(turn, 1j)))
     if height > size:
@@ -425,10 +425,10 @@ def _lstsq_result(
         left = sub(matmul(a, solution), b)
         residuals = sum_of(real_of(mul(left, conj(left))), -2)
     else:
-        flat = _reshape_to(real_of(solution), (node_of(solution).meta.numel,))
+        flat = reshape_to(real_of(solution), (node_of(solution).meta.numel,))
         residuals = record_slice(flat, 0, 0, 0)
     if vector:
-        solution = _reshape_to(solution, node_of(solution).meta.shape[:-1])
+        solution = reshape_to(solution, node_of(solution).meta.shape[:-1])
     return lstsq_result(
         solution,
         residuals,

@@ -54,7 +54,7 @@ def gaps(values: Tensor) -> Tensor:
 
 
 def divided(x: Tensor, by: Tensor) -> Tensor:
-    """x / by, and 0 where both are 0: what is not asked for is not turned into NaN."""
+    """x / by, and 0 where both are 0: what is not asked for is not transposed into NaN."""
     nothing = eq(x, 0)
     return div(x, where(mul(nothing, eq(by, 0)), 1, by))
 
@@ -161,13 +161,13 @@ def _eig_ref(n: Any, a: Array) -> Array:
 def _eig_grad(g: Tensor, y: Tensor, a: Tensor) -> Tensor:
     """V⁻ᴴ (diag(gλ) + (Vᴴ gV - Vᴴ V diag(Re(Vᴴ gV))) / conj(E)) Vᴴ."""
     (values, vectors), (gw, gv) = parts(y, eigen_shapes(a.shape)), parts(g, eigen_shapes(a.shape))
-    turned = adjoint(vectors)
-    inner = matmul(turned, gv)
+    transposed = adjoint(vectors)
+    inner = matmul(transposed, gv)
     # Vectors are of length 1: what would change their length takes no part.
     length = as_row(cast(real_of(diagonal_of(inner)), node_of(y).meta.dtype))
-    inner = sub(inner, mul(matmul(turned, vectors), length))
+    inner = sub(inner, mul(matmul(transposed, vectors), length))
     inner = add(divided(zero_diagonal(inner), conj(gaps(values))), diag_embed(gw))
-    return real_if(solve(turned, matmul(inner, turned)), a)
+    return real_if(solve(transposed, matmul(inner, transposed)), a)
 
 
 def real_if(g: Tensor, x: Tensor) -> Tensor:
