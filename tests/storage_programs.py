@@ -696,6 +696,34 @@ def views_keep_their_place_when_data_is_written(T: Any) -> Any:
 
 
 @program
+def a_written_view_has_a_new_place(T: Any) -> Any:
+    seen = []
+    for write in (lambda c: c.mul_(2), lambda c: c.zero_(), lambda c: c[0].fill_(3)):
+        w = T.tensor([1.0, 2.0, 3.0], requires_grad=True)
+        c = w[1:]
+        before = (c * 7).sum()
+        with T.no_grad():
+            write(c)
+        seen.append(
+            error_of(lambda b=before, c=c: T.autograd.grad(b, c, retain_graph=True)) == "none"
+        )
+        (before + (c * 5).sum()).backward()
+        seen += [T.autograd.grad((c * 3).sum(), c)[0].tolist(), w.tolist()]
+    return seen
+
+
+@program
+def parameters_that_take_another_shape(T: Any) -> Any:
+    p = T.nn.Parameter(T.tensor([1.0, 2.0]))
+    with T.no_grad():
+        p.unsqueeze_(0)
+    part = p[0, 1:]
+    p.detach().add_(5)
+    (p * part).sum().backward()
+    return p.tolist(), part.tolist(), p.grad.tolist(), p.is_leaf, part._base is p
+
+
+@program
 def a_written_view_that_requires_a_gradient(T: Any) -> Any:
     x = T.zeros(3)
     v = x.view(3)
@@ -747,6 +775,21 @@ def no_view_of_itself(T: Any) -> Any:
     x.t_()
     y.resize_(5)
     return x._is_view(), x._base is None, y._is_view(), x.detach_().shape
+
+
+@program
+def what_a_mask_of_its_own_is_written_with(T: Any) -> Any:
+    x = T.tensor([True, False, True])
+    refused = error_of(lambda: x.__setitem__(x, T.tensor([True, False])))
+    x[x] = T.tensor(False)
+    return x.tolist(), refused
+
+
+@program
+def strides_of_what_is_empty(T: Any) -> Any:
+    x = T.zeros(2, 3, 4)[:, 2:2]
+    layer = T.nn.PReLU()
+    return [y.stride() for y in (x, T.ldexp(x, T.ones(4)), x * T.ones(4), layer(x))]
 
 
 @program

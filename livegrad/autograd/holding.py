@@ -1,4 +1,4 @@
-"""The gradient that a tensor holds: what may be assigned to `.grad`."""
+"""The gradient that a tensor holds: what may be assigned to `.grad`, and how it is cleared."""
 
 from __future__ import annotations
 
@@ -28,6 +28,13 @@ def _check_gradient(x: Any, gradient: Any) -> None:
             f"attempting to assign a gradient of size '{list(given.shape)}' to a tensor of size "
             f"'{list(own.shape)}'. Please ensure that the gradient and the tensor are the same size"
         )
+
+
+def clear(gradient: Any) -> None:
+    """Makes a gradient zero, without the history that it may have."""
+    if node_of(gradient).grad_to is not None:
+        gradient.detach_()
+    gradient.zero_()
 
 
 def _assign(x: Any, gradient: Any) -> None:

@@ -384,14 +384,18 @@ def _custom(node: Node) -> Part:
     return Part(f"{node.attrs[0]}Backward", () if call is None else call.inputs, {})
 
 
+def _of_all(name: str) -> Callable[[Node], Part]:
+    return lambda node: Part(name, node.inputs, {"self": node.inputs[0], "result": node})
+
+
 _RULES: dict[str, Callable[[Node], Part | None]] = {
     "add": _arithmetic,
     "atan2": _pair,
     "average_pool": _pool,
     "binary_cross_entropy": _loss,
     "binary_cross_entropy_with_logits": _loss,
-    "amax": _reduction("amax", "MaxBackward1", "AmaxBackward0"),
-    "amin": _reduction("amin", "MinBackward1", "AminBackward0"),
+    "amax": _reduction("amax", "AmaxBackward0", "AmaxBackward0"),
+    "amin": _reduction("amin", "AminBackward0", "AminBackward0"),
     "cat": _cat,
     "cross_entropy": _cross_entropy,
     "cube": _fixed_power(3),
@@ -411,9 +415,11 @@ _RULES: dict[str, Callable[[Node], Part | None]] = {
     "log_softmax": _softmax,
     "logaddexp": _pair,
     "matmul": _matmul,
+    "max_of_all": _of_all("MaxBackward1"),
     "maximum": _pair,
     "maximum_pool": _pool,
     "mean": _reduction("mean", "MeanBackward0", "MeanBackward1"),
+    "min_of_all": _of_all("MinBackward1"),
     "minimum": _pair,
     "mse_loss": _loss,
     "mul": _arithmetic,

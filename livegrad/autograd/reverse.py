@@ -264,9 +264,8 @@ def as_computed(spec: Spec, operands: list[Tensor]) -> list[Tensor]:
     compute = spec.attrs[0]
     if compute.category < FLOAT:
         return operands
-    first = 1 if spec.op.result == "select" else 0  # the condition stays a bool
-    for i in range(first, len(operands)):
-        if operands[i]._node.meta.dtype.category < FLOAT:
+    for i in range(len(operands)):
+        if operands[i]._node.meta.dtype.category < FLOAT and spec.op.converts(i):
             operands[i] = ew.cast(operands[i], compute)
     return operands
 

@@ -1,4 +1,4 @@
-"""Pass 6, bind: sizes, strides and addresses fill the argument blocks of kernels.
+"""Pass 7, bind: sizes, strides and addresses fill the argument blocks of kernels.
 
 Addresses are not known until a plan runs; a block says where each is to be patched in. The inputs
 a program is run with are: the arena, then leaves, then outputs, then run-time integers.
@@ -8,20 +8,29 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from math import prod
 
 from livegrad.compiler.access import axis_strides, contiguous_strides
 from livegrad.compiler.describe import Description
+from livegrad.compiler.draft import Draft
+from livegrad.compiler.plan import (
+    ADD_INPUT,
+    SET_CONSTANT,
+    SET_INPUT,
+    SET_SCALAR,
+    Block,
+    Patch,
+    Step,
+    StepNotes,
+    Where,
+)
+from livegrad.compiler.rows import spill_count
 from livegrad.compiler.templates import HEADER, RECORD
 from livegrad.graph.index import Index
 from livegrad.graph.node import Node
 from livegrad.graph.op import REGISTRY
 from livegrad.graph.record import FloatArg, IntArg
 from livegrad.graph.symbol import Session, Symbol, SymbolicFloat, least, most
-
-# Kinds of patch, as the driver numbers them.
-SET_INPUT, ADD_INPUT, SET_SCALAR, SET_CONSTANT = 0, 1, 2, 3
 
 # Elements of one work item, about: small enough to share out, large enough to hide the overhead.
 ITEM_ELEMENTS = 4096
@@ -33,22 +42,39 @@ THREAD_WORK = 65536
 Axis = tuple[int, list[int]]  # size, and bytes per step for each stream
 
 
-@dataclass
-class Where:
-    """Memory of a stored value: which input holds its address, and the bytes to add to it."""
+def bind(draft: Draft) -> None:
+    """Fills in the steps."""
+    draft.steps, draft.notes = [], []
+    for group, description in zip(draft.groups, draft.descriptions, strict=True):
+        if description is None:
+            (node,) = group.members
+            for step in node.op.lower.bind(draft, node):
+                suspects = {0: node} if step.may_fault else {}
+                _append(draft, step, StepNotes([node], suspects))
+        else:
+            step = _step(draft, description, bool(group.tail))
+            _append(draft, step, StepNotes(description.nodes, description.suspects))
 
-    slot: int
-    offset: int = 0
+
+def _append(draft: Draft, step: Step, notes: StepNotes) -> None:
+    draft.steps.append(step)
+    draft.notes.append(notes)
 
 
-@dataclass
-class Block:
-    """One argument block: its slots, and the patches (kind, slot, source, value) to make."""
+def _step(draft: Draft, d: Description, tail: bool) -> Step:
+    """The step of a fused kernel."""
+    signature = d.signature
+    block = bind_loops(d, draft.where, draft.first_int, spill_count(signature))
+    labels = {node.op.lower.label for node in d.nodes}
+    kind = labels.pop() if len(labels) == 1 else "loops"
+    shape, may_fault = d.nodes[-1].meta.shape, bool(d.suspects)
+    return Step(kind, shape, [block], signature, may_fault=may_fault, tail=tail)
 
-    slots: list[int]
-    patches: list[tuple[int, int, int, int]] = field(default_factory=list)
-    grain: int = 1
-    scratch: int = 0
+
+def patched(where: Callable[[Node], Where], *nodes: Node) -> list[Patch]:
+    """Patches that write the addresses of `nodes` into the slots from 1 on."""
+    places = [where(x) for x in nodes]
+    return [(SET_INPUT, slot, at.slot, at.offset) for slot, at in enumerate(places, 1)]
 
 
 def bits_of_double(number: float) -> int:
@@ -68,7 +94,7 @@ class Binder:
         self.d = d
         self.where = where
         self.first_int = first_int
-        self.patches: list[tuple[int, int, int, int]] = []
+        self.patches: list[Patch] = []
 
     def run(self, spills: int) -> Block:
         """The block. `spills` is how many rows of scratch memory the kernel keeps."""
@@ -80,7 +106,7 @@ class Binder:
         for k in range(len(self.d.streams)):
             self._record(slots, k, inner, middle, outer)
         self._numbers(slots)
-        for node, dim, _ in self.d.gathers:
+        for node, dim in self.d.gathers:
             stride = contiguous_strides(node.meta.shape)[dim] * node.meta.dtype.itemsize
             slots += [stride, node.meta.shape[dim]]
         elements = slots[6] * slots[4] if self.d.kind == "rows" else slots[3] * slots[4]

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from typing import Any
 
 from livegrad.environment import words
 from livegrad.graph.node import Node, describe_site
@@ -38,23 +37,12 @@ def node_line(number: int, node: Node, numbers: dict[Node, int]) -> str:
     return f"  %{number} = {node.op.name}({inputs}){extra} {node.meta}   {describe_site(node.site)}"
 
 
-def show_nodes(title: str, nodes: Sequence[Node]) -> None:
-    """Prints a numbered list of nodes."""
+def node_lines(nodes: Sequence[Node]) -> list[str]:
+    """A numbered list of nodes."""
     numbers = {node: i for i, node in enumerate(nodes)}
-    out(f"{title}:")
-    for i, node in enumerate(nodes):
-        out(node_line(i, node, numbers))
+    return [node_line(i, node, numbers) for i, node in enumerate(nodes)]
 
 
-def show(title: str, graph: Any) -> None:
-    """Prints a pass's graph if LIVEGRAD_DEBUG=plan."""
-    if wants("plan"):
-        show_nodes(title, graph.nodes)
-
-
-def show_groups(groups: Sequence[Any]) -> None:
-    """Prints the groups if LIVEGRAD_DEBUG=plan."""
-    if wants("plan"):
-        out("fuse:")
-        for group in groups:
-            out(f"  {group!r}")
+def show(title: str, lines: Sequence[str]) -> None:
+    """Prints what has a title."""
+    out("\n".join([f"{title}:", *lines]))

@@ -15,11 +15,8 @@ cheap that reading its inputs again costs less ("inlined").
 from __future__ import annotations
 
 from collections.abc import Iterator
-from heapq import heapify, heappop, heappush
-from typing import NamedTuple
 
 from livegrad.compiler.access import (
-    broadcast_index,
     is_alias,
     own_index,
     placed,
@@ -29,6 +26,7 @@ from livegrad.compiler.access import (
     walks_as_one,
 )
 from livegrad.compiler.expand import Primitives
+from livegrad.compiler.groups import Group, Read, in_order
 from livegrad.graph.index import FIRST, Along, Index
 from livegrad.graph.meta import Shape
 from livegrad.graph.node import Node
@@ -37,69 +35,6 @@ from livegrad.graph.node import Node
 MOST_MEMBERS = 96
 # A cheap value is computed again rather than stored if it takes at most this many operations.
 MOST_INLINED = 4
-
-GATHERS = ("gather", "index_select")
-
-
-class Read(NamedTuple):
-    """One value a node reads: where, and whether it must be in memory (not in a register)."""
-
-    node: Node
-    index: Index  # type: ignore[assignment]  # hides tuple.index, which nobody calls
-    memory: bool = False
-
-
-class Group:
-    """A kernel in the making.
-
-    `index` gives, for each member, its place in the loops. `before` is a bit set of the groups
-    that must run earlier, directly or not; `bits` are the group's own, its number and those of the
-    groups merged into it. `after` are those that read what it gives. A rows group may end in a
-    `tail`, which folds what its rows gave: the mean of a loss.
-    """
-
-    __slots__ = (
-        "after",
-        "before",
-        "bits",
-        "dims",
-        "index",
-        "kind",
-        "members",
-        "merged",
-        "number",
-        "shape",
-        "tail",
-    )
-
-    def __init__(self, number: int, kind: str, shape: Shape, dims: tuple[int, ...] = ()) -> None:
-        self.number = number
-        self.kind = kind
-        self.shape = shape
-        self.dims = dims
-        self.members: list[Node] = []
-        self.index: dict[Node, Index] = {}
-        self.before = 0
-        self.bits = 1 << number
-        self.after: set[Group] = set()
-        self.merged: Group | None = None
-        # Members computed once, when all rows are done: folds over the rows, and what follows.
-        self.tail: set[Node] = set()
-
-    def now(self) -> Group:
-        """The group itself, or the one it was merged into."""
-        group = self
-        while group.merged is not None:
-            group = group.merged
-        return group
-
-    def runs_after(self, other: Group) -> bool:
-        """Whether `other` must run earlier, directly or not."""
-        return bool(self.before & other.bits)
-
-    def __repr__(self) -> str:
-        ops = " ".join(m.op.name for m in self.members)
-        return f"<{self.kind} {self.number} {list(self.shape)} over {self.dims}: {ops}>"
 
 
 class Fuser:
@@ -123,18 +58,9 @@ class Fuser:
     def run(self) -> list[Group]:
         """Groups in an order in which they can be run."""
         for node in self.graph.nodes:
-            kind = node.op.kind
-            if kind in ("leaf", "movement") or node in self.sunk:
-                continue
-            if self.is_inlined(node):
-                continue
-            if kind == "reduce":
-                self._place_reduce(node)
-            elif kind in ("elementwise", "generate") or node.op.lower in GATHERS:
-                self._place(node)
-            else:
-                self._new_kernel(node)
-        return _in_order(self.groups)
+            if node not in self.sunk and not self.is_inlined(node):
+                node.op.lower.group(self, node)
+        return in_order(self.groups)
 
     def _store_what_folds_unevenly(self) -> None:
         """Stores a value folded over several dims if what it is made of cannot be walked so."""
@@ -181,7 +107,7 @@ class Fuser:
             if group is not None and self.owner.get(read.node) is group and not read.memory:
                 yield read
             elif not read.memory and self.is_inlined(read.node):
-                if read.node.op.kind == "generate" and read.node.op.name != "full":
+                if read.node.op.lower.positioned:
                     yield read  # no memory, but the position counts along the loops all the same
                 yield from self.reads(read.node, read.index, group)
             else:
@@ -191,7 +117,7 @@ class Fuser:
         """The values `node` reads when it is computed at `index`."""
         known = self._direct.get(node)
         if known is None or known[0] != index:
-            known = self._direct[node] = index, tuple(_direct_reads(node, index))
+            known = self._direct[node] = index, tuple(node.op.lower.reads(node, index))
         return known[1]
 
     def is_inlined(self, node: Node) -> bool:
@@ -219,7 +145,8 @@ class Fuser:
 
     # ----------------------------------------------------------------------- elementwise
 
-    def _place(self, node: Node) -> None:
+    def place(self, node: Node) -> None:
+        """Puts `node` into the loops of a neighbour, or opens a group."""
         homes = self._candidates(node)
         self._merge_all(homes)
         for group in homes:
@@ -320,7 +247,8 @@ class Fuser:
 
     # ------------------------------------------------------------------------- reductions
 
-    def _place_reduce(self, node: Node) -> None:
+    def place_reduce(self, node: Node) -> None:
+        """Puts a fold into the loops that compute or read what it folds, or opens a group."""
         (x,) = node.inputs
         shape, dims = x.meta.shape, _folded(x.meta.shape, node.attrs[0])
         kind = "rows" if _is_trailing(shape, dims) else "columns"
@@ -404,7 +332,8 @@ class Fuser:
         self.groups.append(group)
         return group
 
-    def _new_kernel(self, node: Node) -> None:
+    def new_kernel(self, node: Node) -> None:
+        """Opens a group for `node` alone."""
         group = self._new_group("kernel", node.meta.shape)
         group.members.append(node)
         group.index[node] = own_index(node.meta.shape)
@@ -449,44 +378,6 @@ class Fuser:
 # ----------------------------------------------------------------------------- pure helpers
 
 
-def _direct_reads(node: Node, index: Index) -> Iterator[Read]:
-    """The values `node` reads when it is computed at `index`."""
-    op = node.op
-    if op.kind == "reduce":
-        (x,) = node.inputs
-        yield Read(*resolve(x, own_index(x.meta.shape)))
-    elif op.lower in GATHERS:
-        source, positions = gather_indices(node, index)
-        yield Read(*resolve(node.inputs[0], source), memory=True)
-        yield Read(*resolve(node.inputs[1], positions))
-    elif op.kind == "elementwise":
-        operands = node.attrs[1].count("t")
-        for number, x in enumerate(node.inputs):
-            at = (
-                broadcast_index(index, x.meta.shape)
-                if number < operands
-                else own_index(x.meta.shape)
-            )
-            yield Read(*resolve(x, at), memory=number >= operands)
-
-
-def gather_indices(node: Node, index: Index) -> tuple[Index, Index]:
-    """Where a gather computed at `index` reads its source (position 0 in its dim) and positions."""
-    dim = node.attrs[0]
-    source, positions = node.inputs
-    if node.op.lower == "gather":
-        at = tuple([FIRST if d == dim else a for d, a in enumerate(index)])
-        return _unit(at, source.meta.shape), _unit(index, positions.meta.shape)
-    count = positions.meta.ndim
-    inner = index[dim : dim + count]
-    outer = (*index[:dim], FIRST, *index[dim + count :])
-    return _unit(outer, source.meta.shape), _unit(inner, positions.meta.shape)
-
-
-def _unit(index: Index, shape: Shape) -> Index:
-    return tuple([FIRST if size == 1 else at for at, size in zip(index, shape, strict=True)])
-
-
 def _is_row(index: Index, node: Node, group: Group) -> bool:
     """Whether `node` at `index` is one value per row of `group`, in the order of the rows."""
     if group.kind != "rows" or not group.dims or any(at.more for at in index):
@@ -501,24 +392,17 @@ def _must_store(graph: Primitives) -> set[Node]:
     """Values that must be in memory whatever is fused: the program or a kernel reads them there."""
     stored = {storage(x) for x in graph.outputs}
     for node in graph.nodes:
-        op = node.op
-        if op.name in ("part", "copy"):
+        lower = node.op.lower
+        if lower.stores:
             stored.add(node)
-        if op.kind in ("kernel", "host", "update"):
-            inputs = node.inputs[:1] if op.lower in GATHERS else node.inputs
-            stored.update([storage(x) for x in inputs])
-        elif op.kind == "movement" and is_alias(resolve(node, own_index(node.meta.shape))[0]):
-            stored.add(storage(node))
+        stored.update([storage(x) for x in lower.from_memory(node)])
     return stored
 
 
 def _regions(graph: Primitives) -> dict[Node, tuple[Node, Index]]:
     """For each part, the buffer it is stored into and where."""
     return {
-        part: (node, index)
-        for node in graph.nodes
-        if node.op.lower == "assembly"
-        for part, index in zip(node.inputs, node.attrs[0], strict=True)
+        part: (node, index) for node in graph.nodes for part, index in node.op.lower.regions(node)
     }
 
 
@@ -553,34 +437,6 @@ def _index_in(node: Node, group: Group) -> Index | None:
         return None
     remaining = iter(axes)
     return tuple([FIRST if size == 1 else Along(next(remaining)) for size in shape])
-
-
-def _in_order(groups: list[Group]) -> list[Group]:
-    """Groups that have members, each after those it depends on; else as the program had them."""
-    live = [g for g in groups if g.members]
-    later = {g: {x.now() for x in g.after} for g in live}
-    waiting = dict.fromkeys(live, 0)
-    for group in live:
-        for other in later[group]:
-            waiting[other] += 1
-    ready = [(_when(g), g.number, g) for g in live if not waiting[g]]
-    heapify(ready)
-    ordered: list[Group] = []
-    while ready:
-        group = heappop(ready)[-1]
-        ordered.append(group)
-        for other in later[group]:
-            waiting[other] -= 1
-            if not waiting[other]:
-                heappush(ready, (_when(other), other.number, other))
-    if len(ordered) != len(live):
-        raise AssertionError(f"fusion made a cycle among {set(live) - set(ordered)}")
-    return ordered
-
-
-def _when(group: Group) -> tuple[bool, int]:
-    # Nothing reads what updates write, and everybody may read what they overwrite: they go last.
-    return group.members[0].op.kind == "update", group.members[-1].index
 
 
 def fuse(graph: Primitives) -> tuple[list[Group], Fuser]:

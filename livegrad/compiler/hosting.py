@@ -7,6 +7,8 @@ the same memory, pairs in a last dim of size 2, and so costs no more than for ot
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import cache, partial
 from types import SimpleNamespace
 from typing import Any
 
@@ -17,9 +19,6 @@ from livegrad.graph.index import Index
 from livegrad.graph.meta import Meta, meta_of
 from livegrad.graph.node import Node, Spec
 from livegrad.graph.op import Op
-
-_on_host: dict[Op, Op] = {}
-_on_pairs: dict[Op, Op] = {}
 
 
 def touches_complex(node: Node) -> bool:
@@ -32,9 +31,9 @@ def touches_complex(node: Node) -> bool:
 def _twin(op: Op, kind: str) -> Op:
     """An op of another kind with the name and the rules of `op`; it is in no registry."""
     twin: Op = object.__new__(Op)
-    for rule in Op.__slots__:
+    for rule in set(Op.__slots__) - {"lower"}:
         setattr(twin, rule, getattr(op, rule))
-    twin.kind, twin.lower, twin.cache = kind, None, {}
+    twin.kind, twin.lowered, twin.cache = kind, None, {}
     return twin
 
 
@@ -43,18 +42,21 @@ def _twin(op: Op, kind: str) -> Op:
 
 def host_spec(node: Node) -> Spec:
     """The spec of `node` as a host node."""
-    op = node.op
-    if op.kind == "host":
-        return node.spec
-    twin = _on_host.get(op)
-    if twin is None:
-        twin = _on_host[op] = _twin(op, "host")
-        if op.kind == "elementwise":
-            twin.ref = lambda n, *arrays: _elementwise(op, n, arrays)
-    return Spec(twin, node.attrs, node.meta)
+    return node.spec if node.op.kind == "host" else Spec(_on_host(node.op), node.attrs, node.meta)
 
 
-def _elementwise(op: Op, n: Any, arrays: tuple[Any, ...]) -> Any:
+@cache
+def _on_host(op: Op) -> Op:
+    return _twin(op, "host")
+
+
+def host_reference(op: Op) -> Callable[..., Any]:
+    """The NumPy meaning of an op, called with what has attrs, args and meta, and with arrays."""
+    assert op.ref is not None
+    return partial(_elementwise, op) if op.kind == "elementwise" else op.ref
+
+
+def _elementwise(op: Op, n: Any, *arrays: Any) -> Any:
     """The reference of an elementwise op, on operands converted to its compute dtype."""
     compute, pattern = n.attrs[0].compute.storage, n.attrs[1]
     tensors, numbers = iter(arrays), iter(n.args)
@@ -64,8 +66,7 @@ def _elementwise(op: Op, n: Any, arrays: tuple[Any, ...]) -> Any:
             operands.append(np.asarray(next(numbers)).astype(compute)[()])
             continue
         x = next(tensors)
-        condition = op.result == "select" and position == 0
-        operands.append(x if condition else x.astype(compute, copy=False))
+        operands.append(x.astype(compute, copy=False) if op.converts(position) else x)
     assert op.ref is not None
     return op.ref(*operands)
 
@@ -85,12 +86,14 @@ def whole_meta(meta: Meta) -> Meta:
 
 def pairs_spec(node: Node) -> Spec:
     """The spec of the movement `node` of complex values as a movement of pairs."""
-    op = node.op
-    twin = _on_pairs.get(op)
-    if twin is None:
-        twin = _on_pairs[op] = _twin(op, "movement")
-        twin.view = lambda n, index: _view_pairs(op, n, index)
-    return Spec(twin, node.attrs, pairs_meta(node.meta))
+    return Spec(_on_pairs(node.op), node.attrs, pairs_meta(node.meta))
+
+
+@cache
+def _on_pairs(op: Op) -> Op:
+    twin = _twin(op, "movement")
+    twin.view = partial(_view_pairs, op)
+    return twin
 
 
 def _view_pairs(op: Op, n: Any, index: Index) -> Index:

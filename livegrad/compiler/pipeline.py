@@ -1,362 +1,106 @@
-"""The compiler: recorded nodes in, a plan out. The passes, in the order they run:
-
-    expand     composites and gradients become primitive ops; numbers become slots
-    legalise   forms that templates exist for; equal expressions once; parts of one buffer
-    fuse       which nodes share a kernel
-    describe   each group as a kernel's signature and what is bound to it
-    place      which values live where in the arena
-    bind       argument blocks: sizes, strides, patches for addresses and numbers
+"""The compiler: recorded nodes in, a plan out. `PASSES` are run in their order.
 
 Code generation (`templates`) is separate: it turns a signature into LLVM IR, and the runtime does
-so once per signature, whatever the plan. LIVEGRAD_DEBUG=plan prints the result of each pass.
+so once per signature, whatever the plan. LIVEGRAD_DEBUG=plan prints the result of each pass, and in
+tests each is checked.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Callable
 from threading import get_ident
-from typing import Any
+from typing import NamedTuple
 
-from livegrad.compiler import debug, verify
+from livegrad.compiler import debug, texts, verify
 from livegrad.compiler.access import storage
-from livegrad.compiler.bind import Block, Where, bind_loops
-from livegrad.compiler.describe import Description, describe
-from livegrad.compiler.expand import Primitives, Recorded, expand
-from livegrad.compiler.fuse import Fuser, Group, fuse
-from livegrad.compiler.legalise import ASSEMBLY, COPY, PART, legalise
-from livegrad.compiler.place import Life, place
-from livegrad.compiler.products import Product, bind_product
-from livegrad.compiler.scan import SCANS, bind_scan, signature_of as scan_signature
-from livegrad.compiler.scatter import SCATTERS, bind_scatter, is_native, signature_of
-from livegrad.compiler.templates import spill_count
-from livegrad.compiler.updates import describe_update, resize
-from livegrad.graph.index import Index
-from livegrad.graph.node import Node, Site
-from livegrad.graph.symbol import Planning, Session
-from livegrad.ops.update import LAYOUT
-
-# While sizes are symbols, nothing has an offset in the arena: value k there has this slot + k.
-ARENA_SLOTS = 1 << 40
+from livegrad.compiler.bind import bind
+from livegrad.compiler.describe import describe_groups
+from livegrad.compiler.draft import Draft
+from livegrad.compiler.expand import Recorded, expand
+from livegrad.compiler.fuse import fuse
+from livegrad.compiler.legalise import legalise
+from livegrad.compiler.place import place
+from livegrad.compiler.plan import Notes, Output, Plan
+from livegrad.compiler.store import store
+from livegrad.graph.node import Node
+from livegrad.graph.symbol import Planning
 
 
-@dataclass
-class Step:
-    """One kernel of a plan."""
-
-    kind: str  # loops, copy, product, scatter, scan, host
-    nodes: list[Node]  # what it computes, for explain() and error messages
-    shape: tuple[int, ...]  # of the last of them
-    blocks: list[Block] = field(default_factory=list)
-    signature: tuple[Any, ...] = ()
-    product: Product | None = None
-    # Host steps: where the inputs lie, and where the result goes.
-    sources: list[Where] = field(default_factory=list)
-    target: Where | None = None
-    # Nodes that may refuse a value, by the number with which the kernel reports them.
-    suspects: dict[int, Node] = field(default_factory=dict)
-    tail: bool = False
-
-    @property
-    def may_fault(self) -> bool:
-        """Whether a value may be refused when the step runs."""
-        return bool(self.suspects)
+def _expand(draft: Draft) -> None:
+    draft.graph = expand(draft.recorded)
 
 
-@dataclass
-class Output:
-    """A value the program keeps: which storage holds it, or which leaf it is another name of."""
-
-    slot: int
-    nbytes: int
-    leaf: int = -1
+def _legalise(draft: Draft) -> None:
+    draft.graph = legalise(draft.graph)
 
 
-@dataclass
-class Write:
-    """A leaf that an update writes: the slot of what it writes to, and whose input it is."""
-
-    leaf: int
-    slot: int
-    update: int
-    number: int
+def _fuse(draft: Draft) -> None:
+    draft.groups, draft.fuser = fuse(draft.graph)
 
 
-@dataclass
-class Plan:
-    """Kernels for one structure and its sizes."""
+class Pass(NamedTuple):
+    """A pass: what it does to a draft, what must hold then, and what of it is printed."""
 
-    steps: list[Step]
-    outputs: list[Output]  # one per recorded output
-    buffers: list[Output]  # distinct buffers, in slot order: results, then what updates write
-    writes: list[Write]
-    arena: int
-    leaves: int
-    first_int: int
-    ints: int
-    floats: int
-    # Where the recorded nodes were recorded: the planned ones have the same sites.
-    sites: list[Site | None]
-    lives: list[Life]
-    filled: bool = False  # from an outline: nodes have the sizes that it was learnt with
+    name: str
+    run: Callable[[Draft], None]
+    check: Callable[[Draft], None]
+    text: Callable[[Draft], list[str]]
+
+
+PASSES = (
+    # Composites and gradients become primitive ops; numbers become slots.
+    Pass("expand", _expand, verify.check_expanded, texts.graph_text),
+    # Forms that kernels exist for; equal expressions once; parts of one buffer.
+    Pass("legalise", _legalise, verify.check_legal, texts.graph_text),
+    # Which nodes share a kernel.
+    Pass("fuse", _fuse, verify.check_groups, texts.groups_text),
+    # Which values are in memory, and buffers for what the program keeps.
+    Pass("store", store, verify.check_stored, texts.stored_text),
+    # Each group as a kernel's signature and what is bound to it.
+    Pass("describe", describe_groups, verify.check_nothing, texts.kernels_text),
+    # Which values live where in the arena.
+    Pass("place", place, verify.check_arena, texts.arena_text),
+    # Argument blocks: sizes, strides, patches for addresses and numbers.
+    Pass("bind", bind, verify.check_steps, lambda draft: str(finished(draft)).splitlines()),
+)
 
 
 def compile_plan(recorded: Recorded) -> Plan:
     """Plans the recorded nodes."""
     Planning.thread = get_ident()
     try:
-        return _planned(recorded)
+        draft = Draft(recorded)
+        for each in PASSES:
+            each.run(draft)
+            if verify.Verifier.enabled:
+                each.check(draft)
+            if debug.wants("plan"):
+                debug.show(each.name, each.text(draft))
+        return finished(draft)
     finally:
         Planning.thread = None
 
 
-def _planned(recorded: Recorded) -> Plan:
-    graph = expand(recorded)
-    debug.show("expand", graph)
-    verify.check_graph("expand", graph)
-    graph = legalise(graph)
-    debug.show("legalise", graph)
-    verify.check_legal(graph)
-    groups, fuser = fuse(graph)
-    debug.show_groups(groups)
-    verify.check_groups(groups, fuser)
-    return _Planner(graph, groups, fuser, [node.site for node in recorded.nodes]).run()
+def finished(draft: Draft) -> Plan:
+    """The plan that a draft has become."""
+    graph = draft.graph
+    return Plan(
+        draft.steps,
+        [_output(draft, x) for x in graph.outputs],
+        draft.buffers,
+        draft.writes,
+        draft.arena,
+        graph.leaves,
+        draft.first_int,
+        graph.ints,
+        graph.floats,
+        draft.lives,
+        notes=Notes(draft.notes, [node.site for node in draft.recorded.nodes]),
+    )
 
 
-class _Planner:
-    """Places values and binds kernels once the groups are known."""
-
-    def __init__(
-        self, graph: Primitives, groups: list[Group], fuser: Fuser, sites: list[Site | None]
-    ) -> None:
-        self.graph = graph
-        self.sites = sites
-        self.groups = groups
-        self.fuser = fuser
-        self.stored: dict[Node, tuple[Node, Index] | None] = {}
-        self.wheres: dict[Node, Where] = {}
-        self.buffers: list[Output] = []
-        self.written: dict[tuple[Node, int], Where] = {}
-
-    def run(self) -> Plan:
-        """The plan."""
-        self._choose_stored()
-        self._place_leaves_and_outputs()
-        writes = self._place_writes()
-        descriptions = [self._describe(g) for g in self.groups]
-        lives = self._lives()
-        arena = self._place_in_arena(lives)
-        steps = [
-            s for g, d in zip(self.groups, descriptions, strict=True) for s in self._bind(g, d)
-        ]
-        outputs = [self._output(x) for x in self.graph.outputs]
-        first_int = self._first_int()
-        graph = self.graph
-        return Plan(
-            steps,
-            outputs,
-            self.buffers,
-            writes,
-            arena,
-            graph.leaves,
-            first_int,
-            graph.ints,
-            graph.floats,
-            self.sites,
-            list(lives.values()),
-        )
-
-    def _first_int(self) -> int:
-        return 1 + self.graph.leaves + len(self.buffers)
-
-    # ----------------------------------------------------------------------- what is stored
-
-    def _choose_stored(self) -> None:
-        """Values that another group reads, or the program keeps, must be in memory."""
-        for node in self.graph.outputs:
-            self._store(storage(node))
-        for group in self.groups:
-            for member in group.members:
-                if group.kind == "kernel":
-                    for x in member.inputs:
-                        self._store(storage(x))
-                    if member.op.kind != "update":
-                        self._store(member)
-                    continue
-                folds_rows = member in group.tail and member.op.kind == "reduce"
-                for read in self.fuser.reads(member, group.index[member], group):
-                    owner = self.fuser.owner.get(storage(read.node))
-                    if owner is not group or read.memory or folds_rows:
-                        self._store(storage(read.node))
-        for node in list(self.stored):
-            if node.op is ASSEMBLY:
-                for part, index in zip(node.inputs, node.attrs[0], strict=True):
-                    self.stored[part] = (node, index)
-
-    def _store(self, node: Node) -> None:
-        if node.op.kind != "leaf" and not self._in_no_group(node):
-            self.stored.setdefault(node, None)
-
-    def _in_no_group(self, node: Node) -> bool:
-        """Whether whoever reads `node` computes it: it is nowhere in memory."""
-        return node not in self.fuser.owner and self.fuser.is_inlined(node)
-
-    # --------------------------------------------------------------------------- placement
-
-    def _place_leaves_and_outputs(self) -> None:
-        for node in self.graph.nodes[: self.graph.leaves]:
-            self.wheres[node] = Where(1 + node.index)
-        for output in self.graph.outputs:
-            node = storage(output)
-            if node.op.kind == "leaf" or node in self.wheres:
-                continue
-            slot = 1 + self.graph.leaves + len(self.buffers)
-            self.buffers.append(Output(slot, node.meta.nbytes))
-            self.wheres[node] = Where(slot)
-
-    def _place_writes(self) -> list[Write]:
-        """A slot for what each update writes: the old buffer, or a new one if somebody sees it."""
-        writes = []
-        for update, node in enumerate(self.graph.updates):
-            count = node.attrs[0]
-            for stream in LAYOUT[node.op][1]:
-                for number in range(stream * count, (stream + 1) * count):
-                    leaf = node.inputs[number]
-                    assert leaf.op.kind == "leaf", "what an update writes has been computed before"
-                    slot = 1 + self.graph.leaves + len(self.buffers)
-                    self.buffers.append(Output(slot, leaf.meta.nbytes))
-                    self.written[node, number] = Where(slot)
-                    writes.append(Write(leaf.index, slot, update, number))
-        return writes
-
-    def _lives(self) -> dict[Node, Life]:
-        """The values in the arena."""
-        lives: dict[Node, Life] = {}
-        for number, group in enumerate(self.groups):
-            for node in self._touched(group):
-                home = self.stored.get(node)
-                node = home[0] if home else node
-                if node in self.wheres or node.op.kind in ("leaf", "update"):
-                    continue
-                if self._in_no_group(node):
-                    continue
-                life = lives.get(node)
-                if life is None:
-                    lives[node] = Life(node, node.meta.nbytes, number, number)
-                else:
-                    life.last = number
-        return lives
-
-    def _place_in_arena(self, lives: dict[Node, Life]) -> int:
-        if Session.current is not None:
-            for number, node in enumerate(lives):
-                self.wheres[node] = Where(ARENA_SLOTS + number)
-            return 0
-        total = place(list(lives.values()))
-        verify.check_arena(list(lives.values()), total)
-        for node, life in lives.items():
-            self.wheres[node] = Where(0, life.offset)
-        return total
-
-    def _touched(self, group: Group) -> list[Node]:
-        """The storage that a group writes or reads."""
-        touched = []
-        for member in group.members:
-            if member in self.stored:
-                touched.append(member)
-            if group.kind == "kernel":
-                touched += [storage(x) for x in member.inputs if x.op is not PART]
-                if member.op is ASSEMBLY:
-                    touched.append(member)
-                continue
-            for read in self.fuser.reads(member, group.index[member], group):
-                if self.fuser.owner.get(storage(read.node)) is not group or read.memory:
-                    touched.append(storage(read.node))
-        return touched
-
-    # ----------------------------------------------------------------------------- binding
-
-    def _where(self, node: Node) -> Where:
-        return self.wheres[storage(node)]
-
-    def _describe(self, group: Group) -> Description | None:
-        if group.kind == "kernel":
-            return None
-        return describe(group, self.fuser, self.stored)
-
-    def _bind(self, group: Group, d: Description | None) -> list[Step]:
-        if d is not None:
-            signature = d.signature
-            block = bind_loops(d, self._where, self._first_int(), spill_count(signature))
-            tail = bool(group.tail)
-            # A transposed operand laid out for BLAS, or a view the program keeps.
-            kind = "copy" if all(node.op is COPY for node in d.nodes) else "loops"
-            shape = d.nodes[-1].meta.shape
-            return [Step(kind, d.nodes, shape, [block], signature, suspects=d.suspects, tail=tail)]
-        (node,) = group.members
-        if node.op is ASSEMBLY:
-            return []
-        if node.op.kind == "update":
-            return self._bind_update(node)
-        shape = node.meta.shape
-        if node.op.lower == "matmul" and node.meta.dtype.is_floating_point:
-            product = bind_product(node, self._where, self._first_int())
-            return [Step("product", [node], shape, product=product)]
-        if node.op.lower in SCATTERS and is_native(node):
-            block = bind_scatter(node, self._where)
-            suspects = {0: node}
-            return [Step("scatter", [node], shape, [block], signature_of(node), suspects=suspects)]
-        if node.op.lower in SCANS:
-            block = bind_scan(node, self._where)
-            return [Step("scan", [node], shape, [block], scan_signature(node))]
-        sources = [self._where(x) for x in node.inputs]
-        return [Step("host", [node], shape, sources=sources, target=self._where(node))]
-
-    def _bind_update(self, node: Node) -> list[Step]:
-        """One kernel, run over the table of parameters."""
-        steps = []
-        for dtypes_, members in _by_dtype(node):
-            d, placeholders, results = describe_update(node, dtypes_)
-            spills = spill_count(d.signature)
-            blocks = []
-            for i in members:
-                where = self._update_wheres(node, i, placeholders, results)
-                sized = resize(d, _reals(node.inputs[i]))
-                blocks.append(bind_loops(sized, where, self._first_int(), spills))
-            steps.append(Step("loops", [node], node.meta.shape, blocks, d.signature))
-        return steps
-
-    def _update_wheres(
-        self,
-        node: Node,
-        i: int,
-        placeholders: list[Node],
-        results: list[tuple[int, Node]],
-    ) -> Any:
-        """Where parameter `i` finds its streams, and where its results go."""
-        count = node.attrs[0]
-        found = {p: self._where(node.inputs[s * count + i]) for s, p in enumerate(placeholders)}
-        for stream, result in results:
-            found[result] = self.written[node, stream * count + i]
-        return found.__getitem__
-
-    def _output(self, node: Node) -> Output:
-        home = storage(node)
-        if home.op.kind == "leaf":
-            return Output(0, home.meta.nbytes, leaf=home.index)
-        return self.buffers[self.wheres[home].slot - 1 - self.graph.leaves]
-
-
-def _by_dtype(node: Node) -> list[tuple[tuple[Any, ...], list[int]]]:
-    """Parameters of an update grouped by the dtypes of their streams."""
-    count = node.attrs[0]
-    streams = len(node.inputs) // count
-    groups: dict[tuple[Any, ...], list[int]] = {}
-    for i in range(count):
-        kinds = tuple([node.inputs[s * count + i].meta.dtype.to_real() for s in range(streams)])
-        groups.setdefault(kinds, []).append(i)
-    return list(groups.items())
-
-
-def _reals(node: Node) -> int:
-    """Numbers that an update walks over: complex parameters count as pairs of reals."""
-    return node.meta.numel * (2 if node.meta.dtype.is_complex else 1)
+def _output(draft: Draft, node: Node) -> Output:
+    home = storage(node)
+    if home.op.kind == "leaf":
+        return Output(0, home.meta.nbytes, leaf=home.index)
+    return draft.buffers[draft.wheres[home].slot - 1 - draft.graph.leaves]

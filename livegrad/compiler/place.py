@@ -1,4 +1,4 @@
-"""Pass 5, place: where stored values live.
+"""Pass 6, place: where stored values live.
 
 Outputs get buffers of their own, since the program keeps them. Everything else lives in the arena:
 each value from the step that writes it to the last step that reads it, largest first, at the lowest
@@ -7,30 +7,50 @@ offset that is free for that long.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 import numpy.typing as npt
 
+from livegrad.compiler import store
+from livegrad.compiler.draft import Draft
+from livegrad.compiler.plan import Life, Where
 from livegrad.graph.node import Node
+from livegrad.graph.symbol import Session
 
 Ints = npt.NDArray[np.int64]
 
 ALIGN = 64
+# While sizes are symbols, nothing has an offset in the arena: value k there has this slot + k.
+ARENA_SLOTS = 1 << 40
 
 
-@dataclass
-class Life:
-    """A value in the arena: its bytes, and the steps from the first write to the last read."""
+def place(draft: Draft) -> None:
+    """Fills in the lives of values in the arena, and where each is."""
+    lives = _lives(draft)
+    draft.lives = list(lives.values())
+    symbolic = Session.current is not None
+    draft.arena = 0 if symbolic else arrange(draft.lives)
+    for number, (node, life) in enumerate(lives.items()):
+        draft.wheres[node] = Where(ARENA_SLOTS + number) if symbolic else Where(0, life.offset)
 
-    node: Node
-    nbytes: int
-    first: int
-    last: int
-    offset: int = 0
+
+def _lives(draft: Draft) -> dict[Node, Life]:
+    """The values in the arena."""
+    lives: dict[Node, Life] = {}
+    for number, group in enumerate(draft.groups):
+        for node in store.touched(draft, group):
+            home = draft.stored.get(node)
+            node = home[0] if home else node
+            if node in draft.wheres or node.op.kind == "update" or store.in_no_group(draft, node):
+                continue
+            life = lives.get(node)
+            if life is None:
+                lives[node] = Life(node.meta.nbytes, number, number)
+            else:
+                life.last = number
+    return lives
 
 
-def place(lives: list[Life]) -> int:
+def arrange(lives: list[Life]) -> int:
     """Gives every value its offset; returns the arena's bytes."""
     first, last, start, end = np.zeros((4, len(lives)), np.int64)
     total = 0

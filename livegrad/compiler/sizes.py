@@ -16,12 +16,12 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, fields
 from typing import Any
 
-from livegrad.compiler.bind import Block, Where, bits_of_double
+from livegrad.compiler.bind import bits_of_double
 from livegrad.compiler.expand import Recorded, make_node
 from livegrad.compiler.kept import KEPT, size_of_plan
-from livegrad.compiler.pipeline import ARENA_SLOTS, Output, Plan, Step, compile_plan
-from livegrad.compiler.place import Life, place
-from livegrad.compiler.products import Product
+from livegrad.compiler.pipeline import compile_plan
+from livegrad.compiler.place import ARENA_SLOTS, arrange
+from livegrad.compiler.plan import BlasCall, Block, HostCall, Life, Output, Plan, Step, Where
 from livegrad.compiler.verify import Verifier
 from livegrad.graph.meta import Meta, meta_of
 from livegrad.graph.node import Node, Spec
@@ -77,7 +77,7 @@ def plan_for(recorded: Recorded, in_python: Callable[[], AbstractContextManager[
         filled = outline.fill(sizes)
         if filled is not None:
             if outline.checks >= CHECKS:
-                assert not Verifier.enabled or same_plans(filled, compile_plan(recorded)), (
+                assert not Verifier.enabled or filled == compile_plan(recorded), (
                     "an outline gives another plan than the passes"
                 )
                 return filled
@@ -101,7 +101,7 @@ def plan_for(recorded: Recorded, in_python: Callable[[], AbstractContextManager[
 def _checked(structure: Structure, outline: Outline, filled: Plan, plan: Plan) -> Plan:
     """`plan`; if it is not what the outline gave, there are to be no outlines."""
     outline.checks += 1
-    if not same_plans(filled, plan):
+    if filled != plan:
         structure.outlines = None
     return plan
 
@@ -159,8 +159,7 @@ def learn(recorded: Recorded, sizes: list[int]) -> Outline | None:
             if Specialised.seen:
                 return None
             assert not _has_symbols([step.signature for step in plan.steps])
-            hosts = [step.nodes[0] for step in plan.steps if step.kind == "host"]
-            if _has_symbols([node.attrs for node in hosts]):
+            if _has_symbols([step.host.attrs for step in plan.steps if step.host]):
                 return None
             return Outline(plan, session)
     finally:
@@ -227,17 +226,19 @@ class Outline:
             )
             for block in step.blocks
         ]
-        product = None
-        if step.product is not None:
-            product = {f.name: self._holes(getattr(step.product, f.name)) for f in fields(Product)}
-        shape = self._holes(step.shape)
-        wheres = self._holes(step.sources), self._holes([step.target])
-        shapes = []
-        if step.kind == "host":
-            (node,) = step.nodes
-            shapes = [self._holes(x.meta.shape) for x in (node, *node.inputs)]
-        fixed = (step.kind, step.nodes, step.signature, step.suspects, step.tail)
-        return fixed, blocks, product, shape, wheres, shapes
+        fixed = (step.kind, step.signature, step.may_fault, step.tail)
+        calls = [self._call(call) for call in (step.product, step.host)]
+        return fixed, self._holes(step.shape), blocks, calls
+
+    def _call(self, call: BlasCall | HostCall | None) -> Any:
+        if call is None:
+            return None
+        parts = {f.name: getattr(call, f.name) for f in fields(call)}
+        # Attributes of ops depend on no size, or there is no outline.
+        holes = {
+            k: (None, x) if k in ("attrs", "args") else self._holes(x) for k, x in parts.items()
+        }
+        return type(call), holes
 
     def _holes(self, x: Any) -> Any:
         """A nested structure with its integers as holes: (type, parts), a hole, or (None, x)."""
@@ -258,11 +259,8 @@ class Outline:
         if values is None:
             return None
         plan = self.plan
-        lives = [
-            Life(life.node, values[nbytes], first, last)
-            for life, (nbytes, first, last) in zip(plan.lives, self._lives, strict=True)
-        ]
-        arena = place(lives)
+        lives = [Life(values[nbytes], first, last) for nbytes, first, last in self._lives]
+        arena = arrange(lives)
         offsets = [life.offset for life in lives]
         return Plan(
             [_filled_step(step, values, offsets) for step in self._steps],
@@ -274,9 +272,9 @@ class Outline:
             plan.first_int,
             plan.ints,
             plan.floats,
-            plan.sites,
             lives,
             filled=True,
+            notes=plan.notes,
         )
 
 
@@ -284,32 +282,21 @@ Values = tuple[int, ...]
 
 
 def _filled_step(step: tuple[Any, ...], values: Values, offsets: list[int]) -> Step:
-    (kind, nodes, signature, suspects, tail), blocks, product, shape, wheres, shapes = step
+    (kind, signature, may_fault, tail), shape, blocks, calls = step
     filled = []
     for slots, patches, grain, scratch in blocks:
         placed = [_filled_patch(patch, values, offsets) for patch in patches]
         filled.append(Block([values[x] for x in slots], placed, values[grain], values[scratch]))
-    bound = None
-    if product is not None:
-        bound = Product(**{name: _filled(x, values, offsets) for name, x in product.items()})
+    product, host = [_filled_call(call, values, offsets) for call in calls]
     sizes = _filled(shape, values, offsets)
-    sources, (target,) = [_filled(each, values, offsets) for each in wheres]
-    if kind == "host":
-        nodes = [_resized(nodes[0], [_filled(each, values, offsets) for each in shapes])]
-    return Step(
-        kind, nodes, sizes, filled, signature, bound, sources, target, suspects, tail
-    )  # fmt: skip
+    return Step(kind, sizes, filled, signature, product, host, may_fault, tail)
 
 
-def _resized(node: Node, shapes: list[tuple[int, ...]]) -> Node:
-    """A host step's node, whose reference looks at the sizes of its result and inputs."""
-
-    def with_shape(x: Node, shape: tuple[int, ...], inputs: tuple[Node, ...]) -> Node:
-        spec = Spec(x.spec.op, x.spec.attrs, meta_of(shape, x.meta.dtype))
-        return make_node(spec, inputs, x.args, x.site)
-
-    inputs = [with_shape(x, shape, ()) for x, shape in zip(node.inputs, shapes[1:], strict=True)]
-    return with_shape(node, shapes[0], tuple(inputs))
+def _filled_call(call: Any, values: Values, offsets: list[int]) -> Any:
+    if call is None:
+        return None
+    kind, parts = call
+    return kind(**{name: _filled(x, values, offsets) for name, x in parts.items()})
 
 
 def _filled_patch(
@@ -351,29 +338,3 @@ def _compiled(session: Session, terms: list[str]) -> Callable[..., Any]:
     exec("\n".join(lines), names)
     made: Callable[..., Any] = names["values"]
     return made
-
-
-# ---------------------------------------------------------------------------------- comparing
-
-
-def same_plans(a: Plan, b: Plan) -> bool:
-    """Whether two plans are the same but for the nodes their steps speak of."""
-    return _shown(a) == _shown(b)
-
-
-def _metas(step: Step) -> list[Meta]:
-    """What the reference of a host step may look at."""
-    if step.kind != "host":
-        return []
-    (node,) = step.nodes
-    return [x.meta for x in (node, *node.inputs)]
-
-
-def _shown(plan: Plan) -> list[Any]:
-    steps = [
-        (s.kind, s.blocks, s.signature, s.product, list(s.suspects), s.tail, s.shape, s.sources,
-         s.target, _metas(s))
-        for s in plan.steps
-    ]  # fmt: skip
-    rest = (plan.outputs, plan.buffers, plan.writes, plan.arena, plan.leaves, plan.first_int)
-    return [steps, rest, plan.ints, plan.floats]

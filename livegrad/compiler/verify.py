@@ -10,12 +10,14 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from livegrad.compiler import debug
+from livegrad.compiler.access import storage
 from livegrad.compiler.expand import Primitives
 from livegrad.graph.node import Node
+from livegrad.graph.symbol import Session
 
 if TYPE_CHECKING:
-    from livegrad.compiler.fuse import Fuser, Group
-    from livegrad.compiler.place import Life
+    from livegrad.compiler.draft import Draft
+    from livegrad.compiler.plan import Life
 
 
 class Verifier:
@@ -26,8 +28,6 @@ class Verifier:
 
 def check_graph(name: str, graph: Primitives) -> None:
     """Nodes are numbered, in order, primitive, and lead only to nodes before them."""
-    if not Verifier.enabled:
-        return
     for place, node in enumerate(graph.nodes):
         what = f"{name}: %{place} {node!r}"
         assert node.index == place, f"{what} is numbered {node.index}"
@@ -43,21 +43,24 @@ def check_graph(name: str, graph: Primitives) -> None:
 _NOT_PRIMITIVE = ("composite", "gradient", "gradient_of")
 
 
-def check_legal(graph: Primitives) -> None:
+def check_expanded(draft: Draft) -> None:
+    """The graph is one of primitives."""
+    check_graph("expand", draft.graph)
+
+
+def check_legal(draft: Draft) -> None:
     """Reductions keep their dims as size 1; nothing is left that legalisation removes."""
-    if not Verifier.enabled:
-        return
+    graph = draft.graph
     check_graph("legalise", graph)
     for node in graph.nodes:
         if node.op.kind == "reduce":
             assert node.attrs[1], f"legalise: {node!r} drops the dims it folds"
-        assert node.op.lower not in ("cat", "pad", "index_write"), f"legalise: {node!r} is left"
+        assert not node.op.lower.rewritten, f"legalise: {node!r} is left"
 
 
-def check_groups(groups: Sequence[Group], fuser: Fuser) -> None:
+def check_groups(draft: Draft) -> None:
     """Each value that needs a group is in one; groups come after what they depend on."""
-    if not Verifier.enabled:
-        return
+    groups, fuser = draft.groups, draft.fuser
     owned: set[Node] = set()
     done = 0
     present = sum([1 << g.number for g in groups])
@@ -75,10 +78,26 @@ def check_groups(groups: Sequence[Group], fuser: Fuser) -> None:
         assert free or node in owned, f"fuse: {node!r} is in no group"
 
 
-def check_arena(lives: Sequence[Life], total: int) -> None:
+def check_stored(draft: Draft) -> None:
+    """Every output is in memory."""
+    for output in draft.graph.outputs:
+        node = storage(output)
+        assert node in draft.wheres, f"store: {node!r} has no buffer"
+        assert node.op.kind == "leaf" or node in draft.stored, f"store: {node!r} is not stored"
+
+
+def check_nothing(draft: Draft) -> None:
+    """Nothing that is worth it: what a description gets wrong, its kernel does."""
+
+
+def check_arena(draft: Draft) -> None:
     """Values that are alive at the same time do not overlap."""
-    if not Verifier.enabled:
-        return
+    if Session.current is None:
+        check_lives(draft.lives, draft.arena)
+
+
+def check_lives(lives: Sequence[Life], total: int) -> None:
+    """The same for values in an arena of `total` bytes."""
     ordered = sorted(lives, key=lambda life: life.offset)
     for i, life in enumerate(ordered):
         end = life.offset + life.nbytes
@@ -88,3 +107,13 @@ def check_arena(lives: Sequence[Life], total: int) -> None:
                 break
             together = other.first <= life.last and life.first <= other.last
             assert not together or not other.nbytes, f"place: {life} overlaps {other}"
+
+
+def check_steps(draft: Draft) -> None:
+    """The blocks of a step are alike; a patch writes to a slot that there is."""
+    for number, step in enumerate(draft.steps):
+        sizes = {len(block.slots) for block in step.blocks}
+        assert len(sizes) <= 1, f"bind: the blocks of step {number} differ: {sizes}"
+        for block in step.blocks:
+            for _, slot, _, _ in block.patches:
+                assert 0 <= slot < len(block.slots), f"bind: step {number} has no slot {slot}"

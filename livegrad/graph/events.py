@@ -94,7 +94,8 @@ def kernel_name(signature: tuple[Any, ...]) -> str:
     """The name of a kernel: what its code depends on as a digest, so the same in any process."""
     from hashlib import sha256  # with its crypto library it is slow to load
 
-    return sha256(repr(signature).encode()).hexdigest()[:12]
+    template, *rest = signature
+    return sha256(repr((template.__qualname__, *rest)).encode()).hexdigest()[:12]
 
 
 # ------------------------------------------------------------------------------------- events
@@ -230,11 +231,11 @@ def steps_of(plan: Any) -> tuple[Step, ...]:
                 PLANS[plan],
                 number,
                 step.kind,
-                tuple([n.op.name for n in step.nodes]),
+                tuple([n.op.name for n in told.nodes]),
                 tuple(step.shape),
                 kernel_name(step.signature) if step.signature else "",
             )
-            for number, step in enumerate(plan.steps, 1)
+            for number, (step, told) in enumerate(zip(plan.steps, plan.notes.steps, strict=True), 1)
         ]
     )
 
@@ -265,7 +266,9 @@ def tell_planned(plan: Any, nodes: Sequence[Node], seconds: float) -> None:
 
 def tell_compiled(signature: tuple[Any, ...], from_disk: bool, seconds: float) -> None:
     """Tells of a kernel that was compiled or loaded."""
-    tell(COMPILED, Compiled(kernel_name(signature), str(signature[0]), from_disk, seconds))
+    template, *rest = signature
+    kind = template.__name__.removeprefix("generate").lstrip("_") or rest[0]
+    tell(COMPILED, Compiled(kernel_name(signature), kind, from_disk, seconds))
 
 
 def tell_ran() -> None:

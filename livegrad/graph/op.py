@@ -16,17 +16,21 @@ from livegrad.graph.layout import (
     like_strides,
     prefers_channels_last,
 )
+from livegrad.graph.lowering import Lowered, lowered_as
 from livegrad.graph.meta import Meta, is_symbolic
 from livegrad.graph.node import Node, Spec
 from livegrad.graph.symbol import Session
 from livegrad.native.hot import hot_slots
 
 if TYPE_CHECKING:
+    from livegrad.compiler.lowerings.base import Lowering
     from livegrad.tensor import Tensor
 
 GradRule = Callable[..., "Tensor"]
 # layout(metas, attrs, meta) -> strides of a result of `meta`; None for row-major order.
 LayoutRule = Callable[[tuple[Meta, ...], tuple[Any, ...], Meta], Strides | None]
+# complaint(planned node, refused value) -> exception and message
+Complaint = Callable[[Any, int], tuple[type[Exception], str]]
 
 REGISTRY: dict[str, Op] = {}
 _FIRST_SWEEP = 20_000
@@ -100,9 +104,9 @@ class Op:
         movement     rearranges elements, computes nothing     view(n, index) -> index
         generate     a value from numbers and the position     emit(b, position, *numbers)
         composite    written with other ops                    expand(n, *tensors) -> tensor
-        kernel       has a native template of its own          lower (name of the template)
+        kernel       has a native template of its own          lower
         host         runs its NumPy reference inside the plan  ref
-        update       one rule over many tensors, in place      expand(args, *tensors)
+        update       one rule over many tensors, in place      expand(args, *tensors), written
         gradient     backward over a pending graph             -
         gradient_of  one result of a gradient                  -
         leaf         holds data                                -
@@ -124,6 +128,10 @@ class Op:
       `as_iterated`, `as_first`, `as_suggested` above; without it they are those of row-major order,
       and `as_iterated` for elementwise ops. A view that starts elsewhere in the storage of its
       input says so by `offset(before, meta, attrs, args)`, where `meta` is the input's.
+    - `lower` names the rules of the compiler, `lowered_by("scatter.Scatter", …)`; see
+      compiler/lowerings. By default they are those of the kind.
+    - `complaint(node, value)` says what is wrong with a value that a kernel has refused; `refuses`
+      tells of which nodes that may happen, if not of all.
     - `samples` is a function giving test inputs; a registered op without samples fails the tests.
     """
 
@@ -132,6 +140,7 @@ class Op:
         "cache",
         "cheap",
         "combine",
+        "complaint",
         "complex",
         "emit",
         "expand",
@@ -140,15 +149,21 @@ class Op:
         "kind",
         "layout",
         "lower",
+        "lowered",
         "name",
         "offset",
         "ref",
+        "refuses",
         "result",
         "samples",
         "saves",
         "view",
         "write",
+        "written",
     )
+
+    # Rules of the compiler, loaded when it first asks for them.
+    lower: Lowering
 
     def __init__(
         self,
@@ -165,7 +180,10 @@ class Op:
         write: Callable[..., Any] | None = None,
         layout: LayoutRule | None = None,
         offset: Callable[..., int] | None = None,
-        lower: str | None = None,
+        lower: Lowered | Lowering | None = None,
+        complaint: Complaint | None = None,
+        refuses: Callable[[Node], bool] | None = None,
+        written: tuple[int, ...] = (),
         result: str = "promote",
         cheap: bool = False,
         saves: str = "xy",
@@ -185,7 +203,10 @@ class Op:
         self.write = write
         self.layout = as_iterated if layout is None and kind == "elementwise" else layout
         self.offset = offset
-        self.lower = lower
+        self.lowered = lower
+        self.complaint = complaint
+        self.refuses = refuses
+        self.written = written
         self.result = result
         self.cheap = cheap
         self.saves = saves
@@ -198,11 +219,29 @@ class Op:
             raise ValueError(f"op {name!r} is registered twice")
         REGISTRY[name] = self
 
+    def __getattr__(self, name: str) -> Any:
+        if name != "lower":
+            raise AttributeError(f"{self!r} has no {name!r}")
+        found = self.lowered or lowered_as(self.kind)
+        self.lower = found.load() if isinstance(found, Lowered) else found
+        return self.lower
+
     def __repr__(self) -> str:
         return f"<op {self.name}>"
 
     def __reduce__(self) -> tuple[Any, ...]:
         return (REGISTRY.__getitem__, (self.name,))
+
+    def converts(self, place: int) -> bool:
+        """Whether an elementwise op takes the operand at `place` in its compute dtype.
+
+        It takes all of them so, but for the condition of a selection.
+        """
+        return place > 0 or self.result != "select"
+
+    def may_refuse(self, node: Node) -> bool:
+        """Whether a kernel may find a value in which `node` sees a fault."""
+        return self.complaint is not None and (self.refuses is None or self.refuses(node))
 
     def remember(
         self, key: Any, attrs: tuple[Any, ...], metas: tuple[Meta, ...], meta: Meta
@@ -258,7 +297,7 @@ _REQUIRED = {
     "movement": ("infer", "ref", "view"),
     "generate": ("infer", "ref", "emit"),
     "composite": ("infer", "expand"),
-    "kernel": ("infer", "ref", "lower"),
+    "kernel": ("infer", "ref", "lowered"),
     "host": ("infer", "ref"),
     "update": ("infer", "expand"),
     "gradient": ("infer",),

@@ -975,7 +975,7 @@ def _family_root(op: Op, x: Any) -> Any:
     """Past detach() begins another history: what shares it is a view of the detached tensor."""
     if op.grads is None:
         return None
-    return x if x._root is None and x._path[-1][0].grads is None else x._root
+    return x if x._root is None and is_detached(x._path) else x._root
 
 
 def rebind(x: Tensor, value: Tensor, expanded: bool = False) -> Tensor:
@@ -1003,7 +1003,7 @@ def rebind(x: Tensor, value: Tensor, expanded: bool = False) -> Tensor:
     if not x._path:
         cell._node = x._node = in_place_of(x._node, value, x, overwrites)
     else:
-        in_vain = is_in_vain(x._node.grad_to)
+        moves = x._node.interior or is_in_vain(x._node.grad_to)
         x._node = in_place_of(x._node, value, x, overwrites)
         if x._root is not None and overwrites:
             _write_to_root(x, part)
@@ -1011,7 +1011,7 @@ def rebind(x: Tensor, value: Tensor, expanded: bool = False) -> Tensor:
     _wrote(cell)
     # Where elements lie in one place, what was written to one is seen in the others. A gradient
     # reaches what was written through the whole, as in PyTorch: a view is a view of that now.
-    through_whole = x._path and (part.grad_to is not None or in_vain)
+    through_whole = x._path and (part.grad_to is not None or moves)
     x._seen = -1 if through_whole or not _is_apart(x._path) else cell.version
     if through_whole and type(x._node.grad_to) is Interior:
         sync(x)  # what retains its gradient does so at its new place in the graph

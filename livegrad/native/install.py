@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 from types import FunctionType, ModuleType
 from typing import Any
 
-from livegrad.native import hot, prelude
+from livegrad.native import capi, hot
 from livegrad.native.layout import slots_of
 from livegrad.native.translate import translate_unit
 from livegrad.native.unit import is_method
@@ -31,13 +31,13 @@ def translate(
     compile_ir: Callable[[str, str], int],
 ) -> dict[FunctionType, Any]:
     """Built-in functions that mean what `functions` do."""
-    ir, objects = translate_unit(slots_of(classes), functions)
-    return link(functions, objects, compile_ir(ir, "livegrad_native"))
+    made = translate_unit(slots_of(classes), functions)
+    return link(functions, made.objects, compile_ir(made.ir, "livegrad_native"))
 
 
 def link(functions: list[FunctionType], objects: list[Any], entry: int) -> dict[FunctionType, Any]:
     """Built-in functions of a module that was compiled and loaded; `entry` is its entry."""
-    addresses = prelude.addresses() + [id(x) for x in objects]
+    addresses = capi.addresses() + [id(x) for x in objects]
     table = (ctypes.c_size_t * len(addresses))(*addresses)
     out = (ctypes.c_size_t * len(functions))()
     ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p)(entry)(table, out)
@@ -66,8 +66,8 @@ def _callable(function: FunctionType, address: int) -> Any:
         return make(_class_of(function), where)
     make = ctypes.pythonapi.PyCFunction_NewEx
     make.restype = ctypes.py_object
-    make.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p]
-    return make(where, None, None)
+    make.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.py_object]
+    return make(where, None, function.__module__)  # profilers show the module
 
 
 def _class_of(method: FunctionType) -> type:

@@ -8,87 +8,13 @@ the meaning is Python's in every case.
 
 from __future__ import annotations
 
-import ctypes
 from typing import Any
 
-from livegrad.native.layout import TUPLE_ITEMS
+from livegrad.native import numbers, rare
+from livegrad.native.capi import expanded, names
+from livegrad.native.layout import filled
 
-# Functions of Python's C interface, as LLVM sees them: (result, arguments).
-CAPI: dict[str, tuple[str, str]] = {
-    "_Py_Dealloc": ("void", "ptr"),
-    "PyErr_Clear": ("void", ""),
-    "PyErr_ExceptionMatches": ("i32", "ptr"),
-    "PyErr_Fetch": ("void", "ptr, ptr, ptr"),
-    "PyErr_Occurred": ("ptr", ""),
-    "PyErr_Restore": ("void", "ptr, ptr, ptr"),
-    "PyErr_SetObject": ("void", "ptr, ptr"),
-    "PyErr_SetString": ("void", "ptr, ptr"),
-    "PyException_SetCause": ("void", "ptr, ptr"),
-    "PyEval_RestoreThread": ("void", "ptr"),
-    "PyEval_SaveThread": ("ptr", ""),
-    "PyBool_FromLong": ("ptr", "i64"),
-    "PyDict_GetItemWithError": ("ptr", "ptr, ptr"),
-    "PyList_Append": ("i32", "ptr, ptr"),
-    "PyList_New": ("ptr", "i64"),
-    "PyLong_AsLongLong": ("i64", "ptr"),
-    "PyLong_FromLongLong": ("ptr", "i64"),
-    "PyNumber_Add": ("ptr", "ptr, ptr"),
-    "PyNumber_Multiply": ("ptr", "ptr, ptr"),
-    "PyNumber_Subtract": ("ptr", "ptr, ptr"),
-    "PyObject_Call": ("ptr", "ptr, ptr, ptr"),
-    "PyObject_GetAttr": ("ptr", "ptr, ptr"),
-    "PyObject_GetItem": ("ptr", "ptr, ptr"),
-    "PyObject_IsInstance": ("i32", "ptr, ptr"),
-    "PyObject_IsTrue": ("i32", "ptr"),
-    "PyObject_RichCompareBool": ("i32", "ptr, ptr, i32"),
-    "PyObject_SetAttr": ("i32", "ptr, ptr, ptr"),
-    "PyObject_SetItem": ("i32", "ptr, ptr, ptr"),
-    "PyObject_Size": ("i64", "ptr"),
-    "PyObject_Vectorcall": ("ptr", "ptr, ptr, i64, ptr"),
-    "PyObject_VectorcallMethod": ("ptr", "ptr, ptr, i64, ptr"),
-    "PyUnicode_Compare": ("i32", "ptr, ptr"),
-    "PySequence_Contains": ("i32", "ptr, ptr"),
-    "PySequence_Tuple": ("ptr", "ptr"),
-    "PySet_Add": ("i32", "ptr, ptr"),
-    "PySet_New": ("ptr", "ptr"),
-    "PyThreadState_Get": ("ptr", ""),
-    "PyThreadState_GetID": ("i64", "ptr"),
-    "PyTuple_New": ("ptr", "i64"),
-}
-
-
-def capi_address(name: str) -> int:
-    """Where the interpreter has a function of its C interface."""
-    return ctypes.cast(getattr(ctypes.pythonapi, name), ctypes.c_void_p).value or 0
-
-
-def object_new_address() -> int:
-    """`object.__new__` as C calls it: (class, arguments, keywords)."""
-    get = ctypes.pythonapi.PyType_GetSlot
-    get.restype, get.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_int]
-    tp_new = 65
-    return int(get(object, tp_new))
-
-
-def _function(text: str) -> str:
-    """Turns `call@Name(args)` into a load of the address and an indirect call."""
-    lines = []
-    count = 0
-    for line in text.splitlines():
-        if "call@" in line:
-            before, rest = line.split("call@", 1)
-            name, arguments = rest.split("(", 1)
-            result, types = CAPI[name]
-            count += 1
-            lines.append(f"  %f{count} = load ptr, ptr @capi.{name}, !invariant.load !0")
-            lines.append(f"{before}call {result} ({types}) %f{count}({arguments}")
-        else:
-            lines.append(line)
-    return "\n".join(lines)
-
-
-# What lies where in an object is told in `layout`.
-HELPERS = """
+_HELPERS = """
 define internal void @decref(ptr %x) alwaysinline {
   %null = icmp eq ptr %x, null
   br i1 %null, label %done, label %count
@@ -120,82 +46,214 @@ done:
   ret void
 }
 
-define internal i64 @len(ptr %x) {
-  %type.p = getelementptr i8, ptr %x, i64 8
+define internal void @incref_if_any(ptr %x) alwaysinline {
+  %null = icmp eq ptr %x, null
+  br i1 %null, label %done, label %count
+count:
+  call void @incref(ptr %x)
+  ret void
+done:
+  ret void
+}
+
+define internal ptr @type(ptr %x) alwaysinline {
+  %type.p = getelementptr i8, ptr %x, i64 $TYPE
   %type = load ptr, ptr %type.p
+  ret ptr %type
+}
+
+define internal i64 @size(ptr %x) alwaysinline {
+  %size.p = getelementptr i8, ptr %x, i64 $SIZE
+  %size = load i64, ptr %size.p
+  ret i64 %size
+}
+
+; Whether %x is exactly a list or a tuple.
+define internal i1 @is_sequence(ptr %x) alwaysinline {
+  %type = call ptr @type(ptr %x)
   %list = load ptr, ptr @obj.list, !invariant.load !0
   %tuple = load ptr, ptr @obj.tuple, !invariant.load !0
   %is.list = icmp eq ptr %type, %list
   %is.tuple = icmp eq ptr %type, %tuple
   %known = or i1 %is.list, %is.tuple
+  ret i1 %known
+}
+
+; An item of a list or tuple that has it.
+define internal ptr @there(ptr %x, i64 %i) alwaysinline {
+  %type = call ptr @type(ptr %x)
+  %list = load ptr, ptr @obj.list, !invariant.load !0
+  %is.list = icmp eq ptr %type, %list
+  %behind.p = getelementptr i8, ptr %x, i64 $ITEMS
+  %behind = load ptr, ptr %behind.p
+  %within = getelementptr i8, ptr %x, i64 $TUPLE_ITEMS
+  %items = select i1 %is.list, ptr %behind, ptr %within
+  %one.p = getelementptr ptr, ptr %items, i64 %i
+  %one = load ptr, ptr %one.p
+  call void @incref(ptr %one)
+  ret ptr %one
+}
+
+define internal i64 @len(ptr %x) {
+  %known = call i1 @is_sequence(ptr %x)
   br i1 %known, label %quick, label %ask
 quick:
-  %size.p = getelementptr i8, ptr %x, i64 16
-  %size = load i64, ptr %size.p
+  %size = call i64 @size(ptr %x)
   ret i64 %size
 ask:
   %n = call@PyObject_Size(ptr %x)
   ret i64 %n
 }
 
-define internal ptr @item(ptr %x, i64 %i) {
-  %type.p = getelementptr i8, ptr %x, i64 8
-  %type = load ptr, ptr %type.p
-  %list = load ptr, ptr @obj.list, !invariant.load !0
-  %tuple = load ptr, ptr @obj.tuple, !invariant.load !0
-  %is.list = icmp eq ptr %type, %list
-  %is.tuple = icmp eq ptr %type, %tuple
-  %known = or i1 %is.list, %is.tuple
+define internal ptr @item(ptr %x, i64 %i, ptr %object) {
+  %is.number = icmp eq ptr %object, null
+  br i1 %is.number, label %look, label %ask
+look:
+  %known = call i1 @is_sequence(ptr %x)
   br i1 %known, label %check, label %ask
 check:
-  %size.p = getelementptr i8, ptr %x, i64 16
-  %size = load i64, ptr %size.p
+  %size = call i64 @size(ptr %x)
   %negative = icmp slt i64 %i, 0
   %wrapped = add i64 %i, %size
   %at = select i1 %negative, i64 %wrapped, i64 %i
   %inside = icmp ult i64 %at, %size
   br i1 %inside, label %quick, label %ask
 quick:
-  %behind.p = getelementptr i8, ptr %x, i64 24
-  %behind = load ptr, ptr %behind.p
-  %within = getelementptr i8, ptr %x, i64 TUPLE_ITEMS
-  %items = select i1 %is.list, ptr %behind, ptr %within
-  %one.p = getelementptr ptr, ptr %items, i64 %at
-  %one = load ptr, ptr %one.p
-  call void @incref(ptr %one)
+  %one = call ptr @there(ptr %x, i64 %at)
   ret ptr %one
 ask:
-  %boxed = call@PyLong_FromLongLong(i64 %i)
+  %boxed = call ptr @box(i64 %i, ptr %object)
   %got = call@PyObject_GetItem(ptr %x, ptr %boxed)
   call void @decref(ptr %boxed)
   ret ptr %got
 }
 
-define internal i32 @push(ptr %x, ptr %value) {
-  %type.p = getelementptr i8, ptr %x, i64 8
-  %type = load ptr, ptr %type.p
+; What a loop holds: a list or tuple itself, which is counted through, else an iterator.
+define internal ptr @iterable(ptr %x) {
+  %known = call i1 @is_sequence(ptr %x)
+  br i1 %known, label %same, label %ask
+same:
+  call void @incref(ptr %x)
+  ret ptr %x
+ask:
+  %got = call@PyObject_GetIter(ptr %x)
+  ret ptr %got
+}
+
+; The next item of what a loop holds; null at the end, and for an error.
+define internal ptr @next(ptr %x, i64 %i) {
+  %known = call i1 @is_sequence(ptr %x)
+  br i1 %known, label %check, label %ask
+check:
+  %size = call i64 @size(ptr %x)
+  %inside = icmp ult i64 %i, %size
+  br i1 %inside, label %quick, label %end
+quick:
+  %one = call ptr @there(ptr %x, i64 %i)
+  ret ptr %one
+end:
+  ret ptr null
+ask:
+  %got = call@PyIter_Next(ptr %x)
+  ret ptr %got
+}
+
+; What is to be unpacked into %n names: a list or tuple of so many.
+define internal ptr @unpacked(ptr %x, i64 %n) {
+  %args = alloca [2 x ptr]
+  %known = call i1 @is_sequence(ptr %x)
+  br i1 %known, label %check, label %ask
+check:
+  %size = call i64 @size(ptr %x)
+  %as.many = icmp eq i64 %size, %n
+  br i1 %as.many, label %same, label %ask
+same:
+  call void @incref(ptr %x)
+  ret ptr %x
+ask:
+  %count = call@PyLong_FromLongLong(i64 %n)
+  store ptr %x, ptr %args
+  %second = getelementptr ptr, ptr %args, i64 1
+  store ptr %count, ptr %second
+  %unpack = load ptr, ptr @obj.unpack, !invariant.load !0
+  %got = call@PyObject_Vectorcall(ptr %unpack, ptr %args, i64 2, ptr null)
+  call void @decref(ptr %count)
+  ret ptr %got
+}
+
+; A method of an object, to be called later; of an object of %class, which surely has it, anything.
+define internal ptr @method(ptr %x, ptr %name, ptr %class) {
+  %type = call ptr @type(ptr %x)
+  %known = icmp eq ptr %type, %class
+  br i1 %known, label %same, label %ask
+same:
+  call void @incref(ptr %x)
+  ret ptr %x
+ask:
+  %got = call@PyObject_GetAttr(ptr %x, ptr %name)
+  ret ptr %got
+}
+
+; Calls a method, which may have been looked up before.
+define internal ptr @call_method(ptr %x, ptr %method, ptr %name, ptr %value) {
+  %args = alloca [2 x ptr]
+  %none = icmp eq ptr %method, null
+  br i1 %none, label %find, label %call
+call:
+  store ptr %value, ptr %args
+  %given = call@PyObject_Vectorcall(ptr %method, ptr %args, i64 1, ptr null)
+  ret ptr %given
+find:
+  store ptr %x, ptr %args
+  %second = getelementptr ptr, ptr %args, i64 1
+  store ptr %value, ptr %second
+  %got = call@PyObject_VectorcallMethod(ptr %name, ptr %args, i64 2, ptr null)
+  ret ptr %got
+}
+
+define internal ptr @append(ptr %x, ptr %method, ptr %value) {
+  %type = call ptr @type(ptr %x)
   %list = load ptr, ptr @obj.list, !invariant.load !0
   %is.list = icmp eq ptr %type, %list
   br i1 %is.list, label %quick, label %ask
 quick:
-  %done = call@PyList_Append(ptr %x, ptr %value)
-  ret i32 %done
+  %status = call@PyList_Append(ptr %x, ptr %value)
+  %got = call ptr @none_unless(i32 %status)
+  ret ptr %got
 ask:
-  %args = alloca [2 x ptr]
-  store ptr %x, ptr %args
-  %second = getelementptr ptr, ptr %args, i64 1
-  store ptr %value, ptr %second
   %name = load ptr, ptr @obj.append, !invariant.load !0
-  %got = call@PyObject_VectorcallMethod(ptr %name, ptr %args, i64 2, ptr null)
-  call void @decref(ptr %got)
-  %failed = icmp eq ptr %got, null
-  %status = sext i1 %failed to i32
-  ret i32 %status
+  %given = call ptr @call_method(ptr %x, ptr %method, ptr %name, ptr %value)
+  ret ptr %given
 }
 
-define internal ptr @look_up(ptr %x, ptr %key) {
-  %type.p = getelementptr i8, ptr %x, i64 8
-  %type = load ptr, ptr %type.p
+define internal ptr @add(ptr %x, ptr %method, ptr %value) {
+  %type = call ptr @type(ptr %x)
+  %set = load ptr, ptr @obj.set, !invariant.load !0
+  %is.set = icmp eq ptr %type, %set
+  br i1 %is.set, label %quick, label %ask
+quick:
+  %status = call@PySet_Add(ptr %x, ptr %value)
+  %got = call ptr @none_unless(i32 %status)
+  ret ptr %got
+ask:
+  %name = load ptr, ptr @obj.add, !invariant.load !0
+  %given = call ptr @call_method(ptr %x, ptr %method, ptr %name, ptr %value)
+  ret ptr %given
+}
+
+define internal ptr @none_unless(i32 %status) {
+  %failed = icmp ne i32 %status, 0
+  br i1 %failed, label %fail, label %none
+none:
+  %nothing = load ptr, ptr @obj.none, !invariant.load !0
+  call void @incref(ptr %nothing)
+  ret ptr %nothing
+fail:
+  ret ptr null
+}
+
+define internal ptr @get(ptr %x, ptr %method, ptr %key) {
+  %type = call ptr @type(ptr %x)
   %dict = load ptr, ptr @obj.dict, !invariant.load !0
   %is.dict = icmp eq ptr %type, %dict
   br i1 %is.dict, label %quick, label %ask
@@ -209,43 +267,13 @@ give:
 none:
   %error = call@PyErr_Occurred()
   %failed = icmp ne ptr %error, null
-  br i1 %failed, label %fail, label %absent
-fail:
-  ret ptr null
-absent:
-  %nothing = load ptr, ptr @obj.none, !invariant.load !0
-  call void @incref(ptr %nothing)
+  %status = sext i1 %failed to i32
+  %nothing = call ptr @none_unless(i32 %status)
   ret ptr %nothing
 ask:
-  %args = alloca [2 x ptr]
-  store ptr %x, ptr %args
-  %second = getelementptr ptr, ptr %args, i64 1
-  store ptr %key, ptr %second
   %name = load ptr, ptr @obj.get, !invariant.load !0
-  %got = call@PyObject_VectorcallMethod(ptr %name, ptr %args, i64 2, ptr null)
+  %got = call ptr @call_method(ptr %x, ptr %method, ptr %name, ptr %key)
   ret ptr %got
-}
-
-define internal i32 @put(ptr %x, ptr %value) {
-  %type.p = getelementptr i8, ptr %x, i64 8
-  %type = load ptr, ptr %type.p
-  %set = load ptr, ptr @obj.set, !invariant.load !0
-  %is.set = icmp eq ptr %type, %set
-  br i1 %is.set, label %quick, label %ask
-quick:
-  %done = call@PySet_Add(ptr %x, ptr %value)
-  ret i32 %done
-ask:
-  %args = alloca [2 x ptr]
-  store ptr %x, ptr %args
-  %second = getelementptr ptr, ptr %args, i64 1
-  store ptr %value, ptr %second
-  %name = load ptr, ptr @obj.add, !invariant.load !0
-  %got = call@PyObject_VectorcallMethod(ptr %name, ptr %args, i64 2, ptr null)
-  call void @decref(ptr %got)
-  %failed = icmp eq ptr %got, null
-  %status = sext i1 %failed to i32
-  ret i32 %status
 }
 
 define internal i32 @truth(ptr %x) {
@@ -268,32 +296,26 @@ ask:
   ret i32 %answer
 }
 
-define internal i64 @unbox(ptr %x) {
-  %n = call@PyLong_AsLongLong(ptr %x)
-  ret i64 %n
-}
-
-define internal i1 @failed_number(i64 %n) {
-  %minus = icmp eq i64 %n, -1
-  br i1 %minus, label %ask, label %fine
-fine:
-  ret i1 false
+define internal i32 @compare(ptr %x, ptr %y, i32 %op) {
+  %answer = call@PyObject_RichCompare(ptr %x, ptr %y, i32 %op)
+  %failed = icmp eq ptr %answer, null
+  br i1 %failed, label %fail, label %ask
 ask:
-  %error = call@PyErr_Occurred()
-  %failed = icmp ne ptr %error, null
-  ret i1 %failed
+  %is = call i32 @truth(ptr %answer)
+  call void @decref(ptr %answer)
+  ret i32 %is
+fail:
+  ret i32 -1
 }
 
 ; Puts keyword arguments, which follow the %given plain ones, where they belong; -1 if one is
 ; unknown or given twice.
 define internal i32 @place_keywords(ptr %args, i64 %given, ptr %words, ptr %names, ptr %out) {
 entry:
-  %words.n.p = getelementptr i8, ptr %words, i64 16
-  %words.n = load i64, ptr %words.n.p
-  %names.n.p = getelementptr i8, ptr %names, i64 16
-  %names.n = load i64, ptr %names.n.p
-  %words.items = getelementptr i8, ptr %words, i64 TUPLE_ITEMS
-  %names.items = getelementptr i8, ptr %names, i64 TUPLE_ITEMS
+  %words.n = call i64 @size(ptr %words)
+  %names.n = call i64 @size(ptr %names)
+  %words.items = getelementptr i8, ptr %words, i64 $TUPLE_ITEMS
+  %names.items = getelementptr i8, ptr %names, i64 $TUPLE_ITEMS
   br label %head
 head:
   %i = phi i64 [ 0, %entry ], [ %i.next, %placed ]
@@ -375,99 +397,23 @@ OBJECTS: dict[str, Any] = {
     "append": "append",
     "dict": dict,
     "empty": (),
+    "error": rare.error,
     "false": False,
     "get": "get",
+    "int": int,
     "list": list,
     "none": None,
     "set": set,
     "true": True,
     "tuple": tuple,
+    "unpack": rare.unpack,
 }
 
 
 def text() -> str:
     """The helpers, and the places for the addresses of C functions."""
-    helpers = _function_texts(HELPERS.replace("TUPLE_ITEMS", str(TUPLE_ITEMS)))
+    helpers = filled(_HELPERS) + numbers.text()
+    # Expanded function by function, because names are local to one.
+    helpers = "\n}\n".join([expanded(part) for part in helpers.split("\n}\n")])
     places = "\n".join([f"@capi.{name} = internal global ptr null" for name in names()])
     return f"{places}\n!0 = !{{}}\n{helpers}"
-
-
-def names() -> list[str]:
-    """C functions in the order of their addresses in the table."""
-    return [*CAPI, "object_new"]
-
-
-def addresses() -> list[int]:
-    """The addresses that belong to `names`."""
-    return [*map(capi_address, CAPI), object_new_address()]
-
-
-def _function_texts(text: str) -> str:
-    # Numbered per function, because names are local to one.
-    return "\n}\n".join([_function(part) for part in text.split("\n}\n")])
-
-
-def slot_reader(attribute: str, owners: list[tuple[int, int]]) -> str:
-    """`get.attribute(x)`: from the slot if the class of `x` is one of `owners`.
-
-    An owner is (number of the class object, offset of the slot).
-    """
-    lines = [
-        f"define internal ptr @get.{attribute}(ptr %x) {{",
-        "  %type.p = getelementptr i8, ptr %x, i64 8",
-        "  %type = load ptr, ptr %type.p",
-    ]
-    for i, (number, offset) in enumerate(owners):
-        lines += [
-            f"  %class{i} = load ptr, ptr @obj.{number}, !invariant.load !0",
-            f"  %is{i} = icmp eq ptr %type, %class{i}",
-            f"  br i1 %is{i}, label %read{i}, label %next{i}",
-            f"read{i}:",
-            f"  %slot{i} = getelementptr i8, ptr %x, i64 {offset}",
-            f"  %value{i} = load ptr, ptr %slot{i}",
-            f"  %unset{i} = icmp eq ptr %value{i}, null",
-            f"  br i1 %unset{i}, label %ask, label %give{i}",
-            f"give{i}:",
-            f"  call void @incref(ptr %value{i})",
-            f"  ret ptr %value{i}",
-            f"next{i}:",
-        ]
-    lines += [
-        "  br label %ask",
-        "ask:",
-        f"  %name = load ptr, ptr @name.{attribute}, !invariant.load !0",
-        "  %got = call@PyObject_GetAttr(ptr %x, ptr %name)",
-        "  ret ptr %got",
-        "}",
-    ]
-    return _function("\n".join(lines))
-
-
-def slot_writer(attribute: str, owners: list[tuple[int, int]]) -> str:
-    """`set.attribute(x, value)`: to the slot if the class of `x` is one of `owners`."""
-    lines = [
-        f"define internal i32 @set.{attribute}(ptr %x, ptr %value) {{",
-        "  %type.p = getelementptr i8, ptr %x, i64 8",
-        "  %type = load ptr, ptr %type.p",
-    ]
-    for i, (number, offset) in enumerate(owners):
-        lines += [
-            f"  %class{i} = load ptr, ptr @obj.{number}, !invariant.load !0",
-            f"  %is{i} = icmp eq ptr %type, %class{i}",
-            f"  br i1 %is{i}, label %write{i}, label %next{i}",
-            f"write{i}:",
-            f"  %slot{i} = getelementptr i8, ptr %x, i64 {offset}",
-            f"  %old{i} = load ptr, ptr %slot{i}",
-            "  call void @incref(ptr %value)",
-            f"  store ptr %value, ptr %slot{i}",
-            f"  call void @decref(ptr %old{i})",
-            "  ret i32 0",
-            f"next{i}:",
-        ]
-    lines += [
-        f"  %name = load ptr, ptr @name.{attribute}, !invariant.load !0",
-        "  %done = call@PyObject_SetAttr(ptr %x, ptr %name, ptr %value)",
-        "  ret i32 %done",
-        "}",
-    ]
-    return _function("\n".join(lines))

@@ -2,16 +2,30 @@
 
 from __future__ import annotations
 
+import builtins
 import sys
 from types import FunctionType
-from typing import Any
+from typing import Any, NamedTuple
 
-from livegrad.native import prelude
+from livegrad.native import prelude, slots
+from livegrad.native.capi import names
+from livegrad.native.watch import Constant
+
+# What Python adds to its complaint about too deep a recursion.
+_WHILE_CALLING = '@while_calling = internal constant [1 x i8] c"\\00"'
 
 
 def is_method(function: FunctionType) -> bool:
     """Whether a function belongs to a class, by its qualified name."""
     return "." in function.__qualname__.rpartition("<locals>.")[2]
+
+
+class Translation(NamedTuple):
+    """A module with functions, the objects to put into its table, and what it took for constant."""
+
+    ir: str
+    objects: list[Any]
+    constants: list[Constant]
 
 
 class Unit:
@@ -31,12 +45,17 @@ class Unit:
         self.functions = functions
         self.symbols = {f: f"py.{i}.{f.__name__}" for i, f in enumerate(functions)}
         self.methods = {f for f in functions if is_method(f)}
+        # The functions that are called directly, by the ids of themselves and of what stands for
+        # them in their modules.
+        self._direct = {**self.originals, **{id(f): f for f in functions}}
         self.objects: list[Any] = []
         self._numbers: dict[int, int] = {}
         self.names: dict[str, str] = {}
         self._readers: dict[str, str] = {}
         self._writers: dict[str, str] = {}
         self._remembered: dict[str, str] = {}
+        # The global names that were taken for constants.
+        self._constants: dict[tuple[int, str], Constant] = {}
 
     def constant(self, value: Any) -> str:
         """The global that holds an object."""
@@ -45,6 +64,25 @@ class Unit:
             number = self._numbers[id(value)] = len(self.objects)
             self.objects.append(value)  # kept, so that ids stay theirs
         return f"@obj.{number}"
+
+    def global_value(self, namespace: dict[str, Any], name: str) -> Any:
+        """The value of a global name, which is a constant from now on; of a built-in function of
+        an earlier translation, its original."""
+        value = namespace.get(name, vars(builtins).get(name))
+        value = self.originals.get(id(value), value)
+        self._constants.setdefault((id(namespace), name), Constant(namespace, name, value))
+        return value
+
+    def reaches(self, function: FunctionType, other: FunctionType) -> bool:
+        """Whether a call of `function` may call `other`, as far as it is by global names."""
+        seen, rest = {function}, [function]
+        while rest:
+            one = rest.pop()
+            named = [id(one.__globals__.get(name)) for name in one.__code__.co_names]
+            called = {self._direct[x] for x in named if x in self._direct}
+            rest += called - seen
+            seen |= called
+        return other in seen
 
     def name(self, name: str) -> str:
         """The global that holds an interned attribute name."""
@@ -55,14 +93,14 @@ class Unit:
         """The helper that reads an attribute."""
         if attribute not in self._readers:
             self.name(attribute)
-            self._readers[attribute] = prelude.slot_reader(attribute, self._owners(attribute))
+            self._readers[attribute] = slots.slot_reader(attribute, self._owners(attribute))
         return f"@get.{attribute}"
 
     def writer(self, attribute: str) -> str:
         """The helper that writes an attribute."""
         if attribute not in self._writers:
             self.name(attribute)
-            self._writers[attribute] = prelude.slot_writer(attribute, self._owners(attribute))
+            self._writers[attribute] = slots.slot_writer(attribute, self._owners(attribute))
         return f"@set.{attribute}"
 
     def remembered(self, owner: Any, attribute: str) -> str:
@@ -75,8 +113,8 @@ class Unit:
         owners = self.slots.get(attribute, [])
         return [(int(self.constant(cls).rpartition(".")[2]), offset) for cls, offset in owners]
 
-    def module(self, bodies: list[str]) -> tuple[str, list[Any]]:
-        """The whole module, and the objects to put into its table: see `_entry`."""
+    def module(self, bodies: list[str]) -> Translation:
+        """The whole module."""
         objects = [*prelude.OBJECTS.values(), *self.names.values(), *self.objects]
         places = [
             *[f"obj.{name}" for name in prelude.OBJECTS],
@@ -85,15 +123,15 @@ class Unit:
         ]
         globals_ = "\n".join([f"@{place} = internal global ptr null" for place in places])
         parts = [
-            prelude.text(), globals_, *self._remembered.values(), *self._readers.values(),
-            *self._writers.values(), *bodies, self._entry(places),
+            prelude.text(), _WHILE_CALLING, globals_, *self._remembered.values(),
+            *self._readers.values(), *self._writers.values(), *bodies, self._entry(places),
         ]  # fmt: skip
-        return "\n".join(parts), objects
+        return Translation("\n".join(parts), objects, list(self._constants.values()))
 
     def _entry(self, places: list[str]) -> str:
         """`livegrad_native(table, out)`: takes addresses in, gives those of the functions out."""
         lines = ["define void @livegrad_native(ptr %table, ptr %out) {"]
-        every = [f"capi.{name}" for name in prelude.names()] + places
+        every = [f"capi.{name}" for name in names()] + places
         for i, place in enumerate(every):
             lines += [
                 f"  %p{i} = getelementptr ptr, ptr %table, i64 {i}",

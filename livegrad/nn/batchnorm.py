@@ -14,6 +14,7 @@ from livegrad.nn.lazy import LazyModuleMixin
 from livegrad.nn.module import Module
 from livegrad.nn.normalization import _Affine
 from livegrad.nn.parameter import UninitializedBuffer, UninitializedParameter
+from livegrad.tensor import Tensor
 
 _STATISTICS = ("running_mean", "running_var", "num_batches_tracked")
 
@@ -90,7 +91,7 @@ class _NormBase(_Affine):
 
 
 class _BatchNorm(_NormBase):
-    def forward(self, input: Any) -> Any:
+    def forward(self, input: Tensor) -> Tensor:
         """See `livegrad.nn.functional.batch_norm`."""
         self._check_input_dim(input)
         if MODE and self.training is not LOCAL.state.grad:

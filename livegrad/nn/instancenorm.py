@@ -7,6 +7,7 @@ from typing import Any
 
 from livegrad.nn import functional as F
 from livegrad.nn.batchnorm import _LazyNormBase, _need_dims, _NormBase
+from livegrad.tensor import Tensor
 
 
 class _InstanceNorm(_NormBase):
@@ -46,7 +47,7 @@ class _InstanceNorm(_NormBase):
             stacklevel=4,
         )
 
-    def forward(self, input: Any) -> Any:
+    def forward(self, input: Tensor) -> Tensor:
         """See `livegrad.nn.functional.instance_norm`."""
         self._check_input_dim(input)
         self._check_channels(input)
@@ -54,7 +55,7 @@ class _InstanceNorm(_NormBase):
             return self._normalised(input.unsqueeze(0)).squeeze(0)
         return self._normalised(input)
 
-    def _normalised(self, input: Any) -> Any:
+    def _normalised(self, input: Tensor) -> Tensor:
         return F.instance_norm(
             input,
             self.running_mean,

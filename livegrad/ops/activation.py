@@ -13,7 +13,7 @@ import numpy as np
 
 from livegrad import dtypes
 from livegrad.graph.blame import check_number
-from livegrad.graph.op import Op
+from livegrad.graph.op import Op, as_first
 from livegrad.graph.record import TYPE_NAMES, binary, elementwise, node_of, not_implemented, unary
 from livegrad.ops import samples as s
 from livegrad.ops.autocast import in_low
@@ -152,6 +152,7 @@ PRELU = define(
     "prelu",
     ref=lambda x, w: np.where(x > 0, x, x * w),
     emit=lambda e, x, w: e.select(e.gt(x, 0), x, e.mul(x, w)),
+    layout=as_first,
     grads=(
         lambda g, y, x, w: also_of(x, where(gt(x, 0), g, mul(g, w))),
         lambda g, y, x, w: also_of(w, where(gt(x, 0), 0, mul(g, x))),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import prod
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 from livegrad import dtypes
 from livegrad.graph.blame import as_items, check_number
@@ -179,16 +179,40 @@ def _adaptive_maximum(
     return (values, places) if return_indices else values
 
 
+@overload
+def adaptive_max_pool1d(
+    input: Tensor, output_size: Any, return_indices: Literal[False] = False
+) -> Tensor: ...
+@overload
+def adaptive_max_pool1d(
+    input: Tensor, output_size: Any, return_indices: Literal[True]
+) -> tuple[Tensor, Tensor]: ...
 def adaptive_max_pool1d(input: Tensor, output_size: Any, return_indices: bool = False) -> Any:
     """Greatest elements of `output_size` bins of (N, C, L)."""
     return _adaptive_maximum("adaptive_max_pool1d", 1, input, output_size, return_indices)
 
 
+@overload
+def adaptive_max_pool2d(
+    input: Tensor, output_size: Any, return_indices: Literal[False] = False
+) -> Tensor: ...
+@overload
+def adaptive_max_pool2d(
+    input: Tensor, output_size: Any, return_indices: Literal[True]
+) -> tuple[Tensor, Tensor]: ...
 def adaptive_max_pool2d(input: Tensor, output_size: Any, return_indices: bool = False) -> Any:
     """Greatest elements of bins of images, so many along each dim; None keeps a dim."""
     return _adaptive_maximum("adaptive_max_pool2d", 2, input, output_size, return_indices)
 
 
+@overload
+def adaptive_max_pool3d(
+    input: Tensor, output_size: Any, return_indices: Literal[False] = False
+) -> Tensor: ...
+@overload
+def adaptive_max_pool3d(
+    input: Tensor, output_size: Any, return_indices: Literal[True]
+) -> tuple[Tensor, Tensor]: ...
 @in_float32
 def adaptive_max_pool3d(input: Tensor, output_size: Any, return_indices: bool = False) -> Any:
     """Greatest elements of bins of volumes, so many along each dim; None keeps a dim."""

@@ -9,6 +9,7 @@ import numpy as np
 
 from livegrad import dtypes
 from livegrad.graph.blame import as_float
+from livegrad.graph.layout import elementwise_strides
 from livegrad.graph.op import Op, as_first, with_numbers
 from livegrad.graph.record import (
     binary,
@@ -31,7 +32,7 @@ from livegrad.ops.elementwise import (
     zero_gradient,
 )
 from livegrad.ops.host_functions import apply, define_on_host, need_tensors
-from livegrad.ops.in_place import placed_like
+from livegrad.ops.in_place import laid_out_as
 from livegrad.ops.pointwise_math import exp2
 
 if TYPE_CHECKING:
@@ -286,4 +287,6 @@ def ldexp(input: Tensor, other: Tensor) -> Tensor:
     two = x.dtype if floating else dtypes.get_default_dtype()
     dtype = dtypes.result_dtype(((two, 1), (power.dtype, 2 if power.ndim else 1)))
     out = mul(input, exp2(cast(other, dtype)))
-    return placed_like(out, input) if node_of(out).meta.shape == x.shape else out
+    # To PyTorch, that 2 is one more operand of one loop.
+    operands = [(x.shape, x.stride()), (power.shape, power.stride()), ((), ())]
+    return laid_out_as(out, elementwise_strides(node_of(out).meta.shape, operands))

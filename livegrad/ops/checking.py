@@ -1,20 +1,19 @@
 """Checking: ops that pass integers on and, when run, refuse those out of range.
 
-A kernel cannot raise: it notes a value it refuses. `COMPLAINTS` has the words for it, which name
-the line that recorded the operation when they reach the user.
+A kernel cannot raise: it notes a value it refuses. The op's `complaint` has the words for it, which
+name the line that recorded the operation when they reach the user.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from livegrad.device import CPU
 from livegrad.dtypes import DType
-from livegrad.graph.op import Op
+from livegrad.graph.op import Complaint, Op
 from livegrad.graph.record import elementwise, node_of
 from livegrad.graph.state import Runtime
 from livegrad.native.calls import call_native
@@ -25,11 +24,6 @@ if TYPE_CHECKING:
     from livegrad.tensor import Tensor
 
 Array = np.ndarray[Any, Any]
-
-# By name of the op: (planned node, refused value) -> exception, message.
-Complaint = Callable[[Any, int], tuple[type[Exception], str]]
-COMPLAINTS: dict[str, Complaint] = {}
-
 
 # Native code that looks at integers, by dtype; 0 for what are none.
 _finders: dict[DType, int] = {}
@@ -56,6 +50,17 @@ def known_outside(index: Tensor, low: int, size: int, ignore: int) -> int | None
     """An integer of `index` that is neither in [low, low + size) nor `ignore`, if that is known."""
     place = _place_outside(index, low, size, ignore)
     return Runtime.number_at(node_of(index), place - 1) if place else None
+
+
+def out_of_range(error: type[Exception]) -> Complaint:
+    """What ops whose attrs begin with the indexed dim say of an index that is not in it."""
+
+    def complaint(node: Any, value: int) -> tuple[type[Exception], str]:
+        dim = node.attrs[0]
+        size = node.inputs[0].meta.shape[dim]
+        return error, f"{node.op.name}: {_out_of_bounds(value, dim, size)}"
+
+    return complaint
 
 
 def _in_range(size: int) -> int:
@@ -107,13 +112,12 @@ def within(name: str, low: int, message: str) -> Op:
         (count,) = numbers_of(node)
         return RuntimeError, message.format(value=value, count=count)
 
-    COMPLAINTS[name] = complaint
     return Op(
         name,
         "elementwise",
         ref=ref,
         emit=emit,
-        lower="check",
+        complaint=complaint,
         result="integer",
         cheap=True,
         saves="",
@@ -146,7 +150,6 @@ def _wrap_complaint(node: Any, value: int) -> tuple[type[Exception], str]:
     return IndexError, _out_of_bounds(value, dim, size)
 
 
-COMPLAINTS["wrap_index"] = _wrap_complaint
 WRAP_INDEX = Op(
     "wrap_index",
     "elementwise",
@@ -154,7 +157,7 @@ WRAP_INDEX = Op(
     # [-size, size) is refused.
     ref=wrap_ref,
     emit=_emit_wrap,
-    lower="check",
+    complaint=_wrap_complaint,
     result="integer",
     cheap=True,
     saves="",
@@ -183,14 +186,13 @@ def _between(name: str, low: float, high: float, error: type[Exception], message
         e.on_fault(e.not_(e.and_(e.ge(x, low), e.le(x, high))))
         return x
 
-    COMPLAINTS[name] = lambda node, value: (error, message)
     return Op(
         name,
         "elementwise",
         ref=ref,
         emit=emit,
         grads=(lambda g, y, x: g,),
-        lower="check",
+        complaint=lambda node, value: (error, message),
         result="floating",
         cheap=True,
         saves="",

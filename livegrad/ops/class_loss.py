@@ -20,7 +20,7 @@ from livegrad.graph.record import TYPE_NAMES, elementwise, node_of, not_implemen
 from livegrad.graph.state import LOCAL
 from livegrad.graph.symbol import real
 from livegrad.ops import folds, reduce as rd, samples as s
-from livegrad.ops.checking import COMPLAINTS, known_outside
+from livegrad.ops.checking import known_outside
 from livegrad.ops.comparison import eq, logical_and, ne
 from livegrad.ops.composite import (
     Array,
@@ -98,17 +98,13 @@ def _emit_check(e: Any, target: Any, count: Any, ignore: Any) -> Any:
     return target
 
 
-COMPLAINTS["check_target"] = lambda node, value: (
-    IndexError,
-    f"Target {value} is out of bounds.",
-)
 CHECK_TARGET = Op(
     "check_target",
     "elementwise",
     # Class indices, unchanged; one outside [0, count) that is not `ignore` is a fault.
     ref=_checked,
     emit=_emit_check,
-    lower="check",
+    complaint=lambda node, value: (IndexError, f"Target {value} is out of bounds."),
     result="integer",
     cheap=True,
     saves="",

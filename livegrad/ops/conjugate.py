@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from livegrad import dtypes
+from livegrad.graph.lowering import lowered_by
 from livegrad.graph.meta import Meta, meta_of
 from livegrad.graph.op import Op
 from livegrad.graph.record import Handle, node_of, record, view
@@ -74,6 +75,7 @@ VIEW_AS_REAL: Op = Op(
     infer=_real_infer,
     ref=lambda n, x: np.stack([x.real, x.imag], -1),
     view=lambda n, index: None,  # another name for the same memory
+    lower=lowered_by("movement.AsPairs"),
     write=lambda part, value, attrs, args: record(VIEW_AS_COMPLEX, (value,)),
     grads=(lambda g, y, x: record(VIEW_AS_COMPLEX, (g,)),),
     layout=lambda metas, attrs, meta: (*[2 * step for step in metas[0].stride()], 1),
@@ -92,6 +94,7 @@ VIEW_AS_COMPLEX: Op = Op(
     infer=_complex_infer,
     ref=lambda n, x: _joined(x),
     view=lambda n, index: None,
+    lower=lowered_by("movement.AsComplex"),
     write=lambda part, value, attrs, args: record(VIEW_AS_REAL, (value,)),
     grads=(lambda g, y, x: record(VIEW_AS_REAL, (g,)),),
     layout=lambda metas, attrs, meta: tuple([step // 2 for step in metas[0].stride()[:-1]]),

@@ -15,7 +15,7 @@ from livegrad import dtypes
 from livegrad.graph.op import GradRule, Op, may_refuse, not_implemented_in_torch, with_numbers
 from livegrad.graph.record import Handle, binary, node_of
 from livegrad.ops import samples as s
-from livegrad.ops.checking import COMPLAINTS, known_outside
+from livegrad.ops.checking import known_outside
 from livegrad.ops.elementwise import define, div, mul, needs_tensor, neg, zero_gradient
 
 if TYPE_CHECKING:
@@ -49,14 +49,14 @@ def _define(
             e.on_fault(e.eq(b, 0))
         return getattr(e, divide)(a, b)
 
-    COMPLAINTS[name] = lambda node, value: (RuntimeError, str(_zero_division()))
     return define(
         name,
         ref=checked_ref,
         emit=emit,
         grads=grads,
         layout=with_numbers,
-        lower="divide",
+        complaint=lambda node, value: (RuntimeError, str(_zero_division())),
+        refuses=lambda node: not node.attrs[0].is_floating_point,  # floats may be divided by 0
         result="number",
         saves=saves,
         samples=s.binary(low2=0.5, high2=3.0, smooth=smooth),

@@ -20,6 +20,7 @@ from livegrad.device import CPU
 from livegrad.dtypes import DType
 from livegrad.graph import elsewhere
 from livegrad.graph.blame import wrong_class
+from livegrad.graph.lowering import lowered_by
 from livegrad.graph.meta import Meta, meta_of
 from livegrad.graph.node import Spec
 from livegrad.graph.op import GradRule, Op, as_first, as_iterated, with_numbers
@@ -436,6 +437,7 @@ CLONE = define(
     emit=lambda e, x: x,
     grads=(lambda g, y, x: g,),
     layout=as_first,
+    lower=lowered_by("elementwise.Conversion"),
     cheap=True,
     saves="",
     complex=True,
@@ -449,6 +451,7 @@ CAST = define(
     emit=lambda e, x: x,
     grads=(lambda g, y, x: g,),  # backward casts to the operand's dtype by itself
     layout=as_first,
+    lower=lowered_by("elementwise.Conversion"),
     cheap=True,
     saves="",
     complex=True,

@@ -15,11 +15,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from livegrad import dtypes
+from livegrad.graph.lowering import lowered_by
 from livegrad.graph.meta import Meta, meta_of
 from livegrad.graph.op import REGISTRY, Op
 from livegrad.graph.record import broadcast_shapes, node_of, record
 from livegrad.ops import samples as s
-from livegrad.ops.checking import check_known, check_wrapping, wrap_ref, wrapped
+from livegrad.ops.checking import check_known, check_wrapping, out_of_range, wrap_ref, wrapped
 from livegrad.ops.elementwise import add, cast, mul
 from livegrad.ops.generate import zeros_like
 from livegrad.ops.movement import _reshape_to, expand, normal_dim
@@ -98,7 +99,8 @@ GATHER: Op = Op(
     # Inputs (x, index), attrs (dim,).
     infer=_gather_infer,
     ref=_gather_ref,
-    lower="gather",
+    lower=lowered_by("gather.Gather", per_value=True),
+    complaint=out_of_range(RuntimeError),
     grads=(_gather_grad, None),
     saves="x",
     samples=s.calls(
@@ -193,7 +195,8 @@ INDEX_SELECT: Op = Op(
     # Inputs (x, index of any rank), attrs (dim,): the index's dims take the place of dim.
     infer=_select_infer,
     ref=_select_ref,
-    lower="index_select",
+    lower=lowered_by("gather.Gather", per_value=False),
+    complaint=out_of_range(IndexError),
     grads=(
         lambda g, y, x, index: record(
             REGISTRY["index_add"], (zeros_like(x), index, g), y._node.attrs

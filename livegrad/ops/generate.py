@@ -13,6 +13,7 @@ from livegrad import dtypes
 from livegrad.device import META
 from livegrad.dtypes import DType
 from livegrad.graph import elsewhere
+from livegrad.graph.lowering import lowered_by
 from livegrad.graph.meta import Meta, Shape, meta_of
 from livegrad.graph.op import Op
 from livegrad.graph.record import FloatArg, IntArg, node_of, record
@@ -61,6 +62,7 @@ FULL = Op(
         n.meta.dtype.compute.storage,
     ),
     emit=lambda e, position, value: to_register(e, value),
+    lower=lowered_by("generate.Generate", positioned=False),
     cheap=True,
     saves="",
     samples=s.calls(

@@ -15,12 +15,13 @@ import numpy as np
 
 from livegrad import dtypes
 from livegrad.dtypes import DType
+from livegrad.graph.lowering import lowered_by
 from livegrad.graph.meta import Meta
 from livegrad.graph.op import Op
 from livegrad.graph.record import Handle, node_of, not_implemented, record
 from livegrad.ops import samples as s
 from livegrad.ops.autocast import casted
-from livegrad.ops.checking import check_known, wrapped
+from livegrad.ops.checking import check_known, out_of_range, wrapped
 from livegrad.ops.elementwise import cast, clone, mul, where
 from livegrad.ops.folds import widened
 from livegrad.ops.gathering import INDEX_SELECT, at_least_1d, check_index, check_range
@@ -76,7 +77,8 @@ INDEX_ADD: Op = Op(
     # Inputs (base, index of any rank, source), attrs (dim,).
     infer=_rows_infer,
     ref=lambda n, *arrays: _rows_ref("add", n, *arrays),
-    lower="index_add",
+    lower=lowered_by("scatter.Scatter", per_value=False, fold="add"),
+    complaint=out_of_range(IndexError),
     grads=(
         lambda g, y, base, index, source: g,
         None,
@@ -101,7 +103,8 @@ INDEX_PUT: Op = Op(
     # Like INDEX_ADD, but replaces.
     infer=_rows_infer,
     ref=lambda n, *arrays: _rows_ref("put", n, *arrays),
-    lower="index_put",
+    lower=lowered_by("scatter.Scatter", per_value=False, fold="put"),
+    complaint=out_of_range(IndexError),
     grads=(
         lambda g, y, base, index, source: record(
             INDEX_PUT, (g, index, zeros_like(source)), y._node.attrs
@@ -128,7 +131,8 @@ INDEX_FOLD: Op = Op(
     # Like INDEX_ADD, but multiplies or takes extremes: attrs (dim, "prod", "amax" or "amin").
     infer=_rows_infer,
     ref=lambda n, *arrays: _rows_ref(n.attrs[1], n, *arrays),
-    lower="index_fold",
+    lower=lowered_by("scatter.Scatter", per_value=False),
+    complaint=out_of_range(IndexError),
     grads=fold_grads(INDEX_SELECT, INDEX_ADD),
     samples=s.calls(
         lambda: s.Sample(

@@ -378,7 +378,7 @@ def setitem(self: Tensor, key: Any, value: Any) -> None:
     if node_of(self).grad_to is not None and _lists_of_indices(_parts(key)):
         check_writable(self, expanded=True)  # before the indices are looked at
     x, parsed = _basic(self, meta.shape, key)
-    if isinstance(value, Handle) and (value._cell is not None or value is x):
+    if isinstance(value, Handle):
         _check_apart(x, parsed, value, _parts(key))
     if parsed.advanced:
         _write(x, _written(x, parsed.advanced, value, meta.dtype, INDEX_PUT))
@@ -387,9 +387,12 @@ def setitem(self: Tensor, key: Any, value: Any) -> None:
 
 
 def _check_apart(x: Tensor, parsed: Parsed, value: Tensor, parts: tuple[Any, ...]) -> None:
-    """RuntimeError for a value that overlaps with what is written, as PyTorch has it."""
+    """RuntimeError for a value or an index that overlaps with what is written, as in PyTorch."""
     if parsed.advanced:
-        if not fills_a_mask(parts, value):
+        if fills_a_mask(parts, value):
+            return
+        check_overlap(x, parts, AT_ALL)
+        if value._cell is not None or value is x:
             check_overlap(x, (_without_leading_ones(value),), AT_ALL)
     elif value.shape == parsed.shape:  # what is broadcast is let pass
         check_overlap(x, (value,))

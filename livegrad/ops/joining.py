@@ -13,6 +13,7 @@ import numpy as np
 from livegrad import dtypes
 from livegrad.graph.blame import as_items
 from livegrad.graph.layout import Strides, viewed_strides
+from livegrad.graph.lowering import lowered_by
 from livegrad.graph.meta import Meta, Shape, meta_of
 from livegrad.graph.op import Op, as_suggested
 from livegrad.graph.record import Handle, node_of, record, row_major
@@ -101,7 +102,7 @@ CAT = Op(
     # Tensors one after the other along attrs (dim,); inputs have one dtype.
     infer=_cat_infer,
     ref=lambda n, *arrays: np.concatenate(arrays, n.attrs[0]),
-    lower="cat",
+    lower=lowered_by("parts.Cat"),
     layout=as_suggested,
     grads=EachInput(_cat_grad),
     saves="",
@@ -360,7 +361,7 @@ PAD = Op(
     # One number around the input: attrs (which dims are padded,), args (number, size before each).
     infer=lambda metas, attrs, shape: meta_of(shape, metas[0].dtype),
     ref=_pad_ref,
-    lower="pad",
+    lower=lowered_by("parts.Pad"),
     layout=as_suggested,
     grads=(_pad_grad,),
     saves="",

@@ -9,6 +9,7 @@ import numpy as np
 
 from livegrad import dtypes
 from livegrad.dtypes import DType
+from livegrad.graph.lowering import lowered_by
 from livegrad.graph.meta import Meta, meta_of
 from livegrad.graph.op import Op
 from livegrad.graph.record import broadcast_shapes, node_of, not_implemented, record, row_major
@@ -67,7 +68,7 @@ MATMUL = Op(
     # Two inputs of rank 2 or more; leading dims are batches, broadcast like elementwise operands.
     infer=_matmul_infer,
     ref=lambda n, a, b: np.matmul(a, b),
-    lower="matmul",
+    lower=lowered_by("product.Product"),
     grads=(
         lambda g, y, a, b: matmul(g, conj(_turned(b))),
         lambda g, y, a, b: matmul(conj(_turned(a)), g),

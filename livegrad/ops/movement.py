@@ -14,6 +14,7 @@ from livegrad.dtypes import DType
 from livegrad.graph.blame import as_items
 from livegrad.graph.index import FIRST, Index, stepped
 from livegrad.graph.layout import Strides, viewed_strides
+from livegrad.graph.lowering import lowered_by
 from livegrad.graph.meta import Meta, Shape, Size, as_size, meta_of
 from livegrad.graph.op import Op
 from livegrad.graph.record import (
@@ -143,6 +144,7 @@ RESHAPE = Op(
     write=lambda part, value, attrs, args: _reshape_to(value, part.shape),
     grads=(lambda g, y, x: _reshape_to(g, x.shape),),
     layout=_reshape_layout,
+    lower=lowered_by("movement.Reshape"),
     saves="",
     samples=s.calls(
         lambda: s.Sample((s.uniform(2, 6),), lambda x: reshape(x, (3, 4))),
@@ -593,7 +595,7 @@ INDEX_WRITE: Op = Op(
     infer=lambda metas, attrs, shape: metas[0],
     ref=_index_write_ref,
     layout=lambda metas, attrs, meta: metas[0].strides,
-    lower="index_write",
+    lower=lowered_by("parts.IndexWrite"),
     grads=(
         lambda g, y, base, value: record(
             INDEX_WRITE, (g, zeros_like(value)), y._node.attrs, y._node.args

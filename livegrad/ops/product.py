@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from livegrad.dtypes import DType
+from livegrad.graph.lowering import lowered_by
 from livegrad.graph.op import Op
 from livegrad.graph.record import node_of, record
 from livegrad.ops import folds, samples as s
@@ -21,6 +22,7 @@ from livegrad.ops.conjugate import conj
 from livegrad.ops.elementwise import cast, div, mul, sub, where
 from livegrad.ops.generate import filled, zeros_like
 from livegrad.ops.reduce import (
+    WIDE_SUM,
     Dim,
     Dims,
     define,
@@ -128,6 +130,7 @@ PROD = define(
     "prod",
     ref=folds.product,
     combine="prod",
+    lower=lowered_by("reduce.Reduce", unrounded="wide_prod"),
     infer=summed_meta,
     grads=(lambda g, y, x: record(PROD_BACKWARD, (g, x), y._node.attrs),),
     saves="x",
@@ -136,6 +139,19 @@ PROD = define(
     samples=over_several(
         lambda x, dim, keepdim: prod(x, dim, keepdim),
         reductions(lambda x, dim, keepdim: prod(x, dim, keepdim), low=0.5),
+    ),
+)
+
+# A product of floats that is not rounded to their dtype: of one part of many.
+WIDE_PROD: Op = define(
+    "wide_prod",
+    ref=folds.product,
+    combine="wide_prod",
+    infer=WIDE_SUM.infer,
+    lower=lowered_by("reduce.Reduce", in_parts=False),
+    samples=s.calls(
+        lambda: s.Sample((s.uniform(3, 5),), lambda x: record(WIDE_PROD, (x,), ((1,), True))),
+        lambda: s.Sample((s.uniform(4, 37),), lambda x: record(WIDE_PROD, (x,), ((0,), True))),
     ),
 )
 

@@ -14,12 +14,13 @@ import numpy as np
 
 from livegrad import dtypes
 from livegrad.dtypes import DType
+from livegrad.graph.lowering import lowered_by
 from livegrad.graph.meta import Meta, meta_of
-from livegrad.graph.op import GradRule, Op
+from livegrad.graph.op import REGISTRY, GradRule, Op
 from livegrad.graph.record import Handle, node_of, record
 from livegrad.graph.symbol import real
 from livegrad.ops import samples as s
-from livegrad.ops.comparison import eq, maximum, minimum, ne
+from livegrad.ops.comparison import eq, isnan, logical_and, logical_or, maximum, minimum, ne
 from livegrad.ops.elementwise import cast, clone, div, mul, where
 from livegrad.ops.folds import average, total, widened
 from livegrad.ops.movement import EXPAND, _reshape_to, constant, normal_dim
@@ -157,6 +158,7 @@ SUM = define(
     "sum",
     ref=total,
     combine="sum",
+    lower=lowered_by("reduce.Reduce", unrounded="wide_sum"),
     infer=summed_meta,
     grads=(lambda g, y, x: spread_over(spread(g, y, x), x),),
     saves="",
@@ -187,6 +189,7 @@ WIDE_SUM = define(
     "wide_sum",
     ref=total,
     combine="wide_sum",
+    lower=lowered_by("reduce.Reduce", in_parts=False),
     infer=_wide_meta,
     grads=(lambda g, y, x: spread_over(spread(cast(g, x.dtype), y, x), x),),
     saves="",
@@ -207,6 +210,7 @@ WIDE_SQUARES = define(
     "wide_squares",
     ref=lambda x, axis, keepdims: total(np.square(widened(x)), axis, keepdims),
     combine="wide_squares",
+    lower=lowered_by("reduce.Squares", in_parts=False),
     infer=_wide_meta,
     grads=(lambda g, y, x: mul(spread(cast(g, x.dtype), y, x), mul(x, 2)),),
     saves="x",
@@ -289,16 +293,18 @@ def _check_dim_given(name: str, meta: Meta, dim: Dim, error: type[Exception]) ->
 
 
 def _ties_backward(n: Any, g: Tensor, x: Tensor, y: Tensor) -> Tensor:
-    dims, keepdim = n.attrs
-    best = eq(x, kept(y, x, dims, keepdim))
+    dims, keepdim, nan_is_nan = n.attrs
+    y = kept(y, x, dims, keepdim)
+    best = logical_or(eq(x, y), logical_and(isnan(x), isnan(y))) if nan_is_nan else eq(x, y)
     if not dims:
         return cast(where(best, g, 0), n.meta.dtype)
-    # NaN is equal to nothing: 0 / 0 gives NaN.
+    # NaN is equal to nothing, else: 0 / 0 gives NaN.
     share = div(where(best, kept(g, x, dims, keepdim), 0), sum(best, dims, True))
     return cast(share, n.meta.dtype)
 
 
-# The gradient of amax and amin: shared evenly by the elements equal to the result.
+# The gradient of amax and amin: shared evenly by the elements equal to the result. With attrs
+# (dims, keepdim, True), NaN is equal to NaN.
 TIES_BACKWARD: Op = Op(
     "ties_backward",
     "composite",
@@ -307,7 +313,7 @@ TIES_BACKWARD: Op = Op(
     samples=s.calls(
         lambda: s.Sample(
             (s.uniform(3), s.uniform(3, 4)),
-            lambda g, x: record(TIES_BACKWARD, (g, x, amax(x, 1)), ((1,), False)),
+            lambda g, x: record(TIES_BACKWARD, (g, x, amax(x, 1)), ((1,), False, False)),
             smooth=False,
         ),
     ),
@@ -315,7 +321,8 @@ TIES_BACKWARD: Op = Op(
 
 
 def _ties_rule(g: Tensor, y: Tensor, x: Tensor) -> Tensor:
-    return record(TIES_BACKWARD, (g, constant(x), constant(y)), y._node.attrs)
+    attrs = (*y._node.attrs, False)
+    return record(TIES_BACKWARD, (g, constant(x), constant(y)), attrs)
 
 
 AMAX = define(
@@ -360,6 +367,30 @@ def amin(input: Tensor, dim: int | Sequence[int] = (), keepdim: bool = False) ->
     return record(AMIN, (input,), (normal_dims("amin", dim, meta.ndim), keepdim))
 
 
+def _of_all(name: str, fold: Callable[[Tensor], Tensor]) -> Op:
+    """`fold` of all elements, whose gradient those that are NaN share if the result is."""
+
+    def grad(g: Tensor, y: Tensor, x: Tensor) -> Tensor:
+        dims = tuple(range(node_of(x).meta.ndim))
+        return record(TIES_BACKWARD, (g, constant(x), constant(y)), (dims, False, True))
+
+    return Op(
+        name,
+        "composite",
+        infer=lambda metas, attrs, shape: meta_of((), metas[0].dtype),
+        expand=lambda n, x: fold(x),
+        grads=(grad,),
+        samples=s.calls(
+            lambda: s.Sample((s.uniform(3, 5),), lambda x: record(REGISTRY[name], (x,))),
+            lambda: s.Sample((s.uniform(),), lambda x: record(REGISTRY[name], (x,))),
+        ),
+    )
+
+
+MAX_OF_ALL = _of_all("max_of_all", amax)
+MIN_OF_ALL = _of_all("min_of_all", amin)
+
+
 def _position(name: str, pick: Callable[..., Any]) -> Op:
     """Registers argmax or argmin: the index along one dim, or in row-major order over all dims."""
 
@@ -379,7 +410,16 @@ def _position(name: str, pick: Callable[..., Any]) -> Op:
         return (argmax if name == "argmax" else argmin)(x, dim, keepdim)
 
     samples = reductions(call, empty=False)
-    return Op(name, "reduce", infer=infer, ref=ref, combine=name, saves="", samples=samples)
+    return Op(
+        name,
+        "reduce",
+        infer=infer,
+        ref=ref,
+        combine=name,
+        lower=lowered_by("reduce.Place", in_parts=False),
+        saves="",
+        samples=samples,
+    )
 
 
 ARGMAX = _position("argmax", np.argmax)
@@ -439,7 +479,7 @@ def max(input: Tensor, dim: Any = None, keepdim: bool = False, *, other: Any = N
         return maximum(input, second)
     if dim is None:
         _check_dim_given("max", node_of(input).meta, None, RuntimeError)
-        return amax(input)
+        return record(MAX_OF_ALL, (input,))
     return max_result(*_pick("max", ARGMAX, input, dim, keepdim))
 
 
@@ -461,7 +501,7 @@ def min(input: Tensor, dim: Any = None, keepdim: bool = False, *, other: Any = N
         return minimum(input, second)
     if dim is None:
         _check_dim_given("min", node_of(input).meta, None, RuntimeError)
-        return amin(input)
+        return record(MIN_OF_ALL, (input,))
     return min_result(*_pick("min", ARGMIN, input, dim, keepdim))
 
 

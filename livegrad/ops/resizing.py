@@ -90,7 +90,8 @@ def become(x: Tensor, value: Tensor, stays: bool = True, counts: int = 1) -> Ten
         node = in_place_of(old, wrap(node), x, False)
     go_on_retaining(old, node, x)
     x._node, x._cell = node, value._cell
-    x._path, x._seen, x._root = value._path, value._seen, value._root
+    x._path, x._seen = value._path, value._seen
+    x._root = None if value._root is x else value._root
     if not shares:  # from now on it counts for itself what is written to the other storage
         x._writes, x._unseen = writes, None if x._cell is None else [writes]
     _see_through(value, x)

@@ -15,6 +15,7 @@ import numpy as np
 
 from livegrad import dtypes
 from livegrad.dtypes import DType
+from livegrad.graph.lowering import lowered_by
 from livegrad.graph.meta import Meta, meta_of
 from livegrad.graph.op import Op
 from livegrad.graph.record import node_of, record
@@ -118,7 +119,7 @@ RECURRENCE = Op(
     # h[i] = x[i] + factor[i] * h[i - 1] along a dim: inputs (x, factor).
     infer=_infer,
     ref=_recurrence_ref,
-    lower="recurrence",
+    lower=lowered_by("scan.Scan", kind="recurrence"),
     grads=(_recurrence_values, _recurrence_factors),
     samples=s.calls(
         lambda: s.Sample(
@@ -151,7 +152,7 @@ CUMSUM = Op(
     "kernel",
     infer=_infer,
     ref=lambda n, x: _scan(x, n, np.cumsum),
-    lower="cumsum",
+    lower=lowered_by("scan.Scan", kind="cumsum"),
     grads=(lambda g, y, x: _record_sum(g, y._node.attrs[0], not y._node.attrs[1]),),
     saves="",
     samples=_samples(lambda x, dim: cumsum(x, dim)),
@@ -170,7 +171,7 @@ CUMPROD = Op(
     "kernel",
     infer=_infer,
     ref=lambda n, x: _scan(x, n, np.cumprod),
-    lower="cumprod",
+    lower=lowered_by("scan.Scan", kind="cumprod"),
     grads=(_cumprod_backward,),
     samples=_samples(lambda x, dim: cumprod(x, dim)),
 )
@@ -236,7 +237,7 @@ LOGCUMSUMEXP = Op(
     "kernel",
     infer=_infer,
     ref=_logcumsumexp_ref,
-    lower="logcumsumexp",
+    lower=lowered_by("scan.Scan", kind="logcumsumexp", weight=40),
     grads=(_logcumsumexp_backward,),
     samples=_samples(lambda x, dim: logcumsumexp(x, dim)),
 )
@@ -280,7 +281,7 @@ def _extreme(name: str, largest: bool) -> Op:
         "kernel",
         infer=_infer,
         ref=_extreme_ref(largest),
-        lower=name,
+        lower=lowered_by("scan.Scan", kind=name),
         saves="",
         samples=_samples(lambda x, dim: (cummax if largest else cummin)(x, dim).indices),
     )

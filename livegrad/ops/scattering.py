@@ -15,11 +15,12 @@ import numpy as np
 
 from livegrad import dtypes
 from livegrad.dtypes import DType
+from livegrad.graph.lowering import lowered_by
 from livegrad.graph.meta import Meta
 from livegrad.graph.op import Op
 from livegrad.graph.record import Handle, node_of, not_implemented, record, row_major
 from livegrad.ops import samples as s
-from livegrad.ops.checking import check_known
+from livegrad.ops.checking import check_known, out_of_range
 from livegrad.ops.comparison import eq, logical_and
 from livegrad.ops.conjugate import conj
 from livegrad.ops.elementwise import cast, clone, div, mul, needs_tensor, where
@@ -90,7 +91,8 @@ SCATTER_ADD: Op = Op(
     # Inputs (base, index, source of the index's shape), attrs (dim,).
     infer=_scatter_infer,
     ref=lambda n, *arrays: _scatter_ref("add", n, *arrays),
-    lower="scatter_add",
+    lower=lowered_by("scatter.Scatter", per_value=True, fold="add"),
+    complaint=out_of_range(RuntimeError),
     grads=(
         lambda g, y, base, index, source: g,
         None,
@@ -119,7 +121,8 @@ SCATTER: Op = Op(
     # Like SCATTER_ADD, but replaces.
     infer=_scatter_infer,
     ref=lambda n, *arrays: _scatter_ref("put", n, *arrays),
-    lower="scatter",
+    lower=lowered_by("scatter.Scatter", per_value=True, fold="put"),
+    complaint=out_of_range(RuntimeError),
     grads=(
         lambda g, y, base, index, source: record(
             SCATTER, (g, index, zeros_like(source)), y._node.attrs
@@ -184,7 +187,8 @@ SCATTER_FOLD: Op = Op(
     # Like SCATTER_ADD, but multiplies or takes extremes: attrs (dim, "prod", "amax" or "amin").
     infer=_scatter_infer,
     ref=lambda n, *arrays: _scatter_ref(n.attrs[1], n, *arrays),
-    lower="scatter_fold",
+    lower=lowered_by("scatter.Scatter", per_value=True),
+    complaint=out_of_range(RuntimeError),
     grads=fold_grads(GATHER, SCATTER_ADD),
     samples=s.calls(
         lambda: s.Sample(

@@ -29,22 +29,21 @@ if TYPE_CHECKING:
 Rule = Callable[..., tuple["Tensor", ...]]
 
 
-def define(name: str, rule: Rule, streams: int, written: tuple[int, ...], **rules: Any) -> Op:
-    """Registers an update rule over `streams` tensors, of which those numbered `written` change.
+def define(name: str, rule: Rule, written: tuple[int, ...], **rules: Any) -> Op:
+    """Registers an update rule over streams of tensors, of which those numbered `written` change.
 
     `rule(args, *tensors)` takes the run-time numbers and one tensor per stream, and returns the new
     values of the written streams.
     """
-    op = Op(
+    return Op(
         name,
         "update",
         # The node has no value of its own: what it does is to write.
         infer=lambda metas, attrs, shape: _check_shapes(name, metas, attrs[0]),
         expand=rule,
+        written=written,
         **rules,
     )
-    LAYOUT[op] = (streams, written)
-    return op
 
 
 F = TypeVar("F", bound=Callable[..., Op])
@@ -76,10 +75,6 @@ def _check_shapes(name: str, metas: Sequence[Meta], count: int) -> Meta:
     return metas[0]
 
 
-# Streams and written streams of each update op.
-LAYOUT: dict[Op, tuple[int, tuple[int, ...]]] = {}
-
-
 @hot_slots
 class Pending:
     """The handle of a recorded update: the tensors it reads, some of which it will write."""
@@ -102,7 +97,7 @@ def update(op: Op, streams: Sequence[Sequence[Tensor]], args: tuple[float, ...])
     if not count:
         return
     state = LOCAL.state
-    written = LAYOUT[op][1]
+    written = op.written
     if state.reference or streams[0][0]._node.meta.device is not CPU:
         _write_each(op, streams, range(count), args)
         spent.cut(None)
@@ -149,7 +144,7 @@ def apply_rule(op: Op, streams: Sequence[Sequence[Tensor]], args: tuple[Any, ...
     Numbers among `args` may be 0-d tensors.
     """
     assert op.expand is not None
-    written = LAYOUT[op][1]
+    written = op.written
     for mine in zip(*streams, strict=True):
         results = op.expand(args, *[_reals(x) for x in mine])
         for s, result in zip(written, results, strict=True):
@@ -184,7 +179,7 @@ def _reals(x: Tensor) -> Tensor:
 def _update_apart(op: Op, streams: Sequence[Sequence[Tensor]], args: tuple[float, ...]) -> None:
     """Parameters that are a part of something else, or lie in memory that others see, are written
     as by any in-place operation; the others are updated as ever."""
-    written = LAYOUT[op][1]
+    written = op.written
     apart = {i for s in written for i, x in enumerate(streams[s]) if _is_part(x)}
     rest = [i for i in range(len(streams[0])) if i not in apart]
     _write_each(op, streams, sorted(apart), args)
@@ -207,6 +202,6 @@ def _write_each(
         for i in which:
             mine = [stream[i] for stream in streams]
             results = op.expand(args, *[_reals(wrap(node_of(x))) for x in mine])
-            for s, result in zip(LAYOUT[op][1], results, strict=True):
+            for s, result in zip(op.written, results, strict=True):
                 whole = node_of(mine[s]).meta.dtype.is_complex
                 rebind(mine[s], record(VIEW_AS_COMPLEX, (result,)) if whole else result)

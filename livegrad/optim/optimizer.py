@@ -13,6 +13,7 @@ import numpy as np
 
 from livegrad import dtypes
 from livegrad.autograd import enable_grad
+from livegrad.autograd.holding import clear
 from livegrad.autograd.hooks import RemovableHandle
 from livegrad.creation import tensor
 from livegrad.graph.events import MADE, STEP, tell
@@ -249,7 +250,7 @@ class Optimizer:
                 if set_to_none:
                     p._grad = None
                 elif p.grad is not None:
-                    p.grad.zero_()
+                    clear(p.grad)
 
     def register_step_pre_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
         """`hook(optimizer, args, kwargs)` runs before each step."""

@@ -149,7 +149,7 @@ def ruled_op(name: str, rule: Callable[..., Any], flags: Flags, streams: int) ->
     """The update op of an optimiser for a set of options."""
     variant = f"{name}[{','.join(flags)}]" if flags else name
     written = (0, *range(2, 2 + streams))
-    return define(variant, partial(rule, flags), 2 + streams, written, samples=s.calls())
+    return define(variant, partial(rule, flags), written, samples=s.calls())
 
 
 def common_flags(group: Group) -> Flags:

@@ -49,8 +49,8 @@ def sgd_rule(flags: Flags) -> Rule:
 def sgd_op(flags: Flags) -> Op:
     """The update op for a set of options."""
     name = f"sgd[{','.join(flags)}]" if flags else "sgd"
-    streams, written = (3, (0, 2)) if "momentum" in flags else (2, (0,))
-    return define(name, sgd_rule(flags), streams, written, samples=s.calls())
+    written = (0, 2) if "momentum" in flags else (0,)
+    return define(name, sgd_rule(flags), written, samples=s.calls())
 
 
 class SGD(Optimizer):

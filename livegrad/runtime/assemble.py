@@ -2,51 +2,58 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Sequence
+from itertools import groupby
 from time import perf_counter
 from typing import Any
 from weakref import WeakValueDictionary
 
 from livegrad.compiler import debug
-from livegrad.compiler.bind import Block
 from livegrad.compiler.expand import Recorded
-from livegrad.compiler.pipeline import Plan, Step
-from livegrad.compiler.scan import generate_scan
-from livegrad.compiler.scatter import generate_scatter
-from livegrad.compiler.templates import generate
+from livegrad.compiler.plan import ADD_INPUT, SET_INPUT, Block, Plan, Step, signature_text
 from livegrad.graph.events import COMPILED, tell_compiled
 from livegrad.runtime.counters import counters
 from livegrad.runtime.cpu import blas, jit
 from livegrad.runtime.cpu.driver import MAY_FAULT, TAIL, Program
-from livegrad.runtime.executable import Executable, HostProduct, HostStep, Segment
+from livegrad.runtime.executable import ARENA, Executable, HostProduct, HostStep, Segment
+from livegrad.runtime.memory import Buffer, allocate
 
 
 def assemble(plan: Plan, recorded: Recorded) -> Executable:
     """The executable of a plan: kernels found or compiled, native steps joined into programs."""
+    return Executable(plan, recorded, segments_of(plan))
+
+
+def segments_of(plan: Plan) -> list[Segment | HostStep | HostProduct]:
+    """The steps of a plan, ready to run one after the other."""
     segments: list[Segment | HostStep | HostProduct] = []
-    inputs = plan.first_int + plan.ints
-    native: list[Step] = []
-
-    def end_native() -> None:
+    for native, run in groupby(enumerate(plan.steps), lambda step: _is_native(step[1])):
+        numbered = list(run)
         if native:
-            program, kernels = _build_program(native, inputs, plan.floats)
-            segments.append(Segment(list(native), program, kernels))
-            native.clear()
-
-    for step in plan.steps:
-        if step.kind == "host" or (step.kind == "product" and not blas.gemm_available()):
-            end_native()
-            segments.append(HostProduct(step) if step.product else HostStep(step, plan.first_int))
+            segments.append(_segment(plan, numbered[0][0], [step for _, step in numbered]))
         else:
-            native.append(step)
-    end_native()
-    return Executable(plan, recorded, segments)
+            segments += [_on_host(plan, number, step) for number, step in numbered]
+    return segments
+
+
+def _is_native(step: Step) -> bool:
+    return step.host is None and (step.product is None or blas.gemm_available())
+
+
+def _segment(plan: Plan, first: int, steps: list[Step]) -> Segment:
+    program, kernels = _build_program(steps, plan.first_int + plan.ints, plan.floats)
+    return Segment(first, steps, program, kernels)
+
+
+def _on_host(plan: Plan, number: int, step: Step) -> HostStep | HostProduct:
+    if step.product is not None:
+        return HostProduct(step.product)
+    assert step.host is not None
+    return HostStep(number, step.host, plan.first_int)
 
 
 # Kernels by signature, shared by all plans; they live as long as a plan that runs them does.
 _kernels: WeakValueDictionary[tuple[Any, ...], jit.Kernel] = WeakValueDictionary()
-# What makes their code, by the first item of the signature; `generate` for all kinds of loops.
-_TEMPLATES: dict[str, Callable[..., str]] = {"scatter": generate_scatter, "scan": generate_scan}
 
 
 def kernel_for(signature: tuple[Any, ...]) -> jit.Kernel:
@@ -54,8 +61,8 @@ def kernel_for(signature: tuple[Any, ...]) -> jit.Kernel:
     kernel = _kernels.get(signature)
     if kernel is None:
         before, started = counters.compiles, perf_counter()
-        make: Callable[..., str] = _TEMPLATES.get(signature[0], generate)
-        ir = make(signature, "kernel")
+        generate, *rest = signature
+        ir = generate("kernel", *rest)
         if debug.wants("ir"):
             debug.out(ir)
         kernel = _kernels[signature] = jit.load_kernel(ir, "kernel")
@@ -63,7 +70,7 @@ def kernel_for(signature: tuple[Any, ...]) -> jit.Kernel:
         if COMPILED:
             tell_compiled(signature, counters.compiles == before, perf_counter() - started)
         if debug.wants("kernels"):
-            debug.out(f"kernel {counters.kernels_made}: {signature}")
+            debug.show(f"kernel {counters.kernels_made}", signature_text(signature))
     return kernel
 
 
@@ -78,7 +85,7 @@ def _build_program(
     scratch = 0
     has_product = False
     for step in steps:
-        if step.kind == "product":
+        if step.product is not None:
             address, blocks = _product(step)
             has_product = True
         else:
@@ -119,7 +126,25 @@ def _product(step: Step) -> tuple[int, list[Block]]:
         batch=p.batch,
         batch_strides=p.batch_strides,
     )
-    patches = [(0, 2 + i, where.slot, where.offset) for i, where in enumerate(p.wheres)]
-    patches += [(1, 2 + operand, slot, nbytes) for operand, slot, nbytes in p.moves]
+    patches = [(SET_INPUT, 2 + i, where.slot, where.offset) for i, where in enumerate(p.wheres)]
+    patches += [(ADD_INPUT, 2 + operand, slot, nbytes) for operand, slot, nbytes in p.moves]
     address, _ = blas.gemm_kernel(dtype)
     return address, [Block(slots, patches)]
+
+
+def run_plan(
+    plan: Plan,
+    leaves: Sequence[Buffer],
+    ints: Sequence[int] = (),
+    floats: Sequence[float] = (),
+) -> list[Buffer]:
+    """Runs a plan by itself: its buffers, which are results and then what updates have written.
+
+    For a plan that was saved: nothing has been recorded, so nobody is told of it.
+    """
+    made = [allocate(buffer.nbytes) for buffer in plan.buffers]
+    addresses = [x.ptr for x in (*leaves, *made)]
+    inputs = [ARENA.reserve(plan.arena), *addresses, *ints]
+    for segment in segments_of(plan):
+        segment.run(inputs, floats)
+    return made

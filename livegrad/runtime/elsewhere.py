@@ -11,7 +11,7 @@ from __future__ import annotations
 from livegrad.compiler.expand import copy_node
 from livegrad.graph.node import Node, quote_site
 from livegrad.graph.state import LOCAL, ORPHANED, State, living_states
-from livegrad.ops.update import LAYOUT, Pending
+from livegrad.ops.update import Pending
 
 
 class _Nobody:
@@ -140,7 +140,7 @@ def renew_updates(state: State) -> None:
     for node, handle in zip(state.nodes, state.handles, strict=True):
         if type(handle) is Pending and node.buffer is None:
             count = node.attrs[0]
-            written = [s * count + i for s in LAYOUT[node.op][1] for i in range(count)]
+            written = [s * count + i for s in node.op.written for i in range(count)]
             inputs = list(node.inputs)
             for i in written:
                 now = handle.tensors[i]._node

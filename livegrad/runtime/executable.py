@@ -9,15 +9,18 @@ from __future__ import annotations
 import ctypes
 import weakref
 from collections.abc import Sequence
+from math import prod
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from livegrad.compiler import debug
+from livegrad.dtypes import DType
+from livegrad.graph.meta import Shape, meta_of
 from livegrad.graph.node import Node, Site, quote_site
-from livegrad.graph.record import FloatArg, IntArg
+from livegrad.graph.op import REGISTRY
 from livegrad.native.hot import hot, hot_slots
-from livegrad.ops.checking import COMPLAINTS
 from livegrad.runtime.counters import counters
 from livegrad.runtime.cpu import blas, follow
 from livegrad.runtime.cpu.driver import Program
@@ -26,9 +29,8 @@ from livegrad.runtime.memory import Arena, Buffer
 from livegrad.runtime.values import from_compute, to_compute
 
 if TYPE_CHECKING:
-    from livegrad.compiler.bind import Where
     from livegrad.compiler.expand import Recorded
-    from livegrad.compiler.pipeline import Plan, Step
+    from livegrad.compiler.plan import BlasCall, HostCall, Plan, Step, Where
     from livegrad.runtime.cpu.jit import Kernel
 
 ARENA = Arena()
@@ -47,9 +49,12 @@ class Segment:
     `kernels` are what the program calls by address: they are unloaded when nobody refers to them.
     """
 
-    __slots__ = ("kernels", "program", "steps", "timed")
+    __slots__ = ("first", "kernels", "program", "steps", "timed")
 
-    def __init__(self, steps: list[Step], program: Program, kernels: list[Kernel]) -> None:
+    def __init__(
+        self, first: int, steps: list[Step], program: Program, kernels: list[Kernel]
+    ) -> None:
+        self.first = first  # the number of the first step
         self.steps = steps
         self.program = program
         self.kernels = kernels
@@ -72,9 +77,8 @@ class Segment:
 
     def fault(self, status: int) -> Fault:
         """The fault that a run reported by its status."""
-        step, (code, value) = self.steps[status - 1], self.program.fault()
-        suspect = step.suspects[code - 1]
-        return Fault(suspect, *_complaint(suspect, value), step=step, code=code, value=value)
+        code, value = self.program.fault()
+        return Fault(self.first + status - 1, code=code, value=value)
 
     def step_times(self) -> list[float | None]:
         """Microseconds of each step in the last run, where they were taken."""
@@ -84,40 +88,40 @@ class Segment:
 class HostStep:
     """A step that runs NumPy code on views of the plan's memory."""
 
-    def __init__(self, step: Step, first_int: int) -> None:
-        self.steps = [step]
-        (self.node,) = step.nodes
+    def __init__(self, number: int, call: HostCall, first_int: int) -> None:
+        from livegrad.compiler.hosting import host_reference
+
+        self.number = number
+        self.call = call
+        self.reference = host_reference(REGISTRY[call.op])
+        self.meta = meta_of(call.shapes[0], call.dtypes[0])
         self.first_int = first_int
-        self.sources = list(zip(step.sources, self.node.inputs, strict=True))
-        assert step.target is not None
-        self.target = step.target
 
     def run(self, inputs: list[int], scalars: Sequence[float]) -> None:
-        """Computes the node by its reference."""
-        arrays = [_view(inputs, where, x) for where, x in self.sources]
-        values = [
-            to_compute(a, x.meta.dtype) for a, (_, x) in zip(arrays, self.sources, strict=True)
-        ]
-        call = _Call(self.node, inputs[self.first_int :], scalars)
-        assert self.node.op.ref is not None
+        """Computes the step's value by its reference."""
+        call = self.call
+        memory = zip(call.wheres, call.shapes, call.dtypes, strict=True)
+        target, *arrays = [_view(inputs, *each) for each in memory]
+        values = [to_compute(a, dtype) for a, dtype in zip(arrays, call.dtypes[1:], strict=True)]
+        ints = inputs[self.first_int :]
+        args = tuple([_number(a, ints, scalars) for a in call.args])
+        n = SimpleNamespace(attrs=call.attrs, args=args, meta=self.meta)
         try:
             with np.errstate(all="ignore"):
-                result = blas.on_one_thread(self.node.op.ref, call, *values)
+                result = blas.on_one_thread(self.reference, n, *values)
         except (IndexError, ValueError, RuntimeError) as error:
-            raise Fault(self.node, type(error), str(error)) from None
+            raise Fault(self.number, type(error), str(error)) from None
         except MemoryError as error:
-            raise Fault(self.node, RuntimeError, f"can't allocate memory: {error}") from None
-        _view(inputs, self.target, self.node)[...] = from_compute(result, self.node.meta.dtype)
+            raise Fault(self.number, RuntimeError, f"can't allocate memory: {error}") from None
+        target[...] = from_compute(result, self.meta.dtype)
         counters.host_steps += 1
 
 
 class HostProduct:
     """A matrix product by NumPy, where no BLAS can be called directly."""
 
-    def __init__(self, step: Step) -> None:
-        assert step.product is not None
-        self.steps = [step]
-        self.product = step.product
+    def __init__(self, product: BlasCall) -> None:
+        self.product = product
 
     def run(self, inputs: list[int], scalars: Sequence[float]) -> None:
         """C = A @ B on views of the plan's memory."""
@@ -154,72 +158,55 @@ class _Memory:
         self.__array_interface__ = interface
 
 
-class _Call:
-    """What a reference sees of its node: attrs, meta, and this run's numbers."""
-
-    __slots__ = ("args", "attrs", "inputs", "meta")
-
-    def __init__(self, node: Node, ints: list[int], scalars: Sequence[float]) -> None:
-        self.attrs = node.attrs
-        self.meta = node.meta
-        self.inputs = node.inputs
-        self.args = tuple([_number(a, ints, scalars) for a in node.args])
-
-
 def _number(arg: Any, ints: list[int], scalars: Sequence[float]) -> Any:
-    if isinstance(arg, FloatArg):
-        return scalars[arg.slot]
-    return ints[arg.slot] if isinstance(arg, IntArg) else arg
+    if not hasattr(arg, "is_float"):
+        return arg
+    return scalars[arg.number] if arg.is_float else ints[arg.number]
 
 
-def _view(inputs: list[int], where: Where, node: Node) -> np.ndarray[Any, Any]:
+def _view(inputs: list[int], where: Where, shape: Shape, dtype: DType) -> np.ndarray[Any, Any]:
     """The memory of a stored value as an array."""
-    meta = node.meta
+    count = prod(shape)
     address = inputs[where.slot] + where.offset
-    memory: Any = (ctypes.c_char * max(meta.nbytes, 1)).from_address(address or 1)
-    flat: np.ndarray[Any, Any] = np.frombuffer(memory, meta.dtype.storage, meta.numel)
-    return flat.reshape(meta.shape)
+    memory: Any = (ctypes.c_char * max(count * dtype.itemsize, 1)).from_address(address or 1)
+    flat: np.ndarray[Any, Any] = np.frombuffer(memory, dtype.storage, count)
+    return flat.reshape(shape)
 
 
 class Fault(Exception):
-    """An error found while a plan ran: the planned node, and the exception the user is to see."""
+    """An error found while a plan ran: the number of the step, and what went wrong.
+
+    A native step reports which of its instructions has refused a value, and the value.
+    """
 
     def __init__(
         self,
-        node: Node,
-        kind: type[Exception],
-        message: str,
-        step: Step | None = None,
+        number: int,
+        kind: type[Exception] = RuntimeError,
+        message: str = "a value was refused",
         code: int = 0,
         value: int = 0,
     ) -> None:
         super().__init__(message)
-        self.node = node
+        self.number = number
         self.kind = kind
         self.message = message
-        # Of a native step: which it is, and what it reported.
-        self.step = step
         self.code = code
         self.value = value
         # Filled in by `Executable.locate`: the recorded node, and the error for the user.
         self.recorded: Node | None = None
         self.error: Exception = self
 
+    def suspect(self, plan: Plan) -> Node:
+        """The planned node whose fault it is."""
+        assert plan.notes is not None
+        notes = plan.notes.steps[self.number]
+        return notes.suspects[self.code - 1] if self.code else notes.nodes[0]
 
-def _complaint(node: Node, value: int) -> tuple[type[Exception], str]:
-    """What a node says about a value that it does not take."""
-    if node.op.name in COMPLAINTS:
-        return COMPLAINTS[node.op.name](node, value)
-    dim = node.attrs[0]
-    size = node.inputs[0].meta.shape[dim]
-    message = f"index {value} is out of bounds for dimension {dim} with size {size}"
-    return _OUT_OF_RANGE.get(node.op.name, IndexError), f"{node.op.name}: {message}"
-
-
-# PyTorch's classes for an index out of range, where it is not IndexError.
-_OUT_OF_RANGE: dict[str, type[Exception]] = dict.fromkeys(
-    ("gather", "scatter", "scatter_add", "scatter_fold"), RuntimeError
-)
+    def complain(self, suspect: Node) -> None:
+        """Has a node say what is wrong with the value that it refused."""
+        assert suspect.op.complaint is not None
+        self.kind, self.message = suspect.op.complaint(suspect, self.value)
 
 
 def _uses(recorded: Recorded) -> list[int]:
@@ -264,7 +251,8 @@ class Executable:
         self.plan = plan
         self.follower = self.next = None
         # Planned nodes keep the sites of the nodes they come from; another run has its own.
-        self.places = {id(site): place for place, site in enumerate(plan.sites)}
+        sites = plan.notes.sites if plan.notes else []
+        self.places = {id(site): place for place, site in enumerate(sites)}
         first = 1 + plan.leaves
         # Results: (place of the recorded node, number of its buffer, or the leaf whose it shares).
         self.results = [
@@ -371,10 +359,11 @@ class Executable:
 
     def locate(self, fault: Fault, nodes: list[Node]) -> Fault:
         """Tells which of this run's `nodes` a fault is of, and the error, which names its line."""
-        place = self.places.get(id(fault.node.site))
-        if self.plan.filled and fault.step is not None:
-            self._describe_again(fault, nodes)
-        site = fault.node.site
+        suspect = fault.suspect(self.plan)
+        site = suspect.site
+        place = self.places.get(id(site))
+        if fault.code:
+            fault.complain(self._of_this_size(fault, suspect, nodes))
         if place is not None:
             fault.recorded = nodes[place]
             site = fault.recorded.site
@@ -383,15 +372,14 @@ class Executable:
         fault.error = error
         return fault
 
-    def _describe_again(self, fault: Fault, nodes: list[Node]) -> None:
-        """Puts a fault in terms of this run's sizes: those of a filled plan's nodes are others."""
+    def _of_this_size(self, fault: Fault, suspect: Node, nodes: list[Node]) -> Node:
+        """A suspect with the sizes of this run: the nodes of a filled plan have others."""
         from livegrad.compiler.expand import Recorded
         from livegrad.compiler.pipeline import compile_plan
 
+        if not self.plan.filled:
+            return suspect
         pending = set(nodes)
         leaves = dict.fromkeys([x for n in nodes for x in n.inputs if x not in pending])
         outputs = [place for place, _, _ in self.results]
-        plan = compile_plan(Recorded(nodes, list(leaves), outputs))
-        number = next(i for i, step in enumerate(self.plan.steps) if step is fault.step)
-        suspect = plan.steps[number].suspects[fault.code - 1]
-        fault.kind, fault.message = _complaint(suspect, fault.value)
+        return fault.suspect(compile_plan(Recorded(nodes, list(leaves), outputs)))

@@ -90,7 +90,7 @@ def make(snapshot: Snapshot) -> Executable:
     kept = [i for i, k in enumerate(snapshot.keep) if k and _has_value(snapshot.nodes[i])]
     recorded = Recorded(snapshot.nodes, leaves, kept)
     if debug.wants("graph"):
-        debug.show_nodes("graph", recorded.leaves + recorded.nodes)
+        debug.show("graph", debug.node_lines(recorded.leaves + recorded.nodes))
     if debug.wants("misses"):
         debug.out(report.explain_miss(snapshot.specs, _executables))
     counters.plan_misses += 1

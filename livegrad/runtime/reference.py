@@ -52,9 +52,9 @@ def elementwise_operands(node: Node) -> list[Any]:
             operands.append(np.asarray(next(numbers)).astype(compute.compute.storage)[()])
             continue
         x = next(tensors)
-        keep = node.op.result == "select" and position == 0
-        source = x.meta.dtype
-        operands.append(array_of(x) if keep else cast(array_of(x), source, compute))
+        array = array_of(x)
+        converts = node.op.converts(position)
+        operands.append(cast(array, x.meta.dtype, compute) if converts else array)
     return operands
 
 

@@ -74,21 +74,23 @@ def explanation() -> str:
     times = ran.executable.step_times()
     for number, (step, micros) in enumerate(zip(plan.steps, times, strict=True), 1):
         took = "" if micros is None else f"   {micros:.1f} µs"
-        lines.append(f"  {number}. {_describe_step(step, ran.executable.places, sites)}{took}")
+        nodes = plan.notes.steps[number - 1].nodes
+        told = _describe_step(step, nodes, ran.executable.places, sites)
+        lines.append(f"  {number}. {told}{took}")
     if None in times:
         lines.append("  (kernels are timed from now on: explain() after the next flush tells)")
     return "\n".join(lines)
 
 
-def _describe_step(step: Any, places: dict[int, int], recorded: list[Any]) -> str:
+def _describe_step(step: Any, nodes: list[Any], places: dict[int, int], recorded: list[Any]) -> str:
     sites: list[str] = []
-    for node in step.nodes:
+    for node in nodes:
         # A plan found again has the sites of its first time; this flush has its own.
         place = places.get(id(node.site))
         site = describe_site(node.site if place is None else recorded[place])
         if site not in sites:
             sites.append(site)
-    ops = " ".join(n.op.name for n in step.nodes)
+    ops = " ".join(n.op.name for n in nodes)
     repeat = f" × {len(step.blocks)}" if len(step.blocks) > 1 else ""
     return f"{step.kind:8} {list(step.shape)}{repeat}: {ops}   {', '.join(sites)}"
 

@@ -3,11 +3,16 @@
 The program does not stop for it. Translating is done in slices, a few functions per flush; what
 LLVM has to compile, the very first time on a machine, is compiled by another process; and at
 some flush later on the functions are exchanged, all at once.
+
+While a tracer, a profiler or a measurement of coverage is on, nothing is exchanged; one that is
+switched on later sees built-in functions, with the names of their modules. While a global name
+that the functions refer to is patched, the originals are in place.
 """
 
 from __future__ import annotations
 
 import os
+import sys
 import time
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager
@@ -15,8 +20,9 @@ from types import FunctionType
 from typing import Any, ClassVar
 
 from livegrad.compiler import debug
-from livegrad.native import hot
-from livegrad.runtime.cpu import follow, jit
+from livegrad.native import hot, layout
+from livegrad.native.watch import Watch
+from livegrad.runtime.cpu import jit
 
 # Fewer flushes than this are not worth it.
 FLUSHES_BEFORE = 32
@@ -32,6 +38,10 @@ class Speedup:
 
     decided = os.environ.get("LIVEGRAD_NATIVE", "") == "off"
     made: ClassVar[dict[FunctionType, Any]] = {}
+    # What they took for constants: while that has been patched, the originals are used.
+    watch: Watch | None = None
+    # Who wants the originals for a while.
+    suspended = 0
     # The hot functions that there were when it was decided; modules imported later have more.
     known = 1 << 62 if decided else 0
     work: Work | None = None
@@ -59,40 +69,51 @@ def _work(in_background: bool) -> Work:
     """Translates and replaces the hot functions, if this interpreter is one we know."""
     functions = list(hot.FUNCTIONS)
     try:
-        if not follow.available():
+        if not layout.is_known():
             raise RuntimeError("this interpreter is not known")
-        made = yield from _made(functions, in_background)
+        made, watch = yield from _made(functions, in_background)
     except (_untranslatable(), OSError, RuntimeError) as error:  # no source, or no LLVM passes
         if debug.wants("native"):
             debug.out(f"hot functions stay Python's: {error}")
         Speedup.known = 1 << 62
     else:
-        _install(made)
+        while is_observed():
+            if not in_background:
+                return
+            yield True
+        _install(made, watch)
         Speedup.known = len(functions)
     Speedup.decided = True
 
 
+def is_observed() -> bool:
+    """Whether a tracer, a profiler or a measurement of coverage is on: it is to see functions."""
+    monitoring = getattr(sys, "monitoring", None)
+    tools = [monitoring.get_tool(number) for number in range(6)] if monitoring else []
+    return any([x is not None for x in (sys.gettrace(), sys.getprofile(), *tools)])
+
+
 def _untranslatable() -> type[Exception]:
     # Imported when needed: the translator takes longer to import than to load what it made.
-    from livegrad.native.frame import Untranslatable
+    from livegrad.native.subset import Untranslatable
 
     return Untranslatable
 
 
 def _made(
     functions: list[FunctionType], in_background: bool
-) -> Generator[bool, None, dict[FunctionType, Any]]:
-    """The native functions."""
+) -> Generator[bool, None, tuple[dict[FunctionType, Any], Watch]]:
+    """The native functions, and what they took for constants."""
     from livegrad.native.install import link
-    from livegrad.native.layout import slots_of
     from livegrad.native.translate import translate_in_slices
 
     originals = {native: function for function, native in Speedup.made.items()}
-    ir, objects = yield from translate_in_slices(slots_of(hot.CLASSES), functions, originals)
-    code = jit.stored_object_code(ir)
+    unit = yield from translate_in_slices(layout.slots_of(hot.CLASSES), functions, originals)
+    code = jit.stored_object_code(unit.ir)
     if code is None:
-        code = yield from _compiled(ir, in_background)
-    return link(functions, objects, jit.load_object(code, "livegrad_native"))
+        code = yield from _compiled(unit.ir, in_background)
+    made = link(functions, unit.objects, jit.load_object(code, "livegrad_native"))
+    return made, Watch(unit.constants, {id(f): native for f, native in made.items()})
 
 
 def _compiled(ir: str, in_background: bool) -> Generator[bool, None, bytes]:
@@ -108,12 +129,22 @@ def _compiled(ir: str, in_background: bool) -> Generator[bool, None, bytes]:
     return code
 
 
-def _install(made: dict[FunctionType, Any]) -> None:
+def _install(made: dict[FunctionType, Any], watch: Watch) -> None:
+    _put_originals_back()
+    Speedup.made, Speedup.watch = made, watch
+    watch.begin(_choose)
+    _choose()
+
+
+def _choose() -> None:
+    """Puts the native functions in place, or the originals: if constants have been patched, or
+    somebody wants them."""
     from livegrad.native.install import exchange
 
-    _put_originals_back()
-    Speedup.made = made
-    exchange(made)
+    if Speedup.suspended or (Speedup.watch is not None and Speedup.watch.changed):
+        _put_originals_back()
+    else:
+        exchange(Speedup.made)
 
 
 def _put_originals_back() -> None:
@@ -125,13 +156,13 @@ def _put_originals_back() -> None:
 @contextmanager
 def original_functions() -> Iterator[None]:
     """Within it, the hot functions are those of Python again."""
-    from livegrad.native.install import exchange
-
-    _put_originals_back()
+    Speedup.suspended += 1
+    _choose()
     try:
         yield
     finally:
-        exchange(Speedup.made)
+        Speedup.suspended -= 1
+        _choose()
 
 
 def _begin_anew() -> None:

@@ -11,9 +11,11 @@ import pytest
 
 import livegrad as lg
 from livegrad.compiler.expand import Recorded, expand
-from livegrad.compiler.fuse import MOST_MEMBERS, Group, fuse
+from livegrad.compiler.fuse import MOST_MEMBERS, fuse
+from livegrad.compiler.groups import Group
 from livegrad.compiler.legalise import legalise
-from livegrad.compiler.place import ALIGN, Life, place
+from livegrad.compiler.place import ALIGN, arrange
+from livegrad.compiler.plan import Life
 from livegrad.graph.node import Node
 from livegrad.graph.state import scratch_state
 
@@ -124,8 +126,8 @@ def test_planning_time_is_linear() -> None:
 
 
 def test_place_reuses_memory_when_lifetimes_allow() -> None:
-    lives = [Life(None, 100, t, t + 1) for t in range(50)]  # type: ignore[arg-type]
-    assert place(lives) == 2 * 2 * ALIGN
+    lives = [Life(100, t, t + 1) for t in range(50)]
+    assert arrange(lives) == 2 * 2 * ALIGN
     for a in lives:
         for b in lives:
             if a is not b and a.first <= b.last and b.first <= a.last:
@@ -133,7 +135,7 @@ def test_place_reuses_memory_when_lifetimes_allow() -> None:
 
 
 def test_place_fills_gaps() -> None:
-    big, early = Life(None, 640, 0, 9), Life(None, 320, 0, 1)  # type: ignore[arg-type]
-    late, small = Life(None, 256, 2, 9), Life(None, 64, 2, 9)  # type: ignore[arg-type]
-    assert place([small, late, early, big]) == 640 + 320
+    big, early = Life(640, 0, 9), Life(320, 0, 1)
+    late, small = Life(256, 2, 9), Life(64, 2, 9)
+    assert arrange([small, late, early, big]) == 640 + 320
     assert {late.offset, small.offset} == {640, 640 + 256}

@@ -15,8 +15,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import livegrad as lg
-from livegrad.compiler import legalise, products
+from livegrad import Tensor
 from livegrad.compiler.access import plain
+from livegrad.compiler.lowerings import product as products
 from livegrad.graph import record as recording
 from livegrad.graph.node import Node
 from livegrad.graph.state import LOCAL, flush as graph_flush, reference_mode
@@ -25,7 +26,6 @@ from livegrad.runtime import plans
 from livegrad.runtime.reference import reference_value
 from livegrad.runtime.values import array_of, from_compute, to_compute
 
-Tensor = Any
 Code = tuple[str, int, int, int, int]
 
 SHAPES: tuple[tuple[int, ...], ...] = (
@@ -931,13 +931,13 @@ def plain_products() -> Any:
     def layout(x: Node) -> Any:
         return None if x.op.kind == "movement" and plain(x) is None else blas_layout(x)
 
-    blas_layout = legalise.blas_layout
-    legalise.blas_layout = products.blas_layout = layout
+    blas_layout = products.blas_layout
+    products.blas_layout = layout
     plans.forget_plans()
     try:
         yield
     finally:
-        legalise.blas_layout = products.blas_layout = blas_layout
+        products.blas_layout = blas_layout
         plans.forget_plans()
 
 

@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 from asserting import asserts
 
-from livegrad.native.frame import Untranslatable
 from livegrad.native.hot import FUNCTIONS
 from livegrad.native.install import translate
 from livegrad.native.layout import slots_of
+from livegrad.native.subset import Untranslatable
 from livegrad.native.translate import translate_unit
 from livegrad.runtime.cpu import follow, jit
 from livegrad.runtime.speedup import Speedup, original_functions

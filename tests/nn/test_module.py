@@ -458,3 +458,14 @@ def test_numbers_saved_as_vectors_of_one_are_taken():
     del saved["num_batches_tracked"]  # as before PyTorch 0.4.1
     norm.load_state_dict(saved)
     assert norm.num_batches_tracked.item() == 5
+
+
+@pytest.mark.parametrize("whole", [lg.nn.Module.zero_grad, lg.optim.SGD.zero_grad])
+def test_gradients_that_are_made_zero_have_no_history(whole):
+    layer = nn.Linear(2, 1)
+    (layer(lg.ones(1, 2)) ** 2).sum().backward(create_graph=True)
+    assert layer.weight.grad.requires_grad
+    owner = layer if whole is lg.nn.Module.zero_grad else lg.optim.SGD(layer.parameters(), 0.1)
+    whole(owner, set_to_none=False)
+    assert not layer.weight.grad.requires_grad
+    assert layer.weight.grad.tolist() == [[0.0, 0.0]]

@@ -15,7 +15,7 @@ from test_registry import OPS, as_inputs, call, floats, samples_of, values, weig
 
 import livegrad as lg
 from livegrad import optim
-from livegrad.compiler import updates
+from livegrad.compiler.lowerings import update as updates
 from livegrad.graph.op import REGISTRY, Op
 from livegrad.graph.record import elementwise
 from livegrad.graph.state import LOCAL

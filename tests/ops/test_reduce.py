@@ -98,6 +98,13 @@ def test_ties_of_the_whole_share_and_along_a_dim_one_takes_all() -> None:
     assert slope(lambda t: R.max(t, 1).values, x) == [[0, 1, 0], [0, 0, 1]]
 
 
+@pytest.mark.parametrize("extreme", ["max", "min"])
+def test_nan_has_the_gradient_where_it_is_the_extreme_of_all(extreme: str) -> None:
+    x = lg.tensor([[1.0, NAN], [NAN, 2.0]], requires_grad=True)
+    getattr(x, extreme)().backward()
+    assert values(x.grad) == [[0.0, 0.5], [0.5, 0.0]]
+
+
 def test_max_gives_values_and_indices() -> None:
     x = lg.tensor([[1.0, 5.0], [7.0, 2.0]])
     result = R.max(x, 1, keepdim=True)

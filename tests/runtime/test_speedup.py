@@ -5,11 +5,14 @@ import signal
 
 import pytest
 
-from livegrad.runtime.cpu import follow
+import livegrad as lg
+from livegrad.graph import record
+from livegrad.native import layout
+from livegrad.runtime.speedup import Speedup, original_functions
 
 pytestmark = [
     pytest.mark.slow,
-    pytest.mark.skipif(not follow.available(), reason="an interpreter we do not know"),
+    pytest.mark.skipif(not layout.is_known(), reason="an interpreter we do not know"),
 ]
 
 BEGIN = """
@@ -158,7 +161,8 @@ def strangers():
             if owner is not functions and all(owner is not k for k in known):
                 yield functions[place].__qualname__, type(owner), str(owner)[:200]
 
-found = [x for x in strangers() if x[1] is not types.FrameType]
+from livegrad.native.watch import Constant
+found = [x for x in strangers() if x[1] not in (types.FrameType, Constant)]
 assert not found, found
 print("done")
 """
@@ -194,3 +198,83 @@ print("done")
 """
     )
     assert python(source).stdout == "done\n"
+
+
+native_only = pytest.mark.skipif(
+    os.environ.get("LIVEGRAD_NATIVE") == "off", reason="LIVEGRAD_NATIVE=off"
+)
+
+
+def is_native() -> bool:
+    return type(record.wrap).__name__ == "builtin_function_or_method"
+
+
+@native_only
+def test_a_patched_function_is_called(monkeypatch):
+    recorded = []
+    append = record.append
+
+    def noted(spec, *rest):
+        recorded.append(spec.op.name)
+        return append(spec, *rest)
+
+    x = lg.ones(3)
+    with monkeypatch.context() as patch:
+        patch.setattr(record, "append", noted)
+        assert not is_native()
+        (x + 1).tolist()
+    assert recorded == ["add"]
+    assert is_native()
+    assert record.append is append
+    (x + 1).tolist()
+    assert recorded == ["add"]
+
+
+@native_only
+def test_a_patched_constant_is_seen(monkeypatch):
+    wrapped = []
+    x = lg.zeros(1, dtype=lg.int64)
+    with monkeypatch.context() as patch:
+        patch.setattr(record, "_END", 5)
+        patch.setattr(record, "_wrapped", lambda n: wrapped.append(n) or n)
+        assert not is_native()
+        assert (x + 6).tolist() == [6]
+    assert wrapped == [6]
+    assert is_native()
+
+
+@native_only
+def test_a_patch_while_the_originals_are_wanted(monkeypatch):
+    with original_functions():
+        monkeypatch.setattr(record, "_END", 5)
+    assert not is_native()
+    monkeypatch.undo()
+    assert is_native()
+
+
+@native_only
+def test_native_functions_have_the_names_of_their_originals():
+    for function, native in Speedup.made.items():
+        assert native.__qualname__ == function.__qualname__
+        owner = getattr(native, "__objclass__", native)
+        assert owner.__module__ == function.__module__
+
+
+@pytest.mark.parametrize("watches", ["settrace", "setprofile"])
+def test_nothing_is_exchanged_under_a_tracer_or_profiler(python, watches):
+    source = (
+        BEGIN
+        + f"""
+from livegrad.graph import record
+sys.{watches}(lambda *_: None)
+speed_up()
+assert not Speedup.made
+flushes(300)
+assert not Speedup.made and not Speedup.decided
+sys.{watches}(None)
+flushes(6000, lambda: Speedup.decided)
+assert Speedup.made
+print(type(record.append).__name__)
+"""
+    )
+    assert python(source).stdout == "builtin_function_or_method\n"

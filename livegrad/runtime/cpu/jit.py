@@ -332,6 +332,11 @@ def _emit(ir: str, target: Target, inline: bool = False) -> bytes:
         llvm = _binding()
         passes = llvm.create_new_module_pass_manager()
         passes.add_always_inliner_pass()
+        # Variables in registers, and what is known of them used: kernels come like that.
+        passes.add_sroa_pass()
+        passes.add_jump_threading_pass()
+        passes.add_instruction_combine_pass()
+        passes.add_simplify_cfg_pass()
         options = llvm.PipelineTuningOptions(1)
         passes.run(module, llvm.create_pass_builder(_machine(target), options))
     else:

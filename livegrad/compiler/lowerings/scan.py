@@ -16,21 +16,21 @@ from collections.abc import Callable
 from math import prod
 
 from livegrad import dtypes
-from livegrad.compiler.bind import SET_INPUT, THREAD_WORK, Block, Where
+from livegrad.compiler.bind import THREAD_WORK, patched
 from livegrad.compiler.builder import LANES, Builder, Value, vector
+from livegrad.compiler.draft import Draft
 from livegrad.compiler.emitter import Emitter, memory_element, register_element
+from livegrad.compiler.lowerings.base import Kernel
+from livegrad.compiler.plan import Block, Step
 from livegrad.compiler.reducers import _worst, lost_in, with_lost
 from livegrad.compiler.templates import PARAMS
 from livegrad.dtypes import FLOAT, DType
 from livegrad.graph.node import Node
 from livegrad.graph.symbol import least, most
 
-# kind, dtypes of the operands, dtype of the result, whether there is one column only
-Signature = tuple[str, str, tuple[DType, ...], DType, bool]
 Accs = list[Value]
 
 COLUMNS = 64
-_WEIGHTS = {"logcumsumexp": 40}
 
 
 def accumulator(dtype: DType) -> DType:
@@ -70,50 +70,41 @@ FOLDS: dict[str, tuple[float, Callable[..., Value]]] = {
     "recurrence": (0, _recur),
 }
 EXTREMES = {"cummax": True, "cummin": False}
-SCANS = (*FOLDS, *EXTREMES)
 
 
-# ------------------------------------------------------------------------------------- binding
+class Scan(Kernel):
+    """attrs (dim, backwards, …): a `kind` of fold, each of whose steps costs about `weight`."""
 
+    def __init__(self, kind: str, weight: int = 2) -> None:
+        self.kind = kind
+        self.weight = weight
 
-def signature_of(node: Node) -> Signature:
-    """What the code depends on."""
-    _, _, inner = _sizes(node)
-    operands = tuple([x.meta.dtype for x in node.inputs])
-    return ("scan", node.op.lower or "", operands, node.meta.dtype, inner == 1)
-
-
-def _sizes(node: Node) -> tuple[int, int, int]:
-    shape, dim = node.meta.shape or (1,), node.attrs[0]
-    return prod(shape[:dim]), shape[dim], prod(shape[dim + 1 :])
-
-
-def bind_scan(node: Node, where: Callable[[Node], Where]) -> Block:
-    """The argument block of a scan: attrs (dim, backwards)."""
-    outer, size, inner = _sizes(node)
-    backwards = node.attrs[1]
-    columns = most(1, least(inner, COLUMNS))
-    blocks = -(-inner // columns)
-    first, step = (size - 1, -1) if backwards else (0, 1)
-    slots = [outer * blocks, 0, 0, 0, size, inner, columns, most(blocks, 1), first, step]
-    patches = []
-    for slot, x in enumerate((node, *node.inputs), 1):
-        place = where(x)
-        patches.append((SET_INPUT, slot, place.slot, place.offset))
-    work = most(1, size * columns * _WEIGHTS.get(node.op.lower or "", 2))
-    return Block(slots, patches, most(1, THREAD_WORK // work))
+    def bind(self, draft: Draft, node: Node) -> list[Step]:
+        """A step of the template below."""
+        shape, dim = node.meta.shape or (1,), node.attrs[0]
+        outer, size, inner = prod(shape[:dim]), shape[dim], prod(shape[dim + 1 :])
+        operands = tuple([x.meta.dtype for x in node.inputs])
+        signature = (generate_scan, self.kind, operands, node.meta.dtype, inner == 1)
+        columns = most(1, least(inner, COLUMNS))
+        blocks = -(-inner // columns)
+        first, step = (size - 1, -1) if node.attrs[1] else (0, 1)
+        slots = [outer * blocks, 0, 0, 0, size, inner, columns, most(blocks, 1), first, step]
+        grain = most(1, THREAD_WORK // most(1, size * columns * self.weight))
+        block = Block(slots, patched(draft.where, node, *node.inputs), grain)
+        return [Step("scan", node.meta.shape, [block], signature)]
 
 
 # ------------------------------------------------------------------------------ code generation
 
 
-def generate_scan(signature: Signature, name: str) -> str:
-    """The IR of the kernel with this signature."""
-    _, kind, operands, result, single = signature
-    return _Scan(name, kind, operands, result).emit(single)
+def generate_scan(
+    name: str, kind: str, operands: tuple[DType, ...], result: DType, single: bool
+) -> str:
+    """The IR of a scan; `single` if there is one column only."""
+    return _Template(name, kind, operands, result).emit(single)
 
 
-class _Scan:
+class _Template:
     def __init__(self, name: str, kind: str, operands: tuple[DType, ...], result: DType) -> None:
         self.b = Builder(name, list(PARAMS))
         self.kind, self.operands, self.result = kind, operands, result

@@ -2,21 +2,79 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
+from livegrad.compiler.bind import bind_loops
 from livegrad.compiler.describe import Description, describe
+from livegrad.compiler.draft import Draft
 from livegrad.compiler.expand import Expander, Primitives, in_scratch, make_node
 from livegrad.compiler.fuse import fuse
-from livegrad.compiler.legalise import COPY, legalise
+from livegrad.compiler.inserted import COPY
+from livegrad.compiler.legalise import Legaliser, legalise
+from livegrad.compiler.lowerings.base import Kernel, Nodes
+from livegrad.compiler.plan import Step, Where
+from livegrad.compiler.rows import spill_count
 from livegrad.dtypes import DType
 from livegrad.graph.meta import meta_of
 from livegrad.graph.node import Node, Spec
 from livegrad.graph.record import LEAF, wrap
-from livegrad.ops.update import LAYOUT
 
 # Any size but 1 will do: a kernel does not depend on it.
 _SIZE = 7
+
+
+class Update(Kernel):
+    """One rule over a table of parameters: attrs (how many,)."""
+
+    def legalise_complex(self, walk: Legaliser, node: Node, inputs: Nodes) -> Node:
+        """An update treats the parts of complex parameters alike."""
+        return self.legalise(walk, node, inputs)
+
+    def bind(self, draft: Draft, node: Node) -> list[Step]:
+        """One kernel per set of dtypes, run over the table of parameters."""
+        steps = []
+        for kinds, members in _by_dtype(node):
+            described = describe_update(node, kinds)
+            d, spills = described[0], spill_count(described[0].signature)
+            blocks = [
+                bind_loops(
+                    resize(d, _reals(node.inputs[i])),
+                    _wheres(draft, node, i, described),
+                    draft.first_int,
+                    spills,
+                )
+                for i in members
+            ]
+            steps.append(Step("loops", node.meta.shape, blocks, d.signature))
+        return steps
+
+
+def _by_dtype(node: Node) -> list[tuple[tuple[DType, ...], list[int]]]:
+    """Parameters grouped by the dtypes of their streams."""
+    count = node.attrs[0]
+    streams = len(node.inputs) // count
+    groups: dict[tuple[DType, ...], list[int]] = {}
+    for i in range(count):
+        kinds = tuple([node.inputs[s * count + i].meta.dtype.to_real() for s in range(streams)])
+        groups.setdefault(kinds, []).append(i)
+    return list(groups.items())
+
+
+def _reals(node: Node) -> int:
+    """Numbers that an update walks over: complex parameters count as pairs of reals."""
+    return node.meta.numel * (2 if node.meta.dtype.is_complex else 1)
+
+
+def _wheres(draft: Draft, node: Node, i: int, described: Described) -> Callable[[Node], Where]:
+    """Where parameter `i` finds its streams, and where its results go."""
+    _, placeholders, results = described
+    count = node.attrs[0]
+    found = {p: draft.where(node.inputs[s * count + i]) for s, p in enumerate(placeholders)}
+    for stream, result in results:
+        found[result] = draft.written[node, stream * count + i]
+    return found.__getitem__
 
 
 # A description, the nodes that stand for the streams, and for each written stream its number and
@@ -55,8 +113,8 @@ def _describe(node: Node, kinds: tuple[DType, ...]) -> Described:
         raise AssertionError(f"the rule of {node.op.name} is not one elementwise kernel: {groups}")
     (group,) = groups
     d = describe(group, fuser, dict.fromkeys(graph.outputs))
-    _, written = LAYOUT[node.op]
-    return d, graph.nodes[: len(kinds)], list(zip(written, graph.outputs, strict=True))
+    written = zip(node.op.written, graph.outputs, strict=True)
+    return d, graph.nodes[: len(kinds)], list(written)
 
 
 def _own(result: Node, number: int) -> Node:

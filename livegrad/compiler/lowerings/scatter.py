@@ -11,76 +11,93 @@ Argument block: 0 work items   1 result   2 base   3 indices   4 values   5 size
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from math import prod
+from typing import Any
 
-from livegrad.compiler.bind import SET_INPUT, THREAD_WORK, Block, Where
+from livegrad.compiler.bind import THREAD_WORK, patched
 from livegrad.compiler.builder import LANES, Builder, Value
+from livegrad.compiler.draft import Draft
 from livegrad.compiler.emitter import Emitter, memory_element
+from livegrad.compiler.legalise import Legaliser
+from livegrad.compiler.lowerings.base import Kernel, Nodes
+from livegrad.compiler.plan import Block, Step
 from livegrad.compiler.templates import PARAMS
 from livegrad.dtypes import DType
 from livegrad.graph.node import Node
+from livegrad.graph.record import record
 from livegrad.graph.symbol import least, most
-
-# kind, one index per value (not per row of values), fold, dtypes of values and indices
-Signature = tuple[str, bool, str, DType, DType]
+from livegrad.ops.elementwise import cast
 
 COLUMNS = 256
-# The op's `lower`: whether there is one index per value, and the fold (None: in the attrs).
-_LOWERS: dict[str, tuple[bool, str | None]] = {
-    "index_add": (False, "add"),
-    "index_put": (False, "put"),
-    "index_fold": (False, None),
-    "scatter_add": (True, "add"),
-    "scatter": (True, "put"),
-    "scatter_fold": (True, None),
-}
-SCATTERS = tuple(_LOWERS)
 
 
-def is_native(node: Node) -> bool:
-    """Whether the template covers this scatter: all dims but the indexed one agree."""
-    base, index, _ = node.inputs
-    if not _LOWERS[node.op.lower or ""][0]:
-        return base.meta.ndim > 0
-    dim = node.attrs[0]
-    others = [d for d in range(base.meta.ndim) if d != dim]
-    return index.meta.ndim > 0 and all(base.meta.shape[d] == index.meta.shape[d] for d in others)
+class Scatter(Kernel):
+    """Inputs (base, index, source), attrs (dim,), or (dim, fold) if the op does not say which.
+
+    `per_value`: there is one index per value, not one per row of values.
+    """
+
+    def __init__(self, per_value: bool, fold: str | None = None) -> None:
+        self.per_value = per_value
+        self.fold = fold
+
+    def _fold(self, node: Node) -> str:
+        return self.fold or node.attrs[1]
+
+    def legalise(self, walk: Legaliser, node: Node, inputs: Nodes) -> Node:
+        """Half precisions are added and multiplied in float32, and rounded once."""
+        dtype, op = node.meta.dtype, node.op
+        if dtype is dtype.compute or self._fold(node) in ("put", "amax", "amin"):
+            return super().legalise(walk, node, inputs)
+
+        def in_float32(base: Any, index: Any, source: Any) -> Any:
+            wide = [cast(base, dtype.compute), index, cast(source, dtype.compute)]
+            return cast(record(op, wide, node.attrs), dtype)
+
+        return walk.once(node, inputs, lambda: walk.rewrite(in_float32, *inputs, site=node.site))
+
+    def _is_native(self, node: Node) -> bool:
+        """Whether the template covers this scatter: all dims but the indexed one agree."""
+        base, index, _ = [x.meta.shape for x in node.inputs]
+        if not self.per_value:
+            return len(base) > 0
+        dim = node.attrs[0]
+        others = [d for d in range(len(base)) if d != dim]
+        return len(index) > 0 and all(base[d] == index[d] for d in others)
+
+    def bind(self, draft: Draft, node: Node) -> list[Step]:
+        """A step of the template below, if it covers this."""
+        if not self._is_native(node):
+            return super().bind(draft, node)
+        dtype, index_dtype = node.meta.dtype, node.inputs[1].meta.dtype
+        signature = (generate_scatter, self.per_value, self._fold(node), dtype, index_dtype)
+        block = self._block(draft, node)
+        return [Step("scatter", node.meta.shape, [block], signature, may_fault=True)]
+
+    def _block(self, draft: Draft, node: Node) -> Block:
+        base, index, _ = node.inputs
+        dim = node.attrs[0]
+        shape = base.meta.shape
+        outer, size, inner = prod(shape[:dim]), shape[dim], prod(shape[dim + 1 :])
+        count = index.meta.shape[dim] if self.per_value else index.meta.numel
+        block = most(1, least(inner, COLUMNS))
+        blocks = -(-inner // block)
+        slots = [outer * blocks, 0, 0, 0, 0, size, count, inner, block, most(blocks, 1)]
+        grain = most(1, THREAD_WORK // most(1, (size + 2 * count) * block))
+        return Block(slots, patched(draft.where, node, *node.inputs), grain)
 
 
-def signature_of(node: Node) -> Signature:
-    """What the code depends on."""
-    by_value, fold = _LOWERS[node.op.lower or ""]
-    fold = node.attrs[1] if fold is None else fold
-    return ("scatter", by_value, fold, node.meta.dtype, node.inputs[1].meta.dtype)
+# ------------------------------------------------------------------------------ code generation
 
 
-def bind_scatter(node: Node, where: Callable[[Node], Where]) -> Block:
-    """The argument block of a scatter."""
-    base, index, source = node.inputs
-    dim = node.attrs[0]
-    shape = base.meta.shape
-    outer, size, inner = prod(shape[:dim]), shape[dim], prod(shape[dim + 1 :])
-    by_value, _ = _LOWERS[node.op.lower or ""]
-    count = index.meta.shape[dim] if by_value else index.meta.numel
-    block = most(1, least(inner, COLUMNS))
-    blocks = -(-inner // block)
-    slots = [outer * blocks, 0, 0, 0, 0, size, count, inner, block, most(blocks, 1)]
-    grain = most(1, THREAD_WORK // most(1, (size + 2 * count) * block))
-    patches = []
-    for slot, x in enumerate((node, base, index, source), 1):
-        place = where(x)
-        patches.append((SET_INPUT, slot, place.slot, place.offset))
-    return Block(slots, patches, grain)
+def generate_scatter(
+    name: str, per_value: bool, fold: str, dtype: DType, index_dtype: DType
+) -> str:
+    """The IR of a scatter: `per_value` if there is one index per value, not per row of values."""
+    return _Template(name, fold, dtype, index_dtype).emit(per_value)
 
 
-def generate_scatter(signature: Signature, name: str) -> str:
-    """The IR of the kernel with this signature."""
-    _, by_value, fold, dtype, index_dtype = signature
-    return _Scatter(name, fold, dtype, index_dtype).emit(by_value)
-
-
-class _Scatter:
+class _Template:
     def __init__(self, name: str, fold: str, dtype: DType, index_dtype: DType) -> None:
         self.b = Builder(name, list(PARAMS))
         self.fold = fold
@@ -91,7 +108,7 @@ class _Scatter:
     def _arg(self, slot: int, type: str = "i64") -> Value:
         return self.b.load_scalar(type, self.b.gep(self.b.params[0], "i64", slot))
 
-    def emit(self, by_value: bool) -> str:
+    def emit(self, per_value: bool) -> str:
         """The kernel: copy the base's columns, then fold in value after value."""
         b = self.b
         _, begin, end, self.ctx = b.params
@@ -110,7 +127,7 @@ class _Scatter:
                 self._index(indices, b.const("i64", 0))  # no index is in range of an empty dim
             part = b.mul(outer, b.mul(self.count, self.inner))
             source = b.gep(values, self.element, part)
-            if by_value:
+            if per_value:
                 self._fold_elements(target, source, b.gep(indices, self._index_element(), part))
             else:
                 self._fold_rows(target, source, indices)

@@ -1,0 +1,190 @@
+"""A plan: plain data that can be saved, loaded elsewhere, printed and compared.
+
+    inputs of a run    0 arena │ leaves │ buffers: results, then what updates write │ integers
+                                          │
+    steps              kernel ─► kernel ─► … each with argument blocks, and patches that say which
+                       input goes into which slot
+
+What is only needed to speak of a plan (nodes, lines of the program) is in its `notes`, which are
+neither saved nor compared.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from livegrad.dtypes import DType
+from livegrad.graph.meta import Shape
+from livegrad.graph.node import Node, Site
+
+Patch = tuple[int, int, int, int]  # kind, slot, source, value
+# Kinds of patch, as the driver numbers them.
+SET_INPUT, ADD_INPUT, SET_SCALAR, SET_CONSTANT = 0, 1, 2, 3
+
+
+@dataclass
+class Where:
+    """Memory of a stored value: which input holds its address, and the bytes to add to it."""
+
+    slot: int
+    offset: int = 0
+
+
+@dataclass
+class Block:
+    """One argument block: its slots, and the patches to make."""
+
+    slots: list[int]
+    patches: list[Patch] = field(default_factory=list)
+    grain: int = 1
+    scratch: int = 0
+
+
+@dataclass
+class BlasCall:
+    """C = A @ B for a batch of row-major matrices; leading dims in elements, batch in bytes."""
+
+    dtype: DType
+    sizes: tuple[int, int, int]
+    leading: tuple[int, int, int]
+    trans: tuple[bool, bool]
+    batch: int
+    batch_strides: tuple[int, int, int]
+    wheres: tuple[Where, Where, Where]
+    # Run-time terms of the operands' addresses: (operand, slot of the integer, bytes per unit).
+    moves: list[tuple[int, int, int]]
+
+
+class Slot(NamedTuple):
+    """A number that a run brings along, among its floats or its integers."""
+
+    is_float: bool
+    number: int
+
+
+@dataclass
+class HostCall:
+    """A call of an op's NumPy reference; of memory, the result's comes first."""
+
+    op: str
+    attrs: tuple[Any, ...]
+    args: list[Any]  # numbers, or their slots
+    dtypes: list[DType]
+    shapes: list[Shape]
+    wheres: list[Where]
+
+
+@dataclass
+class Step:
+    """One kernel of a plan: native code by its signature, a call of BLAS, or of a reference."""
+
+    kind: str  # loops, copy, product, scatter, scan, host: what explain() calls it
+    shape: Shape
+    blocks: list[Block] = field(default_factory=list)
+    signature: tuple[Any, ...] = ()
+    product: BlasCall | None = None
+    host: HostCall | None = None
+    may_fault: bool = False
+    tail: bool = False
+
+
+@dataclass
+class Output:
+    """A value the program keeps: which storage holds it, or which leaf it is another name of."""
+
+    slot: int
+    nbytes: int
+    leaf: int = -1
+
+
+@dataclass
+class Write:
+    """A leaf that an update writes: the slot of what it writes to, and whose input it is."""
+
+    leaf: int
+    slot: int
+    update: int
+    number: int
+
+
+@dataclass
+class Life:
+    """A value in the arena: its bytes, and the steps from the first write to the last read."""
+
+    nbytes: int
+    first: int
+    last: int
+    offset: int = 0
+
+
+class StepNotes(NamedTuple):
+    """What a step computes, and of that what may refuse a value, by the number it reports."""
+
+    nodes: list[Node]
+    suspects: dict[int, Node]
+
+
+class Notes(NamedTuple):
+    """What messages say about a plan: per step, and where the recorded nodes were recorded.
+
+    Planned nodes have the sites of the recorded ones that they come from.
+    """
+
+    steps: list[StepNotes]
+    sites: list[Site | None]
+
+
+@dataclass
+class Plan:
+    """Kernels for one structure and its sizes."""
+
+    steps: list[Step]
+    outputs: list[Output]  # one per recorded output
+    buffers: list[Output]  # distinct buffers, in slot order: results, then what updates write
+    writes: list[Write]
+    arena: int
+    leaves: int
+    first_int: int
+    ints: int
+    floats: int
+    lives: list[Life]
+    # From an outline: the nodes in the notes have the sizes that it was learnt with.
+    filled: bool = field(default=False, compare=False)
+    notes: Notes | None = field(default=None, compare=False, repr=False)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "notes": None}
+
+    def __str__(self) -> str:
+        head = (
+            f"plan: {self.leaves} leaves, {self.ints} integers, {self.floats} floats, arena of "
+            f"{self.arena} bytes"
+        )
+        lines = [head, *[f"  {each}" for each in (*self.buffers, *self.writes)]]
+        for number, step in enumerate(self.steps):
+            lines += [f"{number}. {step.kind} {list(step.shape)}", *_text(step)]
+        return "\n".join(lines)
+
+
+def _text(step: Step) -> list[str]:
+    """What a step runs, and with which arguments."""
+    called = [step.product or step.host] if step.product or step.host else []
+    lines = [f"  {x}" for x in called] + signature_text(step.signature)
+    for block in step.blocks:
+        lines += [f"  slots {block.slots}", f"  patches {block.patches}"]
+    return lines
+
+
+def signature_text(signature: tuple[Any, ...]) -> list[str]:
+    """A signature in lines: what makes the code, then what it is told, one item a line."""
+    if not signature:
+        return []
+    generate, *told = signature
+    lines = [f"  {generate.__name__}"]
+    for each in told:
+        if isinstance(each, tuple) and each and isinstance(each[0], tuple):
+            lines += [f"    {number} {x}" for number, x in enumerate(each)]
+        else:
+            lines.append(f"    {each}")
+    return lines

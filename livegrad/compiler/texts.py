@@ -1,0 +1,45 @@
+"""What the passes have made of a draft, as text: for LIVEGRAD_DEBUG=plan, and for tests."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from livegrad.compiler.debug import node_lines
+from livegrad.compiler.draft import Draft
+from livegrad.compiler.plan import signature_text
+from livegrad.graph.node import Node
+
+
+def graph_text(draft: Draft) -> list[str]:
+    """The nodes of the graph."""
+    return node_lines(draft.graph.nodes)
+
+
+def groups_text(draft: Draft) -> list[str]:
+    """The groups, in the order they run."""
+    return [f"  {group!r}" for group in draft.groups]
+
+
+def stored_text(draft: Draft) -> list[str]:
+    """What is in memory, and which of it is a buffer of the program's."""
+
+    def line(node: Node, home: Any) -> str:
+        place = draft.wheres.get(node)
+        where = f"part of %{home[0].index}" if home else f"input {place.slot}" if place else "arena"
+        return f"  %{node.index} {node.op.name} {node.meta}: {where}"
+
+    return [line(node, home) for node, home in draft.stored.items()]
+
+
+def kernels_text(draft: Draft) -> list[str]:
+    """The signatures of fused kernels; other nodes by name."""
+    lines = []
+    for group, description in zip(draft.groups, draft.descriptions, strict=True):
+        lines.append(f"  {group!r}")
+        lines += signature_text(description.signature) if description else []
+    return lines
+
+
+def arena_text(draft: Draft) -> list[str]:
+    """The values in the arena."""
+    return [f"  {life}" for life in draft.lives]

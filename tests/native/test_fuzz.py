@@ -1,0 +1,20 @@
+"""Random functions by the translator and by Python; `fuzz.py` is the command line for more."""
+
+from __future__ import annotations
+
+import warnings
+
+import pytest
+from fuzz import fuzz
+
+from livegrad.native import layout
+
+pytestmark = pytest.mark.skipif(not layout.is_known(), reason="an interpreter we do not know")
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_translated_or_refused(seed: int) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", SyntaxWarning)  # such as of `-1.5()`
+        translated, refused = fuzz(seed, 50)
+    assert translated > refused
