@@ -206,7 +206,7 @@ class CustomOpDef:
                 return self._call(self._function, pattern, tensors)
         metas = [node_of(x).meta for x in tensors]
         results = self._results(pattern, metas)
-        y = record(self._op, tensors, (pattern,))
+        y = record(self._op, tensors, (pattern, tuple([m.dtype for m in metas])))
         return y if isinstance(results, Meta) else _unpacked(y, results)
 
     def _results(self, pattern: Any, metas: Sequence[Meta]) -> Meta | list[Meta]:
@@ -237,20 +237,20 @@ class CustomOpDef:
 
     def _run(self, n: Any, *arrays: Any) -> Any:
         """The reference of the op: the user's function, on the values."""
-        inputs = zip(arrays, n.inputs, strict=True)
-        tensors = [_tensor(values, x.meta) for values, x in inputs]
+        pattern, of = n.attrs
+        metas = [meta_of(x.shape, dtype) for x, dtype in zip(arrays, of, strict=True)]
+        tensors = [_tensor(x, meta) for x, meta in zip(arrays, metas, strict=True)]
         # As references run: kernels of a plan inside of another one would share its memory.
         with scratch_state() as state, no_grad():
             state.reference = True
             try:
-                results = self._call(self._function, n.attrs[0], tensors)
+                results = self._call(self._function, pattern, tensors)
             except Exception as error:
                 kind = type(error).__name__
                 raise RuntimeError(f"{self.__name__}: {kind}: {error}") from error
             several = isinstance(results, tuple)
             nodes = [node_of(x) for x in (results if several else (results,))]
-        wanted = self._results(n.attrs[0], [x.meta for x in n.inputs])
-        self._check([x.meta for x in nodes], wanted)
+        self._check([x.meta for x in nodes], self._results(pattern, metas))
         if not several:
             return to_compute(array_of(nodes[0]), n.meta.dtype)
         return _packed([array_of(x) for x in nodes])
@@ -267,8 +267,7 @@ class CustomOpDef:
 
 
 def _tensor(values: Any, meta: Meta) -> Any:
-    plain = meta_of(meta.shape, meta.dtype)
-    return wrap(leaf_node(plain, Buffer.from_array(from_compute(values, meta.dtype))))
+    return wrap(leaf_node(meta, Buffer.from_array(from_compute(values, meta.dtype))))
 
 
 def _function_of(op: CustomOpDef) -> Any:

@@ -21,6 +21,10 @@ class Read(NamedTuple):
 class Group:
     """A kernel in the making.
 
+        x ─► exp ─► sum ─► div ─► y        one group: its loops are `shape`, of which `dims` are
+             └──────────────┘              folded; only x and y are in memory
+        before: groups that give x         after: groups that read y
+
     `index` gives, for each member, its place in the loops. `before` is a bit set of the groups
     that must run earlier, directly or not; `bits` are the group's own, its number and those of the
     groups merged into it. `after` are those that read what it gives. A rows group may end in a

@@ -6,8 +6,8 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from livegrad.optim.lr_scheduler import LRScheduler, per_group
 from livegrad.optim.optimizer import Optimizer
+from livegrad.optim.scheduler import LRScheduler, per_group
 
 
 class _WithMomentum(LRScheduler):

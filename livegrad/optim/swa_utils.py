@@ -12,8 +12,8 @@ from livegrad import dtypes
 from livegrad.autograd import no_grad
 from livegrad.creation import tensor
 from livegrad.nn.module import Module
-from livegrad.optim.lr_scheduler import LRScheduler, per_group
 from livegrad.optim.optimizer import Optimizer
+from livegrad.optim.scheduler import LRScheduler, per_group
 
 Average = Callable[[Any, Any, Any], Any]
 

@@ -223,7 +223,15 @@ def _uses(recorded: Recorded) -> list[int]:
 
 @hot_slots
 class Executable:
-    """All segments of a plan, ready to run with given addresses and numbers."""
+    """A plan with its kernels compiled, ready to run with given addresses and numbers.
+
+        segments   [ native steps: one call ] ─► [ NumPy ] ─► [ native steps: one call ]
+        inputs     arena, addresses of leaves and new buffers, integers; floats
+
+    `fresh` are the bytes of new buffers that a run needs, `results` says which node gets which,
+    `writes` what updates overwrite. `next` is the executable that ran after this one last time;
+    its `follower` recognises natively that it comes again.
+    """
 
     # Those that a run which follows the last one as before reads; the others are in __dict__.
     __slots__ = (

@@ -24,7 +24,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar, get_type_hints
 
-from livegrad.train.config_types import Mismatch, Text, convert, describe
+from livegrad.train.config_types import Mismatch, Tables, Text, convert, describe, toml_text
 
 T = TypeVar("T")
 
@@ -179,6 +179,14 @@ def build_table(cls: Any, tree: Tree, prefix: str, problems: list[str]) -> Any:
         return None
 
 
+def _build_within(cls: Any, table: dict[str, Any], problems: list[str]) -> Any:
+    """A dataclass within a list, a dict or a union."""
+    return build_table(cls, from_table(table, ""), "", problems)
+
+
+Tables.build = _build_within
+
+
 def _table(kind: Any, field: Any, given: Any, key: str, problems: list[str]) -> Any:
     """The value of a field that is a dataclass: its default, with what is given replaced."""
     if isinstance(given, Given):
@@ -304,6 +312,4 @@ def _help_rows(cls: Any, prefix: str, instance: Any) -> list[tuple[str, str, str
 
 def save_config(config: Any, path: Any) -> None:
     """Writes a dataclass instance as TOML, from which `load_config` makes it again."""
-    from livegrad.train.config_types import toml_text
-
     Path(path).write_text(toml_text(config), encoding="utf-8")

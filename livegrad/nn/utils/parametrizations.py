@@ -8,6 +8,7 @@ from livegrad import dtypes, linalg
 from livegrad.autograd import no_grad
 from livegrad.creation import zeros, zeros_like
 from livegrad.nn import functional as F
+from livegrad.nn.conv import _ConvTransposeNd
 from livegrad.nn.module import Module
 from livegrad.nn.parameter import is_lazy
 from livegrad.nn.utils import parametrize
@@ -262,8 +263,6 @@ def spectral_norm(
 
 def is_transposed(module: Any) -> bool:
     """Whether the weight of a module has its inputs first."""
-    from livegrad.nn.conv import _ConvTransposeNd
-
     return isinstance(module, _ConvTransposeNd)
 
 
