@@ -199,8 +199,15 @@ def putting(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
     put = inplace(function, expanded=True, refused=AT_ALL)
 
     def method(self: Tensor, indices: Any, values: Any, accumulate: bool = False) -> Tensor:
-        fills = not accumulate and indexing.fills_a_mask(indices, values)
-        return (fill if fills else put)(self, indices, values, accumulate)
+        if not accumulate:
+            fills = indexing.fills_a_mask(indices, values)
+            return (fill if fills else put)(self, indices, values)
+        meta = node_of(self).meta
+        if meta.strides is None or not may_overlap(meta.shape, meta.strides):
+            return put(self, indices, values, True)
+        check_overlap(self, (indices, values), AT_ALL)
+        added = function(creation.zeros_like(self), indices, values, True)
+        return strided.add_to_places(self, added)
 
     method.__name__, method.__doc__ = put.__name__, put.__doc__
     return method

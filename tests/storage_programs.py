@@ -786,6 +786,33 @@ def what_a_mask_of_its_own_is_written_with(T: Any) -> Any:
 
 
 @program
+def sums_in_one_memory(T: Any) -> Any:
+    x, w = T.arange(3.0), T.ones((), requires_grad=True)
+    x.expand(2, 3).index_put_((T.tensor([-1, -2]),), T.tensor(0.5), accumulate=True)
+    x.unfold(0, 2, 1).index_put_((T.tensor([0, 1, 1]),), w, accumulate=True)
+    (x * T.arange(3)).sum().backward()
+    return x.tolist(), w.grad.item(), x._version
+
+
+@program
+def diagonals_of_one_memory(T: Any) -> Any:
+    rows, columns = T.arange(3.0), T.arange(3.0)
+    rows.expand(3, 3).fill_diagonal_(7)
+    columns[:2].unsqueeze(1).expand(2, 3).fill_diagonal_(7)
+    return rows.tolist(), columns.tolist(), rows._version
+
+
+@program
+def several_views_of_an_array(T: Any) -> Any:
+    y = T.ones(4, requires_grad=True) * 2
+    array = y.detach().numpy()
+    first, second = y.split(2)
+    y.add_(1)
+    refused = [error_of(lambda: first * 1)[:12], error_of(lambda: second.is_leaf)[:12]]
+    return array.tolist(), refused, first.detach().tolist()
+
+
+@program
 def strides_of_what_is_empty(T: Any) -> Any:
     x = T.zeros(2, 3, 4)[:, 2:2]
     layer = T.nn.PReLU()

@@ -64,6 +64,14 @@ def _same_for_integers(function: Unary) -> Unary:
     return lambda x: x.clone() if x.dtype.category == INT else function(x)
 
 
+def _remainder(x1: Array, x2: Array) -> Array:
+    """A zero has the sign of x2 as well."""
+    rest = lg.remainder(x1, x2)
+    if rest.dtype.category != FLOAT:
+        return rest
+    return lg.where(rest == 0, lg.copysign(rest, x2), rest)
+
+
 def _sign(x: Array) -> Array:
     return lg.sgn(x) if x.dtype.category == COMPLEX else _nan_kept(lg.sign(x), x)
 
@@ -186,7 +194,7 @@ multiply = _binary("multiply", "The product.", lg.mul)
 nextafter = _binary("nextafter", "The next number towards x2.", lg.nextafter, REAL_FLOATING)
 not_equal = _binary("not_equal", "Whether not equal.", lg.ne, ANY)
 pow = _binary("pow", "x1 to the power of x2.", lg.pow)
-remainder = _binary("remainder", "What division leaves, with x2's sign.", lg.remainder, REAL)
+remainder = _binary("remainder", "What division leaves, with x2's sign.", _remainder, REAL)
 subtract = _binary("subtract", "The difference.", lg.sub)
 
 

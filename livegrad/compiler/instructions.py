@@ -205,11 +205,10 @@ class Instructions:
         return self.select(self.isnan(x), x, self.select(self.fcmp("olt", x, y), x, y))
 
     def mod_float(self, x: Operand, y: Operand) -> Value:
-        """Python's `%`: the remainder has the sign of `y`."""
+        """PyTorch's `%`: the remainder has the sign of `y`, but a zero that of `x`."""
         x, y = self._pair(x, y)
         rest = self.frem(x, y)
-        signed = self.select(self._other_sign(rest, y), self.fadd(rest, y), rest)
-        return self.select(self.fcmp("oeq", rest, 0.0), self.copysign(0.0, y), signed)
+        return self.select(self._other_sign(rest, y), self.fadd(rest, y), rest)
 
     def floordiv_float(self, x: Operand, y: Operand) -> Value:
         """Python's `//` on floats; a zero divisor gives `x / y`."""

@@ -763,13 +763,13 @@ def sync(x: Any) -> None:
     cell = x._cell
     if cell is None:  # another thread has seen that nobody shares it
         return
-    if cell.memory is not None:
-        Writing.read_shared(x)
-        return
     if cell.parent is not None:
         _follow_parent(cell)
     if x._made_at is not None and LOCAL.state.grad:
         check_not_stale(x)
+    if cell.memory is not None:
+        Writing.read_shared(x)
+        return
     if x._seen != cell.version:
         follow_cell(x, cell)
     if _refs(cell) == _ALONE and cell.parent is None and _is_whole(x._path):

@@ -11,6 +11,7 @@ from __future__ import annotations
 import threading
 import weakref
 from collections.abc import Collection
+from typing import Any
 
 from livegrad.graph.node import Interior, Node, Site
 from livegrad.graph.state import LOCAL
@@ -204,8 +205,15 @@ def _cut_node(node: Node, reason: tuple[Site | None, Site | None]) -> None:
         return  # a leaf is not part of any graph that made it
     node.inputs = ()
     node.cut = reason
-    if type(node.grad_to) is Interior:
-        node.grad_to = True  # lets go of hooks and of what a Function saved
+    to = node.grad_to
+    if type(to) is Interior:  # lets go of hooks and of what a Function saved
+        node.grad_to = _retaining(to.retained) if to.retained else True
+
+
+def _retaining(tensors: list[weakref.ref[Any]]) -> Interior:
+    to = Interior()
+    to.retained = tensors
+    return to
 
 
 def _sweep() -> None:

@@ -11,12 +11,12 @@ import numpy as np
 
 from livegrad import dtypes
 from livegrad.graph.blame import as_index
-from livegrad.graph.record import Handle, node_of, not_implemented, rebind, record, row_major
+from livegrad.graph.record import Handle, node_of, not_implemented, record, row_major
 from livegrad.ops.autocast import in_float32
 from livegrad.ops.elementwise import cast, clone
 from livegrad.ops.gathering import INDEX_SELECT
 from livegrad.ops.generate import filled
-from livegrad.ops.indexing import setitem
+from livegrad.ops.indexing import setitem, write_chosen
 from livegrad.ops.joining import cat, check_tensors, padded, stack
 from livegrad.ops.movement import EXPAND, expand, normal_dim, reshape, reshape_to, whole
 from livegrad.ops.slicing import diagonal as diagonal_of, with_diagonal
@@ -71,7 +71,8 @@ def fill_diagonal_(input: Tensor, fill_value: Any, wrap: bool = False) -> Tensor
     end = None if wrap or shape[0] <= shape[1] else shape[1] ** 2
     flat = clone(reshape(input, (node_of(input).meta.numel,)))
     setitem(flat, slice(0, end, steps), fill_value)
-    return rebind(input, reshape(flat, shape))
+    write_chosen(input, reshape(flat, shape))
+    return input
 
 
 @in_float32

@@ -71,6 +71,14 @@ def _trunc_divide(a: Array, b: Array) -> Array:
     return (quotient + up).astype(a.dtype)
 
 
+def _remainder(a: Array, b: Array) -> Array:
+    """The remainder with the sign of `b`; but a zero has that of `a`, as in PyTorch."""
+    if a.dtype.kind != "f":
+        return np.remainder(a, b)
+    rest = np.fmod(a, b)
+    return np.where((rest != 0) & ((rest < 0) != (b < 0)), rest + b, rest)
+
+
 _REFUSED = not_implemented_in_torch("floor_divide")
 
 
@@ -90,7 +98,7 @@ FLOORED_DIVIDE = _define(
 TRUNC_DIVIDE = _define("trunc_divide", _trunc_divide, "truncdiv", (zero_gradient, zero_gradient))
 REMAINDER = _define(
     "remainder",
-    np.remainder,
+    _remainder,
     "remainder",
     (lambda g, y, a, b: g, _by_divisor),
     saves="x",

@@ -371,7 +371,7 @@ def setitem(self: Tensor, key: Any, value: Any) -> None:
         value = cast(value, meta.dtype) if isinstance(value, Handle) else value
         # Unlike in broadcasting, the mask covers the leading dims.
         wide = tuple(mask.shape) + (1,) * (meta.ndim - mask.ndim)
-        _write(self, cast(choose(reshape_to(mask, wide), value, self), meta.dtype))
+        write_chosen(self, cast(choose(reshape_to(mask, wide), value, self), meta.dtype))
         return
     if isinstance(value, Handle) and node_of(value).meta.dtype is not meta.dtype:
         _check_put(_parts(key), meta, value, False)
@@ -381,7 +381,7 @@ def setitem(self: Tensor, key: Any, value: Any) -> None:
     if isinstance(value, Handle):
         _check_apart(x, parsed, value, _parts(key))
     if parsed.advanced:
-        _write(x, _written(x, parsed.advanced, value, meta.dtype, INDEX_PUT))
+        write_chosen(x, _written(x, parsed.advanced, value, meta.dtype, INDEX_PUT))
     else:
         rebind(x, _spread(value, parsed.shape, meta.dtype))
 
@@ -447,7 +447,7 @@ def _is_mask_part(part: Any) -> bool:
     return np.asarray(part).dtype in (bool, np.uint8)
 
 
-def _write(x: Tensor, value: Tensor) -> None:
+def write_chosen(x: Tensor, value: Tensor) -> None:
     """Writes elements that an index or a mask has chosen, of which several may lie in one place."""
     meta = node_of(x).meta
     if meta.strides is not None and may_overlap(meta.shape, meta.strides):

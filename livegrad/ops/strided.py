@@ -264,6 +264,22 @@ def write_changed(x: Tensor, value: Tensor) -> Tensor:
     return x
 
 
+def add_to_places(x: Tensor, value: Tensor) -> Tensor:
+    """Adds the elements of `value` to the places of those of `x`, of which several may be one."""
+    check_writable(x, node_of(value).grad_to is not None, expanded=True)
+    from livegrad.creation import from_array
+
+    meta = node_of(x).meta
+    whole = whole_of(x)
+    flat = _as_vector(wrap(node_of(whole)), meta.dtype)
+    at = places(meta.shape, meta.stride(), offset_of(x)).reshape(-1)
+    added = record(INDEX_ADD, (flat, from_array(at), reshape_to(value, (meta.numel,))), (0,))
+    rebind(whole, _as_whole(added, node_of(whole).meta))
+    if x._unseen is not None:
+        count_apart(x)
+    return x
+
+
 def _as_vector(whole: Tensor, dtype: DType) -> Tensor:
     """The elements of a whole storage in the order they have in memory, as those of `dtype`."""
     meta = node_of(whole).meta

@@ -205,6 +205,16 @@ def test_a_gradient_is_retained_when_the_values_are_shared():
     assert c.retains_grad
 
 
+def test_a_gradient_is_retained_after_a_step():
+    p = lg.nn.Parameter(lg.ones(2))
+    y = p.exp()
+    y.retain_grad()
+    y.sum().backward()
+    lg.optim.SGD([p], lr=0.1).step()
+    assert y.retains_grad
+    assert y.grad.tolist() == [1.0, 1.0]
+
+
 def test_hooks_of_an_output_run_also_where_nothing_goes_on():
     a, b = leaf(1.0), leaf(2.0)
     seen = []

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from livegrad.compiler.builder import LANES, Builder, Value, element_of, vector, with_element
+from livegrad.ops.division import REMAINDER
 from livegrad.runtime.cpu import jit
 
 _NUMPY = {"i1": "bool", "half": "float16", "float": "float32", "double": "float64"}
@@ -93,7 +94,7 @@ def _quiet() -> object:
         ("fmul", np.multiply),
         ("fdiv", np.divide),
         ("frem", np.fmod),
-        ("mod_float", np.mod),
+        ("mod_float", REMAINDER.ref),
         ("floordiv_float", np.floor_divide),
         ("copysign", np.copysign),
     ],

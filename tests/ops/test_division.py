@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import operator
 
 import pytest
@@ -38,6 +39,16 @@ def pending(x):
 )
 def test_integers_are_rounded(function, expected):
     assert function(lg.tensor([-7, 7, 5]), lg.tensor([2, 2, -2])).tolist() == expected
+
+
+@pytest.mark.parametrize("how", [contextlib.nullcontext, reference_mode])
+def test_a_remainder_of_zero_has_the_sign_of_the_number(how):
+    x = lg.tensor([-2.0, 2.0, -0.0, 0.0, -3.0, 3.0])
+    with how():
+        assert [str(r) for r in (x % 2).tolist()] == ["-0.0", "0.0", "-0.0", "0.0", "1.0", "1.0"]
+        assert [str(r) for r in (x % -1).tolist()] == ["-0.0", "0.0"] * 3
+        ours = x.__array_namespace__().remainder(x, lg.full((6,), 2.0))  # as the standard wants
+        assert [str(r) for r in ours.tolist()] == ["0.0"] * 4 + ["1.0"] * 2
 
 
 @pytest.mark.parametrize("name", DIVISIONS)
