@@ -691,6 +691,7 @@ if TYPE_CHECKING:  # imported when first used: see `__getattr__`
         backends as backends,
         cuda as cuda,
         distributions as distributions,
+        events as events,
         fft as fft,
         func as func,
         library as library,
