@@ -813,6 +813,16 @@ def several_views_of_an_array(T: Any) -> Any:
 
 
 @program
+def einsum_without_sums_is_a_view(T: Any) -> Any:
+    x, y = T.zeros(2, 3), T.zeros(2, 2, 3)
+    T.einsum("ij->ji", x)[0].fill_(1)
+    T.einsum("...j->...j", x).add_(1)
+    T.einsum("iij->ji", y).fill_(2)
+    T.einsum("ij->i", x).zero_()
+    return x.tolist(), y.tolist(), T.einsum("iij->ji", y).stride()
+
+
+@program
 def strides_of_what_is_empty(T: Any) -> Any:
     x = T.zeros(2, 3, 4)[:, 2:2]
     layer = T.nn.PReLU()

@@ -35,11 +35,14 @@ class Watch:
         inputs ─► gate ─► forward ─► outputs ─► gate        the gates see the gradients
                    └ hooks                        └ pre-hooks
 
-    If no input needs a gradient, the hooks run at the second gate, after the pre-hooks.
+    If no input needs a gradient, the hooks run at the second gate, after the pre-hooks. Hooks that
+    are registered after the call are for later ones.
     """
 
     def __init__(self, module: Any) -> None:
         self.module = module
+        self.pre_hooks = [*GlobalHooks.backward_pre.values(), *module._backward_pre_hooks.values()]
+        self.hooks = [*GlobalHooks.backward.values(), *module._backward_hooks.values()]
         self.places_in: list[int] = []
         self.places_out: list[int] = []
         self.inputs_given = 0
@@ -77,8 +80,7 @@ class Watch:
     def _left(self, grads: tuple[Any, ...]) -> list[Any]:
         """The gradients of the outputs are known."""
         grad_output = _spread(grads, self.places_out, self.outputs_given)
-        own = self.module._backward_pre_hooks
-        for hook in [*GlobalHooks.backward_pre.values(), *own.values()]:
+        for hook in self.pre_hooks:
             changed = hook(self.module, grad_output)
             if changed is not None:
                 grad_output = changed if isinstance(changed, tuple) else (changed,)
@@ -93,8 +95,7 @@ class Watch:
         return [grad_input[i] for i in self.places_in]
 
     def _run(self, grad_input: tuple[Any, ...]) -> tuple[Any, ...]:
-        own = self.module._backward_hooks
-        for hook in [*GlobalHooks.backward.values(), *own.values()]:
+        for hook in self.hooks:
             changed = hook(self.module, grad_input, self.grad_output)
             if changed is not None:
                 grad_input = changed if isinstance(changed, tuple) else (changed,)
