@@ -856,9 +856,10 @@ def one_memory_with_a_history(T: Any) -> Any:
 def modules_with_backward_hooks_share_memory(T: Any) -> Any:
     x = T.arange(8.0, requires_grad=True)
     h = (x * 2).view(2, 4)[:, ::2]
-    layer = T.nn.Flatten(0)
+    thin = (x * 2).view(2, 2, 2)[::2, ::2]
     seen = []
-    for module, y in ((T.nn.Flatten(0), x * 2), (T.nn.Identity(), h), (layer, h)):
+    flat, same = T.nn.Flatten, T.nn.Identity
+    for module, y in ((flat(0), x * 2), (same(), h), (flat(0), h), (same(), thin)):
         module.register_full_backward_hook(lambda m, gi, go: None)
         out = module(y)
         seen.append(out.stride())

@@ -10,6 +10,7 @@ from livegrad.nn.hooks import GlobalHooks
 from livegrad.ops.elementwise import clone
 from livegrad.ops.movement import detach
 from livegrad.ops.public import asks
+from livegrad.ops.reshaping import view_as
 from livegrad.tensor import Tensor
 
 
@@ -21,7 +22,7 @@ class _Gate(Function):
         """The values, as they lie in memory."""
         ctx.passing = passing
         ctx.set_materialize_grads(False)
-        return tuple([laid_out(clone(x), x._node.meta) for x in tensors])
+        return tuple([laid_out(clone(x), view_as(x, x)._node.meta) for x in tensors])
 
     @staticmethod
     def backward(ctx: Any, *grads: Any) -> tuple[Any, ...]:
@@ -104,7 +105,7 @@ class Watch:
 
 def _sharing_memory(x: Any, original: Any) -> Any:
     """`x`, of the same value, as a view of the memory of `original` with a history of its own."""
-    shown = detach(original)
+    shown = detach(view_as(original, original))
     x._cell, x._path, x._seen, x._unseen = shown._cell, shown._path, shown._seen, shown._unseen
     return x
 
