@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from livegrad import (
     creation,
@@ -683,14 +683,125 @@ from livegrad.typed import (
     ShortTensor as ShortTensor,
 )
 
+if TYPE_CHECKING:  # imported when first used: see `__getattr__`
+    from livegrad import (
+        accelerator as accelerator,
+        amp as amp,
+        autograd as autograd,
+        backends as backends,
+        cuda as cuda,
+        distributions as distributions,
+        fft as fft,
+        func as func,
+        library as library,
+        lint as lint,
+        masked as masked,
+        mps as mps,
+        nn as nn,
+        optim as optim,
+        overrides as overrides,
+        serialization as serialization,
+        signal as signal,
+        testing as testing,
+        train as train,
+        utils as utils,
+    )
+    from livegrad.amp import (
+        GradScaler as GradScaler,
+        autocast as autocast,
+        autocast_decrement_nesting as autocast_decrement_nesting,
+        autocast_increment_nesting as autocast_increment_nesting,
+        clear_autocast_cache as clear_autocast_cache,
+        get_autocast_cpu_dtype as get_autocast_cpu_dtype,
+        get_autocast_dtype as get_autocast_dtype,
+        is_autocast_cache_enabled as is_autocast_cache_enabled,
+        is_autocast_cpu_enabled as is_autocast_cpu_enabled,
+        is_autocast_enabled as is_autocast_enabled,
+        set_autocast_cache_enabled as set_autocast_cache_enabled,
+        set_autocast_cpu_dtype as set_autocast_cpu_dtype,
+        set_autocast_cpu_enabled as set_autocast_cpu_enabled,
+        set_autocast_dtype as set_autocast_dtype,
+        set_autocast_enabled as set_autocast_enabled,
+    )
+    from livegrad.func.vmap import vmap as vmap
+    from livegrad.serialization import load as load, save as save
+
+    abs_ = Tensor.abs_
+    acos_ = Tensor.acos_
+    acosh_ = Tensor.acosh_
+    addmv_ = Tensor.addmv_
+    arccos_ = Tensor.arccos_
+    arccosh_ = Tensor.arccosh_
+    arcsin_ = Tensor.arcsin_
+    arcsinh_ = Tensor.arcsinh_
+    arctan_ = Tensor.arctan_
+    arctanh_ = Tensor.arctanh_
+    as_strided_ = Tensor.as_strided_
+    asin_ = Tensor.asin_
+    asinh_ = Tensor.asinh_
+    atan_ = Tensor.atan_
+    atanh_ = Tensor.atanh_
+    ceil_ = Tensor.ceil_
+    clamp_ = Tensor.clamp_
+    clamp_max_ = Tensor.clamp_max_
+    clamp_min_ = Tensor.clamp_min_
+    clip_ = Tensor.clip_
+    conj_physical_ = Tensor.conj_physical_
+    cos_ = Tensor.cos_
+    cosh_ = Tensor.cosh_
+    deg2rad_ = Tensor.deg2rad_
+    detach_ = Tensor.detach_
+    erf_ = Tensor.erf_
+    erfc_ = Tensor.erfc_
+    exp2_ = Tensor.exp2_
+    exp_ = Tensor.exp_
+    expm1_ = Tensor.expm1_
+    fill_ = Tensor.fill_
+    fix_ = Tensor.fix_
+    floor_ = Tensor.floor_
+    frac_ = Tensor.frac_
+    gcd_ = Tensor.gcd_
+    i0_ = Tensor.i0_
+    index_put_ = Tensor.index_put_
+    lcm_ = Tensor.lcm_
+    ldexp_ = Tensor.ldexp_
+    log10_ = Tensor.log10_
+    log1p_ = Tensor.log1p_
+    log2_ = Tensor.log2_
+    log_ = Tensor.log_
+    logit_ = Tensor.logit_
+    nan_to_num_ = Tensor.nan_to_num_
+    neg_ = Tensor.neg_
+    negative_ = Tensor.negative_
+    rad2deg_ = Tensor.rad2deg_
+    reciprocal_ = Tensor.reciprocal_
+    relu_ = Tensor.relu_
+    round_ = Tensor.round_
+    rsqrt_ = Tensor.rsqrt_
+    sigmoid_ = Tensor.sigmoid_
+    sin_ = Tensor.sin_
+    sinc_ = Tensor.sinc_
+    sinh_ = Tensor.sinh_
+    sqrt_ = Tensor.sqrt_
+    square_ = Tensor.square_
+    tan_ = Tensor.tan_
+    tanh_ = Tensor.tanh_
+    trunc_ = Tensor.trunc_
+    xlogy_ = Tensor.xlogy_
+    zero_ = Tensor.zero_
+
 conj = conj_view
 del conj_view
 tensor = creation.tensor  # the function, not the submodule of that name
 install_out(globals())
 publish(globals())
 
-device, dtype, bool = Device, DType, bool_
-layout = memory_format = MemoryFormat
+# Each on a line of its own: only then may annotations use it.
+device = Device
+dtype = DType
+layout = MemoryFormat
+memory_format = MemoryFormat
+bool = bool_
 e, inf, nan, newaxis, pi = math.e, math.inf, math.nan, None, math.pi
 half, float, double = float16, float32, float64
 short, int, long = int16, int32, int64
@@ -709,6 +820,7 @@ _SUBPACKAGES = (
     "events",
     "fft",
     "func",
+    "library",
     "lint",
     "masked",
     "mps",
@@ -724,22 +836,24 @@ _SUBPACKAGES = (
 )
 
 
-def __getattr__(name: str) -> Any:
-    """Subpackages are imported when first used, to keep `import livegrad` quick."""
-    from importlib import import_module
+if not TYPE_CHECKING:  # which would believe that every name exists
 
-    if name in _SUBPACKAGES:
-        return import_module(f"livegrad.{name}")
-    if name == "vmap":
-        return import_module("livegrad.func").vmap
-    if "autocast" in name:  # `autocast` itself, and what asks about it
-        found = getattr(import_module("livegrad.amp"), name, None)
-        if found is not None:
-            return found
-    if name in ("load", "save"):
-        return getattr(import_module("livegrad.serialization"), name)
-    if name == "GradScaler":
-        return import_module("livegrad.amp").GradScaler
-    if name.endswith("_") and name[0] != "_" and hasattr(Tensor, name):
-        return getattr(Tensor, name)  # livegrad.sin_(x) is x.sin_()
-    raise AttributeError(f"module 'livegrad' has no attribute {name!r}")
+    def __getattr__(name: str) -> Any:
+        """Subpackages are imported when first used, to keep `import livegrad` quick."""
+        from importlib import import_module
+
+        if name in _SUBPACKAGES:
+            return import_module(f"livegrad.{name}")
+        if name == "vmap":
+            return import_module("livegrad.func").vmap
+        if "autocast" in name:  # `autocast` itself, and what asks about it
+            found = getattr(import_module("livegrad.amp"), name, None)
+            if found is not None:
+                return found
+        if name in ("load", "save"):
+            return getattr(import_module("livegrad.serialization"), name)
+        if name == "GradScaler":
+            return import_module("livegrad.amp").GradScaler
+        if name.endswith("_") and name[0] != "_" and hasattr(Tensor, name):
+            return getattr(Tensor, name)  # livegrad.sin_(x) is x.sin_()
+        raise AttributeError(f"module 'livegrad' has no attribute {name!r}")

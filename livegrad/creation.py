@@ -14,7 +14,7 @@ from livegrad.graph import elsewhere
 from livegrad.graph.blame import as_index
 from livegrad.graph.layout import Strides, is_dense, like_strides, span, strides_in_order
 from livegrad.graph.meta import Shape, meta_of
-from livegrad.graph.record import Handle, _see_through, leaf, node_of, record, wrap
+from livegrad.graph.record import Handle, leaf, node_of, record, see_through, wrap
 from livegrad.ops import generate
 from livegrad.ops.elementwise import clone
 from livegrad.ops.in_place import laid_out_as, placed_like
@@ -48,7 +48,7 @@ def as_leaf(x: Tensor, requires_grad: bool) -> Tensor:
         if x._path and cell is not None and node is cell._node:
             # A view that shows all: only it is to be a leaf.
             own = record(DETACH, (wrap(node),))
-            _see_through(own, x)
+            see_through(own, x)
             node = x._node = own._node
         node.grad_to = weakref.ref(x)
     return x

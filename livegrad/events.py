@@ -12,7 +12,7 @@
 import livegrad as lg
 
 with lg.events.listen("ran", lambda ran: print(ran.reason, [step.ops for step in ran.steps])):
-    lg.ones(3).exp().sum().item()               # item() [('full', 'exp', 'sum')]
+    lg.ones(3).exp().sum().item()               # item() [('exp', 'full', 'sum')]
 ```
 
 Values, plans, steps and kernels have names that stay: `event.node` and `event.plan` are numbers

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, overload
 
 import numpy as np
 
@@ -70,6 +70,10 @@ class Introspection(Methods):
         """Bytes per element."""
         return self._node.meta.dtype.itemsize
 
+    @overload
+    def stride(self, dim: None = None) -> tuple[int, ...]: ...
+    @overload
+    def stride(self, dim: int) -> int: ...
     def stride(self, dim: int | None = None) -> Any:
         """How far apart in the storage neighbours along each dim (or along one) are."""
         meta = self._node.meta

@@ -19,7 +19,7 @@ from livegrad.ops.conjugate import conj
 from livegrad.ops.elementwise import cast, div, mul, sub, where
 from livegrad.ops.generate import filled
 from livegrad.ops.linalg.norms import vector_norm
-from livegrad.ops.movement import _reshape_to, broadcast_to, normal_dim
+from livegrad.ops.movement import broadcast_to, normal_dim, reshape_to
 from livegrad.ops.power import sqrt
 from livegrad.ops.reduce import normal_dims
 
@@ -274,7 +274,7 @@ def _variance(
     if mask is None:
         count = max(count - off, 0.0)
     else:
-        count = _reshape_to(cast(count, compute.to_real()), node_of(squares).meta.shape)
+        count = reshape_to(cast(count, compute.to_real()), node_of(squares).meta.shape)
         count = maximum(sub(count, off), filled((), 0, compute.to_real()))
     return cast(div(squares, count), target)
 

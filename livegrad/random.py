@@ -10,7 +10,11 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from operator import index as as_index
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from livegrad.tensor import Tensor
+
 
 _MASK = (1 << 64) - 1
 _MOST_DRAWN = (1 << 63) - 1  # then the stream begins anew
@@ -62,7 +66,7 @@ class Generator:
         self._offset = (offset + as_index(count)) & _MOST_DRAWN
         return self._seed, offset
 
-    def get_state(self) -> Any:
+    def get_state(self) -> Tensor:
         """Seed and offset as a tensor, for `set_state`."""
         from livegrad.creation import tensor
 
@@ -126,7 +130,7 @@ def seed() -> int:
     return default_generator.seed()
 
 
-def get_rng_state() -> Any:
+def get_rng_state() -> Tensor:
     """State of the default stream, for `set_rng_state`."""
     return default_generator.get_state()
 

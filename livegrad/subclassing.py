@@ -14,6 +14,7 @@ from livegrad.dtypes import DType
 from livegrad.graph.geometry import offset_of, root_of
 from livegrad.graph.meta import Meta, meta_of
 from livegrad.graph.record import leaf, node_of
+from livegrad.graph.state import LOCAL
 from livegrad.introspection import Introspection
 from livegrad.ops import elementwise, movement, strided
 from livegrad.ops.public import publish_methods
@@ -153,8 +154,6 @@ def rebuild_empty(cls: type[C], shape: Any, dtype: DType, requires_grad: bool) -
 
 def _moved(x: Any, cls: type[C]) -> C:
     """A tensor of a class with slots of its own in the place of `x`."""
-    from livegrad.graph.state import LOCAL
-
     out: Any = object.__new__(cls)
     out._node, out._cell = x._node, x._cell
     out.__dict__.update(x.__dict__)

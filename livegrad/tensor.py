@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Iterator
-from typing import Any, Self
+from typing import Any, Self, overload
 
 import numpy as np
 
@@ -58,6 +58,10 @@ class ElementCount(int):
 
     shape: Size
 
+    @overload
+    def __call__(self, dim: None = None) -> Size: ...
+    @overload
+    def __call__(self, dim: int) -> int: ...
     def __call__(self, dim: int | None = None) -> Any:
         if dim is None:
             return self.shape
@@ -77,7 +81,7 @@ class Tensor(Subclassing):
     __slots__ = ()
 
     _grad: Any = None
-    grad: Any = held_gradient
+    grad: Tensor | None = held_gradient
     _hooks: Any = None
     _post_hooks: Any = None
     __array_priority__ = 1000  # so that `array + tensor` comes to us

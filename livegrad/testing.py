@@ -10,6 +10,8 @@ import numpy as np
 from livegrad import dtypes
 from livegrad.creation import tensor
 from livegrad.dtypes import DType
+from livegrad.ops.complex_parts import view_as_complex
+from livegrad.ops.random import rand
 from livegrad.random import Generator, default_generator
 from livegrad.tensor import Tensor
 
@@ -199,9 +201,6 @@ def make_tensor(
 
     Unless given, the bounds are -9 and 9 (0 and 9 without signs; 0 and 1 for bool).
     """
-    from livegrad.ops.complex_parts import view_as_complex
-    from livegrad.ops.random import rand
-
     sizes = tuple(shape[0]) if len(shape) == 1 and not isinstance(shape[0], int) else shape
     lowest, highest = (0, 2) if dtype is dtypes.bool_ else (-9 if dtype.signed else 0, 10)
     if dtype.is_floating_point or dtype.is_complex:

@@ -130,6 +130,15 @@ def test_links_lead_somewhere(page: Path) -> None:
     assert [link for link in links if not (page.parent / link).exists()] == []
 
 
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_files_that_are_named_exist(page: Path) -> None:
+    """`graph/node.py` is one of the package, or of the project."""
+    text = re.sub(r"```.*?```", "", page.read_text(encoding="utf-8"), flags=re.DOTALL)
+    named = set(re.findall(r"`((?:\w+/)+\w+\.py)`", text))
+    folders = (ROOT, ROOT / "livegrad")
+    assert [x for x in sorted(named) if not any((f / x).exists() for f in folders)] == []
+
+
 def modules() -> Iterator[tuple[str, Path]]:
     """Every module of livegrad, and its file."""
     for module in pkgutil.walk_packages(livegrad.__path__, "livegrad."):

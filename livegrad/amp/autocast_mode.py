@@ -17,7 +17,7 @@ from collections.abc import Callable
 from typing import Any
 
 from livegrad import dtypes
-from livegrad.autograd.modes import _generator_in_mode
+from livegrad.autograd.modes import generator_in_mode
 from livegrad.dtypes import DType
 from livegrad.graph.state import LOCAL
 from livegrad.ops.autocast import Caster
@@ -112,7 +112,7 @@ class autocast:
                 "mean to use autocast as a context manager: with livegrad.autocast('cpu'): ..."
             )
         if inspect.isgeneratorfunction(func):
-            return _generator_in_mode(self._again, func)
+            return generator_in_mode(self._again, func)
 
         @functools.wraps(func)
         def run(*args: Any, **kwargs: Any) -> Any:

@@ -23,7 +23,7 @@ from livegrad.autograd.reverse import Pair, fit, run_after
 from livegrad.graph.meta import Meta, meta_of
 from livegrad.graph.node import Interior, Node, Spec
 from livegrad.graph.op import Op
-from livegrad.graph.record import Handle, _new, node_of, rebind, record, user_site, wrap
+from livegrad.graph.record import Handle, node_of, rebind, record, user_site, wrap
 from livegrad.graph.state import LOCAL, setting
 from livegrad.ops import elementwise as ew, samples as s
 from livegrad.ops.generate import filled_as
@@ -270,7 +270,7 @@ class Call:
 def _connect(call: Call, results: tuple[Any, ...]) -> tuple[Any, ...]:
     """What `apply` returns for the results of forward: the same values, connected to the call."""
     ctx = call.ctx
-    junction = _call_node(call)
+    junction = call_node(call)
     connected = []
     outputs: dict[int, Output] = {}
     for place, y in enumerate(results):
@@ -351,9 +351,9 @@ class Output:
         return node_of(self.record(True)) if node is None else node
 
 
-def _call_node(call: Call) -> Node:
+def call_node(call: Call) -> Node:
     """A node outside of all computation, a junction for the gradients of one call."""
-    node = _new(Node)
+    node = object.__new__(Node)
     node.meta = meta_of((), dtypes.float32)
     node.spec = Spec(CUSTOM, (call.function.__name__,), node.meta)
     node.inputs = tuple([x for x in call.inputs if x is not None and x.grad_to is not None])

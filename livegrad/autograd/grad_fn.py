@@ -11,7 +11,7 @@ import weakref
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from livegrad.autograd.hooks import RemovableHandle, _interior, _own_dict
+from livegrad.autograd.hooks import RemovableHandle, interior_of, own_dict
 from livegrad.autograd.parts import Part, Turned, part_of
 from livegrad.graph.node import Interior, Node, place_of
 from livegrad.graph.record import wrap
@@ -116,7 +116,7 @@ class GradFn:
     @property
     def metadata(self) -> dict[str, Any]:
         """A dict for notes, which stays with the graph."""
-        interior = _interior(self._node)
+        interior = interior_of(self._node)
         if interior.metadata is None:
             interior.metadata = {}
         notes: dict[str, Any] = interior.metadata.setdefault(self._path, {})
@@ -125,12 +125,12 @@ class GradFn:
     def register_prehook(self, fn: Callable[[tuple[Any, ...]], Any]) -> RemovableHandle:
         """Calls `fn(grad_outputs)` before this step; a tuple it returns is used instead."""
         self._check_first("register_prehook")
-        return RemovableHandle(_interior(self._node).hooks, _with_tuple(fn))
+        return RemovableHandle(interior_of(self._node).hooks, _with_tuple(fn))
 
     def register_hook(self, fn: Callable[[Any, Any], Any]) -> RemovableHandle:
         """Calls `fn(grad_inputs, grad_outputs)` after this step; a tuple replaces the inputs'."""
         self._check_first("register_hook")
-        return RemovableHandle(_interior(self._node).after, fn)
+        return RemovableHandle(interior_of(self._node).after, fn)
 
     def _check_first(self, what: str) -> None:
         if self._path:
@@ -213,11 +213,11 @@ class AccumulateGrad:
 
     def register_prehook(self, fn: Callable[[tuple[Any, ...]], Any]) -> RemovableHandle:
         """Calls `fn((gradient,))` before it is added to `grad`; a tuple it returns is used."""
-        return RemovableHandle(_own_dict(self.variable, "_hooks"), _with_tuple(fn))
+        return RemovableHandle(own_dict(self.variable, "_hooks"), _with_tuple(fn))
 
     def register_hook(self, fn: Callable[[Any, Any], Any]) -> RemovableHandle:
         """Calls `fn((), (gradient,))` after it was added to `grad`."""
-        hooks = _own_dict(self.variable, "_post_hooks")
+        hooks = own_dict(self.variable, "_post_hooks")
         return RemovableHandle(hooks, lambda variable: fn((), (variable.grad,)))
 
     def __repr__(self) -> str:

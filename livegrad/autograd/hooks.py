@@ -46,8 +46,8 @@ def register_hook(tensor: Tensor, hook: Callable[[Tensor], Tensor | None]) -> Re
     if node.grad_to is None:
         raise RuntimeError("cannot register a hook on a tensor that doesn't require gradient")
     if not node.interior:
-        return RemovableHandle(_own_dict(tensor, "_hooks"), hook)
-    return RemovableHandle(_interior(place_of(node)).hooks, hook)
+        return RemovableHandle(own_dict(tensor, "_hooks"), hook)
+    return RemovableHandle(interior_of(place_of(node)).hooks, hook)
 
 
 def register_post_accumulate_grad_hook(
@@ -59,7 +59,7 @@ def register_post_accumulate_grad_hook(
         raise RuntimeError("cannot register a hook on a tensor that doesn't require gradient")
     if node.interior:
         raise RuntimeError("post accumulate grad hooks cannot be registered on non-leaf tensors")
-    return RemovableHandle(_own_dict(tensor, "_post_hooks"), hook)
+    return RemovableHandle(own_dict(tensor, "_post_hooks"), hook)
 
 
 def retain_grad(tensor: Tensor) -> None:
@@ -68,7 +68,7 @@ def retain_grad(tensor: Tensor) -> None:
     if node.grad_to is None:
         raise RuntimeError("can't retain_grad on Tensor that has requires_grad=False")
     if node.interior and not retains_grad(tensor):
-        _interior(place_of(node)).retained.append(weakref.ref(tensor))
+        interior_of(place_of(node)).retained.append(weakref.ref(tensor))
 
 
 def retains_grad(tensor: Tensor) -> bool:
@@ -78,13 +78,14 @@ def retains_grad(tensor: Tensor) -> bool:
     return type(to) is Interior and any(r() is tensor for r in to.retained)
 
 
-def _interior(node: Node) -> Interior:
+def interior_of(node: Node) -> Interior:
+    """The place of a node inside of the graph, made if it has none yet."""
     if type(node.grad_to) is not Interior:
         node.grad_to = Interior()
     return node.grad_to
 
 
-def _own_dict(tensor: Tensor, name: str) -> dict[int, Any]:
+def own_dict(tensor: Tensor, name: str) -> dict[int, Any]:
     """The dict of that name in the tensor itself, so that it dies with it."""
     hooks: dict[int, Any] | None = tensor.__dict__.get(name)
     if hooks is None:

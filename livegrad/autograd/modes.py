@@ -43,7 +43,7 @@ class _Mode:
         """`function`, running in this mode."""
         mode = self._again()
         if inspect.isgeneratorfunction(function):
-            return _generator_in_mode(mode, function)
+            return generator_in_mode(mode, function)
 
         @functools.wraps(function)
         def run(*args: Any, **kwargs: Any) -> Any:
@@ -57,7 +57,7 @@ class _Mode:
         return type(self)
 
 
-def _generator_in_mode(
+def generator_in_mode(
     mode: Callable[[], Any], function: Callable[..., Any]
 ) -> Callable[..., Generator[Any, Any, Any]]:
     """A generator function whose body runs in `mode`, its caller between steps does not."""

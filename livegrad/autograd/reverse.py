@@ -23,7 +23,7 @@ from livegrad.graph.op import GradRule
 from livegrad.graph.record import node_of, record, wrap
 from livegrad.graph.state import LOCAL, setting
 from livegrad.ops import elementwise as ew
-from livegrad.ops.movement import EXPAND, _reshape_to
+from livegrad.ops.movement import EXPAND, reshape_to
 from livegrad.ops.reduce import SUM
 
 if TYPE_CHECKING:
@@ -300,7 +300,7 @@ def _sum_to(g: Tensor, have: Shape, want: Shape) -> Tensor:
             g = record(SUM, (g,), ((*range(lead), *inner), not lead))
         if lead and inner:
             kept = [1 if lead + i in inner else have[lead + i] for i in range(len(want))]
-            g = _reshape_to(g, tuple(kept))
+            g = reshape_to(g, tuple(kept))
     # A rule may leave the expansion to us.
     return g if g._node.meta.shape == want else record(EXPAND, (g,), (), (), want)
 

@@ -24,7 +24,8 @@ from livegrad.compiler.plan import (
     StepNotes,
     Where,
 )
-from livegrad.compiler.templates import HEADER, RECORD, spill_count
+from livegrad.compiler.rows import spill_count
+from livegrad.compiler.templates import HEADER, RECORD
 from livegrad.graph.index import Index
 from livegrad.graph.node import Node
 from livegrad.graph.op import REGISTRY

@@ -12,10 +12,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from livegrad.compiler.access import axis_strides, own_index, placed
+from livegrad.compiler.columns import generate_columns
 from livegrad.compiler.draft import Draft
-from livegrad.compiler.fuse import Fuser, Group, Read
+from livegrad.compiler.fuse import Fuser
+from livegrad.compiler.groups import Group, Read
+from livegrad.compiler.rows import generate_rows
 from livegrad.compiler.signature import Instr, Store, Stream
-from livegrad.compiler.templates import generate
 from livegrad.dtypes import DType, float64, int64
 from livegrad.graph.index import Index
 from livegrad.graph.meta import Shape
@@ -46,8 +48,7 @@ class Description:
     def signature(self) -> tuple[Any, ...]:
         """Everything code generation depends on; equal signatures share a kernel."""
         return (
-            generate,
-            self.kind,
+            generate_rows if self.kind == "rows" else generate_columns,
             tuple(self.streams),
             tuple(self.instrs),
             tuple(self.outputs),

@@ -13,7 +13,8 @@ from livegrad.graph.record import FloatArg, IntArg
 
 if TYPE_CHECKING:
     from livegrad.compiler.describe import Description
-    from livegrad.compiler.fuse import Fuser, Group
+    from livegrad.compiler.fuse import Fuser
+    from livegrad.compiler.groups import Group
 
 
 class Draft:

@@ -7,90 +7,34 @@ A rule says `add` and the dtype decides: fadd, a wrapping add, or `or` for bools
 from the value, so one rule serves sixteen elements of a loop and the single value of a row.
 A scalar met by a vector is spread over its lanes; constants are scalars until then.
 
-    dtype               register (one lane)   in memory
-    bool                i1                    byte 0 or 1
-    uint8 … int64       i8 … i64              the same
-    float16, bfloat16   float                 half, its 16 bits
-    float32, float64    float, double         the same
-
-Over 500 lines because every instruction a rule can use is a method here, found by an IDE.
+How values are converted, and lie in memory, is in registers.py.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
-from livegrad import dtypes
 from livegrad.compiler.builder import (
     LANES,
-    Builder,
     Operand,
     Value,
     bits_of,
     lanes_of,
-    vector,
 )
-from livegrad.dtypes import BOOL, DType
-
-_REGISTER = {
-    dtypes.bool_: "i1",
-    dtypes.uint8: "i8",
-    dtypes.uint16: "i16",
-    dtypes.uint32: "i32",
-    dtypes.uint64: "i64",
-    dtypes.int8: "i8",
-    dtypes.int16: "i16",
-    dtypes.int32: "i32",
-    dtypes.int64: "i64",
-    dtypes.float16: "float",
-    dtypes.bfloat16: "float",
-    dtypes.float32: "float",
-    dtypes.float64: "double",
-}
-_MEMORY = {**_REGISTER, dtypes.bool_: "i8", dtypes.float16: "half", dtypes.bfloat16: "i16"}
-_FLOATS = ("float", "double")
+from livegrad.compiler.registers import FLOATS, Registers, memory_element, register_element
+from livegrad.dtypes import DType
 
 
-def register_element(dtype: DType) -> str:
-    """LLVM type of one value of `dtype` in a register."""
-    return _REGISTER[dtype]
+class Emitter(Registers):
+    """Dtype-aware instructions on vectors and scalars, written through a Builder."""
 
-
-def memory_element(dtype: DType) -> str:
-    """LLVM type of one value of `dtype` in memory, for address arithmetic."""
-    return _MEMORY[dtype]
-
-
-class Emitter:
-    """Dtype-aware instructions on vectors and scalars, written through a Builder.
-
-    Args:
-        builder: where the instructions go.
-        dtype: what constants are made of, and whether bytes are signed.
-    """
-
-    __slots__ = ("b", "dtype", "on_fault")
-
-    def __init__(self, builder: Builder, dtype: DType) -> None:
-        self.b = builder
-        # Kernels that can report a fault put the function for it here: on_fault(bad, values).
-        self.on_fault: Callable[..., None] | None = None
-        self.dtype = dtype
+    __slots__ = ()
 
     def of(self, dtype: DType) -> Emitter:
         """An emitter for another dtype on the same builder."""
         return self if dtype is self.dtype else Emitter(self.b, dtype)
 
     # ---- operands ------------------------------------------------------------------------
-
-    def const(self, number: float) -> Value:
-        """`number` in the emitter's dtype: a scalar, spread where it meets a vector."""
-        return self.b.const(_REGISTER[self.dtype], number)
-
-    def splat(self, x: Operand) -> Value:
-        """`x` as a vector: a scalar in every lane; a vector is itself."""
-        value = x if isinstance(x, Value) else self.const(x)
-        return value if lanes_of(value.type) else self.b.splat(value)
 
     def _pair(self, x: Operand, y: Operand) -> tuple[Value, Value]:
         """Both operands with one type: numbers become constants, scalars vectors if need be."""
@@ -107,7 +51,7 @@ class Emitter:
 
     def _signed(self, x: Value) -> bool:
         element = x.element
-        return element != "i1" and (self.dtype.signed or element != _REGISTER[self.dtype])
+        return element != "i1" and (self.dtype.signed or element != register_element(self.dtype))
 
     # ---- arithmetic ----------------------------------------------------------------------
 
@@ -133,14 +77,14 @@ class Emitter:
     ) -> Value:
         left, right = self._pair(x, y)
         element = left.element
-        if element in _FLOATS:
+        if element in FLOATS:
             return floating(left, right)
         return boolean(left, right) if element == "i1" else integer(left, right)
 
     def div(self, x: Operand, y: Operand) -> Value:
         """Quotient of floats; of integers, the quotient toward zero."""
         left, right = self._pair(x, y)
-        if left.element in _FLOATS:
+        if left.element in FLOATS:
             return self.b.fdiv(left, right)
         return self.truncdiv(left, right)
 
@@ -148,7 +92,7 @@ class Emitter:
         """Quotient rounded toward zero; an integer divided by 0 gives 0."""
         left, right = self._pair(x, y)
         b = self.b
-        if left.element in _FLOATS:
+        if left.element in FLOATS:
             return b.trunc(b.fdiv(left, right))
         zero = b.icmp("eq", right, 0)
         if not self._signed(left):
@@ -161,32 +105,32 @@ class Emitter:
     def floordiv(self, x: Operand, y: Operand) -> Value:
         """Quotient rounded down; an integer divided by 0 gives 0."""
         left, right = self._pair(x, y)
-        if left.element in _FLOATS:
+        if left.element in FLOATS:
             return self.b.floordiv_float(left, right)
         return self.b.floordiv_int(left, right, self._signed(left))
 
     def remainder(self, x: Operand, y: Operand) -> Value:
         """Python's `%`, with the sign of `y`; an integer modulo 0 gives 0."""
         left, right = self._pair(x, y)
-        if left.element in _FLOATS:
+        if left.element in FLOATS:
             return self.b.mod_float(left, right)
         return self.b.mod_int(left, right, self._signed(left))
 
     def fmod(self, x: Operand, y: Operand) -> Value:
         """C's remainder, with the sign of `x`; an integer modulo 0 gives 0."""
         left, right = self._pair(x, y)
-        if left.element in _FLOATS:
+        if left.element in FLOATS:
             return self.b.frem(left, right)
         rest = self.b.sub(left, self.b.mul(self.truncdiv(left, right), right))
         return self.b.select(self.b.icmp("eq", right, 0), 0, rest)
 
     def neg(self, x: Value) -> Value:
         """`-x`; integers wrap."""
-        return self.b.fneg(x) if x.element in _FLOATS else self.b.neg(x)
+        return self.b.fneg(x) if x.element in FLOATS else self.b.neg(x)
 
     def abs(self, x: Value) -> Value:
         """Magnitude; the smallest integer stays itself."""
-        if x.element in _FLOATS:
+        if x.element in FLOATS:
             return self.b.fabs(x)
         return self.b.abs(x) if self._signed(x) else x
 
@@ -212,7 +156,7 @@ class Emitter:
     def pow(self, x: Operand, y: Operand) -> Value:
         """`x**y`; integers wrap, and a negative exponent gives 0 unless `x` is 1 or -1."""
         left, right = self._pair(x, y)
-        if left.element in _FLOATS:
+        if left.element in FLOATS:
             return self.b.pow(left, right)
         if left.element == "i1":
             return self.b.or_(left, self.b.not_(right))
@@ -246,7 +190,7 @@ class Emitter:
 
     def _compare(self, floating: str, signed: str, unsigned: str, x: Operand, y: Operand) -> Value:
         left, right = self._pair(x, y)
-        if left.element in _FLOATS:
+        if left.element in FLOATS:
             return self.b.fcmp(floating, left, right)
         return self.b.icmp(signed if self._signed(left) else unsigned, left, right)
 
@@ -276,11 +220,7 @@ class Emitter:
 
     def isnan(self, x: Value) -> Value:
         """A mask: whether `x` is NaN; never for integers."""
-        return self.b.isnan(x) if x.element in _FLOATS else self.b.icmp("ne", x, x)
-
-    def truth(self, x: Value) -> Value:
-        """A mask: whether `x` is not 0."""
-        return x if x.element == "i1" else self.ne(x, 0)
+        return self.b.isnan(x) if x.element in FLOATS else self.b.icmp("ne", x, x)
 
     def and_(self, x: Operand, y: Operand) -> Value:
         """Bitwise and."""
@@ -333,19 +273,19 @@ class Emitter:
 
     def floor(self, x: Value) -> Value:
         """Round down; integers stay."""
-        return self.b.floor(x) if x.element in _FLOATS else x
+        return self.b.floor(x) if x.element in FLOATS else x
 
     def ceil(self, x: Value) -> Value:
         """Round up; integers stay."""
-        return self.b.ceil(x) if x.element in _FLOATS else x
+        return self.b.ceil(x) if x.element in FLOATS else x
 
     def trunc(self, x: Value) -> Value:
         """Round toward zero; integers stay."""
-        return self.b.trunc(x) if x.element in _FLOATS else x
+        return self.b.trunc(x) if x.element in FLOATS else x
 
     def rint(self, x: Value) -> Value:
         """Round to nearest, ties to even; integers stay."""
-        return self.b.rint(x) if x.element in _FLOATS else x
+        return self.b.rint(x) if x.element in FLOATS else x
 
     def copysign(self, x: Operand, sign: Value) -> Value:
         """The magnitude of `x` with the sign of `sign`."""
@@ -446,96 +386,6 @@ class Emitter:
     def sigmoid(self, x: Value) -> Value:
         """1 / (1 + e**-x)."""
         return self.b.sigmoid(x)
-
-    # ---- conversions ---------------------------------------------------------------------
-
-    def convert(self, x: Value, source: DType, target: DType) -> Value:
-        """`x`, a register of `source`, as a register of `target`, by C's rules.
-
-        Floats are truncated to integers, integers wrap to fewer bits, not 0 is True, and what
-        becomes float16 or bfloat16 is rounded to it, in a float register.
-        """
-        if source is target:
-            return x
-        if target is dtypes.bool_:
-            return self.truth(x)
-        element = _REGISTER[target]
-        if target.is_floating_point:
-            return self._to_float(x, source, target, element)
-        if source.is_floating_point:
-            return (self.b.fptosi if target.signed else self.b.fptoui)(x, element)
-        if bits_of(element) <= bits_of(x.type):
-            return self.b.trunc_int(x, element)
-        return (self.b.sext if source.signed else self.b.zext)(x, element)
-
-    def _to_float(self, x: Value, source: DType, target: DType, element: str) -> Value:
-        b = self.b
-        if not source.is_floating_point:
-            return self.round_to((b.sitofp if source.signed else b.uitofp)(x, element), target)
-        if target is not target.compute:
-            return self.round_to(x, target)
-        return b.fpext(x, element) if element == "double" else b.fptrunc(x, element)
-
-    def round_to(self, x: Value, dtype: DType) -> Value:
-        """`x` rounded to the precision of `dtype`; changes only float16 and bfloat16."""
-        if dtype is dtypes.float16:
-            return self.b.fpext(self._half(x), "float")
-        if dtype is dtypes.bfloat16:
-            return self.b.bf16_to_float(self.b.float_to_bf16(x))
-        return x
-
-    def _half(self, x: Value) -> Value:
-        """`x` rounded to a half."""
-        if lanes_of(x.type):
-            return self.b.fptrunc(x, "half")
-        # As a lane: LLVM pushes a scalar rounding inside a copysign in double, and then wants the
-        # sign as a half too, for which the process has no function (__truncdfhf2).
-        lane = self.b.insert(self.b.poison(vector(x.type, 4)), x, 0)
-        return self.b.extract(self.b.fptrunc(lane, "half"), 0)
-
-    # ---- memory --------------------------------------------------------------------------
-
-    def load(self, dtype: DType, pointer: Value, mask: Value | None = None) -> Value:
-        """Sixteen elements of `dtype` from contiguous memory; lanes outside `mask` give 0."""
-        return self._unpack(dtype, self.b.load(vector(_MEMORY[dtype]), pointer, mask))
-
-    def load_scalar(self, dtype: DType, pointer: Value) -> Value:
-        """One element of `dtype`."""
-        return self._unpack(dtype, self.b.load_scalar(_MEMORY[dtype], pointer))
-
-    def gather(self, dtype: DType, base: Value, index: Value, mask: Value | None = None) -> Value:
-        """`base[index]` for sixteen i64 element indices; lanes outside `mask` give 0."""
-        return self._unpack(dtype, self.b.gather(vector(_MEMORY[dtype]), base, index, mask))
-
-    def store(self, dtype: DType, x: Value, pointer: Value, mask: Value | None = None) -> None:
-        """Sixteen elements to contiguous memory; lanes outside `mask` are left alone."""
-        self.b.store(self._pack(dtype, self.splat(x)), pointer, mask)
-
-    def store_scalar(self, dtype: DType, x: Value, pointer: Value) -> None:
-        """One element to memory."""
-        self.b.store_scalar(self._pack(dtype, x), pointer)
-
-    def scatter(
-        self, dtype: DType, x: Value, base: Value, index: Value, mask: Value | None = None
-    ) -> None:
-        """`base[index] = x` for sixteen i64 element indices."""
-        self.b.scatter(self._pack(dtype, self.splat(x)), base, index, mask)
-
-    def _unpack(self, dtype: DType, stored: Value) -> Value:
-        """The register for what was in memory."""
-        if dtype.category == BOOL:
-            return self.b.icmp("ne", stored, 0)
-        if dtype is dtypes.float16:
-            return self.b.fpext(stored, "float")
-        return self.b.bf16_to_float(stored) if dtype is dtypes.bfloat16 else stored
-
-    def _pack(self, dtype: DType, x: Value) -> Value:
-        """What goes to memory for a register."""
-        if dtype.category == BOOL:
-            return self.b.zext(x, "i8")
-        if dtype is dtypes.float16:
-            return self._half(x)
-        return self.b.float_to_bf16(x) if dtype is dtypes.bfloat16 else x
 
 
 __all__ = ["LANES", "Emitter", "memory_element", "register_element"]

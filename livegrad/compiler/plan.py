@@ -137,7 +137,17 @@ class Notes(NamedTuple):
 
 @dataclass
 class Plan:
-    """Kernels for one structure and its sizes."""
+    """What a flush does, for one structure and its sizes.
+
+        inputs   0 arena │ leaves │ results │ what updates write │ integers     floats
+                     │       │         │             │               │            │
+                     ▼       ▼         ▼             ▼               ▼            ▼
+        steps    kernel 1 (its blocks, with patches) ─► kernel 2 ─► … ─► the update
+
+    An address is a slot of the inputs and an offset: `Where`. `outputs` says where the value of
+    each recorded node that is kept lies; values that only steps read are in the arena, where
+    `lives` that do not overlap share memory.
+    """
 
     steps: list[Step]
     outputs: list[Output]  # one per recorded output

@@ -226,7 +226,7 @@ class _Extreme(Reducer):
         return (dtype.compute,)
 
     def starts(self, dtype: DType) -> tuple[float, ...]:
-        return (_worst(dtype, self._largest),)
+        return (losing_value(dtype, self._largest),)
 
     def merge(self, e: Emitter, a: Accs, b: Accs) -> Accs:
         return [(e.max if self._largest else e.min)(a[0], b[0])]
@@ -271,7 +271,7 @@ class _Position(Reducer):
 
     def starts(self, dtype: DType) -> tuple[float, ...]:
         # An index above all others: the first value wins the tie even if it is the worst there is.
-        return (_worst(dtype, self._largest), _NO_INDEX)
+        return (losing_value(dtype, self._largest), _NO_INDEX)
 
     def enter(self, e: Emitter, value: Value, index: Value | None) -> Accs:
         assert index is not None, "argmax and argmin need the index of each value"
@@ -292,7 +292,7 @@ class _Position(Reducer):
         return accs[1]
 
 
-def _worst(dtype: DType, largest: bool) -> float:
+def losing_value(dtype: DType, largest: bool) -> float:
     """The value that loses to all others when the largest (or smallest) is looked for."""
     if dtype.category == FLOAT:
         return -math.inf if largest else math.inf

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from livegrad.compiler.access import storage
 from livegrad.compiler.draft import Draft
-from livegrad.compiler.fuse import Group
+from livegrad.compiler.groups import Group
 from livegrad.compiler.plan import Output, Where, Write
 from livegrad.graph.node import Node
 

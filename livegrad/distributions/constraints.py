@@ -9,8 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from livegrad.dtypes import finfo
 from livegrad.ops.joining import cat as concatenate, stack as stacked
 from livegrad.ops.linalg.cholesky import cholesky_ex
+from livegrad.ops.linalg.spectral import eigvalsh
 from livegrad.tensor import Tensor
 from livegrad.typing import Operand
 
@@ -225,8 +227,6 @@ class _CorrCholesky(_LowerCholesky):
 
 
 def _eps(value: Tensor) -> float:
-    from livegrad.dtypes import finfo
-
     return finfo(value.dtype).eps
 
 
@@ -241,8 +241,6 @@ class _Symmetric(_Square):
 
 class _PositiveSemidefinite(_Symmetric):
     def check(self, value: Tensor) -> Tensor:
-        from livegrad.ops.linalg.spectral import eigvalsh
-
         symmetric = super().check(value)
         return symmetric & (eigvalsh(value) >= 0).all(-1)
 

@@ -22,9 +22,10 @@ from livegrad.graph import elsewhere
 from livegrad.graph.meta import Shape, meta_of, on_device
 from livegrad.graph.op import REGISTRY
 from livegrad.graph.record import append, node_of, record
+from livegrad.ops.batched import aligned, whole, wholes
 from livegrad.ops.generate import filled_as
 from livegrad.ops.joining import stack
-from livegrad.ops.movement import EXPAND, INDEX, PERMUTE, _reshape_to
+from livegrad.ops.movement import EXPAND, INDEX, PERMUTE, reshape_to
 
 if TYPE_CHECKING:
     from livegrad.graph.node import Node, Spec
@@ -32,23 +33,13 @@ if TYPE_CHECKING:
 
 Rule = Callable[[Any, int, "list[Tensor]", tuple[bool, ...]], Any]
 
-RULES: dict[str, Rule] = {}
-
-
-def rule_of(*names: str) -> Callable[[Rule], Rule]:
-    """Registers a rule for ops of these names."""
-
-    def register(rule: Rule) -> Rule:
-        for name in names:
-            RULES[name] = rule
-        return rule
-
-    return register
-
 
 def find_rule(node: Node) -> Rule | None:
     """The rule for a node: of its op, or of the op's kind."""
-    found = RULES.get(node.op.name) or _KINDS.get(node.op.kind)
+    named = node.op.batch
+    if named is not None:
+        return RULES[named] if isinstance(named, str) else named
+    found = _KINDS.get(node.op.kind)
     return broadcast_rule if found is None and _is_host_elementwise(node) else found
 
 
@@ -65,27 +56,6 @@ def _is_host_elementwise(node: Node) -> bool:
 
 
 # ---------------------------------------------------------------------------------- operands
-
-
-def expanded(x: Tensor, shape: Shape) -> Tensor:
-    """`x` repeated to `shape`."""
-    return x if node_of(x).meta.shape == shape else record(EXPAND, (x,), (), (), shape)
-
-
-def whole(x: Tensor, batched: bool, size: int) -> Tensor:
-    """`x` with the dim of the examples, also if it is the same for all."""
-    return x if batched else record(EXPAND, (x,), (), (), (size, *node_of(x).meta.shape))
-
-
-def wholes(xs: Sequence[Tensor], batched: tuple[bool, ...], size: int) -> list[Tensor]:
-    """All operands with the dim of the examples."""
-    return [whole(x, b, size) for x, b in zip(xs, batched, strict=True)]
-
-
-def aligned(x: Tensor, ndim: int) -> Tensor:
-    """A batched `x` with dims of size 1 after the first, so that each example has `ndim` dims."""
-    size, *rest = node_of(x).meta.shape
-    return _reshape_to(x, (size, *[1] * (ndim - len(rest)), *rest))
 
 
 def example(x: Tensor, i: int) -> Tensor:
@@ -160,11 +130,11 @@ def over_dims(n: Any, size: int, xs: list[Tensor]) -> Tensor:
     """An op whose attrs begin with the dims it folds, on operands that are all batched."""
     dims, *rest = n.attrs
     if not dims:  # a number each: they get a dim to be folded
-        xs = [_reshape_to(x, (size, 1)) for x in xs]
-        return _reshape_to(record(n.op, xs, ((1,), *rest), n.args), (size, *n.meta.shape))
+        xs = [reshape_to(x, (size, 1)) for x in xs]
+        return reshape_to(record(n.op, xs, ((1,), *rest), n.args), (size, *n.meta.shape))
     if n.op.name in ("argmax", "argmin") and len(dims) > 1:  # the place among all
-        flat = [_reshape_to(x, (size, prod(x.shape[1:]))) for x in xs]
-        return _reshape_to(record(n.op, flat, ((1,), *rest), n.args), (size, *n.meta.shape))
+        flat = [reshape_to(x, (size, prod(x.shape[1:]))) for x in xs]
+        return reshape_to(record(n.op, flat, ((1,), *rest), n.args), (size, *n.meta.shape))
     moved = tuple([d + 1 for d in dims])
     return record(n.op, xs, (moved, *rest), n.args)
 
@@ -175,48 +145,39 @@ _KINDS: dict[str, Rule] = {"elementwise": elementwise_rule, "reduce": reduce_rul
 # ------------------------------------------------------------------------------------ movement
 
 
-@rule_of("reshape")
 def _reshape(n: Any, size: int, xs: list[Tensor], batched: tuple[bool, ...]) -> Tensor:
-    return _reshape_to(xs[0], (size, *n.meta.shape))
+    return reshape_to(xs[0], (size, *n.meta.shape))
 
 
-@rule_of("permute")
 def _permute(n: Any, size: int, xs: list[Tensor], batched: tuple[bool, ...]) -> Tensor:
     return record(PERMUTE, xs, ((0, *[d + 1 for d in n.attrs[0]]),))
 
 
-@rule_of("expand")
 def _expand(n: Any, size: int, xs: list[Tensor], batched: tuple[bool, ...]) -> Tensor:
     return record(EXPAND, (aligned(xs[0], n.meta.ndim),), (), (), (size, *n.meta.shape))
 
 
-@rule_of("detach", "alias")
-def _detach(n: Any, size: int, xs: list[Tensor], batched: tuple[bool, ...]) -> Tensor:
+def same(n: Any, size: int, xs: list[Tensor], batched: tuple[bool, ...]) -> Tensor:
     return record(n.op, xs)
 
 
-@rule_of("index")
 def _index(n: Any, size: int, xs: list[Tensor], batched: tuple[bool, ...]) -> Tensor:
     return record(INDEX, xs, ((("all",), *n.attrs[0]),), n.args, (size, *n.meta.shape))
 
 
-@rule_of("index_write")
 def _index_write(n: Any, size: int, xs: list[Tensor], batched: tuple[bool, ...]) -> Tensor:
     return record(n.op, wholes(xs, batched, size), ((("all",), *n.attrs[0]),), n.args)
 
 
-@rule_of("flip")
 def _flip(n: Any, size: int, xs: list[Tensor], batched: tuple[bool, ...]) -> Tensor:
     return record(n.op, xs, (tuple([d + 1 for d in n.attrs[0]]),), n.args)
 
 
-@rule_of("diagonal")
 def _diagonal(n: Any, size: int, xs: list[Tensor], batched: tuple[bool, ...]) -> Tensor:
     dims = tuple([d + 1 for d in n.attrs])
     return record(n.op, xs, dims, n.args, (size, *n.meta.shape))
 
 
-@rule_of("pad")
 def _pad(n: Any, size: int, xs: list[Tensor], batched: tuple[bool, ...]) -> Tensor:
     return record(n.op, xs, ((False, *n.attrs[0]),), n.args, (size, *n.meta.shape))
 
@@ -224,24 +185,21 @@ def _pad(n: Any, size: int, xs: list[Tensor], batched: tuple[bool, ...]) -> Tens
 # ------------------------------------------------------------------------------------ products
 
 
-@rule_of("matmul")
 def _matmul(n: Any, size: int, xs: list[Tensor], batched: tuple[bool, ...]) -> Tensor:
     a, b = xs
     first, second = (node_of(x).meta.shape for x in xs)
     if batched == (True, False) and len(second) == 2:  # one product of all rows
-        rows = record(n.op, (_reshape_to(a, (prod(first[:-1]), first[-1])), b))
-        return _reshape_to(rows, (size, *n.meta.shape))
+        rows = record(n.op, (reshape_to(a, (prod(first[:-1]), first[-1])), b))
+        return reshape_to(rows, (size, *n.meta.shape))
     ndim = n.meta.ndim
     operands = [aligned(x, ndim) if one else x for x, one in zip(xs, batched, strict=True)]
     return record(n.op, operands)
 
 
-@rule_of("linear")
 def _linear(n: Any, size: int, xs: list[Tensor], batched: tuple[bool, ...]) -> Any:
     return record(n.op, xs, n.attrs) if not any(batched[1:]) else NotImplemented
 
 
-@rule_of("recurrent")
 def _recurrent(n: Any, size: int, xs: list[Tensor], batched: tuple[bool, ...]) -> Any:
     """Sequences of all examples are run side by side, if one weight serves all of them."""
     from livegrad.ops.recurrent import Layout
@@ -258,15 +216,15 @@ def _recurrent(n: Any, size: int, xs: list[Tensor], batched: tuple[bool, ...]) -
         """(size, steps * count, width) as rows: step by step, example by example."""
         x = whole(x, b, size)
         _, rows, width = node_of(x).meta.shape
-        split = _reshape_to(x, (size, rows // count, count, width))
-        return _reshape_to(record(PERMUTE, (split,), ((1, 0, 2, 3),)), (rows * size, width))
+        split = reshape_to(x, (size, rows // count, count, width))
+        return reshape_to(record(PERMUTE, (split,), ((1, 0, 2, 3),)), (rows * size, width))
 
     operands = [
         side_by_side(x, b) if own else x
         for x, b, own in zip(xs, batched, of_sequences, strict=True)
     ]
-    y = _reshape_to(record(n.op, operands, n.attrs), (steps, size, count, n.meta.shape[1]))
-    return _reshape_to(record(PERMUTE, (y,), ((1, 0, 2, 3),)), (size, *n.meta.shape))
+    y = reshape_to(record(n.op, operands, n.attrs), (steps, size, count, n.meta.shape[1]))
+    return reshape_to(record(PERMUTE, (y,), ((1, 0, 2, 3),)), (size, *n.meta.shape))
 
 
 # ----------------------------------------------------------------------- ops along one dim
@@ -282,9 +240,9 @@ def along(n: Any, size: int, xs: list[Tensor], batched: tuple[bool, ...]) -> Ten
     operands = wholes(xs, batched, size)
     attrs = (moved_dim(n.attrs[0]), *n.attrs[1:])
     if not n.inputs[0].meta.ndim:
-        operands = [_reshape_to(x, (size, 1)) for x in operands]
+        operands = [reshape_to(x, (size, 1)) for x in operands]
         attrs = (1, *n.attrs[1:])
-        return _reshape_to(record(n.op, operands, attrs, n.args), (size, *n.meta.shape))
+        return reshape_to(record(n.op, operands, attrs, n.args), (size, *n.meta.shape))
     return record(n.op, operands, attrs, n.args)
 
 
@@ -296,25 +254,8 @@ def along_shaped(n: Any, size: int, xs: list[Tensor], batched: tuple[bool, ...])
     return record(n.op, wholes(xs, batched, size), attrs, n.args, (size, *n.meta.shape))
 
 
-for _name in (
-    "cat softmax softmax_backward log_softmax log_softmax_backward gather scatter_add scatter "
-    "scatter_fold cumsum cumprod logcumsumexp cummax_indices cummin_indices recurrence unfold "
-    "windows fft_r2c fft_c2r"
-).split():
-    RULES[_name] = along
-for _name in "argsort kth_place median_place mode_place".split():
-    RULES[_name] = along_shaped
-
-
-def _shifted_dims(n: Any, size: int, xs: list[Tensor], batched: tuple[bool, ...]) -> Tensor:
+def shifted_dims(n: Any, size: int, xs: list[Tensor], batched: tuple[bool, ...]) -> Tensor:
     return over_dims(n, size, wholes(xs, batched, size))
-
-
-for _name in (
-    "mean var std logsumexp norm var_backward std_backward logsumexp_backward norm_backward "
-    "prod_backward ties_backward fft_c2c"
-).split():
-    RULES[_name] = _shifted_dims
 
 
 def as_it_is(n: Any, size: int, xs: list[Tensor], batched: tuple[bool, ...]) -> Any:
@@ -327,16 +268,9 @@ def all_batched(n: Any, size: int, xs: list[Tensor], batched: tuple[bool, ...]) 
     return record(n.op, wholes(xs, batched, size), n.attrs, n.args)
 
 
-for _name in (
-    "tril triu layer_norm rms_norm conj sgn view_as_real view_as_complex polygamma"
-).split():
-    RULES[_name] = as_it_is
-
-
 # ------------------------------------------------------------------------------------ indexing
 
 
-@rule_of("index_select")
 def _index_select(n: Any, size: int, xs: list[Tensor], batched: tuple[bool, ...]) -> Tensor:
     x, index = xs
     dim = n.attrs[0]
@@ -348,7 +282,7 @@ def _index_select(n: Any, size: int, xs: list[Tensor], batched: tuple[bool, ...]
         return record(PERMUTE, (out,), ((dim, *rest),))
     picked = _spread_index(index, x, dim + 1)
     out = record(REGISTRY["gather"], (x, picked), (dim + 1,))
-    return _reshape_to(out, (size, *n.meta.shape))
+    return reshape_to(out, (size, *n.meta.shape))
 
 
 def _spread_index(index: Tensor, x: Tensor, dim: int) -> Tensor:
@@ -359,10 +293,10 @@ def _spread_index(index: Tensor, x: Tensor, dim: int) -> Tensor:
     narrow = [size] + [1] * (len(shape) - 1)
     narrow[dim] = count
     wide = (*shape[:dim], count, *shape[dim + 1 :])
-    return record(EXPAND, (_reshape_to(index, tuple(narrow)),), (), (), wide)
+    return record(EXPAND, (reshape_to(index, tuple(narrow)),), (), (), wide)
 
 
-def _write_rows(n: Any, size: int, xs: list[Tensor], batched: tuple[bool, ...]) -> Tensor:
+def write_rows(n: Any, size: int, xs: list[Tensor], batched: tuple[bool, ...]) -> Tensor:
     base, index, source = xs
     dim = n.attrs[0] + 1
     base = whole(base, batched[0], size)
@@ -371,13 +305,11 @@ def _write_rows(n: Any, size: int, xs: list[Tensor], batched: tuple[bool, ...]) 
     if not batched[1]:
         return record(n.op, (base, index, source), attrs)
     picked = _spread_index(index, base, dim)
-    flat = _reshape_to(source, node_of(picked).meta.shape)
+    flat = reshape_to(source, node_of(picked).meta.shape)
     return record(REGISTRY[_SCATTERS[n.op.name]], (base, picked, flat), attrs)
 
 
 _SCATTERS = {"index_add": "scatter_add", "index_put": "scatter", "index_fold": "scatter_fold"}
-for _name in _SCATTERS:
-    RULES[_name] = _write_rows
 
 
 # ------------------------------------------------------------------------------ linear algebra
@@ -390,52 +322,16 @@ def matrices(n: Any, size: int, xs: list[Tensor], batched: tuple[bool, ...]) -> 
     return record(n.op, operands, n.attrs, n.args)
 
 
-for _name in (
-    "linalg_inv linalg_solve linalg_solve_triangular linalg_det linalg_svdvals matrix_exp "
-    "cholesky_solve cholesky_inverse"
-).split():
-    RULES[_name] = matrices
-for _name in "cofactor cofactor_backward".split():
-    RULES[_name] = all_batched
-
-
-@rule_of("pivots_to_permutation")
-def _permutation(n: Any, size: int, xs: list[Tensor], batched: tuple[bool, ...]) -> Tensor:
+def permutation(n: Any, size: int, xs: list[Tensor], batched: tuple[bool, ...]) -> Tensor:
     return record(n.op, xs, n.attrs, n.args, (size, *n.meta.shape))
 
 
-def packed(shapes_of: Callable[..., list[Shape]]) -> Rule:
-    """The rule of factorisations whose results lie one after the other in a vector."""
-
-    def rule(n: Any, size: int, xs: list[Tensor], batched: tuple[bool, ...]) -> Tensor:
-        from livegrad.ops.joining import cat
-        from livegrad.ops.linalg.common import parts
-
-        operands = wholes(xs, batched, size)
-        both = record(n.op, operands, n.attrs, n.args)
-        shapes = shapes_of(*[node_of(x).meta.shape for x in operands], *n.attrs)
-        return cat([_reshape_to(x, (size, _per_example(x, size))) for x in parts(both, shapes)], 1)
-
-    return rule
-
-
-def _per_example(x: Tensor, size: int) -> int:
-    return prod(node_of(x).meta.shape[1:])
-
-
-def _register_factorisations() -> None:
-    from livegrad.ops.linalg import cholesky, determinants, ldl, lu, orthogonal, singular, spectral
-
-    RULES["linalg_cholesky"] = packed(lambda a, checked: cholesky.cholesky_shapes(a))
-    RULES["linalg_lu_factor"] = packed(lambda a, checked: lu.lu_shapes(a))
-    RULES["linalg_ldl_factor"] = packed(lambda a, hermitian, checked: ldl.ldl_shapes(a))
-    RULES["linalg_qr"] = packed(orthogonal.qr_shapes)
-    RULES["geqrf"] = packed(orthogonal.geqrf_shapes)
-    RULES["linalg_eigh"] = packed(lambda a, triangle: spectral.eigen_shapes(a))
-    RULES["linalg_eig"] = packed(spectral.eigen_shapes)
-    RULES["linalg_svd"] = packed(singular.svd_shapes)
-    RULES["linalg_slogdet"] = packed(determinants.slogdet_shapes)
-    RULES["linalg_lstsq"] = packed(singular.lstsq_shapes)
-
-
-_register_factorisations()
+# What the `batch` of an op names.
+RULES: dict[str, Rule] = {
+    rule.__name__.removeprefix("_"): rule
+    for rule in (
+        _reshape, _permute, _expand, _index, _index_write, _flip, _diagonal, _pad, _matmul, _linear,
+        _recurrent, _index_select, same, along, along_shaped, shifted_dims, as_it_is, all_batched,
+        write_rows, matrices, permutation,
+    )
+}  # fmt: skip

@@ -22,7 +22,7 @@ from livegrad.ops.comparison import eq
 from livegrad.ops.elementwise import add, cast
 from livegrad.ops.generate import counting, filled
 from livegrad.ops.joining import record_slice
-from livegrad.ops.movement import PERMUTE, _reshape_to
+from livegrad.ops.movement import PERMUTE, reshape_to
 
 if TYPE_CHECKING:
     from livegrad.graph.meta import Shape
@@ -33,12 +33,12 @@ def basis(tensors: list[Tensor]) -> list[Tensor]:
     """For each tensor its part of the unit vectors of all: shape (numbers in all, *its shape)."""
     metas = [node_of(x).meta for x in tensors]
     total = sum([meta.numel for meta in metas])
-    row = _reshape_to(counting(total), (total, 1))
+    row = reshape_to(counting(total), (total, 1))
     found = []
     start = 0
     for meta in metas:
         ones = eq(row, add(counting(meta.numel), start))
-        found.append(_reshape_to(cast(ones, meta.dtype), (total, *meta.shape)))
+        found.append(reshape_to(cast(ones, meta.dtype), (total, *meta.shape)))
         start += meta.numel
     return found
 
@@ -87,7 +87,7 @@ def jacrev(
         of_outputs = []
         for i, y in enumerate(pullback.outputs):
             shaped = [
-                _reshape_to(block[i], (*node_of(y).meta.shape, *node_of(x).meta.shape))
+                reshape_to(block[i], (*node_of(y).meta.shape, *node_of(x).meta.shape))
                 for block, x in zip(blocks, pullback.leaves, strict=True)
             ]
             of_outputs.append(tree.unflatten(shaped, pullback.shape)[0])
@@ -160,7 +160,7 @@ def _columns_last(x: Tensor, output: Shape, input: Shape) -> Tensor:
     """(numbers of the input, *output) as (*output, *input)."""
     ndim = len(output) + 1
     turned = record(PERMUTE, (x,), ((*range(1, ndim), 0),))
-    return _reshape_to(turned, (*output, *input))
+    return reshape_to(turned, (*output, *input))
 
 
 def hessian(func: Function, argnums: ArgNums = 0) -> Function:

@@ -70,16 +70,16 @@ class Numbers:
         """The number of `thing`, the same as long as it lives."""
         key = id(thing)
         known = self._known.get(key)
-        if known is None or known[0]() is not thing:
-            known = weakref.ref(thing, self._forgetting(key)), next(self._next)
-            self._known[key] = known
+        if known is None:
+            new = weakref.ref(thing, self._forgetting(key)), next(self._next)
+            known = self._known.setdefault(key, new)  # another thread may have been quicker
         return known[1]
 
     def _forgetting(self, key: int) -> Callable[[weakref.ref[Any]], None]:
         known = self._known
 
         def forget(gone: weakref.ref[Any]) -> None:
-            # Another object may have the address, and the entry, by now.
+            # Before the address is used again. A thread that was not quick enough has no entry.
             if key in known and known[key][0] is gone:
                 del known[key]
 

@@ -132,11 +132,16 @@ class Op:
       compiler/lowerings. By default they are those of the kind.
     - `complaint(node, value)` says what is wrong with a value that a kernel has refused; `refuses`
       tells of which nodes that may happen, if not of all.
+    - `batch` is the rule of `vmap`: one of those in func/batching.py by name, or a function
+      rule(n, size, operands, batched). Without one, the kind has one, or the expansion is batched,
+      or examples are computed one by one.
+    - `flops(node)` counts multiplications, of products and what is like them; see train/flops.py.
     - `samples` is a function giving test inputs; a registered op without samples fails the tests.
     """
 
     __slots__ = (
         "autocast",
+        "batch",
         "cache",
         "cheap",
         "combine",
@@ -144,6 +149,7 @@ class Op:
         "complex",
         "emit",
         "expand",
+        "flops",
         "grads",
         "infer",
         "kind",
@@ -184,6 +190,8 @@ class Op:
         complaint: Complaint | None = None,
         refuses: Callable[[Node], bool] | None = None,
         written: tuple[int, ...] = (),
+        batch: str | Callable[..., Any] | None = None,
+        flops: Callable[[Node], int] | None = None,
         result: str = "promote",
         cheap: bool = False,
         saves: str = "xy",
@@ -207,6 +215,8 @@ class Op:
         self.complaint = complaint
         self.refuses = refuses
         self.written = written
+        self.batch = batch
+        self.flops = flops
         self.result = result
         self.cheap = cheap
         self.saves = saves

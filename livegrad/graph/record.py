@@ -900,7 +900,7 @@ def _follow_parent(cell: Cell) -> None:
         cell.version += 1
 
 
-def _see_through(temporary: Any, handle: Any) -> None:
+def see_through(temporary: Any, handle: Any) -> None:
     """Makes `handle` the one through which the node recorded last is seen."""
     handles = LOCAL.state.handles
     if handles and handles[-1] is temporary:
@@ -1099,7 +1099,7 @@ def make_dense(x: Any) -> None:
         if isinstance(x._node.grad_to, _WeakRef):
             placed._node.grad_to = x._node.grad_to
         x._node = placed._node
-        _see_through(placed, x)
+        see_through(placed, x)
 
 
 def laid_out(value: Tensor, meta: Meta) -> Tensor:
@@ -1147,7 +1147,7 @@ def in_place_of(old: Node, value: Any, handle: Any, overwrites: bool) -> Node:
         node.spent = old.spent  # whether in inference mode or not, it stays what it was made as
     if to is not None:
         go_on_retaining(old, node, handle)
-    _see_through(value, handle)
+    see_through(value, handle)
     if node.inputs and node is not old:  # what is computed from nothing cannot fail
         LOCAL.state.written[node] = old
     return node

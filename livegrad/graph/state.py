@@ -117,7 +117,7 @@ class State:
         self._clear()
         self.base, self.limit = Ranges.take()
 
-    def begin(self) -> None:
+    def start_anew(self) -> None:
         """Sets everything as it is at the start."""
         self._take_another_range()
         self.outer = ()

@@ -25,7 +25,7 @@ class Watch:
     suspect: Any = None
 
 
-def begin(optimizer: Any) -> None:
+def load_lint(optimizer: Any) -> None:
     """An optimiser was made: its first steps are looked at."""
     if Watch.enabled:
         import_module("livegrad.lint.events").made(optimizer)

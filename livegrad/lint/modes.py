@@ -25,8 +25,8 @@ from livegrad.nn.module import Module
 
 # Looking who called a layer takes some microseconds: after this many times nobody asks any more.
 _MOST_LOOKS = 500
-# The functions that call `forward`.
-_CALLS = ("__call__", "_call_with_hooks")
+# What calls `forward`.
+_CALLS = (Module.__call__.__code__, Module._call_with_hooks.__code__)
 
 
 class Modes:
@@ -141,7 +141,7 @@ def _outermost(frame: FrameType | None) -> tuple[Module | None, FrameType | None
     network, caller = None, frame
     while frame is not None:
         code = frame.f_code
-        if code.co_filename == modules.__file__ and code.co_name in _CALLS:
+        if code in _CALLS:
             network, caller = frame.f_locals["self"], frame.f_back
         elif code.co_name == "update_bn":
             return None, None

@@ -1,4 +1,4 @@
-"""Calling native code by address. Translated functions do so with one instruction."""
+"""Native code and memory by address. Translated functions do each of these with one instruction."""
 
 from __future__ import annotations
 
@@ -22,3 +22,24 @@ def call_native(address: int, *numbers: int) -> int:
 def call_native_freely(address: int, *numbers: int) -> int:
     """The same, while other Python threads run."""
     return _type(len(numbers), False)(address)(*numbers)
+
+
+def word_at(address: int) -> int:
+    """The 64 bits at `address`."""
+    return ctypes.c_int64.from_address(address).value
+
+
+def half_at(address: int) -> int:
+    """The 32 bits at `address`, from 0 on."""
+    return ctypes.c_uint32.from_address(address).value
+
+
+def put_word(address: int, word: int) -> None:
+    """Stores 64 bits at `address`."""
+    ctypes.c_int64.from_address(address).value = word
+
+
+def int_at(address: int) -> int:
+    """The number that the int object at `address` is."""
+    number: int = ctypes.cast(address, ctypes.py_object).value
+    return number

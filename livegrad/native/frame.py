@@ -127,7 +127,7 @@ class Frame:
                 self.ways_out[key] = self.label("out") if count else handler
         return self.ways_out[alive, handler]
 
-    def _write_ways_out(self) -> None:
+    def write_ways_out(self) -> None:
         for (alive, handler), label in self.ways_out.items():
             if alive:
                 self.begin(label)
@@ -259,6 +259,10 @@ class Frame:
             return x.text
         if x.kind == "bool":
             return self._wide(x)
+        if x.kind == "num" and converter in CAPI:
+            n = self.helper("i64", "number.word", *self.passed(x))
+            self.fail_if(self.helper("i1", "failed_number", f"i64 {n}"))
+            return n
         found = self.boxed(x)
         if converter in CAPI:
             n = self.capi(converter, f"ptr {found.text}")

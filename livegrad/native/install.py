@@ -37,12 +37,18 @@ def translate(
 
 def link(functions: list[FunctionType], objects: list[Any], entry: int) -> dict[FunctionType, Any]:
     """Built-in functions of a module that was compiled and loaded; `entry` is its entry."""
+    found = addresses_of(functions, objects, entry)
+    return {f: _callable(f, address) for f, address in zip(functions, found, strict=True)}
+
+
+def addresses_of(functions: list[FunctionType], objects: list[Any], entry: int) -> list[int]:
+    """The addresses of a module's functions, which from now on refer to `objects`."""
     addresses = capi.addresses() + [id(x) for x in objects]
     table = (ctypes.c_size_t * len(addresses))(*addresses)
     out = (ctypes.c_size_t * len(functions))()
     ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p)(entry)(table, out)
     _keep_for_good(objects)
-    return {f: _callable(f, address) for f, address in zip(functions, out, strict=True)}
+    return list(out)
 
 
 def _keep_for_good(x: Any) -> None:

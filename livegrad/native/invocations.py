@@ -10,7 +10,14 @@ from types import FunctionType
 from typing import Any
 
 from livegrad.native import rare
-from livegrad.native.calls import call_native, call_native_freely
+from livegrad.native.calls import (
+    call_native,
+    call_native_freely,
+    half_at,
+    int_at,
+    put_word,
+    word_at,
+)
 from livegrad.native.expressions import Expressions
 from livegrad.native.frame import Value
 from livegrad.native.subset import Untranslatable
@@ -34,7 +41,7 @@ class Invocations(Expressions):
         if isinstance(node.func, ast.Attribute) and known is None:
             return self._call_method(node, node.func)
         if isinstance(known, FunctionType) and known in self.unit.symbols and not node.keywords:
-            return self._call_translated(node, known)
+            return self.call_translated(node, known)
         return self._call_object(node)
 
     def _call_object(self, node: ast.Call) -> Value:
@@ -44,7 +51,8 @@ class Invocations(Expressions):
         """Calls an object with the arguments of `node`."""
         return self._vectorcall("PyObject_Vectorcall", f"ptr {function.text}", None, node)
 
-    def _call_translated(self, node: ast.Call, function: FunctionType) -> Value:
+    def call_translated(self, node: ast.Call, function: FunctionType) -> Value:
+        """Calls another function of the unit directly."""
         defaults = function.__defaults__ or ()
         names = inspect.signature(function).parameters
         missing = len(names) - len(node.args)
@@ -175,6 +183,32 @@ class Invocations(Expressions):
     def call_address_freely(self, node: ast.Call) -> Value:
         return self._native(node, freely=True)
 
+    def call_word_at(self, node: ast.Call) -> Value:
+        return self._loaded_from(node, "i64")
+
+    def call_half_at(self, node: ast.Call) -> Value:
+        half, r = self._loaded_from(node, "i32"), self.fresh()
+        self.emit(f"{r} = zext i32 {half.text} to i64")
+        return Value(r, "num")
+
+    def _loaded_from(self, node: ast.Call, kind: str) -> Value:
+        r = self.fresh()
+        self.emit(f"{r} = load {kind}, ptr {self._pointer(node.args[0])}")
+        return Value(r, "num")
+
+    def call_put_word(self, node: ast.Call) -> Value:
+        address = self._pointer(node.args[0])
+        self.emit(f"store i64 {self.word(self.value(node.args[1]))}, ptr {address}")
+        return self.object("@obj.none")
+
+    def call_int_at(self, node: ast.Call) -> Value:
+        return Value(self.capi("PyLong_AsLongLong", f"ptr {self._pointer(node.args[0])}"), "num")
+
+    def _pointer(self, address: ast.expr) -> str:
+        word, r = self.word(self.value(address)), self.fresh()
+        self.emit(f"{r} = inttoptr i64 {word} to ptr")
+        return r
+
     def _native(self, node: ast.Call, freely: bool) -> Value:
         numbers = [self.word(self.value(a)) for a in node.args]
         function, r = self.fresh(), self.fresh()
@@ -203,6 +237,10 @@ _SPECIAL: dict[Any, tuple[int, Special]] = {
     id: (1, Invocations.call_id),
     tuple: (1, Invocations.call_tuple),
     isinstance: (2, Invocations.call_isinstance),
+    word_at: (1, Invocations.call_word_at),
+    half_at: (1, Invocations.call_half_at),
+    put_word: (2, Invocations.call_put_word),
+    int_at: (1, Invocations.call_int_at),
     object.__new__: (1, Invocations.call_new),
     sys._getframe: (1, Invocations.call_getframe),
 }

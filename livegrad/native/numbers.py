@@ -76,6 +76,16 @@ ask:
   ret i32 %answer
 }
 
+define internal i64 @number.word(i64 %n, ptr %object) alwaysinline {
+  %is.number = icmp eq ptr %object, null
+  br i1 %is.number, label %quick, label %ask
+quick:
+  ret i64 %n
+ask:
+  %word = call@PyLong_AsLongLong(ptr %object)
+  ret i64 %word
+}
+
 define internal i1 @failed_number(i64 %n) {
   %minus = icmp eq i64 %n, -1
   br i1 %minus, label %ask, label %fine

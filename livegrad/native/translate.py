@@ -78,25 +78,33 @@ class Function(Loops):
         parameters = [a.arg for a in definition.args.args]
         self.own.update(parameters, _assigned_names(definition.body))
         for i, name in enumerate(parameters):
-            self.store_name(name, Value(f"%a{i}", "obj"))
+            self.store_name(name, self.parameter(f"%a{i}"))
         self.body(definition.body)
         self.jump("nothing")
-        return self._assemble(parameters)
+        return self.assemble(parameters)
 
-    def _assemble(self, parameters: list[str]) -> str:
-        symbol = self.unit.symbols[self.function]
-        head = ", ".join([f"ptr %a{i}" for i in range(len(parameters))])
-        frame = [f"  {place} = alloca {kind}" for place, kind in self.places]
+    def parameter(self, register: str) -> Value:
+        """An argument, as it is passed."""
+        return Value(register, "obj")
+
+    def frame_lines(self) -> list[str]:
+        """Makes the memory of the frame."""
         zeros = {"ptr": "ptr null", "i64": "i64 0"}
-        frame += [
+        places = [f"  {place} = alloca {kind}" for place, kind in self.places]
+        places += [
             f"  store {zeros[kind]}, ptr {place}" for place, kind in self.places if kind in zeros
         ]
-        text = [
-            f'define internal ptr @"{symbol}"({head}) {{', "entry:", "  %result = alloca ptr",
-            "  store ptr null, ptr %result", *frame, "  br label %start", "start:", *self.lines,
-        ]  # fmt: skip
+        return ["entry:", *places, "  br label %start", "start:"]
+
+    def assemble(self, parameters: list[str]) -> str:
+        """The whole text, once the body is written."""
+        symbol = self.unit.symbols[self.function]
+        head = ", ".join([f"ptr %a{i}" for i in range(len(parameters))])
+        self.places.append(("%result", "[1 x ptr]"))
+        self.lines.insert(0, "  store ptr null, ptr %result")
+        text = [f'define internal ptr @"{symbol}"({head}) {{', *self.frame_lines(), *self.lines]
         self.lines = []
-        self._write_ways_out()
+        self.write_ways_out()
         self.begin("nothing")
         none = self.fresh()
         self.emit(f"{none} = load ptr, ptr @obj.none")

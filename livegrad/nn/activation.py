@@ -9,6 +9,7 @@ from livegrad.nn import functional as F
 from livegrad.nn.init import constant_
 from livegrad.nn.module import Module
 from livegrad.nn.parameter import Parameter
+from livegrad.tensor import Tensor
 
 
 class _Inplace(Module):
@@ -26,7 +27,7 @@ class _Inplace(Module):
 class ReLU(_Inplace):
     """See `livegrad.nn.functional.relu`."""
 
-    def forward(self, input: Any) -> Any:
+    def forward(self, input: Tensor) -> Tensor:
         """The activation."""
         return F.relu(input, self.inplace)
 
@@ -34,7 +35,7 @@ class ReLU(_Inplace):
 class ReLU6(_Inplace):
     """See `livegrad.nn.functional.relu6`."""
 
-    def forward(self, input: Any) -> Any:
+    def forward(self, input: Tensor) -> Tensor:
         """The activation."""
         return F.relu6(input, self.inplace)
 
@@ -42,7 +43,7 @@ class ReLU6(_Inplace):
 class SiLU(_Inplace):
     """See `livegrad.nn.functional.silu`."""
 
-    def forward(self, input: Any) -> Any:
+    def forward(self, input: Tensor) -> Tensor:
         """The activation."""
         return F.silu(input, self.inplace)
 
@@ -50,7 +51,7 @@ class SiLU(_Inplace):
 class Mish(_Inplace):
     """See `livegrad.nn.functional.mish`."""
 
-    def forward(self, input: Any) -> Any:
+    def forward(self, input: Tensor) -> Tensor:
         """The activation."""
         return F.mish(input, self.inplace)
 
@@ -58,7 +59,7 @@ class Mish(_Inplace):
 class SELU(_Inplace):
     """See `livegrad.nn.functional.selu`."""
 
-    def forward(self, input: Any) -> Any:
+    def forward(self, input: Tensor) -> Tensor:
         """The activation."""
         return F.selu(input, self.inplace)
 
@@ -70,7 +71,7 @@ class Hardswish(Module):
         super().__init__()
         self.inplace = inplace
 
-    def forward(self, input: Any) -> Any:
+    def forward(self, input: Tensor) -> Tensor:
         """The activation."""
         return F.hardswish(input, self.inplace)
 
@@ -82,7 +83,7 @@ class Hardsigmoid(Module):
         super().__init__()
         self.inplace = inplace
 
-    def forward(self, input: Any) -> Any:
+    def forward(self, input: Tensor) -> Tensor:
         """The activation."""
         return F.hardsigmoid(input, self.inplace)
 
@@ -95,7 +96,7 @@ class ELU(Module):
         self.alpha = alpha
         self.inplace = inplace
 
-    def forward(self, input: Any) -> Any:
+    def forward(self, input: Tensor) -> Tensor:
         """The activation."""
         return F.elu(input, self.alpha, self.inplace)
 
@@ -112,7 +113,7 @@ class CELU(Module):
         self.alpha = alpha
         self.inplace = inplace
 
-    def forward(self, input: Any) -> Any:
+    def forward(self, input: Tensor) -> Tensor:
         """The activation."""
         return F.celu(input, self.alpha, self.inplace)
 
@@ -129,7 +130,7 @@ class LeakyReLU(Module):
         self.negative_slope = negative_slope
         self.inplace = inplace
 
-    def forward(self, input: Any) -> Any:
+    def forward(self, input: Tensor) -> Tensor:
         """The activation."""
         return F.leaky_relu(input, self.negative_slope, self.inplace)
 
@@ -149,7 +150,7 @@ class RReLU(Module):
         self.upper = upper
         self.inplace = inplace
 
-    def forward(self, input: Any) -> Any:
+    def forward(self, input: Tensor) -> Tensor:
         """The activation."""
         return F.rrelu(input, self.lower, self.upper, self.training, self.inplace)
 
@@ -175,7 +176,7 @@ class PReLU(Module):
         """Sets the slope to `init`."""
         constant_(self.weight, float(self.init))
 
-    def forward(self, input: Any) -> Any:
+    def forward(self, input: Tensor) -> Tensor:
         """The activation."""
         return F.prelu(input, self.weight)
 
@@ -205,7 +206,7 @@ class Hardtanh(Module):
         self.max_val = max_val
         self.inplace = inplace
 
-    def forward(self, input: Any) -> Any:
+    def forward(self, input: Tensor) -> Tensor:
         """The activation."""
         return F.hardtanh(input, self.min_val, self.max_val, self.inplace)
 
@@ -224,7 +225,7 @@ class Threshold(Module):
         self.value = value
         self.inplace = inplace
 
-    def forward(self, input: Any) -> Any:
+    def forward(self, input: Tensor) -> Tensor:
         """The activation."""
         return F.threshold(input, self.threshold, self.value, self.inplace)
 
@@ -237,7 +238,7 @@ class Threshold(Module):
 class Sigmoid(Module):
     """See `livegrad.sigmoid`."""
 
-    def forward(self, input: Any) -> Any:
+    def forward(self, input: Tensor) -> Tensor:
         """The activation."""
         return F.sigmoid(input)
 
@@ -245,7 +246,7 @@ class Sigmoid(Module):
 class Tanh(Module):
     """See `livegrad.tanh`."""
 
-    def forward(self, input: Any) -> Any:
+    def forward(self, input: Tensor) -> Tensor:
         """The activation."""
         return F.tanh(input)
 
@@ -253,7 +254,7 @@ class Tanh(Module):
 class LogSigmoid(Module):
     """See `livegrad.nn.functional.logsigmoid`."""
 
-    def forward(self, input: Any) -> Any:
+    def forward(self, input: Tensor) -> Tensor:
         """The activation."""
         return F.logsigmoid(input)
 
@@ -261,7 +262,7 @@ class LogSigmoid(Module):
 class Softsign(Module):
     """See `livegrad.nn.functional.softsign`."""
 
-    def forward(self, input: Any) -> Any:
+    def forward(self, input: Tensor) -> Tensor:
         """The activation."""
         return F.softsign(input)
 
@@ -269,7 +270,7 @@ class Softsign(Module):
 class Tanhshrink(Module):
     """See `livegrad.nn.functional.tanhshrink`."""
 
-    def forward(self, input: Any) -> Any:
+    def forward(self, input: Tensor) -> Tensor:
         """The activation."""
         return F.tanhshrink(input)
 
@@ -281,7 +282,7 @@ class GELU(Module):
         super().__init__()
         self.approximate = approximate
 
-    def forward(self, input: Any) -> Any:
+    def forward(self, input: Tensor) -> Tensor:
         """The activation."""
         return F.gelu(input, approximate=self.approximate)
 
@@ -298,7 +299,7 @@ class Softplus(Module):
         self.beta = beta
         self.threshold = threshold
 
-    def forward(self, input: Any) -> Any:
+    def forward(self, input: Tensor) -> Tensor:
         """The activation."""
         return F.softplus(input, self.beta, self.threshold)
 
@@ -314,7 +315,7 @@ class Hardshrink(Module):
         super().__init__()
         self.lambd = lambd
 
-    def forward(self, input: Any) -> Any:
+    def forward(self, input: Tensor) -> Tensor:
         """The activation."""
         return F.hardshrink(input, self.lambd)
 
@@ -330,7 +331,7 @@ class Softshrink(Module):
         super().__init__()
         self.lambd = lambd
 
-    def forward(self, input: Any) -> Any:
+    def forward(self, input: Tensor) -> Tensor:
         """The activation."""
         return F.softshrink(input, self.lambd)
 
@@ -346,7 +347,7 @@ class GLU(Module):
         super().__init__()
         self.dim = dim
 
-    def forward(self, input: Any) -> Any:
+    def forward(self, input: Tensor) -> Tensor:
         """The activation."""
         return F.glu(input, self.dim)
 
@@ -368,7 +369,7 @@ class _AlongDim(Module):
 class Softmax(_AlongDim):
     """See `livegrad.nn.functional.softmax`."""
 
-    def forward(self, input: Any) -> Any:
+    def forward(self, input: Tensor) -> Tensor:
         """The activation."""
         return F.softmax(input, self.dim, _stacklevel=5)
 
@@ -376,7 +377,7 @@ class Softmax(_AlongDim):
 class LogSoftmax(_AlongDim):
     """See `livegrad.nn.functional.log_softmax`."""
 
-    def forward(self, input: Any) -> Any:
+    def forward(self, input: Tensor) -> Tensor:
         """The activation."""
         return F.log_softmax(input, self.dim, _stacklevel=5)
 
@@ -384,7 +385,7 @@ class LogSoftmax(_AlongDim):
 class Softmin(_AlongDim):
     """See `livegrad.nn.functional.softmin`."""
 
-    def forward(self, input: Any) -> Any:
+    def forward(self, input: Tensor) -> Tensor:
         """The activation."""
         return F.softmin(input, self.dim, _stacklevel=5)
 
@@ -392,7 +393,7 @@ class Softmin(_AlongDim):
 class Softmax2d(Module):
     """Softmax over the channels of (N, C, H, W) or (C, H, W)."""
 
-    def forward(self, input: Any) -> Any:
+    def forward(self, input: Tensor) -> Tensor:
         """The activation."""
         if input.ndim not in (3, 4):
             raise ValueError(f"Softmax2d: expected input to be 3D or 4D, got {input.ndim}D instead")

@@ -12,6 +12,7 @@ from livegrad.nn import functional as F, init
 from livegrad.nn.linear import NonDynamicallyQuantizableLinear
 from livegrad.nn.module import Module
 from livegrad.nn.parameter import Parameter
+from livegrad.tensor import Tensor
 
 
 class MultiheadAttention(Module):
@@ -87,9 +88,9 @@ class MultiheadAttention(Module):
 
     def forward(
         self,
-        query: Any,
-        key: Any,
-        value: Any,
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
         key_padding_mask: Any = None,
         need_weights: bool = True,
         attn_mask: Any = None,

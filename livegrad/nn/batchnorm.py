@@ -12,13 +12,14 @@ from livegrad.graph.state import LOCAL
 from livegrad.nn import functional as F
 from livegrad.nn.lazy import LazyModuleMixin
 from livegrad.nn.module import Module
-from livegrad.nn.normalization import _Affine
+from livegrad.nn.normalization import Affine
 from livegrad.nn.parameter import UninitializedBuffer, UninitializedParameter
+from livegrad.tensor import Tensor
 
 _STATISTICS = ("running_mean", "running_var", "num_batches_tracked")
 
 
-class _NormBase(_Affine):
+class _NormBase(Affine):
     """Weight, bias and running statistics per channel: what batch and instance norms share."""
 
     _version = 2
@@ -90,7 +91,7 @@ class _NormBase(_Affine):
 
 
 class _BatchNorm(_NormBase):
-    def forward(self, input: Any) -> Any:
+    def forward(self, input: Tensor) -> Tensor:
         """See `livegrad.nn.functional.batch_norm`."""
         self._check_input_dim(input)
         if MODE and self.training is not LOCAL.state.grad:
@@ -115,7 +116,8 @@ class _BatchNorm(_NormBase):
         )
 
 
-def _need_dims(input: Any, *wanted: int) -> None:
+def need_dims(input: Tensor, *wanted: int) -> None:
+    """ValueError unless `input` has one of these numbers of dims."""
     if input.ndim not in wanted:
         listed = " or ".join(f"{n}D" for n in wanted)
         raise ValueError(f"expected {listed} input (got {input.ndim}D input)")
@@ -125,21 +127,21 @@ class BatchNorm1d(_BatchNorm):
     """Batch normalisation of (N, C) or (N, C, L)."""
 
     def _check_input_dim(self, input: Any) -> None:
-        _need_dims(input, 2, 3)
+        need_dims(input, 2, 3)
 
 
 class BatchNorm2d(_BatchNorm):
     """Batch normalisation of (N, C, H, W)."""
 
     def _check_input_dim(self, input: Any) -> None:
-        _need_dims(input, 4)
+        need_dims(input, 4)
 
 
 class BatchNorm3d(_BatchNorm):
     """Batch normalisation of (N, C, D, H, W)."""
 
     def _check_input_dim(self, input: Any) -> None:
-        _need_dims(input, 5)
+        need_dims(input, 5)
 
 
 class SyncBatchNorm(_BatchNorm):

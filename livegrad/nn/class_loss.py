@@ -9,6 +9,7 @@ from typing import Any
 from livegrad.nn import functional as F
 from livegrad.nn.linear import Linear
 from livegrad.nn.loss import _Loss, _WeightedLoss
+from livegrad.tensor import Tensor
 
 
 class CrossEntropyLoss(_WeightedLoss):
@@ -27,7 +28,7 @@ class CrossEntropyLoss(_WeightedLoss):
         self.ignore_index = ignore_index
         self.label_smoothing = label_smoothing
 
-    def forward(self, input: Any, target: Any) -> Any:
+    def forward(self, input: Tensor, target: Tensor) -> Tensor:
         """The loss."""
         return F.cross_entropy(
             input,
@@ -53,7 +54,7 @@ class NLLLoss(_WeightedLoss):
         super().__init__(weight, size_average, reduce, reduction)
         self.ignore_index = ignore_index
 
-    def forward(self, input: Any, target: Any) -> Any:
+    def forward(self, input: Tensor, target: Tensor) -> Tensor:
         """The loss."""
         return F.nll_loss(
             input, target, self.weight, ignore_index=self.ignore_index, reduction=self.reduction
@@ -113,7 +114,7 @@ class LinearCrossEntropyLoss(_WeightedLoss):
         self.linear = Linear(in_features, rows, bias, device, dtype)
         self.options = options
 
-    def forward(self, input: Any, target: Any) -> Any:
+    def forward(self, input: Tensor, target: Tensor) -> Tensor:
         """See `livegrad.nn.functional.linear_cross_entropy`."""
         sizes = (self.num_classes, *self.out_features)
         bias = self.linear.bias
@@ -159,7 +160,7 @@ class MultiMarginLoss(_WeightedLoss):
         self.p = p
         self.margin = margin
 
-    def forward(self, input: Any, target: Any) -> Any:
+    def forward(self, input: Tensor, target: Tensor) -> Tensor:
         """The loss."""
         return F.multi_margin_loss(
             input,
@@ -174,7 +175,7 @@ class MultiMarginLoss(_WeightedLoss):
 class MultiLabelMarginLoss(_Loss):
     """See `livegrad.nn.functional.multilabel_margin_loss`."""
 
-    def forward(self, input: Any, target: Any) -> Any:
+    def forward(self, input: Tensor, target: Tensor) -> Tensor:
         """The loss."""
         return F.multilabel_margin_loss(input, target, reduction=self.reduction)
 
@@ -182,7 +183,7 @@ class MultiLabelMarginLoss(_Loss):
 class MultiLabelSoftMarginLoss(_WeightedLoss):
     """See `livegrad.nn.functional.multilabel_soft_margin_loss`."""
 
-    def forward(self, input: Any, target: Any) -> Any:
+    def forward(self, input: Tensor, target: Tensor) -> Tensor:
         """The loss."""
         return F.multilabel_soft_margin_loss(
             input, target, weight=self.weight, reduction=self.reduction

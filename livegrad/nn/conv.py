@@ -12,6 +12,7 @@ from livegrad.nn.lazy import LazyModuleMixin
 from livegrad.nn.module import Module
 from livegrad.nn.parameter import Parameter, UninitializedParameter
 from livegrad.nn.tuples import _ntuple
+from livegrad.tensor import Tensor
 
 _PADDING_MODES = ("zeros", "reflect", "replicate", "circular")
 
@@ -48,7 +49,7 @@ class _ConvNd(Module):
     bias: Any
     weight: Any
     _rank: int
-    _function: Callable[..., Any]
+    _function: Callable[..., Tensor]
 
     def __init__(
         self,
@@ -166,7 +167,7 @@ class _Conv(_ConvNd):
             dtype,
         )
 
-    def _conv_forward(self, input: Any, weight: Any, bias: Any) -> Any:
+    def _conv_forward(self, input: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
         padding: Any = self.padding
         if self.padding_mode != "zeros":
             input = F.pad(input, self._reversed_padding_repeated_twice, self.padding_mode)
@@ -175,7 +176,7 @@ class _Conv(_ConvNd):
             input, weight, bias, self.stride, padding, self.dilation, self.groups
         )
 
-    def forward(self, input: Any) -> Any:
+    def forward(self, input: Tensor) -> Tensor:
         """`input` (N, C, …) or (C, …) convolved with `weight`, plus `bias`."""
         return self._conv_forward(input, self.weight, self.bias)
 
@@ -242,7 +243,7 @@ class _ConvTransposeNd(_ConvNd):
             dtype,
         )
 
-    def forward(self, input: Any, output_size: Any = None) -> Any:
+    def forward(self, input: Tensor, output_size: Any = None) -> Tensor:
         """The transpose of a convolution; `output_size` chooses among the sizes it may have."""
         return type(self)._function(
             input,

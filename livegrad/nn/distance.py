@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from livegrad.nn import functional as F
 from livegrad.nn.module import Module
+from livegrad.tensor import Tensor
 
 
 class CosineSimilarity(Module):
@@ -16,7 +15,7 @@ class CosineSimilarity(Module):
         self.dim = dim
         self.eps = eps
 
-    def forward(self, x1: Any, x2: Any) -> Any:
+    def forward(self, x1: Tensor, x2: Tensor) -> Tensor:
         """The cosine of the angle between vectors."""
         return F.cosine_similarity(x1, x2, self.dim, self.eps)
 
@@ -30,6 +29,6 @@ class PairwiseDistance(Module):
         self.eps = eps
         self.keepdim = keepdim
 
-    def forward(self, x1: Any, x2: Any) -> Any:
+    def forward(self, x1: Tensor, x2: Tensor) -> Tensor:
         """The p-norm of the difference of vectors."""
         return F.pairwise_distance(x1, x2, self.norm, self.eps, self.keepdim)

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 from livegrad.graph.events import MODE, tell
 from livegrad.graph.state import LOCAL
 from livegrad.nn import functional as F
 from livegrad.nn.module import Module
+from livegrad.tensor import Tensor
 
 
 class _DropoutNd(Module):
-    _function: Callable[..., Any]
+    _function: Callable[..., Tensor]
 
     def __init__(self, p: float = 0.5, inplace: bool = False) -> None:
         super().__init__()
@@ -21,7 +21,7 @@ class _DropoutNd(Module):
         self.p = p
         self.inplace = inplace
 
-    def forward(self, input: Any) -> Any:
+    def forward(self, input: Tensor) -> Tensor:
         """`input` with some of it dropped; while not training, `input`."""
         if MODE and self.training is not LOCAL.state.grad:
             tell(MODE, self)
@@ -61,7 +61,7 @@ class Dropout3d(_DropoutNd):
 class AlphaDropout(_DropoutNd):
     """Dropout that keeps mean and variance, for SELU networks."""
 
-    def forward(self, input: Any) -> Any:
+    def forward(self, input: Tensor) -> Tensor:
         """See `livegrad.nn.functional.alpha_dropout`."""
         return F.alpha_dropout(input, self.p, self.training)
 
@@ -69,6 +69,6 @@ class AlphaDropout(_DropoutNd):
 class FeatureAlphaDropout(_DropoutNd):
     """AlphaDropout of whole channels."""
 
-    def forward(self, input: Any) -> Any:
+    def forward(self, input: Tensor) -> Tensor:
         """See `livegrad.nn.functional.feature_alpha_dropout`."""
         return F.feature_alpha_dropout(input, self.p, self.training)

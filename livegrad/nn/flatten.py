@@ -6,6 +6,7 @@ from typing import Any
 
 from livegrad.nn import functional as F
 from livegrad.nn.module import Module
+from livegrad.tensor import Tensor
 
 
 class Flatten(Module):
@@ -16,7 +17,7 @@ class Flatten(Module):
         self.start_dim = start_dim
         self.end_dim = end_dim
 
-    def forward(self, input: Any) -> Any:
+    def forward(self, input: Tensor) -> Tensor:
         """See `livegrad.flatten`."""
         return input.flatten(self.start_dim, self.end_dim)
 
@@ -34,7 +35,7 @@ class Unflatten(Module):
         self.dim = dim
         self.unflattened_size = unflattened_size
 
-    def forward(self, input: Any) -> Any:
+    def forward(self, input: Tensor) -> Tensor:
         """See `livegrad.unflatten`."""
         return input.unflatten(self.dim, self.unflattened_size)
 
@@ -65,7 +66,7 @@ class PixelShuffle(Module):
         super().__init__()
         self.upscale_factor = upscale_factor
 
-    def forward(self, input: Any) -> Any:
+    def forward(self, input: Tensor) -> Tensor:
         """(…, C r², H, W) as (…, C, H r, W r)."""
         return F.pixel_shuffle(input, self.upscale_factor)
 
@@ -81,7 +82,7 @@ class PixelUnshuffle(Module):
         super().__init__()
         self.downscale_factor = downscale_factor
 
-    def forward(self, input: Any) -> Any:
+    def forward(self, input: Tensor) -> Tensor:
         """(…, C, H r, W r) as (…, C r², H, W)."""
         return F.pixel_unshuffle(input, self.downscale_factor)
 
@@ -97,7 +98,7 @@ class ChannelShuffle(Module):
         super().__init__()
         self.groups = groups
 
-    def forward(self, input: Any) -> Any:
+    def forward(self, input: Tensor) -> Tensor:
         """The channels of all groups in turns."""
         return F.channel_shuffle(input, self.groups)
 
@@ -138,7 +139,7 @@ class Fold(_Patches):
         super().__init__(kernel_size, dilation, padding, stride)
         self.output_size = output_size
 
-    def forward(self, input: Any) -> Any:
+    def forward(self, input: Tensor) -> Tensor:
         """The image that patches, which may overlap, add up to."""
         return F.fold(
             input, self.output_size, self.kernel_size, self.dilation, self.padding, self.stride
@@ -157,6 +158,6 @@ class Unfold(_Patches):
     ) -> None:
         super().__init__(kernel_size, dilation, padding, stride)
 
-    def forward(self, input: Any) -> Any:
+    def forward(self, input: Tensor) -> Tensor:
         """The patches of an image, each a column."""
         return F.unfold(input, self.kernel_size, self.dilation, self.padding, self.stride)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from livegrad.graph.record import node_of, rebind, unary
 from livegrad.ops import (
@@ -114,6 +114,10 @@ from livegrad.ops.shuffling import channel_shuffle, pixel_shuffle, pixel_unshuff
 from livegrad.ops.smooth_activation import gelu, logsigmoid, softplus, softsign, tanhshrink
 from livegrad.ops.unfolding import fold, unfold
 
+if TYPE_CHECKING:
+    from livegrad.tensor import Tensor
+
+
 pad = joining.pad
 linear = products.linear
 
@@ -121,66 +125,68 @@ linear = products.linear
 # -------------------------------------------------------------------------------- activations
 
 
-def _maybe_inplace(input: Any, value: Any, inplace: bool) -> Any:
+def _maybe_inplace(input: Tensor, value: Tensor, inplace: bool) -> Tensor:
     return rebind(input, value) if inplace else value
 
 
-def relu(input: Any, inplace: bool = False) -> Any:
+def relu(input: Tensor, inplace: bool = False) -> Tensor:
     """Elementwise `max(input, 0)`."""
     return rebind(input, unary(RELU, input)) if inplace else unary(RELU, input)
 
 
-def relu6(input: Any, inplace: bool = False) -> Any:
+def relu6(input: Tensor, inplace: bool = False) -> Tensor:
     """Elementwise `min(max(input, 0), 6)`."""
     return _maybe_inplace(input, A.relu6(input), inplace)
 
 
-def leaky_relu(input: Any, negative_slope: float = 0.01, inplace: bool = False) -> Any:
+def leaky_relu(input: Tensor, negative_slope: float = 0.01, inplace: bool = False) -> Tensor:
     """`input` where positive, else `negative_slope * input`."""
     return _maybe_inplace(input, A.leaky_relu(input, negative_slope), inplace)
 
 
-def elu(input: Any, alpha: float = 1.0, inplace: bool = False) -> Any:
+def elu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
     """`input` where positive, else `alpha * (exp(input) - 1)`."""
     return _maybe_inplace(input, S.elu(input, alpha), inplace)
 
 
-def selu(input: Any, inplace: bool = False) -> Any:
+def selu(input: Tensor, inplace: bool = False) -> Tensor:
     """Scaled elu, which keeps mean 0 and variance 1."""
     return _maybe_inplace(input, S.selu(input), inplace)
 
 
-def celu(input: Any, alpha: float = 1.0, inplace: bool = False) -> Any:
+def celu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
     """`input` where positive, else `alpha * (exp(input / alpha) - 1)`."""
     return _maybe_inplace(input, S.celu(input, alpha), inplace)
 
 
-def silu(input: Any, inplace: bool = False) -> Any:
+def silu(input: Tensor, inplace: bool = False) -> Tensor:
     """Elementwise `input * sigmoid(input)`."""
     return _maybe_inplace(input, S.silu(input), inplace)
 
 
-def mish(input: Any, inplace: bool = False) -> Any:
+def mish(input: Tensor, inplace: bool = False) -> Tensor:
     """Elementwise `input * tanh(softplus(input))`."""
     return _maybe_inplace(input, S.mish(input), inplace)
 
 
-def hardtanh(input: Any, min_val: float = -1.0, max_val: float = 1.0, inplace: bool = False) -> Any:
+def hardtanh(
+    input: Tensor, min_val: float = -1.0, max_val: float = 1.0, inplace: bool = False
+) -> Tensor:
     """`input` limited to [min_val, max_val]."""
     return _maybe_inplace(input, A.hardtanh(input, min_val, max_val), inplace)
 
 
-def hardswish(input: Any, inplace: bool = False) -> Any:
+def hardswish(input: Tensor, inplace: bool = False) -> Tensor:
     """Elementwise `input * relu6(input + 3) / 6`."""
     return _maybe_inplace(input, A.hardswish(input), inplace)
 
 
-def hardsigmoid(input: Any, inplace: bool = False) -> Any:
+def hardsigmoid(input: Tensor, inplace: bool = False) -> Tensor:
     """Elementwise `relu6(input + 3) / 6`."""
     return _maybe_inplace(input, A.hardsigmoid(input), inplace)
 
 
-def threshold(input: Any, threshold: float, value: float, inplace: bool = False) -> Any:
+def threshold(input: Tensor, threshold: float, value: float, inplace: bool = False) -> Tensor:
     """`input` where it is greater than `threshold`, else `value`."""
     return _maybe_inplace(input, A.threshold(input, threshold, value), inplace)
 
@@ -194,65 +200,71 @@ def _softmax_dim(name: str, ndim: int, stacklevel: int) -> int:
     return 0 if ndim in (0, 1, 3) else 1
 
 
-def softmax(input: Any, dim: int | None = None, _stacklevel: int = 3, dtype: Any = None) -> Any:
+def softmax(
+    input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: Any = None
+) -> Tensor:
     """`exp(input)` divided by its sum along `dim`."""
     if dim is None:
         dim = _softmax_dim("softmax", node_of(input).meta.ndim, _stacklevel)
     return composite.softmax(input, dim, dtype)
 
 
-def log_softmax(input: Any, dim: int | None = None, _stacklevel: int = 3, dtype: Any = None) -> Any:
+def log_softmax(
+    input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: Any = None
+) -> Tensor:
     """Logarithm of softmax along `dim`, computed stably."""
     if dim is None:
         dim = _softmax_dim("log_softmax", node_of(input).meta.ndim, _stacklevel)
     return composite.log_softmax(input, dim, dtype)
 
 
-def softmin(input: Any, dim: int | None = None, _stacklevel: int = 3, dtype: Any = None) -> Any:
+def softmin(
+    input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: Any = None
+) -> Tensor:
     """softmax of `-input` along `dim`."""
     if dim is None:
         dim = _softmax_dim("softmin", node_of(input).meta.ndim, _stacklevel)
     return composite.softmin(input, dim, dtype)
 
 
-def celu_(input: Any, alpha: float = 1.0) -> Any:
+def celu_(input: Tensor, alpha: float = 1.0) -> Tensor:
     """`celu` in place."""
     return rebind(input, S.celu(input, alpha))
 
 
-def elu_(input: Any, alpha: float = 1.0) -> Any:
+def elu_(input: Tensor, alpha: float = 1.0) -> Tensor:
     """`elu` in place."""
     return rebind(input, S.elu(input, alpha))
 
 
-def hardtanh_(input: Any, min_val: float = -1.0, max_val: float = 1.0) -> Any:
+def hardtanh_(input: Tensor, min_val: float = -1.0, max_val: float = 1.0) -> Tensor:
     """`hardtanh` in place."""
     return rebind(input, A.hardtanh(input, min_val, max_val))
 
 
-def leaky_relu_(input: Any, negative_slope: float = 0.01) -> Any:
+def leaky_relu_(input: Tensor, negative_slope: float = 0.01) -> Tensor:
     """`leaky_relu` in place."""
     return rebind(input, A.leaky_relu(input, negative_slope))
 
 
-def relu_(input: Any) -> Any:
+def relu_(input: Tensor) -> Tensor:
     """`relu` in place."""
     return rebind(input, unary(RELU, input))
 
 
 def rrelu_(
-    input: Any, lower: float = 1.0 / 8, upper: float = 1.0 / 3, training: bool = False
-) -> Any:
+    input: Tensor, lower: float = 1.0 / 8, upper: float = 1.0 / 3, training: bool = False
+) -> Tensor:
     """`rrelu` in place."""
     return rrelu(input, lower, upper, training, inplace=True)
 
 
-def selu_(input: Any) -> Any:
+def selu_(input: Tensor) -> Tensor:
     """`selu` in place."""
     return rebind(input, S.selu(input))
 
 
-def threshold_(input: Any, threshold: float, value: float) -> Any:
+def threshold_(input: Tensor, threshold: float, value: float) -> Tensor:
     """`threshold` in place."""
     return rebind(input, A.threshold(input, threshold, value))
 

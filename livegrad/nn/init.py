@@ -14,6 +14,7 @@ from livegrad.creation import empty_like, from_array
 from livegrad.ops.elementwise import where
 from livegrad.ops.random import rand
 from livegrad.sequences import eye as _eye
+from livegrad.tensor import Tensor
 
 _LINEAR = ("linear", "conv1d", "conv2d", "conv3d", "sigmoid")
 
@@ -36,26 +37,26 @@ def calculate_gain(nonlinearity: str, param: Any = None) -> float:
     raise ValueError(f"Unsupported nonlinearity {nonlinearity}")
 
 
-def uniform_(tensor: Any, a: float = 0.0, b: float = 1.0, generator: Any = None) -> Any:
+def uniform_(tensor: Tensor, a: float = 0.0, b: float = 1.0, generator: Any = None) -> Tensor:
     """Values drawn evenly from [a, b)."""
     with no_grad():
         return tensor.uniform_(a, b, generator=generator)
 
 
-def normal_(tensor: Any, mean: float = 0.0, std: float = 1.0, generator: Any = None) -> Any:
+def normal_(tensor: Tensor, mean: float = 0.0, std: float = 1.0, generator: Any = None) -> Tensor:
     """Values drawn from a normal distribution."""
     with no_grad():
         return tensor.normal_(mean, std, generator=generator)
 
 
 def trunc_normal_(
-    tensor: Any,
+    tensor: Tensor,
     mean: float = 0.0,
     std: float = 1.0,
     a: float = -2.0,
     b: float = 2.0,
     generator: Any = None,
-) -> Any:
+) -> Tensor:
     """Values drawn from a normal distribution, those outside [a, b] drawn again."""
     if tensor.is_meta:
         return tensor
@@ -77,7 +78,7 @@ _NORMAL = NormalDist()
 _RARE = 0.2  # below this share of accepted values, drawing again takes too long
 
 
-def _from_tail(tensor: Any, low: float, high: float, generator: Any) -> Any:
+def _from_tail(tensor: Tensor, low: float, high: float, generator: Any) -> Any:
     """Standard normal values in [low, high], by inverting the distribution function."""
     share = tensor.uniform_(0.0, 1.0, generator=generator).detach().double().numpy()
     flip = low > 0  # the upper tail is the lower one mirrored, where the function is precise
@@ -88,23 +89,23 @@ def _from_tail(tensor: Any, low: float, high: float, generator: Any) -> Any:
     return -values if flip else values
 
 
-def constant_(tensor: Any, val: float) -> Any:
+def constant_(tensor: Tensor, val: float) -> Tensor:
     """`val` everywhere."""
     with no_grad():
         return tensor.fill_(val)
 
 
-def ones_(tensor: Any) -> Any:
+def ones_(tensor: Tensor) -> Tensor:
     """1 everywhere."""
     return constant_(tensor, 1.0)
 
 
-def zeros_(tensor: Any) -> Any:
+def zeros_(tensor: Tensor) -> Tensor:
     """0 everywhere."""
     return constant_(tensor, 0.0)
 
 
-def eye_(tensor: Any) -> Any:
+def eye_(tensor: Tensor) -> Tensor:
     """1 on the diagonal of a matrix, 0 elsewhere."""
     if tensor.ndim != 2:
         raise ValueError("Only tensors with 2 dimensions are supported")
@@ -112,7 +113,7 @@ def eye_(tensor: Any) -> Any:
         return tensor.copy_(_eye(*tensor.shape, device=tensor.device))
 
 
-def dirac_(tensor: Any, groups: int = 1) -> Any:
+def dirac_(tensor: Tensor, groups: int = 1) -> Tensor:
     """The kernels of a convolution that gives back its input: 1 in the middle, 0 elsewhere."""
     if tensor.ndim not in (3, 4, 5):
         raise ValueError("Only tensors with 3, 4, or 5 dimensions are supported")
@@ -131,7 +132,7 @@ def dirac_(tensor: Any, groups: int = 1) -> Any:
         return tensor.copy_(from_array(value))
 
 
-def sparse_(tensor: Any, sparsity: float, std: float = 0.01, generator: Any = None) -> Any:
+def sparse_(tensor: Tensor, sparsity: float, std: float = 0.01, generator: Any = None) -> Tensor:
     """A normal matrix with a share `sparsity` of each column set to 0, at random places."""
     if tensor.ndim != 2:
         raise ValueError("Only tensors with 2 dimensions are supported")
@@ -146,7 +147,7 @@ def sparse_(tensor: Any, sparsity: float, std: float = 0.01, generator: Any = No
         return tensor.copy_(where(order < zeros, 0.0, tensor))
 
 
-def fans(tensor: Any) -> tuple[int, int]:
+def fans(tensor: Tensor) -> tuple[int, int]:
     """How many values enter and leave each unit of a weight (out, in, …)."""
     if tensor.ndim < 2:
         raise ValueError(
@@ -159,18 +160,18 @@ def fans(tensor: Any) -> tuple[int, int]:
 _calculate_fan_in_and_fan_out = fans
 
 
-def xavier_uniform_(tensor: Any, gain: float = 1.0, generator: Any = None) -> Any:
+def xavier_uniform_(tensor: Tensor, gain: float = 1.0, generator: Any = None) -> Tensor:
     """Even, with variance `gain² * 2 / (fan_in + fan_out)`."""
     bound = gain * math.sqrt(6.0 / sum(fans(tensor)))
     return uniform_(tensor, -bound, bound, generator)
 
 
-def xavier_normal_(tensor: Any, gain: float = 1.0, generator: Any = None) -> Any:
+def xavier_normal_(tensor: Tensor, gain: float = 1.0, generator: Any = None) -> Tensor:
     """Normal, with variance `gain² * 2 / (fan_in + fan_out)`."""
     return normal_(tensor, 0.0, gain * math.sqrt(2.0 / sum(fans(tensor))), generator)
 
 
-def _kaiming_std(tensor: Any, a: float, mode: str, nonlinearity: str) -> float:
+def _kaiming_std(tensor: Tensor, a: float, mode: str, nonlinearity: str) -> float:
     if mode.lower() not in ("fan_in", "fan_out"):
         raise ValueError(f"Mode {mode} not supported, please use one of ['fan_in', 'fan_out']")
     fan = fans(tensor)[mode.lower() == "fan_out"]
@@ -178,12 +179,12 @@ def _kaiming_std(tensor: Any, a: float, mode: str, nonlinearity: str) -> float:
 
 
 def kaiming_uniform_(
-    tensor: Any,
+    tensor: Tensor,
     a: float = 0,
     mode: str = "fan_in",
     nonlinearity: str = "leaky_relu",
     generator: Any = None,
-) -> Any:
+) -> Tensor:
     """Even, with variance `gain² / fan`; `a` is the slope of leaky_relu."""
     if 0 in tensor.shape:
         return tensor
@@ -192,19 +193,19 @@ def kaiming_uniform_(
 
 
 def kaiming_normal_(
-    tensor: Any,
+    tensor: Tensor,
     a: float = 0,
     mode: str = "fan_in",
     nonlinearity: str = "leaky_relu",
     generator: Any = None,
-) -> Any:
+) -> Tensor:
     """Normal, with variance `gain² / fan`; `a` is the slope of leaky_relu."""
     if 0 in tensor.shape:
         return tensor
     return normal_(tensor, 0.0, _kaiming_std(tensor, a, mode, nonlinearity), generator)
 
 
-def orthogonal_(tensor: Any, gain: float = 1, generator: Any = None) -> Any:
+def orthogonal_(tensor: Tensor, gain: float = 1, generator: Any = None) -> Tensor:
     """A (semi-)orthogonal matrix, from the QR decomposition of a normal one."""
     if tensor.ndim < 2:
         raise ValueError("Only tensors with 2 or more dimensions are supported")

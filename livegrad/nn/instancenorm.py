@@ -6,7 +6,8 @@ import warnings
 from typing import Any
 
 from livegrad.nn import functional as F
-from livegrad.nn.batchnorm import _LazyNormBase, _need_dims, _NormBase
+from livegrad.nn.batchnorm import _LazyNormBase, _NormBase, need_dims
+from livegrad.tensor import Tensor
 
 
 class _InstanceNorm(_NormBase):
@@ -29,7 +30,7 @@ class _InstanceNorm(_NormBase):
         )
 
     def _check_input_dim(self, input: Any) -> None:
-        _need_dims(input, self._rank + 1, self._rank + 2)
+        need_dims(input, self._rank + 1, self._rank + 2)
 
     def _check_channels(self, input: Any) -> None:
         dim = input.ndim - self._rank - 1
@@ -46,7 +47,7 @@ class _InstanceNorm(_NormBase):
             stacklevel=4,
         )
 
-    def forward(self, input: Any) -> Any:
+    def forward(self, input: Tensor) -> Tensor:
         """See `livegrad.nn.functional.instance_norm`."""
         self._check_input_dim(input)
         self._check_channels(input)
@@ -54,7 +55,7 @@ class _InstanceNorm(_NormBase):
             return self._normalised(input.unsqueeze(0)).squeeze(0)
         return self._normalised(input)
 
-    def _normalised(self, input: Any) -> Any:
+    def _normalised(self, input: Tensor) -> Tensor:
         return F.instance_norm(
             input,
             self.running_mean,

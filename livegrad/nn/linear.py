@@ -10,6 +10,7 @@ from livegrad.nn import functional as F, init
 from livegrad.nn.lazy import LazyModuleMixin
 from livegrad.nn.module import Module
 from livegrad.nn.parameter import Parameter, UninitializedParameter
+from livegrad.tensor import Tensor
 
 
 class Identity(Module):
@@ -18,7 +19,7 @@ class Identity(Module):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__()
 
-    def forward(self, input: Any) -> Any:
+    def forward(self, input: Tensor) -> Tensor:
         """`input`."""
         return input
 
@@ -56,7 +57,7 @@ class Linear(Module):
         if self.bias is not None:
             init.uniform_(self.bias, -bound, bound)
 
-    def forward(self, input: Any) -> Any:
+    def forward(self, input: Tensor) -> Tensor:
         """See `livegrad.nn.functional.linear`."""
         return F.linear(input, self.weight, self.bias)
 
@@ -109,7 +110,7 @@ class Bilinear(Module):
         if self.bias is not None:
             init.uniform_(self.bias, -bound, bound)
 
-    def forward(self, input1: Any, input2: Any) -> Any:
+    def forward(self, input1: Tensor, input2: Tensor) -> Tensor:
         """See `livegrad.nn.functional.bilinear`."""
         return F.bilinear(input1, input2, self.weight, self.bias)
 

@@ -121,9 +121,7 @@ def _note_unexpected(module: Any, values: Values, prefix: str, unexpected: list[
 def _load_extra(
     module: Any, key: str, values: Values, strict: bool, missing: list[str], unexpected: list[str]
 ) -> None:
-    from livegrad.nn.stateful import Stateful
-
-    wanted = type(module).set_extra_state is not Stateful.set_extra_state
+    wanted = module._takes_extra_state
     if wanted and key in values:
         module.set_extra_state(values[key])
     elif wanted and strict:

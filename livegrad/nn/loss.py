@@ -9,6 +9,7 @@ from typing import Any
 
 from livegrad.nn import functional as F
 from livegrad.nn.module import Module
+from livegrad.tensor import Tensor
 
 
 def _reduction(size_average: Any, reduce: Any, reduction: str) -> str:
@@ -43,7 +44,7 @@ class _WeightedLoss(_Loss):
 class MSELoss(_Loss):
     """See `livegrad.nn.functional.mse_loss`."""
 
-    def forward(self, input: Any, target: Any) -> Any:
+    def forward(self, input: Tensor, target: Tensor) -> Tensor:
         """The loss."""
         return F.mse_loss(input, target, reduction=self.reduction)
 
@@ -51,7 +52,7 @@ class MSELoss(_Loss):
 class L1Loss(_Loss):
     """See `livegrad.nn.functional.l1_loss`."""
 
-    def forward(self, input: Any, target: Any) -> Any:
+    def forward(self, input: Tensor, target: Tensor) -> Tensor:
         """The loss."""
         return F.l1_loss(input, target, reduction=self.reduction)
 
@@ -69,7 +70,7 @@ class SmoothL1Loss(_Loss):
         super().__init__(size_average, reduce, reduction)
         self.beta = beta
 
-    def forward(self, input: Any, target: Any) -> Any:
+    def forward(self, input: Tensor, target: Tensor) -> Tensor:
         """The loss."""
         return F.smooth_l1_loss(input, target, reduction=self.reduction, beta=self.beta)
 
@@ -81,7 +82,7 @@ class HuberLoss(_Loss):
         super().__init__(reduction=reduction)
         self.delta = delta
 
-    def forward(self, input: Any, target: Any) -> Any:
+    def forward(self, input: Tensor, target: Tensor) -> Tensor:
         """The loss."""
         return F.huber_loss(input, target, self.reduction, self.delta)
 
@@ -89,7 +90,7 @@ class HuberLoss(_Loss):
 class BCELoss(_WeightedLoss):
     """See `livegrad.nn.functional.binary_cross_entropy`."""
 
-    def forward(self, input: Any, target: Any) -> Any:
+    def forward(self, input: Tensor, target: Tensor) -> Tensor:
         """The loss."""
         return F.binary_cross_entropy(input, target, self.weight, reduction=self.reduction)
 
@@ -109,7 +110,7 @@ class BCEWithLogitsLoss(_Loss):
         self.register_buffer("weight", weight)
         self.register_buffer("pos_weight", pos_weight)
 
-    def forward(self, input: Any, target: Any) -> Any:
+    def forward(self, input: Tensor, target: Tensor) -> Tensor:
         """The loss."""
         return F.binary_cross_entropy_with_logits(
             input, target, self.weight, reduction=self.reduction, pos_weight=self.pos_weight
@@ -129,7 +130,7 @@ class KLDivLoss(_Loss):
         super().__init__(size_average, reduce, reduction)
         self.log_target = log_target
 
-    def forward(self, input: Any, target: Any) -> Any:
+    def forward(self, input: Tensor, target: Tensor) -> Tensor:
         """The loss."""
         return F.kl_div(input, target, reduction=self.reduction, log_target=self.log_target)
 
@@ -151,7 +152,7 @@ class PoissonNLLLoss(_Loss):
         self.full = full
         self.eps = eps
 
-    def forward(self, log_input: Any, target: Any) -> Any:
+    def forward(self, log_input: Tensor, target: Tensor) -> Tensor:
         """The loss."""
         return F.poisson_nll_loss(
             log_input,
@@ -171,7 +172,7 @@ class GaussianNLLLoss(_Loss):
         self.full = full
         self.eps = eps
 
-    def forward(self, input: Any, target: Any, var: Any) -> Any:
+    def forward(self, input: Tensor, target: Tensor, var: Tensor) -> Tensor:
         """The loss."""
         return F.gaussian_nll_loss(
             input, target, var, full=self.full, eps=self.eps, reduction=self.reduction
@@ -188,7 +189,9 @@ class CTCLoss(_Loss):
         self.blank = blank
         self.zero_infinity = zero_infinity
 
-    def forward(self, log_probs: Any, targets: Any, input_lengths: Any, target_lengths: Any) -> Any:
+    def forward(
+        self, log_probs: Tensor, targets: Any, input_lengths: Any, target_lengths: Any
+    ) -> Tensor:
         """The loss."""
         return F.ctc_loss(
             log_probs,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, ParamSpec, Protocol, TypeVar
 
 from livegrad import dtypes
 from livegrad.autograd import no_grad
@@ -19,6 +19,16 @@ from livegrad.nn.stateful import Stateful
 from livegrad.tensor import Tensor
 
 Self = TypeVar("Self", bound="Module")
+P = ParamSpec("P")
+R = TypeVar("R", covariant=True)
+
+
+class HasForward(Protocol[P, R]):
+    """What has a `forward` of these arguments and this result."""
+
+    def forward(self, *args: P.args, **kwargs: P.kwargs) -> R:
+        """The result."""
+        ...
 
 
 class Module(Stateful):
@@ -59,7 +69,7 @@ class Module(Stateful):
     # Whether the class is livegrad's: what it records is then blamed on the line that calls it.
     _is_ours = False
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def _called(self, *args: Any, **kwargs: Any) -> Any:
         if self._hooked:
             return self._call_with_hooks(args, kwargs)
         state = LOCAL.state
@@ -77,6 +87,14 @@ class Module(Stateful):
             return self.forward(*args, **kwargs)
         finally:
             state.site = site
+
+    # To a type checker, a call of a module takes and gives what its `forward` does.
+    if TYPE_CHECKING:
+
+        def __call__(self: HasForward[P, R], *args: P.args, **kwargs: P.kwargs) -> R: ...
+
+    else:
+        __call__ = _called
 
     def _call_with_hooks(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         done: set[int] = set()

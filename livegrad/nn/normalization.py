@@ -9,6 +9,7 @@ from livegrad.creation import empty
 from livegrad.nn import functional as F, init
 from livegrad.nn.module import Module
 from livegrad.nn.parameter import Parameter
+from livegrad.tensor import Tensor
 
 
 def _sizes(normalized_shape: int | Sequence[int]) -> tuple[int, ...]:
@@ -17,7 +18,7 @@ def _sizes(normalized_shape: int | Sequence[int]) -> tuple[int, ...]:
     return tuple(normalized_shape)
 
 
-class _Affine(Module):
+class Affine(Module):
     """A norm that is followed by a scale and a shift, each of which may be left out."""
 
     weight: Any
@@ -38,7 +39,7 @@ class _Affine(Module):
             init.zeros_(self.bias)
 
 
-class LayerNorm(_Affine):
+class LayerNorm(Affine):
     """Shifts and scales the last dims to mean 0 and variance 1, then by weight and bias."""
 
     def __init__(
@@ -57,7 +58,7 @@ class LayerNorm(_Affine):
         self._add_affine(self.normalized_shape, elementwise_affine, bias, device, dtype)
         self.reset_parameters()
 
-    def forward(self, input: Any) -> Any:
+    def forward(self, input: Tensor) -> Tensor:
         """See `livegrad.nn.functional.layer_norm`."""
         return F.layer_norm(input, self.normalized_shape, self.weight, self.bias, self.eps)
 
@@ -95,7 +96,7 @@ class RMSNorm(Module):
         if self.weight is not None:
             init.ones_(self.weight)
 
-    def forward(self, x: Any) -> Any:
+    def forward(self, x: Tensor) -> Tensor:
         """See `livegrad.nn.functional.rms_norm`."""
         return F.rms_norm(x, self.normalized_shape, self.weight, self.eps)
 
@@ -106,7 +107,7 @@ class RMSNorm(Module):
         )
 
 
-class GroupNorm(_Affine):
+class GroupNorm(Affine):
     """Gives each group of channels mean 0 and variance 1, then scales and shifts each channel."""
 
     def __init__(
@@ -132,7 +133,7 @@ class GroupNorm(_Affine):
         self._add_affine((num_channels,), affine, bias, device, dtype)
         self.reset_parameters()
 
-    def forward(self, input: Any) -> Any:
+    def forward(self, input: Tensor) -> Tensor:
         """See `livegrad.nn.functional.group_norm`."""
         return F.group_norm(input, self.num_groups, self.weight, self.bias, self.eps)
 
@@ -154,7 +155,7 @@ class LocalResponseNorm(Module):
         self.beta = beta
         self.k = k
 
-    def forward(self, input: Any) -> Any:
+    def forward(self, input: Tensor) -> Tensor:
         """`input` divided by a power of the mean square of the channels around."""
         return F.local_response_norm(input, self.size, self.alpha, self.beta, self.k)
 
@@ -169,7 +170,7 @@ class CrossMapLRN2d(LocalResponseNorm):
     def __init__(self, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1) -> None:
         super().__init__(size, alpha, beta, k)
 
-    def forward(self, input: Any) -> Any:
+    def forward(self, input: Tensor) -> Tensor:
         """See `livegrad.nn.functional.local_response_norm`."""
         if input.ndim != 4:
             raise ValueError(f"CrossMapLRN2d: Expected input to be 4D, got {input.ndim}D instead.")

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from livegrad.nn import functional as F
 from livegrad.nn.module import Module
 from livegrad.nn.tuples import _ntuple
+from livegrad.tensor import Tensor
 
 Amounts = int | tuple[int, ...]
 
@@ -21,7 +20,7 @@ class _PadNd(Module):
         super().__init__()
         self.padding = _ntuple(2 * self._rank)(padding)
 
-    def forward(self, input: Any) -> Any:
+    def forward(self, input: Tensor) -> Tensor:
         """`input` with more on its edges."""
         return F.pad(input, self.padding, self._mode)
 
@@ -37,7 +36,7 @@ class _ConstantPadNd(_PadNd):
         super().__init__(padding)
         self.value = value
 
-    def forward(self, input: Any) -> Any:
+    def forward(self, input: Tensor) -> Tensor:
         """`input` with `value` on its edges."""
         return F.pad(input, self.padding, "constant", self.value)
 
@@ -144,7 +143,7 @@ class ReplicationPad3d(_ReplicationPadNd):
 class _CircularPadNd(_PadNd):
     _mode = "circular"
 
-    def forward(self, input: Any) -> Any:
+    def forward(self, input: Tensor) -> Tensor:
         """`input` going on at one end as it begins at the other."""
         rank = self._rank
         if input.ndim not in (rank + 1, rank + 2):

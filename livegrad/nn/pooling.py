@@ -8,6 +8,7 @@ from typing import Any
 from livegrad.nn import functional as F
 from livegrad.nn.module import Module
 from livegrad.nn.tuples import _ntuple
+from livegrad.tensor import Tensor
 
 Sizes = int | tuple[int, ...]
 
@@ -43,7 +44,7 @@ class _MaxPoolNd(_Pool):
         self.return_indices = return_indices
         self.ceil_mode = ceil_mode
 
-    def forward(self, input: Any) -> Any:
+    def forward(self, input: Tensor) -> Any:
         """The greatest value of each window, and with `return_indices` its place."""
         return self._call(
             input,
@@ -89,9 +90,12 @@ class _MaxUnpoolNd(_Pool):
         self.stride = each(stride if stride is not None else kernel_size)
         self.padding = each(padding)
 
-    def forward(self, input: Any, indices: Any, output_size: Any = None) -> Any:
+    def forward(self, input: Tensor, indices: Any, output_size: Any = None) -> Tensor:
         """The values at the places they were taken from, 0 elsewhere."""
-        return self._call(input, indices, self.kernel_size, self.stride, self.padding, output_size)
+        out: Tensor = self._call(
+            input, indices, self.kernel_size, self.stride, self.padding, output_size
+        )
+        return out
 
     def extra_repr(self) -> str:
         """Sizes."""
@@ -145,7 +149,7 @@ class _FractionalMaxPoolNd(_Pool):
         if self.output_ratio is not None and not all(0 < r < 1 for r in self.output_ratio):
             raise ValueError(f"output_ratio must be between 0 and 1 (got {output_ratio})")
 
-    def forward(self, input: Any) -> Any:
+    def forward(self, input: Tensor) -> Any:
         """The greatest value of each of `output_size` windows at random places."""
         return self._call(
             input,
@@ -203,7 +207,7 @@ class AvgPool1d(_AvgPoolNd):
         self.ceil_mode = ceil_mode
         self.count_include_pad = count_include_pad
 
-    def forward(self, input: Any) -> Any:
+    def forward(self, input: Tensor) -> Tensor:
         """The mean of each window."""
         return F.avg_pool1d(
             input,
@@ -233,9 +237,9 @@ class _WideAvgPool(_AvgPoolNd):
         self.count_include_pad = count_include_pad
         self.divisor_override = divisor_override
 
-    def forward(self, input: Any) -> Any:
+    def forward(self, input: Tensor) -> Tensor:
         """The mean of each window."""
-        return self._call(
+        out: Tensor = self._call(
             input,
             self.kernel_size,
             self.stride,
@@ -244,6 +248,7 @@ class _WideAvgPool(_AvgPoolNd):
             self.count_include_pad,
             self.divisor_override,
         )
+        return out
 
 
 class AvgPool2d(_WideAvgPool):
@@ -272,11 +277,12 @@ class _LPPoolNd(_Pool):
         self.stride = stride
         self.ceil_mode = ceil_mode
 
-    def forward(self, input: Any) -> Any:
+    def forward(self, input: Tensor) -> Tensor:
         """The root of the sum of powers of each window."""
-        return self._call(
+        out: Tensor = self._call(
             input, float(self.norm_type), self.kernel_size, self.stride, self.ceil_mode
         )
+        return out
 
     def extra_repr(self) -> str:
         """Power and sizes."""
@@ -313,7 +319,7 @@ class _AdaptiveMaxPoolNd(_Pool):
         self.output_size = output_size
         self.return_indices = return_indices
 
-    def forward(self, input: Any) -> Any:
+    def forward(self, input: Tensor) -> Any:
         """The greatest value of each of `output_size` windows."""
         return self._call(input, self.output_size, self.return_indices)
 
@@ -345,9 +351,10 @@ class _AdaptiveAvgPoolNd(_Pool):
         super().__init__()
         self.output_size = output_size
 
-    def forward(self, input: Any) -> Any:
+    def forward(self, input: Tensor) -> Tensor:
         """The mean of each of `output_size` windows."""
-        return self._call(input, self.output_size)
+        out: Tensor = self._call(input, self.output_size)
+        return out
 
     def extra_repr(self) -> str:
         """Size of the output."""

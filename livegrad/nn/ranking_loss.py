@@ -8,12 +8,13 @@ from typing import Any
 from livegrad.nn import functional as F
 from livegrad.nn.distance import PairwiseDistance
 from livegrad.nn.loss import _Loss
+from livegrad.tensor import Tensor
 
 
 class SoftMarginLoss(_Loss):
     """See `livegrad.nn.functional.soft_margin_loss`."""
 
-    def forward(self, input: Any, target: Any) -> Any:
+    def forward(self, input: Tensor, target: Tensor) -> Tensor:
         """The loss."""
         return F.soft_margin_loss(input, target, reduction=self.reduction)
 
@@ -31,7 +32,7 @@ class HingeEmbeddingLoss(_Loss):
         super().__init__(size_average, reduce, reduction)
         self.margin = margin
 
-    def forward(self, input: Any, target: Any) -> Any:
+    def forward(self, input: Tensor, target: Tensor) -> Tensor:
         """The loss."""
         return F.hinge_embedding_loss(input, target, margin=self.margin, reduction=self.reduction)
 
@@ -51,7 +52,7 @@ class _PairLoss(_Loss):
 class CosineEmbeddingLoss(_PairLoss):
     """See `livegrad.nn.functional.cosine_embedding_loss`."""
 
-    def forward(self, input1: Any, input2: Any, target: Any) -> Any:
+    def forward(self, input1: Tensor, input2: Tensor, target: Tensor) -> Tensor:
         """The loss."""
         return F.cosine_embedding_loss(
             input1, input2, target, margin=self.margin, reduction=self.reduction
@@ -61,7 +62,7 @@ class CosineEmbeddingLoss(_PairLoss):
 class MarginRankingLoss(_PairLoss):
     """See `livegrad.nn.functional.margin_ranking_loss`."""
 
-    def forward(self, input1: Any, input2: Any, target: Any) -> Any:
+    def forward(self, input1: Tensor, input2: Tensor, target: Tensor) -> Tensor:
         """The loss."""
         return F.margin_ranking_loss(
             input1, input2, target, margin=self.margin, reduction=self.reduction
@@ -93,7 +94,7 @@ class TripletMarginLoss(_Loss):
         self.eps = eps
         self.swap = swap
 
-    def forward(self, anchor: Any, positive: Any, negative: Any) -> Any:
+    def forward(self, anchor: Tensor, positive: Tensor, negative: Tensor) -> Tensor:
         """The loss."""
         return F.triplet_margin_loss(
             anchor,
@@ -125,7 +126,7 @@ class TripletMarginWithDistanceLoss(_Loss):
         self.margin = margin
         self.swap = swap
 
-    def forward(self, anchor: Any, positive: Any, negative: Any) -> Any:
+    def forward(self, anchor: Tensor, positive: Tensor, negative: Tensor) -> Tensor:
         """The loss."""
         return F.triplet_margin_with_distance_loss(
             anchor,

@@ -19,6 +19,7 @@ from livegrad.ops.joining import cat, record_slice, stack
 from livegrad.ops.public import publish
 from livegrad.ops.recurrent import recurrent
 from livegrad.ops.recurrent_cells import CELLS
+from livegrad.tensor import Tensor
 
 
 class RNNBase(Module):
@@ -192,7 +193,7 @@ class RNNBase(Module):
 
     # ---- running ---------------------------------------------------------------------------
 
-    def forward(self, input: Any, hx: Any = None) -> tuple[Any, Any]:
+    def forward(self, input: Tensor | PackedSequence, hx: Any = None) -> tuple[Any, Any]:
         """(states of the last layer after every step, last states of all layers).
 
         Args:

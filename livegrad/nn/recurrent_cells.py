@@ -11,6 +11,7 @@ from livegrad.nn.module import Module
 from livegrad.nn.parameter import Parameter
 from livegrad.ops.public import publish
 from livegrad.ops.recurrent_cells import step
+from livegrad.tensor import Tensor
 
 
 class RNNCellBase(Module):
@@ -55,7 +56,7 @@ class RNNCellBase(Module):
         nonlinearity = self.__dict__.get("nonlinearity", "tanh")
         return text + (f", nonlinearity={nonlinearity}" if nonlinearity != "tanh" else "")
 
-    def _step(self, kind: str, input: Any, states: list[Any]) -> list[Any]:
+    def _step(self, kind: str, input: Tensor, states: list[Any]) -> list[Tensor]:
         """The states after a step; `states` are h and, of an LSTM, c, or None for zeros."""
         name = type(self).__name__
         if input.ndim not in (1, 2):
@@ -111,7 +112,7 @@ class RNNCell(RNNCellBase):
         super().__init__(input_size, hidden_size, bias, 1, device, dtype)
         self.nonlinearity = nonlinearity
 
-    def forward(self, input: Any, hx: Any = None) -> Any:
+    def forward(self, input: Tensor, hx: Tensor | None = None) -> Tensor:
         """The state after a step from state `hx` (0 if None)."""
         if self.nonlinearity not in ("tanh", "relu"):
             raise RuntimeError(f"Unknown nonlinearity: {self.nonlinearity}")
@@ -131,7 +132,9 @@ class LSTMCell(RNNCellBase):
     ) -> None:
         super().__init__(input_size, hidden_size, bias, 4, device, dtype)
 
-    def forward(self, input: Any, hx: Any = None) -> tuple[Any, Any]:
+    def forward(
+        self, input: Tensor, hx: tuple[Tensor, Tensor] | None = None
+    ) -> tuple[Tensor, Tensor]:
         """State and cell after a step from `hx`, a pair of state and cell (0 if None)."""
         h, c = self._step("LSTM", input, [None, None] if hx is None else list(hx))
         return h, c
@@ -150,7 +153,7 @@ class GRUCell(RNNCellBase):
     ) -> None:
         super().__init__(input_size, hidden_size, bias, 3, device, dtype)
 
-    def forward(self, input: Any, hx: Any = None) -> Any:
+    def forward(self, input: Tensor, hx: Tensor | None = None) -> Tensor:
         """The state after a step from state `hx` (0 if None)."""
         return self._step("GRU", input, [hx])[0]
 

@@ -9,6 +9,7 @@ from livegrad.creation import empty
 from livegrad.nn import functional as F, init
 from livegrad.nn.module import Module
 from livegrad.nn.parameter import Parameter
+from livegrad.tensor import Tensor
 
 
 def _padding(padding_idx: int | None, rows: int) -> int | None:
@@ -64,7 +65,7 @@ class Embedding(Module):
             with no_grad():
                 self.weight[self.padding_idx] = 0.0
 
-    def forward(self, input: Any) -> Any:
+    def forward(self, input: Tensor) -> Tensor:
         """See `livegrad.nn.functional.embedding`."""
         return F.embedding(
             input,
@@ -164,7 +165,7 @@ class EmbeddingBag(Module):
             with no_grad():
                 self.weight[self.padding_idx] = 0.0
 
-    def forward(self, input: Any, offsets: Any = None, per_sample_weights: Any = None) -> Any:
+    def forward(self, input: Tensor, offsets: Any = None, per_sample_weights: Any = None) -> Tensor:
         """See `livegrad.nn.functional.embedding_bag`."""
         return F.embedding_bag(
             input,

@@ -103,6 +103,10 @@ class Stateful(Owner):
 
     # ---- loading ---------------------------------------------------------------------------
 
+    @property
+    def _takes_extra_state(self) -> bool:
+        return type(self).set_extra_state is not Stateful.set_extra_state
+
     def set_extra_state(self, state: Any) -> None:
         """Takes back what `get_extra_state` gave."""
         raise RuntimeError(f"{type(self).__name__} has no extra state")

@@ -16,6 +16,7 @@ from livegrad.nn.linear import Linear
 from livegrad.nn.module import Module
 from livegrad.nn.normalization import LayerNorm
 from livegrad.ops.triangles import triu
+from livegrad.tensor import Tensor
 
 Activation = str | Callable[[Any], Any]
 
@@ -39,6 +40,10 @@ def _get_clones(module: Module, count: int) -> ModuleList:
 
 class _Layer(Module):
     """What encoder and decoder layers share: the feed-forward part, and the order of things."""
+
+    dropout1: Dropout
+    dropout2: Dropout
+    dropout3: Dropout
 
     def __init__(
         self,
@@ -74,10 +79,12 @@ class _Layer(Module):
         known = _get_activation_fn(activation) if isinstance(activation, str) else activation
         self.activation = known
 
-    def _feed_forward(self, x: Any, dropout: Module) -> Any:
+    def _feed_forward(self, x: Tensor, dropout: Dropout) -> Tensor:
         return dropout(self.linear2(self.dropout(self.activation(self.linear1(x)))))
 
-    def _wrapped(self, x: Any, norm: Module, block: Callable[[Any], Any]) -> Any:
+    def _wrapped(
+        self, x: Tensor, norm: Callable[[Tensor], Tensor], block: Callable[[Tensor], Tensor]
+    ) -> Tensor:
         """`x` plus a block of it, normalised before the block or after the sum."""
         return x + block(norm(x)) if self.norm_first else norm(x + block(x))
 
@@ -109,23 +116,23 @@ class TransformerEncoderLayer(_Layer):
 
     def forward(
         self,
-        src: Any,
+        src: Tensor,
         src_mask: Any = None,
         src_key_padding_mask: Any = None,
         is_causal: bool = False,
-    ) -> Any:
+    ) -> Tensor:
         """`src` (L, N, E) after the layer; masks as in MultiheadAttention."""
         masks = (src_mask, src_key_padding_mask, is_causal)
         x = self._wrapped(src, self.norm1, lambda x: self._sa_block(x, *masks))
         return self._wrapped(x, self.norm2, self._ff_block)
 
     def _sa_block(
-        self, x: Any, attn_mask: Any, key_padding_mask: Any, is_causal: bool = False
-    ) -> Any:
+        self, x: Tensor, attn_mask: Any, key_padding_mask: Any, is_causal: bool = False
+    ) -> Tensor:
         out, _ = self.self_attn(x, x, x, key_padding_mask, False, attn_mask, is_causal=is_causal)
         return self.dropout1(out)
 
-    def _ff_block(self, x: Any) -> Any:
+    def _ff_block(self, x: Tensor) -> Tensor:
         return self._feed_forward(x, self.dropout2)
 
 
@@ -152,7 +159,7 @@ class TransformerDecoderLayer(_Layer):
 
     def forward(
         self,
-        tgt: Any,
+        tgt: Tensor,
         memory: Any,
         tgt_mask: Any = None,
         memory_mask: Any = None,
@@ -160,7 +167,7 @@ class TransformerDecoderLayer(_Layer):
         memory_key_padding_mask: Any = None,
         tgt_is_causal: bool = False,
         memory_is_causal: bool = False,
-    ) -> Any:
+    ) -> Tensor:
         """`tgt` (L, N, E) after the layer, which looks at `memory` (S, N, E)."""
         own = (tgt_mask, tgt_key_padding_mask, tgt_is_causal)
         other = (memory_mask, memory_key_padding_mask, memory_is_causal)
@@ -169,20 +176,20 @@ class TransformerDecoderLayer(_Layer):
         return self._wrapped(x, self.norm3, self._ff_block)
 
     def _sa_block(
-        self, x: Any, attn_mask: Any, key_padding_mask: Any, is_causal: bool = False
-    ) -> Any:
+        self, x: Tensor, attn_mask: Any, key_padding_mask: Any, is_causal: bool = False
+    ) -> Tensor:
         out, _ = self.self_attn(x, x, x, key_padding_mask, False, attn_mask, is_causal=is_causal)
         return self.dropout1(out)
 
     def _mha_block(
-        self, x: Any, mem: Any, attn_mask: Any, key_padding_mask: Any, is_causal: bool = False
-    ) -> Any:
+        self, x: Tensor, mem: Any, attn_mask: Any, key_padding_mask: Any, is_causal: bool = False
+    ) -> Tensor:
         out, _ = self.multihead_attn(
             x, mem, mem, key_padding_mask, False, attn_mask, is_causal=is_causal
         )
         return self.dropout2(out)
 
-    def _ff_block(self, x: Any) -> Any:
+    def _ff_block(self, x: Tensor) -> Tensor:
         return self._feed_forward(x, self.dropout3)
 
 
@@ -209,11 +216,11 @@ class TransformerEncoder(Module):
 
     def forward(
         self,
-        src: Any,
+        src: Tensor,
         mask: Any = None,
         src_key_padding_mask: Any = None,
         is_causal: bool | None = None,
-    ) -> Any:
+    ) -> Tensor:
         """`src` after all layers. Without `is_causal`, the mask is applied whatever it is."""
         for layer in self.layers:
             src = layer(
@@ -241,7 +248,7 @@ class TransformerDecoder(Module):
 
     def forward(
         self,
-        tgt: Any,
+        tgt: Tensor,
         memory: Any,
         tgt_mask: Any = None,
         memory_mask: Any = None,
@@ -249,7 +256,7 @@ class TransformerDecoder(Module):
         memory_key_padding_mask: Any = None,
         tgt_is_causal: bool | None = None,
         memory_is_causal: bool = False,
-    ) -> Any:
+    ) -> Tensor:
         """`tgt` after all layers. Without `tgt_is_causal`, the mask is applied whatever it is."""
         for layer in self.layers:
             tgt = layer(
@@ -310,8 +317,8 @@ class Transformer(Module):
 
     def forward(
         self,
-        src: Any,
-        tgt: Any,
+        src: Tensor,
+        tgt: Tensor,
         src_mask: Any = None,
         tgt_mask: Any = None,
         memory_mask: Any = None,
@@ -321,7 +328,7 @@ class Transformer(Module):
         src_is_causal: bool | None = None,
         tgt_is_causal: bool | None = None,
         memory_is_causal: bool = False,
-    ) -> Any:
+    ) -> Tensor:
         """(L, N, E) from `src` (S, N, E) and `tgt` (L, N, E)."""
         batch = 0 if self.batch_first else 1
         if src.ndim == 3 and src.shape[batch] != tgt.shape[batch]:
@@ -329,7 +336,7 @@ class Transformer(Module):
         if src.shape[-1] != self.d_model or tgt.shape[-1] != self.d_model:
             raise RuntimeError("the feature number of src and tgt must be equal to d_model")
         memory = self.encoder(src, src_mask, src_key_padding_mask, src_is_causal)
-        return self.decoder(
+        out: Tensor = self.decoder(
             tgt,
             memory,
             tgt_mask,
@@ -339,6 +346,7 @@ class Transformer(Module):
             tgt_is_causal,
             memory_is_causal,
         )
+        return out
 
     generate_square_subsequent_mask = staticmethod(_generate_square_subsequent_mask)
 

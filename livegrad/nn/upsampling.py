@@ -6,6 +6,7 @@ from typing import Any
 
 from livegrad.nn import functional as F
 from livegrad.nn.module import Module
+from livegrad.tensor import Tensor
 
 
 class Upsample(Module):
@@ -30,7 +31,7 @@ class Upsample(Module):
         self.align_corners = align_corners
         self.recompute_scale_factor = recompute_scale_factor
 
-    def forward(self, input: Any) -> Any:
+    def forward(self, input: Tensor) -> Tensor:
         """`input` with its last dims resized."""
         return F.interpolate(
             input,

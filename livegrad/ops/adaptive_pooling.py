@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import prod
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 from livegrad import dtypes
 from livegrad.graph.blame import as_items, check_number
@@ -20,7 +20,7 @@ from livegrad.ops.elementwise import abs, add, cast, mul, sign, sub, where
 from livegrad.ops.gathering import GATHER, INDEX_SELECT
 from livegrad.ops.generate import counting, filled
 from livegrad.ops.in_place import formatted_like
-from livegrad.ops.movement import EXPAND, _reshape_to
+from livegrad.ops.movement import EXPAND, reshape_to
 from livegrad.ops.pooling import (
     AVERAGE_POOL,
     MAXIMUM_PLACES,
@@ -136,12 +136,12 @@ def _bin_places_expand(n: Any, x: Tensor) -> Tensor:
     kernel = tuple([longest for *_, longest in bins])
     for i in reversed(range(rank)):
         start, last, longest = bins[i]
-        within = _reshape_to(counting(longest), (longest, 1))
+        within = reshape_to(counting(longest), (longest, 1))
         x = record(INDEX_SELECT, (x, minimum(add(start, within), last)), (first + i,))
     place: Tensor | None = None
     for i, k in enumerate(greatest_in_windows(x, rank, kernel)):
         wide = (counts[i], *[1] * (rank - 1 - i))
-        along = add(k, _reshape_to(bins[i][0], wide))
+        along = add(k, reshape_to(bins[i][0], wide))
         place = along if place is None else add(mul(place, sizes[i]), along)
     assert place is not None
     return place
@@ -179,16 +179,40 @@ def _adaptive_maximum(
     return (values, places) if return_indices else values
 
 
+@overload
+def adaptive_max_pool1d(
+    input: Tensor, output_size: Any, return_indices: Literal[False] = False
+) -> Tensor: ...
+@overload
+def adaptive_max_pool1d(
+    input: Tensor, output_size: Any, return_indices: Literal[True]
+) -> tuple[Tensor, Tensor]: ...
 def adaptive_max_pool1d(input: Tensor, output_size: Any, return_indices: bool = False) -> Any:
     """Greatest elements of `output_size` bins of (N, C, L)."""
     return _adaptive_maximum("adaptive_max_pool1d", 1, input, output_size, return_indices)
 
 
+@overload
+def adaptive_max_pool2d(
+    input: Tensor, output_size: Any, return_indices: Literal[False] = False
+) -> Tensor: ...
+@overload
+def adaptive_max_pool2d(
+    input: Tensor, output_size: Any, return_indices: Literal[True]
+) -> tuple[Tensor, Tensor]: ...
 def adaptive_max_pool2d(input: Tensor, output_size: Any, return_indices: bool = False) -> Any:
     """Greatest elements of bins of images, so many along each dim; None keeps a dim."""
     return _adaptive_maximum("adaptive_max_pool2d", 2, input, output_size, return_indices)
 
 
+@overload
+def adaptive_max_pool3d(
+    input: Tensor, output_size: Any, return_indices: Literal[False] = False
+) -> Tensor: ...
+@overload
+def adaptive_max_pool3d(
+    input: Tensor, output_size: Any, return_indices: Literal[True]
+) -> tuple[Tensor, Tensor]: ...
 @in_float32
 def adaptive_max_pool3d(input: Tensor, output_size: Any, return_indices: bool = False) -> Any:
     """Greatest elements of bins of volumes, so many along each dim; None keeps a dim."""
@@ -202,10 +226,10 @@ def _fractional_starts(sample: Tensor, size: int, count: int, kernel: int) -> Te
     """Starts of windows, one apart by a fixed fraction from a random start: (N, C, count)."""
     last = filled((1,), size - kernel, dtypes.int64)
     if count == 1:
-        return _reshape_to(last, (1, 1, 1))
+        return reshape_to(last, (1, 1, 1))
     alpha = (size - kernel) / (count - 1)
     i = counting(count)
-    u = _reshape_to(sample, (*node_of(sample).meta.shape, 1))
+    u = reshape_to(sample, (*node_of(sample).meta.shape, 1))
     steps = cast(mul(add(u, cast(i, node_of(u).meta.dtype)), alpha), dtypes.int64)
     return where(i == count - 1, last, sub(steps, cast(mul(u, alpha), dtypes.int64)))
 
@@ -222,17 +246,17 @@ def _fractional_places(x: Tensor, samples: Tensor, kernel: Sizes, counts: Sizes)
         starts = _fractional_starts(samples[..., number], sizes[i], counts[i], kernel[i])
         wide = [1] * (2 * rank)
         wide[rank + i] = counts[i]
-        starts = _reshape_to(starts, (*node_of(starts).meta.shape[:2], *wide))
-        within = _reshape_to(counting(kernel[i]), (kernel[i], *[1] * (2 * rank - 1 - i)))
+        starts = reshape_to(starts, (*node_of(starts).meta.shape[:2], *wide))
+        within = reshape_to(counting(kernel[i]), (kernel[i], *[1] * (2 * rank - 1 - i)))
         along = add(starts, within)
         flat = along if flat is None else add(mul(flat, sizes[i]), along)
     full = (*lead, *kernel, *counts)
     places = record(EXPAND, (flat,), (), (), full)
     columns = (*lead, prod(kernel), prod(counts))
-    values = picked(x, _reshape_to(places, (*lead, columns[2] * columns[3])), rank, 1)
-    best = record(ARGMAX, (_reshape_to(values, columns),), ((2,), True))
-    found = record(GATHER, (_reshape_to(places, columns), best), (2,))
-    return _reshape_to(found, (*lead, *counts))
+    values = picked(x, reshape_to(places, (*lead, columns[2] * columns[3])), rank, 1)
+    best = record(ARGMAX, (reshape_to(values, columns),), ((2,), True))
+    found = record(GATHER, (reshape_to(places, columns), best), (2,))
+    return reshape_to(found, (*lead, *counts))
 
 
 def _fractional(
@@ -263,7 +287,7 @@ def _fractional(
                 f"{name}: pool size {k} and output size {count} do not fit an input of {size}"
             )
     batched = len(shape) == rank + 2
-    x = input if batched else _reshape_to(input, (1, *shape))
+    x = input if batched else reshape_to(input, (1, *shape))
     if rank == 3 and samples is not None:  # where PyTorch takes no notice of further samples
         samples = samples[: node_of(x).meta.shape[0]]
     if samples is None:
@@ -275,7 +299,7 @@ def _fractional(
         )
     places = _fractional_places(x, samples, kernel, counts)
     if not batched:
-        places = _reshape_to(places, (*shape[:1], *counts))
+        places = reshape_to(places, (*shape[:1], *counts))
     values = picked(input, places, rank)
     return (values, places) if return_indices else values
 
@@ -382,7 +406,7 @@ def _unpool(
     whole = (*shape[:-rank], *sizes)
     base = filled((prod(whole[:-rank]), prod(sizes)), 0, node_of(input).meta.dtype)
     inputs = (base, flattened(indices, rank), flattened(input, rank))
-    return formatted_like(_reshape_to(record(SCATTER, inputs, (1,)), whole), input)
+    return formatted_like(reshape_to(record(SCATTER, inputs, (1,)), whole), input)
 
 
 def _given_size(name: str, given: Sizes, usual: Sizes, steps: Sizes) -> Sizes:

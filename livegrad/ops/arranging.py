@@ -18,8 +18,8 @@ from livegrad.ops.gathering import INDEX_SELECT
 from livegrad.ops.generate import filled
 from livegrad.ops.indexing import setitem, write_chosen
 from livegrad.ops.joining import cat, check_tensors, padded, stack
-from livegrad.ops.movement import EXPAND, _reshape_to, expand, normal_dim, reshape, whole
-from livegrad.ops.slicing import _with_diagonal, diagonal as diagonal_of
+from livegrad.ops.movement import EXPAND, expand, normal_dim, reshape, reshape_to, whole
+from livegrad.ops.slicing import diagonal as diagonal_of, with_diagonal
 
 if TYPE_CHECKING:
     from livegrad.tensor import Tensor
@@ -40,7 +40,7 @@ def diag_embed(input: Tensor, offset: int = 0, dim1: int = -2, dim2: int = -1) -
     rest = iter(meta.shape[:-1])
     shape = tuple([size if d in (first, second) else next(rest) for d in range(ndim)])
     start = (max(-offset, 0), max(offset, 0))
-    return row_major(_with_diagonal(filled(shape, 0, meta.dtype), input, (first, second), start))
+    return row_major(with_diagonal(filled(shape, 0, meta.dtype), input, (first, second), start))
 
 
 def diag(input: Tensor, diagonal: int = 0) -> Tensor:
@@ -55,7 +55,7 @@ def diag(input: Tensor, diagonal: int = 0) -> Tensor:
 
 def diagflat(input: Tensor, offset: int = 0) -> Tensor:
     """A matrix with all elements of `input` on its diagonal."""
-    return diag_embed(_reshape_to(input, (node_of(input).meta.numel,)), offset)
+    return diag_embed(reshape_to(input, (node_of(input).meta.numel,)), offset)
 
 
 def fill_diagonal_(input: Tensor, fill_value: Any, wrap: bool = False) -> Tensor:
@@ -108,7 +108,7 @@ def block_diag(*tensors: Tensor) -> Tensor:
     width = sum([columns for _, columns in shapes])
     rows, left = [], 0
     for x, shape in zip(given, shapes, strict=True):
-        rows.append(padded(_reshape_to(x, shape), 1, left, width))
+        rows.append(padded(reshape_to(x, shape), 1, left, width))
         left += shape[1]
     return cat(rows, 0)
 
@@ -153,7 +153,7 @@ def cartesian_prod(*tensors: Any) -> Tensor:
     if len(vectors) == 1:
         return vectors[0]
     count = prod([node_of(x).meta.numel for x in vectors])
-    return stack([_reshape_to(grid, (count,)) for grid in meshgrid(*vectors)], 1)
+    return stack([reshape_to(grid, (count,)) for grid in meshgrid(*vectors)], 1)
 
 
 # They are listed one by one before they become a tensor.
@@ -193,11 +193,11 @@ def repeat_interleave(
             raise RuntimeError("repeat_interleave: only accepts a 1D vector as repeats")
         return _repeated(_counting_like(input), input, 0, output_size)
     if dim is None:
-        input, dim = _reshape_to(input, (node_of(input).meta.numel,)), 0
+        input, dim = reshape_to(input, (node_of(input).meta.numel,)), 0
     shape = node_of(input).meta.shape
     d = normal_dim("repeat_interleave", dim, len(shape))
     if not shape:
-        input, shape = _reshape_to(input, (1,)), (1,)
+        input, shape = reshape_to(input, (1,)), (1,)
     if isinstance(repeats, Handle):
         _check_repeats(repeats)
         return _repeated(input, repeats, d, output_size)
@@ -205,9 +205,9 @@ def repeat_interleave(
     if repeats < 0:
         raise RuntimeError(f"repeat_interleave: repeats must be non-negative; got {repeats}")
     wide = shape[: d + 1] + (repeats,) + shape[d + 1 :]
-    spaced = _reshape_to(input, shape[: d + 1] + (1,) + shape[d + 1 :])
+    spaced = reshape_to(input, shape[: d + 1] + (1,) + shape[d + 1 :])
     final = shape[:d] + (shape[d] * repeats,) + shape[d + 1 :]
-    return row_major(_reshape_to(record(EXPAND, (spaced,), (), (), wide), final))
+    return row_major(reshape_to(record(EXPAND, (spaced,), (), (), wide), final))
 
 
 def _check_repeats(repeats: Tensor) -> None:

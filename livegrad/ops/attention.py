@@ -18,15 +18,15 @@ from livegrad.ops.composite import (
     SOFTMAX_BACKWARD,
     Attrs,
     Metas,
-    _need_float,
     compute_dtype,
+    need_float,
     softmax,
     to_dtype,
 )
 from livegrad.ops.elementwise import add, div, mul, sub, where
 from livegrad.ops.generate import counting
-from livegrad.ops.matmul import _turned, matmul
-from livegrad.ops.movement import _reshape_to, normal_dim
+from livegrad.ops.matmul import matmul, transposed
+from livegrad.ops.movement import normal_dim, reshape_to
 from livegrad.ops.pointwise_math import exp
 from livegrad.ops.random import RAND
 from livegrad.random import default_generator
@@ -41,7 +41,7 @@ def _safe_infer(metas: Metas, attrs: Attrs, shape: Any) -> Meta:
     (x,) = metas
     normal_dim("_safe_softmax", attrs[0], x.ndim)
     dtype = attrs[1] or x.dtype
-    _need_float("_safe_softmax", dtype)
+    need_float("_safe_softmax", dtype)
     return meta_of(x.shape, dtype)
 
 
@@ -107,10 +107,10 @@ def _kept(n: Any, scores: Tensor, x: Tensor) -> Tensor:
 def _shares(n: Any, q: Tensor, k: Tensor, mask: tuple[Tensor, ...]) -> Tensor:
     """How much of each value each query takes: softmax of the masked scores, before dropout."""
     causal, kind, _ = n.attrs[:3]
-    scores = mul(matmul(q, _turned(k)), n.args[0])  # (…, L, S)
+    scores = mul(matmul(q, transposed(k)), n.args[0])  # (…, L, S)
     if causal:
         rows, columns = node_of(scores).meta.shape[-2:]
-        before = ge(_reshape_to(counting(rows), (rows, 1)), counting(columns))
+        before = ge(reshape_to(counting(rows), (rows, 1)), counting(columns))
         return softmax(where(before, scores, -math.inf), -1)
     if kind == "bool":
         return safe_softmax(where(mask[0], scores, -math.inf), -1)
@@ -130,14 +130,14 @@ def _attention_backward_expand(n: Any, *inputs: Tensor) -> Tensor:
     g, q, k, v = [to_dtype(x, compute_dtype(n)) for x in inputs[:4]]
     shares = _shares(n, q, k, inputs[4:])
     if which == 2:
-        slope = matmul(_turned(_kept(n, shares, shares)), g)
+        slope = matmul(transposed(_kept(n, shares, shares)), g)
         return to_dtype(slope, n.meta.dtype)
-    arriving = _kept(n, shares, matmul(g, _turned(v)))
+    arriving = _kept(n, shares, matmul(g, transposed(v)))
     inner = rd.sum(mul(arriving, shares), -1, True)
     to_scores = mul(shares, sub(arriving, inner))
     if which == 3:
         return to_dtype(to_scores, n.meta.dtype)
-    slope = matmul(to_scores, k) if which == 0 else matmul(_turned(to_scores), q)
+    slope = matmul(to_scores, k) if which == 0 else matmul(transposed(to_scores), q)
     return to_dtype(mul(slope, n.args[0]), n.meta.dtype)
 
 
@@ -264,7 +264,7 @@ def _check_attention(metas: list[Meta], mask: Tensor | None, causal: bool, p: fl
             f"{name}: Expected query, key, and value to have the same dtype, but got "
             f"{[meta.dtype.name for meta in metas]}"
         )
-    _need_float(name, q.dtype)
+    need_float(name, q.dtype)
     if q.shape[-1] != k.shape[-1] or k.shape[-2] != v.shape[-2]:
         raise RuntimeError(
             f"{name}: sizes do not fit; got query, key, value {shapes}; expected (…, L, E), "

@@ -24,14 +24,14 @@ from livegrad.ops.composite import (
     Array,
     Attrs,
     Metas,
-    _need_float,
     check_affine,
     compute_dtype,
+    need_float,
     to_dtype,
 )
 from livegrad.ops.elementwise import add, mul, sub
 from livegrad.ops.moments import mean_over, moments
-from livegrad.ops.movement import _reshape_to
+from livegrad.ops.movement import reshape_to
 from livegrad.ops.power import rsqrt
 
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ def _normal(x: Tensor, dims: tuple[int, ...], eps: float) -> tuple[Tensor, Tenso
 def _infer(name: str) -> Any:
     def infer(metas: Metas, attrs: Attrs, shape: Any) -> Meta:
         x = metas[0]
-        _need_float(name, x.dtype)
+        need_float(name, x.dtype)
         for meta, what in zip(metas[1:], ["weight"] * attrs[1] + ["bias"] * attrs[2], strict=True):
             if meta.shape != (x.shape[1],):
                 raise RuntimeError(
@@ -85,16 +85,16 @@ def _forward(kind: str) -> Callable[..., Tensor]:
     def expand(n: Any, x: Tensor, *affine: Tensor) -> Tensor:
         dtype = compute_dtype(n)
         layout = Layout(kind, n.meta.shape, n.attrs[0])
-        x = _reshape_to(to_dtype(x, dtype), layout.shape)
+        x = reshape_to(to_dtype(x, dtype), layout.shape)
         mean, variance = moments(x, layout.dims)
         scale = rsqrt(add(variance, n.args[0]))
-        rest = [_reshape_to(to_dtype(t, dtype), layout.affine) for t in affine]
+        rest = [reshape_to(to_dtype(t, dtype), layout.affine) for t in affine]
         if n.attrs[1]:
             scale = mul(scale, rest.pop(0))
         y = mul(sub(x, mean), scale)
         if n.attrs[2]:
             y = add(y, rest.pop(0))
-        return to_dtype(_reshape_to(y, n.meta.shape), n.meta.dtype)
+        return to_dtype(reshape_to(y, n.meta.shape), n.meta.dtype)
 
     return expand
 
@@ -125,10 +125,10 @@ def _backward_input(kind: str) -> Callable[..., Tensor]:
     def expand(n: Any, g: Tensor, x: Tensor, *weight: Tensor) -> Tensor:
         dtype = compute_dtype(n)
         layout = Layout(kind, n.meta.shape, n.attrs[0])
-        g, x = [_reshape_to(to_dtype(t, dtype), layout.shape) for t in (g, x)]
+        g, x = [reshape_to(to_dtype(t, dtype), layout.shape) for t in (g, x)]
         y, rstd = _normal(x, layout.dims, n.args[0])
         if kind == "group":
-            h = mul(g, _reshape_to(to_dtype(weight[0], dtype), layout.affine)) if weight else g
+            h = mul(g, reshape_to(to_dtype(weight[0], dtype), layout.affine)) if weight else g
             inner = add(mean_over(h, layout.dims), mul(y, mean_over(mul(h, y), layout.dims)))
             slope = mul(rstd, sub(h, inner))
         else:
@@ -136,8 +136,8 @@ def _backward_input(kind: str) -> Callable[..., Tensor]:
             inner = add(mean_over(g, layout.dims), mul(y, mean_over(mul(g, y), layout.dims)))
             slope = mul(rstd, sub(g, inner))
             if weight:
-                slope = mul(slope, _reshape_to(to_dtype(weight[0], dtype), layout.affine))
-        return to_dtype(_reshape_to(slope, n.meta.shape), n.meta.dtype)
+                slope = mul(slope, reshape_to(to_dtype(weight[0], dtype), layout.affine))
+        return to_dtype(reshape_to(slope, n.meta.shape), n.meta.dtype)
 
     return expand
 
@@ -149,11 +149,11 @@ def _backward_affine(kind: str) -> Callable[..., Tensor]:
         shape = node_of(g).meta.shape
         dtype = compute_dtype(n)
         layout = Layout(kind, shape, n.attrs[0])
-        g, *seen = [_reshape_to(to_dtype(t, dtype), layout.shape) for t in (g, *x)]
+        g, *seen = [reshape_to(to_dtype(t, dtype), layout.shape) for t in (g, *x)]
         if seen:
             g = mul(g, _normal(seen[0], layout.dims, n.args[0])[0])
         dims = tuple([d for d, size in enumerate(layout.affine) if size == 1 and d < g.ndim])
-        return to_dtype(_reshape_to(rd.sum(g, dims, True), n.meta.shape), n.meta.dtype)
+        return to_dtype(reshape_to(rd.sum(g, dims, True), n.meta.shape), n.meta.dtype)
 
     return expand
 

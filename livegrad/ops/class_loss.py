@@ -34,7 +34,7 @@ from livegrad.ops.composite import (
 )
 from livegrad.ops.elementwise import add, cast, div, mul, neg, sub, where
 from livegrad.ops.generate import STEPS, filled, steps
-from livegrad.ops.movement import _reshape_to
+from livegrad.ops.movement import reshape_to
 from livegrad.ops.pointwise_math import exp, log
 
 if TYPE_CHECKING:
@@ -125,20 +125,20 @@ def _rows(n: Any, x: Tensor, target: Tensor, weights: tuple[Tensor, ...]) -> _Ro
     shape, dtype = node_of(x).meta.shape, node_of(x).meta.dtype
     dim = class_dim(len(shape))
     target = elementwise(CHECK_TARGET, (target, shape[dim], n.args[0]))
-    target = _reshape_to(target, _with_class_dim(node_of(target).meta.shape, dim))
+    target = reshape_to(target, _with_class_dim(node_of(target).meta.shape, dim))
     along = tuple([size if d == dim else 1 for d, size in enumerate(shape)])
     hit = eq(record(STEPS, (), (dtypes.int64,), (0, 1), along), target)
     keep = ne(target, n.args[0])
     if not weights:
         return _Rows(hit, keep, None, to_dtype(keep, dtype))
-    weight = _reshape_to(to_dtype(weights[0], dtype), along)
+    weight = reshape_to(to_dtype(weights[0], dtype), along)
     of_target = rd.sum(where(hit, weight, 0), dim, True)
     return _Rows(hit, keep, weight, where(keep, of_target, 0))
 
 
 def _mean_of_rows(loss: Tensor, rows: _Rows, reduction: str, shape: Shape) -> Tensor:
     if reduction == "none":
-        return _reshape_to(loss, shape)
+        return reshape_to(loss, shape)
     total = rd.sum(loss)
     return total if reduction == "sum" else div(total, rd.sum(rows.row_weight))
 
@@ -147,7 +147,7 @@ def _scale_of_rows(n: Any, g: Tensor, x: Tensor, rows: _Rows) -> Tensor:
     """The gradient that reaches each row's loss, broadcastable to the input."""
     if n.attrs[0] == "none":
         shape = node_of(g).meta.shape
-        return _reshape_to(g, _with_class_dim(shape, class_dim(len(shape) + 1)))
+        return reshape_to(g, _with_class_dim(shape, class_dim(len(shape) + 1)))
     return g if n.attrs[0] == "sum" else div(g, rd.sum(rows.row_weight))
 
 
@@ -388,7 +388,7 @@ def _probability_expand(n: Any, x: Tensor, target: Tensor, *weights: Tensor) -> 
     each = mul(log_softmax(x, dim), target)
     if weights:
         along = tuple([size if d == dim else 1 for d, size in enumerate(shape)])
-        each = mul(each, _reshape_to(to_dtype(weights[0], dtype), along))
+        each = mul(each, reshape_to(to_dtype(weights[0], dtype), along))
     if reduction == "none":
         return to_dtype(neg(rd.sum(each, dim, False)), n.meta.dtype)
     total = neg(rd.sum(each))

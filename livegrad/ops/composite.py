@@ -51,7 +51,8 @@ def compute_dtype(n: Any) -> DType:
     return n.meta.dtype.compute  # type: ignore[no-any-return]
 
 
-def _need_float(name: str, dtype: DType) -> None:
+def need_float(name: str, dtype: DType) -> None:
+    """NotImplementedError unless `dtype` is a floating type."""
     if dtype.category != dtypes.FLOAT:
         raise NotImplementedError(
             f"\"{name}\" not implemented for '{TYPE_NAMES[dtype.name]}'; expected a floating-point "
@@ -73,7 +74,7 @@ def _softmax_infer(name: str) -> Any:
         (x,) = metas
         normal_dim(name, attrs[0], x.ndim)
         dtype = attrs[1] or x.dtype
-        _need_float(name, dtype)
+        need_float(name, dtype)
         return meta_of(x.shape, dtype)
 
     return infer
@@ -158,6 +159,7 @@ SOFTMAX_BACKWARD: Op = Op(
     ref=lambda n, g, y: y * (g - folds.total(g * y, _axes(y, n.attrs[0]), True)),
     expand=lambda n, g, y: _softmax_backward(n, g, y),
     saves="x",
+    batch="along",
     samples=_row_pair_samples(lambda: SOFTMAX_BACKWARD),
 )
 
@@ -176,6 +178,7 @@ SOFTMAX = Op(
     expand=_softmax_expand,
     grads=(lambda g, y, x: record(SOFTMAX_BACKWARD, (g, y), y._node.attrs[:1]),),
     saves="y",
+    batch="along",
     samples=_row_samples(lambda x, dim: softmax(x, dim)),
 )
 
@@ -187,6 +190,7 @@ LOG_SOFTMAX_BACKWARD: Op = Op(
     ref=lambda n, g, y: g - np.exp(y) * folds.total(g, _axes(y, n.attrs[0]), True),
     expand=lambda n, g, y: _log_softmax_backward(n, g, y),
     saves="x",
+    batch="along",
     samples=_row_pair_samples(lambda: LOG_SOFTMAX_BACKWARD),
 )
 
@@ -205,6 +209,7 @@ LOG_SOFTMAX = Op(
     expand=_log_softmax_expand,
     grads=(lambda g, y, x: record(LOG_SOFTMAX_BACKWARD, (g, y), y._node.attrs[:1]),),
     saves="y",
+    batch="along",
     samples=_row_samples(lambda x, dim: log_softmax(x, dim)),
 )
 
@@ -237,7 +242,7 @@ def softmin(input: Tensor, dim: int, dtype: DType | None = None) -> Tensor:
 
 def _norm_infer(metas: Metas, attrs: Attrs, shape: Any) -> Meta:
     x = metas[0]
-    _need_float("layer_norm", x.dtype)
+    need_float("layer_norm", x.dtype)
     wanted = x.shape[x.ndim - attrs[0] :]
     for meta, what in zip(metas[1:], _affine_names(attrs), strict=True):
         if meta.shape != wanted:
@@ -419,6 +424,7 @@ LAYER_NORM = Op(
         lambda g, y, *operands: g,  # backward sums over the leading dims by itself
     ),
     saves="x",
+    batch="as_it_is",
     samples=_norm_samples(
         lambda x, shape, w=None: layer_norm(x, shape, w, None if w is None else w * 2, 1e-2)
     ),
@@ -496,6 +502,7 @@ RMS_NORM = Op(
     expand=_rms_norm_expand,
     grads=(_norm_input_grad(RMS_NORM_BACKWARD_INPUT), _norm_weight_grad(RMS_NORM_BACKWARD_WEIGHT)),
     saves="x",
+    batch="as_it_is",
     samples=_norm_samples(lambda x, shape, w=None: rms_norm(x, shape, w, 1e-2)),
 )
 
@@ -525,7 +532,7 @@ def rms_norm(
 def _similarity_infer(metas: Metas, attrs: Attrs, shape: Any) -> Meta:
     full = broadcast_shapes("cosine_similarity", [m.shape for m in metas])
     dtype = dtypes.promote_types(metas[0].dtype, metas[1].dtype)
-    _need_float("cosine_similarity", dtype)
+    need_float("cosine_similarity", dtype)
     dim = normal_dim("cosine_similarity", attrs[0], len(full))
     return meta_of(full[:dim] + full[dim + 1 :], dtype)
 
@@ -538,13 +545,14 @@ def _similarity_expand(n: Any, x1: Tensor, x2: Tensor) -> Tensor:
     dtype, dim, eps = compute_dtype(n), n.attrs[0], n.args[0]
     x1, x2 = to_dtype(x1, dtype), to_dtype(x2, dtype)
     full = broadcast_shapes("cosine_similarity", [node_of(x).meta.shape for x in (x1, x2)])
-    x1, x2 = _broadcast(x1, full), _broadcast(x2, full)
+    x1, x2 = broadcast_over(x1, full), broadcast_over(x2, full)
     a = div(x1, _at_least(_length(x1, dim), eps))
     b = div(x2, _at_least(_length(x2, dim), eps))
     return to_dtype(rd.sum(mul(a, b), dim, False), n.meta.dtype)
 
 
-def _broadcast(x: Tensor, shape: Shape) -> Tensor:
+def broadcast_over(x: Tensor, shape: Shape) -> Tensor:
+    """`x` expanded to `shape`, if it has another."""
     return x if node_of(x).meta.shape == shape else expand(x, shape)
 
 
@@ -578,7 +586,7 @@ def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8) -
 
 def _normalize_infer(metas: Metas, attrs: Attrs, shape: Any) -> Meta:
     (x,) = metas
-    _need_float("normalize", x.dtype.to_real())
+    need_float("normalize", x.dtype.to_real())
     rd.normal_dims("normalize", attrs[1], x.ndim)
     return x
 

@@ -26,8 +26,8 @@ from livegrad.ops.autocast import casted
 from livegrad.ops.conjugate import conj
 from livegrad.ops.elementwise import cast, mul
 from livegrad.ops.joining import EachInput
-from livegrad.ops.matmul import MATMUL, _turned
-from livegrad.ops.movement import EXPAND, PERMUTE, _reshape_to, normal_dim, permute
+from livegrad.ops.matmul import MATMUL, transposed
+from livegrad.ops.movement import EXPAND, PERMUTE, normal_dim, permute, reshape_to
 from livegrad.ops.slicing import DIAGONAL
 
 if TYPE_CHECKING:
@@ -105,7 +105,7 @@ def _without_ones(x: Tensor, labels: Labels, sizes: dict[int, int]) -> _Term:
     """A term without the dims along which it is broadcast."""
     shape = node_of(x).meta.shape
     kept = [d for d, name in enumerate(labels) if shape[d] != 1 or sizes[name] == 1]
-    return _Term(_reshape_to(x, tuple([shape[d] for d in kept])), tuple([labels[d] for d in kept]))
+    return _Term(reshape_to(x, tuple([shape[d] for d in kept])), tuple([labels[d] for d in kept]))
 
 
 def _needed(terms: Sequence[_Term], i: int, out: Labels, j: int = -1) -> set[int]:
@@ -152,7 +152,7 @@ def _contracted(a: _Term, b: _Term, needed: set[int], sizes: dict[int, int]) -> 
         return _Term(mul(_spaced(a, labels, sizes), _spaced(b, labels, sizes)), labels)
     x = _matrices(a, batch, left, over, sizes)
     y = _matrices(b, batch, over, right, sizes)
-    return _Term(_reshape_to(record(MATMUL, (x, y)), shape), labels)
+    return _Term(reshape_to(record(MATMUL, (x, y)), shape), labels)
 
 
 def _ordered(term: _Term, labels: Sequence[int]) -> Tensor:
@@ -167,7 +167,7 @@ def _spaced(term: _Term, labels: Labels, sizes: dict[int, int]) -> Tensor:
     """The value of a term with a dim for every label, of size 1 where it lacks it."""
     mine = [name for name in labels if name in term.labels]
     shape = tuple([sizes[name] if name in mine else 1 for name in labels])
-    return _reshape_to(_ordered(term, mine), shape)
+    return reshape_to(_ordered(term, mine), shape)
 
 
 def _matrices(
@@ -178,8 +178,8 @@ def _matrices(
     inner = (columns, rows) if turned else (rows, columns)
     value = _ordered(term, (*batch, *inner[0], *inner[1]))
     groups = ([batch] if batch else []) + list(inner)
-    value = _reshape_to(value, tuple([prod([sizes[x] for x in names]) for names in groups]))
-    return _turned(value) if turned else value
+    value = reshape_to(value, tuple([prod([sizes[x] for x in names]) for names in groups]))
+    return transposed(value) if turned else value
 
 
 def _einsum_ref(n: Any, *arrays: Any) -> Any:
@@ -210,7 +210,7 @@ def _einsum_grad(i: int, g: Tensor, y: Tensor, *operands: Tensor) -> Tensor:
     have = dict(zip(kept, node_of(back).meta.shape, strict=True))
     sizes = zip(mine, operands[i].shape, strict=True)
     wanted = tuple([have.get(name, size) for name, size in sizes])
-    spaced = _reshape_to(back, tuple([have.get(name, 1) for name in mine]))
+    spaced = reshape_to(back, tuple([have.get(name, 1) for name in mine]))
     return spaced if spaced.shape == wanted else record(EXPAND, (spaced,), (), (), wanted)
 
 
@@ -459,5 +459,5 @@ def kron(input: Tensor, other: Tensor) -> Tensor:
     a, b = (1,) * (ndim - len(a)) + a, (1,) * (ndim - len(b)) + b
     left = tuple([n for size in a for n in (size, 1)])
     right = tuple([n for size in b for n in (1, size)])
-    product = mul(_reshape_to(input, left), _reshape_to(other, right))
-    return _reshape_to(product, tuple([m * n for m, n in zip(a, b, strict=True)]))
+    product = mul(reshape_to(input, left), reshape_to(other, right))
+    return reshape_to(product, tuple([m * n for m, n in zip(a, b, strict=True)]))

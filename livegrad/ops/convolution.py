@@ -14,7 +14,7 @@ from livegrad.graph.record import Handle, node_of, record
 from livegrad.ops.autocast import in_low
 from livegrad.ops.convolution_products import CONV, CONV_INPUT, Geometry, along_channels
 from livegrad.ops.elementwise import add
-from livegrad.ops.movement import _reshape_to
+from livegrad.ops.movement import reshape_to
 from livegrad.ops.unfolding import Amounts, Sizes, per_dim, permuted, span
 
 if TYPE_CHECKING:
@@ -132,10 +132,10 @@ def convolve(
     _check_sizes(name, x[-rank:], Geometry(*attrs).counts(x[-rank:], w[2:]))
     batched = len(x) == rank + 2
     if not batched:
-        input = _reshape_to(input, (1, *x))
+        input = reshape_to(input, (1, *x))
     inputs = (input, weight) if bias is None else (input, weight, bias)
     out = record(CONV, inputs, attrs)
-    return out if batched else _reshape_to(out, node_of(out).meta.shape[1:])
+    return out if batched else reshape_to(out, node_of(out).meta.shape[1:])
 
 
 @in_low
@@ -172,11 +172,11 @@ def convolve_transposed(
     pads = tuple([(p, p - e) for p, e in zip(plain, extra, strict=True)])
     batched = len(x) == rank + 2
     if not batched:
-        input = _reshape_to(input, (1, *x))
+        input = reshape_to(input, (1, *x))
     out = record(CONV_INPUT, (input, weight), (steps, pads, spread, groups, sizes))
     if bias is not None:
         out = add(out, along_channels(bias, rank + 2))
-    return out if batched else _reshape_to(out, node_of(out).meta.shape[1:])
+    return out if batched else reshape_to(out, node_of(out).meta.shape[1:])
 
 
 def conv1d(

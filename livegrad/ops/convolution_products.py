@@ -22,7 +22,7 @@ from livegrad.ops.conjugate import conj
 from livegrad.ops.elementwise import add, cast
 from livegrad.ops.generate import filled
 from livegrad.ops.matmul import MATMUL
-from livegrad.ops.movement import _reshape_to
+from livegrad.ops.movement import reshape_to
 from livegrad.ops.reduce import SUM
 from livegrad.ops.unfolding import (
     Amounts,
@@ -82,13 +82,13 @@ def _columns(x: Tensor, kernel: Sizes, geo: Geometry) -> Tensor:
     x = permuted(x, (1, *places, 0, *[d + 1 for d in places]))  # (C, *K, N, *L)
     counts = node_of(x).meta.shape[2 + rank :]
     rows = channels // geo.groups * prod(kernel)
-    return _reshape_to(x, (geo.groups, rows, batch * prod(counts)))
+    return reshape_to(x, (geo.groups, rows, batch * prod(counts)))
 
 
 def _grouped(weight: Tensor, groups: int) -> Tensor:
     """(O, C / G, *K) as (G, O / G, C / G * K)."""
     shape = node_of(weight).meta.shape
-    return _reshape_to(weight, (groups, shape[0] // groups, prod(shape[1:])))
+    return reshape_to(weight, (groups, shape[0] // groups, prod(shape[1:])))
 
 
 def _conv_expand(n: Any, x: Tensor, weight: Tensor, *bias: Tensor) -> Tensor:
@@ -99,14 +99,14 @@ def _conv_expand(n: Any, x: Tensor, weight: Tensor, *bias: Tensor) -> Tensor:
         out = filled(n.meta.shape, 0, n.meta.dtype)
     else:
         out = record(MATMUL, (_grouped(weight, geo.groups), _columns(x, kernel, geo)))
-        out = _reshape_to(out, (outputs, batch, *counts))
+        out = reshape_to(out, (outputs, batch, *counts))
         out = permuted(out, (1, 0, *range(2, n.meta.ndim)))
     return add(out, along_channels(bias[0], n.meta.ndim)) if bias else out
 
 
 def along_channels(bias: Tensor, ndim: int) -> Tensor:
     """A value per channel, broadcastable to (N, C, …)."""
-    return _reshape_to(bias, (node_of(bias).meta.shape[0], *[1] * (ndim - 2)))
+    return reshape_to(bias, (node_of(bias).meta.shape[0], *[1] * (ndim - 2)))
 
 
 def _conv_input_expand(n: Any, y: Tensor, weight: Tensor) -> Tensor:
@@ -133,9 +133,9 @@ def _conv_input_expand(n: Any, y: Tensor, weight: Tensor) -> Tensor:
     y = resized(permuted(y, (1, 0, *range(2, 2 + rank))), pads)  # (O, N, *L)
     long = node_of(y).meta.shape[2:]
     phases = node_of(weight).meta.shape[2:]  # (*(j, phase))
-    y = _reshape_to(y, (geo.groups, outputs // geo.groups, batch * prod(long)))
+    y = reshape_to(y, (geo.groups, outputs // geo.groups, batch * prod(long)))
     turned = permuted(_grouped(weight, geo.groups), (0, 2, 1))
-    x = _reshape_to(record(MATMUL, (turned, y)), (channels, *phases, batch, *long))
+    x = reshape_to(record(MATMUL, (turned, y)), (channels, *phases, batch, *long))
     for i in range(rank):  # each j taken leaves (C, *phase, *(j, phase), N, *L)
         x = skewed_sum(x, 1 + i, 2 * rank + 2, steps[i])
     x = permuted(x, (rank + 1, 0, *range(1, rank + 1), *range(rank + 2, 2 * rank + 2)))
@@ -149,10 +149,10 @@ def _conv_weight_expand(n: Any, y: Tensor, x: Tensor) -> Tensor:
         return filled(n.meta.shape, 0, n.meta.dtype)
     batch, outputs, *counts = node_of(y).meta.shape
     columns = _columns(x, geo.sizes, geo)  # (G, C / G * K, N * L)
-    y = _reshape_to(y, (batch, geo.groups, outputs // geo.groups, *counts))
+    y = reshape_to(y, (batch, geo.groups, outputs // geo.groups, *counts))
     y = permuted(y, (1, 0, *range(3, 3 + len(counts)), 2))
-    y = _reshape_to(y, (geo.groups, batch * prod(counts), outputs // geo.groups))
-    return _reshape_to(permuted(record(MATMUL, (columns, y)), (0, 2, 1)), n.meta.shape)
+    y = reshape_to(y, (geo.groups, batch * prod(counts), outputs // geo.groups))
+    return reshape_to(permuted(record(MATMUL, (columns, y)), (0, 2, 1)), n.meta.shape)
 
 
 # ------------------------------------------------------------------------------------- records
@@ -227,6 +227,11 @@ def _samples(op: str) -> s.SampleRule:
     )
 
 
+def _places(outputs: Meta) -> int:
+    """How many windows a convolution has: those of (N, O, *L)."""
+    return outputs.shape[0] * prod(outputs.shape[2:])
+
+
 CONV: Op = Op(
     "conv",
     "composite",
@@ -239,6 +244,7 @@ CONV: Op = Op(
         _bias_gradient,
     ),
     saves="x",
+    flops=lambda node: _places(node.meta) * node.inputs[1].meta.numel,
     samples=_samples("conv"),
 )
 CONV_INPUT: Op = Op(
@@ -252,6 +258,7 @@ CONV_INPUT: Op = Op(
         lambda g, y, out, weight: _to_weight(y, conj(out), g, weight.shape[2:]),
     ),
     saves="x",
+    flops=lambda node: _places(node.inputs[0].meta) * node.inputs[1].meta.numel,
     samples=_samples("conv_input"),
 )
 CONV_WEIGHT: Op = Op(
@@ -264,5 +271,6 @@ CONV_WEIGHT: Op = Op(
         lambda g, y, out, x: _to_input(y, conj(out), g, x.shape[2:]),
     ),
     saves="x",
+    flops=lambda node: _places(node.inputs[0].meta) * node.meta.numel,
     samples=_samples("conv_weight"),
 )

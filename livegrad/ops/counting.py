@@ -15,7 +15,7 @@ from livegrad.graph.meta import Meta, meta_of
 from livegrad.graph.op import Op
 from livegrad.graph.record import Handle, node_of, record
 from livegrad.ops import samples as s
-from livegrad.ops.movement import _reshape_to, normal_dim
+from livegrad.ops.movement import normal_dim, reshape_to
 
 if TYPE_CHECKING:
     from livegrad.tensor import Tensor
@@ -191,7 +191,7 @@ def histogram(
         density: whether to divide so that the area of the histogram is 1.
     """
     meta = node_of(input).meta
-    column = _reshape_to(input, (meta.numel, 1))
+    column = reshape_to(input, (meta.numel, 1))
     weights = None if weight is None else _weights("histogram", weight, meta.shape)
     hist, edges = _histogram("histogram", column, [bins], range, weights, density)
     return histogram_result(hist, edges[0])
@@ -217,7 +217,7 @@ def histogramdd(
             f"histogramdd: input tensor should have at least 2 dimensions; got {list(meta.shape)}"
         )
     columns = meta.shape[-1]
-    points = _reshape_to(input, (prod(meta.shape[:-1]), columns))
+    points = reshape_to(input, (prod(meta.shape[:-1]), columns))
     each = list(bins) if isinstance(bins, Sequence) else [bins] * columns
     if len(each) != columns:
         raise RuntimeError(
@@ -236,7 +236,7 @@ def _weights(name: str, weight: Tensor, wanted: tuple[int, ...]) -> Tensor:
             f"{name}: if weight tensor is provided it should have the shape of the input (without "
             f"its innermost dimension for points); got {list(meta.shape)}; expected {list(wanted)}"
         )
-    return _reshape_to(weight, (meta.numel,))
+    return reshape_to(weight, (meta.numel,))
 
 
 def _histogram(

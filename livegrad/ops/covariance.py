@@ -17,7 +17,7 @@ from livegrad.ops.comparison import clamp, le
 from livegrad.ops.conjugate import conj
 from livegrad.ops.elementwise import cast, div, mul, sub, where
 from livegrad.ops.matmul import matmul
-from livegrad.ops.movement import _reshape_to, transpose
+from livegrad.ops.movement import reshape_to, transpose
 from livegrad.ops.power import sqrt
 from livegrad.ops.reduce import sum
 from livegrad.ops.slicing import diagonal
@@ -83,7 +83,7 @@ def _joint_weights(
         # Sums of weights are subtracted from each other: no less precise than the values.
         exact = promote_types(rows.dtype.to_real(), node_of(w).meta.dtype)
         w = cast(record(COV_WEIGHTS, (w,), (name,)), exact)
-        checked.append(_reshape_to(w, (count,)))
+        checked.append(reshape_to(w, (count,)))
     repeats, importance = checked
     if repeats is None or importance is None:
         return (repeats if importance is None else importance), importance
@@ -111,7 +111,7 @@ def cov(
         )
     if meta.dtype is dtypes.bool_:
         raise RuntimeError("cov(): bool dtype is not supported for input. Convert with .float()")
-    rows = _reshape_to(input, (1, meta.numel)) if meta.ndim < 2 else input
+    rows = reshape_to(input, (1, meta.numel)) if meta.ndim < 2 else input
     check_number(correction)
     w, importance = _joint_weights(node_of(rows).meta, fweights, aweights)
     count: Any = float(node_of(rows).meta.shape[1]) if w is None else sum(w)
@@ -134,7 +134,7 @@ def _not_negative(left: Any, meta: Meta) -> Any:
 
 
 def _squeezed(x: Tensor) -> Tensor:
-    return _reshape_to(x, ()) if node_of(x).meta.shape == (1, 1) else x
+    return reshape_to(x, ()) if node_of(x).meta.shape == (1, 1) else x
 
 
 def corrcoef(input: Tensor) -> Tensor:
@@ -149,7 +149,7 @@ def corrcoef(input: Tensor) -> Tensor:
         return div(c, c)
     deviation = sqrt(real_part(diagonal(c)))
     size = node_of(c).meta.shape[0]
-    scaled = div(div(c, _reshape_to(deviation, (size, 1))), deviation)
+    scaled = div(div(c, reshape_to(deviation, (size, 1))), deviation)
     return _clipped(scaled)
 
 

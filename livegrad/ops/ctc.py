@@ -21,7 +21,7 @@ from livegrad.ops.class_loss import check_reduction
 from livegrad.ops.comparison import clamp_min
 from livegrad.ops.composite import Array, Attrs, Metas, to_dtype
 from livegrad.ops.elementwise import div
-from livegrad.ops.movement import _reshape_to
+from livegrad.ops.movement import reshape_to
 
 if TYPE_CHECKING:
     from livegrad.tensor import Tensor
@@ -258,11 +258,11 @@ def _ctc_expand(n: Any, x: Tensor, targets: Tensor, inputs: Tensor, lengths: Ten
     reduction, blank, zero_infinity = n.attrs
     shape = node_of(x).meta.shape
     if len(shape) == 2:
-        x = _reshape_to(x, (shape[0], 1, shape[1]))
-    flat = [_reshape_to(v, (node_of(v).meta.numel,)) for v in (inputs, lengths)]
+        x = reshape_to(x, (shape[0], 1, shape[1]))
+    flat = [reshape_to(v, (node_of(v).meta.numel,)) for v in (inputs, lengths)]
     losses = record(CTC_LOSSES, (x, targets, *flat), (blank, zero_infinity))
     if reduction == "none":
-        return _reshape_to(losses, n.meta.shape)
+        return reshape_to(losses, n.meta.shape)
     if reduction == "sum":
         return rd.sum(losses)
     return rd.mean(div(losses, clamp_min(to_dtype(flat[1], n.meta.dtype), 1)))

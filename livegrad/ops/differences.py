@@ -13,7 +13,7 @@ from livegrad.ops.comparison import logical_xor
 from livegrad.ops.elementwise import add, clone, div, mul, neg, sub
 from livegrad.ops.generate import filled
 from livegrad.ops.joining import cat
-from livegrad.ops.movement import _reshape_to, normal_dim
+from livegrad.ops.movement import normal_dim, reshape_to
 from livegrad.ops.reduce import sum
 from livegrad.ops.scan import cumsum
 from livegrad.ops.slicing import narrow, select
@@ -167,7 +167,7 @@ def _uneven(x: Tensor, d: int, places: Tensor, edge_order: int) -> Tensor:
     ndim = node_of(x).meta.ndim
     size = node_of(x).meta.shape[d]
     wide = tuple([size if i == d else 1 for i in range(ndim)])
-    places = _reshape_to(places, wide)
+    places = reshape_to(places, wide)
     gap = sub(_run(places, d, 1, 0), _run(places, d, 0, -1))
     one, two = _run(gap, d, 0, -1), _run(gap, d, 1, 0)
     both = add(one, two)
@@ -227,7 +227,7 @@ def _widths(name: str, x: Tensor, y: Tensor, d: int) -> Tensor:
         shape = tuple([shape[0] if i == d else 1 for i in range(len(wanted))])
     elif len(shape) < len(wanted):
         shape = (1,) * (len(wanted) - len(shape)) + shape
-    x = _reshape_to(x, shape)
+    x = reshape_to(x, shape)
     return sub(_run(x, d, 1, 0), _run(x, d, 0, -1))
 
 

@@ -15,13 +15,13 @@ from livegrad.graph.record import broadcast_shapes, node_of, record, row_major
 from livegrad.ops import samples as s
 from livegrad.ops.autocast import in_float32
 from livegrad.ops.comparison import eq, gt
-from livegrad.ops.composite import _broadcast as broadcast
+from livegrad.ops.composite import broadcast_over as broadcast
 from livegrad.ops.elementwise import abs, add, cast, div, mul, sgn, sub, where
 from livegrad.ops.gathering import index_select
 from livegrad.ops.generate import filled, zeros_like
 from livegrad.ops.host_functions import need_tensors
 from livegrad.ops.joining import cat
-from livegrad.ops.movement import _reshape_to, expand, normal_dim
+from livegrad.ops.movement import expand, normal_dim, reshape_to
 from livegrad.ops.power import pow
 from livegrad.ops.reduce import wide
 from livegrad.ops.scan import cumprod
@@ -43,7 +43,7 @@ def _distance_backward(n: Any, g: Tensor, x: Tensor, y: Tensor) -> Tensor:
     if p == 0:
         return zeros_like(x)
     last = (*node_of(y).meta.shape, 1)
-    g, length, x = wide(_reshape_to(g, last)), wide(_reshape_to(y, last)), wide(x)
+    g, length, x = wide(reshape_to(g, last)), wide(reshape_to(y, last)), wide(x)
     apart = where(eq(length, 0), 1, length)
     g = where(eq(length, 0), 0, g)
     if p == 1:
@@ -133,8 +133,8 @@ def cdist(
     batch = broadcast_shapes("cdist", [a.shape[:-2], b.shape[:-2]])
     x1 = broadcast(x1, (*batch, *a.shape[-2:]))
     x2 = broadcast(x2, (*batch, *b.shape[-2:]))
-    rows = _reshape_to(x1, (*batch, a.shape[-2], 1, a.shape[-1]))
-    others = _reshape_to(x2, (*batch, 1, b.shape[-2], b.shape[-1]))
+    rows = reshape_to(x1, (*batch, a.shape[-2], 1, a.shape[-1]))
+    others = reshape_to(x2, (*batch, 1, b.shape[-2], b.shape[-1]))
     return distance(sub(rows, others), p)
 
 
@@ -196,5 +196,5 @@ def _powers(x: Tensor, count: int) -> Tensor:
     ones = filled((*meta.shape, 1), 1, dtype)
     if count == 1:
         return ones
-    repeated = expand(_reshape_to(cast(x, dtype), (*meta.shape, 1)), (*meta.shape, count - 1))
+    repeated = expand(reshape_to(cast(x, dtype), (*meta.shape, 1)), (*meta.shape, count - 1))
     return cat([ones, cumprod(repeated, -1)], -1)

@@ -24,7 +24,7 @@ from livegrad.ops.elementwise import add, div, mul, where
 from livegrad.ops.gathering import GATHER, check_index, embedding_lookup
 from livegrad.ops.generate import filled, steps
 from livegrad.ops.index_writing import INDEX_ADD
-from livegrad.ops.movement import _reshape_to
+from livegrad.ops.movement import reshape_to
 from livegrad.ops.statistics import norm
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ def _added(shape: tuple[int, ...], index: Tensor, rows: Tensor) -> Tensor:
 
 
 def _column(x: Tensor) -> Tensor:
-    return _reshape_to(x, (*node_of(x).meta.shape, 1))
+    return reshape_to(x, (*node_of(x).meta.shape, 1))
 
 
 def _shares(index: Tensor, rows: int, dtype: dtypes.DType) -> Tensor:
@@ -335,9 +335,9 @@ def embedding_bag(
         bags, length = index_meta.shape
         offsets = steps(bags, 0, length, dtypes.int64)
         include_last_offset = False
-        input = _reshape_to(input, (bags * length,))
+        input = reshape_to(input, (bags * length,))
         if per_sample_weights is not None:
-            per_sample_weights = _reshape_to(per_sample_weights, (bags * length,))
+            per_sample_weights = reshape_to(per_sample_weights, (bags * length,))
     else:
         bags = node_of(offsets).meta.shape[0] - int(include_last_offset)
         if bags < 0:

@@ -23,7 +23,7 @@ from livegrad.ops.complex_parts import real
 from livegrad.ops.elementwise import mul, where
 from livegrad.ops.generate import counting
 from livegrad.ops.joining import padded
-from livegrad.ops.movement import _reshape_to
+from livegrad.ops.movement import reshape_to
 
 if TYPE_CHECKING:
     from livegrad.tensor import Tensor
@@ -67,6 +67,7 @@ FFT_C2C = Op(
     ref=_c2c_ref,
     grads=(_c2c_grad,),
     saves="",
+    batch="shifted_dims",
     samples=s.calls(
         lambda: s.Sample((s.complexes(5),), lambda x: c2c(x, (0,), "none", True)),
         lambda: s.Sample((s.complexes(2, 3),), lambda x: c2c(x, (0, 1), "n", False)),
@@ -107,6 +108,7 @@ FFT_R2C = Op(
     grads=(_r2c_grad,),
     saves="",
     autocast="float32",
+    batch="along",
     samples=s.calls(
         lambda: s.Sample((s.uniform(5),), lambda x: r2c(x, 0, "none")),
         lambda: s.Sample((s.uniform(2, 4),), lambda x: r2c(x, 1, "n")),
@@ -143,7 +145,7 @@ def _c2r_grad(g: Tensor, y: Tensor, x: Tensor) -> Tensor:
     number = counting(count)
     once = logical_or(eq(number, 0), eq(mul(number, 2), size))
     after = (1,) * (len(x.shape) - 1 - dim)
-    return mul(half, _reshape_to(where(once, 1.0, 2.0), (count, *after)))
+    return mul(half, reshape_to(where(once, 1.0, 2.0), (count, *after)))
 
 
 FFT_C2R = Op(
@@ -154,6 +156,7 @@ FFT_C2R = Op(
     ref=_c2r_ref,
     grads=(_c2r_grad,),
     saves="",
+    batch="along",
     samples=s.calls(
         lambda: s.Sample((s.complexes(3),), lambda x: c2r(x, 0, "n", 5)),
         lambda: s.Sample((s.complexes(2, 3),), lambda x: c2r(x, 1, "none", 4)),

@@ -98,6 +98,7 @@ POLYGAMMA: Op = Op(
     layout=as_iterated,
     grads=(lambda g, y, x: mul(g, polygamma(y._node.attrs[0] + 1, x)),),
     saves="x",
+    batch="as_it_is",
     samples=s.calls(
         lambda: s.Sample((s.uniform(3, 4, low=0.5, high=4.0),), lambda x: polygamma(2, x)),
         lambda: s.Sample((s.uniform(low=1.0, high=2.0),), lambda x: polygamma(3, x)),

@@ -23,7 +23,7 @@ from livegrad.ops import samples as s
 from livegrad.ops.checking import check_known, check_wrapping, out_of_range, wrap_ref, wrapped
 from livegrad.ops.elementwise import add, cast, mul
 from livegrad.ops.generate import zeros_like
-from livegrad.ops.movement import _reshape_to, expand, normal_dim
+from livegrad.ops.movement import expand, normal_dim, reshape_to
 
 if TYPE_CHECKING:
     from livegrad.tensor import Tensor
@@ -103,6 +103,7 @@ GATHER: Op = Op(
     complaint=out_of_range(RuntimeError),
     grads=(_gather_grad, None),
     saves="x",
+    batch="along",
     samples=s.calls(
         lambda: s.Sample((s.uniform(4, 5), s.integers(2, 5, high=4)), lambda x, i: gather(x, 0, i)),
         lambda: s.Sample(
@@ -129,7 +130,7 @@ def gather(input: Tensor, dim: int, index: Tensor, *, sparse_grad: bool = False)
     if not x.ndim or not which.ndim:
         if max(x.ndim, which.ndim) > 1:
             check_fits("gather", x, which, d)
-        return _reshape_to(
+        return reshape_to(
             record(GATHER, (at_least_1d(input), at_least_1d(index)), (0,)), which.shape
         )
     return record(GATHER, (input, index), (d,))
@@ -137,14 +138,14 @@ def gather(input: Tensor, dim: int, index: Tensor, *, sparse_grad: bool = False)
 
 def at_least_1d(x: Tensor) -> Tensor:
     """`x`, or a vector of one element if it has no dims; not as a view."""
-    return x if node_of(x).meta.ndim else _reshape_to(x, (1,))
+    return x if node_of(x).meta.ndim else reshape_to(x, (1,))
 
 
 def empty_part(x: Tensor, shape: tuple[int, ...]) -> Tensor:
     """No elements of `x`, as a tensor of a shape that has none."""
-    flat = _reshape_to(x, (node_of(x).meta.numel,))
+    flat = reshape_to(x, (node_of(x).meta.numel,))
     items = (("slice", 1),)
-    return _reshape_to(record(REGISTRY["index"], (flat,), (items,), (0,), (0,)), shape)
+    return reshape_to(record(REGISTRY["index"], (flat,), (items,), (0,), (0,)), shape)
 
 
 def take_along_dim(input: Tensor, indices: Tensor, dim: int | None = None) -> Tensor:
@@ -152,8 +153,8 @@ def take_along_dim(input: Tensor, indices: Tensor, dim: int | None = None) -> Te
     x, which = node_of(input).meta, node_of(indices).meta
     check_index("take_along_dim", which, (dtypes.int64,))
     if dim is None:
-        flat = _reshape_to(indices, (which.numel,))
-        return gather(_reshape_to(input, (x.numel,)), 0, wrapped(flat, x.numel))
+        flat = reshape_to(indices, (which.numel,))
+        return gather(reshape_to(input, (x.numel,)), 0, wrapped(flat, x.numel))
     if x.ndim != which.ndim:
         raise RuntimeError(
             "take_along_dim: input and indices should have the same number of dimensions; got "
@@ -204,6 +205,7 @@ INDEX_SELECT: Op = Op(
         None,
     ),
     saves="x",
+    batch="index_select",
     samples=s.calls(
         lambda: s.Sample(
             (s.uniform(5, 4), s.integers(3, high=5)), lambda x, i: index_select(x, 0, i)
@@ -236,7 +238,7 @@ def index_select(input: Tensor, dim: int, index: Tensor) -> Tensor:
         raise RuntimeError(
             f"index_select(): Index to scalar can have only 1 value, got {which.numel} value(s)"
         )
-    return _reshape_to(record(INDEX_SELECT, (at_least_1d(input), vector), (0,)), ())
+    return reshape_to(record(INDEX_SELECT, (at_least_1d(input), vector), (0,)), ())
 
 
 def embedding_lookup(weight: Tensor, index: Tensor) -> Tensor:
@@ -251,7 +253,7 @@ def take(input: Tensor, index: Tensor) -> Tensor:
     check_index("take", which, (dtypes.int64,))
     if not numel and which.numel:
         raise IndexError("take(): tried to take from an empty tensor")
-    flat = _reshape_to(input, (numel,))
+    flat = reshape_to(input, (numel,))
     return record(INDEX_SELECT, (flat, wrapped(index, numel)), (0,))
 
 

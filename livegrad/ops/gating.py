@@ -11,11 +11,11 @@ from livegrad.graph.meta import Meta, meta_of
 from livegrad.graph.op import Op
 from livegrad.graph.record import node_of, not_implemented, record
 from livegrad.ops import reduce as rd, samples as s
-from livegrad.ops.composite import Attrs, Metas, _need_float, compute_dtype, to_dtype
+from livegrad.ops.composite import Attrs, Metas, compute_dtype, need_float, to_dtype
 from livegrad.ops.elementwise import add, mul, sub
 from livegrad.ops.joining import cat
 from livegrad.ops.matmul import matmul
-from livegrad.ops.movement import PERMUTE, _reshape_to, normal_dim
+from livegrad.ops.movement import PERMUTE, normal_dim, reshape_to
 from livegrad.ops.pointwise_math import sigmoid
 from livegrad.ops.slicing import narrow
 
@@ -35,7 +35,7 @@ def _glu_infer(metas: Metas, attrs: Attrs, shape: Any) -> Meta:
     (dim,) = attrs
     if not x.ndim:
         raise RuntimeError("glu: does not support 0-dimensional tensors")
-    _need_float("glu", x.dtype)
+    need_float("glu", x.dtype)
     size = x.shape[dim]
     if size % 2:
         raise RuntimeError(
@@ -127,10 +127,10 @@ def _bilinear_infer(metas: Metas, attrs: Attrs, shape: Any) -> Meta:
 def _bilinear_expand(n: Any, x1: Tensor, x2: Tensor, weight: Tensor, *bias: Tensor) -> Tensor:
     outputs, size1, size2 = node_of(weight).meta.shape
     rows = prod(n.meta.shape[:-1])
-    table = _reshape_to(record(PERMUTE, (weight,), ((1, 0, 2),)), (size1, outputs * size2))
-    left = _reshape_to(matmul(_reshape_to(x1, (rows, size1)), table), (rows, outputs, size2))
-    each = mul(left, _reshape_to(x2, (rows, 1, size2)))
-    out = _reshape_to(to_dtype(rd.sum(each, -1), n.meta.dtype), n.meta.shape)
+    table = reshape_to(record(PERMUTE, (weight,), ((1, 0, 2),)), (size1, outputs * size2))
+    left = reshape_to(matmul(reshape_to(x1, (rows, size1)), table), (rows, outputs, size2))
+    each = mul(left, reshape_to(x2, (rows, 1, size2)))
+    out = reshape_to(to_dtype(rd.sum(each, -1), n.meta.dtype), n.meta.shape)
     return add(out, bias[0]) if bias else out
 
 

@@ -18,7 +18,7 @@ from livegrad.ops.division import remainder
 from livegrad.ops.elementwise import abs, add, cast, div, mul, neg, sub, where
 from livegrad.ops.gathering import GATHER
 from livegrad.ops.generate import counting, evenly, filled
-from livegrad.ops.movement import EXPAND, INDEX, _reshape_to
+from livegrad.ops.movement import EXPAND, INDEX, reshape_to
 from livegrad.ops.pointwise_math import floor, round
 from livegrad.ops.reduce import SUM
 
@@ -72,7 +72,7 @@ def _inside(at: Tensor, size: int, padding: str, align: bool) -> Tensor:
 
 def _numbers(count: int, dtype: DType) -> Tensor:
     """0, 1, … as a column, to be broadcast against places."""
-    return _reshape_to(cast(counting(count), dtype), (count, 1))
+    return reshape_to(cast(counting(count), dtype), (count, 1))
 
 
 def _linear_taps(at: Tensor) -> Taps:
@@ -121,7 +121,7 @@ def _reads(grid: Tensor, sizes: Sequence[int], mode: str, padding: str, align: b
     parts: list[Reads] = []
     for i, size in enumerate(sizes):
         # The grid's last dim counts from the last dim of the input: (x, y[, z]).
-        at = _reshape_to(_column(grid, rank - 1 - i), (batch, 1, count))
+        at = reshape_to(_column(grid, rank - 1 - i), (batch, 1, count))
         at, share = _taps(at, size, mode, padding, align)
         taps = node_of(at).meta.shape[1]
         shape = (batch, *[taps if d == i else 1 for d in range(rank)], count)
@@ -129,10 +129,10 @@ def _reads(grid: Tensor, sizes: Sequence[int], mode: str, padding: str, align: b
         near = where(inside, at, 0.0)
         parts.append(
             Reads(
-                place=_reshape_to(cast(near, dtypes.int64), shape),
-                there=_reshape_to(inside, shape),
-                weight=None if share is None else _reshape_to(share, shape),
-                touched=_reshape_to(near, shape),
+                place=reshape_to(cast(near, dtypes.int64), shape),
+                there=reshape_to(inside, shape),
+                weight=None if share is None else reshape_to(share, shape),
+                touched=reshape_to(near, shape),
             )
         )
     place, there, weight, touched = parts[0]
@@ -150,20 +150,20 @@ def _sample_expand(n: Any, x: Tensor, grid: Tensor) -> Tensor:
     x, grid = cast(x, wide), cast(grid, wide)
     batch, channels, *sizes = node_of(x).meta.shape
     count = prod(node_of(grid).meta.shape[1:-1])
-    reads = _reads(_reshape_to(grid, (batch, count, len(sizes))), sizes, *n.attrs)
+    reads = _reads(reshape_to(grid, (batch, count, len(sizes))), sizes, *n.attrs)
     taps = prod(node_of(reads.place).meta.shape[1:-1])
     flat, one = (batch, channels, taps * count), (batch, 1, taps, count)
-    index = _reshape_to(reads.place, (batch, 1, taps * count))
+    index = reshape_to(reads.place, (batch, 1, taps * count))
     index = record(EXPAND, (index,), (), (), flat)
-    values = record(GATHER, (_reshape_to(x, (batch, channels, prod(sizes))), index), (2,))
-    values = _reshape_to(values, (batch, channels, taps, count))
-    there = _reshape_to(reads.there, one)
+    values = record(GATHER, (reshape_to(x, (batch, channels, prod(sizes))), index), (2,))
+    values = reshape_to(values, (batch, channels, taps, count))
+    there = reshape_to(reads.there, one)
     if reads.weight is None:  # the grid still has a gradient, of zeros
-        values = where(there, values, _reshape_to(mul(reads.touched, 0.0), one))
+        values = where(there, values, reshape_to(mul(reads.touched, 0.0), one))
     else:
-        values = mul(where(there, values, 0.0), _reshape_to(reads.weight, one))
+        values = mul(where(there, values, 0.0), reshape_to(reads.weight, one))
     total = record(SUM, (values,), ((2,), False))
-    return cast(_reshape_to(total, n.meta.shape), n.meta.dtype)
+    return cast(reshape_to(total, n.meta.shape), n.meta.dtype)
 
 
 def _column(x: Tensor, number: int) -> Tensor:
@@ -322,9 +322,9 @@ def affine_grid(theta: Tensor, size: Sequence[int], align_corners: bool | None =
         else:
             dim = rank - 1 - column
             steps = _steps(places[dim], bool(align_corners), meta.dtype)
-            line = _reshape_to(steps, (places[dim], *[1] * column))
+            line = reshape_to(steps, (places[dim], *[1] * column))
         weight = _column(theta, column)
-        part = mul(_reshape_to(weight, (size[0], *[1] * rank, rank)), _lifted(line))
+        part = mul(reshape_to(weight, (size[0], *[1] * rank, rank)), _lifted(line))
         base = part if base is None else add(base, part)
     assert base is not None
     return base
@@ -335,4 +335,4 @@ affine_grid_generator = affine_grid
 
 def _lifted(line: Tensor) -> Tensor:
     """One more dim at the end, for the coordinates."""
-    return _reshape_to(line, (*node_of(line).meta.shape, 1))
+    return reshape_to(line, (*node_of(line).meta.shape, 1))

@@ -27,7 +27,7 @@ from livegrad.ops.folds import widened
 from livegrad.ops.gathering import INDEX_SELECT, at_least_1d, check_index, check_range
 from livegrad.ops.generate import filled, zeros_like
 from livegrad.ops.in_place import placed_like
-from livegrad.ops.movement import EXPAND, _reshape_to, normal_dim
+from livegrad.ops.movement import EXPAND, normal_dim, reshape_to
 from livegrad.ops.numbers import cannot_convert, number_for
 from livegrad.ops.scattering import (
     divided,
@@ -85,6 +85,7 @@ INDEX_ADD: Op = Op(
         lambda g, y, base, index, source: record(INDEX_SELECT, (g, index), y._node.attrs),
     ),
     saves="x",
+    batch="write_rows",
     samples=s.calls(
         lambda: s.Sample(
             (s.uniform(5, 4), s.integers(7, high=5), s.uniform(7, 4, seed=1)),
@@ -113,6 +114,7 @@ INDEX_PUT: Op = Op(
         lambda g, y, base, index, source: record(INDEX_SELECT, (g, index), y._node.attrs),
     ),
     saves="x",
+    batch="write_rows",
     samples=s.calls(
         lambda: s.Sample(
             (s.uniform(5, 4), np.array([3, 0]), s.uniform(2, 4, seed=1)),
@@ -134,6 +136,7 @@ INDEX_FOLD: Op = Op(
     lower=lowered_by("scatter.Scatter", per_value=False),
     complaint=out_of_range(IndexError),
     grads=fold_grads(INDEX_SELECT, INDEX_ADD),
+    batch="write_rows",
     samples=s.calls(
         lambda: s.Sample(
             (s.uniform(5, 4), s.integers(7, high=5), s.uniform(7, 4, seed=1)),
@@ -183,7 +186,7 @@ def _slices(
         )
     check_known(name, index, shape[d], d)
     tensors = [at_least_1d(x) for x in (input, index, source)]
-    return _reshape_to(record(op, tensors, (d, fold) if fold else (d,)), base.shape)
+    return reshape_to(record(op, tensors, (d, fold) if fold else (d,)), base.shape)
 
 
 def index_add(
@@ -226,7 +229,7 @@ def index_fill(input: Tensor, dim: int, index: Tensor, value: Any) -> Tensor:
     nowhere = filled((size,), 0, dtypes.bool_)
     mask = record(INDEX_PUT, (nowhere, places, filled((which.numel,), 1, dtypes.bool_)), (0,))
     along = tuple([size if i == d else 1 for i in range(meta.ndim)])
-    return placed_like(where(_reshape_to(mask, along), value, input), input)
+    return placed_like(where(reshape_to(mask, along), value, input), input)
 
 
 def spread_number(name: str, value: Tensor, shape: tuple[int, ...], dtype: DType) -> Tensor:
@@ -293,9 +296,7 @@ def put(input: Tensor, index: Tensor, source: Tensor, accumulate: bool = False) 
             "put: expected source and index to have the same number of elements; got "
             f"{given.numel} and {which.numel}"
         )
-    flat, places, values = [
-        _reshape_to(x, (node_of(x).meta.numel,)) for x in (input, index, source)
-    ]
+    flat, places, values = [reshape_to(x, (node_of(x).meta.numel,)) for x in (input, index, source)]
     op = INDEX_ADD if accumulate else INDEX_PUT
     written = record(op, (flat, wrapped(places, meta.numel), values), (0,))
-    return placed_like(_reshape_to(written, meta.shape), input)
+    return placed_like(reshape_to(written, meta.shape), input)

@@ -37,12 +37,12 @@ from livegrad.ops.movement import (
     EXPAND,
     INDEX,
     PERMUTE,
-    _inverse,
-    _reshape_to,
+    inverse_order,
+    reshape_to,
     view as shaped,
 )
 from livegrad.ops.numbers import number_for
-from livegrad.ops.slicing import FLIP, _items_at
+from livegrad.ops.slicing import FLIP, items_at
 
 if TYPE_CHECKING:
     from livegrad.tensor import Tensor
@@ -276,7 +276,7 @@ def getitem(self: Tensor, key: Any) -> Tensor:
     """`x[key]`: a view for ints and slices, a copy for index tensors and masks."""
     shape = node_of(self).meta.shape
     if type(key) is int and shape and -shape[0] <= key < shape[0]:  # the commonest, on a short way
-        return view(INDEX, self, (_items_at(len(shape), 0, _INT),), (key % shape[0],), shape[1:])
+        return view(INDEX, self, (items_at(len(shape), 0, _INT),), (key % shape[0],), shape[1:])
     x, parsed = _basic(self, shape, key)
     if not parsed.advanced:
         return x
@@ -353,7 +353,7 @@ def _merged(x: Tensor, advanced: list[tuple[int, Tensor]]) -> tuple[Tensor, int,
         shape, first = node_of(x).meta.shape, 0
     sizes = shape[first : first + len(dims)]
     if len(dims) > 1:
-        x = _reshape_to(x, shape[:first] + (prod(sizes),) + shape[first + len(dims) :])
+        x = reshape_to(x, shape[:first] + (prod(sizes),) + shape[first + len(dims) :])
     return x, first, linear_index([index for _, index in advanced], tuple(dims), sizes)
 
 
@@ -371,7 +371,7 @@ def setitem(self: Tensor, key: Any, value: Any) -> None:
         value = cast(value, meta.dtype) if isinstance(value, Handle) else value
         # Unlike in broadcasting, the mask covers the leading dims.
         wide = tuple(mask.shape) + (1,) * (meta.ndim - mask.ndim)
-        write_chosen(self, cast(choose(_reshape_to(mask, wide), value, self), meta.dtype))
+        write_chosen(self, cast(choose(reshape_to(mask, wide), value, self), meta.dtype))
         return
     if isinstance(value, Handle) and node_of(value).meta.dtype is not meta.dtype:
         _check_put(_parts(key), meta, value, False)
@@ -483,10 +483,10 @@ def _unmerged(x: Tensor, advanced: list[tuple[int, Tensor]], shape: Shape) -> Te
     """Takes back what `_merged` did to the dims of a tensor of `shape`."""
     dims = [dim for dim, _ in advanced]
     if _are_neighbours(dims):
-        return _reshape_to(x, shape)
+        return reshape_to(x, shape)
     order = dims + [d for d in range(len(shape)) if d not in dims]
-    x = _reshape_to(x, tuple([shape[d] for d in order]))
-    return record(PERMUTE, (x,), (_inverse(tuple(order)),))
+    x = reshape_to(x, tuple([shape[d] for d in order]))
+    return record(PERMUTE, (x,), (inverse_order(tuple(order)),))
 
 
 def _is_whole_mask(key: Any, meta: Meta) -> bool:
@@ -516,7 +516,7 @@ def _spread(value: Any, shape: Shape, dtype: DType) -> Tensor:
     extra = len(have) - len(shape)
     if extra > 0 and set(have[:extra]) == {1}:
         have = have[extra:]
-        value = _reshape_to(value, have)
+        value = reshape_to(value, have)
     lead = len(shape) - len(have)
     fits = lead >= 0 and all(n in (1, w) for n, w in zip(have, shape[lead:], strict=True))
     if not fits:

@@ -25,14 +25,14 @@ from livegrad.ops.in_place import formatted_like, laid_out_as
 from livegrad.ops.movement import (
     EXPAND,
     INDEX,
-    _reshape_to,
     normal_dim,
     reshape,
+    reshape_to,
     sizes_of,
 )
 from livegrad.ops.numbers import number_for
 from livegrad.ops.reshaping import atleast_1d, atleast_2d, atleast_3d
-from livegrad.ops.slicing import _items_at, narrow
+from livegrad.ops.slicing import items_at, narrow
 
 if TYPE_CHECKING:
     from livegrad.tensor import Tensor
@@ -91,7 +91,7 @@ def _cat_grad(i: int, g: Tensor, y: Tensor, *inputs: Tensor) -> Tensor:
 def record_slice(x: Tensor, dim: int, start: int, length: int) -> Tensor:
     """A run along one dim, not as a view."""
     shape = x.shape
-    items = _items_at(len(shape), dim, ("slice", 1))
+    items = items_at(len(shape), dim, ("slice", 1))
     wanted = tuple(shape[:dim]) + (length,) + tuple(shape[dim + 1 :])
     return record(INDEX, (x,), (items,), (start,), wanted)
 
@@ -106,6 +106,7 @@ CAT = Op(
     layout=as_suggested,
     grads=EachInput(_cat_grad),
     saves="",
+    batch="along",
     samples=s.calls(
         lambda: s.Sample((s.uniform(2, 3), s.uniform(4, 3)), lambda a, b: cat((a, b))),
         lambda: s.Sample((s.uniform(2, 3), s.uniform(2, 1)), lambda a, b: cat((a, b, a), -1)),
@@ -185,7 +186,7 @@ def stack(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
     d = normal_dim("stack", dim, len(shape) + 1)
     wide = shape[:d] + (1,) + shape[d:]
     return laid_out_as(
-        cat([_reshape_to(x, wide) for x in given], d),
+        cat([reshape_to(x, wide) for x in given], d),
         _stack_strides([node_of(x).meta for x in given], d),
     )
 
@@ -271,7 +272,7 @@ def _chunk_cat(tensors: Sequence[Tensor], dim: int, num_chunks: int) -> Tensor:
     for x, meta in zip(given, metas, strict=True):
         chunk = -(-meta.shape[d] // num_chunks)
         filled_up = padded(x, d, 0, chunk * num_chunks)
-        parts.append(_reshape_to(filled_up, (*lead, num_chunks, chunk * prod(meta.shape[d + 1 :]))))
+        parts.append(reshape_to(filled_up, (*lead, num_chunks, chunk * prod(meta.shape[d + 1 :]))))
     return cat(parts, d + 1)
 
 
@@ -296,8 +297,8 @@ def repeat(input: Tensor, *sizes: Any, repeats: Any = None) -> Tensor:
     final = tuple([t * size for t, size in zip(times, old, strict=True)])
     if final == shape:
         return row_major(clone(input))
-    wider = record(EXPAND, (_reshape_to(input, spaced),), (), (), wide)
-    return row_major(_reshape_to(wider, final))
+    wider = record(EXPAND, (reshape_to(input, spaced),), (), (), wide)
+    return row_major(reshape_to(wider, final))
 
 
 def tile(input: Tensor, *sizes: Any, dims: Any = None) -> Tensor:
@@ -316,8 +317,8 @@ def roll(input: Tensor, shifts: Any, dims: Any = None) -> Tensor:
     if dims is None or dims == ():
         if len(by) != 1:
             raise RuntimeError(f"roll: shifts and dimensions must align; got {by} and no dims")
-        flat = _reshape_to(input, (prod(shape),))
-        return _reshape_to(roll(flat, by, (0,)), shape)
+        flat = reshape_to(input, (prod(shape),))
+        return reshape_to(roll(flat, by, (0,)), shape)
     along = sizes_of("roll", (dims,))
     if len(by) != len(along):
         raise RuntimeError(f"roll: shifts and dimensions must align; got {by} and {along}")
@@ -365,6 +366,7 @@ PAD = Op(
     layout=as_suggested,
     grads=(_pad_grad,),
     saves="",
+    batch="pad",
     samples=s.calls(
         lambda: s.Sample((s.uniform(2, 3),), lambda x: pad(x, (1, 2))),
         lambda: s.Sample((s.uniform(2, 3),), lambda x: pad(x, (0, 1, 2, 0), value=1.5)),

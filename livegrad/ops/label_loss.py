@@ -18,7 +18,7 @@ from livegrad.ops.elementwise import add, div, mul, neg, sub, where
 from livegrad.ops.gathering import GATHER
 from livegrad.ops.generate import STEPS, steps
 from livegrad.ops.loss import loss_dtype, reduced
-from livegrad.ops.movement import _reshape_to
+from livegrad.ops.movement import reshape_to
 from livegrad.ops.smooth_activation import logsigmoid
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 def _as_classes(x: Tensor) -> Tensor:
     """A single score as the scores of one class."""
-    return _reshape_to(x, (1,)) if not node_of(x).meta.ndim else x
+    return reshape_to(x, (1,)) if not node_of(x).meta.ndim else x
 
 
 def _class_rows(name: str, x: Meta, target: Meta, labels: bool) -> Shape:
@@ -57,7 +57,7 @@ def _multi_margin_expand(n: Any, x: Tensor, target: Tensor, *weights: Tensor) ->
     reduction, p = n.attrs
     x = to_dtype(x, compute_dtype(n))
     shape = node_of(x).meta.shape
-    column = _reshape_to(to_dtype(target, dtypes.int64), (*shape[:-1], 1))
+    column = reshape_to(to_dtype(target, dtypes.int64), (*shape[:-1], 1))
     own = record(GATHER, (x, column), (len(shape) - 1,))
     others = ne(record(STEPS, (), (dtypes.int64,), (0, 1), shape[-1:]), column)
     short = relu(add(sub(x, own), n.args[0]))
@@ -65,9 +65,9 @@ def _multi_margin_expand(n: Any, x: Tensor, target: Tensor, *weights: Tensor) ->
         short = mul(short, short)
     if weights:
         weight = to_dtype(weights[0], compute_dtype(n))
-        flat = _reshape_to(column, (node_of(column).meta.numel,))
+        flat = reshape_to(column, (node_of(column).meta.numel,))
         of_row = record(GATHER, (weight, flat), (0,))
-        short = mul(short, _reshape_to(of_row, (*shape[:-1], 1)))
+        short = mul(short, reshape_to(of_row, (*shape[:-1], 1)))
     loss = div(rd.sum(where(others, short, 0), -1), float(shape[-1]))
     return to_dtype(reduced(loss, reduction), n.meta.dtype)
 
@@ -137,11 +137,11 @@ def _multilabel_expand(n: Any, x: Tensor, target: Tensor) -> Tensor:
     named = lt(places, ended)  # the labels before the first -1
     label = where(named, target, 0)
     own = record(GATHER, (x, label), (last,))
-    column, named_column = [_reshape_to(v, (*shape, 1)) for v in (label, named)]
+    column, named_column = [reshape_to(v, (*shape, 1)) for v in (label, named)]
     hit = logical_and(eq(column, places), named_column)  # (…, label, class)
     other = eq(rd.sum(hit, last, True), 0)  # (…, 1, class): classes that are no label
-    row = _reshape_to(x, (*shape[:-1], 1, count))
-    short = relu(add(sub(row, _reshape_to(own, (*shape, 1))), 1.0))
+    row = reshape_to(x, (*shape[:-1], 1, count))
+    short = relu(add(sub(row, reshape_to(own, (*shape, 1))), 1.0))
     loss = rd.sum(where(logical_and(named_column, other), short, 0), (last, last + 1))
     return to_dtype(reduced(div(loss, float(count)), n.attrs[0]), n.meta.dtype)
 

@@ -16,7 +16,7 @@ from livegrad.ops.comparison import eq, gt, lt
 from livegrad.ops.elementwise import abs, add, div, mul, neg, sub, where
 from livegrad.ops.generate import filled
 from livegrad.ops.loss import as_target, define, record_loss
-from livegrad.ops.movement import _reshape_to
+from livegrad.ops.movement import reshape_to
 from livegrad.ops.pointwise_math import exp, log, log1p, sigmoid
 from livegrad.ops.smooth_activation import logsigmoid
 
@@ -314,7 +314,7 @@ def gaussian_nll_loss(
     given = node_of(var).meta.shape
     if given != shape:
         if shape[:-1] == given:
-            var = _reshape_to(var, (*given, 1))
+            var = reshape_to(var, (*given, 1))
         elif len(given) != len(shape) or not _one_size_is_1(shape, given):
             raise ValueError(f"var is of incorrect size; got {list(given)} for {list(shape)}")
     check_reduction(reduction)

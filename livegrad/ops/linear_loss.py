@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from livegrad.graph.record import node_of
 from livegrad.ops.class_loss import cross_entropy
 from livegrad.ops.matmul import linear
-from livegrad.ops.movement import _reshape_to
+from livegrad.ops.movement import reshape_to
 
 if TYPE_CHECKING:
     from livegrad.tensor import Tensor
@@ -56,11 +56,11 @@ def linear_cross_entropy(
     if node_of(target).meta.shape == shape and ignore_index is not None:
         raise RuntimeError("ignore_index cannot be specified when target contains probabilities")
     if len(outputs) > 1:
-        linear_weight = _reshape_to(linear_weight, (prod(outputs), x[-1]))
+        linear_weight = reshape_to(linear_weight, (prod(outputs), x[-1]))
         if linear_bias is not None:
-            linear_bias = _reshape_to(linear_bias, (prod(outputs),))
+            linear_bias = reshape_to(linear_bias, (prod(outputs),))
     return cross_entropy(
-        _reshape_to(linear(input, linear_weight, linear_bias), shape),
+        reshape_to(linear(input, linear_weight, linear_bias), shape),
         target,
         weight,
         ignore_index=-100 if ignore_index is None else ignore_index,

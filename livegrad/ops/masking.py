@@ -27,7 +27,7 @@ from livegrad.ops.generate import counting, filled
 from livegrad.ops.in_place import laid_out_as
 from livegrad.ops.index_writing import spread_number
 from livegrad.ops.indexing import getitem, put_at
-from livegrad.ops.movement import EXPAND, _reshape_to, expand
+from livegrad.ops.movement import EXPAND, expand, reshape_to
 from livegrad.ops.numbers import number_for
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ def masked_select(input: Tensor, mask: Tensor) -> Tensor:
     _check_mask("masked_select", mask)
     shape = broadcast_shapes("masked_select", [node_of(input).meta.shape, node_of(mask).meta.shape])
     if not shape:
-        return getitem(_reshape_to(input, (1,)), _reshape_to(mask, (1,)))
+        return getitem(reshape_to(input, (1,)), reshape_to(mask, (1,)))
     return getitem(expand(input, shape), expand(mask, shape))
 
 
@@ -90,15 +90,15 @@ def masked_scatter(input: Tensor, mask: Tensor, source: Tensor) -> Tensor:
     size = meta_of(shape, dtypes.bool_).numel
     if not size:
         return record(EXPAND, (input,), (), (), shape)
-    flat = _reshape_to(record(EXPAND, (mask,), (), (), shape), (size,))
+    flat = reshape_to(record(EXPAND, (mask,), (), (), shape), (size,))
     # The n-th True takes the n-th element; what False takes is not used.
     place = sub(cumsum(cast(flat, dtypes.int64), 0), 1)
     place = elementwise(CHECK_SOURCE, (place, given.numel))
     if not given.numel:
         source = filled((1,), 0, given.dtype)
-    values = _reshape_to(source, (max(given.numel, 1),))
+    values = reshape_to(source, (max(given.numel, 1),))
     taken = record(INDEX_SELECT, (values, place), (0,))
-    return row_major(choose(mask, _reshape_to(taken, shape), input))
+    return row_major(choose(mask, reshape_to(taken, shape), input))
 
 
 # ------------------------------------------------------------------------------- where not 0
@@ -225,7 +225,7 @@ def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
         if wrong is not None:
             raise RuntimeError(_BAD_CLASS.format(value=wrong, count=num_classes))
         tensor = elementwise(CHECK_CLASS, (tensor, num_classes))
-    wide = _reshape_to(tensor, (*meta.shape, 1))
+    wide = reshape_to(tensor, (*meta.shape, 1))
     return row_major(cast(eq(wide, counting(num_classes)), dtypes.int64))
 
 

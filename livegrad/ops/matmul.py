@@ -17,7 +17,7 @@ from livegrad.ops import samples as s
 from livegrad.ops.autocast import in_low, without_autocast
 from livegrad.ops.conjugate import conj
 from livegrad.ops.elementwise import add, cast, mul
-from livegrad.ops.movement import PERMUTE, _reshape_to
+from livegrad.ops.movement import PERMUTE, reshape_to
 
 if TYPE_CHECKING:
     from livegrad.tensor import Tensor
@@ -26,7 +26,7 @@ Attrs = tuple[Any, ...]
 Metas = tuple[Meta, ...]
 
 
-def _turned(x: Tensor) -> Tensor:
+def transposed(x: Tensor) -> Tensor:
     """The last two dims exchanged, not as a view."""
     ndim = node_of(x).meta.ndim
     return record(PERMUTE, (x,), ((*range(ndim - 2), ndim - 1, ndim - 2),))
@@ -69,12 +69,14 @@ MATMUL = Op(
     infer=_matmul_infer,
     ref=lambda n, a, b: np.matmul(a, b),
     lower=lowered_by("product.Product"),
+    flops=lambda node: node.meta.numel * node.inputs[0].meta.shape[-1],
     grads=(
-        lambda g, y, a, b: matmul(g, conj(_turned(b))),
-        lambda g, y, a, b: matmul(conj(_turned(a)), g),
+        lambda g, y, a, b: matmul(g, conj(transposed(b))),
+        lambda g, y, a, b: matmul(conj(transposed(a)), g),
     ),
     saves="x",
     autocast="low",
+    batch="matmul",
     samples=s.calls(
         lambda: s.Sample((s.uniform(3, 4), s.uniform(4, 5)), lambda a, b: matmul(a, b)),
         lambda: s.Sample((s.uniform(2, 3, 4), s.uniform(2, 4, 5)), lambda a, b: matmul(a, b)),
@@ -109,13 +111,13 @@ def matmul(input: Tensor, other: Tensor) -> Tensor:
     if a.ndim == 1:
         if a.shape[0] != b.shape[-2]:
             raise inner_sizes_differ(a, b)
-        out = record(MATMUL, (_reshape_to(input, (1, a.shape[0])), other))
-        return _reshape_to(out, b.shape[:-2] + b.shape[-1:])
+        out = record(MATMUL, (reshape_to(input, (1, a.shape[0])), other))
+        return reshape_to(out, b.shape[:-2] + b.shape[-1:])
     if b.ndim == 2:
         # One product of all rows instead of one per batch.
         if a.shape[-1] != b.shape[-2]:
             raise inner_sizes_differ(a, b)
-        return record(LINEAR, (input, _turned(other)), (False,))
+        return record(LINEAR, (input, transposed(other)), (False,))
     return record(MATMUL, (input, other))
 
 
@@ -123,8 +125,8 @@ def _times_vector(x: Tensor, vector: Tensor, a: Meta, b: Meta) -> Tensor:
     size = b.shape[0]
     if a.shape[-1] != size:
         raise inner_sizes_differ(a, meta_of((size, 1), b.dtype))
-    rows = _reshape_to(x, (prod(a.shape[:-1]), size))
-    return _reshape_to(record(MATMUL, (rows, _reshape_to(vector, (size, 1)))), a.shape[:-1])
+    rows = reshape_to(x, (prod(a.shape[:-1]), size))
+    return reshape_to(record(MATMUL, (rows, reshape_to(vector, (size, 1)))), a.shape[:-1])
 
 
 # ------------------------------------------------------------------------------------- linear
@@ -151,14 +153,14 @@ def _linear_infer(metas: Metas, attrs: Attrs, shape: Any) -> Meta:
 def _rows(x: Tensor) -> Tensor:
     """`x` as a matrix: all dims but the last merged."""
     shape = x.shape
-    return x if len(shape) == 2 else _reshape_to(x, (prod(shape[:-1]), shape[-1]))
+    return x if len(shape) == 2 else reshape_to(x, (prod(shape[:-1]), shape[-1]))
 
 
 def _linear_expand(n: Any, x: Tensor, weight: Tensor, *bias: Tensor) -> Tensor:
-    out = record(MATMUL, (_rows(x), _turned(weight)))
+    out = record(MATMUL, (_rows(x), transposed(weight)))
     if bias:
         out = add(out, bias[0])
-    return _reshape_to(out, n.meta.shape)
+    return reshape_to(out, n.meta.shape)
 
 
 def _linear_ref(n: Any, x: Any, weight: Any, *bias: Any) -> Any:
@@ -169,11 +171,11 @@ def _linear_ref(n: Any, x: Any, weight: Any, *bias: Any) -> Any:
 def _linear_grad_input(g: Tensor, y: Tensor, x: Tensor, weight: Tensor, *bias: Tensor) -> Tensor:
     if len(x.shape) == 2:
         return record(MATMUL, (g, conj(weight)))
-    return record(LINEAR, (g, conj(_turned(weight))), (False,))
+    return record(LINEAR, (g, conj(transposed(weight))), (False,))
 
 
 def _linear_grad_weight(g: Tensor, y: Tensor, x: Tensor, weight: Tensor, *bias: Tensor) -> Tensor:
-    return record(MATMUL, (_turned(_rows(g)), conj(_rows(x))))
+    return record(MATMUL, (transposed(_rows(g)), conj(_rows(x))))
 
 
 LINEAR = Op(
@@ -186,6 +188,7 @@ LINEAR = Op(
     grads=(_linear_grad_input, _linear_grad_weight, lambda g, y, x, weight, bias: g),
     saves="x",
     autocast="low",
+    batch="linear",
     samples=s.calls(
         lambda: s.Sample((s.uniform(3, 4), s.uniform(5, 4)), lambda x, w: linear(x, w)),
         lambda: s.Sample(
@@ -281,13 +284,13 @@ def inner(input: Tensor, other: Tensor) -> Tensor:
             f"inner: the last dimension must match on both input tensors but got shapes {a.shape} "
             f"and {b.shape}"
         )
-    return _reshape_to(record(LINEAR, (input, _rows(other)), (False,)), a.shape[:-1] + b.shape[:-1])
+    return reshape_to(record(LINEAR, (input, _rows(other)), (False,)), a.shape[:-1] + b.shape[:-1])
 
 
 def outer(input: Tensor, vec2: Tensor) -> Tensor:
     """The matrix of all products of elements of two vectors."""
     _check_ranks("outer", (input, 1), (vec2, 1))
-    return mul(_reshape_to(input, (node_of(input).meta.shape[0], 1)), vec2)
+    return mul(reshape_to(input, (node_of(input).meta.shape[0], 1)), vec2)
 
 
 def ger(input: Tensor, vec2: Tensor) -> Tensor:

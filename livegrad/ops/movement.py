@@ -76,7 +76,7 @@ def sizes_of(name: str, given: tuple[Any, ...], keyword: Any = None) -> Shape:
 
 
 @lru_cache(maxsize=4096)
-def _groups(old: Shape, new: Shape) -> tuple[tuple[int, int], ...]:
+def regrouping(old: Shape, new: Shape) -> tuple[tuple[int, int], ...]:
     """How a reshape regroups dims: (dims taken, dims made) per block of equal size.
 
     It follows from the sizes alone, so that plans never mistake a merge for a copy.
@@ -141,11 +141,12 @@ RESHAPE = Op(
     infer=lambda metas, attrs, shape: meta_of(shape, metas[0].dtype),
     ref=lambda n, x: x.reshape(n.meta.shape),
     view=_reshape_view,
-    write=lambda part, value, attrs, args: _reshape_to(value, part.shape),
-    grads=(lambda g, y, x: _reshape_to(g, x.shape),),
+    write=lambda part, value, attrs, args: reshape_to(value, part.shape),
+    grads=(lambda g, y, x: reshape_to(g, x.shape),),
     layout=_reshape_layout,
     lower=lowered_by("movement.Reshape"),
     saves="",
+    batch="reshape",
     samples=s.calls(
         lambda: s.Sample((s.uniform(2, 6),), lambda x: reshape(x, (3, 4))),
         lambda: s.Sample((s.uniform(2, 3, 4),), lambda x: reshape(x, (6, -1))),
@@ -155,10 +156,11 @@ RESHAPE = Op(
 )
 
 
-def _reshape_to(x: Tensor, shape: Shape) -> Tensor:
+def reshape_to(x: Tensor, shape: Shape) -> Tensor:
+    """`x` with another shape of as many elements, not as a view."""
     if x.shape == shape:
         return x
-    return record(RESHAPE, (x,), (_groups(x.shape, shape),), (), shape)
+    return record(RESHAPE, (x,), (regrouping(x.shape, shape),), (), shape)
 
 
 def reshape(input: Tensor, *sizes: Any, shape: Any = None) -> Tensor:
@@ -166,8 +168,8 @@ def reshape(input: Tensor, *sizes: Any, shape: Any = None) -> Tensor:
     meta = node_of(input).meta
     wanted = _resolve_shape(meta, sizes_of("reshape", sizes, shape))
     if _is_viewable(meta, wanted):
-        return record_view(RESHAPE, input, (_groups(meta.shape, wanted),), (), wanted)
-    return record(RESHAPE, (input,), (_groups(meta.shape, wanted),), (), wanted)
+        return record_view(RESHAPE, input, (regrouping(meta.shape, wanted),), (), wanted)
+    return record(RESHAPE, (input,), (regrouping(meta.shape, wanted),), (), wanted)
 
 
 def _is_viewable(meta: Meta, shape: Shape) -> bool:
@@ -188,7 +190,7 @@ def view(input: Tensor, *shape: Any, size: Any = None, dtype: Any = None) -> Ten
             "view size is not compatible with input tensor's size and stride (at least one "
             "dimension spans across two contiguous subspaces). Use .reshape(...) instead."
         )
-    return record_view(RESHAPE, input, (_groups(meta.shape, wanted),), (), wanted)
+    return record_view(RESHAPE, input, (regrouping(meta.shape, wanted),), (), wanted)
 
 
 def _resolve_shape(meta: Meta, shape: Shape) -> Shape:
@@ -224,7 +226,7 @@ def squeeze(input: Tensor, dim: int | Sequence[int] | None = None) -> Tensor:
         drop = {normal_dim("squeeze", d, len(shape)) for d in dims}
     kept = tuple([d for d, size in enumerate(shape) if size != 1 or d not in drop])
     wanted = tuple([shape[d] for d in kept])
-    return record_view(RESHAPE, input, (_groups(shape, wanted), kept), (), wanted)
+    return record_view(RESHAPE, input, (regrouping(shape, wanted), kept), (), wanted)
 
 
 def unsqueeze(input: Tensor, dim: int) -> Tensor:
@@ -232,7 +234,7 @@ def unsqueeze(input: Tensor, dim: int) -> Tensor:
     shape = node_of(input).meta.shape
     d = normal_dim("unsqueeze", dim, len(shape) + 1)
     wanted = shape[:d] + (1,) + shape[d:]
-    return record_view(RESHAPE, input, (_groups(shape, wanted), d), (), wanted)
+    return record_view(RESHAPE, input, (regrouping(shape, wanted), d), (), wanted)
 
 
 # ------------------------------------------------------------------------------------ permute
@@ -245,7 +247,8 @@ def _permute_view(n: Any, index: Index) -> Index:
     return tuple(result)
 
 
-def _inverse(dims: tuple[int, ...]) -> tuple[int, ...]:
+def inverse_order(dims: tuple[int, ...]) -> tuple[int, ...]:
+    """The order of dims that undoes a permutation."""
     return tuple(sorted(range(len(dims)), key=dims.__getitem__))
 
 
@@ -257,10 +260,11 @@ PERMUTE: Op = Op(
     ),
     ref=lambda n, x: x.transpose(n.attrs[0]),
     view=_permute_view,
-    write=lambda part, value, attrs, args: record(PERMUTE, (value,), (_inverse(attrs[0]),)),
-    grads=(lambda g, y, x: record(PERMUTE, (g,), (_inverse(y._node.attrs[0]),)),),
+    write=lambda part, value, attrs, args: record(PERMUTE, (value,), (inverse_order(attrs[0]),)),
+    grads=(lambda g, y, x: record(PERMUTE, (g,), (inverse_order(y._node.attrs[0]),)),),
     layout=lambda metas, attrs, meta: tuple([metas[0].stride()[d] for d in attrs[0]]),
     saves="",
+    batch="permute",
     samples=s.calls(
         lambda: s.Sample((s.uniform(2, 3, 4),), lambda x: permute(x, (2, 0, 1))),
         lambda: s.Sample((s.uniform(3, 5),), lambda x: permute(x, (1, 0))),
@@ -363,6 +367,7 @@ EXPAND = Op(
     grads=(lambda g, y, x: g,),  # backward sums over broadcast dims by itself
     layout=_expand_layout,
     saves="",
+    batch="expand",
     samples=s.calls(
         lambda: s.Sample((s.uniform(3, 1),), lambda x: expand(x, (2, 3, 4))),
         lambda: s.Sample((s.uniform(),), lambda x: expand(x, (2,))),
@@ -446,6 +451,7 @@ DETACH = Op(
     write=lambda part, value, attrs, args: value,
     layout=lambda metas, attrs, meta: metas[0].strides,
     saves="",
+    batch="same",
     samples=s.calls(lambda: s.Sample((s.uniform(3),), lambda x: detach(x), smooth=False)),
 )
 
@@ -485,6 +491,7 @@ ALIAS = Op(
     write=lambda part, value, attrs, args: value,
     grads=(lambda g, y, x: g,),
     saves="",
+    batch="same",
     samples=s.calls(lambda: s.Sample((s.uniform(3),), lambda x: alias(x))),
 )
 
@@ -574,6 +581,7 @@ INDEX: Op = Op(
     layout=_index_layout,
     offset=_index_offset,
     saves="",
+    batch="index",
     samples=s.calls(
         lambda: s.Sample((s.uniform(5, 6),), lambda x: x[1:4, ::2]),
         lambda: s.Sample((s.uniform(5, 6),), lambda x: x[-1, None, 2:]),
@@ -603,6 +611,7 @@ INDEX_WRITE: Op = Op(
         lambda g, y, base, value: record(INDEX, (g,), y._node.attrs, y._node.args, value.shape),
     ),
     saves="",
+    batch="index_write",
     samples=s.calls(
         lambda: s.Sample(
             (s.uniform(5, 6), s.uniform(3, 6)),

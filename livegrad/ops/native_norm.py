@@ -28,8 +28,12 @@ from livegrad.ops.composite import (
 from livegrad.ops.elementwise import add
 from livegrad.ops.generate import filled
 from livegrad.ops.moments import moments
-from livegrad.ops.movement import _reshape_to, normal_dim
-from livegrad.ops.normalisation import _batch_norm, group_norm, instance_norm as _instance_norm
+from livegrad.ops.movement import normal_dim, reshape_to
+from livegrad.ops.normalisation import (
+    batch_normed,
+    group_norm,
+    instance_norm as _instance_norm,
+)
 from livegrad.ops.power import rsqrt
 
 if TYPE_CHECKING:
@@ -43,11 +47,11 @@ def _statistic_infer(metas: Metas, attrs: Attrs, shape: Any) -> Meta:
 
 def _statistic_expand(n: Any, x: Tensor) -> Tensor:
     which, view, dims = n.attrs
-    seen = _reshape_to(to_dtype(x, compute_dtype(n)), view)
+    seen = reshape_to(to_dtype(x, compute_dtype(n)), view)
     value, variance = moments(seen, dims)
     if which == "rstd":
         value = rsqrt(add(variance, n.args[0]))
-    return to_dtype(_reshape_to(value, n.meta.shape), n.meta.dtype)
+    return to_dtype(reshape_to(value, n.meta.shape), n.meta.dtype)
 
 
 STATISTIC: Op = Op(
@@ -102,7 +106,7 @@ def native_batch_norm(
         raise IndexError(
             f"batch_norm: expected input of at least 2 dims; got {list(node_of(input).meta.shape)}"
         )
-    y = _batch_norm(input, running_mean, running_var, weight, bias, training, momentum, eps)
+    y = batch_normed(input, running_mean, running_var, weight, bias, training, momentum, eps)
     meta = node_of(input).meta
     if not training:
         nothing = filled((0,), 0, meta.dtype)
@@ -183,7 +187,7 @@ def batch_norm(
     cudnn_enabled: bool = False,
 ) -> Tensor:
     """`livegrad.nn.functional.batch_norm` with the order of arguments of `torch.batch_norm`."""
-    return _batch_norm(input, running_mean, running_var, weight, bias, training, momentum, eps)
+    return batch_normed(input, running_mean, running_var, weight, bias, training, momentum, eps)
 
 
 def instance_norm(

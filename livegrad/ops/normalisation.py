@@ -18,8 +18,8 @@ from livegrad.ops.channel_norm import BATCH_NORM, GROUP_NORM, INSTANCE_NORM, rec
 from livegrad.ops.composite import (
     Attrs,
     Metas,
-    _need_float,
     compute_dtype,
+    need_float,
     to_dtype,
 )
 from livegrad.ops.elementwise import add, div, mul
@@ -57,10 +57,10 @@ def batch_norm(
     check_number(eps)
     if eps < 0 or (training and eps == 0):
         raise ValueError(f"batch_norm eps must be positive, or 0 in evaluation, but got {eps}")
-    return _batch_norm(input, running_mean, running_var, weight, bias, training, momentum, eps)
+    return batch_normed(input, running_mean, running_var, weight, bias, training, momentum, eps)
 
 
-def _batch_norm(
+def batch_normed(
     x: Tensor,
     mean: Tensor | None,
     variance: Tensor | None,
@@ -70,6 +70,7 @@ def _batch_norm(
     momentum: float,
     eps: float,
 ) -> Tensor:
+    """`batch_norm` of arguments that were checked."""
     meta = node_of(x).meta
     if meta.ndim < 2:
         if meta.ndim == 1 and meta.numel == 0:
@@ -151,7 +152,7 @@ def group_norm(
 def _local_infer(metas: Metas, attrs: Attrs, shape: Any) -> Meta:
     (x,) = metas
     dtype = dtypes.get_default_dtype() if x.dtype.category == dtypes.INT else x.dtype
-    _need_float("local_response_norm", dtype)
+    need_float("local_response_norm", dtype)
     return meta_of(x.shape, dtype)
 
 

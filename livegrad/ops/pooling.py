@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from math import prod
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, overload
 
 from livegrad import dtypes
 from livegrad.dtypes import DType
@@ -24,7 +24,7 @@ from livegrad.ops.elementwise import add, cast, div, mul, sub
 from livegrad.ops.gathering import GATHER
 from livegrad.ops.generate import counting, filled
 from livegrad.ops.in_place import also_of
-from livegrad.ops.movement import _reshape_to
+from livegrad.ops.movement import reshape_to
 from livegrad.ops.reduce import AMAX, ARGMAX, SUM
 from livegrad.ops.scattering import SCATTER_ADD
 from livegrad.ops.unfolding import Sizes, per_dim, permuted, resized, spaced, span, windows
@@ -94,7 +94,7 @@ def _elements(pool: Pool, dtype: DType) -> Tensor | float:
             continue
         start = sub(mul(counting(pool.counts[i]), stride), before)
         count = sub(minimum(add(start, kernel), _whole(size + after)), maximum(start, _whole(low)))
-        count = _reshape_to(cast(count, dtype), (pool.counts[i], *[1] * (rank - 1 - i)))
+        count = reshape_to(cast(count, dtype), (pool.counts[i], *[1] * (rank - 1 - i)))
         total = mul(count, total)
     return total
 
@@ -208,7 +208,7 @@ def _places_expand(n: Any, x: Tensor) -> Tensor:
     inner = greatest_in_windows(x, rank, pool.kernel)
     place: Tensor | None = None
     for i, k in enumerate(inner):
-        at = _reshape_to(counting(pool.counts[i]), (pool.counts[i], *[1] * (rank - 1 - i)))
+        at = reshape_to(counting(pool.counts[i]), (pool.counts[i], *[1] * (rank - 1 - i)))
         start = sub(mul(at, pool.stride[i]), pool.padding[i])
         # Where all values are -inf, the first place may be one in the padding.
         skipped = floor_divide(sub(pool.dilation[i] - 1, start), pool.dilation[i])
@@ -226,7 +226,7 @@ def greatest_in_windows(x: Tensor, rank: int, kernel: Sizes) -> list[Tensor]:
     places = [first + 2 * i for i in range(rank)]
     x = permuted(x, (*range(first), *places, *[d + 1 for d in places]))
     counts = tuple([shape[d + 1] for d in places])
-    flat = _reshape_to(x, (*shape[:first], prod(kernel), *counts))
+    flat = reshape_to(x, (*shape[:first], prod(kernel), *counts))
     return taken_apart(record(ARGMAX, (flat,), ((first,), False)), kernel)
 
 
@@ -242,21 +242,21 @@ def taken_apart(flat: Tensor, sizes: Sizes) -> list[Tensor]:
 def flattened(x: Tensor, rank: int) -> Tensor:
     """`x` as (…, one dim for the last `rank`), in two dims."""
     shape = node_of(x).meta.shape
-    return _reshape_to(x, (prod(shape[:-rank]), prod(shape[-rank:])))
+    return reshape_to(x, (prod(shape[:-rank]), prod(shape[-rank:])))
 
 
 def scattered(values: Tensor, places: Tensor, rank: int, shape: Shape) -> Tensor:
     """Values added at places in the flattened last dims of zeros of `shape`."""
     base = filled((prod(shape[:-rank]), prod(shape[-rank:])), 0, node_of(values).meta.dtype)
     inputs = (base, flattened(places, rank), flattened(values, rank))
-    return _reshape_to(record(SCATTER_ADD, inputs, (1,)), shape)
+    return reshape_to(record(SCATTER_ADD, inputs, (1,)), shape)
 
 
 def picked(x: Tensor, places: Tensor, rank: int, places_rank: int | None = None) -> Tensor:
     """The elements of `x` at places in its flattened last dims."""
     which = flattened(places, rank if places_rank is None else places_rank)
     values = record(GATHER, (flattened(x, rank), which), (1,))
-    return _reshape_to(values, node_of(places).meta.shape)
+    return reshape_to(values, node_of(places).meta.shape)
 
 
 def _places_infer(metas: Metas, attrs: Any, shape: Any) -> Meta:
@@ -441,6 +441,27 @@ def _maximum(name: str, rank: int, input: Tensor, return_indices: bool, *windows
     return (values, record(MAXIMUM_PLACES, (input,), pool)) if return_indices else values
 
 
+@overload
+def max_pool1d(
+    input: Tensor,
+    kernel_size: Any,
+    stride: Any = None,
+    padding: Any = 0,
+    dilation: Any = 1,
+    ceil_mode: bool = False,
+    return_indices: Literal[False] = False,
+) -> Tensor: ...
+@overload
+def max_pool1d(
+    input: Tensor,
+    kernel_size: Any,
+    stride: Any = None,
+    padding: Any = 0,
+    dilation: Any = 1,
+    ceil_mode: bool = False,
+    *,
+    return_indices: Literal[True],
+) -> tuple[Tensor, Tensor]: ...
 def max_pool1d(
     input: Tensor,
     kernel_size: Any,
@@ -455,6 +476,27 @@ def max_pool1d(
     return _maximum("max_pool1d", 1, input, return_indices, *windows)
 
 
+@overload
+def max_pool2d(
+    input: Tensor,
+    kernel_size: Any,
+    stride: Any = None,
+    padding: Any = 0,
+    dilation: Any = 1,
+    ceil_mode: bool = False,
+    return_indices: Literal[False] = False,
+) -> Tensor: ...
+@overload
+def max_pool2d(
+    input: Tensor,
+    kernel_size: Any,
+    stride: Any = None,
+    padding: Any = 0,
+    dilation: Any = 1,
+    ceil_mode: bool = False,
+    *,
+    return_indices: Literal[True],
+) -> tuple[Tensor, Tensor]: ...
 def max_pool2d(
     input: Tensor,
     kernel_size: Any,
@@ -469,6 +511,27 @@ def max_pool2d(
     return _maximum("max_pool2d", 2, input, return_indices, *windows)
 
 
+@overload
+def max_pool3d(
+    input: Tensor,
+    kernel_size: Any,
+    stride: Any = None,
+    padding: Any = 0,
+    dilation: Any = 1,
+    ceil_mode: bool = False,
+    return_indices: Literal[False] = False,
+) -> Tensor: ...
+@overload
+def max_pool3d(
+    input: Tensor,
+    kernel_size: Any,
+    stride: Any = None,
+    padding: Any = 0,
+    dilation: Any = 1,
+    ceil_mode: bool = False,
+    *,
+    return_indices: Literal[True],
+) -> tuple[Tensor, Tensor]: ...
 @in_float32
 def max_pool3d(
     input: Tensor,

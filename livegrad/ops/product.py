@@ -109,6 +109,7 @@ PROD_BACKWARD: Op = Op(
     expand=_backward,
     grads=(_incoming_rule, _second_rule),
     complex=True,
+    batch="shifted_dims",
     samples=s.calls(
         lambda: s.Sample(
             (s.uniform(3), s.uniform(3, 4, low=0.5)),

@@ -22,7 +22,7 @@ from livegrad.ops.comparison import eq, isnan, logical_not, lt
 from livegrad.ops.elementwise import cast, div, lerp, mul, sub, where
 from livegrad.ops.gathering import gather
 from livegrad.ops.generate import filled
-from livegrad.ops.movement import _reshape_to, expand, movedim, normal_dim
+from livegrad.ops.movement import expand, movedim, normal_dim, reshape_to
 from livegrad.ops.pointwise_math import ceil, floor, round
 from livegrad.ops.reduce import any as any_of, check_not_empty, reduced_meta, sum
 from livegrad.ops.sorting import picked, sort, stable_order
@@ -111,6 +111,7 @@ def _place(name: str, find: Callable[..., Array], sample: Callable[..., Any]) ->
         infer=lambda metas, attrs, shape: meta_of(shape, dtypes.int64),
         ref=_along_rows(find),
         saves="",
+        batch="along_shaped",
         samples=s.calls(
             lambda: s.Sample((s.uniform(4, 5),), lambda x: sample(x, 1), smooth=False),
             lambda: s.Sample((s.integers(5, 4, high=3),), lambda x: sample(x, -2), smooth=False),
@@ -154,7 +155,7 @@ def _pick(
     if keepdim:
         return values, indices
     left = reduced_meta(meta, dims, False).shape
-    return _reshape_to(values, left), _reshape_to(indices, left)
+    return reshape_to(values, left), reshape_to(indices, left)
 
 
 def _check_ordered(name: str, meta: Meta, bools: bool = False) -> None:
@@ -189,9 +190,9 @@ def mode(input: Tensor, dim: int = -1, keepdim: bool = False) -> mode_result:
 
 def _median_expand(n: Any, x: Tensor) -> Tensor:
     meta = node_of(x).meta
-    flat = _reshape_to(x, (meta.numel,))
+    flat = reshape_to(x, (meta.numel,))
     place = record(MEDIAN_PLACE, (flat,), (0, n.attrs[0]), (), (1,))
-    return _reshape_to(picked(flat, place, 0), ())
+    return reshape_to(picked(flat, place, 0), ())
 
 
 def _median_backward(g: Tensor, y: Tensor, x: Tensor) -> Tensor:
@@ -313,13 +314,13 @@ def _quantile(
     q = _quantile_q(name, q, meta)
     many = node_of(q).meta.ndim
     if d is None or not meta.ndim:
-        rows, shape = _reshape_to(x, (meta.numel,)), (1,) * meta.ndim if keepdim else ()
+        rows, shape = reshape_to(x, (meta.numel,)), (1,) * meta.ndim if keepdim else ()
     else:
         rows = movedim(x, d, -1)
         shape = reduced_meta(meta, (d,), keepdim).shape
     values = _interpolated(sort(rows).values, q, name == "nanquantile", interpolation)
     values = movedim(values, -1, 0)  # (len(q), all other dims of x)
-    return _reshape_to(values, (node_of(q).meta.numel, *shape) if many else shape)
+    return reshape_to(values, (node_of(q).meta.numel, *shape) if many else shape)
 
 
 def _interpolated(ranked: Tensor, q: Tensor, skip: bool, interpolation: str) -> Tensor:
@@ -327,7 +328,7 @@ def _interpolated(ranked: Tensor, q: Tensor, skip: bool, interpolation: str) -> 
     shape = node_of(ranked).meta.shape
     count = node_of(q).meta.numel
     last = shape[-1] - 1
-    rank = expand(_reshape_to(q, (count,)), (*shape[:-1], count))
+    rank = expand(reshape_to(q, (count,)), (*shape[:-1], count))
     nan = isnan(ranked)
     if skip:
         valid = cast(sum(logical_not(nan), -1, True), node_of(q).meta.dtype)

@@ -19,7 +19,15 @@ from livegrad.graph.blame import as_index, check_number
 from livegrad.graph.events import DROPPED, tell
 from livegrad.graph.meta import Meta, Shape, meta_of
 from livegrad.graph.op import Op, as_iterated
-from livegrad.graph.record import Handle, node_of, not_implemented, rebind, record, unary
+from livegrad.graph.record import (
+    Handle,
+    broadcast_shapes,
+    node_of,
+    not_implemented,
+    rebind,
+    record,
+    unary,
+)
 from livegrad.graph.state import LOCAL
 from livegrad.ops import samples as s
 from livegrad.ops.checking import CHECK_DEVIATION, CHECK_PROBABILITY
@@ -416,8 +424,6 @@ def normal(
         shape, target = sizes_of("normal", (size,)), float_dtype("normal", dtype)
         device = CPU if device is None else device  # as PyTorch, whatever the default is
     elif tensors:
-        from livegrad.graph.record import broadcast_shapes
-
         metas = [node_of(x).meta for x in tensors]
         shape = broadcast_shapes("normal", [m.shape for m in metas])
         target = float_dtype("normal", metas[0].dtype)

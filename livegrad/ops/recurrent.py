@@ -20,13 +20,14 @@ import numpy as np
 
 from livegrad import dtypes
 from livegrad.graph.meta import Meta, Shape, meta_of
+from livegrad.graph.node import Node
 from livegrad.graph.op import Op
 from livegrad.graph.record import node_of, record
 from livegrad.ops import samples as s
-from livegrad.ops.composite import Array, Attrs, Metas, _need_float
+from livegrad.ops.composite import Array, Attrs, Metas, need_float
 from livegrad.ops.joining import cat, record_slice
 from livegrad.ops.linalg.common import packed_meta, parts
-from livegrad.ops.movement import _reshape_to
+from livegrad.ops.movement import reshape_to
 from livegrad.ops.recurrent_cells import CELLS, OfArrays, OfTensors, shared
 
 if TYPE_CHECKING:
@@ -241,10 +242,18 @@ def _named(layout: Layout, values: Any) -> Inputs:
 def _infer(metas: Metas, attrs: Attrs, shape: Any) -> Meta:
     layout = Layout(*attrs)
     given = _named(layout, metas)
-    _need_float("recurrent", given.gates.dtype)
+    need_float("recurrent", given.gates.dtype)
     _check(layout, given)
     width = given.h.shape[1] + (0 if given.c is None else given.c.shape[1])
     return meta_of((given.gates.shape[0], width), given.gates.dtype)
+
+
+def _flops(node: Node) -> int:
+    """One product per row with the weight, and one with the projection if there is one."""
+    given = _named(Layout(*node.attrs), [x.meta for x in node.inputs])
+    weights = [given.weight, given.projection]
+    multiplied: int = sum([meta.numel for meta in weights if meta is not None])
+    return multiplied * int(given.gates.shape[0])
 
 
 def _ref(n: Any, *arrays: Array) -> Array:
@@ -278,7 +287,7 @@ def _slopes_expand(n: Any, g: Tensor, y: Tensor, *inputs: Tensor) -> Tensor:
         given = given._replace(sizes=given.sizes.tolist())
     sizes = _sizes(given)
     found = backward(OfTensors, layout, g.to(wide), y.to(wide), given, sizes)
-    flat = [_reshape_to(x, (node_of(x).meta.numel,)) for x in found]
+    flat = [reshape_to(x, (node_of(x).meta.numel,)) for x in found]
     return cat(flat, 0).to(n.meta.dtype)
 
 
@@ -345,6 +354,8 @@ RECURRENT: Op = Op(
     saves="xy",
     complex=False,
     autocast="low",
+    flops=_flops,
+    batch="recurrent",
     samples=_samples(False),
 )
 

@@ -18,13 +18,12 @@ from livegrad.graph.op import Op
 from livegrad.graph.record import node_of, record
 from livegrad.ops import samples as s
 from livegrad.ops.comparison import gt
-from livegrad.ops.composite import Array, Attrs, Metas, _need_float, compute_dtype, to_dtype
+from livegrad.ops.composite import Array, Attrs, Metas, compute_dtype, need_float, to_dtype
 from livegrad.ops.elementwise import cast
 from livegrad.ops.folds import sum_rows
 from livegrad.ops.generate import filled
 from livegrad.ops.joining import cat, record_slice
-from livegrad.ops.linalg.common import turned
-from livegrad.ops.matmul import matmul
+from livegrad.ops.matmul import matmul, transposed
 from livegrad.ops.pointwise_math import sigmoid, tanh
 from livegrad.ops.reduce import sum as total
 
@@ -78,7 +77,7 @@ class OfTensors:
     tanh = staticmethod(tanh)
     sigmoid = staticmethod(sigmoid)
     matmul = staticmethod(matmul)
-    turned = staticmethod(turned)
+    turned = staticmethod(transposed)
 
     @staticmethod
     def is_positive(x: Tensor) -> Tensor:
@@ -220,7 +219,7 @@ CELLS = {
 
 def _step_infer(metas: Metas, attrs: Attrs, shape: Any) -> Meta:
     x, gates, state = metas
-    _need_float(attrs[0].lower() + "_cell", x.dtype)
+    need_float(attrs[0].lower() + "_cell", x.dtype)
     for meta in (gates, state):
         if meta.dtype is not x.dtype:
             raise RuntimeError(

@@ -23,7 +23,7 @@ from livegrad.ops import samples as s
 from livegrad.ops.comparison import eq, isnan, logical_and, logical_or, maximum, minimum, ne
 from livegrad.ops.elementwise import cast, clone, div, mul, where
 from livegrad.ops.folds import average, total, widened
-from livegrad.ops.movement import EXPAND, _reshape_to, constant, normal_dim
+from livegrad.ops.movement import EXPAND, constant, normal_dim, reshape_to
 
 if TYPE_CHECKING:
     from livegrad.tensor import Tensor
@@ -64,7 +64,7 @@ def kept(y: Tensor, x: Tensor, dims: Dims, keepdim: bool) -> Tensor:
     """`y`, reduced from `x`, with the folded dims as size 1."""
     if keepdim or not dims:
         return y
-    return _reshape_to(y, tuple([1 if d in dims else size for d, size in enumerate(x.shape)]))
+    return reshape_to(y, tuple([1 if d in dims else size for d, size in enumerate(x.shape)]))
 
 
 def spread_over(g: Tensor, x: Tensor) -> Tensor:
@@ -87,7 +87,7 @@ def wide(x: Tensor) -> Tensor:
 
 def finish(n: Any, y: Tensor) -> Tensor:
     """What an expansion made with kept dims, in the shape and dtype of its node."""
-    return _reshape_to(cast(y, n.meta.dtype), n.meta.shape)
+    return reshape_to(cast(y, n.meta.dtype), n.meta.shape)
 
 
 def define(
@@ -244,6 +244,7 @@ MEAN = Op(
         lambda g, y, x: spread_over(spread(div(g, real(count(x, y._node.attrs[0]) or 1)), y, x), x),
     ),
     saves="",
+    batch="shifted_dims",
     samples=over_several(
         lambda x, dim, keepdim: mean(x, dim, keepdim),
         reductions(lambda x, dim, keepdim: mean(x, dim, keepdim)),
@@ -310,6 +311,7 @@ TIES_BACKWARD: Op = Op(
     "composite",
     infer=lambda metas, attrs, shape: metas[1],
     expand=_ties_backward,
+    batch="shifted_dims",
     samples=s.calls(
         lambda: s.Sample(
             (s.uniform(3), s.uniform(3, 4)),
@@ -519,7 +521,7 @@ def _pick(name: str, op: Op, x: Tensor, dim: int, keepdim: bool) -> tuple[Tensor
     if keepdim:
         return values, indices
     shape = reduced_meta(meta, dims, False).shape
-    return _reshape_to(values, shape), _reshape_to(indices, shape)
+    return reshape_to(values, shape), reshape_to(indices, shape)
 
 
 # ------------------------------------------------------------------------------------------- logic

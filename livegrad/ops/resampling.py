@@ -27,7 +27,7 @@ from livegrad.ops.gathering import INDEX_SELECT
 from livegrad.ops.generate import filled
 from livegrad.ops.in_place import formatted_like
 from livegrad.ops.index_writing import INDEX_ADD
-from livegrad.ops.movement import INDEX, _reshape_to
+from livegrad.ops.movement import INDEX, reshape_to
 from livegrad.ops.pointwise_math import round
 from livegrad.ops.reduce import SUM
 from livegrad.ops.unfolding import Sizes
@@ -70,12 +70,12 @@ def _resample_expand(n: Any, x: Tensor, index: Tensor, weight: Tensor) -> Tensor
     after = (1,) * (n.meta.ndim - dim - 1)
     if taps > MOST_UNROLLED:
         every = record(INDEX_SELECT, (x, index), (dim,))
-        weighted = mul(every, _reshape_to(weight, (taps, count, *after)))
+        weighted = mul(every, reshape_to(weight, (taps, count, *after)))
         return cast(record(SUM, (weighted,), ((dim,), False)), n.meta.dtype)
     total: Any = None
     for t in range(int(taps)):
         part = record(INDEX_SELECT, (x, _row(index, t)), (dim,))
-        part = mul(part, _reshape_to(_row(weight, t), (count, *after)))
+        part = mul(part, reshape_to(_row(weight, t), (count, *after)))
         total = part if total is None else add(total, part)
     return cast(total, n.meta.dtype)
 
@@ -86,8 +86,8 @@ def _adjoint_expand(n: Any, g: Tensor, index: Tensor, weight: Tensor) -> Tensor:
     g, weight = cast(g, wide), cast(weight, wide)
     taps, count = node_of(index).meta.shape
     shape = n.meta.shape
-    g = _reshape_to(g, (*shape[:dim], 1, count, *shape[dim + 1 :]))
-    parts = mul(g, _reshape_to(weight, (taps, count, *[1] * (n.meta.ndim - dim - 1))))
+    g = reshape_to(g, (*shape[:dim], 1, count, *shape[dim + 1 :]))
+    parts = mul(g, reshape_to(weight, (taps, count, *[1] * (n.meta.ndim - dim - 1))))
     base = filled(shape, 0, wide)
     return cast(record(INDEX_ADD, (base, index, parts), (dim,)), n.meta.dtype)
 
@@ -162,7 +162,7 @@ def _tensors(taps: Taps) -> tuple[Tensor, Tensor | None]:
 def _resampled(x: Tensor, dim: int, taps: tuple[Tensor, Tensor | None]) -> Tensor:
     index, weight = taps
     if weight is None:
-        return record(INDEX_SELECT, (x, _reshape_to(index, (node_of(index).meta.numel,))), (dim,))
+        return record(INDEX_SELECT, (x, reshape_to(index, (node_of(index).meta.numel,))), (dim,))
     if node_of(x).meta.dtype is not dtypes.uint8:
         return record(RESAMPLE, (x, index, weight), (dim,))
     out = record(RESAMPLE, (cast(x, dtypes.float32), index, weight), (dim,))

@@ -17,12 +17,12 @@ from livegrad.graph.record import (
     Cell,
     Handle,
     Step,
-    _see_through,
     check_writable,
     go_on_retaining,
     in_place_of,
     node_of,
     record,
+    see_through,
     wrap,
 )
 from livegrad.graph.state import LOCAL
@@ -37,9 +37,9 @@ from livegrad.ops.movement import (
     INDEX,
     PERMUTE,
     RESHAPE,
-    _groups,
-    _inverse,
     detach,
+    inverse_order,
+    regrouping,
     sizes_of,
 )
 from livegrad.ops.numbers import number_for
@@ -94,7 +94,7 @@ def become(x: Tensor, value: Tensor, stays: bool = True, counts: int = 1) -> Ten
     x._root = None if value._root is x else value._root
     if not shares:  # from now on it counts for itself what is written to the other storage
         x._writes, x._unseen = writes, None if x._cell is None else [writes]
-    _see_through(value, x)
+    see_through(value, x)
     return x
 
 
@@ -143,9 +143,9 @@ def _grow(x: Tensor, count: int) -> None:
     back: list[Step] = [(INDEX, ((("slice", 1),),), (0,), (before.numel,))]
     order = dims_in_memory(before)
     shape = before.shape if order is None else tuple([before.shape[d] for d in order])
-    back.append((RESHAPE, (_groups((before.numel,), shape),), (), shape))
+    back.append((RESHAPE, (regrouping((before.numel,), shape),), (), shape))
     if order is not None:
-        back.append((PERMUTE, (_inverse(order),), (), None))
+        back.append((PERMUTE, (inverse_order(order),), (), None))
     old.parent = larger, tuple(back), larger.version
     larger.uncounted = old.uncounted - old.version  # what was written counts on
     if x._cell is None:

@@ -15,15 +15,15 @@ from livegrad.ops.channel_norm import Layout
 from livegrad.ops.composite import (
     Attrs,
     Metas,
-    _need_float,
     check_affine,
     compute_dtype,
+    need_float,
     to_dtype,
 )
 from livegrad.ops.elementwise import add, mul, sub
 from livegrad.ops.generate import steps
 from livegrad.ops.moments import mean_over, moments
-from livegrad.ops.movement import _reshape_to
+from livegrad.ops.movement import reshape_to
 from livegrad.ops.power import rsqrt
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 def _known_infer(metas: Metas, attrs: Attrs, shape: Any) -> Meta:
     x = metas[0]
-    _need_float("batch_norm", x.dtype)
+    need_float("batch_norm", x.dtype)
     names = ["running_mean", "running_var"] + ["weight"] * attrs[1] + ["bias"] * attrs[2]
     for meta, what in zip(metas[1:], names, strict=True):
         if meta.shape != (x.shape[1],):
@@ -48,7 +48,7 @@ def _known_parts(n: Any, x: Tensor, *rest: Tensor) -> tuple[Tensor, Tensor, list
     """x - mean, rstd, and weight and bias, ready to be broadcast."""
     dtype = compute_dtype(n)
     along = Layout("batch", node_of(x).meta.shape, 0).affine
-    mean, variance, *affine = [_reshape_to(to_dtype(t, dtype), along) for t in rest]
+    mean, variance, *affine = [reshape_to(to_dtype(t, dtype), along) for t in rest]
     return sub(to_dtype(x, dtype), mean), rsqrt(add(variance, n.args[0])), affine
 
 
@@ -67,7 +67,7 @@ def _known_backward_expand(n: Any, g: Tensor, *inputs: Tensor) -> Tensor:
         return to_dtype(slope, n.meta.dtype)
     dims = (0, *range(2, node_of(g).meta.ndim))
     product = mul(g, mul(apart, rstd)) if which == "weight" else g
-    return to_dtype(_reshape_to(rd.sum(product, dims, True), n.meta.shape), n.meta.dtype)
+    return to_dtype(reshape_to(rd.sum(product, dims, True), n.meta.shape), n.meta.dtype)
 
 
 NORM_WITH_STATISTICS_BACKWARD: Op = Op(
@@ -151,7 +151,7 @@ def _running_expand(n: Any, running: Tensor, x: Tensor) -> Tensor:
     if kind == "instance":
         value = mean_over(value, (0,))
     wide = compute_dtype(n)
-    new = _reshape_to(to_dtype(value, wide), n.meta.shape)
+    new = reshape_to(to_dtype(value, wide), n.meta.shape)
     return to_dtype(add(mul(to_dtype(running, wide), keep), mul(new, share)), n.meta.dtype)
 
 

@@ -121,6 +121,7 @@ RECURRENCE = Op(
     ref=_recurrence_ref,
     lower=lowered_by("scan.Scan", kind="recurrence"),
     grads=(_recurrence_values, _recurrence_factors),
+    batch="along",
     samples=s.calls(
         lambda: s.Sample(
             (s.uniform(3, 5), s.uniform(3, 5, seed=1)), lambda x, f: recurrence(x, f, 1, False)
@@ -155,6 +156,7 @@ CUMSUM = Op(
     lower=lowered_by("scan.Scan", kind="cumsum"),
     grads=(lambda g, y, x: _record_sum(g, y._node.attrs[0], not y._node.attrs[1]),),
     saves="",
+    batch="along",
     samples=_samples(lambda x, dim: cumsum(x, dim)),
 )
 
@@ -173,6 +175,7 @@ CUMPROD = Op(
     ref=lambda n, x: _scan(x, n, np.cumprod),
     lower=lowered_by("scan.Scan", kind="cumprod"),
     grads=(_cumprod_backward,),
+    batch="along",
     samples=_samples(lambda x, dim: cumprod(x, dim)),
 )
 
@@ -239,6 +242,7 @@ LOGCUMSUMEXP = Op(
     ref=_logcumsumexp_ref,
     lower=lowered_by("scan.Scan", kind="logcumsumexp", weight=40),
     grads=(_logcumsumexp_backward,),
+    batch="along",
     samples=_samples(lambda x, dim: logcumsumexp(x, dim)),
 )
 
@@ -283,6 +287,7 @@ def _extreme(name: str, largest: bool) -> Op:
         ref=_extreme_ref(largest),
         lower=lowered_by("scan.Scan", kind=name),
         saves="",
+        batch="along",
         samples=_samples(lambda x, dim: (cummax if largest else cummin)(x, dim).indices),
     )
 

@@ -33,7 +33,7 @@ from livegrad.ops.gathering import (
     check_range,
 )
 from livegrad.ops.generate import filled, zeros_like
-from livegrad.ops.movement import INDEX, INDEX_WRITE, _reshape_to, normal_dim
+from livegrad.ops.movement import INDEX, INDEX_WRITE, normal_dim, reshape_to
 from livegrad.ops.numbers import number_for
 
 if TYPE_CHECKING:
@@ -99,6 +99,7 @@ SCATTER_ADD: Op = Op(
         lambda g, y, base, index, source: record(GATHER, (g, index), y._node.attrs),
     ),
     saves="x",
+    batch="along",
     samples=s.calls(
         lambda: s.Sample(
             (s.uniform(4, 5), s.integers(3, 5, high=4), s.uniform(3, 5, seed=1)),
@@ -131,6 +132,7 @@ SCATTER: Op = Op(
         lambda g, y, base, index, source: record(GATHER, (g, index), y._node.attrs),
     ),
     saves="x",
+    batch="along",
     samples=s.calls(
         lambda: s.Sample(
             (s.uniform(4, 3), np.array([[2, 0, 1], [0, 3, 2]]), s.uniform(2, 3, seed=1)),
@@ -190,6 +192,7 @@ SCATTER_FOLD: Op = Op(
     lower=lowered_by("scatter.Scatter", per_value=True),
     complaint=out_of_range(RuntimeError),
     grads=fold_grads(GATHER, SCATTER_ADD),
+    batch="along",
     samples=s.calls(
         lambda: s.Sample(
             (s.uniform(4, 5), s.integers(3, 5, high=4), s.uniform(3, 5, seed=1)),
@@ -238,7 +241,7 @@ def _scatter(
     if base.ndim and which.ndim:
         return row_major(scattered(op, input, index, source, (d, fold) if fold else (d,)))
     tensors = [at_least_1d(x) for x in (input, index, source)]
-    return _reshape_to(record(op, tensors, (0, fold) if fold else (0,)), base.shape)
+    return reshape_to(record(op, tensors, (0, fold) if fold else (0,)), base.shape)
 
 
 def _vector(meta: Meta) -> Meta:
@@ -251,7 +254,7 @@ def _fitted(name: str, source: Tensor, index: Meta) -> Tensor:
     if shape == wanted:
         return source
     if len(shape) + len(wanted) == 1:  # one of them has no dims
-        return _reshape_to(source, wanted)
+        return reshape_to(source, wanted)
     if len(shape) != len(wanted) or any(a < b for a, b in zip(shape, wanted, strict=True)):
         raise RuntimeError(
             f"{name}: expected index {list(wanted)} to be no larger than src {list(shape)}"

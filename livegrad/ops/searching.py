@@ -18,7 +18,7 @@ from livegrad.ops.comparison import eq, ge, gt, logical_not
 from livegrad.ops.elementwise import cast
 from livegrad.ops.gathering import gather
 from livegrad.ops.generate import filled
-from livegrad.ops.movement import _reshape_to
+from livegrad.ops.movement import reshape_to
 from livegrad.ops.reduce import any as any_of, sum
 
 if TYPE_CHECKING:
@@ -71,8 +71,8 @@ def _compared(ordered: Tensor, values: Tensor, right: bool) -> Tensor:
     """How many of a few boundaries come before each value; NaN comes after all."""
     few, many = node_of(ordered).meta.shape, node_of(values).meta.shape
     if len(few) > 1:
-        ordered = _reshape_to(ordered, (*few[:-1], 1, few[-1]))
-    values = _reshape_to(values, (*many, 1))
+        ordered = reshape_to(ordered, (*few[:-1], 1, few[-1]))
+    values = reshape_to(values, (*many, 1))
     return sum(logical_not((gt if right else ge)(ordered, values)), -1)
 
 
@@ -223,8 +223,8 @@ def isin(
             raise RuntimeError(f"isin: unsupported input type {dtype.name}")
     if others.numel <= COMPARE_ALL:
         shape: Shape = (*meta.shape, 1)
-        flat = _reshape_to(test_elements, (others.numel,))
-        found = any_of(eq(_reshape_to(elements, shape), flat), -1)
+        flat = reshape_to(test_elements, (others.numel,))
+        found = any_of(eq(reshape_to(elements, shape), flat), -1)
     else:
         common = dtypes.promote_types(meta.dtype, others.dtype)
         found = record(ISIN, (cast(elements, common), cast(test_elements, common)))

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from livegrad.graph.blame import as_index
 from livegrad.graph.record import node_of
-from livegrad.ops.movement import _reshape_to
+from livegrad.ops.movement import reshape_to
 from livegrad.ops.unfolding import permuted
 
 if TYPE_CHECKING:
@@ -30,9 +30,9 @@ def pixel_shuffle(input: Tensor, upscale_factor: int) -> Tensor:
         )
     *lead, channels, height, width = shape
     at = len(lead)
-    x = _reshape_to(input, (*lead, channels // (r * r), r, r, height, width))
+    x = reshape_to(input, (*lead, channels // (r * r), r, r, height, width))
     x = permuted(x, (*range(at), at, at + 3, at + 1, at + 4, at + 2))
-    return _reshape_to(x, (*lead, channels // (r * r), height * r, width * r))
+    return reshape_to(x, (*lead, channels // (r * r), height * r, width * r))
 
 
 def pixel_unshuffle(input: Tensor, downscale_factor: int) -> Tensor:
@@ -51,9 +51,9 @@ def pixel_unshuffle(input: Tensor, downscale_factor: int) -> Tensor:
         )
     *lead, channels, height, width = shape
     at = len(lead)
-    x = _reshape_to(input, (*lead, channels, height // r, r, width // r, r))
+    x = reshape_to(input, (*lead, channels, height // r, r, width // r, r))
     x = permuted(x, (*range(at), at, at + 2, at + 4, at + 1, at + 3))
-    return _reshape_to(x, (*lead, channels * r * r, height // r, width // r))
+    return reshape_to(x, (*lead, channels * r * r, height // r, width // r))
 
 
 def channel_shuffle(input: Tensor, groups: int) -> Tensor:
@@ -69,5 +69,5 @@ def channel_shuffle(input: Tensor, groups: int) -> Tensor:
             "channel_shuffle: Number of groups to divide channels in must be positive, and the "
             f"channels divisible by it; got {groups} for {shape[1]} channels"
         )
-    x = _reshape_to(input, (shape[0], groups, shape[1] // groups, prod(shape[2:])))
-    return _reshape_to(permuted(x, (0, 2, 1, 3)), shape)
+    x = reshape_to(input, (shape[0], groups, shape[1] // groups, prod(shape[2:])))
+    return reshape_to(permuted(x, (0, 2, 1, 3)), shape)

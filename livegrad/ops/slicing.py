@@ -23,9 +23,9 @@ from livegrad.ops.movement import (
     INDEX,
     PERMUTE,
     Items,
-    _inverse,
-    _reshape_to,
+    inverse_order,
     normal_dim,
+    reshape_to,
     sizes_of,
     transpose,
     whole,
@@ -81,18 +81,18 @@ def slice_along(
         raise RuntimeError(f"slice: step must be positive; got {step}")
     first, stop, _ = slice(start, end, step).indices(shape[d])
     length = max(-(-(stop - first) // step), 0)
-    items = _items_at(len(shape), d, ("slice", step))
+    items = items_at(len(shape), d, ("slice", step))
     return record_view(INDEX, input, (items,), (first,), shape[:d] + (length,) + shape[d + 1 :])
 
 
 def _part(x: Tensor, shape: Shape, dim: int, start: int, length: int) -> Tensor:
     """A view of a run along one dim, checked already."""
-    items = _items_at(len(shape), dim, ("slice", 1))
+    items = items_at(len(shape), dim, ("slice", 1))
     return record_view(INDEX, x, (items,), (start,), shape[:dim] + (length,) + shape[dim + 1 :])
 
 
 @lru_cache(maxsize=1024)
-def _items_at(ndim: int, dim: int, item: tuple[Any, ...]) -> Items:
+def items_at(ndim: int, dim: int, item: tuple[Any, ...]) -> Items:
     """Items that keep every dim but one."""
     return tuple([item if d == dim else ("all",) for d in range(ndim)])
 
@@ -108,7 +108,7 @@ def select(input: Tensor, dim: int, index: int) -> Tensor:
         raise IndexError(
             f"select(): index {at} out of range for tensor of size {list(shape)} at dimension {d}"
         )
-    items = _items_at(len(shape), d, ("int",))
+    items = items_at(len(shape), d, ("int",))
     return record_view(INDEX, input, (items,), (at % shape[d],), shape[:d] + shape[d + 1 :])
 
 
@@ -315,6 +315,7 @@ FLIP: Op = Op(
     layout=_flip_layout,
     offset=_flip_offset,
     saves="",
+    batch="flip",
     samples=s.calls(
         lambda: s.Sample((s.uniform(3, 4),), lambda x: flip(x, (0, 1))),
         lambda: s.Sample((s.uniform(2, 3, 4),), lambda x: flip(x, (-1,))),
@@ -388,7 +389,7 @@ def _diagonal_ref(n: Any, x: Any) -> Any:
     return np.diagonal(x, n.args[1] - n.args[0], *n.attrs)[..., : n.meta.shape[-1]]
 
 
-def _with_diagonal(base: Tensor, value: Tensor, attrs: Attrs, args: tuple[int, ...]) -> Tensor:
+def with_diagonal(base: Tensor, value: Tensor, attrs: Attrs, args: tuple[int, ...]) -> Tensor:
     """`base` with the diagonal that DIAGONAL would read replaced by `value`."""
     from livegrad.ops.comparison import eq
     from livegrad.ops.elementwise import add, where
@@ -397,8 +398,8 @@ def _with_diagonal(base: Tensor, value: Tensor, attrs: Attrs, args: tuple[int, .
     dim1, dim2 = attrs
     rows, columns = base.shape[dim1], base.shape[dim2]
     shape = [1] * len(base.shape)
-    row = _reshape_to(counting(rows), _one_at(shape, dim1, rows))
-    column = _reshape_to(counting(columns), _one_at(shape, dim2, columns))
+    row = reshape_to(counting(rows), _one_at(shape, dim1, rows))
+    column = reshape_to(counting(columns), _one_at(shape, dim2, columns))
     count = node_of(value).meta.shape[-1]
     if count:
         on_it = eq(add(row, args[1]), add(column, args[0]))
@@ -407,9 +408,9 @@ def _with_diagonal(base: Tensor, value: Tensor, attrs: Attrs, args: tuple[int, .
     # Spread the values along the rows they belong to: (..., rows) -> a dim of size 1 at dim2.
     spread = padded(value, value.ndim - 1, args[0] if count else 0, rows)
     order = [d for d in range(len(shape)) if d not in (dim1, dim2)] + [dim1]
-    spread = record(PERMUTE, (spread,), (_inverse(_ranked(order)),))
+    spread = record(PERMUTE, (spread,), (inverse_order(_ranked(order)),))
     wide = tuple([1 if d == dim2 else size for d, size in enumerate(base.shape)])
-    return where(on_it, _reshape_to(spread, wide), base)
+    return where(on_it, reshape_to(spread, wide), base)
 
 
 def _one_at(ones: list[int], dim: int, size: int) -> Shape:
@@ -439,11 +440,12 @@ DIAGONAL = Op(
     infer=lambda metas, attrs, shape: meta_of(shape, metas[0].dtype),
     ref=_diagonal_ref,
     view=_diagonal_view,
-    write=_with_diagonal,
-    grads=(lambda g, y, x: _with_diagonal(zeros_like(x), g, y._node.attrs, y._node.args),),
+    write=with_diagonal,
+    grads=(lambda g, y, x: with_diagonal(zeros_like(x), g, y._node.attrs, y._node.args),),
     layout=_diagonal_layout,
     offset=_diagonal_offset,
     saves="",
+    batch="diagonal",
     samples=s.calls(
         lambda: s.Sample((s.uniform(3, 4),), lambda x: diagonal(x)),
         lambda: s.Sample((s.uniform(4, 3),), lambda x: diagonal(x, 1)),

@@ -82,6 +82,7 @@ ARGSORT = Op(
     ref=_argsort_ref,
     layout=as_first,
     saves="",
+    batch="along_shaped",
     samples=s.calls(
         lambda: s.Sample((s.uniform(4, 5),), lambda x: argsort(x), smooth=False),
         lambda: s.Sample((s.uniform(4, 5),), lambda x: argsort(x, 0, True), smooth=False),

@@ -20,7 +20,7 @@ from livegrad.ops.fourier import c2c, c2r, r2c
 from livegrad.ops.generate import counting, filled
 from livegrad.ops.index_writing import index_add
 from livegrad.ops.joining import pad, padded
-from livegrad.ops.movement import EXPAND, _reshape_to, reshape, transpose
+from livegrad.ops.movement import EXPAND, reshape, reshape_to, transpose
 from livegrad.ops.power import square
 from livegrad.ops.slicing import narrow
 from livegrad.ops.strided import unfold
@@ -240,7 +240,7 @@ def _added_up(frames: Tensor, hop: int) -> Tensor:
     """Frames laid `hop` apart over each other: (…, frame, position) to (…, time)."""
     meta = node_of(frames).meta
     count, size = meta.shape[-2:]
-    starts = mul(_reshape_to(counting(count), (count, 1)), hop)
+    starts = mul(reshape_to(counting(count), (count, 1)), hop)
     places = reshape(add(starts, counting(size)), -1)
     rows = reshape(frames, *meta.shape[:-2], count * size)
     total = filled((*meta.shape[:-2], size + hop * (count - 1)), 0, meta.dtype)

@@ -25,7 +25,7 @@ from livegrad.ops.conjugate import conj
 from livegrad.ops.elementwise import abs, add, cast, div, mul, sgn, sub, where
 from livegrad.ops.generate import zeros_like
 from livegrad.ops.moments import about
-from livegrad.ops.movement import _reshape_to, normal_dim, sizes_of
+from livegrad.ops.movement import normal_dim, reshape_to, sizes_of
 from livegrad.ops.pointwise_math import exp, log
 from livegrad.ops.power import pow, sqrt, square
 from livegrad.ops.reduce import (
@@ -78,6 +78,7 @@ def _backward(name: str, expand: Callable[..., Any], sample: Callable[..., Any])
         "composite",
         infer=lambda metas, attrs, shape: metas[1],
         expand=expand,
+        batch="shifted_dims",
         samples=s.calls(lambda: s.Sample((s.uniform(3), s.uniform(3, 5, seed=1)), sample)),
     )
 
@@ -139,6 +140,7 @@ VAR = Op(
     expand=lambda n, x: finish(n, _variance(n, x)),
     grads=(lambda g, y, x: record(VAR_BACKWARD, (g, x), y._node.attrs),),
     saves="x",
+    batch="shifted_dims",
     samples=over_several(
         lambda x, dim, keepdim: var(x, dim, keepdim=keepdim),
         s.calls(
@@ -160,6 +162,7 @@ STD = Op(
     ref=lambda n, x: np.sqrt(_variance_ref(n, x)),
     expand=lambda n, x: finish(n, sqrt(_variance(n, x))),
     grads=(lambda g, y, x: record(STD_BACKWARD, (g, x, y), y._node.attrs),),
+    batch="shifted_dims",
     samples=over_several(
         lambda x, dim, keepdim: std(x, dim, keepdim=keepdim),
         s.calls(
@@ -288,6 +291,7 @@ LOGSUMEXP = Op(
     ref=_logsumexp_ref,
     expand=_logsumexp,
     grads=(lambda g, y, x: record(LOGSUMEXP_BACKWARD, (g, x, y), y._node.attrs),),
+    batch="shifted_dims",
     samples=over_several(
         lambda x, dim, keepdim: logsumexp(x, dim, keepdim),
         reductions(lambda x, dim, keepdim: logsumexp(x, () if dim is None else dim, keepdim)),
@@ -367,6 +371,7 @@ NORM = Op(
     ref=_norm_ref,
     expand=_norm,
     grads=(lambda g, y, x: record(NORM_BACKWARD, (g, x, y), y._node.attrs),),
+    batch="shifted_dims",
     samples=over_several(
         lambda x, dim, keepdim: norm(x, 2, dim, keepdim),
         s.calls(
@@ -483,4 +488,4 @@ def sum_to_size(input: Tensor, *size: Any) -> Tensor:
             f"sum_to_size: size {list(wanted)} is not expandable to size {list(shape)}"
         )
     dims = [d for d in range(len(shape)) if d < lead or wanted[d - lead] != shape[d]]
-    return _reshape_to(sum(input, dims, True), wanted) if dims else input
+    return reshape_to(sum(input, dims, True), wanted) if dims else input

@@ -49,12 +49,12 @@ from livegrad.ops.in_place import placed_like
 from livegrad.ops.index_writing import INDEX_ADD, INDEX_PUT
 from livegrad.ops.movement import (
     PERMUTE,
-    _inverse,
-    _reshape_to,
     detach,
+    inverse_order,
     normal_dim,
     permute,
     reshape,
+    reshape_to,
     sizes_of,
     view,
     whole,
@@ -88,7 +88,7 @@ def _places(shape: Shape, strides: Sizes, offset: int) -> Tensor:
     at = add(filled((1,) * len(shape), 0, dtypes.int64), offset)
     for d, (size, stride) in enumerate(zip(shape, strides, strict=True)):
         along = tuple([size if i == d else 1 for i in range(len(shape))])
-        at = add(at, mul(_reshape_to(counting(size), along), stride))
+        at = add(at, mul(reshape_to(counting(size), along), stride))
     return at
 
 
@@ -179,9 +179,9 @@ def as_strided_scatter(
             f"{name}: expected src to have a size equal to the slice of self; got src "
             f"{list(given.shape)}, slice {list(shape)}"
         )
-    flat = _reshape_to(input, (meta.numel,))
+    flat = reshape_to(input, (meta.numel,))
     written = _written(flat, src, places(shape, strides, offset), strides)
-    return placed_like(_reshape_to(written, meta.shape), input)
+    return placed_like(reshape_to(written, meta.shape), input)
 
 
 # ------------------------------------------------------------------------ writes that may overlap
@@ -202,7 +202,7 @@ def _put(flat: Tensor, value: Tensor, elements: Array, at: Array) -> Tensor:
     """A vector after some elements of `value` were written, each to a place of its own."""
     from livegrad.creation import from_array
 
-    chosen = _reshape_to(value, (node_of(value).meta.numel,))
+    chosen = reshape_to(value, (node_of(value).meta.numel,))
     if len(elements) != node_of(chosen).meta.numel or (np.diff(elements) != 1).any():
         chosen = record(INDEX_SELECT, (chosen, from_array(elements)), (0,))
     return record(INDEX_PUT, (flat, from_array(at), chosen), (0,))
@@ -273,7 +273,7 @@ def add_to_places(x: Tensor, value: Tensor) -> Tensor:
     whole = whole_of(x)
     flat = _as_vector(wrap(node_of(whole)), meta.dtype)
     at = places(meta.shape, meta.stride(), offset_of(x)).reshape(-1)
-    added = record(INDEX_ADD, (flat, from_array(at), _reshape_to(value, (meta.numel,))), (0,))
+    added = record(INDEX_ADD, (flat, from_array(at), reshape_to(value, (meta.numel,))), (0,))
     rebind(whole, _as_whole(added, node_of(whole).meta))
     if x._unseen is not None:
         count_apart(x)
@@ -285,7 +285,7 @@ def _as_vector(whole: Tensor, dtype: DType) -> Tensor:
     meta = node_of(whole).meta
     order = dims_in_memory(meta)
     ordered = whole if order is None else record(PERMUTE, (whole,), (order,))
-    return _as_bits(_reshape_to(ordered, (meta.numel,)), dtype)
+    return _as_bits(reshape_to(ordered, (meta.numel,)), dtype)
 
 
 def _as_whole(flat: Tensor, meta: Meta) -> Tensor:
@@ -293,9 +293,9 @@ def _as_whole(flat: Tensor, meta: Meta) -> Tensor:
     flat = _as_bits(flat, meta.dtype)
     order = dims_in_memory(meta)
     if order is None:
-        return _reshape_to(flat, meta.shape)
-    ordered = _reshape_to(flat, tuple([meta.shape[d] for d in order]))
-    return record(PERMUTE, (ordered,), (_inverse(order),))
+        return reshape_to(flat, meta.shape)
+    ordered = reshape_to(flat, tuple([meta.shape[d] for d in order]))
+    return record(PERMUTE, (ordered,), (inverse_order(order),))
 
 
 def _as_bits(flat: Tensor, dtype: DType) -> Tensor:
@@ -371,7 +371,7 @@ def _window_places(x: Tensor, attrs: Attrs, value: Tensor) -> tuple[Tensor, Tens
     order = list(range(node_of(x).meta.ndim))
     order.insert(dim + 1, len(order))
     windows = record(PERMUTE, (value,), (tuple(order),))
-    starts = _reshape_to(mul(counting(count), step), (count, 1))
+    starts = reshape_to(mul(counting(count), step), (count, 1))
     return add(starts, counting(size)), windows
 
 
@@ -390,6 +390,7 @@ UNFOLD: Op = Op(
     grads=(_unfold_grad,),
     layout=_unfold_layout,
     saves="",
+    batch="along",
     samples=s.calls(
         lambda: s.Sample((s.uniform(2, 7),), lambda x: unfold(x, 1, 3, 2)),
         lambda: s.Sample((s.uniform(5, 2),), lambda x: unfold(x, 0, 2, 1)),

@@ -16,7 +16,7 @@ from livegrad.graph.record import record
 from livegrad.ops import samples as s
 from livegrad.ops.elementwise import cast, sub, where
 from livegrad.ops.generate import counting
-from livegrad.ops.movement import _reshape_to
+from livegrad.ops.movement import reshape_to
 
 if TYPE_CHECKING:
     from livegrad.tensor import Tensor
@@ -26,7 +26,7 @@ Attrs = tuple[Any, ...]
 
 def _triangle(n: Any, x: Tensor, compare: Callable[..., Tensor]) -> Tensor:
     rows, columns = x.shape[-2:]
-    row = _reshape_to(counting(rows), (rows, 1))
+    row = reshape_to(counting(rows), (rows, 1))
     part = where(compare(sub(counting(columns), row), n.args[0]), x, 0)
     return cast(part, n.meta.dtype)  # a bool and the number 0 make an integer
 
@@ -60,6 +60,7 @@ TRIL: Op = Op(
     expand=_tril,
     grads=(lambda g, y, x: record(TRIL, (g,), (), y._node.args),),
     saves="",
+    batch="as_it_is",
     samples=s.calls(
         lambda: s.Sample((s.uniform(3, 4),), lambda x: tril(x)),
         lambda: s.Sample((s.uniform(2, 4, 3),), lambda x: tril(x, -1)),
@@ -74,6 +75,7 @@ TRIU: Op = Op(
     expand=_triu,
     grads=(lambda g, y, x: record(TRIU, (g,), (), y._node.args),),
     saves="",
+    batch="as_it_is",
     samples=s.calls(
         lambda: s.Sample((s.uniform(3, 4),), lambda x: triu(x)),
         lambda: s.Sample((s.uniform(2, 4, 3),), lambda x: triu(x, 1)),

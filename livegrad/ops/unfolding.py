@@ -21,7 +21,7 @@ from livegrad.ops import samples as s
 from livegrad.ops.elementwise import cast
 from livegrad.ops.generate import filled
 from livegrad.ops.joining import PAD
-from livegrad.ops.movement import INDEX, INDEX_WRITE, PERMUTE, _reshape_to
+from livegrad.ops.movement import INDEX, INDEX_WRITE, PERMUTE, reshape_to
 from livegrad.ops.reduce import SUM
 from livegrad.ops.slicing import DIAGONAL, FLIP
 
@@ -129,6 +129,7 @@ WINDOWS: Op = Op(
     view=_windows_view,
     grads=(lambda g, y, x: overlap_add(g, y._node.attrs[0], x.shape, *y._node.attrs[2:]),),
     saves="",
+    batch="along",
     samples=s.calls(
         lambda: s.Sample((s.uniform(2, 7),), lambda x: windows(x, 1, 3)),
         lambda: s.Sample((s.uniform(9, 2),), lambda x: windows(x, 0, 3, 2, 2)),
@@ -230,7 +231,7 @@ def split_phases(x: Tensor, dim: int, stride: int) -> tuple[Tensor, int]:
     rest = -shape[dim] % stride
     steps = (shape[dim] + rest) // stride
     x = resized(x, {dim: (0, rest)})
-    return _reshape_to(x, (*shape[:dim], steps, stride, *shape[dim + 1 :])), stride
+    return reshape_to(x, (*shape[:dim], steps, stride, *shape[dim + 1 :])), stride
 
 
 def merge_phases(x: Tensor, phases: Sequence[int], blocks: Sequence[int]) -> Tensor:
@@ -246,7 +247,7 @@ def merge_phases(x: Tensor, phases: Sequence[int], blocks: Sequence[int]) -> Ten
         elif d not in phases:
             order.append(d)
             merged.append(shape[d])
-    return _reshape_to(permuted(x, order), tuple(merged))
+    return reshape_to(permuted(x, order), tuple(merged))
 
 
 def skewed_sum(x: Tensor, j: int, at: int, step: int) -> Tensor:
@@ -254,7 +255,7 @@ def skewed_sum(x: Tensor, j: int, at: int, step: int) -> Tensor:
     shape = node_of(x).meta.shape
     size = shape[j]
     if size == 1:
-        return _reshape_to(x, shape[:j] + shape[j + 1 :])
+        return reshape_to(x, shape[:j] + shape[j + 1 :])
     flipped = record(FLIP, (x,), ((j,),), (size - 1,))
     wide = windows(flipped, at, size, 1, step)  # (…, j, …, window, i, …)
     shape = node_of(wide).meta.shape
@@ -325,7 +326,7 @@ def unfold(
     x = windows(x, lead + 1, kernel[1], steps[1], spread[1])
     x = windows(x, lead, kernel[0], steps[0], spread[0])  # (…, kh, h, kw, w)
     x = permuted(x, (*range(lead), lead, lead + 2, lead + 1, lead + 3))
-    return _reshape_to(x, (*shape[:-3], shape[-3] * prod(kernel), prod(counts)))
+    return reshape_to(x, (*shape[:-3], shape[-3] * prod(kernel), prod(counts)))
 
 
 def fold(
@@ -370,7 +371,7 @@ def fold(
         )
     lead = (*shape[:-2], shape[-2] // prod(kernel))
     at = len(lead)
-    x = _reshape_to(input, (*lead, *kernel, *counts))
+    x = reshape_to(input, (*lead, *kernel, *counts))
     x = permuted(x, (*range(at), at, at + 2, at + 1, at + 3))  # (…, kh, h, kw, w)
     x = record(OVERLAP_ADD, (x,), (at + 2, long[1], steps[1], spread[1]))
     x = record(OVERLAP_ADD, (x,), (at, long[0], steps[0], spread[0]))

@@ -6,8 +6,8 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from livegrad.optim.lr_scheduler import LRScheduler, _per_group
 from livegrad.optim.optimizer import Optimizer
+from livegrad.optim.scheduler import LRScheduler, per_group
 
 
 class _WithMomentum(LRScheduler):
@@ -25,8 +25,8 @@ class _WithMomentum(LRScheduler):
                 "optimizer must support momentum or beta1 with `cycle_momentum` option enabled"
             )
         self.use_beta1 = "betas" in optimizer.defaults
-        self.base_momentums = _per_group(optimizer, base_momentum, "base_momentum")
-        self.max_momentums = _per_group(optimizer, max_momentum, "max_momentum")
+        self.base_momentums = per_group(optimizer, base_momentum, "base_momentum")
+        self.max_momentums = per_group(optimizer, max_momentum, "max_momentum")
         if last_epoch == -1:
             groups = optimizer.param_groups
             for group, low, high in zip(
@@ -73,11 +73,11 @@ class CyclicLR(_WithMomentum):
             raise TypeError(f"{type(optimizer).__name__} is not an Optimizer")
         if mode not in _SCALES and scale_fn is None:
             raise ValueError("mode is invalid and scale_fn is None")
-        base_lrs = _per_group(optimizer, base_lr, "base_lr")
+        base_lrs = per_group(optimizer, base_lr, "base_lr")
         if last_epoch == -1:
             for group, rate in zip(optimizer.param_groups, base_lrs, strict=True):
                 group["lr"] = rate
-        self.max_lrs = _per_group(optimizer, max_lr, "max_lr")
+        self.max_lrs = per_group(optimizer, max_lr, "max_lr")
         down = step_size_up if step_size_down is None else step_size_down
         self.total_size = float(step_size_up + down)
         self.step_ratio = step_size_up / self.total_size
@@ -155,7 +155,7 @@ class OneCycleLR(_WithMomentum):
         self._anneal_func_type = anneal_strategy
         self._schedule_phases = _phases(self.total_steps, pct_start, three_phase)
         if last_epoch == -1:
-            rates = _per_group(optimizer, max_lr, "max_lr")
+            rates = per_group(optimizer, max_lr, "max_lr")
             for group, rate in zip(optimizer.param_groups, rates, strict=True):
                 group["initial_lr"] = rate / div_factor
                 group["max_lr"] = rate
@@ -251,7 +251,7 @@ class ReduceLROnPlateau(LRScheduler):
             raise ValueError(f"threshold mode {threshold_mode} is unknown!")
         self.optimizer = optimizer
         self.factor = factor
-        self.min_lrs = _per_group(optimizer, min_lr, "min_lr")
+        self.min_lrs = per_group(optimizer, min_lr, "min_lr")
         self.patience = patience
         self.cooldown = cooldown
         self.eps = eps

@@ -19,14 +19,14 @@ from livegrad.creation import tensor
 from livegrad.graph.events import MADE, STEP, tell
 from livegrad.graph.record import user_site
 from livegrad.graph.state import LOCAL, flush
-from livegrad.graph.watch import begin
+from livegrad.graph.watch import load_lint
 from livegrad.nn.hooks import Hooks
 from livegrad.tensor import Tensor
 
 Group = dict[str, Any]
 Step = Callable[..., Any]
 
-MADE.append(begin)  # the training lint, which is loaded with the first optimiser
+MADE.append(load_lint)  # the training lint, which is loaded with the first optimiser
 
 
 class _Required:

@@ -12,8 +12,8 @@ from livegrad import dtypes
 from livegrad.autograd import no_grad
 from livegrad.creation import tensor
 from livegrad.nn.module import Module
-from livegrad.optim.lr_scheduler import LRScheduler, _per_group
 from livegrad.optim.optimizer import Optimizer
+from livegrad.optim.scheduler import LRScheduler, per_group
 
 Average = Callable[[Any, Any, Any], Any]
 
@@ -133,7 +133,7 @@ class SWALR(LRScheduler):
         anneal_strategy: str = "cos",
         last_epoch: int = -1,
     ) -> None:
-        rates = _per_group(optimizer, swa_lr, "swa_lr")
+        rates = per_group(optimizer, swa_lr, "swa_lr")
         for group, rate in zip(optimizer.param_groups, rates, strict=True):
             group["swa_lr"] = rate
         if anneal_strategy not in ("cos", "linear"):

@@ -94,7 +94,9 @@ class HostStep:
         self.number = number
         self.call = call
         self.reference = host_reference(REGISTRY[call.op])
-        self.meta = meta_of(call.shapes[0], call.dtypes[0])
+        metas = [meta_of(*each) for each in zip(call.shapes, call.dtypes, strict=True)]
+        self.meta = metas[0]
+        self.inputs = [SimpleNamespace(meta=meta) for meta in metas[1:]]
         self.first_int = first_int
 
     def run(self, inputs: list[int], scalars: Sequence[float]) -> None:
@@ -105,7 +107,7 @@ class HostStep:
         values = [to_compute(a, dtype) for a, dtype in zip(arrays, call.dtypes[1:], strict=True)]
         ints = inputs[self.first_int :]
         args = tuple([_number(a, ints, scalars) for a in call.args])
-        n = SimpleNamespace(attrs=call.attrs, args=args, meta=self.meta)
+        n = SimpleNamespace(attrs=call.attrs, args=args, inputs=self.inputs, meta=self.meta)
         try:
             with np.errstate(all="ignore"):
                 result = blas.on_one_thread(self.reference, n, *values)
@@ -221,7 +223,15 @@ def _uses(recorded: Recorded) -> list[int]:
 
 @hot_slots
 class Executable:
-    """All segments of a plan, ready to run with given addresses and numbers."""
+    """A plan with its kernels compiled, ready to run with given addresses and numbers.
+
+        segments   [ native steps: one call ] ─► [ NumPy ] ─► [ native steps: one call ]
+        inputs     arena, addresses of leaves and new buffers, integers; floats
+
+    `fresh` are the bytes of new buffers that a run needs, `results` says which node gets which,
+    `writes` what updates overwrite. `next` is the executable that ran after this one last time;
+    its `follower` recognises natively that it comes again.
+    """
 
     # Those that a run which follows the last one as before reads; the others are in __dict__.
     __slots__ = (

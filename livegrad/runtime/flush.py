@@ -39,8 +39,8 @@ from livegrad.runtime.plans import LAST
 from livegrad.runtime.recovery import dependents, take_back
 from livegrad.runtime.reference import evaluate
 from livegrad.runtime.running import run, run_followed
+from livegrad.runtime.snapshot import Snapshot
 from livegrad.runtime.speedup import FLUSHES_BEFORE, Speedup, go_on
-from livegrad.runtime.trace import Trace
 from livegrad.runtime.values import number_at
 
 _now = time.perf_counter_ns
@@ -159,28 +159,28 @@ def _flush_as_recorded(state: State, reason: str, roots: tuple[Node, ...], start
     for root in roots:
         if root.buffer is None and not 0 <= root.index - state.base < len(state.nodes):
             adopt_missing(state, roots)
-    trace = _traced(state, roots)
-    executable = plans.find(trace)
+    snapshot = _snapshot(state, roots)
+    executable = plans.find(snapshot)
     compiles = 0
     if executable is None:
         if is_incomplete(state):
-            del trace  # it refers to the handles too: they would all look alive
+            del snapshot  # it refers to the handles too: they would all look alive
             adopt_missing(state, roots)
-            trace = _traced(state, roots)
-            executable = plans.find(trace)
+            snapshot = _snapshot(state, roots)
+            executable = plans.find(snapshot)
         before = counters.compiles
-        executable = executable or plans.make(trace)
+        executable = executable or plans.make(snapshot)
         compiles = counters.compiles - before
         hit = False
     else:
         hit = True
-    run(executable, trace)
+    run(executable, snapshot)
     if LAST.executable is not None:
         LAST.executable.next = ref(executable)
     LAST.executable = executable
     counters.flushes += 1
-    counters.nodes_recorded += len(trace.nodes)
-    _tell_ran(reason, executable, trace.nodes, hit, compiles, started)
+    counters.nodes_recorded += len(snapshot.nodes)
+    _tell_ran(reason, executable, snapshot.nodes, hit, compiles, started)
 
 
 @hot
@@ -195,12 +195,12 @@ def _tell_ran(
         tell_ran()
 
 
-def _traced(state: State, roots: tuple[Node, ...]) -> Trace:
-    trace = Trace(state.nodes, state.handles, state.base, roots)
+def _snapshot(state: State, roots: tuple[Node, ...]) -> Snapshot:
+    snapshot = Snapshot(state.nodes, state.handles, state.base, roots)
     if len(STATES) > 1 and not state.shared and _look_around(state):
         # Another thread came in between: what it reads may look dead.
-        trace = Trace(state.nodes, state.handles, state.base, roots)
-    return trace
+        snapshot = Snapshot(state.nodes, state.handles, state.base, roots)
+    return snapshot
 
 
 @hot

@@ -15,8 +15,8 @@ from livegrad.native.hot import hot_slots
 from livegrad.runtime import report
 from livegrad.runtime.counters import counters
 from livegrad.runtime.executable import Executable
+from livegrad.runtime.snapshot import Snapshot, numbers_of
 from livegrad.runtime.speedup import original_functions
-from livegrad.runtime.trace import Trace, numbers_of
 
 Key = tuple[Any, ...]
 
@@ -39,14 +39,14 @@ class _Last:
 LAST = _Last()
 
 
-def find(trace: Trace) -> Executable | None:
+def find(snapshot: Snapshot) -> Executable | None:
     """The executable for what was recorded, if there is one."""
-    for executable in _executables.get(trace.specs, ()):
+    for executable in _executables.get(snapshot.specs, ()):
         if (
-            executable.links == trace.links
-            and executable.keep == trace.keep
-            and _same_leaves(executable, trace.reads)
-            and _same_numbers(executable, trace.nodes)
+            executable.links == snapshot.links
+            and executable.keep == snapshot.keep
+            and _same_leaves(executable, snapshot.reads)
+            and _same_numbers(executable, snapshot.nodes)
         ):
             counters.plan_hits += 1
             KEPT.use(executable)
@@ -80,29 +80,29 @@ def _kinds(nodes: list[Node]) -> list[bool]:
     return [type(a) is float for n in nodes for a in n.args]
 
 
-def make(trace: Trace) -> Executable:
+def make(snapshot: Snapshot) -> Executable:
     """Plans what was recorded, and remembers the executable."""
     # The compiler is imported by the first plan: `import livegrad` is quicker without it.
     from livegrad.compiler.sizes import plan_for
     from livegrad.runtime.assemble import assemble
 
-    leaves = list(dict.fromkeys(trace.reads))
-    kept = [i for i, k in enumerate(trace.keep) if k and _has_value(trace.nodes[i])]
-    recorded = Recorded(trace.nodes, leaves, kept)
+    leaves = list(dict.fromkeys(snapshot.reads))
+    kept = [i for i, k in enumerate(snapshot.keep) if k and _has_value(snapshot.nodes[i])]
+    recorded = Recorded(snapshot.nodes, leaves, kept)
     if debug.wants("graph"):
         debug.show("graph", debug.node_lines(recorded.leaves + recorded.nodes))
     if debug.wants("misses"):
-        debug.out(report.explain_miss(trace.specs, _executables))
+        debug.out(report.explain_miss(snapshot.specs, _executables))
     counters.plan_misses += 1
     Specialised.seen = False
     started = perf_counter()
     plan = plan_for(recorded, original_functions)
     if PLANNED:
-        tell_planned(plan, trace.nodes, perf_counter() - started)
+        tell_planned(plan, snapshot.nodes, perf_counter() - started)
     counters.plans_filled += plan.filled
     executable = assemble(plan, recorded)
-    executable.links, executable.keep = trace.links, trace.keep
-    nodes = trace.nodes
+    executable.links, executable.keep = snapshot.links, snapshot.keep
+    nodes = snapshot.nodes
     executable.numbered = [i for i, n in enumerate(nodes) if n.args]
     executable.mixed = [i for i in executable.numbered if not nodes[i].spec.floats]
     executable.kinds = _kinds([nodes[i] for i in executable.mixed])
@@ -110,12 +110,12 @@ def make(trace: Trace) -> Executable:
         if debug.wants("misses"):
             debug.out("this plan holds for its numbers only: a rule has computed with one of them")
         executable.specialised = numbers_of([nodes[i] for i in executable.numbered])
-    first = {x: i for i, x in reversed(list(enumerate(trace.reads)))}
+    first = {x: i for i, x in reversed(list(enumerate(snapshot.reads)))}
     executable.firsts = [first[x] for x in leaves]
-    executable.repeats = [(i, first[x]) for i, x in enumerate(trace.reads) if first[x] != i]
+    executable.repeats = [(i, first[x]) for i, x in enumerate(snapshot.reads) if first[x] != i]
     numbers = {x: i for i, x in enumerate(leaves)}
-    executable.make_follower(nodes, [numbers[x] for x in trace.reads])
-    _remember(trace.specs, executable)
+    executable.make_follower(nodes, [numbers[x] for x in snapshot.reads])
+    _remember(snapshot.specs, executable)
     return executable
 
 

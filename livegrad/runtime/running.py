@@ -16,7 +16,7 @@ from livegrad.ops.update import replace_node
 from livegrad.runtime.counters import counters
 from livegrad.runtime.executable import Executable, Fault
 from livegrad.runtime.memory import Buffer, allocate
-from livegrad.runtime.trace import Trace, is_claim, numbers_of
+from livegrad.runtime.snapshot import Snapshot, is_claim, numbers_of
 
 _refs = sys.getrefcount
 
@@ -30,19 +30,20 @@ def _count_argument() -> int:
 _ARGUMENT = _count_argument()
 
 
-def run(executable: Executable, trace: Trace) -> None:
+def run(executable: Executable, snapshot: Snapshot) -> None:
     """Runs the plan of what was recorded, and hands out what it computed."""
-    reads = trace.reads
+    reads = snapshot.reads
     leaves = [reads[i] for i in executable.firsts]
     buffers = [allocate(nbytes) for nbytes in executable.fresh]
     moved: list[Moved] = []
     if executable.writes:
-        spent.cut_computed(executable.update_site(trace.nodes))
-        buffers += _targets(executable, trace, leaves, moved)
+        spent.cut_computed(executable.update_site(snapshot.nodes))
+        buffers += _targets(executable, snapshot, leaves, moved)
+    nodes = snapshot.nodes
     addresses = [x.buffer.ptr for x in leaves]
     addresses += [b.ptr for b in buffers]
-    numbers = numbers_of([trace.nodes[i] for i in executable.numbered])
-    _execute(executable, trace.nodes, leaves, buffers, moved, executable.run, addresses, *numbers)
+    numbers = numbers_of([nodes[i] for i in executable.numbered])
+    _execute(executable, nodes, leaves, buffers, moved, executable.run, addresses, *numbers)
 
 
 # A written tensor whose old value somebody else sees, and the buffer it moves to.
@@ -127,7 +128,7 @@ def _deliver(
 
 
 def _targets(
-    executable: Executable, trace: Trace, leaves: list[Node], moved: list[Moved]
+    executable: Executable, snapshot: Snapshot, leaves: list[Node], moved: list[Moved]
 ) -> list[Buffer]:
     """What updates write to: the old buffer if only the written tensor sees it, else a new one.
 
@@ -136,11 +137,11 @@ def _targets(
     targets = []
     # A graph recorded just now that backward may still walk needs the old values.
     in_place = not LOCAL.state.shared and not any(
-        [is_claim(trace.nodes[i]) for i in executable.readers]
+        [is_claim(snapshot.nodes[i]) for i in executable.readers]
     )
     for leaf, uses, nbytes, update, place in executable.writes:
         node = leaves[leaf]
-        tensor = trace.handles[update].tensors[place]
+        tensor = snapshot.handles[update].tensors[place]
         # `uses` counts inputs of the recorded nodes, and as many entries of `reads`; then:
         # `leaves`, the tensor, `node`, the argument; and the cell the tensor shares with views.
         others = _refs(node) - 2 * uses - 3 - _ARGUMENT - (tensor._cell is not None)

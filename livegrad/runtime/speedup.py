@@ -141,7 +141,11 @@ def _choose() -> None:
     somebody wants them."""
     from livegrad.native.install import exchange
 
-    if Speedup.suspended or (Speedup.watch is not None and Speedup.watch.changed):
+    patched = Speedup.watch.changed if Speedup.watch is not None else ()
+    if patched and debug.wants("native"):
+        names = ", ".join([name for _, name in patched])
+        debug.out(f"hot functions are Python's while {names} are patched")
+    if Speedup.suspended or patched:
         _put_originals_back()
     else:
         exchange(Speedup.made)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from livegrad.autograd import no_grad
+from livegrad.nn.utils import clip_grad_norm_
 
 
 class Accumulate:
@@ -71,8 +72,6 @@ class Accumulate:
                 for p in params:
                     p.grad = p.grad * (1.0 / self.weight)
         if self.max_norm is not None:
-            from livegrad.nn.utils import clip_grad_norm_
-
             clip_grad_norm_(params, self.max_norm)
         if self.scaler is None:
             self.optimizer.step()

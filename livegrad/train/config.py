@@ -24,7 +24,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar, get_type_hints
 
-from livegrad.train.config_types import Mismatch, Text, convert, describe
+from livegrad.train.config_types import Mismatch, Tables, Text, convert, describe, toml_text
 
 T = TypeVar("T")
 
@@ -60,10 +60,10 @@ def load_config(cls: type[T], path: Any = None, args: Sequence[str] | None = Non
         print(help_text(cls))
         raise SystemExit(0)
     path = words.pop("--config", path)
-    tree = _from_table(_read(path), str(path)) if path is not None else {}
+    tree = from_table(_read(path), str(path)) if path is not None else {}
     for key, text in words.items():
         _put(tree, key.split("."), Given(Text(text), f"--{key}"))
-    built = _build(cls, tree, "", problems)
+    built = build_table(cls, tree, "", problems)
     if problems:
         raise ConfigError("config: " + "\n        ".join(problems))
     return built  # type: ignore[no-any-return]
@@ -77,9 +77,10 @@ def _read(path: Any) -> Tree:
         raise ConfigError(f"config: {path}: {error}") from None
 
 
-def _from_table(table: Mapping[str, Any], source: str) -> Tree:
+def from_table(table: Mapping[str, Any], source: str) -> Tree:
+    """The values of a table, each with where it was given."""
     return {
-        key: _from_table(x, source) if isinstance(x, dict) else Given(x, source)
+        key: from_table(x, source) if isinstance(x, dict) else Given(x, source)
         for key, x in table.items()
     }
 
@@ -151,7 +152,7 @@ def _put(tree: Tree, path: list[str], given: Given) -> None:
 # -------------------------------------------------------------------------------------- building
 
 
-def _build(cls: Any, tree: Tree, prefix: str, problems: list[str]) -> Any:
+def build_table(cls: Any, tree: Tree, prefix: str, problems: list[str]) -> Any:
     """An instance of a dataclass; what is wrong is added to the problems."""
     hints = get_type_hints(cls)
     fields = {field.name: field for field in dataclasses.fields(cls) if field.init}
@@ -178,6 +179,14 @@ def _build(cls: Any, tree: Tree, prefix: str, problems: list[str]) -> Any:
         return None
 
 
+def _build_within(cls: Any, table: dict[str, Any], problems: list[str]) -> Any:
+    """A dataclass within a list, a dict or a union."""
+    return build_table(cls, from_table(table, ""), "", problems)
+
+
+Tables.build = _build_within
+
+
 def _table(kind: Any, field: Any, given: Any, key: str, problems: list[str]) -> Any:
     """The value of a field that is a dataclass: its default, with what is given replaced."""
     if isinstance(given, Given):
@@ -187,9 +196,9 @@ def _table(kind: Any, field: Any, given: Any, key: str, problems: list[str]) -> 
     if _has_default(field):
         default = _default(field)
         if not tree or not isinstance(default, kind):
-            return default if not tree else _build(kind, tree, f"{key}.", problems)
+            return default if not tree else build_table(kind, tree, f"{key}.", problems)
         _fill(tree, default)
-    return _build(kind, tree, f"{key}.", problems)
+    return build_table(kind, tree, f"{key}.", problems)
 
 
 def _fill(tree: Tree, default: Any) -> None:
@@ -303,6 +312,4 @@ def _help_rows(cls: Any, prefix: str, instance: Any) -> list[tuple[str, str, str
 
 def save_config(config: Any, path: Any) -> None:
     """Writes a dataclass instance as TOML, from which `load_config` makes it again."""
-    from livegrad.train.config_types import toml_text
-
     Path(path).write_text(toml_text(config), encoding="utf-8")

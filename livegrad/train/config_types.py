@@ -38,6 +38,12 @@ class Mismatch(Exception):
         self.inner = inner
 
 
+class Tables:
+    """build(kind, table, problems): a dataclass from a table; filled in by `config.py`."""
+
+    build: Callable[[Any, dict[str, Any], list[str]], Any]
+
+
 def convert(value: Any, kind: Any) -> Any:
     """`value` as an instance of `kind`, or Mismatch."""
     origin, inner = get_origin(kind), get_args(kind)
@@ -202,14 +208,12 @@ def _mapping(value: Any, kind: Any, inner: tuple[Any, ...]) -> Any:
 
 def _table(value: Any, kind: Any) -> Any:
     """A dataclass within a list, a dict or a union."""
-    from livegrad.train.config import _build, _from_table
-
     if isinstance(value, Text):
         value = _parsed(value, kind, "{")
     if not isinstance(value, dict):
         raise Mismatch(value, kind)
     problems: list[str] = []
-    built = _build(kind, _from_table(value, ""), "", problems)
+    built = Tables.build(kind, value, problems)
     if problems:
         raise Mismatch(value, kind, inner=problems)
     return built

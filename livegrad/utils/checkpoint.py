@@ -18,7 +18,7 @@ from typing import Any
 from weakref import ref
 
 from livegrad import dtypes
-from livegrad.autograd.function import FunctionCtx, Output, _call_node
+from livegrad.autograd.function import FunctionCtx, Output, call_node
 from livegrad.autograd.reverse import Pair, fit, reverse
 from livegrad.graph import spent
 from livegrad.graph.meta import Meta
@@ -272,7 +272,7 @@ class Segment:
         # Let go of what would be kept alive, now that nodes stand for it.
         self.given = _mapped(lambda _: _Place(), self.given)
         self.inputs = list(edges)
-        junction = _call_node(self)  # type: ignore[arg-type]
+        junction = call_node(self)  # type: ignore[arg-type]
         connected = [self._connected(i, y, junction) for i, y in enumerate(outputs)]
         flush("checkpoint", *self.nodes, *mine, *[node_of(y) for y in connected])
         replacements = iter(connected)

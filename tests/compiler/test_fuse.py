@@ -11,7 +11,8 @@ import pytest
 
 import livegrad as lg
 from livegrad.compiler.expand import Recorded, expand
-from livegrad.compiler.fuse import MOST_MEMBERS, Group, fuse
+from livegrad.compiler.fuse import MOST_MEMBERS, fuse
+from livegrad.compiler.groups import Group
 from livegrad.compiler.legalise import legalise
 from livegrad.compiler.place import ALIGN, arrange
 from livegrad.compiler.plan import Life

@@ -18,8 +18,8 @@ import livegrad.nn.functional as F
 from livegrad.compiler.pipeline import compile_plan
 from livegrad.runtime.assemble import run_plan
 from livegrad.runtime.memory import Buffer
-from livegrad.runtime.reference import array_of
-from livegrad.runtime.trace import numbers_of
+from livegrad.runtime.snapshot import numbers_of
+from livegrad.runtime.values import array_of
 
 
 def _trained(x: Any, w: Any) -> Any:

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import livegrad as lg
+from livegrad import Tensor
 from livegrad.compiler.access import plain
 from livegrad.compiler.lowerings import product as products
 from livegrad.graph import record as recording
@@ -25,7 +26,6 @@ from livegrad.runtime import plans
 from livegrad.runtime.reference import reference_value
 from livegrad.runtime.values import array_of, from_compute, to_compute
 
-Tensor = Any
 Code = tuple[str, int, int, int, int]
 
 SHAPES: tuple[tuple[int, ...], ...] = (

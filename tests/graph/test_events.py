@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -11,12 +12,14 @@ import pytest
 import livegrad as lg
 from livegrad import events, nn, optim
 from livegrad.graph.events import KINDS as LISTS, NODES
+from livegrad.graph.state import flush
 from livegrad.runtime.plans import forget_plans
 
 
 @pytest.fixture
 def heard() -> Iterator[list[Any]]:
     """All events of a test, in order."""
+    flush("a test begins")  # what others have left pending
     told: list[Any] = []
     listening = [events.listen(kind, told.append) for kind in events.KINDS]
     yield told
@@ -92,6 +95,14 @@ def test_numbers_of_values_are_not_used_again() -> None:
         assert number == NODES[x._node]
         assert number not in seen
         seen.add(number)
+
+
+def test_numbers_do_not_depend_on_who_asks_first() -> None:
+    nodes = [lg.ones(1)._node for _ in range(200)]
+    with ThreadPoolExecutor(4) as pool:
+        found = list(pool.map(lambda _: [NODES[node] for node in nodes], range(4)))
+    assert all(numbers == found[0] for numbers in found)
+    assert len(set(found[0])) == 200
 
 
 def test_arrays_are_reads_too(heard: list[Any]) -> None:

@@ -28,7 +28,7 @@ def slope(function: Any, point: Any) -> Any:
 def test_nothing_to_fold() -> None:
     empty = lg.zeros(0, 3)
     assert values(R.sum(empty)) == 0.0
-    assert values(R.prod(empty, 0)) == [1.0, 1.0, 1.0]
+    assert values(lg.prod(empty, 0)) == [1.0, 1.0, 1.0]
     assert np.isnan(values(R.mean(empty)))
     assert values(R.any(empty)) is False
     assert values(R.all(empty)) is True
@@ -65,8 +65,8 @@ def test_argmax_of_the_whole_is_row_major() -> None:
 def test_dtypes_of_results() -> None:
     small = lg.tensor([100, 100, 100], dtype=lg.int8)
     assert (values(R.sum(small)), R.sum(small).dtype) == (300, lg.int64)
-    assert R.prod(lg.tensor([True])).dtype is lg.int64
-    assert R.prod(lg.tensor([True]), dtype=lg.bool).dtype is lg.bool
+    assert lg.prod(lg.tensor([True])).dtype is lg.int64
+    assert lg.prod(lg.tensor([True]), dtype=lg.bool).dtype is lg.bool
     assert R.sum(small, dtype=lg.int32).dtype is lg.int32
     assert R.any(lg.tensor([1, 0], dtype=lg.uint8)).dtype is lg.uint8
     assert R.all(lg.tensor([1.0, 0.0])).dtype is lg.bool
@@ -117,13 +117,13 @@ def test_max_gives_values_and_indices() -> None:
 def test_product_gradient_with_zeros() -> None:
     x = [[1.0, 0.0, 2.0], [0.0, 3.0, 0.0], [4.0, 5.0, 6.0]]
     expected = [[0, 2, 0], [0, 0, 0], [30, 24, 20]]
-    np.testing.assert_allclose(slope(lambda t: R.prod(t, 1), x), expected)
+    np.testing.assert_allclose(slope(lambda t: lg.prod(t, 1), x), expected)
 
 
 def test_second_product_gradient_with_zeros() -> None:
     for row in ([2.0, 0.0, 3.0], [0.0, 2.0, 0.0, 3.0], [0.0, 0.0, 0.0], [2.0, 3.0, 5.0]):
         x = lg.tensor(row, dtype=lg.float64, requires_grad=True)
-        (g,) = lg.autograd.grad(R.prod(x), x, create_graph=True)
+        (g,) = lg.autograd.grad(lg.prod(x), x, create_graph=True)
         weights = lg.arange(1, len(row) + 1).double()
         (got,) = lg.autograd.grad((g * weights).sum(), x)
         # The product of all but i and j, for each pair.

@@ -1,5 +1,6 @@
 """Hot functions become native while the program goes on, wherever they are referred to."""
 
+import functools
 import os
 import signal
 
@@ -14,6 +15,13 @@ pytestmark = [
     pytest.mark.slow,
     pytest.mark.skipif(not layout.is_known(), reason="an interpreter we do not know"),
 ]
+
+
+@pytest.fixture
+def python(python):
+    """Another process, in which functions become native also if they do not in this one."""
+    return functools.partial(python, LIVEGRAD_NATIVE="")
+
 
 BEGIN = """
 import gc, os, sys, time
@@ -260,6 +268,7 @@ def test_native_functions_have_the_names_of_their_originals():
         assert owner.__module__ == function.__module__
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("watches", ["settrace", "setprofile"])
 def test_nothing_is_exchanged_under_a_tracer_or_profiler(python, watches):
     source = (

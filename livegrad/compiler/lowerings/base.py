@@ -25,7 +25,8 @@ from livegrad.ops.conjugate import VIEW_AS_REAL
 if TYPE_CHECKING:
     from livegrad.compiler.describe import Describer
     from livegrad.compiler.draft import Draft
-    from livegrad.compiler.fuse import Fuser, Read
+    from livegrad.compiler.fuse import Fuser
+    from livegrad.compiler.groups import Read
     from livegrad.compiler.legalise import Legaliser
     from livegrad.compiler.plan import Step
 

@@ -6,7 +6,8 @@ from collections.abc import Iterable
 
 from livegrad.compiler.access import broadcast_index, own_index, resolve
 from livegrad.compiler.describe import Describer
-from livegrad.compiler.fuse import Fuser, Read
+from livegrad.compiler.fuse import Fuser
+from livegrad.compiler.groups import Read
 from livegrad.compiler.legalise import Legaliser
 from livegrad.compiler.lowerings.base import Lowering, Nodes
 from livegrad.graph.index import Index

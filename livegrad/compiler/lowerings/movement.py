@@ -8,7 +8,7 @@ from livegrad.compiler.hosting import pairs_meta, pairs_spec
 from livegrad.compiler.legalise import Legaliser
 from livegrad.compiler.lowerings.base import Lowering, Nodes
 from livegrad.graph.node import Node
-from livegrad.ops.movement import _reshape_to
+from livegrad.ops.movement import reshape_to
 
 
 class Movement(Lowering):
@@ -42,7 +42,7 @@ class Reshape(Movement):
     def legalise_complex(self, walk: Legaliser, node: Node, inputs: Nodes) -> Node:
         """A reshape of pairs."""
         shape, pairs = pairs_meta(node.meta).shape, walk.pairs(inputs[0])
-        return walk.whole(walk.rewrite(lambda t: _reshape_to(t, shape), pairs, site=node.site))
+        return walk.whole(walk.rewrite(lambda t: reshape_to(t, shape), pairs, site=node.site))
 
 
 class AsPairs(Movement):

@@ -9,7 +9,8 @@ from typing import Any
 from livegrad import dtypes
 from livegrad.compiler.access import own_index, resolve, walks_as_one
 from livegrad.compiler.describe import Describer
-from livegrad.compiler.fuse import Fuser, Read
+from livegrad.compiler.fuse import Fuser
+from livegrad.compiler.groups import Read
 from livegrad.compiler.legalise import Legaliser
 from livegrad.compiler.lowerings.base import Lowering, Nodes
 from livegrad.compiler.signature import Stream
@@ -20,7 +21,7 @@ from livegrad.graph.op import REGISTRY, Op
 from livegrad.graph.record import record
 from livegrad.ops.elementwise import cast
 from livegrad.ops.generate import filled
-from livegrad.ops.movement import _reshape_to
+from livegrad.ops.movement import reshape_to
 from livegrad.ops.power import square
 from livegrad.ops.reduce import Dims, count, wide, wide_sum
 
@@ -66,7 +67,7 @@ class Reduce(Lowering):
 
     def _kept(self, node: Node, x: Any) -> Any:
         dims, _, *rest = node.attrs
-        return _reshape_to(record(node.op, (x,), (dims, True, *rest)), node.meta.shape)
+        return reshape_to(record(node.op, (x,), (dims, True, *rest)), node.meta.shape)
 
     def nothing(self, node: Node, x: Any) -> Any:
         """A fold over dims of size 1 only."""
@@ -89,10 +90,10 @@ class Reduce(Lowering):
         """Each part of the folded dims by itself, then the results."""
         before, after = x.shape[: run[0]], x.shape[run[-1] + 1 :]
         length, place = prod([x.shape[d] for d in run]), len(before)
-        parts = _reshape_to(x, (*before, length // size, size, *after))
+        parts = reshape_to(x, (*before, length // size, size, *after))
         once = record(self._of_part(node, x), (parts,), ((place + 1,), True))
         folded = record(node.op, (once,), ((place,), True))
-        return _reshape_to(cast(folded, node.meta.dtype), node.meta.shape)
+        return reshape_to(cast(folded, node.meta.dtype), node.meta.shape)
 
     def _of_part(self, node: Node, x: Any) -> Op:
         """What folds a part of `x`: its result is not rounded, where that is another op."""

@@ -22,7 +22,7 @@ from livegrad.compiler.draft import Draft
 from livegrad.compiler.emitter import Emitter, memory_element, register_element
 from livegrad.compiler.lowerings.base import Kernel
 from livegrad.compiler.plan import Block, Step
-from livegrad.compiler.reducers import _worst, lost_in, with_lost
+from livegrad.compiler.reducers import losing_value, lost_in, with_lost
 from livegrad.compiler.templates import PARAMS
 from livegrad.dtypes import FLOAT, DType
 from livegrad.graph.node import Node
@@ -165,7 +165,7 @@ class _Template:
         if self.extreme is None:
             start = constant(self.carried, FOLDS[self.kind][0])
             return [start] * (2 if self.paired else 1)
-        worst = _worst(self.operands[0], self.extreme)
+        worst = losing_value(self.operands[0], self.extreme)
         return [constant(self.carried, worst), constant(dtypes.int64, 0)]
 
     def _fold(self, accs: Accs, values: list[Value], index: Value) -> Accs:

@@ -15,7 +15,7 @@ from livegrad.compiler.inserted import COPY
 from livegrad.compiler.legalise import Legaliser, legalise
 from livegrad.compiler.lowerings.base import Kernel, Nodes
 from livegrad.compiler.plan import Step, Where
-from livegrad.compiler.templates import spill_count
+from livegrad.compiler.rows import spill_count
 from livegrad.dtypes import DType
 from livegrad.graph.meta import meta_of
 from livegrad.graph.node import Node, Spec

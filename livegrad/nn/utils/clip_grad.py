@@ -23,7 +23,7 @@ def get_total_norm(
     norm_type: float = 2.0,
     error_if_nonfinite: bool = False,
     foreach: Any = None,
-) -> Any:
+) -> Tensor:
     """The norm of all tensors together, as if they were one vector."""
     grads = [tensors] if isinstance(tensors, Tensor) else list(tensors)
     if not grads:
@@ -44,7 +44,7 @@ def clip_grad_norm_(
     norm_type: float = 2.0,
     error_if_nonfinite: bool = False,
     foreach: Any = None,
-) -> Any:
+) -> Tensor:
     """Scales all gradients so that their common norm is at most `max_norm`; returns the norm."""
     grads = _gradients(parameters)
     with no_grad():

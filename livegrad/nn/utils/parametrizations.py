@@ -8,6 +8,7 @@ from livegrad import dtypes, linalg
 from livegrad.autograd import no_grad
 from livegrad.creation import zeros, zeros_like
 from livegrad.nn import functional as F
+from livegrad.nn.conv import _ConvTransposeNd
 from livegrad.nn.module import Module
 from livegrad.nn.parameter import is_lazy
 from livegrad.nn.utils import parametrize
@@ -18,6 +19,7 @@ from livegrad.ops.linalg.orthogonal import geqrf
 from livegrad.ops.matmul import mv, vdot
 from livegrad.ops.random import randn
 from livegrad.sequences import eye
+from livegrad.tensor import Tensor
 
 # ---------------------------------------------------------------------------------- orthogonal
 
@@ -49,7 +51,7 @@ class _Orthogonal(Module):
         if use_trivialization:
             self.register_buffer("base", None)
 
-    def forward(self, X: Any) -> Any:
+    def forward(self, X: Tensor) -> Tensor:
         """The orthogonal matrix."""
         wide = X.shape[-2] < X.shape[-1]
         q = self._of_tall(X.mT if wide else X)
@@ -57,7 +59,7 @@ class _Orthogonal(Module):
             q = self.base @ q
         return q.mT if wide else q
 
-    def _of_tall(self, x: Any) -> Any:
+    def _of_tall(self, x: Tensor) -> Tensor:
         n, k = x.shape[-2:]
         if self.orthogonal_map == "householder":
             below = x.tril(-1)
@@ -154,7 +156,7 @@ class _WeightNorm(Module):
         super().__init__()
         self.dim = -1 if dim is None else dim
 
-    def forward(self, weight_g: Any, weight_v: Any) -> Any:
+    def forward(self, weight_g: Tensor, weight_v: Tensor) -> Tensor:
         """`weight_v` with the length `weight_g`."""
         return weight_v * (weight_g / norm_except_dim(weight_v, 2, self.dim))
 
@@ -228,7 +230,7 @@ class _SpectralNorm(Module):
                 self._u = F.normalize(mv(matrix, self._v), dim=0, eps=self.eps)
                 self._v = F.normalize(mv(matrix.mT, self._u), dim=0, eps=self.eps)
 
-    def forward(self, weight: Any) -> Any:
+    def forward(self, weight: Tensor) -> Tensor:
         """`weight` with the largest singular value 1."""
         if weight.ndim == 1:
             return F.normalize(weight, dim=0, eps=self.eps)
@@ -254,14 +256,13 @@ def spectral_norm(
     if not hasattr(weight, "ndim") or weight is None:
         raise ValueError(f"Module '{module}' has no parameter or buffer with name '{name}'")
     if dim is None:
-        dim = 1 if _is_transposed(module) else 0
+        dim = 1 if is_transposed(module) else 0
     made = _SpectralNorm(weight, n_power_iterations, dim, eps)
     return parametrize.register_parametrization(module, name, made)
 
 
-def _is_transposed(module: Any) -> bool:
-    from livegrad.nn.conv import _ConvTransposeNd
-
+def is_transposed(module: Any) -> bool:
+    """Whether the weight of a module has its inputs first."""
     return isinstance(module, _ConvTransposeNd)
 
 

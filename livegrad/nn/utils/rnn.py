@@ -105,7 +105,7 @@ class PackedSequence(_Fields):
         return False
 
 
-def invert_permutation(permutation: Any) -> Any:
+def invert_permutation(permutation: Any) -> Tensor | None:
     """The permutation that undoes `permutation`; None for None."""
     if permutation is None:
         return None
@@ -216,7 +216,7 @@ def pad_sequence(
     batch_first: bool = False,
     padding_value: float = 0.0,
     padding_side: str = "right",
-) -> Any:
+) -> Tensor:
     """Tensors (length, …) side by side, the shorter ones padded: (T, N, …)."""
     if padding_side not in ("left", "right"):
         raise ValueError(f"padding_side: expected 'left' or 'right', got {padding_side!r}")
@@ -243,7 +243,7 @@ def pad_sequence(
     return whole if batch_first else whole.transpose(0, 1)
 
 
-def unpad_sequence(padded_sequences: Any, lengths: Any, batch_first: bool = False) -> list[Any]:
+def unpad_sequence(padded_sequences: Any, lengths: Any, batch_first: bool = False) -> list[Tensor]:
     """The tensors (length, …) that were padded."""
     if not batch_first:
         padded_sequences = padded_sequences.transpose(0, 1)
@@ -257,7 +257,7 @@ def pack_sequence(sequences: list[Any], enforce_sorted: bool = True) -> PackedSe
     return pack_padded_sequence(pad_sequence(sequences), lengths, enforce_sorted=enforce_sorted)
 
 
-def unpack_sequence(packed_sequences: PackedSequence) -> list[Any]:
+def unpack_sequence(packed_sequences: PackedSequence) -> list[Tensor]:
     """The tensors (length, …) that were packed."""
     padded, lengths = pad_packed_sequence(packed_sequences, batch_first=True)
     return unpad_sequence(padded, lengths, batch_first=True)

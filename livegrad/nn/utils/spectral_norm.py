@@ -9,7 +9,7 @@ from livegrad.linalg import multi_dot, pinv
 from livegrad.nn import functional as F
 from livegrad.nn.module import Module
 from livegrad.nn.parameter import Parameter
-from livegrad.nn.utils.parametrizations import _is_transposed
+from livegrad.nn.utils.parametrizations import is_transposed
 from livegrad.ops.matmul import dot, mv
 from livegrad.ops.random import randn
 
@@ -138,7 +138,7 @@ def spectral_norm(
     `livegrad.nn.utils.parametrizations.spectral_norm` is the newer form.
     """
     if dim is None:
-        dim = 1 if _is_transposed(module) else 0
+        dim = 1 if is_transposed(module) else 0
     SpectralNorm.apply(module, name, n_power_iterations, dim, eps)
     return module  # type: ignore[no-any-return]
 

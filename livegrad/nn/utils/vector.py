@@ -7,9 +7,10 @@ from typing import Any
 
 from livegrad.autograd import no_grad
 from livegrad.ops.joining import cat
+from livegrad.tensor import Tensor
 
 
-def parameters_to_vector(parameters: Iterable[Any]) -> Any:
+def parameters_to_vector(parameters: Iterable[Any]) -> Tensor:
     """All parameters in one vector; gradients flow through it."""
     return cat([p.reshape(-1) for p in parameters])
 

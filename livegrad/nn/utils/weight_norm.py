@@ -7,9 +7,10 @@ from typing import Any
 from livegrad.nn.module import Module
 from livegrad.nn.parameter import Parameter
 from livegrad.ops.statistics import norm
+from livegrad.tensor import Tensor
 
 
-def norm_except_dim(v: Any, pow: int = 2, dim: int = 0) -> Any:
+def norm_except_dim(v: Tensor, pow: int = 2, dim: int = 0) -> Tensor:
     """The norm over all dims but `dim`, which is kept; over all for -1."""
     if dim == -1:
         return norm(v, pow)

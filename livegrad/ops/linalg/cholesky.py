@@ -27,6 +27,7 @@ from livegrad.ops.linalg.common import (
     lapack,
     on_diagonal,
     pack,
+    packed,
     packed_meta,
     parts,
     places,
@@ -94,6 +95,7 @@ CHOLESKY = Op(
     grads=(_cholesky_grad,),
     saves="y",
     autocast="float32",
+    batch=packed(lambda a, checked: cholesky_shapes(a)),
     samples=s.calls(
         lambda: s.Sample((s.uniform(3, 3),), lambda x: cholesky(_definite(x))),
         lambda: s.Sample((s.uniform(2, 2, 2),), lambda x: cholesky(_definite(x), upper=True)),
@@ -170,6 +172,7 @@ CHOLESKY_SOLVE: Op = Op(
     expand=_solve_expand,
     grads=(_solve_grad_b, _solve_grad_factor),
     autocast="float32",
+    batch="matrices",
     samples=s.calls(
         lambda: s.Sample(
             (s.uniform(3, 2), s.uniform(3, 3, seed=1)),
@@ -200,6 +203,7 @@ CHOLESKY_INVERSE = Op(
     expand=_inverse_expand,
     grads=(_inverse_grad,),
     autocast="float32",
+    batch="matrices",
     samples=s.calls(
         lambda: s.Sample((s.uniform(3, 3),), lambda x: cholesky_inverse(cholesky(_definite(x)))),
         lambda: s.Sample((s.uniform(0, 0),), lambda x: cholesky_inverse(x)),

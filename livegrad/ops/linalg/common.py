@@ -13,12 +13,14 @@ from livegrad.dtypes import DType
 from livegrad.graph.meta import Meta, Shape, meta_of
 from livegrad.graph.record import broadcast_shapes, node_of, record
 from livegrad.ops.arranging import diag_embed as diag_embed
+from livegrad.ops.batched import wholes
 from livegrad.ops.comparison import eq
 from livegrad.ops.complex_parts import conj as conj
 from livegrad.ops.elementwise import cast, where
 from livegrad.ops.generate import counting
-from livegrad.ops.joining import record_slice
-from livegrad.ops.movement import EXPAND, PERMUTE, _reshape_to
+from livegrad.ops.joining import cat, record_slice
+from livegrad.ops.matmul import transposed as transposed
+from livegrad.ops.movement import EXPAND, reshape_to
 from livegrad.ops.slicing import DIAGONAL
 
 if TYPE_CHECKING:
@@ -108,15 +110,9 @@ def square_infer(name: str) -> Callable[..., Meta]:
 # ------------------------------------------------------------------- transposes, parts of matrices
 
 
-def turned(x: Tensor) -> Tensor:
-    """The last two dims exchanged, not as a view."""
-    ndim = node_of(x).meta.ndim
-    return record(PERMUTE, (x,), ((*range(ndim - 2), ndim - 1, ndim - 2),))
-
-
 def adjoint(x: Tensor) -> Tensor:
     """The conjugate transpose of matrices."""
-    return conj(turned(x))
+    return conj(transposed(x))
 
 
 def diagonal_of(x: Tensor) -> Tensor:
@@ -152,13 +148,13 @@ def columns(x: Tensor, start: int, stop: int) -> Tensor:
 
 def as_column(x: Tensor) -> Tensor:
     """Vectors as matrices of one column."""
-    return _reshape_to(x, (*node_of(x).meta.shape, 1))
+    return reshape_to(x, (*node_of(x).meta.shape, 1))
 
 
 def as_row(x: Tensor) -> Tensor:
     """Vectors as matrices of one row."""
     shape = node_of(x).meta.shape
-    return _reshape_to(x, (*shape[:-1], 1, shape[-1]))
+    return reshape_to(x, (*shape[:-1], 1, shape[-1]))
 
 
 def broadcast(x: Tensor, shape: Shape) -> Tensor:
@@ -173,7 +169,7 @@ def identity(like: Tensor, size: int) -> Tensor:
 
 def on_diagonal(height: int, width: int) -> Tensor:
     """A mask that holds on the main diagonal."""
-    return eq(_reshape_to(counting(height), (height, 1)), counting(width))
+    return eq(reshape_to(counting(height), (height, 1)), counting(width))
 
 
 def zero_diagonal(x: Tensor) -> Tensor:
@@ -205,9 +201,22 @@ def parts(packed: Tensor, shapes: list[Shape]) -> list[Tensor]:
     start = 0
     for shape in shapes:
         size = prod(shape)
-        found.append(_reshape_to(record_slice(packed, 0, start, size), shape))
+        found.append(reshape_to(record_slice(packed, 0, start, size), shape))
         start += size
     return found
+
+
+def packed(shapes_of: Callable[..., list[Shape]]) -> Callable[..., Tensor]:
+    """The batching rule of factorisations whose results lie one after the other in a vector."""
+
+    def rule(n: Any, size: int, xs: list[Tensor], batched: tuple[bool, ...]) -> Tensor:
+        operands = wholes(xs, batched, size)
+        both = record(n.op, operands, n.attrs, n.args)
+        shapes = shapes_of(*[node_of(x).meta.shape for x in operands], *n.attrs)
+        flat = [reshape_to(x, (size, prod(x.shape[1:]))) for x in parts(both, shapes)]
+        return cat(flat, 1)
+
+    return rule
 
 
 def codes(x: Tensor) -> Tensor:

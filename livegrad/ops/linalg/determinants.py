@@ -30,6 +30,7 @@ from livegrad.ops.linalg.common import (
     diagonal_of,
     imag_of,
     pack,
+    packed,
     packed_meta,
     parts,
     real_of,
@@ -117,6 +118,7 @@ COFACTOR_GRAD: Op = Op(
     ref=_cofactor_grad_ref,
     grads=(lambda g, y, weight, a: record(COFACTOR_GRAD, (g, a)), _third_order),
     saves="x",
+    batch="all_batched",
     samples=s.calls(
         lambda: s.Sample(
             (s.uniform(3, 3), s.uniform(3, 3, seed=1)), lambda g, a: record(COFACTOR_GRAD, (g, a))
@@ -135,6 +137,7 @@ COFACTOR: Op = Op(
     ref=_cofactor_ref,
     grads=(lambda g, y, a: record(COFACTOR_GRAD, (g, a)),),
     saves="x",
+    batch="all_batched",
     samples=s.calls(
         lambda: s.Sample((s.uniform(3, 3),), lambda a: record(COFACTOR, (a,))),
         lambda: s.Sample((np.ones((3, 3)),), lambda a: record(COFACTOR, (a,)), smooth=False),
@@ -149,6 +152,7 @@ DET = Op(
     grads=(lambda g, y, a: mul(as_column(as_column(g)), record(COFACTOR, (a,))),),
     saves="x",
     autocast="float32",
+    batch="matrices",
     samples=s.calls(
         lambda: s.Sample((s.uniform(3, 3),), lambda x: det(x)),
         lambda: s.Sample((s.uniform(2, 2, 2),), lambda x: det(x)),
@@ -196,6 +200,7 @@ SLOGDET = Op(
     ref=lambda n, a: pack(*np.linalg.slogdet(a)),
     grads=(_slogdet_grad,),
     autocast="float32",
+    batch=packed(slogdet_shapes),
     samples=s.calls(
         lambda: s.Sample((s.uniform(3, 3),), lambda x: slogdet(x)[1]),
         lambda: s.Sample((s.uniform(2, 2, 2),), lambda x: slogdet(x)[1]),

@@ -35,7 +35,7 @@ from livegrad.ops.linalg.common import (
 )
 from livegrad.ops.linalg.solving import inv
 from livegrad.ops.matmul import matmul
-from livegrad.ops.movement import _reshape_to, expand, normal_dim, unsqueeze
+from livegrad.ops.movement import expand, normal_dim, reshape_to, unsqueeze
 from livegrad.ops.reduce import sum as sum_of
 from livegrad.ops.scan import cumprod
 from livegrad.ops.slicing import diagonal as diagonal_view, select
@@ -103,6 +103,7 @@ MATRIX_EXP: Op = Op(
     ref=_exp_ref,
     grads=(_exp_grad,),
     saves="x",
+    batch="matrices",
     samples=s.calls(
         lambda: s.Sample((s.uniform(3, 3),), lambda x: matrix_exp(x)),
         lambda: s.Sample((s.uniform(2, 2, 2),), lambda x: matrix_exp(x)),
@@ -158,7 +159,7 @@ def multi_dot(tensors: Sequence[Tensor]) -> Tensor:
     cuts = _best_cuts([shapes[0][0], *[shape[1] for shape in shapes]])
     out = _chain(given, cuts, 0, len(given) - 1)
     shape = node_of(out).meta.shape
-    return _reshape_to(out, shape[int(first) : 2 - int(last)])
+    return reshape_to(out, shape[int(first) : 2 - int(last)])
 
 
 def _best_cuts(sizes: list[int]) -> dict[tuple[int, int], int]:
@@ -246,7 +247,7 @@ def vander(x: Tensor, N: int | None = None) -> Tensor:
     """Powers 0 … N - 1 of each value along a new last dim."""
     meta = node_of(x).meta
     if not meta.ndim:
-        x = _reshape_to(x, (1,))
+        x = reshape_to(x, (1,))
         meta = node_of(x).meta
     count = meta.shape[-1] if N is None else as_index(N)
     if count <= 1:

@@ -24,6 +24,7 @@ from livegrad.ops.linalg.common import (
     first_fault,
     lapack,
     pack,
+    packed,
     packed_meta,
     parts,
     places,
@@ -72,6 +73,7 @@ LDL = Op(
     infer=_ldl_infer,
     ref=_ldl_ref,
     saves="",
+    batch=packed(lambda a, hermitian, checked: ldl_shapes(a)),
     samples=s.calls(
         lambda: s.Sample((s.uniform(3, 3),), lambda x: ldl_factor(x)[0], smooth=False),
         lambda: s.Sample((s.uniform(2, 2, 2),), lambda x: ldl_factor(x)[1], smooth=False),

@@ -33,15 +33,16 @@ from livegrad.ops.linalg.common import (
     lapack,
     on_diagonal,
     pack,
+    packed,
     packed_meta,
     parts,
     places,
     rows,
-    turned,
+    transposed,
 )
 from livegrad.ops.linalg.triangular import solve_triangular, tril, triu
 from livegrad.ops.matmul import matmul
-from livegrad.ops.movement import _reshape_to
+from livegrad.ops.movement import reshape_to
 
 if TYPE_CHECKING:
     from livegrad.tensor import Tensor
@@ -137,6 +138,7 @@ LU = Op(
     grads=(_lu_grad,),
     saves="y",
     autocast="float32",
+    batch=packed(lambda a, checked: lu_shapes(a)),
     samples=s.calls(
         lambda: s.Sample((s.uniform(3, 3),), lambda x: lu_factor(x)[0]),
         lambda: s.Sample((s.uniform(2, 2, 4),), lambda x: lu_factor(x)[0]),
@@ -234,6 +236,7 @@ PERMUTATION: Op = Op(
     infer=lambda metas, attrs, shape: meta_of(shape, dtypes.int64),
     ref=_permutation_ref,
     saves="",
+    batch="permutation",
     samples=s.calls(
         lambda: s.Sample(
             (np.array([[3, 2, 3], [1, 3, 3]], np.int32),),
@@ -248,7 +251,7 @@ def permutation_matrix(pivots: Tensor, height: int, like: Tensor) -> Tensor:
     """P with A = P L U, in the dtype of `like`."""
     shape = (*node_of(pivots).meta.shape[:-1], height)
     order = record(PERMUTATION, (pivots,), (), (), shape)
-    column = _reshape_to(counting(height), (height, 1))
+    column = reshape_to(counting(height), (height, 1))
     return cast(eq(as_row(order), column), node_of(like).meta.dtype)
 
 
@@ -320,6 +323,6 @@ def _lu_solve(both: Tensor, pivots: Tensor, b: Tensor, adjoint: bool) -> Tensor:
         inner = solve_triangular(adjoint_of(both), b, upper=False)
         inner = solve_triangular(adjoint_of(both), inner, upper=True, unitriangular=True)
         return matmul(order, inner)
-    inner = matmul(turned(order), b)
+    inner = matmul(transposed(order), b)
     inner = solve_triangular(both, inner, upper=False, unitriangular=True)
     return solve_triangular(both, inner, upper=True)

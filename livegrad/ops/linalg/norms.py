@@ -23,7 +23,7 @@ from livegrad.ops.linalg.common import (
 )
 from livegrad.ops.linalg.singular import svdvals
 from livegrad.ops.linalg.solving import inv_ex
-from livegrad.ops.movement import PERMUTE, _reshape_to, normal_dim
+from livegrad.ops.movement import PERMUTE, normal_dim, reshape_to
 from livegrad.ops.reduce import amax, amin, count, normal_dims, reduced_meta, sum as sum_of
 from livegrad.ops.statistics import NORM
 
@@ -157,7 +157,7 @@ def _of_singular_values(
 
 
 def _finished(x: Tensor, meta: Meta, dims: tuple[int, int], keepdim: bool) -> Tensor:
-    return _reshape_to(x, reduced_meta(meta, dims, keepdim).shape)
+    return reshape_to(x, reduced_meta(meta, dims, keepdim).shape)
 
 
 def norm(

@@ -30,13 +30,14 @@ from livegrad.ops.linalg.common import (
     lapack,
     on_diagonal,
     pack,
+    packed,
     packed_meta,
     parts,
     places,
 )
 from livegrad.ops.linalg.triangular import solve_triangular, triu
 from livegrad.ops.matmul import matmul
-from livegrad.ops.movement import _reshape_to
+from livegrad.ops.movement import reshape_to
 
 if TYPE_CHECKING:
     from livegrad.tensor import Tensor
@@ -103,6 +104,7 @@ QR = Op(
     ref=_qr_ref,
     grads=(_qr_grad,),
     autocast="float32",
+    batch=packed(qr_shapes),
     samples=s.calls(
         lambda: s.Sample((s.uniform(4, 3),), lambda x: qr(x)[0]),
         lambda: s.Sample((s.uniform(2, 2, 3),), lambda x: qr(x)[1]),
@@ -174,6 +176,7 @@ GEQRF = Op(
     ref=_geqrf_ref,
     saves="",
     autocast="float32",
+    batch=packed(geqrf_shapes),
     samples=s.calls(
         lambda: s.Sample((s.uniform(4, 3),), lambda x: geqrf(x)[0], smooth=False),
         lambda: s.Sample((s.uniform(2, 2, 3),), lambda x: geqrf(x)[1], smooth=False),
@@ -193,7 +196,7 @@ def _reflector(both: Tensor, i: int) -> Tensor:
     """The i-th vector: zeros, a one, and what is below the diagonal, as a column."""
     height = both.shape[-2]
     column = columns(both, i, i + 1)
-    place = _reshape_to(counting(height), (height, 1))
+    place = reshape_to(counting(height), (height, 1))
     one = cast(eq(place, i), both.dtype)
     return add(where(gt(place, i), column, 0), one)
 
@@ -205,7 +208,7 @@ def _reflected(
     count = int(tau.shape[-1])
     for i in range(count) if forward else reversed(range(count)):
         v = _reflector(both, i)
-        factor = _reshape_to(columns(as_row(tau), i, i + 1), (*tau.shape[:-1], 1, 1))
+        factor = reshape_to(columns(as_row(tau), i, i + 1), (*tau.shape[:-1], 1, 1))
         if transposed:
             factor = conj(factor)
         if left:

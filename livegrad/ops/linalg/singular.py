@@ -34,6 +34,7 @@ from livegrad.ops.linalg.common import (
     imag_of,
     on_diagonal,
     pack,
+    packed,
     packed_meta,
     parts,
     places,
@@ -43,7 +44,7 @@ from livegrad.ops.linalg.common import (
 )
 from livegrad.ops.linalg.spectral import converged, divided, eigh, gaps
 from livegrad.ops.matmul import matmul
-from livegrad.ops.movement import _reshape_to
+from livegrad.ops.movement import reshape_to
 from livegrad.ops.power import square
 from livegrad.ops.reduce import amax, sum as sum_of
 
@@ -85,7 +86,7 @@ def _svd_grad(g: Tensor, y: Tensor, a: Tensor) -> Tensor:
     inner = add(inner, mul(as_column(values), divided(_skew(right), gap)))
     inner = add(inner, diag_embed(cast(real_of(gs), node_of(a).meta.dtype)))
     if node_of(a).meta.dtype.is_complex:
-        # U and V may be turned by one phase each; only their product is determined.
+        # U and V may be transposed by one phase each; only their product is determined.
         turn = div(imag_of(diagonal_of(left)), values)
         inner = add(inner, diag_embed(mul(turn, 1j)))
     if height > size:
@@ -119,6 +120,7 @@ SVD = Op(
     grads=(_svd_grad,),
     saves="y",
     autocast="float32",
+    batch=packed(svd_shapes),
     samples=s.calls(
         lambda: s.Sample((s.uniform(3, 3),), lambda x: svd(_apart(x))[0]),
         lambda: s.Sample((s.uniform(2, 2, 3),), lambda x: svd(_apart(x), False)[2]),
@@ -177,6 +179,7 @@ SVDVALS = Op(
     grads=(_values_grad,),
     saves="x",
     autocast="float32",
+    batch="matrices",
     samples=s.calls(
         lambda: s.Sample((s.uniform(3, 2),), lambda x: svdvals(_apart(x))),
         lambda: s.Sample((s.uniform(2, 2, 3),), lambda x: svdvals(_apart(x))),
@@ -350,6 +353,7 @@ LSTSQ = Op(
     grads=(_lstsq_grad_a, _lstsq_grad_b),
     saves="x",
     autocast="float32",
+    batch=packed(lstsq_shapes),
     samples=s.calls(
         lambda: s.Sample(
             (s.uniform(4, 2), s.uniform(4, 3, seed=1)), lambda a, b: lstsq(_apart(a), b)[0]
@@ -421,10 +425,10 @@ def _lstsq_result(
         left = sub(matmul(a, solution), b)
         residuals = sum_of(real_of(mul(left, conj(left))), -2)
     else:
-        flat = _reshape_to(real_of(solution), (node_of(solution).meta.numel,))
+        flat = reshape_to(real_of(solution), (node_of(solution).meta.numel,))
         residuals = record_slice(flat, 0, 0, 0)
     if vector:
-        solution = _reshape_to(solution, node_of(solution).meta.shape[:-1])
+        solution = reshape_to(solution, node_of(solution).meta.shape[:-1])
     return lstsq_result(
         solution,
         residuals,

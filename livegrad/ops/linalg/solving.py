@@ -28,11 +28,11 @@ from livegrad.ops.linalg.common import (
     identity,
     places,
     square_infer,
-    turned,
+    transposed,
 )
 from livegrad.ops.linalg.lu import lu_arrays, lu_parts
 from livegrad.ops.matmul import matmul
-from livegrad.ops.movement import _reshape_to, movedim
+from livegrad.ops.movement import movedim, reshape_to
 
 if TYPE_CHECKING:
     from livegrad.tensor import Tensor
@@ -91,6 +91,7 @@ SOLVE = Op(
     ref=_solve_ref,
     grads=(_solve_grad_a, _solve_grad_b),
     autocast="float32",
+    batch="matrices",
     samples=s.calls(
         lambda: s.Sample(
             (s.uniform(3, 3), s.uniform(3, 2, seed=1)), lambda a, b: solve(_regular(a), b)
@@ -140,9 +141,9 @@ def _solve(a: Tensor, b: Tensor, left: bool, checked: bool) -> Tensor:
             f"{list(shape[-2:])})"
         )
     if not left:
-        return turned(record(SOLVE, (turned(a), turned(right)), (checked,)))
+        return transposed(record(SOLVE, (transposed(a), transposed(right)), (checked,)))
     out = record(SOLVE, (a, right), (checked,))
-    return _reshape_to(out, node_of(out).meta.shape[:-1]) if vector else out
+    return reshape_to(out, node_of(out).meta.shape[:-1]) if vector else out
 
 
 @in_float32
@@ -191,6 +192,7 @@ INV = Op(
     grads=(_inv_grad,),
     saves="y",
     autocast="float32",
+    batch="matrices",
     samples=s.calls(
         lambda: s.Sample((s.uniform(3, 3),), lambda x: inv(_regular(x))),
         lambda: s.Sample((s.uniform(2, 2, 2),), lambda x: inv(_regular(x))),
@@ -237,7 +239,7 @@ def tensorinv(A: Tensor, ind: int = 2) -> Tensor:
             f"linalg.tensorinv: Expected self to satisfy the requirement prod(self.shape[ind:]) == "
             f"prod(self.shape[:ind]), but got {prod(last)} != {prod(first)}"
         )
-    return _reshape_to(inv(_reshape_to(A, (prod(first), prod(last)))), last + first)
+    return reshape_to(inv(reshape_to(A, (prod(first), prod(last)))), last + first)
 
 
 @in_float32
@@ -259,5 +261,5 @@ def tensorsolve(A: Tensor, B: Tensor, dims: Any = None) -> Tensor:
             f"prod(self.shape[other.ndim:]) == prod(self.shape[:other.ndim]), but got "
             f"{prod(last)} != {prod(shape[: right.ndim])}"
         )
-    matrix = _reshape_to(A, (right.numel, prod(last)))
-    return _reshape_to(solve(matrix, _reshape_to(B, (right.numel,))), last)
+    matrix = reshape_to(A, (right.numel, prod(last)))
+    return reshape_to(solve(matrix, reshape_to(B, (right.numel,))), last)

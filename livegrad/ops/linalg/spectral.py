@@ -29,6 +29,7 @@ from livegrad.ops.linalg.common import (
     diagonal_of,
     on_diagonal,
     pack,
+    packed,
     packed_meta,
     parts,
     real_of,
@@ -53,7 +54,7 @@ def gaps(values: Tensor) -> Tensor:
 
 
 def divided(x: Tensor, by: Tensor) -> Tensor:
-    """x / by, and 0 where both are 0: what is not asked for is not turned into NaN."""
+    """x / by, and 0 where both are 0: what is not asked for is not transposed into NaN."""
     nothing = eq(x, 0)
     return div(x, where(mul(nothing, eq(by, 0)), 1, by))
 
@@ -111,6 +112,7 @@ EIGH = Op(
     grads=(_eigh_grad,),
     saves="y",
     autocast="float32",
+    batch=packed(lambda a, triangle: eigen_shapes(a)),
     samples=s.calls(
         lambda: s.Sample((s.uniform(3, 3),), lambda x: eigh(_symmetric(x))[0]),
         lambda: s.Sample((s.uniform(2, 2, 2),), lambda x: eigh(_symmetric(x))[1]),
@@ -159,13 +161,13 @@ def _eig_ref(n: Any, a: Array) -> Array:
 def _eig_grad(g: Tensor, y: Tensor, a: Tensor) -> Tensor:
     """V⁻ᴴ (diag(gλ) + (Vᴴ gV - Vᴴ V diag(Re(Vᴴ gV))) / conj(E)) Vᴴ."""
     (values, vectors), (gw, gv) = parts(y, eigen_shapes(a.shape)), parts(g, eigen_shapes(a.shape))
-    turned = adjoint(vectors)
-    inner = matmul(turned, gv)
+    transposed = adjoint(vectors)
+    inner = matmul(transposed, gv)
     # Vectors are of length 1: what would change their length takes no part.
     length = as_row(cast(real_of(diagonal_of(inner)), node_of(y).meta.dtype))
-    inner = sub(inner, mul(matmul(turned, vectors), length))
+    inner = sub(inner, mul(matmul(transposed, vectors), length))
     inner = add(divided(zero_diagonal(inner), conj(gaps(values))), diag_embed(gw))
-    return real_if(solve(turned, matmul(inner, turned)), a)
+    return real_if(solve(transposed, matmul(inner, transposed)), a)
 
 
 def real_if(g: Tensor, x: Tensor) -> Tensor:
@@ -182,6 +184,7 @@ EIG = Op(
     grads=(_eig_grad,),
     saves="y",
     autocast="float32",
+    batch=packed(eigen_shapes),
     samples=s.calls(
         lambda: s.Sample((s.uniform(3, 3),), lambda x: _magnitude(eig(_symmetric(x))[0])),
         lambda: s.Sample((s.uniform(2, 2, 2),), lambda x: _magnitude(eig(_symmetric(x))[1])),

@@ -25,7 +25,7 @@ from livegrad.ops.linalg.common import (
     identity,
     places,
     same_batch,
-    turned,
+    transposed,
 )
 from livegrad.ops.matmul import matmul
 from livegrad.ops.triangles import TRIL, TRIU
@@ -91,6 +91,7 @@ SOLVE_TRIANGULAR = Op(
     ref=_ref,
     grads=(_grad_a, _grad_b),
     autocast="float32",
+    batch="matrices",
     samples=s.calls(
         lambda: s.Sample(
             (s.uniform(3, 3), s.uniform(3, 2, seed=1)),
@@ -152,7 +153,7 @@ def triangular_solve(
     check_square("triangular_solve", node_of(A).meta)
     check_matrices("triangular_solve", node_of(b).meta, "b")
     batch = same_batch("triangular_solve", A, b)
-    source = turned(A) if transpose else A
+    source = transposed(A) if transpose else A
     solution = solve_triangular(source, b, upper=upper != transpose, unitriangular=unitriangular)
     return triangular_solve_result(
         solution, clone(broadcast(A, (*batch, *node_of(A).meta.shape[-2:])))

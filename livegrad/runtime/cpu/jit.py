@@ -332,6 +332,7 @@ def _emit(ir: str, target: Target, inline: bool = False) -> bytes:
         llvm = _binding()
         passes = llvm.create_new_module_pass_manager()
         passes.add_always_inliner_pass()
+        passes.add_global_dead_code_eliminate_pass()
         # Variables in registers, and what is known of them used: kernels come like that.
         passes.add_sroa_pass()
         passes.add_jump_threading_pass()

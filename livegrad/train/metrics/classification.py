@@ -19,7 +19,7 @@ from livegrad.utils.reading import Array, array_of, shape_of
 AVERAGES = ("auto", "binary", "micro", "macro", "weighted", None)
 
 
-class _Labels(Metric):
+class Labels(Metric):
     """Metrics of predicted and true labels.
 
     Targets are labels (N, …). Predictions are scores (N, C, …) with the classes at dim 1 as in
@@ -49,7 +49,7 @@ class _Labels(Metric):
         return said, true
 
 
-class Accuracy(_Labels):
+class Accuracy(Labels):
     """The share of targets that are predicted correctly.
 
     With `k`, a target counts as predicted if its score is among the `k` greatest. With
@@ -130,7 +130,7 @@ def _among_best(scores: Array, true: Array, k: int) -> Array:
     return among
 
 
-class _PerClass(_Labels):
+class _PerClass(Labels):
     """Metrics made of three counts per class: `right`, `said` (predicted) and `true`."""
 
     counts = ("right", "said", "true", "total", "single")

@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 
 from livegrad.train.metrics.base import ratio
-from livegrad.train.metrics.classification import _Labels
+from livegrad.train.metrics.classification import Labels
 from livegrad.utils.reading import Array
 
 NORMALS = (None, "true", "pred", "all")
 
 
-class ConfusionMatrix(_Labels):
+class ConfusionMatrix(Labels):
     """How often true class i (row) was predicted as class j (column).
 
     `normalize` divides by the sums of rows ("true"), of columns ("pred"), or of all. The matrix

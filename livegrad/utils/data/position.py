@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from livegrad.creation import tensor
 from livegrad.random import Generator, default_generator
 
 VERSION = 1
@@ -69,8 +70,6 @@ def _numbers(generator: Generator) -> list[int]:
 
 
 def _set_numbers(generator: Generator, numbers: list[int]) -> None:
-    from livegrad.creation import tensor
-
     generator.set_state(tensor(numbers, device="cpu"))
 
 

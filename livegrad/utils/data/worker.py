@@ -237,7 +237,7 @@ def work(end: socket.socket, job: Job) -> None:
     signal.signal(signal.SIGTERM, _leave)
     set_num_threads(1)
     keep_freed_memory()
-    LOCAL.state.begin()  # what the parent had pending, and its modes, stay with it
+    LOCAL.state.start_anew()  # what the parent had pending, and its modes, stay with it
     try:
         Worker(Channel(end), job).run()
     except EOFError:

@@ -11,6 +11,7 @@ import livegrad as lg
 import livegrad.nn.functional as F
 from livegrad import nn, optim
 from livegrad.graph.state import reference_mode
+from livegrad.native import layout
 from livegrad.runtime.cpu import follow
 
 pytestmark = pytest.mark.skipif(
@@ -19,7 +20,7 @@ pytestmark = pytest.mark.skipif(
 
 
 def test_is_on_where_it_was_tried():
-    assert sys.version_info[:2] in follow._KNOWN
+    assert sys.version_info[:2] in layout.KNOWN
 
 
 @pytest.fixture

@@ -14,16 +14,16 @@ _refs = sys.getrefcount
 
 
 def _count_own_references() -> int:
-    """What `_refs` says, inside `Trace`, of a handle that only the pending list refers to."""
+    """What `_refs` says, inside `Snapshot`, of a handle that only the pending list refers to."""
     handles, nodes = [object()], [None]
-    # A list, because `Trace` makes one: the count must be taken in the same surroundings.
+    # A list, because `Snapshot` makes one: the count must be taken in the same surroundings.
     return [_refs(handle) for handle, _ in zip(handles, nodes, strict=True)][0]  # noqa: RUF015
 
 
 _ALONE = _count_own_references()
 
 
-class Trace:
+class Snapshot:
     """Pending nodes as what a plan is looked up by, and what a run of it needs.
 
     - `specs` of the nodes, and `links`: for each input of each node, the place of the pending node
@@ -87,9 +87,9 @@ def is_claim(node: Node) -> bool:
     return to is not None and not node.spent and type(to) is not ref
 
 
-def _keep_for_backward(trace: Trace) -> None:
+def _keep_for_backward(snapshot: Snapshot) -> None:
     """Keeps what gradient rules read of graphs that backward has not walked yet."""
-    nodes, keep, base = trace.nodes, trace.keep, trace.base
+    nodes, keep, base = snapshot.nodes, snapshot.keep, snapshot.base
     claimed = [k and is_claim(node) for k, node in zip(keep, nodes, strict=True)]
     for place in range(len(nodes) - 1, -1, -1):
         if not claimed[place]:

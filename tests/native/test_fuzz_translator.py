@@ -1,15 +1,18 @@
-"""Random functions by the translator and by Python; `fuzz.py` is the command line for more."""
+"""Random functions by the translator and by Python; more by `fuzz_translator.py` itself."""
 
 from __future__ import annotations
 
 import warnings
 
 import pytest
-from fuzz import fuzz
+from fuzz_translator import fuzz
 
 from livegrad.native import layout
 
-pytestmark = pytest.mark.skipif(not layout.is_known(), reason="an interpreter we do not know")
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(not layout.is_known(), reason="an interpreter we do not know"),
+]
 
 
 @pytest.mark.parametrize("seed", range(8))

@@ -1,0 +1,284 @@
+"""Rows kernels: elementwise loops, and folds along rows; see templates.py."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import lru_cache, partial
+from typing import Any
+
+from livegrad.compiler.builder import LANES, Builder, Value
+from livegrad.compiler.emitter import memory_element
+from livegrad.compiler.folding import LONG_ROW, SHORT_ROW, Folds, Reduction, Way
+from livegrad.compiler.reducers import REDUCERS, Accs
+from livegrad.compiler.signature import Instr, Store
+from livegrad.compiler.templates import Template, passes
+from livegrad.dtypes import DType
+from livegrad.graph.op import REGISTRY
+
+
+class Span:
+    """The elements of a row from `low` up to `high`: sixteens up to `whole`, the rest by a mask."""
+
+    def __init__(self, b: Builder, low: Value, high: Value) -> None:
+        self.low, self.high = low, high
+        self.whole = b.add(low, b.and_(b.sub(high, low), -LANES))
+        self.mask = b.lane_mask(b.sub(high, self.whole))
+        self.short = b.icmp("sle", b.sub(high, low), SHORT_ROW.rounds * LANES)
+
+
+class Rows(Template):
+    """Elementwise loops and folds along rows: the inner loop is vectorised and folded."""
+
+    def emit(self) -> str:
+        """The kernel's IR."""
+        b = self.b
+        self.read_header()
+        self.plan = passes(self)
+        self.spills = self._choose_spills()
+        if self.spills:
+            self.scratch = b.load_scalar("ptr", b.gep(self.ctx, "i64", 3))
+            self.scratch_row = self.arg(8)
+        if any(instr.tail for instr in self.instrs):
+            with b.if_(b.icmp("slt", self.begin, 0)):
+                self._tail()
+        with b.loop(self.begin, self.end) as item:
+            rest, inner_at = (
+                b.udiv(item.index, self.inner_blocks),
+                b.urem(item.index, self.inner_blocks),
+            )
+            outer, middle_at = b.udiv(rest, self.middle_blocks), b.urem(rest, self.middle_blocks)
+            bases = self.outer_bases(outer)
+            low = b.mul(inner_at, self.inner_block)
+            high = b.smin(b.add(low, self.inner_block), self.inner)
+            self.span = Span(b, low, high)
+            first = b.mul(middle_at, self.middle_block)
+            last = b.smin(b.add(first, self.middle_block), self.middle)
+            with b.loop(first, last) as row:
+                self._row(bases, row.index)
+        return b.ir()
+
+    def _row(self, bases: list[Value], row: Value) -> None:
+        b = self.b
+        self.rows = [
+            self.move(base, b.mul(row, step))
+            for base, step in zip(bases, self.middle_steps, strict=True)
+        ]
+        outer = dict(self.kept)
+        self._keep(0)
+        for number, (reduces, stores) in enumerate(self.plan):
+            self._pass(number, reduces, stores)
+            self._keep(number + 1)
+        self._store_row(tail=False)
+        self.kept = outer
+
+    def _store_row(self, tail: bool) -> None:
+        for value, stream, full, in_tail in self.outputs:
+            if not full and in_tail == tail:
+                dtype = self.streams[stream].dtype
+                self.e(dtype).store_scalar(dtype, self.kept[value], self.rows[stream])
+
+    def _tail(self) -> None:
+        """When all rows are done: folds what they gave, in the order a kernel of its own would."""
+        outer = dict(self.kept)
+        self.rows = self.bases
+        for i, instr in enumerate(self.instrs):
+            if not instr.tail or i in self.kept:
+                continue
+            if instr.what == "fold":
+                self.kept[i] = self._fold(instr)
+            else:
+                self.kept[i] = self._row_value(instr)
+        self._store_row(tail=True)
+        self.kept = outer
+
+    def _fold(self, instr: Instr) -> Value:
+        b = self.b
+        combine, stream = instr.payload
+        dtype = self.streams[stream].dtype
+        reducer, e = REDUCERS[combine], self.e(dtype)
+
+        def step(folds: Folds, at: Value, mask: Value | None, accs: Accs) -> Accs:
+            place = b.gep(self.bases[stream], memory_element(dtype), at)
+            return folds.step(accs, [e.load(dtype, place, mask)], self.lane_index(at), mask)
+
+        span = Span(b, b.const("i64", 0), self.arg(9))
+        (value,) = self._fold_row([(reducer, e)], span, step)
+        return e.convert(value, reducer.output(dtype), instr.dtype)
+
+    def _fold_row(
+        self, reductions: list[Reduction], span: Span, step: Callable[..., Accs]
+    ) -> list[Value]:
+        """Folds a row: sixteen elements per round, the last ones under a mask."""
+
+        def folded(way: Way) -> list[Value]:
+            folds = Folds(self.b, reductions, way)
+            whole, high = span.whole, span.high
+            each, last = partial(step, folds, mask=None), partial(step, folds, mask=span.mask)
+            carried = folds.run(span.low, whole, LANES, lambda at, accs: each(at, accs=accs))
+            carried = folds.run_rest(
+                carried, whole, high, LANES, lambda at, accs: last(at, accs=accs)
+            )
+            return folds.results(carried, across_lanes=True)
+
+        if not any([reducer.of_blocks(e.dtype) for reducer, e in reductions]):
+            return folded(SHORT_ROW)
+        return self.b.either(span.short, lambda: folded(SHORT_ROW), lambda: folded(LONG_ROW))
+
+    def _keep(self, stage: int) -> None:
+        """Computes the values of a whole row that became available at `stage`."""
+        for i, instr in enumerate(self.instrs):
+            later = instr.full or instr.tail or instr.what == "reduce"
+            if later or self.stage[i] != stage or i in self.kept:
+                continue
+            self.kept[i] = self._row_value(instr)
+
+    def _row_value(self, instr: Instr) -> Value:
+        operands = [self.kept[i] for i in instr.operands if i >= 0]
+        if instr.what == "load":
+            dtype = instr.dtype
+            return self.e(dtype).load_scalar(dtype, self.rows[instr.payload])
+        if instr.what == "position":
+            counter: Value = self.rows[instr.payload]
+            return counter
+        if instr.what == "gather":
+            stream, slot = instr.payload
+            where = self.position_ok(instr, self.b.sext(operands[0], "i64"), None)
+            place = self.move(self.rows[stream], self.b.mul(where, self.gather_arg(slot, 0)))
+            return self.e(instr.dtype).load_scalar(instr.dtype, place)
+        return self.compute(instr, operands)
+
+    # ------------------------------------------------------------------ one pass over a row
+
+    def _pass(self, number: int, reduces: list[int], stores: list[Store]) -> None:
+        def step(folds: Folds, at: Value, mask: Value | None, accs: Accs) -> Accs:
+            return self._body(number, reduces, stores, at, mask, folds, accs)
+
+        reductions = self.reductions_of(reduces)
+        self.keep_folds(reduces, self._fold_row(reductions, self.span, step))
+
+    def _body(
+        self,
+        number: int,
+        reduces: list[int],
+        stores: list[Store],
+        at: Value,
+        mask: Value | None,
+        folds: Folds,
+        carried: Accs,
+    ) -> Accs:
+        """Sixteen elements of one pass; gives the accumulators of its reductions."""
+        known: dict[int, Value] = {}
+        self.active = mask
+
+        def value(i: int) -> Value:
+            return self.wide(self._full(i, number, at, mask, known))
+
+        values = self.folded_values(reduces, value)
+        accs = folds.step(carried, values, self.lane_index(at), mask)
+        for store in stores:
+            self.store(store.stream, value(store.value), self.rows[store.stream], at, mask)
+        for i, slot in self.spills.items():
+            if self._spilled_in(i) == number and i in known:
+                self._spill(slot, i, known[i], at, mask)
+        self.active = None
+        return accs
+
+    def _full(
+        self, i: int, number: int, at: Value, mask: Value | None, known: dict[int, Value]
+    ) -> Value:
+        """The sixteen values of instruction `i` at position `at` of the row."""
+        found = known.get(i)
+        if found is None:
+            found = self.kept.get(i)
+        if found is None:
+            if i in self.spills and self._spilled_in(i) < number:
+                found = self._unspill(self.spills[i], i, at, mask)
+            else:
+                found = self._compute_full(i, number, at, mask, known)
+            known[i] = found
+        return found
+
+    def _compute_full(
+        self, i: int, number: int, at: Value, mask: Value | None, known: dict[int, Value]
+    ) -> Value:
+        instr = self.instrs[i]
+        if instr.what == "load":
+            return self.load(instr.payload, self.rows[instr.payload], at, mask)
+        if instr.what == "position":
+            return self.positions(instr.payload, self.rows[instr.payload], at)
+        operands = [self._full(o, number, at, mask, known) for o in instr.operands if o >= 0]
+        if instr.what == "gather":
+            return self.gather(instr, operands[0], self.rows[instr.payload[0]], at, mask)
+        return self.wide(self.compute(instr, operands))
+
+    # ------------------------------------------------------- values kept between two passes
+
+    def _choose_spills(self) -> dict[int, int]:
+        """Dear values that a later pass needs again, with their slots in scratch memory."""
+        needed: dict[int, set[int]] = {}
+        for number, (reduces, stores) in enumerate(self.plan):
+            roots = [self.instrs[i].operands[0] for i in reduces] + [s.value for s in stores]
+            for i in self._closure(roots, number):
+                needed.setdefault(i, set()).add(number)
+        dear = [i for i, where in needed.items() if len(where) > 1 and self._is_dear(i)]
+        return {i: slot for slot, i in enumerate(sorted(dear))}
+
+    def _closure(self, roots: list[int], number: int) -> set[int]:
+        found: set[int] = set()
+        todo = list(roots)
+        while todo:
+            i = todo.pop()
+            if i in found or not self.instrs[i].full:
+                continue
+            found.add(i)
+            if self._is_dear(i) and self.stage[i] < number:
+                continue
+            todo += [o for o in self.instrs[i].operands if o >= 0]
+        return found
+
+    def _is_dear(self, i: int) -> bool:
+        instr = self.instrs[i]
+        if instr.what == "op":
+            return not REGISTRY[instr.payload[0]].cheap
+        return instr.what == "generate"
+
+    def _spilled_in(self, i: int) -> int:
+        """The first pass that needs value `i`: it is computed there and loaded afterwards."""
+        for number, (reduces, stores) in enumerate(self.plan):
+            roots = [self.instrs[r].operands[0] for r in reduces] + [s.value for s in stores]
+            if i in self._closure(roots, number):
+                return number
+        raise AssertionError("a spilled value is needed somewhere")
+
+    def _scratch_type(self, i: int) -> DType:
+        return self.instrs[i].dtype.compute
+
+    def _scratch_place(self, slot: int, dtype: DType, at: Value) -> Value:
+        b = self.b
+        row = b.gep(self.scratch, "i8", b.mul(self.scratch_row, slot))
+        return b.gep(row, memory_element(dtype), at)
+
+    def _spill(self, slot: int, i: int, value: Value, at: Value, mask: Value | None) -> None:
+        dtype = self._scratch_type(i)
+        self.e(dtype).store(dtype, self.wide(value), self._scratch_place(slot, dtype, at), mask)
+
+    def _unspill(self, slot: int, i: int, at: Value, mask: Value | None) -> Value:
+        dtype = self._scratch_type(i)
+        return self.e(dtype).load(dtype, self._scratch_place(slot, dtype, at), mask)
+
+
+def generate_rows(name: str, *described: Any) -> str:
+    """The IR of a rows kernel with these streams, instructions and stores."""
+    return Rows(name, *described).emit()
+
+
+# Signatures are large: those of a few plans.
+@lru_cache(maxsize=512)
+def spill_count(signature: tuple[Any, ...]) -> int:
+    """How many rows of scratch memory a rows kernel needs."""
+    generate, *described = signature
+    if generate is not generate_rows:
+        return 0
+    template = Rows("probe", *described)
+    template.plan = passes(template)
+    return len(template._choose_spills())
