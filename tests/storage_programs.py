@@ -813,6 +813,16 @@ def several_views_of_an_array(T: Any) -> Any:
 
 
 @program
+def einsum_without_sums_is_a_view(T: Any) -> Any:
+    x, y = T.zeros(2, 3), T.zeros(2, 2, 3)
+    T.einsum("ij->ji", x)[0].fill_(1)
+    T.einsum("...j->...j", x).add_(1)
+    T.einsum("iij->ji", y).fill_(2)
+    T.einsum("ij->i", x).zero_()
+    return x.tolist(), y.tolist(), T.einsum("iij->ji", y).stride()
+
+
+@program
 def strides_of_what_is_empty(T: Any) -> Any:
     x = T.zeros(2, 3, 4)[:, 2:2]
     layer = T.nn.PReLU()
@@ -846,9 +856,10 @@ def one_memory_with_a_history(T: Any) -> Any:
 def modules_with_backward_hooks_share_memory(T: Any) -> Any:
     x = T.arange(8.0, requires_grad=True)
     h = (x * 2).view(2, 4)[:, ::2]
-    layer = T.nn.Flatten(0)
+    thin = (x * 2).view(2, 2, 2)[::2, ::2]
     seen = []
-    for module, y in ((T.nn.Flatten(0), x * 2), (T.nn.Identity(), h), (layer, h)):
+    flat, same = T.nn.Flatten, T.nn.Identity
+    for module, y in ((flat(0), x * 2), (same(), h), (flat(0), h), (same(), thin)):
         module.register_full_backward_hook(lambda m, gi, go: None)
         out = module(y)
         seen.append(out.stride())

@@ -10,6 +10,7 @@ from livegrad.nn.hooks import GlobalHooks
 from livegrad.ops.elementwise import clone
 from livegrad.ops.movement import detach
 from livegrad.ops.public import asks
+from livegrad.ops.reshaping import view_as
 from livegrad.tensor import Tensor
 
 
@@ -21,7 +22,7 @@ class _Gate(Function):
         """The values, as they lie in memory."""
         ctx.passing = passing
         ctx.set_materialize_grads(False)
-        return tuple([laid_out(clone(x), x._node.meta) for x in tensors])
+        return tuple([laid_out(clone(x), view_as(x, x)._node.meta) for x in tensors])
 
     @staticmethod
     def backward(ctx: Any, *grads: Any) -> tuple[Any, ...]:
@@ -35,11 +36,14 @@ class Watch:
         inputs ─► gate ─► forward ─► outputs ─► gate        the gates see the gradients
                    └ hooks                        └ pre-hooks
 
-    If no input needs a gradient, the hooks run at the second gate, after the pre-hooks.
+    If no input needs a gradient, the hooks run at the second gate, after the pre-hooks. Hooks that
+    are registered after the call are for later ones.
     """
 
     def __init__(self, module: Any) -> None:
         self.module = module
+        self.pre_hooks = [*GlobalHooks.backward_pre.values(), *module._backward_pre_hooks.values()]
+        self.hooks = [*GlobalHooks.backward.values(), *module._backward_hooks.values()]
         self.places_in: list[int] = []
         self.places_out: list[int] = []
         self.inputs_given = 0
@@ -77,8 +81,7 @@ class Watch:
     def _left(self, grads: tuple[Any, ...]) -> list[Any]:
         """The gradients of the outputs are known."""
         grad_output = _spread(grads, self.places_out, self.outputs_given)
-        own = self.module._backward_pre_hooks
-        for hook in [*GlobalHooks.backward_pre.values(), *own.values()]:
+        for hook in self.pre_hooks:
             changed = hook(self.module, grad_output)
             if changed is not None:
                 grad_output = changed if isinstance(changed, tuple) else (changed,)
@@ -93,8 +96,7 @@ class Watch:
         return [grad_input[i] for i in self.places_in]
 
     def _run(self, grad_input: tuple[Any, ...]) -> tuple[Any, ...]:
-        own = self.module._backward_hooks
-        for hook in [*GlobalHooks.backward.values(), *own.values()]:
+        for hook in self.hooks:
             changed = hook(self.module, grad_input, self.grad_output)
             if changed is not None:
                 grad_input = changed if isinstance(changed, tuple) else (changed,)
@@ -103,7 +105,7 @@ class Watch:
 
 def _sharing_memory(x: Any, original: Any) -> Any:
     """`x`, of the same value, as a view of the memory of `original` with a history of its own."""
-    shown = detach(original)
+    shown = detach(view_as(original, original))
     x._cell, x._path, x._seen, x._unseen = shown._cell, shown._path, shown._seen, shown._unseen
     return x
 

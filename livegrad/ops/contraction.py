@@ -20,14 +20,14 @@ from livegrad import dtypes
 from livegrad.graph.blame import as_items
 from livegrad.graph.meta import Meta, Shape, meta_of
 from livegrad.graph.op import Op
-from livegrad.graph.record import Handle, node_of, not_implemented, record
+from livegrad.graph.record import Handle, node_of, not_implemented, record, view
 from livegrad.ops import samples as s
 from livegrad.ops.autocast import casted
 from livegrad.ops.conjugate import conj
 from livegrad.ops.elementwise import cast, mul
 from livegrad.ops.joining import EachInput
 from livegrad.ops.matmul import MATMUL, transposed
-from livegrad.ops.movement import EXPAND, PERMUTE, normal_dim, reshape_to
+from livegrad.ops.movement import EXPAND, PERMUTE, normal_dim, permute, reshape_to
 from livegrad.ops.slicing import DIAGONAL
 
 if TYPE_CHECKING:
@@ -362,7 +362,7 @@ def _diagonals(i: int, x: Tensor, labels: Labels) -> _Term:
                     f"sizes don't match, {shape[second]} != {shape[first]}"
                 )
             rest = [size for d, size in enumerate(shape) if d not in (first, second)]
-            x = record(DIAGONAL, (x,), (first, second), (0, 0), (*rest, shape[first]))
+            x = view(DIAGONAL, x, (first, second), (0, 0), (*rest, shape[first]))
             names = [n for d, n in enumerate(names) if d not in (first, second)] + [name]
     return _Term(x, tuple(names))
 
@@ -399,6 +399,8 @@ def einsum(*args: Any) -> Tensor:
     terms = [
         _diagonals(i, x, names) for i, (x, names) in enumerate(zip(operands, labels, strict=True))
     ]
+    if len(terms) == 1 and sorted(terms[0].labels) == sorted(wanted):  # nothing is summed: a view
+        return permute(terms[0].value, [terms[0].labels.index(name) for name in wanted])
     return _record([term.value for term in terms], [term.labels for term in terms], wanted)
 
 

@@ -460,6 +460,15 @@ def test_numbers_saved_as_vectors_of_one_are_taken():
     assert norm.num_batches_tracked.item() == 5
 
 
+def test_a_backward_hook_is_for_later_calls():
+    layer, seen = nn.Linear(2, 1), []
+    layer.register_full_backward_hook(lambda *_: seen.append("first"))
+    y = layer(lg.ones(1, 2))
+    layer.register_full_backward_hook(lambda *_: seen.append("second"))
+    y.sum().backward()
+    assert seen == ["first"]
+
+
 @pytest.mark.parametrize("whole", [lg.nn.Module.zero_grad, lg.optim.SGD.zero_grad])
 def test_gradients_that_are_made_zero_have_no_history(whole):
     layer = nn.Linear(2, 1)
