@@ -395,7 +395,9 @@ def _must_store(graph: Primitives) -> set[Node]:
         lower = node.op.lower
         if lower.stores:
             stored.add(node)
-        stored.update([storage(x) for x in lower.from_memory(node)])
+        needed = lower.from_memory(node)
+        if needed:
+            stored.update([storage(x) for x in needed])
     return stored
 
 
