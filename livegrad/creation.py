@@ -12,9 +12,11 @@ from livegrad.device import CPU, has_data, home
 from livegrad.dtypes import DType
 from livegrad.graph import elsewhere
 from livegrad.graph.blame import as_index
+from livegrad.graph.handle import Handle, leaf, node_of, wrap
 from livegrad.graph.layout import Strides, is_dense, like_strides, span, strides_in_order
 from livegrad.graph.meta import Shape, meta_of
-from livegrad.graph.record import Handle, leaf, node_of, record, see_through, wrap
+from livegrad.graph.record import record
+from livegrad.graph.views import see_through
 from livegrad.ops import generate
 from livegrad.ops.elementwise import clone
 from livegrad.ops.in_place import laid_out_as, placed_like

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from livegrad import creation, dtypes
 from livegrad.graph.blame import as_float, as_items
 from livegrad.graph.elsewhere import placed
-from livegrad.graph.record import node_of
+from livegrad.graph.handle import node_of
 from livegrad.ops.autocast import casted
 from livegrad.ops.comparison import lt
 from livegrad.ops.complex_parts import conj

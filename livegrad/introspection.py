@@ -10,8 +10,9 @@ import numpy as np
 from livegrad import creation
 from livegrad.device import CPU, META, has_data
 from livegrad.graph.geometry import offset_of, root_of
+from livegrad.graph.handle import node_of
 from livegrad.graph.layout import is_channels_last, memory_order
-from livegrad.graph.record import is_detached, node_of
+from livegrad.graph.views import is_detached
 from livegrad.methods import Methods
 from livegrad.ops import movement
 from livegrad.ops.in_place import in_format

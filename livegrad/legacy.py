@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 from livegrad import creation, dtypes
 from livegrad.device import unavailable
 from livegrad.dtypes import DType
+from livegrad.graph.handle import Handle, node_of
+from livegrad.graph.infer import TYPE_NAMES
 from livegrad.graph.meta import Size
-from livegrad.graph.record import TYPE_NAMES, Handle, node_of
 from livegrad.ops import movement
 
 if TYPE_CHECKING:

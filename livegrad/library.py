@@ -43,9 +43,10 @@ from livegrad import dtypes
 from livegrad.autograd import Function, no_grad
 from livegrad.device import CPU
 from livegrad.graph.elsewhere import empty
+from livegrad.graph.handle import Handle, leaf_node, node_of, wrap
 from livegrad.graph.meta import Meta, meta_of, on_device
 from livegrad.graph.op import REGISTRY, Op
-from livegrad.graph.record import Handle, leaf_node, node_of, record, wrap
+from livegrad.graph.record import record
 from livegrad.graph.state import scratch_state
 from livegrad.runtime.memory import Buffer
 from livegrad.runtime.values import array_of, from_compute, to_compute

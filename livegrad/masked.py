@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from livegrad import dtypes
 from livegrad.dtypes import DType
-from livegrad.graph.record import node_of
+from livegrad.graph.handle import node_of
 from livegrad.ops import composite, pointwise_math, product, quantiles, reduce, scan, statistics
 from livegrad.ops.comparison import isnan, maximum
 from livegrad.ops.conjugate import conj

@@ -11,10 +11,12 @@ from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Self
 import numpy as np
 
 from livegrad import creation
+from livegrad.graph.handle import BareHandle, Handle, node_of
 from livegrad.graph.layout import may_overlap
 from livegrad.graph.op import Op
 from livegrad.graph.overlap import AT_ALL, PARTLY, check_overlap
-from livegrad.graph.record import BareHandle, Handle, binary, check_writable, node_of, rebind
+from livegrad.graph.record import binary
+from livegrad.graph.writes import check_writable, rebind
 from livegrad.ops import (
     activation,
     arranging,

@@ -14,8 +14,8 @@ from typing import Any
 
 from livegrad.creation import as_leaf
 from livegrad.dtypes import DType
+from livegrad.graph.handle import node_of
 from livegrad.graph.meta import Shape, meta_of
-from livegrad.graph.record import node_of
 from livegrad.nn.parameter import Buffer, Parameter
 from livegrad.runtime.shared import Spread, on_memory, place_of, spread
 from livegrad.tensor import Tensor

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from livegrad import dtypes
-from livegrad.graph.record import node_of
+from livegrad.graph.handle import node_of
 from livegrad.graph.state import LOCAL
 from livegrad.runtime.values import to_compute
 

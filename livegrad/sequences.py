@@ -12,7 +12,8 @@ from livegrad import dtypes
 from livegrad.creation import as_leaf, from_array
 from livegrad.graph.blame import as_index, check_number
 from livegrad.graph.elsewhere import placed
-from livegrad.graph.record import Handle, node_of, not_implemented
+from livegrad.graph.handle import Handle, node_of
+from livegrad.graph.infer import not_implemented
 from livegrad.ops import generate
 from livegrad.ops.complex_parts import complex as from_parts
 from livegrad.ops.numbers import number_for

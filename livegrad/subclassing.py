@@ -12,8 +12,8 @@ from livegrad import creation
 from livegrad.device import CPU, META
 from livegrad.dtypes import DType
 from livegrad.graph.geometry import offset_of, root_of
+from livegrad.graph.handle import leaf, node_of
 from livegrad.graph.meta import Meta, meta_of
-from livegrad.graph.record import leaf, node_of
 from livegrad.graph.state import LOCAL
 from livegrad.introspection import Introspection
 from livegrad.ops import elementwise, movement, strided

@@ -16,21 +16,13 @@ from livegrad.graph import elsewhere
 from livegrad.graph.blame import wrong_class
 from livegrad.graph.events import READ, tell_read
 from livegrad.graph.geometry import writes_to
+from livegrad.graph.handle import Handle, node_of, set_tensor_class
 from livegrad.graph.meta import Size
 from livegrad.graph.overlap import check_overlap
-from livegrad.graph.record import (
-    Handle,
-    check_not_stale,
-    check_writable,
-    claim,
-    family_node,
-    is_of_inference,
-    node_of,
-    rebind,
-    record,
-    set_tensor_class,
-)
+from livegrad.graph.record import record
 from livegrad.graph.state import LOCAL, flush
+from livegrad.graph.views import check_not_stale, claim, family_node, is_of_inference
+from livegrad.graph.writes import check_writable, rebind
 from livegrad.legacy import dtype_of_type, new, type_name
 from livegrad.native.hot import hot_slots
 from livegrad.ops import (
@@ -691,7 +683,7 @@ def _real_number(value: Any) -> Any:
     return value.real
 
 
-set_tensor_class(Tensor, elementwise.CLONE)
+set_tensor_class(Tensor)
 
 
 def _differentiate(*arguments: Any) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 from livegrad import dtypes
 from livegrad.amp.autocast_mode import autocast, get_autocast_dtype, is_autocast_enabled
 from livegrad.dtypes import DType
-from livegrad.graph.record import Handle, node_of
+from livegrad.graph.handle import Handle, node_of
 from livegrad.ops.elementwise import cast
 
 

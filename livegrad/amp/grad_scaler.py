@@ -16,7 +16,7 @@ from typing import Any
 
 from livegrad import dtypes
 from livegrad.autograd.modes import no_grad
-from livegrad.graph.record import Handle, node_of
+from livegrad.graph.handle import Handle, node_of
 from livegrad.ops.comparison import isfinite
 from livegrad.ops.elementwise import cast, mul
 from livegrad.ops.joining import stack

@@ -12,19 +12,14 @@ from livegrad.autograd.reverse import Pair, reverse, run_hooks
 from livegrad.graph import spent
 from livegrad.graph.blame import as_items
 from livegrad.graph.events import BACKWARD, tell
+from livegrad.graph.handle import Handle, node_of, wrap
 from livegrad.graph.layout import is_dense
 from livegrad.graph.meta import Meta
 from livegrad.graph.node import Interior, Node, place_of
-from livegrad.graph.record import (
-    Handle,
-    laid_out,
-    make_dense,
-    node_of,
-    rebind,
-    user_site,
-    wrap,
-)
+from livegrad.graph.site import user_site
 from livegrad.graph.state import LOCAL, begin_accumulating, end_accumulating
+from livegrad.graph.views import laid_out, make_dense
+from livegrad.graph.writes import rebind
 from livegrad.ops import elementwise as ew
 from livegrad.ops.generate import filled_as
 

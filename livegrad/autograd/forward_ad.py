@@ -11,8 +11,8 @@ from contextlib import contextmanager
 from threading import local
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from livegrad.graph.handle import Handle, node_of
 from livegrad.graph.node import Node
-from livegrad.graph.record import Handle, node_of
 
 if TYPE_CHECKING:
     from livegrad.tensor import Tensor

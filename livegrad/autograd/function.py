@@ -20,11 +20,14 @@ from livegrad.autograd.grad_fn import Edge, edge_to
 from livegrad.autograd.hooks import RemovableHandle
 from livegrad.autograd.modes import enable_grad
 from livegrad.autograd.reverse import Pair, fit, run_after
+from livegrad.graph.handle import Handle, node_of, wrap
 from livegrad.graph.meta import Meta, meta_of
 from livegrad.graph.node import Interior, Node, Spec
 from livegrad.graph.op import Op
-from livegrad.graph.record import Handle, node_of, rebind, record, user_site, wrap
+from livegrad.graph.record import record
+from livegrad.graph.site import user_site
 from livegrad.graph.state import LOCAL, setting
+from livegrad.graph.writes import rebind
 from livegrad.ops import elementwise as ew, samples as s
 from livegrad.ops.generate import filled_as
 

@@ -10,7 +10,7 @@ import numpy as np
 from livegrad import creation
 from livegrad.autograd.backward import grad
 from livegrad.autograd.modes import enable_grad
-from livegrad.graph.record import Handle, node_of
+from livegrad.graph.handle import Handle, node_of
 from livegrad.ops import elementwise as ew
 from livegrad.ops.generate import filled
 from livegrad.ops.joining import stack

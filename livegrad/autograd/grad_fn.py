@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 from livegrad.autograd.hooks import RemovableHandle, interior_of, own_dict
 from livegrad.autograd.parts import Part, Turned, part_of
+from livegrad.graph.handle import wrap
 from livegrad.graph.node import Interior, Node, place_of
-from livegrad.graph.record import wrap
 from livegrad.ops import movement
 from livegrad.ops.generate import filled
 

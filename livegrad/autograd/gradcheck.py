@@ -16,7 +16,7 @@ from livegrad import creation
 from livegrad.autograd.backward import grad
 from livegrad.autograd.modes import no_grad
 from livegrad.dtypes import FLOAT, float64
-from livegrad.graph.record import Handle, node_of
+from livegrad.graph.handle import Handle, node_of
 
 if TYPE_CHECKING:
     from livegrad.tensor import Tensor

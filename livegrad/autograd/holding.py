@@ -5,7 +5,8 @@ from __future__ import annotations
 from operator import attrgetter
 from typing import Any
 
-from livegrad.graph.record import TYPE_NAMES, Handle, node_of
+from livegrad.graph.handle import Handle, node_of
+from livegrad.graph.infer import TYPE_NAMES
 
 
 def _check_gradient(x: Any, gradient: Any) -> None:

@@ -7,8 +7,8 @@ import weakref
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from livegrad.graph.handle import node_of
 from livegrad.graph.node import Interior, Node, place_of
-from livegrad.graph.record import node_of
 
 if TYPE_CHECKING:
     from livegrad.tensor import Tensor

@@ -17,10 +17,13 @@ from weakref import ref
 
 from livegrad.autograd.reverse import reverse, spent_error
 from livegrad.graph import spent
+from livegrad.graph.handle import node_of
 from livegrad.graph.layout import is_dense
 from livegrad.graph.node import Node, Spec
-from livegrad.graph.record import append, node_of, rebind, user_site
+from livegrad.graph.record import append
+from livegrad.graph.site import user_site
 from livegrad.graph.state import LOCAL, begin_accumulating, end_accumulating
+from livegrad.graph.writes import rebind
 from livegrad.native.hot import hot, hot_slots
 from livegrad.ops import elementwise as ew
 from livegrad.ops.generate import filled

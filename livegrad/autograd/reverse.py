@@ -17,10 +17,11 @@ from weakref import ref
 from livegrad.autograd.anomaly import check_gradients
 from livegrad.autograd.parts import Part, part_of
 from livegrad.dtypes import FLOAT
+from livegrad.graph.handle import node_of, wrap
 from livegrad.graph.meta import Meta, Shape
 from livegrad.graph.node import Node, Site, Spec, quote_site
 from livegrad.graph.op import GradRule
-from livegrad.graph.record import node_of, record, wrap
+from livegrad.graph.record import record
 from livegrad.graph.state import LOCAL, setting
 from livegrad.ops import elementwise as ew
 from livegrad.ops.movement import EXPAND, reshape_to

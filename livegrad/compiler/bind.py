@@ -28,8 +28,8 @@ from livegrad.compiler.rows import spill_count
 from livegrad.compiler.templates import HEADER, RECORD
 from livegrad.graph.index import Index
 from livegrad.graph.node import Node
+from livegrad.graph.numbers import FloatArg, IntArg
 from livegrad.graph.op import REGISTRY
-from livegrad.graph.record import FloatArg, IntArg
 from livegrad.graph.symbol import Session, Symbol, SymbolicFloat, least, most
 
 # Elements of one work item, about: small enough to share out, large enough to hide the overhead.

@@ -9,7 +9,7 @@ from livegrad.compiler.expand import Primitives, Recorded
 from livegrad.compiler.plan import HostCall, Life, Output, Slot, Step, StepNotes, Where, Write
 from livegrad.graph.index import Index
 from livegrad.graph.node import Node
-from livegrad.graph.record import FloatArg, IntArg
+from livegrad.graph.numbers import FloatArg, IntArg
 
 if TYPE_CHECKING:
     from livegrad.compiler.describe import Description

@@ -11,8 +11,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from livegrad.graph.handle import LEAF, wrap
 from livegrad.graph.node import Node, Site, Spec, quote_site
-from livegrad.graph.record import LEAF, FloatArg, IntArg, wrap
+from livegrad.graph.numbers import FloatArg, IntArg
 from livegrad.graph.state import scratch_state
 
 

@@ -16,8 +16,9 @@ from livegrad.compiler.access import storage
 from livegrad.compiler.expand import Primitives, copy_node, in_scratch, make_node
 from livegrad.compiler.hosting import touches_complex, whole_meta
 from livegrad.compiler.inserted import COPY
+from livegrad.graph.handle import wrap
 from livegrad.graph.node import Node, Spec
-from livegrad.graph.record import FloatArg, IntArg, wrap
+from livegrad.graph.numbers import FloatArg, IntArg
 from livegrad.graph.symbol import SymbolicFloat
 from livegrad.ops.conjugate import VIEW_AS_COMPLEX
 

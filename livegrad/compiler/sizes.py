@@ -23,9 +23,10 @@ from livegrad.compiler.pipeline import compile_plan
 from livegrad.compiler.place import ARENA_SLOTS, arrange
 from livegrad.compiler.plan import BlasCall, Block, HostCall, Life, Output, Plan, Step, Where
 from livegrad.compiler.verify import Verifier
+from livegrad.graph.handle import LEAF
 from livegrad.graph.meta import Meta, meta_of
 from livegrad.graph.node import Node, Spec
-from livegrad.graph.record import LEAF, Specialised
+from livegrad.graph.numbers import Specialised
 from livegrad.graph.symbol import Session, Symbol
 
 # Sizes that are planned one by one before an outline is learnt, and how often it is checked.

@@ -12,7 +12,7 @@ from livegrad.distributions.bounded import Beta
 from livegrad.distributions.distribution import Distribution
 from livegrad.distributions.multivariate import factor_of_inverse, half_log_det
 from livegrad.distributions.utils import bells, broadcast_all, lazy_property
-from livegrad.graph.record import broadcast_shapes
+from livegrad.graph.infer import broadcast_shapes
 from livegrad.ops.gamma import digamma, lgamma, mvlgamma
 from livegrad.ops.generate import steps
 from livegrad.ops.joining import pad

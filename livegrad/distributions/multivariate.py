@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 from livegrad.distributions import constraints
 from livegrad.distributions.distribution import Distribution
 from livegrad.distributions.utils import bells, lazy_property
-from livegrad.graph.record import broadcast_shapes
+from livegrad.graph.infer import broadcast_shapes
 from livegrad.ops.linalg.cholesky import cholesky, cholesky_inverse
 from livegrad.ops.linalg.triangular import solve_triangular
 from livegrad.tensor import Tensor

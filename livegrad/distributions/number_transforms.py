@@ -9,7 +9,7 @@ from livegrad import dtypes
 from livegrad.distributions import constraints
 from livegrad.distributions.transform import Transform
 from livegrad.distributions.utils import as_size, sum_rightmost
-from livegrad.graph.record import broadcast_shapes
+from livegrad.graph.infer import broadcast_shapes
 from livegrad.ops.reading import is_tensor
 from livegrad.ops.smooth_activation import softplus
 from livegrad.tensor import Tensor

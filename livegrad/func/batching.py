@@ -19,9 +19,10 @@ from typing import TYPE_CHECKING, Any
 from livegrad.device import CPU
 from livegrad.dtypes import DType
 from livegrad.graph import elsewhere
+from livegrad.graph.handle import node_of
 from livegrad.graph.meta import Shape, meta_of, on_device
 from livegrad.graph.op import REGISTRY
-from livegrad.graph.record import append, node_of, record
+from livegrad.graph.record import append, record
 from livegrad.ops.batched import aligned, whole, wholes
 from livegrad.ops.generate import filled_as
 from livegrad.ops.joining import stack

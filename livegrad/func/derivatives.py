@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from livegrad.func import tree
 from livegrad.func.levels import Level, is_float, zeros_like
-from livegrad.graph.record import Handle, node_of
+from livegrad.graph.handle import Handle, node_of
 from livegrad.graph.state import LOCAL
 from livegrad.ops.generate import filled_as
 

@@ -17,7 +17,8 @@ from livegrad.func.derivatives import (
     replaced,
 )
 from livegrad.func.vmap import vmap
-from livegrad.graph.record import node_of, record
+from livegrad.graph.handle import node_of
+from livegrad.graph.record import record
 from livegrad.ops.comparison import eq
 from livegrad.ops.elementwise import add, cast
 from livegrad.ops.generate import counting, filled

@@ -15,8 +15,8 @@ from weakref import ref
 from livegrad import dtypes
 from livegrad.autograd.reverse import reverse
 from livegrad.func import tree
+from livegrad.graph.handle import Handle, node_of, wrap
 from livegrad.graph.node import Interior, Node
-from livegrad.graph.record import Handle, node_of, wrap
 from livegrad.graph.state import LOCAL, setting
 from livegrad.ops.elementwise import cast, clone
 from livegrad.ops.generate import filled_as

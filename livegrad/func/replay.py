@@ -18,9 +18,10 @@ from weakref import ref
 from livegrad.autograd.reverse import through_rules
 from livegrad.func.batching import find_rule, one_by_one
 from livegrad.func.trace import Trace
+from livegrad.graph.handle import node_of, wrap
 from livegrad.graph.meta import meta_of
 from livegrad.graph.node import Interior, Node, Spec
-from livegrad.graph.record import node_of, record, wrap
+from livegrad.graph.record import record
 from livegrad.graph.state import LOCAL, Runtime, setting
 from livegrad.ops.batched import aligned, expanded, whole
 from livegrad.ops.elementwise import clone

@@ -14,8 +14,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from livegrad.graph.handle import leaf_node, wrap
 from livegrad.graph.node import Interior, Node
-from livegrad.graph.record import leaf_node, wrap
 from livegrad.graph.state import LOCAL, flush
 
 if TYPE_CHECKING:

@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING, Any
 from livegrad.func import tree
 from livegrad.func.replay import Replay
 from livegrad.func.trace import Trace
+from livegrad.graph.handle import Handle, node_of
 from livegrad.graph.meta import meta_of
-from livegrad.graph.record import Handle, node_of, rebind, record
+from livegrad.graph.record import record
+from livegrad.graph.writes import rebind
 from livegrad.ops.elementwise import clone
 from livegrad.ops.joining import cat
 from livegrad.ops.movement import PERMUTE

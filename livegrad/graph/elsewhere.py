@@ -16,11 +16,13 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from livegrad import dtypes
 from livegrad.device import CPU, META, Device, backend_of, home, register
 from livegrad.dtypes import DType
+from livegrad.graph.handle import leaf_node, wrap
+from livegrad.graph.infer import infer_spec, specialise
 from livegrad.graph.layout import like_strides
 from livegrad.graph.meta import Meta, Shape, Sizes, meta_of, on_device
 from livegrad.graph.node import Node, Site, Spec
 from livegrad.graph.op import Op
-from livegrad.graph.record import infer_spec, leaf_node, specialise, user_site, wrap
+from livegrad.graph.site import user_site
 from livegrad.graph.state import LOCAL, flush
 
 if TYPE_CHECKING:

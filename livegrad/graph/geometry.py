@@ -11,9 +11,10 @@ from typing import Any
 
 import numpy as np
 
+from livegrad.graph.handle import Cell, Step
+from livegrad.graph.infer import infer_meta
 from livegrad.graph.layout import Shape, Strides, memory_order, order_of
 from livegrad.graph.meta import Meta
-from livegrad.graph.record import Cell, Step, infer_meta
 
 Array = np.ndarray[Any, Any]
 

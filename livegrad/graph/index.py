@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from livegrad.graph.record import IntArg
+from livegrad.graph.numbers import IntArg
 
 
 class Along(NamedTuple):

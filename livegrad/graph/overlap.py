@@ -13,8 +13,8 @@ from collections.abc import Iterable
 from typing import Any
 
 from livegrad.graph.geometry import offset_of, root_of
+from livegrad.graph.handle import Handle, node_of
 from livegrad.graph.layout import is_dense
-from livegrad.graph.record import Handle, node_of
 
 # What is refused: operands that share some places with what is written, but are not laid out
 # alike; or all that share any.

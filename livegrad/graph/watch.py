@@ -11,7 +11,7 @@ from importlib import import_module
 from typing import Any
 
 from livegrad.graph.node import Site, site_location
-from livegrad.graph.record import user_site
+from livegrad.graph.site import user_site
 
 
 class TrainingWarning(UserWarning):

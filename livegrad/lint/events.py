@@ -10,8 +10,8 @@ from collections.abc import Callable
 from typing import Any
 
 from livegrad.graph.events import BACKWARD, DROPPED, MODE, NODES, READ, STEP, Read
+from livegrad.graph.handle import Handle, node_of
 from livegrad.graph.node import Node
-from livegrad.graph.record import Handle, node_of
 from livegrad.graph.watch import TrainingWarning, Watch
 from livegrad.lint import graphs, modes, steps
 from livegrad.lint.hearing import hear, ignore

@@ -14,7 +14,7 @@ from typing import Any
 
 from livegrad.graph.events import DROPPED, MODE, READ, STEP
 from livegrad.graph.node import Site
-from livegrad.graph.record import is_inside, user_site
+from livegrad.graph.site import is_inside, user_site
 from livegrad.graph.state import LOCAL
 from livegrad.graph.watch import Watch
 from livegrad.lint.hearing import hear, ignore

@@ -7,7 +7,7 @@ from typing import Any
 
 from livegrad.graph import watch
 from livegrad.graph.node import Site, site_location
-from livegrad.graph.record import user_site
+from livegrad.graph.site import user_site
 from livegrad.graph.watch import Watch
 from livegrad.lint.hearing import ignore_all
 

@@ -10,8 +10,9 @@ from weakref import WeakKeyDictionary, ref
 import numpy as np
 
 from livegrad.device import CPU
+from livegrad.graph.handle import node_of
 from livegrad.graph.node import Node, Site, describe_site
-from livegrad.graph.record import node_of, user_site
+from livegrad.graph.site import user_site
 from livegrad.lint.rules import Lint, listed, named, say
 from livegrad.runtime.values import to_compute
 

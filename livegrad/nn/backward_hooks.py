@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from livegrad.autograd.function import Function
-from livegrad.graph.record import laid_out
+from livegrad.graph.views import laid_out
 from livegrad.nn.hooks import GlobalHooks
 from livegrad.ops.elementwise import clone
 from livegrad.ops.movement import detach

@@ -5,7 +5,9 @@ from __future__ import annotations
 import warnings
 from typing import TYPE_CHECKING, Any
 
-from livegrad.graph.record import node_of, rebind, unary
+from livegrad.graph.handle import node_of
+from livegrad.graph.record import unary
+from livegrad.graph.writes import rebind
 from livegrad.ops import (
     activation as A,
     composite,

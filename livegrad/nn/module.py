@@ -11,7 +11,8 @@ from livegrad.autograd.holding import clear
 from livegrad.autograd.hooks import RemovableHandle
 from livegrad.creation import empty_like
 from livegrad.device import Device, unavailable
-from livegrad.graph.record import node_of, user_site, wrap
+from livegrad.graph.handle import node_of, wrap
+from livegrad.graph.site import user_site
 from livegrad.graph.state import LOCAL
 from livegrad.nn.hooks import GlobalHooks, Hook, Hooks
 from livegrad.nn.parameter import is_lazy

@@ -6,7 +6,7 @@ from typing import Any, NoReturn
 
 from livegrad.creation import empty
 from livegrad.dtypes import DType, as_dtype, get_default_dtype
-from livegrad.graph.record import wrap
+from livegrad.graph.handle import wrap
 from livegrad.native.hot import hot_slots
 from livegrad.tensor import Tensor, disabled_torch_function
 

@@ -13,8 +13,10 @@ import numpy as np
 
 from livegrad import dtypes
 from livegrad.graph.blame import check_number
+from livegrad.graph.handle import node_of
+from livegrad.graph.infer import TYPE_NAMES, not_implemented
 from livegrad.graph.op import Op, as_first
-from livegrad.graph.record import TYPE_NAMES, binary, elementwise, node_of, not_implemented, unary
+from livegrad.graph.record import binary, elementwise, unary
 from livegrad.ops import samples as s
 from livegrad.ops.autocast import in_low
 from livegrad.ops.comparison import CLAMP, gt

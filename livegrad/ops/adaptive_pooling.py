@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING, Any, Literal, overload
 
 from livegrad import dtypes
 from livegrad.graph.blame import as_items, check_number
+from livegrad.graph.handle import node_of
 from livegrad.graph.meta import Meta, Shape, meta_of
 from livegrad.graph.op import Op
-from livegrad.graph.record import node_of, record, row_major
+from livegrad.graph.record import record
+from livegrad.graph.views import row_major
 from livegrad.ops import samples as s
 from livegrad.ops.activation import relu
 from livegrad.ops.autocast import in_float32

@@ -11,7 +11,10 @@ import numpy as np
 
 from livegrad import dtypes
 from livegrad.graph.blame import as_index
-from livegrad.graph.record import Handle, node_of, not_implemented, record, row_major
+from livegrad.graph.handle import Handle, node_of
+from livegrad.graph.infer import not_implemented
+from livegrad.graph.record import record
+from livegrad.graph.views import row_major
 from livegrad.ops.autocast import in_float32
 from livegrad.ops.elementwise import cast, clone
 from livegrad.ops.gathering import INDEX_SELECT

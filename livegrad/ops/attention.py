@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 from livegrad import dtypes
 from livegrad.dtypes import DType
+from livegrad.graph.handle import node_of
+from livegrad.graph.infer import broadcast_shapes
 from livegrad.graph.meta import Meta, Shape, meta_of
 from livegrad.graph.op import Op
-from livegrad.graph.record import broadcast_shapes, node_of, record
+from livegrad.graph.record import record
 from livegrad.ops import reduce as rd, samples as s
 from livegrad.ops.arranging import repeat_interleave
 from livegrad.ops.autocast import in_low

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 from livegrad import dtypes
 from livegrad.dtypes import DType
-from livegrad.graph.record import Handle, node_of
+from livegrad.graph.handle import Handle, node_of
 from livegrad.graph.state import LOCAL
 from livegrad.ops.elementwise import cast
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from livegrad.graph.handle import node_of
 from livegrad.graph.meta import Shape
-from livegrad.graph.record import node_of, record
+from livegrad.graph.record import record
 from livegrad.ops.movement import EXPAND, reshape_to
 
 Tensor = Any

@@ -9,16 +9,11 @@ import numpy as np
 
 from livegrad import dtypes
 from livegrad.graph.blame import as_float
+from livegrad.graph.handle import node_of
+from livegrad.graph.infer import not_implemented
 from livegrad.graph.layout import elementwise_strides
 from livegrad.graph.op import Op, as_first, with_numbers
-from livegrad.graph.record import (
-    binary,
-    elementwise,
-    node_of,
-    not_implemented,
-    record,
-    unary,
-)
+from livegrad.graph.record import binary, elementwise, record, unary
 from livegrad.ops import samples as s
 from livegrad.ops.comparison import eq, isfinite, ne
 from livegrad.ops.conjugate import VIEW_AS_COMPLEX, VIEW_AS_REAL

@@ -16,9 +16,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from livegrad.graph.blame import as_float
+from livegrad.graph.handle import node_of
 from livegrad.graph.meta import Meta, Shape, meta_of
 from livegrad.graph.op import Op, as_suggested
-from livegrad.graph.record import node_of, record
+from livegrad.graph.record import record
 from livegrad.ops import folds, reduce as rd, samples as s
 from livegrad.ops.composite import (
     Array,

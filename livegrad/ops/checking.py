@@ -13,8 +13,9 @@ import numpy as np
 
 from livegrad.device import CPU
 from livegrad.dtypes import DType
+from livegrad.graph.handle import node_of
 from livegrad.graph.op import Complaint, Op
-from livegrad.graph.record import elementwise, node_of
+from livegrad.graph.record import elementwise
 from livegrad.graph.state import Runtime
 from livegrad.native.calls import call_native
 from livegrad.native.hot import hot

@@ -14,9 +14,11 @@ import numpy as np
 
 from livegrad import dtypes
 from livegrad.graph.blame import as_float
+from livegrad.graph.handle import node_of
+from livegrad.graph.infer import TYPE_NAMES, not_implemented
 from livegrad.graph.meta import Meta, Shape, meta_of
 from livegrad.graph.op import Op
-from livegrad.graph.record import TYPE_NAMES, elementwise, node_of, not_implemented, record
+from livegrad.graph.record import elementwise, record
 from livegrad.graph.state import LOCAL
 from livegrad.graph.symbol import real
 from livegrad.ops import folds, reduce as rd, samples as s

@@ -8,8 +8,9 @@ import numpy as np
 
 from livegrad import dtypes
 from livegrad.graph.blame import check_number
+from livegrad.graph.handle import Handle, node_of
 from livegrad.graph.op import Op, with_numbers
-from livegrad.graph.record import Handle, binary, elementwise, node_of, unary
+from livegrad.graph.record import binary, elementwise, unary
 from livegrad.ops import samples as s
 from livegrad.ops.elementwise import define, needs_tensor, where
 from livegrad.ops.movement import constant

@@ -13,9 +13,12 @@ import numpy as np
 
 from livegrad import dtypes
 from livegrad.dtypes import DType
+from livegrad.graph.handle import node_of
+from livegrad.graph.infer import broadcast_shapes
 from livegrad.graph.meta import Meta, meta_of
 from livegrad.graph.op import Op, as_iterated
-from livegrad.graph.record import broadcast_shapes, node_of, record, view
+from livegrad.graph.record import record
+from livegrad.graph.views import view
 
 # Modules, not names: some of them import `conj` from here.
 from livegrad.ops import (

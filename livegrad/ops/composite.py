@@ -15,6 +15,8 @@ import numpy as np
 from livegrad import dtypes
 from livegrad.dtypes import DType
 from livegrad.graph.blame import as_float, as_items
+from livegrad.graph.handle import node_of
+from livegrad.graph.infer import TYPE_NAMES, broadcast_shapes
 from livegrad.graph.layout import (
     Strides,
     broadcast_strides,
@@ -23,7 +25,7 @@ from livegrad.graph.layout import (
 )
 from livegrad.graph.meta import Meta, Shape, meta_of
 from livegrad.graph.op import Op
-from livegrad.graph.record import TYPE_NAMES, broadcast_shapes, node_of, record
+from livegrad.graph.record import record
 from livegrad.ops import folds, reduce as rd, samples as s
 from livegrad.ops.comparison import lt
 from livegrad.ops.elementwise import add, cast, div, mul, neg, sub, where

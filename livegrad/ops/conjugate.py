@@ -12,10 +12,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from livegrad import dtypes
+from livegrad.graph.handle import Handle, node_of
 from livegrad.graph.lowering import lowered_by
 from livegrad.graph.meta import Meta, meta_of
 from livegrad.graph.op import Op
-from livegrad.graph.record import Handle, node_of, record, view
+from livegrad.graph.record import record
+from livegrad.graph.views import view
 from livegrad.ops import samples as s
 
 if TYPE_CHECKING:

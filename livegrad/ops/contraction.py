@@ -18,9 +18,12 @@ import numpy as np
 
 from livegrad import dtypes
 from livegrad.graph.blame import as_items
+from livegrad.graph.handle import Handle, node_of
+from livegrad.graph.infer import not_implemented
 from livegrad.graph.meta import Meta, Shape, meta_of
 from livegrad.graph.op import Op
-from livegrad.graph.record import Handle, node_of, not_implemented, record, view
+from livegrad.graph.record import record
+from livegrad.graph.views import view
 from livegrad.ops import samples as s
 from livegrad.ops.autocast import casted
 from livegrad.ops.conjugate import conj

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 from livegrad import dtypes
 from livegrad.graph.blame import as_index
+from livegrad.graph.handle import Handle, node_of
 from livegrad.graph.meta import Shape
-from livegrad.graph.record import Handle, node_of, record
+from livegrad.graph.record import record
 from livegrad.ops.autocast import in_low
 from livegrad.ops.convolution_products import CONV, CONV_INPUT, Geometry, along_channels
 from livegrad.ops.elementwise import add

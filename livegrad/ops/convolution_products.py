@@ -14,9 +14,10 @@ from __future__ import annotations
 from math import prod
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from livegrad.graph.handle import node_of
 from livegrad.graph.meta import Meta, Shape, meta_of
 from livegrad.graph.op import Op, as_any_suggests
-from livegrad.graph.record import node_of, record
+from livegrad.graph.record import record
 from livegrad.ops import samples as s
 from livegrad.ops.conjugate import conj
 from livegrad.ops.elementwise import add, cast

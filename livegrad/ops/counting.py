@@ -11,9 +11,10 @@ import numpy as np
 
 from livegrad import dtypes
 from livegrad.graph.blame import as_float, as_index, as_items, check_number
+from livegrad.graph.handle import Handle, node_of
 from livegrad.graph.meta import Meta, meta_of
 from livegrad.graph.op import Op
-from livegrad.graph.record import Handle, node_of, record
+from livegrad.graph.record import record
 from livegrad.ops import samples as s
 from livegrad.ops.movement import normal_dim, reshape_to
 

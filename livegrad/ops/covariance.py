@@ -9,9 +9,10 @@ import numpy as np
 from livegrad import dtypes
 from livegrad.dtypes import promote_types
 from livegrad.graph.blame import check_number
+from livegrad.graph.handle import node_of
 from livegrad.graph.meta import Meta
 from livegrad.graph.op import Op
-from livegrad.graph.record import node_of, record
+from livegrad.graph.record import record
 from livegrad.ops import samples as s
 from livegrad.ops.comparison import clamp, le
 from livegrad.ops.conjugate import conj

@@ -13,9 +13,10 @@ import numpy as np
 
 from livegrad import dtypes
 from livegrad.graph.blame import as_items
+from livegrad.graph.handle import Handle, node_of
 from livegrad.graph.meta import Meta, meta_of
 from livegrad.graph.op import Op, may_refuse
-from livegrad.graph.record import Handle, node_of, record
+from livegrad.graph.record import record
 from livegrad.ops import reduce as rd, samples as s
 from livegrad.ops.class_loss import check_reduction
 from livegrad.ops.comparison import clamp_min

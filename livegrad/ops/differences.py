@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from livegrad import dtypes
 from livegrad.graph.blame import as_index, as_items
+from livegrad.graph.handle import Handle, node_of
 from livegrad.graph.meta import Shape
-from livegrad.graph.record import Handle, node_of
 from livegrad.ops.comparison import logical_xor
 from livegrad.ops.elementwise import add, clone, div, mul, neg, sub
 from livegrad.ops.generate import filled

@@ -9,9 +9,12 @@ import numpy as np
 
 from livegrad import dtypes
 from livegrad.graph.blame import as_float, check_number
+from livegrad.graph.handle import node_of
+from livegrad.graph.infer import broadcast_shapes
 from livegrad.graph.meta import Meta, meta_of
 from livegrad.graph.op import Op
-from livegrad.graph.record import broadcast_shapes, node_of, record, row_major
+from livegrad.graph.record import record
+from livegrad.graph.views import row_major
 from livegrad.ops import samples as s
 from livegrad.ops.autocast import in_float32
 from livegrad.ops.comparison import eq, gt

@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from livegrad import dtypes
+from livegrad.graph.handle import Handle, node_of
 from livegrad.graph.op import GradRule, Op, may_refuse, not_implemented_in_torch, with_numbers
-from livegrad.graph.record import Handle, binary, node_of
+from livegrad.graph.record import binary
 from livegrad.ops import samples as s
 from livegrad.ops.checking import known_outside
 from livegrad.ops.elementwise import define, div, mul, needs_tensor, neg, zero_gradient

@@ -11,9 +11,11 @@ from typing import TYPE_CHECKING, Any
 
 from livegrad import dtypes
 from livegrad.graph.blame import as_float, check_number
+from livegrad.graph.handle import node_of
 from livegrad.graph.meta import Meta, Shape
 from livegrad.graph.op import Op, as_scaled
-from livegrad.graph.record import node_of, rebind, record
+from livegrad.graph.record import record
+from livegrad.graph.writes import rebind
 from livegrad.ops import samples as s
 from livegrad.ops.activation import leaky_relu
 from livegrad.ops.comparison import ge, gt

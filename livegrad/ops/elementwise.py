@@ -20,20 +20,13 @@ from livegrad.device import CPU
 from livegrad.dtypes import DType
 from livegrad.graph import elsewhere
 from livegrad.graph.blame import wrong_class
+from livegrad.graph.handle import Handle, node_of
+from livegrad.graph.infer import not_implemented
 from livegrad.graph.lowering import lowered_by
 from livegrad.graph.meta import Meta, meta_of
 from livegrad.graph.node import Spec
 from livegrad.graph.op import GradRule, Op, as_first, as_iterated, with_numbers
-from livegrad.graph.record import (
-    Handle,
-    append,
-    binary,
-    elementwise,
-    node_of,
-    not_implemented,
-    record,
-    unary,
-)
+from livegrad.graph.record import append, binary, elementwise, record, unary
 from livegrad.ops import samples as s
 from livegrad.ops.conjugate import conj
 from livegrad.ops.numbers import number_for

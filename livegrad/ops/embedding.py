@@ -12,10 +12,12 @@ import numpy as np
 
 from livegrad import dtypes
 from livegrad.graph.blame import as_index
+from livegrad.graph.handle import node_of
 from livegrad.graph.meta import Meta, meta_of
 from livegrad.graph.op import Op
-from livegrad.graph.record import node_of, rebind, record
+from livegrad.graph.record import record
 from livegrad.graph.state import setting
+from livegrad.graph.writes import rebind
 from livegrad.ops import samples as s
 from livegrad.ops.checking import check_known
 from livegrad.ops.comparison import eq, ge, gt, logical_and, ne

@@ -9,9 +9,11 @@ import numpy as np
 
 from livegrad import dtypes
 from livegrad.graph.blame import as_index
+from livegrad.graph.handle import node_of
+from livegrad.graph.infer import not_implemented
 from livegrad.graph.meta import Meta, meta_of
 from livegrad.graph.op import Op, as_iterated
-from livegrad.graph.record import node_of, not_implemented, record, unary
+from livegrad.graph.record import record, unary
 from livegrad.ops import samples as s
 from livegrad.ops.elementwise import add, cast, define, mul, neg, sub
 from livegrad.ops.generate import steps

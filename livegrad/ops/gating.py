@@ -6,10 +6,12 @@ from math import prod
 from typing import TYPE_CHECKING, Any
 
 from livegrad import dtypes
+from livegrad.graph.handle import node_of
+from livegrad.graph.infer import not_implemented
 from livegrad.graph.layout import elementwise_strides
 from livegrad.graph.meta import Meta, meta_of
 from livegrad.graph.op import Op
-from livegrad.graph.record import node_of, not_implemented, record
+from livegrad.graph.record import record
 from livegrad.ops import reduce as rd, samples as s
 from livegrad.ops.composite import Attrs, Metas, compute_dtype, need_float, to_dtype
 from livegrad.ops.elementwise import add, mul, sub

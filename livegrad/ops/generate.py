@@ -13,10 +13,12 @@ from livegrad import dtypes
 from livegrad.device import META
 from livegrad.dtypes import DType
 from livegrad.graph import elsewhere
+from livegrad.graph.handle import node_of
 from livegrad.graph.lowering import lowered_by
 from livegrad.graph.meta import Meta, Shape, meta_of
+from livegrad.graph.numbers import FloatArg, IntArg
 from livegrad.graph.op import Op
-from livegrad.graph.record import FloatArg, IntArg, node_of, record
+from livegrad.graph.record import record
 from livegrad.ops import samples as s
 from livegrad.ops.numbers import number_for
 

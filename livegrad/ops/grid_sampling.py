@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from livegrad import dtypes
 from livegrad.dtypes import DType
 from livegrad.graph.blame import as_items
+from livegrad.graph.handle import node_of
 from livegrad.graph.meta import Meta, meta_of
 from livegrad.graph.op import Op
-from livegrad.graph.record import node_of, record
+from livegrad.graph.record import record
 from livegrad.ops import samples as s
 from livegrad.ops.comparison import clamp, ge, le, logical_and, lt
 from livegrad.ops.division import remainder

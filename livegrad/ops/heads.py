@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from livegrad import dtypes
 from livegrad.dtypes import DType
-from livegrad.graph.record import node_of
+from livegrad.graph.handle import node_of
 from livegrad.ops.attention import scaled_dot_product_attention
 from livegrad.ops.composite import softmax, to_dtype
 from livegrad.ops.elementwise import add, mul, where

@@ -13,15 +13,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from livegrad.graph.blame import wrong_class
+from livegrad.graph.handle import Handle, node_of
+from livegrad.graph.infer import broadcast_shapes, elementwise_dtypes
 from livegrad.graph.meta import Meta, meta_of
 from livegrad.graph.op import GradRule, Op, with_numbers
-from livegrad.graph.record import (
-    Handle,
-    broadcast_shapes,
-    elementwise_dtypes,
-    node_of,
-    record,
-)
+from livegrad.graph.record import record
 from livegrad.graph.state import LOCAL
 from livegrad.ops import samples as s
 from livegrad.ops.elementwise import cast, clone, zero_gradient

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from livegrad.graph.handle import node_of
 from livegrad.graph.layout import (
     Strides,
     channels_last_strides,
@@ -17,8 +18,9 @@ from livegrad.graph.layout import (
 )
 from livegrad.graph.meta import Meta
 from livegrad.graph.op import REGISTRY, Op, as_suggested
-from livegrad.graph.record import laid_out, node_of, record, row_major
+from livegrad.graph.record import record
 from livegrad.graph.state import LOCAL
+from livegrad.graph.views import laid_out, row_major
 from livegrad.ops import samples as s
 from livegrad.ops.generate import zeros_like
 from livegrad.settings import (

@@ -15,10 +15,12 @@ import numpy as np
 
 from livegrad import dtypes
 from livegrad.dtypes import DType
+from livegrad.graph.handle import Handle, node_of
+from livegrad.graph.infer import not_implemented
 from livegrad.graph.lowering import lowered_by
 from livegrad.graph.meta import Meta
 from livegrad.graph.op import Op
-from livegrad.graph.record import Handle, node_of, not_implemented, record
+from livegrad.graph.record import record
 from livegrad.ops import samples as s
 from livegrad.ops.autocast import casted
 from livegrad.ops.checking import check_known, out_of_range, wrapped

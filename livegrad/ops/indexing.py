@@ -16,6 +16,8 @@ import numpy as np
 from livegrad import dtypes
 from livegrad.dtypes import DType
 from livegrad.graph.blame import as_items
+from livegrad.graph.handle import Handle, node_of
+from livegrad.graph.infer import TYPE_NAMES
 from livegrad.graph.layout import (
     Strides,
     contiguous_strides,
@@ -26,8 +28,10 @@ from livegrad.graph.layout import (
 from livegrad.graph.meta import Meta, Shape
 from livegrad.graph.op import Op
 from livegrad.graph.overlap import AT_ALL, check_overlap
-from livegrad.graph.record import TYPE_NAMES, Handle, check_writable, node_of, rebind, record, view
+from livegrad.graph.record import record
 from livegrad.graph.state import LOCAL
+from livegrad.graph.views import view
+from livegrad.graph.writes import check_writable, rebind
 from livegrad.ops.elementwise import add, cast, clone, where as choose
 from livegrad.ops.gathering import INDEX_SELECT, gather as gather, linear_index
 from livegrad.ops.generate import counting, filled

@@ -12,11 +12,13 @@ import numpy as np
 
 from livegrad import dtypes
 from livegrad.graph.blame import as_items
+from livegrad.graph.handle import Handle, node_of
 from livegrad.graph.layout import Strides, viewed_strides
 from livegrad.graph.lowering import lowered_by
 from livegrad.graph.meta import Meta, Shape, meta_of
 from livegrad.graph.op import Op, as_suggested
-from livegrad.graph.record import Handle, node_of, record, row_major
+from livegrad.graph.record import record
+from livegrad.graph.views import row_major
 from livegrad.ops import samples as s
 from livegrad.ops.autocast import casted
 from livegrad.ops.elementwise import cast, clone, sub, where

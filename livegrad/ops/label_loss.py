@@ -6,9 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 from livegrad import dtypes
 from livegrad.graph.blame import as_float
+from livegrad.graph.handle import node_of
+from livegrad.graph.infer import TYPE_NAMES, broadcast_shapes, not_implemented
 from livegrad.graph.meta import Meta, Shape, meta_of
 from livegrad.graph.op import Op
-from livegrad.graph.record import TYPE_NAMES, broadcast_shapes, node_of, not_implemented, record
+from livegrad.graph.record import record
 from livegrad.ops import reduce as rd, samples as s
 from livegrad.ops.activation import relu
 from livegrad.ops.class_loss import check_reduction, check_weight, old_reduction

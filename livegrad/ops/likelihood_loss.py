@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 from livegrad import dtypes
 from livegrad.graph.blame import as_float, check_number
+from livegrad.graph.handle import Handle, node_of
 from livegrad.graph.op import as_first, as_scaled
-from livegrad.graph.record import Handle, node_of, unary
+from livegrad.graph.record import unary
 from livegrad.ops.activation import relu
 from livegrad.ops.checking import CHECK_LABEL, CHECK_PREDICTION, CHECK_VARIANCE
 from livegrad.ops.class_loss import REDUCTIONS, check_reduction, old_reduction

@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import prod
 from typing import TYPE_CHECKING, Any
 
-from livegrad.graph.record import node_of
+from livegrad.graph.handle import node_of
 from livegrad.ops.class_loss import cross_entropy
 from livegrad.ops.matmul import linear
 from livegrad.ops.movement import reshape_to

@@ -12,10 +12,12 @@ from typing import TYPE_CHECKING, Any
 from livegrad import dtypes
 from livegrad.dtypes import DType
 from livegrad.graph.blame import check_number
+from livegrad.graph.handle import node_of
+from livegrad.graph.infer import TYPE_NAMES, broadcast_shapes, not_implemented
 from livegrad.graph.layout import Strides
 from livegrad.graph.meta import Meta, meta_of
 from livegrad.graph.op import LayoutRule, Op, as_first, as_iterated
-from livegrad.graph.record import TYPE_NAMES, broadcast_shapes, node_of, not_implemented, record
+from livegrad.graph.record import record
 from livegrad.graph.symbol import real
 from livegrad.ops import reduce as rd, samples as s
 from livegrad.ops.class_loss import REDUCTIONS, check_reduction, old_reduction

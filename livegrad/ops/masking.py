@@ -8,16 +8,12 @@ import numpy as np
 
 from livegrad import dtypes
 from livegrad.graph.blame import as_index
+from livegrad.graph.handle import Handle, node_of
+from livegrad.graph.infer import broadcast_shapes
 from livegrad.graph.meta import meta_of
 from livegrad.graph.op import Op
-from livegrad.graph.record import (
-    Handle,
-    broadcast_shapes,
-    elementwise,
-    node_of,
-    record,
-    row_major,
-)
+from livegrad.graph.record import elementwise, record
+from livegrad.graph.views import row_major
 from livegrad.ops import samples as s
 from livegrad.ops.checking import known_outside, within
 from livegrad.ops.comparison import clamp, eq, logical_not

@@ -9,10 +9,13 @@ import numpy as np
 
 from livegrad import dtypes
 from livegrad.dtypes import DType
+from livegrad.graph.handle import node_of
+from livegrad.graph.infer import broadcast_shapes, not_implemented
 from livegrad.graph.lowering import lowered_by
 from livegrad.graph.meta import Meta, meta_of
 from livegrad.graph.op import Op
-from livegrad.graph.record import broadcast_shapes, node_of, not_implemented, record, row_major
+from livegrad.graph.record import record
+from livegrad.graph.views import row_major
 from livegrad.ops import samples as s
 from livegrad.ops.autocast import in_low, without_autocast
 from livegrad.ops.conjugate import conj

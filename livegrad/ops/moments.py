@@ -12,7 +12,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from livegrad import dtypes
-from livegrad.graph.record import node_of
+from livegrad.graph.handle import node_of
 from livegrad.graph.symbol import real
 from livegrad.ops import reduce as rd
 from livegrad.ops.comparison import lt

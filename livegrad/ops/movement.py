@@ -12,19 +12,16 @@ import numpy as np
 
 from livegrad.dtypes import DType
 from livegrad.graph.blame import as_items
+from livegrad.graph.handle import Handle, node_of
 from livegrad.graph.index import FIRST, Index, stepped
+from livegrad.graph.infer import broadcast_shapes as common_shape
 from livegrad.graph.layout import Strides, viewed_strides
 from livegrad.graph.lowering import lowered_by
 from livegrad.graph.meta import Meta, Shape, Size, as_size, meta_of
 from livegrad.graph.op import Op
-from livegrad.graph.record import (
-    Handle,
-    broadcast_shapes as common_shape,
-    node_of,
-    record,
-    view as record_view,
-)
+from livegrad.graph.record import record
 from livegrad.graph.state import LOCAL
+from livegrad.graph.views import view as record_view
 from livegrad.ops import samples as s
 from livegrad.ops.generate import FULL as FULL, zeros_like
 

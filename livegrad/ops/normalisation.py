@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 from livegrad import dtypes
 from livegrad.graph.blame import as_float, as_index, check_number
+from livegrad.graph.handle import node_of
 from livegrad.graph.meta import Meta, meta_of
 from livegrad.graph.op import Op
-from livegrad.graph.record import node_of, record
+from livegrad.graph.record import record
 from livegrad.ops import samples as s
 from livegrad.ops.channel_norm import BATCH_NORM, GROUP_NORM, INSTANCE_NORM, record_norm
 from livegrad.ops.composite import (

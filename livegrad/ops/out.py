@@ -20,8 +20,11 @@ from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
 from livegrad.dtypes import FLOAT
-from livegrad.graph.record import Handle, is_inside, node_of, rebind, unary
+from livegrad.graph.handle import Handle, node_of
+from livegrad.graph.record import unary
+from livegrad.graph.site import is_inside
 from livegrad.graph.state import LOCAL, setting
+from livegrad.graph.writes import rebind
 from livegrad.native import hot
 from livegrad.ops.elementwise import CLONE, cast, clone
 from livegrad.ops.numpy_names import FUNCTIONS, METHODS, has_other_names, understand

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 from livegrad import dtypes
 from livegrad.graph.blame import as_float
+from livegrad.graph.infer import broadcast_shapes
 from livegrad.graph.meta import Meta, meta_of
 from livegrad.graph.op import Op
-from livegrad.graph.record import broadcast_shapes, record
+from livegrad.graph.record import record
 from livegrad.ops import samples as s
 from livegrad.ops.composite import Attrs, Metas, to_dtype
 from livegrad.ops.elementwise import add, sub

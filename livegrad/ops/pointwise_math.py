@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from livegrad.graph.blame import as_index
+from livegrad.graph.handle import Handle, node_of
 from livegrad.graph.op import GradRule, Op
-from livegrad.graph.record import Handle, binary, elementwise, node_of, unary
+from livegrad.graph.record import binary, elementwise, unary
 from livegrad.ops import samples as s
 from livegrad.ops.comparison import eq
 from livegrad.ops.conjugate import conj

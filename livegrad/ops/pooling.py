@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, overload
 
 from livegrad import dtypes
 from livegrad.dtypes import DType
+from livegrad.graph.handle import Handle, node_of
 from livegrad.graph.meta import Meta, Shape, meta_of
 from livegrad.graph.op import Op, as_suggested
-from livegrad.graph.record import Handle, node_of, record
+from livegrad.graph.record import record
 from livegrad.ops import samples as s
 from livegrad.ops.autocast import in_float32
 from livegrad.ops.comparison import maximum, minimum

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from livegrad import dtypes
-from livegrad.graph.record import node_of
+from livegrad.graph.handle import node_of
 from livegrad.ops import adaptive_pooling as adaptive, pooling
 from livegrad.ops.autocast import in_float32
 from livegrad.ops.elementwise import where

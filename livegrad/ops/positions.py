@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from livegrad import dtypes
-from livegrad.graph.record import node_of
+from livegrad.graph.handle import node_of
 from livegrad.ops.division import floor_divide, remainder
 
 if TYPE_CHECKING:

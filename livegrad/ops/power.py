@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from livegrad import dtypes
+from livegrad.graph.handle import Handle, node_of
 from livegrad.graph.op import as_iterated
-from livegrad.graph.record import Handle, binary, elementwise, node_of, unary
+from livegrad.graph.record import binary, elementwise, unary
 from livegrad.ops import samples as s
 from livegrad.ops.comparison import eq, ge, logical_and
 from livegrad.ops.conjugate import conj

@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from livegrad.dtypes import DType
+from livegrad.graph.handle import node_of
 from livegrad.graph.lowering import lowered_by
 from livegrad.graph.op import Op
-from livegrad.graph.record import node_of, record
+from livegrad.graph.record import record
 from livegrad.ops import folds, samples as s
 from livegrad.ops.comparison import eq
 from livegrad.ops.conjugate import conj

@@ -15,7 +15,7 @@ from inspect import CO_VARARGS, CO_VARKEYWORDS
 from types import FunctionType
 from typing import Any, ClassVar
 
-from livegrad.graph.record import Handle
+from livegrad.graph.handle import Handle
 
 # Where functions are defined that a namespace shows under its own name.
 _SOURCES = (

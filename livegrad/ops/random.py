@@ -17,18 +17,13 @@ from livegrad.dtypes import DType
 from livegrad.graph import elsewhere
 from livegrad.graph.blame import as_index, check_number
 from livegrad.graph.events import DROPPED, tell
+from livegrad.graph.handle import Handle, node_of
+from livegrad.graph.infer import broadcast_shapes, not_implemented
 from livegrad.graph.meta import Meta, Shape, meta_of
 from livegrad.graph.op import Op, as_iterated
-from livegrad.graph.record import (
-    Handle,
-    broadcast_shapes,
-    node_of,
-    not_implemented,
-    rebind,
-    record,
-    unary,
-)
+from livegrad.graph.record import record, unary
 from livegrad.graph.state import LOCAL
+from livegrad.graph.writes import rebind
 from livegrad.ops import samples as s
 from livegrad.ops.checking import CHECK_DEVIATION, CHECK_PROBABILITY
 from livegrad.ops.conjugate import VIEW_AS_COMPLEX

@@ -11,7 +11,10 @@ from livegrad import dtypes
 from livegrad.device import META
 from livegrad.dtypes import DType
 from livegrad.graph.blame import check_number
-from livegrad.graph.record import Handle, node_of, not_implemented, rebind, unary
+from livegrad.graph.handle import Handle, node_of
+from livegrad.graph.infer import not_implemented
+from livegrad.graph.record import unary
+from livegrad.graph.writes import rebind
 from livegrad.ops.checking import CHECK_PROBABILITY
 from livegrad.ops.comparison import clamp_min, lt
 from livegrad.ops.elementwise import add, cast, div, mul, neg, sub

@@ -12,9 +12,11 @@ import numpy as np
 
 from livegrad import dtypes
 from livegrad.graph.blame import as_float, check_number, wrong_class
+from livegrad.graph.handle import node_of
+from livegrad.graph.infer import broadcast_shapes
 from livegrad.graph.meta import Meta, meta_of
 from livegrad.graph.op import Op
-from livegrad.graph.record import broadcast_shapes, node_of, record
+from livegrad.graph.record import record
 from livegrad.ops import reduce as rd, samples as s
 from livegrad.ops.class_loss import check_reduction, old_reduction
 from livegrad.ops.comparison import clamp_min, eq, ge, logical_and, lt, minimum, ne

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, TypeGuard
 
 from livegrad import dtypes
 from livegrad.dtypes import DType
-from livegrad.graph.record import Handle, node_of
+from livegrad.graph.handle import Handle, node_of
 from livegrad.ops.comparison import eq, isclose
 from livegrad.ops.reduce import all as all_of
 

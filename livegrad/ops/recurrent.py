@@ -19,10 +19,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from livegrad import dtypes
+from livegrad.graph.handle import node_of
 from livegrad.graph.meta import Meta, Shape, meta_of
 from livegrad.graph.node import Node
 from livegrad.graph.op import Op
-from livegrad.graph.record import node_of, record
+from livegrad.graph.record import record
 from livegrad.ops import samples as s
 from livegrad.ops.composite import Array, Attrs, Metas, need_float
 from livegrad.ops.joining import cat, record_slice

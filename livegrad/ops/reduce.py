@@ -14,10 +14,11 @@ import numpy as np
 
 from livegrad import dtypes
 from livegrad.dtypes import DType
+from livegrad.graph.handle import Handle, node_of
 from livegrad.graph.lowering import lowered_by
 from livegrad.graph.meta import Meta, meta_of
 from livegrad.graph.op import REGISTRY, GradRule, Op
-from livegrad.graph.record import Handle, node_of, record
+from livegrad.graph.record import record
 from livegrad.graph.symbol import real
 from livegrad.ops import samples as s
 from livegrad.ops.comparison import eq, isnan, logical_and, logical_or, maximum, minimum, ne

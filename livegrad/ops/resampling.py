@@ -17,9 +17,10 @@ import numpy as np
 
 from livegrad import dtypes
 from livegrad.graph.blame import as_index
+from livegrad.graph.handle import node_of
 from livegrad.graph.meta import Meta, meta_of
 from livegrad.graph.op import Op
-from livegrad.graph.record import node_of, record
+from livegrad.graph.record import record
 from livegrad.ops import folds, samples as s
 from livegrad.ops.comparison import clamp
 from livegrad.ops.elementwise import add, cast, mul

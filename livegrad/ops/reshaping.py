@@ -11,10 +11,12 @@ from livegrad import dtypes
 from livegrad.dtypes import DType
 from livegrad.graph.blame import as_items
 from livegrad.graph.geometry import offset_of
+from livegrad.graph.handle import Handle, node_of
 from livegrad.graph.layout import Strides
 from livegrad.graph.meta import Meta, Shape, meta_of
 from livegrad.graph.op import Op
-from livegrad.graph.record import Handle, node_of, record, view as record_view
+from livegrad.graph.record import record
+from livegrad.graph.views import view as record_view
 from livegrad.ops import samples as s
 from livegrad.ops.in_place import contiguous
 from livegrad.ops.movement import normal_dim, reshape, sizes_of, view

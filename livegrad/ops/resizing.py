@@ -10,22 +10,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from livegrad.graph.geometry import dims_in_memory, offset_of, root_of, storage_nbytes, writes_to
+from livegrad.graph.handle import Cell, Handle, Step, node_of, wrap
 from livegrad.graph.layout import contiguous_strides
 from livegrad.graph.node import Interior
 from livegrad.graph.op import Op
-from livegrad.graph.record import (
-    Cell,
-    Handle,
-    Step,
-    check_writable,
-    go_on_retaining,
-    in_place_of,
-    node_of,
-    record,
-    see_through,
-    wrap,
-)
+from livegrad.graph.record import record
 from livegrad.graph.state import LOCAL
+from livegrad.graph.views import go_on_retaining, in_place_of, see_through
+from livegrad.graph.writes import check_writable
 from livegrad.ops import samples as s
 from livegrad.ops.elementwise import cast
 from livegrad.ops.generate import filled, zeros_like

@@ -6,10 +6,12 @@ from math import prod
 from typing import TYPE_CHECKING, Any
 
 from livegrad.graph.blame import as_float
+from livegrad.graph.handle import node_of
 from livegrad.graph.meta import Meta, meta_of
 from livegrad.graph.op import Op, as_suggested
-from livegrad.graph.record import node_of, rebind, record
+from livegrad.graph.record import record
 from livegrad.graph.state import LOCAL
+from livegrad.graph.writes import rebind
 from livegrad.ops import reduce as rd, samples as s
 from livegrad.ops.channel_norm import Layout
 from livegrad.ops.composite import (

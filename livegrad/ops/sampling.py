@@ -10,9 +10,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from livegrad import dtypes
+from livegrad.graph.handle import node_of
+from livegrad.graph.infer import broadcast_shapes
 from livegrad.graph.meta import Meta, meta_of
 from livegrad.graph.op import Op
-from livegrad.graph.record import broadcast_shapes, node_of, record
+from livegrad.graph.record import record
 from livegrad.ops import samples as s
 from livegrad.ops.comparison import clamp
 from livegrad.ops.elementwise import cast, div, mul, zero_gradient

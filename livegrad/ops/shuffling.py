@@ -6,7 +6,7 @@ from math import prod
 from typing import TYPE_CHECKING
 
 from livegrad.graph.blame import as_index
-from livegrad.graph.record import node_of
+from livegrad.graph.handle import node_of
 from livegrad.ops.movement import reshape_to
 from livegrad.ops.unfolding import permuted
 

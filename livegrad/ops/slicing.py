@@ -11,11 +11,13 @@ import numpy as np
 
 from livegrad import dtypes
 from livegrad.graph.blame import as_index, as_items
+from livegrad.graph.handle import Handle, node_of
 from livegrad.graph.index import Index, stepped
 from livegrad.graph.layout import Strides
 from livegrad.graph.meta import Meta, Shape, meta_of
 from livegrad.graph.op import Op, as_first
-from livegrad.graph.record import Handle, node_of, record, row_major, view as record_view
+from livegrad.graph.record import record
+from livegrad.graph.views import row_major, view as record_view
 from livegrad.ops import samples as s
 from livegrad.ops.elementwise import clone
 from livegrad.ops.generate import counting, filled, zeros_like

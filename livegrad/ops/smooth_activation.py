@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from livegrad.graph.blame import check_number
+from livegrad.graph.handle import node_of
 from livegrad.graph.op import Op
-from livegrad.graph.record import binary, elementwise, node_of, unary
+from livegrad.graph.record import binary, elementwise, unary
 from livegrad.ops import samples as s
 from livegrad.ops.comparison import gt
 from livegrad.ops.elementwise import abs, add, define, div, mul, neg, one_minus, sub, where

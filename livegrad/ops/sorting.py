@@ -8,9 +8,11 @@ import numpy as np
 
 from livegrad import dtypes
 from livegrad.graph.blame import as_index
+from livegrad.graph.handle import node_of
 from livegrad.graph.meta import Meta, meta_of
 from livegrad.graph.op import Op, as_first
-from livegrad.graph.record import node_of, record, row_major
+from livegrad.graph.record import record
+from livegrad.graph.views import row_major
 from livegrad.ops import samples as s
 from livegrad.ops.elementwise import clone
 from livegrad.ops.gathering import GATHER

@@ -9,8 +9,9 @@ import numpy as np
 
 from livegrad import dtypes
 from livegrad.graph.blame import as_float
+from livegrad.graph.handle import Handle, node_of
 from livegrad.graph.op import Op, as_first, not_implemented_in_torch, with_numbers
-from livegrad.graph.record import Handle, binary, elementwise, node_of, unary
+from livegrad.graph.record import binary, elementwise, unary
 from livegrad.ops import samples as s
 from livegrad.ops.comparison import eq, gt, le, logical_and, logical_or, lt
 from livegrad.ops.conjugate import conj

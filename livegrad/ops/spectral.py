@@ -9,9 +9,10 @@ import numpy as np
 
 from livegrad import dtypes
 from livegrad.graph.blame import as_index
+from livegrad.graph.handle import node_of
 from livegrad.graph.meta import Meta
 from livegrad.graph.op import Op
-from livegrad.graph.record import node_of, record
+from livegrad.graph.record import record
 from livegrad.ops import samples as s
 from livegrad.ops.autocast import in_float32
 from livegrad.ops.complex_parts import view_as_real

@@ -15,9 +15,10 @@ import numpy as np
 from livegrad import dtypes
 from livegrad.dtypes import DType
 from livegrad.graph.blame import as_float, as_index
+from livegrad.graph.handle import node_of
 from livegrad.graph.meta import Meta
 from livegrad.graph.op import Op
-from livegrad.graph.record import node_of, record
+from livegrad.graph.record import record
 from livegrad.graph.symbol import real
 from livegrad.ops import folds, samples as s
 from livegrad.ops.comparison import eq, isnan, logical_not, ne

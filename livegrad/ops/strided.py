@@ -23,23 +23,14 @@ from livegrad.graph.geometry import (
     rounds_of,
     storage_nbytes,
 )
+from livegrad.graph.handle import Step, Writing, node_of, wrap
 from livegrad.graph.index import FIRST, Index, added, stepped
 from livegrad.graph.layout import is_dense, order_of, span
 from livegrad.graph.meta import Meta, Shape, meta_of
 from livegrad.graph.op import Op
-from livegrad.graph.record import (
-    Step,
-    Writing,
-    check_writable,
-    count_apart,
-    is_detached,
-    node_of,
-    rebind,
-    record,
-    view as record_view,
-    wrap,
-    wrote_silently,
-)
+from livegrad.graph.record import record
+from livegrad.graph.views import is_detached, view as record_view, wrote_silently
+from livegrad.graph.writes import check_writable, count_apart, rebind
 from livegrad.ops import samples as s
 from livegrad.ops.conjugate import conj
 from livegrad.ops.elementwise import add, fitted, mul

@@ -15,10 +15,12 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from livegrad.device import CPU
 from livegrad.graph import spent
+from livegrad.graph.handle import node_of, wrap
 from livegrad.graph.meta import Meta
 from livegrad.graph.op import Op
-from livegrad.graph.record import count_apart, node_of, rebind, record, wrap
+from livegrad.graph.record import record
 from livegrad.graph.state import LOCAL, flush, setting
+from livegrad.graph.writes import count_apart, rebind
 from livegrad.native.hot import hot, hot_slots
 from livegrad.ops.conjugate import VIEW_AS_COMPLEX, VIEW_AS_REAL
 

@@ -11,7 +11,8 @@ from collections.abc import Callable
 from functools import wraps
 from typing import TYPE_CHECKING, Any
 
-from livegrad.graph.record import node_of, row_major
+from livegrad.graph.handle import node_of
+from livegrad.graph.views import row_major
 from livegrad.ops import movement, slicing, strided
 from livegrad.ops.elementwise import cast, clone
 from livegrad.ops.in_place import placed_like

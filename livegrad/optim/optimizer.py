@@ -17,7 +17,7 @@ from livegrad.autograd.holding import clear
 from livegrad.autograd.hooks import RemovableHandle
 from livegrad.creation import tensor
 from livegrad.graph.events import MADE, STEP, tell
-from livegrad.graph.record import user_site
+from livegrad.graph.site import user_site
 from livegrad.graph.state import LOCAL, flush
 from livegrad.graph.watch import load_lint
 from livegrad.nn.hooks import Hooks

@@ -18,7 +18,7 @@ from typing import Any
 
 from livegrad.environment import words
 from livegrad.graph.node import Site, site_location
-from livegrad.graph.record import is_inside
+from livegrad.graph.site import is_inside
 
 FULL = "full" in words("LIVEGRAD_TRACEBACK", "full")
 

@@ -10,7 +10,7 @@ from livegrad.compiler.expand import Recorded
 from livegrad.compiler.kept import KEPT, size_of_plan
 from livegrad.graph.events import PLANNED, tell_planned
 from livegrad.graph.node import Node
-from livegrad.graph.record import Specialised
+from livegrad.graph.numbers import Specialised
 from livegrad.native.hot import hot_slots
 from livegrad.runtime import report
 from livegrad.runtime.counters import counters

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from livegrad.graph.handle import Cell
 from livegrad.graph.node import Node
-from livegrad.graph.record import Cell
 from livegrad.graph.state import State
 
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from livegrad.graph.handle import wrap
 from livegrad.graph.node import Node
-from livegrad.graph.record import wrap
 from livegrad.graph.state import setting
 from livegrad.runtime.cpu import blas
 from livegrad.runtime.memory import Buffer

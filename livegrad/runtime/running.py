@@ -8,8 +8,8 @@ from typing import Any
 from weakref import ref
 
 from livegrad.graph import spent
+from livegrad.graph.handle import leaf_node
 from livegrad.graph.node import Node
-from livegrad.graph.record import leaf_node
 from livegrad.graph.state import LOCAL
 from livegrad.native.hot import hot
 from livegrad.ops.update import replace_node

@@ -23,29 +23,16 @@ import numpy as np
 
 from livegrad.dtypes import float32
 from livegrad.graph.geometry import dims_in_memory, path_geometry, root_of
+from livegrad.graph.handle import Cell, Step, Writing, leaf_node, node_of, wrap
+from livegrad.graph.infer import infer_meta
 from livegrad.graph.layout import span
 from livegrad.graph.meta import Meta, Shape, meta_of
 from livegrad.graph.node import Node
 from livegrad.graph.op import Op
-from livegrad.graph.record import (
-    Cell,
-    Step,
-    Writing,
-    count_apart,
-    follow_cell,
-    in_place_of,
-    infer_meta,
-    inherit,
-    laid_out,
-    leaf_node,
-    node_of,
-    rebind,
-    record,
-    sync,
-    wrap,
-    wrote_silently,
-)
+from livegrad.graph.record import record
 from livegrad.graph.state import LOCAL, flush
+from livegrad.graph.views import follow_cell, in_place_of, inherit, laid_out, sync, wrote_silently
+from livegrad.graph.writes import count_apart, rebind
 from livegrad.runtime.memory import Buffer, allocate
 from livegrad.runtime.values import array_of
 

@@ -18,7 +18,7 @@ import numpy as np
 
 from livegrad import dtypes
 from livegrad.dtypes import DType
-from livegrad.graph.record import Handle
+from livegrad.graph.handle import Handle
 from livegrad.serialization.errors import MOST_DEPTH
 from livegrad.serialization.files import Source
 from livegrad.serialization.layout import STORAGE, Content, Entry, Layout, write_layout

@@ -7,8 +7,8 @@ from typing import Any
 
 from livegrad.device import Device
 from livegrad.dtypes import DType
+from livegrad.graph.handle import Handle
 from livegrad.graph.meta import Size
-from livegrad.graph.record import Handle
 from livegrad.serialization.errors import MOST_DEPTH, MOST_OBJECTS
 from livegrad.serialization.files import Source
 

@@ -22,8 +22,8 @@ import numpy as np
 from livegrad import dtypes
 from livegrad.device import Device
 from livegrad.dtypes import DType
+from livegrad.graph.handle import Handle
 from livegrad.graph.meta import Size
-from livegrad.graph.record import Handle
 from livegrad.serialization.errors import MOST_INT_BYTES
 from livegrad.serialization.walk import Stored, Walk
 

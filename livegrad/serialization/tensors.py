@@ -14,8 +14,8 @@ import numpy as np
 from livegrad import dtypes
 from livegrad.creation import as_leaf
 from livegrad.dtypes import DType
+from livegrad.graph.handle import leaf_node, wrap
 from livegrad.graph.meta import meta_of
-from livegrad.graph.record import leaf_node, wrap
 from livegrad.runtime.memory import Buffer, address_of, allocate
 from livegrad.serialization.files import Source
 

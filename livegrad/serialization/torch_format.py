@@ -15,8 +15,8 @@ import numpy as np
 
 from livegrad.device import Device
 from livegrad.dtypes import DType
+from livegrad.graph.handle import Handle
 from livegrad.graph.meta import Size
-from livegrad.graph.record import Handle
 from livegrad.serialization.archive import ArchiveWriter
 from livegrad.serialization.layout import little_endian
 from livegrad.serialization.vocabulary import STORAGE_CLASSES

@@ -13,8 +13,8 @@ from livegrad import dtypes
 from livegrad.device import Device
 from livegrad.dtypes import DType
 from livegrad.graph import elsewhere
+from livegrad.graph.handle import Handle
 from livegrad.graph.meta import Size
-from livegrad.graph.record import Handle
 from livegrad.serialization.files import Source
 from livegrad.serialization.machine import Known
 from livegrad.serialization.storages import Storage, StorageKind, Storages

@@ -9,8 +9,8 @@ from typing import Any, NoReturn
 import numpy as np
 
 from livegrad.dtypes import DType
+from livegrad.graph.handle import node_of
 from livegrad.graph.node import Node
-from livegrad.graph.record import node_of
 from livegrad.graph.state import flush
 from livegrad.ops.movement import DETACH
 from livegrad.runtime.values import array_of

@@ -7,7 +7,7 @@ from itertools import chain
 from typing import Any
 
 from livegrad.creation import as_tensor
-from livegrad.graph.record import Handle
+from livegrad.graph.handle import Handle
 from livegrad.utils.data import DataLoader, Dataset, IterableDataset, TensorDataset
 
 Loss = Callable[[Any, Any], Any]

@@ -8,8 +8,8 @@ is usual. A multiplication and an addition are two operations.
 from __future__ import annotations
 
 from livegrad.compiler.expand import in_scratch, make_node
+from livegrad.graph.handle import leaf_node, wrap
 from livegrad.graph.node import Node
-from livegrad.graph.record import leaf_node, wrap
 
 
 def flops_of(node: Node) -> int:

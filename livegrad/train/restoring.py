@@ -8,7 +8,7 @@ from copy import deepcopy
 from typing import Any
 
 from livegrad.autograd import no_grad
-from livegrad.graph.record import Handle, node_of, wrap
+from livegrad.graph.handle import Handle, node_of, wrap
 from livegrad.lint.hearing import paused
 from livegrad.nn.module import Module
 from livegrad.nn.parameter import is_lazy

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from livegrad.graph.record import Handle
+from livegrad.graph.handle import Handle
 from livegrad.optim.optimizer import Optimizer
 from livegrad.serialization import load, save
 from livegrad.train.seeding import (

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from livegrad.creation import zeros
-from livegrad.graph.record import Handle
+from livegrad.graph.handle import Handle
 from livegrad.nn.module import Module
 from livegrad.nn.parameter import is_lazy
 from livegrad.train.flops import flops_of

@@ -21,9 +21,10 @@ from livegrad import dtypes
 from livegrad.autograd.function import FunctionCtx, Output, call_node
 from livegrad.autograd.reverse import Pair, fit, reverse
 from livegrad.graph import spent
+from livegrad.graph.handle import Handle, node_of, wrap
 from livegrad.graph.meta import Meta
 from livegrad.graph.node import Node, describe_site
-from livegrad.graph.record import Handle, node_of, user_site, wrap
+from livegrad.graph.site import user_site
 from livegrad.graph.state import LOCAL, Runtime, flush, setting
 from livegrad.random import Generator, default_generator
 from livegrad.tensor import Tensor

@@ -14,8 +14,8 @@ from typing import Any
 
 from livegrad.autograd import no_grad
 from livegrad.func.trace import Trace
+from livegrad.graph.handle import Handle, node_of
 from livegrad.graph.node import Node
-from livegrad.graph.record import Handle, node_of
 from livegrad.graph.state import LOCAL, flush
 from livegrad.nn.module import Module
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from livegrad import dtypes
 from livegrad.autograd import no_grad
-from livegrad.graph.record import Handle, node_of
+from livegrad.graph.handle import Handle, node_of
 from livegrad.ops.elementwise import clone
 
 Array = np.ndarray[Any, Any]

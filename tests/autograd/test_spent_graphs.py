@@ -8,7 +8,7 @@ import livegrad as lg
 from livegrad.autograd import grad
 from livegrad.graph import spent
 from livegrad.graph.node import Node
-from livegrad.graph.record import user_site
+from livegrad.graph.site import user_site
 from livegrad.graph.state import flush
 
 

@@ -11,9 +11,9 @@ import livegrad  # noqa: F401 - registers the ops
 from livegrad import dtypes
 from livegrad.compiler.builder import Builder
 from livegrad.compiler.emitter import Emitter, register_element
+from livegrad.graph.infer import elementwise_dtypes
 from livegrad.graph.meta import meta_of
 from livegrad.graph.op import REGISTRY, Op
-from livegrad.graph.record import elementwise_dtypes
 
 llvm = pytest.importorskip("llvmlite.binding")
 

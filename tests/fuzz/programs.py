@@ -19,6 +19,7 @@ from livegrad import Tensor
 from livegrad.compiler.access import plain
 from livegrad.compiler.lowerings import product as products
 from livegrad.graph import record as recording
+from livegrad.graph.handle import node_of
 from livegrad.graph.node import Node
 from livegrad.graph.state import LOCAL, flush as graph_flush, reference_mode
 from livegrad.nn import functional as F
@@ -822,7 +823,7 @@ def execute(
 
 def stored(x: Tensor) -> Any:
     """The numbers of a tensor, those of bfloat16 as float32."""
-    node = recording.node_of(x)
+    node = node_of(x)
     if node.buffer is None:
         graph_flush("fuzz", node)
     values = np.array(array_of(node))

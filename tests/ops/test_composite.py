@@ -5,7 +5,7 @@ import pytest
 
 import livegrad as lg
 import livegrad.nn.functional as F
-from livegrad.graph.record import node_of
+from livegrad.graph.handle import node_of
 from livegrad.ops import composite
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import livegrad as lg
-from livegrad.graph.record import node_of
+from livegrad.graph.handle import node_of
 from livegrad.graph.state import reference_mode
 from livegrad.ops import (
     activation as A,

@@ -15,8 +15,8 @@ from hypothesis import given, strategies as st
 import livegrad as lg
 from livegrad import dtypes, nn, optim
 from livegrad.creation import buffer_from
+from livegrad.graph.handle import leaf
 from livegrad.graph.meta import meta_of
-from livegrad.graph.record import leaf
 from livegrad.serialization import LoadError, load_file, save_file
 
 FORMATS = ("safetensors", "torch")

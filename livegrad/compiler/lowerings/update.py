@@ -17,9 +17,9 @@ from livegrad.compiler.lowerings.base import Kernel, Nodes
 from livegrad.compiler.plan import Step, Where
 from livegrad.compiler.rows import spill_count
 from livegrad.dtypes import DType
+from livegrad.graph.handle import LEAF, wrap
 from livegrad.graph.meta import meta_of
 from livegrad.graph.node import Node, Spec
-from livegrad.graph.record import LEAF, wrap
 
 # Any size but 1 will do: a kernel does not depend on it.
 _SIZE = 7

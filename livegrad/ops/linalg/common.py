@@ -10,8 +10,10 @@ import numpy as np
 
 from livegrad import dtypes
 from livegrad.dtypes import DType
+from livegrad.graph.handle import node_of
+from livegrad.graph.infer import broadcast_shapes
 from livegrad.graph.meta import Meta, Shape, meta_of
-from livegrad.graph.record import broadcast_shapes, node_of, record
+from livegrad.graph.record import record
 from livegrad.ops.arranging import diag_embed as diag_embed
 from livegrad.ops.batched import wholes
 from livegrad.ops.comparison import eq

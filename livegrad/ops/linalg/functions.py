@@ -10,9 +10,11 @@ import numpy as np
 
 from livegrad import dtypes
 from livegrad.graph.blame import as_index, as_items
+from livegrad.graph.handle import node_of
+from livegrad.graph.infer import broadcast_shapes
 from livegrad.graph.meta import Meta
 from livegrad.graph.op import Op
-from livegrad.graph.record import broadcast_shapes, node_of, record
+from livegrad.graph.record import record
 from livegrad.ops import samples as s
 from livegrad.ops.autocast import in_low
 from livegrad.ops.elementwise import add, cast, clone, mul, sub, where

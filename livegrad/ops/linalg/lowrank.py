@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from livegrad.graph.blame import as_index
-from livegrad.graph.record import node_of
+from livegrad.graph.handle import node_of
 from livegrad.ops.elementwise import cast, sub
 from livegrad.ops.linalg.common import adjoint, broadcast, check_matrices
 from livegrad.ops.linalg.orthogonal import qr

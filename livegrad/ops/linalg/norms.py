@@ -10,8 +10,9 @@ import numpy as np
 from livegrad import dtypes
 from livegrad.dtypes import DType
 from livegrad.graph.blame import as_float, as_items
+from livegrad.graph.handle import node_of
 from livegrad.graph.meta import Meta
-from livegrad.graph.record import node_of, record
+from livegrad.graph.record import record
 from livegrad.ops.comparison import gt
 from livegrad.ops.elementwise import cast, div, mul, where
 from livegrad.ops.generate import filled

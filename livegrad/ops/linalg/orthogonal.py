@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from livegrad.graph.handle import node_of
 from livegrad.graph.meta import Meta, Shape
 from livegrad.graph.op import Op, may_refuse
-from livegrad.graph.record import node_of, record
+from livegrad.graph.record import record
 from livegrad.ops import samples as s
 from livegrad.ops.autocast import in_float32
 from livegrad.ops.comparison import eq, gt

@@ -8,9 +8,11 @@ import numpy as np
 
 from livegrad import dtypes
 from livegrad.graph.blame import check_number
+from livegrad.graph.handle import Handle, node_of
+from livegrad.graph.infer import broadcast_shapes
 from livegrad.graph.meta import Meta, Shape, meta_of
 from livegrad.graph.op import Op
-from livegrad.graph.record import Handle, broadcast_shapes, node_of, record
+from livegrad.graph.record import record
 from livegrad.ops import samples as s
 from livegrad.ops.comparison import gt, maximum
 from livegrad.ops.elementwise import abs, add, cast, div, mul, neg, sub, where

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from livegrad import dtypes
+from livegrad.graph.handle import node_of
 from livegrad.graph.meta import Meta, Shape
 from livegrad.graph.op import Op
-from livegrad.graph.record import node_of, record
+from livegrad.graph.record import record
 from livegrad.ops import samples as s
 from livegrad.ops.comparison import eq
 from livegrad.ops.elementwise import add, cast, div, mul, sub, where

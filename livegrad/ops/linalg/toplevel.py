@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from livegrad.graph.record import node_of
+from livegrad.graph.handle import node_of
 from livegrad.ops.generate import filled
 from livegrad.ops.linalg import cholesky as cholesky_factors, lu as lu_factors, orthogonal, singular
 from livegrad.ops.linalg.common import adjoint, check_matrices

@@ -21,8 +21,8 @@ import weakref
 from array import array
 from typing import Any
 
+from livegrad.graph.handle import Cell, Handle
 from livegrad.graph.node import Node
-from livegrad.graph.record import Cell, Handle
 from livegrad.native.calls import call_native, half_at, int_at, put_word, word_at
 from livegrad.native.hot import hot, hot_slots
 from livegrad.native.layout import (

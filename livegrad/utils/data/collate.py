@@ -10,7 +10,7 @@ import numpy as np
 
 from livegrad.creation import from_array, tensor
 from livegrad.dtypes import DType, from_numpy_dtype
-from livegrad.graph.record import node_of
+from livegrad.graph.handle import node_of
 from livegrad.ops.joining import stack
 from livegrad.ops.public import asks
 from livegrad.tensor import Tensor

@@ -11,7 +11,7 @@ from typing import Any, Generic, TypeVar
 
 import numpy as np
 
-from livegrad.graph.record import node_of
+from livegrad.graph.handle import node_of
 from livegrad.random import Generator, default_generator
 from livegrad.utils.data.drawing import permutation
 from livegrad.utils.data.memory import leaf_of

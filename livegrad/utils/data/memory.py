@@ -29,8 +29,8 @@ from typing import Any
 import numpy as np
 
 from livegrad.dtypes import DType
+from livegrad.graph.handle import leaf
 from livegrad.graph.meta import Shape, meta_of
-from livegrad.graph.record import leaf
 from livegrad.runtime.memory import ALIGNMENT, Buffer, address_of, allocate
 
 Array = np.ndarray[Any, Any]

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from livegrad.dtypes import DType
+from livegrad.graph.handle import Handle, leaf, node_of
 from livegrad.graph.meta import Shape, meta_of
-from livegrad.graph.record import Handle, leaf, node_of
 from livegrad.graph.state import flush
 from livegrad.runtime.memory import Buffer, address_of, allocate
 from livegrad.utils.data.memory import INLINE_BYTES, Page, Slots, padded

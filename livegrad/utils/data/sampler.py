@@ -10,7 +10,7 @@ import numpy as np
 
 from livegrad import dtypes
 from livegrad.creation import from_array
-from livegrad.graph.record import Handle
+from livegrad.graph.handle import Handle
 from livegrad.ops.sampling import multinomial
 from livegrad.random import Generator
 from livegrad.tensor import Tensor

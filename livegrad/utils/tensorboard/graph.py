@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from livegrad.graph.handle import node_of
 from livegrad.graph.node import Node, describe_site
-from livegrad.graph.record import node_of
 from livegrad.utils.module_trace import ModuleTrace, trace_modules
 from livegrad.utils.tensorboard.summaries import shape
 from livegrad.utils.tensorboard.wire import block, integer, pair

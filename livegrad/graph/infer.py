@@ -1,0 +1,187 @@
+"""Inference: shape, dtype and strides of a result, once for each structure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from livegrad import dtypes
+from livegrad.device import CPU
+from livegrad.dtypes import DType
+from livegrad.graph.blame import wrong_class
+from livegrad.graph.handle import Handle, leaf_node, wrap
+from livegrad.graph.meta import Meta, Shape, meta_of, on_device
+from livegrad.graph.node import Node, Spec
+from livegrad.graph.op import Op
+from livegrad.graph.state import scratch_state
+
+if TYPE_CHECKING:
+    pass
+
+
+def infer_spec(op: Op, key: Any, nodes: tuple[Node, ...], args: tuple[Any, ...]) -> Spec:
+    """The spec of an op that is not elementwise, inferred for contiguous values, then laid out."""
+    metas, attrs, shape = key
+    plains = tuple([m.plain for m in metas])
+    plain = op.cache.get((plains, attrs, shape))
+    if plain is None:
+        assert op.infer is not None
+        _check_attrs(op, attrs)
+        meta = op.infer(plains, attrs, shape)
+        if any([m.dtype.category == dtypes.COMPLEX for m in metas]):
+            _check_complex(op, nodes, attrs, args, meta)
+        plain = op.remember_laid_out((plains, attrs, shape), op.make_spec(attrs, meta), plains)
+    return plain if plains == metas else op.remember_laid_out(key, plain.plain or plain, metas)
+
+
+def infer_meta(op: Op, meta: Meta, attrs: tuple[Any, ...], shape: Shape | None) -> Meta:
+    """The meta of what a view op shows of a value of `meta`."""
+    if meta.device is not CPU:
+        with_data = infer_meta(op, on_device(meta, CPU), attrs, shape)
+        return on_device(with_data, meta.device)
+    key = ((meta,), attrs, shape)
+    spec: Spec = op.cache.get(key) or infer_spec(op, key, (), ())
+    return spec.meta
+
+
+def not_structure(op: Op, attrs: tuple[Any, ...]) -> TypeError:
+    """The error of attrs that have no hash: one of them is a list, an array or the like."""
+    wrong = next((x for x in attrs if getattr(type(x), "__hash__", None) is None), attrs)
+    return wrong_class(wrong, "a number, a word or a tuple of them", op.name)
+
+
+def _check_attrs(op: Op, attrs: tuple[Any, ...]) -> None:
+    """TypeError if an argument that is structure is a tensor, whose value nobody has read."""
+    for x in attrs:
+        if isinstance(x, Handle) or (
+            isinstance(x, tuple) and any(isinstance(y, Handle) for y in x)
+        ):
+            raise TypeError(
+                f"{op.name}(): got a Tensor where a number is expected. Read its value with .item()"
+            )
+
+
+def _check_complex(
+    op: Op, nodes: tuple[Node, ...], attrs: tuple[Any, ...], args: tuple[Any, ...], meta: Meta
+) -> None:
+    """Raises if `op` does not take complex inputs like these; a composite is expanded to see."""
+    if not op.complex:
+        raise not_implemented(op.name, next(x.meta.dtype for x in nodes if x.meta.dtype.is_complex))
+    if op.kind != "composite":
+        return
+    node = leaf_node(meta, None)
+    node.spec, node.inputs, node.args = Spec(op, attrs, meta), nodes, args
+    with scratch_state() as scratch:
+        scratch.grad, scratch.reference, scratch.held, scratch.site = False, False, True, node.site
+        assert op.expand is not None
+        op.expand(node, *[wrap(x) for x in nodes])
+
+
+# PyTorch's names of dtypes in messages.
+TYPE_NAMES = {
+    "bool": "Bool", "uint8": "Byte", "uint16": "UInt16",
+    "uint32": "UInt32", "uint64": "UInt64", "int8": "Char", "int16": "Short", "int32": "Int",
+    "int64": "Long", "float16": "Half", "bfloat16": "BFloat16", "float32": "Float",
+    "float64": "Double", "complex64": "ComplexFloat", "complex128": "ComplexDouble",
+}  # fmt: skip
+
+
+def not_implemented(name: str, dtype: DType) -> NotImplementedError:
+    """PyTorch's error for an operation that does not exist for `dtype`."""
+    return NotImplementedError(f"\"{name}\" not implemented for '{TYPE_NAMES[dtype.name]}'")
+
+
+def specialise(op: Op, operands: Sequence[Any], pattern: str, key: Any) -> Spec:
+    """Infers shape, dtype and compute dtype of an elementwise op for operands of these metas.
+
+    `operands` are Metas for tensors and Python types for numbers, as `pattern` says ("ts").
+    The spec's attrs are (compute dtype, pattern).
+    """
+    metas = tuple([m for m in operands if isinstance(m, Meta)])
+    if not metas:
+        raise TypeError(f"{op.name}: got only numbers; expected at least one tensor")
+    if any([m.strides is not None for m in metas]):
+        plains = tuple([m.plain if isinstance(m, Meta) else m for m in operands])
+        plain_key = plains[0] if isinstance(key, Meta) else plains
+        plain = op.cache.get(plain_key) or specialise(op, plains, pattern, plain_key)
+        return op.remember_laid_out(key, plain.plain or plain, metas)
+    compute, result = elementwise_dtypes(op, operands)
+    shape = broadcast_shapes(op.name, [m.shape for m in metas])
+    plain = op.remember(key, (compute, pattern), metas, meta_of(shape, result))
+    return op.remember_laid_out(key, plain, metas)
+
+
+def elementwise_dtypes(op: Op, operands: Sequence[Any]) -> tuple[DType, DType]:
+    """The dtype an elementwise op computes in, and the dtype of its result."""
+    ranked = [
+        (m.dtype, 2 if m.ndim else 1) if isinstance(m, Meta) else (dtypes.scalar_dtype(m), 0)
+        for m in operands
+    ]
+    rule = op.result
+    if rule == "select":  # where(condition, a, b): the condition takes no part
+        if not isinstance(operands[0], Meta):
+            raise TypeError(
+                f"{op.name}(): argument 'condition' must be Tensor, not {operands[0].__name__}"
+            )
+        if ranked[0][0] is not dtypes.bool_:
+            raise RuntimeError(
+                f"{op.name}: expected condition to be a boolean tensor, but got a tensor with "
+                f"dtype {ranked[0][0].name}. Compare first, such as x > 0"
+            )
+        ranked = ranked[1:]
+    common = dtypes.result_dtype(tuple(ranked))
+    if common.category == dtypes.COMPLEX:
+        if not op.complex:
+            raise not_implemented(op.name, common)
+        if rule == "magnitude":
+            return common, common.to_real()
+    if rule == "float" and common.category < dtypes.FLOAT:
+        common = dtypes.get_default_dtype()
+    elif rule == "integer" and common.category >= dtypes.FLOAT:
+        raise NotImplementedError(
+            f'"{op.name}" not implemented for {common.name}; expected integers'
+        )
+    elif rule == "arithmetic" and any(dtype is dtypes.bool_ for dtype, _ in ranked):
+        raise RuntimeError(
+            f"{op.name}: got bool tensors; use logical_not, logical_xor or `^` for booleans"
+        )
+    elif rule == "bool-to-int" and common is dtypes.bool_:
+        common = dtypes.int64
+    elif rule in ("number", "magnitude") and common is dtypes.bool_:
+        raise NotImplementedError(f'"{op.name}" not implemented for bool')
+    elif rule == "shift" and common.category != dtypes.INT:
+        raise NotImplementedError(
+            f'"{op.name}" not implemented for {common.name}; expected integers'
+        )
+    elif rule == "floating":  # a float number does not make an integer tensor float
+        tensors = dtypes.result_dtype(tuple([pair for pair in ranked if pair[1]]))
+        if tensors.category < dtypes.FLOAT:
+            raise NotImplementedError(
+                f'"{op.name}" not implemented for {tensors.name}; expected floating-point tensors'
+            )
+    return common, dtypes.bool_ if rule == "bool" else common
+
+
+def broadcast_shapes(name: str, shapes: Sequence[Shape]) -> Shape:
+    """The common shape of `shapes` by broadcasting, or RuntimeError in PyTorch's words."""
+    first = shapes[0]
+    if all(s == first for s in shapes):
+        return first
+    rank = max(len(s) for s in shapes)
+    out = [1] * rank
+    for shape in shapes:
+        for i, size in enumerate(shape, rank - len(shape)):
+            if size == out[i] or size == 1:
+                continue
+            if out[i] != 1:
+                listed = " and ".join(str(list(s)) for s in shapes)
+                raise RuntimeError(
+                    f"{name}: the sizes of the tensors must match at dimension {i}; got shapes "
+                    f"{listed} ({out[i]} against {size}); expected equal sizes, or 1"
+                )
+            out[i] = size
+    return tuple(out)
+
+
+def not_a_tensor(op: Op, x: Any) -> TypeError:
+    return wrong_class(x, "Tensor", op.name)

@@ -1,0 +1,367 @@
+"""Views: tensors that share values, and follow what is written to them."""
+
+from __future__ import annotations
+
+import sys
+import weakref
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from livegrad.graph.handle import Cell, Step, Writing, node_of, wrap
+from livegrad.graph.infer import not_a_tensor
+from livegrad.graph.layout import like_strides
+from livegrad.graph.meta import Meta, Shape
+from livegrad.graph.node import Interior, Node, place_of
+from livegrad.graph.op import REGISTRY, Op
+from livegrad.graph.record import record, unary
+from livegrad.graph.state import LOCAL
+from livegrad.native.hot import hot
+
+if TYPE_CHECKING:
+    from livegrad.tensor import Tensor
+
+_WeakRef = weakref.ref
+_refs = sys.getrefcount
+
+
+def sync(x: Any) -> None:
+    """Brings a tensor that shares a cell up to date with the cell."""
+    cell = x._cell
+    if cell is None:  # another thread has seen that nobody shares it
+        return
+    if cell.parent is not None:
+        _follow_parent(cell)
+    if x._made_at is not None and LOCAL.state.grad:
+        check_not_stale(x)
+    if cell.memory is not None:
+        Writing.read_shared(x)
+        return
+    if x._seen != cell.version:
+        follow_cell(x, cell)
+    if _refs(cell) == _ALONE and cell.parent is None and _is_whole(x._path):
+        # Nobody shares it any more: from now on the tensor is used without this detour.
+        x._writes = cell.version - cell.uncounted if x._unseen is None else x._unseen[0]
+        x._cell, x._path, x._unseen = None, (), None
+
+
+def _count_own_references() -> int:
+    """What `_refs` says, inside `sync`, of a cell that only one tensor refers to."""
+    holder = [object()]
+    cell = holder[0]
+    return _refs(cell)
+
+
+_ALONE = _count_own_references()
+
+
+def is_detached(path: Sequence[Step]) -> bool:
+    """Whether a step shares values but no history, as detach() does."""
+    return any([step[0].grads is None for step in path])
+
+
+def _is_whole(path: Sequence[Step]) -> bool:
+    return all([step[0].name == "detach" for step in path])
+
+
+def follow_cell(x: Any, cell: Cell) -> None:
+    """Applies the path of `x` to the value that its cell has now."""
+    state = LOCAL.state
+    value, path = wrap(cell._node), x._path
+    if path:
+        steps = steps_from_root(x)
+        if steps is not None:  # which has a history of its own
+            value, path = wrap(node_of(x._root)), steps
+        # Gradients flow through a view whenever they flow through what it shows. But after a
+        # silent write it has the place in the graph that it had, if any.
+        silently = _was_written_silently(cell, x._seen) and _has_its_place(x)
+        grad, state.grad = state.grad, not silently
+        try:
+            value = followed(value, path)
+            x._node = in_place_of(x._node, value, x, False)
+        finally:
+            state.grad = grad
+        if silently:
+            require_in_vain(x)
+        else:
+            x._followed = True
+    else:
+        before, x._node = x._node, value._node
+        if before.grad_to is not None:
+            go_on_retaining(before, x._node, x)
+    x._seen = cell.version
+
+
+def wrote_silently(cell: Cell) -> None:
+    """Notes that the write that raised the version last is none to PyTorch's `_version`."""
+    cell.uncounted += 1
+    begin, end = cell.silent
+    cell.silent = (begin if end == cell.version - 1 else cell.version - 1), cell.version
+
+
+def _was_written_silently(cell: Cell, seen: int) -> bool:
+    """Whether all writes since the version `seen` were silent."""
+    begin, end = cell.silent
+    return begin <= seen and end == cell.version
+
+
+def claim(x: Any) -> None:
+    """Tells views of `x`, when next used, that it requires a gradient, or none any more."""
+    cell = x._cell
+    if cell is not None:
+        cell.version += 1
+        wrote_silently(cell)
+        x._seen = cell.version
+
+
+def _has_its_place(x: Any) -> bool:
+    """Whether a view is where it was made in the graph, or was put since: also if that is nowhere.
+
+    If nothing flowed to what it shows when that was written, where it is now was left open.
+    """
+    to = x._node.grad_to
+    if to is None or is_in_vain(to):
+        return not x._followed and x._node.spec.op is x._path[-1][0]
+    return True
+
+
+def require_in_vain(x: Any) -> None:
+    """A view that was not recorded requires a gradient like the tensor that it is a view of.
+
+    As in PyTorch, what is computed from it does so, too, but no gradient goes any further.
+    """
+    if x._root is None and is_detached(x._path):
+        return
+    to = x._node.grad_to
+    if is_in_vain(to) and family_node(x).grad_to is None:
+        x._node.grad_to = None
+    elif to is None and family_node(x).grad_to is not None:
+        x._node.grad_to = _WeakRef(_Nobody())
+        if x._made is NO_GRAD:
+            x._made_at = x._cell.version - x._cell.uncounted
+
+
+class _Nobody:
+    """Who a gradient is for that is wanted in vain."""
+
+
+def is_in_vain(to: Any) -> bool:
+    return isinstance(to, _WeakRef) and to() is None
+
+
+def followed(value: Tensor, path: Sequence[Step]) -> Tensor:
+    for op, attrs, args, shape in path:
+        value = record(op, (value,), attrs, args, shape)
+    return value
+
+
+def _follow_parent(cell: Cell) -> None:
+    """Brings a cell that is itself a view of another up to date with that."""
+    assert cell.parent is not None
+    parent, path, seen = cell.parent
+    if parent.parent is not None:
+        _follow_parent(parent)
+    if seen != parent.version:
+        cell._node = followed(wrap(parent._node), path)._node
+        cell.parent = parent, path, parent.version
+        cell.version += 1
+
+
+def see_through(temporary: Any, handle: Any) -> None:
+    """Makes `handle` the one through which the node recorded last is seen."""
+    handles = LOCAL.state.handles
+    if handles and handles[-1] is temporary:
+        handles[-1] = handle
+
+
+@hot
+def view(
+    op: Op,
+    x: Any,
+    attrs: tuple[Any, ...] = (),
+    args: tuple[Any, ...] = (),
+    shape: Shape | None = None,
+) -> Tensor:
+    """Records a view: a tensor that shares its values with `x`, in both directions."""
+    try:
+        cell = x._cell
+    except AttributeError:
+        raise not_a_tensor(op, x) from None
+    if cell is not None and cell.memory is not None:
+        return Writing.view_shared(op, x, attrs, args, shape)
+    out = record(op, (x,), attrs, args, shape)
+    cell = x._cell
+    if cell is None:
+        cell = x._cell = Cell(x)
+    out._cell = cell
+    out._path = x._path + ((op, attrs, args, shape),)
+    out._seen = cell.version
+    state = LOCAL.state
+    if state.inference:
+        out._node.spent = False
+    if x._node.spent and x._node.grad_to is None:
+        _mark_view_of_inference(op, x, out)
+    if x._path:
+        inherit(op, x, out)
+    if not state.grad:
+        if out._made is None:
+            out._made = NO_GRAD
+        if x._node.grad_to is not None and op.grads is not None:
+            require_in_vain(out)
+    return out
+
+
+@hot
+def is_of_inference(node: Node) -> bool:
+    """Whether a value is that of a tensor made in inference mode."""
+    spent: bool = node.spent
+    return spent and node.grad_to is None
+
+
+def _mark_view_of_inference(op: Op, x: Any, out: Any) -> None:
+    """A view is a tensor of inference mode if what it shows is, wherever it is made.
+
+    Not so without the history: detach() gives an ordinary tensor, which counts its own writes.
+    """
+    if op.grads is not None:
+        out._node.spent = True
+    elif x._unseen is None:
+        out._unseen = [0]
+
+
+def inherit(op: Op, x: Any, out: Any) -> None:
+    """What a view of a view has in common with that."""
+    out._root = _family_root(op, x)
+    if x._unseen is not None:
+        out._unseen = x._unseen
+    if x._made is not None and op.grads is not None:
+        out._made, out._made_at = x._made, x._made_at
+
+
+def _family_root(op: Op, x: Any) -> Any:
+    """Past detach() begins another history: what shares it is a view of the detached tensor."""
+    if op.grads is None:
+        return None
+    return x if x._root is None and is_detached(x._path) else x._root
+
+
+def steps_from_root(x: Any) -> tuple[Step, ...] | None:
+    """The way from the detached tensor that `x` is a view of; None if that shows another part."""
+    root = x._root
+    if root is None or root._cell is not x._cell:
+        return None
+    length = len(root._path)
+    return x._path[length:] if x._path[:length] == root._path else None
+
+
+def make_dense(x: Any) -> None:
+    """Gives a tensor that is the whole of its storage strides without gaps or repetitions.
+
+    What a rule returns may be a part of something nobody can see.
+    """
+    meta = x._node.meta
+    dense = meta.with_strides(like_strides(meta.shape, meta.stride()))
+    if dense is not meta:
+        placed = laid_out(wrap(x._node), dense)
+        if isinstance(x._node.grad_to, _WeakRef):
+            placed._node.grad_to = x._node.grad_to
+        x._node = placed._node
+        see_through(placed, x)
+
+
+def laid_out(value: Tensor, meta: Meta) -> Tensor:
+    """`value` with the strides of `meta`."""
+    if value._node.meta is meta:
+        return value
+    return record(_placed(), (value,), (meta.strides,))
+
+
+def row_major(value: Tensor) -> Tensor:
+    """A value nobody else has seen with the strides of row-major order."""
+    return laid_out(value, value._node.meta.plain)
+
+
+def _placed() -> Op:
+    return REGISTRY["placed"]
+
+
+def in_place_of(old: Node, value: Any, handle: Any, overwrites: bool) -> Node:
+    """The node that takes the place of `old`, seen through `handle`.
+
+    A leaf (written under no_grad) stays that leaf. An interior node keeps its place in the graph
+    although the value has another history: the gradient goes on to `old`, or ends there if the
+    write was recorded to be differentiated and `overwrites` it.
+    """
+    node: Node = value._node
+    to = old.grad_to
+    if isinstance(to, _WeakRef) and to() is None and type(handle) is not Cell:
+        pass  # a view that required a gradient in vain is no leaf of anybody's
+    elif isinstance(to, _WeakRef):
+        # A node of its own, so that marking it as the leaf marks no other tensor's value.
+        value = laid_out(unary(REGISTRY["clone"], wrap(node)), node.meta)
+        node = value._node
+        node.grad_to = to
+    elif to is not None and node.grad_to is None and old.meta.shape == node.meta.shape:
+        state = LOCAL.state
+        grad, state.grad = state.grad, True
+        try:
+            op = REGISTRY["overwritten" if overwrites else "altered"]
+            value = record(op, (wrap(place_of(old)), wrap(node)))
+        finally:
+            state.grad = grad
+        node = value._node
+    elif to is None and node.grad_to is None:
+        node.spent = old.spent  # whether in inference mode or not, it stays what it was made as
+    if to is not None:
+        go_on_retaining(old, node, handle)
+    see_through(value, handle)
+    if node.inputs and node is not old:  # what is computed from nothing cannot fail
+        LOCAL.state.written[node] = old
+    return node
+
+
+def go_on_retaining(old: Node, node: Node, handle: Any) -> None:
+    """A tensor that retains its gradient does so after it was written, at its new place."""
+    to, new = place_of(old).grad_to, place_of(node)
+    if type(to) is not Interior or not to.retained or new.grad_to is to:
+        return
+    mine = [r for r in to.retained if r() is handle]
+    if mine and new.grad_to is not None and not isinstance(new.grad_to, _WeakRef):
+        if type(new.grad_to) is not Interior:
+            new.grad_to = Interior()
+        new.grad_to.retained += mine
+        to.retained = [r for r in to.retained if r() is not handle]
+
+
+def family_node(x: Any) -> Node:
+    """The node of what a view is a view of, history included."""
+    node: Node = (x._cell if x._root is None else x._root)._node
+    return node
+
+
+NO_GRAD = "no_grad"
+
+
+def check_not_stale(x: Any) -> None:
+    """RuntimeError for the history of a view that may not be followed to what was written.
+
+    It is one of several that a function returned, or was made under no_grad.
+    """
+    cell = x._cell
+    if x._made_at == cell.version - cell.uncounted or family_node(x).grad_to is None:
+        return
+    if x._made is NO_GRAD:
+        raise RuntimeError(
+            "A view was created in no_grad mode and its base or another view of its base has been "
+            "modified inplace with grad mode enabled. Given that this use case is ambiguous and "
+            "error-prone, it is forbidden. Move both inside or both outside the no_grad block"
+        )
+    raise RuntimeError(
+        f"Output {x._made} is a view and its base or another view of its base has been modified "
+        "inplace. This view is the output of a function that returns multiple views. Such "
+        "functions do not allow the output views to be modified inplace. You should replace the "
+        "inplace operation by an out-of-place one."
+    )
+
+
+Writing.sync = sync
+Writing.make_dense = make_dense

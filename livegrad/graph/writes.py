@@ -1,0 +1,197 @@
+"""In-place writes: a new value in the place of the old, seen through all views."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from livegrad.graph import elsewhere
+from livegrad.graph.handle import Cell, Step, Writing, node_of, wrap
+from livegrad.graph.layout import repeats
+from livegrad.graph.node import Interior, Node
+from livegrad.graph.op import REGISTRY
+from livegrad.graph.record import record
+from livegrad.graph.state import LOCAL
+from livegrad.graph.views import (
+    NO_GRAD,
+    family_node,
+    in_place_of,
+    is_detached,
+    is_in_vain,
+    is_of_inference,
+    laid_out,
+    steps_from_root,
+    sync,
+    wrote_silently,
+)
+
+if TYPE_CHECKING:
+    from livegrad.tensor import Tensor
+
+_WeakRef = weakref.ref
+
+
+def rebind(x: Tensor, value: Tensor, expanded: bool = False) -> Tensor:
+    """In-place write: `x` takes the value of the tensor `value`, of the same shape and dtype.
+
+    With `expanded`, several elements of `x` may lie in one place.
+
+    The value that was there stays in the graph for whoever recorded with it, so backward never
+    meets a value "modified by an in-place operation".
+    """
+    check_writable(x, value._node.grad_to is not None, expanded)
+    if x._node.meta.device is not value._node.meta.device:
+        value = elsewhere.written(x, value)
+    cell = x._cell
+    if cell is not None and cell.memory is not None:
+        return Writing.write_shared(x, value)
+    part = value._node
+    if part.meta is not x._node.meta:
+        value = laid_out(value, x._node.meta)
+    overwrites = LOCAL.state.grad
+    if cell is None:
+        x._node = in_place_of(x._node, value, x, overwrites)
+        x._writes += 1
+        return x
+    if not x._path:
+        cell._node = x._node = in_place_of(x._node, value, x, overwrites)
+    else:
+        moves = x._node.interior or is_in_vain(x._node.grad_to)
+        x._node = in_place_of(x._node, value, x, overwrites)
+        if x._root is not None and overwrites:
+            _write_to_root(x, part)
+        _write_to_cell(cell, x._path, part)
+    _wrote(cell)
+    # Where elements lie in one place, what was written to one is seen in the others. A gradient
+    # reaches what was written through the whole, as in PyTorch: a view is a view of that now.
+    through_whole = x._path and (part.grad_to is not None or moves)
+    x._seen = -1 if through_whole or not is_apart(x._path) else cell.version
+    if through_whole and type(x._node.grad_to) is Interior:
+        sync(x)  # what retains its gradient does so at its new place in the graph
+    if x._unseen is not None:
+        count_apart(x)
+    return x
+
+
+def count_apart(x: Any) -> None:
+    """Notes a write through `.data`, which has a count of its own."""
+    x._unseen[0] += 1
+    wrote_silently(x._cell)
+
+
+def is_apart(path: Sequence[Step]) -> bool:
+    """Whether no step can show an element twice."""
+    return all([step[0].write is not None for step in path])
+
+
+def _wrote(cell: Cell) -> None:
+    """Raises the version of a cell that was written to, and writes to what it is a view of."""
+    cell.version += 1
+    if cell.parent is not None:
+        parent, path, _ = cell.parent
+        _write_to_cell(parent, path, cell._node)
+        _wrote(parent)
+        cell.parent = parent, path, parent.version
+
+
+def _write_to_cell(cell: Cell, path: Sequence[Step], part: Node) -> None:
+    """Gives the cell a new whole: that with `part` written to where `path` leads."""
+    state = LOCAL.state
+    grad = state.grad
+    # What is written through detach() leaves the history of the whole alone.
+    apart = is_detached(path)
+    state.grad = grad and not apart
+    try:
+        value = record(REGISTRY["detach"], (wrap(part),)) if apart else wrap(part)
+        whole = _write_through(wrap(cell._node), path, value)
+        if whole._node.meta is not cell._node.meta:
+            whole = laid_out(whole, cell._node.meta)
+    finally:
+        state.grad = grad
+    cell._node = in_place_of(cell._node, whole, cell, grad and not apart)
+
+
+def _write_to_root(x: Any, part: Node) -> None:
+    """Writes `part`, history included, to the detached tensor that `x` is a view of.
+
+    Its cell gets the values alone.
+    """
+    root, steps = x._root, steps_from_root(x)
+    if steps is None or (part.grad_to is None and node_of(root).grad_to is None):
+        return
+    before = node_of(root)
+    whole = laid_out(_write_through(wrap(before), steps, wrap(part)), before.meta)
+    root._node = in_place_of(before, whole, root, True)
+    root._seen = x._cell.version + 1  # when the cell is written
+
+
+def check_writable(x: Any, flows: bool = True, expanded: bool = False) -> None:
+    """RuntimeError if `x` must not be written: in PyTorch's words, before anything has changed.
+
+    `flows` says whether a gradient flows to what is written; `expanded`, whether several elements
+    may lie in one place.
+    """
+    node = node_of(x)
+    meta = node.meta
+    if meta.strides is not None and not expanded and repeats(meta.shape, meta.strides):
+        raise RuntimeError(
+            "unsupported operation: more than one element of the written-to tensor refers to a "
+            "single memory location. Please clone() the tensor before performing the operation."
+        )
+    state = LOCAL.state
+    if is_of_inference(node) and not state.inference:
+        raise RuntimeError(
+            "Inplace update to inference tensor outside InferenceMode is not allowed. You can make "
+            "a clone to get a normal tensor before doing inplace update."
+        )
+    if not state.grad:
+        return
+    if isinstance(node.grad_to, _WeakRef) and not is_in_vain(node.grad_to):
+        raise RuntimeError(
+            "a leaf Variable that requires grad is being used in an in-place operation. "
+            "Write under livegrad.no_grad(), or to a clone()"
+        )
+    if x._cell is None or not x._path:
+        return
+    if x._root is None and is_detached(x._path):
+        return  # the values of a leaf may be written through detach(), and so .data, at any time
+    root = family_node(x)
+    flows = flows or node.grad_to is not None
+    if x._made is NO_GRAD:
+        flows = flows or root.grad_to is not None
+    if not flows:
+        return
+    if isinstance(root.grad_to, _WeakRef):
+        raise RuntimeError(
+            "a view of a leaf Variable that requires grad is being used in an in-place operation. "
+            "Write under livegrad.no_grad(), or to a clone()"
+        )
+    if x._made is not None:
+        raise _written_view(x)
+
+
+def _written_view(x: Any) -> RuntimeError:
+    if x._made == NO_GRAD:
+        return RuntimeError(
+            "A view was created in no_grad mode and is being modified inplace with grad mode "
+            "enabled. Given that this use case is ambiguous and error-prone, it is forbidden. Move "
+            "both inside or both outside the no_grad block"
+        )
+    return RuntimeError(
+        f"Output {x._made} is a view and is being modified inplace. This view is the output of "
+        "a function that returns multiple views. Such functions do not allow the output views to "
+        "be modified inplace. You should replace the inplace operation by an out-of-place one."
+    )
+
+
+def _write_through(whole: Tensor, path: Sequence[Any], value: Tensor) -> Tensor:
+    """The whole after `value` was written to the part of it that `path` views."""
+    if not is_apart(path):
+        return Writing.write_strided(whole, path, value)
+    parts = [whole]
+    for op, attrs, args, shape in path[:-1]:
+        parts.append(record(op, (parts[-1],), attrs, args, shape))
+    for part, (op, attrs, args, _) in zip(reversed(parts), reversed(path), strict=True):
+        value = op.write(part, value, attrs, args)
+    return value
