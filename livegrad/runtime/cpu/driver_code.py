@@ -1,0 +1,247 @@
+"""The step interpreter as LLVM IR; `runtime/cpu/driver.py` has the layout of what it reads."""
+
+from __future__ import annotations
+
+RUN_IR = """
+; 0 when all steps ran, 1 + index of the step that reported a fault, -1 when the pool is taken.
+define i64 @livegrad_run(ptr %program, ptr %inputs, ptr %scalars) {
+entry:
+  %pool.p = getelementptr i64, ptr %program, i64 6
+  %pool = load ptr, ptr %pool.p, align 8
+  %busy.p = getelementptr i64, ptr %pool, i64 32
+  %lock = cmpxchg ptr %busy.p, i64 0, i64 1 acquire monotonic, align 8
+  %locked = extractvalue { i64, i1 } %lock, 1
+  br i1 %locked, label %start, label %taken
+taken:
+  ret i64 -1
+start:
+  %completed.p = getelementptr i64, ptr %program, i64 7
+  call void @apply_patches(ptr %program, ptr %inputs, ptr %scalars)
+  ; BLAS must not start threads of its own inside our steps.
+  %getter.p = getelementptr i64, ptr %program, i64 8
+  %getter = load ptr, ptr %getter.p, align 8
+  %setter.p = getelementptr i64, ptr %program, i64 11
+  %setter = load ptr, ptr %setter.p, align 8
+  %has.blas = icmp ne ptr %getter, null
+  br i1 %has.blas, label %single, label %plain
+single:
+  %before = call i32 %getter()
+  call void %setter(i32 1)
+  %status.blas = call i64 @run_steps(ptr %program, ptr %pool)
+  call void %setter(i32 %before)
+  br label %finish
+plain:
+  %status.plain = call i64 @run_steps(ptr %program, ptr %pool)
+  br label %finish
+finish:
+  %status = phi i64 [ %status.blas, %single ], [ %status.plain, %plain ]
+  %good = icmp eq i64 %status, 0
+  %flag = zext i1 %good to i64
+  %runs = load i64, ptr %completed.p, align 8
+  %runs.now = add i64 %runs, %flag
+  store i64 %runs.now, ptr %completed.p, align 8
+  store atomic i64 0, ptr %busy.p release, align 8
+  ret i64 %status
+}
+
+define internal void @apply_patches(ptr %program, ptr %inputs, ptr %scalars) {
+entry:
+  %blocks = load ptr, ptr %program, align 8
+  %patches.p = getelementptr i64, ptr %program, i64 1
+  %patches = load ptr, ptr %patches.p, align 8
+  %number.p = getelementptr i64, ptr %program, i64 2
+  %number = load i64, ptr %number.p, align 8
+  br label %head
+head:
+  %i = phi i64 [ 0, %entry ], [ %i.next, %store ]
+  %more = icmp ult i64 %i, %number
+  br i1 %more, label %body, label %leave
+body:
+  %at = shl i64 %i, 2
+  %kind.p = getelementptr i64, ptr %patches, i64 %at
+  %dst.p = getelementptr i64, ptr %kind.p, i64 1
+  %src.p = getelementptr i64, ptr %kind.p, i64 2
+  %value.p = getelementptr i64, ptr %kind.p, i64 3
+  %kind = load i64, ptr %kind.p, align 8
+  %dst = load i64, ptr %dst.p, align 8
+  %src = load i64, ptr %src.p, align 8
+  %value = load i64, ptr %value.p, align 8
+  %slot = getelementptr i64, ptr %blocks, i64 %dst
+  %input.p = getelementptr i64, ptr %inputs, i64 %src
+  switch i64 %kind, label %constant [
+    i64 0, label %set
+    i64 1, label %accumulate
+    i64 2, label %scalar
+  ]
+set:
+  %input = load i64, ptr %input.p, align 8
+  %moved = add i64 %input, %value
+  br label %store
+accumulate:
+  %factor = load i64, ptr %input.p, align 8
+  %old = load i64, ptr %slot, align 8
+  %product = mul i64 %factor, %value
+  %sum = add i64 %old, %product
+  br label %store
+scalar:
+  %scalar.p = getelementptr i64, ptr %scalars, i64 %src
+  %bits = load i64, ptr %scalar.p, align 8
+  br label %store
+constant:
+  br label %store
+store:
+  %new = phi i64 [ %moved, %set ], [ %sum, %accumulate ], [ %bits, %scalar ],
+                 [ %value, %constant ]
+  store i64 %new, ptr %slot, align 8
+  %i.next = add i64 %i, 1
+  br label %head
+leave:
+  ret void
+}
+
+define internal i64 @run_steps(ptr %program, ptr %pool) {
+entry:
+  %steps.p = getelementptr i64, ptr %program, i64 3
+  %steps = load ptr, ptr %steps.p, align 8
+  %number.p = getelementptr i64, ptr %program, i64 4
+  %number = load i64, ptr %number.p, align 8
+  %blocks = load ptr, ptr %program, align 8
+  %timing.p = getelementptr i64, ptr %program, i64 5
+  %timing = load ptr, ptr %timing.p, align 8
+  %timed = icmp ne ptr %timing, null
+  br label %head
+head:
+  %s = phi i64 [ 0, %entry ], [ %s.next, %next ]
+  %more = icmp ult i64 %s, %number
+  br i1 %more, label %body, label %all
+all:
+  ret i64 0
+body:
+  %at = shl i64 %s, 3
+  %step = getelementptr i64, ptr %steps, i64 %at
+  %flags.p = getelementptr i64, ptr %step, i64 5
+  %flags = load i64, ptr %flags.p, align 8
+  %start.at = shl i64 %s, 1
+  %start.p = getelementptr i64, ptr %timing, i64 %start.at
+  %stop.p = getelementptr i64, ptr %start.p, i64 1
+  br i1 %timed, label %stamp.start, label %go
+stamp.start:
+  %start.time = call i64 @now()
+  store i64 %start.time, ptr %start.p, align 8
+  br label %go
+go:
+  call void @run_step(ptr %pool, ptr %step, ptr %blocks)
+  br i1 %timed, label %stamp.stop, label %check
+stamp.stop:
+  %stop.time = call i64 @now()
+  store i64 %stop.time, ptr %stop.p, align 8
+  br label %check
+check:
+  %may.fault = and i64 %flags, 1
+  %may = icmp ne i64 %may.fault, 0
+  br i1 %may, label %look, label %next
+look:
+  %fault = call i1 @collect_fault(ptr %program, ptr %pool)
+  br i1 %fault, label %stop, label %next
+stop:
+  %where = add i64 %s, 1
+  ret i64 %where
+next:
+  %s.next = add i64 %s, 1
+  br label %head
+}
+
+; All argument blocks of one step, each on one thread or on all of them.
+define internal void @run_step(ptr %pool, ptr %step, ptr %blocks) {
+entry:
+  %offset.p = getelementptr i64, ptr %step, i64 1
+  %repeat.p = getelementptr i64, ptr %step, i64 2
+  %stride.p = getelementptr i64, ptr %step, i64 3
+  %grain.p = getelementptr i64, ptr %step, i64 4
+  %flags.p = getelementptr i64, ptr %step, i64 5
+  %fn = load ptr, ptr %step, align 8
+  %offset = load i64, ptr %offset.p, align 8
+  %repeat = load i64, ptr %repeat.p, align 8
+  %stride = load i64, ptr %stride.p, align 8
+  %grain = load i64, ptr %grain.p, align 8
+  %flags = load i64, ptr %flags.p, align 8
+  %threads.p = getelementptr i64, ptr %pool, i64 33
+  %threads = load atomic i64, ptr %threads.p monotonic, align 8
+  %several = icmp ugt i64 %threads, 1
+  %serial.bit = and i64 %flags, 2
+  %splittable = icmp eq i64 %serial.bit, 0
+  %may.split = and i1 %several, %splittable
+  %worthwhile = shl i64 %grain, 1
+  %ctx = getelementptr i64, ptr %pool, i64 40
+  br label %head
+head:
+  %r = phi i64 [ 0, %entry ], [ %r.next, %alone ], [ %r.next, %together ], [ %r.next, %body ]
+  %more = icmp ult i64 %r, %repeat
+  br i1 %more, label %body, label %leave
+body:
+  %r.next = add i64 %r, 1
+  %distance = mul i64 %r, %stride
+  %at = add i64 %offset, %distance
+  %args = getelementptr i64, ptr %blocks, i64 %at
+  %count = load i64, ptr %args, align 8
+  %nonempty = icmp sgt i64 %count, 0
+  br i1 %nonempty, label %choose, label %head
+choose:
+  %enough = icmp uge i64 %count, %worthwhile
+  %split = and i1 %enough, %may.split
+  br i1 %split, label %together, label %alone
+alone:
+  call void %fn(ptr %args, i64 0, i64 %count, ptr %ctx)
+  br label %head
+together:
+  call void @parallel(ptr %pool, ptr %fn, ptr %args, i64 %count, i64 %grain)
+  br label %head
+leave:
+  %tail.bit = and i64 %flags, 4
+  %has.tail = icmp ne i64 %tail.bit, 0
+  br i1 %has.tail, label %tail, label %done
+tail:
+  %tail.args = getelementptr i64, ptr %blocks, i64 %offset
+  call void %fn(ptr %tail.args, i64 -1, i64 -1, ptr %ctx)
+  br label %done
+done:
+  ret void
+}
+
+; Move the first thread's fault into the program, and clear all threads' faults.
+define internal i1 @collect_fault(ptr %program, ptr %pool) {
+entry:
+  ; Those who took part in the last task; the number of threads may have changed since.
+  %queues.p = getelementptr i64, ptr %pool, i64 22
+  %queues = load atomic i64, ptr %queues.p monotonic, align 8
+  %threads = call i64 @llvm.umax.i64(i64 %queues, i64 1)
+  %out.code.p = getelementptr i64, ptr %program, i64 9
+  %out.value.p = getelementptr i64, ptr %program, i64 10
+  br label %head
+head:
+  %t = phi i64 [ 0, %entry ], [ %t.next, %next ]
+  %found = phi i1 [ false, %entry ], [ %found.next, %next ]
+  %slot = mul i64 %t, 16
+  %index = add i64 %slot, 40
+  %ctx = getelementptr i64, ptr %pool, i64 %index
+  %value.p = getelementptr i64, ptr %ctx, i64 1
+  %code = load i64, ptr %ctx, align 8
+  %bad = icmp ne i64 %code, 0
+  br i1 %bad, label %clear, label %next
+clear:
+  store i64 0, ptr %ctx, align 8
+  br i1 %found, label %next, label %keep
+keep:
+  %value = load i64, ptr %value.p, align 8
+  store i64 %code, ptr %out.code.p, align 8
+  store i64 %value, ptr %out.value.p, align 8
+  br label %next
+next:
+  %found.next = phi i1 [ %found, %head ], [ true, %clear ], [ true, %keep ]
+  %t.next = add i64 %t, 1
+  %more = icmp ult i64 %t.next, %threads
+  br i1 %more, label %head, label %leave
+leave:
+  ret i1 %found.next
+}
+"""
