@@ -89,8 +89,7 @@ class Buffer(Tensor):
 class _Unready:
     """The cell of a tensor that cannot be used yet: whoever looks at it is refused."""
 
-    @property
-    def memory(self) -> NoReturn:
+    def __getattr__(self, name: str) -> NoReturn:
         raise ValueError(
             "Attempted to use an uninitialized parameter or buffer. This error happens when you "
             "are using a `LazyModule` or explicitly manipulating uninitialized tensors. When using "

@@ -21,6 +21,7 @@ from livegrad.ops import samples as s
 from livegrad.ops.autocast import in_low
 from livegrad.ops.comparison import CLAMP, gt
 from livegrad.ops.elementwise import define, mul, where
+from livegrad.ops.generate import zeros_like
 from livegrad.ops.in_place import also_of
 from livegrad.ops.numbers import number_for
 from livegrad.ops.smooth_activation import (
@@ -71,8 +72,13 @@ def linear_backward(name: str, ref: Any, emit: Any, *numbers: float) -> Op:
         name,
         ref,
         emit,
-        # Linear in g; constant in x but for the kinks.
-        grads=(lambda g, y, *xs: elementwise(op, (g, *xs[1:])), None, *[None] * len(numbers)),
+        # Linear in g; constant in x but for the kinks. Zeros flow to x all the same, as in PyTorch:
+        # who asks for a gradient of a gradient there gets one.
+        grads=(
+            lambda g, y, *xs: elementwise(op, (g, *xs[1:])),
+            lambda g, y, *xs: zeros_like(g),
+            *[None] * len(numbers),
+        ),
         result="floating",
         cheap=True,
         saves="x",

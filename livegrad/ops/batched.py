@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING
 
 from livegrad.graph.handle import node_of
 from livegrad.graph.meta import Shape
 from livegrad.graph.record import record
 from livegrad.ops.movement import EXPAND, reshape_to
 
-Tensor = Any
+if TYPE_CHECKING:
+    from livegrad.tensor import Tensor
 
 
 def expanded(x: Tensor, shape: Shape) -> Tensor:

@@ -315,6 +315,7 @@ LINEAR_INDEX: Op = Op(
 
 def linear_index(indices: Sequence[Tensor], dims: tuple[int, ...], sizes: Any) -> Tensor:
     """One index along the dim that neighbouring dims of these sizes make together."""
-    for index, dim, size in zip(indices, dims, sizes, strict=True):
-        check_wrapping(index, size, dim)
+    if all([node_of(index).meta.numel for index in indices]):  # else nothing is picked
+        for index, dim, size in zip(indices, dims, sizes, strict=True):
+            check_wrapping(index, size, dim)
     return record(LINEAR_INDEX, indices, (dims,), tuple(sizes))

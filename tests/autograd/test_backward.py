@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import livegrad as lg
+from livegrad import nn
 from livegrad.autograd import backward, grad
 from livegrad.graph.node import describe_site, site_location
 
@@ -478,3 +479,17 @@ def test_output_of_a_function_retains_its_gradient():
     y.backward(retain_graph=True)
     assert y.grad.item() == 1.0
     assert a.grad.item() == 3.0
+
+
+@pytest.mark.parametrize(
+    "kink", [nn.ReLU, nn.LeakyReLU, nn.Hardtanh, nn.Hardsigmoid, nn.Softshrink]
+)
+def test_a_penalty_on_gradients_reaches_biases_before_kinks(kink):
+    """As in PyTorch, with zeros: nobody has to say allow_unused."""
+    net = nn.Sequential(nn.Linear(3, 5), kink(), nn.Linear(5, 1))
+    x = lg.ones(2, 3, requires_grad=True)
+    (slope,) = lg.autograd.grad(net(x).sum(), x, create_graph=True)
+    _, bias, outer, _ = net.parameters()
+    of_bias, of_outer = lg.autograd.grad(((slope.norm(2, dim=1) - 1) ** 2).mean(), [bias, outer])
+    assert of_bias.tolist() == [0.0] * 5
+    assert of_outer.shape == outer.shape

@@ -246,8 +246,8 @@ def test_a_patched_constant_is_seen(monkeypatch):
     wrapped = []
     x = lg.zeros(1, dtype=lg.int64)
     with monkeypatch.context() as patch:
-        patch.setattr(record, "_END", 5)
-        patch.setattr(record, "_wrapped", lambda n: wrapped.append(n) or n)
+        patch.setattr(record, "INTS_END", 5)
+        patch.setattr(record, "wrapped", lambda n: wrapped.append(n) or n)
         assert not is_native()
         assert (x + 6).tolist() == [6]
     assert wrapped == [6]
@@ -257,7 +257,7 @@ def test_a_patched_constant_is_seen(monkeypatch):
 @native_only
 def test_a_patch_while_the_originals_are_wanted(monkeypatch):
     with original_functions():
-        monkeypatch.setattr(record, "_END", 5)
+        monkeypatch.setattr(record, "INTS_END", 5)
     assert not is_native()
     monkeypatch.undo()
     assert is_native()
