@@ -359,13 +359,14 @@ def view_shared(
     op: Op, x: Tensor, attrs: tuple[Any, ...], args: tuple[Any, ...], shape: Shape | None
 ) -> Tensor:
     """A view of memory: nothing is read before somebody uses it."""
+    assert x._cell is not None
     if x._node.grad_to is not None:
         out = record(op, (x,), attrs, args, shape)
+        out._seen = x._cell.version
     else:
         out = wrap(leaf_node(infer_meta(op, x._node.meta, attrs, shape), None))
-    assert x._cell is not None
+        out._seen = -1  # it has seen nothing, should the memory be ours alone when it is used
     out._cell, out._path = x._cell, x._path + ((op, attrs, args, shape),)
-    out._seen = x._cell.version
     if x._path:
         inherit(op, x, out)
     return out

@@ -184,3 +184,14 @@ def test_a_child_trains_the_model_of_its_parent() -> None:
     assert (model(lg.eye(2)) - 1).abs().max().item() < 0.2
     _train(model, 5)  # and the parent goes on with it
     assert model.weight.is_shared()
+
+
+def test_a_view_made_while_memory_is_lent_outlives_the_loan():
+    x = lg.tensor([[-1, 1], [5, 3]])
+    first, second = list(x)
+    array = second.detach().numpy()
+    view = first.view(2)
+    del array
+    assert view.tolist() == [-1, 1]
+    view.add_(1)
+    assert x.tolist() == [[0, 2], [5, 3]]
