@@ -156,29 +156,28 @@ class Backend(Protocol):
         """The buffer with the value of a node, whose inputs have theirs on this device."""
 
 
-_backends: dict[str, tuple[Device, Backend]] = {}
+_devices = {"cpu": CPU, "meta": META}
+_backends: dict[str, Backend] = {}
 
 
 def register(name: str, backend: Backend) -> Device:
     """Makes a device available: tensors can be made there and moved there."""
-    kind = name if name in _TYPES else _named_anew(name)
-    known = {"cpu": CPU, "meta": META}
-    device = known.get(kind) or Device(kind)
-    _backends[kind] = (device, backend)
-    return device
+    if name not in _TYPES:
+        _add_type(name)
+    _backends[name] = backend
+    return _devices.setdefault(name, Device(name))
 
 
-def _named_anew(name: str) -> str:
+def _add_type(name: str) -> None:
     global _TYPES
     if _NAMED.fullmatch(name) is None or ":" in name:
         raise RuntimeError(f"Invalid device string: '{name}'")
     _TYPES = (*_TYPES, name)
-    return name
 
 
 def backend_of(device: Device) -> Backend:
     """What computes on `device`, which is one of those that there are."""
-    return _backends[device.type][1]
+    return _backends[device.type]
 
 
 def home(device: Any) -> Device:
@@ -191,7 +190,7 @@ def home(device: Any) -> Device:
     kind = as_device(device).type
     if kind not in _backends:
         raise unavailable(kind)
-    return _backends[kind][0]
+    return _devices[kind]
 
 
 # ---------------------------------------------------------------------------- the default device

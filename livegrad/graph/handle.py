@@ -71,7 +71,7 @@ class Cell:
     apply their path to it again when they are next used.
 
     `memory` is there if somebody outside can see the values as well (NumPy, another process): then
-    it holds them, and `_node` is what they were once; see graph/shared.py. `parent` is there if
+    it holds them, and `_node` is what they were once; see runtime/shared.py. `parent` is there if
     the storage has grown: the cell of the larger one, the path from its value, and its version.
     `base` refers to the tensor that is the whole of it. `uncounted` writes are no writes to
     PyTorch's `_version`, and views keep their place in the graph when they follow them: the last

@@ -272,16 +272,12 @@ def laid_out(value: Tensor, meta: Meta) -> Tensor:
     """`value` with the strides of `meta`."""
     if value._node.meta is meta:
         return value
-    return record(_placed(), (value,), (meta.strides,))
+    return record(REGISTRY["placed"], (value,), (meta.strides,))
 
 
 def row_major(value: Tensor) -> Tensor:
     """A value nobody else has seen with the strides of row-major order."""
     return laid_out(value, value._node.meta.plain)
-
-
-def _placed() -> Op:
-    return REGISTRY["placed"]
 
 
 def in_place_of(old: Node, value: Any, handle: Any, overwrites: bool) -> Node:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 from weakref import ref
 
@@ -43,7 +43,7 @@ def run(executable: Executable, snapshot: Snapshot) -> None:
     addresses = [x.buffer.ptr for x in leaves]
     addresses += [b.ptr for b in buffers]
     numbers = numbers_of([nodes[i] for i in executable.numbered])
-    _execute(executable, nodes, leaves, buffers, moved, executable.run, addresses, *numbers)
+    _execute(executable, nodes, leaves, buffers, moved, addresses, *numbers)
 
 
 # A written tensor whose old value somebody else sees, and the buffer it moves to.
@@ -56,13 +56,12 @@ def _execute(
     leaves: Sequence[Node],
     buffers: list[Buffer],
     moved: Sequence[Moved],
-    run: Callable[..., None],
     *arguments: Any,
 ) -> None:
     """Runs a plan and hands out what it computed, all of it or nothing."""
     executable.begin()
     try:
-        run(*arguments)
+        executable.run(*arguments)
     except Fault as fault:
         raise executable.locate(fault, nodes) from None
     except BaseException:
