@@ -131,8 +131,7 @@ def update(op: Op, streams: Sequence[Sequence[Tensor]], args: tuple[float, ...])
     grad, state.grad, state.held = state.grad, False, True
     try:
         whole = record(op, flat, (count,), args)
-        if whole._node.buffer is None:  # not of tensors without data, which stay as they are
-            state.handles[-1] = Pending(whole._node, flat)
+        state.handles[-1] = Pending(whole._node, flat)
     except BaseException:
         state.grad, state.held = grad, False
         _take_back(op)
