@@ -67,32 +67,28 @@ from livegrad.dtypes import (
     uint64 as uint64,
 )
 from livegrad.graph.meta import Size as Size
-from livegrad.ops.activation import (
-    hardshrink as hardshrink,
-    prelu as prelu,
-    relu as relu,
-    threshold as threshold,
+from livegrad.ops.elementwise.arithmetic import (
+    abs as abs,
+    absolute as absolute,
+    add as add,
+    addcdiv as addcdiv,
+    addcmul as addcmul,
+    clone as clone,
+    div as div,
+    divide as divide,
+    lerp as lerp,
+    mul as mul,
+    multiply as multiply,
+    neg as neg,
+    negative as negative,
+    positive as positive,
+    sgn as sgn,
+    sign as sign,
+    sub as sub,
+    subtract as subtract,
+    true_divide as true_divide,
 )
-from livegrad.ops.adaptive_pooling import (
-    adaptive_avg_pool1d as adaptive_avg_pool1d,
-    adaptive_max_pool1d as adaptive_max_pool1d,
-)
-from livegrad.ops.arranging import (
-    block_diag as block_diag,
-    cartesian_prod as cartesian_prod,
-    combinations as combinations,
-    diag as diag,
-    diag_embed as diag_embed,
-    diagflat as diagflat,
-    meshgrid as meshgrid,
-    repeat_interleave as repeat_interleave,
-    trace as trace,
-)
-from livegrad.ops.attention import safe_softmax as _safe_softmax
-from livegrad.ops.bessel import (
-    i0 as i0,
-)
-from livegrad.ops.bits_of_floats import (
+from livegrad.ops.elementwise.bits_of_floats import (
     copysign as copysign,
     frexp as frexp,
     isneginf as isneginf,
@@ -102,7 +98,7 @@ from livegrad.ops.bits_of_floats import (
     nextafter as nextafter,
     signbit as signbit,
 )
-from livegrad.ops.comparison import (
+from livegrad.ops.elementwise.comparison import (
     bitwise_and as bitwise_and,
     bitwise_left_shift as bitwise_left_shift,
     bitwise_not as bitwise_not,
@@ -137,7 +133,7 @@ from livegrad.ops.comparison import (
     ne as ne,
     not_equal as not_equal,
 )
-from livegrad.ops.complex_parts import (
+from livegrad.ops.elementwise.complex_parts import (
     adjoint as adjoint,
     angle as angle,
     complex as complex,
@@ -154,233 +150,17 @@ from livegrad.ops.complex_parts import (
     view_as_complex as view_as_complex,
     view_as_real as view_as_real,
 )
-from livegrad.ops.composite import (
-    cosine_similarity as cosine_similarity,
-    layer_norm as layer_norm,
-    log_softmax as log_softmax,
-    rms_norm as rms_norm,
-    softmax as softmax,
-)
-from livegrad.ops.conjugate import conj_view
-from livegrad.ops.contraction import (
-    einsum as einsum,
-    kron as kron,
-    tensordot as tensordot,
-)
-from livegrad.ops.convolution import (
-    conv1d as conv1d,
-    conv2d as conv2d,
-    conv3d as conv3d,
-    conv_tbc as conv_tbc,
-    conv_transpose1d as conv_transpose1d,
-    conv_transpose2d as conv_transpose2d,
-    conv_transpose3d as conv_transpose3d,
-    convolution as convolution,
-)
-from livegrad.ops.counting import (
-    bincount as bincount,
-    histc as histc,
-    histogram as histogram,
-    histogramdd as histogramdd,
-    unique as unique,
-    unique_consecutive as unique_consecutive,
-)
-from livegrad.ops.covariance import (
-    corrcoef as corrcoef,
-    cov as cov,
-)
-from livegrad.ops.differences import (
-    cumulative_trapezoid as cumulative_trapezoid,
-    diff as diff,
-    gradient as gradient,
-    trapezoid as trapezoid,
-    trapz as trapz,
-)
-from livegrad.ops.distances import (
-    cdist as cdist,
-    dist as dist,
-    pdist as pdist,
-    renorm as renorm,
-    vander as vander,
-)
-from livegrad.ops.division import (
+from livegrad.ops.elementwise.conjugate import conj_view
+from livegrad.ops.elementwise.division import (
     floor_divide as floor_divide,
     fmod as fmod,
     remainder as remainder,
 )
-from livegrad.ops.dropout import (
-    alpha_dropout as alpha_dropout,
-    feature_alpha_dropout as feature_alpha_dropout,
-    native_dropout as native_dropout,
-    native_dropout_backward as native_dropout_backward,
-    rrelu as rrelu,
-)
-from livegrad.ops.elementwise import (
-    abs as abs,
-    absolute as absolute,
-    add as add,
-    addcdiv as addcdiv,
-    addcmul as addcmul,
-    clone as clone,
-    div as div,
-    divide as divide,
-    lerp as lerp,
-    mul as mul,
-    multiply as multiply,
-    neg as neg,
-    negative as negative,
-    positive as positive,
-    sgn as sgn,
-    sign as sign,
-    sub as sub,
-    subtract as subtract,
-    true_divide as true_divide,
-)
-from livegrad.ops.error_functions import (
-    erfinv as erfinv,
-)
-from livegrad.ops.gamma import (
-    digamma as digamma,
-    igamma as igamma,
-    igammac as igammac,
-    lgamma as lgamma,
-    mvlgamma as mvlgamma,
-    polygamma as polygamma,
-)
-from livegrad.ops.gathering import (
-    gather as gather,
-    index_select as index_select,
-    take as take,
-    take_along_dim as take_along_dim,
-)
-from livegrad.ops.gating import bilinear as bilinear
-from livegrad.ops.grid_sampling import (
-    affine_grid_generator as affine_grid_generator,
-    grid_sampler as grid_sampler,
-    grid_sampler_2d as grid_sampler_2d,
-    grid_sampler_3d as grid_sampler_3d,
-)
-from livegrad.ops.index_writing import (
-    index_add as index_add,
-    index_copy as index_copy,
-    index_fill as index_fill,
-    index_reduce as index_reduce,
-    put as put,
-)
-from livegrad.ops.indexing import index_put as index_put
-from livegrad.ops.integer_math import (
+from livegrad.ops.elementwise.integer_math import (
     gcd as gcd,
     lcm as lcm,
 )
-from livegrad.ops.joining import (
-    _chunk_cat as _chunk_cat,
-    cat as cat,
-    column_stack as column_stack,
-    concat as concat,
-    concatenate as concatenate,
-    constant_pad_nd as constant_pad_nd,
-    dstack as dstack,
-    hstack as hstack,
-    roll as roll,
-    row_stack as row_stack,
-    stack as stack,
-    tile as tile,
-    vstack as vstack,
-)
-from livegrad.ops.linalg.cholesky import (
-    cholesky_inverse as cholesky_inverse,
-    cholesky_solve as cholesky_solve,
-)
-from livegrad.ops.linalg.determinants import (
-    det as det,
-    logdet as logdet,
-    slogdet as slogdet,
-)
-from livegrad.ops.linalg.functions import (
-    cross_of_threes as cross,
-    matrix_exp as matrix_exp,
-    matrix_power as matrix_power,
-)
-from livegrad.ops.linalg.lowrank import (
-    pca_lowrank as pca_lowrank,
-    svd_lowrank as svd_lowrank,
-)
-from livegrad.ops.linalg.lu import lu_unpack as lu_unpack
-from livegrad.ops.linalg.norms import (
-    frobenius_norm as frobenius_norm,
-    nuclear_norm as nuclear_norm,
-    old_norm as norm,
-)
-from livegrad.ops.linalg.orthogonal import (
-    geqrf as geqrf,
-    ormqr as ormqr,
-)
-from livegrad.ops.linalg.singular import pinverse as pinverse
-from livegrad.ops.linalg.solving import inv as inverse
-from livegrad.ops.linalg.toplevel import (
-    cholesky as cholesky,
-    lu as lu,
-    lu_solve as lu_solve,
-    qr as qr,
-    svd as svd,
-)
-from livegrad.ops.linalg.triangular import triangular_solve as triangular_solve
-from livegrad.ops.masking import (
-    argwhere as argwhere,
-    masked_fill as masked_fill,
-    masked_scatter as masked_scatter,
-    masked_select as masked_select,
-    nonzero as nonzero,
-    nonzero_static as nonzero_static,
-    where as where,
-)
-from livegrad.ops.matmul import (
-    addbmm as addbmm,
-    addmm as addmm,
-    addmv as addmv,
-    addr as addr,
-    baddbmm as baddbmm,
-    bmm as bmm,
-    chain_matmul as chain_matmul,
-    dot as dot,
-    ger as ger,
-    inner as inner,
-    matmul as matmul,
-    mm as mm,
-    mv as mv,
-    outer as outer,
-    vdot as vdot,
-)
-from livegrad.ops.movement import (
-    broadcast_shapes as broadcast_shapes,
-    broadcast_tensors as broadcast_tensors,
-    broadcast_to as broadcast_to,
-    detach as detach,
-    moveaxis as moveaxis,
-    movedim as movedim,
-    permute as permute,
-    reshape as reshape,
-    squeeze as squeeze,
-    swapaxes as swapaxes,
-    swapdims as swapdims,
-    t as t,
-    transpose as transpose,
-    unsqueeze as unsqueeze,
-)
-from livegrad.ops.native_norm import (
-    _batch_norm_with_update as _batch_norm_with_update,
-    _native_batch_norm_legit as _native_batch_norm_legit,
-    _softmax_backward_data as _softmax_backward_data,
-    batch_norm as batch_norm,
-    instance_norm as instance_norm,
-    native_batch_norm as native_batch_norm,
-    native_group_norm as native_group_norm,
-    native_layer_norm as native_layer_norm,
-)
-from livegrad.ops.normalisation import group_norm as group_norm
-from livegrad.ops.out import install as install_out
-from livegrad.ops.pairwise import pairwise_distance as pairwise_distance
-from livegrad.ops.pointwise_math import (
+from livegrad.ops.elementwise.pointwise_math import (
     acos as acos,
     acosh as acosh,
     arccos as arccos,
@@ -420,35 +200,78 @@ from livegrad.ops.pointwise_math import (
     tanh as tanh,
     trunc as trunc,
 )
-from livegrad.ops.pooling import (
-    avg_pool1d as avg_pool1d,
-    max_pool1d as max_pool1d,
-    max_pool2d as max_pool2d,
-    max_pool3d as max_pool3d,
-)
-from livegrad.ops.pooling_indices import (
-    max_pool1d_with_indices as max_pool1d_with_indices,
-    max_pool2d_with_indices_backward as max_pool2d_with_indices_backward,
-)
-from livegrad.ops.positions import unravel_index as unravel_index
-from livegrad.ops.power import (
+from livegrad.ops.elementwise.power import (
     pow as pow,
     reciprocal as reciprocal,
     rsqrt as rsqrt,
     sqrt as sqrt,
     square as square,
 )
-from livegrad.ops.product import prod as prod
-from livegrad.ops.public import publish
-from livegrad.ops.quantiles import (
-    kthvalue as kthvalue,
-    median as median,
-    mode as mode,
-    nanmedian as nanmedian,
-    nanquantile as nanquantile,
-    quantile as quantile,
+from livegrad.ops.layers.activation import (
+    hardshrink as hardshrink,
+    prelu as prelu,
+    relu as relu,
+    threshold as threshold,
 )
-from livegrad.ops.random import (
+from livegrad.ops.layers.attention import safe_softmax as _safe_softmax
+from livegrad.ops.layers.composite import (
+    cosine_similarity as cosine_similarity,
+    layer_norm as layer_norm,
+    log_softmax as log_softmax,
+    rms_norm as rms_norm,
+    softmax as softmax,
+)
+from livegrad.ops.layers.dropout import (
+    alpha_dropout as alpha_dropout,
+    feature_alpha_dropout as feature_alpha_dropout,
+    native_dropout as native_dropout,
+    native_dropout_backward as native_dropout_backward,
+    rrelu as rrelu,
+)
+from livegrad.ops.layers.gating import bilinear as bilinear
+from livegrad.ops.layers.smooth_activation import (
+    celu as celu,
+    selu as selu,
+)
+from livegrad.ops.linalg.cholesky import (
+    cholesky_inverse as cholesky_inverse,
+    cholesky_solve as cholesky_solve,
+)
+from livegrad.ops.linalg.determinants import (
+    det as det,
+    logdet as logdet,
+    slogdet as slogdet,
+)
+from livegrad.ops.linalg.functions import (
+    cross_of_threes as cross,
+    matrix_exp as matrix_exp,
+    matrix_power as matrix_power,
+)
+from livegrad.ops.linalg.lowrank import (
+    pca_lowrank as pca_lowrank,
+    svd_lowrank as svd_lowrank,
+)
+from livegrad.ops.linalg.lu import lu_unpack as lu_unpack
+from livegrad.ops.linalg.norms import (
+    frobenius_norm as frobenius_norm,
+    nuclear_norm as nuclear_norm,
+    old_norm as norm,
+)
+from livegrad.ops.linalg.orthogonal import (
+    geqrf as geqrf,
+    ormqr as ormqr,
+)
+from livegrad.ops.linalg.singular import pinverse as pinverse
+from livegrad.ops.linalg.solving import inv as inverse
+from livegrad.ops.linalg.toplevel import (
+    cholesky as cholesky,
+    lu as lu,
+    lu_solve as lu_solve,
+    qr as qr,
+    svd as svd,
+)
+from livegrad.ops.linalg.triangular import triangular_solve as triangular_solve
+from livegrad.ops.making.random import (
     bernoulli as bernoulli,
     dropout as dropout,
     normal as normal,
@@ -460,15 +283,114 @@ from livegrad.ops.random import (
     randn_like as randn_like,
     randperm as randperm,
 )
-from livegrad.ops.reading import (
-    allclose as allclose,
-    equal as equal,
-    is_floating_point as is_floating_point,
-    is_tensor as is_tensor,
-    numel as numel,
-    result_type as result_type,
+from livegrad.ops.making.sampling import (
+    binomial as binomial,
+    multinomial as multinomial,
+    poisson as poisson,
 )
-from livegrad.ops.reduce import (
+from livegrad.ops.norms.native_norm import (
+    _batch_norm_with_update as _batch_norm_with_update,
+    _native_batch_norm_legit as _native_batch_norm_legit,
+    _softmax_backward_data as _softmax_backward_data,
+    batch_norm as batch_norm,
+    instance_norm as instance_norm,
+    native_batch_norm as native_batch_norm,
+    native_group_norm as native_group_norm,
+    native_layer_norm as native_layer_norm,
+)
+from livegrad.ops.norms.normalisation import group_norm as group_norm
+from livegrad.ops.picking.gathering import (
+    gather as gather,
+    index_select as index_select,
+    take as take,
+    take_along_dim as take_along_dim,
+)
+from livegrad.ops.picking.index_writing import (
+    index_add as index_add,
+    index_copy as index_copy,
+    index_fill as index_fill,
+    index_reduce as index_reduce,
+    put as put,
+)
+from livegrad.ops.picking.indexing import index_put as index_put
+from livegrad.ops.picking.masking import (
+    argwhere as argwhere,
+    masked_fill as masked_fill,
+    masked_scatter as masked_scatter,
+    masked_select as masked_select,
+    nonzero as nonzero,
+    nonzero_static as nonzero_static,
+    where as where,
+)
+from livegrad.ops.picking.scattering import (
+    scatter as scatter,
+    scatter_add as scatter_add,
+    scatter_reduce as scatter_reduce,
+)
+from livegrad.ops.picking.searching import (
+    bucketize as bucketize,
+    isin as isin,
+    searchsorted as searchsorted,
+)
+from livegrad.ops.products.contraction import (
+    einsum as einsum,
+    kron as kron,
+    tensordot as tensordot,
+)
+from livegrad.ops.products.distances import (
+    cdist as cdist,
+    dist as dist,
+    pdist as pdist,
+    renorm as renorm,
+    vander as vander,
+)
+from livegrad.ops.products.matmul import (
+    addbmm as addbmm,
+    addmm as addmm,
+    addmv as addmv,
+    addr as addr,
+    baddbmm as baddbmm,
+    bmm as bmm,
+    chain_matmul as chain_matmul,
+    dot as dot,
+    ger as ger,
+    inner as inner,
+    matmul as matmul,
+    mm as mm,
+    mv as mv,
+    outer as outer,
+    vdot as vdot,
+)
+from livegrad.ops.products.pairwise import pairwise_distance as pairwise_distance
+from livegrad.ops.reductions.counting import (
+    bincount as bincount,
+    histc as histc,
+    histogram as histogram,
+    histogramdd as histogramdd,
+    unique as unique,
+    unique_consecutive as unique_consecutive,
+)
+from livegrad.ops.reductions.covariance import (
+    corrcoef as corrcoef,
+    cov as cov,
+)
+from livegrad.ops.reductions.differences import (
+    cumulative_trapezoid as cumulative_trapezoid,
+    diff as diff,
+    gradient as gradient,
+    trapezoid as trapezoid,
+    trapz as trapz,
+)
+from livegrad.ops.reductions.product import prod as prod
+from livegrad.ops.reductions.quantiles import (
+    kthvalue as kthvalue,
+    median as median,
+    mode as mode,
+    nanmedian as nanmedian,
+    nanquantile as nanquantile,
+    quantile as quantile,
+)
+from livegrad.ops.reductions.reduce import (
     all as all,
     amax as amax,
     amin as amin,
@@ -481,10 +403,76 @@ from livegrad.ops.reduce import (
     min as min,
     sum as sum,
 )
-from livegrad.ops.resampling import (
-    _upsample_bilinear2d_aa as _upsample_bilinear2d_aa,
+from livegrad.ops.reductions.scan import (
+    cummax as cummax,
+    cummin as cummin,
+    cumprod as cumprod,
+    cumsum as cumsum,
+    logcumsumexp as logcumsumexp,
 )
-from livegrad.ops.reshaping import (
+from livegrad.ops.reductions.segments import (
+    segment_reduce as _segment_reduce,
+    segment_reduce as segment_reduce,
+)
+from livegrad.ops.reductions.sorting import (
+    argsort as argsort,
+    msort as msort,
+    sort as sort,
+    topk as topk,
+)
+from livegrad.ops.reductions.statistics import (
+    aminmax as aminmax,
+    logsumexp as logsumexp,
+    nanmean as nanmean,
+    nansum as nansum,
+    std as std,
+    std_mean as std_mean,
+    var as var,
+    var_mean as var_mean,
+)
+from livegrad.ops.shaping.arranging import (
+    block_diag as block_diag,
+    cartesian_prod as cartesian_prod,
+    combinations as combinations,
+    diag as diag,
+    diag_embed as diag_embed,
+    diagflat as diagflat,
+    meshgrid as meshgrid,
+    repeat_interleave as repeat_interleave,
+    trace as trace,
+)
+from livegrad.ops.shaping.joining import (
+    _chunk_cat as _chunk_cat,
+    cat as cat,
+    column_stack as column_stack,
+    concat as concat,
+    concatenate as concatenate,
+    constant_pad_nd as constant_pad_nd,
+    dstack as dstack,
+    hstack as hstack,
+    roll as roll,
+    row_stack as row_stack,
+    stack as stack,
+    tile as tile,
+    vstack as vstack,
+)
+from livegrad.ops.shaping.movement import (
+    broadcast_shapes as broadcast_shapes,
+    broadcast_tensors as broadcast_tensors,
+    broadcast_to as broadcast_to,
+    detach as detach,
+    moveaxis as moveaxis,
+    movedim as movedim,
+    permute as permute,
+    reshape as reshape,
+    squeeze as squeeze,
+    swapaxes as swapaxes,
+    swapdims as swapdims,
+    t as t,
+    transpose as transpose,
+    unsqueeze as unsqueeze,
+)
+from livegrad.ops.shaping.reshaping import (
     atleast_1d as atleast_1d,
     atleast_2d as atleast_2d,
     atleast_3d as atleast_3d,
@@ -492,42 +480,16 @@ from livegrad.ops.reshaping import (
     ravel as ravel,
     unflatten as unflatten,
 )
-from livegrad.ops.resizing import (
+from livegrad.ops.shaping.resizing import (
     fill as fill,
     resize_as_ as resize_as_,
 )
-from livegrad.ops.sampling import (
-    binomial as binomial,
-    multinomial as multinomial,
-    poisson as poisson,
-)
-from livegrad.ops.scan import (
-    cummax as cummax,
-    cummin as cummin,
-    cumprod as cumprod,
-    cumsum as cumsum,
-    logcumsumexp as logcumsumexp,
-)
-from livegrad.ops.scattering import (
-    scatter as scatter,
-    scatter_add as scatter_add,
-    scatter_reduce as scatter_reduce,
-)
-from livegrad.ops.searching import (
-    bucketize as bucketize,
-    isin as isin,
-    searchsorted as searchsorted,
-)
-from livegrad.ops.segments import (
-    segment_reduce as _segment_reduce,
-    segment_reduce as segment_reduce,
-)
-from livegrad.ops.shuffling import (
+from livegrad.ops.shaping.shuffling import (
     channel_shuffle as channel_shuffle,
     pixel_shuffle as pixel_shuffle,
     pixel_unshuffle as pixel_unshuffle,
 )
-from livegrad.ops.slicing import (
+from livegrad.ops.shaping.slicing import (
     chunk as chunk,
     diagonal as diagonal,
     dsplit as dsplit,
@@ -547,52 +509,17 @@ from livegrad.ops.slicing import (
     unsafe_split_with_sizes as unsafe_split_with_sizes,
     vsplit as vsplit,
 )
-from livegrad.ops.smooth_activation import (
-    celu as celu,
-    selu as selu,
-)
-from livegrad.ops.sorting import (
-    argsort as argsort,
-    msort as msort,
-    sort as sort,
-    topk as topk,
-)
-from livegrad.ops.special_math import (
-    deg2rad as deg2rad,
-    float_power as float_power,
-    heaviside as heaviside,
-    logaddexp2 as logaddexp2,
-    logit as logit,
-    rad2deg as rad2deg,
-    rsub as rsub,
-    sinc as sinc,
-    xlogy as xlogy,
-)
-from livegrad.ops.spectral import (
-    istft as istft,
-    stft as stft,
-)
-from livegrad.ops.statistics import (
-    aminmax as aminmax,
-    logsumexp as logsumexp,
-    nanmean as nanmean,
-    nansum as nansum,
-    std as std,
-    std_mean as std_mean,
-    var as var,
-    var_mean as var_mean,
-)
-from livegrad.ops.strided import (
+from livegrad.ops.shaping.strided import (
     as_strided as as_strided,
     as_strided_scatter as as_strided_scatter,
 )
-from livegrad.ops.triangles import (
+from livegrad.ops.shaping.triangles import (
     tril as tril,
     tril_indices as tril_indices,
     triu as triu,
     triu_indices as triu_indices,
 )
-from livegrad.ops.view_copies import (
+from livegrad.ops.shaping.view_copies import (
     alias_copy as alias_copy,
     as_strided_copy as as_strided_copy,
     detach_copy as detach_copy,
@@ -614,6 +541,79 @@ from livegrad.ops.view_copies import (
     unfold_copy as unfold_copy,
     unsqueeze_copy as unsqueeze_copy,
     view_copy as view_copy,
+)
+from livegrad.ops.special.bessel import (
+    i0 as i0,
+)
+from livegrad.ops.special.error_functions import (
+    erfinv as erfinv,
+)
+from livegrad.ops.special.gamma import (
+    digamma as digamma,
+    igamma as igamma,
+    igammac as igammac,
+    lgamma as lgamma,
+    mvlgamma as mvlgamma,
+    polygamma as polygamma,
+)
+from livegrad.ops.special.special_math import (
+    deg2rad as deg2rad,
+    float_power as float_power,
+    heaviside as heaviside,
+    logaddexp2 as logaddexp2,
+    logit as logit,
+    rad2deg as rad2deg,
+    rsub as rsub,
+    sinc as sinc,
+    xlogy as xlogy,
+)
+from livegrad.ops.support.out import install as install_out
+from livegrad.ops.support.positions import unravel_index as unravel_index
+from livegrad.ops.support.public import publish
+from livegrad.ops.support.reading import (
+    allclose as allclose,
+    equal as equal,
+    is_floating_point as is_floating_point,
+    is_tensor as is_tensor,
+    numel as numel,
+    result_type as result_type,
+)
+from livegrad.ops.transforms.spectral import (
+    istft as istft,
+    stft as stft,
+)
+from livegrad.ops.windows.adaptive_pooling import (
+    adaptive_avg_pool1d as adaptive_avg_pool1d,
+    adaptive_max_pool1d as adaptive_max_pool1d,
+)
+from livegrad.ops.windows.convolution import (
+    conv1d as conv1d,
+    conv2d as conv2d,
+    conv3d as conv3d,
+    conv_tbc as conv_tbc,
+    conv_transpose1d as conv_transpose1d,
+    conv_transpose2d as conv_transpose2d,
+    conv_transpose3d as conv_transpose3d,
+    convolution as convolution,
+)
+from livegrad.ops.windows.grid_sampling import (
+    affine_grid_generator as affine_grid_generator,
+    grid_sampler as grid_sampler,
+    grid_sampler_2d as grid_sampler_2d,
+    grid_sampler_3d as grid_sampler_3d,
+)
+from livegrad.ops.windows.pooling import (
+    avg_pool1d as avg_pool1d,
+    max_pool1d as max_pool1d,
+    max_pool2d as max_pool2d,
+    max_pool3d as max_pool3d,
+)
+from livegrad.ops.windows.pooling_indices import (
+    max_pool1d_with_indices as max_pool1d_with_indices,
+    max_pool2d_with_indices_backward as max_pool2d_with_indices_backward,
+)
+from livegrad.ops.windows.resampling import (
+    _upsample_bilinear2d_aa as _upsample_bilinear2d_aa,
 )
 from livegrad.printing import (
     get_printoptions as get_printoptions,

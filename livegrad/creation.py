@@ -17,12 +17,12 @@ from livegrad.graph.layout import Strides, is_dense, like_strides, span, strides
 from livegrad.graph.meta import Shape, meta_of
 from livegrad.graph.record import record
 from livegrad.graph.views import see_through
-from livegrad.ops import generate
-from livegrad.ops.elementwise import clone
-from livegrad.ops.in_place import laid_out_as, placed_like
-from livegrad.ops.movement import DETACH, sizes_of
-from livegrad.ops.numbers import check_array
-from livegrad.ops.strided import as_strided
+from livegrad.ops.bookkeeping.in_place import laid_out_as, placed_like
+from livegrad.ops.elementwise.arithmetic import clone
+from livegrad.ops.making import generate
+from livegrad.ops.shaping.movement import DETACH, sizes_of
+from livegrad.ops.shaping.strided import as_strided
+from livegrad.ops.support.numbers import check_array
 from livegrad.runtime.memory import allocate
 from livegrad.runtime.shared import borrow
 from livegrad.runtime.values import from_compute

@@ -18,16 +18,16 @@ from livegrad import creation, dtypes
 from livegrad.graph.blame import as_float, as_items
 from livegrad.graph.elsewhere import placed
 from livegrad.graph.handle import node_of
-from livegrad.ops.autocast import casted
-from livegrad.ops.comparison import lt
-from livegrad.ops.complex_parts import conj
-from livegrad.ops.elementwise import cast, mul, sub, where
-from livegrad.ops.fourier import c2c, c2r, r2c
-from livegrad.ops.generate import counting
-from livegrad.ops.joining import padded, roll
-from livegrad.ops.movement import normal_dim, whole
-from livegrad.ops.out import install as install_out
-from livegrad.ops.slicing import narrow
+from livegrad.ops.elementwise.arithmetic import cast, mul, sub, where
+from livegrad.ops.elementwise.comparison import lt
+from livegrad.ops.elementwise.complex_parts import conj
+from livegrad.ops.making.generate import counting
+from livegrad.ops.shaping.joining import padded, roll
+from livegrad.ops.shaping.movement import normal_dim, whole
+from livegrad.ops.shaping.slicing import narrow
+from livegrad.ops.support.autocast import casted
+from livegrad.ops.support.out import install as install_out
+from livegrad.ops.transforms.fourier import c2c, c2r, r2c
 from livegrad.settings import check_layout
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ Dims = Sequence[int] | int | None
 
 
 def _scale(name: str, norm: str | None, forward: bool) -> str:
-    """What the sums of a transform are divided by; see `ops/fourier.py`."""
+    """What the sums of a transform are divided by; see `ops/transforms/fourier.py`."""
     if norm is None or norm == "backward":
         return "none" if forward else "n"
     if norm == "forward":

@@ -14,10 +14,10 @@ from livegrad.graph.handle import node_of
 from livegrad.graph.layout import is_channels_last, memory_order
 from livegrad.graph.views import is_detached
 from livegrad.methods import Methods
-from livegrad.ops import movement
-from livegrad.ops.in_place import in_format
-from livegrad.ops.public import publish_methods
-from livegrad.ops.strided import whole_of
+from livegrad.ops.bookkeeping.in_place import in_format
+from livegrad.ops.shaping import movement
+from livegrad.ops.shaping.strided import whole_of
+from livegrad.ops.support.public import publish_methods
 from livegrad.runtime.shared import address_of, is_spread, own_address, spread
 from livegrad.settings import channels_last, channels_last_3d, contiguous_format, strided
 

@@ -10,7 +10,7 @@ from livegrad.dtypes import DType
 from livegrad.graph.handle import Handle, node_of
 from livegrad.graph.infer import TYPE_NAMES
 from livegrad.graph.meta import Size
-from livegrad.ops import movement
+from livegrad.ops.shaping import movement
 
 if TYPE_CHECKING:
     from livegrad.tensor import Tensor

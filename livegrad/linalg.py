@@ -54,9 +54,9 @@ from livegrad.ops.linalg.spectral import (
     eigvalsh as eigvalsh,
 )
 from livegrad.ops.linalg.triangular import solve_triangular as solve_triangular
-from livegrad.ops.matmul import matmul as matmul
-from livegrad.ops.out import install as install_out
-from livegrad.ops.public import publish
+from livegrad.ops.products.matmul import matmul as matmul
+from livegrad.ops.support.out import install as install_out
+from livegrad.ops.support.public import publish
 
 install_out(globals(), "linalg")
 publish(globals())

@@ -13,15 +13,17 @@ from typing import TYPE_CHECKING, Any
 from livegrad import dtypes
 from livegrad.dtypes import DType
 from livegrad.graph.handle import node_of
-from livegrad.ops import composite, pointwise_math, product, quantiles, reduce, scan, statistics
-from livegrad.ops.comparison import isnan, maximum
-from livegrad.ops.conjugate import conj
-from livegrad.ops.elementwise import cast, div, mul, sub, where
-from livegrad.ops.generate import filled
+from livegrad.ops.elementwise import pointwise_math
+from livegrad.ops.elementwise.arithmetic import cast, div, mul, sub, where
+from livegrad.ops.elementwise.comparison import isnan, maximum
+from livegrad.ops.elementwise.conjugate import conj
+from livegrad.ops.elementwise.power import sqrt
+from livegrad.ops.layers import composite
 from livegrad.ops.linalg.norms import vector_norm
-from livegrad.ops.movement import broadcast_to, normal_dim, reshape_to
-from livegrad.ops.power import sqrt
-from livegrad.ops.reduce import normal_dims
+from livegrad.ops.making.generate import filled
+from livegrad.ops.reductions import product, quantiles, reduce, scan, statistics
+from livegrad.ops.reductions.reduce import normal_dims
+from livegrad.ops.shaping.movement import broadcast_to, normal_dim, reshape_to
 
 if TYPE_CHECKING:
     from livegrad.tensor import Tensor

@@ -17,55 +17,19 @@ from livegrad.graph.op import Op
 from livegrad.graph.overlap import AT_ALL, PARTLY, check_overlap
 from livegrad.graph.record import binary
 from livegrad.graph.writes import check_writable, rebind
-from livegrad.ops import (
-    activation,
-    arranging,
-    bessel,
+from livegrad.ops.bookkeeping.in_place import also_of
+from livegrad.ops.elementwise import (
+    arithmetic as elementwise,
     bits_of_floats,
     comparison,
     complex_parts,
-    composite,
     conjugate,
-    contraction,
-    counting,
-    covariance,
-    differences,
-    distances,
     division,
-    elementwise,
-    error_functions,
-    gamma,
-    gathering,
-    index_writing,
-    indexing,
     integer_math,
-    joining,
-    masking,
-    matmul as products,
-    movement,
     pointwise_math,
     power,
-    product,
-    quantiles,
-    random as random_ops,
-    random_fill,
-    reading,
-    reduce,
-    reshaping,
-    resizing,
-    sampling,
-    scan,
-    scattering,
-    slicing,
-    sorting,
-    special_math,
-    spectral,
-    statistics,
-    strided,
-    triangles,
-    view_copies,
 )
-from livegrad.ops.in_place import also_of
+from livegrad.ops.layers import activation, composite
 from livegrad.ops.linalg import (
     cholesky as cholesky_factors,
     determinants,
@@ -77,8 +41,36 @@ from livegrad.ops.linalg import (
     toplevel as factorisations,
     triangular,
 )
-from livegrad.ops.out import install_methods
-from livegrad.ops.public import publish_methods, strangers
+from livegrad.ops.making import random as random_ops, random_fill, sampling
+from livegrad.ops.picking import gathering, index_writing, indexing, masking, scattering
+from livegrad.ops.products import contraction, distances, matmul as products
+from livegrad.ops.reductions import (
+    counting,
+    covariance,
+    differences,
+    product,
+    quantiles,
+    reduce,
+    scan,
+    sorting,
+    statistics,
+)
+from livegrad.ops.shaping import (
+    arranging,
+    joining,
+    movement,
+    reshaping,
+    resizing,
+    slicing,
+    strided,
+    triangles,
+    view_copies,
+)
+from livegrad.ops.special import bessel, error_functions, gamma, special_math
+from livegrad.ops.support import reading
+from livegrad.ops.support.out import install_methods
+from livegrad.ops.support.public import publish_methods, strangers
+from livegrad.ops.transforms import spectral
 
 if TYPE_CHECKING:
     from livegrad.tensor import Tensor

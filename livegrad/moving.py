@@ -7,7 +7,7 @@ from typing import Any
 from livegrad.autograd.function import Function
 from livegrad.device import Device
 from livegrad.graph.elsewhere import Moving, copied
-from livegrad.ops.elementwise import cast
+from livegrad.ops.elementwise.arithmetic import cast
 
 
 class _Copy(Function):

@@ -14,9 +14,9 @@ from livegrad.graph.blame import as_index, check_number
 from livegrad.graph.elsewhere import placed
 from livegrad.graph.handle import Handle, node_of
 from livegrad.graph.infer import not_implemented
-from livegrad.ops import generate
-from livegrad.ops.complex_parts import complex as from_parts
-from livegrad.ops.numbers import number_for
+from livegrad.ops.elementwise.complex_parts import complex as from_parts
+from livegrad.ops.making import generate
+from livegrad.ops.support.numbers import number_for
 from livegrad.settings import check_layout
 
 if TYPE_CHECKING:

@@ -2,7 +2,18 @@
 
 from __future__ import annotations
 
-from livegrad.ops.bessel import (
+from livegrad.ops.elementwise.pointwise_math import (
+    erf as erf,
+    erfc as erfc,
+    exp2 as exp2,
+    expm1 as expm1,
+    log1p as log1p,
+    round as round,
+    sigmoid as expit,
+)
+from livegrad.ops.layers.composite import log_softmax as log_softmax, softmax as softmax
+from livegrad.ops.reductions.statistics import logsumexp as logsumexp
+from livegrad.ops.special.bessel import (
     airy_ai as airy_ai,
     bessel_j0 as bessel_j0,
     bessel_j1 as bessel_j1,
@@ -19,15 +30,14 @@ from livegrad.ops.bessel import (
     scaled_modified_bessel_k0 as scaled_modified_bessel_k0,
     scaled_modified_bessel_k1 as scaled_modified_bessel_k1,
 )
-from livegrad.ops.composite import log_softmax as log_softmax, softmax as softmax
-from livegrad.ops.error_functions import (
+from livegrad.ops.special.error_functions import (
     erfcx as erfcx,
     erfinv as erfinv,
     log_ndtr as log_ndtr,
     ndtr as ndtr,
     ndtri as ndtri,
 )
-from livegrad.ops.gamma import (
+from livegrad.ops.special.gamma import (
     digamma as digamma,
     igamma as gammainc,
     igammac as gammaincc,
@@ -36,17 +46,7 @@ from livegrad.ops.gamma import (
     polygamma as polygamma,
     zeta as zeta,
 )
-from livegrad.ops.out import install as install_out
-from livegrad.ops.pointwise_math import (
-    erf as erf,
-    erfc as erfc,
-    exp2 as exp2,
-    expm1 as expm1,
-    log1p as log1p,
-    round as round,
-    sigmoid as expit,
-)
-from livegrad.ops.polynomial_families import (
+from livegrad.ops.special.polynomial_families import (
     chebyshev_polynomial_t as chebyshev_polynomial_t,
     chebyshev_polynomial_u as chebyshev_polynomial_u,
     chebyshev_polynomial_v as chebyshev_polynomial_v,
@@ -60,8 +60,7 @@ from livegrad.ops.polynomial_families import (
     shifted_chebyshev_polynomial_v as shifted_chebyshev_polynomial_v,
     shifted_chebyshev_polynomial_w as shifted_chebyshev_polynomial_w,
 )
-from livegrad.ops.public import publish
-from livegrad.ops.special_math import (
+from livegrad.ops.special.special_math import (
     entr as entr,
     logit as logit,
     sinc as sinc,
@@ -69,7 +68,8 @@ from livegrad.ops.special_math import (
     xlog1py as xlog1py,
     xlogy as xlogy,
 )
-from livegrad.ops.statistics import logsumexp as logsumexp
+from livegrad.ops.support.out import install as install_out
+from livegrad.ops.support.public import publish
 
 psi = digamma
 

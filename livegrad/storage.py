@@ -15,7 +15,7 @@ from livegrad import dtypes
 from livegrad.device import Device
 from livegrad.graph.geometry import root_of, storage_nbytes
 from livegrad.graph.handle import node_of
-from livegrad.ops.strided import in_memory, whole_of
+from livegrad.ops.shaping.strided import in_memory, whole_of
 
 Array = np.ndarray[Any, Any]
 

@@ -16,8 +16,9 @@ from livegrad.graph.handle import leaf, node_of
 from livegrad.graph.meta import Meta, meta_of
 from livegrad.graph.state import LOCAL
 from livegrad.introspection import Introspection
-from livegrad.ops import elementwise, movement, strided
-from livegrad.ops.public import publish_methods
+from livegrad.ops.elementwise import arithmetic as elementwise
+from livegrad.ops.shaping import movement, strided
+from livegrad.ops.support.public import publish_methods
 
 if TYPE_CHECKING:
     from livegrad.tensor import Tensor

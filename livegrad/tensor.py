@@ -25,18 +25,12 @@ from livegrad.graph.views import check_not_stale, claim, family_node, is_of_infe
 from livegrad.graph.writes import check_writable, rebind
 from livegrad.legacy import dtype_of_type, new, type_name
 from livegrad.native.hot import hot_slots
-from livegrad.ops import (
-    comparison,
-    complex_parts,
-    elementwise,
-    generate,
-    movement,
-    reduce,
-    resizing,
-    slicing,
-)
-from livegrad.ops.in_place import OVERWRITTEN, in_format, suggested_format
-from livegrad.ops.resizing import become
+from livegrad.ops.bookkeeping.in_place import OVERWRITTEN, in_format, suggested_format
+from livegrad.ops.elementwise import arithmetic as elementwise, comparison, complex_parts
+from livegrad.ops.making import generate
+from livegrad.ops.reductions import reduce
+from livegrad.ops.shaping import movement, resizing, slicing
+from livegrad.ops.shaping.resizing import become
 from livegrad.runtime.shared import lend
 from livegrad.runtime.values import array_of, number_of, to_compute
 from livegrad.settings import preserve_format

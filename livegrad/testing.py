@@ -10,8 +10,8 @@ import numpy as np
 from livegrad import dtypes
 from livegrad.creation import tensor
 from livegrad.dtypes import DType
-from livegrad.ops.complex_parts import view_as_complex
-from livegrad.ops.random import rand
+from livegrad.ops.elementwise.complex_parts import view_as_complex
+from livegrad.ops.making.random import rand
 from livegrad.random import Generator, default_generator
 from livegrad.tensor import Tensor
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import livegrad as lg
-from livegrad.ops.philox import philox
+from livegrad.ops.making.philox import philox
 
 
 @pytest.mark.parametrize(

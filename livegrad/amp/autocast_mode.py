@@ -20,7 +20,7 @@ from livegrad import dtypes
 from livegrad.autograd.modes import generator_in_mode
 from livegrad.dtypes import DType
 from livegrad.graph.state import LOCAL
-from livegrad.ops.autocast import Caster
+from livegrad.ops.support.autocast import Caster
 
 # Device types that PyTorch knows; tensors live on the first.
 _DEVICES = ("cpu", "cuda", "hpu", "ipu", "mps", "mtia", "xla", "xpu")

@@ -10,7 +10,7 @@ from livegrad import dtypes
 from livegrad.amp.autocast_mode import autocast, get_autocast_dtype, is_autocast_enabled
 from livegrad.dtypes import DType
 from livegrad.graph.handle import Handle, node_of
-from livegrad.ops.elementwise import cast
+from livegrad.ops.elementwise.arithmetic import cast
 
 
 def _cast(value: Any, dtype: DType) -> Any:

@@ -17,10 +17,10 @@ from typing import Any
 from livegrad import dtypes
 from livegrad.autograd.modes import no_grad
 from livegrad.graph.handle import Handle, node_of
-from livegrad.ops.comparison import isfinite
-from livegrad.ops.elementwise import cast, mul
-from livegrad.ops.joining import stack
-from livegrad.ops.reduce import all as all_of
+from livegrad.ops.elementwise.arithmetic import cast, mul
+from livegrad.ops.elementwise.comparison import isfinite
+from livegrad.ops.reductions.reduce import all as all_of
+from livegrad.ops.shaping.joining import stack
 from livegrad.tensor import Tensor
 
 

@@ -23,7 +23,7 @@ from livegrad.autograd.modes import (
     no_grad,
     set_grad_enabled,
 )
-from livegrad.ops.public import publish
+from livegrad.ops.support.public import publish
 
 publish(globals(), ("grad",))
 

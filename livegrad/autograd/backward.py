@@ -20,8 +20,8 @@ from livegrad.graph.site import user_site
 from livegrad.graph.state import LOCAL, begin_accumulating, end_accumulating
 from livegrad.graph.views import laid_out, make_dense
 from livegrad.graph.writes import rebind
-from livegrad.ops import elementwise as ew
-from livegrad.ops.generate import filled_as
+from livegrad.ops.elementwise import arithmetic as ew
+from livegrad.ops.making.generate import filled_as
 
 if TYPE_CHECKING:
     from livegrad.tensor import Tensor

@@ -28,8 +28,9 @@ from livegrad.graph.record import record
 from livegrad.graph.site import user_site
 from livegrad.graph.state import LOCAL, setting
 from livegrad.graph.writes import rebind
-from livegrad.ops import elementwise as ew, samples as s
-from livegrad.ops.generate import filled_as
+from livegrad.ops.elementwise import arithmetic as ew
+from livegrad.ops.making.generate import filled_as
+from livegrad.ops.support import samples as s
 
 if TYPE_CHECKING:
     from livegrad.tensor import Tensor

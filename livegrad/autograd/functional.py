@@ -11,9 +11,9 @@ from livegrad import creation
 from livegrad.autograd.backward import grad
 from livegrad.autograd.modes import enable_grad
 from livegrad.graph.handle import Handle, node_of
-from livegrad.ops import elementwise as ew
-from livegrad.ops.generate import filled
-from livegrad.ops.joining import stack
+from livegrad.ops.elementwise import arithmetic as ew
+from livegrad.ops.making.generate import filled
+from livegrad.ops.shaping.joining import stack
 
 if TYPE_CHECKING:
     from livegrad.tensor import Tensor

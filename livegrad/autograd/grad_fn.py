@@ -15,8 +15,8 @@ from livegrad.autograd.hooks import RemovableHandle, interior_of, own_dict
 from livegrad.autograd.parts import Part, Turned, part_of
 from livegrad.graph.handle import wrap
 from livegrad.graph.node import Interior, Node, place_of
-from livegrad.ops import movement
-from livegrad.ops.generate import filled
+from livegrad.ops.making.generate import filled
+from livegrad.ops.shaping import movement
 
 if TYPE_CHECKING:
     from livegrad.tensor import Tensor

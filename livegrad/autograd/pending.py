@@ -25,9 +25,9 @@ from livegrad.graph.site import user_site
 from livegrad.graph.state import LOCAL, begin_accumulating, end_accumulating
 from livegrad.graph.writes import rebind
 from livegrad.native.hot import hot, hot_slots
-from livegrad.ops import elementwise as ew
-from livegrad.ops.generate import filled
-from livegrad.ops.gradient import GRADIENT, GRADIENT_OF
+from livegrad.ops.bookkeeping.gradient import GRADIENT, GRADIENT_OF
+from livegrad.ops.elementwise import arithmetic as ew
+from livegrad.ops.making.generate import filled
 
 if TYPE_CHECKING:
     from livegrad.tensor import Tensor

@@ -23,9 +23,9 @@ from livegrad.graph.node import Node, Site, Spec, quote_site
 from livegrad.graph.op import GradRule
 from livegrad.graph.record import record
 from livegrad.graph.state import LOCAL, setting
-from livegrad.ops import elementwise as ew
-from livegrad.ops.movement import EXPAND, reshape_to
-from livegrad.ops.reduce import SUM
+from livegrad.ops.elementwise import arithmetic as ew
+from livegrad.ops.reductions.reduce import SUM
+from livegrad.ops.shaping.movement import EXPAND, reshape_to
 
 if TYPE_CHECKING:
     from livegrad.tensor import Tensor

@@ -6,7 +6,7 @@ import numpy as np
 
 from livegrad.graph.lowering import lowered_by
 from livegrad.graph.op import Op
-from livegrad.ops import samples as s
+from livegrad.ops.support import samples as s
 
 COPY = Op(
     "copy",

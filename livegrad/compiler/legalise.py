@@ -20,7 +20,7 @@ from livegrad.graph.handle import wrap
 from livegrad.graph.node import Node, Spec
 from livegrad.graph.numbers import FloatArg, IntArg
 from livegrad.graph.symbol import SymbolicFloat
-from livegrad.ops.conjugate import VIEW_AS_COMPLEX
+from livegrad.ops.elementwise.conjugate import VIEW_AS_COMPLEX
 
 
 class Legaliser:

@@ -16,13 +16,13 @@ from livegrad.distributions.utils import (
     probs_to_logits,
     units,
 )
-from livegrad.ops.gamma import digamma, lgamma
-from livegrad.ops.joining import stack
-from livegrad.ops.masking import where
-from livegrad.ops.random import uniform
-from livegrad.ops.sampling import dirichlet
-from livegrad.ops.smooth_activation import softplus
-from livegrad.ops.special_math import xlog1py, xlogy
+from livegrad.ops.layers.smooth_activation import softplus
+from livegrad.ops.making.random import uniform
+from livegrad.ops.making.sampling import dirichlet
+from livegrad.ops.picking.masking import where
+from livegrad.ops.shaping.joining import stack
+from livegrad.ops.special.gamma import digamma, lgamma
+from livegrad.ops.special.special_math import xlog1py, xlogy
 from livegrad.tensor import Tensor
 
 

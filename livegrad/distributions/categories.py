@@ -16,11 +16,11 @@ from livegrad.distributions.utils import (
     logits_to_probs,
     probs_to_logits,
 )
-from livegrad.ops.gamma import lgamma
-from livegrad.ops.generate import counting
-from livegrad.ops.masking import where
-from livegrad.ops.movement import broadcast_tensors
-from livegrad.ops.sampling import multinomial
+from livegrad.ops.making.generate import counting
+from livegrad.ops.making.sampling import multinomial
+from livegrad.ops.picking.masking import where
+from livegrad.ops.shaping.movement import broadcast_tensors
+from livegrad.ops.special.gamma import lgamma
 from livegrad.tensor import Tensor
 
 

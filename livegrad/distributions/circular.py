@@ -9,8 +9,8 @@ from livegrad.autograd.modes import no_grad
 from livegrad.distributions import constraints
 from livegrad.distributions.distribution import Distribution
 from livegrad.distributions.utils import broadcast_all
-from livegrad.ops.bessel import i0e, i1e
-from livegrad.ops.sampling import von_mises
+from livegrad.ops.making.sampling import von_mises
+from livegrad.ops.special.bessel import i0e, i1e
 from livegrad.tensor import Tensor
 
 

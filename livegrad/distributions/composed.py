@@ -14,7 +14,7 @@ from livegrad.distributions.number_transforms import ExpTransform
 from livegrad.distributions.transform import ComposeTransform, Transform
 from livegrad.distributions.utils import as_size, sum_rightmost
 from livegrad.distributions.vector_transforms import StickBreakingTransform
-from livegrad.ops.reading import is_tensor
+from livegrad.ops.support.reading import is_tensor
 from livegrad.tensor import Tensor
 
 

@@ -10,9 +10,9 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from livegrad.dtypes import finfo
-from livegrad.ops.joining import cat as concatenate, stack as stacked
 from livegrad.ops.linalg.cholesky import cholesky_ex
 from livegrad.ops.linalg.spectral import eigvalsh
+from livegrad.ops.shaping.joining import cat as concatenate, stack as stacked
 from livegrad.tensor import Tensor
 from livegrad.typing import Operand
 

@@ -15,13 +15,13 @@ from livegrad.distributions.utils import (
     probs_to_logits,
     units,
 )
-from livegrad.ops.gamma import lgamma
-from livegrad.ops.generate import steps
-from livegrad.ops.likelihood_loss import binary_cross_entropy_with_logits
-from livegrad.ops.masking import where
-from livegrad.ops.sampling import binomial, poisson, standard_gamma
-from livegrad.ops.smooth_activation import logsigmoid, softplus
-from livegrad.ops.special_math import xlog1py, xlogy
+from livegrad.ops.layers.smooth_activation import logsigmoid, softplus
+from livegrad.ops.losses.likelihood_loss import binary_cross_entropy_with_logits
+from livegrad.ops.making.generate import steps
+from livegrad.ops.making.sampling import binomial, poisson, standard_gamma
+from livegrad.ops.picking.masking import where
+from livegrad.ops.special.gamma import lgamma
+from livegrad.ops.special.special_math import xlog1py, xlogy
 from livegrad.tensor import Tensor
 
 

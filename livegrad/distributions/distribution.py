@@ -9,7 +9,7 @@ from livegrad.autograd.modes import no_grad
 from livegrad.distributions import constraints
 from livegrad.distributions.utils import as_size, lazy_property
 from livegrad.graph.meta import Size
-from livegrad.ops.reading import is_tensor
+from livegrad.ops.support.reading import is_tensor
 from livegrad.tensor import Tensor
 
 

@@ -25,11 +25,11 @@ from livegrad.distributions.multivariate import (
 )
 from livegrad.distributions.positive import Exponential, Gamma, HalfNormal, Pareto
 from livegrad.distributions.utils import euler_constant, sum_rightmost
-from livegrad.ops.gamma import digamma, lgamma
+from livegrad.ops.layers.smooth_activation import softplus
 from livegrad.ops.linalg.triangular import solve_triangular
-from livegrad.ops.masking import where
-from livegrad.ops.smooth_activation import softplus
-from livegrad.ops.special_math import xlogy
+from livegrad.ops.picking.masking import where
+from livegrad.ops.special.gamma import digamma, lgamma
+from livegrad.ops.special.special_math import xlogy
 from livegrad.tensor import Tensor
 
 _Multivariate = MultivariateNormal | LowRankMultivariateNormal

@@ -8,11 +8,11 @@ from typing import Any, ClassVar
 from livegrad.distributions import constraints
 from livegrad.distributions.distribution import Distribution
 from livegrad.distributions.utils import bells, broadcast_all, euler_constant, units
-from livegrad.ops.error_functions import ndtr, ndtri
-from livegrad.ops.gamma import digamma, lgamma
-from livegrad.ops.masking import where
-from livegrad.ops.random import uniform
-from livegrad.ops.sampling import standard_gamma
+from livegrad.ops.making.random import uniform
+from livegrad.ops.making.sampling import standard_gamma
+from livegrad.ops.picking.masking import where
+from livegrad.ops.special.error_functions import ndtr, ndtri
+from livegrad.ops.special.gamma import digamma, lgamma
 from livegrad.tensor import Tensor
 
 

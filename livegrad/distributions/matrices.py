@@ -13,14 +13,14 @@ from livegrad.distributions.distribution import Distribution
 from livegrad.distributions.multivariate import factor_of_inverse, half_log_det
 from livegrad.distributions.utils import bells, broadcast_all, lazy_property
 from livegrad.graph.infer import broadcast_shapes
-from livegrad.ops.gamma import digamma, lgamma, mvlgamma
-from livegrad.ops.generate import steps
-from livegrad.ops.joining import pad
 from livegrad.ops.linalg.cholesky import cholesky, cholesky_inverse, cholesky_solve
 from livegrad.ops.linalg.determinants import slogdet
-from livegrad.ops.masking import where
-from livegrad.ops.reading import is_tensor
-from livegrad.ops.sampling import standard_gamma
+from livegrad.ops.making.generate import steps
+from livegrad.ops.making.sampling import standard_gamma
+from livegrad.ops.picking.masking import where
+from livegrad.ops.shaping.joining import pad
+from livegrad.ops.special.gamma import digamma, lgamma, mvlgamma
+from livegrad.ops.support.reading import is_tensor
 from livegrad.tensor import Tensor
 
 

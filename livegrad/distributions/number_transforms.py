@@ -10,8 +10,8 @@ from livegrad.distributions import constraints
 from livegrad.distributions.transform import Transform
 from livegrad.distributions.utils import as_size, sum_rightmost
 from livegrad.graph.infer import broadcast_shapes
-from livegrad.ops.reading import is_tensor
-from livegrad.ops.smooth_activation import softplus
+from livegrad.ops.layers.smooth_activation import softplus
+from livegrad.ops.support.reading import is_tensor
 from livegrad.tensor import Tensor
 
 

@@ -11,10 +11,10 @@ from livegrad.distributions import constraints
 from livegrad.distributions.distribution import Distribution
 from livegrad.distributions.location_scale import Cauchy, Normal
 from livegrad.distributions.utils import broadcast_all, euler_constant, units
-from livegrad.ops.gamma import digamma, igamma, lgamma
-from livegrad.ops.masking import where
-from livegrad.ops.sampling import standard_gamma
-from livegrad.ops.special_math import xlogy
+from livegrad.ops.making.sampling import standard_gamma
+from livegrad.ops.picking.masking import where
+from livegrad.ops.special.gamma import digamma, igamma, lgamma
+from livegrad.ops.special.special_math import xlogy
 from livegrad.tensor import Tensor
 
 

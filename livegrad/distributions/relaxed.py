@@ -15,7 +15,7 @@ from livegrad.distributions.composed import TransformedDistribution
 from livegrad.distributions.counts import Odds
 from livegrad.distributions.number_transforms import ExpTransform, SigmoidTransform
 from livegrad.distributions.utils import broadcast_all, clamp_probs, units
-from livegrad.ops.smooth_activation import softplus
+from livegrad.ops.layers.smooth_activation import softplus
 from livegrad.tensor import Tensor
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from livegrad.distributions import constraints
 from livegrad.distributions.utils import as_size, sum_rightmost
-from livegrad.ops.joining import cat, stack
+from livegrad.ops.shaping.joining import cat, stack
 from livegrad.tensor import Tensor
 
 if TYPE_CHECKING:

@@ -8,9 +8,9 @@ from typing import Any, Generic, TypeVar, overload
 from livegrad import dtypes
 from livegrad.creation import tensor
 from livegrad.graph.meta import Shape, Size
-from livegrad.ops.movement import broadcast_tensors
-from livegrad.ops.random import gaussian, uniform
-from livegrad.ops.reading import is_tensor
+from livegrad.ops.making.random import gaussian, uniform
+from livegrad.ops.shaping.movement import broadcast_tensors
+from livegrad.ops.support.reading import is_tensor
 from livegrad.tensor import Tensor
 
 T = TypeVar("T")

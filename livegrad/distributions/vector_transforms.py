@@ -9,11 +9,11 @@ from livegrad import dtypes
 from livegrad.distributions import constraints
 from livegrad.distributions.transform import Transform
 from livegrad.distributions.utils import as_size
-from livegrad.ops.generate import steps
-from livegrad.ops.joining import pad
+from livegrad.ops.layers.smooth_activation import softplus
 from livegrad.ops.linalg.cholesky import cholesky
-from livegrad.ops.smooth_activation import softplus
-from livegrad.ops.triangles import tril_indices
+from livegrad.ops.making.generate import steps
+from livegrad.ops.shaping.joining import pad
+from livegrad.ops.shaping.triangles import tril_indices
 from livegrad.tensor import Tensor
 
 

@@ -23,10 +23,10 @@ from livegrad.graph.handle import node_of
 from livegrad.graph.meta import Shape, meta_of, on_device
 from livegrad.graph.op import REGISTRY
 from livegrad.graph.record import append, record
-from livegrad.ops.batched import aligned, whole, wholes
-from livegrad.ops.generate import filled_as
-from livegrad.ops.joining import stack
-from livegrad.ops.movement import EXPAND, INDEX, PERMUTE, reshape_to
+from livegrad.ops.making.generate import filled_as
+from livegrad.ops.shaping.joining import stack
+from livegrad.ops.shaping.movement import EXPAND, INDEX, PERMUTE, reshape_to
+from livegrad.ops.support.batched import aligned, whole, wholes
 
 if TYPE_CHECKING:
     from livegrad.graph.node import Node, Spec
@@ -45,7 +45,7 @@ def find_rule(node: Node) -> Rule | None:
 
 
 def _is_host_elementwise(node: Node) -> bool:
-    """Whether an op works on each element, although NumPy does it; see ops/host_functions.py."""
+    """Whether an op works on each element, although NumPy does it: `host_functions.py`."""
     attrs = node.attrs
     return (
         node.op.kind == "host"
@@ -203,7 +203,7 @@ def _linear(n: Any, size: int, xs: list[Tensor], batched: tuple[bool, ...]) -> A
 
 def _recurrent(n: Any, size: int, xs: list[Tensor], batched: tuple[bool, ...]) -> Any:
     """Sequences of all examples are run side by side, if one weight serves all of them."""
-    from livegrad.ops.recurrent import Layout
+    from livegrad.ops.layers.recurrent import Layout
 
     layout = Layout(*n.attrs)
     of_sequences = [name in ("gates", "h", "c") for name in layout.names]

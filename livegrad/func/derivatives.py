@@ -10,7 +10,7 @@ from livegrad.func import tree
 from livegrad.func.levels import Level, is_float, zeros_like
 from livegrad.graph.handle import Handle, node_of
 from livegrad.graph.state import LOCAL
-from livegrad.ops.generate import filled_as
+from livegrad.ops.making.generate import filled_as
 
 if TYPE_CHECKING:
     from livegrad.tensor import Tensor

@@ -19,11 +19,11 @@ from livegrad.func.derivatives import (
 from livegrad.func.vmap import vmap
 from livegrad.graph.handle import node_of
 from livegrad.graph.record import record
-from livegrad.ops.comparison import eq
-from livegrad.ops.elementwise import add, cast
-from livegrad.ops.generate import counting, filled
-from livegrad.ops.joining import record_slice
-from livegrad.ops.movement import PERMUTE, reshape_to
+from livegrad.ops.elementwise.arithmetic import add, cast
+from livegrad.ops.elementwise.comparison import eq
+from livegrad.ops.making.generate import counting, filled
+from livegrad.ops.shaping.joining import record_slice
+from livegrad.ops.shaping.movement import PERMUTE, reshape_to
 
 if TYPE_CHECKING:
     from livegrad.graph.meta import Shape

@@ -18,8 +18,8 @@ from livegrad.func import tree
 from livegrad.graph.handle import Handle, node_of, wrap
 from livegrad.graph.node import Interior, Node
 from livegrad.graph.state import LOCAL, setting
-from livegrad.ops.elementwise import cast, clone
-from livegrad.ops.generate import filled_as
+from livegrad.ops.elementwise.arithmetic import cast, clone
+from livegrad.ops.making.generate import filled_as
 
 if TYPE_CHECKING:
     from livegrad.tensor import Tensor

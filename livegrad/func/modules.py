@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from livegrad.ops.joining import stack
+from livegrad.ops.shaping.joining import stack
 from livegrad.tensor import Tensor
 
 Tensors = dict[str, Tensor]

@@ -23,9 +23,9 @@ from livegrad.graph.meta import meta_of
 from livegrad.graph.node import Interior, Node, Spec
 from livegrad.graph.record import record
 from livegrad.graph.state import LOCAL, Runtime, setting
-from livegrad.ops.batched import aligned, expanded, whole
-from livegrad.ops.elementwise import clone
-from livegrad.ops.reduce import SUM
+from livegrad.ops.elementwise.arithmetic import clone
+from livegrad.ops.reductions.reduce import SUM
+from livegrad.ops.support.batched import aligned, expanded, whole
 from livegrad.random import default_generator
 
 if TYPE_CHECKING:

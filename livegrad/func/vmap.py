@@ -13,10 +13,10 @@ from livegrad.graph.handle import Handle, node_of
 from livegrad.graph.meta import meta_of
 from livegrad.graph.record import record
 from livegrad.graph.writes import rebind
-from livegrad.ops.elementwise import clone
-from livegrad.ops.joining import cat
-from livegrad.ops.movement import PERMUTE
-from livegrad.ops.slicing import narrow
+from livegrad.ops.elementwise.arithmetic import clone
+from livegrad.ops.shaping.joining import cat
+from livegrad.ops.shaping.movement import PERMUTE
+from livegrad.ops.shaping.slicing import narrow
 from livegrad.random import default_generator
 
 if TYPE_CHECKING:

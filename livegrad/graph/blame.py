@@ -97,7 +97,7 @@ def _places(frame: FrameType, x: Any) -> list[str]:
 
 
 def _name(frame: FrameType) -> str:
-    # A wrapper of ops/out.py has its function's name, but its code has not.
+    # A wrapper of ops/support/out.py has its function's name, but its code has not.
     if frame.f_code.co_name == "with_out" and "wrapper" in frame.f_globals:
         return str(frame.f_globals["wrapper"].__name__)
     return frame.f_code.co_name

@@ -276,7 +276,7 @@ class Runtime:
     flush: Callable[[str, tuple[Node, ...]], None]
     # evaluate(node): runs one node with its NumPy reference.
     evaluate: Callable[[Node], None]
-    # finder(dtype): the address of native code that looks at integers; see ops/checking.py.
+    # finder(dtype): the address of native code that looks at integers; see ops/picking/checking.py.
     finder: Callable[[DType], int]
     # number_at(node, place): an integer of a computed node.
     number_at: Callable[[Node, int], int]

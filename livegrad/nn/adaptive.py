@@ -10,8 +10,8 @@ from livegrad.nn import functional as F
 from livegrad.nn.container import ModuleList, Sequential
 from livegrad.nn.linear import Linear
 from livegrad.nn.module import Module
-from livegrad.ops.elementwise import where
-from livegrad.ops.joining import cat
+from livegrad.ops.elementwise.arithmetic import where
+from livegrad.ops.shaping.joining import cat
 
 
 class _ASMoutput(NamedTuple):

@@ -7,10 +7,10 @@ from typing import Any
 from livegrad.autograd.function import Function
 from livegrad.graph.views import laid_out
 from livegrad.nn.hooks import GlobalHooks
-from livegrad.ops.elementwise import clone
-from livegrad.ops.movement import detach
-from livegrad.ops.public import asks
-from livegrad.ops.reshaping import view_as
+from livegrad.ops.elementwise.arithmetic import clone
+from livegrad.ops.shaping.movement import detach
+from livegrad.ops.shaping.reshaping import view_as
+from livegrad.ops.support.public import asks
 from livegrad.tensor import Tensor
 
 

@@ -8,15 +8,64 @@ from typing import TYPE_CHECKING, Any
 from livegrad.graph.handle import node_of
 from livegrad.graph.record import unary
 from livegrad.graph.writes import rebind
-from livegrad.ops import (
-    activation as A,
-    composite,
-    joining,
-    matmul as products,
-    smooth_activation as S,
+from livegrad.ops.elementwise.pointwise_math import sigmoid, tanh
+from livegrad.ops.layers import activation as A, composite, smooth_activation as S
+from livegrad.ops.layers.activation import RELU, hardshrink, prelu, softshrink
+from livegrad.ops.layers.attention import scaled_dot_product_attention
+from livegrad.ops.layers.composite import cosine_similarity, layer_norm, normalize, rms_norm
+from livegrad.ops.layers.dropout import (
+    alpha_dropout,
+    dropout,
+    dropout1d,
+    dropout2d,
+    dropout3d,
+    feature_alpha_dropout,
+    gumbel_softmax,
+    rrelu,
 )
-from livegrad.ops.activation import RELU, hardshrink, prelu, softshrink
-from livegrad.ops.adaptive_pooling import (
+from livegrad.ops.layers.gating import bilinear, glu
+from livegrad.ops.layers.heads import multi_head_attention_forward
+from livegrad.ops.layers.smooth_activation import gelu, logsigmoid, softplus, softsign, tanhshrink
+from livegrad.ops.losses.class_loss import cross_entropy, nll_loss
+from livegrad.ops.losses.ctc import ctc_loss
+from livegrad.ops.losses.label_loss import (
+    multi_margin_loss,
+    multilabel_margin_loss,
+    multilabel_soft_margin_loss,
+)
+from livegrad.ops.losses.likelihood_loss import (
+    binary_cross_entropy,
+    binary_cross_entropy_with_logits,
+    gaussian_nll_loss,
+    kl_div,
+    poisson_nll_loss,
+)
+from livegrad.ops.losses.linear_loss import linear_cross_entropy
+from livegrad.ops.losses.loss import huber_loss, l1_loss, mse_loss, smooth_l1_loss
+from livegrad.ops.losses.ranking_loss import (
+    cosine_embedding_loss,
+    hinge_embedding_loss,
+    margin_ranking_loss,
+    soft_margin_loss,
+    triplet_margin_loss,
+    triplet_margin_with_distance_loss,
+)
+from livegrad.ops.norms.normalisation import (
+    batch_norm,
+    group_norm,
+    instance_norm,
+    local_response_norm,
+)
+from livegrad.ops.picking.embedding import embedding, embedding_bag
+from livegrad.ops.picking.masking import one_hot
+from livegrad.ops.products import matmul as products
+from livegrad.ops.products.distances import pdist
+from livegrad.ops.products.pairwise import pairwise_distance
+from livegrad.ops.shaping import joining
+from livegrad.ops.shaping.shuffling import channel_shuffle, pixel_shuffle, pixel_unshuffle
+from livegrad.ops.support.out import install as install_out
+from livegrad.ops.support.public import publish
+from livegrad.ops.windows.adaptive_pooling import (
     adaptive_avg_pool1d,
     adaptive_avg_pool2d,
     adaptive_avg_pool3d,
@@ -32,10 +81,7 @@ from livegrad.ops.adaptive_pooling import (
     max_unpool2d,
     max_unpool3d,
 )
-from livegrad.ops.attention import scaled_dot_product_attention
-from livegrad.ops.class_loss import cross_entropy, nll_loss
-from livegrad.ops.composite import cosine_similarity, layer_norm, normalize, rms_norm
-from livegrad.ops.convolution import (
+from livegrad.ops.windows.convolution import (
     conv1d,
     conv2d,
     conv3d,
@@ -44,47 +90,8 @@ from livegrad.ops.convolution import (
     conv_transpose2d,
     conv_transpose3d,
 )
-from livegrad.ops.ctc import ctc_loss
-from livegrad.ops.distances import pdist
-from livegrad.ops.dropout import (
-    alpha_dropout,
-    dropout,
-    dropout1d,
-    dropout2d,
-    dropout3d,
-    feature_alpha_dropout,
-    gumbel_softmax,
-    rrelu,
-)
-from livegrad.ops.embedding import embedding, embedding_bag
-from livegrad.ops.gating import bilinear, glu
-from livegrad.ops.grid_sampling import affine_grid, grid_sample
-from livegrad.ops.heads import multi_head_attention_forward
-from livegrad.ops.label_loss import (
-    multi_margin_loss,
-    multilabel_margin_loss,
-    multilabel_soft_margin_loss,
-)
-from livegrad.ops.likelihood_loss import (
-    binary_cross_entropy,
-    binary_cross_entropy_with_logits,
-    gaussian_nll_loss,
-    kl_div,
-    poisson_nll_loss,
-)
-from livegrad.ops.linear_loss import linear_cross_entropy
-from livegrad.ops.loss import huber_loss, l1_loss, mse_loss, smooth_l1_loss
-from livegrad.ops.masking import one_hot
-from livegrad.ops.normalisation import (
-    batch_norm,
-    group_norm,
-    instance_norm,
-    local_response_norm,
-)
-from livegrad.ops.out import install as install_out
-from livegrad.ops.pairwise import pairwise_distance
-from livegrad.ops.pointwise_math import sigmoid, tanh
-from livegrad.ops.pooling import (
+from livegrad.ops.windows.grid_sampling import affine_grid, grid_sample
+from livegrad.ops.windows.pooling import (
     avg_pool1d,
     avg_pool2d,
     avg_pool3d,
@@ -92,7 +99,7 @@ from livegrad.ops.pooling import (
     max_pool2d,
     max_pool3d,
 )
-from livegrad.ops.pooling_indices import (
+from livegrad.ops.windows.pooling_indices import (
     adaptive_max_pool1d_with_indices,
     adaptive_max_pool2d_with_indices,
     adaptive_max_pool3d_with_indices,
@@ -102,19 +109,13 @@ from livegrad.ops.pooling_indices import (
     max_pool2d_with_indices,
     max_pool3d_with_indices,
 )
-from livegrad.ops.public import publish
-from livegrad.ops.ranking_loss import (
-    cosine_embedding_loss,
-    hinge_embedding_loss,
-    margin_ranking_loss,
-    soft_margin_loss,
-    triplet_margin_loss,
-    triplet_margin_with_distance_loss,
+from livegrad.ops.windows.resampling import (
+    interpolate,
+    upsample,
+    upsample_bilinear,
+    upsample_nearest,
 )
-from livegrad.ops.resampling import interpolate, upsample, upsample_bilinear, upsample_nearest
-from livegrad.ops.shuffling import channel_shuffle, pixel_shuffle, pixel_unshuffle
-from livegrad.ops.smooth_activation import gelu, logsigmoid, softplus, softsign, tanhshrink
-from livegrad.ops.unfolding import fold, unfold
+from livegrad.ops.windows.unfolding import fold, unfold
 
 if TYPE_CHECKING:
     from livegrad.tensor import Tensor

@@ -11,8 +11,8 @@ import numpy as np
 
 from livegrad.autograd import no_grad
 from livegrad.creation import empty_like, from_array
-from livegrad.ops.elementwise import where
-from livegrad.ops.random import rand
+from livegrad.ops.elementwise.arithmetic import where
+from livegrad.ops.making.random import rand
 from livegrad.sequences import eye as _eye
 from livegrad.tensor import Tensor
 

@@ -1,4 +1,4 @@
-"""Recurrent layers: RNN, LSTM, GRU, over whole sequences. See `livegrad.ops.recurrent`."""
+"""Recurrent layers: RNN, LSTM, GRU, over whole sequences. See `livegrad.ops.layers.recurrent`."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from livegrad.nn import functional as F, init
 from livegrad.nn.module import Module
 from livegrad.nn.parameter import Parameter
 from livegrad.nn.utils.rnn import PackedSequence
-from livegrad.ops.autocast import is_on as is_autocast_on
-from livegrad.ops.joining import cat, record_slice, stack
-from livegrad.ops.public import publish
-from livegrad.ops.recurrent import recurrent
-from livegrad.ops.recurrent_cells import CELLS
+from livegrad.ops.layers.recurrent import recurrent
+from livegrad.ops.layers.recurrent_cells import CELLS
+from livegrad.ops.shaping.joining import cat, record_slice, stack
+from livegrad.ops.support.autocast import is_on as is_autocast_on
+from livegrad.ops.support.public import publish
 from livegrad.tensor import Tensor
 
 
@@ -255,7 +255,7 @@ class RNNBase(Module):
         return input._replace(data=rows), self.permute_hidden(last, input.unsorted_indices)
 
     def _run(self, rows: Any, hx: Any, count: int, sizes: Any) -> tuple[Any, Any]:
-        """The layers over each other, on rows of steps; see `livegrad.ops.recurrent`."""
+        """The layers over each other, on rows of steps; see `livegrad.ops.layers.recurrent`."""
         directions = 2 if self.bidirectional else 1
         last: list[Any] = []
         for layer in range(self.num_layers):

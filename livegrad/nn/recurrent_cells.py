@@ -9,8 +9,8 @@ from livegrad.creation import empty, zeros
 from livegrad.nn import functional as F, init
 from livegrad.nn.module import Module
 from livegrad.nn.parameter import Parameter
-from livegrad.ops.public import publish
-from livegrad.ops.recurrent_cells import step
+from livegrad.ops.layers.recurrent_cells import step
+from livegrad.ops.support.public import publish
 from livegrad.tensor import Tensor
 
 

@@ -15,7 +15,7 @@ from livegrad.nn.dropout import Dropout
 from livegrad.nn.linear import Linear
 from livegrad.nn.module import Module
 from livegrad.nn.normalization import LayerNorm
-from livegrad.ops.triangles import triu
+from livegrad.ops.shaping.triangles import triu
 from livegrad.tensor import Tensor
 
 Activation = str | Callable[[Any], Any]

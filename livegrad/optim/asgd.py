@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
-from livegrad.ops.elementwise import add, clone, mul, sub
+from livegrad.ops.elementwise.arithmetic import add, clone, mul, sub
 from livegrad.optim.optimizer import Group
 from livegrad.optim.options import (
     check_range,

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from livegrad.autograd import enable_grad, no_grad
 from livegrad.creation import zeros
-from livegrad.ops.joining import cat
+from livegrad.ops.shaping.joining import cat
 from livegrad.optim.optimizer import Optimizer
 from livegrad.optim.options import (
     check_rate,

@@ -7,11 +7,11 @@ from typing import Any
 
 from livegrad import dtypes
 from livegrad.creation import zeros, zeros_like
-from livegrad.ops.comparison import clamp
-from livegrad.ops.elementwise import add, div, mul, neg, sub
-from livegrad.ops.matmul import matmul
-from livegrad.ops.power import rsqrt, sqrt
-from livegrad.ops.reduce import mean, sum
+from livegrad.ops.elementwise.arithmetic import add, div, mul, neg, sub
+from livegrad.ops.elementwise.comparison import clamp
+from livegrad.ops.elementwise.power import rsqrt, sqrt
+from livegrad.ops.products.matmul import matmul
+from livegrad.ops.reductions.reduce import mean, sum
 from livegrad.optim.optimizer import Group, Optimizer
 from livegrad.optim.options import (
     check_one_element,

@@ -9,9 +9,9 @@ from typing import Any, ClassVar
 from livegrad.creation import full_like, zeros_like
 from livegrad.graph.op import Op
 from livegrad.native.hot import hot
-from livegrad.ops import samples as s
-from livegrad.ops.elementwise import add, mul, neg
-from livegrad.ops.update import apply_rule, define, registered_once, update
+from livegrad.ops.bookkeeping.update import apply_rule, define, registered_once, update
+from livegrad.ops.elementwise.arithmetic import add, mul, neg
+from livegrad.ops.support import samples as s
 from livegrad.optim.optimizer import Group, Optimizer, as_kept
 from livegrad.optim.options import number
 from livegrad.tensor import Tensor

@@ -6,10 +6,10 @@ from typing import Any
 
 from livegrad.creation import zeros_like
 from livegrad.graph.op import Op
-from livegrad.ops import samples as s
-from livegrad.ops.elementwise import add, clone, mul, neg, sub
-from livegrad.ops.movement import detach
-from livegrad.ops.update import Rule, apply_rule, define, registered_once, update
+from livegrad.ops.bookkeeping.update import Rule, apply_rule, define, registered_once, update
+from livegrad.ops.elementwise.arithmetic import add, clone, mul, neg, sub
+from livegrad.ops.shaping.movement import detach
+from livegrad.ops.support import samples as s
 from livegrad.optim.optimizer import Group, Optimizer
 from livegrad.optim.options import (
     check_range,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from livegrad.ops.comparison import clamp, gt, lt
-from livegrad.ops.elementwise import add, mul, sign, sub, where
+from livegrad.ops.elementwise.arithmetic import add, mul, sign, sub, where
+from livegrad.ops.elementwise.comparison import clamp, gt, lt
 from livegrad.optim.optimizer import Group
 from livegrad.optim.options import (
     betas_of,

@@ -2,7 +2,8 @@
 
 Nothing of this exists until a program defines a subclass of Tensor, enters a mode, imports
 `livegrad.overrides`, or gives a function an object with `__torch_function__`. Then each public
-function, method and property getter (objects of their own, see ops/public.py) gets new code:
+function, method and property getter (objects of their own, see
+`ops/support/public.py`) gets new code:
 
     livegrad.relu ── was ─► code of relu
                   └─ is ──► asks ──► somebody answers
@@ -21,7 +22,7 @@ from typing import Any
 
 from livegrad.graph.state import Runtime
 from livegrad.nn.parameter import Buffer, Parameter
-from livegrad.ops.public import PUBLIC, Asking, twin
+from livegrad.ops.support.public import PUBLIC, Asking, twin
 from livegrad.overrides.catalogue import Entry, entries
 from livegrad.overrides.protocol import (
     PLAIN,
@@ -65,7 +66,7 @@ def _make_overridable(entry: Entry) -> None:
     function = entry.function
     plain = twin(function)
     if function.__globals__.get("wrapper") is function:
-        function.__globals__["wrapper"] = plain  # of ops/out.py, which may still change its code
+        function.__globals__["wrapper"] = plain  # of `support/out.py`, may change its code
     function.__code__ = _asking(function.__code__.co_freevars, Ask(entry, plain))
     function.__defaults__ = function.__kwdefaults__ = None
     function.__wrapped__ = plain  # where `inspect` finds parameters

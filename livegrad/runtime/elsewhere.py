@@ -11,7 +11,7 @@ from __future__ import annotations
 from livegrad.compiler.expand import copy_node
 from livegrad.graph.node import Node, quote_site
 from livegrad.graph.state import LOCAL, ORPHANED, State, living_states
-from livegrad.ops.update import Pending
+from livegrad.ops.bookkeeping.update import Pending
 
 
 class _Nobody:

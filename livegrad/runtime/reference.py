@@ -17,7 +17,7 @@ from livegrad.runtime.values import Array, array_of, cast, from_compute, to_comp
 def evaluate(node: Node) -> None:
     """Computes one node, whose inputs are computed, with its reference."""
     if node.op.kind == "update":
-        return  # it has no value of its own; ops/update.py runs the rule
+        return  # it has no value of its own; ops/bookkeeping/update.py runs the rule
     values = reference_value(node)
     array = np.asarray(values)
     if array.shape != node.meta.shape:

@@ -12,7 +12,7 @@ from livegrad.graph.handle import leaf_node
 from livegrad.graph.node import Node
 from livegrad.graph.state import LOCAL
 from livegrad.native.hot import hot
-from livegrad.ops.update import replace_node
+from livegrad.ops.bookkeeping.update import replace_node
 from livegrad.runtime.counters import counters
 from livegrad.runtime.executable import Executable, Fault
 from livegrad.runtime.memory import Buffer, allocate

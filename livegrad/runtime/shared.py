@@ -246,7 +246,7 @@ def place_of(x: Tensor) -> tuple[Memory, Meta, int]:
 
 def on_memory(memory: Memory, meta: Meta, offset: int) -> Tensor:
     """A tensor that shows a part of `memory`, as `place_of` gave it."""
-    from livegrad.ops.strided import AS_STRIDED
+    from livegrad.ops.shaping.strided import AS_STRIDED
 
     count = memory.array.nbytes // meta.dtype.itemsize
     if meta.contiguous and not offset and count == meta.numel:

@@ -12,7 +12,7 @@ from livegrad.dtypes import DType
 from livegrad.graph.handle import node_of
 from livegrad.graph.node import Node
 from livegrad.graph.state import flush
-from livegrad.ops.movement import DETACH
+from livegrad.ops.shaping.movement import DETACH
 from livegrad.runtime.values import array_of
 from livegrad.serialization.errors import MOST_DEPTH
 

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 from livegrad import dtypes
 from livegrad.graph.elsewhere import placed
-from livegrad.ops.elementwise import cast
-from livegrad.ops.generate import filled
+from livegrad.ops.elementwise.arithmetic import cast
+from livegrad.ops.making.generate import filled
 from livegrad.signal.windows import cosine_sum, kaiser_curve, triangle
 
 if TYPE_CHECKING:

@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Any
 from livegrad import dtypes
 from livegrad.dtypes import DType
 from livegrad.graph.elsewhere import placed
-from livegrad.ops.bessel import i0
-from livegrad.ops.elementwise import abs, add, cast, div, mul, neg, sub
-from livegrad.ops.generate import filled, steps
-from livegrad.ops.pointwise_math import cos, exp, sin
-from livegrad.ops.power import sqrt, square
+from livegrad.ops.elementwise.arithmetic import abs, add, cast, div, mul, neg, sub
+from livegrad.ops.elementwise.pointwise_math import cos, exp, sin
+from livegrad.ops.elementwise.power import sqrt, square
+from livegrad.ops.making.generate import filled, steps
+from livegrad.ops.special.bessel import i0
 
 if TYPE_CHECKING:
     from livegrad.tensor import Tensor

@@ -9,7 +9,7 @@ import numpy as np
 from livegrad import dtypes
 from livegrad.autograd import no_grad
 from livegrad.graph.handle import Handle, node_of
-from livegrad.ops.elementwise import clone
+from livegrad.ops.elementwise.arithmetic import clone
 
 Array = np.ndarray[Any, Any]
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from livegrad.compiler.builder import LANES, Builder, Value, element_of, vector, with_element
-from livegrad.ops.division import REMAINDER
+from livegrad.ops.elementwise.division import REMAINDER
 from livegrad.runtime.cpu import jit
 
 _NUMPY = {"i1": "bool", "half": "float16", "float": "float32", "double": "float64"}

@@ -16,6 +16,8 @@ import torch
 import livegrad
 import livegrad.nn
 
+MASKING = "ops.picking.masking"
+
 # Names under which an entry of the database is found elsewhere in livegrad.
 ALIASES = {
     "cauchy": "Tensor.cauchy_",
@@ -25,9 +27,9 @@ ALIASES = {
     "geometric": "Tensor.geometric_",
     "log_normal": "Tensor.log_normal_",
     "uniform": "Tensor.uniform_",
-    "_unsafe_masked_index": "ops.masking._unsafe_masked_index",
-    "_unsafe_masked_index_put_accumulate": "ops.masking._unsafe_masked_index_put_accumulate",
-    "slice": "ops.slicing.slice_along",
+    "_unsafe_masked_index": f"{MASKING}._unsafe_masked_index",
+    "_unsafe_masked_index_put_accumulate": f"{MASKING}._unsafe_masked_index_put_accumulate",
+    "slice": "ops.shaping.slicing.slice_along",
     "torch.ops.aten._safe_softmax.default": "_safe_softmax",
 }
 

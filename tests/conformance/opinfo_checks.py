@@ -113,7 +113,7 @@ def units_of(op: Any) -> list[str]:
             units.append("complex")  # gradients of complex numbers, if asked for
     if op.inplace_variant is not None and bridge.find(f"Tensor.{op.name}_") is not None:
         units.append("inplace")
-    if op.supports_out and find_spec("livegrad.ops.out") is not None:
+    if op.supports_out and find_spec("livegrad.ops.support.out") is not None:
         units.append("out")
     if op.error_inputs_func is not None:
         units.append("errors")

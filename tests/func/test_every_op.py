@@ -11,7 +11,7 @@ import livegrad as lg
 from livegrad.func import batching, grad, replay, vmap
 from livegrad.graph.op import REGISTRY, Op
 from livegrad.graph.record import elementwise
-from livegrad.ops.samples import Sample
+from livegrad.ops.support.samples import Sample
 
 WITHOUT_SAMPLES = {"leaf", "update", "gradient", "gradient_of"}
 OPS = sorted(
@@ -165,7 +165,7 @@ def test_which_ops_are_done_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_the_ops_that_draw_numbers_are_known() -> None:
-    modules = ("livegrad.ops.random", "livegrad.ops.sampling")
+    modules = ("livegrad.ops.making.random", "livegrad.ops.making.sampling")
     drawing = {
         name
         for name, op in REGISTRY.items()

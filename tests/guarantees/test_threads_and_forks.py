@@ -15,7 +15,7 @@ import livegrad.nn.functional as F
 from livegrad import lint, nn, optim
 from livegrad.autograd import grad
 from livegrad.graph.state import LOCAL, flush
-from livegrad.ops.update import update
+from livegrad.ops.bookkeeping.update import update
 from livegrad.optim.sgd import sgd_op
 from livegrad.runtime.speedup import original_functions
 

@@ -6,7 +6,7 @@ import pytest
 import livegrad as lg
 import livegrad.nn.functional as F
 from livegrad.graph.handle import node_of
-from livegrad.ops import composite
+from livegrad.ops.layers import composite
 
 
 def draw(*shape, seed=0, low=-2.0, high=2.0):

@@ -7,7 +7,7 @@ from hypothesis import given, settings, strategies as st
 
 import livegrad as lg
 import livegrad.nn.functional as F
-from livegrad.ops.unfolding import overlap_add, window_count, windows
+from livegrad.ops.windows.unfolding import overlap_add, window_count, windows
 
 torch = pytest.importorskip("torch")
 RNG = np.random.default_rng(0)

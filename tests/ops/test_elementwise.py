@@ -11,13 +11,13 @@ import pytest
 import livegrad as lg
 from livegrad.graph.handle import node_of
 from livegrad.graph.state import reference_mode
-from livegrad.ops import (
-    activation as A,
+from livegrad.ops.elementwise import (
+    arithmetic as E,
     comparison as C,
-    elementwise as E,
     pointwise_math as M,
     power as P,
 )
+from livegrad.ops.layers import activation as A
 
 NAN, INF = math.nan, math.inf
 

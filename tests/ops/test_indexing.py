@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import livegrad as lg
-from livegrad.ops.masking import one_hot
+from livegrad.ops.picking.masking import one_hot
 
 X = np.arange(120.0).reshape(4, 5, 6)
 ROWS = np.array([0, 3, -1])

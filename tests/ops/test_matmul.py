@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import livegrad as lg
-from livegrad.ops.matmul import linear
+from livegrad.ops.products.matmul import linear
 
 RNG = np.random.default_rng(0)
 SHAPES = [

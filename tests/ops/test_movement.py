@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import livegrad as lg
-from livegrad.ops.joining import pad
+from livegrad.ops.shaping.joining import pad
 
 X = np.arange(24.0).reshape(2, 3, 4)
 

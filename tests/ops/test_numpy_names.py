@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import livegrad as lg
-from livegrad.ops import numpy_names
+from livegrad.ops.support import numpy_names
 
 X = lg.tensor(np.arange(12.0).reshape(3, 4))
 

@@ -144,7 +144,7 @@ def test_nodes_know_the_line_of_the_caller() -> None:
 LISTED = """
 import inspect
 import livegrad as lg
-from livegrad.ops import out
+from livegrad.ops.support import out
 for table in (out.CASTING, out.EXACT, out.CREATING):
     for namespace, names in table.items():
         module = lg

@@ -19,7 +19,7 @@ from livegrad.compiler.lowerings import update as updates
 from livegrad.graph.op import REGISTRY, Op
 from livegrad.graph.record import elementwise
 from livegrad.graph.state import LOCAL
-from livegrad.ops.samples import Sample
+from livegrad.ops.support.samples import Sample
 from livegrad.runtime import plans as runtime
 from livegrad.runtime.plans import forget_plans
 

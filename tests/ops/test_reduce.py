@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import livegrad as lg
-from livegrad.ops import reduce as R, statistics as S
+from livegrad.ops.reductions import reduce as R, statistics as S
 
 NAN, INF = math.nan, math.inf
 

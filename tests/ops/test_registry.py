@@ -12,7 +12,7 @@ from livegrad import dtypes
 from livegrad.graph.op import REGISTRY, Op
 from livegrad.graph.record import elementwise
 from livegrad.graph.state import reference_mode
-from livegrad.ops.samples import Sample
+from livegrad.ops.support.samples import Sample
 
 # Not functions of tensors: data, what the compiler puts together, and what stands for many results.
 KINDS_WITHOUT_SAMPLES = {"leaf", "update", "gradient", "gradient_of"}

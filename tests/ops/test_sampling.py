@@ -9,7 +9,7 @@ import pytest
 import scipy.special as sc
 
 import livegrad as lg
-from livegrad.ops.sampling import gamma_slope, standard_gamma
+from livegrad.ops.making.sampling import gamma_slope, standard_gamma
 
 N = 40_000
 

@@ -11,7 +11,7 @@ import livegrad as lg
 from livegrad.graph.op import REGISTRY, Op
 from livegrad.graph.record import elementwise
 from livegrad.graph.state import LOCAL
-from livegrad.ops.samples import Sample
+from livegrad.ops.support.samples import Sample
 
 WITH_SAMPLES = sorted(name for name, op in REGISTRY.items() if op.samples is not None)
 

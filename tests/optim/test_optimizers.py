@@ -271,7 +271,7 @@ def test_repr():
 
 
 def test_an_update_interrupted_while_recorded_does_not_happen(monkeypatch, untranslated):
-    from livegrad.ops import update
+    from livegrad.ops.bookkeeping import update
 
     class Interrupted(update.Pending):
         def __init__(self, node, tensors):

@@ -20,7 +20,7 @@ from livegrad.compiler.expand import make_node
 from livegrad.compiler.hosting import host_spec, pairs_meta
 from livegrad.graph.index import Index
 from livegrad.graph.node import Node, Spec
-from livegrad.ops.conjugate import VIEW_AS_REAL
+from livegrad.ops.elementwise.conjugate import VIEW_AS_REAL
 
 if TYPE_CHECKING:
     from livegrad.compiler.describe import Describer

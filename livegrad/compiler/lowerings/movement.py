@@ -8,7 +8,7 @@ from livegrad.compiler.hosting import pairs_meta, pairs_spec
 from livegrad.compiler.legalise import Legaliser
 from livegrad.compiler.lowerings.base import Lowering, Nodes
 from livegrad.graph.node import Node
-from livegrad.ops.movement import reshape_to
+from livegrad.ops.shaping.movement import reshape_to
 
 
 class Movement(Lowering):

@@ -19,9 +19,9 @@ from livegrad.compiler.plan import Step
 from livegrad.graph.index import Along, Index, stepped
 from livegrad.graph.node import Node, Spec
 from livegrad.graph.record import record
-from livegrad.ops.elementwise import cast
-from livegrad.ops.generate import FULL
-from livegrad.ops.movement import INDEX
+from livegrad.ops.elementwise.arithmetic import cast
+from livegrad.ops.making.generate import FULL
+from livegrad.ops.shaping.movement import INDEX
 
 Part = tuple[Node, Index]
 

@@ -19,8 +19,8 @@ from livegrad.compiler.plan import BlasCall, Step, Where
 from livegrad.graph.index import FIRST, Index
 from livegrad.graph.node import Node
 from livegrad.graph.record import record
-from livegrad.ops.elementwise import cast
-from livegrad.ops.movement import EXPAND
+from livegrad.ops.elementwise.arithmetic import cast
+from livegrad.ops.shaping.movement import EXPAND
 
 
 class Product(Kernel):

@@ -19,11 +19,11 @@ from livegrad.graph.meta import Meta
 from livegrad.graph.node import Node
 from livegrad.graph.op import REGISTRY, Op
 from livegrad.graph.record import record
-from livegrad.ops.elementwise import cast
-from livegrad.ops.generate import filled
-from livegrad.ops.movement import reshape_to
-from livegrad.ops.power import square
-from livegrad.ops.reduce import Dims, count, wide, wide_sum
+from livegrad.ops.elementwise.arithmetic import cast
+from livegrad.ops.elementwise.power import square
+from livegrad.ops.making.generate import filled
+from livegrad.ops.reductions.reduce import Dims, count, wide, wide_sum
+from livegrad.ops.shaping.movement import reshape_to
 
 # Folds longer than this are cut into equal parts of at most so many elements each, which threads
 # share. It depends on the shape alone, and so do the bits of the result.

@@ -26,7 +26,7 @@ from livegrad.dtypes import DType
 from livegrad.graph.node import Node
 from livegrad.graph.record import record
 from livegrad.graph.symbol import least, most
-from livegrad.ops.elementwise import cast
+from livegrad.ops.elementwise.arithmetic import cast
 
 COLUMNS = 256
 

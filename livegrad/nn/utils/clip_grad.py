@@ -8,8 +8,8 @@ from typing import Any
 
 from livegrad.autograd import no_grad
 from livegrad.creation import zeros
-from livegrad.ops.joining import stack
-from livegrad.ops.statistics import norm
+from livegrad.ops.reductions.statistics import norm
+from livegrad.ops.shaping.joining import stack
 from livegrad.tensor import Tensor
 
 

@@ -13,11 +13,11 @@ from livegrad.nn.module import Module
 from livegrad.nn.parameter import is_lazy
 from livegrad.nn.utils import parametrize
 from livegrad.nn.utils.weight_norm import norm_except_dim
-from livegrad.ops.elementwise import where
-from livegrad.ops.joining import cat
+from livegrad.ops.elementwise.arithmetic import where
 from livegrad.ops.linalg.orthogonal import geqrf
-from livegrad.ops.matmul import mv, vdot
-from livegrad.ops.random import randn
+from livegrad.ops.making.random import randn
+from livegrad.ops.products.matmul import mv, vdot
+from livegrad.ops.shaping.joining import cat
 from livegrad.sequences import eye
 from livegrad.tensor import Tensor
 

@@ -17,9 +17,9 @@ from typing import Any
 from livegrad.autograd import no_grad
 from livegrad.creation import ones_like, zeros_like
 from livegrad.nn.module import Module
-from livegrad.ops.joining import cat
-from livegrad.ops.random import rand, rand_like
-from livegrad.ops.statistics import norm
+from livegrad.ops.making.random import rand, rand_like
+from livegrad.ops.reductions.statistics import norm
+from livegrad.ops.shaping.joining import cat
 
 
 class BasePruningMethod(ABC):

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from livegrad.creation import as_tensor, from_array, full
-from livegrad.ops.joining import cat
+from livegrad.ops.shaping.joining import cat
 from livegrad.tensor import Tensor
 
 

@@ -10,8 +10,8 @@ from livegrad.nn import functional as F
 from livegrad.nn.module import Module
 from livegrad.nn.parameter import Parameter
 from livegrad.nn.utils.parametrizations import is_transposed
-from livegrad.ops.matmul import dot, mv
-from livegrad.ops.random import randn
+from livegrad.ops.making.random import randn
+from livegrad.ops.products.matmul import dot, mv
 
 
 class SpectralNorm:

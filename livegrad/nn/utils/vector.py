@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from livegrad.autograd import no_grad
-from livegrad.ops.joining import cat
+from livegrad.ops.shaping.joining import cat
 from livegrad.tensor import Tensor
 
 

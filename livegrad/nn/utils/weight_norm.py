@@ -6,7 +6,7 @@ from typing import Any
 
 from livegrad.nn.module import Module
 from livegrad.nn.parameter import Parameter
-from livegrad.ops.statistics import norm
+from livegrad.ops.reductions.statistics import norm
 from livegrad.tensor import Tensor
 
 

@@ -11,8 +11,7 @@ from livegrad.graph.infer import broadcast_shapes
 from livegrad.graph.meta import Meta, Shape, meta_of
 from livegrad.graph.op import Op
 from livegrad.graph.record import record
-from livegrad.ops import samples as s
-from livegrad.ops.elementwise import add, cast, mul, neg
+from livegrad.ops.elementwise.arithmetic import add, cast, mul, neg
 from livegrad.ops.linalg.common import (
     Array,
     Attrs,
@@ -36,7 +35,8 @@ from livegrad.ops.linalg.common import (
     square_infer,
 )
 from livegrad.ops.linalg.triangular import solve_triangular, tril
-from livegrad.ops.matmul import matmul
+from livegrad.ops.products.matmul import matmul
+from livegrad.ops.support import samples as s
 
 if TYPE_CHECKING:
     from livegrad.tensor import Tensor

@@ -16,9 +16,9 @@ from livegrad.graph.handle import node_of
 from livegrad.graph.meta import Meta, Shape, meta_of
 from livegrad.graph.op import Op
 from livegrad.graph.record import record
-from livegrad.ops import samples as s
-from livegrad.ops.comparison import eq
-from livegrad.ops.elementwise import add, mul, sub, where
+from livegrad.ops.elementwise.arithmetic import add, mul, sub, where
+from livegrad.ops.elementwise.comparison import eq
+from livegrad.ops.elementwise.pointwise_math import log
 from livegrad.ops.linalg.common import (
     Array,
     Attrs,
@@ -38,9 +38,9 @@ from livegrad.ops.linalg.common import (
     square_infer,
 )
 from livegrad.ops.linalg.solving import INV, inv
-from livegrad.ops.matmul import matmul
-from livegrad.ops.pointwise_math import log
-from livegrad.ops.reduce import sum as sum_of
+from livegrad.ops.products.matmul import matmul
+from livegrad.ops.reductions.reduce import sum as sum_of
+from livegrad.ops.support import samples as s
 
 if TYPE_CHECKING:
     from livegrad.tensor import Tensor

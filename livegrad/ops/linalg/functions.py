@@ -15,11 +15,7 @@ from livegrad.graph.infer import broadcast_shapes
 from livegrad.graph.meta import Meta
 from livegrad.graph.op import Op
 from livegrad.graph.record import record
-from livegrad.ops import samples as s
-from livegrad.ops.autocast import in_low
-from livegrad.ops.elementwise import add, cast, clone, mul, sub, where
-from livegrad.ops.generate import filled, zeros_like
-from livegrad.ops.joining import cat, pad, stack
+from livegrad.ops.elementwise.arithmetic import add, cast, clone, mul, sub, where
 from livegrad.ops.linalg.common import (
     Array,
     Attrs,
@@ -36,11 +32,15 @@ from livegrad.ops.linalg.common import (
     rows,
 )
 from livegrad.ops.linalg.solving import inv
-from livegrad.ops.matmul import matmul
-from livegrad.ops.movement import expand, normal_dim, reshape_to, unsqueeze
-from livegrad.ops.reduce import sum as sum_of
-from livegrad.ops.scan import cumprod
-from livegrad.ops.slicing import diagonal as diagonal_view, select
+from livegrad.ops.making.generate import filled, zeros_like
+from livegrad.ops.products.matmul import matmul
+from livegrad.ops.reductions.reduce import sum as sum_of
+from livegrad.ops.reductions.scan import cumprod
+from livegrad.ops.shaping.joining import cat, pad, stack
+from livegrad.ops.shaping.movement import expand, normal_dim, reshape_to, unsqueeze
+from livegrad.ops.shaping.slicing import diagonal as diagonal_view, select
+from livegrad.ops.support import samples as s
+from livegrad.ops.support.autocast import in_low
 
 if TYPE_CHECKING:
     from livegrad.tensor import Tensor

@@ -11,7 +11,6 @@ from livegrad.graph.handle import node_of
 from livegrad.graph.meta import Meta, Shape, meta_of
 from livegrad.graph.op import Op
 from livegrad.graph.record import record
-from livegrad.ops import samples as s
 from livegrad.ops.linalg.common import (
     Array,
     Attrs,
@@ -31,6 +30,7 @@ from livegrad.ops.linalg.common import (
     places,
     same_batch,
 )
+from livegrad.ops.support import samples as s
 
 if TYPE_CHECKING:
     from livegrad.tensor import Tensor

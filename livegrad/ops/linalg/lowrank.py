@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING
 
 from livegrad.graph.blame import as_index
 from livegrad.graph.handle import node_of
-from livegrad.ops.elementwise import cast, sub
+from livegrad.ops.elementwise.arithmetic import cast, sub
 from livegrad.ops.linalg.common import adjoint, broadcast, check_matrices
 from livegrad.ops.linalg.orthogonal import qr
 from livegrad.ops.linalg.singular import svd
-from livegrad.ops.matmul import matmul
-from livegrad.ops.random import gaussian
-from livegrad.ops.reduce import mean
+from livegrad.ops.making.random import gaussian
+from livegrad.ops.products.matmul import matmul
+from livegrad.ops.reductions.reduce import mean
 
 if TYPE_CHECKING:
     from livegrad.tensor import Tensor

@@ -11,12 +11,8 @@ from livegrad.graph.handle import node_of
 from livegrad.graph.meta import Meta, Shape, meta_of
 from livegrad.graph.op import Op
 from livegrad.graph.record import record
-from livegrad.ops import samples as s
-from livegrad.ops.autocast import in_float32
-from livegrad.ops.comparison import eq
-from livegrad.ops.elementwise import add, cast, sub
-from livegrad.ops.generate import counting, filled
-from livegrad.ops.joining import cat
+from livegrad.ops.elementwise.arithmetic import add, cast, sub
+from livegrad.ops.elementwise.comparison import eq
 from livegrad.ops.linalg.common import (
     Array,
     Attrs,
@@ -42,8 +38,12 @@ from livegrad.ops.linalg.common import (
     transposed,
 )
 from livegrad.ops.linalg.triangular import solve_triangular, tril, triu
-from livegrad.ops.matmul import matmul
-from livegrad.ops.movement import reshape_to
+from livegrad.ops.making.generate import counting, filled
+from livegrad.ops.products.matmul import matmul
+from livegrad.ops.shaping.joining import cat
+from livegrad.ops.shaping.movement import reshape_to
+from livegrad.ops.support import samples as s
+from livegrad.ops.support.autocast import in_float32
 
 if TYPE_CHECKING:
     from livegrad.tensor import Tensor

@@ -13,9 +13,8 @@ from livegrad.graph.blame import as_float, as_items
 from livegrad.graph.handle import node_of
 from livegrad.graph.meta import Meta
 from livegrad.graph.record import record
-from livegrad.ops.comparison import gt
-from livegrad.ops.elementwise import cast, div, mul, where
-from livegrad.ops.generate import filled
+from livegrad.ops.elementwise.arithmetic import cast, div, mul, where
+from livegrad.ops.elementwise.comparison import gt
 from livegrad.ops.linalg.common import (
     check_field,
     check_float,
@@ -24,9 +23,17 @@ from livegrad.ops.linalg.common import (
 )
 from livegrad.ops.linalg.singular import svdvals
 from livegrad.ops.linalg.solving import inv_ex
-from livegrad.ops.movement import PERMUTE, normal_dim, reshape_to
-from livegrad.ops.reduce import amax, amin, count, normal_dims, reduced_meta, sum as sum_of
-from livegrad.ops.statistics import NORM
+from livegrad.ops.making.generate import filled
+from livegrad.ops.reductions.reduce import (
+    amax,
+    amin,
+    count,
+    normal_dims,
+    reduced_meta,
+    sum as sum_of,
+)
+from livegrad.ops.reductions.statistics import NORM
+from livegrad.ops.shaping.movement import PERMUTE, normal_dim, reshape_to
 
 if TYPE_CHECKING:
     from livegrad.tensor import Tensor

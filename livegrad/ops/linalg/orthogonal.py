@@ -10,12 +10,8 @@ from livegrad.graph.handle import node_of
 from livegrad.graph.meta import Meta, Shape
 from livegrad.graph.op import Op, may_refuse
 from livegrad.graph.record import record
-from livegrad.ops import samples as s
-from livegrad.ops.autocast import in_float32
-from livegrad.ops.comparison import eq, gt
-from livegrad.ops.elementwise import add, cast, mul, sub, where
-from livegrad.ops.generate import counting, filled, zeros_like
-from livegrad.ops.joining import cat
+from livegrad.ops.elementwise.arithmetic import add, cast, mul, sub, where
+from livegrad.ops.elementwise.comparison import eq, gt
 from livegrad.ops.linalg.common import (
     Array,
     Attrs,
@@ -37,8 +33,12 @@ from livegrad.ops.linalg.common import (
     places,
 )
 from livegrad.ops.linalg.triangular import solve_triangular, triu
-from livegrad.ops.matmul import matmul
-from livegrad.ops.movement import reshape_to
+from livegrad.ops.making.generate import counting, filled, zeros_like
+from livegrad.ops.products.matmul import matmul
+from livegrad.ops.shaping.joining import cat
+from livegrad.ops.shaping.movement import reshape_to
+from livegrad.ops.support import samples as s
+from livegrad.ops.support.autocast import in_float32
 
 if TYPE_CHECKING:
     from livegrad.tensor import Tensor

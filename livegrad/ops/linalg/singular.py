@@ -13,11 +13,9 @@ from livegrad.graph.infer import broadcast_shapes
 from livegrad.graph.meta import Meta, Shape, meta_of
 from livegrad.graph.op import Op
 from livegrad.graph.record import record
-from livegrad.ops import samples as s
-from livegrad.ops.comparison import gt, maximum
-from livegrad.ops.elementwise import abs, add, cast, div, mul, neg, sub, where
-from livegrad.ops.generate import counting, filled
-from livegrad.ops.joining import record_slice
+from livegrad.ops.elementwise.arithmetic import abs, add, cast, div, mul, neg, sub, where
+from livegrad.ops.elementwise.comparison import gt, maximum
+from livegrad.ops.elementwise.power import square
 from livegrad.ops.linalg.common import (
     Array,
     Attrs,
@@ -45,10 +43,12 @@ from livegrad.ops.linalg.common import (
     zero_diagonal,
 )
 from livegrad.ops.linalg.spectral import converged, divided, eigh, gaps
-from livegrad.ops.matmul import matmul
-from livegrad.ops.movement import reshape_to
-from livegrad.ops.power import square
-from livegrad.ops.reduce import amax, sum as sum_of
+from livegrad.ops.making.generate import counting, filled
+from livegrad.ops.products.matmul import matmul
+from livegrad.ops.reductions.reduce import amax, sum as sum_of
+from livegrad.ops.shaping.joining import record_slice
+from livegrad.ops.shaping.movement import reshape_to
+from livegrad.ops.support import samples as s
 
 if TYPE_CHECKING:
     from livegrad.tensor import Tensor

@@ -13,9 +13,7 @@ from livegrad.graph.infer import broadcast_shapes
 from livegrad.graph.meta import Meta, Shape, meta_of
 from livegrad.graph.op import Op
 from livegrad.graph.record import record
-from livegrad.ops import samples as s
-from livegrad.ops.autocast import in_float32
-from livegrad.ops.elementwise import add, mul, neg
+from livegrad.ops.elementwise.arithmetic import add, mul, neg
 from livegrad.ops.linalg.common import (
     Array,
     Attrs,
@@ -33,8 +31,10 @@ from livegrad.ops.linalg.common import (
     transposed,
 )
 from livegrad.ops.linalg.lu import lu_arrays, lu_parts
-from livegrad.ops.matmul import matmul
-from livegrad.ops.movement import movedim, reshape_to
+from livegrad.ops.products.matmul import matmul
+from livegrad.ops.shaping.movement import movedim, reshape_to
+from livegrad.ops.support import samples as s
+from livegrad.ops.support.autocast import in_float32
 
 if TYPE_CHECKING:
     from livegrad.tensor import Tensor

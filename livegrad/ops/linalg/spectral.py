@@ -11,10 +11,8 @@ from livegrad.graph.handle import node_of
 from livegrad.graph.meta import Meta, Shape
 from livegrad.graph.op import Op
 from livegrad.graph.record import record
-from livegrad.ops import samples as s
-from livegrad.ops.comparison import eq
-from livegrad.ops.elementwise import add, cast, div, mul, sub, where
-from livegrad.ops.generate import counting
+from livegrad.ops.elementwise.arithmetic import add, cast, div, mul, sub, where
+from livegrad.ops.elementwise.comparison import eq
 from livegrad.ops.linalg.common import (
     Array,
     Attrs,
@@ -37,7 +35,9 @@ from livegrad.ops.linalg.common import (
     zero_diagonal,
 )
 from livegrad.ops.linalg.solving import solve
-from livegrad.ops.matmul import matmul
+from livegrad.ops.making.generate import counting
+from livegrad.ops.products.matmul import matmul
+from livegrad.ops.support import samples as s
 
 if TYPE_CHECKING:
     from livegrad.tensor import Tensor

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from livegrad.graph.handle import node_of
-from livegrad.ops.generate import filled
 from livegrad.ops.linalg import cholesky as cholesky_factors, lu as lu_factors, orthogonal, singular
 from livegrad.ops.linalg.common import adjoint, check_matrices
+from livegrad.ops.making.generate import filled
 
 if TYPE_CHECKING:
     from livegrad.tensor import Tensor

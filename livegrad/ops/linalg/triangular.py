@@ -11,8 +11,7 @@ from livegrad.graph.infer import broadcast_shapes
 from livegrad.graph.meta import Meta, meta_of
 from livegrad.graph.op import Op
 from livegrad.graph.record import record
-from livegrad.ops import samples as s
-from livegrad.ops.elementwise import add, clone, mul, neg
+from livegrad.ops.elementwise.arithmetic import add, clone, mul, neg
 from livegrad.ops.linalg.common import (
     Array,
     Attrs,
@@ -29,8 +28,9 @@ from livegrad.ops.linalg.common import (
     same_batch,
     transposed,
 )
-from livegrad.ops.matmul import matmul
-from livegrad.ops.triangles import TRIL, TRIU
+from livegrad.ops.products.matmul import matmul
+from livegrad.ops.shaping.triangles import TRIL, TRIU
+from livegrad.ops.support import samples as s
 
 if TYPE_CHECKING:
     from livegrad.tensor import Tensor

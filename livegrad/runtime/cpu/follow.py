@@ -35,7 +35,7 @@ from livegrad.native.layout import (
     is_known,
     slot_offset,
 )
-from livegrad.ops.update import Pending
+from livegrad.ops.bookkeeping.update import Pending
 from livegrad.runtime.cpu import jit
 from livegrad.runtime.memory import Buffer
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from livegrad.ops.philox import philox
+from livegrad.ops.making.philox import philox
 from livegrad.random import Generator, default_generator
 
 Array = np.ndarray[Any, Any]

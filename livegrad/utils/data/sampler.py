@@ -11,7 +11,7 @@ import numpy as np
 from livegrad import dtypes
 from livegrad.creation import from_array
 from livegrad.graph.handle import Handle
-from livegrad.ops.sampling import multinomial
+from livegrad.ops.making.sampling import multinomial
 from livegrad.random import Generator
 from livegrad.tensor import Tensor
 from livegrad.utils.data.drawing import integers, own_generator, permutation

@@ -1,0 +1,208 @@
+"""Optimiser updates: one rule applied to every parameter of a group, recorded as one node.
+
+A rule is written once, for one parameter, with elementwise ops. `update` records it over all of
+them; the planner compiles it as one elementwise kernel which the native driver runs over a table of
+parameters. It writes each parameter in place when nobody else can see the old value, and into a
+new buffer when somebody can.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from functools import cache, wraps
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from livegrad.device import CPU
+from livegrad.graph import spent
+from livegrad.graph.handle import node_of, wrap
+from livegrad.graph.meta import Meta
+from livegrad.graph.op import Op
+from livegrad.graph.record import record
+from livegrad.graph.state import LOCAL, flush, setting
+from livegrad.graph.writes import count_apart, rebind
+from livegrad.native.hot import hot, hot_slots
+from livegrad.ops.elementwise.conjugate import VIEW_AS_COMPLEX, VIEW_AS_REAL
+
+if TYPE_CHECKING:
+    from livegrad.tensor import Tensor
+
+# rule(args, p, g, ...) -> the new values of the written streams, in order
+Rule = Callable[..., tuple["Tensor", ...]]
+
+
+def define(name: str, rule: Rule, written: tuple[int, ...], **rules: Any) -> Op:
+    """Registers an update rule over streams of tensors, of which those numbered `written` change.
+
+    `rule(args, *tensors)` takes the run-time numbers and one tensor per stream, and returns the new
+    values of the written streams.
+    """
+    return Op(
+        name,
+        "update",
+        # The node has no value of its own: what it does is to write.
+        infer=lambda metas, attrs, shape: _check_shapes(name, metas, attrs[0]),
+        expand=rule,
+        written=written,
+        **rules,
+    )
+
+
+F = TypeVar("F", bound=Callable[..., Op])
+
+
+def registered_once(make: F) -> F:
+    """`functools.cache` for what defines an op: threads that ask at once get the same one."""
+    known = cache(make)
+    lock = threading.Lock()
+
+    @cache  # once more, so that who asks again need not wait for the lock
+    @wraps(make)
+    def made(*args: Any) -> Op:
+        with lock:
+            return known(*args)
+
+    return made  # type: ignore[return-value]
+
+
+def _check_shapes(name: str, metas: Sequence[Meta], count: int) -> Meta:
+    """RuntimeError unless gradients and state have the shapes of their parameters."""
+    for i, meta in enumerate(metas):
+        parameter = metas[i % count]
+        if meta.shape != parameter.shape:
+            raise RuntimeError(
+                f"{name}: the gradient and state of a parameter must have its shape; got "
+                f"{list(meta.shape)}; expected {list(parameter.shape)}. Was .grad assigned by hand?"
+            )
+    return metas[0]
+
+
+@hot_slots
+class Pending:
+    """The handle of a recorded update: the tensors it reads, some of which it will write."""
+
+    __slots__ = ("_node", "tensors")
+
+    def __init__(self, node: Any, tensors: list[Tensor]) -> None:
+        self._node = node
+        self.tensors = tensors
+
+
+@hot
+def update(op: Op, streams: Sequence[Sequence[Tensor]], args: tuple[float, ...]) -> None:
+    """Records `op` over parameters 0…k-1; the caller flushes when all updates are recorded.
+
+    Each stream has k tensors, one per parameter (parameters, gradients, first moments, …), all of
+    the parameter's shape; tensor i of every stream belongs to parameter i.
+    """
+    count = len(streams[0])
+    if not count:
+        return
+    state = LOCAL.state
+    written = op.written
+    if state.reference or streams[0][0]._node.meta.device is not CPU:
+        _write_each(op, streams, range(count), args)
+        spent.cut(None)
+        return
+    targets = [x for s in written for x in streams[s]]
+    seen_by_others = False
+    for x in targets:
+        if x._cell is not None:
+            node_of(x)
+            seen_by_others = True
+        if x._node.buffer is None:  # new this step: what is written in place must be there
+            _compute(targets)
+    if seen_by_others:
+        for x in targets:
+            if _is_part(x):
+                _update_apart(op, streams, args)
+                return
+    for x in streams[0]:
+        if x._cell is None:
+            x._writes += 1
+    if seen_by_others:
+        for x in targets:
+            if x._cell is not None:  # views look again
+                x._cell.version += 1
+                x._seen = x._cell.version
+                if x._unseen is not None:
+                    count_apart(x)
+    flat = [x for stream in streams for x in stream]
+    grad, state.grad, state.held = state.grad, False, True
+    try:
+        whole = record(op, flat, (count,), args)
+        state.handles[-1] = Pending(whole._node, flat)
+    except BaseException:
+        state.grad, state.held = grad, False
+        _take_back(op)
+        raise
+    state.grad, state.held = grad, False
+
+
+def apply_rule(op: Op, streams: Sequence[Sequence[Tensor]], args: tuple[Any, ...]) -> None:
+    """`update` as ordinary operations and in-place writes: gradients flow through it.
+
+    Numbers among `args` may be 0-d tensors.
+    """
+    assert op.expand is not None
+    written = op.written
+    for mine in zip(*streams, strict=True):
+        results = op.expand(args, *[_reals(x) for x in mine])
+        for s, result in zip(written, results, strict=True):
+            whole = mine[s].dtype.is_complex
+            mine[s].copy_(record(VIEW_AS_COMPLEX, (result,)) if whole else result)
+
+
+def _take_back(op: Op) -> None:
+    """After Ctrl-C: an update without its handle is no update."""
+    state = LOCAL.state
+    if state.nodes and state.nodes[-1].op is op and type(state.handles[-1]) is not Pending:
+        del state.nodes[-1], state.handles[-1]
+
+
+def _compute(targets: list[Tensor]) -> None:
+    flush("what is to be updated", *[node_of(t) for t in targets])
+
+
+def replace_node(x: Tensor, node: Any) -> None:
+    """Makes `node` the value of a written tensor; a leaf stays the same leaf."""
+    node.grad_to = x._node.grad_to
+    x._node = node
+    if x._cell is not None:
+        x._cell._node = node
+
+
+def _reals(x: Tensor) -> Tensor:
+    """Complex values as pairs of reals: an update treats the parts alike."""
+    return record(VIEW_AS_REAL, (x,)) if x._node.meta.dtype.is_complex else x
+
+
+def _update_apart(op: Op, streams: Sequence[Sequence[Tensor]], args: tuple[float, ...]) -> None:
+    """Parameters that are a part of something else, or lie in memory that others see, are written
+    as by any in-place operation; the others are updated as ever."""
+    written = op.written
+    apart = {i for s in written for i, x in enumerate(streams[s]) if _is_part(x)}
+    rest = [i for i in range(len(streams[0])) if i not in apart]
+    _write_each(op, streams, sorted(apart), args)
+    update(op, [[stream[i] for i in rest] for stream in streams], args)
+
+
+def _is_part(x: Tensor) -> bool:
+    """Whether somebody else may see the memory of a tensor with a cell."""
+    if x._cell is not None:
+        node_of(x)  # if nobody is left, it has none any more
+    return x._cell is not None and bool(x._path or x._cell.memory is not None)
+
+
+def _write_each(
+    op: Op, streams: Sequence[Sequence[Tensor]], which: Sequence[int], args: tuple[float, ...]
+) -> None:
+    """Runs the rule parameter by parameter, and writes the results in place."""
+    assert op.expand is not None
+    with setting(grad=False):
+        for i in which:
+            mine = [stream[i] for stream in streams]
+            results = op.expand(args, *[_reals(wrap(node_of(x))) for x in mine])
+            for s, result in zip(op.written, results, strict=True):
+                whole = node_of(mine[s]).meta.dtype.is_complex
+                rebind(mine[s], record(VIEW_AS_COMPLEX, (result,)) if whole else result)

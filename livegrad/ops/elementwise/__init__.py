@@ -1,0 +1,1 @@
+"""One value per element: arithmetic, comparison, logic, powers, parts of complex numbers."""

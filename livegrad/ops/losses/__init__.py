@@ -1,0 +1,1 @@
+"""Losses: what training makes small."""

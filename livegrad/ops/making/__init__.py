@@ -1,0 +1,1 @@
+"""Values from nothing: ranges, fills, random numbers."""

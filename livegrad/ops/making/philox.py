@@ -1,0 +1,90 @@
+"""Philox4x32-10: random words as a function of a seed (the key) and a counter, and nothing else.
+
+Salmon et al., "Parallel random numbers: as easy as 1, 2, 3" (2011). NumPy and emitted code do the
+same integer arithmetic, so uniform numbers are the same bit for bit, compiled or not.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from livegrad import dtypes
+from livegrad.dtypes import DType
+from livegrad.ops.making.generate import positions_of
+
+Array = np.ndarray[Any, Any]
+
+_M0, _M1 = 0xD2511F53, 0xCD9E8D57
+_W0, _W1 = 0x9E3779B9, 0xBB67AE85
+_MASK = 0xFFFFFFFF
+_ROUNDS = 10
+
+
+# ------------------------------------------------------------------------------------- Philox
+
+
+def philox(seed: int, counter: Array) -> tuple[Array, Array, Array, Array]:
+    """Four 32-bit words (in uint64) for every 64-bit counter."""
+    key0, key1 = seed & _MASK, (seed >> 32) & _MASK
+    mask = np.uint64(_MASK)
+    c0, c1 = counter.astype(np.uint64) & mask, counter.astype(np.uint64) >> np.uint64(32)
+    c2 = c3 = np.zeros_like(c0)
+    for _ in range(_ROUNDS):
+        p0, p1 = c0 * np.uint64(_M0), c2 * np.uint64(_M1)
+        c0, c1 = (p1 >> np.uint64(32)) ^ c1 ^ np.uint64(key0), p1 & mask
+        c2, c3 = (p0 >> np.uint64(32)) ^ c3 ^ np.uint64(key1), p0 & mask
+        key0, key1 = (key0 + _W0) & _MASK, (key1 + _W1) & _MASK
+    return c0, c1, c2, c3
+
+
+def emit_philox(e: Any, position: Any, seed: Any, offset: Any) -> tuple[Any, Any, Any, Any]:
+    """The same in registers: 32-bit words in 64-bit lanes, whose product does not overflow."""
+    w, b = e.of(dtypes.int64), e.b
+    counter = w.add(position, offset)
+    key0, key1 = w.and_(seed, _MASK), b.lshr(seed, 32)
+    c0, c1 = w.and_(counter, _MASK), b.lshr(counter, 32)
+    c2 = c3 = b.const(c0.type, 0)
+    for _ in range(_ROUNDS):
+        p0, p1 = w.mul(c0, _M0), w.mul(c2, _M1)
+        c0, c1 = w.xor(w.xor(b.lshr(p1, 32), c1), key0), w.and_(p1, _MASK)
+        c2, c3 = w.xor(w.xor(b.lshr(p0, 32), c3), key1), w.and_(p0, _MASK)
+        key0, key1 = w.and_(w.add(key0, _W0), _MASK), w.and_(w.add(key1, _W1), _MASK)
+    return c0, c1, c2, c3
+
+
+def words_of(n: Any) -> tuple[Array, Array, Array, Array]:
+    """The words of every element of a draw; args end with (seed, offset)."""
+    seed, offset = n.args[-2:]
+    return philox(seed, positions_of(n) + offset)
+
+
+def is_double(dtype: DType) -> bool:
+    return dtype is dtypes.float64
+
+
+def unit32(word: Array) -> Array:
+    """float32 in [0, 1) from 24 bits of a word."""
+    return (word >> np.uint64(8)).astype(np.float32) * np.float32(2.0**-24)
+
+
+def unit64(high: Array, low: Array) -> Array:
+    """float64 in [0, 1) from 53 bits of two words."""
+    bits = (high >> np.uint64(5)).astype(np.float64) * 2.0**26
+    return (bits + (low >> np.uint64(6)).astype(np.float64)) * 2.0**-53
+
+
+def _small_to_float(e: Any, x: Any, element: str) -> Any:
+    """An i64 below 2**31 as a float: through i32, which vector units convert quickly."""
+    return e.b.sitofp(e.b.trunc_int(x, "i32"), element)
+
+
+def emit_unit32(e: Any, word: Any) -> Any:
+    return e.b.fmul(_small_to_float(e, e.b.lshr(word, 8), "float"), 2.0**-24)
+
+
+def emit_unit64(e: Any, high: Any, low: Any) -> Any:
+    b = e.b
+    bits = b.fmul(_small_to_float(e, b.lshr(high, 5), "double"), 2.0**26)
+    return b.fmul(b.fadd(bits, _small_to_float(e, b.lshr(low, 6), "double")), 2.0**-53)

@@ -1,0 +1,1 @@
+"""Normalisation by channels and batches, and the statistics it keeps."""

@@ -1,0 +1,1 @@
+"""Elements picked and written by indices and masks."""

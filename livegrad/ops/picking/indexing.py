@@ -1,0 +1,566 @@
+"""Indexing: `x[key]` and `x[key] = value` for every kind of key PyTorch has, and related functions.
+
+basic     ints, slices, None, Ellipsis        one INDEX node: a view
+advanced  tensors and lists of indices         dims merged, then one index_select / index_put
+masks     bool and uint8 tensors               their nonzero positions, read at once
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from livegrad import dtypes
+from livegrad.dtypes import DType
+from livegrad.graph.blame import as_items
+from livegrad.graph.handle import Handle, node_of
+from livegrad.graph.infer import TYPE_NAMES
+from livegrad.graph.layout import (
+    Strides,
+    contiguous_strides,
+    may_overlap,
+    order_of,
+    strides_in_order,
+)
+from livegrad.graph.meta import Meta, Shape
+from livegrad.graph.op import Op
+from livegrad.graph.overlap import AT_ALL, check_overlap
+from livegrad.graph.record import record
+from livegrad.graph.state import LOCAL
+from livegrad.graph.views import view
+from livegrad.graph.writes import check_writable, rebind
+from livegrad.ops.bookkeeping.in_place import laid_out_as
+from livegrad.ops.elementwise.arithmetic import add, cast, clone, where as choose
+from livegrad.ops.making.generate import counting, filled
+from livegrad.ops.picking.gathering import INDEX_SELECT, gather as gather, linear_index
+from livegrad.ops.picking.index_writing import INDEX_ADD, INDEX_PUT
+from livegrad.ops.shaping.movement import (
+    EXPAND,
+    INDEX,
+    PERMUTE,
+    inverse_order,
+    reshape_to,
+    view as shaped,
+)
+from livegrad.ops.shaping.slicing import FLIP, items_at
+from livegrad.ops.support.numbers import number_for
+
+if TYPE_CHECKING:
+    from livegrad.tensor import Tensor
+
+Array = np.ndarray[Any, Any]
+
+_ALL = ("all",)
+_INT = ("int",)
+_NEW = ("new",)
+_SLICES: dict[int, tuple[str, int]] = {}
+
+
+class Parsed(NamedTuple):
+    """A key split up: what one INDEX node does, then index tensors at dims of its result.
+
+    `turned` are dims of that result which negative steps turn round, before the index tensors.
+    """
+
+    items: tuple[tuple[Any, ...], ...]
+    args: tuple[int, ...]
+    shape: Shape
+    advanced: list[tuple[int, Tensor]]
+    turned: tuple[int, ...] = ()
+
+
+# -------------------------------------------------------------------------------- parsing keys
+
+
+def _parts(key: Any) -> tuple[Any, ...]:
+    """The parts of a key. A list that holds more than numbers stands for a tuple, as in PyTorch."""
+    if type(key) is tuple:
+        return key
+    if isinstance(key, list | tuple) and len(key) < 32 and any(_is_part(x) for x in key):
+        return tuple(key)
+    return (key,)
+
+
+def _is_part(x: Any) -> bool:
+    return x is None or x is Ellipsis or isinstance(x, slice | list | tuple | Handle | np.ndarray)
+
+
+def _parse(shape: Shape, parts: tuple[Any, ...]) -> Parsed:
+    items: list[tuple[Any, ...]] = []
+    args: list[int] = []
+    out: list[int] = []
+    advanced: list[tuple[int, Tensor]] = []
+    turned: tuple[int, ...] = ()
+    taken = 0
+    used = sum([_dims_used(part) for part in parts])
+    if used > len(shape):
+        raise _too_many(shape)
+    for part in parts:
+        kind = type(part)
+        if kind is slice:
+            item, start, length = _parse_slice(part, shape[taken])
+            items.append(item)
+            if start is not None:
+                args.append(start)
+            if length > 1 and part.step is not None and part.step.__index__() < 0:
+                turned += (len(out),)
+            out.append(length)
+            taken += 1
+        elif kind is int:
+            items.append(_INT)
+            args.append(_checked(part, shape[taken], taken))
+            taken += 1
+        elif part is None:
+            items.append(_NEW)
+            out.append(1)
+        elif part is Ellipsis:
+            rest, used = len(shape) - used, len(shape)  # a second one stands for nothing
+            items.extend([_ALL] * rest)
+            out.extend(shape[taken : taken + rest])
+            taken += rest
+        elif kind is bool:
+            items.append(_NEW)
+            advanced.append((len(out), counting(int(part))))
+            out.append(1)
+        else:
+            tensors = _index_tensors(part, shape, taken)
+            if tensors is None:
+                items.append(_INT)
+                args.append(_checked(int(part), shape[taken], taken))
+                taken += 1
+                continue
+            for index in tensors:
+                items.append(_ALL)
+                advanced.append((len(out), index))
+                out.append(shape[taken])
+                taken += 1
+    items.extend([_ALL] * (len(shape) - taken))
+    out.extend(shape[taken:])
+    return Parsed(tuple(items), tuple(args), tuple(out), advanced, turned)
+
+
+def _too_many(shape: Shape) -> IndexError:
+    if not shape:
+        return IndexError(
+            "invalid index of a 0-dim tensor. Use `tensor.item()` to convert a 0-dim tensor to a "
+            "number"
+        )
+    return IndexError(f"too many indices for tensor of dimension {len(shape)}")
+
+
+def _dims_used(part: Any) -> int:
+    if part is None or part is Ellipsis or isinstance(part, bool):
+        return 0
+    if isinstance(part, Handle):
+        meta = node_of(part).meta
+        return meta.ndim if _is_mask(meta.dtype) else 1
+    if isinstance(part, np.ndarray) and part.dtype in (bool, np.uint8):
+        return part.ndim
+    first, depth = part, 0
+    while isinstance(first, list | tuple) and first:
+        first, depth = first[0], depth + 1
+    return depth if isinstance(first, bool) else 1
+
+
+def _is_mask(dtype: DType) -> bool:
+    return dtype is dtypes.bool_ or dtype is dtypes.uint8
+
+
+def _checked(index: int, size: int, dim: int) -> int:
+    if not -size <= index < size:
+        raise IndexError(f"index {index} is out of bounds for dimension {dim} with size {size}")
+    return index + size if index < 0 else index
+
+
+def _parse_slice(part: slice, size: int) -> tuple[tuple[Any, ...], int | None, int]:
+    """The item of a slice, its start unless the whole dim is kept, and its length.
+
+    Of a negative step it is the same part in ascending order. PyTorch refuses those; the array
+    API standard has them.
+    """
+    if part.start is None and part.stop is None and part.step in (None, 1):
+        return _ALL, None, size
+    step = 1 if part.step is None else part.step.__index__()
+    if step == 0:
+        raise ValueError("slice step cannot be zero; got 0; expected a positive or negative number")
+    start, stop, _ = part.indices(size)
+    if step < 0:
+        count = max(-(-(stop - start) // step), 0)
+        start, stop, step = start + (count - 1) * step, start + 1, -step
+        if not count:
+            start = stop = 0
+    item = _SLICES.get(step)
+    if item is None:
+        item = _SLICES[step] = ("slice", step)
+    return item, start, max(-(-(stop - start) // step), 0)
+
+
+def _index_tensors(part: Any, shape: Shape, dim: int) -> list[Tensor] | None:
+    """The index tensors (one per dim) that a part stands for; None for an int in disguise."""
+    if isinstance(part, Handle):
+        meta = node_of(part).meta
+        if not _is_mask(meta.dtype):
+            # One index is read, and gives a view. What a transform traces cannot be read.
+            known = LOCAL.trace is None and not meta.ndim and meta.dtype.category == dtypes.INT
+            return None if known else [part]
+        return _mask_positions(part, shape, dim)
+    if isinstance(part, np.ndarray | list | tuple | range):
+        if isinstance(part, list | tuple) and any(isinstance(x, Handle) for x in part):
+            return _index_tensors(_as_tensor(list(part)), shape, dim)
+        array = np.asarray(part)
+        if array.dtype == bool or (isinstance(part, np.ndarray) and array.dtype == np.uint8):
+            return _mask_positions(_as_tensor(array), shape, dim)
+        if array.size == 0:
+            array = array.astype(np.int64)
+        if array.dtype.kind not in "iu":
+            raise IndexError("tensors used as indices must be long, int, byte or bool tensors")
+        if not array.ndim:
+            return None
+        return [_as_tensor(_checked_array(array, shape[dim], dim))]
+    if hasattr(part, "__index__"):
+        return None
+    error = TypeError if isinstance(part, str | bytes) else IndexError
+    raise error(
+        "only integers, slices (`:`), ellipsis (`...`), None and long or byte Variables are valid "
+        f"indices (got {type(part).__name__})"
+    )
+
+
+def _checked_array(array: Array, size: int, dim: int) -> Array:
+    if array.size:
+        low, high = int(array.min()), int(array.max())
+        _checked(low, size, dim)
+        _checked(high, size, dim)
+    return np.where(array < 0, array + size, array).astype(np.int64)
+
+
+def _as_tensor(data: Any) -> Tensor:
+    from livegrad.creation import tensor
+
+    return data if isinstance(data, Handle) else tensor(data, device="cpu")
+
+
+def _mask_positions(mask: Tensor, shape: Shape, dim: int) -> list[Tensor]:
+    """One index tensor per dim of a mask: where it is true. Reads the mask."""
+    wanted = shape[dim : dim + mask.ndim]
+    for d, (size, have) in enumerate(zip(wanted, mask.shape, strict=True)):
+        if size != have:
+            raise IndexError(
+                f"The shape of the mask {list(mask.shape)} at index {d} does not match the shape "
+                f"of the indexed tensor {list(shape)} at index {dim + d}"
+            )
+    if not mask.ndim:
+        raise AssertionError("a 0-d mask is parsed as a bool")
+    return [_as_tensor(x) for x in np.nonzero(mask._values("indexing by a mask"))]
+
+
+def _with_bools(parts: tuple[Any, ...]) -> tuple[Any, ...]:
+    """The parts with 0-d masks as bools, which reads them."""
+    if not any(isinstance(p, Handle | np.ndarray) and not p.ndim for p in parts):
+        return parts
+    return tuple([_bool_of(p) for p in parts])
+
+
+def _bool_of(part: Any) -> Any:
+    if isinstance(part, Handle):
+        meta = node_of(part).meta
+        return bool(part) if not meta.ndim and _is_mask(meta.dtype) else part
+    if isinstance(part, np.ndarray) and not part.ndim and part.dtype in (bool, np.uint8):
+        return bool(part)
+    return part
+
+
+# ---------------------------------------------------------------------------- reading, writing
+
+
+def getitem(self: Tensor, key: Any) -> Tensor:
+    """`x[key]`: a view for ints and slices, a copy for index tensors and masks."""
+    shape = node_of(self).meta.shape
+    if type(key) is int and shape and -shape[0] <= key < shape[0]:  # the commonest, on a short way
+        return view(INDEX, self, (items_at(len(shape), 0, _INT),), (key % shape[0],), shape[1:])
+    x, parsed = _basic(self, shape, key)
+    if not parsed.advanced:
+        return x
+    source = node_of(x).meta
+    x, dim, index = _merged(x, parsed.advanced)
+    out = record(INDEX_SELECT, (x, index), (dim,))
+    if source.strides is None:
+        return out
+    return laid_out_as(out, _picked_strides(source, [d for d, _ in parsed.advanced], dim, out))
+
+
+def _picked_strides(source: Meta, dims: list[int], at: int, out: Tensor) -> Strides:
+    """The strides of what index tensors, along some dims, pick out of a value."""
+    meta = node_of(out).meta
+    rest = [step for d, step in enumerate(source.stride()) if d not in dims]
+    picked = meta.ndim - len(rest)
+    read = (*rest[:at], *(0,) * picked, *rest[at:])
+    along = contiguous_strides(meta.shape[at : at + picked])
+    index = (*(0,) * at, *along, *(0,) * (len(rest) - at))
+    return strides_in_order(meta.shape, order_of(meta.shape, [read, index]))
+
+
+def _basic(x: Tensor, shape: Shape, key: Any) -> tuple[Tensor, Parsed]:
+    """The view that the basic part of a key gives, and the whole key parsed."""
+    parts = _parts(key)
+    if type(key) is not int and type(key) is not slice:
+        parts = _with_bools(parts)
+    parsed = _parse(shape, parts)
+    if parsed.advanced:
+        if parsed.args or len(parsed.shape) != len(shape):
+            x = view(INDEX, x, (parsed.items,), parsed.args, parsed.shape)
+        x, rest = _scalars_first(_turned(x, parsed), parsed.advanced)
+        return x, parsed._replace(advanced=rest)
+    return _turned(view(INDEX, x, (parsed.items,), parsed.args, parsed.shape), parsed), parsed
+
+
+def _turned(x: Tensor, parsed: Parsed) -> Tensor:
+    if not parsed.turned:
+        return x
+    return view(FLIP, x, (parsed.turned,), tuple([parsed.shape[d] - 1 for d in parsed.turned]))
+
+
+def _scalars_first(
+    x: Tensor, advanced: list[tuple[int, Tensor]]
+) -> tuple[Tensor, list[tuple[int, Tensor]]]:
+    """Beside other index tensors, 0-d ones select a slice first, as ints do.
+
+    Alone they are left to one look-up, which need not read them now.
+    """
+    scalars = [dim for dim, index in advanced if not node_of(index).meta.ndim]
+    if not scalars or len(scalars) == len(advanced):
+        return x, advanced
+    rest = []
+    for dim, index in advanced:
+        place = dim - sum([d < dim for d in scalars])  # counting the dims that are gone by now
+        if dim in scalars:
+            x = getitem(x, (slice(None),) * place + (int(index),))
+        else:
+            rest.append((place, index))
+    return x, rest
+
+
+def _merged(x: Tensor, advanced: list[tuple[int, Tensor]]) -> tuple[Tensor, int, Tensor]:
+    """`x` with its indexed dims as one, that dim, and the index along it.
+
+    Indexed dims that are not neighbours come to the front, as in NumPy and PyTorch.
+    """
+    shape = node_of(x).meta.shape
+    dims = [dim for dim, _ in advanced]
+    first = dims[0]
+    if not _are_neighbours(dims):
+        order = tuple(dims + [d for d in range(len(shape)) if d not in dims])
+        x = record(PERMUTE, (x,), (order,))
+        shape, first = node_of(x).meta.shape, 0
+    sizes = shape[first : first + len(dims)]
+    if len(dims) > 1:
+        x = reshape_to(x, shape[:first] + (prod(sizes),) + shape[first + len(dims) :])
+    return x, first, linear_index([index for _, index in advanced], tuple(dims), sizes)
+
+
+def _are_neighbours(dims: list[int]) -> bool:
+    return dims == list(range(dims[0], dims[0] + len(dims)))
+
+
+def setitem(self: Tensor, key: Any, value: Any) -> None:
+    """`x[key] = value`, broadcast and cast."""
+    meta = node_of(self).meta
+    if not isinstance(value, Handle | np.ndarray):
+        value = _number(value, meta.dtype)
+    if _is_whole_mask(key, meta) and _is_scalar(value):
+        mask = cast(_as_tensor(key), dtypes.bool_)
+        value = cast(value, meta.dtype) if isinstance(value, Handle) else value
+        # Unlike in broadcasting, the mask covers the leading dims.
+        wide = tuple(mask.shape) + (1,) * (meta.ndim - mask.ndim)
+        write_chosen(self, cast(choose(reshape_to(mask, wide), value, self), meta.dtype))
+        return
+    if isinstance(value, Handle) and node_of(value).meta.dtype is not meta.dtype:
+        _check_put(_parts(key), meta, value, False)
+    if node_of(self).grad_to is not None and _lists_of_indices(_parts(key)):
+        check_writable(self, expanded=True)  # before the indices are looked at
+    x, parsed = _basic(self, meta.shape, key)
+    if isinstance(value, Handle):
+        _check_apart(x, parsed, value, _parts(key))
+    if parsed.advanced:
+        write_chosen(x, _written(x, parsed.advanced, value, meta.dtype, INDEX_PUT))
+    else:
+        rebind(x, _spread(value, parsed.shape, meta.dtype))
+
+
+def _check_apart(x: Tensor, parsed: Parsed, value: Tensor, parts: tuple[Any, ...]) -> None:
+    """RuntimeError for a value or an index that overlaps with what is written, as in PyTorch."""
+    if parsed.advanced:
+        if fills_a_mask(parts, value):
+            return
+        check_overlap(x, parts, AT_ALL)
+        if value._cell is not None or value is x:
+            check_overlap(x, (_without_leading_ones(value),), AT_ALL)
+    elif value.shape == parsed.shape:  # what is broadcast is let pass
+        check_overlap(x, (value,))
+
+
+def _without_leading_ones(value: Tensor) -> Tensor:
+    """The view of a value that PyTorch broadcasts."""
+    shape = tuple(value.shape)
+    kept = next((d for d, size in enumerate(shape) if size != 1), len(shape))
+    return shaped(value, shape[kept:]) if kept else value
+
+
+def _lists_of_indices(parts: tuple[Any, ...]) -> list[Any]:
+    return [p for p in parts if _is_list_of_indices(p)]
+
+
+def fills_a_mask(parts: Any, value: Any) -> bool:
+    """Whether one value is written where one mask says so: masked_fill_, in PyTorch."""
+    tensors = _lists_of_indices(_parts(parts))
+    if len(tensors) != 1 or not isinstance(value, Handle):
+        return False
+    return _is_mask_part(tensors[0]) and node_of(value).meta.numel == 1
+
+
+def _check_put(parts: tuple[Any, ...], meta: Meta, value: Tensor, accumulate: bool) -> None:
+    """RuntimeError for values of another dtype, unless they are one number for a mask alone.
+
+    A write without index tensors is a copy, which converts.
+    """
+    if not _lists_of_indices(parts) or (fills_a_mask(parts, value) and not accumulate):
+        return
+    raise RuntimeError(
+        "Index put requires the source and destination dtypes match, got "
+        f"{TYPE_NAMES[meta.dtype.name]} for the destination and "
+        f"{TYPE_NAMES[node_of(value).meta.dtype.name]} for the source."
+    )
+
+
+def _is_list_of_indices(part: Any) -> bool:
+    if isinstance(part, Handle):
+        meta = node_of(part).meta
+        return meta.ndim > 0 or _is_mask(meta.dtype)
+    return isinstance(part, list | tuple | range) or (
+        isinstance(part, np.ndarray) and part.ndim > 0
+    )
+
+
+def _is_mask_part(part: Any) -> bool:
+    if isinstance(part, Handle):
+        meta = node_of(part).meta
+        return meta.ndim > 0 and _is_mask(meta.dtype)
+    return np.asarray(part).dtype in (bool, np.uint8)
+
+
+def write_chosen(x: Tensor, value: Tensor) -> None:
+    """Writes elements that an index or a mask has chosen, of which several may lie in one place."""
+    meta = node_of(x).meta
+    if meta.strides is not None and may_overlap(meta.shape, meta.strides):
+        from livegrad.ops.shaping.strided import write_changed
+
+        write_changed(x, value)
+    else:
+        rebind(x, value, expanded=True)
+
+
+def _number(value: Any, dtype: DType) -> Any:
+    """A number to be written to a tensor of `dtype`."""
+    if isinstance(value, np.generic):
+        value = value.item()
+    if not isinstance(value, bool | int | float | complex):
+        raise TypeError(f"can't assign a {type(value).__name__} to a {dtype.name} tensor")
+    return number_for("setitem", value, dtype)
+
+
+def _written(
+    x: Tensor, advanced: list[tuple[int, Tensor]], value: Any, dtype: DType, op: Op
+) -> Tensor:
+    """`x` with a value written (or added) where index tensors say, to take its place."""
+    whole = node_of(x).meta.shape
+    x, dim, index = _merged(x, advanced)
+    shape = node_of(x).meta.shape
+    wanted = shape[:dim] + node_of(index).meta.shape + shape[dim + 1 :]
+    out = record(op, (x, index, _spread(value, wanted, dtype)), (dim,))
+    return _unmerged(out, advanced, whole)
+
+
+def _unmerged(x: Tensor, advanced: list[tuple[int, Tensor]], shape: Shape) -> Tensor:
+    """Takes back what `_merged` did to the dims of a tensor of `shape`."""
+    dims = [dim for dim, _ in advanced]
+    if _are_neighbours(dims):
+        return reshape_to(x, shape)
+    order = dims + [d for d in range(len(shape)) if d not in dims]
+    x = reshape_to(x, tuple([shape[d] for d in order]))
+    return record(PERMUTE, (x,), (inverse_order(tuple(order)),))
+
+
+def _is_whole_mask(key: Any, meta: Meta) -> bool:
+    if isinstance(key, Handle):
+        mask, shape = _is_mask(node_of(key).meta.dtype), node_of(key).meta.shape
+    elif isinstance(key, np.ndarray):
+        mask, shape = key.dtype in (bool, np.uint8), key.shape
+    else:
+        return False
+    return mask and bool(shape) and shape == meta.shape[: len(shape)]
+
+
+def _is_scalar(value: Any) -> bool:
+    if isinstance(value, Handle | np.ndarray):
+        return isinstance(value, Handle) and not node_of(value).meta.ndim
+    return True
+
+
+def _spread(value: Any, shape: Shape, dtype: DType) -> Tensor:
+    """A value to be written, as a tensor of the written part's shape and dtype."""
+    if isinstance(value, bool | int | float | complex):
+        return filled(shape, value, dtype)
+    value = cast(_as_tensor(value), dtype)
+    have = node_of(value).meta.shape
+    if have == shape:
+        return clone(value)
+    extra = len(have) - len(shape)
+    if extra > 0 and set(have[:extra]) == {1}:
+        have = have[extra:]
+        value = reshape_to(value, have)
+    lead = len(shape) - len(have)
+    fits = lead >= 0 and all(n in (1, w) for n, w in zip(have, shape[lead:], strict=True))
+    if not fits:
+        raise RuntimeError(
+            f"shape mismatch: value tensor of shape {list(have)} cannot be broadcast to indexing "
+            f"result of shape {list(shape)}"
+        )
+    return record(EXPAND, (value,), (), (), shape)
+
+
+def index_put(
+    input: Tensor, indices: Sequence[Tensor], values: Tensor, accumulate: bool = False
+) -> Tensor:
+    """`input` with `values` written (or added) at the places the index tensors name."""
+    indices = as_items(indices, "tuple of Tensors")
+    for i, index in enumerate(indices):
+        if not isinstance(index, Handle):
+            raise TypeError(
+                f"index_put(): expected Tensor as element {i} in argument 0, but got "
+                f"{type(index).__name__}"
+            )
+    meta = node_of(input).meta
+    used = sum([max(_dims_used(index), 1) for index in indices])
+    if used > meta.ndim:
+        raise IndexError(f"too many indices for tensor of dimension {meta.ndim} (got {used})")
+    if node_of(values).meta.dtype is not meta.dtype:
+        _check_put(tuple(indices), meta, values, accumulate)
+        values = cast(values, meta.dtype)
+    return put_at(input, tuple(indices), values, accumulate)
+
+
+def put_at(input: Tensor, key: tuple[Any, ...], values: Tensor, accumulate: bool) -> Tensor:
+    """A copy of `input` with `values` written (or added) at any key."""
+    dtype = node_of(input).meta.dtype
+    out = clone(input)
+    x, parsed = _basic(out, node_of(input).meta.shape, key)
+    if parsed.advanced:
+        op = INDEX_ADD if accumulate else INDEX_PUT
+        rebind(x, _written(x, parsed.advanced, values, dtype, op))
+    else:
+        value = _spread(values, parsed.shape, dtype)
+        rebind(x, add(x, value) if accumulate else value)
+    return out

@@ -1,0 +1,260 @@
+"""Masking: elements chosen by a tensor of bools, and where a tensor is not 0."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Literal, overload
+
+import numpy as np
+
+from livegrad import dtypes
+from livegrad.graph.blame import as_index
+from livegrad.graph.handle import Handle, node_of
+from livegrad.graph.infer import broadcast_shapes
+from livegrad.graph.meta import meta_of
+from livegrad.graph.op import Op
+from livegrad.graph.record import elementwise, record
+from livegrad.graph.views import row_major
+from livegrad.ops.bookkeeping.in_place import laid_out_as
+from livegrad.ops.elementwise.arithmetic import cast, clone, sub, where as choose
+from livegrad.ops.elementwise.comparison import clamp, eq, logical_not
+from livegrad.ops.making.generate import counting, filled
+from livegrad.ops.picking.checking import known_outside, within
+from livegrad.ops.picking.gathering import INDEX_SELECT, check_index
+from livegrad.ops.picking.index_writing import spread_number
+from livegrad.ops.picking.indexing import getitem, put_at
+from livegrad.ops.shaping.movement import EXPAND, expand, reshape_to
+from livegrad.ops.support import samples as s
+from livegrad.ops.support.numbers import number_for
+
+if TYPE_CHECKING:
+    from livegrad.tensor import Tensor
+    from livegrad.typing import Operand
+
+Array = np.ndarray[Any, Any]
+
+
+def _check_mask(name: str, mask: Tensor) -> None:
+    dtype = node_of(mask).meta.dtype
+    if dtype is not dtypes.bool_:
+        raise RuntimeError(
+            f"{name}: expected mask to be a boolean tensor; got {dtype.name}. Compare first, such "
+            "as x > 0"
+        )
+
+
+def masked_fill(input: Tensor, mask: Tensor, value: Any) -> Tensor:
+    """`input` with one number (or 0-d tensor) where `mask` holds."""
+    dtype = node_of(input).meta.dtype
+    _check_mask("masked_fill", mask)
+    if isinstance(value, Handle):
+        return row_major(choose(mask, spread_number("masked_fill", value, (), dtype), input))
+    return row_major(choose(mask, number_for("masked_fill", value, dtype), input))
+
+
+def masked_select(input: Tensor, mask: Tensor) -> Tensor:
+    """The elements of `input` where `mask` holds, in one dim. Reads the mask."""
+    _check_mask("masked_select", mask)
+    shape = broadcast_shapes("masked_select", [node_of(input).meta.shape, node_of(mask).meta.shape])
+    if not shape:
+        return getitem(reshape_to(input, (1,)), reshape_to(mask, (1,)))
+    return getitem(expand(input, shape), expand(mask, shape))
+
+
+# ----------------------------------------------------------------------------- masked_scatter
+
+
+CHECK_SOURCE = within(
+    "check_source",
+    -1,  # the place before the first element that is taken
+    "masked_scatter: number of elements of source < number of ones in mask; got a source of "
+    "{count} elements",
+)
+
+
+def masked_scatter(input: Tensor, mask: Tensor, source: Tensor) -> Tensor:
+    """`input` with the elements where `mask` holds taken from `source`, in order."""
+    from livegrad.ops.reductions.scan import cumsum
+
+    _check_mask("masked_scatter", mask)
+    meta, given = node_of(input).meta, node_of(source).meta
+    if given.dtype is not meta.dtype:
+        raise RuntimeError(
+            "masked_scatter: expected self and source to have same dtypes; got "
+            f"{meta.dtype.name} and {given.dtype.name}"
+        )
+    shape = broadcast_shapes("masked_scatter", [meta.shape, node_of(mask).meta.shape])
+    size = meta_of(shape, dtypes.bool_).numel
+    if not size:
+        return record(EXPAND, (input,), (), (), shape)
+    flat = reshape_to(record(EXPAND, (mask,), (), (), shape), (size,))
+    # The n-th True takes the n-th element; what False takes is not used.
+    place = sub(cumsum(cast(flat, dtypes.int64), 0), 1)
+    place = elementwise(CHECK_SOURCE, (place, given.numel))
+    if not given.numel:
+        source = filled((1,), 0, given.dtype)
+    values = reshape_to(source, (max(given.numel, 1),))
+    taken = record(INDEX_SELECT, (values, place), (0,))
+    return row_major(choose(mask, reshape_to(taken, shape), input))
+
+
+# ------------------------------------------------------------------------------- where not 0
+
+
+@overload
+def nonzero(input: Tensor, *, as_tuple: Literal[False] = False) -> Tensor: ...
+@overload
+def nonzero(input: Tensor, *, as_tuple: Literal[True]) -> tuple[Tensor, ...]: ...
+def nonzero(input: Tensor, *, as_tuple: bool = False) -> Any:
+    """The indices of all elements that are not 0, one row each. Reads the values."""
+    from livegrad.creation import from_array
+
+    node_of(input)  # or it is no tensor
+    values = input._values("nonzero()")
+    if as_tuple:
+        return tuple([from_array(x) for x in np.nonzero(np.atleast_1d(values))])
+    places = np.argwhere(values) if values.ndim else np.zeros((int(values != 0), 0), np.int64)
+    return laid_out_as(from_array(places), (1, len(places)))
+
+
+def argwhere(input: Tensor) -> Tensor:
+    """The indices of all elements that are not 0, one row each."""
+    return nonzero(input)
+
+
+def _nonzero_static_ref(n: Any, x: Array) -> Array:
+    out = np.full(n.meta.shape, n.args[0], np.int64)
+    places = np.argwhere(x)[: len(out)] if x.ndim else np.zeros((0, 0), np.int64)
+    out[: len(places)] = places
+    return out
+
+
+NONZERO_STATIC = Op(
+    "nonzero_static",
+    "host",
+    # The first rows of `nonzero`, as many as the shape says: args (what fills the others,).
+    infer=lambda metas, attrs, shape: meta_of(shape, dtypes.int64),
+    ref=_nonzero_static_ref,
+    saves="",
+    samples=s.calls(
+        lambda: s.Sample(
+            (s.integers(3, 4, high=2),), lambda x: nonzero_static(x, size=5), smooth=False
+        ),
+        lambda: s.Sample(
+            (s.integers(3, high=2),),
+            lambda x: nonzero_static(x, size=4, fill_value=7),
+            smooth=False,
+        ),
+    ),
+)
+
+
+def nonzero_static(input: Tensor, *, size: int, fill_value: int = -1) -> Tensor:
+    """`nonzero` cut or filled up to `size` rows, so that the shape does not depend on values."""
+    size, fill_value = as_index(size), as_index(fill_value)
+    if size < 0:
+        raise RuntimeError(f"nonzero_static: 'size' must be an non-negative integer; got {size}")
+    return record(NONZERO_STATIC, (input,), (), (fill_value,), (size, node_of(input).meta.ndim))
+
+
+def _check_choice(number: Any, dtype: dtypes.DType) -> None:
+    """RuntimeError for a number that would not be what it is beside tensors of `dtype`."""
+    if type(number) is float:
+        number_for("where", number, dtypes.get_default_dtype())
+    elif type(number) is int and dtype.category == dtypes.INT:
+        number_for("where", number, dtype)
+
+
+@overload
+def where(condition: Tensor) -> tuple[Tensor, ...]: ...
+@overload
+def where(condition: Tensor, input: Operand, other: Operand) -> Tensor: ...
+def where(condition: Tensor, input: Any = None, other: Any = None) -> Any:
+    """Elementwise `input` where `condition` holds, else `other`; alone, where it does hold."""
+    if not isinstance(condition, Handle):
+        raise TypeError(
+            f"where(): argument 'condition' must be Tensor, not {type(condition).__name__}"
+        )
+    if input is None and other is None:
+        return nonzero(condition, as_tuple=True)
+    if node_of(condition).meta.dtype is dtypes.uint8:
+        condition = cast(condition, dtypes.bool_)
+    if not isinstance(input, Handle) and not isinstance(other, Handle):
+        # Two numbers: the dtype is theirs, as a tensor of no dims has it.
+        for x in (input, other):
+            if not isinstance(x, bool | int | float | complex):
+                raise TypeError(f"where(): expected tensors or numbers; got {type(x).__name__}")
+        dtype = dtypes.promote_types(*[dtypes.scalar_dtype(type(x)) for x in (input, other)])
+        input = filled((), input, dtype)
+    for number, tensor in ((input, other), (other, input)):
+        if isinstance(tensor, Handle):
+            _check_choice(number, node_of(tensor).meta.dtype)
+    return choose(condition, input, other)
+
+
+_BAD_CLASS = (
+    "one_hot: class values must be non-negative and smaller than num_classes; got {value} for "
+    "{count} classes"
+)
+CHECK_CLASS = within("check_class", 0, _BAD_CLASS)
+
+
+def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
+    """A new last dim with 1 at the class each element names, 0 elsewhere (int64)."""
+    meta = node_of(tensor).meta
+    if meta.dtype is not dtypes.int64:
+        raise RuntimeError(
+            f"one_hot is only applicable to index tensor of type int64; got {meta.dtype.name}. "
+            "Convert it with .long()"
+        )
+    if num_classes == -1:
+        if not meta.numel:
+            raise RuntimeError("one_hot: can not infer total number of classes from empty tensor.")
+        values = tensor._values("one_hot()")
+        if values.min() < 0:
+            raise RuntimeError("one_hot: class values must be non-negative")
+        num_classes = int(values.max()) + 1
+    elif meta.numel:
+        if num_classes < 1:
+            raise RuntimeError(f"one_hot: num_classes should be positive; got {num_classes}")
+        meta_of((*meta.shape, num_classes), dtypes.int64)  # raises if there cannot be so many
+        wrong = known_outside(tensor, 0, num_classes, 0)
+        if wrong is not None:
+            raise RuntimeError(_BAD_CLASS.format(value=wrong, count=num_classes))
+        tensor = elementwise(CHECK_CLASS, (tensor, num_classes))
+    wide = reshape_to(tensor, (*meta.shape, 1))
+    return row_major(cast(eq(wide, counting(num_classes)), dtypes.int64))
+
+
+# ------------------------------------------------------------------------ indices and a mask
+
+
+def _unsafe_masked_index(input: Tensor, mask: Tensor, indices: Any, fill: Any) -> Tensor:
+    """`input[indices]` where `mask` holds, `fill` elsewhere, whatever the indices there are."""
+    key = _clamped(input, mask, indices)
+    if not node_of(input).meta.numel:
+        shape = broadcast_shapes("masked_index", [node_of(mask).meta.shape])
+        return filled(shape, fill, node_of(input).meta.dtype)
+    return masked_fill(getitem(input, key), logical_not(mask), fill)
+
+
+def _unsafe_masked_index_put_accumulate(
+    input: Tensor, mask: Tensor, indices: Any, values: Tensor
+) -> Tensor:
+    """`input` with `values` added at the indices where `mask` holds."""
+    key = _clamped(input, mask, indices)
+    if not node_of(input).meta.numel:
+        return clone(input)
+    return put_at(input, key, masked_fill(values, logical_not(mask), 0), accumulate=True)
+
+
+def _clamped(x: Tensor, mask: Tensor, indices: Any) -> tuple[Any, ...]:
+    """A key of these index tensors, with those that are out of range inside it."""
+    _check_mask("masked_index", mask)
+    key: list[Any] = []
+    for index, size in zip(indices, node_of(x).meta.shape, strict=False):
+        if index is None:
+            key.append(slice(None))
+            continue
+        check_index("masked_index", node_of(index).meta)
+        key.append(clamp(index, -size, max(size - 1, -size)))
+    return tuple(key)

@@ -1,0 +1,415 @@
+"""Matrix products: one kernel, MATMUL, and the functions of all ranks that are made of it."""
+
+from __future__ import annotations
+
+from math import prod
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from livegrad import dtypes
+from livegrad.dtypes import DType
+from livegrad.graph.handle import node_of
+from livegrad.graph.infer import broadcast_shapes, not_implemented
+from livegrad.graph.lowering import lowered_by
+from livegrad.graph.meta import Meta, meta_of
+from livegrad.graph.op import Op
+from livegrad.graph.record import record
+from livegrad.graph.views import row_major
+from livegrad.ops.elementwise.arithmetic import add, cast, mul
+from livegrad.ops.elementwise.conjugate import conj
+from livegrad.ops.shaping.movement import PERMUTE, reshape_to
+from livegrad.ops.support import samples as s
+from livegrad.ops.support.autocast import in_low, without_autocast
+
+if TYPE_CHECKING:
+    from livegrad.tensor import Tensor
+
+Attrs = tuple[Any, ...]
+Metas = tuple[Meta, ...]
+
+
+def transposed(x: Tensor) -> Tensor:
+    """The last two dims exchanged, not as a view."""
+    ndim = node_of(x).meta.ndim
+    return record(PERMUTE, (x,), ((*range(ndim - 2), ndim - 1, ndim - 2),))
+
+
+def _check_same_dtype(name: str, metas: Metas) -> None:
+    first = metas[0].dtype
+    for meta in metas[1:]:
+        if meta.dtype is not first:
+            raise RuntimeError(
+                f"{name}: expected m1 and m2 to have the same dtype, but got: {first.name} != "
+                f"{meta.dtype.name}. Convert one with .to(dtype)"
+            )
+
+
+def inner_sizes_differ(a: Meta, b: Meta) -> RuntimeError:
+    """The error for matrices that do not fit."""
+    fits = a.ndim > 1 and a.shape[-2] == b.shape[-2] and a.shape[-1] != b.shape[-1]
+    return RuntimeError(
+        f"matmul: inner sizes differ; got a {a.shape} @ b {b.shape}; expected a.shape[-1] == "
+        f"b.shape[-2]. Did you mean {'a' if fits else 'b'}.T?"
+    )
+
+
+def _matmul_infer(metas: Metas, attrs: Attrs, shape: Any) -> Meta:
+    a, b = metas
+    _check_same_dtype("matmul", metas)
+    if a.dtype is dtypes.bool_:
+        raise not_implemented("matmul", a.dtype)
+    if a.shape[-1] != b.shape[-2]:
+        raise inner_sizes_differ(a, b)
+    batch = broadcast_shapes("matmul", [a.shape[:-2], b.shape[:-2]])
+    return meta_of((*batch, a.shape[-2], b.shape[-1]), a.dtype)
+
+
+MATMUL = Op(
+    "matmul",
+    "kernel",
+    # Two inputs of rank 2 or more; leading dims are batches, broadcast like elementwise operands.
+    infer=_matmul_infer,
+    ref=lambda n, a, b: np.matmul(a, b),
+    lower=lowered_by("product.Product"),
+    flops=lambda node: node.meta.numel * node.inputs[0].meta.shape[-1],
+    grads=(
+        lambda g, y, a, b: matmul(g, conj(transposed(b))),
+        lambda g, y, a, b: matmul(conj(transposed(a)), g),
+    ),
+    saves="x",
+    autocast="low",
+    batch="matmul",
+    samples=s.calls(
+        lambda: s.Sample((s.uniform(3, 4), s.uniform(4, 5)), lambda a, b: matmul(a, b)),
+        lambda: s.Sample((s.uniform(2, 3, 4), s.uniform(2, 4, 5)), lambda a, b: matmul(a, b)),
+        lambda: s.Sample((s.uniform(3, 1, 2, 4), s.uniform(2, 4, 5)), lambda a, b: matmul(a, b)),
+        lambda: s.Sample((s.uniform(3, 4), s.uniform(2, 4, 5)), lambda a, b: matmul(a, b)),
+        lambda: s.Sample((s.uniform(3, 4), s.uniform(4)), lambda a, b: matmul(a, b)),
+        lambda: s.Sample((s.uniform(4), s.uniform(4, 3)), lambda a, b: matmul(a, b)),
+        lambda: s.Sample((s.uniform(4), s.uniform(4, seed=1)), lambda a, b: matmul(a, b)),
+        lambda: s.Sample((s.uniform(3, 0), s.uniform(0, 5)), lambda a, b: matmul(a, b)),
+        lambda: s.Sample((s.uniform(0, 4), s.uniform(4, 5)), lambda a, b: matmul(a, b)),
+    ),
+)
+
+
+def matmul(input: Tensor, other: Tensor) -> Tensor:
+    """Matrix product; 1-d operands are row or column vectors, leading dims are batches."""
+    try:
+        a, b = node_of(input).meta, node_of(other).meta
+    except AttributeError:
+        raise TypeError(
+            f"matmul(): expected two tensors; got {type(input).__name__} and {type(other).__name__}"
+        ) from None
+    if a.ndim == 2 and b.ndim == 2:
+        return record(MATMUL, (input, other))
+    if not a.ndim or not b.ndim:
+        raise RuntimeError(
+            "matmul: both arguments need to be at least 1D, but they are "
+            f"{a.ndim}D and {b.ndim}D. Use * for numbers"
+        )
+    if b.ndim == 1:
+        return _times_vector(input, other, a, b)
+    if a.ndim == 1:
+        if a.shape[0] != b.shape[-2]:
+            raise inner_sizes_differ(a, b)
+        out = record(MATMUL, (reshape_to(input, (1, a.shape[0])), other))
+        return reshape_to(out, b.shape[:-2] + b.shape[-1:])
+    if b.ndim == 2:
+        # One product of all rows instead of one per batch.
+        if a.shape[-1] != b.shape[-2]:
+            raise inner_sizes_differ(a, b)
+        return record(LINEAR, (input, transposed(other)), (False,))
+    return record(MATMUL, (input, other))
+
+
+def _times_vector(x: Tensor, vector: Tensor, a: Meta, b: Meta) -> Tensor:
+    size = b.shape[0]
+    if a.shape[-1] != size:
+        raise inner_sizes_differ(a, meta_of((size, 1), b.dtype))
+    rows = reshape_to(x, (prod(a.shape[:-1]), size))
+    return reshape_to(record(MATMUL, (rows, reshape_to(vector, (size, 1)))), a.shape[:-1])
+
+
+# ------------------------------------------------------------------------------------- linear
+
+
+def _linear_infer(metas: Metas, attrs: Attrs, shape: Any) -> Meta:
+    x, weight = metas[:2]
+    _check_same_dtype("linear", metas)
+    if x.dtype is dtypes.bool_:
+        raise not_implemented("linear", x.dtype)
+    if weight.ndim != 2:
+        raise RuntimeError(f"linear: got weight {weight.shape}; expected 2 dims (out, in)")
+    if not x.ndim or x.shape[-1] != weight.shape[1]:
+        raise RuntimeError(
+            f"linear: inner sizes differ; got input {x.shape} and weight {weight.shape}; expected "
+            "input.shape[-1] == weight.shape[1]"
+        )
+    out = weight.shape[0]
+    if len(metas) == 3 and metas[2].shape not in ((out,), (1,), ()):
+        raise RuntimeError(f"linear: got bias {metas[2].shape}; expected ({out},)")
+    return meta_of((*x.shape[:-1], out), x.dtype)
+
+
+def _rows(x: Tensor) -> Tensor:
+    """`x` as a matrix: all dims but the last merged."""
+    shape = x.shape
+    return x if len(shape) == 2 else reshape_to(x, (prod(shape[:-1]), shape[-1]))
+
+
+def _linear_expand(n: Any, x: Tensor, weight: Tensor, *bias: Tensor) -> Tensor:
+    out = record(MATMUL, (_rows(x), transposed(weight)))
+    if bias:
+        out = add(out, bias[0])
+    return reshape_to(out, n.meta.shape)
+
+
+def _linear_ref(n: Any, x: Any, weight: Any, *bias: Any) -> Any:
+    out = x.reshape(prod(x.shape[:-1]), x.shape[-1]) @ weight.T
+    return (out + bias[0] if bias else out).reshape(n.meta.shape)
+
+
+def _linear_grad_input(g: Tensor, y: Tensor, x: Tensor, weight: Tensor, *bias: Tensor) -> Tensor:
+    if len(x.shape) == 2:
+        return record(MATMUL, (g, conj(weight)))
+    return record(LINEAR, (g, conj(transposed(weight))), (False,))
+
+
+def _linear_grad_weight(g: Tensor, y: Tensor, x: Tensor, weight: Tensor, *bias: Tensor) -> Tensor:
+    return record(MATMUL, (transposed(_rows(g)), conj(_rows(x))))
+
+
+LINEAR = Op(
+    "linear",
+    "composite",
+    # x @ weight.T + bias over the last dim: attrs (whether there is a bias,).
+    infer=_linear_infer,
+    ref=_linear_ref,
+    expand=_linear_expand,
+    grads=(_linear_grad_input, _linear_grad_weight, lambda g, y, x, weight, bias: g),
+    saves="x",
+    autocast="low",
+    batch="linear",
+    samples=s.calls(
+        lambda: s.Sample((s.uniform(3, 4), s.uniform(5, 4)), lambda x, w: linear(x, w)),
+        lambda: s.Sample(
+            (s.uniform(3, 4), s.uniform(5, 4), s.uniform(5)), lambda x, w, b: linear(x, w, b)
+        ),
+        lambda: s.Sample(
+            (s.uniform(2, 3, 4), s.uniform(5, 4), s.uniform(5)), lambda x, w, b: linear(x, w, b)
+        ),
+        lambda: s.Sample(
+            (s.uniform(4), s.uniform(5, 4), s.uniform(5)), lambda x, w, b: linear(x, w, b)
+        ),
+        lambda: s.Sample(
+            (s.uniform(0, 4), s.uniform(5, 4), s.uniform(5)), lambda x, w, b: linear(x, w, b)
+        ),
+    ),
+)
+
+
+def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+    """`input @ weight.T + bias` over the last dim; `weight` has shape (out, in)."""
+    if bias is None:
+        if node_of(weight).meta.ndim == 1:
+            return matmul(input, weight)
+        return record(LINEAR, (input, weight), (False,))
+    return record(LINEAR, (input, weight, bias), (True,))
+
+
+# -------------------------------------------------------------------- products of fixed rank
+
+
+def _check_ranks(name: str, *wanted: tuple[Tensor, int]) -> None:
+    for number, (x, rank) in enumerate(wanted, 1):
+        have = node_of(x).meta
+        if have.ndim != rank:
+            raise RuntimeError(
+                f"{name}: argument {number} must be a {rank}-D tensor; got shape {have.shape}"
+            )
+
+
+def _check_dtypes(name: str, *tensors: Tensor) -> None:
+    kinds = [node_of(x).meta.dtype for x in tensors]
+    if any(kind is not kinds[0] for kind in kinds):
+        names = ", ".join([kind.name for kind in kinds])
+        raise RuntimeError(f"{name}: input tensors must have the same dtype; got {names}")
+
+
+def mm(input: Tensor, mat2: Tensor) -> Tensor:
+    """Product of two matrices."""
+    _check_ranks("mm", (input, 2), (mat2, 2))
+    return record(MATMUL, (input, mat2))
+
+
+def bmm(input: Tensor, mat2: Tensor) -> Tensor:
+    """Products of two batches of matrices."""
+    _check_ranks("bmm", (input, 3), (mat2, 3))
+    if node_of(input).meta.shape[0] != node_of(mat2).meta.shape[0]:
+        raise RuntimeError(
+            f"bmm: batch sizes differ; got {input.shape[0]} and {mat2.shape[0]}; expected one size"
+        )
+    return record(MATMUL, (input, mat2))
+
+
+@without_autocast
+def mv(input: Tensor, vec: Tensor) -> Tensor:
+    """Product of a matrix and a vector."""
+    _check_ranks("mv", (input, 2), (vec, 1))
+    return matmul(input, vec)
+
+
+@without_autocast
+def dot(input: Tensor, tensor: Tensor) -> Tensor:
+    """Inner product of two vectors."""
+    _check_ranks("dot", (input, 1), (tensor, 1))
+    return matmul(input, tensor)
+
+
+@without_autocast
+def vdot(input: Tensor, other: Tensor) -> Tensor:
+    """Inner product of the conjugate of a vector and another vector."""
+    _check_ranks("vdot", (input, 1), (other, 1))
+    return matmul(conj(input), other)
+
+
+def inner(input: Tensor, other: Tensor) -> Tensor:
+    """Products over the last dims of both; of numbers, their product."""
+    a, b = node_of(input).meta, node_of(other).meta
+    if not a.ndim or not b.ndim:
+        return mul(input, other)
+    if a.ndim == 1 == b.ndim:
+        return dot(input, other)
+    if a.shape[-1] != b.shape[-1]:
+        raise RuntimeError(
+            f"inner: the last dimension must match on both input tensors but got shapes {a.shape} "
+            f"and {b.shape}"
+        )
+    return reshape_to(record(LINEAR, (input, _rows(other)), (False,)), a.shape[:-1] + b.shape[:-1])
+
+
+def outer(input: Tensor, vec2: Tensor) -> Tensor:
+    """The matrix of all products of elements of two vectors."""
+    _check_ranks("outer", (input, 1), (vec2, 1))
+    return mul(reshape_to(input, (node_of(input).meta.shape[0], 1)), vec2)
+
+
+def ger(input: Tensor, vec2: Tensor) -> Tensor:
+    """See `outer`."""
+    return outer(input, vec2)
+
+
+# ------------------------------------------------------------------------- sums with products
+
+
+def _combined(name: str, input: Tensor, product: Tensor, beta: Any, alpha: Any) -> Tensor:
+    """beta * input + alpha * product; what is multiplied by 0 is not even read."""
+    meta, wanted = node_of(input).meta, node_of(product).meta
+    lead = wanted.ndim - meta.ndim
+    if lead < 0 or any(
+        n not in (1, w) for n, w in zip(meta.shape, wanted.shape[lead:], strict=True)
+    ):
+        raise RuntimeError(
+            f"{name}: input of shape {list(meta.shape)} cannot be expanded to that of the product, "
+            f"{list(wanted.shape)}"
+        )
+    common = dtypes.promote_types(meta.dtype, wanted.dtype)
+    beta, alpha = _factor(beta, common), _factor(alpha, common)
+    scaled = product if alpha == 1 else mul(cast(product, common), alpha)
+    if beta == 0:
+        return row_major(scaled)
+    return row_major(add(input if beta == 1 else mul(cast(input, common), beta), scaled))
+
+
+def _factor(number: Any, dtype: DType) -> Any:
+    """A factor as the kind of number that `dtype` holds: integers are cut off, as in PyTorch."""
+    if dtype.category == dtypes.INT:
+        return int(number)
+    return bool(number) if dtype is dtypes.bool_ else number
+
+
+@in_low
+def addmm(
+    input: Tensor, mat1: Tensor, mat2: Tensor, *, beta: float = 1, alpha: float = 1
+) -> Tensor:
+    """`beta * input + alpha * (mat1 @ mat2)`."""
+    _check_dtypes("addmm", input, mat1, mat2)
+    return _combined("addmm", input, mm(mat1, mat2), beta, alpha)
+
+
+@without_autocast
+def addmv(input: Tensor, mat: Tensor, vec: Tensor, *, beta: float = 1, alpha: float = 1) -> Tensor:
+    """`beta * input + alpha * (mat @ vec)`."""
+    _check_dtypes("addmv", input, mat, vec)
+    return _combined("addmv", input, mv(mat, vec), beta, alpha)
+
+
+def addr(input: Tensor, vec1: Tensor, vec2: Tensor, *, beta: float = 1, alpha: float = 1) -> Tensor:
+    """`beta * input + alpha * outer(vec1, vec2)`."""
+    product = outer(vec1, vec2)
+    whole = max([node_of(x).meta.dtype.category for x in (input, product)]) < dtypes.FLOAT
+    if whole and float in (type(beta), type(alpha)):
+        raise RuntimeError(
+            "addr: for integral input tensors, arguments beta and alpha must not be floating point "
+            f"numbers; got {beta} and {alpha}"
+        )
+    return _combined("addr", input, product, beta, alpha)
+
+
+@in_low
+def baddbmm(
+    input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: float = 1, alpha: float = 1
+) -> Tensor:
+    """`beta * input + alpha * bmm(batch1, batch2)`."""
+    _check_dtypes("baddbmm", input, batch1, batch2)
+    return _combined("baddbmm", input, bmm(batch1, batch2), beta, alpha)
+
+
+@in_low
+def addbmm(
+    input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: float = 1, alpha: float = 1
+) -> Tensor:
+    """`beta * input + alpha * (sum of bmm(batch1, batch2) over the batch)`."""
+    from livegrad.ops.reductions.reduce import sum
+
+    _check_dtypes("addbmm", input, batch1, batch2)
+    return _combined("addbmm", input, sum(bmm(batch1, batch2), 0, dtype=batch1.dtype), beta, alpha)
+
+
+# ------------------------------------------------------------------------------ many matrices
+
+
+def chain_matmul(*matrices: Any) -> Tensor:
+    """Product of several matrices, in the order that takes the fewest multiplications."""
+    given = list(matrices[0]) if len(matrices) == 1 and isinstance(matrices[0], list) else matrices
+    if not given:
+        raise RuntimeError("chain_matmul(): Expected one or more matrices")
+    _check_ranks("chain_matmul", *[(matrix, 2) for matrix in given])
+    return multiplied(list(given))
+
+
+def multiplied(matrices: list[Tensor]) -> Tensor:
+    """The product of matrices that fit, by the best order of products."""
+    shapes = [node_of(x).meta.shape for x in matrices]
+    sizes = [shapes[0][0], *[shape[1] for shape in shapes]]
+    count = len(matrices)
+    cost: dict[tuple[int, int], int] = {(i, i): 0 for i in range(count)}
+    cut: dict[tuple[int, int], int] = {}
+    for length in range(1, count):
+        for i in range(count - length):
+            j = i + length
+            options = [
+                (cost[i, k] + cost[k + 1, j] + sizes[i] * sizes[k + 1] * sizes[j + 1], k)
+                for k in range(i, j)
+            ]
+            cost[i, j], cut[i, j] = min(options)
+
+    def product(i: int, j: int) -> Tensor:
+        if i == j:
+            return matrices[i]
+        k = cut[i, j]
+        return mm(product(i, k), product(k + 1, j))
+
+    return product(0, count - 1)

@@ -1,0 +1,1 @@
+"""Dims folded into values: sums, statistics, orders, running folds, counts."""

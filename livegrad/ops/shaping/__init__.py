@@ -1,0 +1,1 @@
+"""The same elements elsewhere: dims moved, parts taken, tensors joined, repeated, reshaped."""

@@ -1,0 +1,618 @@
+"""Movement: operations that rearrange elements and compute nothing. Most give views."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+from math import prod
+from operator import index as as_index
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from livegrad.dtypes import DType
+from livegrad.graph.blame import as_items
+from livegrad.graph.handle import Handle, node_of
+from livegrad.graph.index import FIRST, Index, stepped
+from livegrad.graph.infer import broadcast_shapes as common_shape
+from livegrad.graph.layout import Strides, viewed_strides
+from livegrad.graph.lowering import lowered_by
+from livegrad.graph.meta import Meta, Shape, Size, as_size, meta_of
+from livegrad.graph.op import Op
+from livegrad.graph.record import record
+from livegrad.graph.state import LOCAL
+from livegrad.graph.views import view as record_view
+from livegrad.ops.making.generate import FULL as FULL, zeros_like
+from livegrad.ops.support import samples as s
+
+if TYPE_CHECKING:
+    from livegrad.tensor import Tensor
+
+Attrs = tuple[Any, ...]
+Metas = tuple[Meta, ...]
+
+
+def normal_dim(name: str, dim: Any, ndim: int) -> int:
+    """`dim` counted from the front; IndexError outside [-ndim, ndim)."""
+    span = max(ndim, 1)
+    number: int = dim if isinstance(dim, int) else whole(name, "dim", dim)
+    if not -span <= number < span:
+        raise IndexError(
+            f"{name}: Dimension out of range (expected to be in range of [{-span}, {span - 1}], "
+            f"but got {number})"
+        )
+    return number % span
+
+
+def whole(name: str, what: str, value: Any) -> int:
+    """An argument that must be an int, or stand for one, as a tensor of one integer does."""
+    try:
+        return as_index(value)
+    except TypeError:
+        raise TypeError(
+            f"{name}(): argument {what!r} must be int, not {type(value).__name__}"
+        ) from None
+
+
+def sizes_of(name: str, given: tuple[Any, ...], keyword: Any = None) -> Shape:
+    """Sizes or dims given as `f(2, 3)`, `f((2, 3))` or by keyword, as a tuple of int."""
+    if keyword is not None:
+        given = (keyword,)
+    if len(given) == 1 and not isinstance(given[0], int):
+        first = given[0]
+        several = hasattr(first, "__iter__") and getattr(first, "ndim", 1) != 0
+        given = tuple(first) if several else (first,)
+    try:
+        return tuple([as_size(x) for x in given])
+    except TypeError:
+        kinds = ", ".join([type(x).__name__ for x in given])
+        raise TypeError(f"{name}(): expected integers for the sizes; got ({kinds})") from None
+
+
+# ------------------------------------------------------------------------------------ reshape
+
+
+@lru_cache(maxsize=4096)
+def regrouping(old: Shape, new: Shape) -> tuple[tuple[int, int], ...]:
+    """How a reshape regroups dims: (dims taken, dims made) per block of equal size.
+
+    It follows from the sizes alone, so that plans never mistake a merge for a copy.
+    """
+    if 0 in old:
+        return ((len(old), len(new)),)
+    blocks = []
+    i = j = 0
+    while i < len(old) or j < len(new):
+        start_i, start_j = i, j
+        left = right = 1
+        if i < len(old):
+            left, i = old[i], i + 1
+        if j < len(new):
+            right, j = new[j], j + 1
+        while left != right:
+            if left < right and i < len(old):
+                left, i = left * old[i], i + 1
+            elif j < len(new):
+                right, j = right * new[j], j + 1
+            else:
+                left, i = left * old[i], i + 1
+        blocks.append((i - start_i, j - start_j))
+    return tuple(blocks)
+
+
+def _reshape_view(n: Any, index: Index) -> Index | None:
+    """Readable through if dims of size 1 are all that comes or goes."""
+    (source,) = n.inputs
+    old, new = source.meta.shape, n.meta.shape
+    result = [FIRST] * len(old)
+    i = j = 0
+    for taken, made in n.attrs[0]:
+        olds = [d for d in range(i, i + taken) if old[d] != 1]
+        news = [d for d in range(j, j + made) if new[d] != 1]
+        if len(olds) > 1 or len(news) > 1:
+            return None
+        if olds:
+            result[olds[0]] = index[news[0]]
+        i, j = i + taken, j + made
+    return tuple(result)
+
+
+def _reshape_layout(metas: Metas, attrs: Attrs, meta: Meta) -> Strides | None:
+    """Those of a view, where one can show the elements in that shape; else it is a copy.
+
+    `squeeze` and `unsqueeze` say in a second attr which dims they keep or where theirs is.
+    """
+    shape, strides = metas[0].shape, metas[0].stride()
+    if len(attrs) == 1:
+        return None if metas[0].strides is None else viewed_strides(shape, strides, meta.shape)
+    if isinstance(attrs[1], tuple):
+        return tuple([strides[d] for d in attrs[1]])
+    at = attrs[1]
+    step = shape[at] * strides[at] if at < len(shape) else 1
+    return (*strides[:at], step, *strides[at:])
+
+
+RESHAPE = Op(
+    "reshape",
+    "movement",
+    infer=lambda metas, attrs, shape: meta_of(shape, metas[0].dtype),
+    ref=lambda n, x: x.reshape(n.meta.shape),
+    view=_reshape_view,
+    write=lambda part, value, attrs, args: reshape_to(value, part.shape),
+    grads=(lambda g, y, x: reshape_to(g, x.shape),),
+    layout=_reshape_layout,
+    lower=lowered_by("movement.Reshape"),
+    saves="",
+    batch="reshape",
+    samples=s.calls(
+        lambda: s.Sample((s.uniform(2, 6),), lambda x: reshape(x, (3, 4))),
+        lambda: s.Sample((s.uniform(2, 3, 4),), lambda x: reshape(x, (6, -1))),
+        lambda: s.Sample((s.uniform(4),), lambda x: reshape(x, (4, 1, 1))),
+        lambda: s.Sample((s.uniform(0, 3),), lambda x: reshape(x, (3, 0))),
+    ),
+)
+
+
+def reshape_to(x: Tensor, shape: Shape) -> Tensor:
+    """`x` with another shape of as many elements, not as a view."""
+    if x.shape == shape:
+        return x
+    return record(RESHAPE, (x,), (regrouping(x.shape, shape),), (), shape)
+
+
+def reshape(input: Tensor, *sizes: Any, shape: Any = None) -> Tensor:
+    """The same elements in row-major order with another shape; one size may be -1."""
+    meta = node_of(input).meta
+    wanted = _resolve_shape(meta, sizes_of("reshape", sizes, shape))
+    if _is_viewable(meta, wanted):
+        return record_view(RESHAPE, input, (regrouping(meta.shape, wanted),), (), wanted)
+    return record(RESHAPE, (input,), (regrouping(meta.shape, wanted),), (), wanted)
+
+
+def _is_viewable(meta: Meta, shape: Shape) -> bool:
+    """Whether PyTorch would show the elements in another shape without copying them."""
+    return meta.strides is None or viewed_strides(meta.shape, meta.strides, shape) is not None
+
+
+def view(input: Tensor, *shape: Any, size: Any = None, dtype: Any = None) -> Tensor:
+    """A view of `input` with another shape, or of its bytes as another dtype."""
+    if dtype is not None or (len(shape) == 1 and isinstance(shape[0], DType)):
+        from livegrad.ops.shaping.reshaping import view_bits
+
+        return view_bits(input, shape[0] if dtype is None else dtype)
+    meta = node_of(input).meta
+    wanted = _resolve_shape(meta, sizes_of("view", shape, size))
+    if not _is_viewable(meta, wanted):
+        raise RuntimeError(
+            "view size is not compatible with input tensor's size and stride (at least one "
+            "dimension spans across two contiguous subspaces). Use .reshape(...) instead."
+        )
+    return record_view(RESHAPE, input, (regrouping(meta.shape, wanted),), (), wanted)
+
+
+def _resolve_shape(meta: Meta, shape: Shape) -> Shape:
+    """`shape` with -1 replaced, checked against the number of elements."""
+    known = prod([size for size in shape if size != -1])
+    if shape.count(-1) > 1:
+        raise RuntimeError("reshape: only one dimension can be inferred")
+    if any(size < -1 for size in shape):
+        raise RuntimeError(f"reshape: invalid shape dimension in {list(shape)}")
+    if -1 in shape and (known == 0 or meta.numel % known):
+        reason = "unspecified dimension size -1 can be any value" if known == 0 else "is invalid"
+        raise RuntimeError(
+            f"reshape: shape '{list(shape)}' {reason} for input of size {meta.numel}"
+        )
+    sizes = tuple([meta.numel // known if size == -1 else int(size) for size in shape])
+    if prod(sizes) != meta.numel:
+        raise RuntimeError(
+            f"reshape: shape '{list(shape)}' is invalid for input of size {meta.numel}"
+        )
+    return sizes
+
+
+# ---------------------------------------------------------------------------- dims of size 1
+
+
+def squeeze(input: Tensor, dim: int | Sequence[int] | None = None) -> Tensor:
+    """`input` without its dims of size 1, or without those of them named by `dim`."""
+    shape = node_of(input).meta.shape
+    if dim is None:
+        drop = set(range(len(shape)))
+    else:
+        dims = (dim,) if isinstance(dim, int) else as_items(dim, "int")
+        drop = {normal_dim("squeeze", d, len(shape)) for d in dims}
+    kept = tuple([d for d, size in enumerate(shape) if size != 1 or d not in drop])
+    wanted = tuple([shape[d] for d in kept])
+    return record_view(RESHAPE, input, (regrouping(shape, wanted), kept), (), wanted)
+
+
+def unsqueeze(input: Tensor, dim: int) -> Tensor:
+    """`input` with a new dim of size 1 at `dim`."""
+    shape = node_of(input).meta.shape
+    d = normal_dim("unsqueeze", dim, len(shape) + 1)
+    wanted = shape[:d] + (1,) + shape[d:]
+    return record_view(RESHAPE, input, (regrouping(shape, wanted), d), (), wanted)
+
+
+# ------------------------------------------------------------------------------------ permute
+
+
+def _permute_view(n: Any, index: Index) -> Index:
+    result = [FIRST] * len(index)
+    for out_dim, in_dim in enumerate(n.attrs[0]):
+        result[in_dim] = index[out_dim]
+    return tuple(result)
+
+
+def inverse_order(dims: tuple[int, ...]) -> tuple[int, ...]:
+    """The order of dims that undoes a permutation."""
+    return tuple(sorted(range(len(dims)), key=dims.__getitem__))
+
+
+PERMUTE: Op = Op(
+    "permute",
+    "movement",
+    infer=lambda metas, attrs, shape: meta_of(
+        tuple([metas[0].shape[d] for d in attrs[0]]), metas[0].dtype
+    ),
+    ref=lambda n, x: x.transpose(n.attrs[0]),
+    view=_permute_view,
+    write=lambda part, value, attrs, args: record(PERMUTE, (value,), (inverse_order(attrs[0]),)),
+    grads=(lambda g, y, x: record(PERMUTE, (g,), (inverse_order(y._node.attrs[0]),)),),
+    layout=lambda metas, attrs, meta: tuple([metas[0].stride()[d] for d in attrs[0]]),
+    saves="",
+    batch="permute",
+    samples=s.calls(
+        lambda: s.Sample((s.uniform(2, 3, 4),), lambda x: permute(x, (2, 0, 1))),
+        lambda: s.Sample((s.uniform(3, 5),), lambda x: permute(x, (1, 0))),
+    ),
+)
+
+
+def permute(input: Tensor, *order: Any, dims: Any = None) -> Tensor:
+    """The dims of `input` in another order."""
+    ndim = node_of(input).meta.ndim
+    given = sizes_of("permute", order, dims)
+    if len(given) != ndim:
+        raise RuntimeError(
+            "permute: number of dimensions in the tensor input does not match the length of the "
+            f"desired ordering of dimensions; got {ndim} dims and {given}"
+        )
+    order = tuple([normal_dim("permute", d, ndim) for d in given])
+    if sorted(order) != list(range(ndim)):
+        raise RuntimeError(
+            f"permute: got dims {given} for a tensor of {ndim} dims; expected each dim once"
+        )
+    return record_view(PERMUTE, input, (order,))
+
+
+def transpose(input: Tensor, dim0: int, dim1: int) -> Tensor:
+    """`input` with two dims exchanged."""
+    ndim = node_of(input).meta.ndim
+    order = list(range(ndim))
+    a, b = normal_dim("transpose", dim0, ndim), normal_dim("transpose", dim1, ndim)
+    if ndim:
+        order[a], order[b] = order[b], order[a]
+    return record_view(PERMUTE, input, (tuple(order),))
+
+
+def t(input: Tensor) -> Tensor:
+    """The transpose of a matrix; 0-d and 1-d tensors are themselves."""
+    ndim = node_of(input).meta.ndim
+    if ndim > 2:
+        raise RuntimeError(
+            f"t() expects a tensor with <= 2 dimensions, but self is {ndim}D. Use transpose(d0, d1)"
+        )
+    return transpose(input, 0, -1)
+
+
+def swapaxes(input: Tensor, axis0: int, axis1: int) -> Tensor:
+    """`input` with two dims exchanged."""
+    return transpose(input, axis0, axis1)
+
+
+def swapdims(input: Tensor, dim0: int, dim1: int) -> Tensor:
+    """`input` with two dims exchanged."""
+    return transpose(input, dim0, dim1)
+
+
+def movedim(input: Tensor, source: Any, destination: Any) -> Tensor:
+    """`input` with the dims `source` moved to the places `destination`; the others keep order."""
+    ndim = node_of(input).meta.ndim
+    given = [(x,) if isinstance(x, int) else as_items(x) for x in (source, destination)]
+    old, new = [tuple([normal_dim("movedim", d, ndim) for d in dims]) for dims in given]
+    if len(old) != len(new) or len(set(old)) != len(old) or len(set(new)) != len(new):
+        raise RuntimeError(
+            f"movedim: got source {given[0]} and destination {given[1]}; expected as many, each "
+            "dim once"
+        )
+    rest = iter([d for d in range(ndim) if d not in old])
+    places = dict(zip(new, old, strict=True))
+    return permute(input, [places[d] if d in places else next(rest) for d in range(ndim)])
+
+
+def moveaxis(input: Tensor, source: Any, destination: Any) -> Tensor:
+    """See `movedim`."""
+    return movedim(input, source, destination)
+
+
+# ------------------------------------------------------------------------------------- expand
+
+
+def _expand_view(n: Any, index: Index) -> Index:
+    source = n.inputs[0].meta.shape
+    lead = len(index) - len(source)
+    return tuple([FIRST if source[d] == 1 else index[lead + d] for d in range(len(source))])
+
+
+def _expand_layout(metas: Metas, attrs: Attrs, meta: Meta) -> Strides:
+    shape, strides = metas[0].shape, metas[0].stride()
+    lead = meta.ndim - len(shape)
+    out = [0 if n != meta.shape[lead + d] else strides[d] for d, n in enumerate(shape)]
+    for d in range(lead - 1, -1, -1):
+        following = meta.shape[d + 1] * out[0] if out else 1
+        out.insert(0, following if meta.shape[d] == 1 else 0)
+    return tuple(out)
+
+
+EXPAND = Op(
+    "expand",
+    "movement",
+    infer=lambda metas, attrs, shape: meta_of(shape, metas[0].dtype),
+    ref=lambda n, x: np.broadcast_to(x, n.meta.shape),
+    view=_expand_view,
+    grads=(lambda g, y, x: g,),  # backward sums over broadcast dims by itself
+    layout=_expand_layout,
+    saves="",
+    batch="expand",
+    samples=s.calls(
+        lambda: s.Sample((s.uniform(3, 1),), lambda x: expand(x, (2, 3, 4))),
+        lambda: s.Sample((s.uniform(),), lambda x: expand(x, (2,))),
+    ),
+)
+
+
+def expand(input: Tensor, *sizes: Any, size: Any = None, implicit: bool = False) -> Tensor:
+    """`input` repeated along dims of size 1 (and new leading dims) without copying; -1 keeps."""
+    shape = node_of(input).meta.shape
+    wanted = sizes_of("expand", sizes, size)
+    lead = len(wanted) - len(shape)
+    if lead < 0:
+        raise RuntimeError(
+            f"expand: the number of sizes provided ({len(wanted)}) must be greater or equal to the "
+            f"number of dimensions in the tensor ({len(shape)})"
+        )
+    out = []
+    for i, want in enumerate(wanted):
+        have = shape[i - lead] if i >= lead else 1
+        if want == -1 and i < lead:
+            raise RuntimeError("expand: -1 is not allowed in a leading, non-existing dimension")
+        if want not in (-1, have) and have != 1:
+            raise RuntimeError(
+                f"expand: the expanded size of the tensor ({want}) must match the existing size "
+                f"({have}) at non-singleton dimension {i}"
+            )
+        out.append(have if want == -1 else want)
+    return record_view(EXPAND, input, (), (), tuple(out))
+
+
+def expand_as(input: Tensor, other: Tensor) -> Tensor:
+    """`input` expanded to the shape of `other`."""
+    return expand(input, node_of(other).meta.shape)
+
+
+def broadcast_to(input: Tensor, size: Any) -> Tensor:
+    """`input` expanded to `size`."""
+    return expand(input, size)
+
+
+def broadcast_tensors(*tensors: Any) -> tuple[Tensor, ...]:
+    """All tensors expanded to their common shape."""
+    given = tensors
+    if len(tensors) == 1 and not isinstance(tensors[0], Handle):
+        given = as_items(tensors[0], "Tensor")
+    if not given:
+        return ()
+    shape = common_shape("broadcast_tensors", [node_of(x).meta.shape for x in given])
+    return tuple([expand(x, shape) for x in given])
+
+
+def broadcast_shapes(*shapes: Any) -> Size:
+    """The shape that tensors of these shapes (tuples, or ints for one dim) broadcast to."""
+    for shape in shapes:
+        if not isinstance(shape, int | tuple | list):
+            raise RuntimeError(
+                "broadcast_shapes: Input shapes should be of type ints, a tuple of ints, or a list "
+                f"of ints; got {shape!r}"
+            )
+    sizes = [
+        (shape,) if isinstance(shape, int) else sizes_of("broadcast_shapes", tuple(shape))
+        for shape in shapes
+    ]
+    for size in [size for shape in sizes for size in shape]:
+        if size < 0:
+            raise ValueError(
+                f"broadcast_shapes: trying to create tensor with negative dimension ({size})"
+            )
+    return Size(common_shape("broadcast_shapes", sizes) if sizes else ())
+
+
+# --------------------------------------------------------------------------- detach, aliases
+
+DETACH = Op(
+    "detach",
+    "movement",
+    infer=lambda metas, attrs, shape: metas[0],
+    ref=lambda n, x: x,
+    view=lambda n, index: index,
+    write=lambda part, value, attrs, args: value,
+    layout=lambda metas, attrs, meta: metas[0].strides,
+    saves="",
+    batch="same",
+    samples=s.calls(lambda: s.Sample((s.uniform(3),), lambda x: detach(x), smooth=False)),
+)
+
+
+def detach(input: Tensor) -> Tensor:
+    """A view through which no gradient flows."""
+    if isinstance(input, Handle) and input._made_at is not None:
+        return _detach_stale(input)
+    return record_view(DETACH, input)
+
+
+def _detach_stale(x: Tensor) -> Tensor:
+    """`detach` of a view that may not be used any more, which is allowed."""
+    made_at, x._made_at = x._made_at, None
+    try:
+        return record_view(DETACH, x)
+    finally:
+        x._made_at = made_at
+
+
+def constant(x: Tensor) -> Tensor:
+    """`x` for a gradient rule that is constant in it: a gradient made of it does not need `x`'s.
+
+    Only where gradients are recorded to be differentiated does that make a difference.
+    """
+    if LOCAL.state.grad and isinstance(x, Handle) and x._node.grad_to is not None:
+        return record(DETACH, (x,))
+    return x
+
+
+ALIAS = Op(
+    "alias",
+    "movement",
+    infer=lambda metas, attrs, shape: metas[0],
+    ref=lambda n, x: x,
+    view=lambda n, index: index,
+    write=lambda part, value, attrs, args: value,
+    grads=(lambda g, y, x: g,),
+    saves="",
+    batch="same",
+    samples=s.calls(lambda: s.Sample((s.uniform(3),), lambda x: alias(x))),
+)
+
+
+def alias(input: Tensor) -> Tensor:
+    """A view of the whole tensor."""
+    return record_view(ALIAS, input)
+
+
+# ------------------------------------------------------------------------------ basic indexing
+
+# One item per dim consumed or made: ("all",) keeps a dim, ("slice", step) takes every step-th from
+# a start given in args, ("int",) selects the index given in args and drops the dim, ("new",)
+# makes a dim of size 1. The sizes of sliced dims are those of the result.
+Items = tuple[tuple[Any, ...], ...]
+
+
+def _index_view(n: Any, index: Index) -> Index:
+    starts = iter(n.args)
+    along = iter(index)
+    result = []
+    for item in n.attrs[0]:
+        if item[0] == "new":
+            next(along)
+        elif item[0] == "all":
+            result.append(next(along))
+        elif item[0] == "slice":
+            result.append(stepped(next(along), item[1], next(starts)))
+        else:
+            result.append(stepped(FIRST, 1, next(starts)))
+    return tuple(result)
+
+
+def index_key(items: Items, args: tuple[int, ...], shape: Shape) -> tuple[Any, ...]:
+    """The NumPy index that the items stand for, where the result has `shape`."""
+    starts = iter(args)
+    lengths = iter(shape)
+    key: list[Any] = []
+    for item in items:
+        if item[0] == "int":
+            key.append(next(starts))
+            continue
+        length = next(lengths)
+        if item[0] == "new":
+            key.append(None)
+        elif item[0] == "all":
+            key.append(slice(None))
+        else:
+            start, step = next(starts), item[1]
+            stop = start + step * length
+            key.append(slice(start, None if stop < 0 else stop, step))
+    return tuple(key)
+
+
+def _index_layout(metas: Metas, attrs: Attrs, meta: Meta) -> Strides:
+    shape, strides = metas[0].shape, metas[0].stride()
+    out: list[int] = []
+    d = 0
+    for item in attrs[0]:
+        if item[0] == "new":
+            out.append(shape[d] * strides[d] if d < len(shape) else 1)
+            continue
+        if item[0] != "int":
+            out.append(strides[d] * (item[1] if item[0] == "slice" else 1))
+        d += 1
+    return tuple(out)
+
+
+def _index_offset(before: int, meta: Meta, attrs: Attrs, args: tuple[int, ...]) -> int:
+    starts = iter(args)
+    strides = iter(meta.stride())
+    for item in attrs[0]:
+        if item[0] != "new":
+            stride = next(strides)
+            before += 0 if item[0] == "all" else next(starts) * stride
+    return before
+
+
+INDEX: Op = Op(
+    "index",
+    "movement",
+    infer=lambda metas, attrs, shape: meta_of(shape, metas[0].dtype),
+    ref=lambda n, x: x[index_key(n.attrs[0], n.args, n.meta.shape)],
+    view=_index_view,
+    write=lambda part, value, attrs, args: record(INDEX_WRITE, (part, value), attrs, args),
+    grads=(lambda g, y, x: record(INDEX_WRITE, (zeros_like(x), g), y._node.attrs, y._node.args),),
+    layout=_index_layout,
+    offset=_index_offset,
+    saves="",
+    batch="index",
+    samples=s.calls(
+        lambda: s.Sample((s.uniform(5, 6),), lambda x: x[1:4, ::2]),
+        lambda: s.Sample((s.uniform(5, 6),), lambda x: x[-1, None, 2:]),
+        lambda: s.Sample((s.uniform(4),), lambda x: x[2]),
+    ),
+)
+
+
+def _index_write_ref(n: Any, base: Any, value: Any) -> Any:
+    out = np.array(base)
+    out[index_key(n.attrs[0], n.args, value.shape)] = value
+    return out
+
+
+INDEX_WRITE: Op = Op(
+    "index_write",
+    "kernel",
+    # `base` with the elements that INDEX with the same attrs and args would read replaced.
+    infer=lambda metas, attrs, shape: metas[0],
+    ref=_index_write_ref,
+    layout=lambda metas, attrs, meta: metas[0].strides,
+    lower=lowered_by("parts.IndexWrite"),
+    grads=(
+        lambda g, y, base, value: record(
+            INDEX_WRITE, (g, zeros_like(value)), y._node.attrs, y._node.args
+        ),
+        lambda g, y, base, value: record(INDEX, (g,), y._node.attrs, y._node.args, value.shape),
+    ),
+    saves="",
+    batch="index_write",
+    samples=s.calls(
+        lambda: s.Sample(
+            (s.uniform(5, 6), s.uniform(3, 6)),
+            lambda x, v: record(INDEX_WRITE, (x, v), ((("slice", 1), ("all",)),), (1,)),
+        )
+    ),
+)

@@ -1,0 +1,236 @@
+"""Resizing: tensors that take another shape in place, and tensors filled with one value."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable
+from math import prod
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from livegrad.graph.geometry import dims_in_memory, offset_of, root_of, storage_nbytes, writes_to
+from livegrad.graph.handle import Cell, Handle, Step, node_of, wrap
+from livegrad.graph.layout import contiguous_strides
+from livegrad.graph.node import Interior
+from livegrad.graph.op import Op
+from livegrad.graph.record import record
+from livegrad.graph.state import LOCAL
+from livegrad.graph.views import go_on_retaining, in_place_of, see_through
+from livegrad.graph.writes import check_writable
+from livegrad.ops.elementwise.arithmetic import cast
+from livegrad.ops.making.generate import filled, zeros_like
+from livegrad.ops.picking.index_writing import spread_number
+from livegrad.ops.shaping.joining import padded
+from livegrad.ops.shaping.movement import (
+    DETACH,
+    EXPAND,
+    INDEX,
+    PERMUTE,
+    RESHAPE,
+    detach,
+    inverse_order,
+    regrouping,
+    sizes_of,
+)
+from livegrad.ops.shaping.strided import as_strided, in_memory, whole_of
+from livegrad.ops.support import samples as s
+from livegrad.ops.support.numbers import number_for
+
+if TYPE_CHECKING:
+    from livegrad.tensor import Tensor
+
+
+# --------------------------------------------------------------------------- views, in place
+
+
+def inplace_view(view: Callable[..., Any]) -> Callable[..., Any]:
+    """The in-place form of a function that gives a view: the tensor becomes that view."""
+
+    def method(self: Tensor, *args: Any, **options: Any) -> Tensor:
+        check_writable(self, expanded=True)
+        state = LOCAL.state
+        grad, state.grad = state.grad, True  # also under no_grad its history goes on
+        try:
+            value = view(self, *args, **options)
+        finally:
+            state.grad = grad
+        return become(self, value)
+
+    method.__name__ = f"{view.__name__}_"
+    method.__doc__ = f"In-place form of `{view.__name__}`."
+    return method
+
+
+def become(x: Tensor, value: Tensor, stays: bool = True, counts: int = 1) -> Tensor:
+    """Makes `x` stand for what `value` does, and share what that shares.
+
+    It `stays` the leaf, or keeps the place in the graph, that it was; `counts` is what `_version`
+    rises by.
+    """
+    if value is x:
+        return x
+    old, node, writes = node_of(x), node_of(value), writes_to(x) + counts
+    x._was_view = x._is_view()
+    if x._cell is not None:
+        _count_more(x, counts)
+    shares = None not in (x._cell, value._cell) and root_of(x)[0] is root_of(value)[0]
+    if stays and isinstance(old.grad_to, weakref.ref):  # under no_grad: it stays that leaf
+        node = record(DETACH, (wrap(node),))._node
+        node.grad_to = old.grad_to
+    elif stays and node.grad_to is None:  # and an interior node stays where it is in the graph
+        node = in_place_of(old, wrap(node), x, False)
+    go_on_retaining(old, node, x)
+    x._node, x._cell = node, value._cell
+    x._path, x._seen = value._path, value._seen
+    x._root = None if value._root is x else value._root
+    if not shares:  # from now on it counts for itself what is written to the other storage
+        x._writes, x._unseen = writes, None if x._cell is None else [writes]
+    see_through(value, x)
+    return x
+
+
+def _count_more(x: Tensor, writes: int) -> None:
+    """Raises what a tensor and its views count by writes that are none to the others."""
+    if x._unseen is not None:
+        x._unseen[0] += writes
+    else:
+        root_of(x)[0].uncounted -= writes
+
+
+# ------------------------------------------------------------------------------------- resize
+
+
+def resize_(self: Tensor, *sizes: Any, size: Any = None, memory_format: Any = None) -> Tensor:
+    """Takes another shape: the elements from its place in the storage on, new ones are 0."""
+    shape = sizes_of("resize_", sizes, size)
+    meta = node_of(self).meta
+    if any(n < 0 for n in shape):
+        raise RuntimeError(
+            f"resize_: trying to create tensor with negative dimension: {list(shape)}"
+        )
+    if node_of(self).grad_to is not None:
+        raise RuntimeError("cannot resize variables that require grad")
+    if shape == meta.shape:
+        return self
+    offset = offset_of(self)
+    needed = offset + prod(shape)
+    if needed * meta.dtype.itemsize > storage_nbytes(self):
+        _grow(self, needed)
+    return become(self, as_strided(self, shape, contiguous_strides(shape), offset))
+
+
+def _grow(x: Tensor, count: int) -> None:
+    """Makes the storage of `x` larger; whoever shares it sees the same elements as before."""
+    whole = whole_of(x)
+    before = node_of(whole).meta
+    memory = in_memory(whole)
+    grown = padded(wrap(node_of(memory)), 0, 0, count)
+    larger = Cell(grown)
+    old = memory._cell
+    assert old is not None  # it is a view of `whole`
+    larger.base = old.base
+    if old.memory is not None:
+        raise RuntimeError("Trying to resize storage that is not resizable")
+    back: list[Step] = [(INDEX, ((("slice", 1),),), (0,), (before.numel,))]
+    order = dims_in_memory(before)
+    shape = before.shape if order is None else tuple([before.shape[d] for d in order])
+    back.append((RESHAPE, (regrouping((before.numel,), shape),), (), shape))
+    if order is not None:
+        back.append((PERMUTE, (inverse_order(order),), (), None))
+    old.parent = larger, tuple(back), larger.version
+    larger.uncounted = old.uncounted - old.version  # what was written counts on
+    if x._cell is None:
+        x._cell = old
+
+
+def resize_as_(self: Tensor, the_template: Tensor, *, memory_format: Any = None) -> Tensor:
+    """Takes the shape of another tensor; see `resize_`."""
+    return resize_(self, node_of(the_template).meta.shape)
+
+
+def set_(
+    self: Tensor,
+    source: Tensor | None = None,
+    storage_offset: int = 0,
+    size: Any = None,
+    stride: Any = None,
+) -> Tensor:
+    """Makes the tensor share the storage of `source`: all it shows, or a part of the storage."""
+    flows = [node_of(x).grad_to is not None for x in (self, source) if isinstance(x, Handle)]
+    if flows[0]:
+        check_writable(self)
+    shown, recorded = _shown(self, source, storage_offset, size, stride), LOCAL.state.grad
+    old = node_of(self)
+    become(self, shown, stays=not (recorded and any(flows)))
+    if recorded and any(flows):
+        self._node.grad_to = Interior((), _refuse_set)
+        go_on_retaining(old, self._node, self)
+    return self
+
+
+def _refuse_set(g: Tensor) -> Any:
+    raise RuntimeError("derivative for set_ is not implemented")
+
+
+def _shown(self: Tensor, source: Any, storage_offset: int, size: Any, stride: Any) -> Tensor:
+    """What `set_` makes a tensor share."""
+    if source is None:
+        return filled((0,), 0, node_of(self).meta.dtype)
+    tensor = getattr(source, "_tensor", source)  # a storage knows a tensor that shows it
+    if node_of(tensor).meta.dtype is not node_of(self).meta.dtype:
+        raise RuntimeError(
+            f"set_: expected a source of dtype {node_of(self).meta.dtype.name}; got "
+            f"{node_of(tensor).meta.dtype.name}"
+        )
+    if size is None and tensor is source:
+        return detach(tensor)
+    if size is None:
+        size = (storage_nbytes(tensor) // node_of(tensor).meta.dtype.itemsize,)
+    shape = sizes_of("set_", (size,))
+    steps = contiguous_strides(shape) if stride is None else sizes_of("set_", (stride,))
+    return detach(as_strided(tensor, shape, steps, storage_offset))
+
+
+# --------------------------------------------------------------------------------------- fill
+
+
+def _fill_expand(n: Any, x: Tensor, *value: Tensor) -> Tensor:
+    if value:
+        return record(EXPAND, (cast(value[0], n.meta.dtype),), (), (), n.meta.shape)
+    return filled(n.meta.shape, n.args[0], n.meta.dtype)
+
+
+def _fill_ref(n: Any, x: Any, *value: Any) -> Any:
+    return np.full(n.meta.shape, value[0] if value else n.args[0], x.dtype)
+
+
+FILL: Op = Op(
+    "fill",
+    "composite",
+    # Inputs (tensor that gives shape and dtype,), args (number,); or a second, 0-d tensor.
+    infer=lambda metas, attrs, shape: metas[0],
+    ref=_fill_ref,
+    expand=_fill_expand,
+    # Backward sums the gradient of the 0-d tensor, as of any value that was broadcast.
+    grads=(lambda g, y, x, *value: zeros_like(x), lambda g, y, x, value: g),
+    saves="",
+    samples=s.calls(
+        lambda: s.Sample((s.uniform(2, 3),), lambda x: fill(x, 2.5)),
+        lambda: s.Sample((s.uniform(2, 3), s.uniform(seed=1)), lambda x, v: fill(x, v)),
+        lambda: s.Sample((s.uniform(0),), lambda x: fill(x, 1)),
+    ),
+)
+
+
+def fill(input: Tensor, value: Any) -> Tensor:
+    """One number (or 0-d tensor) everywhere, with the shape and dtype of `input`."""
+    meta = node_of(input).meta
+    if isinstance(value, Handle):
+        return record(FILL, (input, spread_number("fill", value, (), node_of(value).meta.dtype)))
+    number = number_for("fill", value, meta.dtype)
+    if meta.dtype.is_complex:
+        return record(FILL, (input, filled((), number, meta.dtype)))
+    return record(
+        FILL, (input,), (), (float(number) if meta.dtype.is_floating_point else int(number),)
+    )

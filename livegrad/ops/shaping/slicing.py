@@ -1,0 +1,475 @@
+"""Slicing: views of parts (narrow, select, split), and dims in reverse or along a diagonal."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from livegrad import dtypes
+from livegrad.graph.blame import as_index, as_items
+from livegrad.graph.handle import Handle, node_of
+from livegrad.graph.index import Index, stepped
+from livegrad.graph.layout import Strides
+from livegrad.graph.meta import Meta, Shape, meta_of
+from livegrad.graph.op import Op, as_first
+from livegrad.graph.record import record
+from livegrad.graph.views import row_major, view as record_view
+from livegrad.ops.elementwise.arithmetic import clone
+from livegrad.ops.making.generate import counting, filled, zeros_like
+from livegrad.ops.shaping.movement import (
+    INDEX,
+    PERMUTE,
+    Items,
+    inverse_order,
+    normal_dim,
+    reshape_to,
+    sizes_of,
+    transpose,
+    whole,
+)
+from livegrad.ops.support import samples as s
+
+if TYPE_CHECKING:
+    from livegrad.tensor import Tensor
+
+Attrs = tuple[Any, ...]
+Metas = tuple[Meta, ...]
+# More views than this at once would fill the memory.
+_MOST_PARTS = 1 << 20
+
+
+def narrow(input: Tensor, dim: int, start: Any, length: int) -> Tensor:
+    """The `length` elements from `start` on along `dim`: a view."""
+    shape = node_of(input).meta.shape
+    if not shape:
+        raise RuntimeError("narrow: cannot be applied to a 0-dim tensor")
+    if isinstance(start, Handle):
+        kind = node_of(start).meta
+        if kind.ndim or kind.dtype.category != dtypes.INT:
+            raise RuntimeError("narrow: start must be an 0-dim integral Tensor")
+    length = as_index(length)
+    if length < 0:
+        raise RuntimeError(f"narrow: length must be non-negative; got {length}")
+    d = normal_dim("narrow", dim, len(shape))
+    begin = as_index(start)
+    if not -shape[d] <= begin <= shape[d]:
+        raise IndexError(
+            f"narrow: start out of range (expected to be in range of [{-shape[d]}, {shape[d]}], "
+            f"but got {begin})"
+        )
+    begin += shape[d] if begin < 0 else 0
+    if begin + length > shape[d]:
+        raise RuntimeError(
+            f"narrow: start ({start}) + length ({length}) exceeds dimension size ({shape[d]})"
+        )
+    return _part(input, shape, d, begin, length)
+
+
+def slice_along(
+    input: Tensor, dim: int = 0, start: int | None = None, end: int | None = None, step: int = 1
+) -> Tensor:
+    """Every `step`-th element from `start` to `end` along `dim`: a view (`aten.slice`)."""
+    shape = node_of(input).meta.shape
+    if not shape:
+        raise IndexError("slice() cannot be applied to a 0-dim tensor.")
+    d = normal_dim("slice", dim, len(shape))
+    start, end = [None if x is None else as_index(x) for x in (start, end)]
+    step = as_index(step)
+    if step <= 0:
+        raise RuntimeError(f"slice: step must be positive; got {step}")
+    first, stop, _ = slice(start, end, step).indices(shape[d])
+    length = max(-(-(stop - first) // step), 0)
+    items = items_at(len(shape), d, ("slice", step))
+    return record_view(INDEX, input, (items,), (first,), shape[:d] + (length,) + shape[d + 1 :])
+
+
+def _part(x: Tensor, shape: Shape, dim: int, start: int, length: int) -> Tensor:
+    """A view of a run along one dim, checked already."""
+    items = items_at(len(shape), dim, ("slice", 1))
+    return record_view(INDEX, x, (items,), (start,), shape[:dim] + (length,) + shape[dim + 1 :])
+
+
+@lru_cache(maxsize=1024)
+def items_at(ndim: int, dim: int, item: tuple[Any, ...]) -> Items:
+    """Items that keep every dim but one."""
+    return tuple([item if d == dim else ("all",) for d in range(ndim)])
+
+
+def select(input: Tensor, dim: int, index: int) -> Tensor:
+    """The slice of `input` at `index` along `dim`, without that dim: a view."""
+    shape = node_of(input).meta.shape
+    if not shape:
+        raise IndexError("select() cannot be applied to a 0-dim tensor.")
+    d = normal_dim("select", dim, len(shape))
+    at = as_index(index)
+    if not -shape[d] <= at < shape[d]:
+        raise IndexError(
+            f"select(): index {at} out of range for tensor of size {list(shape)} at dimension {d}"
+        )
+    items = items_at(len(shape), d, ("int",))
+    return record_view(INDEX, input, (items,), (at % shape[d],), shape[:d] + shape[d + 1 :])
+
+
+def _several(parts: list[Tensor], name: str) -> tuple[Tensor, ...]:
+    """Views that one function returns together: where gradients flow, none may be written."""
+    for i, part in enumerate(parts):
+        if part._node.grad_to is not None:
+            part._made = f"{i} of {name}"
+            assert part._cell is not None  # which a view has
+            part._made_at = part._cell.version - part._cell.uncounted
+    return tuple(parts)
+
+
+def unbind(input: Tensor, dim: int = 0) -> tuple[Tensor, ...]:
+    """All slices along `dim`, each a view without that dim."""
+    shape = node_of(input).meta.shape
+    if not shape:
+        raise IndexError(f"unbind: Dimension specified as {dim} but tensor has no dimensions")
+    d = normal_dim("unbind", dim, len(shape))
+    return _several([select(input, d, i) for i in range(int(shape[d]))], "UnbindBackward0")
+
+
+# -------------------------------------------------------------------------------------- split
+
+
+def split(input: Tensor, split_size_or_sections: Any, dim: int = 0) -> tuple[Tensor, ...]:
+    """Views of runs along `dim`: of one size (the last may be smaller), or of the sizes listed."""
+    shape = node_of(input).meta.shape
+    if not shape:
+        raise RuntimeError("split: expects at least a 1-dimensional tensor")
+    d = normal_dim("split", dim, len(shape))
+    if hasattr(split_size_or_sections, "__index__"):
+        split_size_or_sections = whole("split", "split_size", split_size_or_sections)
+    if not isinstance(split_size_or_sections, int):
+        return split_with_sizes(input, split_size_or_sections, d)
+    step = split_size_or_sections
+    if step < 0 or (step == 0 and shape[d]):
+        raise RuntimeError(f"split: expected split_size to be positive; got {step}")
+    starts = range(0, int(shape[d]), step) if shape[d] else (0,)
+    parts = [_part(input, shape, d, i, min(step, shape[d] - i)) for i in starts]
+    return _several(parts, "SplitBackward0")
+
+
+def split_with_sizes(input: Tensor, split_sizes: Any, dim: int = 0) -> tuple[Tensor, ...]:
+    """Views of consecutive runs along `dim`, of the sizes listed."""
+    shape = node_of(input).meta.shape
+    if not shape:
+        raise RuntimeError("split_with_sizes: expects at least a 1-dimensional tensor")
+    d = normal_dim("split_with_sizes", dim, len(shape))
+    sizes = sizes_of("split_with_sizes", (split_sizes,))
+    if sum(sizes) != shape[d] or any(size < 0 for size in sizes):
+        raise RuntimeError(
+            f"split_with_sizes: expects split_sizes to sum exactly to {shape[d]} (input tensor's "
+            f"size at dimension {d}), but got split_sizes={list(sizes)}"
+        )
+    starts = [sum(sizes[:i]) for i in range(len(sizes))]
+    parts = [_part(input, shape, d, i, n) for i, n in zip(starts, sizes, strict=True)]
+    return _several(parts, "SplitWithSizesBackward0")
+
+
+def _check_count(name: str, parts: int) -> None:
+    if parts > _MOST_PARTS:
+        raise RuntimeError(f"{name}: can't allocate memory for {parts} tensors")
+
+
+def chunk(input: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
+    """Views of at most `chunks` consecutive runs of equal size along `dim`."""
+    shape = node_of(input).meta.shape
+    if not shape:
+        raise RuntimeError("chunk: expects at least a 1-dimensional tensor")
+    chunks = whole("chunk", "chunks", chunks)
+    if chunks <= 0:
+        raise RuntimeError(f"chunk: expects `chunks` to be greater than 0, got: {chunks}")
+    d = normal_dim("chunk", dim, len(shape))
+    step = -(-shape[d] // chunks)
+    if step == 0:
+        _check_count("chunk", chunks)
+        return split_with_sizes(input, [0] * chunks, d)
+    return split(input, step, d)
+
+
+def tensor_split(
+    input: Tensor, indices_or_sections: Any = None, dim: int = 0, **given: Any
+) -> tuple[Tensor, ...]:
+    """Views of runs along `dim`: so many of nearly equal size, or cut at the indices listed."""
+    for name in ("sections", "indices", "tensor_indices_or_sections"):
+        indices_or_sections = given.pop(name, indices_or_sections)
+    if given or indices_or_sections is None:
+        raise TypeError(
+            f"tensor_split(): expected sections or indices, and dim; got {sorted(given)}"
+        )
+    shape = node_of(input).meta.shape
+    if not shape:
+        raise RuntimeError(
+            "tensor_split: expected at least a 1-dimensional tensor, but got a tensor with 0 dims"
+        )
+    d = normal_dim("tensor_split", dim, len(shape))
+    size = shape[d]
+    where = _numbers("tensor_split", indices_or_sections)
+    if isinstance(where, int):
+        if where <= 0:
+            raise RuntimeError(f"tensor_split: number of sections must be > 0; got {where}")
+        _check_count("tensor_split", where)
+        small, larger = divmod(size, where)
+        cuts = [i * small + min(i, larger) for i in range(1, where)]
+    else:
+        cuts = [min(max(i + size if i < 0 else i, 0), size) for i in where]
+    bounds = [0, *cuts, size]
+    return tuple([_part(input, shape, d, a, max(b - a, 0)) for a, b in pairwise(bounds)])
+
+
+def _numbers(name: str, given: Any) -> Any:
+    """An int, or a list of ints, from numbers or an integer tensor, which is read."""
+    if not isinstance(given, Handle):
+        if hasattr(given, "__index__"):
+            return as_index(given)
+        return [as_index(x) for x in as_items(given)]
+    meta = node_of(given).meta
+    if meta.dtype is not dtypes.int64 or meta.ndim > 1:
+        raise RuntimeError(f"{name}: expected an int64 tensor of zero or one dimension; got {meta}")
+    return given._values(f"{name}()").tolist()
+
+
+def _split_along(
+    name: str, input: Tensor, indices_or_sections: Any, least: int, dim: int
+) -> tuple[Tensor, ...]:
+    """`tensor_split` along a dim, where a number of sections must divide the size."""
+    shape = node_of(input).meta.shape
+    if len(shape) < least:
+        raise RuntimeError(
+            f"{name}: requires a tensor with at least {least} dimension, but got a tensor with "
+            f"{len(shape)} dimensions"
+        )
+    if isinstance(indices_or_sections, int):
+        sections = indices_or_sections
+        if sections <= 0 or shape[dim] % sections:
+            raise RuntimeError(
+                f"{name}: attempted to split along dimension {dim}, but the size of the dimension "
+                f"{shape[dim]} is not divisible by the split_size {sections}"
+            )
+    return tensor_split(input, indices_or_sections, dim)
+
+
+def hsplit(input: Tensor, indices_or_sections: Any) -> tuple[Tensor, ...]:
+    """Views of groups of columns (of elements, if there is one dim)."""
+    dim = 0 if node_of(input).meta.ndim == 1 else 1
+    return _split_along("hsplit", input, indices_or_sections, 1, dim)
+
+
+def vsplit(input: Tensor, indices_or_sections: Any) -> tuple[Tensor, ...]:
+    """Views of groups of rows."""
+    return _split_along("vsplit", input, indices_or_sections, 2, 0)
+
+
+def dsplit(input: Tensor, indices_or_sections: Any) -> tuple[Tensor, ...]:
+    """Views of runs along dim 2."""
+    return _split_along("dsplit", input, indices_or_sections, 3, 2)
+
+
+def unsafe_chunk(input: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
+    """Like `chunk`, but copies."""
+    return tuple([clone(part) for part in chunk(input, chunks, dim)])
+
+
+def unsafe_split(input: Tensor, split_size: int, dim: int = 0) -> tuple[Tensor, ...]:
+    """Like `split` into runs of one size, but copies."""
+    return tuple([clone(part) for part in split(input, split_size, dim)])
+
+
+def unsafe_split_with_sizes(input: Tensor, split_sizes: Any, dim: int = 0) -> tuple[Tensor, ...]:
+    """Like `split_with_sizes`, but copies."""
+    return tuple([clone(part) for part in split_with_sizes(input, split_sizes, dim)])
+
+
+# --------------------------------------------------------------------------- flip, diagonal
+
+
+def _flip_view(n: Any, index: Index) -> Index:
+    last = dict(zip(n.attrs[0], n.args, strict=True))
+    return tuple([stepped(at, -1, last[d]) if d in last else at for d, at in enumerate(index)])
+
+
+def _flip_layout(metas: Metas, attrs: Attrs, meta: Meta) -> Strides | None:
+    if len(attrs) > 1:  # flip() copies; only slices with negative steps are views
+        return as_first(metas, attrs, meta)
+    strides = metas[0].stride()
+    return tuple([-step if d in attrs[0] else step for d, step in enumerate(strides)])
+
+
+def _flip_offset(before: int, meta: Meta, attrs: Attrs, args: tuple[int, ...]) -> int:
+    strides = meta.stride()
+    return before + sum([int(strides[d]) * n for d, n in zip(attrs[0], args, strict=True)])
+
+
+FLIP: Op = Op(
+    "flip",
+    "movement",
+    # Dims in reverse order: attrs (dims,), args: the last index of each of them.
+    infer=lambda metas, attrs, shape: metas[0],
+    ref=lambda n, x: np.flip(x, n.attrs[0]),
+    view=_flip_view,
+    write=lambda part, value, attrs, args: record(FLIP, (value,), attrs, args),
+    grads=(lambda g, y, x: record(FLIP, (g,), y._node.attrs, y._node.args),),
+    layout=_flip_layout,
+    offset=_flip_offset,
+    saves="",
+    batch="flip",
+    samples=s.calls(
+        lambda: s.Sample((s.uniform(3, 4),), lambda x: flip(x, (0, 1))),
+        lambda: s.Sample((s.uniform(2, 3, 4),), lambda x: flip(x, (-1,))),
+        lambda: s.Sample((s.uniform(5),), lambda x: flip(x, 0)),
+        lambda: s.Sample((s.uniform(0, 3),), lambda x: flip(x, 0)),
+    ),
+)
+
+
+def flip(input: Tensor, *order: Any, dims: Any = None) -> Tensor:
+    """`input` with the elements along `dims` in reverse order (a copy)."""
+    shape = node_of(input).meta.shape
+    given = tuple([normal_dim("flip", d, len(shape)) for d in sizes_of("flip", order, dims)])
+    if len(set(given)) != len(given):
+        raise RuntimeError(f"flip: dim appears multiple times in the list of dims {given}")
+    # A dim of size 0 or 1 reads the same either way.
+    turned = tuple(sorted([d for d in given if shape and shape[d] > 1]))
+    return record(FLIP, (input,), (turned, "copy"), tuple([shape[d] - 1 for d in turned]))
+
+
+def fliplr(input: Tensor) -> Tensor:
+    """`input` with its columns in reverse order."""
+    if node_of(input).meta.ndim < 2:
+        raise RuntimeError("fliplr: Input must be >= 2-d.")
+    return flip(input, 1)
+
+
+def flipud(input: Tensor) -> Tensor:
+    """`input` with its rows in reverse order."""
+    if node_of(input).meta.ndim < 1:
+        raise RuntimeError("flipud: Input must be >= 1-d.")
+    return flip(input, 0)
+
+
+def rot90(input: Tensor, k: int = 1, dims: Sequence[int] = (0, 1)) -> Tensor:
+    """`input` turned by `k` quarter turns in the plane of two dims."""
+    ndim = node_of(input).meta.ndim
+    k, dims = as_index(k), tuple([as_index(d) for d in as_items(dims)])
+    if len(dims) != 2:
+        raise RuntimeError(f"rot90: expected total rotation dims == 2, but got dims = {len(dims)}")
+    if ndim < 2:
+        raise RuntimeError(f"rot90: expected total dims >= 2, but got total dims = {ndim}")
+    first, second = dims
+    if first == second or abs(first - second) == ndim:
+        raise RuntimeError(
+            f"rot90: expected rotation dims to be different, but got dim0 = {first} and dim1 = "
+            f"{second}"
+        )
+    for d in dims:
+        if not -ndim <= d < ndim:
+            raise RuntimeError(f"rot90: Rotation dim{d} out of range, dim{d} = {d}")
+    turns = k % 4
+    if turns == 2:
+        return flip(input, (first, second))
+    if turns == 0:
+        return row_major(flip(input, ()))
+    return transpose(flip(input, second if turns == 1 else first), first, second)
+
+
+def _diagonal_view(n: Any, index: Index) -> Index:
+    (dim1, dim2), (start1, start2) = n.attrs, n.args
+    result = list(index[:-1])
+    along = index[-1]
+    first, second = sorted(((dim1, start1), (dim2, start2)))
+    result.insert(first[0], stepped(along, 1, first[1]))
+    result.insert(second[0], stepped(along, 1, second[1]))
+    return tuple(result)
+
+
+def _diagonal_ref(n: Any, x: Any) -> Any:
+    return np.diagonal(x, n.args[1] - n.args[0], *n.attrs)[..., : n.meta.shape[-1]]
+
+
+def with_diagonal(base: Tensor, value: Tensor, attrs: Attrs, args: tuple[int, ...]) -> Tensor:
+    """`base` with the diagonal that DIAGONAL would read replaced by `value`."""
+    from livegrad.ops.elementwise.arithmetic import add, where
+    from livegrad.ops.elementwise.comparison import eq
+    from livegrad.ops.shaping.joining import padded
+
+    dim1, dim2 = attrs
+    rows, columns = base.shape[dim1], base.shape[dim2]
+    shape = [1] * len(base.shape)
+    row = reshape_to(counting(rows), _one_at(shape, dim1, rows))
+    column = reshape_to(counting(columns), _one_at(shape, dim2, columns))
+    count = node_of(value).meta.shape[-1]
+    if count:
+        on_it = eq(add(row, args[1]), add(column, args[0]))
+    else:  # outside the matrix
+        on_it = filled(tuple(shape), False, dtypes.bool_)
+    # Spread the values along the rows they belong to: (..., rows) -> a dim of size 1 at dim2.
+    spread = padded(value, value.ndim - 1, args[0] if count else 0, rows)
+    order = [d for d in range(len(shape)) if d not in (dim1, dim2)] + [dim1]
+    spread = record(PERMUTE, (spread,), (inverse_order(_ranked(order)),))
+    wide = tuple([1 if d == dim2 else size for d, size in enumerate(base.shape)])
+    return where(on_it, reshape_to(spread, wide), base)
+
+
+def _one_at(ones: list[int], dim: int, size: int) -> Shape:
+    return tuple([size if d == dim else 1 for d in range(len(ones))])
+
+
+def _ranked(order: list[int]) -> tuple[int, ...]:
+    """Dims numbered without gaps, in the same order."""
+    return tuple([sorted(order).index(d) for d in order])
+
+
+def _diagonal_layout(metas: Metas, attrs: Attrs, meta: Meta) -> Strides:
+    strides = metas[0].stride()
+    rest = [step for d, step in enumerate(strides) if d not in attrs]
+    return (*rest, strides[attrs[0]] + strides[attrs[1]])
+
+
+def _diagonal_offset(before: int, meta: Meta, attrs: Attrs, args: tuple[int, ...]) -> int:
+    strides = meta.stride()
+    return before + strides[attrs[0]] * args[0] + strides[attrs[1]] * args[1]
+
+
+DIAGONAL = Op(
+    "diagonal",
+    "movement",
+    # The elements (i + args[0], i + args[1]) of two dims, as a last dim: attrs (dim1, dim2).
+    infer=lambda metas, attrs, shape: meta_of(shape, metas[0].dtype),
+    ref=_diagonal_ref,
+    view=_diagonal_view,
+    write=with_diagonal,
+    grads=(lambda g, y, x: with_diagonal(zeros_like(x), g, y._node.attrs, y._node.args),),
+    layout=_diagonal_layout,
+    offset=_diagonal_offset,
+    saves="",
+    batch="diagonal",
+    samples=s.calls(
+        lambda: s.Sample((s.uniform(3, 4),), lambda x: diagonal(x)),
+        lambda: s.Sample((s.uniform(4, 3),), lambda x: diagonal(x, 1)),
+        lambda: s.Sample((s.uniform(2, 3, 4),), lambda x: diagonal(x, -1, 2, 0)),
+        lambda: s.Sample((s.uniform(3, 3),), lambda x: diagonal(x, 5)),
+    ),
+)
+
+
+def diagonal(input: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Tensor:
+    """The diagonal of two dims, `offset` above the main one, as a last dim: a view."""
+    shape = node_of(input).meta.shape
+    first = normal_dim("diagonal", dim1, len(shape))
+    second = normal_dim("diagonal", dim2, len(shape))
+    if first == second:
+        raise RuntimeError(
+            f"diagonal: diagonal dimensions cannot be identical {dim1}, {dim2}; expected two dims"
+        )
+    offset = whole("diagonal", "offset", offset)
+    start = (max(-offset, 0), max(offset, 0))
+    length = max(min(shape[first] - start[0], shape[second] - start[1]), 0)
+    rest = [size for d, size in enumerate(shape) if d not in (first, second)]
+    if not length:
+        start = (0, 0)
+    return record_view(DIAGONAL, input, (first, second), start, (*rest, length))

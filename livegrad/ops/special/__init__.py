@@ -1,0 +1,1 @@
+"""Special functions of one element: gamma, error functions, Bessel's, polynomials."""

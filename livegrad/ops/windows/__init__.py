@@ -1,0 +1,1 @@
+"""Windows over signals, images and volumes: convolution, pooling, resampling."""
