@@ -261,7 +261,9 @@ def _is_kept(retain_graph: bool | None, create_graph: bool) -> bool:
 
 def _give_up(order: list[Node], retain_graph: bool | None, create_graph: bool) -> None:
     if not _is_kept(retain_graph, create_graph):
-        spent.mark([node for node in order if type(node.grad_to) is not ref], user_site())
+        # Where the walk ended, because a gradient was asked for there, nothing is given up.
+        walked = [node for node in order if node.spent and type(node.grad_to) is not ref]
+        spent.mark(walked, user_site())
 
 
 def _targets(inputs: tuple[Tensor, ...]) -> dict[int, list[Tensor]]:
