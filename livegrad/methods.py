@@ -567,9 +567,9 @@ class Methods(BareHandle):
     # ---- scans -------------------------------------------------------------------------
 
     cumsum = scan.cumsum
-    cumsum_ = inplace(scan.cumsum)
+    cumsum_ = inplace(scan.in_own_dtype(scan.cumsum))
     cumprod = scan.cumprod
-    cumprod_ = inplace(scan.cumprod)
+    cumprod_ = inplace(scan.in_own_dtype(scan.cumprod))
     cummax = scan.cummax
     cummin = scan.cummin
     logcumsumexp = scan.logcumsumexp

@@ -3,6 +3,8 @@
 y = w * 2; with no_grad(): y[0] = 5      altered(y, written)       the gradient goes on to w * 2
 y = w * 2; y.copy_(constants)            overwritten(y, written)   and here it ends: zeros
 x.copy_(y.t())                           placed(y.t())             x keeps its own strides
+
+`linked` is what `altered` is, of gradients: they require one, which goes nowhere.
 """
 
 from __future__ import annotations
@@ -80,6 +82,25 @@ def also_of(x: Tensor, gradient: Tensor) -> Tensor:
     if x._node.meta.shape != meta.shape:
         x = record(REGISTRY["expand"], (x,), (), (), meta.shape)
     return laid_out(record(OVERWRITTEN, (x, gradient)), meta)
+
+
+LINKED: Op = Op(
+    "linked",
+    "composite",
+    # Inputs (something, a value): the value, which requires a gradient if the other does.
+    infer=lambda metas, attrs, shape: metas[1],
+    expand=lambda n, x, value: value,
+    grads=(None, lambda g, y, x, value: g),
+    layout=lambda metas, attrs, meta: metas[1].strides,
+    saves="",
+    samples=s.calls(
+        lambda: s.Sample(
+            (s.uniform(3), s.uniform(2, 3, seed=1)),
+            lambda x, v: record(LINKED, (x, v)),
+            smooth=False,
+        ),
+    ),
+)
 
 
 PLACED = Op(

@@ -20,6 +20,7 @@ from livegrad.ops.elementwise.arithmetic import (
     neg,
     sub,
     where,
+    zero_gradient,
 )
 from livegrad.ops.elementwise.comparison import eq, ge, logical_and
 from livegrad.ops.elementwise.conjugate import conj
@@ -43,6 +44,8 @@ def _power(a: Array, b: Array) -> Array:
 
 
 def _power_grad_base(g: Tensor, y: Tensor, a: Tensor, b: Tensor) -> Tensor:
+    if type(b) in (int, float) and b == 0:  # not of a FloatArg, for which a plan is made
+        return zero_gradient(g, y, a)
     b = as_operand(b, g)
     slope = mul(b, elementwise(POW, (a, sub(b, 1))))
     return mul(g, where(eq(b, 0), 0, conj(slope)))
