@@ -416,7 +416,7 @@ class Tensor(Subclassing):
 
     def requires_grad_(self, requires_grad: bool = True) -> Self:
         """Says whether gradients are collected for this leaf."""
-        node = node_of(self)
+        required = node_of(self).grad_to is not None
         if not self.is_leaf:
             if not requires_grad:
                 raise _only_of_leaves()
@@ -426,11 +426,11 @@ class Tensor(Subclassing):
                     "Setting requires_grad=True on inference tensor outside InferenceMode is not "
                     "allowed."
                 )
-            if node.grad_to is None:
+            if not required:
                 creation.as_leaf(self, True)
                 claim(self)
-        elif node.grad_to is not None:
-            node.grad_to = None
+        elif required:
+            creation.own_node(self).grad_to = None
             claim(self)
         return self
 

@@ -87,7 +87,7 @@ def _serve(
         for key, (tensor, g) in delivery.totals(arrived).items():
             if targets is not None:
                 tensor = targets[key][0] if key in targets else None
-            if tensor is not None:
+            if tensor is not None and tensor._node.grad_to is not None:
                 delivery.accumulate(tensor, g)
                 served.append(tensor)
     return served
