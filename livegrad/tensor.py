@@ -22,7 +22,7 @@ from livegrad.graph.overlap import check_overlap
 from livegrad.graph.record import record
 from livegrad.graph.state import LOCAL, flush
 from livegrad.graph.views import check_not_stale, claim, family_node, is_of_inference
-from livegrad.graph.writes import check_writable, rebind
+from livegrad.graph.writes import check_writable, leave_hooks, rebind
 from livegrad.legacy import dtype_of_type, new, type_name
 from livegrad.native.hot import hot_slots
 from livegrad.ops.bookkeeping.in_place import OVERWRITTEN, in_format, suggested_format
@@ -644,6 +644,7 @@ class Tensor(Subclassing):
             return self._take(value)
         check_writable(self, False, expanded=True)
         if self.requires_grad:  # and does so afterwards, with a gradient of zero
+            leave_hooks(self)
             return rebind(self, resizing.fill(self, value), expanded=True)
         return rebind(self, generate.filled_as(self._node.meta, value), expanded=True)
 

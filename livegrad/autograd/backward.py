@@ -293,6 +293,7 @@ def _seeds(outputs: tuple[Tensor, ...], weights: tuple[Any, ...]) -> list[Pair]:
             raise RuntimeError(
                 f"element {i} of tensors does not require grad and does not have a grad_fn"
             )
+        node = place_of(node)
         seeds.append((node, _ones(node) if g is None else _checked(g, node, i)))
     return seeds
 

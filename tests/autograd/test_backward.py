@@ -533,3 +533,12 @@ def test_a_leaf_that_was_frozen_for_a_while_collects_again(read):
     assert not meanwhile.requires_grad
     before.sum().backward()
     assert w.grad.tolist() == [4.0]
+
+
+def test_a_leaf_behind_a_failed_derivative_got_nothing_of_its_gradient():
+    a = leaf(1.0, 2.0)
+    f = (a * 3).set_(a)
+    y = lg.stack([a, f])
+    with pytest.raises(RuntimeError, match="derivative for set_ is not implemented"):
+        y.sum().backward()
+    assert a.grad is None
