@@ -20,6 +20,7 @@ WRITES: dict[str, Callable[[Any, Any], Any]] = {
 }
 
 
+@pytest.mark.filterwarnings("ignore:The .grad attribute")
 @pytest.mark.parametrize("write", WRITES)
 @pytest.mark.parametrize("through", ["the view", "a view of it"])
 @pytest.mark.parametrize("watched", ["hook", "retain_grad"])
