@@ -22,7 +22,7 @@ from livegrad.graph.overlap import check_overlap
 from livegrad.graph.record import record
 from livegrad.graph.state import LOCAL, flush
 from livegrad.graph.views import check_not_stale, claim, family_node, is_of_inference
-from livegrad.graph.writes import check_writable, leave_hooks, rebind
+from livegrad.graph.writes import check_writable, rebind
 from livegrad.legacy import dtype_of_type, new, type_name
 from livegrad.native.hot import hot_slots
 from livegrad.ops.bookkeeping.in_place import OVERWRITTEN, in_format, suggested_format
@@ -630,7 +630,7 @@ class Tensor(Subclassing):
             value = movement.expand(value, self.shape)
         value = elementwise.clone(value)
         if value._node.grad_to is not None and node_of(self).grad_to is not None:
-            value = record(OVERWRITTEN, (self, value))  # what was there gets a gradient of zeros
+            value = record(OVERWRITTEN, (self, value), (bool(self._path),))
         return rebind(self, value, expanded=src is self)
 
     def fill_(self, value: Any) -> Tensor:
@@ -643,8 +643,7 @@ class Tensor(Subclassing):
                 )
             return self._take(value)
         check_writable(self, False, expanded=True)
-        if self.requires_grad:  # and does so afterwards, with a gradient of zero
-            leave_hooks(self)
+        if self.requires_grad and not self._path:  # and does so afterwards, with a gradient of zero
             return rebind(self, resizing.fill(self, value), expanded=True)
         return rebind(self, generate.filled_as(self._node.meta, value), expanded=True)
 

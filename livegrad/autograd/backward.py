@@ -8,7 +8,7 @@ from weakref import ref
 
 from livegrad.autograd import pending
 from livegrad.autograd.anomaly import Anomaly
-from livegrad.autograd.reverse import Pair, reverse, run_hooks
+from livegrad.autograd.reverse import Pair, fit, reverse, run_hooks
 from livegrad.graph import spent
 from livegrad.graph.blame import as_items
 from livegrad.graph.events import BACKWARD, tell
@@ -293,8 +293,9 @@ def _seeds(outputs: tuple[Tensor, ...], weights: tuple[Any, ...]) -> list[Pair]:
             raise RuntimeError(
                 f"element {i} of tensors does not require grad and does not have a grad_fn"
             )
-        node = place_of(node)
-        seeds.append((node, _ones(node) if g is None else _checked(g, node, i)))
+        weight = _ones(node) if g is None else _checked(g, node, i)
+        place = place_of(node)
+        seeds.append((place, weight if place is node else fit(weight, place.meta)))
     return seeds
 
 

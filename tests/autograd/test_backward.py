@@ -542,3 +542,13 @@ def test_a_leaf_behind_a_failed_derivative_got_nothing_of_its_gradient():
     with pytest.raises(RuntimeError, match="derivative for set_ is not implemented"):
         y.sum().backward()
     assert a.grad is None
+
+
+def test_a_computed_tensor_that_shows_another_shape_keeps_its_place():
+    a = leaf(1.0, 2.0)
+    y = (a * 2)[:, None]
+    y.data = lg.ones(2, 3)
+    assert y.requires_grad
+    assert not y.is_leaf
+    y.backward(lg.ones(2, 3))
+    assert a.grad.tolist() == [6.0, 6.0]

@@ -16,6 +16,11 @@ def points(T: Any) -> Any:
     return T.tensor([[1.0, 2.0], [3.0, 5.0]])
 
 
+def filled_through_a_view(x: Any) -> Any:
+    x.view(2).fill_(2)
+    return x
+
+
 FUNCTIONS: dict[str, Callable[[Any, Any], Any]] = {
     "min": lambda T, a: a.min(),
     "amin": lambda T, a: a.amin(),
@@ -60,6 +65,9 @@ FUNCTIONS: dict[str, Callable[[Any, Any], Any]] = {
     ),
     "avg_pool1d": lambda T, a: T.nn.functional.avg_pool1d(a[None], 2),
     "power 0": lambda T, a: a**0,
+    "power 1": lambda T, a: a**1,
+    "filled": lambda T, a: (a * a).fill_(2) ** 2,
+    "filled through a view": lambda T, a: filled_through_a_view(a * a) ** 2,
     "cumprod of one each": lambda T, a: a[:, None].cumprod(1),
     "cumprod": lambda T, a: a.cumprod(0),
     "max_pool1d": lambda T, a: T.nn.functional.max_pool1d(a[None], 2),

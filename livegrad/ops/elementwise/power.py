@@ -156,7 +156,7 @@ def _power_number(x: Tensor, exponent: Any) -> Tensor:
             return unary(SQUARE, x)
         if exponent == 3:
             return unary(CUBE, x)
-        if exponent == 1:
+        if exponent == 1 and node_of(x).grad_to is None:  # else its gradient is a function of x
             return unary(CLONE, x) if node_of(x).meta.dtype is not dtypes.bool_ else mul(x, 1)
         if exponent < 0 and not floating:
             raise RuntimeError(
