@@ -217,7 +217,6 @@ from livegrad.ops.layers.activation import (
     relu as relu,
     threshold as threshold,
 )
-from livegrad.ops.layers.attention import safe_softmax as _safe_softmax
 from livegrad.ops.layers.composite import (
     cosine_similarity as cosine_similarity,
     layer_norm as layer_norm,
@@ -608,9 +607,6 @@ from livegrad.ops.windows.grid_sampling import (
     grid_sampler_2d as grid_sampler_2d,
     grid_sampler_3d as grid_sampler_3d,
 )
-from livegrad.ops.windows.interpolation import (
-    _upsample_bilinear2d_aa as _upsample_bilinear2d_aa,
-)
 from livegrad.ops.windows.pooling import (
     avg_pool1d as avg_pool1d,
     max_pool1d as max_pool1d,
@@ -620,10 +616,6 @@ from livegrad.ops.windows.pooling import (
 from livegrad.ops.windows.pooling_indices import (
     max_pool1d_with_indices as max_pool1d_with_indices,
     max_pool2d_with_indices_backward as max_pool2d_with_indices_backward,
-)
-from livegrad.printing import (
-    get_printoptions as get_printoptions,
-    set_printoptions as set_printoptions,
 )
 from livegrad.random import (
     Generator as Generator,
@@ -731,6 +723,14 @@ if TYPE_CHECKING:  # imported when first used: see `__getattr__`
         set_autocast_enabled as set_autocast_enabled,
     )
     from livegrad.func.vmap import vmap as vmap
+    from livegrad.ops.layers.attention import safe_softmax as _safe_softmax
+    from livegrad.ops.windows.interpolation import (
+        _upsample_bilinear2d_aa as _upsample_bilinear2d_aa,
+    )
+    from livegrad.printing import (
+        get_printoptions as get_printoptions,
+        set_printoptions as set_printoptions,
+    )
     from livegrad.serialization import load as load, save as save
 
     abs_ = Tensor.abs_
@@ -847,6 +847,18 @@ _SUBPACKAGES = (
     "utils",
 )
 
+# What few programs use of subpackages, or of ops that nothing else here needs: where it is found.
+_NAMES = {
+    "GradScaler": ("amp", "GradScaler"),
+    "_safe_softmax": ("ops.layers.attention", "safe_softmax"),
+    "_upsample_bilinear2d_aa": ("ops.windows.interpolation", "_upsample_bilinear2d_aa"),
+    "get_printoptions": ("printing", "get_printoptions"),
+    "load": ("serialization", "load"),
+    "save": ("serialization", "save"),
+    "set_printoptions": ("printing", "set_printoptions"),
+    "vmap": ("func", "vmap"),
+}
+
 
 if not TYPE_CHECKING:  # which would believe that every name exists
 
@@ -854,16 +866,13 @@ if not TYPE_CHECKING:  # which would believe that every name exists
         """Subpackages are imported when first used, to keep `import livegrad` quick."""
         if name in _SUBPACKAGES:
             return _import_module(f"livegrad.{name}")
-        if name == "vmap":
-            return _import_module("livegrad.func").vmap
         if "autocast" in name:  # `autocast` itself, and what asks about it
             found = getattr(_import_module("livegrad.amp"), name, None)
             if found is not None:
                 return found
-        if name in ("load", "save"):
-            return getattr(_import_module("livegrad.serialization"), name)
-        if name == "GradScaler":
-            return _import_module("livegrad.amp").GradScaler
+        if name in _NAMES:
+            module, own = _NAMES[name]
+            return getattr(_import_module(f"livegrad.{module}"), own)
         if name.endswith("_") and name[0] != "_" and hasattr(Tensor, name):
             return getattr(Tensor, name)  # livegrad.sin_(x) is x.sin_()
         raise AttributeError(f"module 'livegrad' has no attribute {name!r}")

@@ -8,9 +8,8 @@ from typing import Any, Self, overload
 
 import numpy as np
 
-from livegrad import autograd, creation, dtypes, printing
+from livegrad import autograd, creation, dtypes
 from livegrad.autograd import backward as differentiate
-from livegrad.autograd.grad_fn import grad_fn_of, output_number
 from livegrad.autograd.holding import held_gradient
 from livegrad.device import CPU, META, Device, home
 from livegrad.dtypes import DType
@@ -126,11 +125,15 @@ class Tensor(Subclassing):
         node = node_of(self)
         if not node.interior:
             return None
+        from livegrad.autograd.grad_fn import grad_fn_of  # which few programs ask for
+
         return grad_fn_of(node)
 
     @property
     def output_nr(self) -> int:
         """Which output of its `grad_fn` this tensor is."""
+        from livegrad.autograd.grad_fn import output_number
+
         return output_number(node_of(self))
 
     @property
@@ -389,7 +392,9 @@ class Tensor(Subclassing):
     __hash__ = object.__hash__
 
     def __repr__(self) -> str:
-        return printing.tensor_text(self)
+        from livegrad.printing import tensor_text  # not before something is printed
+
+        return tensor_text(self)
 
     def __format__(self, spec: str) -> str:
         if self._node.meta.ndim == 0 and self._node.meta.device is not META:

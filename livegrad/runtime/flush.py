@@ -32,7 +32,7 @@ from livegrad.runtime.elsewhere import (
     look_at_others,
     renew_updates,
 )
-from livegrad.runtime.executable import Fault
+from livegrad.runtime.fault import Fault
 from livegrad.runtime.folding import fold
 from livegrad.runtime.memory import OutOfMemory
 from livegrad.runtime.plans import LAST
