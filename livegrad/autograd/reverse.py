@@ -202,7 +202,8 @@ def ordered(
 ) -> list[Node]:
     """Nodes that gradients from `roots` reach, every node after all nodes that use it.
 
-    A gradient may end at a `wanted` node although the graph behind that is gone.
+    A gradient may end at a `wanted` node although the graph behind that is gone, or is not asked
+    for.
     """
     uses = dict.fromkeys(roots, 0)
     found = list(uses)
@@ -230,7 +231,9 @@ def ordered(
 
 
 def _is_end(node: Node, wanted: set[int] | None) -> bool:
-    return node.cut is not None and wanted is not None and id(node) in wanted
+    if wanted is None or id(node) not in wanted:
+        return False
+    return node.cut is not None or len(wanted) == 1
 
 
 def _check_found(order: list[Node], wanted: set[int]) -> None:

@@ -291,8 +291,8 @@ def in_place_of(old: Node, value: Any, handle: Any, overwrites: bool) -> Node:
     """
     node: Node = value._node
     to = old.grad_to
-    if isinstance(to, _WeakRef) and to() is None and type(handle) is not Cell:
-        pass  # a view that required a gradient in vain is no leaf of anybody's
+    if isinstance(to, _WeakRef) and type(handle) is not Cell and _is_no_leaf_now(to, node, handle):
+        pass
     elif isinstance(to, _WeakRef):
         # A node of its own, so that marking it as the leaf marks no other tensor's value.
         value = laid_out(unary(REGISTRY["clone"], wrap(node)), node.meta)
@@ -318,6 +318,13 @@ def in_place_of(old: Node, value: Any, handle: Any, overwrites: bool) -> Node:
     if node.inputs and node is not old:  # what is computed from nothing cannot fail
         LOCAL.state.written[node] = old
     return node
+
+
+def _is_no_leaf_now(to: Any, node: Node, x: Any) -> bool:
+    """Whether a view that required a gradient did so in vain, or its base has a history now."""
+    if to() is None:
+        return True
+    return node.grad_to is not None and family_node(x).interior
 
 
 def go_on_retaining(old: Node, node: Node, handle: Any) -> None:
@@ -348,7 +355,9 @@ def check_not_stale(x: Any) -> None:
     It is one of several that a function returned, or was made under no_grad.
     """
     cell = x._cell
-    if x._made_at == cell.version - cell.uncounted or family_node(x).grad_to is None:
+    if x._made_at == cell.version - cell.uncounted:
+        return
+    if x._node.grad_to is None and family_node(x).grad_to is None:
         return
     if x._made is NO_GRAD:
         raise RuntimeError(

@@ -552,3 +552,22 @@ def test_a_computed_tensor_that_shows_another_shape_keeps_its_place():
     assert not y.is_leaf
     y.backward(lg.ones(2, 3))
     assert a.grad.tolist() == [6.0, 6.0]
+
+
+def test_a_view_that_was_a_leaf_follows_the_history_of_its_base():
+    a, base = leaf(3.0), lg.tensor([2.0])
+    view = base.view(1, 1).requires_grad_()
+    base.mul_(a)
+    assert not view.is_leaf
+    view.sum().backward()
+    assert a.grad.tolist() == [2.0]
+    assert view.grad is None
+
+
+def test_one_of_several_views_is_given_up_also_when_its_base_was_frozen():
+    w = leaf(1.0, 2.0)
+    first, second = w.chunk(2)
+    w.requires_grad_(False)
+    second.detach().add_(7)
+    with pytest.raises(RuntimeError, match="returns multiple views"):
+        first.is_leaf

@@ -145,7 +145,7 @@ def same(attribute: str, name: str, want: Any, got: Any, without: frozenset[str]
     if a != b:
         where = f" of shape {tuple(want.shape)}" if attribute in LAYOUT else ""
         if attribute in ("requires_grad", "is_leaf"):
-            where = f" of dtype {ATTRIBUTES['dtype'](want)}"
+            where = f" of dtype {ATTRIBUTES['dtype'](want)} of shape {tuple(want.shape)}"
         raise Unequal(attribute, name, f"torch {a}, livegrad {b}{where}")
 
 
