@@ -23,7 +23,13 @@ from livegrad.graph.meta import Size
 from livegrad.graph.overlap import check_overlap
 from livegrad.graph.record import record
 from livegrad.graph.state import LOCAL, flush
-from livegrad.graph.views import check_not_stale, claim, family_node, is_of_inference
+from livegrad.graph.views import (
+    check_not_stale,
+    claim,
+    family_node,
+    is_fresh,
+    is_of_inference,
+)
 from livegrad.graph.writes import check_writable, rebind
 from livegrad.legacy import dtype_of_type, new, type_name
 from livegrad.native.hot import hot_slots
@@ -165,9 +171,10 @@ class Tensor(Subclassing):
         if _shows_the_same(self, value):
             return
         value = movement.detach(value)
-        made_at, self._made_at = self._made_at, None  # its history may be gone
+        fresh, self._made_at = is_fresh(self), None
         become(self, value, counts=0)
-        self._made_at = made_at
+        if not fresh:
+            self._made_at = -1  # its history is gone for good
 
     @property
     def T(self) -> Tensor:

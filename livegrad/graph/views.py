@@ -342,11 +342,24 @@ def go_on_retaining(old: Node, node: Node, handle: Any) -> None:
 
 def family_node(x: Any) -> Node:
     """The node of what a view is a view of, history included."""
-    node: Node = (x._cell if x._root is None else x._root)._node
+    owner = x._cell if x._root is None else x._root
+    node: Node = x._node if owner is None else owner._node
     return node
 
 
 NO_GRAD = "no_grad"
+
+
+def is_fresh(x: Any) -> bool:
+    """Whether nothing was written since a view was made that the next write makes stale."""
+    return x._made_at is None or x._made_at == counted_writes(x)
+
+
+def counted_writes(x: Any) -> int:
+    """How often what `x` shows was written, as far as PyTorch's `_version` counts it."""
+    cell = x._cell
+    count: int = x._writes if cell is None else cell.version - cell.uncounted
+    return count
 
 
 def check_not_stale(x: Any) -> None:
@@ -354,8 +367,7 @@ def check_not_stale(x: Any) -> None:
 
     It is one of several that a function returned, or was made under no_grad.
     """
-    cell = x._cell
-    if x._made_at == cell.version - cell.uncounted:
+    if is_fresh(x):
         return
     if x._node.grad_to is None and family_node(x).grad_to is None:
         return

@@ -571,3 +571,20 @@ def test_one_of_several_views_is_given_up_also_when_its_base_was_frozen():
     second.detach().add_(7)
     with pytest.raises(RuntimeError, match="returns multiple views"):
         first.is_leaf
+
+
+@pytest.mark.parametrize("written", [False, True])
+def test_one_of_several_views_that_shows_something_else_is_given_up_only_if_it_was(written):
+    w = leaf(1.0, 2.0)
+    first, second = w.chunk(2)
+    if written:
+        with lg.no_grad():
+            w.neg_()
+    first.data = second.detach().clone()
+    for _ in range(2):  # also after it was read
+        first.tolist()
+        if written:
+            with pytest.raises(RuntimeError, match="returns multiple views"):
+                first.is_leaf
+        else:
+            assert not first.is_leaf

@@ -17,7 +17,7 @@ from livegrad.graph.layout import Strides
 from livegrad.graph.meta import Meta, Shape
 from livegrad.graph.op import Op, as_first
 from livegrad.graph.record import record
-from livegrad.graph.views import row_major, view as record_view
+from livegrad.graph.views import counted_writes, row_major, view as record_view
 from livegrad.ops.elementwise.arithmetic import clone
 from livegrad.ops.shaping.movement import (
     INDEX,
@@ -115,8 +115,7 @@ def _several(parts: list[Tensor], name: str) -> tuple[Tensor, ...]:
     for i, part in enumerate(parts):
         if part._node.grad_to is not None:
             part._made = f"{i} of {name}"
-            assert part._cell is not None  # which a view has
-            part._made_at = part._cell.version - part._cell.uncounted
+            part._made_at = counted_writes(part)
     return tuple(parts)
 
 

@@ -22,6 +22,7 @@ class Explained:
 
 
 SET_ON_A_VIEW = "set_ on a view leaves the history of what that was a view of alone"
+FOLLOWING = "several views made where no gradient was recorded follow what is written later"
 KEPT = "values that backward needs are kept as they were: there is nothing to refuse"
 
 EXPLAINED = (
@@ -40,7 +41,7 @@ EXPLAINED = (
     ),
     Explained(SET_ON_A_VIEW, "derivative for set_ is not implemented"),
     Explained(
-        "several views that were made where no gradient was recorded follow what is written later",
+        FOLLOWING,
         "with grad mode enabled. This view is the output of a function that returns multiple views",
     ),
     Explained(
@@ -95,6 +96,10 @@ def explanation_of_state(
         return EMPTY
     if kind in LAYOUT and "autograd.grad(" in program:
         return OWN_STRIDES
+    if kind == "is_leaf" and "is a view and its base" in detail and has_left_a_storage(program):
+        return LEFT
+    if kind == "is_leaf" and "A view was created in no_grad mode and its base" in detail:
+        return FOLLOWING if re.search(SEVERAL, program) else None
     if kind in FLOWS and re.search(" of dtype (bool|u?int)", detail):
         return INTEGERS
     if kind in FLOWS and "register_full_backward_hook" in program:
@@ -155,6 +160,7 @@ def is_watched(program: str, made: str) -> bool:
 
 
 LAYOUT = ("stride", "storage_offset", "is_contiguous")
+SEVERAL = r"\b(unbind|split|chunk|tensor_split|[hvd]split)\(|list\("
 FLOWS = ("is_leaf", "requires_grad")
 
 
