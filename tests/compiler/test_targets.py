@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import inspect
 import re
+from pathlib import Path
 
 import pytest
 
-import livegrad  # noqa: F401 - registers the ops
+import livegrad.ops  # registers them
 from livegrad import dtypes
 from livegrad.compiler.builder import Builder
 from livegrad.compiler.emitter import Emitter, register_element
@@ -77,3 +78,8 @@ def test_rules_are_no_machines_own(machine, name):
                 assert all(MATHEMATICS & {f, f.removesuffix("f")} for f in asked_for)
                 compiled += 1
     assert compiled
+
+
+def test_rules_do_not_reach_through_the_emitter():
+    for file in Path(livegrad.ops.__path__[0]).rglob("*.py"):
+        assert not re.search(r"\b\w\._?b\b", file.read_text(encoding="utf-8")), file

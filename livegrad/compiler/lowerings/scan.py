@@ -17,9 +17,9 @@ from math import prod
 
 from livegrad import dtypes
 from livegrad.compiler.bind import THREAD_WORK, patched
-from livegrad.compiler.builder import LANES, Builder, Value, vector
+from livegrad.compiler.builder import LANES, Builder, Value
 from livegrad.compiler.draft import Draft
-from livegrad.compiler.emitter import Emitter, memory_element, register_element
+from livegrad.compiler.emitter import Emitter, memory_element
 from livegrad.compiler.lowerings.base import Kernel
 from livegrad.compiler.plan import Block, Step
 from livegrad.compiler.reducers import losing_value, lost_in, with_lost
@@ -158,15 +158,14 @@ class _Template:
             row.update(accs)
 
     def _starts(self, lanes: int) -> Accs:
-        def constant(dtype: DType, number: float) -> Value:
-            element = register_element(dtype)
-            return self.b.const(vector(element, lanes) if lanes else element, number)
-
         if self.extreme is None:
-            start = constant(self.carried, FOLDS[self.kind][0])
+            start = self.e.filled(self.carried, FOLDS[self.kind][0], lanes)
             return [start] * (2 if self.paired else 1)
         worst = losing_value(self.operands[0], self.extreme)
-        return [constant(self.carried, worst), constant(dtypes.int64, 0)]
+        return [
+            self.e.filled(self.carried, worst, lanes),
+            self.e.filled(dtypes.int64, 0, lanes),
+        ]
 
     def _fold(self, accs: Accs, values: list[Value], index: Value) -> Accs:
         e = self.e
