@@ -21,7 +21,7 @@ from typing import ClassVar
 import numpy as np
 
 from livegrad import dtypes
-from livegrad.compiler.builder import LANES, Value, lanes_of
+from livegrad.compiler.builder import Value, lanes_of
 from livegrad.compiler.emitter import Emitter
 from livegrad.dtypes import BOOL, FLOAT, DType
 
@@ -58,10 +58,10 @@ class Reducer:
         """The accumulators of one value."""
         return [e.convert(value, e.dtype, self.accumulators(e.dtype)[0])]
 
-    def start(self, e: Emitter, lanes: int = LANES) -> Accs:
-        """Accumulators that have seen nothing; scalars if `lanes` is 0."""
+    def start(self, e: Emitter) -> Accs:
+        """Accumulators that have seen nothing."""
         pairs = zip(self.accumulators(e.dtype), self.starts(e.dtype), strict=True)
-        return [e.filled(dtype, number, lanes) for dtype, number in pairs]
+        return [e.filled(dtype, number) for dtype, number in pairs]
 
     def step(
         self, e: Emitter, accs: Accs, value: Value, index: Value | None, mask: Value | None = None
@@ -85,8 +85,8 @@ class Reducer:
             low, high = range(width), range(width, 2 * width)
             if width == 2:
                 high = high[::-1]
-            lower = [e.lanes(x, low) for x in accs]
-            accs = self.merge(e, lower, [e.lanes(x, high) for x in accs])
+            lower = [e.pick(x, low) for x in accs]
+            accs = self.merge(e, lower, [e.pick(x, high) for x in accs])
         return accs
 
     def result(self, e: Emitter, accs: Accs) -> Value:

@@ -71,14 +71,14 @@ class Registers:
         value = x if isinstance(x, Value) else self.const(x)
         return value if lanes_of(value.type) else self._b.splat(value)
 
-    def filled(self, dtype: DType, number: float, lanes: int) -> Value:
-        """`number` in registers of `dtype`: in so many lanes, or one scalar if `lanes` is 0."""
+    def filled(self, dtype: DType, number: float, wide: bool = True) -> Value:
+        """`number` in a register of `dtype`: in every lane of a vector if `wide`, else a scalar."""
         element = _REGISTER[dtype]
-        return self._b.const(vector(element, lanes) if lanes else element, number)
+        return self._b.const(self._b.vector(element) if wide else element, number)
 
-    def lanes(self, x: Value, numbers: Sequence[int]) -> Value:
+    def pick(self, x: Value, lanes: Sequence[int]) -> Value:
         """The vector of the given lanes of `x`; a scalar if it is but one."""
-        return self._b.extract(x, *numbers) if len(numbers) == 1 else self._b.shuffle(x, numbers)
+        return self._b.extract(x, *lanes) if len(lanes) == 1 else self._b.shuffle(x, lanes)
 
     def truth(self, x: Value) -> Value:
         """A mask: whether `x` is not 0."""
@@ -135,19 +135,20 @@ class Registers:
     # ---- memory --------------------------------------------------------------------------
 
     def load(self, dtype: DType, pointer: Value, mask: Value | None = None) -> Value:
-        """Sixteen elements of `dtype` from contiguous memory; lanes outside `mask` give 0."""
-        return self._unpack(dtype, self._b.load(vector(_MEMORY[dtype]), pointer, mask))
+        """A vector of `dtype` from contiguous memory; lanes outside `mask` give 0."""
+        return self._unpack(dtype, self._b.load(self._b.vector(_MEMORY[dtype]), pointer, mask))
 
     def load_scalar(self, dtype: DType, pointer: Value) -> Value:
         """One element of `dtype`."""
         return self._unpack(dtype, self._b.load_scalar(_MEMORY[dtype], pointer))
 
     def gather(self, dtype: DType, base: Value, index: Value, mask: Value | None = None) -> Value:
-        """`base[index]` for sixteen i64 element indices; lanes outside `mask` give 0."""
-        return self._unpack(dtype, self._b.gather(vector(_MEMORY[dtype]), base, index, mask))
+        """`base[index]` for a vector of i64 element indices; lanes outside `mask` give 0."""
+        stored = self._b.gather(self._b.vector(_MEMORY[dtype]), base, index, mask)
+        return self._unpack(dtype, stored)
 
     def store(self, dtype: DType, x: Value, pointer: Value, mask: Value | None = None) -> None:
-        """Sixteen elements to contiguous memory; lanes outside `mask` are left alone."""
+        """A vector to contiguous memory; lanes outside `mask` are left alone."""
         self._b.store(self._pack(dtype, self.splat(x)), pointer, mask)
 
     def store_scalar(self, dtype: DType, x: Value, pointer: Value) -> None:
@@ -157,7 +158,7 @@ class Registers:
     def scatter(
         self, dtype: DType, x: Value, base: Value, index: Value, mask: Value | None = None
     ) -> None:
-        """`base[index] = x` for sixteen i64 element indices."""
+        """`base[index] = x` for a vector of i64 element indices."""
         self._b.scatter(self._pack(dtype, self.splat(x)), base, index, mask)
 
     def _unpack(self, dtype: DType, stored: Value) -> Value:

@@ -10,7 +10,7 @@ import pytest
 
 import livegrad.ops  # registers them
 from livegrad import dtypes
-from livegrad.compiler.builder import Builder
+from livegrad.compiler.builder import Builder, Machine
 from livegrad.compiler.emitter import Emitter, register_element
 from livegrad.graph.infer import elementwise_dtypes
 from livegrad.graph.meta import meta_of
@@ -25,6 +25,7 @@ MATHEMATICS = set(
     "acos acosh asin asinh atan atan2 atanh cos cosh erf erfc exp2 lgamma log10 log2 pow sin sinh "
     "tan".split()
 )
+ONE_AT_A_TIME = Machine(lanes=1, attributes="nounwind")
 RULES = sorted(name for name, op in REGISTRY.items() if op.kind == "elementwise" and op.emit)
 
 
@@ -54,7 +55,7 @@ def scalar_function(op: Op, dtype: dtypes.DType, count: int) -> str | None:
         return None
     given = [d if op.result == "select" and i == 0 else compute for i, d in enumerate(given)]
     params = [(register_element(d), f"x{i}") for i, d in enumerate(given)]
-    b = Builder("rule", [("ptr", "out"), *params])
+    b = Builder("rule", [("ptr", "out"), *params], ONE_AT_A_TIME)
     out, *values = b.params
     e = Emitter(b, compute)
     e.on_fault = lambda bad, *what: None
@@ -70,7 +71,7 @@ def test_rules_are_no_machines_own(machine, name):
         for dtype in DTYPES:
             ir = scalar_function(op, dtype, count)
             if ir is not None:
-                module = llvm.parse_assembly(re.sub(r'"[a-z-]+"="\w+"|"stackrealign"', "", ir))
+                module = llvm.parse_assembly(ir)
                 module.triple = machine.triple
                 module.data_layout = str(machine.target_data)
                 assert "rule" in machine.emit_assembly(module)
