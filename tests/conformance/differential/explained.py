@@ -12,6 +12,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import torch
+
+from .program import names
+from .sides import version
+
 
 @dataclass(frozen=True)
 class Explained:
@@ -51,53 +56,73 @@ SUBCLASS = "NotImplementedError is a RuntimeError: whoever catches PyTorch's cat
 SPENT = "an update overwrote in place what a graph that backward had walked would need"
 
 
-ONE_WRITE = "an optimiser's update is one write, whatever operations it is made of in PyTorch"
+DECAYED = "AdamW shrinks and moves a parameter in one write; in PyTorch these are two"
 OWN_STRIDES = "what autograd.grad returns lies in memory as the rules here make it"
-
-
 LEFT = "what was made to share another storage no longer counts its writes for its former views"
 HOOKED = "with a full backward hook, a module's outputs are views made by a Function in PyTorch"
 EMPTY = "nothing lies in memory: PyTorch gives what is empty strides of 0, by how it was made"
-
-
 INTEGERS = "integers and bools never require a gradient, also where one is written to them"
-
-
-def explanation_of_state(kind: str, detail: str, lines: Sequence[str]) -> str | None:
-    """Why tensors may differ in `kind` after `lines`; None if they should not."""
-    program = "\n".join(lines)
-    if kind == "version":
-        if ".step()" in program:
-            return ONE_WRITE
-        return LEFT if has_left_a_storage(program) and counts_less(detail) else None
-    if kind == "IndexError at a read" and is_of_no_index(detail):
-        return NO_INDEX
-    if kind == "identity" and "resolve_conj(" in program:
-        return "a conjugate is a value like any other: resolve_conj has nothing to do"
-    if kind in LAYOUT and re.search(
-        r"torch \(([1-9]\d*, )*0[,)].* of shape \((\d+, )*0[,)]", detail
-    ):
-        return EMPTY
-    if kind in LAYOUT and "autograd.grad(" in program:
-        return OWN_STRIDES
-    if kind in FLOWS and re.search(" of dtype (bool|u?int)", detail):
-        return INTEGERS
-    if kind in FLOWS and "register_full_backward_hook" in program:
-        return HOOKED
-    return None
-
 
 LAYOUT = ("stride", "storage_offset", "is_contiguous")
 FLOWS = ("is_leaf", "requires_grad")
 
 
-def has_left_a_storage(program: str) -> bool:
-    return ".data = " in program or ".set_(" in program
+def explanation_of_state(
+    kind: str, detail: str, name: str | None, lines: Sequence[str], theirs: dict[str, Any]
+) -> str | None:
+    """Why the variable `name` may differ in `kind` after `lines`; None if it should not.
+
+    `theirs` are the variables as PyTorch has them.
+    """
+    if kind == "IndexError at a read" and is_of_no_index(detail):
+        return NO_INDEX
+    if name is None:
+        return None
+    if kind == "version":
+        return explanation_of_version(theirs[name], theirs)
+    if kind == "identity" and name in derived(lines, "resolve_conj("):
+        return "a conjugate is a value like any other: resolve_conj has nothing to do"
+    if kind in LAYOUT and re.search(
+        r"torch \(([1-9]\d*, )*0[,)].* of shape \((\d+, )*0[,)]", detail
+    ):
+        return EMPTY
+    if kind in LAYOUT and name in derived(lines, "T.autograd.grad("):
+        return OWN_STRIDES
+    if kind in FLOWS and re.search(" of dtype (bool|u?int)", detail):
+        return INTEGERS
+    if kind in FLOWS and "register_full_backward_hook" in "\n".join(lines):
+        return HOOKED
+    return None
 
 
-def counts_less(detail: str) -> bool:
-    theirs, mine = [int(n) for n in re.findall(r"by (\d+)", detail)]
-    return mine < theirs
+def derived(lines: Sequence[str], call: str) -> set[str]:
+    """The variables that a line with `call` has made, or a line that reads one of them."""
+    found: set[str] = set()
+    for line in lines:
+        used = names(line)
+        if call in line or used.reads & found:
+            found |= used.makes
+    return found
+
+
+def explanation_of_version(x: Any, theirs: dict[str, Any]) -> str | None:
+    optimizers = [o for o in theirs.values() if isinstance(o, torch.optim.AdamW)]
+    parameters = [p for o in optimizers for group in o.param_groups for p in group["params"]]
+    if any(storage(p) == storage(x) for p in parameters):
+        return DECAYED
+    tensors = [y for y in theirs.values() if isinstance(y, torch.Tensor)]
+    return LEFT if any(storage(y) != storage(x) for y in counted_with(x, tensors)) else None
+
+
+def counted_with(x: torch.Tensor, tensors: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+    """Those whose writes PyTorch counts together with those of `x`."""
+    before = [version(y) for y in tensors]
+    torch.autograd.graph.increment_version(x)
+    return [y for y, count in zip(tensors, before, strict=True) if version(y) != count]
+
+
+def storage(x: torch.Tensor) -> int:
+    return int(x.untyped_storage()._cdata)
 
 
 CLAMPED = "clamp with numbers casts to the dtype of out, as clamp with tensors does in both"
