@@ -21,7 +21,13 @@ from livegrad.graph.meta import Size
 from livegrad.graph.overlap import check_overlap
 from livegrad.graph.record import record
 from livegrad.graph.state import LOCAL, flush
-from livegrad.graph.views import check_not_stale, claim, family_node, is_of_inference
+from livegrad.graph.views import (
+    check_not_stale,
+    claim,
+    is_of_inference,
+    node_to_read,
+    requires_as_family,
+)
 from livegrad.graph.writes import check_writable, rebind
 from livegrad.legacy import dtype_of_type, new, type_name
 from livegrad.native.hot import hot_slots
@@ -138,7 +144,7 @@ class Tensor(Subclassing):
     def requires_grad(self) -> bool:
         """Whether gradients are computed for this tensor."""
         if self._made_at is not None:  # also if its history may not be asked for any more
-            return self._node.grad_to is not None or family_node(self).grad_to is not None
+            return requires_as_family(self)
         return node_of(self).grad_to is not None
 
     @requires_grad.setter
@@ -250,7 +256,7 @@ class Tensor(Subclassing):
 
     def _values(self, reason: str) -> Array:
         """The values as a read-only array of the storage dtype; computes what is pending."""
-        node = node_of(self if self._made_at is None else movement.detach(self))
+        node = node_to_read(self)
         if node.buffer is None:
             flush(reason, node)
         if READ:
@@ -262,7 +268,7 @@ class Tensor(Subclassing):
         return self._scalar("item()")
 
     def _scalar(self, reason: str) -> Any:
-        node = node_of(self if self._made_at is None else movement.detach(self))
+        node = node_to_read(self)
         if node.meta.numel != 1:
             raise RuntimeError(
                 f"a Tensor with {node.meta.numel} elements cannot be converted to Scalar"

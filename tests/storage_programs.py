@@ -939,6 +939,79 @@ def views_that_must_not_be_written(T: Any) -> Any:
     return seen, y.tolist(), w.tolist(), plain.tolist()
 
 
+def refuses(use: Callable[[], Any]) -> bool:
+    return error_of(use) != "none"
+
+
+@program
+def views_that_were_given_up(T: Any) -> Any:
+    """Those whose history cannot follow a write, once a gradient flows through what they show."""
+    x = T.zeros(4)
+    several, rest = x.split(2)
+    with T.no_grad():
+        quiet = x[:2]
+    views = several, several[:1], quiet, quiet[:1], rest.view(1, 2)
+    x.add_(1)
+    seen = [[refuses(lambda v=v: v.is_leaf) for v in views]]
+    x.requires_grad_()
+    seen.append([refuses(lambda v=v: v.is_leaf) for v in (*views, x[:2], x.split(2)[0])])
+    w = T.ones(4, requires_grad=True)
+    first, second, third, fourth = list(w)
+    w.requires_grad_(False)
+    w.detach().add_(1)
+    seen.append([refuses(lambda v=v: v * 1) for v in (first, second, third.detach())])
+    return *seen, fourth.requires_grad, [v.tolist() for v in views]
+
+
+@program
+def views_that_require_a_gradient_of_their_own(T: Any) -> Any:
+    x, w = T.zeros(3), T.ones(3, requires_grad=True)
+    view, part = x.view(3), w[:2]
+    view.requires_grad_()
+    w.requires_grad_(False)
+    seen = [refuses(lambda v=v: v.add_(1)) for v in (view, view[:1], part, part[:1], x, w)]
+    return seen, x.tolist(), w.tolist()
+
+
+@program
+def functions_that_return_views(T: Any) -> Any:
+    class Part(T.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, x: Any) -> Any:
+            return x[:2]
+
+        @staticmethod
+        def backward(ctx: Any, g: Any) -> Any:
+            return T.cat([g * 2, g])
+
+    class Same(Part):
+        @staticmethod
+        def forward(ctx: Any, x: Any) -> Any:
+            return x
+
+    x = T.arange(4.0, requires_grad=True)
+    y = x * 2
+    part, same = Part.apply(y), Same.apply(y)
+    part.sum().backward(retain_graph=True)
+    seen = [refuses(lambda v=v: v.add_(1)) for v in (part, part[:1], same, same.view(2, 2))]
+    with T.no_grad():
+        part.add_(1)
+        same[3] = 9
+    seen += [refuses(lambda v=v: v.is_leaf) for v in (part, same, y)]
+    plain = Part.apply(T.zeros(3)).add_(1)
+    return seen, y.tolist(), same.tolist(), x.grad.tolist(), part._is_view(), plain.tolist()
+
+
+@program
+def written_outputs_of_modules_with_backward_hooks(T: Any) -> Any:
+    x = T.ones(2, 3, requires_grad=True)
+    module = T.nn.ReLU()
+    module.register_full_backward_hook(lambda m, gi, go: None)
+    y = module(x * 2)
+    seen = [refuses(lambda v=v: v.add_(1)) for v in (y, y[0], y.clone(), y.detach())]
+    return seen, refuses(lambda: y.is_leaf), y.tolist()
+
+
 @program
 def inference_tensors(T: Any) -> Any:
     with T.inference_mode():

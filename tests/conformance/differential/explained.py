@@ -37,16 +37,8 @@ EXPLAINED = (
         "step must be greater than zero",
     ),
     Explained(
-        "full backward hooks of modules put no view of a Function between: outputs may be written",
-        "Output 0 of BackwardHookFunction is a view and",
-    ),
-    Explained(
         "set_ on a view leaves the history of what that was a view of alone",
         "derivative for set_ is not implemented",
-    ),
-    Explained(
-        "several views that were made where no gradient was recorded follow what is written later",
-        "with grad mode enabled. This view is the output of a function that returns multiple views",
     ),
     Explained("PyTorch has no kernel for this dtype on the CPU", "not implemented for '"),
 )
@@ -59,7 +51,6 @@ SPENT = "an update overwrote in place what a graph that backward had walked woul
 DECAYED = "AdamW shrinks and moves a parameter in one write; in PyTorch these are two"
 OWN_STRIDES = "what autograd.grad returns lies in memory as the rules here make it"
 LEFT = "what was made to share another storage no longer counts its writes for its former views"
-HOOKED = "with a full backward hook, a module's outputs are views made by a Function in PyTorch"
 EMPTY = "nothing lies in memory: PyTorch gives what is empty strides of 0, by how it was made"
 INTEGERS = "integers and bools never require a gradient, also where one is written to them"
 
@@ -90,8 +81,6 @@ def explanation_of_state(
         return OWN_STRIDES
     if kind in FLOWS and re.search(" of dtype (bool|u?int)", detail):
         return INTEGERS
-    if kind in FLOWS and "register_full_backward_hook" in "\n".join(lines):
-        return HOOKED
     return None
 
 
