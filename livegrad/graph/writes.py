@@ -129,8 +129,8 @@ def _write_to_root(x: Any, part: Node) -> None:
 def check_writable(x: Any, flows: bool = False, expanded: bool = False) -> None:
     """RuntimeError if `x` must not be written: in PyTorch's words, before anything has changed.
 
-    `flows` says whether a gradient flows to what is written, from elsewhere; `expanded`, whether several elements
-    may lie in one place.
+    `flows` says whether a gradient flows from elsewhere to what is written; `expanded`, whether
+    several elements may lie in one place.
     """
     node = node_of(x)
     meta = node.meta
