@@ -19,11 +19,11 @@ from livegrad.graph.geometry import writes_to
 from livegrad.graph.handle import Handle, node_of, set_tensor_class
 from livegrad.graph.meta import Size
 from livegrad.graph.overlap import check_overlap
-from livegrad.graph.record import record
 from livegrad.graph.state import LOCAL, flush
 from livegrad.graph.views import (
     check_not_stale,
     claim,
+    counts_writes,
     is_of_inference,
     node_to_read,
     requires_as_family,
@@ -31,7 +31,7 @@ from livegrad.graph.views import (
 from livegrad.graph.writes import check_writable, rebind
 from livegrad.legacy import dtype_of_type, new, type_name
 from livegrad.native.hot import hot_slots
-from livegrad.ops.bookkeeping.in_place import OVERWRITTEN, in_format, suggested_format
+from livegrad.ops.bookkeeping.in_place import in_format, overwriting, suggested_format
 from livegrad.ops.elementwise import arithmetic as elementwise, comparison, complex_parts
 from livegrad.ops.making import generate
 from livegrad.ops.reductions import reduce
@@ -225,7 +225,7 @@ class Tensor(Subclassing):
     @property
     def _version(self) -> int:
         """How often the memory that this tensor shows a part of has been written."""
-        if self.is_inference():
+        if self.is_inference() and not counts_writes(self):
             raise RuntimeError("Inference tensors do not track version counter.")
         return writes_to(self)
 
@@ -634,9 +634,7 @@ class Tensor(Subclassing):
         value = elementwise.cast(src, self.dtype) if src.dtype is not self.dtype else src
         if value.shape != self.shape:
             value = movement.expand(value, self.shape)
-        value = elementwise.clone(value)
-        if value._node.grad_to is not None and node_of(self).grad_to is not None:
-            value = record(OVERWRITTEN, (self, value))  # what was there gets a gradient of zeros
+        value = overwriting(self, elementwise.clone(value))
         return rebind(self, value, expanded=src is self)
 
     def fill_(self, value: Any) -> Tensor:

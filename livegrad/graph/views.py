@@ -220,14 +220,18 @@ def is_of_inference(node: Node) -> bool:
     return spent and node.grad_to is None
 
 
+def counts_writes(x: Any) -> bool:
+    """Whether a tensor of inference mode may be written elsewhere: if detach() has given it."""
+    return bool(x._path) and x._path[-1][0].grads is None and not x._made
+
+
 def _mark_view_of_inference(op: Op, x: Any, out: Any) -> None:
     """A view is a tensor of inference mode if what it shows is, wherever it is made.
 
-    Not so without the history: detach() gives an ordinary tensor, which counts its own writes.
+    That without the history, which detach() gives, may be written: it counts its own writes.
     """
-    if op.grads is not None:
-        out._node.spent = True
-    elif x._unseen is None:
+    out._node.spent = True
+    if op.grads is None and x._unseen is None:
         out._unseen = [0]
 
 

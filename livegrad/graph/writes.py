@@ -14,6 +14,7 @@ from livegrad.graph.op import REGISTRY
 from livegrad.graph.record import record
 from livegrad.graph.state import LOCAL
 from livegrad.graph.views import (
+    counts_writes,
     family_node,
     in_place_of,
     is_detached,
@@ -140,7 +141,7 @@ def check_writable(x: Any, flows: bool = False, expanded: bool = False) -> None:
             "single memory location. Please clone() the tensor before performing the operation."
         )
     state = LOCAL.state
-    if is_of_inference(node) and not state.inference:
+    if is_of_inference(node) and not state.inference and not counts_writes(x):
         raise RuntimeError(
             "Inplace update to inference tensor outside InferenceMode is not allowed. You can make "
             "a clone to get a normal tensor before doing inplace update."

@@ -41,6 +41,23 @@ EXPLAINED = (
         "derivative for set_ is not implemented",
     ),
     Explained("PyTorch has no kernel for this dtype on the CPU", "not implemented for '"),
+    Explained(
+        "what backward needs is kept, whoever writes to it: also what was made in inference mode",
+        "Inference tensors cannot be saved for backward",
+    ),
+    Explained(
+        "PyTorch's logaddexp of a real and a complex tensor has a gradient that it refuses itself",
+        "Expected isFloatingType(grad.scalar_type()) || (input_is_complex == grad_is_complex)",
+    ),
+    Explained(
+        "nan_to_num of complex numbers has a gradient, that of its parts",
+        "nan_to_num does not support automatic differentiation",
+    ),
+    Explained(
+        "integers never require a gradient: PyTorch's do after one was written to them, and then "
+        "have no views",
+        "Autograd not support dtype",
+    ),
 )
 
 
@@ -50,7 +67,7 @@ SPENT = "an update overwrote in place what a graph that backward had walked woul
 
 DECAYED = "AdamW shrinks and moves a parameter in one write; in PyTorch these are two"
 OWN_STRIDES = "what autograd.grad returns lies in memory as the rules here make it"
-LEFT = "what was made to share another storage no longer counts its writes for its former views"
+LEFT = "what was made to share another storage is no view any more, and counts writes for itself"
 EMPTY = "nothing lies in memory: PyTorch gives what is empty strides of 0, by how it was made"
 INTEGERS = "integers and bools never require a gradient, also where one is written to them"
 
@@ -65,7 +82,7 @@ def explanation_of_state(
 
     `theirs` are the variables as PyTorch has them.
     """
-    if kind == "IndexError at a read" and is_of_no_index(detail):
+    if kind.endswith("Error at a read") and is_of_no_index(detail):
         return NO_INDEX
     if name is None:
         return None
@@ -117,6 +134,11 @@ def storage(x: torch.Tensor) -> int:
 CLAMPED = "clamp with numbers casts to the dtype of out, as clamp with tensors does in both"
 NO_INDEX = "an index must name a place, also where there is nothing to read or write"
 STALE = "a view that was given up is refused by every function, also by those without a gradient"
+RANGE = "an index out of range is an IndexError: PyTorch's class depends on which kernel meets it"
+TWO_FAULTS = "a leaf must not be written, and has no such index: either may be said first"
+UNASKED = "PyTorch takes a view for a leaf until somebody has asked for its grad_fn"
+EXPANDED = "what was written to an expanded tensor has a gradient; PyTorch's writes to another such"
+PRODUCT = "PyTorch multiplies more than two dims as a matrix, of which the result is a view"
 SINGLE = "PyTorch cannot repeat a tensor without dims along its only dim"
 
 
@@ -158,6 +180,29 @@ def is_stale(x: Any) -> bool:
     return False
 
 
+def is_out_of_range(message: str) -> bool:
+    """Whether an error says so; PyTorch may have looked for what an empty storage does not have."""
+    words = (
+        r"out of bounds for dim|out of range in self|INDICES element is out|^setStorage|"
+        "indexing axis dim should be positive|has no elements to fill"
+    )
+    return re.search(words, message) is not None
+
+
+def has_left_its_base(x: Any) -> bool:
+    """Whether PyTorch takes for a view what was made to show another storage."""
+    return x._base is not None and storage(x._base) != storage(x)
+
+
+def is_product(x: Any) -> bool:
+    """Whether PyTorch has made a tensor as a view of a product of matrices."""
+    made = x.grad_fn
+    return made is not None and made.next_functions[0][0].name() in (
+        "AddmmBackward0",
+        "MmBackward0",
+    )
+
+
 def explanation(
     wrong: Exception | None, found: Exception | None, line: str = "", named: Sequence[Any] = ()
 ) -> str | None:
@@ -169,9 +214,20 @@ def explanation(
         return explanation_of_refusal(str(found), named)
     if type(wrong) is RuntimeError and isinstance(found, NotImplementedError):
         return SUBCLASS
-    if wrong is None or found is not None:
+    if wrong is not None and found is not None:
+        if is_out_of_range(str(wrong)):
+            both = str(found).startswith("a leaf Variable")
+            return TWO_FAULTS if both else RANGE if is_out_of_range(str(found)) else None
         return None
     message = str(wrong)
+    if message.startswith("a view of a leaf Variable"):
+        return LEFT if any(map(has_left_its_base, named)) else None
+    if message.startswith("a leaf Variable"):
+        return UNASKED if not named[0].is_leaf else None
+    if "more than one element of the written-to" in message and "backward(" in line:
+        return EXPANDED
+    if message.startswith("Can't detach views") and any(map(is_product, named)):
+        return PRODUCT
     if re.search(r"clamp\w*\(.*out=", line) and re.match(r"Found dtype \w+ but expected", message):
         return CLAMPED
     if "Dimension out of range" in message and "repeat_interleave(" in line:
