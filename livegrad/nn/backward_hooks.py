@@ -10,7 +10,7 @@ from livegrad.nn.hooks import GlobalHooks
 from livegrad.ops.elementwise.arithmetic import clone
 from livegrad.ops.shaping.movement import detach
 from livegrad.ops.shaping.reshaping import view_as
-from livegrad.ops.support.public import asks
+from livegrad.ops.support.strangers import asks
 from livegrad.tensor import Tensor
 
 

@@ -30,6 +30,7 @@ from livegrad.graph.record import append, binary, elementwise, record, unary
 from livegrad.ops.elementwise.conjugate import conj
 from livegrad.ops.support import samples as s
 from livegrad.ops.support.numbers import number_for
+from livegrad.ops.support.out import casting, exact, plain
 
 if TYPE_CHECKING:
     from livegrad.tensor import Tensor
@@ -137,6 +138,7 @@ DIV = define(
 )
 
 
+@casting
 def add(input: Operand, other: Operand, *, alpha: float = 1) -> Tensor:
     """Elementwise `input + alpha * other`."""
     if type(alpha) is not int or alpha != 1:
@@ -144,6 +146,7 @@ def add(input: Operand, other: Operand, *, alpha: float = 1) -> Tensor:
     return binary(ADD, input, other)
 
 
+@casting
 def sub(input: Operand, other: Operand, *, alpha: float = 1) -> Tensor:
     """Elementwise `input - alpha * other`."""
     if type(alpha) is not int or alpha != 1:
@@ -193,11 +196,14 @@ def _rank_of(x: Any) -> int:
     return 2 if node_of(x).meta.ndim else 1
 
 
+@casting
+@plain
 def mul(input: Operand, other: Operand) -> Tensor:
     """Elementwise product."""
     return binary(MUL, input, other)
 
 
+@casting
 def div(input: Operand, other: Operand, *, rounding_mode: str | None = None) -> Tensor:
     """Elementwise quotient; integers give the default float unless `rounding_mode` is given.
 
@@ -211,6 +217,7 @@ def div(input: Operand, other: Operand, *, rounding_mode: str | None = None) -> 
     return rounded(input, other, rounding_mode)
 
 
+@casting
 def true_divide(input: Operand, other: Operand) -> Tensor:
     """Elementwise quotient; integers give the default float."""
     return binary(DIV, input, other)
@@ -252,6 +259,8 @@ SIGN = define(
 )
 
 
+@exact
+@plain
 def neg(input: Tensor) -> Tensor:
     """Elementwise `-input`."""
     return unary(NEG, input)
@@ -264,16 +273,21 @@ def positive(input: Tensor) -> Tensor:
     return input
 
 
+@exact
+@plain
 def abs(input: Tensor) -> Tensor:
     """Elementwise magnitude; its gradient at 0 is 0."""
     return unary(ABS, input)
 
 
+@exact
+@plain
 def sign(input: Tensor) -> Tensor:
     """Elementwise -1, 0 or 1 by the sign of `input`."""
     return unary(SIGN, input)
 
 
+@exact
 def sgn(input: Tensor) -> Tensor:
     """The sign of real elements; complex ones divided by their magnitude, 0 for 0."""
     if not node_of(input).meta.dtype.is_complex:
@@ -381,6 +395,7 @@ def _check_lerp(name: str, x: Tensor, dtype: DType) -> None:
         )
 
 
+@casting
 def lerp(input: Tensor, end: Tensor, weight: Tensor | float) -> Tensor:
     """Elementwise `input + weight * (end - input)`."""
     dtype = node_of(input).meta.dtype
@@ -400,12 +415,14 @@ def _value_for(name: str, tensors: tuple[Tensor, ...], value: Any) -> Any:
     return number_for(name, value, dtype)
 
 
+@casting
 def addcmul(input: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: float = 1) -> Tensor:
     """Elementwise `input + value * tensor1 * tensor2`."""
     value = _value_for("addcmul", (input, tensor1, tensor2), value)
     return elementwise(ADDCMUL, (input, tensor1, tensor2, value))
 
 
+@casting
 def addcdiv(input: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: float = 1) -> Tensor:
     """Elementwise `input + value * tensor1 / tensor2`."""
     if all([_dtype_of(x).category < dtypes.FLOAT for x in (tensor1, tensor2)]):

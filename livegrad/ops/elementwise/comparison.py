@@ -15,6 +15,7 @@ from livegrad.ops.elementwise.arithmetic import define, needs_tensor, where
 from livegrad.ops.shaping.movement import constant
 from livegrad.ops.support import samples as s
 from livegrad.ops.support.numbers import number_for
+from livegrad.ops.support.out import casting, exact, plain
 
 if TYPE_CHECKING:
     from livegrad.tensor import Tensor
@@ -112,31 +113,43 @@ ISCLOSE = define(
 )
 
 
+@casting
+@plain
 def eq(input: Operand, other: Operand) -> Tensor:
     """Elementwise `input == other`."""
     return binary(EQ, input, other)
 
 
+@casting
+@plain
 def ne(input: Operand, other: Operand) -> Tensor:
     """Elementwise `input != other`."""
     return binary(NE, input, other)
 
 
+@casting
+@plain
 def lt(input: Operand, other: Operand) -> Tensor:
     """Elementwise `input < other`."""
     return binary(LT, input, other)
 
 
+@casting
+@plain
 def le(input: Operand, other: Operand) -> Tensor:
     """Elementwise `input <= other`."""
     return binary(LE, input, other)
 
 
+@casting
+@plain
 def gt(input: Operand, other: Operand) -> Tensor:
     """Elementwise `input > other`."""
     return binary(GT, input, other)
 
 
+@casting
+@plain
 def ge(input: Operand, other: Operand) -> Tensor:
     """Elementwise `input >= other`."""
     return binary(GE, input, other)
@@ -257,6 +270,7 @@ FMIN = define(
 )
 
 
+@casting
 def maximum(input: Operand, other: Operand) -> Tensor:
     """Elementwise greater of the two; NaN if either is. A tie shares the gradient."""
     if not isinstance(input, Handle) or not isinstance(other, Handle):
@@ -264,6 +278,7 @@ def maximum(input: Operand, other: Operand) -> Tensor:
     return binary(MAXIMUM, input, other)
 
 
+@casting
 def minimum(input: Operand, other: Operand) -> Tensor:
     """Elementwise lesser of the two; NaN if either is. A tie shares the gradient."""
     if not isinstance(input, Handle) or not isinstance(other, Handle):
@@ -271,6 +286,7 @@ def minimum(input: Operand, other: Operand) -> Tensor:
     return binary(MINIMUM, input, other)
 
 
+@casting
 def fmax(input: Operand, other: Operand) -> Tensor:
     """Elementwise greater of the two; a number wins over NaN."""
     if not isinstance(input, Handle) or not isinstance(other, Handle):
@@ -278,6 +294,7 @@ def fmax(input: Operand, other: Operand) -> Tensor:
     return binary(FMAX, input, other)
 
 
+@casting
 def fmin(input: Operand, other: Operand) -> Tensor:
     """Elementwise lesser of the two; a number wins over NaN."""
     if not isinstance(input, Handle) or not isinstance(other, Handle):
@@ -353,6 +370,7 @@ def _check_bounds(name: str, input: Any, *bounds: Any) -> None:
             number_for(name, bound, dtype)
 
 
+@casting
 def clamp(
     input: Tensor, min: Tensor | float | None = None, max: Tensor | float | None = None
 ) -> Tensor:
@@ -370,6 +388,7 @@ def clamp(
 clip = clamp
 
 
+@casting
 def clamp_min(input: Tensor, min: Operand) -> Tensor:
     """`input` limited from below."""
     if not isinstance(input, Handle):
@@ -378,6 +397,7 @@ def clamp_min(input: Tensor, min: Operand) -> Tensor:
     return binary(CLAMP_MIN, input, min)
 
 
+@casting
 def clamp_max(input: Tensor, max: Operand) -> Tensor:
     """`input` limited from above."""
     if not isinstance(input, Handle):
@@ -448,6 +468,7 @@ BITWISE_RIGHT_SHIFT = define(
 )  # fmt: skip
 
 
+@casting
 def logical_and(input: Operand, other: Operand) -> Tensor:
     """Whether both elements are not 0."""
     if not isinstance(input, Handle) or not isinstance(other, Handle):
@@ -455,6 +476,7 @@ def logical_and(input: Operand, other: Operand) -> Tensor:
     return binary(LOGICAL_AND, input, other)
 
 
+@casting
 def logical_or(input: Operand, other: Operand) -> Tensor:
     """Whether either element is not 0."""
     if not isinstance(input, Handle) or not isinstance(other, Handle):
@@ -462,6 +484,7 @@ def logical_or(input: Operand, other: Operand) -> Tensor:
     return binary(LOGICAL_OR, input, other)
 
 
+@casting
 def logical_xor(input: Operand, other: Operand) -> Tensor:
     """Whether exactly one element is not 0."""
     if not isinstance(input, Handle) or not isinstance(other, Handle):
@@ -469,26 +492,36 @@ def logical_xor(input: Operand, other: Operand) -> Tensor:
     return binary(LOGICAL_XOR, input, other)
 
 
+@casting
+@plain
 def logical_not(input: Tensor) -> Tensor:
     """Whether each element is 0."""
     return unary(LOGICAL_NOT, input)
 
 
+@casting
+@plain
 def bitwise_and(input: Operand, other: Operand) -> Tensor:
     """Bitwise and of integers or bools."""
     return binary(BITWISE_AND, input, other)
 
 
+@casting
+@plain
 def bitwise_or(input: Operand, other: Operand) -> Tensor:
     """Bitwise or of integers or bools."""
     return binary(BITWISE_OR, input, other)
 
 
+@casting
+@plain
 def bitwise_xor(input: Operand, other: Operand) -> Tensor:
     """Bitwise exclusive or of integers or bools."""
     return binary(BITWISE_XOR, input, other)
 
 
+@exact
+@plain
 def bitwise_not(input: Tensor) -> Tensor:
     """Bitwise complement of integers, opposite of bools."""
     return unary(BITWISE_NOT, input)
@@ -503,11 +536,15 @@ def invert(input: Tensor) -> Tensor:
     return unary(BITWISE_NOT, input)
 
 
+@casting
+@plain
 def bitwise_left_shift(input: Operand, other: Operand) -> Tensor:
     """`input << other`; shifting by all bits or by a negative number gives 0."""
     return binary(BITWISE_LEFT_SHIFT, input, other)
 
 
+@casting
+@plain
 def bitwise_right_shift(input: Operand, other: Operand) -> Tensor:
     """`input >> other`, keeping the sign."""
     return binary(BITWISE_RIGHT_SHIFT, input, other)

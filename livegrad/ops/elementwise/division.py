@@ -18,6 +18,7 @@ from livegrad.graph.record import binary
 from livegrad.ops.elementwise.arithmetic import define, div, mul, needs_tensor, neg, zero_gradient
 from livegrad.ops.picking.checking import known_outside
 from livegrad.ops.support import samples as s
+from livegrad.ops.support.out import casting
 
 if TYPE_CHECKING:
     from livegrad.tensor import Tensor
@@ -155,16 +156,19 @@ def rounded(input: Operand, other: Operand, rounding_mode: str) -> Tensor:
     )
 
 
+@casting
 def floor_divide(input: Operand, other: Operand) -> Tensor:
     """Elementwise quotient rounded down; an integer divided by 0 raises."""
     return _divided(FLOOR_DIVIDE, input, other)
 
 
+@casting
 def remainder(input: Operand, other: Operand) -> Tensor:
     """Elementwise `input % other` with the sign of `other`; an integer modulo 0 raises."""
     return _divided(REMAINDER, input, other)
 
 
+@casting
 def fmod(input: Operand, other: Operand) -> Tensor:
     """Elementwise remainder with the sign of `input`; an integer modulo 0 raises."""
     if not isinstance(input, Handle):

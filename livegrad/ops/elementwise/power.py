@@ -25,6 +25,7 @@ from livegrad.ops.elementwise.comparison import eq, ge, logical_and
 from livegrad.ops.elementwise.conjugate import conj
 from livegrad.ops.support import samples as s
 from livegrad.ops.support.numbers import number_for
+from livegrad.ops.support.out import casting, plain
 
 if TYPE_CHECKING:
     from livegrad.tensor import Tensor
@@ -136,6 +137,7 @@ def _log(x: Tensor) -> Tensor:
     return log(x)
 
 
+@casting
 def pow(input: Operand, exponent: Operand) -> Tensor:
     """Elementwise `input ** exponent`; either may be a number."""
     if type(exponent) in (int, float) and isinstance(input, Handle):
@@ -169,21 +171,29 @@ def _power_number(x: Tensor, exponent: Any) -> Tensor:
     return binary(POW, x, exponent)
 
 
+@casting
+@plain
 def square(input: Tensor) -> Tensor:
     """Elementwise `input * input`."""
     return unary(SQUARE, input)
 
 
+@casting
+@plain
 def sqrt(input: Tensor) -> Tensor:
     """Elementwise square root; NaN for negative numbers."""
     return unary(SQRT, input)
 
 
+@casting
+@plain
 def rsqrt(input: Tensor) -> Tensor:
     """Elementwise `1 / sqrt(input)`."""
     return unary(RSQRT, input)
 
 
+@casting
+@plain
 def reciprocal(input: Tensor) -> Tensor:
     """Elementwise `1 / input`."""
     return unary(RECIPROCAL, input)

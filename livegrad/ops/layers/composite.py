@@ -35,6 +35,7 @@ from livegrad.ops.reductions import reduce as rd
 from livegrad.ops.reductions.statistics import norm
 from livegrad.ops.shaping.movement import expand, normal_dim, whole
 from livegrad.ops.support import folds, samples as s
+from livegrad.ops.support.out import casting, exact
 
 if TYPE_CHECKING:
     from livegrad.tensor import Tensor
@@ -223,11 +224,13 @@ def _row_attrs(name: str, dim: Any, dtype: Any) -> tuple[int, DType | None]:
     return dim, None if dtype is None else dtypes.as_dtype(dtype)
 
 
+@exact
 def softmax(input: Tensor, dim: int, dtype: DType | None = None) -> Tensor:
     """`exp(input)` divided by its sum along `dim`."""
     return record(SOFTMAX, (input,), _row_attrs("softmax", dim, dtype))
 
 
+@exact
 def log_softmax(input: Tensor, dim: int, dtype: DType | None = None) -> Tensor:
     """Logarithm of softmax along `dim`, computed stably."""
     return record(LOG_SOFTMAX, (input,), _row_attrs("log_softmax", dim, dtype))
@@ -624,6 +627,7 @@ NORMALIZE = Op(
 )
 
 
+@casting
 def normalize(
     input: Tensor, p: float = 2.0, dim: int | Sequence[int] = 1, eps: float = 1e-12
 ) -> Tensor:

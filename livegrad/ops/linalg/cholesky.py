@@ -37,6 +37,7 @@ from livegrad.ops.linalg.common import (
 from livegrad.ops.linalg.triangular import solve_triangular, tril
 from livegrad.ops.products.matmul import matmul
 from livegrad.ops.support import samples as s
+from livegrad.ops.support.out import casting, exact
 
 if TYPE_CHECKING:
     from livegrad.tensor import Tensor
@@ -122,11 +123,13 @@ def _cholesky(a: Tensor, upper: bool, checked: bool) -> tuple[Tensor, Tensor]:
     return adjoint(factor) if upper else factor, codes(info)
 
 
+@exact
 def cholesky(A: Tensor, *, upper: bool = False) -> Tensor:
     """The lower triangular L with A = L Lᴴ (or its adjoint) of positive definite matrices."""
     return _cholesky(A, upper, True)[0]
 
 
+@exact
 def cholesky_ex(
     A: Tensor, *, upper: bool = False, check_errors: bool = False
 ) -> cholesky_ex_result:
@@ -213,6 +216,7 @@ CHOLESKY_INVERSE = Op(
 )
 
 
+@casting
 def cholesky_solve(B: Tensor, L: Tensor, upper: bool = False) -> Tensor:
     """X with A X = B, from the Cholesky factor L of A."""
     factor, right = node_of(L).meta, node_of(B).meta
@@ -228,6 +232,7 @@ def cholesky_solve(B: Tensor, L: Tensor, upper: bool = False) -> Tensor:
     return record(CHOLESKY_SOLVE, (B, L), (bool(upper),))
 
 
+@casting
 def cholesky_inverse(L: Tensor, upper: bool = False) -> Tensor:
     """The inverse of A, from its Cholesky factor L."""
     return record(CHOLESKY_INVERSE, (L,), (bool(upper),))

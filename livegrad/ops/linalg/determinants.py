@@ -41,6 +41,7 @@ from livegrad.ops.linalg.solving import INV, inv
 from livegrad.ops.products.matmul import matmul
 from livegrad.ops.reductions.reduce import sum as sum_of
 from livegrad.ops.support import samples as s
+from livegrad.ops.support.out import exact
 
 if TYPE_CHECKING:
     from livegrad.tensor import Tensor
@@ -164,6 +165,7 @@ DET = Op(
 )
 
 
+@exact
 def det(A: Tensor) -> Tensor:
     """The determinants of square matrices."""
     return record(DET, (A,))
@@ -218,6 +220,7 @@ class slogdet_result(NamedTuple):
     logabsdet: Tensor
 
 
+@exact
 def slogdet(A: Tensor) -> slogdet_result:
     """The sign of determinants, and the logarithm of their magnitude, which cannot overflow."""
     meta = node_of(A).meta

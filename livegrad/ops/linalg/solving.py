@@ -35,6 +35,7 @@ from livegrad.ops.products.matmul import matmul
 from livegrad.ops.shaping.movement import movedim, reshape_to
 from livegrad.ops.support import samples as s
 from livegrad.ops.support.autocast import in_float32
+from livegrad.ops.support.out import casting, exact
 
 if TYPE_CHECKING:
     from livegrad.tensor import Tensor
@@ -148,12 +149,14 @@ def _solve(a: Tensor, b: Tensor, left: bool, checked: bool) -> Tensor:
     return reshape_to(out, node_of(out).meta.shape[:-1]) if vector else out
 
 
+@exact
 @in_float32
 def solve(A: Tensor, B: Tensor, *, left: bool = True) -> Tensor:
     """X with A X = B (X A = B if not `left`); batches are broadcast."""
     return _solve(A, B, left, True)
 
 
+@exact
 @in_float32
 def solve_ex(
     A: Tensor, B: Tensor, *, left: bool = True, check_errors: bool = False
@@ -211,11 +214,13 @@ class inv_ex_result(NamedTuple):
     info: Tensor
 
 
+@exact
 def inv(A: Tensor) -> Tensor:
     """The inverse of square matrices."""
     return record(INV, (A,), (True,))
 
 
+@exact
 def inv_ex(A: Tensor, *, check_errors: bool = False) -> inv_ex_result:
     """`inv` that tells by a code, instead of raising, that a matrix is singular."""
     return inv_ex_result(record(INV, (A,), (check_errors,)), lu_parts(A, False)[2])
@@ -224,6 +229,7 @@ def inv_ex(A: Tensor, *, check_errors: bool = False) -> inv_ex_result:
 # ------------------------------------------------------------------ tensors taken for matrices
 
 
+@casting
 @in_float32
 def tensorinv(A: Tensor, ind: int = 2) -> Tensor:
     """The inverse of `A` as a map from its last dims to its first `ind` dims."""
@@ -244,6 +250,7 @@ def tensorinv(A: Tensor, ind: int = 2) -> Tensor:
     return reshape_to(inv(reshape_to(A, (prod(first), prod(last)))), last + first)
 
 
+@casting
 @in_float32
 def tensorsolve(A: Tensor, B: Tensor, dims: Any = None) -> Tensor:
     """X with tensordot(A, X, X.ndim) = B; `dims` of A are moved to its end first."""

@@ -41,6 +41,7 @@ from livegrad.ops.picking.checking import CHECK_DEVIATION, CHECK_PROBABILITY
 from livegrad.ops.shaping.movement import detach, sizes_of
 from livegrad.ops.support import samples as s
 from livegrad.ops.support.numbers import limits
+from livegrad.ops.support.out import casting, creating, exact
 from livegrad.random import Generator, default_generator
 from livegrad.settings import check_layout
 
@@ -261,6 +262,7 @@ def _as_leaf(x: Tensor, requires_grad: bool) -> Tensor:
     return x.requires_grad_() if requires_grad else x
 
 
+@creating
 def rand(
     *size: Any,
     generator: Generator | None = None,
@@ -277,6 +279,7 @@ def rand(
     return _as_leaf(elsewhere.placed(uniform(shape, target, generator), device), requires_grad)
 
 
+@creating
 def randn(
     *size: Any,
     generator: Generator | None = None,
@@ -293,6 +296,7 @@ def randn(
     return _as_leaf(elsewhere.placed(gaussian(shape, target, generator), device), requires_grad)
 
 
+@creating
 def randint(
     *bounds: Any,
     low: int | None = None,
@@ -348,6 +352,7 @@ def integers(low: int, high: int, shape: Shape, dtype: Any, generator: Generator
     return cast(draw(op, shape, drawn, generator, low, count), target)
 
 
+@creating
 def randperm(
     n: int,
     *,
@@ -401,6 +406,7 @@ def randint_like(
     return _drawn_like(randint, bounds, input, dtype, options)
 
 
+@exact
 def normal(
     mean: Any = 0.0,
     std: Any = 1.0,
@@ -461,6 +467,7 @@ BERNOULLI = Op(
 )  # fmt: skip
 
 
+@casting
 def bernoulli(
     input: Tensor, p: float | None = None, *, generator: Generator | None = None
 ) -> Tensor:

@@ -32,6 +32,7 @@ from livegrad.ops.picking.checking import (
 )
 from livegrad.ops.shaping.movement import expand, normal_dim, reshape_to
 from livegrad.ops.support import samples as s
+from livegrad.ops.support.out import exact
 
 if TYPE_CHECKING:
     from livegrad.tensor import Tensor
@@ -126,6 +127,7 @@ GATHER: Op = Op(
 )
 
 
+@exact
 def gather(input: Tensor, dim: int, index: Tensor, *, sparse_grad: bool = False) -> Tensor:
     """Elements picked along `dim`: out[i][j] = input[index[i][j]][j] for dim 0."""
     x, which = node_of(input).meta, node_of(index).meta
@@ -156,6 +158,7 @@ def empty_part(x: Tensor, shape: tuple[int, ...]) -> Tensor:
     return reshape_to(record(REGISTRY["index"], (flat,), (items,), (0,), (0,)), shape)
 
 
+@exact
 def take_along_dim(input: Tensor, indices: Tensor, dim: int | None = None) -> Tensor:
     """Like `gather`, with the other dims broadcast; without `dim`, from the flattened input."""
     x, which = node_of(input).meta, node_of(indices).meta
@@ -232,6 +235,7 @@ INDEX_SELECT: Op = Op(
 )
 
 
+@exact
 def index_select(input: Tensor, dim: int, index: Tensor) -> Tensor:
     """The slices of `input` at the indices (a vector) along `dim`."""
     meta, which = node_of(input).meta, node_of(index).meta
@@ -254,6 +258,7 @@ def embedding_lookup(weight: Tensor, index: Tensor) -> Tensor:
     return record(INDEX_SELECT, (weight, index), (0,))
 
 
+@exact
 def take(input: Tensor, index: Tensor) -> Tensor:
     """Elements of the flattened input at indices of any shape."""
     numel = node_of(input).meta.numel

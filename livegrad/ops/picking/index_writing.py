@@ -37,6 +37,7 @@ from livegrad.ops.support import samples as s
 from livegrad.ops.support.autocast import casted
 from livegrad.ops.support.folds import widened
 from livegrad.ops.support.numbers import cannot_convert, number_for
+from livegrad.ops.support.out import exact, numpy_names
 
 if TYPE_CHECKING:
     from livegrad.tensor import Tensor
@@ -191,6 +192,7 @@ def _slices(
     return reshape_to(record(op, tensors, (d, fold) if fold else (d,)), base.shape)
 
 
+@exact
 def index_add(
     input: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: float = 1
 ) -> Tensor:
@@ -202,6 +204,7 @@ def index_add(
     return _slices("index_add", INDEX_ADD, input, dim, index, source)
 
 
+@exact
 def index_copy(input: Tensor, dim: int, index: Tensor, source: Tensor) -> Tensor:
     """`input` with the slices of `source` written at the indices along `dim`."""
     check_index("index_copy", node_of(index).meta, (dtypes.int64,))
@@ -209,6 +212,7 @@ def index_copy(input: Tensor, dim: int, index: Tensor, source: Tensor) -> Tensor
     return _slices("index_copy", INDEX_PUT, input, dim, index, source)
 
 
+@numpy_names
 def index_fill(input: Tensor, dim: int, index: Tensor, value: Any) -> Tensor:
     """`input` with one number (or 0-d tensor) in the slices at the indices along `dim`."""
     meta, which = node_of(input).meta, node_of(index).meta
@@ -247,6 +251,7 @@ def spread_number(name: str, value: Tensor, shape: tuple[int, ...], dtype: DType
     return record(EXPAND, (cast(value, dtype),), (), (), shape)
 
 
+@exact
 def index_reduce(
     input: Tensor,
     dim: int,

@@ -38,6 +38,7 @@ from livegrad.ops.shaping.movement import INDEX, INDEX_WRITE, normal_dim, reshap
 from livegrad.ops.support import samples as s
 from livegrad.ops.support.folds import widened
 from livegrad.ops.support.numbers import number_for
+from livegrad.ops.support.out import exact
 
 if TYPE_CHECKING:
     from livegrad.tensor import Tensor
@@ -266,6 +267,7 @@ def _fitted(name: str, source: Tensor, index: Meta) -> Tensor:
     return record(INDEX, (source,), (items,), (0,) * len(wanted), wanted)
 
 
+@exact
 def scatter_add(input: Tensor, dim: int, index: Tensor, src: Tensor) -> Tensor:
     """`input` with src[i][j] added to element [index[i][j]][j] (for dim 0)."""
     if not isinstance(src, Handle):
@@ -273,6 +275,7 @@ def scatter_add(input: Tensor, dim: int, index: Tensor, src: Tensor) -> Tensor:
     return _scatter("scatter_add", SCATTER_ADD, input, dim, index, src)
 
 
+@exact
 def scatter(
     input: Tensor,
     dim: int,
@@ -295,6 +298,7 @@ def scatter(
     raise RuntimeError(f"scatter: reduce argument must be either add or multiply; got {reduce!r}")
 
 
+@exact
 def scatter_reduce(
     input: Tensor, dim: int, index: Tensor, src: Tensor, reduce: str, *, include_self: bool = True
 ) -> Tensor:

@@ -34,6 +34,7 @@ from livegrad.ops.reductions.reduce import (
     summed_meta,
 )
 from livegrad.ops.support import folds, samples as s
+from livegrad.ops.support.out import folding
 
 if TYPE_CHECKING:
     from livegrad.tensor import Tensor
@@ -158,6 +159,7 @@ WIDE_PROD: Op = define(
 )
 
 
+@folding
 def prod(
     input: Tensor, dim: Dim = None, keepdim: bool = False, *, dtype: DType | None = None
 ) -> Tensor:

@@ -33,6 +33,7 @@ from livegrad.ops.elementwise.comparison import (
 from livegrad.ops.shaping.movement import EXPAND, constant, normal_dim, reshape_to
 from livegrad.ops.support import samples as s
 from livegrad.ops.support.folds import average, total, widened
+from livegrad.ops.support.out import casting, exact, folding, numpy_names
 
 if TYPE_CHECKING:
     from livegrad.tensor import Tensor
@@ -179,6 +180,7 @@ SUM = define(
 )
 
 
+@folding
 def sum(
     input: Tensor, dim: Dim = None, keepdim: bool = False, *, dtype: DType | None = None
 ) -> Tensor:
@@ -261,6 +263,7 @@ MEAN = Op(
 )
 
 
+@casting
 def mean(
     input: Tensor, dim: Dim = None, keepdim: bool = False, *, dtype: DType | None = None
 ) -> Tensor:
@@ -364,6 +367,7 @@ def _all_of(dim: Dim) -> int | Sequence[int]:
     return () if dim is None else dim
 
 
+@exact
 def amax(input: Tensor, dim: int | Sequence[int] = (), keepdim: bool = False) -> Tensor:
     """Largest value over `dim` (all dims by default); ties share the gradient evenly."""
     meta = node_of(input).meta
@@ -371,6 +375,7 @@ def amax(input: Tensor, dim: int | Sequence[int] = (), keepdim: bool = False) ->
     return record(AMAX, (input,), (normal_dims("amax", dim, meta.ndim), keepdim))
 
 
+@exact
 def amin(input: Tensor, dim: int | Sequence[int] = (), keepdim: bool = False) -> Tensor:
     """Smallest value over `dim` (all dims by default); ties share the gradient evenly."""
     meta = node_of(input).meta
@@ -442,6 +447,7 @@ def _check_one_dim(name: str, dim: Any) -> None:
         raise TypeError(f"{name}(): argument 'dim' must be int, not {type(dim).__name__}")
 
 
+@exact
 def argmax(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Tensor:
     """Index of the largest value along `dim`, by default of the flattened tensor; ties: lowest."""
     meta = node_of(input).meta
@@ -450,6 +456,7 @@ def argmax(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Tens
     return record(ARGMAX, (input,), (normal_dims("argmax", dim, meta.ndim), keepdim))
 
 
+@exact
 def argmin(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Tensor:
     """Index of the smallest value along `dim`, by default of the flattened tensor; ties: lowest."""
     meta = node_of(input).meta
@@ -480,6 +487,7 @@ def max(input: Tensor, dim: int, keepdim: bool = False) -> max_result: ...
 def max(input: Tensor, other: Tensor, /) -> Tensor: ...
 @overload
 def max(input: Tensor, *, other: Tensor) -> Tensor: ...
+@exact
 def max(input: Tensor, dim: Any = None, keepdim: bool = False, *, other: Any = None) -> Any:
     """Largest value of all; with `dim`, (values, indices) along it; of two tensors, elementwise.
 
@@ -502,6 +510,7 @@ def min(input: Tensor, dim: int, keepdim: bool = False) -> min_result: ...
 def min(input: Tensor, other: Tensor, /) -> Tensor: ...
 @overload
 def min(input: Tensor, *, other: Tensor) -> Tensor: ...
+@exact
 def min(input: Tensor, dim: Any = None, keepdim: bool = False, *, other: Any = None) -> Any:
     """Smallest value of all; with `dim`, (values, indices) along it; of two tensors, elementwise.
 
@@ -560,16 +569,19 @@ def _over(name: str, op: Op, x: Tensor, dim: Dim, keepdim: bool) -> Tensor:
     return cast(truth, dtypes.uint8) if meta.dtype is dtypes.uint8 else truth
 
 
+@exact
 def any(input: Tensor, dim: Dim = None, keepdim: bool = False) -> Tensor:
     """Whether any value over `dim` (all dims by default) is not 0."""
     return _over("any", ANY, input, dim, keepdim)
 
 
+@exact
 def all(input: Tensor, dim: Dim = None, keepdim: bool = False) -> Tensor:
     """Whether all values over `dim` (all dims by default) are not 0."""
     return _over("all", ALL, input, dim, keepdim)
 
 
+@numpy_names
 def count_nonzero(input: Tensor, dim: Dim = None) -> Tensor:
     """How many values over `dim` (all dims by default) are not 0."""
     return sum(ne(input, 0), dim)

@@ -29,6 +29,7 @@ from livegrad.ops.picking.gathering import gather
 from livegrad.ops.shaping.joining import pad
 from livegrad.ops.shaping.movement import normal_dim
 from livegrad.ops.support import samples as s
+from livegrad.ops.support.out import exact, folding
 
 if TYPE_CHECKING:
     from livegrad.tensor import Tensor
@@ -194,11 +195,13 @@ def _summed(name: str, op: Op, input: Tensor, dim: int, dtype: DType | None) -> 
     return record(op, (input,), (d, False, dtypes.int64 if whole else meta.dtype))
 
 
+@folding
 def cumsum(input: Tensor, dim: int, *, dtype: DType | None = None) -> Tensor:
     """Running sum along `dim`; integers and bools are summed as int64."""
     return _summed("cumsum", CUMSUM, input, dim, dtype)
 
 
+@folding
 def cumprod(input: Tensor, dim: int, *, dtype: DType | None = None) -> Tensor:
     """Running product along `dim`; integers and bools are multiplied as int64."""
     return _summed("cumprod", CUMPROD, input, dim, dtype)
@@ -248,6 +251,7 @@ LOGCUMSUMEXP = Op(
 )
 
 
+@exact
 def logcumsumexp(input: Tensor, dim: int) -> Tensor:
     """Logarithm of the running sum of `exp(input)` along `dim`, without overflow."""
     meta = node_of(input).meta
@@ -306,11 +310,13 @@ def _best(name: str, op: Op, input: Tensor, dim: int) -> tuple[Tensor, Tensor]:
     return gather(input, d, indices) if meta.ndim else clone(input), indices
 
 
+@exact
 def cummax(input: Tensor, dim: int) -> cummax_result:
     """The largest value so far along `dim`, and its index; the latest of equals, NaN above all."""
     return cummax_result(*_best("cummax", CUMMAX_INDICES, input, dim))
 
 
+@exact
 def cummin(input: Tensor, dim: int) -> cummin_result:
     """The smallest value so far along `dim`, and its index; the latest of equals, NaN below all."""
     return cummin_result(*_best("cummin", CUMMIN_INDICES, input, dim))

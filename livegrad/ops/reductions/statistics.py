@@ -46,6 +46,7 @@ from livegrad.ops.reductions.reduce import (
 )
 from livegrad.ops.shaping.movement import normal_dim, reshape_to, sizes_of
 from livegrad.ops.support import folds, samples as s
+from livegrad.ops.support.out import casting, exact, folding, numpy_names
 
 if TYPE_CHECKING:
     from livegrad.tensor import Tensor
@@ -201,6 +202,7 @@ def _record_variance(
     return record(op, (x,), (normal_dims(op.name, dim, meta.ndim), keepdim, correction))
 
 
+@casting
 def var(
     input: Tensor,
     dim: Dim | bool = None,
@@ -213,6 +215,7 @@ def var(
     return _record_variance(VAR, input, dim, unbiased, keepdim, correction)
 
 
+@casting
 def std(
     input: Tensor,
     dim: Dim | bool = None,
@@ -225,6 +228,7 @@ def std(
     return _record_variance(STD, input, dim, unbiased, keepdim, correction)
 
 
+@numpy_names
 def var_mean(
     input: Tensor,
     dim: Dim | bool = None,
@@ -238,6 +242,7 @@ def var_mean(
     return variance, mean(input, None if isinstance(dim, bool) else dim, keepdim)
 
 
+@numpy_names
 def std_mean(
     input: Tensor,
     dim: Dim | bool = None,
@@ -300,6 +305,7 @@ LOGSUMEXP = Op(
 )
 
 
+@casting
 def logsumexp(input: Tensor, dim: Dim, keepdim: bool = False) -> Tensor:
     """`log(sum(exp(input)))` over `dim`, without overflow."""
     meta = node_of(input).meta
@@ -432,6 +438,7 @@ class aminmax_result(NamedTuple):
     max: Tensor
 
 
+@folding
 def nansum(
     input: Tensor, dim: Dim = None, keepdim: bool = False, *, dtype: DType | None = None
 ) -> Tensor:
@@ -444,6 +451,7 @@ def nansum(
     return sum(input, dim, keepdim, dtype=dtype)
 
 
+@casting
 def nanmean(
     input: Tensor, dim: Dim = None, keepdim: bool = False, *, dtype: DType | None = None
 ) -> Tensor:
@@ -459,6 +467,7 @@ def nanmean(
     return div(total, cast(sum(valid, dim, keepdim), node_of(total).meta.dtype.to_real()))
 
 
+@exact
 def aminmax(input: Tensor, *, dim: int | None = None, keepdim: bool = False) -> aminmax_result:
     """Smallest and largest value over `dim` (all dims by default)."""
     meta = node_of(input).meta

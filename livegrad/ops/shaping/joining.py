@@ -35,6 +35,7 @@ from livegrad.ops.shaping.slicing import items_at, narrow
 from livegrad.ops.support import samples as s
 from livegrad.ops.support.autocast import casted
 from livegrad.ops.support.numbers import number_for
+from livegrad.ops.support.out import exact, joining
 
 if TYPE_CHECKING:
     from livegrad.tensor import Tensor
@@ -118,6 +119,7 @@ CAT = Op(
 )
 
 
+@joining
 def cat(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
     """The tensors one after the other along `dim`; dtypes are promoted."""
     given = _listed("cat", tensors)
@@ -162,16 +164,19 @@ def same_dtype(tensors: list[Tensor], metas: list[Meta]) -> list[Tensor]:
     return [cast(x, dtype) for x in tensors]
 
 
+@joining
 def concat(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
     """See `cat`."""
     return cat(tensors, dim)
 
 
+@joining
 def concatenate(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
     """See `cat`."""
     return cat(tensors, dim)
 
 
+@joining
 def stack(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
     """The tensors, all of one shape, side by side along a new dim."""
     given = _listed("stack", tensors)
@@ -213,27 +218,32 @@ def _stacked(name: str, tensors: Sequence[Tensor], shaped: Callable[..., Any]) -
     return [shaped(x) for x in given]
 
 
+@joining
 def hstack(tensors: Sequence[Tensor]) -> Tensor:
     """The tensors one after the other along dim 1 (dim 0 if they have one dim)."""
     given = _stacked("hstack", tensors, atleast_1d)
     return cat(given, 0 if node_of(given[0]).meta.ndim == 1 else 1)
 
 
+@joining
 def vstack(tensors: Sequence[Tensor]) -> Tensor:
     """The tensors, as matrices at least, one below the other."""
     return cat(_stacked("vstack", tensors, atleast_2d), 0)
 
 
+@joining
 def row_stack(tensors: Sequence[Tensor]) -> Tensor:
     """See `vstack`."""
     return vstack(tensors)
 
 
+@joining
 def dstack(tensors: Sequence[Tensor]) -> Tensor:
     """The tensors, with three dims at least, one after the other along dim 2."""
     return cat(_stacked("dstack", tensors, atleast_3d), 2)
 
 
+@joining
 def column_stack(tensors: Sequence[Tensor]) -> Tensor:
     """1-d tensors as the columns of a matrix."""
     return cat(_stacked("column_stack", tensors, _as_column), 1)
@@ -244,6 +254,7 @@ def _as_column(x: Tensor) -> Tensor:
     return x if meta.ndim > 1 else reshape(x, (meta.numel, 1))
 
 
+@exact
 def _chunk_cat(tensors: Sequence[Tensor], dim: int, num_chunks: int) -> Tensor:
     """The tensors cut into chunks along `dim`, filled up with zeros, flattened, side by side.
 

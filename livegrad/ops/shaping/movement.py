@@ -24,6 +24,7 @@ from livegrad.graph.state import LOCAL
 from livegrad.graph.views import view as record_view
 from livegrad.ops.making.generate import FULL as FULL, zeros_like
 from livegrad.ops.support import samples as s
+from livegrad.ops.support.out import numpy_names
 
 if TYPE_CHECKING:
     from livegrad.tensor import Tensor
@@ -213,6 +214,7 @@ def _resolve_shape(meta: Meta, shape: Shape) -> Shape:
 # ---------------------------------------------------------------------------- dims of size 1
 
 
+@numpy_names
 def squeeze(input: Tensor, dim: int | Sequence[int] | None = None) -> Tensor:
     """`input` without its dims of size 1, or without those of them named by `dim`."""
     shape = node_of(input).meta.shape
@@ -226,6 +228,7 @@ def squeeze(input: Tensor, dim: int | Sequence[int] | None = None) -> Tensor:
     return record_view(RESHAPE, input, (regrouping(shape, wanted), kept), (), wanted)
 
 
+@numpy_names
 def unsqueeze(input: Tensor, dim: int) -> Tensor:
     """`input` with a new dim of size 1 at `dim`."""
     shape = node_of(input).meta.shape

@@ -32,6 +32,7 @@ from livegrad.ops.shaping.movement import (
     whole,
 )
 from livegrad.ops.support import samples as s
+from livegrad.ops.support.out import numpy_names
 
 if TYPE_CHECKING:
     from livegrad.tensor import Tensor
@@ -42,6 +43,7 @@ Metas = tuple[Meta, ...]
 _MOST_PARTS = 1 << 20
 
 
+@numpy_names
 def narrow(input: Tensor, dim: int, start: Any, length: int) -> Tensor:
     """The `length` elements from `start` on along `dim`: a view."""
     shape = node_of(input).meta.shape
@@ -99,6 +101,7 @@ def items_at(ndim: int, dim: int, item: tuple[Any, ...]) -> Items:
     return tuple([item if d == dim else ("all",) for d in range(ndim)])
 
 
+@numpy_names
 def select(input: Tensor, dim: int, index: int) -> Tensor:
     """The slice of `input` at `index` along `dim`, without that dim: a view."""
     shape = node_of(input).meta.shape
@@ -124,6 +127,7 @@ def _several(parts: list[Tensor], name: str) -> tuple[Tensor, ...]:
     return tuple(parts)
 
 
+@numpy_names
 def unbind(input: Tensor, dim: int = 0) -> tuple[Tensor, ...]:
     """All slices along `dim`, each a view without that dim."""
     shape = node_of(input).meta.shape
@@ -176,6 +180,7 @@ def _check_count(name: str, parts: int) -> None:
         raise RuntimeError(f"{name}: can't allocate memory for {parts} tensors")
 
 
+@numpy_names
 def chunk(input: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
     """Views of at most `chunks` consecutive runs of equal size along `dim`."""
     shape = node_of(input).meta.shape

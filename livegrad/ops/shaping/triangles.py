@@ -17,6 +17,7 @@ from livegrad.ops.elementwise.arithmetic import cast, sub, where
 from livegrad.ops.making.generate import counting
 from livegrad.ops.shaping.movement import reshape_to
 from livegrad.ops.support import samples as s
+from livegrad.ops.support.out import exact
 
 if TYPE_CHECKING:
     from livegrad.tensor import Tensor
@@ -83,11 +84,13 @@ TRIU: Op = Op(
 )
 
 
+@exact
 def tril(input: Tensor, diagonal: int = 0) -> Tensor:
     """The lower triangle of matrices, up to a diagonal; zeros above it."""
     return record(TRIL, (input,), (), (diagonal,))
 
 
+@exact
 def triu(input: Tensor, diagonal: int = 0) -> Tensor:
     """The upper triangle of matrices, from a diagonal on; zeros below it."""
     return record(TRIU, (input,), (), (diagonal,))

@@ -28,6 +28,7 @@ from livegrad.ops.reductions.reduce import AMAX, ARGMAX, SUM
 from livegrad.ops.shaping.movement import reshape_to
 from livegrad.ops.support import samples as s
 from livegrad.ops.support.autocast import in_float32
+from livegrad.ops.support.out import exact
 from livegrad.ops.windows.unfolding import Sizes, per_dim, permuted, resized, spaced, span, windows
 
 if TYPE_CHECKING:
@@ -402,6 +403,7 @@ def avg_pool1d(
     )
 
 
+@exact
 def avg_pool2d(
     input: Tensor,
     kernel_size: Any,
@@ -420,6 +422,7 @@ def avg_pool2d(
     return _average("avg_pool2d", 2, input, kernel_size, stride, padding, *options)
 
 
+@exact
 @in_float32
 def avg_pool3d(
     input: Tensor,

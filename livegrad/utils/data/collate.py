@@ -12,7 +12,7 @@ from livegrad.creation import from_array, tensor
 from livegrad.dtypes import DType, from_numpy_dtype
 from livegrad.graph.handle import node_of
 from livegrad.ops.shaping.joining import stack
-from livegrad.ops.support.public import asks
+from livegrad.ops.support.strangers import asks
 from livegrad.tensor import Tensor
 from livegrad.utils.data.info import get_worker_info
 from livegrad.utils.data.memory import leaf_of
