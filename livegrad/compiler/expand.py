@@ -15,6 +15,7 @@ from livegrad.graph.handle import LEAF, wrap
 from livegrad.graph.node import Node, Site, Spec, quote_site
 from livegrad.graph.numbers import FloatArg, IntArg
 from livegrad.graph.state import scratch_state
+from livegrad.graph.symbol import SymbolicFloat
 
 
 @dataclass
@@ -76,6 +77,8 @@ class Expander:
         # Copies of what was recorded, composites and all, for gradients to be taken of.
         self.shadows: dict[Node, Node] | None = None
         self.gradients: dict[Node, list[Node]] = {}
+        # What composites have become, by what they compute.
+        self.expanded: dict[tuple[Any, ...], Node] = {}
 
     def leaf(self, node: Node) -> None:
         """A computed value the plan reads."""
@@ -146,9 +149,17 @@ class Expander:
         if node.op.kind != "composite":
             self._append(node, copy)
             return
+        key = expression(copy, inputs)
+        if key not in self.expanded:
+            self.expanded[key] = self._expanded(copy)
+        self.final[node] = self.expanded[key]
+
+    def _expanded(self, node: Node) -> Node:
+        """What a composite node, whose inputs are primitives, becomes."""
         rule = node.op.expand
         assert rule is not None
-        result, nodes = in_scratch(node.site, lambda: rule(copy, *[wrap(x) for x in inputs]))
+        inputs = [wrap(x) for x in node.inputs]
+        result, nodes = in_scratch(node.site, lambda: rule(node, *inputs))
         for m in nodes:
             if m not in self.final:
                 self.lower(m, m.args)
@@ -156,7 +167,26 @@ class Expander:
         # Of symbols, only the values have to be the same.
         if made is not node.meta and (made.shape, made.dtype) != (node.meta.shape, node.meta.dtype):
             raise AssertionError(f"{node.op.name} expands to {made}, not {node.meta}")
-        self.final[node] = self.final[result._node]
+        return self.final[result._node]
+
+
+def expression(node: Node, inputs: tuple[Node, ...]) -> tuple[Any, ...]:
+    """What two nodes have in common exactly if they compute the same."""
+    return (
+        node.spec.op.name,
+        node.spec.attrs,
+        node.meta.plain,
+        tuple([id(x) for x in inputs]),
+        tuple([_arg_key(a) for a in node.args]),
+    )
+
+
+def _arg_key(arg: Any) -> Any:
+    if isinstance(arg, IntArg | FloatArg):
+        return (type(arg), arg.slot)
+    if isinstance(arg, SymbolicFloat):
+        return (SymbolicFloat, arg.term, float.__add__(arg, 0.0))
+    return (type(arg), arg)
 
 
 def in_scratch(site: Site | None, rule: Callable[[], Any]) -> tuple[Any, list[Node]]:

@@ -46,6 +46,7 @@ class Fuser:
         self.groups: list[Group] = []
         self.stored = _must_store(graph)
         self.inline_cost: dict[Node, int] = {}
+        self.inlined: dict[Node, bool] = {}
         self._direct: dict[Node, tuple[Index, tuple[Read, ...]]] = {}
         self.regions = _regions(graph)
         self._store_what_folds_unevenly()
@@ -75,6 +76,7 @@ class Fuser:
             if not all(_walks(r, x.meta.shape, dims) for r in self.reads(node, index, None)):
                 self.stored.add(storage(x))
                 self.inline_cost.clear()
+                self.inlined.clear()
 
     def _sink(self) -> None:
         users: dict[Node, list[Node]] = {}
@@ -122,9 +124,15 @@ class Fuser:
 
     def is_inlined(self, node: Node) -> bool:
         """Whether whoever reads `node` computes it on the spot; it is in no group of its own."""
-        if node.op.kind == "generate":
-            return node.op.cheap
-        return node not in self.stored and self._cost(node) <= MOST_INLINED
+        known = self.inlined.get(node)
+        if known is None:
+            op = node.op
+            known = self.inlined[node] = (
+                op.cheap
+                if op.kind == "generate"
+                else node not in self.stored and self._cost(node) <= MOST_INLINED
+            )
+        return known
 
     def _cost(self, node: Node) -> int:
         cost = self.inline_cost.get(node)

@@ -13,13 +13,11 @@ from collections.abc import Callable
 from typing import Any
 
 from livegrad.compiler.access import storage
-from livegrad.compiler.expand import Primitives, copy_node, in_scratch, make_node
+from livegrad.compiler.expand import Primitives, copy_node, expression, in_scratch, make_node
 from livegrad.compiler.hosting import touches_complex, whole_meta
 from livegrad.compiler.inserted import COPY
 from livegrad.graph.handle import wrap
 from livegrad.graph.node import Node, Spec
-from livegrad.graph.numbers import FloatArg, IntArg
-from livegrad.graph.symbol import SymbolicFloat
 from livegrad.ops.elementwise.conjugate import VIEW_AS_COMPLEX
 
 
@@ -35,7 +33,7 @@ class Legaliser:
 
     def add(self, node: Node, inputs: tuple[Node, ...]) -> Node:
         """Appends a copy of `node` with new inputs, unless an equal one is there already."""
-        key = _expression(node, inputs)
+        key = expression(node, inputs)
         found = self.seen.get(key)
         if found is None:
             found = copy_node(node, inputs, node.args)
@@ -75,7 +73,7 @@ class Legaliser:
 
     def once(self, node: Node, inputs: tuple[Node, ...], make: Callable[[], Node]) -> Node:
         """What `make` gives, or gave for an equal node."""
-        key = _expression(node, inputs)
+        key = expression(node, inputs)
         if key not in self.seen:
             self.seen[key] = make()
         return self.seen[key]
@@ -97,25 +95,6 @@ class Legaliser:
         if touches_complex(node):
             return lower.legalise_complex(self, node, inputs)
         return lower.legalise(self, node, inputs)
-
-
-def _expression(node: Node, inputs: tuple[Node, ...]) -> tuple[Any, ...]:
-    """What two nodes have in common exactly if they compute the same."""
-    return (
-        node.spec.op.name,
-        node.spec.attrs,
-        node.meta.plain,
-        tuple([id(x) for x in inputs]),
-        tuple([_arg_key(a) for a in node.args]),
-    )
-
-
-def _arg_key(arg: Any) -> Any:
-    if isinstance(arg, IntArg | FloatArg):
-        return (type(arg), arg.slot)
-    if isinstance(arg, SymbolicFloat):
-        return (SymbolicFloat, arg.term, float.__add__(arg, 0.0))
-    return (type(arg), arg)
 
 
 def legalise(primitives: Primitives) -> Primitives:

@@ -9,14 +9,17 @@ however far the values are from 0. That costs one addition per value, beside the
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
 from livegrad import dtypes
-from livegrad.graph.handle import node_of
+from livegrad.graph.op import Op
+from livegrad.graph.record import record
 from livegrad.graph.symbol import real
 from livegrad.ops.elementwise.arithmetic import add, cast, div, mul, sub, where
 from livegrad.ops.elementwise.comparison import lt
 from livegrad.ops.reductions import reduce as rd
+from livegrad.ops.support import samples as s
 
 if TYPE_CHECKING:
     from livegrad.tensor import Tensor
@@ -30,14 +33,40 @@ def mean_over(x: Tensor, dims: Dims) -> Tensor:
 
 
 def moments(x: Tensor, dims: Dims) -> tuple[Tensor, Tensor]:
-    """Mean and variance over `dims`."""
+    """Mean and variance over `dims`.
+
+    They are nodes of their own: a norm, its gradients and its running statistics ask for the same
+    ones, and a plan expands equal nodes once.
+    """
+    return record(MOMENT, (x,), (dims, 0)), record(MOMENT, (x,), (dims, 1))
+
+
+def _expand(n: Any, x: Tensor) -> Tensor:
+    dims, which = n.attrs
     if dims and dims[0] == 0:
-        dtype = node_of(x).meta.dtype
-        mean, variance = _batch_moments(x, dims)
-        return cast(mean, dtype), cast(variance, dtype)
+        return cast(_batch_moments(x, dims)[which], n.meta.dtype)
     mean = mean_over(x, dims)
+    if which == 0:
+        return mean
     apart = sub(x, mean)
-    return mean, mean_over(mul(apart, apart), dims)
+    return mean_over(mul(apart, apart), dims)
+
+
+def _sample(which: int, *dims: int) -> Callable[[], s.Sample]:
+    # Gradients are those of the norms, which have rules of their own.
+    return lambda: s.Sample(
+        (s.uniform(2, 4, 3),), lambda x: record(MOMENT, (x,), (dims, which)), smooth=False
+    )
+
+
+# attrs (dims, 0 for the mean or 1 for the variance)
+MOMENT = Op(
+    "moment",
+    "composite",
+    infer=lambda metas, attrs, shape: rd.reduced_meta(metas[0], attrs[0], True),
+    expand=_expand,
+    samples=s.calls(*[_sample(which, *dims) for which in (0, 1) for dims in ((0, 2), (1,))]),
+)
 
 
 def _batch_moments(x: Tensor, dims: Dims) -> tuple[Tensor, Tensor]:

@@ -101,21 +101,33 @@ def regrouping(old: Shape, new: Shape) -> tuple[tuple[int, int], ...]:
     return tuple(blocks)
 
 
-def _reshape_view(n: Any, index: Index) -> Index | None:
-    """Readable through if dims of size 1 are all that comes or goes."""
-    (source,) = n.inputs
-    old, new = source.meta.shape, n.meta.shape
-    result = [FIRST] * len(old)
+@lru_cache(maxsize=4096)
+def _kept_dims(
+    old: Shape, new: Shape, blocks: tuple[tuple[int, int], ...]
+) -> tuple[int, ...] | None:
+    """For each dim before a reshape, the dim it becomes, or -1 for one of size 1 that goes.
+
+    None if dims of size 1 are not all that comes or goes.
+    """
+    found = [-1] * len(old)
     i = j = 0
-    for taken, made in n.attrs[0]:
+    for taken, made in blocks:
         olds = [d for d in range(i, i + taken) if old[d] != 1]
         news = [d for d in range(j, j + made) if new[d] != 1]
         if len(olds) > 1 or len(news) > 1:
             return None
         if olds:
-            result[olds[0]] = index[news[0]]
+            found[olds[0]] = news[0]
         i, j = i + taken, j + made
-    return tuple(result)
+    return tuple(found)
+
+
+def _reshape_view(n: Any, index: Index) -> Index | None:
+    """Readable through if dims of size 1 are all that comes or goes."""
+    kept = _kept_dims(n.inputs[0].meta.shape, n.meta.shape, n.attrs[0])
+    if kept is None:
+        return None
+    return tuple([FIRST if d < 0 else index[d] for d in kept])
 
 
 def _reshape_layout(metas: Metas, attrs: Attrs, meta: Meta) -> Strides | None:
