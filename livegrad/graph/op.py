@@ -132,8 +132,8 @@ class Op:
       compiler/lowerings. By default they are those of the kind.
     - `complaint(node, value)` says what is wrong with a value that a kernel has refused; `refuses`
       tells of which nodes that may happen, if not of all.
-    - `batch` is the rule of `vmap`: one of those in func/batching.py by name, or a function
-      rule(n, size, operands, batched). Without one, the kind has one, or the expansion is batched,
+    - `batch(n, size, operands, batched)` is the rule of `vmap`, perhaps one of those that ops share
+      (ops/support/batched.py). Without one, the kind has one, or the expansion is batched,
       or examples are computed one by one.
     - `flops(node)` counts multiplications, of products and what is like them; see train/flops.py.
     - `samples` is a function giving test inputs; a registered op without samples fails the tests.
@@ -190,7 +190,7 @@ class Op:
         complaint: Complaint | None = None,
         refuses: Callable[[Node], bool] | None = None,
         written: tuple[int, ...] = (),
-        batch: str | Callable[..., Any] | None = None,
+        batch: Callable[..., Any] | None = None,
         flops: Callable[[Node], int] | None = None,
         result: str = "promote",
         cheap: bool = False,

@@ -31,7 +31,7 @@ from livegrad.ops.elementwise.conjugate import (
 )
 from livegrad.ops.making.generate import filled
 from livegrad.ops.shaping import joining, movement, slicing
-from livegrad.ops.support import samples as s
+from livegrad.ops.support import batched, samples as s
 from livegrad.ops.support.autocast import in_float32
 from livegrad.ops.support.out import casting, exact
 
@@ -263,7 +263,7 @@ SGN = Op(
     infer=lambda metas, attrs, shape: metas[0],
     ref=_sgn_ref,
     grads=(_sgn_backward,),
-    batch="as_it_is",
+    batch=batched.as_it_is,
     samples=s.calls(
         lambda: s.Sample((s.complexes(3, 4),), lambda x: ew.sgn(x)),
         lambda: s.Sample((s.complexes(),), lambda x: ew.sgn(x)),

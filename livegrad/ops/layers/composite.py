@@ -34,7 +34,7 @@ from livegrad.ops.norms.moments import mean_over, moments
 from livegrad.ops.reductions import reduce as rd
 from livegrad.ops.reductions.statistics import norm
 from livegrad.ops.shaping.movement import expand, normal_dim, whole
-from livegrad.ops.support import folds, samples as s
+from livegrad.ops.support import batched, folds, samples as s
 from livegrad.ops.support.out import casting, exact
 
 if TYPE_CHECKING:
@@ -163,7 +163,7 @@ SOFTMAX_BACKWARD: Op = Op(
     ref=lambda n, g, y: y * (g - folds.total(g * y, _axes(y, n.attrs[0]), True)),
     expand=lambda n, g, y: _softmax_backward(n, g, y),
     saves="x",
-    batch="along",
+    batch=batched.along,
     samples=_row_pair_samples(lambda: SOFTMAX_BACKWARD),
 )
 
@@ -182,7 +182,7 @@ SOFTMAX = Op(
     expand=_softmax_expand,
     grads=(lambda g, y, x: record(SOFTMAX_BACKWARD, (g, y), y._node.attrs[:1]),),
     saves="y",
-    batch="along",
+    batch=batched.along,
     samples=_row_samples(lambda x, dim: softmax(x, dim)),
 )
 
@@ -194,7 +194,7 @@ LOG_SOFTMAX_BACKWARD: Op = Op(
     ref=lambda n, g, y: g - np.exp(y) * folds.total(g, _axes(y, n.attrs[0]), True),
     expand=lambda n, g, y: _log_softmax_backward(n, g, y),
     saves="x",
-    batch="along",
+    batch=batched.along,
     samples=_row_pair_samples(lambda: LOG_SOFTMAX_BACKWARD),
 )
 
@@ -213,7 +213,7 @@ LOG_SOFTMAX = Op(
     expand=_log_softmax_expand,
     grads=(lambda g, y, x: record(LOG_SOFTMAX_BACKWARD, (g, y), y._node.attrs[:1]),),
     saves="y",
-    batch="along",
+    batch=batched.along,
     samples=_row_samples(lambda x, dim: log_softmax(x, dim)),
 )
 
@@ -430,7 +430,7 @@ LAYER_NORM = Op(
         lambda g, y, *operands: g,  # backward sums over the leading dims by itself
     ),
     saves="x",
-    batch="as_it_is",
+    batch=batched.as_it_is,
     samples=_norm_samples(
         lambda x, shape, w=None: layer_norm(x, shape, w, None if w is None else w * 2, 1e-2)
     ),
@@ -508,7 +508,7 @@ RMS_NORM = Op(
     expand=_rms_norm_expand,
     grads=(_norm_input_grad(RMS_NORM_BACKWARD_INPUT), _norm_weight_grad(RMS_NORM_BACKWARD_WEIGHT)),
     saves="x",
-    batch="as_it_is",
+    batch=batched.as_it_is,
     samples=_norm_samples(lambda x, shape, w=None: rms_norm(x, shape, w, 1e-2)),
 )
 

@@ -36,7 +36,7 @@ from livegrad.ops.linalg.common import (
 )
 from livegrad.ops.linalg.triangular import solve_triangular, tril
 from livegrad.ops.products.matmul import matmul
-from livegrad.ops.support import samples as s
+from livegrad.ops.support import batched, samples as s
 from livegrad.ops.support.out import casting, exact
 
 if TYPE_CHECKING:
@@ -177,7 +177,7 @@ CHOLESKY_SOLVE: Op = Op(
     expand=_solve_expand,
     grads=(_solve_grad_b, _solve_grad_factor),
     autocast="float32",
-    batch="matrices",
+    batch=batched.matrices,
     samples=s.calls(
         lambda: s.Sample(
             (s.uniform(3, 2), s.uniform(3, 3, seed=1)),
@@ -208,7 +208,7 @@ CHOLESKY_INVERSE = Op(
     expand=_inverse_expand,
     grads=(_inverse_grad,),
     autocast="float32",
-    batch="matrices",
+    batch=batched.matrices,
     samples=s.calls(
         lambda: s.Sample((s.uniform(3, 3),), lambda x: cholesky_inverse(cholesky(_definite(x)))),
         lambda: s.Sample((s.uniform(0, 0),), lambda x: cholesky_inverse(x)),

@@ -21,9 +21,8 @@ from livegrad.ops.making.generate import counting
 from livegrad.ops.products.matmul import transposed as transposed
 from livegrad.ops.shaping.arranging import diag_embed as diag_embed
 from livegrad.ops.shaping.joining import cat, record_slice
-from livegrad.ops.shaping.movement import EXPAND, reshape_to
+from livegrad.ops.shaping.movement import EXPAND, reshape_to, wholes
 from livegrad.ops.shaping.slicing import DIAGONAL
-from livegrad.ops.support.batched import wholes
 
 if TYPE_CHECKING:
     from livegrad.tensor import Tensor

@@ -39,7 +39,7 @@ from livegrad.ops.reductions.scan import cumprod
 from livegrad.ops.shaping.joining import cat, pad, stack
 from livegrad.ops.shaping.movement import expand, normal_dim, reshape_to, unsqueeze
 from livegrad.ops.shaping.slicing import diagonal as diagonal_view, select
-from livegrad.ops.support import samples as s
+from livegrad.ops.support import batched, samples as s
 from livegrad.ops.support.autocast import in_low
 from livegrad.ops.support.out import casting, exact
 
@@ -107,7 +107,7 @@ MATRIX_EXP: Op = Op(
     ref=_exp_ref,
     grads=(_exp_grad,),
     saves="x",
-    batch="matrices",
+    batch=batched.matrices,
     samples=s.calls(
         lambda: s.Sample((s.uniform(3, 3),), lambda x: matrix_exp(x)),
         lambda: s.Sample((s.uniform(2, 2, 2),), lambda x: matrix_exp(x)),

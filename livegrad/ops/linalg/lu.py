@@ -241,7 +241,7 @@ PERMUTATION: Op = Op(
     infer=lambda metas, attrs, shape: meta_of(shape, dtypes.int64),
     ref=_permutation_ref,
     saves="",
-    batch="permutation",
+    batch=lambda n, size, xs, batched: record(n.op, xs, n.attrs, n.args, (size, *n.meta.shape)),
     samples=s.calls(
         lambda: s.Sample(
             (np.array([[3, 2, 3], [1, 3, 3]], np.int32),),

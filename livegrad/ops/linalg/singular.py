@@ -48,7 +48,7 @@ from livegrad.ops.products.matmul import matmul
 from livegrad.ops.reductions.reduce import amax, sum as sum_of
 from livegrad.ops.shaping.joining import record_slice
 from livegrad.ops.shaping.movement import reshape_to
-from livegrad.ops.support import samples as s
+from livegrad.ops.support import batched, samples as s
 from livegrad.ops.support.out import casting, exact
 
 if TYPE_CHECKING:
@@ -183,7 +183,7 @@ SVDVALS = Op(
     grads=(_values_grad,),
     saves="x",
     autocast="float32",
-    batch="matrices",
+    batch=batched.matrices,
     samples=s.calls(
         lambda: s.Sample((s.uniform(3, 2),), lambda x: svdvals(_apart(x))),
         lambda: s.Sample((s.uniform(2, 2, 3),), lambda x: svdvals(_apart(x))),

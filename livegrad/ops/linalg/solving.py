@@ -33,7 +33,7 @@ from livegrad.ops.linalg.common import (
 from livegrad.ops.linalg.lu import lu_arrays, lu_parts
 from livegrad.ops.products.matmul import matmul
 from livegrad.ops.shaping.movement import movedim, reshape_to
-from livegrad.ops.support import samples as s
+from livegrad.ops.support import batched, samples as s
 from livegrad.ops.support.autocast import in_float32
 from livegrad.ops.support.out import casting, exact
 
@@ -94,7 +94,7 @@ SOLVE = Op(
     ref=_solve_ref,
     grads=(_solve_grad_a, _solve_grad_b),
     autocast="float32",
-    batch="matrices",
+    batch=batched.matrices,
     samples=s.calls(
         lambda: s.Sample(
             (s.uniform(3, 3), s.uniform(3, 2, seed=1)), lambda a, b: solve(_regular(a), b)
@@ -197,7 +197,7 @@ INV = Op(
     grads=(_inv_grad,),
     saves="y",
     autocast="float32",
-    batch="matrices",
+    batch=batched.matrices,
     samples=s.calls(
         lambda: s.Sample((s.uniform(3, 3),), lambda x: inv(_regular(x))),
         lambda: s.Sample((s.uniform(2, 2, 2),), lambda x: inv(_regular(x))),

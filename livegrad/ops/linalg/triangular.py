@@ -30,7 +30,7 @@ from livegrad.ops.linalg.common import (
 )
 from livegrad.ops.products.matmul import matmul
 from livegrad.ops.shaping.triangles import TRIL, TRIU
-from livegrad.ops.support import samples as s
+from livegrad.ops.support import batched, samples as s
 from livegrad.ops.support.out import exact
 
 if TYPE_CHECKING:
@@ -94,7 +94,7 @@ SOLVE_TRIANGULAR = Op(
     ref=_ref,
     grads=(_grad_a, _grad_b),
     autocast="float32",
-    batch="matrices",
+    batch=batched.matrices,
     samples=s.calls(
         lambda: s.Sample(
             (s.uniform(3, 3), s.uniform(3, 2, seed=1)),

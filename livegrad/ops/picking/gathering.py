@@ -10,6 +10,7 @@ error naming the line that recorded the operation.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import prod
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -30,8 +31,14 @@ from livegrad.ops.picking.checking import (
     wrap_ref,
     wrapped,
 )
-from livegrad.ops.shaping.movement import expand, normal_dim, reshape_to
-from livegrad.ops.support import samples as s
+from livegrad.ops.shaping.movement import (
+    PERMUTE,
+    expand,
+    expanded,
+    normal_dim,
+    reshape_to,
+)
+from livegrad.ops.support import batched, samples as s
 from livegrad.ops.support.out import exact
 
 if TYPE_CHECKING:
@@ -112,7 +119,7 @@ GATHER: Op = Op(
     complaint=out_of_range(RuntimeError),
     grads=(_gather_grad, None),
     saves="x",
-    batch="along",
+    batch=batched.along,
     samples=s.calls(
         lambda: s.Sample((s.uniform(4, 5), s.integers(2, 5, high=4)), lambda x, i: gather(x, 0, i)),
         lambda: s.Sample(
@@ -201,6 +208,29 @@ def _select_ref(n: Any, x: Array, index: Array) -> Array:
     return np.take(x, index, dim)
 
 
+def _batch_select(n: Any, size: int, xs: list[Tensor], batched: tuple[bool, ...]) -> Tensor:
+    x, index = xs
+    dim = n.attrs[0]
+    if batched == (True, False):
+        return record(n.op, (x, index), (dim + 1,))
+    if batched == (False, True):
+        out = record(n.op, (x, index), (dim,))  # (dims before, size, index, dims after)
+        rest = [d for d in range(node_of(out).meta.ndim) if d != dim]
+        return record(PERMUTE, (out,), ((dim, *rest),))
+    out = record(GATHER, (x, spread_index(index, x, dim + 1)), (dim + 1,))
+    return reshape_to(out, (size, *n.meta.shape))
+
+
+def spread_index(index: Tensor, x: Tensor, dim: int) -> Tensor:
+    """One index per example, repeated for the other dims of a batched `x`, as gather wants it."""
+    shape = node_of(x).meta.shape
+    size, *rest = node_of(index).meta.shape
+    count = prod(rest)
+    narrow = [size] + [1] * (len(shape) - 1)
+    narrow[dim] = count
+    return expanded(reshape_to(index, tuple(narrow)), (*shape[:dim], count, *shape[dim + 1 :]))
+
+
 INDEX_SELECT: Op = Op(
     "index_select",
     "kernel",
@@ -216,7 +246,7 @@ INDEX_SELECT: Op = Op(
         None,
     ),
     saves="x",
-    batch="index_select",
+    batch=_batch_select,
     samples=s.calls(
         lambda: s.Sample(
             (s.uniform(5, 4), s.integers(3, high=5)), lambda x, i: index_select(x, 0, i)

@@ -9,6 +9,7 @@ by single values is in scattering.py.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -25,14 +26,23 @@ from livegrad.ops.bookkeeping.in_place import placed_like
 from livegrad.ops.elementwise.arithmetic import cast, clone, mul, where
 from livegrad.ops.making.generate import filled, zeros_like
 from livegrad.ops.picking.checking import check_known, out_of_range, wrapped
-from livegrad.ops.picking.gathering import INDEX_SELECT, at_least_1d, check_index, check_range
+from livegrad.ops.picking.gathering import (
+    INDEX_SELECT,
+    at_least_1d,
+    check_index,
+    check_range,
+    spread_index,
+)
 from livegrad.ops.picking.scattering import (
+    SCATTER,
+    SCATTER_ADD,
+    SCATTER_FOLD,
     divided,
     fold_at,
     fold_grads,
     neutral,
 )
-from livegrad.ops.shaping.movement import EXPAND, normal_dim, reshape_to
+from livegrad.ops.shaping.movement import EXPAND, normal_dim, reshape_to, wholes
 from livegrad.ops.support import samples as s
 from livegrad.ops.support.autocast import casted
 from livegrad.ops.support.folds import widened
@@ -74,6 +84,22 @@ def _rows_ref(how: str, n: Any, base: Array, index: Array, source: Array) -> Arr
     return out
 
 
+def _batch_rows(scatter: Op) -> Callable[..., Tensor]:
+    """The batching rule of an op on rows; `scatter` does the same with an index per element."""
+
+    def rule(n: Any, size: int, xs: list[Tensor], batched: tuple[bool, ...]) -> Tensor:
+        dim = n.attrs[0] + 1
+        attrs = (dim, *n.attrs[1:])
+        base, source = wholes([xs[0], xs[2]], (batched[0], batched[2]), size)
+        if not batched[1]:
+            return record(n.op, (base, xs[1], source), attrs)
+        picked = spread_index(xs[1], base, dim)
+        flat = reshape_to(source, node_of(picked).meta.shape)
+        return record(scatter, (base, picked, flat), attrs)
+
+    return rule
+
+
 INDEX_ADD: Op = Op(
     "index_add",
     "kernel",
@@ -88,7 +114,7 @@ INDEX_ADD: Op = Op(
         lambda g, y, base, index, source: record(INDEX_SELECT, (g, index), y._node.attrs),
     ),
     saves="x",
-    batch="write_rows",
+    batch=_batch_rows(SCATTER_ADD),
     samples=s.calls(
         lambda: s.Sample(
             (s.uniform(5, 4), s.integers(7, high=5), s.uniform(7, 4, seed=1)),
@@ -117,7 +143,7 @@ INDEX_PUT: Op = Op(
         lambda g, y, base, index, source: record(INDEX_SELECT, (g, index), y._node.attrs),
     ),
     saves="x",
-    batch="write_rows",
+    batch=_batch_rows(SCATTER),
     samples=s.calls(
         lambda: s.Sample(
             (s.uniform(5, 4), np.array([3, 0]), s.uniform(2, 4, seed=1)),
@@ -139,7 +165,7 @@ INDEX_FOLD: Op = Op(
     lower=lowered_by("scatter.Scatter", per_value=False),
     complaint=out_of_range(IndexError),
     grads=fold_grads(INDEX_SELECT, INDEX_ADD),
-    batch="write_rows",
+    batch=_batch_rows(SCATTER_FOLD),
     samples=s.calls(
         lambda: s.Sample(
             (s.uniform(5, 4), s.integers(7, high=5), s.uniform(7, 4, seed=1)),

@@ -35,7 +35,7 @@ from livegrad.ops.picking.gathering import (
     check_range,
 )
 from livegrad.ops.shaping.movement import INDEX, INDEX_WRITE, normal_dim, reshape_to
-from livegrad.ops.support import samples as s
+from livegrad.ops.support import batched, samples as s
 from livegrad.ops.support.folds import widened
 from livegrad.ops.support.numbers import number_for
 from livegrad.ops.support.out import exact
@@ -103,7 +103,7 @@ SCATTER_ADD: Op = Op(
         lambda g, y, base, index, source: record(GATHER, (g, index), y._node.attrs),
     ),
     saves="x",
-    batch="along",
+    batch=batched.along,
     samples=s.calls(
         lambda: s.Sample(
             (s.uniform(4, 5), s.integers(3, 5, high=4), s.uniform(3, 5, seed=1)),
@@ -136,7 +136,7 @@ SCATTER: Op = Op(
         lambda g, y, base, index, source: record(GATHER, (g, index), y._node.attrs),
     ),
     saves="x",
-    batch="along",
+    batch=batched.along,
     samples=s.calls(
         lambda: s.Sample(
             (s.uniform(4, 3), np.array([[2, 0, 1], [0, 3, 2]]), s.uniform(2, 3, seed=1)),
@@ -196,7 +196,7 @@ SCATTER_FOLD: Op = Op(
     lower=lowered_by("scatter.Scatter", per_value=True),
     complaint=out_of_range(RuntimeError),
     grads=fold_grads(GATHER, SCATTER_ADD),
-    batch="along",
+    batch=batched.along,
     samples=s.calls(
         lambda: s.Sample(
             (s.uniform(4, 5), s.integers(3, 5, high=4), s.uniform(3, 5, seed=1)),

@@ -21,6 +21,7 @@ from livegrad.ops.elementwise.conjugate import conj
 from livegrad.ops.shaping.movement import PERMUTE, reshape_to
 from livegrad.ops.support import samples as s
 from livegrad.ops.support.autocast import in_low, without_autocast
+from livegrad.ops.support.batched import aligned_all, as_it_is
 from livegrad.ops.support.out import casting, exact
 
 if TYPE_CHECKING:
@@ -66,6 +67,15 @@ def _matmul_infer(metas: Metas, attrs: Attrs, shape: Any) -> Meta:
     return meta_of((*batch, a.shape[-2], b.shape[-1]), a.dtype)
 
 
+def _batch_matmul(n: Any, size: int, xs: list[Tensor], batched: tuple[bool, ...]) -> Tensor:
+    a, b = xs
+    first, second = (node_of(x).meta.shape for x in xs)
+    if batched == (True, False) and len(second) == 2:  # one product of all rows
+        rows = record(n.op, (reshape_to(a, (prod(first[:-1]), first[-1])), b))
+        return reshape_to(rows, (size, *n.meta.shape))
+    return record(n.op, aligned_all(n.meta.ndim, xs, batched))
+
+
 MATMUL = Op(
     "matmul",
     "kernel",
@@ -80,7 +90,7 @@ MATMUL = Op(
     ),
     saves="x",
     autocast="low",
-    batch="matmul",
+    batch=_batch_matmul,
     samples=s.calls(
         lambda: s.Sample((s.uniform(3, 4), s.uniform(4, 5)), lambda a, b: matmul(a, b)),
         lambda: s.Sample((s.uniform(2, 3, 4), s.uniform(2, 4, 5)), lambda a, b: matmul(a, b)),
@@ -193,7 +203,7 @@ LINEAR = Op(
     grads=(_linear_grad_input, _linear_grad_weight, lambda g, y, x, weight, bias: g),
     saves="x",
     autocast="low",
-    batch="linear",
+    batch=as_it_is,
     samples=s.calls(
         lambda: s.Sample((s.uniform(3, 4), s.uniform(5, 4)), lambda x, w: linear(x, w)),
         lambda: s.Sample(

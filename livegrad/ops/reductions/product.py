@@ -33,7 +33,7 @@ from livegrad.ops.reductions.reduce import (
     sum,
     summed_meta,
 )
-from livegrad.ops.support import folds, samples as s
+from livegrad.ops.support import batched, folds, samples as s
 from livegrad.ops.support.out import folding
 
 if TYPE_CHECKING:
@@ -111,7 +111,7 @@ PROD_BACKWARD: Op = Op(
     expand=_backward,
     grads=(_incoming_rule, _second_rule),
     complex=True,
-    batch="shifted_dims",
+    batch=batched.folding,
     samples=s.calls(
         lambda: s.Sample(
             (s.uniform(3), s.uniform(3, 4, low=0.5)),

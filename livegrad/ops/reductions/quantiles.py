@@ -25,7 +25,7 @@ from livegrad.ops.picking.gathering import gather
 from livegrad.ops.reductions.reduce import any as any_of, check_not_empty, reduced_meta, sum
 from livegrad.ops.reductions.sorting import picked, sort, stable_order
 from livegrad.ops.shaping.movement import expand, movedim, normal_dim, reshape_to
-from livegrad.ops.support import samples as s
+from livegrad.ops.support import batched, samples as s
 from livegrad.ops.support.autocast import in_float32
 from livegrad.ops.support.out import exact
 
@@ -113,7 +113,7 @@ def _place(name: str, find: Callable[..., Array], sample: Callable[..., Any]) ->
         infer=lambda metas, attrs, shape: meta_of(shape, dtypes.int64),
         ref=_along_rows(find),
         saves="",
-        batch="along_shaped",
+        batch=batched.along_shaped,
         samples=s.calls(
             lambda: s.Sample((s.uniform(4, 5),), lambda x: sample(x, 1), smooth=False),
             lambda: s.Sample((s.integers(5, 4, high=3),), lambda x: sample(x, -2), smooth=False),

@@ -8,6 +8,7 @@ dims, in statistics.py.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from math import prod
 from typing import TYPE_CHECKING, Any, NamedTuple, overload
 
 import numpy as np
@@ -31,7 +32,7 @@ from livegrad.ops.elementwise.comparison import (
     ne,
 )
 from livegrad.ops.shaping.movement import EXPAND, constant, normal_dim, reshape_to
-from livegrad.ops.support import samples as s
+from livegrad.ops.support import batched as batched_rules, samples as s
 from livegrad.ops.support.folds import average, total, widened
 from livegrad.ops.support.out import casting, exact, folding, numpy_names
 
@@ -255,7 +256,7 @@ MEAN = Op(
         lambda g, y, x: spread_over(spread(div(g, real(count(x, y._node.attrs[0]) or 1)), y, x), x),
     ),
     saves="",
-    batch="shifted_dims",
+    batch=batched_rules.folding,
     samples=over_several(
         lambda x, dim, keepdim: mean(x, dim, keepdim),
         reductions(lambda x, dim, keepdim: mean(x, dim, keepdim)),
@@ -323,7 +324,7 @@ TIES_BACKWARD: Op = Op(
     "composite",
     infer=lambda metas, attrs, shape: metas[1],
     expand=_ties_backward,
-    batch="shifted_dims",
+    batch=batched_rules.folding,
     samples=s.calls(
         lambda: s.Sample(
             (s.uniform(3), s.uniform(3, 4)),
@@ -407,6 +408,15 @@ MAX_OF_ALL = _of_all("max_of_all", amax)
 MIN_OF_ALL = _of_all("min_of_all", amin)
 
 
+def _batch_position(n: Any, size: int, xs: list[Tensor], batched: tuple[bool, ...]) -> Tensor:
+    """The place along a dim, or among all of an example, which then are one dim."""
+    dims, *rest = n.attrs
+    if len(dims) < 2:
+        return batched_rules.folding(n, size, xs, batched)
+    flat = [reshape_to(x, (size, prod(node_of(x).meta.shape[1:]))) for x in xs]
+    return reshape_to(record(n.op, flat, ((1,), *rest), n.args), (size, *n.meta.shape))
+
+
 def _position(name: str, pick: Callable[..., Any]) -> Op:
     """Registers argmax or argmin: the index along one dim, or in row-major order over all dims."""
 
@@ -433,6 +443,7 @@ def _position(name: str, pick: Callable[..., Any]) -> Op:
         ref=ref,
         combine=name,
         lower=lowered_by("reduce.Place", in_parts=False),
+        batch=_batch_position,
         saves="",
         samples=samples,
     )

@@ -28,7 +28,7 @@ from livegrad.ops.making.generate import filled
 from livegrad.ops.picking.gathering import gather
 from livegrad.ops.shaping.joining import pad
 from livegrad.ops.shaping.movement import normal_dim
-from livegrad.ops.support import samples as s
+from livegrad.ops.support import batched, samples as s
 from livegrad.ops.support.out import exact, folding
 
 if TYPE_CHECKING:
@@ -123,7 +123,7 @@ RECURRENCE = Op(
     ref=_recurrence_ref,
     lower=lowered_by("scan.Scan", kind="recurrence"),
     grads=(_recurrence_values, _recurrence_factors),
-    batch="along",
+    batch=batched.along,
     samples=s.calls(
         lambda: s.Sample(
             (s.uniform(3, 5), s.uniform(3, 5, seed=1)), lambda x, f: recurrence(x, f, 1, False)
@@ -158,7 +158,7 @@ CUMSUM = Op(
     lower=lowered_by("scan.Scan", kind="cumsum"),
     grads=(lambda g, y, x: _record_sum(g, y._node.attrs[0], not y._node.attrs[1]),),
     saves="",
-    batch="along",
+    batch=batched.along,
     samples=_samples(lambda x, dim: cumsum(x, dim)),
 )
 
@@ -177,7 +177,7 @@ CUMPROD = Op(
     ref=lambda n, x: _scan(x, n, np.cumprod),
     lower=lowered_by("scan.Scan", kind="cumprod"),
     grads=(_cumprod_backward,),
-    batch="along",
+    batch=batched.along,
     samples=_samples(lambda x, dim: cumprod(x, dim)),
 )
 
@@ -246,7 +246,7 @@ LOGCUMSUMEXP = Op(
     ref=_logcumsumexp_ref,
     lower=lowered_by("scan.Scan", kind="logcumsumexp", weight=40),
     grads=(_logcumsumexp_backward,),
-    batch="along",
+    batch=batched.along,
     samples=_samples(lambda x, dim: logcumsumexp(x, dim)),
 )
 
@@ -292,7 +292,7 @@ def _extreme(name: str, largest: bool) -> Op:
         ref=_extreme_ref(largest),
         lower=lowered_by("scan.Scan", kind=name),
         saves="",
-        batch="along",
+        batch=batched.along,
         samples=_samples(lambda x, dim: (cummax if largest else cummin)(x, dim).indices),
     )
 

@@ -17,7 +17,7 @@ from livegrad.ops.bookkeeping.in_place import placed_like
 from livegrad.ops.elementwise.arithmetic import clone
 from livegrad.ops.picking.gathering import GATHER
 from livegrad.ops.shaping.movement import normal_dim
-from livegrad.ops.support import samples as s
+from livegrad.ops.support import batched, samples as s
 from livegrad.ops.support.out import exact
 
 if TYPE_CHECKING:
@@ -85,7 +85,7 @@ ARGSORT = Op(
     ref=_argsort_ref,
     layout=as_first,
     saves="",
-    batch="along_shaped",
+    batch=batched.along_shaped,
     samples=s.calls(
         lambda: s.Sample((s.uniform(4, 5),), lambda x: argsort(x), smooth=False),
         lambda: s.Sample((s.uniform(4, 5),), lambda x: argsort(x, 0, True), smooth=False),

@@ -45,7 +45,7 @@ from livegrad.ops.reductions.reduce import (
     wide,
 )
 from livegrad.ops.shaping.movement import normal_dim, reshape_to, sizes_of
-from livegrad.ops.support import folds, samples as s
+from livegrad.ops.support import batched, folds, samples as s
 from livegrad.ops.support.out import casting, exact, folding, numpy_names
 
 if TYPE_CHECKING:
@@ -80,7 +80,7 @@ def _backward(name: str, expand: Callable[..., Any], sample: Callable[..., Any])
         "composite",
         infer=lambda metas, attrs, shape: metas[1],
         expand=expand,
-        batch="shifted_dims",
+        batch=batched.folding,
         samples=s.calls(lambda: s.Sample((s.uniform(3), s.uniform(3, 5, seed=1)), sample)),
     )
 
@@ -142,7 +142,7 @@ VAR = Op(
     expand=lambda n, x: finish(n, _variance(n, x)),
     grads=(lambda g, y, x: record(VAR_BACKWARD, (g, x), y._node.attrs),),
     saves="x",
-    batch="shifted_dims",
+    batch=batched.folding,
     samples=over_several(
         lambda x, dim, keepdim: var(x, dim, keepdim=keepdim),
         s.calls(
@@ -164,7 +164,7 @@ STD = Op(
     ref=lambda n, x: np.sqrt(_variance_ref(n, x)),
     expand=lambda n, x: finish(n, sqrt(_variance(n, x))),
     grads=(lambda g, y, x: record(STD_BACKWARD, (g, x, y), y._node.attrs),),
-    batch="shifted_dims",
+    batch=batched.folding,
     samples=over_several(
         lambda x, dim, keepdim: std(x, dim, keepdim=keepdim),
         s.calls(
@@ -297,7 +297,7 @@ LOGSUMEXP = Op(
     ref=_logsumexp_ref,
     expand=_logsumexp,
     grads=(lambda g, y, x: record(LOGSUMEXP_BACKWARD, (g, x, y), y._node.attrs),),
-    batch="shifted_dims",
+    batch=batched.folding,
     samples=over_several(
         lambda x, dim, keepdim: logsumexp(x, dim, keepdim),
         reductions(lambda x, dim, keepdim: logsumexp(x, () if dim is None else dim, keepdim)),
@@ -378,7 +378,7 @@ NORM = Op(
     ref=_norm_ref,
     expand=_norm,
     grads=(lambda g, y, x: record(NORM_BACKWARD, (g, x, y), y._node.attrs),),
-    batch="shifted_dims",
+    batch=batched.folding,
     samples=over_several(
         lambda x, dim, keepdim: norm(x, 2, dim, keepdim),
         s.calls(

@@ -32,7 +32,7 @@ from livegrad.ops.shaping.movement import (
 )
 from livegrad.ops.shaping.reshaping import atleast_1d, atleast_2d, atleast_3d
 from livegrad.ops.shaping.slicing import items_at, narrow
-from livegrad.ops.support import samples as s
+from livegrad.ops.support import batched, samples as s
 from livegrad.ops.support.autocast import casted
 from livegrad.ops.support.numbers import number_for
 from livegrad.ops.support.out import exact, joining
@@ -109,7 +109,7 @@ CAT = Op(
     layout=as_suggested,
     grads=EachInput(_cat_grad),
     saves="",
-    batch="along",
+    batch=batched.along,
     samples=s.calls(
         lambda: s.Sample((s.uniform(2, 3), s.uniform(4, 3)), lambda a, b: cat((a, b))),
         lambda: s.Sample((s.uniform(2, 3), s.uniform(2, 1)), lambda a, b: cat((a, b, a), -1)),
@@ -369,7 +369,7 @@ def _pad_grad(g: Tensor, y: Tensor, x: Tensor) -> Tensor:
     return record(INDEX, (g,), (items,), y._node.args[1:], x.shape)
 
 
-PAD = Op(
+PAD: Op = Op(
     "pad",
     "kernel",
     # One number around the input: attrs (which dims are padded,), args (number, size before each).
@@ -379,7 +379,9 @@ PAD = Op(
     layout=as_suggested,
     grads=(_pad_grad,),
     saves="",
-    batch="pad",
+    batch=lambda n, size, xs, batched: record(
+        PAD, xs, ((False, *n.attrs[0]),), n.args, (size, *n.meta.shape)
+    ),
     samples=s.calls(
         lambda: s.Sample((s.uniform(2, 3),), lambda x: pad(x, (1, 2))),
         lambda: s.Sample((s.uniform(2, 3),), lambda x: pad(x, (0, 1, 2, 0), value=1.5)),

@@ -16,7 +16,7 @@ from livegrad.graph.record import record
 from livegrad.ops.elementwise.arithmetic import cast, sub, where
 from livegrad.ops.making.generate import counting
 from livegrad.ops.shaping.movement import reshape_to
-from livegrad.ops.support import samples as s
+from livegrad.ops.support import batched, samples as s
 from livegrad.ops.support.out import exact
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ TRIL: Op = Op(
     expand=_tril,
     grads=(lambda g, y, x: record(TRIL, (g,), (), y._node.args),),
     saves="",
-    batch="as_it_is",
+    batch=batched.as_it_is,
     samples=s.calls(
         lambda: s.Sample((s.uniform(3, 4),), lambda x: tril(x)),
         lambda: s.Sample((s.uniform(2, 4, 3),), lambda x: tril(x, -1)),
@@ -76,7 +76,7 @@ TRIU: Op = Op(
     expand=_triu,
     grads=(lambda g, y, x: record(TRIU, (g,), (), y._node.args),),
     saves="",
-    batch="as_it_is",
+    batch=batched.as_it_is,
     samples=s.calls(
         lambda: s.Sample((s.uniform(3, 4),), lambda x: triu(x)),
         lambda: s.Sample((s.uniform(2, 4, 3),), lambda x: triu(x, 1)),

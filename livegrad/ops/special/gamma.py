@@ -21,7 +21,7 @@ from livegrad.ops.making.generate import steps
 from livegrad.ops.reductions.reduce import sum as sum_of
 from livegrad.ops.shaping.movement import unsqueeze
 from livegrad.ops.special.special_math import special, xlogy
-from livegrad.ops.support import samples as s
+from livegrad.ops.support import batched, samples as s
 from livegrad.ops.support.out import casting, plain
 
 if TYPE_CHECKING:
@@ -105,7 +105,7 @@ POLYGAMMA: Op = Op(
     layout=as_iterated,
     grads=(lambda g, y, x: mul(g, polygamma(y._node.attrs[0] + 1, x)),),
     saves="x",
-    batch="as_it_is",
+    batch=batched.as_it_is,
     samples=s.calls(
         lambda: s.Sample((s.uniform(3, 4, low=0.5, high=4.0),), lambda x: polygamma(2, x)),
         lambda: s.Sample((s.uniform(low=1.0, high=2.0),), lambda x: polygamma(3, x)),
