@@ -107,7 +107,7 @@ class Op:
         kernel       has a native template of its own          lower
         host         runs its NumPy reference inside the plan  ref
         update       one rule over many tensors, in place      expand(args, *tensors), written
-        gradient     backward over a pending graph             -
+        gradient     backward over a pending graph             expand
         gradient_of  one result of a gradient                  -
         leaf         holds data                                -
 
@@ -310,7 +310,7 @@ _REQUIRED = {
     "kernel": ("infer", "ref", "lowered"),
     "host": ("infer", "ref"),
     "update": ("infer", "expand"),
-    "gradient": ("infer",),
+    "gradient": ("infer", "expand"),
     "gradient_of": ("infer",),
     "leaf": (),
 }
