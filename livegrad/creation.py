@@ -12,7 +12,7 @@ from livegrad.device import CPU, has_data, home
 from livegrad.dtypes import DType
 from livegrad.graph import elsewhere
 from livegrad.graph.blame import as_index
-from livegrad.graph.handle import Handle, leaf, node_of, wrap
+from livegrad.graph.handle import Handle, node_of, wrap
 from livegrad.graph.layout import Strides, is_dense, like_strides, span, strides_in_order
 from livegrad.graph.meta import Shape, meta_of
 from livegrad.graph.record import record
@@ -20,13 +20,12 @@ from livegrad.graph.views import see_through
 from livegrad.ops.bookkeeping.in_place import laid_out_as, placed_like
 from livegrad.ops.elementwise.arithmetic import clone
 from livegrad.ops.making import generate
+from livegrad.ops.making.constants import from_array
 from livegrad.ops.shaping.movement import DETACH, sizes_of
 from livegrad.ops.shaping.strided import as_strided
 from livegrad.ops.support.numbers import check_array
 from livegrad.ops.support.out import creating
-from livegrad.runtime.memory import allocate
 from livegrad.runtime.shared import borrow
-from livegrad.runtime.values import from_compute
 from livegrad.settings import check_layout
 
 if TYPE_CHECKING:
@@ -55,21 +54,6 @@ def as_leaf(x: Tensor, requires_grad: bool) -> Tensor:
             node = x._node = own._node
         node.grad_to = weakref.ref(x)
     return x
-
-
-def from_array(array: Array, dtype: DType | None = None, strides: Strides | None = None) -> Tensor:
-    """A tensor holding a copy of `array`, converted to `dtype` (its own by default)."""
-    target = dtypes.from_numpy_dtype(array.dtype) if dtype is None else dtype
-    meta = meta_of(array.shape, target).with_strides(strides)
-    return leaf(meta, buffer_from(from_compute(array, target)))
-
-
-def buffer_from(stored: Array) -> Any:
-    """A buffer of our own with a copy of the bytes of `stored`."""
-    buffer = allocate(stored.nbytes)
-    buffer.view(stored.dtype, stored.shape)[...] = stored
-    buffer.exported = False  # the view is gone, nobody else sees these bytes
-    return buffer
 
 
 # -------------------------------------------------------------------------------- from data

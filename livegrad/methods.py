@@ -28,6 +28,7 @@ from livegrad.ops.elementwise import (
     integer_math,
     pointwise_math,
     power,
+    roots,
 )
 from livegrad.ops.layers import activation, composite
 from livegrad.ops.linalg import (
@@ -42,6 +43,7 @@ from livegrad.ops.linalg import (
     triangular,
 )
 from livegrad.ops.making import random as random_ops, random_fill, sampling
+from livegrad.ops.making.constants import from_array
 from livegrad.ops.picking import gathering, index_writing, indexing, masking, scattering
 from livegrad.ops.products import contraction, distances, matmul as products
 from livegrad.ops.reductions import (
@@ -57,6 +59,7 @@ from livegrad.ops.reductions import (
 )
 from livegrad.ops.shaping import (
     arranging,
+    diagonals,
     joining,
     movement,
     reshaping,
@@ -129,7 +132,7 @@ def _operand(x: Any) -> Any:
     """What an operator can work with: tensors, numbers, arrays as tensors; None for the rest."""
     if isinstance(x, Handle | bool | int | float | complex | np.generic):
         return x
-    return creation.from_array(x) if isinstance(x, np.ndarray) else None
+    return from_array(x) if isinstance(x, np.ndarray) else None
 
 
 def _ask(method: Any, self: Any, other: Any) -> Any:
@@ -300,7 +303,7 @@ class Methods(BareHandle):
     stft = spectral.stft
     istft = spectral.istft
     isreal = complex_parts.isreal
-    reciprocal = power.reciprocal
+    reciprocal = roots.reciprocal
     exp = pointwise_math.exp
     exp2 = pointwise_math.exp2
     expm1 = pointwise_math.expm1
@@ -308,9 +311,9 @@ class Methods(BareHandle):
     log2 = pointwise_math.log2
     log10 = pointwise_math.log10
     log1p = pointwise_math.log1p
-    sqrt = power.sqrt
-    rsqrt = power.rsqrt
-    square = power.square
+    sqrt = roots.sqrt
+    rsqrt = roots.rsqrt
+    square = roots.square
     sin = pointwise_math.sin
     cos = pointwise_math.cos
     tan = pointwise_math.tan
@@ -348,8 +351,8 @@ class Methods(BareHandle):
     subtract = elementwise.sub
     mul = elementwise.mul
     multiply = elementwise.mul
-    div = elementwise.div
-    divide = elementwise.div
+    div = division.divide
+    divide = division.divide
     true_divide = elementwise.true_divide
     floor_divide = division.floor_divide
     remainder = division.remainder
@@ -454,7 +457,7 @@ class Methods(BareHandle):
     sign_ = inplace(elementwise.sign)
     sgn_ = inplace(elementwise.sgn)
     conj_physical_ = inplace(complex_parts.conj_physical)
-    reciprocal_ = inplace(power.reciprocal)
+    reciprocal_ = inplace(roots.reciprocal)
     exp_ = inplace(pointwise_math.exp)
     exp2_ = inplace(pointwise_math.exp2)
     expm1_ = inplace(pointwise_math.expm1)
@@ -462,9 +465,9 @@ class Methods(BareHandle):
     log2_ = inplace(pointwise_math.log2)
     log10_ = inplace(pointwise_math.log10)
     log1p_ = inplace(pointwise_math.log1p)
-    sqrt_ = inplace(power.sqrt)
-    rsqrt_ = inplace(power.rsqrt)
-    square_ = inplace(power.square)
+    sqrt_ = inplace(roots.sqrt)
+    rsqrt_ = inplace(roots.rsqrt)
+    square_ = inplace(roots.square)
     sin_ = inplace(pointwise_math.sin)
     cos_ = inplace(pointwise_math.cos)
     tan_ = inplace(pointwise_math.tan)
@@ -500,8 +503,8 @@ class Methods(BareHandle):
     subtract_ = inplace(elementwise.sub)
     mul_ = inplace(elementwise.mul)
     multiply_ = inplace(elementwise.mul)
-    div_ = inplace(elementwise.div)
-    divide_ = inplace(elementwise.div)
+    div_ = inplace(division.divide)
+    divide_ = inplace(division.divide)
     true_divide_ = inplace(elementwise.true_divide)
     floor_divide_ = inplace(division.floor_divide)
     remainder_ = inplace(division.remainder)
@@ -594,7 +597,7 @@ class Methods(BareHandle):
     detach = movement.detach
     clone = elementwise.clone
     reshape = movement.reshape
-    view = movement.view
+    view = reshaping.view
     view_as = reshaping.view_as
     reshape_as = reshaping.reshape_as
     flatten = reshaping.flatten
@@ -627,7 +630,7 @@ class Methods(BareHandle):
     tensor_split = slicing.tensor_split
     narrow = slicing.narrow
     select = slicing.select
-    diagonal = slicing.diagonal
+    diagonal = diagonals.diagonal
     hsplit = slicing.hsplit
     vsplit = slicing.vsplit
     dsplit = slicing.dsplit

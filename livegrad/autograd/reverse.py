@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any
 from weakref import ref
 
 from livegrad.autograd.anomaly import check_gradients
-from livegrad.autograd.parts import Part, part_of
 from livegrad.dtypes import FLOAT
 from livegrad.graph.handle import node_of, wrap
 from livegrad.graph.meta import Meta, Shape
@@ -118,6 +117,8 @@ def _as_told(
         collect(found, through_expansion(node, g, need, create_graph))
     else:
         through_rules(node, g, need, found)
+    from livegrad.autograd.parts import Part, part_of  # for hooks on nodes, which are rare
+
     shown = part_of(node).edges
     order = shown if not any(isinstance(x, Part) for x in shown) else edges(node)
     inputs = run_after(to.after, tuple([found.get(x) for x in order]), (g,))

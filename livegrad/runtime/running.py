@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from weakref import ref
 
 from livegrad.graph import spent
@@ -14,9 +14,12 @@ from livegrad.graph.state import LOCAL
 from livegrad.native.hot import hot
 from livegrad.ops.bookkeeping.update import replace_node
 from livegrad.runtime.counters import counters
-from livegrad.runtime.executable import Executable, Fault
+from livegrad.runtime.fault import Fault
 from livegrad.runtime.memory import Buffer, allocate
 from livegrad.runtime.snapshot import Snapshot, is_claim, numbers_of
+
+if TYPE_CHECKING:  # it has all of the CPU, which is imported with the first plan
+    from livegrad.runtime.executable import Executable
 
 _refs = sys.getrefcount
 

@@ -29,7 +29,7 @@ from livegrad.graph.record import record
 from livegrad.ops.elementwise.arithmetic import add, cast, div, mul, neg, sub, where
 from livegrad.ops.elementwise.comparison import lt
 from livegrad.ops.elementwise.pointwise_math import exp, log
-from livegrad.ops.elementwise.power import rsqrt
+from livegrad.ops.elementwise.roots import rsqrt
 from livegrad.ops.norms.moments import mean_over, moments
 from livegrad.ops.reductions import reduce as rd
 from livegrad.ops.reductions.statistics import norm

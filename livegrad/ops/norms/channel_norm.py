@@ -21,7 +21,7 @@ from livegrad.graph.meta import Meta, Shape, meta_of
 from livegrad.graph.op import Op, as_suggested
 from livegrad.graph.record import record
 from livegrad.ops.elementwise.arithmetic import add, mul, sub
-from livegrad.ops.elementwise.power import rsqrt
+from livegrad.ops.elementwise.roots import rsqrt
 from livegrad.ops.layers.composite import (
     Array,
     Attrs,

@@ -13,7 +13,7 @@ from livegrad.graph.record import record
 from livegrad.graph.state import LOCAL
 from livegrad.graph.writes import rebind
 from livegrad.ops.elementwise.arithmetic import add, mul, sub
-from livegrad.ops.elementwise.power import rsqrt
+from livegrad.ops.elementwise.roots import rsqrt
 from livegrad.ops.layers.composite import (
     Attrs,
     Metas,

@@ -43,9 +43,10 @@ from livegrad.ops.shaping.movement import (
     PERMUTE,
     inverse_order,
     reshape_to,
-    view as shaped,
 )
+from livegrad.ops.shaping.reshaping import view as shaped
 from livegrad.ops.shaping.slicing import FLIP, items_at
+from livegrad.ops.shaping.strided import write_changed
 from livegrad.ops.support.numbers import number_for
 
 if TYPE_CHECKING:
@@ -455,8 +456,6 @@ def write_chosen(x: Tensor, value: Tensor) -> None:
     """Writes elements that an index or a mask has chosen, of which several may lie in one place."""
     meta = node_of(x).meta
     if meta.strides is not None and may_overlap(meta.shape, meta.strides):
-        from livegrad.ops.shaping.strided import write_changed
-
         write_changed(x, value)
     else:
         rebind(x, value, expanded=True)

@@ -31,6 +31,7 @@ from livegrad.ops.elementwise.comparison import (
     minimum,
     ne,
 )
+from livegrad.ops.picking.indexing import gather
 from livegrad.ops.shaping.movement import EXPAND, constant, normal_dim, reshape_to
 from livegrad.ops.support import batched as batched_rules, samples as s
 from livegrad.ops.support.folds import average, total, widened
@@ -538,8 +539,6 @@ def min(input: Tensor, dim: Any = None, keepdim: bool = False, *, other: Any = N
 
 def _pick(name: str, op: Op, x: Tensor, dim: int, keepdim: bool) -> tuple[Tensor, Tensor]:
     """The value at the index that `op` finds along `dim`, and the index."""
-    from livegrad.ops.picking.indexing import gather
-
     meta = node_of(x).meta
     d = normal_dim(name, dim, meta.ndim)
     dims = (d,) if meta.ndim else ()

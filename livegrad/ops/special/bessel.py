@@ -62,6 +62,7 @@ I1E = _modified("i1e", _i1e_slope)
 
 
 @casting
+@plain
 def i0(input: Tensor) -> Tensor:
     """Elementwise modified Bessel function of the first kind, of order 0.
 
@@ -78,6 +79,7 @@ def i0e(input: Tensor) -> Tensor:
 
 
 @casting
+@plain
 def i1(input: Tensor) -> Tensor:
     """Elementwise modified Bessel function of the first kind, of order 1.
 
