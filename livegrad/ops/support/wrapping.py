@@ -28,6 +28,7 @@ from livegrad.ops.support.strangers import strangers
 
 # NumPy's names of arguments, and ours.
 OTHER_NAMES = {"axis": "dim", "keepdims": "keepdim"}
+_OURS = frozenset(OTHER_NAMES.values())
 _SPECIAL = frozenset(("out", *OTHER_NAMES))
 _STARRED = CO_VARARGS | CO_VARKEYWORDS
 
@@ -56,7 +57,7 @@ def _parameters(function: Any) -> tuple[str, ...]:
 
 
 def _has_other_names(function: FunctionType) -> bool:
-    return not set(OTHER_NAMES.values()).isdisjoint(_parameters(function))
+    return not _OURS.isdisjoint(_parameters(function))
 
 
 # ---------------------------------------------------------------------- calls that are not plain
