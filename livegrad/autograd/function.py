@@ -30,7 +30,7 @@ from livegrad.graph.state import LOCAL, setting
 from livegrad.graph.writes import rebind
 from livegrad.ops.elementwise import arithmetic as ew
 from livegrad.ops.making.generate import filled_as
-from livegrad.ops.support import samples as s
+from livegrad.ops.support import parts, samples as s
 
 if TYPE_CHECKING:
     from livegrad.tensor import Tensor
@@ -46,6 +46,7 @@ def _define(name: str, saves: str) -> Op:
         ref=lambda n, value: value,
         expand=lambda n, value: value,
         saves=saves,
+        grad_fn=parts.custom,
         samples=s.calls(lambda: s.Sample((s.uniform(3, 4),), lambda x: _Same.apply(x))),
     )
 

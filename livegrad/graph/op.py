@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from livegrad.tensor import Tensor
 
 GradRule = Callable[..., "Tensor"]
+# What PyTorch calls the gradient of an op, or what tells it of a node.
+GradFn = str | Callable[["Node"], Any] | None
 # layout(metas, attrs, meta) -> strides of a result of `meta`; None for row-major order.
 LayoutRule = Callable[[tuple[Meta, ...], tuple[Any, ...], Meta], Strides | None]
 # complaint(planned node, refused value) -> exception and message
@@ -136,6 +138,8 @@ class Op:
       (ops/support/batched.py). Without one, the kind has one, or the expansion is batched,
       or examples are computed one by one.
     - `flops(node)` counts multiplications, of products and what is like them; see train/flops.py.
+    - `grad_fn` is what PyTorch calls the gradient, or a rule(node) of ops/support/parts.py that
+      tells; by default the name of the op in its words, such as `AddBackward0`.
     - `samples` is a function giving test inputs; a registered op without samples fails the tests.
     """
 
@@ -150,6 +154,7 @@ class Op:
         "emit",
         "expand",
         "flops",
+        "grad_fn",
         "grads",
         "infer",
         "kind",
@@ -192,6 +197,7 @@ class Op:
         written: tuple[int, ...] = (),
         batch: Callable[..., Any] | None = None,
         flops: Callable[[Node], int] | None = None,
+        grad_fn: GradFn = None,
         result: str = "promote",
         cheap: bool = False,
         saves: str = "xy",
@@ -217,6 +223,7 @@ class Op:
         self.written = written
         self.batch = batch
         self.flops = flops
+        self.grad_fn = grad_fn
         self.result = result
         self.cheap = cheap
         self.saves = saves

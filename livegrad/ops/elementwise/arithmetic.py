@@ -30,7 +30,7 @@ from livegrad.graph.record import append, binary, elementwise, record, unary
 from livegrad.ops.bookkeeping.in_place import in_format
 from livegrad.ops.elementwise.conjugate import conj
 from livegrad.ops.making.generate import filled, zeros_like
-from livegrad.ops.support import samples as s
+from livegrad.ops.support import parts, samples as s
 from livegrad.ops.support.numbers import number_for
 from livegrad.ops.support.out import casting, exact, plain
 
@@ -87,6 +87,7 @@ ADD = define(
     saves="",
     complex=True,
     layout=with_numbers,
+    grad_fn=parts.arithmetic,
     samples=s.binary(),
 )
 SUB = define(
@@ -99,6 +100,7 @@ SUB = define(
     saves="",
     complex=True,
     layout=with_numbers,
+    grad_fn=parts.arithmetic,
     samples=s.binary(),
 )
 MUL = define(
@@ -110,6 +112,7 @@ MUL = define(
     saves="x",
     complex=True,
     layout=with_numbers,
+    grad_fn=parts.arithmetic,
     samples=s.binary(),
 )
 
@@ -132,6 +135,7 @@ DIV = define(
     result="float",
     complex=True,
     layout=_quotient_layout,
+    grad_fn=parts.arithmetic,
     samples=s.binary(low2=0.5, high2=3.0),
 )
 
@@ -363,6 +367,7 @@ WHERE = define(
     saves="x",
     complex=True,
     layout=with_numbers,
+    grad_fn=parts.where,
     samples=s.calls(
         lambda: s.Sample((s.uniform(3, 4) > 0, s.uniform(3, 4), s.uniform(4, seed=2))),
         lambda: s.Sample((np.array(True), s.uniform(5), 2.0)),
@@ -448,6 +453,7 @@ CAST = define(
     cheap=True,
     saves="",
     complex=True,
+    grad_fn="ToCopyBackward0",
     samples=s.calls(
         lambda: s.Sample((s.uniform(3, 5),), lambda x: cast(x, dtypes.float64)),
         lambda: s.Sample((s.uniform(3, 5),), lambda x: cast(x, dtypes.float16), smooth=False),

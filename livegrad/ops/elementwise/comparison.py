@@ -13,7 +13,7 @@ from livegrad.graph.op import Op, with_numbers
 from livegrad.graph.record import binary, elementwise, unary
 from livegrad.ops.elementwise.arithmetic import define, needs_tensor, where
 from livegrad.ops.shaping.movement import constant
-from livegrad.ops.support import samples as s
+from livegrad.ops.support import parts, samples as s
 from livegrad.ops.support.numbers import number_for
 from livegrad.ops.support.out import casting, exact, plain
 
@@ -228,6 +228,7 @@ MAXIMUM = define(
     grads=(lambda g, y, a, b: _larger(g, a, b), lambda g, y, a, b: _larger(g, b, a)),
     cheap=True,
     saves="x",
+    grad_fn=parts.pair,
     samples=s.binary(),
 )
 MINIMUM = define(
@@ -237,6 +238,7 @@ MINIMUM = define(
     grads=(lambda g, y, a, b: _larger(g, b, a), lambda g, y, a, b: _larger(g, a, b)),
     cheap=True,
     saves="x",
+    grad_fn=parts.pair,
     samples=s.binary(),
 )
 
@@ -326,6 +328,7 @@ CLAMP = define(
     ),
     cheap=True,
     saves="x",
+    grad_fn="ClampBackward1",
     samples=s.calls(
         lambda: s.Sample((s.uniform(3, 5), -0.5, 0.5)),
         lambda: s.Sample((s.uniform(), -0.5, 0.5)),
@@ -342,6 +345,7 @@ CLAMP_MIN = define(
     ),
     cheap=True,
     saves="x",
+    grad_fn="ClampBackward1",
     samples=s.binary(),
 )
 CLAMP_MAX = define(
@@ -354,6 +358,7 @@ CLAMP_MAX = define(
     ),
     cheap=True,
     saves="x",
+    grad_fn="ClampBackward1",
     samples=s.binary(),
 )
 

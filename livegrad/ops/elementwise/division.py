@@ -17,7 +17,7 @@ from livegrad.graph.op import GradRule, Op, may_refuse, not_implemented_in_torch
 from livegrad.graph.record import binary
 from livegrad.ops.elementwise.arithmetic import DIV, define, mul, needs_tensor, neg, zero_gradient
 from livegrad.ops.picking.checking import known_outside
-from livegrad.ops.support import samples as s
+from livegrad.ops.support import parts, samples as s
 from livegrad.ops.support.out import casting
 
 if TYPE_CHECKING:
@@ -61,6 +61,7 @@ def _define(
         refuses=lambda node: not node.attrs[0].is_floating_point,  # floats may be divided by 0
         result="number",
         saves=saves,
+        grad_fn=parts.saving_nothing,
         samples=s.binary(low2=0.5, high2=3.0, smooth=smooth),
     )
 

@@ -30,7 +30,7 @@ from livegrad.ops.elementwise.arithmetic import (
 from livegrad.ops.elementwise.comparison import eq
 from livegrad.ops.elementwise.conjugate import conj
 from livegrad.ops.elementwise.roots import rsqrt, square
-from livegrad.ops.support import samples as s
+from livegrad.ops.support import parts, samples as s
 from livegrad.ops.support.out import casting, exact, plain
 
 if TYPE_CHECKING:
@@ -47,6 +47,7 @@ def _function(
     low: float = -3.0,
     high: float = 3.0,
     complex: bool = True,
+    grad_fn: str | None = None,
 ) -> Op:
     """Registers a function of one number that the emitter has under the same name."""
     return define(
@@ -57,6 +58,7 @@ def _function(
         result="float",
         saves=saves,
         complex=complex,
+        grad_fn=grad_fn,
         samples=s.unary(low, high),
     )
 
@@ -79,7 +81,14 @@ LOG2 = _function(
 LOG10 = _function(
     "log10", np.log10, lambda g, y, x: div(g, conj(mul(x, math.log(10)))), low=0.1, high=4.0
 )
-LOG1P = _function("log1p", np.log1p, lambda g, y, x: div(g, conj(add(x, 1))), low=-0.9, high=4.0)
+LOG1P = _function(
+    "log1p",
+    np.log1p,
+    lambda g, y, x: div(g, conj(add(x, 1))),
+    low=-0.9,
+    high=4.0,
+    grad_fn="Log1PBackward0",
+)
 
 
 @casting
@@ -158,6 +167,7 @@ LOGADDEXP = define(
     result="floating",
     saves="x",
     complex=True,
+    grad_fn=parts.pair,
     samples=s.binary(),
 )
 
@@ -213,6 +223,7 @@ ATAN2 = define(
     ),
     result="float",
     saves="x",
+    grad_fn=parts.pair,
     samples=s.binary(low2=0.5),
 )
 
@@ -246,6 +257,7 @@ HYPOT = define(
         lambda g, y, a, b: mul(g, div(b, y)),
     ),
     result="floating",
+    grad_fn=parts.pair,
     samples=s.binary(low2=0.5),
 )
 

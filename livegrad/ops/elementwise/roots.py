@@ -9,7 +9,7 @@ import numpy as np
 from livegrad.graph.record import unary
 from livegrad.ops.elementwise.arithmetic import define, div, mul, neg
 from livegrad.ops.elementwise.conjugate import conj
-from livegrad.ops.support import samples as s
+from livegrad.ops.support import parts, samples as s
 from livegrad.ops.support.out import casting, plain
 
 if TYPE_CHECKING:
@@ -24,6 +24,7 @@ SQUARE = define(
     cheap=True,
     complex=True,
     saves="x",
+    grad_fn=parts.fixed_power(2),
     samples=s.unary(),
 )
 CUBE = define(
@@ -35,6 +36,7 @@ CUBE = define(
     cheap=True,
     complex=True,
     saves="x",
+    grad_fn=parts.fixed_power(3),
     samples=s.unary(),
 )
 SQRT = define(

@@ -170,6 +170,7 @@ PRELU = define(
     result="floating",
     cheap=True,
     saves="x",
+    grad_fn="PreluKernelBackward0",
     samples=s.binary(),
 )
 HARDSIGMOID_BACKWARD = linear_backward(

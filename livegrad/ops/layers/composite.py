@@ -34,7 +34,7 @@ from livegrad.ops.norms.moments import mean_over, moments
 from livegrad.ops.reductions import reduce as rd
 from livegrad.ops.reductions.statistics import norm
 from livegrad.ops.shaping.movement import expand, normal_dim, whole
-from livegrad.ops.support import batched, folds, samples as s
+from livegrad.ops.support import batched, folds, parts, samples as s
 from livegrad.ops.support.out import casting, exact
 
 if TYPE_CHECKING:
@@ -183,6 +183,7 @@ SOFTMAX = Op(
     grads=(lambda g, y, x: record(SOFTMAX_BACKWARD, (g, y), y._node.attrs[:1]),),
     saves="y",
     batch=batched.along,
+    grad_fn=parts.softmax,
     samples=_row_samples(lambda x, dim: softmax(x, dim)),
 )
 
@@ -214,6 +215,7 @@ LOG_SOFTMAX = Op(
     grads=(lambda g, y, x: record(LOG_SOFTMAX_BACKWARD, (g, y), y._node.attrs[:1]),),
     saves="y",
     batch=batched.along,
+    grad_fn=parts.softmax,
     samples=_row_samples(lambda x, dim: log_softmax(x, dim)),
 )
 
@@ -431,6 +433,7 @@ LAYER_NORM = Op(
     ),
     saves="x",
     batch=batched.as_it_is,
+    grad_fn=parts.with_parameters("NativeLayerNorm"),
     samples=_norm_samples(
         lambda x, shape, w=None: layer_norm(x, shape, w, None if w is None else w * 2, 1e-2)
     ),

@@ -204,6 +204,7 @@ LOGSIGMOID = define(
     layout=lambda metas, attrs, meta: None,
     result="floating",
     saves="x",
+    grad_fn="LogSigmoidBackward0",
     samples=s.unary(),
 )
 

@@ -198,6 +198,7 @@ INV = Op(
     saves="y",
     autocast="float32",
     batch=batched.matrices,
+    grad_fn="LinalgInvExBackward0",
     samples=s.calls(
         lambda: s.Sample((s.uniform(3, 3),), lambda x: inv(_regular(x))),
         lambda: s.Sample((s.uniform(2, 2, 2),), lambda x: inv(_regular(x))),

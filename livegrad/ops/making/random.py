@@ -41,7 +41,7 @@ from livegrad.ops.making.philox import (
 )
 from livegrad.ops.picking.checking import CHECK_DEVIATION, CHECK_PROBABILITY
 from livegrad.ops.shaping.movement import detach, sizes_of
-from livegrad.ops.support import samples as s
+from livegrad.ops.support import parts, samples as s
 from livegrad.ops.support.numbers import limits
 from livegrad.ops.support.out import casting, creating, exact
 from livegrad.random import Generator, default_generator
@@ -501,6 +501,7 @@ DROPOUT: Op = Op(
     layout=as_iterated,
     grads=(lambda g, y, x: record(DROPOUT, (g,), (), y._node.args),),
     saves="",
+    grad_fn=parts.dropout,
     samples=s.calls(
         lambda: s.Sample((s.uniform(3, 37),), lambda x: _dropout(x, 0.25, Generator(1))),
         lambda: s.Sample((s.uniform(),), lambda x: _dropout(x, 0.5, Generator(2))),

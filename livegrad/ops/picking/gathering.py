@@ -40,7 +40,7 @@ from livegrad.ops.shaping.movement import (
     normal_dim,
     reshape_to,
 )
-from livegrad.ops.support import batched, samples as s
+from livegrad.ops.support import batched, parts, samples as s
 from livegrad.ops.support.out import exact
 
 if TYPE_CHECKING:
@@ -134,6 +134,7 @@ GATHER: Op = Op(
     grads=(_gather_grad, None),
     saves="x",
     batch=batched.along,
+    grad_fn=parts.gather,
     samples=s.calls(
         lambda: s.Sample((s.uniform(4, 5), s.integers(2, 5, high=4)), lambda x, i: gather(x, 0, i)),
         lambda: s.Sample(
@@ -261,6 +262,7 @@ INDEX_SELECT: Op = Op(
     ),
     saves="x",
     batch=_batch_select,
+    grad_fn=parts.index_select,
     samples=s.calls(
         lambda: s.Sample(
             (s.uniform(5, 4), s.integers(3, high=5)), lambda x, i: index_select(x, 0, i)

@@ -83,6 +83,7 @@ DISTANCE = Op(
     infer=lambda metas, attrs, shape: meta_of(metas[0].shape[:-1], metas[0].dtype),
     expand=lambda n, x: norm(x, n.attrs[0], -1),
     grads=(lambda g, y, x: record(DISTANCE_BACKWARD, (g, x, y), y._node.attrs),),
+    grad_fn="CdistBackward0",
     samples=s.calls(
         lambda: s.Sample((s.uniform(2, 3), s.uniform(4, 3, seed=1)), lambda a, b: cdist(a, b)),
         lambda: s.Sample((s.uniform(2, 3), s.uniform(4, 3, seed=1)), lambda a, b: cdist(a, b, 1)),

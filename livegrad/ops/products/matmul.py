@@ -20,7 +20,7 @@ from livegrad.ops.elementwise.arithmetic import add, cast, mul
 from livegrad.ops.elementwise.conjugate import conj
 from livegrad.ops.reductions.reduce import sum as summed
 from livegrad.ops.shaping.movement import PERMUTE, reshape_to
-from livegrad.ops.support import samples as s
+from livegrad.ops.support import parts, samples as s
 from livegrad.ops.support.autocast import in_low, without_autocast
 from livegrad.ops.support.batched import aligned_all, as_it_is
 from livegrad.ops.support.out import casting, exact
@@ -92,6 +92,7 @@ MATMUL = Op(
     saves="x",
     autocast="low",
     batch=_batch_matmul,
+    grad_fn=parts.matmul,
     samples=s.calls(
         lambda: s.Sample((s.uniform(3, 4), s.uniform(4, 5)), lambda a, b: matmul(a, b)),
         lambda: s.Sample((s.uniform(2, 3, 4), s.uniform(2, 4, 5)), lambda a, b: matmul(a, b)),
@@ -205,6 +206,7 @@ LINEAR = Op(
     saves="x",
     autocast="low",
     batch=as_it_is,
+    grad_fn=parts.linear,
     samples=s.calls(
         lambda: s.Sample((s.uniform(3, 4), s.uniform(5, 4)), lambda x, w: linear(x, w)),
         lambda: s.Sample(

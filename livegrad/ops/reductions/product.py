@@ -33,7 +33,7 @@ from livegrad.ops.reductions.reduce import (
     sum,
     summed_meta,
 )
-from livegrad.ops.support import batched, folds, samples as s
+from livegrad.ops.support import batched, folds, parts, samples as s
 from livegrad.ops.support.out import folding
 
 if TYPE_CHECKING:
@@ -139,6 +139,7 @@ PROD = define(
     saves="x",
     complex=True,
     autocast="float32",
+    grad_fn=parts.reduction("prod", "ProdBackward0", "ProdBackward1"),
     samples=over_several(
         lambda x, dim, keepdim: prod(x, dim, keepdim),
         reductions(lambda x, dim, keepdim: prod(x, dim, keepdim), low=0.5),

@@ -33,7 +33,7 @@ from livegrad.ops.elementwise.comparison import (
 )
 from livegrad.ops.picking.indexing import gather
 from livegrad.ops.shaping.movement import EXPAND, constant, normal_dim, reshape_to
-from livegrad.ops.support import batched as batched_rules, samples as s
+from livegrad.ops.support import batched as batched_rules, parts, samples as s
 from livegrad.ops.support.folds import average, total, widened
 from livegrad.ops.support.out import casting, exact, folding, numpy_names
 
@@ -175,6 +175,7 @@ SUM = define(
     grads=(lambda g, y, x: spread_over(spread(g, y, x), x),),
     saves="",
     complex=True,
+    grad_fn=parts.reduction("sum", "SumBackward0", "SumBackward1"),
     samples=over_several(
         lambda x, dim, keepdim: sum(x, dim, keepdim),
         reductions(lambda x, dim, keepdim: sum(x, dim, keepdim)),
@@ -258,6 +259,7 @@ MEAN = Op(
     ),
     saves="",
     batch=batched_rules.folding,
+    grad_fn=parts.reduction("mean", "MeanBackward0", "MeanBackward1"),
     samples=over_several(
         lambda x, dim, keepdim: mean(x, dim, keepdim),
         reductions(lambda x, dim, keepdim: mean(x, dim, keepdim)),
@@ -347,6 +349,7 @@ AMAX = define(
     combine="max",
     infer=_extreme_infer("amax"),
     grads=(_ties_rule,),
+    grad_fn=parts.reduction("amax", "AmaxBackward0", "AmaxBackward0"),
     samples=over_several(
         lambda x, dim, keepdim: amax(x, dim, keepdim),
         reductions(lambda x, dim, keepdim: amax(x, _all_of(dim), keepdim), empty=False),
@@ -358,6 +361,7 @@ AMIN = define(
     combine="min",
     infer=_extreme_infer("amin"),
     grads=(_ties_rule,),
+    grad_fn=parts.reduction("amin", "AminBackward0", "AminBackward0"),
     samples=over_several(
         lambda x, dim, keepdim: amin(x, dim, keepdim),
         reductions(lambda x, dim, keepdim: amin(x, _all_of(dim), keepdim), empty=False),
@@ -385,7 +389,7 @@ def amin(input: Tensor, dim: int | Sequence[int] = (), keepdim: bool = False) ->
     return record(AMIN, (input,), (normal_dims("amin", dim, meta.ndim), keepdim))
 
 
-def _of_all(name: str, fold: Callable[[Tensor], Tensor]) -> Op:
+def _of_all(name: str, fold: Callable[[Tensor], Tensor], grad_fn: str) -> Op:
     """`fold` of all elements, whose gradient those that are NaN share if the result is."""
 
     def grad(g: Tensor, y: Tensor, x: Tensor) -> Tensor:
@@ -398,6 +402,7 @@ def _of_all(name: str, fold: Callable[[Tensor], Tensor]) -> Op:
         infer=lambda metas, attrs, shape: meta_of((), metas[0].dtype),
         expand=lambda n, x: fold(x),
         grads=(grad,),
+        grad_fn=parts.of_all(grad_fn),
         samples=s.calls(
             lambda: s.Sample((s.uniform(3, 5),), lambda x: record(REGISTRY[name], (x,))),
             lambda: s.Sample((s.uniform(),), lambda x: record(REGISTRY[name], (x,))),
@@ -405,8 +410,8 @@ def _of_all(name: str, fold: Callable[[Tensor], Tensor]) -> Op:
     )
 
 
-MAX_OF_ALL = _of_all("max_of_all", amax)
-MIN_OF_ALL = _of_all("min_of_all", amin)
+MAX_OF_ALL = _of_all("max_of_all", amax, "MaxBackward1")
+MIN_OF_ALL = _of_all("min_of_all", amin, "MinBackward1")
 
 
 def _batch_position(n: Any, size: int, xs: list[Tensor], batched: tuple[bool, ...]) -> Tensor:

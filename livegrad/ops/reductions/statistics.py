@@ -380,6 +380,7 @@ NORM = Op(
     expand=_norm,
     grads=(lambda g, y, x: record(NORM_BACKWARD, (g, x, y), y._node.attrs),),
     batch=batched.folding,
+    grad_fn="LinalgVectorNormBackward0",
     samples=over_several(
         lambda x, dim, keepdim: norm(x, 2, dim, keepdim),
         s.calls(

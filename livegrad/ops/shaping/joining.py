@@ -35,7 +35,7 @@ from livegrad.ops.shaping.movement import (
 )
 from livegrad.ops.shaping.reshaping import atleast_1d, atleast_2d, atleast_3d
 from livegrad.ops.shaping.slicing import items_at, narrow
-from livegrad.ops.support import batched, samples as s
+from livegrad.ops.support import batched, parts, samples as s
 from livegrad.ops.support.autocast import casted
 from livegrad.ops.support.numbers import number_for
 from livegrad.ops.support.out import exact, joining
@@ -113,6 +113,7 @@ CAT = Op(
     grads=EachInput(_cat_grad),
     saves="",
     batch=batched.along,
+    grad_fn=parts.cat,
     samples=s.calls(
         lambda: s.Sample((s.uniform(2, 3), s.uniform(4, 3)), lambda a, b: cat((a, b))),
         lambda: s.Sample((s.uniform(2, 3), s.uniform(2, 1)), lambda a, b: cat((a, b, a), -1)),
@@ -385,6 +386,7 @@ PAD: Op = Op(
     batch=lambda n, size, xs, batched: record(
         PAD, xs, ((False, *n.attrs[0]),), n.args, (size, *n.meta.shape)
     ),
+    grad_fn="ConstantPadNdBackward0",
     samples=s.calls(
         lambda: s.Sample((s.uniform(2, 3),), lambda x: pad(x, (1, 2))),
         lambda: s.Sample((s.uniform(2, 3),), lambda x: pad(x, (0, 1, 2, 0), value=1.5)),

@@ -22,7 +22,7 @@ from livegrad.graph.record import record
 from livegrad.graph.state import LOCAL
 from livegrad.graph.views import view as record_view
 from livegrad.ops.making.generate import FULL as FULL, zeros_like
-from livegrad.ops.support import samples as s
+from livegrad.ops.support import parts, samples as s
 from livegrad.ops.support.out import numpy_names
 
 if TYPE_CHECKING:
@@ -156,6 +156,7 @@ RESHAPE = Op(
     lower=lowered_by("movement.Reshape"),
     saves="",
     batch=lambda n, size, xs, batched: reshape_to(xs[0], (size, *n.meta.shape)),
+    grad_fn=parts.reshape,
     samples=s.calls(
         lambda: s.Sample((s.uniform(2, 6),), lambda x: reshape(x, (3, 4))),
         lambda: s.Sample((s.uniform(2, 3, 4),), lambda x: reshape(x, (6, -1))),
@@ -260,6 +261,7 @@ PERMUTE: Op = Op(
     layout=lambda metas, attrs, meta: tuple([metas[0].stride()[d] for d in attrs[0]]),
     saves="",
     batch=lambda n, size, xs, batched: record(PERMUTE, xs, ((0, *[d + 1 for d in n.attrs[0]]),)),
+    grad_fn=parts.permute,
     samples=s.calls(
         lambda: s.Sample((s.uniform(2, 3, 4),), lambda x: permute(x, (2, 0, 1))),
         lambda: s.Sample((s.uniform(3, 5),), lambda x: permute(x, (1, 0))),
@@ -362,6 +364,7 @@ EXPAND = Op(
     grads=(lambda g, y, x: g,),  # backward sums over broadcast dims by itself
     layout=_expand_layout,
     saves="",
+    grad_fn=parts.expand,
     batch=lambda n, size, xs, batched: expanded(aligned(xs[0], n.meta.ndim), (size, *n.meta.shape)),
     samples=s.calls(
         lambda: s.Sample((s.uniform(3, 1),), lambda x: expand(x, (2, 3, 4))),
@@ -601,6 +604,7 @@ INDEX: Op = Op(
     batch=lambda n, size, xs, batched: record(
         INDEX, xs, ((("all",), *n.attrs[0]),), n.args, (size, *n.meta.shape)
     ),
+    grad_fn=parts.index,
     samples=s.calls(
         lambda: s.Sample((s.uniform(5, 6),), lambda x: x[1:4, ::2]),
         lambda: s.Sample((s.uniform(5, 6),), lambda x: x[-1, None, 2:]),
@@ -633,6 +637,7 @@ INDEX_WRITE: Op = Op(
     batch=lambda n, size, xs, batched: record(
         INDEX_WRITE, wholes(xs, batched, size), ((("all",), *n.attrs[0]),), n.args
     ),
+    grad_fn=parts.index_write,
     samples=s.calls(
         lambda: s.Sample(
             (s.uniform(5, 6), s.uniform(3, 6)),

@@ -19,7 +19,7 @@ from livegrad.ops.elementwise.host_functions import need_tensors
 from livegrad.ops.elementwise.pointwise_math import cos, log, sigmoid
 from livegrad.ops.elementwise.power import pow
 from livegrad.ops.making.generate import filled
-from livegrad.ops.support import samples as s
+from livegrad.ops.support import parts, samples as s
 from livegrad.ops.support.out import casting, exact, plain
 
 if TYPE_CHECKING:
@@ -123,6 +123,7 @@ XLOGY: Op = define(
     result="float",
     saves="x",
     layout=with_numbers,
+    grad_fn=parts.pair,
     samples=s.binary(low2=0.2),
 )
 XLOG1PY: Op = define(

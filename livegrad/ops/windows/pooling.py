@@ -26,7 +26,7 @@ from livegrad.ops.picking.gathering import GATHER
 from livegrad.ops.picking.scattering import SCATTER_ADD
 from livegrad.ops.reductions.reduce import AMAX, ARGMAX, SUM
 from livegrad.ops.shaping.movement import reshape_to
-from livegrad.ops.support import samples as s
+from livegrad.ops.support import parts, samples as s
 from livegrad.ops.support.autocast import in_float32
 from livegrad.ops.support.out import exact
 from livegrad.ops.windows.unfolding import Sizes, per_dim, permuted, resized, spaced, span, windows
@@ -160,6 +160,7 @@ AVERAGE_POOL: Op = Op(
     layout=lambda metas, attrs, meta: as_suggested(metas, attrs, meta) if meta.ndim == 4 else None,
     grads=(lambda g, y, x: record(AVERAGE_SPREAD, (g,), y._node.attrs),),
     saves="",
+    grad_fn=parts.pool,
     samples=_pool_samples(lambda x, pool: record(AVERAGE_POOL, (x,), pool), average=True),
 )
 AVERAGE_SPREAD: Op = Op(
@@ -279,6 +280,7 @@ MAXIMUM_POOL: Op = Op(
     layout=as_suggested,
     grads=(_maximum_gradient,),
     saves="x",
+    grad_fn=parts.pool,
     samples=_pool_samples(lambda x, pool: record(MAXIMUM_POOL, (x,), pool)),
 )
 MAXIMUM_PLACES: Op = Op(
