@@ -432,6 +432,7 @@ LAYER_NORM = Op(
         lambda g, y, *operands: g,  # backward sums over the leading dims by itself
     ),
     saves="x",
+    linked=3,
     batch=batched.as_it_is,
     grad_fn=parts.with_parameters("NativeLayerNorm"),
     samples=_norm_samples(
