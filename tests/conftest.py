@@ -55,7 +55,8 @@ def pytest_configure() -> None:
     Verifier.enabled = True
     # All tests run the translated functions; LIVEGRAD_NATIVE=off has them run the originals.
     import livegrad.nn
-    import livegrad.optim  # noqa: F401 - with all hot functions there are
+    import livegrad.optim
+    import livegrad.runtime.executable  # noqa: F401 - with all hot functions there are
     from livegrad.runtime.speedup import Speedup, speed_up
 
     if not Speedup.decided:  # not in the background: every test is to run them

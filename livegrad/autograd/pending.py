@@ -22,7 +22,7 @@ from livegrad.graph.layout import is_dense
 from livegrad.graph.node import Node, Spec
 from livegrad.graph.record import append
 from livegrad.graph.site import user_site
-from livegrad.graph.state import LOCAL, begin_accumulating, end_accumulating
+from livegrad.graph.state import LOCAL, lock_gradients, unlock_gradients
 from livegrad.graph.writes import rebind
 from livegrad.native.hot import hot, hot_slots
 from livegrad.ops.bookkeeping.gradient import GRADIENT, GRADIENT_OF
@@ -119,12 +119,12 @@ def backward(output: Tensor, retain_graph: bool) -> bool:
     outer = state.grad, state.site
     state.grad, state.site, state.held = False, user_site(), True
     try:
-        begin_accumulating()
+        lock_gradients()
         _record(root, way, tensors)
         if not retain_graph:
             spent.mark(way.interior, state.site, False)
     finally:
-        end_accumulating()
+        unlock_gradients()
         state.grad, state.site = outer
         state.held = False
     return True
