@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import weakref
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +16,7 @@ from livegrad.graph.blame import as_index
 from livegrad.graph.handle import Handle, node_of, wrap
 from livegrad.graph.layout import Strides, is_dense, like_strides, span, strides_in_order
 from livegrad.graph.meta import Shape, meta_of
+from livegrad.graph.node import Node
 from livegrad.graph.record import record
 from livegrad.graph.views import see_through
 from livegrad.ops.bookkeeping.in_place import laid_out_as, placed_like
@@ -31,6 +33,7 @@ if TYPE_CHECKING:
     from livegrad.tensor import Tensor
 
 Array = np.ndarray[Any, Any]
+_refs = sys.getrefcount
 
 
 # ------------------------------------------------------------------------------- leaf tensors
@@ -39,20 +42,46 @@ Array = np.ndarray[Any, Any]
 def as_leaf(x: Tensor, requires_grad: bool) -> Tensor:
     """`x`, a tensor nobody has computed with yet, made to collect a gradient if wanted."""
     if requires_grad:
-        node = node_of(x)
-        if node.meta.dtype.category < dtypes.FLOAT:
+        dtype = node_of(x).meta.dtype
+        if dtype.category < dtypes.FLOAT:
             raise RuntimeError(
                 "only Tensors of floating point and complex dtype can require gradients; "
-                f"got {node.meta.dtype.name}. Convert with .float() first"
+                f"got {dtype.name}. Convert with .float() first"
             )
-        cell = x._cell
-        if x._path and cell is not None and node is cell._node:
-            # A view that shows all: only it is to be a leaf.
-            own = record(DETACH, (wrap(node),))
-            see_through(own, x)
-            node = x._node = own._node
-        node.grad_to = weakref.ref(x)
+        own_node(x).grad_to = weakref.ref(x)
     return x
+
+
+def own_node(x: Tensor) -> Node:
+    """The node of a leaf; a new one if another may refer to the one it has.
+
+    What was computed from that one goes on with the flag that the leaf had then.
+    """
+    node, cell = node_of(x), x._cell
+    holders = 1 + (node.buffer is None)  # the tensor, and the list of what is pending
+    if cell is not None:
+        if cell.memory is not None:
+            return node
+        if cell._node is node and not x._path:
+            holders += 1
+    if _refs(node) - _UNHELD <= holders:
+        return node
+    own = record(DETACH, (wrap(node),))
+    own._node.spent = node.spent
+    see_through(own, x)
+    x._node = own._node
+    if cell is not None and not x._path:
+        cell._node = own._node
+    return own._node
+
+
+def _count_own_references() -> int:
+    """What `_refs` says, inside `own_node`, of a node that nobody else refers to."""
+    node = object()
+    return _refs(node)
+
+
+_UNHELD = _count_own_references()
 
 
 # -------------------------------------------------------------------------------- from data

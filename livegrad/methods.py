@@ -16,7 +16,7 @@ from livegrad.graph.layout import may_overlap
 from livegrad.graph.op import Op
 from livegrad.graph.overlap import AT_ALL, PARTLY, check_overlap
 from livegrad.graph.record import binary
-from livegrad.graph.writes import check_writable, rebind
+from livegrad.graph.writes import check_writable, leave_hooks, rebind
 from livegrad.ops.bookkeeping.in_place import also_of
 from livegrad.ops.elementwise import (
     arithmetic as elementwise,
@@ -158,6 +158,7 @@ def inplace(
         if node.grad_to is not None:
             # Before anything is recorded: what is refused leaves no trace.
             check_writable(self, True, expanded)
+            leave_hooks(self)
         if refused is AT_ALL or (refused is not None and self._cell is not None):
             check_overlap(self, (*args, *options.values()), refused)
         strides = node.meta.strides
@@ -196,9 +197,11 @@ def putting(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
     put = inplace(function, expanded=True, refused=AT_ALL)
 
     def method(self: Tensor, indices: Any, values: Any, accumulate: bool = False) -> Tensor:
+        if not accumulate and indexing.fills_a_mask(indices, values):
+            indexing.check_mask(self, indices)
+            return fill(self, indices, values)
         if not accumulate:
-            fills = indexing.fills_a_mask(indices, values)
-            return (fill if fills else put)(self, indices, values)
+            return put(self, indices, values)
         meta = node_of(self).meta
         if meta.strides is None or not may_overlap(meta.shape, meta.strides):
             return put(self, indices, values, True)
@@ -207,6 +210,19 @@ def putting(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
         return strided.add_to_places(self, added)
 
     method.__name__, method.__doc__ = put.__name__, put.__doc__
+    return method
+
+
+def filling(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    """The in-place form of `masked_fill`, whose mask must not lie partly in what is written."""
+    fill = inplace(function, expanded=True, refused=None)
+
+    def method(self: Tensor, mask: Tensor, value: Any) -> Tensor:
+        if self._cell is not None:
+            check_overlap(self, (mask,))
+        return fill(self, mask, value)
+
+    method.__name__, method.__doc__ = fill.__name__, fill.__doc__
     return method
 
 
@@ -570,9 +586,9 @@ class Methods(BareHandle):
     # ---- scans -------------------------------------------------------------------------
 
     cumsum = scan.cumsum
-    cumsum_ = inplace(scan.cumsum)
+    cumsum_ = inplace(scan.in_own_dtype(scan.cumsum))
     cumprod = scan.cumprod
-    cumprod_ = inplace(scan.cumprod)
+    cumprod_ = inplace(scan.in_own_dtype(scan.cumprod))
     cummax = scan.cummax
     cummin = scan.cummin
     logcumsumexp = scan.logcumsumexp
@@ -711,7 +727,7 @@ class Methods(BareHandle):
     index_reduce_ = inplace(index_writing.index_reduce, refused=AT_ALL)
     put_ = inplace(index_writing.put, refused=AT_ALL)
     index_put_ = putting(indexing.index_put)
-    masked_fill_ = inplace(masking.masked_fill, expanded=True, refused=None)
+    masked_fill_ = filling(masking.masked_fill)
     masked_scatter_ = inplace(masking.masked_scatter, refused=None)
     tril_ = inplace(triangles.tril, expanded=True)
     triu_ = inplace(triangles.triu, expanded=True)

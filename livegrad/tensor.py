@@ -418,7 +418,7 @@ class Tensor(Subclassing):
 
     def requires_grad_(self, requires_grad: bool = True) -> Self:
         """Says whether gradients are collected for this leaf."""
-        node = node_of(self)
+        required = node_of(self).grad_to is not None
         if not self.is_leaf:
             if not requires_grad:
                 raise _only_of_leaves()
@@ -428,11 +428,11 @@ class Tensor(Subclassing):
                     "Setting requires_grad=True on inference tensor outside InferenceMode is not "
                     "allowed."
                 )
-            if node.grad_to is None:
+            if not required:
                 creation.as_leaf(self, True)
                 claim(self)
-        elif node.grad_to is not None:
-            node.grad_to = None
+        elif required:
+            creation.own_node(self).grad_to = None
             claim(self)
         return self
 
@@ -624,7 +624,7 @@ class Tensor(Subclassing):
             value = movement.expand(value, self.shape)
         value = elementwise.clone(value)
         if value._node.grad_to is not None and node_of(self).grad_to is not None:
-            value = record(OVERWRITTEN, (self, value))  # what was there gets a gradient of zeros
+            value = record(OVERWRITTEN, (self, value), (bool(self._path),))
         return rebind(self, value, expanded=src is self)
 
     def fill_(self, value: Any) -> Tensor:
@@ -637,7 +637,7 @@ class Tensor(Subclassing):
                 )
             return self._take(value)
         check_writable(self, False, expanded=True)
-        if self.requires_grad:  # and does so afterwards, with a gradient of zero
+        if self.requires_grad and not self._path:  # and does so afterwards, with a gradient of zero
             return rebind(self, resizing.fill(self, value), expanded=True)
         return rebind(self, generate.filled_as(self._node.meta, value), expanded=True)
 

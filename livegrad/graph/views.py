@@ -195,6 +195,8 @@ def view(
     out._cell = cell
     out._path = x._path + ((op, attrs, args, shape),)
     out._seen = cell.version
+    if cell._node.grad_to is not None and (op.grads is not None or x._whole is not None):
+        out._whole = cell.base()
     state = LOCAL.state
     if state.inference:
         out._node.spent = False
@@ -296,12 +298,15 @@ def in_place_of(old: Node, value: Any, handle: Any, overwrites: bool) -> Node:
         value = laid_out(unary(REGISTRY["clone"], wrap(node)), node.meta)
         node = value._node
         node.grad_to = to
-    elif to is not None and node.grad_to is None and old.meta.shape == node.meta.shape:
+    elif to is not None and node.grad_to is None:
         state = LOCAL.state
         grad, state.grad = state.grad, True
         try:
-            op = REGISTRY["overwritten" if overwrites else "altered"]
-            value = record(op, (wrap(place_of(old)), wrap(node)))
+            values = wrap(place_of(old)), wrap(node)
+            if overwrites:
+                value = record(REGISTRY["overwritten"], values, (type(handle) is Cell,))
+            else:
+                value = record(REGISTRY["altered"], values)
         finally:
             state.grad = grad
         node = value._node

@@ -18,6 +18,7 @@ from livegrad.ops.elementwise.arithmetic import (
     mul,
     sub,
     where,
+    zero_gradient,
 )
 from livegrad.ops.elementwise.comparison import eq, ge, logical_and
 from livegrad.ops.elementwise.complex_parts import imag, real
@@ -44,6 +45,8 @@ def _power(a: Array, b: Array) -> Array:
 
 
 def _power_grad_base(g: Tensor, y: Tensor, a: Tensor, b: Tensor) -> Tensor:
+    if type(b) in (int, float) and b == 0:  # not of a FloatArg, for which a plan is made
+        return zero_gradient(g, y, a)
     b = as_operand(b, g)
     slope = mul(b, elementwise(POW, (a, sub(b, 1))))
     return mul(g, where(eq(b, 0), 0, conj(slope)))
@@ -94,7 +97,7 @@ def _power_number(x: Tensor, exponent: Any) -> Tensor:
             return unary(SQUARE, x)
         if exponent == 3:
             return unary(CUBE, x)
-        if exponent == 1:
+        if exponent == 1 and node_of(x).grad_to is None:  # else its gradient is a function of x
             return unary(CLONE, x) if node_of(x).meta.dtype is not dtypes.bool_ else mul(x, 1)
         if exponent < 0 and not floating:
             raise RuntimeError(

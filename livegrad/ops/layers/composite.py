@@ -427,6 +427,7 @@ LAYER_NORM = Op(
         lambda g, y, *operands: g,  # backward sums over the leading dims by itself
     ),
     saves="x",
+    linked=3,
     batch="as_it_is",
     samples=_norm_samples(
         lambda x, shape, w=None: layer_norm(x, shape, w, None if w is None else w * 2, 1e-2)

@@ -99,13 +99,12 @@ def _randn_ref(n: Any) -> Array:
 
 def _randn_emit(e: Any, position: Any, seed: Any, offset: Any) -> Any:
     words = emit_philox(e, position, seed, offset)
-    b = e.b
     if is_double(e.dtype):
         first, second = emit_unit64(e, *words[:2]), emit_unit64(e, *words[2:])
     else:
         first, second = emit_unit32(e, words[0]), emit_unit32(e, words[1])
-    radius = b.sqrt(b.fmul(b.log(b.fsub(1.0, first)), -2.0))
-    return b.fmul(radius, b.cos(b.fmul(second, 2 * pi)))
+    radius = e.sqrt(e.mul(e.log(e.sub(1.0, first)), -2.0))
+    return e.mul(radius, e.cos(e.mul(second, 2 * pi)))
 
 
 RANDN: Op = Op(
@@ -130,9 +129,9 @@ def _randint_ref(n: Any) -> Array:
 
 
 def _randint_emit(e: Any, position: Any, low: Any, count: Any, seed: Any, offset: Any) -> Any:
-    w = e.of(dtypes.int64)
+    w = e.of(dtypes.uint64)
     word = emit_philox(e, position, seed, offset)[0]
-    return to_register(e, w.add(e.b.lshr(w.mul(word, count), 32), low))
+    return to_register(e, w.add(w.shr(w.mul(word, count), 32), low))
 
 
 RANDINT = Op(
@@ -162,10 +161,10 @@ def _randint_wide_ref(n: Any) -> Array:
 
 
 def _randint_wide_emit(e: Any, position: Any, low: Any, count: Any, seed: Any, offset: Any) -> Any:
-    w, b = e.of(dtypes.int64), e.b
+    w = e.of(dtypes.uint64)
     words = emit_philox(e, position, seed, offset)
-    bits = b.lshr(w.or_(words[0], b.shl(words[1], 32)), 1)
-    return to_register(e, w.add(w.remainder(bits, count), low))
+    bits = w.shr(w.or_(words[0], w.shl(words[1], 32)), 1)
+    return to_register(e, w.add(e.of(dtypes.int64).remainder(bits, count), low))
 
 
 RANDINT_WIDE = Op(

@@ -228,6 +228,7 @@ def _define(kind: str) -> tuple[Op, Op, Op]:
         layout=as_suggested if kind == "batch" else None,
         grads=(input_rule, first_rule, bias_rule),
         saves="x",
+        linked=2,
         samples=s.calls(
             lambda: sample(2, 4, 3),
             lambda: sample(2, 2, 2, 2, affine=1),

@@ -120,6 +120,7 @@ NORM_WITH_STATISTICS = Op(
     layout=as_suggested,
     grads=(_known_rule("input"), None, None, _known_rule("weight"), _known_rule("bias")),
     saves="x",
+    linked=4,
     samples=s.calls(
         # Statistics get no gradient, and so are no inputs.
         lambda: s.Sample(

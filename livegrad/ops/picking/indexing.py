@@ -373,6 +373,8 @@ def setitem(self: Tensor, key: Any, value: Any) -> None:
         value = _number(value, meta.dtype)
     if _is_whole_mask(key, meta) and _is_scalar(value):
         mask = cast(_as_tensor(key), dtypes.bool_)
+        if mask.ndim:
+            check_mask(self, key)
         value = cast(value, meta.dtype) if isinstance(value, Handle) else value
         # Unlike in broadcasting, the mask covers the leading dims.
         wide = tuple(mask.shape) + (1,) * (meta.ndim - mask.ndim)
@@ -422,6 +424,14 @@ def fills_a_mask(parts: Any, value: Any) -> bool:
     return _is_mask_part(tensors[0]) and node_of(value).meta.numel == 1
 
 
+def check_mask(x: Tensor, parts: Any) -> None:
+    """RuntimeError for a mask, of the leading dims, that lies partly where it is to be written."""
+    (mask,) = _lists_of_indices(_parts(parts))
+    if isinstance(mask, Handle) and x._cell is not None and mask._cell is x._cell:
+        ones = (1,) * (len(x.shape) - len(mask.shape))
+        check_overlap(x, (shaped(mask, (*mask.shape, *ones)) if ones else mask,))
+
+
 def _check_put(parts: tuple[Any, ...], meta: Meta, value: Tensor, accumulate: bool) -> None:
     """RuntimeError for values of another dtype, unless they are one number for a mask alone.
 
@@ -447,8 +457,7 @@ def _is_list_of_indices(part: Any) -> bool:
 
 def _is_mask_part(part: Any) -> bool:
     if isinstance(part, Handle):
-        meta = node_of(part).meta
-        return meta.ndim > 0 and _is_mask(meta.dtype)
+        return _is_mask(node_of(part).meta.dtype)
     return np.asarray(part).dtype in (bool, np.uint8)
 
 

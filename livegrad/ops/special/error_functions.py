@@ -30,7 +30,7 @@ def _function(
     return define(
         name,
         ref=ref or (lambda x: special(name, x)),
-        emit=lambda e, x: getattr(e.b, name)(x),
+        emit=lambda e, x: getattr(e, name)(x),
         grads=(grad,),
         result="float",
         saves=saves,

@@ -157,7 +157,7 @@ AVERAGE_POOL: Op = Op(
     expand=_average_expand,
     # That of volumes is row-major.
     layout=lambda metas, attrs, meta: as_suggested(metas, attrs, meta) if meta.ndim == 4 else None,
-    grads=(lambda g, y, x: record(AVERAGE_SPREAD, (g,), y._node.attrs),),
+    grads=(lambda g, y, x: also_of(x, record(AVERAGE_SPREAD, (g,), y._node.attrs)),),
     saves="",
     samples=_pool_samples(lambda x, pool: record(AVERAGE_POOL, (x,), pool), average=True),
 )
