@@ -44,7 +44,7 @@ def _power(a: Array, b: Array) -> Array:
     return np.where(negative, unit, result)
 
 
-def _power_grad_base(g: Tensor, y: Tensor, a: Tensor, b: Tensor) -> Tensor:
+def _power_grad_base(g: Tensor, y: Tensor, a: Tensor, b: Any) -> Tensor:
     if type(b) in (int, float) and b == 0:  # not of a FloatArg, for which a plan is made
         return zero_gradient(g, y, a)
     b = as_operand(b, g)
