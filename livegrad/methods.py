@@ -157,7 +157,7 @@ def inplace(
         node = node_of(self)
         if node.grad_to is not None:
             # Before anything is recorded: what is refused leaves no trace.
-            check_writable(self, True, expanded)
+            check_writable(self, expanded=expanded)
             leave_hooks(self)
         if refused is AT_ALL or (refused is not None and self._cell is not None):
             check_overlap(self, (*args, *options.values()), refused)

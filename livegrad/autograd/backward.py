@@ -18,7 +18,7 @@ from livegrad.graph.meta import Meta
 from livegrad.graph.node import Interior, Node, place_of
 from livegrad.graph.site import user_site
 from livegrad.graph.state import LOCAL, lock_gradients, unlock_gradients
-from livegrad.graph.views import laid_out, make_dense
+from livegrad.graph.views import is_in_vain, laid_out, make_dense
 from livegrad.graph.writes import rebind
 from livegrad.ops.elementwise import arithmetic as ew
 from livegrad.ops.making.generate import filled_as
@@ -273,6 +273,8 @@ def _targets(inputs: tuple[Tensor, ...]) -> dict[int, list[Tensor]]:
         to = node_of(x).grad_to
         if to is None:
             raise RuntimeError("One of the differentiated Tensors does not require grad")
+        if is_in_vain(to):  # it takes part in no graph
+            continue
         key = to if type(to) is ref else place_of(x._node)
         targets.setdefault(id(key), []).append(x)
     return targets

@@ -345,7 +345,7 @@ def _expand_layout(metas: Metas, attrs: Attrs, meta: Meta) -> Strides:
     lead = meta.ndim - len(shape)
     out = [0 if n != meta.shape[lead + d] else strides[d] for d, n in enumerate(shape)]
     for d in range(lead - 1, -1, -1):
-        following = meta.shape[d + 1] * out[0] if out else 1
+        following = meta.shape[d + 1] * out[0] if out else 0
         out.insert(0, following if meta.shape[d] == 1 else 0)
     return tuple(out)
 

@@ -17,7 +17,8 @@ from livegrad.graph.layout import Strides
 from livegrad.graph.meta import Meta, Shape
 from livegrad.graph.op import Op, as_first
 from livegrad.graph.record import record
-from livegrad.graph.views import row_major, view as record_view
+from livegrad.graph.state import LOCAL
+from livegrad.graph.views import mark_made, row_major, view as record_view
 from livegrad.ops.elementwise.arithmetic import clone
 from livegrad.ops.shaping.movement import (
     INDEX,
@@ -112,11 +113,9 @@ def select(input: Tensor, dim: int, index: int) -> Tensor:
 
 def _several(parts: list[Tensor], name: str) -> tuple[Tensor, ...]:
     """Views that one function returns together: where gradients flow, none may be written."""
-    for i, part in enumerate(parts):
-        if part._node.grad_to is not None:
-            part._made = f"{i} of {name}"
-            assert part._cell is not None  # which a view has
-            part._made_at = part._cell.version - part._cell.uncounted
+    if LOCAL.state.grad:
+        for i, part in enumerate(parts):
+            mark_made(part, f"{i} of {name}")
     return tuple(parts)
 
 

@@ -216,13 +216,14 @@ def element_by_element(x: Tensor, compute: Callable[[], Tensor]) -> Tensor:
 
     An element is computed from what is in its place by then, perhaps written by another.
     """
-    check_writable(x)
     meta = node_of(x).meta
     whole = whole_of(x)
     assert whole._cell is not None
     rounds = rounds_of(places(meta.shape, meta.stride(), offset_of(x)), [meta.stride()])
     for number, (elements, at) in enumerate(rounds or [(_NOTHING, _NOTHING)]):
         value = fitted(compute(), meta)
+        if not number:
+            check_writable(x, node_of(value).grad_to is not None)
         now = wrap(node_of(whole))
         rebind(
             whole, _as_whole(_put(_as_vector(now, meta.dtype), value, elements, at), now._node.meta)
