@@ -35,7 +35,12 @@ Work = Generator[bool, None, None]
 
 
 class Speedup:
-    """Whether the hot functions have been replaced, or are not going to be."""
+    """Whether the hot functions have been replaced, or are not going to be.
+
+    flush    1 ······ 32 ─► translated, a few per flush ─► compiled elsewhere ─► exchanged
+    a call   Python's ····························································· native
+                                                           while a name is patched: Python's
+    """
 
     decided = os.environ.get("LIVEGRAD_NATIVE", "") == "off"
     made: ClassVar[dict[FunctionType, Any]] = {}
@@ -181,10 +186,10 @@ def original_functions() -> Iterator[None]:
         _choose()
 
 
-def _begin_anew() -> None:
+def _forget_work() -> None:
     """In a forked child: what another process compiles is the parent's."""
     Speedup.work = None
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_begin_anew)
+    os.register_at_fork(after_in_child=_forget_work)
