@@ -867,6 +867,14 @@ def einsum_without_sums_is_a_view(T: Any) -> Any:
 
 
 @program
+def strides_of_pooled_signals(T: Any) -> Any:
+    x = T.ones(2, 3, 4).mT
+    signals = x, x.contiguous(), x[:1], x[:, :, ::2], x[0]
+    pool = T.nn.functional.avg_pool1d
+    return [[pool(y, k).stride() for k in (1, 2)] for y in signals]
+
+
+@program
 def strides_of_what_is_empty(T: Any) -> Any:
     x = T.zeros(2, 3, 4)[:, 2:2]
     layer = T.nn.PReLU()

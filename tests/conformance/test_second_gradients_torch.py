@@ -37,6 +37,8 @@ FUNCTIONS: dict[str, Callable[[Any, Any], Any]] = {
     "prelu": lambda T, a: T.nn.functional.prelu(a, T.tensor([0.2])),
     "weight of prelu": lambda T, a: T.nn.functional.prelu(T.ones(1, 2) - 2, a),
     "max_pool1d": lambda T, a: T.nn.functional.max_pool1d(a[None], 2),
+    "avg_pool1d": lambda T, a: T.nn.functional.avg_pool1d(a[None], 2),
+    "adaptive_avg_pool1d": lambda T, a: T.nn.functional.adaptive_avg_pool1d(a[None], 2),
     "adaptive_max_pool1d": lambda T, a: T.nn.functional.adaptive_max_pool1d(a[None], 1),
 }
 

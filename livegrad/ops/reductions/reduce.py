@@ -308,9 +308,11 @@ def _ties_backward(n: Any, g: Tensor, x: Tensor, y: Tensor) -> Tensor:
     best = logical_or(eq(x, y), logical_and(isnan(x), isnan(y))) if nan_is_nan else eq(x, y)
     if not dims:
         return cast(where(best, g, 0), n.meta.dtype)
+    g = kept(g, x, dims, keepdim)
+    # As in PyTorch: a gradient that is not finite makes all NaN, unless NaN is looked for.
+    mine = where(best, g, 0) if nan_is_nan else mul(g, best)
     # NaN is equal to nothing, else: 0 / 0 gives NaN.
-    share = div(where(best, kept(g, x, dims, keepdim), 0), sum(best, dims, True))
-    return cast(share, n.meta.dtype)
+    return cast(div(mine, sum(best, dims, True)), n.meta.dtype)
 
 
 # The gradient of amax and amin: shared evenly by the elements equal to the result. With attrs

@@ -223,7 +223,7 @@ def explanation(
     if message.startswith("a view of a leaf Variable"):
         return LEFT if any(map(has_left_its_base, named)) else None
     if message.startswith("a leaf Variable"):
-        return UNASKED if not named[0].is_leaf else None
+        return UNASKED if any(not x.is_leaf for x in named[:1]) else None
     if "more than one element of the written-to" in message and "backward(" in line:
         return EXPANDED
     if message.startswith("Can't detach views") and any(map(is_product, named)):
