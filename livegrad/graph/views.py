@@ -303,12 +303,15 @@ def in_place_of(old: Node, value: Any, handle: Any, overwrites: bool) -> Node:
         value = laid_out(unary(REGISTRY["clone"], wrap(node)), node.meta)
         node = value._node
         node.grad_to = to
-    elif to is not None and node.grad_to is None and old.meta.shape == node.meta.shape:
+    elif to is not None and node.grad_to is None:
         state = LOCAL.state
         grad, state.grad = state.grad, True
         try:
-            op = REGISTRY["overwritten" if overwrites else "altered"]
-            value = record(op, (wrap(place_of(old)), wrap(node)))
+            values = wrap(place_of(old)), wrap(node)
+            if overwrites:
+                value = record(REGISTRY["overwritten"], values, (type(handle) is Cell,))
+            else:
+                value = record(REGISTRY["altered"], values)
         finally:
             state.grad = grad
         node = value._node

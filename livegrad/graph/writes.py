@@ -59,6 +59,8 @@ def rebind(x: Tensor, value: Tensor, expanded: bool = False) -> Tensor:
     if not x._path:
         cell._node = x._node = in_place_of(x._node, value, x, overwrites)
     else:
+        if x._node.grad_to is not None and part.grad_to is None:
+            leave_hooks(x)
         moves = x._node.interior or is_in_vain(x._node.grad_to)
         x._node = in_place_of(x._node, value, x, overwrites)
         if x._root is not None and overwrites:
@@ -141,6 +143,25 @@ def _write_to_root(x: Any, part: Node) -> None:
     whole = laid_out(_write_through(wrap(before), steps, wrap(part)), before.meta)
     root._node = in_place_of(before, whole, root, True)
     root._seen = x._cell.version + 1  # when the cell is written
+
+
+def leave_hooks(x: Any) -> None:
+    """Shows the part of a view anew, before it is written, if hooks are on the way to it.
+
+    They are for what was computed before: as in PyTorch, a write is one to the whole, and its
+    gradient does not pass by the views through which it was done.
+    """
+    if not LOCAL.state.grad:
+        return
+    node = x._node
+    for _ in x._path:
+        if type(node.grad_to) is Interior:
+            x._seen = -1
+            sync(x)
+            return
+        if not node.inputs:
+            return
+        node = node.inputs[0]
 
 
 def check_writable(x: Any, flows: bool = False, expanded: bool = False) -> None:

@@ -15,16 +15,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from livegrad.compiler import debug
 from livegrad.dtypes import DType
 from livegrad.graph.meta import Shape, meta_of
 from livegrad.graph.node import Node, Site, quote_site
 from livegrad.graph.op import REGISTRY
 from livegrad.native.hot import hot, hot_slots
-from livegrad.runtime.counters import counters
+from livegrad.runtime.counters import Timing, counters
 from livegrad.runtime.cpu import blas, follow
 from livegrad.runtime.cpu.driver import Program
 from livegrad.runtime.cpu.follow import Follower
+from livegrad.runtime.fault import Fault
 from livegrad.runtime.memory import Arena, Buffer
 from livegrad.runtime.values import from_compute, to_compute
 
@@ -34,12 +34,6 @@ if TYPE_CHECKING:
     from livegrad.runtime.cpu.jit import Kernel
 
 ARENA = Arena()
-
-
-class Timing:
-    """Whether the steps of plans are timed: from the first explain() on, or by LIVEGRAD_DEBUG."""
-
-    enabled = debug.wants("times")
 
 
 @hot_slots
@@ -175,45 +169,9 @@ def _view(inputs: list[int], where: Where, shape: Shape, dtype: DType) -> np.nda
     return flat.reshape(shape)
 
 
-class Fault(Exception):
-    """An error found while a plan ran: the number of the step, and what went wrong.
-
-    A native step reports which of its instructions has refused a value, and the value.
-    """
-
-    def __init__(
-        self,
-        number: int,
-        kind: type[Exception] = RuntimeError,
-        message: str = "a value was refused",
-        code: int = 0,
-        value: int = 0,
-    ) -> None:
-        super().__init__(message)
-        self.number = number
-        self.kind = kind
-        self.message = message
-        self.code = code
-        self.value = value
-        # Filled in by `Executable.locate`: the recorded node, and the error for the user.
-        self.recorded: Node | None = None
-        self.error: Exception = self
-
-    def suspect(self, plan: Plan) -> Node:
-        """The planned node whose fault it is."""
-        assert plan.notes is not None
-        notes = plan.notes.steps[self.number]
-        return notes.suspects[self.code - 1] if self.code else notes.nodes[0]
-
-    def complain(self, suspect: Node) -> None:
-        """Has a node say what is wrong with the value that it refused."""
-        assert suspect.op.complaint is not None
-        self.kind, self.message = suspect.op.complaint(suspect, self.value)
-
-
-def _uses(recorded: Recorded) -> list[int]:
-    """How often the recorded nodes name each leaf; more references mean other users."""
-    counts = dict.fromkeys(recorded.leaves, 0)
+def _referrers(recorded: Recorded) -> list[int]:
+    """For each leaf: references from recorded nodes, and that of the tensor an update writes."""
+    counts = dict.fromkeys(recorded.leaves, 1)
     for node in recorded.nodes:
         for x in node.inputs:
             if x in counts:
@@ -271,13 +229,13 @@ class Executable:
         ]
         written = len(plan.writes)
         self.fresh = [b.nbytes for b in plan.buffers[: len(plan.buffers) - written]]
-        uses = _uses(recorded)
+        referrers = _referrers(recorded)
         self.updates = [i for i, n in enumerate(recorded.nodes) if n.op.kind == "update"]
-        # Writes: (leaf, references to it among recorded nodes, bytes, place of the update, input).
+        # Writes: (leaf, references to it that are expected, bytes, place of the update, input).
         self.writes = [
             (
                 w.leaf,
-                uses[w.leaf],
+                referrers[w.leaf],
                 recorded.leaves[w.leaf].meta.nbytes,
                 self.updates[w.update],
                 w.number,
@@ -330,8 +288,7 @@ class Executable:
         numbers = iter(leaf_numbers)
         links = [link if link >= 0 else -1 - next(numbers) for link in self.links]
         first = 1 + self.plan.leaves + len(self.fresh)
-        # Besides the recorded nodes, the tensor that is written refers to a leaf.
-        writes = [(w[0], w[1] + 1, first + i) for i, w in enumerate(self.writes)]
+        writes = [(leaf, refs, first + i) for i, (leaf, refs, *_) in enumerate(self.writes)]
         program = self.segments[0].program  # type: ignore[union-attr]
         # Kept or not, and whether a gradient through the node may need what is overwritten.
         flags = [kept | 2 * (i in self.readers) for i, kept in enumerate(self.keep)]

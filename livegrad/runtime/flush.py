@@ -32,7 +32,7 @@ from livegrad.runtime.elsewhere import (
     look_at_others,
     renew_updates,
 )
-from livegrad.runtime.executable import Fault
+from livegrad.runtime.fault import Fault
 from livegrad.runtime.folding import fold
 from livegrad.runtime.memory import OutOfMemory
 from livegrad.runtime.plans import LAST
@@ -41,7 +41,7 @@ from livegrad.runtime.reference import evaluate
 from livegrad.runtime.running import run, run_followed
 from livegrad.runtime.snapshot import Snapshot
 from livegrad.runtime.speedup import FLUSHES_BEFORE, Speedup, go_on
-from livegrad.runtime.values import number_at
+from livegrad.runtime.values import buffer_of, number_at
 
 _now = time.perf_counter_ns
 _lock: Any = threading.RLock()
@@ -245,6 +245,7 @@ def install() -> None:
     Runtime.evaluate = evaluate
     Runtime.finder = finder
     Runtime.number_at = number_at
+    Runtime.buffer_of = buffer_of
 
 
 def _forget_other_threads() -> None:

@@ -9,7 +9,6 @@ import numpy as np
 from livegrad.device import register
 from livegrad.graph.meta import Meta
 from livegrad.graph.node import Node
-from livegrad.runtime.cpu.jit import host_target
 from livegrad.runtime.memory import Buffer
 
 Array = np.ndarray[Any, Any]
@@ -32,6 +31,8 @@ class Host:
 
     def capability(self) -> str:
         """The widest vectors that kernels use: "AVX512", "AVX2" or "DEFAULT"."""
+        from livegrad.runtime.cpu.jit import host_target
+
         target = host_target()
         if target.has("avx512f"):
             return "AVX512"
@@ -40,3 +41,20 @@ class Host:
 
 HOST = Host()
 register("cpu", HOST)
+
+
+# What compiles and runs is imported when something is computed, or asked about.
+
+
+def set_num_threads(number: int) -> None:
+    """Set the number of threads for parallel kernels; results do not depend on it."""
+    from livegrad.runtime.cpu.threads import pool
+
+    pool.resize(number)
+
+
+def get_num_threads() -> int:
+    """The number of threads for parallel kernels."""
+    from livegrad.runtime.cpu.threads import pool
+
+    return pool.num_threads

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from time import perf_counter
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from livegrad.compiler import debug
-from livegrad.compiler.expand import Recorded
 from livegrad.compiler.kept import KEPT, size_of_plan
 from livegrad.graph.events import PLANNED, tell_planned
 from livegrad.graph.node import Node
@@ -14,9 +13,11 @@ from livegrad.graph.numbers import Specialised
 from livegrad.native.hot import hot_slots
 from livegrad.runtime import report
 from livegrad.runtime.counters import counters
-from livegrad.runtime.executable import Executable
 from livegrad.runtime.snapshot import Snapshot, numbers_of
 from livegrad.runtime.speedup import original_functions
+
+if TYPE_CHECKING:  # it has all of the CPU, which is imported with the first plan
+    from livegrad.runtime.executable import Executable
 
 Key = tuple[Any, ...]
 
@@ -83,6 +84,7 @@ def _kinds(nodes: list[Node]) -> list[bool]:
 def make(snapshot: Snapshot) -> Executable:
     """Plans what was recorded, and remembers the executable."""
     # The compiler is imported by the first plan: `import livegrad` is quicker without it.
+    from livegrad.compiler.expand import Recorded
     from livegrad.compiler.sizes import plan_for
     from livegrad.runtime.assemble import assemble
 

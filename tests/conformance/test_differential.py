@@ -85,7 +85,6 @@ def test_a_meant_difference_has_a_reason():
     ("lines", "explained"),
     [
         (["a = T.clamp(T.ones(2).double(), 0, 1, out=T.empty(0))"], "clamp"),
-        (["a = T.zeros(0, dtype=T.complex64)", "b = a.cummax(0)"], "complex"),
         (["a = T.ones(2, 1, 3)[T.zeros(2, dtype=T.bool)]", "check()"], "nothing lies in memory"),
         (
             ["a = T.ones(2, 3).as_strided((2,), (0 if T.__name__ == 'torch' else 1,))", "check()"],

@@ -64,7 +64,7 @@ def copysign(input: Tensor, other: Tensor) -> Tensor:
 SIGNBIT = define(
     "signbit",
     ref=lambda x: np.signbit(x) if x.dtype.kind == "f" else x < 0,
-    emit=lambda e, x: e.b.signbit(x) if e.dtype.is_floating_point else e.lt(x, 0),
+    emit=lambda e, x: e.signbit(x),
     result="bool",
     cheap=True,
     saves="",
@@ -242,7 +242,7 @@ def _exponents(x: Array) -> Array:
 FREXP_EXPONENT = define(
     "frexp_exponent",
     ref=_exponents,
-    emit=lambda e, x: e.b.frexp(x)[1],
+    emit=lambda e, x: e.frexp(x)[1],
     grads=(zero_gradient,),
     layout=as_first,
     result="floating",
@@ -252,7 +252,7 @@ FREXP_EXPONENT = define(
 FREXP_MANTISSA = define(
     "frexp_mantissa",
     ref=lambda x: np.frexp(x)[0],
-    emit=lambda e, x: e.b.frexp(x)[0],
+    emit=lambda e, x: e.frexp(x)[0],
     grads=(lambda g, y, x: div(g, exp2(unary(FREXP_EXPONENT, x))),),
     layout=as_first,
     result="floating",

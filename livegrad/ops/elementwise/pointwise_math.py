@@ -29,7 +29,7 @@ from livegrad.ops.elementwise.arithmetic import (
 )
 from livegrad.ops.elementwise.comparison import eq
 from livegrad.ops.elementwise.conjugate import conj
-from livegrad.ops.elementwise.power import rsqrt, square
+from livegrad.ops.elementwise.roots import rsqrt, square
 from livegrad.ops.support import samples as s
 
 if TYPE_CHECKING:

@@ -26,7 +26,9 @@ from livegrad.graph.state import LOCAL
 from livegrad.graph.writes import rebind
 from livegrad.ops.bookkeeping.in_place import placed_like
 from livegrad.ops.elementwise.arithmetic import add, cast, mul, where, zero_gradient
+from livegrad.ops.elementwise.comparison import ge, lt
 from livegrad.ops.elementwise.conjugate import VIEW_AS_COMPLEX
+from livegrad.ops.elementwise.pointwise_math import floor
 from livegrad.ops.making.generate import filled, to_register
 from livegrad.ops.making.philox import (
     emit_philox,
@@ -97,13 +99,12 @@ def _randn_ref(n: Any) -> Array:
 
 def _randn_emit(e: Any, position: Any, seed: Any, offset: Any) -> Any:
     words = emit_philox(e, position, seed, offset)
-    b = e.b
     if is_double(e.dtype):
         first, second = emit_unit64(e, *words[:2]), emit_unit64(e, *words[2:])
     else:
         first, second = emit_unit32(e, words[0]), emit_unit32(e, words[1])
-    radius = b.sqrt(b.fmul(b.log(b.fsub(1.0, first)), -2.0))
-    return b.fmul(radius, b.cos(b.fmul(second, 2 * pi)))
+    radius = e.sqrt(e.mul(e.log(e.sub(1.0, first)), -2.0))
+    return e.mul(radius, e.cos(e.mul(second, 2 * pi)))
 
 
 RANDN: Op = Op(
@@ -128,9 +129,9 @@ def _randint_ref(n: Any) -> Array:
 
 
 def _randint_emit(e: Any, position: Any, low: Any, count: Any, seed: Any, offset: Any) -> Any:
-    w = e.of(dtypes.int64)
+    w = e.of(dtypes.uint64)
     word = emit_philox(e, position, seed, offset)[0]
-    return to_register(e, w.add(e.b.lshr(w.mul(word, count), 32), low))
+    return to_register(e, w.add(w.shr(w.mul(word, count), 32), low))
 
 
 RANDINT = Op(
@@ -160,10 +161,10 @@ def _randint_wide_ref(n: Any) -> Array:
 
 
 def _randint_wide_emit(e: Any, position: Any, low: Any, count: Any, seed: Any, offset: Any) -> Any:
-    w, b = e.of(dtypes.int64), e.b
+    w = e.of(dtypes.uint64)
     words = emit_philox(e, position, seed, offset)
-    bits = b.lshr(w.or_(words[0], b.shl(words[1], 32)), 1)
-    return to_register(e, w.add(w.remainder(bits, count), low))
+    bits = w.shr(w.or_(words[0], w.shl(words[1], 32)), 1)
+    return to_register(e, w.add(e.of(dtypes.int64).remainder(bits, count), low))
 
 
 RANDINT_WIDE = Op(
@@ -243,8 +244,6 @@ def uniform(shape: Shape, dtype: DType, generator: Generator | None = None) -> T
     bits = _UNIT_BITS.get(dtype)
     if bits is None:
         return draw(RAND, shape, dtype, generator)
-    from livegrad.ops.elementwise.pointwise_math import floor
-
     wide = mul(draw(RAND, shape, dtypes.float32, generator), 2.0**bits)
     return cast(mul(floor(wide), 2.0**-bits), dtype)
 
@@ -438,8 +437,6 @@ def normal(
 
 
 def _bernoulli_expand(n: Any, chance: Tensor) -> Tensor:
-    from livegrad.ops.elementwise.comparison import lt
-
     unit = record(RAND, (), (dtypes.float32,), n.args, n.meta.shape)
     return cast(lt(unit, unary(CHECK_PROBABILITY, chance)), n.meta.dtype)
 
@@ -481,8 +478,6 @@ def bernoulli(
 
 
 def _dropout_expand(n: Any, x: Tensor) -> Tensor:
-    from livegrad.ops.elementwise.comparison import ge
-
     p, scale, seed, offset = n.args
     unit = record(RAND, (), (dtypes.float32,), (seed, offset), n.meta.shape)
     return where(ge(unit, p), mul(x, scale), 0)

@@ -44,9 +44,10 @@ from livegrad.ops.shaping.movement import (
     expand,
     inverse_order,
     reshape_to,
-    view as shaped,
 )
+from livegrad.ops.shaping.reshaping import view as shaped
 from livegrad.ops.shaping.slicing import FLIP, items_at
+from livegrad.ops.shaping.strided import write_changed
 from livegrad.ops.support.numbers import number_for
 
 if TYPE_CHECKING:
@@ -373,6 +374,8 @@ def setitem(self: Tensor, key: Any, value: Any) -> None:
         value = _number(value, meta.dtype)
     if _is_whole_mask(key, meta) and _is_scalar(value):
         mask = cast(_as_tensor(key), dtypes.bool_)
+        if mask.ndim:
+            check_mask(self, key)
         value = cast(value, meta.dtype) if isinstance(value, Handle) else value
         # Unlike in broadcasting, the mask covers the leading dims.
         wide = tuple(mask.shape) + (1,) * (meta.ndim - mask.ndim)
@@ -433,6 +436,14 @@ def fills_a_mask(parts: Any, value: Any) -> bool:
     return _is_mask_part(tensors[0]) and node_of(value).meta.numel == 1
 
 
+def check_mask(x: Tensor, parts: Any) -> None:
+    """RuntimeError for a mask, of the leading dims, that lies partly where it is to be written."""
+    (mask,) = _lists_of_indices(_parts(parts))
+    if isinstance(mask, Handle) and x._cell is not None and mask._cell is x._cell:
+        ones = (1,) * (len(x.shape) - len(mask.shape))
+        check_overlap(x, (shaped(mask, (*mask.shape, *ones)) if ones else mask,))
+
+
 def _check_put(parts: tuple[Any, ...], meta: Meta, value: Tensor, accumulate: bool) -> None:
     """RuntimeError for values of another dtype, unless they are one number for a mask alone.
 
@@ -458,8 +469,7 @@ def _is_list_of_indices(part: Any) -> bool:
 
 def _is_mask_part(part: Any) -> bool:
     if isinstance(part, Handle):
-        meta = node_of(part).meta
-        return _is_mask(meta.dtype)
+        return _is_mask(node_of(part).meta.dtype)
     return np.asarray(part).dtype in (bool, np.uint8)
 
 
@@ -467,8 +477,6 @@ def write_chosen(x: Tensor, value: Tensor) -> None:
     """Writes elements that an index or a mask has chosen, of which several may lie in one place."""
     meta = node_of(x).meta
     if meta.strides is not None and may_overlap(meta.shape, meta.strides):
-        from livegrad.ops.shaping.strided import write_changed
-
         write_changed(x, value)
     else:
         rebind(x, value, expanded=True)

@@ -157,14 +157,15 @@ def set_(
     stride: Any = None,
 ) -> Tensor:
     """Makes the tensor share the storage of `source`: all it shows, or a part of the storage."""
-    flows = [node_of(x).grad_to is not None for x in (self, source) if isinstance(x, Handle)]
-    if flows[0]:
+    old = node_of(self)
+    operands = [old, node_of(source)] if isinstance(source, Handle) else [old]
+    edges = tuple([node for node in operands if node.grad_to is not None])
+    if old.grad_to is not None:
         check_writable(self)
     shown, recorded = _shown(self, source, storage_offset, size, stride), LOCAL.state.grad
-    old = node_of(self)
-    become(self, shown, stays=not (recorded and any(flows)))
-    if recorded and any(flows):
-        self._node.grad_to = Interior((), _refuse_set)
+    become(self, shown, stays=not (recorded and edges))
+    if recorded and edges:
+        self._node.grad_to = Interior(edges, _refuse_set)
         go_on_retaining(old, self._node, self)
     return self
 

@@ -30,7 +30,7 @@ def _modified(name: str, grad: GradRule) -> Op:
     return define(
         name,
         ref=ref,
-        emit=lambda e, x: getattr(e.b, name)(x),
+        emit=lambda e, x: getattr(e, name)(x),
         grads=(grad,),
         result="float",
         samples=s.unary(-12.0, 12.0),

@@ -41,7 +41,7 @@ def _digamma(x: Array) -> Array:
 LGAMMA = define(
     "lgamma",
     ref=lambda x: np.where(x == -np.inf, np.inf, special("gammaln", x)),
-    emit=lambda e, x: e.b.lgamma(x),
+    emit=lambda e, x: e.lgamma(x),
     grads=(lambda g, y, x: mul(g, digamma(x)),),
     result="float",
     saves="x",
@@ -50,7 +50,7 @@ LGAMMA = define(
 DIGAMMA = define(
     "digamma",
     ref=_digamma,
-    emit=lambda e, x: e.b.digamma(x),
+    emit=lambda e, x: e.digamma(x),
     grads=(lambda g, y, x: mul(g, unary(TRIGAMMA, x)),),
     result="float",
     saves="x",
@@ -59,7 +59,7 @@ DIGAMMA = define(
 TRIGAMMA: Op = define(
     "trigamma",
     ref=lambda x: special("polygamma", 1, x).astype(x.dtype),
-    emit=lambda e, x: e.b.trigamma(x),
+    emit=lambda e, x: e.trigamma(x),
     grads=(lambda g, y, x: mul(g, polygamma(2, x)),),
     result="float",
     saves="x",

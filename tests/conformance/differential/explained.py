@@ -62,7 +62,6 @@ EXPLAINED = (
 
 
 SUBCLASS = "NotImplementedError is a RuntimeError: whoever catches PyTorch's catches it"
-SPENT = "an update overwrote in place what a graph that backward had walked would need"
 
 
 DECAYED = "AdamW shrinks and moves a parameter in one write; in PyTorch these are two"
@@ -164,7 +163,7 @@ def explanation_of_refusal(message: str, named: Sequence[Any]) -> str | None:
         return "there is no kernel for complex numbers, also where there is nothing to compute"
     if "running_mean should contain 0 elements" in message:
         return "the number of features is checked, also that of an empty batch"
-    return SPENT if "the graph was spent by backward" in message else None
+    return None
 
 
 def is_integer(x: Any) -> bool:
