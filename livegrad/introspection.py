@@ -131,7 +131,7 @@ class Introspection(Methods):
             return self._was_view
         if self._cell is None or not self._path:
             return False
-        return self._root is not None or not is_detached(self._path)
+        return self._root is not None or self._made is not None or not is_detached(self._path)
 
     def is_floating_point(self) -> bool:
         """Whether the dtype is a floating type."""

@@ -21,19 +21,19 @@ from livegrad.graph.geometry import writes_to
 from livegrad.graph.handle import Handle, node_of, set_tensor_class
 from livegrad.graph.meta import Size
 from livegrad.graph.overlap import check_overlap
-from livegrad.graph.record import record
 from livegrad.graph.state import LOCAL, flush
 from livegrad.graph.views import (
     check_not_stale,
     claim,
-    family_node,
-    is_fresh,
+    counts_writes,
     is_of_inference,
+    node_to_read,
+    requires_as_family,
 )
 from livegrad.graph.writes import check_writable, rebind
 from livegrad.legacy import dtype_of_type, new, type_name
 from livegrad.native.hot import hot_slots
-from livegrad.ops.bookkeeping.in_place import OVERWRITTEN, in_format, suggested_format
+from livegrad.ops.bookkeeping.in_place import in_format, overwriting, suggested_format
 from livegrad.ops.elementwise import arithmetic as elementwise, comparison, complex_parts
 from livegrad.ops.making import generate
 from livegrad.ops.reductions import reduce
@@ -146,7 +146,7 @@ class Tensor(Subclassing):
     def requires_grad(self) -> bool:
         """Whether gradients are computed for this tensor."""
         if self._made_at is not None:  # also if its history may not be asked for any more
-            return self._node.grad_to is not None or family_node(self).grad_to is not None
+            return requires_as_family(self)
         return node_of(self).grad_to is not None
 
     @requires_grad.setter
@@ -171,10 +171,9 @@ class Tensor(Subclassing):
         if _shows_the_same(self, value):
             return
         value = movement.detach(value)
-        fresh, self._made_at = is_fresh(self), None
+        made_at, self._made_at = self._made_at, None  # its history may be gone
         become(self, value, counts=0)
-        if not fresh:
-            self._made_at = -1  # its history is gone for good
+        self._made_at = made_at
 
     @property
     def T(self) -> Tensor:
@@ -228,7 +227,7 @@ class Tensor(Subclassing):
     @property
     def _version(self) -> int:
         """How often the memory that this tensor shows a part of has been written."""
-        if self.is_inference():
+        if self.is_inference() and not counts_writes(self):
             raise RuntimeError("Inference tensors do not track version counter.")
         return writes_to(self)
 
@@ -257,7 +256,7 @@ class Tensor(Subclassing):
 
     def _values(self, reason: str) -> Array:
         """The values as a read-only array of the storage dtype; computes what is pending."""
-        node = node_of(self if self._made_at is None else movement.detach(self))
+        node = node_to_read(self)
         if node.buffer is None:
             flush(reason, node)
         if READ:
@@ -269,7 +268,7 @@ class Tensor(Subclassing):
         return self._scalar("item()")
 
     def _scalar(self, reason: str) -> Any:
-        node = node_of(self if self._made_at is None else movement.detach(self))
+        node = node_to_read(self)
         if node.meta.numel != 1:
             raise RuntimeError(
                 f"a Tensor with {node.meta.numel} elements cannot be converted to Scalar"
@@ -629,9 +628,7 @@ class Tensor(Subclassing):
         value = elementwise.cast(src, self.dtype) if src.dtype is not self.dtype else src
         if value.shape != self.shape:
             value = movement.expand(value, self.shape)
-        value = elementwise.clone(value)
-        if value._node.grad_to is not None and node_of(self).grad_to is not None:
-            value = record(OVERWRITTEN, (self, value), (bool(self._path),))
+        value = overwriting(self, elementwise.clone(value))
         return rebind(self, value, expanded=src is self)
 
     def fill_(self, value: Any) -> Tensor:

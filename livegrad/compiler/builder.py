@@ -1,10 +1,10 @@
 """The IR Builder: memory and the finished module, on top of control flow and arithmetic.
 
-b = Builder("scale", [("ptr", "x"), ("ptr", "out"), ("i64", "n")])
+b = Builder("scale", [("ptr", "x"), ("ptr", "out"), ("i64", "n")], machine)
 x, out, n = b.params
-with b.loop(0, n, LANES) as loop:
+with b.loop(0, n, b.lanes) as loop:
     mask = b.lane_mask(b.sub(n, loop.index))
-    value = b.load(vector("float"), b.gep(x, "float", loop.index), mask)
+    value = b.load(b.vector("float"), b.gep(x, "float", loop.index), mask)
     b.store(b.fmul(b.exp(value), 2.0), b.gep(out, "float", loop.index), mask)
 text = b.ir()
 """
@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from livegrad.compiler.control import Loop
 from livegrad.compiler.specialmath import SpecialMath
 from livegrad.compiler.values import (
-    LANES,
+    Machine,
     Operand,
     Value,
     bits_of,
@@ -29,9 +29,9 @@ from livegrad.compiler.values import (
 )
 
 __all__ = [
-    "LANES",
     "Builder",
     "Loop",
+    "Machine",
     "Operand",
     "Value",
     "bits_of",
@@ -43,10 +43,6 @@ __all__ = [
     "with_element",
 ]
 
-# LLVM would otherwise split 512-bit vectors in two on hosts where it fears for the clock, and spill
-# them across cache lines, depending on the caller's stack: some kernels then take twice the time.
-_ATTRIBUTES = 'nounwind "prefer-vector-width"="512" "min-legal-vector-width"="512" "stackrealign"'
-
 
 class Builder(SpecialMath):
     """Writes one function as LLVM IR text; a method writes an instruction and gives its value.
@@ -54,6 +50,7 @@ class Builder(SpecialMath):
     Args:
         name: the function's symbol.
         params: (LLVM type, name) of each parameter.
+        machine: what it is written for.
         returns: LLVM type of the result, `void` for kernels.
         noalias: promise that no two pointer parameters overlap.
 
@@ -61,16 +58,18 @@ class Builder(SpecialMath):
     that defines it and in blocks opened inside it; code is only ever appended.
     """
 
-    __slots__ = ("_allocas", "_name", "_returns", "_signature", "params")
+    __slots__ = ("_allocas", "_attributes", "_name", "_returns", "_signature", "params")
 
     def __init__(
         self,
         name: str,
-        params: Sequence[tuple[str, str]] = (),
+        params: Sequence[tuple[str, str]],
+        machine: Machine,
         returns: str = "void",
         noalias: bool = False,
     ) -> None:
-        super().__init__()
+        super().__init__(machine.lanes)
+        self._attributes = machine.attributes
         self.params = [Value(f"%{param}", type) for type, param in params]
         flag = {"ptr": "ptr noalias"} if noalias else {}
         self._signature = ", ".join([f"{flag.get(p.type, p.type)} {p.name}" for p in self.params])
@@ -145,10 +144,9 @@ class Builder(SpecialMath):
 
     # Bools are i1 in registers and bytes of 0 or 1 in memory.
 
-    def load_bool(self, pointer: Value, mask: Value | None = None, lanes: int = LANES) -> Value:
-        """Bools from contiguous bytes; `lanes=0` reads one scalar."""
-        type = vector("i8", lanes) if lanes else "i8"
-        return self.icmp("ne", self.load(type, pointer, mask), 0)
+    def load_bool(self, pointer: Value, mask: Value | None = None) -> Value:
+        """Bools from contiguous bytes."""
+        return self.icmp("ne", self.load(self.vector("i8"), pointer, mask), 0)
 
     def store_bool(self, value: Value, pointer: Value, mask: Value | None = None) -> None:
         """Bools to contiguous bytes."""
@@ -186,7 +184,7 @@ class Builder(SpecialMath):
                 *self._allocas,
                 *lines,
                 "}",
-                f"attributes #0 = {{ {_ATTRIBUTES} {attributes} }}",
+                f"attributes #0 = {{ {self._attributes} {attributes} }}",
                 "",
             ]
         )

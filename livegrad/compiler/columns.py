@@ -4,33 +4,31 @@ from __future__ import annotations
 
 from typing import Any
 
-from livegrad.compiler.builder import LANES, Value
+from livegrad.compiler.builder import Builder, Value
 from livegrad.compiler.folding import COLUMN, Folds
 from livegrad.compiler.reducers import Accs
 from livegrad.compiler.signature import Instr, Store
-from livegrad.compiler.templates import Template, passes
+from livegrad.compiler.templates import Template
 
 
 class Columns(Template):
     """Folds over leading dims: sixteen columns side by side, the middle loop is folded."""
 
-    def emit(self) -> str:
-        """The kernel's IR."""
+    def emit(self) -> None:
+        """Writes the kernel."""
         b = self.b
         self.read_header()
-        self.plan = passes(self)
         with b.loop(self.begin, self.end) as item:
             outer = b.udiv(item.index, self.inner_blocks)
             block = b.urem(item.index, self.inner_blocks)
             self.rows = self.outer_bases(outer)
             low = b.mul(block, self.inner_block)
             high = b.smin(b.add(low, self.inner_block), self.inner)
-            whole = b.add(low, b.and_(b.sub(high, low), -LANES))
-            with b.loop(low, whole, LANES) as main:
+            whole = b.add(low, b.and_(b.sub(high, low), -b.lanes))
+            with b.loop(low, whole, b.lanes) as main:
                 self._chunk(main.index, None)
-            with b.loop(whole, high, LANES) as tail:
+            with b.loop(whole, high, b.lanes) as tail:
                 self._chunk(tail.index, b.lane_mask(b.sub(high, tail.index)))
-        return b.ir()
 
     def _chunk(self, at: Value, mask: Value | None) -> None:
         """Sixteen columns from top to bottom."""
@@ -38,7 +36,7 @@ class Columns(Template):
         self.at, self.mask = at, mask
         self.active = mask
         self._keep(0)
-        for number, (reduces, stores) in enumerate(self.plan):
+        for number, (reduces, stores) in enumerate(self.passes):
             self._pass(reduces, stores)
             self._keep(number + 1)
         for value, stream, full, _ in self.outputs:
@@ -101,6 +99,6 @@ class Columns(Template):
         return self.move(base, self.b.mul(row, self.middle_steps[stream]))
 
 
-def generate_columns(name: str, *described: Any) -> str:
-    """The IR of a columns kernel with these streams, instructions and stores."""
-    return Columns(name, *described).emit()
+def generate_columns(b: Builder, *described: Any) -> None:
+    """Writes a columns kernel with these streams, instructions and stores."""
+    Columns(b, *described).emit()

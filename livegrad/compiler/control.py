@@ -33,8 +33,8 @@ class ControlFlow(Instructions):
 
     __slots__ = ("_block", "_labels", "_open")
 
-    def __init__(self) -> None:
-        super().__init__()
+    def __init__(self, lanes: int) -> None:
+        super().__init__(lanes)
         self._labels = 0
         self._block = "entry"
         self._open = True
@@ -109,7 +109,7 @@ class ControlFlow(Instructions):
     ) -> Iterator[Loop]:
         """Count an i64 from `start` up to, not including, `end`; `step` is positive.
 
-        with b.loop(0, n, LANES, [zero]) as loop:
+        with b.loop(0, n, b.lanes, [zero]) as loop:
             loop.update(b.fadd(loop.carried[0], b.load(f32, b.gep(x, "float", loop.index))))
         total = loop.results[0]
         """

@@ -6,9 +6,9 @@
                 └─ SpecialMath lgamma, erfinv, i0, … as polynomials
                      └─ Builder  memory, the finished module
 
-Every data value in a kernel is a vector of `LANES` elements whatever the host's registers
-are: LLVM splits it as needed, so the same program gives the same bits on AVX-512, AVX2, SSE
-and NEON. No instruction carries a fast-math flag, so a fused kernel equals the unfused ones.
+Every data value in a kernel is a vector of the machine's `lanes`, sixteen for every CPU: LLVM
+splits it as needed, so the same program gives the same bits on AVX-512, AVX2, SSE and NEON. No
+instruction carries a fast-math flag, so a fused kernel equals the unfused ones.
 """
 
 from __future__ import annotations
@@ -17,7 +17,6 @@ import struct
 from collections.abc import Callable, Sequence
 
 from livegrad.compiler.values import (
-    LANES,
     Operand,
     Value,
     bits_of,
@@ -36,9 +35,10 @@ _PURE_CALL = "nounwind willreturn memory(none)"
 class Instructions:
     """Pure instructions on values. Equal instructions in reach of each other are written once."""
 
-    __slots__ = ("_count", "_declared", "_known", "_lines")
+    __slots__ = ("_count", "_declared", "_known", "_lines", "lanes")
 
-    def __init__(self) -> None:
+    def __init__(self, lanes: int) -> None:
+        self.lanes = lanes
         self._lines: list[str] = []
         self._known: dict[str, Value] = {}
         self._declared: dict[str, str] = {}
@@ -119,8 +119,13 @@ class Instructions:
         integer, real = formats[element_of(type)]
         return self.const(type, struct.unpack(real, struct.pack(integer, bits))[0])
 
-    def splat(self, x: Value, lanes: int = LANES) -> Value:
+    def vector(self, element: str) -> str:
+        """The type of a vector of `element` as the machine has them."""
+        return vector(element, self.lanes)
+
+    def splat(self, x: Value, lanes: int | None = None) -> Value:
         """The vector with the scalar `x` in every lane."""
+        lanes = lanes or self.lanes
         type = vector(x.type, lanes)
         if x.name[0] != "%":
             return Value(f"splat ({x.type} {x.name})", type)
@@ -128,11 +133,10 @@ class Instructions:
         zeros = f"<{lanes} x i32> zeroinitializer"
         return self._pure(type, f"shufflevector {type} {one.name}, {type} poison, {zeros}")
 
-    def iota(self, type: str = "<16 x i64>") -> Value:
-        """The integer vector 0, 1, 2, … of `type`."""
-        element = element_of(type)
-        lanes = ", ".join([f"{element} {lane}" for lane in range(lanes_of(type))])
-        return Value(f"<{lanes}>", type)
+    def iota(self, element: str = "i64") -> Value:
+        """The vector of the integers 0, 1, 2, …"""
+        numbers = ", ".join([f"{element} {lane}" for lane in range(self.lanes)])
+        return Value(f"<{numbers}>", self.vector(element))
 
     # ---- floats --------------------------------------------------------------------------
 
@@ -368,11 +372,11 @@ class Instructions:
             x = combine(low, self.shuffle(x, range(width, 2 * width)))
         return combine(self.extract(x, 0), self.extract(x, 1))
 
-    def lane_mask(self, count: Value, lanes: int = LANES) -> Value:
+    def lane_mask(self, count: Value) -> Value:
         """The mask of the first `count` (i64, not negative) lanes, for the tail of a loop."""
         # Compared as i32, in half as many registers as the i64 would take.
-        within = self.trunc_int(self.smin(count, lanes), "i32")
-        return self.icmp("slt", self.iota(vector("i32", lanes)), self.splat(within, lanes))
+        within = self.trunc_int(self.smin(count, self.lanes), "i32")
+        return self.icmp("slt", self.iota("i32"), self.splat(within))
 
     # ---- conversions ---------------------------------------------------------------------
 

@@ -21,8 +21,8 @@ from typing import ClassVar
 import numpy as np
 
 from livegrad import dtypes
-from livegrad.compiler.builder import LANES, Value, lanes_of, vector
-from livegrad.compiler.emitter import Emitter, register_element
+from livegrad.compiler.builder import Value, lanes_of
+from livegrad.compiler.emitter import Emitter
 from livegrad.dtypes import BOOL, FLOAT, DType
 
 Accs = list[Value]
@@ -58,13 +58,10 @@ class Reducer:
         """The accumulators of one value."""
         return [e.convert(value, e.dtype, self.accumulators(e.dtype)[0])]
 
-    def start(self, e: Emitter, lanes: int = LANES) -> Accs:
-        """Accumulators that have seen nothing; scalars if `lanes` is 0."""
-        elements = [register_element(dtype) for dtype in self.accumulators(e.dtype)]
-        return [
-            e.b.const(vector(element, lanes) if lanes else element, number)
-            for element, number in zip(elements, self.starts(e.dtype), strict=True)
-        ]
+    def start(self, e: Emitter) -> Accs:
+        """Accumulators that have seen nothing."""
+        pairs = zip(self.accumulators(e.dtype), self.starts(e.dtype), strict=True)
+        return [e.filled(dtype, number) for dtype, number in pairs]
 
     def step(
         self, e: Emitter, accs: Accs, value: Value, index: Value | None, mask: Value | None = None
@@ -88,9 +85,9 @@ class Reducer:
             low, high = range(width), range(width, 2 * width)
             if width == 2:
                 high = high[::-1]
-            lower = [e.b.shuffle(x, low) for x in accs]
-            accs = self.merge(e, lower, [e.b.shuffle(x, high) for x in accs])
-        return [e.b.extract(x, 0) for x in accs]
+            lower = [e.pick(x, low) for x in accs]
+            accs = self.merge(e, lower, [e.pick(x, high) for x in accs])
+        return accs
 
     def result(self, e: Emitter, accs: Accs) -> Value:
         """The folded value, rounded to the dtype of the result."""

@@ -9,7 +9,7 @@ float32, float64    float, double         the same
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from livegrad import dtypes
 from livegrad.compiler.builder import Builder, Operand, Value, bits_of, lanes_of, vector
@@ -52,10 +52,10 @@ class Registers:
         dtype: what constants are made of, and whether bytes are signed.
     """
 
-    __slots__ = ("b", "dtype", "on_fault")
+    __slots__ = ("_b", "dtype", "on_fault")
 
     def __init__(self, builder: Builder, dtype: DType) -> None:
-        self.b = builder
+        self._b = builder
         # Kernels that can report a fault put the function for it here: on_fault(bad, values).
         self.on_fault: Callable[..., None] | None = None
         self.dtype = dtype
@@ -64,18 +64,27 @@ class Registers:
 
     def const(self, number: float) -> Value:
         """`number` in the emitter's dtype: a scalar, spread where it meets a vector."""
-        return self.b.const(_REGISTER[self.dtype], number)
+        return self._b.const(_REGISTER[self.dtype], number)
 
     def splat(self, x: Operand) -> Value:
         """`x` as a vector: a scalar in every lane; a vector is itself."""
         value = x if isinstance(x, Value) else self.const(x)
-        return value if lanes_of(value.type) else self.b.splat(value)
+        return value if lanes_of(value.type) else self._b.splat(value)
+
+    def filled(self, dtype: DType, number: float, wide: bool = True) -> Value:
+        """`number` in a register of `dtype`: in every lane of a vector if `wide`, else a scalar."""
+        element = _REGISTER[dtype]
+        return self._b.const(self._b.vector(element) if wide else element, number)
+
+    def pick(self, x: Value, lanes: Sequence[int]) -> Value:
+        """The vector of the given lanes of `x`; a scalar if it is but one."""
+        return self._b.extract(x, *lanes) if len(lanes) == 1 else self._b.shuffle(x, lanes)
 
     def truth(self, x: Value) -> Value:
         """A mask: whether `x` is not 0."""
         if x.element == "i1":
             return x
-        return self.b.fcmp("une", x, 0) if x.element in FLOATS else self.b.icmp("ne", x, 0)
+        return self._b.fcmp("une", x, 0) if x.element in FLOATS else self._b.icmp("ne", x, 0)
 
     # ---- conversions ---------------------------------------------------------------------
 
@@ -93,13 +102,13 @@ class Registers:
         if target.is_floating_point:
             return self._to_float(x, source, target, element)
         if source.is_floating_point:
-            return (self.b.fptosi if target.signed else self.b.fptoui)(x, element)
+            return (self._b.fptosi if target.signed else self._b.fptoui)(x, element)
         if bits_of(element) <= bits_of(x.type):
-            return self.b.trunc_int(x, element)
-        return (self.b.sext if source.signed else self.b.zext)(x, element)
+            return self._b.trunc_int(x, element)
+        return (self._b.sext if source.signed else self._b.zext)(x, element)
 
     def _to_float(self, x: Value, source: DType, target: DType, element: str) -> Value:
-        b = self.b
+        b = self._b
         if not source.is_floating_point:
             return self.round_to((b.sitofp if source.signed else b.uitofp)(x, element), target)
         if target is not target.compute:
@@ -109,60 +118,61 @@ class Registers:
     def round_to(self, x: Value, dtype: DType) -> Value:
         """`x` rounded to the precision of `dtype`; changes only float16 and bfloat16."""
         if dtype is dtypes.float16:
-            return self.b.fpext(self._half(x), "float")
+            return self._b.fpext(self._half(x), "float")
         if dtype is dtypes.bfloat16:
-            return self.b.bf16_to_float(self.b.float_to_bf16(x))
+            return self._b.bf16_to_float(self._b.float_to_bf16(x))
         return x
 
     def _half(self, x: Value) -> Value:
         """`x` rounded to a half."""
         if lanes_of(x.type):
-            return self.b.fptrunc(x, "half")
+            return self._b.fptrunc(x, "half")
         # As a lane: LLVM pushes a scalar rounding inside a copysign in double, and then wants the
         # sign as a half too, for which the process has no function (__truncdfhf2).
-        lane = self.b.insert(self.b.poison(vector(x.type, 4)), x, 0)
-        return self.b.extract(self.b.fptrunc(lane, "half"), 0)
+        lane = self._b.insert(self._b.poison(vector(x.type, 4)), x, 0)
+        return self._b.extract(self._b.fptrunc(lane, "half"), 0)
 
     # ---- memory --------------------------------------------------------------------------
 
     def load(self, dtype: DType, pointer: Value, mask: Value | None = None) -> Value:
-        """Sixteen elements of `dtype` from contiguous memory; lanes outside `mask` give 0."""
-        return self._unpack(dtype, self.b.load(vector(_MEMORY[dtype]), pointer, mask))
+        """A vector of `dtype` from contiguous memory; lanes outside `mask` give 0."""
+        return self._unpack(dtype, self._b.load(self._b.vector(_MEMORY[dtype]), pointer, mask))
 
     def load_scalar(self, dtype: DType, pointer: Value) -> Value:
         """One element of `dtype`."""
-        return self._unpack(dtype, self.b.load_scalar(_MEMORY[dtype], pointer))
+        return self._unpack(dtype, self._b.load_scalar(_MEMORY[dtype], pointer))
 
     def gather(self, dtype: DType, base: Value, index: Value, mask: Value | None = None) -> Value:
-        """`base[index]` for sixteen i64 element indices; lanes outside `mask` give 0."""
-        return self._unpack(dtype, self.b.gather(vector(_MEMORY[dtype]), base, index, mask))
+        """`base[index]` for a vector of i64 element indices; lanes outside `mask` give 0."""
+        stored = self._b.gather(self._b.vector(_MEMORY[dtype]), base, index, mask)
+        return self._unpack(dtype, stored)
 
     def store(self, dtype: DType, x: Value, pointer: Value, mask: Value | None = None) -> None:
-        """Sixteen elements to contiguous memory; lanes outside `mask` are left alone."""
-        self.b.store(self._pack(dtype, self.splat(x)), pointer, mask)
+        """A vector to contiguous memory; lanes outside `mask` are left alone."""
+        self._b.store(self._pack(dtype, self.splat(x)), pointer, mask)
 
     def store_scalar(self, dtype: DType, x: Value, pointer: Value) -> None:
         """One element to memory."""
-        self.b.store_scalar(self._pack(dtype, x), pointer)
+        self._b.store_scalar(self._pack(dtype, x), pointer)
 
     def scatter(
         self, dtype: DType, x: Value, base: Value, index: Value, mask: Value | None = None
     ) -> None:
-        """`base[index] = x` for sixteen i64 element indices."""
-        self.b.scatter(self._pack(dtype, self.splat(x)), base, index, mask)
+        """`base[index] = x` for a vector of i64 element indices."""
+        self._b.scatter(self._pack(dtype, self.splat(x)), base, index, mask)
 
     def _unpack(self, dtype: DType, stored: Value) -> Value:
         """The register for what was in memory."""
         if dtype.category == BOOL:
-            return self.b.icmp("ne", stored, 0)
+            return self._b.icmp("ne", stored, 0)
         if dtype is dtypes.float16:
-            return self.b.fpext(stored, "float")
-        return self.b.bf16_to_float(stored) if dtype is dtypes.bfloat16 else stored
+            return self._b.fpext(stored, "float")
+        return self._b.bf16_to_float(stored) if dtype is dtypes.bfloat16 else stored
 
     def _pack(self, dtype: DType, x: Value) -> Value:
         """What goes to memory for a register."""
         if dtype.category == BOOL:
-            return self.b.zext(x, "i8")
+            return self._b.zext(x, "i8")
         if dtype is dtypes.float16:
             return self._half(x)
-        return self.b.float_to_bf16(x) if dtype is dtypes.bfloat16 else x
+        return self._b.float_to_bf16(x) if dtype is dtypes.bfloat16 else x

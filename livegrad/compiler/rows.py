@@ -6,14 +6,14 @@ from collections.abc import Callable
 from functools import lru_cache, partial
 from typing import Any
 
-from livegrad.compiler.builder import LANES, Builder, Value
+from livegrad.compiler.builder import Builder, Value
 from livegrad.compiler.emitter import memory_element
 from livegrad.compiler.folding import LONG_ROW, SHORT_ROW, Folds, Reduction, Way
 from livegrad.compiler.reducers import REDUCERS, Accs
 from livegrad.compiler.signature import Instr, Store
-from livegrad.compiler.templates import Template, passes
+from livegrad.compiler.stages import Stages
+from livegrad.compiler.templates import Template
 from livegrad.dtypes import DType
-from livegrad.graph.op import REGISTRY
 
 
 class Span:
@@ -21,20 +21,18 @@ class Span:
 
     def __init__(self, b: Builder, low: Value, high: Value) -> None:
         self.low, self.high = low, high
-        self.whole = b.add(low, b.and_(b.sub(high, low), -LANES))
+        self.whole = b.add(low, b.and_(b.sub(high, low), -b.lanes))
         self.mask = b.lane_mask(b.sub(high, self.whole))
-        self.short = b.icmp("sle", b.sub(high, low), SHORT_ROW.rounds * LANES)
+        self.short = b.icmp("sle", b.sub(high, low), SHORT_ROW.rounds * b.lanes)
 
 
 class Rows(Template):
     """Elementwise loops and folds along rows: the inner loop is vectorised and folded."""
 
-    def emit(self) -> str:
-        """The kernel's IR."""
+    def emit(self) -> None:
+        """Writes the kernel."""
         b = self.b
         self.read_header()
-        self.plan = passes(self)
-        self.spills = self._choose_spills()
         if self.spills:
             self.scratch = b.load_scalar("ptr", b.gep(self.ctx, "i64", 3))
             self.scratch_row = self.arg(8)
@@ -55,7 +53,6 @@ class Rows(Template):
             last = b.smin(b.add(first, self.middle_block), self.middle)
             with b.loop(first, last) as row:
                 self._row(bases, row.index)
-        return b.ir()
 
     def _row(self, bases: list[Value], row: Value) -> None:
         b = self.b
@@ -65,7 +62,7 @@ class Rows(Template):
         ]
         outer = dict(self.kept)
         self._keep(0)
-        for number, (reduces, stores) in enumerate(self.plan):
+        for number, (reduces, stores) in enumerate(self.passes):
             self._pass(number, reduces, stores)
             self._keep(number + 1)
         self._store_row(tail=False)
@@ -114,9 +111,9 @@ class Rows(Template):
             folds = Folds(self.b, reductions, way)
             whole, high = span.whole, span.high
             each, last = partial(step, folds, mask=None), partial(step, folds, mask=span.mask)
-            carried = folds.run(span.low, whole, LANES, lambda at, accs: each(at, accs=accs))
+            carried = folds.run(span.low, whole, self.b.lanes, lambda at, accs: each(at, accs=accs))
             carried = folds.run_rest(
-                carried, whole, high, LANES, lambda at, accs: last(at, accs=accs)
+                carried, whole, high, self.b.lanes, lambda at, accs: last(at, accs=accs)
             )
             return folds.results(carried, across_lanes=True)
 
@@ -177,9 +174,9 @@ class Rows(Template):
         accs = folds.step(carried, values, self.lane_index(at), mask)
         for store in stores:
             self.store(store.stream, value(store.value), self.rows[store.stream], at, mask)
-        for i, slot in self.spills.items():
-            if self._spilled_in(i) == number and i in known:
-                self._spill(slot, i, known[i], at, mask)
+        for i, spill in self.spills.items():
+            if spill.computed_in == number and i in known:
+                self._spill(spill.slot, i, known[i], at, mask)
         self.active = None
         return accs
 
@@ -191,8 +188,9 @@ class Rows(Template):
         if found is None:
             found = self.kept.get(i)
         if found is None:
-            if i in self.spills and self._spilled_in(i) < number:
-                found = self._unspill(self.spills[i], i, at, mask)
+            spill = self.spills.get(i)
+            if spill is not None and spill.computed_in < number:
+                found = self._unspill(spill.slot, i, at, mask)
             else:
                 found = self._compute_full(i, number, at, mask, known)
             known[i] = found
@@ -213,43 +211,6 @@ class Rows(Template):
 
     # ------------------------------------------------------- values kept between two passes
 
-    def _choose_spills(self) -> dict[int, int]:
-        """Dear values that a later pass needs again, with their slots in scratch memory."""
-        needed: dict[int, set[int]] = {}
-        for number, (reduces, stores) in enumerate(self.plan):
-            roots = [self.instrs[i].operands[0] for i in reduces] + [s.value for s in stores]
-            for i in self._closure(roots, number):
-                needed.setdefault(i, set()).add(number)
-        dear = [i for i, where in needed.items() if len(where) > 1 and self._is_dear(i)]
-        return {i: slot for slot, i in enumerate(sorted(dear))}
-
-    def _closure(self, roots: list[int], number: int) -> set[int]:
-        found: set[int] = set()
-        todo = list(roots)
-        while todo:
-            i = todo.pop()
-            if i in found or not self.instrs[i].full:
-                continue
-            found.add(i)
-            if self._is_dear(i) and self.stage[i] < number:
-                continue
-            todo += [o for o in self.instrs[i].operands if o >= 0]
-        return found
-
-    def _is_dear(self, i: int) -> bool:
-        instr = self.instrs[i]
-        if instr.what == "op":
-            return not REGISTRY[instr.payload[0]].cheap
-        return instr.what == "generate"
-
-    def _spilled_in(self, i: int) -> int:
-        """The first pass that needs value `i`: it is computed there and loaded afterwards."""
-        for number, (reduces, stores) in enumerate(self.plan):
-            roots = [self.instrs[r].operands[0] for r in reduces] + [s.value for s in stores]
-            if i in self._closure(roots, number):
-                return number
-        raise AssertionError("a spilled value is needed somewhere")
-
     def _scratch_type(self, i: int) -> DType:
         return self.instrs[i].dtype.compute
 
@@ -267,18 +228,14 @@ class Rows(Template):
         return self.e(dtype).load(dtype, self._scratch_place(slot, dtype, at), mask)
 
 
-def generate_rows(name: str, *described: Any) -> str:
-    """The IR of a rows kernel with these streams, instructions and stores."""
-    return Rows(name, *described).emit()
+def generate_rows(b: Builder, *described: Any) -> None:
+    """Writes a rows kernel with these streams, instructions and stores."""
+    Rows(b, *described).emit()
 
 
 # Signatures are large: those of a few plans.
 @lru_cache(maxsize=512)
 def spill_count(signature: tuple[Any, ...]) -> int:
     """How many rows of scratch memory a rows kernel needs."""
-    generate, *described = signature
-    if generate is not generate_rows:
-        return 0
-    template = Rows("probe", *described)
-    template.plan = passes(template)
-    return len(template._choose_spills())
+    generate, _, instrs, outputs = signature
+    return len(Stages(instrs, outputs).spills) if generate is generate_rows else 0

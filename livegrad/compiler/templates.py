@@ -19,11 +19,12 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from livegrad import dtypes
-from livegrad.compiler.builder import Builder, Value
+from livegrad.compiler.builder import Builder, Machine, Value
 from livegrad.compiler.emitter import Emitter, memory_element
 from livegrad.compiler.folding import Reduction
 from livegrad.compiler.reducers import REDUCERS
 from livegrad.compiler.signature import Instr, Store, Stream
+from livegrad.compiler.stages import Stages
 from livegrad.dtypes import DType
 from livegrad.graph.op import REGISTRY, Op
 
@@ -33,22 +34,28 @@ RECORD = 3  # slots of a stream's record before its outer strides
 PARAMS = (("ptr", "args"), ("i64", "begin"), ("i64", "end"), ("ptr", "ctx"))
 
 
+def kernel_builder(machine: Machine) -> Builder:
+    """What a kernel is written with: the function `kernel`, called as the driver calls it."""
+    return Builder("kernel", PARAMS, machine)
+
+
 class Template:
     """What rows and columns kernels have in common: addressing, stages, evaluation."""
 
     def __init__(
         self,
-        name: str,
+        b: Builder,
         streams: tuple[Stream, ...],
         instrs: tuple[Instr, ...],
         outputs: tuple[Store, ...],
     ) -> None:
-        self.b = Builder(name, list(PARAMS))
+        self.b = b
         self.args, self.begin, self.end, self.ctx = self.b.params
         self.streams = streams
         self.instrs = instrs
         self.outputs = outputs
-        self.stage = _stages(instrs)
+        stages = Stages(instrs, outputs)
+        self.stage, self.passes, self.spills = stages.stage, stages.passes, stages.spills
         self.kept: dict[int, Value] = {}  # values that do not change along the folded loop
         self.emitters: dict[DType, Emitter] = {}
         self.active: Value | None = None  # the lanes that hold elements, if not all do
@@ -133,7 +140,7 @@ class Template:
             loop.update(b.udiv(rest, size), *moved)
         return list(loop.results[1:])
 
-    # ------------------------------------------------- sixteen elements of a stream, from `at` on
+    # ------------------------------------------------- a vector of a stream, from `at` on
 
     def lane_index(self, at: Value) -> Value:
         """The numbers of the elements."""
@@ -221,7 +228,7 @@ class Template:
         return e.round_to(value, instr.dtype)
 
     def wide(self, value: Value) -> Value:
-        """Sixteen lanes of a value that may be one for all."""
+        """A vector of a value that may be one for all."""
         return value if value.type.startswith("<") else self.b.splat(value)
 
     # ------------------------------------------------------------------------------- folding
@@ -274,27 +281,3 @@ class Template:
             if vectorised:
                 wide = b.reduce_lanes(b.select(bad, wide, b.const(wide.type, -(1 << 63))), b.smax)
             b.store_scalar(wide, b.gep(self.ctx, "i64", 1))
-
-
-def _stages(instrs: tuple[Instr, ...]) -> list[int]:
-    """The pass of the folded loop in which each value is available."""
-    stage: list[int] = []
-    for instr in instrs:
-        ready = max([stage[i] for i in instr.operands if i >= 0], default=0)
-        stage.append(ready + 1 if instr.what == "reduce" else ready)
-    return stage
-
-
-def passes(template: Template) -> list[tuple[list[int], list[Store]]]:
-    """Per pass over the folded loop: the reductions done and the full outputs stored in it."""
-    instrs, stage = template.instrs, template.stage
-    reduces = [i for i, x in enumerate(instrs) if x.what == "reduce"]
-    stores = [store for store in template.outputs if store.full]
-    last = max([stage[i] - 1 for i in reduces] + [stage[s.value] for s in stores], default=-1)
-    return [
-        (
-            [i for i in reduces if stage[i] - 1 == p],
-            [store for store in stores if stage[store.value] == p],
-        )
-        for p in range(last + 1)
-    ]

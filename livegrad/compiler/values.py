@@ -5,8 +5,16 @@ from __future__ import annotations
 import math
 import struct
 from functools import cache
+from typing import NamedTuple
 
-LANES = 16
+
+class Machine(NamedTuple):
+    """What code is written for: how many elements lie side by side in a vector, and what LLVM is
+    told about its functions."""
+
+    lanes: int
+    attributes: str
+
 
 _BITS = {
     "i1": 1,
@@ -24,8 +32,8 @@ _MANGLED = {"half": "f16", "float": "f32", "double": "f64", "ptr": "p0"}
 
 
 @cache
-def vector(element: str, lanes: int = LANES) -> str:
-    """The vector type of `element`: `vector("float")` is `"<16 x float>"`."""
+def vector(element: str, lanes: int) -> str:
+    """The vector type of `element`: `vector("float", 16)` is `"<16 x float>"`."""
     return f"<{lanes} x {element}>"
 
 

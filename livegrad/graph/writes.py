@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+import gc
 import weakref
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from livegrad.graph import elsewhere
-from livegrad.graph.handle import Cell, Step, Writing, node_of, wrap
+from livegrad.graph.handle import Cell, Handle, Step, Writing, node_of, wrap
 from livegrad.graph.layout import repeats
 from livegrad.graph.node import Interior, Node
 from livegrad.graph.op import REGISTRY
-from livegrad.graph.record import record
-from livegrad.graph.state import LOCAL
+from livegrad.graph.record import record, unary
+from livegrad.graph.state import LOCAL, setting
 from livegrad.graph.views import (
-    NO_GRAD,
+    counts_writes,
     family_node,
     in_place_of,
     is_detached,
@@ -23,6 +24,7 @@ from livegrad.graph.views import (
     laid_out,
     steps_from_root,
     sync,
+    written_view,
     wrote_silently,
 )
 
@@ -106,12 +108,27 @@ def _write_to_cell(cell: Cell, path: Sequence[Step], part: Node) -> None:
     state.grad = grad and not apart
     try:
         value = record(REGISTRY["detach"], (wrap(part),)) if apart else wrap(part)
+        if cell._node.cut is not None and cell._node.buffer is None:
+            _put_together(cell)
         whole = _write_through(wrap(cell._node), path, value)
         if whole._node.meta is not cell._node.meta:
             whole = laid_out(whole, cell._node.meta)
     finally:
         state.grad = grad
     cell._node = in_place_of(cell._node, whole, cell, grad and not apart)
+
+
+def _put_together(cell: Cell) -> None:
+    """Gives a cell whose value is gone with a spent graph all that can be seen of it: its views."""
+    node, dtype = cell._node, cell._node.meta.dtype
+    nothing = (0.0, 0.0) if dtype.is_complex else (0.0,)
+    whole = record(REGISTRY["full"], (), (dtype,), nothing, node.meta.shape)
+    with setting(grad=False):
+        for x in gc.get_referrers(cell):
+            if isinstance(x, Handle) and x._seen == cell.version:
+                whole = _write_through(whole, x._path, wrap(x._node))
+        cell._node = laid_out(unary(REGISTRY["clone"], whole), node.meta)._node
+    cell._node.grad_to, cell._node.cut = node.grad_to, node.cut  # its history stays gone
 
 
 def _write_to_root(x: Any, part: Node) -> None:
@@ -147,11 +164,11 @@ def leave_hooks(x: Any) -> None:
         node = node.inputs[0]
 
 
-def check_writable(x: Any, flows: bool = True, expanded: bool = False) -> None:
+def check_writable(x: Any, flows: bool = False, expanded: bool = False) -> None:
     """RuntimeError if `x` must not be written: in PyTorch's words, before anything has changed.
 
-    `flows` says whether a gradient flows to what is written; `expanded`, whether several elements
-    may lie in one place.
+    `flows` says whether a gradient flows from elsewhere to what is written; `expanded`, whether
+    several elements may lie in one place.
     """
     node = node_of(x)
     meta = node.meta
@@ -161,49 +178,36 @@ def check_writable(x: Any, flows: bool = True, expanded: bool = False) -> None:
             "single memory location. Please clone() the tensor before performing the operation."
         )
     state = LOCAL.state
-    if is_of_inference(node) and not state.inference:
+    if is_of_inference(node) and not state.inference and not counts_writes(x):
         raise RuntimeError(
             "Inplace update to inference tensor outside InferenceMode is not allowed. You can make "
             "a clone to get a normal tensor before doing inplace update."
         )
     if not state.grad:
         return
+    if x._path and (x._made or x._root is not None or not is_detached(x._path)):
+        _check_view(x, node, flows)
     if isinstance(node.grad_to, _WeakRef) and not is_in_vain(node.grad_to):
         raise RuntimeError(
             "a leaf Variable that requires grad is being used in an in-place operation. "
             "Write under livegrad.no_grad(), or to a clone()"
         )
-    if x._cell is None or not x._path:
-        return
-    if x._root is None and is_detached(x._path):
-        return  # the values of a leaf may be written through detach(), and so .data, at any time
+
+
+def _check_view(x: Any, node: Node, flows: bool) -> None:
+    """RuntimeError if a view must not be written while gradients are recorded.
+
+    The values of a leaf may be written through detach(), and so .data, at any time: see there.
+    """
     root = family_node(x)
-    flows = flows or node.grad_to is not None
-    if x._made is NO_GRAD:
-        flows = flows or root.grad_to is not None
-    if not flows:
-        return
-    if isinstance(root.grad_to, _WeakRef):
+    requires = node.grad_to is not None or root.grad_to is not None
+    if x._made is not None and (flows or requires):
+        raise written_view(x, "is being modified")
+    if requires and not root.interior:
         raise RuntimeError(
             "a view of a leaf Variable that requires grad is being used in an in-place operation. "
             "Write under livegrad.no_grad(), or to a clone()"
         )
-    if x._made is not None:
-        raise _written_view(x)
-
-
-def _written_view(x: Any) -> RuntimeError:
-    if x._made == NO_GRAD:
-        return RuntimeError(
-            "A view was created in no_grad mode and is being modified inplace with grad mode "
-            "enabled. Given that this use case is ambiguous and error-prone, it is forbidden. Move "
-            "both inside or both outside the no_grad block"
-        )
-    return RuntimeError(
-        f"Output {x._made} is a view and is being modified inplace. This view is the output of "
-        "a function that returns multiple views. Such functions do not allow the output views to "
-        "be modified inplace. You should replace the inplace operation by an out-of-place one."
-    )
 
 
 def _write_through(whole: Tensor, path: Sequence[Any], value: Tensor) -> Tensor:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Callable
 from functools import cache
+from typing import Any
 
 
 @cache
@@ -37,6 +38,11 @@ def half_at(address: int) -> int:
 def put_word(address: int, word: int) -> None:
     """Stores 64 bits at `address`."""
     ctypes.c_int64.from_address(address).value = word
+
+
+def object_at(address: int) -> Any:
+    """The object that is referred to at `address`."""
+    return ctypes.py_object.from_address(address).value
 
 
 def int_at(address: int) -> int:

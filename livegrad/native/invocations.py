@@ -15,6 +15,7 @@ from livegrad.native.calls import (
     call_native_freely,
     half_at,
     int_at,
+    object_at,
     put_word,
     word_at,
 )
@@ -196,6 +197,13 @@ class Invocations(Expressions):
         self.emit(f"{r} = load {kind}, ptr {self._pointer(node.args[0])}")
         return Value(r, "num")
 
+    def call_object_at(self, node: ast.Call) -> Value:
+        r = self.fresh()
+        self.emit(f"{r} = load ptr, ptr {self._pointer(node.args[0])}")
+        self.hold(f"ptr {r}")
+        self.temporaries.append(r)
+        return Value(r, "obj")
+
     def call_put_word(self, node: ast.Call) -> Value:
         address = self._pointer(node.args[0])
         self.emit(f"store i64 {self.word(self.value(node.args[1]))}, ptr {address}")
@@ -239,6 +247,7 @@ _SPECIAL: dict[Any, tuple[int, Special]] = {
     isinstance: (2, Invocations.call_isinstance),
     word_at: (1, Invocations.call_word_at),
     half_at: (1, Invocations.call_half_at),
+    object_at: (1, Invocations.call_object_at),
     put_word: (2, Invocations.call_put_word),
     int_at: (1, Invocations.call_int_at),
     object.__new__: (1, Invocations.call_new),

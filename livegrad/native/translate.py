@@ -73,7 +73,7 @@ class Function(Loops):
     # ---- the whole -------------------------------------------------------------------------
 
     def translate(self) -> str:
-        definition = _definition(self.function)
+        definition = definition_of(self.function)
         check(definition)
         parameters = [a.arg for a in definition.args.args]
         self.own.update(parameters, _assigned_names(definition.body))
@@ -396,7 +396,7 @@ class Function(Loops):
         return kinds
 
 
-def _definition(function: FunctionType) -> ast.FunctionDef:
+def definition_of(function: FunctionType) -> ast.FunctionDef:
     """The source of a function, if it is still what is running: files may change meanwhile."""
     tree = ast.parse(textwrap.dedent(inspect.getsource(function)))
     definition = tree.body[0]

@@ -11,10 +11,12 @@ from weakref import WeakValueDictionary
 from livegrad.compiler import debug
 from livegrad.compiler.expand import Recorded
 from livegrad.compiler.plan import ADD_INPUT, SET_INPUT, Block, Plan, Step, signature_text
+from livegrad.compiler.templates import kernel_builder
 from livegrad.graph.events import COMPILED, tell_compiled
 from livegrad.runtime.counters import counters
 from livegrad.runtime.cpu import blas, jit
 from livegrad.runtime.cpu.driver import MAY_FAULT, TAIL, Program
+from livegrad.runtime.cpu.machine import MACHINE
 from livegrad.runtime.executable import ARENA, Executable, HostProduct, HostStep, Segment
 from livegrad.runtime.memory import Buffer, allocate
 
@@ -62,7 +64,9 @@ def kernel_for(signature: tuple[Any, ...]) -> jit.Kernel:
     if kernel is None:
         before, started = counters.compiles, perf_counter()
         generate, *rest = signature
-        ir = generate("kernel", *rest)
+        builder = kernel_builder(MACHINE)
+        generate(builder, *rest)
+        ir = builder.ir()
         if debug.wants("ir"):
             debug.out(ir)
         kernel = _kernels[signature] = jit.load_kernel(ir, "kernel")

@@ -169,9 +169,9 @@ def _view(inputs: list[int], where: Where, shape: Shape, dtype: DType) -> np.nda
     return flat.reshape(shape)
 
 
-def _uses(recorded: Recorded) -> list[int]:
-    """How often the recorded nodes name each leaf; more references mean other users."""
-    counts = dict.fromkeys(recorded.leaves, 0)
+def _referrers(recorded: Recorded) -> list[int]:
+    """For each leaf: references from recorded nodes, and that of the tensor an update writes."""
+    counts = dict.fromkeys(recorded.leaves, 1)
     for node in recorded.nodes:
         for x in node.inputs:
             if x in counts:
@@ -229,13 +229,13 @@ class Executable:
         ]
         written = len(plan.writes)
         self.fresh = [b.nbytes for b in plan.buffers[: len(plan.buffers) - written]]
-        uses = _uses(recorded)
+        referrers = _referrers(recorded)
         self.updates = [i for i, n in enumerate(recorded.nodes) if n.op.kind == "update"]
-        # Writes: (leaf, references to it among recorded nodes, bytes, place of the update, input).
+        # Writes: (leaf, references to it that are expected, bytes, place of the update, input).
         self.writes = [
             (
                 w.leaf,
-                uses[w.leaf],
+                referrers[w.leaf],
                 recorded.leaves[w.leaf].meta.nbytes,
                 self.updates[w.update],
                 w.number,
@@ -246,10 +246,10 @@ class Executable:
         self.segments = segments
 
     @hot
-    def begin(self) -> None:
+    def announce(self) -> None:
         """Says that a run is about to begin, for `completed` to speak of that one."""
         if self.segments and isinstance(self.segments[-1], Segment):
-            self.segments[-1].program.begin()
+            self.segments[-1].program.announce()
 
     @property
     def completed(self) -> bool:
@@ -288,8 +288,7 @@ class Executable:
         numbers = iter(leaf_numbers)
         links = [link if link >= 0 else -1 - next(numbers) for link in self.links]
         first = 1 + self.plan.leaves + len(self.fresh)
-        # Besides the recorded nodes, the tensor that is written refers to a leaf.
-        writes = [(w[0], w[1] + 1, first + i) for i, w in enumerate(self.writes)]
+        writes = [(leaf, refs, first + i) for i, (leaf, refs, *_) in enumerate(self.writes)]
         program = self.segments[0].program  # type: ignore[union-attr]
         # Kept or not, and whether a gradient through the node may need what is overwritten.
         flags = [kept | 2 * (i in self.readers) for i, kept in enumerate(self.keep)]

@@ -15,8 +15,9 @@ from livegrad.native.hot import hot
 from livegrad.ops.bookkeeping.update import replace_node
 from livegrad.runtime.counters import counters
 from livegrad.runtime.fault import Fault
+from livegrad.runtime.liveness import is_claim, may_overwrite
 from livegrad.runtime.memory import Buffer, allocate
-from livegrad.runtime.snapshot import Snapshot, is_claim, numbers_of
+from livegrad.runtime.snapshot import Snapshot, numbers_of
 
 if TYPE_CHECKING:  # it has all of the CPU, which is imported with the first plan
     from livegrad.runtime.executable import Executable
@@ -62,7 +63,7 @@ def _execute(
     *arguments: Any,
 ) -> None:
     """Runs a plan and hands out what it computed, all of it or nothing."""
-    executable.begin()
+    executable.announce()
     try:
         executable.run(*arguments)
     except Fault as fault:
@@ -141,16 +142,18 @@ def _targets(
     in_place = not LOCAL.state.shared and not any(
         [is_claim(snapshot.nodes[i]) for i in executable.readers]
     )
-    for leaf, uses, nbytes, update, place in executable.writes:
+    for leaf, referrers, nbytes, update, place in executable.writes:
         node = leaves[leaf]
+        buffer = node.buffer
         tensor = snapshot.handles[update].tensors[place]
-        # `uses` counts inputs of the recorded nodes, and as many entries of `reads`; then:
-        # `leaves`, the tensor, `node`, the argument; and the cell the tensor shares with views.
-        others = _refs(node) - 2 * uses - 3 - _ARGUMENT - (tensor._cell is not None)
-        # Memory without a home is somebody else's: a loaded file, mapped to be read only.
-        ours = node.buffer.home is not None
-        if in_place and others <= 0 and ours and _refs(node.buffer) <= 2:
-            targets.append(node.buffer)
+        # The cell that the tensor shares with views refers to the node, too. Ours are an entry of
+        # `reads` for each recorded input, one of `leaves`, `node` and the argument.
+        ours = referrers - 1 + 2 + _ARGUMENT
+        others = _refs(node) - referrers - (tensor._cell is not None) - ours
+        # To the buffer: those of the node, `buffer` and the argument.
+        others_of_buffer = _refs(buffer) - 2 - _ARGUMENT
+        if in_place and may_overwrite(others, buffer, others_of_buffer):
+            targets.append(buffer)
         else:
             targets.append(allocate(nbytes))
             moved.append((tensor, targets[-1]))
@@ -162,7 +165,7 @@ def _targets(
 def run_followed(executable: Executable, nodes: list[Node]) -> None:
     """Runs a plan whose leaves and numbers are set, and hands out what it computed."""
     buffers = [allocate(nbytes) for nbytes in executable.fresh]
-    executable.begin()
+    executable.announce()
     try:
         status = executable.run_followed(buffers)
     except BaseException:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import sys
 from typing import Any
-from weakref import ref
 
 from livegrad.graph.node import Node
 from livegrad.graph.state import LOCAL
 from livegrad.runtime.elsewhere import read_by_others
+from livegrad.runtime.liveness import is_claim, is_kept
 
 _refs = sys.getrefcount
 
@@ -41,11 +41,12 @@ class Snapshot:
         self.base = base
         self.specs = tuple([n.spec for n in nodes])
         end = base + len(nodes)
-        indices = [x.index for n in nodes for x in n.inputs]
+        inputs = [x for n in nodes for x in n.inputs]
+        indices = [x.index for x in inputs]
         self.links = [i - base if base <= i < end else -1 for i in indices]
-        self.reads = [x for n in nodes for x in n.inputs if not base <= x.index < end]
+        self.reads = [x for x, link in zip(inputs, self.links, strict=True) if link < 0]
         self.keep = bytearray(
-            [_refs(h) > _ALONE and h._node is n for h, n in zip(handles, nodes, strict=True)]
+            [is_kept(_refs(h) - _ALONE, h._node, n) for h, n in zip(handles, nodes, strict=True)]
         )
         if LOCAL.state.shared:
             # By identity: another thread may have numbered nodes of this one as its own.
@@ -79,12 +80,6 @@ def numbers_of(nodes: list[Node]) -> tuple[list[int], list[float]]:
 
 
 # --------------------------------------------------------- what a later backward will need
-
-
-def is_claim(node: Node) -> bool:
-    """Whether a kept node belongs to a graph that backward may still walk."""
-    to = node.grad_to
-    return to is not None and not node.spent and type(to) is not ref
 
 
 def _keep_for_backward(snapshot: Snapshot) -> None:

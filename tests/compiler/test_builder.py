@@ -9,8 +9,9 @@ from collections.abc import Callable
 import llvmlite.binding as llvm
 import numpy as np
 import pytest
+from building import LANES, host_builder, wide
 
-from livegrad.compiler.builder import LANES, Builder, Value, element_of, vector, with_element
+from livegrad.compiler.builder import Value, element_of, with_element
 from livegrad.ops.elementwise.division import REMAINDER
 from livegrad.runtime.cpu import jit
 
@@ -41,9 +42,9 @@ def run(
     """Apply `rule(b, *values)` to arrays of `element`, a vector or an element at a time."""
     n = arrays[0].size
     names = [f"x{i}" for i in range(len(arrays))]
-    b = Builder("kernel", [("ptr", name) for name in [*names, "out"]] + [("i64", "n")])
+    b = host_builder("kernel", [("ptr", name) for name in [*names, "out"]] + [("i64", "n")])
     *inputs, out, count = b.params
-    type = element if scalar else vector(element)
+    type = element if scalar else wide(element)
     result = "i1"
     with b.loop(0, count, 1 if scalar else LANES) as loop:
         mask = None if scalar else b.lane_mask(b.sub(count, loop.index))
@@ -241,7 +242,7 @@ def test_constants_are_exact(element: str, number: float) -> None:
 
 
 def test_integer_constants_wrap() -> None:
-    b = Builder("kernel")
+    b = host_builder("kernel", [])
     names = [b.const(t, n).name for t, n in [("i8", 255), ("i64", -1), ("i1", True), ("i32", 7)]]
     assert names == ["-1", "-1", "true", "7"]
 
@@ -252,7 +253,7 @@ def test_lanes() -> None:
     same(got, np.repeat(x[[3, 19]], 16))
     got = run(lambda b, x: b.shuffle(x, range(15, -1, -1)), x, element="float")
     same(got, x.reshape(2, 16)[:, ::-1].ravel())
-    got = run(lambda b, x: b.uitofp(b.iota(vector("i32")), "float"), x, element="float")
+    got = run(lambda b, x: b.uitofp(b.iota("i32"), "float"), x, element="float")
     same(got, np.tile(x[:16], 2))
 
 
@@ -270,7 +271,7 @@ def test_reduction_order_is_fixed() -> None:
 
 @pytest.mark.parametrize("n", [0, 1, 5])
 def test_loop_carries_values(n: int) -> None:
-    b = Builder("kernel", [("ptr", "out"), ("i64", "n")])
+    b = host_builder("kernel", [("ptr", "out"), ("i64", "n")])
     out, count = b.params
     zero, one = b.const("i64", 0), b.const("i64", 1)
     with b.loop(0, count, 1, [zero, one]) as outer:
@@ -286,13 +287,13 @@ def test_loop_carries_values(n: int) -> None:
 
 
 def test_loop_requires_matching_updates() -> None:
-    b = Builder("kernel")
+    b = host_builder("kernel", [])
     with pytest.raises(ValueError, match="update"), b.loop(0, 4, 1, [b.const("i64", 0)]):
         pass
 
 
 def test_if_guards_a_store() -> None:
-    b = Builder("kernel", [("ptr", "out"), ("i64", "n")])
+    b = host_builder("kernel", [("ptr", "out"), ("i64", "n")])
     out, n = b.params
     with b.if_(b.icmp("sgt", n, 3)):
         b.store_scalar(b.add(n, 1), out)
@@ -305,7 +306,7 @@ def test_if_guards_a_store() -> None:
 
 
 def test_jumps_and_phi() -> None:
-    b = Builder("kernel", [("ptr", "out"), ("i64", "n")])
+    b = host_builder("kernel", [("ptr", "out"), ("i64", "n")])
     out, n = b.params
     small, join, start = b.new_label("small"), b.new_label("join"), b.block
     b.cond_br(b.icmp("slt", n, 10), small, join)
@@ -320,11 +321,11 @@ def test_jumps_and_phi() -> None:
 
 @pytest.mark.parametrize("element", ["i8", "i64", "half", "float", "double"])
 def test_gather_and_scatter(element: str) -> None:
-    type = vector(element)
-    b = Builder("kernel", [("ptr", "x"), ("ptr", "index"), ("ptr", "out"), ("i64", "n")])
+    type = wide(element)
+    b = host_builder("kernel", [("ptr", "x"), ("ptr", "index"), ("ptr", "out"), ("i64", "n")])
     x, index, out, n = b.params
     mask = b.lane_mask(n)
-    picks = b.load(vector("i64"), index)
+    picks = b.load(wide("i64"), index)
     b.scatter(b.gather(type, x, picks, mask), out, picks, mask)
     data = np.arange(16).astype(numpy_dtype(element))
     order = np.random.default_rng(0).permutation(16).astype(np.int64)
@@ -336,12 +337,12 @@ def test_gather_and_scatter(element: str) -> None:
 
 
 def test_bools_are_bytes_in_memory() -> None:
-    b = Builder("kernel", [("ptr", "x"), ("ptr", "out")])
+    b = host_builder("kernel", [("ptr", "x"), ("ptr", "out")])
     x, out = b.params
     order = b.sub(15, b.iota())
     b.store_bool(b.not_(b.load_bool(x)), out)
     b.scatter_bool(b.gather_bool(x, order), b.gep(out, "i8", 16), b.iota())
-    b.store_bool(b.load_bool(x, lanes=0), b.gep(out, "i8", 32))
+    b.store_bool(b.icmp("ne", b.load_scalar("i8", x), 0), b.gep(out, "i8", 32))
     data = np.random.default_rng(0).integers(0, 2, 16).astype(bool)
     result = np.zeros(33, np.uint8)
     compile_ir(b.ir(), "kernel", 2)(data.ctypes.data, result.ctypes.data)
@@ -349,7 +350,7 @@ def test_bools_are_bytes_in_memory() -> None:
 
 
 def test_scratch_and_calls() -> None:
-    b = Builder("kernel", [("ptr", "out")])
+    b = host_builder("kernel", [("ptr", "out")])
     scratch = b.alloca("double", 4)
     b.store_scalar(b.const("double", 2.0), b.gep(scratch, "double", 3))
     value = b.load_scalar("double", b.gep(scratch, "double", 3))
@@ -360,7 +361,7 @@ def test_scratch_and_calls() -> None:
 
 
 def test_equal_instructions_are_written_once() -> None:
-    b = Builder("kernel", [("ptr", "x"), ("i64", "n")])
+    b = host_builder("kernel", [("ptr", "x"), ("i64", "n")])
     x, n = b.params
     assert b.add(n, 1) is b.add(n, 1)
     with b.if_(b.icmp("slt", n, 3)):
@@ -371,8 +372,8 @@ def test_equal_instructions_are_written_once() -> None:
 
 
 def test_no_fast_math_in_the_text() -> None:
-    b = Builder("kernel", [("ptr", "x"), ("ptr", "y")], noalias=True)
-    x = b.load(vector("float"), b.params[0])
+    b = host_builder("kernel", [("ptr", "x"), ("ptr", "y")], noalias=True)
+    x = b.load(wide("float"), b.params[0])
     b.store(b.exp(b.fma(x, x, b.fmul(x, 3.0))), b.params[1])
     text = b.ir()
     assert "ptr noalias %x, ptr noalias %y" in text
@@ -380,7 +381,7 @@ def test_no_fast_math_in_the_text() -> None:
 
 
 def test_types() -> None:
-    assert vector("i8") == "<16 x i8>"
+    assert wide("i8") == "<16 x i8>"
     assert element_of("<16 x float>") == element_of("float") == "float"
     assert with_element("<16 x float>", "i1") == "<16 x i1>"
     assert with_element("double", "i1") == "i1"

@@ -14,7 +14,6 @@ from livegrad.compiler.builder import Builder
 from livegrad.compiler.draft import Draft
 from livegrad.compiler.lowerings.base import Kernel
 from livegrad.compiler.plan import Block, Step
-from livegrad.compiler.templates import PARAMS
 from livegrad.graph.node import Node
 from livegrad.graph.op import REGISTRY, Op
 from livegrad.graph.record import record
@@ -23,12 +22,11 @@ from livegrad.graph.state import reference_mode
 # ------------------------------------------------- what would be the file: livegrad/ops/rolling.py
 
 
-def generate_neighbours(name: str) -> str:
+def generate_neighbours(b: Builder) -> None:
     """Each float32 of a vector plus the next one; the first comes after the last.
 
     Argument block: 0 work items   1 result   2 values
     """
-    b = Builder(name, list(PARAMS))
     args, begin, end, _ = b.params
     count, result, values = [
         b.load_scalar(type, b.gep(args, "i64", slot))
@@ -38,7 +36,6 @@ def generate_neighbours(name: str) -> str:
         after = b.urem(b.add(item.index, 1), count)
         pair = [b.load_scalar("float", b.gep(values, "float", at)) for at in (item.index, after)]
         b.store_scalar(b.fadd(*pair), b.gep(result, "float", item.index))
-    return b.ir()
 
 
 class Neighbours(Kernel):

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import inspect
 import re
+from pathlib import Path
 
 import pytest
 
-import livegrad  # noqa: F401 - registers the ops
+import livegrad.ops  # registers them
 from livegrad import dtypes
-from livegrad.compiler.builder import Builder
+from livegrad.compiler.builder import Builder, Machine
 from livegrad.compiler.emitter import Emitter, register_element
 from livegrad.graph.infer import elementwise_dtypes
 from livegrad.graph.meta import meta_of
@@ -24,6 +25,7 @@ MATHEMATICS = set(
     "acos acosh asin asinh atan atan2 atanh cos cosh erf erfc exp2 lgamma log10 log2 pow sin sinh "
     "tan".split()
 )
+ONE_AT_A_TIME = Machine(lanes=1, attributes="nounwind")
 RULES = sorted(name for name, op in REGISTRY.items() if op.kind == "elementwise" and op.emit)
 
 
@@ -53,7 +55,7 @@ def scalar_function(op: Op, dtype: dtypes.DType, count: int) -> str | None:
         return None
     given = [d if op.result == "select" and i == 0 else compute for i, d in enumerate(given)]
     params = [(register_element(d), f"x{i}") for i, d in enumerate(given)]
-    b = Builder("rule", [("ptr", "out"), *params])
+    b = Builder("rule", [("ptr", "out"), *params], ONE_AT_A_TIME)
     out, *values = b.params
     e = Emitter(b, compute)
     e.on_fault = lambda bad, *what: None
@@ -69,7 +71,7 @@ def test_rules_are_no_machines_own(machine, name):
         for dtype in DTYPES:
             ir = scalar_function(op, dtype, count)
             if ir is not None:
-                module = llvm.parse_assembly(re.sub(r'"[a-z-]+"="\w+"|"stackrealign"', "", ir))
+                module = llvm.parse_assembly(ir)
                 module.triple = machine.triple
                 module.data_layout = str(machine.target_data)
                 assert "rule" in machine.emit_assembly(module)
@@ -77,3 +79,8 @@ def test_rules_are_no_machines_own(machine, name):
                 assert all(MATHEMATICS & {f, f.removesuffix("f")} for f in asked_for)
                 compiled += 1
     assert compiled
+
+
+def test_rules_do_not_reach_through_the_emitter():
+    for file in Path(livegrad.ops.__path__[0]).rglob("*.py"):
+        assert not re.search(r"\b\w\._?b\b", file.read_text(encoding="utf-8")), file

@@ -8,9 +8,9 @@ import llvmlite.binding as llvm
 import mpmath
 import numpy as np
 import pytest
+from building import LANES, host_builder, wide
 from test_builder import compile_ir
 
-from livegrad.compiler.builder import LANES, Builder, vector
 from livegrad.runtime.cpu.jit import Target
 
 mpmath.mp.dps = 50
@@ -102,13 +102,13 @@ def apply(name: str, *arrays: np.ndarray, target: Target | None = None) -> np.nd
 
 
 def build(name: str, element: str, inputs: int, target: Target | None) -> Callable[..., None]:
-    b = Builder(
+    b = host_builder(
         "kernel", [("ptr", f"x{i}") for i in range(inputs)] + [("ptr", "out"), ("i64", "n")]
     )
     *xs, out, n = b.params
     with b.loop(0, n, LANES) as loop:
         mask = b.lane_mask(b.sub(n, loop.index))
-        values = [b.load(vector(element), b.gep(x, element, loop.index), mask) for x in xs]
+        values = [b.load(wide(element), b.gep(x, element, loop.index), mask) for x in xs]
         b.store(getattr(b, name)(*values), b.gep(out, element, loop.index), mask)
     return compile_ir(b.ir(), "kernel", inputs + 2, target)
 
@@ -273,10 +273,10 @@ def test_every_host_gives_the_same_bits(host: str) -> None:
 
 def test_libm_takes_any_function() -> None:
     x = np.array([0.5, 3.5, 10.0])
-    b = Builder("kernel", [("ptr", "x"), ("ptr", "out")])
+    b = host_builder("kernel", [("ptr", "x"), ("ptr", "out")])
     src, out = b.params
     mask = b.lane_mask(b.const("i64", 3))
-    values = b.load(vector("double"), src, mask)
+    values = b.load(wide("double"), src, mask)
     b.store(b.fadd(b.libm("lgamma", values), b.libm("fmod", values, values)), out, mask)
     got = np.empty(3)
     compile_ir(b.ir(), "kernel", 2)(x.ctypes.data, got.ctypes.data)
@@ -286,7 +286,7 @@ def test_libm_takes_any_function() -> None:
 @pytest.mark.parametrize("name", ["exp", "sin", "tanh", "log1p"])
 def test_scalars_agree_with_vectors(name: str) -> None:
     x = np.array(EDGES, np.float32)
-    b = Builder("kernel", [("ptr", "x"), ("ptr", "out"), ("i64", "n")])
+    b = host_builder("kernel", [("ptr", "x"), ("ptr", "out"), ("i64", "n")])
     src, out, n = b.params
     with b.loop(0, n) as loop:
         value = b.load_scalar("float", b.gep(src, "float", loop.index))

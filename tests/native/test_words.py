@@ -96,11 +96,25 @@ def is_none(x):
     return 0
 
 
+def has_same(a: Base, b: Base) -> bool:
+    other: Base = b
+    return a.x is other.x and a.y is not None
+
+
+def y_of(a: Base) -> Any:
+    return a.y
+
+
+def type_of_y(a: Base) -> Any:
+    return type(y_of(a))
+
+
 @pytest.fixture(scope="module")
 def native() -> dict[str, Any]:
     import ctypes
 
     functions: list[Any] = [total, reversed_in_place, first_of, references, is_none]
+    functions += [has_same, y_of, type_of_y]
     made = compile_words(functions, jit.compile_kernel)
     kinds = {f: [ctypes.c_int64] * (1 + f.__code__.co_argcount) for f in functions}
     return {f.__name__: ctypes.PYFUNCTYPE(*kinds[f])(address) for f, address in made.items()}
@@ -119,6 +133,53 @@ def test_functions_of_words_mean_what_python_does(native: dict[str, Any]) -> Non
     assert native["references"](id(things)) == references(id(things)) == 2
     assert native["is_none"](id(None)) == is_none(id(None)) == 1
     assert native["is_none"](id(also)) == is_none(id(also)) == 0
+
+
+def test_objects_are_lent(native: dict[str, Any]) -> None:
+    a, b = Base(), Child()
+    a.x, a.y = [1], None
+    b.x, b.y = a.x, 1.5
+    before = sys.getrefcount(a.x), sys.getrefcount(b.y)
+    for one, other in ((a, b), (b, a), (b, b)):
+        assert native["has_same"](id(one), id(other)) == has_same(one, other)
+        assert native["y_of"](id(one)) == id(one.y)
+        assert native["type_of_y"](id(one)) == id(type(one.y))
+    assert (sys.getrefcount(a.x), sys.getrefcount(b.y)) == before
+
+
+def no_slot(a: Base) -> Any:
+    return a.z  # type: ignore[attr-defined]
+
+
+def not_a_class(a: Any) -> Any:
+    return a.x
+
+
+def truth_of_object(a: Base) -> int:
+    if a.x:
+        return 1
+    return 0
+
+
+def object_for_number(a: Base) -> int:
+    return a.x
+
+
+def number_for_object(a: int) -> bool:
+    return has_same(a, a)  # type: ignore[arg-type]
+
+
+def added(a: Base) -> int:
+    return a.x + 1
+
+
+@pytest.mark.parametrize(
+    "function",
+    [no_slot, not_a_class, truth_of_object, object_for_number, number_for_object, added],
+)
+def test_what_is_not_known_of_an_object_is_refused(function: Any) -> None:
+    with pytest.raises(Untranslatable):
+        compile_words([function, has_same], jit.compile_kernel)
 
 
 def test_a_function_of_words_is_called_with_as_many(native: dict[str, Any]) -> None:

@@ -17,13 +17,12 @@ from math import prod
 
 from livegrad import dtypes
 from livegrad.compiler.bind import THREAD_WORK, patched
-from livegrad.compiler.builder import LANES, Builder, Value, vector
+from livegrad.compiler.builder import Builder, Value
 from livegrad.compiler.draft import Draft
-from livegrad.compiler.emitter import Emitter, memory_element, register_element
+from livegrad.compiler.emitter import Emitter, memory_element
 from livegrad.compiler.lowerings.base import Kernel
 from livegrad.compiler.plan import Block, Step
 from livegrad.compiler.reducers import losing_value, lost_in, with_lost
-from livegrad.compiler.templates import PARAMS
 from livegrad.dtypes import FLOAT, DType
 from livegrad.graph.node import Node
 from livegrad.graph.symbol import least, most
@@ -98,15 +97,15 @@ class Scan(Kernel):
 
 
 def generate_scan(
-    name: str, kind: str, operands: tuple[DType, ...], result: DType, single: bool
-) -> str:
-    """The IR of a scan; `single` if there is one column only."""
-    return _Template(name, kind, operands, result).emit(single)
+    b: Builder, kind: str, operands: tuple[DType, ...], result: DType, single: bool
+) -> None:
+    """Writes a scan; `single` if there is one column only."""
+    _Template(b, kind, operands, result).emit(single)
 
 
 class _Template:
-    def __init__(self, name: str, kind: str, operands: tuple[DType, ...], result: DType) -> None:
-        self.b = Builder(name, list(PARAMS))
+    def __init__(self, b: Builder, kind: str, operands: tuple[DType, ...], result: DType) -> None:
+        self.b = b
         self.kind, self.operands, self.result = kind, operands, result
         self.extreme = EXTREMES.get(kind)
         self.carried = operands[0].compute if kind in EXTREMES else accumulator(result)
@@ -117,7 +116,7 @@ class _Template:
     def _arg(self, slot: int, type: str = "i64") -> Value:
         return self.b.load_scalar(type, self.b.gep(self.b.params[0], "i64", slot))
 
-    def emit(self, single: bool) -> str:
+    def emit(self, single: bool) -> None:
         """The kernel: for each item its columns, from the first row to the last."""
         b = self.b
         _, begin, end, _ = b.params
@@ -134,19 +133,18 @@ class _Template:
                 for base, dtype in zip(bases, kinds, strict=True)
             ]
             if single:
-                self._walk(places, b.const("i64", 0), None, 0)
+                self._walk(places, b.const("i64", 0), None)
             else:
                 low = b.mul(at, columns)
                 high = b.smin(b.add(low, columns), self.inner)
-                with b.loop(low, high, LANES) as column:
+                with b.loop(low, high, b.lanes) as column:
                     mask = b.lane_mask(b.sub(high, column.index))
-                    self._walk(places, column.index, mask, LANES)
-        return b.ir()
+                    self._walk(places, column.index, mask)
 
-    def _walk(self, places: list[Value], column: Value, mask: Value | None, lanes: int) -> None:
+    def _walk(self, places: list[Value], column: Value, mask: Value | None) -> None:
         """Down the rows: carry, store, go on."""
         b = self.b
-        with b.loop(0, self.size, 1, self._starts(lanes)) as row:
+        with b.loop(0, self.size, 1, self._starts(wide=mask is not None)) as row:
             number = b.add(self.first, b.mul(row.index, self.step))
             at = b.add(b.mul(number, self.inner), column)
             values = [
@@ -157,16 +155,15 @@ class _Template:
             self._store(self._outcome(accs), places[0], at, mask)
             row.update(accs)
 
-    def _starts(self, lanes: int) -> Accs:
-        def constant(dtype: DType, number: float) -> Value:
-            element = register_element(dtype)
-            return self.b.const(vector(element, lanes) if lanes else element, number)
-
+    def _starts(self, wide: bool) -> Accs:
         if self.extreme is None:
-            start = constant(self.carried, FOLDS[self.kind][0])
+            start = self.e.filled(self.carried, FOLDS[self.kind][0], wide)
             return [start] * (2 if self.paired else 1)
         worst = losing_value(self.operands[0], self.extreme)
-        return [constant(self.carried, worst), constant(dtypes.int64, 0)]
+        return [
+            self.e.filled(self.carried, worst, wide),
+            self.e.filled(dtypes.int64, 0, wide),
+        ]
 
     def _fold(self, accs: Accs, values: list[Value], index: Value) -> Accs:
         e = self.e

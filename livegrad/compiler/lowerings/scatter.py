@@ -15,13 +15,12 @@ from math import prod
 from typing import Any
 
 from livegrad.compiler.bind import THREAD_WORK, patched
-from livegrad.compiler.builder import LANES, Builder, Value
+from livegrad.compiler.builder import Builder, Value
 from livegrad.compiler.draft import Draft
 from livegrad.compiler.emitter import Emitter, memory_element
 from livegrad.compiler.legalise import Legaliser
 from livegrad.compiler.lowerings.base import Kernel, Nodes
 from livegrad.compiler.plan import Block, Step
-from livegrad.compiler.templates import PARAMS
 from livegrad.dtypes import DType
 from livegrad.graph.node import Node
 from livegrad.graph.record import record
@@ -91,15 +90,15 @@ class Scatter(Kernel):
 
 
 def generate_scatter(
-    name: str, per_value: bool, fold: str, dtype: DType, index_dtype: DType
-) -> str:
-    """The IR of a scatter: `per_value` if there is one index per value, not per row of values."""
-    return _Template(name, fold, dtype, index_dtype).emit(per_value)
+    b: Builder, per_value: bool, fold: str, dtype: DType, index_dtype: DType
+) -> None:
+    """Writes a scatter: `per_value` if there is one index per value, not per row of values."""
+    _Template(b, fold, dtype, index_dtype).emit(per_value)
 
 
 class _Template:
-    def __init__(self, name: str, fold: str, dtype: DType, index_dtype: DType) -> None:
-        self.b = Builder(name, list(PARAMS))
+    def __init__(self, b: Builder, fold: str, dtype: DType, index_dtype: DType) -> None:
+        self.b = b
         self.fold = fold
         self.e = Emitter(self.b, dtype)
         self.dtype, self.index_dtype = dtype, index_dtype
@@ -108,7 +107,7 @@ class _Template:
     def _arg(self, slot: int, type: str = "i64") -> Value:
         return self.b.load_scalar(type, self.b.gep(self.b.params[0], "i64", slot))
 
-    def emit(self, per_value: bool) -> str:
+    def emit(self, per_value: bool) -> None:
         """The kernel: copy the base's columns, then fold in value after value."""
         b = self.b
         _, begin, end, self.ctx = b.params
@@ -131,7 +130,6 @@ class _Template:
                 self._fold_elements(target, source, b.gep(indices, self._index_element(), part))
             else:
                 self._fold_rows(target, source, indices)
-        return b.ir()
 
     def _index_element(self) -> str:
         return memory_element(self.index_dtype)
@@ -141,7 +139,7 @@ class _Template:
         with b.loop(0, self.size) as row:
             start = b.mul(row.index, self.inner)
             to, source = b.gep(target, self.element, start), b.gep(base, self.element, start)
-            with b.loop(self.low, self.high, LANES) as column:
+            with b.loop(self.low, self.high, b.lanes) as column:
                 mask = b.lane_mask(b.sub(self.high, column.index))
                 value = self._load(source, column.index, mask)
                 self._store(to, column.index, value, mask)
@@ -175,7 +173,7 @@ class _Template:
             index = self._index(indices, row.index)
             to = b.gep(target, self.element, b.mul(index, self.inner))
             values = b.gep(source, self.element, b.mul(row.index, self.inner))
-            with b.loop(self.low, self.high, LANES) as column:
+            with b.loop(self.low, self.high, b.lanes) as column:
                 at = column.index
                 mask = b.lane_mask(b.sub(self.high, at))
                 new = self._load(values, at, mask)

@@ -78,6 +78,12 @@ OVERWRITTEN: Op = Op(
 )
 
 
+def overwriting(x: Tensor, value: Tensor) -> Tensor:
+    """`value`, which is to be written to all of `x`: what was there gets a gradient of zeros."""
+    flows = node_of(value).grad_to is not None and node_of(x).grad_to is not None
+    return record(OVERWRITTEN, (x, value), (bool(x._path),)) if flows else value
+
+
 def also_of(x: Tensor, gradient: Tensor) -> Tensor:
     """A gradient that PyTorch computes from `x` too, although it is constant in it.
 

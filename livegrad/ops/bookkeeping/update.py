@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
-from functools import cache, wraps
+from functools import wraps
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from livegrad.device import CPU
@@ -52,15 +52,17 @@ F = TypeVar("F", bound=Callable[..., Op])
 
 
 def registered_once(make: F) -> F:
-    """`functools.cache` for what defines an op: threads that ask at once get the same one."""
-    known = cache(make)
+    """A function that defines an op, once for its arguments: threads get the same one."""
+    known: dict[tuple[Any, ...], Op] = {}
     lock = threading.Lock()
 
-    @cache  # once more, so that who asks again need not wait for the lock
     @wraps(make)
     def made(*args: Any) -> Op:
-        with lock:
-            return known(*args)
+        op = known.get(args)
+        if op is None:
+            with lock:  # another thread may have made it meanwhile
+                op = known.get(args) or known.setdefault(args, make(*args))
+        return op
 
     return made  # type: ignore[return-value]
 

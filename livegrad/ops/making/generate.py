@@ -43,9 +43,7 @@ def to_register(e: Any, x: Any) -> Any:
 
 def as_double(e: Any, x: Any) -> Any:
     """An i64, float or double register as double."""
-    if x.element == "double":
-        return x
-    return e.b.fpext(x, "double") if x.element == "float" else e.b.sitofp(x, "double")
+    return e.convert(x, _REGISTERS[x.element], dtypes.float64)
 
 
 def positions_of(n: Any) -> Array:

@@ -41,15 +41,15 @@ def philox(seed: int, counter: Array) -> tuple[Array, Array, Array, Array]:
 
 def emit_philox(e: Any, position: Any, seed: Any, offset: Any) -> tuple[Any, Any, Any, Any]:
     """The same in registers: 32-bit words in 64-bit lanes, whose product does not overflow."""
-    w, b = e.of(dtypes.int64), e.b
+    w = e.of(dtypes.uint64)
     counter = w.add(position, offset)
-    key0, key1 = w.and_(seed, _MASK), b.lshr(seed, 32)
-    c0, c1 = w.and_(counter, _MASK), b.lshr(counter, 32)
-    c2 = c3 = b.const(c0.type, 0)
+    key0, key1 = w.and_(seed, _MASK), w.shr(seed, 32)
+    c0, c1 = w.and_(counter, _MASK), w.shr(counter, 32)
+    c2 = c3 = w.const(0)
     for _ in range(_ROUNDS):
         p0, p1 = w.mul(c0, _M0), w.mul(c2, _M1)
-        c0, c1 = w.xor(w.xor(b.lshr(p1, 32), c1), key0), w.and_(p1, _MASK)
-        c2, c3 = w.xor(w.xor(b.lshr(p0, 32), c3), key1), w.and_(p0, _MASK)
+        c0, c1 = w.xor(w.xor(w.shr(p1, 32), c1), key0), w.and_(p1, _MASK)
+        c2, c3 = w.xor(w.xor(w.shr(p0, 32), c3), key1), w.and_(p0, _MASK)
         key0, key1 = w.and_(w.add(key0, _W0), _MASK), w.and_(w.add(key1, _W1), _MASK)
     return c0, c1, c2, c3
 
@@ -75,16 +75,16 @@ def unit64(high: Array, low: Array) -> Array:
     return (bits + (low >> np.uint64(6)).astype(np.float64)) * 2.0**-53
 
 
-def _small_to_float(e: Any, x: Any, element: str) -> Any:
-    """An i64 below 2**31 as a float: through i32, which vector units convert quickly."""
-    return e.b.sitofp(e.b.trunc_int(x, "i32"), element)
+def _high_bits(e: Any, word: Any, dropped: int, dtype: DType) -> Any:
+    """The bits of a word above those dropped, as a float: through int32, which is quick."""
+    bits = e.of(dtypes.uint64).shr(word, dropped)
+    return e.convert(e.convert(bits, dtypes.int64, dtypes.int32), dtypes.int32, dtype)
 
 
 def emit_unit32(e: Any, word: Any) -> Any:
-    return e.b.fmul(_small_to_float(e, e.b.lshr(word, 8), "float"), 2.0**-24)
+    return e.mul(_high_bits(e, word, 8, dtypes.float32), 2.0**-24)
 
 
 def emit_unit64(e: Any, high: Any, low: Any) -> Any:
-    b = e.b
-    bits = b.fmul(_small_to_float(e, b.lshr(high, 5), "double"), 2.0**26)
-    return b.fmul(b.fadd(bits, _small_to_float(e, b.lshr(low, 6), "double")), 2.0**-53)
+    bits = e.mul(_high_bits(e, high, 5, dtypes.float64), 2.0**26)
+    return e.mul(e.add(bits, _high_bits(e, low, 6, dtypes.float64)), 2.0**-53)

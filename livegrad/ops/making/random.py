@@ -41,8 +41,9 @@ from livegrad.ops.making.philox import (
 )
 from livegrad.ops.picking.checking import CHECK_DEVIATION, CHECK_PROBABILITY
 from livegrad.ops.shaping.movement import detach, sizes_of
-from livegrad.ops.support import samples as s
+from livegrad.ops.support import parts, samples as s
 from livegrad.ops.support.numbers import limits
+from livegrad.ops.support.out import casting, creating, exact
 from livegrad.random import Generator, default_generator
 from livegrad.settings import check_layout
 
@@ -99,13 +100,12 @@ def _randn_ref(n: Any) -> Array:
 
 def _randn_emit(e: Any, position: Any, seed: Any, offset: Any) -> Any:
     words = emit_philox(e, position, seed, offset)
-    b = e.b
     if is_double(e.dtype):
         first, second = emit_unit64(e, *words[:2]), emit_unit64(e, *words[2:])
     else:
         first, second = emit_unit32(e, words[0]), emit_unit32(e, words[1])
-    radius = b.sqrt(b.fmul(b.log(b.fsub(1.0, first)), -2.0))
-    return b.fmul(radius, b.cos(b.fmul(second, 2 * pi)))
+    radius = e.sqrt(e.mul(e.log(e.sub(1.0, first)), -2.0))
+    return e.mul(radius, e.cos(e.mul(second, 2 * pi)))
 
 
 RANDN: Op = Op(
@@ -130,9 +130,9 @@ def _randint_ref(n: Any) -> Array:
 
 
 def _randint_emit(e: Any, position: Any, low: Any, count: Any, seed: Any, offset: Any) -> Any:
-    w = e.of(dtypes.int64)
+    w = e.of(dtypes.uint64)
     word = emit_philox(e, position, seed, offset)[0]
-    return to_register(e, w.add(e.b.lshr(w.mul(word, count), 32), low))
+    return to_register(e, w.add(w.shr(w.mul(word, count), 32), low))
 
 
 RANDINT = Op(
@@ -162,10 +162,10 @@ def _randint_wide_ref(n: Any) -> Array:
 
 
 def _randint_wide_emit(e: Any, position: Any, low: Any, count: Any, seed: Any, offset: Any) -> Any:
-    w, b = e.of(dtypes.int64), e.b
+    w = e.of(dtypes.uint64)
     words = emit_philox(e, position, seed, offset)
-    bits = b.lshr(w.or_(words[0], b.shl(words[1], 32)), 1)
-    return to_register(e, w.add(w.remainder(bits, count), low))
+    bits = w.shr(w.or_(words[0], w.shl(words[1], 32)), 1)
+    return to_register(e, w.add(e.of(dtypes.int64).remainder(bits, count), low))
 
 
 RANDINT_WIDE = Op(
@@ -261,6 +261,7 @@ def _as_leaf(x: Tensor, requires_grad: bool) -> Tensor:
     return x.requires_grad_() if requires_grad else x
 
 
+@creating
 def rand(
     *size: Any,
     generator: Generator | None = None,
@@ -277,6 +278,7 @@ def rand(
     return _as_leaf(elsewhere.placed(uniform(shape, target, generator), device), requires_grad)
 
 
+@creating
 def randn(
     *size: Any,
     generator: Generator | None = None,
@@ -293,6 +295,7 @@ def randn(
     return _as_leaf(elsewhere.placed(gaussian(shape, target, generator), device), requires_grad)
 
 
+@creating
 def randint(
     *bounds: Any,
     low: int | None = None,
@@ -348,6 +351,7 @@ def integers(low: int, high: int, shape: Shape, dtype: Any, generator: Generator
     return cast(draw(op, shape, drawn, generator, low, count), target)
 
 
+@creating
 def randperm(
     n: int,
     *,
@@ -401,6 +405,7 @@ def randint_like(
     return _drawn_like(randint, bounds, input, dtype, options)
 
 
+@exact
 def normal(
     mean: Any = 0.0,
     std: Any = 1.0,
@@ -459,6 +464,7 @@ BERNOULLI = Op(
 )  # fmt: skip
 
 
+@casting
 def bernoulli(
     input: Tensor, p: float | None = None, *, generator: Generator | None = None
 ) -> Tensor:
@@ -494,6 +500,7 @@ DROPOUT: Op = Op(
     layout=as_iterated,
     grads=(lambda g, y, x: record(DROPOUT, (g,), (), y._node.args),),
     saves="",
+    grad_fn=parts.dropout,
     samples=s.calls(
         lambda: s.Sample((s.uniform(3, 37),), lambda x: _dropout(x, 0.25, Generator(1))),
         lambda: s.Sample((s.uniform(),), lambda x: _dropout(x, 0.5, Generator(2))),

@@ -32,7 +32,7 @@ from livegrad.graph.record import record
 from livegrad.graph.state import LOCAL
 from livegrad.graph.views import view
 from livegrad.graph.writes import check_writable, rebind
-from livegrad.ops.bookkeeping.in_place import laid_out_as
+from livegrad.ops.bookkeeping.in_place import laid_out_as, overwriting
 from livegrad.ops.elementwise.arithmetic import add, cast, clone, where as choose
 from livegrad.ops.making.generate import counting, filled
 from livegrad.ops.picking.gathering import INDEX_SELECT, gather as gather, linear_index
@@ -41,6 +41,7 @@ from livegrad.ops.shaping.movement import (
     EXPAND,
     INDEX,
     PERMUTE,
+    expand,
     inverse_order,
     reshape_to,
 )
@@ -205,7 +206,7 @@ def _index_tensors(part: Any, shape: Shape, dim: int) -> list[Tensor] | None:
         meta = node_of(part).meta
         if not _is_mask(meta.dtype):
             # One index is read, and gives a view. What a transform traces cannot be read.
-            known = LOCAL.trace is None and not meta.ndim and meta.dtype.category == dtypes.INT
+            known = LOCAL.flusher is None and not meta.ndim and meta.dtype.category == dtypes.INT
             return None if known else [part]
         return _mask_positions(part, shape, dim)
     if isinstance(part, np.ndarray | list | tuple | range):
@@ -390,7 +391,16 @@ def setitem(self: Tensor, key: Any, value: Any) -> None:
     if parsed.advanced:
         write_chosen(x, _written(x, parsed.advanced, value, meta.dtype, INDEX_PUT))
     else:
-        rebind(x, _spread(value, parsed.shape, meta.dtype))
+        value = _spread(value, parsed.shape, meta.dtype)
+        if _is_all(parsed, meta.shape):  # the tensor itself, and no view of it
+            x, value = self, overwriting(self, value)
+        rebind(x, value)
+
+
+def _is_all(parsed: Parsed, shape: Shape) -> bool:
+    if parsed.turned or parsed.shape != shape:
+        return False
+    return all([item in (_ALL, ("slice", 1)) for item in parsed.items])
 
 
 def _check_apart(x: Tensor, parsed: Parsed, value: Tensor, parts: tuple[Any, ...]) -> None:
@@ -401,8 +411,10 @@ def _check_apart(x: Tensor, parsed: Parsed, value: Tensor, parts: tuple[Any, ...
         check_overlap(x, parts, AT_ALL)
         if value._cell is not None or value is x:
             check_overlap(x, (_without_leading_ones(value),), AT_ALL)
-    elif value.shape == parsed.shape:  # what is broadcast is let pass
+    elif value.shape == parsed.shape:
         check_overlap(x, (value,))
+    elif value.ndim and value._cell is not None and x._cell is not None:
+        check_overlap(x, (expand(_without_leading_ones(value), parsed.shape),))
 
 
 def _without_leading_ones(value: Tensor) -> Tensor:

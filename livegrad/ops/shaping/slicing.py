@@ -17,7 +17,8 @@ from livegrad.graph.layout import Strides
 from livegrad.graph.meta import Meta, Shape
 from livegrad.graph.op import Op, as_first
 from livegrad.graph.record import record
-from livegrad.graph.views import counted_writes, row_major, view as record_view
+from livegrad.graph.state import LOCAL
+from livegrad.graph.views import mark_made, row_major, view as record_view
 from livegrad.ops.elementwise.arithmetic import clone
 from livegrad.ops.shaping.movement import (
     INDEX,
@@ -28,6 +29,7 @@ from livegrad.ops.shaping.movement import (
     whole,
 )
 from livegrad.ops.support import samples as s
+from livegrad.ops.support.out import numpy_names
 
 if TYPE_CHECKING:
     from livegrad.tensor import Tensor
@@ -38,6 +40,7 @@ Metas = tuple[Meta, ...]
 _MOST_PARTS = 1 << 20
 
 
+@numpy_names
 def narrow(input: Tensor, dim: int, start: Any, length: int) -> Tensor:
     """The `length` elements from `start` on along `dim`: a view."""
     shape = node_of(input).meta.shape
@@ -95,6 +98,7 @@ def items_at(ndim: int, dim: int, item: tuple[Any, ...]) -> Items:
     return tuple([item if d == dim else ("all",) for d in range(ndim)])
 
 
+@numpy_names
 def select(input: Tensor, dim: int, index: int) -> Tensor:
     """The slice of `input` at `index` along `dim`, without that dim: a view."""
     shape = node_of(input).meta.shape
@@ -112,13 +116,13 @@ def select(input: Tensor, dim: int, index: int) -> Tensor:
 
 def _several(parts: list[Tensor], name: str) -> tuple[Tensor, ...]:
     """Views that one function returns together: where gradients flow, none may be written."""
-    for i, part in enumerate(parts):
-        if part._node.grad_to is not None:
-            part._made = f"{i} of {name}"
-            part._made_at = counted_writes(part)
+    if LOCAL.state.grad:
+        for i, part in enumerate(parts):
+            mark_made(part, f"{i} of {name}")
     return tuple(parts)
 
 
+@numpy_names
 def unbind(input: Tensor, dim: int = 0) -> tuple[Tensor, ...]:
     """All slices along `dim`, each a view without that dim."""
     shape = node_of(input).meta.shape
@@ -171,6 +175,7 @@ def _check_count(name: str, parts: int) -> None:
         raise RuntimeError(f"{name}: can't allocate memory for {parts} tensors")
 
 
+@numpy_names
 def chunk(input: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
     """Views of at most `chunks` consecutive runs of equal size along `dim`."""
     shape = node_of(input).meta.shape
@@ -312,7 +317,9 @@ FLIP: Op = Op(
     layout=_flip_layout,
     offset=_flip_offset,
     saves="",
-    batch="flip",
+    batch=lambda n, size, xs, batched: record(
+        FLIP, xs, (tuple([d + 1 for d in n.attrs[0]]),), n.args
+    ),
     samples=s.calls(
         lambda: s.Sample((s.uniform(3, 4),), lambda x: flip(x, (0, 1))),
         lambda: s.Sample((s.uniform(2, 3, 4),), lambda x: flip(x, (-1,))),

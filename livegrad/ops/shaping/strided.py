@@ -50,7 +50,7 @@ from livegrad.ops.shaping.movement import (
     whole,
 )
 from livegrad.ops.shaping.reshaping import VIEW_BITS, view
-from livegrad.ops.support import samples as s
+from livegrad.ops.support import batched, samples as s
 
 if TYPE_CHECKING:
     from livegrad.tensor import Tensor
@@ -216,13 +216,14 @@ def element_by_element(x: Tensor, compute: Callable[[], Tensor]) -> Tensor:
 
     An element is computed from what is in its place by then, perhaps written by another.
     """
-    check_writable(x)
     meta = node_of(x).meta
     whole = whole_of(x)
     assert whole._cell is not None
     rounds = rounds_of(places(meta.shape, meta.stride(), offset_of(x)), [meta.stride()])
     for number, (elements, at) in enumerate(rounds or [(_NOTHING, _NOTHING)]):
         value = fitted(compute(), meta)
+        if not number:
+            check_writable(x, node_of(value).grad_to is not None)
         now = wrap(node_of(whole))
         rebind(
             whole, _as_whole(_put(_as_vector(now, meta.dtype), value, elements, at), now._node.meta)
@@ -376,7 +377,7 @@ UNFOLD: Op = Op(
     grads=(_unfold_grad,),
     layout=_unfold_layout,
     saves="",
-    batch="along",
+    batch=batched.along,
     samples=s.calls(
         lambda: s.Sample((s.uniform(2, 7),), lambda x: unfold(x, 1, 3, 2)),
         lambda: s.Sample((s.uniform(5, 2),), lambda x: unfold(x, 0, 2, 1)),

@@ -4,7 +4,8 @@ A training step repeats. For a plan that has been run before, one native call ch
 pending nodes are the recorded structure again (same specs, same links, same values kept) and
 writes the addresses and numbers of this run into the program's inputs. It reads Python objects
 where they lie in memory: see native/words.py. Anything unexpected makes it say no, and the Python
-code in runtime/flush.py, which means the same, decides.
+code in runtime/flush.py decides. What is alive, and what may be overwritten, is said in
+runtime/liveness.py for both.
 
     table: nodes │ leaves │ slot of the first int │ writes │ addresses of: code, a word per leaf,
            and the writes: leaf, references it may have, slot
@@ -17,13 +18,19 @@ A link is the place of a pending node, or -1 - the number of a leaf.
 from __future__ import annotations
 
 import functools
-import weakref
 from array import array
 from typing import Any
 
 from livegrad.graph.handle import Cell, Handle
 from livegrad.graph.node import Node
-from livegrad.native.calls import call_native, half_at, int_at, put_word, word_at
+from livegrad.native.calls import (
+    call_native,
+    half_at,
+    int_at,
+    object_at,
+    put_word,
+    word_at,
+)
 from livegrad.native.hot import hot, hot_slots
 from livegrad.native.layout import (
     FLOAT_VALUE,
@@ -31,19 +38,12 @@ from livegrad.native.layout import (
     REFERENCES,
     SIZE,
     TUPLE_ITEMS,
-    TYPE,
     is_known,
-    slot_offset,
 )
 from livegrad.ops.bookkeeping.update import Pending
 from livegrad.runtime.cpu import jit
+from livegrad.runtime.liveness import is_claim, is_kept, may_overwrite
 from livegrad.runtime.memory import Buffer
-
-_ref = weakref.ref
-_SPEC, _INPUTS, _ARGS = (slot_offset(Node, name) for name in ("spec", "inputs", "args"))
-_BUFFER, _GRAD_TO, _SPENT = (slot_offset(Node, name) for name in ("buffer", "grad_to", "spent"))
-_NODE_OF_HANDLE, _NODE_OF_CELL = slot_offset(Handle, "_node"), slot_offset(Cell, "_node")
-_PTR, _HOME = slot_offset(Buffer, "ptr"), slot_offset(Buffer, "home")
 
 
 def _follow(nodes: int, handles: int, table: int, inputs: int, scalars: int) -> int:
@@ -57,16 +57,16 @@ def _follow(nodes: int, handles: int, table: int, inputs: int, scalars: int) -> 
         put_word(leaves + 8 * i, 0)
     ints, floats = inputs + 8 * word_at(table + 16), scalars
     for i in range(count):
-        node = word_at(places + 8 * i)
-        if word_at(node + _SPEC) != word_at(code):
+        node: Node = object_at(places + 8 * i)
+        if id(node.spec) != word_at(code):
             return 0
-        if not _is_needed_as_planned(node, word_at(holders + 8 * i), code):
+        if not _is_needed_as_planned(node, object_at(holders + 8 * i), code):
             return 0
         code += 24
-        if not _follow_inputs(node, code, places, leaves, inputs):
+        if not _follow_inputs(id(node.inputs), code, places, leaves, inputs):
             return 0
         code += 8 + 8 * word_at(code)
-        found = _follow_args(word_at(node + _ARGS), code, ints, floats)
+        found = _follow_args(id(node.args), code, ints, floats)
         if found < 0:
             return 0
         floats += 8 * found
@@ -75,51 +75,55 @@ def _follow(nodes: int, handles: int, table: int, inputs: int, scalars: int) -> 
     return _follow_writes(word_at(table + 24), word_at(table + 48), leaves, inputs)
 
 
-def _is_needed_as_planned(node: int, handle: int, code: int) -> int:
+def _is_needed_as_planned(node: Node, handle: Any, code: int) -> bool:
     """Whether a node's value is kept as it was when the plan was made, and for nothing more."""
-    kind = word_at(handle + TYPE)
-    if kind == id(Pending):
-        return 1
-    of = word_at(handle + _NODE_OF_HANDLE)
-    if kind == id(Cell):
-        of = word_at(handle + _NODE_OF_CELL)
-    # A handle that only the pending list refers to, or that has moved on, is dead.
-    kept = 0
-    if half_at(handle + REFERENCES) > 1 and of == node:
-        kept = 1
-    if kept != word_at(code + 8):
-        return 0
+    if type(handle) is Pending:
+        return True
+    # Only the pending list is ours.
+    if is_kept(_references(handle) - 1, _stands_for(handle), node) != word_at(code + 8):
+        return False
     # A kept value of a graph that backward may still walk: what else to keep is Python's business.
-    to = word_at(node + _GRAD_TO)
-    if word_at(code + 16) == 0 or to == id(None) or word_at(node + _SPENT) == id(True):
-        return 1
-    if word_at(to + TYPE) == id(_ref):
-        return 1
-    return 0
+    return word_at(code + 16) == 0 or not is_claim(node)
 
 
-def _follow_inputs(node: int, links: int, places: int, leaves: int, inputs: int) -> int:
+def _references(x: Any) -> int:
+    return half_at(id(x) + REFERENCES)
+
+
+def _stands_for(handle: Any) -> Any:
+    """The node of a tensor, or of a cell."""
+    if type(handle) is Cell:
+        cell: Cell = handle
+        return cell._node
+    tensor: Handle = handle
+    return tensor._node
+
+
+def _follow_inputs(found: int, links: int, places: int, leaves: int, inputs: int) -> bool:
     """Whether a node's inputs are those planned for; addresses of leaves are set."""
-    found = word_at(node + _INPUTS)
     count = word_at(found + SIZE)
     if count != word_at(links):
-        return 0
+        return False
     for i in range(count):
-        x = word_at(found + TUPLE_ITEMS + 8 * i)
+        place = found + TUPLE_ITEMS + 8 * i
         link = word_at(links + 8 + 8 * i)
         if link >= 0:
-            if word_at(places + 8 * link) != x:
-                return 0
+            if word_at(places + 8 * link) != word_at(place):
+                return False
             continue
         known = leaves + 8 * (-1 - link)
-        if word_at(known) == x:
+        if word_at(known) == word_at(place):
             continue
-        buffer = word_at(x + _BUFFER)
-        if word_at(known) != 0 or buffer == id(None):
-            return 0
-        put_word(known, x)
-        put_word(inputs - 8 * link, int_at(word_at(buffer + _PTR)))
-    return 1
+        node: Node = object_at(place)
+        if word_at(known) != 0 or node.buffer is None:
+            return False
+        put_word(known, id(node))
+        put_word(inputs - 8 * link, _address(node.buffer))
+    return True
+
+
+def _address(buffer: Buffer) -> int:
+    return int_at(id(buffer.ptr))
 
 
 def _follow_args(args: int, kinds: int, ints: int, floats: int) -> int:
@@ -129,37 +133,36 @@ def _follow_args(args: int, kinds: int, ints: int, floats: int) -> int:
         return -1
     found = 0
     for i in range(count):
-        x = word_at(args + TUPLE_ITEMS + 8 * i)
-        kind = word_at(x + TYPE)
+        x = object_at(args + TUPLE_ITEMS + 8 * i)
         if word_at(kinds + 8 + 8 * i) != 0:
-            if kind != id(float):
+            if type(x) is not float:
                 return -1
-            put_word(floats + 8 * found, word_at(x + FLOAT_VALUE))
+            put_word(floats + 8 * found, word_at(id(x) + FLOAT_VALUE))
             found += 1
-        elif kind == id(int) or kind == id(bool):
-            put_word(ints + 8 * (i - found), int_at(x))
+        elif type(x) is int or type(x) is bool:
+            put_word(ints + 8 * (i - found), int_at(id(x)))
         else:
             return -1
     return found
 
 
-def _follow_writes(count: int, writes: int, leaves: int, inputs: int) -> int:
-    """Whether what updates overwrite is our own and nobody else sees it; its addresses are set."""
+def _follow_writes(count: int, writes: int, leaves: int, inputs: int) -> bool:
+    """Whether all that updates write to may be overwritten; its addresses are set."""
     for i in range(count):
         write = writes + 24 * i
         leaf = word_at(write)
-        node = word_at(leaves + 8 * leaf)
-        buffer = word_at(node + _BUFFER)
-        if half_at(node + REFERENCES) > word_at(write + 8) or half_at(buffer + REFERENCES) > 1:
-            return 0
-        if word_at(buffer + _HOME) == id(None):
-            return 0
+        node: Node = object_at(leaves + 8 * leaf)
+        others = _references(node) - word_at(write + 8)
+        # Only the node is ours. (A tensor that shares its value with views is Python's business.)
+        if not may_overwrite(others, node.buffer, _references(node.buffer) - 1):
+            return False
         put_word(inputs + 8 * word_at(write + 16), word_at(inputs + 8 + 8 * leaf))
-    return 1
+    return True
 
 
 _FUNCTIONS: list[Any] = [
-    _follow, _is_needed_as_planned, _follow_inputs, _follow_args, _follow_writes
+    _follow, _is_needed_as_planned, _references, _stands_for, _follow_inputs, _address,
+    _follow_args, _follow_writes, is_kept, is_claim, may_overwrite,
 ]  # fmt: skip
 
 

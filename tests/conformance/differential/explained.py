@@ -12,7 +12,11 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from .undefined import GONE, ONE_GRADIENT, OVERLAPPING, TWO_STORAGES
+import torch
+
+from .explained_values import VALUES, explanation_of_values
+from .program import names
+from .sides import version
 
 
 @dataclass(frozen=True)
@@ -22,7 +26,6 @@ class Explained:
 
 
 SET_ON_A_VIEW = "set_ on a view leaves the history of what that was a view of alone"
-FOLLOWING = "several views made where no gradient was recorded follow what is written later"
 KEPT = "values that backward needs are kept as they were: there is nothing to refuse"
 
 EXPLAINED = (
@@ -35,151 +38,122 @@ EXPLAINED = (
         "slices may have negative steps, as the array API wants",
         "step must be greater than zero",
     ),
-    Explained(
-        "full backward hooks of modules put no view of a Function between: outputs may be written",
-        "Output 0 of BackwardHookFunction is a view and",
-    ),
     Explained(SET_ON_A_VIEW, "derivative for set_ is not implemented"),
+    Explained("PyTorch has no kernel for this dtype on the CPU", "not implemented for '"),
     Explained(
-        FOLLOWING,
-        "with grad mode enabled. This view is the output of a function that returns multiple views",
-    ),
-    Explained(
-        "what inference mode made may be used where gradients are recorded: nothing is lost by it",
+        "what backward needs is kept, whoever writes to it: also what was made in inference mode",
         "Inference tensors cannot be saved for backward",
     ),
-    Explained("PyTorch has no kernel for this dtype on the CPU", "not implemented for '"),
+    Explained(
+        "PyTorch's logaddexp of a real and a complex tensor has a gradient that it refuses itself",
+        "Expected isFloatingType(grad.scalar_type()) || (input_is_complex == grad_is_complex)",
+    ),
+    Explained(
+        "nan_to_num of complex numbers has a gradient, that of its parts",
+        "nan_to_num does not support automatic differentiation",
+    ),
+    Explained(
+        "integers never require a gradient: PyTorch's do after one was written to them, and then "
+        "have no views",
+        "Autograd not support dtype",
+    ),
 )
 
 
 SUBCLASS = "NotImplementedError is a RuntimeError: whoever catches PyTorch's catches it"
 
 
-ONE_WRITE = "an optimiser's update is one write, whatever operations it is made of in PyTorch"
+DECAYED = "AdamW shrinks and moves a parameter in one write; in PyTorch these are two"
 OWN_STRIDES = "what autograd.grad returns lies in memory as the rules here make it"
-
-
-LEFT = "what was made to share another storage no longer counts its writes for its former views"
-HOOKED = "with a full backward hook, a module's outputs are views made by a Function in PyTorch"
+LEFT = "what was made to share another storage is no view any more, and counts writes for itself"
 EMPTY = "nothing lies in memory: PyTorch gives what is empty strides of 0, by how it was made"
-
-
 NOTHING_FLOWS = "an empty gradient is a function of what it came from as that of anything else"
-
-
 INTEGERS = "integers and bools never require a gradient, also where one is written to them"
+
+LAYOUT = ("stride", "storage_offset", "is_contiguous")
+FLOWS = ("is_leaf", "requires_grad")
 
 
 def explanation_of_state(
-    kind: str, detail: str, lines: Sequence[str], noted: Collection[str] = ()
+    kind: str,
+    detail: str,
+    name: str | None,
+    lines: Sequence[str],
+    theirs: dict[str, Any],
+    noted: Collection[str] = (),
 ) -> str | None:
-    """Why tensors may differ in `kind` after `lines`; None if they should not.
+    """Why the variable `name` may differ in `kind` after `lines`; None if it should not.
 
-    `noted` is what was not promised by a line on the way.
+    `theirs` are the variables as PyTorch has them, `noted` is what a line did not promise.
     """
-    program = "\n".join(lines)
     if kind in VALUES:
-        return explanation_of_values(kind, detail, program, noted)
-    if kind == "version":
-        if ".step()" in program:
-            return ONE_WRITE
-        return LEFT if has_left_a_storage(program) and counts_less(detail) else None
-    if kind == "IndexError at a read" and is_of_no_index(detail):
+        return explanation_of_values(kind, detail, "\n".join(lines), noted)
+    if kind.endswith("Error at a read") and is_of_no_index(detail):
         return NO_INDEX
-    if kind == "identity" and "resolve_conj(" in program:
+    if name is None:
+        return None
+    if kind == "version":
+        return explanation_of_version(theirs[name], theirs)
+    if kind == "identity" and name in derived(lines, "resolve_conj("):
         return "a conjugate is a value like any other: resolve_conj has nothing to do"
     if kind in LAYOUT and re.search(
         r"torch \(([1-9]\d*, )*0[,)].* of shape \((\d+, )*0[,)]", detail
     ):
         return EMPTY
-    if kind == "storage_offset" and re.search(r" of shape \((\d+, )*0[,)]", detail):
+    empty = re.search(r" of shape \((\d+, )*0[,)]", detail)
+    if kind == "storage_offset" and empty:
         return EMPTY
-    if kind in LAYOUT and "autograd.grad(" in program:
+    if kind in LAYOUT and name in derived(lines, "T.autograd.grad("):
         return OWN_STRIDES
-    if kind == "is_leaf" and "is a view and its base" in detail and has_left_a_storage(program):
-        return LEFT
-    if kind == "is_leaf" and "A view was created in no_grad mode and its base" in detail:
-        return FOLLOWING if re.search(SEVERAL, program) else None
     if kind in FLOWS and re.search(" of dtype (bool|u?int)", detail):
         return INTEGERS
-    if kind in FLOWS and "register_full_backward_hook" in program:
-        return HOOKED
-    if kind.endswith("requires_grad") and re.search(r" of shape \((\d+, )*0[,)]", detail):
-        return NOTHING_FLOWS if "create_graph=True" in program else None
-    if kind == "requires_grad" and ".set_(" in program and "torch True, livegrad False" in detail:
+    if kind.endswith("requires_grad") and empty and "create_graph=True" in "\n".join(lines):
+        return NOTHING_FLOWS
+    if kind == "requires_grad" and "torch True" in detail and ".set_(" in "\n".join(lines):
         return SET_ON_A_VIEW
     return None
 
 
-VALUES = ("value", "grad value", "grad", "log")
-NO_INTEGER = "NaN and infinities as integers are what the processor makes of them, in PyTorch"
-ENDLESS = "gradients of products do not divide: they are right where PyTorch's, which do, are NaN"
-GELU = "PyTorch's gelu of infinity is NaN, where it is computed in vectors"
-SHORT_EPS = "the least length in cosine_similarity is not rounded to float16, where it would be 0"
-AT_ZERO = "PyTorch's second gradient of prelu is another than that of its first one at 0"
-HIDDEN_WHOLE = "what tensordot and einsum return is a view, in PyTorch, of what nobody can see"
+def derived(lines: Sequence[str], call: str) -> set[str]:
+    """The variables that a line with `call` has made, or a line that reads one of them."""
+    found: set[str] = set()
+    for line in lines:
+        used = names(line)
+        if call in line or used.reads & found:
+            found |= used.makes
+    return found
 
 
-def explanation_of_values(
-    kind: str, detail: str, program: str, noted: Collection[str]
-) -> str | None:
-    """Why values, gradients or what hooks wrote may differ; None if they should not."""
-    for reason, kinds in NOTED.items():
-        if reason in noted and kind in kinds:
-            return reason
-    theirs, _, mine = detail.partition(", livegrad ")
-    if kind == "value" and re.search("-9223372036854775808|-2147483648", theirs):
-        return NO_INTEGER
-    if re.search(r"\b(cum)?prod\(", program) and re.search("nan|inf", detail):
-        return ENDLESS
-    if "gelu(" in program and "nan" in theirs and "inf" in mine:
-        return GELU
-    if "cosine_similarity(" in program and "float16" in program and "nan" in theirs:
-        return SHORT_EPS
-    if re.search(r"PReLU\(|prelu\(", program) and "create_graph=True" in program:
-        return AT_ZERO if re.search(r"\b0\.0\b", program) else None
-    if kind != "value" and is_watched(program, r"T\.(?:tensordot|einsum)\("):
-        return HIDDEN_WHOLE
-    return None
+def explanation_of_version(x: Any, theirs: dict[str, Any]) -> str | None:
+    optimizers = [o for o in theirs.values() if isinstance(o, torch.optim.AdamW)]
+    parameters = [p for o in optimizers for group in o.param_groups for p in group["params"]]
+    if any(storage(p) == storage(x) for p in parameters):
+        return DECAYED
+    tensors = [y for y in theirs.values() if isinstance(y, torch.Tensor)]
+    return LEFT if any(storage(y) != storage(x) for y in counted_with(x, tensors)) else None
 
 
-NOTED = {
-    OVERLAPPING: ("value", "grad value", "log"),
-    TWO_STORAGES: ("value", "grad value", "log"),
-    ONE_GRADIENT: ("grad value",),
-    GONE: ("log",),
-}
+def counted_with(x: torch.Tensor, tensors: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+    """Those whose writes PyTorch counts together with those of `x`."""
+    before = [version(y) for y in tensors]
+    torch.autograd.graph.increment_version(x)
+    return [y for y, count in zip(tensors, before, strict=True) if version(y) != count]
 
 
-def is_watched(program: str, made: str) -> bool:
-    """Whether something made so retains its gradient, or has a hook, and is written."""
-    for name in re.findall(rf"^(\w+) = {made}", program, re.MULTILINE):
-        if re.search(rf"\b{name}\.(retain_grad|register_hook)\(", program):
-            return True
-    return False
-
-
-LAYOUT = ("stride", "storage_offset", "is_contiguous")
-SEVERAL = r"\b(unbind|split|chunk|tensor_split|[hvd]split)\(|list\("
-FLOWS = ("is_leaf", "requires_grad")
-
-
-def has_left_a_storage(program: str) -> bool:
-    return ".data = " in program or ".set_(" in program
-
-
-def counts_less(detail: str) -> bool:
-    theirs, mine = [int(n) for n in re.findall(r"by (\d+)", detail)]
-    return mine < theirs
+def storage(x: torch.Tensor) -> int:
+    return int(x.untyped_storage()._cdata)
 
 
 CLAMPED = "clamp with numbers casts to the dtype of out, as clamp with tensors does in both"
 NO_INDEX = "an index must name a place, also where there is nothing to read or write"
 STALE = "a view that was given up is refused by every function, also by those without a gradient"
+RANGE = "an index out of range is an IndexError: PyTorch's class depends on which kernel meets it"
+TWO_FAULTS = "a leaf must not be written, and has no such index: either may be said first"
+UNASKED = "PyTorch takes a view for a leaf until somebody has asked for its grad_fn"
+EXPANDED = "what was written to an expanded tensor has a gradient; PyTorch's writes to another such"
+PRODUCT = "PyTorch multiplies more than two dims as a matrix, of which the result is a view"
 GIVEN_UP = "a Function is given up with what it saved, whether or not its backward looks at that"
 SPENT_WITH = "what is computed from a graph that is gone goes with it, as in `total += loss`"
-SPREAD = "PyTorch cannot differentiate what was written to an expanded view"
-UNSEEN = "PyTorch takes a view for a leaf, if its base was written to, until it is asked"
 SINGLE = "PyTorch cannot repeat a tensor without dims along its only dim"
 
 
@@ -227,11 +201,6 @@ def is_after(tensors: Sequence[Any], name: str) -> bool:
     return False
 
 
-def is_computed_view(x: Any) -> bool:
-    """Whether a tensor is a view, and no leaf if it is asked."""
-    return x._is_view() and not is_stale(x) and not x.is_leaf
-
-
 def is_stale(x: Any) -> bool:
     """Whether PyTorch has given up the history of a view, one of several."""
     try:
@@ -239,6 +208,29 @@ def is_stale(x: Any) -> bool:
     except RuntimeError:
         return True
     return False
+
+
+def is_out_of_range(message: str) -> bool:
+    """Whether an error says so; PyTorch may have looked for what an empty storage does not have."""
+    words = (
+        r"out of bounds for dim|out of range in self|INDICES element is out|^setStorage|"
+        "indexing axis dim should be positive|has no elements to fill"
+    )
+    return re.search(words, message) is not None
+
+
+def has_left_its_base(x: Any) -> bool:
+    """Whether PyTorch takes for a view what was made to show another storage."""
+    return x._base is not None and storage(x._base) != storage(x)
+
+
+def is_product(x: Any) -> bool:
+    """Whether PyTorch has made a tensor as a view of a product of matrices."""
+    made = x.grad_fn
+    return made is not None and made.next_functions[0][0].name() in (
+        "AddmmBackward0",
+        "MmBackward0",
+    )
 
 
 def explanation(
@@ -252,17 +244,22 @@ def explanation(
         return explanation_of_refusal(str(found), named, line)
     if type(wrong) is RuntimeError and isinstance(found, NotImplementedError):
         return SUBCLASS
-    if wrong is None or found is not None:
+    if wrong is not None and found is not None:
+        if is_out_of_range(str(wrong)):
+            both = str(found).startswith("a leaf Variable")
+            return TWO_FAULTS if both else RANGE if is_out_of_range(str(found)) else None
         return None
     message = str(wrong)
+    if message.startswith("a view of a leaf Variable"):
+        return LEFT if any(map(has_left_its_base, named)) else None
+    if message.startswith("a leaf Variable"):
+        return UNASKED if any(not x.is_leaf for x in named[:1]) else None
+    if "more than one element of the written-to" in message and "backward(" in line:
+        return EXPANDED
+    if message.startswith("Can't detach views") and any(map(is_product, named)):
+        return PRODUCT
     if re.search(r"clamp\w*\(.*out=", line) and re.match(r"Found dtype \w+ but expected", message):
         return CLAMPED
-    if "created inside a custom Function" in message and is_after(named, "BackwardHookFunction"):
-        return HOOKED
-    if "a leaf Variable that requires grad" in message and any(map(is_computed_view, named)):
-        return UNSEEN
-    if "more than one element of the written-to tensor" in message and "backward(" in line:
-        return SPREAD
     if "Dimension out of range" in message and "repeat_interleave(" in line:
         return SINGLE if any(x.ndim == 0 for x in named) else None
     for known in EXPLAINED:

@@ -31,13 +31,15 @@ INEXACT = frozenset(
     _cdist_forward index_add scatter_add scatter_reduce remainder fmod floor_divide
     """.split()
 )
+# These subtract a mean, or round on the way: inputs that are moved, too, tell what that does.
+ROUNDING_WITHIN = frozenset(
+    "native_batch_norm native_layer_norm native_group_norm var std ldexp".split()
+)
 # Of complex numbers, to which one rounding is several.
 INEXACT_COMPLEX = frozenset({"abs", "angle", "mul", "sgn"})
 ULPS = 4
 # PyTorch's vectors of gelu are right to some 2e-5.
 MORE = {"gelu": 400}
-# Computed as `x * scale + shift`, which loses what `x - mean` keeps: as if the input was moved.
-OF_DIFFERENCES = frozenset({"native_batch_norm", "native_layer_norm", "native_group_norm"})
 
 
 class OtherRoundings(TorchDispatchMode):
@@ -49,16 +51,20 @@ class OtherRoundings(TorchDispatchMode):
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         name = func._schema.name.split("::")[-1].rstrip("_")
-        if name in OF_DIFFERENCES:
-            args = (args[0].clone(), *args[1:])
-            self.move(args[0], 1)
+        if name.removesuffix("_backward") in ROUNDING_WITHIN:
+            args = [self.moved(x) for x in args]
         out = func(*args, **(kwargs or {}))
         if name in INEXACT or name.endswith("_backward") or is_complex(name, args):
             for x in out if isinstance(out, tuple | list) else (out,):
                 self.move(x, MORE.get(name, ULPS))
         return out
 
-    def move(self, x: Any, ulps: int) -> None:
+    def moved(self, x: Any) -> Any:
+        if isinstance(x, torch.Tensor):
+            self.move(x := x.clone())
+        return x
+
+    def move(self, x: Any, ulps: int = ULPS) -> None:
         if not isinstance(x, torch.Tensor) or not (x.is_floating_point() or x.is_complex()):
             return
         steps = self.rng.integers(-ulps, ulps + 1, tuple(x.shape))

@@ -1,0 +1,14 @@
+"""What kernels for the CPU are written for."""
+
+from __future__ import annotations
+
+from livegrad.compiler.values import Machine
+
+MACHINE = Machine(
+    # As many on every host, whatever its registers: see "The same bits" in docs/design.md.
+    lanes=16,
+    # LLVM would otherwise split 512-bit vectors in two on hosts where it fears for the clock, and
+    # spill them across cache lines, depending on the caller's stack: some kernels then take twice
+    # the time.
+    attributes='nounwind "prefer-vector-width"="512" "min-legal-vector-width"="512" "stackrealign"',
+)
