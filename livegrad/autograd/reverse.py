@@ -99,9 +99,19 @@ def reverse(
                 check_gradients(node, [grads.get(x) for x in edges(node)])
             if spend:
                 node.spent = True
+    except Exception:
+        arrived += _complete_leaves(order, node, grads)
+        raise
     finally:
         state.grad, state.site, state.caster = outer
     return order, arrived
+
+
+def _complete_leaves(order: list[Node], failed: Node, grads: dict[Node, Tensor]) -> list[Pair]:
+    """The leaves whose gradients were complete when a rule failed: in PyTorch they have theirs."""
+    left = order[order.index(failed) :]
+    waiting = {x for node in left for x in edges(node)}
+    return [(x, grads[x]) for x in left if type(x.grad_to) is ref and x in grads.keys() - waiting]
 
 
 def _as_told(

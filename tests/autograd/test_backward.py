@@ -588,3 +588,11 @@ def test_one_of_several_views_that_shows_something_else_is_given_up_only_if_it_w
                 first.is_leaf
         else:
             assert not first.is_leaf
+
+
+def test_what_was_complete_before_a_derivative_failed_arrives():
+    a, bias = leaf(1.0, 2.0), leaf(3.0, 4.0)
+    with pytest.raises(RuntimeError, match="heaviside is not implemented"):
+        (lg.heaviside(a, lg.ones_like(a)) + bias).sum().backward()
+    assert bias.grad.tolist() == [1.0, 1.0]
+    assert a.grad is None
