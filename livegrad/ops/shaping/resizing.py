@@ -34,7 +34,7 @@ from livegrad.ops.shaping.movement import (
     sizes_of,
 )
 from livegrad.ops.shaping.strided import as_strided, in_memory, whole_of
-from livegrad.ops.support import samples as s
+from livegrad.ops.support import parts, samples as s
 from livegrad.ops.support.numbers import number_for
 
 if TYPE_CHECKING:
@@ -216,6 +216,7 @@ FILL: Op = Op(
     # Backward sums the gradient of the 0-d tensor, as of any value that was broadcast.
     grads=(lambda g, y, x, *value: zeros_like(x), lambda g, y, x, value: g),
     saves="",
+    grad_fn=parts.fill,
     samples=s.calls(
         lambda: s.Sample((s.uniform(2, 3),), lambda x: fill(x, 2.5)),
         lambda: s.Sample((s.uniform(2, 3), s.uniform(seed=1)), lambda x, v: fill(x, v)),

@@ -27,8 +27,9 @@ from livegrad.ops.picking.gathering import GATHER
 from livegrad.ops.picking.scattering import SCATTER_ADD
 from livegrad.ops.reductions.reduce import AMAX, ARGMAX, SUM
 from livegrad.ops.shaping.movement import reshape_to
-from livegrad.ops.support import samples as s
+from livegrad.ops.support import parts, samples as s
 from livegrad.ops.support.autocast import in_float32
+from livegrad.ops.support.out import exact
 from livegrad.ops.windows.unfolding import Sizes, per_dim, permuted, resized, spaced, span, windows
 
 if TYPE_CHECKING:
@@ -174,6 +175,7 @@ AVERAGE_POOL: Op = Op(
     layout=_average_layout,
     grads=(lambda g, y, x: also_of(x, record(AVERAGE_SPREAD, (g,), y._node.attrs)),),
     saves="",
+    grad_fn=parts.pool,
     samples=_pool_samples(lambda x, pool: record(AVERAGE_POOL, (x,), pool), average=True),
 )
 AVERAGE_SPREAD: Op = Op(
@@ -293,6 +295,7 @@ MAXIMUM_POOL: Op = Op(
     layout=as_suggested,
     grads=(_maximum_gradient,),
     saves="x",
+    grad_fn=parts.pool,
     samples=_pool_samples(lambda x, pool: record(MAXIMUM_POOL, (x,), pool)),
 )
 MAXIMUM_PLACES: Op = Op(
@@ -417,6 +420,7 @@ def avg_pool1d(
     )
 
 
+@exact
 def avg_pool2d(
     input: Tensor,
     kernel_size: Any,
@@ -435,6 +439,7 @@ def avg_pool2d(
     return _average("avg_pool2d", 2, input, kernel_size, stride, padding, *options)
 
 
+@exact
 @in_float32
 def avg_pool3d(
     input: Tensor,
