@@ -97,6 +97,8 @@ def explanation_of_state(
         return OWN_STRIDES
     if kind in FLOWS and re.search(" of dtype (bool|u?int)", detail):
         return INTEGERS
+    if kind in FLOWS and has_left_its_base(theirs[name]):
+        return LEFT
     return None
 
 
