@@ -161,7 +161,7 @@ def explanation_of_refusal(message: str, named: Sequence[Any]) -> str | None:
         return STALE
     if "not implemented for 'Bool'" in message:
         return "there is no kernel for bool, also where there is nothing to compute"
-    if "not implemented for complex" in message and any(x.numel() == 0 for x in named):
+    if "not implemented for complex" in message and any(not x.ndim or not x.numel() for x in named):
         return "there is no kernel for complex numbers, also where there is nothing to compute"
     if "running_mean should contain 0 elements" in message:
         return "the number of features is checked, also that of an empty batch"
@@ -192,7 +192,7 @@ def is_out_of_range(message: str) -> bool:
 
 def has_left_its_base(x: Any) -> bool:
     """Whether PyTorch takes for a view what was made to show another storage."""
-    return x._base is not None and storage(x._base) != storage(x)
+    return isinstance(x, torch.Tensor) and x._base is not None and storage(x._base) != storage(x)
 
 
 def is_product(x: Any) -> bool:
