@@ -139,7 +139,7 @@ def cat(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
     if any(m.shape == (0,) for m in metas):
         # torch lets a tensor of shape (0,) be joined with anything, where it adds nothing.
         kept = [x for x, m in zip(given, metas, strict=True) if m.shape != (0,)]
-        given = kept or given[:1]
+        given, dim = (kept, dim) if kept else (given[:1], 0)
     return record(CAT, given, (normal_dim("cat", dim, node_of(given[0]).meta.ndim),))
 
 

@@ -139,6 +139,7 @@ RANGE = "an index out of range is an IndexError: PyTorch's class depends on whic
 TWO_FAULTS = "a leaf must not be written, and has no such index: either may be said first"
 UNASKED = "PyTorch takes a view for a leaf until somebody has asked for its grad_fn"
 EXPANDED = "what was written to an expanded tensor has a gradient; PyTorch's writes to another such"
+RESHAPED = "gradients are added although a leaf was reshaped in place since it got the first"
 PRODUCT = "PyTorch multiplies more than two dims as a matrix, of which the result is a view"
 SINGLE = "PyTorch cannot repeat a tensor without dims along its only dim"
 
@@ -227,6 +228,8 @@ def explanation(
         return UNASKED if any(not x.is_leaf for x in named[:1]) else None
     if "more than one element of the written-to" in message and "backward(" in line:
         return EXPANDED
+    if message.startswith("output with shape") and "backward(" in line:
+        return RESHAPED
     if message.startswith("Can't detach views") and any(map(is_product, named)):
         return PRODUCT
     if re.search(r"clamp\w*\(.*out=", line) and re.match(r"Found dtype \w+ but expected", message):
