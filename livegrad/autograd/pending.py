@@ -23,7 +23,7 @@ from livegrad.graph.node import Node, Spec
 from livegrad.graph.op import Op
 from livegrad.graph.record import append
 from livegrad.graph.site import user_site
-from livegrad.graph.state import LOCAL, begin_accumulating, end_accumulating
+from livegrad.graph.state import LOCAL, lock_gradients, unlock_gradients
 from livegrad.graph.writes import rebind
 from livegrad.native.hot import hot, hot_slots
 from livegrad.ops.elementwise import arithmetic as ew
@@ -119,12 +119,12 @@ def backward(output: Tensor, retain_graph: bool) -> bool:
     outer = state.grad, state.site
     state.grad, state.site, state.held = False, user_site(), True
     try:
-        begin_accumulating()
+        lock_gradients()
         _record(root, way, tensors)
         if not retain_graph:
             spent.mark(way.interior, state.site, False)
     finally:
-        end_accumulating()
+        unlock_gradients()
         state.grad, state.site = outer
         state.held = False
     return True

@@ -63,7 +63,7 @@ def _execute(
     *arguments: Any,
 ) -> None:
     """Runs a plan and hands out what it computed, all of it or nothing."""
-    executable.begin()
+    executable.announce()
     try:
         executable.run(*arguments)
     except Fault as fault:
@@ -165,7 +165,7 @@ def _targets(
 def run_followed(executable: Executable, nodes: list[Node]) -> None:
     """Runs a plan whose leaves and numbers are set, and hands out what it computed."""
     buffers = [allocate(nbytes) for nbytes in executable.fresh]
-    executable.begin()
+    executable.announce()
     try:
         status = executable.run_followed(buffers)
     except BaseException:

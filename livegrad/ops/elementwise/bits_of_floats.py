@@ -290,9 +290,9 @@ def ldexp(input: Tensor, other: Tensor) -> Tensor:
     floating = x.dtype.is_floating_point
     if floating and power.dtype is dtypes.bool_:
         raise not_implemented("pow", power.dtype)
-    # 2 ** other is of the dtype that a 2 without dims of the input's would give it.
-    two = x.dtype if floating else dtypes.get_default_dtype()
-    dtype = dtypes.result_dtype(((two, 1), (power.dtype, 2 if power.ndim else 1)))
+    # 2 ** other is of the dtype that a 2 without dims of the input's gives it, or the number 2.0.
+    two = (x.dtype, 1) if floating else (dtypes.get_default_dtype(), 0)
+    dtype = dtypes.result_dtype((two, (power.dtype, 2 if power.ndim else 1)))
     out = mul(input, exp2(cast(other, dtype)))
     # To PyTorch, that 2 is one more operand of one loop.
     operands = [(x.shape, x.stride()), (power.shape, power.stride()), ((), ())]

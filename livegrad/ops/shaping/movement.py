@@ -19,7 +19,7 @@ from livegrad.graph.lowering import lowered_by
 from livegrad.graph.meta import Meta, Shape, Size, as_size, meta_of
 from livegrad.graph.op import Op
 from livegrad.graph.record import record
-from livegrad.graph.state import LOCAL
+from livegrad.graph.state import LOCAL, setting
 from livegrad.graph.views import view as record_view
 from livegrad.ops.making.generate import FULL as FULL, zeros_like
 from livegrad.ops.support import parts, samples as s
@@ -479,17 +479,9 @@ DETACH = Op(
 def detach(input: Tensor) -> Tensor:
     """A view through which no gradient flows."""
     if isinstance(input, Handle) and input._made_at is not None:
-        return _detach_stale(input)
+        with setting(grad=False):  # also if its history was given up
+            return record_view(DETACH, input)
     return record_view(DETACH, input)
-
-
-def _detach_stale(x: Tensor) -> Tensor:
-    """`detach` of a view that may not be used any more, which is allowed."""
-    made_at, x._made_at = x._made_at, None
-    try:
-        return record_view(DETACH, x)
-    finally:
-        x._made_at = made_at
 
 
 def constant(x: Tensor) -> Tensor:

@@ -84,7 +84,6 @@ def become(x: Tensor, value: Tensor, stays: bool = True, counts: int = 1) -> Ten
     x._node, x._cell = node, value._cell
     x._path, x._seen = value._path, value._seen
     x._root = None if value._root is x else value._root
-    x._whole = value._whole
     if not shares:  # from now on it counts for itself what is written to the other storage
         x._writes, x._unseen = writes, None if x._cell is None else [writes]
     see_through(value, x)

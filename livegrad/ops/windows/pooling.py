@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, overload
 from livegrad import dtypes
 from livegrad.dtypes import DType
 from livegrad.graph.handle import Handle, node_of
+from livegrad.graph.layout import Strides, channels_last_strides, prefers_channels_last
 from livegrad.graph.meta import Meta, Shape, meta_of
 from livegrad.graph.op import Op, as_suggested
 from livegrad.graph.record import record
@@ -151,13 +152,27 @@ def _pool_samples(call: Callable[..., Tensor], average: bool = False) -> s.Sampl
     )
 
 
+def _average_layout(metas: Metas, attrs: tuple[Any, ...], meta: Meta) -> Strides | None:
+    """That of images is as their format; signals are images of one row, volumes are row-major."""
+    if meta.ndim == 4:
+        return as_suggested(metas, attrs, meta)
+    (x,) = metas
+    if x.strides is None or meta.ndim != 3 or len(Pool(*attrs).kernel) != 1:
+        return None
+    rows, row = [(*m.shape[:2], 1, m.shape[2]) for m in (x, meta)]
+    strides = (*x.strides[:2], x.shape[2] * x.strides[2], x.strides[2])
+    if not prefers_channels_last(rows, strides):
+        return None
+    n, channel, _, place = channels_last_strides(row)
+    return n, channel, place
+
+
 AVERAGE_POOL: Op = Op(
     "average_pool",
     "composite",
     infer=_like_windows,
     expand=_average_expand,
-    # That of volumes is row-major.
-    layout=lambda metas, attrs, meta: as_suggested(metas, attrs, meta) if meta.ndim == 4 else None,
+    layout=_average_layout,
     grads=(lambda g, y, x: also_of(x, record(AVERAGE_SPREAD, (g,), y._node.attrs)),),
     saves="",
     grad_fn=parts.pool,
