@@ -53,7 +53,7 @@ class Dataless:
     def copy_out(self, buffer: Any, meta: Meta) -> NoReturn:
         raise no_data()
 
-    def run(self, node: Node) -> NoData:
+    def run_node(self, node: Node) -> NoData:
         return NO_DATA
 
 
@@ -179,7 +179,8 @@ def recorded(
     node.spec.floats, node.spec.grad = spec.floats, spec.grad
     node.inputs = nodes if device is META else tuple([_brought(x, device) for x in nodes])
     node.args = args
-    node.buffer = backend_of(device).run(node)
+    backend: Any = backend_of(device)
+    node.buffer = backend.run_node(node)
     if grad is not None and spec.grad and LOCAL.state.grad:
         node.grad_to = True
     else:

@@ -8,6 +8,7 @@ from typing import Any
 from livegrad.compiler import debug
 from livegrad.compiler.expand import Recorded
 from livegrad.compiler.kept import KEPT, size_of_plan
+from livegrad.device import CPU, backend_of
 from livegrad.graph.events import PLANNED, tell_planned
 from livegrad.graph.node import Node
 from livegrad.graph.numbers import Specialised
@@ -84,7 +85,6 @@ def make(snapshot: Snapshot) -> Executable:
     """Plans what was recorded, and remembers the executable."""
     # The compiler is imported by the first plan: `import livegrad` is quicker without it.
     from livegrad.compiler.sizes import plan_for
-    from livegrad.runtime.assemble import assemble
 
     leaves = list(dict.fromkeys(snapshot.reads))
     kept = [i for i, k in enumerate(snapshot.keep) if k and _has_value(snapshot.nodes[i])]
@@ -100,7 +100,7 @@ def make(snapshot: Snapshot) -> Executable:
     if PLANNED:
         tell_planned(plan, snapshot.nodes, perf_counter() - started)
     counters.plans_filled += plan.filled
-    executable = assemble(plan, recorded)
+    executable = Executable(plan, recorded, _backend(snapshot.nodes))
     executable.links, executable.keep = snapshot.links, snapshot.keep
     nodes = snapshot.nodes
     executable.numbered = [i for i, n in enumerate(nodes) if n.args]
@@ -114,9 +114,15 @@ def make(snapshot: Snapshot) -> Executable:
     executable.firsts = [first[x] for x in leaves]
     executable.repeats = [(i, first[x]) for i, x in enumerate(snapshot.reads) if first[x] != i]
     numbers = {x: i for i, x in enumerate(leaves)}
-    executable.make_follower(nodes, [numbers[x] for x in snapshot.reads])
+    leaves_read = [numbers[x] for x in snapshot.reads]
+    executable.follower = executable.runnable.follower(executable, nodes, leaves_read)
     _remember(snapshot.specs, executable)
     return executable
+
+
+def _backend(nodes: list[Node]) -> Any:
+    """What computes these: they are all on one device."""
+    return backend_of(nodes[0].meta.device if nodes else CPU)
 
 
 def forget_plans() -> None:

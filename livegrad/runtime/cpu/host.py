@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from livegrad.device import register
 from livegrad.graph.meta import Meta
-from livegrad.graph.node import Node
 from livegrad.runtime.cpu.jit import host_target
-from livegrad.runtime.memory import Buffer
+from livegrad.runtime.cpu.segments import Segments
+from livegrad.runtime.memory import Buffer, allocate
+
+if TYPE_CHECKING:
+    from livegrad.compiler.plan import Plan
 
 Array = np.ndarray[Any, Any]
 
 
 class Host:
-    """The backend of the CPU, whose nodes wait to be computed together; see runtime/flush.py."""
+    """The backend of the CPU."""
 
     def copy_in(self, values: Array, meta: Meta) -> Buffer:
         """A copy in memory of our own."""
@@ -26,9 +29,16 @@ class Host:
         """A read-only view."""
         return buffer.view(meta.dtype.storage, meta.shape, writeable=False)
 
-    def run(self, node: Node) -> Any:
-        """Nobody asks for a single node."""
-        raise AssertionError(f"{node} is computed by a plan")
+    def allocate(self, nbytes: int) -> Buffer:
+        """Memory from the free lists."""
+        return allocate(nbytes)
+
+    def assemble(self, plan: Plan) -> Segments:
+        """The plan as native programs, and NumPy where there is no native code."""
+        # With all of the compiler, which `import livegrad` is quicker without.
+        from livegrad.runtime.cpu.assemble import assemble
+
+        return assemble(plan)
 
     def capability(self) -> str:
         """The widest vectors that kernels use: "AVX512", "AVX2" or "DEFAULT"."""
