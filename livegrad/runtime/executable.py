@@ -51,6 +51,13 @@ class Fault(Exception):
         notes = plan.notes.steps[self.number]
         return notes.suspects[self.code - 1] if self.code else notes.nodes[0]
 
+    def blamed_on(self, site: Site | None) -> Fault:
+        """The same, with an error for the user that names a line."""
+        error: Any = self.kind(f"{self.message} (recorded at {quote_site(site)})")
+        error.recorded_at = site  # for its traceback, see runtime/folding.py
+        self.error = error
+        return self
+
     def complain(self, suspect: Node) -> None:
         """Has a node say what is wrong with the value that it refused."""
         assert suspect.op.complaint is not None
@@ -155,14 +162,11 @@ class Executable:
         if place is not None:
             fault.recorded = nodes[place]
             site = fault.recorded.site
-        error: Any = fault.kind(f"{fault.message} (recorded at {quote_site(site)})")
-        error.recorded_at = site  # for its traceback, see runtime/folding.py
-        fault.error = error
-        return fault
+        return fault.blamed_on(site)
 
     def _of_this_size(self, fault: Fault, suspect: Node, nodes: list[Node]) -> Node:
         """A suspect with the sizes of this run: the nodes of a filled plan have others."""
-        from livegrad.compiler.expand import Recorded
+        from livegrad.compiler.expand import Recorded, without_device
         from livegrad.compiler.pipeline import compile_plan
 
         if not self.plan.filled:
@@ -170,4 +174,5 @@ class Executable:
         pending = set(nodes)
         leaves = dict.fromkeys([x for n in nodes for x in n.inputs if x not in pending])
         outputs = [place for place, _, _ in self.results]
-        return fault.suspect(compile_plan(Recorded(nodes, list(leaves), outputs)))
+        recorded = without_device(Recorded(nodes, list(leaves), outputs))
+        return fault.suspect(compile_plan(recorded))

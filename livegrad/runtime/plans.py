@@ -6,7 +6,7 @@ from time import perf_counter
 from typing import Any
 
 from livegrad.compiler import debug
-from livegrad.compiler.expand import Recorded
+from livegrad.compiler.expand import Recorded, without_device
 from livegrad.compiler.kept import KEPT, size_of_plan
 from livegrad.device import CPU, backend_of
 from livegrad.graph.events import PLANNED, tell_planned
@@ -88,7 +88,7 @@ def make(snapshot: Snapshot) -> Executable:
 
     leaves = list(dict.fromkeys(snapshot.reads))
     kept = [i for i, k in enumerate(snapshot.keep) if k and _has_value(snapshot.nodes[i])]
-    recorded = Recorded(snapshot.nodes, leaves, kept)
+    recorded = without_device(Recorded(snapshot.nodes, leaves, kept))
     if debug.wants("graph"):
         debug.show("graph", debug.node_lines(recorded.leaves + recorded.nodes))
     if debug.wants("misses"):

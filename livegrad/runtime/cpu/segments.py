@@ -176,15 +176,17 @@ class Segments(Runnable):
     inputs     arena, addresses of leaves and new buffers, integers; floats
     """
 
-    __slots__ = ("plan", "segments")
+    __slots__ = ("arena", "first", "plan", "segments")
 
     def __init__(self, plan: Plan, segments: list[Segment | HostStep | HostProduct]) -> None:
         self.plan = plan
+        self.arena = plan.arena
+        self.first = 1 + plan.leaves  # the slot of the first new buffer
         self.segments = segments
 
     def run(self, buffers: Sequence[Buffer], ints: list[int], floats: list[float]) -> None:
         """Runs every step."""
-        inputs = [ARENA.reserve(self.plan.arena), *[b.ptr for b in buffers], *ints]
+        inputs = [ARENA.reserve(self.arena), *[b.ptr for b in buffers], *ints]
         for segment in self.segments:
             segment.run(inputs, floats)
 
@@ -209,7 +211,7 @@ class Segments(Runnable):
             return None
         numbers = iter(leaves)
         links = [link if link >= 0 else -1 - next(numbers) for link in x.links]
-        first = 1 + self.plan.leaves + len(x.fresh)
+        first = self.first + len(x.fresh)
         writes = [(leaf, refs, first + i) for i, (leaf, refs, *_) in enumerate(x.writes)]
         program = self.segments[0].program  # type: ignore[union-attr]
         # Kept or not, and whether a gradient through the node may need what is overwritten.
@@ -223,8 +225,8 @@ class Segments(Runnable):
         """Runs the plan after its follower has set leaves and numbers; the program's status."""
         segment: Any = self.segments[0]  # the only one, a Segment
         words = segment.program.words
-        words[0] = ARENA.reserve(self.plan.arena)
-        slot = 1 + self.plan.leaves
+        words[0] = ARENA.reserve(self.arena)
+        slot = self.first
         for buffer in buffers:
             words[slot] = buffer.ptr
             slot += 1
