@@ -36,7 +36,8 @@ Figures = dict[str, dict[str, list[float]]]
 def both_trees(before: Path, threads: int) -> Iterator[Environments]:
     """The environments in which `import livegrad` finds one tree or the other.
 
-    The benchmarks themselves are this tree's. Each has a cache of its own, empty at first.
+    The benchmarks themselves are this tree's. Each has a cache of its own, with nothing in it but
+    the hot functions, which would otherwise be compiled at some time during the first figures.
     """
     with tempfile.TemporaryDirectory(prefix="livegrad-before-", ignore_cleanup_errors=True) as root:
         found = {}
@@ -52,7 +53,26 @@ def both_trees(before: Path, threads: int) -> Iterator[Environments]:
                 "PYTHONDONTWRITEBYTECODE": "",  # an installed package has its bytecode
                 "PYTHONPYCACHEPREFIX": f"{folder}/bytecode",
             }
+            for workload in workloads.ALL:
+                run_code(HOT.format(workload), found[name])
         yield found
+
+
+# Which functions are hot depends on what a program imports.
+HOT = """
+from benchmarks.worker import Worker
+from livegrad.runtime.speedup import speed_up
+Worker("livegrad", "{}", 0, 2).losses(20)
+speed_up()
+"""
+
+
+def run_code(code: str, environment: dict[str, str]) -> str:
+    """What a fresh process prints."""
+    command = [sys.executable, "-c", code]
+    return subprocess.run(
+        command, env=environment, capture_output=True, text=True, check=True
+    ).stdout
 
 
 @contextmanager
@@ -151,11 +171,7 @@ def imports(trees: Environments, groups: int, rounds: int) -> Figures:
     figures = blank()
     for _ in range(groups * rounds):
         for name, environment in trees.items():
-            run = subprocess.run(
-                [sys.executable, "-c", code],
-                env=environment, capture_output=True, text=True, check=True,
-            )  # fmt: skip
-            figures[name].append(float(run.stdout))
+            figures[name].append(float(run_code(code, environment)))
     return {"import": figures}
 
 

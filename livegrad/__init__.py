@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import math
+from importlib import import_module as _import_module
 from typing import TYPE_CHECKING, Any
 
 from livegrad import (
@@ -66,6 +67,7 @@ from livegrad.dtypes import (
     uint32 as uint32,
     uint64 as uint64,
 )
+from livegrad.graph.above import Above as _Above
 from livegrad.graph.meta import Size as Size
 from livegrad.ops.elementwise.arithmetic import (
     abs as abs,
@@ -74,8 +76,6 @@ from livegrad.ops.elementwise.arithmetic import (
     addcdiv as addcdiv,
     addcmul as addcmul,
     clone as clone,
-    div as div,
-    divide as divide,
     lerp as lerp,
     mul as mul,
     multiply as multiply,
@@ -152,6 +152,8 @@ from livegrad.ops.elementwise.complex_parts import (
 )
 from livegrad.ops.elementwise.conjugate import conj_view
 from livegrad.ops.elementwise.division import (
+    div as div,
+    divide as divide,
     floor_divide as floor_divide,
     fmod as fmod,
     remainder as remainder,
@@ -202,6 +204,8 @@ from livegrad.ops.elementwise.pointwise_math import (
 )
 from livegrad.ops.elementwise.power import (
     pow as pow,
+)
+from livegrad.ops.elementwise.roots import (
     reciprocal as reciprocal,
     rsqrt as rsqrt,
     sqrt as sqrt,
@@ -213,7 +217,6 @@ from livegrad.ops.layers.activation import (
     relu as relu,
     threshold as threshold,
 )
-from livegrad.ops.layers.attention import safe_softmax as _safe_softmax
 from livegrad.ops.layers.composite import (
     cosine_similarity as cosine_similarity,
     layer_norm as layer_norm,
@@ -441,6 +444,9 @@ from livegrad.ops.shaping.arranging import (
     repeat_interleave as repeat_interleave,
     trace as trace,
 )
+from livegrad.ops.shaping.diagonals import (
+    diagonal as diagonal,
+)
 from livegrad.ops.shaping.joining import (
     _chunk_cat as _chunk_cat,
     cat as cat,
@@ -491,7 +497,6 @@ from livegrad.ops.shaping.shuffling import (
 )
 from livegrad.ops.shaping.slicing import (
     chunk as chunk,
-    diagonal as diagonal,
     dsplit as dsplit,
     flip as flip,
     fliplr as fliplr,
@@ -612,13 +617,6 @@ from livegrad.ops.windows.pooling_indices import (
     max_pool1d_with_indices as max_pool1d_with_indices,
     max_pool2d_with_indices_backward as max_pool2d_with_indices_backward,
 )
-from livegrad.ops.windows.resampling import (
-    _upsample_bilinear2d_aa as _upsample_bilinear2d_aa,
-)
-from livegrad.printing import (
-    get_printoptions as get_printoptions,
-    set_printoptions as set_printoptions,
-)
 from livegrad.random import (
     Generator as Generator,
     default_generator as default_generator,
@@ -725,6 +723,14 @@ if TYPE_CHECKING:  # imported when first used: see `__getattr__`
         set_autocast_enabled as set_autocast_enabled,
     )
     from livegrad.func.vmap import vmap as vmap
+    from livegrad.ops.layers.attention import safe_softmax as _safe_softmax
+    from livegrad.ops.windows.interpolation import (
+        _upsample_bilinear2d_aa as _upsample_bilinear2d_aa,
+    )
+    from livegrad.printing import (
+        get_printoptions as get_printoptions,
+        set_printoptions as set_printoptions,
+    )
     from livegrad.serialization import load as load, save as save
 
     abs_ = Tensor.abs_
@@ -793,6 +799,11 @@ if TYPE_CHECKING:  # imported when first used: see `__getattr__`
 
 conj = conj_view
 del conj_view
+# Packages that tensors need and that are written with tensors are imported when first used.
+_Above.array_api = lambda: _import_module("livegrad.array_api")
+_Above.multiprocessing = lambda: _import_module("livegrad.multiprocessing")
+_Above.overrides = lambda: _import_module("livegrad.overrides")
+
 tensor = creation.tensor  # the function, not the submodule of that name
 install_out(globals())
 publish(globals())
@@ -836,25 +847,32 @@ _SUBPACKAGES = (
     "utils",
 )
 
+# What few programs use of subpackages, or of ops that nothing else here needs: where it is found.
+_NAMES = {
+    "GradScaler": ("amp", "GradScaler"),
+    "_safe_softmax": ("ops.layers.attention", "safe_softmax"),
+    "_upsample_bilinear2d_aa": ("ops.windows.interpolation", "_upsample_bilinear2d_aa"),
+    "get_printoptions": ("printing", "get_printoptions"),
+    "load": ("serialization", "load"),
+    "save": ("serialization", "save"),
+    "set_printoptions": ("printing", "set_printoptions"),
+    "vmap": ("func", "vmap"),
+}
+
 
 if not TYPE_CHECKING:  # which would believe that every name exists
 
     def __getattr__(name: str) -> Any:
         """Subpackages are imported when first used, to keep `import livegrad` quick."""
-        from importlib import import_module
-
         if name in _SUBPACKAGES:
-            return import_module(f"livegrad.{name}")
-        if name == "vmap":
-            return import_module("livegrad.func").vmap
+            return _import_module(f"livegrad.{name}")
         if "autocast" in name:  # `autocast` itself, and what asks about it
-            found = getattr(import_module("livegrad.amp"), name, None)
+            found = getattr(_import_module("livegrad.amp"), name, None)
             if found is not None:
                 return found
-        if name in ("load", "save"):
-            return getattr(import_module("livegrad.serialization"), name)
-        if name == "GradScaler":
-            return import_module("livegrad.amp").GradScaler
+        if name in _NAMES:
+            module, own = _NAMES[name]
+            return getattr(_import_module(f"livegrad.{module}"), own)
         if name.endswith("_") and name[0] != "_" and hasattr(Tensor, name):
             return getattr(Tensor, name)  # livegrad.sin_(x) is x.sin_()
         raise AttributeError(f"module 'livegrad' has no attribute {name!r}")

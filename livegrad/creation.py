@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import weakref
 from typing import TYPE_CHECKING, Any
 
@@ -12,26 +13,27 @@ from livegrad.device import CPU, has_data, home
 from livegrad.dtypes import DType
 from livegrad.graph import elsewhere
 from livegrad.graph.blame import as_index
-from livegrad.graph.handle import Handle, leaf, node_of, wrap
+from livegrad.graph.handle import Handle, node_of, wrap
 from livegrad.graph.layout import Strides, is_dense, like_strides, span, strides_in_order
 from livegrad.graph.meta import Shape, meta_of
+from livegrad.graph.node import Node
 from livegrad.graph.record import record
 from livegrad.graph.views import see_through
 from livegrad.ops.bookkeeping.in_place import laid_out_as, placed_like
 from livegrad.ops.elementwise.arithmetic import clone
 from livegrad.ops.making import generate
+from livegrad.ops.making.constants import from_array
 from livegrad.ops.shaping.movement import DETACH, sizes_of
 from livegrad.ops.shaping.strided import as_strided
 from livegrad.ops.support.numbers import check_array
-from livegrad.runtime.memory import allocate
 from livegrad.runtime.shared import borrow
-from livegrad.runtime.values import from_compute
 from livegrad.settings import check_layout
 
 if TYPE_CHECKING:
     from livegrad.tensor import Tensor
 
 Array = np.ndarray[Any, Any]
+_refs = sys.getrefcount
 
 
 # ------------------------------------------------------------------------------- leaf tensors
@@ -40,35 +42,46 @@ Array = np.ndarray[Any, Any]
 def as_leaf(x: Tensor, requires_grad: bool) -> Tensor:
     """`x`, a tensor nobody has computed with yet, made to collect a gradient if wanted."""
     if requires_grad:
-        node = node_of(x)
-        if node.meta.dtype.category < dtypes.FLOAT:
+        dtype = node_of(x).meta.dtype
+        if dtype.category < dtypes.FLOAT:
             raise RuntimeError(
                 "only Tensors of floating point and complex dtype can require gradients; "
-                f"got {node.meta.dtype.name}. Convert with .float() first"
+                f"got {dtype.name}. Convert with .float() first"
             )
-        cell = x._cell
-        if x._path and cell is not None and node is cell._node:
-            # A view that shows all: only it is to be a leaf.
-            own = record(DETACH, (wrap(node),))
-            see_through(own, x)
-            node = x._node = own._node
-        node.grad_to = weakref.ref(x)
+        own_node(x).grad_to = weakref.ref(x)
     return x
 
 
-def from_array(array: Array, dtype: DType | None = None, strides: Strides | None = None) -> Tensor:
-    """A tensor holding a copy of `array`, converted to `dtype` (its own by default)."""
-    target = dtypes.from_numpy_dtype(array.dtype) if dtype is None else dtype
-    meta = meta_of(array.shape, target).with_strides(strides)
-    return leaf(meta, buffer_from(from_compute(array, target)))
+def own_node(x: Tensor) -> Node:
+    """The node of a leaf; a new one if another may refer to the one it has.
+
+    What was computed from that one goes on with the flag that the leaf had then.
+    """
+    node, cell = node_of(x), x._cell
+    holders = 1 + (node.buffer is None)  # the tensor, and the list of what is pending
+    if cell is not None:
+        if cell.memory is not None:
+            return node
+        if cell._node is node and not x._path:
+            holders += 1
+    if _refs(node) - _UNHELD <= holders:
+        return node
+    own = record(DETACH, (wrap(node),))
+    own._node.spent = node.spent
+    see_through(own, x)
+    x._node = own._node
+    if cell is not None and not x._path:
+        cell._node = own._node
+    return own._node
 
 
-def buffer_from(stored: Array) -> Any:
-    """A buffer of our own with a copy of the bytes of `stored`."""
-    buffer = allocate(stored.nbytes)
-    buffer.view(stored.dtype, stored.shape)[...] = stored
-    buffer.exported = False  # the view is gone, nobody else sees these bytes
-    return buffer
+def _count_own_references() -> int:
+    """What `_refs` says, inside `own_node`, of a node that nobody else refers to."""
+    node = object()
+    return _refs(node)
+
+
+_UNHELD = _count_own_references()
 
 
 # -------------------------------------------------------------------------------- from data

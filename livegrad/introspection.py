@@ -9,6 +9,7 @@ import numpy as np
 
 from livegrad import creation
 from livegrad.device import CPU, META, has_data
+from livegrad.graph.above import Above
 from livegrad.graph.geometry import offset_of, root_of
 from livegrad.graph.handle import node_of
 from livegrad.graph.layout import is_channels_last, memory_order
@@ -130,7 +131,7 @@ class Introspection(Methods):
             return self._was_view
         if self._cell is None or not self._path:
             return False
-        return self._root is not None or not is_detached(self._path)
+        return self._root is not None or self._made is not None or not is_detached(self._path)
 
     def is_floating_point(self) -> bool:
         """Whether the dtype is a floating type."""
@@ -188,8 +189,7 @@ class Introspection(Methods):
 
     def share_memory_(self) -> Self:
         """Moves the values to memory that other processes see, in both directions."""
-        import livegrad.multiprocessing  # noqa: F401 - so that it stays shared when it is sent
-
+        Above.multiprocessing()  # so that it stays shared when it is sent
         tensor: Any = self
         spread(tensor)
         return self

@@ -17,7 +17,7 @@ from livegrad.ops.elementwise import pointwise_math
 from livegrad.ops.elementwise.arithmetic import cast, div, mul, sub, where
 from livegrad.ops.elementwise.comparison import isnan, maximum
 from livegrad.ops.elementwise.conjugate import conj
-from livegrad.ops.elementwise.power import sqrt
+from livegrad.ops.elementwise.roots import sqrt
 from livegrad.ops.layers import composite
 from livegrad.ops.linalg.norms import vector_norm
 from livegrad.ops.making.generate import filled

@@ -16,7 +16,7 @@ from livegrad.graph.layout import may_overlap
 from livegrad.graph.op import Op
 from livegrad.graph.overlap import AT_ALL, PARTLY, check_overlap
 from livegrad.graph.record import binary
-from livegrad.graph.writes import check_writable, rebind
+from livegrad.graph.writes import check_writable, leave_hooks, rebind
 from livegrad.ops.bookkeeping.in_place import also_of
 from livegrad.ops.elementwise import (
     arithmetic as elementwise,
@@ -28,6 +28,7 @@ from livegrad.ops.elementwise import (
     integer_math,
     pointwise_math,
     power,
+    roots,
 )
 from livegrad.ops.layers import activation, composite
 from livegrad.ops.linalg import (
@@ -42,6 +43,7 @@ from livegrad.ops.linalg import (
     triangular,
 )
 from livegrad.ops.making import random as random_ops, random_fill, sampling
+from livegrad.ops.making.constants import from_array
 from livegrad.ops.picking import gathering, index_writing, indexing, masking, scattering
 from livegrad.ops.products import contraction, distances, matmul as products
 from livegrad.ops.reductions import (
@@ -57,6 +59,7 @@ from livegrad.ops.reductions import (
 )
 from livegrad.ops.shaping import (
     arranging,
+    diagonals,
     joining,
     movement,
     reshaping,
@@ -129,7 +132,7 @@ def _operand(x: Any) -> Any:
     """What an operator can work with: tensors, numbers, arrays as tensors; None for the rest."""
     if isinstance(x, Handle | bool | int | float | complex | np.generic):
         return x
-    return creation.from_array(x) if isinstance(x, np.ndarray) else None
+    return from_array(x) if isinstance(x, np.ndarray) else None
 
 
 def _ask(method: Any, self: Any, other: Any) -> Any:
@@ -154,7 +157,8 @@ def inplace(
         node = node_of(self)
         if node.grad_to is not None:
             # Before anything is recorded: what is refused leaves no trace.
-            check_writable(self, True, expanded)
+            check_writable(self, expanded=expanded)
+            leave_hooks(self)
         if refused is AT_ALL or (refused is not None and self._cell is not None):
             check_overlap(self, (*args, *options.values()), refused)
         strides = node.meta.strides
@@ -193,9 +197,11 @@ def putting(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
     put = inplace(function, expanded=True, refused=AT_ALL)
 
     def method(self: Tensor, indices: Any, values: Any, accumulate: bool = False) -> Tensor:
+        if not accumulate and indexing.fills_a_mask(indices, values):
+            indexing.check_mask(self, indices)
+            return fill(self, indices, values)
         if not accumulate:
-            fills = indexing.fills_a_mask(indices, values)
-            return (fill if fills else put)(self, indices, values)
+            return put(self, indices, values)
         meta = node_of(self).meta
         if meta.strides is None or not may_overlap(meta.shape, meta.strides):
             return put(self, indices, values, True)
@@ -204,6 +210,19 @@ def putting(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
         return strided.add_to_places(self, added)
 
     method.__name__, method.__doc__ = put.__name__, put.__doc__
+    return method
+
+
+def filling(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    """The in-place form of `masked_fill`, whose mask must not lie partly in what is written."""
+    fill = inplace(function, expanded=True, refused=None)
+
+    def method(self: Tensor, mask: Tensor, value: Any) -> Tensor:
+        if self._cell is not None:
+            check_overlap(self, (mask,))
+        return fill(self, mask, value)
+
+    method.__name__, method.__doc__ = fill.__name__, fill.__doc__
     return method
 
 
@@ -300,7 +319,7 @@ class Methods(BareHandle):
     stft = spectral.stft
     istft = spectral.istft
     isreal = complex_parts.isreal
-    reciprocal = power.reciprocal
+    reciprocal = roots.reciprocal
     exp = pointwise_math.exp
     exp2 = pointwise_math.exp2
     expm1 = pointwise_math.expm1
@@ -308,9 +327,9 @@ class Methods(BareHandle):
     log2 = pointwise_math.log2
     log10 = pointwise_math.log10
     log1p = pointwise_math.log1p
-    sqrt = power.sqrt
-    rsqrt = power.rsqrt
-    square = power.square
+    sqrt = roots.sqrt
+    rsqrt = roots.rsqrt
+    square = roots.square
     sin = pointwise_math.sin
     cos = pointwise_math.cos
     tan = pointwise_math.tan
@@ -348,8 +367,8 @@ class Methods(BareHandle):
     subtract = elementwise.sub
     mul = elementwise.mul
     multiply = elementwise.mul
-    div = elementwise.div
-    divide = elementwise.div
+    div = division.divide
+    divide = division.divide
     true_divide = elementwise.true_divide
     floor_divide = division.floor_divide
     remainder = division.remainder
@@ -454,7 +473,7 @@ class Methods(BareHandle):
     sign_ = inplace(elementwise.sign)
     sgn_ = inplace(elementwise.sgn)
     conj_physical_ = inplace(complex_parts.conj_physical)
-    reciprocal_ = inplace(power.reciprocal)
+    reciprocal_ = inplace(roots.reciprocal)
     exp_ = inplace(pointwise_math.exp)
     exp2_ = inplace(pointwise_math.exp2)
     expm1_ = inplace(pointwise_math.expm1)
@@ -462,9 +481,9 @@ class Methods(BareHandle):
     log2_ = inplace(pointwise_math.log2)
     log10_ = inplace(pointwise_math.log10)
     log1p_ = inplace(pointwise_math.log1p)
-    sqrt_ = inplace(power.sqrt)
-    rsqrt_ = inplace(power.rsqrt)
-    square_ = inplace(power.square)
+    sqrt_ = inplace(roots.sqrt)
+    rsqrt_ = inplace(roots.rsqrt)
+    square_ = inplace(roots.square)
     sin_ = inplace(pointwise_math.sin)
     cos_ = inplace(pointwise_math.cos)
     tan_ = inplace(pointwise_math.tan)
@@ -500,8 +519,8 @@ class Methods(BareHandle):
     subtract_ = inplace(elementwise.sub)
     mul_ = inplace(elementwise.mul)
     multiply_ = inplace(elementwise.mul)
-    div_ = inplace(elementwise.div)
-    divide_ = inplace(elementwise.div)
+    div_ = inplace(division.divide)
+    divide_ = inplace(division.divide)
     true_divide_ = inplace(elementwise.true_divide)
     floor_divide_ = inplace(division.floor_divide)
     remainder_ = inplace(division.remainder)
@@ -567,9 +586,9 @@ class Methods(BareHandle):
     # ---- scans -------------------------------------------------------------------------
 
     cumsum = scan.cumsum
-    cumsum_ = inplace(scan.cumsum)
+    cumsum_ = inplace(scan.in_own_dtype(scan.cumsum))
     cumprod = scan.cumprod
-    cumprod_ = inplace(scan.cumprod)
+    cumprod_ = inplace(scan.in_own_dtype(scan.cumprod))
     cummax = scan.cummax
     cummin = scan.cummin
     logcumsumexp = scan.logcumsumexp
@@ -594,7 +613,7 @@ class Methods(BareHandle):
     detach = movement.detach
     clone = elementwise.clone
     reshape = movement.reshape
-    view = movement.view
+    view = reshaping.view
     view_as = reshaping.view_as
     reshape_as = reshaping.reshape_as
     flatten = reshaping.flatten
@@ -627,7 +646,7 @@ class Methods(BareHandle):
     tensor_split = slicing.tensor_split
     narrow = slicing.narrow
     select = slicing.select
-    diagonal = slicing.diagonal
+    diagonal = diagonals.diagonal
     hsplit = slicing.hsplit
     vsplit = slicing.vsplit
     dsplit = slicing.dsplit
@@ -708,7 +727,7 @@ class Methods(BareHandle):
     index_reduce_ = inplace(index_writing.index_reduce, refused=AT_ALL)
     put_ = inplace(index_writing.put, refused=AT_ALL)
     index_put_ = putting(indexing.index_put)
-    masked_fill_ = inplace(masking.masked_fill, expanded=True, refused=None)
+    masked_fill_ = filling(masking.masked_fill)
     masked_scatter_ = inplace(masking.masked_scatter, refused=None)
     tril_ = inplace(triangles.tril, expanded=True)
     triu_ = inplace(triangles.triu, expanded=True)

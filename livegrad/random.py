@@ -12,6 +12,8 @@ from contextlib import contextmanager
 from operator import index as as_index
 from typing import TYPE_CHECKING, Any
 
+from livegrad.device import CPU
+
 if TYPE_CHECKING:
     from livegrad.tensor import Tensor
 
@@ -102,8 +104,6 @@ class Generator:
     @property
     def device(self) -> Any:
         """Where the numbers are made."""
-        from livegrad.device import CPU
-
         return CPU
 
     def __repr__(self) -> str:

@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from livegrad import dtypes
-from livegrad.creation import as_leaf, from_array
+from livegrad.creation import as_leaf
 from livegrad.graph.blame import as_index, check_number
 from livegrad.graph.elsewhere import placed
 from livegrad.graph.handle import Handle, node_of
 from livegrad.graph.infer import not_implemented
 from livegrad.ops.elementwise.complex_parts import complex as from_parts
 from livegrad.ops.making import generate
+from livegrad.ops.making.constants import from_array
 from livegrad.ops.support.numbers import number_for
 from livegrad.settings import check_layout
 

@@ -11,6 +11,7 @@ import numpy as np
 from livegrad import creation
 from livegrad.device import CPU, META
 from livegrad.dtypes import DType
+from livegrad.graph.above import Above
 from livegrad.graph.geometry import offset_of, root_of
 from livegrad.graph.handle import leaf, node_of
 from livegrad.graph.meta import Meta, meta_of
@@ -19,6 +20,7 @@ from livegrad.introspection import Introspection
 from livegrad.ops.elementwise import arithmetic as elementwise
 from livegrad.ops.shaping import movement, strided
 from livegrad.ops.support.public import publish_methods
+from livegrad.runtime.memory import copied
 
 if TYPE_CHECKING:
     from livegrad.tensor import Tensor
@@ -30,9 +32,7 @@ def disabled_torch_function(
     func: Any, types: Iterable[type], args: tuple[Any, ...] = (), kwargs: Any = None
 ) -> Any:
     """`__torch_function__` of a class that leaves functions as they are: results are Tensors."""
-    from livegrad.overrides import DisableTorchFunctionSubclass
-
-    with DisableTorchFunctionSubclass():
+    with Above.overrides().DisableTorchFunctionSubclass():
         return func(*args, **(kwargs or {}))
 
 
@@ -45,18 +45,14 @@ class Subclassing(Introspection):
         super().__init_subclass__(**options)
         # Our own classes leave functions as they are; for others, functions have to look.
         if not cls.__module__.startswith("livegrad."):
-            from livegrad.overrides.asking import install
-
-            install()
+            Above.overrides().install()
 
     @classmethod
     def __torch_function__(
         cls, func: Any, types: Iterable[type], args: tuple[Any, ...] = (), kwargs: Any = None
     ) -> Any:
         """The result of `func`, with new tensors as this class; see `livegrad.overrides`."""
-        from livegrad.overrides.protocol import default
-
-        return default(cls, func, types, args, kwargs or {})
+        return Above.overrides().default(cls, func, types, args, kwargs or {})
 
     def as_subclass(self: Any, cls: type[C]) -> C:
         """The tensor as one of another class: a view of all of it, with its history."""
@@ -143,7 +139,7 @@ def _place(meta: Meta) -> tuple[str, ...]:
 
 def rebuild(cls: type[C], values: Any, dtype: DType, requires_grad: bool, device: str = "cpu") -> C:
     """A tensor from its pickled parts; `values` are in the storage dtype."""
-    out = leaf(meta_of(values.shape, dtype), creation.buffer_from(values)).to(device)
+    out = leaf(meta_of(values.shape, dtype), copied(values)).to(device)
     return out.requires_grad_(requires_grad)._become(cls)
 
 

@@ -8,24 +8,32 @@ from typing import Any, Self, overload
 
 import numpy as np
 
-from livegrad import creation, dtypes, printing
+from livegrad import autograd, creation, dtypes
+from livegrad.autograd import backward as differentiate
 from livegrad.autograd.holding import held_gradient
 from livegrad.device import CPU, META, Device, home
 from livegrad.dtypes import DType
 from livegrad.graph import elsewhere
+from livegrad.graph.above import Above
 from livegrad.graph.blame import wrong_class
 from livegrad.graph.events import READ, tell_read
 from livegrad.graph.geometry import writes_to
 from livegrad.graph.handle import Handle, node_of, set_tensor_class
 from livegrad.graph.meta import Size
 from livegrad.graph.overlap import check_overlap
-from livegrad.graph.record import record
 from livegrad.graph.state import LOCAL, flush
-from livegrad.graph.views import check_not_stale, claim, family_node, is_of_inference
+from livegrad.graph.views import (
+    check_not_stale,
+    claim,
+    counts_writes,
+    is_of_inference,
+    node_to_read,
+    requires_as_family,
+)
 from livegrad.graph.writes import check_writable, rebind
 from livegrad.legacy import dtype_of_type, new, type_name
 from livegrad.native.hot import hot_slots
-from livegrad.ops.bookkeeping.in_place import OVERWRITTEN, in_format, suggested_format
+from livegrad.ops.bookkeeping.in_place import in_format, overwriting, suggested_format
 from livegrad.ops.elementwise import arithmetic as elementwise, comparison, complex_parts
 from livegrad.ops.making import generate
 from livegrad.ops.reductions import reduce
@@ -123,7 +131,7 @@ class Tensor(Subclassing):
         node = node_of(self)
         if not node.interior:
             return None
-        from livegrad.autograd.grad_fn import grad_fn_of
+        from livegrad.autograd.grad_fn import grad_fn_of  # which few programs ask for
 
         return grad_fn_of(node)
 
@@ -138,7 +146,7 @@ class Tensor(Subclassing):
     def requires_grad(self) -> bool:
         """Whether gradients are computed for this tensor."""
         if self._made_at is not None:  # also if its history may not be asked for any more
-            return self._node.grad_to is not None or family_node(self).grad_to is not None
+            return requires_as_family(self)
         return node_of(self).grad_to is not None
 
     @requires_grad.setter
@@ -219,7 +227,7 @@ class Tensor(Subclassing):
     @property
     def _version(self) -> int:
         """How often the memory that this tensor shows a part of has been written."""
-        if self.is_inference():
+        if self.is_inference() and not counts_writes(self):
             raise RuntimeError("Inference tensors do not track version counter.")
         return writes_to(self)
 
@@ -236,11 +244,9 @@ class Tensor(Subclassing):
 
     def __array_namespace__(self, /, *, api_version: str | None = None) -> Any:
         """The array API standard for tensors."""
-        from livegrad import array_api
-
         if api_version not in (None, "2021.12", "2022.12", "2023.12", "2024.12"):
             raise ValueError(f"array API version {api_version!r} is not supported")
-        return array_api
+        return Above.array_api()
 
     def to_device(self, device: Any, /, *, stream: Any = None) -> Tensor:
         """The tensor on `device`."""
@@ -250,7 +256,7 @@ class Tensor(Subclassing):
 
     def _values(self, reason: str) -> Array:
         """The values as a read-only array of the storage dtype; computes what is pending."""
-        node = node_of(self if self._made_at is None else movement.detach(self))
+        node = node_to_read(self)
         if node.buffer is None:
             flush(reason, node)
         if READ:
@@ -262,7 +268,7 @@ class Tensor(Subclassing):
         return self._scalar("item()")
 
     def _scalar(self, reason: str) -> Any:
-        node = node_of(self if self._made_at is None else movement.detach(self))
+        node = node_to_read(self)
         if node.meta.numel != 1:
             raise RuntimeError(
                 f"a Tensor with {node.meta.numel} elements cannot be converted to Scalar"
@@ -392,7 +398,9 @@ class Tensor(Subclassing):
     __hash__ = object.__hash__
 
     def __repr__(self) -> str:
-        return printing.tensor_text(self)
+        from livegrad.printing import tensor_text  # not before something is printed
+
+        return tensor_text(self)
 
     def __format__(self, spec: str) -> str:
         if self._node.meta.ndim == 0 and self._node.meta.device is not META:
@@ -416,7 +424,7 @@ class Tensor(Subclassing):
 
     def requires_grad_(self, requires_grad: bool = True) -> Self:
         """Says whether gradients are collected for this leaf."""
-        node = node_of(self)
+        required = node_of(self).grad_to is not None
         if not self.is_leaf:
             if not requires_grad:
                 raise _only_of_leaves()
@@ -426,11 +434,11 @@ class Tensor(Subclassing):
                     "Setting requires_grad=True on inference tensor outside InferenceMode is not "
                     "allowed."
                 )
-            if node.grad_to is None:
+            if not required:
                 creation.as_leaf(self, True)
                 claim(self)
-        elif node.grad_to is not None:
-            node.grad_to = None
+        elif required:
+            creation.own_node(self).grad_to = None
             claim(self)
         return self
 
@@ -442,31 +450,23 @@ class Tensor(Subclassing):
         inputs: Any = None,
     ) -> None:
         """Adds the gradient of this tensor to `grad` of every leaf it was computed from."""
-        _differentiate(self, gradient, retain_graph, create_graph, None, inputs)
+        differentiate(self, gradient, retain_graph, create_graph, None, inputs)
 
     def retain_grad(self) -> None:
         """Makes `backward` fill `grad` of this tensor although it is not a leaf."""
-        from livegrad import autograd
-
         autograd.retain_grad(self)
 
     def register_hook(self, hook: Callable[[Any], Any]) -> Any:
         """Calls `hook(grad)` whenever the gradient of this tensor is computed."""
-        from livegrad import autograd
-
         return autograd.register_hook(self, hook)
 
     def register_post_accumulate_grad_hook(self, hook: Callable[[Any], None]) -> Any:
         """Calls `hook(tensor)` after `backward` has added to `grad` of this leaf."""
-        from livegrad import autograd
-
         return autograd.register_post_accumulate_grad_hook(self, hook)
 
     @property
     def retains_grad(self) -> bool:
         """Whether `retain_grad` was called on this tensor, which is not a leaf."""
-        from livegrad import autograd
-
         return autograd.retains_grad(self)
 
     # ---- dtype and device ----------------------------------------------------------------
@@ -628,9 +628,7 @@ class Tensor(Subclassing):
         value = elementwise.cast(src, self.dtype) if src.dtype is not self.dtype else src
         if value.shape != self.shape:
             value = movement.expand(value, self.shape)
-        value = elementwise.clone(value)
-        if value._node.grad_to is not None and node_of(self).grad_to is not None:
-            value = record(OVERWRITTEN, (self, value))  # what was there gets a gradient of zeros
+        value = overwriting(self, elementwise.clone(value))
         return rebind(self, value, expanded=src is self)
 
     def fill_(self, value: Any) -> Tensor:
@@ -643,7 +641,7 @@ class Tensor(Subclassing):
                 )
             return self._take(value)
         check_writable(self, False, expanded=True)
-        if self.requires_grad:  # and does so afterwards, with a gradient of zero
+        if self.requires_grad and not self._path:  # and does so afterwards, with a gradient of zero
             return rebind(self, resizing.fill(self, value), expanded=True)
         return rebind(self, generate.filled_as(self._node.meta, value), expanded=True)
 
@@ -678,12 +676,3 @@ def _real_number(value: Any) -> Any:
 
 
 set_tensor_class(Tensor)
-
-
-def _differentiate(*arguments: Any) -> None:
-    """`livegrad.autograd.backward`, which is imported when it is first needed."""
-    global _differentiate
-    from livegrad.autograd import backward
-
-    _differentiate = backward
-    backward(*arguments)

@@ -25,6 +25,11 @@ REFUSED = (
     "b.index_copy_(0, T.arange(6), b)",
     "b.scatter_(0, T.tensor([0, 1]), b[:2])",
     "b.scatter_add_(0, T.arange(6), b)",
+    "m = b > 2; m[:2].masked_fill_(m[1:3], False)",
+    "m = b > 2; m.masked_fill_(m[0], False)",
+    "m = b > 2; m[:2][m[1:3]] = False",
+    "m = b > 2; m[:2].index_put_((m[1:3],), T.tensor(False))",
+    "m = b > 2; m.index_put_((m[0],), T.tensor(False))",
 )
 
 FINE = (
@@ -49,4 +54,8 @@ FINE = (
     "b.masked_scatter_(b > 0, b[1:])",
     "b[1:].add_(b[:-1].clone())",
     "b.sub_(b.mean())",
+    "m = b > 2; m[m] = False",
+    "m = b > 2; m[m[5]] = T.tensor(False)",
+    "m = b > 2; m[:1].index_put_((m[0],), T.tensor(False))",
+    "m = b > 2; m.view(6, 1).index_put_((m,), T.tensor(False))",
 )

@@ -770,6 +770,50 @@ def leaves_are_refused_before_an_index(T: Any) -> Any:
 
 
 @program
+def one_element_written_to_its_own_place(T: Any) -> Any:
+    """What is broadcast has other strides, and is refused; what is one number fills."""
+    x = T.tensor([1.0, 2.0])
+    last = x[1:]
+    seen = [refuses(lambda: last.__setitem__((slice(None), None), last))]
+    seen.append(refuses(lambda: last.__setitem__((slice(None), None), last[0])))
+    seen.append(refuses(lambda: last.__setitem__(slice(None), last)))
+    return seen, T.tensor(1.0).expand(1, 1).stride(), x.tolist()
+
+
+@program
+def all_of_a_tensor_is_no_view_of_it(T: Any) -> Any:
+    """What was overwritten has a gradient of zeros, which depends on nothing."""
+    x = T.ones(3, requires_grad=True)
+    keys = [slice(None), slice(0, 3), slice(0, 9), ..., (slice(None), ...), slice(0, 2), None]
+    seen = []
+    for key in keys:
+        for value in (2.0, T.tensor(3.0, requires_grad=True)):
+            y = x * 2
+            y[key] = value
+            (g,) = T.autograd.grad((y * y).sum(), x, create_graph=True)
+            seen.append([g.tolist(), g.requires_grad, y.tolist()])
+    return seen
+
+
+@program
+def views_that_require_a_gradient_in_vain(T: Any) -> Any:
+    """A view made before its base required a gradient takes part in no graph."""
+    x = T.ones(2, 2)
+    view = x.t()
+    x.requires_grad_()
+    unused = T.autograd.grad(view.sum(), [view], allow_unused=True)
+    refused = refuses(lambda: T.autograd.grad((view * 2).sum(), [view]))
+    return view.requires_grad, view.is_leaf, unused, refused
+
+
+@program
+def a_mask_that_is_one_number(T: Any) -> Any:
+    mask = T.tensor(True)
+    mask[None].index_put_((mask,), T.tensor(False))
+    return mask.tolist()
+
+
+@program
 def no_view_of_itself(T: Any) -> Any:
     x, y = T.zeros(2, 3), T.zeros(2)
     x.t_()
@@ -939,6 +983,79 @@ def views_that_must_not_be_written(T: Any) -> Any:
     return seen, y.tolist(), w.tolist(), plain.tolist()
 
 
+def refuses(use: Callable[[], Any]) -> bool:
+    return error_of(use) != "none"
+
+
+@program
+def views_that_were_given_up(T: Any) -> Any:
+    """Those whose history cannot follow a write, once a gradient flows through what they show."""
+    x = T.zeros(4)
+    several, rest = x.split(2)
+    with T.no_grad():
+        quiet = x[:2]
+    views = several, several[:1], quiet, quiet[:1], rest.view(1, 2)
+    x.add_(1)
+    seen = [[refuses(lambda v=v: v.is_leaf) for v in views]]
+    x.requires_grad_()
+    seen.append([refuses(lambda v=v: v.is_leaf) for v in (*views, x[:2], x.split(2)[0])])
+    w = T.ones(4, requires_grad=True)
+    first, second, third, fourth = list(w)
+    w.requires_grad_(False)
+    w.detach().add_(1)
+    seen.append([refuses(lambda v=v: v * 1) for v in (first, second, third.detach())])
+    return *seen, fourth.requires_grad, [v.tolist() for v in views]
+
+
+@program
+def views_that_require_a_gradient_of_their_own(T: Any) -> Any:
+    x, w = T.zeros(3), T.ones(3, requires_grad=True)
+    view, part = x.view(3), w[:2]
+    view.requires_grad_()
+    w.requires_grad_(False)
+    seen = [refuses(lambda v=v: v.add_(1)) for v in (view, view[:1], part, part[:1], x, w)]
+    return seen, x.tolist(), w.tolist()
+
+
+@program
+def functions_that_return_views(T: Any) -> Any:
+    class Part(T.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, x: Any) -> Any:
+            return x[:2]
+
+        @staticmethod
+        def backward(ctx: Any, g: Any) -> Any:
+            return T.cat([g * 2, g])
+
+    class Same(Part):
+        @staticmethod
+        def forward(ctx: Any, x: Any) -> Any:
+            return x
+
+    x = T.arange(4.0, requires_grad=True)
+    y = x * 2
+    part, same = Part.apply(y), Same.apply(y)
+    part.sum().backward(retain_graph=True)
+    seen = [refuses(lambda v=v: v.add_(1)) for v in (part, part[:1], same, same.view(2, 2))]
+    with T.no_grad():
+        part.add_(1)
+        same[3] = 9
+    seen += [refuses(lambda v=v: v.is_leaf) for v in (part, same, y)]
+    plain = Part.apply(T.zeros(3)).add_(1)
+    return seen, y.tolist(), same.tolist(), x.grad.tolist(), part._is_view(), plain.tolist()
+
+
+@program
+def written_outputs_of_modules_with_backward_hooks(T: Any) -> Any:
+    x = T.ones(2, 3, requires_grad=True)
+    module = T.nn.ReLU()
+    module.register_full_backward_hook(lambda m, gi, go: None)
+    y = module(x * 2)
+    seen = [refuses(lambda v=v: v.add_(1)) for v in (y, y[0], y.clone(), y.detach())]
+    return seen, refuses(lambda: y.is_leaf), y.tolist()
+
+
 @program
 def inference_tensors(T: Any) -> Any:
     with T.inference_mode():
@@ -947,6 +1064,21 @@ def inference_tensors(T: Any) -> Any:
     seen = [x.is_inference(), y.is_inference(), T.ones(2).is_inference()]
     seen.append(error_of(lambda: y.add_(1))[:40])
     return seen
+
+
+@program
+def detached_inference_tensors(T: Any) -> Any:
+    """They stay what they are, but count their own writes."""
+    with T.inference_mode():
+        x = T.ones(2)
+    seen = [y.is_inference() for y in (x.detach(), x.data, x.detach()[:1], x.clone())]
+    seen += [refuses(lambda y=y: y.requires_grad_()) for y in (x, x.detach(), x.data, x.clone())]
+    seen += [refuses(lambda: T.nn.Parameter(x)), refuses(lambda: T.nn.Parameter(x.clone()))]
+    shown = x.detach()
+    shown.add_(1)
+    written = shown._version, x.tolist()
+    seen += [refuses(lambda y=y: y.add_(1)) for y in (shown[:1], shown[:1].detach(), x.data[:1])]
+    return seen, written
 
 
 @program

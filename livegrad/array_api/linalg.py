@@ -12,6 +12,7 @@ from livegrad.array_api.linear_algebra_functions import (
     tensordot as tensordot,
     vecdot as vecdot,
 )
+from livegrad.array_api.statistical_functions import sum as total
 from livegrad.dtypes import DType
 
 Array = Any
@@ -141,9 +142,7 @@ def svdvals(x: Array, /) -> Array:
 
 def trace(x: Array, /, *, offset: int = 0, dtype: DType | None = None) -> Array:
     """The sums of diagonals."""
-    from livegrad.array_api.statistical_functions import sum
-
-    return sum(diagonal(x, offset=offset), axis=-1, dtype=dtype)
+    return total(diagonal(x, offset=offset), axis=-1, dtype=dtype)
 
 
 def vector_norm(x: Array, /, *, axis: Any = None, keepdims: bool = False, ord: Any = 2) -> Array:

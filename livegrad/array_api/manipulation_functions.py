@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 import livegrad as lg
 from livegrad.array_api.dtype_functions import promote
+from livegrad.array_api.elementwise_functions import ANY, pair
 from livegrad.array_api.statistical_functions import sum as total
 from livegrad.dtypes import DType
 
@@ -153,8 +154,6 @@ def searchsorted(
 
 def where(condition: Array, x1: Any = None, x2: Any = None, /) -> Any:
     """x1 where the condition holds, else x2; alone, the places where it holds."""
-    from livegrad.array_api.elementwise_functions import ANY, pair
-
     if x1 is None and x2 is None:  # not in the standard, but scikit-learn's curves use it
         return nonzero(condition)
     return lg.where(condition, *pair("where", x1, x2, ANY))

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 from livegrad.autograd.anomaly import detect_anomaly, set_detect_anomaly
 from livegrad.autograd.backward import backward, grad
-from livegrad.autograd.function import Function, FunctionCtx, once_differentiable
-from livegrad.autograd.gradcheck import GradcheckError, gradcheck, gradgradcheck
 from livegrad.autograd.hooks import (
     RemovableHandle,
     register_hook,
@@ -25,17 +24,33 @@ from livegrad.autograd.modes import (
 )
 from livegrad.ops.support.public import publish
 
+if TYPE_CHECKING:  # imported when first used: see `__getattr__`
+    from livegrad.autograd.function import Function, FunctionCtx, once_differentiable
+    from livegrad.autograd.gradcheck import GradcheckError, gradcheck, gradgradcheck
+
 publish(globals(), ("grad",))
+
+_MODULES = {
+    "Function": "livegrad.autograd.function",
+    "FunctionCtx": "livegrad.autograd.function",
+    "once_differentiable": "livegrad.autograd.function",
+    "GradcheckError": "livegrad.autograd.gradcheck",
+    "gradcheck": "livegrad.autograd.gradcheck",
+    "gradgradcheck": "livegrad.autograd.gradcheck",
+    "Variable": "livegrad.tensor",
+}
 
 
 def __getattr__(name: str) -> Any:
-    from importlib import import_module
-
-    if name in ("functional", "forward_ad"):  # imported when first used: `import livegrad` is quick
+    """What few programs use is imported when first used, to keep `import livegrad` quick."""
+    if name in ("functional", "forward_ad"):
         return import_module(f"livegrad.autograd.{name}")
-    if name == "Variable":  # what tensors were called in old programs
-        return import_module("livegrad.tensor").Tensor
-    raise AttributeError(f"module 'livegrad.autograd' has no attribute {name!r}")
+    if name not in _MODULES:
+        raise AttributeError(f"module 'livegrad.autograd' has no attribute {name!r}")
+    # Tensors were called variables in old programs.
+    found = getattr(import_module(_MODULES[name]), "Tensor" if name == "Variable" else name)
+    globals()[name] = found
+    return found
 
 
 __all__ = [

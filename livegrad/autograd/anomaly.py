@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from livegrad.autograd.parts import backward_name
 from livegrad.graph.node import Node, quote_site
 
 
@@ -62,6 +61,8 @@ def check_gradients(node: Node, gradients: Iterable[Any]) -> None:
         return
     for i, g in enumerate(gradients):
         if g is not None and not isinstance(g, dict) and g.isnan().any().item():
+            from livegrad.autograd.parts import backward_name
+
             raise RuntimeError(
                 f"Function '{backward_name(node)}' returned nan values in its {i}th output; the "
                 f"operation was recorded at {quote_site(node.site)}"

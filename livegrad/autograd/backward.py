@@ -8,7 +8,7 @@ from weakref import ref
 
 from livegrad.autograd import pending
 from livegrad.autograd.anomaly import Anomaly
-from livegrad.autograd.reverse import Pair, reverse, run_hooks
+from livegrad.autograd.reverse import Pair, fit, reverse, run_hooks
 from livegrad.graph import spent
 from livegrad.graph.blame import as_items
 from livegrad.graph.events import BACKWARD, tell
@@ -18,7 +18,7 @@ from livegrad.graph.meta import Meta
 from livegrad.graph.node import Interior, Node, place_of
 from livegrad.graph.site import user_site
 from livegrad.graph.state import LOCAL, begin_accumulating, end_accumulating
-from livegrad.graph.views import laid_out, make_dense
+from livegrad.graph.views import is_in_vain, laid_out, make_dense
 from livegrad.graph.writes import rebind
 from livegrad.ops.elementwise import arithmetic as ew
 from livegrad.ops.making.generate import filled_as
@@ -87,7 +87,7 @@ def _serve(
         for key, (tensor, g) in delivery.totals(arrived).items():
             if targets is not None:
                 tensor = targets[key][0] if key in targets else None
-            if tensor is not None:
+            if tensor is not None and tensor._node.grad_to is not None:
                 delivery.accumulate(tensor, g)
                 served.append(tensor)
     return served
@@ -261,7 +261,9 @@ def _is_kept(retain_graph: bool | None, create_graph: bool) -> bool:
 
 def _give_up(order: list[Node], retain_graph: bool | None, create_graph: bool) -> None:
     if not _is_kept(retain_graph, create_graph):
-        spent.mark([node for node in order if type(node.grad_to) is not ref], user_site())
+        # Where the walk ended, because a gradient was asked for there, nothing is given up.
+        walked = [node for node in order if node.spent and type(node.grad_to) is not ref]
+        spent.mark(walked, user_site())
 
 
 def _targets(inputs: tuple[Tensor, ...]) -> dict[int, list[Tensor]]:
@@ -271,6 +273,8 @@ def _targets(inputs: tuple[Tensor, ...]) -> dict[int, list[Tensor]]:
         to = node_of(x).grad_to
         if to is None:
             raise RuntimeError("One of the differentiated Tensors does not require grad")
+        if is_in_vain(to):  # it takes part in no graph
+            continue
         key = to if type(to) is ref else place_of(x._node)
         targets.setdefault(id(key), []).append(x)
     return targets
@@ -291,7 +295,9 @@ def _seeds(outputs: tuple[Tensor, ...], weights: tuple[Any, ...]) -> list[Pair]:
             raise RuntimeError(
                 f"element {i} of tensors does not require grad and does not have a grad_fn"
             )
-        seeds.append((node, _ones(node) if g is None else _checked(g, node, i)))
+        weight = _ones(node) if g is None else _checked(g, node, i)
+        place = place_of(node)
+        seeds.append((place, weight if place is node else fit(weight, place.meta)))
     return seeds
 
 

@@ -27,9 +27,12 @@ from livegrad.graph.op import Op
 from livegrad.graph.record import record
 from livegrad.graph.site import user_site
 from livegrad.graph.state import LOCAL, setting
+from livegrad.graph.views import IN_FUNCTION, mark_made
 from livegrad.graph.writes import rebind
 from livegrad.ops.elementwise import arithmetic as ew
 from livegrad.ops.making.generate import filled_as
+from livegrad.ops.shaping.movement import detach
+from livegrad.ops.shaping.reshaping import view_as
 from livegrad.ops.support import samples as s
 
 if TYPE_CHECKING:
@@ -281,14 +284,20 @@ def _connect(call: Call, results: tuple[Any, ...]) -> tuple[Any, ...]:
         if not _is_float(y) or any(y is x for x in ctx._constant):
             connected.append(y)
         else:
-            output = Output(call.function.__name__, place, node_of(y), junction)
-            if output.raw not in call.inputs:
+            written = any(y is x for x in ctx._dirty)
+            shown = view_as(y, y) if node_of(y) in call.inputs and not written else y
+            output = Output(call.function.__name__, place, node_of(shown), junction)
+            if shown is y and output.raw not in call.inputs:
                 outputs[id(y)] = output
             tensor = output.record(any(kept is not None and y is kept[0] for kept in ctx._saved))
             if not type(y).__module__.startswith("livegrad."):
                 tensor = tensor._become(type(y))
                 tensor._take_attributes(y)
-            connected.append(_written(y, tensor) if any(y is x for x in ctx._dirty) else tensor)
+            if written:
+                tensor = _written(y, tensor)
+            elif shown._cell is not None:
+                _share_memory(tensor, shown)
+            connected.append(tensor)
     ctx._saved = tuple([_as_output(kept, outputs) for kept in ctx._saved])
     return tuple(connected)
 
@@ -306,6 +315,14 @@ def _written(x: Tensor, tensor: Tensor) -> Tensor:
         )
     with enable_grad():
         return rebind(x, tensor)
+
+
+def _share_memory(output: Tensor, y: Any) -> None:
+    """Makes an output a view of the memory of `y`, whose value it has, with its own history."""
+    shown = detach(y)
+    output._cell, output._path = shown._cell, shown._path
+    output._seen, output._unseen = shown._seen, shown._unseen
+    mark_made(output, IN_FUNCTION)
 
 
 def _as_output(kept: Any, outputs: dict[int, Output]) -> Any:

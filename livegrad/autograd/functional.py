@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from livegrad import creation
 from livegrad.autograd.backward import grad
 from livegrad.autograd.modes import enable_grad
 from livegrad.graph.handle import Handle, node_of
 from livegrad.ops.elementwise import arithmetic as ew
+from livegrad.ops.making.constants import from_array
 from livegrad.ops.making.generate import filled
 from livegrad.ops.shaping.joining import stack
 
@@ -119,7 +119,7 @@ def _rows(y: Tensor, xs: list[Tensor], create_graph: bool, strict: bool) -> list
     count = node_of(y).meta.numel
     units = np.eye(count).reshape(count, *y.shape)
     rows = [
-        _gradients([y], xs, [creation.from_array(unit, y.dtype)], create_graph, strict, True)
+        _gradients([y], xs, [from_array(unit, y.dtype)], create_graph, strict, True)
         for unit in units
     ]
     return [
@@ -137,7 +137,7 @@ def _rows_at_once(y: Tensor, xs: list[Tensor], create_graph: bool, strict: bool)
     count = node_of(y).meta.numel
     if not count or node_of(y).grad_to is None:
         return [filled((*y.shape, *x.shape), 0, x.dtype) for x in xs]
-    units = creation.from_array(np.eye(count).reshape(count, *y.shape), y.dtype)
+    units = from_array(np.eye(count).reshape(count, *y.shape), y.dtype)
 
     def row(unit: Tensor) -> tuple[Tensor, ...]:
         return tuple(_gradients([y], xs, [unit], create_graph, strict, True))

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from livegrad import creation
 from livegrad.autograd.backward import grad
 from livegrad.autograd.modes import no_grad
 from livegrad.dtypes import FLOAT, float64
 from livegrad.graph.handle import Handle, node_of
+from livegrad.ops.making.constants import from_array
 
 if TYPE_CHECKING:
     from livegrad.tensor import Tensor
@@ -165,7 +165,7 @@ def _analytical(y: Tensor, inputs: list[Tensor]) -> list[Array]:
     for j in range(count):
         unit = np.zeros(tuple(y.shape), y.dtype.storage)
         _reals(unit)[j] = 1.0
-        weight = creation.from_array(unit, y.dtype)
+        weight = from_array(unit, y.dtype)
         found = grad(y, inputs, weight, retain_graph=True, allow_unused=True)
         for column, g in zip(columns, found, strict=True):
             if g is not None:
@@ -215,7 +215,7 @@ def _outputs_at(
 ) -> list[Array]:
     """The outputs with other values in input `i`."""
     fresh = [_copy(x) for x in args]
-    fresh[i] = creation.from_array(values, args[i].dtype).requires_grad_()
+    fresh[i] = from_array(values, args[i].dtype).requires_grad_()
     return [_array(y) for y in _float_outputs(func(*fresh))]
 
 
@@ -255,7 +255,7 @@ def _float_outputs(result: Any) -> list[Tensor]:
 def _weights(outputs: list[Tensor]) -> tuple[Tensor, ...]:
     generator = np.random.default_rng(0)
     return tuple([
-        creation.from_array(_random(generator, y), y.dtype).requires_grad_() for y in outputs
+        from_array(_random(generator, y), y.dtype).requires_grad_() for y in outputs
     ])  # fmt: skip
 
 
@@ -276,7 +276,7 @@ def _copy(x: Any) -> Any:
     """A tensor of the same values, so that `func` may write to its arguments."""
     if not _requires_grad(x):
         return x
-    return creation.from_array(_array(x), x.dtype).requires_grad_()
+    return from_array(_array(x), x.dtype).requires_grad_()
 
 
 def _array(x: Tensor) -> Array:

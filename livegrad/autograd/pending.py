@@ -143,8 +143,8 @@ def _record(root: Node, way: Walk, tensors: list[Any]) -> None:
     inputs = (append(spec, (root,), (), None)._node,)
     known = GRADIENT_OF.cache
     for number, tensor in enumerate(tensors):
-        if tensor is None:
-            continue
+        if tensor is None or tensor._node.grad_to is None:
+            continue  # it is gone, or collects no gradient any more
         meta = way.leaves[number].meta
         spec = known.get((meta, number))
         if spec is None:

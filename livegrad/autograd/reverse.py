@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any
 from weakref import ref
 
 from livegrad.autograd.anomaly import check_gradients
-from livegrad.autograd.parts import Part, part_of
 from livegrad.dtypes import FLOAT
 from livegrad.graph.handle import node_of, wrap
 from livegrad.graph.meta import Meta, Shape
@@ -23,6 +22,7 @@ from livegrad.graph.node import Node, Site, Spec, quote_site
 from livegrad.graph.op import GradRule
 from livegrad.graph.record import record
 from livegrad.graph.state import LOCAL, setting
+from livegrad.ops.bookkeeping.in_place import LINKED
 from livegrad.ops.elementwise import arithmetic as ew
 from livegrad.ops.reductions.reduce import SUM
 from livegrad.ops.shaping.movement import EXPAND, reshape_to
@@ -118,6 +118,8 @@ def _as_told(
         collect(found, through_expansion(node, g, need, create_graph))
     else:
         through_rules(node, g, need, found)
+    from livegrad.autograd.parts import Part, part_of  # for hooks on nodes, which are rare
+
     shown = part_of(node).edges
     order = shown if not any(isinstance(x, Part) for x in shown) else edges(node)
     inputs = run_after(to.after, tuple([found.get(x) for x in order]), (g,))
@@ -162,8 +164,18 @@ def through_rules(node: Node, g: Tensor, need: set[Node] | None, grads: dict[Nod
         gx = rule(g, y, *operands)
         if gx._node.meta is not x.meta:
             gx = fit(gx, x.meta)
+        if spec.op.linked and LOCAL.state.grad:
+            gx = _linked(gx, node)
         before = grads.get(x)
         grads[x] = gx if before is None else ew.add(before, gx)
+
+
+def _linked(gx: Tensor, node: Node) -> Tensor:
+    """The gradient of an input as a function of all that PyTorch computes it from."""
+    for x in node.inputs[: node.spec.op.linked]:
+        if x.grad_to is not None and gx._node.grad_to is None:
+            gx = record(LINKED, (wrap(x), gx))
+    return gx
 
 
 def through_expansion(

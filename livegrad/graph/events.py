@@ -16,7 +16,6 @@ from __future__ import annotations
 import threading
 import weakref
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from itertools import count
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -101,8 +100,7 @@ def kernel_name(signature: tuple[Any, ...]) -> str:
 # ------------------------------------------------------------------------------------- events
 
 
-@dataclass(frozen=True, slots=True)
-class Recorded:
+class Recorded(NamedTuple):
     """An operation was recorded; nothing has been computed.
 
     `node` and `inputs` are numbers of values: that of a value stays the same, and no other gets it.
@@ -117,8 +115,7 @@ class Recorded:
     line: int
 
 
-@dataclass(frozen=True, slots=True)
-class Step:
+class Step(NamedTuple):
     """One kernel of a plan: `step` is its number there, `kernel` the name of its code.
 
     Steps that run NumPy or BLAS have no code of ours: their `kernel` is "".
@@ -132,8 +129,7 @@ class Step:
     kernel: str
 
 
-@dataclass(frozen=True, slots=True)
-class Planned:
+class Planned(NamedTuple):
     """A plan was made for what was recorded, or filled in for other sizes."""
 
     plan: int
@@ -143,8 +139,7 @@ class Planned:
     seconds: float
 
 
-@dataclass(frozen=True, slots=True)
-class Compiled:
+class Compiled(NamedTuple):
     """A kernel has its native code: from the disk cache, or from LLVM."""
 
     kernel: str
@@ -215,8 +210,7 @@ def latest() -> Ran | None:
     return None if LATEST.fields is None else Ran._make(LATEST.fields)
 
 
-@dataclass(frozen=True, slots=True)
-class Read:
+class Read(NamedTuple):
     """The program has read a value: a number, or None where it was given an array."""
 
     node: int

@@ -120,6 +120,8 @@ class Op:
       with tensors, so gradients of any order exist. A composite without `grads` is differentiated
       through its expansion. `saves` says which values the rules read: "x" inputs, "y" output.
       A rule that may raise is marked `@may_refuse`.
+      In PyTorch the gradient of each operand is a function of the first `linked` ones, whether its
+      value depends on them or not: it requires a gradient if they do.
     - `autocast` says what `livegrad.autocast` does to floating inputs: "low" casts them to its
       dtype, "float32" to float32, "widest" to the widest among them; None leaves them.
     - `complex` says whether complex inputs are taken; by default elementwise ops and reductions
@@ -154,6 +156,7 @@ class Op:
         "infer",
         "kind",
         "layout",
+        "linked",
         "lower",
         "lowered",
         "name",
@@ -195,6 +198,7 @@ class Op:
         result: str = "promote",
         cheap: bool = False,
         saves: str = "xy",
+        linked: int = 0,
         complex: bool | None = None,
         autocast: str | None = None,
         samples: Callable[..., Any] | None = None,
@@ -220,6 +224,7 @@ class Op:
         self.result = result
         self.cheap = cheap
         self.saves = saves
+        self.linked = linked
         self.complex = kind not in ("elementwise", "reduce") if complex is None else complex
         self.autocast = autocast
         self.samples = samples

@@ -284,6 +284,8 @@ class Runtime:
     finder: Callable[[DType], int]
     # number_at(node, place): an integer of a computed node.
     number_at: Callable[[Node, int], int]
+    # buffer_of(values, dtype): a buffer with a copy of an array, converted to `dtype`.
+    buffer_of: Callable[[Any, DType], Any]
 
 
 def flush(reason: str, *roots: Node) -> None:

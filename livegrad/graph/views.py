@@ -7,6 +7,7 @@ import weakref
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from livegrad.graph.geometry import writes_to
 from livegrad.graph.handle import Cell, Step, Writing, node_of, wrap
 from livegrad.graph.infer import not_a_tensor
 from livegrad.graph.layout import like_strides
@@ -14,7 +15,7 @@ from livegrad.graph.meta import Meta, Shape
 from livegrad.graph.node import Interior, Node, place_of
 from livegrad.graph.op import REGISTRY, Op
 from livegrad.graph.record import record, unary
-from livegrad.graph.state import LOCAL
+from livegrad.graph.state import LOCAL, setting
 from livegrad.native.hot import hot
 
 if TYPE_CHECKING:
@@ -136,8 +137,6 @@ def require_in_vain(x: Any) -> None:
         x._node.grad_to = None
     elif to is None and family_node(x).grad_to is not None:
         x._node.grad_to = _WeakRef(_Nobody())
-        if x._made is NO_GRAD:
-            x._made_at = x._cell.version - x._cell.uncounted
 
 
 class _Nobody:
@@ -195,6 +194,8 @@ def view(
     out._cell = cell
     out._path = x._path + ((op, attrs, args, shape),)
     out._seen = cell.version
+    if cell._node.grad_to is not None and (op.grads is not None or x._whole is not None):
+        out._whole = cell.base()
     state = LOCAL.state
     if state.inference:
         out._node.spent = False
@@ -202,12 +203,16 @@ def view(
         _mark_view_of_inference(op, x, out)
     if x._path:
         inherit(op, x, out)
-    if not state.grad:
-        if out._made is None:
-            out._made = NO_GRAD
-        if x._node.grad_to is not None and op.grads is not None:
+    if not state.grad and op.grads is not None:
+        mark_made(out, NO_GRAD)
+        if x._node.grad_to is not None:
             require_in_vain(out)
     return out
+
+
+def mark_made(x: Any, how: str) -> None:
+    """Notes how a view was made: not so that its history follows what is written later."""
+    x._made, x._made_at = how, writes_to(x)
 
 
 @hot
@@ -217,14 +222,18 @@ def is_of_inference(node: Node) -> bool:
     return spent and node.grad_to is None
 
 
+def counts_writes(x: Any) -> bool:
+    """Whether a tensor of inference mode may be written elsewhere: if detach() has given it."""
+    return bool(x._path) and x._path[-1][0].grads is None and not x._made
+
+
 def _mark_view_of_inference(op: Op, x: Any, out: Any) -> None:
     """A view is a tensor of inference mode if what it shows is, wherever it is made.
 
-    Not so without the history: detach() gives an ordinary tensor, which counts its own writes.
+    That without the history, which detach() gives, may be written: it counts its own writes.
     """
-    if op.grads is not None:
-        out._node.spent = True
-    elif x._unseen is None:
+    out._node.spent = True
+    if op.grads is None and x._unseen is None:
         out._unseen = [0]
 
 
@@ -234,7 +243,7 @@ def inherit(op: Op, x: Any, out: Any) -> None:
     if x._unseen is not None:
         out._unseen = x._unseen
     if x._made is not None and op.grads is not None:
-        out._made, out._made_at = x._made, x._made_at
+        mark_made(out, x._made)
 
 
 def _family_root(op: Op, x: Any) -> Any:
@@ -296,12 +305,15 @@ def in_place_of(old: Node, value: Any, handle: Any, overwrites: bool) -> Node:
         value = laid_out(unary(REGISTRY["clone"], wrap(node)), node.meta)
         node = value._node
         node.grad_to = to
-    elif to is not None and node.grad_to is None and old.meta.shape == node.meta.shape:
+    elif to is not None and node.grad_to is None:
         state = LOCAL.state
         grad, state.grad = state.grad, True
         try:
-            op = REGISTRY["overwritten" if overwrites else "altered"]
-            value = record(op, (wrap(place_of(old)), wrap(node)))
+            values = wrap(place_of(old)), wrap(node)
+            if overwrites:
+                value = record(REGISTRY["overwritten"], values, (type(handle) is Cell,))
+            else:
+                value = record(REGISTRY["altered"], values)
         finally:
             state.grad = grad
         node = value._node
@@ -329,33 +341,57 @@ def go_on_retaining(old: Node, node: Node, handle: Any) -> None:
 
 
 def family_node(x: Any) -> Node:
-    """The node of what a view is a view of, history included."""
-    node: Node = (x._cell if x._root is None else x._root)._node
+    """The node of what a view is a view of, history included; its own if it no longer is one."""
+    node: Node = (x._root if x._root is not None else x._cell or x)._node
     return node
 
 
-NO_GRAD = "no_grad"
+def node_to_read(x: Any) -> Node:
+    """The node of a tensor whose values are wanted: its history may be gone."""
+    if x._made_at is None:
+        return node_of(x)
+    with setting(grad=False):
+        return node_of(x)
+
+
+def requires_as_family(x: Any) -> bool:
+    """Whether a view requires a gradient: of its own, or as what it is a view of does."""
+    to = x._node.grad_to
+    return family_node(x).grad_to is not None or (to is not None and not is_in_vain(to))
+
+
+NO_GRAD, IN_FUNCTION = "no_grad", "Function"
 
 
 def check_not_stale(x: Any) -> None:
     """RuntimeError for the history of a view that may not be followed to what was written.
 
-    It is one of several that a function returned, or was made under no_grad.
+    It is one of several that a function returned, or was made under no_grad or in a Function.
     """
-    cell = x._cell
-    if x._made_at == cell.version - cell.uncounted or family_node(x).grad_to is None:
+    if x._made_at == writes_to(x):
         return
+    if x._node.interior or family_node(x).grad_to is not None:
+        raise written_view(x, "its base or another view of its base has been modified")
+
+
+def written_view(x: Any, what: str) -> RuntimeError:
+    """The error for a write to a view, or to what it shows, whose history cannot follow it."""
     if x._made is NO_GRAD:
-        raise RuntimeError(
-            "A view was created in no_grad mode and its base or another view of its base has been "
-            "modified inplace with grad mode enabled. Given that this use case is ambiguous and "
-            "error-prone, it is forbidden. Move both inside or both outside the no_grad block"
+        return RuntimeError(
+            f"A view was created in no_grad mode and {what} inplace with grad mode enabled. Given "
+            "that this use case is ambiguous and error-prone, it is forbidden. Move both inside or "
+            "both outside the no_grad block"
         )
-    raise RuntimeError(
-        f"Output {x._made} is a view and its base or another view of its base has been modified "
-        "inplace. This view is the output of a function that returns multiple views. Such "
-        "functions do not allow the output views to be modified inplace. You should replace the "
-        "inplace operation by an out-of-place one."
+    if x._made is IN_FUNCTION:
+        return RuntimeError(
+            f"A view was created inside a custom Function (or because an input was returned as-is) "
+            f"and {what} inplace, which would override the custom backward associated with the "
+            "custom Function, leading to incorrect gradients. Clone the output of the Function."
+        )
+    return RuntimeError(
+        f"Output {x._made} is a view and {what} inplace. This view is the output of a function "
+        "that returns multiple views. Such functions do not allow the output views to be modified "
+        "inplace. You should replace the inplace operation by an out-of-place one."
     )
 
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 import warnings
-from importlib import import_module
 from typing import Any
 
 from livegrad.graph.node import Site, site_location
@@ -23,12 +22,6 @@ class Watch:
 
     enabled = os.environ.get("LIVEGRAD_LINT", "").lower() not in ("off", "0", "no", "false")
     suspect: Any = None
-
-
-def load_lint(optimizer: Any) -> None:
-    """An optimiser was made: its first steps are looked at."""
-    if Watch.enabled:
-        import_module("livegrad.lint.events").made(optimizer)
 
 
 # As Python keeps them per module: what the default filter has shown already.

@@ -14,7 +14,7 @@ from livegrad.graph.op import REGISTRY
 from livegrad.graph.record import record
 from livegrad.graph.state import LOCAL
 from livegrad.graph.views import (
-    NO_GRAD,
+    counts_writes,
     family_node,
     in_place_of,
     is_detached,
@@ -23,6 +23,7 @@ from livegrad.graph.views import (
     laid_out,
     steps_from_root,
     sync,
+    written_view,
     wrote_silently,
 )
 
@@ -57,6 +58,8 @@ def rebind(x: Tensor, value: Tensor, expanded: bool = False) -> Tensor:
     if not x._path:
         cell._node = x._node = in_place_of(x._node, value, x, overwrites)
     else:
+        if x._node.grad_to is not None and part.grad_to is None:
+            leave_hooks(x)
         moves = x._node.interior or is_in_vain(x._node.grad_to)
         x._node = in_place_of(x._node, value, x, overwrites)
         if x._root is not None and overwrites:
@@ -126,11 +129,30 @@ def _write_to_root(x: Any, part: Node) -> None:
     root._seen = x._cell.version + 1  # when the cell is written
 
 
-def check_writable(x: Any, flows: bool = True, expanded: bool = False) -> None:
+def leave_hooks(x: Any) -> None:
+    """Shows the part of a view anew, before it is written, if hooks are on the way to it.
+
+    They are for what was computed before: as in PyTorch, a write is one to the whole, and its
+    gradient does not pass by the views through which it was done.
+    """
+    if not LOCAL.state.grad:
+        return
+    node = x._node
+    for _ in x._path:
+        if type(node.grad_to) is Interior:
+            x._seen = -1
+            sync(x)
+            return
+        if not node.inputs:
+            return
+        node = node.inputs[0]
+
+
+def check_writable(x: Any, flows: bool = False, expanded: bool = False) -> None:
     """RuntimeError if `x` must not be written: in PyTorch's words, before anything has changed.
 
-    `flows` says whether a gradient flows to what is written; `expanded`, whether several elements
-    may lie in one place.
+    `flows` says whether a gradient flows from elsewhere to what is written; `expanded`, whether
+    several elements may lie in one place.
     """
     node = node_of(x)
     meta = node.meta
@@ -140,49 +162,36 @@ def check_writable(x: Any, flows: bool = True, expanded: bool = False) -> None:
             "single memory location. Please clone() the tensor before performing the operation."
         )
     state = LOCAL.state
-    if is_of_inference(node) and not state.inference:
+    if is_of_inference(node) and not state.inference and not counts_writes(x):
         raise RuntimeError(
             "Inplace update to inference tensor outside InferenceMode is not allowed. You can make "
             "a clone to get a normal tensor before doing inplace update."
         )
     if not state.grad:
         return
+    if x._path and (x._made or x._root is not None or not is_detached(x._path)):
+        _check_view(x, node, flows)
     if isinstance(node.grad_to, _WeakRef) and not is_in_vain(node.grad_to):
         raise RuntimeError(
             "a leaf Variable that requires grad is being used in an in-place operation. "
             "Write under livegrad.no_grad(), or to a clone()"
         )
-    if x._cell is None or not x._path:
-        return
-    if x._root is None and is_detached(x._path):
-        return  # the values of a leaf may be written through detach(), and so .data, at any time
+
+
+def _check_view(x: Any, node: Node, flows: bool) -> None:
+    """RuntimeError if a view must not be written while gradients are recorded.
+
+    The values of a leaf may be written through detach(), and so .data, at any time: see there.
+    """
     root = family_node(x)
-    flows = flows or node.grad_to is not None
-    if x._made is NO_GRAD:
-        flows = flows or root.grad_to is not None
-    if not flows:
-        return
-    if isinstance(root.grad_to, _WeakRef):
+    requires = node.grad_to is not None or root.grad_to is not None
+    if x._made is not None and (flows or requires):
+        raise written_view(x, "is being modified")
+    if requires and not root.interior:
         raise RuntimeError(
             "a view of a leaf Variable that requires grad is being used in an in-place operation. "
             "Write under livegrad.no_grad(), or to a clone()"
         )
-    if x._made is not None:
-        raise _written_view(x)
-
-
-def _written_view(x: Any) -> RuntimeError:
-    if x._made == NO_GRAD:
-        return RuntimeError(
-            "A view was created in no_grad mode and is being modified inplace with grad mode "
-            "enabled. Given that this use case is ambiguous and error-prone, it is forbidden. Move "
-            "both inside or both outside the no_grad block"
-        )
-    return RuntimeError(
-        f"Output {x._made} is a view and is being modified inplace. This view is the output of "
-        "a function that returns multiple views. Such functions do not allow the output views to "
-        "be modified inplace. You should replace the inplace operation by an out-of-place one."
-    )
 
 
 def _write_through(whole: Tensor, path: Sequence[Any], value: Tensor) -> Tensor:

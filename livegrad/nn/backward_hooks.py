@@ -5,11 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from livegrad.autograd.function import Function
-from livegrad.graph.views import laid_out
 from livegrad.nn.hooks import GlobalHooks
-from livegrad.ops.elementwise.arithmetic import clone
-from livegrad.ops.shaping.movement import detach
-from livegrad.ops.shaping.reshaping import view_as
 from livegrad.ops.support.public import asks
 from livegrad.tensor import Tensor
 
@@ -19,10 +15,10 @@ class _Gate(Function):
 
     @staticmethod
     def forward(ctx: Any, passing: Any, *tensors: Any) -> tuple[Any, ...]:
-        """The values, as they lie in memory."""
+        """The tensors themselves: what comes out are views of them."""
         ctx.passing = passing
         ctx.set_materialize_grads(False)
-        return tuple([laid_out(clone(x), view_as(x, x)._node.meta) for x in tensors])
+        return tensors
 
     @staticmethod
     def backward(ctx: Any, *grads: Any) -> tuple[Any, ...]:
@@ -73,7 +69,7 @@ class Watch:
         if places:
             passed = _Gate.apply(passing, *[values[i] for i in places])
             for i, x in zip(places, passed, strict=True):
-                values[i] = _sharing_memory(x, values[i])
+                values[i] = x
             if not passed[0].requires_grad:  # under no_grad
                 places = []
         return values, places
@@ -101,13 +97,6 @@ class Watch:
             if changed is not None:
                 grad_input = changed if isinstance(changed, tuple) else (changed,)
         return grad_input
-
-
-def _sharing_memory(x: Any, original: Any) -> Any:
-    """`x`, of the same value, as a view of the memory of `original` with a history of its own."""
-    shown = detach(view_as(original, original))
-    x._cell, x._path, x._seen, x._unseen = shown._cell, shown._path, shown._seen, shown._unseen
-    return x
 
 
 def _spread(grads: tuple[Any, ...], places: list[int], count: int) -> tuple[Any, ...]:

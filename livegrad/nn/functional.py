@@ -91,6 +91,12 @@ from livegrad.ops.windows.convolution import (
     conv_transpose3d,
 )
 from livegrad.ops.windows.grid_sampling import affine_grid, grid_sample
+from livegrad.ops.windows.interpolation import (
+    interpolate,
+    upsample,
+    upsample_bilinear,
+    upsample_nearest,
+)
 from livegrad.ops.windows.pooling import (
     avg_pool1d,
     avg_pool2d,
@@ -108,12 +114,6 @@ from livegrad.ops.windows.pooling_indices import (
     max_pool1d_with_indices,
     max_pool2d_with_indices,
     max_pool3d_with_indices,
-)
-from livegrad.ops.windows.resampling import (
-    interpolate,
-    upsample,
-    upsample_bilinear,
-    upsample_nearest,
 )
 from livegrad.ops.windows.unfolding import fold, unfold
 

@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 
 from livegrad.autograd import no_grad
-from livegrad.creation import empty_like, from_array
+from livegrad.creation import empty_like
 from livegrad.ops.elementwise.arithmetic import where
+from livegrad.ops.making.constants import from_array
 from livegrad.ops.making.random import rand
 from livegrad.sequences import eye as _eye
 from livegrad.tensor import Tensor

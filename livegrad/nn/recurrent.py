@@ -9,13 +9,14 @@ from typing import Any
 
 import numpy as np
 
-from livegrad.creation import empty, from_array, zeros
+from livegrad.creation import empty, zeros
 from livegrad.nn import functional as F, init
 from livegrad.nn.module import Module
 from livegrad.nn.parameter import Parameter
 from livegrad.nn.utils.rnn import PackedSequence
 from livegrad.ops.layers.recurrent import recurrent
 from livegrad.ops.layers.recurrent_cells import CELLS
+from livegrad.ops.making.constants import from_array
 from livegrad.ops.shaping.joining import cat, record_slice, stack
 from livegrad.ops.support.autocast import is_on as is_autocast_on
 from livegrad.ops.support.public import publish

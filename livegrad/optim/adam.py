@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 
 from livegrad.ops.elementwise.arithmetic import abs, add, div, mul, sub, where
 from livegrad.ops.elementwise.comparison import maximum, ne
-from livegrad.ops.elementwise.power import sqrt
+from livegrad.ops.elementwise.roots import sqrt
 from livegrad.optim.optimizer import Group
 from livegrad.optim.options import (
     betas_of,

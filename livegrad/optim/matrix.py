@@ -9,7 +9,7 @@ from livegrad import dtypes
 from livegrad.creation import zeros, zeros_like
 from livegrad.ops.elementwise.arithmetic import add, div, mul, neg, sub
 from livegrad.ops.elementwise.comparison import clamp
-from livegrad.ops.elementwise.power import rsqrt, sqrt
+from livegrad.ops.elementwise.roots import rsqrt, sqrt
 from livegrad.ops.products.matmul import matmul
 from livegrad.ops.reductions.reduce import mean, sum
 from livegrad.optim.optimizer import Group, Optimizer

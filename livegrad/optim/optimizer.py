@@ -19,14 +19,23 @@ from livegrad.creation import tensor
 from livegrad.graph.events import MADE, STEP, tell
 from livegrad.graph.site import user_site
 from livegrad.graph.state import LOCAL, flush
-from livegrad.graph.watch import load_lint
+from livegrad.graph.watch import Watch
 from livegrad.nn.hooks import Hooks
 from livegrad.tensor import Tensor
 
 Group = dict[str, Any]
 Step = Callable[..., Any]
 
-MADE.append(load_lint)  # the training lint, which is loaded with the first optimiser
+
+def _load_lint(optimizer: Any) -> None:
+    """The training lint looks at the first steps of every optimiser."""
+    if Watch.enabled:
+        from livegrad.lint.events import made  # imported with the first optimiser
+
+        made(optimizer)
+
+
+MADE.append(_load_lint)
 
 
 class _Required:

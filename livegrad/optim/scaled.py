@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from livegrad.ops.elementwise.arithmetic import add, div, mul, sub
-from livegrad.ops.elementwise.power import sqrt
+from livegrad.ops.elementwise.roots import sqrt
 from livegrad.optim.optimizer import Group
 from livegrad.optim.options import (
     check_common,

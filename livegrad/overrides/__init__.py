@@ -23,6 +23,7 @@ from livegrad.overrides.modes import (
 from livegrad.overrides.protocol import (
     DisableTorchFunction,
     DisableTorchFunctionSubclass,
+    default as default,
     handle_torch_function,
     has_torch_function,
     has_torch_function_unary,

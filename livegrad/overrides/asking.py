@@ -49,6 +49,7 @@ def install() -> None:
         for entry in entries():
             _make_overridable(entry)
         Asking.installed = True
+        Asking.exchange = exchange
         for package in Asking.callers:
             exchange(package)
 

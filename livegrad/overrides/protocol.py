@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from livegrad.dtypes import DType
+from livegrad.overrides.catalogue import get_default_nowrap_functions, resolve_name
 from livegrad.tensor import Tensor, disabled_torch_function
 
 Args = tuple[Any, ...]
@@ -115,8 +116,6 @@ def answer(func: Any, asked: list[Any], args: Args, kwargs: Kwargs) -> Any:
 
 
 def _called(func: Any) -> str:
-    from livegrad.overrides.catalogue import resolve_name
-
     return resolve_name(func) or str(getattr(func, "__qualname__", func))
 
 
@@ -135,8 +134,6 @@ def default(cls: type, func: Any, types: Iterable[type], args: Args, kwargs: Kwa
     """What `Tensor.__torch_function__` does: calls `func`; new tensors are made `cls`."""
     if not all(issubclass(cls, kind) for kind in types):
         return NotImplemented
-    from livegrad.overrides.catalogue import get_default_nowrap_functions
-
     with DisableTorchFunctionSubclass():
         result = func(*args, **kwargs)
         if func in get_default_nowrap_functions():

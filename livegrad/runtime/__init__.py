@@ -2,7 +2,7 @@
 
 from livegrad.runtime import flush as flush
 from livegrad.runtime.cpu import host as host
-from livegrad.runtime.cpu.threads import get_num_threads, set_num_threads
+from livegrad.runtime.cpu.host import get_num_threads, set_num_threads
 from livegrad.runtime.report import Stats, explain, stats
 
 __all__ = ["Stats", "explain", "flush", "host", "get_num_threads", "set_num_threads", "stats"]

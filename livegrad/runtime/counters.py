@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields
 
+from livegrad.compiler import debug
 from livegrad.native.hot import hot_slots
 
 
@@ -35,3 +36,9 @@ class Counters:
 
 
 counters = Counters()
+
+
+class Timing:
+    """Whether the steps of plans are timed: from the first explain() on, or by LIVEGRAD_DEBUG."""
+
+    enabled = debug.wants("times")

@@ -8,7 +8,7 @@ from livegrad.device import CPU, Device, backend_of
 from livegrad.graph import spent
 from livegrad.graph.node import Node
 from livegrad.graph.state import State
-from livegrad.runtime.executable import Fault
+from livegrad.runtime.fault import Fault
 from livegrad.runtime.protocol import NodeByNode
 from livegrad.runtime.snapshot import Snapshot
 

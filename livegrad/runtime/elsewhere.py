@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from livegrad.compiler.expand import copy_node
 from livegrad.graph.node import Node, quote_site
 from livegrad.graph.state import LOCAL, ORPHANED, State, living_states
 from livegrad.ops.bookkeeping.update import Pending
@@ -107,6 +106,8 @@ def _walked(gradient: Node) -> list[Node]:
 
 def _graph_again(gradient: Node) -> Node:
     """The output of a copy of the graph that a backward pass walks over, with nothing computed."""
+    from livegrad.compiler.expand import copy_node
+
     walked = _walked(gradient)
     copies = {node: copy_node(node, node.inputs, node.args) for node in walked}
     for copy in copies.values():

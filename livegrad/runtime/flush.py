@@ -34,7 +34,7 @@ from livegrad.runtime.elsewhere import (
     renew_updates,
     take_up,
 )
-from livegrad.runtime.executable import Fault
+from livegrad.runtime.fault import Fault
 from livegrad.runtime.folding import fold
 from livegrad.runtime.memory import OutOfMemory
 from livegrad.runtime.plans import LAST
@@ -43,7 +43,7 @@ from livegrad.runtime.reference import evaluate
 from livegrad.runtime.running import run, run_followed
 from livegrad.runtime.snapshot import Snapshot
 from livegrad.runtime.speedup import FLUSHES_BEFORE, Speedup, go_on
-from livegrad.runtime.values import number_at
+from livegrad.runtime.values import buffer_of, number_at
 
 _now = time.perf_counter_ns
 _lock: Any = threading.RLock()
@@ -279,6 +279,7 @@ def install() -> None:
     Runtime.evaluate = evaluate
     Runtime.finder = finder
     Runtime.number_at = number_at
+    Runtime.buffer_of = buffer_of
 
 
 def _forget_other_threads() -> None:

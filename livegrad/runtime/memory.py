@@ -152,6 +152,14 @@ class Buffer:
         return array.view(dtype) if dtype.kind == "V" else array
 
 
+def copied(stored: npt.NDArray[Any]) -> Buffer:
+    """A Buffer with a copy of the bytes of an array."""
+    buffer = allocate(stored.nbytes)
+    buffer.view(stored.dtype, stored.shape)[...] = stored
+    buffer.exported = False  # the view is gone, nobody else sees these bytes
+    return buffer
+
+
 @hot
 def allocate(nbytes: int) -> Buffer:
     """A 64-byte aligned Buffer with undefined contents."""

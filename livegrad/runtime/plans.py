@@ -6,7 +6,6 @@ from time import perf_counter
 from typing import Any
 
 from livegrad.compiler import debug
-from livegrad.compiler.expand import Recorded, without_device
 from livegrad.compiler.kept import KEPT, size_of_plan
 from livegrad.device import CPU, backend_of
 from livegrad.graph.events import PLANNED, tell_planned
@@ -84,6 +83,7 @@ def _kinds(nodes: list[Node]) -> list[bool]:
 def make(snapshot: Snapshot) -> Executable:
     """Plans what was recorded, and remembers the executable."""
     # The compiler is imported by the first plan: `import livegrad` is quicker without it.
+    from livegrad.compiler.expand import Recorded, without_device
     from livegrad.compiler.sizes import plan_for
 
     leaves = list(dict.fromkeys(snapshot.reads))

@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from livegrad.compiler.plan import Plan
     from livegrad.graph.meta import Meta
     from livegrad.graph.node import Node
-    from livegrad.runtime.executable import Executable, Fault
+    from livegrad.runtime.executable import Executable
+    from livegrad.runtime.fault import Fault
 
 
 class Backend(Protocol):

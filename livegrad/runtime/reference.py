@@ -10,7 +10,6 @@ from livegrad.device import CPU, backend_of
 from livegrad.graph.handle import wrap
 from livegrad.graph.node import Node
 from livegrad.graph.state import setting
-from livegrad.runtime.cpu import blas
 from livegrad.runtime.memory import Buffer
 from livegrad.runtime.values import Array, array_of, cast, from_compute, to_compute
 
@@ -43,6 +42,8 @@ def reference_value(node: Node) -> Any:
     with np.errstate(all="ignore"):
         if op.kind == "elementwise":
             return op.ref(*elementwise_operands(node))
+        from livegrad.runtime.cpu import blas  # not before something is computed
+
         arrays = [to_compute(array_of(x), x.meta.dtype) for x in node.inputs]
         return blas.on_one_thread(op.ref, node, *arrays)
 

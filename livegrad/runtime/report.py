@@ -7,8 +7,7 @@ from typing import Any
 
 from livegrad.graph.events import Step, latest
 from livegrad.graph.node import describe_site
-from livegrad.runtime.counters import counters
-from livegrad.runtime.executable import Timing
+from livegrad.runtime.counters import Timing, counters
 
 
 @dataclass(frozen=True)

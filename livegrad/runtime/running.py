@@ -15,7 +15,8 @@ from livegrad.graph.state import LOCAL
 from livegrad.native.hot import hot
 from livegrad.ops.bookkeeping.update import replace_node
 from livegrad.runtime.counters import counters
-from livegrad.runtime.executable import Executable, Fault
+from livegrad.runtime.executable import Executable
+from livegrad.runtime.fault import Fault
 from livegrad.runtime.liveness import is_claim, may_overwrite
 from livegrad.runtime.memory import Buffer, allocate
 from livegrad.runtime.snapshot import Snapshot, numbers_of

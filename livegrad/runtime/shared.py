@@ -33,6 +33,7 @@ from livegrad.graph.record import record
 from livegrad.graph.state import LOCAL, flush
 from livegrad.graph.views import follow_cell, in_place_of, inherit, laid_out, sync, wrote_silently
 from livegrad.graph.writes import count_apart, rebind
+from livegrad.ops.shaping.strided import AS_STRIDED
 from livegrad.runtime.memory import Buffer, allocate
 from livegrad.runtime.values import array_of
 
@@ -246,8 +247,6 @@ def place_of(x: Tensor) -> tuple[Memory, Meta, int]:
 
 def on_memory(memory: Memory, meta: Meta, offset: int) -> Tensor:
     """A tensor that shows a part of `memory`, as `place_of` gave it."""
-    from livegrad.ops.shaping.strided import AS_STRIDED
-
     count = memory.array.nbytes // meta.dtype.itemsize
     if meta.contiguous and not offset and count == meta.numel:
         return _on(memory, leaf_node(meta, None), ())

@@ -17,12 +17,13 @@ import time
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from types import FunctionType
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from livegrad.compiler import debug
-from livegrad.native import hot, layout
-from livegrad.native.watch import Watch
-from livegrad.runtime.cpu import jit
+from livegrad.native import hot
+
+if TYPE_CHECKING:
+    from livegrad.native.watch import Watch
 
 # Fewer flushes than this are not worth it.
 FLUSHES_BEFORE = 32
@@ -67,6 +68,8 @@ def speed_up() -> None:
 
 def _work(in_background: bool) -> Work:
     """Translates and replaces the hot functions, if this interpreter is one we know."""
+    from livegrad.native import layout
+
     functions = list(hot.FUNCTIONS)
     try:
         if not layout.is_known():
@@ -104,8 +107,11 @@ def _made(
     functions: list[FunctionType], in_background: bool
 ) -> Generator[bool, None, tuple[dict[FunctionType, Any], Watch]]:
     """The native functions, and what they took for constants."""
+    from livegrad.native import layout
     from livegrad.native.install import link
     from livegrad.native.translate import translate_in_slices
+    from livegrad.native.watch import Watch
+    from livegrad.runtime.cpu import jit
 
     originals = {native: function for function, native in Speedup.made.items()}
     unit = yield from translate_in_slices(layout.slots_of(hot.CLASSES), functions, originals)
@@ -117,6 +123,7 @@ def _made(
 
 
 def _compiled(ir: str, in_background: bool) -> Generator[bool, None, bytes]:
+    from livegrad.runtime.cpu import jit
     from livegrad.runtime.cpu.background import Compilation, is_possible
 
     if not in_background or not is_possible():

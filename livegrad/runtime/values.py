@@ -11,6 +11,7 @@ from livegrad import dtypes
 from livegrad.device import CPU, backend_of
 from livegrad.dtypes import DType
 from livegrad.graph.node import Node
+from livegrad.runtime.memory import Buffer, copied
 
 Array = np.ndarray[Any, Any]
 
@@ -69,6 +70,11 @@ def from_compute(values: Any, dtype: DType) -> Array:
         if dtype is dtypes.bfloat16:
             return dtypes.float32_to_bfloat16(array.astype(np.float32))
         return np.ascontiguousarray(array.astype(dtype.storage, copy=False))
+
+
+def buffer_of(values: Any, dtype: DType) -> Buffer:
+    """A buffer of our own holding `values` as `dtype`."""
+    return copied(from_compute(values, dtype))
 
 
 def cast(array: Array, source: DType, target: DType) -> Array:

@@ -11,9 +11,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from livegrad import dtypes
-from livegrad.creation import buffer_from
 from livegrad.dtypes import DType
 from livegrad.graph.meta import Size
+from livegrad.runtime.memory import copied
 from livegrad.serialization.archive import Member, check_member
 from livegrad.serialization.errors import MOST_DIMS, MOST_ELEMENTS, MOST_TENSORS, LoadError
 from livegrad.serialization.files import Source
@@ -222,7 +222,7 @@ class Storages:
         view = np.lib.stride_tricks.as_strided(
             raw.view(_stored(dtype)), where.shape, steps, writeable=False
         )
-        return buffer_from(_finished(view, dtype, self.swap, *marks))
+        return copied(_finished(view, dtype, self.swap, *marks))
 
 
 def _stored(dtype: DType) -> np.dtype[Any]:

@@ -15,7 +15,7 @@ from livegrad.dtypes import DType
 from livegrad.graph.elsewhere import placed
 from livegrad.ops.elementwise.arithmetic import abs, add, cast, div, mul, neg, sub
 from livegrad.ops.elementwise.pointwise_math import cos, exp, sin
-from livegrad.ops.elementwise.power import sqrt, square
+from livegrad.ops.elementwise.roots import sqrt, square
 from livegrad.ops.making.generate import filled, steps
 from livegrad.ops.special.bessel import i0
 

@@ -493,3 +493,62 @@ def test_a_penalty_on_gradients_reaches_biases_before_kinks(kink):
     of_bias, of_outer = lg.autograd.grad(((slope.norm(2, dim=1) - 1) ** 2).mean(), [bias, outer])
     assert of_bias.tolist() == [0.0] * 5
     assert of_outer.shape == outer.shape
+
+
+# --------------------------------------------------------- flags that change between two passes
+
+
+def test_what_was_computed_before_a_leaf_required_a_gradient_gives_it_none():
+    a, b = leaf(2.0), lg.tensor([3.0])
+    y = (a * b).sum()
+    b.requires_grad_()
+    y.backward()
+    assert a.grad.tolist() == [3.0]
+    assert b.grad is None
+
+
+@pytest.mark.parametrize("read", [False, True])
+def test_a_leaf_that_was_frozen_collects_nothing(read):
+    w = leaf(2.0)
+    optimiser = lg.optim.SGD([w], lr=0.5)
+    before = w * 3
+    (w * w).sum().backward()
+    optimiser.step()
+    w.requires_grad_(False)
+    if read:
+        before.tolist()
+    before.sum().backward()
+    assert w.grad.tolist() == [4.0]
+
+
+@pytest.mark.parametrize("read", [False, True])
+def test_a_leaf_that_was_frozen_for_a_while_collects_again(read):
+    w = leaf(2.0)
+    before = w * w
+    w.requires_grad_(False)
+    meanwhile = w * 5
+    w.requires_grad_(True)
+    if read:
+        before.tolist()
+    assert not meanwhile.requires_grad
+    before.sum().backward()
+    assert w.grad.tolist() == [4.0]
+
+
+def test_a_leaf_behind_a_failed_derivative_got_nothing_of_its_gradient():
+    a = leaf(1.0, 2.0)
+    f = (a * 3).set_(a)
+    y = lg.stack([a, f])
+    with pytest.raises(RuntimeError, match="derivative for set_ is not implemented"):
+        y.sum().backward()
+    assert a.grad is None
+
+
+def test_a_computed_tensor_that_shows_another_shape_keeps_its_place():
+    a = leaf(1.0, 2.0)
+    y = (a * 2)[:, None]
+    y.data = lg.ones(2, 3)
+    assert y.requires_grad
+    assert not y.is_leaf
+    y.backward(lg.ones(2, 3))
+    assert a.grad.tolist() == [6.0, 6.0]

@@ -277,3 +277,14 @@ def test_the_flag_of_a_computed_tensor_cannot_be_set():
     for flag in (True, False):
         with pytest.raises(RuntimeError, match="flags of leaf variables"):
             y.requires_grad = flag
+
+
+def test_a_written_output_retains_its_gradient_where_nothing_was_asked_for():
+    a = lg.tensor([1.0, 2.0], requires_grad=True)
+    y = (a * a).sum()
+    z = y * y
+    with lg.no_grad():
+        y.mul_(2)
+    y.retain_grad()
+    assert lg.autograd.grad(y, [z], allow_unused=True) == (None,)
+    assert y.grad.item() == 1

@@ -254,3 +254,83 @@ def test_a_gradient_ends_where_it_is_wanted_before_a_cut_graph():
         grad((d * d).sum(), [d, w])
     with pytest.raises(RuntimeError, match="second time"):
         grad((d * d).sum(), w, allow_unused=True)
+
+
+# ------------------------------------------------------------------- views, and where a walk ends
+
+
+def step(*parameters):
+    lg.optim.SGD(parameters, lr=0.5).step()
+
+
+def part_of_a_dead_whole(w):
+    v = (w * w)[0]
+    v.sum().backward()
+    return v
+
+
+def part_read_before_backward(w):
+    v = (w * w)[0]
+    compute(v)
+    v.sum().backward()
+    return v
+
+
+def part_of_a_detached_whole(w):
+    a = w * w
+    v = a.detach()[0]
+    a.sum().backward()
+    return v
+
+
+def one_of_several_parts(w):
+    a = w * w
+    v, _ = a.unbind()
+    a.sum().backward()
+    return v
+
+
+def part_of_a_whole_written_later(w):
+    a = w * w
+    v = a[0]
+    compute(v)
+    a.mul_(2).div_(2)
+    a.sum().backward()
+    return v
+
+
+@pytest.mark.parametrize(
+    "part",
+    [
+        part_of_a_dead_whole,
+        part_read_before_backward,
+        part_of_a_detached_whole,
+        one_of_several_parts,
+        part_of_a_whole_written_later,
+    ],
+)
+def test_what_a_part_is_written_to_outlives_the_update(part):
+    w = lg.tensor([[2.0, 3.0], [4.0, 5.0]], requires_grad=True)
+    v = part(w)
+    step(w)
+    v.detach().add_(1)
+    assert v.tolist() == [5.0, 10.0]
+
+
+def test_a_whole_of_detached_values_is_not_kept():
+    w = leaf(1.0, 2.0)
+    state = w.detach()
+    before = live_nodes()
+    for _ in range(20):
+        state = (state * w).detach()
+        compute(state)
+    assert live_nodes() <= before + 6
+
+
+def test_a_graph_is_kept_behind_what_a_gradient_was_asked_for():
+    w = leaf(1.0, 2.0)
+    y = w * w
+    grad((y * y).sum(), y)
+    step(w)
+    y.sum().backward()
+    assert w.grad.tolist() == [2.0, 4.0]

@@ -11,6 +11,16 @@ import livegrad as lg
 
 torch = pytest.importorskip("torch")
 
+
+def points(T: Any) -> Any:
+    return T.tensor([[1.0, 2.0], [3.0, 5.0]])
+
+
+def filled_through_a_view(x: Any) -> Any:
+    x.view(2).fill_(2)
+    return x
+
+
 FUNCTIONS: dict[str, Callable[[Any, Any], Any]] = {
     "min": lambda T, a: a.min(),
     "amin": lambda T, a: a.amin(),
@@ -36,6 +46,30 @@ FUNCTIONS: dict[str, Callable[[Any, Any], Any]] = {
     "hinge_embedding_loss": lambda T, a: T.nn.functional.hinge_embedding_loss(a, T.ones(2)),
     "prelu": lambda T, a: T.nn.functional.prelu(a, T.tensor([0.2])),
     "weight of prelu": lambda T, a: T.nn.functional.prelu(T.ones(1, 2) - 2, a),
+    "weight of layer_norm": lambda T, a: T.nn.functional.layer_norm(points(T), (2,), a),
+    "bias of layer_norm": lambda T, a: T.nn.functional.layer_norm(points(T), (2,), None, a),
+    "weight of batch_norm": lambda T, a: T.nn.functional.batch_norm(
+        points(T), None, None, a, training=True
+    ),
+    "bias of batch_norm": lambda T, a: T.nn.functional.batch_norm(
+        points(T), T.zeros(2), T.ones(2), T.ones(2), a
+    ),
+    "bias and weight of batch_norm": lambda T, a: T.nn.functional.batch_norm(
+        points(T), None, None, a, a, training=True
+    ),
+    "input of conv1d": lambda T, a: T.nn.functional.conv1d(a[None, None], points(T)[:, None]),
+    "weight of conv1d": lambda T, a: T.nn.functional.conv1d(points(T)[:, None], a[None, None]),
+    "bias of conv1d": lambda T, a: T.nn.functional.conv1d(points(T)[:, None], T.ones(2, 1, 2), a),
+    "weight of conv_transpose1d": lambda T, a: T.nn.functional.conv_transpose1d(
+        points(T)[:, None], a[None, None]
+    ),
+    "avg_pool1d": lambda T, a: T.nn.functional.avg_pool1d(a[None], 2),
+    "power 0": lambda T, a: a**0,
+    "power 1": lambda T, a: a**1,
+    "filled": lambda T, a: (a * a).fill_(2) ** 2,
+    "filled through a view": lambda T, a: filled_through_a_view(a * a) ** 2,
+    "cumprod of one each": lambda T, a: a[:, None].cumprod(1),
+    "cumprod": lambda T, a: a.cumprod(0),
     "max_pool1d": lambda T, a: T.nn.functional.max_pool1d(a[None], 2),
     "adaptive_max_pool1d": lambda T, a: T.nn.functional.adaptive_max_pool1d(a[None], 1),
 }

@@ -31,7 +31,7 @@ from livegrad.device import register
 from livegrad.dtypes import DType
 from livegrad.graph.meta import Meta, meta_of
 from livegrad.graph.op import REGISTRY
-from livegrad.runtime.executable import Fault
+from livegrad.runtime.fault import Fault
 from livegrad.runtime.protocol import Runnable
 from livegrad.runtime.values import cast, from_compute, to_compute
 

@@ -65,3 +65,14 @@ def test_smooth_l1_at_nan():
     (got,) = slopes(lambda x: F.smooth_l1_loss(x, lg.zeros(2)), [NAN, 4.0])
     assert math.isnan(got[0])
     assert got[1] == 0.5
+
+
+@pytest.mark.parametrize("g", [math.nan, math.inf])
+def test_a_gradient_that_is_not_finite_spoils_all_that_share_an_extreme(g):
+    x = lg.tensor([1.0, 2.0, 2.0], requires_grad=True)
+    x.amax(0).backward(lg.tensor(g))
+    assert math.isnan(x.grad[0].item())
+    assert not math.isfinite(x.grad[1].item())
+    alone = lg.tensor(math.nan, requires_grad=True)
+    alone.amin().backward()
+    assert math.isnan(alone.grad.item())

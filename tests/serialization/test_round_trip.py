@@ -14,9 +14,9 @@ from hypothesis import given, strategies as st
 
 import livegrad as lg
 from livegrad import dtypes, nn, optim
-from livegrad.creation import buffer_from
 from livegrad.graph.handle import leaf
 from livegrad.graph.meta import meta_of
+from livegrad.runtime.memory import copied
 from livegrad.serialization import LoadError, load_file, save_file
 
 FORMATS = ("safetensors", "torch")
@@ -56,7 +56,7 @@ def same(a: Any, b: Any) -> bool:
 def test_every_dtype_and_shape(tmp_path: Path, format: str, dtype: Any, shape: Any) -> None:
     count = int(np.prod(shape))
     raw = np.random.default_rng(0).integers(0, 2, count * dtype.itemsize, np.uint8)
-    values = leaf(meta_of(shape, dtype), buffer_from(raw.view(dtype.storage).reshape(shape)))
+    values = leaf(meta_of(shape, dtype), copied(raw.view(dtype.storage).reshape(shape)))
     path = tmp_path / "x"
     lg.save(values, path, format=format)
     for mmap in (True, False):

@@ -20,7 +20,7 @@ from livegrad.graph.node import Node
 from livegrad.graph.op import REGISTRY, Op
 from livegrad.graph.record import record
 from livegrad.ops.elementwise.arithmetic import cast
-from livegrad.ops.elementwise.power import square
+from livegrad.ops.elementwise.roots import square
 from livegrad.ops.making.generate import filled
 from livegrad.ops.reductions.reduce import Dims, count, wide, wide_sum
 from livegrad.ops.shaping.movement import reshape_to

@@ -7,7 +7,7 @@ from typing import Any
 
 from livegrad.creation import ones_like, zeros_like
 from livegrad.nn.parameter import Parameter
-from livegrad.ops.elementwise.power import rsqrt
+from livegrad.ops.elementwise.roots import rsqrt
 
 Pair = tuple[Parameter, Parameter]
 

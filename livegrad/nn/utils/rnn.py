@@ -8,7 +8,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from livegrad.creation import as_tensor, from_array, full
+from livegrad.creation import as_tensor, full
+from livegrad.ops.making.constants import from_array
 from livegrad.ops.shaping.joining import cat
 from livegrad.tensor import Tensor
 

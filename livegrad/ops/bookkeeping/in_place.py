@@ -3,6 +3,8 @@
 y = w * 2; with no_grad(): y[0] = 5      altered(y, written)       the gradient goes on to w * 2
 y = w * 2; y.copy_(constants)            overwritten(y, written)   and here it ends: zeros
 x.copy_(y.t())                           placed(y.t())             x keeps its own strides
+
+`linked` is what `altered` is, of gradients: they require one, which goes nowhere.
 """
 
 from __future__ import annotations
@@ -37,8 +39,8 @@ if TYPE_CHECKING:
 ALTERED: Op = Op(
     "altered",
     "composite",
-    # Inputs (the value that was there, the value that is there now).
-    infer=lambda metas, attrs, shape: metas[0],
+    # Inputs (the value that was there, the value that is there now, which may have another shape).
+    infer=lambda metas, attrs, shape: metas[1],
     expand=lambda n, old, new: new,
     grads=(lambda g, y, old, new: g, None),
     layout=lambda metas, attrs, meta: metas[1].strides,
@@ -52,20 +54,34 @@ ALTERED: Op = Op(
     ),
 )
 
+
+def _overwritten_gradient(g: Tensor, y: Tensor, old: Tensor, new: Tensor) -> Tensor:
+    zeros = zeros_like(old)
+    return also_of(g, zeros) if y._node.attrs[0] else zeros
+
+
 OVERWRITTEN: Op = Op(
     "overwritten",
     "composite",
+    # attrs (whether the write was one through a view,), of which the gradient is a function of g.
     infer=lambda metas, attrs, shape: metas[0],
     expand=lambda n, old, new: new,
-    grads=(lambda g, y, old, new: zeros_like(old), lambda g, y, old, new: g),
+    grads=(_overwritten_gradient, lambda g, y, old, new: g),
     layout=lambda metas, attrs, meta: metas[0].strides,
     saves="",
     samples=s.calls(
         lambda: s.Sample(
-            (s.uniform(2, 3), s.uniform(2, 3, seed=1)), lambda x, v: record(OVERWRITTEN, (x, v))
+            (s.uniform(2, 3), s.uniform(2, 3, seed=1)),
+            lambda x, v: record(OVERWRITTEN, (x, v), (False,)),
         ),
     ),
 )
+
+
+def overwriting(x: Tensor, value: Tensor) -> Tensor:
+    """`value`, which is to be written to all of `x`: what was there gets a gradient of zeros."""
+    flows = node_of(value).grad_to is not None and node_of(x).grad_to is not None
+    return record(OVERWRITTEN, (x, value), (bool(x._path),)) if flows else value
 
 
 def also_of(x: Tensor, gradient: Tensor) -> Tensor:
@@ -79,7 +95,26 @@ def also_of(x: Tensor, gradient: Tensor) -> Tensor:
     meta = gradient._node.meta
     if x._node.meta.shape != meta.shape:
         x = record(REGISTRY["expand"], (x,), (), (), meta.shape)
-    return laid_out(record(OVERWRITTEN, (x, gradient)), meta)
+    return laid_out(record(OVERWRITTEN, (x, gradient), (False,)), meta)
+
+
+LINKED: Op = Op(
+    "linked",
+    "composite",
+    # Inputs (something, a value): the value, which requires a gradient if the other does.
+    infer=lambda metas, attrs, shape: metas[1],
+    expand=lambda n, x, value: value,
+    grads=(None, lambda g, y, x, value: g),
+    layout=lambda metas, attrs, meta: metas[1].strides,
+    saves="",
+    samples=s.calls(
+        lambda: s.Sample(
+            (s.uniform(3), s.uniform(2, 3, seed=1)),
+            lambda x, v: record(LINKED, (x, v)),
+            smooth=False,
+        ),
+    ),
+)
 
 
 PLACED = Op(

@@ -25,9 +25,11 @@ from livegrad.graph.infer import not_implemented
 from livegrad.graph.lowering import lowered_by
 from livegrad.graph.meta import Meta, meta_of
 from livegrad.graph.node import Spec
-from livegrad.graph.op import GradRule, Op, as_first, as_iterated, with_numbers
+from livegrad.graph.op import REGISTRY, GradRule, Op, as_first, as_iterated, with_numbers
 from livegrad.graph.record import append, binary, elementwise, record, unary
+from livegrad.ops.bookkeeping.in_place import in_format
 from livegrad.ops.elementwise.conjugate import conj
+from livegrad.ops.making.generate import filled, zeros_like
 from livegrad.ops.support import samples as s
 from livegrad.ops.support.numbers import number_for
 
@@ -51,8 +53,6 @@ def define(
 
 def zero_gradient(g: Tensor, y: Tensor, *operands: Tensor) -> Tensor:
     """Gradient rule of steps: zero wherever it exists."""
-    from livegrad.ops.making.generate import zeros_like
-
     return zeros_like(g)
 
 
@@ -72,8 +72,6 @@ def as_operand(x: Operand, like: Tensor) -> Tensor:
 
     A rule that computes with the number itself makes a plan that holds for this number only.
     """
-    from livegrad.ops.making.generate import filled
-
     return x if isinstance(x, Handle) else filled((), x, node_of(like).meta.dtype.to_real())
 
 
@@ -198,20 +196,7 @@ def mul(input: Operand, other: Operand) -> Tensor:
     return binary(MUL, input, other)
 
 
-def div(input: Operand, other: Operand, *, rounding_mode: str | None = None) -> Tensor:
-    """Elementwise quotient; integers give the default float unless `rounding_mode` is given.
-
-    Args:
-        rounding_mode: "trunc" rounds toward zero, "floor" down, None does not round.
-    """
-    if rounding_mode is None:
-        return binary(DIV, input, other)
-    from livegrad.ops.elementwise.division import rounded
-
-    return rounded(input, other, rounding_mode)
-
-
-def true_divide(input: Operand, other: Operand) -> Tensor:
+def div(input: Operand, other: Operand) -> Tensor:
     """Elementwise quotient; integers give the default float."""
     return binary(DIV, input, other)
 
@@ -278,9 +263,7 @@ def sgn(input: Tensor) -> Tensor:
     """The sign of real elements; complex ones divided by their magnitude, 0 for 0."""
     if not node_of(input).meta.dtype.is_complex:
         return unary(SIGN, input)
-    from livegrad.ops.elementwise.complex_parts import SGN
-
-    return record(SGN, (input,))
+    return record(REGISTRY["sgn"], (input,))
 
 
 # ------------------------------------------------------------------------- combinations of three
@@ -462,8 +445,6 @@ def clone(input: Tensor, *, memory_format: Any = None) -> Tensor:
     out = unary(CLONE, input)
     if memory_format is None:
         return out
-    from livegrad.ops.bookkeeping.in_place import in_format
-
     return in_format(out, memory_format)
 
 
@@ -521,7 +502,7 @@ def _record_cast(x: Tensor, dtype: DType) -> Tensor:
 
 # PyTorch's other names.
 absolute = abs
-divide = div
 multiply = mul
 negative = neg
 subtract = sub
+true_divide = div

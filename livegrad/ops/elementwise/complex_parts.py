@@ -20,9 +20,7 @@ from livegrad.graph.op import Op, as_iterated
 from livegrad.graph.record import record
 from livegrad.graph.views import view
 from livegrad.ops.bookkeeping.in_place import placed_like
-
-# Modules, not names: some of them import `conj` from here.
-from livegrad.ops.elementwise import arithmetic as ew, comparison, pointwise_math, power
+from livegrad.ops.elementwise import arithmetic as ew, comparison, pointwise_math, roots
 from livegrad.ops.elementwise.conjugate import (
     VIEW_AS_COMPLEX,
     VIEW_AS_REAL,
@@ -220,7 +218,7 @@ def _real_meta(metas: Metas, attrs: tuple[Any, ...], shape: Any) -> Meta:
 
 
 def _angle_backward(g: Tensor, y: Tensor, x: Tensor) -> Tensor:
-    turned = ew.mul(ew.div(x, power.square(ew.abs(x))), 1j)
+    turned = ew.mul(ew.div(x, roots.square(ew.abs(x))), 1j)
     return ew.where(comparison.eq(x, 0), 0, ew.mul(g, turned))
 
 

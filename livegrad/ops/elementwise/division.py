@@ -15,7 +15,7 @@ from livegrad import dtypes
 from livegrad.graph.handle import Handle, node_of
 from livegrad.graph.op import GradRule, Op, may_refuse, not_implemented_in_torch, with_numbers
 from livegrad.graph.record import binary
-from livegrad.ops.elementwise.arithmetic import define, div, mul, needs_tensor, neg, zero_gradient
+from livegrad.ops.elementwise.arithmetic import DIV, define, mul, needs_tensor, neg, zero_gradient
 from livegrad.ops.picking.checking import known_outside
 from livegrad.ops.support import samples as s
 
@@ -88,7 +88,7 @@ def _by_divisor(g: Tensor, y: Tensor, a: Any, b: Tensor) -> Tensor:
     """The gradient of a % b for b, which PyTorch does not have for a number modulo a tensor."""
     if not isinstance(a, Handle):
         return not_implemented_in_torch("remainder")(g, y, a, b)
-    return neg(mul(g, div(a, b, rounding_mode="floor")))
+    return neg(mul(g, divide(a, b, rounding_mode="floor")))
 
 
 # x // y, without a derivative in PyTorch, while that of div(x, y, rounding_mode="floor") is 0.
@@ -111,7 +111,7 @@ FMOD = _define(
     "fmod",
     (
         lambda g, y, a, b: g,
-        lambda g, y, a, b: neg(mul(g, div(a, b, rounding_mode="trunc"))),
+        lambda g, y, a, b: neg(mul(g, divide(a, b, rounding_mode="trunc"))),
     ),
     saves="x",
     smooth=True,
@@ -143,8 +143,14 @@ def _is_empty(x: Any) -> bool:
     return isinstance(x, Handle) and not node_of(x).meta.numel
 
 
-def rounded(input: Operand, other: Operand, rounding_mode: str) -> Tensor:
-    """Elementwise quotient, rounded down ("floor") or toward zero ("trunc")."""
+def divide(input: Operand, other: Operand, *, rounding_mode: str | None = None) -> Tensor:
+    """Elementwise quotient; integers give the default float unless `rounding_mode` is given.
+
+    Args:
+        rounding_mode: "trunc" rounds toward zero, "floor" down, None does not round.
+    """
+    if rounding_mode is None:
+        return binary(DIV, input, other)
     if rounding_mode == "floor":
         return _divided(FLOORED_DIVIDE, input, other)
     if rounding_mode == "trunc":
@@ -170,3 +176,7 @@ def fmod(input: Operand, other: Operand) -> Tensor:
     if not isinstance(input, Handle):
         raise needs_tensor("fmod", input)
     return _divided(FMOD, input, other)
+
+
+# PyTorch's name of it; the `div` of arithmetic.py, for rules, does not round.
+div = divide

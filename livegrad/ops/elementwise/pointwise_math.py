@@ -29,7 +29,7 @@ from livegrad.ops.elementwise.arithmetic import (
 )
 from livegrad.ops.elementwise.comparison import eq
 from livegrad.ops.elementwise.conjugate import conj
-from livegrad.ops.elementwise.power import rsqrt, square
+from livegrad.ops.elementwise.roots import rsqrt, square
 from livegrad.ops.support import samples as s
 
 if TYPE_CHECKING:
@@ -149,6 +149,8 @@ LOGADDEXP = define(
 
 def logaddexp(input: Tensor, other: Tensor) -> Tensor:
     """Elementwise `log(exp(input) + exp(other))` without overflow."""
+    if not isinstance(input, Handle) or not isinstance(other, Handle):
+        raise needs_tensor("logaddexp", input, other)
     return binary(LOGADDEXP, input, other)
 
 
@@ -297,6 +299,8 @@ def atanh(input: Tensor) -> Tensor:
 
 def hypot(input: Tensor, other: Tensor) -> Tensor:
     """Elementwise `sqrt(input**2 + other**2)` without overflow."""
+    if not isinstance(input, Handle) or not isinstance(other, Handle):
+        raise needs_tensor("hypot", input, other)
     return binary(HYPOT, input, other)
 
 

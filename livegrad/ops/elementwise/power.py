@@ -1,4 +1,4 @@
-"""Elementwise powers and roots."""
+"""Elementwise powers. Those with instructions of their own are in roots.py."""
 
 from __future__ import annotations
 
@@ -15,14 +15,16 @@ from livegrad.ops.elementwise.arithmetic import (
     as_operand,
     cast,
     define,
-    div,
     mul,
-    neg,
     sub,
     where,
+    zero_gradient,
 )
 from livegrad.ops.elementwise.comparison import eq, ge, logical_and
+from livegrad.ops.elementwise.complex_parts import imag, real
 from livegrad.ops.elementwise.conjugate import conj
+from livegrad.ops.elementwise.pointwise_math import log
+from livegrad.ops.elementwise.roots import CUBE, RECIPROCAL, RSQRT, SQRT, SQUARE
 from livegrad.ops.support import samples as s
 from livegrad.ops.support.numbers import number_for
 
@@ -42,7 +44,9 @@ def _power(a: Array, b: Array) -> Array:
     return np.where(negative, unit, result)
 
 
-def _power_grad_base(g: Tensor, y: Tensor, a: Tensor, b: Tensor) -> Tensor:
+def _power_grad_base(g: Tensor, y: Tensor, a: Tensor, b: Any) -> Tensor:
+    if type(b) in (int, float) and b == 0:  # not of a FloatArg, for which a plan is made
+        return zero_gradient(g, y, a)
     b = as_operand(b, g)
     slope = mul(b, elementwise(POW, (a, sub(b, 1))))
     return mul(g, where(eq(b, 0), 0, conj(slope)))
@@ -53,15 +57,13 @@ def _power_grad_exponent(g: Tensor, y: Tensor, a: Tensor, b: Tensor) -> Tensor:
     a = as_operand(a, g)
     # The limit of a**b * log(a) at a = 0 is 0 for positive b (and 0 by agreement at b = 0).
     flat = logical_and(eq(a, 0), _is_positive(b))
-    return mul(g, where(flat, 0, conj(mul(y, _log(cast(a, dtype) if dtype.is_complex else a)))))
+    return mul(g, where(flat, 0, conj(mul(y, log(cast(a, dtype) if dtype.is_complex else a)))))
 
 
 def _is_positive(x: Tensor) -> Tensor:
     """Whether `x >= 0`; a complex number is if it is real."""
     if not isinstance(x, Handle) or not node_of(x).meta.dtype.is_complex:
         return ge(x, 0)
-    from livegrad.ops.elementwise.complex_parts import imag, real
-
     return logical_and(eq(imag(x), 0), ge(real(x), 0))
 
 
@@ -76,64 +78,6 @@ POW = define(
     layout=lambda metas, attrs, meta: None if attrs[1] == "st" else as_iterated(metas, attrs, meta),
     samples=s.binary(low=0.5, high=3.0, low2=-2.0, high2=2.0),
 )
-SQUARE = define(
-    "square",
-    ref=np.square,
-    emit=lambda e, x: e.mul(x, x),
-    grads=(lambda g, y, x: mul(g, conj(mul(x, 2))),),
-    result="bool-to-int",
-    cheap=True,
-    complex=True,
-    saves="x",
-    samples=s.unary(),
-)
-CUBE = define(
-    "cube",
-    ref=lambda x: x * x * x,
-    emit=lambda e, x: e.mul(e.mul(x, x), x),
-    grads=(lambda g, y, x: mul(g, conj(mul(square(x), 3))),),
-    result="bool-to-int",
-    cheap=True,
-    complex=True,
-    saves="x",
-    samples=s.unary(),
-)
-SQRT = define(
-    "sqrt",
-    ref=np.sqrt,
-    emit=lambda e, x: e.sqrt(x),
-    grads=(lambda g, y, x: div(g, conj(mul(y, 2))),),
-    complex=True,
-    result="float",
-    saves="y",
-    samples=s.unary(0.1, 4.0),
-)
-RSQRT = define(
-    "rsqrt",
-    ref=lambda x: 1 / np.sqrt(x),
-    emit=lambda e, x: e.div(1, e.sqrt(x)),
-    grads=(lambda g, y, x: mul(g, conj(mul(pow(y, 3), -0.5))),),
-    complex=True,
-    result="float",
-    saves="y",
-    samples=s.unary(0.1, 4.0),
-)
-RECIPROCAL = define(
-    "reciprocal",
-    ref=np.reciprocal,
-    emit=lambda e, x: e.div(1, x),
-    grads=(lambda g, y, x: mul(g, conj(neg(square(y)))),),
-    complex=True,
-    result="float",
-    saves="y",
-    samples=s.unary(0.3, 4.0),
-)
-
-
-def _log(x: Tensor) -> Tensor:
-    from livegrad.ops.elementwise.pointwise_math import log
-
-    return log(x)
 
 
 def pow(input: Operand, exponent: Operand) -> Tensor:
@@ -153,7 +97,7 @@ def _power_number(x: Tensor, exponent: Any) -> Tensor:
             return unary(SQUARE, x)
         if exponent == 3:
             return unary(CUBE, x)
-        if exponent == 1:
+        if exponent == 1 and node_of(x).grad_to is None:  # else its gradient is a function of x
             return unary(CLONE, x) if node_of(x).meta.dtype is not dtypes.bool_ else mul(x, 1)
         if exponent < 0 and not floating:
             raise RuntimeError(
@@ -167,23 +111,3 @@ def _power_number(x: Tensor, exponent: Any) -> Tensor:
     if exponent == -1:
         return unary(RECIPROCAL, x)
     return binary(POW, x, exponent)
-
-
-def square(input: Tensor) -> Tensor:
-    """Elementwise `input * input`."""
-    return unary(SQUARE, input)
-
-
-def sqrt(input: Tensor) -> Tensor:
-    """Elementwise square root; NaN for negative numbers."""
-    return unary(SQRT, input)
-
-
-def rsqrt(input: Tensor) -> Tensor:
-    """Elementwise `1 / sqrt(input)`."""
-    return unary(RSQRT, input)
-
-
-def reciprocal(input: Tensor) -> Tensor:
-    """Elementwise `1 / input`."""
-    return unary(RECIPROCAL, input)

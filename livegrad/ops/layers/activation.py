@@ -34,6 +34,7 @@ from livegrad.ops.layers.smooth_activation import (
     with_numbers,
 )
 from livegrad.ops.making.generate import zeros_like
+from livegrad.ops.shaping.movement import reshape
 from livegrad.ops.support import samples as s
 from livegrad.ops.support.autocast import in_low
 from livegrad.ops.support.numbers import number_for
@@ -298,8 +299,6 @@ def prelu(input: Tensor, weight: Tensor) -> Tensor:
         )
     if w.numel == 1 and w.ndim <= 1:
         if not x.ndim and w.ndim:
-            from livegrad.ops.shaping.movement import reshape
-
             weight = reshape(weight, ())
         return binary(PRELU, input, weight)
     channels = x.shape[1] if x.ndim > 1 else 1
@@ -308,8 +307,6 @@ def prelu(input: Tensor, weight: Tensor) -> Tensor:
             f"prelu: mismatch of parameter numbers and input channel size; got weight {w.shape} "
             f"and channel size {channels}"
         )
-    from livegrad.ops.shaping.movement import reshape
-
     return binary(PRELU, input, reshape(weight, (channels,) + (1,) * (x.ndim - 2)))
 
 

@@ -29,7 +29,7 @@ from livegrad.graph.record import record
 from livegrad.ops.elementwise.arithmetic import add, cast, div, mul, neg, sub, where
 from livegrad.ops.elementwise.comparison import lt
 from livegrad.ops.elementwise.pointwise_math import exp, log
-from livegrad.ops.elementwise.power import rsqrt
+from livegrad.ops.elementwise.roots import rsqrt
 from livegrad.ops.norms.moments import mean_over, moments
 from livegrad.ops.reductions import reduce as rd
 from livegrad.ops.reductions.statistics import norm
@@ -427,6 +427,7 @@ LAYER_NORM = Op(
         lambda g, y, *operands: g,  # backward sums over the leading dims by itself
     ),
     saves="x",
+    linked=3,
     batch="as_it_is",
     samples=_norm_samples(
         lambda x, shape, w=None: layer_norm(x, shape, w, None if w is None else w * 2, 1e-2)

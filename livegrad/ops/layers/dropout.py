@@ -21,7 +21,9 @@ from livegrad.ops.elementwise.comparison import ge, gt
 from livegrad.ops.elementwise.pointwise_math import log
 from livegrad.ops.layers.activation import leaky_relu
 from livegrad.ops.layers.composite import Attrs, Metas, softmax, to_dtype
+from livegrad.ops.making.generate import zeros_like
 from livegrad.ops.making.random import RAND, dropout, uniform
+from livegrad.ops.reductions.reduce import max as largest
 from livegrad.ops.support import samples as s
 from livegrad.random import Generator, default_generator
 
@@ -281,9 +283,6 @@ def gumbel_softmax(
     """
     if eps != 1e-10:
         warnings.warn("`eps` parameter is deprecated and has no effect.", stacklevel=2)
-    from livegrad.ops.making.generate import zeros_like
-    from livegrad.ops.reductions.reduce import max as largest
-
     meta = node_of(logits).meta
     # 1 - u is never 0; where it is 1 the waiting time is made a little more than 0.
     wait = neg(log(sub(1, uniform(meta.shape, meta.dtype.compute))))

@@ -27,7 +27,7 @@ from livegrad.ops.elementwise.arithmetic import (
 )
 from livegrad.ops.elementwise.comparison import gt
 from livegrad.ops.elementwise.pointwise_math import each, exp, sigmoid, stable_sigmoid, tanh
-from livegrad.ops.elementwise.power import square
+from livegrad.ops.elementwise.roots import square
 from livegrad.ops.support import samples as s
 
 if TYPE_CHECKING:

@@ -16,13 +16,13 @@ from livegrad.graph.meta import Meta, Shape, meta_of
 from livegrad.graph.record import record
 from livegrad.ops.elementwise.arithmetic import cast, where
 from livegrad.ops.elementwise.comparison import eq
-from livegrad.ops.elementwise.complex_parts import conj as conj
+from livegrad.ops.elementwise.complex_parts import conj as conj, imag, real
 from livegrad.ops.making.generate import counting
 from livegrad.ops.products.matmul import transposed as transposed
 from livegrad.ops.shaping.arranging import diag_embed as diag_embed
+from livegrad.ops.shaping.diagonals import DIAGONAL
 from livegrad.ops.shaping.joining import cat, record_slice
 from livegrad.ops.shaping.movement import EXPAND, reshape_to
-from livegrad.ops.shaping.slicing import DIAGONAL
 from livegrad.ops.support.batched import wholes
 
 if TYPE_CHECKING:
@@ -126,15 +126,11 @@ def diagonal_of(x: Tensor) -> Tensor:
 
 def real_of(x: Tensor) -> Tensor:
     """The real part; a real tensor is its own."""
-    from livegrad.ops.elementwise.complex_parts import real
-
     return real(x) if node_of(x).meta.dtype.is_complex else x
 
 
 def imag_of(x: Tensor) -> Tensor:
     """The imaginary part of a complex tensor."""
-    from livegrad.ops.elementwise.complex_parts import imag
-
     return imag(x)
 
 

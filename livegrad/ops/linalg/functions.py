@@ -36,9 +36,10 @@ from livegrad.ops.making.generate import filled, zeros_like
 from livegrad.ops.products.matmul import matmul
 from livegrad.ops.reductions.reduce import sum as sum_of
 from livegrad.ops.reductions.scan import cumprod
+from livegrad.ops.shaping.diagonals import diagonal as diagonal_view
 from livegrad.ops.shaping.joining import cat, pad, stack
 from livegrad.ops.shaping.movement import expand, normal_dim, reshape_to, unsqueeze
-from livegrad.ops.shaping.slicing import diagonal as diagonal_view, select
+from livegrad.ops.shaping.slicing import select
 from livegrad.ops.support import samples as s
 from livegrad.ops.support.autocast import in_low
 

@@ -15,7 +15,7 @@ from livegrad.graph.op import Op
 from livegrad.graph.record import record
 from livegrad.ops.elementwise.arithmetic import abs, add, cast, div, mul, neg, sub, where
 from livegrad.ops.elementwise.comparison import gt, maximum
-from livegrad.ops.elementwise.power import square
+from livegrad.ops.elementwise.roots import square
 from livegrad.ops.linalg.common import (
     Array,
     Attrs,

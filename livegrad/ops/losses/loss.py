@@ -30,7 +30,7 @@ from livegrad.ops.layers.composite import (
 )
 from livegrad.ops.losses.class_loss import REDUCTIONS, check_reduction, old_reduction
 from livegrad.ops.reductions import reduce as rd
-from livegrad.ops.shaping.movement import constant
+from livegrad.ops.shaping.movement import constant, expand
 from livegrad.ops.support import samples as s
 
 if TYPE_CHECKING:
@@ -204,8 +204,6 @@ def define(
 
 
 def _full(x: Tensor, shape: Any) -> Tensor:
-    from livegrad.ops.shaping.movement import expand
-
     return x if node_of(x).meta.shape == shape else expand(x, shape)
 
 

@@ -20,7 +20,7 @@ from livegrad.graph.record import record
 from livegrad.ops.elementwise.arithmetic import add, div, mul, neg, sub, where
 from livegrad.ops.elementwise.comparison import clamp_min, eq, ge, logical_and, lt, minimum, ne
 from livegrad.ops.elementwise.pointwise_math import sigmoid
-from livegrad.ops.elementwise.power import sqrt
+from livegrad.ops.elementwise.roots import sqrt
 from livegrad.ops.layers.composite import Attrs, Metas, compute_dtype, to_dtype
 from livegrad.ops.layers.smooth_activation import logsigmoid
 from livegrad.ops.losses.class_loss import check_reduction, old_reduction

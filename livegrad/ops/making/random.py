@@ -26,7 +26,9 @@ from livegrad.graph.state import LOCAL
 from livegrad.graph.writes import rebind
 from livegrad.ops.bookkeeping.in_place import placed_like
 from livegrad.ops.elementwise.arithmetic import add, cast, mul, where, zero_gradient
+from livegrad.ops.elementwise.comparison import ge, lt
 from livegrad.ops.elementwise.conjugate import VIEW_AS_COMPLEX
+from livegrad.ops.elementwise.pointwise_math import floor
 from livegrad.ops.making.generate import filled, to_register
 from livegrad.ops.making.philox import (
     emit_philox,
@@ -242,8 +244,6 @@ def uniform(shape: Shape, dtype: DType, generator: Generator | None = None) -> T
     bits = _UNIT_BITS.get(dtype)
     if bits is None:
         return draw(RAND, shape, dtype, generator)
-    from livegrad.ops.elementwise.pointwise_math import floor
-
     wide = mul(draw(RAND, shape, dtypes.float32, generator), 2.0**bits)
     return cast(mul(floor(wide), 2.0**-bits), dtype)
 
@@ -437,8 +437,6 @@ def normal(
 
 
 def _bernoulli_expand(n: Any, chance: Tensor) -> Tensor:
-    from livegrad.ops.elementwise.comparison import lt
-
     unit = record(RAND, (), (dtypes.float32,), n.args, n.meta.shape)
     return cast(lt(unit, unary(CHECK_PROBABILITY, chance)), n.meta.dtype)
 
@@ -480,8 +478,6 @@ def bernoulli(
 
 
 def _dropout_expand(n: Any, x: Tensor) -> Tensor:
-    from livegrad.ops.elementwise.comparison import ge
-
     p, scale, seed, offset = n.args
     unit = record(RAND, (), (dtypes.float32,), (seed, offset), n.meta.shape)
     return where(ge(unit, p), mul(x, scale), 0)

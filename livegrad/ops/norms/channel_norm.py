@@ -21,7 +21,7 @@ from livegrad.graph.meta import Meta, Shape, meta_of
 from livegrad.graph.op import Op, as_suggested
 from livegrad.graph.record import record
 from livegrad.ops.elementwise.arithmetic import add, mul, sub
-from livegrad.ops.elementwise.power import rsqrt
+from livegrad.ops.elementwise.roots import rsqrt
 from livegrad.ops.layers.composite import (
     Array,
     Attrs,
@@ -228,6 +228,7 @@ def _define(kind: str) -> tuple[Op, Op, Op]:
         layout=as_suggested if kind == "batch" else None,
         grads=(input_rule, first_rule, bias_rule),
         saves="x",
+        linked=2,
         samples=s.calls(
             lambda: sample(2, 4, 3),
             lambda: sample(2, 2, 2, 2, affine=1),

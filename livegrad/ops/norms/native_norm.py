@@ -17,7 +17,7 @@ from livegrad.graph.op import Op
 from livegrad.graph.record import record
 from livegrad.graph.state import LOCAL, setting
 from livegrad.ops.elementwise.arithmetic import add
-from livegrad.ops.elementwise.power import rsqrt
+from livegrad.ops.elementwise.roots import rsqrt
 from livegrad.ops.layers.composite import (
     SOFTMAX_BACKWARD,
     Attrs,

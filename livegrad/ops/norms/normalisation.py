@@ -15,6 +15,7 @@ from livegrad.graph.meta import Meta, meta_of
 from livegrad.graph.op import Op
 from livegrad.graph.record import record
 from livegrad.ops.elementwise.arithmetic import add, div, mul
+from livegrad.ops.elementwise.division import divide
 from livegrad.ops.elementwise.power import pow
 from livegrad.ops.layers.composite import (
     Attrs,
@@ -28,6 +29,7 @@ from livegrad.ops.norms.channel_norm import BATCH_NORM, GROUP_NORM, INSTANCE_NOR
 from livegrad.ops.norms.running_statistics import check_running, update, with_statistics
 from livegrad.ops.shaping.joining import pad
 from livegrad.ops.shaping.movement import whole
+from livegrad.ops.shaping.slicing import narrow
 from livegrad.ops.support import samples as s
 
 if TYPE_CHECKING:
@@ -158,8 +160,6 @@ def _local_infer(metas: Metas, attrs: Attrs, shape: Any) -> Meta:
 
 
 def _local_expand(n: Any, x: Tensor) -> Tensor:
-    from livegrad.ops.shaping.slicing import narrow
-
     (size,) = n.attrs
     alpha, beta, k = n.args
     channels = n.meta.shape[1]
@@ -170,7 +170,7 @@ def _local_expand(n: Any, x: Tensor) -> Tensor:
     total = narrow(padded, 1, 0, channels)
     for i in range(1, size):
         total = add(total, narrow(padded, 1, i, channels))
-    mean = div(total, size, rounding_mode="trunc") if whole else div(total, float(size))
+    mean = divide(total, size, rounding_mode="trunc") if whole else div(total, float(size))
     scale = pow(add(mul(mean, alpha), k), filled((), beta, compute_dtype(n)))
     return to_dtype(div(x, scale), n.meta.dtype)
 

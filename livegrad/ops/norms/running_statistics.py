@@ -13,7 +13,7 @@ from livegrad.graph.record import record
 from livegrad.graph.state import LOCAL
 from livegrad.graph.writes import rebind
 from livegrad.ops.elementwise.arithmetic import add, mul, sub
-from livegrad.ops.elementwise.power import rsqrt
+from livegrad.ops.elementwise.roots import rsqrt
 from livegrad.ops.layers.composite import (
     Attrs,
     Metas,
@@ -120,6 +120,7 @@ NORM_WITH_STATISTICS = Op(
     layout=as_suggested,
     grads=(_known_rule("input"), None, None, _known_rule("weight"), _known_rule("bias")),
     saves="x",
+    linked=4,
     samples=s.calls(
         # Statistics get no gradient, and so are no inputs.
         lambda: s.Sample(

@@ -30,7 +30,7 @@ from livegrad.ops.picking.checking import (
     wrap_ref,
     wrapped,
 )
-from livegrad.ops.shaping.movement import expand, normal_dim, reshape_to
+from livegrad.ops.shaping.movement import INDEX, INDEX_WRITE, expand, normal_dim, reshape_to
 from livegrad.ops.support import samples as s
 
 if TYPE_CHECKING:
@@ -96,9 +96,21 @@ def _gather_ref(n: Any, x: Array, index: Array) -> Array:
 
 
 def _gather_grad(g: Tensor, y: Tensor, x: Tensor, index: Tensor) -> Tensor:
-    from livegrad.ops.picking.scattering import SCATTER_ADD, scattered
+    return scattered(REGISTRY["scatter_add"], zeros_like(x), index, g, y._node.attrs)
 
-    return scattered(SCATTER_ADD, zeros_like(x), index, g, y._node.attrs)
+
+def scattered(op: Op, base: Tensor, index: Tensor, source: Tensor, attrs: Attrs) -> Tensor:
+    """`op` of a base that may be larger than the index along any dim."""
+    shape, sizes = node_of(base).meta.shape, node_of(index).meta.shape
+    small = tuple([d != attrs[0] and a < b for d, (a, b) in enumerate(zip(sizes, shape))])  # noqa: B905
+    if not any(small) or len(sizes) != len(shape):
+        return record(op, (base, index, source), attrs)
+    # Scatter into the part of the base that the index covers: that has a kernel.
+    items = tuple([("slice", 1) if cut else ("all",) for cut in small])
+    starts = (0,) * sum(small)
+    covered = tuple([a if cut else b for a, b, cut in zip(sizes, shape, small, strict=True)])
+    part = record(INDEX, (base,), (items,), starts, covered)
+    return record(INDEX_WRITE, (base, record(op, (part, index, source), attrs)), (items,), starts)
 
 
 GATHER: Op = Op(
@@ -153,7 +165,7 @@ def empty_part(x: Tensor, shape: tuple[int, ...]) -> Tensor:
     """No elements of `x`, as a tensor of a shape that has none."""
     flat = reshape_to(x, (node_of(x).meta.numel,))
     items = (("slice", 1),)
-    return reshape_to(record(REGISTRY["index"], (flat,), (items,), (0,), (0,)), shape)
+    return reshape_to(record(INDEX, (flat,), (items,), (0,), (0,)), shape)
 
 
 def take_along_dim(input: Tensor, indices: Tensor, dim: int | None = None) -> Tensor:

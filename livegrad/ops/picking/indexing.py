@@ -32,7 +32,7 @@ from livegrad.graph.record import record
 from livegrad.graph.state import LOCAL
 from livegrad.graph.views import view
 from livegrad.graph.writes import check_writable, rebind
-from livegrad.ops.bookkeeping.in_place import laid_out_as
+from livegrad.ops.bookkeeping.in_place import laid_out_as, overwriting
 from livegrad.ops.elementwise.arithmetic import add, cast, clone, where as choose
 from livegrad.ops.making.generate import counting, filled
 from livegrad.ops.picking.gathering import INDEX_SELECT, gather as gather, linear_index
@@ -41,11 +41,13 @@ from livegrad.ops.shaping.movement import (
     EXPAND,
     INDEX,
     PERMUTE,
+    expand,
     inverse_order,
     reshape_to,
-    view as shaped,
 )
+from livegrad.ops.shaping.reshaping import view as shaped
 from livegrad.ops.shaping.slicing import FLIP, items_at
+from livegrad.ops.shaping.strided import write_changed
 from livegrad.ops.support.numbers import number_for
 
 if TYPE_CHECKING:
@@ -372,6 +374,8 @@ def setitem(self: Tensor, key: Any, value: Any) -> None:
         value = _number(value, meta.dtype)
     if _is_whole_mask(key, meta) and _is_scalar(value):
         mask = cast(_as_tensor(key), dtypes.bool_)
+        if mask.ndim:
+            check_mask(self, key)
         value = cast(value, meta.dtype) if isinstance(value, Handle) else value
         # Unlike in broadcasting, the mask covers the leading dims.
         wide = tuple(mask.shape) + (1,) * (meta.ndim - mask.ndim)
@@ -387,7 +391,16 @@ def setitem(self: Tensor, key: Any, value: Any) -> None:
     if parsed.advanced:
         write_chosen(x, _written(x, parsed.advanced, value, meta.dtype, INDEX_PUT))
     else:
-        rebind(x, _spread(value, parsed.shape, meta.dtype))
+        value = _spread(value, parsed.shape, meta.dtype)
+        if _is_all(parsed, meta.shape):  # the tensor itself, and no view of it
+            x, value = self, overwriting(self, value)
+        rebind(x, value)
+
+
+def _is_all(parsed: Parsed, shape: Shape) -> bool:
+    if parsed.turned or parsed.shape != shape:
+        return False
+    return all([item in (_ALL, ("slice", 1)) for item in parsed.items])
 
 
 def _check_apart(x: Tensor, parsed: Parsed, value: Tensor, parts: tuple[Any, ...]) -> None:
@@ -398,8 +411,10 @@ def _check_apart(x: Tensor, parsed: Parsed, value: Tensor, parts: tuple[Any, ...
         check_overlap(x, parts, AT_ALL)
         if value._cell is not None or value is x:
             check_overlap(x, (_without_leading_ones(value),), AT_ALL)
-    elif value.shape == parsed.shape:  # what is broadcast is let pass
+    elif value.shape == parsed.shape:
         check_overlap(x, (value,))
+    elif value.ndim and value._cell is not None and x._cell is not None:
+        check_overlap(x, (expand(_without_leading_ones(value), parsed.shape),))
 
 
 def _without_leading_ones(value: Tensor) -> Tensor:
@@ -419,6 +434,14 @@ def fills_a_mask(parts: Any, value: Any) -> bool:
     if len(tensors) != 1 or not isinstance(value, Handle):
         return False
     return _is_mask_part(tensors[0]) and node_of(value).meta.numel == 1
+
+
+def check_mask(x: Tensor, parts: Any) -> None:
+    """RuntimeError for a mask, of the leading dims, that lies partly where it is to be written."""
+    (mask,) = _lists_of_indices(_parts(parts))
+    if isinstance(mask, Handle) and x._cell is not None and mask._cell is x._cell:
+        ones = (1,) * (len(x.shape) - len(mask.shape))
+        check_overlap(x, (shaped(mask, (*mask.shape, *ones)) if ones else mask,))
 
 
 def _check_put(parts: tuple[Any, ...], meta: Meta, value: Tensor, accumulate: bool) -> None:
@@ -446,8 +469,7 @@ def _is_list_of_indices(part: Any) -> bool:
 
 def _is_mask_part(part: Any) -> bool:
     if isinstance(part, Handle):
-        meta = node_of(part).meta
-        return meta.ndim > 0 and _is_mask(meta.dtype)
+        return _is_mask(node_of(part).meta.dtype)
     return np.asarray(part).dtype in (bool, np.uint8)
 
 
@@ -455,8 +477,6 @@ def write_chosen(x: Tensor, value: Tensor) -> None:
     """Writes elements that an index or a mask has chosen, of which several may lie in one place."""
     meta = node_of(x).meta
     if meta.strides is not None and may_overlap(meta.shape, meta.strides):
-        from livegrad.ops.shaping.strided import write_changed
-
         write_changed(x, value)
     else:
         rebind(x, value, expanded=True)

@@ -17,11 +17,13 @@ from livegrad.graph.views import row_major
 from livegrad.ops.bookkeeping.in_place import laid_out_as
 from livegrad.ops.elementwise.arithmetic import cast, clone, sub, where as choose
 from livegrad.ops.elementwise.comparison import clamp, eq, logical_not
+from livegrad.ops.making.constants import from_array
 from livegrad.ops.making.generate import counting, filled
 from livegrad.ops.picking.checking import known_outside, within
 from livegrad.ops.picking.gathering import INDEX_SELECT, check_index
 from livegrad.ops.picking.index_writing import spread_number
 from livegrad.ops.picking.indexing import getitem, put_at
+from livegrad.ops.reductions.scan import cumsum
 from livegrad.ops.shaping.movement import EXPAND, expand, reshape_to
 from livegrad.ops.support import samples as s
 from livegrad.ops.support.numbers import number_for
@@ -73,8 +75,6 @@ CHECK_SOURCE = within(
 
 def masked_scatter(input: Tensor, mask: Tensor, source: Tensor) -> Tensor:
     """`input` with the elements where `mask` holds taken from `source`, in order."""
-    from livegrad.ops.reductions.scan import cumsum
-
     _check_mask("masked_scatter", mask)
     meta, given = node_of(input).meta, node_of(source).meta
     if given.dtype is not meta.dtype:
@@ -106,8 +106,6 @@ def nonzero(input: Tensor, *, as_tuple: Literal[False] = False) -> Tensor: ...
 def nonzero(input: Tensor, *, as_tuple: Literal[True]) -> tuple[Tensor, ...]: ...
 def nonzero(input: Tensor, *, as_tuple: bool = False) -> Any:
     """The indices of all elements that are not 0, one row each. Reads the values."""
-    from livegrad.creation import from_array
-
     node_of(input)  # or it is no tensor
     values = input._values("nonzero()")
     if as_tuple:

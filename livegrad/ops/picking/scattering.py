@@ -25,6 +25,7 @@ from livegrad.graph.views import row_major
 from livegrad.ops.elementwise.arithmetic import cast, clone, div, mul, needs_tensor, where
 from livegrad.ops.elementwise.comparison import eq, logical_and
 from livegrad.ops.elementwise.conjugate import conj
+from livegrad.ops.elementwise.division import divide
 from livegrad.ops.making.generate import filled, zeros_like
 from livegrad.ops.picking.checking import check_known, out_of_range
 from livegrad.ops.picking.gathering import (
@@ -33,8 +34,9 @@ from livegrad.ops.picking.gathering import (
     check_fits,
     check_index,
     check_range,
+    scattered,
 )
-from livegrad.ops.shaping.movement import INDEX, INDEX_WRITE, normal_dim, reshape_to
+from livegrad.ops.shaping.movement import INDEX, normal_dim, reshape_to
 from livegrad.ops.support import samples as s
 from livegrad.ops.support.folds import widened
 from livegrad.ops.support.numbers import number_for
@@ -213,20 +215,6 @@ SCATTER_FOLD: Op = Op(
 )
 
 
-def scattered(op: Op, base: Tensor, index: Tensor, source: Tensor, attrs: Attrs) -> Tensor:
-    """`op` of a base that may be larger than the index along any dim."""
-    shape, sizes = node_of(base).meta.shape, node_of(index).meta.shape
-    small = tuple([d != attrs[0] and a < b for d, (a, b) in enumerate(zip(sizes, shape))])  # noqa: B905
-    if not any(small) or len(sizes) != len(shape):
-        return record(op, (base, index, source), attrs)
-    # Scatter into the part of the base that the index covers: that has a kernel.
-    items = tuple([("slice", 1) if cut else ("all",) for cut in small])
-    starts = (0,) * sum(small)
-    covered = tuple([a if cut else b for a, b, cut in zip(sizes, shape, small, strict=True)])
-    part = record(INDEX, (base,), (items,), starts, covered)
-    return record(INDEX_WRITE, (base, record(op, (part, index, source), attrs)), (items,), starts)
-
-
 def _scatter(
     name: str, op: Op, input: Tensor, dim: int, index: Tensor, src: Any, fold: str | None = None
 ) -> Tensor:
@@ -331,7 +319,7 @@ def scatter_reduce(
 
 def divided(total: Tensor, count: Tensor, dtype: DType) -> Tensor:
     """A sum as a mean; of integers, rounded down."""
-    return div(total, count, rounding_mode="floor" if dtype.category == dtypes.INT else None)
+    return divide(total, count, rounding_mode="floor" if dtype.category == dtypes.INT else None)
 
 
 def neutral(reduce: str, dtype: DType) -> Any:

@@ -27,9 +27,10 @@ from livegrad.graph.views import view
 from livegrad.ops.elementwise.arithmetic import cast, mul
 from livegrad.ops.elementwise.conjugate import conj
 from livegrad.ops.products.matmul import MATMUL, transposed
+from livegrad.ops.reductions.reduce import sum as summed
+from livegrad.ops.shaping.diagonals import DIAGONAL
 from livegrad.ops.shaping.joining import EachInput
 from livegrad.ops.shaping.movement import EXPAND, PERMUTE, normal_dim, permute, reshape_to
-from livegrad.ops.shaping.slicing import DIAGONAL
 from livegrad.ops.support import samples as s
 from livegrad.ops.support.autocast import casted
 
@@ -119,12 +120,10 @@ def _needed(terms: Sequence[_Term], i: int, out: Labels, j: int = -1) -> set[int
 
 def _summed(term: _Term, needed: set[int]) -> _Term:
     """A term summed over the labels that nobody else needs."""
-    from livegrad.ops.reductions.reduce import sum
-
     gone = [d for d, name in enumerate(term.labels) if name not in needed]
     if not gone:
         return term
-    return _Term(sum(term.value, gone), tuple([name for name in term.labels if name in needed]))
+    return _Term(summed(term.value, gone), tuple([name for name in term.labels if name in needed]))
 
 
 def _cheapest(terms: Sequence[_Term], out: Labels, sizes: dict[int, int]) -> tuple[int, int]:

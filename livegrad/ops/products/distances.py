@@ -20,6 +20,7 @@ from livegrad.ops.elementwise.comparison import eq, gt
 from livegrad.ops.elementwise.host_functions import need_tensors
 from livegrad.ops.elementwise.power import pow
 from livegrad.ops.layers.composite import broadcast_over as broadcast
+from livegrad.ops.making.constants import from_array
 from livegrad.ops.making.generate import filled, zeros_like
 from livegrad.ops.picking.gathering import index_select
 from livegrad.ops.reductions.reduce import wide
@@ -152,8 +153,6 @@ def pdist(input: Tensor, p: float = 2.0) -> Tensor:
 
 
 def _constant(array: Array) -> Tensor:
-    from livegrad.creation import from_array
-
     return from_array(np.ascontiguousarray(array, np.int64))
 
 

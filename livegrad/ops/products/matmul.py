@@ -18,6 +18,7 @@ from livegrad.graph.record import record
 from livegrad.graph.views import row_major
 from livegrad.ops.elementwise.arithmetic import add, cast, mul
 from livegrad.ops.elementwise.conjugate import conj
+from livegrad.ops.reductions.reduce import sum as summed
 from livegrad.ops.shaping.movement import PERMUTE, reshape_to
 from livegrad.ops.support import samples as s
 from livegrad.ops.support.autocast import in_low, without_autocast
@@ -372,10 +373,10 @@ def addbmm(
     input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: float = 1, alpha: float = 1
 ) -> Tensor:
     """`beta * input + alpha * (sum of bmm(batch1, batch2) over the batch)`."""
-    from livegrad.ops.reductions.reduce import sum
-
     _check_dtypes("addbmm", input, batch1, batch2)
-    return _combined("addbmm", input, sum(bmm(batch1, batch2), 0, dtype=batch1.dtype), beta, alpha)
+    return _combined(
+        "addbmm", input, summed(bmm(batch1, batch2), 0, dtype=batch1.dtype), beta, alpha
+    )
 
 
 # ------------------------------------------------------------------------------ many matrices

@@ -15,6 +15,7 @@ from livegrad.graph.handle import Handle, node_of
 from livegrad.graph.meta import Meta, meta_of
 from livegrad.graph.op import Op
 from livegrad.graph.record import record
+from livegrad.ops.making.constants import from_array
 from livegrad.ops.shaping.movement import normal_dim, reshape_to
 from livegrad.ops.support import samples as s
 
@@ -47,8 +48,6 @@ def values_of(x: Tensor, reason: str) -> Array:
 
 
 def _tensor(array: Array, dtype: dtypes.DType | None = None) -> Tensor:
-    from livegrad.creation import from_array
-
     return from_array(np.asarray(array), dtype)
 
 

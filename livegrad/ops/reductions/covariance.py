@@ -15,13 +15,14 @@ from livegrad.graph.op import Op
 from livegrad.graph.record import record
 from livegrad.ops.elementwise.arithmetic import cast, div, mul, sub, where
 from livegrad.ops.elementwise.comparison import clamp, le
+from livegrad.ops.elementwise.complex_parts import complex as joined
 from livegrad.ops.elementwise.conjugate import conj
-from livegrad.ops.elementwise.power import sqrt
+from livegrad.ops.elementwise.roots import sqrt
 from livegrad.ops.products.matmul import matmul
 from livegrad.ops.reductions.reduce import sum
 from livegrad.ops.reductions.statistics import real_part
+from livegrad.ops.shaping.diagonals import diagonal
 from livegrad.ops.shaping.movement import reshape_to, transpose
-from livegrad.ops.shaping.slicing import diagonal
 from livegrad.ops.support import samples as s
 
 if TYPE_CHECKING:
@@ -158,6 +159,4 @@ def _clipped(x: Tensor) -> Tensor:
     """Rounding may lead a little beyond -1 and 1."""
     if not node_of(x).meta.dtype.is_complex:
         return clamp(x, -1, 1)
-    from livegrad.ops.elementwise.complex_parts import complex as joined
-
     return joined(clamp(x.real, -1, 1), clamp(x.imag, -1, 1))

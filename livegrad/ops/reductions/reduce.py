@@ -30,6 +30,7 @@ from livegrad.ops.elementwise.comparison import (
     minimum,
     ne,
 )
+from livegrad.ops.picking.indexing import gather
 from livegrad.ops.shaping.movement import EXPAND, constant, normal_dim, reshape_to
 from livegrad.ops.support import samples as s
 from livegrad.ops.support.folds import average, total, widened
@@ -305,12 +306,14 @@ def _check_dim_given(name: str, meta: Meta, dim: Dim, error: type[Exception]) ->
 def _ties_backward(n: Any, g: Tensor, x: Tensor, y: Tensor) -> Tensor:
     dims, keepdim, nan_is_nan = n.attrs
     y = kept(y, x, dims, keepdim)
-    best = logical_or(eq(x, y), logical_and(isnan(x), isnan(y))) if nan_is_nan else eq(x, y)
-    if not dims:
-        return cast(where(best, g, 0), n.meta.dtype)
-    # NaN is equal to nothing, else: 0 / 0 gives NaN.
-    share = div(where(best, kept(g, x, dims, keepdim), 0), sum(best, dims, True))
-    return cast(share, n.meta.dtype)
+    g = kept(g, x, dims, keepdim)
+    if nan_is_nan:
+        best = logical_or(eq(x, y), logical_and(isnan(x), isnan(y)))
+        mine = where(best, g, 0)
+    else:  # NaN is equal to nothing: 0 / 0 gives NaN, and so does a gradient that is not finite
+        best = eq(x, y)
+        mine = mul(g, best)
+    return cast(div(mine, sum(best, dims, True)), n.meta.dtype)
 
 
 # The gradient of amax and amin: shared evenly by the elements equal to the result. With attrs
@@ -518,8 +521,6 @@ def min(input: Tensor, dim: Any = None, keepdim: bool = False, *, other: Any = N
 
 def _pick(name: str, op: Op, x: Tensor, dim: int, keepdim: bool) -> tuple[Tensor, Tensor]:
     """The value at the index that `op` finds along `dim`, and the index."""
-    from livegrad.ops.picking.indexing import gather
-
     meta = node_of(x).meta
     d = normal_dim(name, dim, meta.ndim)
     dims = (d,) if meta.ndim else ()

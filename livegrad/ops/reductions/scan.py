@@ -16,10 +16,12 @@ import numpy as np
 from livegrad import dtypes
 from livegrad.dtypes import DType
 from livegrad.graph.handle import node_of
+from livegrad.graph.infer import not_implemented
 from livegrad.graph.lowering import lowered_by
 from livegrad.graph.meta import Meta, meta_of
 from livegrad.graph.op import Op
 from livegrad.graph.record import record
+from livegrad.graph.views import row_major
 from livegrad.ops.elementwise.arithmetic import cast, clone, mul, sub, where
 from livegrad.ops.elementwise.comparison import eq
 from livegrad.ops.elementwise.conjugate import conj
@@ -147,6 +149,12 @@ def _shifted(x: Tensor, dim: int, by: int, edge: float = 0) -> Tensor:
     return pad(x, [0, 0] * (meta.ndim - 1 - dim) + [-by, by], value=edge) if meta.numel else x
 
 
+def _is_of_one(x: Tensor, dim: int) -> bool:
+    """Whether a scan leaves `x` as it is."""
+    meta = node_of(x).meta
+    return meta.numel <= 1 or meta.shape[dim] == 1
+
+
 # ----------------------------------------------------------------------------- sums and products
 
 CUMSUM = Op(
@@ -165,6 +173,8 @@ CUMSUM = Op(
 def _cumprod_backward(g: Tensor, y: Tensor, x: Tensor) -> Tensor:
     dim, backwards, _ = y._node.attrs
     assert not backwards
+    if _is_of_one(x, dim):
+        return g
     onward = recurrence(g, conj(_shifted(x, dim, 1)), dim, True)
     return mul(onward, conj(_shifted(y, dim, -1, edge=1)))
 
@@ -204,12 +214,30 @@ def cumprod(input: Tensor, dim: int, *, dtype: DType | None = None) -> Tensor:
     return _summed("cumprod", CUMPROD, input, dim, dtype)
 
 
+def in_own_dtype(scan: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    """A scan as its in-place form does it: bools, for which PyTorch has no kernel, stay bools."""
+
+    def call(input: Tensor, dim: int, *, dtype: DType | None = None) -> Tensor:
+        meta = node_of(input).meta
+        if dtype is not None or meta.dtype is not dtypes.bool_:
+            return scan(input, dim, dtype=dtype)
+        normal_dim(scan.__name__, dim, meta.ndim)
+        if meta.ndim and meta.numel:
+            raise not_implemented(f"{scan.__name__}_out_cpu", meta.dtype)
+        return clone(input)
+
+    call.__name__ = scan.__name__
+    return call
+
+
 # ---------------------------------------------------------------------------------- logcumsumexp
 
 
 def _logcumsumexp_backward(g: Tensor, y: Tensor, x: Tensor) -> Tensor:
     """`g[j] * exp(x[i] - y[j])` summed over j >= i; y never falls, so no factor is above 1."""
     dim = y._node.attrs[0]
+    if _is_of_one(x, dim):
+        return g
     factor = _exp_of_difference(y, _shifted(y, dim, 1, edge=math.inf))
     return mul(conj(_exp_of_difference(x, y)), recurrence(g, conj(factor), dim, True))
 
@@ -299,11 +327,13 @@ CUMMIN_INDICES = _extreme("cummin", False)
 
 def _best(name: str, op: Op, input: Tensor, dim: int) -> tuple[Tensor, Tensor]:
     meta = node_of(input).meta
-    d = normal_dim(name, dim, meta.ndim)
+    d = normal_dim(name, dim, meta.ndim) if meta.numel else 0  # as PyTorch, which has not looked
+    if not meta.ndim or not meta.numel:
+        return row_major(clone(input)), filled(meta.shape, 0, dtypes.int64)
     if meta.dtype.is_complex:
         raise NotImplementedError(f'"{name}" not implemented for {meta.dtype.name}')
     indices = record(op, (input,), (d, False, dtypes.int64))
-    return gather(input, d, indices) if meta.ndim else clone(input), indices
+    return gather(input, d, indices), indices
 
 
 def cummax(input: Tensor, dim: int) -> cummax_result:

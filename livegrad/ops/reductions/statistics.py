@@ -24,7 +24,8 @@ from livegrad.ops.elementwise.arithmetic import abs, add, cast, div, mul, sgn, s
 from livegrad.ops.elementwise.comparison import eq, isnan, logical_not, ne
 from livegrad.ops.elementwise.conjugate import conj
 from livegrad.ops.elementwise.pointwise_math import exp, log
-from livegrad.ops.elementwise.power import pow, sqrt, square
+from livegrad.ops.elementwise.power import pow
+from livegrad.ops.elementwise.roots import sqrt, square
 from livegrad.ops.making.generate import zeros_like
 from livegrad.ops.norms.moments import about
 from livegrad.ops.reductions.reduce import (

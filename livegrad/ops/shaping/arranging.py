@@ -16,12 +16,14 @@ from livegrad.graph.infer import not_implemented
 from livegrad.graph.record import record
 from livegrad.graph.views import row_major
 from livegrad.ops.elementwise.arithmetic import cast, clone
-from livegrad.ops.making.generate import filled
+from livegrad.ops.making.constants import from_array
+from livegrad.ops.making.generate import counting, filled
 from livegrad.ops.picking.gathering import INDEX_SELECT
 from livegrad.ops.picking.indexing import setitem, write_chosen
+from livegrad.ops.reductions.reduce import sum as summed
+from livegrad.ops.shaping.diagonals import diagonal as diagonal_of, with_diagonal
 from livegrad.ops.shaping.joining import cat, check_tensors, padded, stack
 from livegrad.ops.shaping.movement import EXPAND, expand, normal_dim, reshape, reshape_to, whole
-from livegrad.ops.shaping.slicing import diagonal as diagonal_of, with_diagonal
 from livegrad.ops.support.autocast import in_float32
 
 if TYPE_CHECKING:
@@ -81,15 +83,13 @@ def fill_diagonal_(input: Tensor, fill_value: Any, wrap: bool = False) -> Tensor
 @in_float32
 def trace(input: Tensor) -> Tensor:
     """Sum of the diagonal of a matrix."""
-    from livegrad.ops.reductions.reduce import sum
-
     if node_of(input).meta.dtype is dtypes.bool_:
         raise not_implemented("trace", dtypes.bool_)
     if node_of(input).meta.ndim != 2:
         raise RuntimeError(
             f"trace: expected a matrix, but got tensor with dim {node_of(input).meta.ndim}"
         )
-    return sum(diagonal_of(input))
+    return summed(diagonal_of(input))
 
 
 def block_diag(*tensors: Tensor) -> Tensor:
@@ -165,8 +165,6 @@ _MOST_CHOICES = 1 << 28
 
 def combinations(input: Tensor, r: int = 2, with_replacement: bool = False) -> Tensor:
     """All ways of choosing `r` elements of a vector, one per row, in order."""
-    from livegrad.creation import from_array
-
     meta = node_of(input).meta
     if meta.ndim != 1:
         raise RuntimeError(f"combinations: Expect a 1D vector, but got shape {list(meta.shape)}")
@@ -224,16 +222,12 @@ def _check_repeats(repeats: Tensor) -> None:
 
 
 def _counting_like(x: Tensor) -> Tensor:
-    from livegrad.ops.making.generate import counting
-
     meta = node_of(x).meta
     return cast(counting(meta.numel), meta.dtype)
 
 
 def _repeated(x: Tensor, repeats: Tensor, dim: int, output_size: int | None) -> Tensor:
     """Slices repeated as often as a tensor says, which is read."""
-    from livegrad.creation import from_array
-
     size = node_of(x).meta.shape[dim]
     times = np.atleast_1d(repeats._values("repeat_interleave()"))
     if times.size not in (1, size):

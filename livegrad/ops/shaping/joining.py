@@ -20,8 +20,11 @@ from livegrad.graph.op import Op, as_suggested
 from livegrad.graph.record import record
 from livegrad.graph.views import row_major
 from livegrad.ops.bookkeeping.in_place import formatted_like, laid_out_as
-from livegrad.ops.elementwise.arithmetic import cast, clone, sub, where
+from livegrad.ops.elementwise.arithmetic import abs as magnitude, cast, clone, sub, where
+from livegrad.ops.elementwise.comparison import clamp
+from livegrad.ops.elementwise.division import remainder
 from livegrad.ops.making.generate import counting, filled
+from livegrad.ops.picking.gathering import INDEX_SELECT
 from livegrad.ops.shaping.movement import (
     EXPAND,
     INDEX,
@@ -451,20 +454,14 @@ def _pad_constant(x: Tensor, amounts: dict[int, tuple[int, int]], value: float) 
 
 
 def _reflected(i: Tensor, size: int) -> Tensor:
-    from livegrad.ops.elementwise.arithmetic import abs
-
-    return sub(size - 1, abs(sub(size - 1, abs(i))))
+    return sub(size - 1, magnitude(sub(size - 1, magnitude(i))))
 
 
 def _replicated(i: Tensor, size: int) -> Tensor:
-    from livegrad.ops.elementwise.comparison import clamp
-
     return clamp(i, 0, size - 1)
 
 
 def _circular(i: Tensor, size: int) -> Tensor:
-    from livegrad.ops.elementwise.division import remainder
-
     return remainder(i, size)
 
 
@@ -477,8 +474,6 @@ _SOURCES: dict[str, tuple[Callable[[Tensor, int], Tensor], Callable[[int], float
 
 
 def _pad_from_itself(x: Tensor, dim: int, before: int, after: int, mode: str) -> Tensor:
-    from livegrad.ops.picking.gathering import INDEX_SELECT
-
     size = x.shape[dim]
     source, most = _SOURCES[mode]
     if max(before, after) > most(size) or size == 0:

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from livegrad.dtypes import DType
 from livegrad.graph.blame import as_items
 from livegrad.graph.handle import Handle, node_of
 from livegrad.graph.index import FIRST, Index, stepped
@@ -175,34 +174,18 @@ def reshape_to(x: Tensor, shape: Shape) -> Tensor:
 def reshape(input: Tensor, *sizes: Any, shape: Any = None) -> Tensor:
     """The same elements in row-major order with another shape; one size may be -1."""
     meta = node_of(input).meta
-    wanted = _resolve_shape(meta, sizes_of("reshape", sizes, shape))
-    if _is_viewable(meta, wanted):
+    wanted = resolved_shape(meta, sizes_of("reshape", sizes, shape))
+    if is_viewable(meta, wanted):
         return record_view(RESHAPE, input, (regrouping(meta.shape, wanted),), (), wanted)
     return record(RESHAPE, (input,), (regrouping(meta.shape, wanted),), (), wanted)
 
 
-def _is_viewable(meta: Meta, shape: Shape) -> bool:
+def is_viewable(meta: Meta, shape: Shape) -> bool:
     """Whether PyTorch would show the elements in another shape without copying them."""
     return meta.strides is None or viewed_strides(meta.shape, meta.strides, shape) is not None
 
 
-def view(input: Tensor, *shape: Any, size: Any = None, dtype: Any = None) -> Tensor:
-    """A view of `input` with another shape, or of its bytes as another dtype."""
-    if dtype is not None or (len(shape) == 1 and isinstance(shape[0], DType)):
-        from livegrad.ops.shaping.reshaping import view_bits
-
-        return view_bits(input, shape[0] if dtype is None else dtype)
-    meta = node_of(input).meta
-    wanted = _resolve_shape(meta, sizes_of("view", shape, size))
-    if not _is_viewable(meta, wanted):
-        raise RuntimeError(
-            "view size is not compatible with input tensor's size and stride (at least one "
-            "dimension spans across two contiguous subspaces). Use .reshape(...) instead."
-        )
-    return record_view(RESHAPE, input, (regrouping(meta.shape, wanted),), (), wanted)
-
-
-def _resolve_shape(meta: Meta, shape: Shape) -> Shape:
+def resolved_shape(meta: Meta, shape: Shape) -> Shape:
     """`shape` with -1 replaced, checked against the number of elements."""
     known = prod([size for size in shape if size != -1])
     if shape.count(-1) > 1:
@@ -362,7 +345,7 @@ def _expand_layout(metas: Metas, attrs: Attrs, meta: Meta) -> Strides:
     lead = meta.ndim - len(shape)
     out = [0 if n != meta.shape[lead + d] else strides[d] for d, n in enumerate(shape)]
     for d in range(lead - 1, -1, -1):
-        following = meta.shape[d + 1] * out[0] if out else 1
+        following = meta.shape[d + 1] * out[0] if out else 0
         out.insert(0, following if meta.shape[d] == 1 else 0)
     return tuple(out)
 

@@ -1,4 +1,4 @@
-"""Reshaping: reshapes with other names, and bytes seen as another dtype."""
+"""Reshaping: views of another shape, reshapes with other names, bytes seen as another dtype."""
 
 from __future__ import annotations
 
@@ -18,13 +18,35 @@ from livegrad.graph.op import Op
 from livegrad.graph.record import record
 from livegrad.graph.views import view as record_view
 from livegrad.ops.bookkeeping.in_place import contiguous
-from livegrad.ops.shaping.movement import normal_dim, reshape, sizes_of, view
+from livegrad.ops.shaping.movement import (
+    RESHAPE,
+    is_viewable,
+    normal_dim,
+    regrouping,
+    reshape,
+    resolved_shape,
+    sizes_of,
+)
 from livegrad.ops.support import samples as s
 
 if TYPE_CHECKING:
     from livegrad.tensor import Tensor
 
 Array = np.ndarray[Any, Any]
+
+
+def view(input: Tensor, *shape: Any, size: Any = None, dtype: Any = None) -> Tensor:
+    """A view of `input` with another shape, or of its bytes as another dtype."""
+    if dtype is not None or (len(shape) == 1 and isinstance(shape[0], DType)):
+        return view_bits(input, shape[0] if dtype is None else dtype)
+    meta = node_of(input).meta
+    wanted = resolved_shape(meta, sizes_of("view", shape, size))
+    if not is_viewable(meta, wanted):
+        raise RuntimeError(
+            "view size is not compatible with input tensor's size and stride (at least one "
+            "dimension spans across two contiguous subspaces). Use .reshape(...) instead."
+        )
+    return record_view(RESHAPE, input, (regrouping(meta.shape, wanted),), (), wanted)
 
 
 def view_as(input: Tensor, other: Tensor) -> Tensor:

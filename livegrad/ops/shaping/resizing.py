@@ -84,6 +84,7 @@ def become(x: Tensor, value: Tensor, stays: bool = True, counts: int = 1) -> Ten
     x._node, x._cell = node, value._cell
     x._path, x._seen = value._path, value._seen
     x._root = None if value._root is x else value._root
+    x._whole = value._whole
     if not shares:  # from now on it counts for itself what is written to the other storage
         x._writes, x._unseen = writes, None if x._cell is None else [writes]
     see_through(value, x)
@@ -157,14 +158,15 @@ def set_(
     stride: Any = None,
 ) -> Tensor:
     """Makes the tensor share the storage of `source`: all it shows, or a part of the storage."""
-    flows = [node_of(x).grad_to is not None for x in (self, source) if isinstance(x, Handle)]
-    if flows[0]:
+    old = node_of(self)
+    operands = [old, node_of(source)] if isinstance(source, Handle) else [old]
+    edges = tuple([node for node in operands if node.grad_to is not None])
+    if old.grad_to is not None:
         check_writable(self)
     shown, recorded = _shown(self, source, storage_offset, size, stride), LOCAL.state.grad
-    old = node_of(self)
-    become(self, shown, stays=not (recorded and any(flows)))
-    if recorded and any(flows):
-        self._node.grad_to = Interior((), _refuse_set)
+    become(self, shown, stays=not (recorded and edges))
+    if recorded and edges:
+        self._node.grad_to = Interior(edges, _refuse_set)
         go_on_retaining(old, self._node, self)
     return self
 

@@ -34,6 +34,7 @@ from livegrad.graph.writes import check_writable, count_apart, rebind
 from livegrad.ops.bookkeeping.in_place import placed_like
 from livegrad.ops.elementwise.arithmetic import add, fitted, mul
 from livegrad.ops.elementwise.conjugate import conj
+from livegrad.ops.making.constants import from_array
 from livegrad.ops.making.generate import counting, filled, zeros_like
 from livegrad.ops.picking.gathering import INDEX_SELECT
 from livegrad.ops.picking.index_writing import INDEX_ADD, INDEX_PUT
@@ -46,9 +47,9 @@ from livegrad.ops.shaping.movement import (
     reshape,
     reshape_to,
     sizes_of,
-    view,
     whole,
 )
+from livegrad.ops.shaping.reshaping import VIEW_BITS, view
 from livegrad.ops.support import samples as s
 
 if TYPE_CHECKING:
@@ -191,8 +192,6 @@ def _written(flat: Tensor, value: Tensor, grid: Array, strides: Sizes) -> Tensor
 
 def _put(flat: Tensor, value: Tensor, elements: Array, at: Array) -> Tensor:
     """A vector after some elements of `value` were written, each to a place of its own."""
-    from livegrad.creation import from_array
-
     chosen = reshape_to(value, (node_of(value).meta.numel,))
     if len(elements) != node_of(chosen).meta.numel or (np.diff(elements) != 1).any():
         chosen = record(INDEX_SELECT, (chosen, from_array(elements)), (0,))
@@ -217,13 +216,14 @@ def element_by_element(x: Tensor, compute: Callable[[], Tensor]) -> Tensor:
 
     An element is computed from what is in its place by then, perhaps written by another.
     """
-    check_writable(x)
     meta = node_of(x).meta
     whole = whole_of(x)
     assert whole._cell is not None
     rounds = rounds_of(places(meta.shape, meta.stride(), offset_of(x)), [meta.stride()])
     for number, (elements, at) in enumerate(rounds or [(_NOTHING, _NOTHING)]):
         value = fitted(compute(), meta)
+        if not number:
+            check_writable(x, node_of(value).grad_to is not None)
         now = wrap(node_of(whole))
         rebind(
             whole, _as_whole(_put(_as_vector(now, meta.dtype), value, elements, at), now._node.meta)
@@ -258,8 +258,6 @@ def write_changed(x: Tensor, value: Tensor) -> Tensor:
 def add_to_places(x: Tensor, value: Tensor) -> Tensor:
     """Adds the elements of `value` to the places of those of `x`, of which several may be one."""
     check_writable(x, node_of(value).grad_to is not None, expanded=True)
-    from livegrad.creation import from_array
-
     meta = node_of(x).meta
     whole = whole_of(x)
     flat = _as_vector(wrap(node_of(whole)), meta.dtype)
@@ -294,8 +292,6 @@ def _as_bits(flat: Tensor, dtype: DType) -> Tensor:
     meta = node_of(flat).meta
     if meta.dtype is dtype:
         return flat
-    from livegrad.ops.shaping.reshaping import VIEW_BITS
-
     count = meta.nbytes // dtype.itemsize
     return record(VIEW_BITS, (flat,), (meta.dtype, dtype), (), (count,))
 

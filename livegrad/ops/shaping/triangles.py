@@ -14,6 +14,8 @@ from livegrad.graph.meta import Meta
 from livegrad.graph.op import Op
 from livegrad.graph.record import record
 from livegrad.ops.elementwise.arithmetic import cast, sub, where
+from livegrad.ops.elementwise.comparison import ge, le
+from livegrad.ops.making.constants import from_array
 from livegrad.ops.making.generate import counting
 from livegrad.ops.shaping.movement import reshape_to
 from livegrad.ops.support import samples as s
@@ -32,14 +34,10 @@ def _triangle(n: Any, x: Tensor, compare: Callable[..., Tensor]) -> Tensor:
 
 
 def _tril(n: Any, x: Tensor) -> Tensor:
-    from livegrad.ops.elementwise.comparison import le
-
     return _triangle(n, x, le)
 
 
 def _triu(n: Any, x: Tensor) -> Tensor:
-    from livegrad.ops.elementwise.comparison import ge
-
     return _triangle(n, x, ge)
 
 
@@ -97,8 +95,6 @@ def triu(input: Tensor, diagonal: int = 0) -> Tensor:
 
 
 def _indices(name: str, lower: bool, row: int, col: int, offset: int, dtype: Any) -> Tensor:
-    from livegrad.creation import from_array
-
     row, col, offset = as_index(row), as_index(col), as_index(offset)
     if row < 0 or col < 0:
         raise RuntimeError(f"{name}: row and col must be non-negative; got {row} and {col}")

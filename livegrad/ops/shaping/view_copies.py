@@ -15,7 +15,7 @@ from livegrad.graph.handle import node_of
 from livegrad.graph.views import row_major
 from livegrad.ops.bookkeeping.in_place import placed_like
 from livegrad.ops.elementwise.arithmetic import cast, clone
-from livegrad.ops.shaping import movement, slicing, strided
+from livegrad.ops.shaping import diagonals, movement, reshaping, slicing, strided
 
 if TYPE_CHECKING:
     from livegrad.tensor import Tensor
@@ -40,7 +40,7 @@ def _copied(x: Tensor) -> Tensor:
 
 as_strided_copy = _copying(strided.as_strided)
 detach_copy = _copying(movement.detach)
-diagonal_copy = _copying(slicing.diagonal)
+diagonal_copy = _copying(diagonals.diagonal)
 expand_copy = _copying(movement.expand)
 narrow_copy = _copying(slicing.narrow)
 permute_copy = _copying(movement.permute)
@@ -54,7 +54,7 @@ transpose_copy = _copying(movement.transpose)
 unbind_copy = _copying(slicing.unbind)
 unfold_copy = _copying(strided.unfold)
 unsqueeze_copy = _copying(movement.unsqueeze)
-view_copy = _copying(movement.view)
+view_copy = _copying(reshaping.view)
 
 
 def alias_copy(input: Tensor) -> Tensor:
@@ -100,5 +100,5 @@ def diagonal_scatter(
     input: Tensor, src: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1
 ) -> Tensor:
     """A copy of `input` with `src` on its diagonal."""
-    view = slicing.diagonal(input, offset, dim1, dim2)
+    view = diagonals.diagonal(input, offset, dim1, dim2)
     return _replaced("diagonal_scatter", input, src, view)

@@ -10,7 +10,7 @@ from livegrad.graph.op import GradRule, Op
 from livegrad.graph.record import unary
 from livegrad.ops.elementwise.arithmetic import define, div, mul, neg, sub
 from livegrad.ops.elementwise.pointwise_math import exp
-from livegrad.ops.elementwise.power import square
+from livegrad.ops.elementwise.roots import square
 from livegrad.ops.special.special_math import special
 from livegrad.ops.support import samples as s
 

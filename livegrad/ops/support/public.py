@@ -9,12 +9,12 @@ A call costs the same, and users can tell `livegrad.relu` from `Tensor.relu`, as
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from importlib import import_module
+from collections.abc import Callable, Iterable
 from inspect import CO_VARARGS, CO_VARKEYWORDS
 from types import FunctionType
 from typing import Any, ClassVar
 
+from livegrad.graph.above import Above
 from livegrad.graph.handle import Handle
 
 # Where functions are defined that a namespace shows under its own name.
@@ -99,18 +99,20 @@ def twin(function: FunctionType) -> FunctionType:
 class Asking:
     """Whether public functions ask their arguments: `livegrad.overrides` has made them do so.
 
-    `callers` are packages that call functions of ops with the user's tensors.
+    `callers` are packages that call functions of ops with the user's tensors; `exchange` has one
+    call the public functions instead.
     """
 
     installed = False
     callers: ClassVar[list[str]] = []
+    exchange: Callable[[str], None]
 
 
 def asks(package: str) -> None:
     """Has a package call the public functions, once these ask, in the place of those of ops."""
     Asking.callers.append(package)
     if Asking.installed:
-        import_module("livegrad.overrides.asking").exchange(package)
+        Asking.exchange(package)
 
 
 def strangers(values: Iterable[Any]) -> bool:
@@ -122,7 +124,7 @@ def strangers(values: Iterable[Any]) -> bool:
         return False
     for x in values:
         if any(map(_is_stranger, x if isinstance(x, tuple | list) else (x,))):
-            import_module("livegrad.overrides").install()
+            Above.overrides().install()
             return True
     return False
 

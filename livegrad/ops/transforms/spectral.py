@@ -15,7 +15,7 @@ from livegrad.graph.op import Op
 from livegrad.graph.record import record
 from livegrad.ops.elementwise.arithmetic import add, div, mul
 from livegrad.ops.elementwise.complex_parts import view_as_real
-from livegrad.ops.elementwise.power import square
+from livegrad.ops.elementwise.roots import square
 from livegrad.ops.making.generate import counting, filled
 from livegrad.ops.picking.index_writing import index_add
 from livegrad.ops.shaping.joining import pad, padded

@@ -245,6 +245,7 @@ CONV: Op = Op(
         _bias_gradient,
     ),
     saves="x",
+    linked=2,
     flops=lambda node: _places(node.meta) * node.inputs[1].meta.numel,
     samples=_samples("conv"),
 )
@@ -259,6 +260,7 @@ CONV_INPUT: Op = Op(
         lambda g, y, out, weight: _to_weight(y, conj(out), g, weight.shape[2:]),
     ),
     saves="x",
+    linked=2,
     flops=lambda node: _places(node.inputs[0].meta) * node.inputs[1].meta.numel,
     samples=_samples("conv_input"),
 )

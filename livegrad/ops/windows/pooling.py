@@ -20,7 +20,7 @@ from livegrad.graph.record import record
 from livegrad.ops.bookkeeping.in_place import also_of
 from livegrad.ops.elementwise.arithmetic import add, cast, div, mul, sub
 from livegrad.ops.elementwise.comparison import maximum, minimum
-from livegrad.ops.elementwise.division import floor_divide, remainder
+from livegrad.ops.elementwise.division import divide, floor_divide, remainder
 from livegrad.ops.making.generate import counting, filled
 from livegrad.ops.picking.gathering import GATHER
 from livegrad.ops.picking.scattering import SCATTER_ADD
@@ -107,7 +107,7 @@ def _whole(number: int) -> Tensor:
 def _divided(x: Tensor, by: Any) -> Tensor:
     if node_of(x).meta.dtype.is_floating_point:
         return div(x, by if isinstance(by, Handle) else float(by))
-    return div(x, by, rounding_mode="trunc")
+    return divide(x, by, rounding_mode="trunc")
 
 
 def _average_expand(n: Any, x: Tensor) -> Tensor:
@@ -157,7 +157,7 @@ AVERAGE_POOL: Op = Op(
     expand=_average_expand,
     # That of volumes is row-major.
     layout=lambda metas, attrs, meta: as_suggested(metas, attrs, meta) if meta.ndim == 4 else None,
-    grads=(lambda g, y, x: record(AVERAGE_SPREAD, (g,), y._node.attrs),),
+    grads=(lambda g, y, x: also_of(x, record(AVERAGE_SPREAD, (g,), y._node.attrs)),),
     saves="",
     samples=_pool_samples(lambda x, pool: record(AVERAGE_POOL, (x,), pool), average=True),
 )

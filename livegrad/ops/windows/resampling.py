@@ -1,37 +1,33 @@
 """Resampling: values between elements, as sums of a few weighted elements per result.
 
-`interpolate` works on one dim after the other. For each, the elements that take part (`index`) and
-their weights follow from the sizes; they are made once with NumPy and kept. RESAMPLE reads through
-them, and its gradient RESAMPLE_ADJOINT adds through them.
+One dim is done after the other (interpolation.py, adaptive_pooling.py). For each, the elements that
+take part (`index`) and their weights follow from the sizes; they are made once with NumPy and kept.
+RESAMPLE reads through them, and its gradient RESAMPLE_ADJOINT adds through them.
 """
 
 from __future__ import annotations
 
-import math
-import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from livegrad import dtypes
-from livegrad.graph.blame import as_index
 from livegrad.graph.handle import node_of
 from livegrad.graph.meta import Meta, meta_of
 from livegrad.graph.op import Op
 from livegrad.graph.record import record
-from livegrad.ops.bookkeeping.in_place import formatted_like
 from livegrad.ops.elementwise.arithmetic import add, cast, mul
 from livegrad.ops.elementwise.comparison import clamp
 from livegrad.ops.elementwise.pointwise_math import round
+from livegrad.ops.making.constants import from_array
 from livegrad.ops.making.generate import filled
 from livegrad.ops.picking.gathering import INDEX_SELECT
 from livegrad.ops.picking.index_writing import INDEX_ADD
 from livegrad.ops.reductions.reduce import SUM
 from livegrad.ops.shaping.movement import INDEX, reshape_to
 from livegrad.ops.support import folds, samples as s
-from livegrad.ops.windows.unfolding import Sizes
 
 if TYPE_CHECKING:
     from livegrad.tensor import Tensor
@@ -154,13 +150,12 @@ Taps = tuple[Array, Array | None]
 
 
 def _tensors(taps: Taps) -> tuple[Tensor, Tensor | None]:
-    from livegrad.creation import from_array
-
     index, weight = taps
     return from_array(index.astype(np.int64)), None if weight is None else from_array(weight)
 
 
-def _resampled(x: Tensor, dim: int, taps: tuple[Tensor, Tensor | None]) -> Tensor:
+def resampled(x: Tensor, dim: int, taps: tuple[Tensor, Tensor | None]) -> Tensor:
+    """Weighted elements along a dim, added up; without weights, one element for each result."""
     index, weight = taps
     if weight is None:
         return record(INDEX_SELECT, (x, reshape_to(index, (node_of(index).meta.numel,))), (dim,))
@@ -188,7 +183,7 @@ def averaged(x: Tensor, dim: int, count: int) -> Tensor:
     if size == count:
         return x
     single = meta.dtype.compute is not dtypes.float64
-    return _resampled(x, dim, _bins(size, count, single))
+    return resampled(x, dim, _bins(size, count, single))
 
 
 def _cubic(x: Array, a: float) -> Array:
@@ -208,7 +203,7 @@ def _lanczos(x: Array) -> Array:
 
 
 # mode: (filter, elements it reaches over at scale 1)
-_SMOOTH: dict[str, tuple[Callable[[Array], Array], int]] = {
+SMOOTH: dict[str, tuple[Callable[[Array], Array], int]] = {
     "bilinear": (_triangle, 2),
     "bicubic": (lambda x: _cubic(x, -0.5), 4),
     "lanczos": (_lanczos, 6),
@@ -223,7 +218,7 @@ def _scale(size: int, count: int, align: bool, given: float | None, real: Any) -
 
 
 @lru_cache(maxsize=512)
-def _taps(
+def plain_taps(
     mode: str, size: int, count: int, align: bool, given: float | None, single: bool
 ) -> tuple[Tensor, Tensor | None]:
     """Index and weight for one dim; `given` is the scale factor that the user named."""
@@ -250,12 +245,12 @@ def _taps(
 
 
 @lru_cache(maxsize=512)
-def _smooth_taps(
+def smooth_taps(
     mode: str, size: int, count: int, align: bool, given: float | None, single: bool
 ) -> tuple[Tensor, Tensor | None]:
     """Index and weight of an anti-aliased dim: the filter is as wide as an output element."""
     real: Any = np.float32 if single else np.float64
-    weigh, reach = _SMOOTH[mode]
+    weigh, reach = SMOOTH[mode]
     scale = _scale(size, count, align, given, real)
     support = real(reach * 0.5) * max(scale, real(1))
     centre = scale * (np.arange(count).astype(real) + real(0.5))
@@ -267,182 +262,3 @@ def _smooth_taps(
     total = weight.sum(0)
     weight = (weight / np.where(total == 0, 1, total)).astype(real)
     return _tensors((np.clip(at, 0, size - 1), weight))
-
-
-# ---------------------------------------------------------------------------------- interpolate
-
-_RANKS = {"linear": 1, "bilinear": 2, "bicubic": 2, "lanczos": 2, "trilinear": 3}
-_ANY_RANK = ("nearest", "nearest-exact", "area")
-
-
-def _sizes_and_scales(
-    shape: Sizes, size: Any, scale_factor: Any, recompute: bool
-) -> tuple[Sizes, list[float | None]]:
-    """The output's size, and the scale factors to compute with instead of those it implies."""
-    rank = len(shape)
-    if size is not None and scale_factor is not None:
-        raise ValueError("interpolate: only one of size or scale_factor should be defined")
-    if size is None and scale_factor is None:
-        raise ValueError("interpolate: either size or scale_factor should be defined")
-    given = size if size is not None else scale_factor
-    values = list(given) if isinstance(given, Sequence) else [given] * rank
-    if len(values) != rank:
-        raise ValueError(
-            f"interpolate: got {'size' if size is not None else 'scale_factor'} {tuple(values)} "
-            f"for an input with spatial dimensions of {list(shape)}; expected one number for each"
-        )
-    if size is None:
-        counts = tuple([math.floor(float(n) * f) for n, f in zip(shape, values, strict=True)])
-        return counts, [None if recompute else float(f) for f in values]
-    if recompute:
-        raise ValueError("recompute_scale_factor is not meaningful with an explicit size.")
-    try:
-        return tuple([as_index(n) for n in values]), [None] * rank
-    except TypeError:
-        kinds = [type(n).__name__ for n in values]
-        raise TypeError(
-            f"interpolate: expected size to be one of int or tuple of ints; got types {kinds}"
-        ) from None
-
-
-def _check_mode(mode: str, shape: Sizes, align_corners: bool | None, antialias: bool) -> None:
-    rank = len(shape) - 2
-    if mode in _ANY_RANK and align_corners is not None:
-        raise ValueError(
-            "interpolate: align_corners option can only be set with the interpolating modes: "
-            "linear | bilinear | bicubic | trilinear"
-        )
-    if antialias and not (mode in _SMOOTH and rank == 2):
-        raise ValueError(
-            "interpolate: Anti-alias option is restricted to bilinear, bicubic and lanczos modes "
-            "and requires a 4-D tensor as input"
-        )
-    if mode not in _RANKS and mode not in _ANY_RANK:
-        raise NotImplementedError(
-            "interpolate: Input Error: Only 3D, 4D and 5D input Tensors supported for the modes: "
-            f"{' | '.join([*_ANY_RANK, *_RANKS])}; got mode {mode!r}"
-        )
-    if rank not in (1, 2, 3) or _RANKS.get(mode, rank) != rank:
-        raise NotImplementedError(
-            f"interpolate: Got {len(shape)}D input, but {mode} mode needs "
-            f"{_RANKS.get(mode, 1) + 2}D input"
-        )
-    if mode == "lanczos" and (not antialias or align_corners):
-        raise ValueError(
-            "interpolate: lanczos mode requires antialias=True and does not support "
-            "align_corners=True"
-        )
-
-
-def interpolate(
-    input: Tensor,
-    size: Any = None,
-    scale_factor: Any = None,
-    mode: str = "nearest",
-    align_corners: bool | None = None,
-    recompute_scale_factor: bool | None = None,
-    antialias: bool = False,
-) -> Tensor:
-    """Signals, images or volumes (N, C, …) resampled to `size`, or by `scale_factor`.
-
-    Args:
-        mode: nearest, nearest-exact, linear, bilinear, bicubic, trilinear, area or lanczos.
-        align_corners: whether corner elements, not their outer corners, coincide.
-        recompute_scale_factor: whether the factor is taken anew from the rounded size.
-        antialias: whether a smaller result averages over all elements it stands for.
-    """
-    shape = node_of(input).meta.shape
-    _check_mode(mode, shape, align_corners, antialias)
-    recompute = bool(recompute_scale_factor) or (mode == "area" and size is None)
-    counts, scales = _sizes_and_scales(shape[2:], size, scale_factor, recompute)
-    if min(counts) < 1 or 0 in shape[1:]:
-        raise RuntimeError(
-            "interpolate: Input and output sizes should be greater than 0, but got input "
-            f"{list(shape[2:])} and output {list(counts)}"
-        )
-    dtype = node_of(input).meta.dtype
-    if not dtype.is_floating_point and (dtype is not dtypes.uint8 or mode == "area"):
-        raise NotImplementedError(
-            f"\"interpolate\" not implemented for '{dtype.name}'; convert with .float()"
-        )
-    if mode == "area":
-        return _area(input, counts)
-    return _along_all(input, counts, scales, mode, bool(align_corners), antialias)
-
-
-def _area(input: Tensor, counts: Sizes) -> Tensor:
-    from livegrad.ops.windows import adaptive_pooling as pooling
-
-    rules = (
-        pooling.adaptive_avg_pool1d,
-        pooling.adaptive_avg_pool2d,
-        pooling.adaptive_avg_pool3d,
-    )
-    return rules[len(counts) - 1](input, counts)
-
-
-def _along_all(
-    x: Tensor,
-    counts: Sizes,
-    scales: list[float | None],
-    mode: str,
-    align: bool,
-    antialias: bool,
-) -> Tensor:
-    """One dim after the other, the last one first."""
-    meta = node_of(x).meta
-    sizes, single = meta.shape[2:], meta.dtype is not dtypes.float64
-    out = x
-    for i in reversed(range(len(counts))):
-        rule = _smooth_taps if antialias else _taps
-        meta_of((counts[i],), dtypes.float64)  # raises if there cannot be so many
-        try:
-            taps = rule(mode, sizes[i], counts[i], align, scales[i], single)
-        except (MemoryError, OverflowError) as error:
-            raise RuntimeError(f"interpolate: can't allocate memory: {error}") from None
-        out = _resampled(out, 2 + i, taps)
-    return formatted_like(out, x)
-
-
-def upsample(
-    input: Tensor,
-    size: Any = None,
-    scale_factor: Any = None,
-    mode: str = "nearest",
-    align_corners: bool | None = None,
-) -> Tensor:
-    """See `interpolate`."""
-    warnings.warn("nn.functional.upsample is deprecated. Use interpolate instead.", stacklevel=2)
-    return interpolate(input, size, scale_factor, mode, align_corners)
-
-
-def upsample_nearest(input: Tensor, size: Any = None, scale_factor: Any = None) -> Tensor:
-    """See `interpolate`, with mode "nearest"."""
-    warnings.warn("upsample_nearest is deprecated. Use interpolate instead.", stacklevel=2)
-    return interpolate(input, size, scale_factor, mode="nearest")
-
-
-def upsample_bilinear(input: Tensor, size: Any = None, scale_factor: Any = None) -> Tensor:
-    """See `interpolate`, with mode "bilinear" and aligned corners."""
-    warnings.warn("upsample_bilinear is deprecated. Use interpolate instead.", stacklevel=2)
-    return interpolate(input, size, scale_factor, mode="bilinear", align_corners=True)
-
-
-def _upsample_bilinear2d_aa(
-    input: Tensor,
-    output_size: Any,
-    align_corners: bool,
-    scales_h: Any = None,
-    scales_w: float | None = None,
-    *,
-    scale_factors: Any = None,
-) -> Tensor:
-    """See `interpolate`, with mode "bilinear" and antialias; two scales, or both in a list."""
-    if isinstance(scales_h, Sequence):
-        scale_factors = scales_h
-    pair = (scales_h, scales_w) if scale_factors is None else scale_factors
-    meta = node_of(input).meta
-    if output_size is None:
-        output_size = [math.floor(n * f) for n, f in zip(meta.shape[2:], pair, strict=True)]
-    counts, scales = tuple(output_size), [None if f is None else float(f) for f in pair]
-    return _along_all(input, counts, scales, "bilinear", align_corners, True)

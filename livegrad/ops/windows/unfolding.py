@@ -21,9 +21,10 @@ from livegrad.graph.record import record
 from livegrad.ops.elementwise.arithmetic import cast
 from livegrad.ops.making.generate import filled
 from livegrad.ops.reductions.reduce import SUM
+from livegrad.ops.shaping.diagonals import DIAGONAL
 from livegrad.ops.shaping.joining import PAD
 from livegrad.ops.shaping.movement import INDEX, INDEX_WRITE, PERMUTE, reshape_to
-from livegrad.ops.shaping.slicing import DIAGONAL, FLIP
+from livegrad.ops.shaping.slicing import FLIP
 from livegrad.ops.support import samples as s
 
 if TYPE_CHECKING:

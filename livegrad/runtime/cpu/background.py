@@ -73,7 +73,8 @@ def _digest(code: bytes) -> bytes:
 def main() -> None:
     """The other process: compiles what stands on standard input."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the program
-    os.nice(19)
+    # Behind the program, but not so far that a machine which is never idle keeps it for minutes.
+    os.nice(5)
     target = jit.Target(**json.loads(sys.stdin.buffer.readline()))
     code = jit.object_code(sys.stdin.buffer.read().decode(), target, inline=True)
     sys.stdout.buffer.write(_digest(code) + code)

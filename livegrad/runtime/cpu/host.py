@@ -8,12 +8,12 @@ import numpy as np
 
 from livegrad.device import register
 from livegrad.graph.meta import Meta
-from livegrad.runtime.cpu.jit import host_target
-from livegrad.runtime.cpu.segments import Segments
 from livegrad.runtime.memory import Buffer, allocate
 
+# What compiles and runs is imported when something is computed, or asked about.
 if TYPE_CHECKING:
     from livegrad.compiler.plan import Plan
+    from livegrad.runtime.cpu.segments import Segments
 
 Array = np.ndarray[Any, Any]
 
@@ -35,13 +35,14 @@ class Host:
 
     def assemble(self, plan: Plan) -> Segments:
         """The plan as native programs, and NumPy where there is no native code."""
-        # With all of the compiler, which `import livegrad` is quicker without.
         from livegrad.runtime.cpu.assemble import assemble
 
         return assemble(plan)
 
     def capability(self) -> str:
         """The widest vectors that kernels use: "AVX512", "AVX2" or "DEFAULT"."""
+        from livegrad.runtime.cpu.jit import host_target
+
         target = host_target()
         if target.has("avx512f"):
             return "AVX512"
@@ -50,3 +51,17 @@ class Host:
 
 HOST = Host()
 register("cpu", HOST)
+
+
+def set_num_threads(number: int) -> None:
+    """Set the number of threads for parallel kernels; results do not depend on it."""
+    from livegrad.runtime.cpu.threads import pool
+
+    pool.resize(number)
+
+
+def get_num_threads() -> int:
+    """The number of threads for parallel kernels."""
+    from livegrad.runtime.cpu.threads import pool
+
+    return pool.num_threads

@@ -19,11 +19,12 @@ from livegrad.graph.meta import Shape, meta_of
 from livegrad.graph.node import Node
 from livegrad.graph.op import REGISTRY
 from livegrad.native.hot import hot, hot_slots
-from livegrad.runtime.counters import counters
+from livegrad.runtime.counters import Timing, counters
 from livegrad.runtime.cpu import blas, follow
 from livegrad.runtime.cpu.driver import Program
 from livegrad.runtime.cpu.follow import Follower
-from livegrad.runtime.executable import Executable, Fault, Timing
+from livegrad.runtime.executable import Executable
+from livegrad.runtime.fault import Fault
 from livegrad.runtime.memory import Arena, Buffer
 from livegrad.runtime.protocol import Runnable
 from livegrad.runtime.values import from_compute, to_compute

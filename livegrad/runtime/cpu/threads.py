@@ -176,13 +176,3 @@ pool = ThreadPool()
 atexit.register(pool.stop)
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=pool._reset)
-
-
-def set_num_threads(number: int) -> None:
-    """Set the number of threads for parallel kernels; results do not depend on it."""
-    pool.resize(number)
-
-
-def get_num_threads() -> int:
-    """The number of threads for parallel kernels."""
-    return pool.num_threads

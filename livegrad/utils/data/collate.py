@@ -8,9 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from livegrad.creation import from_array, tensor
+from livegrad.creation import tensor
 from livegrad.dtypes import DType, from_numpy_dtype
 from livegrad.graph.handle import node_of
+from livegrad.ops.making.constants import from_array
 from livegrad.ops.shaping.joining import stack
 from livegrad.ops.support.public import asks
 from livegrad.tensor import Tensor

@@ -9,8 +9,8 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 
 from livegrad import dtypes
-from livegrad.creation import from_array
 from livegrad.graph.handle import Handle
+from livegrad.ops.making.constants import from_array
 from livegrad.ops.making.sampling import multinomial
 from livegrad.random import Generator
 from livegrad.tensor import Tensor

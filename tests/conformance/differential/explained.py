@@ -12,6 +12,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import torch
+
+from .program import names
+from .sides import version
+
 
 @dataclass(frozen=True)
 class Explained:
@@ -32,77 +37,107 @@ EXPLAINED = (
         "step must be greater than zero",
     ),
     Explained(
-        "full backward hooks of modules put no view of a Function between: outputs may be written",
-        "Output 0 of BackwardHookFunction is a view and",
-    ),
-    Explained(
         "set_ on a view leaves the history of what that was a view of alone",
         "derivative for set_ is not implemented",
     ),
-    Explained(
-        "several views that were made where no gradient was recorded follow what is written later",
-        "with grad mode enabled. This view is the output of a function that returns multiple views",
-    ),
     Explained("PyTorch has no kernel for this dtype on the CPU", "not implemented for '"),
+    Explained(
+        "what backward needs is kept, whoever writes to it: also what was made in inference mode",
+        "Inference tensors cannot be saved for backward",
+    ),
+    Explained(
+        "PyTorch's logaddexp of a real and a complex tensor has a gradient that it refuses itself",
+        "Expected isFloatingType(grad.scalar_type()) || (input_is_complex == grad_is_complex)",
+    ),
+    Explained(
+        "nan_to_num of complex numbers has a gradient, that of its parts",
+        "nan_to_num does not support automatic differentiation",
+    ),
+    Explained(
+        "integers never require a gradient: PyTorch's do after one was written to them, and then "
+        "have no views",
+        "Autograd not support dtype",
+    ),
 )
 
 
 SUBCLASS = "NotImplementedError is a RuntimeError: whoever catches PyTorch's catches it"
-SPENT = "an update overwrote in place what a graph that backward had walked would need"
 
 
-ONE_WRITE = "an optimiser's update is one write, whatever operations it is made of in PyTorch"
+DECAYED = "AdamW shrinks and moves a parameter in one write; in PyTorch these are two"
 OWN_STRIDES = "what autograd.grad returns lies in memory as the rules here make it"
-
-
-LEFT = "what was made to share another storage no longer counts its writes for its former views"
-HOOKED = "with a full backward hook, a module's outputs are views made by a Function in PyTorch"
+LEFT = "what was made to share another storage is no view any more, and counts writes for itself"
 EMPTY = "nothing lies in memory: PyTorch gives what is empty strides of 0, by how it was made"
-
-
 INTEGERS = "integers and bools never require a gradient, also where one is written to them"
-
-
-def explanation_of_state(kind: str, detail: str, lines: Sequence[str]) -> str | None:
-    """Why tensors may differ in `kind` after `lines`; None if they should not."""
-    program = "\n".join(lines)
-    if kind == "version":
-        if ".step()" in program:
-            return ONE_WRITE
-        return LEFT if has_left_a_storage(program) and counts_less(detail) else None
-    if kind == "IndexError at a read" and is_of_no_index(detail):
-        return NO_INDEX
-    if kind == "identity" and "resolve_conj(" in program:
-        return "a conjugate is a value like any other: resolve_conj has nothing to do"
-    if kind in LAYOUT and re.search(
-        r"torch \(([1-9]\d*, )*0[,)].* of shape \((\d+, )*0[,)]", detail
-    ):
-        return EMPTY
-    if kind in LAYOUT and "autograd.grad(" in program:
-        return OWN_STRIDES
-    if kind in FLOWS and re.search(" of dtype (bool|u?int)", detail):
-        return INTEGERS
-    if kind in FLOWS and "register_full_backward_hook" in program:
-        return HOOKED
-    return None
-
 
 LAYOUT = ("stride", "storage_offset", "is_contiguous")
 FLOWS = ("is_leaf", "requires_grad")
 
 
-def has_left_a_storage(program: str) -> bool:
-    return ".data = " in program or ".set_(" in program
+def explanation_of_state(
+    kind: str, detail: str, name: str | None, lines: Sequence[str], theirs: dict[str, Any]
+) -> str | None:
+    """Why the variable `name` may differ in `kind` after `lines`; None if it should not.
+
+    `theirs` are the variables as PyTorch has them.
+    """
+    if kind.endswith("Error at a read") and is_of_no_index(detail):
+        return NO_INDEX
+    if name is None:
+        return None
+    if kind == "version":
+        return explanation_of_version(theirs[name], theirs)
+    if kind == "identity" and name in derived(lines, "resolve_conj("):
+        return "a conjugate is a value like any other: resolve_conj has nothing to do"
+    if kind in LAYOUT and re.search(
+        r"torch \(([1-9]\d*, )*0[,)].* of shape \((\d+, )*0[,)]", detail
+    ):
+        return EMPTY
+    if kind in LAYOUT and name in derived(lines, "T.autograd.grad("):
+        return OWN_STRIDES
+    if kind in FLOWS and re.search(" of dtype (bool|u?int)", detail):
+        return INTEGERS
+    return None
 
 
-def counts_less(detail: str) -> bool:
-    theirs, mine = [int(n) for n in re.findall(r"by (\d+)", detail)]
-    return mine < theirs
+def derived(lines: Sequence[str], call: str) -> set[str]:
+    """The variables that a line with `call` has made, or a line that reads one of them."""
+    found: set[str] = set()
+    for line in lines:
+        used = names(line)
+        if call in line or used.reads & found:
+            found |= used.makes
+    return found
+
+
+def explanation_of_version(x: Any, theirs: dict[str, Any]) -> str | None:
+    optimizers = [o for o in theirs.values() if isinstance(o, torch.optim.AdamW)]
+    parameters = [p for o in optimizers for group in o.param_groups for p in group["params"]]
+    if any(storage(p) == storage(x) for p in parameters):
+        return DECAYED
+    tensors = [y for y in theirs.values() if isinstance(y, torch.Tensor)]
+    return LEFT if any(storage(y) != storage(x) for y in counted_with(x, tensors)) else None
+
+
+def counted_with(x: torch.Tensor, tensors: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+    """Those whose writes PyTorch counts together with those of `x`."""
+    before = [version(y) for y in tensors]
+    torch.autograd.graph.increment_version(x)
+    return [y for y, count in zip(tensors, before, strict=True) if version(y) != count]
+
+
+def storage(x: torch.Tensor) -> int:
+    return int(x.untyped_storage()._cdata)
 
 
 CLAMPED = "clamp with numbers casts to the dtype of out, as clamp with tensors does in both"
 NO_INDEX = "an index must name a place, also where there is nothing to read or write"
 STALE = "a view that was given up is refused by every function, also by those without a gradient"
+RANGE = "an index out of range is an IndexError: PyTorch's class depends on which kernel meets it"
+TWO_FAULTS = "a leaf must not be written, and has no such index: either may be said first"
+UNASKED = "PyTorch takes a view for a leaf until somebody has asked for its grad_fn"
+EXPANDED = "what was written to an expanded tensor has a gradient; PyTorch's writes to another such"
+PRODUCT = "PyTorch multiplies more than two dims as a matrix, of which the result is a view"
 SINGLE = "PyTorch cannot repeat a tensor without dims along its only dim"
 
 
@@ -128,7 +163,7 @@ def explanation_of_refusal(message: str, named: Sequence[Any]) -> str | None:
         return "there is no kernel for complex numbers, also where there is nothing to compute"
     if "running_mean should contain 0 elements" in message:
         return "the number of features is checked, also that of an empty batch"
-    return SPENT if "the graph was spent by backward" in message else None
+    return None
 
 
 def is_integer(x: Any) -> bool:
@@ -144,6 +179,29 @@ def is_stale(x: Any) -> bool:
     return False
 
 
+def is_out_of_range(message: str) -> bool:
+    """Whether an error says so; PyTorch may have looked for what an empty storage does not have."""
+    words = (
+        r"out of bounds for dim|out of range in self|INDICES element is out|^setStorage|"
+        "indexing axis dim should be positive|has no elements to fill"
+    )
+    return re.search(words, message) is not None
+
+
+def has_left_its_base(x: Any) -> bool:
+    """Whether PyTorch takes for a view what was made to show another storage."""
+    return x._base is not None and storage(x._base) != storage(x)
+
+
+def is_product(x: Any) -> bool:
+    """Whether PyTorch has made a tensor as a view of a product of matrices."""
+    made = x.grad_fn
+    return made is not None and made.next_functions[0][0].name() in (
+        "AddmmBackward0",
+        "MmBackward0",
+    )
+
+
 def explanation(
     wrong: Exception | None, found: Exception | None, line: str = "", named: Sequence[Any] = ()
 ) -> str | None:
@@ -155,9 +213,20 @@ def explanation(
         return explanation_of_refusal(str(found), named)
     if type(wrong) is RuntimeError and isinstance(found, NotImplementedError):
         return SUBCLASS
-    if wrong is None or found is not None:
+    if wrong is not None and found is not None:
+        if is_out_of_range(str(wrong)):
+            both = str(found).startswith("a leaf Variable")
+            return TWO_FAULTS if both else RANGE if is_out_of_range(str(found)) else None
         return None
     message = str(wrong)
+    if message.startswith("a view of a leaf Variable"):
+        return LEFT if any(map(has_left_its_base, named)) else None
+    if message.startswith("a leaf Variable"):
+        return UNASKED if any(not x.is_leaf for x in named[:1]) else None
+    if "more than one element of the written-to" in message and "backward(" in line:
+        return EXPANDED
+    if message.startswith("Can't detach views") and any(map(is_product, named)):
+        return PRODUCT
     if re.search(r"clamp\w*\(.*out=", line) and re.match(r"Found dtype \w+ but expected", message):
         return CLAMPED
     if "Dimension out of range" in message and "repeat_interleave(" in line:

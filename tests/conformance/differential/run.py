@@ -82,6 +82,13 @@ class Pair:
             return Difference(at, f"{class_of(error)} at a read", f"livegrad {error!r:.300}")
         return None
 
+    def explained(self, found: Difference, lines: Sequence[str]) -> Difference:
+        """What a check after `lines` has found, with the reason if it has a known one."""
+        reason = explanation_of_state(
+            found.kind, found.detail, found.variable, lines, self.want.own()
+        )
+        return replace(found, reason=reason)
+
     def end(self) -> None:
         """Forgets the variables, and what is pending of them: the next program begins afresh."""
         self.want.variables.clear()
@@ -107,12 +114,8 @@ def run(
         with time_limit(SECONDS):
             for at, line in enumerate(lines):
                 found = pair.check(at) if line == CHECK else pair.step(at, line)
-                if found is not None and found.reason is None and line == CHECK:
-                    found = replace(
-                        found, reason=explanation_of_state(found.kind, found.detail, lines[:at])
-                    )
                 if found is not None:
-                    return found
+                    return pair.explained(found, lines[:at]) if line == CHECK else found
     except TookTooLong:
         return Difference(at, "hang", f"more than {SECONDS} seconds")
     finally:

@@ -24,10 +24,10 @@ SIZES = [
 
 @pytest.fixture(autouse=True)
 def number_of_threads():
-    before = threads.get_num_threads()
-    threads.set_num_threads(2)
+    before = threads.pool.num_threads
+    threads.pool.resize(2)
     yield
-    threads.set_num_threads(before)
+    threads.pool.resize(before)
 
 
 def operand(random: np.random.Generator, shape: tuple[int, ...], dtype: str) -> np.ndarray:
@@ -85,7 +85,7 @@ def test_same_bits_for_any_number_of_threads(sizes: tuple[int, int, int]) -> Non
     a, b = operand(random, (M, K), "<f4"), operand(random, (K, N), "<f4")
     results = []
     for number in (1, 2, 3, 5):
-        threads.set_num_threads(number)
+        threads.pool.resize(number)
         for _ in range(3):
             c = np.empty((M, N), "<f4")
             multiply(a, b, c)

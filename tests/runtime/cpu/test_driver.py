@@ -107,10 +107,10 @@ def kernel(ir: str, name: str) -> int:
 
 @pytest.fixture(autouse=True)
 def number_of_threads():
-    before = threads.get_num_threads()
-    threads.set_num_threads(2)
+    before = threads.pool.num_threads
+    threads.pool.resize(2)
     yield
-    threads.set_num_threads(before)
+    threads.pool.resize(before)
 
 
 def test_patches_of_every_kind() -> None:

@@ -48,18 +48,18 @@ def workers() -> list[threading.Thread]:
 
 @pytest.fixture(autouse=True)
 def restore_number():
-    before = threads.get_num_threads()
+    before = threads.pool.num_threads
     yield
-    threads.set_num_threads(before)
+    threads.pool.resize(before)
 
 
 @pytest.mark.parametrize("number", [1, 2, 3, 8])
 def test_every_item_once_for_any_number_of_threads(number: int) -> None:
-    threads.set_num_threads(number)
+    threads.pool.resize(number)
     data = np.zeros(1013, np.int64)
     incrementing(data, repeat=300).run([])
     assert (data == 300).all()
-    assert threads.get_num_threads() == number
+    assert threads.pool.num_threads == number
     assert len(workers()) == number - 1
 
 
@@ -79,12 +79,12 @@ def test_changing_sizes_pauses_and_numbers() -> None:
         if turn % 10 == 0:
             time.sleep(0.002)  # long enough for the workers to fall asleep
         if turn % 20 == 0:
-            threads.set_num_threads(int(random.integers(1, 5)))
+            threads.pool.resize(int(random.integers(1, 5)))
     assert (data == expected).all()
 
 
 def test_small_programs_start_no_threads() -> None:
-    threads.set_num_threads(2)
+    threads.pool.resize(2)
     data = np.zeros(10, np.int64)
     step = Step(jit.compile_kernel(INCREMENT, "increment"), 0, grain=100)
     program = Program([], [data.size, data.ctypes.data], [step])
@@ -96,7 +96,7 @@ def test_small_programs_start_no_threads() -> None:
 @pytest.mark.parametrize("number", [0, -1, 10**6])
 def test_bad_number(number: int) -> None:
     with pytest.raises(RuntimeError, match="set_num_threads"):
-        threads.set_num_threads(number)
+        threads.pool.resize(number)
 
 
 def test_number_from_environment(monkeypatch) -> None:
@@ -115,7 +115,7 @@ import os, signal, sys, threading, time
 import numpy as np
 from livegrad.runtime.cpu import jit, threads
 from livegrad.runtime.cpu.driver import Program, Step
-threads.set_num_threads(3)
+threads.pool.resize(3)
 address = jit.compile_kernel("""{INCREMENT}""", "increment")
 data = np.zeros(1000, np.int64)
 program = Program([], [data.size, data.ctypes.data], [Step(address, 0, repeat=100)])
@@ -200,7 +200,7 @@ def test_fork_while_another_thread_runs_programs() -> None:
 
 @pytest.mark.skipif(not hasattr(os, "sched_getaffinity"), reason="Linux")
 def test_workers_keep_their_affinity_mask() -> None:
-    threads.set_num_threads(3)
+    threads.pool.resize(3)
     data = np.zeros(1000, np.int64)
     program = incrementing(data, repeat=100)
     for _ in range(20):

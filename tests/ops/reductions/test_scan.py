@@ -99,3 +99,20 @@ def test_differences_and_areas() -> None:
     assert values(lg.cumulative_trapezoid(x, dx=2)) == [5.0, 18.0, 43.0]
     (by_places,) = lg.gradient(x, spacing=[lg.tensor([1.0, 2.0, 3.0, 4.0])], edge_order=2)
     assert values(by_places) == [2.0, 4.0, 6.0, 8.0]
+
+
+@pytest.mark.parametrize("name", ["cumsum_", "cumprod_"])
+def test_bools_are_scanned_in_place_only_where_there_is_nothing_to_do(name):
+    for alone in (lg.tensor(True), lg.zeros(0, dtype=lg.bool), lg.zeros(2, 0, dtype=lg.bool)):
+        before = alone.tolist()
+        assert getattr(alone, name)(0).tolist() == before
+    with pytest.raises(NotImplementedError, match="not implemented for 'Bool'"):
+        getattr(lg.tensor([True, False]), name)(0)
+
+
+def test_the_largest_of_nothing_is_nothing_along_any_dim():
+    values, indices = lg.zeros(4, 5)[:0, ::2].cummax(7)
+    assert (values.shape, indices.shape, values.stride()) == ((0, 3), (0, 3), (3, 1))
+    assert lg.tensor(1 + 2j).cummax(0).values.item() == 1 + 2j
+    with pytest.raises(IndexError):
+        lg.tensor(1.0).cummax(7)

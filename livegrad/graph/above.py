@@ -1,0 +1,20 @@
+"""What tensors need of packages that are written with tensors."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+
+class Above:
+    """Hooks that `livegrad/__init__.py` fills in, because nothing below may import these packages.
+
+    Each gives its package, and imports it when it is first called.
+    """
+
+    # The array API standard: what `x.__array_namespace__()` returns.
+    array_api: Callable[[], Any]
+    # Tensors sent to other processes: imported before one is shared with them.
+    multiprocessing: Callable[[], Any]
+    # `__torch_function__`: imported before anything can be overridden.
+    overrides: Callable[[], Any]

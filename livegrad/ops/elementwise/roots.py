@@ -1,0 +1,88 @@
+"""Elementwise squares, cubes, roots and reciprocals: powers with instructions of their own."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from livegrad.graph.record import unary
+from livegrad.ops.elementwise.arithmetic import define, div, mul, neg
+from livegrad.ops.elementwise.conjugate import conj
+from livegrad.ops.support import samples as s
+
+if TYPE_CHECKING:
+    from livegrad.tensor import Tensor
+
+SQUARE = define(
+    "square",
+    ref=np.square,
+    emit=lambda e, x: e.mul(x, x),
+    grads=(lambda g, y, x: mul(g, conj(mul(x, 2))),),
+    result="bool-to-int",
+    cheap=True,
+    complex=True,
+    saves="x",
+    samples=s.unary(),
+)
+CUBE = define(
+    "cube",
+    ref=lambda x: x * x * x,
+    emit=lambda e, x: e.mul(e.mul(x, x), x),
+    grads=(lambda g, y, x: mul(g, conj(mul(square(x), 3))),),
+    result="bool-to-int",
+    cheap=True,
+    complex=True,
+    saves="x",
+    samples=s.unary(),
+)
+SQRT = define(
+    "sqrt",
+    ref=np.sqrt,
+    emit=lambda e, x: e.sqrt(x),
+    grads=(lambda g, y, x: div(g, conj(mul(y, 2))),),
+    complex=True,
+    result="float",
+    saves="y",
+    samples=s.unary(0.1, 4.0),
+)
+RSQRT = define(
+    "rsqrt",
+    ref=lambda x: 1 / np.sqrt(x),
+    emit=lambda e, x: e.div(1, e.sqrt(x)),
+    grads=(lambda g, y, x: mul(g, conj(mul(unary(CUBE, y), -0.5))),),
+    complex=True,
+    result="float",
+    saves="y",
+    samples=s.unary(0.1, 4.0),
+)
+RECIPROCAL = define(
+    "reciprocal",
+    ref=np.reciprocal,
+    emit=lambda e, x: e.div(1, x),
+    grads=(lambda g, y, x: mul(g, conj(neg(square(y)))),),
+    complex=True,
+    result="float",
+    saves="y",
+    samples=s.unary(0.3, 4.0),
+)
+
+
+def square(input: Tensor) -> Tensor:
+    """Elementwise `input * input`."""
+    return unary(SQUARE, input)
+
+
+def sqrt(input: Tensor) -> Tensor:
+    """Elementwise square root; NaN for negative numbers."""
+    return unary(SQRT, input)
+
+
+def rsqrt(input: Tensor) -> Tensor:
+    """Elementwise `1 / sqrt(input)`."""
+    return unary(RSQRT, input)
+
+
+def reciprocal(input: Tensor) -> Tensor:
+    """Elementwise `1 / input`."""
+    return unary(RECIPROCAL, input)
