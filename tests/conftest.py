@@ -55,9 +55,10 @@ def pytest_configure() -> None:
     Verifier.enabled = True
     # All tests run the translated functions; LIVEGRAD_NATIVE=off has them run the originals.
     import livegrad.nn
-    import livegrad.optim  # noqa: F401 - with all hot functions there are
+    import livegrad.optim  # with all hot functions there are
     from livegrad.runtime.speedup import Speedup, speed_up
 
+    livegrad.ones(1).add(1).item()  # those of the CPU come with the first plan
     if not Speedup.decided:  # not in the background: every test is to run them
         speed_up()
     # Datasets of tests are local classes and closures, which other ways to start cannot send.

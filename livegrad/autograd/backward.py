@@ -17,7 +17,7 @@ from livegrad.graph.layout import is_dense
 from livegrad.graph.meta import Meta
 from livegrad.graph.node import Interior, Node, place_of
 from livegrad.graph.site import user_site
-from livegrad.graph.state import LOCAL, begin_accumulating, end_accumulating
+from livegrad.graph.state import LOCAL, lock_gradients, unlock_gradients
 from livegrad.graph.views import is_in_vain, laid_out, make_dense
 from livegrad.graph.writes import rebind
 from livegrad.ops.elementwise import arithmetic as ew
@@ -51,7 +51,7 @@ def backward(
         and not create_graph
         and isinstance(tensors, Handle)
         and not Anomaly.enabled
-        and LOCAL.trace is None  # asked here: a hot function would remember the first answer
+        and LOCAL.flusher is None  # asked here: a hot function would remember the first answer
         and pending.backward(tensors, bool(retain_graph))
     ):
         return
@@ -205,7 +205,7 @@ class Delivery:
     def accumulate(self, tensor: Tensor, g: Tensor, retained: bool = False) -> None:
         """Adds `g` to `.grad` of `tensor`: in place, but not to one that is `retained`."""
         try:
-            begin_accumulating()
+            lock_gradients()
             before = tensor.grad
             if before is None:
                 tensor._grad = self.own(laid_out(g, _as_parameter(tensor)))
@@ -214,7 +214,7 @@ class Delivery:
             else:
                 rebind(before, ew.add(before, g))
         finally:
-            end_accumulating()
+            unlock_gradients()
 
     def own(self, g: Tensor) -> Tensor:
         """`g` as a tensor that nobody else holds and that is no view."""

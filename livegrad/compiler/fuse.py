@@ -83,7 +83,7 @@ class Fuser:
         for node in self.graph.nodes:
             for x in node.inputs:
                 users.setdefault(x, []).append(node)
-        for node in reversed(self.graph.nodes):
+        for node in reversed(self.graph.nodes):  # from the fold back to what it is made of
             if node.op.kind != "elementwise" or node in self.stored:
                 continue
             targets = {self.sunk.get(u, u) for u in users.get(node, ())}
@@ -172,7 +172,7 @@ class Fuser:
     def _candidates(self, node: Node) -> list[Group]:
         """Groups worth joining, best first: those that compute an input, then co-readers."""
         makers, readers = self._neighbours(node)
-        makers.sort(key=lambda g: -g.number)
+        makers.sort(key=lambda g: -g.number)  # the latest: what it waits for, others wait for too
         return makers + [g for g in readers if g.kind == "rows" and g.shape == node.meta.shape]
 
     def _neighbours(self, node: Node) -> tuple[list[Group], list[Group]]:
@@ -194,11 +194,13 @@ class Fuser:
         for read in self.reads(node, index, group):
             owner = self.owner.get(storage(read.node))
             if owner is group:
+                # A register holds the element that this turn of the loops computed, no other; the
+                # tail is computed when all turns are over.
                 same = group.index.get(read.node) == read.index and read.node not in group.tail
                 if read.memory or is_alias(read.node) or not same:
                     return False
             elif owner is not None and owner.runs_after(group):
-                return False
+                return False  # each would have to run before the other
             elif not _walks(read, group.shape, group.dims):
                 return False
         return self._writes_walk(node, index, group.shape, group.dims)
@@ -325,7 +327,7 @@ class Fuser:
     ) -> list[Group]:
         makers, readers = self._neighbours(node)
         found = makers + readers
-        if kind == "columns":
+        if kind == "columns":  # gradients of parameters have nothing in common but their shapes
             found += [g for g in self.groups[-8:] if g not in found]
         open_to = (dims, ()) if kind == "rows" else (dims,)
         return [g for g in found if g.kind == kind and g.shape == shape and g.dims in open_to]

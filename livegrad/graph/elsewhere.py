@@ -19,7 +19,7 @@ from livegrad.device import CPU, META, Device, backend_of, home, register
 from livegrad.dtypes import DType
 from livegrad.graph.events import RECORDED, tell_recorded
 from livegrad.graph.handle import leaf_node, wrap
-from livegrad.graph.infer import infer_spec, specialise
+from livegrad.graph.infer import elementwise_spec, infer_spec
 from livegrad.graph.layout import like_strides
 from livegrad.graph.meta import Meta, Shape, Sizes, meta_of, on_device
 from livegrad.graph.node import Node, Site, Spec
@@ -138,7 +138,7 @@ def record_elementwise(
     device = _common_device(nodes, indices=False)
     key = tuple([twin(x) if isinstance(x, Meta) else x for x in operands])
     with sizes_on(device):
-        spec = op.cache.get(key) or specialise(op, key, pattern, key)
+        spec = op.cache.get(key) or elementwise_spec(op, key, pattern, key)
     return recorded(spec, tuple(nodes), tuple(numbers), grad, device)
 
 

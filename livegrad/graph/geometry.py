@@ -55,6 +55,16 @@ def writes_to(x: Any) -> int:
     return int(cell.version - cell.uncounted)
 
 
+def count_write(x: Any) -> None:
+    """Notes a write that was not recorded as one."""
+    if x._cell is None:
+        x._writes += 1
+    elif x._unseen is not None:
+        x._unseen[0] += 1
+    else:
+        root_of(x)[0].uncounted -= 1  # its version is for views, which have nothing to follow
+
+
 def storage_nbytes(x: Any) -> int:
     """How large the storage of `x` is."""
     return x._node.meta.nbytes if x._cell is None else root_of(x)[0]._node.meta.nbytes

@@ -48,9 +48,6 @@ class BareHandle:
     _made_at: int | None = None
     # The tensor that this is a view of, if that shares its memory, but no history, with others.
     _root: Any = None
-    # The tensor that is the whole, if backward may spend its graph: its value is kept for writes
-    # to this part of it, like that of any tensor somebody holds.
-    _whole: Any = None
     # Whether it was brought up to date after a counted write to what it is a view of.
     _followed = False
     # Whether it was a view, of a tensor that was made to show something else: it stays that.

@@ -91,7 +91,7 @@ def not_implemented(name: str, dtype: DType) -> NotImplementedError:
     return NotImplementedError(f"\"{name}\" not implemented for '{TYPE_NAMES[dtype.name]}'")
 
 
-def specialise(op: Op, operands: Sequence[Any], pattern: str, key: Any) -> Spec:
+def elementwise_spec(op: Op, operands: Sequence[Any], pattern: str, key: Any) -> Spec:
     """Infers shape, dtype and compute dtype of an elementwise op for operands of these metas.
 
     `operands` are Metas for tensors and Python types for numbers, as `pattern` says ("ts").
@@ -103,7 +103,7 @@ def specialise(op: Op, operands: Sequence[Any], pattern: str, key: Any) -> Spec:
     if any([m.strides is not None for m in metas]):
         plains = tuple([m.plain if isinstance(m, Meta) else m for m in operands])
         plain_key = plains[0] if isinstance(key, Meta) else plains
-        plain = op.cache.get(plain_key) or specialise(op, plains, pattern, plain_key)
+        plain = op.cache.get(plain_key) or elementwise_spec(op, plains, pattern, plain_key)
         return op.remember_laid_out(key, plain.plain or plain, metas)
     compute, result = elementwise_dtypes(op, operands)
     shape = broadcast_shapes(op.name, [m.shape for m in metas])

@@ -18,7 +18,7 @@ from livegrad.dtypes import DType
 from livegrad.graph import elsewhere
 from livegrad.graph.events import RECORDED, tell_recorded
 from livegrad.graph.handle import Handle, Writing, node_of, wrap
-from livegrad.graph.infer import infer_spec, not_a_tensor, not_structure, specialise
+from livegrad.graph.infer import elementwise_spec, infer_spec, not_a_tensor, not_structure
 from livegrad.graph.meta import Shape
 from livegrad.graph.node import Node, Spec
 from livegrad.graph.numbers import (
@@ -69,7 +69,7 @@ def append(
         if code.co_filename in OUTSIDE:
             node.site = (code, frame.f_lasti)
         else:
-            # Most often one wrapper lies between, such as those of ops/support/out.py.
+            # Most often one wrapper lies between, such as those of ops/support/wrapping.py.
             back = frame.f_back
             if (
                 back is not None
@@ -116,7 +116,7 @@ def unary(op: Op, x: Any) -> Tensor:
     if spec is None:
         if node.meta.device is not CPU:
             return elementwise(op, (x,))
-        spec = specialise(op, (node.meta,), "t", node.meta)
+        spec = elementwise_spec(op, (node.meta,), "t", node.meta)
     grad = node.grad_to
     return append(spec, (node,), (), None if grad is None else spec.grad)
 
@@ -137,7 +137,7 @@ def binary(op: Op, a: Any, b: Any) -> Tensor:
         if spec is None:
             if node.meta.device is not CPU:
                 return elementwise(op, (a, b))
-            spec = specialise(op, (node.meta, kind), "ts", key)
+            spec = elementwise_spec(op, (node.meta, kind), "ts", key)
         grad = None if node.grad_to is None else spec.grad
         if spec.floats:
             if kind is not float:
@@ -159,7 +159,7 @@ def binary(op: Op, a: Any, b: Any) -> Tensor:
     if spec is None:
         if left.meta.device is not CPU or right.meta.device is not CPU:
             return elementwise(op, (a, b))
-        spec = specialise(op, key2, "tt", key2)
+        spec = elementwise_spec(op, key2, "tt", key2)
     if left.grad_to is None and right.grad_to is None:
         return append(spec, (left, right), (), None)
     return append(spec, (left, right), (), spec.grad)
@@ -193,7 +193,7 @@ def elementwise(op: Op, operands: Sequence[Any]) -> Tensor:
     if spec is None:
         if _is_elsewhere(nodes):
             return elsewhere.record_elementwise(op, nodes, numbers, key, pattern, grad)
-        spec = specialise(op, key, pattern, key)
+        spec = elementwise_spec(op, key, pattern, key)
     if grad:
         grad = spec.grad
     if spec.floats:

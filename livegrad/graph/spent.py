@@ -29,12 +29,12 @@ Graph = tuple[Site | None, list[weakref.ref[Node]]]
 class _Spent:
     """The spent graphs of one thread."""
 
-    __slots__ = ("computed", "count", "graphs", "pending", "sweep_at")
+    __slots__ = ("computed", "count", "graphs", "sweep_at", "waiting")
 
     def __init__(self) -> None:
         self.graphs: list[Graph] = []
         # Graphs that wait for the next flush, which most often cuts them at once.
-        self.pending: list[tuple[Site | None, list[Node]]] = []
+        self.waiting: list[tuple[Site | None, list[Node]]] = []
         self.count = 0
         # Whether nodes on the list may have been computed by an earlier flush.
         self.computed = False
@@ -61,7 +61,7 @@ def mark(nodes: list[Node], site: Site | None, computed: bool = True) -> None:
     for node in nodes:
         node.spent = True
     if not computed:
-        spent.pending.append((site, nodes))
+        spent.waiting.append((site, nodes))
         return
     spent.graphs.append((site, [weakref.ref(node) for node in nodes]))
     spent.count += len(nodes)
@@ -81,9 +81,9 @@ def cut(update_site: Site | None, waiting: Collection[Node] = ()) -> None:
     spent = _local.spent
     spent.computed = False
     if not waiting:
-        for site, nodes in spent.pending:
+        for site, nodes in spent.waiting:
             _cut_nodes(nodes, (site, update_site))
-        spent.pending = []
+        spent.waiting = []
     if not spent.graphs:
         return
     graphs, spent.graphs, spent.count = spent.graphs, [], 0
@@ -121,9 +121,9 @@ def cut_computed(update_site: Site | None) -> None:
 def flushed() -> None:
     """Notes that a flush is over: what is still on the list may have been computed by it."""
     spent = _local.spent
-    for site, nodes in spent.pending:
+    for site, nodes in spent.waiting:
         mark(nodes, site)
-    spent.pending = []
+    spent.waiting = []
     if spent.graphs:
         spent.computed = True
 

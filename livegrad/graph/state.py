@@ -214,12 +214,12 @@ _FIELDS = [name for name in State.__slots__ if name != "__weakref__"]
 class _Local(threading.local):
     """`state` is one object per thread for good: translated functions remember it.
 
-    `trace`, if there is one, answers for flushes: a function transform records nodes that cannot
-    be computed yet; see func/trace.py.
+    `flusher`, if there is one, answers for flushes: a function transform records nodes that cannot
+    be computed yet (func/trace.py), a checkpoint looks at them first (utils/checkpoint.py).
     """
 
     state: State
-    trace: Any = None
+    flusher: Any = None
 
     def __init__(self) -> None:
         self.state = State()
@@ -250,15 +250,15 @@ ACCUMULATING: Any = threading.RLock()
 
 
 @hot
-def begin_accumulating() -> None:
-    """Keeps other threads from adding to a `.grad` until `end_accumulating`."""
+def lock_gradients() -> None:
+    """Keeps other threads from adding to a `.grad` until `unlock_gradients`."""
     if len(STATES) > 1:
         ACCUMULATING.acquire()
 
 
 @hot
-def end_accumulating() -> None:
-    """Lets other threads go on. Does no harm if an interrupt kept this one from beginning."""
+def unlock_gradients() -> None:
+    """Lets other threads go on. Does no harm if an interrupt kept this one from locking."""
     if len(STATES) > 1 and ACCUMULATING._is_owned():
         ACCUMULATING.release()
 
@@ -290,10 +290,10 @@ class Runtime:
 
 def flush(reason: str, *roots: Node) -> None:
     """Computes everything pending that is still alive, and `roots` in any case."""
-    if LOCAL.trace is None:
+    if LOCAL.flusher is None:
         Runtime.flush(reason, roots)
     else:
-        LOCAL.trace.flush(reason, roots)
+        LOCAL.flusher.flush(reason, roots)
 
 
 class setting:

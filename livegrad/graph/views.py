@@ -194,8 +194,6 @@ def view(
     out._cell = cell
     out._path = x._path + ((op, attrs, args, shape),)
     out._seen = cell.version
-    if cell._node.grad_to is not None and (op.grads is not None or x._whole is not None):
-        out._whole = cell.base()
     state = LOCAL.state
     if state.inference:
         out._node.spent = False

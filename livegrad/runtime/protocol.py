@@ -54,7 +54,7 @@ class Runnable:
 
     __slots__ = ()
 
-    def begin(self) -> None:
+    def announce(self) -> None:
         """Says that a run is about to begin: it has not `completed`."""
 
     def run(self, buffers: Sequence[Any], ints: list[int], floats: list[float]) -> None:

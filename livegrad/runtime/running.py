@@ -66,7 +66,7 @@ def _execute(
 ) -> None:
     """Runs a plan and hands out what it computed, all of it or nothing."""
     runnable = executable.runnable
-    runnable.begin()
+    runnable.announce()
     try:
         runnable.run([*[x.buffer for x in leaves], *buffers], ints, floats)
         fault = runnable.fault() if executable.may_fault else None
@@ -172,7 +172,7 @@ def run_followed(executable: Executable, nodes: list[Node]) -> None:
     """Runs a plan whose leaves and numbers are set, and hands out what it computed."""
     buffers = [allocate(nbytes) for nbytes in executable.fresh]
     native: Any = executable.runnable  # of the CPU: nobody else follows
-    native.begin()
+    native.announce()
     try:
         status = native.run_followed(buffers)
     except BaseException:

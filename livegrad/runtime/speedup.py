@@ -35,10 +35,18 @@ Work = Generator[bool, None, None]
 
 
 class Speedup:
-    """Whether the hot functions have been replaced, or are not going to be."""
+    """Whether the hot functions have been replaced, or are not going to be.
+
+    flush    1 ······ 32 ─► translated, a few per flush ─► compiled elsewhere ─► exchanged
+    a call   Python's ····························································· native
+                                                           while a name is patched: Python's
+    """
 
     decided = os.environ.get("LIVEGRAD_NATIVE", "") == "off"
     made: ClassVar[dict[FunctionType, Any]] = {}
+    # The functions by the ids of all that were ever made, which stay alive.
+    originals: ClassVar[dict[int, FunctionType]] = {}
+    alive: ClassVar[list[Any]] = []
     # What they took for constants: while that has been patched, the originals are used.
     watch: Watch | None = None
     # Who wants the originals for a while.
@@ -119,7 +127,9 @@ def _made(
     if code is None:
         code = yield from _compiled(unit.ir, in_background)
     made = link(functions, unit.objects, jit.load_object(code, "livegrad_native"))
-    return made, Watch(unit.constants, {id(f): native for f, native in made.items()})
+    Speedup.alive += made.values()
+    Speedup.originals |= {id(native): function for function, native in made.items()}
+    return made, Watch(unit.constants, Speedup.originals)
 
 
 def _compiled(ir: str, in_background: bool) -> Generator[bool, None, bytes]:
@@ -176,10 +186,10 @@ def original_functions() -> Iterator[None]:
         _choose()
 
 
-def _begin_anew() -> None:
+def _forget_work() -> None:
     """In a forked child: what another process compiles is the parent's."""
     Speedup.work = None
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_begin_anew)
+    os.register_at_fork(after_in_child=_forget_work)

@@ -78,7 +78,7 @@ def checkpoint(
         )
     state = LOCAL.state
     first, again = context_fn()
-    if not state.grad or state.reference or LOCAL.trace is not None:
+    if not state.grad or state.reference or LOCAL.flusher is not None:
         # Nothing is kept for backward, or (in reference mode and traces) nothing can be dropped.
         with first:
             return function(*args, **kwargs)
@@ -185,7 +185,7 @@ def _tensors(value: Any) -> list[Tensor]:
 
 
 class Watch:
-    """In the place of `LOCAL.trace`: sees what a segment recorded before each flush lets go of it.
+    """As `LOCAL.flusher`: sees what a segment recorded before each flush lets go of it.
 
     `edges` are the nodes from outside that gradients of the segment flow to. While a segment is
     recorded without gradients, its own nodes have none.
@@ -214,11 +214,11 @@ class Watch:
     def flush(self, reason: str, roots: tuple[Node, ...]) -> None:
         """Computes what is pending, as always."""
         self.collect()
-        LOCAL.trace = None
+        LOCAL.flusher = None
         try:
             Runtime.flush(reason, roots)
         finally:
-            LOCAL.trace = self
+            LOCAL.flusher = self
             self.start = 0
 
     def depends(self, root: Node) -> bool:
@@ -256,14 +256,14 @@ class Segment:
         """Runs the function without keeping what backward would need, and computes its results."""
         state = LOCAL.state
         watch = Watch(self.log)
-        LOCAL.trace, state.grad = watch, False
+        LOCAL.flusher, state.grad = watch, False
         try:
             with context:
                 args, kwargs = self._arguments(first=True)
                 result = self.call(*args, **kwargs)
             watch.collect()
         finally:
-            LOCAL.trace, state.grad = None, True
+            LOCAL.flusher, state.grad = None, True
         outputs = _tensors(result)
         self.metas = [node_of(y).meta for y in outputs]
         mine = [node_of(y) for y in outputs]

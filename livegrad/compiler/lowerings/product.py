@@ -104,6 +104,10 @@ def blas_layout(x: Node) -> tuple[Node, Index] | None:
 
     It can if the last dim in memory is the operand's row or column dim, the other one is a whole
     dim of the base, and batch dims are whole leading dims or absent.
+
+        in memory   (…, rows, cols)               as it is
+                    (…, cols, rows)               said to be transposed
+                    (…, rows, 2 * cols)[…, ::2]   not: elements of a row must be neighbours
     """
     base, index = resolve(x, own_index(x.meta.shape))
     if base.op.kind == "generate":
@@ -111,13 +115,13 @@ def blas_layout(x: Node) -> tuple[Node, Index] | None:
     ndim = x.meta.ndim
     rows, cols = ndim - 2, ndim - 1
     used = [at for at in index if at != FIRST]
-    if any(at.coef != 1 or at.more for at in used):
+    if any(at.coef != 1 or at.more for at in used):  # every other element, or two dims as one
         return None
     looped = [at.axis for at in used if at.axis >= 0]
     if len(set(looped)) != len(looped):  # a diagonal
         return None
     batch = [at for at in used if at.axis < rows]
-    if any(at.args or at.offset for at in batch):
+    if any(at.args or at.offset for at in batch):  # a call has one stride for them, from the start
         return None
     matrix = [at.axis for at in used if at.axis >= rows]
     order = [at.axis for at in used]

@@ -206,7 +206,7 @@ def _index_tensors(part: Any, shape: Shape, dim: int) -> list[Tensor] | None:
         meta = node_of(part).meta
         if not _is_mask(meta.dtype):
             # One index is read, and gives a view. What a transform traces cannot be read.
-            known = LOCAL.trace is None and not meta.ndim and meta.dtype.category == dtypes.INT
+            known = LOCAL.flusher is None and not meta.ndim and meta.dtype.category == dtypes.INT
             return None if known else [part]
         return _mask_positions(part, shape, dim)
     if isinstance(part, np.ndarray | list | tuple | range):

@@ -34,7 +34,7 @@ from livegrad.ops.shaping.movement import (
     sizes_of,
 )
 from livegrad.ops.shaping.strided import as_strided, in_memory, whole_of
-from livegrad.ops.support import samples as s
+from livegrad.ops.support import parts, samples as s
 from livegrad.ops.support.numbers import number_for
 
 if TYPE_CHECKING:
@@ -84,7 +84,6 @@ def become(x: Tensor, value: Tensor, stays: bool = True, counts: int = 1) -> Ten
     x._node, x._cell = node, value._cell
     x._path, x._seen = value._path, value._seen
     x._root = None if value._root is x else value._root
-    x._whole = value._whole
     if not shares:  # from now on it counts for itself what is written to the other storage
         x._writes, x._unseen = writes, None if x._cell is None else [writes]
     see_through(value, x)
@@ -217,6 +216,7 @@ FILL: Op = Op(
     # Backward sums the gradient of the 0-d tensor, as of any value that was broadcast.
     grads=(lambda g, y, x, *value: zeros_like(x), lambda g, y, x, value: g),
     saves="",
+    grad_fn=parts.fill,
     samples=s.calls(
         lambda: s.Sample((s.uniform(2, 3),), lambda x: fill(x, 2.5)),
         lambda: s.Sample((s.uniform(2, 3), s.uniform(seed=1)), lambda x, v: fill(x, v)),

@@ -188,7 +188,7 @@ class Program:
         """Addresses of the inputs and the scalars, for native code that sets them."""
         return self._input_address, self._scalar_address
 
-    def begin(self) -> None:
+    def announce(self) -> None:
         """Says that a run is about to begin: `completed` is false until it has."""
         self._known_good = False
 

@@ -192,10 +192,10 @@ class Segments(Runnable):
             segment.run(inputs, floats)
 
     @hot
-    def begin(self) -> None:
+    def announce(self) -> None:
         """Says that a run is about to begin, for `completed` to speak of that one."""
         if self.segments and isinstance(self.segments[-1], Segment):
-            self.segments[-1].program.begin()
+            self.segments[-1].program.announce()
 
     @property
     def completed(self) -> bool:
