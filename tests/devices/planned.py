@@ -6,8 +6,10 @@ put in a queue and done when somebody waits, as on a device that works on its ow
 
 from __future__ import annotations
 
+import operator
 import struct
 from collections.abc import Callable, Sequence
+from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
@@ -194,24 +196,63 @@ def run_host(memory: Memory, call: Any) -> None:
 def run_scan(memory: Memory, slots: list[int], signature: Any) -> None:
     _, kind, operands, result, _ = signature
     shape = (slots[0] // slots[7], slots[4], slots[5])
-    x = memory.view(slots[2], operands[0], shape)[:, :: slots[9]]
-    fold = {"cumsum": np.cumsum, "cumprod": np.cumprod}[kind]
-    out = memory.view(slots[1], result, shape)
-    out[:, :: slots[9]] = from_compute(fold(to_compute(x, operands[0]), axis=1), result)
+    out = memory.view(slots[1], result, shape)[:, :: slots[9]]
+    columns = [
+        to_compute(memory.view(slots[2 + i], dtype, shape), dtype)[:, :: slots[9]]
+        for i, dtype in enumerate(operands)
+    ]
+    for outer, inner in np.ndindex(shape[0], shape[2]):
+        scanned = SCANS[kind](*[x[outer, :, inner] for x in columns])
+        out[outer, :, inner] = from_compute(scanned, result)
+
+
+def recurrence(x: Array, factor: Array) -> list[float]:
+    found, total = [], 0.0
+    for value, by in zip(x.tolist(), factor.tolist(), strict=True):
+        total = value + by * total
+        found.append(total)
+    return found
+
+
+def last_extreme(better: Callable[[float, float], bool], x: Array) -> list[int]:
+    """Where the extreme of what was seen so far was seen last."""
+    found: list[int] = []
+    for i, value in enumerate(x.tolist()):
+        found.append(i if not found or better(value, x[found[-1]]) else found[-1])
+    return found
+
+
+def wide(x: Array) -> Array:
+    return x.astype(np.float64) if x.dtype.kind == "f" else x.astype(np.int64)
+
+
+SCANS: dict[str, Callable[..., Any]] = {
+    "cumsum": lambda x: np.cumsum(wide(x)),
+    "cumprod": lambda x: np.cumprod(wide(x)),
+    "logcumsumexp": lambda x: np.logaddexp.accumulate(wide(x)),
+    "recurrence": recurrence,
+    "cummax": partial(last_extreme, operator.ge),
+    "cummin": partial(last_extreme, operator.le),
+}
+MEETS: dict[str, Callable[..., Any]] = {
+    "add": np.add, "prod": np.multiply, "amax": np.maximum, "amin": np.minimum,
+    "put": lambda old, new: new,
+}  # fmt: skip
 
 
 def run_scatter(memory: Memory, slots: list[int], signature: Any) -> None:
     _, per_value, fold, dtype, index_dtype = signature
-    assert not per_value, "one index for each row"
     outer, (size, count, inner) = slots[0] // slots[9], slots[5:8]
     out = memory.view(slots[1], dtype, (outer, size, inner))
     out[...] = memory.view(slots[2], dtype, (outer, size, inner))
-    index = memory.view(slots[3], index_dtype, (count,))
-    for at in index[(index < 0) | (index >= size)]:
-        raise Refused(1, int(at))
     values = memory.view(slots[4], dtype, (outer, count, inner))
-    for i, row in enumerate(index):
-        out[:, row] = values[:, i] if fold == "put" else out[:, row] + values[:, i]
+    shape = values.shape if per_value else (1, count, 1)
+    index = np.broadcast_to(memory.view(slots[3], index_dtype, shape), values.shape)
+    for o, i, column in np.ndindex(values.shape):
+        row = int(index[o, i, column])
+        if not 0 <= row < size:
+            raise Refused(1, row)
+        out[o, row, column] = MEETS[fold](out[o, row, column], values[o, i, column])
 
 
 # ------------------------------------------------------------------------------- fused loops
@@ -254,19 +295,27 @@ class Loops:
             for number, instr in enumerate(self.instrs):
                 if instr.tail == tail:
                     self.values[number] = self.value(number, instr)
-            for value, stream, _, in_tail in self.outputs:
+            for value, stream, full, in_tail in self.outputs:
                 if in_tail == tail:
-                    self.store(stream, value)
+                    target = self.view(stream, self.streams[stream].dtype, full, in_tail)
+                    target[...] = self.values[value]
 
     def place(self, stream: int) -> tuple[int, tuple[int, ...]]:
         at = HEADER + self.rank + stream * self.record
         base, inner, middle, *outer = self.slots[at : at + self.record]
         return base, (*outer, middle, inner)
 
-    def store(self, stream: int, value: int) -> None:
+    def view(self, stream: int, dtype: DType, full: bool, tail: bool) -> Array:
+        """What a stream walks over: one element where it stays along the folded loop."""
         base, strides = self.place(stream)
-        target = self.memory.view(base, self.streams[stream].dtype, self.shape, strides)
-        target[...] = self.values[value]
+        return self.memory.view(base, dtype, self.extent(full, tail), strides)
+
+    def extent(self, full: bool, tail: bool = False) -> list[int]:
+        """The shape of a value."""
+        shape = [1] * len(self.shape) if tail else list(self.shape)
+        if not full:
+            shape[self.folded_axis] = 1
+        return shape
 
     def value(self, number: int, instr: Instr) -> Any:
         made: Any = getattr(self, f"of_{instr.what}")(number, instr)
@@ -278,16 +327,16 @@ class Loops:
         return struct.unpack("<d", struct.pack("<q", word))[0] if kind == "f" else word
 
     def of_load(self, _: int, instr: Instr) -> Array:
-        base, strides = self.place(instr.payload)
-        return self.memory.view(base, instr.dtype, self.shape, strides).copy()
+        return self.view(instr.payload, instr.dtype, instr.full, instr.tail).copy()
 
     def of_position(self, _: int, instr: Instr) -> Array:
         base, strides = self.place(instr.payload)
-        return base + self.distances(strides)
+        return base + self.distances(strides, instr)
 
-    def distances(self, strides: Sequence[int]) -> Array:
+    def distances(self, strides: Sequence[int], instr: Instr) -> Array:
         total = np.zeros([1] * len(self.shape), np.int64)
-        for axis, (size, stride) in enumerate(zip(self.shape, strides, strict=True)):
+        shape = self.extent(instr.full, instr.tail)
+        for axis, (size, stride) in enumerate(zip(shape, strides, strict=True)):
             along = [1] * len(self.shape)
             along[axis] = size
             total = total + (np.arange(size) * stride).reshape(along)
@@ -300,7 +349,7 @@ class Loops:
         for at in index[(index < 0) | (index >= size)].ravel():
             raise Refused(1 + number, int(at))
         base, strides = self.place(stream)
-        where = base + index * step + self.distances(strides)
+        where = base + index * step + self.distances(strides, instr)
         memory = self.memory.bytes[(base >> 40) - 1]
         flat = memory[: len(memory) // instr.dtype.itemsize * instr.dtype.itemsize]
         elements: Array = flat.view(instr.dtype.storage)
