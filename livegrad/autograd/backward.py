@@ -221,9 +221,7 @@ class Delivery:
         if id(g) in self.taken:
             g = ew.clone(g)
         self.taken[id(g)] = g
-        if g._cell is not None:
-            g._cell = None
-            g.__dict__.pop("_path", None)
+        g._share = None
         if g._node.meta.strides is not None:
             make_dense(g)
         return g

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from livegrad.graph.blame import as_items
-from livegrad.graph.handle import Handle, node_of
+from livegrad.graph.handle import Handle, may_be_stale, node_of
 from livegrad.graph.index import FIRST, Index, stepped
 from livegrad.graph.infer import broadcast_shapes as common_shape
 from livegrad.graph.layout import Strides, viewed_strides
@@ -20,7 +20,7 @@ from livegrad.graph.meta import Meta, Shape, Size, as_size, meta_of
 from livegrad.graph.op import Op
 from livegrad.graph.record import record
 from livegrad.graph.state import LOCAL
-from livegrad.graph.views import view as record_view
+from livegrad.graph.views import stale_or_not, view as record_view
 from livegrad.ops.making.generate import FULL as FULL, zeros_like
 from livegrad.ops.support import samples as s
 
@@ -450,18 +450,10 @@ DETACH = Op(
 
 def detach(input: Tensor) -> Tensor:
     """A view through which no gradient flows."""
-    if isinstance(input, Handle) and input._made_at is not None:
-        return _detach_stale(input)
+    if isinstance(input, Handle) and may_be_stale(input):
+        with stale_or_not(input):
+            return record_view(DETACH, input)
     return record_view(DETACH, input)
-
-
-def _detach_stale(x: Tensor) -> Tensor:
-    """`detach` of a view that may not be used any more, which is allowed."""
-    made_at, x._made_at = x._made_at, None
-    try:
-        return record_view(DETACH, x)
-    finally:
-        x._made_at = made_at
 
 
 def constant(x: Tensor) -> Tensor:

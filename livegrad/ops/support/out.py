@@ -20,7 +20,7 @@ from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
 from livegrad.dtypes import FLOAT
-from livegrad.graph.handle import Handle, node_of
+from livegrad.graph.handle import Handle, node_of, path_of
 from livegrad.graph.record import unary
 from livegrad.graph.site import is_inside
 from livegrad.graph.state import LOCAL, setting
@@ -421,13 +421,13 @@ def _resized(out: Tensor, value: Tensor) -> Tensor:
             f"{list(wanted.shape)}. Give an empty tensor, or one of that shape",
             stacklevel=_levels_to_user(),
         )
-    if out._path:
+    if path_of(out):
         raise RuntimeError(
             f"out: got a view of shape {list(meta.shape)}, which cannot be resized to "
             f"{list(wanted.shape)}. Give a tensor of that shape"
         )
     # Views of the tensor keep what they saw.
-    out._cell = None
+    out._share = None
     out._node = value._node
     handles = LOCAL.state.handles
     if handles and handles[-1] is value:
