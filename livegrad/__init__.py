@@ -572,7 +572,6 @@ from livegrad.ops.special.special_math import (
     sinc as sinc,
     xlogy as xlogy,
 )
-from livegrad.ops.support.out import install as install_out
 from livegrad.ops.support.positions import unravel_index as unravel_index
 from livegrad.ops.support.public import publish
 from livegrad.ops.support.reading import (
@@ -805,7 +804,6 @@ _Above.multiprocessing = lambda: _import_module("livegrad.multiprocessing")
 _Above.overrides = lambda: _import_module("livegrad.overrides")
 
 tensor = creation.tensor  # the function, not the submodule of that name
-install_out(globals())
 publish(globals())
 
 # Each on a line of its own: only then may annotations use it.

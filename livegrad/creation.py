@@ -26,6 +26,7 @@ from livegrad.ops.making.constants import from_array
 from livegrad.ops.shaping.movement import DETACH, sizes_of
 from livegrad.ops.shaping.strided import as_strided
 from livegrad.ops.support.numbers import check_array
+from livegrad.ops.support.out import creating
 from livegrad.runtime.shared import borrow
 from livegrad.settings import check_layout
 
@@ -335,6 +336,7 @@ def _filled(
     return as_leaf(out, True) if requires_grad else out
 
 
+@creating
 def zeros(
     *sizes: Any,
     size: Any = None,
@@ -348,6 +350,7 @@ def zeros(
     return _filled(sizes_of("zeros", sizes, size), 0, dtype, device, requires_grad, "zeros")
 
 
+@creating
 def ones(
     *sizes: Any,
     size: Any = None,
@@ -361,6 +364,7 @@ def ones(
     return _filled(sizes_of("ones", sizes, size), 1, dtype, device, requires_grad, "ones")
 
 
+@creating
 def empty(
     *sizes: Any,
     size: Any = None,
@@ -374,6 +378,7 @@ def empty(
     return _filled(sizes_of("empty", sizes, size), 0, dtype, device, requires_grad, "empty")
 
 
+@creating
 def full(
     size: Any,
     fill_value: Any,

@@ -26,7 +26,8 @@ from livegrad.ops.shaping.joining import padded, roll
 from livegrad.ops.shaping.movement import normal_dim, whole
 from livegrad.ops.shaping.slicing import narrow
 from livegrad.ops.support.autocast import casted
-from livegrad.ops.support.out import install as install_out
+from livegrad.ops.support.out import casting, creating, exact
+from livegrad.ops.support.public import publish
 from livegrad.ops.transforms.fourier import c2c, c2r, r2c
 from livegrad.settings import check_layout
 
@@ -143,11 +144,13 @@ def _c2c_one(
     return c2c(_sized(x, d, size), (d,), _scale(name, norm, forward), forward)
 
 
+@casting
 def fft(input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = None) -> Tensor:
     """The discrete Fourier transform along `dim`, of `n` elements (cut, or filled with zeros)."""
     return _c2c_one("fft", input, n, dim, norm, True)
 
 
+@exact
 def ifft(input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = None) -> Tensor:
     """The inverse of `fft`."""
     return _c2c_one("ifft", input, n, dim, norm, False)
@@ -173,21 +176,25 @@ def _c2r_one(
     return c2r(conj(x) if forward else x, d, _scale(name, norm, forward), size)
 
 
+@casting
 def rfft(input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = None) -> Tensor:
     """The first n // 2 + 1 elements of the transform of real values; the rest mirrors them."""
     return _r2c_one("rfft", input, n, dim, norm, True)
 
 
+@casting
 def irfft(input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = None) -> Tensor:
     """The inverse of `rfft`: `n` real values, 2 * (size - 1) by default."""
     return _c2r_one("irfft", input, n, dim, norm, False)
 
 
+@casting
 def hfft(input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = None) -> Tensor:
     """The real transform of a Hermitian-symmetric signal, of which `input` is the first half."""
     return _c2r_one("hfft", input, n, dim, norm, True)
 
 
+@exact
 def ihfft(input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = None) -> Tensor:
     """The inverse of `hfft`."""
     return _r2c_one("ihfft", input, n, dim, norm, False)
@@ -202,16 +209,19 @@ def _c2c_many(name: str, x: Tensor, s: Shape, dim: Dims, norm: str | None, forwa
     return c2c(_all_sized(x, dims, sizes), tuple(dims), _scale(name, norm, forward), forward)
 
 
+@casting
 def fftn(input: Tensor, s: Shape = None, dim: Dims = None, norm: str | None = None) -> Tensor:
     """The transform over several dims: `dim`, or the last len(s), or all; of sizes `s`."""
     return _c2c_many("fftn", input, s, dim, norm, True)
 
 
+@casting
 def ifftn(input: Tensor, s: Shape = None, dim: Dims = None, norm: str | None = None) -> Tensor:
     """The inverse of `fftn`."""
     return _c2c_many("ifftn", input, s, dim, norm, False)
 
 
+@casting
 def rfftn(input: Tensor, s: Shape = None, dim: Dims = None, norm: str | None = None) -> Tensor:
     """The transform of real values over several dims: half of the last one says it all."""
     x = _real_input("rfftn", input)
@@ -223,6 +233,7 @@ def rfftn(input: Tensor, s: Shape = None, dim: Dims = None, norm: str | None = N
     return c2c(half, tuple(dims[:-1]), scale, True)
 
 
+@casting
 def irfftn(input: Tensor, s: Shape = None, dim: Dims = None, norm: str | None = None) -> Tensor:
     """The inverse of `rfftn`; the last size is 2 * (size - 1) by default."""
     x = _promoted("irfftn", input, True)
@@ -232,6 +243,7 @@ def irfftn(input: Tensor, s: Shape = None, dim: Dims = None, norm: str | None = 
     return c2r(x, dims[-1], scale, real)
 
 
+@casting
 def hfftn(input: Tensor, s: Shape = None, dim: Dims = None, norm: str | None = None) -> Tensor:
     """The real transform over several dims of a signal that is Hermitian-symmetric in the last."""
     x = _promoted("hfftn", input, True)
@@ -241,6 +253,7 @@ def hfftn(input: Tensor, s: Shape = None, dim: Dims = None, norm: str | None = N
     return c2r(conj(x), dims[-1], scale, real)
 
 
+@casting
 def ihfftn(input: Tensor, s: Shape = None, dim: Dims = None, norm: str | None = None) -> Tensor:
     """The inverse of `hfftn`."""
     x = _real_input("ihfftn", input)
@@ -252,31 +265,37 @@ def ihfftn(input: Tensor, s: Shape = None, dim: Dims = None, norm: str | None = 
     return c2c(half, tuple(dims[:-1]), scale, False)
 
 
+@casting
 def fft2(input: Tensor, s: Shape = None, dim: Dims = (-2, -1), norm: str | None = None) -> Tensor:
     """`fftn` over two dims."""
     return fftn(input, s, dim, norm)
 
 
+@casting
 def ifft2(input: Tensor, s: Shape = None, dim: Dims = (-2, -1), norm: str | None = None) -> Tensor:
     """`ifftn` over two dims."""
     return ifftn(input, s, dim, norm)
 
 
+@casting
 def rfft2(input: Tensor, s: Shape = None, dim: Dims = (-2, -1), norm: str | None = None) -> Tensor:
     """`rfftn` over two dims."""
     return rfftn(input, s, dim, norm)
 
 
+@casting
 def irfft2(input: Tensor, s: Shape = None, dim: Dims = (-2, -1), norm: str | None = None) -> Tensor:
     """`irfftn` over two dims."""
     return irfftn(input, s, dim, norm)
 
 
+@casting
 def hfft2(input: Tensor, s: Shape = None, dim: Dims = (-2, -1), norm: str | None = None) -> Tensor:
     """`hfftn` over two dims."""
     return hfftn(input, s, dim, norm)
 
 
+@casting
 def ihfft2(input: Tensor, s: Shape = None, dim: Dims = (-2, -1), norm: str | None = None) -> Tensor:
     """`ihfftn` over two dims."""
     return ihfftn(input, s, dim, norm)
@@ -299,6 +318,7 @@ def _frequency_step(name: str, n: Any, d: Any) -> tuple[int, float]:
     return n, 1.0 / length if length else math.inf
 
 
+@creating
 def fftfreq(
     n: int,
     d: float = 1.0,
@@ -316,6 +336,7 @@ def fftfreq(
     return _frequencies(wrapped, step, dtype, device, requires_grad)
 
 
+@creating
 def rfftfreq(
     n: int,
     d: float = 1.0,
@@ -350,4 +371,29 @@ def ifftshift(input: Tensor, dim: Dims = None) -> Tensor:
     return _shifted(input, dim, 1)
 
 
-install_out(globals(), "fft")
+__all__ = [
+    "fft",
+    "fft2",
+    "fftfreq",
+    "fftn",
+    "fftshift",
+    "hfft",
+    "hfft2",
+    "hfftn",
+    "ifft",
+    "ifft2",
+    "ifftn",
+    "ifftshift",
+    "ihfft",
+    "ihfft2",
+    "ihfftn",
+    "irfft",
+    "irfft2",
+    "irfftn",
+    "rfft",
+    "rfft2",
+    "rfftfreq",
+    "rfftn",
+]
+
+publish(globals(), __all__)

@@ -27,6 +27,9 @@ cube.register_autograd(backward, setup_context=setup_context)
 
 Without `register_fake`, only running it tells the shape of the result: then it runs at once. vmap
 calls it for each example, unless `register_vmap` says better.
+
+A function that writes to tensors it is given names them, `mutates_args=("out",)`. It runs at once,
+on the tensors themselves, and has no gradient, as in PyTorch.
 """
 
 from __future__ import annotations
@@ -43,11 +46,13 @@ from livegrad import dtypes
 from livegrad.autograd import Function, no_grad
 from livegrad.device import CPU
 from livegrad.graph.elsewhere import empty
+from livegrad.graph.geometry import count_write
 from livegrad.graph.handle import Handle, leaf_node, node_of, wrap
 from livegrad.graph.meta import Meta, meta_of, on_device
 from livegrad.graph.op import REGISTRY, Op
 from livegrad.graph.record import record
 from livegrad.graph.state import scratch_state
+from livegrad.graph.writes import check_writable
 from livegrad.runtime.memory import Buffer
 from livegrad.runtime.values import array_of, from_compute, to_compute
 from livegrad.tensor import Tensor
@@ -76,6 +81,8 @@ def custom_op(
     `name` is `"namespace::name"`. Arguments are tensors, lists of tensors, None, and what can be
     compared and has a hash: numbers, words, dtypes, tuples of them (those are structure: each new
     value makes a new plan). Results are a tensor, or a tuple of tensors, none of them an argument.
+
+    `mutates_args` names the arguments that the function writes to; "unknown" means any of them.
     """
     if fn is None:
         return lambda function: custom_op(
@@ -83,12 +90,33 @@ def custom_op(
         )
     if "::" not in name:
         raise ValueError(f'custom_op(name, ...): name must be "namespace::name", got {name!r}')
-    if mutates_args:
-        raise NotImplementedError(
-            f"custom_op: {name} writes to its arguments, which is not there yet. Return the new "
-            "values, and write them with copy_()"
+    return CustomOpDef(name, fn, _names_written(inspect.signature(fn), mutates_args))
+
+
+def _names_written(signature: inspect.Signature, given: Any) -> frozenset[str]:
+    """The parameters that a function writes to, from `mutates_args`."""
+    parameters = signature.parameters
+    if isinstance(given, str):
+        if given != "unknown":
+            raise ValueError(
+                "mutates_args must either be a sequence of the names of the arguments that are "
+                f"mutated or the string 'unknown'; got {given!r}"
+            )
+        return frozenset(parameters)
+    unknown = set(given).difference(parameters)
+    if unknown:
+        raise ValueError(
+            f"custom_op: {unknown} in mutates_args were not found in the custom op's signature "
+            f"{signature}"
         )
-    return CustomOpDef(name, fn)
+    for name in given:
+        kind = parameters[name].annotation
+        if kind is not inspect.Parameter.empty and "Tensor" not in str(kind):
+            raise ValueError(
+                f"custom_op: Parameter {name} is in mutates_args but only Tensors or collections "
+                f"of Tensors can be mutated; got {signature}"
+            )
+    return frozenset(given)
 
 
 def register_fake(op: Any, func: Callable[..., Any] | None = None, /) -> Any:
@@ -126,7 +154,9 @@ def _definition(op: Any) -> CustomOpDef:
 class CustomOpDef:
     """An operation made by `custom_op`: call it as the function it was made of."""
 
-    def __init__(self, name: str, function: Callable[..., Any]) -> None:
+    def __init__(
+        self, name: str, function: Callable[..., Any], written: frozenset[str] = frozenset()
+    ) -> None:
         self.__name__, self.__doc__ = name, function.__doc__
         self._signature = inspect.signature(function)
         # Arguments by keyword alone come last, to the function and to the others registered.
@@ -134,6 +164,7 @@ class CustomOpDef:
         self._keywords = [name for name, by_keyword in kinds if by_keyword]
         self._positional = len(kinds) - len(self._keywords)
         self._function = function
+        self._written = written
         self._fake: Callable[..., Any] | None = None
         self._backward: Callable[..., Any] | None = None
         self._setup_context: Callable[..., Any] | None = None
@@ -150,10 +181,22 @@ class CustomOpDef:
         """Records the operation."""
         bound = self._signature.bind(*args, **kwargs)
         bound.apply_defaults()
+        if self._written:
+            self._note_writes(bound.arguments)
         pattern, tensors = _taken_apart(bound.args + tuple(bound.kwargs.values()), self.__name__)
         if any([node_of(x).grad_to is not None for x in tensors]):
             return self._differentiable.apply(pattern, *tensors)
         return self._recorded(pattern, tensors)
+
+    def _note_writes(self, arguments: dict[str, Any]) -> None:
+        """Counts a write to each tensor that is written to, or refuses it."""
+        values = [arguments[name] for name in self._written]
+        _, tensors = _taken_apart(tuple(values), self.__name__)
+        with no_grad():
+            for x in tensors:
+                check_writable(x, expanded=True)
+        for x in tensors:
+            count_write(x)
 
     def _split(self, args: tuple[Any, ...]) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """Arguments as positional ones, and those by keyword alone."""
@@ -180,6 +223,11 @@ class CustomOpDef:
         `setup_context(ctx, inputs, output)` leaves on `ctx` what that needs; it is called with
         keywords, and has `keyword_only_inputs` as well if there are such arguments.
         """
+        if self._written:
+            raise RuntimeError(
+                f"Cannot register autograd formula for non-functional operator {self}. Please "
+                "create a functional operator and register an autograd formula for that."
+            )
         self._backward, self._setup_context = backward, setup_context
 
     def register_vmap(self, func: Callable[..., Any]) -> Callable[..., Any]:
@@ -202,13 +250,26 @@ class CustomOpDef:
     # ---- recording -------------------------------------------------------------------------
 
     def _recorded(self, pattern: Any, tensors: Sequence[Any]) -> Any:
-        if self._fake is None:
-            with no_grad():
-                return self._call(self._function, pattern, tensors)
+        if self._fake is None or self._written:
+            return self._at_once(pattern, tensors)
         metas = [node_of(x).meta for x in tensors]
         results = self._results(pattern, metas)
         y = record(self._op, tensors, (pattern, tuple([m.dtype for m in metas])))
         return y if isinstance(results, Meta) else _unpacked(y, results)
+
+    def _at_once(self, pattern: Any, tensors: Sequence[Any]) -> Any:
+        """Calls the function, or without values what tells of its results, on the tensors."""
+        elsewhere = any([node_of(x).meta.device is not CPU for x in tensors])
+        function = self._fake if elsewhere and self._fake is not None else self._function
+        with no_grad():
+            results = self._call(function, pattern, tensors)
+        for y in results if isinstance(results, tuple) else (results,):
+            if any([y is x for x in tensors]):
+                raise RuntimeError(
+                    f"{self.__name__}: a result must not also be an argument. Return a clone() of "
+                    "it, or nothing if the function has written to it"
+                )
+        return results
 
     def _results(self, pattern: Any, metas: Sequence[Meta]) -> Meta | list[Meta]:
         """What the results are like, or the only one, by the function that tells."""

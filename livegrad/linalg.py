@@ -55,8 +55,6 @@ from livegrad.ops.linalg.spectral import (
 )
 from livegrad.ops.linalg.triangular import solve_triangular as solve_triangular
 from livegrad.ops.products.matmul import matmul as matmul
-from livegrad.ops.support.out import install as install_out
 from livegrad.ops.support.public import publish
 
-install_out(globals(), "linalg")
 publish(globals())

@@ -71,8 +71,8 @@ from livegrad.ops.shaping import (
 )
 from livegrad.ops.special import bessel, error_functions, gamma, special_math
 from livegrad.ops.support import reading
-from livegrad.ops.support.out import install_methods
-from livegrad.ops.support.public import publish_methods, strangers
+from livegrad.ops.support.public import publish_methods
+from livegrad.ops.support.strangers import strangers
 from livegrad.ops.transforms import spectral
 
 if TYPE_CHECKING:
@@ -792,5 +792,4 @@ class Methods(BareHandle):
 for _name, _method in vars(Methods).items():
     if getattr(_method, "__name__", "") == "method":  # of an operator
         _method.__name__ = _name
-install_methods(Methods)
 publish_methods(Methods, "Tensor", "livegrad.tensor")

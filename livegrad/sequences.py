@@ -18,6 +18,7 @@ from livegrad.ops.elementwise.complex_parts import complex as from_parts
 from livegrad.ops.making import generate
 from livegrad.ops.making.constants import from_array
 from livegrad.ops.support.numbers import number_for
+from livegrad.ops.support.out import creating
 from livegrad.settings import check_layout
 
 if TYPE_CHECKING:
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 Array = np.ndarray[Any, Any]
 
 
+@creating
 def arange(
     *bounds: Any,
     start: Any = None,
@@ -87,6 +89,7 @@ def range_(start: float, end: float, step: float = 1, **options: Any) -> Tensor:
     return arange(start, end + step / 2 if isinstance(step, float) else end + step, step, **options)
 
 
+@creating
 def linspace(
     start: Any,
     end: Any,
@@ -150,6 +153,7 @@ def _check_steps(name: str, start: Any, end: Any, steps: Any) -> int:
     return count
 
 
+@creating
 def logspace(
     start: float,
     end: float,
@@ -189,6 +193,7 @@ def _whole_powers(start: Any, end: Any, count: int, base: float) -> Array:
     return np.trunc(np.power(float(base), exponents.astype(np.float64)))
 
 
+@creating
 def eye(
     n: int,
     m: int | None = None,

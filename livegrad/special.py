@@ -68,12 +68,10 @@ from livegrad.ops.special.special_math import (
     xlog1py as xlog1py,
     xlogy as xlogy,
 )
-from livegrad.ops.support.out import install as install_out
 from livegrad.ops.support.public import publish
 
 psi = digamma
 
-install_out(globals(), "special")
 publish(globals())
 
 __all__ = ["expit", "gammainc", "gammaincc", "gammaln", "multigammaln", "psi"]

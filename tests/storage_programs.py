@@ -867,6 +867,14 @@ def einsum_without_sums_is_a_view(T: Any) -> Any:
 
 
 @program
+def strides_of_pooled_signals(T: Any) -> Any:
+    x = T.ones(2, 3, 4).mT
+    signals = x, x.contiguous(), x[:1], x[:, :, ::2], x[0]
+    pool = T.nn.functional.avg_pool1d
+    return [[pool(y, k).stride() for k in (1, 2)] for y in signals]
+
+
+@program
 def strides_of_what_is_empty(T: Any) -> Any:
     x = T.zeros(2, 3, 4)[:, 2:2]
     layer = T.nn.PReLU()
@@ -1037,11 +1045,13 @@ def functions_that_return_views(T: Any) -> Any:
     y = x * 2
     part, same = Part.apply(y), Same.apply(y)
     part.sum().backward(retain_graph=True)
-    seen = [refuses(lambda v=v: v.add_(1)) for v in (part, part[:1], same, same.view(2, 2))]
+    square = same.view(2, 2)
+    seen = [refuses(lambda v=v: v.add_(1)) for v in (part, part[:1], same, square)]
     with T.no_grad():
         part.add_(1)
         same[3] = 9
     seen += [refuses(lambda v=v: v.is_leaf) for v in (part, same, y)]
+    seen.append(square.detach().tolist())
     plain = Part.apply(T.zeros(3)).add_(1)
     return seen, y.tolist(), same.tolist(), x.grad.tolist(), part._is_view(), plain.tolist()
 

@@ -256,8 +256,10 @@ def test_a_fake_that_is_wrong() -> None:
 def test_misuse(cube: Any) -> None:
     with pytest.raises(ValueError, match="namespace::name"):
         custom_op("nameless", lambda x: x, mutates_args=())
-    with pytest.raises(NotImplementedError, match="writes to its arguments"):
-        custom_op("test::writer", lambda x: x, mutates_args=("x",))
+    with pytest.raises(ValueError, match="{'y'} in mutates_args were not found"):
+        custom_op("test::writer", lambda x: x, mutates_args=("y",))
+    with pytest.raises(ValueError, match="or the string 'unknown'; got 'x'"):
+        custom_op("test::writer", lambda x: x, mutates_args="x")
     with pytest.raises(ValueError, match="no operation 'test::nobody'"):
         register_vmap("test::nobody", print)
     with pytest.raises(TypeError, match="got a dict"):
@@ -274,3 +276,63 @@ def test_arguments_are_not_changed_behind_the_programs_back() -> None:
     x = lg.zeros(3)
     assert careless(x).tolist() == [1, 1, 1]
     assert x.tolist() == [0, 0, 0]
+
+
+# ---------------------------------------------------------------- functions that write to tensors
+
+
+@pytest.fixture
+def halve() -> Any:
+    @custom_op("test::halve", mutates_args=("out",))
+    def halve(x: lg.Tensor, out: lg.Tensor) -> None:
+        np.divide(x.numpy(), 2, out=out.numpy())
+
+    return halve
+
+
+def test_what_is_written_is_seen_at_once_and_counted(halve: Any) -> None:
+    x, out = lg.ones(3) * 4, lg.zeros(2, 3)
+    view = out[1]
+    before = out * 1
+    assert halve(x, view) is None
+    assert out.tolist() == [[0, 0, 0], [2, 2, 2]]
+    assert (view + 1).tolist() == [3, 3, 3]
+    assert before.tolist() == lg.zeros(2, 3).tolist()
+    assert (out._version, view._version, x._version) == (1, 1, 0)
+
+
+def test_a_leaf_that_is_written_stays_one(halve: Any) -> None:
+    w = nn.Parameter(lg.ones(2))
+    halve(lg.ones(2), w.detach())
+    assert (w.is_leaf, w.tolist()) == (True, [0.5, 0.5])
+    (w * w).sum().backward()
+    assert w.grad.tolist() == [1.0, 1.0]
+
+
+def test_functions_that_write_have_no_gradient(halve: Any) -> None:
+    with pytest.raises(RuntimeError, match="non-functional operator"):
+        halve.register_autograd(print)
+
+
+def test_without_values(halve: Any) -> None:
+    halve.register_fake(lambda x, out: None)
+    assert halve(lg.ones(2, device="meta"), lg.ones(2, device="meta")) is None
+
+
+def test_a_result_is_no_argument() -> None:
+    same = custom_op("test::itself", lambda x: x.add_(1), mutates_args=("x",))
+    with pytest.raises(RuntimeError, match="must not also be an argument"):
+        same(lg.ones(2))
+
+
+def test_recorded_writes_are_batched() -> None:
+    @custom_op("test::fill", mutates_args=("x",))
+    def fill(x: lg.Tensor, value: float) -> None:
+        x.fill_(value)
+
+    def row(x: Any) -> Any:
+        y = x.clone()
+        fill(y, 3.0)
+        return y + x
+
+    assert lg.func.vmap(row)(lg.ones(2, 2)).tolist() == [[4, 4], [4, 4]]

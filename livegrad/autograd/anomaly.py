@@ -61,7 +61,7 @@ def check_gradients(node: Node, gradients: Iterable[Any]) -> None:
         return
     for i, g in enumerate(gradients):
         if g is not None and not isinstance(g, dict) and g.isnan().any().item():
-            from livegrad.autograd.parts import backward_name
+            from livegrad.ops.support.parts import backward_name
 
             raise RuntimeError(
                 f"Function '{backward_name(node)}' returned nan values in its {i}th output; the "

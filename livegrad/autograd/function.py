@@ -33,7 +33,7 @@ from livegrad.ops.elementwise import arithmetic as ew
 from livegrad.ops.making.generate import filled_as
 from livegrad.ops.shaping.movement import detach
 from livegrad.ops.shaping.reshaping import view_as
-from livegrad.ops.support import samples as s
+from livegrad.ops.support import parts, samples as s
 
 if TYPE_CHECKING:
     from livegrad.tensor import Tensor
@@ -49,6 +49,7 @@ def _define(name: str, saves: str) -> Op:
         ref=lambda n, value: value,
         expand=lambda n, value: value,
         saves=saves,
+        grad_fn=parts.custom,
         samples=s.calls(lambda: s.Sample((s.uniform(3, 4),), lambda x: _Same.apply(x))),
     )
 

@@ -12,11 +12,11 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from livegrad.autograd.hooks import RemovableHandle, interior_of, own_dict
-from livegrad.autograd.parts import Part, Turned, part_of
 from livegrad.graph.handle import wrap
 from livegrad.graph.node import Interior, Node, place_of
 from livegrad.ops.making.generate import filled
 from livegrad.ops.shaping import movement
+from livegrad.ops.support.parts import Part, Turned, part_of
 
 if TYPE_CHECKING:
     from livegrad.tensor import Tensor

@@ -20,12 +20,12 @@ from livegrad.graph import spent
 from livegrad.graph.handle import node_of
 from livegrad.graph.layout import is_dense
 from livegrad.graph.node import Node, Spec
+from livegrad.graph.op import Op
 from livegrad.graph.record import append
 from livegrad.graph.site import user_site
 from livegrad.graph.state import LOCAL, lock_gradients, unlock_gradients
 from livegrad.graph.writes import rebind
 from livegrad.native.hot import hot, hot_slots
-from livegrad.ops.bookkeeping.gradient import GRADIENT, GRADIENT_OF
 from livegrad.ops.elementwise import arithmetic as ew
 from livegrad.ops.making.generate import filled
 
@@ -175,7 +175,7 @@ def walk_again(root: Node, way: Sequence[int]) -> Walk:
 
 
 def expand(n: Any, root: Tensor) -> list[Tensor]:
-    """The gradients of the leaves below `root`, in the order of the walk: GRADIENT's rule.
+    """The gradients of the leaves below `root`, in the order of the walk.
 
     The nodes are the planner's own copies. They say for the time of this walk what the recorded
     nodes said when they were walked.
@@ -198,4 +198,17 @@ def expand(n: Any, root: Tensor) -> list[Tensor]:
     ]
 
 
-GRADIENT.expand = expand
+GRADIENT = Op(
+    "gradient",
+    "gradient",
+    # Inputs (output,). attrs: how the walk went, one entry per input with a gradient rule, so that
+    # equal attrs on equal graphs mean equal walks.
+    infer=lambda metas, attrs, shape: metas[0],
+    expand=expand,
+)
+GRADIENT_OF = Op(
+    "gradient_of",
+    "gradient_of",
+    # One result of a GRADIENT: attrs (number of the leaf in the order of the walk,).
+    infer=lambda metas, attrs, shape: metas[0],
+)

@@ -118,7 +118,7 @@ def _as_told(
         collect(found, through_expansion(node, g, need, create_graph))
     else:
         through_rules(node, g, need, found)
-    from livegrad.autograd.parts import Part, part_of  # for hooks on nodes, which are rare
+    from livegrad.ops.support.parts import Part, part_of  # for hooks on nodes, which are rare
 
     shown = part_of(node).edges
     order = shown if not any(isinstance(x, Part) for x in shown) else edges(node)

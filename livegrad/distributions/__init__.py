@@ -95,6 +95,6 @@ from livegrad.distributions.transforms import (
     Transform as Transform,
     identity_transform as identity_transform,
 )
-from livegrad.ops.support.public import asks
+from livegrad.ops.support.strangers import asks
 
 asks(__name__)

@@ -25,7 +25,7 @@ from livegrad.graph.record import record
 from livegrad.graph.state import LOCAL, Runtime, setting
 from livegrad.ops.elementwise.arithmetic import clone
 from livegrad.ops.reductions.reduce import SUM
-from livegrad.ops.support.batched import aligned, expanded, whole
+from livegrad.ops.shaping.movement import aligned, expanded
 from livegrad.random import default_generator
 
 if TYPE_CHECKING:
@@ -76,7 +76,9 @@ class Replay:
     def all_of(self, node: Node) -> Tensor:
         """A traced node for all examples, repeated if it is the same for all."""
         found = self.batched(node)
-        return whole(wrap(node), False, self.size) if found is None else found
+        if found is not None:
+            return found
+        return expanded(wrap(node), (self.size, *node.meta.shape))
 
     # ---- running through a trace -----------------------------------------------------------
 

@@ -73,7 +73,7 @@ def _argument(x: Any, expected: str) -> str:
             frames.append(frame)
         frame = frame.f_back
     for frame in reversed(frames):
-        name = _name(frame)
+        name = frame.f_code.co_name
         places = [] if name.startswith(("_", "<")) else _places(frame, x)
         if places:  # small numbers may be in several; tensors come first in a call
             return f"{name}(): {places[0 if expected.startswith('Tensor') else -1]}"
@@ -94,10 +94,3 @@ def _places(frame: FrameType, x: Any) -> list[str]:
         elif isinstance(given, list | tuple):
             found += [f"element {k} of {parameter}" for k, item in enumerate(given) if item is x]
     return found
-
-
-def _name(frame: FrameType) -> str:
-    # A wrapper of ops/support/out.py has its function's name, but its code has not.
-    if frame.f_code.co_name == "with_out" and "wrapper" in frame.f_globals:
-        return str(frame.f_globals["wrapper"].__name__)
-    return frame.f_code.co_name

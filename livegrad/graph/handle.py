@@ -112,9 +112,6 @@ class Share:
     made_at: int | None = None
     # The tensor that this is a view of, if that shares its memory, but no history, with others.
     root: Any = None
-    # The tensor that is the whole, if backward may spend its graph: its value is kept for writes
-    # to this part of it, like that of any tensor somebody holds.
-    whole: Any = None
     # Whether it was brought up to date after a counted write to what it is a view of.
     followed = False
     # The part of memory shared with somebody else that it shows: see runtime/shared.py.
@@ -150,6 +147,13 @@ class Share:
     def writes(self) -> int:
         """How often the memory that it shows a part of was written, as this tensor counts it."""
         return self.origin()[0].writes if self.apart is None else self.apart[0]
+
+    def count(self, writes: int) -> None:
+        """Counts writes, for this tensor and who counts with it, that change no value."""
+        if self.apart is not None:
+            self.apart[0] += writes
+        else:
+            self.origin()[0].uncounted -= writes  # the version is for views, which follow nothing
 
     def wrote(self) -> None:
         """Notes a write to the cell by this tensor, which has a count of its own if it is apart."""

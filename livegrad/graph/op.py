@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from livegrad.tensor import Tensor
 
 GradRule = Callable[..., "Tensor"]
+# What PyTorch calls the gradient of an op, or what tells it of a node.
+GradFn = str | Callable[["Node"], Any] | None
 # layout(metas, attrs, meta) -> strides of a result of `meta`; None for row-major order.
 LayoutRule = Callable[[tuple[Meta, ...], tuple[Any, ...], Meta], Strides | None]
 # complaint(planned node, refused value) -> exception and message
@@ -107,7 +109,7 @@ class Op:
         kernel       has a native template of its own          lower
         host         runs its NumPy reference inside the plan  ref
         update       one rule over many tensors, in place      expand(args, *tensors), written
-        gradient     backward over a pending graph             -
+        gradient     backward over a pending graph             expand
         gradient_of  one result of a gradient                  -
         leaf         holds data                                -
 
@@ -134,10 +136,12 @@ class Op:
       compiler/lowerings. By default they are those of the kind.
     - `complaint(node, value)` says what is wrong with a value that a kernel has refused; `refuses`
       tells of which nodes that may happen, if not of all.
-    - `batch` is the rule of `vmap`: one of those in func/batching.py by name, or a function
-      rule(n, size, operands, batched). Without one, the kind has one, or the expansion is batched,
+    - `batch(n, size, operands, batched)` is the rule of `vmap`, perhaps one of those that ops share
+      (ops/support/batched.py). Without one, the kind has one, or the expansion is batched,
       or examples are computed one by one.
     - `flops(node)` counts multiplications, of products and what is like them; see train/flops.py.
+    - `grad_fn` is what PyTorch calls the gradient, or a rule(node) of ops/support/parts.py that
+      tells; by default the name of the op in its words, such as `AddBackward0`.
     - `samples` is a function giving test inputs; a registered op without samples fails the tests.
     """
 
@@ -152,6 +156,7 @@ class Op:
         "emit",
         "expand",
         "flops",
+        "grad_fn",
         "grads",
         "infer",
         "kind",
@@ -193,8 +198,9 @@ class Op:
         complaint: Complaint | None = None,
         refuses: Callable[[Node], bool] | None = None,
         written: tuple[int, ...] = (),
-        batch: str | Callable[..., Any] | None = None,
+        batch: Callable[..., Any] | None = None,
         flops: Callable[[Node], int] | None = None,
+        grad_fn: GradFn = None,
         result: str = "promote",
         cheap: bool = False,
         saves: str = "xy",
@@ -221,6 +227,7 @@ class Op:
         self.written = written
         self.batch = batch
         self.flops = flops
+        self.grad_fn = grad_fn
         self.result = result
         self.cheap = cheap
         self.saves = saves
@@ -315,7 +322,7 @@ _REQUIRED = {
     "kernel": ("infer", "ref", "lowered"),
     "host": ("infer", "ref"),
     "update": ("infer", "expand"),
-    "gradient": ("infer",),
+    "gradient": ("infer", "expand"),
     "gradient_of": ("infer",),
     "leaf": (),
 }

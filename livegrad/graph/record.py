@@ -69,7 +69,7 @@ def append(
         if code.co_filename in OUTSIDE:
             node.site = (code, frame.f_lasti)
         else:
-            # Most often one wrapper lies between, such as those of ops/support/out.py.
+            # Most often one wrapper lies between, such as those of ops/support/wrapping.py.
             back = frame.f_back
             if (
                 back is not None

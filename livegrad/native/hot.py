@@ -16,8 +16,6 @@ C = TypeVar("C", bound=type)
 FUNCTIONS: list[FunctionType] = []
 # Classes whose slots translated functions read and write in place.
 CLASSES: list[type] = []
-# Globals of functions made at run time, which refer to hot functions, too.
-NAMESPACES: list[dict[str, Any]] = []
 
 
 def hot(function: F) -> F:

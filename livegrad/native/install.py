@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 from types import FunctionType, ModuleType
 from typing import Any
 
-from livegrad.native import capi, hot
+from livegrad.native import capi
 from livegrad.native.layout import slots_of
 from livegrad.native.translate import translate_unit
 from livegrad.native.unit import is_method
@@ -83,14 +83,14 @@ def _class_of(method: FunctionType) -> type:
 
 
 def exchange(replacements: dict[Any, Any]) -> None:
-    """Puts each value where its key is: in modules of the package, namespaces and classes."""
+    """Puts each value where its key is: in modules of the package, and classes."""
     by_id = {id(old): new for old, new in replacements.items()}
     modules = [
         vars(module)
         for name, module in list(sys.modules.items())
         if name.partition(".")[0] == "livegrad" and isinstance(module, ModuleType)
     ]
-    for names in modules + hot.NAMESPACES:
+    for names in modules:
         for key, value in list(names.items()):
             if id(value) in by_id:
                 names[key] = by_id[id(value)]

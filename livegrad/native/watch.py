@@ -24,9 +24,10 @@ class Constant(NamedTuple):
 class Watch:
     """The constants of one translation; `changed` are those that have another value now."""
 
-    def __init__(self, constants: Iterable[Constant], natives: dict[Any, Any]) -> None:
-        # What stands for a function in its module is no other value.
-        self._natives = natives
+    def __init__(self, constants: Iterable[Constant], originals: dict[int, Any]) -> None:
+        # What stands for a function in its module is no other value; nor is what stood for it
+        # before, which whoever patches a name may put back.
+        self._originals = originals
         self._constants = {(id(c.namespace), c.name): c for c in constants}
         self.changed: set[tuple[int, str]] = set()
 
@@ -54,7 +55,7 @@ class Watch:
     def _is_other(self, key: tuple[int, str]) -> bool:
         namespace, name, value = self._constants[key]
         now = namespace.get(name, vars(builtins).get(name))
-        return now is not value and self._natives.get(id(value)) is not now
+        return self._originals.get(id(now), now) is not value
 
 
 class _Watched(ModuleType):

@@ -219,6 +219,6 @@ from livegrad.nn.upsampling import (
     UpsamplingBilinear2d as UpsamplingBilinear2d,
     UpsamplingNearest2d as UpsamplingNearest2d,
 )
-from livegrad.ops.support.public import asks
+from livegrad.ops.support.strangers import asks
 
 asks(__name__)

@@ -6,7 +6,7 @@ from typing import Any
 
 from livegrad.autograd.function import Function
 from livegrad.nn.hooks import GlobalHooks
-from livegrad.ops.support.public import asks
+from livegrad.ops.support.strangers import asks
 from livegrad.tensor import Tensor
 
 

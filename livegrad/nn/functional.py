@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from livegrad.graph.handle import node_of
 from livegrad.graph.record import unary
 from livegrad.graph.writes import rebind
-from livegrad.ops.elementwise.pointwise_math import sigmoid, tanh
+from livegrad.ops.elementwise.pointwise_math import SIGMOID, TANH
 from livegrad.ops.layers import activation as A, composite, smooth_activation as S
 from livegrad.ops.layers.activation import RELU, hardshrink, prelu, softshrink
 from livegrad.ops.layers.attention import scaled_dot_product_attention
@@ -63,7 +63,6 @@ from livegrad.ops.products.distances import pdist
 from livegrad.ops.products.pairwise import pairwise_distance
 from livegrad.ops.shaping import joining
 from livegrad.ops.shaping.shuffling import channel_shuffle, pixel_shuffle, pixel_unshuffle
-from livegrad.ops.support.out import install as install_out
 from livegrad.ops.support.public import publish
 from livegrad.ops.windows.adaptive_pooling import (
     adaptive_avg_pool1d,
@@ -135,6 +134,16 @@ def _maybe_inplace(input: Tensor, value: Tensor, inplace: bool) -> Tensor:
 def relu(input: Tensor, inplace: bool = False) -> Tensor:
     """Elementwise `max(input, 0)`."""
     return rebind(input, unary(RELU, input)) if inplace else unary(RELU, input)
+
+
+def sigmoid(input: Tensor) -> Tensor:
+    """Elementwise `1 / (1 + exp(-input))`."""
+    return unary(SIGMOID, input)
+
+
+def tanh(input: Tensor) -> Tensor:
+    """Elementwise hyperbolic tangent."""
+    return unary(TANH, input)
 
 
 def relu6(input: Tensor, inplace: bool = False) -> Tensor:
@@ -271,8 +280,6 @@ def threshold_(input: Tensor, threshold: float, value: float) -> Tensor:
     """`threshold` in place."""
     return rebind(input, A.threshold(input, threshold, value))
 
-
-install_out(globals(), "nn.functional")
 
 __all__ = [
     "adaptive_avg_pool1d",

@@ -22,7 +22,9 @@ from typing import Any
 
 from livegrad.graph.state import Runtime
 from livegrad.nn.parameter import Buffer, Parameter
-from livegrad.ops.support.public import PUBLIC, Asking, twin
+from livegrad.ops.support.public import PUBLIC, twin
+from livegrad.ops.support.strangers import Asking
+from livegrad.ops.support.wrapping import is_wrapper
 from livegrad.overrides.catalogue import Entry, entries
 from livegrad.overrides.protocol import (
     PLAIN,
@@ -66,8 +68,8 @@ def _undisturbed(function: Any) -> Any:
 def _make_overridable(entry: Entry) -> None:
     function = entry.function
     plain = twin(function)
-    if function.__globals__.get("wrapper") is function:
-        function.__globals__["wrapper"] = plain  # of `support/out.py`, may change its code
+    if is_wrapper(function):
+        function.__globals__["wrapper"] = plain  # which may change its code
     function.__code__ = _asking(function.__code__.co_freevars, Ask(entry, plain))
     function.__defaults__ = function.__kwdefaults__ = None
     function.__wrapped__ = plain  # where `inspect` finds parameters

@@ -44,6 +44,9 @@ class Speedup:
 
     decided = os.environ.get("LIVEGRAD_NATIVE", "") == "off"
     made: ClassVar[dict[FunctionType, Any]] = {}
+    # The functions by the ids of all that were ever made, which stay alive.
+    originals: ClassVar[dict[int, FunctionType]] = {}
+    alive: ClassVar[list[Any]] = []
     # What they took for constants: while that has been patched, the originals are used.
     watch: Watch | None = None
     # Who wants the originals for a while.
@@ -124,7 +127,9 @@ def _made(
     if code is None:
         code = yield from _compiled(unit.ir, in_background)
     made = link(functions, unit.objects, jit.load_object(code, "livegrad_native"))
-    return made, Watch(unit.constants, {id(f): native for f, native in made.items()})
+    Speedup.alive += made.values()
+    Speedup.originals |= {id(native): function for function, native in made.items()}
+    return made, Watch(unit.constants, Speedup.originals)
 
 
 def _compiled(ir: str, in_background: bool) -> Generator[bool, None, bytes]:

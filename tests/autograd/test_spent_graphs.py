@@ -256,6 +256,27 @@ def test_a_gradient_ends_where_it_is_wanted_before_a_cut_graph():
         grad((d * d).sum(), w, allow_unused=True)
 
 
+@pytest.mark.parametrize("path", [lambda y: y.view(6), lambda y: y.detach(), lambda y: y[1:, ::2]])
+def test_views_of_what_is_gone_can_be_written(path):
+    """The whole was dropped with its graph; what two views of it show is enough."""
+    w = lg.nn.Parameter(lg.ones(2, 3))
+    y = lg.eye(2) @ w
+    shown, other = path(y), y[1]
+    (y * y).sum().backward()
+    del y
+    optimizer = lg.optim.SGD([w], lr=0.5)
+    optimizer.step()
+    before, beside = lg.tensor(shown.tolist()), lg.tensor(other.tolist())
+    shown.detach().add_(1)
+    assert shown.tolist() == (before + 1).tolist()
+    changed = path(lg.arange(6.0).view(2, 3)).reshape(-1).tolist()
+    expected = [beside[i].item() + ((3 + i) in changed) for i in range(3)]
+    assert other.tolist() == expected
+    if shown.requires_grad:
+        with pytest.raises(RuntimeError, match="spent by backward|second time"):
+            shown.sum().backward()
+
+
 # ------------------------------------------------------------------- views, and where a walk ends
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from typing import Any
 
 import numpy as np
@@ -73,3 +74,204 @@ def test_no_gradient_was_registered(m: Any) -> None:
     y = op(m.ones(2, requires_grad=True))
     with pytest.raises(RuntimeError, match="no autograd formula was registered"):
         y.sum().backward()
+
+
+# ----------------------------------------------------------------- functions that write to tensors
+
+
+class Writers:
+    """Operations that write to their arguments, in one of the libraries."""
+
+    def __init__(self, m: Any) -> None:
+        self.m = m
+        tensor, several, maybe = m.Tensor, list[m.Tensor], m.Tensor | None
+        self.fill = self.define("fill", _fill, ("x",), x=tensor, value=float)
+        self.number = self.define("number", _write_array, ("x",), x=tensor)
+        self.copy = self.define("copy", _copy, ("x",), x=tensor, y=tensor)
+        self.both = self.define("both", _add_and_multiply, ("x", "y"), x=tensor, y=tensor)
+        self.lists = self.define("lists", _add_to_all, ("xs", "more"), xs=several, more=maybe)
+        self.result = self.define("result", _add_and_double, ("x",), tensor, x=tensor, y=tensor)
+        self.any = self.define("any", _fill, "unknown", x=tensor, value=float)
+        self.itself = self.define("itself", _returned, ("x",), tensor, x=tensor)
+        self.broken = self.define("broken", _broken, ("x",), x=tensor)
+
+    def define(
+        self, name: str, function: Any, written: Any, result: Any = None, **kinds: Any
+    ) -> Any:
+        def call(*args):
+            return function(*args)
+
+        parameters = [
+            inspect.Parameter(n, inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=kind)
+            for n, kind in kinds.items()
+        ]
+        call.__signature__ = inspect.Signature(parameters, return_annotation=result)
+        call.__annotations__ = {**kinds, "return": result}
+        return self.m.library.custom_op(f"writers::{name}", call, mutates_args=written)
+
+
+def _fill(x, value):
+    x.fill_(value)
+
+
+def _write_array(x):
+    x.numpy()[:] = 5
+
+
+def _copy(x, y):
+    x.copy_(y)
+
+
+def _add_and_multiply(x, y):
+    x.add_(1)
+    y.mul_(2)
+
+
+def _add_to_all(xs, more):
+    for x in [*xs, *([] if more is None else [more])]:
+        x.add_(1)
+
+
+def _add_and_double(x, y):
+    x.add_(1)
+    return y * 2
+
+
+def _returned(x):
+    x.add_(1)
+    return x
+
+
+def _broken(x):
+    x.add_(1)
+    raise ValueError("no")
+
+
+def _written(m, w):
+    x = m.zeros(3)
+    assert w.fill(x, 2.0) is None
+    return x.tolist(), x._version
+
+
+def _array(m, w):
+    x = m.zeros(2)
+    w.number(x)
+    return x.tolist(), x._version
+
+
+def _views(m, w):
+    x = m.zeros(2, 3)
+    row = x[0]
+    w.fill(x[1], 4.0)
+    w.fill(x.t()[0], 7.0)
+    return x.tolist(), x._version, row.tolist(), row._version
+
+
+def _leaf(m, w):
+    x = m.zeros(3, requires_grad=True)
+    w.fill(x, 2.0)
+    return x.tolist(), x.requires_grad, x.is_leaf, x._version
+
+
+def _interior(m, w):
+    leaf = m.ones(3, requires_grad=True)
+    x = leaf * 2
+    w.fill(x, 2.0)
+    (x * leaf).sum().backward()
+    return x.tolist(), x.grad_fn.name(), leaf.grad.tolist()
+
+
+def _no_gradient_flows_in(m, w):
+    x = m.zeros(3)
+    w.copy(x, m.ones(3, requires_grad=True))
+    return x.tolist(), x.requires_grad
+
+
+def _result(m, w):
+    x, y = m.zeros(2), m.ones(2, requires_grad=True)
+    z = w.result(x, y)
+    found = z.tolist(), z.requires_grad, x.requires_grad, x.tolist(), x._version
+    with pytest.raises(RuntimeError, match="no autograd formula was registered"):
+        z.sum().backward()
+    return found
+
+
+def _all_of_them(m, w):
+    a, b = m.zeros(2), m.zeros(1)
+    w.lists([a, b], None)
+    w.lists([a], b)
+    return a.tolist(), b.tolist(), a._version, b._version
+
+
+def _twice_the_same(m, w):
+    x = m.ones(2)
+    w.both(x, x)
+    return x.tolist(), x._version
+
+
+def _unknown(m, w):
+    x = m.zeros(2)
+    w.any(x, 3.0)
+    return x.tolist(), x._version
+
+
+def _itself(m, w):
+    w.itself(m.zeros(2))
+
+
+def _failed(m, w):
+    x = m.zeros(2)
+    with pytest.raises(ValueError, match="no"):
+        w.broken(x)
+    return x.tolist(), x._version
+
+
+def _expanded(m, w):
+    x = m.zeros(1).expand(3)
+    w.fill(x, 2.0)
+    return x.tolist()
+
+
+def _inference(m, w):
+    with m.inference_mode():
+        x = m.zeros(2)
+    w.fill(x, 1.0)
+
+
+def _registered(m, w):
+    w.fill.register_autograd(lambda ctx, g: (None, None))
+
+
+def _no_such_name(m, w):
+    w.define("nobody", _fill, ("y",), x=m.Tensor, value=float)
+
+
+def _no_tensor(m, w):
+    w.define("value", _fill, ("value",), x=m.Tensor, value=float)
+
+
+def _a_word(m, w):
+    w.define("word", _fill, "x", x=m.Tensor, value=float)
+
+
+PROGRAMS = [
+    _written, _array, _views, _leaf, _interior, _no_gradient_flows_in, _result, _all_of_them,
+    _twice_the_same, _unknown, _itself, _failed, _expanded, _inference, _registered,
+    _no_such_name, _no_tensor, _a_word,
+]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def writers() -> dict[Any, Writers]:
+    return {m: Writers(m) for m in (lg, torch)}
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_functions_that_write(program: Any, writers: dict[Any, Writers]) -> None:
+    def outcome(m: Any) -> Any:
+        try:
+            return program(m, writers[m])
+        except (RuntimeError, ValueError) as error:
+            return type(error)
+
+    assert outcome(lg) == outcome(torch)

@@ -71,6 +71,7 @@ FUNCTIONS: dict[str, Callable[[Any, Any], Any]] = {
     "cumprod of one each": lambda T, a: a[:, None].cumprod(1),
     "cumprod": lambda T, a: a.cumprod(0),
     "max_pool1d": lambda T, a: T.nn.functional.max_pool1d(a[None], 2),
+    "adaptive_avg_pool1d": lambda T, a: T.nn.functional.adaptive_avg_pool1d(a[None], 2),
     "adaptive_max_pool1d": lambda T, a: T.nn.functional.adaptive_max_pool1d(a[None], 1),
 }
 

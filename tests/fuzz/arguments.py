@@ -31,7 +31,7 @@ _NOT_FUZZED = set(
     explain stats seed manual_seed initial_seed get_rng_state set_rng_state set_num_threads
     get_num_threads set_printoptions get_printoptions set_default_dtype get_default_dtype
     set_default_device get_default_device set_grad_enabled is_grad_enabled is_inference_mode_enabled
-    install_out is_tensor from_dlpack set_flush_denormal use_deterministic_algorithms
+    is_tensor from_dlpack set_flush_denormal use_deterministic_algorithms
     register_hook register_post_accumulate_grad_hook retain_grad share_memory_ apply_ map_ map2_
     """.split()
 )

@@ -55,6 +55,9 @@ def test_extremes():
     (got,) = slopes(lambda x: x.amax(1), [[NAN, 1.0], [2.0, 2.0]])
     assert all(math.isnan(g) for g in got[0])
     assert got[1] == [0.5, 0.5]
+    for extreme in (lg.amax, lg.amin):  # what is multiplied by 0 is not finite
+        (got,) = slopes(lambda x, f=extreme: f(x, 0) * math.inf, [1.0, 2.0])
+        assert sorted(map(str, got)) == ["inf", "nan"]
 
 
 def test_the_angle_of_the_origin():

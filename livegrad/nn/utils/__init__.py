@@ -39,6 +39,6 @@ from livegrad.nn.utils.weight_norm import (
     remove_weight_norm as remove_weight_norm,
     weight_norm as weight_norm,
 )
-from livegrad.ops.support.public import asks
+from livegrad.ops.support.strangers import asks
 
 asks(__name__)

@@ -30,8 +30,9 @@ from livegrad.graph.record import append, binary, elementwise, record, unary
 from livegrad.ops.bookkeeping.in_place import in_format
 from livegrad.ops.elementwise.conjugate import conj
 from livegrad.ops.making.generate import filled, zeros_like
-from livegrad.ops.support import samples as s
+from livegrad.ops.support import parts, samples as s
 from livegrad.ops.support.numbers import number_for
+from livegrad.ops.support.out import casting, exact, plain
 
 if TYPE_CHECKING:
     from livegrad.tensor import Tensor
@@ -86,6 +87,7 @@ ADD = define(
     saves="",
     complex=True,
     layout=with_numbers,
+    grad_fn=parts.arithmetic,
     samples=s.binary(),
 )
 SUB = define(
@@ -98,6 +100,7 @@ SUB = define(
     saves="",
     complex=True,
     layout=with_numbers,
+    grad_fn=parts.arithmetic,
     samples=s.binary(),
 )
 MUL = define(
@@ -109,6 +112,7 @@ MUL = define(
     saves="x",
     complex=True,
     layout=with_numbers,
+    grad_fn=parts.arithmetic,
     samples=s.binary(),
 )
 
@@ -131,10 +135,12 @@ DIV = define(
     result="float",
     complex=True,
     layout=_quotient_layout,
+    grad_fn=parts.arithmetic,
     samples=s.binary(low2=0.5, high2=3.0),
 )
 
 
+@casting
 def add(input: Operand, other: Operand, *, alpha: float = 1) -> Tensor:
     """Elementwise `input + alpha * other`."""
     if type(alpha) is not int or alpha != 1:
@@ -142,6 +148,7 @@ def add(input: Operand, other: Operand, *, alpha: float = 1) -> Tensor:
     return binary(ADD, input, other)
 
 
+@casting
 def sub(input: Operand, other: Operand, *, alpha: float = 1) -> Tensor:
     """Elementwise `input - alpha * other`."""
     if type(alpha) is not int or alpha != 1:
@@ -191,11 +198,15 @@ def _rank_of(x: Any) -> int:
     return 2 if node_of(x).meta.ndim else 1
 
 
+@casting
+@plain
 def mul(input: Operand, other: Operand) -> Tensor:
     """Elementwise product."""
     return binary(MUL, input, other)
 
 
+@casting
+@plain
 def div(input: Operand, other: Operand) -> Tensor:
     """Elementwise quotient; integers give the default float."""
     return binary(DIV, input, other)
@@ -237,6 +248,8 @@ SIGN = define(
 )
 
 
+@exact
+@plain
 def neg(input: Tensor) -> Tensor:
     """Elementwise `-input`."""
     return unary(NEG, input)
@@ -249,16 +262,21 @@ def positive(input: Tensor) -> Tensor:
     return input
 
 
+@exact
+@plain
 def abs(input: Tensor) -> Tensor:
     """Elementwise magnitude; its gradient at 0 is 0."""
     return unary(ABS, input)
 
 
+@exact
+@plain
 def sign(input: Tensor) -> Tensor:
     """Elementwise -1, 0 or 1 by the sign of `input`."""
     return unary(SIGN, input)
 
 
+@exact
 def sgn(input: Tensor) -> Tensor:
     """The sign of real elements; complex ones divided by their magnitude, 0 for 0."""
     if not node_of(input).meta.dtype.is_complex:
@@ -349,6 +367,7 @@ WHERE = define(
     saves="x",
     complex=True,
     layout=with_numbers,
+    grad_fn=parts.where,
     samples=s.calls(
         lambda: s.Sample((s.uniform(3, 4) > 0, s.uniform(3, 4), s.uniform(4, seed=2))),
         lambda: s.Sample((np.array(True), s.uniform(5), 2.0)),
@@ -364,6 +383,7 @@ def _check_lerp(name: str, x: Tensor, dtype: DType) -> None:
         )
 
 
+@casting
 def lerp(input: Tensor, end: Tensor, weight: Tensor | float) -> Tensor:
     """Elementwise `input + weight * (end - input)`."""
     dtype = node_of(input).meta.dtype
@@ -383,12 +403,14 @@ def _value_for(name: str, tensors: tuple[Tensor, ...], value: Any) -> Any:
     return number_for(name, value, dtype)
 
 
+@casting
 def addcmul(input: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: float = 1) -> Tensor:
     """Elementwise `input + value * tensor1 * tensor2`."""
     value = _value_for("addcmul", (input, tensor1, tensor2), value)
     return elementwise(ADDCMUL, (input, tensor1, tensor2, value))
 
 
+@casting
 def addcdiv(input: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: float = 1) -> Tensor:
     """Elementwise `input + value * tensor1 / tensor2`."""
     if all([_dtype_of(x).category < dtypes.FLOAT for x in (tensor1, tensor2)]):
@@ -431,6 +453,7 @@ CAST = define(
     cheap=True,
     saves="",
     complex=True,
+    grad_fn="ToCopyBackward0",
     samples=s.calls(
         lambda: s.Sample((s.uniform(3, 5),), lambda x: cast(x, dtypes.float64)),
         lambda: s.Sample((s.uniform(3, 5),), lambda x: cast(x, dtypes.float16), smooth=False),

@@ -29,6 +29,7 @@ from livegrad.ops.elementwise.conjugate import VIEW_AS_COMPLEX, VIEW_AS_REAL
 from livegrad.ops.elementwise.host_functions import apply, define_on_host, need_tensors
 from livegrad.ops.elementwise.pointwise_math import exp2
 from livegrad.ops.support import samples as s
+from livegrad.ops.support.out import casting, exact, plain
 
 if TYPE_CHECKING:
     from livegrad.tensor import Tensor
@@ -55,6 +56,7 @@ COPYSIGN = define(
 )
 
 
+@casting
 def copysign(input: Tensor, other: Tensor) -> Tensor:
     """Elementwise magnitude of `input` with the sign of `other`, which may be that of -0."""
     need_tensors("copysign", input=input)
@@ -72,6 +74,8 @@ SIGNBIT = define(
 )
 
 
+@exact
+@plain
 def signbit(input: Tensor) -> Tensor:
     """Whether each element has a minus sign, as -0 has."""
     return unary(SIGNBIT, input)
@@ -97,11 +101,15 @@ ISNEGINF = define(
 )  # fmt: skip
 
 
+@exact
+@plain
 def isposinf(input: Tensor) -> Tensor:
     """Whether each element is positive infinity."""
     return unary(ISPOSINF, input)
 
 
+@exact
+@plain
 def isneginf(input: Tensor) -> Tensor:
     """Whether each element is negative infinity."""
     return unary(ISNEGINF, input)
@@ -133,6 +141,7 @@ NAN_TO_NUM = define(
 )
 
 
+@exact
 def nan_to_num(
     input: Tensor,
     nan: float | None = None,
@@ -214,6 +223,7 @@ NEXTAFTER_FLOAT16: Op = define_on_host(
 )
 
 
+@casting
 def nextafter(input: Tensor, other: Tensor) -> Tensor:
     """Elementwise next number after `input` towards `other`."""
     need_tensors("nextafter", input=input, other=other)
@@ -265,12 +275,14 @@ FREXP_MANTISSA = define(
 )
 
 
+@exact
 def frexp(input: Tensor) -> Parts:
     """Elementwise mantissa, of magnitude in [0.5, 1), and int32 exponent to base 2."""
     mantissa = unary(FREXP_MANTISSA, input)
     return Parts(mantissa, cast(unary(FREXP_EXPONENT, input), dtypes.int32))
 
 
+@casting
 def ldexp(input: Tensor, other: Tensor) -> Tensor:
     """Elementwise `input * 2**other`."""
     need_tensors("ldexp", input=input, other=other)
@@ -278,9 +290,9 @@ def ldexp(input: Tensor, other: Tensor) -> Tensor:
     floating = x.dtype.is_floating_point
     if floating and power.dtype is dtypes.bool_:
         raise not_implemented("pow", power.dtype)
-    # 2 ** other is of the dtype that a 2 without dims of the input's would give it.
-    two = x.dtype if floating else dtypes.get_default_dtype()
-    dtype = dtypes.result_dtype(((two, 1), (power.dtype, 2 if power.ndim else 1)))
+    # 2 ** other is of the dtype that a 2 without dims of the input's gives it, or the number 2.0.
+    two = (x.dtype, 1) if floating else (dtypes.get_default_dtype(), 0)
+    dtype = dtypes.result_dtype((two, (power.dtype, 2 if power.ndim else 1)))
     out = mul(input, exp2(cast(other, dtype)))
     # To PyTorch, that 2 is one more operand of one loop.
     operands = [(x.shape, x.stride()), (power.shape, power.stride()), ((), ())]

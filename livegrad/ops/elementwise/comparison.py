@@ -13,8 +13,9 @@ from livegrad.graph.op import Op, with_numbers
 from livegrad.graph.record import binary, elementwise, unary
 from livegrad.ops.elementwise.arithmetic import define, needs_tensor, where
 from livegrad.ops.shaping.movement import constant
-from livegrad.ops.support import samples as s
+from livegrad.ops.support import parts, samples as s
 from livegrad.ops.support.numbers import number_for
+from livegrad.ops.support.out import casting, exact, plain
 
 if TYPE_CHECKING:
     from livegrad.tensor import Tensor
@@ -112,31 +113,43 @@ ISCLOSE = define(
 )
 
 
+@casting
+@plain
 def eq(input: Operand, other: Operand) -> Tensor:
     """Elementwise `input == other`."""
     return binary(EQ, input, other)
 
 
+@casting
+@plain
 def ne(input: Operand, other: Operand) -> Tensor:
     """Elementwise `input != other`."""
     return binary(NE, input, other)
 
 
+@casting
+@plain
 def lt(input: Operand, other: Operand) -> Tensor:
     """Elementwise `input < other`."""
     return binary(LT, input, other)
 
 
+@casting
+@plain
 def le(input: Operand, other: Operand) -> Tensor:
     """Elementwise `input <= other`."""
     return binary(LE, input, other)
 
 
+@casting
+@plain
 def gt(input: Operand, other: Operand) -> Tensor:
     """Elementwise `input > other`."""
     return binary(GT, input, other)
 
 
+@casting
+@plain
 def ge(input: Operand, other: Operand) -> Tensor:
     """Elementwise `input >= other`."""
     return binary(GE, input, other)
@@ -215,6 +228,7 @@ MAXIMUM = define(
     grads=(lambda g, y, a, b: _larger(g, a, b), lambda g, y, a, b: _larger(g, b, a)),
     cheap=True,
     saves="x",
+    grad_fn=parts.pair,
     samples=s.binary(),
 )
 MINIMUM = define(
@@ -224,6 +238,7 @@ MINIMUM = define(
     grads=(lambda g, y, a, b: _larger(g, b, a), lambda g, y, a, b: _larger(g, a, b)),
     cheap=True,
     saves="x",
+    grad_fn=parts.pair,
     samples=s.binary(),
 )
 
@@ -257,6 +272,7 @@ FMIN = define(
 )
 
 
+@casting
 def maximum(input: Operand, other: Operand) -> Tensor:
     """Elementwise greater of the two; NaN if either is. A tie shares the gradient."""
     if not isinstance(input, Handle) or not isinstance(other, Handle):
@@ -264,6 +280,7 @@ def maximum(input: Operand, other: Operand) -> Tensor:
     return binary(MAXIMUM, input, other)
 
 
+@casting
 def minimum(input: Operand, other: Operand) -> Tensor:
     """Elementwise lesser of the two; NaN if either is. A tie shares the gradient."""
     if not isinstance(input, Handle) or not isinstance(other, Handle):
@@ -271,6 +288,7 @@ def minimum(input: Operand, other: Operand) -> Tensor:
     return binary(MINIMUM, input, other)
 
 
+@casting
 def fmax(input: Operand, other: Operand) -> Tensor:
     """Elementwise greater of the two; a number wins over NaN."""
     if not isinstance(input, Handle) or not isinstance(other, Handle):
@@ -278,6 +296,7 @@ def fmax(input: Operand, other: Operand) -> Tensor:
     return binary(FMAX, input, other)
 
 
+@casting
 def fmin(input: Operand, other: Operand) -> Tensor:
     """Elementwise lesser of the two; a number wins over NaN."""
     if not isinstance(input, Handle) or not isinstance(other, Handle):
@@ -309,6 +328,7 @@ CLAMP = define(
     ),
     cheap=True,
     saves="x",
+    grad_fn="ClampBackward1",
     samples=s.calls(
         lambda: s.Sample((s.uniform(3, 5), -0.5, 0.5)),
         lambda: s.Sample((s.uniform(), -0.5, 0.5)),
@@ -325,6 +345,7 @@ CLAMP_MIN = define(
     ),
     cheap=True,
     saves="x",
+    grad_fn="ClampBackward1",
     samples=s.binary(),
 )
 CLAMP_MAX = define(
@@ -337,6 +358,7 @@ CLAMP_MAX = define(
     ),
     cheap=True,
     saves="x",
+    grad_fn="ClampBackward1",
     samples=s.binary(),
 )
 
@@ -353,6 +375,7 @@ def _check_bounds(name: str, input: Any, *bounds: Any) -> None:
             number_for(name, bound, dtype)
 
 
+@casting
 def clamp(
     input: Tensor, min: Tensor | float | None = None, max: Tensor | float | None = None
 ) -> Tensor:
@@ -370,6 +393,7 @@ def clamp(
 clip = clamp
 
 
+@casting
 def clamp_min(input: Tensor, min: Operand) -> Tensor:
     """`input` limited from below."""
     if not isinstance(input, Handle):
@@ -378,6 +402,7 @@ def clamp_min(input: Tensor, min: Operand) -> Tensor:
     return binary(CLAMP_MIN, input, min)
 
 
+@casting
 def clamp_max(input: Tensor, max: Operand) -> Tensor:
     """`input` limited from above."""
     if not isinstance(input, Handle):
@@ -448,6 +473,7 @@ BITWISE_RIGHT_SHIFT = define(
 )  # fmt: skip
 
 
+@casting
 def logical_and(input: Operand, other: Operand) -> Tensor:
     """Whether both elements are not 0."""
     if not isinstance(input, Handle) or not isinstance(other, Handle):
@@ -455,6 +481,7 @@ def logical_and(input: Operand, other: Operand) -> Tensor:
     return binary(LOGICAL_AND, input, other)
 
 
+@casting
 def logical_or(input: Operand, other: Operand) -> Tensor:
     """Whether either element is not 0."""
     if not isinstance(input, Handle) or not isinstance(other, Handle):
@@ -462,6 +489,7 @@ def logical_or(input: Operand, other: Operand) -> Tensor:
     return binary(LOGICAL_OR, input, other)
 
 
+@casting
 def logical_xor(input: Operand, other: Operand) -> Tensor:
     """Whether exactly one element is not 0."""
     if not isinstance(input, Handle) or not isinstance(other, Handle):
@@ -469,26 +497,36 @@ def logical_xor(input: Operand, other: Operand) -> Tensor:
     return binary(LOGICAL_XOR, input, other)
 
 
+@casting
+@plain
 def logical_not(input: Tensor) -> Tensor:
     """Whether each element is 0."""
     return unary(LOGICAL_NOT, input)
 
 
+@casting
+@plain
 def bitwise_and(input: Operand, other: Operand) -> Tensor:
     """Bitwise and of integers or bools."""
     return binary(BITWISE_AND, input, other)
 
 
+@casting
+@plain
 def bitwise_or(input: Operand, other: Operand) -> Tensor:
     """Bitwise or of integers or bools."""
     return binary(BITWISE_OR, input, other)
 
 
+@casting
+@plain
 def bitwise_xor(input: Operand, other: Operand) -> Tensor:
     """Bitwise exclusive or of integers or bools."""
     return binary(BITWISE_XOR, input, other)
 
 
+@exact
+@plain
 def bitwise_not(input: Tensor) -> Tensor:
     """Bitwise complement of integers, opposite of bools."""
     return unary(BITWISE_NOT, input)
@@ -503,11 +541,15 @@ def invert(input: Tensor) -> Tensor:
     return unary(BITWISE_NOT, input)
 
 
+@casting
+@plain
 def bitwise_left_shift(input: Operand, other: Operand) -> Tensor:
     """`input << other`; shifting by all bits or by a negative number gives 0."""
     return binary(BITWISE_LEFT_SHIFT, input, other)
 
 
+@casting
+@plain
 def bitwise_right_shift(input: Operand, other: Operand) -> Tensor:
     """`input >> other`, keeping the sign."""
     return binary(BITWISE_RIGHT_SHIFT, input, other)

@@ -29,8 +29,9 @@ from livegrad.ops.elementwise.conjugate import (
 )
 from livegrad.ops.making.generate import filled
 from livegrad.ops.shaping import joining, movement, slicing
-from livegrad.ops.support import samples as s
+from livegrad.ops.support import batched, samples as s
 from livegrad.ops.support.autocast import in_float32
+from livegrad.ops.support.out import casting, exact
 
 if TYPE_CHECKING:
     from livegrad.tensor import Tensor
@@ -96,6 +97,7 @@ def adjoint(input: Tensor) -> Tensor:
     return conj_view(movement.transpose(input, -2, -1) if ndim else input)
 
 
+@exact
 def conj_physical(input: Tensor) -> Tensor:
     """The conjugate as a value of its own; a real tensor is returned as it is."""
     return conj(input)
@@ -199,11 +201,13 @@ def _pair(function: Callable[..., Tensor], a: Tensor, b: Tensor) -> Tensor:
     return function(*[x.float() if x.dtype is dtypes.bfloat16 else x for x in (a, b)])
 
 
+@exact
 def complex(real: Tensor, imag: Tensor) -> Tensor:
     """Complex values with the given parts, two tensors of one floating dtype."""
     return record(COMPLEX, (real, imag))
 
 
+@exact
 @in_float32
 def polar(abs: Tensor, angle: Tensor) -> Tensor:
     """Complex values with the given magnitudes and angles, `abs * exp(1j * angle)`."""
@@ -257,7 +261,7 @@ SGN = Op(
     infer=lambda metas, attrs, shape: metas[0],
     ref=_sgn_ref,
     grads=(_sgn_backward,),
-    batch="as_it_is",
+    batch=batched.as_it_is,
     samples=s.calls(
         lambda: s.Sample((s.complexes(3, 4),), lambda x: ew.sgn(x)),
         lambda: s.Sample((s.complexes(),), lambda x: ew.sgn(x)),
@@ -266,6 +270,7 @@ SGN = Op(
 )
 
 
+@casting
 def angle(input: Tensor) -> Tensor:
     """The angle of each element in (-π, π]: 0 or π for real numbers."""
     if _dtype(input).is_complex:

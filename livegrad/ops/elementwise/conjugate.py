@@ -35,7 +35,7 @@ CONJ: Op = Op(
     layout=lambda metas, attrs, meta: metas[0].strides,
     write=lambda part, value, attrs, args: record(CONJ, (value,)),
     saves="",
-    batch="as_it_is",
+    batch=lambda n, size, xs, batched: record(n.op, xs),
     samples=s.calls(
         lambda: s.Sample((s.complexes(3, 4),), lambda x: conj_view(x)),
         lambda: s.Sample((s.complexes(),), lambda x: conj(x)),
@@ -84,7 +84,7 @@ VIEW_AS_REAL: Op = Op(
     layout=lambda metas, attrs, meta: (*[2 * step for step in metas[0].stride()], 1),
     offset=lambda before, meta, attrs, args: 2 * before,
     saves="",
-    batch="as_it_is",
+    batch=lambda n, size, xs, batched: record(n.op, xs),
     samples=s.calls(
         lambda: s.Sample((s.complexes(3, 4),), lambda x: view(VIEW_AS_REAL, x)),
         lambda: s.Sample((s.complexes(),), _imaginary),
@@ -104,7 +104,7 @@ VIEW_AS_COMPLEX: Op = Op(
     layout=lambda metas, attrs, meta: tuple([step // 2 for step in metas[0].stride()[:-1]]),
     offset=lambda before, meta, attrs, args: before // 2,
     saves="",
-    batch="as_it_is",
+    batch=lambda n, size, xs, batched: record(n.op, xs),
     samples=s.calls(
         lambda: s.Sample((s.uniform(3, 4, 2),), lambda x: view(VIEW_AS_COMPLEX, _wide(x))),
         lambda: s.Sample((s.uniform(2),), lambda x: view(VIEW_AS_COMPLEX, _wide(x))),

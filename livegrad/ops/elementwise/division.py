@@ -17,7 +17,8 @@ from livegrad.graph.op import GradRule, Op, may_refuse, not_implemented_in_torch
 from livegrad.graph.record import binary
 from livegrad.ops.elementwise.arithmetic import DIV, define, mul, needs_tensor, neg, zero_gradient
 from livegrad.ops.picking.checking import known_outside
-from livegrad.ops.support import samples as s
+from livegrad.ops.support import parts, samples as s
+from livegrad.ops.support.out import casting
 
 if TYPE_CHECKING:
     from livegrad.tensor import Tensor
@@ -60,6 +61,7 @@ def _define(
         refuses=lambda node: not node.attrs[0].is_floating_point,  # floats may be divided by 0
         result="number",
         saves=saves,
+        grad_fn=parts.saving_nothing,
         samples=s.binary(low2=0.5, high2=3.0, smooth=smooth),
     )
 
@@ -111,7 +113,7 @@ FMOD = _define(
     "fmod",
     (
         lambda g, y, a, b: g,
-        lambda g, y, a, b: neg(mul(g, divide(a, b, rounding_mode="trunc"))),
+        lambda g, y, a, b: neg(mul(g, div(a, b, rounding_mode="trunc"))),
     ),
     saves="x",
     smooth=True,
@@ -143,7 +145,8 @@ def _is_empty(x: Any) -> bool:
     return isinstance(x, Handle) and not node_of(x).meta.numel
 
 
-def divide(input: Operand, other: Operand, *, rounding_mode: str | None = None) -> Tensor:
+@casting
+def div(input: Operand, other: Operand, *, rounding_mode: str | None = None) -> Tensor:
     """Elementwise quotient; integers give the default float unless `rounding_mode` is given.
 
     Args:
@@ -161,16 +164,19 @@ def divide(input: Operand, other: Operand, *, rounding_mode: str | None = None) 
     )
 
 
+@casting
 def floor_divide(input: Operand, other: Operand) -> Tensor:
     """Elementwise quotient rounded down; an integer divided by 0 raises."""
     return _divided(FLOOR_DIVIDE, input, other)
 
 
+@casting
 def remainder(input: Operand, other: Operand) -> Tensor:
     """Elementwise `input % other` with the sign of `other`; an integer modulo 0 raises."""
     return _divided(REMAINDER, input, other)
 
 
+@casting
 def fmod(input: Operand, other: Operand) -> Tensor:
     """Elementwise remainder with the sign of `input`; an integer modulo 0 raises."""
     if not isinstance(input, Handle):
@@ -178,5 +184,5 @@ def fmod(input: Operand, other: Operand) -> Tensor:
     return _divided(FMOD, input, other)
 
 
-# PyTorch's name of it; the `div` of arithmetic.py, for rules, does not round.
-div = divide
+# The `div` of arithmetic.py, for rules, does not round.
+divide = div

@@ -21,7 +21,7 @@ from livegrad.graph.record import record
 from livegrad.graph.state import LOCAL
 from livegrad.ops.elementwise.arithmetic import cast, clone, zero_gradient
 from livegrad.ops.making.generate import filled
-from livegrad.ops.support import samples as s
+from livegrad.ops.support import batched, samples as s
 
 if TYPE_CHECKING:
     from livegrad.tensor import Tensor
@@ -59,6 +59,7 @@ def define_on_host(
         saves=saves,
         complex=False,
         layout=with_numbers,
+        batch=batched.elementwise,
         samples=lambda: _called(op, samples),
     )
     return op

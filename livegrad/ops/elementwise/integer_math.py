@@ -8,6 +8,7 @@ import numpy as np
 
 from livegrad.ops.elementwise.host_functions import apply, define_on_host, need_tensors
 from livegrad.ops.support import samples as s
+from livegrad.ops.support.out import casting
 
 if TYPE_CHECKING:
     from livegrad.tensor import Tensor
@@ -22,12 +23,14 @@ GCD = define_on_host("gcd", np.gcd, result="shift", samples=_SAMPLES)
 LCM = define_on_host("lcm", np.lcm, result="shift", samples=_SAMPLES)
 
 
+@casting
 def gcd(input: Tensor, other: Tensor) -> Tensor:
     """Elementwise greatest common divisor of integers, not negative; gcd(0, 0) is 0."""
     need_tensors("gcd", input=input, other=other)
     return apply(GCD, input, other)
 
 
+@casting
 def lcm(input: Tensor, other: Tensor) -> Tensor:
     """Elementwise least common multiple of integers, not negative."""
     need_tensors("lcm", input=input, other=other)

@@ -30,7 +30,8 @@ from livegrad.ops.elementwise.arithmetic import (
 from livegrad.ops.elementwise.comparison import eq
 from livegrad.ops.elementwise.conjugate import conj
 from livegrad.ops.elementwise.roots import rsqrt, square
-from livegrad.ops.support import samples as s
+from livegrad.ops.support import parts, samples as s
+from livegrad.ops.support.out import casting, exact, plain
 
 if TYPE_CHECKING:
     from livegrad.tensor import Tensor
@@ -46,6 +47,7 @@ def _function(
     low: float = -3.0,
     high: float = 3.0,
     complex: bool = True,
+    grad_fn: str | None = None,
 ) -> Op:
     """Registers a function of one number that the emitter has under the same name."""
     return define(
@@ -56,6 +58,7 @@ def _function(
         result="float",
         saves=saves,
         complex=complex,
+        grad_fn=grad_fn,
         samples=s.unary(low, high),
     )
 
@@ -78,39 +81,60 @@ LOG2 = _function(
 LOG10 = _function(
     "log10", np.log10, lambda g, y, x: div(g, conj(mul(x, math.log(10)))), low=0.1, high=4.0
 )
-LOG1P = _function("log1p", np.log1p, lambda g, y, x: div(g, conj(add(x, 1))), low=-0.9, high=4.0)
+LOG1P = _function(
+    "log1p",
+    np.log1p,
+    lambda g, y, x: div(g, conj(add(x, 1))),
+    low=-0.9,
+    high=4.0,
+    grad_fn="Log1PBackward0",
+)
 
 
+@casting
+@plain
 def exp(input: Tensor) -> Tensor:
     """Elementwise exponential."""
     return unary(EXP, input)
 
 
+@casting
+@plain
 def exp2(input: Tensor) -> Tensor:
     """Elementwise `2 ** input`."""
     return unary(EXP2, input)
 
 
+@casting
+@plain
 def expm1(input: Tensor) -> Tensor:
     """Elementwise `exp(input) - 1`, precise near 0."""
     return unary(EXPM1, input)
 
 
+@casting
+@plain
 def log(input: Tensor) -> Tensor:
     """Elementwise natural logarithm."""
     return unary(LOG, input)
 
 
+@casting
+@plain
 def log2(input: Tensor) -> Tensor:
     """Elementwise logarithm to base 2."""
     return unary(LOG2, input)
 
 
+@casting
+@plain
 def log10(input: Tensor) -> Tensor:
     """Elementwise logarithm to base 10."""
     return unary(LOG10, input)
 
 
+@casting
+@plain
 def log1p(input: Tensor) -> Tensor:
     """Elementwise `log(1 + input)`, precise near 0."""
     return unary(LOG1P, input)
@@ -143,10 +167,13 @@ LOGADDEXP = define(
     result="floating",
     saves="x",
     complex=True,
+    grad_fn=parts.pair,
     samples=s.binary(),
 )
 
 
+@casting
+@plain
 def logaddexp(input: Tensor, other: Tensor) -> Tensor:
     """Elementwise `log(exp(input) + exp(other))` without overflow."""
     if not isinstance(input, Handle) or not isinstance(other, Handle):
@@ -198,6 +225,7 @@ ATAN2 = define(
     ),
     result="float",
     saves="x",
+    grad_fn=parts.pair,
     samples=s.binary(low2=0.5),
 )
 
@@ -231,40 +259,54 @@ HYPOT = define(
         lambda g, y, a, b: mul(g, div(b, y)),
     ),
     result="floating",
+    grad_fn=parts.pair,
     samples=s.binary(low2=0.5),
 )
 
 
+@casting
+@plain
 def sin(input: Tensor) -> Tensor:
     """Elementwise sine of `input`, in radians."""
     return unary(SIN, input)
 
 
+@casting
+@plain
 def cos(input: Tensor) -> Tensor:
     """Elementwise cosine of `input`, in radians."""
     return unary(COS, input)
 
 
+@casting
+@plain
 def tan(input: Tensor) -> Tensor:
     """Elementwise tangent of `input`, in radians."""
     return unary(TAN, input)
 
 
+@casting
+@plain
 def asin(input: Tensor) -> Tensor:
     """Elementwise inverse sine; NaN outside [-1, 1]."""
     return unary(ASIN, input)
 
 
+@casting
+@plain
 def acos(input: Tensor) -> Tensor:
     """Elementwise inverse cosine; NaN outside [-1, 1]."""
     return unary(ACOS, input)
 
 
+@casting
+@plain
 def atan(input: Tensor) -> Tensor:
     """Elementwise inverse tangent."""
     return unary(ATAN, input)
 
 
+@casting
 def atan2(input: Tensor, other: Tensor) -> Tensor:
     """Elementwise angle of the point (x = other, y = input), in (-pi, pi]."""
     if not isinstance(input, Handle) or not isinstance(other, Handle):
@@ -272,31 +314,43 @@ def atan2(input: Tensor, other: Tensor) -> Tensor:
     return binary(ATAN2, input, other)
 
 
+@casting
+@plain
 def sinh(input: Tensor) -> Tensor:
     """Elementwise hyperbolic sine."""
     return unary(SINH, input)
 
 
+@casting
+@plain
 def cosh(input: Tensor) -> Tensor:
     """Elementwise hyperbolic cosine."""
     return unary(COSH, input)
 
 
+@casting
+@plain
 def asinh(input: Tensor) -> Tensor:
     """Elementwise inverse hyperbolic sine."""
     return unary(ASINH, input)
 
 
+@casting
+@plain
 def acosh(input: Tensor) -> Tensor:
     """Elementwise inverse hyperbolic cosine; NaN below 1."""
     return unary(ACOSH, input)
 
 
+@casting
+@plain
 def atanh(input: Tensor) -> Tensor:
     """Elementwise inverse hyperbolic tangent; NaN outside [-1, 1]."""
     return unary(ATANH, input)
 
 
+@casting
+@plain
 def hypot(input: Tensor, other: Tensor) -> Tensor:
     """Elementwise `sqrt(input**2 + other**2)` without overflow."""
     if not isinstance(input, Handle) or not isinstance(other, Handle):
@@ -362,21 +416,29 @@ ERFC = _function(
 )
 
 
+@casting
+@plain
 def tanh(input: Tensor) -> Tensor:
     """Elementwise hyperbolic tangent."""
     return unary(TANH, input)
 
 
+@casting
+@plain
 def sigmoid(input: Tensor) -> Tensor:
     """Elementwise `1 / (1 + exp(-input))`."""
     return unary(SIGMOID, input)
 
 
+@casting
+@plain
 def erf(input: Tensor) -> Tensor:
     """Elementwise error function."""
     return unary(ERF, input)
 
 
+@casting
+@plain
 def erfc(input: Tensor) -> Tensor:
     """Elementwise `1 - erf(input)`, precise for large `input`."""
     return unary(ERFC, input)
@@ -418,21 +480,28 @@ FRAC = define(
 )
 
 
+@exact
+@plain
 def floor(input: Tensor) -> Tensor:
     """Elementwise largest integer not above `input`."""
     return unary(FLOOR, input)
 
 
+@exact
+@plain
 def ceil(input: Tensor) -> Tensor:
     """Elementwise smallest integer not below `input`."""
     return unary(CEIL, input)
 
 
+@exact
+@plain
 def trunc(input: Tensor) -> Tensor:
     """Elementwise `input` without its fraction."""
     return unary(TRUNC, input)
 
 
+@exact
 def round(input: Tensor, *, decimals: int = 0) -> Tensor:
     """Elementwise nearest integer, ties to even, or nearest multiple of `10 ** -decimals`."""
     if decimals == 0:
@@ -443,6 +512,8 @@ def round(input: Tensor, *, decimals: int = 0) -> Tensor:
     return elementwise(ROUND_SCALED, (input, up, down))
 
 
+@exact
+@plain
 def frac(input: Tensor) -> Tensor:
     """Elementwise `input - trunc(input)`."""
     return unary(FRAC, input)

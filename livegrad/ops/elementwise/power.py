@@ -25,8 +25,9 @@ from livegrad.ops.elementwise.complex_parts import imag, real
 from livegrad.ops.elementwise.conjugate import conj
 from livegrad.ops.elementwise.pointwise_math import log
 from livegrad.ops.elementwise.roots import CUBE, RECIPROCAL, RSQRT, SQRT, SQUARE
-from livegrad.ops.support import samples as s
+from livegrad.ops.support import parts, samples as s
 from livegrad.ops.support.numbers import number_for
+from livegrad.ops.support.out import casting
 
 if TYPE_CHECKING:
     from livegrad.tensor import Tensor
@@ -76,10 +77,12 @@ POW = define(
     complex=True,
     # PyTorch makes a number to the power of a tensor row-major.
     layout=lambda metas, attrs, meta: None if attrs[1] == "st" else as_iterated(metas, attrs, meta),
+    grad_fn=parts.power,
     samples=s.binary(low=0.5, high=3.0, low2=-2.0, high2=2.0),
 )
 
 
+@casting
 def pow(input: Operand, exponent: Operand) -> Tensor:
     """Elementwise `input ** exponent`; either may be a number."""
     if type(exponent) in (int, float) and isinstance(input, Handle):

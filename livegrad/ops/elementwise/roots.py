@@ -9,7 +9,8 @@ import numpy as np
 from livegrad.graph.record import unary
 from livegrad.ops.elementwise.arithmetic import define, div, mul, neg
 from livegrad.ops.elementwise.conjugate import conj
-from livegrad.ops.support import samples as s
+from livegrad.ops.support import parts, samples as s
+from livegrad.ops.support.out import casting, plain
 
 if TYPE_CHECKING:
     from livegrad.tensor import Tensor
@@ -23,6 +24,7 @@ SQUARE = define(
     cheap=True,
     complex=True,
     saves="x",
+    grad_fn=parts.fixed_power(2),
     samples=s.unary(),
 )
 CUBE = define(
@@ -34,6 +36,7 @@ CUBE = define(
     cheap=True,
     complex=True,
     saves="x",
+    grad_fn=parts.fixed_power(3),
     samples=s.unary(),
 )
 SQRT = define(
@@ -68,21 +71,29 @@ RECIPROCAL = define(
 )
 
 
+@casting
+@plain
 def square(input: Tensor) -> Tensor:
     """Elementwise `input * input`."""
     return unary(SQUARE, input)
 
 
+@casting
+@plain
 def sqrt(input: Tensor) -> Tensor:
     """Elementwise square root; NaN for negative numbers."""
     return unary(SQRT, input)
 
 
+@casting
+@plain
 def rsqrt(input: Tensor) -> Tensor:
     """Elementwise `1 / sqrt(input)`."""
     return unary(RSQRT, input)
 
 
+@casting
+@plain
 def reciprocal(input: Tensor) -> Tensor:
     """Elementwise `1 / input`."""
     return unary(RECIPROCAL, input)

@@ -38,6 +38,7 @@ from livegrad.ops.shaping.movement import reshape
 from livegrad.ops.support import samples as s
 from livegrad.ops.support.autocast import in_low
 from livegrad.ops.support.numbers import number_for
+from livegrad.ops.support.out import exact
 
 if TYPE_CHECKING:
     from livegrad.tensor import Tensor
@@ -169,6 +170,7 @@ PRELU = define(
     result="floating",
     cheap=True,
     saves="x",
+    grad_fn="PreluKernelBackward0",
     samples=s.binary(),
 )
 HARDSIGMOID_BACKWARD = linear_backward(
@@ -252,6 +254,7 @@ def relu(input: Tensor) -> Tensor:
     return unary(RELU, input)
 
 
+@exact
 def threshold(input: Tensor, threshold: float, value: float) -> Tensor:
     """`input` where it is above `threshold`, else `value`."""
     dtype = node_of(input).meta.dtype
@@ -320,11 +323,13 @@ def hardswish(input: Tensor) -> Tensor:
     return unary(HARDSWISH, input)
 
 
+@exact
 def hardshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
     """`input` outside [-lambd, lambd], else 0."""
     return binary(HARDSHRINK, input, lambd)
 
 
+@exact
 def softshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
     """`input` moved toward 0 by `lambd`, and 0 where it would cross."""
     check_number(lambd)

@@ -34,7 +34,8 @@ from livegrad.ops.norms.moments import mean_over, moments
 from livegrad.ops.reductions import reduce as rd
 from livegrad.ops.reductions.statistics import norm
 from livegrad.ops.shaping.movement import expand, normal_dim, whole
-from livegrad.ops.support import folds, samples as s
+from livegrad.ops.support import batched, folds, parts, samples as s
+from livegrad.ops.support.out import casting, exact
 
 if TYPE_CHECKING:
     from livegrad.tensor import Tensor
@@ -162,7 +163,7 @@ SOFTMAX_BACKWARD: Op = Op(
     ref=lambda n, g, y: y * (g - folds.total(g * y, _axes(y, n.attrs[0]), True)),
     expand=lambda n, g, y: _softmax_backward(n, g, y),
     saves="x",
-    batch="along",
+    batch=batched.along,
     samples=_row_pair_samples(lambda: SOFTMAX_BACKWARD),
 )
 
@@ -181,7 +182,8 @@ SOFTMAX = Op(
     expand=_softmax_expand,
     grads=(lambda g, y, x: record(SOFTMAX_BACKWARD, (g, y), y._node.attrs[:1]),),
     saves="y",
-    batch="along",
+    batch=batched.along,
+    grad_fn=parts.softmax,
     samples=_row_samples(lambda x, dim: softmax(x, dim)),
 )
 
@@ -193,7 +195,7 @@ LOG_SOFTMAX_BACKWARD: Op = Op(
     ref=lambda n, g, y: g - np.exp(y) * folds.total(g, _axes(y, n.attrs[0]), True),
     expand=lambda n, g, y: _log_softmax_backward(n, g, y),
     saves="x",
-    batch="along",
+    batch=batched.along,
     samples=_row_pair_samples(lambda: LOG_SOFTMAX_BACKWARD),
 )
 
@@ -212,7 +214,8 @@ LOG_SOFTMAX = Op(
     expand=_log_softmax_expand,
     grads=(lambda g, y, x: record(LOG_SOFTMAX_BACKWARD, (g, y), y._node.attrs[:1]),),
     saves="y",
-    batch="along",
+    batch=batched.along,
+    grad_fn=parts.softmax,
     samples=_row_samples(lambda x, dim: log_softmax(x, dim)),
 )
 
@@ -223,11 +226,13 @@ def _row_attrs(name: str, dim: Any, dtype: Any) -> tuple[int, DType | None]:
     return dim, None if dtype is None else dtypes.as_dtype(dtype)
 
 
+@exact
 def softmax(input: Tensor, dim: int, dtype: DType | None = None) -> Tensor:
     """`exp(input)` divided by its sum along `dim`."""
     return record(SOFTMAX, (input,), _row_attrs("softmax", dim, dtype))
 
 
+@exact
 def log_softmax(input: Tensor, dim: int, dtype: DType | None = None) -> Tensor:
     """Logarithm of softmax along `dim`, computed stably."""
     return record(LOG_SOFTMAX, (input,), _row_attrs("log_softmax", dim, dtype))
@@ -428,7 +433,8 @@ LAYER_NORM = Op(
     ),
     saves="x",
     linked=3,
-    batch="as_it_is",
+    batch=batched.as_it_is,
+    grad_fn=parts.with_parameters("NativeLayerNorm"),
     samples=_norm_samples(
         lambda x, shape, w=None: layer_norm(x, shape, w, None if w is None else w * 2, 1e-2)
     ),
@@ -506,7 +512,7 @@ RMS_NORM = Op(
     expand=_rms_norm_expand,
     grads=(_norm_input_grad(RMS_NORM_BACKWARD_INPUT), _norm_weight_grad(RMS_NORM_BACKWARD_WEIGHT)),
     saves="x",
-    batch="as_it_is",
+    batch=batched.as_it_is,
     samples=_norm_samples(lambda x, shape, w=None: rms_norm(x, shape, w, 1e-2)),
 )
 
@@ -625,6 +631,7 @@ NORMALIZE = Op(
 )
 
 
+@casting
 def normalize(
     input: Tensor, p: float = 2.0, dim: int | Sequence[int] = 1, eps: float = 1e-12
 ) -> Tensor:

@@ -28,7 +28,7 @@ from livegrad.ops.layers.composite import Array, Attrs, Metas, need_float
 from livegrad.ops.layers.recurrent_cells import CELLS, OfArrays, OfTensors, shared
 from livegrad.ops.linalg.common import packed_meta, parts
 from livegrad.ops.shaping.joining import cat, record_slice
-from livegrad.ops.shaping.movement import reshape_to
+from livegrad.ops.shaping.movement import PERMUTE, reshape_to, wholes
 from livegrad.ops.support import samples as s
 
 if TYPE_CHECKING:
@@ -334,6 +334,31 @@ def _samples(gradient: bool) -> s.SampleRule:
     return rule
 
 
+def _batch(n: Any, size: int, xs: list[Tensor], batched: tuple[bool, ...]) -> Any:
+    """Sequences of all examples are run side by side, if one weight serves all of them."""
+    layout = Layout(*n.attrs)
+    of_sequences = [name in ("gates", "h", "c") for name in layout.names]
+    one_weight = not any(b for b, own in zip(batched, of_sequences, strict=True) if not own)
+    count = n.inputs[1].meta.shape[0]
+    if layout.packed or not one_weight or not count:
+        return NotImplemented
+    steps = n.meta.shape[0] // count
+
+    def side_by_side(x: Tensor, b: bool) -> Tensor:
+        """(size, steps * count, width) as rows: step by step, example by example."""
+        (x,) = wholes([x], (b,), size)
+        _, rows, width = node_of(x).meta.shape
+        split = reshape_to(x, (size, rows // count, count, width))
+        return reshape_to(record(PERMUTE, (split,), ((1, 0, 2, 3),)), (rows * size, width))
+
+    operands = [
+        side_by_side(x, b) if own else x
+        for x, b, own in zip(xs, batched, of_sequences, strict=True)
+    ]
+    y = reshape_to(record(n.op, operands, n.attrs), (steps, size, count, n.meta.shape[1]))
+    return reshape_to(record(PERMUTE, (y,), ((1, 0, 2, 3),)), (size, *n.meta.shape))
+
+
 SLOPES: Op = Op(
     "recurrent_slopes",
     "host",
@@ -356,7 +381,7 @@ RECURRENT: Op = Op(
     complex=False,
     autocast="low",
     flops=_flops,
-    batch="recurrent",
+    batch=_batch,
     samples=_samples(False),
 )
 

@@ -29,6 +29,7 @@ from livegrad.ops.elementwise.comparison import gt
 from livegrad.ops.elementwise.pointwise_math import each, exp, sigmoid, stable_sigmoid, tanh
 from livegrad.ops.elementwise.roots import square
 from livegrad.ops.support import samples as s
+from livegrad.ops.support.out import exact, plain
 
 if TYPE_CHECKING:
     from livegrad.tensor import Tensor
@@ -203,6 +204,7 @@ LOGSIGMOID = define(
     layout=lambda metas, attrs, meta: None,
     result="floating",
     saves="x",
+    grad_fn="LogSigmoidBackward0",
     samples=s.unary(),
 )
 
@@ -236,6 +238,7 @@ def silu(input: Tensor) -> Tensor:
     return unary(SILU, input)
 
 
+@exact
 def softplus(input: Tensor, beta: float = 1.0, threshold: float = 20.0) -> Tensor:
     """`log(1 + exp(beta * input)) / beta`; `input` itself where `beta * input > threshold`."""
     return elementwise(SOFTPLUS, (input, beta, threshold))
@@ -248,6 +251,8 @@ def softsign(input: Tensor) -> Tensor:
     return unary(SOFTSIGN, input)
 
 
+@exact
+@plain
 def logsigmoid(input: Tensor) -> Tensor:
     """Elementwise `log(sigmoid(input))` without overflow."""
     return unary(LOGSIGMOID, input)
@@ -349,6 +354,7 @@ GELU_TANH = define(
 )
 
 
+@exact
 def gelu(input: Tensor, approximate: str = "none") -> Tensor:
     """`input` times the normal distribution's probability of less than `input`.
 

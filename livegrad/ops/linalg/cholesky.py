@@ -36,7 +36,8 @@ from livegrad.ops.linalg.common import (
 )
 from livegrad.ops.linalg.triangular import solve_triangular, tril
 from livegrad.ops.products.matmul import matmul
-from livegrad.ops.support import samples as s
+from livegrad.ops.support import batched, samples as s
+from livegrad.ops.support.out import casting, exact
 
 if TYPE_CHECKING:
     from livegrad.tensor import Tensor
@@ -122,11 +123,13 @@ def _cholesky(a: Tensor, upper: bool, checked: bool) -> tuple[Tensor, Tensor]:
     return adjoint(factor) if upper else factor, codes(info)
 
 
+@exact
 def cholesky(A: Tensor, *, upper: bool = False) -> Tensor:
     """The lower triangular L with A = L Lᴴ (or its adjoint) of positive definite matrices."""
     return _cholesky(A, upper, True)[0]
 
 
+@exact
 def cholesky_ex(
     A: Tensor, *, upper: bool = False, check_errors: bool = False
 ) -> cholesky_ex_result:
@@ -174,7 +177,7 @@ CHOLESKY_SOLVE: Op = Op(
     expand=_solve_expand,
     grads=(_solve_grad_b, _solve_grad_factor),
     autocast="float32",
-    batch="matrices",
+    batch=batched.matrices,
     samples=s.calls(
         lambda: s.Sample(
             (s.uniform(3, 2), s.uniform(3, 3, seed=1)),
@@ -205,7 +208,7 @@ CHOLESKY_INVERSE = Op(
     expand=_inverse_expand,
     grads=(_inverse_grad,),
     autocast="float32",
-    batch="matrices",
+    batch=batched.matrices,
     samples=s.calls(
         lambda: s.Sample((s.uniform(3, 3),), lambda x: cholesky_inverse(cholesky(_definite(x)))),
         lambda: s.Sample((s.uniform(0, 0),), lambda x: cholesky_inverse(x)),
@@ -213,6 +216,7 @@ CHOLESKY_INVERSE = Op(
 )
 
 
+@casting
 def cholesky_solve(B: Tensor, L: Tensor, upper: bool = False) -> Tensor:
     """X with A X = B, from the Cholesky factor L of A."""
     factor, right = node_of(L).meta, node_of(B).meta
@@ -228,6 +232,7 @@ def cholesky_solve(B: Tensor, L: Tensor, upper: bool = False) -> Tensor:
     return record(CHOLESKY_SOLVE, (B, L), (bool(upper),))
 
 
+@casting
 def cholesky_inverse(L: Tensor, upper: bool = False) -> Tensor:
     """The inverse of A, from its Cholesky factor L."""
     return record(CHOLESKY_INVERSE, (L,), (bool(upper),))

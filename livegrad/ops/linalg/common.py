@@ -22,8 +22,7 @@ from livegrad.ops.products.matmul import transposed as transposed
 from livegrad.ops.shaping.arranging import diag_embed as diag_embed
 from livegrad.ops.shaping.diagonals import DIAGONAL
 from livegrad.ops.shaping.joining import cat, record_slice
-from livegrad.ops.shaping.movement import EXPAND, reshape_to
-from livegrad.ops.support.batched import wholes
+from livegrad.ops.shaping.movement import EXPAND, reshape_to, wholes
 
 if TYPE_CHECKING:
     from livegrad.tensor import Tensor

@@ -40,7 +40,8 @@ from livegrad.ops.linalg.common import (
 from livegrad.ops.linalg.solving import INV, inv
 from livegrad.ops.products.matmul import matmul
 from livegrad.ops.reductions.reduce import sum as sum_of
-from livegrad.ops.support import samples as s
+from livegrad.ops.support import batched, samples as s
+from livegrad.ops.support.out import exact
 
 if TYPE_CHECKING:
     from livegrad.tensor import Tensor
@@ -119,7 +120,7 @@ COFACTOR_GRAD: Op = Op(
     ref=_cofactor_grad_ref,
     grads=(lambda g, y, weight, a: record(COFACTOR_GRAD, (g, a)), _third_order),
     saves="x",
-    batch="all_batched",
+    batch=batched.all_batched,
     samples=s.calls(
         lambda: s.Sample(
             (s.uniform(3, 3), s.uniform(3, 3, seed=1)), lambda g, a: record(COFACTOR_GRAD, (g, a))
@@ -138,7 +139,7 @@ COFACTOR: Op = Op(
     ref=_cofactor_ref,
     grads=(lambda g, y, a: record(COFACTOR_GRAD, (g, a)),),
     saves="x",
-    batch="all_batched",
+    batch=batched.all_batched,
     samples=s.calls(
         lambda: s.Sample((s.uniform(3, 3),), lambda a: record(COFACTOR, (a,))),
         lambda: s.Sample((np.ones((3, 3)),), lambda a: record(COFACTOR, (a,)), smooth=False),
@@ -153,7 +154,7 @@ DET = Op(
     grads=(lambda g, y, a: mul(as_column(as_column(g)), record(COFACTOR, (a,))),),
     saves="x",
     autocast="float32",
-    batch="matrices",
+    batch=batched.matrices,
     samples=s.calls(
         lambda: s.Sample((s.uniform(3, 3),), lambda x: det(x)),
         lambda: s.Sample((s.uniform(2, 2, 2),), lambda x: det(x)),
@@ -164,6 +165,7 @@ DET = Op(
 )
 
 
+@exact
 def det(A: Tensor) -> Tensor:
     """The determinants of square matrices."""
     return record(DET, (A,))
@@ -218,6 +220,7 @@ class slogdet_result(NamedTuple):
     logabsdet: Tensor
 
 
+@exact
 def slogdet(A: Tensor) -> slogdet_result:
     """The sign of determinants, and the logarithm of their magnitude, which cannot overflow."""
     meta = node_of(A).meta

@@ -40,8 +40,9 @@ from livegrad.ops.shaping.diagonals import diagonal as diagonal_view
 from livegrad.ops.shaping.joining import cat, pad, stack
 from livegrad.ops.shaping.movement import expand, normal_dim, reshape_to, unsqueeze
 from livegrad.ops.shaping.slicing import select
-from livegrad.ops.support import samples as s
+from livegrad.ops.support import batched, samples as s
 from livegrad.ops.support.autocast import in_low
+from livegrad.ops.support.out import casting, exact
 
 if TYPE_CHECKING:
     from livegrad.tensor import Tensor
@@ -49,6 +50,7 @@ if TYPE_CHECKING:
 # --------------------------------------------------------------------------- powers, exponential
 
 
+@casting
 def matrix_power(A: Tensor, n: int) -> Tensor:
     """Square matrices multiplied with themselves n times; of the inverse, if n is negative."""
     meta = node_of(A).meta
@@ -106,7 +108,7 @@ MATRIX_EXP: Op = Op(
     ref=_exp_ref,
     grads=(_exp_grad,),
     saves="x",
-    batch="matrices",
+    batch=batched.matrices,
     samples=s.calls(
         lambda: s.Sample((s.uniform(3, 3),), lambda x: matrix_exp(x)),
         lambda: s.Sample((s.uniform(2, 2, 2),), lambda x: matrix_exp(x)),
@@ -123,6 +125,7 @@ def matrix_exp(A: Tensor) -> Tensor:
 # ---------------------------------------------------------------------------------- products
 
 
+@exact
 def multi_dot(tensors: Sequence[Tensor]) -> Tensor:
     """The product of several matrices, in the order that takes the fewest multiplications.
 
@@ -188,6 +191,7 @@ def _chain(factors: list[Tensor], cuts: dict[tuple[int, int], int], i: int, j: i
     return matmul(_chain(factors, cuts, i, k), _chain(factors, cuts, k + 1, j))
 
 
+@exact
 @in_low
 def vecdot(x: Tensor, y: Tensor, *, dim: int = -1) -> Tensor:
     """Inner products along a dim; the first factor is conjugated."""
@@ -197,6 +201,7 @@ def vecdot(x: Tensor, y: Tensor, *, dim: int = -1) -> Tensor:
     return sum_of(mul(conj(x), y), dim)
 
 
+@exact
 def cross(input: Tensor, other: Tensor, *, dim: int = -1) -> Tensor:
     """Cross products of vectors of three elements along `dim`."""
     a, b = node_of(input).meta, node_of(other).meta
@@ -223,6 +228,7 @@ def cross(input: Tensor, other: Tensor, *, dim: int = -1) -> Tensor:
     return stack([sub(mul(xs[i], ys[j]), mul(xs[j], ys[i])) for i, j in turns], d)
 
 
+@exact
 def cross_of_threes(input: Tensor, other: Tensor, dim: int | None = None) -> Tensor:
     """Cross products along `dim`, or along the first dim of size 3."""
     if dim is None:

@@ -31,6 +31,7 @@ from livegrad.ops.linalg.common import (
     same_batch,
 )
 from livegrad.ops.support import samples as s
+from livegrad.ops.support.out import exact
 
 if TYPE_CHECKING:
     from livegrad.tensor import Tensor
@@ -98,6 +99,7 @@ class ldl_factor_ex_result(NamedTuple):
     info: Tensor
 
 
+@exact
 def ldl_factor_ex(
     A: Tensor, *, hermitian: bool = False, check_errors: bool = False
 ) -> ldl_factor_ex_result:
@@ -109,6 +111,7 @@ def ldl_factor_ex(
     return ldl_factor_ex_result(both, codes(pivots), codes(info))
 
 
+@exact
 def ldl_factor(A: Tensor, *, hermitian: bool = False) -> ldl_factor_result:
     """L and block-diagonal D of a symmetric (or hermitian) A = L D Lᵀ, for `ldl_solve`."""
     return ldl_factor_result(*ldl_factor_ex(A, hermitian=hermitian, check_errors=True)[:2])
@@ -170,6 +173,7 @@ LDL_SOLVE = Op(
 )
 
 
+@exact
 def ldl_solve(LD: Tensor, pivots: Tensor, B: Tensor, *, hermitian: bool = False) -> Tensor:
     """X with A X = B, from `ldl_factor(A)`."""
     meta, right = node_of(LD).meta, node_of(B).meta

@@ -44,6 +44,7 @@ from livegrad.ops.shaping.joining import cat
 from livegrad.ops.shaping.movement import reshape_to
 from livegrad.ops.support import samples as s
 from livegrad.ops.support.autocast import in_float32
+from livegrad.ops.support.out import exact
 
 if TYPE_CHECKING:
     from livegrad.tensor import Tensor
@@ -186,12 +187,14 @@ def lu_parts(a: Tensor, checked: bool) -> tuple[Tensor, Tensor, Tensor]:
     return both, codes(pivots), codes(info)
 
 
+@exact
 def lu_factor(A: Tensor, *, pivot: bool = True) -> lu_factor_result:
     """L and U of A = P L U in one matrix, and the rows exchanged, for `lu_solve`."""
     _check_pivot("linalg.lu_factor", pivot)
     return lu_factor_result(*lu_parts(A, True)[:2])
 
 
+@exact
 def lu_factor_ex(
     A: Tensor, *, pivot: bool = True, check_errors: bool = False
 ) -> lu_factor_ex_result:
@@ -200,6 +203,7 @@ def lu_factor_ex(
     return lu_factor_ex_result(*lu_parts(A, check_errors))
 
 
+@exact
 def lu(A: Tensor, *, pivot: bool = True) -> lu_result:
     """P, L and U with A = P L U."""
     _check_pivot("linalg.lu", pivot)
@@ -237,7 +241,7 @@ PERMUTATION: Op = Op(
     infer=lambda metas, attrs, shape: meta_of(shape, dtypes.int64),
     ref=_permutation_ref,
     saves="",
-    batch="permutation",
+    batch=lambda n, size, xs, batched: record(n.op, xs, n.attrs, n.args, (size, *n.meta.shape)),
     samples=s.calls(
         lambda: s.Sample(
             (np.array([[3, 2, 3], [1, 3, 3]], np.int32),),
@@ -256,6 +260,7 @@ def permutation_matrix(pivots: Tensor, height: int, like: Tensor) -> Tensor:
     return cast(eq(as_row(order), column), node_of(like).meta.dtype)
 
 
+@exact
 def lu_unpack(
     LU_data: Tensor, LU_pivots: Tensor, unpack_data: bool = True, unpack_pivots: bool = True
 ) -> lu_result:
@@ -287,6 +292,7 @@ def lu_unpack(
 # ----------------------------------------------------------------------------------- systems
 
 
+@exact
 @in_float32
 def lu_solve(
     LU: Tensor, pivots: Tensor, B: Tensor, *, left: bool = True, adjoint: bool = False

@@ -34,6 +34,7 @@ from livegrad.ops.reductions.reduce import (
 )
 from livegrad.ops.reductions.statistics import NORM
 from livegrad.ops.shaping.movement import PERMUTE, normal_dim, reshape_to
+from livegrad.ops.support.out import casting, exact
 
 if TYPE_CHECKING:
     from livegrad.tensor import Tensor
@@ -69,6 +70,7 @@ def _checked_order(name: str, ord: Any) -> float:
     return as_float(ord)
 
 
+@exact
 def vector_norm(
     x: Tensor,
     ord: float = 2,
@@ -99,6 +101,7 @@ def _vector_norm(name: str, x: Tensor, order: float, dim: Any, keepdim: bool) ->
 # ----------------------------------------------------------------------------- norms of matrices
 
 
+@exact
 def matrix_norm(
     A: Tensor,
     ord: Any = "fro",
@@ -168,6 +171,7 @@ def _finished(x: Tensor, meta: Meta, dims: tuple[int, int], keepdim: bool) -> Te
     return reshape_to(x, reduced_meta(meta, dims, keepdim).shape)
 
 
+@exact
 def norm(
     A: Tensor,
     ord: Any = None,
@@ -198,6 +202,7 @@ def norm(
     return _vector_norm(name, A, order, dims, keepdim)
 
 
+@exact
 def old_norm(
     input: Tensor,
     p: Any = "fro",
@@ -239,6 +244,7 @@ def frobenius_norm(input: Tensor, dim: Any = None, keepdim: bool = False) -> Ten
 # ----------------------------------------------------------------------------------- condition
 
 
+@casting
 def cond(A: Tensor, p: Any = None) -> Tensor:
     """The condition number: by default the largest singular value divided by the smallest."""
     name = "linalg.cond"

@@ -39,6 +39,7 @@ from livegrad.ops.shaping.joining import cat
 from livegrad.ops.shaping.movement import reshape_to
 from livegrad.ops.support import samples as s
 from livegrad.ops.support.autocast import in_float32
+from livegrad.ops.support.out import casting, exact
 
 if TYPE_CHECKING:
     from livegrad.tensor import Tensor
@@ -124,6 +125,7 @@ class qr_result(NamedTuple):
     R: Tensor
 
 
+@exact
 def qr(A: Tensor, mode: str = "reduced") -> qr_result:
     """Q with orthonormal columns and upper triangular R with A = Q R.
 
@@ -186,6 +188,7 @@ GEQRF = Op(
 )
 
 
+@casting
 def geqrf(input: Tensor) -> geqrf_result:
     """The QR factorisation as LAPACK keeps it, for `householder_product` and `ormqr`."""
     meta = node_of(input).meta
@@ -249,6 +252,7 @@ HOUSEHOLDER = Op(
 )
 
 
+@casting
 @in_float32
 def householder_product(A: Tensor, tau: Tensor) -> Tensor:
     """The first columns of the product of reflectors, kept below the diagonal of A."""
@@ -312,6 +316,7 @@ ORMQR = Op(
 )
 
 
+@exact
 def ormqr(
     input: Tensor, tau: Tensor, other: Tensor, left: bool = True, transpose: bool = False
 ) -> Tensor:

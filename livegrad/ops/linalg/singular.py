@@ -48,7 +48,8 @@ from livegrad.ops.products.matmul import matmul
 from livegrad.ops.reductions.reduce import amax, sum as sum_of
 from livegrad.ops.shaping.joining import record_slice
 from livegrad.ops.shaping.movement import reshape_to
-from livegrad.ops.support import samples as s
+from livegrad.ops.support import batched, samples as s
+from livegrad.ops.support.out import casting, exact
 
 if TYPE_CHECKING:
     from livegrad.tensor import Tensor
@@ -141,6 +142,7 @@ class svd_result(NamedTuple):
     Vh: Tensor
 
 
+@exact
 def svd(A: Tensor, full_matrices: bool = True, *, driver: str | None = None) -> svd_result:
     """Orthonormal U and Vh and the singular values S, descending, with A = U diag(S) Vh."""
     meta = node_of(A).meta
@@ -181,7 +183,7 @@ SVDVALS = Op(
     grads=(_values_grad,),
     saves="x",
     autocast="float32",
-    batch="matrices",
+    batch=batched.matrices,
     samples=s.calls(
         lambda: s.Sample((s.uniform(3, 2),), lambda x: svdvals(_apart(x))),
         lambda: s.Sample((s.uniform(2, 2, 3),), lambda x: svdvals(_apart(x))),
@@ -191,6 +193,7 @@ SVDVALS = Op(
 )
 
 
+@exact
 def svdvals(A: Tensor, *, driver: str | None = None) -> Tensor:
     """The singular values of matrices, descending."""
     check_matrices("linalg.svdvals", node_of(A).meta)
@@ -286,6 +289,7 @@ PINV = Op(
 )
 
 
+@casting
 def pinv(
     A: Tensor,
     rcond: Any = None,
@@ -379,6 +383,7 @@ class lstsq_result(NamedTuple):
 _DRIVERS = ("gels", "gelsy", "gelsd", "gelss")
 
 
+@casting
 def lstsq(
     A: Tensor, B: Tensor, rcond: float | None = None, *, driver: str | None = None
 ) -> lstsq_result:
@@ -442,6 +447,7 @@ def _lstsq_result(
 # ---------------------------------------------------------------------------------------- rank
 
 
+@casting
 def matrix_rank(
     A: Tensor,
     tol: Any = None,

@@ -33,8 +33,9 @@ from livegrad.ops.linalg.common import (
 from livegrad.ops.linalg.lu import lu_arrays, lu_parts
 from livegrad.ops.products.matmul import matmul
 from livegrad.ops.shaping.movement import movedim, reshape_to
-from livegrad.ops.support import samples as s
+from livegrad.ops.support import batched, samples as s
 from livegrad.ops.support.autocast import in_float32
+from livegrad.ops.support.out import casting, exact
 
 if TYPE_CHECKING:
     from livegrad.tensor import Tensor
@@ -93,7 +94,7 @@ SOLVE = Op(
     ref=_solve_ref,
     grads=(_solve_grad_a, _solve_grad_b),
     autocast="float32",
-    batch="matrices",
+    batch=batched.matrices,
     samples=s.calls(
         lambda: s.Sample(
             (s.uniform(3, 3), s.uniform(3, 2, seed=1)), lambda a, b: solve(_regular(a), b)
@@ -148,12 +149,14 @@ def _solve(a: Tensor, b: Tensor, left: bool, checked: bool) -> Tensor:
     return reshape_to(out, node_of(out).meta.shape[:-1]) if vector else out
 
 
+@exact
 @in_float32
 def solve(A: Tensor, B: Tensor, *, left: bool = True) -> Tensor:
     """X with A X = B (X A = B if not `left`); batches are broadcast."""
     return _solve(A, B, left, True)
 
 
+@exact
 @in_float32
 def solve_ex(
     A: Tensor, B: Tensor, *, left: bool = True, check_errors: bool = False
@@ -194,7 +197,8 @@ INV = Op(
     grads=(_inv_grad,),
     saves="y",
     autocast="float32",
-    batch="matrices",
+    batch=batched.matrices,
+    grad_fn="LinalgInvExBackward0",
     samples=s.calls(
         lambda: s.Sample((s.uniform(3, 3),), lambda x: inv(_regular(x))),
         lambda: s.Sample((s.uniform(2, 2, 2),), lambda x: inv(_regular(x))),
@@ -211,11 +215,13 @@ class inv_ex_result(NamedTuple):
     info: Tensor
 
 
+@exact
 def inv(A: Tensor) -> Tensor:
     """The inverse of square matrices."""
     return record(INV, (A,), (True,))
 
 
+@exact
 def inv_ex(A: Tensor, *, check_errors: bool = False) -> inv_ex_result:
     """`inv` that tells by a code, instead of raising, that a matrix is singular."""
     return inv_ex_result(record(INV, (A,), (check_errors,)), lu_parts(A, False)[2])
@@ -224,6 +230,7 @@ def inv_ex(A: Tensor, *, check_errors: bool = False) -> inv_ex_result:
 # ------------------------------------------------------------------ tensors taken for matrices
 
 
+@casting
 @in_float32
 def tensorinv(A: Tensor, ind: int = 2) -> Tensor:
     """The inverse of `A` as a map from its last dims to its first `ind` dims."""
@@ -244,6 +251,7 @@ def tensorinv(A: Tensor, ind: int = 2) -> Tensor:
     return reshape_to(inv(reshape_to(A, (prod(first), prod(last)))), last + first)
 
 
+@casting
 @in_float32
 def tensorsolve(A: Tensor, B: Tensor, dims: Any = None) -> Tensor:
     """X with tensordot(A, X, X.ndim) = B; `dims` of A are moved to its end first."""

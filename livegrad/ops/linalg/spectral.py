@@ -38,6 +38,7 @@ from livegrad.ops.linalg.solving import solve
 from livegrad.ops.making.generate import counting
 from livegrad.ops.products.matmul import matmul
 from livegrad.ops.support import samples as s
+from livegrad.ops.support.out import casting, exact
 
 if TYPE_CHECKING:
     from livegrad.tensor import Tensor
@@ -130,6 +131,7 @@ class eigh_result(NamedTuple):
     eigenvectors: Tensor
 
 
+@exact
 def eigh(A: Tensor, UPLO: str = "L") -> eigh_result:
     """Eigenvalues, ascending, and eigenvectors of hermitian matrices, of one triangle of them."""
     meta = node_of(A).meta
@@ -140,6 +142,7 @@ def eigh(A: Tensor, UPLO: str = "L") -> eigh_result:
     return eigh_result(real_of(values), vectors)
 
 
+@exact
 def eigvalsh(A: Tensor, UPLO: str = "L") -> Tensor:
     """Eigenvalues, ascending, of hermitian matrices."""
     return eigh(A, UPLO)[0]
@@ -206,6 +209,7 @@ class eig_result(NamedTuple):
     eigenvectors: Tensor
 
 
+@casting
 def eig(A: Tensor) -> eig_result:
     """Eigenvalues, in no order, and eigenvectors of square matrices; complex."""
     meta = node_of(A).meta
@@ -213,6 +217,7 @@ def eig(A: Tensor) -> eig_result:
     return eig_result(*parts(record(EIG, (A,)), eigen_shapes(meta.shape)))
 
 
+@casting
 def eigvals(A: Tensor) -> Tensor:
     """Eigenvalues, in no order, of square matrices; complex."""
     return eig(A)[0]

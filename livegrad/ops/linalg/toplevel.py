@@ -8,6 +8,7 @@ from livegrad.graph.handle import node_of
 from livegrad.ops.linalg import cholesky as cholesky_factors, lu as lu_factors, orthogonal, singular
 from livegrad.ops.linalg.common import adjoint, check_matrices
 from livegrad.ops.making.generate import filled
+from livegrad.ops.support.out import casting, exact
 
 if TYPE_CHECKING:
     from livegrad.tensor import Tensor
@@ -21,11 +22,13 @@ class svd_result(NamedTuple):
     V: Tensor
 
 
+@casting
 def cholesky(input: Tensor, upper: bool = False) -> Tensor:
     """The Cholesky factor of positive definite matrices; see `linalg.cholesky`."""
     return cholesky_factors.cholesky(input, upper=upper)
 
 
+@exact
 def svd(input: Tensor, some: bool = True, compute_uv: bool = True) -> svd_result:
     """U, S and V with A = U diag(S) Vᴴ; without `compute_uv`, U and V are zeros."""
     meta = node_of(input).meta
@@ -38,11 +41,13 @@ def svd(input: Tensor, some: bool = True, compute_uv: bool = True) -> svd_result
     return svd_result(u, values, adjoint(vh))
 
 
+@exact
 def qr(input: Tensor, some: bool = True) -> orthogonal.qr_result:
     """Q and R with A = Q R; all columns of Q unless `some`."""
     return orthogonal.qr(input, "reduced" if some else "complete")
 
 
+@casting
 def lu(A: Tensor, pivot: bool = True, get_infos: bool = False) -> Any:
     """L and U in one matrix and the pivots, and with `get_infos` LAPACK's codes."""
     if get_infos:
@@ -51,6 +56,7 @@ def lu(A: Tensor, pivot: bool = True, get_infos: bool = False) -> Any:
     return both, pivots
 
 
+@exact
 def lu_solve(b: Tensor, LU_data: Tensor, LU_pivots: Tensor) -> Tensor:
     """X with A X = b, from `lu(A)`."""
     return lu_factors.lu_solve(LU_data, LU_pivots, b)

@@ -30,7 +30,8 @@ from livegrad.ops.linalg.common import (
 )
 from livegrad.ops.products.matmul import matmul
 from livegrad.ops.shaping.triangles import TRIL, TRIU
-from livegrad.ops.support import samples as s
+from livegrad.ops.support import batched, samples as s
+from livegrad.ops.support.out import exact
 
 if TYPE_CHECKING:
     from livegrad.tensor import Tensor
@@ -93,7 +94,7 @@ SOLVE_TRIANGULAR = Op(
     ref=_ref,
     grads=(_grad_a, _grad_b),
     autocast="float32",
-    batch="matrices",
+    batch=batched.matrices,
     samples=s.calls(
         lambda: s.Sample(
             (s.uniform(3, 3), s.uniform(3, 2, seed=1)),
@@ -114,6 +115,7 @@ SOLVE_TRIANGULAR = Op(
 )
 
 
+@exact
 def solve_triangular(
     A: Tensor,
     B: Tensor,
@@ -144,6 +146,7 @@ class triangular_solve_result(NamedTuple):
     cloned_coefficient: Tensor
 
 
+@exact
 def triangular_solve(
     b: Tensor,
     A: Tensor,

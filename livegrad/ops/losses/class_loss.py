@@ -38,7 +38,7 @@ from livegrad.ops.making.generate import STEPS, filled, steps
 from livegrad.ops.picking.checking import known_outside
 from livegrad.ops.reductions import reduce as rd
 from livegrad.ops.shaping.movement import reshape_to
-from livegrad.ops.support import folds, samples as s
+from livegrad.ops.support import folds, parts, samples as s
 
 if TYPE_CHECKING:
     from livegrad.tensor import Tensor
@@ -356,6 +356,7 @@ CROSS_ENTROPY = Op(
     grads=_index_grads(lambda: CROSS_ENTROPY_BACKWARD),
     saves="x",
     autocast="float32",
+    grad_fn=parts.cross_entropy,
     samples=_index_samples(lambda x, t, **k: cross_entropy(x, t, label_smoothing=0.2, **k)),
 )
 NLL_LOSS_BACKWARD: Op = Op(

@@ -20,6 +20,7 @@ from livegrad.ops.losses.loss import as_target, define, record_loss
 from livegrad.ops.making.generate import filled
 from livegrad.ops.picking.checking import CHECK_LABEL, CHECK_PREDICTION, CHECK_VARIANCE
 from livegrad.ops.shaping.movement import reshape_to
+from livegrad.ops.support import parts
 
 if TYPE_CHECKING:
     from livegrad.tensor import Tensor
@@ -53,6 +54,7 @@ BINARY_CROSS_ENTROPY = define(
     value=_bce_value,
     slopes=(_bce_slope, lambda n, x, t: sub(_clipped_log(sub(1, x)), _clipped_log(x))),
     call=lambda x, t, **k: binary_cross_entropy(x, t, **k),
+    grad_fn=parts.loss,
     low=0.1,
 )
 
@@ -68,6 +70,7 @@ BINARY_CROSS_ENTROPY_WITH_LOGITS = define(
     value=_bce_logits_value,
     slopes=(lambda n, x, t: sub(sigmoid(x), t), lambda n, x, t: neg(x)),
     call=lambda x, t, **k: binary_cross_entropy_with_logits(x, t, **k),
+    grad_fn=parts.loss,
 )
 
 

@@ -16,7 +16,7 @@ from livegrad.graph.handle import node_of
 from livegrad.graph.infer import TYPE_NAMES, broadcast_shapes, not_implemented
 from livegrad.graph.layout import Strides
 from livegrad.graph.meta import Meta, meta_of
-from livegrad.graph.op import LayoutRule, Op, as_first, as_iterated
+from livegrad.graph.op import GradFn, LayoutRule, Op, as_first, as_iterated
 from livegrad.graph.record import record
 from livegrad.graph.symbol import real
 from livegrad.ops.elementwise.arithmetic import abs, div, mul, sgn, sign, sub, where
@@ -31,7 +31,7 @@ from livegrad.ops.layers.composite import (
 from livegrad.ops.losses.class_loss import REDUCTIONS, check_reduction, old_reduction
 from livegrad.ops.reductions import reduce as rd
 from livegrad.ops.shaping.movement import constant, expand
-from livegrad.ops.support import samples as s
+from livegrad.ops.support import parts, samples as s
 
 if TYPE_CHECKING:
     from livegrad.tensor import Tensor
@@ -131,6 +131,7 @@ def define(
     autocast: str | None = "float32",
     layout: LayoutRule = as_iterated,
     flat: tuple[tuple[int, ...], ...] | None = None,
+    grad_fn: GradFn = None,
 ) -> Op:
     """Registers a loss `value(n, x, t, …)` per element, with its slope in each input.
 
@@ -199,6 +200,7 @@ def define(
         grads=tuple([None if slope is None else rule(i) for i, slope in enumerate(slopes)]),
         saves="x",
         autocast=autocast,
+        grad_fn=grad_fn,
         samples=loss_samples(call, len(slopes), low),
     )
 
@@ -310,6 +312,7 @@ MSE_LOSS = define(
     value=_squared,
     slopes=_opposite(lambda n, x, t: mul(sub(x, t), 2.0)),
     call=lambda x, t, **k: mse_loss(x, t, **k),
+    grad_fn=parts.loss,
 )
 L1_LOSS = define(
     "l1_loss",
@@ -317,6 +320,7 @@ L1_LOSS = define(
     value=lambda n, x, t: abs(sub(x, t)),
     slopes=_opposite(lambda n, x, t: sgn(sub(x, t))),
     call=lambda x, t, **k: l1_loss(x, t, **k),
+    grad_fn=parts.l1_loss,
     dtype="any",
 )
 
@@ -338,6 +342,7 @@ SMOOTH_L1_LOSS = define(
     value=_smooth_l1_value,
     slopes=_opposite(_smooth_l1_slope),
     call=lambda x, t, **k: smooth_l1_loss(x, t, beta=0.5, **k),
+    grad_fn=parts.loss,
     args=(0.5, 0.25),
 )
 
@@ -361,6 +366,7 @@ HUBER_LOSS = define(
     value=_huber_value,
     slopes=_opposite(_huber_slope),
     call=lambda x, t, **k: huber_loss(x, t, delta=0.5, **k),
+    grad_fn=parts.loss,
     args=(0.5, 0.25),
 )
 

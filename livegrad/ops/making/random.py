@@ -41,8 +41,9 @@ from livegrad.ops.making.philox import (
 )
 from livegrad.ops.picking.checking import CHECK_DEVIATION, CHECK_PROBABILITY
 from livegrad.ops.shaping.movement import detach, sizes_of
-from livegrad.ops.support import samples as s
+from livegrad.ops.support import parts, samples as s
 from livegrad.ops.support.numbers import limits
+from livegrad.ops.support.out import casting, creating, exact
 from livegrad.random import Generator, default_generator
 from livegrad.settings import check_layout
 
@@ -260,6 +261,7 @@ def _as_leaf(x: Tensor, requires_grad: bool) -> Tensor:
     return x.requires_grad_() if requires_grad else x
 
 
+@creating
 def rand(
     *size: Any,
     generator: Generator | None = None,
@@ -276,6 +278,7 @@ def rand(
     return _as_leaf(elsewhere.placed(uniform(shape, target, generator), device), requires_grad)
 
 
+@creating
 def randn(
     *size: Any,
     generator: Generator | None = None,
@@ -292,6 +295,7 @@ def randn(
     return _as_leaf(elsewhere.placed(gaussian(shape, target, generator), device), requires_grad)
 
 
+@creating
 def randint(
     *bounds: Any,
     low: int | None = None,
@@ -347,6 +351,7 @@ def integers(low: int, high: int, shape: Shape, dtype: Any, generator: Generator
     return cast(draw(op, shape, drawn, generator, low, count), target)
 
 
+@creating
 def randperm(
     n: int,
     *,
@@ -400,6 +405,7 @@ def randint_like(
     return _drawn_like(randint, bounds, input, dtype, options)
 
 
+@exact
 def normal(
     mean: Any = 0.0,
     std: Any = 1.0,
@@ -458,6 +464,7 @@ BERNOULLI = Op(
 )  # fmt: skip
 
 
+@casting
 def bernoulli(
     input: Tensor, p: float | None = None, *, generator: Generator | None = None
 ) -> Tensor:
@@ -493,6 +500,7 @@ DROPOUT: Op = Op(
     layout=as_iterated,
     grads=(lambda g, y, x: record(DROPOUT, (g,), (), y._node.args),),
     saves="",
+    grad_fn=parts.dropout,
     samples=s.calls(
         lambda: s.Sample((s.uniform(3, 37),), lambda x: _dropout(x, 0.25, Generator(1))),
         lambda: s.Sample((s.uniform(),), lambda x: _dropout(x, 0.5, Generator(2))),

@@ -23,6 +23,7 @@ from livegrad.ops.reductions.reduce import sum as sum_of
 from livegrad.ops.shaping.movement import whole
 from livegrad.ops.special.special_math import special
 from livegrad.ops.support import samples as s
+from livegrad.ops.support.out import exact
 from livegrad.random import Generator, default_generator
 
 if TYPE_CHECKING:
@@ -95,6 +96,7 @@ MULTINOMIAL = Op(
 )
 
 
+@exact
 def multinomial(
     input: Tensor,
     num_samples: int,

@@ -34,7 +34,7 @@ from livegrad.ops.layers.composite import (
 from livegrad.ops.norms.moments import mean_over, moments
 from livegrad.ops.reductions import reduce as rd
 from livegrad.ops.shaping.movement import reshape_to
-from livegrad.ops.support import folds, samples as s
+from livegrad.ops.support import folds, parts, samples as s
 
 if TYPE_CHECKING:
     from livegrad.tensor import Tensor
@@ -229,6 +229,7 @@ def _define(kind: str) -> tuple[Op, Op, Op]:
         grads=(input_rule, first_rule, bias_rule),
         saves="x",
         linked=2,
+        grad_fn=None if kind == "instance" else parts.with_parameters(f"Native{kind.title()}Norm"),
         samples=s.calls(
             lambda: sample(2, 4, 3),
             lambda: sample(2, 2, 2, 2, affine=1),

@@ -36,6 +36,7 @@ from livegrad.ops.norms.normalisation import (
 )
 from livegrad.ops.shaping.movement import normal_dim, reshape_to
 from livegrad.ops.support import samples as s
+from livegrad.ops.support.out import exact
 
 if TYPE_CHECKING:
     from livegrad.tensor import Tensor
@@ -92,6 +93,7 @@ def _statistics(
     return mean, rstd
 
 
+@exact
 def native_batch_norm(
     input: Tensor,
     weight: Tensor | None,
@@ -116,6 +118,7 @@ def native_batch_norm(
     return y, *_statistics(input, meta.shape, layout.dims, eps, (meta.shape[1],))
 
 
+@exact
 def _native_batch_norm_legit(
     input: Tensor, weight: Tensor | None, bias: Tensor | None, *rest: Any
 ) -> tuple[Tensor, Tensor, Tensor]:

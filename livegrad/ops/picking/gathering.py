@@ -10,6 +10,7 @@ error naming the line that recorded the operation.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import prod
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -30,8 +31,17 @@ from livegrad.ops.picking.checking import (
     wrap_ref,
     wrapped,
 )
-from livegrad.ops.shaping.movement import INDEX, INDEX_WRITE, expand, normal_dim, reshape_to
-from livegrad.ops.support import samples as s
+from livegrad.ops.shaping.movement import (
+    INDEX,
+    INDEX_WRITE,
+    PERMUTE,
+    expand,
+    expanded,
+    normal_dim,
+    reshape_to,
+)
+from livegrad.ops.support import batched, parts, samples as s
+from livegrad.ops.support.out import exact
 
 if TYPE_CHECKING:
     from livegrad.tensor import Tensor
@@ -123,7 +133,8 @@ GATHER: Op = Op(
     complaint=out_of_range(RuntimeError),
     grads=(_gather_grad, None),
     saves="x",
-    batch="along",
+    batch=batched.along,
+    grad_fn=parts.gather,
     samples=s.calls(
         lambda: s.Sample((s.uniform(4, 5), s.integers(2, 5, high=4)), lambda x, i: gather(x, 0, i)),
         lambda: s.Sample(
@@ -138,6 +149,7 @@ GATHER: Op = Op(
 )
 
 
+@exact
 def gather(input: Tensor, dim: int, index: Tensor, *, sparse_grad: bool = False) -> Tensor:
     """Elements picked along `dim`: out[i][j] = input[index[i][j]][j] for dim 0."""
     x, which = node_of(input).meta, node_of(index).meta
@@ -168,6 +180,7 @@ def empty_part(x: Tensor, shape: tuple[int, ...]) -> Tensor:
     return reshape_to(record(INDEX, (flat,), (items,), (0,), (0,)), shape)
 
 
+@exact
 def take_along_dim(input: Tensor, indices: Tensor, dim: int | None = None) -> Tensor:
     """Like `gather`, with the other dims broadcast; without `dim`, from the flattened input."""
     x, which = node_of(input).meta, node_of(indices).meta
@@ -210,6 +223,29 @@ def _select_ref(n: Any, x: Array, index: Array) -> Array:
     return np.take(x, index, dim)
 
 
+def _batch_select(n: Any, size: int, xs: list[Tensor], batched: tuple[bool, ...]) -> Tensor:
+    x, index = xs
+    dim = n.attrs[0]
+    if batched == (True, False):
+        return record(n.op, (x, index), (dim + 1,))
+    if batched == (False, True):
+        out = record(n.op, (x, index), (dim,))  # (dims before, size, index, dims after)
+        rest = [d for d in range(node_of(out).meta.ndim) if d != dim]
+        return record(PERMUTE, (out,), ((dim, *rest),))
+    out = record(GATHER, (x, spread_index(index, x, dim + 1)), (dim + 1,))
+    return reshape_to(out, (size, *n.meta.shape))
+
+
+def spread_index(index: Tensor, x: Tensor, dim: int) -> Tensor:
+    """One index per example, repeated for the other dims of a batched `x`, as gather wants it."""
+    shape = node_of(x).meta.shape
+    size, *rest = node_of(index).meta.shape
+    count = prod(rest)
+    narrow = [size] + [1] * (len(shape) - 1)
+    narrow[dim] = count
+    return expanded(reshape_to(index, tuple(narrow)), (*shape[:dim], count, *shape[dim + 1 :]))
+
+
 INDEX_SELECT: Op = Op(
     "index_select",
     "kernel",
@@ -225,7 +261,8 @@ INDEX_SELECT: Op = Op(
         None,
     ),
     saves="x",
-    batch="index_select",
+    batch=_batch_select,
+    grad_fn=parts.index_select,
     samples=s.calls(
         lambda: s.Sample(
             (s.uniform(5, 4), s.integers(3, high=5)), lambda x, i: index_select(x, 0, i)
@@ -244,6 +281,7 @@ INDEX_SELECT: Op = Op(
 )
 
 
+@exact
 def index_select(input: Tensor, dim: int, index: Tensor) -> Tensor:
     """The slices of `input` at the indices (a vector) along `dim`."""
     meta, which = node_of(input).meta, node_of(index).meta
@@ -266,6 +304,7 @@ def embedding_lookup(weight: Tensor, index: Tensor) -> Tensor:
     return record(INDEX_SELECT, (weight, index), (0,))
 
 
+@exact
 def take(input: Tensor, index: Tensor) -> Tensor:
     """Elements of the flattened input at indices of any shape."""
     numel = node_of(input).meta.numel

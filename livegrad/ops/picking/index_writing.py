@@ -9,6 +9,7 @@ by single values is in scattering.py.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -25,18 +26,28 @@ from livegrad.ops.bookkeeping.in_place import placed_like
 from livegrad.ops.elementwise.arithmetic import cast, clone, mul, where
 from livegrad.ops.making.generate import filled, zeros_like
 from livegrad.ops.picking.checking import check_known, out_of_range, wrapped
-from livegrad.ops.picking.gathering import INDEX_SELECT, at_least_1d, check_index, check_range
+from livegrad.ops.picking.gathering import (
+    INDEX_SELECT,
+    at_least_1d,
+    check_index,
+    check_range,
+    spread_index,
+)
 from livegrad.ops.picking.scattering import (
+    SCATTER,
+    SCATTER_ADD,
+    SCATTER_FOLD,
     divided,
     fold_at,
     fold_grads,
     neutral,
 )
-from livegrad.ops.shaping.movement import EXPAND, normal_dim, reshape_to
+from livegrad.ops.shaping.movement import EXPAND, normal_dim, reshape_to, wholes
 from livegrad.ops.support import samples as s
 from livegrad.ops.support.autocast import casted
 from livegrad.ops.support.folds import widened
 from livegrad.ops.support.numbers import cannot_convert, number_for
+from livegrad.ops.support.out import exact, numpy_names
 
 if TYPE_CHECKING:
     from livegrad.tensor import Tensor
@@ -73,6 +84,22 @@ def _rows_ref(how: str, n: Any, base: Array, index: Array, source: Array) -> Arr
     return out
 
 
+def _batch_rows(scatter: Op) -> Callable[..., Tensor]:
+    """The batching rule of an op on rows; `scatter` does the same with an index per element."""
+
+    def rule(n: Any, size: int, xs: list[Tensor], batched: tuple[bool, ...]) -> Tensor:
+        dim = n.attrs[0] + 1
+        attrs = (dim, *n.attrs[1:])
+        base, source = wholes([xs[0], xs[2]], (batched[0], batched[2]), size)
+        if not batched[1]:
+            return record(n.op, (base, xs[1], source), attrs)
+        picked = spread_index(xs[1], base, dim)
+        flat = reshape_to(source, node_of(picked).meta.shape)
+        return record(scatter, (base, picked, flat), attrs)
+
+    return rule
+
+
 INDEX_ADD: Op = Op(
     "index_add",
     "kernel",
@@ -87,7 +114,7 @@ INDEX_ADD: Op = Op(
         lambda g, y, base, index, source: record(INDEX_SELECT, (g, index), y._node.attrs),
     ),
     saves="x",
-    batch="write_rows",
+    batch=_batch_rows(SCATTER_ADD),
     samples=s.calls(
         lambda: s.Sample(
             (s.uniform(5, 4), s.integers(7, high=5), s.uniform(7, 4, seed=1)),
@@ -116,7 +143,7 @@ INDEX_PUT: Op = Op(
         lambda g, y, base, index, source: record(INDEX_SELECT, (g, index), y._node.attrs),
     ),
     saves="x",
-    batch="write_rows",
+    batch=_batch_rows(SCATTER),
     samples=s.calls(
         lambda: s.Sample(
             (s.uniform(5, 4), np.array([3, 0]), s.uniform(2, 4, seed=1)),
@@ -138,7 +165,7 @@ INDEX_FOLD: Op = Op(
     lower=lowered_by("scatter.Scatter", per_value=False),
     complaint=out_of_range(IndexError),
     grads=fold_grads(INDEX_SELECT, INDEX_ADD),
-    batch="write_rows",
+    batch=_batch_rows(SCATTER_FOLD),
     samples=s.calls(
         lambda: s.Sample(
             (s.uniform(5, 4), s.integers(7, high=5), s.uniform(7, 4, seed=1)),
@@ -191,6 +218,7 @@ def _slices(
     return reshape_to(record(op, tensors, (d, fold) if fold else (d,)), base.shape)
 
 
+@exact
 def index_add(
     input: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: float = 1
 ) -> Tensor:
@@ -202,6 +230,7 @@ def index_add(
     return _slices("index_add", INDEX_ADD, input, dim, index, source)
 
 
+@exact
 def index_copy(input: Tensor, dim: int, index: Tensor, source: Tensor) -> Tensor:
     """`input` with the slices of `source` written at the indices along `dim`."""
     check_index("index_copy", node_of(index).meta, (dtypes.int64,))
@@ -209,6 +238,7 @@ def index_copy(input: Tensor, dim: int, index: Tensor, source: Tensor) -> Tensor
     return _slices("index_copy", INDEX_PUT, input, dim, index, source)
 
 
+@numpy_names
 def index_fill(input: Tensor, dim: int, index: Tensor, value: Any) -> Tensor:
     """`input` with one number (or 0-d tensor) in the slices at the indices along `dim`."""
     meta, which = node_of(input).meta, node_of(index).meta
@@ -247,6 +277,7 @@ def spread_number(name: str, value: Tensor, shape: tuple[int, ...], dtype: DType
     return record(EXPAND, (cast(value, dtype),), (), (), shape)
 
 
+@exact
 def index_reduce(
     input: Tensor,
     dim: int,

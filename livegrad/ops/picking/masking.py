@@ -27,6 +27,7 @@ from livegrad.ops.reductions.scan import cumsum
 from livegrad.ops.shaping.movement import EXPAND, expand, reshape_to
 from livegrad.ops.support import samples as s
 from livegrad.ops.support.numbers import number_for
+from livegrad.ops.support.out import exact
 
 if TYPE_CHECKING:
     from livegrad.tensor import Tensor
@@ -53,6 +54,7 @@ def masked_fill(input: Tensor, mask: Tensor, value: Any) -> Tensor:
     return row_major(choose(mask, number_for("masked_fill", value, dtype), input))
 
 
+@exact
 def masked_select(input: Tensor, mask: Tensor) -> Tensor:
     """The elements of `input` where `mask` holds, in one dim. Reads the mask."""
     _check_mask("masked_select", mask)
@@ -104,6 +106,7 @@ def masked_scatter(input: Tensor, mask: Tensor, source: Tensor) -> Tensor:
 def nonzero(input: Tensor, *, as_tuple: Literal[False] = False) -> Tensor: ...
 @overload
 def nonzero(input: Tensor, *, as_tuple: Literal[True]) -> tuple[Tensor, ...]: ...
+@exact
 def nonzero(input: Tensor, *, as_tuple: bool = False) -> Any:
     """The indices of all elements that are not 0, one row each. Reads the values."""
     node_of(input)  # or it is no tensor
@@ -146,6 +149,7 @@ NONZERO_STATIC = Op(
 )
 
 
+@exact
 def nonzero_static(input: Tensor, *, size: int, fill_value: int = -1) -> Tensor:
     """`nonzero` cut or filled up to `size` rows, so that the shape does not depend on values."""
     size, fill_value = as_index(size), as_index(fill_value)
@@ -166,6 +170,7 @@ def _check_choice(number: Any, dtype: dtypes.DType) -> None:
 def where(condition: Tensor) -> tuple[Tensor, ...]: ...
 @overload
 def where(condition: Tensor, input: Operand, other: Operand) -> Tensor: ...
+@exact
 def where(condition: Tensor, input: Any = None, other: Any = None) -> Any:
     """Elementwise `input` where `condition` holds, else `other`; alone, where it does hold."""
     if not isinstance(condition, Handle):

@@ -37,9 +37,10 @@ from livegrad.ops.picking.gathering import (
     scattered,
 )
 from livegrad.ops.shaping.movement import INDEX, normal_dim, reshape_to
-from livegrad.ops.support import samples as s
+from livegrad.ops.support import batched, samples as s
 from livegrad.ops.support.folds import widened
 from livegrad.ops.support.numbers import number_for
+from livegrad.ops.support.out import exact
 
 if TYPE_CHECKING:
     from livegrad.tensor import Tensor
@@ -104,7 +105,7 @@ SCATTER_ADD: Op = Op(
         lambda g, y, base, index, source: record(GATHER, (g, index), y._node.attrs),
     ),
     saves="x",
-    batch="along",
+    batch=batched.along,
     samples=s.calls(
         lambda: s.Sample(
             (s.uniform(4, 5), s.integers(3, 5, high=4), s.uniform(3, 5, seed=1)),
@@ -137,7 +138,7 @@ SCATTER: Op = Op(
         lambda g, y, base, index, source: record(GATHER, (g, index), y._node.attrs),
     ),
     saves="x",
-    batch="along",
+    batch=batched.along,
     samples=s.calls(
         lambda: s.Sample(
             (s.uniform(4, 3), np.array([[2, 0, 1], [0, 3, 2]]), s.uniform(2, 3, seed=1)),
@@ -197,7 +198,7 @@ SCATTER_FOLD: Op = Op(
     lower=lowered_by("scatter.Scatter", per_value=True),
     complaint=out_of_range(RuntimeError),
     grads=fold_grads(GATHER, SCATTER_ADD),
-    batch="along",
+    batch=batched.along,
     samples=s.calls(
         lambda: s.Sample(
             (s.uniform(4, 5), s.integers(3, 5, high=4), s.uniform(3, 5, seed=1)),
@@ -254,6 +255,7 @@ def _fitted(name: str, source: Tensor, index: Meta) -> Tensor:
     return record(INDEX, (source,), (items,), (0,) * len(wanted), wanted)
 
 
+@exact
 def scatter_add(input: Tensor, dim: int, index: Tensor, src: Tensor) -> Tensor:
     """`input` with src[i][j] added to element [index[i][j]][j] (for dim 0)."""
     if not isinstance(src, Handle):
@@ -261,6 +263,7 @@ def scatter_add(input: Tensor, dim: int, index: Tensor, src: Tensor) -> Tensor:
     return _scatter("scatter_add", SCATTER_ADD, input, dim, index, src)
 
 
+@exact
 def scatter(
     input: Tensor,
     dim: int,
@@ -283,6 +286,7 @@ def scatter(
     raise RuntimeError(f"scatter: reduce argument must be either add or multiply; got {reduce!r}")
 
 
+@exact
 def scatter_reduce(
     input: Tensor, dim: int, index: Tensor, src: Tensor, reduce: str, *, include_self: bool = True
 ) -> Tensor:

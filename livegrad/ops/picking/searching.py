@@ -22,6 +22,7 @@ from livegrad.ops.picking.gathering import gather
 from livegrad.ops.reductions.reduce import any as any_of, sum
 from livegrad.ops.shaping.movement import reshape_to
 from livegrad.ops.support import samples as s
+from livegrad.ops.support.out import exact
 
 if TYPE_CHECKING:
     from livegrad.tensor import Tensor
@@ -78,6 +79,7 @@ def _compared(ordered: Tensor, values: Tensor, right: bool) -> Tensor:
     return sum(logical_not((gt if right else ge)(ordered, values)), -1)
 
 
+@exact
 def searchsorted(
     sorted_sequence: Tensor,
     input: Any,
@@ -164,6 +166,7 @@ def _check_sorter(ordered: Meta, sorter: Meta) -> None:
         )
 
 
+@exact
 def bucketize(
     input: Any, boundaries: Tensor, *, out_int32: bool = False, right: bool = False
 ) -> Tensor:
@@ -203,6 +206,7 @@ ISIN = Op(
 )
 
 
+@exact
 def isin(
     elements: Any, test_elements: Any, *, assume_unique: bool = False, invert: bool = False
 ) -> Tensor:

@@ -33,6 +33,7 @@ from livegrad.ops.shaping.joining import EachInput
 from livegrad.ops.shaping.movement import EXPAND, PERMUTE, normal_dim, permute, reshape_to
 from livegrad.ops.support import samples as s
 from livegrad.ops.support.autocast import casted
+from livegrad.ops.support.out import casting, exact
 
 if TYPE_CHECKING:
     from livegrad.tensor import Tensor
@@ -419,6 +420,7 @@ def _record(operands: list[Tensor], labels: list[Labels], out: Labels) -> Tensor
     return record(EINSUM, operands, (renamed, tuple([names[name] for name in out])))
 
 
+@exact
 def tensordot(a: Tensor, b: Tensor, dims: Any = 2) -> Tensor:
     """Sum of products over dims of both: the last `dims` of `a` and first of `b`, or two lists."""
     x, y = node_of(a).meta, node_of(b).meta
@@ -454,6 +456,7 @@ def tensordot(a: Tensor, b: Tensor, dims: Any = 2) -> Tensor:
     return _record([a, b], [tuple(left), tuple(right)], tuple(out))
 
 
+@casting
 def kron(input: Tensor, other: Tensor) -> Tensor:
     """The Kronecker product: `other` in place of every element of `input`, times that element."""
     a, b = node_of(input).meta.shape, node_of(other).meta.shape

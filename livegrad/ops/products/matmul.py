@@ -20,8 +20,10 @@ from livegrad.ops.elementwise.arithmetic import add, cast, mul
 from livegrad.ops.elementwise.conjugate import conj
 from livegrad.ops.reductions.reduce import sum as summed
 from livegrad.ops.shaping.movement import PERMUTE, reshape_to
-from livegrad.ops.support import samples as s
+from livegrad.ops.support import parts, samples as s
 from livegrad.ops.support.autocast import in_low, without_autocast
+from livegrad.ops.support.batched import aligned_all, as_it_is
+from livegrad.ops.support.out import casting, exact
 
 if TYPE_CHECKING:
     from livegrad.tensor import Tensor
@@ -66,6 +68,15 @@ def _matmul_infer(metas: Metas, attrs: Attrs, shape: Any) -> Meta:
     return meta_of((*batch, a.shape[-2], b.shape[-1]), a.dtype)
 
 
+def _batch_matmul(n: Any, size: int, xs: list[Tensor], batched: tuple[bool, ...]) -> Tensor:
+    a, b = xs
+    first, second = (node_of(x).meta.shape for x in xs)
+    if batched == (True, False) and len(second) == 2:  # one product of all rows
+        rows = record(n.op, (reshape_to(a, (prod(first[:-1]), first[-1])), b))
+        return reshape_to(rows, (size, *n.meta.shape))
+    return record(n.op, aligned_all(n.meta.ndim, xs, batched))
+
+
 MATMUL = Op(
     "matmul",
     "kernel",
@@ -80,7 +91,8 @@ MATMUL = Op(
     ),
     saves="x",
     autocast="low",
-    batch="matmul",
+    batch=_batch_matmul,
+    grad_fn=parts.matmul,
     samples=s.calls(
         lambda: s.Sample((s.uniform(3, 4), s.uniform(4, 5)), lambda a, b: matmul(a, b)),
         lambda: s.Sample((s.uniform(2, 3, 4), s.uniform(2, 4, 5)), lambda a, b: matmul(a, b)),
@@ -95,6 +107,7 @@ MATMUL = Op(
 )
 
 
+@exact
 def matmul(input: Tensor, other: Tensor) -> Tensor:
     """Matrix product; 1-d operands are row or column vectors, leading dims are batches."""
     try:
@@ -192,7 +205,8 @@ LINEAR = Op(
     grads=(_linear_grad_input, _linear_grad_weight, lambda g, y, x, weight, bias: g),
     saves="x",
     autocast="low",
-    batch="linear",
+    batch=as_it_is,
+    grad_fn=parts.linear,
     samples=s.calls(
         lambda: s.Sample((s.uniform(3, 4), s.uniform(5, 4)), lambda x, w: linear(x, w)),
         lambda: s.Sample(
@@ -239,12 +253,14 @@ def _check_dtypes(name: str, *tensors: Tensor) -> None:
         raise RuntimeError(f"{name}: input tensors must have the same dtype; got {names}")
 
 
+@exact
 def mm(input: Tensor, mat2: Tensor) -> Tensor:
     """Product of two matrices."""
     _check_ranks("mm", (input, 2), (mat2, 2))
     return record(MATMUL, (input, mat2))
 
 
+@exact
 def bmm(input: Tensor, mat2: Tensor) -> Tensor:
     """Products of two batches of matrices."""
     _check_ranks("bmm", (input, 3), (mat2, 3))
@@ -255,6 +271,7 @@ def bmm(input: Tensor, mat2: Tensor) -> Tensor:
     return record(MATMUL, (input, mat2))
 
 
+@exact
 @without_autocast
 def mv(input: Tensor, vec: Tensor) -> Tensor:
     """Product of a matrix and a vector."""
@@ -262,6 +279,7 @@ def mv(input: Tensor, vec: Tensor) -> Tensor:
     return matmul(input, vec)
 
 
+@exact
 @without_autocast
 def dot(input: Tensor, tensor: Tensor) -> Tensor:
     """Inner product of two vectors."""
@@ -269,6 +287,7 @@ def dot(input: Tensor, tensor: Tensor) -> Tensor:
     return matmul(input, tensor)
 
 
+@exact
 @without_autocast
 def vdot(input: Tensor, other: Tensor) -> Tensor:
     """Inner product of the conjugate of a vector and another vector."""
@@ -276,6 +295,7 @@ def vdot(input: Tensor, other: Tensor) -> Tensor:
     return matmul(conj(input), other)
 
 
+@exact
 def inner(input: Tensor, other: Tensor) -> Tensor:
     """Products over the last dims of both; of numbers, their product."""
     a, b = node_of(input).meta, node_of(other).meta
@@ -291,12 +311,14 @@ def inner(input: Tensor, other: Tensor) -> Tensor:
     return reshape_to(record(LINEAR, (input, _rows(other)), (False,)), a.shape[:-1] + b.shape[:-1])
 
 
+@casting
 def outer(input: Tensor, vec2: Tensor) -> Tensor:
     """The matrix of all products of elements of two vectors."""
     _check_ranks("outer", (input, 1), (vec2, 1))
     return mul(reshape_to(input, (node_of(input).meta.shape[0], 1)), vec2)
 
 
+@casting
 def ger(input: Tensor, vec2: Tensor) -> Tensor:
     """See `outer`."""
     return outer(input, vec2)
@@ -331,6 +353,7 @@ def _factor(number: Any, dtype: DType) -> Any:
     return bool(number) if dtype is dtypes.bool_ else number
 
 
+@exact
 @in_low
 def addmm(
     input: Tensor, mat1: Tensor, mat2: Tensor, *, beta: float = 1, alpha: float = 1
@@ -340,6 +363,7 @@ def addmm(
     return _combined("addmm", input, mm(mat1, mat2), beta, alpha)
 
 
+@exact
 @without_autocast
 def addmv(input: Tensor, mat: Tensor, vec: Tensor, *, beta: float = 1, alpha: float = 1) -> Tensor:
     """`beta * input + alpha * (mat @ vec)`."""
@@ -347,6 +371,7 @@ def addmv(input: Tensor, mat: Tensor, vec: Tensor, *, beta: float = 1, alpha: fl
     return _combined("addmv", input, mv(mat, vec), beta, alpha)
 
 
+@casting
 def addr(input: Tensor, vec1: Tensor, vec2: Tensor, *, beta: float = 1, alpha: float = 1) -> Tensor:
     """`beta * input + alpha * outer(vec1, vec2)`."""
     product = outer(vec1, vec2)
@@ -359,6 +384,7 @@ def addr(input: Tensor, vec1: Tensor, vec2: Tensor, *, beta: float = 1, alpha: f
     return _combined("addr", input, product, beta, alpha)
 
 
+@exact
 @in_low
 def baddbmm(
     input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: float = 1, alpha: float = 1
@@ -368,6 +394,7 @@ def baddbmm(
     return _combined("baddbmm", input, bmm(batch1, batch2), beta, alpha)
 
 
+@exact
 @in_low
 def addbmm(
     input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: float = 1, alpha: float = 1

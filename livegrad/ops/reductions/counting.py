@@ -18,6 +18,7 @@ from livegrad.graph.record import record
 from livegrad.ops.making.constants import from_array
 from livegrad.ops.shaping.movement import normal_dim, reshape_to
 from livegrad.ops.support import samples as s
+from livegrad.ops.support.out import exact
 
 if TYPE_CHECKING:
     from livegrad.tensor import Tensor
@@ -88,6 +89,7 @@ HISTC = Op(
 )
 
 
+@exact
 def histc(input: Tensor, bins: int = 100, min: float = 0, max: float = 0) -> Tensor:
     """How many values fall into each of `bins` equal parts of [min, max]; others do not count.
 
@@ -175,6 +177,7 @@ HISTOGRAM = Op(
 )
 
 
+@exact
 def histogram(
     input: Tensor,
     bins: int | Tensor,

@@ -17,6 +17,7 @@ from livegrad.ops.reductions.scan import cumsum
 from livegrad.ops.shaping.joining import cat
 from livegrad.ops.shaping.movement import normal_dim, reshape_to
 from livegrad.ops.shaping.slicing import narrow, select
+from livegrad.ops.support.out import exact
 
 if TYPE_CHECKING:
     from livegrad.tensor import Tensor
@@ -32,6 +33,7 @@ def _run(x: Tensor, dim: int, start: int, stop: int) -> Tensor:
 # ----------------------------------------------------------------------------------------- diff
 
 
+@exact
 def diff(
     input: Tensor,
     n: int = 1,

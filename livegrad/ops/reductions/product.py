@@ -33,7 +33,8 @@ from livegrad.ops.reductions.reduce import (
     sum,
     summed_meta,
 )
-from livegrad.ops.support import folds, samples as s
+from livegrad.ops.support import batched, folds, parts, samples as s
+from livegrad.ops.support.out import folding
 
 if TYPE_CHECKING:
     from livegrad.tensor import Tensor
@@ -110,7 +111,7 @@ PROD_BACKWARD: Op = Op(
     expand=_backward,
     grads=(_incoming_rule, _second_rule),
     complex=True,
-    batch="shifted_dims",
+    batch=batched.folding,
     samples=s.calls(
         lambda: s.Sample(
             (s.uniform(3), s.uniform(3, 4, low=0.5)),
@@ -138,6 +139,7 @@ PROD = define(
     saves="x",
     complex=True,
     autocast="float32",
+    grad_fn=parts.reduction("prod", "ProdBackward0", "ProdBackward1"),
     samples=over_several(
         lambda x, dim, keepdim: prod(x, dim, keepdim),
         reductions(lambda x, dim, keepdim: prod(x, dim, keepdim), low=0.5),
@@ -158,6 +160,7 @@ WIDE_PROD: Op = define(
 )
 
 
+@folding
 def prod(
     input: Tensor, dim: Dim = None, keepdim: bool = False, *, dtype: DType | None = None
 ) -> Tensor:

@@ -25,8 +25,9 @@ from livegrad.ops.picking.gathering import gather
 from livegrad.ops.reductions.reduce import any as any_of, check_not_empty, reduced_meta, sum
 from livegrad.ops.reductions.sorting import picked, sort, stable_order
 from livegrad.ops.shaping.movement import expand, movedim, normal_dim, reshape_to
-from livegrad.ops.support import samples as s
+from livegrad.ops.support import batched, samples as s
 from livegrad.ops.support.autocast import in_float32
+from livegrad.ops.support.out import exact
 
 if TYPE_CHECKING:
     from livegrad.tensor import Tensor
@@ -112,7 +113,7 @@ def _place(name: str, find: Callable[..., Array], sample: Callable[..., Any]) ->
         infer=lambda metas, attrs, shape: meta_of(shape, dtypes.int64),
         ref=_along_rows(find),
         saves="",
-        batch="along_shaped",
+        batch=batched.along_shaped,
         samples=s.calls(
             lambda: s.Sample((s.uniform(4, 5),), lambda x: sample(x, 1), smooth=False),
             lambda: s.Sample((s.integers(5, 4, high=3),), lambda x: sample(x, -2), smooth=False),
@@ -164,6 +165,7 @@ def _check_ordered(name: str, meta: Meta, bools: bool = False) -> None:
         raise NotImplementedError(f'"{name}" not implemented for {meta.dtype.name}')
 
 
+@exact
 def kthvalue(input: Tensor, k: int, dim: int = -1, keepdim: bool = False) -> kthvalue_result:
     """The `k`-th smallest value along `dim` (1 is the smallest), and its index."""
     meta = node_of(input).meta
@@ -180,6 +182,7 @@ def kthvalue(input: Tensor, k: int, dim: int = -1, keepdim: bool = False) -> kth
     return kthvalue_result(*_pick("kthvalue", KTH_PLACE, input, d, keepdim, (), (k - 1,)))
 
 
+@exact
 def mode(input: Tensor, dim: int = -1, keepdim: bool = False) -> mode_result:
     """The most frequent value along `dim` (the smallest of several), and its last index."""
     _check_ordered("mode", node_of(input).meta, bools=True)
@@ -233,6 +236,7 @@ def _median(name: str, x: Tensor, dim: int | None, keepdim: bool, skip: bool) ->
 def median(input: Tensor, dim: None = None) -> Tensor: ...
 @overload
 def median(input: Tensor, dim: int, keepdim: bool = False) -> median_result: ...
+@exact
 def median(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Any:
     """The middle value, the lower of two, NaN if there is one; with `dim`, (values, indices)."""
     found = _median("median", input, dim, keepdim, False)
@@ -243,6 +247,7 @@ def median(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Any:
 def nanmedian(input: Tensor, dim: None = None) -> Tensor: ...
 @overload
 def nanmedian(input: Tensor, dim: int, keepdim: bool = False) -> nanmedian_result: ...
+@exact
 def nanmedian(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Any:
     """The middle one of the values that are not NaN; with `dim`, (values, indices)."""
     found = _median("nanmedian", input, dim, keepdim, True)
@@ -347,6 +352,7 @@ def _interpolated(ranked: Tensor, q: Tensor, skip: bool, interpolation: str) -> 
     return lerp(gather(ranked, -1, below), gather(ranked, -1, above), weight)
 
 
+@exact
 @in_float32
 def quantile(
     input: Tensor,
@@ -366,6 +372,7 @@ def quantile(
     return _quantile("quantile", input, q, dim, keepdim, interpolation)
 
 
+@exact
 @in_float32
 def nanquantile(
     input: Tensor,

@@ -8,6 +8,7 @@ dims, in statistics.py.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from math import prod
 from typing import TYPE_CHECKING, Any, NamedTuple, overload
 
 import numpy as np
@@ -32,8 +33,9 @@ from livegrad.ops.elementwise.comparison import (
 )
 from livegrad.ops.picking.indexing import gather
 from livegrad.ops.shaping.movement import EXPAND, constant, normal_dim, reshape_to
-from livegrad.ops.support import samples as s
+from livegrad.ops.support import batched as batched_rules, parts, samples as s
 from livegrad.ops.support.folds import average, total, widened
+from livegrad.ops.support.out import casting, exact, folding, numpy_names
 
 if TYPE_CHECKING:
     from livegrad.tensor import Tensor
@@ -173,6 +175,7 @@ SUM = define(
     grads=(lambda g, y, x: spread_over(spread(g, y, x), x),),
     saves="",
     complex=True,
+    grad_fn=parts.reduction("sum", "SumBackward0", "SumBackward1"),
     samples=over_several(
         lambda x, dim, keepdim: sum(x, dim, keepdim),
         reductions(lambda x, dim, keepdim: sum(x, dim, keepdim)),
@@ -180,6 +183,7 @@ SUM = define(
 )
 
 
+@folding
 def sum(
     input: Tensor, dim: Dim = None, keepdim: bool = False, *, dtype: DType | None = None
 ) -> Tensor:
@@ -254,7 +258,8 @@ MEAN = Op(
         lambda g, y, x: spread_over(spread(div(g, real(count(x, y._node.attrs[0]) or 1)), y, x), x),
     ),
     saves="",
-    batch="shifted_dims",
+    batch=batched_rules.folding,
+    grad_fn=parts.reduction("mean", "MeanBackward0", "MeanBackward1"),
     samples=over_several(
         lambda x, dim, keepdim: mean(x, dim, keepdim),
         reductions(lambda x, dim, keepdim: mean(x, dim, keepdim)),
@@ -262,6 +267,7 @@ MEAN = Op(
 )
 
 
+@casting
 def mean(
     input: Tensor, dim: Dim = None, keepdim: bool = False, *, dtype: DType | None = None
 ) -> Tensor:
@@ -323,7 +329,7 @@ TIES_BACKWARD: Op = Op(
     "composite",
     infer=lambda metas, attrs, shape: metas[1],
     expand=_ties_backward,
-    batch="shifted_dims",
+    batch=batched_rules.folding,
     samples=s.calls(
         lambda: s.Sample(
             (s.uniform(3), s.uniform(3, 4)),
@@ -345,6 +351,7 @@ AMAX = define(
     combine="max",
     infer=_extreme_infer("amax"),
     grads=(_ties_rule,),
+    grad_fn=parts.reduction("amax", "AmaxBackward0", "AmaxBackward0"),
     samples=over_several(
         lambda x, dim, keepdim: amax(x, dim, keepdim),
         reductions(lambda x, dim, keepdim: amax(x, _all_of(dim), keepdim), empty=False),
@@ -356,6 +363,7 @@ AMIN = define(
     combine="min",
     infer=_extreme_infer("amin"),
     grads=(_ties_rule,),
+    grad_fn=parts.reduction("amin", "AminBackward0", "AminBackward0"),
     samples=over_several(
         lambda x, dim, keepdim: amin(x, dim, keepdim),
         reductions(lambda x, dim, keepdim: amin(x, _all_of(dim), keepdim), empty=False),
@@ -367,6 +375,7 @@ def _all_of(dim: Dim) -> int | Sequence[int]:
     return () if dim is None else dim
 
 
+@exact
 def amax(input: Tensor, dim: int | Sequence[int] = (), keepdim: bool = False) -> Tensor:
     """Largest value over `dim` (all dims by default); ties share the gradient evenly."""
     meta = node_of(input).meta
@@ -374,6 +383,7 @@ def amax(input: Tensor, dim: int | Sequence[int] = (), keepdim: bool = False) ->
     return record(AMAX, (input,), (normal_dims("amax", dim, meta.ndim), keepdim))
 
 
+@exact
 def amin(input: Tensor, dim: int | Sequence[int] = (), keepdim: bool = False) -> Tensor:
     """Smallest value over `dim` (all dims by default); ties share the gradient evenly."""
     meta = node_of(input).meta
@@ -381,7 +391,7 @@ def amin(input: Tensor, dim: int | Sequence[int] = (), keepdim: bool = False) ->
     return record(AMIN, (input,), (normal_dims("amin", dim, meta.ndim), keepdim))
 
 
-def _of_all(name: str, fold: Callable[[Tensor], Tensor]) -> Op:
+def _of_all(name: str, fold: Callable[[Tensor], Tensor], grad_fn: str) -> Op:
     """`fold` of all elements, whose gradient those that are NaN share if the result is."""
 
     def grad(g: Tensor, y: Tensor, x: Tensor) -> Tensor:
@@ -394,6 +404,7 @@ def _of_all(name: str, fold: Callable[[Tensor], Tensor]) -> Op:
         infer=lambda metas, attrs, shape: meta_of((), metas[0].dtype),
         expand=lambda n, x: fold(x),
         grads=(grad,),
+        grad_fn=parts.of_all(grad_fn),
         samples=s.calls(
             lambda: s.Sample((s.uniform(3, 5),), lambda x: record(REGISTRY[name], (x,))),
             lambda: s.Sample((s.uniform(),), lambda x: record(REGISTRY[name], (x,))),
@@ -401,8 +412,17 @@ def _of_all(name: str, fold: Callable[[Tensor], Tensor]) -> Op:
     )
 
 
-MAX_OF_ALL = _of_all("max_of_all", amax)
-MIN_OF_ALL = _of_all("min_of_all", amin)
+MAX_OF_ALL = _of_all("max_of_all", amax, "MaxBackward1")
+MIN_OF_ALL = _of_all("min_of_all", amin, "MinBackward1")
+
+
+def _batch_position(n: Any, size: int, xs: list[Tensor], batched: tuple[bool, ...]) -> Tensor:
+    """The place along a dim, or among all of an example, which then are one dim."""
+    dims, *rest = n.attrs
+    if len(dims) < 2:
+        return batched_rules.folding(n, size, xs, batched)
+    flat = [reshape_to(x, (size, prod(node_of(x).meta.shape[1:]))) for x in xs]
+    return reshape_to(record(n.op, flat, ((1,), *rest), n.args), (size, *n.meta.shape))
 
 
 def _position(name: str, pick: Callable[..., Any]) -> Op:
@@ -431,6 +451,7 @@ def _position(name: str, pick: Callable[..., Any]) -> Op:
         ref=ref,
         combine=name,
         lower=lowered_by("reduce.Place", in_parts=False),
+        batch=_batch_position,
         saves="",
         samples=samples,
     )
@@ -445,6 +466,7 @@ def _check_one_dim(name: str, dim: Any) -> None:
         raise TypeError(f"{name}(): argument 'dim' must be int, not {type(dim).__name__}")
 
 
+@exact
 def argmax(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Tensor:
     """Index of the largest value along `dim`, by default of the flattened tensor; ties: lowest."""
     meta = node_of(input).meta
@@ -453,6 +475,7 @@ def argmax(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Tens
     return record(ARGMAX, (input,), (normal_dims("argmax", dim, meta.ndim), keepdim))
 
 
+@exact
 def argmin(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Tensor:
     """Index of the smallest value along `dim`, by default of the flattened tensor; ties: lowest."""
     meta = node_of(input).meta
@@ -483,6 +506,7 @@ def max(input: Tensor, dim: int, keepdim: bool = False) -> max_result: ...
 def max(input: Tensor, other: Tensor, /) -> Tensor: ...
 @overload
 def max(input: Tensor, *, other: Tensor) -> Tensor: ...
+@exact
 def max(input: Tensor, dim: Any = None, keepdim: bool = False, *, other: Any = None) -> Any:
     """Largest value of all; with `dim`, (values, indices) along it; of two tensors, elementwise.
 
@@ -505,6 +529,7 @@ def min(input: Tensor, dim: int, keepdim: bool = False) -> min_result: ...
 def min(input: Tensor, other: Tensor, /) -> Tensor: ...
 @overload
 def min(input: Tensor, *, other: Tensor) -> Tensor: ...
+@exact
 def min(input: Tensor, dim: Any = None, keepdim: bool = False, *, other: Any = None) -> Any:
     """Smallest value of all; with `dim`, (values, indices) along it; of two tensors, elementwise.
 
@@ -561,16 +586,19 @@ def _over(name: str, op: Op, x: Tensor, dim: Dim, keepdim: bool) -> Tensor:
     return cast(truth, dtypes.uint8) if meta.dtype is dtypes.uint8 else truth
 
 
+@exact
 def any(input: Tensor, dim: Dim = None, keepdim: bool = False) -> Tensor:
     """Whether any value over `dim` (all dims by default) is not 0."""
     return _over("any", ANY, input, dim, keepdim)
 
 
+@exact
 def all(input: Tensor, dim: Dim = None, keepdim: bool = False) -> Tensor:
     """Whether all values over `dim` (all dims by default) are not 0."""
     return _over("all", ALL, input, dim, keepdim)
 
 
+@numpy_names
 def count_nonzero(input: Tensor, dim: Dim = None) -> Tensor:
     """How many values over `dim` (all dims by default) are not 0."""
     return sum(ne(input, 0), dim)

@@ -30,7 +30,8 @@ from livegrad.ops.making.generate import filled
 from livegrad.ops.picking.gathering import gather
 from livegrad.ops.shaping.joining import pad
 from livegrad.ops.shaping.movement import normal_dim
-from livegrad.ops.support import samples as s
+from livegrad.ops.support import batched, samples as s
+from livegrad.ops.support.out import exact, folding
 
 if TYPE_CHECKING:
     from livegrad.tensor import Tensor
@@ -124,7 +125,7 @@ RECURRENCE = Op(
     ref=_recurrence_ref,
     lower=lowered_by("scan.Scan", kind="recurrence"),
     grads=(_recurrence_values, _recurrence_factors),
-    batch="along",
+    batch=batched.along,
     samples=s.calls(
         lambda: s.Sample(
             (s.uniform(3, 5), s.uniform(3, 5, seed=1)), lambda x, f: recurrence(x, f, 1, False)
@@ -165,7 +166,7 @@ CUMSUM = Op(
     lower=lowered_by("scan.Scan", kind="cumsum"),
     grads=(lambda g, y, x: _record_sum(g, y._node.attrs[0], not y._node.attrs[1]),),
     saves="",
-    batch="along",
+    batch=batched.along,
     samples=_samples(lambda x, dim: cumsum(x, dim)),
 )
 
@@ -186,7 +187,7 @@ CUMPROD = Op(
     ref=lambda n, x: _scan(x, n, np.cumprod),
     lower=lowered_by("scan.Scan", kind="cumprod"),
     grads=(_cumprod_backward,),
-    batch="along",
+    batch=batched.along,
     samples=_samples(lambda x, dim: cumprod(x, dim)),
 )
 
@@ -204,11 +205,13 @@ def _summed(name: str, op: Op, input: Tensor, dim: int, dtype: DType | None) -> 
     return record(op, (input,), (d, False, dtypes.int64 if whole else meta.dtype))
 
 
+@folding
 def cumsum(input: Tensor, dim: int, *, dtype: DType | None = None) -> Tensor:
     """Running sum along `dim`; integers and bools are summed as int64."""
     return _summed("cumsum", CUMSUM, input, dim, dtype)
 
 
+@folding
 def cumprod(input: Tensor, dim: int, *, dtype: DType | None = None) -> Tensor:
     """Running product along `dim`; integers and bools are multiplied as int64."""
     return _summed("cumprod", CUMPROD, input, dim, dtype)
@@ -271,11 +274,12 @@ LOGCUMSUMEXP = Op(
     ref=_logcumsumexp_ref,
     lower=lowered_by("scan.Scan", kind="logcumsumexp", weight=40),
     grads=(_logcumsumexp_backward,),
-    batch="along",
+    batch=batched.along,
     samples=_samples(lambda x, dim: logcumsumexp(x, dim)),
 )
 
 
+@exact
 def logcumsumexp(input: Tensor, dim: int) -> Tensor:
     """Logarithm of the running sum of `exp(input)` along `dim`, without overflow."""
     meta = node_of(input).meta
@@ -316,7 +320,7 @@ def _extreme(name: str, largest: bool) -> Op:
         ref=_extreme_ref(largest),
         lower=lowered_by("scan.Scan", kind=name),
         saves="",
-        batch="along",
+        batch=batched.along,
         samples=_samples(lambda x, dim: (cummax if largest else cummin)(x, dim).indices),
     )
 
@@ -336,11 +340,13 @@ def _best(name: str, op: Op, input: Tensor, dim: int) -> tuple[Tensor, Tensor]:
     return gather(input, d, indices), indices
 
 
+@exact
 def cummax(input: Tensor, dim: int) -> cummax_result:
     """The largest value so far along `dim`, and its index; the latest of equals, NaN above all."""
     return cummax_result(*_best("cummax", CUMMAX_INDICES, input, dim))
 
 
+@exact
 def cummin(input: Tensor, dim: int) -> cummin_result:
     """The smallest value so far along `dim`, and its index; the latest of equals, NaN below all."""
     return cummin_result(*_best("cummin", CUMMIN_INDICES, input, dim))

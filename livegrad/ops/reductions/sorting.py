@@ -17,7 +17,8 @@ from livegrad.ops.bookkeeping.in_place import placed_like
 from livegrad.ops.elementwise.arithmetic import clone
 from livegrad.ops.picking.gathering import GATHER
 from livegrad.ops.shaping.movement import normal_dim
-from livegrad.ops.support import samples as s
+from livegrad.ops.support import batched, samples as s
+from livegrad.ops.support.out import exact
 
 if TYPE_CHECKING:
     from livegrad.tensor import Tensor
@@ -84,7 +85,7 @@ ARGSORT = Op(
     ref=_argsort_ref,
     layout=as_first,
     saves="",
-    batch="along_shaped",
+    batch=batched.along_shaped,
     samples=s.calls(
         lambda: s.Sample((s.uniform(4, 5),), lambda x: argsort(x), smooth=False),
         lambda: s.Sample((s.uniform(4, 5),), lambda x: argsort(x, 0, True), smooth=False),
@@ -104,6 +105,7 @@ def _check_real(name: str, meta: Meta) -> None:
         )
 
 
+@exact
 def argsort(input: Tensor, dim: int = -1, descending: bool = False, stable: bool = False) -> Tensor:
     """The indices that put the values along `dim` in order; equals always keep their order."""
     meta = node_of(input).meta
@@ -112,6 +114,7 @@ def argsort(input: Tensor, dim: int = -1, descending: bool = False, stable: bool
     return record(ARGSORT, (input,), (d, bool(descending)), (), meta.shape)
 
 
+@exact
 def sort(input: Tensor, dim: int = -1, descending: bool = False, stable: bool = False) -> Sorted:
     """The values along `dim` in order, and their indices; equals always keep their order."""
     meta = node_of(input).meta
@@ -120,11 +123,13 @@ def sort(input: Tensor, dim: int = -1, descending: bool = False, stable: bool = 
     return _in_order(input, d, bool(descending))
 
 
+@exact
 def msort(input: Tensor) -> Tensor:
     """The values along the first dim in order."""
     return sort(input, 0).values
 
 
+@exact
 def topk(input: Tensor, k: int, dim: int = -1, largest: bool = True, sorted: bool = True) -> Sorted:
     """The `k` largest (or smallest) values along `dim`, in order, and their indices."""
     meta = node_of(input).meta

@@ -46,7 +46,8 @@ from livegrad.ops.reductions.reduce import (
     wide,
 )
 from livegrad.ops.shaping.movement import normal_dim, reshape_to, sizes_of
-from livegrad.ops.support import folds, samples as s
+from livegrad.ops.support import batched, folds, samples as s
+from livegrad.ops.support.out import casting, exact, folding, numpy_names
 
 if TYPE_CHECKING:
     from livegrad.tensor import Tensor
@@ -80,7 +81,7 @@ def _backward(name: str, expand: Callable[..., Any], sample: Callable[..., Any])
         "composite",
         infer=lambda metas, attrs, shape: metas[1],
         expand=expand,
-        batch="shifted_dims",
+        batch=batched.folding,
         samples=s.calls(lambda: s.Sample((s.uniform(3), s.uniform(3, 5, seed=1)), sample)),
     )
 
@@ -142,7 +143,7 @@ VAR = Op(
     expand=lambda n, x: finish(n, _variance(n, x)),
     grads=(lambda g, y, x: record(VAR_BACKWARD, (g, x), y._node.attrs),),
     saves="x",
-    batch="shifted_dims",
+    batch=batched.folding,
     samples=over_several(
         lambda x, dim, keepdim: var(x, dim, keepdim=keepdim),
         s.calls(
@@ -164,7 +165,7 @@ STD = Op(
     ref=lambda n, x: np.sqrt(_variance_ref(n, x)),
     expand=lambda n, x: finish(n, sqrt(_variance(n, x))),
     grads=(lambda g, y, x: record(STD_BACKWARD, (g, x, y), y._node.attrs),),
-    batch="shifted_dims",
+    batch=batched.folding,
     samples=over_several(
         lambda x, dim, keepdim: std(x, dim, keepdim=keepdim),
         s.calls(
@@ -202,6 +203,7 @@ def _record_variance(
     return record(op, (x,), (normal_dims(op.name, dim, meta.ndim), keepdim, correction))
 
 
+@casting
 def var(
     input: Tensor,
     dim: Dim | bool = None,
@@ -214,6 +216,7 @@ def var(
     return _record_variance(VAR, input, dim, unbiased, keepdim, correction)
 
 
+@casting
 def std(
     input: Tensor,
     dim: Dim | bool = None,
@@ -226,6 +229,7 @@ def std(
     return _record_variance(STD, input, dim, unbiased, keepdim, correction)
 
 
+@numpy_names
 def var_mean(
     input: Tensor,
     dim: Dim | bool = None,
@@ -239,6 +243,7 @@ def var_mean(
     return variance, mean(input, None if isinstance(dim, bool) else dim, keepdim)
 
 
+@numpy_names
 def std_mean(
     input: Tensor,
     dim: Dim | bool = None,
@@ -293,7 +298,7 @@ LOGSUMEXP = Op(
     ref=_logsumexp_ref,
     expand=_logsumexp,
     grads=(lambda g, y, x: record(LOGSUMEXP_BACKWARD, (g, x, y), y._node.attrs),),
-    batch="shifted_dims",
+    batch=batched.folding,
     samples=over_several(
         lambda x, dim, keepdim: logsumexp(x, dim, keepdim),
         reductions(lambda x, dim, keepdim: logsumexp(x, () if dim is None else dim, keepdim)),
@@ -301,6 +306,7 @@ LOGSUMEXP = Op(
 )
 
 
+@casting
 def logsumexp(input: Tensor, dim: Dim, keepdim: bool = False) -> Tensor:
     """`log(sum(exp(input)))` over `dim`, without overflow."""
     meta = node_of(input).meta
@@ -373,7 +379,8 @@ NORM = Op(
     ref=_norm_ref,
     expand=_norm,
     grads=(lambda g, y, x: record(NORM_BACKWARD, (g, x, y), y._node.attrs),),
-    batch="shifted_dims",
+    batch=batched.folding,
+    grad_fn="LinalgVectorNormBackward0",
     samples=over_several(
         lambda x, dim, keepdim: norm(x, 2, dim, keepdim),
         s.calls(
@@ -433,6 +440,7 @@ class aminmax_result(NamedTuple):
     max: Tensor
 
 
+@folding
 def nansum(
     input: Tensor, dim: Dim = None, keepdim: bool = False, *, dtype: DType | None = None
 ) -> Tensor:
@@ -445,6 +453,7 @@ def nansum(
     return sum(input, dim, keepdim, dtype=dtype)
 
 
+@casting
 def nanmean(
     input: Tensor, dim: Dim = None, keepdim: bool = False, *, dtype: DType | None = None
 ) -> Tensor:
@@ -460,6 +469,7 @@ def nanmean(
     return div(total, cast(sum(valid, dim, keepdim), node_of(total).meta.dtype.to_real()))
 
 
+@exact
 def aminmax(input: Tensor, *, dim: int | None = None, keepdim: bool = False) -> aminmax_result:
     """Smallest and largest value over `dim` (all dims by default)."""
     meta = node_of(input).meta

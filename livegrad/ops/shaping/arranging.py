@@ -25,6 +25,7 @@ from livegrad.ops.shaping.diagonals import diagonal as diagonal_of, with_diagona
 from livegrad.ops.shaping.joining import cat, check_tensors, padded, stack
 from livegrad.ops.shaping.movement import EXPAND, expand, normal_dim, reshape, reshape_to, whole
 from livegrad.ops.support.autocast import in_float32
+from livegrad.ops.support.out import exact, numpy_names
 
 if TYPE_CHECKING:
     from livegrad.tensor import Tensor
@@ -48,6 +49,7 @@ def diag_embed(input: Tensor, offset: int = 0, dim1: int = -2, dim2: int = -1) -
     return row_major(with_diagonal(filled(shape, 0, meta.dtype), input, (first, second), start))
 
 
+@exact
 def diag(input: Tensor, diagonal: int = 0) -> Tensor:
     """A matrix with a vector on its diagonal, or the diagonal of a matrix."""
     ndim = node_of(input).meta.ndim
@@ -184,6 +186,7 @@ def combinations(input: Tensor, r: int = 2, with_replacement: bool = False) -> T
 # ------------------------------------------------------------------------------------- repeats
 
 
+@numpy_names
 def repeat_interleave(
     input: Tensor, repeats: Any = None, dim: int | None = None, *, output_size: int | None = None
 ) -> Tensor:

@@ -82,7 +82,7 @@ def _diagonal_offset(before: int, meta: Meta, attrs: Attrs, args: tuple[int, ...
     return before + strides[attrs[0]] * args[0] + strides[attrs[1]] * args[1]
 
 
-DIAGONAL = Op(
+DIAGONAL: Op = Op(
     "diagonal",
     "movement",
     # The elements (i + args[0], i + args[1]) of two dims, as a last dim: attrs (dim1, dim2).
@@ -94,7 +94,9 @@ DIAGONAL = Op(
     layout=_diagonal_layout,
     offset=_diagonal_offset,
     saves="",
-    batch="diagonal",
+    batch=lambda n, size, xs, batched: record(
+        DIAGONAL, xs, tuple([d + 1 for d in n.attrs]), n.args, (size, *n.meta.shape)
+    ),
     samples=s.calls(
         lambda: s.Sample((s.uniform(3, 4),), lambda x: diagonal(x)),
         lambda: s.Sample((s.uniform(4, 3),), lambda x: diagonal(x, 1)),

@@ -35,9 +35,10 @@ from livegrad.ops.shaping.movement import (
 )
 from livegrad.ops.shaping.reshaping import atleast_1d, atleast_2d, atleast_3d
 from livegrad.ops.shaping.slicing import items_at, narrow
-from livegrad.ops.support import samples as s
+from livegrad.ops.support import batched, parts, samples as s
 from livegrad.ops.support.autocast import casted
 from livegrad.ops.support.numbers import number_for
+from livegrad.ops.support.out import exact, joining
 
 if TYPE_CHECKING:
     from livegrad.tensor import Tensor
@@ -111,7 +112,8 @@ CAT = Op(
     layout=as_suggested,
     grads=EachInput(_cat_grad),
     saves="",
-    batch="along",
+    batch=batched.along,
+    grad_fn=parts.cat,
     samples=s.calls(
         lambda: s.Sample((s.uniform(2, 3), s.uniform(4, 3)), lambda a, b: cat((a, b))),
         lambda: s.Sample((s.uniform(2, 3), s.uniform(2, 1)), lambda a, b: cat((a, b, a), -1)),
@@ -121,6 +123,7 @@ CAT = Op(
 )
 
 
+@joining
 def cat(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
     """The tensors one after the other along `dim`; dtypes are promoted."""
     given = _listed("cat", tensors)
@@ -165,16 +168,19 @@ def same_dtype(tensors: list[Tensor], metas: list[Meta]) -> list[Tensor]:
     return [cast(x, dtype) for x in tensors]
 
 
+@joining
 def concat(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
     """See `cat`."""
     return cat(tensors, dim)
 
 
+@joining
 def concatenate(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
     """See `cat`."""
     return cat(tensors, dim)
 
 
+@joining
 def stack(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
     """The tensors, all of one shape, side by side along a new dim."""
     given = _listed("stack", tensors)
@@ -216,27 +222,32 @@ def _stacked(name: str, tensors: Sequence[Tensor], shaped: Callable[..., Any]) -
     return [shaped(x) for x in given]
 
 
+@joining
 def hstack(tensors: Sequence[Tensor]) -> Tensor:
     """The tensors one after the other along dim 1 (dim 0 if they have one dim)."""
     given = _stacked("hstack", tensors, atleast_1d)
     return cat(given, 0 if node_of(given[0]).meta.ndim == 1 else 1)
 
 
+@joining
 def vstack(tensors: Sequence[Tensor]) -> Tensor:
     """The tensors, as matrices at least, one below the other."""
     return cat(_stacked("vstack", tensors, atleast_2d), 0)
 
 
+@joining
 def row_stack(tensors: Sequence[Tensor]) -> Tensor:
     """See `vstack`."""
     return vstack(tensors)
 
 
+@joining
 def dstack(tensors: Sequence[Tensor]) -> Tensor:
     """The tensors, with three dims at least, one after the other along dim 2."""
     return cat(_stacked("dstack", tensors, atleast_3d), 2)
 
 
+@joining
 def column_stack(tensors: Sequence[Tensor]) -> Tensor:
     """1-d tensors as the columns of a matrix."""
     return cat(_stacked("column_stack", tensors, _as_column), 1)
@@ -247,6 +258,7 @@ def _as_column(x: Tensor) -> Tensor:
     return x if meta.ndim > 1 else reshape(x, (meta.numel, 1))
 
 
+@exact
 def _chunk_cat(tensors: Sequence[Tensor], dim: int, num_chunks: int) -> Tensor:
     """The tensors cut into chunks along `dim`, filled up with zeros, flattened, side by side.
 
@@ -361,7 +373,7 @@ def _pad_grad(g: Tensor, y: Tensor, x: Tensor) -> Tensor:
     return record(INDEX, (g,), (items,), y._node.args[1:], x.shape)
 
 
-PAD = Op(
+PAD: Op = Op(
     "pad",
     "kernel",
     # One number around the input: attrs (which dims are padded,), args (number, size before each).
@@ -371,7 +383,10 @@ PAD = Op(
     layout=as_suggested,
     grads=(_pad_grad,),
     saves="",
-    batch="pad",
+    batch=lambda n, size, xs, batched: record(
+        PAD, xs, ((False, *n.attrs[0]),), n.args, (size, *n.meta.shape)
+    ),
+    grad_fn="ConstantPadNdBackward0",
     samples=s.calls(
         lambda: s.Sample((s.uniform(2, 3),), lambda x: pad(x, (1, 2))),
         lambda: s.Sample((s.uniform(2, 3),), lambda x: pad(x, (0, 1, 2, 0), value=1.5)),

@@ -19,10 +19,11 @@ from livegrad.graph.lowering import lowered_by
 from livegrad.graph.meta import Meta, Shape, Size, as_size, meta_of
 from livegrad.graph.op import Op
 from livegrad.graph.record import record
-from livegrad.graph.state import LOCAL
-from livegrad.graph.views import stale_or_not, view as record_view
+from livegrad.graph.state import LOCAL, setting
+from livegrad.graph.views import view as record_view
 from livegrad.ops.making.generate import FULL as FULL, zeros_like
-from livegrad.ops.support import samples as s
+from livegrad.ops.support import parts, samples as s
+from livegrad.ops.support.out import numpy_names
 
 if TYPE_CHECKING:
     from livegrad.tensor import Tensor
@@ -154,7 +155,8 @@ RESHAPE = Op(
     layout=_reshape_layout,
     lower=lowered_by("movement.Reshape"),
     saves="",
-    batch="reshape",
+    batch=lambda n, size, xs, batched: reshape_to(xs[0], (size, *n.meta.shape)),
+    grad_fn=parts.reshape,
     samples=s.calls(
         lambda: s.Sample((s.uniform(2, 6),), lambda x: reshape(x, (3, 4))),
         lambda: s.Sample((s.uniform(2, 3, 4),), lambda x: reshape(x, (6, -1))),
@@ -208,6 +210,7 @@ def resolved_shape(meta: Meta, shape: Shape) -> Shape:
 # ---------------------------------------------------------------------------- dims of size 1
 
 
+@numpy_names
 def squeeze(input: Tensor, dim: int | Sequence[int] | None = None) -> Tensor:
     """`input` without its dims of size 1, or without those of them named by `dim`."""
     shape = node_of(input).meta.shape
@@ -221,6 +224,7 @@ def squeeze(input: Tensor, dim: int | Sequence[int] | None = None) -> Tensor:
     return record_view(RESHAPE, input, (regrouping(shape, wanted), kept), (), wanted)
 
 
+@numpy_names
 def unsqueeze(input: Tensor, dim: int) -> Tensor:
     """`input` with a new dim of size 1 at `dim`."""
     shape = node_of(input).meta.shape
@@ -256,7 +260,8 @@ PERMUTE: Op = Op(
     grads=(lambda g, y, x: record(PERMUTE, (g,), (inverse_order(y._node.attrs[0]),)),),
     layout=lambda metas, attrs, meta: tuple([metas[0].stride()[d] for d in attrs[0]]),
     saves="",
-    batch="permute",
+    batch=lambda n, size, xs, batched: record(PERMUTE, xs, ((0, *[d + 1 for d in n.attrs[0]]),)),
+    grad_fn=parts.permute,
     samples=s.calls(
         lambda: s.Sample((s.uniform(2, 3, 4),), lambda x: permute(x, (2, 0, 1))),
         lambda: s.Sample((s.uniform(3, 5),), lambda x: permute(x, (1, 0))),
@@ -359,7 +364,8 @@ EXPAND = Op(
     grads=(lambda g, y, x: g,),  # backward sums over broadcast dims by itself
     layout=_expand_layout,
     saves="",
-    batch="expand",
+    grad_fn=parts.expand,
+    batch=lambda n, size, xs, batched: expanded(aligned(xs[0], n.meta.ndim), (size, *n.meta.shape)),
     samples=s.calls(
         lambda: s.Sample((s.uniform(3, 1),), lambda x: expand(x, (2, 3, 4))),
         lambda: s.Sample((s.uniform(),), lambda x: expand(x, (2,))),
@@ -432,6 +438,28 @@ def broadcast_shapes(*shapes: Any) -> Size:
     return Size(common_shape("broadcast_shapes", sizes) if sizes else ())
 
 
+# ---------------------------------------------------------- operands of `vmap`, for its rules
+
+
+def expanded(x: Tensor, shape: Shape) -> Tensor:
+    """`x` repeated to `shape`."""
+    return x if node_of(x).meta.shape == shape else record(EXPAND, (x,), (), (), shape)
+
+
+def wholes(xs: Sequence[Tensor], batched: tuple[bool, ...], size: int) -> list[Tensor]:
+    """All operands with the dim of the examples in front, also those that are the same for all."""
+    return [
+        x if b else expanded(x, (size, *node_of(x).meta.shape))
+        for x, b in zip(xs, batched, strict=True)
+    ]
+
+
+def aligned(x: Tensor, ndim: int) -> Tensor:
+    """A batched `x` with dims of size 1 after the first, so that each example has `ndim` dims."""
+    size, *rest = node_of(x).meta.shape
+    return reshape_to(x, (size, *[1] * (ndim - len(rest)), *rest))
+
+
 # --------------------------------------------------------------------------- detach, aliases
 
 DETACH = Op(
@@ -443,7 +471,7 @@ DETACH = Op(
     write=lambda part, value, attrs, args: value,
     layout=lambda metas, attrs, meta: metas[0].strides,
     saves="",
-    batch="same",
+    batch=lambda n, size, xs, batched: record(n.op, xs),
     samples=s.calls(lambda: s.Sample((s.uniform(3),), lambda x: detach(x), smooth=False)),
 )
 
@@ -451,7 +479,7 @@ DETACH = Op(
 def detach(input: Tensor) -> Tensor:
     """A view through which no gradient flows."""
     if isinstance(input, Handle) and may_be_stale(input):
-        with stale_or_not(input):
+        with setting(grad=False):  # also if its history was given up
             return record_view(DETACH, input)
     return record_view(DETACH, input)
 
@@ -475,7 +503,7 @@ ALIAS = Op(
     write=lambda part, value, attrs, args: value,
     grads=(lambda g, y, x: g,),
     saves="",
-    batch="same",
+    batch=lambda n, size, xs, batched: record(n.op, xs),
     samples=s.calls(lambda: s.Sample((s.uniform(3),), lambda x: alias(x))),
 )
 
@@ -565,7 +593,10 @@ INDEX: Op = Op(
     layout=_index_layout,
     offset=_index_offset,
     saves="",
-    batch="index",
+    batch=lambda n, size, xs, batched: record(
+        INDEX, xs, ((("all",), *n.attrs[0]),), n.args, (size, *n.meta.shape)
+    ),
+    grad_fn=parts.index,
     samples=s.calls(
         lambda: s.Sample((s.uniform(5, 6),), lambda x: x[1:4, ::2]),
         lambda: s.Sample((s.uniform(5, 6),), lambda x: x[-1, None, 2:]),
@@ -595,7 +626,10 @@ INDEX_WRITE: Op = Op(
         lambda g, y, base, value: record(INDEX, (g,), y._node.attrs, y._node.args, value.shape),
     ),
     saves="",
-    batch="index_write",
+    batch=lambda n, size, xs, batched: record(
+        INDEX_WRITE, wholes(xs, batched, size), ((("all",), *n.attrs[0]),), n.args
+    ),
+    grad_fn=parts.index_write,
     samples=s.calls(
         lambda: s.Sample(
             (s.uniform(5, 6), s.uniform(3, 6)),

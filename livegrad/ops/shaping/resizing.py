@@ -34,7 +34,7 @@ from livegrad.ops.shaping.movement import (
     sizes_of,
 )
 from livegrad.ops.shaping.strided import as_strided, in_memory, whole_of
-from livegrad.ops.support import samples as s
+from livegrad.ops.support import parts, samples as s
 from livegrad.ops.support.numbers import number_for
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ def become(x: Tensor, value: Tensor, stays: bool = True, counts: int = 1) -> Ten
     x._was_view = x._is_view()
     mine, theirs = x._share, value._share
     if mine is not None:
-        _count_more(mine, counts)
+        mine.count(counts)
     shares = None not in (mine, theirs) and root_of(x)[0] is root_of(value)[0]
     if stays and isinstance(old.grad_to, weakref.ref):  # under no_grad: it stays that leaf
         node = record(DETACH, (wrap(node),))._node
@@ -95,19 +95,10 @@ def _shown_as(x: Tensor, before: Share | None, shown: Share) -> Share:
     """The share of `x` when it shows what another tensor does: it stays made as it was."""
     share = Share(shown.cell, shown.path, shown.seen)
     share.root = None if shown.root is x else shown.root
-    share.whole = shown.whole
     if before is not None:
         share.apart, share.followed = before.apart, before.followed
         share.made, share.made_at = before.made, before.made_at
     return share
-
-
-def _count_more(share: Share, writes: int) -> None:
-    """Raises what a tensor and its views count by writes that are none to the others."""
-    if share.apart is not None:
-        share.apart[0] += writes
-    else:
-        share.origin()[0].uncounted -= writes
 
 
 # ------------------------------------------------------------------------------------- resize
@@ -227,6 +218,7 @@ FILL: Op = Op(
     # Backward sums the gradient of the 0-d tensor, as of any value that was broadcast.
     grads=(lambda g, y, x, *value: zeros_like(x), lambda g, y, x, value: g),
     saves="",
+    grad_fn=parts.fill,
     samples=s.calls(
         lambda: s.Sample((s.uniform(2, 3),), lambda x: fill(x, 2.5)),
         lambda: s.Sample((s.uniform(2, 3), s.uniform(seed=1)), lambda x, v: fill(x, v)),

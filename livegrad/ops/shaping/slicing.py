@@ -29,6 +29,7 @@ from livegrad.ops.shaping.movement import (
     whole,
 )
 from livegrad.ops.support import samples as s
+from livegrad.ops.support.out import numpy_names
 
 if TYPE_CHECKING:
     from livegrad.tensor import Tensor
@@ -39,6 +40,7 @@ Metas = tuple[Meta, ...]
 _MOST_PARTS = 1 << 20
 
 
+@numpy_names
 def narrow(input: Tensor, dim: int, start: Any, length: int) -> Tensor:
     """The `length` elements from `start` on along `dim`: a view."""
     shape = node_of(input).meta.shape
@@ -96,6 +98,7 @@ def items_at(ndim: int, dim: int, item: tuple[Any, ...]) -> Items:
     return tuple([item if d == dim else ("all",) for d in range(ndim)])
 
 
+@numpy_names
 def select(input: Tensor, dim: int, index: int) -> Tensor:
     """The slice of `input` at `index` along `dim`, without that dim: a view."""
     shape = node_of(input).meta.shape
@@ -119,6 +122,7 @@ def _several(parts: list[Tensor], name: str) -> tuple[Tensor, ...]:
     return tuple(parts)
 
 
+@numpy_names
 def unbind(input: Tensor, dim: int = 0) -> tuple[Tensor, ...]:
     """All slices along `dim`, each a view without that dim."""
     shape = node_of(input).meta.shape
@@ -171,6 +175,7 @@ def _check_count(name: str, parts: int) -> None:
         raise RuntimeError(f"{name}: can't allocate memory for {parts} tensors")
 
 
+@numpy_names
 def chunk(input: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
     """Views of at most `chunks` consecutive runs of equal size along `dim`."""
     shape = node_of(input).meta.shape
@@ -312,7 +317,9 @@ FLIP: Op = Op(
     layout=_flip_layout,
     offset=_flip_offset,
     saves="",
-    batch="flip",
+    batch=lambda n, size, xs, batched: record(
+        FLIP, xs, (tuple([d + 1 for d in n.attrs[0]]),), n.args
+    ),
     samples=s.calls(
         lambda: s.Sample((s.uniform(3, 4),), lambda x: flip(x, (0, 1))),
         lambda: s.Sample((s.uniform(2, 3, 4),), lambda x: flip(x, (-1,))),

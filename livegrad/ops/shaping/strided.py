@@ -50,7 +50,7 @@ from livegrad.ops.shaping.movement import (
     whole,
 )
 from livegrad.ops.shaping.reshaping import VIEW_BITS, view
-from livegrad.ops.support import samples as s
+from livegrad.ops.support import batched, samples as s
 
 if TYPE_CHECKING:
     from livegrad.tensor import Tensor
@@ -377,7 +377,7 @@ UNFOLD: Op = Op(
     grads=(_unfold_grad,),
     layout=_unfold_layout,
     saves="",
-    batch="along",
+    batch=batched.along,
     samples=s.calls(
         lambda: s.Sample((s.uniform(2, 7),), lambda x: unfold(x, 1, 3, 2)),
         lambda: s.Sample((s.uniform(5, 2),), lambda x: unfold(x, 0, 2, 1)),

@@ -18,7 +18,8 @@ from livegrad.ops.elementwise.comparison import ge, le
 from livegrad.ops.making.constants import from_array
 from livegrad.ops.making.generate import counting
 from livegrad.ops.shaping.movement import reshape_to
-from livegrad.ops.support import samples as s
+from livegrad.ops.support import batched, samples as s
+from livegrad.ops.support.out import exact
 
 if TYPE_CHECKING:
     from livegrad.tensor import Tensor
@@ -58,7 +59,7 @@ TRIL: Op = Op(
     expand=_tril,
     grads=(lambda g, y, x: record(TRIL, (g,), (), y._node.args),),
     saves="",
-    batch="as_it_is",
+    batch=batched.as_it_is,
     samples=s.calls(
         lambda: s.Sample((s.uniform(3, 4),), lambda x: tril(x)),
         lambda: s.Sample((s.uniform(2, 4, 3),), lambda x: tril(x, -1)),
@@ -73,7 +74,7 @@ TRIU: Op = Op(
     expand=_triu,
     grads=(lambda g, y, x: record(TRIU, (g,), (), y._node.args),),
     saves="",
-    batch="as_it_is",
+    batch=batched.as_it_is,
     samples=s.calls(
         lambda: s.Sample((s.uniform(3, 4),), lambda x: triu(x)),
         lambda: s.Sample((s.uniform(2, 4, 3),), lambda x: triu(x, 1)),
@@ -81,11 +82,13 @@ TRIU: Op = Op(
 )
 
 
+@exact
 def tril(input: Tensor, diagonal: int = 0) -> Tensor:
     """The lower triangle of matrices, up to a diagonal; zeros above it."""
     return record(TRIL, (input,), (), (diagonal,))
 
 
+@exact
 def triu(input: Tensor, diagonal: int = 0) -> Tensor:
     """The upper triangle of matrices, from a diagonal on; zeros below it."""
     return record(TRIU, (input,), (), (diagonal,))

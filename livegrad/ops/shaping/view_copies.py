@@ -16,6 +16,7 @@ from livegrad.graph.views import row_major
 from livegrad.ops.bookkeeping.in_place import placed_like
 from livegrad.ops.elementwise.arithmetic import cast, clone
 from livegrad.ops.shaping import diagonals, movement, reshaping, slicing, strided
+from livegrad.ops.support.out import exact
 
 if TYPE_CHECKING:
     from livegrad.tensor import Tensor
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 def _copying(view: Callable[..., Any]) -> Callable[..., Any]:
     """The function that copies what `view`, a function, shows."""
 
+    @exact
     @wraps(view)
     def copy(*args: Any, **options: Any) -> Any:
         shown = view(*args, **options)
@@ -57,6 +59,7 @@ unsqueeze_copy = _copying(movement.unsqueeze)
 view_copy = _copying(reshaping.view)
 
 
+@exact
 def alias_copy(input: Tensor) -> Tensor:
     """A copy of `input`."""
     return clone(input)
@@ -83,6 +86,7 @@ def select_scatter(input: Tensor, src: Tensor, dim: int, index: int) -> Tensor:
     return _replaced("select_scatter", input, src, slicing.select(input, dim, index))
 
 
+@exact
 def slice_scatter(
     input: Tensor,
     src: Tensor,

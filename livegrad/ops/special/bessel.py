@@ -13,6 +13,7 @@ from livegrad.ops.elementwise.comparison import eq
 from livegrad.ops.elementwise.host_functions import apply, define_on_host
 from livegrad.ops.special.special_math import special
 from livegrad.ops.support import samples as s
+from livegrad.ops.support.out import casting, plain
 
 if TYPE_CHECKING:
     from livegrad.tensor import Tensor
@@ -60,6 +61,8 @@ I1 = _modified("i1", _i1_slope)
 I1E = _modified("i1e", _i1e_slope)
 
 
+@casting
+@plain
 def i0(input: Tensor) -> Tensor:
     """Elementwise modified Bessel function of the first kind, of order 0.
 
@@ -68,11 +71,15 @@ def i0(input: Tensor) -> Tensor:
     return unary(I0, input)
 
 
+@casting
+@plain
 def i0e(input: Tensor) -> Tensor:
     """Elementwise `exp(-|input|) * i0(input)`. float32 within 0.51 ULP, float64 within 4 ULP."""
     return unary(I0E, input)
 
 
+@casting
+@plain
 def i1(input: Tensor) -> Tensor:
     """Elementwise modified Bessel function of the first kind, of order 1.
 
@@ -81,6 +88,8 @@ def i1(input: Tensor) -> Tensor:
     return unary(I1, input)
 
 
+@casting
+@plain
 def i1e(input: Tensor) -> Tensor:
     """Elementwise `exp(-|input|) * i1(input)`. float32 within 0.51 ULP, float64 within 4 ULP."""
     return unary(I1E, input)
@@ -155,46 +164,55 @@ AIRY_AI_SLOPE: Op = define_on_host(
 )
 
 
+@casting
 def airy_ai(input: Tensor) -> Tensor:
     """Elementwise Airy function Ai."""
     return apply(AIRY_AI, input)
 
 
+@casting
 def bessel_j0(input: Tensor) -> Tensor:
     """Elementwise Bessel function of the first kind, of order 0."""
     return apply(BESSEL_J0, input)
 
 
+@casting
 def bessel_j1(input: Tensor) -> Tensor:
     """Elementwise Bessel function of the first kind, of order 1."""
     return apply(BESSEL_J1, input)
 
 
+@casting
 def bessel_y0(input: Tensor) -> Tensor:
     """Elementwise Bessel function of the second kind, of order 0; NaN below 0."""
     return apply(BESSEL_Y0, input)
 
 
+@casting
 def bessel_y1(input: Tensor) -> Tensor:
     """Elementwise Bessel function of the second kind, of order 1; NaN below 0."""
     return apply(BESSEL_Y1, input)
 
 
+@casting
 def modified_bessel_k0(input: Tensor) -> Tensor:
     """Elementwise modified Bessel function of the second kind, of order 0; NaN below 0."""
     return apply(MODIFIED_BESSEL_K0, input)
 
 
+@casting
 def modified_bessel_k1(input: Tensor) -> Tensor:
     """Elementwise modified Bessel function of the second kind, of order 1; NaN below 0."""
     return apply(MODIFIED_BESSEL_K1, input)
 
 
+@casting
 def scaled_modified_bessel_k0(input: Tensor) -> Tensor:
     """Elementwise `exp(input) * modified_bessel_k0(input)`."""
     return apply(SCALED_MODIFIED_BESSEL_K0, input)
 
 
+@casting
 def scaled_modified_bessel_k1(input: Tensor) -> Tensor:
     """Elementwise `exp(input) * modified_bessel_k1(input)`."""
     return apply(SCALED_MODIFIED_BESSEL_K1, input)

@@ -13,6 +13,7 @@ from livegrad.ops.elementwise.pointwise_math import exp
 from livegrad.ops.elementwise.roots import square
 from livegrad.ops.special.special_math import special
 from livegrad.ops.support import samples as s
+from livegrad.ops.support.out import casting, plain
 
 if TYPE_CHECKING:
     from livegrad.tensor import Tensor
@@ -74,6 +75,8 @@ LOG_NDTR = _function(
 )
 
 
+@casting
+@plain
 def erfinv(input: Tensor) -> Tensor:
     """Elementwise inverse of erf: infinite at -1 and 1, NaN beyond.
 
@@ -82,6 +85,8 @@ def erfinv(input: Tensor) -> Tensor:
     return unary(ERFINV, input)
 
 
+@casting
+@plain
 def erfcx(input: Tensor) -> Tensor:
     """Elementwise `exp(input**2) * erfc(input)`, without overflow for large `input`.
 
@@ -90,6 +95,8 @@ def erfcx(input: Tensor) -> Tensor:
     return unary(ERFCX, input)
 
 
+@casting
+@plain
 def ndtr(input: Tensor) -> Tensor:
     """Elementwise area below `input` under the standard normal curve.
 
@@ -98,6 +105,8 @@ def ndtr(input: Tensor) -> Tensor:
     return unary(NDTR, input)
 
 
+@casting
+@plain
 def ndtri(input: Tensor) -> Tensor:
     """Elementwise inverse of ndtr: infinite at 0 and 1, NaN outside.
 
@@ -106,6 +115,8 @@ def ndtri(input: Tensor) -> Tensor:
     return unary(NDTRI, input)
 
 
+@casting
+@plain
 def log_ndtr(input: Tensor) -> Tensor:
     """Elementwise logarithm of ndtr, also where that is too small for a float.
 

@@ -21,7 +21,8 @@ from livegrad.ops.making.generate import steps
 from livegrad.ops.reductions.reduce import sum as sum_of
 from livegrad.ops.shaping.movement import unsqueeze
 from livegrad.ops.special.special_math import special, xlogy
-from livegrad.ops.support import samples as s
+from livegrad.ops.support import batched, samples as s
+from livegrad.ops.support.out import casting, plain
 
 if TYPE_CHECKING:
     from livegrad.tensor import Tensor
@@ -67,6 +68,8 @@ TRIGAMMA: Op = define(
 )
 
 
+@casting
+@plain
 def lgamma(input: Tensor) -> Tensor:
     """Elementwise `log |gamma(input)|`; infinite at 0, -1, -2, …
 
@@ -75,6 +78,8 @@ def lgamma(input: Tensor) -> Tensor:
     return unary(LGAMMA, input)
 
 
+@casting
+@plain
 def digamma(input: Tensor) -> Tensor:
     """Elementwise derivative of lgamma; infinite at 0, NaN at -1, -2, …
 
@@ -100,7 +105,7 @@ POLYGAMMA: Op = Op(
     layout=as_iterated,
     grads=(lambda g, y, x: mul(g, polygamma(y._node.attrs[0] + 1, x)),),
     saves="x",
-    batch="as_it_is",
+    batch=batched.as_it_is,
     samples=s.calls(
         lambda: s.Sample((s.uniform(3, 4, low=0.5, high=4.0),), lambda x: polygamma(2, x)),
         lambda: s.Sample((s.uniform(low=1.0, high=2.0),), lambda x: polygamma(3, x)),
@@ -109,6 +114,7 @@ POLYGAMMA: Op = Op(
 )
 
 
+@casting
 def polygamma(n: int, input: Tensor) -> Tensor:
     """Elementwise `n`-th derivative of digamma."""
     n = as_index(n)
@@ -150,6 +156,7 @@ MVLGAMMA = Op(
 _MOST_TERMS = 1 << 24
 
 
+@casting
 def mvlgamma(input: Tensor, p: int) -> Tensor:
     """Elementwise logarithm of the multivariate gamma function of dimension `p`."""
     p = as_index(p)
@@ -201,12 +208,14 @@ IGAMMAC = define_on_host(
 )
 
 
+@casting
 def igamma(input: Tensor, other: Tensor) -> Tensor:
     """Elementwise share of gamma(input) that its integral has below `other`."""
     need_tensors("igamma", input=input, other=other)
     return apply(IGAMMA, input, other)
 
 
+@casting
 def igammac(input: Tensor, other: Tensor) -> Tensor:
     """Elementwise `1 - igamma(input, other)`, precise for large `other`."""
     need_tensors("igammac", input=input, other=other)
@@ -228,6 +237,7 @@ ZETA: Op = define_on_host(
 )
 
 
+@casting
 def zeta(input: Tensor, other: Tensor) -> Tensor:
     """Elementwise Hurwitz zeta function: the sum of `1 / (k + other)**input` for k = 0, 1, 2, …"""
     return apply(ZETA, input, other)

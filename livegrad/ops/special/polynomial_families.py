@@ -14,6 +14,7 @@ from livegrad.graph.op import Op
 from livegrad.ops.elementwise.host_functions import apply, define_on_host
 from livegrad.ops.special.special_math import special
 from livegrad.ops.support import samples as s
+from livegrad.ops.support.out import casting
 
 if TYPE_CHECKING:
     from livegrad.tensor import Tensor
@@ -87,61 +88,73 @@ LAGUERRE_L = _define("laguerre_polynomial_l", _from_scipy("eval_laguerre"))
 LEGENDRE_P = _define("legendre_polynomial_p", _from_scipy("eval_legendre"))
 
 
+@casting
 def chebyshev_polynomial_t(input: Tensor, n: Tensor) -> Tensor:
     """Elementwise Chebyshev polynomial of the first kind, of degree `n`."""
     return apply(CHEBYSHEV_T, input, n)
 
 
+@casting
 def chebyshev_polynomial_u(input: Tensor, n: Tensor) -> Tensor:
     """Elementwise Chebyshev polynomial of the second kind, of degree `n`."""
     return apply(CHEBYSHEV_U, input, n)
 
 
+@casting
 def chebyshev_polynomial_v(input: Tensor, n: Tensor) -> Tensor:
     """Elementwise Chebyshev polynomial of the third kind, of degree `n`."""
     return apply(CHEBYSHEV_V, input, n)
 
 
+@casting
 def chebyshev_polynomial_w(input: Tensor, n: Tensor) -> Tensor:
     """Elementwise Chebyshev polynomial of the fourth kind, of degree `n`."""
     return apply(CHEBYSHEV_W, input, n)
 
 
+@casting
 def shifted_chebyshev_polynomial_t(input: Tensor, n: Tensor) -> Tensor:
     """`chebyshev_polynomial_t` of `2 * input - 1`."""
     return apply(SHIFTED_T, input, n)
 
 
+@casting
 def shifted_chebyshev_polynomial_u(input: Tensor, n: Tensor) -> Tensor:
     """`chebyshev_polynomial_u` of `2 * input - 1`."""
     return apply(SHIFTED_U, input, n)
 
 
+@casting
 def shifted_chebyshev_polynomial_v(input: Tensor, n: Tensor) -> Tensor:
     """`chebyshev_polynomial_v` of `2 * input - 1`."""
     return apply(SHIFTED_V, input, n)
 
 
+@casting
 def shifted_chebyshev_polynomial_w(input: Tensor, n: Tensor) -> Tensor:
     """`chebyshev_polynomial_w` of `2 * input - 1`."""
     return apply(SHIFTED_W, input, n)
 
 
+@casting
 def hermite_polynomial_h(input: Tensor, n: Tensor) -> Tensor:
     """Elementwise physicist's Hermite polynomial of degree `n`."""
     return apply(HERMITE_H, input, n)
 
 
+@casting
 def hermite_polynomial_he(input: Tensor, n: Tensor) -> Tensor:
     """Elementwise probabilist's Hermite polynomial of degree `n`."""
     return apply(HERMITE_HE, input, n)
 
 
+@casting
 def laguerre_polynomial_l(input: Tensor, n: Tensor) -> Tensor:
     """Elementwise Laguerre polynomial of degree `n`."""
     return apply(LAGUERRE_L, input, n)
 
 
+@casting
 def legendre_polynomial_p(input: Tensor, n: Tensor) -> Tensor:
     """Elementwise Legendre polynomial of degree `n`."""
     return apply(LEGENDRE_P, input, n)

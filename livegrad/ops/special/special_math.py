@@ -19,7 +19,8 @@ from livegrad.ops.elementwise.host_functions import need_tensors
 from livegrad.ops.elementwise.pointwise_math import cos, log, sigmoid
 from livegrad.ops.elementwise.power import pow
 from livegrad.ops.making.generate import filled
-from livegrad.ops.support import samples as s
+from livegrad.ops.support import parts, samples as s
+from livegrad.ops.support.out import casting, exact, plain
 
 if TYPE_CHECKING:
     from livegrad.tensor import Tensor
@@ -60,11 +61,15 @@ RAD2DEG: Op = define(
 )
 
 
+@casting
+@plain
 def deg2rad(input: Tensor) -> Tensor:
     """Elementwise degrees as radians."""
     return unary(DEG2RAD, input)
 
 
+@casting
+@plain
 def rad2deg(input: Tensor) -> Tensor:
     """Elementwise radians as degrees."""
     return unary(RAD2DEG, input)
@@ -76,6 +81,7 @@ def rsub(input: Tensor, other: Tensor, *, alpha: float = 1) -> Tensor:
     return sub(other, input, alpha=alpha)
 
 
+@exact
 def float_power(input: Tensor, exponent: Tensor) -> Tensor:
     """Elementwise `input ** exponent` in double precision, complex if either is."""
     whole = [x for x in (input, exponent) if isinstance(x, Handle)]
@@ -117,6 +123,7 @@ XLOGY: Op = define(
     result="float",
     saves="x",
     layout=with_numbers,
+    grad_fn=parts.pair,
     samples=s.binary(low2=0.2),
 )
 XLOG1PY: Op = define(
@@ -134,11 +141,15 @@ XLOG1PY: Op = define(
 )
 
 
+@casting
+@plain
 def xlogy(input: Tensor, other: Tensor) -> Tensor:
     """Elementwise `input * log(other)`, which is 0 where `input` is 0, unless `other` is NaN."""
     return binary(XLOGY, input, other)
 
 
+@casting
+@plain
 def xlog1py(input: Tensor, other: Tensor) -> Tensor:
     """Elementwise `input * log1p(other)`, which is 0 where `input` is 0, unless `other` is NaN."""
     return binary(XLOG1PY, input, other)
@@ -160,6 +171,8 @@ ENTR = define(
 )
 
 
+@casting
+@plain
 def entr(input: Tensor) -> Tensor:
     """Elementwise `-input * log(input)`: 0 at 0, and -inf below."""
     return unary(ENTR, input)
@@ -180,6 +193,7 @@ def _outside(x: Tensor) -> Tensor:
     return logical_or(lt(x, 0), gt(x, 1))
 
 
+@casting
 def logit(input: Tensor, eps: float | None = None) -> Tensor:
     """Elementwise `log(input / (1 - input))`, of `input` limited to [eps, 1 - eps] if given."""
     if eps is None:
@@ -213,6 +227,7 @@ LOGADDEXP2 = define(
 )
 
 
+@casting
 def logaddexp2(input: Tensor, other: Tensor) -> Tensor:
     """Elementwise `log2(2**input + 2**other)` without overflow."""
     need_tensors("logaddexp2", input=input, other=other)
@@ -248,6 +263,8 @@ SINC = define(
 )
 
 
+@casting
+@plain
 def sinc(input: Tensor) -> Tensor:
     """Elementwise `sin(pi * input) / (pi * input)`, 1 at 0."""
     return unary(SINC, input)
@@ -278,6 +295,8 @@ SPHERICAL_BESSEL_J0 = define(
 )
 
 
+@casting
+@plain
 def spherical_bessel_j0(input: Tensor) -> Tensor:
     """Elementwise `sin(input) / input`, 1 at 0."""
     return unary(SPHERICAL_BESSEL_J0, input)
@@ -303,6 +322,7 @@ HEAVISIDE = define(
 )
 
 
+@exact
 def heaviside(input: Tensor, values: Tensor) -> Tensor:
     """Elementwise 0 where `input` is negative, 1 where positive, and `values` where it is 0."""
     need_tensors("heaviside", input=input, values=values)

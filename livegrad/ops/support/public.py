@@ -9,13 +9,11 @@ A call costs the same, and users can tell `livegrad.relu` from `Tensor.relu`, as
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from inspect import CO_VARARGS, CO_VARKEYWORDS
+from collections.abc import Iterable
 from types import FunctionType
-from typing import Any, ClassVar
+from typing import Any
 
-from livegrad.graph.above import Above
-from livegrad.graph.handle import Handle
+from livegrad.ops.support.wrapping import wrapped
 
 # Where functions are defined that a namespace shows under its own name.
 _SOURCES = (
@@ -25,6 +23,7 @@ _SOURCES = (
     "livegrad.sequences",
     "livegrad.signal.",
 )
+_MAKERS = (__name__, "livegrad.ops.support.out")
 
 
 def publish(namespace: dict[str, Any], names: Iterable[str] | None = None) -> None:
@@ -37,16 +36,26 @@ def publish(namespace: dict[str, Any], names: Iterable[str] | None = None) -> No
     made: dict[FunctionType, FunctionType] = {}  # two names of one function stay one function
     for name in list(namespace if names is None else names):
         function = namespace[name]
-        if not isinstance(function, FunctionType) or not function.__module__.startswith(_SOURCES):
-            continue
-        if name.startswith("_") or function.__module__ in ("livegrad.ops.support.out", __name__):
+        if not isinstance(function, FunctionType) or not _is_shown(name, function, module):
             continue
         if function not in made:
-            made[function] = twin(function)
-            made[function].__module__ = module  # where pickle finds it
-            made[function].__name__ = made[function].__qualname__ = name
-            note(function, made[function])
+            own = wrapped(function) or twin(function)
+            own.__module__ = module  # where pickle finds it
+            is_known = namespace.get(function.__name__) is function
+            own.__name__ = own.__qualname__ = function.__name__ if is_known else name
+            note(function, own)
+            made[function] = own
         namespace[name] = made[function]
+
+
+def _is_shown(name: str, function: FunctionType, module: str) -> bool:
+    """Whether a name of a module is that of a public function."""
+    takes_more = "out" in vars(function)
+    if function.__module__ == module:
+        return takes_more
+    if name.startswith("_") and not takes_more:
+        return False
+    return function.__module__.startswith(_SOURCES) and function.__module__ not in _MAKERS
 
 
 # Functions of ops, and the public ones that stand for them.
@@ -68,9 +77,7 @@ def publish_methods(methods: type, cls: str, module: str) -> None:
     """
     for name, function in list(vars(methods).items()):
         if isinstance(function, FunctionType) and function.__module__ != module:
-            # A wrapper of ops/support/out.py is an object of its own, and changes its code once.
-            is_own = function.__globals__.get("wrapper") is function
-            own = function if is_own else twin(function)
+            own = wrapped(function, as_method=True) or twin(function)
             own.__module__, own.__name__, own.__qualname__ = module, name, f"{cls}.{name}"
             setattr(methods, name, own)
 
@@ -91,61 +98,3 @@ def twin(function: FunctionType) -> FunctionType:
     own.__qualname__ = function.__qualname__
     own.__dict__.update(function.__dict__)
     return own
-
-
-# ----------------------------------------------------------- objects that answer for functions
-
-
-class Asking:
-    """Whether public functions ask their arguments: `livegrad.overrides` has made them do so.
-
-    `callers` are packages that call functions of ops with the user's tensors; `exchange` has one
-    call the public functions instead.
-    """
-
-    installed = False
-    callers: ClassVar[list[str]] = []
-    exchange: Callable[[str], None]
-
-
-def asks(package: str) -> None:
-    """Has a package call the public functions, once these ask, in the place of those of ops."""
-    Asking.callers.append(package)
-    if Asking.installed:
-        Asking.exchange(package)
-
-
-def strangers(values: Iterable[Any]) -> bool:
-    """Whether a call failed because public functions do not ask yet; from now on they do.
-
-    It did if one of its arguments, or of their items, has `__torch_function__`.
-    """
-    if Asking.installed:
-        return False
-    for x in values:
-        if any(map(_is_stranger, x if isinstance(x, tuple | list) else (x,))):
-            Above.overrides().install()
-            return True
-    return False
-
-
-def _is_stranger(x: Any) -> bool:
-    return hasattr(type(x), "__torch_function__") and not isinstance(x, Handle)
-
-
-def as_given(function: Any, values: dict[str, Any]) -> tuple[list[Any], dict[str, Any]]:
-    """The arguments of a call from the values of its parameters, without those left out."""
-    code = function.__code__
-    count = code.co_argcount
-    defaults = function.__defaults__ or ()
-    args = [values[name] for name in code.co_varnames[:count]]
-    others = values.get("args", ()) if code.co_flags & CO_VARARGS else ()
-    while not others and args and count - len(args) < len(defaults):
-        if args[-1] is not defaults[len(args) - count - 1]:
-            break
-        args.pop()
-    kwargs = dict(values.get("kwargs", {})) if code.co_flags & CO_VARKEYWORDS else {}
-    for name in code.co_varnames[count : count + code.co_kwonlyargcount]:
-        if values[name] is not (function.__kwdefaults__ or {}).get(name, Asking):
-            kwargs[name] = values[name]
-    return [*args, *others], kwargs

@@ -23,7 +23,7 @@ from livegrad.ops.elementwise.complex_parts import real
 from livegrad.ops.making.generate import counting
 from livegrad.ops.shaping.joining import padded
 from livegrad.ops.shaping.movement import reshape_to
-from livegrad.ops.support import samples as s
+from livegrad.ops.support import batched, samples as s
 
 if TYPE_CHECKING:
     from livegrad.tensor import Tensor
@@ -67,7 +67,7 @@ FFT_C2C = Op(
     ref=_c2c_ref,
     grads=(_c2c_grad,),
     saves="",
-    batch="shifted_dims",
+    batch=batched.folding,
     samples=s.calls(
         lambda: s.Sample((s.complexes(5),), lambda x: c2c(x, (0,), "none", True)),
         lambda: s.Sample((s.complexes(2, 3),), lambda x: c2c(x, (0, 1), "n", False)),
@@ -108,7 +108,7 @@ FFT_R2C = Op(
     grads=(_r2c_grad,),
     saves="",
     autocast="float32",
-    batch="along",
+    batch=batched.along,
     samples=s.calls(
         lambda: s.Sample((s.uniform(5),), lambda x: r2c(x, 0, "none")),
         lambda: s.Sample((s.uniform(2, 4),), lambda x: r2c(x, 1, "n")),
@@ -156,7 +156,7 @@ FFT_C2R = Op(
     ref=_c2r_ref,
     grads=(_c2r_grad,),
     saves="",
-    batch="along",
+    batch=batched.along,
     samples=s.calls(
         lambda: s.Sample((s.complexes(3),), lambda x: c2r(x, 0, "n", 5)),
         lambda: s.Sample((s.complexes(2, 3),), lambda x: c2r(x, 1, "none", 4)),

@@ -24,7 +24,7 @@ from livegrad.ops.making.generate import filled
 from livegrad.ops.products.matmul import MATMUL
 from livegrad.ops.reductions.reduce import SUM
 from livegrad.ops.shaping.movement import reshape_to
-from livegrad.ops.support import samples as s
+from livegrad.ops.support import parts, samples as s
 from livegrad.ops.windows.unfolding import (
     Amounts,
     Sizes,
@@ -247,6 +247,7 @@ CONV: Op = Op(
     saves="x",
     linked=2,
     flops=lambda node: _places(node.meta) * node.inputs[1].meta.numel,
+    grad_fn=parts.with_parameters("Convolution"),
     samples=_samples("conv"),
 )
 CONV_INPUT: Op = Op(
@@ -262,6 +263,7 @@ CONV_INPUT: Op = Op(
     saves="x",
     linked=2,
     flops=lambda node: _places(node.inputs[0].meta) * node.inputs[1].meta.numel,
+    grad_fn=parts.with_parameters("Convolution"),
     samples=_samples("conv_input"),
 )
 CONV_WEIGHT: Op = Op(

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, overload
 from livegrad import dtypes
 from livegrad.dtypes import DType
 from livegrad.graph.handle import Handle, node_of
+from livegrad.graph.layout import Strides, channels_last_strides, prefers_channels_last
 from livegrad.graph.meta import Meta, Shape, meta_of
 from livegrad.graph.op import Op, as_suggested
 from livegrad.graph.record import record
@@ -26,8 +27,9 @@ from livegrad.ops.picking.gathering import GATHER
 from livegrad.ops.picking.scattering import SCATTER_ADD
 from livegrad.ops.reductions.reduce import AMAX, ARGMAX, SUM
 from livegrad.ops.shaping.movement import reshape_to
-from livegrad.ops.support import samples as s
+from livegrad.ops.support import parts, samples as s
 from livegrad.ops.support.autocast import in_float32
+from livegrad.ops.support.out import exact
 from livegrad.ops.windows.unfolding import Sizes, per_dim, permuted, resized, spaced, span, windows
 
 if TYPE_CHECKING:
@@ -150,15 +152,30 @@ def _pool_samples(call: Callable[..., Tensor], average: bool = False) -> s.Sampl
     )
 
 
+def _average_layout(metas: Metas, attrs: tuple[Any, ...], meta: Meta) -> Strides | None:
+    """That of images is as their format; signals are images of one row, volumes are row-major."""
+    if meta.ndim == 4:
+        return as_suggested(metas, attrs, meta)
+    (x,) = metas
+    if x.strides is None or meta.ndim != 3 or len(Pool(*attrs).kernel) != 1:
+        return None
+    rows, row = [(*m.shape[:2], 1, m.shape[2]) for m in (x, meta)]
+    strides = (*x.strides[:2], x.shape[2] * x.strides[2], x.strides[2])
+    if not prefers_channels_last(rows, strides):
+        return None
+    n, channel, _, place = channels_last_strides(row)
+    return n, channel, place
+
+
 AVERAGE_POOL: Op = Op(
     "average_pool",
     "composite",
     infer=_like_windows,
     expand=_average_expand,
-    # That of volumes is row-major.
-    layout=lambda metas, attrs, meta: as_suggested(metas, attrs, meta) if meta.ndim == 4 else None,
+    layout=_average_layout,
     grads=(lambda g, y, x: also_of(x, record(AVERAGE_SPREAD, (g,), y._node.attrs)),),
     saves="",
+    grad_fn=parts.pool,
     samples=_pool_samples(lambda x, pool: record(AVERAGE_POOL, (x,), pool), average=True),
 )
 AVERAGE_SPREAD: Op = Op(
@@ -278,6 +295,7 @@ MAXIMUM_POOL: Op = Op(
     layout=as_suggested,
     grads=(_maximum_gradient,),
     saves="x",
+    grad_fn=parts.pool,
     samples=_pool_samples(lambda x, pool: record(MAXIMUM_POOL, (x,), pool)),
 )
 MAXIMUM_PLACES: Op = Op(
@@ -402,6 +420,7 @@ def avg_pool1d(
     )
 
 
+@exact
 def avg_pool2d(
     input: Tensor,
     kernel_size: Any,
@@ -420,6 +439,7 @@ def avg_pool2d(
     return _average("avg_pool2d", 2, input, kernel_size, stride, padding, *options)
 
 
+@exact
 @in_float32
 def avg_pool3d(
     input: Tensor,

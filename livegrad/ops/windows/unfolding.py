@@ -25,7 +25,7 @@ from livegrad.ops.shaping.diagonals import DIAGONAL
 from livegrad.ops.shaping.joining import PAD
 from livegrad.ops.shaping.movement import INDEX, INDEX_WRITE, PERMUTE, reshape_to
 from livegrad.ops.shaping.slicing import FLIP
-from livegrad.ops.support import samples as s
+from livegrad.ops.support import batched, samples as s
 
 if TYPE_CHECKING:
     from livegrad.tensor import Tensor
@@ -131,7 +131,7 @@ WINDOWS: Op = Op(
     view=_windows_view,
     grads=(lambda g, y, x: overlap_add(g, y._node.attrs[0], x.shape, *y._node.attrs[2:]),),
     saves="",
-    batch="along",
+    batch=batched.along,
     samples=s.calls(
         lambda: s.Sample((s.uniform(2, 7),), lambda x: windows(x, 1, 3)),
         lambda: s.Sample((s.uniform(9, 2),), lambda x: windows(x, 0, 3, 2, 2)),

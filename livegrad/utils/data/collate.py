@@ -13,7 +13,7 @@ from livegrad.dtypes import DType, from_numpy_dtype
 from livegrad.graph.handle import node_of
 from livegrad.ops.making.constants import from_array
 from livegrad.ops.shaping.joining import stack
-from livegrad.ops.support.public import asks
+from livegrad.ops.support.strangers import asks
 from livegrad.tensor import Tensor
 from livegrad.utils.data.info import get_worker_info
 from livegrad.utils.data.memory import leaf_of

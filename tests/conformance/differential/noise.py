@@ -31,8 +31,10 @@ INEXACT = frozenset(
     _cdist_forward index_add scatter_add scatter_reduce remainder fmod floor_divide
     """.split()
 )
-# These subtract a mean: what rounding does to them is told by inputs that are moved, too.
-CENTRED = frozenset("native_batch_norm native_layer_norm native_group_norm var std".split())
+# These subtract a mean, or round on the way: inputs that are moved, too, tell what that does.
+ROUNDING_WITHIN = frozenset(
+    "native_batch_norm native_layer_norm native_group_norm var std ldexp".split()
+)
 ULPS = 4
 
 
@@ -45,7 +47,7 @@ class OtherRoundings(TorchDispatchMode):
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         name = func._schema.name.split("::")[-1].rstrip("_")
-        if name.removesuffix("_backward") in CENTRED:
+        if name.removesuffix("_backward") in ROUNDING_WITHIN:
             args = [self.moved(x) for x in args]
         out = func(*args, **(kwargs or {}))
         if name in INEXACT or name.endswith("_backward"):

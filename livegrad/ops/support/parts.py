@@ -17,6 +17,8 @@ from typing import Any, NamedTuple
 from livegrad.dtypes import FLOAT
 from livegrad.graph.node import Interior, Node
 
+Rule = Callable[[Node], "Part | None"]
+
 
 class Part(NamedTuple):
     """One function of PyTorch's backward: its name, where gradients go on to, what it saved."""
@@ -26,23 +28,10 @@ class Part(NamedTuple):
     saved: dict[str, Any]  # nodes stand for tensors
 
 
-# Ops whose name in PyTorch is another.
-_NAMES = {
-    "average_pool": "AvgPool", "batch_norm": "NativeBatchNorm", "cast": "ToCopy",
-    "clamp": "ClampBackward1", "clamp_max": "ClampBackward1", "clamp_min": "ClampBackward1",
-    "conv": "Convolution", "conv_input": "Convolution", "distance": "Cdist",
-    "group_norm": "NativeGroupNorm", "layer_norm": "NativeLayerNorm", "linalg_inv": "LinalgInvEx",
-    "log1p": "Log1P", "logsigmoid": "LogSigmoid", "maximum_pool": "MaxPool",
-    "norm": "LinalgVectorNorm", "pad": "ConstantPadNd", "prelu": "PreluKernel",
-}  # fmt: skip
-# Functions that take a weight and a bias: a missing one has no gradient, but a place.
-_WITH_PARAMETERS = ("batch_norm", "conv", "conv_input", "group_norm", "layer_norm")
-
-
 def part_of(node: Node) -> Part:
     """What the node is in PyTorch."""
-    rule = _RULES.get(node.spec.op.name)
-    part = None if rule is None or not node.inputs else rule(node)
+    rule = node.op.grad_fn
+    part = rule(node) if callable(rule) and node.inputs else None
     return _plain(node) if part is None else part
 
 
@@ -53,17 +42,30 @@ def backward_name(node: Node) -> str:
 
 def _plain(node: Node) -> Part:
     """A node that is one function, with its inputs in order."""
-    name = node.spec.op.name
-    camel = "".join([w[:1].upper() + w[1:] for w in name.split("_")])
-    named = _NAMES.get(name, camel)
-    inputs = list(_floating(node.inputs))
-    if name in _WITH_PARAMETERS and node.inputs:
+    told = node.op.grad_fn
+    name = told if isinstance(told, str) else f"{camel_case(node.op.name)}Backward0"
+    return Part(name, _floating(node.inputs), _saved(node))
+
+
+def camel_case(name: str) -> str:
+    """`log_softmax` as `LogSoftmax`."""
+    return "".join([w[:1].upper() + w[1:] for w in name.split("_")])
+
+
+def with_parameters(name: str) -> Rule:
+    """A function that takes a weight and a bias: a missing one has no gradient, but a place."""
+
+    def rule(node: Node) -> Part:
+        inputs = list(_floating(node.inputs))
         inputs += [None] * (3 - len(inputs))
-    return Part(_numbered(named), tuple(inputs), _saved(node))
+        return Part(f"{name}Backward0", tuple(inputs), _saved(node))
+
+    return rule
 
 
-def _numbered(name: str) -> str:
-    return name if name[-1:].isdigit() and "Backward" in name else name + "Backward0"
+def saving_nothing(node: Node) -> Part:
+    """A function that keeps neither its argument nor its result."""
+    return _plain(node)._replace(saved={})
 
 
 def _floating(nodes: tuple[Node, ...]) -> tuple[Node | None, ...]:
@@ -74,7 +76,7 @@ def _floating(nodes: tuple[Node, ...]) -> tuple[Node | None, ...]:
 def _saved(node: Node) -> dict[str, Any]:
     """What an elementwise function of one tensor keeps: its argument, or else its result."""
     op = node.spec.op
-    if op.kind != "elementwise" or len(node.inputs) != 1 or op.name in ("fmod", "remainder"):
+    if op.kind != "elementwise" or len(node.inputs) != 1:
         return {}
     if "x" in op.saves:
         return {"self": node.inputs[0]}
@@ -95,7 +97,7 @@ def _operands(node: Node) -> list[Any]:
     return [next(tensors) if letter == "t" else next(numbers) for letter in node.attrs[1]]
 
 
-def _arithmetic(node: Node) -> Part | None:
+def arithmetic(node: Node) -> Part | None:
     a, b = _operands(node)
     name = node.spec.op.name.capitalize() + "Backward0"
     if not isinstance(a, Node):
@@ -118,7 +120,7 @@ def _reflected(node: Node, number: Any, x: Node) -> Part | None:
     return Part(node.spec.op.name.capitalize() + "Backward0", (x, None), {})
 
 
-def _power(node: Node) -> Part:
+def power(node: Node) -> Part:
     base, exponent = _operands(node)
     if not isinstance(exponent, Node):
         return Part("PowBackward0", (base,), {"self": base, "exponent": exponent})
@@ -128,7 +130,7 @@ def _power(node: Node) -> Part:
     return Part("PowBackward1", (base, exponent), saved)
 
 
-def _fixed_power(exponent: int) -> Callable[[Node], Part]:
+def fixed_power(exponent: int) -> Callable[[Node], Part]:
     def rule(node: Node) -> Part:
         (x,) = node.inputs
         return Part("PowBackward0", (x,), {"self": x, "exponent": exponent})
@@ -136,7 +138,7 @@ def _fixed_power(exponent: int) -> Callable[[Node], Part]:
     return rule
 
 
-def _where(node: Node) -> Part:
+def where(node: Node) -> Part:
     condition = node.inputs[0]
     if node.attrs[1] == "tst":
         return Part("MaskedFillBackward0", _floating(node.inputs[1:]), {"mask": condition})
@@ -144,21 +146,21 @@ def _where(node: Node) -> Part:
     return Part("WhereBackward0", tuple(edges), {"condition": condition})
 
 
-def _pair(node: Node) -> Part:
+def pair(node: Node) -> Part:
     """A function of two tensors that keeps both."""
     a, b = (*node.inputs, None)[:2]
     name = "".join([w.capitalize() for w in node.spec.op.name.split("_")]) + "Backward0"
     return Part(name, _floating(node.inputs), {"self": a, "other": b})
 
 
-def _dropout(node: Node) -> Part:
+def dropout(node: Node) -> Part:
     return Part("MulBackward0", (node.inputs[0], None), {})
 
 
 # ---------------------------------------------------------------------------------- reductions
 
 
-def _reduction(name: str, whole: str, partial: str) -> Callable[[Node], Part]:
+def reduction(name: str, whole: str, partial: str) -> Callable[[Node], Part]:
     """PyTorch has one function for all dims and one for some."""
 
     def rule(node: Node) -> Part:
@@ -177,12 +179,12 @@ def _reduction(name: str, whole: str, partial: str) -> Callable[[Node], Part]:
     return rule
 
 
-def _softmax(node: Node) -> Part:
+def softmax(node: Node) -> Part:
     name = "SoftmaxBackward0" if node.spec.op.name == "softmax" else "LogSoftmaxBackward0"
     return Part(name, node.inputs, {"dim": node.attrs[0], "result": node})
 
 
-def _cross_entropy(node: Node) -> Part | None:
+def cross_entropy(node: Node) -> Part | None:
     x, target = node.inputs[:2]
     if target.meta.dtype.category >= FLOAT or node.args[2]:
         return None
@@ -191,7 +193,7 @@ def _cross_entropy(node: Node) -> Part | None:
     return Part(name, (inner,), {"target": target})
 
 
-def _l1_loss(node: Node) -> Part | None:
+def l1_loss(node: Node) -> Part | None:
     if node.attrs[0] not in ("mean", "sum"):
         return None
     a, b = _floating(node.inputs)[:2]
@@ -199,7 +201,7 @@ def _l1_loss(node: Node) -> Part | None:
     return Part(f"{node.attrs[0].capitalize()}Backward0", (inner,), {})
 
 
-def _loss(node: Node) -> Part:
+def loss(node: Node) -> Part:
     x, target = node.inputs[:2]
     return _plain(node)._replace(saved={"self": x, "target": target})
 
@@ -207,7 +209,7 @@ def _loss(node: Node) -> Part:
 # ------------------------------------------------------------------------------------ movement
 
 
-def _permute(node: Node) -> Part:
+def permute(node: Node) -> Part:
     (order,) = node.attrs
     swapped = [d for d, place in enumerate(order) if d != place]
     if len(swapped) != 2:
@@ -218,9 +220,9 @@ def _permute(node: Node) -> Part:
     return Part("TransposeBackward0", node.inputs, saved)
 
 
-def _reshape(node: Node) -> Part:
+def reshape(node: Node) -> Part:
     (x,) = node.inputs
-    known = _RESHAPED.get(x.spec.op.name)
+    known = _RESHAPED.get(x.op.grad_fn)
     part = None if known is None or not x.inputs else known(node, x)
     if part is not None:
         return part
@@ -240,35 +242,39 @@ def _reshape(node: Node) -> Part:
 def _reshaped_product(node: Node, product: Node) -> Part | None:
     """A product with a vector is one of matrices, reshaped."""
     a, b = product.inputs
-    if not b.inputs or b.spec.op.name != "reshape" or b.inputs[0].meta.ndim != 1:
+    if not b.inputs or b.op.grad_fn is not reshape or b.inputs[0].meta.ndim != 1:
         return None
     vector = b.inputs[0]
     if node.meta.ndim == 1 and a.meta.ndim == 2:
         return Part(
             "MvBackward0", (a, vector), {"self": _needed(a, vector), "vec": _needed(vector, a)}
         )
-    if node.meta.ndim == 0 and a.inputs and a.spec.op.name == "reshape":
+    if node.meta.ndim == 0 and a.inputs and a.op.grad_fn is reshape:
         first = a.inputs[0]
         saved = {"self": _needed(first, vector), "tensor": _needed(vector, first)}
         return Part("DotBackward0", (first, vector), saved)
     return None
 
 
+def expand(node: Node) -> Part:
+    return _plain(node)
+
+
 def _repeated(node: Node, expanded: Node) -> Part | None:
     (inner,) = expanded.inputs
-    if not inner.inputs or inner.spec.op.name != "reshape":
+    if not inner.inputs or inner.op.grad_fn is not reshape:
         return None
     return Part("RepeatBackward0", inner.inputs, {})
 
 
 def _picked(node: Node, gathered: Node) -> Part | None:
-    part = _gather(gathered)
+    part = gather(gathered)
     if part.name == "GatherBackward0":
         return None
     return part._replace(saved={"dim": gathered.attrs[0], "keepdim": False})
 
 
-def _gather(node: Node) -> Part:
+def gather(node: Node) -> Part:
     x, index = node.inputs
     source = index.spec.op.name
     saved = {"indices": index, "dim": node.attrs[0]}
@@ -280,7 +286,7 @@ def _gather(node: Node) -> Part:
     return Part("GatherBackward0", (x,), {"self": x, "index": index, "dim": node.attrs[0]})
 
 
-def _index(node: Node) -> Part:
+def index(node: Node) -> Part:
     """A basic index: PyTorch's takes one dim after the other."""
     names = {"int": "SelectBackward0", "slice": "SliceBackward0", "new": "UnsqueezeBackward0"}
     found: Node | Part = node.inputs[0]
@@ -290,13 +296,13 @@ def _index(node: Node) -> Part:
     return found if isinstance(found, Part) else Part("AliasBackward0", node.inputs, {})
 
 
-def _index_select(node: Node) -> Part | None:
+def index_select(node: Node) -> Part | None:
     x, index = node.inputs
     if _is_parameter(x):
         return Part("EmbeddingBackward0", (x,), {"indices": index})
     if index.spec.op.name != "linear_index":
         return None
-    if x.inputs and x.spec.op.name == "reshape" and len(index.attrs[0]) > 1:
+    if x.inputs and x.op.grad_fn is reshape and len(index.attrs[0]) > 1:
         x = x.inputs[0]
     return Part("IndexBackward0", (x,), {})
 
@@ -307,14 +313,14 @@ def _is_parameter(x: Node) -> bool:
 
 
 def _embedded(node: Node, selected: Node) -> Part | None:
-    return _index_select(selected) if _is_parameter(selected.inputs[0]) else None
+    return index_select(selected) if _is_parameter(selected.inputs[0]) else None
 
 
-def _fill(node: Node) -> Part | None:
+def fill(node: Node) -> Part | None:
     return Part("ZeroBackward0", node.inputs, {}) if node.args == (0,) else None
 
 
-def _cat(node: Node) -> Part | None:
+def cat(node: Node) -> Part | None:
     """`stack` is `cat` of tensors with one more dim."""
     parts = [part_of(x) if x.inputs else None for x in node.inputs]
     if all(p is not None and p.name == "UnsqueezeBackward0" for p in parts):
@@ -323,14 +329,14 @@ def _cat(node: Node) -> Part | None:
     return Part("CatBackward0", _floating(node.inputs), {"dim": node.attrs[0]})
 
 
-def _index_write(node: Node) -> Part:
+def index_write(node: Node) -> Part:
     return Part("CopySlices", node.inputs[:2], {})
 
 
 # ------------------------------------------------------------------------------------ products
 
 
-def _matmul(node: Node) -> Part:
+def matmul(node: Node) -> Part:
     a, b = node.inputs
     saved = {"self": _needed(a, b), "mat2": _needed(b, a)}
     if node.meta.ndim == 2:
@@ -341,9 +347,9 @@ def _matmul(node: Node) -> Part:
     return Part("UnsafeViewBackward0", (Part("BmmBackward0", views, {}),), {})
 
 
-def _linear(node: Node) -> Part:
+def linear(node: Node) -> Part:
     x, weight = node.inputs[:2]
-    turned = weight.inputs and weight.spec.op.name == "permute"
+    turned = weight.inputs and weight.op.grad_fn is permute
     factor = weight.inputs[0] if turned else Part("TBackward0", (weight,), {})
     flat: Node | Part = x if x.meta.ndim == 2 else Part("ViewBackward0", (x,), {})
     if len(node.inputs) > 2:
@@ -371,74 +377,27 @@ def _turned(weight: Node, by: Node) -> Turned | None:
 # ------------------------------------------------------------------------------------- the rest
 
 
-def _pool(node: Node) -> Part:
+def pool(node: Node) -> Part:
     dims = f"{len(node.attrs[0])}D" if node.attrs else "2D"
     name = f"MaxPool{dims}WithIndices" if node.spec.op.name == "maximum_pool" else f"AvgPool{dims}"
     return Part(f"{name}Backward0", node.inputs, {"self": node.inputs[0]})
 
 
-def _custom(node: Node) -> Part:
+def custom(node: Node) -> Part:
     """An output of a Function, or of a checkpoint: its gradient goes on from the call."""
     to: Any = node.grad_to
     call = getattr(to.pull, "call", None) if type(to) is Interior else None
     return Part(f"{node.attrs[0]}Backward", () if call is None else call.inputs, {})
 
 
-def _of_all(name: str) -> Callable[[Node], Part]:
+def of_all(name: str) -> Callable[[Node], Part]:
     return lambda node: Part(name, node.inputs, {"self": node.inputs[0], "result": node})
 
 
-_RULES: dict[str, Callable[[Node], Part | None]] = {
-    "add": _arithmetic,
-    "atan2": _pair,
-    "average_pool": _pool,
-    "binary_cross_entropy": _loss,
-    "binary_cross_entropy_with_logits": _loss,
-    "amax": _reduction("amax", "AmaxBackward0", "AmaxBackward0"),
-    "amin": _reduction("amin", "AminBackward0", "AminBackward0"),
-    "cat": _cat,
-    "cross_entropy": _cross_entropy,
-    "cube": _fixed_power(3),
-    "custom": _custom,
-    "custom_saved": _custom,
-    "div": _arithmetic,
-    "dropout": _dropout,
-    "fill": _fill,
-    "gather": _gather,
-    "huber_loss": _loss,
-    "hypot": _pair,
-    "index": _index,
-    "index_select": _index_select,
-    "index_write": _index_write,
-    "l1_loss": _l1_loss,
-    "linear": _linear,
-    "log_softmax": _softmax,
-    "logaddexp": _pair,
-    "matmul": _matmul,
-    "max_of_all": _of_all("MaxBackward1"),
-    "maximum": _pair,
-    "maximum_pool": _pool,
-    "mean": _reduction("mean", "MeanBackward0", "MeanBackward1"),
-    "min_of_all": _of_all("MinBackward1"),
-    "minimum": _pair,
-    "mse_loss": _loss,
-    "mul": _arithmetic,
-    "permute": _permute,
-    "pow": _power,
-    "prod": _reduction("prod", "ProdBackward0", "ProdBackward1"),
-    "reshape": _reshape,
-    "smooth_l1_loss": _loss,
-    "softmax": _softmax,
-    "square": _fixed_power(2),
-    "sub": _arithmetic,
-    "sum": _reduction("sum", "SumBackward0", "SumBackward1"),
-    "where": _where,
-    "xlogy": _pair,
-}
-# What a reshape of another op's result is.
-_RESHAPED: dict[str, Callable[[Node, Node], Part | None]] = {
-    "expand": _repeated,
-    "gather": _picked,
-    "index_select": _embedded,
-    "matmul": _reshaped_product,
+# What a reshape of another function's result is.
+_RESHAPED: dict[Any, Callable[[Node, Node], Part | None]] = {
+    expand: _repeated,
+    gather: _picked,
+    index_select: _embedded,
+    matmul: _reshaped_product,
 }

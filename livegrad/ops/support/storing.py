@@ -1,0 +1,114 @@
+"""Results written into tensors that the caller gives, `out=`, as PyTorch does it."""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from typing import TYPE_CHECKING, Any
+
+from livegrad.dtypes import FLOAT, DType
+from livegrad.graph.handle import Handle, node_of, path_of
+from livegrad.graph.site import is_inside
+from livegrad.graph.state import LOCAL, setting
+from livegrad.graph.writes import rebind
+from livegrad.ops.elementwise.arithmetic import cast, clone
+from livegrad.ops.support.out import Out
+
+if TYPE_CHECKING:
+    from livegrad.tensor import Tensor
+
+
+def store(result: Any, out: Any, kind: Out) -> Any:
+    """Writes `result`, a tensor or a tuple of them, into `out` and returns `out`."""
+    if isinstance(result, Handle):
+        return _put(result, _checked(out), kind)
+    if not isinstance(out, tuple | list) or len(out) != len(result):
+        raise TypeError(
+            f"out: got {_described(out)}; expected a tuple of {len(result)} tensors, one for each "
+            "result"
+        )
+    stored = [store(value, room, kind) for value, room in zip(result, out, strict=True)]
+    named = hasattr(result, "_fields")
+    return type(result)(*stored) if named else tuple(stored)
+
+
+def _checked(out: Any) -> Tensor:
+    if not isinstance(out, Handle):
+        raise TypeError(f"out: argument 'out' must be Tensor, not {type(out).__name__}")
+    return out
+
+
+def dtype_of(out: Any) -> DType:
+    """The dtype of what is given as `out`."""
+    return node_of(_checked(out)).meta.dtype
+
+
+def _described(out: Any) -> str:
+    return f"{len(out)} of them" if isinstance(out, tuple | list) else type(out).__name__
+
+
+def _put(value: Tensor, out: Tensor, kind: Out) -> Tensor:
+    made, room = node_of(value), node_of(out)
+    flows = made.grad_to is not None or room.grad_to is not None
+    # A result that has no gradient, such as that of a comparison, leaves the history alone.
+    differentiable = made.meta.dtype.category >= FLOAT or made.op.grads is not None
+    if flows and LOCAL.state.grad and differentiable:
+        raise RuntimeError(
+            "out: functions with out=... arguments don't support automatic differentiation, but "
+            "one of the arguments requires grad. Leave out= out, or use livegrad.no_grad()"
+        )
+    dtype = room.meta.dtype
+    if kind.exact and made.meta.dtype is not dtype:
+        raise RuntimeError(
+            f"out: Expected out tensor to have dtype {made.meta.dtype.name}, but got {dtype.name} "
+            "instead"
+        )
+    if made.meta.dtype.category > dtype.category:
+        raise kind.refusal(
+            f"out: result type {made.meta.dtype.name} can't be cast to the desired output type "
+            f"{dtype.name}"
+        )
+    # A value of its own: a result may be, or be a view of, one of the arguments.
+    value = clone(cast(value, dtype))
+    if made.meta.shape == room.meta.shape:
+        return _unrecorded(out, value)
+    return _resized(out, value)
+
+
+def _unrecorded(out: Tensor, value: Tensor) -> Tensor:
+    """A write that leaves `out` the leaf, or the place in the graph, that it is."""
+    with setting(grad=False):
+        return rebind(out, value)
+
+
+def _levels_to_user() -> int:
+    """How many frames above its caller the user's line is, for a warning to name it."""
+    frame: Any = sys._getframe(1)
+    levels = 1
+    while frame.f_back is not None and is_inside(frame.f_code.co_filename):
+        frame, levels = frame.f_back, levels + 1
+    return levels
+
+
+def _resized(out: Tensor, value: Tensor) -> Tensor:
+    """`out` with another shape; PyTorch warns that it should have been empty."""
+    meta, wanted = node_of(out).meta, node_of(value).meta
+    if meta.numel:
+        warnings.warn(
+            "An output with one or more elements was resized since it had shape "
+            f"{list(meta.shape)}, which does not match the required output shape "
+            f"{list(wanted.shape)}. Give an empty tensor, or one of that shape",
+            stacklevel=_levels_to_user(),
+        )
+    if path_of(out):
+        raise RuntimeError(
+            f"out: got a view of shape {list(meta.shape)}, which cannot be resized to "
+            f"{list(wanted.shape)}. Give a tensor of that shape"
+        )
+    # Views of the tensor keep what they saw.
+    out._share = None
+    out._node = value._node
+    handles = LOCAL.state.handles
+    if handles and handles[-1] is value:
+        handles[-1] = out
+    return out
