@@ -111,6 +111,8 @@ def explanation_of_state(
         return NOTHING_FLOWS
     if kind == "requires_grad" and "torch True" in detail and ".set_(" in "\n".join(lines):
         return SET_ON_A_VIEW
+    if kind in FLOWS and has_left_its_base(theirs[name]):
+        return LEFT
     return None
 
 
@@ -151,6 +153,7 @@ RANGE = "an index out of range is an IndexError: PyTorch's class depends on whic
 TWO_FAULTS = "a leaf must not be written, and has no such index: either may be said first"
 UNASKED = "PyTorch takes a view for a leaf until somebody has asked for its grad_fn"
 EXPANDED = "what was written to an expanded tensor has a gradient; PyTorch's writes to another such"
+RESHAPED = "gradients are added although a leaf was reshaped in place since it got the first"
 PRODUCT = "PyTorch multiplies more than two dims as a matrix, of which the result is a view"
 GIVEN_UP = "a Function is given up with what it saved, whether or not its backward looks at that"
 SPENT_WITH = "what is computed from a graph that is gone goes with it, as in `total += loss`"
@@ -177,7 +180,8 @@ def explanation_of_refusal(message: str, named: Sequence[Any], line: str) -> str
         return STALE
     if "not implemented for 'Bool'" in message:
         return "there is no kernel for bool, also where there is nothing to compute"
-    if re.search("not implemented for '?[cC]omplex", message) and empty:
+    without_dims = any(not x.ndim for x in named)
+    if re.search("not implemented for '?[cC]omplex", message) and (empty or without_dims):
         return "there is no kernel for complex numbers, also where there is nothing to compute"
     if re.search(r"running_mean should contain \d+ elements", message) and empty:
         return "the number of features is checked, also that of an empty batch"
@@ -229,7 +233,7 @@ def is_out_of_range(message: str) -> bool:
 
 def has_left_its_base(x: Any) -> bool:
     """Whether PyTorch takes for a view what was made to show another storage."""
-    return x._base is not None and storage(x._base) != storage(x)
+    return isinstance(x, torch.Tensor) and x._base is not None and storage(x._base) != storage(x)
 
 
 def is_product(x: Any) -> bool:
@@ -264,6 +268,8 @@ def explanation(
         return UNASKED if any(not x.is_leaf for x in named[:1]) else None
     if "more than one element of the written-to" in message and "backward(" in line:
         return EXPANDED
+    if message.startswith("output with shape") and "backward(" in line:
+        return RESHAPED
     if message.startswith("Can't detach views") and any(map(is_product, named)):
         return PRODUCT
     if re.search(r"clamp\w*\(.*out=", line) and re.match(r"Found dtype \w+ but expected", message):
