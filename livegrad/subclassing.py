@@ -102,7 +102,7 @@ class Subclassing(Introspection):
         if meta is node_of(whole).meta:
             return whole if first else movement.detach(whole)
         if meta.dtype is not whole.dtype:  # another view of the bits
-            return elementwise.clone(movement.detach(self))
+            whole = strided.view(strided.in_memory(whole), meta.dtype)
         place = (meta.shape, meta.stride(), offset_of(self))
         return movement.detach(strided.as_strided(movement.detach(whole), *place))
 
