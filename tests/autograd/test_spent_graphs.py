@@ -355,3 +355,26 @@ def test_a_graph_is_kept_behind_what_a_gradient_was_asked_for():
     step(w)
     y.sum().backward()
     assert w.grad.tolist() == [2.0, 4.0]
+
+
+@pytest.mark.parametrize(
+    ("function", "passes"),
+    [
+        (lambda x, y: x % y, True),
+        (lambda x, y: x % 3, True),
+        (lambda x, y: lg.fmod(x, y), True),
+        (lambda x, y: lg.addcmul(x, y, y), True),
+        (lambda x, y: y % x, False),
+        (lambda x, y: x % (x + y), False),
+    ],
+)
+def test_a_gradient_that_is_passed_on_needs_no_values(function, passes):
+    x, y = leaf(1.0, 5.0), lg.tensor([2.0, 3.0])
+    z = function(x, y)
+    (z * z).sum().backward()
+    update()
+    if passes:
+        z.sum().backward()
+    else:
+        with pytest.raises(RuntimeError, match="second time"):
+            z.sum().backward()
