@@ -174,7 +174,9 @@ class Ran(NamedTuple):
     @property
     def step_seconds(self) -> tuple[float | None, ...]:
         """How long each kernel took; None before `explain()` was called, and for NumPy's."""
-        return tuple([None if t is None else t / 1e6 for t in self.executable.step_times()])
+        return tuple(
+            [None if t is None else t / 1e6 for t in self.executable.runnable.step_times()]
+        )
 
     @property
     def lines(self) -> tuple[str, ...]:

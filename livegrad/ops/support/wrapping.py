@@ -261,9 +261,9 @@ def _settle(wrapper: Any) -> None:
     )
     scope: dict[str, Any] = {}
     exec(compile(source, __file__, "exec"), scope)  # the file, so that it is livegrad's own
-    wrapper.__code__ = scope[function.__name__].__code__
     wrapper.__defaults__ = defaults
     wrapper.__kwdefaults__ = {**(function.__kwdefaults__ or {}), **dict.fromkeys(extra)}
+    wrapper.__code__ = scope[function.__name__].__code__  # last: another thread may call it now
 
 
 def _as_given(wrapper: Any, values: dict[str, Any]) -> tuple[list[Any], dict[str, Any]]:
