@@ -52,7 +52,7 @@ def run(
         y = rule(b, *values)
         result = y.element
         if result == "i1":
-            b.store_bool(y, b.gep(out, "i8", loop.index), mask)
+            b.store(b.zext(y, "i8"), b.gep(out, "i8", loop.index), mask)
         else:
             b.store(y, b.gep(out, result, loop.index), mask)
     kernel = compile_ir(b.ir(), "kernel", len(arrays) + 2, target)
@@ -305,20 +305,6 @@ def test_if_guards_a_store() -> None:
         assert result.tolist() == want
 
 
-def test_jumps_and_phi() -> None:
-    b = host_builder("kernel", [("ptr", "out"), ("i64", "n")])
-    out, n = b.params
-    small, join, start = b.new_label("small"), b.new_label("join"), b.block
-    b.cond_br(b.icmp("slt", n, 10), small, join)
-    b.label(small)
-    tenfold = b.mul(n, 10)
-    b.label(join)
-    b.store_scalar(b.phi("i64", [(n, start), (tenfold, small)]), out)
-    kernel = compile_ir(b.ir(), "kernel", 2)
-    result = np.zeros(1, np.int64)
-    assert [(kernel(result.ctypes.data, n), int(result[0]))[1] for n in (9, 10)] == [90, 10]
-
-
 @pytest.mark.parametrize("element", ["i8", "i64", "half", "float", "double"])
 def test_gather_and_scatter(element: str) -> None:
     type = wide(element)
@@ -336,26 +322,11 @@ def test_gather_and_scatter(element: str) -> None:
     same(result, want)
 
 
-def test_bools_are_bytes_in_memory() -> None:
-    b = host_builder("kernel", [("ptr", "x"), ("ptr", "out")])
-    x, out = b.params
-    order = b.sub(15, b.iota())
-    b.store_bool(b.not_(b.load_bool(x)), out)
-    b.scatter_bool(b.gather_bool(x, order), b.gep(out, "i8", 16), b.iota())
-    b.store_bool(b.icmp("ne", b.load_scalar("i8", x), 0), b.gep(out, "i8", 32))
-    data = np.random.default_rng(0).integers(0, 2, 16).astype(bool)
-    result = np.zeros(33, np.uint8)
-    compile_ir(b.ir(), "kernel", 2)(data.ctypes.data, result.ctypes.data)
-    assert result.tolist() == [*~data, *data[::-1], data[0]]
-
-
-def test_scratch_and_calls() -> None:
+def test_calls() -> None:
     b = host_builder("kernel", [("ptr", "out")])
-    scratch = b.alloca("double", 4)
-    b.store_scalar(b.const("double", 2.0), b.gep(scratch, "double", 3))
-    value = b.load_scalar("double", b.gep(scratch, "double", 3))
+    value = b.load_scalar("double", b.params[0])
     b.store_scalar(b.call("double", "cbrt", [value]), b.params[0])
-    result = np.zeros(1)
+    result = np.full(1, 2.0)
     compile_ir(b.ir(), "kernel", 1)(result.ctypes.data)
     assert result[0] == pytest.approx(2 ** (1 / 3))
 
@@ -372,11 +343,10 @@ def test_equal_instructions_are_written_once() -> None:
 
 
 def test_no_fast_math_in_the_text() -> None:
-    b = host_builder("kernel", [("ptr", "x"), ("ptr", "y")], noalias=True)
+    b = host_builder("kernel", [("ptr", "x"), ("ptr", "y")])
     x = b.load(wide("float"), b.params[0])
     b.store(b.exp(b.fma(x, x, b.fmul(x, 3.0))), b.params[1])
     text = b.ir()
-    assert "ptr noalias %x, ptr noalias %y" in text
     assert not {"fast", "contract", "reassoc", "nnan", "ninf", "afn"} & set(text.split())
 
 
