@@ -188,6 +188,8 @@ def view(
     share.path = shown.path + ((op, attrs, args, shape),)
     share.seen = cell.version
     out._share = share
+    if cell._node.grad_to is not None and (op.grads is not None or shown.whole is not None):
+        share.whole = cell.base()
     state = LOCAL.state
     if state.inference:
         out._node.spent = False
