@@ -32,6 +32,9 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from livegrad.runtime.cpu import jit
+from livegrad.runtime.cpu.machine import MACHINE
+
 NO_TRANS, TRANS = 111, 112
 BLOCK_SLOTS = 20
 
@@ -142,9 +145,7 @@ def blas_num_threads() -> int:
 def gemm_kernel(dtype: npt.DTypeLike) -> tuple[int, bool]:
     """Address of the kernel for float32 or float64, and whether BLAS has 64-bit integers."""
     from livegrad.compiler.templates import kernel_builder
-    from livegrad.runtime.cpu import jit
     from livegrad.runtime.cpu.gemm import generate_gemm
-    from livegrad.runtime.cpu.machine import MACHINE
 
     ilp64 = _library().ilp64
     builder = kernel_builder(MACHINE)
