@@ -17,7 +17,7 @@ from livegrad.graph import elsewhere
 from livegrad.graph.above import Above
 from livegrad.graph.blame import wrong_class
 from livegrad.graph.events import READ, tell_read
-from livegrad.graph.geometry import writes_to
+from livegrad.graph.geometry import offset_of, writes_to
 from livegrad.graph.handle import (
     Handle,
     may_be_stale,
@@ -632,12 +632,13 @@ class Tensor(Subclassing):
         return self._take(src)
 
     def _take(self, src: Any) -> Tensor:
-        check_writable(self, src.requires_grad, expanded=src is self)
+        same = src is self or _lies_where(self, src)
+        check_writable(self, src.requires_grad, expanded=same)
         value = elementwise.cast(src, self.dtype) if src.dtype is not self.dtype else src
         if value.shape != self.shape:
             value = movement.expand(value, self.shape)
         value = overwriting(self, elementwise.clone(value))
-        return rebind(self, value, expanded=src is self)
+        return rebind(self, value, expanded=same)
 
     def fill_(self, value: Any) -> Tensor:
         """Takes one number everywhere."""
@@ -672,6 +673,13 @@ def _shows_the_same(x: Tensor, other: Tensor) -> bool:
         return x is other
     mine, theirs = [[s for s in path_of(t) if s[0].name != "detach"] for t in (x, other)]
     return mine == theirs
+
+
+def _lies_where(x: Tensor, other: Tensor) -> bool:
+    """Whether every element of `x` lies where that of `other` does."""
+    if not shares_with(x, other):
+        return False
+    return node_of(x).meta is node_of(other).meta and offset_of(x) == offset_of(other)
 
 
 def _real_number(value: Any) -> Any:

@@ -135,7 +135,8 @@ class Op:
       `n` has `attrs`, `args` and `meta`. Composites without one are run through `expand`.
     - `grads[i](g, y, *operands)` is the gradient of operand `i` (None: not differentiable), written
       with tensors, so gradients of any order exist. A composite without `grads` is differentiated
-      through its expansion. `saves` says which values the rules read: "x" inputs, "y" output.
+      through its expansion. `saves` says which values the rules read: "x" inputs, "y" output; that
+      of the first operand reads none if the op `passes` its gradient on.
       A rule that may raise is marked `@may_refuse`.
       In PyTorch the gradient of each operand is a function of the first `linked` ones, whether its
       value depends on them or not: it requires a gradient if they do.
@@ -181,6 +182,7 @@ class Op:
         "lowered",
         "name",
         "offset",
+        "passes",
         "ref",
         "refuses",
         "result",
@@ -219,6 +221,7 @@ class Op:
         result: str = "promote",
         cheap: bool = False,
         saves: str = "xy",
+        passes: bool = False,
         linked: int = 0,
         complex: bool | None = None,
         autocast: str | None = None,
@@ -246,6 +249,7 @@ class Op:
         self.result = result
         self.cheap = cheap
         self.saves = saves
+        self.passes = passes
         self.linked = linked
         self.complex = kind not in ("elementwise", "reduce") if complex is None else complex
         self.autocast = autocast

@@ -300,6 +300,8 @@ def in_place_of(old: Node, value: Any, handle: Any, overwrites: bool) -> Node:
         finally:
             state.grad = grad
         node = value._node
+        if not _is_broadcast(old.meta.shape, node.meta.shape):
+            node.grad_to = Interior((place_of(old),), _refuse_shape)
     elif to is None and node.grad_to is None:
         node.spent = old.spent  # whether in inference mode or not, it stays what it was made as
     if to is not None:
@@ -308,6 +310,21 @@ def in_place_of(old: Node, value: Any, handle: Any, overwrites: bool) -> Node:
     if node.inputs and node is not old:  # what is computed from nothing cannot fail
         LOCAL.state.written[node] = old
     return node
+
+
+def _is_broadcast(shape: Shape, to: Shape) -> bool:
+    """Whether a gradient of shape `to` can be summed to one of `shape`."""
+    if len(shape) > len(to):
+        return False
+    ends = to[len(to) - len(shape) :]
+    return all([a == b or a == 1 for a, b in zip(shape, ends, strict=True)])
+
+
+def _refuse_shape(g: Any) -> Any:
+    raise RuntimeError(
+        "the gradient of a tensor that was given values of another shape by `.data` is not of a "
+        "shape compatible with that of the tensor"
+    )
 
 
 def _is_no_leaf_now(to: Any, node: Node, x: Any) -> bool:

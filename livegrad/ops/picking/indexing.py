@@ -391,10 +391,10 @@ def setitem(self: Tensor, key: Any, value: Any) -> None:
     if parsed.advanced:
         write_chosen(x, _written(x, parsed.advanced, value, meta.dtype, INDEX_PUT))
     else:
-        value = _spread(value, parsed.shape, meta.dtype)
+        part, itself = _spread(value, parsed.shape, meta.dtype), value is self
         if _is_all(parsed, meta.shape):  # the tensor itself, and no view of it
-            x, value = self, overwriting(self, value)
-        rebind(x, value)
+            x, part = self, overwriting(self, part)
+        rebind(x, part, expanded=itself)
 
 
 def _is_all(parsed: Parsed, shape: Shape) -> bool:

@@ -215,13 +215,16 @@ Writing.write_strided = write_strided
 def element_by_element(x: Tensor, compute: Callable[[], Tensor]) -> Tensor:
     """Writes what `compute` makes of `x`, whose elements overlap, as PyTorch does it.
 
-    An element is computed from what is in its place by then, perhaps written by another.
+    An element is computed from what is in its place by then, perhaps written by another; but all
+    of them at once if that is done in another dtype.
     """
     meta = node_of(x).meta
+    made = compute()
+    at_once = _is_wider(node_of(made).meta.dtype, meta.dtype)
     whole = whole_of(x)
     rounds = rounds_of(places(meta.shape, meta.stride(), offset_of(x)), [meta.stride()])
     for number, (elements, at) in enumerate(rounds or [(_NOTHING, _NOTHING)]):
-        value = fitted(compute(), meta)
+        value = fitted(compute() if number and not at_once else made, meta)
         if not number:
             check_writable(x, node_of(value).grad_to is not None)
         now = wrap(node_of(whole))
@@ -233,6 +236,10 @@ def element_by_element(x: Tensor, compute: Callable[[], Tensor]) -> Tensor:
         elif x._share is not None:
             x._share.wrote()
     return x
+
+
+def _is_wider(dtype: DType, own: DType) -> bool:
+    return dtype is not own and dtypes.promote_types(dtype, own) is dtype
 
 
 def write_changed(x: Tensor, value: Tensor) -> Tensor:
