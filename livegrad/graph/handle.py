@@ -133,6 +133,10 @@ class Share:
         """Whether it shows all of the cell's value, as it is."""
         return all([step[0].name == "detach" for step in self.path])
 
+    def is_to_itself(self) -> bool:
+        """Whether it says nothing that a tensor without one does not: where it is the only one."""
+        return self.made_at is None and self.is_whole()
+
     def has_family(self) -> bool:
         """Whether it is a view of another tensor, history included."""
         return bool(self.path) and (

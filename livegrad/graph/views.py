@@ -51,7 +51,7 @@ def sync(x: Any) -> None:
         return
     if share.seen != cell.version:
         follow_cell(x, share)
-    if _refs(cell) == _ALONE and cell.parent is None and share.is_whole() and share.made_at is None:
+    if _refs(cell) == _ALONE and cell.parent is None and share.is_to_itself():
         # Nobody shares it any more: from now on the tensor is used without this detour.
         x._writes = share.writes()
         x._share = None
