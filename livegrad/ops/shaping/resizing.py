@@ -99,6 +99,7 @@ def _shown_as(x: Tensor, before: Share | None, shown: Share) -> Share:
     """The share of `x` when it shows what another tensor does: it stays made as it was."""
     share = Share(shown.cell, shown.path, shown.seen)
     share.root = None if shown.root is x else shown.root
+    share.whole = shown.whole
     if before is not None:
         share.apart, share.followed = before.apart, before.followed
         share.made, share.made_at = before.made, before.made_at
