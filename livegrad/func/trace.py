@@ -31,7 +31,7 @@ class Trace:
         self.nodes: list[Node] = []
         self.handles: list[Any] = []
         self._independent: set[Node] = set()
-        self._fields: list[tuple[str, Any]] = []
+        self._fields: tuple[Any, ...] = ()
         self._outer: Trace | None = None
 
     def __enter__(self) -> Trace:

@@ -7,6 +7,7 @@ import threading
 import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from operator import attrgetter
 from typing import Any, ClassVar
 
 from livegrad.dtypes import DType
@@ -156,27 +157,51 @@ class State:
         if self.limit - self.base < Ranges.least:
             self.base, self.limit = Ranges.take()
 
-    def fields(self) -> list[tuple[str, Any]]:
+    def fields(self) -> tuple[Any, ...]:
         """Everything that `put_back` needs."""
-        return [(name, getattr(self, name)) for name in _FIELDS]
+        return _fields_of(self)
 
-    def put_back(self, fields: list[tuple[str, Any]]) -> None:
+    def put_back(self, fields: tuple[Any, ...]) -> None:
         """Makes everything what it was when `fields` were taken."""
-        for name, value in fields:
-            setattr(self, name, value)
+        # One statement without a call or a loop: Ctrl-C comes before it or after it.
+        (
+            self.base,
+            self.bytes,
+            self.caster,
+            self.elsewhere,
+            self.grad,
+            self.handles,
+            self.held,
+            self.inference,
+            self.limit,
+            self.most,
+            self.nodes,
+            self.outer,
+            self.reference,
+            self.seen,
+            self.shared,
+            self.site,
+            self.written,
+        ) = fields
 
-    def enter_scratch(self) -> list[tuple[str, Any]]:
+    def enter_scratch(self) -> tuple[Any, ...]:
         """Starts anew, in a range of its own; the fields to be put back by `leave_scratch`."""
         fields = self.fields()
-        self.outer = (*self.outer, self.nodes)
-        self.base, self.limit = Ranges.take()
-        self._clear()
+        try:
+            self.outer = (*self.outer, self.nodes)
+            self.base, self.limit = Ranges.take()
+            self._clear()
+        except BaseException:
+            self.put_back(fields)
+            raise
         return fields
 
-    def leave_scratch(self, fields: list[tuple[str, Any]]) -> None:
-        """Goes on with what waited."""
-        Ranges.give_back(self.position, self.limit)
-        self.put_back(fields)
+    def leave_scratch(self, fields: tuple[Any, ...]) -> None:
+        """Goes on with what waited, also if Ctrl-C comes meanwhile: then the range is lost."""
+        try:
+            Ranges.give_back(self.position, self.limit)
+        finally:
+            self.put_back(fields)
 
     def __del__(
         self,
@@ -208,7 +233,7 @@ def start_over(state: State) -> None:
     state.shared = False
 
 
-_FIELDS = [name for name in State.__slots__ if name != "__weakref__"]
+_fields_of = attrgetter(*State.__slots__[1:])
 
 
 class _Local(threading.local):
@@ -242,7 +267,11 @@ def scratch_state() -> Iterator[State]:
     try:
         yield state
     finally:
-        state.leave_scratch(outer)
+        try:
+            state.leave_scratch(outer)
+        except BaseException:  # Ctrl-C, before anything was done
+            state.put_back(outer)
+            raise
 
 
 # Held while a gradient is added to `.grad`, if there is more than one thread.
@@ -306,17 +335,26 @@ class setting:
 
     def __enter__(self) -> State:
         state = LOCAL.state
-        self._before = [(name, getattr(state, name)) for name in self._fields]
+        self._before = {name: getattr(state, name) for name in self._fields}
         try:
-            for name, value in self._fields.items():
-                setattr(state, name, value)
+            _assign(state, self._fields)
         except BaseException:  # Ctrl-C: who is not entered is not left either
-            state.put_back(self._before)
+            _assign(state, self._before)
             raise
         return state
 
     def __exit__(self, *exception: object) -> None:
-        LOCAL.state.put_back(self._before)
+        state = LOCAL.state
+        try:
+            _assign(state, self._before)
+        except BaseException:  # Ctrl-C
+            _assign(state, self._before)
+            raise
+
+
+def _assign(state: State, fields: dict[str, Any]) -> None:
+    for name, value in fields.items():
+        setattr(state, name, value)
 
 
 def reference_mode(enabled: bool = True) -> setting:

@@ -114,7 +114,6 @@ class Optimizer:
     # Whether a parameter is more than once in a group: then it is updated as often.
     _repeats = False
 
-
     # Since it was made, for schedulers to see that they are not called too early.
     steps_taken = 0
     # Whether the training lint looks at steps: at the first ones.
