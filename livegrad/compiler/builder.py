@@ -13,35 +13,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from livegrad.compiler.control import Loop
 from livegrad.compiler.specialmath import SpecialMath
 from livegrad.compiler.values import (
     Machine,
     Operand,
     Value,
-    bits_of,
     bytes_of,
     element_of,
-    lanes_of,
     mangled,
-    vector,
     with_element,
 )
-
-__all__ = [
-    "Builder",
-    "Loop",
-    "Machine",
-    "Operand",
-    "Value",
-    "bits_of",
-    "bytes_of",
-    "element_of",
-    "lanes_of",
-    "mangled",
-    "vector",
-    "with_element",
-]
 
 
 class Builder(SpecialMath):
@@ -133,34 +114,6 @@ class Builder(SpecialMath):
 
     def _all_lanes(self, type: str) -> Value:
         return self.const(with_element(type, "i1"), 1)
-
-    def load_scalar(self, type: str, pointer: Value, align: int | None = None) -> Value:
-        """One element from memory."""
-        return self.load(type, pointer, align=align)
-
-    def store_scalar(self, value: Value, pointer: Value, align: int | None = None) -> None:
-        """One element to memory."""
-        self.store(value, pointer, align=align)
-
-    # Bools are i1 in registers and bytes of 0 or 1 in memory.
-
-    def load_bool(self, pointer: Value, mask: Value | None = None) -> Value:
-        """Bools from contiguous bytes."""
-        return self.icmp("ne", self.load(self.vector("i8"), pointer, mask), 0)
-
-    def store_bool(self, value: Value, pointer: Value, mask: Value | None = None) -> None:
-        """Bools to contiguous bytes."""
-        self.store(self.zext(value, "i8"), pointer, mask)
-
-    def gather_bool(self, base: Value, index: Value, mask: Value | None = None) -> Value:
-        """Bools from the bytes `base[index]`."""
-        return self.icmp("ne", self.gather(with_element(index.type, "i8"), base, index, mask), 0)
-
-    def scatter_bool(
-        self, value: Value, base: Value, index: Value, mask: Value | None = None
-    ) -> None:
-        """Bools to the bytes `base[index]`."""
-        self.scatter(self.zext(value, "i8"), base, index, mask)
 
     def alloca(self, element: str, count: int, align: int = 64) -> Value:
         """Scratch space for `count` elements on the stack, alive until the function returns."""

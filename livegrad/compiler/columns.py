@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from livegrad.compiler.builder import Builder, Value
+from livegrad.compiler.builder import Builder
 from livegrad.compiler.folding import COLUMN, Folds
 from livegrad.compiler.reducers import Accs
 from livegrad.compiler.signature import Instr, Store
 from livegrad.compiler.templates import Template
+from livegrad.compiler.values import Value
 
 
 class Columns(Template):

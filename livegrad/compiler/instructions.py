@@ -13,7 +13,6 @@ instruction carries a fast-math flag, so a fused kernel equals the unfused ones.
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Callable, Sequence
 
 from livegrad.compiler.values import (
@@ -133,12 +132,6 @@ class Instructions:
         else:
             text = int_text(element, int(number))
         return Value(f"splat ({element} {text})" if type[0] == "<" else text, type)
-
-    def const_bits(self, type: str, bits: int) -> Value:
-        """The float constant with this bit pattern."""
-        formats = {"half": ("<H", "<e"), "float": ("<I", "<f"), "double": ("<Q", "<d")}
-        integer, real = formats[element_of(type)]
-        return self.const(type, struct.unpack(real, struct.pack(integer, bits))[0])
 
     def vector(self, element: str) -> str:
         """The type of a vector of `element` as the machine has them."""

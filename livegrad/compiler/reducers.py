@@ -21,8 +21,8 @@ from typing import ClassVar
 import numpy as np
 
 from livegrad import dtypes
-from livegrad.compiler.builder import Value, lanes_of
 from livegrad.compiler.emitter import Emitter
+from livegrad.compiler.values import Value, lanes_of
 from livegrad.dtypes import BOOL, FLOAT, DType
 
 Accs = list[Value]

@@ -6,13 +6,14 @@ from collections.abc import Callable
 from functools import lru_cache, partial
 from typing import Any
 
-from livegrad.compiler.builder import Builder, Value
+from livegrad.compiler.builder import Builder
 from livegrad.compiler.emitter import memory_element
 from livegrad.compiler.folding import LONG_ROW, SHORT_ROW, Folds, Reduction, Way
 from livegrad.compiler.reducers import REDUCERS, Accs
 from livegrad.compiler.signature import Instr, Store
 from livegrad.compiler.stages import Stages
 from livegrad.compiler.templates import Template
+from livegrad.compiler.values import Value
 from livegrad.dtypes import DType
 
 
@@ -34,7 +35,7 @@ class Rows(Template):
         b = self.b
         self.read_header()
         if self.spills:
-            self.scratch = b.load_scalar("ptr", b.gep(self.ctx, "i64", 3))
+            self.scratch = b.load("ptr", b.gep(self.ctx, "i64", 3))
             self.scratch_row = self.arg(8)
         if any(instr.tail for instr in self.instrs):
             with b.if_(b.icmp("slt", self.begin, 0)):

@@ -310,7 +310,7 @@ class SpecialMath(VectorMath):
         grows = self.icmp("eq", upward, positive)
         one = self.const(bits.type, 1)
         moved = self.bitcast(self.add(bits, self.select(grows, one, -1)), x.element)
-        smallest = self.const_bits(x.type, 1)
+        smallest = self.bitcast(one, x.element)
         moved = self.select(self.fcmp("oeq", x, 0.0), self.copysign(smallest, y), moved)
         moved = self.select(self.fcmp("oeq", x, y), y, moved)
         return self.select(self.isnan(x), x, self.select(self.isnan(y), y, moved))

@@ -19,12 +19,13 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from livegrad import dtypes
-from livegrad.compiler.builder import Builder, Machine, Value
+from livegrad.compiler.builder import Builder
 from livegrad.compiler.emitter import Emitter, memory_element
 from livegrad.compiler.folding import Reduction
 from livegrad.compiler.reducers import REDUCERS
 from livegrad.compiler.signature import Instr, Store, Stream
 from livegrad.compiler.stages import Stages
+from livegrad.compiler.values import Machine, Value
 from livegrad.dtypes import DType
 from livegrad.graph.op import REGISTRY, Op
 
@@ -73,7 +74,7 @@ class Template:
 
     def arg(self, slot: int | Value) -> Value:
         """An int64 of the argument block."""
-        return self.b.load_scalar("i64", self.b.gep(self.args, "i64", slot))
+        return self.b.load("i64", self.b.gep(self.args, "i64", slot))
 
     def read_header(self) -> None:
         """Loads the header and works out where the records lie."""
@@ -105,12 +106,12 @@ class Template:
         slot = b.add(self.records, b.add(b.mul(self.record, stream), field))
         if type == "ptr" and self.streams[stream].kind == "position":
             type = "i64"
-        return b.load_scalar(type, b.gep(self.args, "i64", slot))
+        return b.load(type, b.gep(self.args, "i64", slot))
 
     def _load_number(self, slot: int, kind: str) -> Value:
         b = self.b
         place = b.gep(self.args, "i64", b.add(self.numbers, slot))
-        return b.load_scalar("double" if kind == "f" else "i64", place)
+        return b.load("double" if kind == "f" else "i64", place)
 
     def gather_arg(self, slot: int, field: int) -> Value:
         """Bytes per step (field 0) or size (field 1) of a gathered dim."""
@@ -274,10 +275,10 @@ class Template:
         if vectorised and self.active is not None:
             bad = b.and_(bad, self.active)
         with b.if_(b.any_lane(bad) if vectorised else bad):
-            b.store_scalar(b.const("i64", code), self.ctx)
+            b.store(b.const("i64", code), self.ctx)
             if value is None:
                 return
             wide = b.sext(value, "i64")
             if vectorised:
                 wide = b.reduce_lanes(b.select(bad, wide, b.const(wide.type, -(1 << 63))), b.smax)
-            b.store_scalar(wide, b.gep(self.ctx, "i64", 1))
+            b.store(wide, b.gep(self.ctx, "i64", 1))

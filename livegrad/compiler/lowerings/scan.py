@@ -17,12 +17,13 @@ from math import prod
 
 from livegrad import dtypes
 from livegrad.compiler.bind import THREAD_WORK, patched
-from livegrad.compiler.builder import Builder, Value
+from livegrad.compiler.builder import Builder
 from livegrad.compiler.draft import Draft
 from livegrad.compiler.emitter import Emitter, memory_element
 from livegrad.compiler.lowerings.base import Kernel
 from livegrad.compiler.plan import Block, Step
 from livegrad.compiler.reducers import losing_value, lost_in, with_lost
+from livegrad.compiler.values import Value
 from livegrad.dtypes import FLOAT, DType
 from livegrad.graph.node import Node
 from livegrad.graph.symbol import least, most
@@ -114,7 +115,7 @@ class _Template:
         self.e = Emitter(self.b, self.carried)
 
     def _arg(self, slot: int, type: str = "i64") -> Value:
-        return self.b.load_scalar(type, self.b.gep(self.b.params[0], "i64", slot))
+        return self.b.load(type, self.b.gep(self.b.params[0], "i64", slot))
 
     def emit(self, single: bool) -> None:
         """The kernel: for each item its columns, from the first row to the last."""

@@ -15,12 +15,13 @@ from math import prod
 from typing import Any
 
 from livegrad.compiler.bind import THREAD_WORK, patched
-from livegrad.compiler.builder import Builder, Value
+from livegrad.compiler.builder import Builder
 from livegrad.compiler.draft import Draft
 from livegrad.compiler.emitter import Emitter, memory_element
 from livegrad.compiler.legalise import Legaliser
 from livegrad.compiler.lowerings.base import Kernel, Nodes
 from livegrad.compiler.plan import Block, Step
+from livegrad.compiler.values import Value
 from livegrad.dtypes import DType
 from livegrad.graph.node import Node
 from livegrad.graph.record import record
@@ -105,7 +106,7 @@ class _Template:
         self.element = memory_element(dtype)
 
     def _arg(self, slot: int, type: str = "i64") -> Value:
-        return self.b.load_scalar(type, self.b.gep(self.b.params[0], "i64", slot))
+        return self.b.load(type, self.b.gep(self.b.params[0], "i64", slot))
 
     def emit(self, per_value: bool) -> None:
         """The kernel: copy the base's columns, then fold in value after value."""
@@ -157,8 +158,8 @@ class _Template:
         index = (b.sext if self.index_dtype.signed else b.zext)(raw, "i64")
         good = b.icmp("ult", index, self.size)
         with b.if_(b.not_(good)):
-            b.store_scalar(b.const("i64", 1), self.ctx)
-            b.store_scalar(index, b.gep(self.ctx, "i64", 1))
+            b.store(b.const("i64", 1), self.ctx)
+            b.store(index, b.gep(self.ctx, "i64", 1))
         return b.select(good, index, b.const("i64", 0))
 
     def _folded(self, old: Value, new: Value) -> Value:
