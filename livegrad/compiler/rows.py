@@ -62,10 +62,10 @@ class Rows(Template):
             for base, step in zip(bases, self.middle_steps, strict=True)
         ]
         outer = dict(self.kept)
-        self._keep(0)
+        self.keep(0)
         for number, (reduces, stores) in enumerate(self.passes):
             self._pass(number, reduces, stores)
-            self._keep(number + 1)
+            self.keep(number + 1)
         self._store_row(tail=False)
         self.kept = outer
 
@@ -82,10 +82,8 @@ class Rows(Template):
         for i, instr in enumerate(self.instrs):
             if not instr.tail or i in self.kept:
                 continue
-            if instr.what == "fold":
-                self.kept[i] = self._fold(instr)
-            else:
-                self.kept[i] = self._row_value(instr)
+            folds = instr.what == "fold"
+            self.kept[i] = self._fold(instr) if folds else self.kept_value(instr)
         self._store_row(tail=True)
         self.kept = outer
 
@@ -122,28 +120,13 @@ class Rows(Template):
             return folded(SHORT_ROW)
         return self.b.either(span.short, lambda: folded(SHORT_ROW), lambda: folded(LONG_ROW))
 
-    def _keep(self, stage: int) -> None:
-        """Computes the values of a whole row that became available at `stage`."""
-        for i, instr in enumerate(self.instrs):
-            later = instr.full or instr.tail or instr.what == "reduce"
-            if later or self.stage[i] != stage or i in self.kept:
-                continue
-            self.kept[i] = self._row_value(instr)
-
-    def _row_value(self, instr: Instr) -> Value:
-        operands = [self.kept[i] for i in instr.operands if i >= 0]
-        if instr.what == "load":
-            dtype = instr.dtype
-            return self.e(dtype).load_scalar(dtype, self.rows[instr.payload])
+    def kept_value(self, instr: Instr) -> Value:
+        """The value for a whole row."""
         if instr.what == "position":
             counter: Value = self.rows[instr.payload]
             return counter
-        if instr.what == "gather":
-            stream, slot = instr.payload
-            where = self.position_ok(instr, self.b.sext(operands[0], "i64"), None)
-            place = self.move(self.rows[stream], self.b.mul(where, self.gather_arg(slot, 0)))
-            return self.e(instr.dtype).load_scalar(instr.dtype, place)
-        return self.compute(instr, operands)
+        at = self.b.const("i64", 0)
+        return self.elements(instr, self.kept_operands(instr), self.rows.__getitem__, at, None)
 
     # ------------------------------------------------------------------ one pass over a row
 
@@ -185,30 +168,18 @@ class Rows(Template):
         self, i: int, number: int, at: Value, mask: Value | None, known: dict[int, Value]
     ) -> Value:
         """The sixteen values of instruction `i` at position `at` of the row."""
-        found = known.get(i)
-        if found is None:
-            found = self.kept.get(i)
+        found = known.get(i) or self.kept.get(i)
         if found is None:
             spill = self.spills.get(i)
             if spill is not None and spill.computed_in < number:
                 found = self._unspill(spill.slot, i, at, mask)
             else:
-                found = self._compute_full(i, number, at, mask, known)
+                instr = self.instrs[i]
+                needed = [o for o in instr.operands if o >= 0]
+                operands = [self._full(o, number, at, mask, known) for o in needed]
+                found = self.elements(instr, operands, self.rows.__getitem__, at, mask)
             known[i] = found
         return found
-
-    def _compute_full(
-        self, i: int, number: int, at: Value, mask: Value | None, known: dict[int, Value]
-    ) -> Value:
-        instr = self.instrs[i]
-        if instr.what == "load":
-            return self.load(instr.payload, self.rows[instr.payload], at, mask)
-        if instr.what == "position":
-            return self.positions(instr.payload, self.rows[instr.payload], at)
-        operands = [self._full(o, number, at, mask, known) for o in instr.operands if o >= 0]
-        if instr.what == "gather":
-            return self.gather(instr, operands[0], self.rows[instr.payload[0]], at, mask)
-        return self.wide(self.compute(instr, operands))
 
     # ------------------------------------------------------- values kept between two passes
 

@@ -99,7 +99,7 @@ class Template:
         """A value that is the same for all work items."""
         if instr.what == "load":
             return self.e(instr.dtype).load_scalar(instr.dtype, self.bases[instr.payload])
-        return self.compute(instr, [self.kept[i] for i in instr.operands if i >= 0])
+        return self.compute(instr, self.kept_operands(instr))
 
     def _record(self, stream: int, field: int, type: str) -> Value:
         b = self.b
@@ -193,6 +193,38 @@ class Template:
             e.scatter(dtype, value, base, self._strided(stream, at), mask)
 
     # -------------------------------------------------------------------------- evaluation
+
+    def keep(self, stage: int) -> None:
+        """Computes the values that became available at `stage`, and do not change along a fold."""
+        for i, instr in enumerate(self.instrs):
+            later = instr.full or instr.tail or instr.what == "reduce"
+            if not later and self.stage[i] == stage and i not in self.kept:
+                self.kept[i] = self.kept_value(instr)
+
+    def kept_value(self, instr: Instr) -> Value:
+        """The value of an instruction that does not change along a fold."""
+        raise NotImplementedError
+
+    def kept_operands(self, instr: Instr) -> list[Value]:
+        """The operands of such an instruction."""
+        return [self.kept[i] for i in instr.operands if i >= 0]
+
+    def elements(
+        self,
+        instr: Instr,
+        operands: list[Value],
+        base: Callable[[int], Value],
+        at: Value,
+        mask: Value | None,
+    ) -> Value:
+        """The values of an instruction from `at` on; `base` says where its streams are."""
+        if instr.what == "load":
+            return self.load(instr.payload, base(instr.payload), at, mask)
+        if instr.what == "position":
+            return self.positions(instr.payload, base(instr.payload), at)
+        if instr.what == "gather":
+            return self.gather(instr, operands[0], base(instr.payload[0]), at, mask)
+        return self.compute(instr, operands)
 
     def compute(self, instr: Instr, operands: list[Value]) -> Value:
         """The value of an op or generate instruction."""

@@ -35,4 +35,5 @@ def lowered_by(name: str, **told: Any) -> Lowered:
 
 def lowered_as(kind: str) -> Lowered:
     """The lowering of ops of a kind that name none."""
-    return Lowered(f"{kind}.{kind.capitalize()}", {})
+    plain = {"host": "base.Kernel", "leaf": "base.Lowering"}
+    return Lowered(plain.get(kind, f"{kind}.{kind.capitalize()}"), {})
