@@ -38,9 +38,9 @@ class _CuDNN(_Backend):
 class _CPU:
     def get_cpu_capability(self) -> str:
         """The widest vectors that kernels use: "AVX512", "AVX2" or "DEFAULT"."""
-        from livegrad.runtime.host import HOST
+        from livegrad.runtime import host
 
-        return HOST.capability()
+        return host.HOST.capability()
 
 
 cpu = _CPU()

@@ -1,7 +1,8 @@
 """Devices: names of places for tensors, and what keeps and computes values there.
 
 There are two, the CPU and "meta", where tensors have a shape and a dtype but no data. Others can be
-registered with a `Backend`; names without one can be spoken of, but nothing can be made there.
+registered with a backend (runtime/protocol.py); names without one can be spoken of, but nothing can
+be made there.
 """
 
 from __future__ import annotations
@@ -9,13 +10,10 @@ from __future__ import annotations
 import re
 import threading
 from operator import index as as_index
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    import numpy as np
-
-    from livegrad.graph.meta import Meta
-    from livegrad.graph.node import Node
+    from livegrad.runtime.protocol import Backend
 
 _TYPES: tuple[str, ...] = (
     "cpu", "cuda", "ipu", "xpu", "mkldnn", "opengl", "opencl", "ideep", "hip", "ve", "fpga", "maia",
@@ -138,22 +136,6 @@ META = Device("meta")
 
 
 # ------------------------------------------------------------------------------- what is there
-
-
-class Backend(Protocol):
-    """Keeps values on a device, in buffers of its own kind, and computes there.
-
-    Of the CPU only the copies are asked for: its nodes wait, and are computed together by plans.
-    """
-
-    def copy_in(self, values: np.ndarray[Any, Any], meta: Meta) -> Any:
-        """A buffer with these values, contiguous and of the storage dtype."""
-
-    def copy_out(self, buffer: Any, meta: Meta) -> np.ndarray[Any, Any]:
-        """The values of a buffer, not to be written to."""
-
-    def run(self, node: Node) -> Any:
-        """The buffer with the value of a node, whose inputs have theirs on this device."""
 
 
 _devices = {"cpu": CPU, "meta": META}

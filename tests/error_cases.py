@@ -37,6 +37,8 @@ CASES: dict[str, Case] = {
     "stack": Case(lambda T: T.stack([T.ones(2), T.ones(3)]), RuntimeError, ("2", "3")),
     "cat of nothing": Case(lambda T: T.cat([]), ValueError, ("non-empty",)),
     "split sizes": Case(lambda T: T.ones(5).split([2, 2]), RuntimeError, ("5",)),
+    "hypot of a number": Case(lambda T: T.hypot(T.ones(3), True), TypeError, ("hypot", "bool")),
+    "logaddexp of a number": Case(lambda T: T.logaddexp(T.ones(3), 2.0), TypeError, ("float",)),
     "where": Case(lambda T: T.where(T.ones(3) > 0, T.ones(2), T.ones(3)), RuntimeError, ("2", "3")),
     "layer_norm": Case(lambda T: F(T).layer_norm(T.ones(2, 3), (4,)), RuntimeError, ("4", "3")),
     "cross_entropy": Case(lambda T: F(T).cross_entropy(T.ones(2, 3), ints(T, 1, 2, 0)), ValueError, ("2", "3")),

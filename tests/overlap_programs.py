@@ -30,9 +30,19 @@ REFUSED = (
     "m = b > 2; m[:2][m[1:3]] = False",
     "m = b > 2; m[:2].index_put_((m[1:3],), T.tensor(False))",
     "m = b > 2; m.index_put_((m[0],), T.tensor(False))",
+    "T.add(b[:-1], 1, out=b[1:])",
+    "T.mul(b, b[0], out=b)",
+    "c = b[:4].view(2, 2); T.exp(c, out=c.t())",
+    "T.cat([b[:3], b[3:]], out=b)",
+    "T.stack([b], out=b[None])",
 )
 
 FINE = (
+    "T.add(b, 1, out=b)",
+    "T.exp(b[1:], out=b[1:])",
+    "T.mul(b[:3], 2, out=b[3:])",
+    "T.sum(b[None], 0, out=b)",
+    "T.cat([b[:2], b[:1]], out=b[3:])",
     "b.add_(b)",
     "b.add_(b.view(6))",
     "b[0] += b[0]",

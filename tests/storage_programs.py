@@ -867,6 +867,13 @@ def einsum_without_sums_is_a_view(T: Any) -> Any:
 
 
 @program
+def nan_beside_what_is_written_in_one_memory(T: Any) -> Any:
+    x = T.tensor([[float("nan"), 1.0], [2.0, 3.0]])
+    x.expand(3, 2, 2)[T.tensor([1]), T.tensor([0])] = T.tensor(5.0)
+    return x.tolist()
+
+
+@program
 def strides_of_pooled_signals(T: Any) -> Any:
     x = T.ones(2, 3, 4).mT
     signals = x, x.contiguous(), x[:1], x[:, :, ::2], x[0]

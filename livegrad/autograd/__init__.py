@@ -47,10 +47,12 @@ def __getattr__(name: str) -> Any:
         return import_module(f"livegrad.autograd.{name}")
     if name not in _MODULES:
         raise AttributeError(f"module 'livegrad.autograd' has no attribute {name!r}")
-    # Tensors were called variables in old programs.
-    found = getattr(import_module(_MODULES[name]), "Tensor" if name == "Variable" else name)
-    globals()[name] = found
-    return found
+    module = import_module(_MODULES[name])
+    # All of a module's names at once: importing `gradcheck` has put the module in the place of the
+    # function. Tensors were called variables in old programs.
+    for each in [each for each, where in _MODULES.items() if where == module.__name__]:
+        globals()[each] = getattr(module, "Tensor" if each == "Variable" else each)
+    return globals()[name]
 
 
 __all__ = [

@@ -18,7 +18,7 @@ from livegrad.graph.meta import Meta
 from livegrad.graph.node import Interior, Node, place_of
 from livegrad.graph.site import user_site
 from livegrad.graph.state import LOCAL, lock_gradients, unlock_gradients
-from livegrad.graph.views import is_in_vain, laid_out, make_dense
+from livegrad.graph.views import check_not_stale, is_in_vain, laid_out, make_dense
 from livegrad.graph.writes import rebind
 from livegrad.ops.elementwise import arithmetic as ew
 from livegrad.ops.making.generate import filled_as
@@ -270,6 +270,8 @@ def _targets(inputs: tuple[Tensor, ...]) -> dict[int, list[Tensor]]:
     """Tensors to receive a gradient, by the id of the node (of the leaf's reference)."""
     targets: dict[int, list[Tensor]] = {}
     for x in inputs:
+        if x._made_at is not None:
+            check_not_stale(x)
         to = node_of(x).grad_to
         if to is None:
             raise RuntimeError("One of the differentiated Tensors does not require grad")

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from weakref import ref
 
 from livegrad.autograd.reverse import reverse, spent_error
+from livegrad.device import CPU
 from livegrad.graph import spent
 from livegrad.graph.handle import node_of
 from livegrad.graph.layout import is_dense
@@ -108,6 +109,8 @@ def backward(output: Tensor, retain_graph: bool) -> bool:
     state = LOCAL.state
     meta = root.meta
     if meta.numel != 1 or meta.dtype.is_complex or root.grad_to is not True or state.reference:
+        return False
+    if meta.device is not CPU:
         return False
     way = walk(root)
     if way is None:

@@ -99,9 +99,19 @@ def reverse(
                 check_gradients(node, [grads.get(x) for x in edges(node)])
             if spend:
                 node.spent = True
+    except Exception:
+        arrived += _complete_leaves(order, node, grads)
+        raise
     finally:
         state.grad, state.site, state.caster = outer
     return order, arrived
+
+
+def _complete_leaves(order: list[Node], failed: Node, grads: dict[Node, Tensor]) -> list[Pair]:
+    """The leaves whose gradients were complete when a rule failed: in PyTorch they have theirs."""
+    left = order[order.index(failed) :]
+    waiting = {x for node in left for x in edges(node)}
+    return [(x, grads[x]) for x in left if type(x.grad_to) is ref and x in grads.keys() - waiting]
 
 
 def _as_told(
@@ -202,7 +212,8 @@ def ordered(
 ) -> list[Node]:
     """Nodes that gradients from `roots` reach, every node after all nodes that use it.
 
-    A gradient may end at a `wanted` node although the graph behind that is gone.
+    A gradient may end at a `wanted` node although the graph behind that is gone, or is not asked
+    for.
     """
     uses = dict.fromkeys(roots, 0)
     found = list(uses)
@@ -230,7 +241,9 @@ def ordered(
 
 
 def _is_end(node: Node, wanted: set[int] | None) -> bool:
-    return node.cut is not None and wanted is not None and id(node) in wanted
+    if wanted is None or id(node) not in wanted:
+        return False
+    return node.cut is not None or len(wanted) == 1
 
 
 def _check_found(order: list[Node], wanted: set[int]) -> None:

@@ -32,31 +32,19 @@ class Builder(SpecialMath):
         name: the function's symbol.
         params: (LLVM type, name) of each parameter.
         machine: what it is written for.
-        returns: LLVM type of the result, `void` for kernels.
-        noalias: promise that no two pointer parameters overlap.
 
     Invariants: constants are operands and never instructions; a value is visible in the block
     that defines it and in blocks opened inside it; code is only ever appended.
     """
 
-    __slots__ = ("_allocas", "_attributes", "_name", "_returns", "_signature", "params")
+    __slots__ = ("_attributes", "_name", "_signature", "params")
 
-    def __init__(
-        self,
-        name: str,
-        params: Sequence[tuple[str, str]],
-        machine: Machine,
-        returns: str = "void",
-        noalias: bool = False,
-    ) -> None:
+    def __init__(self, name: str, params: Sequence[tuple[str, str]], machine: Machine) -> None:
         super().__init__(machine.lanes)
         self._attributes = machine.attributes
         self.params = [Value(f"%{param}", type) for type, param in params]
-        flag = {"ptr": "ptr noalias"} if noalias else {}
-        self._signature = ", ".join([f"{flag.get(p.type, p.type)} {p.name}" for p in self.params])
+        self._signature = ", ".join([f"{p.type} {p.name}" for p in self.params])
         self._name = name
-        self._returns = returns
-        self._allocas: list[str] = []
 
     # ---- memory --------------------------------------------------------------------------
 
@@ -70,23 +58,19 @@ class Builder(SpecialMath):
         place = f"ptr {pointer.name}, {index.type} {index.name}"
         return self._pure(type, f"getelementptr {element}, {place}")
 
-    def load(
-        self, type: str, pointer: Value, mask: Value | None = None, align: int | None = None
-    ) -> Value:
+    def load(self, type: str, pointer: Value, mask: Value | None = None) -> Value:
         """A vector from contiguous memory; lanes outside `mask` are not read and give 0."""
-        align = align or bytes_of(type)
+        align = bytes_of(type)
         if mask is None:
             return self._define(type, f"load {type}, ptr {pointer.name}, align {align}")
         name = f"llvm.masked.load.{mangled(type)}.p0"
         where = f"ptr align {align} {pointer.name}, {mask.type} {mask.name}"
         return self._define(type, f"call {type} @{name}({where}, {type} zeroinitializer)")
 
-    def store(
-        self, value: Value, pointer: Value, mask: Value | None = None, align: int | None = None
-    ) -> None:
+    def store(self, value: Value, pointer: Value, mask: Value | None = None) -> None:
         """Write a vector to contiguous memory; lanes outside `mask` are left alone."""
         type = value.type
-        align = align or bytes_of(type)
+        align = bytes_of(type)
         if mask is None:
             text = f"store {type} {value.name}, ptr {pointer.name}, align {align}"
         else:
@@ -115,29 +99,19 @@ class Builder(SpecialMath):
     def _all_lanes(self, type: str) -> Value:
         return self.const(with_element(type, "i1"), 1)
 
-    def alloca(self, element: str, count: int, align: int = 64) -> Value:
-        """Scratch space for `count` elements on the stack, alive until the function returns."""
-        # In the entry block whatever is being written now: an alloca in a loop grows the stack.
-        name = f"%a{len(self._allocas)}"
-        self._allocas.append(f"  {name} = alloca {element}, i64 {count}, align {align}")
-        return Value(name, "ptr")
-
     # ---- the module ----------------------------------------------------------------------
 
-    def ir(self, attributes: str = "") -> str:
-        """The text of the module; `attributes` are added to the function's own."""
-        lines = list(self._lines)
-        if self._open and self._returns == "void":
-            lines.append("  ret void")
+    def ir(self) -> str:
+        """The text of the module."""
         return "\n".join(
             [
                 *self._declared.values(),
-                f"define {self._returns} @{self._name}({self._signature}) #0 {{",
+                f"define void @{self._name}({self._signature}) #0 {{",
                 "entry:",
-                *self._allocas,
-                *lines,
+                *self._lines,
+                "  ret void",
                 "}",
-                f"attributes #0 = {{ {self._attributes} {attributes} }}",
+                f"attributes #0 = {{ {self._attributes} }}",
                 "",
             ]
         )

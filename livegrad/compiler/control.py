@@ -31,54 +31,29 @@ class Loop:
 class ControlFlow(Instructions):
     """Blocks and jumps. Inside a block opened by another, what the outer one computed is known."""
 
-    __slots__ = ("_block", "_labels", "_open")
+    __slots__ = ("_block", "_labels")
 
     def __init__(self, lanes: int) -> None:
         super().__init__(lanes)
         self._labels = 0
         self._block = "entry"
-        self._open = True
-
-    @property
-    def block(self) -> str:
-        """The label of the block being written, for `phi`."""
-        return self._block
 
     def new_label(self, hint: str = "block") -> str:
-        """A fresh label, to be placed by `label`."""
+        """A fresh label."""
         self._labels += 1
         return f"{hint}{self._labels}"
-
-    def label(self, name: str | None = None) -> str:
-        """Start the block `name` (or a fresh one); falls through from an open block."""
-        name = name or self.new_label()
-        if self._open:
-            self.br(name)
-        # Nothing is known about who jumps here, so no earlier instruction may be reused.
-        self._known = {}
-        self._start(name)
-        return name
 
     def _start(self, name: str) -> None:
         self._lines.append(f"{name}:")
         self._block = name
-        self._open = True
 
     def br(self, target: str) -> None:
         """Jump to a label, ending the block."""
-        self._terminate(f"br label %{target}")
+        self._lines.append(f"  br label %{target}")
 
     def cond_br(self, condition: Value, then: str, otherwise: str) -> None:
         """Jump by an i1, ending the block."""
-        self._terminate(f"br i1 {condition.name}, label %{then}, label %{otherwise}")
-
-    def ret(self, value: Value | None = None) -> None:
-        """Return, ending the block (a void function returns by itself at its end)."""
-        self._terminate("ret void" if value is None else f"ret {value.type} {value.name}")
-
-    def _terminate(self, text: str) -> None:
-        self._lines.append(f"  {text}")
-        self._open = False
+        self._lines.append(f"  br i1 {condition.name}, label %{then}, label %{otherwise}")
 
     def phi(self, type: str, incoming: Sequence[tuple[Value, str]]) -> Value:
         """The value that came with the jump, from (value, label) pairs; first in its block."""
@@ -94,8 +69,7 @@ class ControlFlow(Instructions):
         self._known = known.copy()
         self._start(then)
         yield
-        if self._open:
-            self.br(after)
+        self.br(after)
         self._known = known
         self._start(after)
 

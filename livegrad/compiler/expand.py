@@ -11,7 +11,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from livegrad.device import CPU
 from livegrad.graph.handle import LEAF, wrap
+from livegrad.graph.meta import on_device
 from livegrad.graph.node import Node, Site, Spec, quote_site
 from livegrad.graph.numbers import FloatArg, IntArg
 from livegrad.graph.state import scratch_state
@@ -25,6 +27,18 @@ class Recorded:
     nodes: list[Node]
     leaves: list[Node]
     outputs: list[int]
+
+
+def without_device(recorded: Recorded) -> Recorded:
+    """The same as if it were on the CPU: plans do not say where they run."""
+    if not recorded.nodes or recorded.nodes[0].meta.device is CPU:
+        return recorded
+    copies = {x: leaf_for(x) for x in recorded.leaves}
+    for node in recorded.nodes:
+        inputs = tuple([copies[x] for x in node.inputs])
+        copies[node] = copy_node(node, inputs, node.args)
+    nodes, leaves = ([copies[x] for x in xs] for xs in (recorded.nodes, recorded.leaves))
+    return Recorded(nodes, leaves, recorded.outputs)
 
 
 @dataclass
@@ -66,6 +80,13 @@ def make_node(spec: Spec, inputs: tuple[Node, ...], args: tuple[Any, ...], site:
     return node
 
 
+def leaf_for(node: Node) -> Node:
+    """What stands for a computed value in a plan."""
+    meta = on_device(node.meta.plain, CPU)
+    spec = LEAF.cache.get(meta) or LEAF.remember(meta, (), (), meta)
+    return make_node(spec, (), (), node.site)
+
+
 class Expander:
     """Walks the recorded nodes once, expanding as it goes."""
 
@@ -82,7 +103,7 @@ class Expander:
 
     def leaf(self, node: Node) -> None:
         """A computed value the plan reads."""
-        self._append(node, self._as_leaf(node))
+        self._append(node, leaf_for(node))
         self._shadow(node, self.final[node])
 
     def _shadow(self, node: Node, copy: Node) -> None:
@@ -91,11 +112,6 @@ class Expander:
             return
         self.shadows[node] = copy
         self.final[copy] = self.final[node]
-
-    def _as_leaf(self, node: Node) -> Node:
-        meta = node.meta.plain
-        spec = LEAF.cache.get(meta) or LEAF.remember(meta, (), (), meta)
-        return make_node(spec, (), (), node.site)
 
     def _append(self, node: Node, primitive: Node) -> None:
         primitive.index = len(self.nodes)

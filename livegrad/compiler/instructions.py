@@ -122,6 +122,11 @@ class Instructions:
             return Value("void", type)
         return self._pure(type, text) if pure else self._define(type, text)
 
+    def call_at(self, function: Value, args: Sequence[Value]) -> None:
+        """Call the function at an address, for what it does."""
+        operands = ", ".join([f"{arg.type} {arg.name}" for arg in args])
+        self._lines.append(f"  call void {function.name}({operands})")
+
     # ---- constants -----------------------------------------------------------------------
 
     def const(self, type: str, number: float) -> Value:

@@ -1,21 +1,23 @@
 """Tensors that are not in the CPU's memory: those on the meta device, which have no data, and those
 on devices that were registered.
 
-Their nodes have a buffer from the beginning. So they are never pending and reach no plan. Their
-specs are not remembered, so that every operation on them takes the slow way of recording, which
-ends here: the usual inference, a node for gradients to flow through, and the device's backend,
-which computes it at once.
+Specs for them are not remembered by ops, so that every operation on them takes the slow way of
+recording, which ends here: the usual inference, as if they were on the CPU, and a node that is
+pending like all others. Without data there is nothing to compute: such nodes have a buffer from the
+beginning.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from livegrad import dtypes
 from livegrad.device import CPU, META, Device, backend_of, home, register
 from livegrad.dtypes import DType
+from livegrad.graph.events import RECORDED, tell_recorded
 from livegrad.graph.handle import leaf_node, wrap
 from livegrad.graph.infer import elementwise_spec, infer_spec
 from livegrad.graph.layout import like_strides
@@ -23,7 +25,7 @@ from livegrad.graph.meta import Meta, Shape, Sizes, meta_of, on_device
 from livegrad.graph.node import Node, Site, Spec
 from livegrad.graph.op import Op
 from livegrad.graph.site import user_site
-from livegrad.graph.state import LOCAL, flush
+from livegrad.graph.state import LOCAL, Runtime, flush
 
 if TYPE_CHECKING:
     from livegrad.tensor import Tensor
@@ -52,9 +54,6 @@ class Dataless:
 
     def copy_out(self, buffer: Any, meta: Meta) -> NoReturn:
         raise no_data()
-
-    def run(self, node: Node) -> NoData:
-        return NO_DATA
 
 
 register("meta", Dataless())
@@ -86,7 +85,7 @@ def like(x: Node) -> Tensor:
 def placed(x: Tensor, device: Any) -> Tensor:
     """`x`, which was just made on the CPU, on `device`."""
     place = home(device)
-    return x if place is CPU else like(x._node) if place is META else copied(x, place)
+    return x if place is CPU else like(x._node) if place is META else _brought(x, place)
 
 
 def moved(x: Tensor, device: Device, dtype: DType) -> Tensor:
@@ -173,26 +172,65 @@ def recorded(
     spec: Spec, nodes: tuple[Node, ...], args: tuple[Any, ...], grad: Any, device: Device
 ) -> Tensor:
     """The result of an operation whose spec, were it on the CPU, would be `spec`."""
+    state = LOCAL.state
+    inputs = nodes
+    if device is not META:
+        inputs = tuple([_brought(wrap(x), device)._node for x in nodes])
     out = wrap(leaf_node(on_device(spec.meta, device), None))
     node = out._node
-    node.spec = Spec(spec.op, spec.attrs, node.meta)
-    node.spec.floats, node.spec.grad = spec.floats, spec.grad
-    node.inputs = nodes if device is META else tuple([_brought(x, device) for x in nodes])
-    node.args = args
-    node.buffer = backend_of(device).run(node)
-    if grad is not None and spec.grad and LOCAL.state.grad:
+    node.spec, node.inputs, node.args = _spec_on(spec, device), inputs, args
+    node.spent = state.inference
+    if grad is not None and spec.grad and state.grad:
         node.grad_to = True
+    if device is not META:
+        _wait(out)
     else:
-        node.inputs = ()
+        node.buffer = NO_DATA
+        if node.grad_to is None:
+            node.inputs = ()
     return out
 
 
-def _brought(node: Node, device: Device) -> Node:
-    """A node on `device`, or a copy of it there."""
-    brought: Node = node
-    if node.meta.device is not device:
-        brought = moved(wrap(node), device, node.meta.dtype)._node
-    return brought
+@lru_cache(maxsize=4096)
+def _spec_on(spec: Spec, device: Device) -> Spec:
+    """The spec that differs from `spec` by its device. Plans know of none: `plain` has no other."""
+    found = Spec(spec.op, spec.attrs, on_device(spec.meta, device))
+    found.floats, found.grad, found.plain = spec.floats, spec.grad, spec.plain or spec
+    return found
+
+
+def _wait(out: Tensor) -> None:
+    """Puts what was just recorded at the end of the pending list."""
+    state, node = LOCAL.state, out._node
+    node.index = state.base + len(state.nodes)
+    if state.site is not None:
+        node.site = state.site
+    if RECORDED:
+        tell_recorded(node)
+    if state.reference:
+        Runtime.evaluate(node)
+        return
+    state.elsewhere = True
+    state.nodes.append(node)
+    state.handles.append(out)
+    if len(state.nodes) > state.most and not state.held:
+        flush("many nodes were pending", node)
+
+
+def _brought(x: Tensor, device: Device) -> Tensor:
+    """A tensor on `device`, or a copy of it there; what is made from nothing is made there."""
+    node = x._node
+    if node.meta.device is device:
+        return x
+    if not _is_made_of_nothing(node):
+        return moved(x, device, node.meta.dtype)
+    return recorded(node.spec, node.inputs, node.args, None, device)
+
+
+def _is_made_of_nothing(node: Node) -> bool:
+    """Whether a pending value reads no data."""
+    pending = node.buffer is None and node.spec.op.kind != "leaf"
+    return pending and all([_is_made_of_nothing(x) for x in node.inputs])
 
 
 def _common_device(nodes: Sequence[Node], indices: bool) -> Device:

@@ -16,6 +16,7 @@ from __future__ import annotations
 import threading
 import weakref
 from collections.abc import Callable, Sequence
+from functools import partial
 from itertools import count
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -70,19 +71,10 @@ class Numbers:
         key = id(thing)
         known = self._known.get(key)
         if known is None:
-            new = weakref.ref(thing, self._forgetting(key)), next(self._next)
+            # Forgotten before the address is used again, by what Ctrl-C cannot stop on the way.
+            new = weakref.ref(thing, partial(self._known.pop, key)), next(self._next)
             known = self._known.setdefault(key, new)  # another thread may have been quicker
         return known[1]
-
-    def _forgetting(self, key: int) -> Callable[[weakref.ref[Any]], None]:
-        known = self._known
-
-        def forget(gone: weakref.ref[Any]) -> None:
-            # Before the address is used again. A thread that was not quick enough has no entry.
-            if key in known and known[key][0] is gone:
-                del known[key]
-
-        return forget
 
 
 NODES = Numbers()
@@ -182,7 +174,9 @@ class Ran(NamedTuple):
     @property
     def step_seconds(self) -> tuple[float | None, ...]:
         """How long each kernel took; None before `explain()` was called, and for NumPy's."""
-        return tuple([None if t is None else t / 1e6 for t in self.executable.step_times()])
+        return tuple(
+            [None if t is None else t / 1e6 for t in self.executable.runnable.step_times()]
+        )
 
     @property
     def lines(self) -> tuple[str, ...]:

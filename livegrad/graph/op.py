@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from livegrad import dtypes
 from livegrad.device import CPU
+from livegrad.dtypes import DType
 from livegrad.graph.layout import (
     Strides,
     channels_last_strides,
@@ -17,7 +18,7 @@ from livegrad.graph.layout import (
     prefers_channels_last,
 )
 from livegrad.graph.lowering import Lowered, lowered_as
-from livegrad.graph.meta import Meta, is_symbolic
+from livegrad.graph.meta import Meta, Shape, is_symbolic
 from livegrad.graph.node import Node, Spec
 from livegrad.graph.symbol import Session
 from livegrad.native.hot import hot_slots
@@ -56,7 +57,21 @@ def not_implemented_in_torch(name: str) -> GradRule:
 
 def as_iterated(metas: tuple[Meta, ...], attrs: tuple[Any, ...], meta: Meta) -> Strides | None:
     """The layout of an elementwise result: the order of dims that its tensors agree on."""
-    return elementwise_strides(meta.shape, [(m.shape, m.stride()) for m in metas])
+    return elementwise_strides(meta.shape, _read(metas, attrs))
+
+
+def _read(metas: tuple[Meta, ...], attrs: tuple[Any, ...]) -> list[tuple[Shape, Strides]]:
+    """The shapes and strides that an elementwise operation reads.
+
+    PyTorch copies tensors of another dtype than it computes in, attrs[0].
+    """
+    compute = attrs[0] if attrs else None
+    if not isinstance(compute, DType) or all([m.dtype is compute for m in metas]):
+        return [(m.shape, m.stride()) for m in metas]
+    return [
+        (m.shape, m.stride() if m.dtype is compute else like_strides(m.shape, m.stride()))
+        for m in metas
+    ]
 
 
 def with_numbers(metas: tuple[Meta, ...], attrs: tuple[Any, ...], meta: Meta) -> Strides | None:
@@ -65,7 +80,7 @@ def with_numbers(metas: tuple[Meta, ...], attrs: tuple[Any, ...], meta: Meta) ->
     That matters to dims of size 1 and 0 only. attrs are (compute dtype, pattern as "ts").
     """
     numbers = [((), ())] * (len(attrs[1]) - len(metas))
-    return elementwise_strides(meta.shape, [*[(m.shape, m.stride()) for m in metas], *numbers])
+    return elementwise_strides(meta.shape, [*_read(metas, attrs), *numbers])
 
 
 def as_scaled(metas: tuple[Meta, ...], attrs: tuple[Any, ...], meta: Meta) -> Strides | None:

@@ -77,6 +77,8 @@ class State:
     `caster`, inside `livegrad.autocast`, is asked to cast the inputs of ops that have an `autocast`
     rule: caster(rule, inputs) -> inputs.
 
+    `elsewhere` says that nodes of other devices than the CPU are among those pending.
+
     `written` has, for nodes that in-place writes made, the node whose place each took: a write that
     fails is taken back.
 
@@ -94,6 +96,7 @@ class State:
         "base",
         "bytes",
         "caster",
+        "elsewhere",
         "grad",
         "handles",
         "held",
@@ -128,6 +131,7 @@ class State:
         self.handles: list[Any] = []
         self.bytes = 0
         self.caster: Callable[[str, Any], Any] | None = None
+        self.elsewhere = False
         self.grad = True
         self.held = False
         self.inference = False

@@ -296,8 +296,8 @@ def in_place_of(old: Node, value: Any, handle: Any, overwrites: bool) -> Node:
     """
     node: Node = value._node
     to = old.grad_to
-    if isinstance(to, _WeakRef) and to() is None and type(handle) is not Cell:
-        pass  # a view that required a gradient in vain is no leaf of anybody's
+    if isinstance(to, _WeakRef) and type(handle) is not Cell and _is_no_leaf_now(to, node, handle):
+        pass
     elif isinstance(to, _WeakRef):
         # A node of its own, so that marking it as the leaf marks no other tensor's value.
         value = laid_out(unary(REGISTRY["clone"], wrap(node)), node.meta)
@@ -323,6 +323,13 @@ def in_place_of(old: Node, value: Any, handle: Any, overwrites: bool) -> Node:
     if node.inputs and node is not old:  # what is computed from nothing cannot fail
         LOCAL.state.written[node] = old
     return node
+
+
+def _is_no_leaf_now(to: Any, node: Node, x: Any) -> bool:
+    """Whether a view that required a gradient did so in vain, or its base has a history now."""
+    if to() is None:
+        return True
+    return node.grad_to is not None and family_node(x).interior
 
 
 def go_on_retaining(old: Node, node: Node, handle: Any) -> None:

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import sys
 import threading
-from functools import lru_cache, wraps
+from functools import wraps
 from types import CodeType, FunctionType
 from typing import Any
 
@@ -115,24 +115,15 @@ class Ask:
 
 
 def _asking(free: tuple[str, ...], ask: Ask) -> CodeType:
-    """The code of a function, with these free variables, whose calls are answered by `ask`."""
-    code = _template(free)
-    return code.replace(co_consts=tuple([ask if x == "ask" else x for x in code.co_consts]))
+    """The code of a function, with these free variables, whose calls are answered by `ask`.
+
+    A function's code can be exchanged only for such code; what it does not use, it may have.
+    """
+    code = _template.__code__
+    constants = tuple([ask if x == "ask" else x for x in code.co_consts])
+    return code.replace(co_consts=constants, co_freevars=free)
 
 
-@lru_cache
-def _template(free: tuple[str, ...]) -> CodeType:
-    # The free variables must be there, as a function's code can be exchanged only for such code.
-    names = ", ".join(free)
-    source = f"""
-def outer({names}):
-    def asking(*args, **kwargs):
-        {f"nonlocal {names}" if free else ""}
-        ask = "ask"
-        return ask(args, kwargs)
-    return asking
-"""
-    scope: dict[str, Any] = {}
-    exec(compile(source, __file__, "exec"), scope)  # the file, so that it is livegrad's own
-    code: CodeType = scope["outer"](*[None] * len(free)).__code__
-    return code
+def _template(*args: Any, **kwargs: Any) -> Any:
+    ask: Any = "ask"  # stands for an Ask
+    return ask(args, kwargs)

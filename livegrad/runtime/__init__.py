@@ -1,7 +1,8 @@
 """The runtime: turns pending nodes into values. Importing it makes it the graph's runtime."""
 
-from livegrad.runtime import flush as flush, host as host
-from livegrad.runtime.host import get_num_threads, set_num_threads
+from livegrad.runtime import flush as flush
+from livegrad.runtime.cpu import host as host
+from livegrad.runtime.cpu.host import get_num_threads, set_num_threads
 from livegrad.runtime.report import Stats, explain, stats
 
 __all__ = ["Stats", "explain", "flush", "host", "get_num_threads", "set_num_threads", "stats"]

@@ -8,6 +8,8 @@ out to need it.
 
 from __future__ import annotations
 
+from typing import Any
+
 from livegrad.graph.node import Node, quote_site
 from livegrad.graph.state import LOCAL, ORPHANED, State, living_states
 from livegrad.ops.bookkeeping.update import Pending
@@ -31,9 +33,14 @@ def drop_computed(state: State) -> None:
     """Forgets pending nodes that another thread, which read them, has computed."""
     pairs = zip(state.nodes, state.handles, strict=True)
     left = [(node, handle) for node, handle in pairs if node.buffer is None]
+    take_up(state, [n for n, _ in left], [h for _, h in left])
+
+
+def take_up(state: State, nodes: list[Node], handles: list[Any]) -> None:
+    """Makes these the pending nodes, and numbers them anew."""
     state.move_on()
-    state.nodes, state.handles = [n for n, _ in left], [h for _, h in left]
-    for place, node in enumerate(state.nodes):
+    state.nodes, state.handles = nodes, handles
+    for place, node in enumerate(nodes):
         node.index = state.base + place
 
 
@@ -41,11 +48,7 @@ def adopt_missing(state: State, roots: tuple[Node, ...]) -> None:
     """Puts what is missing in front of what reads it, and numbers all pending nodes anew."""
     handles = dict(zip(state.nodes, state.handles, strict=True))
     order = _with_missing(state.nodes, roots)
-    state.move_on()
-    state.handles = [handles[node] if node in handles else _Nobody() for node in order]
-    state.nodes = order
-    for place, node in enumerate(order):
-        node.index = state.base + place
+    take_up(state, order, [handles[node] if node in handles else _Nobody() for node in order])
 
 
 def _with_missing(nodes: list[Node], roots: tuple[Node, ...]) -> list[Node]:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from livegrad.graph.node import Node
+from livegrad.graph.node import Node, Site, quote_site
 
 if TYPE_CHECKING:
     from livegrad.compiler.plan import Plan
@@ -39,6 +39,13 @@ class Fault(Exception):
         assert plan.notes is not None
         notes = plan.notes.steps[self.number]
         return notes.suspects[self.code - 1] if self.code else notes.nodes[0]
+
+    def blamed_on(self, site: Site | None) -> Fault:
+        """The same, with an error for the user that names a line."""
+        error: Any = self.kind(f"{self.message} (recorded at {quote_site(site)})")
+        error.recorded_at = site  # for its traceback, see runtime/folding.py
+        self.error = error
+        return self
 
     def complain(self, suspect: Node) -> None:
         """Has a node say what is wrong with the value that it refused."""

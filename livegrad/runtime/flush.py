@@ -25,12 +25,14 @@ from livegrad.native.hot import FUNCTIONS, hot
 from livegrad.runtime import plans
 from livegrad.runtime.counters import counters
 from livegrad.runtime.cpu.outside import finder
+from livegrad.runtime.devices import concerns_others, node_by_node, run_nodes, take_apart
 from livegrad.runtime.elsewhere import (
     adopt_missing,
     drop_computed,
     is_incomplete,
     look_at_others,
     renew_updates,
+    take_up,
 )
 from livegrad.runtime.fault import Fault
 from livegrad.runtime.folding import fold
@@ -135,7 +137,7 @@ def _flush_the_rest(state: State, reason: str, roots: tuple[Node, ...], fault: F
         take_back(state, lost)
         roots = tuple([root for root in roots if root not in lost])
         try:
-            _flush(state, reason, roots)
+            _flush_part(state, reason, roots, _now())
         except Fault as another:
             fault = another
         else:
@@ -153,12 +155,44 @@ def _flush(state: State, reason: str, roots: tuple[Node, ...]) -> None:
 
 
 def _flush_as_recorded(state: State, reason: str, roots: tuple[Node, ...], started: int) -> None:
-    """Finds the plan of what is pending, or makes one, and runs it."""
+    """Computes what is pending, device by device if there are several."""
+    if not concerns_others(state, roots):
+        _flush_part(state, reason, roots, started)
+        return
+    errors = []
+    parts = take_apart(state, roots)
+    while parts:
+        device, nodes, handles = parts.pop(0)
+        take_up(state, nodes, handles)
+        del nodes, handles  # the state's alone
+        mine = tuple([root for root in roots if root.meta.device is device])
+        try:
+            _flush_part(state, reason, mine, started)
+        except Fault as fault:
+            errors.append(_flush_the_rest(state, reason, mine, fault))
+    if errors:
+        raise errors[0]
+
+
+def _flush_part(state: State, reason: str, roots: tuple[Node, ...], started: int) -> None:
+    """Computes what is pending on one device, by a plan or node by node."""
     if any([node.buffer is not None for node in state.nodes]):
         drop_computed(state)
     for root in roots:
         if root.buffer is None and not 0 <= root.index - state.base < len(state.nodes):
             adopt_missing(state, roots)
+    backend = node_by_node(state.nodes)
+    if backend is None:
+        _flush_by_plan(state, reason, roots, started)
+        return
+    if is_incomplete(state):
+        adopt_missing(state, roots)
+    run_nodes(backend, _snapshot(state, roots))
+    counters.flushes += 1
+
+
+def _flush_by_plan(state: State, reason: str, roots: tuple[Node, ...], started: int) -> None:
+    """Finds the plan of what is pending, or makes one, and runs it."""
     snapshot = _snapshot(state, roots)
     executable = plans.find(snapshot)
     compiles = 0

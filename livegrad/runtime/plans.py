@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 from time import perf_counter
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from livegrad.compiler import debug
 from livegrad.compiler.kept import KEPT, size_of_plan
+from livegrad.device import CPU, backend_of
 from livegrad.graph.events import PLANNED, tell_planned
 from livegrad.graph.node import Node
 from livegrad.graph.numbers import Specialised
 from livegrad.native.hot import hot_slots
 from livegrad.runtime import report
 from livegrad.runtime.counters import counters
+from livegrad.runtime.executable import Executable
 from livegrad.runtime.snapshot import Snapshot, numbers_of
 from livegrad.runtime.speedup import original_functions
-
-if TYPE_CHECKING:  # it has all of the CPU, which is imported with the first plan
-    from livegrad.runtime.executable import Executable
 
 Key = tuple[Any, ...]
 
@@ -84,13 +83,12 @@ def _kinds(nodes: list[Node]) -> list[bool]:
 def make(snapshot: Snapshot) -> Executable:
     """Plans what was recorded, and remembers the executable."""
     # The compiler is imported by the first plan: `import livegrad` is quicker without it.
-    from livegrad.compiler.expand import Recorded
+    from livegrad.compiler.expand import Recorded, without_device
     from livegrad.compiler.sizes import plan_for
-    from livegrad.runtime.assemble import assemble
 
     leaves = list(dict.fromkeys(snapshot.reads))
     kept = [i for i, k in enumerate(snapshot.keep) if k and _has_value(snapshot.nodes[i])]
-    recorded = Recorded(snapshot.nodes, leaves, kept)
+    recorded = without_device(Recorded(snapshot.nodes, leaves, kept))
     if debug.wants("graph"):
         debug.show("graph", debug.node_lines(recorded.leaves + recorded.nodes))
     if debug.wants("misses"):
@@ -102,7 +100,7 @@ def make(snapshot: Snapshot) -> Executable:
     if PLANNED:
         tell_planned(plan, snapshot.nodes, perf_counter() - started)
     counters.plans_filled += plan.filled
-    executable = assemble(plan, recorded)
+    executable = Executable(plan, recorded, _backend(snapshot.nodes))
     executable.links, executable.keep = snapshot.links, snapshot.keep
     nodes = snapshot.nodes
     executable.numbered = [i for i, n in enumerate(nodes) if n.args]
@@ -116,9 +114,15 @@ def make(snapshot: Snapshot) -> Executable:
     executable.firsts = [first[x] for x in leaves]
     executable.repeats = [(i, first[x]) for i, x in enumerate(snapshot.reads) if first[x] != i]
     numbers = {x: i for i, x in enumerate(leaves)}
-    executable.make_follower(nodes, [numbers[x] for x in snapshot.reads])
+    leaves_read = [numbers[x] for x in snapshot.reads]
+    executable.follower = executable.runnable.follower(executable, nodes, leaves_read)
     _remember(snapshot.specs, executable)
     return executable
+
+
+def _backend(nodes: list[Node]) -> Any:
+    """What computes these: they are all on one device."""
+    return backend_of(nodes[0].meta.device if nodes else CPU)
 
 
 def forget_plans() -> None:

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from livegrad.device import CPU, backend_of
 from livegrad.graph.handle import wrap
 from livegrad.graph.node import Node
 from livegrad.graph.state import setting
@@ -23,7 +24,12 @@ def evaluate(node: Node) -> None:
         raise AssertionError(
             f"reference of {node.op.name} gave shape {array.shape}, inferred {node.meta.shape}"
         )
-    node.buffer = Buffer.from_array(from_compute(array, node.meta.dtype))
+    stored = from_compute(array, node.meta.dtype)
+    device = node.meta.device
+    if device is CPU:
+        node.buffer = Buffer.from_array(stored)
+    else:
+        node.buffer = backend_of(device).copy_in(stored.reshape(node.meta.shape), node.meta)
     if node.grad_to is None:
         node.inputs = ()
 

@@ -70,7 +70,7 @@ def explanation() -> str:
         f"{sum(b.nbytes for b in plan.buffers):,} bytes of results, "
         f"{plan.arena:,} bytes of arena",
     ]
-    times = ran.executable.step_times()
+    times = ran.executable.runnable.step_times()
     for number, (step, micros) in enumerate(zip(plan.steps, times, strict=True), 1):
         took = "" if micros is None else f"   {micros:.1f} µs"
         nodes = plan.notes.steps[number - 1].nodes

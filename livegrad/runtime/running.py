@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 from weakref import ref
 
+from livegrad.device import CPU, Device, backend_of
 from livegrad.graph import spent
 from livegrad.graph.handle import leaf_node
 from livegrad.graph.node import Node
@@ -14,13 +15,14 @@ from livegrad.graph.state import LOCAL
 from livegrad.native.hot import hot
 from livegrad.ops.bookkeeping.update import replace_node
 from livegrad.runtime.counters import counters
+from livegrad.runtime.executable import Executable
 from livegrad.runtime.fault import Fault
 from livegrad.runtime.liveness import is_claim, may_overwrite
 from livegrad.runtime.memory import Buffer, allocate
 from livegrad.runtime.snapshot import Snapshot, numbers_of
 
-if TYPE_CHECKING:  # it has all of the CPU, which is imported with the first plan
-    from livegrad.runtime.executable import Executable
+if TYPE_CHECKING:
+    from livegrad.compiler.plan import Plan
 
 _refs = sys.getrefcount
 
@@ -38,16 +40,15 @@ def run(executable: Executable, snapshot: Snapshot) -> None:
     """Runs the plan of what was recorded, and hands out what it computed."""
     reads = snapshot.reads
     leaves = [reads[i] for i in executable.firsts]
+    allocate = executable.backend.allocate
     buffers = [allocate(nbytes) for nbytes in executable.fresh]
     moved: list[Moved] = []
     if executable.writes:
         spent.cut_computed(executable.update_site(snapshot.nodes))
         buffers += _targets(executable, snapshot, leaves, moved)
     nodes = snapshot.nodes
-    addresses = [x.buffer.ptr for x in leaves]
-    addresses += [b.ptr for b in buffers]
-    numbers = numbers_of([nodes[i] for i in executable.numbered])
-    _execute(executable, nodes, leaves, buffers, moved, addresses, *numbers)
+    ints, floats = numbers_of([nodes[i] for i in executable.numbered])
+    _execute(executable, nodes, leaves, buffers, moved, ints, floats)
 
 
 # A written tensor whose old value somebody else sees, and the buffer it moves to.
@@ -60,12 +61,17 @@ def _execute(
     leaves: Sequence[Node],
     buffers: list[Buffer],
     moved: Sequence[Moved],
-    *arguments: Any,
+    ints: list[int],
+    floats: list[float],
 ) -> None:
     """Runs a plan and hands out what it computed, all of it or nothing."""
-    executable.announce()
+    runnable = executable.runnable
+    runnable.announce()
     try:
-        executable.run(*arguments)
+        runnable.run([*[x.buffer for x in leaves], *buffers], ints, floats)
+        fault = runnable.fault() if executable.may_fault else None
+        if fault is not None:
+            raise fault
     except Fault as fault:
         raise executable.locate(fault, nodes) from None
     except BaseException:
@@ -87,7 +93,7 @@ def _deliver_if_completed(
 ) -> None:
     """After Ctrl-C: once the native code is done, parameters have been written, and the other
     results must not be lost."""
-    if executable.completed:
+    if executable.runnable.completed:
         _deliver(executable, nodes, leaves, buffers, moved)
 
 
@@ -155,7 +161,7 @@ def _targets(
         if in_place and may_overwrite(others, buffer, others_of_buffer):
             targets.append(buffer)
         else:
-            targets.append(allocate(nbytes))
+            targets.append(executable.backend.allocate(nbytes))
             moved.append((tensor, targets[-1]))
     counters.donations += len(targets) - len(moved)
     return targets
@@ -165,17 +171,39 @@ def _targets(
 def run_followed(executable: Executable, nodes: list[Node]) -> None:
     """Runs a plan whose leaves and numbers are set, and hands out what it computed."""
     buffers = [allocate(nbytes) for nbytes in executable.fresh]
-    executable.announce()
+    native: Any = executable.runnable  # of the CPU: nobody else follows
+    native.announce()
     try:
-        status = executable.run_followed(buffers)
+        status = native.run_followed(buffers)
     except BaseException:
         _deliver_if_completed(executable, nodes, (), buffers, ())
         raise
     if status:
-        raise executable.locate(executable.fault(status), nodes)
+        raise executable.locate(native.fault_of(status), nodes)
     try:
         _deliver(executable, nodes, (), buffers, ())
     except BaseException:
         # Ctrl-C: what was computed is not lost.
         _deliver(executable, nodes, (), buffers, ())
         raise
+
+
+def run_plan(
+    plan: Plan,
+    leaves: Sequence[Any],
+    ints: Sequence[int] = (),
+    floats: Sequence[float] = (),
+    device: Device = CPU,
+) -> list[Any]:
+    """Runs a plan by itself: its buffers, which are results and then what updates have written.
+
+    For a plan that was saved: nothing has been recorded, so nobody is told of it.
+    """
+    backend: Any = backend_of(device)
+    made = [backend.allocate(buffer.nbytes) for buffer in plan.buffers]
+    runnable = backend.assemble(plan)
+    runnable.run([*leaves, *made], list(ints), list(floats))
+    fault = runnable.fault()
+    if fault is not None:
+        raise fault
+    return made

@@ -24,6 +24,7 @@ from livegrad.native import hot
 
 if TYPE_CHECKING:
     from livegrad.native.watch import Watch
+    from livegrad.runtime.cpu.background import Compilation
 
 # Fewer flushes than this are not worth it.
 FLUSHES_BEFORE = 32
@@ -54,6 +55,7 @@ class Speedup:
     # The hot functions that there were when it was decided; modules imported later have more.
     known = 1 << 62 if decided else 0
     work: Work | None = None
+    compilation: Compilation | None = None
 
 
 def go_on() -> None:
@@ -138,11 +140,14 @@ def _compiled(ir: str, in_background: bool) -> Generator[bool, None, bytes]:
 
     if not in_background or not is_possible():
         return jit.object_code(ir, inline=True)
-    compilation = Compilation(ir)
-    code = compilation.result()
+    running = Speedup.compilation  # since before an interrupt, perhaps
+    if running is None or running.ir != ir:
+        running = Speedup.compilation = Compilation(ir)
+    code = running.result()
     while code is None:
         yield True
-        code = compilation.result()
+        code = running.result()
+    Speedup.compilation = None
     return code
 
 
@@ -188,7 +193,7 @@ def original_functions() -> Iterator[None]:
 
 def _forget_work() -> None:
     """In a forked child: what another process compiles is the parent's."""
-    Speedup.work = None
+    Speedup.work = Speedup.compilation = None
 
 
 if hasattr(os, "register_at_fork"):

@@ -552,3 +552,47 @@ def test_a_computed_tensor_that_shows_another_shape_keeps_its_place():
     assert not y.is_leaf
     y.backward(lg.ones(2, 3))
     assert a.grad.tolist() == [6.0, 6.0]
+
+
+def test_a_view_that_was_a_leaf_follows_the_history_of_its_base():
+    a, base = leaf(3.0), lg.tensor([2.0])
+    view = base.view(1, 1).requires_grad_()
+    base.mul_(a)
+    assert not view.is_leaf
+    view.sum().backward()
+    assert a.grad.tolist() == [2.0]
+    assert view.grad is None
+
+
+def test_one_of_several_views_is_given_up_also_when_its_base_was_frozen():
+    w = leaf(1.0, 2.0)
+    first, second = w.chunk(2)
+    w.requires_grad_(False)
+    second.detach().add_(7)
+    with pytest.raises(RuntimeError, match="returns multiple views"):
+        first.is_leaf
+
+
+@pytest.mark.parametrize("written", [False, True])
+def test_one_of_several_views_that_shows_something_else_is_given_up_only_if_it_was(written):
+    w = leaf(1.0, 2.0)
+    first, second = w.chunk(2)
+    if written:
+        with lg.no_grad():
+            w.neg_()
+    first.data = second.detach().clone()
+    for _ in range(2):  # also after it was read
+        first.tolist()
+        if written:
+            with pytest.raises(RuntimeError, match="returns multiple views"):
+                first.is_leaf
+        else:
+            assert not first.is_leaf
+
+
+def test_what_was_complete_before_a_derivative_failed_arrives():
+    a, bias = leaf(1.0, 2.0), leaf(3.0, 4.0)
+    with pytest.raises(RuntimeError, match="heaviside is not implemented"):
+        (lg.heaviside(a, lg.ones_like(a)) + bias).sum().backward()
+    assert bias.grad.tolist() == [1.0, 1.0]
+    assert a.grad is None

@@ -122,3 +122,8 @@ def test_jacobian_with_graph():
     x = lg.tensor([1.0, 2.0], requires_grad=True)
     functional.jacobian(lambda a: a * a * a, x, create_graph=True).sum().backward()
     np.testing.assert_allclose(x.grad.numpy(), [6.0, 12.0])
+
+
+@pytest.mark.parametrize("first", ["gradgradcheck", "GradcheckError", "gradcheck"])
+def test_the_function_stays_a_function_whatever_is_used_first(python, first):
+    python(f"import livegrad as lg; lg.autograd.{first}; assert callable(lg.autograd.gradcheck)")

@@ -355,3 +355,24 @@ def test_a_graph_is_kept_behind_what_a_gradient_was_asked_for():
     step(w)
     y.sum().backward()
     assert w.grad.tolist() == [2.0, 4.0]
+
+
+def test_a_gradient_may_be_asked_for_in_front_of_a_graph_that_is_gone():
+    w = leaf(1.0, 2.0)
+    y = w * w
+    y.sum().backward()
+    step(w)
+    z = y * 3
+    (g,) = grad((z * z).sum(), z)
+    assert g.tolist() == [6.0, 24.0]
+    with pytest.raises(RuntimeError, match="a second time"):
+        grad((z * z).sum(), w)
+
+
+def test_a_diagonal_needs_no_values():
+    w = leaf(1.0, 2.0)
+    y = lg.diag_embed(w)
+    (y * y).sum().backward()
+    step(w)
+    y.sum().backward()
+    assert w.grad.tolist() == [3.0, 5.0]

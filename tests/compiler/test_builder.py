@@ -307,20 +307,6 @@ def test_if_guards_a_store() -> None:
         assert result.tolist() == want
 
 
-def test_jumps_and_phi() -> None:
-    b = host_builder("kernel", [("ptr", "out"), ("i64", "n")])
-    out, n = b.params
-    small, join, start = b.new_label("small"), b.new_label("join"), b.block
-    b.cond_br(b.icmp("slt", n, 10), small, join)
-    b.label(small)
-    tenfold = b.mul(n, 10)
-    b.label(join)
-    b.store(b.phi("i64", [(n, start), (tenfold, small)]), out)
-    kernel = compile_ir(b.ir(), "kernel", 2)
-    result = np.zeros(1, np.int64)
-    assert [(kernel(result.ctypes.data, n), int(result[0]))[1] for n in (9, 10)] == [90, 10]
-
-
 @pytest.mark.parametrize("element", ["i8", "i64", "half", "float", "double"])
 def test_gather_and_scatter(element: str) -> None:
     type = wide(element)
@@ -352,13 +338,11 @@ def test_bools_are_bytes_in_memory() -> None:
     assert result.tolist() == [*~data, *data[::-1], data[0]]
 
 
-def test_scratch_and_calls() -> None:
+def test_calls() -> None:
     b = host_builder("kernel", [("ptr", "out")])
-    scratch = b.alloca("double", 4)
-    b.store(b.const("double", 2.0), b.gep(scratch, "double", 3))
-    value = b.load("double", b.gep(scratch, "double", 3))
+    value = b.load("double", b.params[0])
     b.store(b.call("double", "cbrt", [value]), b.params[0])
-    result = np.zeros(1)
+    result = np.full(1, 2.0)
     compile_ir(b.ir(), "kernel", 1)(result.ctypes.data)
     assert result[0] == pytest.approx(2 ** (1 / 3))
 
@@ -375,11 +359,10 @@ def test_equal_instructions_are_written_once() -> None:
 
 
 def test_no_fast_math_in_the_text() -> None:
-    b = host_builder("kernel", [("ptr", "x"), ("ptr", "y")], noalias=True)
+    b = host_builder("kernel", [("ptr", "x"), ("ptr", "y")])
     x = b.load(wide("float"), b.params[0])
     b.store(b.exp(b.fma(x, x, b.fmul(x, 3.0))), b.params[1])
     text = b.ir()
-    assert "ptr noalias %x, ptr noalias %y" in text
     assert not {"fast", "contract", "reassoc", "nnan", "ninf", "afn"} & set(text.split())
 
 

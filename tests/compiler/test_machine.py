@@ -13,7 +13,7 @@ import livegrad as lg
 import livegrad.compiler
 import livegrad.nn.functional as F
 from livegrad.compiler.values import Machine
-from livegrad.runtime import assemble
+from livegrad.runtime.cpu import assemble
 from livegrad.runtime.cpu.machine import MACHINE
 from livegrad.runtime.plans import forget_plans
 

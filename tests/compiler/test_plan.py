@@ -16,8 +16,8 @@ from recording import data, recorded_of
 import livegrad as lg
 import livegrad.nn.functional as F
 from livegrad.compiler.pipeline import compile_plan
-from livegrad.runtime.assemble import run_plan
 from livegrad.runtime.memory import Buffer
+from livegrad.runtime.running import run_plan
 from livegrad.runtime.snapshot import numbers_of
 from livegrad.runtime.values import array_of
 

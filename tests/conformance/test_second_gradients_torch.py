@@ -36,6 +36,7 @@ FUNCTIONS: dict[str, Callable[[Any, Any], Any]] = {
     "median": lambda T, a: a.median(),
     "sum": lambda T, a: a.sum(),
     "prod": lambda T, a: a.prod(),
+    "prod of numbers": lambda T, a: a[0].prod() + a[1].prod(),
     "kl_div": lambda T, a: T.nn.functional.kl_div(a, T.ones(2), reduction="sum"),
     "kl_div of log": lambda T, a: T.nn.functional.kl_div(
         a, T.ones(2), reduction="sum", log_target=True

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -11,7 +12,7 @@ import pytest
 
 import livegrad as lg
 from livegrad import events, nn, optim
-from livegrad.graph.events import KINDS as LISTS, NODES
+from livegrad.graph.events import KINDS as LISTS, NODES, Numbers
 from livegrad.graph.state import flush
 from livegrad.runtime.plans import forget_plans
 
@@ -187,3 +188,32 @@ def test_values_are_not_kept_by_events(heard: list[Any]) -> None:
     del x
     gc.collect()
     assert gone() is None
+
+
+def test_a_number_is_not_given_again_after_an_interrupt_in_a_destructor() -> None:
+    """Ctrl-C while an object dies is swallowed, and so is what was to be done about its death."""
+
+    class Thing:
+        pass
+
+    def interrupt(frame: Any, event: str, argument: Any) -> None:
+        if event == "call":
+            raise KeyboardInterrupt
+
+    numbers = Numbers()
+    things = [Thing() for _ in range(100)]
+    given = {numbers[thing] for thing in things}
+    hook, sys.unraisablehook = sys.unraisablehook, lambda _: None
+    try:
+        while things:
+            sys.setprofile(interrupt)
+            try:
+                del things[-1]
+            except KeyboardInterrupt:
+                pass
+            finally:
+                sys.setprofile(None)
+    finally:
+        sys.unraisablehook = hook
+    others = [Thing() for _ in range(100)]  # at the addresses of the first
+    assert not given & {numbers[thing] for thing in others}

@@ -17,9 +17,9 @@ from livegrad.compiler.kept import KEPT, size_of_plan
 from livegrad.graph.node import Node
 from livegrad.graph.op import REGISTRY, Specs
 from livegrad.graph.state import LOCAL, MOST_PENDING_NODES, flush
-from livegrad.runtime import assemble, plans as runtime_plans
-from livegrad.runtime.cpu import jit
-from livegrad.runtime.executable import ARENA
+from livegrad.runtime import plans as runtime_plans
+from livegrad.runtime.cpu import assemble, jit
+from livegrad.runtime.cpu.segments import ARENA
 from livegrad.runtime.memory import memory_in_use
 from livegrad.runtime.plans import forget_plans
 

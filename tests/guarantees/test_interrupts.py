@@ -74,9 +74,14 @@ class Interrupt:
 
 
 def ours(frame):
-    # A destructor would swallow the exception, whoever wrote it.
-    code = frame.f_code
-    return code.co_filename.startswith(RUNTIME) and code.co_name != "__del__"
+    return frame.f_code.co_filename.startswith(RUNTIME) and not in_destructor(frame)
+
+
+def in_destructor(frame):
+    """Whether a destructor is on the way here: it would swallow the exception, whoever wrote it."""
+    while frame is not None and frame.f_code.co_name != "__del__":
+        frame = frame.f_back
+    return frame is not None
 
 
 def is_loop(frame):

@@ -7,8 +7,8 @@ import pytest
 
 import livegrad as lg
 import livegrad.nn.functional as F
-from livegrad.runtime import executable
 from livegrad.runtime.cpu import blas
+from livegrad.runtime.cpu.segments import ARENA
 from livegrad.runtime.report import last_steps
 
 
@@ -94,7 +94,7 @@ def test_products_without_blas(monkeypatch):
 def test_arena_is_shared_and_reused():
     x = lg.tensor(np.ones((64, 64), np.float32))
     (x @ x @ x).tolist()
-    size, place = executable.ARENA.nbytes, executable.ARENA.buffer.ptr
+    size, place = ARENA.nbytes, ARENA.buffer.ptr
     for _ in range(5):
         (x @ x @ x).tolist()
-    assert (executable.ARENA.nbytes, executable.ARENA.buffer.ptr) == (size, place)
+    assert (ARENA.nbytes, ARENA.buffer.ptr) == (size, place)

@@ -101,6 +101,36 @@ print(started[0])
     os.kill(int(done.stdout), signal.SIGKILL)  # it is still there
 
 
+def test_an_interrupt_loses_no_process(python, tmp_path):
+    """Ctrl-C in the flush that looks whether it has finished: a later one waits for the same."""
+    source = (
+        BEGIN
+        + """
+from livegrad.runtime.cpu import background
+started, looks = [], []
+spawn, result = os.posix_spawn, background.Compilation.result
+def noted(*args, **options):
+    started.append(spawn(*args, **options))
+    return started[-1]
+def interrupted(self):
+    looks.append(self)
+    if len(looks) in (1, 3):
+        raise KeyboardInterrupt
+    return result(self)
+os.posix_spawn, background.Compilation.result = noted, interrupted
+caught = 0
+while not Speedup.decided and len(looks) < 6000:
+    try:
+        flushes(6000, lambda: Speedup.decided)
+    except KeyboardInterrupt:
+        caught += 1
+print(caught, len(started), len(Speedup.made) > 0, Speedup.compilation)
+"""
+    )
+    done = python(source, LIVEGRAD_CACHE_DIR=str(tmp_path), PYTHONWARNINGS="default")
+    assert (done.stdout, done.stderr) == ("2 1 True None\n", "")
+
+
 def test_where_no_process_can_be_started_it_is_done_here(python, tmp_path):
     source = (
         BEGIN

@@ -7,7 +7,7 @@ A pass asks a node's `op.lower`, and never which op it is:
     describe   describe                                      its instruction in a fused kernel
     bind       bind                                          its steps, if it is a kernel by itself
 
-The first item of a step's signature is the function that makes its code (runtime/assemble.py).
+The first item of a step's signature is the function that makes its code (runtime/cpu/assemble.py).
 """
 
 from __future__ import annotations

@@ -104,6 +104,8 @@ def update(op: Op, streams: Sequence[Sequence[Tensor]], args: tuple[float, ...])
     written = op.written
     if state.reference or streams[0][0]._node.meta.device is not CPU:
         _write_each(op, streams, range(count), args)
+        if not state.reference:  # the graph is about to be cut: what needs it is computed before
+            _compute([x for s in written for x in streams[s]])
         spent.cut(None)
         return
     targets = [x for s in written for x in streams[s]]

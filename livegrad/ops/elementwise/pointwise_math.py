@@ -173,7 +173,6 @@ LOGADDEXP = define(
 
 
 @casting
-@plain
 def logaddexp(input: Tensor, other: Tensor) -> Tensor:
     """Elementwise `log(exp(input) + exp(other))` without overflow."""
     if not isinstance(input, Handle) or not isinstance(other, Handle):
@@ -350,7 +349,6 @@ def atanh(input: Tensor) -> Tensor:
 
 
 @casting
-@plain
 def hypot(input: Tensor, other: Tensor) -> Tensor:
     """Elementwise `sqrt(input**2 + other**2)` without overflow."""
     if not isinstance(input, Handle) or not isinstance(other, Handle):

@@ -20,7 +20,7 @@ from livegrad.graph.record import record
 from livegrad.ops.elementwise.arithmetic import cast, div, mul, sub, where
 from livegrad.ops.elementwise.comparison import eq
 from livegrad.ops.elementwise.conjugate import conj
-from livegrad.ops.making.generate import filled, zeros_like
+from livegrad.ops.making.generate import filled
 from livegrad.ops.reductions.reduce import (
     WIDE_SUM,
     Dim,
@@ -50,8 +50,6 @@ def _factors(x: Tensor, dims: Dims) -> tuple[Tensor, Tensor, Tensor, Tensor]:
 def _backward(n: Any, g: Tensor, x: Tensor) -> Tensor:
     """g times the product of the others."""
     dims, keepdim = n.attrs
-    if not dims:
-        return g
     zero, safe, product, zeros = _factors(x, dims)
     at_zero = where(eq(zeros, 1), product, 0)
     elsewhere = where(eq(zeros, 0), div(product, safe), 0)
@@ -72,16 +70,12 @@ def _second(n: Any, h: Tensor, g: Tensor, x: Tensor) -> Tensor:
 
 
 def _second_rule(h: Tensor, y: Tensor, g: Tensor, x: Tensor) -> Tensor:
-    if not y._node.attrs[0]:
-        return zeros_like(x)
     return conj(record(PROD_SECOND, (h, g, x), y._node.attrs))
 
 
 def _incoming_rule(h: Tensor, y: Tensor, g: Tensor, x: Tensor) -> Tensor:
     """The gradient of `_backward` for g: the sum of h_i times the product of the others."""
     dims, keepdim = y._node.attrs
-    if not dims:
-        return h
     meta = node_of(g).meta
     others = record(PROD_BACKWARD, (filled(meta.shape, 1, meta.dtype), x), (dims, keepdim))
     return sum(mul(h, conj(others)), dims, keepdim)
@@ -129,13 +123,21 @@ PROD_BACKWARD: Op = Op(
         ),
     ),
 )
+
+
+def _rule(g: Tensor, y: Tensor, x: Tensor) -> Tensor:
+    attrs = y._node.attrs
+    # A number is its own product, whatever it is.
+    return record(PROD_BACKWARD, (g, x), attrs) if attrs[0] else g
+
+
 PROD = define(
     "prod",
     ref=folds.product,
     combine="prod",
     lower=lowered_by("reduce.Reduce", unrounded="wide_prod"),
     infer=summed_meta,
-    grads=(lambda g, y, x: record(PROD_BACKWARD, (g, x), y._node.attrs),),
+    grads=(_rule,),
     saves="x",
     complex=True,
     autocast="float32",

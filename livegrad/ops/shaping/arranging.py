@@ -21,7 +21,7 @@ from livegrad.ops.making.generate import counting, filled
 from livegrad.ops.picking.gathering import INDEX_SELECT
 from livegrad.ops.picking.indexing import setitem, write_chosen
 from livegrad.ops.reductions.reduce import sum as summed
-from livegrad.ops.shaping.diagonals import diagonal as diagonal_of, with_diagonal
+from livegrad.ops.shaping.diagonals import diagonal as diagonal_of, on_diagonal
 from livegrad.ops.shaping.joining import cat, check_tensors, padded, stack
 from livegrad.ops.shaping.movement import EXPAND, expand, normal_dim, reshape, reshape_to, whole
 from livegrad.ops.support.autocast import in_float32
@@ -46,7 +46,7 @@ def diag_embed(input: Tensor, offset: int = 0, dim1: int = -2, dim2: int = -1) -
     rest = iter(meta.shape[:-1])
     shape = tuple([size if d in (first, second) else next(rest) for d in range(ndim)])
     start = (max(-offset, 0), max(offset, 0))
-    return row_major(with_diagonal(filled(shape, 0, meta.dtype), input, (first, second), start))
+    return on_diagonal(input, (first, second), start, shape)
 
 
 @exact

@@ -16,7 +16,7 @@ from livegrad.graph.record import record
 from livegrad.graph.views import view as record_view
 from livegrad.ops.elementwise.arithmetic import add, where
 from livegrad.ops.elementwise.comparison import eq
-from livegrad.ops.making.generate import counting, filled, zeros_like
+from livegrad.ops.making.generate import counting, filled
 from livegrad.ops.shaping.joining import padded
 from livegrad.ops.shaping.movement import PERMUTE, inverse_order, normal_dim, reshape_to, whole
 from livegrad.ops.support import samples as s
@@ -90,7 +90,7 @@ DIAGONAL: Op = Op(
     ref=_diagonal_ref,
     view=_diagonal_view,
     write=with_diagonal,
-    grads=(lambda g, y, x: with_diagonal(zeros_like(x), g, y._node.attrs, y._node.args),),
+    grads=(lambda g, y, x: on_diagonal(g, y._node.attrs, y._node.args, node_of(x).meta.shape),),
     layout=_diagonal_layout,
     offset=_diagonal_offset,
     saves="",
@@ -104,6 +104,28 @@ DIAGONAL: Op = Op(
         lambda: s.Sample((s.uniform(3, 3),), lambda x: diagonal(x, 5)),
     ),
 )
+
+
+DIAGONAL_SPREAD: Op = Op(
+    "diagonal_spread",
+    "composite",
+    # The adjoint of DIAGONAL, with the same attrs and args: zeros but for a diagonal.
+    infer=lambda metas, attrs, shape: meta_of(shape, metas[0].dtype),
+    expand=lambda n, x: with_diagonal(filled(n.meta.shape, 0, n.meta.dtype), x, n.attrs, n.args),
+    grads=(
+        lambda g, y, x: record(DIAGONAL, (g,), y._node.attrs, y._node.args, node_of(x).meta.shape),
+    ),
+    saves="",
+    samples=s.calls(
+        lambda: s.Sample((s.uniform(3),), lambda x: on_diagonal(x, (0, 1), (0, 1), (3, 4))),
+        lambda: s.Sample((s.uniform(2, 3),), lambda x: on_diagonal(x, (2, 0), (1, 0), (3, 2, 4))),
+    ),
+)
+
+
+def on_diagonal(x: Tensor, dims: Attrs, start: tuple[int, ...], shape: Shape) -> Tensor:
+    """Zeros of `shape` with the last dim of `x` on a diagonal of two dims, from `start` on."""
+    return record(DIAGONAL_SPREAD, (x,), dims, start, shape)
 
 
 def diagonal(input: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Tensor:

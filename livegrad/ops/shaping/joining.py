@@ -137,10 +137,21 @@ def cat(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
         )
     given = same_dtype(given, metas)
     if any(m.shape == (0,) for m in metas):
-        # torch lets a tensor of shape (0,) be joined with anything, where it adds nothing.
-        kept = [x for x, m in zip(given, metas, strict=True) if m.shape != (0,)]
-        given = kept or given[:1]
-    return record(CAT, given, (normal_dim("cat", dim, node_of(given[0]).meta.ndim),))
+        return _joined_with_nothing(given, metas, dim)
+    return record(CAT, given, (normal_dim("cat", dim, metas[0].ndim),))
+
+
+def _joined_with_nothing(given: list[Tensor], metas: list[Meta], dim: int) -> Tensor:
+    """PyTorch lets a tensor of shape (0,) be joined with anything, where it adds nothing."""
+    shape = next((m.shape for m in metas if m.shape != (0,)), None)
+    if shape is None:
+        return record(CAT, given, (0,))
+    dim = normal_dim("cat", dim, len(shape))
+    nothing = (*shape[:dim], 0, *shape[dim + 1 :])
+    shaped = [
+        reshape_to(x, nothing) if m.shape == (0,) else x for x, m in zip(given, metas, strict=True)
+    ]
+    return record(CAT, shaped, (dim,))
 
 
 def _listed(name: str, tensors: Any) -> list[Any]:

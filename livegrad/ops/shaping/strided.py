@@ -239,10 +239,10 @@ def write_changed(x: Tensor, value: Tensor) -> Tensor:
     """Writes those elements of `value` that differ from what is there, of which several may lie in
     one place. They are looked at, and written, now."""
     meta = node_of(x).meta
-    old, new = [t._values("a write to elements that overlap").reshape(-1) for t in (x, value)]
+    old, new = [_bytes_of(t._values("a write to elements that overlap")) for t in (x, value)]
     order = np.arange(meta.numel).reshape(meta.shape)
     order = order.transpose(order_of(meta.shape, [meta.stride()])[::-1]).reshape(-1)
-    order = order[(old != new)[order]]
+    order = order[(old != new).any(1)[order]]
     at = places(meta.shape, meta.stride(), offset_of(x)).reshape(-1)
     last = {at[element]: element for element in order}  # the last one written to a place stays
     whole = whole_of(x)
@@ -253,6 +253,12 @@ def write_changed(x: Tensor, value: Tensor) -> Tensor:
     if x._unseen is not None:
         count_apart(x)
     return x
+
+
+def _bytes_of(array: Array) -> Array:
+    """The bytes of each element, by which NaN is what it is."""
+    flat = np.ascontiguousarray(array).reshape(-1, 1)
+    return flat.view(np.uint8)
 
 
 def add_to_places(x: Tensor, value: Tensor) -> Tensor:

@@ -24,11 +24,12 @@ class Out(NamedTuple):
     exact: bool = False  # it must have the dtype of the result
     refusal: type[Exception] = RuntimeError  # if its dtype does not hold the result's values
     gives_dtype: bool = False  # the function's `dtype`, if none is given
+    apart: bool = False  # it must not share memory with the arguments at all
 
 
 _CASTING = Out()
 _EXACT = Out(exact=True)
-_JOINING = Out(refusal=TypeError)
+_JOINING = Out(refusal=TypeError, apart=True)
 _FOLDING = Out(gives_dtype=True)
 _CREATING = Out(exact=True, gives_dtype=True)
 
@@ -50,7 +51,10 @@ def exact(function: F) -> F:
 
 
 def joining(function: F) -> F:
-    """As `casting`; an `out` that does not hold the result's values is of the wrong type."""
+    """As `casting`; an `out` that does not hold the result's values is of the wrong type.
+
+    It must not be one of what is joined, nor share memory with that.
+    """
     function.__dict__["out"] = _JOINING
     return function
 

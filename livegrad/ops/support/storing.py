@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from livegrad.dtypes import FLOAT, DType
 from livegrad.graph.handle import Handle, node_of
+from livegrad.graph.overlap import AT_ALL, check_overlap
 from livegrad.graph.site import is_inside
 from livegrad.graph.state import LOCAL, setting
 from livegrad.graph.writes import rebind
@@ -30,6 +31,18 @@ def store(result: Any, out: Any, kind: Out) -> Any:
     stored = [store(value, room, kind) for value, room in zip(result, out, strict=True)]
     named = hasattr(result, "_fields")
     return type(result)(*stored) if named else tuple(stored)
+
+
+def check_apart(result: Any, out: Any, operands: tuple[Any, ...], kind: Out) -> None:
+    """RuntimeError for an `out` that shares memory with operands as PyTorch's must not.
+
+    Where elements are computed one by one, each may be written where it was read.
+    """
+    if isinstance(result, Handle) and isinstance(out, Handle):
+        if kind.apart:
+            check_overlap(out, operands, AT_ALL)
+        elif out._cell is not None and node_of(result).op.kind == "elementwise":
+            check_overlap(out, operands)
 
 
 def _checked(out: Any) -> Tensor:

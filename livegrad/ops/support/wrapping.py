@@ -23,7 +23,7 @@ from livegrad.graph.op import REGISTRY, Op
 from livegrad.graph.record import binary, unary
 from livegrad.graph.state import setting
 from livegrad.ops.support.out import Out
-from livegrad.ops.support.storing import dtype_of, store
+from livegrad.ops.support.storing import check_apart, dtype_of, store
 from livegrad.ops.support.strangers import strangers
 
 # NumPy's names of arguments, and ours.
@@ -75,6 +75,7 @@ def specially(
         kwargs["dtype"] = dtype_of(out)
     with setting(caster=None):  # of the dtype it has outside of autocast, as in PyTorch
         result = function(*args, **kwargs)
+    check_apart(result, out, (*args, *kwargs.values()), kind)
     return store(result, out, kind)
 
 
@@ -260,9 +261,9 @@ def _settle(wrapper: Any) -> None:
     )
     scope: dict[str, Any] = {}
     exec(compile(source, __file__, "exec"), scope)  # the file, so that it is livegrad's own
-    wrapper.__code__ = scope[function.__name__].__code__
     wrapper.__defaults__ = defaults
     wrapper.__kwdefaults__ = {**(function.__kwdefaults__ or {}), **dict.fromkeys(extra)}
+    wrapper.__code__ = scope[function.__name__].__code__  # last: another thread may call it now
 
 
 def _as_given(wrapper: Any, values: dict[str, Any]) -> tuple[list[Any], dict[str, Any]]:

@@ -33,6 +33,7 @@ class Compilation:
     """
 
     def __init__(self, ir: str) -> None:
+        self.ir = ir
         # Files without a name: whoever is left last removes them.
         self._out = tempfile.TemporaryFile()  # noqa: SIM115 - open as long as the process runs
         with tempfile.TemporaryFile() as given:
@@ -57,11 +58,14 @@ class Compilation:
                 return None
         self._out.seek(0)
         written = self._out.read()
-        self._out.close()
         code = written[_DIGEST_BYTES:]
         if _digest(code) != written[:_DIGEST_BYTES]:
             raise OSError("compiling in the background failed")
         return code
+
+    def __del__(self) -> None:
+        if hasattr(self, "_out"):  # Ctrl-C may have come before
+            self._out.close()
 
 
 def _digest(code: bytes) -> bytes:

@@ -32,134 +32,8 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from livegrad.runtime.cpu import jit
-
 NO_TRANS, TRANS = 111, 112
 BLOCK_SLOTS = 20
-
-_GEMM_IR = """
-define void @livegrad_gemm(ptr %args, i64 %first, i64 %last, ptr %ctx) {
-entry:
-  %fn.p = getelementptr i64, ptr %args, i64 1
-  %fn = load ptr, ptr %fn.p, align 8
-  %a.p = getelementptr i64, ptr %args, i64 2
-  %a = load ptr, ptr %a.p, align 8
-  %b.p = getelementptr i64, ptr %args, i64 3
-  %b = load ptr, ptr %b.p, align 8
-  %c.p = getelementptr i64, ptr %args, i64 4
-  %c = load ptr, ptr %c.p, align 8
-  %m.p = getelementptr i64, ptr %args, i64 5
-  %m = load i64, ptr %m.p, align 8
-  %n.p = getelementptr i64, ptr %args, i64 6
-  %n = load i64, ptr %n.p, align 8
-  %k.p = getelementptr i64, ptr %args, i64 7
-  %k = load i64, ptr %k.p, align 8
-  %lda.p = getelementptr i64, ptr %args, i64 8
-  %lda = load i64, ptr %lda.p, align 8
-  %ldb.p = getelementptr i64, ptr %args, i64 9
-  %ldb = load i64, ptr %ldb.p, align 8
-  %ldc.p = getelementptr i64, ptr %args, i64 10
-  %ldc = load i64, ptr %ldc.p, align 8
-  %ta.p = getelementptr i64, ptr %args, i64 11
-  %ta = load i64, ptr %ta.p, align 8
-  %tb.p = getelementptr i64, ptr %args, i64 12
-  %tb = load i64, ptr %tb.p, align 8
-  %cut.p = getelementptr i64, ptr %args, i64 13
-  %cut = load i64, ptr %cut.p, align 8
-  %chunks.p = getelementptr i64, ptr %args, i64 14
-  %chunks = load i64, ptr %chunks.p, align 8
-  %batch.a.p = getelementptr i64, ptr %args, i64 15
-  %batch.a = load i64, ptr %batch.a.p, align 8
-  %batch.b.p = getelementptr i64, ptr %args, i64 16
-  %batch.b = load i64, ptr %batch.b.p, align 8
-  %batch.c.p = getelementptr i64, ptr %args, i64 17
-  %batch.c = load i64, ptr %batch.c.p, align 8
-  %beta.p = getelementptr i64, ptr %args, i64 18
-  %beta.wide = load double, ptr %beta.p, align 8
-  %alpha.p = getelementptr i64, ptr %args, i64 19
-  %alpha.wide = load double, ptr %alpha.p, align 8
-  %beta = FROM_DOUBLE
-  %alpha = FROM_DOUBLE_ALPHA
-  %ta.enum = trunc i64 %ta to i32
-  %tb.enum = trunc i64 %tb to i32
-  %k.int = CAST i64 %k to INT
-  %lda.int = CAST i64 %lda to INT
-  %ldb.int = CAST i64 %ldb to INT
-  %ldc.int = CAST i64 %ldc to INT
-  ; A transposed matrix holds its rows as columns: neighbours are one element apart.
-  %plain.a = icmp eq i64 %ta, 111
-  %row.a = select i1 %plain.a, i64 %lda, i64 1
-  %plain.b = icmp eq i64 %tb, 111
-  %column.b = select i1 %plain.b, i64 1, i64 %ldb
-  %by.rows = icmp sgt i64 %cut, 0
-  %size = call i64 @llvm.abs.i64(i64 %cut, i1 false)
-  %extent = select i1 %by.rows, i64 %m, i64 %n
-  %other = select i1 %by.rows, i64 %n, i64 %m
-  %step.a = select i1 %by.rows, i64 %row.a, i64 0
-  %step.b = select i1 %by.rows, i64 0, i64 %column.b
-  %step.c = select i1 %by.rows, i64 %ldc, i64 1
-  %other.empty = icmp eq i64 %other, 0
-  %no.inner = icmp eq i64 %k, 0
-  br label %head
-head:
-  %w = phi i64 [ %first, %entry ], [ %w.next, %next ]
-  %more = icmp ult i64 %w, %last
-  br i1 %more, label %body, label %leave
-body:
-  %entry.batch = udiv i64 %w, %chunks
-  %chunk = urem i64 %w, %chunks
-  %begin = mul i64 %chunk, %size
-  %left = sub i64 %extent, %begin
-  %part = call i64 @llvm.smin.i64(i64 %left, i64 %size)
-  %part.empty = icmp sle i64 %part, 0
-  %nothing = or i1 %part.empty, %other.empty
-  br i1 %nothing, label %next, label %place
-place:
-  %height = select i1 %by.rows, i64 %part, i64 %m
-  %width = select i1 %by.rows, i64 %n, i64 %part
-  %at.a = mul i64 %entry.batch, %batch.a
-  %at.b = mul i64 %entry.batch, %batch.b
-  %at.c = mul i64 %entry.batch, %batch.c
-  %a.entry = getelementptr i8, ptr %a, i64 %at.a
-  %b.entry = getelementptr i8, ptr %b, i64 %at.b
-  %c.entry = getelementptr i8, ptr %c, i64 %at.c
-  %skip.a = mul i64 %begin, %step.a
-  %skip.b = mul i64 %begin, %step.b
-  %skip.c = mul i64 %begin, %step.c
-  %a.part = getelementptr TYPE, ptr %a.entry, i64 %skip.a
-  %b.part = getelementptr TYPE, ptr %b.entry, i64 %skip.b
-  %c.part = getelementptr TYPE, ptr %c.entry, i64 %skip.c
-  br i1 %no.inner, label %empty, label %multiply
-multiply:
-  %height.int = CAST i64 %height to INT
-  %width.int = CAST i64 %width to INT
-  call void %fn(i32 101, i32 %ta.enum, i32 %tb.enum, INT %height.int, INT %width.int, INT %k.int,
-                TYPE %alpha, ptr %a.part, INT %lda.int, ptr %b.part, INT %ldb.int,
-                TYPE %beta, ptr %c.part, INT %ldc.int)
-  br label %next
-empty:
-  ; An empty sum is zero, whatever cblas thinks of a leading dimension of 0.
-  %keep = fcmp one double %beta.wide, 0.0
-  br i1 %keep, label %next, label %zero
-zero:
-  %r = phi i64 [ 0, %empty ], [ %r.next, %zero ]
-  %r.at = mul i64 %r, %ldc
-  %r.p = getelementptr TYPE, ptr %c.part, i64 %r.at
-  %bytes = mul i64 %width, SIZE
-  call void @llvm.memset.p0.i64(ptr %r.p, i8 0, i64 %bytes, i1 false)
-  %r.next = add i64 %r, 1
-  %r.more = icmp ult i64 %r.next, %height
-  br i1 %r.more, label %zero, label %next
-next:
-  %w.next = add i64 %w, 1
-  br label %head
-leave:
-  ret void
-}
-declare i64 @llvm.smin.i64(i64, i64)
-declare i64 @llvm.abs.i64(i64, i1)
-declare void @llvm.memset.p0.i64(ptr, i8, i64, i1)
-"""
 
 
 class Library(NamedTuple):
@@ -267,8 +141,16 @@ def blas_num_threads() -> int:
 @functools.cache
 def gemm_kernel(dtype: npt.DTypeLike) -> tuple[int, bool]:
     """Address of the kernel for float32 or float64, and whether BLAS has 64-bit integers."""
+    from livegrad.compiler.templates import kernel_builder
+    from livegrad.runtime.cpu import jit
+    from livegrad.runtime.cpu.gemm import generate_gemm
+    from livegrad.runtime.cpu.machine import MACHINE
+
     ilp64 = _library().ilp64
-    return jit.compile_kernel(_gemm_ir(np.dtype(dtype).itemsize, ilp64), "livegrad_gemm"), ilp64
+    builder = kernel_builder(MACHINE)
+    element = "float" if np.dtype(dtype).itemsize == 4 else "double"
+    generate_gemm(builder, element, "i64" if ilp64 else "i32")
+    return jit.compile_kernel(builder.ir(), "kernel"), ilp64
 
 
 def split(M: int, N: int, K: int) -> tuple[int, int]:
@@ -395,20 +277,3 @@ def _address(handle: ctypes.CDLL, name: str) -> int:
     except AttributeError:
         return 0
     return ctypes.cast(function, ctypes.c_void_p).value or 0
-
-
-def _gemm_ir(itemsize: int, ilp64: bool) -> str:
-    single = itemsize == 4
-    beta = "fptrunc double %beta.wide to float" if single else "fadd double %beta.wide, -0.0"
-    words = {
-        "FROM_DOUBLE_ALPHA": beta.replace("beta", "alpha"),
-        "FROM_DOUBLE": beta,
-        "TYPE": "float" if single else "double",
-        "SIZE": str(itemsize),
-        "CAST": "bitcast" if ilp64 else "trunc",
-        "INT": "i64" if ilp64 else "i32",
-    }
-    ir = _GEMM_IR
-    for word, text in words.items():
-        ir = ir.replace(word, text)
-    return ir

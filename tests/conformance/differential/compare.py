@@ -145,8 +145,8 @@ def same(attribute: str, name: str, want: Any, got: Any, without: frozenset[str]
     if a != b:
         where = f" of shape {tuple(want.shape)}" if attribute in LAYOUT else ""
         if attribute in ("requires_grad", "is_leaf"):
-            where = f" of dtype {ATTRIBUTES['dtype'](want)}"
-        raise Unequal(attribute, name, f"torch {a}, livegrad {b}{where}")
+            where = f" of dtype {ATTRIBUTES['dtype'](want)} of shape {tuple(want.shape)}"
+        raise Unequal(attribute, name, f"torch {a}, livegrad {b}{where}{words(attribute, want)}")
 
 
 def answer(attribute: str, x: Any) -> Any:
@@ -155,6 +155,15 @@ def answer(attribute: str, x: Any) -> Any:
         return ATTRIBUTES[attribute](x)
     except RuntimeError as error:
         return type(error)
+
+
+def words(attribute: str, x: Any) -> str:
+    """What PyTorch says instead of telling an attribute."""
+    try:
+        ATTRIBUTES[attribute](x)
+    except RuntimeError as error:
+        return f": {error!s:.100}"
+    return ""
 
 
 def compare_plain(name: str, want: Any, got: Any) -> None:

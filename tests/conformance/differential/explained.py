@@ -8,12 +8,13 @@ them too, and must then agree.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 
+from .explained_values import VALUES, explanation_of_values
 from .program import names
 from .sides import version
 
@@ -24,6 +25,7 @@ class Explained:
     torch_says: str
 
 
+SET_ON_A_VIEW = "set_ on a view leaves the history of what that was a view of alone"
 KEPT = "values that backward needs are kept as they were: there is nothing to refuse"
 
 EXPLAINED = (
@@ -36,10 +38,7 @@ EXPLAINED = (
         "slices may have negative steps, as the array API wants",
         "step must be greater than zero",
     ),
-    Explained(
-        "set_ on a view leaves the history of what that was a view of alone",
-        "derivative for set_ is not implemented",
-    ),
+    Explained(SET_ON_A_VIEW, "derivative for set_ is not implemented"),
     Explained("PyTorch has no kernel for this dtype on the CPU", "not implemented for '"),
     Explained(
         "what backward needs is kept, whoever writes to it: also what was made in inference mode",
@@ -68,6 +67,7 @@ DECAYED = "AdamW shrinks and moves a parameter in one write; in PyTorch these ar
 OWN_STRIDES = "what autograd.grad returns lies in memory as the rules here make it"
 LEFT = "what was made to share another storage is no view any more, and counts writes for itself"
 EMPTY = "nothing lies in memory: PyTorch gives what is empty strides of 0, by how it was made"
+NOTHING_FLOWS = "an empty gradient is a function of what it came from as that of anything else"
 INTEGERS = "integers and bools never require a gradient, also where one is written to them"
 
 LAYOUT = ("stride", "storage_offset", "is_contiguous")
@@ -75,12 +75,19 @@ FLOWS = ("is_leaf", "requires_grad")
 
 
 def explanation_of_state(
-    kind: str, detail: str, name: str | None, lines: Sequence[str], theirs: dict[str, Any]
+    kind: str,
+    detail: str,
+    name: str | None,
+    lines: Sequence[str],
+    theirs: dict[str, Any],
+    noted: Collection[str] = (),
 ) -> str | None:
     """Why the variable `name` may differ in `kind` after `lines`; None if it should not.
 
-    `theirs` are the variables as PyTorch has them.
+    `theirs` are the variables as PyTorch has them, `noted` is what a line did not promise.
     """
+    if kind in VALUES:
+        return explanation_of_values(kind, detail, "\n".join(lines), noted)
     if kind.endswith("Error at a read") and is_of_no_index(detail):
         return NO_INDEX
     if name is None:
@@ -93,10 +100,19 @@ def explanation_of_state(
         r"torch \(([1-9]\d*, )*0[,)].* of shape \((\d+, )*0[,)]", detail
     ):
         return EMPTY
+    empty = re.search(r" of shape \((\d+, )*0[,)]", detail)
+    if kind == "storage_offset" and empty:
+        return EMPTY
     if kind in LAYOUT and name in derived(lines, "T.autograd.grad("):
         return OWN_STRIDES
     if kind in FLOWS and re.search(" of dtype (bool|u?int)", detail):
         return INTEGERS
+    if kind.endswith("requires_grad") and empty and "create_graph=True" in "\n".join(lines):
+        return NOTHING_FLOWS
+    if kind == "requires_grad" and "torch True" in detail and ".set_(" in "\n".join(lines):
+        return SET_ON_A_VIEW
+    if kind in FLOWS and has_left_its_base(theirs[name]):
+        return LEFT
     return None
 
 
@@ -137,7 +153,10 @@ RANGE = "an index out of range is an IndexError: PyTorch's class depends on whic
 TWO_FAULTS = "a leaf must not be written, and has no such index: either may be said first"
 UNASKED = "PyTorch takes a view for a leaf until somebody has asked for its grad_fn"
 EXPANDED = "what was written to an expanded tensor has a gradient; PyTorch's writes to another such"
+RESHAPED = "gradients are added although a leaf was reshaped in place since it got the first"
 PRODUCT = "PyTorch multiplies more than two dims as a matrix, of which the result is a view"
+GIVEN_UP = "a Function is given up with what it saved, whether or not its backward looks at that"
+SPENT_WITH = "what is computed from a graph that is gone goes with it, as in `total += loss`"
 SINGLE = "PyTorch cannot repeat a tensor without dims along its only dim"
 
 
@@ -149,8 +168,9 @@ def is_of_no_index(message: str) -> bool:
     return found is not None and not -int(found[2]) <= int(found[1]) < int(found[2])
 
 
-def explanation_of_refusal(message: str, named: Sequence[Any]) -> str | None:
+def explanation_of_refusal(message: str, named: Sequence[Any], line: str) -> str | None:
     """Why livegrad refuses, in these words, what PyTorch does with the tensors `named`."""
+    empty = any(x.numel() == 0 for x in named) or re.search(r"T\.zeros\(\((\d+, )*0[,)]", line)
     if is_of_no_index(message):
         return NO_INDEX
     if "doesn't require gradient" in message and any(is_integer(x) for x in named):
@@ -159,15 +179,30 @@ def explanation_of_refusal(message: str, named: Sequence[Any]) -> str | None:
         return STALE
     if "not implemented for 'Bool'" in message:
         return "there is no kernel for bool, also where there is nothing to compute"
-    if "not implemented for complex" in message and any(x.numel() == 0 for x in named):
+    without_dims = any(not x.ndim for x in named)
+    if re.search("not implemented for '?[cC]omplex", message) and (empty or without_dims):
         return "there is no kernel for complex numbers, also where there is nothing to compute"
-    if "running_mean should contain 0 elements" in message:
+    if re.search(r"running_mean should contain \d+ elements", message) and empty:
         return "the number of features is checked, also that of an empty batch"
+    if "the graph was spent by backward" in message:
+        if is_after(named, "OwnBackward"):
+            return GIVEN_UP
+        return SPENT_WITH if "autograd.grad(" in line else None
     return None
 
 
 def is_integer(x: Any) -> bool:
     return not (x.dtype.is_floating_point or x.dtype.is_complex)
+
+
+def is_after(tensors: Sequence[Any], name: str) -> bool:
+    """Whether gradients from PyTorch's `tensors` go through a function of that name."""
+    found = [x.grad_fn for x in tensors if not is_stale(x) and x.grad_fn is not None]
+    for function in found:  # grows while it is walked
+        if name in str(function):
+            return True
+        found += [f for f, _ in function.next_functions if f is not None and f not in found]
+    return False
 
 
 def is_stale(x: Any) -> bool:
@@ -190,7 +225,7 @@ def is_out_of_range(message: str) -> bool:
 
 def has_left_its_base(x: Any) -> bool:
     """Whether PyTorch takes for a view what was made to show another storage."""
-    return x._base is not None and storage(x._base) != storage(x)
+    return isinstance(x, torch.Tensor) and x._base is not None and storage(x._base) != storage(x)
 
 
 def is_product(x: Any) -> bool:
@@ -210,7 +245,7 @@ def explanation(
     `named` are the tensors that occur in the line, as PyTorch has them.
     """
     if wrong is None and found is not None:
-        return explanation_of_refusal(str(found), named)
+        return explanation_of_refusal(str(found), named, line)
     if type(wrong) is RuntimeError and isinstance(found, NotImplementedError):
         return SUBCLASS
     if wrong is not None and found is not None:
@@ -225,6 +260,8 @@ def explanation(
         return UNASKED if any(not x.is_leaf for x in named[:1]) else None
     if "more than one element of the written-to" in message and "backward(" in line:
         return EXPANDED
+    if message.startswith("output with shape") and "backward(" in line:
+        return RESHAPED
     if message.startswith("Can't detach views") and any(map(is_product, named)):
         return PRODUCT
     if re.search(r"clamp\w*\(.*out=", line) and re.match(r"Found dtype \w+ but expected", message):

@@ -8,7 +8,7 @@ import signal
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import livegrad
@@ -17,6 +17,7 @@ from .compare import Unequal, compare, compare_identities, compare_logs, compare
 from .explained import explanation, explanation_of_state
 from .program import CHECK
 from .sides import Side, TorchSide
+from .undefined import ONE_GRADIENT, notes, share_gradients
 
 SECONDS = 60  # for one program; one that takes longer hangs
 
@@ -41,6 +42,8 @@ class Pair:
     want: Side
     got: Side
     without: frozenset[str]
+    # Why values may differ from now on.
+    notes: set[str] = field(default_factory=set)
 
     def step(self, at: int, line: str) -> Difference | None:
         """Runs a line on both sides; how they differ in what they raise."""
@@ -51,12 +54,13 @@ class Pair:
             found, late = self.got.read(), True
             self.got.variables.clear()
             self.got.variables.update(before)
+        tensors = self.want.tensors()
+        named = [tensors[name] for name in re.findall(r"\w+", line) if name in tensors]
         if class_of(wrong) == class_of(found):
+            self.notes.update(notes(line, named, wrong))
             return None
         kind = f"{class_of(wrong)} in torch, {class_of(found)} here"
         detail = f"torch {wrong!r:.300}, livegrad{' at a read' if late else ''} {found!r:.300}"
-        tensors = self.want.tensors()
-        named = [tensors[name] for name in re.findall(r"\w+", line) if name in tensors]
         return Difference(at, kind, detail, explanation(wrong, found, line, named))
 
     def check(self, at: int) -> Difference | None:
@@ -72,6 +76,8 @@ class Pair:
                 compare_writes(self.want.writes(), self.got.writes())
             compare_logs(self.want.log, self.got.log, self.without)
         except Unequal as unequal:
+            if unequal.what == "grad value" and share_gradients(self.want.tensors().values()):
+                self.notes.add(ONE_GRADIENT)
             return Difference(
                 at,
                 unequal.what,
@@ -85,7 +91,7 @@ class Pair:
     def explained(self, found: Difference, lines: Sequence[str]) -> Difference:
         """What a check after `lines` has found, with the reason if it has a known one."""
         reason = explanation_of_state(
-            found.kind, found.detail, found.variable, lines, self.want.own()
+            found.kind, found.detail, found.variable, lines, self.want.own(), self.notes
         )
         return replace(found, reason=reason)
 

@@ -115,3 +115,13 @@ def test_fill_diagonal_of_a_transposed_matrix_reaches_the_whole(requires_grad):
     if requires_grad:
         d.sum().backward()
         assert a.grad.tolist() == [[0.0, 1.0, 1.0], [1.0, 0.0, 1.0]]
+
+
+def test_nothing_is_joined_with_anything_and_gets_a_gradient():
+    nothing, some = lg.zeros(0, requires_grad=True), lg.ones(2, 3, requires_grad=True)
+    joined = lg.cat([nothing, some, nothing], 1)
+    joined.sum().backward()
+    assert joined.shape == (2, 3)
+    assert nothing.grad.shape == (0,)
+    assert some.grad.tolist() == [[1.0] * 3] * 2
+    assert lg.cat([nothing, nothing], 1).shape == (0,)  # along a dim that neither has

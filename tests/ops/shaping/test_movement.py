@@ -14,6 +14,11 @@ def same(got, want):
     assert tuple(got.shape) == np.shape(want)
 
 
+def test_what_adds_nothing_is_joined_along_any_dim():
+    assert lg.cat([lg.ones(0), lg.ones(0)], 5).shape == (0,)
+    assert lg.cat([lg.ones(0), lg.ones(1, 2)], 1).shape == (1, 2)
+
+
 def test_reshape_forms():
     x = lg.tensor(X)
     for got in (x.reshape(6, 4), x.reshape((6, -1)), lg.reshape(x, shape=(6, 4)), x.view(-1, 4)):

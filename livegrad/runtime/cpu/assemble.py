@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from itertools import groupby
 from time import perf_counter
 from typing import Any
 from weakref import WeakValueDictionary
 
 from livegrad.compiler import debug
-from livegrad.compiler.expand import Recorded
 from livegrad.compiler.plan import ADD_INPUT, SET_INPUT, Block, Plan, Step, signature_text
 from livegrad.compiler.templates import kernel_builder
 from livegrad.graph.events import COMPILED, tell_compiled
@@ -17,17 +15,11 @@ from livegrad.runtime.counters import counters
 from livegrad.runtime.cpu import blas, jit
 from livegrad.runtime.cpu.driver import MAY_FAULT, TAIL, Program
 from livegrad.runtime.cpu.machine import MACHINE
-from livegrad.runtime.executable import ARENA, Executable, HostProduct, HostStep, Segment
-from livegrad.runtime.memory import Buffer, allocate
+from livegrad.runtime.cpu.segments import HostProduct, HostStep, Segment, Segments
 
 
-def assemble(plan: Plan, recorded: Recorded) -> Executable:
-    """The executable of a plan: kernels found or compiled, native steps joined into programs."""
-    return Executable(plan, recorded, segments_of(plan))
-
-
-def segments_of(plan: Plan) -> list[Segment | HostStep | HostProduct]:
-    """The steps of a plan, ready to run one after the other."""
+def assemble(plan: Plan) -> Segments:
+    """A plan with its kernels found or compiled, and native steps joined into programs."""
     segments: list[Segment | HostStep | HostProduct] = []
     for native, run in groupby(enumerate(plan.steps), lambda step: _is_native(step[1])):
         numbered = list(run)
@@ -35,7 +27,7 @@ def segments_of(plan: Plan) -> list[Segment | HostStep | HostProduct]:
             segments.append(_segment(plan, numbered[0][0], [step for _, step in numbered]))
         else:
             segments += [_on_host(plan, number, step) for number, step in numbered]
-    return segments
+    return Segments(plan, segments)
 
 
 def _is_native(step: Step) -> bool:
@@ -134,21 +126,3 @@ def _product(step: Step) -> tuple[int, list[Block]]:
     patches += [(ADD_INPUT, 2 + operand, slot, nbytes) for operand, slot, nbytes in p.moves]
     address, _ = blas.gemm_kernel(dtype)
     return address, [Block(slots, patches)]
-
-
-def run_plan(
-    plan: Plan,
-    leaves: Sequence[Buffer],
-    ints: Sequence[int] = (),
-    floats: Sequence[float] = (),
-) -> list[Buffer]:
-    """Runs a plan by itself: its buffers, which are results and then what updates have written.
-
-    For a plan that was saved: nothing has been recorded, so nobody is told of it.
-    """
-    made = [allocate(buffer.nbytes) for buffer in plan.buffers]
-    addresses = [x.ptr for x in (*leaves, *made)]
-    inputs = [ARENA.reserve(plan.arena), *addresses, *ints]
-    for segment in segments_of(plan):
-        segment.run(inputs, floats)
-    return made

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from livegrad.device import register
 from livegrad.graph.meta import Meta
-from livegrad.graph.node import Node
-from livegrad.runtime.memory import Buffer
+from livegrad.runtime.memory import Buffer, allocate
+
+# What compiles and runs is imported when something is computed, or asked about.
+if TYPE_CHECKING:
+    from livegrad.compiler.plan import Plan
+    from livegrad.runtime.cpu.segments import Segments
 
 Array = np.ndarray[Any, Any]
 
 
 class Host:
-    """The backend of the CPU, whose nodes wait to be computed together; see runtime/flush.py."""
+    """The backend of the CPU."""
 
     def copy_in(self, values: Array, meta: Meta) -> Buffer:
         """A copy in memory of our own."""
@@ -25,9 +29,15 @@ class Host:
         """A read-only view."""
         return buffer.view(meta.dtype.storage, meta.shape, writeable=False)
 
-    def run(self, node: Node) -> Any:
-        """Nobody asks for a single node."""
-        raise AssertionError(f"{node} is computed by a plan")
+    def allocate(self, nbytes: int) -> Buffer:
+        """Memory from the free lists."""
+        return allocate(nbytes)
+
+    def assemble(self, plan: Plan) -> Segments:
+        """The plan as native programs, and NumPy where there is no native code."""
+        from livegrad.runtime.cpu.assemble import assemble
+
+        return assemble(plan)
 
     def capability(self) -> str:
         """The widest vectors that kernels use: "AVX512", "AVX2" or "DEFAULT"."""
@@ -41,9 +51,6 @@ class Host:
 
 HOST = Host()
 register("cpu", HOST)
-
-
-# What compiles and runs is imported when something is computed, or asked about.
 
 
 def set_num_threads(number: int) -> None:

@@ -1,0 +1,67 @@
+"""Lines after which PyTorch's own values hang on an order, or on memory, that it does not promise.
+
+They are told by PyTorch's tensors: what a program writes with indices to a tensor several elements
+of which lie in one place, what it reads through one storage while it writes the same memory through
+another, and gradients that PyTorch has given the same memory.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from itertools import combinations
+from typing import Any
+
+import torch
+
+OVERLAPPING = "indices name places of one memory twice: which write comes last is not promised"
+TWO_STORAGES = "what is read is being written, through another storage: PyTorch cannot see it"
+ONE_GRADIENT = "two gradients lie in the same memory in PyTorch, and each grows with the other"
+GONE = "a graph that is gone is refused at once; PyTorch runs hooks on the way to where it is gone"
+
+INDEXED = re.compile(
+    r"\](\[[^=]*)? *[-+*/]?= |(index_(put|copy|add|reduce)|scatter|masked_scatter|put)\w*_\("
+)
+
+
+def notes(line: str, named: Iterable[Any], wrong: Exception | None) -> set[str]:
+    """What is not promised after a line that named these tensors, or raised this error."""
+    if wrong is not None:
+        return {GONE} if "backward through the graph a second time" in str(wrong) else set()
+    if INDEXED.search(line) is None:
+        return set()
+    found = set()
+    tensors = list(named)
+    if any(overlaps_itself(x) for x in tensors):
+        found.add(OVERLAPPING)
+    if any(share_unseen(x, y) for x, y in combinations(tensors, 2)):
+        found.add(TWO_STORAGES)
+    return found
+
+
+def overlaps_itself(x: Any) -> bool:
+    """Whether several elements lie in one place."""
+    places = torch.zeros((), dtype=torch.int64)
+    for size, step in zip(x.shape, x.stride(), strict=True):
+        places = places.unsqueeze(-1) + torch.arange(size) * step
+    return places.numel() > places.unique().numel()
+
+
+def share_unseen(x: Any, y: Any) -> bool:
+    """Whether two tensors lie in the same memory, but not in the same storage."""
+    if x.untyped_storage()._cdata == y.untyped_storage()._cdata:
+        return False
+    (a, b), (c, d) = stretch(x), stretch(y)
+    return a < d and c < b
+
+
+def stretch(x: Any) -> tuple[int, int]:
+    storage = x.untyped_storage()
+    return storage.data_ptr(), storage.data_ptr() + storage.nbytes()
+
+
+def share_gradients(tensors: Iterable[Any]) -> bool:
+    """Whether two leaves have been given one memory for their gradients."""
+    grads = {id(x.grad): x.grad for x in tensors if x.is_leaf and x.grad is not None}
+    known = [g.untyped_storage().data_ptr() for g in grads.values() if g.numel()]
+    return len(known) > len(set(known))
