@@ -183,16 +183,9 @@ def _inner_axes(group: Group) -> tuple[int, ...]:
     return (last[-1],) if last else ()
 
 
-def describe(
-    group: Group, fuser: Fuser, stored: dict[Node, tuple[Node, Index] | None]
-) -> Description:
-    """The description of a rows or columns group."""
-    return Describer(group, fuser, stored).run()
-
-
 def describe_groups(draft: Draft) -> None:
     """Fills in the descriptions."""
     draft.descriptions = [
-        None if group.kind == "kernel" else describe(group, draft.fuser, draft.stored)
+        None if group.kind == "kernel" else Describer(group, draft.fuser, draft.stored).run()
         for group in draft.groups
     ]

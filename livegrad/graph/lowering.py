@@ -28,8 +28,11 @@ class Lowered:
         return getattr(import_module(f"{_FOLDER}.{file}"), kind)(**self.told)
 
 
-def lowered_by(name: str, **told: Any) -> Lowered:
-    """For an op's `lower`: the class `name` in compiler/lowerings, made with these arguments."""
+def lowered_by(name: str, **told: Any) -> Any:
+    """For an op's `lower`: the class `name` in compiler/lowerings, made with these arguments.
+
+    A `Lowered` stands for it, until the op is asked.
+    """
     return Lowered(name, told)
 
 

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from livegrad.compiler.bind import bind_loops
-from livegrad.compiler.describe import Description, describe
+from livegrad.compiler.bind import Binder
+from livegrad.compiler.describe import Describer, Description
 from livegrad.compiler.draft import Draft
 from livegrad.compiler.expand import Expander, Primitives, in_scratch, make_node
 from livegrad.compiler.fuse import fuse
@@ -39,12 +39,11 @@ class Update(Kernel):
             described = describe_update(node, kinds)
             d, spills = described[0], spill_count(described[0].signature)
             blocks = [
-                bind_loops(
+                Binder(
                     resize(d, _reals(node.inputs[i])),
                     _wheres(draft, node, i, described),
                     draft.first_int,
-                    spills,
-                )
+                ).run(spills)
                 for i in members
             ]
             steps.append(Step("loops", node.meta.shape, blocks, d.signature))
@@ -112,7 +111,7 @@ def _describe(node: Node, kinds: tuple[DType, ...]) -> Described:
     if len(groups) != 1 or groups[0].kind != "rows" or groups[0].dims:
         raise AssertionError(f"the rule of {node.op.name} is not one elementwise kernel: {groups}")
     (group,) = groups
-    d = describe(group, fuser, dict.fromkeys(graph.outputs))
+    d = Describer(group, fuser, dict.fromkeys(graph.outputs)).run()
     written = zip(node.op.written, graph.outputs, strict=True)
     return d, graph.nodes[: len(kinds)], list(written)
 
