@@ -51,6 +51,17 @@ def _paired(name: str) -> Callable[[Instructions, Operand, Operand], Value]:
     return lambda self, x, y: self.intrinsic(name, *self._pair(x, y))
 
 
+def _extreme(better: str) -> Callable[[Instructions, Operand, Operand], Value]:
+    """A method: one of two floats, by a comparison; NaN if either is NaN."""
+
+    def write(self: Instructions, x: Operand, y: Operand) -> Value:
+        x, y = self._pair(x, y)
+        # One maxps, which gives y when either is NaN, then a blend for a NaN in x.
+        return self.select(self.isnan(x), x, self.select(self.fcmp(better, x, y), x, y))
+
+    return write
+
+
 def _conversion(opcode: str) -> Callable[[Instructions, Value, str], Value]:
     """A method: a value with another element; the same value if it has that element already."""
 
@@ -183,16 +194,8 @@ class Instructions:
     def isnan(self, x: Value) -> Value:
         return self.fcmp("uno", x, x)
 
-    def maxnum_nan(self, x: Operand, y: Operand) -> Value:
-        """The greater of the two, or NaN if either is NaN (`numpy.maximum`)."""
-        x, y = self._pair(x, y)
-        # One maxps, which gives y when either is NaN, then a blend for a NaN in x.
-        return self.select(self.isnan(x), x, self.select(self.fcmp("ogt", x, y), x, y))
-
-    def minnum_nan(self, x: Operand, y: Operand) -> Value:
-        """The lesser of the two, or NaN if either is NaN (`numpy.minimum`)."""
-        x, y = self._pair(x, y)
-        return self.select(self.isnan(x), x, self.select(self.fcmp("olt", x, y), x, y))
+    # The greater or the lesser of the two, or NaN if either is NaN, as `numpy.maximum`.
+    maxnum_nan, minnum_nan = _extreme("ogt"), _extreme("olt")
 
     def mod_float(self, x: Operand, y: Operand) -> Value:
         """PyTorch's `%`: the remainder has the sign of `y`, but a zero that of `x`."""

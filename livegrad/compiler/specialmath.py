@@ -11,8 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from livegrad.compiler import special_polynomials as P
-from livegrad.compiler.polynomials import format_of
+from livegrad.compiler import polynomials as P
 from livegrad.compiler.values import Operand, Value, with_element
 from livegrad.compiler.vectormath import VectorMath, in_double, only_float
 
@@ -300,11 +299,11 @@ class SpecialMath(VectorMath):
 
     def signbit(self, x: Value) -> Value:
         """A mask: whether `x` has a minus sign, as -0 has."""
-        return self.icmp("slt", self.bitcast(x, format_of(x.element).integer), 0)
+        return self.icmp("slt", self.bitcast(x, P.format_of(x.element).integer), 0)
 
     def nextafter(self, x: Value, y: Value) -> Value:
         """The next float after `x` towards `y`; NaN if either is."""
-        bits = self.bitcast(x, format_of(x.element).integer)
+        bits = self.bitcast(x, P.format_of(x.element).integer)
         # Floats of one sign are ordered as their bits are, by magnitude.
         upward, positive = self.fcmp("olt", x, y), self.fcmp("ogt", x, 0.0)
         grows = self.icmp("eq", upward, positive)
@@ -320,7 +319,7 @@ class SpecialMath(VectorMath):
 
         0, infinities and NaN are their own mantissas, with exponent 0.
         """
-        f = format_of(x.element)
+        f = P.format_of(x.element)
         size = self.fabs(x)
         small = self.fcmp("olt", size, f.smallest_normal)
         grown = self.fmul(size, 2.0**f.fraction_bits)

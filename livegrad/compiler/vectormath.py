@@ -16,21 +16,8 @@ from collections.abc import Callable, Sequence
 from functools import wraps
 from typing import TypeVar, cast
 
+from livegrad.compiler import polynomials as P
 from livegrad.compiler.control import ControlFlow
-from livegrad.compiler.polynomials import (
-    ASIN,
-    ATAN,
-    COS_DOUBLE,
-    COS_FLOAT,
-    ERF_LARGE,
-    ERF_SMALL,
-    ERFC,
-    LOG_DOUBLE,
-    LOG_FLOAT,
-    SIN_DOUBLE,
-    SIN_FLOAT,
-    format_of,
-)
 from livegrad.compiler.values import Value, lanes_of
 
 _HALF_PI = 1.5707963267948966
@@ -76,7 +63,7 @@ class VectorMath(ControlFlow):
 
     def exp(self, x: Value) -> Value:
         """e**x; float 1.1 ULP, double 1.1 ULP."""
-        f = format_of(x.element)
+        f = P.format_of(x.element)
         x = self._clamp(x, f.exp_low, f.exp_high)
         rest, power = self._reduce_exp(x)
         return self._scale(self.fadd(1.0, self._exp_rest(rest)), power)
@@ -91,7 +78,7 @@ class VectorMath(ControlFlow):
 
     def expm1(self, x: Value) -> Value:
         """e**x - 1 without cancellation; float 1.8 ULP, double 1.8 ULP."""
-        f = format_of(x.element)
+        f = P.format_of(x.element)
         tiny = self.fcmp("olt", self.fabs(x), 2.0 ** (-f.fraction_bits - 2))
         rest, power = self._reduce_exp(self._clamp(x, f.expm1_low, f.exp_high))
         # Half the result first: the full power of two overflows before the result does.
@@ -130,20 +117,20 @@ class VectorMath(ControlFlow):
 
     def _reduce_exp(self, x: Value) -> tuple[Value, Value]:
         """`rest` and integer `power` with x = rest + power * ln 2, |rest| <= ln(2) / 2."""
-        f = format_of(x.element)
+        f = P.format_of(x.element)
         whole, power = self._nearest(self.fmul(x, 1 / math.log(2)))
         rest = self.fma(whole, -f.ln2_high, x)
         return self.fma(whole, -f.ln2_low, rest), power
 
     def _exp_rest(self, r: Value) -> Value:
         """e**r - 1 for |r| <= ln(2) / 2."""
-        return self.fma(self.fmul(r, r), self._poly(r, format_of(r.element).exp_tail), r)
+        return self.fma(self.fmul(r, r), self._poly(r, P.format_of(r.element).exp_tail), r)
 
     def _nearest(self, x: Value) -> tuple[Value, Value]:
         """The integer nearest to `x`, as a float and as an integer; any |x| < 2**21."""
         # Adding 1.5 * 2**bits leaves the integer in the low bits: cheaper than a conversion
         # and, unlike it, defined for NaN (whose lanes turn NaN elsewhere).
-        f = format_of(x.element)
+        f = P.format_of(x.element)
         magic = 1.5 * 2.0**f.fraction_bits
         shifted = self.fadd(x, magic)
         magic_bits = ((f.bias + f.fraction_bits) << f.fraction_bits) + (1 << (f.fraction_bits - 1))
@@ -153,7 +140,7 @@ class VectorMath(ControlFlow):
     def _power_of_two(self, power: Value) -> Value:
         """2**power as the float of the integer's width, for normal results only."""
         element = "float" if power.element == "i32" else "double"
-        f = format_of(element)
+        f = P.format_of(element)
         bits = self.shl(self.add(power, f.bias), f.fraction_bits)
         return self.bitcast(bits, element)
 
@@ -195,7 +182,7 @@ class VectorMath(ControlFlow):
 
     def _split(self, x: Value) -> tuple[Value, Value]:
         """`f` and `e` with x = (1 + f) * 2**e and sqrt(1/2) <= 1 + f < sqrt(2), for x > 0."""
-        f = format_of(x.element)
+        f = P.format_of(x.element)
         denormal = self.fcmp("olt", x, f.smallest_normal)
         grown = self.fmul(x, 2.0**f.fraction_bits)
         bits = self.bitcast(self.select(denormal, grown, x), f.integer)
@@ -206,19 +193,19 @@ class VectorMath(ControlFlow):
 
     def _log_finite(self, f: Value, power: Value, extra: Value | None = None) -> Value:
         """log((1 + f) * 2**power) + extra for the ranges of `_split`."""
-        format = format_of(f.element)
+        format = P.format_of(f.element)
         low = self.fmul(power, format.ln2_low)
         if extra is not None:
             low = self.fadd(low, extra)
         square = self.fmul(f, f)
         if f.element == "float":
-            curve = self.fma(f, self._poly(f, LOG_FLOAT), -0.5)
+            curve = self.fma(f, self._poly(f, P.LOG_FLOAT), -0.5)
             return self.fma(power, format.ln2_high, self.fadd(f, self.fma(square, curve, low)))
         # log(1 + f) = 2 atanh(s) = f - f**2/2 + s * (f**2/2 + the series beyond 2s)
         s = self.fdiv(f, self.fadd(f, 2.0))
         z = self.fmul(s, s)
         half = self.fmul(square, 0.5)
-        tail = self.fma(s, self.fma(z, self._poly(z, LOG_DOUBLE), half), low)
+        tail = self.fma(s, self.fma(z, self._poly(z, P.LOG_DOUBLE), half), low)
         return self.fma(power, format.ln2_high, self.fsub(f, self.fsub(half, tail)))
 
     def _log_edges(self, x: Value, argument: Value, result: Value) -> Value:
@@ -273,9 +260,9 @@ class VectorMath(ControlFlow):
     @or_libm
     def erf(self, x: Value) -> Value:
         """The error function; float 1.5 ULP, double as libm."""
-        small = self.fma(x, self._poly(self.fmul(x, x), ERF_SMALL), x)
+        small = self.fma(x, self._poly(self.fmul(x, x), P.ERF_SMALL), x)
         size = self._clamp_above(self.fabs(x), 4.0)
-        exponent = self._poly(size, ERF_LARGE)
+        exponent = self._poly(size, P.ERF_LARGE)
         whole, power = self._nearest(exponent)
         rest = self._exp_rest(self.fmul(self.fsub(exponent, whole), math.log(2)))
         scale = self._power_of_two(power)
@@ -287,7 +274,7 @@ class VectorMath(ControlFlow):
         """1 - erf(x) without cancellation; float 0.51 ULP, double as libm."""
         a = self._clamp_above(self.fabs(x), 10.5)
         u = self.fdiv(self.fsub(a, 4.0), self.fadd(a, 4.0))
-        shape = self.fdiv(self._poly(u, ERFC), self.fma(a, 2.0, 1.0))
+        shape = self.fdiv(self._poly(u, P.ERFC), self.fma(a, 2.0, 1.0))
         tail = self.fmul(self.exp(self.fneg(self.fmul(a, a))), shape)
         negative = self.fcmp("olt", x, 0.0)
         return self.select(negative, self.fsub(2.0, tail), tail)
@@ -308,7 +295,7 @@ class VectorMath(ControlFlow):
     def tan(self, x: Value) -> Value:
         """Tangent; float 0.51 ULP, double as libm."""
         rest, quadrant = self._reduce_angle(x)
-        sine, cosine = self._sin_cos(rest, SIN_DOUBLE, COS_DOUBLE)
+        sine, cosine = self._sin_cos(rest, P.SIN_DOUBLE, P.COS_DOUBLE)
         even = self.icmp("eq", self.and_(quadrant, 1), 0)
         top = self.select(even, sine, self.fneg(cosine))
         result = self._to_float(self.fdiv(top, self.select(even, cosine, sine)))
@@ -316,7 +303,7 @@ class VectorMath(ControlFlow):
 
     def _sine(self, name: str, x: Value, quarter_turns: int) -> Value:
         rest, quadrant = self._reduce_angle(x)
-        sine, cosine = self._sin_cos(self._to_float(rest), SIN_FLOAT, COS_FLOAT)
+        sine, cosine = self._sin_cos(self._to_float(rest), P.SIN_FLOAT, P.COS_FLOAT)
         turn = self.add(self.trunc_int(quadrant, "i32"), quarter_turns)
         odd = self.icmp("ne", self.and_(turn, 1), 0)
         value = self.bitcast(self.select(odd, cosine, sine), "i32")
@@ -368,7 +355,7 @@ class VectorMath(ControlFlow):
         square = self.fmul(self.fsub(1.0, a), 0.5)
         z = self.select(outer, square, self.fmul(a, a))
         q = self.select(outer, self.sqrt(square), a)
-        return self.fma(self.fmul(z, q), self._poly(z, ASIN), q), outer
+        return self.fma(self.fmul(z, q), self._poly(z, P.ASIN), q), outer
 
     @only_float
     def atan(self, x: Value) -> Value:
@@ -397,7 +384,7 @@ class VectorMath(ControlFlow):
     def _atan_unit(self, q: Value) -> Value:
         """atan(q) for 0 <= q <= 1, to float's precision."""
         z = self.fmul(q, q)
-        return self.fma(self.fmul(z, q), self._poly(z, ATAN), q)
+        return self.fma(self.fmul(z, q), self._poly(z, P.ATAN), q)
 
     # ---- shared --------------------------------------------------------------------------
 
