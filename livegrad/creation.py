@@ -58,12 +58,13 @@ def own_node(x: Tensor) -> Node:
 
     What was computed from that one goes on with the flag that the leaf had then.
     """
-    node, cell = node_of(x), x._cell
+    node, share = node_of(x), x._share
+    whole = share is not None and not share.path
     holders = 1 + (node.buffer is None)  # the tensor, and the list of what is pending
-    if cell is not None:
-        if cell.memory is not None:
+    if share is not None:
+        if share.cell.memory is not None:
             return node
-        if cell._node is node and not x._path:
+        if share.cell._node is node and whole:
             holders += 1
     if _refs(node) - _UNHELD <= holders:
         return node
@@ -71,8 +72,8 @@ def own_node(x: Tensor) -> Node:
     own._node.spent = node.spent
     see_through(own, x)
     x._node = own._node
-    if cell is not None and not x._path:
-        cell._node = own._node
+    if share is not None and whole:
+        share.cell._node = own._node
     return own._node
 
 

@@ -13,7 +13,6 @@ from livegrad.graph.above import Above
 from livegrad.graph.geometry import offset_of, root_of
 from livegrad.graph.handle import node_of
 from livegrad.graph.layout import is_channels_last, memory_order
-from livegrad.graph.views import is_detached
 from livegrad.methods import Methods
 from livegrad.ops.bookkeeping.in_place import in_format
 from livegrad.ops.shaping import movement
@@ -118,20 +117,19 @@ class Introspection(Methods):
         """The tensor that this is a view of; None if it is none."""
         if not self._is_view():
             return None
-        if self._root is not None:
-            root: Tensor = self._root
+        root: Tensor | None = None if self._share is None else self._share.root
+        if root is not None:
             return root
         cell, _ = root_of(self)
         base = cell.base()
-        return base if base is not None and base._cell is cell else whole_of(self)
+        is_base = base is not None and base._share is not None and base._share.cell is cell
+        return base if is_base else whole_of(self)
 
     def _is_view(self) -> bool:
         """Whether this shows a part of another tensor, history included."""
         if self._was_view is not None:
             return self._was_view
-        if self._cell is None or not self._path:
-            return False
-        return self._root is not None or self._made is not None or not is_detached(self._path)
+        return self._share is not None and self._share.has_family()
 
     def is_floating_point(self) -> bool:
         """Whether the dtype is a floating type."""
@@ -171,7 +169,7 @@ class Introspection(Methods):
         node = node_of(self)
         if not node.meta.numel or node.meta.device is META:
             return 0
-        return own_address(node) if self._cell is None else address_of(self)
+        return own_address(node) if self._share is None else address_of(self)
 
     const_data_ptr = data_ptr
 

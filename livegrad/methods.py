@@ -159,7 +159,7 @@ def inplace(
             # Before anything is recorded: what is refused leaves no trace.
             check_writable(self, expanded=expanded)
             leave_hooks(self)
-        if refused is AT_ALL or (refused is not None and self._cell is not None):
+        if refused is AT_ALL or (refused is not None and self._share is not None):
             check_overlap(self, (*args, *options.values()), refused)
         strides = node.meta.strides
         try:
@@ -218,7 +218,7 @@ def filling(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
     fill = inplace(function, expanded=True, refused=None)
 
     def method(self: Tensor, mask: Tensor, value: Any) -> Tensor:
-        if self._cell is not None:
+        if self._share is not None:
             check_overlap(self, (mask,))
         return fill(self, mask, value)
 

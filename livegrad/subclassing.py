@@ -92,7 +92,7 @@ class Subclassing(Introspection):
 
     def _copied_data(self: Any, memo: dict[int, Any]) -> Tensor:
         """A copy without history, which shares memory with copies of what `self` shares it with."""
-        if self._cell is None:
+        if self._share is None:
             return elementwise.clone(movement.detach(self))
         cell, _ = root_of(self)
         first = id(cell) not in memo
@@ -102,7 +102,7 @@ class Subclassing(Introspection):
         if meta is node_of(whole).meta:
             return whole if first else movement.detach(whole)
         if meta.dtype is not whole.dtype:  # another view of the bits
-            return elementwise.clone(movement.detach(self))
+            whole = strided.view(strided.in_memory(whole), meta.dtype)
         place = (meta.shape, meta.stride(), offset_of(self))
         return movement.detach(strided.as_strided(movement.detach(whole), *place))
 
@@ -152,7 +152,7 @@ def rebuild_empty(cls: type[C], shape: Any, dtype: DType, requires_grad: bool) -
 def _moved(x: Any, cls: type[C]) -> C:
     """A tensor of a class with slots of its own in the place of `x`."""
     out: Any = object.__new__(cls)
-    out._node, out._cell = x._node, x._cell
+    out._node, out._share = x._node, x._share
     out.__dict__.update(x.__dict__)
     handles = LOCAL.state.handles
     for place in range(len(handles) - 1, -1, -1):  # recorded just now

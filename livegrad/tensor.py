@@ -17,8 +17,16 @@ from livegrad.graph import elsewhere
 from livegrad.graph.above import Above
 from livegrad.graph.blame import wrong_class
 from livegrad.graph.events import READ, tell_read
-from livegrad.graph.geometry import writes_to
-from livegrad.graph.handle import Handle, node_of, set_tensor_class
+from livegrad.graph.geometry import offset_of, writes_to
+from livegrad.graph.handle import (
+    Handle,
+    may_be_stale,
+    node_of,
+    path_of,
+    set_tensor_class,
+    share_of,
+    shares_with,
+)
 from livegrad.graph.meta import Size
 from livegrad.graph.overlap import check_overlap
 from livegrad.graph.state import LOCAL, flush
@@ -29,6 +37,7 @@ from livegrad.graph.views import (
     is_of_inference,
     node_to_read,
     requires_as_family,
+    stale_or_not,
 )
 from livegrad.graph.writes import check_writable, rebind
 from livegrad.legacy import dtype_of_type, new, type_name
@@ -68,8 +77,9 @@ class Tensor(Subclassing):
 
         Tensor ──► Node ──► inputs …      operations make new nodes; in-place ones move the handle
 
-    Invariants: `_node` is the value the tensor stands for now; for a view, `_cell` holds the value
-    it shares with its base, and `node_of` brings it up to date. `grad` is None or a Tensor.
+    Invariants: `_node` is the value the tensor stands for now; for a view, the
+    cell of its `_share` holds the value it has in common with its base, and `node_of` brings it up
+    to date. `grad` is None or a Tensor.
     """
 
     __slots__ = ()
@@ -120,8 +130,7 @@ class Tensor(Subclassing):
     @property
     def is_leaf(self) -> bool:
         """Whether a gradient would be collected here: not the result of a recorded operation."""
-        if self._made_at is not None:
-            check_not_stale(self)
+        check_not_stale(self)
         grad_to = node_of(self).grad_to
         return grad_to is None or isinstance(grad_to, weakref.ref)
 
@@ -145,7 +154,7 @@ class Tensor(Subclassing):
     @property
     def requires_grad(self) -> bool:
         """Whether gradients are computed for this tensor."""
-        if self._made_at is not None:  # also if its history may not be asked for any more
+        if may_be_stale(self):  # also if its history may not be asked for any more
             return requires_as_family(self)
         return node_of(self).grad_to is not None
 
@@ -161,7 +170,7 @@ class Tensor(Subclassing):
     def data(self) -> Tensor:
         """The values without their history; writing to it writes to this tensor."""
         out = movement.detach(self)
-        out._unseen = [0]
+        share_of(out).apart = [0]
         return out
 
     @data.setter
@@ -171,9 +180,8 @@ class Tensor(Subclassing):
         if _shows_the_same(self, value):
             return
         value = movement.detach(value)
-        made_at, self._made_at = self._made_at, None  # its history may be gone
-        become(self, value, counts=0)
-        self._made_at = made_at
+        with stale_or_not(self):
+            become(self, value, counts=0)
 
     @property
     def T(self) -> Tensor:
@@ -619,17 +627,18 @@ class Tensor(Subclassing):
         """Takes the values of `src`, broadcast and cast."""
         if not isinstance(src, Handle):
             src = creation.as_tensor(src, device=CPU)
-        if self._cell is not None and src._cell is not None:
+        if self._share is not None and src._share is not None:
             check_overlap(self, (src,))
         return self._take(src)
 
     def _take(self, src: Any) -> Tensor:
-        check_writable(self, src.requires_grad, expanded=src is self)
+        same = src is self or _lies_where(self, src)
+        check_writable(self, src.requires_grad, expanded=same)
         value = elementwise.cast(src, self.dtype) if src.dtype is not self.dtype else src
         if value.shape != self.shape:
             value = movement.expand(value, self.shape)
         value = overwriting(self, elementwise.clone(value))
-        return rebind(self, value, expanded=src is self)
+        return rebind(self, value, expanded=same)
 
     def fill_(self, value: Any) -> Tensor:
         """Takes one number everywhere."""
@@ -641,7 +650,7 @@ class Tensor(Subclassing):
                 )
             return self._take(value)
         check_writable(self, False, expanded=True)
-        if self.requires_grad and not self._path:  # and does so afterwards, with a gradient of zero
+        if self.requires_grad and not path_of(self):  # and does so afterwards: a gradient of zero
             return rebind(self, resizing.fill(self, value), expanded=True)
         return rebind(self, generate.filled_as(self._node.meta, value), expanded=True)
 
@@ -660,10 +669,17 @@ def _only_of_leaves() -> RuntimeError:
 
 def _shows_the_same(x: Tensor, other: Tensor) -> bool:
     """Whether two tensors show the same part of one storage, whatever their histories."""
-    if x is other or x._cell is None or x._cell is not other._cell:
+    if x is other or not shares_with(x, other):
         return x is other
-    mine, theirs = [[s for s in t._path if s[0].name != "detach"] for t in (x, other)]
+    mine, theirs = [[s for s in path_of(t) if s[0].name != "detach"] for t in (x, other)]
     return mine == theirs
+
+
+def _lies_where(x: Tensor, other: Tensor) -> bool:
+    """Whether every element of `x` lies where that of `other` does."""
+    if not shares_with(x, other):
+        return False
+    return node_of(x).meta is node_of(other).meta and offset_of(x) == offset_of(other)
 
 
 def _real_number(value: Any) -> Any:

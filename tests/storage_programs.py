@@ -867,6 +867,14 @@ def einsum_without_sums_is_a_view(T: Any) -> Any:
 
 
 @program
+def an_expanded_tensor_written_to_itself(T: Any) -> Any:
+    x = T.arange(2.0).expand(2, 2)
+    x[:] = x
+    x[-2:, ...] = x
+    return x.tolist(), refuses(lambda: x.__setitem__(slice(None), T.ones(2, 2)))
+
+
+@program
 def nan_beside_what_is_written_in_one_memory(T: Any) -> Any:
     x = T.tensor([[float("nan"), 1.0], [2.0, 3.0]])
     x.expand(3, 2, 2)[T.tensor([1]), T.tensor([0])] = T.tensor(5.0)

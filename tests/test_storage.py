@@ -10,6 +10,7 @@ from storage_programs import PROGRAMS, Program, expected, outcome
 import livegrad as lg
 import livegrad.nn
 import livegrad.optim
+from livegrad.graph.handle import path_of
 
 
 @pytest.mark.parametrize("run", PROGRAMS, ids=lambda run: run.__name__)
@@ -37,18 +38,18 @@ def test_a_tensor_that_nobody_shares_with_any_more_is_an_ordinary_one() -> None:
     view = x[1:]
     view.add_(1)
     assert x.tolist() == [0, 1, 1]
-    assert x._cell is not None
+    assert x._share is not None
     del view
     assert (x + 0).tolist() == [0, 1, 1]
-    assert x._cell is None
+    assert x._share is None
     parameter = livegrad.nn.Parameter(lg.ones(2))
     assert (parameter * 2).tolist() == [2, 2]
     assert (parameter * 2).tolist() == [2, 2]
-    assert parameter._cell is None
+    assert parameter._share is None
 
 
 def _names(x: Any) -> list[str]:
-    return [step[0].name for step in x._path]
+    return [step[0].name for step in path_of(x)]
 
 
 def test_contiguous_values_cost_no_node() -> None:

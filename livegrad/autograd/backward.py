@@ -221,9 +221,7 @@ class Delivery:
         if id(g) in self.taken:
             g = ew.clone(g)
         self.taken[id(g)] = g
-        if g._cell is not None:
-            g._cell = None
-            g.__dict__.pop("_path", None)
+        g._share = None
         if g._node.meta.strides is not None:
             make_dense(g)
         return g
@@ -270,7 +268,7 @@ def _targets(inputs: tuple[Tensor, ...]) -> dict[int, list[Tensor]]:
     """Tensors to receive a gradient, by the id of the node (of the leaf's reference)."""
     targets: dict[int, list[Tensor]] = {}
     for x in inputs:
-        if x._made_at is not None:
+        if x._share is not None and x._share.made_at is not None:
             check_not_stale(x)
         to = node_of(x).grad_to
         if to is None:

@@ -20,14 +20,14 @@ from livegrad.autograd.grad_fn import Edge, edge_to
 from livegrad.autograd.hooks import RemovableHandle
 from livegrad.autograd.modes import enable_grad
 from livegrad.autograd.reverse import Pair, fit, run_after
-from livegrad.graph.handle import Handle, node_of, wrap
+from livegrad.graph.handle import Handle, Share, node_of, share_of, wrap
 from livegrad.graph.meta import Meta, meta_of
 from livegrad.graph.node import Interior, Node, Spec
 from livegrad.graph.op import Op
 from livegrad.graph.record import record
 from livegrad.graph.site import user_site
 from livegrad.graph.state import LOCAL, setting
-from livegrad.graph.views import IN_FUNCTION, mark_made
+from livegrad.graph.views import IN_FUNCTION
 from livegrad.graph.writes import rebind
 from livegrad.ops.elementwise import arithmetic as ew
 from livegrad.ops.making.generate import filled_as
@@ -143,7 +143,7 @@ def _unpack(kept: Any) -> Any:
     if isinstance(kept, Output):
         return wrap(kept.alive())
     x, node = kept
-    return x if x._node is node and x._cell is None else wrap(node)
+    return x if x._node is node and x._share is None else wrap(node)
 
 
 class Function:
@@ -296,7 +296,7 @@ def _connect(call: Call, results: tuple[Any, ...]) -> tuple[Any, ...]:
                 tensor._take_attributes(y)
             if written:
                 tensor = _written(y, tensor)
-            elif shown._cell is not None:
+            elif shown._share is not None:
                 _share_memory(tensor, shown)
             connected.append(tensor)
     ctx._saved = tuple([_as_output(kept, outputs) for kept in ctx._saved])
@@ -320,10 +320,10 @@ def _written(x: Tensor, tensor: Tensor) -> Tensor:
 
 def _share_memory(output: Tensor, y: Any) -> None:
     """Makes an output a view of the memory of `y`, whose value it has, with its own history."""
-    shown = detach(y)
-    output._cell, output._path = shown._cell, shown._path
-    output._seen, output._unseen = shown._seen, shown._unseen
-    mark_made(output, IN_FUNCTION)
+    shown = share_of(detach(y))
+    share = output._share = Share(shown.cell, shown.path, shown.seen)
+    share.apart = shown.apart
+    share.mark_made(IN_FUNCTION)
 
 
 def _as_output(kept: Any, outputs: dict[int, Output]) -> Any:

@@ -7,7 +7,7 @@ import weakref
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from livegrad.graph.handle import node_of
+from livegrad.graph.handle import may_be_stale, node_of
 from livegrad.graph.node import Interior, Node, place_of
 
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ def retain_grad(tensor: Tensor) -> None:
 
 def retains_grad(tensor: Tensor) -> bool:
     """Whether `retain_grad` was called on a computed tensor."""
-    node = tensor._node if tensor._made_at is not None else node_of(tensor)
+    node = tensor._node if may_be_stale(tensor) else node_of(tensor)
     to = place_of(node).grad_to
     return type(to) is Interior and any(r() is tensor for r in to.retained)
 

@@ -84,12 +84,10 @@ def reverse(
                 arrived.append((node, g))
                 if node.cut is not None:
                     continue
-            if need is not None and node not in need:
-                continue
+            if need is not None and (node not in need or need.isdisjoint(edges(node))):
+                continue  # it was asked for itself, if at all, and nothing behind it
             state.site = node.site
             if to is not True and (to.pull is not None or to.after):
-                if need is not None and need.isdisjoint(edges(node)):
-                    continue  # it was asked for itself, and nothing behind it
                 collect(grads, _as_told(node, to, g, need, create_graph))
             elif node.spec.op.grads is None:
                 collect(grads, through_expansion(node, g, need, create_graph))

@@ -30,7 +30,7 @@ def path_geometry(meta: Meta, path: Sequence[Step], offset: int = 0) -> tuple[Me
 
 def offset_of(x: Any) -> int:
     """The place of the first element of `x` in its storage, counted in elements."""
-    if x._cell is None:
+    if x._share is None:
         return 0
     cell, path = root_of(x)
     return path_geometry(cell._node.meta, path)[1]
@@ -38,36 +38,26 @@ def offset_of(x: Any) -> int:
 
 def root_of(x: Any) -> tuple[Cell, tuple[Step, ...]]:
     """The cell that holds all of the storage of `x`, and the path from there."""
-    cell, path = x._cell, x._path
-    while cell.parent is not None:
-        cell, before, _ = cell.parent
-        path = before + path
-    return cell, path
+    origin: tuple[Cell, tuple[Step, ...]] = x._share.origin()
+    return origin
 
 
 def writes_to(x: Any) -> int:
     """How often the memory that `x` shows a part of has been written, as `x` counts it."""
-    if x._cell is None:
-        return int(x._writes)
-    if x._unseen is not None:
-        return int(x._unseen[0])
-    cell = root_of(x)[0]
-    return int(cell.version - cell.uncounted)
+    return int(x._writes if x._share is None else x._share.writes())
 
 
 def count_write(x: Any) -> None:
     """Notes a write that was not recorded as one."""
-    if x._cell is None:
+    if x._share is None:
         x._writes += 1
-    elif x._unseen is not None:
-        x._unseen[0] += 1
     else:
-        root_of(x)[0].uncounted -= 1  # its version is for views, which have nothing to follow
+        x._share.count(1)
 
 
 def storage_nbytes(x: Any) -> int:
     """How large the storage of `x` is."""
-    return x._node.meta.nbytes if x._cell is None else root_of(x)[0]._node.meta.nbytes
+    return x._node.meta.nbytes if x._share is None else root_of(x)[0]._node.meta.nbytes
 
 
 def dims_in_memory(meta: Meta) -> tuple[int, ...] | None:

@@ -24,36 +24,20 @@ Step = tuple[Op, tuple[Any, ...], tuple[Any, ...], Shape | None]
 
 
 class BareHandle:
-    """What a Tensor is to the graph: a mutable reference to a node, and perhaps to a view cell.
+    """What a Tensor is to the graph: a mutable reference to a node, and perhaps a share in a cell.
 
     Slots, because recording touches these two on every operation.
     """
 
-    __slots__ = ("__dict__", "__weakref__", "_cell", "_node")
+    __slots__ = ("__dict__", "__weakref__", "_node", "_share")
 
     _node: Node
-    _cell: Cell | None
-    # Set on views only: the view operations that lead here from the cell's node, and the version
-    # of the cell they were applied to.
-    _path: tuple[Step, ...] = ()
-    _seen = 0
+    # None for a tensor that has no views, and is none.
+    _share: Share | None
     # Writes to a tensor that shared no cell yet.
     _writes = 0
-    # Set on x.data and its views, and on what was made to share another storage: how often they
-    # were written, which the `_version` of others does not count.
-    _unseen: list[int] | None = None
-    # Why it may not be written while gradients are recorded: see `check_writable`.
-    _made: str | None = None
-    # The count of writes when it was, of a view whose history is gone after the next one.
-    _made_at: int | None = None
-    # The tensor that this is a view of, if that shares its memory, but no history, with others.
-    _root: Any = None
-    # Whether it was brought up to date after a counted write to what it is a view of.
-    _followed = False
     # Whether it was a view, of a tensor that was made to show something else: it stays that.
     _was_view: bool | None = None
-    # The part of memory shared with somebody else that it shows: see runtime/shared.py.
-    _shown: Any = None
 
 
 # Every handle is a Tensor, which the graph must not import: a type checker may take it for one.
@@ -80,16 +64,150 @@ class Cell:
 
     __slots__ = ("_node", "base", "memory", "parent", "silent", "uncounted", "version")
 
-    def __init__(self, base: Handle) -> None:
-        if base._node.meta.strides is not None:
-            Writing.make_dense(base)
-        self._node = base._node
-        self.base = _WeakRef(base)
-        self.memory: Any = None
-        self.parent: tuple[Cell, tuple[Step, ...], int] | None = None
-        self.silent = (0, 0)
-        self.uncounted = 0
-        self.version = base._seen = base._writes
+    _node: Node
+    base: weakref.ref[Tensor]
+    memory: Any
+    parent: tuple[Cell, tuple[Step, ...], int] | None
+    silent: tuple[int, int]
+    uncounted: int
+    version: int
+
+    @property
+    def writes(self) -> int:
+        """How often it was written, by PyTorch's count."""
+        return self.version - self.uncounted
+
+    def wrote_silently(self) -> None:
+        """Notes that the write that raised the version last is none to PyTorch's `_version`."""
+        self.uncounted += 1
+        begin, end = self.silent
+        self.silent = (begin if end == self.version - 1 else self.version - 1), self.version
+
+    def was_written_silently(self, seen: int) -> bool:
+        """Whether all writes since the version `seen` were silent."""
+        begin, end = self.silent
+        return begin <= seen and end == self.version
+
+
+@hot_slots
+class Share:
+    """What a tensor that has views, or is one, has of its own.
+
+        x          ──► Share  path: ()            ──┐
+                                                    ├──► Cell ──► node of the whole
+        x[0].t()   ──► Share  path: index 0, t    ──┘    version
+
+    `path` has the view operations that lead from the cell's value to that of this tensor; `seen`
+    is the version of the cell that they were applied to. What else there is, few have.
+    """
+
+    __slots__ = ("__dict__", "cell", "path", "seen")
+
+    # Of x.data and its views, and of what was made to share another storage: how often they were
+    # written, which the `_version` of others does not count. They have one list in common.
+    apart: list[int] | None = None
+    # Why it may not be written while gradients are recorded: see `check_writable`.
+    made: str | None = None
+    # The count of writes when it was, of a view whose history is gone after the next one.
+    made_at: int | None = None
+    # The tensor that this is a view of, if that shares its memory, but no history, with others.
+    root: Any = None
+    # Whether it was brought up to date after a counted write to what it is a view of.
+    followed = False
+    # The part of memory shared with somebody else that it shows: see runtime/shared.py.
+    shown: Any = None
+
+    def __init__(self, cell: Cell, path: tuple[Step, ...], seen: int) -> None:
+        self.cell = cell
+        self.path = path
+        self.seen = seen
+
+    def is_detached(self) -> bool:
+        """Whether it has values in common with the whole, and no history."""
+        return is_detached(self.path)
+
+    def is_whole(self) -> bool:
+        """Whether it shows all of the cell's value, as it is."""
+        return all([step[0].name == "detach" for step in self.path])
+
+    def has_family(self) -> bool:
+        """Whether it is a view of another tensor, history included."""
+        return bool(self.path) and (
+            self.root is not None or self.made is not None or not self.is_detached()
+        )
+
+    def origin(self) -> tuple[Cell, tuple[Step, ...]]:
+        """The cell that holds all of the storage, and the path from there."""
+        cell, path = self.cell, self.path
+        while cell.parent is not None:
+            cell, before, _ = cell.parent
+            path = before + path
+        return cell, path
+
+    def writes(self) -> int:
+        """How often the memory that it shows a part of was written, as this tensor counts it."""
+        return self.origin()[0].writes if self.apart is None else self.apart[0]
+
+    def count(self, writes: int) -> None:
+        """Counts writes, for this tensor and who counts with it, that change no value."""
+        if self.apart is not None:
+            self.apart[0] += writes
+        else:
+            self.origin()[0].uncounted -= writes  # the version is for views, which follow nothing
+
+    def wrote(self) -> None:
+        """Notes a write to the cell by this tensor, which has a count of its own if it is apart."""
+        if self.apart is not None:
+            self.apart[0] += 1
+            self.cell.wrote_silently()
+
+    def mark_made(self, how: str) -> None:
+        """Notes how a view was made: not so that its history follows what is written later."""
+        self.made, self.made_at = how, self.writes()
+
+
+def is_detached(path: Sequence[Step]) -> bool:
+    """Whether a step shares values but no history, as detach() does."""
+    return any([step[0].grads is None for step in path])
+
+
+@hot
+def share_of(x: Any) -> Share:
+    """The share of a tensor in a cell, which is one of its own if it has shared none yet."""
+    share: Share | None = x._share
+    if share is None:
+        if x._node.meta.strides is not None:
+            Writing.make_dense(x)
+        cell = _new(Cell)
+        cell._node = x._node
+        cell.base = _WeakRef(x)
+        cell.memory = None
+        cell.parent = None
+        cell.silent = (0, 0)
+        cell.uncounted = 0
+        cell.version = x._writes
+        share = _new(Share)
+        share.cell = cell
+        share.path = ()
+        share.seen = cell.version
+        x._share = share
+    return share
+
+
+def path_of(x: Any) -> tuple[Step, ...]:
+    """The view operations that lead to a tensor; none if it is no view."""
+    share: Share | None = x._share
+    return () if share is None else share.path
+
+
+def shares_with(x: Any, other: Any) -> bool:
+    """Whether two tensors share a cell."""
+    return x._share is not None and other._share is not None and x._share.cell is other._share.cell
+
+
+def may_be_stale(x: Any) -> bool:
+    """Whether the history of a tensor, which is a view then, may be gone: see `Share.made_at`."""
+    return x._share is not None and x._share.made_at is not None
 
 
 # Filled in by `livegrad.tensor`, so that ops need not import it.
@@ -143,7 +261,7 @@ def wrap(node: Node) -> Tensor:
     """A new tensor for an existing node."""
     tensor = _new(_tensor_class)
     tensor._node = node
-    tensor._cell = None
+    tensor._share = None
     return tensor
 
 
@@ -151,7 +269,7 @@ def wrap(node: Node) -> Tensor:
 def node_of(x: Any) -> Node:
     """The node a tensor stands for now (a view may have been changed through its base)."""
     try:
-        if x._cell is not None:
+        if x._share is not None:
             Writing.sync(x)
         node: Node = x._node
     except AttributeError:

@@ -38,10 +38,10 @@ def _overlap(x: Any, other: Any) -> str | None:
     """How two tensors overlap; None if they do not, or if that is not looked into."""
     if other is x:
         return AT_ALL
-    if x._cell is None or other._cell is None:
+    if x._share is None or other._share is None:
         return None
     node_of(x), node_of(other)  # a tensor that shares its cell with nobody gives it up
-    if x._cell is None or other._cell is None or root_of(x)[0] is not root_of(other)[0]:
+    if x._share is None or other._share is None or root_of(x)[0] is not root_of(other)[0]:
         return None
     if not _is_dense(x) or not _is_dense(other):
         return None

@@ -107,7 +107,7 @@ def _forget_from(place: int) -> None:
 def unary(op: Op, x: Any) -> Tensor:
     """Records an elementwise op of one tensor."""
     try:
-        if x._cell is not None:
+        if x._share is not None:
             Writing.sync(x)
         node = x._node
     except AttributeError:
@@ -127,7 +127,7 @@ def binary(op: Op, a: Any, b: Any) -> Tensor:
     kind = type(b)
     if kind is float or kind is int or kind is bool:
         try:
-            if a._cell is not None:
+            if a._share is not None:
                 Writing.sync(a)
             node = a._node
         except AttributeError:
@@ -149,9 +149,9 @@ def binary(op: Op, a: Any, b: Any) -> Tensor:
         if op.result == "bool" and not isinstance(a, Handle):
             raise not_a_tensor(op, a)  # as PyTorch, which compares tensors with numbers only
         return elementwise(op, (a, b))
-    if a._cell is not None:
+    if a._share is not None:
         Writing.sync(a)
-    if b._cell is not None:
+    if b._share is not None:
         Writing.sync(b)
     left, right = a._node, b._node
     key2 = (left.meta, right.meta)
@@ -250,7 +250,7 @@ def record(
     grad = None
     try:
         for x in inputs:
-            if x._cell is not None:
+            if x._share is not None:
                 Writing.sync(x)
             node = x._node
             nodes.append(node)

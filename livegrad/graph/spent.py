@@ -184,10 +184,23 @@ def _cut_nodes(nodes: list[Node], reason: tuple[Site | None, Site | None]) -> No
 def _reads_values(node: Node) -> bool:
     """Whether the gradient of `node` is made from values, as far as anybody knows."""
     op = node.spec.op
-    if op.saves or op.grads is None:
+    if op.grads is None or (op.saves and not _passes_on(node)):
         return True
     to = node.grad_to
     return type(to) is Interior and to.pull is not None
+
+
+@hot
+def _passes_on(node: Node) -> bool:
+    """Whether a gradient flows to the first operand alone, whose rule does not look at values."""
+    if not node.spec.op.passes:
+        return False
+    first = True
+    for x in node.inputs:
+        if not first and x.grad_to is not None:
+            return False
+        first = False
+    return True
 
 
 @hot

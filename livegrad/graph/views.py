@@ -4,11 +4,21 @@ from __future__ import annotations
 
 import sys
 import weakref
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from livegrad.graph.geometry import writes_to
-from livegrad.graph.handle import Cell, Step, Writing, node_of, wrap
+from livegrad.graph.handle import (
+    Cell,
+    Share,
+    Step,
+    Writing,
+    may_be_stale,
+    node_of,
+    path_of,
+    share_of,
+    wrap,
+)
 from livegrad.graph.infer import not_a_tensor
 from livegrad.graph.layout import like_strides
 from livegrad.graph.meta import Meta, Shape
@@ -21,28 +31,30 @@ from livegrad.native.hot import hot
 if TYPE_CHECKING:
     from livegrad.tensor import Tensor
 
+_new = object.__new__
 _WeakRef = weakref.ref
 _refs = sys.getrefcount
 
 
 def sync(x: Any) -> None:
     """Brings a tensor that shares a cell up to date with the cell."""
-    cell = x._cell
-    if cell is None:  # another thread has seen that nobody shares it
+    share = x._share
+    if share is None:  # another thread has seen that nobody shares it
         return
+    cell = share.cell
     if cell.parent is not None:
         _follow_parent(cell)
-    if x._made_at is not None and LOCAL.state.grad:
+    if share.made_at is not None and LOCAL.state.grad:
         check_not_stale(x)
     if cell.memory is not None:
         Writing.read_shared(x)
         return
-    if x._seen != cell.version:
-        follow_cell(x, cell)
-    if _refs(cell) == _ALONE and cell.parent is None and _is_whole(x._path):
+    if share.seen != cell.version:
+        follow_cell(x, share)
+    if _refs(cell) == _ALONE and cell.parent is None and share.is_whole():
         # Nobody shares it any more: from now on the tensor is used without this detour.
-        x._writes = cell.version - cell.uncounted if x._unseen is None else x._unseen[0]
-        x._cell, x._path, x._unseen = None, (), None
+        x._writes = share.writes()
+        x._share = None
 
 
 def _count_own_references() -> int:
@@ -55,26 +67,18 @@ def _count_own_references() -> int:
 _ALONE = _count_own_references()
 
 
-def is_detached(path: Sequence[Step]) -> bool:
-    """Whether a step shares values but no history, as detach() does."""
-    return any([step[0].grads is None for step in path])
-
-
-def _is_whole(path: Sequence[Step]) -> bool:
-    return all([step[0].name == "detach" for step in path])
-
-
-def follow_cell(x: Any, cell: Cell) -> None:
+def follow_cell(x: Any, share: Share) -> None:
     """Applies the path of `x` to the value that its cell has now."""
     state = LOCAL.state
-    value, path = wrap(cell._node), x._path
+    cell = share.cell
+    value, path = wrap(cell._node), share.path
     if path:
-        steps = steps_from_root(x)
+        steps = steps_from_root(share)
         if steps is not None:  # which has a history of its own
-            value, path = wrap(node_of(x._root)), steps
+            value, path = wrap(node_of(share.root)), steps
         # Gradients flow through a view whenever they flow through what it shows. But after a
         # silent write it has the place in the graph that it had, if any.
-        silently = _was_written_silently(cell, x._seen) and _has_its_place(x)
+        silently = cell.was_written_silently(share.seen) and _has_its_place(x._node, share)
         grad, state.grad = state.grad, not silently
         try:
             value = followed(value, path)
@@ -82,61 +86,48 @@ def follow_cell(x: Any, cell: Cell) -> None:
         finally:
             state.grad = grad
         if silently:
-            require_in_vain(x)
+            require_in_vain(x._node, share)
         else:
-            x._followed = True
+            share.followed = True
     else:
         before, x._node = x._node, value._node
         if before.grad_to is not None:
             go_on_retaining(before, x._node, x)
-    x._seen = cell.version
-
-
-def wrote_silently(cell: Cell) -> None:
-    """Notes that the write that raised the version last is none to PyTorch's `_version`."""
-    cell.uncounted += 1
-    begin, end = cell.silent
-    cell.silent = (begin if end == cell.version - 1 else cell.version - 1), cell.version
-
-
-def _was_written_silently(cell: Cell, seen: int) -> bool:
-    """Whether all writes since the version `seen` were silent."""
-    begin, end = cell.silent
-    return begin <= seen and end == cell.version
+    share.seen = cell.version
 
 
 def claim(x: Any) -> None:
     """Tells views of `x`, when next used, that it requires a gradient, or none any more."""
-    cell = x._cell
-    if cell is not None:
-        cell.version += 1
-        wrote_silently(cell)
-        x._seen = cell.version
+    share = x._share
+    if share is not None:
+        share.cell.version += 1
+        share.cell.wrote_silently()
+        share.seen = share.cell.version
 
 
-def _has_its_place(x: Any) -> bool:
+def _has_its_place(node: Node, share: Share) -> bool:
     """Whether a view is where it was made in the graph, or was put since: also if that is nowhere.
 
     If nothing flowed to what it shows when that was written, where it is now was left open.
     """
-    to = x._node.grad_to
+    to = node.grad_to
     if to is None or is_in_vain(to):
-        return not x._followed and x._node.spec.op is x._path[-1][0]
+        return not share.followed and node.spec.op is share.path[-1][0]
     return True
 
 
-def require_in_vain(x: Any) -> None:
+def require_in_vain(node: Node, share: Share) -> None:
     """A view that was not recorded requires a gradient like the tensor that it is a view of.
 
     As in PyTorch, what is computed from it does so, too, but no gradient goes any further.
     """
-    if x._root is None and is_detached(x._path):
+    if share.root is None and share.is_detached():
         return
-    to = x._node.grad_to
-    if is_in_vain(to) and family_node(x).grad_to is None:
-        x._node.grad_to = None
-    elif to is None and family_node(x).grad_to is not None:
-        x._node.grad_to = _WeakRef(_Nobody())
+    to, family = node.grad_to, _family_node(share)
+    if is_in_vain(to) and family.grad_to is None:
+        node.grad_to = None
+    elif to is None and family.grad_to is not None:
+        node.grad_to = _WeakRef(_Nobody())
 
 
 class _Nobody:
@@ -182,35 +173,33 @@ def view(
 ) -> Tensor:
     """Records a view: a tensor that shares its values with `x`, in both directions."""
     try:
-        cell = x._cell
+        shown = x._share
     except AttributeError:
         raise not_a_tensor(op, x) from None
-    if cell is not None and cell.memory is not None:
+    if shown is not None and shown.cell.memory is not None:
         return Writing.view_shared(op, x, attrs, args, shape)
     out = record(op, (x,), attrs, args, shape)
-    cell = x._cell
-    if cell is None:
-        cell = x._cell = Cell(x)
-    out._cell = cell
-    out._path = x._path + ((op, attrs, args, shape),)
-    out._seen = cell.version
+    shown = x._share
+    if shown is None:
+        shown = share_of(x)
+    cell = shown.cell
+    share = _new(Share)
+    share.cell = cell
+    share.path = shown.path + ((op, attrs, args, shape),)
+    share.seen = cell.version
+    out._share = share
     state = LOCAL.state
     if state.inference:
         out._node.spent = False
     if x._node.spent and x._node.grad_to is None:
         _mark_view_of_inference(op, x, out)
-    if x._path:
-        inherit(op, x, out)
+    if shown.path:
+        inherit(op, x, share)
     if not state.grad and op.grads is not None:
-        mark_made(out, NO_GRAD)
+        share.mark_made(NO_GRAD)
         if x._node.grad_to is not None:
-            require_in_vain(out)
+            require_in_vain(out._node, share)
     return out
-
-
-def mark_made(x: Any, how: str) -> None:
-    """Notes how a view was made: not so that its history follows what is written later."""
-    x._made, x._made_at = how, writes_to(x)
 
 
 @hot
@@ -222,7 +211,8 @@ def is_of_inference(node: Node) -> bool:
 
 def counts_writes(x: Any) -> bool:
     """Whether a tensor of inference mode may be written elsewhere: if detach() has given it."""
-    return bool(x._path) and x._path[-1][0].grads is None and not x._made
+    share = x._share
+    return bool(path_of(x)) and share.path[-1][0].grads is None and not share.made
 
 
 def _mark_view_of_inference(op: Op, x: Any, out: Any) -> None:
@@ -231,33 +221,28 @@ def _mark_view_of_inference(op: Op, x: Any, out: Any) -> None:
     That without the history, which detach() gives, may be written: it counts its own writes.
     """
     out._node.spent = True
-    if op.grads is None and x._unseen is None:
-        out._unseen = [0]
+    if op.grads is None and x._share.apart is None:
+        out._share.apart = [0]
 
 
-def inherit(op: Op, x: Any, out: Any) -> None:
-    """What a view of a view has in common with that."""
-    out._root = _family_root(op, x)
-    if x._unseen is not None:
-        out._unseen = x._unseen
-    if x._made is not None and op.grads is not None:
-        mark_made(out, x._made)
+def inherit(op: Op, x: Any, share: Share) -> None:
+    """What the share of a view has in common with that of `x`, a view that it is a view of."""
+    shown = x._share
+    if op.grads is not None:  # past detach() begins another history, of which that is the root
+        share.root = x if shown.root is None and shown.is_detached() else shown.root
+    if shown.apart is not None:
+        share.apart = shown.apart
+    if shown.made is not None and op.grads is not None:
+        share.mark_made(shown.made)
 
 
-def _family_root(op: Op, x: Any) -> Any:
-    """Past detach() begins another history: what shares it is a view of the detached tensor."""
-    if op.grads is None:
+def steps_from_root(share: Share) -> tuple[Step, ...] | None:
+    """The way of a view from its root, a detached tensor; None if that shows another part."""
+    root = None if share.root is None else share.root._share
+    if root is None or root.cell is not share.cell:
         return None
-    return x if x._root is None and is_detached(x._path) else x._root
-
-
-def steps_from_root(x: Any) -> tuple[Step, ...] | None:
-    """The way from the detached tensor that `x` is a view of; None if that shows another part."""
-    root = x._root
-    if root is None or root._cell is not x._cell:
-        return None
-    length = len(root._path)
-    return x._path[length:] if x._path[:length] == root._path else None
+    length = len(root.path)
+    return share.path[length:] if share.path[:length] == root.path else None
 
 
 def make_dense(x: Any) -> None:
@@ -315,6 +300,8 @@ def in_place_of(old: Node, value: Any, handle: Any, overwrites: bool) -> Node:
         finally:
             state.grad = grad
         node = value._node
+        if not _is_broadcast(old.meta.shape, node.meta.shape):
+            node.grad_to = Interior((place_of(old),), _refuse_shape)
     elif to is None and node.grad_to is None:
         node.spent = old.spent  # whether in inference mode or not, it stays what it was made as
     if to is not None:
@@ -323,6 +310,21 @@ def in_place_of(old: Node, value: Any, handle: Any, overwrites: bool) -> Node:
     if node.inputs and node is not old:  # what is computed from nothing cannot fail
         LOCAL.state.written[node] = old
     return node
+
+
+def _is_broadcast(shape: Shape, to: Shape) -> bool:
+    """Whether a gradient of shape `to` can be summed to one of `shape`."""
+    if len(shape) > len(to):
+        return False
+    ends = to[len(to) - len(shape) :]
+    return all([a == b or a == 1 for a, b in zip(shape, ends, strict=True)])
+
+
+def _refuse_shape(g: Any) -> Any:
+    raise RuntimeError(
+        "the gradient of a tensor that was given values of another shape by `.data` is not of a "
+        "shape compatible with that of the tensor"
+    )
 
 
 def _is_no_leaf_now(to: Any, node: Node, x: Any) -> bool:
@@ -347,16 +349,33 @@ def go_on_retaining(old: Node, node: Node, handle: Any) -> None:
 
 def family_node(x: Any) -> Node:
     """The node of what a view is a view of, history included; its own if it no longer is one."""
-    node: Node = (x._root if x._root is not None else x._cell or x)._node
+    return x._node if x._share is None else _family_node(x._share)
+
+
+def _family_node(share: Share) -> Node:
+    node: Node = (share.cell if share.root is None else share.root)._node
     return node
 
 
 def node_to_read(x: Any) -> Node:
     """The node of a tensor whose values are wanted: its history may be gone."""
-    if x._made_at is None:
+    if not may_be_stale(x):
         return node_of(x)
     with setting(grad=False):
         return node_of(x)
+
+
+@contextmanager
+def stale_or_not(x: Any) -> Iterator[None]:
+    """Within it, a view whose history is gone can be used, for what does not ask for that."""
+    made_at = x._share.made_at if may_be_stale(x) else None
+    if made_at is not None:
+        x._share.made_at = None
+    try:
+        yield
+    finally:
+        if made_at is not None and x._share is not None:
+            x._share.made_at = made_at
 
 
 def requires_as_family(x: Any) -> bool:
@@ -373,7 +392,8 @@ def check_not_stale(x: Any) -> None:
 
     It is one of several that a function returned, or was made under no_grad or in a Function.
     """
-    if x._made_at == writes_to(x):
+    share = x._share
+    if share is None or share.made_at is None or share.made_at == share.writes():
         return
     if x._node.interior or family_node(x).grad_to is not None:
         raise written_view(x, "its base or another view of its base has been modified")
@@ -381,20 +401,21 @@ def check_not_stale(x: Any) -> None:
 
 def written_view(x: Any, what: str) -> RuntimeError:
     """The error for a write to a view, or to what it shows, whose history cannot follow it."""
-    if x._made is NO_GRAD:
+    made = x._share.made
+    if made is NO_GRAD:
         return RuntimeError(
             f"A view was created in no_grad mode and {what} inplace with grad mode enabled. Given "
             "that this use case is ambiguous and error-prone, it is forbidden. Move both inside or "
             "both outside the no_grad block"
         )
-    if x._made is IN_FUNCTION:
+    if made is IN_FUNCTION:
         return RuntimeError(
             f"A view was created inside a custom Function (or because an input was returned as-is) "
             f"and {what} inplace, which would override the custom backward associated with the "
             "custom Function, leading to incorrect gradients. Clone the output of the Function."
         )
     return RuntimeError(
-        f"Output {x._made} is a view and {what} inplace. This view is the output of a function "
+        f"Output {made} is a view and {what} inplace. This view is the output of a function "
         "that returns multiple views. Such functions do not allow the output views to be modified "
         "inplace. You should replace the inplace operation by an out-of-place one."
     )

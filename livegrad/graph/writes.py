@@ -4,11 +4,21 @@ from __future__ import annotations
 
 import gc
 import weakref
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from livegrad.graph import elsewhere
-from livegrad.graph.handle import Cell, Handle, Step, Writing, node_of, wrap
+from livegrad.graph.handle import (
+    Cell,
+    Handle,
+    Share,
+    Step,
+    Writing,
+    is_detached,
+    node_of,
+    path_of,
+    wrap,
+)
 from livegrad.graph.layout import repeats
 from livegrad.graph.node import Interior, Node
 from livegrad.graph.op import REGISTRY
@@ -18,14 +28,12 @@ from livegrad.graph.views import (
     counts_writes,
     family_node,
     in_place_of,
-    is_detached,
     is_in_vain,
     is_of_inference,
     laid_out,
     steps_from_root,
     sync,
     written_view,
-    wrote_silently,
 )
 
 if TYPE_CHECKING:
@@ -45,43 +53,37 @@ def rebind(x: Tensor, value: Tensor, expanded: bool = False) -> Tensor:
     check_writable(x, value._node.grad_to is not None, expanded)
     if x._node.meta.device is not value._node.meta.device:
         value = elsewhere.written(x, value)
-    cell = x._cell
-    if cell is not None and cell.memory is not None:
+    share = x._share
+    if share is not None and share.cell.memory is not None:
         return Writing.write_shared(x, value)
     part = value._node
     if part.meta is not x._node.meta:
         value = laid_out(value, x._node.meta)
     overwrites = LOCAL.state.grad
-    if cell is None:
+    if share is None:
         x._node = in_place_of(x._node, value, x, overwrites)
         x._writes += 1
         return x
-    if not x._path:
+    cell, path = share.cell, share.path
+    if not path:
         cell._node = x._node = in_place_of(x._node, value, x, overwrites)
     else:
         if x._node.grad_to is not None and part.grad_to is None:
             leave_hooks(x)
         moves = x._node.interior or is_in_vain(x._node.grad_to)
         x._node = in_place_of(x._node, value, x, overwrites)
-        if x._root is not None and overwrites:
-            _write_to_root(x, part)
-        _write_to_cell(cell, x._path, part)
+        if share.root is not None and overwrites:
+            _write_to_root(share, part)
+        _write_to_cell(cell, path, part)
     _wrote(cell)
     # Where elements lie in one place, what was written to one is seen in the others. A gradient
     # reaches what was written through the whole, as in PyTorch: a view is a view of that now.
-    through_whole = x._path and (part.grad_to is not None or moves)
-    x._seen = -1 if through_whole or not is_apart(x._path) else cell.version
+    through_whole = path and (part.grad_to is not None or moves)
+    share.seen = -1 if through_whole or not is_apart(path) else cell.version
     if through_whole and type(x._node.grad_to) is Interior:
         sync(x)  # what retains its gradient does so at its new place in the graph
-    if x._unseen is not None:
-        count_apart(x)
+    share.wrote()
     return x
-
-
-def count_apart(x: Any) -> None:
-    """Notes a write through `.data`, which has a count of its own."""
-    x._unseen[0] += 1
-    wrote_silently(x._cell)
 
 
 def is_apart(path: Sequence[Step]) -> bool:
@@ -124,25 +126,34 @@ def _put_together(cell: Cell) -> None:
     nothing = (0.0, 0.0) if dtype.is_complex else (0.0,)
     whole = record(REGISTRY["full"], (), (dtype,), nothing, node.meta.shape)
     with setting(grad=False):
-        for x in gc.get_referrers(cell):
-            if isinstance(x, Handle) and x._seen == cell.version:
-                whole = _write_through(whole, x._path, wrap(x._node))
+        for x, share in _holders(cell):
+            if share.seen == cell.version:
+                whole = _write_through(whole, share.path, wrap(x._node))
         cell._node = laid_out(unary(REGISTRY["clone"], whole), node.meta)._node
     cell._node.grad_to, cell._node.cut = node.grad_to, node.cut  # its history stays gone
 
 
-def _write_to_root(x: Any, part: Node) -> None:
-    """Writes `part`, history included, to the detached tensor that `x` is a view of.
+def _holders(cell: Cell) -> Iterator[tuple[Any, Share]]:
+    """The tensors that share a cell."""
+    for share in gc.get_referrers(cell):
+        if isinstance(share, Share):
+            for x in gc.get_referrers(share):
+                if isinstance(x, Handle):
+                    yield x, share
+
+
+def _write_to_root(share: Share, part: Node) -> None:
+    """Writes `part`, history included, to the detached tensor that a view is a view of.
 
     Its cell gets the values alone.
     """
-    root, steps = x._root, steps_from_root(x)
+    root, steps = share.root, steps_from_root(share)
     if steps is None or (part.grad_to is None and node_of(root).grad_to is None):
         return
     before = node_of(root)
     whole = laid_out(_write_through(wrap(before), steps, wrap(part)), before.meta)
     root._node = in_place_of(before, whole, root, True)
-    root._seen = x._cell.version + 1  # when the cell is written
+    root._share.seen = share.cell.version + 1  # when the cell is written
 
 
 def leave_hooks(x: Any) -> None:
@@ -154,9 +165,9 @@ def leave_hooks(x: Any) -> None:
     if not LOCAL.state.grad:
         return
     node = x._node
-    for _ in x._path:
+    for _ in path_of(x):
         if type(node.grad_to) is Interior:
-            x._seen = -1
+            x._share.seen = -1
             sync(x)
             return
         if not node.inputs:
@@ -185,7 +196,7 @@ def check_writable(x: Any, flows: bool = False, expanded: bool = False) -> None:
         )
     if not state.grad:
         return
-    if x._path and (x._made or x._root is not None or not is_detached(x._path)):
+    if x._share is not None and x._share.has_family():
         _check_view(x, node, flows)
     if isinstance(node.grad_to, _WeakRef) and not is_in_vain(node.grad_to):
         raise RuntimeError(
@@ -201,7 +212,7 @@ def _check_view(x: Any, node: Node, flows: bool) -> None:
     """
     root = family_node(x)
     requires = node.grad_to is not None or root.grad_to is not None
-    if x._made is not None and (flows or requires):
+    if x._share.made is not None and (flows or requires):
         raise written_view(x, "is being modified")
     if requires and not root.interior:
         raise RuntimeError(

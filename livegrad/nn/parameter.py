@@ -87,7 +87,7 @@ class Buffer(Tensor):
 
 
 class _Unready:
-    """The cell of a tensor that cannot be used yet: whoever looks at it is refused."""
+    """The share of a tensor that cannot be used yet: whoever looks at it is refused."""
 
     def __getattr__(self, name: str) -> NoReturn:
         raise ValueError(
@@ -147,7 +147,7 @@ class UninitializedTensorMixin(Tensor):
         """Makes this a tensor of `shape`, whose values are still to be written."""
         own = self.__dict__
         data = empty(*shape, device=device, dtype=dtype or own["_dtype"])
-        self._node, self._cell = data._node, None
+        self._node, self._share = data._node, None
         learned = own.pop("_learned")
         own.pop("_dtype")
         self.__class__ = self.cls_to_become
@@ -176,7 +176,7 @@ class UninitializedTensorMixin(Tensor):
 def _unready(cls: Any, learned: bool, dtype: DType) -> Any:
     out: Any = wrap(empty(0, dtype=dtype)._node)
     out.__class__ = cls
-    out._cell = _Unready()
+    out._share = _Unready()
     out.__dict__.update(_learned=learned, _dtype=dtype)
     return out
 

@@ -34,7 +34,8 @@ def take_back(state: State, lost: set[Node]) -> None:
 
 def _restore(handle: Any, written: dict[Node, Node], lost: set[Node]) -> None:
     """Puts a tensor or cell, and what it is a view of, back to before the writes that failed."""
-    cell = handle if isinstance(handle, Cell) else getattr(handle, "_cell", None)
+    share = getattr(handle, "_share", None)
+    cell = handle if isinstance(handle, Cell) else None if share is None else share.cell
     if cell is not handle:
         handle._node, failed = _last_good(handle._node, written, lost)
         if failed:
@@ -50,11 +51,12 @@ def _restore(handle: Any, written: dict[Node, Node], lost: set[Node]) -> None:
 
 def _uncount(x: Any, failed: int) -> None:
     """Takes writes that failed out of the count that `x` alone has."""
-    if x._cell is None:
+    share = x._share
+    if share is None:
         x._writes -= failed
-    elif x._unseen is not None:  # and none of these is among those that its cell counts
-        x._unseen[0] -= failed
-        x._cell.uncounted -= failed
+    elif share.apart is not None:  # and none of these is among those that its cell counts
+        share.apart[0] -= failed
+        share.cell.uncounted -= failed
 
 
 def _last_good(node: Node, written: dict[Node, Node], lost: set[Node]) -> tuple[Node, int]:

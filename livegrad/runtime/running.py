@@ -155,7 +155,7 @@ def _targets(
         # The cell that the tensor shares with views refers to the node, too. Ours are an entry of
         # `reads` for each recorded input, one of `leaves`, `node` and the argument.
         ours = referrers - 1 + 2 + _ARGUMENT
-        others = _refs(node) - referrers - (tensor._cell is not None) - ours
+        others = _refs(node) - referrers - (tensor._share is not None) - ours
         # To the buffer: those of the node, `buffer` and the argument.
         others_of_buffer = _refs(buffer) - 2 - _ARGUMENT
         if in_place and may_overwrite(others, buffer, others_of_buffer):

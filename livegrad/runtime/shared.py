@@ -23,7 +23,17 @@ import numpy as np
 
 from livegrad.dtypes import float32
 from livegrad.graph.geometry import dims_in_memory, path_geometry, root_of
-from livegrad.graph.handle import Cell, Step, Writing, leaf_node, node_of, wrap
+from livegrad.graph.handle import (
+    Cell,
+    Share,
+    Step,
+    Writing,
+    leaf_node,
+    node_of,
+    path_of,
+    share_of,
+    wrap,
+)
 from livegrad.graph.infer import infer_meta
 from livegrad.graph.layout import span
 from livegrad.graph.meta import Meta, Shape, meta_of
@@ -31,8 +41,8 @@ from livegrad.graph.node import Node
 from livegrad.graph.op import Op
 from livegrad.graph.record import record
 from livegrad.graph.state import LOCAL, flush
-from livegrad.graph.views import follow_cell, in_place_of, inherit, laid_out, sync, wrote_silently
-from livegrad.graph.writes import count_apart, rebind
+from livegrad.graph.views import follow_cell, in_place_of, inherit, laid_out, sync
+from livegrad.graph.writes import rebind
 from livegrad.ops.shaping.strided import AS_STRIDED
 from livegrad.runtime.memory import Buffer, allocate
 from livegrad.runtime.values import array_of
@@ -185,23 +195,21 @@ def _bytes(flat: Array) -> Array:
 
 def _on(memory: Memory, whole: Node, path: tuple[Step, ...]) -> Tensor:
     out = wrap(whole)
-    cell = out._cell = Cell(out)
-    cell.memory = memory
+    own = share_of(out)
+    own.cell.memory = memory
     if path:
         out._node = leaf_node(path_geometry(whole.meta, path)[0], None)
-        out._path = path
+        own.path = path
     return out
 
 
 def lend(x: Tensor, reason: str = "numpy()") -> Array:
     """An array of the memory of `x`: what is written to one is seen by the other."""
     node_of(x)
-    if _is_conjugate(x._path):
+    if _is_conjugate(path_of(x)):
         flush(reason, x._node)
         return np.array(array_of(x._node))
-    if x._cell is None:
-        x._cell = Cell(x)
-    cell, _ = root_of(x)
+    cell, _ = share_of(x).origin()
     if cell.memory is None:
         share(x, Lent(_stored(cell, reason)))
     memory = cell.memory
@@ -215,9 +223,7 @@ def lend(x: Tensor, reason: str = "numpy()") -> Array:
 
 def share(x: Tensor, memory: Memory) -> None:
     """Makes `memory`, which holds the values already, that of `x` and whoever shares with it."""
-    if x._cell is None:
-        x._cell = Cell(x)
-    cell = x._cell
+    cell = share_of(x).cell
     while cell.parent is not None:
         cell.memory = memory  # smaller storages that have grown: all look there from now on
         cell = cell.parent[0]
@@ -227,16 +233,14 @@ def share(x: Tensor, memory: Memory) -> None:
 def spread(x: Tensor) -> None:
     """Moves the values of `x`, and of whoever shares them, to memory that other processes see."""
     node_of(x)
-    if x._cell is None:
-        x._cell = Cell(x)
-    cell, _ = root_of(x)
+    cell, _ = share_of(x).origin()
     if not isinstance(cell.memory, Spread):
         share(x, Spread.holding(_stored(cell) if cell.memory is None else cell.memory.array))
 
 
 def is_spread(x: Tensor) -> bool:
     """Whether other processes can see the memory of `x`."""
-    return x._cell is not None and isinstance(root_of(x)[0].memory, Spread)
+    return x._share is not None and isinstance(root_of(x)[0].memory, Spread)
 
 
 def place_of(x: Tensor) -> tuple[Memory, Meta, int]:
@@ -269,9 +273,10 @@ def _stored(cell: Cell, reason: str = "shared memory") -> Array:
 
 def _window(x: Tensor) -> Array:
     """The part of the memory that `x` shows, as a NumPy array."""
-    cell, path = root_of(x)
-    known = x._shown
-    if known is not None and known[0] is cell.memory and known[1] is x._path:
+    own = share_of(x)
+    cell, path = own.origin()
+    known = own.shown
+    if known is not None and known[0] is cell.memory and known[1] is own.path:
         found: Array = known[2]
         return found
     meta, offset = path_geometry(cell._node.meta, path)
@@ -287,7 +292,7 @@ def _window(x: Tensor) -> Array:
     )
     if cell.memory.array.flags.writeable:
         window.flags.writeable = True
-    x._shown = cell.memory, x._path, window
+    own.shown = cell.memory, own.path, window
     return window
 
 
@@ -305,13 +310,12 @@ def read_shared(x: Tensor) -> None:
         _take_back(cell)
         sync(x)
         return
-    own = x._cell
-    assert own is not None
-    if cell._node.grad_to is not None and x._seen != own.version:
+    own = share_of(x)
+    if cell._node.grad_to is not None and own.seen != own.cell.version:
         follow_cell(x, own)  # its history; the value may be another
     node = _computed(x._node)
-    if window.nbytes <= MOST_COPIED or not window.flags.c_contiguous or _is_conjugate(x._path):
-        data = (window.conj() if _is_conjugate(x._path) else window).tobytes()
+    if window.nbytes <= MOST_COPIED or not window.flags.c_contiguous or _is_conjugate(own.path):
+        data = (window.conj() if _is_conjugate(own.path) else window).tobytes()
         if node.buffer is not None and _bytes(array_of(node).reshape(-1)).data == data:
             return
         buffer = Buffer.from_array(np.frombuffer(data, np.uint8))
@@ -351,23 +355,23 @@ def _refresh(cell: Cell) -> None:
         fresh = in_place_of(node, wrap(fresh), cell, False)
     cell._node = fresh
     cell.version += 1
-    wrote_silently(cell)
+    cell.wrote_silently()
 
 
 def view_shared(
     op: Op, x: Tensor, attrs: tuple[Any, ...], args: tuple[Any, ...], shape: Shape | None
 ) -> Tensor:
     """A view of memory: nothing is read before somebody uses it."""
-    assert x._cell is not None
+    shown = share_of(x)
     if x._node.grad_to is not None:
         out = record(op, (x,), attrs, args, shape)
-        out._seen = x._cell.version
+        seen = shown.cell.version
     else:
         out = wrap(leaf_node(infer_meta(op, x._node.meta, attrs, shape), None))
-        out._seen = -1  # it has seen nothing, should the memory be ours alone when it is used
-    out._cell, out._path = x._cell, x._path + ((op, attrs, args, shape),)
-    if x._path:
-        inherit(op, x, out)
+        seen = -1  # it has seen nothing, should the memory be ours alone when it is used
+    out._share = Share(shown.cell, shown.path + ((op, attrs, args, shape),), seen)
+    if shown.path:
+        inherit(op, x, out._share)
     return out
 
 
@@ -386,11 +390,10 @@ def write_shared(x: Tensor, value: Tensor) -> Tensor:
     x._node = node
     cell.memory.keep_for_readers()
     values = array_of(node)
-    np.copyto(window, values.conj() if _is_conjugate(x._path) else values, casting="no")
-    assert x._cell is not None
-    x._cell.version += 1
-    if x._unseen is not None:
-        count_apart(x)
+    own = share_of(x)
+    np.copyto(window, values.conj() if _is_conjugate(own.path) else values, casting="no")
+    own.cell.version += 1
+    own.wrote()
     return x
 
 

@@ -12,7 +12,6 @@ from livegrad.dtypes import DType
 from livegrad.graph.handle import node_of
 from livegrad.graph.node import Node
 from livegrad.graph.state import flush
-from livegrad.ops.shaping.movement import DETACH
 from livegrad.runtime.values import array_of
 from livegrad.serialization.errors import MOST_DEPTH
 
@@ -131,10 +130,8 @@ class Walk:
 
 def _owner(tensor: Any) -> Any:
     """The object that tensors with the same values in the same places have in common."""
-    cell = tensor._cell
-    if cell is not None and all([step[0] is DETACH for step in tensor._path]):
-        return cell
-    return tensor
+    share = tensor._share
+    return share.cell if share is not None and share.is_whole() else tensor
 
 
 def _is_text(name: str) -> bool:

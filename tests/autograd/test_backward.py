@@ -596,3 +596,11 @@ def test_what_was_complete_before_a_derivative_failed_arrives():
         (lg.heaviside(a, lg.ones_like(a)) + bias).sum().backward()
     assert bias.grad.tolist() == [1.0, 1.0]
     assert a.grad is None
+
+
+def test_a_computed_tensor_that_shows_a_shape_without_a_sum_has_no_gradient():
+    a = leaf(1.0, 2.0)
+    y = (a * 2)[:, None, None]
+    y.data = lg.ones(2, 3)
+    with pytest.raises(RuntimeError, match="another shape"):
+        y.sum().backward()

@@ -352,9 +352,34 @@ def test_a_graph_is_kept_behind_what_a_gradient_was_asked_for():
     w = leaf(1.0, 2.0)
     y = w * w
     grad((y * y).sum(), y)
+    w.sum().backward()
     step(w)
     y.sum().backward()
-    assert w.grad.tolist() == [2.0, 4.0]
+    assert w.grad.tolist() == [3.0, 5.0]
+
+
+@pytest.mark.parametrize(
+    ("function", "passes"),
+    [
+        (lambda x, y: x % y, True),
+        (lambda x, y: x % 3, True),
+        (lambda x, y: lg.fmod(x, y), True),
+        (lambda x, y: lg.addcmul(x, y, y), True),
+        (lambda x, y: y % x, False),
+        (lambda x, y: x % (x + y), False),
+    ],
+)
+def test_a_gradient_that_is_passed_on_needs_no_values(function, passes):
+    x, y = leaf(1.0, 5.0), lg.tensor([2.0, 3.0])
+    z = function(x, y)
+    (z * z).sum().backward()
+    compute(x.grad)
+    update()
+    if passes:
+        z.sum().backward()
+    else:
+        with pytest.raises(RuntimeError, match="second time"):
+            z.sum().backward()
 
 
 def test_a_gradient_may_be_asked_for_in_front_of_a_graph_that_is_gone():

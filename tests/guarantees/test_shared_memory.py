@@ -64,16 +64,16 @@ def test_memory_is_ours_again_when_nobody_else_sees_it() -> None:
     x = lg.arange(3.0)
     array = x.numpy()
     array[0] = 7
-    assert x._cell.memory is not None
+    assert x._share.cell.memory is not None
     del array
     gc.collect()
     for _ in range(2):
         assert (x * 1).tolist() == [7, 1, 2]
-    assert x._cell is None
+    assert x._share is None
     y = lg.from_numpy(np.arange(3.0))  # nobody keeps the array
     for _ in range(2):
         assert (y * 1).tolist() == [0, 1, 2]
-    assert y._cell is None
+    assert y._share is None
 
 
 def test_views_of_arrays_keep_them_shared() -> None:

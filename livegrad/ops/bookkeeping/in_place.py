@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from livegrad.graph.handle import node_of
+from livegrad.graph.handle import node_of, path_of
 from livegrad.graph.layout import (
     Strides,
     channels_last_strides,
@@ -81,7 +81,7 @@ OVERWRITTEN: Op = Op(
 def overwriting(x: Tensor, value: Tensor) -> Tensor:
     """`value`, which is to be written to all of `x`: what was there gets a gradient of zeros."""
     flows = node_of(value).grad_to is not None and node_of(x).grad_to is not None
-    return record(OVERWRITTEN, (x, value), (bool(x._path),)) if flows else value
+    return record(OVERWRITTEN, (x, value), (bool(path_of(x)),)) if flows else value
 
 
 def also_of(x: Tensor, gradient: Tensor) -> Tensor:

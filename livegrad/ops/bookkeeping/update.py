@@ -20,7 +20,7 @@ from livegrad.graph.meta import Meta
 from livegrad.graph.op import Op
 from livegrad.graph.record import record
 from livegrad.graph.state import LOCAL, flush, setting
-from livegrad.graph.writes import count_apart, rebind
+from livegrad.graph.writes import rebind
 from livegrad.native.hot import hot, hot_slots
 from livegrad.ops.elementwise.conjugate import VIEW_AS_COMPLEX, VIEW_AS_REAL
 
@@ -111,7 +111,7 @@ def update(op: Op, streams: Sequence[Sequence[Tensor]], args: tuple[float, ...])
     targets = [x for s in written for x in streams[s]]
     seen_by_others = False
     for x in targets:
-        if x._cell is not None:
+        if x._share is not None:
             node_of(x)
             seen_by_others = True
         if x._node.buffer is None:  # new this step: what is written in place must be there
@@ -122,15 +122,16 @@ def update(op: Op, streams: Sequence[Sequence[Tensor]], args: tuple[float, ...])
                 _update_apart(op, streams, args)
                 return
     for x in streams[0]:
-        if x._cell is None:
+        if x._share is None:
             x._writes += 1
     if seen_by_others:
         for x in targets:
-            if x._cell is not None:  # views look again
-                x._cell.version += 1
-                x._seen = x._cell.version
-                if x._unseen is not None:
-                    count_apart(x)
+            share = x._share
+            if share is not None:  # views look again
+                cell = share.cell
+                cell.version += 1
+                share.seen = cell.version
+                share.wrote()
     flat = [x for stream in streams for x in stream]
     grad, state.grad, state.held = state.grad, False, True
     try:
@@ -172,8 +173,8 @@ def replace_node(x: Tensor, node: Any) -> None:
     """Makes `node` the value of a written tensor; a leaf stays the same leaf."""
     node.grad_to = x._node.grad_to
     x._node = node
-    if x._cell is not None:
-        x._cell._node = node
+    if x._share is not None:
+        x._share.cell._node = node
 
 
 def _reals(x: Tensor) -> Tensor:
@@ -193,9 +194,10 @@ def _update_apart(op: Op, streams: Sequence[Sequence[Tensor]], args: tuple[float
 
 def _is_part(x: Tensor) -> bool:
     """Whether somebody else may see the memory of a tensor with a cell."""
-    if x._cell is not None:
+    if x._share is not None:
         node_of(x)  # if nobody is left, it has none any more
-    return x._cell is not None and bool(x._path or x._cell.memory is not None)
+    share = x._share
+    return share is not None and (bool(share.path) or share.cell.memory is not None)
 
 
 def _write_each(

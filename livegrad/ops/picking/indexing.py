@@ -16,7 +16,7 @@ import numpy as np
 from livegrad import dtypes
 from livegrad.dtypes import DType
 from livegrad.graph.blame import as_items
-from livegrad.graph.handle import Handle, node_of
+from livegrad.graph.handle import Handle, node_of, shares_with
 from livegrad.graph.infer import TYPE_NAMES
 from livegrad.graph.layout import (
     Strides,
@@ -391,10 +391,10 @@ def setitem(self: Tensor, key: Any, value: Any) -> None:
     if parsed.advanced:
         write_chosen(x, _written(x, parsed.advanced, value, meta.dtype, INDEX_PUT))
     else:
-        value = _spread(value, parsed.shape, meta.dtype)
+        part, itself = _spread(value, parsed.shape, meta.dtype), value is self
         if _is_all(parsed, meta.shape):  # the tensor itself, and no view of it
-            x, value = self, overwriting(self, value)
-        rebind(x, value)
+            x, part = self, overwriting(self, part)
+        rebind(x, part, expanded=itself)
 
 
 def _is_all(parsed: Parsed, shape: Shape) -> bool:
@@ -409,11 +409,11 @@ def _check_apart(x: Tensor, parsed: Parsed, value: Tensor, parts: tuple[Any, ...
         if fills_a_mask(parts, value):
             return
         check_overlap(x, parts, AT_ALL)
-        if value._cell is not None or value is x:
+        if value._share is not None or value is x:
             check_overlap(x, (_without_leading_ones(value),), AT_ALL)
     elif value.shape == parsed.shape:
         check_overlap(x, (value,))
-    elif value.ndim and value._cell is not None and x._cell is not None:
+    elif value.ndim and value._share is not None and x._share is not None:
         check_overlap(x, (expand(_without_leading_ones(value), parsed.shape),))
 
 
@@ -439,7 +439,7 @@ def fills_a_mask(parts: Any, value: Any) -> bool:
 def check_mask(x: Tensor, parts: Any) -> None:
     """RuntimeError for a mask, of the leading dims, that lies partly where it is to be written."""
     (mask,) = _lists_of_indices(_parts(parts))
-    if isinstance(mask, Handle) and x._cell is not None and mask._cell is x._cell:
+    if isinstance(mask, Handle) and shares_with(x, mask):
         ones = (1,) * (len(x.shape) - len(mask.shape))
         check_overlap(x, (shaped(mask, (*mask.shape, *ones)) if ones else mask,))
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from livegrad.graph.blame import as_items
-from livegrad.graph.handle import Handle, node_of
+from livegrad.graph.handle import Handle, may_be_stale, node_of
 from livegrad.graph.index import FIRST, Index, stepped
 from livegrad.graph.infer import broadcast_shapes as common_shape
 from livegrad.graph.layout import Strides, viewed_strides
@@ -478,7 +478,7 @@ DETACH = Op(
 
 def detach(input: Tensor) -> Tensor:
     """A view through which no gradient flows."""
-    if isinstance(input, Handle) and input._made_at is not None:
+    if isinstance(input, Handle) and may_be_stale(input):
         with setting(grad=False):  # also if its history was given up
             return record_view(DETACH, input)
     return record_view(DETACH, input)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from livegrad.graph.geometry import dims_in_memory, offset_of, root_of, storage_nbytes, writes_to
-from livegrad.graph.handle import Cell, Handle, Step, node_of, wrap
+from livegrad.graph.handle import Handle, Share, Step, node_of, share_of, wrap
 from livegrad.graph.layout import contiguous_strides
 from livegrad.graph.node import Interior
 from livegrad.graph.op import Op
@@ -72,30 +72,33 @@ def become(x: Tensor, value: Tensor, stays: bool = True, counts: int = 1) -> Ten
         return x
     old, node, writes = node_of(x), node_of(value), writes_to(x) + counts
     x._was_view = x._is_view()
-    if x._cell is not None:
-        _count_more(x, counts)
-    shares = None not in (x._cell, value._cell) and root_of(x)[0] is root_of(value)[0]
+    mine, theirs = x._share, value._share
+    if mine is not None:
+        mine.count(counts)
+    shares = None not in (mine, theirs) and root_of(x)[0] is root_of(value)[0]
     if stays and isinstance(old.grad_to, weakref.ref):  # under no_grad: it stays that leaf
         node = record(DETACH, (wrap(node),))._node
         node.grad_to = old.grad_to
     elif stays and node.grad_to is None:  # and an interior node stays where it is in the graph
         node = in_place_of(old, wrap(node), x, False)
     go_on_retaining(old, node, x)
-    x._node, x._cell = node, value._cell
-    x._path, x._seen = value._path, value._seen
-    x._root = None if value._root is x else value._root
+    x._node, x._share = node, None if theirs is None else _shown_as(x, mine, theirs)
     if not shares:  # from now on it counts for itself what is written to the other storage
-        x._writes, x._unseen = writes, None if x._cell is None else [writes]
+        x._writes = writes
+        if x._share is not None:
+            x._share.apart = [writes]
     see_through(value, x)
     return x
 
 
-def _count_more(x: Tensor, writes: int) -> None:
-    """Raises what a tensor and its views count by writes that are none to the others."""
-    if x._unseen is not None:
-        x._unseen[0] += writes
-    else:
-        root_of(x)[0].uncounted -= writes
+def _shown_as(x: Tensor, before: Share | None, shown: Share) -> Share:
+    """The share of `x` when it shows what another tensor does: it stays made as it was."""
+    share = Share(shown.cell, shown.path, shown.seen)
+    share.root = None if shown.root is x else shown.root
+    if before is not None:
+        share.apart, share.followed = before.apart, before.followed
+        share.made, share.made_at = before.made, before.made_at
+    return share
 
 
 # ------------------------------------------------------------------------------------- resize
@@ -126,9 +129,8 @@ def _grow(x: Tensor, count: int) -> None:
     before = node_of(whole).meta
     memory = in_memory(whole)
     grown = padded(wrap(node_of(memory)), 0, 0, count)
-    larger = Cell(grown)
-    old = memory._cell
-    assert old is not None  # it is a view of `whole`
+    larger = share_of(grown).cell
+    old = share_of(memory).cell
     larger.base = old.base
     if old.memory is not None:
         raise RuntimeError("Trying to resize storage that is not resizable")
@@ -140,8 +142,8 @@ def _grow(x: Tensor, count: int) -> None:
         back.append((PERMUTE, (inverse_order(order),), (), None))
     old.parent = larger, tuple(back), larger.version
     larger.uncounted = old.uncounted - old.version  # what was written counts on
-    if x._cell is None:
-        x._cell = old
+    if x._share is None:
+        x._share = Share(old, (), old.version)
 
 
 def resize_as_(self: Tensor, the_template: Tensor, *, memory_format: Any = None) -> Tensor:

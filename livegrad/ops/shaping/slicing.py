@@ -11,14 +11,14 @@ import numpy as np
 
 from livegrad import dtypes
 from livegrad.graph.blame import as_index, as_items
-from livegrad.graph.handle import Handle, node_of
+from livegrad.graph.handle import Handle, node_of, share_of
 from livegrad.graph.index import Index, stepped
 from livegrad.graph.layout import Strides
 from livegrad.graph.meta import Meta, Shape
 from livegrad.graph.op import Op, as_first
 from livegrad.graph.record import record
 from livegrad.graph.state import LOCAL
-from livegrad.graph.views import mark_made, row_major, view as record_view
+from livegrad.graph.views import row_major, view as record_view
 from livegrad.ops.elementwise.arithmetic import clone
 from livegrad.ops.shaping.movement import (
     INDEX,
@@ -118,7 +118,7 @@ def _several(parts: list[Tensor], name: str) -> tuple[Tensor, ...]:
     """Views that one function returns together: where gradients flow, none may be written."""
     if LOCAL.state.grad:
         for i, part in enumerate(parts):
-            mark_made(part, f"{i} of {name}")
+            share_of(part).mark_made(f"{i} of {name}")
     return tuple(parts)
 
 

@@ -23,14 +23,14 @@ from livegrad.graph.geometry import (
     rounds_of,
     storage_nbytes,
 )
-from livegrad.graph.handle import Step, Writing, node_of, wrap
+from livegrad.graph.handle import Share, Step, Writing, is_detached, node_of, share_of, wrap
 from livegrad.graph.index import FIRST, Index, added, stepped
 from livegrad.graph.layout import is_dense, order_of, span
 from livegrad.graph.meta import Meta, Shape, meta_of
 from livegrad.graph.op import Op
 from livegrad.graph.record import record
-from livegrad.graph.views import is_detached, view as record_view, wrote_silently
-from livegrad.graph.writes import check_writable, count_apart, rebind
+from livegrad.graph.views import view as record_view
+from livegrad.graph.writes import check_writable, rebind
 from livegrad.ops.bookkeeping.in_place import placed_like
 from livegrad.ops.elementwise.arithmetic import add, fitted, mul
 from livegrad.ops.elementwise.conjugate import conj
@@ -126,7 +126,7 @@ def as_strided(input: Tensor, size: Any, stride: Any, storage_offset: int | None
     if node_of(memory).meta.dtype is not own.dtype:
         memory = view(memory, own.dtype)
     out = record_view(AS_STRIDED, memory, (strides,), (offset,), shape)
-    out._unseen = input._unseen
+    share_of(out).apart = None if input._share is None else input._share.apart
     if node_of(out).grad_to is None and node_of(input).grad_to is not None:
         _give_history(out, input, memory)
     return out
@@ -137,18 +137,19 @@ def _give_history(out: Tensor, x: Tensor, memory: Tensor) -> None:
     meta = node_of(x).meta
     at = places(meta.shape, meta.stride(), offset_of(x)).reshape(-1)
     vector = _put(wrap(node_of(memory)), x, np.arange(len(at)), at)
-    _, attrs, args, shape = out._path[-1]
+    share = share_of(out)
+    _, attrs, args, shape = share.path[-1]
     out._node = record(AS_STRIDED, (vector,), attrs, args, shape)._node
-    out._root = x if x._root is None else x._root
+    share.root = x if x._share is None or x._share.root is None else x._share.root
 
 
 def whole_of(x: Tensor) -> Tensor:
     """All of the storage of `x` as a tensor that shares it; without history if `x` was detached."""
-    if x._cell is None:
+    if x._share is None:
         return x
     cell, path = root_of(x)
     whole = wrap(cell._node)
-    whole._cell, whole._seen = cell, cell.version
+    whole._share = Share(cell, (), cell.version)
     return detach(whole) if is_detached(path) else whole
 
 
@@ -214,14 +215,16 @@ Writing.write_strided = write_strided
 def element_by_element(x: Tensor, compute: Callable[[], Tensor]) -> Tensor:
     """Writes what `compute` makes of `x`, whose elements overlap, as PyTorch does it.
 
-    An element is computed from what is in its place by then, perhaps written by another.
+    An element is computed from what is in its place by then, perhaps written by another; but all
+    of them at once if that is done in another dtype.
     """
     meta = node_of(x).meta
+    made = compute()
+    at_once = _is_wider(node_of(made).meta.dtype, meta.dtype)
     whole = whole_of(x)
-    assert whole._cell is not None
     rounds = rounds_of(places(meta.shape, meta.stride(), offset_of(x)), [meta.stride()])
     for number, (elements, at) in enumerate(rounds or [(_NOTHING, _NOTHING)]):
-        value = fitted(compute(), meta)
+        value = fitted(compute() if number and not at_once else made, meta)
         if not number:
             check_writable(x, node_of(value).grad_to is not None)
         now = wrap(node_of(whole))
@@ -229,10 +232,14 @@ def element_by_element(x: Tensor, compute: Callable[[], Tensor]) -> Tensor:
             whole, _as_whole(_put(_as_vector(now, meta.dtype), value, elements, at), now._node.meta)
         )
         if number:  # all of it is one write
-            wrote_silently(whole._cell)
-        elif x._unseen is not None:
-            count_apart(x)
+            share_of(whole).cell.wrote_silently()
+        elif x._share is not None:
+            x._share.wrote()
     return x
+
+
+def _is_wider(dtype: DType, own: DType) -> bool:
+    return dtype is not own and dtypes.promote_types(dtype, own) is dtype
 
 
 def write_changed(x: Tensor, value: Tensor) -> Tensor:
@@ -250,8 +257,8 @@ def write_changed(x: Tensor, value: Tensor) -> Tensor:
     if last:
         flat = _put(flat, value, np.array([*last.values()]), np.array([*last]))
     rebind(whole, _as_whole(flat, node_of(whole).meta))
-    if x._unseen is not None:
-        count_apart(x)
+    if x._share is not None:
+        x._share.wrote()
     return x
 
 
@@ -270,8 +277,8 @@ def add_to_places(x: Tensor, value: Tensor) -> Tensor:
     at = places(meta.shape, meta.stride(), offset_of(x)).reshape(-1)
     added = record(INDEX_ADD, (flat, from_array(at), reshape_to(value, (meta.numel,))), (0,))
     rebind(whole, _as_whole(added, node_of(whole).meta))
-    if x._unseen is not None:
-        count_apart(x)
+    if x._share is not None:
+        x._share.wrote()
     return x
 
 

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from functools import wraps
 from typing import TYPE_CHECKING, Any
 
-from livegrad.graph.handle import node_of
+from livegrad.graph.handle import node_of, path_of
 from livegrad.graph.views import row_major
 from livegrad.ops.bookkeeping.in_place import placed_like
 from livegrad.ops.elementwise.arithmetic import cast, clone
@@ -76,7 +76,7 @@ def _replaced(name: str, input: Tensor, src: Tensor, view: Tensor) -> Tensor:
             f"{name}: expected src to have a size equal to the slice of self; got src size "
             f"{list(given.shape)}, slice size {list(wanted.shape)}"
         )
-    op, attrs, args, _ = view._path[-1]
+    op, attrs, args, _ = path_of(view)[-1]
     assert op.write is not None
     return placed_like(op.write(input, cast(src, wanted.dtype), attrs, args), input)
 

@@ -7,7 +7,7 @@ import warnings
 from typing import TYPE_CHECKING, Any
 
 from livegrad.dtypes import FLOAT, DType
-from livegrad.graph.handle import Handle, node_of
+from livegrad.graph.handle import Handle, node_of, path_of
 from livegrad.graph.overlap import AT_ALL, check_overlap
 from livegrad.graph.site import is_inside
 from livegrad.graph.state import LOCAL, setting
@@ -41,7 +41,7 @@ def check_apart(result: Any, out: Any, operands: tuple[Any, ...], kind: Out) -> 
     if isinstance(result, Handle) and isinstance(out, Handle):
         if kind.apart:
             check_overlap(out, operands, AT_ALL)
-        elif out._cell is not None and node_of(result).op.kind == "elementwise":
+        elif out._share is not None and node_of(result).op.kind == "elementwise":
             check_overlap(out, operands)
 
 
@@ -113,13 +113,13 @@ def _resized(out: Tensor, value: Tensor) -> Tensor:
             f"{list(wanted.shape)}. Give an empty tensor, or one of that shape",
             stacklevel=_levels_to_user(),
         )
-    if out._path:
+    if path_of(out):
         raise RuntimeError(
             f"out: got a view of shape {list(meta.shape)}, which cannot be resized to "
             f"{list(wanted.shape)}. Give a tensor of that shape"
         )
     # Views of the tensor keep what they saw.
-    out._cell = None
+    out._share = None
     out._node = value._node
     handles = LOCAL.state.handles
     if handles and handles[-1] is value:

@@ -18,7 +18,7 @@ from livegrad.graph.layout import Strides, channels_last_strides, prefers_channe
 from livegrad.graph.meta import Meta, Shape, meta_of
 from livegrad.graph.op import Op, as_suggested
 from livegrad.graph.record import record
-from livegrad.ops.bookkeeping.in_place import also_of
+from livegrad.ops.bookkeeping.in_place import also_of, laid_out_as
 from livegrad.ops.elementwise.arithmetic import add, cast, div, mul, sub
 from livegrad.ops.elementwise.comparison import maximum, minimum
 from livegrad.ops.elementwise.division import divide, floor_divide, remainder
@@ -494,7 +494,22 @@ def max_pool1d(
 ) -> Any:
     """Greatest elements of windows of signals (N, C, L); with their places, if asked for."""
     windows = (kernel_size, stride, padding, dilation, ceil_mode)
-    return _maximum("max_pool1d", 1, input, return_indices, *windows)
+    pooled = _maximum("max_pool1d", 1, input, return_indices, *windows)
+    if not return_indices and node_of(pooled).grad_to is not None:
+        return _laid_out_as_images(pooled, node_of(input).meta)
+    return pooled
+
+
+def _laid_out_as_images(pooled: Tensor, signals: Meta) -> Tensor:
+    """In PyTorch signals through which gradients flow are pooled as images of one row."""
+    *outer, length = signals.shape
+    strides = signals.stride()
+    row = (*strides[:-1], length * strides[-1], strides[-1])
+    if not prefers_channels_last((*outer, 1, length), row):
+        return pooled
+    shape = node_of(pooled).meta.shape
+    steps = channels_last_strides((*shape[:-1], 1, shape[-1]))
+    return laid_out_as(pooled, (*steps[:-2], steps[-1]))
 
 
 @overload

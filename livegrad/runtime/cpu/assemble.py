@@ -14,6 +14,7 @@ from livegrad.graph.events import COMPILED, tell_compiled
 from livegrad.runtime.counters import counters
 from livegrad.runtime.cpu import blas, jit
 from livegrad.runtime.cpu.driver import MAY_FAULT, TAIL, Program
+from livegrad.runtime.cpu.gemm import gemm_kernel
 from livegrad.runtime.cpu.machine import MACHINE
 from livegrad.runtime.cpu.segments import HostProduct, HostStep, Segment, Segments
 
@@ -124,5 +125,4 @@ def _product(step: Step) -> tuple[int, list[Block]]:
     )
     patches = [(SET_INPUT, 2 + i, where.slot, where.offset) for i, where in enumerate(p.wheres)]
     patches += [(ADD_INPUT, 2 + operand, slot, nbytes) for operand, slot, nbytes in p.moves]
-    address, _ = blas.gemm_kernel(dtype)
-    return address, [Block(slots, patches)]
+    return gemm_kernel(dtype), [Block(slots, patches)]

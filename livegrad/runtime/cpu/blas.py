@@ -1,6 +1,6 @@
 """Matrix products through the OpenBLAS that NumPy brings along: no extra dependency.
 
-`gemm_kernel` has the kernel ABI and calls cblas through a pointer in its argument block:
+The kernel of gemm.py calls cblas through a pointer in its argument block:
 
     1 cblas   2 A   3 B   4 C   5 M   6 N   7 K   8 lda   9 ldb   10 ldc   11 transA   12 transB
     13 rows per work item, or -columns per work item   14 chunks per batch entry
@@ -73,6 +73,11 @@ def gemm_function(dtype: npt.DTypeLike) -> int:
     return {"f4": found.sgemm, "f8": found.dgemm}[np.dtype(dtype).str[1:]]
 
 
+def has_wide_integers() -> bool:
+    """Whether the integers of BLAS have 64 bits."""
+    return _library().ilp64
+
+
 def thread_control() -> tuple[int, int]:
     """What to pass as `blas_threads` to a Program with a gemm step: see Note [BLAS threads]."""
     found = _library()
@@ -136,21 +141,6 @@ def _thread_count(getter: int, setter: int) -> ThreadCount:
 def blas_num_threads() -> int:
     """How many threads a call into BLAS from NumPy would use now."""
     return int(ctypes.CFUNCTYPE(ctypes.c_int)(_library().getter)())
-
-
-@functools.cache
-def gemm_kernel(dtype: npt.DTypeLike) -> tuple[int, bool]:
-    """Address of the kernel for float32 or float64, and whether BLAS has 64-bit integers."""
-    from livegrad.compiler.templates import kernel_builder
-    from livegrad.runtime.cpu import jit
-    from livegrad.runtime.cpu.gemm import generate_gemm
-    from livegrad.runtime.cpu.machine import MACHINE
-
-    ilp64 = _library().ilp64
-    builder = kernel_builder(MACHINE)
-    element = "float" if np.dtype(dtype).itemsize == 4 else "double"
-    generate_gemm(builder, element, "i64" if ilp64 else "i32")
-    return jit.compile_kernel(builder.ir(), "kernel"), ilp64
 
 
 def split(M: int, N: int, K: int) -> tuple[int, int]:

@@ -2,10 +2,27 @@
 
 from __future__ import annotations
 
-from livegrad.compiler.builder import Builder
-from livegrad.compiler.values import Value, bytes_of
+import functools
 
-_ROW_MAJOR, _NO_TRANS = 101, 111
+import numpy as np
+import numpy.typing as npt
+
+from livegrad.compiler.builder import Builder
+from livegrad.compiler.templates import kernel_builder
+from livegrad.compiler.values import Value, bytes_of
+from livegrad.runtime.cpu import blas, jit
+from livegrad.runtime.cpu.machine import MACHINE
+
+_ROW_MAJOR = 101
+
+
+@functools.cache
+def gemm_kernel(dtype: npt.DTypeLike) -> int:
+    """The address of the kernel for float32 or float64."""
+    builder = kernel_builder(MACHINE)
+    element = "float" if np.dtype(dtype).itemsize == 4 else "double"
+    generate_gemm(builder, element, "i64" if blas.has_wide_integers() else "i32")
+    return jit.compile_kernel(builder.ir(), "kernel")
 
 
 def generate_gemm(b: Builder, element: str, integer: str) -> None:
@@ -22,8 +39,8 @@ def generate_gemm(b: Builder, element: str, integer: str) -> None:
     batch = [arg(slot) for slot in range(15, 18)]
     beta, alpha = arg(18, "double"), arg(19, "double")
     # A transposed matrix holds its rows as columns: neighbours are one element apart.
-    row_of_a = b.select(b.icmp("eq", trans[0], _NO_TRANS), leading[0], 1)
-    column_of_b = b.select(b.icmp("eq", trans[1], _NO_TRANS), 1, leading[1])
+    row_of_a = b.select(b.icmp("eq", trans[0], blas.NO_TRANS), leading[0], 1)
+    column_of_b = b.select(b.icmp("eq", trans[1], blas.NO_TRANS), 1, leading[1])
     by_rows, size = b.icmp("sgt", cut, 0), b.abs(cut)
     extent, other = b.select(by_rows, m, n), b.select(by_rows, n, m)
     steps = [b.select(by_rows, row_of_a, 0), b.select(by_rows, 0, column_of_b)]

@@ -157,6 +157,7 @@ RESHAPED = "gradients are added although a leaf was reshaped in place since it g
 PRODUCT = "PyTorch multiplies more than two dims as a matrix, of which the result is a view"
 GIVEN_UP = "a Function is given up with what it saved, whether or not its backward looks at that"
 SPENT_WITH = "what is computed from a graph that is gone goes with it, as in `total += loss`"
+UNSEEN_REST = "what is summed has a storage of its own size; PyTorch may have made it for more"
 SINGLE = "PyTorch cannot repeat a tensor without dims along its only dim"
 
 
@@ -184,11 +185,18 @@ def explanation_of_refusal(message: str, named: Sequence[Any], line: str) -> str
         return "there is no kernel for complex numbers, also where there is nothing to compute"
     if re.search(r"running_mean should contain \d+ elements", message) and empty:
         return "the number of features is checked, also that of an empty batch"
+    if re.search(r"are out of bounds for storage of \d+", message) and any(map(has_more, named)):
+        return UNSEEN_REST
     if "the graph was spent by backward" in message:
         if is_after(named, "OwnBackward"):
             return GIVEN_UP
         return SPENT_WITH if "autograd.grad(" in line else None
     return None
+
+
+def has_more(x: Any) -> bool:
+    """Whether PyTorch has left a result in a storage that was made for more."""
+    return x._base is None and x.untyped_storage().nbytes() > x.numel() * x.element_size()
 
 
 def is_integer(x: Any) -> bool:

@@ -1,5 +1,7 @@
 """Strided views, windows, copies of views, and shapes changed in place."""
 
+from copy import deepcopy
+
 import numpy as np
 import pytest
 
@@ -180,3 +182,27 @@ def test_set_has_no_derivative():
         (x * 2).backward()
     with lg.no_grad():
         assert not lg.tensor(1.0).set_(leaf).requires_grad
+
+
+def test_elements_that_overlap_are_computed_at_once_in_another_dtype():
+    x = lg.tensor([1.0, 2.0, 3.0])
+    x.unfold(0, 2, 1).mul_(lg.tensor([2.0, 10.0], dtype=lg.float64))
+    assert x.tolist() == [2.0, 4.0, 30.0]  # 20 was written to the second place, and then 2 * 2
+    x = lg.tensor([1.0, 2.0, 3.0])
+    x.unfold(0, 2, 1).mul_(lg.tensor([2.0, 10.0]))
+    assert x.tolist() == [2.0, 40.0, 30.0]
+
+
+def test_an_expanded_tensor_may_be_copied_to_where_it_is():
+    x = lg.tensor([1.0, 2.0, 3.0]).as_strided((3, 2), (0, 2))
+    x.expand_as(x).swapaxes(0, -2).copy_(x)
+    assert x.tolist() == [[1.0, 3.0]] * 3
+    with pytest.raises(RuntimeError, match="more than one element"):
+        x.copy_(lg.ones(3, 2))
+
+
+def test_a_deep_copy_of_bits_lies_as_they_do():
+    bits = lg.zeros(2, 3, dtype=lg.bfloat16).view(lg.int16)[:, 2:]
+    copied = deepcopy(bits)
+    assert (copied.stride(), copied.storage_offset()) == ((3, 1), 2)
+    assert copied.dtype is lg.int16

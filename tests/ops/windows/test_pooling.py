@@ -125,3 +125,9 @@ def test_errors(call, error, mentions):
         call(torch, torch.nn.functional)
     with pytest.raises(error, match=mentions):
         call(lg, F)
+
+
+def test_signals_with_gradients_are_laid_out_as_images():
+    x = lg.zeros(2, 4, 3, requires_grad=True).transpose(1, 2)
+    assert F.max_pool1d(x, 2).stride() == (6, 1, 3)
+    assert F.max_pool1d(x.detach(), 2).stride() == (6, 2, 1)
