@@ -132,37 +132,26 @@ class Rows(Template):
 
     def _pass(self, number: int, reduces: list[int], stores: list[Store]) -> None:
         def step(folds: Folds, at: Value, mask: Value | None, accs: Accs) -> Accs:
-            return self._body(number, reduces, stores, at, mask, folds, accs)
+            """Sixteen elements; gives the accumulators of the reductions."""
+            known: dict[int, Value] = {}
+            self.active = mask
+
+            def value(i: int) -> Value:
+                return self.wide(self._full(i, number, at, mask, known))
+
+            values = self.folded_values(reduces, value)
+            accs = folds.step(accs, values, self.lane_index(at), mask)
+            for store in stores:
+                self.store(store.stream, value(store.value), self.rows[store.stream], at, mask)
+            for i, spill in self.spills.items():
+                if spill.computed_in == number and i in known:
+                    dtype, place = self._scratch(i, at)
+                    self.e(dtype).store(dtype, self.wide(known[i]), place, mask)
+            self.active = None
+            return accs
 
         reductions = self.reductions_of(reduces)
         self.keep_folds(reduces, self._fold_row(reductions, self.span, step))
-
-    def _body(
-        self,
-        number: int,
-        reduces: list[int],
-        stores: list[Store],
-        at: Value,
-        mask: Value | None,
-        folds: Folds,
-        carried: Accs,
-    ) -> Accs:
-        """Sixteen elements of one pass; gives the accumulators of its reductions."""
-        known: dict[int, Value] = {}
-        self.active = mask
-
-        def value(i: int) -> Value:
-            return self.wide(self._full(i, number, at, mask, known))
-
-        values = self.folded_values(reduces, value)
-        accs = folds.step(carried, values, self.lane_index(at), mask)
-        for store in stores:
-            self.store(store.stream, value(store.value), self.rows[store.stream], at, mask)
-        for i, spill in self.spills.items():
-            if spill.computed_in == number and i in known:
-                self._spill(spill.slot, i, known[i], at, mask)
-        self.active = None
-        return accs
 
     def _full(
         self, i: int, number: int, at: Value, mask: Value | None, known: dict[int, Value]
@@ -172,7 +161,8 @@ class Rows(Template):
         if found is None:
             spill = self.spills.get(i)
             if spill is not None and spill.computed_in < number:
-                found = self._unspill(spill.slot, i, at, mask)
+                dtype, place = self._scratch(i, at)
+                found = self.e(dtype).load(dtype, place, mask)
             else:
                 instr = self.instrs[i]
                 needed = [o for o in instr.operands if o >= 0]
@@ -181,23 +171,11 @@ class Rows(Template):
             known[i] = found
         return found
 
-    # ------------------------------------------------------- values kept between two passes
-
-    def _scratch_type(self, i: int) -> DType:
-        return self.instrs[i].dtype.compute
-
-    def _scratch_place(self, slot: int, dtype: DType, at: Value) -> Value:
-        b = self.b
-        row = b.gep(self.scratch, "i8", b.mul(self.scratch_row, slot))
-        return b.gep(row, memory_element(dtype), at)
-
-    def _spill(self, slot: int, i: int, value: Value, at: Value, mask: Value | None) -> None:
-        dtype = self._scratch_type(i)
-        self.e(dtype).store(dtype, self.wide(value), self._scratch_place(slot, dtype, at), mask)
-
-    def _unspill(self, slot: int, i: int, at: Value, mask: Value | None) -> Value:
-        dtype = self._scratch_type(i)
-        return self.e(dtype).load(dtype, self._scratch_place(slot, dtype, at), mask)
+    def _scratch(self, i: int, at: Value) -> tuple[DType, Value]:
+        """The memory in which a value is kept between two passes."""
+        b, dtype = self.b, self.instrs[i].dtype.compute
+        row = b.gep(self.scratch, "i8", b.mul(self.scratch_row, self.spills[i].slot))
+        return dtype, b.gep(row, memory_element(dtype), at)
 
 
 def generate_rows(b: Builder, *described: Any) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from livegrad import dtypes
 from livegrad.device import CPU
@@ -14,9 +14,6 @@ from livegrad.graph.meta import Meta, Shape, meta_of, on_device
 from livegrad.graph.node import Node, Spec
 from livegrad.graph.op import Op
 from livegrad.graph.state import scratch_state
-
-if TYPE_CHECKING:
-    pass
 
 
 def infer_spec(op: Op, key: Any, nodes: tuple[Node, ...], args: tuple[Any, ...]) -> Spec:
