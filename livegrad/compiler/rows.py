@@ -41,10 +41,8 @@ class Rows(Template):
             with b.if_(b.icmp("slt", self.begin, 0)):
                 self._tail()
         with b.loop(self.begin, self.end) as item:
-            rest, inner_at = (
-                b.udiv(item.index, self.inner_blocks),
-                b.urem(item.index, self.inner_blocks),
-            )
+            blocks = self.inner_blocks
+            rest, inner_at = b.udiv(item.index, blocks), b.urem(item.index, blocks)
             outer, middle_at = b.udiv(rest, self.middle_blocks), b.urem(rest, self.middle_blocks)
             bases = self.outer_bases(outer)
             low = b.mul(inner_at, self.inner_block)

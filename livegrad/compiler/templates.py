@@ -72,9 +72,9 @@ class Template:
 
     # --------------------------------------------------------------------------- arguments
 
-    def arg(self, slot: int | Value) -> Value:
-        """An int64 of the argument block."""
-        return self.b.load("i64", self.b.gep(self.args, "i64", slot))
+    def arg(self, slot: int | Value, type: str = "i64") -> Value:
+        """What is in a slot of the argument block."""
+        return self.b.load(type, self.b.gep(self.args, "i64", slot))
 
     def read_header(self) -> None:
         """Loads the header and works out where the records lie."""
@@ -106,12 +106,10 @@ class Template:
         slot = b.add(self.records, b.add(b.mul(self.record, stream), field))
         if type == "ptr" and self.streams[stream].kind == "position":
             type = "i64"
-        return b.load(type, b.gep(self.args, "i64", slot))
+        return self.arg(slot, type)
 
     def _load_number(self, slot: int, kind: str) -> Value:
-        b = self.b
-        place = b.gep(self.args, "i64", b.add(self.numbers, slot))
-        return b.load("double" if kind == "f" else "i64", place)
+        return self.arg(self.b.add(self.numbers, slot), "double" if kind == "f" else "i64")
 
     def gather_arg(self, slot: int, field: int) -> Value:
         """Bytes per step (field 0) or size (field 1) of a gathered dim."""

@@ -40,16 +40,6 @@ def accumulator(dtype: DType) -> DType:
 
 # ------------------------------------------------------------------------------ what is folded
 
-# Each takes (emitter of the carried dtype, carried value, next values) and gives the carried value.
-
-
-def _add(e: Emitter, acc: Value, x: Value) -> Value:
-    return e.add(acc, x)
-
-
-def _multiply(e: Emitter, acc: Value, x: Value) -> Value:
-    return e.mul(acc, x)
-
 
 def _log_add_exp(e: Emitter, acc: Value, x: Value) -> Value:
     low, high = e.min(acc, x), e.max(acc, x)
@@ -59,15 +49,12 @@ def _log_add_exp(e: Emitter, acc: Value, x: Value) -> Value:
     return e.select(infinite, high, together)
 
 
-def _recur(e: Emitter, acc: Value, x: Value, factor: Value) -> Value:
-    return e.add(x, e.mul(factor, acc))
-
-
+# Each takes (emitter of the carried dtype, carried value, next values) and gives the carried value.
 FOLDS: dict[str, tuple[float, Callable[..., Value]]] = {
-    "cumsum": (0, _add),
-    "cumprod": (1, _multiply),
+    "cumsum": (0, Emitter.add),
+    "cumprod": (1, Emitter.mul),
     "logcumsumexp": (-float("inf"), _log_add_exp),
-    "recurrence": (0, _recur),
+    "recurrence": (0, lambda e, acc, x, factor: e.add(x, e.mul(factor, acc))),
 }
 EXTREMES = {"cummax": True, "cummin": False}
 

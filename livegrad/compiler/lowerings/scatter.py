@@ -103,7 +103,7 @@ class _Template:
         self.fold = fold
         self.e = Emitter(self.b, dtype)
         self.dtype, self.index_dtype = dtype, index_dtype
-        self.element = memory_element(dtype)
+        self.element, self.index_element = memory_element(dtype), memory_element(index_dtype)
 
     def _arg(self, slot: int, type: str = "i64") -> Value:
         return self.b.load(type, self.b.gep(self.b.params[0], "i64", slot))
@@ -128,12 +128,9 @@ class _Template:
             part = b.mul(outer, b.mul(self.count, self.inner))
             source = b.gep(values, self.element, part)
             if per_value:
-                self._fold_elements(target, source, b.gep(indices, self._index_element(), part))
+                self._fold_elements(target, source, b.gep(indices, self.index_element, part))
             else:
                 self._fold_rows(target, source, indices)
-
-    def _index_element(self) -> str:
-        return memory_element(self.index_dtype)
 
     def _copy(self, target: Value, base: Value) -> None:
         b = self.b
@@ -154,7 +151,7 @@ class _Template:
     def _index(self, indices: Value, at: Value) -> Value:
         """An index as i64, 0 with a fault reported if it is out of range."""
         b = self.b
-        raw = self.e.load_scalar(self.index_dtype, b.gep(indices, self._index_element(), at))
+        raw = self.e.load_scalar(self.index_dtype, b.gep(indices, self.index_element, at))
         index = (b.sext if self.index_dtype.signed else b.zext)(raw, "i64")
         good = b.icmp("ult", index, self.size)
         with b.if_(b.not_(good)):
