@@ -15,7 +15,7 @@ from livegrad.compiler.access import axis_strides, own_index, placed
 from livegrad.compiler.columns import generate_columns
 from livegrad.compiler.draft import Draft
 from livegrad.compiler.fuse import Fuser
-from livegrad.compiler.groups import Group, Read
+from livegrad.compiler.groups import Group
 from livegrad.compiler.rows import generate_rows
 from livegrad.compiler.signature import Instr, Store, Stream
 from livegrad.dtypes import DType, float64, int64
@@ -103,10 +103,6 @@ class Describer:
         if node.op.may_refuse(node):
             self.out.suspects[number] = node
         return number
-
-    def direct_reads(self, node: Node, index: Index) -> tuple[Read, ...]:
-        """The values `node` reads when it is computed at `index`."""
-        return self.fuser.direct_reads(node, index)
 
     def any_full(self, operands: Sequence[int]) -> bool:
         """Whether one of these instructions changes along the folded loop."""

@@ -28,7 +28,7 @@ class Elementwise(Looped):
     def describe(self, kernel: Describer, node: Node, index: Index) -> int:
         """An instruction on values and numbers."""
         compute, pattern = node.attrs[:2]
-        reads = iter(kernel.direct_reads(node, index))
+        reads = iter(kernel.fuser.direct_reads(node, index))
         numbers = iter(node.args)
         operands = []
         for letter in pattern:

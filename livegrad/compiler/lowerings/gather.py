@@ -51,7 +51,7 @@ class Gather(Looped):
 
     def describe(self, kernel: Describer, node: Node, index: Index) -> int:
         """An instruction that loads at a position; the stream begins at position 0."""
-        source, position = kernel.direct_reads(node, index)
+        source, position = kernel.fuser.direct_reads(node, index)
         where = kernel.value(position.node, position.index)
         dtype = node.meta.dtype
         step = kernel.step(source.index, source.node.meta.shape)

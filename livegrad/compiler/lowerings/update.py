@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from livegrad.compiler.bind import Binder
 from livegrad.compiler.describe import Describer, Description
@@ -18,7 +18,7 @@ from livegrad.compiler.plan import Step, Where
 from livegrad.compiler.rows import spill_count
 from livegrad.dtypes import DType
 from livegrad.graph.handle import LEAF, wrap
-from livegrad.graph.meta import meta_of
+from livegrad.graph.meta import Meta, meta_of
 from livegrad.graph.node import Node, Spec
 
 # Any size but 1 will do: a kernel does not depend on it.
@@ -66,14 +66,14 @@ def _reals(node: Node) -> int:
     return node.meta.numel * (2 if node.meta.dtype.is_complex else 1)
 
 
-def _wheres(draft: Draft, node: Node, i: int, described: Described) -> Callable[[Node], Where]:
+def _wheres(draft: Draft, node: Node, i: int, described: Described) -> Callable[[Any], Where]:
     """Where parameter `i` finds its streams, and where its results go."""
     _, placeholders, results = described
     count = node.attrs[0]
     found = {p: draft.where(node.inputs[s * count + i]) for s, p in enumerate(placeholders)}
     for stream, result in results:
         found[result] = draft.written[node, stream * count + i]
-    return found.__getitem__
+    return lambda sized: found[sized.node]
 
 
 # A description, the nodes that stand for the streams, and for each written stream its number and
@@ -134,23 +134,14 @@ def _record_rule(walk: Expander, node: Node, placeholders: list[Node]) -> list[N
 
 def resize(d: Description, numel: int) -> Description:
     """The same kernel over `numel` elements."""
-    places: list[Any] = []
-    for node, index in d.places:
-        places.append((_Sized(node, numel), index))
+    places: list[Any] = [
+        (_Sized(node, meta_of((numel,), node.meta.dtype)), index) for node, index in d.places
+    ]
     return replace(d, shape=(numel,), places=places)
 
 
-class _Sized:
-    """A stand-in for a stream's node with the size of one parameter; equal to the node."""
+class _Sized(NamedTuple):
+    """A stand-in for a stream's node with the size of one parameter."""
 
-    __slots__ = ("meta", "node")
-
-    def __init__(self, node: Node, numel: int) -> None:
-        self.node = node
-        self.meta = meta_of((numel,), node.meta.dtype)
-
-    def __hash__(self) -> int:
-        return hash(self.node)
-
-    def __eq__(self, other: object) -> bool:
-        return self.node is (other.node if isinstance(other, _Sized) else other)
+    node: Node
+    meta: Meta
