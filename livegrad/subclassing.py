@@ -18,7 +18,7 @@ from livegrad.graph.meta import Meta, meta_of
 from livegrad.graph.state import LOCAL
 from livegrad.introspection import Introspection
 from livegrad.ops.elementwise import arithmetic as elementwise
-from livegrad.ops.shaping import movement, strided
+from livegrad.ops.shaping import movement, reshaping, strided
 from livegrad.ops.support.public import publish_methods
 from livegrad.runtime.memory import copied
 
@@ -102,7 +102,7 @@ class Subclassing(Introspection):
         if meta is node_of(whole).meta:
             return whole if first else movement.detach(whole)
         if meta.dtype is not whole.dtype:  # another view of the bits
-            whole = strided.view(strided.in_memory(whole), meta.dtype)
+            whole = reshaping.view(strided.in_memory(whole), meta.dtype)
         place = (meta.shape, meta.stride(), offset_of(self))
         return movement.detach(strided.as_strided(movement.detach(whole), *place))
 

@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from livegrad.graph.node import Node, quote_site
+from livegrad.ops.support.parts import backward_name
 
 
 class Anomaly:
@@ -61,8 +62,6 @@ def check_gradients(node: Node, gradients: Iterable[Any]) -> None:
         return
     for i, g in enumerate(gradients):
         if g is not None and not isinstance(g, dict) and g.isnan().any().item():
-            from livegrad.ops.support.parts import backward_name
-
             raise RuntimeError(
                 f"Function '{backward_name(node)}' returned nan values in its {i}th output; the "
                 f"operation was recorded at {quote_site(node.site)}"

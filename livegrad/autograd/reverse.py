@@ -26,6 +26,7 @@ from livegrad.ops.bookkeeping.in_place import LINKED
 from livegrad.ops.elementwise import arithmetic as ew
 from livegrad.ops.reductions.reduce import SUM
 from livegrad.ops.shaping.movement import EXPAND, reshape_to
+from livegrad.ops.support.parts import Part, part_of
 
 if TYPE_CHECKING:
     from livegrad.tensor import Tensor
@@ -126,8 +127,6 @@ def _as_told(
         collect(found, through_expansion(node, g, need, create_graph))
     else:
         through_rules(node, g, need, found)
-    from livegrad.ops.support.parts import Part, part_of  # for hooks on nodes, which are rare
-
     shown = part_of(node).edges
     order = shown if not any(isinstance(x, Part) for x in shown) else edges(node)
     inputs = run_after(to.after, tuple([found.get(x) for x in order]), (g,))

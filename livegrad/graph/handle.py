@@ -112,6 +112,9 @@ class Share:
     made_at: int | None = None
     # The tensor that this is a view of, if that shares its memory, but no history, with others.
     root: Any = None
+    # The tensor that is the whole, if backward may spend its graph: its value is kept for writes
+    # to this part of it, like that of any tensor somebody holds.
+    whole: Any = None
     # Whether it was brought up to date after a counted write to what it is a view of.
     followed = False
     # The part of memory shared with somebody else that it shows: see runtime/shared.py.
@@ -129,6 +132,10 @@ class Share:
     def is_whole(self) -> bool:
         """Whether it shows all of the cell's value, as it is."""
         return all([step[0].name == "detach" for step in self.path])
+
+    def is_to_itself(self) -> bool:
+        """Whether it says nothing that a tensor without one does not: where it is the only one."""
+        return self.made_at is None and self.is_whole()
 
     def has_family(self) -> bool:
         """Whether it is a view of another tensor, history included."""

@@ -51,7 +51,7 @@ def sync(x: Any) -> None:
         return
     if share.seen != cell.version:
         follow_cell(x, share)
-    if _refs(cell) == _ALONE and cell.parent is None and share.is_whole():
+    if _refs(cell) == _ALONE and cell.parent is None and share.is_to_itself():
         # Nobody shares it any more: from now on the tensor is used without this detour.
         x._writes = share.writes()
         x._share = None
@@ -188,6 +188,8 @@ def view(
     share.path = shown.path + ((op, attrs, args, shape),)
     share.seen = cell.version
     out._share = share
+    if cell._node.grad_to is not None and (op.grads is not None or shown.whole is not None):
+        share.whole = cell.base()
     state = LOCAL.state
     if state.inference:
         out._node.spent = False

@@ -80,7 +80,8 @@ def _work(in_background: bool) -> Work:
     """Translates and replaces the hot functions, if this interpreter is one we know."""
     from livegrad.native import layout
 
-    functions = list(hot.FUNCTIONS)
+    # In one order whatever was imported first: the code is found on disk by its text.
+    functions = sorted(hot.FUNCTIONS, key=lambda f: (f.__module__, f.__qualname__))
     try:
         if not layout.is_known():
             raise RuntimeError("this interpreter is not known")

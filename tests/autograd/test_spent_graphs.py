@@ -315,7 +315,7 @@ def part_of_a_whole_written_later(w):
     a = w * w
     v = a[0]
     compute(v)
-    a.mul_(2).div_(2)
+    a.add_(0)
     a.sum().backward()
     return v
 

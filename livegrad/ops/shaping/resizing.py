@@ -82,7 +82,11 @@ def become(x: Tensor, value: Tensor, stays: bool = True, counts: int = 1) -> Ten
     elif stays and node.grad_to is None:  # and an interior node stays where it is in the graph
         node = in_place_of(old, wrap(node), x, False)
     go_on_retaining(old, node, x)
-    x._node, x._share = node, None if theirs is None else _shown_as(x, mine, theirs)
+    x._node, x._share = node, None
+    if theirs is None and mine is not None and mine.made_at is not None:
+        theirs = share_of(x)  # a view whose history may be gone stays one
+    if theirs is not None:
+        x._share = _shown_as(x, mine, theirs)
     if not shares:  # from now on it counts for itself what is written to the other storage
         x._writes = writes
         if x._share is not None:
@@ -95,6 +99,7 @@ def _shown_as(x: Tensor, before: Share | None, shown: Share) -> Share:
     """The share of `x` when it shows what another tensor does: it stays made as it was."""
     share = Share(shown.cell, shown.path, shown.seen)
     share.root = None if shown.root is x else shown.root
+    share.whole = shown.whole
     if before is not None:
         share.apart, share.followed = before.apart, before.followed
         share.made, share.made_at = before.made, before.made_at

@@ -67,6 +67,7 @@ DECAYED = "AdamW shrinks and moves a parameter in one write; in PyTorch these ar
 OWN_STRIDES = "what autograd.grad returns lies in memory as the rules here make it"
 LEFT = "what was made to share another storage is no view any more, and counts writes for itself"
 EMPTY = "nothing lies in memory: PyTorch gives what is empty strides of 0, by how it was made"
+UNREADABLE = "PyTorch cannot read a conjugate whose history it has given up"
 NOTHING_FLOWS = "an empty gradient is a function of what it came from as that of anything else"
 INTEGERS = "integers and bools never require a gradient, also where one is written to them"
 
@@ -90,6 +91,8 @@ def explanation_of_state(
         return explanation_of_values(kind, detail, "\n".join(lines), noted)
     if kind.endswith("Error at a read") and is_of_no_index(detail):
         return NO_INDEX
+    if kind == "RuntimeError at a read" and re.search(r"Output \d+ of [A-Z][a-z]+ is a", detail):
+        return UNREADABLE if "conj" in "\n".join(lines) else None
     if name is None:
         return None
     if kind == "version":

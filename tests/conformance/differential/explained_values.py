@@ -20,7 +20,7 @@ NOTED = {
 NO_INTEGER = "NaN and infinities as integers are what the processor makes of them, in PyTorch"
 ENDLESS = "gradients of products do not divide: they are right where PyTorch's, which do, are NaN"
 GELU = "PyTorch's gelu of infinity is NaN, where it is computed in vectors"
-SHORT_EPS = "the least length in cosine_similarity is not rounded to float16, where it would be 0"
+SHORT_EPS = "the least length to divide by is not rounded to float16, where it would be 0"
 AT_ZERO = "PyTorch's second gradient of prelu is another than that of its first one at 0"
 HIDDEN_WHOLE = "what tensordot and einsum return is a view, in PyTorch, of what nobody can see"
 
@@ -39,8 +39,8 @@ def explanation_of_values(
         return ENDLESS
     if "gelu(" in program and "nan" in theirs and "inf" in mine:
         return GELU
-    if "cosine_similarity(" in program and "float16" in program and "nan" in theirs:
-        return SHORT_EPS
+    if re.search(r"cosine_similarity\(|normalize\(", program) and "nan" in theirs:
+        return SHORT_EPS if "float16" in program else None
     if re.search(r"PReLU\(|prelu\(", program) and "create_graph=True" in program:
         return AT_ZERO if re.search(r"\b0\.0\b", program) else None
     return HIDDEN_WHOLE if kind != "value" and is_watched(program) else None

@@ -61,7 +61,7 @@ def stretch(x: Any) -> tuple[int, int]:
 
 
 def share_gradients(tensors: Iterable[Any]) -> bool:
-    """Whether two leaves have been given one memory for their gradients."""
-    grads = {id(x.grad): x.grad for x in tensors if x.is_leaf and x.grad is not None}
+    """Whether two tensors have been given one memory for their gradients."""
+    grads = {id(x._grad): x._grad for x in tensors if x._grad is not None}
     known = [g.untyped_storage().data_ptr() for g in grads.values() if g.numel()]
     return len(known) > len(set(known))
