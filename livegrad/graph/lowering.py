@@ -8,19 +8,16 @@ class is to be told.
 from __future__ import annotations
 
 from importlib import import_module
-from typing import Any
+from typing import Any, NamedTuple
 
 _FOLDER = "livegrad.compiler.lowerings"
 
 
-class Lowered:
+class Lowered(NamedTuple):
     """The name of a lowering, such as `scatter.Scatter`, and what it is told."""
 
-    __slots__ = ("name", "told")
-
-    def __init__(self, name: str, told: dict[str, Any]) -> None:
-        self.name = name
-        self.told = told
+    name: str
+    told: dict[str, Any]
 
     def load(self) -> Any:
         """The lowering itself."""
