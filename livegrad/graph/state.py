@@ -307,8 +307,12 @@ class setting:
     def __enter__(self) -> State:
         state = LOCAL.state
         self._before = [(name, getattr(state, name)) for name in self._fields]
-        for name, value in self._fields.items():
-            setattr(state, name, value)
+        try:
+            for name, value in self._fields.items():
+                setattr(state, name, value)
+        except BaseException:  # Ctrl-C: who is not entered is not left either
+            state.put_back(self._before)
+            raise
         return state
 
     def __exit__(self, *exception: object) -> None:

@@ -111,6 +111,10 @@ class Optimizer:
     which records the update of one group; `step` does the rest and computes what is pending.
     """
 
+    # Whether a parameter is more than once in a group: then it is updated as often.
+    _repeats = False
+
+
     # Since it was made, for schedulers to see that they are not called too early.
     steps_taken = 0
     # Whether the training lint looks at steps: at the first ones.
@@ -200,6 +204,7 @@ class Optimizer:
         for p in listed:
             self._check_parameter(p)
         if len({id(p) for p in listed}) != len(listed):
+            self._repeats = True
             warnings.warn(
                 "optimizer contains a parameter group with duplicate parameters; in future, this "
                 "will cause an error",
@@ -239,7 +244,10 @@ class Optimizer:
             state.site = user_site()  # found once for all updates
             state.grad = bool(self.defaults.get("differentiable"))
             for group in self.param_groups:
-                self.update_group(group)
+                if self._repeats:
+                    self._update_repeatedly(group)
+                else:
+                    self.update_group(group)
             state.site = site
             flush("optimizer.step()")
         except KeyboardInterrupt:
@@ -251,6 +259,17 @@ class Optimizer:
         if STEP:
             tell(STEP, self, False)
         return loss
+
+    def _update_repeatedly(self, group: Group) -> None:
+        """Updates parameters as often as they are in a group, each time what the last one left."""
+        seen: dict[int, int] = {}
+        parts: dict[int, list[Any]] = {}
+        for p in group["params"]:
+            seen[id(p)] = seen.get(id(p), 0) + 1
+            parts.setdefault(seen[id(p)], []).append(p)
+        for params in parts.values():
+            self.update_group({**group, "params": params})
+            flush("optimizer.step()")
 
     def zero_grad(self, set_to_none: bool = True) -> None:
         """Forgets the gradients, or makes them zero."""

@@ -287,3 +287,23 @@ def test_an_update_interrupted_while_recorded_does_not_happen(monkeypatch, untra
     assert p.tolist() == [1.0, 2.0]
     optimizer.step()
     assert p.tolist() == [0.0, 0.0]
+
+
+@pytest.mark.filterwarnings("ignore:optimizer contains a parameter group with duplicate")
+def test_a_parameter_that_is_in_a_group_twice_is_updated_twice():
+    p = lg.tensor([1.0, 2.0], requires_grad=True)
+    optimizer = optim.SGD([p, p], lr=0.5)
+    before = p * 1  # a reader of what was there: nothing is overwritten in place
+    p.sum().backward()
+    optimizer.step()
+    assert p.tolist() == [0.0, 1.0]
+    assert before.tolist() == [1.0, 2.0]
+
+
+@pytest.mark.filterwarnings("ignore:optimizer contains a parameter group with duplicate")
+def test_steps_of_a_parameter_that_is_there_twice_are_counted():
+    p = lg.ones(2, requires_grad=True)
+    optimizer = optim.Adam([p, p])
+    p.sum().backward()
+    optimizer.step()
+    assert optimizer.state[p]["step"] == 2
