@@ -64,7 +64,7 @@ def _append(draft: Draft, step: Step, notes: StepNotes) -> None:
 def _step(draft: Draft, d: Description, tail: bool) -> Step:
     """The step of a fused kernel."""
     signature = d.signature
-    block = bind_loops(d, draft.where, draft.first_int, spill_count(signature))
+    block = Binder(d, draft.where, draft.first_int).run(spill_count(signature))
     labels = {node.op.lower.label for node in d.nodes}
     kind = labels.pop() if len(labels) == 1 else "loops"
     shape, may_fault = d.nodes[-1].meta.shape, bool(d.suspects)
@@ -226,10 +226,3 @@ def _collapse(axes: list[Axis]) -> list[Axis]:
                 continue
         joined.append((size, strides))
     return joined
-
-
-def bind_loops(
-    d: Description, where: Callable[[Node], Where], first_int: int, spills: int
-) -> Block:
-    """The argument block of a rows or columns kernel."""
-    return Binder(d, where, first_int).run(spills)

@@ -13,35 +13,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from livegrad.compiler.control import Loop
 from livegrad.compiler.specialmath import SpecialMath
 from livegrad.compiler.values import (
     Machine,
     Operand,
     Value,
-    bits_of,
     bytes_of,
     element_of,
-    lanes_of,
     mangled,
-    vector,
     with_element,
 )
-
-__all__ = [
-    "Builder",
-    "Loop",
-    "Machine",
-    "Operand",
-    "Value",
-    "bits_of",
-    "bytes_of",
-    "element_of",
-    "lanes_of",
-    "mangled",
-    "vector",
-    "with_element",
-]
 
 
 class Builder(SpecialMath):
@@ -117,14 +98,6 @@ class Builder(SpecialMath):
 
     def _all_lanes(self, type: str) -> Value:
         return self.const(with_element(type, "i1"), 1)
-
-    def load_scalar(self, type: str, pointer: Value) -> Value:
-        """One element from memory."""
-        return self.load(type, pointer)
-
-    def store_scalar(self, value: Value, pointer: Value) -> None:
-        """One element to memory."""
-        self.store(value, pointer)
 
     # ---- the module ----------------------------------------------------------------------
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
-from livegrad.compiler.builder import Builder, Value
+from livegrad.compiler.builder import Builder
 from livegrad.compiler.folding import COLUMN, Folds
 from livegrad.compiler.reducers import Accs
 from livegrad.compiler.signature import Instr, Store
 from livegrad.compiler.templates import Template
+from livegrad.compiler.values import Value
 
 
 class Columns(Template):
@@ -35,21 +37,20 @@ class Columns(Template):
         outer = dict(self.kept)
         self.at, self.mask = at, mask
         self.active = mask
-        self._keep(0)
+        self.keep(0)
         for number, (reduces, stores) in enumerate(self.passes):
             self._pass(reduces, stores)
-            self._keep(number + 1)
+            self.keep(number + 1)
         for value, stream, full, _ in self.outputs:
             if not full:
-                self._put(stream, self.wide(self.kept[value]), None)
+                wide = self.wide(self.kept[value])
+                self.store(stream, wide, self.rows[stream], self.at, self.mask)
         self.kept = outer
 
-    def _keep(self, stage: int) -> None:
-        for i, instr in enumerate(self.instrs):
-            if instr.full or self.stage[i] != stage or i in self.kept or instr.what == "reduce":
-                continue
-            operands = [self.kept[o] for o in instr.operands if o >= 0]
-            self.kept[i] = self._value(instr, operands, None)
+    def kept_value(self, instr: Instr) -> Value:
+        """The value in sixteen columns, for all rows alike."""
+        operands = self.kept_operands(instr)
+        return self.elements(instr, operands, self.rows.__getitem__, self.at, self.mask)
 
     def _pass(self, reduces: list[int], stores: list[Store]) -> None:
         folds = Folds(self.b, self.reductions_of(reduces), COLUMN)
@@ -62,41 +63,25 @@ class Columns(Template):
 
             accs = folds.step(accs, self.folded_values(reduces, value), self.b.splat(row))
             for store in stores:
-                self._put(store.stream, value(store.value), row)
+                stored = value(store.value)
+                base = self._base(row, store.stream)
+                self.store(store.stream, stored, base, self.at, self.mask)
             return accs
 
         carried = folds.run(self.b.const("i64", 0), self.middle, 1, step)
         self.keep_folds(reduces, folds.results(carried, across_lanes=False))
 
     def _full(self, i: int, row: Value, known: dict[int, Value]) -> Value:
-        found = known.get(i)
-        if found is None:
-            found = self.kept.get(i)
+        found = known.get(i) or self.kept.get(i)
         if found is None:
             operands = [self._full(o, row, known) for o in self.instrs[i].operands if o >= 0]
-            found = known[i] = self._value(self.instrs[i], operands, row)
+            base = partial(self._base, row)
+            found = self.elements(self.instrs[i], operands, base, self.at, self.mask)
+            known[i] = found
         return found
 
-    def _value(self, instr: Instr, operands: list[Value], row: Value | None) -> Value:
-        """An instruction's value in sixteen columns, at a row (or for all rows alike)."""
-        if instr.what == "load":
-            base = self._base(instr.payload, row)
-            return self.load(instr.payload, base, self.at, self.mask)
-        if instr.what == "position":
-            return self.positions(instr.payload, self._base(instr.payload, row), self.at)
-        if instr.what == "gather":
-            base = self._base(instr.payload[0], row)
-            return self.gather(instr, operands[0], base, self.at, self.mask)
-        return self.compute(instr, operands)
-
-    def _put(self, stream: int, value: Value, row: Value | None) -> None:
-        self.store(stream, value, self._base(stream, row), self.at, self.mask)
-
-    def _base(self, stream: int, row: Value | None) -> Value:
-        base = self.rows[stream]
-        if row is None:
-            return base
-        return self.move(base, self.b.mul(row, self.middle_steps[stream]))
+    def _base(self, row: Value, stream: int) -> Value:
+        return self.move(self.rows[stream], self.b.mul(row, self.middle_steps[stream]))
 
 
 def generate_columns(b: Builder, *described: Any) -> None:

@@ -157,14 +157,7 @@ class ControlFlow(Instructions):
     def where_rare(self, mask: Value, rare: Callable[[], Value], common: Value) -> Value:
         """`select(mask, rare(), common)` that runs the code of `rare` only if a lane needs it."""
         before = self._block
-        seldom, after = self.new_label("rare"), self.new_label("common")
-        known = self._known
-        self.cond_br(self.any_lane(mask), seldom, after)
-        self._known = known.copy()
-        self._start(seldom)
-        patched = self.select(mask, rare(), common)
-        incoming = [(common, before), (patched, self._block)]
-        self.br(after)
-        self._known = known
-        self._start(after)
-        return self.phi(common.type, incoming)
+        with self.if_(self.any_lane(mask)):
+            patched = self.select(mask, rare(), common)
+            end = self._block
+        return self.phi(common.type, [(common, before), (patched, end)])

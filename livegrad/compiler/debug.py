@@ -26,21 +26,17 @@ def out(text: str) -> None:
     print(text, file=sys.stderr)
 
 
-def node_line(number: int, node: Node, numbers: dict[Node, int]) -> str:
-    """One node as text: `%3 = add(%1, %2) float32[4, 8]   model.py:12`."""
-    inputs = ", ".join(f"%{numbers.get(x, '?')}" for x in node.inputs)
-    extra = ""
-    if node.op.kind != "elementwise" and node.attrs:
-        extra += f" {node.attrs}"
-    if node.args:
-        extra += f" args{node.args}"
-    return f"  %{number} = {node.op.name}({inputs}){extra} {node.meta}   {describe_site(node.site)}"
-
-
 def node_lines(nodes: Sequence[Node]) -> list[str]:
-    """A numbered list of nodes."""
+    """A numbered list of nodes: `%3 = add(%1, %2) float32[4, 8]   model.py:12`."""
     numbers = {node: i for i, node in enumerate(nodes)}
-    return [node_line(i, node, numbers) for i, node in enumerate(nodes)]
+    lines = []
+    for i, node in enumerate(nodes):
+        inputs = ", ".join(f"%{numbers.get(x, '?')}" for x in node.inputs)
+        attrs = f" {node.attrs}" if node.op.kind != "elementwise" and node.attrs else ""
+        args = f" args{node.args}" if node.args else ""
+        made = f"{node.op.name}({inputs}){attrs}{args} {node.meta}"
+        lines.append(f"  %{i} = {made}   {describe_site(node.site)}")
+    return lines
 
 
 def show(title: str, lines: Sequence[str]) -> None:

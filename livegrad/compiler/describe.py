@@ -15,7 +15,7 @@ from livegrad.compiler.access import axis_strides, own_index, placed
 from livegrad.compiler.columns import generate_columns
 from livegrad.compiler.draft import Draft
 from livegrad.compiler.fuse import Fuser
-from livegrad.compiler.groups import Group, Read
+from livegrad.compiler.groups import Group
 from livegrad.compiler.rows import generate_rows
 from livegrad.compiler.signature import Instr, Store, Stream
 from livegrad.dtypes import DType, float64, int64
@@ -104,10 +104,6 @@ class Describer:
             self.out.suspects[number] = node
         return number
 
-    def direct_reads(self, node: Node, index: Index) -> tuple[Read, ...]:
-        """The values `node` reads when it is computed at `index`."""
-        return self.fuser.direct_reads(node, index)
-
     def any_full(self, operands: Sequence[int]) -> bool:
         """Whether one of these instructions changes along the folded loop."""
         return any([self.out.instrs[i].full for i in operands])
@@ -183,16 +179,9 @@ def _inner_axes(group: Group) -> tuple[int, ...]:
     return (last[-1],) if last else ()
 
 
-def describe(
-    group: Group, fuser: Fuser, stored: dict[Node, tuple[Node, Index] | None]
-) -> Description:
-    """The description of a rows or columns group."""
-    return Describer(group, fuser, stored).run()
-
-
 def describe_groups(draft: Draft) -> None:
     """Fills in the descriptions."""
     draft.descriptions = [
-        None if group.kind == "kernel" else describe(group, draft.fuser, draft.stored)
+        None if group.kind == "kernel" else Describer(group, draft.fuser, draft.stored).run()
         for group in draft.groups
     ]

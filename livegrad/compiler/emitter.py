@@ -7,20 +7,53 @@ A rule says `add` and the dtype decides: fadd, a wrapping add, or `or` for bools
 from the value, so one rule serves sixteen elements of a loop and the single value of a row.
 A scalar met by a vector is spread over its lanes; constants are scalars until then.
 
-How values are converted, and lie in memory, is in registers.py.
+dtype               register (one lane)   in memory
+bool                i1                    byte 0 or 1
+uint8 … int64       i8 … i64              the same
+float16, bfloat16   float                 half, its 16 bits
+float32, float64    float, double         the same
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import wraps
 from typing import TypeVar
 
-from livegrad.compiler.builder import Builder, Operand, Value, bits_of, lanes_of
-from livegrad.compiler.registers import FLOATS, Registers, memory_element, register_element
-from livegrad.dtypes import DType
+from livegrad import dtypes
+from livegrad.compiler.builder import Builder
+from livegrad.compiler.values import Operand, Value, bits_of, lanes_of, vector
+from livegrad.dtypes import BOOL, DType
 
 T = TypeVar("T")
+Paired = Callable[[Builder, Value, Value], Value]
+_REGISTER = {
+    dtypes.bool_: "i1",
+    dtypes.uint8: "i8",
+    dtypes.uint16: "i16",
+    dtypes.uint32: "i32",
+    dtypes.uint64: "i64",
+    dtypes.int8: "i8",
+    dtypes.int16: "i16",
+    dtypes.int32: "i32",
+    dtypes.int64: "i64",
+    dtypes.float16: "float",
+    dtypes.bfloat16: "float",
+    dtypes.float32: "float",
+    dtypes.float64: "double",
+}
+_MEMORY = {**_REGISTER, dtypes.bool_: "i8", dtypes.float16: "half", dtypes.bfloat16: "i16"}
+FLOATS = ("float", "double")
+
+
+def register_element(dtype: DType) -> str:
+    """LLVM type of one value of `dtype` in a register."""
+    return _REGISTER[dtype]
+
+
+def memory_element(dtype: DType) -> str:
+    """LLVM type of one value of `dtype` in memory, for address arithmetic."""
+    return _MEMORY[dtype]
 
 
 def _is_within(count: Operand, x: Value) -> bool:
@@ -38,16 +71,182 @@ def _given(method: Callable[[Builder, Value], T]) -> Callable[[Emitter, Value], 
     return call
 
 
-class Emitter(Registers):
-    """Dtype-aware instructions on vectors and scalars, written through a Builder."""
+def _of_floats(method: Callable[[Builder, Value], Value]) -> Callable[[Emitter, Value], Value]:
+    """A method of the Builder on floats; integers stay."""
+    return lambda e, x: method(e._b, x) if x.element in FLOATS else x
 
-    __slots__ = ()
+
+def _of_two(method: Paired) -> Callable[[Emitter, Operand, Operand], Value]:
+    """A method of the Builder on two operands, made to have one type."""
+    return lambda e, x, y: method(e._b, *e._pair(x, y))
+
+
+def _arithmetic(
+    floating: Paired, boolean: Paired, signed: Paired, unsigned: Paired | None = None
+) -> Callable[[Emitter, Operand, Operand], Value]:
+    """Methods of the Builder as one of the Emitter: that of the operands' kind is called."""
+
+    def call(e: Emitter, x: Operand, y: Operand) -> Value:
+        left, right = e._pair(x, y)
+        if left.element in FLOATS:
+            return floating(e._b, left, right)
+        if left.element == "i1":
+            return boolean(e._b, left, right)
+        return (signed if unsigned is None or e._signed(left) else unsigned)(e._b, left, right)
+
+    return call
+
+
+def _comparison(
+    floating: str, signed: str, unsigned: str
+) -> Callable[[Emitter, Operand, Operand], Value]:
+    """A comparison, by LLVM's predicates for each kind of operands: a mask."""
+
+    def call(e: Emitter, x: Operand, y: Operand) -> Value:
+        left, right = e._pair(x, y)
+        if left.element in FLOATS:
+            return e._b.fcmp(floating, left, right)
+        return e._b.icmp(signed if e._signed(left) else unsigned, left, right)
+
+    return call
+
+
+class Emitter:
+    """Dtype-aware instructions on vectors and scalars, written through a Builder.
+
+    Args:
+        builder: where the instructions go.
+        dtype: what constants are made of, and whether bytes are signed.
+    """
+
+    __slots__ = ("_b", "dtype", "on_fault")
+
+    def __init__(self, builder: Builder, dtype: DType) -> None:
+        self._b = builder
+        # Kernels that can report a fault put the function for it here: on_fault(bad, values).
+        self.on_fault: Callable[..., None] | None = None
+        self.dtype = dtype
 
     def of(self, dtype: DType) -> Emitter:
         """An emitter for another dtype on the same builder."""
         return self if dtype is self.dtype else Emitter(self._b, dtype)
 
     # ---- operands ------------------------------------------------------------------------
+
+    def const(self, number: float) -> Value:
+        """`number` in the emitter's dtype: a scalar, spread where it meets a vector."""
+        return self._b.const(_REGISTER[self.dtype], number)
+
+    def splat(self, x: Operand) -> Value:
+        """`x` as a vector: a scalar in every lane; a vector is itself."""
+        value = x if isinstance(x, Value) else self.const(x)
+        return value if lanes_of(value.type) else self._b.splat(value)
+
+    def filled(self, dtype: DType, number: float, wide: bool = True) -> Value:
+        """`number` in a register of `dtype`: in every lane of a vector if `wide`, else a scalar."""
+        element = _REGISTER[dtype]
+        return self._b.const(self._b.vector(element) if wide else element, number)
+
+    def pick(self, x: Value, lanes: Sequence[int]) -> Value:
+        """The vector of the given lanes of `x`; a scalar if it is but one."""
+        return self._b.extract(x, *lanes) if len(lanes) == 1 else self._b.shuffle(x, lanes)
+
+    def truth(self, x: Value) -> Value:
+        """A mask: whether `x` is not 0."""
+        if x.element == "i1":
+            return x
+        return self._b.fcmp("une", x, 0) if x.element in FLOATS else self._b.icmp("ne", x, 0)
+
+    # ---- conversions ---------------------------------------------------------------------
+
+    def convert(self, x: Value, source: DType, target: DType) -> Value:
+        """`x`, a register of `source`, as a register of `target`, by C's rules.
+
+        Floats are truncated to integers, integers wrap to fewer bits, not 0 is True, and what
+        becomes float16 or bfloat16 is rounded to it, in a float register.
+        """
+        if source is target:
+            return x
+        if target is dtypes.bool_:
+            return self.truth(x)
+        element = _REGISTER[target]
+        if target.is_floating_point:
+            return self._to_float(x, source, target, element)
+        if source.is_floating_point:
+            return (self._b.fptosi if target.signed else self._b.fptoui)(x, element)
+        if bits_of(element) <= bits_of(x.type):
+            return self._b.trunc_int(x, element)
+        return (self._b.sext if source.signed else self._b.zext)(x, element)
+
+    def _to_float(self, x: Value, source: DType, target: DType, element: str) -> Value:
+        b = self._b
+        if not source.is_floating_point:
+            return self.round_to((b.sitofp if source.signed else b.uitofp)(x, element), target)
+        if target is not target.compute:
+            return self.round_to(x, target)
+        return b.fpext(x, element) if element == "double" else b.fptrunc(x, element)
+
+    def round_to(self, x: Value, dtype: DType) -> Value:
+        """`x` rounded to the precision of `dtype`; changes only float16 and bfloat16."""
+        if dtype is dtypes.float16:
+            return self._b.fpext(self._half(x), "float")
+        if dtype is dtypes.bfloat16:
+            return self._b.bf16_to_float(self._b.float_to_bf16(x))
+        return x
+
+    def _half(self, x: Value) -> Value:
+        """`x` rounded to a half."""
+        if lanes_of(x.type):
+            return self._b.fptrunc(x, "half")
+        # As a lane: LLVM pushes a scalar rounding inside a copysign in double, and then wants the
+        # sign as a half too, for which the process has no function (__truncdfhf2).
+        lane = self._b.insert(self._b.poison(vector(x.type, 4)), x, 0)
+        return self._b.extract(self._b.fptrunc(lane, "half"), 0)
+
+    # ---- memory --------------------------------------------------------------------------
+
+    def load(self, dtype: DType, pointer: Value, mask: Value | None = None) -> Value:
+        """A vector of `dtype` from contiguous memory; lanes outside `mask` give 0."""
+        return self._unpack(dtype, self._b.load(self._b.vector(_MEMORY[dtype]), pointer, mask))
+
+    def load_scalar(self, dtype: DType, pointer: Value) -> Value:
+        """One element of `dtype`."""
+        return self._unpack(dtype, self._b.load(_MEMORY[dtype], pointer))
+
+    def gather(self, dtype: DType, base: Value, index: Value, mask: Value | None = None) -> Value:
+        """`base[index]` for a vector of i64 element indices; lanes outside `mask` give 0."""
+        stored = self._b.gather(self._b.vector(_MEMORY[dtype]), base, index, mask)
+        return self._unpack(dtype, stored)
+
+    def store(self, dtype: DType, x: Value, pointer: Value, mask: Value | None = None) -> None:
+        """A vector to contiguous memory; lanes outside `mask` are left alone."""
+        self._b.store(self._pack(dtype, self.splat(x)), pointer, mask)
+
+    def store_scalar(self, dtype: DType, x: Value, pointer: Value) -> None:
+        """One element to memory."""
+        self._b.store(self._pack(dtype, x), pointer)
+
+    def scatter(
+        self, dtype: DType, x: Value, base: Value, index: Value, mask: Value | None = None
+    ) -> None:
+        """`base[index] = x` for a vector of i64 element indices."""
+        self._b.scatter(self._pack(dtype, self.splat(x)), base, index, mask)
+
+    def _unpack(self, dtype: DType, stored: Value) -> Value:
+        """The register for what was in memory."""
+        if dtype.category == BOOL:
+            return self._b.icmp("ne", stored, 0)
+        if dtype is dtypes.float16:
+            return self._b.fpext(stored, "float")
+        return self._b.bf16_to_float(stored) if dtype is dtypes.bfloat16 else stored
+
+    def _pack(self, dtype: DType, x: Value) -> Value:
+        """What goes to memory for a register."""
+        if dtype.category == BOOL:
+            return self._b.zext(x, "i8")
+        if dtype is dtypes.float16:
+            return self._half(x)
+        return self._b.float_to_bf16(x) if dtype is dtypes.bfloat16 else x
 
     def _pair(self, x: Operand, y: Operand) -> tuple[Value, Value]:
         """Both operands with one type: numbers become constants, scalars vectors if need be."""
@@ -68,31 +267,13 @@ class Emitter(Registers):
 
     # ---- arithmetic ----------------------------------------------------------------------
 
-    def add(self, x: Operand, y: Operand) -> Value:
-        """Sum; integers wrap, bools are or-ed."""
-        return self._arithmetic(x, y, self._b.fadd, self._b.add, self._b.or_)
-
-    def sub(self, x: Operand, y: Operand) -> Value:
-        """Difference; integers wrap."""
-        return self._arithmetic(x, y, self._b.fsub, self._b.sub, self._b.xor)
-
-    def mul(self, x: Operand, y: Operand) -> Value:
-        """Product; integers wrap, bools are and-ed."""
-        return self._arithmetic(x, y, self._b.fmul, self._b.mul, self._b.and_)
-
-    def _arithmetic(
-        self,
-        x: Operand,
-        y: Operand,
-        floating: Callable[[Value, Value], Value],
-        integer: Callable[[Value, Value], Value],
-        boolean: Callable[[Value, Value], Value],
-    ) -> Value:
-        left, right = self._pair(x, y)
-        element = left.element
-        if element in FLOATS:
-            return floating(left, right)
-        return boolean(left, right) if element == "i1" else integer(left, right)
+    # Integers wrap.
+    add = _arithmetic(Builder.fadd, Builder.or_, Builder.add)
+    sub = _arithmetic(Builder.fsub, Builder.xor, Builder.sub)
+    mul = _arithmetic(Builder.fmul, Builder.and_, Builder.mul)
+    # NaN if either is NaN.
+    max = _arithmetic(Builder.maxnum_nan, Builder.or_, Builder.smax, Builder.umax)
+    min = _arithmetic(Builder.minnum_nan, Builder.and_, Builder.smin, Builder.umin)
 
     def div(self, x: Operand, y: Operand) -> Value:
         """Quotient of floats; of integers, the quotient toward zero."""
@@ -147,18 +328,6 @@ class Emitter(Registers):
             return self._b.fabs(x)
         return self._b.abs(x) if self._signed(x) else x
 
-    def max(self, x: Operand, y: Operand) -> Value:
-        """The greater; NaN if either is NaN."""
-        b = self._b
-        integer = b.smax if self._signed(self._pair(x, y)[0]) else b.umax
-        return self._arithmetic(x, y, b.maxnum_nan, integer, b.or_)
-
-    def min(self, x: Operand, y: Operand) -> Value:
-        """The lesser; NaN if either is NaN."""
-        b = self._b
-        integer = b.smin if self._signed(self._pair(x, y)[0]) else b.umin
-        return self._arithmetic(x, y, b.minnum_nan, integer, b.and_)
-
     def fma(self, x: Operand, y: Operand, z: Operand) -> Value:
         """`x * y + z` of floats, rounded once."""
         x, y = self._pair(x, y)
@@ -201,51 +370,15 @@ class Emitter(Registers):
 
     # ---- comparisons, logic, bits --------------------------------------------------------
 
-    def _compare(self, floating: str, signed: str, unsigned: str, x: Operand, y: Operand) -> Value:
-        left, right = self._pair(x, y)
-        if left.element in FLOATS:
-            return self._b.fcmp(floating, left, right)
-        return self._b.icmp(signed if self._signed(left) else unsigned, left, right)
-
-    def lt(self, x: Operand, y: Operand) -> Value:
-        """A mask: `x < y`."""
-        return self._compare("olt", "slt", "ult", x, y)
-
-    def le(self, x: Operand, y: Operand) -> Value:
-        """A mask: `x <= y`."""
-        return self._compare("ole", "sle", "ule", x, y)
-
-    def gt(self, x: Operand, y: Operand) -> Value:
-        """A mask: `x > y`."""
-        return self._compare("ogt", "sgt", "ugt", x, y)
-
-    def ge(self, x: Operand, y: Operand) -> Value:
-        """A mask: `x >= y`."""
-        return self._compare("oge", "sge", "uge", x, y)
-
-    def eq(self, x: Operand, y: Operand) -> Value:
-        """A mask: `x == y`; NaN equals nothing."""
-        return self._compare("oeq", "eq", "eq", x, y)
-
-    def ne(self, x: Operand, y: Operand) -> Value:
-        """A mask: `x != y`."""
-        return self._compare("une", "ne", "ne", x, y)
+    lt, le = _comparison("olt", "slt", "ult"), _comparison("ole", "sle", "ule")
+    gt, ge = _comparison("ogt", "sgt", "ugt"), _comparison("oge", "sge", "uge")
+    eq, ne = _comparison("oeq", "eq", "eq"), _comparison("une", "ne", "ne")
+    and_, or_, xor = _of_two(Builder.and_), _of_two(Builder.or_), _of_two(Builder.xor)
+    not_ = _given(Builder.not_)
 
     def isnan(self, x: Value) -> Value:
         """A mask: whether `x` is NaN; never for integers."""
         return self._b.isnan(x) if x.element in FLOATS else self._b.icmp("ne", x, x)
-
-    def and_(self, x: Operand, y: Operand) -> Value:
-        """Bitwise and."""
-        return self._b.and_(*self._pair(x, y))
-
-    def or_(self, x: Operand, y: Operand) -> Value:
-        """Bitwise or."""
-        return self._b.or_(*self._pair(x, y))
-
-    def xor(self, x: Operand, y: Operand) -> Value:
-        """Bitwise exclusive or."""
-        return self._b.xor(*self._pair(x, y))
 
     def shl(self, x: Operand, y: Operand) -> Value:
         """Shift left; by a negative number or all bits gives 0."""
@@ -278,10 +411,6 @@ class Emitter(Registers):
             mask = self._b.splat(mask, lanes_of(left.type))
         return self._b.select(mask, left, right)
 
-    def not_(self, x: Value) -> Value:
-        """Bitwise not; of a mask, its opposite."""
-        return self._b.not_(x)
-
     # ---- functions of floats -------------------------------------------------------------
 
     exp, exp2, expm1 = _given(Builder.exp), _given(Builder.exp2), _given(Builder.expm1)
@@ -297,38 +426,11 @@ class Emitter(Registers):
     digamma, trigamma = _given(Builder.digamma), _given(Builder.trigamma)
     i0, i0e, i1, i1e = map(_given, (Builder.i0, Builder.i0e, Builder.i1, Builder.i1e))
     frexp = _given(Builder.frexp)
+    copysign, nextafter = _of_two(Builder.copysign), _of_two(Builder.nextafter)
+    atan2 = _of_two(Builder.atan2)  # the angle of the point (y, x)
+    floor, ceil = _of_floats(Builder.floor), _of_floats(Builder.ceil)
+    trunc, rint = _of_floats(Builder.trunc), _of_floats(Builder.rint)
 
     def signbit(self, x: Value) -> Value:
         """A mask: whether the sign is set, that of -0.0 and NaN too."""
         return self._b.signbit(x) if x.element in FLOATS else self.lt(x, 0)
-
-    def floor(self, x: Value) -> Value:
-        """Round down; integers stay."""
-        return self._b.floor(x) if x.element in FLOATS else x
-
-    def ceil(self, x: Value) -> Value:
-        """Round up; integers stay."""
-        return self._b.ceil(x) if x.element in FLOATS else x
-
-    def trunc(self, x: Value) -> Value:
-        """Round toward zero; integers stay."""
-        return self._b.trunc(x) if x.element in FLOATS else x
-
-    def rint(self, x: Value) -> Value:
-        """Round to nearest, ties to even; integers stay."""
-        return self._b.rint(x) if x.element in FLOATS else x
-
-    def copysign(self, x: Operand, sign: Value) -> Value:
-        """The magnitude of `x` with the sign of `sign`."""
-        return self._b.copysign(*self._pair(x, sign))
-
-    def nextafter(self, x: Operand, y: Operand) -> Value:
-        """The next float after `x` towards `y`."""
-        return self._b.nextafter(*self._pair(x, y))
-
-    def atan2(self, y: Operand, x: Operand) -> Value:
-        """The angle of the point (x, y)."""
-        return self._b.atan2(*self._pair(y, x))
-
-
-__all__ = ["Emitter", "memory_element", "register_element"]

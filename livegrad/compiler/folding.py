@@ -17,9 +17,10 @@ from functools import partial, reduce
 from itertools import chain, islice
 from typing import NamedTuple
 
-from livegrad.compiler.builder import Builder, Value
+from livegrad.compiler.builder import Builder
 from livegrad.compiler.emitter import Emitter
 from livegrad.compiler.reducers import Accs, Reducer
+from livegrad.compiler.values import Value
 
 # The roundings that a value takes part in within a block. The bound in "The same bits" of
 # docs/design.md follows: these, and 4 when the lanes of a row are merged.

@@ -272,9 +272,8 @@ class Fuser:
         for group in self._reduce_candidates(node, kind, shape, dims):
             old = group.dims
             group.dims = dims
-            if all(self._fits(n, own_index(shape), group) for n in sunk) and self._fits_reduce(
-                node, index, group
-            ):
+            sinks = all(self._fits(n, own_index(shape), group) for n in sunk)
+            if sinks and self._all_walk(group, dims) and self._fits(node, index, group):
                 break
             group.dims = old
         else:
@@ -331,9 +330,6 @@ class Fuser:
             found += [g for g in self.groups[-8:] if g not in found]
         open_to = (dims, ()) if kind == "rows" else (dims,)
         return [g for g in found if g.kind == kind and g.shape == shape and g.dims in open_to]
-
-    def _fits_reduce(self, node: Node, index: Index, group: Group) -> bool:
-        return self._all_walk(group, group.dims) and self._fits(node, index, group)
 
     # ------------------------------------------------------------------ groups and merging
 

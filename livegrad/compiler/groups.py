@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from heapq import heapify, heappop, heappush
 from typing import NamedTuple
 
@@ -18,6 +19,7 @@ class Read(NamedTuple):
     memory: bool = False
 
 
+@dataclass(eq=False, repr=False, slots=True)
 class Group:
     """A kernel in the making.
 
@@ -31,33 +33,21 @@ class Group:
     `tail`, which folds what its rows gave: the mean of a loss.
     """
 
-    __slots__ = (
-        "after",
-        "before",
-        "bits",
-        "dims",
-        "index",
-        "kind",
-        "members",
-        "merged",
-        "number",
-        "shape",
-        "tail",
-    )
+    number: int
+    kind: str
+    shape: Shape
+    dims: tuple[int, ...] = ()
+    members: list[Node] = field(default_factory=list)
+    index: dict[Node, Index] = field(default_factory=dict)
+    before: int = 0
+    bits: int = field(init=False)
+    after: set[Group] = field(default_factory=set)
+    merged: Group | None = None
+    # Members computed once, when all rows are done: folds over the rows, and what follows.
+    tail: set[Node] = field(default_factory=set)
 
-    def __init__(self, number: int, kind: str, shape: Shape, dims: tuple[int, ...] = ()) -> None:
-        self.number = number
-        self.kind = kind
-        self.shape = shape
-        self.dims = dims
-        self.members: list[Node] = []
-        self.index: dict[Node, Index] = {}
-        self.before = 0
-        self.bits = 1 << number
-        self.after: set[Group] = set()
-        self.merged: Group | None = None
-        # Members computed once, when all rows are done: folds over the rows, and what follows.
-        self.tail: set[Node] = set()
+    def __post_init__(self) -> None:
+        self.bits = 1 << self.number
 
     def now(self) -> Group:
         """The group itself, or the one it was merged into."""

@@ -13,7 +13,6 @@ instruction carries a fast-math flag, so a fused kernel equals the unfused ones.
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Callable, Sequence
 
 from livegrad.compiler.values import (
@@ -30,6 +29,49 @@ from livegrad.compiler.values import (
 )
 
 _PURE_CALL = "nounwind willreturn memory(none)"
+
+
+def _binary(opcode: str) -> Callable[[Instructions, Operand, Operand], Value]:
+    """A method: an instruction with two operands of one type, which is also the result's."""
+
+    def write(self: Instructions, x: Operand, y: Operand) -> Value:
+        x, y = self._pair(x, y)
+        return self._pure(x.type, f"{opcode} {x.type} {x.name}, {y.name}")
+
+    return write
+
+
+def _unary(name: str) -> Callable[[Instructions, Value], Value]:
+    """A method: an intrinsic of one value."""
+    return lambda self, x: self.intrinsic(name, x)
+
+
+def _paired(name: str) -> Callable[[Instructions, Operand, Operand], Value]:
+    """A method: an intrinsic of two operands of one type."""
+    return lambda self, x, y: self.intrinsic(name, *self._pair(x, y))
+
+
+def _extreme(better: str) -> Callable[[Instructions, Operand, Operand], Value]:
+    """A method: one of two floats, by a comparison; NaN if either is NaN."""
+
+    def write(self: Instructions, x: Operand, y: Operand) -> Value:
+        x, y = self._pair(x, y)
+        # One maxps, which gives y when either is NaN, then a blend for a NaN in x.
+        return self.select(self.isnan(x), x, self.select(self.fcmp(better, x, y), x, y))
+
+    return write
+
+
+def _conversion(opcode: str) -> Callable[[Instructions, Value, str], Value]:
+    """A method: a value with another element; the same value if it has that element already."""
+
+    def write(self: Instructions, x: Value, element: str) -> Value:
+        type = with_element(x.type, element)
+        if type == x.type:
+            return x
+        return self._pure(type, f"{opcode} {x.type} {x.name} to {type}")
+
+    return write
 
 
 class Instructions:
@@ -69,17 +111,6 @@ class Instructions:
         assert x.type == y.type, f"operands differ in type: {x} and {y}"
         return x, y
 
-    def _binary(self, opcode: str, x: Operand, y: Operand) -> Value:
-        x, y = self._pair(x, y)
-        return self._pure(x.type, f"{opcode} {x.type} {x.name}, {y.name}")
-
-    def _convert(self, opcode: str, x: Value, element: str) -> Value:
-        """`x` with another element; the same value when it has that element already."""
-        type = with_element(x.type, element)
-        if type == x.type:
-            return x
-        return self._pure(type, f"{opcode} {x.type} {x.name} to {type}")
-
     def intrinsic(self, name: str, *args: Operand) -> Value:
         """Call the pure intrinsic `llvm.<name>` overloaded on, and returning, the first type.
 
@@ -118,12 +149,6 @@ class Instructions:
             text = int_text(element, int(number))
         return Value(f"splat ({element} {text})" if type[0] == "<" else text, type)
 
-    def const_bits(self, type: str, bits: int) -> Value:
-        """The float constant with this bit pattern."""
-        formats = {"half": ("<H", "<e"), "float": ("<I", "<f"), "double": ("<Q", "<d")}
-        integer, real = formats[element_of(type)]
-        return self.const(type, struct.unpack(real, struct.pack(integer, bits))[0])
-
     def vector(self, element: str) -> str:
         """The type of a vector of `element` as the machine has them."""
         return vector(element, self.lanes)
@@ -145,21 +170,13 @@ class Instructions:
 
     # ---- floats --------------------------------------------------------------------------
 
-    def fadd(self, x: Operand, y: Operand) -> Value:
-        return self._binary("fadd", x, y)
-
-    def fsub(self, x: Operand, y: Operand) -> Value:
-        return self._binary("fsub", x, y)
-
-    def fmul(self, x: Operand, y: Operand) -> Value:
-        return self._binary("fmul", x, y)
-
-    def fdiv(self, x: Operand, y: Operand) -> Value:
-        return self._binary("fdiv", x, y)
-
-    def frem(self, x: Operand, y: Operand) -> Value:
-        """C's `fmod`: the sign of the result is that of `x`."""
-        return self._binary("frem", x, y)
+    fadd, fsub, fmul, fdiv = map(_binary, ("fadd", "fsub", "fmul", "fdiv"))
+    frem = _binary("frem")  # C's `fmod`: the sign of the result is that of `x`
+    fabs, sqrt, floor, ceil = map(_unary, ("fabs", "sqrt", "floor", "ceil"))
+    trunc = _unary("trunc")  # toward zero, staying a float
+    # To the nearest, ties to even; llvm.roundeven falls back to a libm function that macOS lacks.
+    rint = _unary("rint")
+    copysign = _paired("copysign")  # the magnitude of `x` with the sign of `y`
 
     def fneg(self, x: Value) -> Value:
         return self._pure(x.type, f"fneg {x.type} {x.name}")
@@ -167,31 +184,6 @@ class Instructions:
     def fma(self, x: Operand, y: Operand, z: Operand) -> Value:
         """`x * y + z` rounded once (a slow libm call where the host has no FMA)."""
         return self.intrinsic("fma", x, y, z)
-
-    def fabs(self, x: Value) -> Value:
-        return self.intrinsic("fabs", x)
-
-    def sqrt(self, x: Value) -> Value:
-        return self.intrinsic("sqrt", x)
-
-    def floor(self, x: Value) -> Value:
-        return self.intrinsic("floor", x)
-
-    def ceil(self, x: Value) -> Value:
-        return self.intrinsic("ceil", x)
-
-    def trunc(self, x: Value) -> Value:
-        """Round toward zero, staying a float."""
-        return self.intrinsic("trunc", x)
-
-    def rint(self, x: Value) -> Value:
-        """Round to the nearest integer, ties to even."""
-        # llvm.roundeven falls back to a libm function that macOS lacks; rint is everywhere.
-        return self.intrinsic("rint", x)
-
-    def copysign(self, x: Operand, sign: Value) -> Value:
-        """The magnitude of `x` with the sign of `sign`."""
-        return self.intrinsic("copysign", *self._pair(x, sign))
 
     def fcmp(self, predicate: str, x: Operand, y: Operand) -> Value:
         """A mask; `predicate` is LLVM's: oeq, ogt, oge, olt, ole, one, ord, uno, une, …"""
@@ -202,16 +194,8 @@ class Instructions:
     def isnan(self, x: Value) -> Value:
         return self.fcmp("uno", x, x)
 
-    def maxnum_nan(self, x: Operand, y: Operand) -> Value:
-        """The greater of the two, or NaN if either is NaN (`numpy.maximum`)."""
-        x, y = self._pair(x, y)
-        # One maxps, which gives y when either is NaN, then a blend for a NaN in x.
-        return self.select(self.isnan(x), x, self.select(self.fcmp("ogt", x, y), x, y))
-
-    def minnum_nan(self, x: Operand, y: Operand) -> Value:
-        """The lesser of the two, or NaN if either is NaN (`numpy.minimum`)."""
-        x, y = self._pair(x, y)
-        return self.select(self.isnan(x), x, self.select(self.fcmp("olt", x, y), x, y))
+    # The greater or the lesser of the two, or NaN if either is NaN, as `numpy.maximum`.
+    maxnum_nan, minnum_nan = _extreme("ogt"), _extreme("olt")
 
     def mod_float(self, x: Operand, y: Operand) -> Value:
         """PyTorch's `%`: the remainder has the sign of `y`, but a zero that of `x`."""
@@ -239,53 +223,18 @@ class Instructions:
 
     # ---- integers ------------------------------------------------------------------------
 
-    def add(self, x: Operand, y: Operand) -> Value:
-        return self._binary("add", x, y)
-
-    def sub(self, x: Operand, y: Operand) -> Value:
-        return self._binary("sub", x, y)
-
-    def mul(self, x: Operand, y: Operand) -> Value:
-        return self._binary("mul", x, y)
+    add, sub, mul = map(_binary, ("add", "sub", "mul"))
+    # Toward zero; they trap on 0, and the signed ones on INT_MIN / -1: see `floordiv_int` for data.
+    sdiv, udiv, urem = map(_binary, ("sdiv", "udiv", "urem"))
+    and_, or_, xor = map(_binary, ("and", "or", "xor"))
+    shl, ashr, lshr = map(_binary, ("shl", "ashr", "lshr"))  # poison unless 0 <= y < bits
+    smin, smax, umin, umax = map(_paired, ("smin", "smax", "umin", "umax"))
 
     def neg(self, x: Value) -> Value:
-        return self._binary("sub", 0, x)
-
-    def sdiv(self, x: Operand, y: Operand) -> Value:
-        """Signed division toward zero; traps on zero, see `floordiv_int` for data."""
-        return self._binary("sdiv", x, y)
-
-    def srem(self, x: Operand, y: Operand) -> Value:
-        return self._binary("srem", x, y)
-
-    def udiv(self, x: Operand, y: Operand) -> Value:
-        """Unsigned division; traps on zero, see `floordiv_int` for data."""
-        return self._binary("udiv", x, y)
-
-    def urem(self, x: Operand, y: Operand) -> Value:
-        return self._binary("urem", x, y)
-
-    def and_(self, x: Operand, y: Operand) -> Value:
-        return self._binary("and", x, y)
-
-    def or_(self, x: Operand, y: Operand) -> Value:
-        return self._binary("or", x, y)
-
-    def xor(self, x: Operand, y: Operand) -> Value:
-        return self._binary("xor", x, y)
+        return self.sub(0, x)
 
     def not_(self, x: Value) -> Value:
-        return self._binary("xor", x, -1)
-
-    def shl(self, x: Operand, y: Operand) -> Value:
-        """Shift left; the result is poison unless 0 <= y < bits."""
-        return self._binary("shl", x, y)
-
-    def ashr(self, x: Operand, y: Operand) -> Value:
-        return self._binary("ashr", x, y)
-
-    def lshr(self, x: Operand, y: Operand) -> Value:
-        return self._binary("lshr", x, y)
+        return self.xor(x, -1)
 
     def icmp(self, predicate: str, x: Operand, y: Operand) -> Value:
         """A mask; `predicate` is LLVM's: eq, ne, slt, sle, sgt, sge, ult, ule, ugt, uge."""
@@ -296,18 +245,6 @@ class Instructions:
     def abs(self, x: Value) -> Value:
         """Integer magnitude; the smallest integer stays itself."""
         return self.intrinsic("abs", x, Value("false", "i1"))
-
-    def smin(self, x: Operand, y: Operand) -> Value:
-        return self.intrinsic("smin", *self._pair(x, y))
-
-    def smax(self, x: Operand, y: Operand) -> Value:
-        return self.intrinsic("smax", *self._pair(x, y))
-
-    def umin(self, x: Operand, y: Operand) -> Value:
-        return self.intrinsic("umin", *self._pair(x, y))
-
-    def umax(self, x: Operand, y: Operand) -> Value:
-        return self.intrinsic("umax", *self._pair(x, y))
 
     def floordiv_int(self, x: Operand, y: Operand, signed: bool = True) -> Value:
         """Python's `//` on integers; dividing by zero gives 0, nothing traps."""
@@ -385,26 +322,19 @@ class Instructions:
 
     # ---- conversions ---------------------------------------------------------------------
 
-    def bitcast(self, x: Value, element: str) -> Value:
-        """The same bits as another element of equal width."""
-        return self._convert("bitcast", x, element)
-
-    def fpext(self, x: Value, element: str) -> Value:
-        """Widen a float, exactly."""
-        return self._convert("fpext", x, element)
+    bitcast = _conversion("bitcast")  # the same bits as another element of equal width
+    fpext = _conversion("fpext")
+    sitofp, uitofp = _conversion("sitofp"), _conversion("uitofp")
+    sext, zext = _conversion("sext"), _conversion("zext")
+    trunc_int = _conversion("trunc")  # keeps the low bits
+    _round = _conversion("fptrunc")
 
     def fptrunc(self, x: Value, element: str) -> Value:
         """Narrow a float, rounding to nearest even (once, also from double to half)."""
         if element == "half" and x.element == "double":
             # Hosts convert only float to half; an odd intermediate makes two roundings one.
             x = self._float_to_odd(x)
-        return self._convert("fptrunc", x, element)
-
-    def sitofp(self, x: Value, element: str) -> Value:
-        return self._convert("sitofp", x, element)
-
-    def uitofp(self, x: Value, element: str) -> Value:
-        return self._convert("uitofp", x, element)
+        return self._round(x, element)
 
     def fptosi(self, x: Value, element: str) -> Value:
         """C's cast to a signed integer; out of range saturates at 32 bits, NaN gives 0."""
@@ -423,16 +353,6 @@ class Instructions:
         type = with_element(x.type, element)
         name = f"llvm.{opcode}.sat.{mangled(type)}.{mangled(x.type)}"
         return self._pure(type, f"call {type} @{name}({x.type} {x.name})")
-
-    def sext(self, x: Value, element: str) -> Value:
-        return self._convert("sext", x, element)
-
-    def zext(self, x: Value, element: str) -> Value:
-        return self._convert("zext", x, element)
-
-    def trunc_int(self, x: Value, element: str) -> Value:
-        """Keep the low bits of an integer."""
-        return self._convert("trunc", x, element)
 
     def bf16_to_float(self, bits: Value) -> Value:
         """The float whose upper half is these i16 bits; exact."""

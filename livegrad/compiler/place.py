@@ -55,7 +55,7 @@ def arrange(lives: list[Life]) -> int:
     first, last, start, end = np.zeros((4, len(lives)), np.int64)
     total = 0
     for n, life in enumerate(sorted(lives, key=lambda v: (-v.nbytes, v.first))):
-        size = _rounded(life.nbytes)
+        size = (life.nbytes + ALIGN - 1) // ALIGN * ALIGN
         rivals = np.flatnonzero((first[:n] <= life.last) & (last[:n] >= life.first))
         life.offset = _lowest_gap(start[rivals], end[rivals], size)
         first[n], last[n] = life.first, life.last
@@ -74,7 +74,3 @@ def _lowest_gap(start: Ints, end: Ints, size: int) -> int:
     if start[order[0]] >= size:
         return 0
     return int(free[np.argmax(fits)] if fits.any() else free[-1])
-
-
-def _rounded(nbytes: int) -> int:
-    return (nbytes + ALIGN - 1) // ALIGN * ALIGN

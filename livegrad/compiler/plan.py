@@ -1,10 +1,5 @@
 """A plan: plain data that can be saved, loaded elsewhere, printed and compared.
 
-    inputs of a run    0 arena │ leaves │ buffers: results, then what updates write │ integers
-                                          │
-    steps              kernel ─► kernel ─► … each with argument blocks, and patches that say which
-                       input goes into which slot
-
 What is only needed to speak of a plan (nodes, lines of the program) is in its `notes`, which are
 neither saved nor compared.
 """

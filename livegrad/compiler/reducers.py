@@ -15,14 +15,15 @@ rounded once, half precisions too; integers are summed and multiplied in int64.
 from __future__ import annotations
 
 import math
-from functools import reduce
+from collections.abc import Callable
+from functools import partial, reduce
 from typing import ClassVar
 
 import numpy as np
 
 from livegrad import dtypes
-from livegrad.compiler.builder import Value, lanes_of
 from livegrad.compiler.emitter import Emitter
+from livegrad.compiler.values import Value, lanes_of
 from livegrad.dtypes import BOOL, FLOAT, DType
 
 Accs = list[Value]
@@ -91,7 +92,8 @@ class Reducer:
 
     def result(self, e: Emitter, accs: Accs) -> Value:
         """The folded value, rounded to the dtype of the result."""
-        return e.round_to(accs[0], e.dtype) if e.dtype.category == FLOAT else accs[0]
+        kept = self.accumulators(e.dtype)[0]
+        return e.round_to(accs[0], e.dtype) if kept.category == FLOAT else accs[0]
 
 
 class _Number(Reducer):
@@ -211,43 +213,29 @@ class _Product(_Number):
         return [e.mul(a[0], b[0])]
 
 
-class _Extreme(Reducer):
-    """Largest or smallest value; NaN if there is one."""
+class _Chosen(Reducer):
+    """One of the values, of the dtype it is computed in or as a truth value, by a method of `e`."""
 
-    __slots__ = ("_largest",)
+    __slots__ = ("_as_bool", "_choose", "_start")
 
-    def __init__(self, largest: bool) -> None:
-        self._largest = largest
-
-    def accumulators(self, dtype: DType) -> tuple[DType, ...]:
-        return (dtype.compute,)
-
-    def starts(self, dtype: DType) -> tuple[float, ...]:
-        return (losing_value(dtype, self._largest),)
-
-    def merge(self, e: Emitter, a: Accs, b: Accs) -> Accs:
-        return [(e.max if self._largest else e.min)(a[0], b[0])]
-
-
-class _Logical(Reducer):
-    """Whether any, or all, of the values are not 0."""
-
-    __slots__ = ("_all",)
-
-    def __init__(self, all: bool) -> None:
-        self._all = all
+    def __init__(
+        self,
+        choose: Callable[[Emitter, Value, Value], Value],
+        start: Callable[[DType], float],
+        as_bool: bool = False,
+    ) -> None:
+        self._choose = choose
+        self._start = start
+        self._as_bool = as_bool
 
     def accumulators(self, dtype: DType) -> tuple[DType, ...]:
-        return (dtypes.bool_,)
+        return (dtypes.bool_ if self._as_bool else dtype.compute,)
 
     def starts(self, dtype: DType) -> tuple[float, ...]:
-        return (int(self._all),)
+        return (self._start(dtype),)
 
     def merge(self, e: Emitter, a: Accs, b: Accs) -> Accs:
-        return [(e.and_ if self._all else e.or_)(a[0], b[0])]
-
-    def result(self, e: Emitter, accs: Accs) -> Value:
-        return accs[0]
+        return [self._choose(e, a[0], b[0])]
 
 
 class _Position(Reducer):
@@ -305,10 +293,10 @@ REDUCERS: dict[str, Reducer] = {
     "wide_sum": _Sum(wide=True),
     "wide_squares": _Squares(wide=True),
     "wide_prod": _Product(wide=True),
-    "max": _Extreme(True),
-    "min": _Extreme(False),
-    "any": _Logical(False),
-    "all": _Logical(True),
+    "max": _Chosen(Emitter.max, partial(losing_value, largest=True)),  # NaN if there is one
+    "min": _Chosen(Emitter.min, partial(losing_value, largest=False)),
+    "any": _Chosen(Emitter.or_, lambda dtype: 0, as_bool=True),  # not 0 is true
+    "all": _Chosen(Emitter.and_, lambda dtype: 1, as_bool=True),
     "argmax": _Position(True),
     "argmin": _Position(False),
 }

@@ -6,13 +6,14 @@ from collections.abc import Callable
 from functools import lru_cache, partial
 from typing import Any
 
-from livegrad.compiler.builder import Builder, Value
+from livegrad.compiler.builder import Builder
 from livegrad.compiler.emitter import memory_element
 from livegrad.compiler.folding import LONG_ROW, SHORT_ROW, Folds, Reduction, Way
 from livegrad.compiler.reducers import REDUCERS, Accs
 from livegrad.compiler.signature import Instr, Store
 from livegrad.compiler.stages import Stages
 from livegrad.compiler.templates import Template
+from livegrad.compiler.values import Value
 from livegrad.dtypes import DType
 
 
@@ -34,16 +35,14 @@ class Rows(Template):
         b = self.b
         self.read_header()
         if self.spills:
-            self.scratch = b.load_scalar("ptr", b.gep(self.ctx, "i64", 3))
+            self.scratch = b.load("ptr", b.gep(self.ctx, "i64", 3))
             self.scratch_row = self.arg(8)
         if any(instr.tail for instr in self.instrs):
             with b.if_(b.icmp("slt", self.begin, 0)):
                 self._tail()
         with b.loop(self.begin, self.end) as item:
-            rest, inner_at = (
-                b.udiv(item.index, self.inner_blocks),
-                b.urem(item.index, self.inner_blocks),
-            )
+            blocks = self.inner_blocks
+            rest, inner_at = b.udiv(item.index, blocks), b.urem(item.index, blocks)
             outer, middle_at = b.udiv(rest, self.middle_blocks), b.urem(rest, self.middle_blocks)
             bases = self.outer_bases(outer)
             low = b.mul(inner_at, self.inner_block)
@@ -61,10 +60,10 @@ class Rows(Template):
             for base, step in zip(bases, self.middle_steps, strict=True)
         ]
         outer = dict(self.kept)
-        self._keep(0)
+        self.keep(0)
         for number, (reduces, stores) in enumerate(self.passes):
             self._pass(number, reduces, stores)
-            self._keep(number + 1)
+            self.keep(number + 1)
         self._store_row(tail=False)
         self.kept = outer
 
@@ -81,10 +80,8 @@ class Rows(Template):
         for i, instr in enumerate(self.instrs):
             if not instr.tail or i in self.kept:
                 continue
-            if instr.what == "fold":
-                self.kept[i] = self._fold(instr)
-            else:
-                self.kept[i] = self._row_value(instr)
+            folds = instr.what == "fold"
+            self.kept[i] = self._fold(instr) if folds else self.kept_value(instr)
         self._store_row(tail=True)
         self.kept = outer
 
@@ -121,111 +118,62 @@ class Rows(Template):
             return folded(SHORT_ROW)
         return self.b.either(span.short, lambda: folded(SHORT_ROW), lambda: folded(LONG_ROW))
 
-    def _keep(self, stage: int) -> None:
-        """Computes the values of a whole row that became available at `stage`."""
-        for i, instr in enumerate(self.instrs):
-            later = instr.full or instr.tail or instr.what == "reduce"
-            if later or self.stage[i] != stage or i in self.kept:
-                continue
-            self.kept[i] = self._row_value(instr)
-
-    def _row_value(self, instr: Instr) -> Value:
-        operands = [self.kept[i] for i in instr.operands if i >= 0]
-        if instr.what == "load":
-            dtype = instr.dtype
-            return self.e(dtype).load_scalar(dtype, self.rows[instr.payload])
+    def kept_value(self, instr: Instr) -> Value:
+        """The value for a whole row."""
         if instr.what == "position":
             counter: Value = self.rows[instr.payload]
             return counter
-        if instr.what == "gather":
-            stream, slot = instr.payload
-            where = self.position_ok(instr, self.b.sext(operands[0], "i64"), None)
-            place = self.move(self.rows[stream], self.b.mul(where, self.gather_arg(slot, 0)))
-            return self.e(instr.dtype).load_scalar(instr.dtype, place)
-        return self.compute(instr, operands)
+        at = self.b.const("i64", 0)
+        return self.elements(instr, self.kept_operands(instr), self.rows.__getitem__, at, None)
 
     # ------------------------------------------------------------------ one pass over a row
 
     def _pass(self, number: int, reduces: list[int], stores: list[Store]) -> None:
         def step(folds: Folds, at: Value, mask: Value | None, accs: Accs) -> Accs:
-            return self._body(number, reduces, stores, at, mask, folds, accs)
+            """Sixteen elements; gives the accumulators of the reductions."""
+            known: dict[int, Value] = {}
+            self.active = mask
+
+            def value(i: int) -> Value:
+                return self.wide(self._full(i, number, at, mask, known))
+
+            values = self.folded_values(reduces, value)
+            accs = folds.step(accs, values, self.lane_index(at), mask)
+            for store in stores:
+                self.store(store.stream, value(store.value), self.rows[store.stream], at, mask)
+            for i, spill in self.spills.items():
+                if spill.computed_in == number and i in known:
+                    dtype, place = self._scratch(i, at)
+                    self.e(dtype).store(dtype, self.wide(known[i]), place, mask)
+            self.active = None
+            return accs
 
         reductions = self.reductions_of(reduces)
         self.keep_folds(reduces, self._fold_row(reductions, self.span, step))
-
-    def _body(
-        self,
-        number: int,
-        reduces: list[int],
-        stores: list[Store],
-        at: Value,
-        mask: Value | None,
-        folds: Folds,
-        carried: Accs,
-    ) -> Accs:
-        """Sixteen elements of one pass; gives the accumulators of its reductions."""
-        known: dict[int, Value] = {}
-        self.active = mask
-
-        def value(i: int) -> Value:
-            return self.wide(self._full(i, number, at, mask, known))
-
-        values = self.folded_values(reduces, value)
-        accs = folds.step(carried, values, self.lane_index(at), mask)
-        for store in stores:
-            self.store(store.stream, value(store.value), self.rows[store.stream], at, mask)
-        for i, spill in self.spills.items():
-            if spill.computed_in == number and i in known:
-                self._spill(spill.slot, i, known[i], at, mask)
-        self.active = None
-        return accs
 
     def _full(
         self, i: int, number: int, at: Value, mask: Value | None, known: dict[int, Value]
     ) -> Value:
         """The sixteen values of instruction `i` at position `at` of the row."""
-        found = known.get(i)
-        if found is None:
-            found = self.kept.get(i)
+        found = known.get(i) or self.kept.get(i)
         if found is None:
             spill = self.spills.get(i)
             if spill is not None and spill.computed_in < number:
-                found = self._unspill(spill.slot, i, at, mask)
+                dtype, place = self._scratch(i, at)
+                found = self.e(dtype).load(dtype, place, mask)
             else:
-                found = self._compute_full(i, number, at, mask, known)
+                instr = self.instrs[i]
+                needed = [o for o in instr.operands if o >= 0]
+                operands = [self._full(o, number, at, mask, known) for o in needed]
+                found = self.elements(instr, operands, self.rows.__getitem__, at, mask)
             known[i] = found
         return found
 
-    def _compute_full(
-        self, i: int, number: int, at: Value, mask: Value | None, known: dict[int, Value]
-    ) -> Value:
-        instr = self.instrs[i]
-        if instr.what == "load":
-            return self.load(instr.payload, self.rows[instr.payload], at, mask)
-        if instr.what == "position":
-            return self.positions(instr.payload, self.rows[instr.payload], at)
-        operands = [self._full(o, number, at, mask, known) for o in instr.operands if o >= 0]
-        if instr.what == "gather":
-            return self.gather(instr, operands[0], self.rows[instr.payload[0]], at, mask)
-        return self.wide(self.compute(instr, operands))
-
-    # ------------------------------------------------------- values kept between two passes
-
-    def _scratch_type(self, i: int) -> DType:
-        return self.instrs[i].dtype.compute
-
-    def _scratch_place(self, slot: int, dtype: DType, at: Value) -> Value:
-        b = self.b
-        row = b.gep(self.scratch, "i8", b.mul(self.scratch_row, slot))
-        return b.gep(row, memory_element(dtype), at)
-
-    def _spill(self, slot: int, i: int, value: Value, at: Value, mask: Value | None) -> None:
-        dtype = self._scratch_type(i)
-        self.e(dtype).store(dtype, self.wide(value), self._scratch_place(slot, dtype, at), mask)
-
-    def _unspill(self, slot: int, i: int, at: Value, mask: Value | None) -> Value:
-        dtype = self._scratch_type(i)
-        return self.e(dtype).load(dtype, self._scratch_place(slot, dtype, at), mask)
+    def _scratch(self, i: int, at: Value) -> tuple[DType, Value]:
+        """The memory in which a value is kept between two passes."""
+        b, dtype = self.b, self.instrs[i].dtype.compute
+        row = b.gep(self.scratch, "i8", b.mul(self.scratch_row, self.spills[i].slot))
+        return dtype, b.gep(row, memory_element(dtype), at)
 
 
 def generate_rows(b: Builder, *described: Any) -> None:

@@ -9,12 +9,11 @@ within 0.51 ULP but next to the roots of lgamma and digamma below 0, where they 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
-from livegrad.compiler import special_polynomials as P
-from livegrad.compiler.polynomials import format_of
+from livegrad.compiler import polynomials as P
 from livegrad.compiler.values import Operand, Value, with_element
-from livegrad.compiler.vectormath import VectorMath
+from livegrad.compiler.vectormath import VectorMath, in_double, only_float
 
 _ROOT_HALF = math.sqrt(0.5)
 _HALF_LOG_TWO_PI = 0.5 * math.log(2 * math.pi)
@@ -30,20 +29,11 @@ class SpecialMath(VectorMath):
 
     __slots__ = ()
 
-    def _widened(self, rule: Callable[[Value], Value], x: Value) -> Value:
-        """`rule` in double, whatever the precision of `x`."""
-        if x.element == "double":
-            return rule(x)
-        return self._to_float(rule(self.fpext(x, "double")))
-
     # ---- gamma ---------------------------------------------------------------------------
 
+    @only_float
     def lgamma(self, x: Value) -> Value:
         """log |gamma(x)|, infinite at 0, -1, -2, …; double as libm."""
-        return self.libm("lgamma", x) if x.element == "double" else self._widened(self._lgamma, x)
-
-    def _lgamma(self, x: Value) -> Value:
-        """The same for doubles that were floats."""
         negative = self.fcmp("olt", x, 0.0)
         a = self.select(negative, self.fsub(1.0, x), x)
         near, factor = self._lgamma_near(a)
@@ -82,14 +72,12 @@ class SpecialMath(VectorMath):
         value = self.fadd(self.fadd(main, _HALF_LOG_TWO_PI), tail)
         return value, self.select(low, product, 1.0)
 
+    @in_double
     def digamma(self, x: Value) -> Value:
         """The derivative of lgamma, NaN at -1, -2, …, infinite at 0.
 
         Double 8 ULP for positive x; below 0 within 8 ULP of the larger of |result| and 1.
         """
-        return self._widened(self._digamma, x)
-
-    def _digamma(self, x: Value) -> Value:
         negative = self.fcmp("olt", x, 0.0)
         a = self.select(negative, self.fsub(1.0, x), x)
         is_far = self.fcmp("ogt", a, 3.0)
@@ -134,11 +122,9 @@ class SpecialMath(VectorMath):
         value = self.fadd(self.log(y), self.fma(inverse, -0.5, tail))
         return self.fsub(value, way)
 
+    @in_double
     def trigamma(self, x: Value) -> Value:
         """The derivative of digamma, infinite at 0, -1, -2, …; double 4 ULP."""
-        return self._widened(self._trigamma, x)
-
-    def _trigamma(self, x: Value) -> Value:
         negative = self.fcmp("olt", x, 0.0)
         a = self.select(negative, self.fsub(1.0, x), x)
         low = self.fcmp("olt", a, 9.0)
@@ -172,11 +158,9 @@ class SpecialMath(VectorMath):
 
     # ---- error functions -----------------------------------------------------------------
 
+    @in_double
     def erfcx(self, x: Value) -> Value:
         """exp(x**2) * erfc(x); double 8 ULP."""
-        return self._widened(self._erfcx, x)
-
-    def _erfcx(self, x: Value) -> Value:
         a = self.fabs(x)
         result = self._erfcx_positive(a)
 
@@ -201,11 +185,9 @@ class SpecialMath(VectorMath):
         value = self.exp(self.fmul(square, factor))
         return self.fma(value, self.fmul(lost, factor), value)
 
+    @in_double
     def ndtr(self, x: Value) -> Value:
         """The area below `x` under the standard normal curve; double 6 ULP."""
-        return self._widened(self._ndtr, x)
-
-    def _ndtr(self, x: Value) -> Value:
         tail = self._normal_tail(x)
         return self.select(self.fcmp("olt", x, 0.0), tail, self.fsub(1.0, tail))
 
@@ -215,30 +197,24 @@ class SpecialMath(VectorMath):
         bell = self._exp_of_square(self._clamp_above(a, 40.0), -0.5)
         return self.fmul(self.fmul(self._erfcx_positive(self.fmul(a, _ROOT_HALF)), 0.5), bell)
 
+    @in_double
     def log_ndtr(self, x: Value) -> Value:
         """log(ndtr(x)), also where ndtr(x) is too small for a float; double 6 ULP."""
-        return self._widened(self._log_ndtr, x)
-
-    def _log_ndtr(self, x: Value) -> Value:
         scaled = self._erfcx_positive(self.fmul(self.fabs(x), _ROOT_HALF))
         low = self.fsub(self.log(self.fmul(scaled, 0.5)), self.fmul(self.fmul(x, x), 0.5))
         high = self.log1p(self.fneg(self._normal_tail(x)))
         return self.select(self.fcmp("olt", x, 0.0), low, high)
 
+    @in_double
     def erfinv(self, x: Value) -> Value:
         """The inverse of erf: infinite at -1 and 1, NaN beyond; double 3 ULP."""
-        return self._widened(self._erfinv, x)
-
-    def _erfinv(self, x: Value) -> Value:
         a = self.fabs(x)
         tail = self._erfc_inverse(self.fsub(1.0, a), far_below=False)
         return self.copysign(self._erfinv_from(a, tail), x)
 
+    @in_double
     def ndtri(self, x: Value) -> Value:
         """The inverse of ndtr: infinite at 0 and 1, NaN outside; double 4 ULP."""
-        return self._widened(self._ndtri, x)
-
-    def _ndtri(self, x: Value) -> Value:
         signed = self.fsub(self.fadd(x, x), 1.0)
         upper = self.fcmp("ogt", x, 0.5)
         q = self.fmul(self.select(upper, self.fsub(1.0, x), x), 2.0)
@@ -274,21 +250,25 @@ class SpecialMath(VectorMath):
 
     # ---- Bessel functions ----------------------------------------------------------------
 
+    @in_double
     def i0(self, x: Value) -> Value:
         """The modified Bessel function of order 0; double 4 ULP."""
-        return self._widened(lambda v: self._modified_bessel(v, P.I0_SMALL, P.I0_LARGE, False), x)
+        return self._modified_bessel(x, P.I0_SMALL, P.I0_LARGE, False)
 
+    @in_double
     def i0e(self, x: Value) -> Value:
         """exp(-|x|) * i0(x); double 4 ULP."""
-        return self._widened(lambda v: self._modified_bessel(v, P.I0_SMALL, P.I0_LARGE, True), x)
+        return self._modified_bessel(x, P.I0_SMALL, P.I0_LARGE, True)
 
+    @in_double
     def i1(self, x: Value) -> Value:
         """The modified Bessel function of order 1; double 4 ULP."""
-        return self._widened(lambda v: self._odd_bessel(v, False), x)
+        return self._odd_bessel(x, False)
 
+    @in_double
     def i1e(self, x: Value) -> Value:
         """exp(-|x|) * i1(x); double 4 ULP."""
-        return self._widened(lambda v: self._odd_bessel(v, True), x)
+        return self._odd_bessel(x, True)
 
     def _odd_bessel(self, x: Value, scaled: bool) -> Value:
         size = self._modified_bessel(x, P.I1_SMALL, P.I1_LARGE, scaled, self.fabs(x))
@@ -319,17 +299,17 @@ class SpecialMath(VectorMath):
 
     def signbit(self, x: Value) -> Value:
         """A mask: whether `x` has a minus sign, as -0 has."""
-        return self.icmp("slt", self.bitcast(x, format_of(x.element).integer), 0)
+        return self.icmp("slt", self.bitcast(x, P.format_of(x.element).integer), 0)
 
     def nextafter(self, x: Value, y: Value) -> Value:
         """The next float after `x` towards `y`; NaN if either is."""
-        bits = self.bitcast(x, format_of(x.element).integer)
+        bits = self.bitcast(x, P.format_of(x.element).integer)
         # Floats of one sign are ordered as their bits are, by magnitude.
         upward, positive = self.fcmp("olt", x, y), self.fcmp("ogt", x, 0.0)
         grows = self.icmp("eq", upward, positive)
         one = self.const(bits.type, 1)
         moved = self.bitcast(self.add(bits, self.select(grows, one, -1)), x.element)
-        smallest = self.const_bits(x.type, 1)
+        smallest = self.bitcast(one, x.element)
         moved = self.select(self.fcmp("oeq", x, 0.0), self.copysign(smallest, y), moved)
         moved = self.select(self.fcmp("oeq", x, y), y, moved)
         return self.select(self.isnan(x), x, self.select(self.isnan(y), y, moved))
@@ -339,7 +319,7 @@ class SpecialMath(VectorMath):
 
         0, infinities and NaN are their own mantissas, with exponent 0.
         """
-        f = format_of(x.element)
+        f = P.format_of(x.element)
         size = self.fabs(x)
         small = self.fcmp("olt", size, f.smallest_normal)
         grown = self.fmul(size, 2.0**f.fraction_bits)

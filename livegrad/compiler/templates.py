@@ -19,12 +19,13 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from livegrad import dtypes
-from livegrad.compiler.builder import Builder, Machine, Value
+from livegrad.compiler.builder import Builder
 from livegrad.compiler.emitter import Emitter, memory_element
 from livegrad.compiler.folding import Reduction
 from livegrad.compiler.reducers import REDUCERS
 from livegrad.compiler.signature import Instr, Store, Stream
 from livegrad.compiler.stages import Stages
+from livegrad.compiler.values import Machine, Value
 from livegrad.dtypes import DType
 from livegrad.graph.op import REGISTRY, Op
 
@@ -71,9 +72,9 @@ class Template:
 
     # --------------------------------------------------------------------------- arguments
 
-    def arg(self, slot: int | Value) -> Value:
-        """An int64 of the argument block."""
-        return self.b.load_scalar("i64", self.b.gep(self.args, "i64", slot))
+    def arg(self, slot: int | Value, type: str = "i64") -> Value:
+        """What is in a slot of the argument block."""
+        return self.b.load(type, self.b.gep(self.args, "i64", slot))
 
     def read_header(self) -> None:
         """Loads the header and works out where the records lie."""
@@ -98,19 +99,17 @@ class Template:
         """A value that is the same for all work items."""
         if instr.what == "load":
             return self.e(instr.dtype).load_scalar(instr.dtype, self.bases[instr.payload])
-        return self.compute(instr, [self.kept[i] for i in instr.operands if i >= 0])
+        return self.compute(instr, self.kept_operands(instr))
 
     def _record(self, stream: int, field: int, type: str) -> Value:
         b = self.b
         slot = b.add(self.records, b.add(b.mul(self.record, stream), field))
         if type == "ptr" and self.streams[stream].kind == "position":
             type = "i64"
-        return b.load_scalar(type, b.gep(self.args, "i64", slot))
+        return self.arg(slot, type)
 
     def _load_number(self, slot: int, kind: str) -> Value:
-        b = self.b
-        place = b.gep(self.args, "i64", b.add(self.numbers, slot))
-        return b.load_scalar("double" if kind == "f" else "i64", place)
+        return self.arg(self.b.add(self.numbers, slot), "double" if kind == "f" else "i64")
 
     def gather_arg(self, slot: int, field: int) -> Value:
         """Bytes per step (field 0) or size (field 1) of a gathered dim."""
@@ -193,6 +192,38 @@ class Template:
 
     # -------------------------------------------------------------------------- evaluation
 
+    def keep(self, stage: int) -> None:
+        """Computes the values that became available at `stage`, and do not change along a fold."""
+        for i, instr in enumerate(self.instrs):
+            later = instr.full or instr.tail or instr.what == "reduce"
+            if not later and self.stage[i] == stage and i not in self.kept:
+                self.kept[i] = self.kept_value(instr)
+
+    def kept_value(self, instr: Instr) -> Value:
+        """The value of an instruction that does not change along a fold."""
+        raise NotImplementedError
+
+    def kept_operands(self, instr: Instr) -> list[Value]:
+        """The operands of such an instruction."""
+        return [self.kept[i] for i in instr.operands if i >= 0]
+
+    def elements(
+        self,
+        instr: Instr,
+        operands: list[Value],
+        base: Callable[[int], Value],
+        at: Value,
+        mask: Value | None,
+    ) -> Value:
+        """The values of an instruction from `at` on; `base` says where its streams are."""
+        if instr.what == "load":
+            return self.load(instr.payload, base(instr.payload), at, mask)
+        if instr.what == "position":
+            return self.positions(instr.payload, base(instr.payload), at)
+        if instr.what == "gather":
+            return self.gather(instr, operands[0], base(instr.payload[0]), at, mask)
+        return self.compute(instr, operands)
+
     def compute(self, instr: Instr, operands: list[Value]) -> Value:
         """The value of an op or generate instruction."""
         op = REGISTRY[instr.payload[0] if instr.what == "op" else instr.payload]
@@ -274,10 +305,10 @@ class Template:
         if vectorised and self.active is not None:
             bad = b.and_(bad, self.active)
         with b.if_(b.any_lane(bad) if vectorised else bad):
-            b.store_scalar(b.const("i64", code), self.ctx)
+            b.store(b.const("i64", code), self.ctx)
             if value is None:
                 return
             wide = b.sext(value, "i64")
             if vectorised:
                 wide = b.reduce_lanes(b.select(bad, wide, b.const(wide.type, -(1 << 63))), b.smax)
-            b.store_scalar(wide, b.gep(self.ctx, "i64", 1))
+            b.store(wide, b.gep(self.ctx, "i64", 1))

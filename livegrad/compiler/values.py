@@ -16,18 +16,7 @@ class Machine(NamedTuple):
     attributes: str
 
 
-_BITS = {
-    "i1": 1,
-    "i2": 2,
-    "i4": 4,
-    "i8": 8,
-    "i16": 16,
-    "i32": 32,
-    "i64": 64,
-    "half": 16,
-    "float": 32,
-    "double": 64,
-}
+_FLOAT_BITS = {"half": 16, "float": 32}
 _MANGLED = {"half": "f16", "float": "f32", "double": "f64", "ptr": "p0"}
 
 
@@ -58,7 +47,8 @@ def with_element(type: str, element: str) -> str:
 @cache
 def bits_of(type: str) -> int:
     """Width in bits of one element of `type` (a pointer has 64)."""
-    return _BITS.get(element_of(type), 64)
+    element = element_of(type)
+    return int(element[1:]) if element[0] == "i" else _FLOAT_BITS.get(element, 64)
 
 
 @cache
@@ -93,7 +83,7 @@ def float_text(element: str, number: float) -> str:
 
 def int_text(element: str, number: int) -> str:
     """How IR spells the integer `number`, wrapped to the element's width."""
-    bits = _BITS[element]
+    bits = bits_of(element)
     number &= (1 << bits) - 1
     if bits == 1:
         return "true" if number else "false"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from livegrad import dtypes
 from livegrad.device import CPU
@@ -14,9 +14,6 @@ from livegrad.graph.meta import Meta, Shape, meta_of, on_device
 from livegrad.graph.node import Node, Spec
 from livegrad.graph.op import Op
 from livegrad.graph.state import scratch_state
-
-if TYPE_CHECKING:
-    pass
 
 
 def infer_spec(op: Op, key: Any, nodes: tuple[Node, ...], args: tuple[Any, ...]) -> Spec:
@@ -137,7 +134,9 @@ def elementwise_dtypes(op: Op, operands: Sequence[Any]) -> tuple[DType, DType]:
             return common, common.to_real()
     if rule == "float" and common.category < dtypes.FLOAT:
         common = dtypes.get_default_dtype()
-    elif rule == "integer" and common.category >= dtypes.FLOAT:
+    elif (rule == "integer" and common.category >= dtypes.FLOAT) or (
+        rule == "shift" and common.category != dtypes.INT
+    ):
         raise NotImplementedError(
             f'"{op.name}" not implemented for {common.name}; expected integers'
         )
@@ -149,10 +148,6 @@ def elementwise_dtypes(op: Op, operands: Sequence[Any]) -> tuple[DType, DType]:
         common = dtypes.int64
     elif rule in ("number", "magnitude") and common is dtypes.bool_:
         raise NotImplementedError(f'"{op.name}" not implemented for bool')
-    elif rule == "shift" and common.category != dtypes.INT:
-        raise NotImplementedError(
-            f'"{op.name}" not implemented for {common.name}; expected integers'
-        )
     elif rule == "floating":  # a float number does not make an integer tensor float
         tensors = dtypes.result_dtype(tuple([pair for pair in ranked if pair[1]]))
         if tensors.category < dtypes.FLOAT:

@@ -7,8 +7,9 @@ of a value's Meta, inferred with its shape and dtype. Strides count elements.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from math import prod
+from operator import itemgetter
 
 Shape = tuple[int, ...]
 Strides = tuple[int, ...]
@@ -24,10 +25,13 @@ def contiguous_strides(shape: Shape) -> Strides:
 
 def is_contiguous(shape: Shape, strides: Strides) -> bool:
     """Whether the elements lie in row-major order without gaps; dims of size 1 do not matter."""
-    if 0 in shape:
-        return True
+    return 0 in shape or _fill(zip(reversed(shape), reversed(strides), strict=True))
+
+
+def _fill(dims: Iterable[tuple[int, int]]) -> bool:
+    """Whether dims, as (size, stride) from the innermost on, leave no gaps between elements."""
     expected = 1
-    for size, stride in zip(reversed(shape), reversed(strides), strict=True):
+    for size, stride in dims:
         if size != 1:
             if stride != expected:
                 return False
@@ -37,7 +41,12 @@ def is_contiguous(shape: Shape, strides: Strides) -> bool:
 
 def channels_last_strides(shape: Shape) -> Strides:
     """Strides of PyTorch's channels_last formats: dim 1 innermost, then the others."""
-    return strides_in_order(shape, (1, *range(len(shape) - 1, 1, -1), 0))
+    return strides_in_order(shape, _channels_last(len(shape)))
+
+
+def _channels_last(ndim: int) -> tuple[int, ...]:
+    """The dims in that order, innermost first."""
+    return 1, *range(ndim - 1, 1, -1), 0
 
 
 def strides_in_order(shape: Shape, order: Sequence[int]) -> Strides:
@@ -52,15 +61,8 @@ def strides_in_order(shape: Shape, order: Sequence[int]) -> Strides:
 
 def is_channels_last(shape: Shape, strides: Strides) -> bool:
     """Whether the elements lie in a channels_last order without gaps."""
-    if len(shape) not in (4, 5):
-        return False
-    expected = 1
-    for d in (1, *range(len(shape) - 1, 1, -1), 0):
-        if shape[d] != 1:
-            if strides[d] != expected:
-                return False
-            expected *= shape[d]
-    return True
+    order = _channels_last(len(shape))
+    return len(shape) in (4, 5) and _fill([(shape[d], strides[d]) for d in order])
 
 
 def prefers_channels_last(shape: Shape, strides: Strides) -> bool:
@@ -68,7 +70,7 @@ def prefers_channels_last(shape: Shape, strides: Strides) -> bool:
     if len(shape) not in (4, 5) or strides[1] == 0:
         return False
     least = 0
-    for d in (1, *range(len(shape) - 1, 1, -1), 0):
+    for d in _channels_last(len(shape)):
         if shape[d] == 0 or strides[d] < least:
             return False
         if d == 0 and least == strides[1]:
@@ -79,21 +81,8 @@ def prefers_channels_last(shape: Shape, strides: Strides) -> bool:
 
 def is_dense(shape: Shape, strides: Strides) -> bool:
     """Whether the elements fill a stretch of memory, each place once, in any order of dims."""
-    if 0 in shape:
-        return True
-    expected = 1
-    for stride, size in sorted(zip(strides, shape, strict=True), key=_by_size_then_stride):
-        if size < 2:
-            break  # dims of size 1 come last, and do not matter
-        if stride != expected:
-            return False
-        expected *= size
-    return True
-
-
-def _by_size_then_stride(pair: tuple[int, int]) -> tuple[bool, int]:
-    stride, size = pair
-    return size < 2, stride
+    dims = sorted(zip(shape, strides, strict=True), key=itemgetter(1))
+    return 0 in shape or _fill(dims)
 
 
 def repeats(shape: Shape, strides: Strides) -> bool:

@@ -8,19 +8,16 @@ class is to be told.
 from __future__ import annotations
 
 from importlib import import_module
-from typing import Any
+from typing import Any, NamedTuple
 
 _FOLDER = "livegrad.compiler.lowerings"
 
 
-class Lowered:
+class Lowered(NamedTuple):
     """The name of a lowering, such as `scatter.Scatter`, and what it is told."""
 
-    __slots__ = ("name", "told")
-
-    def __init__(self, name: str, told: dict[str, Any]) -> None:
-        self.name = name
-        self.told = told
+    name: str
+    told: dict[str, Any]
 
     def load(self) -> Any:
         """The lowering itself."""
@@ -28,11 +25,15 @@ class Lowered:
         return getattr(import_module(f"{_FOLDER}.{file}"), kind)(**self.told)
 
 
-def lowered_by(name: str, **told: Any) -> Lowered:
-    """For an op's `lower`: the class `name` in compiler/lowerings, made with these arguments."""
+def lowered_by(name: str, **told: Any) -> Any:
+    """For an op's `lower`: the class `name` in compiler/lowerings, made with these arguments.
+
+    A `Lowered` stands for it, until the op is asked.
+    """
     return Lowered(name, told)
 
 
 def lowered_as(kind: str) -> Lowered:
     """The lowering of ops of a kind that name none."""
-    return Lowered(f"{kind}.{kind.capitalize()}", {})
+    plain = {"host": "base.Kernel", "leaf": "base.Lowering"}
+    return Lowered(plain.get(kind, f"{kind}.{kind.capitalize()}"), {})

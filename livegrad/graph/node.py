@@ -6,6 +6,7 @@ import linecache
 import os
 import weakref
 from collections.abc import Callable
+from dataclasses import dataclass
 from types import CodeType
 from typing import TYPE_CHECKING, Any
 
@@ -42,6 +43,7 @@ class Spec:
 
 
 @hot_slots
+@dataclass(eq=False, repr=False, init=False, slots=True, weakref_slot=True)
 class Node:
     """An immutable value in the live graph.
 
@@ -60,20 +62,6 @@ class Node:
     - `cut` says why the inputs are gone although a gradient was wanted: (site of the backward that
       spent the graph, site of the update that overwrote a value it needs).
     """
-
-    __slots__ = (
-        "__weakref__",
-        "args",
-        "buffer",
-        "cut",
-        "grad_to",
-        "index",
-        "inputs",
-        "meta",
-        "site",
-        "spec",
-        "spent",
-    )
 
     spec: Spec
     meta: Meta

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import KW_ONLY, dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from livegrad import dtypes
@@ -112,6 +113,7 @@ def as_any_suggests(metas: tuple[Meta, ...], attrs: tuple[Any, ...], meta: Meta)
 
 
 @hot_slots
+@dataclass(eq=False, repr=False, slots=True)
 class Op:
     """One operation and all that is known about it.
 
@@ -161,104 +163,49 @@ class Op:
     - `samples` is a function giving test inputs; a registered op without samples fails the tests.
     """
 
-    __slots__ = (
-        "autocast",
-        "batch",
-        "cache",
-        "cheap",
-        "combine",
-        "complaint",
-        "complex",
-        "emit",
-        "expand",
-        "flops",
-        "grad_fn",
-        "grads",
-        "infer",
-        "kind",
-        "layout",
-        "linked",
-        "lower",
-        "lowered",
-        "name",
-        "offset",
-        "passes",
-        "ref",
-        "refuses",
-        "result",
-        "samples",
-        "saves",
-        "view",
-        "write",
-        "written",
-    )
+    name: str
+    kind: str
+    _: KW_ONLY
+    infer: Callable[..., Any] | None = None
+    ref: Callable[..., Any] | None = None
+    grads: tuple[GradRule | None, ...] | None = None
+    emit: Callable[..., Any] | None = None
+    expand: Callable[..., Any] | None = None
+    combine: str | None = None
+    view: Callable[..., Any] | None = None
+    write: Callable[..., Any] | None = None
+    layout: LayoutRule | None = None
+    offset: Callable[..., int] | None = None
+    # Rules of the compiler, loaded when it first asks for them; `lowered` is what was given.
+    lower: Lowering = None  # type: ignore[assignment]
+    lowered: Any = field(init=False)
+    complaint: Complaint | None = None
+    refuses: Callable[[Node], bool] | None = None
+    written: tuple[int, ...] = ()
+    batch: Callable[..., Any] | None = None
+    flops: Callable[[Node], int] | None = None
+    grad_fn: GradFn = None
+    result: str = "promote"
+    cheap: bool = False
+    saves: str = "xy"
+    passes: bool = False
+    linked: int = 0
+    complex: bool | None = None
+    autocast: str | None = None
+    samples: Callable[..., Any] | None = None
+    cache: dict[Any, Spec] = field(init=False, default_factory=dict)
 
-    # Rules of the compiler, loaded when it first asks for them.
-    lower: Lowering
-
-    def __init__(
-        self,
-        name: str,
-        kind: str,
-        *,
-        infer: Callable[..., Any] | None = None,
-        ref: Callable[..., Any] | None = None,
-        grads: tuple[GradRule | None, ...] | None = None,
-        emit: Callable[..., Any] | None = None,
-        expand: Callable[..., Any] | None = None,
-        combine: str | None = None,
-        view: Callable[..., Any] | None = None,
-        write: Callable[..., Any] | None = None,
-        layout: LayoutRule | None = None,
-        offset: Callable[..., int] | None = None,
-        lower: Lowered | Lowering | None = None,
-        complaint: Complaint | None = None,
-        refuses: Callable[[Node], bool] | None = None,
-        written: tuple[int, ...] = (),
-        batch: Callable[..., Any] | None = None,
-        flops: Callable[[Node], int] | None = None,
-        grad_fn: GradFn = None,
-        result: str = "promote",
-        cheap: bool = False,
-        saves: str = "xy",
-        passes: bool = False,
-        linked: int = 0,
-        complex: bool | None = None,
-        autocast: str | None = None,
-        samples: Callable[..., Any] | None = None,
-    ) -> None:
-        self.name = name
-        self.kind = kind
-        self.infer = infer
-        self.ref = ref
-        self.grads = grads
-        self.emit = emit
-        self.expand = expand
-        self.combine = combine
-        self.view = view
-        self.write = write
-        self.layout = as_iterated if layout is None and kind == "elementwise" else layout
-        self.offset = offset
-        self.lowered = lower
-        self.complaint = complaint
-        self.refuses = refuses
-        self.written = written
-        self.batch = batch
-        self.flops = flops
-        self.grad_fn = grad_fn
-        self.result = result
-        self.cheap = cheap
-        self.saves = saves
-        self.passes = passes
-        self.linked = linked
-        self.complex = kind not in ("elementwise", "reduce") if complex is None else complex
-        self.autocast = autocast
-        self.samples = samples
-        self.cache: dict[Any, Spec] = {}
+    def __post_init__(self) -> None:
+        self.lowered = self.lower
+        del self.lower
+        if self.layout is None and self.kind == "elementwise":
+            self.layout = as_iterated
+        if self.complex is None:
+            self.complex = self.kind not in ("elementwise", "reduce")
         _check_complete(self)
-        if name in REGISTRY:
-            raise ValueError(f"op {name!r} is registered twice")
-        REGISTRY[name] = self
+        if self.name in REGISTRY:
+            raise ValueError(f"op {self.name!r} is registered twice")
+        REGISTRY[self.name] = self
 
     def __getattr__(self, name: str) -> Any:
         if name != "lower":

@@ -190,10 +190,12 @@ def _float(session: Session | None, value: float, *term: str) -> float:
     return made
 
 
-def _computed(a: int, sign: str, b: int, result: int) -> int:
+def _computed(a: int, sign: str, b: int, result: Any) -> Any:
     session = _session(a, b)
     if session is None:
         return result
+    if isinstance(result, float):
+        return _float(session, result, _term(a), sign, _term(b))
     return session.symbol(result, session.term(_term(a), sign, _term(b)))
 
 
@@ -214,20 +216,6 @@ def _arithmetic(name: str, sign: str) -> None:
     setattr(Symbol, f"__r{name}__", reflected)
 
 
-def _division(self: Symbol, other: Any) -> Any:
-    if not isinstance(other, int):
-        return self._fix() / other
-    value = int.__truediv__(self, other)
-    return _float(_session(self, other), value, _term(self), "/", _term(other))
-
-
-def _reflected_division(self: Symbol, other: Any) -> Any:
-    if not isinstance(other, int):
-        return other / self._fix()
-    value = int.__truediv__(other, self)
-    return _float(_session(self, other), value, _term(other), "/", _term(self))
-
-
 def _comparison(name: str, sign: str) -> None:
     plain = getattr(int, f"__{name}__")
 
@@ -246,13 +234,11 @@ def _negation(self: Symbol) -> Any:
 
 for _name, _sign in (
     ("add", "+"), ("sub", "-"), ("mul", "*"), ("floordiv", "//"), ("mod", "%"), ("and", "&"),
-    ("or", "|"), ("xor", "^"), ("lshift", "<<"), ("rshift", ">>"), ("pow", "**"),
+    ("or", "|"), ("xor", "^"), ("lshift", "<<"), ("rshift", ">>"), ("pow", "**"), ("truediv", "/"),
 ):  # fmt: skip
     _arithmetic(_name, _sign)
 for _name, _sign in (
     ("eq", "=="), ("ne", "!="), ("lt", "<"), ("le", "<="), ("gt", ">"), ("ge", ">="),
 ):  # fmt: skip
     _comparison(_name, _sign)
-Symbol.__truediv__ = _division  # type: ignore[method-assign,assignment]
-Symbol.__rtruediv__ = _reflected_division  # type: ignore[method-assign,assignment]
 Symbol.__neg__ = _negation  # type: ignore[method-assign,assignment]

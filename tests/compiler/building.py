@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from functools import partial
 
-from livegrad.compiler.builder import Builder, vector
+from livegrad.compiler.builder import Builder
+from livegrad.compiler.values import vector
 from livegrad.runtime.cpu.machine import MACHINE
 
 LANES = MACHINE.lanes

@@ -11,7 +11,9 @@ import numpy as np
 import pytest
 from building import LANES, host_builder, wide
 
-from livegrad.compiler.builder import Value, element_of, with_element
+from livegrad import dtypes
+from livegrad.compiler.emitter import Emitter
+from livegrad.compiler.values import Value, element_of, with_element
 from livegrad.ops.elementwise.division import REMAINDER
 from livegrad.runtime.cpu import jit
 
@@ -280,7 +282,7 @@ def test_loop_carries_values(n: int) -> None:
             inner.update(b.add(inner.carried[0], inner.index))
         outer.update([inner.results[0], b.mul(last, 3)])
     for i, value in enumerate(outer.results):
-        b.store_scalar(value, b.gep(out, "i64", i))
+        b.store(value, b.gep(out, "i64", i))
     result = np.zeros(2, np.int64)
     compile_ir(b.ir(), "kernel", 2)(result.ctypes.data, n)
     assert result.tolist() == [sum(sum(range(0, i, 2)) for i in range(n)), 3**n]
@@ -296,8 +298,8 @@ def test_if_guards_a_store() -> None:
     b = host_builder("kernel", [("ptr", "out"), ("i64", "n")])
     out, n = b.params
     with b.if_(b.icmp("sgt", n, 3)):
-        b.store_scalar(b.add(n, 1), out)
-    b.store_scalar(b.add(n, 1), b.gep(out, "i64", 1))
+        b.store(b.add(n, 1), out)
+    b.store(b.add(n, 1), b.gep(out, "i64", 1))
     kernel = compile_ir(b.ir(), "kernel", 2)
     for n_value, want in [(3, [0, 4]), (4, [5, 5])]:
         result = np.zeros(2, np.int64)
@@ -322,10 +324,24 @@ def test_gather_and_scatter(element: str) -> None:
     same(result, want)
 
 
+def test_bools_are_bytes_in_memory() -> None:
+    b = host_builder("kernel", [("ptr", "x"), ("ptr", "out")])
+    x, out = b.params
+    e, bools = Emitter(b, dtypes.bool_), dtypes.bool_
+    e.store(bools, e.not_(e.load(bools, x)), out)
+    backwards = e.gather(bools, x, b.sub(15, b.iota()))
+    e.scatter(bools, backwards, b.gep(out, "i8", 16), b.iota())
+    e.store_scalar(bools, e.load_scalar(bools, x), b.gep(out, "i8", 32))
+    data = np.random.default_rng(0).integers(0, 2, 16).astype(bool)
+    result = np.zeros(33, np.uint8)
+    compile_ir(b.ir(), "kernel", 2)(data.ctypes.data, result.ctypes.data)
+    assert result.tolist() == [*~data, *data[::-1], data[0]]
+
+
 def test_calls() -> None:
     b = host_builder("kernel", [("ptr", "out")])
-    value = b.load_scalar("double", b.params[0])
-    b.store_scalar(b.call("double", "cbrt", [value]), b.params[0])
+    value = b.load("double", b.params[0])
+    b.store(b.call("double", "cbrt", [value]), b.params[0])
     result = np.full(1, 2.0)
     compile_ir(b.ir(), "kernel", 1)(result.ctypes.data)
     assert result[0] == pytest.approx(2 ** (1 / 3))
@@ -339,7 +355,7 @@ def test_equal_instructions_are_written_once() -> None:
         inside = b.mul(n, 7)
         assert b.add(n, 1).name == "%v0"
     assert b.mul(n, 7) is not inside
-    assert b.load_scalar("i64", x) is not b.load_scalar("i64", x)
+    assert b.load("i64", x) is not b.load("i64", x)
 
 
 def test_no_fast_math_in_the_text() -> None:

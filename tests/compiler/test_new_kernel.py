@@ -29,13 +29,12 @@ def generate_neighbours(b: Builder) -> None:
     """
     args, begin, end, _ = b.params
     count, result, values = [
-        b.load_scalar(type, b.gep(args, "i64", slot))
-        for slot, type in enumerate(("i64", "ptr", "ptr"))
+        b.load(type, b.gep(args, "i64", slot)) for slot, type in enumerate(("i64", "ptr", "ptr"))
     ]
     with b.loop(begin, end) as item:
         after = b.urem(b.add(item.index, 1), count)
-        pair = [b.load_scalar("float", b.gep(values, "float", at)) for at in (item.index, after)]
-        b.store_scalar(b.fadd(*pair), b.gep(result, "float", item.index))
+        pair = [b.load("float", b.gep(values, "float", at)) for at in (item.index, after)]
+        b.store(b.fadd(*pair), b.gep(result, "float", item.index))
 
 
 class Neighbours(Kernel):

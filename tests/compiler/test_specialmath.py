@@ -134,8 +134,8 @@ def test_scalars_agree_with_vectors(name: str) -> None:
     b = host_builder("kernel", [("ptr", "x"), ("ptr", "out"), ("i64", "n")])
     src, out, n = b.params
     with b.loop(0, n) as loop:
-        value = b.load_scalar("float", b.gep(src, "float", loop.index))
-        b.store_scalar(getattr(b, name)(value), b.gep(out, "float", loop.index))
+        value = b.load("float", b.gep(src, "float", loop.index))
+        b.store(getattr(b, name)(value), b.gep(out, "float", loop.index))
     got = np.empty_like(x)
     compile_ir(b.ir(), "kernel", 3)(x.ctypes.data, got.ctypes.data, x.size)
     np.testing.assert_array_equal(got, apply(name, x))

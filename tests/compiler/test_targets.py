@@ -10,8 +10,9 @@ import pytest
 
 import livegrad.ops  # registers them
 from livegrad import dtypes
-from livegrad.compiler.builder import Builder, Machine
+from livegrad.compiler.builder import Builder
 from livegrad.compiler.emitter import Emitter, register_element
+from livegrad.compiler.values import Machine
 from livegrad.graph.infer import elementwise_dtypes
 from livegrad.graph.meta import meta_of
 from livegrad.graph.op import REGISTRY, Op

@@ -90,6 +90,14 @@ class Lowering:
         raise AssertionError(f"{node!r} is no kernel")
 
 
+class Looped(Lowering):
+    """A value that loops compute, one element at a time."""
+
+    def group(self, fuser: Fuser, node: Node) -> None:
+        """In the loops of a neighbour, if they agree."""
+        fuser.place(node)
+
+
 class Kernel(Lowering):
     """A node that is a kernel by itself; without a template, its NumPy reference."""
 

@@ -6,20 +6,15 @@ from collections.abc import Iterable
 
 from livegrad.compiler.access import broadcast_index, own_index, resolve
 from livegrad.compiler.describe import Describer
-from livegrad.compiler.fuse import Fuser
 from livegrad.compiler.groups import Read
 from livegrad.compiler.legalise import Legaliser
-from livegrad.compiler.lowerings.base import Lowering, Nodes
+from livegrad.compiler.lowerings.base import Looped, Nodes
 from livegrad.graph.index import Index
 from livegrad.graph.node import Node
 
 
-class Elementwise(Lowering):
+class Elementwise(Looped):
     """One value per element: attrs (compute dtype, pattern of tensors and numbers, …)."""
-
-    def group(self, fuser: Fuser, node: Node) -> None:
-        """In the loops of a neighbour, if they agree."""
-        fuser.place(node)
 
     def reads(self, node: Node, index: Index) -> Iterable[Read]:
         """The operands; further inputs are there for the order in which parts are stored."""
@@ -33,7 +28,7 @@ class Elementwise(Lowering):
     def describe(self, kernel: Describer, node: Node, index: Index) -> int:
         """An instruction on values and numbers."""
         compute, pattern = node.attrs[:2]
-        reads = iter(kernel.direct_reads(node, index))
+        reads = iter(kernel.fuser.direct_reads(node, index))
         numbers = iter(node.args)
         operands = []
         for letter in pattern:

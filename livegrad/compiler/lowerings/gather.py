@@ -6,17 +6,16 @@ from collections.abc import Iterable
 
 from livegrad.compiler.access import resolve
 from livegrad.compiler.describe import Describer
-from livegrad.compiler.fuse import Fuser
 from livegrad.compiler.groups import Read
 from livegrad.compiler.legalise import Legaliser
-from livegrad.compiler.lowerings.base import Lowering, Nodes
+from livegrad.compiler.lowerings.base import Looped, Nodes
 from livegrad.compiler.signature import Stream
 from livegrad.graph.index import FIRST, Index
 from livegrad.graph.meta import Shape
 from livegrad.graph.node import Node
 
 
-class Gather(Lowering):
+class Gather(Looped):
     """Inputs (source, positions), attrs (dim,).
 
     `per_value`: positions have the dims of the result; else they take the place of dim.
@@ -29,10 +28,6 @@ class Gather(Lowering):
         """The source is read from memory."""
         source, positions = inputs
         return walk.add(node, (walk.in_order(source), positions))
-
-    def group(self, fuser: Fuser, node: Node) -> None:
-        """In the loops of a neighbour, if they agree."""
-        fuser.place(node)
 
     def from_memory(self, node: Node) -> Nodes:
         """The source."""
@@ -56,7 +51,7 @@ class Gather(Lowering):
 
     def describe(self, kernel: Describer, node: Node, index: Index) -> int:
         """An instruction that loads at a position; the stream begins at position 0."""
-        source, position = kernel.direct_reads(node, index)
+        source, position = kernel.fuser.direct_reads(node, index)
         where = kernel.value(position.node, position.index)
         dtype = node.meta.dtype
         step = kernel.step(source.index, source.node.meta.shape)

@@ -3,23 +3,18 @@
 from __future__ import annotations
 
 from livegrad.compiler.describe import Describer
-from livegrad.compiler.fuse import Fuser
-from livegrad.compiler.lowerings.base import Lowering
+from livegrad.compiler.lowerings.base import Looped
 from livegrad.compiler.signature import Stream
 from livegrad.dtypes import int64
 from livegrad.graph.index import Index
 from livegrad.graph.node import Node
 
 
-class Generate(Lowering):
+class Generate(Looped):
     """Numbers in args, and the position of the element unless the value is the same everywhere."""
 
     def __init__(self, positioned: bool = True) -> None:
         self.positioned = positioned
-
-    def group(self, fuser: Fuser, node: Node) -> None:
-        """In the loops of a neighbour, if they agree."""
-        fuser.place(node)
 
     def describe(self, kernel: Describer, node: Node, index: Index) -> int:
         """An instruction on numbers; a stream without memory counts positions."""

@@ -112,31 +112,20 @@ def blas_layout(x: Node) -> tuple[Node, Index] | None:
     base, index = resolve(x, own_index(x.meta.shape))
     if base.op.kind == "generate":
         return None
-    ndim = x.meta.ndim
-    rows, cols = ndim - 2, ndim - 1
     used = [at for at in index if at != FIRST]
     if any(at.coef != 1 or at.more for at in used):  # every other element, or two dims as one
         return None
-    looped = [at.axis for at in used if at.axis >= 0]
-    if len(set(looped)) != len(looped):  # a diagonal
+    loops = [d for d, size in enumerate(x.meta.shape) if size != 1]
+    batch = [d for d in loops if d < x.meta.ndim - 2]
+    matrix = loops[len(batch) :]
+    lead = len(used) - len(matrix)
+    axes = [at.axis for at in used]
+    if axes[:lead] not in ([], batch) or sorted(axes[lead:]) != matrix:
         return None
-    batch = [at for at in used if at.axis < rows]
-    if any(at.args or at.offset for at in batch):  # a call has one stride for them, from the start
-        return None
-    matrix = [at.axis for at in used if at.axis >= rows]
-    order = [at.axis for at in used]
-    broadcast = [d for d in (rows, cols) if x.meta.shape[d] != 1 and d not in matrix]
-    if broadcast or order[: len(batch)] != [at.axis for at in batch]:
-        return None
-    if batch and order[: len(batch)] != sorted(order[: len(batch)]):
-        return None
-    wanted_batch = [d for d in range(rows) if x.meta.shape[d] != 1]
-    if batch and [at.axis for at in batch] != wanted_batch:
+    if any(at.args or at.offset for at in used[:lead]):  # a call has one stride, from the start
         return None
     # The innermost dim in memory must belong to the matrix (or be of size 1 altogether).
-    if len(matrix) == 2 and index and index[-1] == FIRST:
-        return None
-    if len(matrix) == 1 and index and index[-1] == FIRST and base.meta.shape[-1] != 1:
+    if matrix and index[-1] == FIRST and (len(matrix) == 2 or base.meta.shape[-1] != 1):
         return None
     return base, index
 

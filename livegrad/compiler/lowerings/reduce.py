@@ -122,7 +122,7 @@ class Reduce(Lowering):
 
     def describe(self, kernel: Describer, node: Node, index: Index) -> int:
         """A fold along the row; in a tail, one over what the rows gave."""
-        (read,) = kernel.direct_reads(node, index)
+        (read,) = kernel.fuser.direct_reads(node, index)
         combine, dtype = node.op.combine, node.meta.dtype
         if kernel.in_tail:
             stream = kernel.stream(read.node, read.index, Stream(read.node.meta.dtype, 1))

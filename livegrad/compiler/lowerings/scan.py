@@ -17,12 +17,13 @@ from math import prod
 
 from livegrad import dtypes
 from livegrad.compiler.bind import THREAD_WORK, patched
-from livegrad.compiler.builder import Builder, Value
+from livegrad.compiler.builder import Builder
 from livegrad.compiler.draft import Draft
 from livegrad.compiler.emitter import Emitter, memory_element
 from livegrad.compiler.lowerings.base import Kernel
 from livegrad.compiler.plan import Block, Step
 from livegrad.compiler.reducers import losing_value, lost_in, with_lost
+from livegrad.compiler.values import Value
 from livegrad.dtypes import FLOAT, DType
 from livegrad.graph.node import Node
 from livegrad.graph.symbol import least, most
@@ -39,16 +40,6 @@ def accumulator(dtype: DType) -> DType:
 
 # ------------------------------------------------------------------------------ what is folded
 
-# Each takes (emitter of the carried dtype, carried value, next values) and gives the carried value.
-
-
-def _add(e: Emitter, acc: Value, x: Value) -> Value:
-    return e.add(acc, x)
-
-
-def _multiply(e: Emitter, acc: Value, x: Value) -> Value:
-    return e.mul(acc, x)
-
 
 def _log_add_exp(e: Emitter, acc: Value, x: Value) -> Value:
     low, high = e.min(acc, x), e.max(acc, x)
@@ -58,15 +49,12 @@ def _log_add_exp(e: Emitter, acc: Value, x: Value) -> Value:
     return e.select(infinite, high, together)
 
 
-def _recur(e: Emitter, acc: Value, x: Value, factor: Value) -> Value:
-    return e.add(x, e.mul(factor, acc))
-
-
+# Each takes (emitter of the carried dtype, carried value, next values) and gives the carried value.
 FOLDS: dict[str, tuple[float, Callable[..., Value]]] = {
-    "cumsum": (0, _add),
-    "cumprod": (1, _multiply),
+    "cumsum": (0, Emitter.add),
+    "cumprod": (1, Emitter.mul),
     "logcumsumexp": (-float("inf"), _log_add_exp),
-    "recurrence": (0, _recur),
+    "recurrence": (0, lambda e, acc, x, factor: e.add(x, e.mul(factor, acc))),
 }
 EXTREMES = {"cummax": True, "cummin": False}
 
@@ -114,7 +102,7 @@ class _Template:
         self.e = Emitter(self.b, self.carried)
 
     def _arg(self, slot: int, type: str = "i64") -> Value:
-        return self.b.load_scalar(type, self.b.gep(self.b.params[0], "i64", slot))
+        return self.b.load(type, self.b.gep(self.b.params[0], "i64", slot))
 
     def emit(self, single: bool) -> None:
         """The kernel: for each item its columns, from the first row to the last."""

@@ -15,12 +15,13 @@ from math import prod
 from typing import Any
 
 from livegrad.compiler.bind import THREAD_WORK, patched
-from livegrad.compiler.builder import Builder, Value
+from livegrad.compiler.builder import Builder
 from livegrad.compiler.draft import Draft
 from livegrad.compiler.emitter import Emitter, memory_element
 from livegrad.compiler.legalise import Legaliser
 from livegrad.compiler.lowerings.base import Kernel, Nodes
 from livegrad.compiler.plan import Block, Step
+from livegrad.compiler.values import Value
 from livegrad.dtypes import DType
 from livegrad.graph.node import Node
 from livegrad.graph.record import record
@@ -102,10 +103,10 @@ class _Template:
         self.fold = fold
         self.e = Emitter(self.b, dtype)
         self.dtype, self.index_dtype = dtype, index_dtype
-        self.element = memory_element(dtype)
+        self.element, self.index_element = memory_element(dtype), memory_element(index_dtype)
 
     def _arg(self, slot: int, type: str = "i64") -> Value:
-        return self.b.load_scalar(type, self.b.gep(self.b.params[0], "i64", slot))
+        return self.b.load(type, self.b.gep(self.b.params[0], "i64", slot))
 
     def emit(self, per_value: bool) -> None:
         """The kernel: copy the base's columns, then fold in value after value."""
@@ -127,12 +128,9 @@ class _Template:
             part = b.mul(outer, b.mul(self.count, self.inner))
             source = b.gep(values, self.element, part)
             if per_value:
-                self._fold_elements(target, source, b.gep(indices, self._index_element(), part))
+                self._fold_elements(target, source, b.gep(indices, self.index_element, part))
             else:
                 self._fold_rows(target, source, indices)
-
-    def _index_element(self) -> str:
-        return memory_element(self.index_dtype)
 
     def _copy(self, target: Value, base: Value) -> None:
         b = self.b
@@ -153,12 +151,12 @@ class _Template:
     def _index(self, indices: Value, at: Value) -> Value:
         """An index as i64, 0 with a fault reported if it is out of range."""
         b = self.b
-        raw = self.e.load_scalar(self.index_dtype, b.gep(indices, self._index_element(), at))
+        raw = self.e.load_scalar(self.index_dtype, b.gep(indices, self.index_element, at))
         index = (b.sext if self.index_dtype.signed else b.zext)(raw, "i64")
         good = b.icmp("ult", index, self.size)
         with b.if_(b.not_(good)):
-            b.store_scalar(b.const("i64", 1), self.ctx)
-            b.store_scalar(index, b.gep(self.ctx, "i64", 1))
+            b.store(b.const("i64", 1), self.ctx)
+            b.store(index, b.gep(self.ctx, "i64", 1))
         return b.select(good, index, b.const("i64", 0))
 
     def _folded(self, old: Value, new: Value) -> Value:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
-from livegrad.compiler.bind import bind_loops
-from livegrad.compiler.describe import Description, describe
+from livegrad.compiler.bind import Binder
+from livegrad.compiler.describe import Describer, Description
 from livegrad.compiler.draft import Draft
 from livegrad.compiler.expand import Expander, Primitives, in_scratch, make_node
 from livegrad.compiler.fuse import fuse
@@ -18,7 +18,7 @@ from livegrad.compiler.plan import Step, Where
 from livegrad.compiler.rows import spill_count
 from livegrad.dtypes import DType
 from livegrad.graph.handle import LEAF, wrap
-from livegrad.graph.meta import meta_of
+from livegrad.graph.meta import Meta, meta_of
 from livegrad.graph.node import Node, Spec
 
 # Any size but 1 will do: a kernel does not depend on it.
@@ -39,12 +39,11 @@ class Update(Kernel):
             described = describe_update(node, kinds)
             d, spills = described[0], spill_count(described[0].signature)
             blocks = [
-                bind_loops(
+                Binder(
                     resize(d, _reals(node.inputs[i])),
                     _wheres(draft, node, i, described),
                     draft.first_int,
-                    spills,
-                )
+                ).run(spills)
                 for i in members
             ]
             steps.append(Step("loops", node.meta.shape, blocks, d.signature))
@@ -67,14 +66,14 @@ def _reals(node: Node) -> int:
     return node.meta.numel * (2 if node.meta.dtype.is_complex else 1)
 
 
-def _wheres(draft: Draft, node: Node, i: int, described: Described) -> Callable[[Node], Where]:
+def _wheres(draft: Draft, node: Node, i: int, described: Described) -> Callable[[Any], Where]:
     """Where parameter `i` finds its streams, and where its results go."""
     _, placeholders, results = described
     count = node.attrs[0]
     found = {p: draft.where(node.inputs[s * count + i]) for s, p in enumerate(placeholders)}
     for stream, result in results:
         found[result] = draft.written[node, stream * count + i]
-    return found.__getitem__
+    return lambda sized: found[sized.node]
 
 
 # A description, the nodes that stand for the streams, and for each written stream its number and
@@ -112,7 +111,7 @@ def _describe(node: Node, kinds: tuple[DType, ...]) -> Described:
     if len(groups) != 1 or groups[0].kind != "rows" or groups[0].dims:
         raise AssertionError(f"the rule of {node.op.name} is not one elementwise kernel: {groups}")
     (group,) = groups
-    d = describe(group, fuser, dict.fromkeys(graph.outputs))
+    d = Describer(group, fuser, dict.fromkeys(graph.outputs)).run()
     written = zip(node.op.written, graph.outputs, strict=True)
     return d, graph.nodes[: len(kinds)], list(written)
 
@@ -135,23 +134,14 @@ def _record_rule(walk: Expander, node: Node, placeholders: list[Node]) -> list[N
 
 def resize(d: Description, numel: int) -> Description:
     """The same kernel over `numel` elements."""
-    places: list[Any] = []
-    for node, index in d.places:
-        places.append((_Sized(node, numel), index))
+    places: list[Any] = [
+        (_Sized(node, meta_of((numel,), node.meta.dtype)), index) for node, index in d.places
+    ]
     return replace(d, shape=(numel,), places=places)
 
 
-class _Sized:
-    """A stand-in for a stream's node with the size of one parameter; equal to the node."""
+class _Sized(NamedTuple):
+    """A stand-in for a stream's node with the size of one parameter."""
 
-    __slots__ = ("meta", "node")
-
-    def __init__(self, node: Node, numel: int) -> None:
-        self.node = node
-        self.meta = meta_of((numel,), node.meta.dtype)
-
-    def __hash__(self) -> int:
-        return hash(self.node)
-
-    def __eq__(self, other: object) -> bool:
-        return self.node is (other.node if isinstance(other, _Sized) else other)
+    node: Node
+    meta: Meta

@@ -7,8 +7,9 @@ import functools
 import numpy as np
 import numpy.typing as npt
 
-from livegrad.compiler.builder import Builder, Value, bytes_of
+from livegrad.compiler.builder import Builder
 from livegrad.compiler.templates import kernel_builder
+from livegrad.compiler.values import Value, bytes_of
 from livegrad.runtime.cpu import blas, jit
 from livegrad.runtime.cpu.machine import MACHINE
 
@@ -29,7 +30,7 @@ def generate_gemm(b: Builder, element: str, integer: str) -> None:
     args, begin, end, _ = b.params
 
     def arg(slot: int, type: str = "i64") -> Value:
-        return b.load_scalar(type, b.gep(args, "i64", slot))
+        return b.load(type, b.gep(args, "i64", slot))
 
     cblas, *matrices = [arg(slot, "ptr") for slot in range(1, 5)]
     m, n, k, *leading = [arg(slot) for slot in range(5, 11)]
