@@ -218,6 +218,7 @@ def filling(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
     fill = inplace(function, expanded=True, refused=None)
 
     def method(self: Tensor, mask: Tensor, value: Any) -> Tensor:
+        node_of(self)  # a TypeError for what is no tensor
         if self._share is not None:
             check_overlap(self, (mask,))
         return fill(self, mask, value)
