@@ -109,8 +109,8 @@ def _check_real(name: str, meta: Meta) -> None:
 def argsort(input: Tensor, dim: int = -1, descending: bool = False, stable: bool = False) -> Tensor:
     """The indices that put the values along `dim` in order; equals always keep their order."""
     meta = node_of(input).meta
-    _check_real("argsort", meta)
     d = normal_dim("argsort", dim, meta.ndim)
+    _check_real("argsort", meta)
     return record(ARGSORT, (input,), (d, bool(descending)), (), meta.shape)
 
 
@@ -118,8 +118,8 @@ def argsort(input: Tensor, dim: int = -1, descending: bool = False, stable: bool
 def sort(input: Tensor, dim: int = -1, descending: bool = False, stable: bool = False) -> Sorted:
     """The values along `dim` in order, and their indices; equals always keep their order."""
     meta = node_of(input).meta
-    _check_real("sort", meta)
     d = normal_dim("sort", dim, meta.ndim)
+    _check_real("sort", meta)
     return _in_order(input, d, bool(descending))
 
 
