@@ -26,7 +26,7 @@ from livegrad.ops.elementwise.arithmetic import cast, clone, mul, sub, where
 from livegrad.ops.elementwise.comparison import eq
 from livegrad.ops.elementwise.conjugate import conj
 from livegrad.ops.elementwise.pointwise_math import exp
-from livegrad.ops.making.generate import filled
+from livegrad.ops.making.generate import filled, zeros_like
 from livegrad.ops.picking.gathering import gather
 from livegrad.ops.shaping.joining import pad
 from livegrad.ops.shaping.movement import normal_dim
@@ -333,7 +333,7 @@ def _best(name: str, op: Op, input: Tensor, dim: int) -> tuple[Tensor, Tensor]:
     meta = node_of(input).meta
     d = normal_dim(name, dim, meta.ndim) if meta.numel else 0  # as PyTorch, which has not looked
     if not meta.ndim or not meta.numel:
-        return row_major(clone(input)), filled(meta.shape, 0, dtypes.int64)
+        return row_major(clone(input)), cast(zeros_like(input), dtypes.int64)
     if meta.dtype.is_complex:
         raise NotImplementedError(f'"{name}" not implemented for {meta.dtype.name}')
     indices = record(op, (input,), (d, False, dtypes.int64))
