@@ -382,7 +382,7 @@ def setitem(self: Tensor, key: Any, value: Any) -> None:
         write_chosen(self, cast(choose(reshape_to(mask, wide), value, self), meta.dtype))
         return
     if isinstance(value, Handle) and node_of(value).meta.dtype is not meta.dtype:
-        _check_put(_parts(key), meta, value, False)
+        _check_put(_parts(key), meta, value, _fills_by_item(key, value))
     if node_of(self).grad_to is not None and _lists_of_indices(_parts(key)):
         check_writable(self, expanded=True)  # before the indices are looked at
     x, parsed = _basic(self, meta.shape, key)
@@ -444,12 +444,18 @@ def check_mask(x: Tensor, parts: Any) -> None:
         check_overlap(x, (shaped(mask, (*mask.shape, *ones)) if ones else mask,))
 
 
-def _check_put(parts: tuple[Any, ...], meta: Meta, value: Tensor, accumulate: bool) -> None:
+def _fills_by_item(key: Any, value: Tensor) -> bool:
+    """Whether `x[key] = value` fills a mask: not one without dims, unlike in index_put_."""
+    parts = _parts(key)
+    return fills_a_mask(parts, value) and getattr(_lists_of_indices(parts)[0], "ndim", 1) > 0
+
+
+def _check_put(parts: tuple[Any, ...], meta: Meta, value: Tensor, fills: bool) -> None:
     """RuntimeError for values of another dtype, unless they are one number for a mask alone.
 
     A write without index tensors is a copy, which converts.
     """
-    if not _lists_of_indices(parts) or (fills_a_mask(parts, value) and not accumulate):
+    if fills or not _lists_of_indices(parts):
         return
     raise RuntimeError(
         "Index put requires the source and destination dtypes match, got "
@@ -567,7 +573,8 @@ def index_put(
     if used > meta.ndim:
         raise IndexError(f"too many indices for tensor of dimension {meta.ndim} (got {used})")
     if node_of(values).meta.dtype is not meta.dtype:
-        _check_put(tuple(indices), meta, values, accumulate)
+        fills = fills_a_mask(indices, values) and not accumulate
+        _check_put(tuple(indices), meta, values, fills)
         values = cast(values, meta.dtype)
     return put_at(input, tuple(indices), values, accumulate)
 
