@@ -53,16 +53,21 @@ def both_trees(before: Path, threads: int) -> Iterator[Environments]:
                 "PYTHONDONTWRITEBYTECODE": "",  # an installed package has its bytecode
                 "PYTHONPYCACHEPREFIX": f"{folder}/bytecode",
             }
-            for workload in workloads.ALL:
-                run_code(HOT.format(workload), found[name])
+            for beginning in BEGINNINGS:
+                run_code(HOT.format(beginning), found[name])
         yield found
 
 
 # Which functions are hot depends on what a program imports.
+BEGINNINGS = (
+    *[f"worker.Worker('livegrad', '{name}', 0, 2).losses(20)" for name in workloads.ALL],
+    "recording.Recorder(frameworks.load('livegrad')).measure('x * y')",
+    "optimizers.Stepping('livegrad').measure('SGD')",
+)
 HOT = """
-from benchmarks.worker import Worker
+from benchmarks import frameworks, optimizers, recording, worker
 from livegrad.runtime.speedup import speed_up
-Worker("livegrad", "{}", 0, 2).losses(20)
+{}
 speed_up()
 """
 
@@ -129,7 +134,7 @@ def recording(trees: Environments, groups: int, rounds: int) -> Figures:
         with pair(trees, "benchmarks.recording", "--child", "livegrad", "1") as children:
             for kind in KINDS:
                 ask = _asking("us", "measure", kind=kind)
-                take_turns(children, 30, blank(), ask)  # to warm up
+                take_turns(children, 60, blank(), ask)  # to warm up
                 take_turns(children, rounds, found[f"record: {kind}"], ask)
     return found
 

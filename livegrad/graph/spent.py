@@ -11,7 +11,6 @@ from __future__ import annotations
 import threading
 import weakref
 from collections.abc import Collection
-from typing import Any
 
 from livegrad.graph.node import Interior, Node, Site
 from livegrad.graph.state import LOCAL
@@ -219,14 +218,15 @@ def _cut_node(node: Node, reason: tuple[Site | None, Site | None]) -> None:
     node.inputs = ()
     node.cut = reason
     to = node.grad_to
-    if type(to) is Interior:  # lets go of hooks and of what a Function saved
-        node.grad_to = _retaining(to.retained) if to.retained else True
+    if type(to) is Interior:  # lets go of what a Function saved
+        node.grad_to = _heard(to) if to.hooks or to.retained else True
 
 
-def _retaining(tensors: list[weakref.ref[Any]]) -> Interior:
-    to = Interior()
-    to.retained = tensors
-    return to
+def _heard(to: Interior) -> Interior:
+    """What is left of a node in front of a graph that is gone: who wants to know its gradient."""
+    left = Interior()
+    left.hooks, left.retained = to.hooks, to.retained
+    return left
 
 
 def _sweep() -> None:

@@ -401,3 +401,14 @@ def test_a_diagonal_needs_no_values():
     step(w)
     y.sum().backward()
     assert w.grad.tolist() == [3.0, 5.0]
+
+
+def test_hooks_in_front_of_a_graph_that_is_gone_run():
+    w = lg.tensor([1.0, 2.0], requires_grad=True)
+    y = w * w
+    handle = y.register_hook(lambda g: g + 1)
+    y.sum().backward()
+    lg.optim.SGD([w], lr=0.5).step()
+    assert lg.autograd.grad((y * 3).sum(), y)[0].tolist() == [4.0, 4.0]
+    handle.remove()
+    assert lg.autograd.grad((y * 3).sum(), y)[0].tolist() == [3.0, 3.0]
