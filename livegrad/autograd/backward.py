@@ -268,8 +268,7 @@ def _targets(inputs: tuple[Tensor, ...]) -> dict[int, list[Tensor]]:
     """Tensors to receive a gradient, by the id of the node (of the leaf's reference)."""
     targets: dict[int, list[Tensor]] = {}
     for x in inputs:
-        if x._share is not None and x._share.made_at is not None:
-            check_not_stale(x)
+        check_not_stale(x)
         to = node_of(x).grad_to
         if to is None:
             raise RuntimeError("One of the differentiated Tensors does not require grad")

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import gc
 import weakref
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from livegrad.graph import elsewhere
 from livegrad.graph.handle import (
     Cell,
-    Handle,
     Share,
     Step,
     Writing,
@@ -22,8 +20,8 @@ from livegrad.graph.handle import (
 from livegrad.graph.layout import repeats
 from livegrad.graph.node import Interior, Node
 from livegrad.graph.op import REGISTRY
-from livegrad.graph.record import record, unary
-from livegrad.graph.state import LOCAL, setting
+from livegrad.graph.record import record
+from livegrad.graph.state import LOCAL
 from livegrad.graph.views import (
     counts_writes,
     family_node,
@@ -110,36 +108,12 @@ def _write_to_cell(cell: Cell, path: Sequence[Step], part: Node) -> None:
     state.grad = grad and not apart
     try:
         value = record(REGISTRY["detach"], (wrap(part),)) if apart else wrap(part)
-        if cell._node.cut is not None and cell._node.buffer is None:
-            _put_together(cell)
         whole = _write_through(wrap(cell._node), path, value)
         if whole._node.meta is not cell._node.meta:
             whole = laid_out(whole, cell._node.meta)
     finally:
         state.grad = grad
     cell._node = in_place_of(cell._node, whole, cell, grad and not apart)
-
-
-def _put_together(cell: Cell) -> None:
-    """Gives a cell whose value is gone with a spent graph all that can be seen of it: its views."""
-    node, dtype = cell._node, cell._node.meta.dtype
-    nothing = (0.0, 0.0) if dtype.is_complex else (0.0,)
-    whole = record(REGISTRY["full"], (), (dtype,), nothing, node.meta.shape)
-    with setting(grad=False):
-        for x, share in _holders(cell):
-            if share.seen == cell.version:
-                whole = _write_through(whole, share.path, wrap(x._node))
-        cell._node = laid_out(unary(REGISTRY["clone"], whole), node.meta)._node
-    cell._node.grad_to, cell._node.cut = node.grad_to, node.cut  # its history stays gone
-
-
-def _holders(cell: Cell) -> Iterator[tuple[Any, Share]]:
-    """The tensors that share a cell."""
-    for share in gc.get_referrers(cell):
-        if isinstance(share, Share):
-            for x in gc.get_referrers(share):
-                if isinstance(x, Handle):
-                    yield x, share
 
 
 def _write_to_root(share: Share, part: Node) -> None:

@@ -92,7 +92,8 @@ def is_resumed(frame, event):
 
     The profiler does not tell these apart; a signal does not stop one that is being closed.
     """
-    return event == "call" and bool(frame.f_code.co_flags & CO_GENERATOR) and frame.f_lasti > 4
+    started = 4  # where the first instructions of a generator's code, which only make it, end
+    return event == "call" and frame.f_code.co_flags & CO_GENERATOR and frame.f_lasti > started
 
 
 def is_loop(frame):
