@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-import weakref
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,7 +15,7 @@ from livegrad.graph.blame import as_index
 from livegrad.graph.handle import Handle, node_of, wrap
 from livegrad.graph.layout import Strides, is_dense, like_strides, span, strides_in_order
 from livegrad.graph.meta import Shape, meta_of
-from livegrad.graph.node import Node
+from livegrad.graph.node import Node, leaf_ref
 from livegrad.graph.record import record
 from livegrad.graph.views import see_through
 from livegrad.ops.bookkeeping.in_place import laid_out_as, placed_like
@@ -49,7 +48,7 @@ def as_leaf(x: Tensor, requires_grad: bool) -> Tensor:
                 "only Tensors of floating point and complex dtype can require gradients; "
                 f"got {dtype.name}. Convert with .float() first"
             )
-        own_node(x).grad_to = weakref.ref(x)
+        own_node(x).grad_to = leaf_ref(x)
     return x
 
 
@@ -63,6 +62,8 @@ def own_node(x: Tensor) -> Node:
     holders = 1 + (node.buffer is None)  # the tensor, and the list of what is pending
     if share is not None:
         if share.cell.memory is not None:
+            if whole:  # which has its values from there, and is told the flag
+                share.cell._node = node
             return node
         if share.cell._node is node and whole:
             holders += 1

@@ -17,7 +17,7 @@ from livegrad.graph.op import Op
 from livegrad.graph.overlap import AT_ALL, PARTLY, check_overlap
 from livegrad.graph.record import binary
 from livegrad.graph.writes import check_writable, leave_hooks, rebind
-from livegrad.ops.bookkeeping.in_place import also_of
+from livegrad.ops.bookkeeping.in_place import also_of, overwriting
 from livegrad.ops.elementwise import (
     arithmetic as elementwise,
     bits_of_floats,
@@ -185,7 +185,8 @@ def comparing(function: Binary) -> Callable[[Tensor, Operand], Tensor]:
         if not isinstance(other, Handle):
             return result
         dtype = node_of(input).meta.dtype
-        return also_of(elementwise.cast(other, dtype), elementwise.cast(result, dtype))
+        value = also_of(elementwise.cast(other, dtype), elementwise.cast(result, dtype))
+        return overwriting(input, value)
 
     compared.__name__ = function.__name__
     return inplace(compared)

@@ -86,7 +86,6 @@ class Tensor(Subclassing):
 
     _grad: Any = None
     grad: Tensor | None = held_gradient
-    _hooks: Any = None
     _post_hooks: Any = None
     __array_priority__ = 1000  # so that `array + tensor` comes to us
 
@@ -170,7 +169,7 @@ class Tensor(Subclassing):
     def data(self) -> Tensor:
         """The values without their history; writing to it writes to this tensor."""
         out = movement.detach(self)
-        share_of(out).apart = [0]
+        share_of(out).count_with([0])
         return out
 
     @data.setter
@@ -629,11 +628,12 @@ class Tensor(Subclassing):
             src = creation.as_tensor(src, device=CPU)
         if self._share is not None and src._share is not None:
             check_overlap(self, (src,))
-        return self._take(src)
+        # Unlike when they are filled, PyTorch lets no gradient flow to integers.
+        return self._take(src, src.requires_grad and self.dtype.category >= dtypes.FLOAT)
 
-    def _take(self, src: Any) -> Tensor:
+    def _take(self, src: Any, flows: Any) -> Tensor:
         same = src is self or _lies_where(self, src)
-        check_writable(self, src.requires_grad, expanded=same)
+        check_writable(self, flows, expanded=same)
         value = elementwise.cast(src, self.dtype) if src.dtype is not self.dtype else src
         if value.shape != self.shape:
             value = movement.expand(value, self.shape)
@@ -648,7 +648,7 @@ class Tensor(Subclassing):
                     "fill_ only supports 0-dimension value tensor but got tensor with "
                     f"{node_of(value).meta.ndim} dimensions."
                 )
-            return self._take(value)
+            return self._take(value, value.requires_grad)
         check_writable(self, False, expanded=True)
         if self.requires_grad and not path_of(self):  # and does so afterwards: a gradient of zero
             return rebind(self, resizing.fill(self, value), expanded=True)

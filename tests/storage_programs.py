@@ -1218,6 +1218,42 @@ def strides_of_arrays(T: Any) -> Any:
 
 
 @program
+def flags_of_views_of_shared_memory(T: Any) -> Any:
+    seen = []
+    for detached in (False, True):
+        for when in ("before", "after"):
+            base = T.ones(6).detach() if detached else T.ones(6)
+            array = base.numpy() if when == "before" else None
+            view = base.view(2, 3)
+            array = view.numpy() if when == "after" else array
+            for flag in (True, False, True):
+                base.requires_grad_(flag)
+                seen.append((view.requires_grad, view.is_leaf, (view * 2).requires_grad))
+                with T.no_grad():
+                    base.mul_(2)
+                seen.append((base.requires_grad, view.is_leaf, view.tolist()))
+            array[...] = 5
+            seen.append((base.tolist(), view.tolist(), view.requires_grad))
+    return seen
+
+
+@program
+def parameters_of_arrays(T: Any) -> Any:
+    seen = []
+    for size in (0, 2):
+        array = np.zeros((size, 3), np.float32)
+        whole = T.from_numpy(array)
+        flat = whole.reshape(-1)
+        parameter = T.nn.Parameter(whole)
+        flat.add_(7)
+        parameter.detach().add_(8)
+        parameter.sum().backward()
+        T.optim.SGD([parameter], lr=0.5).step()
+        seen.append((array.tolist(), flat.tolist(), parameter.tolist(), parameter.is_leaf))
+    return seen
+
+
+@program
 def large_arrays(T: Any) -> Any:
     big = np.zeros((600, 600))
     t = T.from_numpy(big)

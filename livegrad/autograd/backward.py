@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
-from weakref import ref
 
 from livegrad.autograd import pending
 from livegrad.autograd.anomaly import Anomaly
+from livegrad.autograd.holding import in_shape_of
 from livegrad.autograd.reverse import Pair, fit, reverse, run_hooks
 from livegrad.graph import spent
 from livegrad.graph.blame import as_items
@@ -15,7 +15,7 @@ from livegrad.graph.events import BACKWARD, tell
 from livegrad.graph.handle import Handle, node_of, wrap
 from livegrad.graph.layout import is_dense
 from livegrad.graph.meta import Meta
-from livegrad.graph.node import Interior, Node, place_of
+from livegrad.graph.node import Interior, LeafRef, Node, place_of
 from livegrad.graph.site import user_site
 from livegrad.graph.state import LOCAL, lock_gradients, unlock_gradients
 from livegrad.graph.views import check_not_stale, is_in_vain, laid_out, make_dense
@@ -121,11 +121,17 @@ def grad(
     seeds = _seeds(ends, weights)
     targets = _targets(starts)
     last = not _is_kept(retain_graph, create_graph)
-    order, arrived = reverse(seeds, create_graph, set(targets), spend=last, check=Anomaly.enabled)
-    delivery = Delivery(create_graph, seeds)
+    delivery, arrived = Delivery(create_graph, seeds), list[Pair]()
     results: list[Any] = [None] * len(starts)
+    try:
+        order, _ = reverse(
+            seeds, create_graph, set(targets), spend=last, check=Anomaly.enabled, arrived=arrived
+        )
+    finally:  # tensors that retain their gradients get also what arrived before an error
+        with _Grad(create_graph):
+            totals = delivery.totals(arrived)
     with _Grad(create_graph):
-        for key, (_, g) in delivery.totals(arrived).items():
+        for key, (_, g) in totals.items():
             for place in [i for i, x in enumerate(starts) if _is_among(x, targets.get(key, ()))]:
                 results[place] = delivery.own(g)
     _give_up(order, retain_graph, create_graph)
@@ -184,22 +190,22 @@ class Delivery:
         that retain their gradient are served here.
         """
         totals: dict[int, tuple[Any, Tensor]] = {}
-        hooked = []
+        hooked: dict[int, Any] = {}
         for node, g in arrived:
             to = node.grad_to
-            if type(to) is ref:
+            if type(to) is LeafRef:
                 key, tensor = id(to), to()
                 totals[key] = (tensor, ew.add(totals[key][1], g) if key in totals else g)
-                if getattr(tensor, "_hooks", None):
-                    hooked.append(key)
+                if to.hooks:
+                    hooked[key] = to.hooks
                 continue
             totals[id(node)] = (None, g)
             for tensor in [r() for r in to.retained] if type(to) is Interior else ():
                 if tensor is not None:
                     self.accumulate(tensor, g, retained=True)
-        for key in dict.fromkeys(hooked):
+        for key, hooks in hooked.items():
             tensor, g = totals[key]
-            totals[key] = (tensor, run_hooks(tensor._hooks, g))
+            totals[key] = (tensor, run_hooks(hooks, g))
         return totals
 
     def accumulate(self, tensor: Tensor, g: Tensor, retained: bool = False) -> None:
@@ -208,7 +214,7 @@ class Delivery:
             lock_gradients()
             before = tensor.grad
             if before is None:
-                tensor._grad = self.own(laid_out(g, _as_parameter(tensor)))
+                tensor._grad = self.own(laid_out(in_shape_of(tensor, g), _as_parameter(tensor)))
             elif self.create_graph or retained:
                 tensor._grad = ew.add(before, g)
             else:
@@ -260,7 +266,7 @@ def _is_kept(retain_graph: bool | None, create_graph: bool) -> bool:
 def _give_up(order: list[Node], retain_graph: bool | None, create_graph: bool) -> None:
     if not _is_kept(retain_graph, create_graph):
         # Where the walk ended, because a gradient was asked for there, nothing is given up.
-        walked = [node for node in order if node.spent and type(node.grad_to) is not ref]
+        walked = [node for node in order if node.spent and type(node.grad_to) is not LeafRef]
         spent.mark(walked, user_site())
 
 
@@ -274,7 +280,7 @@ def _targets(inputs: tuple[Tensor, ...]) -> dict[int, list[Tensor]]:
             raise RuntimeError("One of the differentiated Tensors does not require grad")
         if is_in_vain(to):  # it takes part in no graph
             continue
-        key = to if type(to) is ref else place_of(x._node)
+        key = to if type(to) is LeafRef else place_of(x._node)
         targets.setdefault(id(key), []).append(x)
     return targets
 

@@ -11,9 +11,9 @@ import weakref
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from livegrad.autograd.hooks import RemovableHandle, interior_of, own_dict
+from livegrad.autograd.hooks import RemovableHandle, interior_of, leaf_hooks, own_dict
 from livegrad.graph.handle import wrap
-from livegrad.graph.node import Interior, Node, place_of
+from livegrad.graph.node import Interior, Node, leaf_ref, place_of
 from livegrad.ops.making.generate import filled
 from livegrad.ops.shaping import movement
 from livegrad.ops.support.parts import Part, Turned, part_of
@@ -48,7 +48,7 @@ def edge_to(node: Node | None) -> Edge:
         variable = to()
         if variable is None:  # nobody holds the leaf any more, until now
             variable = wrap(node)
-            to = node.grad_to = weakref.ref(variable)
+            to = node.grad_to = leaf_ref(variable)
         return _made(AccumulateGrad, id(to), variable, node), 0
     call = _call_of(node)
     if call is not None:
@@ -213,7 +213,7 @@ class AccumulateGrad:
 
     def register_prehook(self, fn: Callable[[tuple[Any, ...]], Any]) -> RemovableHandle:
         """Calls `fn((gradient,))` before it is added to `grad`; a tuple it returns is used."""
-        return RemovableHandle(own_dict(self.variable, "_hooks"), _with_tuple(fn))
+        return RemovableHandle(leaf_hooks(self.variable), _with_tuple(fn))
 
     def register_hook(self, fn: Callable[[Any, Any], Any]) -> RemovableHandle:
         """Calls `fn((), (gradient,))` after it was added to `grad`."""

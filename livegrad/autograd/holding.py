@@ -7,6 +7,7 @@ from typing import Any
 
 from livegrad.graph.handle import Handle, node_of
 from livegrad.graph.infer import TYPE_NAMES
+from livegrad.ops.shaping.movement import expand
 
 
 def _check_gradient(x: Any, gradient: Any) -> None:
@@ -29,6 +30,12 @@ def _check_gradient(x: Any, gradient: Any) -> None:
             f"attempting to assign a gradient of size '{list(given.shape)}' to a tensor of size "
             f"'{list(own.shape)}'. Please ensure that the gradient and the tensor are the same size"
         )
+
+
+def in_shape_of(x: Any, gradient: Any) -> Any:
+    """A gradient that came for a leaf, which may have been reshaped in place since it was used."""
+    shape, came = node_of(x).meta.shape, gradient._node.meta.shape
+    return gradient if came == shape or len(came) > len(shape) else expand(gradient, shape)
 
 
 def clear(gradient: Any) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from livegrad.graph.handle import may_be_stale, node_of
-from livegrad.graph.node import Interior, Node, place_of
+from livegrad.graph.node import Interior, LeafRef, Node, place_of
 
 if TYPE_CHECKING:
     from livegrad.tensor import Tensor
@@ -46,7 +46,7 @@ def register_hook(tensor: Tensor, hook: Callable[[Tensor], Tensor | None]) -> Re
     if node.grad_to is None:
         raise RuntimeError("cannot register a hook on a tensor that doesn't require gradient")
     if not node.interior:
-        return RemovableHandle(own_dict(tensor, "_hooks"), hook)
+        return RemovableHandle(leaf_hooks(tensor), hook)
     return RemovableHandle(interior_of(place_of(node)).hooks, hook)
 
 
@@ -83,6 +83,14 @@ def interior_of(node: Node) -> Interior:
     if type(node.grad_to) is not Interior:
         node.grad_to = Interior()
     return node.grad_to
+
+
+def leaf_hooks(tensor: Tensor) -> dict[int, Any]:
+    """The hooks on the gradient of a leaf: the tensor's own, and known where its gradient goes."""
+    hooks = own_dict(tensor, "_hooks")
+    if isinstance(tensor._node.grad_to, LeafRef):
+        tensor._node.grad_to.hooks = hooks
+    return hooks
 
 
 def own_dict(tensor: Tensor, name: str) -> dict[int, Any]:

@@ -2,8 +2,8 @@
 
 The usual training step calls backward before anything was computed. Then no rule needs to run now:
 GRADIENT is recorded, with one GRADIENT_OF per leaf, and the planner applies the rules when it meets
-the step's structure for the first time. Whatever is unusual (hooks, a value that was read already,
-a composite without rules) is left to the ordinary walk in `reverse`.
+the step's structure for the first time. Whatever is unusual (hooks, a composite without rules, a
+value that was read already and whose structure repeats) is left to the ordinary walk in `reverse`.
 
 GRADIENT's attrs are the way the walk went. The planner goes that way again and asks no node whether
 it needs a gradient: hooks and flags that were set after `backward` are for later passes.
@@ -13,18 +13,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
-from weakref import ref
 
-from livegrad.autograd.reverse import reverse, spent_error
+from livegrad.autograd.holding import in_shape_of
+from livegrad.autograd.reverse import reverse, spent_error, through_rules
 from livegrad.device import CPU
 from livegrad.graph import spent
 from livegrad.graph.handle import node_of
 from livegrad.graph.layout import is_dense
-from livegrad.graph.node import Node, Spec
+from livegrad.graph.node import LeafRef, Node, Spec
 from livegrad.graph.op import Op
 from livegrad.graph.record import append
 from livegrad.graph.site import user_site
-from livegrad.graph.state import LOCAL, lock_gradients, unlock_gradients
+from livegrad.graph.state import LOCAL, Runtime, lock_gradients, unlock_gradients
 from livegrad.graph.writes import rebind
 from livegrad.native.hot import hot, hot_slots
 from livegrad.ops.elementwise import arithmetic as ew
@@ -37,31 +37,44 @@ if TYPE_CHECKING:
 # What the walk met at an input: no gradient flows there, it was met before, it is a node from which
 # the gradient flows on, it is a leaf.
 NOTHING, AGAIN, INTERIOR, LEAF = range(4)
+# What the runtime notes in `saved` of GRADIENT's spec.
+REFUSED = 0
 
 
 @hot_slots
 class Walk:
-    """Nodes that a gradient reaches, in the order found, and the way as a hashable value."""
+    """Nodes that a gradient reaches, in the order found, and the way as a hashable value.
 
-    __slots__ = ("interior", "leaves", "way")
+    `computed` says that some of them have their values already.
+    """
+
+    __slots__ = ("computed", "interior", "leaves", "way")
 
     def __init__(self) -> None:
+        self.computed = False
         self.interior: list[Node] = []
         self.leaves: list[Node] = []
         self.way: list[int] = []
 
 
 @hot
-def walk(root: Node) -> Walk | None:
-    """The way of a gradient down from a pending `root`; None if it is not a plain one."""
+def walk(root: Node, over_values: bool) -> Walk | None:
+    """The way of a gradient down from `root`; None if it is not a plain one.
+
+    It goes over nodes that are pending, or also `over_values` that are there already.
+    """
     found = Walk()
     interior, leaves, way = found.interior, found.leaves, found.way
     seen = {root}
     interior.append(root)
     for node in interior:  # grows while it is walked
         spec = node.spec
-        if node.grad_to is not True or node.buffer is not None or node.cut is not None:
+        if node.grad_to is not True or node.cut is not None:
             return None
+        if node.buffer is not None:
+            if not over_values:
+                return None
+            found.computed = True
         flows = spec.flows
         if flows is None:
             flows = spec.flows = _flows(spec, len(node.inputs))
@@ -79,7 +92,7 @@ def walk(root: Node) -> Walk | None:
                 way.append(AGAIN)
             else:
                 seen.add(x)
-                if type(to) is ref:
+                if type(to) is LeafRef:
                     way.append(LEAF)
                     leaves.append(x)
                 else:
@@ -112,25 +125,36 @@ def backward(output: Tensor, retain_graph: bool) -> bool:
         return False
     if meta.device is not CPU:
         return False
-    way = walk(root)
-    if way is None:
+    way = walk(root, Runtime.by_pieces)
+    if way is None or (way.computed and _is_refused(root, way)):
         return False
-    tensors = [node.grad_to() for node in way.leaves]  # type: ignore[misc, operator]
-    for x in tensors:
-        if x is not None and (x._hooks is not None or x._post_hooks is not None):
+    tensors = []
+    for node in way.leaves:
+        to: Any = node.grad_to
+        x = to()
+        if to.hooks is not None or (x is not None and x._post_hooks is not None):
             return False
+        tensors.append(x)
     outer = state.grad, state.site
     state.grad, state.site, state.held = False, user_site(), True
     try:
         lock_gradients()
         _record(root, way, tensors)
         if not retain_graph:
-            spent.mark(way.interior, state.site, False)
+            spent.mark(way.interior, state.site, way.computed)
     finally:
         unlock_gradients()
         state.grad, state.site = outer
         state.held = False
     return True
+
+
+@hot
+def _is_refused(root: Node, way: Walk) -> bool:
+    """Whether a walk over values is none that can be run piece by piece, or not well: a plan of it
+    would compute the values once more."""
+    spec = GRADIENT.cache.get((root.meta, tuple(way.way)))
+    return spec is not None and spec.saved == REFUSED
 
 
 @hot
@@ -153,6 +177,8 @@ def _record(root: Node, way: Walk, tensors: list[Any]) -> None:
         g = append(spec, inputs, (), None)
         before = tensor.grad
         if before is None:
+            if tensor._node.meta is not meta:
+                g = in_shape_of(tensor, g)
             tensor._grad = g
         else:
             rebind(before, ew.add(before, g))
@@ -188,7 +214,7 @@ def expand(n: Any, root: Tensor) -> list[Tensor]:
     for x in found.interior:
         x.grad_to = True
     for x in found.leaves:
-        x.grad_to = ref(x)
+        x.grad_to = LeafRef(x)
     try:
         _, arrived = reverse([(node, filled(node.meta.shape, 1, node.meta.dtype))], False)
     finally:
@@ -201,6 +227,28 @@ def expand(n: Any, root: Tensor) -> list[Tensor]:
     ]
 
 
+def pull(n: Any, g: Tensor, *rest: Tensor) -> list[Tensor]:
+    """The gradients of the inputs of one node, as far as they are wanted.
+
+    The value that stands for the node, which is the planner's own, says for the time of this what
+    the node says: rules ask it.
+    """
+    op, attrs, wanted = n.attrs
+    *inputs, node = [node_of(x) for x in rest]
+    for x, is_wanted in zip(inputs, wanted, strict=True):
+        x.grad_to = True if is_wanted else None
+    grads: dict[Node, Tensor] = {}
+    before = node.spec
+    node.spec, node.inputs, node.args = op.make_spec(attrs, node.meta), tuple(inputs), n.args
+    try:
+        through_rules(node, g, None, grads)
+    finally:
+        node.spec, node.inputs, node.args = before, (), ()
+        for x in inputs:
+            x.grad_to = None
+    return [grads[x] for x, is_wanted in zip(inputs, wanted, strict=True) if is_wanted]
+
+
 GRADIENT = Op(
     "gradient",
     "gradient",
@@ -208,6 +256,14 @@ GRADIENT = Op(
     # equal attrs on equal graphs mean equal walks.
     infer=lambda metas, attrs, shape: metas[0],
     expand=expand,
+)
+PULL = Op(
+    "pull",
+    "gradient",
+    # The gradient rule of one node by itself, for runtime/cpu/pieces: inputs (gradient, operands,
+    # value), args the node's; attrs (its op, its attrs, whose gradients are wanted).
+    infer=lambda metas, attrs, shape: metas[0],
+    expand=pull,
 )
 GRADIENT_OF = Op(
     "gradient_of",

@@ -12,13 +12,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
-from weakref import ref
 
 from livegrad.autograd.anomaly import check_gradients
 from livegrad.dtypes import FLOAT
 from livegrad.graph.handle import node_of, wrap
 from livegrad.graph.meta import Meta, Shape
-from livegrad.graph.node import Node, Site, Spec, quote_site
+from livegrad.graph.node import LeafRef, Node, Site, Spec, quote_site
 from livegrad.graph.op import GradRule
 from livegrad.graph.record import record
 from livegrad.graph.state import LOCAL, setting
@@ -76,7 +75,7 @@ def reverse(
             if g is None:
                 continue
             to: Any = node.grad_to
-            if type(to) is ref or (stop and node in stop):
+            if type(to) is LeafRef or (stop and node in stop):
                 arrived.append((node, g))
                 continue
             if to is not True:
@@ -110,7 +109,9 @@ def _complete_leaves(order: list[Node], failed: Node, grads: dict[Node, Tensor])
     """The leaves whose gradients were complete when a rule failed: in PyTorch they have theirs."""
     left = order[order.index(failed) :]
     waiting = {x for node in left for x in edges(node)}
-    return [(x, grads[x]) for x in left if type(x.grad_to) is ref and x in grads.keys() - waiting]
+    return [
+        (x, grads[x]) for x in left if type(x.grad_to) is LeafRef and x in grads.keys() - waiting
+    ]
 
 
 def _as_told(
@@ -255,7 +256,7 @@ def _check_found(order: list[Node], wanted: set[int]) -> None:
 def edges(node: Node) -> tuple[Node, ...]:
     """The nodes to which gradients flow on from `node`; none from a leaf."""
     to: Any = node.grad_to
-    if type(to) is ref:
+    if type(to) is LeafRef:
         return ()
     if node.cut is not None:
         raise spent_error(*node.cut)

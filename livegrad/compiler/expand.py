@@ -138,7 +138,8 @@ class Expander:
         assert rule is not None
         assert self.shadows is not None
         tensors = [wrap(self.shadows.get(x, x)) for x in node.inputs]
-        results, made = in_scratch(node.site, lambda: rule(node, *tensors))
+        told = copy_node(node, node.inputs, self._slots(node)) if node.args else node
+        results, made = in_scratch(node.site, lambda: rule(told, *tensors))
         for m in made:
             self.lower(m, m.args)
         self.gradients[node] = [self.final[x._node] for x in results]

@@ -52,12 +52,12 @@ def _paired(name: str) -> Callable[[Instructions, Operand, Operand], Value]:
 
 
 def _extreme(better: str) -> Callable[[Instructions, Operand, Operand], Value]:
-    """A method: one of two floats, by a comparison; NaN if either is NaN."""
+    """A method: one of two floats, by a comparison; NaN if either is NaN, `x` if they are equal."""
 
     def write(self: Instructions, x: Operand, y: Operand) -> Value:
         x, y = self._pair(x, y)
-        # One maxps, which gives y when either is NaN, then a blend for a NaN in x.
-        return self.select(self.isnan(x), x, self.select(self.fcmp(better, x, y), x, y))
+        # One maxps, which gives x when either is NaN, then a blend for a NaN in y.
+        return self.select(self.isnan(y), y, self.select(self.fcmp(better, y, x), y, x))
 
     return write
 

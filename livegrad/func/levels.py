@@ -10,13 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
-from weakref import ref
 
 from livegrad import dtypes
 from livegrad.autograd.reverse import reverse
 from livegrad.func import tree
 from livegrad.graph.handle import Handle, node_of, wrap
-from livegrad.graph.node import Interior, Node
+from livegrad.graph.node import Interior, LeafRef, Node
 from livegrad.graph.state import LOCAL, setting
 from livegrad.ops.elementwise.arithmetic import cast, clone
 from livegrad.ops.making.generate import filled_as
@@ -97,7 +96,7 @@ def reaches_outside(root: Node, own: set[Node]) -> bool:
     while todo:
         node = todo.pop()
         to = node.grad_to
-        if type(to) is ref or node.cut is not None:
+        if type(to) is LeafRef or node.cut is not None:
             return True
         ways = to.edges if isinstance(to, Interior) and to.edges is not None else node.inputs
         flowing = [x for x in ways if x.grad_to is not None]

@@ -106,6 +106,8 @@ class Share:
     # Of x.data and its views, and of what was made to share another storage: how often they were
     # written, which the `_version` of others does not count. They have one list in common.
     apart: list[int] | None = None
+    # That count when this one was brought up to date: what they write is no silent write to it.
+    apart_seen = 0
     # Why it may not be written while gradients are recorded: see `check_writable`.
     made: str | None = None
     # The count of writes when it was, of a view whose history is gone after the next one.
@@ -156,17 +158,34 @@ class Share:
         return self.origin()[0].writes if self.apart is None else self.apart[0]
 
     def count(self, writes: int) -> None:
-        """Counts writes, for this tensor and who counts with it, that change no value."""
+        """Counts writes, for this tensor and who counts with it, that change no value.
+
+        As in PyTorch, views are shown anew after them: hooks on them are for what was computed
+        before.
+        """
         if self.apart is not None:
             self.apart[0] += writes
         else:
-            self.origin()[0].uncounted -= writes  # the version is for views, which follow nothing
+            self.origin()[0].version += writes
+
+    def count_with(self, apart: list[int] | None) -> None:
+        """Counts writes from now on in a list that it has in common with others, if any."""
+        self.apart = apart
+        if apart is not None:
+            self.apart_seen = apart[0]
 
     def wrote(self) -> None:
         """Notes a write to the cell by this tensor, which has a count of its own if it is apart."""
         if self.apart is not None:
             self.apart[0] += 1
+            self.apart_seen = self.apart[0]
             self.cell.wrote_silently()
+
+    def was_written_silently(self) -> bool:
+        """Whether no write since it was brought up to date is one that this tensor counts."""
+        if self.apart is not None and self.apart[0] != self.apart_seen:
+            return False
+        return self.cell.was_written_silently(self.seen)
 
     def mark_made(self, how: str) -> None:
         """Notes how a view was made: not so that its history follows what is written later."""

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from types import CodeType
 from typing import TYPE_CHECKING, Any
 
-from livegrad.native.hot import hot_slots
+from livegrad.native.hot import hot, hot_slots
 
 if TYPE_CHECKING:
     from livegrad.graph.meta import Meta
@@ -28,9 +28,16 @@ class Spec:
     nodes, else None; `flows` are the inputs that have a gradient rule (filled in when a gradient
     first comes by). `plain` is the spec of the same operation on contiguous values, which is what
     plans are made of; None if this is one.
+
+    The others are for nodes that are run piece by piece (runtime/cpu/pieces): what the spec is to
+    the list (`role`), which values its gradient reads (`saved`), the addresses of the first card of
+    its forward and of its backward pieces, and the `pieces` themselves.
     """
 
-    __slots__ = ("attrs", "floats", "flows", "grad", "meta", "op", "plain")
+    __slots__ = (
+        "attrs", "backward", "floats", "flows", "forward", "grad", "meta", "op", "pieces", "plain",
+        "role", "saved",
+    )  # fmt: skip
 
     def __init__(self, op: Op, attrs: tuple[Any, ...], meta: Meta) -> None:
         self.op = op
@@ -40,6 +47,9 @@ class Spec:
         self.grad: bool | None = None
         self.flows: tuple[int, ...] | None = None
         self.plain: Spec | None = None
+        self.role = self.saved = -1  # not known
+        self.forward = self.backward = 0
+        self.pieces: Any = None
 
 
 @hot_slots
@@ -67,7 +77,7 @@ class Node:
     meta: Meta
     inputs: tuple[Node, ...]
     args: tuple[Any, ...]
-    grad_to: bool | weakref.ref[Any] | Interior | None
+    grad_to: bool | LeafRef | Interior | None
     buffer: Any
     site: Site | None
     index: int
@@ -99,6 +109,28 @@ class Node:
         return f"<{self.spec.op.name} {self.meta} {state} at {describe_site(self.site)}>"
 
 
+class LeafRef(weakref.ref[Any]):
+    """`grad_to` of a leaf: a weak reference to the tensor that receives the gradient.
+
+    `hooks` are those of the tensor, for which its gradient is still computed when it is gone.
+    """
+
+    __slots__ = ("hooks",)
+
+    def __init__(self, tensor: Any) -> None:
+        self.hooks: dict[int, Callable[[Any], Any]] | None = None
+
+
+def leaf_ref(tensor: Any) -> LeafRef:
+    """The one reference to a leaf by which all nodes that were its value know it."""
+    for known in weakref.getweakrefs(tensor):
+        if type(known) is LeafRef:
+            return known
+    made = LeafRef(tensor)
+    made.hooks = tensor.__dict__.get("_hooks")
+    return made
+
+
 class Interior:
     """`grad_to` of an interior node about which more is to be said than that a gradient flows on.
 
@@ -123,6 +155,7 @@ class Interior:
         self.metadata: dict[tuple[int, ...], dict[str, Any]] | None = None
 
 
+@hot
 def place_of(node: Node) -> Node:
     """The node that is a tensor's place in backward: writes without history change values only.
 

@@ -46,7 +46,9 @@ def _overlap(x: Any, other: Any) -> str | None:
     if not _is_dense(x) or not _is_dense(other):
         return None
     (begin, end), (first, last) = _stretch(x), _stretch(other)
-    if (begin, end) == (first, last) and begin != end:
+    if begin == end or first == last:
+        return None
+    if (begin, end) == (first, last):
         return AT_ALL if x._node.meta.stride() == other._node.meta.stride() else PARTLY
     return PARTLY if begin < last and first < end else None
 

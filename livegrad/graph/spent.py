@@ -12,7 +12,7 @@ import threading
 import weakref
 from collections.abc import Collection
 
-from livegrad.graph.node import Interior, Node, Site
+from livegrad.graph.node import Interior, Node, Site, place_of
 from livegrad.graph.state import LOCAL
 from livegrad.native.hot import hot, hot_slots
 
@@ -215,9 +215,9 @@ def _leads_to_cut(node: Node) -> bool:
 def _cut_node(node: Node, reason: tuple[Site | None, Site | None]) -> None:
     if isinstance(node.grad_to, weakref.ref):
         return  # a leaf is not part of any graph that made it
+    to = place_of(node).grad_to
     node.inputs = ()
     node.cut = reason
-    to = node.grad_to
     if type(to) is Interior:  # lets go of what a Function saved
         node.grad_to = _heard(to) if to.hooks or to.retained else True
 

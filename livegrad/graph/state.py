@@ -61,7 +61,7 @@ STATES: list[weakref.ref[State]] = []
 # What pending nodes of threads that have ended read of others.
 ORPHANED: list[weakref.ref[Node]] = []
 
-REFERENCE = "reference" in words("LIVEGRAD_MODE", "reference")
+REFERENCE = "reference" in words("LIVEGRAD_MODE", "reference whole pieces")
 
 
 @hot_slots
@@ -315,6 +315,8 @@ class Runtime:
     number_at: Callable[[Node, int], int]
     # buffer_of(values, dtype): a buffer with a copy of an array, converted to `dtype`.
     buffer_of: Callable[[Any, DType], Any]
+    # Whether flushes may be run piece by piece, so that gradients need no plan: runtime/sight.py.
+    by_pieces = False
 
 
 def flush(reason: str, *roots: Node) -> None:

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from livegrad.graph.handle import (
+    LEAF,
     Cell,
     Share,
     Step,
@@ -22,9 +23,10 @@ from livegrad.graph.handle import (
 from livegrad.graph.infer import not_a_tensor
 from livegrad.graph.layout import like_strides
 from livegrad.graph.meta import Meta, Shape
-from livegrad.graph.node import Interior, Node, place_of
+from livegrad.graph.node import Interior, LeafRef, Node, place_of
 from livegrad.graph.op import REGISTRY, Op
 from livegrad.graph.record import record, unary
+from livegrad.graph.spent import propagate
 from livegrad.graph.state import LOCAL, setting
 from livegrad.native.hot import hot
 
@@ -78,7 +80,7 @@ def follow_cell(x: Any, share: Share) -> None:
             value, path = wrap(node_of(share.root)), steps
         # Gradients flow through a view whenever they flow through what it shows. But after a
         # silent write it has the place in the graph that it had, if any.
-        silently = cell.was_written_silently(share.seen) and _has_its_place(x._node, share)
+        silently = share.was_written_silently() and _has_its_place(x._node, share)
         grad, state.grad = state.grad, not silently
         try:
             value = followed(value, path)
@@ -94,6 +96,8 @@ def follow_cell(x: Any, share: Share) -> None:
         if before.grad_to is not None:
             go_on_retaining(before, x._node, x)
     share.seen = cell.version
+    if share.apart is not None:
+        share.count_with(share.apart)
 
 
 def claim(x: Any) -> None:
@@ -112,7 +116,8 @@ def _has_its_place(node: Node, share: Share) -> bool:
     """
     to = node.grad_to
     if to is None or is_in_vain(to):
-        return not share.followed and node.spec.op is share.path[-1][0]
+        made = node.spec.op in (share.path[-1][0], LEAF) or share.shown is not None
+        return made and not share.followed
     return True
 
 
@@ -127,7 +132,7 @@ def require_in_vain(node: Node, share: Share) -> None:
     if is_in_vain(to) and family.grad_to is None:
         node.grad_to = None
     elif to is None and family.grad_to is not None:
-        node.grad_to = _WeakRef(_Nobody())
+        node.grad_to = LeafRef(_Nobody())
 
 
 class _Nobody:
@@ -224,7 +229,7 @@ def _mark_view_of_inference(op: Op, x: Any, out: Any) -> None:
     """
     out._node.spent = True
     if op.grads is None and x._share.apart is None:
-        out._share.apart = [0]
+        out._share.count_with([0])
 
 
 def inherit(op: Op, x: Any, share: Share) -> None:
@@ -233,7 +238,7 @@ def inherit(op: Op, x: Any, share: Share) -> None:
     if op.grads is not None:  # past detach() begins another history, of which that is the root
         share.root = x if shown.root is None and shown.is_detached() else shown.root
     if shown.apart is not None:
-        share.apart = shown.apart
+        share.count_with(shown.apart)
     if shown.made is not None and op.grads is not None:
         share.mark_made(shown.made)
 
@@ -256,7 +261,7 @@ def make_dense(x: Any) -> None:
     dense = meta.with_strides(like_strides(meta.shape, meta.stride()))
     if dense is not meta:
         placed = laid_out(wrap(x._node), dense)
-        if isinstance(x._node.grad_to, _WeakRef):
+        if isinstance(x._node.grad_to, LeafRef):
             placed._node.grad_to = x._node.grad_to
         x._node = placed._node
         see_through(placed, x)
@@ -291,19 +296,11 @@ def in_place_of(old: Node, value: Any, handle: Any, overwrites: bool) -> Node:
         node = value._node
         node.grad_to = to
     elif to is not None and node.grad_to is None:
-        state = LOCAL.state
-        grad, state.grad = state.grad, True
-        try:
-            values = wrap(place_of(old)), wrap(node)
-            if overwrites:
-                value = record(REGISTRY["overwritten"], values, (type(handle) is Cell,))
-            else:
-                value = record(REGISTRY["altered"], values)
-        finally:
-            state.grad = grad
+        with setting(grad=True):
+            if old.buffer is not None:  # else nothing of its graph is given up yet
+                propagate(old)
+            value = _at_place(place_of(old), wrap(node), overwrites, type(handle) is Cell)
         node = value._node
-        if not _is_broadcast(old.meta.shape, node.meta.shape):
-            node.grad_to = Interior((place_of(old),), _refuse_shape)
     elif to is None and node.grad_to is None:
         node.spent = old.spent  # whether in inference mode or not, it stays what it was made as
     if to is not None:
@@ -312,6 +309,22 @@ def in_place_of(old: Node, value: Any, handle: Any, overwrites: bool) -> Node:
     if node.inputs and node is not old:  # what is computed from nothing cannot fail
         LOCAL.state.written[node] = old
     return node
+
+
+def _at_place(place: Node, value: Tensor, overwrites: bool, of_whole: bool) -> Tensor:
+    """`value` without a history, to which gradients come on their way to the interior `place`."""
+    meta = value._node.meta
+    if place.cut is not None:  # they are refused there; its value cannot be had, nor is it needed
+        value = laid_out(unary(REGISTRY["clone"], value), meta)
+        value._node.grad_to = Interior((place,), lambda g: [(place, g)])
+        return value
+    if overwrites:
+        value = record(REGISTRY["overwritten"], (wrap(place), value), (of_whole,))
+    else:
+        value = record(REGISTRY["altered"], (wrap(place), value))
+    if not _is_broadcast(place.meta.shape, meta.shape):
+        value._node.grad_to = Interior((place,), _refuse_shape)
+    return value
 
 
 def _is_broadcast(shape: Shape, to: Shape) -> bool:
@@ -341,6 +354,8 @@ def go_on_retaining(old: Node, node: Node, handle: Any) -> None:
     to, new = place_of(old).grad_to, place_of(node)
     if type(to) is not Interior or not to.retained or new.grad_to is to:
         return
+    if type(handle) is Cell:  # it was written through a view
+        handle = handle.base()
     mine = [r for r in to.retained if r() is handle]
     if mine and new.grad_to is not None and not isinstance(new.grad_to, _WeakRef):
         if type(new.grad_to) is not Interior:

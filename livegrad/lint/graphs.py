@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from typing import Any
-from weakref import ref
 
-from livegrad.graph.node import Interior, Node
+from livegrad.graph.node import Interior, LeafRef, Node
 from livegrad.lint.rules import say
 
 # A graph larger than this is looked at in part.
@@ -36,7 +35,7 @@ def look(roots: list[Node]) -> list[Any]:
     todo = list(roots)
     for node in todo:  # grows while it is walked
         to: Any = node.grad_to
-        if type(to) is ref:
+        if type(to) is LeafRef:
             leaf = to()
             if leaf is not None:
                 leaves[id(leaf)] = leaf

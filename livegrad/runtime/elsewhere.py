@@ -44,14 +44,17 @@ def take_up(state: State, nodes: list[Node], handles: list[Any]) -> None:
         node.index = state.base + place
 
 
-def adopt_missing(state: State, roots: tuple[Node, ...]) -> None:
-    """Puts what is missing in front of what reads it, and numbers all pending nodes anew."""
+def adopt_missing(state: State, roots: tuple[Node, ...], for_plan: bool = True) -> None:
+    """Puts what is missing in front of what reads it, and numbers all pending nodes anew.
+
+    To a plan, a backward pass over values that are there is missing its graph.
+    """
     handles = dict(zip(state.nodes, state.handles, strict=True))
-    order = _with_missing(state.nodes, roots)
+    order = _with_missing(state.nodes, roots, for_plan)
     take_up(state, order, [handles[node] if node in handles else _Nobody() for node in order])
 
 
-def _with_missing(nodes: list[Node], roots: tuple[Node, ...]) -> list[Node]:
+def _with_missing(nodes: list[Node], roots: tuple[Node, ...], for_plan: bool) -> list[Node]:
     """Pending `nodes` with every value that they or `roots` need and that is nowhere, in order."""
     pending = set(nodes)
     order: list[Node] = []
@@ -64,9 +67,13 @@ def _with_missing(nodes: list[Node], roots: tuple[Node, ...]) -> list[Node]:
             continue
         if not node.inputs and (node.cut is not None or node.op.kind == "leaf"):
             raise _gone(node)
+        reads = node.inputs
         if _has_lost_graph(node):
-            node.inputs = (_graph_again(node),)
-        needed = [x for x in node.inputs if x.buffer is None and x not in done]
+            if for_plan:
+                reads = node.inputs = (_graph_again(node),)
+            else:
+                reads = _read_by_rules(node)
+        needed = [x for x in reads if x.buffer is None and x not in done]
         if needed:
             todo += needed
             continue
@@ -102,6 +109,16 @@ def _walked(gradient: Node) -> list[Node]:
     from livegrad.autograd.pending import walk_again
 
     return walk_again(gradient.inputs[0], gradient.attrs).interior
+
+
+def _read_by_rules(gradient: Node) -> tuple[Node, ...]:
+    """The values that gradient rules read on the way of a backward pass."""
+    found: list[Node] = []
+    for node in _walked(gradient):
+        saves = node.op.saves
+        found += [node] if "y" in saves else []
+        found += node.inputs if "x" in saves else ()
+    return tuple(found)
 
 
 def _graph_again(gradient: Node) -> Node:

@@ -9,9 +9,8 @@ own: `others`.
 from __future__ import annotations
 
 from typing import Any
-from weakref import ref
 
-from livegrad.graph.node import Node
+from livegrad.graph.node import LeafRef, Node
 from livegrad.runtime.memory import Buffer
 
 
@@ -24,7 +23,7 @@ def is_kept(others: int, stands_for: Any, node: Node) -> bool:
 def is_claim(node: Node) -> bool:
     """Whether a kept node belongs to a graph that backward may still walk."""
     to = node.grad_to
-    return to is not None and node.spent is False and type(to) is not ref
+    return to is not None and node.spent is False and type(to) is not LeafRef
 
 
 def may_overwrite(others: int, buffer: Buffer, others_of_buffer: int) -> bool:

@@ -56,6 +56,7 @@ def _uncount(x: Any, failed: int) -> None:
         x._writes -= failed
     elif share.apart is not None:  # and none of these is among those that its cell counts
         share.apart[0] -= failed
+        share.count_with(share.apart)
         share.cell.uncounted -= failed
 
 

@@ -5,12 +5,11 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
-from weakref import ref
 
 from livegrad.device import CPU, Device, backend_of
 from livegrad.graph import spent
 from livegrad.graph.handle import leaf_node
-from livegrad.graph.node import Node
+from livegrad.graph.node import LeafRef, Node
 from livegrad.graph.state import LOCAL
 from livegrad.native.hot import hot
 from livegrad.ops.bookkeeping.update import replace_node
@@ -125,12 +124,27 @@ def _deliver(
         else:
             node.buffer = buffers[number]
         to = node.grad_to
-        if to is None or type(to) is ref:
+        if to is None or type(to) is LeafRef:
             node.inputs = ()
         else:
             in_graphs.append(node)
     if executable.writes:
         spent.cut(executable.update_site(nodes))
+    for node in in_graphs:
+        spent.propagate(node)
+    spent.flushed()
+
+
+def hand_out(pairs: list[tuple[Node, Buffer]]) -> None:
+    """Gives nodes their buffers, and lets go of what was needed to compute them."""
+    in_graphs = []
+    for node, buffer in pairs:
+        node.buffer = buffer
+        to = node.grad_to
+        if to is None or type(to) is LeafRef:
+            node.inputs = ()
+        else:
+            in_graphs.append(node)
     for node in in_graphs:
         spent.propagate(node)
     spent.flushed()

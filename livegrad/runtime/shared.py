@@ -40,8 +40,16 @@ from livegrad.graph.meta import Meta, Shape, meta_of
 from livegrad.graph.node import Node
 from livegrad.graph.op import Op
 from livegrad.graph.record import record
-from livegrad.graph.state import LOCAL, flush
-from livegrad.graph.views import follow_cell, in_place_of, inherit, laid_out, sync
+from livegrad.graph.state import LOCAL, flush, setting
+from livegrad.graph.views import (
+    follow_cell,
+    followed,
+    in_place_of,
+    inherit,
+    laid_out,
+    requires_as_family,
+    sync,
+)
 from livegrad.graph.writes import rebind
 from livegrad.ops.shaping.strided import AS_STRIDED
 from livegrad.runtime.memory import Buffer, allocate
@@ -306,12 +314,16 @@ def read_shared(x: Tensor) -> None:
     cell, _ = root_of(x)
     memory = cell.memory
     window = _window(x)
+    own = share_of(x)
     if not memory.is_shared():
         _take_back(cell)
+        if not x._node.inputs and x._node.buffer is None:  # a view that nobody has read yet
+            with setting(grad=False):
+                x._node = followed(wrap(own.cell._node), own.path)._node
         sync(x)
         return
-    own = share_of(x)
-    if cell._node.grad_to is not None and own.seen != own.cell.version:
+    if own.seen != own.cell.version and _has_history(x, own):
+        _refresh(cell)
         follow_cell(x, own)  # its history; the value may be another
     node = _computed(x._node)
     if window.nbytes <= MOST_COPIED or not window.flags.c_contiguous or _is_conjugate(own.path):
@@ -328,6 +340,14 @@ def read_shared(x: Tensor) -> None:
     _renew(x, fresh)
 
 
+def _has_history(x: Tensor, own: Share) -> bool:
+    """Whether `x` may have another place in the graph after a write: not a leaf of its own."""
+    to = x._node.grad_to
+    if isinstance(to, weakref.ref) and not own.has_family():
+        return False
+    return to is not None or requires_as_family(x)
+
+
 def _renew(x: Tensor, fresh: Node) -> None:
     """Makes `fresh` the value of `x`, which keeps its place in the graph."""
     x._node = fresh if x._node.grad_to is None else in_place_of(x._node, wrap(fresh), x, False)
@@ -337,6 +357,7 @@ def _take_back(cell: Cell) -> None:
     """Nobody else sees the memory any more: its bytes become an ordinary value."""
     _refresh(cell)
     cell.memory = None
+    _wrote_silently(cell)  # views that were made of memory have not seen it yet
 
 
 def _refresh(cell: Cell) -> None:
@@ -354,6 +375,10 @@ def _refresh(cell: Cell) -> None:
     if node.grad_to is not None:
         fresh = in_place_of(node, wrap(fresh), cell, False)
     cell._node = fresh
+    _wrote_silently(cell)
+
+
+def _wrote_silently(cell: Cell) -> None:
     cell.version += 1
     cell.wrote_silently()
 
@@ -365,11 +390,10 @@ def view_shared(
     shown = share_of(x)
     if x._node.grad_to is not None:
         out = record(op, (x,), attrs, args, shape)
-        seen = shown.cell.version
     else:
         out = wrap(leaf_node(infer_meta(op, x._node.meta, attrs, shape), None))
-        seen = -1  # it has seen nothing, should the memory be ours alone when it is used
-    out._share = Share(shown.cell, shown.path + ((op, attrs, args, shape),), seen)
+    path = shown.path + ((op, attrs, args, shape),)
+    out._share = Share(shown.cell, path, shown.cell.version)
     if shown.path:
         inherit(op, x, out._share)
     return out

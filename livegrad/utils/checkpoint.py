@@ -15,7 +15,6 @@ import dataclasses
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
-from weakref import ref
 
 from livegrad import dtypes
 from livegrad.autograd.function import FunctionCtx, Output, call_node
@@ -23,7 +22,7 @@ from livegrad.autograd.reverse import Pair, fit, reverse
 from livegrad.graph import spent
 from livegrad.graph.handle import Handle, node_of, wrap
 from livegrad.graph.meta import Meta
-from livegrad.graph.node import Node, describe_site
+from livegrad.graph.node import LeafRef, Node, describe_site
 from livegrad.graph.site import user_site
 from livegrad.graph.state import LOCAL, Runtime, flush, setting
 from livegrad.random import Generator, default_generator
@@ -317,7 +316,7 @@ class Segment:
         stop = {x for x in self.inputs if x is not None}
         order, arrived = reverse(seeds, create_graph, None, stop, spend=not create_graph)
         if not create_graph:
-            inner = [n for n in order if n not in stop and type(n.grad_to) is not ref]
+            inner = [n for n in order if n not in stop and type(n.grad_to) is not LeafRef]
             spent.mark(inner, user_site())
         return self._paired(arrived)
 
@@ -359,13 +358,13 @@ class Segment:
         """Gradients with the nodes of the first run that they belong to."""
         known = {x for x in self.inputs if x is not None}
         # A parameter that was written to meanwhile is another node, but still that leaf.
-        leaves = {id(x.grad_to): x for x in known if type(x.grad_to) is ref}
+        leaves = {id(x.grad_to): x for x in known if type(x.grad_to) is LeafRef}
         pairs = []
         for node, g in arrived:
             to = node if node in known else leaves.get(id(node.grad_to))
             if to is not None:
                 pairs.append((to, fit(g, to.meta)))
-            elif self.strict and type(node.grad_to) is ref:
+            elif self.strict and type(node.grad_to) is LeafRef:
                 raise CheckpointError(
                     f"checkpoint: a tensor of {node.meta} that requires grad is used by the "
                     "recomputation, and was not by the forward pass. The function must do the "

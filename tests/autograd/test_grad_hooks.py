@@ -288,3 +288,55 @@ def test_a_written_output_retains_its_gradient_where_nothing_was_asked_for():
     y.retain_grad()
     assert lg.autograd.grad(y, [z], allow_unused=True) == (None,)
     assert y.grad.item() == 1
+
+
+def test_what_retains_its_gradient_gets_that_before_an_error_of_grad():
+    class Refusing(lg.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            return x.sum()
+
+        @staticmethod
+        def backward(ctx, g):
+            raise RuntimeError("refused")
+
+    a = leaf(1.0, 2.0)
+    y = Refusing.apply(a)
+    y.retain_grad()
+    with pytest.raises(RuntimeError, match="refused"):
+        grad(y * 3, a)
+    assert y.grad.item() == 3.0
+
+
+@pytest.mark.parametrize("through", [lambda x: x.t(), lambda x: x[0], lambda x: x.view(-1)])
+def test_a_whole_written_through_a_view_retains_the_gradient_of_its_new_value(through):
+    a = lg.tensor([[1.0, 2.0], [3.0, 4.0]], requires_grad=True)
+    y = a * 2
+    y.retain_grad()
+    view = through(y)
+    view.mul_(3)
+    (view * 5).sum().backward()
+    reached = through(y.grad)
+    assert (reached == 5).all()
+    assert y.grad.sum() == reached.sum()
+
+
+def test_hooks_of_a_leaf_run_although_it_is_gone():
+    seen = []
+    x = lg.tensor([1.0, 2.0], requires_grad=True)
+    x.register_hook(lambda g: seen.append(g.tolist()))
+    with lg.no_grad():
+        x.mul_(2)  # another value, the same leaf
+    y = x * x
+    del x
+    y.sum().backward()
+    assert seen == [[4.0, 8.0]]
+
+
+def test_hooks_stay_with_a_leaf_that_was_frozen():
+    seen = []
+    x = lg.tensor([1.0], requires_grad=True)
+    x.register_hook(lambda g: seen.append(g.tolist()))
+    x.requires_grad_(False).requires_grad_(True)
+    (x * 3).sum().backward()
+    assert seen == [[3.0]]

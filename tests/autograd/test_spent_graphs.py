@@ -412,3 +412,39 @@ def test_hooks_in_front_of_a_graph_that_is_gone_run():
     assert lg.autograd.grad((y * 3).sum(), y)[0].tolist() == [4.0, 4.0]
     handle.remove()
     assert lg.autograd.grad((y * 3).sum(), y)[0].tolist() == [3.0, 3.0]
+
+
+@pytest.mark.parametrize("again", [False, True])
+@pytest.mark.parametrize("read", [False, True])
+def test_what_was_written_past_its_history_can_be_written_after_the_graph_is_gone(again, read):
+    layer = lg.nn.Linear(3, 1, bias=False)
+    layer.weight.data.fill_(0.5)
+    optimizer = lg.optim.SGD(layer.parameters(), lr=0.25)
+    x = lg.ones(2, 3)
+    y = layer(x)
+    y.data.neg_()
+    y.sum().backward()
+    if again:
+        y.detach().mul_(2)
+    optimizer.zero_grad()
+    layer(x).sum().backward()
+    optimizer.step()
+    want = -3.0 if again else -1.5
+    if read:
+        assert y.tolist() == [[want], [want]]
+    y.detach().add_(6)
+    assert y.tolist() == [[want + 6], [want + 6]]
+    with pytest.raises(RuntimeError, match="a second time"):
+        y.sum().backward()
+
+
+def test_what_was_written_past_its_history_retains_its_gradient_when_the_graph_is_gone():
+    w = leaf(1.0, 2.0)
+    y = w * w
+    y.retain_grad()
+    y.data.neg_()
+    y.sum().backward()
+    step(w)
+    assert y.retains_grad
+    assert grad((y * 3).sum(), y)[0].tolist() == [3.0, 3.0]
+    assert y.grad.tolist() == [4.0, 4.0]

@@ -47,6 +47,11 @@ def difference(*lines, without=frozenset({"version"})):
     return None if found is None else (found.kind, found.reason)
 
 
+def test_an_error_keeps_nothing_alive_that_has_yet_to_fail():
+    lines = "a = T.tensor([1, 0]) + 0", "b = (a // a).requires_grad_()", "c = (a + 1).tolist()"
+    assert difference(*lines) is None
+
+
 def test_equal_programs():
     assert difference("a = T.tensor([1.0, 2.0])", "b = a * 2", "check()") is None
 
@@ -138,6 +143,18 @@ ADAM_W = [
 ]
 
 
+LEAF = "a = T.ones(2, requires_grad=True)"
+FOR_ONE_ALONE = "T.__name__ == 'torch' and b.requires_grad_()"
+SET = "c = T.ones(2); d = c.view(2)"
+NO_GRADIENTS = "e = a[:0]; g, = T.autograd.grad(T.cat([e, e]).pow(3).sum(), e, create_graph=True)"
+ANOTHER = "a += T.__name__ == 'torch'"
+CONV = (
+    "a = T.nn.Conv1d(1, 1, 2); a.weight.data[0, 0, 1] = float('nan'); "
+    "x = T.ones(1, 1, 3, requires_grad=True)"
+)
+SPOILT = "T.__name__ == 'torch' or x.grad.fill_(float('nan'))"
+
+
 @pytest.mark.parametrize(
     ("lines", "explained"),
     [
@@ -148,8 +165,18 @@ ADAM_W = [
         ([*ADAM_W, "o.step()", "b = T.ones(2)", WRITTEN_BY_TORCH_ALONE], None),
         (["a = T.ones(2)", "b = a.view(2)", "b.data = T.ones(2)", "b.add_(1)"], "another storage"),
         (["a = T.ones(2)", "a.data = T.ones(2)", "b = T.ones(2)", WRITTEN_BY_TORCH_ALONE], None),
+        ([LEAF, "b = T.ones(2)", "c = b[0]", "b.data = T.ones(2)", "c += a[0]"], "another storage"),
+        ([LEAF, SET, "d.set_(a * 2)"], "set_ on a view"),
+        ([LEAF, SET, "d.set_(T.ones(2)); b = T.ones(2)", FOR_ONE_ALONE], None),
+        ([LEAF, NO_GRADIENTS, "h = g * 2"], "empty gradient"),
+        ([LEAF, NO_GRADIENTS, "del g; b = T.zeros(0)", FOR_ONE_ALONE], None),
+        (["a = T.zeros(8, dtype=T.int64)", "a.view(T.complex64).neg_()"], "as integers"),
+        (["a = T.zeros(8, dtype=T.int64)", "a.view(T.complex64).neg_()", ANOTHER], None),
+        ([CONV, "a(x).sum().backward()"], "also by weights"),
+        ([CONV.replace("nan", "1"), "a(x).sum().backward()", SPOILT], None),
     ],
 )
+@pytest.mark.filterwarnings("ignore:The .grad attribute")
 def test_reasons_are_for_the_tensors_they_are_about(lines, explained):
     """Not for whatever else differs in a program where they occur."""
     found = run([*lines, "check()"])

@@ -21,6 +21,11 @@ def filled_through_a_view(x: Any) -> Any:
     return x
 
 
+def compared_through_a_view(x: Any) -> Any:
+    x.view(2).eq_(x)
+    return x
+
+
 FUNCTIONS: dict[str, Callable[[Any, Any], Any]] = {
     "min": lambda T, a: a.min(),
     "amin": lambda T, a: a.amin(),
@@ -69,6 +74,8 @@ FUNCTIONS: dict[str, Callable[[Any, Any], Any]] = {
     "power 1": lambda T, a: a**1,
     "filled": lambda T, a: (a * a).fill_(2) ** 2,
     "filled through a view": lambda T, a: filled_through_a_view(a * a) ** 2,
+    "compared": lambda T, a: (a * a).eq_(a) ** 2,
+    "compared through a view": lambda T, a: compared_through_a_view(a * a) ** 2,
     "cumprod of one each": lambda T, a: a[:, None].cumprod(1),
     "cumprod": lambda T, a: a.cumprod(0),
     "max_pool1d": lambda T, a: T.nn.functional.max_pool1d(a[None], 2),

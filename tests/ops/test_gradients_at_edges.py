@@ -60,6 +60,19 @@ def test_extremes():
         assert sorted(map(str, got)) == ["inf", "nan"]
 
 
+@pytest.mark.parametrize("p", [0.5, 1.5, 2, 3])
+def test_the_norm_of_one_number_has_the_gradient_of_any_norm(p):
+    for point in (NAN, INF, -INF):
+        (got,) = slopes(lambda x: lg.linalg.vector_norm(x, p), point)
+        assert math.isnan(got)
+    assert slopes(lambda x: lg.linalg.vector_norm(x, p), 0.0) == [0.0]
+    assert slopes(lambda x: lg.linalg.vector_norm(x, p), -1.0) == [-1.0]
+
+
+def test_the_largest_of_a_vector_with_nan_is_nan_which_has_no_sign():
+    assert slopes(lambda x: lg.linalg.vector_norm(x, INF), [NAN, 1.0]) == [[0.0, 0.0]]
+
+
 def test_the_angle_of_the_origin():
     assert slopes(lg.atan2, [0.0, 1.0], [0.0, 0.0]) == [[0.0, 0.0], [0.0, -1.0]]
 
@@ -79,3 +92,8 @@ def test_a_gradient_that_is_not_finite_spoils_all_that_share_an_extreme(g):
     alone = lg.tensor(math.nan, requires_grad=True)
     alone.amin().backward()
     assert math.isnan(alone.grad.item())
+
+
+def test_the_gradient_of_what_was_no_number_is_multiplied_by_0():
+    (got,) = slopes(lambda x: x.nan_to_num() * INF, [NAN, INF, 1.0])
+    assert same(got, [NAN, NAN, INF])

@@ -128,7 +128,7 @@ NAN_TO_NUM = define(
     "nan_to_num",
     ref=_nan_to_num,
     emit=_emit_nan_to_num,
-    grads=(lambda g, y, x, *numbers: where(isfinite(x), g, 0), None, None, None),
+    grads=(lambda g, y, x, *numbers: mul(g, isfinite(x)), None, None, None),
     layout=as_first,
     result="floating",
     cheap=True,

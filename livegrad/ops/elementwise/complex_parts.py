@@ -261,6 +261,7 @@ SGN = Op(
     infer=lambda metas, attrs, shape: metas[0],
     ref=_sgn_ref,
     grads=(_sgn_backward,),
+    layout=as_iterated,
     batch=batched.as_it_is,
     samples=s.calls(
         lambda: s.Sample((s.complexes(3, 4),), lambda x: ew.sgn(x)),

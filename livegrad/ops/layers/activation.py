@@ -102,9 +102,9 @@ THRESHOLD_BACKWARD = linear_backward(
 )
 RELU = define(
     "relu",
-    # NaN passes through, as in PyTorch.
-    ref=lambda x: np.where(x <= 0, x.dtype.type(0), x),
-    emit=lambda e, x: e.select(e.le(x, 0), 0, x),
+    # NaN and -0 pass through, as in PyTorch.
+    ref=lambda x: np.where(x < 0, x.dtype.type(0), x),
+    emit=lambda e, x: e.select(e.lt(x, 0), 0, x),
     grads=(lambda g, y, x: elementwise(THRESHOLD_BACKWARD, (g, y, 0)),),
     result="number",
     cheap=True,

@@ -387,7 +387,7 @@ def setitem(self: Tensor, key: Any, value: Any) -> None:
         check_writable(self, expanded=True)  # before the indices are looked at
     x, parsed = _basic(self, meta.shape, key)
     if isinstance(value, Handle):
-        _check_apart(x, parsed, value, _parts(key))
+        _check_apart(x, parsed, value, key)
     if parsed.advanced:
         write_chosen(x, _written(x, parsed.advanced, value, meta.dtype, INDEX_PUT))
     else:
@@ -403,12 +403,15 @@ def _is_all(parsed: Parsed, shape: Shape) -> bool:
     return all([item in (_ALL, ("slice", 1)) for item in parsed.items])
 
 
-def _check_apart(x: Tensor, parsed: Parsed, value: Tensor, parts: tuple[Any, ...]) -> None:
-    """RuntimeError for a value or an index that overlaps with what is written, as in PyTorch."""
+def _check_apart(x: Tensor, parsed: Parsed, value: Tensor, key: Any) -> None:
+    """RuntimeError for a value or an index that overlaps with what is written, as in PyTorch.
+
+    An index without dims is read before anything is written.
+    """
     if parsed.advanced:
-        if fills_a_mask(parts, value):
+        if _fills_by_item(key, value):
             return
-        check_overlap(x, parts, AT_ALL)
+        check_overlap(x, [p for p in _parts(key) if getattr(p, "ndim", 1)], AT_ALL)
         if value._share is not None or value is x:
             check_overlap(x, (_without_leading_ones(value),), AT_ALL)
     elif value.shape == parsed.shape:

@@ -23,6 +23,7 @@ from livegrad.ops.picking.checking import known_outside, within
 from livegrad.ops.picking.gathering import INDEX_SELECT, check_index
 from livegrad.ops.picking.index_writing import spread_number
 from livegrad.ops.picking.indexing import getitem, put_at
+from livegrad.ops.reductions.counting import values_of
 from livegrad.ops.reductions.scan import cumsum
 from livegrad.ops.shaping.movement import EXPAND, expand, reshape_to
 from livegrad.ops.support import samples as s
@@ -110,7 +111,7 @@ def nonzero(input: Tensor, *, as_tuple: Literal[True]) -> tuple[Tensor, ...]: ..
 def nonzero(input: Tensor, *, as_tuple: bool = False) -> Any:
     """The indices of all elements that are not 0, one row each. Reads the values."""
     node_of(input)  # or it is no tensor
-    values = input._values("nonzero()")
+    values = values_of(input, "nonzero()")
     if as_tuple:
         return tuple([from_array(x) for x in np.nonzero(np.atleast_1d(values))])
     places = np.argwhere(values) if values.ndim else np.zeros((int(values != 0), 0), np.int64)

@@ -21,7 +21,7 @@ from livegrad.graph.op import Op
 from livegrad.graph.record import record
 from livegrad.graph.symbol import real
 from livegrad.ops.elementwise.arithmetic import abs, add, cast, div, mul, sgn, sub, where
-from livegrad.ops.elementwise.comparison import eq, isnan, logical_not, ne
+from livegrad.ops.elementwise.comparison import eq, isnan, logical_not, logical_or, ne
 from livegrad.ops.elementwise.conjugate import conj
 from livegrad.ops.elementwise.pointwise_math import exp, log
 from livegrad.ops.elementwise.power import pow
@@ -350,14 +350,14 @@ def _norm_backward(n: Any, g: Tensor, x: Tensor, y: Tensor) -> Tensor:
         return zeros_like(x)
     length = wide(kept(y, x, dims, keepdim))
     g, x = wide(kept(g, x, dims, keepdim)), wide(x)
-    if p == 1 or not dims:
+    if p == 1:
         slope = mul(g, sgn(x))
     elif p == 2:
         # The norm has a kink at 0, where its gradient is 0.
         zero = eq(length, 0)
         slope = mul(x, where(zero, 0, div(g, where(zero, 1, length))))
     elif math.isinf(p):
-        largest = eq(abs(x), length)
+        largest = logical_or(eq(abs(x), length), isnan(x))
         slope = mul(where(largest, sgn(x), 0), div(g, sum(largest, dims, True)))
     else:
         size = where(eq(x, 0), 0, pow(abs(x), p - 1))

@@ -17,7 +17,7 @@ from livegrad.graph.op import Op
 from livegrad.graph.record import record
 from livegrad.graph.state import LOCAL
 from livegrad.graph.views import go_on_retaining, in_place_of, see_through
-from livegrad.graph.writes import check_writable
+from livegrad.graph.writes import check_writable, leave_hooks
 from livegrad.ops.elementwise.arithmetic import cast
 from livegrad.ops.making.generate import filled, zeros_like
 from livegrad.ops.picking.index_writing import spread_number
@@ -52,6 +52,8 @@ def inplace_view(view: Callable[..., Any]) -> Callable[..., Any]:
         state = LOCAL.state
         grad, state.grad = state.grad, True  # also under no_grad its history goes on
         try:
+            if not grad:
+                leave_hooks(self)
             value = view(self, *args, **options)
         finally:
             state.grad = grad
@@ -75,6 +77,8 @@ def become(x: Tensor, value: Tensor, stays: bool = True, counts: int = 1) -> Ten
     mine, theirs = x._share, value._share
     if mine is not None:
         mine.count(counts)
+        if theirs is not None and theirs.cell is mine.cell:
+            theirs.seen = theirs.cell.version
     shares = None not in (mine, theirs) and root_of(x)[0] is root_of(value)[0]
     if stays and isinstance(old.grad_to, weakref.ref):  # under no_grad: it stays that leaf
         node = record(DETACH, (wrap(node),))._node
@@ -90,7 +94,7 @@ def become(x: Tensor, value: Tensor, stays: bool = True, counts: int = 1) -> Ten
     if not shares:  # from now on it counts for itself what is written to the other storage
         x._writes = writes
         if x._share is not None:
-            x._share.apart = [writes]
+            x._share.count_with([writes])
     see_through(value, x)
     return x
 
@@ -101,7 +105,8 @@ def _shown_as(x: Tensor, before: Share | None, shown: Share) -> Share:
     share.root = None if shown.root is x else shown.root
     share.whole = shown.whole
     if before is not None:
-        share.apart, share.followed = before.apart, before.followed
+        share.count_with(before.apart)
+        share.followed = before.followed
         share.made, share.made_at = before.made, before.made_at
     return share
 

@@ -38,7 +38,9 @@ from livegrad.ops.making.constants import from_array
 from livegrad.ops.making.generate import counting, filled, zeros_like
 from livegrad.ops.picking.gathering import INDEX_SELECT
 from livegrad.ops.picking.index_writing import INDEX_ADD, INDEX_PUT
+from livegrad.ops.shaping.joining import padded
 from livegrad.ops.shaping.movement import (
+    INDEX,
     PERMUTE,
     detach,
     inverse_order,
@@ -126,7 +128,7 @@ def as_strided(input: Tensor, size: Any, stride: Any, storage_offset: int | None
     if node_of(memory).meta.dtype is not own.dtype:
         memory = view(memory, own.dtype)
     out = record_view(AS_STRIDED, memory, (strides,), (offset,), shape)
-    share_of(out).apart = None if input._share is None else input._share.apart
+    share_of(out).count_with(None if input._share is None else input._share.apart)
     if node_of(out).grad_to is None and node_of(input).grad_to is not None:
         _give_history(out, input, memory)
     return out
@@ -293,6 +295,8 @@ def _as_vector(whole: Tensor, dtype: DType) -> Tensor:
 def _as_whole(flat: Tensor, meta: Meta) -> Tensor:
     """What `_as_vector` took apart."""
     flat = _as_bits(flat, meta.dtype)
+    if node_of(flat).meta.numel > meta.numel:
+        flat = record(INDEX, (flat,), ((("slice", 1),),), (0,), (meta.numel,))
     order = dims_in_memory(meta)
     if order is None:
         return reshape_to(flat, meta.shape)
@@ -301,11 +305,15 @@ def _as_whole(flat: Tensor, meta: Meta) -> Tensor:
 
 
 def _as_bits(flat: Tensor, dtype: DType) -> Tensor:
-    """The bytes of a vector as elements of `dtype`: what is written may be of another."""
+    """The bytes of a vector as elements of `dtype`: what is written may be of another.
+
+    The last one may have more bytes than there are.
+    """
     meta = node_of(flat).meta
     if meta.dtype is dtype:
         return flat
-    count = meta.nbytes // dtype.itemsize
+    count = -(-meta.nbytes // dtype.itemsize)
+    flat = padded(flat, 0, 0, count * dtype.itemsize // meta.dtype.itemsize)
     return record(VIEW_BITS, (flat,), (meta.dtype, dtype), (), (count,))
 
 

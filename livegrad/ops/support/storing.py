@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import warnings
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from livegrad.dtypes import FLOAT, DType
@@ -45,6 +46,15 @@ def check_apart(result: Any, out: Any, operands: tuple[Any, ...], kind: Out) -> 
             check_overlap(out, operands)
 
 
+def check_constant(tensors: Iterable[Any]) -> None:
+    """RuntimeError if a gradient would flow through one of these, which `out` has no place for."""
+    if LOCAL.state.grad and any(isinstance(x, Handle) and x.requires_grad for x in tensors):
+        raise RuntimeError(
+            "out: functions with out=... arguments don't support automatic differentiation, but "
+            "one of the arguments requires grad. Leave out= out, or use livegrad.no_grad()"
+        )
+
+
 def _checked(out: Any) -> Tensor:
     if not isinstance(out, Handle):
         raise TypeError(f"out: argument 'out' must be Tensor, not {type(out).__name__}")
@@ -62,14 +72,9 @@ def _described(out: Any) -> str:
 
 def _put(value: Tensor, out: Tensor, kind: Out) -> Tensor:
     made, room = node_of(value), node_of(out)
-    flows = made.grad_to is not None or room.grad_to is not None
     # A result that has no gradient, such as that of a comparison, leaves the history alone.
-    differentiable = made.meta.dtype.category >= FLOAT or made.op.grads is not None
-    if flows and LOCAL.state.grad and differentiable:
-        raise RuntimeError(
-            "out: functions with out=... arguments don't support automatic differentiation, but "
-            "one of the arguments requires grad. Leave out= out, or use livegrad.no_grad()"
-        )
+    if made.meta.dtype.category >= FLOAT or made.op.grads is not None:
+        check_constant((value, out))
     dtype = room.meta.dtype
     if kind.exact and made.meta.dtype is not dtype:
         raise RuntimeError(

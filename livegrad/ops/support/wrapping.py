@@ -23,7 +23,7 @@ from livegrad.graph.op import REGISTRY, Op
 from livegrad.graph.record import binary, unary
 from livegrad.graph.state import setting
 from livegrad.ops.support.out import Out
-from livegrad.ops.support.storing import check_apart, dtype_of, store
+from livegrad.ops.support.storing import check_apart, check_constant, dtype_of, store
 from livegrad.ops.support.strangers import strangers
 
 # NumPy's names of arguments, and ours.
@@ -71,8 +71,10 @@ def specially(
     out = None if kind is None else kwargs.pop("out", None)
     if kind is None or out is None:
         return function(*args, **kwargs)
-    if kind.gives_dtype and kwargs.get("dtype") is None:
-        kwargs["dtype"] = dtype_of(out)
+    if kind.gives_dtype:
+        check_constant(args)  # that of `out` may be one without gradients
+        if kwargs.get("dtype") is None:
+            kwargs["dtype"] = dtype_of(out)
     with setting(caster=None):  # of the dtype it has outside of autocast, as in PyTorch
         result = function(*args, **kwargs)
     check_apart(result, out, (*args, *kwargs.values()), kind)

@@ -13,7 +13,7 @@ from livegrad.graph.handle import Handle, node_of
 from livegrad.graph.meta import Shape
 from livegrad.graph.record import record
 from livegrad.ops.elementwise.arithmetic import add
-from livegrad.ops.shaping.movement import reshape_to
+from livegrad.ops.shaping.movement import reshape_to, squeeze
 from livegrad.ops.support.autocast import in_low
 from livegrad.ops.windows.convolution_products import CONV, CONV_INPUT, Geometry, along_channels
 from livegrad.ops.windows.unfolding import Amounts, Sizes, per_dim, permuted, span
@@ -136,7 +136,7 @@ def convolve(
         input = reshape_to(input, (1, *x))
     inputs = (input, weight) if bias is None else (input, weight, bias)
     out = record(CONV, inputs, attrs)
-    return out if batched else reshape_to(out, node_of(out).meta.shape[1:])
+    return out if batched else squeeze(out, 0)  # a view, as in PyTorch
 
 
 @in_low
@@ -177,7 +177,7 @@ def convolve_transposed(
     out = record(CONV_INPUT, (input, weight), (steps, pads, spread, groups, sizes))
     if bias is not None:
         out = add(out, along_channels(bias, rank + 2))
-    return out if batched else reshape_to(out, node_of(out).meta.shape[1:])
+    return out if batched else squeeze(out, 0)  # a view, as in PyTorch
 
 
 def conv1d(

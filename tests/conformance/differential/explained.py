@@ -14,9 +14,10 @@ from typing import Any
 
 import torch
 
-from .explained_values import VALUES, explanation_of_values
+from .explained_values import HIDDEN_WHOLE, VALUES, explanation_of_values, is_part_of_hidden
 from .program import names
 from .sides import version
+from .undefined import is_stale
 
 
 @dataclass(frozen=True)
@@ -69,6 +70,7 @@ LEFT = "what was made to share another storage is no view any more, and counts w
 EMPTY = "nothing lies in memory: PyTorch gives what is empty strides of 0, by how it was made"
 UNREADABLE = "PyTorch cannot read a conjugate whose history it has given up"
 NOTHING_FLOWS = "an empty gradient is a function of what it came from as that of anything else"
+DETACHED = "PyTorch's flag retains_grad stays, where detach_() has made a leaf of a tensor"
 INTEGERS = "integers and bools never require a gradient, also where one is written to them"
 
 LAYOUT = ("stride", "storage_offset", "is_contiguous")
@@ -88,7 +90,7 @@ def explanation_of_state(
     `theirs` are the variables as PyTorch has them, `noted` is what a line did not promise.
     """
     if kind in VALUES:
-        return explanation_of_values(kind, detail, "\n".join(lines), noted)
+        return explanation_of_values(kind, detail, "\n".join(lines), noted, theirs)
     if kind.endswith("Error at a read") and is_of_no_index(detail):
         return NO_INDEX
     if kind == "RuntimeError at a read" and re.search(r"Output \d+ of [A-Z][a-z]+ is a", detail):
@@ -110,13 +112,34 @@ def explanation_of_state(
         return OWN_STRIDES
     if kind in FLOWS and re.search(" of dtype (bool|u?int)", detail):
         return INTEGERS
-    if kind.endswith("requires_grad") and empty and "create_graph=True" in "\n".join(lines):
+    if empty and "torch False" in detail and is_made_differentiable(kind, name, lines):
         return NOTHING_FLOWS
-    if kind == "requires_grad" and "torch True" in detail and ".set_(" in "\n".join(lines):
+    if kind == "requires_grad" and "torch True" in detail and is_set(theirs[name], lines, theirs):
         return SET_ON_A_VIEW
-    if kind in FLOWS and has_left_its_base(theirs[name]):
+    if kind in FLOWS and (has_left_its_base(theirs[name]) or is_left(theirs[name], theirs)):
         return LEFT
+    if kind in FLOWS and name in derived(lines, "T.tensordot(") | derived(lines, "T.einsum("):
+        return HIDDEN_WHOLE if is_part_of_hidden(theirs[name], theirs) else None
+    if kind == "retains_grad" and theirs[name].is_leaf:
+        return DETACHED
     return None
+
+
+def is_made_differentiable(kind: str, name: str, lines: Sequence[str]) -> bool:
+    """Whether what is said to require a gradient, or not, is one itself, or made from one."""
+    if kind == "grad requires_grad":
+        return any("backward(" in line and "create_graph=True" in line for line in lines)
+    return kind == "requires_grad" and name in derived(lines, "create_graph=True")
+
+
+def is_set(x: Any, lines: Sequence[str], theirs: dict[str, Any]) -> bool:
+    """Whether `x` is a view of what a view was made to share another storage of, or that itself."""
+    set_ones = re.findall(r"^(?:with [^:]*: )?(\w+)\b.*\.set_\(", "\n".join(lines), re.MULTILINE)
+    return any(family(theirs[name]) is family(x) for name in set_ones if name in theirs)
+
+
+def family(x: Any) -> Any:
+    return x if x._base is None else x._base
 
 
 def derived(lines: Sequence[str], call: str) -> set[str]:
@@ -161,6 +184,10 @@ PRODUCT = "PyTorch multiplies more than two dims as a matrix, of which the resul
 GIVEN_UP = "a Function is given up with what it saved, whether or not its backward looks at that"
 SPENT_WITH = "what is computed from a graph that is gone goes with it, as in `total += loss`"
 UNSEEN_REST = "what is summed has a storage of its own size; PyTorch may have made it for more"
+NEGATED = "PyTorch's gradient of atan2 negates the other operand, which it refuses of bools"
+AS_NUMBER = "a tensor that is written is cast; PyTorch takes one without dims for a number here"
+HALF_WAY = "what was made in inference mode, and given other values, is none of that any more"
+GRADIENT = "a gradient is a tensor like any other; PyTorch's may be a view, made without gradients"
 SINGLE = "PyTorch cannot repeat a tensor without dims along its only dim"
 
 
@@ -193,7 +220,7 @@ def explanation_of_refusal(message: str, named: Sequence[Any], line: str) -> str
     if "the graph was spent by backward" in message:
         if is_after(named, "OwnBackward"):
             return GIVEN_UP
-        return SPENT_WITH if "autograd.grad(" in line else None
+        return SPENT_WITH if "autograd.grad(" in line and is_after_freed(named) else None
     return None
 
 
@@ -208,20 +235,30 @@ def is_integer(x: Any) -> bool:
 
 def is_after(tensors: Sequence[Any], name: str) -> bool:
     """Whether gradients from PyTorch's `tensors` go through a function of that name."""
+    return any(name in str(function) for function in functions_before(tensors))
+
+
+def is_after_freed(tensors: Sequence[Any]) -> bool:
+    """Whether gradients from PyTorch's `tensors` lead to a function that let go of its values."""
+    return any(map(is_freed, functions_before(tensors)))
+
+
+def functions_before(tensors: Sequence[Any]) -> list[Any]:
+    """The functions of PyTorch's that gradients from `tensors` go through."""
     found = [x.grad_fn for x in tensors if not is_stale(x) and x.grad_fn is not None]
     for function in found:  # grows while it is walked
-        if name in str(function):
-            return True
         found += [f for f, _ in function.next_functions if f is not None and f not in found]
-    return False
+    return found
 
 
-def is_stale(x: Any) -> bool:
-    """Whether PyTorch has given up the history of a view, one of several."""
-    try:
-        x.is_leaf
-    except RuntimeError:
-        return True
+def is_freed(function: Any) -> bool:
+    """Whether a function has given up, in a backward, the values that it had saved."""
+    for name in dir(function):
+        if name.startswith("_saved_"):
+            try:
+                getattr(function, name)
+            except RuntimeError:
+                return True
     return False
 
 
@@ -239,6 +276,17 @@ def has_left_its_base(x: Any) -> bool:
     return isinstance(x, torch.Tensor) and x._base is not None and storage(x._base) != storage(x)
 
 
+def is_left(x: Any, theirs: dict[str, Any]) -> bool:
+    """Whether PyTorch takes something for a view of `x`, which shows another storage by now."""
+    tensors = [y for y in theirs.values() if isinstance(y, torch.Tensor)]
+    return any(y._base is x and has_left_its_base(y) for y in tensors)
+
+
+def is_hidden_view(x: Any, named: Sequence[Any]) -> bool:
+    """Whether PyTorch has made a gradient as a view of something that has no name."""
+    return x._base is not None and not any(y is x._base for y in named)
+
+
 def is_product(x: Any) -> bool:
     """Whether PyTorch has made a tensor as a view of a product of matrices."""
     made = x.grad_fn
@@ -249,23 +297,37 @@ def is_product(x: Any) -> bool:
 
 
 def explanation(
-    wrong: Exception | None, found: Exception | None, line: str = "", named: Sequence[Any] = ()
+    wrong: Exception | None,
+    found: Exception | None,
+    line: str = "",
+    named: Sequence[Any] = (),
+    before: Sequence[str] = (),
 ) -> str | None:
     """Why livegrad did not raise what PyTorch raised; None if it should have.
 
-    `named` are the tensors that occur in the line, as PyTorch has them.
+    `named` are the tensors that occur in the line, as PyTorch has them, `before` the lines that
+    came before it.
     """
     if wrong is None and found is not None:
         return explanation_of_refusal(str(found), named, line)
+    message = str(wrong)
+    if "Dimension out of range" in message and "repeat_interleave(" in line:
+        return SINGLE if any(x.ndim == 0 for x in named) else None
     if type(wrong) is RuntimeError and isinstance(found, NotImplementedError):
         return SUBCLASS
     if wrong is not None and found is not None:
         if is_out_of_range(str(wrong)):
-            both = str(found).startswith("a leaf Variable")
+            both = re.match("a (view of a )?leaf Variable", str(found))
             return TWO_FAULTS if both else RANGE if is_out_of_range(str(found)) else None
         return None
-    message = str(wrong)
-    if message.startswith("a view of a leaf Variable"):
+    if re.search("inference tensor|Inference tensors do not track", message):
+        return HALF_WAY if named and not named[0].is_inference() else None
+    if "is being modified inplace" in message and named:
+        if is_integer(named[0]):
+            return INTEGERS
+        gradients = names(line).reads & derived(before, "T.autograd.grad(")
+        return GRADIENT if gradients and is_hidden_view(named[0], named) else None
+    if re.match(r"a view of a leaf Variable|Output \d+ of \w+ is a view and its base", message):
         return LEFT if any(map(has_left_its_base, named)) else None
     if message.startswith("a leaf Variable"):
         return UNASKED if any(not x.is_leaf for x in named[:1]) else None
@@ -277,8 +339,11 @@ def explanation(
         return PRODUCT
     if re.search(r"clamp\w*\(.*out=", line) and re.match(r"Found dtype \w+ but expected", message):
         return CLAMPED
-    if "Dimension out of range" in message and "repeat_interleave(" in line:
-        return SINGLE if any(x.ndim == 0 for x in named) else None
+    if message.startswith("Negation, the `-` operator, on a bool") and "backward(" in line:
+        return NEGATED if is_after(named, "Atan2Backward") else None
+    if re.match(r"value cannot be converted to type \w+ without overflow", message):
+        number = re.search(r"T\.tensor\([^\[]", line) or any(x.ndim == 0 for x in named)
+        return AS_NUMBER if number else None
     for known in EXPLAINED:
         if known.torch_says in message:
             return known.reason

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Collection
+from typing import Any
 
-from .undefined import GONE, ONE_GRADIENT, OVERLAPPING, TWO_STORAGES
+import torch
+
+from .undefined import GONE, ONE_GRADIENT, OVERLAPPING, SIBLINGS, TWO_STORAGES, ZERO_BELOW, is_stale
 
 VALUES = ("value", "grad value", "grad", "log")
 
@@ -14,7 +18,9 @@ NOTED = {
     OVERLAPPING: ("value", "grad value", "log"),
     TWO_STORAGES: ("value", "grad value", "log"),
     ONE_GRADIENT: ("grad value",),
-    GONE: ("log",),
+    GONE: ("log", "grad", "grad value"),
+    SIBLINGS: ("log", "grad", "grad value"),
+    ZERO_BELOW: ("value", "grad value", "log"),
 }
 
 NO_INTEGER = "NaN and infinities as integers are what the processor makes of them, in PyTorch"
@@ -22,19 +28,31 @@ ENDLESS = "gradients of products do not divide: they are right where PyTorch's, 
 GELU = "PyTorch's gelu of infinity is NaN, where it is computed in vectors"
 SHORT_EPS = "the least length to divide by is not rounded to float16, where it would be 0"
 AT_ZERO = "PyTorch's second gradient of prelu is another than that of its first one at 0"
-HIDDEN_WHOLE = "what tensordot and einsum return is a view, in PyTorch, of what nobody can see"
+HIDDEN_WHOLE = "what products and linear return is a view, in PyTorch, of what nobody can see"
+DELETED = "a leaf that nobody refers to any more has no gradient, and hooks on it are gone with it"
+SIGN = "the signs of NaN, and of a complex 0 that PyTorch negates in vectors, are not promised"
+PADDED = "zeros that gradients are padded with for a convolution are NaN times weights that are"
+NO_FREEDOM = "PyTorch's gradient of the variance of too few values is +inf, or NaN, by their mean"
+BASE_WITHOUT = (
+    "PyTorch loses gradients of a view made a leaf: what it shows was written, and has none"
+)
 
 
 def explanation_of_values(
-    kind: str, detail: str, program: str, noted: Collection[str]
+    kind: str, detail: str, program: str, noted: Collection[str], torchs: dict[str, Any]
 ) -> str | None:
-    """Why values, gradients or what hooks wrote may differ; None if they should not."""
+    """Why values, gradients or what hooks wrote may differ; None if they should not.
+
+    `torchs` are the variables as PyTorch has them.
+    """
     for reason, kinds in NOTED.items():
         if reason in noted and kind in kinds:
             return reason
     theirs, _, mine = detail.partition(", livegrad ")
     if kind == "value" and re.search("-9223372036854775808|-2147483648", theirs):
         return NO_INTEGER
+    if kind == "value" and re.search("9223372036854775807|2147483647", mine):
+        return NO_INTEGER if "float('inf')" in program else None
     if kind != "grad" and re.search(r"\b(cum)?prod\(", program) and re.search("nan|inf", detail):
         return ENDLESS
     if "gelu(" in program and "nan" in theirs and "inf" in mine:
@@ -43,12 +61,74 @@ def explanation_of_values(
         return SHORT_EPS if "float16" in program else None
     if re.search(r"PReLU\(|prelu\(", program) and "create_graph=True" in program:
         return AT_ZERO if re.search(r"\b0\.0\b", program) else None
-    return HIDDEN_WHOLE if kind != "value" and is_watched(program) else None
+    if kind == "grad" and is_view_made_leaf(torchs[detail.partition(":")[0]]):
+        return BASE_WITHOUT if "torch None" in detail else None
+    if (reason := explanation_of_numbers(differing(theirs, mine), program, torchs)) is not None:
+        return reason
+    if kind == "log" and hooks_of_deleted(program) >= set(re.findall(r"\('(\w+)', ", theirs)):
+        return DELETED if mine == "[]" else None
+    if kind == "value" and "autograd.grad(" not in program:
+        return None
+    return HIDDEN_WHOLE if is_watched(program, torchs) else None
 
 
-def is_watched(program: str) -> bool:
-    """Whether what tensordot or einsum returned retains its gradient, or has a hook."""
-    for name in re.findall(r"^(\w+) = T\.(?:tensordot|einsum)\(", program, re.MULTILINE):
+def explanation_of_numbers(
+    pairs: list[tuple[float, float]], program: str, torchs: dict[str, Any]
+) -> str | None:
+    """Why numbers may differ, of which PyTorch has the first and livegrad the second."""
+    if not pairs:
+        return None
+    if ".view(T." in program and all(abs(a - b) in SIGN_BITS for a, b in pairs):
+        return SIGN
+    if all(math.isnan(b) for _, b in pairs) and any(map(is_broken, torchs.values())):
+        return PADDED
+    if re.search(r"\b(var|std)\(", program) and not any(math.isfinite(x) for p in pairs for x in p):
+        return NO_FREEDOM
+    return None
+
+
+SIGN_BITS = (1 << 15, 1 << 31, 1 << 63)
+
+
+def differing(theirs: str, mine: str) -> list[tuple[float, float]]:
+    """The numbers that differ, of two texts with as many; none if one has complex numbers."""
+    if "j" in theirs:
+        return []
+    pattern = r"(?<![\w.])-?(?:nan|inf|[\d.]+(?:e[-+]\d+)?)"
+    a, b = ([float(x) for x in re.findall(pattern, text)] for text in (theirs, mine))
+    if len(a) != len(b):
+        return []
+    return [(x, y) for x, y in zip(a, b, strict=True) if x != y and not (x != x and y != y)]
+
+
+def is_broken(x: Any) -> bool:
+    """Whether the weights of a convolution are not finite."""
+    return isinstance(x, torch.nn.Conv1d) and not x.weight.isfinite().all()
+
+
+def is_view_made_leaf(x: torch.Tensor) -> bool:
+    """Whether a view collects a gradient, which its base does not require."""
+    if is_stale(x) or x._base is None:
+        return False
+    return x.is_leaf and x.requires_grad and not x._base.requires_grad
+
+
+def hooks_of_deleted(program: str) -> set[str]:
+    """Variables that had hooks when the program deleted them."""
+    found = re.findall(r"^(\w+)\.grad_fn; \1\.register_", program, re.MULTILINE)
+    return {name for name in found if re.search(rf"^del {name}$", program, re.MULTILINE)}
+
+
+def is_watched(program: str, torchs: dict[str, Any]) -> bool:
+    """Whether what products returned retains its gradient, or has a hook."""
+    modules = [name for name, x in torchs.items() if isinstance(x, torch.nn.Module)]
+    products = "|".join([r"\(?T\.tensordot", r"\(?T\.einsum", r"F\.linear", *modules])
+    for name in re.findall(rf"\b(\w+) = (?:{products})\(", program):
         if re.search(rf"\b{name}\.(retain_grad|register_hook)\(", program):
-            return True
+            return name not in torchs or is_part_of_hidden(torchs[name], torchs)
     return False
+
+
+def is_part_of_hidden(x: torch.Tensor, torchs: dict[str, Any]) -> bool:
+    """Whether PyTorch takes a tensor for a view of another than those of the program."""
+    return x._base is not None and all(x._base is not y for y in torchs.values())

@@ -45,7 +45,7 @@ class Pair:
     # Why values may differ from now on.
     notes: set[str] = field(default_factory=set)
 
-    def step(self, at: int, line: str) -> Difference | None:
+    def step(self, at: int, line: str, before_it: Sequence[str] = ()) -> Difference | None:
         """Runs a line on both sides; how they differ in what they raise."""
         before = dict(self.got.variables)
         wrong, found, late = self.want.run(line), self.got.run(line), False
@@ -57,11 +57,11 @@ class Pair:
         tensors = self.want.tensors()
         named = [tensors[name] for name in re.findall(r"\w+", line) if name in tensors]
         if class_of(wrong) == class_of(found):
-            self.notes.update(notes(line, named, wrong))
+            self.notes.update(notes(line, named, wrong, tensors.values()))
             return None
         kind = f"{class_of(wrong)} in torch, {class_of(found)} here"
         detail = f"torch {wrong!r:.300}, livegrad{' at a read' if late else ''} {found!r:.300}"
-        return Difference(at, kind, detail, explanation(wrong, found, line, named))
+        return Difference(at, kind, detail, explanation(wrong, found, line, named, before_it))
 
     def check(self, at: int) -> Difference | None:
         """Compares all variables, and what the hooks wrote."""
@@ -119,7 +119,7 @@ def run(
     try:
         with time_limit(SECONDS):
             for at, line in enumerate(lines):
-                found = pair.check(at) if line == CHECK else pair.step(at, line)
+                found = pair.check(at) if line == CHECK else pair.step(at, line, lines[:at])
                 if found is not None:
                     return pair.explained(found, lines[:at]) if line == CHECK else found
     except TookTooLong:

@@ -8,8 +8,8 @@ another, and gradients that PyTorch has given the same memory.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
-from itertools import combinations
+from collections.abc import Iterable, Iterator
+from itertools import combinations, product
 from typing import Any
 
 import torch
@@ -18,20 +18,32 @@ OVERLAPPING = "indices name places of one memory twice: which write comes last i
 TWO_STORAGES = "what is read is being written, through another storage: PyTorch cannot see it"
 ONE_GRADIENT = "two gradients lie in the same memory in PyTorch, and each grows with the other"
 GONE = "a graph that is gone is refused at once; PyTorch runs hooks on the way to where it is gone"
+SIBLINGS = (
+    "hooks of one of several outputs run, in PyTorch, where a gradient of another is asked for"
+)
 
+ZERO_BELOW = "a number over complex 0 is infinite; PyTorch multiplies it by 1 / 0, which is NaN"
+
+NUMBER_OVER = re.compile(r"= [^=]*[\dj]\)? / (\w+)")
 INDEXED = re.compile(
     r"\](\[[^=]*)? *[-+*/]?= |(index_(put|copy|add|reduce)|scatter|masked_scatter|put)\w*_\("
 )
 
 
-def notes(line: str, named: Iterable[Any], wrong: Exception | None) -> set[str]:
-    """What is not promised after a line that named these tensors, or raised this error."""
+def notes(
+    line: str, named: Iterable[Any], wrong: Exception | None, known: Iterable[Any] = ()
+) -> set[str]:
+    """What is not promised after a line that named these of the `known` tensors, or raised this."""
     if wrong is not None:
         return {GONE} if "backward through the graph a second time" in str(wrong) else set()
-    if INDEXED.search(line) is None:
-        return set()
-    found = set()
     tensors = list(named)
+    found = set()
+    if "autograd.grad(" in line and any(have_siblings(tensors, known)):
+        found.add(SIBLINGS)
+    if NUMBER_OVER.search(line) and any(x.is_complex() and (x == 0).any() for x in tensors):
+        found.add(ZERO_BELOW)
+    if INDEXED.search(line) is None:
+        return found
     if any(overlaps_itself(x) for x in tensors):
         found.add(OVERLAPPING)
     if any(share_unseen(x, y) for x, y in combinations(tensors, 2)):
@@ -45,6 +57,22 @@ def overlaps_itself(x: Any) -> bool:
     for size, step in zip(x.shape, x.stride(), strict=True):
         places = places.unsqueeze(-1) + torch.arange(size) * step
     return places.numel() > places.unique().numel()
+
+
+def have_siblings(tensors: Iterable[Any], known: Iterable[Any]) -> Iterator[bool]:
+    """For each pair of tensors: whether one function of PyTorch's returned both."""
+    for x, y in product(tensors, known):
+        if x is not y and not is_stale(x) and not is_stale(y):
+            yield x.grad_fn is not None and x.grad_fn is y.grad_fn
+
+
+def is_stale(x: Any) -> bool:
+    """Whether PyTorch has given up the history of a view, one of several."""
+    try:
+        x.is_leaf
+    except RuntimeError:
+        return True
+    return False
 
 
 def share_unseen(x: Any, y: Any) -> bool:

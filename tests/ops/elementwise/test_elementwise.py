@@ -177,3 +177,19 @@ def test_numbers_outside_a_small_integer_type_wrap():
         with reference_mode(mode):
             assert (x * -1).tolist() == [255, 56]
             assert (x + 300).tolist() == [45, 244]
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lg.relu,
+        lambda x: x.clamp(min=0),
+        lambda x: x.clamp(0, 1),
+        lambda x: x.clamp(max=0),
+        lambda x: lg.maximum(x, -x),
+        lambda x: lg.minimum(x, -x),
+        lambda x: lg.fmax(x, -x),
+    ],
+)
+def test_of_two_zeros_the_first_is_taken(function):
+    assert function(lg.tensor([-0.0] * 9)).signbit().all()

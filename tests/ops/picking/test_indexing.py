@@ -194,6 +194,15 @@ def test_shape_mismatch_on_write():
         lg.tensor(1.0)[0]
 
 
+@pytest.mark.parametrize("dtype", [lg.bfloat16, lg.float16, lg.float32, lg.complex64])
+def test_a_negative_zero_is_zero(dtype):
+    x = lg.tensor([-0.0, 0.0, 1.0], dtype=dtype)
+    assert lg.nonzero(x).tolist() == [[2]]
+    assert lg.nonzero(x, as_tuple=True)[0].tolist() == [2]
+    assert lg.nonzero_static(x, size=2).tolist() == [[2], [-1]]
+    assert x[0].nonzero().shape == (0, 0)
+
+
 def test_masks():
     x, mask = lg.tensor(X), lg.tensor(MASK)
     np.testing.assert_array_equal(x.masked_fill(mask, -1).numpy(), np.where(MASK, -1, X))

@@ -116,6 +116,8 @@ def test_no_gradients_flow_into_an_output() -> None:
         lg.add(leaf, x, out=lg.empty(2, 2))
     with pytest.raises(RuntimeError, match="don't support automatic differentiation"):
         lg.add(x, y, out=leaf)
+    with pytest.raises(RuntimeError, match="don't support automatic differentiation"):
+        lg.sum(leaf, 0, out=lg.empty(2, dtype=lg.int64))
     with lg.no_grad():
         lg.add(leaf, x, out=leaf)
     assert leaf.requires_grad

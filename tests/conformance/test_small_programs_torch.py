@@ -1,0 +1,137 @@
+"""Short programs that once differed from PyTorch: what the differential fuzzer found, shrunk."""
+
+from __future__ import annotations
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from differential.run import quietly, run  # noqa: E402
+
+LINEAR = "m = T.nn.Linear(3, 3, bias=False); m.weight.data.copy_(T.eye(3))"
+CONV = "m = T.nn.Conv1d(2, 2, 2); [p.data.copy_(T.arange(p.numel()).reshape(p.shape)) for p in m.parameters()]"  # noqa: E501
+PROGRAMS = {
+    "strides of signs and magnitudes of complex numbers": (
+        "a = T.ones(2, 3, 4, dtype=T.complex64)",
+        "b = T.sgn(a.permute(2, 0, 1))",
+        "c = T.abs(a[..., 1:1])",
+        "d = T.abs(a.permute(2, 0, 1))",
+        "check()",
+    ),
+    "a view of .data follows what is written to that, history included": (
+        "a = T.tensor([[2.0, 1.0], [2.5, 1.5]], requires_grad=True)",
+        "b = (a * 2).data",
+        "c = b.t()",
+        "b *= a",
+        "check()",
+        "c.sum().backward()",
+        "check()",
+    ),
+    "a view, made before what it shows was made a leaf, of memory that NumPy sees": (
+        "a = T.ones(2, 3)",
+        "b = a.view(3, 2)",
+        "c = a.numpy()",
+        "d = b.expand((2, 3, 2))",
+        "a.requires_grad_()",
+        "check()",
+        "del c",
+        "e = d * 2",
+        "f = d[0] + 1",
+        "check()",
+    ),
+    "nothing overlaps with what is empty": (
+        "a = T.ones(3, 1, 2)",
+        "b = a[:, 1:1]",
+        "T.mul(b, a, out=b)",
+        "b.add_(a)",
+    ),
+    "no gradient flows to integers that are copied to": (
+        "a = T.tensor(2.25, requires_grad=True)",
+        "b = T.tensor([[6], [2]])",
+        "c, d = b.split([0, 2])",
+        "d[0].copy_(a)",
+        "with T.no_grad(): e = b[:]",
+        "e.copy_(a)",
+        "e.fill_(a)",
+        "check()",
+    ),
+    "a mask without dims is read before what it shares memory with is written": (
+        "a = T.tensor([True, False])",
+        "b = a[0]",
+        "a[b] = T.tensor([False, True])",
+        "check()",
+        "c = T.tensor(False)",
+        "d = c.reshape(1)",
+        "d[c] *= T.tensor(True)",
+        "d[..., c] = c",
+    ),
+    "a view of other elements than the storage has room for": (
+        "a = T.tensor([[1.75, 1.25, 2.25]])",
+        "b = a.as_strided((1, 2), (0, 1), 0)",
+        "b.view(T.complex64)[T.tensor([0])] *= T.tensor([[-1.5]])",
+        "check()",
+        "b.view(T.float64).zero_()",
+        "check()",
+    ),
+    "what a convolution without a batch returns is a view": (
+        CONV,
+        "x = T.tensor([[-3.0, 1.0, -3.0], [-1.0, -0.5, -1.0]], requires_grad=True)",
+        "y = m(x)",
+        "z = T.conv_transpose1d(x, m.weight)",
+        "y.register_hook(lambda g: g * 2)",
+        "z.register_hook(lambda g: g * 2)",
+        "y.div_(T.tensor([2.5]))",
+        "z.mul_(3)",
+        "(y.sum() + z.sum()).backward()",
+        "check()",
+    ),
+    "a value written again after its graph is gone": (
+        LINEAR,
+        "x = T.arange(9.0).reshape(3, 3)",
+        "o = T.optim.SGD(m.parameters(), lr=0.25)",
+        "y = m(x)",
+        "y.data.sign_()",
+        "y.sum().backward()",
+        "y.detach().neg_()",
+        "o.zero_grad(); m(x).sum().backward(); o.step()",
+        "y.detach().add_(6)",
+        "check()",
+    ),
+}
+
+LEAF = "a = T.tensor([[1.0, 2.0], [3.0, 4.0]], requires_grad=True)"
+for mode in ("T.no_grad()", "T.enable_grad()"):
+    PROGRAMS |= {
+        f"a view with a hook, reshaped in place, {mode}": (
+            LEAF,
+            "y = (a * 2).t()",
+            "y.register_hook(lambda g: g * 2)",
+            f"with {mode}: y.unsqueeze_(0)",
+            "(y * T.arange(4.0).reshape(2, 2)).sum().backward()",
+            "check()",
+        ),
+        f"a view with a hook, of what is reshaped in place, {mode}": (
+            LEAF,
+            "b = a * 2",
+            "y = b.t()",
+            "y.register_hook(lambda g: g * 2)",
+            f"with {mode}: b.unsqueeze_(0)",
+            "(y * T.arange(4.0).reshape(2, 2)).sum().backward()",
+            "check()",
+        ),
+    }
+for name, made in {"a view": "a[:]", "a sum": "a + 1", "a product": "a * 2"}.items():
+    PROGRAMS[f"{name} of a leaf that is reshaped in place"] = (
+        LEAF,
+        f"y = {made}",
+        "with T.no_grad(): a.unsqueeze_(0)",
+        "y.sum().backward()",
+        "check()",
+    )
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_as_in_torch(name: str) -> None:
+    with quietly():
+        found = run(PROGRAMS[name])
+    assert found is None, found
