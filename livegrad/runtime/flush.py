@@ -41,6 +41,7 @@ from livegrad.runtime.plans import LAST
 from livegrad.runtime.recovery import dependents, take_back
 from livegrad.runtime.reference import evaluate
 from livegrad.runtime.running import run, run_followed
+from livegrad.runtime.sight import has_updates, may_be_listed, run_at_first_sight
 from livegrad.runtime.snapshot import Snapshot
 from livegrad.runtime.speedup import FLUSHES_BEFORE, Speedup, go_on
 from livegrad.runtime.values import buffer_of, number_at
@@ -183,12 +184,20 @@ def _flush_part(state: State, reason: str, roots: tuple[Node, ...], started: int
             adopt_missing(state, roots)
     backend = node_by_node(state.nodes)
     if backend is None:
-        _flush_by_plan(state, reason, roots, started)
+        _flush_planned(state, reason, roots, started)
         return
     if is_incomplete(state):
         adopt_missing(state, roots)
     run_nodes(backend, _snapshot(state, roots))
     counters.flushes += 1
+
+
+def _flush_planned(state: State, reason: str, roots: tuple[Node, ...], started: int) -> None:
+    """Computes what is pending piece by piece, if it is new, or by a plan."""
+    if not may_be_listed(state) or not run_at_first_sight(state, roots):
+        _flush_by_plan(state, reason, roots, started)
+    elif has_updates(state) and not _flush_as_before(state, ()):
+        _flush_by_plan(state, reason, (), started)
 
 
 def _flush_by_plan(state: State, reason: str, roots: tuple[Node, ...], started: int) -> None:

@@ -5,7 +5,7 @@ A Program is a piece of memory that the compiled `run` reads, in int64 slots:
     header   0 blocks   1 patches  2 number of patches   3 steps  4 number of steps
              5 timing (or null)    6 thread pool         7 completed runs
              8, 11 BLAS's functions to get (or null) and to set its number of threads
-             9 fault code          10 fault value
+             9 fault code          10 fault value        12 status, as part of a list
     patch    kind, dst, src, value        written into the argument blocks before the steps
     step     kernel address, block offset, repeat, block stride, grain, flags, 0, 0
     blocks   the kernels' argument blocks, slot 0 of each: the number of work items
@@ -60,6 +60,12 @@ def driver_ir() -> str:
 def _native_run() -> int:
     """The address of the compiled `run`."""
     return jit.compile_kernel(driver_ir(), "livegrad_run")
+
+
+@functools.cache
+def native_run_list() -> int:
+    """The address of what runs a list of programs."""
+    return jit.compile_kernel(driver_ir(), "livegrad_run_list")
 
 
 class Patch(NamedTuple):
@@ -182,6 +188,15 @@ class Program:
         if scalars:
             self._set_scalars(self._scalar_memory, 0, *scalars)
         return self.run_prepared()
+
+    @property
+    def address(self) -> int:
+        """Where the program lies, for native code that runs it."""
+        return self._address
+
+    def status_in_list(self) -> int:
+        """What `run` would have returned, of the last run that was part of a list."""
+        return int(self._header[12])
 
     @property
     def memory(self) -> tuple[int, int]:

@@ -44,6 +44,94 @@ finish:
   ret i64 %status
 }
 
+declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)
+
+; Runs a list of programs, each on words of its own (runtime/cpu/pieces/layout.py). 0 when all ran,
+; 1 + index of the entry that reported a fault, -1 when the pool is taken.
+define i64 @livegrad_run_list(ptr %entries, i64 %number, i64 %arena, i64 %scratch, ptr %pool,
+                              ptr %getter, ptr %setter) {
+entry:
+  %busy.p = getelementptr i64, ptr %pool, i64 32
+  %lock = cmpxchg ptr %busy.p, i64 0, i64 1 acquire monotonic, align 8
+  %locked = extractvalue { i64, i1 } %lock, 1
+  br i1 %locked, label %start, label %taken
+taken:
+  ret i64 -1
+start:
+  %has.blas = icmp ne ptr %getter, null
+  br i1 %has.blas, label %single, label %head
+single:
+  %before = call i32 %getter()
+  call void %setter(i32 1)
+  br label %head
+head:
+  %i = phi i64 [ 0, %start ], [ 0, %single ], [ %i.next, %next ]
+  %threads.before = phi i32 [ 0, %start ], [ %before, %single ], [ %threads.before, %next ]
+  %more = icmp ult i64 %i, %number
+  br i1 %more, label %body, label %finish
+body:
+  %at = mul i64 %i, 5
+  %e = getelementptr i64, ptr %entries, i64 %at
+  %words.p = getelementptr i64, ptr %e, i64 1
+  %scalars.p = getelementptr i64, ptr %e, i64 2
+  %moved.p = getelementptr i64, ptr %e, i64 3
+  %program = load ptr, ptr %e, align 8
+  %words = load ptr, ptr %words.p, align 8
+  %scalars = load ptr, ptr %scalars.p, align 8
+  %moved = load i64, ptr %moved.p, align 8
+  store i64 %scratch, ptr %words, align 8
+  br label %move
+move:
+  %w = phi i64 [ 1, %body ], [ %w.next, %moving ]
+  %left = icmp ule i64 %w, %moved
+  br i1 %left, label %moving, label %run
+moving:
+  %word.p = getelementptr i64, ptr %words, i64 %w
+  %word = load i64, ptr %word.p, align 8
+  %offset = sub i64 %word, 4611686018427387904
+  %inside = icmp sge i64 %offset, 0
+  %address = add i64 %offset, %arena
+  %new = select i1 %inside, i64 %address, i64 %word
+  store i64 %new, ptr %word.p, align 8
+  %w.next = add i64 %w, 1
+  br label %move
+run:
+  %is.copy = icmp eq ptr %program, null
+  br i1 %is.copy, label %copy, label %run.program
+copy:
+  ; Without a program: as many bytes as it has for numbers go from the first word to the second.
+  %from.p = getelementptr i64, ptr %words, i64 1
+  %to.p = getelementptr i64, ptr %words, i64 2
+  %from = load ptr, ptr %from.p, align 8
+  %to = load ptr, ptr %to.p, align 8
+  %bytes = ptrtoint ptr %scalars to i64
+  call void @llvm.memcpy.p0.p0.i64(ptr %to, ptr %from, i64 %bytes, i1 false)
+  br label %next
+run.program:
+  call void @apply_patches(ptr %program, ptr %words, ptr %scalars)
+  %status = call i64 @run_steps(ptr %program, ptr %pool)
+  %bad = icmp ne i64 %status, 0
+  br i1 %bad, label %stop, label %next
+stop:
+  %status.p = getelementptr i64, ptr %program, i64 12
+  store i64 %status, ptr %status.p, align 8
+  br label %finish
+next:
+  %i.next = add i64 %i, 1
+  br label %head
+finish:
+  %failed = phi i64 [ 0, %head ], [ 1, %stop ]
+  %number.failed = add i64 %i, 1
+  %result = mul i64 %failed, %number.failed
+  br i1 %has.blas, label %restore, label %leave
+restore:
+  call void %setter(i32 %threads.before)
+  br label %leave
+leave:
+  store atomic i64 0, ptr %busy.p release, align 8
+  ret i64 %result
+}
+
 define internal void @apply_patches(ptr %program, ptr %inputs, ptr %scalars) {
 entry:
   %blocks = load ptr, ptr %program, align 8

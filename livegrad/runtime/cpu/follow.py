@@ -80,17 +80,18 @@ def _is_needed_as_planned(node: Node, handle: Any, code: int) -> bool:
     if type(handle) is Pending:
         return True
     # Only the pending list is ours.
-    if is_kept(_references(handle) - 1, _stands_for(handle), node) != word_at(code + 8):
+    if is_kept(references(handle) - 1, stands_for(handle), node) != word_at(code + 8):
         return False
     # A kept value of a graph that backward may still walk: what else to keep is Python's business.
     return word_at(code + 16) == 0 or not is_claim(node)
 
 
-def _references(x: Any) -> int:
+def references(x: Any) -> int:
+    """How many there are to an object."""
     return half_at(id(x) + REFERENCES)
 
 
-def _stands_for(handle: Any) -> Any:
+def stands_for(handle: Any) -> Any:
     """The node of a tensor, or of a cell."""
     if type(handle) is Cell:
         cell: Cell = handle
@@ -152,16 +153,16 @@ def _follow_writes(count: int, writes: int, leaves: int, inputs: int) -> bool:
         write = writes + 24 * i
         leaf = word_at(write)
         node: Node = object_at(leaves + 8 * leaf)
-        others = _references(node) - word_at(write + 8)
+        others = references(node) - word_at(write + 8)
         # Only the node is ours. (A tensor that shares its value with views is Python's business.)
-        if not may_overwrite(others, node.buffer, _references(node.buffer) - 1):
+        if not may_overwrite(others, node.buffer, references(node.buffer) - 1):
             return False
         put_word(inputs + 8 * word_at(write + 16), word_at(inputs + 8 + 8 * leaf))
     return True
 
 
 _FUNCTIONS: list[Any] = [
-    _follow, _is_needed_as_planned, _references, _stands_for, _follow_inputs, _address,
+    _follow, _is_needed_as_planned, references, stands_for, _follow_inputs, _address,
     _follow_args, _follow_writes, is_kept, is_claim, may_overwrite,
 ]  # fmt: skip
 

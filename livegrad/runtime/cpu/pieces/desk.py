@@ -1,0 +1,147 @@
+"""The memory that native code lists pieces in, and the addresses of that code."""
+
+from __future__ import annotations
+
+import functools
+from array import array
+from typing import Any
+
+from livegrad.native.layout import is_known
+from livegrad.runtime.cpu import jit
+from livegrad.runtime.cpu.pieces import listing, pulling, survey
+from livegrad.runtime.cpu.pieces.layout import (
+    ADD,
+    ADDS,
+    BLOCK,
+    BLOCKS,
+    DEPTHS,
+    DESK,
+    ENTRIES,
+    ENTRIES_END,
+    ENTRY,
+    FOUND,
+    FREE,
+    KEPT,
+    MADE,
+    SCALARS,
+    SCALARS_END,
+    STRUCTURE,
+    STRUCTURE_END,
+    TARGETS,
+    USES,
+    VALUES,
+    WORD,
+    WORDS,
+    WORDS_END,
+)
+from livegrad.runtime.cpu.pieces.making import Piece
+
+
+class Native:
+    """The addresses of the functions of words."""
+
+    def __init__(self) -> None:
+        # Imported when needed: the translator takes a while.
+        from livegrad.native.words import compile_words
+
+        def compile_ir(ir: str, name: str) -> int:
+            return jit.load_object(jit.object_code(ir, inline=True), name)
+
+        functions: Any = [*listing.FUNCTIONS, *survey.FUNCTIONS, *pulling.FUNCTIONS]
+        found: dict[Any, int] = compile_words(functions, compile_ir)
+        self.begin = found[survey.begin]
+        self.mark_kept = found[survey.mark_kept]
+        self.keep_for_backward = found[survey.keep_for_backward]
+        self.write_structure = found[survey.write_structure]
+        self.count_uses = found[survey.count_uses]
+        self.list_nodes = found[listing.list_nodes]
+        self.find_order = found[pulling.find_order]
+        self.count_saved = found[pulling.count_saved]
+        self.list_gradients = found[pulling.list_gradients]
+
+
+@functools.cache
+def native() -> Native | None:
+    """The native functions; None if they cannot be had: there may be no source files."""
+    from livegrad.native.subset import Untranslatable
+
+    try:
+        return Native() if is_known() else None
+    except (Untranslatable, OSError):
+        return None
+
+
+# Tables with an entry per pending node.
+_BY_PLACE = (VALUES, USES, TARGETS, DEPTHS, KEPT)
+# Lists, with the place on the desk where the end of each is told.
+_LISTS = ((ENTRIES, ENTRIES_END), (WORDS, WORDS_END), (SCALARS, SCALARS_END))
+MOST_CLASSES = 1024
+_MOST_ENTRIES = 4096
+
+
+class Desk:
+    """What native code reads and writes while it lists the pieces of a flush: see layout.py.
+
+    There is one for all flushes, which take turns.
+    """
+
+    def __init__(self) -> None:
+        self.head = array("q", bytes(DESK))
+        self.address = self.head.buffer_info()[0]
+        self.tables: dict[int, array[int]] = {}
+        self.room = 0
+        self.make_room(256)
+        self._put_table(ENTRIES, ENTRY // WORD * _MOST_ENTRIES)
+        self._put_table(WORDS, 16 * _MOST_ENTRIES)
+        self._put_table(SCALARS, 4 * _MOST_ENTRIES)
+        self._put_table(FREE, MOST_CLASSES)
+        self._put_table(BLOCKS, BLOCK)
+        self.room_for_piece = 0
+        self.fit(64)
+
+    def _put_table(self, place: int, words: int) -> None:
+        table = self.tables[place] = array("q", bytes(WORD * words))
+        self[place] = table.buffer_info()[0]
+
+    def __getitem__(self, place: int) -> int:
+        return self.head[place // WORD]
+
+    def __setitem__(self, place: int, word: int) -> None:
+        self.head[place // WORD] = word
+
+    def make_room(self, nodes: int) -> None:
+        """Makes room for so many pending nodes."""
+        if nodes > self.room:
+            self.room = 2 * nodes
+            for table in _BY_PLACE:
+                self._put_table(table, self.room)
+            self._put_table(STRUCTURE, 8 * self.room)
+            self[STRUCTURE_END] = self[STRUCTURE] + WORD * 8 * self.room
+
+    def make_blocks(self, most: int) -> None:
+        """Makes room for so many blocks of the arena."""
+        if BLOCK // WORD * most > len(self.tables[BLOCKS]):
+            self._put_table(BLOCKS, 2 * BLOCK // WORD * most)
+
+    def fit(self, words: int) -> None:
+        """Makes room for what a piece with so many words on its card reads and makes."""
+        if words > self.room_for_piece:
+            self.room_for_piece = 2 * words
+            self._put_table(FOUND, 2 * words)
+            self._put_table(MADE, 2 * words)
+            self._put_table(ADDS, ADD // WORD * 2 * words)
+
+    def fit_piece(self, piece: Piece) -> None:
+        """Makes room for what a piece reads and makes."""
+        self.fit(len(piece.card))
+
+    def empty_list(self) -> None:
+        """Starts the list anew."""
+        for start, end in _LISTS:
+            address, length = self.tables[start].buffer_info()
+            self[start], self[end] = address, address + WORD * length
+
+    @property
+    def listed(self) -> int:
+        """How many entries there are."""
+        return (self[ENTRIES] - self.tables[ENTRIES].buffer_info()[0]) // ENTRY

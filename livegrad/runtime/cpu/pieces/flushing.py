@@ -1,0 +1,350 @@
+"""Runs what is pending piece by piece: nothing is planned for the whole.
+
+    look     what is kept, and which structure it is: has it cost enough to be planned as a whole?
+    count    which values are needed, and how often they are read
+    list     for each node the program of its op, on which memory; for gradients too
+    run      the list, by one native call
+    deliver  buffers to the nodes that are kept
+
+Nothing is changed before the list has run, and it writes new memory only: whatever goes wrong,
+what is pending is still pending.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import Any
+
+from livegrad.graph.meta import Meta
+from livegrad.graph.node import Node
+from livegrad.native.calls import call_native, call_native_freely, put_word, word_at
+from livegrad.native.hot import hot
+from livegrad.runtime.counters import counters
+from livegrad.runtime.cpu import blas, threads
+from livegrad.runtime.cpu.driver import native_run_list
+from livegrad.runtime.cpu.pieces.desk import Desk, Native, native
+from livegrad.runtime.cpu.pieces.layout import (
+    ALIAS,
+    ENTRIES,
+    ENTRY,
+    ENTRY_PLACE,
+    ENTRY_PROGRAM,
+    GRADIENT,
+    GRADIENT_OF,
+    KEPT,
+    KEPT_MADE,
+    PLACE,
+    SCRATCH_NEEDED,
+    STRUCTURE,
+    TARGETS,
+    TOP,
+    UNFIT,
+    VALUES,
+    VIEW,
+    WORD,
+)
+from livegrad.runtime.cpu.pieces.listing import DEEPEST
+from livegrad.runtime.cpu.pieces.making import (
+    BY_PROGRAM,
+    Unfit,
+    Views,
+    adding,
+    find_role,
+    find_saved,
+    make_backward,
+    make_forward,
+    size_classes,
+)
+from livegrad.runtime.cpu.pieces.walks import Walk
+from livegrad.runtime.cpu.segments import ARENA as SCRATCH
+from livegrad.runtime.fault import Fault
+from livegrad.runtime.memory import Arena, Buffer, allocate
+from livegrad.runtime.running import hand_out
+
+DESK = Desk()
+ARENA = Arena()
+_BUSY = -1
+
+
+class Missing(Exception):
+    """A value that is needed is neither computed nor pending in this thread."""
+
+
+class Learnt(Exception):
+    """A spec turned out to be something else to the list than it was taken for."""
+
+
+class Sight:
+    """What is pending, looked at: the first `count` of the nodes."""
+
+    def __init__(
+        self, nodes: list[Node], handles: list[Any], base: int, count: int, code: Native
+    ) -> None:
+        self.nodes = nodes
+        self.base = base
+        self.count = count
+        self.code = code
+        self.desk = DESK
+        self.walks: dict[Node, Walk] = {}
+        self.has_run = False
+        self.desk.make_room(count)
+        call_native(code.begin, self.desk.address, base, count, size_classes())
+        self.claims = call_native(code.mark_kept, self.desk.address, id(nodes), id(handles))
+
+    def keep(self, roots: Sequence[Node]) -> None:
+        """Keeps what is asked for besides, and what a later backward will need."""
+        targets = self.desk.tables[TARGETS]
+        for root in roots:
+            if root.buffer is None and 0 <= root.index - self.base < self.count:
+                targets[root.index - self.base] = 1
+        place = self.count - 1 if self.claims else -1
+        while place >= 0:
+            place = self._native(self.code.keep_for_backward, place)
+            if place >= 0:
+                self._know(self.nodes[place])
+
+    def structure(self) -> bytes:
+        """What tells this structure from others, as long as its specs live."""
+        length = call_native(self.code.write_structure, self.desk.address, id(self.nodes))
+        return self.desk.tables[STRUCTURE][: length // WORD].tobytes()
+
+    def gradients_over_values(self) -> list[tuple[Node, int]]:
+        """Backward passes that go over values which were there before, and over how many nodes."""
+        pending = range(self.base, self.base + self.count)
+        return [
+            (gradient, len(walk.interior))
+            for gradient, walk in self.walks.items()
+            if any([node.index not in pending for node in walk.interior])
+        ]
+
+    def _native(self, function: int, place: int) -> int:
+        return call_native(function, self.desk.address, id(self.nodes), place)
+
+    def _know(self, node: Node) -> int:
+        """What a node is to the list; its spec is told, and which values its gradient reads."""
+        if node.spec.saved < 0:
+            find_saved(node.spec)
+        role = node.spec.role if node.spec.role >= 0 else find_role(node)
+        if role == UNFIT:
+            raise Unfit
+        return role
+
+    # ---- running
+
+    def run(self) -> None:
+        """Computes all that is kept."""
+        self.desk.empty_list()
+        self._count_uses()
+        made: dict[int, Buffer] = {}
+        kept = allocate_kept(self.desk.address, self.nodes, self.base, self.count, self.walks, made)
+        self._make_blocks()
+        self._list()
+        self._run_list()
+        hand_out(kept)
+        counters.listed += 1
+
+    def _count_uses(self) -> None:
+        place = self.count - 1
+        while place >= 0:
+            place = self._native(self.code.count_uses, place)
+            if place >= 0 and self._know(self.nodes[place]) == GRADIENT:
+                self._count_saved(self.nodes[place])
+                place -= 1
+
+    def _count_saved(self, gradient: Node) -> None:
+        """Counts the reads by the gradient rules of a recorded backward pass."""
+        walk = self.walks[gradient] = Walk(gradient)
+        number, count = 0, len(walk.interior)
+        while number < count:
+            number = call_native(self.code.count_saved, self.desk.address, walk.address, number)
+            if number < count:
+                spec = walk.interior[number].spec
+                if spec.saved >= 0:
+                    raise Missing
+                find_saved(spec)
+
+    def _make_blocks(self) -> None:
+        """A block for every node, gradient and sum there may be."""
+        most = self.count
+        for walk in self.walks.values():
+            most += len(walk.memory)
+        self.desk.make_blocks(most)
+
+    # ---- the list
+
+    def _list(self) -> None:
+        place, stuck = 0, -1
+        while place < self.count:
+            place = self._native(self.code.list_nodes, place)
+            if place == self.count:
+                return
+            node = self.nodes[place]
+            if node.spec.role == GRADIENT:
+                self._list_gradients(place, node)
+                place += 1
+            else:
+                self._provide_forward(node, stuck == place)
+                stuck = place
+
+    def _provide_forward(self, node: Node, again: bool) -> None:
+        """Makes a piece; or if that has been of no use, room on the list."""
+        if again:
+            self._run_list()
+            return
+        views = [self._views(x) for x in node.inputs]
+        piece = make_forward(node, views)
+        self.desk.fit_piece(piece)
+        if piece.program is None and node.spec.role != ALIAS and not any(views):
+            node.spec.role = ALIAS if piece.results == [-1] else UNFIT
+            raise Learnt
+
+    def _views(self, x: Node) -> Views:
+        """Through which views an input is seen."""
+        views: Views = []
+        values = self.desk.tables[VALUES]
+        while True:
+            place = x.index - self.base
+            if 0 <= place < self.count:
+                if values[place]:
+                    return views
+            elif x.buffer is not None:
+                return views
+            elif self._know(x) != VIEW or len(views) == DEEPEST:
+                raise Missing
+            views.insert(0, x)
+            x = x.inputs[0]
+
+    def _list_gradients(self, place: int, gradient: Node) -> None:
+        desk, walk = self.desk, self.walks[gradient]
+        desk[PLACE] = place
+        call_native(self.code.find_order, walk.address)
+        walk.set_seed(_ones(gradient.inputs[0].meta).ptr)
+        at, stuck, count = 0, -1, walk.ordered
+        while at < count:
+            at = call_native(self.code.list_gradients, desk.address, walk.address, at)
+            if at < count:
+                self._provide_backward(walk, walk.number_at(at), stuck == at)
+                stuck = at
+
+    def _provide_backward(self, walk: Walk, number: int, again: bool) -> None:
+        if again:
+            self._run_list()
+            return
+        node = walk.interior[number]
+        mask = walk.mask(number)
+        views: list[Views] = [[] for _ in node.inputs]
+        if node.spec.saved & 1:
+            views = [self._views(x) for x in node.inputs]
+        piece = make_backward(node, views, mask)
+        self.desk.fit_piece(piece)
+        wanted = [x.meta.plain for x, is_wanted in zip(node.inputs, mask, strict=True) if is_wanted]
+        for i, meta in enumerate(wanted):
+            piece.set_sum(i, adding(meta))
+
+    # ---- running it
+
+    def _run_list(self) -> None:
+        desk = self.desk
+        listed = desk.listed
+        if not listed:
+            return
+        arena = _grown(desk[TOP]) if self.has_run else ARENA.reserve(desk[TOP])
+        scratch = SCRATCH.reserve(desk[SCRATCH_NEEDED])
+        getter, setter = blas.thread_control() if blas.gemm_available() else (0, 0)
+        if not threads.pool.running:
+            threads.pool.start()
+        status = _BUSY
+        while status == _BUSY:
+            # Other Python threads go on meanwhile.
+            status = call_native_freely(
+                native_run_list(), desk.tables[ENTRIES].buffer_info()[0], listed, arena, scratch,
+                threads.pool.address, getter, setter,
+            )  # fmt: skip
+            if status == _BUSY:
+                time.sleep(2e-5)
+        counters.kernels_run += listed
+        if status:
+            raise self._fault(status - 1)
+        self.has_run = True
+        desk.empty_list()
+
+    def _fault(self, entry: int) -> Fault:
+        """The fault of an entry, for the node that it is of."""
+        words = self.desk.tables[ENTRIES][entry * (ENTRY // WORD) :][: ENTRY // WORD]
+        fault = BY_PROGRAM[words[ENTRY_PROGRAM // WORD]].fault()
+        place = words[ENTRY_PLACE // WORD]
+        if place < 0:
+            return fault.blamed_on(None)
+        fault.recorded = self.nodes[place]
+        return fault.blamed_on(fault.recorded.site)
+
+
+def _grown(nbytes: int) -> int:
+    """The address of an arena of so many bytes, with what is in it already."""
+    before = ARENA.buffer
+    if nbytes > before.nbytes:
+        ARENA.buffer = allocate(nbytes)
+        view = before.view("u1", (before.nbytes,))
+        ARENA.buffer.view("u1", (before.nbytes,))[...] = view
+    return ARENA.buffer.ptr
+
+
+@hot
+def allocate_kept(
+    desk: int,
+    nodes: list[Node],
+    base: int,
+    count: int,
+    walks: dict[Node, Walk],
+    made: dict[int, Buffer],
+) -> list[tuple[Node, Buffer]]:
+    """Memory for what is kept; the nodes that are, with their buffers."""
+    kept = []
+    listed, targets, values = word_at(desk + KEPT), word_at(desk + TARGETS), word_at(desk + VALUES)
+    left = word_at(desk + KEPT_MADE)
+    while left > 0:
+        left -= 1
+        place = word_at(listed + WORD * left)
+        node = nodes[place]
+        role = node.spec.role
+        if role == ALIAS:
+            x = node.inputs[0]
+            at = x.index - base + 0
+            if 0 <= at < count:
+                buffer = made[at]
+            else:
+                buffer = x.buffer
+        else:
+            buffer = allocate(node.meta.nbytes)
+        made[place] = buffer
+        put_word(targets + WORD * place, buffer.ptr)
+        if role == GRADIENT_OF:
+            put_word(values + WORD * place, buffer.ptr)
+            put_word(walks[node.inputs[0]].targets + WORD * node.spec.attrs[0], buffer.ptr)
+        kept.append((node, buffer))
+    return kept
+
+
+def look(
+    nodes: list[Node], handles: list[Any], base: int, count: int, roots: Sequence[Node]
+) -> Sight:
+    """What is pending, looked at, if it can be run piece by piece."""
+    code = native()
+    if code is None:
+        raise Unfit
+    sight = Sight(nodes, handles, base, count, code)
+    sight.keep(roots)
+    return sight
+
+
+_one: dict[Meta, Buffer] = {}
+
+
+def _ones(meta: Meta) -> Buffer:
+    """A gradient of 1."""
+    buffer = _one.get(meta)
+    if buffer is None:
+        buffer = _one[meta] = allocate(meta.nbytes)
+        buffer.view(meta.dtype.storage, meta.shape)[...] = 1
+    return buffer

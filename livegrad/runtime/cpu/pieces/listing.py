@@ -1,0 +1,377 @@
+"""Lists the pieces that pending nodes need, natively: which programs run, on what memory.
+
+Functions of words and lent objects (native/words.py): they read nodes where they lie, and write
+entries; see layout.py. They go on until something has to be done in Python, and say where.
+"""
+
+from __future__ import annotations
+
+from livegrad.graph.node import Node, Spec
+from livegrad.native.calls import int_at, object_at, put_word, word_at
+from livegrad.native.layout import FLOAT_VALUE, ITEMS, SIZE, TUPLE_ITEMS
+from livegrad.runtime.cpu.pieces.layout import (
+    ALIAS,
+    ARENA,
+    BASE,
+    BLOCK,
+    BLOCK_CLASS,
+    BLOCK_NEXT,
+    BLOCK_OFFSET,
+    BLOCK_USERS,
+    BLOCKS,
+    BLOCKS_MADE,
+    COMPUTED,
+    COUNT,
+    DEPTHS,
+    ENTRIES,
+    ENTRIES_END,
+    ENTRY,
+    ENTRY_MOVED,
+    ENTRY_PLACE,
+    ENTRY_PROGRAM,
+    ENTRY_SCALARS,
+    ENTRY_WORDS,
+    FOUND,
+    FREE,
+    GRADIENT_OF,
+    KEY,
+    KINDS,
+    LENGTH,
+    MADE,
+    NEXT,
+    NUMBERS,
+    OUT_TABLE,
+    OUTS,
+    PLACE,
+    PROGRAM,
+    READS,
+    RESULT_BYTES,
+    RESULT_FROM,
+    RESULT_TABLE,
+    SCALARS,
+    SCALARS_END,
+    SCRATCH,
+    SCRATCH_NEEDED,
+    TARGETS,
+    TOP,
+    UNREAD,
+    USES,
+    VALUES,
+    VIEW,
+    WORD,
+    WORDS,
+    WORDS_END,
+)
+from livegrad.runtime.memory import Buffer
+
+# A view of a view of a view is computed: pieces are made for each way of looking at a tensor.
+DEEPEST = 2
+
+
+# ----------------------------------------------------------------------------------- the desk
+
+
+def entry_of(desk: int, table: int, place: int) -> int:
+    """The word of a place in one of the desk's tables."""
+    return word_at(word_at(desk + table) + WORD * place)
+
+
+def set_entry(desk: int, table: int, place: int, word: int) -> int:
+    """Sets the word of a place in one of the desk's tables."""
+    put_word(word_at(desk + table) + WORD * place, word)
+    return 0
+
+
+def place_of(desk: int, x: Node) -> int:
+    """The place of a pending node; -1 for any other."""
+    place = int_at(id(x.index)) - word_at(desk + BASE)
+    if place >= 0 and place < word_at(desk + COUNT):
+        return place
+    return -1
+
+
+def value_of(desk: int, x: Node) -> int:
+    """Where the value of a node is; 0 if it has none (yet)."""
+    place = place_of(desk, x)
+    if place >= 0:
+        return entry_of(desk, VALUES, place)
+    if x.buffer is None:
+        return 0
+    return address_of(x.buffer)
+
+
+def address_of(buffer: Buffer) -> int:
+    """The address of a buffer; that of an empty one is never used."""
+    address = int_at(id(buffer.ptr))
+    if address == 0:
+        return 1
+    return address
+
+
+# -------------------------------------------------------------------------- memory of the arena
+
+
+def new_block(desk: int, nbytes: int, size_class: int) -> int:
+    """A value in the arena, as one block that has one user."""
+    heads = word_at(desk + FREE)
+    head = word_at(heads + WORD * size_class)
+    if head != 0:
+        block = word_at(desk + BLOCKS) + BLOCK * (head - 1)
+        put_word(heads + WORD * size_class, word_at(block + BLOCK_NEXT))
+        put_word(block + BLOCK_USERS, 1)
+        return -head
+    made = word_at(desk + BLOCKS_MADE)
+    block = word_at(desk + BLOCKS) + BLOCK * made
+    put_word(desk + BLOCKS_MADE, made + 1)
+    put_word(block + BLOCK_OFFSET, word_at(desk + TOP))
+    put_word(block + BLOCK_CLASS, size_class)
+    put_word(block + BLOCK_USERS, 1)
+    put_word(desk + TOP, word_at(desk + TOP) + nbytes)
+    return -1 - made
+
+
+def share(desk: int, value: int) -> int:
+    """Notes one more user of a value."""
+    if value < 0:
+        users = word_at(desk + BLOCKS) + BLOCK * (-1 - value) + BLOCK_USERS
+        put_word(users, word_at(users) + 1)
+    return 0
+
+
+def let_go(desk: int, value: int) -> int:
+    """Notes one user less: memory that nobody uses is free for what is listed later."""
+    if value < 0:
+        block = word_at(desk + BLOCKS) + BLOCK * (-1 - value)
+        users = word_at(block + BLOCK_USERS) - 1
+        put_word(block + BLOCK_USERS, users)
+        if users == 0:
+            head = word_at(desk + FREE) + WORD * word_at(block + BLOCK_CLASS)
+            put_word(block + BLOCK_NEXT, word_at(head))
+            put_word(head, -value)
+    return 0
+
+
+def use_up(desk: int, x: Node) -> int:
+    """Notes that a value was read once more, and through a view what that is a view of."""
+    place = place_of(desk, x)
+    while place >= 0:
+        left = entry_of(desk, USES, place) - 1
+        set_entry(desk, USES, place, left)
+        value = entry_of(desk, VALUES, place)
+        if left == 0 and value != 0:
+            let_go(desk, value)
+        if left > 0 or value != 0:
+            return 0
+        x = object_at(id(x.inputs) + TUPLE_ITEMS)
+        place = place_of(desk, x)
+    return 0
+
+
+def use_up_all(desk: int, inputs: int) -> int:
+    """`use_up` for every tensor of a tuple."""
+    for i in range(word_at(inputs + SIZE)):
+        x: Node = object_at(inputs + TUPLE_ITEMS + WORD * i)
+        use_up(desk, x)
+    return 0
+
+
+# ----------------------------------------------------------------------------------- one entry
+
+
+def has_room(desk: int, card: int, times: int) -> bool:
+    """Whether as many entries like that of a card fit on the list."""
+    if word_at(desk + ENTRIES) + ENTRY * times > word_at(desk + ENTRIES_END):
+        return False
+    if word_at(desk + WORDS) + WORD * times * word_at(card + LENGTH) > word_at(desk + WORDS_END):
+        return False
+    numbers = WORD * times * word_at(card + NUMBERS)
+    return word_at(desk + SCALARS) + numbers <= word_at(desk + SCALARS_END)
+
+
+def finds(desk: int, inputs: int, key: int, found: int) -> bool:
+    """Whether inputs are computed, or are seen through the views of a key; then they are found."""
+    for i in range(word_at(inputs + SIZE)):
+        x: Node = object_at(inputs + TUPLE_ITEMS + WORD * i)
+        views = word_at(key)
+        key += WORD
+        value = 0
+        if views != UNREAD:
+            for _ in range(views):
+                if id(x.spec) != word_at(key) or value_of(desk, x) != 0:
+                    return False
+                key += WORD
+                x = object_at(id(x.inputs) + TUPLE_ITEMS)
+            value = value_of(desk, x)
+            if value == 0:
+                return False
+        put_word(found + WORD * i, value)
+    return True
+
+
+def put_numbers(args: int, kinds: int, ints: int, floats: int) -> int:
+    """Writes the numbers of a node, if they are of these kinds; how many are floats, or -1."""
+    found = 0
+    for i in range(word_at(args + SIZE)):
+        x = object_at(args + TUPLE_ITEMS + WORD * i)
+        if word_at(kinds + WORD * i) != 0:
+            if type(x) is not float:
+                return -1
+            put_word(floats + WORD * found, word_at(id(x) + FLOAT_VALUE))
+            found += 1
+        elif type(x) is int or type(x) is bool:
+            put_word(ints + WORD * (i - found), int_at(id(x)))
+        else:
+            return -1
+    return found
+
+
+def put_all_numbers(desk: int, inputs: int, args: int, card: int) -> int:
+    """Writes the numbers of the views that inputs are seen through, and `args`; as above."""
+    first = 1 + word_at(card + READS) + word_at(card + OUTS)
+    ints, floats = word_at(desk + WORDS) + WORD * first, word_at(desk + SCALARS)
+    kinds, key, total = word_at(card + KINDS), word_at(card + KEY), 0
+    for i in range(word_at(inputs + SIZE)):
+        views = word_at(key)
+        key += WORD
+        if views > 0:
+            key += WORD * views
+            for k in range(views):
+                x: Node = object_at(inputs + TUPLE_ITEMS + WORD * i)
+                for _ in range(views - 1 - k):
+                    x = object_at(id(x.inputs) + TUPLE_ITEMS)
+                count = word_at(id(x.args) + SIZE)
+                found = put_numbers(id(x.args), kinds, ints, floats)
+                if found < 0:
+                    return -1
+                kinds += WORD * count
+                ints += WORD * (count - found)
+                floats += WORD * found
+                total += found
+    found = put_numbers(args, kinds, ints, floats)
+    if found < 0:
+        return -1
+    return total + found
+
+
+def written(desk: int, value: int) -> int:
+    """A value as it is written into the words of an entry."""
+    if value < 0:
+        return ARENA + word_at(word_at(desk + BLOCKS) + BLOCK * (-1 - value) + BLOCK_OFFSET)
+    return value
+
+
+def put_entry(desk: int, card: int, floats: int) -> int:
+    """Adds an entry, whose numbers are written already, for the values found and made."""
+    entry, words = word_at(desk + ENTRIES), word_at(desk + WORDS)
+    reads, outs = word_at(card + READS), word_at(card + OUTS)
+    found, made = word_at(desk + FOUND), word_at(desk + MADE)
+    for i in range(reads):
+        put_word(words + WORD * (1 + i), written(desk, word_at(found + WORD * i)))
+    for i in range(outs):
+        put_word(words + WORD * (1 + reads + i), written(desk, word_at(made + WORD * i)))
+    put_word(entry + ENTRY_PROGRAM, word_at(card + PROGRAM))
+    put_word(entry + ENTRY_WORDS, words)
+    put_word(entry + ENTRY_SCALARS, word_at(desk + SCALARS))
+    put_word(entry + ENTRY_MOVED, reads + outs)
+    put_word(entry + ENTRY_PLACE, word_at(desk + PLACE))
+    put_word(desk + ENTRIES, entry + ENTRY)
+    put_word(desk + WORDS, words + WORD * word_at(card + LENGTH))
+    put_word(desk + SCALARS, word_at(desk + SCALARS) + WORD * floats)
+    if word_at(card + SCRATCH) > word_at(desk + SCRATCH_NEEDED):
+        put_word(desk + SCRATCH_NEEDED, word_at(card + SCRATCH))
+    return 0
+
+
+def put_copy(desk: int, value: int, nbytes: int, target: int) -> int:
+    """Adds an entry that copies a value."""
+    entry, words = word_at(desk + ENTRIES), word_at(desk + WORDS)
+    put_word(words + WORD, written(desk, value))
+    put_word(words + 2 * WORD, written(desk, target))
+    put_word(entry + ENTRY_PROGRAM, 0)
+    put_word(entry + ENTRY_WORDS, words)
+    put_word(entry + ENTRY_SCALARS, nbytes)
+    put_word(entry + ENTRY_MOVED, 2)
+    put_word(entry + ENTRY_PLACE, word_at(desk + PLACE))
+    put_word(desk + ENTRIES, entry + ENTRY)
+    put_word(desk + WORDS, words + 3 * WORD)
+    return 0
+
+
+# ------------------------------------------------------------------------------------- forward
+
+
+def list_node(desk: int, place: int, node: Node, card: int) -> bool:
+    """Adds the piece of a node; False if none of the cards is for it, or the list is full."""
+    inputs = id(node.inputs)
+    while card != 0:
+        if finds(desk, inputs, word_at(card + KEY), word_at(desk + FOUND)):
+            if not has_room(desk, card, 1):
+                return False
+            floats = put_all_numbers(desk, inputs, id(node.args), card)
+            if floats >= 0:
+                put_word(desk + PLACE, place)
+                give_value(desk, place, card, floats)
+                use_up_all(desk, inputs)
+                return True
+        card = word_at(card + NEXT)
+    return False
+
+
+def give_value(desk: int, place: int, card: int, floats: int) -> int:
+    """Gives a place its value: that of what is read, or memory which an entry writes."""
+    value = entry_of(desk, TARGETS, place)
+    if word_at(card + PROGRAM) == 0:
+        result = word_at(card + RESULT_TABLE)
+        number = -1 - word_at(result + RESULT_FROM)
+        source = word_at(word_at(desk + FOUND) + WORD * number)
+        if value == 0:
+            value = source
+            share(desk, value)
+        elif value != source:
+            put_copy(desk, source, word_at(result + RESULT_BYTES), value)
+    else:
+        if value == 0:
+            out = word_at(card + OUT_TABLE)
+            value = new_block(desk, word_at(out), word_at(out + WORD))
+        put_word(word_at(desk + MADE), value)
+        put_entry(desk, card, floats)
+    set_entry(desk, VALUES, place, value)
+    return 0
+
+
+def stays_view(desk: int, place: int, node: Node) -> bool:
+    """Whether who reads a view looks through it; how deep that is, is noted."""
+    if entry_of(desk, TARGETS, place) != 0:
+        return False
+    x: Node = object_at(id(node.inputs) + TUPLE_ITEMS)
+    depth, below = 1, place_of(desk, x)
+    if below >= 0 and entry_of(desk, VALUES, below) == 0:
+        depth += entry_of(desk, DEPTHS, below)
+    set_entry(desk, DEPTHS, place, depth)
+    return depth <= DEEPEST
+
+
+def list_nodes(desk: int, nodes: int, place: int) -> int:
+    """Lists what is needed from `place` on; the place where Python is needed, or the end."""
+    items, count = word_at(nodes + ITEMS), word_at(desk + COUNT)
+    while place < count:
+        if entry_of(desk, USES, place) != 0 or entry_of(desk, TARGETS, place) != 0:
+            node: Node = object_at(items + WORD * place)
+            spec: Spec = node.spec
+            role = int_at(id(spec.role))
+            if role == VIEW and stays_view(desk, place, node):
+                role = GRADIENT_OF  # of which nothing is to be done here, either
+            if role == COMPUTED or role == ALIAS or role == VIEW:  # noqa: SIM109 (words know no tuples)
+                if not list_node(desk, place, node, int_at(id(spec.forward))):
+                    return place
+            elif role != GRADIENT_OF:
+                return place
+        place += 1
+    return place
+
+
+FUNCTIONS = [
+    entry_of, set_entry, place_of, value_of, address_of, new_block, share, let_go, use_up,
+    use_up_all, has_room, finds, put_numbers, put_all_numbers, written, put_entry, put_copy,
+    list_node, give_value, stays_view, list_nodes,
+]  # fmt: skip

@@ -1,0 +1,302 @@
+"""Lists the pieces of a backward pass, natively: each node's gradient rule, and the sums.
+
+walk     of one recorded pass: interior nodes 0 … m - 1 and leaves m …, by these numbers the
+         gradients so far and how many contributions are still to come; per interior node its
+         links: for each input the number its gradient goes to
+order    interior nodes, each after all that use it: as `autograd.reverse.ordered` has it, so
+         that sums are added up in the same order, to the same bits
+"""
+
+from __future__ import annotations
+
+from livegrad.graph.node import Node, Spec
+from livegrad.native.calls import int_at, object_at, put_word, word_at
+from livegrad.native.layout import ITEMS, SIZE
+from livegrad.runtime.cpu.pieces.layout import (
+    ADD,
+    ADDS,
+    ADDS_MADE,
+    ENTRIES,
+    ENTRIES_END,
+    ENTRY,
+    FOUND,
+    KEY,
+    LENGTH,
+    MADE,
+    MASK,
+    NEXT,
+    OUT_TABLE,
+    PLACE,
+    PROGRAM,
+    READS,
+    RESULT,
+    RESULT_ADD,
+    RESULT_BYTES,
+    RESULT_FROM,
+    RESULT_INPUT,
+    RESULT_TABLE,
+    RESULTS,
+    USES,
+    WORD,
+    WORDS,
+    WORDS_END,
+)
+from livegrad.runtime.cpu.pieces.listing import (
+    entry_of,
+    finds,
+    has_room,
+    let_go,
+    new_block,
+    place_of,
+    put_all_numbers,
+    put_copy,
+    put_entry,
+    set_entry,
+    share,
+    use_up,
+    use_up_all,
+    value_of,
+)
+from livegrad.runtime.cpu.pieces.survey import count_reads
+
+# A walk.
+INTERIOR = 0  # the list of interior nodes (the object's address)
+SIZES = 8  # m
+LINKS = 16  # table: links of all interior nodes, one after the other
+STARTS = 24  # table: where those of each begin
+ORDER, ORDERED = 32, 40  # table, and how many
+GRADS = 48  # table: the gradient so far
+COMING = 56  # table: contributions that are still to come
+WAITING = 64  # table: uses that have not been passed, to find the order
+LEAF_TARGETS = 72  # table: where a leaf's gradient must be, or 0
+WALK = 80
+
+NOTHING = -1  # of links: no gradient goes there. -2 - n: n waits for this node, but gets nothing
+
+
+def find_order(walk: int) -> int:
+    """Fills in the order, and how many contributions each will get."""
+    count, links, starts = word_at(walk + SIZES), word_at(walk + LINKS), word_at(walk + STARTS)
+    coming, waiting = word_at(walk + COMING), word_at(walk + WAITING)
+    total = word_at(starts + WORD * count)
+    for i in range(total):
+        link = word_at(links + WORD * i)
+        if link >= 0:
+            put_word(coming + WORD * link, word_at(coming + WORD * link) + 1)
+        if link < NOTHING:
+            link = -2 - link
+        if link >= 0:
+            put_word(waiting + WORD * link, word_at(waiting + WORD * link) + 1)
+    order, made, at = word_at(walk + ORDER), 1, 0
+    put_word(order, 0)
+    while at < made:
+        number = word_at(order + WORD * at)
+        first = word_at(starts + WORD * number)
+        for i in range(word_at(starts + WORD * number + WORD) - first):
+            link = word_at(links + WORD * (first + i))
+            if link < NOTHING:
+                link = -2 - link
+            if link >= 0:
+                left = word_at(waiting + WORD * link) - 1
+                put_word(waiting + WORD * link, left)
+                if left == 0 and link < count:
+                    put_word(order + WORD * made, link)
+                    made += 1
+        at += 1
+    put_word(walk + ORDERED, made)
+    return 0
+
+
+def list_gradients(desk: int, walk: int, at: int) -> int:
+    """Lists the gradients of the order from `at` on; where Python is needed, or the end."""
+    items = word_at(word_at(walk + INTERIOR) + ITEMS)
+    order, count = word_at(walk + ORDER), word_at(walk + ORDERED)
+    while at < count:
+        number = word_at(order + WORD * at)
+        node: Node = object_at(items + WORD * number)
+        spec: Spec = node.spec
+        if not list_gradient(desk, walk, number, node, int_at(id(spec.backward))):
+            return at
+        at += 1
+    return at
+
+
+def list_gradient(desk: int, walk: int, number: int, node: Node, card: int) -> bool:
+    """Adds the piece of a node's gradient; False if no card is for it, or the list is full."""
+    inputs = id(node.inputs)
+    count = word_at(inputs + SIZE)
+    first = word_at(word_at(walk + STARTS) + WORD * number)
+    links = word_at(walk + LINKS) + WORD * first
+    found = word_at(desk + FOUND)
+    g = word_at(word_at(walk + GRADS) + WORD * number)
+    while card != 0:
+        if wants(card, links, count) and finds(desk, inputs, word_at(card + KEY), found + WORD):
+            if not has_room(desk, card, 1) or not can_add(desk, walk, card, links):
+                return False
+            floats = put_all_numbers(desk, inputs, id(node.args), card)
+            if floats >= 0:
+                put_word(desk + PLACE, place_of(desk, node))
+                put_word(found, g)
+                put_word(found + WORD * (1 + count), 0)
+                if reads_result(card):
+                    put_word(found + WORD * (1 + count), value_of(desk, node))
+                put_results(desk, walk, card, links, floats)
+                let_go(desk, g)
+                if reads_inputs(card):
+                    use_up_all(desk, inputs)
+                if reads_result(card):
+                    use_up(desk, node)
+                return True
+        card = word_at(card + NEXT)
+    return False
+
+
+def wants(card: int, links: int, count: int) -> bool:
+    """Whether a card gives the gradients of those inputs that a walk goes on to."""
+    mask = word_at(card + MASK)
+    for i in range(count):
+        if (word_at(links + WORD * i) >= 0) != (word_at(mask + WORD * i) != 0):
+            return False
+    return True
+
+
+def reads_inputs(card: int) -> bool:
+    """Whether the gradient is made from what the node reads."""
+    return word_at(word_at(card + MASK) - 2 * WORD) != 0
+
+
+def reads_result(card: int) -> bool:
+    """Whether the gradient is made from the node's value."""
+    return word_at(word_at(card + MASK) - WORD) != 0
+
+
+def can_add(desk: int, walk: int, card: int, links: int) -> bool:
+    """Whether the cards that adding the results up needs are there, and the list has room."""
+    results, count = word_at(card + RESULT_TABLE), word_at(card + RESULTS)
+    entries, words = 1 + count, word_at(card + LENGTH) + 4 * count
+    if word_at(desk + ENTRIES) + ENTRY * entries > word_at(desk + ENTRIES_END):
+        return False
+    if word_at(desk + WORDS) + WORD * words > word_at(desk + WORDS_END):
+        return False
+    for i in range(count):
+        if word_at(results + RESULT * i + RESULT_ADD) == 0:
+            if word_at(word_at(walk + COMING) + WORD * link_of(results, i, links)) > 1:
+                return False
+            if word_at(word_at(walk + GRADS) + WORD * link_of(results, i, links)) != 0:
+                return False
+    return True
+
+
+def link_of(results: int, i: int, links: int) -> int:
+    """Where a result goes."""
+    return word_at(links + WORD * word_at(results + RESULT * i + RESULT_INPUT))
+
+
+def put_results(desk: int, walk: int, card: int, links: int, floats: int) -> int:
+    """Says where the results go, adds the entry, and then those that add up."""
+    results = word_at(card + RESULT_TABLE)
+    put_word(desk + ADDS_MADE, 0)
+    for i in range(word_at(card + RESULTS)):
+        result = results + RESULT * i
+        source = word_at(result + RESULT_FROM)
+        link = link_of(results, i, links)
+        target = target_of(walk, link)
+        before = word_at(word_at(walk + GRADS) + WORD * link)
+        if source >= 0:
+            value = target
+            if value == 0 or before != 0:
+                out = word_at(card + OUT_TABLE) + 2 * WORD * source
+                value = new_block(desk, word_at(out), word_at(out + WORD))
+            put_word(word_at(desk + MADE) + WORD * source, value)
+        else:
+            value = taken(desk, card, -1 - source)
+            share(desk, value)
+            if before == 0 and target != 0:
+                value = put_off(desk, 0, value, word_at(result + RESULT_BYTES), target)
+        if before != 0:
+            value = put_off(desk, word_at(result + RESULT_ADD), before, value, target)
+        put_word(word_at(walk + GRADS) + WORD * link, value)
+    if word_at(card + PROGRAM) != 0:
+        put_entry(desk, card, floats)
+    return add_up(desk)
+
+
+def taken(desk: int, card: int, number: int) -> int:
+    """The value of a result that is read, or was made for another result."""
+    reads = word_at(card + READS)
+    if number < reads:
+        return word_at(word_at(desk + FOUND) + WORD * number)
+    return word_at(word_at(desk + MADE) + WORD * (number - reads))
+
+
+def target_of(walk: int, link: int) -> int:
+    """Where the next sum of contributions must be: the last one to a leaf, where that is kept."""
+    coming = word_at(walk + COMING) + WORD * link
+    left = word_at(coming) - 1
+    put_word(coming, left)
+    if left == 0 and link >= word_at(walk + SIZES):
+        return word_at(word_at(walk + LEAF_TARGETS) + WORD * (link - word_at(walk + SIZES)))
+    return 0
+
+
+def put_off(desk: int, card: int, one: int, other: int, target: int) -> int:
+    """Notes that two values are to be added, or one copied (without a card); what that makes."""
+    value = target
+    if value == 0:
+        out = word_at(card + OUT_TABLE)
+        value = new_block(desk, word_at(out), word_at(out + WORD))
+    made = word_at(desk + ADDS_MADE)
+    add = word_at(desk + ADDS) + ADD * made
+    put_word(add, card)
+    put_word(add + WORD, one)
+    put_word(add + 2 * WORD, other)
+    put_word(add + 3 * WORD, value)
+    put_word(desk + ADDS_MADE, made + 1)
+    return value
+
+
+def add_up(desk: int) -> int:
+    """Adds the entries that were put off, and lets go of what they read."""
+    found, made = word_at(desk + FOUND), word_at(desk + MADE)
+    for i in range(word_at(desk + ADDS_MADE)):
+        add = word_at(desk + ADDS) + ADD * i
+        one, other, value = word_at(add + WORD), word_at(add + 2 * WORD), word_at(add + 3 * WORD)
+        if word_at(add) == 0:
+            put_copy(desk, one, other, value)
+        else:
+            put_word(found, one)
+            put_word(found + WORD, other)
+            put_word(made, value)
+            put_entry(desk, word_at(add), 0)
+    for i in range(word_at(desk + ADDS_MADE)):
+        add = word_at(desk + ADDS) + ADD * i
+        let_go(desk, word_at(add + WORD))
+        if word_at(add) != 0:
+            let_go(desk, word_at(add + 2 * WORD))
+    return 0
+
+
+def count_saved(desk: int, walk: int, number: int) -> int:
+    """Counts the reads of values by gradient rules, from `number` on; where Python is needed."""
+    items, count = word_at(word_at(walk + INTERIOR) + ITEMS), word_at(walk + SIZES)
+    while number < count:
+        node: Node = object_at(items + WORD * number)
+        spec: Spec = node.spec
+        saved = int_at(id(spec.saved))
+        place = place_of(desk, node)
+        if saved < 0:
+            return number
+        if saved == 1 or saved == 3:
+            count_reads(desk, id(node.inputs), False)
+        if saved >= 2 and place >= 0:
+            set_entry(desk, USES, place, entry_of(desk, USES, place) + 1)
+        if saved >= 2 and place < 0 and value_of(desk, node) == 0:
+            return number
+        number += 1
+    return number
+
+
+FUNCTIONS = [
+    find_order, list_gradients, list_gradient, wants, reads_inputs, reads_result, can_add, link_of,
+    put_results, taken, target_of, put_off, add_up, count_saved,
+]  # fmt: skip

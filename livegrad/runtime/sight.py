@@ -1,0 +1,173 @@
+"""First sight: what nobody has seen before is run piece by piece; what repeats is planned.
+
+    structure   cost so far                    how it is run
+    new         nothing                        piece by piece: op after op, in one native call
+    again       less than half of planning it  piece by piece
+    again       more                           as a whole plan, from now on
+
+So a structure that comes once costs no planning, and one that stays is planned when not having
+planned it has cost as much. Bits do not depend on it: see docs/design.md.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+from livegrad.environment import words
+from livegrad.graph import spent
+from livegrad.graph.events import COMPILED, PLANNED, RAN
+from livegrad.graph.node import Node
+from livegrad.graph.state import Runtime, State
+from livegrad.native.hot import hot_slots
+from livegrad.runtime.counters import counters
+from livegrad.runtime.elsewhere import adopt_missing
+
+if TYPE_CHECKING:
+    from livegrad.runtime.cpu.pieces.flushing import Sight
+
+_now = time.perf_counter_ns
+# Noted in `saved` of a recorded backward pass: see autograd/pending.py.
+REFUSED = 0
+
+
+class Policy:
+    """How flushes are run; `LIVEGRAD_MODE` chooses for a process."""
+
+    _chosen = words("LIVEGRAD_MODE", "reference whole pieces tiers")
+    # Never piece by piece; or whenever it is possible.
+    whole = not {"pieces", "tiers"} & set(_chosen)
+    pieces = "pieces" in _chosen
+    # Nanoseconds to plan one recorded node: a guess, until plans have been made.
+    price = 800_000
+    # Nanoseconds to record the gradient rule of one node.
+    rule = 30_000
+    # What a whole plan is expected to save of the time that pieces take.
+    saving = 0.5
+
+
+Runtime.by_pieces = not Policy.whole
+
+
+@hot_slots
+class Seen:
+    """What a structure has cost so far, and whether it is to be planned."""
+
+    __slots__ = ("cost", "planned")
+
+    def __init__(self) -> None:
+        self.cost = 0
+        self.planned = False
+
+
+# By the hash of a structure: two with the same hash would share their costs, and no more.
+_seen: dict[int, Seen] = {}
+_MOST_SEEN = 1 << 14
+# How often something may turn out to be otherwise than it was taken for, until a plan is made.
+_MOST_TRIES = 8
+
+
+def forget() -> None:
+    """Forgets which structures have been seen."""
+    _seen.clear()
+
+
+def may_be_listed(state: State) -> bool:
+    """Whether what is pending may be run piece by piece: nobody wants to see plans."""
+    return not (Policy.whole or state.shared or RAN or PLANNED or COMPILED) and bool(state.nodes)
+
+
+def has_updates(state: State) -> bool:
+    """Whether updates are pending."""
+    return bool(state.nodes) and state.nodes[-1].spec.op.kind == "update"
+
+
+def run_at_first_sight(state: State, roots: tuple[Node, ...]) -> bool:
+    """Computes what is pending up to updates piece by piece, unless a plan is the better way.
+
+    The updates, which repeat, are left pending.
+    """
+    # The compiler is imported by the first flush: `import livegrad` is quicker without it.
+    from livegrad.runtime.cpu.pieces.flushing import Learnt, Missing
+    from livegrad.runtime.cpu.pieces.making import Unfit
+
+    seen = None
+    try:
+        for _ in range(_MOST_TRIES):
+            count = _before_updates(state.nodes)
+            if not count:
+                return False
+            sight, seen = _look(state, roots, count)
+            if seen.planned and not Policy.pieces:
+                return False
+            started, made = _now(), counters.pieces_made
+            try:
+                sight.run()
+            except Learnt:
+                continue
+            except Missing:
+                del sight  # it refers to nodes
+                adopt_missing(state, roots, for_plan=False)
+                continue
+            if counters.pieces_made == made:  # else the time was that of making them
+                _account(seen, _now() - started, sight)
+            del sight
+            _finish(state, count)
+            return True
+    except Unfit:
+        pass
+    if seen is not None:
+        seen.planned = True
+    for node in state.nodes:
+        if node.spec.op.kind == "gradient":
+            node.spec.saved = REFUSED
+    return False
+
+
+def _account(seen: Seen, cost: int, sight: Sight) -> None:
+    """Notes what a run has cost; enough, and the structure is planned.
+
+    A backward pass over values that were there before has no plan. It is recorded rule by rule if
+    what that takes is less than what a plan of it is expected to save.
+    """
+    seen.cost += cost
+    if Policy.saving * seen.cost < Policy.price * sight.count:
+        return
+    over_values = sight.gradients_over_values()
+    seen.planned = not over_values
+    for gradient, walked in over_values:
+        if Policy.saving * cost > Policy.rule * walked:
+            gradient.spec.saved = REFUSED
+
+
+def _finish(state: State, count: int) -> None:
+    counters.flushes += 1
+    counters.nodes_recorded += count
+    if count < len(state.nodes):
+        # What was computed must not look alive when updates overwrite values.
+        state.nodes, state.handles = state.nodes[count:], state.handles[count:]
+        state.base += count
+        spent.cut_computed(state.nodes[0].site)
+
+
+def _before_updates(nodes: list[Node]) -> int:
+    """How many nodes come before updates; 0 if others come after those."""
+    count = len(nodes)
+    while count and nodes[count - 1].spec.op.kind == "update":
+        count -= 1
+    kinds = [node.spec.op.kind for node in nodes[:count]]
+    return 0 if "update" in kinds else count
+
+
+def _look(state: State, roots: tuple[Node, ...], count: int) -> tuple[Sight, Seen]:
+    from livegrad.runtime.cpu.pieces.flushing import look
+
+    read = [x for node in state.nodes[count:] for x in node.inputs]
+    sight = look(state.nodes, state.handles, state.base, count, [*roots, *read])
+    key = hash(sight.structure())
+    seen = _seen.get(key)
+    if seen is None:
+        if len(_seen) >= _MOST_SEEN:
+            _seen.clear()
+        seen = _seen[key] = Seen()
+    return sight, seen
