@@ -114,6 +114,16 @@ def untranslated() -> Iterator[None]:
         yield
 
 
+@pytest.fixture
+def whole_plans(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever is flushed is planned as a whole, also at first sight: for tests of plans."""
+    from livegrad.graph.state import Runtime
+    from livegrad.runtime.sight import Policy
+
+    monkeypatch.setattr(Policy, "whole", True)
+    monkeypatch.setattr(Runtime, "by_pieces", False)
+
+
 @pytest.fixture(scope="session")
 def python() -> Callable[..., subprocess.CompletedProcess[str]]:
     """Runs source text in a new interpreter, with changes to the environment as keywords."""

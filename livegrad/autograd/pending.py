@@ -37,8 +37,6 @@ if TYPE_CHECKING:
 # What the walk met at an input: no gradient flows there, it was met before, it is a node from which
 # the gradient flows on, it is a leaf.
 NOTHING, AGAIN, INTERIOR, LEAF = range(4)
-# What the runtime notes in `saved` of GRADIENT's spec.
-REFUSED = 0
 
 
 @hot_slots
@@ -135,17 +133,17 @@ def backward(output: Tensor, retain_graph: bool) -> bool:
         if to.hooks is not None or (x is not None and x._post_hooks is not None):
             return False
         tensors.append(x)
-    outer = state.grad, state.site
-    state.grad, state.site, state.held = False, user_site(), True
+    outer = state.grad, state.site, state.held
+    site = user_site()
     try:
+        state.grad, state.site, state.held = False, site, True
         lock_gradients()
         _record(root, way, tensors)
         if not retain_graph:
-            spent.mark(way.interior, state.site, way.computed)
+            spent.mark(way.interior, site, False)
     finally:
+        state.grad, state.site, state.held = outer
         unlock_gradients()
-        state.grad, state.site = outer
-        state.held = False
     return True
 
 
@@ -154,7 +152,7 @@ def _is_refused(root: Node, way: Walk) -> bool:
     """Whether a walk over values is none that can be run piece by piece, or not well: a plan of it
     would compute the values once more."""
     spec = GRADIENT.cache.get((root.meta, tuple(way.way)))
-    return spec is not None and spec.saved == REFUSED
+    return spec is not None and spec.refused is True
 
 
 @hot

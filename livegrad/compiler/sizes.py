@@ -156,7 +156,7 @@ def learn(recorded: Recorded, sizes: list[int]) -> Outline | None:
     before, Specialised.seen = Specialised.seen, False
     try:
         with Session(sizes) as session:
-            plan = compile_plan(_symbolic(recorded, session))
+            plan = compile_plan(symbolic(recorded, session))
             if Specialised.seen:
                 return None
             assert not _has_symbols([step.signature for step in plan.steps])
@@ -167,7 +167,7 @@ def learn(recorded: Recorded, sizes: list[int]) -> Outline | None:
         Specialised.seen = before
 
 
-def _symbolic(recorded: Recorded, session: Session) -> Recorded:
+def symbolic(recorded: Recorded, session: Session) -> Recorded:
     """A copy of what was recorded whose sizes are symbols."""
     copies: dict[Node, Node] = {}
 

@@ -29,15 +29,11 @@ class Spec:
     first comes by). `plain` is the spec of the same operation on contiguous values, which is what
     plans are made of; None if this is one.
 
-    The others are for nodes that are run piece by piece (runtime/cpu/pieces): what the spec is to
-    the list (`role`), which values its gradient reads (`saved`), the addresses of the first card of
-    its forward and of its backward pieces, and the `pieces` themselves.
+    `family` is what nodes that are run piece by piece have in common with those of other sizes
+    (runtime/cpu/pieces); `refused` says, of a recorded backward pass, that it is not run so.
     """
 
-    __slots__ = (
-        "attrs", "backward", "floats", "flows", "forward", "grad", "meta", "op", "pieces", "plain",
-        "role", "saved",
-    )  # fmt: skip
+    __slots__ = ("attrs", "family", "floats", "flows", "grad", "meta", "op", "plain", "refused")
 
     def __init__(self, op: Op, attrs: tuple[Any, ...], meta: Meta) -> None:
         self.op = op
@@ -47,9 +43,8 @@ class Spec:
         self.grad: bool | None = None
         self.flows: tuple[int, ...] | None = None
         self.plain: Spec | None = None
-        self.role = self.saved = -1  # not known
-        self.forward = self.backward = 0
-        self.pieces: Any = None
+        self.family: Any = None
+        self.refused = False
 
 
 @hot_slots

@@ -239,6 +239,10 @@ def _sweep() -> None:
             living.append((site, alive))
     count = sum([len(refs) for _, refs in living])
     waiting = set(LOCAL.state.nodes) if count > MOST_SPENT_NODES else set()
+    for _, nodes in spent.waiting:  # a pending backward walks over them, perhaps once more
+        waiting.update(nodes)
+    for _, nodes in spent.waiting:  # a pending backward walks over them, perhaps once more
+        waiting.update(nodes)
     while count > MOST_SPENT_NODES and len(living) > 1:
         site, refs = living.pop(0)
         count -= len(refs)

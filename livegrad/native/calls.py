@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import struct
 from collections.abc import Callable
 from functools import cache
 from typing import Any
@@ -38,6 +39,32 @@ def half_at(address: int) -> int:
 def put_word(address: int, word: int) -> None:
     """Stores 64 bits at `address`."""
     ctypes.c_int64.from_address(address).value = word
+
+
+def quotient(a: int, b: int) -> int:
+    """`a // b` of words that are not negative; b is not 0."""
+    return a // b
+
+
+def remainder(a: int, b: int) -> int:
+    """`a % b` of words that are not negative; b is not 0."""
+    return a % b
+
+
+def double_bits(a: int) -> int:
+    """The bits of `float(a)`."""
+    return bits_of(float(a))
+
+
+def ratio_bits(a: int, b: int) -> int:
+    """The bits of `a / b`; b is not 0."""
+    return bits_of(float(a) / float(b))
+
+
+def bits_of(number: float) -> int:
+    """The bits of a float."""
+    word: int = struct.unpack("<q", struct.pack("<d", number))[0]
+    return word
 
 
 def object_at(address: int) -> Any:

@@ -13,10 +13,14 @@ from livegrad.native import rare
 from livegrad.native.calls import (
     call_native,
     call_native_freely,
+    double_bits,
     half_at,
     int_at,
     object_at,
     put_word,
+    quotient,
+    ratio_bits,
+    remainder,
     word_at,
 )
 from livegrad.native.expressions import Expressions
@@ -212,6 +216,37 @@ class Invocations(Expressions):
     def call_int_at(self, node: ast.Call) -> Value:
         return Value(self.capi("PyLong_AsLongLong", f"ptr {self._pointer(node.args[0])}"), "num")
 
+    def call_quotient(self, node: ast.Call) -> Value:
+        return self._of_two(node, "sdiv i64")
+
+    def call_remainder(self, node: ast.Call) -> Value:
+        return self._of_two(node, "srem i64")
+
+    def _of_two(self, node: ast.Call, instruction: str) -> Value:
+        a, b = [self.word(self.value(x)) for x in node.args]
+        r = self.fresh()
+        self.emit(f"{r} = {instruction} {a}, {b}")
+        return Value(r, "num")
+
+    def call_double_bits(self, node: ast.Call) -> Value:
+        return self._bits_of(self._double(node.args[0]))
+
+    def call_ratio_bits(self, node: ast.Call) -> Value:
+        a, b = [self._double(x) for x in node.args]
+        r = self.fresh()
+        self.emit(f"{r} = fdiv double {a}, {b}")
+        return self._bits_of(r)
+
+    def _double(self, number: ast.expr) -> str:
+        word, r = self.word(self.value(number)), self.fresh()
+        self.emit(f"{r} = sitofp i64 {word} to double")
+        return r
+
+    def _bits_of(self, double: str) -> Value:
+        r = self.fresh()
+        self.emit(f"{r} = bitcast double {double} to i64")
+        return Value(r, "num")
+
     def _pointer(self, address: ast.expr) -> str:
         word, r = self.word(self.value(address)), self.fresh()
         self.emit(f"{r} = inttoptr i64 {word} to ptr")
@@ -250,6 +285,10 @@ _SPECIAL: dict[Any, tuple[int, Special]] = {
     object_at: (1, Invocations.call_object_at),
     put_word: (2, Invocations.call_put_word),
     int_at: (1, Invocations.call_int_at),
+    quotient: (2, Invocations.call_quotient),
+    remainder: (2, Invocations.call_remainder),
+    double_bits: (1, Invocations.call_double_bits),
+    ratio_bits: (2, Invocations.call_ratio_bits),
     object.__new__: (1, Invocations.call_new),
     sys._getframe: (1, Invocations.call_getframe),
 }

@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from livegrad.runtime.cpu.pieces.flushing import Sight
 
 _now = time.perf_counter_ns
-# Noted in `saved` of a recorded backward pass: see autograd/pending.py.
-REFUSED = 0
 
 
 class Policy:
@@ -120,7 +118,7 @@ def run_at_first_sight(state: State, roots: tuple[Node, ...]) -> bool:
         seen.planned = True
     for node in state.nodes:
         if node.spec.op.kind == "gradient":
-            node.spec.saved = REFUSED
+            node.spec.refused = True
     return False
 
 
@@ -137,7 +135,7 @@ def _account(seen: Seen, cost: int, sight: Sight) -> None:
     seen.planned = not over_values
     for gradient, walked in over_values:
         if Policy.saving * cost > Policy.rule * walked:
-            gradient.spec.saved = REFUSED
+            gradient.spec.refused = True
 
 
 def _finish(state: State, count: int) -> None:

@@ -11,6 +11,8 @@ from livegrad import nn, optim
 from livegrad.graph.state import flush
 from livegrad.runtime.report import last_steps
 
+pytestmark = pytest.mark.usefixtures("whole_plans")
+
 ROWS, COLS = 32, 100
 rng = np.random.default_rng(0)
 

@@ -10,6 +10,8 @@ import livegrad.nn.functional as F
 from livegrad.graph.state import flush
 from livegrad.runtime.report import last_steps
 
+pytestmark = pytest.mark.usefixtures("whole_plans")
+
 rng = np.random.default_rng(0)
 
 

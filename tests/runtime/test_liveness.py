@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import ctypes
 import itertools
-import weakref
 from typing import Any
 
 import pytest
 
 import livegrad as lg
 from livegrad.graph.handle import leaf_node
-from livegrad.graph.node import Interior
+from livegrad.graph.node import Interior, LeafRef
 from livegrad.native import layout
 from livegrad.native.words import compile_words
 from livegrad.runtime.cpu import follow, jit
@@ -46,7 +45,7 @@ def test_what_is_kept() -> None:
 
 def test_what_is_claimed() -> None:
     tensor = lg.ones(2)
-    for to in (None, True, weakref.ref(tensor), Interior()):
+    for to in (None, True, LeafRef(tensor), Interior()):
         for spent in (False, True):
             node = leaf_node(tensor._node.meta, None)
             node.grad_to, node.spent = to, spent

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from itertools import groupby
 from time import perf_counter
 from typing import Any
 from weakref import WeakValueDictionary
 
 from livegrad.compiler import debug
-from livegrad.compiler.plan import ADD_INPUT, SET_INPUT, Block, Plan, Step, signature_text
+from livegrad.compiler.plan import ADD_INPUT, SET_INPUT, Block, Patch, Plan, Step, signature_text
 from livegrad.compiler.templates import kernel_builder
 from livegrad.graph.events import COMPILED, tell_compiled
+from livegrad.graph.symbol import most
 from livegrad.runtime.counters import counters
 from livegrad.runtime.cpu import blas, jit
 from livegrad.runtime.cpu.driver import MAY_FAULT, TAIL, Program
@@ -71,44 +73,57 @@ def kernel_for(signature: tuple[Any, ...]) -> jit.Kernel:
     return kernel
 
 
+@dataclass
+class Parts:
+    """What a program consists of, and the kernels it calls."""
+
+    slots: list[int] = field(default_factory=list)
+    patches: list[Patch] = field(default_factory=list)
+    steps: list[tuple[int, ...]] = field(default_factory=list)
+    kernels: list[jit.Kernel] = field(default_factory=list)
+    # Of one thread, in bytes.
+    scratch: int = 0
+    has_product: bool = False
+
+
+def parts_of(steps: list[Step]) -> Parts:
+    """The argument blocks of steps one after the other, their patches, and which code they call."""
+    parts = Parts()
+    for step in steps:
+        if step.product is not None:
+            address, blocks = _product(step)
+            parts.has_product = True
+        else:
+            kernel = kernel_for(step.signature)
+            parts.kernels.append(kernel)
+            address, blocks = kernel.address, step.blocks
+        start, stride = len(parts.slots), len(blocks[0].slots)
+        for block in blocks:
+            base = len(parts.slots)
+            assert len(block.slots) == stride
+            parts.slots += block.slots
+            parts.patches += [(kind, base + dst, *rest) for kind, dst, *rest in block.patches]
+            parts.scratch = most(parts.scratch, block.scratch)
+        flags = MAY_FAULT * step.may_fault | TAIL * step.tail
+        parts.steps.append((address, start, len(blocks), stride, blocks[0].grain, flags))
+    return parts
+
+
 def _build_program(
     steps: list[Step], inputs: int, scalars: int
 ) -> tuple[Program, list[jit.Kernel]]:
     """The steps as one program, and the kernels it calls."""
-    kernels = []
-    slots: list[int] = []
-    patches: list[tuple[int, int, int, int]] = []
-    table = []
-    scratch = 0
-    has_product = False
-    for step in steps:
-        if step.product is not None:
-            address, blocks = _product(step)
-            has_product = True
-        else:
-            kernel = kernel_for(step.signature)
-            kernels.append(kernel)
-            address, blocks = kernel.address, step.blocks
-        start, stride = len(slots), len(blocks[0].slots)
-        for block in blocks:
-            base = len(slots)
-            assert len(block.slots) == stride
-            slots += block.slots
-            patches += [(kind, base + dst, src, value) for kind, dst, src, value in block.patches]
-            scratch = max(scratch, block.scratch)
-        grain = blocks[0].grain
-        flags = MAY_FAULT * step.may_fault | TAIL * step.tail
-        table.append((address, start, len(blocks), stride, grain, flags))
+    parts = parts_of(steps)
     program = Program(
-        patches,
-        slots,
-        table,
+        parts.patches,
+        parts.slots,
+        parts.steps,
         inputs=inputs,
         scalars=scalars,
-        scratch_bytes=scratch,
-        blas_threads=blas.thread_control() if has_product else (0, 0),
+        scratch_bytes=parts.scratch,
+        blas_threads=blas.thread_control() if parts.has_product else (0, 0),
     )
-    return program, kernels
+    return program, parts.kernels
 
 
 def _product(step: Step) -> tuple[int, list[Block]]:

@@ -42,11 +42,13 @@ SET_SCALAR = 2  # blocks[dst] = bits of scalars[src]
 SET_CONSTANT = 3  # blocks[dst] = value
 
 # Flags of a step.
+# Slots of the header.
+FAULT_CODE, FAULT_VALUE, STATUS = 9, 10, 12
 MAY_FAULT = 1
 SERIAL = 2
 TAIL = 4  # when all items are done, the kernel is called once more with begin = end = -1
 
-_HEADER_SLOTS, _PATCH_SLOTS, _STEP_SLOTS = 16, 4, 8
+HEADER_SLOTS, _PATCH_SLOTS, STEP_SLOTS = 16, 4, 8
 _BUSY = -1
 
 
@@ -148,10 +150,10 @@ class Program:
     ) -> None:
         """Put all parts into one aligned piece of memory and link them from the header."""
         parts = {
-            "header": _HEADER_SLOTS,
+            "header": HEADER_SLOTS,
             "blocks": blocks.size,
             "patches": patches.size,
-            "steps": len(steps) * _STEP_SLOTS,
+            "steps": len(steps) * STEP_SLOTS,
             "inputs": self._inputs,
             "scalars": self._scalars,
         }
@@ -164,7 +166,7 @@ class Program:
         at = {name: address + 8 * slot for name, slot in start.items()}
         view["blocks"][:] = blocks.ravel()
         view["patches"][:] = patches.ravel()
-        view["steps"].reshape(-1, _STEP_SLOTS)[:, :6] = steps
+        view["steps"].reshape(-1, STEP_SLOTS)[:, :6] = steps
         view["header"][:7] = (
             at["blocks"], at["patches"], len(patches), at["steps"], len(steps), 0,
             threads.pool.address,
@@ -188,15 +190,6 @@ class Program:
         if scalars:
             self._set_scalars(self._scalar_memory, 0, *scalars)
         return self.run_prepared()
-
-    @property
-    def address(self) -> int:
-        """Where the program lies, for native code that runs it."""
-        return self._address
-
-    def status_in_list(self) -> int:
-        """What `run` would have returned, of the last run that was part of a list."""
-        return int(self._header[12])
 
     @property
     def memory(self) -> tuple[int, int]:
@@ -242,7 +235,7 @@ class Program:
 
     def fault(self) -> tuple[int, int]:
         """Code and value of the last fault that a step reported."""
-        return int(self._header[9]), int(self._header[10])
+        return int(self._header[FAULT_CODE]), int(self._header[FAULT_VALUE])
 
     def time_steps(self, enabled: bool = True) -> None:
         """Take the time of each step from the next run on."""

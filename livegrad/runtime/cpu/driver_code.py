@@ -70,7 +70,7 @@ head:
   %more = icmp ult i64 %i, %number
   br i1 %more, label %body, label %finish
 body:
-  %at = mul i64 %i, 5
+  %at = mul i64 %i, 6
   %e = getelementptr i64, ptr %entries, i64 %at
   %words.p = getelementptr i64, ptr %e, i64 1
   %scalars.p = getelementptr i64, ptr %e, i64 2

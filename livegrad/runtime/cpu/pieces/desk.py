@@ -4,25 +4,31 @@ from __future__ import annotations
 
 import functools
 from array import array
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from livegrad.native.calls import call_native
 from livegrad.native.layout import is_known
 from livegrad.runtime.cpu import jit
-from livegrad.runtime.cpu.pieces import listing, pulling, survey
+from livegrad.runtime.cpu.pieces import filling, listing, pulling, survey
 from livegrad.runtime.cpu.pieces.layout import (
     ADD,
     ADDS,
     BLOCK,
     BLOCKS,
     DEPTHS,
-    DESK,
+    DESK_BYTES,
     ENTRIES,
     ENTRIES_END,
     ENTRY,
     FOUND,
     FREE,
+    GENERATION,
+    IMAGES,
+    IMAGES_END,
     KEPT,
     MADE,
+    MEASURED,
+    MOST_CLASSES,
     SCALARS,
     SCALARS_END,
     STRUCTURE,
@@ -34,7 +40,9 @@ from livegrad.runtime.cpu.pieces.layout import (
     WORDS,
     WORDS_END,
 )
-from livegrad.runtime.cpu.pieces.making import Piece
+
+if TYPE_CHECKING:
+    from livegrad.runtime.cpu.pieces.making import Piece
 
 
 class Native:
@@ -47,8 +55,11 @@ class Native:
         def compile_ir(ir: str, name: str) -> int:
             return jit.load_object(jit.object_code(ir, inline=True), name)
 
-        functions: Any = [*listing.FUNCTIONS, *survey.FUNCTIONS, *pulling.FUNCTIONS]
+        functions: Any = [
+            *filling.FUNCTIONS, *listing.FUNCTIONS, *survey.FUNCTIONS, *pulling.FUNCTIONS,
+        ]  # fmt: skip
         found: dict[Any, int] = compile_words(functions, compile_ir)
+        self.is_for_sizes = found[filling.is_for_sizes]
         self.begin = found[survey.begin]
         self.mark_kept = found[survey.mark_kept]
         self.keep_for_backward = found[survey.keep_for_backward]
@@ -74,9 +85,12 @@ def native() -> Native | None:
 # Tables with an entry per pending node.
 _BY_PLACE = (VALUES, USES, TARGETS, DEPTHS, KEPT)
 # Lists, with the place on the desk where the end of each is told.
-_LISTS = ((ENTRIES, ENTRIES_END), (WORDS, WORDS_END), (SCALARS, SCALARS_END))
-MOST_CLASSES = 1024
+_LISTS = (
+    (ENTRIES, ENTRIES_END), (WORDS, WORDS_END), (SCALARS, SCALARS_END), (IMAGES, IMAGES_END),
+)  # fmt: skip
 _MOST_ENTRIES = 4096
+# Of one program: there is room for some on the list.
+MOST_WORDS = 8 * _MOST_ENTRIES
 
 
 class Desk:
@@ -86,7 +100,7 @@ class Desk:
     """
 
     def __init__(self) -> None:
-        self.head = array("q", bytes(DESK))
+        self.head = array("q", bytes(DESK_BYTES))
         self.address = self.head.buffer_info()[0]
         self.tables: dict[int, array[int]] = {}
         self.room = 0
@@ -94,6 +108,7 @@ class Desk:
         self._put_table(ENTRIES, ENTRY // WORD * _MOST_ENTRIES)
         self._put_table(WORDS, 16 * _MOST_ENTRIES)
         self._put_table(SCALARS, 4 * _MOST_ENTRIES)
+        self._put_table(IMAGES, 64 * _MOST_ENTRIES)
         self._put_table(FREE, MOST_CLASSES)
         self._put_table(BLOCKS, BLOCK)
         self.room_for_piece = 0
@@ -130,6 +145,7 @@ class Desk:
             self._put_table(FOUND, 2 * words)
             self._put_table(MADE, 2 * words)
             self._put_table(ADDS, ADD // WORD * 2 * words)
+            self._put_table(MEASURED, 1 + 2 * words)
 
     def fit_piece(self, piece: Piece) -> None:
         """Makes room for what a piece reads and makes."""
@@ -137,6 +153,7 @@ class Desk:
 
     def empty_list(self) -> None:
         """Starts the list anew."""
+        self[GENERATION] += 1
         for start, end in _LISTS:
             address, length = self.tables[start].buffer_info()
             self[start], self[end] = address, address + WORD * length
@@ -145,3 +162,15 @@ class Desk:
     def listed(self) -> int:
         """How many entries there are."""
         return (self[ENTRIES] - self.tables[ENTRIES].buffer_info()[0]) // ENTRY
+
+
+DESK = Desk()
+
+
+def holds_for(card: int, sizes: list[int]) -> bool:
+    """Whether a card holds for sizes: it is proven, and its code does not refuse them."""
+    code = native()
+    assert code is not None
+    table = DESK.tables[MEASURED]
+    table[: 1 + len(sizes)] = array("q", [len(sizes), *sizes])
+    return bool(call_native(code.is_for_sizes, DESK.address, card))

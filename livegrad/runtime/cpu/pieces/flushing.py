@@ -22,12 +22,15 @@ from livegrad.native.calls import call_native, call_native_freely, put_word, wor
 from livegrad.native.hot import hot
 from livegrad.runtime.counters import counters
 from livegrad.runtime.cpu import blas, threads
-from livegrad.runtime.cpu.driver import native_run_list
-from livegrad.runtime.cpu.pieces.desk import Desk, Native, native
+from livegrad.runtime.cpu.driver import FAULT_CODE, FAULT_VALUE, STATUS, native_run_list
+from livegrad.runtime.cpu.pieces.desk import DESK, Native, native
+from livegrad.runtime.cpu.pieces.families import family_of
 from livegrad.runtime.cpu.pieces.layout import (
     ALIAS,
+    COMPUTED,
     ENTRIES,
     ENTRY,
+    ENTRY_CARD,
     ENTRY_PLACE,
     ENTRY_PROGRAM,
     GRADIENT,
@@ -38,6 +41,7 @@ from livegrad.runtime.cpu.pieces.layout import (
     SCRATCH_NEEDED,
     STRUCTURE,
     TARGETS,
+    THREAD_SCRATCH_NEEDED,
     TOP,
     UNFIT,
     VALUES,
@@ -46,23 +50,21 @@ from livegrad.runtime.cpu.pieces.layout import (
 )
 from livegrad.runtime.cpu.pieces.listing import DEEPEST
 from livegrad.runtime.cpu.pieces.making import (
-    BY_PROGRAM,
-    Unfit,
+    BY_CARD,
     Views,
     adding,
     find_role,
     find_saved,
     make_backward,
     make_forward,
-    size_classes,
 )
+from livegrad.runtime.cpu.pieces.moulds import Unfit
 from livegrad.runtime.cpu.pieces.walks import Walk
 from livegrad.runtime.cpu.segments import ARENA as SCRATCH
 from livegrad.runtime.fault import Fault
 from livegrad.runtime.memory import Arena, Buffer, allocate
 from livegrad.runtime.running import hand_out
 
-DESK = Desk()
 ARENA = Arena()
 _BUSY = -1
 
@@ -89,7 +91,7 @@ class Sight:
         self.walks: dict[Node, Walk] = {}
         self.has_run = False
         self.desk.make_room(count)
-        call_native(code.begin, self.desk.address, base, count, size_classes())
+        call_native(code.begin, self.desk.address, base, count)
         self.claims = call_native(code.mark_kept, self.desk.address, id(nodes), id(handles))
 
     def keep(self, roots: Sequence[Node]) -> None:
@@ -123,9 +125,10 @@ class Sight:
 
     def _know(self, node: Node) -> int:
         """What a node is to the list; its spec is told, and which values its gradient reads."""
-        if node.spec.saved < 0:
-            find_saved(node.spec)
-        role = node.spec.role if node.spec.role >= 0 else find_role(node)
+        family = family_of(node)
+        if family.saved < 0:
+            find_saved(node)
+        role = family.role if family.role >= 0 else find_role(node)
         if role == UNFIT:
             raise Unfit
         return role
@@ -159,10 +162,10 @@ class Sight:
         while number < count:
             number = call_native(self.code.count_saved, self.desk.address, walk.address, number)
             if number < count:
-                spec = walk.interior[number].spec
-                if spec.saved >= 0:
+                node = walk.interior[number]
+                if family_of(node).saved >= 0:
                     raise Missing
-                find_saved(spec)
+                find_saved(node)
 
     def _make_blocks(self) -> None:
         """A block for every node, gradient and sum there may be."""
@@ -180,7 +183,7 @@ class Sight:
             if place == self.count:
                 return
             node = self.nodes[place]
-            if node.spec.role == GRADIENT:
+            if self._know(node) == GRADIENT:
                 self._list_gradients(place, node)
                 place += 1
             else:
@@ -190,14 +193,20 @@ class Sight:
     def _provide_forward(self, node: Node, again: bool) -> None:
         """Makes a piece; or if that has been of no use, room on the list."""
         if again:
-            self._run_list()
+            self._make_room()
             return
-        views = [self._views(x) for x in node.inputs]
-        piece = make_forward(node, views)
+        piece = make_forward(node, [self._views(x) for x in node.inputs])
         self.desk.fit_piece(piece)
-        if piece.program is None and node.spec.role != ALIAS and not any(views):
-            node.spec.role = ALIAS if piece.results == [-1] else UNFIT
+        family = family_of(node)
+        if family.role == ALIAS and not piece.is_alias:
+            family.role = COMPUTED  # for some sizes it is one, for others not
             raise Learnt
+
+    def _make_room(self) -> None:
+        """Runs the list, for it to be empty."""
+        if not self.desk.listed:
+            raise Unfit  # a piece that is as large as the list
+        self._run_list()
 
     def _views(self, x: Node) -> Views:
         """Through which views an input is seen."""
@@ -229,12 +238,12 @@ class Sight:
 
     def _provide_backward(self, walk: Walk, number: int, again: bool) -> None:
         if again:
-            self._run_list()
+            self._make_room()
             return
         node = walk.interior[number]
         mask = walk.mask(number)
         views: list[Views] = [[] for _ in node.inputs]
-        if node.spec.saved & 1:
+        if family_of(node).saved & 1:
             views = [self._views(x) for x in node.inputs]
         piece = make_backward(node, views, mask)
         self.desk.fit_piece(piece)
@@ -251,6 +260,7 @@ class Sight:
             return
         arena = _grown(desk[TOP]) if self.has_run else ARENA.reserve(desk[TOP])
         scratch = SCRATCH.reserve(desk[SCRATCH_NEEDED])
+        threads.pool.need_scratch(desk[THREAD_SCRATCH_NEEDED])
         getter, setter = blas.thread_control() if blas.gemm_available() else (0, 0)
         if not threads.pool.running:
             threads.pool.start()
@@ -272,12 +282,15 @@ class Sight:
     def _fault(self, entry: int) -> Fault:
         """The fault of an entry, for the node that it is of."""
         words = self.desk.tables[ENTRIES][entry * (ENTRY // WORD) :][: ENTRY // WORD]
-        fault = BY_PROGRAM[words[ENTRY_PROGRAM // WORD]].fault()
-        place = words[ENTRY_PLACE // WORD]
+        program, place = words[ENTRY_PROGRAM // WORD], words[ENTRY_PLACE // WORD]
+        piece = BY_CARD[words[ENTRY_CARD // WORD]]
+        refused = [word_at(program + WORD * i) for i in (STATUS, FAULT_CODE, FAULT_VALUE)]
         if place < 0:
-            return fault.blamed_on(None)
-        fault.recorded = self.nodes[place]
-        return fault.blamed_on(fault.recorded.site)
+            return Fault(refused[0] - 1).blamed_on(None)
+        node = self.nodes[place]
+        fault = piece.fault(node, *refused)
+        fault.recorded = node
+        return fault.blamed_on(node.site)
 
 
 def _grown(nbytes: int) -> int:
@@ -307,7 +320,7 @@ def allocate_kept(
         left -= 1
         place = word_at(listed + WORD * left)
         node = nodes[place]
-        role = node.spec.role
+        role = node.spec.family.role
         if role == ALIAS:
             x = node.inputs[0]
             at = x.index - base + 0

@@ -1,8 +1,9 @@
 """What the native code that lists pieces reads and writes: cards, the desk, entries. All int64.
 
-    card     of a piece: its program, what it reads and gives, and for which nodes it is
+    card     of a piece: what it reads and gives, for which nodes it is, and the mould of its
+             program, which knows no sizes
     desk     of a flush: where the values of pending nodes are, free memory, and how far the list is
-    entry    program │ address of its words │ address of its numbers │ words to move │ place
+    entry    program │ address of its words │ address of its numbers │ words to move │ place │ card
     words    scratch │ addresses of what is read │ of what is written │ integers
     copy     an entry without a program: from the first word to the second, as many bytes as it has
              for the address of numbers
@@ -18,31 +19,44 @@ WORD = 8
 ARENA = 1 << 62
 
 # A card. Tables are given by their addresses.
-NEXT = 0  # the next card of the same spec
-PROGRAM = 8  # 0: there is nothing to run, the result is what is read
-READS = 16  # how many tensors are read
-OUTS = 24  # how many new ones are made
-RESULTS = 32  # how many results there are
-NUMBERS = 40  # how many run-time numbers there are
-LENGTH = 48  # words of an entry
-SCRATCH = 56  # bytes
-KEY = 64  # per input: how many views are looked through (or UNREAD), their specs
-KINDS = 72  # per number: whether it is a float
-OUT_TABLE = 80  # per new tensor: bytes, size class
-RESULT_TABLE = 88  # per result: see below
-MASK = 96  # of a gradient, per input: whether its gradient is wanted
-CARD = 104
+NEXT = 0  # the next card of the same family
+READS = 8  # how many tensors are read
+OUTS = 16  # how many new ones are made
+RESULTS = 24  # how many results there are
+NUMBERS = 32  # how many run-time numbers there are
+LENGTH = 40  # words of an entry
+KEY = 48  # per input: how many views are looked through (or UNREAD), their families
+KINDS = 56  # per number: whether it is a float
+OUT_TABLE = 64  # per new tensor: the register with its bytes
+RESULT_TABLE = 72  # per result: see below
+MASK = 80  # of a gradient, per input: whether its gradient is wanted
+# Sizes: 0, 1, or 2 + the number of a size, for each dim of what is looked at, in order.
+PATTERN, DIMS, SIZES = 88, 96, 104  # table, its length, how many numbers there are
+PROVEN, PROVEN_COUNT = 112, 120  # sizes for which alone it is known to hold; -1: for all
+REGISTERS = 128  # table: sizes, then what the code computes
+CODE, CODE_END = 136, 144
+IMAGE, IMAGE_WORDS = 152, 160  # the words of the program; without any, a result is what is read
+FILLS, FILLS_COUNT = 168, 176  # table: a word of the image, the register that goes there
+SCRATCH, THREAD_SCRATCH = 184, 192  # registers with bytes for the program, and for each thread
+FILLED = 200  # the list for which the registers were computed, or -1,
+PROGRAM = 208  # and the program that was made for it, or 0
+CARD = 216
 
 UNREAD = -1
+ANY_SIZES = -1
 
-# A result: the number of a new tensor, or -1 - that of a tensor that is read; its bytes; of a
-# gradient, the input that it belongs to, and the card that adds such tensors.
+# A result: the number of a new tensor, or -1 - that of a tensor that is read; the register with
+# its bytes; of a gradient, the input that it belongs to, and where the first card that adds
+# such tensors is noted.
 RESULT = 32
 RESULT_FROM, RESULT_BYTES, RESULT_INPUT, RESULT_ADD = 0, 8, 16, 24
 
+# Where the parts of a program begin is written into its header: which word tells which.
+BLOCKS_WORD, PATCHES_WORD, STEPS_WORD = 0, 1, 3
+
 # An entry of the list.
-ENTRY = 40
-ENTRY_PROGRAM, ENTRY_WORDS, ENTRY_SCALARS, ENTRY_MOVED, ENTRY_PLACE = 0, 8, 16, 24, 32
+ENTRY = 48
+ENTRY_PROGRAM, ENTRY_WORDS, ENTRY_SCALARS, ENTRY_MOVED, ENTRY_PLACE, ENTRY_CARD = range(0, 48, 8)
 
 # The desk.
 BASE = 0  # the index of the first pending node
@@ -60,21 +74,33 @@ WORDS, WORDS_END = 96, 104
 SCALARS, SCALARS_END = 112, 120
 FOUND = 128  # table: the values that a piece reads
 MADE = 136  # table: the values that it makes
-ADDS = 144  # table of additions to be listed: card, two values, the value they make;
+ADDS = 144  # table of additions to be listed: card, two values, the value they make, elements;
 # and of copies: 0, the value, the bytes, where to
 ADDS_MADE = 152
-SCRATCH_NEEDED = 160
-PLACE = 168  # what is being listed, for entries
-KEPT = 176  # table: the places of what must be kept, and how many
-KEPT_MADE = 184
-STRUCTURE = 192  # table: what was recorded, as one structure is told from another
-STRUCTURE_MADE = 200
+SCRATCH_NEEDED, THREAD_SCRATCH_NEEDED = 160, 168
+PLACE = 176  # what is being listed, for entries
+KEPT = 184  # table: the places of what must be kept, and how many
+KEPT_MADE = 192
+STRUCTURE = 200  # table: what was recorded, as one structure is told from another
 STRUCTURE_END = 208
-DESK = 216
+IMAGES, IMAGES_END = 216, 224  # where the next program goes
+GENERATION = 232  # the number of the list
+MEASURED = 240  # table: the sizes that a card is tried with
+DESK_BYTES = 248
 
 BLOCK = 32
 BLOCK_OFFSET, BLOCK_CLASS, BLOCK_NEXT, BLOCK_USERS = 0, 8, 16, 24
-ADD = 32
+ADD = 40
+# Sizes of memory: four classes per octave, see runtime/memory.py.
+MOST_CLASSES = 256
+LEAST_STEP = 64
 
-# What a spec is to the list.
+# An instruction: what, and two registers (or a number); it makes the next register.
+INSTRUCTION = 24
+(
+    NUMBER, PLUS, MINUS, TIMES, QUOTIENT, REMAINDER, LEAST, MOST, EQUAL, LESS, NOT, GUARD, DOUBLE,
+    RATIO,
+) = range(14)  # fmt: skip
+
+# What a family is to the list.
 COMPUTED, VIEW, ALIAS, GRADIENT, GRADIENT_OF, UNFIT = range(6)

@@ -7,8 +7,17 @@ entries; see layout.py. They go on until something has to be done in Python, and
 from __future__ import annotations
 
 from livegrad.graph.node import Node, Spec
-from livegrad.native.calls import int_at, object_at, put_word, word_at
+from livegrad.native.calls import int_at, object_at, put_word, quotient, word_at
 from livegrad.native.layout import FLOAT_VALUE, ITEMS, SIZE, TUPLE_ITEMS
+from livegrad.runtime.cpu.pieces.families import Family
+from livegrad.runtime.cpu.pieces.filling import (
+    begin_measuring,
+    has_room_for_program,
+    is_for_sizes,
+    measure,
+    program_of,
+    register,
+)
 from livegrad.runtime.cpu.pieces.layout import (
     ALIAS,
     ARENA,
@@ -26,6 +35,7 @@ from livegrad.runtime.cpu.pieces.layout import (
     ENTRIES,
     ENTRIES_END,
     ENTRY,
+    ENTRY_CARD,
     ENTRY_MOVED,
     ENTRY_PLACE,
     ENTRY_PROGRAM,
@@ -34,8 +44,10 @@ from livegrad.runtime.cpu.pieces.layout import (
     FOUND,
     FREE,
     GRADIENT_OF,
+    IMAGE_WORDS,
     KEY,
     KINDS,
+    LEAST_STEP,
     LENGTH,
     MADE,
     NEXT,
@@ -43,7 +55,6 @@ from livegrad.runtime.cpu.pieces.layout import (
     OUT_TABLE,
     OUTS,
     PLACE,
-    PROGRAM,
     READS,
     RESULT_BYTES,
     RESULT_FROM,
@@ -53,6 +64,8 @@ from livegrad.runtime.cpu.pieces.layout import (
     SCRATCH,
     SCRATCH_NEEDED,
     TARGETS,
+    THREAD_SCRATCH,
+    THREAD_SCRATCH_NEEDED,
     TOP,
     UNREAD,
     USES,
@@ -111,8 +124,16 @@ def address_of(buffer: Buffer) -> int:
 # -------------------------------------------------------------------------- memory of the arena
 
 
-def new_block(desk: int, nbytes: int, size_class: int) -> int:
+def new_block(desk: int, nbytes: int) -> int:
     """A value in the arena, as one block that has one user."""
+    last, step, size_class = nbytes - 1, LEAST_STEP, 0
+    if nbytes == 0:
+        last = 0
+    while last >= 8 * step:
+        step = step + step
+        size_class += 4
+    part = quotient(last, step)
+    size_class += part
     heads = word_at(desk + FREE)
     head = word_at(heads + WORD * size_class)
     if head != 0:
@@ -126,7 +147,7 @@ def new_block(desk: int, nbytes: int, size_class: int) -> int:
     put_word(block + BLOCK_OFFSET, word_at(desk + TOP))
     put_word(block + BLOCK_CLASS, size_class)
     put_word(block + BLOCK_USERS, 1)
-    put_word(desk + TOP, word_at(desk + TOP) + nbytes)
+    put_word(desk + TOP, word_at(desk + TOP) + step * (part + 1))
     return -1 - made
 
 
@@ -185,27 +206,42 @@ def has_room(desk: int, card: int, times: int) -> bool:
     if word_at(desk + WORDS) + WORD * times * word_at(card + LENGTH) > word_at(desk + WORDS_END):
         return False
     numbers = WORD * times * word_at(card + NUMBERS)
-    return word_at(desk + SCALARS) + numbers <= word_at(desk + SCALARS_END)
+    if word_at(desk + SCALARS) + numbers > word_at(desk + SCALARS_END):
+        return False
+    return has_room_for_program(desk, card)
 
 
-def finds(desk: int, inputs: int, key: int, found: int) -> bool:
-    """Whether inputs are computed, or are seen through the views of a key; then they are found."""
+def finds(desk: int, node: Node, card: int, found: int) -> bool:
+    """Whether a card is for a node: its inputs are seen so, and all is of such sizes.
+
+    Then the values of inputs are found, and the card's registers are for the sizes.
+    """
+    inputs, key, at = id(node.inputs), word_at(card + KEY), begin_measuring(desk)
     for i in range(word_at(inputs + SIZE)):
         x: Node = object_at(inputs + TUPLE_ITEMS + WORD * i)
         views = word_at(key)
         key += WORD
+        at = measure(desk, card, x.meta, at)
+        if at < 0:
+            return False
         value = 0
         if views != UNREAD:
             for _ in range(views):
-                if id(x.spec) != word_at(key) or value_of(desk, x) != 0:
+                spec: Spec = x.spec
+                if id(spec.family) != word_at(key) or value_of(desk, x) != 0:
                     return False
                 key += WORD
                 x = object_at(id(x.inputs) + TUPLE_ITEMS)
+                at = measure(desk, card, x.meta, at)
+                if at < 0:
+                    return False
             value = value_of(desk, x)
             if value == 0:
                 return False
         put_word(found + WORD * i, value)
-    return True
+    if measure(desk, card, node.meta, at) < 0:
+        return False
+    return is_for_sizes(desk, card)
 
 
 def put_numbers(args: int, kinds: int, ints: int, floats: int) -> int:
@@ -269,16 +305,24 @@ def put_entry(desk: int, card: int, floats: int) -> int:
         put_word(words + WORD * (1 + i), written(desk, word_at(found + WORD * i)))
     for i in range(outs):
         put_word(words + WORD * (1 + reads + i), written(desk, word_at(made + WORD * i)))
-    put_word(entry + ENTRY_PROGRAM, word_at(card + PROGRAM))
+    put_word(entry + ENTRY_PROGRAM, program_of(desk, card))
     put_word(entry + ENTRY_WORDS, words)
     put_word(entry + ENTRY_SCALARS, word_at(desk + SCALARS))
     put_word(entry + ENTRY_MOVED, reads + outs)
     put_word(entry + ENTRY_PLACE, word_at(desk + PLACE))
+    put_word(entry + ENTRY_CARD, card)
     put_word(desk + ENTRIES, entry + ENTRY)
     put_word(desk + WORDS, words + WORD * word_at(card + LENGTH))
     put_word(desk + SCALARS, word_at(desk + SCALARS) + WORD * floats)
-    if word_at(card + SCRATCH) > word_at(desk + SCRATCH_NEEDED):
-        put_word(desk + SCRATCH_NEEDED, word_at(card + SCRATCH))
+    need(desk + SCRATCH_NEEDED, register(card, word_at(card + SCRATCH)))
+    need(desk + THREAD_SCRATCH_NEEDED, register(card, word_at(card + THREAD_SCRATCH)))
+    return 0
+
+
+def need(place: int, nbytes: int) -> int:
+    """Notes how much memory is needed."""
+    if nbytes > word_at(place):
+        put_word(place, nbytes)
     return 0
 
 
@@ -292,6 +336,7 @@ def put_copy(desk: int, value: int, nbytes: int, target: int) -> int:
     put_word(entry + ENTRY_SCALARS, nbytes)
     put_word(entry + ENTRY_MOVED, 2)
     put_word(entry + ENTRY_PLACE, word_at(desk + PLACE))
+    put_word(entry + ENTRY_CARD, 0)
     put_word(desk + ENTRIES, entry + ENTRY)
     put_word(desk + WORDS, words + 3 * WORD)
     return 0
@@ -304,7 +349,7 @@ def list_node(desk: int, place: int, node: Node, card: int) -> bool:
     """Adds the piece of a node; False if none of the cards is for it, or the list is full."""
     inputs = id(node.inputs)
     while card != 0:
-        if finds(desk, inputs, word_at(card + KEY), word_at(desk + FOUND)):
+        if finds(desk, node, card, word_at(desk + FOUND)):
             if not has_room(desk, card, 1):
                 return False
             floats = put_all_numbers(desk, inputs, id(node.args), card)
@@ -320,7 +365,7 @@ def list_node(desk: int, place: int, node: Node, card: int) -> bool:
 def give_value(desk: int, place: int, card: int, floats: int) -> int:
     """Gives a place its value: that of what is read, or memory which an entry writes."""
     value = entry_of(desk, TARGETS, place)
-    if word_at(card + PROGRAM) == 0:
+    if word_at(card + IMAGE_WORDS) == 0:
         result = word_at(card + RESULT_TABLE)
         number = -1 - word_at(result + RESULT_FROM)
         source = word_at(word_at(desk + FOUND) + WORD * number)
@@ -328,11 +373,10 @@ def give_value(desk: int, place: int, card: int, floats: int) -> int:
             value = source
             share(desk, value)
         elif value != source:
-            put_copy(desk, source, word_at(result + RESULT_BYTES), value)
+            put_copy(desk, source, register(card, word_at(result + RESULT_BYTES)), value)
     else:
         if value == 0:
-            out = word_at(card + OUT_TABLE)
-            value = new_block(desk, word_at(out), word_at(out + WORD))
+            value = new_block(desk, register(card, word_at(word_at(card + OUT_TABLE))))
         put_word(word_at(desk + MADE), value)
         put_entry(desk, card, floats)
     set_entry(desk, VALUES, place, value)
@@ -358,11 +402,14 @@ def list_nodes(desk: int, nodes: int, place: int) -> int:
         if entry_of(desk, USES, place) != 0 or entry_of(desk, TARGETS, place) != 0:
             node: Node = object_at(items + WORD * place)
             spec: Spec = node.spec
-            role = int_at(id(spec.role))
+            if spec.family is None:
+                return place
+            family: Family = spec.family
+            role = int_at(id(family.role))
             if role == VIEW and stays_view(desk, place, node):
                 role = GRADIENT_OF  # of which nothing is to be done here, either
-            if role == COMPUTED or role == ALIAS or role == VIEW:  # noqa: SIM109 (words know no tuples)
-                if not list_node(desk, place, node, int_at(id(spec.forward))):
+            if role == COMPUTED or role == ALIAS or role == VIEW:
+                if not list_node(desk, place, node, int_at(id(family.forward))):
                     return place
             elif role != GRADIENT_OF:
                 return place
@@ -372,6 +419,6 @@ def list_nodes(desk: int, nodes: int, place: int) -> int:
 
 FUNCTIONS = [
     entry_of, set_entry, place_of, value_of, address_of, new_block, share, let_go, use_up,
-    use_up_all, has_room, finds, put_numbers, put_all_numbers, written, put_entry, put_copy,
+    use_up_all, need, has_room, finds, put_numbers, put_all_numbers, written, put_entry, put_copy,
     list_node, give_value, stays_view, list_nodes,
 ]  # fmt: skip

@@ -9,25 +9,38 @@ order    interior nodes, each after all that use it: as `autograd.reverse.ordere
 
 from __future__ import annotations
 
+from livegrad.graph.meta import Meta
 from livegrad.graph.node import Node, Spec
 from livegrad.native.calls import int_at, object_at, put_word, word_at
-from livegrad.native.layout import ITEMS, SIZE
+from livegrad.native.layout import ITEMS, SIZE, TUPLE_ITEMS
+from livegrad.runtime.cpu.pieces.families import Family
+from livegrad.runtime.cpu.pieces.filling import (
+    agrees,
+    begin_measuring,
+    has_room_for_program,
+    is_for_sizes,
+    program_of,
+    register,
+)
 from livegrad.runtime.cpu.pieces.layout import (
     ADD,
     ADDS,
     ADDS_MADE,
+    DIMS,
     ENTRIES,
     ENTRIES_END,
     ENTRY,
     FOUND,
-    KEY,
+    IMAGE_WORDS,
+    IMAGES,
+    IMAGES_END,
     LENGTH,
     MADE,
     MASK,
     NEXT,
     OUT_TABLE,
+    PATTERN,
     PLACE,
-    PROGRAM,
     READS,
     RESULT,
     RESULT_ADD,
@@ -58,6 +71,9 @@ from livegrad.runtime.cpu.pieces.listing import (
     value_of,
 )
 from livegrad.runtime.cpu.pieces.survey import count_reads
+
+# Words of a program that adds two vectors, at the most, twice.
+MOST_ADDING = 400
 
 # A walk.
 INTERIOR = 0  # the list of interior nodes (the object's address)
@@ -115,7 +131,10 @@ def list_gradients(desk: int, walk: int, at: int) -> int:
         number = word_at(order + WORD * at)
         node: Node = object_at(items + WORD * number)
         spec: Spec = node.spec
-        if not list_gradient(desk, walk, number, node, int_at(id(spec.backward))):
+        if spec.family is None:
+            return at
+        family: Family = spec.family
+        if not list_gradient(desk, walk, number, node, int_at(id(family.backward))):
             return at
         at += 1
     return at
@@ -130,8 +149,11 @@ def list_gradient(desk: int, walk: int, number: int, node: Node, card: int) -> b
     found = word_at(desk + FOUND)
     g = word_at(word_at(walk + GRADS) + WORD * number)
     while card != 0:
-        if wants(card, links, count) and finds(desk, inputs, word_at(card + KEY), found + WORD):
-            if not has_room(desk, card, 1) or not can_add(desk, walk, card, links):
+        if wants(card, links, count) and finds(desk, node, card, found + WORD):
+            if not has_room(desk, card, 1):
+                return False
+            program_of(desk, card)
+            if not can_add(desk, walk, card, links, inputs):
                 return False
             floats = put_all_numbers(desk, inputs, id(node.args), card)
             if floats >= 0:
@@ -140,7 +162,7 @@ def list_gradient(desk: int, walk: int, number: int, node: Node, card: int) -> b
                 put_word(found + WORD * (1 + count), 0)
                 if reads_result(card):
                     put_word(found + WORD * (1 + count), value_of(desk, node))
-                put_results(desk, walk, card, links, floats)
+                put_results(desk, walk, card, links, inputs, floats)
                 let_go(desk, g)
                 if reads_inputs(card):
                     use_up_all(desk, inputs)
@@ -170,7 +192,7 @@ def reads_result(card: int) -> bool:
     return word_at(word_at(card + MASK) - WORD) != 0
 
 
-def can_add(desk: int, walk: int, card: int, links: int) -> bool:
+def can_add(desk: int, walk: int, card: int, links: int, inputs: int) -> bool:
     """Whether the cards that adding the results up needs are there, and the list has room."""
     results, count = word_at(card + RESULT_TABLE), word_at(card + RESULTS)
     entries, words = 1 + count, word_at(card + LENGTH) + 4 * count
@@ -178,13 +200,52 @@ def can_add(desk: int, walk: int, card: int, links: int) -> bool:
         return False
     if word_at(desk + WORDS) + WORD * words > word_at(desk + WORDS_END):
         return False
+    # Programs that add are small, but may have to be made for several sizes.
+    if word_at(desk + IMAGES) + WORD * MOST_ADDING * (1 + count) > word_at(desk + IMAGES_END):
+        return False
     for i in range(count):
-        if word_at(results + RESULT * i + RESULT_ADD) == 0:
-            if word_at(word_at(walk + COMING) + WORD * link_of(results, i, links)) > 1:
-                return False
-            if word_at(word_at(walk + GRADS) + WORD * link_of(results, i, links)) != 0:
+        link = WORD * link_of(results, i, links)
+        several = word_at(word_at(walk + COMING) + link) > 1
+        if several or word_at(word_at(walk + GRADS) + link) != 0:
+            if adding_card(desk, results + RESULT * i, inputs) == 0:
                 return False
     return True
+
+
+def adding_card(desk: int, result: int, inputs: int) -> int:
+    """The card that adds two gradients like a result, if there is room for its program; or 0."""
+    first = word_at(result + RESULT_ADD)
+    if first == 0:
+        return 0
+    return card_for_vectors(desk, word_at(first), elements(inputs, word_at(result + RESULT_INPUT)))
+
+
+def elements(inputs: int, number: int) -> int:
+    """How many elements an input has."""
+    x: Node = object_at(inputs + TUPLE_ITEMS + WORD * number)
+    meta: Meta = x.meta
+    return int_at(id(meta.numel))
+
+
+def is_for_vectors(desk: int, card: int, numel: int) -> bool:
+    """Whether all dims that a card looks at may have so many elements."""
+    begin_measuring(desk)
+    for i in range(word_at(card + DIMS)):
+        if not agrees(desk, word_at(word_at(card + PATTERN) + WORD * i), numel):
+            return False
+    return True
+
+
+def card_for_vectors(desk: int, card: int, numel: int) -> int:
+    """The first card that is for vectors of so many elements, if there is room for its program."""
+    while card != 0:
+        if is_for_vectors(desk, card, numel) and is_for_sizes(desk, card):
+            if has_room_for_program(desk, card):
+                program_of(desk, card)
+                return card
+            return 0
+        card = word_at(card + NEXT)
+    return 0
 
 
 def link_of(results: int, i: int, links: int) -> int:
@@ -192,7 +253,7 @@ def link_of(results: int, i: int, links: int) -> int:
     return word_at(links + WORD * word_at(results + RESULT * i + RESULT_INPUT))
 
 
-def put_results(desk: int, walk: int, card: int, links: int, floats: int) -> int:
+def put_results(desk: int, walk: int, card: int, links: int, inputs: int, floats: int) -> int:
     """Says where the results go, adds the entry, and then those that add up."""
     results = word_at(card + RESULT_TABLE)
     put_word(desk + ADDS_MADE, 0)
@@ -205,20 +266,31 @@ def put_results(desk: int, walk: int, card: int, links: int, floats: int) -> int
         if source >= 0:
             value = target
             if value == 0 or before != 0:
-                out = word_at(card + OUT_TABLE) + 2 * WORD * source
-                value = new_block(desk, word_at(out), word_at(out + WORD))
+                value = new_block(desk, out_bytes(card, source))
             put_word(word_at(desk + MADE) + WORD * source, value)
         else:
             value = taken(desk, card, -1 - source)
             share(desk, value)
             if before == 0 and target != 0:
-                value = put_off(desk, 0, value, word_at(result + RESULT_BYTES), target)
+                value = put_off(desk, 0, value, result_bytes(card, result), target, 0)
         if before != 0:
-            value = put_off(desk, word_at(result + RESULT_ADD), before, value, target)
+            numel = elements(inputs, word_at(result + RESULT_INPUT))
+            add = card_for_vectors(desk, word_at(word_at(result + RESULT_ADD)), numel)
+            value = put_off(desk, add, before, value, target, numel)
         put_word(word_at(walk + GRADS) + WORD * link, value)
-    if word_at(card + PROGRAM) != 0:
+    if word_at(card + IMAGE_WORDS) != 0:
         put_entry(desk, card, floats)
     return add_up(desk)
+
+
+def out_bytes(card: int, number: int) -> int:
+    """The bytes of a new tensor."""
+    return register(card, word_at(word_at(card + OUT_TABLE) + WORD * number))
+
+
+def result_bytes(card: int, result: int) -> int:
+    """The bytes of a result."""
+    return register(card, word_at(result + RESULT_BYTES))
 
 
 def taken(desk: int, card: int, number: int) -> int:
@@ -239,18 +311,18 @@ def target_of(walk: int, link: int) -> int:
     return 0
 
 
-def put_off(desk: int, card: int, one: int, other: int, target: int) -> int:
+def put_off(desk: int, card: int, one: int, other: int, target: int, numel: int) -> int:
     """Notes that two values are to be added, or one copied (without a card); what that makes."""
     value = target
     if value == 0:
-        out = word_at(card + OUT_TABLE)
-        value = new_block(desk, word_at(out), word_at(out + WORD))
+        value = new_block(desk, out_bytes(card, 0))
     made = word_at(desk + ADDS_MADE)
     add = word_at(desk + ADDS) + ADD * made
     put_word(add, card)
     put_word(add + WORD, one)
     put_word(add + 2 * WORD, other)
     put_word(add + 3 * WORD, value)
+    put_word(add + 4 * WORD, numel)
     put_word(desk + ADDS_MADE, made + 1)
     return value
 
@@ -267,7 +339,7 @@ def add_up(desk: int) -> int:
             put_word(found, one)
             put_word(found + WORD, other)
             put_word(made, value)
-            put_entry(desk, word_at(add), 0)
+            put_entry(desk, card_for_vectors(desk, word_at(add), word_at(add + 4 * WORD)), 0)
     for i in range(word_at(desk + ADDS_MADE)):
         add = word_at(desk + ADDS) + ADD * i
         let_go(desk, word_at(add + WORD))
@@ -282,7 +354,10 @@ def count_saved(desk: int, walk: int, number: int) -> int:
     while number < count:
         node: Node = object_at(items + WORD * number)
         spec: Spec = node.spec
-        saved = int_at(id(spec.saved))
+        if spec.family is None:
+            return number
+        family: Family = spec.family
+        saved = int_at(id(family.saved))
         place = place_of(desk, node)
         if saved < 0:
             return number
@@ -298,5 +373,6 @@ def count_saved(desk: int, walk: int, number: int) -> int:
 
 FUNCTIONS = [
     find_order, list_gradients, list_gradient, wants, reads_inputs, reads_result, can_add, link_of,
-    put_results, taken, target_of, put_off, add_up, count_saved,
+    put_results, out_bytes, result_bytes, adding_card, elements, is_for_vectors, card_for_vectors,
+    taken, target_of, put_off, add_up, count_saved,
 ]  # fmt: skip

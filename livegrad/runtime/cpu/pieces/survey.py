@@ -11,6 +11,7 @@ from livegrad.graph.node import Node, Spec
 from livegrad.native.calls import int_at, object_at, put_word, word_at
 from livegrad.native.layout import ITEMS, SIZE, TUPLE_ITEMS
 from livegrad.runtime.cpu.follow import references, stands_for
+from livegrad.runtime.cpu.pieces.families import Family
 from livegrad.runtime.cpu.pieces.layout import (
     ALIAS,
     BASE,
@@ -22,11 +23,12 @@ from livegrad.runtime.cpu.pieces.layout import (
     GRADIENT_OF,
     KEPT,
     KEPT_MADE,
+    MOST_CLASSES,
     SCRATCH_NEEDED,
     STRUCTURE,
     STRUCTURE_END,
-    STRUCTURE_MADE,
     TARGETS,
+    THREAD_SCRATCH_NEEDED,
     TOP,
     USES,
     VALUES,
@@ -37,7 +39,7 @@ from livegrad.runtime.cpu.pieces.listing import entry_of, place_of, set_entry
 from livegrad.runtime.liveness import is_claim, is_kept
 
 
-def begin(desk: int, base: int, count: int, classes: int) -> int:
+def begin(desk: int, base: int, count: int) -> int:
     """Clears the desk for a flush."""
     put_word(desk + BASE, base)
     put_word(desk + COUNT, count)
@@ -46,13 +48,13 @@ def begin(desk: int, base: int, count: int, classes: int) -> int:
         set_entry(desk, USES, i, 0)
         set_entry(desk, TARGETS, i, 0)
         set_entry(desk, DEPTHS, i, 0)
-    for i in range(classes):
+    for i in range(MOST_CLASSES):
         set_entry(desk, FREE, i, 0)
     put_word(desk + BLOCKS_MADE, 0)
     put_word(desk + TOP, 0)
     put_word(desk + KEPT_MADE, 0)
     put_word(desk + SCRATCH_NEEDED, 0)
-    put_word(desk + STRUCTURE_MADE, 0)
+    put_word(desk + THREAD_SCRATCH_NEEDED, 0)
     return 0
 
 
@@ -86,15 +88,27 @@ def keep_for_backward(desk: int, nodes: int, place: int) -> int:
             claimed = 1
         if claimed != 0:
             spec: Spec = node.spec
-            saved = int_at(id(spec.saved))
-            if saved < 0 or int_at(id(spec.role)) < 0:
+            if spec.family is None:
                 return place
-            if saved >= 2 and int_at(id(spec.role)) != VIEW:
+            family: Family = spec.family
+            saved, role = int_at(id(family.saved)), int_at(id(family.role))
+            if saved < 0 or role < 0:
+                return place
+            if saved >= 2 and role != VIEW:
                 set_entry(desk, TARGETS, place, 1)
             claim_inputs(desk, id(node.inputs), saved == 1 or saved == 3)
             set_entry(desk, DEPTHS, place, 0)
         place -= 1
     return -1
+
+
+def role_of(node: Node) -> int:
+    """What a node is to the list; -1 if that is not known."""
+    spec: Spec = node.spec
+    if spec.family is None:
+        return -1
+    family: Family = spec.family
+    return int_at(id(family.role))
 
 
 def claim_inputs(desk: int, inputs: int, saves: bool) -> int:
@@ -108,8 +122,7 @@ def claim_inputs(desk: int, inputs: int, saves: bool) -> int:
         if place >= 0 and is_claim(x):
             set_entry(desk, DEPTHS, place, 1)
         while saves and place >= 0:
-            spec: Spec = x.spec
-            if int_at(id(spec.role)) != VIEW:
+            if role_of(x) != VIEW:
                 set_entry(desk, TARGETS, place, 1)
                 place = -1
             else:
@@ -153,8 +166,7 @@ def count_uses(desk: int, nodes: int, place: int) -> int:
         kept = entry_of(desk, TARGETS, place)
         if kept != 0 or entry_of(desk, USES, place) != 0:
             node: Node = object_at(items + WORD * place)
-            spec: Spec = node.spec
-            role = int_at(id(spec.role))
+            role = role_of(node)
             if role != COMPUTED and role != VIEW and role != ALIAS and role != GRADIENT_OF:
                 return place
             if role == GRADIENT_OF:
@@ -182,6 +194,6 @@ def count_reads(desk: int, inputs: int, keeps: bool) -> int:
 
 
 FUNCTIONS = [
-    begin, mark_kept, keep_for_backward, claim_inputs, write_structure, count_uses, count_reads,
-    references, stands_for, is_claim, is_kept,
+    begin, role_of, mark_kept, keep_for_backward, claim_inputs, write_structure, count_uses,
+    count_reads, references, stands_for, is_claim, is_kept,
 ]  # fmt: skip

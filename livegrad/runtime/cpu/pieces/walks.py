@@ -65,7 +65,7 @@ def write_links(interior: list[Node], codes: dict[Node, int], links: int, starts
                     link = -2 - link
                 put_word(links + WORD * at, link)
             at += 1
-            i += 1  # noqa: SIM113 (the subset has no enumerate)
+            i += 1
     put_word(starts + WORD * number, at)
 
 

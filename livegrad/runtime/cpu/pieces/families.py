@@ -1,0 +1,58 @@
+"""Families: specs that differ in sizes only, and so have their pieces in common."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from livegrad.graph.node import Node
+from livegrad.native.hot import hot_slots
+
+
+@hot_slots
+class Family:
+    """What the list knows of nodes of one operation, whatever their sizes.
+
+    `role` is what they are to the list; `saved` which values their gradient reads: 1 inputs,
+    2 their own. `forward` and `backward` are addresses of the first cards of the `pieces`.
+    """
+
+    __slots__ = ("backward", "forward", "pieces", "role", "saved")
+
+    def __init__(self) -> None:
+        self.role = self.saved = -1  # not known
+        self.forward = self.backward = 0
+        self.pieces: list[Any] = []
+
+
+_known: dict[tuple[Any, ...], Family] = {}
+# Past this many, forget: pieces are made anew, for specs that are.
+_MOST = 1 << 14
+
+
+def family_of(node: Node) -> Family:
+    """The family of a node; its spec remembers it."""
+    spec = node.spec
+    found: Family | None = spec.family
+    if found is None:
+        found = spec.family = _family(node)
+    return found
+
+
+def _family(node: Node) -> Family:
+    spec, meta = node.spec, node.meta
+    if spec.op.kind == "gradient":  # its attrs are the way of a whole walk
+        key: tuple[Any, ...] = (spec.op,)
+    else:
+        inputs = tuple([(x.meta.dtype, x.meta.ndim) for x in node.inputs])
+        key = (spec.op, spec.attrs, spec.floats, meta.dtype, meta.ndim, inputs)
+    found = _known.get(key)
+    if found is None:
+        if len(_known) >= _MOST:
+            _known.clear()
+        found = _known[key] = Family()
+    return found
+
+
+def forget() -> None:
+    """Forgets all families; specs that have one keep it."""
+    _known.clear()
