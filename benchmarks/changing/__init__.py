@@ -46,6 +46,7 @@ STEPS = {
     "generate-read": 24,
     "lstm-cells": 30,
     "sine-waves": 18,
+    "crf": 60,
     "reinforce": 60,
     "cartpole": 60,
 }

@@ -32,12 +32,13 @@ def chosen(context: Any, parameter: Any, value: str | None) -> list[str]:
 @click.option("--rounds", default=3, type=click.IntRange(min=1), help="Processes of each.")
 @click.option("--seed", default=0, help="Of the weights, the data and the structures.")
 @click.option("--prepare-seed", type=int, help="Of the process that fills livegrad's cache.")
+@click.option("--hot", is_flag=True, help="That process also compiles the hot functions.")
 @click.option("--cold-cache", is_flag=True, help="An empty cache for every process.")
 @click.option("--limit", default=300, help="Seconds until a process is killed.")
 @click.option("--json", "path", type=click.Path(path_type=Path), help="Where to write the figures.")
 def main(programs: list[str], path: Path | None, **options: Any) -> None:
     """Compare steps per second, each framework in fresh processes, taking turns."""
-    console = Console(width=None if sys.stdout.isatty() else 160, highlight=False)
+    console = Console(width=None if sys.stdout.isatty() else 200, highlight=False)
     settings = Settings(**options)
     outcomes = {}
     for name in programs:
@@ -64,14 +65,15 @@ def line(name: str, outcome: Outcome) -> str:
     parts = []
     if outcome.is_complete:
         ratios = {span: [outcome.ratio(span, clock) for clock in CLOCKS] for span in SPANS}
-        parts = [f"{s} {wall.median:.2f}× ({cpu.median:.2f}×)" for s, (wall, cpu) in ratios.items()]
+        parts = [f"{s} {wall.median:.3g}× ({cpu.median:.3g}×)" for s, (wall, cpu) in ratios.items()]
     return f"{name}: {', '.join(parts + wrong)}"
 
 
 def table(outcomes: dict[str, Outcome], settings: Settings) -> Table:
     cache = "empty cache" if settings.cold_cache else "second process"
+    cache += ", hot functions prepared" if settings.hot else ""
     title = f"steps/s, livegrad : torch by wall clock and by CPU time; {cache}, "
-    title += f"{settings.threads} thread(s), median [quartiles] of {settings.rounds} rounds"
+    title += f"{settings.threads} thread(s), median of {settings.rounds} rounds, and quartiles"
     found = Table(title=title, title_justify="left")
     found.add_column("program")
     for span in SPANS:
@@ -84,9 +86,10 @@ def table(outcomes: dict[str, Outcome], settings: Settings) -> Table:
 
 
 def cells(outcome: Outcome, span: str) -> list[str]:
-    speeds = [outcome.speed(name, span).format("{:.4g}") for name in NAMES]
-    ratios = [outcome.ratio(span, clock).format("{:.2f}") for clock in CLOCKS]
-    return [*speeds, *ratios]
+    """Speeds of both and their ratios, to about three digits."""
+    speeds = [outcome.speed(name, span) for name in NAMES]
+    ratios = [outcome.ratio(span, clock) for clock in CLOCKS]
+    return [s.format("{:.0f}" if s.median >= 100 else "{:.3g}") for s in (*speeds, *ratios)]
 
 
 def as_json(outcomes: dict[str, Outcome], settings: Settings) -> dict[str, Any]:

@@ -21,7 +21,8 @@ def _policy(t: Namespace, rng: np.random.Generator) -> Any:
 
 def _returns(t: Namespace, rewards: list[float]) -> Any:
     """What came after each step of an episode, discounted and normalised."""
-    total, found = 0.0, deque()
+    total = 0.0
+    found: deque[float] = deque()
     for reward in reversed(rewards):
         total = reward + DISCOUNT * total
         found.appendleft(total)

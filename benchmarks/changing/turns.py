@@ -1,11 +1,12 @@
 """Runs one program under both frameworks, in fresh processes that take turns."""
 
 import os
+import signal
 import tempfile
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -15,8 +16,8 @@ from benchmarks.spread import Spread, paired_ratio, spread
 
 NAMES = (frameworks.TORCH, frameworks.LIVEGRAD)
 RELATIVE, ABSOLUTE = 1e-3, 1e-5  # how far losses may differ between frameworks
-# How livegrad runs unless the environment says otherwise. To be removed with `with_mode` once
-# tiers are the default.
+# How livegrad runs unless the environment says otherwise. To be removed once tiers are the
+# default.
 MODE = "tiers"
 
 
@@ -29,6 +30,7 @@ class Settings:
     rounds: int = 3
     seed: int = 0
     prepare_seed: int | None = None  # of the process that fills the cache; `seed` if None
+    hot: bool = False  # that process also compiles the hot functions
     cold_cache: bool = False
     limit: int = 300  # seconds that a process may take
 
@@ -59,76 +61,64 @@ class Outcome:
 def compare(program: str, settings: Settings) -> Outcome:
     """All rounds; a framework that fails is left out of those that follow."""
     outcome = Outcome()
-    with environments(program, settings, outcome) as environment_of:
+    with tempfile.TemporaryDirectory(prefix="livegrad-bench-", ignore_cleanup_errors=True) as root:
+        if not settings.cold_cache:
+            with failure_noted(outcome, frameworks.LIVEGRAD):
+                prepare(program, settings, environment(settings, root))
         for number in range(settings.rounds):
+            cache = f"{root}/{number}" if settings.cold_cache else root
             for name in NAMES:
-                if name in outcome.errors:
-                    continue
-                try:
-                    answer = run_child(name, program, settings, environment_of(name, number))
-                except ChildFailed as failure:
-                    outcome.errors[name] = str(failure)
-                else:
-                    outcome.rounds[name].append(answer)
+                if name not in outcome.errors:
+                    with failure_noted(outcome, name):
+                        answer = run_child(name, program, settings, environment(settings, cache))
+                        outcome.rounds[name].append(answer)
     if outcome.is_complete:
         outcome.disagreement = disagreement(program, outcome)
     return outcome
 
 
 @contextmanager
-def environments(program: str, settings: Settings, outcome: Outcome) -> Iterator:
-    """A function from (framework, round) to the variables of that process.
-
-    livegrad's cache is one that a process before has filled, or with `cold_cache` an empty one
-    for each process.
-    """
-    common = with_mode(frameworks.environment(settings.threads))
-    with tempfile.TemporaryDirectory(prefix="livegrad-bench-", ignore_cleanup_errors=True) as root:
-        prepared = {**common, "LIVEGRAD_CACHE_DIR": f"{root}/prepared"}
-        if not settings.cold_cache:
-            prepare(program, settings, prepared, outcome)
-
-        def environment_of(name: str, number: int) -> dict[str, str]:
-            if settings.cold_cache:
-                return {**common, "LIVEGRAD_CACHE_DIR": f"{root}/{name}-{number}"}
-            return prepared
-
-        yield environment_of
-
-
-def with_mode(environment: dict[str, str]) -> dict[str, str]:
-    return {**environment, "LIVEGRAD_MODE": os.environ.get("LIVEGRAD_MODE", MODE)}
-
-
-def prepare(
-    program: str, settings: Settings, environment: dict[str, str], outcome: Outcome
-) -> None:
-    """Let a process that is not measured fill the cache; one that fails shows below as well."""
-    seed = settings.seed if settings.prepare_seed is None else settings.prepare_seed
+def failure_noted(outcome: Outcome, name: str) -> Iterator[None]:
     try:
-        run_child(frameworks.LIVEGRAD, program, settings, environment, seed)
+        yield
     except ChildFailed as failure:
-        outcome.errors[frameworks.LIVEGRAD] = str(failure)
+        outcome.errors[name] = str(failure)
+
+
+def environment(settings: Settings, cache: str) -> dict[str, str]:
+    """The variables of a process."""
+    mode = os.environ.get("LIVEGRAD_MODE", MODE)
+    common = frameworks.environment(settings.threads)
+    return {**common, "LIVEGRAD_MODE": mode, "LIVEGRAD_CACHE_DIR": cache}
+
+
+def prepare(program: str, settings: Settings, variables: dict[str, str]) -> None:
+    """Let a process that is not measured fill the cache."""
+    if settings.prepare_seed is not None:
+        settings = replace(settings, seed=settings.prepare_seed)
+    commands = ("run", "hot") if settings.hot else ("run",)
+    run_child(frameworks.LIVEGRAD, program, settings, variables, commands)
 
 
 def run_child(
     name: str,
     program: str,
     settings: Settings,
-    environment: dict[str, str],
-    seed: int | None = None,
+    variables: dict[str, str],
+    commands: tuple[str, ...] = ("run",),
 ) -> Answer:
     """All steps in a fresh process, which is killed if it takes too long."""
-    seed = settings.seed if seed is None else seed
-    arguments = (name, program, seed, settings.threads, steps_of(program, settings))
-    child = Child("benchmarks.changing.worker", *map(str, arguments), environment=environment)
+    steps = steps_of(program, settings)
+    arguments = (name, program, settings.seed, settings.threads, steps)
+    child = Child("benchmarks.changing.worker", *map(str, arguments), environment=variables)
     watch = threading.Timer(settings.limit, child.process.kill)
     watch.start()
     try:
-        return child.ask("run")
+        answers = [child.ask(command) for command in commands]
+        return answers[0]
     except ChildFailed as failure:
-        if child.process.returncode == -9:
-            raise ChildFailed(f"killed after {settings.limit} s") from failure
+        if child.process.returncode == -signal.SIGKILL:
+            raise ChildFailed(f"killed after {settings.limit} s, or for memory") from failure
         raise
     finally:
         watch.cancel()
