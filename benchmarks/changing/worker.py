@@ -36,7 +36,11 @@ def run(step: Any, steps: int) -> Answer:
 
 
 def now() -> dict[str, float]:
-    """Both clocks: the machine is shared, so the wall's alone says little."""
+    """Both clocks: the machine is shared, so the wall's alone says little.
+
+    Nor does the processor's: it leaves out the process in which livegrad compiles hot functions,
+    which takes its time from the same cores.
+    """
     return {"wall": time.perf_counter(), "cpu": time.process_time()}
 
 
