@@ -1,29 +1,30 @@
-"""The six programs of the first-sight benchmark."""
+"""Networks and expressions that are put together anew at every step."""
 
 import itertools
 import random
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
+from benchmarks.changing.base import Step, weights
 from benchmarks.frameworks import Namespace
-
-Step = Callable[[], Any]
-
-
-def _weights(t: Namespace, rng: np.random.Generator, *shapes: tuple[int, ...]) -> list[Any]:
-    """Parameters with the same values in every framework."""
-    arrays = [rng.standard_normal(shape).astype("f") * (shape[-1] ** -0.5) for shape in shapes]
-    return [t.xp.tensor(a, requires_grad=True) for a in arrays]
 
 
 def tree_lstm(t: Namespace, seed: int) -> Step:
     """A binary Tree-LSTM, 32 wide, over random trees of 5 to 19 leaves, with Adam."""
+    return _forest(t, seed, trees=1)
+
+
+def forest(t: Namespace, seed: int) -> Step:
+    """The same over 64 trees at every step, written example by example: one loss, one backward."""
+    return _forest(t, seed, trees=64)
+
+
+def _forest(t: Namespace, seed: int, trees: int) -> Step:
     xp, chance = t.xp, random.Random(seed)
     rng = np.random.default_rng(seed)
-    table, w, b, u, c = _weights(t, rng, (100, 32), (64, 160), (160,), (32, 96), (96,))
-    (head,) = _weights(t, rng, (32, 1))
+    table, w, b, u, c = weights(t, rng, (100, 32), (64, 160), (160,), (32, 96), (96,))
+    (head,) = weights(t, rng, (32, 1))
     optimiser = t.optim.Adam([table, w, b, u, c, head], lr=1e-3)
 
     def leaf() -> Any:
@@ -41,9 +42,13 @@ def tree_lstm(t: Namespace, seed: int) -> Step:
         cell = xp.sigmoid(i) * xp.tanh(g) + xp.sigmoid(f1) * c1 + xp.sigmoid(f2) * c2
         return xp.sigmoid(o) * xp.tanh(cell), cell
 
-    def step() -> Any:
+    def loss_of_one() -> Any:
         hidden, _ = tree(chance.randrange(5, 20))
-        loss = ((hidden @ head).sum() - chance.random()) ** 2
+        return ((hidden @ head).sum() - chance.random()) ** 2
+
+    def step() -> Any:
+        losses = [loss_of_one() for _ in range(trees)]
+        loss = losses[0] if trees == 1 else xp.stack(losses).mean()
         optimiser.zero_grad()
         loss.backward()
         optimiser.step()
@@ -56,19 +61,19 @@ def random_layers(t: Namespace, seed: int) -> Step:
     """A random DAG of layers over shared weights, as an architecture search makes them."""
     xp, chance = t.xp, random.Random(seed)
     rng = np.random.default_rng(seed)
-    weights = _weights(t, rng, *[(32, 32)] * 6)
+    matrices = weights(t, rng, *[(32, 32)] * 6)
     x = xp.tensor(rng.standard_normal((16, 32)).astype("f"))
-    optimiser = t.optim.SGD(weights, lr=1e-3)
+    optimiser = t.optim.SGD(matrices, lr=1e-3)
     kinds = (xp.relu, xp.tanh, xp.sigmoid, lambda v: v)
 
     def step() -> Any:
         values = [x]
         for _ in range(chance.randrange(4, 10)):
             a, b = chance.choice(values), chance.choice(values)
-            w = chance.choice(weights)
+            w = chance.choice(matrices)
             y = chance.choice(kinds)(a @ w)
             values.append(y + b if chance.random() < 0.5 else y)
-        loss = (values[-1] @ weights[0]).pow(2).mean()
+        loss = (values[-1] @ matrices[0]).pow(2).mean()
         optimiser.zero_grad()
         loss.backward()
         optimiser.step()
@@ -83,7 +88,7 @@ def random_expressions(t: Namespace, seed: int) -> Step:
     rng = np.random.default_rng(seed)
     x = xp.tensor(rng.standard_normal(64).astype("f"))
     y = xp.tensor(rng.standard_normal(64).astype("f"))
-    constants = _weights(t, rng, (1,), (1,))
+    constants = weights(t, rng, (1,), (1,))
     optimiser = t.optim.SGD(constants, lr=1e-4)
     unary = (xp.sin, xp.cos, xp.tanh, xp.sigmoid, xp.exp, xp.abs, lambda v: v * v)
     binary = (xp.add, xp.sub, xp.mul, xp.maximum)
@@ -137,7 +142,7 @@ def graph_network(t: Namespace, seed: int) -> Step:
     """Message passing over a random graph, another one at every step, with Adam."""
     xp, chance = t.xp, random.Random(seed)
     rng = np.random.default_rng(seed)
-    w1, w2, w3, head = _weights(t, rng, (16, 32), (32, 32), (64, 32), (32, 1))
+    w1, w2, w3, head = weights(t, rng, (16, 32), (32, 32), (64, 32), (32, 1))
     optimiser = t.optim.Adam([w1, w2, w3, head], lr=1e-3)
 
     def step() -> Any:
@@ -164,7 +169,7 @@ def halting_gru(t: Namespace, seed: int) -> Step:
     """A GRU that decides at each of its steps, by a value that is read, whether to go on."""
     xp, chance = t.xp, random.Random(seed)
     rng = np.random.default_rng(seed)
-    wx, wh, b, halt = _weights(t, rng, (16, 96), (32, 96), (96,), (32, 1))
+    wx, wh, b, halt = weights(t, rng, (16, 96), (32, 96), (96,), (32, 1))
     optimiser = t.optim.Adam([wx, wh, b, halt], lr=1e-3)
 
     def step() -> Any:
