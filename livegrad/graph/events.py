@@ -186,12 +186,16 @@ class Ran(NamedTuple):
 
 @hot_slots
 class _Latest:
-    """The fields of the latest `Ran`, for `explain()`: no object is made that nobody reads."""
+    """The fields of the latest `Ran`, for `explain()`: no object is made that nobody reads.
 
-    __slots__ = ("fields",)
+    `before` has those of the part of the same flush that was run before, piece by piece.
+    """
+
+    __slots__ = ("before", "fields")
 
     def __init__(self) -> None:
         self.fields: tuple[Any, ...] | None = None
+        self.before: tuple[Any, ...] | None = None
 
 
 LATEST = _Latest()
@@ -200,6 +204,11 @@ LATEST = _Latest()
 def latest() -> Ran | None:
     """The flush that ended last."""
     return None if LATEST.fields is None else Ran._make(LATEST.fields)
+
+
+def latest_part() -> Ran | None:
+    """What the flush that ended last ran before, piece by piece."""
+    return None if LATEST.before is None else Ran._make(LATEST.before)
 
 
 class Read(NamedTuple):

@@ -55,6 +55,13 @@ class Executable:
     # one last time.
     follower: Any
     next: weakref.ref[Executable] | None
+    # Whether its kernels are timed once somebody has asked for it.
+    is_timed = True
+
+    def how(self, hit: bool) -> str:
+        """How the plan was had, for `explain()`."""
+        return f"plan {'found' if hit else 'filled in' if self.plan.filled else 'made'}"
+
     # The numbers for which alone the plan holds, if it does not hold for all.
     specialised: tuple[list[int], list[float]] | None = None
 

@@ -194,10 +194,30 @@ def _flush_part(state: State, reason: str, roots: tuple[Node, ...], started: int
 
 def _flush_planned(state: State, reason: str, roots: tuple[Node, ...], started: int) -> None:
     """Computes what is pending piece by piece, if it is new, or by a plan."""
-    if not may_be_listed(state) or not run_at_first_sight(state, roots):
+    compiles = counters.compiles
+    listed = run_at_first_sight(state, roots) if may_be_listed(state) else None
+    if listed is None:
         _flush_by_plan(state, reason, roots, started)
-    elif has_updates(state) and not _flush_as_before(state, ()):
+        return
+    _tell_listed(reason, listed, counters.compiles - compiles, started)
+    if not has_updates(state):
+        counters.flushes += 1
+        return
+    part = LATEST.fields
+    if _flush_as_before(state, ()):
+        _tell_ran(reason, LAST.executable, state.nodes, True, 0, started)
+    else:
         _flush_by_plan(state, reason, (), started)
+    LATEST.before = part
+
+
+def _tell_listed(reason: str, listed: Any, compiles: int, started: int) -> None:
+    """`_tell_ran` of what was run piece by piece."""
+    numbers = listed.numbers
+    LATEST.fields = (reason, listed, listed.sites, numbers, False, compiles, started, _now())
+    LATEST.before = None
+    if RAN:
+        tell_ran()
 
 
 def _flush_by_plan(state: State, reason: str, roots: tuple[Node, ...], started: int) -> None:
@@ -234,6 +254,7 @@ def _tell_ran(
     sites = [node.site for node in nodes]
     numbers = numbers_of_nodes(nodes) if RECORDED else ()
     LATEST.fields = (reason, executable, sites, numbers, hit, compiles, started, _now())
+    LATEST.before = None
     if RAN:
         tell_ran()
 

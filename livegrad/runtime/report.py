@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from livegrad.graph.events import Step, latest
+from livegrad.graph.events import Ran, Step, latest, latest_part
 from livegrad.graph.node import describe_site
 from livegrad.runtime.counters import Timing, counters
 
@@ -15,6 +15,9 @@ class Stats:
     """Counts since the start of the process."""
 
     flushes: int
+    # Of these, how many were run piece by piece; and the pieces that were made for that.
+    flushes_by_pieces: int
+    pieces_made: int
     nodes: int
     kernels_run: int
     kernels_compiled: int
@@ -31,6 +34,8 @@ def stats() -> Stats:
     c = counters
     return Stats(
         flushes=c.flushes,
+        flushes_by_pieces=c.listed,
+        pieces_made=c.pieces_made,
         nodes=c.nodes_recorded,
         kernels_run=c.kernels_run,
         kernels_compiled=c.compiles,
@@ -60,25 +65,32 @@ def explanation() -> str:
     ran = latest()
     if ran is None:
         return "nothing has been computed yet"
+    before = latest_part()
+    parts = [ran] if before is None else [before, ran]
+    return "\n".join([line for part in parts for line in _explain(part)])
+
+
+def _explain(ran: Ran) -> list[str]:
     sites = ran.sites
     plan = ran.executable.plan
-    how = "found" if ran.hit else "filled in" if plan.filled else "made"
     lines = [
         f"flushed because of {ran.reason}: {len(sites)} nodes in {len(plan.steps)} kernels, "
         f"{ran.seconds * 1e6:.1f} µs",
-        f"plan {how}, {ran.compiles} kernels compiled; "
+        f"{ran.executable.how(ran.hit)}, {ran.compiles} kernels compiled; "
         f"{sum(b.nbytes for b in plan.buffers):,} bytes of results, "
         f"{plan.arena:,} bytes of arena",
     ]
     times = ran.executable.runnable.step_times()
-    for number, (step, micros) in enumerate(zip(plan.steps, times, strict=True), 1):
+    told: dict[str, int] = {}  # pieces of one kind are told once
+    for step, notes, micros in zip(plan.steps, plan.notes.steps, times, strict=True):
         took = "" if micros is None else f"   {micros:.1f} µs"
-        nodes = plan.notes.steps[number - 1].nodes
-        told = _describe_step(step, nodes, ran.executable.places, sites)
-        lines.append(f"  {number}. {told}{took}")
-    if None in times:
+        line = _describe_step(step, notes.nodes, ran.executable.places, sites) + took
+        told[line] = told.get(line, 0) + 1
+    for number, (line, times_seen) in enumerate(told.items(), 1):
+        lines.append(f"  {number}. {line}{f'   {times_seen} times' if times_seen > 1 else ''}")
+    if None in times and ran.executable.is_timed:
         lines.append("  (kernels are timed from now on: explain() after the next flush tells)")
-    return "\n".join(lines)
+    return lines
 
 
 def _describe_step(step: Any, nodes: list[Any], places: dict[int, int], recorded: list[Any]) -> str:

@@ -14,9 +14,9 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
+from livegrad.device import CPU
 from livegrad.environment import words
 from livegrad.graph import spent
-from livegrad.graph.events import COMPILED, PLANNED, RAN
 from livegrad.graph.node import Node
 from livegrad.graph.state import Runtime, State
 from livegrad.native.hot import hot_slots
@@ -25,6 +25,7 @@ from livegrad.runtime.elsewhere import adopt_missing
 
 if TYPE_CHECKING:
     from livegrad.runtime.cpu.pieces.flushing import Sight
+    from livegrad.runtime.cpu.pieces.telling import Listed
 
 _now = time.perf_counter_ns
 
@@ -57,6 +58,13 @@ class Seen:
         self.cost = 0
         self.planned = False
 
+    def why(self, count: int) -> str:
+        """Why so many nodes of this structure are run piece by piece, for `explain()`."""
+        if not self.cost:
+            return "its structure is new"
+        price = Policy.price * count / Policy.saving
+        return f"its structure has cost {self.cost / 1e6:.1f} of {price / 1e6:.0f} ms so far"
+
 
 # By the hash of a structure: two with the same hash would share their costs, and no more.
 _seen: dict[int, Seen] = {}
@@ -71,8 +79,10 @@ def forget() -> None:
 
 
 def may_be_listed(state: State) -> bool:
-    """Whether what is pending may be run piece by piece: nobody wants to see plans."""
-    return not (Policy.whole or state.shared or RAN or PLANNED or COMPILED) and bool(state.nodes)
+    """Whether what is pending may be run piece by piece."""
+    if Policy.whole or state.shared or not state.nodes:
+        return False
+    return state.nodes[0].meta.device is CPU
 
 
 def has_updates(state: State) -> bool:
@@ -80,27 +90,27 @@ def has_updates(state: State) -> bool:
     return bool(state.nodes) and state.nodes[-1].spec.op.kind == "update"
 
 
-def run_at_first_sight(state: State, roots: tuple[Node, ...]) -> bool:
+def run_at_first_sight(state: State, roots: tuple[Node, ...]) -> Listed | None:
     """Computes what is pending up to updates piece by piece, unless a plan is the better way.
 
     The updates, which repeat, are left pending.
     """
     # The compiler is imported by the first flush: `import livegrad` is quicker without it.
     from livegrad.runtime.cpu.pieces.flushing import Learnt, Missing
-    from livegrad.runtime.cpu.pieces.making import Unfit
+    from livegrad.runtime.cpu.pieces.moulds import Unfit
 
     seen = None
     try:
         for _ in range(_MOST_TRIES):
             count = _before_updates(state.nodes)
             if not count:
-                return False
+                return None
             sight, seen = _look(state, roots, count)
             if seen.planned and not Policy.pieces:
-                return False
+                return None
             started, made = _now(), counters.pieces_made
             try:
-                sight.run()
+                listed = sight.run(seen.why(count))
             except Learnt:
                 continue
             except Missing:
@@ -111,7 +121,7 @@ def run_at_first_sight(state: State, roots: tuple[Node, ...]) -> bool:
                 _account(seen, _now() - started, sight)
             del sight
             _finish(state, count)
-            return True
+            return listed
     except Unfit:
         pass
     if seen is not None:
@@ -119,7 +129,7 @@ def run_at_first_sight(state: State, roots: tuple[Node, ...]) -> bool:
     for node in state.nodes:
         if node.spec.op.kind == "gradient":
             node.spec.refused = True
-    return False
+    return None
 
 
 def _account(seen: Seen, cost: int, sight: Sight) -> None:
@@ -139,7 +149,6 @@ def _account(seen: Seen, cost: int, sight: Sight) -> None:
 
 
 def _finish(state: State, count: int) -> None:
-    counters.flushes += 1
     counters.nodes_recorded += count
     if count < len(state.nodes):
         # What was computed must not look alive when updates overwrite values.

@@ -102,7 +102,7 @@ def parts_of(steps: list[Step]) -> Parts:
             base = len(parts.slots)
             assert len(block.slots) == stride
             parts.slots += block.slots
-            parts.patches += [(kind, base + dst, *rest) for kind, dst, *rest in block.patches]
+            parts.patches += [(kind, base + dst, src, x) for kind, dst, src, x in block.patches]
             parts.scratch = most(parts.scratch, block.scratch)
         flags = MAY_FAULT * step.may_fault | TAIL * step.tail
         parts.steps.append((address, start, len(blocks), stride, blocks[0].grain, flags))

@@ -59,6 +59,7 @@ from livegrad.runtime.cpu.pieces.making import (
     make_forward,
 )
 from livegrad.runtime.cpu.pieces.moulds import Unfit
+from livegrad.runtime.cpu.pieces.telling import Listed
 from livegrad.runtime.cpu.pieces.walks import Walk
 from livegrad.runtime.cpu.segments import ARENA as SCRATCH
 from livegrad.runtime.fault import Fault
@@ -135,8 +136,9 @@ class Sight:
 
     # ---- running
 
-    def run(self) -> None:
-        """Computes all that is kept."""
+    def run(self, why: str) -> Listed:
+        """Computes all that is kept; what was run, of which `why` says why it was so."""
+        self.told = Listed(self.nodes[: self.count], why)
         self.desk.empty_list()
         self._count_uses()
         made: dict[int, Buffer] = {}
@@ -146,6 +148,7 @@ class Sight:
         self._run_list()
         hand_out(kept)
         counters.listed += 1
+        return self.told
 
     def _count_uses(self) -> None:
         place = self.count - 1
@@ -163,9 +166,10 @@ class Sight:
             number = call_native(self.code.count_saved, self.desk.address, walk.address, number)
             if number < count:
                 node = walk.interior[number]
-                if family_of(node).saved >= 0:
+                was_known = node.spec.family is not None and node.spec.family.saved >= 0
+                if was_known:
                     raise Missing
-                find_saved(node)
+                self._know(node)
 
     def _make_blocks(self) -> None:
         """A block for every node, gradient and sum there may be."""
@@ -195,10 +199,11 @@ class Sight:
         if again:
             self._make_room()
             return
-        piece = make_forward(node, [self._views(x) for x in node.inputs])
+        views = [self._views(x) for x in node.inputs]
+        piece = make_forward(node, views)
         self.desk.fit_piece(piece)
         family = family_of(node)
-        if family.role == ALIAS and not piece.is_alias:
+        if family.role == ALIAS and not piece.is_alias and not any(views):
             family.role = COMPUTED  # for some sizes it is one, for others not
             raise Learnt
 
@@ -274,6 +279,8 @@ class Sight:
             if status == _BUSY:
                 time.sleep(2e-5)
         counters.kernels_run += listed
+        self.told.entries += desk.tables[ENTRIES][: listed * (ENTRY // WORD)]
+        self.told.arena = desk[TOP]
         if status:
             raise self._fault(status - 1)
         self.has_run = True
@@ -328,6 +335,8 @@ def allocate_kept(
                 buffer = made[at]
             else:
                 buffer = x.buffer
+                if buffer is None:
+                    raise Missing
         else:
             buffer = allocate(node.meta.nbytes)
         made[place] = buffer

@@ -293,11 +293,10 @@ def _results(plan: Plan) -> list[int]:
     return found
 
 
-def _told(plan: Plan, number: int) -> tuple[str, str]:
+def _told(plan: Plan, number: int) -> tuple[str, list[Any]]:
     """What `explain()` says of a step: its kind, and the ops."""
     assert plan.notes is not None
-    names = [node.op.name for node in plan.notes.steps[number].nodes]
-    return plan.steps[number].kind, " ".join(names)
+    return plan.steps[number].kind, [node.op for node in plan.notes.steps[number].nodes]
 
 
 # ------------------------------------------------------------------------------- making them
@@ -314,7 +313,7 @@ def make_backward(node: Node, views: Sequence[Views], mask: list[bool]) -> Piece
 
 
 def _found_or_made(family: Family, question: Question) -> Piece:
-    answering = [piece for piece in family.pieces if question.is_answered_by(piece)]
+    answering: list[Piece] = [piece for piece in family.pieces if question.is_answered_by(piece)]
     for piece in answering:
         if piece.holds(question) or (piece.prove(question) and piece.holds(question)):
             return piece

@@ -1,0 +1,75 @@
+"""What a flush did piece by piece, for `explain()` and whoever listens to events."""
+
+from __future__ import annotations
+
+from array import array
+from functools import cached_property
+from typing import Any, ClassVar
+
+from livegrad.compiler.expand import make_node
+from livegrad.compiler.plan import Notes, Plan, Step, StepNotes
+from livegrad.graph.events import RECORDED, numbers_of_nodes
+from livegrad.graph.node import Node, Site, Spec
+from livegrad.runtime.cpu.pieces.layout import ENTRY, ENTRY_CARD, ENTRY_PLACE, WORD
+from livegrad.runtime.cpu.pieces.making import BY_CARD
+
+
+class Listed:
+    """A list that has run. It stands where an Executable stands for a whole plan in events.
+
+    What it says is put together when somebody asks: the entries of the list are copied as they are.
+    """
+
+    def __init__(self, nodes: list[Node], why: str) -> None:
+        self.why = why
+        self.sites = [node.site for node in nodes]
+        self.specs = [node.spec for node in nodes]
+        self.numbers = numbers_of_nodes(nodes) if RECORDED else ()
+        self.entries: array[int] = array("q")
+        self.results = 0
+        self.arena = 0
+
+    # Its kernels are many and small.
+    is_timed = False
+    # A plan found again has sites of its first time; these are of now.
+    places: ClassVar[dict[int, int]] = {}
+
+    def how(self, hit: bool) -> str:
+        """How it was run."""
+        return f"piece by piece: {self.why}"
+
+    @property
+    def runnable(self) -> Listed:
+        """Who has the times of steps."""
+        return self
+
+    def step_times(self) -> list[float | None]:
+        """Entries of a list are not timed one by one."""
+        return [None] * len(self.plan.steps)
+
+    @cached_property
+    def plan(self) -> Plan:
+        """What ran, as the steps of a plan."""
+        steps, notes = [], []
+        width = ENTRY // WORD
+        for at in range(0, len(self.entries), width):
+            place, card = [self.entries[at + x // WORD] for x in (ENTRY_PLACE, ENTRY_CARD)]
+            found = self.specs[place] if place >= 0 else None
+            site = self.sites[place] if place >= 0 else None
+            for kind, ops in _steps_of(card):
+                shape = () if found is None else found.meta.shape
+                steps.append(Step(kind, shape))
+                notes.append(StepNotes([_named(op, site) for op in ops], {}))
+        return Plan(
+            steps, [], [], [], self.arena, 0, 0, 0, 0, [], notes=Notes(notes, list(self.sites))
+        )
+
+
+def _steps_of(card: int) -> list[tuple[str, list[Any]]]:
+    """The kinds and ops of an entry's steps; a copy has no card."""
+    piece = BY_CARD.get(card)
+    return [("copy", [])] if piece is None else piece.steps
+
+
+def _named(op: Any, site: Site | None) -> Node:
+    return make_node(Spec(op, (), None), (), (), site)  # type: ignore[arg-type]
