@@ -6,11 +6,10 @@ import ctypes
 import sys
 from collections.abc import Callable, Iterable
 from types import FunctionType, ModuleType
-from typing import Any
+from typing import Any, ClassVar
 
 from livegrad.native import capi
 from livegrad.native.layout import slots_of
-from livegrad.native.translate import translate_unit
 from livegrad.native.unit import is_method
 
 _METH_FASTCALL_KEYWORDS = 0x82
@@ -31,6 +30,9 @@ def translate(
     compile_ir: Callable[[str, str], int],
 ) -> dict[FunctionType, Any]:
     """Built-in functions that mean what `functions` do."""
+    # Imported when needed: what was translated once is found on disk.
+    from livegrad.native.translate import translate_unit
+
     made = translate_unit(slots_of(classes), functions)
     return link(functions, made.objects, compile_ir(made.ir, "livegrad_native"))
 
@@ -82,18 +84,44 @@ def _class_of(method: FunctionType) -> type:
     return cls
 
 
-def exchange(replacements: dict[Any, Any]) -> None:
-    """Puts each value where its key is: in modules of the package, and classes."""
+class _Known:
+    """Where some functions are, native or not: looking through all modules takes a while."""
+
+    functions: frozenset[int] = frozenset()
+    modules = 0
+    places: ClassVar[list[tuple[dict[str, Any], str]]] = []
+
+
+def _places(functions: frozenset[int]) -> list[tuple[dict[str, Any], str]]:
+    """The global names of the package that some functions have, by their ids."""
+    if functions != _Known.functions or len(sys.modules) != _Known.modules:
+        modules = [
+            vars(module)
+            for name, module in list(sys.modules.items())
+            if name.partition(".")[0] == "livegrad" and isinstance(module, ModuleType)
+        ]
+        _Known.places = [
+            (names, key)
+            for names in modules
+            for key, x in list(names.items())
+            if id(x) in functions
+        ]
+        _Known.functions, _Known.modules = functions, len(sys.modules)
+    return _Known.places
+
+
+def exchange(replacements: dict[Any, Any], again: bool = False) -> None:
+    """Puts each value where its key is: in modules of the package, and classes.
+
+    `again`: since the last time nobody has assigned to the names of these functions.
+    """
     by_id = {id(old): new for old, new in replacements.items()}
-    modules = [
-        vars(module)
-        for name, module in list(sys.modules.items())
-        if name.partition(".")[0] == "livegrad" and isinstance(module, ModuleType)
-    ]
-    for names in modules:
-        for key, value in list(names.items()):
-            if id(value) in by_id:
-                names[key] = by_id[id(value)]
+    if not again:
+        _Known.modules = 0
+    for names, key in _places(frozenset([*by_id, *[id(new) for new in by_id.values()]])):
+        new = by_id.get(id(names.get(key)))
+        if new is not None:
+            names[key] = new
     for old, new in replacements.items():
         method = old if isinstance(old, FunctionType) else new
         if is_method(method):

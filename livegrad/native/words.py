@@ -18,17 +18,22 @@ from livegrad.native.install import addresses_of
 from livegrad.native.layout import slots_of
 from livegrad.native.subset import Untranslatable
 from livegrad.native.translate import Function, definition_of
-from livegrad.native.unit import Unit
+from livegrad.native.unit import Translation, Unit
 
 
 def compile_words(
     functions: list[FunctionType], compile_ir: Callable[[str, str], int]
 ) -> dict[FunctionType, int]:
     """The addresses of functions of words, which may call each other."""
-    unit = Unit({}, functions, {})
-    made = unit.module([WordFunction(unit, f).translate() for f in functions])
+    made = translate_words(functions)
     found = addresses_of(functions, made.objects, compile_ir(made.ir, "livegrad_native"))
     return dict(zip(functions, found, strict=True))
+
+
+def translate_words(functions: list[FunctionType]) -> Translation:
+    """Functions of words as one module."""
+    unit = Unit({}, functions, {})
+    return unit.module([WordFunction(unit, f).translate() for f in functions])
 
 
 # The annotations of what is a word; a name without any is one, too.

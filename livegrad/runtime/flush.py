@@ -43,7 +43,7 @@ from livegrad.runtime.reference import evaluate
 from livegrad.runtime.running import run, run_followed
 from livegrad.runtime.sight import has_updates, may_be_listed, run_at_first_sight
 from livegrad.runtime.snapshot import Snapshot
-from livegrad.runtime.speedup import FLUSHES_BEFORE, Speedup, go_on
+from livegrad.runtime.speedup import Speedup, go_on, is_time
 from livegrad.runtime.values import buffer_of, number_at
 
 _now = time.perf_counter_ns
@@ -86,7 +86,7 @@ if sys.version_info >= (3, 14):
 
 
 def _flush_locked(state: State, reason: str, roots: tuple[Node, ...]) -> None:
-    if len(FUNCTIONS) > Speedup.known and counters.flushes >= FLUSHES_BEFORE:
+    if len(FUNCTIONS) > Speedup.known and is_time():
         go_on()
     if len(STATES) > 1 or ORPHANED:
         _look_around(state)

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from livegrad.compiler import debug
 from livegrad.native import hot
+from livegrad.runtime.counters import counters
 
 if TYPE_CHECKING:
     from livegrad.native.watch import Watch
@@ -54,8 +55,34 @@ class Speedup:
     suspended = 0
     # The hot functions that there were when it was decided; modules imported later have more.
     known = 1 << 62 if decided else 0
+    # How many there were when the disk was last looked at.
+    looked = 0
     work: Work | None = None
     compilation: Compilation | None = None
+
+
+def is_time() -> bool:
+    """Whether a flush is to do some of the work: often enough flushed, or the work is done already
+    and on disk, which is looked for once per set of functions."""
+    if counters.flushes >= FLUSHES_BEFORE:
+        return True
+    count = len(hot.FUNCTIONS)
+    if Speedup.looked == count:
+        return False
+    Speedup.looked = count
+    return _is_stored()
+
+
+def _is_stored() -> bool:
+    from livegrad.native import layout
+    from livegrad.runtime.cpu.translations import is_stored
+
+    return layout.is_known() and not is_observed() and is_stored(_functions(), "hot")
+
+
+def _functions() -> list[FunctionType]:
+    """In one order whatever was imported first: the code is found on disk by their names."""
+    return sorted(hot.FUNCTIONS, key=lambda f: (f.__module__, f.__qualname__))
 
 
 def go_on() -> None:
@@ -80,8 +107,7 @@ def _work(in_background: bool) -> Work:
     """Translates and replaces the hot functions, if this interpreter is one we know."""
     from livegrad.native import layout
 
-    # In one order whatever was imported first: the code is found on disk by its text.
-    functions = sorted(hot.FUNCTIONS, key=lambda f: (f.__module__, f.__qualname__))
+    functions = _functions()
     try:
         if not layout.is_known():
             raise RuntimeError("this interpreter is not known")
@@ -120,19 +146,28 @@ def _made(
     """The native functions, and what they took for constants."""
     from livegrad.native import layout
     from livegrad.native.install import link
-    from livegrad.native.translate import translate_in_slices
+    from livegrad.native.stored import key_of
     from livegrad.native.watch import Watch
     from livegrad.runtime.cpu import jit
+    from livegrad.runtime.cpu.translations import STORE
 
-    originals = {native: function for function, native in Speedup.made.items()}
-    unit = yield from translate_in_slices(layout.slots_of(hot.CLASSES), functions, originals)
-    code = jit.stored_object_code(unit.ir)
-    if code is None:
-        code = yield from _compiled(unit.ir, in_background)
-    made = link(functions, unit.objects, jit.load_object(code, "livegrad_native"))
+    key = key_of(functions, "hot")
+    stored = STORE.look_up(key, Speedup.originals)
+    if stored is not None:
+        objects, constants, code = stored
+    else:
+        from livegrad.native.translate import translate_in_slices
+
+        originals = {native: function for function, native in Speedup.made.items()}
+        unit = yield from translate_in_slices(layout.slots_of(hot.CLASSES), functions, originals)
+        objects, constants = unit.objects, unit.constants
+        stored_code = jit.stored_object_code(unit.ir)
+        code = stored_code or (yield from _compiled(unit.ir, in_background))
+        STORE.keep(key, unit, Speedup.originals, code)
+    made = link(functions, objects, jit.load_object(code, "livegrad_native"))
     Speedup.alive += made.values()
     Speedup.originals |= {id(native): function for function, native in made.items()}
-    return made, Watch(unit.constants, Speedup.originals)
+    return made, Watch(constants, Speedup.originals)
 
 
 def _compiled(ir: str, in_background: bool) -> Generator[bool, None, bytes]:
@@ -159,9 +194,11 @@ def _install(made: dict[FunctionType, Any], watch: Watch) -> None:
     _choose()
 
 
-def _choose() -> None:
+def _choose(again: bool = False) -> None:
     """Puts the native functions in place, or the originals: if constants have been patched, or
     somebody wants them."""
+    if not Speedup.made:
+        return
     from livegrad.native.install import exchange
 
     patched = Speedup.watch.changed if Speedup.watch is not None else ()
@@ -169,27 +206,27 @@ def _choose() -> None:
         names = ", ".join([name for _, name in patched])
         debug.out(f"hot functions are Python's while {names} are patched")
     if Speedup.suspended or patched:
-        _put_originals_back()
+        _put_originals_back(again)
     else:
-        exchange(Speedup.made)
+        exchange(Speedup.made, again)
 
 
-def _put_originals_back() -> None:
+def _put_originals_back(again: bool = False) -> None:
     from livegrad.native.install import exchange
 
-    exchange({native: function for function, native in Speedup.made.items()})
+    exchange({native: function for function, native in Speedup.made.items()}, again)
 
 
 @contextmanager
 def original_functions() -> Iterator[None]:
     """Within it, the hot functions are those of Python again."""
     Speedup.suspended += 1
-    _choose()
+    _choose(again=True)
     try:
         yield
     finally:
         Speedup.suspended -= 1
-        _choose()
+        _choose(again=True)
 
 
 def _forget_work() -> None:

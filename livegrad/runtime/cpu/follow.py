@@ -41,7 +41,7 @@ from livegrad.native.layout import (
     is_known,
 )
 from livegrad.ops.bookkeeping.update import Pending
-from livegrad.runtime.cpu import jit
+from livegrad.runtime.cpu.translations import words
 from livegrad.runtime.liveness import is_claim, is_kept, may_overwrite
 from livegrad.runtime.memory import Buffer
 
@@ -176,15 +176,10 @@ def available() -> bool:
 @functools.cache
 def _native() -> int:
     """The address of `_follow`; 0 if it cannot be had: there may be no source files."""
-    # Imported when needed: the translator takes a while, and many a step never comes again.
     from livegrad.native.subset import Untranslatable
-    from livegrad.native.words import compile_words
-
-    def compile_ir(ir: str, name: str) -> int:
-        return jit.load_object(jit.object_code(ir, inline=True), name)
 
     try:
-        return compile_words(_FUNCTIONS, compile_ir)[_FUNCTIONS[0]]
+        return words(_FUNCTIONS, "follow")[_FUNCTIONS[0]]
     except (Untranslatable, OSError):
         return 0
 

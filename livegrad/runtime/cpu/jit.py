@@ -161,6 +161,18 @@ def stored_object_code(ir: str, target: Target | None = None) -> bytes | None:
         return code
 
 
+def stored_bytes(key: str) -> bytes | None:
+    """What the disk cache has under a key that is not that of IR, for this CPU."""
+    with _lock:
+        return disk_cache().get(_entry_key(key, host_target()))
+
+
+def store_bytes(key: str, data: bytes) -> None:
+    """Puts something into the disk cache, for this CPU."""
+    with _lock:
+        disk_cache().put(_entry_key(key, host_target()), data)
+
+
 def _entry_key(ir: str, target: Target) -> str:
     from livegrad.runtime.cpu.diskcache import entry_key
 

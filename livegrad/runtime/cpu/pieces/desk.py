@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 from livegrad.native.calls import call_native
 from livegrad.native.layout import is_known
-from livegrad.runtime.cpu import jit
 from livegrad.runtime.cpu.pieces import filling, listing, pulling, survey
 from livegrad.runtime.cpu.pieces.layout import (
     ADD,
@@ -40,6 +39,7 @@ from livegrad.runtime.cpu.pieces.layout import (
     WORDS,
     WORDS_END,
 )
+from livegrad.runtime.cpu.translations import words
 
 if TYPE_CHECKING:
     from livegrad.runtime.cpu.pieces.making import Piece
@@ -49,16 +49,10 @@ class Native:
     """The addresses of the functions of words."""
 
     def __init__(self) -> None:
-        # Imported when needed: the translator takes a while.
-        from livegrad.native.words import compile_words
-
-        def compile_ir(ir: str, name: str) -> int:
-            return jit.load_object(jit.object_code(ir, inline=True), name)
-
         functions: Any = [
             *filling.FUNCTIONS, *listing.FUNCTIONS, *survey.FUNCTIONS, *pulling.FUNCTIONS,
         ]  # fmt: skip
-        found: dict[Any, int] = compile_words(functions, compile_ir)
+        found = words(functions, "pieces")
         self.is_for_sizes = found[filling.is_for_sizes]
         self.begin = found[survey.begin]
         self.mark_kept = found[survey.mark_kept]
