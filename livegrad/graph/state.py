@@ -61,7 +61,7 @@ STATES: list[weakref.ref[State]] = []
 # What pending nodes of threads that have ended read of others.
 ORPHANED: list[weakref.ref[Node]] = []
 
-REFERENCE = "reference" in words("LIVEGRAD_MODE", "reference whole pieces tiers")
+REFERENCE = "reference" in words("LIVEGRAD_MODE", "reference whole pieces")
 
 
 @hot_slots

@@ -144,16 +144,21 @@ def look_at_others(state: State) -> bool:
         if other is not state:
             positions += other.position
     before, state.seen = state.seen, positions
-    return positions != before
+    # One that came and went in between has left no position behind, but what it read.
+    return positions != before or bool(_orphaned())
+
+
+def _orphaned() -> list[Node]:
+    """What pending nodes of threads that have ended read, as far as somebody may still want it."""
+    ORPHANED[:] = [r for r in ORPHANED if getattr(r(), "buffer", r) is None]
+    return [node for node in [r() for r in ORPHANED] if node is not None]
 
 
 def read_by_others() -> list[Node]:
     """The values that the pending nodes of other threads read, and those that have ended left."""
     state = LOCAL.state
     lists = [nodes for s in living_states() if s is not state for nodes in (s.nodes, *s.outer)]
-    ORPHANED[:] = [r for r in ORPHANED if getattr(r(), "buffer", r) is None]
-    orphaned = [node for node in [r() for r in ORPHANED] if node is not None]
-    return orphaned + [x for nodes in lists for node in list(nodes) for x in node.inputs]
+    return _orphaned() + [x for nodes in lists for node in list(nodes) for x in node.inputs]
 
 
 def renew_updates(state: State) -> None:

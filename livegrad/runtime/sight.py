@@ -33,9 +33,9 @@ _now = time.perf_counter_ns
 class Policy:
     """How flushes are run; `LIVEGRAD_MODE` chooses for a process."""
 
-    _chosen = words("LIVEGRAD_MODE", "reference whole pieces tiers")
+    _chosen = words("LIVEGRAD_MODE", "reference whole pieces")
     # Never piece by piece; or whenever it is possible.
-    whole = not {"pieces", "tiers"} & set(_chosen)
+    whole = "whole" in _chosen
     pieces = "pieces" in _chosen
     # Nanoseconds to plan one recorded node: a guess, until plans have been made.
     price = 800_000

@@ -15,8 +15,6 @@ from livegrad.compiler import sizes
 from livegrad.runtime.counters import counters
 from livegrad.runtime.plans import _executables, forget_plans
 
-pytestmark = pytest.mark.usefixtures("whole_plans")
-
 
 @pytest.fixture
 def at_once(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
