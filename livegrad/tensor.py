@@ -17,7 +17,7 @@ from livegrad.graph import elsewhere
 from livegrad.graph.above import Above
 from livegrad.graph.blame import wrong_class
 from livegrad.graph.events import READ, tell_read
-from livegrad.graph.geometry import offset_of, writes_to
+from livegrad.graph.geometry import offset_of, path_geometry, writes_to
 from livegrad.graph.handle import (
     Handle,
     may_be_stale,
@@ -668,11 +668,17 @@ def _only_of_leaves() -> RuntimeError:
 
 
 def _shows_the_same(x: Tensor, other: Tensor) -> bool:
-    """Whether two tensors show the same part of one storage, whatever their histories."""
+    """Whether two tensors show the same elements of one storage, whatever their histories."""
     if x is other or not shares_with(x, other):
         return x is other
-    mine, theirs = [[s for s in path_of(t) if s[0].name != "detach"] for t in (x, other)]
-    return mine == theirs
+    return _shown_elements(x) == _shown_elements(other)
+
+
+def _shown_elements(x: Tensor) -> tuple[Any, ...]:
+    """How the elements of a tensor that shares a cell lie in it, and whether as conjugates."""
+    share = share_of(x)
+    conjugates = sum([step[0].name == "conj" for step in share.path])
+    return *path_geometry(share.cell._node.meta, share.path), conjugates % 2
 
 
 def _lies_where(x: Tensor, other: Tensor) -> bool:

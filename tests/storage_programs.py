@@ -562,6 +562,23 @@ def data_shares(T: Any) -> Any:
     return y.tolist(), y.is_leaf, y.requires_grad
 
 
+@program
+def data_that_it_shows_already_leaves_a_view_one(T: Any) -> Any:
+    found = []
+    for same in (lambda x: x, lambda x: x.detach().view(3, 1).view(3)):
+        x = T.ones(3, requires_grad=True)
+        y = x.view(3)
+        y.data = same(x)
+        try:
+            y.add_(1)
+        except RuntimeError:
+            found.append("refused")
+    z = T.tensor([1.0 + 2.0j])
+    w = z.conj()
+    w.data = z
+    return found, w.imag.tolist()
+
+
 # ---------------------------------------------------------------------- writes without history
 
 

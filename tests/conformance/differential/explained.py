@@ -17,7 +17,7 @@ import torch
 from .explained_values import HIDDEN_WHOLE, VALUES, explanation_of_values, is_part_of_hidden
 from .program import names
 from .sides import version
-from .undefined import is_stale
+from .undefined import is_stale, overlaps_itself
 
 
 @dataclass(frozen=True)
@@ -89,6 +89,9 @@ def explanation_of_state(
 
     `theirs` are the variables as PyTorch has them, `noted` is what a line did not promise.
     """
+    if kind == "value" and name in derived(lines, "T.autograd.grad("):
+        if is_written_twice(theirs[name]):
+            return OWN_STRIDES
     if kind in VALUES:
         return explanation_of_values(kind, detail, "\n".join(lines), noted, theirs)
     if kind.endswith("Error at a read") and is_of_no_index(detail):
@@ -123,6 +126,11 @@ def explanation_of_state(
     if kind == "retains_grad" and theirs[name].is_leaf:
         return DETACHED
     return None
+
+
+def is_written_twice(x: Any) -> bool:
+    """Whether what was written to one element is seen in others of the same tensor."""
+    return isinstance(x, torch.Tensor) and version(x) > 0 and overlaps_itself(x)
 
 
 def is_made_differentiable(kind: str, name: str, lines: Sequence[str]) -> bool:
@@ -271,6 +279,11 @@ def is_out_of_range(message: str) -> bool:
     return re.search(words, message) is not None
 
 
+def is_leaf(refusal: Exception) -> bool:
+    """Whether a write was refused because it is one to a leaf."""
+    return re.match("a (view of a )?leaf Variable", str(refusal)) is not None
+
+
 def has_left_its_base(x: Any) -> bool:
     """Whether PyTorch takes for a view what was made to show another storage."""
     return isinstance(x, torch.Tensor) and x._base is not None and storage(x._base) != storage(x)
@@ -317,9 +330,8 @@ def explanation(
         return SUBCLASS
     if wrong is not None and found is not None:
         if is_out_of_range(str(wrong)):
-            both = re.match("a (view of a )?leaf Variable", str(found))
-            return TWO_FAULTS if both else RANGE if is_out_of_range(str(found)) else None
-        return None
+            return TWO_FAULTS if is_leaf(found) else RANGE if is_out_of_range(str(found)) else None
+        return TWO_FAULTS if is_leaf(wrong) and is_of_no_index(str(found)) else None
     if re.search("inference tensor|Inference tensors do not track", message):
         return HALF_WAY if named and not named[0].is_inference() else None
     if "is being modified inplace" in message and named:

@@ -31,11 +31,14 @@ INDEXED = re.compile(
 
 
 def notes(
-    line: str, named: Iterable[Any], wrong: Exception | None, known: Iterable[Any] = ()
+    line: str, named: Iterable[Any], refusal: Exception | None, known: Iterable[Any] = ()
 ) -> set[str]:
-    """What is not promised after a line that named these of the `known` tensors, or raised this."""
-    if wrong is not None:
-        return {GONE} if "backward through the graph a second time" in str(wrong) else set()
+    """What is not promised after a line that named these of the `known` tensors.
+
+    `refusal` is what both raised, in the words of livegrad.
+    """
+    if refusal is not None:
+        return {GONE} if "the graph was spent by backward" in str(refusal) else set()
     tensors = list(named)
     found = set()
     if "autograd.grad(" in line and any(have_siblings(tensors, known)):
