@@ -230,6 +230,18 @@ def test_hooks_of_an_output_run_also_where_nothing_goes_on():
     assert seen == ["d", "d"]
 
 
+def test_inputs_of_backward_retain_their_gradients():
+    a = leaf(1.0, 2.0)
+    b = a * 2
+    c = b * 3
+    c.retain_grad()
+    c.sum().backward(inputs=[b, c], retain_graph=True)
+    assert (b.grad.tolist(), c.grad.tolist(), a.grad) == ([3.0, 3.0], [1.0, 1.0], None)
+    assert b.retains_grad
+    c.sum().backward()
+    assert (b.grad.tolist(), a.grad.tolist()) == ([6.0, 6.0], [6.0, 6.0])
+
+
 def test_a_view_that_was_written_is_a_view_of_the_whole():
     a = leaf(1.0, 2.0)
     b = a * 1

@@ -89,9 +89,9 @@ def explanation_of_state(
 
     `theirs` are the variables as PyTorch has them, `noted` is what a line did not promise.
     """
-    if kind == "value" and name in derived(lines, "T.autograd.grad("):
-        if is_written_twice(theirs[name]):
-            return OWN_STRIDES
+    gradients = derived(lines, "T.autograd.grad(")
+    if kind == "value" and name in gradients and is_written_twice(theirs[name]):
+        return OWN_STRIDES
     if kind in VALUES:
         return explanation_of_values(kind, detail, "\n".join(lines), noted, theirs)
     if kind.endswith("Error at a read") and is_of_no_index(detail):
@@ -111,7 +111,7 @@ def explanation_of_state(
     empty = re.search(r" of shape \((\d+, )*0[,)]", detail)
     if kind == "storage_offset" and empty:
         return EMPTY
-    if kind in LAYOUT and name in derived(lines, "T.autograd.grad("):
+    if kind in LAYOUT and name in gradients:
         return OWN_STRIDES
     if kind in FLOWS and re.search(" of dtype (bool|u?int)", detail):
         return INTEGERS

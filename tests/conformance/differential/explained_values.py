@@ -29,7 +29,6 @@ GELU = "PyTorch's gelu of infinity is NaN, where it is computed in vectors"
 SHORT_EPS = "the least length to divide by is not rounded to float16, where it would be 0"
 AT_ZERO = "PyTorch's second gradient of prelu is another than that of its first one at 0"
 HIDDEN_WHOLE = "what products and linear return is a view, in PyTorch, of what nobody can see"
-DELETED = "a leaf that nobody refers to any more has no gradient, and hooks on it are gone with it"
 SIGN = "the signs of NaN, and of a complex 0 that PyTorch negates in vectors, are not promised"
 PADDED = "zeros that gradients are padded with for a convolution are NaN times weights that are"
 NO_FREEDOM = "PyTorch's gradient of the variance of too few values is +inf, or NaN, by their mean"
@@ -65,8 +64,6 @@ def explanation_of_values(
         return BASE_WITHOUT if "torch None" in detail else None
     if (reason := explanation_of_numbers(differing(theirs, mine), program, torchs)) is not None:
         return reason
-    if kind == "log" and hooks_of_deleted(program) >= set(re.findall(r"\('(\w+)', ", theirs)):
-        return DELETED if mine == "[]" else None
     if kind == "value" and "autograd.grad(" not in program:
         return None
     return HIDDEN_WHOLE if is_watched(program, torchs) else None
@@ -111,12 +108,6 @@ def is_view_made_leaf(x: torch.Tensor) -> bool:
     if is_stale(x) or x._base is None:
         return False
     return x.is_leaf and x.requires_grad and not x._base.requires_grad
-
-
-def hooks_of_deleted(program: str) -> set[str]:
-    """Variables that had hooks when the program deleted them."""
-    found = re.findall(r"^(\w+)\.grad_fn; \1\.register_", program, re.MULTILINE)
-    return {name for name in found if re.search(rf"^del {name}$", program, re.MULTILINE)}
 
 
 def is_watched(program: str, torchs: dict[str, Any]) -> bool:
