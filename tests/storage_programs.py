@@ -937,6 +937,19 @@ def one_memory_with_a_history(T: Any) -> Any:
 
 
 @program
+def one_memory_gets_a_history(T: Any) -> Any:
+    w, nothing = T.tensor([3.0], requires_grad=True), T.zeros(1, requires_grad=True)
+    seen = []
+    for x in (T.ones(1), T.ones(1).detach()):
+        for g in (w, nothing):
+            x.expand(3)[T.tensor([True, False, True])] += g.detach()
+            y = x.detach()
+            y.expand(3)[T.tensor([True, False, True])] += g
+            seen.append((x.tolist(), x.requires_grad, y.requires_grad))
+    return seen
+
+
+@program
 def modules_with_backward_hooks_share_memory(T: Any) -> Any:
     x = T.arange(8.0, requires_grad=True)
     h = (x * 2).view(2, 4)[:, ::2]

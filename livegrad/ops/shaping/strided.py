@@ -254,14 +254,10 @@ def write_changed(x: Tensor, value: Tensor) -> Tensor:
     order = order[(old != new).any(1)[order]]
     at = places(meta.shape, meta.stride(), offset_of(x)).reshape(-1)
     last = {at[element]: element for element in order}  # the last one written to a place stays
-    whole = whole_of(x)
-    flat = _as_vector(wrap(node_of(whole)), meta.dtype)
-    if last:
-        flat = _put(flat, value, np.array([*last.values()]), np.array([*last]))
-    rebind(whole, _as_whole(flat, node_of(whole).meta))
-    if x._share is not None:
-        x._share.wrote()
-    return x
+    changed = np.array([element for element in range(len(at)) if at[element] in last], np.int64)
+    seen = np.array([last[at[element]] for element in changed], np.int64)
+    flat = reshape_to(wrap(node_of(x)), (meta.numel,))
+    return rebind(x, reshape_to(_put(flat, value, seen, changed), meta.shape), expanded=True)
 
 
 def _bytes_of(array: Array) -> Array:
