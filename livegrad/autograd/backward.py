@@ -89,7 +89,10 @@ def _collecting(inputs: tuple[Tensor, ...]) -> dict[int, list[Tensor]]:
 
 
 def _serve(delivery: Delivery, arrived: list[Pair], wanted: set[int] | None) -> list[Tensor]:
-    """Adds what arrived to `.grad` of leaves, or of those `wanted`; the leaves that got it."""
+    """Adds what arrived to `.grad` of leaves, or of those `wanted`; the leaves that it came for.
+
+    One that was frozen meanwhile collects nothing; its hooks run all the same, as in PyTorch.
+    """
     served = []
     with _Grad(delivery.create_graph):
         for key, (tensor, g) in delivery.totals(arrived).items():
@@ -97,7 +100,7 @@ def _serve(delivery: Delivery, arrived: list[Pair], wanted: set[int] | None) -> 
                 continue
             if tensor._node.grad_to is not None:
                 delivery.accumulate(tensor, g)
-                served.append(tensor)
+            served.append(tensor)
     return served
 
 

@@ -345,6 +345,31 @@ def test_hooks_of_a_leaf_run_although_it_is_gone():
     assert seen == [[4.0, 8.0]]
 
 
+def test_hooks_after_accumulation_see_a_leaf_that_nobody_else_holds():
+    seen = []
+    x = leaf(1.0, 2.0)
+    x.register_post_accumulate_grad_hook(lambda p: seen.append(p.grad.tolist()))
+    (x * 1).sum().backward()
+    y = x * x
+    known = weakref.ref(x)
+    del x
+    y.sum().backward(retain_graph=True)
+    assert seen == [[1.0, 1.0], [3.0, 5.0]]
+    del y
+    gc.collect()
+    assert known() is None
+
+
+def test_hooks_after_accumulation_run_for_a_leaf_that_was_frozen_meanwhile():
+    seen = []
+    x = leaf(1.0)
+    x.register_post_accumulate_grad_hook(lambda p: seen.append(p.grad))
+    y = x * 2
+    x.requires_grad_(False)
+    y.sum().backward()
+    assert seen == [None]
+
+
 def test_hooks_stay_with_a_leaf_that_was_frozen():
     seen = []
     x = lg.tensor([1.0], requires_grad=True)
