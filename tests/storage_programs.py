@@ -1161,6 +1161,24 @@ def inference_tensors_may_be_written_when_detached(T: Any) -> Any:
 
 
 @program
+def inference_tensors_that_share_memory(T: Any) -> Any:
+    ordinary = T.from_numpy(np.zeros(3))
+    with T.inference_mode():
+        x = T.ones(2, 2) * 2
+        borrowed = T.from_numpy(np.zeros(2))
+        ordinary.add_(1)
+    array = x.numpy()
+    part, unread, whole = x[0], x[1], x.detach()
+    array[:] = 7
+    whole.add_(1)
+    seen = [part.tolist(), whole.tolist()]
+    refused = [refuses(lambda y=y: y.add_(1)) for y in (x, part, whole[:1], ordinary)]
+    del array
+    tensors = x, part, unread, whole, borrowed, borrowed[:1], ordinary, ordinary[:1]
+    return seen, refused, [y.is_inference() for y in tensors], ordinary.tolist()
+
+
+@program
 def ordinary_tensors_stay_so_in_inference_mode(T: Any) -> Any:
     x = T.zeros(3)
     part = x[1:]
