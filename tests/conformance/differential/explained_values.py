@@ -29,7 +29,7 @@ GELU = "PyTorch's gelu of infinity is NaN, where it is computed in vectors"
 SHORT_EPS = "the least length to divide by is not rounded to float16, where it would be 0"
 AT_ZERO = "PyTorch's second gradient of prelu is another than that of its first one at 0"
 HIDDEN_WHOLE = "what products and linear return is a view, in PyTorch, of what nobody can see"
-SIGN = "the signs of NaN, and of a complex 0 that PyTorch negates in vectors, are not promised"
+SIGN = "the bits of NaN, and the sign of a complex 0 that PyTorch negates in vectors, are open"
 PADDED = "zeros that gradients are padded with for a convolution are NaN times weights that are"
 NO_FREEDOM = "PyTorch's gradient of the variance of too few values is +inf, or NaN, by their mean"
 BASE_WITHOUT = (
@@ -75,7 +75,7 @@ def explanation_of_numbers(
     """Why numbers may differ, of which PyTorch has the first and livegrad the second."""
     if not pairs:
         return None
-    if ".view(T." in program and all(abs(a - b) in SIGN_BITS for a, b in pairs):
+    if ".view(T." in program and all(map(differ_in_sign_or_nan, *zip(*pairs, strict=True))):
         return SIGN
     if all(math.isnan(b) for _, b in pairs) and any(map(is_broken, torchs.values())):
         return PADDED
@@ -84,18 +84,39 @@ def explanation_of_numbers(
     return None
 
 
-SIGN_BITS = (1 << 15, 1 << 31, 1 << 63)
+# The bits of an infinity in float16, float32 and float64, by how many there are.
+INFINITIES = {16: 0x7C00, 32: 0x7F800000, 64: 0x7FF << 52}
+SIGNS = 1 << 15 | 1 << 31 | 1 << 47 | 1 << 63  # of numbers that may lie in an integer
+
+
+def differ_in_sign_or_nan(a: float, b: float) -> bool:
+    """Whether two integers are the bits of numbers that differ in signs, or both those of NaN."""
+    if isinstance(a, float) or isinstance(b, float):
+        return False
+    for width, infinity in INFINITIES.items():
+        bits = [n % (1 << width) for n in (a, b) if n.bit_length() < width]
+        if len(bits) == 2 and not (bits[0] ^ bits[1]) & ~SIGNS:
+            return True
+        sign = 1 << (width - 1)
+        if len(bits) == 2 and all(infinity < n % sign for n in bits):
+            return True
+    return False
 
 
 def differing(theirs: str, mine: str) -> list[tuple[float, float]]:
     """The numbers that differ, of two texts with as many; none if one has complex numbers."""
     if "j" in theirs:
         return []
-    pattern = r"(?<![\w.])-?(?:nan|inf|[\d.]+(?:e[-+]\d+)?)"
-    a, b = ([float(x) for x in re.findall(pattern, text)] for text in (theirs, mine))
+    a, b = (numbers_of(text) for text in (theirs, mine))
     if len(a) != len(b):
         return []
     return [(x, y) for x, y in zip(a, b, strict=True) if x != y and not (x != x and y != y)]
+
+
+def numbers_of(text: str) -> list[float]:
+    """The real numbers in a text; integers are exact."""
+    found = re.findall(r"(?<![\w.])-?(?:nan|inf|[\d.]+(?:e[-+]\d+)?)", text)
+    return [int(x) if x.lstrip("-").isdigit() else float(x) for x in found]
 
 
 def is_broken(x: Any) -> bool:

@@ -1,8 +1,8 @@
 """Lines after which PyTorch's own values hang on an order, or on memory, that it does not promise.
 
-They are told by PyTorch's tensors: what a program writes with indices to a tensor several elements
-of which lie in one place, what it reads through one storage while it writes the same memory through
-another, and gradients that PyTorch has given the same memory.
+They are told by PyTorch's tensors: what a program writes with indices, or as `out`, to a tensor
+several elements of which lie in one place, what it reads through one storage while it writes the
+same memory through another, and gradients that PyTorch has given the same memory.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any
 
 import torch
 
-OVERLAPPING = "indices name places of one memory twice: which write comes last is not promised"
+OVERLAPPING = "places of one memory are written twice: which write comes last is not promised"
 TWO_STORAGES = "what is read is being written, through another storage: PyTorch cannot see it"
 ONE_GRADIENT = "two gradients lie in the same memory in PyTorch, and each grows with the other"
 GONE = "a graph that is gone is refused at once; PyTorch runs hooks on the way to where it is gone"
@@ -25,8 +25,9 @@ SIBLINGS = (
 ZERO_BELOW = "a number over complex 0 is infinite; PyTorch multiplies it by 1 / 0, which is NaN"
 
 NUMBER_OVER = re.compile(r"= [^=]*[\dj]\)? / (\w+)")
-INDEXED = re.compile(
-    r"\](\[[^=]*)? *[-+*/]?= |(index_(put|copy|add|reduce)|scatter|masked_scatter|put)\w*_\("
+IN_NO_ORDER = re.compile(
+    r"\](\[[^=]*)? *[-+*/]?= |(index_(put|copy|add|reduce)|scatter|masked_scatter|put)\w*_\(|"
+    r"\bout=\w"
 )
 
 
@@ -45,7 +46,7 @@ def notes(
         found.add(SIBLINGS)
     if NUMBER_OVER.search(line) and any(x.is_complex() and (x == 0).any() for x in tensors):
         found.add(ZERO_BELOW)
-    if INDEXED.search(line) is None:
+    if IN_NO_ORDER.search(line) is None:
         return found
     if any(overlaps_itself(x) for x in tensors):
         found.add(OVERLAPPING)
@@ -56,10 +57,16 @@ def notes(
 
 def overlaps_itself(x: Any) -> bool:
     """Whether several elements lie in one place."""
+    places = places_of(x)
+    return places.numel() > places.unique().numel()
+
+
+def places_of(x: Any) -> torch.Tensor:
+    """Where each element lies, counted from the first."""
     places = torch.zeros((), dtype=torch.int64)
     for size, step in zip(x.shape, x.stride(), strict=True):
         places = places.unsqueeze(-1) + torch.arange(size) * step
-    return places.numel() > places.unique().numel()
+    return places
 
 
 def have_siblings(tensors: Iterable[Any], known: Iterable[Any]) -> Iterator[bool]:
