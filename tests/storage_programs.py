@@ -696,6 +696,21 @@ def a_view_in_place_under_no_grad(T: Any) -> Any:
 
 
 @program
+def no_view_in_place_is_recorded_under_no_grad(T: Any) -> Any:
+    seen = []
+    for change in (lambda y: y.t_(), lambda y: y.squeeze_(), lambda y: y.unsqueeze_(0)):
+        for shape in ((2, 2), (2, 1)):
+            w = T.ones(*shape, requires_grad=True)
+            y = w * 2
+            with T.no_grad():
+                change(y)
+            made = type(y.grad_fn).__name__
+            out = (y * T.arange(float(y.numel())).view(y.shape)).sum()
+            seen.append((made, refuses(out.backward), w.grad is not None and w.grad.tolist()))
+    return seen
+
+
+@program
 def views_keep_their_place_when_data_is_written(T: Any) -> Any:
     seen: list[Any] = []
     for make in (lambda w: w.view(3, 1), lambda w: (w * 2).view(3, 1)):

@@ -337,8 +337,8 @@ def _is_broadcast(shape: Shape, to: Shape) -> bool:
 
 def _refuse_shape(g: Any) -> Any:
     raise RuntimeError(
-        "the gradient of a tensor that was given values of another shape by `.data` is not of a "
-        "shape compatible with that of the tensor"
+        "the gradient of a tensor that was given another shape by `.data`, or under no_grad, is "
+        "not of a shape compatible with the one that the tensor had"
     )
 
 

@@ -16,8 +16,8 @@ from livegrad.graph.node import Interior
 from livegrad.graph.op import Op
 from livegrad.graph.record import record
 from livegrad.graph.state import LOCAL
-from livegrad.graph.views import go_on_retaining, in_place_of, see_through
-from livegrad.graph.writes import check_writable, leave_hooks
+from livegrad.graph.views import go_on_retaining, in_place_of, is_in_vain, see_through
+from livegrad.graph.writes import check_writable
 from livegrad.ops.elementwise.arithmetic import cast
 from livegrad.ops.making.generate import filled, zeros_like
 from livegrad.ops.picking.index_writing import spread_number
@@ -49,15 +49,7 @@ def inplace_view(view: Callable[..., Any]) -> Callable[..., Any]:
 
     def method(self: Tensor, *args: Any, **options: Any) -> Tensor:
         check_writable(self, expanded=True)
-        state = LOCAL.state
-        grad, state.grad = state.grad, True  # also under no_grad its history goes on
-        try:
-            if not grad:
-                leave_hooks(self)
-            value = view(self, *args, **options)
-        finally:
-            state.grad = grad
-        return become(self, value)
+        return become(self, view(self, *args, **options))
 
     method.__name__ = f"{view.__name__}_"
     method.__doc__ = f"In-place form of `{view.__name__}`."
@@ -83,8 +75,10 @@ def become(x: Tensor, value: Tensor, stays: bool = True, counts: int = 1) -> Ten
     if stays and isinstance(old.grad_to, weakref.ref):  # under no_grad: it stays that leaf
         node = record(DETACH, (wrap(node),))._node
         node.grad_to = old.grad_to
-    elif stays and node.grad_to is None:  # and an interior node stays where it is in the graph
-        node = in_place_of(old, wrap(node), x, False)
+    elif stays and (node.grad_to is None or is_in_vain(node.grad_to)):
+        if node.grad_to is not None:  # a view made under no_grad
+            node = record(DETACH, (wrap(node),))._node
+        node = in_place_of(old, wrap(node), x, False)  # an interior node stays where it is
     go_on_retaining(old, node, x)
     x._node, x._share = node, None
     if theirs is None and mine is not None and mine.made_at is not None:
