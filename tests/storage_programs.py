@@ -922,6 +922,17 @@ def strides_of_pooled_signals(T: Any) -> Any:
 
 
 @program
+def strides_of_scaled_numbers(T: Any) -> Any:
+    column, nothing = T.ones(1, 3).mT, T.zeros(2, 0)[1:, ::2]
+    wide = T.ones(2, 3, 4).permute(2, 0, 1)
+    given = [(x, x) for x in (column, nothing, wide)]
+    given += [(x, x.int()) for x in (column, nothing, wide, wide[:, :, ::2])]
+    given += [(x, T.tensor(n)) for x in (column, nothing, wide) for n in (2, 2.0)]
+    given += [(column, T.ones(3, 4)), (column, T.ones(3, 4).int()), (T.ones(3, 4), column.int())]
+    return [T.ldexp(x, n).stride() for x, n in given]
+
+
+@program
 def strides_of_what_is_empty(T: Any) -> Any:
     x = T.zeros(2, 3, 4)[:, 2:2]
     layer = T.nn.PReLU()

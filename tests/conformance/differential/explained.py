@@ -301,7 +301,7 @@ def is_out_of_range(message: str) -> bool:
     """Whether an error says so; PyTorch may have looked for what an empty storage does not have."""
     words = (
         r"out of bounds for dim|out of range in self|INDICES element is out|^setStorage|"
-        "indexing axis dim should be positive|has no elements to fill"
+        "indexing axis dim should be positive|has no elements to fill|^ZeroDivisionError$"
     )
     return re.search(words, message) is not None
 

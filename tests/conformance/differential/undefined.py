@@ -38,12 +38,12 @@ def notes(
 
     `refusal` is what both raised, in the words of livegrad.
     """
-    if refusal is not None:
-        return {GONE} if "the graph was spent by backward" in str(refusal) else set()
     tensors = list(named)
     found = set()
     if "autograd.grad(" in line and any(have_siblings(tensors, known)):
         found.add(SIBLINGS)
+    if refusal is not None:
+        return found | ({GONE} if "the graph was spent by backward" in str(refusal) else set())
     if NUMBER_OVER.search(line) and any(x.is_complex() and (x == 0).any() for x in tensors):
         found.add(ZERO_BELOW)
     if IN_NO_ORDER.search(line) is None:
