@@ -26,6 +26,7 @@ from livegrad.graph.handle import (
     set_tensor_class,
     share_of,
     shares_with,
+    shows_conjugates,
 )
 from livegrad.graph.meta import Size
 from livegrad.graph.overlap import check_overlap
@@ -677,8 +678,7 @@ def _shows_the_same(x: Tensor, other: Tensor) -> bool:
 def _shown_elements(x: Tensor) -> tuple[Any, ...]:
     """How the elements of a tensor that shares a cell lie in it, and whether as conjugates."""
     share = share_of(x)
-    conjugates = sum([step[0].name == "conj" for step in share.path])
-    return *path_geometry(share.cell._node.meta, share.path), conjugates % 2
+    return *path_geometry(share.cell._node.meta, share.path), shows_conjugates(share.path)
 
 
 def _lies_where(x: Tensor, other: Tensor) -> bool:

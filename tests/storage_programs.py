@@ -711,6 +711,28 @@ def no_view_in_place_is_recorded_under_no_grad(T: Any) -> Any:
 
 
 @program
+def views_of_views_in_place_follow_under_no_grad(T: Any) -> Any:
+    w = T.ones(2, 2, requires_grad=True)
+    y = (w * 2)[:]
+    hooked: list[Any] = []
+    y.register_hook(lambda g: hooked.append(g.tolist()))
+    with T.no_grad():
+        y.t_()
+    (y * T.arange(4.0).view(2, 2)).sum().backward()
+    return w.grad.tolist(), hooked
+
+
+@program
+def deep_copies_of_conjugates(T: Any) -> Any:
+    x = T.tensor([[1 + 2j, 3j]])
+    views = x.conj(), x.conj()[:, 1:], x.conj().imag, x.mH, x.mH[1:]
+    copies = [copy.deepcopy(y) for y in views]
+    whole, part = copy.deepcopy((x, x.conj()))
+    whole.zero_()
+    return [(T.view_as_real(y + 0j).tolist(), y.stride()) for y in (*copies, part)]
+
+
+@program
 def views_keep_their_place_when_data_is_written(T: Any) -> Any:
     seen: list[Any] = []
     for make in (lambda w: w.view(3, 1), lambda w: (w * 2).view(3, 1)):

@@ -32,6 +32,7 @@ from livegrad.graph.handle import (
     node_of,
     path_of,
     share_of,
+    shows_conjugates,
     wrap,
 )
 from livegrad.graph.infer import infer_meta
@@ -217,7 +218,7 @@ def _on(memory: Memory, whole: Node, path: tuple[Step, ...]) -> Tensor:
 def lend(x: Tensor, reason: str = "numpy()") -> Array:
     """An array of the memory of `x`: what is written to one is seen by the other."""
     node_of(x)
-    if _is_conjugate(path_of(x)):
+    if shows_conjugates(path_of(x)):
         flush(reason, x._node)
         return np.array(array_of(x._node))
     cell, _ = share_of(x).origin()
@@ -307,11 +308,6 @@ def _window(x: Tensor) -> Array:
     return window
 
 
-def _is_conjugate(path: tuple[Step, ...]) -> bool:
-    """Whether a view shows conjugates of what is in memory."""
-    return sum([step[0].name == "conj" for step in path]) % 2 == 1
-
-
 def read_shared(x: Tensor) -> None:
     """Gives `x` a node with what its memory holds now."""
     cell, _ = root_of(x)
@@ -329,8 +325,8 @@ def read_shared(x: Tensor) -> None:
         _refresh(cell)
         follow_cell(x, own)  # its history; the value may be another
     node = _computed(x._node)
-    if window.nbytes <= MOST_COPIED or not window.flags.c_contiguous or _is_conjugate(own.path):
-        data = (window.conj() if _is_conjugate(own.path) else window).tobytes()
+    if window.nbytes <= MOST_COPIED or not window.flags.c_contiguous or shows_conjugates(own.path):
+        data = (window.conj() if shows_conjugates(own.path) else window).tobytes()
         if node.buffer is not None and _bytes(array_of(node).reshape(-1)).data == data:
             return
         buffer = Buffer.from_array(np.frombuffer(data, np.uint8))
@@ -422,7 +418,7 @@ def write_shared(x: Tensor, value: Tensor) -> Tensor:
     cell.memory.keep_for_readers()
     values = array_of(node)
     own = share_of(x)
-    np.copyto(window, values.conj() if _is_conjugate(own.path) else values, casting="no")
+    np.copyto(window, values.conj() if shows_conjugates(own.path) else values, casting="no")
     own.cell.version += 1
     own.wrote()
     return x

@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from livegrad.graph.geometry import dims_in_memory, offset_of, root_of, storage_nbytes, writes_to
-from livegrad.graph.handle import Handle, Share, Step, node_of, share_of, wrap
+from livegrad.graph.handle import Handle, Share, Step, node_of, path_of, share_of, wrap
 from livegrad.graph.layout import contiguous_strides
 from livegrad.graph.node import Interior
 from livegrad.graph.op import Op
 from livegrad.graph.record import record
-from livegrad.graph.state import LOCAL
+from livegrad.graph.state import LOCAL, setting
 from livegrad.graph.views import go_on_retaining, in_place_of, is_in_vain, see_through
-from livegrad.graph.writes import check_writable
+from livegrad.graph.writes import check_writable, leave_hooks
 from livegrad.ops.elementwise.arithmetic import cast
 from livegrad.ops.making.generate import filled, zeros_like
 from livegrad.ops.picking.index_writing import spread_number
@@ -49,7 +49,12 @@ def inplace_view(view: Callable[..., Any]) -> Callable[..., Any]:
 
     def method(self: Tensor, *args: Any, **options: Any) -> Tensor:
         check_writable(self, expanded=True)
-        return become(self, view(self, *args, **options))
+        if LOCAL.state.grad or not path_of(self):
+            return become(self, view(self, *args, **options))
+        with setting(grad=True):  # a view follows what it shows, also under no_grad
+            leave_hooks(self)
+            value = view(self, *args, **options)
+        return become(self, value)
 
     method.__name__ = f"{view.__name__}_"
     method.__doc__ = f"In-place form of `{view.__name__}`."

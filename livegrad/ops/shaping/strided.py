@@ -23,7 +23,16 @@ from livegrad.graph.geometry import (
     rounds_of,
     storage_nbytes,
 )
-from livegrad.graph.handle import Share, Step, Writing, is_detached, node_of, share_of, wrap
+from livegrad.graph.handle import (
+    Share,
+    Step,
+    Writing,
+    is_detached,
+    node_of,
+    share_of,
+    shows_conjugates,
+    wrap,
+)
 from livegrad.graph.index import FIRST, Index, added, stepped
 from livegrad.graph.layout import is_dense, order_of, span
 from livegrad.graph.meta import Meta, Shape, meta_of
@@ -204,7 +213,7 @@ def _put(flat: Tensor, value: Tensor, elements: Array, at: Array) -> Tensor:
 def write_strided(whole: Tensor, path: Sequence[Step], value: Tensor) -> Tensor:
     """The whole after `value` was written to the part that `path` shows, which may overlap."""
     meta, offset = path_geometry(node_of(whole).meta, path)
-    if sum([step[0].name == "conj" for step in path]) % 2:
+    if shows_conjugates(path):
         value = conj(value)
     flat = _as_vector(whole, meta.dtype)
     grid = places(meta.shape, meta.stride(), offset)
