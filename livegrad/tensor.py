@@ -87,6 +87,7 @@ class Tensor(Subclassing):
 
     _grad: Any = None
     grad: Tensor | None = held_gradient
+    _hooks: Any = None
     _post_hooks: Any = None
     __array_priority__ = 1000  # so that `array + tensor` comes to us
 
