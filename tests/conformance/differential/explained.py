@@ -45,6 +45,7 @@ EXPLAINED = (
         "slices may have negative steps, as the array API wants",
         "step must be greater than zero",
     ),
+    Explained("PyTorch finds a fault of its own", "please report a bug to PyTorch"),
     Explained(SET_ON_A_VIEW, "derivative for set_ is not implemented"),
     Explained("PyTorch has no kernel for this dtype on the CPU", "not implemented for '"),
     Explained(

@@ -25,6 +25,7 @@ SIBLINGS = (
 ZERO_BELOW = "a number over complex 0 is infinite; PyTorch multiplies it by 1 / 0, which is NaN"
 
 NUMBER_OVER = re.compile(r"= [^=]*[\dj]\)? / (\w+)")
+IN_PLACE = re.compile(r"\w_\(")
 IN_NO_ORDER = re.compile(
     r"\](\[[^=]*)? *[-+*/]?= |(index_(put|copy|add|reduce)|scatter|masked_scatter|put)\w*_\(|"
     r"\bout=\w"
@@ -46,11 +47,12 @@ def notes(
         return found | ({GONE} if "the graph was spent by backward" in str(refusal) else set())
     if NUMBER_OVER.search(line) and any(x.is_complex() and (x == 0).any() for x in tensors):
         found.add(ZERO_BELOW)
-    if IN_NO_ORDER.search(line) is None:
-        return found
-    if any(overlaps_itself(x) for x in tensors):
+    in_no_order = IN_NO_ORDER.search(line) is not None
+    if in_no_order and any(overlaps_itself(x) for x in tensors):
         found.add(OVERLAPPING)
-    if any(share_unseen(x, y) for x, y in combinations(tensors, 2)):
+    if (in_no_order or IN_PLACE.search(line)) and any(
+        share_unseen(x, y) for x, y in combinations(tensors, 2)
+    ):
         found.add(TWO_STORAGES)
     return found
 
