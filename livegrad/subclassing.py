@@ -13,7 +13,7 @@ from livegrad.device import CPU, META
 from livegrad.dtypes import DType
 from livegrad.graph.above import Above
 from livegrad.graph.geometry import offset_of, root_of
-from livegrad.graph.handle import leaf, node_of
+from livegrad.graph.handle import leaf, node_of, path_of, shows_conjugates
 from livegrad.graph.meta import Meta, meta_of
 from livegrad.graph.state import LOCAL
 from livegrad.introspection import Introspection
@@ -92,7 +92,7 @@ class Subclassing(Introspection):
 
     def _copied_data(self: Any, memo: dict[int, Any]) -> Tensor:
         """A copy without history, which shares memory with copies of what `self` shares it with."""
-        if self._share is None:
+        if self._share is None or shows_conjugates(path_of(self)):
             return elementwise.clone(movement.detach(self))
         cell, _ = root_of(self)
         first = id(cell) not in memo

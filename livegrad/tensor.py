@@ -17,7 +17,7 @@ from livegrad.graph import elsewhere
 from livegrad.graph.above import Above
 from livegrad.graph.blame import wrong_class
 from livegrad.graph.events import READ, tell_read
-from livegrad.graph.geometry import offset_of, writes_to
+from livegrad.graph.geometry import offset_of, path_geometry, writes_to
 from livegrad.graph.handle import (
     Handle,
     may_be_stale,
@@ -26,6 +26,7 @@ from livegrad.graph.handle import (
     set_tensor_class,
     share_of,
     shares_with,
+    shows_conjugates,
 )
 from livegrad.graph.meta import Size
 from livegrad.graph.overlap import check_overlap
@@ -86,6 +87,7 @@ class Tensor(Subclassing):
 
     _grad: Any = None
     grad: Tensor | None = held_gradient
+    _hooks: Any = None
     _post_hooks: Any = None
     __array_priority__ = 1000  # so that `array + tensor` comes to us
 
@@ -668,11 +670,16 @@ def _only_of_leaves() -> RuntimeError:
 
 
 def _shows_the_same(x: Tensor, other: Tensor) -> bool:
-    """Whether two tensors show the same part of one storage, whatever their histories."""
+    """Whether two tensors show the same elements of one storage, whatever their histories."""
     if x is other or not shares_with(x, other):
         return x is other
-    mine, theirs = [[s for s in path_of(t) if s[0].name != "detach"] for t in (x, other)]
-    return mine == theirs
+    return _shown_elements(x) == _shown_elements(other)
+
+
+def _shown_elements(x: Tensor) -> tuple[Any, ...]:
+    """How the elements of a tensor that shares a cell lie in it, and whether as conjugates."""
+    share = share_of(x)
+    return *path_geometry(share.cell._node.meta, share.path), shows_conjugates(share.path)
 
 
 def _lies_where(x: Tensor, other: Tensor) -> bool:

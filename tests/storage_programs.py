@@ -562,6 +562,23 @@ def data_shares(T: Any) -> Any:
     return y.tolist(), y.is_leaf, y.requires_grad
 
 
+@program
+def data_that_it_shows_already_leaves_a_view_one(T: Any) -> Any:
+    found = []
+    for same in (lambda x: x, lambda x: x.detach().view(3, 1).view(3)):
+        x = T.ones(3, requires_grad=True)
+        y = x.view(3)
+        y.data = same(x)
+        try:
+            y.add_(1)
+        except RuntimeError:
+            found.append("refused")
+    z = T.tensor([1.0 + 2.0j])
+    w = z.conj()
+    w.data = z
+    return found, w.imag.tolist()
+
+
 # ---------------------------------------------------------------------- writes without history
 
 
@@ -676,6 +693,43 @@ def a_view_in_place_under_no_grad(T: Any) -> Any:
     y.sum().backward()
     wide = T.ones(1).expand(3)
     return w.grad.tolist(), y.tolist(), y._is_view(), y._version, wide.unsqueeze_(0).stride()
+
+
+@program
+def no_view_in_place_is_recorded_under_no_grad(T: Any) -> Any:
+    seen = []
+    for change in (lambda y: y.t_(), lambda y: y.squeeze_(), lambda y: y.unsqueeze_(0)):
+        for shape in ((2, 2), (2, 1)):
+            w = T.ones(*shape, requires_grad=True)
+            y = w * 2
+            with T.no_grad():
+                change(y)
+            made = type(y.grad_fn).__name__
+            out = (y * T.arange(float(y.numel())).view(y.shape)).sum()
+            seen.append((made, refuses(out.backward), w.grad is not None and w.grad.tolist()))
+    return seen
+
+
+@program
+def views_of_views_in_place_follow_under_no_grad(T: Any) -> Any:
+    w = T.ones(2, 2, requires_grad=True)
+    y = (w * 2)[:]
+    hooked: list[Any] = []
+    y.register_hook(lambda g: hooked.append(g.tolist()))
+    with T.no_grad():
+        y.t_()
+    (y * T.arange(4.0).view(2, 2)).sum().backward()
+    return w.grad.tolist(), hooked
+
+
+@program
+def deep_copies_of_conjugates(T: Any) -> Any:
+    x = T.tensor([[1 + 2j, 3j]])
+    views = x.conj(), x.conj()[:, 1:], x.conj().imag, x.mH, x.mH[1:]
+    copies = [copy.deepcopy(y) for y in views]
+    whole, part = copy.deepcopy((x, x.conj()))
+    whole.zero_()
+    return [(T.view_as_real(y + 0j).tolist(), y.stride()) for y in (*copies, part)]
 
 
 @program
@@ -890,6 +944,17 @@ def strides_of_pooled_signals(T: Any) -> Any:
 
 
 @program
+def strides_of_scaled_numbers(T: Any) -> Any:
+    column, nothing = T.ones(1, 3).mT, T.zeros(2, 0)[1:, ::2]
+    wide = T.ones(2, 3, 4).permute(2, 0, 1)
+    given = [(x, x) for x in (column, nothing, wide)]
+    given += [(x, x.int()) for x in (column, nothing, wide, wide[:, :, ::2])]
+    given += [(x, T.tensor(n)) for x in (column, nothing, wide) for n in (2, 2.0)]
+    given += [(column, T.ones(3, 4)), (column, T.ones(3, 4).int()), (T.ones(3, 4), column.int())]
+    return [T.ldexp(x, n).stride() for x, n in given]
+
+
+@program
 def strides_of_what_is_empty(T: Any) -> Any:
     x = T.zeros(2, 3, 4)[:, 2:2]
     layer = T.nn.PReLU()
@@ -916,6 +981,19 @@ def one_memory_with_a_history(T: Any) -> Any:
         y = T.ones(3, 1, requires_grad=True) * T.tensor([[1.0], [2.0], [3.0]])
         write(y.expand(3, 3))
         seen.append(y.tolist())
+    return seen
+
+
+@program
+def one_memory_gets_a_history(T: Any) -> Any:
+    w, nothing = T.tensor([3.0], requires_grad=True), T.zeros(1, requires_grad=True)
+    seen = []
+    for x in (T.ones(1), T.ones(1).detach()):
+        for g in (w, nothing):
+            x.expand(3)[T.tensor([True, False, True])] += g.detach()
+            y = x.detach()
+            y.expand(3)[T.tensor([True, False, True])] += g
+            seen.append((x.tolist(), x.requires_grad, y.requires_grad))
     return seen
 
 
@@ -1128,6 +1206,24 @@ def inference_tensors_may_be_written_when_detached(T: Any) -> Any:
     d.add_(1)
     data.mul_(2)
     return x.tolist(), d._version, data._version
+
+
+@program
+def inference_tensors_that_share_memory(T: Any) -> Any:
+    ordinary = T.from_numpy(np.zeros(3))
+    with T.inference_mode():
+        x = T.ones(2, 2) * 2
+        borrowed = T.from_numpy(np.zeros(2))
+        ordinary.add_(1)
+    array = x.numpy()
+    part, unread, whole = x[0], x[1], x.detach()
+    array[:] = 7
+    whole.add_(1)
+    seen = [part.tolist(), whole.tolist()]
+    refused = [refuses(lambda y=y: y.add_(1)) for y in (x, part, whole[:1], ordinary)]
+    del array
+    tensors = x, part, unread, whole, borrowed, borrowed[:1], ordinary, ordinary[:1]
+    return seen, refused, [y.is_inference() for y in tensors], ordinary.tolist()
 
 
 @program

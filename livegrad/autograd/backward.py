@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from livegrad.autograd import pending
 from livegrad.autograd.anomaly import Anomaly
 from livegrad.autograd.holding import in_shape_of
+from livegrad.autograd.hooks import retain_grad
 from livegrad.autograd.reverse import Pair, fit, reverse, run_hooks
 from livegrad.graph import spent
 from livegrad.graph.blame import as_items
@@ -57,9 +58,7 @@ def backward(
         return
     outputs = _tuple(tensors)
     weights = _tuple(grad_variables if grad_tensors is None else grad_tensors, len(outputs))
-    targets = None if inputs is None else _targets(_tuple(inputs))
-    if targets is not None and not targets:
-        raise RuntimeError("'inputs' argument to backward cannot be empty.")
+    targets = None if inputs is None else _collecting(_tuple(inputs))
     seeds = _seeds(outputs, weights)
     wanted = None if targets is None else set(targets)
     last = not _is_kept(retain_graph, create_graph)
@@ -69,7 +68,7 @@ def backward(
             seeds, create_graph, wanted, spend=last, check=Anomaly.enabled, arrived=arrived
         )
     finally:  # also what arrived before an error, as in PyTorch
-        served = _serve(Delivery(create_graph, seeds), arrived, targets)
+        served = _serve(Delivery(create_graph, seeds), arrived, wanted)
     _give_up(order, retain_graph, create_graph)
     for tensor in served:
         if "_post_hooks" in tensor.__dict__:
@@ -78,18 +77,30 @@ def backward(
                     hook(tensor)
 
 
-def _serve(
-    delivery: Delivery, arrived: list[Pair], targets: dict[int, list[Tensor]] | None
-) -> list[Tensor]:
-    """Adds what arrived to `.grad` of leaves, or of those of `targets`; the tensors that got it."""
+def _collecting(inputs: tuple[Tensor, ...]) -> dict[int, list[Tensor]]:
+    """Those that are to receive a gradient: as in PyTorch, computed ones retain it from now on."""
+    targets = _targets(inputs)
+    if not targets:
+        raise RuntimeError("'inputs' argument to backward cannot be empty.")
+    for tensors in targets.values():
+        for x in tensors:
+            retain_grad(x)
+    return targets
+
+
+def _serve(delivery: Delivery, arrived: list[Pair], wanted: set[int] | None) -> list[Tensor]:
+    """Adds what arrived to `.grad` of leaves, or of those `wanted`; the leaves that it came for.
+
+    One that was frozen meanwhile collects nothing; its hooks run all the same, as in PyTorch.
+    """
     served = []
     with _Grad(delivery.create_graph):
         for key, (tensor, g) in delivery.totals(arrived).items():
-            if targets is not None:
-                tensor = targets[key][0] if key in targets else None
-            if tensor is not None and tensor._node.grad_to is not None:
+            if tensor is None or (wanted is not None and key not in wanted):
+                continue
+            if tensor._node.grad_to is not None:
                 delivery.accumulate(tensor, g)
-                served.append(tensor)
+            served.append(tensor)
     return served
 
 

@@ -11,7 +11,7 @@ import weakref
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from livegrad.autograd.hooks import RemovableHandle, interior_of, leaf_hooks, own_dict
+from livegrad.autograd.hooks import RemovableHandle, interior_of, leaf_hooks, leaf_post_hooks
 from livegrad.graph.handle import wrap
 from livegrad.graph.node import Interior, Node, leaf_ref, place_of
 from livegrad.ops.making.generate import filled
@@ -217,7 +217,7 @@ class AccumulateGrad:
 
     def register_hook(self, fn: Callable[[Any, Any], Any]) -> RemovableHandle:
         """Calls `fn((), (gradient,))` after it was added to `grad`."""
-        hooks = own_dict(self.variable, "_post_hooks")
+        hooks = leaf_post_hooks(self.variable)
         return RemovableHandle(hooks, lambda variable: fn((), (variable.grad,)))
 
     def __repr__(self) -> str:

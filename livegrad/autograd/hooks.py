@@ -59,7 +59,7 @@ def register_post_accumulate_grad_hook(
         raise RuntimeError("cannot register a hook on a tensor that doesn't require gradient")
     if node.interior:
         raise RuntimeError("post accumulate grad hooks cannot be registered on non-leaf tensors")
-    return RemovableHandle(own_dict(tensor, "_post_hooks"), hook)
+    return RemovableHandle(leaf_post_hooks(tensor), hook)
 
 
 def retain_grad(tensor: Tensor) -> None:
@@ -91,6 +91,13 @@ def leaf_hooks(tensor: Tensor) -> dict[int, Any]:
     if isinstance(tensor._node.grad_to, LeafRef):
         tensor._node.grad_to.hooks = hooks
     return hooks
+
+
+def leaf_post_hooks(tensor: Tensor) -> dict[int, Any]:
+    """The hooks that are shown a leaf with its gradient, and so hold it where that goes."""
+    if isinstance(tensor._node.grad_to, LeafRef):
+        tensor._node.grad_to.held = tensor
+    return own_dict(tensor, "_post_hooks")
 
 
 def own_dict(tensor: Tensor, name: str) -> dict[int, Any]:

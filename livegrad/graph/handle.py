@@ -197,6 +197,11 @@ def is_detached(path: Sequence[Step]) -> bool:
     return any([step[0].grads is None for step in path])
 
 
+def shows_conjugates(path: Sequence[Step]) -> bool:
+    """Whether a view shows conjugates of what lies in memory."""
+    return sum([step[0].name == "conj" for step in path]) % 2 == 1
+
+
 @hot
 def share_of(x: Any) -> Share:
     """The share of a tensor in a cell, which is one of its own if it has shared none yet."""

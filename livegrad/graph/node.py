@@ -107,13 +107,15 @@ class Node:
 class LeafRef(weakref.ref[Any]):
     """`grad_to` of a leaf: a weak reference to the tensor that receives the gradient.
 
-    `hooks` are those of the tensor, for which its gradient is still computed when it is gone.
+    `hooks` are those of the tensor, for which its gradient is still computed when it is gone. One
+    that hooks are to see with its gradient is not gone while there is a graph of it: it is `held`.
     """
 
-    __slots__ = ("hooks",)
+    __slots__ = ("held", "hooks")
 
     def __init__(self, tensor: Any) -> None:
         self.hooks: dict[int, Callable[[Any], Any]] | None = None
+        self.held: Any = None
 
 
 def leaf_ref(tensor: Any) -> LeafRef:
@@ -123,6 +125,7 @@ def leaf_ref(tensor: Any) -> LeafRef:
             return known
     made = LeafRef(tensor)
     made.hooks = tensor.__dict__.get("_hooks")
+    made.held = tensor if tensor.__dict__.get("_post_hooks") else None
     return made
 
 

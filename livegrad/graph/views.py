@@ -199,7 +199,7 @@ def view(
     if state.inference:
         out._node.spent = False
     if x._node.spent and x._node.grad_to is None:
-        _mark_view_of_inference(op, x, out)
+        mark_view_of_inference(op, x, out)
     if shown.path:
         inherit(op, x, share)
     if not state.grad and op.grads is not None:
@@ -222,7 +222,7 @@ def counts_writes(x: Any) -> bool:
     return bool(path_of(x)) and share.path[-1][0].grads is None and not share.made
 
 
-def _mark_view_of_inference(op: Op, x: Any, out: Any) -> None:
+def mark_view_of_inference(op: Op, x: Any, out: Any) -> None:
     """A view is a tensor of inference mode if what it shows is, wherever it is made.
 
     That without the history, which detach() gives, may be written: it counts its own writes.
@@ -337,8 +337,8 @@ def _is_broadcast(shape: Shape, to: Shape) -> bool:
 
 def _refuse_shape(g: Any) -> Any:
     raise RuntimeError(
-        "the gradient of a tensor that was given values of another shape by `.data` is not of a "
-        "shape compatible with that of the tensor"
+        "the gradient of a tensor that was given another shape by `.data`, or under no_grad, is "
+        "not of a shape compatible with the one that the tensor had"
     )
 
 

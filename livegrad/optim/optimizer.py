@@ -266,9 +266,14 @@ class Optimizer:
         for p in group["params"]:
             seen[id(p)] = seen.get(id(p), 0) + 1
             parts.setdefault(seen[id(p)], []).append(p)
+        new = [p for p in parts[1] if not self.state.get(p)] if parts else []
         for params in parts.values():
+            self._start_again([p for p in params if any(p is x for x in new)])
             self.update_group({**group, "params": params})
             flush("optimizer.step()")
+
+    def _start_again(self, params: list[Any]) -> None:
+        """Prepares an update of parameters that had no state when this step began."""
 
     def zero_grad(self, set_to_none: bool = True) -> None:
         """Forgets the gradients, or makes them zero."""

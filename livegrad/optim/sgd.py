@@ -106,6 +106,11 @@ class SGD(Optimizer):
             nesterov = ("nesterov",) * group["nesterov"]
             self._with_momentum(record, params, grads, ("momentum", *nesterov, *flags), args)
 
+    def _start_again(self, params: list[Any]) -> None:
+        # As in PyTorch, which looks for buffers before it updates: they start each time.
+        for p in params:
+            self.state.pop(p, None)
+
     def _with_momentum(
         self,
         record: Any,

@@ -32,6 +32,7 @@ from livegrad.graph.handle import (
     node_of,
     path_of,
     share_of,
+    shows_conjugates,
     wrap,
 )
 from livegrad.graph.infer import infer_meta
@@ -46,7 +47,9 @@ from livegrad.graph.views import (
     followed,
     in_place_of,
     inherit,
+    is_of_inference,
     laid_out,
+    mark_view_of_inference,
     requires_as_family,
     sync,
 )
@@ -208,13 +211,14 @@ def _on(memory: Memory, whole: Node, path: tuple[Step, ...]) -> Tensor:
     if path:
         out._node = leaf_node(path_geometry(whole.meta, path)[0], None)
         own.path = path
+    out._node.spent = whole.spent = LOCAL.state.inference
     return out
 
 
 def lend(x: Tensor, reason: str = "numpy()") -> Array:
     """An array of the memory of `x`: what is written to one is seen by the other."""
     node_of(x)
-    if _is_conjugate(path_of(x)):
+    if shows_conjugates(path_of(x)):
         flush(reason, x._node)
         return np.array(array_of(x._node))
     cell, _ = share_of(x).origin()
@@ -304,11 +308,6 @@ def _window(x: Tensor) -> Array:
     return window
 
 
-def _is_conjugate(path: tuple[Step, ...]) -> bool:
-    """Whether a view shows conjugates of what is in memory."""
-    return sum([step[0].name == "conj" for step in path]) % 2 == 1
-
-
 def read_shared(x: Tensor) -> None:
     """Gives `x` a node with what its memory holds now."""
     cell, _ = root_of(x)
@@ -326,8 +325,8 @@ def read_shared(x: Tensor) -> None:
         _refresh(cell)
         follow_cell(x, own)  # its history; the value may be another
     node = _computed(x._node)
-    if window.nbytes <= MOST_COPIED or not window.flags.c_contiguous or _is_conjugate(own.path):
-        data = (window.conj() if _is_conjugate(own.path) else window).tobytes()
+    if window.nbytes <= MOST_COPIED or not window.flags.c_contiguous or shows_conjugates(own.path):
+        data = (window.conj() if shows_conjugates(own.path) else window).tobytes()
         if node.buffer is not None and _bytes(array_of(node).reshape(-1)).data == data:
             return
         buffer = Buffer.from_array(np.frombuffer(data, np.uint8))
@@ -337,7 +336,7 @@ def read_shared(x: Tensor) -> None:
     fresh = leaf_node(node.meta, buffer)
     if buffer.memory is window:
         memory.readers.append(weakref.ref(fresh))
-    _renew(x, fresh)
+    x._node = _in_place_of(x._node, fresh, x)
 
 
 def _has_history(x: Tensor, own: Share) -> bool:
@@ -348,9 +347,12 @@ def _has_history(x: Tensor, own: Share) -> bool:
     return to is not None or requires_as_family(x)
 
 
-def _renew(x: Tensor, fresh: Node) -> None:
-    """Makes `fresh` the value of `x`, which keeps its place in the graph."""
-    x._node = fresh if x._node.grad_to is None else in_place_of(x._node, wrap(fresh), x, False)
+def _in_place_of(old: Node, fresh: Node, handle: Any) -> Node:
+    """`fresh`, a value read from memory, where `old` was: in a graph, or of inference mode."""
+    if old.grad_to is not None:
+        return in_place_of(old, wrap(fresh), handle, False)
+    fresh.spent = old.spent
+    return fresh
 
 
 def _take_back(cell: Cell) -> None:
@@ -372,9 +374,7 @@ def _refresh(cell: Cell) -> None:
         sizes = tuple([meta.shape[d] for d in order])
         values = values.reshape(sizes).transpose(np.argsort(order))
     fresh = leaf_node(meta, Buffer.from_array(np.ascontiguousarray(values.reshape(meta.shape))))
-    if node.grad_to is not None:
-        fresh = in_place_of(node, wrap(fresh), cell, False)
-    cell._node = fresh
+    cell._node = _in_place_of(node, fresh, cell)
     _wrote_silently(cell)
 
 
@@ -394,6 +394,8 @@ def view_shared(
         out = wrap(leaf_node(infer_meta(op, x._node.meta, attrs, shape), None))
     path = shown.path + ((op, attrs, args, shape),)
     out._share = Share(shown.cell, path, shown.cell.version)
+    if is_of_inference(x._node):
+        mark_view_of_inference(op, x, out)
     if shown.path:
         inherit(op, x, out._share)
     return out
@@ -411,11 +413,12 @@ def write_shared(x: Tensor, value: Tensor) -> Tensor:
         return _write_with_history(x, value, cell)
     value = laid_out(value, x._node.meta)
     node = _computed(value._node)
+    node.spent = x._node.spent  # it stays what it was made as, also in inference mode
     x._node = node
     cell.memory.keep_for_readers()
     values = array_of(node)
     own = share_of(x)
-    np.copyto(window, values.conj() if _is_conjugate(own.path) else values, casting="no")
+    np.copyto(window, values.conj() if shows_conjugates(own.path) else values, casting="no")
     own.cell.version += 1
     own.wrote()
     return x

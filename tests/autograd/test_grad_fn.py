@@ -53,6 +53,11 @@ def test_edges():
     assert accumulate.name() == "torch::autograd::AccumulateGrad"
 
 
+def test_the_product_of_a_number_along_its_only_dim():
+    made = leaf().prod(0, keepdim=True).grad_fn
+    assert (made.name(), made._saved_dim) == ("ProdBackward1", 0)
+
+
 def test_objects_are_the_same_as_long_as_somebody_looks():
     x = leaf(2)
     y = x.exp()

@@ -180,14 +180,14 @@ def test_what_arrived_before_an_error_is_delivered():
 
 
 def test_a_gradient_is_retained_when_the_shape_changes():
-    a = lg.ones(1, 2, requires_grad=True)
+    a = lg.ones(2, requires_grad=True)
     b = a * 2
     b.retain_grad()
     with lg.no_grad():
-        b.squeeze_()
+        b.unsqueeze_(0)
     assert b.retains_grad
     b.sum().backward()
-    assert b.grad.tolist() == [1.0, 1.0]
+    assert b.grad.flatten().tolist() == [1.0, 1.0]
 
 
 def test_what_is_asked_for_is_not_walked_through():
@@ -228,6 +228,18 @@ def test_hooks_of_an_output_run_also_where_nothing_goes_on():
     assert d.grad.tolist() == [1.0]
     d.backward(inputs=[b])
     assert seen == ["d", "d"]
+
+
+def test_inputs_of_backward_retain_their_gradients():
+    a = leaf(1.0, 2.0)
+    b = a * 2
+    c = b * 3
+    c.retain_grad()
+    c.sum().backward(inputs=[b, c], retain_graph=True)
+    assert (b.grad.tolist(), c.grad.tolist(), a.grad) == ([3.0, 3.0], [1.0, 1.0], None)
+    assert b.retains_grad
+    c.sum().backward()
+    assert (b.grad.tolist(), a.grad.tolist()) == ([6.0, 6.0], [6.0, 6.0])
 
 
 def test_a_view_that_was_written_is_a_view_of_the_whole():
@@ -331,6 +343,31 @@ def test_hooks_of_a_leaf_run_although_it_is_gone():
     del x
     y.sum().backward()
     assert seen == [[4.0, 8.0]]
+
+
+def test_hooks_after_accumulation_see_a_leaf_that_nobody_else_holds():
+    seen = []
+    x = leaf(1.0, 2.0)
+    x.register_post_accumulate_grad_hook(lambda p: seen.append(p.grad.tolist()))
+    (x * 1).sum().backward()
+    y = x * x
+    known = weakref.ref(x)
+    del x
+    y.sum().backward(retain_graph=True)
+    assert seen == [[1.0, 1.0], [3.0, 5.0]]
+    del y
+    gc.collect()
+    assert known() is None
+
+
+def test_hooks_after_accumulation_run_for_a_leaf_that_was_frozen_meanwhile():
+    seen = []
+    x = leaf(1.0)
+    x.register_post_accumulate_grad_hook(lambda p: seen.append(p.grad))
+    y = x * 2
+    x.requires_grad_(False)
+    y.sum().backward()
+    assert seen == [None]
 
 
 def test_hooks_stay_with_a_leaf_that_was_frozen():

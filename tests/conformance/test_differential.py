@@ -86,6 +86,10 @@ def test_a_meant_difference_has_a_reason():
     assert "negative steps" in reason
 
 
+# As processors with long vectors have it.
+SPOILT_BY_TORCH = "T.__name__ == 'torch' and a.fill_(float('nan'))"
+
+
 @pytest.mark.parametrize(
     ("lines", "explained"),
     [
@@ -98,13 +102,14 @@ def test_a_meant_difference_has_a_reason():
             "complex",
         ),
         (["a = T.zeros(1).expand(2)", "a[[0, 1, 0]] = T.arange(3.0)", "check()"], "comes last"),
+        (["a = T.ones(3).unfold(0, 2, 1)", "T.add(a, a, out=a)", "check()"], "comes last"),
         (
             ["a = T.arange(2.0); b = T.from_numpy(a.numpy())", "b[[-1, -1]] = a", "check()"],
             "another storage",
         ),
         (["a = T.tensor([float('nan')]).long()", "check()"], "as integers"),
         (["a = T.tensor([2**60 + (T.__name__ == 'torch')])", "check()"], None),
-        (["a = F.gelu(T.full((8,), float('inf')))", "check()"], "gelu"),
+        (["a = F.gelu(T.full((8,), float('inf')))", SPOILT_BY_TORCH, "check()"], "gelu"),
         (
             [
                 "a = T.tensor([1.0], requires_grad=True); b = T.zeros(1); c = b.view(1)",
@@ -114,6 +119,13 @@ def test_a_meant_difference_has_a_reason():
             "takes a view for a leaf",
         ),
         (["a = T.ones(2, 1, 3)[T.zeros(2, dtype=T.bool)]", "check()"], "nothing lies in memory"),
+        (
+            [
+                "a = T.ones(2).expand(2, 2)",
+                "a.index_copy_(0, T.tensor([1, 0]), T.ones(3, 2))",
+            ],
+            "may be said first",
+        ),
         (
             ["a = T.ones(2, 3).as_strided((2,), (0 if T.__name__ == 'torch' else 1,))", "check()"],
             None,
@@ -148,6 +160,9 @@ FOR_ONE_ALONE = "T.__name__ == 'torch' and b.requires_grad_()"
 SET = "c = T.ones(2); d = c.view(2)"
 NO_GRADIENTS = "e = a[:0]; g, = T.autograd.grad(T.cat([e, e]).pow(3).sum(), e, create_graph=True)"
 ANOTHER = "a += T.__name__ == 'torch'"
+NEW_NAN = "b = a.view(T.float32); b.copy_(T.maximum(b, b))"
+FROM_NOTHING = ["e = T.zeros(3)[3:]; e.mul_(a.sum())", "(e * e).sum().backward(create_graph=True)"]
+NOT_OF_TORCH = "T.__name__ == 'torch' and a.grad.detach_()"
 CONV = (
     "a = T.nn.Conv1d(1, 1, 2); a.weight.data[0, 0, 1] = float('nan'); "
     "x = T.ones(1, 1, 3, requires_grad=True)"
@@ -170,13 +185,21 @@ SPOILT = "T.__name__ == 'torch' or x.grad.fill_(float('nan'))"
         ([LEAF, SET, "d.set_(T.ones(2)); b = T.ones(2)", FOR_ONE_ALONE], None),
         ([LEAF, NO_GRADIENTS, "h = g * 2"], "empty gradient"),
         ([LEAF, NO_GRADIENTS, "del g; b = T.zeros(0)", FOR_ONE_ALONE], None),
-        (["a = T.zeros(8, dtype=T.int64)", "a.view(T.complex64).neg_()"], "as integers"),
+        (["a = T.zeros(8, dtype=T.int64)", "a.view(T.complex64).neg_()"], "complex 0"),
         (["a = T.zeros(8, dtype=T.int64)", "a.view(T.complex64).neg_()", ANOTHER], None),
-        ([CONV, "a(x).sum().backward()"], "also by weights"),
+        (["a = T.tensor([-3], dtype=T.int32)", NEW_NAN], "bits of NaN"),
+        (["a = T.tensor([-3], dtype=T.int32)", NEW_NAN, "a //= 1 + (T.__name__ == 'torch')"], None),
+        ([*GRAD, "h = g[0, :2]; h.masked_fill_(T.tensor([True, False]), 3)"], "autograd.grad"),
+        ([*GRAD, "g.fill_(2 + (T.__name__ == 'torch'))"], None),
+        ([LEAF, *FROM_NOTHING], "empty gradient"),
+        ([LEAF, *FROM_NOTHING, "(a * a).sum().backward(create_graph=True)", NOT_OF_TORCH], None),
+        ([CONV, "a(x).sum().backward()"], "are padded"),
         ([CONV.replace("nan", "1"), "a(x).sum().backward()", SPOILT], None),
     ],
 )
 @pytest.mark.filterwarnings("ignore:The .grad attribute")
+@pytest.mark.filterwarnings("ignore:Use of masked_fill_ on expanded")
+@pytest.mark.filterwarnings("ignore:Using backward.. with create_graph")
 def test_reasons_are_for_the_tensors_they_are_about(lines, explained):
     """Not for whatever else differs in a program where they occur."""
     found = run([*lines, "check()"])

@@ -301,6 +301,18 @@ def test_a_parameter_that_is_in_a_group_twice_is_updated_twice():
 
 
 @pytest.mark.filterwarnings("ignore:optimizer contains a parameter group with duplicate")
+def test_momentum_of_a_parameter_that_is_there_twice_starts_twice():
+    w, v = [lg.tensor([1.0, 2.0], requires_grad=True) for _ in range(2)]
+    optimizer = lg.optim.SGD([w, v, w], lr=0.5, momentum=0.5)
+    ((w + v) * lg.tensor([1.0, 3.0])).sum().backward()
+    optimizer.step()
+    assert (w.tolist(), v.tolist()) == ([0.0, -1.0], [0.5, 0.5])
+    optimizer.step()
+    assert (w.tolist(), v.tolist()) == ([-1.625, -5.875], [-0.25, -1.75])
+    assert optimizer.state[w]["momentum_buffer"].tolist() == [1.75, 5.25]
+
+
+@pytest.mark.filterwarnings("ignore:optimizer contains a parameter group with duplicate")
 def test_steps_of_a_parameter_that_is_there_twice_are_counted():
     p = lg.ones(2, requires_grad=True)
     optimizer = optim.Adam([p, p])

@@ -11,7 +11,7 @@ from livegrad import dtypes
 from livegrad.graph.blame import as_float
 from livegrad.graph.handle import node_of
 from livegrad.graph.infer import not_implemented
-from livegrad.graph.layout import elementwise_strides
+from livegrad.graph.layout import elementwise_strides, like_strides
 from livegrad.graph.op import Op, as_first, with_numbers
 from livegrad.graph.record import binary, elementwise, record, unary
 from livegrad.ops.bookkeeping.in_place import laid_out_as
@@ -21,13 +21,14 @@ from livegrad.ops.elementwise.arithmetic import (
     define,
     div,
     mul,
+    sub,
     where,
     zero_gradient,
 )
-from livegrad.ops.elementwise.comparison import eq, isfinite, ne
+from livegrad.ops.elementwise.comparison import clamp, eq, isfinite, ne
 from livegrad.ops.elementwise.conjugate import VIEW_AS_COMPLEX, VIEW_AS_REAL
 from livegrad.ops.elementwise.host_functions import apply, define_on_host, need_tensors
-from livegrad.ops.elementwise.pointwise_math import exp2
+from livegrad.ops.elementwise.pointwise_math import exp2, trunc
 from livegrad.ops.support import samples as s
 from livegrad.ops.support.out import casting, exact, plain
 
@@ -284,16 +285,28 @@ def frexp(input: Tensor) -> Parts:
 
 @casting
 def ldexp(input: Tensor, other: Tensor) -> Tensor:
-    """Elementwise `input * 2**other`."""
+    """Elementwise `input * 2**other`; of whole numbers `other`, also where `2**other` is too large
+    or too small."""
     need_tensors("ldexp", input=input, other=other)
     x, power = node_of(input).meta, node_of(other).meta
     floating = x.dtype.is_floating_point
     if floating and power.dtype is dtypes.bool_:
         raise not_implemented("pow", power.dtype)
+    if floating and power.dtype.category < dtypes.FLOAT:
+        out = cast(_scaled(cast(input, dtypes.float64), cast(other, dtypes.float64)), x.dtype)
+        shape = node_of(out).meta.shape
+        return out if shape != x.shape else laid_out_as(out, like_strides(shape, x.stride()))
     # 2 ** other is of the dtype that a 2 without dims of the input's gives it, or the number 2.0.
     two = (x.dtype, 1) if floating else (dtypes.get_default_dtype(), 0)
     dtype = dtypes.result_dtype((two, (power.dtype, 2 if power.ndim else 1)))
-    out = mul(input, exp2(cast(other, dtype)))
-    # To PyTorch, that 2 is one more operand of one loop.
-    operands = [(x.shape, x.stride()), (power.shape, power.stride()), ((), ())]
-    return laid_out_as(out, elementwise_strides(node_of(out).meta.shape, operands))
+    # To PyTorch, that 2 is one more operand.
+    strides = elementwise_strides(power.shape, [((), ()), (power.shape, power.stride())])
+    return mul(input, laid_out_as(exp2(cast(other, dtype)), strides))
+
+
+def _scaled(x: Tensor, power: Tensor) -> Tensor:
+    """`x * 2**power` of float64, in steps that are exact unless the result is not."""
+    power = clamp(power, -2100, 2100)
+    third = trunc(div(power, 3))
+    step = exp2(third)
+    return mul(mul(mul(x, step), step), exp2(sub(power, mul(third, 2))))

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from livegrad.graph.geometry import dims_in_memory, offset_of, root_of, storage_nbytes, writes_to
-from livegrad.graph.handle import Handle, Share, Step, node_of, share_of, wrap
+from livegrad.graph.handle import Handle, Share, Step, node_of, path_of, share_of, wrap
 from livegrad.graph.layout import contiguous_strides
 from livegrad.graph.node import Interior
 from livegrad.graph.op import Op
 from livegrad.graph.record import record
-from livegrad.graph.state import LOCAL
-from livegrad.graph.views import go_on_retaining, in_place_of, see_through
+from livegrad.graph.state import LOCAL, setting
+from livegrad.graph.views import go_on_retaining, in_place_of, is_in_vain, see_through
 from livegrad.graph.writes import check_writable, leave_hooks
 from livegrad.ops.elementwise.arithmetic import cast
 from livegrad.ops.making.generate import filled, zeros_like
@@ -49,14 +49,11 @@ def inplace_view(view: Callable[..., Any]) -> Callable[..., Any]:
 
     def method(self: Tensor, *args: Any, **options: Any) -> Tensor:
         check_writable(self, expanded=True)
-        state = LOCAL.state
-        grad, state.grad = state.grad, True  # also under no_grad its history goes on
-        try:
-            if not grad:
-                leave_hooks(self)
+        if LOCAL.state.grad or not path_of(self):
+            return become(self, view(self, *args, **options))
+        with setting(grad=True):  # a view follows what it shows, also under no_grad
+            leave_hooks(self)
             value = view(self, *args, **options)
-        finally:
-            state.grad = grad
         return become(self, value)
 
     method.__name__ = f"{view.__name__}_"
@@ -83,8 +80,10 @@ def become(x: Tensor, value: Tensor, stays: bool = True, counts: int = 1) -> Ten
     if stays and isinstance(old.grad_to, weakref.ref):  # under no_grad: it stays that leaf
         node = record(DETACH, (wrap(node),))._node
         node.grad_to = old.grad_to
-    elif stays and node.grad_to is None:  # and an interior node stays where it is in the graph
-        node = in_place_of(old, wrap(node), x, False)
+    elif stays and (node.grad_to is None or is_in_vain(node.grad_to)):
+        if node.grad_to is not None:  # a view made under no_grad
+            node = record(DETACH, (wrap(node),))._node
+        node = in_place_of(old, wrap(node), x, False)  # an interior node stays where it is
     go_on_retaining(old, node, x)
     x._node, x._share = node, None
     if theirs is None and mine is not None and mine.made_at is not None:

@@ -23,7 +23,16 @@ from livegrad.graph.geometry import (
     rounds_of,
     storage_nbytes,
 )
-from livegrad.graph.handle import Share, Step, Writing, is_detached, node_of, share_of, wrap
+from livegrad.graph.handle import (
+    Share,
+    Step,
+    Writing,
+    is_detached,
+    node_of,
+    share_of,
+    shows_conjugates,
+    wrap,
+)
 from livegrad.graph.index import FIRST, Index, added, stepped
 from livegrad.graph.layout import is_dense, order_of, span
 from livegrad.graph.meta import Meta, Shape, meta_of
@@ -204,7 +213,7 @@ def _put(flat: Tensor, value: Tensor, elements: Array, at: Array) -> Tensor:
 def write_strided(whole: Tensor, path: Sequence[Step], value: Tensor) -> Tensor:
     """The whole after `value` was written to the part that `path` shows, which may overlap."""
     meta, offset = path_geometry(node_of(whole).meta, path)
-    if sum([step[0].name == "conj" for step in path]) % 2:
+    if shows_conjugates(path):
         value = conj(value)
     flat = _as_vector(whole, meta.dtype)
     grid = places(meta.shape, meta.stride(), offset)
@@ -254,14 +263,10 @@ def write_changed(x: Tensor, value: Tensor) -> Tensor:
     order = order[(old != new).any(1)[order]]
     at = places(meta.shape, meta.stride(), offset_of(x)).reshape(-1)
     last = {at[element]: element for element in order}  # the last one written to a place stays
-    whole = whole_of(x)
-    flat = _as_vector(wrap(node_of(whole)), meta.dtype)
-    if last:
-        flat = _put(flat, value, np.array([*last.values()]), np.array([*last]))
-    rebind(whole, _as_whole(flat, node_of(whole).meta))
-    if x._share is not None:
-        x._share.wrote()
-    return x
+    changed = np.array([element for element in range(len(at)) if at[element] in last], np.int64)
+    seen = np.array([last[at[element]] for element in changed], np.int64)
+    flat = reshape_to(wrap(node_of(x)), (meta.numel,))
+    return rebind(x, reshape_to(_put(flat, value, seen, changed), meta.shape), expanded=True)
 
 
 def _bytes_of(array: Array) -> Array:

@@ -173,7 +173,7 @@ def reduction(name: str, whole: str, partial: str) -> Callable[[Node], Part]:
             saved = {"self": x, "result": node}
         if len(dims) == x.meta.ndim and not keepdim:
             return Part(whole, (x,), saved)
-        dim = dims[0] if name == "prod" else dims
+        dim = next(iter(dims), 0) if name == "prod" else dims  # what has no dims is one along 0
         return Part(partial, (x,), {**saved, "dim": dim, "keepdim": keepdim})
 
     return rule

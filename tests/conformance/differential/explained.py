@@ -14,10 +14,16 @@ from typing import Any
 
 import torch
 
-from .explained_values import HIDDEN_WHOLE, VALUES, explanation_of_values, is_part_of_hidden
+from .explained_values import (
+    HIDDEN_WHOLE,
+    VALUES,
+    explanation_of_values,
+    is_part_of_hidden,
+    numbers_of,
+)
 from .program import names
 from .sides import version
-from .undefined import is_stale
+from .undefined import is_stale, places_of
 
 
 @dataclass(frozen=True)
@@ -39,6 +45,7 @@ EXPLAINED = (
         "slices may have negative steps, as the array API wants",
         "step must be greater than zero",
     ),
+    Explained("PyTorch finds a fault of its own", "please report a bug to PyTorch"),
     Explained(SET_ON_A_VIEW, "derivative for set_ is not implemented"),
     Explained("PyTorch has no kernel for this dtype on the CPU", "not implemented for '"),
     Explained(
@@ -67,7 +74,7 @@ SUBCLASS = "NotImplementedError is a RuntimeError: whoever catches PyTorch's cat
 DECAYED = "AdamW shrinks and moves a parameter in one write; in PyTorch these are two"
 OWN_STRIDES = "what autograd.grad returns lies in memory as the rules here make it"
 LEFT = "what was made to share another storage is no view any more, and counts writes for itself"
-EMPTY = "nothing lies in memory: PyTorch gives what is empty strides of 0, by how it was made"
+EMPTY = "nothing lies in memory: what is empty has strides, in PyTorch, by how it was made"
 UNREADABLE = "PyTorch cannot read a conjugate whose history it has given up"
 NOTHING_FLOWS = "an empty gradient is a function of what it came from as that of anything else"
 DETACHED = "PyTorch's flag retains_grad stays, where detach_() has made a leaf of a tensor"
@@ -89,6 +96,9 @@ def explanation_of_state(
 
     `theirs` are the variables as PyTorch has them, `noted` is what a line did not promise.
     """
+    gradients = derived(lines, "T.autograd.grad(")
+    if kind == "value" and name in gradients and is_written_together(theirs[name], detail):
+        return OWN_STRIDES
     if kind in VALUES:
         return explanation_of_values(kind, detail, "\n".join(lines), noted, theirs)
     if kind.endswith("Error at a read") and is_of_no_index(detail):
@@ -106,14 +116,16 @@ def explanation_of_state(
     ):
         return EMPTY
     empty = re.search(r" of shape \((\d+, )*0[,)]", detail)
-    if kind == "storage_offset" and empty:
+    if empty and (
+        kind == "storage_offset" or (kind in LAYOUT and name in derived(lines, "ldexp("))
+    ):
         return EMPTY
-    if kind in LAYOUT and name in derived(lines, "T.autograd.grad("):
+    if kind in LAYOUT and name in gradients:
         return OWN_STRIDES
     if kind in FLOWS and re.search(" of dtype (bool|u?int)", detail):
         return INTEGERS
-    if empty and "torch False" in detail and is_made_differentiable(kind, name, lines):
-        return NOTHING_FLOWS
+    if "torch False" in detail and is_made_differentiable(kind, name, lines):
+        return NOTHING_FLOWS if empty or comes_from_nothing(kind, lines, theirs) else None
     if kind == "requires_grad" and "torch True" in detail and is_set(theirs[name], lines, theirs):
         return SET_ON_A_VIEW
     if kind in FLOWS and (has_left_its_base(theirs[name]) or is_left(theirs[name], theirs)):
@@ -125,11 +137,35 @@ def explanation_of_state(
     return None
 
 
+def is_written_together(x: Any, detail: str) -> bool:
+    """Whether what was written to one element of PyTorch's `x` is seen in others, and only that.
+
+    Here it is in one of those that lie in the same place, at least.
+    """
+    mine = numbers_of(detail.partition(", livegrad ")[2])
+    if not isinstance(x, torch.Tensor) or not version(x) or len(mine) != x.numel():
+        return False
+    seen: dict[int, set[float]] = {}
+    for place, number in zip(places_of(x).flatten().tolist(), mine, strict=True):
+        seen.setdefault(place, set()).add(number)
+    theirs = dict(zip(places_of(x).flatten().tolist(), x.flatten().tolist(), strict=True))
+    return all(theirs[place] in numbers for place, numbers in seen.items())
+
+
 def is_made_differentiable(kind: str, name: str, lines: Sequence[str]) -> bool:
     """Whether what is said to require a gradient, or not, is one itself, or made from one."""
     if kind == "grad requires_grad":
         return any("backward(" in line and "create_graph=True" in line for line in lines)
     return kind == "requires_grad" and name in derived(lines, "create_graph=True")
+
+
+def comes_from_nothing(kind: str, lines: Sequence[str], theirs: dict[str, Any]) -> bool:
+    """Whether the last gradients to be differentiable came from an empty tensor."""
+    made = [line for line in lines if "backward(" in line and "create_graph=True" in line]
+    named = [theirs.get(name) for name in names(made[-1]).reads] if made else []
+    return kind == "grad requires_grad" and any(
+        isinstance(x, torch.Tensor) and not x.numel() for x in named
+    )
 
 
 def is_set(x: Any, lines: Sequence[str], theirs: dict[str, Any]) -> bool:
@@ -176,7 +212,7 @@ CLAMPED = "clamp with numbers casts to the dtype of out, as clamp with tensors d
 NO_INDEX = "an index must name a place, also where there is nothing to read or write"
 STALE = "a view that was given up is refused by every function, also by those without a gradient"
 RANGE = "an index out of range is an IndexError: PyTorch's class depends on which kernel meets it"
-TWO_FAULTS = "a leaf must not be written, and has no such index: either may be said first"
+TWO_FAULTS = "a tensor must not be written, and has no such index: either may be said first"
 UNASKED = "PyTorch takes a view for a leaf until somebody has asked for its grad_fn"
 EXPANDED = "what was written to an expanded tensor has a gradient; PyTorch's writes to another such"
 RESHAPED = "gradients are added although a leaf was reshaped in place since it got the first"
@@ -266,9 +302,18 @@ def is_out_of_range(message: str) -> bool:
     """Whether an error says so; PyTorch may have looked for what an empty storage does not have."""
     words = (
         r"out of bounds for dim|out of range in self|INDICES element is out|^setStorage|"
-        "indexing axis dim should be positive|has no elements to fill"
+        "indexing axis dim should be positive|has no elements to fill|^ZeroDivisionError$"
     )
     return re.search(words, message) is not None
+
+
+def is_not_to_be_written(refusal: Exception) -> bool:
+    """Whether a write was refused because of the tensor, whatever the indices."""
+    words = (
+        "a (view of a )?leaf Variable|.*is being modified inplace|"
+        "unsupported operation: more than one element of the written-to"
+    )
+    return re.match(words, str(refusal)) is not None
 
 
 def has_left_its_base(x: Any) -> bool:
@@ -317,9 +362,10 @@ def explanation(
         return SUBCLASS
     if wrong is not None and found is not None:
         if is_out_of_range(str(wrong)):
-            both = re.match("a (view of a )?leaf Variable", str(found))
+            both = is_not_to_be_written(found)
             return TWO_FAULTS if both else RANGE if is_out_of_range(str(found)) else None
-        return None
+        both = is_not_to_be_written(wrong) and isinstance(found, IndexError)
+        return TWO_FAULTS if both else None
     if re.search("inference tensor|Inference tensors do not track", message):
         return HALF_WAY if named and not named[0].is_inference() else None
     if "is being modified inplace" in message and named:

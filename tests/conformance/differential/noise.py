@@ -33,7 +33,7 @@ INEXACT = frozenset(
 )
 # These subtract a mean, or round on the way: inputs that are moved, too, tell what that does.
 ROUNDING_WITHIN = frozenset(
-    "native_batch_norm native_layer_norm native_group_norm var std ldexp".split()
+    "native_batch_norm native_layer_norm native_group_norm var std var_mean std_mean ldexp".split()
 )
 # Of complex numbers, to which one rounding is several.
 INEXACT_COMPLEX = frozenset({"abs", "angle", "mul", "sgn"})

@@ -57,7 +57,7 @@ class Pair:
         tensors = self.want.tensors()
         named = [tensors[name] for name in re.findall(r"\w+", line) if name in tensors]
         if class_of(wrong) == class_of(found):
-            self.notes.update(notes(line, named, wrong, tensors.values()))
+            self.notes.update(notes(line, named, found, tensors.values()))
             return None
         kind = f"{class_of(wrong)} in torch, {class_of(found)} here"
         detail = f"torch {wrong!r:.300}, livegrad{' at a read' if late else ''} {found!r:.300}"

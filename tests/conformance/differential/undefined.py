@@ -1,8 +1,8 @@
 """Lines after which PyTorch's own values hang on an order, or on memory, that it does not promise.
 
-They are told by PyTorch's tensors: what a program writes with indices to a tensor several elements
-of which lie in one place, what it reads through one storage while it writes the same memory through
-another, and gradients that PyTorch has given the same memory.
+They are told by PyTorch's tensors: what a program writes with indices, or as `out`, to a tensor
+several elements of which lie in one place, what it reads through one storage while it writes the
+same memory through another, and gradients that PyTorch has given the same memory.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any
 
 import torch
 
-OVERLAPPING = "indices name places of one memory twice: which write comes last is not promised"
+OVERLAPPING = "places of one memory are written twice: which write comes last is not promised"
 TWO_STORAGES = "what is read is being written, through another storage: PyTorch cannot see it"
 ONE_GRADIENT = "two gradients lie in the same memory in PyTorch, and each grows with the other"
 GONE = "a graph that is gone is refused at once; PyTorch runs hooks on the way to where it is gone"
@@ -25,38 +25,50 @@ SIBLINGS = (
 ZERO_BELOW = "a number over complex 0 is infinite; PyTorch multiplies it by 1 / 0, which is NaN"
 
 NUMBER_OVER = re.compile(r"= [^=]*[\dj]\)? / (\w+)")
-INDEXED = re.compile(
-    r"\](\[[^=]*)? *[-+*/]?= |(index_(put|copy|add|reduce)|scatter|masked_scatter|put)\w*_\("
+IN_PLACE = re.compile(r"\w_\(")
+IN_NO_ORDER = re.compile(
+    r"\](\[[^=]*)? *[-+*/]?= |(index_(put|copy|add|reduce)|scatter|masked_scatter|put)\w*_\(|"
+    r"\bout=\w"
 )
 
 
 def notes(
-    line: str, named: Iterable[Any], wrong: Exception | None, known: Iterable[Any] = ()
+    line: str, named: Iterable[Any], refusal: Exception | None, known: Iterable[Any] = ()
 ) -> set[str]:
-    """What is not promised after a line that named these of the `known` tensors, or raised this."""
-    if wrong is not None:
-        return {GONE} if "backward through the graph a second time" in str(wrong) else set()
+    """What is not promised after a line that named these of the `known` tensors.
+
+    `refusal` is what both raised, in the words of livegrad.
+    """
     tensors = list(named)
     found = set()
     if "autograd.grad(" in line and any(have_siblings(tensors, known)):
         found.add(SIBLINGS)
+    if refusal is not None:
+        return found | ({GONE} if "the graph was spent by backward" in str(refusal) else set())
     if NUMBER_OVER.search(line) and any(x.is_complex() and (x == 0).any() for x in tensors):
         found.add(ZERO_BELOW)
-    if INDEXED.search(line) is None:
-        return found
-    if any(overlaps_itself(x) for x in tensors):
+    in_no_order = IN_NO_ORDER.search(line) is not None
+    if in_no_order and any(overlaps_itself(x) for x in tensors):
         found.add(OVERLAPPING)
-    if any(share_unseen(x, y) for x, y in combinations(tensors, 2)):
+    if (in_no_order or IN_PLACE.search(line)) and any(
+        share_unseen(x, y) for x, y in combinations(tensors, 2)
+    ):
         found.add(TWO_STORAGES)
     return found
 
 
 def overlaps_itself(x: Any) -> bool:
     """Whether several elements lie in one place."""
+    places = places_of(x)
+    return places.numel() > places.unique().numel()
+
+
+def places_of(x: Any) -> torch.Tensor:
+    """Where each element lies, counted from the first."""
     places = torch.zeros((), dtype=torch.int64)
     for size, step in zip(x.shape, x.stride(), strict=True):
         places = places.unsqueeze(-1) + torch.arange(size) * step
-    return places.numel() > places.unique().numel()
+    return places
 
 
 def have_siblings(tensors: Iterable[Any], known: Iterable[Any]) -> Iterator[bool]:

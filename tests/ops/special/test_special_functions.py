@@ -111,9 +111,21 @@ def test_frexp_and_ldexp_are_inverse() -> None:
     finite = np.isfinite(x)
     np.testing.assert_array_equal(np.asarray(exponent)[finite], want[1][finite])
     assert exponent.dtype is lg.int32
-    whole = finite & (np.abs(x) > 1e-300) & (np.abs(x) < 1e300)
     back = lg.ldexp(mantissa, exponent)
-    np.testing.assert_array_equal(np.asarray(back)[whole], x[whole])
+    np.testing.assert_array_equal(np.asarray(back)[finite], x[finite])
+
+
+@pytest.mark.parametrize("dtype", [lg.float16, lg.float32, lg.float64])
+def test_ldexp_of_whole_exponents_is_right_where_the_power_is_no_number(dtype: Any) -> None:
+    limits = np.finfo(str(dtype).split(".")[-1])
+    x = np.array(
+        [0.0, limits.smallest_subnormal, limits.tiny, 1.5, 3, -5, limits.max], limits.dtype
+    )
+    width = limits.maxexp - limits.minexp + limits.nmant
+    for power in (-9999, -width, 2 - limits.maxexp - limits.nmant, 3, width, 9999):
+        got = lg.ldexp(lg.tensor(x), lg.tensor(power))
+        with np.errstate(all="ignore"):
+            np.testing.assert_array_equal(np.asarray(got), np.ldexp(x, power))
 
 
 def test_signs_of_zero() -> None:
