@@ -124,6 +124,18 @@ def whole_plans(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Runtime, "by_pieces", False)
 
 
+@pytest.fixture(params=["whole", "pieces"])
+def tier(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Each way in which a flush may be run: planned as a whole, or piece by piece."""
+    from livegrad.runtime.sight import Policy
+
+    if request.param == "whole":
+        request.getfixturevalue("whole_plans")
+    else:
+        monkeypatch.setattr(Policy, "pieces", True)
+    return request.param
+
+
 @pytest.fixture(scope="session")
 def python() -> Callable[..., subprocess.CompletedProcess[str]]:
     """Runs source text in a new interpreter, with changes to the environment as keywords."""

@@ -36,6 +36,7 @@ def test_compiled_and_reference_agree() -> None:
         np.testing.assert_allclose(compiled, program(), rtol=1e-6)
 
 
+@pytest.mark.usefixtures("whole_plans")
 def test_a_chain_is_one_kernel() -> None:
     x = lg.tensor(np.ones((8, 8), np.float32))
     y = (x * 2 + 1).exp().sum(1)

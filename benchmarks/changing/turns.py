@@ -16,9 +16,6 @@ from benchmarks.spread import Spread, paired_ratio, spread
 
 NAMES = (frameworks.TORCH, frameworks.LIVEGRAD)
 RELATIVE, ABSOLUTE = 1e-3, 1e-5  # how far losses may differ between frameworks
-# How livegrad runs unless the environment says otherwise. To be removed once tiers are the
-# default.
-MODE = "tiers"
 
 
 @dataclass(frozen=True)
@@ -87,9 +84,8 @@ def failure_noted(outcome: Outcome, name: str) -> Iterator[None]:
 
 def environment(settings: Settings, cache: str) -> dict[str, str]:
     """The variables of a process."""
-    mode = os.environ.get("LIVEGRAD_MODE", MODE)
     common = frameworks.environment(settings.threads)
-    return {**common, "LIVEGRAD_MODE": mode, "LIVEGRAD_CACHE_DIR": cache}
+    return {**common, "LIVEGRAD_CACHE_DIR": cache}
 
 
 def prepare(program: str, settings: Settings, variables: dict[str, str]) -> None:

@@ -2,7 +2,8 @@
 
 LIVEGRAD_DEBUG is a comma-separated list of: graph (recorded nodes of each flush), plan (each
 pass), kernels (signatures), ir (LLVM IR), misses (why a plan was not found), verify (check passes
-and IR), times (time every kernel, for explain()), native (why hot functions stay Python's).
+and IR), times (time every kernel, for explain()), native (why hot functions stay Python's), tiers
+(what each flush was run by, and why).
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from collections.abc import Sequence
 from livegrad.environment import words
 from livegrad.graph.node import Node, describe_site
 
-_FLAGS = words("LIVEGRAD_DEBUG", "graph plan kernels ir misses verify times native")
+_FLAGS = words("LIVEGRAD_DEBUG", "graph plan kernels ir misses verify times native tiers")
 
 
 def wants(flag: str) -> bool:

@@ -12,8 +12,9 @@ planned it has cost as much. Bits do not depend on it: see docs/design.md.
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from livegrad.compiler import debug
 from livegrad.device import CPU
 from livegrad.environment import words
 from livegrad.graph import spent
@@ -95,11 +96,7 @@ def run_at_first_sight(state: State, roots: tuple[Node, ...]) -> Listed | None:
 
     The updates, which repeat, are left pending.
     """
-    # The compiler is imported by the first flush: `import livegrad` is quicker without it.
-    from livegrad.runtime.cpu.pieces.flushing import Learnt, Missing
-    from livegrad.runtime.cpu.pieces.moulds import Unfit
-
-    seen = None
+    pieces, seen = _pieces(), None
     try:
         for _ in range(_MOST_TRIES):
             count = _before_updates(state.nodes)
@@ -107,29 +104,51 @@ def run_at_first_sight(state: State, roots: tuple[Node, ...]) -> Listed | None:
                 return None
             sight, seen = _look(state, roots, count)
             if seen.planned and not Policy.pieces:
+                _say_whole(count, "it has cost as much as a plan")
                 return None
             started, made = _now(), counters.pieces_made
             try:
                 listed = sight.run(seen.why(count))
-            except Learnt:
+            except pieces.Learnt:
                 continue
-            except Missing:
+            except pieces.Missing:
                 del sight  # it refers to nodes
                 adopt_missing(state, roots, for_plan=False)
                 continue
             if counters.pieces_made == made:  # else the time was that of making them
                 _account(seen, _now() - started, sight)
             del sight
+            _show(state.nodes[:count], listed)
             _finish(state, count)
             return listed
-    except Unfit:
-        pass
+    except pieces.Unfit as unfit:
+        _say_whole(len(state.nodes), str(unfit) or "no piece does it")
     if seen is not None:
         seen.planned = True
     for node in state.nodes:
         if node.spec.op.kind == "gradient":
             node.spec.refused = True
     return None
+
+
+def _say_whole(count: int, why: str) -> None:
+    if debug.wants("tiers"):
+        debug.out(f"tiers: {count} nodes as a whole: {why}")
+
+
+def _pieces() -> Any:
+    # With the compiler, which the first flush imports: `import livegrad` is quicker without it.
+    from livegrad.runtime.cpu.pieces import flushing
+
+    return flushing
+
+
+def _show(nodes: list[Node], listed: Listed) -> None:
+    """Prints what was run, if LIVEGRAD_DEBUG asks for it."""
+    if debug.wants("graph"):
+        debug.show("graph", debug.node_lines(nodes))
+    if debug.wants("tiers"):
+        debug.out(f"tiers: {len(nodes)} nodes {listed.how(False)}")
 
 
 def _account(seen: Seen, cost: int, sight: Sight) -> None:
@@ -167,10 +186,8 @@ def _before_updates(nodes: list[Node]) -> int:
 
 
 def _look(state: State, roots: tuple[Node, ...], count: int) -> tuple[Sight, Seen]:
-    from livegrad.runtime.cpu.pieces.flushing import look
-
     read = [x for node in state.nodes[count:] for x in node.inputs]
-    sight = look(state.nodes, state.handles, state.base, count, [*roots, *read])
+    sight = _pieces().look(state.nodes, state.handles, state.base, count, [*roots, *read])
     key = hash(sight.structure())
     seen = _seen.get(key)
     if seen is None:

@@ -74,10 +74,9 @@ def is_time() -> bool:
 
 
 def _is_stored() -> bool:
-    from livegrad.native import layout
-    from livegrad.runtime.cpu.translations import is_stored
+    from livegrad.runtime.cpu.translations import are_stored
 
-    return layout.is_known() and not is_observed() and is_stored(_functions(), "hot")
+    return not is_observed() and are_stored(_functions())
 
 
 def _functions() -> list[FunctionType]:
@@ -105,13 +104,14 @@ def speed_up() -> None:
 
 def _work(in_background: bool) -> Work:
     """Translates and replaces the hot functions, if this interpreter is one we know."""
-    from livegrad.native import layout
+    from livegrad.runtime.cpu.translations import hot_functions
 
     functions = _functions()
     try:
-        if not layout.is_known():
-            raise RuntimeError("this interpreter is not known")
-        made, watch = yield from _made(functions, in_background)
+        made, watch = yield from hot_functions(
+            functions, Speedup.made, Speedup.originals, lambda ir: _compiled(ir, in_background)
+        )
+        Speedup.alive += made.values()
     except (_untranslatable(), OSError, RuntimeError) as error:  # no source, or no LLVM passes
         if debug.wants("native"):
             debug.out(f"hot functions stay Python's: {error}")
@@ -138,36 +138,6 @@ def _untranslatable() -> type[Exception]:
     from livegrad.native.subset import Untranslatable
 
     return Untranslatable
-
-
-def _made(
-    functions: list[FunctionType], in_background: bool
-) -> Generator[bool, None, tuple[dict[FunctionType, Any], Watch]]:
-    """The native functions, and what they took for constants."""
-    from livegrad.native import layout
-    from livegrad.native.install import link
-    from livegrad.native.stored import key_of
-    from livegrad.native.watch import Watch
-    from livegrad.runtime.cpu import jit
-    from livegrad.runtime.cpu.translations import STORE
-
-    key = key_of(functions, "hot")
-    stored = STORE.look_up(key, Speedup.originals)
-    if stored is not None:
-        objects, constants, code = stored
-    else:
-        from livegrad.native.translate import translate_in_slices
-
-        originals = {native: function for function, native in Speedup.made.items()}
-        unit = yield from translate_in_slices(layout.slots_of(hot.CLASSES), functions, originals)
-        objects, constants = unit.objects, unit.constants
-        stored_code = jit.stored_object_code(unit.ir)
-        code = stored_code or (yield from _compiled(unit.ir, in_background))
-        STORE.keep(key, unit, Speedup.originals, code)
-    made = link(functions, objects, jit.load_object(code, "livegrad_native"))
-    Speedup.alive += made.values()
-    Speedup.originals |= {id(native): function for function, native in made.items()}
-    return made, Watch(constants, Speedup.originals)
 
 
 def _compiled(ir: str, in_background: bool) -> Generator[bool, None, bytes]:

@@ -108,6 +108,7 @@ def test_spent_graphs_are_held_weakly():
 
 
 @pytest.mark.parametrize("before_backward", [True, False])
+@pytest.mark.usefixtures("whole_plans")
 def test_total_of_losses_keeps_nothing_alive(before_backward):
     w = leaf(1.0, 2.0)
     total = 0
@@ -129,6 +130,7 @@ def test_total_of_losses_keeps_nothing_alive(before_backward):
     assert total.item() == 5000.0
 
 
+@pytest.mark.usefixtures("whole_plans")
 def test_list_of_losses_keeps_only_their_values():
     w = leaf(1.0, 2.0)
     losses = []

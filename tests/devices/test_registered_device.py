@@ -258,6 +258,7 @@ def test_a_plan_is_found_again():
     assert len(plans[-1].steps) <= 2  # fused as for the CPU
 
 
+@pytest.mark.usefixtures("whole_plans")
 def test_plans_are_those_of_the_cpu():
     """The plan that the CPU makes runs there as it is: nothing in it says where."""
     x = lg.randn(3, 4)

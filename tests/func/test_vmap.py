@@ -381,6 +381,7 @@ def test_an_ensemble() -> None:
 # -------------------------------------------------------------------------------------- counts
 
 
+@pytest.mark.usefixtures("whole_plans")
 def test_the_work_does_not_grow_with_the_batch(counted: Any) -> None:
     def steps(size: int) -> Any:
         x, y = rand(size, 4), lg.arange(size) % 3

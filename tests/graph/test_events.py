@@ -32,6 +32,7 @@ def of(kind: type, told: list[Any]) -> list[Any]:
     return [event for event in told if type(event) is kind]
 
 
+@pytest.mark.usefixtures("whole_plans")
 def test_a_program_is_told_from_line_to_value(heard: list[Any]) -> None:
     forget_plans()
     x = lg.ones(5, 7)
@@ -55,6 +56,7 @@ def test_a_program_is_told_from_line_to_value(heard: list[Any]) -> None:
     assert order[-2:] == [events.Ran, events.Read]
 
 
+@pytest.mark.usefixtures("whole_plans")
 def test_a_plan_found_again_has_its_number_and_steps(heard: list[Any]) -> None:
     for _ in range(3):
         lg.arange(6).float().tanh().tolist()
@@ -118,6 +120,7 @@ def test_arrays_are_reads_too(heard: list[Any]) -> None:
     ]
 
 
+@pytest.mark.usefixtures("whole_plans")
 def test_a_training_step_that_repeats(heard: list[Any]) -> None:
     net = nn.Linear(3, 2)
     optimizer = optim.SGD(net.parameters(), lr=0.1)

@@ -180,6 +180,7 @@ def test_total_of_losses_over_1000_steps():
         np.testing.assert_allclose(p.detach().numpy(), want, rtol=1e-3, atol=1e-5)
 
 
+@pytest.mark.usefixtures("whole_plans")
 def test_in_place_total_of_losses():
     model, x, y = regression()
     optimizer = optim.SGD(model.parameters(), lr=0.05)
@@ -198,6 +199,7 @@ def test_in_place_total_of_losses():
     np.testing.assert_allclose(total.item(), wanted, rtol=2e-5)
 
 
+@pytest.mark.usefixtures("whole_plans")
 def test_list_of_losses():
     model, x, y = regression()
     optimizer = optim.Adam(model.parameters(), lr=0.05)
@@ -294,6 +296,7 @@ def test_in_place_with_the_loss_kept_and_read(counted):
         assert (c.donations, c.kernels_made, c.plan_misses) == (5 * 12, 0, 0)
 
 
+@pytest.mark.usefixtures("whole_plans")
 def test_memory_does_not_grow_over_steps():
     model, x, y = regression()
     optimizer = optim.Adam(model.parameters())
@@ -468,6 +471,7 @@ def test_what_is_used_stays(monkeypatch, counted):
         assert c.plan_misses == 0
 
 
+@pytest.mark.usefixtures("whole_plans")
 def test_kernels_are_unloaded_with_the_last_plan_that_runs_them():
     forget_plans()
     x = lg.ones(3, 5)

@@ -111,6 +111,7 @@ def test_growing_reshape_and_permute(compiles_nothing_new):
     compiles_nothing_new(step, SIZES)
 
 
+@pytest.mark.usefixtures("whole_plans")
 def test_learning_rate(compiles_nothing_new):
     model = classifier()
     x, t = array(9, 12), classes(9)

@@ -124,7 +124,7 @@ def attempt(function, wanted, what):
     return None if got == wanted else f"{what}: got {got}, expected {wanted}"
 
 
-def test_interrupted_read_can_be_repeated():
+def test_interrupted_read_can_be_repeated(tier):
     def trial(interrupt):
         x = lg.tensor([1.0, 2.0, 3.0])
         y, z = x * 2, x + 1

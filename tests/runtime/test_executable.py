@@ -11,6 +11,8 @@ from livegrad.runtime.cpu import blas
 from livegrad.runtime.cpu.segments import ARENA
 from livegrad.runtime.report import last_steps
 
+pytestmark = pytest.mark.usefixtures("whole_plans")
+
 
 def kinds():
     return [step.kind for step in last_steps()]

@@ -137,6 +137,7 @@ def test_zero_size_values():
     assert (lg.ones(2, 0) @ lg.ones(0, 2)).tolist() == [[0.0, 0.0]] * 2
 
 
+@pytest.mark.usefixtures("whole_plans")
 def test_plan_depends_on_who_is_alive(counted):
     def run(keep):
         x = lg.tensor([1.0, 2.0])

@@ -21,6 +21,7 @@ def rise(before):
     return {name: after[name] - value for name, value in dataclasses.asdict(before).items()}
 
 
+@pytest.mark.usefixtures("whole_plans")
 def test_stats_count_a_flush():
     flush("a test begins")  # what others have left pending would be in the first plan
     x = lg.tensor(np.ones((3, 5), np.float32))
@@ -58,7 +59,7 @@ def explained():
     return out.getvalue()
 
 
-def test_explain_names_reason_kernels_ops_and_lines():
+def test_explain_names_reason_kernels_ops_and_lines(whole_plans):
     x, w = lg.tensor(np.ones((4, 6), np.float32)), lg.tensor(np.ones((6, 4), np.float32))
     y = F.softmax(x @ w, -1)
     y.tolist()
@@ -77,6 +78,7 @@ def test_explain_names_reason_kernels_ops_and_lines():
     assert "exp" in kernels[1]
 
 
+@pytest.mark.usefixtures("whole_plans")
 def test_explain_says_whether_the_plan_was_known():
     x = lg.tensor(np.ones((4, 7), np.float32))
     for _ in range(2):
@@ -84,6 +86,7 @@ def test_explain_says_whether_the_plan_was_known():
     assert "plan found, 0 kernels compiled" in explained()
 
 
+@pytest.mark.usefixtures("whole_plans")
 def test_last_steps_are_those_of_the_last_flush():
     x, w = lg.tensor(np.ones((4, 6), np.float32)), lg.tensor(np.ones((6, 4), np.float32))
     (x @ w).tolist()
@@ -111,10 +114,19 @@ def test_explain_before_anything(python):
 )
 def test_debug_flags_print_to_standard_error(python, flag, expected):
     program = "import livegrad as lg; print((lg.tensor([1.0]) + 1).tolist())"
-    done = python(program, LIVEGRAD_DEBUG=flag)
+    done = python(program, LIVEGRAD_DEBUG=flag, LIVEGRAD_MODE="whole")
     assert done.stdout == "[2.0]\n"
     assert expected in done.stderr
     assert python(program).stderr == ""
+
+
+@pytest.mark.parametrize(
+    ("flag", "expected"),
+    [("graph", "add("), ("tiers", "tiers: 1 nodes piece by piece: its structure is new")],
+)
+def test_debug_flags_of_what_is_run_piece_by_piece(python, flag, expected):
+    program = "import livegrad as lg; print((lg.tensor([1.0]) + 1).tolist())"
+    assert expected in python(program, LIVEGRAD_DEBUG=flag, LIVEGRAD_MODE="").stderr
 
 
 def test_reference_mode(python):

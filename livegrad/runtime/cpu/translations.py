@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Generator
 from types import FunctionType
 from typing import Any
 
+from livegrad.native import layout
+from livegrad.native.hot import CLASSES
+from livegrad.native.install import addresses_of, link
 from livegrad.native.stored import Store, key_of
+from livegrad.native.watch import Watch
 from livegrad.runtime.cpu import jit
 
-STORE = Store(jit.stored_bytes, jit.store_bytes)
+_STORE = Store(jit.stored_bytes, jit.store_bytes)
+_ENTRY = "livegrad_native"
+_HOT = "hot"
 
 
 def words(functions: list[Any], kind: str) -> dict[Any, int]:
     """The addresses of functions of words (native/words.py), which are known as `kind` on disk."""
-    from livegrad.native.install import addresses_of
-
     key = key_of(functions, kind)
-    stored = STORE.look_up(key, {})
+    stored = _STORE.look_up(key, {})
     if stored is not None:
         objects, _, code = stored
     else:
@@ -25,11 +30,40 @@ def words(functions: list[Any], kind: str) -> dict[Any, int]:
 
         made = translate_words(functions)
         objects, code = made.objects, jit.object_code(made.ir, inline=True)
-        STORE.keep(key, made, {}, code)
-    found = addresses_of(functions, objects, jit.load_object(code, "livegrad_native"))
+        _STORE.keep(key, made, {}, code)
+    found = addresses_of(functions, objects, jit.load_object(code, _ENTRY))
     return dict(zip(functions, found, strict=True))
 
 
-def is_stored(functions: list[FunctionType], kind: str) -> bool:
-    """Whether a translation of functions is on disk."""
-    return jit.stored_bytes(key_of(functions, kind)) is not None
+def hot_functions(
+    functions: list[FunctionType],
+    before: dict[FunctionType, Any],
+    originals: dict[int, FunctionType],
+    compiled: Callable[[str], Generator[bool, None, bytes]],
+) -> Generator[bool, None, tuple[dict[FunctionType, Any], Watch]]:
+    """Hot functions as native ones, and what they took for constants; in slices.
+
+    Some have been made `before`; `originals` are the functions of all that were, by their ids.
+    """
+    if not layout.is_known():
+        raise RuntimeError("this interpreter is not known")
+    key = key_of(functions, _HOT)
+    stored = _STORE.look_up(key, originals)
+    if stored is not None:
+        objects, constants, code = stored
+    else:
+        from livegrad.native.translate import translate_in_slices
+
+        natives = {native: function for function, native in before.items()}
+        unit = yield from translate_in_slices(layout.slots_of(CLASSES), functions, natives)
+        objects, constants = unit.objects, unit.constants
+        code = jit.stored_object_code(unit.ir) or (yield from compiled(unit.ir))
+        _STORE.keep(key, unit, originals, code)
+    made = link(functions, objects, jit.load_object(code, _ENTRY))
+    originals.update({id(native): function for function, native in made.items()})
+    return made, Watch(constants, originals)
+
+
+def are_stored(functions: list[FunctionType]) -> bool:
+    """Whether hot functions are on disk as native ones."""
+    return layout.is_known() and jit.stored_bytes(key_of(functions, _HOT)) is not None

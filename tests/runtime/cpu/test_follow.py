@@ -14,9 +14,12 @@ from livegrad.graph.state import reference_mode
 from livegrad.native import layout
 from livegrad.runtime.cpu import follow
 
-pytestmark = pytest.mark.skipif(
-    not follow.available(), reason="the objects of this interpreter are not known"
-)
+pytestmark = [
+    pytest.mark.usefixtures("whole_plans"),
+    pytest.mark.skipif(
+        not follow.available(), reason="the objects of this interpreter are not known"
+    ),
+]
 
 
 def test_is_on_where_it_was_tried():
