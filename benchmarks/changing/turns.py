@@ -1,6 +1,5 @@
 """Runs one program under both frameworks, in fresh processes that take turns."""
 
-import os
 import signal
 import tempfile
 import threading
