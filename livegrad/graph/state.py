@@ -80,8 +80,8 @@ class State:
 
     `elsewhere` says that nodes of other devices than the CPU are among those pending.
 
-    `written` has, for nodes that in-place writes made, the node whose place each took: a write that
-    fails is taken back.
+    `written` has, for nodes that in-place writes made, the node whose place each took, or the node
+    itself if that is its first input: a write that fails is taken back.
 
     More pending nodes than `most` are a reason to flush, but not while `held`: then they are the
     planner's, or belong together. It is -1 once something was recorded that reads memory which

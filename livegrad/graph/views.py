@@ -307,7 +307,8 @@ def in_place_of(old: Node, value: Any, handle: Any, overwrites: bool) -> Node:
         go_on_retaining(old, node, handle)
     see_through(value, handle)
     if node.inputs and node is not old:  # what is computed from nothing cannot fail
-        LOCAL.state.written[node] = old
+        # What it reads first need not be held here too: who else refers to it counts.
+        LOCAL.state.written[node] = node if node.inputs[0] is old else old
     return node
 
 

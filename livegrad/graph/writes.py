@@ -6,6 +6,7 @@ import weakref
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from livegrad.device import CPU
 from livegrad.graph import elsewhere
 from livegrad.graph.handle import (
     Cell,
@@ -74,6 +75,8 @@ def rebind(x: Tensor, value: Tensor, expanded: bool = False) -> Tensor:
             _write_to_root(share, part)
         _write_to_cell(cell, path, part)
     _wrote(cell)
+    if path:
+        _let_go_of_old_whole(cell)
     # Where elements lie in one place, what was written to one is seen in the others. A gradient
     # reaches what was written through the whole, as in PyTorch: a view is a view of that now.
     through_whole = path and (part.grad_to is not None or moves)
@@ -97,6 +100,29 @@ def _wrote(cell: Cell) -> None:
         _write_to_cell(parent, path, cell._node)
         _wrote(parent)
         cell.parent = parent, path, parent.version
+
+
+def _let_go_of_old_whole(cell: Cell) -> None:
+    """Brings the tensor that is the whole up to date, if nothing of a graph is concerned.
+
+    Else it would refer to the old value until it is next used, and nothing could be written where
+    that lies.
+    """
+    whole = cell.base()
+    share = None if whole is None else whole._share
+    if whole is None or share is None or share.cell is not cell or share.path:
+        return
+    if whole._node.grad_to is None and cell._node.grad_to is None and share.apart is None:
+        whole._node = cell._node
+        share.seen = cell.version
+
+
+def is_whole_without_graph(x: Any) -> bool:
+    """Whether `x` is all of its memory, which is ours alone and laid out in order, and constant."""
+    node, share = x._node, x._share
+    if node.grad_to is not None or node.meta.strides is not None or node.meta.device is not CPU:
+        return False
+    return share is None or not (share.path or share.cell.memory or share.cell.parent)
 
 
 def _write_to_cell(cell: Cell, path: Sequence[Step], part: Node) -> None:

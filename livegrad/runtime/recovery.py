@@ -67,5 +67,6 @@ def _last_good(node: Node, written: dict[Node, Node], lost: set[Node]) -> tuple[
     """
     before, failed = node, 0
     while before in lost and before in written:
-        before, failed = written[before], failed + 1
+        old = written[before]
+        before, failed = before.inputs[0] if old is before else old, failed + 1
     return (node, 0) if before in lost else (before, failed)

@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from livegrad import dtypes
+from livegrad.device import CPU
 from livegrad.dtypes import DType
 from livegrad.graph.blame import as_items
-from livegrad.graph.handle import Handle, node_of, shares_with
+from livegrad.graph.handle import Handle, node_of, share_of, shares_with
 from livegrad.graph.infer import TYPE_NAMES
 from livegrad.graph.layout import (
     Strides,
@@ -31,7 +32,7 @@ from livegrad.graph.overlap import AT_ALL, check_overlap
 from livegrad.graph.record import record
 from livegrad.graph.state import LOCAL
 from livegrad.graph.views import view
-from livegrad.graph.writes import check_writable, rebind
+from livegrad.graph.writes import check_writable, is_whole_without_graph, rebind
 from livegrad.ops.bookkeeping.in_place import laid_out_as, overwriting
 from livegrad.ops.elementwise.arithmetic import add, cast, clone, where as choose
 from livegrad.ops.making.generate import counting, filled
@@ -40,6 +41,7 @@ from livegrad.ops.picking.index_writing import INDEX_ADD, INDEX_PUT
 from livegrad.ops.shaping.movement import (
     EXPAND,
     INDEX,
+    INDEX_WRITE,
     PERMUTE,
     expand,
     inverse_order,
@@ -370,7 +372,12 @@ def _are_neighbours(dims: list[int]) -> bool:
 def setitem(self: Tensor, key: Any, value: Any) -> None:
     """`x[key] = value`, broadcast and cast."""
     meta = node_of(self).meta
-    if not isinstance(value, Handle | np.ndarray):
+    if isinstance(value, Handle):
+        if _is_written_already(self, key, value):
+            share_of(self).count(1)
+            node_of(self)
+            return
+    elif not isinstance(value, np.ndarray):
         value = _number(value, meta.dtype)
     if _is_whole_mask(key, meta) and _is_scalar(value):
         mask = cast(_as_tensor(key), dtypes.bool_)
@@ -385,6 +392,8 @@ def setitem(self: Tensor, key: Any, value: Any) -> None:
         _check_put(_parts(key), meta, value, _fills_by_item(key, value))
     if node_of(self).grad_to is not None and _lists_of_indices(_parts(key)):
         check_writable(self, expanded=True)  # before the indices are looked at
+    if is_whole_without_graph(self) and _write_part(self, meta, key, value):
+        return
     x, parsed = _basic(self, meta.shape, key)
     if isinstance(value, Handle):
         _check_apart(x, parsed, value, key)
@@ -395,6 +404,49 @@ def setitem(self: Tensor, key: Any, value: Any) -> None:
         if _is_all(parsed, meta.shape):  # the tensor itself, and no view of it
             x, part = self, overwriting(self, part)
         rebind(x, part, expanded=itself)
+
+
+def _is_written_already(x: Tensor, key: Any, value: Tensor) -> bool:
+    """Whether `value` is what `x[key]` shows: `x[key] += 1` has written it when Python assigns it.
+
+    It is one write more to PyTorch's `_version`.
+    """
+    share, own = value._share, x._share
+    if share is None or own is None or share.cell is not own.cell or share.root is not None:
+        return False
+    if share.seen != share.cell.version or share.cell.memory or share.cell.parent:
+        return False
+    graph = value._node.grad_to is not None or node_of(x).grad_to is not None
+    if graph or not _has_no_tensors(key) or share.path[:-1] != own.path or not share.path:
+        return False
+    parsed = _parse(node_of(x).meta.shape, _parts(key))
+    step = (INDEX, (parsed.items,), parsed.args, parsed.shape)
+    return not parsed.advanced and not parsed.turned and share.path[-1] == step
+
+
+def _has_no_tensors(key: Any) -> bool:
+    """Whether a key is made of ints and slices alone."""
+    return type(key) in (int, slice) or (
+        type(key) is tuple and all([type(part) in (int, slice) for part in key])
+    )
+
+
+def _write_part(x: Tensor, meta: Meta, key: Any, value: Any) -> bool:
+    """Writes to a part of a whole tensor, if no view is needed for that; whether it did."""
+    if not _has_no_tensors(key):
+        return False
+    if isinstance(value, Handle) and (
+        value._node.grad_to is not None
+        or value._node.meta.device is not CPU
+        or shares_with(x, value)
+    ):
+        return False
+    parsed = _parse(meta.shape, _parts(key))
+    if parsed.turned or _is_all(parsed, meta.shape):
+        return False
+    part = _spread(value, parsed.shape, meta.dtype)
+    rebind(x, record(INDEX_WRITE, (x, part), (parsed.items,), parsed.args), expanded=True)
+    return True
 
 
 def _is_all(parsed: Parsed, shape: Shape) -> bool:
