@@ -315,6 +315,9 @@ class Runtime:
     number_at: Callable[[Node, int], int]
     # buffer_of(values, dtype): a buffer with a copy of an array, converted to `dtype`.
     buffer_of: Callable[[Any, DType], Any]
+    # write_at_once(x, key, value): x[key] = value, if that needs no recording; see
+    # runtime/at_once.py.
+    write_at_once: Callable[[Any, Any, Any], bool]
     # Whether flushes may be run piece by piece, so that gradients need no plan: runtime/sight.py.
     by_pieces = False
 

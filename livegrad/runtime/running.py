@@ -32,7 +32,7 @@ def _count_argument() -> int:
     return _refs(local) - 1
 
 
-_ARGUMENT = _count_argument()
+ARGUMENT = _count_argument()
 
 
 def run(executable: Executable, snapshot: Snapshot) -> None:
@@ -172,10 +172,10 @@ def _targets(
         tensor = snapshot.handles[update].tensors[place]
         # The cell that the tensor shares with views refers to the node, too. Ours are an entry of
         # `reads` for each recorded input, one of `leaves`, `node` and the argument.
-        ours = referrers - 1 + 2 + _ARGUMENT
+        ours = referrers - 1 + 2 + ARGUMENT
         others = _refs(node) - referrers - (tensor._share is not None) - ours
         # To the buffer: those of the node, `buffer` and the argument.
-        others_of_buffer = _refs(buffer) - 2 - _ARGUMENT
+        others_of_buffer = _refs(buffer) - 2 - ARGUMENT
         if in_place and may_overwrite(others, buffer, others_of_buffer):
             targets.append(buffer)
         else:
@@ -196,8 +196,8 @@ def _donated(executable: Executable, snapshot: Snapshot, leaves: list[Node]) -> 
         buffer = node.buffer
         # Ours are an entry of `reads` for each recorded input, one of `leaves`, `node` and the
         # argument; to the buffer, `buffer` and the argument.
-        others = _refs(node) - 2 * referrers - 2 - _ARGUMENT
-        others_of_buffer = _refs(buffer) - 2 - _ARGUMENT
+        others = _refs(node) - 2 * referrers - 2 - ARGUMENT
+        others_of_buffer = _refs(buffer) - 2 - ARGUMENT
         if may_overwrite(others, buffer, others_of_buffer):
             found[number] = buffer
     counters.donations += len(found)

@@ -30,7 +30,7 @@ from livegrad.graph.meta import Meta, Shape
 from livegrad.graph.op import Op
 from livegrad.graph.overlap import AT_ALL, check_overlap
 from livegrad.graph.record import record
-from livegrad.graph.state import LOCAL
+from livegrad.graph.state import LOCAL, Runtime
 from livegrad.graph.views import view
 from livegrad.graph.writes import check_writable, is_whole_without_graph, rebind
 from livegrad.ops.bookkeeping.in_place import laid_out_as, overwriting
@@ -441,6 +441,8 @@ def _write_part(x: Tensor, meta: Meta, key: Any, value: Any) -> bool:
         or shares_with(x, value)
     ):
         return False
+    if not isinstance(value, np.ndarray) and Runtime.write_at_once(x, key, value):
+        return True
     parsed = _parse(meta.shape, _parts(key))
     if parsed.turned or _is_all(parsed, meta.shape):
         return False
