@@ -220,6 +220,18 @@ def share_of(x: Any) -> Share:
     return share
 
 
+@hot
+def is_current(share: Share) -> bool:
+    """Whether a tensor shows what its cell holds, with nobody else to ask: it needs no `sync`.
+
+    Whether it is the only one is not looked into.
+    """
+    cell = share.cell
+    if share.seen != cell.version or cell.memory is not None or cell.parent is not None:
+        return False
+    return share.made_at is None
+
+
 def path_of(x: Any) -> tuple[Step, ...]:
     """The view operations that lead to a tensor; none if it is no view."""
     share: Share | None = x._share

@@ -183,6 +183,8 @@ def view(
         raise not_a_tensor(op, x) from None
     if shown is not None and shown.cell.memory is not None:
         return Writing.view_shared(op, x, attrs, args, shape)
+    # A cell that we refer to is not given up, only to be made again.
+    cell = None if shown is None else shown.cell
     out = record(op, (x,), attrs, args, shape)
     shown = x._share
     if shown is None:

@@ -13,6 +13,7 @@ from livegrad.graph.handle import (
     Share,
     Step,
     Writing,
+    is_current,
     is_detached,
     node_of,
     path_of,
@@ -34,6 +35,7 @@ from livegrad.graph.views import (
     sync,
     written_view,
 )
+from livegrad.native.hot import hot
 
 if TYPE_CHECKING:
     from livegrad.tensor import Tensor
@@ -49,6 +51,8 @@ def rebind(x: Tensor, value: Tensor, expanded: bool = False) -> Tensor:
     The value that was there stays in the graph for whoever recorded with it, so backward never
     meets a value "modified by an in-place operation".
     """
+    if _wrote_plainly(x, value):
+        return x
     check_writable(x, value._node.grad_to is not None, expanded)
     if x._node.meta.device is not value._node.meta.device:
         value = elsewhere.written(x, value)
@@ -87,6 +91,64 @@ def rebind(x: Tensor, value: Tensor, expanded: bool = False) -> Tensor:
     return x
 
 
+@hot
+def _wrote_plainly(x: Any, value: Any) -> bool:
+    """Writes what needs no second look: no graph, no memory of others, at most one step away."""
+    old, node = x._node, value._node
+    if old.grad_to is not None or node.grad_to is not None or node.meta is not old.meta:
+        return False
+    if old.spent or old.meta.strides is not None or node is old:
+        return False
+    share = x._share
+    if share is None:
+        x._writes += 1
+    else:
+        cell = share.cell
+        if not is_current(share) or share.apart is not None or cell._node.grad_to is not None:
+            return False
+        path = share.path
+        if path:
+            op, attrs, args, _ = path[0]
+            if len(path) > 1 or op.write is None or op.grads is None or share.root is not None:
+                return False
+            if cell._node.meta.strides is not None or cell._node.spent:
+                return False
+            _take_place(x, old, value)
+            before = cell._node
+            whole = op.write(wrap(before), value, attrs, args)
+            cell._node = whole._node
+            _note_write(before, whole, cell)
+            cell.version += 1
+            share.seen = cell.version
+            _let_go_of_old_whole(cell)
+            return True
+        cell._node = node
+        cell.version += 1
+        share.seen = cell.version
+    _take_place(x, old, value)
+    return True
+
+
+@hot
+def _take_place(x: Any, old: Node, value: Any) -> None:
+    x._node = value._node
+    _note_write(old, value, x)
+
+
+@hot
+def _note_write(old: Node, value: Any, handle: Any) -> None:
+    """What `in_place_of` does where no graph is concerned."""
+    node = value._node
+    node.spent = old.spent
+    state = LOCAL.state
+    handles = state.handles
+    if handles and handles[-1] is value:
+        handles[-1] = handle
+    inputs = node.inputs
+    if inputs:
+        state.written[node] = node if inputs[0] is old else old
+
+
 def is_apart(path: Sequence[Step]) -> bool:
     """Whether no step can show an element twice."""
     return all([step[0].write is not None for step in path])
@@ -102,6 +164,7 @@ def _wrote(cell: Cell) -> None:
         cell.parent = parent, path, parent.version
 
 
+@hot
 def _let_go_of_old_whole(cell: Cell) -> None:
     """Brings the tensor that is the whole up to date, if nothing of a graph is concerned.
 

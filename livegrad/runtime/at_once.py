@@ -121,5 +121,3 @@ def _count(x: Any) -> None:
         share.cell.version += 1
         share.seen = share.cell.version
         share.wrote()
-
-

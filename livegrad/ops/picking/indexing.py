@@ -17,7 +17,7 @@ from livegrad import dtypes
 from livegrad.device import CPU
 from livegrad.dtypes import DType
 from livegrad.graph.blame import as_items
-from livegrad.graph.handle import Handle, node_of, share_of, shares_with
+from livegrad.graph.handle import Handle, is_current, node_of, share_of, shares_with
 from livegrad.graph.infer import TYPE_NAMES
 from livegrad.graph.layout import (
     Strides,
@@ -282,7 +282,10 @@ def _bool_of(part: Any) -> Any:
 
 def getitem(self: Tensor, key: Any) -> Tensor:
     """`x[key]`: a view for ints and slices, a copy for index tensors and masks."""
-    shape = node_of(self).meta.shape
+    share = self._share
+    if share is not None and not is_current(share):
+        node_of(self)
+    shape = self._node.meta.shape
     if type(key) is int and shape and -shape[0] <= key < shape[0]:  # the commonest, on a short way
         return view(INDEX, self, (items_at(len(shape), 0, _INT),), (key % shape[0],), shape[1:])
     x, parsed = _basic(self, shape, key)
@@ -374,8 +377,9 @@ def setitem(self: Tensor, key: Any, value: Any) -> None:
     meta = node_of(self).meta
     if isinstance(value, Handle):
         if _is_written_already(self, key, value):
-            share_of(self).count(1)
-            node_of(self)
+            share = share_of(self)
+            share.count(1)
+            share.seen = value._share.seen = share.cell.version
             return
     elif not isinstance(value, np.ndarray):
         value = _number(value, meta.dtype)
@@ -414,14 +418,19 @@ def _is_written_already(x: Tensor, key: Any, value: Tensor) -> bool:
     share, own = value._share, x._share
     if share is None or own is None or share.cell is not own.cell or share.root is not None:
         return False
-    if share.seen != share.cell.version or share.cell.memory or share.cell.parent:
+    if not is_current(share) or value._node.grad_to is not None or x._node.grad_to is not None:
         return False
-    graph = value._node.grad_to is not None or node_of(x).grad_to is not None
-    if graph or not _has_no_tensors(key) or share.path[:-1] != own.path or not share.path:
+    if not share.path or share.path[:-1] != own.path or not _has_no_tensors(key):
         return False
-    parsed = _parse(node_of(x).meta.shape, _parts(key))
-    step = (INDEX, (parsed.items,), parsed.args, parsed.shape)
-    return not parsed.advanced and not parsed.turned and share.path[-1] == step
+    shape = x._node.meta.shape
+    if type(key) is int and shape and -shape[0] <= key < shape[0]:
+        step: Any = (INDEX, (items_at(len(shape), 0, _INT),), (key % shape[0],), shape[1:])
+    else:
+        parsed = _parse(shape, _parts(key))
+        step = (INDEX, (parsed.items,), parsed.args, parsed.shape)
+        if parsed.turned:
+            return False
+    return bool(share.path[-1] == step)
 
 
 def _has_no_tensors(key: Any) -> bool:
