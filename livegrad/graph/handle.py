@@ -232,6 +232,16 @@ def is_current(share: Share) -> bool:
     return share.made_at is None
 
 
+@hot
+def follow(x: Any) -> None:
+    """Brings a tensor that shares a cell up to date with it."""
+    share = x._share
+    path = share.path
+    # Who is the whole may be the only one left, and have no need for its share.
+    if not path or path[-1][0].grads is None or not is_current(share):
+        Writing.sync(x)
+
+
 def path_of(x: Any) -> tuple[Step, ...]:
     """The view operations that lead to a tensor; none if it is no view."""
     share: Share | None = x._share
@@ -308,7 +318,7 @@ def node_of(x: Any) -> Node:
     """The node a tensor stands for now (a view may have been changed through its base)."""
     try:
         if x._share is not None:
-            Writing.sync(x)
+            follow(x)
         node: Node = x._node
     except AttributeError:
         raise _no_tensor(x) from None

@@ -15,9 +15,10 @@ from typing import Any
 import numpy as np
 
 from livegrad import dtypes
+from livegrad.device import CPU
 from livegrad.dtypes import DType
 from livegrad.graph.events import RECORDED
-from livegrad.graph.handle import leaf_node, node_of
+from livegrad.graph.handle import Handle, is_current, leaf_node, node_of
 from livegrad.graph.node import Node
 from livegrad.graph.state import LOCAL
 from livegrad.ops.making.generate import FULL
@@ -46,17 +47,15 @@ _STORAGE: dict[DType, Any] = {
 
 
 def write_at_once(x: Any, key: Any, value: Any) -> bool:
-    """`x[key] = value`, if that is possible at once; `key` is what NumPy takes, too.
-
-    `x` is all of its memory and no part of a graph; `value` is a number that its dtype holds, or a
-    tensor.
-    """
-    state = LOCAL.state
-    if RECORDED or state.reference or state.held or LOCAL.flusher is not None:
+    """`x[key] = value`, if that is possible at once, with a number or a tensor."""
+    node, share = x._node, x._share
+    if node.grad_to is not None or node.spent or not _is_plain(key):
         return False
-    node = x._node
-    storage = _STORAGE.get(node.meta.dtype)
-    if storage is None or node.spent:
+    if share is not None and (share.path or not is_current(share)):
+        return False
+    meta = node.meta
+    storage = _STORAGE.get(meta.dtype)
+    if storage is None or meta.strides is not None or meta.device is not CPU or not _may_be_now():
         return False
     buffer = node.buffer
     if buffer is None:
@@ -65,24 +64,47 @@ def write_at_once(x: Any, key: Any, value: Any) -> bool:
             return False
     else:
         # The tensor's, that of the cell which it shares with views, ours, and the argument's.
-        others = _refs(node) - 2 - (x._share is not None) - ARGUMENT
+        others = _refs(node) - 2 - (share is not None) - ARGUMENT
         others_of_buffer = _refs(buffer) - 2 - ARGUMENT
         if not may_overwrite(others, buffer, others_of_buffer):
             return False
-    if type(value) not in (float, int, bool):
-        value = _known(value, node.meta.dtype, storage)
+    if type(value) not in _EXACT[meta.dtype.category]:
+        value = _known(value, meta.dtype, storage)
         if value is None:
             return False
+    elif type(value) is float and not -_LARGEST <= value <= _LARGEST:
+        return False
     try:
-        _array(node.meta.shape, storage, buffer.memory[1])[key] = value
+        _array(meta.shape, storage, buffer.memory[1])[key] = value
     except (IndexError, ValueError, OverflowError):
         return False  # nothing is changed, and recording it says what is wrong
     _count(x)
     return True
 
 
+# Numbers that a dtype holds as NumPy converts them, by its category; floats up to float32's.
+_EXACT = {dtypes.BOOL: (bool,), dtypes.INT: (int, bool), dtypes.FLOAT: (float, int, bool)}
+_LARGEST = 3.4e38
+
+
+def _is_plain(key: Any) -> bool:
+    """Whether a key is made of ints and slices alone: NumPy and PyTorch take those alike."""
+    kind = type(key)
+    if kind is tuple:
+        return all([type(part) is int or type(part) is slice for part in key])
+    return kind is int or kind is slice
+
+
+def _may_be_now() -> bool:
+    """Whether nobody wants to hear of what is recorded, or to record it himself."""
+    state = LOCAL.state
+    return not (RECORDED or state.reference or state.held or LOCAL.flusher is not None)
+
+
 def _known(value: Any, dtype: DType, storage: Any) -> Array | None:
     """The values of a computed tensor, if they are of the dtype that they are written to."""
+    if not isinstance(value, Handle):
+        return None
     node = node_of(value)
     buffer = node.buffer
     if buffer is None or node.meta.dtype is not dtype or type(buffer) is not Buffer:

@@ -17,7 +17,7 @@ from livegrad import dtypes
 from livegrad.device import CPU
 from livegrad.dtypes import DType
 from livegrad.graph.blame import as_items
-from livegrad.graph.handle import Handle, is_current, node_of, share_of, shares_with
+from livegrad.graph.handle import Handle, is_current, node_of, shares_with
 from livegrad.graph.infer import TYPE_NAMES
 from livegrad.graph.layout import (
     Strides,
@@ -33,6 +33,7 @@ from livegrad.graph.record import record
 from livegrad.graph.state import LOCAL, Runtime
 from livegrad.graph.views import view
 from livegrad.graph.writes import check_writable, is_whole_without_graph, rebind
+from livegrad.native.hot import hot
 from livegrad.ops.bookkeeping.in_place import laid_out_as, overwriting
 from livegrad.ops.elementwise.arithmetic import add, cast, clone, where as choose
 from livegrad.ops.making.generate import counting, filled
@@ -374,14 +375,13 @@ def _are_neighbours(dims: list[int]) -> bool:
 
 def setitem(self: Tensor, key: Any, value: Any) -> None:
     """`x[key] = value`, broadcast and cast."""
-    meta = node_of(self).meta
     if isinstance(value, Handle):
-        if _is_written_already(self, key, value):
-            share = share_of(self)
-            share.count(1)
-            share.seen = value._share.seen = share.cell.version
+        if value._share is not None and _is_written_already(self, key, value):
             return
-    elif not isinstance(value, np.ndarray):
+    elif Runtime.write_at_once(self, key, value):
+        return
+    meta = node_of(self).meta
+    if not isinstance(value, Handle | np.ndarray):
         value = _number(value, meta.dtype)
     if _is_whole_mask(key, meta) and _is_scalar(value):
         mask = cast(_as_tensor(key), dtypes.bool_)
@@ -415,22 +415,35 @@ def _is_written_already(x: Tensor, key: Any, value: Tensor) -> bool:
 
     It is one write more to PyTorch's `_version`.
     """
-    share, own = value._share, x._share
-    if share is None or own is None or share.cell is not own.cell or share.root is not None:
-        return False
-    if not is_current(share) or value._node.grad_to is not None or x._node.grad_to is not None:
-        return False
-    if not share.path or share.path[:-1] != own.path or not _has_no_tensors(key):
-        return False
     shape = x._node.meta.shape
     if type(key) is int and shape and -shape[0] <= key < shape[0]:
-        step: Any = (INDEX, (items_at(len(shape), 0, _INT),), (key % shape[0],), shape[1:])
-    else:
-        parsed = _parse(shape, _parts(key))
-        step = (INDEX, (parsed.items,), parsed.args, parsed.shape)
-        if parsed.turned:
-            return False
-    return bool(share.path[-1] == step)
+        return _wrote_as(x, value, (items_at(len(shape), 0, _INT),), (key % shape[0],))
+    if not _has_no_tensors(key):
+        return False
+    parsed = _parse(shape, _parts(key))
+    return not parsed.turned and _wrote_as(x, value, (parsed.items,), parsed.args)
+
+
+@hot
+def _wrote_as(x: Any, value: Any, attrs: tuple[Any, ...], args: tuple[int, ...]) -> bool:
+    """If `value` shows this part of `x`, and no graph is concerned, counts a write that is none."""
+    share, own = value._share, x._share
+    if share is None or own is None or share.cell is not own.cell or own.path:
+        return False
+    path, cell = share.path, own.cell
+    if len(path) != 1 or share.apart is not None or own.apart is not None:
+        return False
+    if value._node.grad_to is not None or x._node.grad_to is not None:
+        return False
+    if cell._node is not x._node:
+        return False
+    step = path[0]
+    if step[0] is not INDEX or step[1] != attrs or step[2] != args or not is_current(share):
+        return False
+    cell.version += 1
+    share.seen = cell.version
+    own.seen = cell.version
+    return True
 
 
 def _has_no_tensors(key: Any) -> bool:
@@ -450,7 +463,7 @@ def _write_part(x: Tensor, meta: Meta, key: Any, value: Any) -> bool:
         or shares_with(x, value)
     ):
         return False
-    if not isinstance(value, np.ndarray) and Runtime.write_at_once(x, key, value):
+    if isinstance(value, Handle) and Runtime.write_at_once(x, key, value):
         return True
     parsed = _parse(meta.shape, _parts(key))
     if parsed.turned or _is_all(parsed, meta.shape):
