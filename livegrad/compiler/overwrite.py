@@ -47,9 +47,24 @@ class _Overwriting:
         name, base = base, storage(base)
         if base in self.kept or not (base.op.kind == "leaf" or base.op.lower.owns_memory):
             return
-        if any([user.index > node.index for user in self.users[base]]):
-            return
-        self._store_in(node, name, base)
+        late = [user for user in self.users[base] if user.index > node.index]
+        parts = {x: None for user in late for x in user.inputs if storage(x) is base}
+        store = node.op.lower.storing(node)
+        if all([_is_small_part(x, base) and x.index < store.index for x in parts]):
+            for x in parts:
+                self._read_early(x, late, store)
+            self._store_in(node, name, base)
+
+    def _read_early(self, x: Node, late: list[Node], store: Node) -> None:
+        """Copies a part of the base before it is overwritten, for those who read it later.
+
+        `kept = x[i].clone()` is read when it is used, if nobody says otherwise.
+        """
+        copy = self._insert(COPY, x, store)
+        for user in late:
+            user.inputs = tuple([copy if y is x else y for y in user.inputs])
+        base = storage(x)
+        self.users[base] = [u for u in self.users[base] if u not in late] + [copy]
 
     def _store_in(self, node: Node, name: Node, base: Node) -> None:
         """Has `node` stored in the memory of `base`, of which it changes what `name` shows."""
@@ -105,6 +120,11 @@ class _Overwriting:
             nodes, before.leaves, before.outputs, before.ints, before.floats,
             self.overwrites, self.fences, self.moved,
         )  # fmt: skip
+
+
+def _is_small_part(x: Node, base: Node) -> bool:
+    """Whether copying what `x` shows of `base` is little beside copying all of it."""
+    return x is not base and 2 * x.meta.nbytes <= base.meta.nbytes
 
 
 def _users(graph: Primitives) -> dict[Node, list[Node]]:

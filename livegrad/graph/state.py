@@ -80,8 +80,8 @@ class State:
 
     `elsewhere` says that nodes of other devices than the CPU are among those pending.
 
-    `written` has, for nodes that in-place writes made, the node whose place each took, or the node
-    itself if that is its first input: a write that fails is taken back.
+    `written` has, for nodes that in-place writes made, the node whose place each took, or how far
+    away that is (see `place_taken`): a write that fails is taken back.
 
     More pending nodes than `most` are a reason to flush, but not while `held`: then they are the
     planner's, or belong together. It is -1 once something was recorded that reads memory which
@@ -139,7 +139,7 @@ class State:
         self.most = MOST_PENDING_NODES
         self.reference = REFERENCE
         self.site: Site | None = None
-        self.written: dict[Node, Node] = {}
+        self.written: dict[Node, Any] = {}
 
     @property
     def position(self) -> int:

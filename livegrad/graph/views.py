@@ -309,9 +309,24 @@ def in_place_of(old: Node, value: Any, handle: Any, overwrites: bool) -> Node:
         go_on_retaining(old, node, handle)
     see_through(value, handle)
     if node.inputs and node is not old:  # what is computed from nothing cannot fail
-        # What it reads first need not be held here too: who else refers to it counts.
-        LOCAL.state.written[node] = node if node.inputs[0] is old else old
+        LOCAL.state.written[node] = place_taken(node, old)
     return node
+
+
+@hot
+def place_taken(node: Node, old: Node) -> Any:
+    """How `State.written` says that `node` took the place of `old`.
+
+    If that is among the first inputs of first inputs of `node`, how far away it is: a reference
+    more, and nothing could be written where `old` lies.
+    """
+    before, distance = node, 0
+    while before.inputs and distance < 8:
+        before = before.inputs[0]
+        distance += 1
+        if before is old:
+            return distance
+    return old
 
 
 def _at_place(place: Node, value: Tensor, overwrites: bool, of_whole: bool) -> Tensor:

@@ -31,6 +31,7 @@ from livegrad.graph.views import (
     is_in_vain,
     is_of_inference,
     laid_out,
+    place_taken,
     steps_from_root,
     sync,
     written_view,
@@ -144,9 +145,8 @@ def _note_write(old: Node, value: Any, handle: Any) -> None:
     handles = state.handles
     if handles and handles[-1] is value:
         handles[-1] = handle
-    inputs = node.inputs
-    if inputs:
-        state.written[node] = node if inputs[0] is old else old
+    if node.inputs:
+        state.written[node] = place_taken(node, old)
 
 
 def is_apart(path: Sequence[Step]) -> bool:

@@ -18,7 +18,7 @@ from livegrad import dtypes
 from livegrad.device import CPU
 from livegrad.dtypes import DType
 from livegrad.graph.events import RECORDED
-from livegrad.graph.handle import Handle, is_current, leaf_node, node_of
+from livegrad.graph.handle import Handle, is_current, leaf_node, node_of, shares_with
 from livegrad.graph.node import Node
 from livegrad.graph.state import LOCAL
 from livegrad.ops.making.generate import FULL
@@ -49,8 +49,12 @@ _STORAGE: dict[DType, Any] = {
 def write_at_once(x: Any, key: Any, value: Any) -> bool:
     """`x[key] = value`, if that is possible at once, with a number or a tensor."""
     node, share = x._node, x._share
-    if node.grad_to is not None or node.spent or not _is_plain(key):
+    if node.grad_to is not None or node.spent:
         return False
+    if not _is_plain(key):
+        key = _known_places(x, key, value)
+        if key is None:
+            return False
     if share is not None and (share.path or not is_current(share)):
         return False
     meta = node.meta
@@ -93,6 +97,23 @@ def _is_plain(key: Any) -> bool:
     if kind is tuple:
         return all([type(part) is int or type(part) is slice for part in key])
     return kind is int or kind is slice
+
+
+def _known_places(x: Any, key: Any, value: Any) -> Array | None:
+    """The indices of a computed index tensor, a few of them, that has no memory in common."""
+    if not isinstance(key, Handle) or key is x or value is x:
+        return None
+    node = node_of(key)
+    meta = node.meta
+    if meta.dtype is not dtypes.int64 or not 0 < meta.ndim <= meta.numel <= _MOST_PLACES:
+        return None
+    if shares_with(x, key) or (isinstance(value, Handle) and shares_with(x, value)):
+        return None
+    return _known(key, dtypes.int64, dtypes.int64.storage)
+
+
+# With more, a kernel is quicker.
+_MOST_PLACES = 4096
 
 
 def _may_be_now() -> bool:

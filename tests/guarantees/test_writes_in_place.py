@@ -8,6 +8,8 @@ import numpy as np
 import pytest
 
 import livegrad as lg
+from livegrad.graph.state import reference_mode
+from livegrad.runtime.memory import memory_in_use, memory_peak, reset_peak
 
 # ------------------------------------------------------------------------------ what is seen
 
@@ -218,3 +220,259 @@ class Walk:
 def test_random_programs_see_what_copies_would_show(seed: int) -> None:
     for _ in range(3):  # the plans of the first are followed natively by the others
         Walk(seed).run(60)
+
+
+def trained(seed: int) -> list[list[float]]:
+    """Gradients through random writes, and the values after them."""
+    rng = random.Random(seed)
+    w = lg.tensor([0.5, -1.0, 2.0, 3.0, -0.25, 1.5], dtype=lg.float64, requires_grad=True)
+    v = lg.tensor([1.0, 2.0, -3.0], dtype=lg.float64, requires_grad=True)
+    x = w * 2 if rng.random() < 0.7 else lg.zeros(6, dtype=lg.float64)
+    held = []
+    for _ in range(12):
+        kind, at = rng.randrange(8), rng.randrange(6)
+        low = rng.randrange(4)
+        if kind == 0:
+            x[at] = v[rng.randrange(3)]
+        elif kind == 1:
+            x[low : low + 3] = v * x[low : low + 3]
+        elif kind == 2:
+            x[at] += x[at - 1] * 2
+        elif kind == 3:
+            x.index_add_(0, lg.tensor([at, at]), v[:2])
+        elif kind == 4:
+            held.append(x.exp().sum() if rng.random() < 0.5 else x * x)
+        elif kind == 5:
+            x[lg.tensor([at, 0])] = v[1:] * 1.5
+        elif kind == 6:
+            held.append(x[low : low + 2])
+        else:
+            x[at].item()
+    total = (x * x).sum()
+    for each in held:
+        total = total + each.sum()
+    if total.requires_grad:
+        total.backward()
+    grads = [g.tolist() for g in (w.grad, v.grad) if g is not None]
+    return [x.tolist(), *grads]
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_gradients_through_writes(seed: int) -> None:
+    with reference_mode():
+        expected = trained(seed)
+    for _ in range(2):
+        found = trained(seed)
+        assert len(found) == len(expected)
+        for one, other in zip(found, expected, strict=True):
+            np.testing.assert_allclose(one, other, rtol=1e-9)
+
+
+# ------------------------------------------------------------------------------ what it costs
+
+
+LARGE = 1 << 20
+TABLE = (LARGE // 64, 64)
+
+
+def add_to_one(x: lg.Tensor, i: int) -> None:
+    x[i] += 1
+
+
+def add_to_row(x: lg.Tensor, i: int) -> None:
+    x.view(TABLE)[i] *= 2
+
+
+def write_computed(x: lg.Tensor, i: int) -> None:
+    x[i : i + 8] = x[i + 8 : i + 16] * 2 + 1
+
+
+def write_shifted(x: lg.Tensor, i: int) -> None:
+    x[i : i + 8] = x[i + 1 : i + 9].clone()
+
+
+def write_number(x: lg.Tensor, i: int) -> None:
+    x[i :: LARGE // 4] = 3
+
+
+def write_known(x: lg.Tensor, i: int) -> None:
+    x[lg.tensor([i, i + 5])] = 2
+
+
+def write_at_pending_index(x: lg.Tensor, i: int) -> None:
+    x[lg.tensor([i, i + 5]) + 1] = 2
+
+
+def add_at_index(x: lg.Tensor, i: int) -> None:
+    x.index_add_(0, lg.tensor([i, i]), lg.ones(2))
+
+
+def scatter_to(x: lg.Tensor, i: int) -> None:
+    x.scatter_(0, lg.tensor([i, i + 1]), lg.ones(2) * i)
+
+
+def swap(x: lg.Tensor, i: int) -> None:
+    kept = x[i].clone()
+    x[i] = x[i + 1]
+    x[i + 1] = kept
+
+
+WRITES = [
+    add_to_one, add_to_row, write_computed, write_shifted, write_number, write_known,
+    write_at_pending_index, add_at_index, scatter_to, swap,
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("write", WRITES)
+@pytest.mark.parametrize("read", [True, False])
+def test_nothing_of_the_size_of_the_tensor_is_made(write, read: bool) -> None:
+    x = lg.zeros(LARGE)
+    x += 1
+    x[0].item()
+    reset_peak()
+    before = memory_in_use()
+    for i in range(6):
+        write(x, i)
+        if read:
+            x[i].item()
+    x[3].item()
+    may_refuse = write in (write_at_pending_index, add_at_index, scatter_to)
+    # Where a later write may refuse an index, the value of before the first is kept until then.
+    allowed = x.nbytes + (1 << 16) if may_refuse and not read else 1 << 16
+    assert memory_peak() - before < allowed
+
+
+def kernels_of(n: int) -> int:
+    x = lg.ones(n) * 2
+    x[0].item()
+    before = lg.stats().kernels_run
+    for i in range(5):
+        x[i] += 1
+        x[i].item()
+    return lg.stats().kernels_run - before
+
+
+def test_the_number_of_kernels_does_not_depend_on_the_size() -> None:
+    assert kernels_of(100) == kernels_of(LARGE)
+
+
+def test_many_writes_share_one_buffer() -> None:
+    x = lg.arange(float(LARGE))
+    reset_peak()
+    before = memory_in_use()
+    for i in range(200):
+        x[i] = x[i + 1] * 2
+    assert x[199].item() == 400
+    assert memory_peak() - before < 1.3 * x.nbytes
+
+
+def test_a_cache_of_keys_grows_in_place() -> None:
+    cache = lg.zeros(2, 512, 64) + 0
+    cache[0, 0, 0].item()
+    found = []
+    reset_peak()
+    before = memory_in_use()
+    for t in range(6):
+        key = lg.full((2, 64), float(t)) * 2
+        cache[:, t] = key
+        found.append((cache[:, : t + 1] @ lg.ones(64, 1)).sum().item())
+    assert memory_peak() - before < cache.nbytes
+    assert found == [sum([2 * 64 * 2 * k for k in range(t + 1)]) for t in range(6)]
+
+
+# -------------------------------------------------------------------- who sees the old value
+
+
+def pending() -> lg.Tensor:
+    x = lg.arange(8.0) + 0
+    x.sum().item()
+    return x
+
+
+ALIASES = {
+    "clone": lambda x: x.clone(),
+    "computed clone": lambda x: (y := x.clone(), y.sum().item())[0],
+    "pending": lambda x: x + 0,
+    "an array": lambda x: lg.tensor(x.detach().clone().numpy()),
+    "part": lambda x: x[2:].clone(),
+    "a list": lambda x: [x + 1, x.clone()][1],
+}
+
+
+@pytest.mark.parametrize("name", ALIASES)
+@pytest.mark.parametrize("write", [add_to_one, write_number, write_computed, add_at_index])
+def test_others_keep_the_old_value(name: str, write) -> None:
+    x = lg.arange(32.0) + 0
+    x.sum().item()
+    old = ALIASES[name](x)
+    expected = np.arange(32.0)[-old.numel() :]
+    write(x, 3)
+    x.sum().item()
+    np.testing.assert_array_equal(old.tolist(), expected)
+
+
+def test_an_array_sees_the_write() -> None:
+    x = pending()
+    array = x.numpy()
+    x[2] = 50
+    x[3] += 1
+    assert array[2] == 50
+    assert array[3] == 4
+
+
+def test_views_see_the_write() -> None:
+    x = pending()
+    row, whole = x[2:4], x.detach()
+    x[2] = 50
+    row[1] = 7
+    whole[0] = -1
+    assert row.tolist() == [50, 7]
+    assert x.tolist()[:4] == [-1, 1, 50, 7]
+
+
+# ------------------------------------------------------------------------- what is refused
+
+
+def test_a_write_that_was_done_before_an_error_is_done_once() -> None:
+    x = pending()
+    for _ in range(3):
+        x[0] += 1
+        picked = x[lg.tensor([99]) + 0]
+        with pytest.raises(IndexError, match="out of bounds"):
+            picked.sum().item()
+    assert x.tolist() == [3, 1, 2, 3, 4, 5, 6, 7]
+
+
+@pytest.mark.parametrize("count", [1, 3])
+def test_an_index_that_is_refused_changes_nothing(count: int) -> None:
+    x = pending()
+    ones = lg.ones(2)
+    with pytest.raises(IndexError, match="out of bounds"):
+        for i in range(count):
+            x.index_add_(0, lg.tensor([1, 8 * (i == count - 1)]) + 0, ones)
+        x.sum().item()
+    good = count - 1
+    assert x.tolist() == [0 + good, 1 + good, 2, 3, 4, 5, 6, 7]
+    x.index_add_(0, lg.tensor([1, 2]) + 0, ones)
+    assert x.tolist() == [0 + good, 2 + good, 3, 3, 4, 5, 6, 7]
+
+
+def test_what_backward_reads_is_not_overwritten() -> None:
+    w = lg.ones(8, requires_grad=True)
+    x = pending()
+    loss = (w * x).sum()
+    x[3] = 100
+    x[4] += 1
+    loss.backward()
+    assert w.grad is not None
+    assert w.grad.tolist() == list(range(8))
+    assert x.tolist() == [0, 1, 2, 100, 5, 5, 6, 7]
+
+
+def test_writes_are_counted_as_ever() -> None:
+    x = pending()
+    before = x._version
+    x[0] = 1
+    assert x._version == before + 1
+    x[0] += 1
+    assert x._version == before + 3

@@ -8,6 +8,7 @@ masks     bool and uint8 tensors               their nonzero positions, read at 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from math import prod
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -94,6 +95,10 @@ def _is_part(x: Any) -> bool:
 
 
 def _parse(shape: Shape, parts: tuple[Any, ...]) -> Parsed:
+    if len(parts) <= len(shape) and all([type(part) is int for part in parts]):
+        parsed = _parse_ints(shape, parts)
+        if parsed is not None:
+            return parsed
     items: list[tuple[Any, ...]] = []
     args: list[int] = []
     out: list[int] = []
@@ -145,6 +150,23 @@ def _parse(shape: Shape, parts: tuple[Any, ...]) -> Parsed:
     items.extend([_ALL] * (len(shape) - taken))
     out.extend(shape[taken:])
     return Parsed(tuple(items), tuple(args), tuple(out), advanced, turned)
+
+
+def _parse_ints(shape: Shape, parts: tuple[Any, ...]) -> Parsed | None:
+    """The same for ints alone, the commonest, on a short way; None if one is out of range."""
+    args = []
+    for part, size in zip(parts, shape, strict=False):
+        if not -size <= part < size:
+            return None
+        args.append(part + size if part < 0 else part)
+    used = len(parts)
+    return Parsed(_int_items(used, len(shape)), tuple(args), shape[used:], [])
+
+
+@lru_cache(maxsize=256)
+def _int_items(ints: int, ndim: int) -> tuple[tuple[Any, ...], ...]:
+    """The items of a key of so many ints."""
+    return (_INT,) * ints + (_ALL,) * (ndim - ints)
 
 
 def _too_many(shape: Shape) -> IndexError:
@@ -314,7 +336,7 @@ def _picked_strides(source: Meta, dims: list[int], at: int, out: Tensor) -> Stri
 def _basic(x: Tensor, shape: Shape, key: Any) -> tuple[Tensor, Parsed]:
     """The view that the basic part of a key gives, and the whole key parsed."""
     parts = _parts(key)
-    if type(key) is not int and type(key) is not slice:
+    if not _has_no_tensors(key):
         parts = _with_bools(parts)
     parsed = _parse(shape, parts)
     if parsed.advanced:
@@ -428,21 +450,25 @@ def _is_written_already(x: Tensor, key: Any, value: Tensor) -> bool:
 def _wrote_as(x: Any, value: Any, attrs: tuple[Any, ...], args: tuple[int, ...]) -> bool:
     """If `value` shows this part of `x`, and no graph is concerned, counts a write that is none."""
     share, own = value._share, x._share
-    if share is None or own is None or share.cell is not own.cell or own.path:
+    if share is None or own is None or share.cell is not own.cell:
         return False
     path, cell = share.path, own.cell
-    if len(path) != 1 or share.apart is not None or own.apart is not None:
+    if not path or share.apart is not None or own.apart is not None or share.root is not None:
         return False
-    if value._node.grad_to is not None or x._node.grad_to is not None:
+    if value._node.grad_to is not None or cell._node.grad_to is not None:
         return False
-    if cell._node is not x._node:
+    if own.path:
+        if path[:-1] != own.path:
+            return False
+    elif len(path) != 1 or cell._node is not x._node:
         return False
-    step = path[0]
+    step = path[-1]
     if step[0] is not INDEX or step[1] != attrs or step[2] != args or not is_current(share):
         return False
     cell.version += 1
     share.seen = cell.version
-    own.seen = cell.version
+    if not own.path:
+        own.seen = cell.version
     return True
 
 
@@ -455,16 +481,14 @@ def _has_no_tensors(key: Any) -> bool:
 
 def _write_part(x: Tensor, meta: Meta, key: Any, value: Any) -> bool:
     """Writes to a part of a whole tensor, if no view is needed for that; whether it did."""
+    if isinstance(value, Handle):
+        given = value._node
+        if given.grad_to is not None or given.meta.device is not CPU or shares_with(x, value):
+            return False
+        if Runtime.write_at_once(x, key, value):
+            return True
     if not _has_no_tensors(key):
         return False
-    if isinstance(value, Handle) and (
-        value._node.grad_to is not None
-        or value._node.meta.device is not CPU
-        or shares_with(x, value)
-    ):
-        return False
-    if isinstance(value, Handle) and Runtime.write_at_once(x, key, value):
-        return True
     parsed = _parse(meta.shape, _parts(key))
     if parsed.turned or _is_all(parsed, meta.shape):
         return False
