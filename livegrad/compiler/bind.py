@@ -1,4 +1,4 @@
-"""Pass 7, bind: sizes, strides and addresses fill the argument blocks of kernels.
+"""Pass 8, bind: sizes, strides and addresses fill the argument blocks of kernels.
 
 Addresses are not known until a plan runs; a block says where each is to be patched in. The inputs
 a program is run with are: the arena, then leaves, then outputs, then run-time integers.

@@ -1,4 +1,4 @@
-"""Pass 3, fuse: decide which nodes share a kernel.
+"""Pass 4, fuse: decide which nodes share a kernel.
 
 Nodes are taken in order; each joins the group of a value it reads if the loops agree and no cycle
 arises, else it opens a group. Groups are of three kinds:

@@ -1,4 +1,4 @@
-"""Pass 6, place: where stored values live.
+"""Pass 7, place: where stored values live.
 
 Outputs get buffers of their own, since the program keeps them. Everything else lives in the arena:
 each value from the step that writes it to the last step that reads it, largest first, at the lowest

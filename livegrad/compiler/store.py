@@ -1,4 +1,4 @@
-"""Pass 4, store: which values are in memory, and a buffer for each that the program keeps."""
+"""Pass 5, store: which values are in memory, and a buffer for each that the program keeps."""
 
 from __future__ import annotations
 

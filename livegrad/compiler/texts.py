@@ -36,7 +36,9 @@ def stored_text(draft: Draft) -> list[str]:
     """What is in memory, and which of it is a buffer of the program's."""
 
     def line(node: Node, home: Any) -> str:
-        place = draft.wheres.get(node)
+        place, memory = draft.wheres.get(node), draft.graph.home(node)
+        if memory is not node:
+            return f"  %{node.index} {node.op.name} {node.meta}: where %{memory.index} is"
         where = f"part of %{home[0].index}" if home else f"input {place.slot}" if place else "arena"
         return f"  %{node.index} {node.op.name} {node.meta}: {where}"
 

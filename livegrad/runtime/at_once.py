@@ -21,7 +21,7 @@ from livegrad.graph.events import RECORDED
 from livegrad.graph.handle import Handle, is_current, leaf_node, node_of, shares_with
 from livegrad.graph.node import Node
 from livegrad.graph.state import LOCAL
-from livegrad.ops.making.generate import FULL
+from livegrad.ops.making.generate import number_everywhere
 from livegrad.runtime.liveness import may_overwrite
 from livegrad.runtime.memory import Buffer, allocate
 from livegrad.runtime.running import ARGUMENT
@@ -141,10 +141,11 @@ def _made(x: Any, node: Node, storage: Any) -> Buffer | None:
 
     The node stays pending for whoever else refers to it.
     """
-    if node.spec.op is not FULL or node.meta.nbytes > _MOST_AT_ONCE:
+    number = number_everywhere(node)
+    if number is None or node.meta.nbytes > _MOST_AT_ONCE:
         return None
     buffer = allocate(node.meta.nbytes)
-    _array(node.meta.shape, storage, buffer.memory[1])[...] = node.args[0]
+    _array(node.meta.shape, storage, buffer.memory[1])[...] = number
     x._node = leaf_node(node.meta, buffer)
     if x._share is not None:
         x._share.cell._node = x._node

@@ -458,7 +458,7 @@ def _wrote_as(x: Any, value: Any, attrs: tuple[Any, ...], args: tuple[int, ...])
     if value._node.grad_to is not None or cell._node.grad_to is not None:
         return False
     if own.path:
-        if path[:-1] != own.path:
+        if own.path + (path[-1],) != path:
             return False
     elif len(path) != 1 or cell._node is not x._node:
         return False
