@@ -1,4 +1,4 @@
-"""Pass 7, bind: sizes, strides and addresses fill the argument blocks of kernels.
+"""Pass 8, bind: sizes, strides and addresses fill the argument blocks of kernels.
 
 Addresses are not known until a plan runs; a block says where each is to be patched in. The inputs
 a program is run with are: the arena, then leaves, then outputs, then run-time integers.
@@ -19,6 +19,7 @@ from livegrad.compiler.plan import (
     SET_INPUT,
     SET_SCALAR,
     Block,
+    Donation,
     Patch,
     Step,
     StepNotes,
@@ -44,8 +45,11 @@ Axis = tuple[int, list[int]]  # size, and bytes per step for each stream
 
 def bind(draft: Draft) -> None:
     """Fills in the steps."""
-    draft.steps, draft.notes = [], []
+    draft.steps, draft.notes, draft.donations = [], [], []
     for group, description in zip(draft.groups, draft.descriptions, strict=True):
+        for member in group.members:
+            if member in draft.graph.fences:
+                _note_donation(draft, member)
         if description is None:
             (node,) = group.members
             for step in node.op.lower.bind(draft, node):
@@ -54,6 +58,14 @@ def bind(draft: Draft) -> None:
         else:
             step = _step(draft, description, bool(group.tail))
             _append(draft, step, StepNotes(description.nodes, description.suspects))
+
+
+def _note_donation(draft: Draft, store: Node) -> None:
+    """Notes that a leaf's buffer may become that in which `store` is the first to write."""
+    base = draft.graph.fences[store][0]
+    leaf = draft.graph.moved.get(base)
+    if leaf is not None and draft.is_buffer(draft.wheres[base].slot):
+        draft.donations.append(Donation(leaf.index, draft.wheres[base].slot, len(draft.steps)))
 
 
 def _append(draft: Draft, step: Step, notes: StepNotes) -> None:

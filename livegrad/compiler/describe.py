@@ -1,4 +1,4 @@
-"""Pass 5, describe: a group of nodes becomes the description of a kernel.
+"""Pass 6, describe: a group of nodes becomes the description of a kernel.
 
 A description has two halves. Its `signature` is all that code generation sees: instructions,
 dtypes, how each stream of memory is walked; no sizes, strides or numbers. The other half lists, in

@@ -6,7 +6,17 @@ from typing import TYPE_CHECKING
 
 from livegrad.compiler.access import storage
 from livegrad.compiler.expand import Primitives, Recorded
-from livegrad.compiler.plan import HostCall, Life, Output, Slot, Step, StepNotes, Where, Write
+from livegrad.compiler.plan import (
+    Donation,
+    HostCall,
+    Life,
+    Output,
+    Slot,
+    Step,
+    StepNotes,
+    Where,
+    Write,
+)
 from livegrad.graph.index import Index
 from livegrad.graph.node import Node
 from livegrad.graph.numbers import FloatArg, IntArg
@@ -20,13 +30,14 @@ if TYPE_CHECKING:
 class Draft:
     """One attribute after the other is filled in, by the pass that stands beside it."""
 
-    graph: Primitives  # expand, legalise
+    graph: Primitives  # expand, legalise, overwrite
     groups: list[Group]  # fuse
     fuser: Fuser
     stored: dict[Node, tuple[Node, Index] | None]  # store; a part is stored into another's buffer
     buffers: list[Output]
     writes: list[Write]
     written: dict[tuple[Node, int], Where]
+    donations: list[Donation]  # bind
     descriptions: list[Description | None]  # describe; None for a node with a kernel of its own
     lives: list[Life]  # place
     arena: int
@@ -42,9 +53,13 @@ class Draft:
         """The first of the inputs that are run-time integers."""
         return 1 + self.graph.leaves + len(self.buffers)
 
+    def is_buffer(self, slot: int) -> bool:
+        """Whether an input is a buffer that the program is given, neither a leaf nor the arena."""
+        return self.graph.leaves < slot < self.first_int
+
     def where(self, node: Node) -> Where:
         """Where the elements of `node` are."""
-        return self.wheres[storage(node)]
+        return self.wheres[self.graph.home(storage(node))]
 
     def host_step(self, node: Node) -> Step:
         """The step that runs the reference of `node`."""

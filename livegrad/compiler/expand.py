@@ -8,7 +8,7 @@ arrive in, so that a plan holds slots and never values.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from livegrad.device import CPU
@@ -43,7 +43,12 @@ def without_device(recorded: Recorded) -> Recorded:
 
 @dataclass
 class Primitives:
-    """The expanded graph. `index` of each node is its place in `nodes`; leaves come first."""
+    """The expanded graph. `index` of each node is its place in `nodes`; leaves come first.
+
+    `overwrites` has, for values that take the memory of another, that other one; `fences`, for the
+    nodes that store them there, what must be done before, first of all the value they change;
+    `moved`, for leaves' values that are changed, the leaf. See compiler/overwrite.py.
+    """
 
     nodes: list[Node]
     leaves: int
@@ -51,6 +56,15 @@ class Primitives:
     # Run-time numbers that a run brings along.
     ints: int = 0
     floats: int = 0
+    overwrites: dict[Node, Node] = field(default_factory=dict)
+    fences: dict[Node, list[Node]] = field(default_factory=dict)
+    moved: dict[Node, Node] = field(default_factory=dict)
+
+    def home(self, node: Node) -> Node:
+        """The value whose memory a stored one is in: its own, unless it overwrites another."""
+        while node in self.overwrites:
+            node = self.overwrites[node]
+        return node
 
     @property
     def updates(self) -> list[Node]:

@@ -1,4 +1,4 @@
-"""Pass 3, fuse: decide which nodes share a kernel.
+"""Pass 4, fuse: decide which nodes share a kernel.
 
 Nodes are taken in order; each joins the group of a value it reads if the loops agree and no cycle
 arises, else it opens a group. Groups are of three kinds:
@@ -15,6 +15,7 @@ cheap that reading its inputs again costs less ("inlined").
 from __future__ import annotations
 
 from collections.abc import Iterator
+from math import prod
 
 from livegrad.compiler.access import (
     is_alias,
@@ -45,6 +46,8 @@ class Fuser:
         self.owner: dict[Node, Group] = {}
         self.groups: list[Group] = []
         self.stored = _must_store(graph)
+        # What reads memory that is overwritten later is computed where it is recorded.
+        self.stored.update([x for fences in graph.fences.values() for x in fences])
         self.inline_cost: dict[Node, int] = {}
         self.inlined: dict[Node, bool] = {}
         self._direct: dict[Node, tuple[Index, tuple[Read, ...]]] = {}
@@ -203,7 +206,20 @@ class Fuser:
                 return False  # each would have to run before the other
             elif not _walks(read, group.shape, group.dims):
                 return False
+        if not self._comes_last(node, group, prod(group.shape) == 1):
+            return False
         return self._writes_walk(node, index, group.shape, group.dims)
+
+    def _comes_last(self, node: Node, group: Group, once: bool) -> bool:
+        """Whether `node` can be stored in `group` after all that reads what it overwrites.
+
+        Loops that turn round `once` have read everything before they store anything.
+        """
+        for fence in self.graph.fences.get(node, ()):
+            owner = self.owner.get(fence)
+            if owner is not None and (owner.runs_after(group) or (owner is group and not once)):
+                return False
+        return True
 
     def _writes_walk(self, node: Node, index: Index, loops: Shape, dims: tuple[int, ...]) -> bool:
         """Whether the folded dims can be walked as one in the buffer that `node` is a part of."""
@@ -228,6 +244,13 @@ class Fuser:
         self.owner[node] = group
         for read in self.reads(node, index, group):
             self._depend(group, read.node)
+        self._wait_for_fences(node, group)
+
+    def _wait_for_fences(self, node: Node, group: Group) -> None:
+        for fence in self.graph.fences.get(node, ()):
+            owner = self.owner.get(fence)
+            if owner is not None and owner is not group:
+                self._follow(group, owner)
 
     def _depend(self, group: Group, read: Node) -> None:
         owner = self.owner.get(storage(read))
@@ -236,8 +259,11 @@ class Fuser:
         readers = self.readers.setdefault(read, [])
         if group not in readers:
             readers.append(group)
-        if owner is None:
-            return
+        if owner is not None:
+            self._follow(group, owner)
+
+    def _follow(self, group: Group, owner: Group) -> None:
+        """Has `group` run after `owner`."""
         owner.after.add(group)
         added = owner.before | owner.bits
         if added & ~group.before:
@@ -319,7 +345,10 @@ class Fuser:
                 inside = True
             elif owner is not None and owner.runs_after(group):
                 return False
-        return inside
+        in_tail = all(
+            [x in group.tail for x in self.graph.fences.get(node, ()) if self.owner.get(x) is group]
+        )
+        return inside and in_tail and self._comes_last(node, group, True)
 
     def _reduce_candidates(
         self, node: Node, kind: str, shape: Shape, dims: tuple[int, ...]
@@ -346,6 +375,7 @@ class Fuser:
         self.owner[node] = group
         for x in node.inputs:
             self._depend(group, resolve(x, own_index(x.meta.shape))[0])
+        self._wait_for_fences(node, group)
 
     def _merge_all(self, homes: list[Group]) -> None:
         """Merges independent groups with the same loops, so that a node can read both."""

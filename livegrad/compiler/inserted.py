@@ -6,6 +6,7 @@ import numpy as np
 
 from livegrad.graph.lowering import lowered_by
 from livegrad.graph.op import Op
+from livegrad.graph.record import record
 from livegrad.ops.support import samples as s
 
 COPY = Op(
@@ -28,6 +29,26 @@ PART = Op(
     emit=lambda e, x: x,
     lower=lowered_by("elementwise.Stored"),
     samples=s.unary(smooth=False),
+)
+
+WRITTEN = Op(
+    "written",
+    "kernel",
+    # Inputs: a base, and the part that is stored into its memory. attrs: the part's region.
+    infer=lambda metas, attrs, shape: metas[0],
+    ref=lambda n, base, part: base,
+    lower=lowered_by("parts.Written"),
+    samples=s.calls(),
+)
+
+MOVED: Op = Op(
+    "moved",
+    "kernel",
+    # A leaf's value, in memory that may be the leaf's own.
+    infer=lambda metas, attrs, shape: metas[0],
+    ref=lambda n, x: np.array(x),
+    lower=lowered_by("move.Moved"),
+    samples=s.calls(lambda: s.Sample((s.uniform(3, 37),), lambda x: record(MOVED, (x,)))),
 )
 
 ASSEMBLY = Op(

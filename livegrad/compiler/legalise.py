@@ -100,9 +100,12 @@ class Legaliser:
 def legalise(primitives: Primitives) -> Primitives:
     """The legal graph, without nodes that no output needs."""
     walk = Legaliser()
+    wanted = set(primitives.outputs)
     for node in primitives.nodes:
         inputs = tuple([walk.final[x] for x in node.inputs])
         walk.final[node] = walk.leaf(node) if node.op.kind == "leaf" else walk.visit(node, inputs)
+        if node in wanted:  # copied here, if at all: before writes to what it is a view of
+            walk.in_order(walk.final[node])
     written = _written(walk.nodes)
     outputs = [_output(walk, walk.final[x], written) for x in primitives.outputs]
     nodes = _needed(walk.nodes, primitives.leaves, outputs)

@@ -19,6 +19,7 @@ from livegrad.compiler.draft import Draft
 from livegrad.compiler.expand import Recorded, expand
 from livegrad.compiler.fuse import fuse
 from livegrad.compiler.legalise import legalise
+from livegrad.compiler.overwrite import overwrite
 from livegrad.compiler.place import place
 from livegrad.compiler.plan import Notes, Output, Plan
 from livegrad.compiler.store import store
@@ -32,6 +33,10 @@ def _expand(draft: Draft) -> None:
 
 def _legalise(draft: Draft) -> None:
     draft.graph = legalise(draft.graph)
+
+
+def _overwrite(draft: Draft) -> None:
+    draft.graph = overwrite(draft.graph)
 
 
 def _fuse(draft: Draft) -> None:
@@ -52,6 +57,8 @@ PASSES = (
     Pass("expand", _expand, verify.check_expanded, texts.graph_text),
     # Forms that kernels exist for; equal expressions once; parts of one buffer.
     Pass("legalise", _legalise, verify.check_legal, texts.graph_text),
+    # Writes to a part of what nobody reads later happen in its memory.
+    Pass("overwrite", _overwrite, verify.check_overwritten, texts.overwrites_text),
     # Which nodes share a kernel.
     Pass("fuse", _fuse, verify.check_groups, texts.groups_text),
     # Which values are in memory, and buffers for what the program keeps.
@@ -89,6 +96,7 @@ def finished(draft: Draft) -> Plan:
         [_output(draft, x) for x in graph.outputs],
         draft.buffers,
         draft.writes,
+        draft.donations,
         draft.arena,
         graph.leaves,
         draft.first_int,
@@ -100,7 +108,7 @@ def finished(draft: Draft) -> Plan:
 
 
 def _output(draft: Draft, node: Node) -> Output:
-    home = storage(node)
+    home = draft.graph.home(storage(node))
     if home.op.kind == "leaf":
         return Output(0, home.meta.nbytes, leaf=home.index)
     return draft.buffers[draft.wheres[home].slot - 1 - draft.graph.leaves]

@@ -1,4 +1,4 @@
-"""Pass 6, place: where stored values live.
+"""Pass 7, place: where stored values live.
 
 Outputs get buffers of their own, since the program keeps them. Everything else lives in the arena:
 each value from the step that writes it to the last step that reads it, largest first, at the lowest
@@ -39,7 +39,7 @@ def _lives(draft: Draft) -> dict[Node, Life]:
     for number, group in enumerate(draft.groups):
         for node in store.touched(draft, group):
             home = draft.stored.get(node)
-            node = home[0] if home else node
+            node = draft.graph.home(home[0] if home else node)
             if node in draft.wheres or node.op.kind == "update" or store.in_no_group(draft, node):
                 continue
             life = lives.get(node)

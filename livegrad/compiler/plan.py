@@ -15,7 +15,7 @@ from livegrad.graph.node import Node, Site
 
 Patch = tuple[int, int, int, int]  # kind, slot, source, value
 # Kinds of patch, as the driver numbers them.
-SET_INPUT, ADD_INPUT, SET_SCALAR, SET_CONSTANT = 0, 1, 2, 3
+SET_INPUT, ADD_INPUT, SET_SCALAR, SET_CONSTANT, CLEAR_IF_SAME = 0, 1, 2, 3, 4
 
 
 @dataclass
@@ -74,7 +74,7 @@ class HostCall:
 class Step:
     """One kernel of a plan: native code by its signature, a call of BLAS, or of a reference."""
 
-    kind: str  # loops, copy, product, scatter, scan, host: what explain() calls it
+    kind: str  # loops, copy, move, product, scatter, scan, host: what explain() calls it
     shape: Shape
     blocks: list[Block] = field(default_factory=list)
     signature: tuple[Any, ...] = ()
@@ -82,6 +82,8 @@ class Step:
     host: HostCall | None = None
     may_fault: bool = False
     tail: bool = False
+    # Whether a step that refuses a value in memory that it is to change has changed nothing.
+    all_or_nothing: bool = False
 
 
 @dataclass
@@ -101,6 +103,18 @@ class Write:
     slot: int
     update: int
     number: int
+
+
+@dataclass
+class Donation:
+    """A leaf whose buffer may become a new one: what is written to it leaves the rest alone.
+
+    From step `first` on, its old value is gone.
+    """
+
+    leaf: int
+    slot: int
+    first: int
 
 
 @dataclass
@@ -148,6 +162,7 @@ class Plan:
     outputs: list[Output]  # one per recorded output
     buffers: list[Output]  # distinct buffers, in slot order: results, then what updates write
     writes: list[Write]
+    donations: list[Donation]
     arena: int
     leaves: int
     first_int: int
@@ -166,7 +181,7 @@ class Plan:
             f"plan: {self.leaves} leaves, {self.ints} integers, {self.floats} floats, arena of "
             f"{self.arena} bytes"
         )
-        lines = [head, *[f"  {each}" for each in (*self.buffers, *self.writes)]]
+        lines = [head, *[f"  {each}" for each in (*self.buffers, *self.writes, *self.donations)]]
         for number, step in enumerate(self.steps):
             lines += [f"{number}. {step.kind} {list(step.shape)}", *_text(step)]
         return "\n".join(lines)

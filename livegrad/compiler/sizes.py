@@ -227,7 +227,7 @@ class Outline:
             )
             for block in step.blocks
         ]
-        fixed = (step.kind, step.signature, step.may_fault, step.tail)
+        fixed = (step.kind, step.signature, step.may_fault, step.tail, step.all_or_nothing)
         calls = [self._call(call) for call in (step.product, step.host)]
         return fixed, self._holes(step.shape), blocks, calls
 
@@ -268,6 +268,7 @@ class Outline:
             [Output(slot, values[nbytes], leaf) for slot, nbytes, leaf in self._outputs],
             [Output(slot, values[nbytes], leaf) for slot, nbytes, leaf in self._buffers],
             plan.writes,
+            plan.donations,
             arena,
             plan.leaves,
             plan.first_int,
@@ -283,14 +284,14 @@ Values = tuple[int, ...]
 
 
 def _filled_step(step: tuple[Any, ...], values: Values, offsets: list[int]) -> Step:
-    (kind, signature, may_fault, tail), shape, blocks, calls = step
+    (kind, signature, *flags), shape, blocks, calls = step
     filled = []
     for slots, patches, grain, scratch in blocks:
         placed = [_filled_patch(patch, values, offsets) for patch in patches]
         filled.append(Block([values[x] for x in slots], placed, values[grain], values[scratch]))
     product, host = [_filled_call(call, values, offsets) for call in calls]
     sizes = _filled(shape, values, offsets)
-    return Step(kind, sizes, filled, signature, product, host, may_fault, tail)
+    return Step(kind, sizes, filled, signature, product, host, *flags)
 
 
 def _filled_call(call: Any, values: Values, offsets: list[int]) -> Any:

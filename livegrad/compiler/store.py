@@ -1,4 +1,4 @@
-"""Pass 4, store: which values are in memory, and a buffer for each that the program keeps."""
+"""Pass 5, store: which values are in memory, and a buffer for each that the program keeps."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def _place_leaves_and_outputs(draft: Draft) -> None:
     for node in draft.graph.nodes[: draft.graph.leaves]:
         draft.wheres[node] = Where(1 + node.index)
     for output in draft.graph.outputs:
-        node = storage(output)
+        node = draft.graph.home(storage(output))
         if node not in draft.wheres:
             draft.wheres[node] = _new_buffer(draft, node.meta.nbytes)
 

@@ -15,6 +15,18 @@ def graph_text(draft: Draft) -> list[str]:
     return node_lines(draft.graph.nodes)
 
 
+def overwrites_text(draft: Draft) -> list[str]:
+    """The graph again, if something in it is done in place, and what must come before that."""
+    graph = draft.graph
+    if not graph.overwrites:
+        return []
+    fences = [
+        f"  %{store.index} after {', '.join([f'%{x.index}' for x in before])}"
+        for store, before in graph.fences.items()
+    ]
+    return [*node_lines(graph.nodes), *fences]
+
+
 def groups_text(draft: Draft) -> list[str]:
     """The groups, in the order they run."""
     return [f"  {group!r}" for group in draft.groups]
@@ -24,7 +36,9 @@ def stored_text(draft: Draft) -> list[str]:
     """What is in memory, and which of it is a buffer of the program's."""
 
     def line(node: Node, home: Any) -> str:
-        place = draft.wheres.get(node)
+        place, memory = draft.wheres.get(node), draft.graph.home(node)
+        if memory is not node:
+            return f"  %{node.index} {node.op.name} {node.meta}: where %{memory.index} is"
         where = f"part of %{home[0].index}" if home else f"input {place.slot}" if place else "arena"
         return f"  %{node.index} {node.op.name} {node.meta}: {where}"
 

@@ -7,11 +7,13 @@ program that waits. A failure is a fault of the compiler, never of the program.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import prod
 from typing import TYPE_CHECKING
 
 from livegrad.compiler import debug
 from livegrad.compiler.access import storage
 from livegrad.compiler.expand import Primitives
+from livegrad.compiler.store import touched
 from livegrad.graph.node import Node
 from livegrad.graph.symbol import Session
 
@@ -58,6 +60,15 @@ def check_legal(draft: Draft) -> None:
         assert not node.op.lower.rewritten, f"legalise: {node!r} is left"
 
 
+def check_overwritten(draft: Draft) -> None:
+    """What changes a value in its memory comes after all that read it."""
+    graph = draft.graph
+    check_graph("overwrite", graph)
+    for store, fences in graph.fences.items():
+        for fence in fences:
+            assert fence.index < store.index, f"overwrite: {store!r} before {fence!r}"
+
+
 def check_groups(draft: Draft) -> None:
     """Each value that needs a group is in one; groups come after what they depend on."""
     groups, fuser = draft.groups, draft.fuser
@@ -81,9 +92,29 @@ def check_groups(draft: Draft) -> None:
 def check_stored(draft: Draft) -> None:
     """Every output is in memory."""
     for output in draft.graph.outputs:
-        node = storage(output)
+        node = draft.graph.home(storage(output))
         assert node in draft.wheres, f"store: {node!r} has no buffer"
         assert node.op.kind == "leaf" or node in draft.stored, f"store: {node!r} is not stored"
+
+    _check_fences(draft)
+
+
+def _check_fences(draft: Draft) -> None:
+    """A value is read from memory before it is overwritten there, never after."""
+    graph = draft.graph
+    places = {group: place for place, group in enumerate(draft.groups)}
+    stored_at = {
+        fences[0]: places[draft.fuser.owner[store]] for store, fences in graph.fences.items()
+    }
+    for moved, leaf in graph.moved.items():
+        stored_at[leaf] = stored_at[moved]
+    for group in draft.groups:
+        if group.kind == "kernel" and group.members[0] in graph.overwrites:
+            continue  # the one that overwrites
+        for node in touched(draft, group):
+            last, once = stored_at.get(node), prod(group.shape) == 1
+            good = last is None or places[group] < last or (places[group] == last and once)
+            assert good, f"store: {group!r} reads {node!r}, which is overwritten by then"
 
 
 def check_nothing(draft: Draft) -> None:

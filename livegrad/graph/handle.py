@@ -225,6 +225,28 @@ def share_of(x: Any) -> Share:
     return share
 
 
+@hot
+def is_current(share: Share) -> bool:
+    """Whether a tensor shows what its cell holds, with nobody else to ask: it needs no `sync`.
+
+    Whether it is the only one is not looked into.
+    """
+    cell = share.cell
+    if share.seen != cell.version or cell.memory is not None or cell.parent is not None:
+        return False
+    return share.made_at is None
+
+
+@hot
+def follow(x: Any) -> None:
+    """Brings a tensor that shares a cell up to date with it."""
+    share = x._share
+    path = share.path
+    # Who is the whole may be the only one left, and have no need for its share.
+    if not path or path[-1][0].grads is None or not is_current(share):
+        Writing.sync(x)
+
+
 def path_of(x: Any) -> tuple[Step, ...]:
     """The view operations that lead to a tensor; none if it is no view."""
     share: Share | None = x._share
@@ -301,7 +323,7 @@ def node_of(x: Any) -> Node:
     """The node a tensor stands for now (a view may have been changed through its base)."""
     try:
         if x._share is not None:
-            Writing.sync(x)
+            follow(x)
         node: Node = x._node
     except AttributeError:
         raise _no_tensor(x) from None

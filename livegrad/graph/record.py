@@ -17,7 +17,7 @@ from livegrad.device import CPU
 from livegrad.dtypes import DType
 from livegrad.graph import elsewhere
 from livegrad.graph.events import RECORDED, tell_recorded
-from livegrad.graph.handle import Handle, Writing, node_of, wrap
+from livegrad.graph.handle import Handle, follow, node_of, wrap
 from livegrad.graph.infer import elementwise_spec, infer_spec, not_a_tensor, not_structure
 from livegrad.graph.meta import Shape
 from livegrad.graph.node import Node, Spec
@@ -108,7 +108,7 @@ def unary(op: Op, x: Any) -> Tensor:
     """Records an elementwise op of one tensor."""
     try:
         if x._share is not None:
-            Writing.sync(x)
+            follow(x)
         node = x._node
     except AttributeError:
         raise not_a_tensor(op, x) from None
@@ -128,7 +128,7 @@ def binary(op: Op, a: Any, b: Any) -> Tensor:
     if kind is float or kind is int or kind is bool:
         try:
             if a._share is not None:
-                Writing.sync(a)
+                follow(a)
             node = a._node
         except AttributeError:
             raise not_a_tensor(op, a) from None
@@ -150,9 +150,9 @@ def binary(op: Op, a: Any, b: Any) -> Tensor:
             raise not_a_tensor(op, a)  # as PyTorch, which compares tensors with numbers only
         return elementwise(op, (a, b))
     if a._share is not None:
-        Writing.sync(a)
+        follow(a)
     if b._share is not None:
-        Writing.sync(b)
+        follow(b)
     left, right = a._node, b._node
     key2 = (left.meta, right.meta)
     spec = op.cache.get(key2)
@@ -251,7 +251,7 @@ def record(
     try:
         for x in inputs:
             if x._share is not None:
-                Writing.sync(x)
+                follow(x)
             node = x._node
             nodes.append(node)
             metas.append(node.meta)

@@ -80,8 +80,8 @@ class State:
 
     `elsewhere` says that nodes of other devices than the CPU are among those pending.
 
-    `written` has, for nodes that in-place writes made, the node whose place each took: a write that
-    fails is taken back.
+    `written` has, for nodes that in-place writes made, the node whose place each took, or how far
+    away that is (see `place_taken`): a write that fails is taken back.
 
     More pending nodes than `most` are a reason to flush, but not while `held`: then they are the
     planner's, or belong together. It is -1 once something was recorded that reads memory which
@@ -139,7 +139,7 @@ class State:
         self.most = MOST_PENDING_NODES
         self.reference = REFERENCE
         self.site: Site | None = None
-        self.written: dict[Node, Node] = {}
+        self.written: dict[Node, Any] = {}
 
     @property
     def position(self) -> int:
@@ -315,6 +315,9 @@ class Runtime:
     number_at: Callable[[Node, int], int]
     # buffer_of(values, dtype): a buffer with a copy of an array, converted to `dtype`.
     buffer_of: Callable[[Any, DType], Any]
+    # write_at_once(x, key, value): x[key] = value, if that needs no recording; see
+    # runtime/at_once.py.
+    write_at_once: Callable[[Any, Any, Any], bool]
     # Whether flushes may be run piece by piece, so that gradients need no plan: runtime/sight.py.
     by_pieces = False
 

@@ -183,6 +183,8 @@ def view(
         raise not_a_tensor(op, x) from None
     if shown is not None and shown.cell.memory is not None:
         return Writing.view_shared(op, x, attrs, args, shape)
+    # A cell that we refer to is not given up, only to be made again.
+    cell = None if shown is None else shown.cell
     out = record(op, (x,), attrs, args, shape)
     shown = x._share
     if shown is None:
@@ -307,8 +309,24 @@ def in_place_of(old: Node, value: Any, handle: Any, overwrites: bool) -> Node:
         go_on_retaining(old, node, handle)
     see_through(value, handle)
     if node.inputs and node is not old:  # what is computed from nothing cannot fail
-        LOCAL.state.written[node] = old
+        LOCAL.state.written[node] = place_taken(node, old)
     return node
+
+
+@hot
+def place_taken(node: Node, old: Node) -> Any:
+    """How `State.written` says that `node` took the place of `old`.
+
+    If that is among the first inputs of first inputs of `node`, how far away it is: a reference
+    more, and nothing could be written where `old` lies.
+    """
+    before, distance = node, 0
+    while before.inputs and distance < 8:
+        before = before.inputs[0]
+        distance += 1
+        if before is old:
+            return distance
+    return old
 
 
 def _at_place(place: Node, value: Tensor, overwrites: bool, of_whole: bool) -> Tensor:

@@ -6,12 +6,14 @@ import weakref
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from livegrad.device import CPU
 from livegrad.graph import elsewhere
 from livegrad.graph.handle import (
     Cell,
     Share,
     Step,
     Writing,
+    is_current,
     is_detached,
     node_of,
     path_of,
@@ -29,10 +31,12 @@ from livegrad.graph.views import (
     is_in_vain,
     is_of_inference,
     laid_out,
+    place_taken,
     steps_from_root,
     sync,
     written_view,
 )
+from livegrad.native.hot import hot
 
 if TYPE_CHECKING:
     from livegrad.tensor import Tensor
@@ -48,6 +52,8 @@ def rebind(x: Tensor, value: Tensor, expanded: bool = False) -> Tensor:
     The value that was there stays in the graph for whoever recorded with it, so backward never
     meets a value "modified by an in-place operation".
     """
+    if _wrote_plainly(x, value):
+        return x
     check_writable(x, value._node.grad_to is not None, expanded)
     if x._node.meta.device is not value._node.meta.device:
         value = elsewhere.written(x, value)
@@ -74,6 +80,8 @@ def rebind(x: Tensor, value: Tensor, expanded: bool = False) -> Tensor:
             _write_to_root(share, part)
         _write_to_cell(cell, path, part)
     _wrote(cell)
+    if path:
+        _let_go_of_old_whole(cell)
     # Where elements lie in one place, what was written to one is seen in the others. A gradient
     # reaches what was written through the whole, as in PyTorch: a view is a view of that now.
     through_whole = path and (part.grad_to is not None or moves)
@@ -82,6 +90,63 @@ def rebind(x: Tensor, value: Tensor, expanded: bool = False) -> Tensor:
         sync(x)  # what retains its gradient does so at its new place in the graph
     share.wrote()
     return x
+
+
+@hot
+def _wrote_plainly(x: Any, value: Any) -> bool:
+    """Writes what needs no second look: no graph, no memory of others, at most one step away."""
+    old, node = x._node, value._node
+    if old.grad_to is not None or node.grad_to is not None or node.meta is not old.meta:
+        return False
+    if old.spent or old.meta.strides is not None or node is old:
+        return False
+    share = x._share
+    if share is None:
+        x._writes += 1
+    else:
+        cell = share.cell
+        if not is_current(share) or share.apart is not None or cell._node.grad_to is not None:
+            return False
+        path = share.path
+        if path:
+            op, attrs, args, _ = path[0]
+            if len(path) > 1 or op.write is None or op.grads is None or share.root is not None:
+                return False
+            if cell._node.meta.strides is not None or cell._node.spent:
+                return False
+            _take_place(x, old, value)
+            before = cell._node
+            whole = op.write(wrap(before), value, attrs, args)
+            cell._node = whole._node
+            _note_write(before, whole, cell)
+            cell.version += 1
+            share.seen = cell.version
+            _let_go_of_old_whole(cell)
+            return True
+        cell._node = node
+        cell.version += 1
+        share.seen = cell.version
+    _take_place(x, old, value)
+    return True
+
+
+@hot
+def _take_place(x: Any, old: Node, value: Any) -> None:
+    x._node = value._node
+    _note_write(old, value, x)
+
+
+@hot
+def _note_write(old: Node, value: Any, handle: Any) -> None:
+    """What `in_place_of` does where no graph is concerned."""
+    node = value._node
+    node.spent = old.spent
+    state = LOCAL.state
+    handles = state.handles
+    if handles and handles[-1] is value:
+        handles[-1] = handle
+    if node.inputs:
+        state.written[node] = place_taken(node, old)
 
 
 def is_apart(path: Sequence[Step]) -> bool:
@@ -97,6 +162,30 @@ def _wrote(cell: Cell) -> None:
         _write_to_cell(parent, path, cell._node)
         _wrote(parent)
         cell.parent = parent, path, parent.version
+
+
+@hot
+def _let_go_of_old_whole(cell: Cell) -> None:
+    """Brings the tensor that is the whole up to date, if nothing of a graph is concerned.
+
+    Else it would refer to the old value until it is next used, and nothing could be written where
+    that lies.
+    """
+    whole = cell.base()
+    share = None if whole is None else whole._share
+    if whole is None or share is None or share.cell is not cell or share.path:
+        return
+    if whole._node.grad_to is None and cell._node.grad_to is None and share.apart is None:
+        whole._node = cell._node
+        share.seen = cell.version
+
+
+def is_whole_without_graph(x: Any) -> bool:
+    """Whether `x` is all of its memory, which is ours alone and laid out in order, and constant."""
+    node, share = x._node, x._share
+    if node.grad_to is not None or node.meta.strides is not None or node.meta.device is not CPU:
+        return False
+    return share is None or not (share.path or share.cell.memory or share.cell.parent)
 
 
 def _write_to_cell(cell: Cell, path: Sequence[Step], part: Node) -> None:

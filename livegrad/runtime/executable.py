@@ -25,6 +25,23 @@ def _referrers(recorded: Recorded) -> list[int]:
     return list(counts.values())
 
 
+def _readers(recorded: Recorded, leaves: list[int]) -> list[int]:
+    """Places of nodes through which a gradient may need one of these leaves."""
+    overwritten = {recorded.leaves[leaf] for leaf in leaves}
+    return [
+        place
+        for place, node in enumerate(recorded.nodes)
+        if node.op.kind != "update" and not overwritten.isdisjoint(node.inputs)
+    ]
+
+
+def _reader(recorded: Recorded, leaf: int) -> tuple[int, int]:
+    """A node that reads a leaf, and as which of its inputs."""
+    node = recorded.leaves[leaf]
+    place = next(i for i, n in enumerate(recorded.nodes) if node in n.inputs)
+    return place, recorded.nodes[place].inputs.index(node)
+
+
 @hot_slots
 class Executable:
     """A plan that a device has made `runnable`, and how it meets the nodes of a run.
@@ -32,14 +49,15 @@ class Executable:
         nodes ──► leaves, numbers ──► runnable.run ──► new buffers ──► nodes
 
     `fresh` are the bytes of new buffers that a run needs, `results` says which node gets which,
-    `writes` what updates overwrite. `next` is the executable that ran after this one last time;
+    `writes` what updates overwrite, and `donations` which leaves' buffers may be taken instead of
+    new ones. `next` is the executable that ran after this one last time;
     its `follower` recognises natively that it comes again.
     """
 
     # Those that a run which follows the last one as before reads; the others are in __dict__.
     __slots__ = (
-        "__dict__", "__weakref__", "follower", "fresh", "keep", "next", "results", "runnable",
-        "updates", "writes",
+        "__dict__", "__weakref__", "donations", "follower", "fresh", "keep", "next", "results",
+        "runnable", "updates", "writes",
     )  # fmt: skip
 
     # What the recorded nodes were like, for the runtime to find the plan by; see runtime/flush.py.
@@ -95,16 +113,15 @@ class Executable:
             )
             for w in plan.writes
         ]
-        self.readers = self._readers_of_written(recorded)
-
-    def _readers_of_written(self, recorded: Recorded) -> list[int]:
-        """Places of nodes through which a gradient may need what an update overwrites."""
-        written = {recorded.leaves[w[0]] for w in self.writes}
-        return [
-            place
-            for place, node in enumerate(recorded.nodes)
-            if node.op.kind != "update" and not written.isdisjoint(node.inputs)
+        self.readers = _readers(recorded, [w[0] for w in self.writes])
+        # Donations: (leaf, references from what is recorded, number of the buffer, a node that
+        # reads the leaf, and as which input).
+        self.donations = [
+            (d.leaf, referrers[d.leaf] - 1, d.slot - first, *_reader(recorded, d.leaf))
+            for d in plan.donations
+            if self.runnable.completes(d.first)
         ]
+        self.readers_of_donated = _readers(recorded, [d[0] for d in self.donations])
 
     def update_site(self, nodes: list[Node]) -> Site | None:
         """Where the program's update is, for errors that name it."""

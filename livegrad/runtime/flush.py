@@ -23,6 +23,7 @@ from livegrad.graph.node import Node, quote_site
 from livegrad.graph.state import LOCAL, ORPHANED, STATES, Runtime, State, start_over
 from livegrad.native.hot import FUNCTIONS, hot
 from livegrad.runtime import plans
+from livegrad.runtime.at_once import write_at_once
 from livegrad.runtime.counters import counters
 from livegrad.runtime.cpu.outside import finder
 from livegrad.runtime.devices import concerns_others, node_by_node, run_nodes, take_apart
@@ -310,6 +311,7 @@ def install() -> None:
     Runtime.finder = finder
     Runtime.number_at = number_at
     Runtime.buffer_of = buffer_of
+    Runtime.write_at_once = write_at_once
 
 
 def _forget_other_threads() -> None:

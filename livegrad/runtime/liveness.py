@@ -1,4 +1,4 @@
-"""What is alive after a flush, and what an update may overwrite: the rules, stated once.
+"""What is alive after a flush, and what may be overwritten: the rules, stated once.
 
 Python asks when it looks for a plan (snapshot.py, running.py), and so does the native follower
 (cpu/follow.py), for which these functions are translated: they are written in the subset, and of
@@ -26,8 +26,14 @@ def is_claim(node: Node) -> bool:
     return to is not None and node.spent is False and type(to) is not LeafRef
 
 
+def keeps_inputs(node: Node) -> bool:
+    """Whether a node refers to its inputs when it is computed: it is a part of a graph."""
+    to = node.grad_to
+    return to is not None and type(to) is not LeafRef
+
+
 def may_overwrite(others: int, buffer: Buffer, others_of_buffer: int) -> bool:
-    """Whether an update may write where the old value lies: only the written tensor sees it.
+    """Whether the old value of a written tensor may be overwritten: nobody else sees it.
 
     Memory without a home is somebody else's: a loaded file, mapped to be read only.
     """

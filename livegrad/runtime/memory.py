@@ -22,8 +22,8 @@ KEEP_BYTES = 256 << 20
 
 
 _new = object.__new__
-# A raw block: its aligned address, and the object that owns the bytes.
-Block = tuple[int, object]
+# A raw block: its address, a multiple of 64, and the bytes from there on.
+Block = tuple[int, npt.NDArray[np.uint8]]
 
 
 @hot_slots
@@ -207,7 +207,9 @@ def _new_block(capacity: int) -> Block:
     except (MemoryError, ValueError):
         memory = _last_try(capacity)
     _pool.total += capacity
-    return -(-address_of(memory) // ALIGNMENT) * ALIGNMENT, memory
+    address = address_of(memory)
+    skip = -address % ALIGNMENT
+    return address + skip, memory[skip : skip + capacity]
 
 
 def _last_try(capacity: int) -> npt.NDArray[np.uint8]:

@@ -70,6 +70,10 @@ class Runnable:
         """Whether the last run is known to have gone through, if Ctrl-C came meanwhile."""
         return False
 
+    def completes(self, first: int) -> bool:
+        """Whether a run that has come to step `first` goes through, whatever the values."""
+        return False
+
     def fault(self) -> Fault | None:
         """What the last run has refused, once that is known; asked of plans that may refuse."""
         return None

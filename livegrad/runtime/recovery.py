@@ -32,7 +32,7 @@ def take_back(state: State, lost: set[Node]) -> None:
         node.index = state.base + place
 
 
-def _restore(handle: Any, written: dict[Node, Node], lost: set[Node]) -> None:
+def _restore(handle: Any, written: dict[Node, Any], lost: set[Node]) -> None:
     """Puts a tensor or cell, and what it is a view of, back to before the writes that failed."""
     share = getattr(handle, "_share", None)
     cell = handle if isinstance(handle, Cell) else None if share is None else share.cell
@@ -60,12 +60,21 @@ def _uncount(x: Any, failed: int) -> None:
         share.cell.uncounted -= failed
 
 
-def _last_good(node: Node, written: dict[Node, Node], lost: set[Node]) -> tuple[Node, int]:
+def _last_good(node: Node, written: dict[Node, Any], lost: set[Node]) -> tuple[Node, int]:
     """The value before all the writes that failed, and how many did.
 
     `node` itself if it was not written so.
     """
     before, failed = node, 0
     while before in lost and before in written:
-        before, failed = written[before], failed + 1
+        before, failed = _taken_by(before, written[before]), failed + 1
     return (node, 0) if before in lost else (before, failed)
+
+
+def _taken_by(node: Node, old: Any) -> Node:
+    """The node whose place another took, given as that node or as how far away it is."""
+    if isinstance(old, Node):
+        return old
+    for _ in range(old):
+        node = node.inputs[0]
+    return node

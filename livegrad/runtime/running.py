@@ -16,7 +16,7 @@ from livegrad.ops.bookkeeping.update import replace_node
 from livegrad.runtime.counters import counters
 from livegrad.runtime.executable import Executable
 from livegrad.runtime.fault import Fault
-from livegrad.runtime.liveness import is_claim, may_overwrite
+from livegrad.runtime.liveness import is_claim, keeps_inputs, may_overwrite
 from livegrad.runtime.memory import Buffer, allocate
 from livegrad.runtime.snapshot import Snapshot, numbers_of
 
@@ -32,7 +32,7 @@ def _count_argument() -> int:
     return _refs(local) - 1
 
 
-_ARGUMENT = _count_argument()
+ARGUMENT = _count_argument()
 
 
 def run(executable: Executable, snapshot: Snapshot) -> None:
@@ -40,7 +40,11 @@ def run(executable: Executable, snapshot: Snapshot) -> None:
     reads = snapshot.reads
     leaves = [reads[i] for i in executable.firsts]
     allocate = executable.backend.allocate
-    buffers = [allocate(nbytes) for nbytes in executable.fresh]
+    donated = _donated(executable, snapshot, leaves) if executable.donations else {}
+    buffers = [
+        donated[number] if number in donated else allocate(nbytes)
+        for number, nbytes in enumerate(executable.fresh)
+    ]
     moved: list[Moved] = []
     if executable.writes:
         spent.cut_computed(executable.update_site(snapshot.nodes))
@@ -168,10 +172,10 @@ def _targets(
         tensor = snapshot.handles[update].tensors[place]
         # The cell that the tensor shares with views refers to the node, too. Ours are an entry of
         # `reads` for each recorded input, one of `leaves`, `node` and the argument.
-        ours = referrers - 1 + 2 + _ARGUMENT
+        ours = referrers - 1 + 2 + ARGUMENT
         others = _refs(node) - referrers - (tensor._share is not None) - ours
         # To the buffer: those of the node, `buffer` and the argument.
-        others_of_buffer = _refs(buffer) - 2 - _ARGUMENT
+        others_of_buffer = _refs(buffer) - 2 - ARGUMENT
         if in_place and may_overwrite(others, buffer, others_of_buffer):
             targets.append(buffer)
         else:
@@ -181,10 +185,32 @@ def _targets(
     return targets
 
 
+def _donated(executable: Executable, snapshot: Snapshot, leaves: list[Node]) -> dict[int, Buffer]:
+    """Buffers of leaves that become those of results, by their number: nobody else sees them."""
+    found: dict[int, Buffer] = {}
+    nodes = snapshot.nodes
+    if LOCAL.state.shared or any([keeps_inputs(nodes[i]) for i in executable.readers_of_donated]):
+        return found
+    for leaf, referrers, number, _, _ in executable.donations:
+        node = leaves[leaf]
+        buffer = node.buffer
+        # Ours are an entry of `reads` for each recorded input, one of `leaves`, `node` and the
+        # argument; to the buffer, `buffer` and the argument.
+        others = _refs(node) - 2 * referrers - 2 - ARGUMENT
+        others_of_buffer = _refs(buffer) - 2 - ARGUMENT
+        if may_overwrite(others, buffer, others_of_buffer):
+            found[number] = buffer
+    counters.donations += len(found)
+    return found
+
+
 @hot
 def run_followed(executable: Executable, nodes: list[Node]) -> None:
     """Runs a plan whose leaves and numbers are set, and hands out what it computed."""
-    buffers = [allocate(nbytes) for nbytes in executable.fresh]
+    if executable.donations:
+        buffers = _fresh_or_donated(executable, nodes)
+    else:
+        buffers = [allocate(nbytes) for nbytes in executable.fresh]
     native: Any = executable.runnable  # of the CPU: nobody else follows
     native.announce()
     try:
@@ -200,6 +226,19 @@ def run_followed(executable: Executable, nodes: list[Node]) -> None:
         # Ctrl-C: what was computed is not lost.
         _deliver(executable, nodes, (), buffers, ())
         raise
+
+
+@hot
+def _fresh_or_donated(executable: Executable, nodes: list[Node]) -> list[Buffer]:
+    """Buffers for results, some of them leaves', of which the follower says that they may be."""
+    buffers: list[Any] = [None for nbytes in executable.fresh]
+    for _, _, number, place, which in executable.donations:
+        buffers[number] = nodes[place].inputs[which].buffer
+    for number in range(len(buffers)):
+        if buffers[number] is None:
+            buffers[number] = allocate(executable.fresh[number])
+    counters.donations += len(executable.donations)
+    return buffers
 
 
 def run_plan(

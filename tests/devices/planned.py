@@ -19,6 +19,7 @@ from livegrad.compiler.columns import generate_columns
 from livegrad.compiler.hosting import host_reference
 from livegrad.compiler.plan import (
     ADD_INPUT,
+    CLEAR_IF_SAME,
     SET_CONSTANT,
     SET_INPUT,
     SET_SCALAR,
@@ -146,6 +147,8 @@ class Memory:
                 slots[at] += self.inputs[source] * value
             elif kind == SET_SCALAR:
                 (slots[at],) = struct.unpack("<q", struct.pack("<d", self.floats[source]))
+            elif kind == CLEAR_IF_SAME:
+                slots[at] *= self.inputs[source] != self.inputs[value]
             else:
                 assert kind == SET_CONSTANT
                 slots[at] = value
@@ -158,7 +161,7 @@ def run_step(memory: Memory, step: Step) -> None:
     elif step.host is not None:
         run_host(memory, step.host)
     else:
-        kinds = {"scan": run_scan, "scatter": run_scatter}
+        kinds = {"scan": run_scan, "scatter": run_scatter, "move": run_move}
         run = kinds.get(step.kind, run_loops)
         for block in step.blocks:
             run(memory, memory.slots(block), step.signature)
@@ -191,6 +194,12 @@ def run_host(memory: Memory, call: Any) -> None:
     arrays = [to_compute(x, meta.dtype) for x, meta in zip(views[1:], metas[1:], strict=True)]
     result = host_reference(REGISTRY[call.op])(n, *arrays)
     views[0][...] = from_compute(result, metas[0].dtype).reshape(metas[0].shape)
+
+
+def run_move(memory: Memory, slots: list[int], signature: Any) -> None:
+    target, source = [memory.view(address, signature[1], (slots[3],)) for address in slots[1:3]]
+    if slots[0]:
+        target[...] = source
 
 
 def run_scan(memory: Memory, slots: list[int], signature: Any) -> None:

@@ -19,7 +19,7 @@ KINDS_WITHOUT_SAMPLES = {"leaf", "update", "gradient", "gradient_of"}
 OPS = sorted(
     name
     for name, op in REGISTRY.items()
-    if op.kind not in KINDS_WITHOUT_SAMPLES and name != "assembly"
+    if op.kind not in KINDS_WITHOUT_SAMPLES and name not in ("assembly", "written")
 )
 # Agreement of compiled code with the reference: a few roundings per op.
 TOLERANCE = {

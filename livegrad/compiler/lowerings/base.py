@@ -3,6 +3,7 @@
 A pass asks a node's `op.lower`, and never which op it is:
 
     legalise   legalise, legalise_complex, in_order, pairs   forms that kernels exist for
+    overwrite  overwritten, storing, store_in                what is stored in another's memory
     fuse       group, reads, from_memory, stores, regions    which loops it joins, what it reads
     describe   describe                                      its instruction in a fused kernel
     bind       bind                                          its steps, if it is a kernel by itself
@@ -42,6 +43,8 @@ class Lowering:
     positioned = False
     # Whether legalise replaces such nodes by others.
     rewritten = False
+    # Whether the value has memory of its own, which no loop that reads it can do without.
+    owns_memory = False
     # What explain() calls a kernel that has only such nodes.
     label = "loops"
 
@@ -65,6 +68,18 @@ class Lowering:
         """Complex `x` as pairs of reals."""
         spec = Spec(VIEW_AS_REAL, (), pairs_meta(x.meta))
         return walk.add(make_node(spec, (x,), (), x.site), (x,))
+
+    def overwritten(self, node: Node) -> Node | None:
+        """The input that `node` is a copy of, but for what it stores there."""
+        return None
+
+    def storing(self, node: Node) -> Node:
+        """The node that stores what is changed."""
+        return node
+
+    def store_in(self, node: Node, base: Node) -> Nodes:
+        """Makes `node` change `base` where it is; the nodes that are not needed then."""
+        raise AssertionError(f"{node!r} changes no part of another value")
 
     def group(self, fuser: Fuser, node: Node) -> None:
         """Puts `node` into a group; what is only looked through is in none."""
@@ -102,6 +117,7 @@ class Kernel(Lowering):
     """A node that is a kernel by itself; without a template, its NumPy reference."""
 
     label = "host"
+    owns_memory = True
 
     def legalise(self, walk: Legaliser, node: Node, inputs: Nodes) -> Node:
         """Kernels read memory in plain order."""

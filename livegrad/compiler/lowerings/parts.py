@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from livegrad.compiler.access import own_index
 from livegrad.compiler.draft import Draft
 from livegrad.compiler.expand import make_node
-from livegrad.compiler.inserted import ASSEMBLY, PART
+from livegrad.compiler.inserted import ASSEMBLY, PART, WRITTEN
 from livegrad.compiler.legalise import Legaliser
 from livegrad.compiler.lowerings.base import Kernel, Nodes
 from livegrad.compiler.plan import Step
@@ -32,6 +32,38 @@ class Assembly(Kernel):
     def regions(self, node: Node) -> Iterable[Part]:
         """Inputs and the indices in attrs."""
         return zip(node.inputs, node.attrs[0], strict=True)
+
+    def overwritten(self, node: Node) -> Node | None:
+        """What is stored first, if that is everywhere, and one part over it."""
+        if len(node.inputs) != 2:
+            return None
+        first, second = node.inputs
+        everywhere = node.attrs[0][0] == own_index(node.meta.shape)
+        return first.inputs[0] if first in second.inputs and everywhere else None
+
+    def storing(self, node: Node) -> Node:
+        """The part."""
+        return node.inputs[1]
+
+    def store_in(self, node: Node, base: Node) -> Nodes:
+        """The base stays, the part is stored into it."""
+        copy, part = node.inputs
+        part.inputs = part.inputs[:1]
+        node.spec = Spec(WRITTEN, node.attrs[0][1:], node.meta)
+        node.inputs = (base, part)
+        return (copy,)
+
+    def bind(self, draft: Draft, node: Node) -> list[Step]:
+        """No step."""
+        return []
+
+
+class Written(Kernel):
+    """The memory of a base, once the part is stored into it: attrs (region of the part,)."""
+
+    def regions(self, node: Node) -> Iterable[Part]:
+        """The part."""
+        return ((node.inputs[1], node.attrs[0]),)
 
     def bind(self, draft: Draft, node: Node) -> list[Step]:
         """No step."""

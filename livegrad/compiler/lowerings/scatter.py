@@ -14,6 +14,7 @@ from __future__ import annotations
 from math import prod
 from typing import Any
 
+from livegrad.compiler.access import storage
 from livegrad.compiler.bind import THREAD_WORK, patched
 from livegrad.compiler.builder import Builder
 from livegrad.compiler.draft import Draft
@@ -72,7 +73,29 @@ class Scatter(Kernel):
         dtype, index_dtype = node.meta.dtype, node.inputs[1].meta.dtype
         signature = (generate_scatter, self.per_value, self._fold(node), dtype, index_dtype)
         block = self._block(draft, node)
-        return [Step("scatter", node.meta.shape, [block], signature, may_fault=True)]
+        # All items of one outer entry look at the same indices, and so does a single item.
+        whole = not self.per_value or block.slots[0] == 1
+        return [
+            Step(
+                "scatter",
+                node.meta.shape,
+                [block],
+                signature,
+                may_fault=True,
+                all_or_nothing=whole,
+            )
+        ]
+
+    def overwritten(self, node: Node) -> Node | None:
+        """The base, unless what is folded in lies there too."""
+        base, *others = node.inputs
+        apart = all([storage(x) is not storage(base) for x in others])
+        return base if apart and self._is_native(node) else None
+
+    def store_in(self, node: Node, base: Node) -> Nodes:
+        """The kernel copies nothing if the result is where the base is."""
+        node.inputs = (base, *node.inputs[1:])
+        return ()
 
     def _block(self, draft: Draft, node: Node) -> Block:
         base, index, _ = node.inputs
@@ -122,15 +145,29 @@ class _Template:
             self.high = b.smin(b.add(self.low, block), self.inner)
             whole = b.mul(outer, b.mul(self.size, self.inner))
             target = b.gep(result, self.element, whole)
-            self._copy(target, b.gep(base, self.element, whole))
+            part = b.mul(outer, b.mul(self.count, self.inner))
+            mine = b.gep(indices, self.index_element, part) if per_value else indices
+            in_place = b.icmp("eq", result, base)
+            with b.if_(in_place):  # nothing is changed before all indices are known to be good
+                self._look_at_all(mine, per_value)
+            with b.if_(b.not_(in_place)):
+                self._copy(target, b.gep(base, self.element, whole))
             with b.if_(b.and_(b.icmp("eq", self.size, 0), b.icmp("ne", self.count, 0))):
                 self._index(indices, b.const("i64", 0))  # no index is in range of an empty dim
-            part = b.mul(outer, b.mul(self.count, self.inner))
             source = b.gep(values, self.element, part)
-            if per_value:
-                self._fold_elements(target, source, b.gep(indices, self.index_element, part))
-            else:
-                self._fold_rows(target, source, indices)
+            refused = b.icmp("ne", b.load("i64", self.ctx), 0)
+            with b.if_(b.not_(b.and_(in_place, refused))):
+                if per_value:
+                    self._fold_elements(target, source, mine)
+                else:
+                    self._fold_rows(target, source, mine)
+
+    def _look_at_all(self, indices: Value, per_value: bool) -> None:
+        """Reports a fault if one of the indices is out of range."""
+        b = self.b
+        count = b.mul(self.count, self.inner) if per_value else self.count
+        with b.loop(0, count) as each:
+            self._index(indices, each.index)
 
     def _copy(self, target: Value, base: Value) -> None:
         b = self.b

@@ -98,6 +98,11 @@ def zeros_like(x: Tensor) -> Tensor:
     return filled_as(node_of(x).meta, 0)
 
 
+def number_everywhere(node: Any) -> Any:
+    """The number that a node of a real dtype is filled with; None if it is made otherwise."""
+    return node.args[0] if node.op is FULL and len(node.args) == 1 else None
+
+
 def filled_as(meta: Meta, value: Any) -> Tensor:
     """One number everywhere, in a tensor of this shape and dtype, on this device."""
     if meta.device is META:

@@ -8,15 +8,17 @@ masks     bool and uint8 tensors               their nonzero positions, read at 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from math import prod
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from livegrad import dtypes
+from livegrad.device import CPU
 from livegrad.dtypes import DType
 from livegrad.graph.blame import as_items
-from livegrad.graph.handle import Handle, node_of, shares_with
+from livegrad.graph.handle import Handle, is_current, node_of, shares_with
 from livegrad.graph.infer import TYPE_NAMES
 from livegrad.graph.layout import (
     Strides,
@@ -29,9 +31,10 @@ from livegrad.graph.meta import Meta, Shape
 from livegrad.graph.op import Op
 from livegrad.graph.overlap import AT_ALL, check_overlap
 from livegrad.graph.record import record
-from livegrad.graph.state import LOCAL
+from livegrad.graph.state import LOCAL, Runtime
 from livegrad.graph.views import view
-from livegrad.graph.writes import check_writable, rebind
+from livegrad.graph.writes import check_writable, is_whole_without_graph, rebind
+from livegrad.native.hot import hot
 from livegrad.ops.bookkeeping.in_place import laid_out_as, overwriting
 from livegrad.ops.elementwise.arithmetic import add, cast, clone, where as choose
 from livegrad.ops.making.generate import counting, filled
@@ -40,6 +43,7 @@ from livegrad.ops.picking.index_writing import INDEX_ADD, INDEX_PUT
 from livegrad.ops.shaping.movement import (
     EXPAND,
     INDEX,
+    INDEX_WRITE,
     PERMUTE,
     expand,
     inverse_order,
@@ -91,6 +95,10 @@ def _is_part(x: Any) -> bool:
 
 
 def _parse(shape: Shape, parts: tuple[Any, ...]) -> Parsed:
+    if len(parts) <= len(shape) and all([type(part) is int for part in parts]):
+        parsed = _parse_ints(shape, parts)
+        if parsed is not None:
+            return parsed
     items: list[tuple[Any, ...]] = []
     args: list[int] = []
     out: list[int] = []
@@ -142,6 +150,23 @@ def _parse(shape: Shape, parts: tuple[Any, ...]) -> Parsed:
     items.extend([_ALL] * (len(shape) - taken))
     out.extend(shape[taken:])
     return Parsed(tuple(items), tuple(args), tuple(out), advanced, turned)
+
+
+def _parse_ints(shape: Shape, parts: tuple[Any, ...]) -> Parsed | None:
+    """The same for ints alone, the commonest, on a short way; None if one is out of range."""
+    args = []
+    for part, size in zip(parts, shape, strict=False):
+        if not -size <= part < size:
+            return None
+        args.append(part + size if part < 0 else part)
+    used = len(parts)
+    return Parsed(_int_items(used, len(shape)), tuple(args), shape[used:], [])
+
+
+@lru_cache(maxsize=256)
+def _int_items(ints: int, ndim: int) -> tuple[tuple[Any, ...], ...]:
+    """The items of a key of so many ints."""
+    return (_INT,) * ints + (_ALL,) * (ndim - ints)
 
 
 def _too_many(shape: Shape) -> IndexError:
@@ -280,7 +305,10 @@ def _bool_of(part: Any) -> Any:
 
 def getitem(self: Tensor, key: Any) -> Tensor:
     """`x[key]`: a view for ints and slices, a copy for index tensors and masks."""
-    shape = node_of(self).meta.shape
+    share = self._share
+    if share is not None and not is_current(share):
+        node_of(self)
+    shape = self._node.meta.shape
     if type(key) is int and shape and -shape[0] <= key < shape[0]:  # the commonest, on a short way
         return view(INDEX, self, (items_at(len(shape), 0, _INT),), (key % shape[0],), shape[1:])
     x, parsed = _basic(self, shape, key)
@@ -308,7 +336,7 @@ def _picked_strides(source: Meta, dims: list[int], at: int, out: Tensor) -> Stri
 def _basic(x: Tensor, shape: Shape, key: Any) -> tuple[Tensor, Parsed]:
     """The view that the basic part of a key gives, and the whole key parsed."""
     parts = _parts(key)
-    if type(key) is not int and type(key) is not slice:
+    if not _has_no_tensors(key):
         parts = _with_bools(parts)
     parsed = _parse(shape, parts)
     if parsed.advanced:
@@ -369,6 +397,11 @@ def _are_neighbours(dims: list[int]) -> bool:
 
 def setitem(self: Tensor, key: Any, value: Any) -> None:
     """`x[key] = value`, broadcast and cast."""
+    if isinstance(value, Handle):
+        if value._share is not None and _is_written_already(self, key, value):
+            return
+    elif Runtime.write_at_once(self, key, value):
+        return
     meta = node_of(self).meta
     if not isinstance(value, Handle | np.ndarray):
         value = _number(value, meta.dtype)
@@ -385,6 +418,8 @@ def setitem(self: Tensor, key: Any, value: Any) -> None:
         _check_put(_parts(key), meta, value, _fills_by_item(key, value))
     if node_of(self).grad_to is not None and _lists_of_indices(_parts(key)):
         check_writable(self, expanded=True)  # before the indices are looked at
+    if is_whole_without_graph(self) and _write_part(self, meta, key, value):
+        return
     x, parsed = _basic(self, meta.shape, key)
     if isinstance(value, Handle):
         _check_apart(x, parsed, value, key)
@@ -395,6 +430,71 @@ def setitem(self: Tensor, key: Any, value: Any) -> None:
         if _is_all(parsed, meta.shape):  # the tensor itself, and no view of it
             x, part = self, overwriting(self, part)
         rebind(x, part, expanded=itself)
+
+
+def _is_written_already(x: Tensor, key: Any, value: Tensor) -> bool:
+    """Whether `value` is what `x[key]` shows: `x[key] += 1` has written it when Python assigns it.
+
+    It is one write more to PyTorch's `_version`.
+    """
+    shape = x._node.meta.shape
+    if type(key) is int and shape and -shape[0] <= key < shape[0]:
+        return _wrote_as(x, value, (items_at(len(shape), 0, _INT),), (key % shape[0],))
+    if not _has_no_tensors(key):
+        return False
+    parsed = _parse(shape, _parts(key))
+    return not parsed.turned and _wrote_as(x, value, (parsed.items,), parsed.args)
+
+
+@hot
+def _wrote_as(x: Any, value: Any, attrs: tuple[Any, ...], args: tuple[int, ...]) -> bool:
+    """If `value` shows this part of `x`, and no graph is concerned, counts a write that is none."""
+    share, own = value._share, x._share
+    if share is None or own is None or share.cell is not own.cell:
+        return False
+    path, cell = share.path, own.cell
+    if not path or share.apart is not None or own.apart is not None or share.root is not None:
+        return False
+    if value._node.grad_to is not None or cell._node.grad_to is not None:
+        return False
+    if own.path:
+        if own.path + (path[-1],) != path:
+            return False
+    elif len(path) != 1 or cell._node is not x._node:
+        return False
+    step = path[-1]
+    if step[0] is not INDEX or step[1] != attrs or step[2] != args or not is_current(share):
+        return False
+    cell.version += 1
+    share.seen = cell.version
+    if not own.path:
+        own.seen = cell.version
+    return True
+
+
+def _has_no_tensors(key: Any) -> bool:
+    """Whether a key is made of ints and slices alone."""
+    return type(key) in (int, slice) or (
+        type(key) is tuple and all([type(part) in (int, slice) for part in key])
+    )
+
+
+def _write_part(x: Tensor, meta: Meta, key: Any, value: Any) -> bool:
+    """Writes to a part of a whole tensor, if no view is needed for that; whether it did."""
+    if isinstance(value, Handle):
+        given = value._node
+        if given.grad_to is not None or given.meta.device is not CPU or shares_with(x, value):
+            return False
+        if Runtime.write_at_once(x, key, value):
+            return True
+    if not _has_no_tensors(key):
+        return False
+    parsed = _parse(meta.shape, _parts(key))
+    if parsed.turned or _is_all(parsed, meta.shape):
+        return False
+    part = _spread(value, parsed.shape, meta.dtype)
+    rebind(x, record(INDEX_WRITE, (x, part), (parsed.items,), parsed.args), expanded=True)
+    return True
 
 
 def _is_all(parsed: Parsed, shape: Shape) -> bool:

@@ -40,6 +40,7 @@ SET_INPUT = 0  # blocks[dst] = inputs[src] + value
 ADD_INPUT = 1  # blocks[dst] += inputs[src] * value
 SET_SCALAR = 2  # blocks[dst] = bits of scalars[src]
 SET_CONSTANT = 3  # blocks[dst] = value
+CLEAR_IF_SAME = 4  # blocks[dst] = 0 if inputs[src] is inputs[value]
 
 # Flags of a step.
 # Slots of the header.
@@ -267,7 +268,7 @@ def _wants_threads(
     patches: npt.NDArray[np.int64], blocks: npt.NDArray[np.int64], steps: npt.NDArray[np.int64]
 ) -> bool:
     """Whether some step has, or may be given by a patch, enough work for two threads."""
-    patched = set(patches[:, 1].tolist())
+    patched = set(patches[patches[:, 0] <= SET_SCALAR, 1].tolist())
     for _, offset, repeat, stride, grain, flags in steps.tolist():
         if flags & SERIAL:
             continue

@@ -160,6 +160,7 @@ body:
     i64 0, label %set
     i64 1, label %accumulate
     i64 2, label %scalar
+    i64 4, label %compare
   ]
 set:
   %input = load i64, ptr %input.p, align 8
@@ -177,9 +178,17 @@ scalar:
   br label %store
 constant:
   br label %store
+compare:
+  %other.p = getelementptr i64, ptr %inputs, i64 %value
+  %one = load i64, ptr %input.p, align 8
+  %other = load i64, ptr %other.p, align 8
+  %same = icmp eq i64 %one, %other
+  %before = load i64, ptr %slot, align 8
+  %cleared = select i1 %same, i64 0, i64 %before
+  br label %store
 store:
   %new = phi i64 [ %moved, %set ], [ %sum, %accumulate ], [ %bits, %scalar ],
-                 [ %value, %constant ]
+                 [ %value, %constant ], [ %cleared, %compare ]
   store i64 %new, ptr %slot, align 8
   %i.next = add i64 %i, 1
   br label %head

@@ -8,9 +8,11 @@ code in runtime/flush.py decides. What is alive, and what may be overwritten, is
 runtime/liveness.py for both.
 
     table: nodes │ leaves │ slot of the first int │ writes │ addresses of: code, a word per leaf,
-           and the writes: leaf, references it may have, slot
-    code:  per node: spec, whether the value is kept, whether it is or the node reads what an
-           update overwrites, number of inputs, links, number of args, whether each is a float
+           the writes: leaf, references it may have, slot │ donations │ their address: leaf,
+           references it may have
+    code:  per node: spec, whether the value is kept, 1 if it is or the node reads what an update
+           overwrites, 2 if it reads what may be donated, number of inputs, links, number of args,
+           whether each is a float
 
 A link is the place of a pending node, or -1 - the number of a leaf.
 """
@@ -42,7 +44,7 @@ from livegrad.native.layout import (
 )
 from livegrad.ops.bookkeeping.update import Pending
 from livegrad.runtime.cpu.translations import words
-from livegrad.runtime.liveness import is_claim, is_kept, may_overwrite
+from livegrad.runtime.liveness import is_claim, is_kept, keeps_inputs, may_overwrite
 from livegrad.runtime.memory import Buffer
 
 
@@ -72,7 +74,9 @@ def _follow(nodes: int, handles: int, table: int, inputs: int, scalars: int) -> 
         floats += 8 * found
         ints += 8 * (word_at(code) - found)
         code += 8 + 8 * word_at(code)
-    return _follow_writes(word_at(table + 24), word_at(table + 48), leaves, inputs)
+    if not _follow_writes(word_at(table + 24), word_at(table + 48), leaves, inputs):
+        return 0
+    return _may_donate(word_at(table + 56), word_at(table + 64), leaves)
 
 
 def _is_needed_as_planned(node: Node, handle: Any, code: int) -> bool:
@@ -83,7 +87,9 @@ def _is_needed_as_planned(node: Node, handle: Any, code: int) -> bool:
     if is_kept(references(handle) - 1, stands_for(handle), node) != word_at(code + 8):
         return False
     # A kept value of a graph that backward may still walk: what else to keep is Python's business.
-    return word_at(code + 16) == 0 or not is_claim(node)
+    if word_at(code + 16) == 0:
+        return True
+    return not is_claim(node) and (word_at(code + 16) == 1 or not keeps_inputs(node))
 
 
 def references(x: Any) -> int:
@@ -161,9 +167,20 @@ def _follow_writes(count: int, writes: int, leaves: int, inputs: int) -> bool:
     return True
 
 
+def _may_donate(count: int, donations: int, leaves: int) -> bool:
+    """Whether all buffers of leaves that are to become those of results may."""
+    for i in range(count):
+        donation = donations + 16 * i
+        node: Node = object_at(leaves + 8 * word_at(donation))
+        others = references(node) - word_at(donation + 8)
+        if not may_overwrite(others, node.buffer, references(node.buffer) - 1):
+            return False
+    return True
+
+
 _FUNCTIONS: list[Any] = [
     _follow, _is_needed_as_planned, references, stands_for, _follow_inputs, _address,
-    _follow_args, _follow_writes, is_kept, is_claim, may_overwrite,
+    _follow_args, _follow_writes, _may_donate, is_kept, is_claim, keeps_inputs, may_overwrite,
 ]  # fmt: skip
 
 
@@ -191,9 +208,11 @@ class Follower:
     Args:
         nodes: what was recorded when the plan was made.
         links: per input of each node, the place of a pending node or -1 - the number of a leaf.
-        flags: per node, 1 if its value is kept, plus 2 if it reads what an update overwrites.
+        flags: per node, 1 if its value is kept, plus 2 if it reads what an update overwrites, plus
+            4 if it reads what may be donated.
         first_int, leaves: slots of the program's inputs.
         writes: (leaf, references it may have, slot) of what updates overwrite.
+        donated: (leaf, references it may have) of what is to become a result's.
         inputs, scalars: addresses of the program's inputs and scalars.
     """
 
@@ -207,6 +226,7 @@ class Follower:
         first_int: int,
         leaves: int,
         writes: list[tuple[int, int, int]],
+        donated: list[tuple[int, int]],
         inputs: int,
         scalars: int,
     ) -> None:
@@ -214,15 +234,17 @@ class Follower:
         places = iter(links)
         for node, flag in zip(nodes, flags, strict=True):
             kinds = [node.spec.floats or type(a) is float for a in node.args]
-            code.extend([id(node.spec), flag & 1, flag != 0, len(node.inputs)])
+            code.extend([id(node.spec), flag & 1, 2 if flag & 4 else flag != 0, len(node.inputs)])
             code.extend([next(places) for _ in node.inputs])
             code.extend([len(kinds), *kinds])
         self._specs = [node.spec for node in nodes]  # their addresses must stay theirs
         seen = array("q", [0] * max(leaves, 1))
         written = array("q", [number for write in writes for number in write] or [0])
-        self._parts = (code, seen, written)
-        addresses = [part.buffer_info()[0] for part in self._parts]
-        self._table = array("q", [len(nodes), leaves, first_int, len(writes), *addresses])
+        given = array("q", [number for each in donated for number in each] or [0])
+        self._parts = (code, seen, written, given)
+        first, *others = [part.buffer_info()[0] for part in self._parts]
+        at = [first, *others[:-1], len(donated), others[-1]]
+        self._table = array("q", [len(nodes), leaves, first_int, len(writes), *at])
         self._address = 0
         self._at = self._table.buffer_info()[0]
         self._inputs, self._scalars = inputs, scalars

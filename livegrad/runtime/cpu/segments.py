@@ -203,6 +203,19 @@ class Segments(Runnable):
         last = self.segments[-1] if self.segments else None
         return isinstance(last, Segment) and last.program.completed
 
+    def completes(self, first: int) -> bool:
+        """Whether the steps from `first` on are native, in one call, and refuse nothing.
+
+        The first may, if it has changed nothing then.
+        """
+        last = self.segments[-1] if self.segments else None
+        if not isinstance(last, Segment) or last.first > first:
+            return False
+        step, *others = last.steps[first - last.first :]
+        if step.may_fault and not step.all_or_nothing:
+            return False
+        return not any([other.may_fault for other in others])
+
     def follower(self, executable: Executable, nodes: list[Node], leaves: list[int]) -> Any:
         """The native check, if the plan is one native program."""
         x = executable
@@ -217,8 +230,18 @@ class Segments(Runnable):
         program = self.segments[0].program  # type: ignore[union-attr]
         # Kept or not, and whether a gradient through the node may need what is overwritten.
         flags = [kept | 2 * (i in x.readers) for i, kept in enumerate(x.keep)]
+        for i in x.readers_of_donated:
+            flags[i] |= 4
+        donated = [(leaf, refs) for leaf, refs, *_ in x.donations]
         return Follower(
-            nodes, links, flags, self.plan.first_int, self.plan.leaves, writes, *program.memory
+            nodes,
+            links,
+            flags,
+            self.plan.first_int,
+            self.plan.leaves,
+            writes,
+            donated,
+            *program.memory,
         )
 
     @hot

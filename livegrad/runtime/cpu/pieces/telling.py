@@ -61,7 +61,7 @@ class Listed:
                 steps.append(Step(kind, shape))
                 notes.append(StepNotes([_named(op, site) for op in ops], {}))
         return Plan(
-            steps, [], [], [], self.arena, 0, 0, 0, 0, [], notes=Notes(notes, list(self.sites))
+            steps, [], [], [], [], self.arena, 0, 0, 0, 0, [], notes=Notes(notes, list(self.sites))
         )
 
 

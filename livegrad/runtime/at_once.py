@@ -1,0 +1,167 @@
+"""Writing at once: known values go to the memory of a tensor that nobody else sees.
+
+`x[i] = 3.0`, where `x` is computed, only it refers to its node, and the node alone to its buffer:
+nothing pending reads the old value, and what is written cannot fail. So the bytes are changed right
+there, which is less work than to record the write and to run it later. Whoever could tell the
+difference refers to the node, or to the buffer: a pending operation, a graph, a copy that shares
+the values, an array of NumPy's.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import numpy as np
+
+from livegrad import dtypes
+from livegrad.device import CPU
+from livegrad.dtypes import DType
+from livegrad.graph.events import RECORDED
+from livegrad.graph.handle import Handle, is_current, leaf_node, node_of, shares_with
+from livegrad.graph.node import Node
+from livegrad.graph.state import LOCAL
+from livegrad.ops.making.generate import number_everywhere
+from livegrad.runtime.liveness import may_overwrite
+from livegrad.runtime.memory import Buffer, allocate
+from livegrad.runtime.running import ARGUMENT
+
+Array = np.ndarray[Any, Any]
+
+_refs = sys.getrefcount
+_array: Any = np.ndarray
+# Dtypes whose values NumPy converts as kernels do.
+_STORAGE: dict[DType, Any] = {
+    dtype: dtype.storage
+    for dtype in (
+        dtypes.bool_,
+        dtypes.uint8,
+        dtypes.int8,
+        dtypes.int16,
+        dtypes.int32,
+        dtypes.int64,
+        dtypes.float32,
+        dtypes.float64,
+    )
+}
+
+
+def write_at_once(x: Any, key: Any, value: Any) -> bool:
+    """`x[key] = value`, if that is possible at once, with a number or a tensor."""
+    node, share = x._node, x._share
+    if node.grad_to is not None or node.spent:
+        return False
+    if not _is_plain(key):
+        key = _known_places(x, key, value)
+        if key is None:
+            return False
+    if share is not None and (share.path or not is_current(share)):
+        return False
+    meta = node.meta
+    storage = _STORAGE.get(meta.dtype)
+    if storage is None or meta.strides is not None or meta.device is not CPU or not _may_be_now():
+        return False
+    buffer = node.buffer
+    if buffer is None:
+        buffer = _made(x, node, storage)
+        if buffer is None:
+            return False
+    else:
+        # The tensor's, that of the cell which it shares with views, ours, and the argument's.
+        others = _refs(node) - 2 - (share is not None) - ARGUMENT
+        others_of_buffer = _refs(buffer) - 2 - ARGUMENT
+        if not may_overwrite(others, buffer, others_of_buffer):
+            return False
+    if type(value) not in _EXACT[meta.dtype.category]:
+        value = _known(value, meta.dtype, storage)
+        if value is None:
+            return False
+    elif type(value) is float and not -_LARGEST <= value <= _LARGEST:
+        return False
+    try:
+        _array(meta.shape, storage, buffer.memory[1])[key] = value
+    except (IndexError, ValueError, OverflowError):
+        return False  # nothing is changed, and recording it says what is wrong
+    _count(x)
+    return True
+
+
+# Numbers that a dtype holds as NumPy converts them, by its category; floats up to float32's.
+_EXACT = {dtypes.BOOL: (bool,), dtypes.INT: (int, bool), dtypes.FLOAT: (float, int, bool)}
+_LARGEST = 3.4e38
+
+
+def _is_plain(key: Any) -> bool:
+    """Whether a key is made of ints and slices alone: NumPy and PyTorch take those alike."""
+    kind = type(key)
+    if kind is tuple:
+        return all([type(part) is int or type(part) is slice for part in key])
+    return kind is int or kind is slice
+
+
+def _known_places(x: Any, key: Any, value: Any) -> Array | None:
+    """The indices of a computed index tensor, a few of them, that has no memory in common."""
+    if not isinstance(key, Handle) or key is x or value is x:
+        return None
+    node = node_of(key)
+    meta = node.meta
+    if meta.dtype is not dtypes.int64 or not 0 < meta.ndim <= meta.numel <= _MOST_PLACES:
+        return None
+    if shares_with(x, key) or (isinstance(value, Handle) and shares_with(x, value)):
+        return None
+    return _known(key, dtypes.int64, dtypes.int64.storage)
+
+
+# With more, a kernel is quicker.
+_MOST_PLACES = 4096
+
+
+def _may_be_now() -> bool:
+    """Whether nobody wants to hear of what is recorded, or to record it himself."""
+    state = LOCAL.state
+    return not (RECORDED or state.reference or state.held or LOCAL.flusher is not None)
+
+
+def _known(value: Any, dtype: DType, storage: Any) -> Array | None:
+    """The values of a computed tensor, if they are of the dtype that they are written to."""
+    if not isinstance(value, Handle):
+        return None
+    node = node_of(value)
+    buffer = node.buffer
+    if buffer is None or node.meta.dtype is not dtype or type(buffer) is not Buffer:
+        return None
+    if buffer.home is None:
+        return buffer.view(storage, node.meta.shape, writeable=False)
+    known: Array = _array(node.meta.shape, storage, buffer.memory[1])
+    return known
+
+
+def _made(x: Any, node: Node, storage: Any) -> Buffer | None:
+    """The buffer of a tensor that is filled with one number, and pending: it is made now.
+
+    The node stays pending for whoever else refers to it.
+    """
+    number = number_everywhere(node)
+    if number is None or node.meta.nbytes > _MOST_AT_ONCE:
+        return None
+    buffer = allocate(node.meta.nbytes)
+    _array(node.meta.shape, storage, buffer.memory[1])[...] = number
+    x._node = leaf_node(node.meta, buffer)
+    if x._share is not None:
+        x._share.cell._node = x._node
+    return buffer
+
+
+# More than that is for the kernels, of several threads.
+_MOST_AT_ONCE = 64 << 20
+
+
+def _count(x: Any) -> None:
+    """One write more; views look again."""
+    share = x._share
+    if share is None:
+        x._writes += 1
+    else:
+        share.cell.version += 1
+        share.seen = share.cell.version
+        share.wrote()
