@@ -123,13 +123,21 @@ def found_again(
     objects, constants = json.loads(text)
     try:
         found = [_looked_up(x, originals) for x in objects]
-        watched = [
-            Constant(vars(sys.modules[module]), name, _looked_up(x, originals))
-            for module, name, x in constants
-        ]
+        watched = [_constant(module, name, x, originals) for module, name, x in constants]
     except (KeyError, AttributeError):
         return None
     return [*prelude.OBJECTS.values(), *found], watched
+
+
+def _constant(
+    module: str, name: str, reference: Reference, originals: dict[int, FunctionType]
+) -> Constant:
+    """A name with the very object that it has now, if that is what it was: others are patches."""
+    namespace = vars(sys.modules[module])
+    value = _looked_up(reference, originals)
+    now = namespace.get(name, vars(builtins).get(name))
+    same = type(now) is type(value) and reference[0] in ("literal", "tuple") and now == value
+    return Constant(namespace, name, now if same else value)
 
 
 def _looked_up(reference: Reference, originals: dict[int, FunctionType]) -> Any:

@@ -47,6 +47,7 @@ from livegrad.runtime.cpu.pieces.layout import (
     VALUES,
     VIEW,
     WORD,
+    WRITES,
 )
 from livegrad.runtime.cpu.pieces.listing import DEEPEST
 from livegrad.runtime.cpu.pieces.making import (
@@ -131,7 +132,7 @@ class Sight:
             find_saved(node)
         role = family.role if family.role >= 0 else find_role(node)
         if role == UNFIT:
-            raise Unfit
+            raise Unfit(f"{node.op.name} is not run by itself")
         return role
 
     # ---- running
@@ -154,9 +155,16 @@ class Sight:
         place = self.count - 1
         while place >= 0:
             place = self._native(self.code.count_uses, place)
-            if place >= 0 and self._know(self.nodes[place]) == GRADIENT:
-                self._count_saved(self.nodes[place])
+            if place < 0:
+                return
+            node = self.nodes[place]
+            was_known = node.spec.family is not None
+            role = self._know(node)
+            if role == GRADIENT:
+                self._count_saved(node)
                 place -= 1
+            elif role == WRITES and was_known:
+                raise Unfit(f"{node.op.name} changes a part of what is large")
 
     def _count_saved(self, gradient: Node) -> None:
         """Counts the reads by the gradient rules of a recorded backward pass."""

@@ -103,4 +103,6 @@ INSTRUCTION = 24
 ) = range(14)  # fmt: skip
 
 # What a family is to the list.
-COMPUTED, VIEW, ALIAS, GRADIENT, GRADIENT_OF, UNFIT = range(6)
+COMPUTED, VIEW, ALIAS, GRADIENT, GRADIENT_OF, WRITES, UNFIT = range(7)
+# Elements of what a part is written of: of more than this, plans write in place.
+MOST_COPIED = 1 << 14

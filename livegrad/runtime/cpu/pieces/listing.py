@@ -6,6 +6,7 @@ entries; see layout.py. They go on until something has to be done in Python, and
 
 from __future__ import annotations
 
+from livegrad.graph.meta import Meta
 from livegrad.graph.node import Node, Spec
 from livegrad.native.calls import int_at, object_at, put_word, quotient, word_at
 from livegrad.native.layout import FLOAT_VALUE, ITEMS, SIZE, TUPLE_ITEMS
@@ -74,6 +75,7 @@ from livegrad.runtime.cpu.pieces.layout import (
     WORD,
     WORDS,
     WORDS_END,
+    WRITES,
 )
 from livegrad.runtime.memory import Buffer
 
@@ -119,6 +121,13 @@ def address_of(buffer: Buffer) -> int:
     if address == 0:
         return 1
     return address
+
+
+def elements(inputs: int, number: int) -> int:
+    """How many elements an input has."""
+    x: Node = object_at(inputs + TUPLE_ITEMS + WORD * number)
+    meta: Meta = x.meta
+    return int_at(id(meta.numel))
 
 
 # -------------------------------------------------------------------------- memory of the arena
@@ -408,7 +417,7 @@ def list_nodes(desk: int, nodes: int, place: int) -> int:
             role = int_at(id(family.role))
             if role == VIEW and stays_view(desk, place, node):
                 role = GRADIENT_OF  # of which nothing is to be done here, either
-            if role == COMPUTED or role == ALIAS or role == VIEW:
+            if role == COMPUTED or role == ALIAS or role == VIEW or role == WRITES:
                 if not list_node(desk, place, node, int_at(id(family.forward))):
                     return place
             elif role != GRADIENT_OF:
@@ -418,7 +427,7 @@ def list_nodes(desk: int, nodes: int, place: int) -> int:
 
 
 FUNCTIONS = [
-    entry_of, set_entry, place_of, value_of, address_of, new_block, share, let_go, use_up,
+    entry_of, set_entry, place_of, value_of, address_of, elements, new_block, share, let_go, use_up,
     use_up_all, need, has_room, finds, put_numbers, put_all_numbers, written, put_entry, put_copy,
     list_node, give_value, stays_view, list_nodes,
 ]  # fmt: skip

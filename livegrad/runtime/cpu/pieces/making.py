@@ -52,6 +52,7 @@ from livegrad.runtime.cpu.pieces.layout import (
     UNREAD,
     VIEW,
     WORD,
+    WRITES,
 )
 from livegrad.runtime.cpu.pieces.moulds import Mould, Unfit, fixed, learn, numbered
 from livegrad.runtime.fault import Fault
@@ -172,6 +173,7 @@ class Piece:
         self.card = array("q", _card(question, mould, self.results))
         self.address = self.card.buffer_info()[0]
         self._link()
+        self.writes = bool(plan.donations)
         self.is_alias = not plan.steps and self.results == [-1]
         BY_CARD[self.address] = self
         counters.pieces_made += 1
@@ -293,10 +295,11 @@ def _results(plan: Plan) -> list[int]:
     return found
 
 
-def _told(plan: Plan, number: int) -> tuple[str, list[Any]]:
-    """What `explain()` says of a step: its kind, and the ops."""
+def _told(plan: Plan, number: int) -> tuple[str, tuple[Any, ...], list[Any]]:
+    """What `explain()` says of a step: its kind, its kernel's signature, and the ops."""
     assert plan.notes is not None
-    return plan.steps[number].kind, [node.op for node in plan.notes.steps[number].nodes]
+    step, notes = plan.steps[number], plan.notes.steps[number]
+    return step.kind, step.signature, [node.op for node in notes.nodes]
 
 
 # ------------------------------------------------------------------------------- making them
@@ -396,14 +399,18 @@ def _role(node: Node) -> int:
         return GRADIENT_OF
     if kind in ("host", "update") or node.meta.dtype.is_complex:
         return UNFIT
-    if kind in ("elementwise", "generate", "kernel"):
+    if kind in ("elementwise", "generate"):
         return COMPUTED
+    if kind == "kernel" and (not node.inputs or node.inputs[0].meta.plain is not node.meta.plain):
+        return COMPUTED  # it is no other value of which a part is changed
     try:
         piece = make_forward(node, [[] for _ in node.inputs])
     except Unfit:
         return UNFIT
     if piece.is_alias:
         return ALIAS
+    if piece.writes:
+        return WRITES
     return VIEW if kind == "movement" and len(node.inputs) == 1 else COMPUTED
 
 

@@ -9,10 +9,9 @@ order    interior nodes, each after all that use it: as `autograd.reverse.ordere
 
 from __future__ import annotations
 
-from livegrad.graph.meta import Meta
 from livegrad.graph.node import Node, Spec
 from livegrad.native.calls import int_at, object_at, put_word, word_at
-from livegrad.native.layout import ITEMS, SIZE, TUPLE_ITEMS
+from livegrad.native.layout import ITEMS, SIZE
 from livegrad.runtime.cpu.pieces.families import Family
 from livegrad.runtime.cpu.pieces.filling import (
     agrees,
@@ -55,6 +54,7 @@ from livegrad.runtime.cpu.pieces.layout import (
     WORDS_END,
 )
 from livegrad.runtime.cpu.pieces.listing import (
+    elements,
     entry_of,
     finds,
     has_room,
@@ -220,13 +220,6 @@ def adding_card(desk: int, result: int, inputs: int) -> int:
     return card_for_vectors(desk, word_at(first), elements(inputs, word_at(result + RESULT_INPUT)))
 
 
-def elements(inputs: int, number: int) -> int:
-    """How many elements an input has."""
-    x: Node = object_at(inputs + TUPLE_ITEMS + WORD * number)
-    meta: Meta = x.meta
-    return int_at(id(meta.numel))
-
-
 def is_for_vectors(desk: int, card: int, numel: int) -> bool:
     """Whether all dims that a card looks at may have so many elements."""
     begin_measuring(desk)
@@ -373,6 +366,6 @@ def count_saved(desk: int, walk: int, number: int) -> int:
 
 FUNCTIONS = [
     find_order, list_gradients, list_gradient, wants, reads_inputs, reads_result, can_add, link_of,
-    put_results, out_bytes, result_bytes, adding_card, elements, is_for_vectors, card_for_vectors,
+    put_results, out_bytes, result_bytes, adding_card, is_for_vectors, card_for_vectors,
     taken, target_of, put_off, add_up, count_saved,
 ]  # fmt: skip

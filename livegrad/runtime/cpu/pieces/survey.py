@@ -24,6 +24,7 @@ from livegrad.runtime.cpu.pieces.layout import (
     KEPT,
     KEPT_MADE,
     MOST_CLASSES,
+    MOST_COPIED,
     SCRATCH_NEEDED,
     STRUCTURE,
     STRUCTURE_END,
@@ -34,8 +35,9 @@ from livegrad.runtime.cpu.pieces.layout import (
     VALUES,
     VIEW,
     WORD,
+    WRITES,
 )
-from livegrad.runtime.cpu.pieces.listing import entry_of, place_of, set_entry
+from livegrad.runtime.cpu.pieces.listing import elements, entry_of, place_of, set_entry
 from livegrad.runtime.liveness import is_claim, is_kept
 
 
@@ -167,7 +169,10 @@ def count_uses(desk: int, nodes: int, place: int) -> int:
         if kept != 0 or entry_of(desk, USES, place) != 0:
             node: Node = object_at(items + WORD * place)
             role = role_of(node)
-            if role != COMPUTED and role != VIEW and role != ALIAS and role != GRADIENT_OF:
+            if role == WRITES:
+                if elements(id(node.inputs), 0) > MOST_COPIED:
+                    return place
+            elif role != COMPUTED and role != VIEW and role != ALIAS and role != GRADIENT_OF:
                 return place
             if role == GRADIENT_OF:
                 kept = 1

@@ -56,19 +56,19 @@ class Listed:
             place, card = [self.entries[at + x // WORD] for x in (ENTRY_PLACE, ENTRY_CARD)]
             found = self.specs[place] if place >= 0 else None
             site = self.sites[place] if place >= 0 else None
-            for kind, ops in _steps_of(card):
+            for kind, signature, ops in _steps_of(card):
                 shape = () if found is None else found.meta.shape
-                steps.append(Step(kind, shape))
+                steps.append(Step(kind, shape, signature=signature))
                 notes.append(StepNotes([_named(op, site) for op in ops], {}))
         return Plan(
             steps, [], [], [], [], self.arena, 0, 0, 0, 0, [], notes=Notes(notes, list(self.sites))
         )
 
 
-def _steps_of(card: int) -> list[tuple[str, list[Any]]]:
-    """The kinds and ops of an entry's steps; a copy has no card."""
+def _steps_of(card: int) -> list[tuple[str, tuple[Any, ...], list[Any]]]:
+    """What an entry's steps are; a copy has no card."""
     piece = BY_CARD.get(card)
-    return [("copy", [])] if piece is None else piece.steps
+    return [("copy", (), [])] if piece is None else piece.steps
 
 
 def _named(op: Any, site: Site | None) -> Node:
