@@ -7,7 +7,7 @@ import numpy as np
 from livegrad.graph.lowering import lowered_by
 from livegrad.graph.op import Op
 from livegrad.graph.record import record
-from livegrad.ops.support import samples as s
+from livegrad.ops.support import batched, samples as s
 
 COPY = Op(
     "copy",
@@ -48,6 +48,7 @@ MOVED: Op = Op(
     infer=lambda metas, attrs, shape: metas[0],
     ref=lambda n, x: np.array(x),
     lower=lowered_by("move.Moved"),
+    batch=batched.as_it_is,
     samples=s.calls(lambda: s.Sample((s.uniform(3, 37),), lambda x: record(MOVED, (x,)))),
 )
 
@@ -60,3 +61,6 @@ ASSEMBLY = Op(
     lower=lowered_by("parts.Assembly"),
     samples=s.calls(),
 )
+
+# Passes put them where they mean something; by themselves they are nothing to be run.
+INSERTED = frozenset({COPY, PART, WRITTEN, MOVED, ASSEMBLY})

@@ -60,6 +60,7 @@ class Native:
         self.write_structure = found[survey.write_structure]
         self.count_uses = found[survey.count_uses]
         self.list_nodes = found[listing.list_nodes]
+        self.list_place = found[listing.list_place]
         self.find_order = found[pulling.find_order]
         self.count_saved = found[pulling.count_saved]
         self.list_gradients = found[pulling.list_gradients]

@@ -56,6 +56,7 @@ from livegrad.runtime.cpu.pieces.making import (
     adding,
     find_role,
     find_saved,
+    key_of_views,
     make_backward,
     make_forward,
 )
@@ -68,6 +69,8 @@ from livegrad.runtime.memory import Arena, Buffer, allocate
 from livegrad.runtime.running import hand_out
 
 ARENA = Arena()
+# As often in one flush, and there is to be a piece that reads through such views.
+OFTEN = 4
 _BUSY = -1
 
 
@@ -91,6 +94,8 @@ class Sight:
         self.code = code
         self.desk = DESK
         self.walks: dict[Node, Walk] = {}
+        # How often a node wanted to read through certain views.
+        self.asked: dict[tuple[Any, ...], int] = {}
         self.has_run = False
         self.desk.make_room(count)
         call_native(code.begin, self.desk.address, base, count)
@@ -199,21 +204,47 @@ class Sight:
                 self._list_gradients(place, node)
                 place += 1
             else:
-                self._provide_forward(node, stuck == place)
-                stuck = place
+                stuck = place if self._provide_forward(node, stuck == place) else -1
 
-    def _provide_forward(self, node: Node, again: bool) -> None:
-        """Makes a piece; or if that has been of no use, room on the list."""
+    def _provide_forward(self, node: Node, again: bool) -> bool:
+        """Makes a piece; or if that has been of no use, room on the list. False: computed views."""
         if again:
             self._make_room()
-            return
+            return True
         views = [self._views(x) for x in node.inputs]
+        if self._is_rare(node, views):
+            self._compute_views(views)
+            return False
         piece = make_forward(node, views)
         self.desk.fit_piece(piece)
         family = family_of(node)
         if family.role == ALIAS and not piece.is_alias and not any(views):
             family.role = COMPUTED  # for some sizes it is one, for others not
             raise Learnt
+        return True
+
+    def _is_rare(self, node: Node, views: list[Views]) -> bool:
+        """Whether a node reads through views as hardly any other of this flush does.
+
+        There are many ways of looking at a tensor: a kernel for each would be compiled for ever.
+        Views of a graph that was walked over are not recorded, and cannot be computed.
+        """
+        first, end = self.base, self.base + self.count
+        looked = [view for each in views for view in each]
+        if not looked or not all([first <= view.index < end for view in looked]):
+            return False
+        key = (family_of(node), *key_of_views(views))
+        self.asked[key] = self.asked.get(key, 0) + 1
+        return self.asked[key] < OFTEN
+
+    def _compute_views(self, views: list[Views]) -> None:
+        """Lists views by themselves, so that who reads them needs no piece of its own."""
+        for view in [view for each in views for view in each]:
+            place = view.index - self.base
+            while not self.desk.tables[VALUES][place]:
+                make_forward(view, [[] for _ in view.inputs])
+                if not self._native(self.code.list_place, place):
+                    self._make_room()
 
     def _make_room(self) -> None:
         """Runs the list, for it to be empty."""
@@ -246,23 +277,27 @@ class Sight:
         while at < count:
             at = call_native(self.code.list_gradients, desk.address, walk.address, at)
             if at < count:
-                self._provide_backward(walk, walk.number_at(at), stuck == at)
-                stuck = at
+                provided = self._provide_backward(walk, walk.number_at(at), stuck == at)
+                stuck = at if provided else -1
 
-    def _provide_backward(self, walk: Walk, number: int, again: bool) -> None:
+    def _provide_backward(self, walk: Walk, number: int, again: bool) -> bool:
         if again:
             self._make_room()
-            return
+            return True
         node = walk.interior[number]
         mask = walk.mask(number)
         views: list[Views] = [[] for _ in node.inputs]
         if family_of(node).saved & 1:
             views = [self._views(x) for x in node.inputs]
+        if self._is_rare(node, views):
+            self._compute_views(views)
+            return False
         piece = make_backward(node, views, mask)
         self.desk.fit_piece(piece)
         wanted = [x.meta.plain for x, is_wanted in zip(node.inputs, mask, strict=True) if is_wanted]
         for i, meta in enumerate(wanted):
             piece.set_sum(i, adding(meta))
+        return True
 
     # ---- running it
 

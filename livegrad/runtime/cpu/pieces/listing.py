@@ -404,6 +404,16 @@ def stays_view(desk: int, place: int, node: Node) -> bool:
     return depth <= DEEPEST
 
 
+def list_place(desk: int, nodes: int, place: int) -> int:
+    """Lists the node of a place now, whoever needs it; 0 if Python is needed for that."""
+    node: Node = object_at(word_at(nodes + ITEMS) + WORD * place)
+    spec: Spec = node.spec
+    family: Family = spec.family
+    if list_node(desk, place, node, int_at(id(family.forward))):
+        return 1
+    return 0
+
+
 def list_nodes(desk: int, nodes: int, place: int) -> int:
     """Lists what is needed from `place` on; the place where Python is needed, or the end."""
     items, count = word_at(nodes + ITEMS), word_at(desk + COUNT)
@@ -429,5 +439,5 @@ def list_nodes(desk: int, nodes: int, place: int) -> int:
 FUNCTIONS = [
     entry_of, set_entry, place_of, value_of, address_of, elements, new_block, share, let_go, use_up,
     use_up_all, need, has_room, finds, put_numbers, put_all_numbers, written, put_entry, put_copy,
-    list_node, give_value, stays_view, list_nodes,
+    list_node, give_value, stays_view, list_place, list_nodes,
 ]  # fmt: skip

@@ -13,6 +13,7 @@ from typing import Any
 from weakref import WeakValueDictionary
 
 from livegrad.compiler.expand import Recorded, in_scratch, leaf_for, make_node
+from livegrad.compiler.inserted import INSERTED
 from livegrad.compiler.pipeline import compile_plan
 from livegrad.compiler.plan import Plan
 from livegrad.compiler.sizes import CHECKS
@@ -75,7 +76,7 @@ class Question:
         self.saved = 0 if mask is None else family.saved
         reads_inputs = mask is None or bool(self.saved & 1)
         looks = [each if reads_inputs else [] for each in views]
-        self.key = [UNREAD] * len(looks) if not reads_inputs else _key(looks)
+        self.key = [UNREAD] * len(looks) if not reads_inputs else key_of_views(looks)
         self.families = [family, *[family_of(view) for each in looks for view in each]]
         with_numbers = [*[view for each in looks for view in each], node]
         metas = [m for x, each in zip(node.inputs, looks, strict=True) for m in _metas(x, each)]
@@ -93,7 +94,7 @@ class Question:
         return self.key, self.pattern, self.kinds, self.mask
 
 
-def _key(looks: Sequence[Views]) -> list[int]:
+def key_of_views(looks: Sequence[Views]) -> list[int]:
     key = []
     for each in looks:
         key += [len(each), *[id(family_of(view)) for view in reversed(each)]]
@@ -397,7 +398,7 @@ def _role(node: Node) -> int:
         return GRADIENT
     if kind == "gradient_of":
         return GRADIENT_OF
-    if kind in ("host", "update") or node.meta.dtype.is_complex:
+    if kind in ("host", "update") or node.meta.dtype.is_complex or node.op in INSERTED:
         return UNFIT
     if kind in ("elementwise", "generate"):
         return COMPUTED

@@ -1,0 +1,226 @@
+"""A graph that nobody has seen before runs at once, with the bits of a whole plan."""
+
+from __future__ import annotations
+
+import random
+import re
+
+import numpy as np
+import pytest
+
+import livegrad as lg
+import livegrad.nn.functional as F
+from livegrad import nn, optim
+from livegrad.runtime import sight
+from livegrad.runtime.counters import counters
+
+
+@pytest.fixture
+def by_pieces(monkeypatch):
+    """Whatever can be is run piece by piece."""
+    monkeypatch.setattr(sight.Policy, "pieces", True)
+
+
+def in_whole_plans(program, monkeypatch):
+    with monkeypatch.context() as patched:
+        patched.setattr(sight.Policy, "whole", True)
+        patched.setattr(sight.Runtime, "by_pieces", False)
+        return program()
+
+
+# ------------------------------------------------------------------------------ random programs
+
+UNARY = (
+    lg.sin, lg.tanh, lg.sigmoid, lg.relu, lg.abs, F.softplus, F.gelu,
+    lambda x: x * x, lambda x: x.softmax(-1), lambda x: x - x.mean(0),
+    lambda x: x.t().contiguous().t(),
+)  # fmt: skip
+BINARY = (lg.add, lg.sub, lg.mul, lg.maximum, lambda a, b: lg.where(a > b, a, b * 2))
+
+
+class Changing:
+    """Another graph over the same weights at every step, of other sizes too."""
+
+    def __init__(self, seed, widths=(8,), most=7):
+        self.chance, self.widths, self.most = random.Random(seed), widths, most
+        rng = np.random.default_rng(seed)
+        shapes = [(8, 8), (8, 8), (8,)]
+        self.weights = [
+            lg.tensor(rng.normal(size=s).astype(np.float32) / 3, requires_grad=True) for s in shapes
+        ]
+        self.optimizer = optim.Adam(self.weights, lr=1e-2)
+        self.data = rng.normal(size=(64, 8)).astype(np.float32)
+
+    def loss(self):
+        chance, (v, w, b) = self.chance, self.weights
+        rows = chance.choice(self.widths)
+        values = [lg.tensor(self.data[:rows])]
+        for _ in range(chance.randrange(2, self.most)):
+            kind = chance.randrange(4)
+            if kind == 0:
+                values.append(chance.choice(values) @ chance.choice((v, w)))
+            elif kind == 1:
+                values.append(chance.choice(values) + b)
+            elif kind == 2:
+                values.append(chance.choice(UNARY)(chance.choice(values)))
+            else:
+                values.append(chance.choice(BINARY)(chance.choice(values), chance.choice(values)))
+        return ((values[-1] @ w + b) ** 2).mean()
+
+    def step(self):
+        self.optimizer.zero_grad()
+        loss = self.loss()
+        loss.backward()
+        self.optimizer.step()
+        return loss
+
+
+def trained(seed, steps, widths, reads=False):
+    """Losses, gradients and weights of some steps, as bytes."""
+    program = Changing(seed, widths)
+    found = []
+    for _ in range(steps):
+        loss = program.step()
+        if reads:
+            found.append(loss.detach().numpy().tobytes())
+    grads = [w.grad for w in program.weights if w.grad is not None]
+    found += [x.detach().numpy().tobytes() for x in (*program.weights, *grads, loss)]
+    return found
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_pieces_give_the_bits_of_whole_plans(seed, by_pieces, monkeypatch):
+    widths = (8,) if seed % 2 else (1, 2, 5, 8, 13, 40)
+    before = counters.listed
+    pieces = trained(seed, 5, widths, reads=seed % 3 == 0)
+    assert counters.listed > before
+    assert pieces == in_whole_plans(lambda: trained(seed, 5, widths, seed % 3 == 0), monkeypatch)
+
+
+def test_a_read_before_backward_changes_no_bit(by_pieces, monkeypatch):
+    def program():
+        w = lg.tensor(np.linspace(-1, 1, 12, dtype=np.float32).reshape(3, 4), requires_grad=True)
+        y = (w @ w.t()).tanh()
+        first = y.sum().item()
+        (y * y).sum().backward()
+        return first, w.grad.numpy().tobytes()
+
+    assert program() == in_whole_plans(program, monkeypatch)
+
+
+@pytest.mark.slow
+def test_new_structures_soon_compile_nothing(by_pieces):
+    """Pieces are of ops, dtypes and how memory is walked, whatever they are put together to."""
+    # A size of 1, or equal to another, is another structure. All ops and gradients occur early.
+    program = Changing(7, tuple([n for n in range(2, 64) if n != 8]), most=24)
+    for _ in range(100):
+        program.step()
+    before = counters.kernels_made, counters.compiles, counters.plan_misses
+    made = counters.pieces_made
+    for _ in range(900):
+        program.step()
+    assert (counters.kernels_made, counters.compiles, counters.plan_misses) == before
+    assert counters.pieces_made - made < 30  # sizes that are 1, or equal, for the first time
+
+
+@pytest.mark.parametrize("uses", [2, 3, 9, 40])
+def test_a_gradient_of_many_uses_needs_no_kernel_of_its_own(uses, by_pieces):
+    def step(times):
+        w = lg.tensor([[0.5, 0.1], [0.2, 0.3]], requires_grad=True)
+        x = lg.ones(3, 2)
+        for _ in range(times):
+            x = (x @ w).tanh()
+        x.sum().backward()
+        return w.grad.tolist()
+
+    step(5)
+    before = counters.kernels_made, counters.pieces_made
+    step(uses)
+    assert (counters.kernels_made, counters.pieces_made) == before
+
+
+# ---------------------------------------------------------------------------- what comes again
+
+
+def test_what_repeats_is_planned_when_it_has_cost_as_much(monkeypatch):
+    monkeypatch.setattr(sight.Policy, "price", 1000)
+    sight.forget()
+    x = lg.tensor(np.ones((7, 5), np.float32))
+
+    def run():
+        return (x.sin() * 3 + x.cos()).sum().numpy().tobytes()
+
+    results = {run() for _ in range(4)}
+    before = counters.listed, counters.plan_hits
+    results |= {run() for _ in range(3)}
+    assert counters.listed == before[0], "still run piece by piece"
+    assert counters.plan_hits == before[1] + 3
+    assert len(results) == 1
+
+
+def test_the_first_step_of_a_model_plans_only_its_updates():
+    sight.forget()
+    model = nn.Sequential(nn.Linear(6, 11), nn.GELU(), nn.Linear(11, 3))
+    optimizer = optim.SGD(model.parameters(), lr=0.1)
+    before = counters.listed, counters.plan_misses
+    F.cross_entropy(model(lg.ones(5, 6)), lg.tensor([0, 1, 2, 0, 1])).backward()
+    optimizer.step()
+    assert counters.listed > before[0]
+    assert counters.plan_misses <= before[1] + 1
+
+
+# ------------------------------------------------------------------------------------- refusals
+
+
+def message_of(program, error):
+    with pytest.raises(error) as caught:
+        program()
+    return re.sub(r"0x\w+", "", str(caught.value))
+
+
+def index_out_of_range():
+    table, index = lg.zeros(3, 2), lg.tensor([1, 7]) * 1
+    F.embedding(index, table).tolist()
+
+
+def division_by_zero():
+    ((lg.tensor([4, 2]) * 1) // (lg.tensor([1, 0]) * 1)).tolist()
+
+
+@pytest.mark.parametrize(
+    ("program", "error"), [(index_out_of_range, IndexError), (division_by_zero, RuntimeError)]
+)
+def test_an_error_says_the_same_however_it_is_run(program, error, by_pieces, monkeypatch):
+    found = message_of(program, error)
+    assert "test_first_sight.py" in found
+    assert found == in_whole_plans(lambda: message_of(program, error), monkeypatch)
+
+
+def test_what_does_not_depend_on_a_refused_value_is_computed(by_pieces):
+    good = lg.ones(3) * 2
+    bad = F.embedding(lg.tensor([9]) * 1, lg.zeros(3, 2))
+    with pytest.raises(IndexError):
+        bad.tolist()
+    assert good.tolist() == [2.0, 2.0, 2.0]
+
+
+# ------------------------------------------------------------------------------------ being told
+
+
+def test_explain_says_that_it_was_piece_by_piece_and_why(by_pieces):
+    sight.forget()
+    x = lg.tensor(np.ones((3, 4), np.float32))
+    (x.exp() @ x.t()).tolist()
+    from livegrad.runtime.report import explanation
+
+    text = explanation()
+    assert "piece by piece: its structure is new" in text
+    assert "exp" in text
+    assert "product" in text
+    assert "test_first_sight.py" in text
+
+
+def test_stats_count_flushes_by_pieces(by_pieces):
+    before = lg.stats()
+    (lg.ones(3) * 2 + 1).tolist()
+    assert lg.stats().flushes_by_pieces == before.flushes_by_pieces + 1
