@@ -56,7 +56,10 @@ def pytest_configure() -> None:
     # All tests run the translated functions; LIVEGRAD_NATIVE=off has them run the originals.
     import livegrad.nn
     import livegrad.optim  # with all hot functions there are
+    from livegrad.runtime.cpu.pieces.desk import native
     from livegrad.runtime.speedup import Speedup, speed_up
+
+    native(waits=True)  # another process would make it, some time
 
     livegrad.ones(1).add(1).item()  # those of the CPU come with the first plan
     if not Speedup.decided:  # not in the background: every test is to run them

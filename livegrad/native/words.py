@@ -36,6 +36,8 @@ def translate_words(functions: list[FunctionType]) -> Translation:
     return unit.module([WordFunction(unit, f).translate() for f in functions])
 
 
+# Lines of IR of a function whose code is put wherever it is called.
+_MOST_INLINED = 80
 # The annotations of what is a word; a name without any is one, too.
 _WORDS = ("int", "bool")
 _INSTRUCTIONS = {"Add": "add", "Subtract": "sub", "Multiply": "mul"}
@@ -135,7 +137,9 @@ class WordFunction(Function):
         for label in ("nothing", "error"):
             self.begin(label)
             self.emit("unreachable")
-        text = [f'define internal i64 @"{symbol}"({head}) alwaysinline {{', *body, *self.lines]
+        # Large ones everywhere would take LLVM seconds.
+        inlined = "alwaysinline " if len(body) < _MOST_INLINED else ""
+        text = [f'define internal i64 @"{symbol}"({head}) {inlined}{{', *body, *self.lines]
         passed = ", ".join([f"i64 %a{i}" for i in range(len(parameters))])
         called = [
             f'define internal i64 @"{symbol}.call"({head}) {{',

@@ -97,6 +97,9 @@ def run_at_first_sight(state: State, roots: tuple[Node, ...]) -> Listed | None:
     The updates, which repeat, are left pending.
     """
     pieces, seen = _pieces(), None
+    if not pieces.is_ready(waits=Policy.pieces):
+        _say_whole(len(state.nodes), "the native code for pieces is not made yet")
+        return None
     try:
         for _ in range(_MOST_TRIES):
             count = _before_updates(state.nodes)

@@ -4,7 +4,7 @@
 
 For each program:
 - run op by op, every op (of backward too) agrees with its reference on the same inputs
-- uncut, cut by reads, op by op, with one thread and two: the same bits
+- uncut, cut by reads, op by op, piece by piece, as a whole, with one thread and two: the same bits
 - tame programs also agree with the reference from end to end, gradients included
 """
 
@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
 import numpy as np
 import pytest
@@ -34,6 +35,8 @@ from programs import (
 )
 
 import livegrad as lg
+from livegrad.graph.state import Runtime
+from livegrad.runtime.sight import Policy
 
 pytestmark = pytest.mark.slow
 
@@ -100,12 +103,25 @@ def check_program(program: Program) -> None:
     lg.set_num_threads(1)
     uncut = execute(program, wanted.decisions)
     check_same("uncut and op by op", uncut, alone)
+    with planned_as_a_whole():
+        check_same("piece by piece and as a whole", uncut, execute(program, wanted.decisions))
     lg.set_num_threads(2)
     check_same("one thread and two", uncut, execute(program, wanted.decisions))
     if program.reads:
         check_same("uncut and cut", uncut, execute(program, wanted.decisions, Cutting))
     if program.tame:
         check_agrees(uncut, wanted)
+
+
+@contextmanager
+def planned_as_a_whole() -> Iterator[None]:
+    """Within it nothing is run piece by piece, as new structures are."""
+    before = Policy.whole, Runtime.by_pieces
+    Policy.whole, Runtime.by_pieces = True, False
+    try:
+        yield
+    finally:
+        Policy.whole, Runtime.by_pieces = before
 
 
 def check_layouts(program: Program) -> None:

@@ -112,7 +112,7 @@ def test_a_read_before_backward_changes_no_bit(by_pieces, monkeypatch):
 def test_new_structures_soon_compile_nothing(by_pieces):
     """Pieces are of ops, dtypes and how memory is walked, whatever they are put together to."""
     # A size of 1, or equal to another, is another structure. All ops and gradients occur early.
-    program = Changing(7, tuple([n for n in range(2, 64) if n != 8]), most=24)
+    program = Changing(7, tuple([n for n in range(2, 64) if n != 8]), most=40)
     for _ in range(100):
         program.step()
     before = counters.kernels_made, counters.compiles, counters.plan_misses

@@ -42,7 +42,7 @@ class Compilation:
             self._process = os.posix_spawn(
                 sys.executable,
                 [sys.executable, "-c", _SOURCE],
-                {**os.environ, "PYTHONPATH": os.pathsep.join([p or os.getcwd() for p in sys.path])},
+                _environment(),
                 file_actions=[
                     (os.POSIX_SPAWN_DUP2, given.fileno(), 0),
                     (os.POSIX_SPAWN_DUP2, self._out.fileno(), 1),
@@ -66,6 +66,37 @@ class Compilation:
     def __del__(self) -> None:
         if hasattr(self, "_out"):  # Ctrl-C may have come before
             self._out.close()
+
+
+class Making:
+    """A process of low priority that puts something into the disk cache, and ends."""
+
+    def __init__(self, source: str) -> None:
+        self._process = os.posix_spawn(
+            sys.executable,
+            [sys.executable, "-c", f"import os, signal; {_POLITELY}; {source}"],
+            {**_environment(), "LIVEGRAD_MODE": ""},
+            file_actions=[
+                (os.POSIX_SPAWN_OPEN, number, os.devnull, os.O_RDWR, 0) for number in range(3)
+            ],
+        )
+
+    def is_over(self) -> bool:
+        """Whether it has ended, however: what it was to make is there, or has to be made here."""
+        try:
+            ended, _ = os.waitpid(self._process, os.WNOHANG)
+        except ChildProcessError:  # somebody else waited for it, or this is a fork
+            return True
+        return bool(ended)
+
+
+# Ctrl-C is for the program; and behind the program, but not so far that a machine which is never
+# idle keeps it for minutes.
+_POLITELY = "signal.signal(signal.SIGINT, signal.SIG_IGN); os.nice(5)"
+
+
+def _environment() -> dict[str, str]:
+    return {**os.environ, "PYTHONPATH": os.pathsep.join([p or os.getcwd() for p in sys.path])}
 
 
 def _digest(code: bytes) -> bytes:

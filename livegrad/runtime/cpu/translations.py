@@ -15,7 +15,7 @@ from livegrad.runtime.cpu import jit
 
 _STORE = Store(jit.stored_bytes, jit.store_bytes)
 _ENTRY = "livegrad_native"
-_HOT = "hot"
+HOT = "hot"
 
 
 def words(functions: list[Any], kind: str) -> dict[Any, int]:
@@ -47,7 +47,7 @@ def hot_functions(
     """
     if not layout.is_known():
         raise RuntimeError("this interpreter is not known")
-    key = key_of(functions, _HOT)
+    key = key_of(functions, HOT)
     stored = _STORE.look_up(key, originals)
     if stored is not None:
         objects, constants, code = stored
@@ -64,6 +64,11 @@ def hot_functions(
     return made, Watch(constants, originals)
 
 
-def are_stored(functions: list[FunctionType]) -> bool:
-    """Whether hot functions are on disk as native ones."""
-    return layout.is_known() and jit.stored_bytes(key_of(functions, _HOT)) is not None
+def are_stored(functions: list[FunctionType], kind: str = HOT) -> bool:
+    """Whether functions are on disk as native ones."""
+    return layout.is_known() and jit.stored_bytes(key_of(functions, kind)) is not None
+
+
+def can_store() -> bool:
+    """Whether there is a disk cache."""
+    return jit.disk_cache().directory is not None

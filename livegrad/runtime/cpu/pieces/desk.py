@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import functools
+import contextlib
 from array import array
 from typing import TYPE_CHECKING, Any
 
 from livegrad.native.calls import call_native
 from livegrad.native.layout import is_known
+from livegrad.runtime.cpu.background import Making, is_possible
 from livegrad.runtime.cpu.pieces import filling, listing, pulling, survey
 from livegrad.runtime.cpu.pieces.layout import (
     ADD,
@@ -39,20 +40,23 @@ from livegrad.runtime.cpu.pieces.layout import (
     WORDS,
     WORDS_END,
 )
-from livegrad.runtime.cpu.translations import words
+from livegrad.runtime.cpu.translations import are_stored, can_store, words
 
 if TYPE_CHECKING:
     from livegrad.runtime.cpu.pieces.making import Piece
+
+
+FUNCTIONS: Any = [
+    *filling.FUNCTIONS, *listing.FUNCTIONS, *survey.FUNCTIONS, *pulling.FUNCTIONS,
+]  # fmt: skip
+KIND = "pieces"  # what they are known as on disk
 
 
 class Native:
     """The addresses of the functions of words."""
 
     def __init__(self) -> None:
-        functions: Any = [
-            *filling.FUNCTIONS, *listing.FUNCTIONS, *survey.FUNCTIONS, *pulling.FUNCTIONS,
-        ]  # fmt: skip
-        found = words(functions, "pieces")
+        found = words(FUNCTIONS, KIND)
         self.is_for_sizes = found[filling.is_for_sizes]
         self.begin = found[survey.begin]
         self.mark_kept = found[survey.mark_kept]
@@ -66,15 +70,40 @@ class Native:
         self.list_gradients = found[pulling.list_gradients]
 
 
-@functools.cache
-def native() -> Native | None:
-    """The native functions; None if they cannot be had: there may be no source files."""
-    from livegrad.native.subset import Untranslatable
+class Known:
+    """The native functions, once they have been made: by another process, on a new machine."""
 
-    try:
-        return Native() if is_known() else None
-    except (Untranslatable, OSError):
-        return None
+    native: Native | None = None
+    cannot_be_had = False
+    made_by: Making | None = None
+
+
+def native(waits: bool = False) -> Native | None:
+    """The native functions; None if they cannot be had (yet): then plans do the work.
+
+    There may be no source files. What is not on disk is made by another process meanwhile, unless
+    somebody `waits` for it.
+    """
+    if Known.native is None and not Known.cannot_be_had and (waits or _are_made()):
+        from livegrad.native.subset import Untranslatable
+
+        with contextlib.suppress(Untranslatable, OSError):
+            Known.native = Native() if is_known() else None
+        Known.cannot_be_had = Known.native is None
+    return Known.native
+
+
+def _are_made() -> bool:
+    """Whether the code is on disk, or can only be made here; else another process is at it."""
+    if Known.made_by is not None:
+        return Known.made_by.is_over()
+    if are_stored(FUNCTIONS, KIND) or not can_store() or not is_possible():
+        return True
+    Known.made_by = Making(_SOURCE)
+    return False
+
+
+_SOURCE = "from livegrad.runtime.cpu.pieces.desk import native; native(waits=True)"
 
 
 # Tables with an entry per pending node.

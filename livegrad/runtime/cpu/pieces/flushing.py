@@ -391,13 +391,17 @@ def allocate_kept(
     return kept
 
 
+def is_ready(waits: bool) -> bool:
+    """Whether there is native code to make lists with, for which somebody may wait."""
+    return native(waits) is not None
+
+
 def look(
     nodes: list[Node], handles: list[Any], base: int, count: int, roots: Sequence[Node]
 ) -> Sight:
     """What is pending, looked at, if it can be run piece by piece."""
     code = native()
-    if code is None:
-        raise Unfit
+    assert code is not None, "ask is_ready() first"
     sight = Sight(nodes, handles, base, count, code)
     sight.keep(roots)
     return sight
