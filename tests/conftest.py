@@ -118,13 +118,15 @@ def untranslated() -> Iterator[None]:
 
 
 @pytest.fixture
-def whole_plans(monkeypatch: pytest.MonkeyPatch) -> None:
+def whole_plans() -> Iterator[None]:
     """Whatever is flushed is planned as a whole, also at first sight: for tests of plans."""
     from livegrad.graph.state import Runtime
     from livegrad.runtime.sight import Policy
 
-    monkeypatch.setattr(Policy, "whole", True)
-    monkeypatch.setattr(Runtime, "by_pieces", False)
+    with pytest.MonkeyPatch.context() as patched:  # which a test's own undo() leaves alone
+        patched.setattr(Policy, "whole", True)
+        patched.setattr(Runtime, "by_pieces", False)
+        yield
 
 
 @pytest.fixture(params=["whole", "pieces"])

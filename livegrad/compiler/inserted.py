@@ -28,6 +28,7 @@ PART = Op(
     ref=np.array,
     emit=lambda e, x: x,
     lower=lowered_by("elementwise.Stored"),
+    inserted=True,
     samples=s.unary(smooth=False),
 )
 
@@ -38,6 +39,7 @@ WRITTEN = Op(
     infer=lambda metas, attrs, shape: metas[0],
     ref=lambda n, base, part: base,
     lower=lowered_by("parts.Written"),
+    inserted=True,
     samples=s.calls(),
 )
 
@@ -48,6 +50,7 @@ MOVED: Op = Op(
     infer=lambda metas, attrs, shape: metas[0],
     ref=lambda n, x: np.array(x),
     lower=lowered_by("move.Moved"),
+    inserted=True,
     batch=batched.as_it_is,
     samples=s.calls(lambda: s.Sample((s.uniform(3, 37),), lambda x: record(MOVED, (x,)))),
 )
@@ -59,8 +62,6 @@ ASSEMBLY = Op(
     infer=lambda metas, attrs, shape: metas[0],
     ref=lambda n, *parts: parts[0],
     lower=lowered_by("parts.Assembly"),
+    inserted=True,
     samples=s.calls(),
 )
-
-# Passes put them where they mean something; by themselves they are nothing to be run.
-INSERTED = frozenset({COPY, PART, WRITTEN, MOVED, ASSEMBLY})

@@ -187,6 +187,8 @@ class Op:
     grad_fn: GradFn = None
     result: str = "promote"
     cheap: bool = False
+    # Passes put it where it means something: by itself it is nothing to be run.
+    inserted: bool = False
     saves: str = "xy"
     passes: bool = False
     linked: int = 0

@@ -154,6 +154,7 @@ def test_second_gradients() -> None:
     assert w.grad.dtype is F32
 
 
+@pytest.mark.usefixtures("whole_plans")
 def test_casts_of_a_parameter_are_computed_once(counted) -> None:
     rng = np.random.default_rng(0)
     a, b, v, w = (lg.tensor(rng.random((64, 64), np.float32)) for _ in range(4))

@@ -44,6 +44,7 @@ def run_with_other_sizes(program: Program) -> None:
             execute(program, None)
 
 
+@pytest.mark.usefixtures("whole_plans")
 def test_filled_plans_are_those_of_the_passes() -> None:
     before = counters.plans_filled
     run_with_other_sizes()

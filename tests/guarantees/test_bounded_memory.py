@@ -439,6 +439,7 @@ def kept():
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("whole_plans")
 def test_what_is_kept_of_many_programs_is_bounded(monkeypatch):
     forget_plans()
     gc.collect()

@@ -28,7 +28,9 @@ print(json.dumps([loss.item().hex(), s.kernels_compiled, s.kernels_loaded, caugh
 @pytest.fixture(scope="module")
 def run(python):
     def run(directory, source=PROGRAM):
-        return json.loads(python(source, LIVEGRAD_CACHE_DIR=str(directory)).stdout)
+        return json.loads(
+            python(source, LIVEGRAD_CACHE_DIR=str(directory), LIVEGRAD_MODE="whole").stdout
+        )
 
     return run
 
@@ -163,7 +165,7 @@ def test_two_processes_at_once(filled, tmp_path, child_environment):
     import subprocess
     import sys
 
-    env = child_environment(LIVEGRAD_CACHE_DIR=str(tmp_path / "shared"))
+    env = child_environment(LIVEGRAD_CACHE_DIR=str(tmp_path / "shared"), LIVEGRAD_MODE="whole")
     running = [
         subprocess.Popen(
             [sys.executable, "-c", PROGRAM], env=env, stdout=subprocess.PIPE, text=True

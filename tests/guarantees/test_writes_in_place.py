@@ -352,6 +352,7 @@ def kernels_of(n: int) -> int:
     return lg.stats().kernels_run - before
 
 
+@pytest.mark.usefixtures("whole_plans")
 def test_the_number_of_kernels_does_not_depend_on_the_size() -> None:
     assert kernels_of(100) == kernels_of(LARGE)
 

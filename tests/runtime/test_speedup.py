@@ -71,6 +71,7 @@ assert (lg.ones(2) * 3).tolist() == [3.0, 3.0]
 print("done")
 """,
         LIVEGRAD_CACHE_DIR=str(tmp_path),
+        LIVEGRAD_MODE="whole",
     ).stdout
     assert out == "done\n"
     assert list(tmp_path.rglob("*.o"))
@@ -128,7 +129,8 @@ while not Speedup.decided and len(looks) < 6000:
 print(caught, len(started), len(Speedup.made) > 0, Speedup.compilation)
 """
     )
-    done = python(source, LIVEGRAD_CACHE_DIR=str(tmp_path), PYTHONWARNINGS="default")
+    settings = {"LIVEGRAD_MODE": "whole", "PYTHONWARNINGS": "default"}
+    done = python(source, LIVEGRAD_CACHE_DIR=str(tmp_path), **settings)
     assert (done.stdout, done.stderr) == ("2 1 True None\n", "")
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from livegrad.native.calls import call_native
 from livegrad.native.layout import is_known
+from livegrad.native.subset import Untranslatable
 from livegrad.runtime.cpu.background import Making, is_possible
 from livegrad.runtime.cpu.pieces import filling, listing, pulling, survey
 from livegrad.runtime.cpu.pieces.layout import (
@@ -85,8 +86,6 @@ def native(waits: bool = False) -> Native | None:
     somebody `waits` for it.
     """
     if Known.native is None and not Known.cannot_be_had and (waits or _are_made()):
-        from livegrad.native.subset import Untranslatable
-
         with contextlib.suppress(Untranslatable, OSError):
             Known.native = Native() if is_known() else None
         Known.cannot_be_had = Known.native is None

@@ -13,7 +13,6 @@ from typing import Any
 from weakref import WeakValueDictionary
 
 from livegrad.compiler.expand import Recorded, in_scratch, leaf_for, make_node
-from livegrad.compiler.inserted import INSERTED
 from livegrad.compiler.pipeline import compile_plan
 from livegrad.compiler.plan import Plan
 from livegrad.compiler.sizes import CHECKS
@@ -21,7 +20,6 @@ from livegrad.dtypes import DType
 from livegrad.graph.handle import LEAF, wrap
 from livegrad.graph.meta import Meta, meta_of
 from livegrad.graph.node import Node, Spec
-from livegrad.graph.op import REGISTRY
 from livegrad.ops.elementwise import arithmetic as ew
 from livegrad.runtime.counters import counters
 from livegrad.runtime.cpu.pieces.desk import MOST_WORDS, holds_for
@@ -128,15 +126,18 @@ def _recorded(node: Node, looks: Sequence[Views], mask: list[bool] | None) -> Re
     if mask is None:
         nodes.append(make_node(node.spec, inputs, node.args, node.site))
         return Recorded(nodes, leaves, [len(nodes) - 1])
+    # Whoever recorded a backward pass has imported it.
+    from livegrad.autograd import pending
+
     g, y = leaf_for(node), leaf_for(node)
-    spec = Spec(REGISTRY["pull"], (node.op, node.attrs, tuple(mask)), g.meta)
+    spec = Spec(pending.PULL, (node.op, node.attrs, tuple(mask)), g.meta)
     spec.floats = node.spec.floats
     pull = make_node(spec, (g, *inputs, y), node.args, node.site)
     nodes.append(pull)
     first = len(nodes)
     wanted = [x.meta.plain for x, m in zip(node.inputs, mask, strict=True) if m]
     for number, meta in enumerate(wanted):
-        result = Spec(REGISTRY["gradient_of"], (number,), meta)
+        result = Spec(pending.GRADIENT_OF, (number,), meta)
         nodes.append(make_node(result, (pull,), (), node.site))
     return Recorded(nodes, [g, *leaves, y], list(range(first, len(nodes))))
 
@@ -398,7 +399,7 @@ def _role(node: Node) -> int:
         return GRADIENT
     if kind == "gradient_of":
         return GRADIENT_OF
-    if kind in ("host", "update") or node.meta.dtype.is_complex or node.op in INSERTED:
+    if kind in ("host", "update") or node.meta.dtype.is_complex or node.op.inserted:
         return UNFIT
     if kind in ("elementwise", "generate"):
         return COMPUTED
