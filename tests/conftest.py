@@ -129,18 +129,6 @@ def whole_plans() -> Iterator[None]:
         yield
 
 
-@pytest.fixture(params=["whole", "pieces"])
-def tier(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    """Each way in which a flush may be run: planned as a whole, or piece by piece."""
-    from livegrad.runtime.sight import Policy
-
-    if request.param == "whole":
-        request.getfixturevalue("whole_plans")
-    else:
-        monkeypatch.setattr(Policy, "pieces", True)
-    return request.param
-
-
 @pytest.fixture(scope="session")
 def python() -> Callable[..., subprocess.CompletedProcess[str]]:
     """Runs source text in a new interpreter, with changes to the environment as keywords."""

@@ -23,6 +23,8 @@ from livegrad.graph.state import LOCAL
 from livegrad.runtime import flush
 from livegrad.runtime.plans import forget_plans
 
+pytestmark = pytest.mark.usefixtures("whole_plans")
+
 PACKAGE = os.path.dirname(lg.__file__) + os.sep
 RUNTIME = (PACKAGE + "runtime" + os.sep, PACKAGE + "compiler" + os.sep, PACKAGE + "graph" + os.sep)
 
@@ -124,7 +126,7 @@ def attempt(function, wanted, what):
     return None if got == wanted else f"{what}: got {got}, expected {wanted}"
 
 
-def test_interrupted_read_can_be_repeated(tier):
+def test_interrupted_read_can_be_repeated():
     def trial(interrupt):
         x = lg.tensor([1.0, 2.0, 3.0])
         y, z = x * 2, x + 1
