@@ -137,6 +137,7 @@ def test_reading_once_in_the_middle_of_training(undisturbed):
 
 
 @pytest.mark.parametrize("kind", READS)
+@pytest.mark.usefixtures("whole_plans")
 def test_reading_compiles_nothing_in_later_steps(counted, kind):
     program = Program(lg.float32)
     look = reads(kind, None)
