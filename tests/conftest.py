@@ -57,9 +57,12 @@ def pytest_configure() -> None:
     import livegrad.nn
     import livegrad.optim  # with all hot functions there are
     from livegrad.runtime.cpu.pieces.desk import native
+    from livegrad.runtime.sight import Policy
     from livegrad.runtime.speedup import Speedup, speed_up
 
     native(waits=True)  # another process would make it, some time
+    # What a test does must not depend on how long it takes: no cost has anything planned.
+    Policy.price = 1 << 60
 
     livegrad.ones(1).add(1).item()  # those of the CPU come with the first plan
     if not Speedup.decided:  # not in the background: every test is to run them
