@@ -184,15 +184,11 @@ def allocate(nbytes: int) -> Buffer:
     return buffer
 
 
-def capacity_for(nbytes: int) -> int:
+def _size_class(nbytes: int) -> _SizeClass:
     """Four classes per octave, in steps of 64 bytes up to 512: at most a quarter is waste."""
     last = max(nbytes, 1) - 1
     shift = max(last.bit_length() - 3, 6)
-    return ((last >> shift) + 1) << shift
-
-
-def _size_class(nbytes: int) -> _SizeClass:
-    capacity = capacity_for(nbytes)
+    capacity = ((last >> shift) + 1) << shift
     home = _pool.by_capacity.setdefault(capacity, _SizeClass(capacity))
     if len(_pool.by_request) >= 4096:
         _pool.by_request.clear()

@@ -20,7 +20,6 @@ from livegrad.environment import words
 from livegrad.graph import spent
 from livegrad.graph.node import Node
 from livegrad.graph.state import Runtime, State
-from livegrad.native.hot import hot_slots
 from livegrad.runtime.counters import counters
 from livegrad.runtime.elsewhere import adopt_missing
 
@@ -49,7 +48,6 @@ class Policy:
 Runtime.by_pieces = not Policy.whole
 
 
-@hot_slots
 class Seen:
     """What a structure has cost so far, and whether it is to be planned."""
 

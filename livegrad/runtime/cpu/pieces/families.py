@@ -51,8 +51,3 @@ def _family(node: Node) -> Family:
             _known.clear()
         found = _known[key] = Family()
     return found
-
-
-def forget() -> None:
-    """Forgets all families; specs that have one keep it."""
-    _known.clear()

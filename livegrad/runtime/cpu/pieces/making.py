@@ -171,7 +171,6 @@ class Piece:
         plan = mould.plan
         self.steps = [_told(plan, number) for number in range(len(plan.steps))]
         self.results = _results(plan)
-        self.may_fault = any([step.may_fault for step in plan.steps])
         self.card = array("q", _card(question, mould, self.results))
         self.address = self.card.buffer_info()[0]
         self._link()

@@ -26,7 +26,6 @@ class Listed:
         self.specs = [node.spec for node in nodes]
         self.numbers = numbers_of_nodes(nodes) if RECORDED else ()
         self.entries: array[int] = array("q")
-        self.results = 0
         self.arena = 0
 
     # Its kernels are many and small.
