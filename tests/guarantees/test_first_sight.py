@@ -109,6 +109,13 @@ def test_a_read_before_backward_changes_no_bit(by_pieces, monkeypatch):
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64"])
+def test_a_backward_pass_begins_with_one_in_every_dtype(dtype, by_pieces):
+    x = lg.ones(3, dtype=getattr(lg, dtype), requires_grad=True)
+    (x * 2).sum().backward()
+    assert x.grad.tolist() == [2, 2, 2]
+
+
 def test_new_structures_soon_compile_nothing(by_pieces):
     """Pieces are of ops, dtypes and how memory is walked, whatever they are put together to."""
     # A size of 1, or equal to another, is another structure. All ops and gradients occur early.

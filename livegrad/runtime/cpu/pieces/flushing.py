@@ -16,6 +16,8 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from livegrad.graph.meta import Meta
 from livegrad.graph.node import Node
 from livegrad.native.calls import call_native, call_native_freely, put_word, word_at
@@ -67,6 +69,7 @@ from livegrad.runtime.cpu.segments import ARENA as SCRATCH
 from livegrad.runtime.fault import Fault
 from livegrad.runtime.memory import Arena, Buffer, allocate
 from livegrad.runtime.running import hand_out
+from livegrad.runtime.values import buffer_of
 
 ARENA = Arena()
 # As often in one flush, and there is to be a piece that reads through such views.
@@ -414,6 +417,5 @@ def _ones(meta: Meta) -> Buffer:
     """A gradient of 1."""
     buffer = _one.get(meta)
     if buffer is None:
-        buffer = _one[meta] = allocate(meta.nbytes)
-        buffer.view(meta.dtype.storage, meta.shape)[...] = 1
+        buffer = _one[meta] = buffer_of(np.ones(meta.shape), meta.dtype)
     return buffer
