@@ -20,7 +20,7 @@ from livegrad.autograd.grad_fn import Edge, edge_to
 from livegrad.autograd.hooks import RemovableHandle
 from livegrad.autograd.modes import enable_grad
 from livegrad.autograd.reverse import Pair, fit, run_after
-from livegrad.graph.handle import Handle, Share, node_of, share_of, wrap
+from livegrad.graph.handle import Handle, new_share, node_of, share_of, wrap
 from livegrad.graph.meta import Meta, meta_of
 from livegrad.graph.node import Interior, Node, Spec
 from livegrad.graph.op import Op
@@ -321,7 +321,7 @@ def _written(x: Tensor, tensor: Tensor) -> Tensor:
 def _share_memory(output: Tensor, y: Any) -> None:
     """Makes an output a view of the memory of `y`, whose value it has, with its own history."""
     shown = share_of(detach(y))
-    share = output._share = Share(shown.cell, shown.path, shown.seen)
+    share = output._share = new_share(shown.cell, shown.path, shown.seen)
     share.count_with(shown.apart)
     share.mark_made(IN_FUNCTION)
 

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from livegrad.graph.handle import may_be_stale, node_of
-from livegrad.graph.node import Interior, LeafRef, Node, place_of
+from livegrad.graph.node import CYCLES, Interior, LeafRef, Node, place_of
 
 if TYPE_CHECKING:
     from livegrad.tensor import Tensor
@@ -20,6 +20,7 @@ class RemovableHandle:
     """What registering a hook returns: `remove()` takes the hook away; also a context manager."""
 
     def __init__(self, hooks: dict[int, Any], hook: Callable[..., Any]) -> None:
+        CYCLES.are_possible = True  # a hook may refer to what it hangs on
         self.id = next(_numbers)
         self._hooks: dict[int, Any] | None = hooks
         hooks[self.id] = hook

@@ -5,14 +5,17 @@ GRADIENT is recorded, with one GRADIENT_OF per leaf, and the planner applies the
 the step's structure for the first time. Whatever is unusual (hooks, a composite without rules, a
 value that was read already and whose structure repeats) is left to the ordinary walk in `reverse`.
 
-GRADIENT's attrs are the way the walk went. The planner goes that way again and asks no node whether
-it needs a gradient: hooks and flags that were set after `backward` are for later passes.
+GRADIENT's attrs are the way the walk went, as bytes. The planner goes that way again and asks no
+node whether it needs a gradient: hooks and flags that were set after `backward` are for later
+passes.
 """
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
+from weakref import WeakKeyDictionary
 
 from livegrad.autograd.holding import in_shape_of
 from livegrad.autograd.reverse import reverse, spent_error, through_rules
@@ -20,6 +23,7 @@ from livegrad.device import CPU
 from livegrad.graph import spent
 from livegrad.graph.handle import node_of
 from livegrad.graph.layout import is_dense
+from livegrad.graph.meta import Meta
 from livegrad.graph.node import LeafRef, Node, Spec
 from livegrad.graph.op import Op
 from livegrad.graph.record import append
@@ -151,18 +155,43 @@ def backward(output: Tensor, retain_graph: bool) -> bool:
 def _is_refused(root: Node, way: Walk) -> bool:
     """Whether a walk over values is none that can be run piece by piece, or not well: a plan of it
     would compute the values once more."""
-    spec = GRADIENT.cache.get((root.meta, tuple(way.way)))
+    spec = GRADIENT.cache.get((root.meta, bytes(way.way)))
     return spec is not None and spec.refused is True
+
+
+class Ways:
+    """The ways that GRADIENT has a spec for, the oldest first. They are long: few are kept."""
+
+    keys: ClassVar[deque[Any]] = deque()
+    nbytes = 0
+    most = 1 << 25
+
+    @classmethod
+    def remember(cls, meta: Meta, way: bytes) -> Spec:
+        """A spec for a way that has none."""
+        spec = GRADIENT.remember((meta, way), (way,), (meta,), meta)
+        cls.keys.append((meta, way))
+        cls.nbytes += len(way)
+        while cls.nbytes > cls.most and len(cls.keys) > 1:
+            key = cls.keys.popleft()
+            cls.nbytes -= len(key[1])
+            GRADIENT.cache.pop(key, None)
+        return spec
+
+
+# The walks of recorded backward passes, by their nodes: whoever runs one need not walk again.
+WALKS: WeakKeyDictionary[Node, Walk] = WeakKeyDictionary()
 
 
 @hot
 def _record(root: Node, way: Walk, tensors: list[Any]) -> None:
-    attrs = tuple(way.way)
-    key = (root.meta, attrs)
-    spec = GRADIENT.cache.get(key)
+    steps = bytes(way.way)
+    spec = GRADIENT.cache.get((root.meta, steps))
     if spec is None:
-        spec = GRADIENT.remember(key, attrs, (root.meta,), root.meta)
-    inputs = (append(spec, (root,), (), None)._node,)
+        spec = Ways.remember(root.meta, steps)
+    gradient = append(spec, (root,), (), None)._node
+    WALKS[gradient] = way
+    inputs = (gradient,)
     known = GRADIENT_OF.cache
     for number, tensor in enumerate(tensors):
         if tensor is None or tensor._node.grad_to is None:
@@ -182,10 +211,15 @@ def _record(root: Node, way: Walk, tensors: list[Any]) -> None:
             rebind(before, ew.add(before, g))
 
 
-def walk_again(root: Node, way: Sequence[int]) -> Walk:
+def recorded_walk(gradient: Node) -> Walk:
+    """The walk of a recorded backward pass."""
+    return WALKS.get(gradient) or walk_again(gradient.inputs[0], gradient.attrs)
+
+
+def walk_again(root: Node, attrs: Sequence[Any]) -> Walk:
     """The nodes that a recorded walk went over, whatever they say about gradients by now."""
     found = Walk()
-    steps = iter(way)
+    steps = iter(attrs[0])
     found.interior.append(root)
     for node in found.interior:  # grows while it is walked
         if node.cut is not None:
@@ -250,7 +284,7 @@ def pull(n: Any, g: Tensor, *rest: Tensor) -> list[Tensor]:
 GRADIENT = Op(
     "gradient",
     "gradient",
-    # Inputs (output,). attrs: how the walk went, one entry per input with a gradient rule, so that
+    # Inputs (output,). attrs: how the walk went, a byte per input with a gradient rule, so that
     # equal attrs on equal graphs mean equal walks.
     infer=lambda metas, attrs, shape: metas[0],
     expand=expand,

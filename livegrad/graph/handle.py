@@ -12,7 +12,9 @@ from livegrad.graph.node import Node
 from livegrad.graph.op import Op
 from livegrad.graph.site import user_site
 from livegrad.graph.state import LOCAL, MOST_PENDING_BYTES, flush
+from livegrad.native.calls import half_at
 from livegrad.native.hot import hot, hot_slots
+from livegrad.native.layout import REFERENCES
 
 if TYPE_CHECKING:
     from livegrad.tensor import Tensor
@@ -45,6 +47,11 @@ if TYPE_CHECKING:
     Handle = Tensor
 else:
     Handle = BareHandle
+
+
+# Stands for no node: the handle of a pending one that the program cannot see.
+NOBODY: Any = BareHandle()
+NOBODY._node = NOBODY._share = None
 
 
 @hot_slots
@@ -98,34 +105,32 @@ class Share:
         x[0].t()   ──► Share  path: index 0, t    ──┘    version
 
     `path` has the view operations that lead from the cell's value to that of this tensor; `seen`
-    is the version of the cell that they were applied to. What else there is, few have.
+    is the version of the cell that they were applied to. What has no slot, few have.
     """
 
-    __slots__ = ("__dict__", "cell", "path", "seen")
+    __slots__ = ("__dict__", "apart", "cell", "made", "made_at", "path", "root", "seen", "whole")
 
+    cell: Cell
+    path: tuple[Step, ...]
+    seen: int
     # Of x.data and its views, and of what was made to share another storage: how often they were
     # written, which the `_version` of others does not count. They have one list in common.
-    apart: list[int] | None = None
+    apart: list[int] | None
     # That count when this one was brought up to date: what they write is no silent write to it.
     apart_seen = 0
     # Why it may not be written while gradients are recorded: see `check_writable`.
-    made: str | None = None
+    made: str | None
     # The count of writes when it was, of a view whose history is gone after the next one.
-    made_at: int | None = None
+    made_at: int | None
     # The tensor that this is a view of, if that shares its memory, but no history, with others.
-    root: Any = None
+    root: Any
     # The tensor that is the whole, if backward may spend its graph: its value is kept for writes
     # to this part of it, like that of any tensor somebody holds.
-    whole: Any = None
+    whole: Any
     # Whether it was brought up to date after a counted write to what it is a view of.
     followed = False
     # The part of memory shared with somebody else that it shows: see runtime/shared.py.
     shown: Any = None
-
-    def __init__(self, cell: Cell, path: tuple[Step, ...], seen: int) -> None:
-        self.cell = cell
-        self.path = path
-        self.seen = seen
 
     def is_detached(self) -> bool:
         """Whether it has values in common with the whole, and no history."""
@@ -187,9 +192,15 @@ class Share:
             return False
         return self.cell.was_written_silently(self.seen)
 
+    @hot
     def mark_made(self, how: str) -> None:
         """Notes how a view was made: not so that its history follows what is written later."""
-        self.made, self.made_at = how, self.writes()
+        cell = self.cell
+        self.made = how
+        if cell.parent is None and self.apart is None:
+            self.made_at = cell.version - cell.uncounted
+        else:
+            self.made_at = self.writes()
 
 
 def is_detached(path: Sequence[Step]) -> bool:
@@ -200,6 +211,21 @@ def is_detached(path: Sequence[Step]) -> bool:
 def shows_conjugates(path: Sequence[Step]) -> bool:
     """Whether a view shows conjugates of what lies in memory."""
     return sum([step[0].name == "conj" for step in path]) % 2 == 1
+
+
+@hot
+def new_share(cell: Cell, path: tuple[Step, ...], seen: int) -> Share:
+    """A share in a cell, about which there is nothing more to be said."""
+    share = _new(Share)
+    share.cell = cell
+    share.path = path
+    share.seen = seen
+    share.apart = None
+    share.made = None
+    share.made_at = None
+    share.root = None
+    share.whole = None
+    return share
 
 
 @hot
@@ -217,10 +243,7 @@ def share_of(x: Any) -> Share:
         cell.silent = (0, 0)
         cell.uncounted = 0
         cell.version = x._writes
-        share = _new(Share)
-        share.cell = cell
-        share.path = ()
-        share.seen = cell.version
+        share = new_share(cell, (), cell.version)
         x._share = share
     return share
 
@@ -234,7 +257,8 @@ def is_current(share: Share) -> bool:
     cell = share.cell
     if share.seen != cell.version or cell.memory is not None or cell.parent is not None:
         return False
-    return share.made_at is None
+    made_at = share.made_at
+    return made_at is None or (share.apart is None and made_at == cell.version - cell.uncounted)
 
 
 @hot
@@ -243,7 +267,12 @@ def follow(x: Any) -> None:
     share = x._share
     path = share.path
     # Who is the whole may be the only one left, and have no need for its share.
-    if not path or path[-1][0].grads is None or not is_current(share):
+    if not path:
+        # References to the cell: those of two shares, and ours.
+        cell = share.cell
+        if half_at(id(cell) + REFERENCES) < 3 or not is_current(share):
+            Writing.sync(x)
+    elif path[-1][0].grads is None or not is_current(share):
         Writing.sync(x)
 
 

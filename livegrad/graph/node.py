@@ -145,12 +145,29 @@ class Interior:
     def __init__(
         self, edges: tuple[Node, ...] | None = None, pull: Callable[..., Any] | None = None
     ) -> None:
+        CYCLES.are_possible = CYCLES.are_possible or pull is not None
         self.edges = edges
         self.pull = pull
         self.hooks: dict[int, Callable[[Any], Any]] = {}
         self.retained: list[weakref.ref[Any]] = []
         self.after: dict[int, Callable[[Any, Any], Any]] = {}
         self.metadata: dict[tuple[int, ...], dict[str, Any]] | None = None
+
+
+@hot_slots
+class Cycles:
+    """Whether a graph may refer to itself: through what a program has hung on its nodes.
+
+    As long as that is nothing, Python's garbage collector need not look at them.
+    """
+
+    __slots__ = ("are_possible",)
+
+    def __init__(self) -> None:
+        self.are_possible = False
+
+
+CYCLES = Cycles()
 
 
 @hot

@@ -17,10 +17,10 @@ from livegrad.device import CPU
 from livegrad.dtypes import DType
 from livegrad.graph import elsewhere
 from livegrad.graph.events import RECORDED, tell_recorded
-from livegrad.graph.handle import Handle, follow, node_of, wrap
+from livegrad.graph.handle import NOBODY, Handle, follow, node_of, wrap
 from livegrad.graph.infer import elementwise_spec, infer_spec, not_a_tensor, not_structure
 from livegrad.graph.meta import Shape
-from livegrad.graph.node import Node, Spec
+from livegrad.graph.node import CYCLES, Node, Spec
 from livegrad.graph.numbers import (
     FIRST_INT,
     INTS_END,
@@ -35,7 +35,9 @@ from livegrad.graph.numbers import (
 from livegrad.graph.op import REGISTRY, Op
 from livegrad.graph.site import INSIDE, OUTSIDE, user_site
 from livegrad.graph.state import LOCAL, Runtime, flush
+from livegrad.native.calls import half_at, remainder, untrack
 from livegrad.native.hot import hot
+from livegrad.native.layout import REFERENCES
 
 if TYPE_CHECKING:
     from livegrad.tensor import Tensor
@@ -81,6 +83,11 @@ def append(
                 node.site = user_site(frame)
     else:
         node.site = state.site
+    untrack(node.site)
+    untrack(args)
+    if not CYCLES.are_possible:
+        untrack(inputs)
+        untrack(node)
     tensor = wrap(node)
     if RECORDED:
         tell_recorded(node)
@@ -93,9 +100,30 @@ def append(
     except BaseException:  # Ctrl-C between the two
         _forget_from(place)
         raise
+    if remainder(place, _SWEPT) == _SWEPT - 1 and not state.held:
+        let_go_of_dead(state.handles)
     if place > state.most + 0 and not state.held:
         flush("many nodes were pending", node)
     return tensor
+
+
+# Recorded nodes between two looks at what the program has dropped of them.
+_SWEPT = 128
+
+
+@hot
+def let_go_of_dead(handles: list[Any]) -> None:
+    """Lets go of the latest handles that nobody else refers to: they need not wait for a flush.
+
+    The fewer objects wait, the less Python's garbage collector looks at.
+    """
+    place = len(handles)
+    for _ in range(_SWEPT):
+        place -= 1
+        handle = handles[place]
+        # One reference is the list's, one ours.
+        if half_at(id(handle) + REFERENCES) == 2 and isinstance(handle, Handle):
+            handles[place] = NOBODY
 
 
 def _forget_from(place: int) -> None:

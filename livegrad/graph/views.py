@@ -15,6 +15,7 @@ from livegrad.graph.handle import (
     Step,
     Writing,
     may_be_stale,
+    new_share,
     node_of,
     path_of,
     share_of,
@@ -33,7 +34,6 @@ from livegrad.native.hot import hot
 if TYPE_CHECKING:
     from livegrad.tensor import Tensor
 
-_new = object.__new__
 _WeakRef = weakref.ref
 _refs = sys.getrefcount
 
@@ -190,10 +190,7 @@ def view(
     if shown is None:
         shown = share_of(x)
     cell = shown.cell
-    share = _new(Share)
-    share.cell = cell
-    share.path = shown.path + ((op, attrs, args, shape),)
-    share.seen = cell.version
+    share = new_share(cell, shown.path + ((op, attrs, args, shape),), cell.version)
     out._share = share
     if cell._node.grad_to is not None and (op.grads is not None or shown.whole is not None):
         share.whole = cell.base()

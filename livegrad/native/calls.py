@@ -67,6 +67,10 @@ def bits_of(number: float) -> int:
     return word
 
 
+def untrack(x: Any) -> None:
+    """Tells Python's garbage collector that `x` is part of no cycle; as Python, nothing is told."""
+
+
 def object_at(address: int) -> Any:
     """The object that is referred to at `address`."""
     return ctypes.py_object.from_address(address).value

@@ -31,6 +31,7 @@ CAPI: dict[str, tuple[str, str]] = {
     "PyNumber_Multiply": ("ptr", "ptr, ptr"),
     "PyNumber_Negative": ("ptr", "ptr"),
     "PyNumber_Subtract": ("ptr", "ptr, ptr"),
+    "PyObject_GC_UnTrack": ("void", "ptr"),
     "PyObject_GetAttr": ("ptr", "ptr, ptr"),
     "PyObject_GetItem": ("ptr", "ptr, ptr"),
     "PyObject_GetIter": ("ptr", "ptr"),

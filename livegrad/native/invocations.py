@@ -21,6 +21,7 @@ from livegrad.native.calls import (
     quotient,
     ratio_bits,
     remainder,
+    untrack,
     word_at,
 )
 from livegrad.native.expressions import Expressions
@@ -213,6 +214,10 @@ class Invocations(Expressions):
         self.emit(f"store i64 {self.word(self.value(node.args[1]))}, ptr {address}")
         return self.object("@obj.none")
 
+    def call_untrack(self, node: ast.Call) -> Value:
+        self.capi("PyObject_GC_UnTrack", f"ptr {self.boxed(self.value(node.args[0])).text}")
+        return self.object("@obj.none")
+
     def call_int_at(self, node: ast.Call) -> Value:
         return Value(self.capi("PyLong_AsLongLong", f"ptr {self._pointer(node.args[0])}"), "num")
 
@@ -285,6 +290,7 @@ _SPECIAL: dict[Any, tuple[int, Special]] = {
     object_at: (1, Invocations.call_object_at),
     put_word: (2, Invocations.call_put_word),
     int_at: (1, Invocations.call_int_at),
+    untrack: (1, Invocations.call_untrack),
     quotient: (2, Invocations.call_quotient),
     remainder: (2, Invocations.call_remainder),
     double_bits: (1, Invocations.call_double_bits),

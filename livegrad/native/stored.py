@@ -49,6 +49,10 @@ def sources() -> str:
     return hashlib.sha256(repr(sorted(stamps)).encode()).hexdigest()
 
 
+def _is_foreign(module: ModuleType) -> bool:
+    return module.__name__ in sys.modules and module.__name__.partition(".")[0] != "livegrad"
+
+
 def _modules() -> dict[str, ModuleType]:
     found = list(sys.modules.items())
     ours = [name.partition(".")[0] == "livegrad" for name, _ in found]
@@ -96,17 +100,22 @@ def _is_literal(x: Any) -> bool:
 
 
 def _names_of_objects(originals: dict[int, FunctionType]) -> dict[int, Reference]:
-    """By id: names in modules of the package, in its classes, and in modules that it uses."""
+    """By id: names in modules of the package, in its classes, and in modules that it uses.
+
+    Where it is defined, or else where it was first known: the next process may ask before all the
+    modules that import it are there.
+    """
     found: dict[int, Reference] = {}
     used = [x for m in _modules().values() for x in vars(m).values() if isinstance(x, ModuleType)]
-    for other in (builtins, *[x for x in used if x.__name__ in sys.modules]):
+    for other in (builtins, *[x for x in used if _is_foreign(x)]):
         for name, x in list(vars(other).items()):
             found[id(x)] = ["global", other.__name__, name]
     for module_name, module in _modules().items():
         found[id(module)] = ["module", module_name]
         for name, x in list(vars(module).items()):
             real = originals.get(id(x), x)
-            found.setdefault(id(real), ["global", module_name, name])
+            if id(real) not in found or getattr(real, "__module__", None) == module_name:
+                found[id(real)] = ["global", module_name, name]
             if isinstance(real, type) and real.__module__ == module_name:
                 for attribute, y in list(vars(real).items()):
                     found.setdefault(id(y), ["member", module_name, name, attribute])

@@ -10,15 +10,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from livegrad.graph.handle import NOBODY
 from livegrad.graph.node import Node, quote_site
 from livegrad.graph.state import LOCAL, ORPHANED, State, living_states
 from livegrad.ops.bookkeeping.update import Pending
-
-
-class _Nobody:
-    """The handle of a node that no tensor stands for."""
-
-    _node = None
 
 
 def is_incomplete(state: State) -> bool:
@@ -51,7 +46,7 @@ def adopt_missing(state: State, roots: tuple[Node, ...], for_plan: bool = True) 
     """
     handles = dict(zip(state.nodes, state.handles, strict=True))
     order = _with_missing(state.nodes, roots, for_plan)
-    take_up(state, order, [handles[node] if node in handles else _Nobody() for node in order])
+    take_up(state, order, [handles.get(node, NOBODY) for node in order])
 
 
 def _with_missing(nodes: list[Node], roots: tuple[Node, ...], for_plan: bool) -> list[Node]:
@@ -106,9 +101,9 @@ def _has_lost_graph(node: Node) -> bool:
 def _walked(gradient: Node) -> list[Node]:
     """The nodes between the output and the leaves of a recorded backward pass."""
     # Whoever recorded one has imported it: `import livegrad` is quicker without.
-    from livegrad.autograd.pending import walk_again
+    from livegrad.autograd.pending import recorded_walk
 
-    return walk_again(gradient.inputs[0], gradient.attrs).interior
+    return recorded_walk(gradient).interior
 
 
 def _read_by_rules(gradient: Node) -> tuple[Node, ...]:

@@ -29,6 +29,7 @@ from livegrad.graph.handle import (
     Step,
     Writing,
     leaf_node,
+    new_share,
     node_of,
     path_of,
     share_of,
@@ -393,7 +394,7 @@ def view_shared(
     else:
         out = wrap(leaf_node(infer_meta(op, x._node.meta, attrs, shape), None))
     path = shown.path + ((op, attrs, args, shape),)
-    out._share = Share(shown.cell, path, shown.cell.version)
+    out._share = new_share(shown.cell, path, shown.cell.version)
     if is_of_inference(x._node):
         mark_view_of_inference(op, x, out)
     if shown.path:

@@ -11,6 +11,8 @@ from livegrad.graph.node import Node
 from livegrad.graph.site import user_site
 from livegrad.graph.state import flush
 
+pytestmark = pytest.mark.usefixtures("nodes_to_be_seen")
+
 
 def leaf(*values):
     return lg.tensor(list(values), requires_grad=True)

@@ -23,6 +23,8 @@ from livegrad.runtime.cpu.segments import ARENA
 from livegrad.runtime.memory import memory_in_use
 from livegrad.runtime.plans import forget_plans
 
+pytestmark = pytest.mark.usefixtures("nodes_to_be_seen")
+
 
 def live_nodes():
     gc.collect()

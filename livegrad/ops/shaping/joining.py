@@ -19,6 +19,7 @@ from livegrad.graph.meta import Meta, Shape, meta_of
 from livegrad.graph.op import Op, as_suggested
 from livegrad.graph.record import record
 from livegrad.graph.views import row_major
+from livegrad.native.hot import hot
 from livegrad.ops.bookkeeping.in_place import formatted_like, laid_out_as
 from livegrad.ops.elementwise.arithmetic import abs as magnitude, cast, clone, sub, where
 from livegrad.ops.elementwise.comparison import clamp
@@ -126,19 +127,45 @@ CAT = Op(
 @joining
 def cat(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
     """The tensors one after the other along `dim`; dtypes are promoted."""
+    plain = _joined_plainly(tensors, dim)
+    if plain is not None:
+        return plain
     given = _listed("cat", tensors)
     if not given:
         raise ValueError("cat: expected a non-empty list of Tensors")
     check_tensors("cat", given)
     metas = [node_of(x).meta for x in given]
-    if any(m.ndim == 0 for m in metas):
+    if any([m.ndim == 0 for m in metas]):
         raise RuntimeError(
             "cat: zero-dimensional tensor cannot be concatenated. Use stack, or reshape(1)"
         )
     given = same_dtype(given, metas)
-    if any(m.shape == (0,) for m in metas):
+    if any([m.shape == (0,) for m in metas]):
         return _joined_with_nothing(given, metas, dim)
     return record(CAT, given, (normal_dim("cat", dim, metas[0].ndim),))
+
+
+@hot
+def _joined_plainly(tensors: Any, dim: Any) -> Tensor | None:
+    """`cat` of tensors of one dtype with elements, in a list or tuple; None of anything else."""
+    if type(dim) is not int or (type(tensors) is not list and type(tensors) is not tuple):
+        return None
+    dtype = None
+    ndim = 0
+    for x in tensors:
+        if not isinstance(x, Handle):
+            return None
+        meta = node_of(x).meta
+        if dtype is None:
+            dtype = meta.dtype
+            ndim = meta.ndim
+        if meta.dtype is not dtype or meta.ndim == 0 or meta.numel == 0:
+            return None
+    if dim < 0:
+        dim = dim + ndim
+    if not 0 <= dim < ndim:
+        return None
+    return record(CAT, tensors, (dim,))
 
 
 def _joined_with_nothing(given: list[Tensor], metas: list[Meta], dim: int) -> Tensor:

@@ -10,7 +10,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from livegrad.graph.geometry import dims_in_memory, offset_of, root_of, storage_nbytes, writes_to
-from livegrad.graph.handle import Handle, Share, Step, node_of, path_of, share_of, wrap
+from livegrad.graph.handle import (
+    Handle,
+    Share,
+    Step,
+    new_share,
+    node_of,
+    path_of,
+    share_of,
+    wrap,
+)
 from livegrad.graph.layout import contiguous_strides
 from livegrad.graph.node import Interior
 from livegrad.graph.op import Op
@@ -100,7 +109,7 @@ def become(x: Tensor, value: Tensor, stays: bool = True, counts: int = 1) -> Ten
 
 def _shown_as(x: Tensor, before: Share | None, shown: Share) -> Share:
     """The share of `x` when it shows what another tensor does: it stays made as it was."""
-    share = Share(shown.cell, shown.path, shown.seen)
+    share = new_share(shown.cell, shown.path, shown.seen)
     share.root = None if shown.root is x else shown.root
     share.whole = shown.whole
     if before is not None:
@@ -152,7 +161,7 @@ def _grow(x: Tensor, count: int) -> None:
     old.parent = larger, tuple(back), larger.version
     larger.uncounted = old.uncounted - old.version  # what was written counts on
     if x._share is None:
-        x._share = Share(old, (), old.version)
+        x._share = new_share(old, (), old.version)
 
 
 def resize_as_(self: Tensor, the_template: Tensor, *, memory_format: Any = None) -> Tensor:

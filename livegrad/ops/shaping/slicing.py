@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
@@ -19,6 +19,7 @@ from livegrad.graph.op import Op, as_first
 from livegrad.graph.record import record
 from livegrad.graph.state import LOCAL
 from livegrad.graph.views import row_major, view as record_view
+from livegrad.native.hot import hot
 from livegrad.ops.elementwise.arithmetic import clone
 from livegrad.ops.shaping.movement import (
     INDEX,
@@ -65,7 +66,8 @@ def narrow(input: Tensor, dim: int, start: Any, length: int) -> Tensor:
         raise RuntimeError(
             f"narrow: start ({start}) + length ({length}) exceeds dimension size ({shape[d]})"
         )
-    return _part(input, shape, d, begin, length)
+    (part,) = _runs(input, shape, d, [(begin, length)])
+    return part
 
 
 def slice_along(
@@ -86,10 +88,20 @@ def slice_along(
     return record_view(INDEX, input, (items,), (first,), shape[:d] + (length,) + shape[d + 1 :])
 
 
-def _part(x: Tensor, shape: Shape, dim: int, start: int, length: int) -> Tensor:
-    """A view of a run along one dim, checked already."""
-    items = items_at(len(shape), dim, ("slice", 1))
-    return record_view(INDEX, x, (items,), (start,), shape[:dim] + (length,) + shape[dim + 1 :])
+def _runs(x: Tensor, shape: Shape, dim: int, runs: Iterable[tuple[int, int]]) -> list[Tensor]:
+    """Views of runs along one dim, given by start and length, checked already."""
+    attrs = (items_at(len(shape), dim, ("slice", 1)),)
+    return _record_runs(x, attrs, shape[:dim], shape[dim + 1 :], runs)
+
+
+@hot
+def _record_runs(
+    x: Tensor, attrs: Attrs, before: Shape, after: Shape, runs: Iterable[tuple[int, int]]
+) -> list[Tensor]:
+    parts = []
+    for start, length in runs:
+        parts.append(record_view(INDEX, x, attrs, (start,), before + (length,) + after))
+    return parts
 
 
 @lru_cache(maxsize=1024)
@@ -117,9 +129,14 @@ def select(input: Tensor, dim: int, index: int) -> Tensor:
 def _several(parts: list[Tensor], name: str) -> tuple[Tensor, ...]:
     """Views that one function returns together: where gradients flow, none may be written."""
     if LOCAL.state.grad:
-        for i, part in enumerate(parts):
-            share_of(part).mark_made(f"{i} of {name}")
+        for part, how in zip(parts, _numbered(name, len(parts)), strict=True):
+            share_of(part).mark_made(how)
     return tuple(parts)
+
+
+@lru_cache(maxsize=1024)
+def _numbered(name: str, count: int) -> list[str]:
+    return [f"{i} of {name}" for i in range(count)]
 
 
 @numpy_names
@@ -148,9 +165,16 @@ def split(input: Tensor, split_size_or_sections: Any, dim: int = 0) -> tuple[Ten
     step = split_size_or_sections
     if step < 0 or (step == 0 and shape[d]):
         raise RuntimeError(f"split: expected split_size to be positive; got {step}")
-    starts = range(0, int(shape[d]), step) if shape[d] else (0,)
-    parts = [_part(input, shape, d, i, min(step, shape[d] - i)) for i in starts]
-    return _several(parts, "SplitBackward0")
+    return _split_evenly(input, shape, d, step)
+
+
+def _split_evenly(x: Tensor, shape: Shape, dim: int, step: int) -> tuple[Tensor, ...]:
+    """Views of runs of `step`; the last may be smaller."""
+    size = int(shape[dim])
+    runs = [(start, step) for start in range(0, size - step, step)]
+    last = len(runs) * step
+    runs.append((last, size - last))
+    return _several(_runs(x, shape, dim, runs), "SplitBackward0")
 
 
 def split_with_sizes(input: Tensor, split_sizes: Any, dim: int = 0) -> tuple[Tensor, ...]:
@@ -166,8 +190,8 @@ def split_with_sizes(input: Tensor, split_sizes: Any, dim: int = 0) -> tuple[Ten
             f"size at dimension {d}), but got split_sizes={list(sizes)}"
         )
     starts = [sum(sizes[:i]) for i in range(len(sizes))]
-    parts = [_part(input, shape, d, i, n) for i, n in zip(starts, sizes, strict=True)]
-    return _several(parts, "SplitWithSizesBackward0")
+    runs = zip(starts, sizes, strict=True)
+    return _several(_runs(input, shape, d, runs), "SplitWithSizesBackward0")
 
 
 def _check_count(name: str, parts: int) -> None:
@@ -189,7 +213,7 @@ def chunk(input: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
     if step == 0:
         _check_count("chunk", chunks)
         return split_with_sizes(input, [0] * chunks, d)
-    return split(input, step, d)
+    return _split_evenly(input, shape, d, step)
 
 
 def tensor_split(
@@ -219,7 +243,7 @@ def tensor_split(
     else:
         cuts = [min(max(i + size if i < 0 else i, 0), size) for i in where]
     bounds = [0, *cuts, size]
-    return tuple([_part(input, shape, d, a, max(b - a, 0)) for a, b in pairwise(bounds)])
+    return tuple(_runs(input, shape, d, [(a, max(b - a, 0)) for a, b in pairwise(bounds)]))
 
 
 def _numbers(name: str, given: Any) -> Any:

@@ -24,10 +24,10 @@ from livegrad.graph.geometry import (
     storage_nbytes,
 )
 from livegrad.graph.handle import (
-    Share,
     Step,
     Writing,
     is_detached,
+    new_share,
     node_of,
     share_of,
     shows_conjugates,
@@ -160,7 +160,7 @@ def whole_of(x: Tensor) -> Tensor:
         return x
     cell, path = root_of(x)
     whole = wrap(cell._node)
-    whole._share = Share(cell, (), cell.version)
+    whole._share = new_share(cell, (), cell.version)
     return detach(whole) if is_detached(path) else whole
 
 
