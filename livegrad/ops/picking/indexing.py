@@ -8,9 +8,8 @@ masks     bool and uint8 tensors               their nonzero positions, read at 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import lru_cache
 from math import prod
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -40,6 +39,7 @@ from livegrad.ops.elementwise.arithmetic import add, cast, clone, where as choos
 from livegrad.ops.making.generate import counting, filled
 from livegrad.ops.picking.gathering import INDEX_SELECT, gather as gather, linear_index
 from livegrad.ops.picking.index_writing import INDEX_ADD, INDEX_PUT
+from livegrad.ops.picking.plain_keys import ALL, INT, RUN, Parsed, parse_plainly
 from livegrad.ops.shaping.movement import (
     EXPAND,
     INDEX,
@@ -59,23 +59,8 @@ if TYPE_CHECKING:
 
 Array = np.ndarray[Any, Any]
 
-_ALL = ("all",)
-_INT = ("int",)
 _NEW = ("new",)
 _SLICES: dict[int, tuple[str, int]] = {}
-
-
-class Parsed(NamedTuple):
-    """A key split up: what one INDEX node does, then index tensors at dims of its result.
-
-    `turned` are dims of that result which negative steps turn round, before the index tensors.
-    """
-
-    items: tuple[tuple[Any, ...], ...]
-    args: tuple[int, ...]
-    shape: Shape
-    advanced: list[tuple[int, Tensor]]
-    turned: tuple[int, ...] = ()
 
 
 # -------------------------------------------------------------------------------- parsing keys
@@ -95,10 +80,6 @@ def _is_part(x: Any) -> bool:
 
 
 def _parse(shape: Shape, parts: tuple[Any, ...]) -> Parsed:
-    if len(parts) <= len(shape) and all([type(part) is int for part in parts]):
-        parsed = _parse_ints(shape, parts)
-        if parsed is not None:
-            return parsed
     items: list[tuple[Any, ...]] = []
     args: list[int] = []
     out: list[int] = []
@@ -120,7 +101,7 @@ def _parse(shape: Shape, parts: tuple[Any, ...]) -> Parsed:
             out.append(length)
             taken += 1
         elif kind is int:
-            items.append(_INT)
+            items.append(INT)
             args.append(_checked(part, shape[taken], taken))
             taken += 1
         elif part is None:
@@ -128,7 +109,7 @@ def _parse(shape: Shape, parts: tuple[Any, ...]) -> Parsed:
             out.append(1)
         elif part is Ellipsis:
             rest, used = len(shape) - used, len(shape)  # a second one stands for nothing
-            items.extend([_ALL] * rest)
+            items.extend([ALL] * rest)
             out.extend(shape[taken : taken + rest])
             taken += rest
         elif kind is bool:
@@ -138,35 +119,18 @@ def _parse(shape: Shape, parts: tuple[Any, ...]) -> Parsed:
         else:
             tensors = _index_tensors(part, shape, taken)
             if tensors is None:
-                items.append(_INT)
+                items.append(INT)
                 args.append(_checked(int(part), shape[taken], taken))
                 taken += 1
                 continue
             for index in tensors:
-                items.append(_ALL)
+                items.append(ALL)
                 advanced.append((len(out), index))
                 out.append(shape[taken])
                 taken += 1
-    items.extend([_ALL] * (len(shape) - taken))
+    items.extend([ALL] * (len(shape) - taken))
     out.extend(shape[taken:])
     return Parsed(tuple(items), tuple(args), tuple(out), advanced, turned)
-
-
-def _parse_ints(shape: Shape, parts: tuple[Any, ...]) -> Parsed | None:
-    """The same for ints alone, the commonest, on a short way; None if one is out of range."""
-    args = []
-    for part, size in zip(parts, shape, strict=False):
-        if not -size <= part < size:
-            return None
-        args.append(part + size if part < 0 else part)
-    used = len(parts)
-    return Parsed(_int_items(used, len(shape)), tuple(args), shape[used:], [])
-
-
-@lru_cache(maxsize=256)
-def _int_items(ints: int, ndim: int) -> tuple[tuple[Any, ...], ...]:
-    """The items of a key of so many ints."""
-    return (_INT,) * ints + (_ALL,) * (ndim - ints)
 
 
 def _too_many(shape: Shape) -> IndexError:
@@ -209,7 +173,7 @@ def _parse_slice(part: slice, size: int) -> tuple[tuple[Any, ...], int | None, i
     API standard has them.
     """
     if part.start is None and part.stop is None and part.step in (None, 1):
-        return _ALL, None, size
+        return ALL, None, size
     step = 1 if part.step is None else part.step.__index__()
     if step == 0:
         raise ValueError("slice step cannot be zero; got 0; expected a positive or negative number")
@@ -310,7 +274,7 @@ def getitem(self: Tensor, key: Any) -> Tensor:
         node_of(self)
     shape = self._node.meta.shape
     if type(key) is int and shape and -shape[0] <= key < shape[0]:  # the commonest, on a short way
-        return view(INDEX, self, (items_at(len(shape), 0, _INT),), (key % shape[0],), shape[1:])
+        return view(INDEX, self, (items_at(len(shape), 0, INT),), (key % shape[0],), shape[1:])
     x, parsed = _basic(self, shape, key)
     if not parsed.advanced:
         return x
@@ -335,10 +299,7 @@ def _picked_strides(source: Meta, dims: list[int], at: int, out: Tensor) -> Stri
 
 def _basic(x: Tensor, shape: Shape, key: Any) -> tuple[Tensor, Parsed]:
     """The view that the basic part of a key gives, and the whole key parsed."""
-    parts = _parts(key)
-    if not _has_no_tensors(key):
-        parts = _with_bools(parts)
-    parsed = _parse(shape, parts)
+    parsed = parse_plainly(shape, key) or _parse(shape, _with_bools(_parts(key)))
     if parsed.advanced:
         if parsed.args or len(parsed.shape) != len(shape):
             x = view(INDEX, x, (parsed.items,), parsed.args, parsed.shape)
@@ -439,11 +400,11 @@ def _is_written_already(x: Tensor, key: Any, value: Tensor) -> bool:
     """
     shape = x._node.meta.shape
     if type(key) is int and shape and -shape[0] <= key < shape[0]:
-        return _wrote_as(x, value, (items_at(len(shape), 0, _INT),), (key % shape[0],))
-    if not _has_no_tensors(key):
+        return _wrote_as(x, value, (items_at(len(shape), 0, INT),), (key % shape[0],))
+    parsed = _parsed_without_tensors(shape, key)
+    if parsed is None or parsed.turned:
         return False
-    parsed = _parse(shape, _parts(key))
-    return not parsed.turned and _wrote_as(x, value, (parsed.items,), parsed.args)
+    return _wrote_as(x, value, (parsed.items,), parsed.args)
 
 
 @hot
@@ -472,11 +433,15 @@ def _wrote_as(x: Any, value: Any, attrs: tuple[Any, ...], args: tuple[int, ...])
     return True
 
 
-def _has_no_tensors(key: Any) -> bool:
-    """Whether a key is made of ints and slices alone."""
-    return type(key) in (int, slice) or (
-        type(key) is tuple and all([type(part) in (int, slice) for part in key])
-    )
+def _parsed_without_tensors(shape: Shape, key: Any) -> Parsed | None:
+    """A key of ints and slices alone; None of any other."""
+    plain = parse_plainly(shape, key)
+    if plain is not None:
+        return plain
+    parts = key if type(key) is tuple else (key,)
+    if not all([type(part) is int or type(part) is slice for part in parts]):
+        return None
+    return _parse(shape, parts)
 
 
 def _write_part(x: Tensor, meta: Meta, key: Any, value: Any) -> bool:
@@ -487,10 +452,8 @@ def _write_part(x: Tensor, meta: Meta, key: Any, value: Any) -> bool:
             return False
         if Runtime.write_at_once(x, key, value):
             return True
-    if not _has_no_tensors(key):
-        return False
-    parsed = _parse(meta.shape, _parts(key))
-    if parsed.turned or _is_all(parsed, meta.shape):
+    parsed = _parsed_without_tensors(meta.shape, key)
+    if parsed is None or parsed.turned or _is_all(parsed, meta.shape):
         return False
     part = _spread(value, parsed.shape, meta.dtype)
     rebind(x, record(INDEX_WRITE, (x, part), (parsed.items,), parsed.args), expanded=True)
@@ -500,7 +463,7 @@ def _write_part(x: Tensor, meta: Meta, key: Any, value: Any) -> bool:
 def _is_all(parsed: Parsed, shape: Shape) -> bool:
     if parsed.turned or parsed.shape != shape:
         return False
-    return all([item in (_ALL, ("slice", 1)) for item in parsed.items])
+    return all([item in (ALL, RUN) for item in parsed.items])
 
 
 def _check_apart(x: Tensor, parsed: Parsed, value: Tensor, key: Any) -> None:

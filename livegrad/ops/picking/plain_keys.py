@@ -1,0 +1,107 @@
+"""Keys of ints and slices without a step, the commonest, on a short way."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from livegrad.graph.meta import Shape
+from livegrad.native.hot import hot, hot_slots
+
+if TYPE_CHECKING:
+    from livegrad.tensor import Tensor
+
+ALL = ("all",)
+INT = ("int",)
+RUN = ("slice", 1)
+
+Items = tuple[tuple[Any, ...], ...]
+
+
+class Parsed(NamedTuple):
+    """A key split up: what one INDEX node does, then index tensors at dims of its result.
+
+    `turned` are dims of that result which negative steps turn round, before the index tensors.
+    """
+
+    items: Items
+    args: tuple[int, ...]
+    shape: Shape
+    advanced: list[tuple[int, Tensor]]
+    turned: tuple[int, ...] = ()
+
+
+@hot_slots
+class _Latest:
+    """The key that was parsed last: `x[key] += 1`, and a write by itself, ask more than once."""
+
+    __slots__ = ("found",)
+
+    def __init__(self) -> None:
+        self.found: tuple[Any, Shape, Parsed] | None = None
+
+
+_LATEST = _Latest()
+
+
+@hot
+def parse_plainly(shape: Shape, key: Any) -> Parsed | None:
+    """A key of ints in range and slices without a step; None of any other."""
+    latest = _LATEST.found
+    if latest is not None and latest[0] is key and latest[1] is shape:
+        return latest[2]
+    parts = key if type(key) is tuple else (key,)
+    if len(parts) > len(shape):
+        return None
+    items = []
+    args = []
+    sizes = []
+    taken = 0
+    for part in parts:
+        size = shape[taken]
+        taken += 1
+        if type(part) is int:
+            if part < 0:
+                part = part + size
+            if not 0 <= part < size:
+                return None
+            items.append(INT)
+            args.append(part)
+        elif type(part) is slice:
+            start = part.start
+            stop = part.stop
+            if part.step is not None:
+                return None
+            if start is None and stop is None:
+                items.append(ALL)
+                sizes.append(size)
+            else:
+                first = _bound(start, size, 0)
+                end = _bound(stop, size, size)
+                if first is None or end is None:
+                    return None
+                items.append(RUN)
+                args.append(first)
+                sizes.append(end - first if end > first else 0)
+        else:
+            return None
+    while taken < len(shape):
+        items.append(ALL)
+        sizes.append(shape[taken])
+        taken += 1
+    found = Parsed(tuple(items), tuple(args), tuple(sizes), [])
+    _LATEST.found = (key, shape, found)
+    return found
+
+
+@hot
+def _bound(bound: Any, size: Any, default: Any) -> Any:
+    """A bound of a slice as a place from 0 to `size`; None if it is no int."""
+    if bound is None:
+        return default
+    if type(bound) is not int:
+        return None
+    if bound < 0:
+        bound = bound + size
+        if bound < 0:
+            return 0
+    return size if bound > size else bound
