@@ -241,8 +241,6 @@ def _sweep() -> None:
     waiting = set(LOCAL.state.nodes) if count > MOST_SPENT_NODES else set()
     for _, nodes in spent.waiting:  # a pending backward walks over them, perhaps once more
         waiting.update(nodes)
-    for _, nodes in spent.waiting:  # a pending backward walks over them, perhaps once more
-        waiting.update(nodes)
     while count > MOST_SPENT_NODES and len(living) > 1:
         site, refs = living.pop(0)
         count -= len(refs)

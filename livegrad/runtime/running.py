@@ -122,16 +122,8 @@ def _deliver(
         nodes[place].buffer = _Done
     in_graphs = []
     for place, number, leaf in executable.results:
-        node = nodes[place]
-        if leaf >= 0:
-            node.buffer = leaves[leaf].buffer
-        else:
-            node.buffer = buffers[number]
-        to = node.grad_to
-        if to is None or type(to) is LeafRef:
-            node.inputs = ()
-        else:
-            in_graphs.append(node)
+        buffer = leaves[leaf].buffer if leaf >= 0 else buffers[number]
+        _hand(nodes[place], buffer, in_graphs)
     if executable.writes:
         spent.cut(executable.update_site(nodes))
     for node in in_graphs:
@@ -139,16 +131,28 @@ def _deliver(
     spent.flushed()
 
 
-def hand_out(pairs: list[tuple[Node, Buffer]]) -> None:
-    """Gives nodes their buffers, and lets go of what was needed to compute them."""
-    in_graphs = []
+@hot
+def _hand(node: Node, buffer: Buffer, in_graphs: list[Node]) -> None:
+    """Gives a node its buffer; it keeps its inputs if it is one of those `in_graphs`."""
+    node.buffer = buffer
+    to = node.grad_to
+    if to is None or type(to) is LeafRef:
+        node.inputs = ()
+    else:
+        in_graphs.append(node)
+
+
+@hot
+def hand_out(pairs: list[tuple[Node, Buffer]], update: Node | None) -> None:
+    """Gives nodes their buffers, and lets go of what was needed to compute them.
+
+    If an `update` follows, which is going to overwrite values, also of what backward has spent.
+    """
+    in_graphs: list[Node] = []
     for node, buffer in pairs:
-        node.buffer = buffer
-        to = node.grad_to
-        if to is None or type(to) is LeafRef:
-            node.inputs = ()
-        else:
-            in_graphs.append(node)
+        _hand(node, buffer, in_graphs)
+    if update is not None:
+        spent.cut(update.site)
     for node in in_graphs:
         spent.propagate(node)
     spent.flushed()

@@ -17,11 +17,12 @@ from typing import TYPE_CHECKING, Any
 from livegrad.compiler import debug
 from livegrad.device import CPU
 from livegrad.environment import words
-from livegrad.graph import spent
 from livegrad.graph.node import Node
 from livegrad.graph.state import Runtime, State
 from livegrad.runtime.counters import counters
 from livegrad.runtime.elsewhere import adopt_missing
+from livegrad.runtime.memory import Buffer
+from livegrad.runtime.running import hand_out
 
 if TYPE_CHECKING:
     from livegrad.runtime.cpu.pieces.flushing import Sight
@@ -118,9 +119,10 @@ def run_at_first_sight(state: State, roots: tuple[Node, ...]) -> Listed | None:
                 continue
             if counters.pieces_made == made:  # else the time was that of making them
                 _account(seen, _now() - started, sight)
+            kept = sight.kept
             del sight
             _show(state.nodes[:count], listed)
-            _finish(state, count)
+            _finish(state, count, kept)
             return listed
     except pieces.Unfit as unfit:
         _say_whole(len(state.nodes), str(unfit) or "no piece does it")
@@ -168,13 +170,14 @@ def _account(seen: Seen, cost: int, sight: Sight) -> None:
             gradient.spec.refused = True
 
 
-def _finish(state: State, count: int) -> None:
+def _finish(state: State, count: int, kept: list[tuple[Node, Buffer]]) -> None:
     counters.nodes_recorded += count
-    if count < len(state.nodes):
+    update = state.nodes[count] if count < len(state.nodes) else None
+    hand_out(kept, update)
+    if update is not None:
         # What was computed must not look alive when updates overwrite values.
         state.nodes, state.handles = state.nodes[count:], state.handles[count:]
         state.base += count
-        spent.cut_computed(state.nodes[0].site)
 
 
 def _before_updates(nodes: list[Node]) -> int:

@@ -11,8 +11,10 @@ import pytest
 import livegrad as lg
 import livegrad.nn.functional as F
 from livegrad import nn, optim
+from livegrad.autograd import pending
 from livegrad.runtime import sight
 from livegrad.runtime.counters import counters
+from livegrad.runtime.cpu.pieces import flushing
 
 
 @pytest.fixture
@@ -231,3 +233,34 @@ def test_stats_count_flushes_by_pieces(by_pieces):
     before = lg.stats()
     (lg.ones(3) * 2 + 1).tolist()
     assert lg.stats().flushes_by_pieces == before.flushes_by_pieces + 1
+
+
+def test_views_that_few_read_ask_python_only_once(by_pieces, monkeypatch):
+    def step(n):
+        x = lg.ones(n, 6)
+        return ((x * 2)[:, 1:3].t().reshape(2, n) + (x + 1)[:, 2:4].t()).sum().item()
+
+    for n in range(3, 12):  # pieces are made, and proven for other sizes
+        step(n)
+    asked = []
+    provide = flushing.Sight._provide_forward
+    monkeypatch.setattr(
+        flushing.Sight,
+        "_provide_forward",
+        lambda self, node, again: asked.append(node) or provide(self, node, again),
+    )
+    assert [step(n) for n in (12, 13, 14)] == [96.0, 104.0, 112.0]
+    assert asked == []
+
+
+def test_ways_of_backward_passes_are_not_kept_for_ever(by_pieces, monkeypatch):
+    monkeypatch.setattr(pending.Ways, "most", 500)
+    x = lg.ones(3, requires_grad=True)
+    for depth in range(1, 60):
+        y = x
+        for _ in range(depth):
+            y = y * 1.5
+        y.sum().backward()
+        x.grad.tolist()
+    assert pending.Ways.nbytes <= 500
+    assert sum([len(way) for _, way in pending.GRADIENT.cache]) <= 500

@@ -66,6 +66,8 @@ class Native:
         self.count_uses = found[survey.count_uses]
         self.list_nodes = found[listing.list_nodes]
         self.list_place = found[listing.list_place]
+        self.count_edges = found[pulling.count_edges]
+        self.link_up = found[pulling.link_up]
         self.find_order = found[pulling.find_order]
         self.count_saved = found[pulling.count_saved]
         self.list_gradients = found[pulling.list_gradients]

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from array import array
 from typing import Any
 
 from livegrad.graph.node import Node
 from livegrad.native.hot import hot_slots
+from livegrad.runtime.cpu.pieces.layout import OFTEN, RARE, RARE_COUNT, WORD
 
 
 @hot_slots
@@ -13,15 +15,26 @@ class Family:
     """What the list knows of nodes of one operation, whatever their sizes.
 
     `role` is what they are to the list; `saved` which values their gradient reads: 1 inputs,
-    2 their own. `forward` and `backward` are addresses of the first cards of the `pieces`.
+    2 their own. `forward` and `backward` are addresses of the first cards of the `pieces`, `rare`
+    is the address of a count: see RARE in layout.py.
     """
 
-    __slots__ = ("backward", "forward", "pieces", "role", "saved")
+    __slots__ = ("_memory", "backward", "forward", "pieces", "rare", "role", "saved")
 
     def __init__(self) -> None:
         self.role = self.saved = -1  # not known
         self.forward = self.backward = 0
         self.pieces: list[Any] = []
+        self._memory = array("q", bytes(RARE))
+        self.rare = self._memory.buffer_info()[0]
+
+    def is_rarely_so(self) -> bool:
+        """Whether few nodes of this list read through views without a piece; if not, counts anew:
+        the next way of looking may be another."""
+        rarely = self._memory[RARE_COUNT // WORD] < OFTEN
+        if not rarely:
+            self._memory[RARE_COUNT // WORD] = 0
+        return rarely
 
 
 _known: dict[tuple[Any, ...], Family] = {}

@@ -4,7 +4,7 @@
     count    which values are needed, and how often they are read
     list     for each node the program of its op, on which memory; for gradients too
     run      the list, by one native call
-    deliver  buffers to the nodes that are kept
+    kept     buffers, and the nodes that they are for: handed out by runtime/sight.py
 
 Nothing is changed before the list has run, and it writes new memory only: whatever goes wrong,
 what is pending is still pending.
@@ -58,7 +58,6 @@ from livegrad.runtime.cpu.pieces.making import (
     adding,
     find_role,
     find_saved,
-    key_of_views,
     make_backward,
     make_forward,
 )
@@ -68,12 +67,9 @@ from livegrad.runtime.cpu.pieces.walks import Walk
 from livegrad.runtime.cpu.segments import ARENA as SCRATCH
 from livegrad.runtime.fault import Fault
 from livegrad.runtime.memory import Arena, Buffer, allocate
-from livegrad.runtime.running import hand_out
 from livegrad.runtime.values import buffer_of
 
 ARENA = Arena()
-# As often in one flush, and there is to be a piece that reads through such views.
-OFTEN = 4
 _BUSY = -1
 
 
@@ -97,8 +93,6 @@ class Sight:
         self.code = code
         self.desk = DESK
         self.walks: dict[Node, Walk] = {}
-        # How often a node wanted to read through certain views.
-        self.asked: dict[tuple[Any, ...], int] = {}
         self.has_run = False
         self.desk.make_room(count)
         call_native(code.begin, self.desk.address, base, count)
@@ -146,16 +140,17 @@ class Sight:
     # ---- running
 
     def run(self, why: str) -> Listed:
-        """Computes all that is kept; what was run, of which `why` says why it was so."""
+        """Computes all that is `kept`; what was run, of which `why` says why it was so."""
         self.told = Listed(self.nodes[: self.count], why)
         self.desk.empty_list()
         self._count_uses()
         made: dict[int, Buffer] = {}
-        kept = allocate_kept(self.desk.address, self.nodes, self.base, self.count, self.walks, made)
+        self.kept = allocate_kept(
+            self.desk.address, self.nodes, self.base, self.count, self.walks, made
+        )
         self._make_blocks()
         self._list()
         self._run_list()
-        hand_out(kept)
         counters.listed += 1
         return self.told
 
@@ -176,7 +171,7 @@ class Sight:
 
     def _count_saved(self, gradient: Node) -> None:
         """Counts the reads by the gradient rules of a recorded backward pass."""
-        walk = self.walks[gradient] = Walk(gradient)
+        walk = self.walks[gradient] = Walk(gradient, self.code)
         number, count = 0, len(walk.interior)
         while number < count:
             number = call_native(self.code.count_saved, self.desk.address, walk.address, number)
@@ -227,18 +222,15 @@ class Sight:
         return True
 
     def _is_rare(self, node: Node, views: list[Views]) -> bool:
-        """Whether a node reads through views as hardly any other of this flush does.
+        """Whether a node reads through views as hardly any other of this list does: see RARE.
 
-        There are many ways of looking at a tensor: a kernel for each would be compiled for ever.
         Views of a graph that was walked over are not recorded, and cannot be computed.
         """
         first, end = self.base, self.base + self.count
         looked = [view for each in views for view in each]
         if not looked or not all([first <= view.index < end for view in looked]):
             return False
-        key = (family_of(node), *key_of_views(views))
-        self.asked[key] = self.asked.get(key, 0) + 1
-        return self.asked[key] < OFTEN
+        return family_of(node).is_rarely_so()
 
     def _compute_views(self, views: list[Views]) -> None:
         """Lists views by themselves, so that who reads them needs no piece of its own."""
@@ -278,7 +270,9 @@ class Sight:
         walk.set_seed(_ones(gradient.inputs[0].meta).ptr)
         at, stuck, count = 0, -1, walk.ordered
         while at < count:
-            at = call_native(self.code.list_gradients, desk.address, walk.address, at)
+            at = call_native(
+                self.code.list_gradients, desk.address, id(self.nodes), walk.address, at
+            )
             if at < count:
                 provided = self._provide_backward(walk, walk.number_at(at), stuck == at)
                 stuck = at if provided else -1

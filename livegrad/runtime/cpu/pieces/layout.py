@@ -95,6 +95,13 @@ ADD = 40
 MOST_CLASSES = 256
 LEAST_STEP = 64
 
+# Of a family: on which list nodes were last seen that read through views for which there is no
+# piece, and how many. There are many ways of looking at a tensor, and a kernel for each would be
+# compiled for ever: the views are computed, until as many nodes of one list read so.
+RARE = 16
+RARE_LIST, RARE_COUNT = 0, 8
+OFTEN = 4
+
 # An instruction: what, and two registers (or a number); it makes the next register.
 INSTRUCTION = 24
 (

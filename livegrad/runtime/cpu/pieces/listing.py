@@ -44,6 +44,7 @@ from livegrad.runtime.cpu.pieces.layout import (
     ENTRY_WORDS,
     FOUND,
     FREE,
+    GENERATION,
     GRADIENT_OF,
     IMAGE_WORDS,
     KEY,
@@ -53,9 +54,12 @@ from livegrad.runtime.cpu.pieces.layout import (
     MADE,
     NEXT,
     NUMBERS,
+    OFTEN,
     OUT_TABLE,
     OUTS,
     PLACE,
+    RARE_COUNT,
+    RARE_LIST,
     READS,
     RESULT_BYTES,
     RESULT_FROM,
@@ -414,6 +418,52 @@ def list_place(desk: int, nodes: int, place: int) -> int:
     return 0
 
 
+def computes_views(desk: int, nodes: int, inputs: int, family: Family) -> bool:
+    """Lists by themselves the views that inputs are seen through; False if Python is needed.
+
+    That is, if there is to be a piece that looks through them, or none of a view.
+    """
+    rare, found = int_at(id(family.rare)), 0
+    if word_at(rare + RARE_LIST) != word_at(desk + GENERATION):
+        put_word(rare + RARE_LIST, word_at(desk + GENERATION))
+        put_word(rare + RARE_COUNT, 0)
+    put_word(rare + RARE_COUNT, word_at(rare + RARE_COUNT) + 1)
+    if word_at(rare + RARE_COUNT) >= OFTEN:
+        return False
+    for i in range(word_at(inputs + SIZE)):
+        x: Node = object_at(inputs + TUPLE_ITEMS + WORD * i)
+        # The innermost view comes first.
+        for depth in range(DEEPEST):
+            place = view_below(desk, x, DEEPEST - 1 - depth)
+            if place >= 0:
+                if list_place(desk, nodes, place) == 0:
+                    return False
+                found += 1
+    return found > 0
+
+
+def view_below(desk: int, x: Node, depth: int) -> int:
+    """The place of the view that so many others show, if that has no value; else -1."""
+    place = place_of(desk, x)
+    for _ in range(depth):
+        if place < 0 or entry_of(desk, VALUES, place) != 0 or role_of(x) != VIEW:
+            return -1
+        x = object_at(id(x.inputs) + TUPLE_ITEMS)
+        place = place_of(desk, x)
+    if place < 0 or entry_of(desk, VALUES, place) != 0 or role_of(x) != VIEW:
+        return -1
+    return place
+
+
+def role_of(node: Node) -> int:
+    """What a node is to the list; -1 if that is not known."""
+    spec: Spec = node.spec
+    if spec.family is None:
+        return -1
+    family: Family = spec.family
+    return int_at(id(family.role))
+
+
 def list_nodes(desk: int, nodes: int, place: int) -> int:
     """Lists what is needed from `place` on; the place where Python is needed, or the end."""
     items, count = word_at(nodes + ITEMS), word_at(desk + COUNT)
@@ -429,7 +479,10 @@ def list_nodes(desk: int, nodes: int, place: int) -> int:
                 role = GRADIENT_OF  # of which nothing is to be done here, either
             if role == COMPUTED or role == ALIAS or role == VIEW or role == WRITES:
                 if not list_node(desk, place, node, int_at(id(family.forward))):
-                    return place
+                    if not computes_views(desk, nodes, id(node.inputs), family):
+                        return place
+                    if not list_node(desk, place, node, int_at(id(family.forward))):
+                        return place
             elif role != GRADIENT_OF:
                 return place
         place += 1
@@ -439,5 +492,5 @@ def list_nodes(desk: int, nodes: int, place: int) -> int:
 FUNCTIONS = [
     entry_of, set_entry, place_of, value_of, address_of, elements, new_block, share, let_go, use_up,
     use_up_all, need, has_room, finds, put_numbers, put_all_numbers, written, put_entry, put_copy,
-    list_node, give_value, stays_view, list_place, list_nodes,
+    list_node, give_value, stays_view, list_place, computes_views, view_below, role_of, list_nodes,
 ]  # fmt: skip

@@ -10,8 +10,8 @@ order    interior nodes, each after all that use it: as `autograd.reverse.ordere
 from __future__ import annotations
 
 from livegrad.graph.node import Node, Spec
-from livegrad.native.calls import int_at, object_at, put_word, word_at
-from livegrad.native.layout import ITEMS, SIZE
+from livegrad.native.calls import int_at, object_at, put_word, quotient, remainder, word_at
+from livegrad.native.layout import ITEMS, SIZE, TUPLE_ITEMS
 from livegrad.runtime.cpu.pieces.families import Family
 from livegrad.runtime.cpu.pieces.filling import (
     agrees,
@@ -54,6 +54,7 @@ from livegrad.runtime.cpu.pieces.layout import (
     WORDS_END,
 )
 from livegrad.runtime.cpu.pieces.listing import (
+    computes_views,
     elements,
     entry_of,
     finds,
@@ -85,9 +86,82 @@ GRADS = 48  # table: the gradient so far
 COMING = 56  # table: contributions that are still to come
 WAITING = 64  # table: uses that have not been passed, to find the order
 LEAF_TARGETS = 72  # table: where a leaf's gradient must be, or 0
-WALK = 80
+NUMBERS, KNOWN = (
+    80,
+    88,
+)  # table: nodes and their numbers, found by address; how many it has room for
+WALK = 96
 
 NOTHING = -1  # of links: no gradient goes there. -2 - n: n waits for this node, but gets nothing
+
+
+# ------------------------------------------------------------------------- links between nodes
+
+
+def count_edges(interior: int) -> int:
+    """How many inputs the nodes of a list have."""
+    items, found = word_at(interior + ITEMS), 0
+    for i in range(word_at(interior + SIZE)):
+        node: Node = object_at(items + WORD * i)
+        found += word_at(id(node.inputs) + SIZE)
+    return found
+
+
+def entry_for(walk: int, node: int) -> int:
+    """Where the number of a node is noted, or is to be: the node's address, then the number."""
+    known = word_at(walk + KNOWN)
+    at = remainder(quotient(node, 16), known)
+    entry = word_at(walk + NUMBERS) + 2 * WORD * at
+    while word_at(entry) != 0 and word_at(entry) != node:
+        at += 1
+        entry += 2 * WORD
+        if at == known:
+            at, entry = 0, word_at(walk + NUMBERS)
+    return entry
+
+
+def number_all(walk: int, nodes: int, first: int) -> int:
+    """Numbers the nodes of a list."""
+    items = word_at(nodes + ITEMS)
+    for i in range(word_at(nodes + SIZE)):
+        node = word_at(items + WORD * i)
+        entry = entry_for(walk, node)
+        put_word(entry, node)
+        put_word(entry + WORD, first + i)
+    return 0
+
+
+def link_up(walk: int, leaves: int) -> int:
+    """Fills in for each input of each interior node the number that its gradient goes to."""
+    interior, count = word_at(walk + INTERIOR), word_at(walk + SIZES)
+    number_all(walk, interior, 0)
+    number_all(walk, leaves, count)
+    items, starts, links = word_at(interior + ITEMS), word_at(walk + STARTS), word_at(walk + LINKS)
+    at = 0
+    for i in range(count):
+        put_word(starts + WORD * i, at)
+        node: Node = object_at(items + WORD * i)
+        spec: Spec = node.spec
+        inputs = id(node.inputs)
+        for k in range(word_at(inputs + SIZE)):
+            entry = entry_for(walk, word_at(inputs + TUPLE_ITEMS + WORD * k))
+            link = NOTHING
+            if word_at(entry) != 0:
+                link = word_at(entry + WORD)
+                if not flows_to(id(spec.flows), k):
+                    link = -2 - link
+            put_word(links + WORD * at, link)
+            at += 1
+    put_word(starts + WORD * count, at)
+    return 0
+
+
+def flows_to(flows: int, place: int) -> bool:
+    """Whether an input is among those that gradients flow to."""
+    for i in range(word_at(flows + SIZE)):
+        if int_at(word_at(flows + TUPLE_ITEMS + WORD * i)) == place:
+            return True
+    return False
 
 
 def find_order(walk: int) -> int:
@@ -123,7 +197,7 @@ def find_order(walk: int) -> int:
     return 0
 
 
-def list_gradients(desk: int, walk: int, at: int) -> int:
+def list_gradients(desk: int, nodes: int, walk: int, at: int) -> int:
     """Lists the gradients of the order from `at` on; where Python is needed, or the end."""
     items = word_at(word_at(walk + INTERIOR) + ITEMS)
     order, count = word_at(walk + ORDER), word_at(walk + ORDERED)
@@ -135,7 +209,13 @@ def list_gradients(desk: int, walk: int, at: int) -> int:
             return at
         family: Family = spec.family
         if not list_gradient(desk, walk, number, node, int_at(id(family.backward))):
-            return at
+            saved = int_at(id(family.saved))
+            if saved != 1 and saved != 3:
+                return at
+            if not computes_views(desk, nodes, id(node.inputs), family):
+                return at
+            if not list_gradient(desk, walk, number, node, int_at(id(family.backward))):
+                return at
         at += 1
     return at
 
@@ -365,6 +445,7 @@ def count_saved(desk: int, walk: int, number: int) -> int:
 
 
 FUNCTIONS = [
+    count_edges, entry_for, number_all, link_up, flows_to,
     find_order, list_gradients, list_gradient, wants, reads_inputs, reads_result, can_add, link_of,
     put_results, out_bytes, result_bytes, adding_card, is_for_vectors, card_for_vectors,
     taken, target_of, put_off, add_up, count_saved,

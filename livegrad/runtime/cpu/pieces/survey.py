@@ -37,7 +37,7 @@ from livegrad.runtime.cpu.pieces.layout import (
     WORD,
     WRITES,
 )
-from livegrad.runtime.cpu.pieces.listing import elements, entry_of, place_of, set_entry
+from livegrad.runtime.cpu.pieces.listing import elements, entry_of, place_of, role_of, set_entry
 from livegrad.runtime.liveness import is_claim, is_kept
 
 
@@ -102,15 +102,6 @@ def keep_for_backward(desk: int, nodes: int, place: int) -> int:
             set_entry(desk, DEPTHS, place, 0)
         place -= 1
     return -1
-
-
-def role_of(node: Node) -> int:
-    """What a node is to the list; -1 if that is not known."""
-    spec: Spec = node.spec
-    if spec.family is None:
-        return -1
-    family: Family = spec.family
-    return int_at(id(family.role))
 
 
 def claim_inputs(desk: int, inputs: int, saves: bool) -> int:
@@ -199,6 +190,6 @@ def count_reads(desk: int, inputs: int, keeps: bool) -> int:
 
 
 FUNCTIONS = [
-    begin, role_of, mark_kept, keep_for_backward, claim_inputs, write_structure, count_uses,
+    begin, mark_kept, keep_for_backward, claim_inputs, write_structure, count_uses,
     count_reads, references, stands_for, is_claim, is_kept,
 ]  # fmt: skip
