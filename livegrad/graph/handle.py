@@ -268,9 +268,11 @@ def follow(x: Any) -> None:
     path = share.path
     # Who is the whole may be the only one left, and have no need for its share.
     if not path:
-        # References to the cell: those of two shares, and ours.
-        cell = share.cell
-        if half_at(id(cell) + REFERENCES) < 3 or not is_current(share):
+        cell: Any = share.cell
+        # References to it: those of at least two shares, and ours, which `sync` is not to count.
+        is_shared = half_at(id(cell) + REFERENCES) > 2
+        cell = None
+        if not is_shared or not is_current(share):
             Writing.sync(x)
     elif path[-1][0].grads is None or not is_current(share):
         Writing.sync(x)
