@@ -12,7 +12,10 @@ from typing import Any, NamedTuple
 from livegrad.dtypes import DType
 from livegrad.graph.meta import Shape
 from livegrad.graph.node import Node, Site
+from livegrad.graph.written import Written, value_of
 
+# What makes the code of a kernel, and what that is told; of a stored plan, as its text.
+Signature = tuple[Any, ...] | Written
 Patch = tuple[int, int, int, int]  # kind, slot, source, value
 # Kinds of patch, as the driver numbers them.
 SET_INPUT, ADD_INPUT, SET_SCALAR, SET_CONSTANT, CLEAR_IF_SAME = 0, 1, 2, 3, 4
@@ -77,7 +80,7 @@ class Step:
     kind: str  # loops, copy, move, product, scatter, scan, host: what explain() calls it
     shape: Shape
     blocks: list[Block] = field(default_factory=list)
-    signature: tuple[Any, ...] = ()
+    signature: Signature = ()
     product: BlasCall | None = None
     host: HostCall | None = None
     may_fault: bool = False
@@ -190,7 +193,7 @@ class Plan:
 def _text(step: Step) -> list[str]:
     """What a step runs, and with which arguments."""
     called = [step.product or step.host] if step.product or step.host else []
-    lines = [f"  {x}" for x in called] + signature_text(step.signature)
+    lines = [f"  {x}" for x in called] + signature_text(value_of(step.signature))
     for block in step.blocks:
         lines += [f"  slots {block.slots}", f"  patches {block.patches}"]
     return lines

@@ -2,22 +2,34 @@
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass, field
 from itertools import groupby
 from time import perf_counter
 from typing import Any
 from weakref import WeakValueDictionary
 
+import numpy as np
+import numpy.typing as npt
+
 from livegrad.compiler import debug
-from livegrad.compiler.plan import ADD_INPUT, SET_INPUT, Block, Patch, Plan, Step, signature_text
-from livegrad.compiler.templates import kernel_builder
+from livegrad.compiler.plan import (
+    ADD_INPUT,
+    SET_INPUT,
+    Block,
+    Patch,
+    Plan,
+    Signature,
+    Step,
+    signature_text,
+)
 from livegrad.graph.events import COMPILED, tell_compiled
 from livegrad.graph.symbol import most
+from livegrad.graph.written import text_or_none, value_of, written_call
 from livegrad.runtime.counters import counters
 from livegrad.runtime.cpu import blas, jit
 from livegrad.runtime.cpu.driver import MAY_FAULT, TAIL, Program
-from livegrad.runtime.cpu.gemm import gemm_kernel
-from livegrad.runtime.cpu.machine import MACHINE
+from livegrad.runtime.cpu.known import key_of
 from livegrad.runtime.cpu.segments import HostProduct, HostStep, Segment, Segments
 
 
@@ -49,28 +61,51 @@ def _on_host(plan: Plan, number: int, step: Step) -> HostStep | HostProduct:
     return HostStep(number, step.host, plan.first_int)
 
 
-# Kernels by signature, shared by all plans; they live as long as a plan that runs them does.
-_kernels: WeakValueDictionary[tuple[Any, ...], jit.Kernel] = WeakValueDictionary()
+# Kernels by the texts of signatures, shared by all plans; they live as long as a plan that runs
+# them does.
+_kernels: WeakValueDictionary[Any, jit.Kernel] = WeakValueDictionary()
 
 
-def kernel_for(signature: tuple[Any, ...]) -> jit.Kernel:
-    """The native code for `signature`, compiled if it is new."""
-    kernel = _kernels.get(signature)
+def kernel_for(signature: Signature) -> jit.Kernel:
+    """The native code for `signature`: loaded before, from disk, or compiled."""
+    text = text_or_none(signature)
+    name = signature if text is None else text
+    kernel = _kernels.get(name)
     if kernel is None:
         before, started = counters.compiles, perf_counter()
-        generate, *rest = signature
-        builder = kernel_builder(MACHINE)
-        generate(builder, *rest)
-        ir = builder.ir()
-        if debug.wants("ir"):
-            debug.out(ir)
-        kernel = _kernels[signature] = jit.load_kernel(ir, "kernel")
+        kernel = _kernels[name] = _loaded(signature, text)
         counters.kernels_made += 1
         if COMPILED:
             tell_compiled(signature, counters.compiles == before, perf_counter() - started)
         if debug.wants("kernels"):
-            debug.show(f"kernel {counters.kernels_made}", signature_text(signature))
+            debug.show(f"kernel {counters.kernels_made}", signature_text(value_of(signature)))
     return kernel
+
+
+def _loaded(signature: Signature, text: str | None) -> jit.Kernel:
+    if debug.wants("ir"):
+        debug.out(_ir(signature))
+    # What is not the package's own may change though it has the same name.
+    known_as = _ir(signature) if text is None else key_of("kernel", text)
+    return jit.Kernel(jit.code_known_as(known_as, lambda: _ir(signature)), "kernel")
+
+
+def _ir(signature: Signature) -> str:
+    from livegrad.runtime.cpu.generating import generated  # with the compiler
+
+    return generated(signature)
+
+
+@functools.cache
+def gemm_kernel(dtype: npt.DTypeLike) -> int:
+    """The address of the kernel that multiplies matrices of float32 or float64."""
+    element = "float" if np.dtype(dtype).itemsize == 4 else "double"
+    integer = "i64" if blas.has_wide_integers() else "i32"
+    # By its name: what generates it is imported with the compiler.
+    signature = written_call("livegrad.runtime.cpu.gemm:generate_gemm", element, integer)
+    kernel = _loaded(signature, signature.text)
+    jit.keep_for_good(kernel)
+    return kernel.address
 
 
 @dataclass

@@ -14,7 +14,7 @@ from weakref import WeakValueDictionary
 
 from livegrad.compiler.expand import Recorded, in_scratch, leaf_for, make_node
 from livegrad.compiler.pipeline import compile_plan
-from livegrad.compiler.plan import Plan
+from livegrad.compiler.plan import Plan, Signature
 from livegrad.compiler.sizes import CHECKS
 from livegrad.dtypes import DType
 from livegrad.graph.handle import LEAF, wrap
@@ -296,7 +296,7 @@ def _results(plan: Plan) -> list[int]:
     return found
 
 
-def _told(plan: Plan, number: int) -> tuple[str, tuple[Any, ...], list[Any]]:
+def _told(plan: Plan, number: int) -> tuple[str, Signature, list[Any]]:
     """What `explain()` says of a step: its kind, its kernel's signature, and the ops."""
     assert plan.notes is not None
     step, notes = plan.steps[number], plan.notes.steps[number]
