@@ -16,6 +16,7 @@ from livegrad.compiler import debug
 from livegrad.compiler.plan import (
     ADD_INPUT,
     SET_INPUT,
+    BlasCall,
     Block,
     Patch,
     Plan,
@@ -121,17 +122,15 @@ class Parts:
     has_product: bool = False
 
 
-def parts_of(steps: list[Step]) -> Parts:
-    """The argument blocks of steps one after the other, their patches, and which code they call."""
+def parts_of(steps: list[Step], with_code: bool = True) -> Parts:
+    """The argument blocks of steps one after the other, their patches, and which code they call.
+
+    Without code, addresses are 0.
+    """
     parts = Parts()
     for step in steps:
-        if step.product is not None:
-            address, blocks = _product(step)
-            parts.has_product = True
-        else:
-            kernel = kernel_for(step.signature)
-            parts.kernels.append(kernel)
-            address, blocks = kernel.address, step.blocks
+        blocks = step.blocks if step.product is None else [_product_block(step.product)]
+        address = _link(parts, step) if with_code else 0
         start, stride = len(parts.slots), len(blocks[0].slots)
         for block in blocks:
             base = len(parts.slots)
@@ -142,6 +141,16 @@ def parts_of(steps: list[Step]) -> Parts:
         flags = MAY_FAULT * step.may_fault | TAIL * step.tail
         parts.steps.append((address, start, len(blocks), stride, blocks[0].grain, flags))
     return parts
+
+
+def _link(parts: Parts, step: Step) -> int:
+    """The address of a step's code, which the program keeps."""
+    if step.product is not None:
+        parts.has_product = True
+        return gemm_kernel(step.product.dtype.storage)
+    kernel = kernel_for(step.signature)
+    parts.kernels.append(kernel)
+    return kernel.address
 
 
 def _build_program(
@@ -161,12 +170,9 @@ def _build_program(
     return program, parts.kernels
 
 
-def _product(step: Step) -> tuple[int, list[Block]]:
-    p = step.product
-    assert p is not None
-    dtype = p.dtype.storage
+def _product_block(p: BlasCall) -> Block:
     slots = blas.gemm_block(
-        dtype,
+        p.dtype.storage,
         p.sizes,
         p.leading,
         trans=p.trans,
@@ -175,4 +181,4 @@ def _product(step: Step) -> tuple[int, list[Block]]:
     )
     patches = [(SET_INPUT, 2 + i, where.slot, where.offset) for i, where in enumerate(p.wheres)]
     patches += [(ADD_INPUT, 2 + operand, slot, nbytes) for operand, slot, nbytes in p.moves]
-    return gemm_kernel(dtype), [Block(slots, patches)]
+    return Block(slots, patches)

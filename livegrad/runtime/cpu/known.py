@@ -25,12 +25,16 @@ def key_of(kind: str, text: str) -> str:
     return f"{kind} {sources()} {get_default_dtype().name} {text}"
 
 
+def is_on() -> bool:
+    """Whether plans and pieces are stored."""
+    return Known.plans and jit.disk_cache().directory is not None
+
+
 def look_up(kind: str, text: str) -> bytes | None:
     """What is stored under a text."""
-    return jit.stored_bytes(key_of(kind, text)) if Known.plans else None
+    return jit.stored_bytes(key_of(kind, text))
 
 
 def keep(kind: str, text: str, data: bytes) -> None:
     """Stores something under a text, in place of what was."""
-    if Known.plans:
-        jit.store_bytes(key_of(kind, text), data)
+    jit.store_bytes(key_of(kind, text), data)

@@ -13,12 +13,14 @@ class Family:
     """What the list knows of nodes of one operation, whatever their sizes.
 
     `role` is what they are to the list; `saved` which values their gradient reads: 1 inputs,
-    2 their own. `forward` and `backward` are addresses of the first cards of the `pieces`.
+    2 their own. `forward` and `backward` are addresses of the first cards of the `pieces`. `key` is
+    what they have in common.
     """
 
-    __slots__ = ("backward", "forward", "pieces", "role", "saved")
+    __slots__ = ("backward", "forward", "key", "pieces", "role", "saved")
 
-    def __init__(self) -> None:
+    def __init__(self, key: tuple[Any, ...] = ()) -> None:
+        self.key = key
         self.role = self.saved = -1  # not known
         self.forward = self.backward = 0
         self.pieces: list[Any] = []
@@ -49,5 +51,5 @@ def _family(node: Node) -> Family:
     if found is None:
         if len(_known) >= _MOST:
             _known.clear()
-        found = _known[key] = Family()
+        found = _known[key] = Family(key)
     return found

@@ -54,15 +54,14 @@ from livegrad.runtime.cpu.pieces.layout import (
 from livegrad.runtime.cpu.pieces.listing import DEEPEST
 from livegrad.runtime.cpu.pieces.making import (
     BY_CARD,
-    Views,
     adding,
     find_role,
     find_saved,
-    key_of_views,
     make_backward,
     make_forward,
 )
 from livegrad.runtime.cpu.pieces.moulds import Unfit
+from livegrad.runtime.cpu.pieces.questions import Views, key_of_views
 from livegrad.runtime.cpu.pieces.telling import Listed
 from livegrad.runtime.cpu.pieces.walks import Walk
 from livegrad.runtime.cpu.segments import ARENA as SCRATCH
