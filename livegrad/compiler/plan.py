@@ -6,6 +6,7 @@ neither saved nor compared.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -137,7 +138,7 @@ class StepNotes(NamedTuple):
     suspects: dict[int, Node]
 
 
-class Notes(NamedTuple):
+class Notes:
     """What messages say about a plan: per step, and where the recorded nodes were recorded.
 
     Planned nodes have the sites of the recorded ones that they come from.
@@ -145,6 +146,23 @@ class Notes(NamedTuple):
 
     steps: list[StepNotes]
     sites: list[Site | None]
+
+    def __init__(self, steps: list[StepNotes], sites: list[Site | None]) -> None:
+        self.steps, self.sites = steps, sites
+
+
+class LateNotes(Notes):
+    """Notes that are made when somebody reads them."""
+
+    def __init__(self, make: Callable[[], Notes]) -> None:
+        self._make = make
+
+    def __getattr__(self, name: str) -> Any:
+        if name not in ("steps", "sites"):
+            raise AttributeError(name)
+        made = self._make()
+        self.steps, self.sites = made.steps, made.sites
+        return getattr(made, name)
 
 
 @dataclass
@@ -174,6 +192,8 @@ class Plan:
     lives: list[Life]
     # From an outline: the nodes in the notes have the sizes that it was learnt with.
     filled: bool = field(default=False, compare=False)
+    # From the disk: those have no numbers.
+    recalled: bool = field(default=False, compare=False)
     notes: Notes | None = field(default=None, compare=False, repr=False)
 
     def __getstate__(self) -> dict[str, Any]:

@@ -26,6 +26,8 @@ class Counters:
     plan_misses: int = 0
     # Of these, plans for new sizes of a known structure that no pass had to run for.
     plans_filled: int = 0
+    # Of these, plans that an earlier process has made.
+    plans_loaded: int = 0
     # Flushes that were run piece by piece; pieces made for that, and those that were on disk.
     listed: int = 0
     pieces_made: int = 0
