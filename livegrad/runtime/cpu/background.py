@@ -11,7 +11,6 @@ import json
 import os
 import signal
 import sys
-import tempfile
 from dataclasses import asdict
 
 from livegrad.runtime.cpu import jit
@@ -34,6 +33,8 @@ class Compilation:
     """
 
     def __init__(self, ir: str) -> None:
+        import tempfile  # with what compresses files
+
         self.ir = ir
         # Files without a name: whoever is left last removes them.
         self._out = tempfile.TemporaryFile()  # noqa: SIM115 - open as long as the process runs
