@@ -54,7 +54,6 @@ from livegrad.runtime.cpu.pieces.layout import (
 from livegrad.runtime.cpu.pieces.listing import DEEPEST
 from livegrad.runtime.cpu.pieces.making import (
     BY_CARD,
-    adding,
     find_role,
     find_saved,
     make_backward,
@@ -218,7 +217,6 @@ class Sight:
             self._compute_views(views)
             return False
         piece = make_forward(node, views)
-        self.desk.fit_piece(piece)
         family = family_of(node)
         if family.role == ALIAS and not piece.is_alias and not any(views):
             family.role = COMPUTED  # for some sizes it is one, for others not
@@ -294,11 +292,7 @@ class Sight:
         if self._is_rare(node, views):
             self._compute_views(views)
             return False
-        piece = make_backward(node, views, mask)
-        self.desk.fit_piece(piece)
-        wanted = [x.meta.plain for x, is_wanted in zip(node.inputs, mask, strict=True) if is_wanted]
-        for i, meta in enumerate(wanted):
-            piece.set_sum(i, adding(meta))
+        make_backward(node, views, mask)
         return True
 
     # ---- running it

@@ -23,7 +23,7 @@ from livegrad.ops.elementwise import arithmetic as ew
 from livegrad.runtime.counters import counters
 from livegrad.runtime.cpu import blas
 from livegrad.runtime.cpu.known import is_on, keep, look_up
-from livegrad.runtime.cpu.pieces.desk import MOST_WORDS, holds_for
+from livegrad.runtime.cpu.pieces.desk import DESK, MOST_WORDS, holds_for
 from livegrad.runtime.cpu.pieces.families import Family, family_of
 from livegrad.runtime.cpu.pieces.layout import (
     ALIAS,
@@ -216,16 +216,21 @@ def make_forward(node: Node, views: Sequence[Views]) -> Piece:
     return _found_or_made(family_of(node), Question(node, views))
 
 
-def make_backward(node: Node, views: Sequence[Views], mask: list[bool]) -> Piece:
+def make_backward(node: Node, views: Sequence[Views], mask: list[bool]) -> None:
     """The piece that computes the gradients of a node's inputs from that of its value."""
-    return _found_or_made(family_of(node), Question(node, views, mask))
+    family, question = family_of(node), Question(node, views, mask)
+    _found_or_made(family, question)
+    wanted = [x.meta.plain for x, is_wanted in zip(node.inputs, mask, strict=True) if is_wanted]
+    sums = [adding(meta) for meta in wanted]
+    # Of all that answer: which of them is taken, native code decides.
+    for piece in _answering(family, question):
+        for number, noted in enumerate(sums):
+            piece.set_sum(number, noted)
 
 
 def _found_or_made(family: Family, question: Question) -> Piece:
     """The piece that answers: in memory, on disk, or learnt now."""
-    answering = [piece for piece in family.pieces if piece.known_by == question.known_by]
-    if not answering:
-        answering = _load(family, question)
+    answering = _answering(family, question) or _load(family, question)
     for piece in answering:
         if piece.holds(question):
             return piece
@@ -238,6 +243,11 @@ def _found_or_made(family: Family, question: Question) -> Piece:
     piece = _learn(family, question, any([piece.proof.for_few for piece in answering]))
     _store(question, [*answering, piece])
     return piece
+
+
+def _answering(family: Family, question: Question) -> list[Piece]:
+    """The pieces that are for such nodes, if they hold for their sizes."""
+    return [piece for piece in family.pieces if piece.known_by == question.known_by]
 
 
 # Of one family: there may be some for which only their own sizes are proven.
@@ -263,6 +273,7 @@ def _learn(family: Family, question: Question, spoilt: bool) -> Piece:
 def _add(family: Family, question: Question, mould: Mould, proof: Proof) -> Piece:
     """A new piece of a family, the first that native code meets."""
     piece = Piece(question, mould, proof)
+    DESK.fit(len(piece.card))
     family.pieces.append(piece)
     which = "forward" if question.mask is None else "backward"
     piece.card[NEXT // WORD] = getattr(family, which)
