@@ -43,7 +43,7 @@ def plan_of(recorded: Recorded) -> Plan:
     stored = look_up("plan", text)
     if stored is None:
         plan = _planned(recorded)
-        _store(text, plan)
+        store(text, plan)
         return plan
     plan = read_plan(stored)
     plan.notes = LateNotes(lambda: planning().notes_on(structure))
@@ -55,7 +55,7 @@ def _planned(recorded: Recorded) -> Plan:
     return plan
 
 
-def _store(text: str, plan: Plan) -> None:
+def store(text: str, plan: Plan) -> None:
     """Stores a plan, if it holds for all numbers and can be written."""
     if Specialised.seen or Stored.nbytes > Stored.most:
         return

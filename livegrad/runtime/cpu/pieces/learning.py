@@ -132,7 +132,7 @@ def relearnt(question: Question, mould: Mould) -> Outline | None:
             again, outline = learn_with_symbols(recorded_for(question), question.sizes)
     except Exception:
         return None
-    return outline if again.plain() == mould.plain() else None
+    return outline if again.is_like(mould) else None
 
 
 def is_planned_so(question: Question, outline: Outline) -> bool | None:
@@ -169,7 +169,7 @@ def _cast(plan: Plan, sizes: int, session: Session | None) -> Mould:
     mould = Mould(
         plan.leaves,
         code.instructions,
-        [_plain(x) for x in words],
+        [0 if isinstance(x, Symbol) else x for x in words],
         [(at, code.of(x)) for at, x in enumerate(words) if isinstance(x, Symbol)],
         [code.of(b.nbytes) for b in plan.buffers],
         _sources(plan),
@@ -234,10 +234,6 @@ def program_words(parts: Parts) -> list[int]:
     for step in parts.steps:
         words += [*step, *[0] * (STEP_SLOTS - len(step))]
     return words
-
-
-def _plain(x: int) -> int:
-    return int.__add__(x, 0)
 
 
 # -------------------------------------------------------------------------------------- code

@@ -9,6 +9,7 @@ once (learning.py), and is plain data: the next process finds it on disk, withou
 
 from __future__ import annotations
 
+import json
 from typing import Any, NamedTuple
 
 from livegrad.compiler.plan import Signature
@@ -98,6 +99,10 @@ class Mould(NamedTuple):
         """What JSON can say, for `read_mould`."""
         steps = [[x.kind, _text(x.signature), x.product, x.ops] for x in self.steps]
         return [self.writes, steps, *self[:-2]]
+
+    def is_like(self, other: Mould) -> bool:
+        """Whether both have the same words, also if one of them was read."""
+        return json.dumps(self.plain()) == json.dumps(other.plain())
 
 
 def read_mould(told: list[Any]) -> Mould:
