@@ -315,11 +315,13 @@ _MOST_STORED = 16
 
 
 class Adding:
-    """The pieces that add two gradients of one dtype; where the first card is noted."""
+    """The pieces that add two gradients of one dtype; where the first card is noted, and for how
+    many elements there is one."""
 
     def __init__(self) -> None:
         self.first = array("q", [0])
         self.family = Family()
+        self.elements: set[int] = set()
 
 
 _adding: dict[DType, Adding] = {}
@@ -331,12 +333,13 @@ def adding(meta: Meta) -> array[int]:
     What they look like does not matter: they lie in memory as vectors.
     """
     found = _adding.setdefault(meta.dtype, Adding())
-    flat = meta_of((meta.numel,), meta.dtype)
-    leaves = [_leaf_of(flat) for _ in range(2)]
-    _, made = in_scratch(None, lambda: ew.add(*[wrap(x) for x in leaves]))
-    question = Question(made[-1], [[], []])
-    _found_or_made(found.family, question)
-    found.first[0] = found.family.forward
+    if meta.numel not in found.elements:
+        flat = meta_of((meta.numel,), meta.dtype)
+        leaves = [_leaf_of(flat) for _ in range(2)]
+        _, made = in_scratch(None, lambda: ew.add(*[wrap(x) for x in leaves]))
+        _found_or_made(found.family, Question(made[-1], [[], []]))
+        found.first[0] = found.family.forward
+        found.elements.add(meta.numel)
     return found.first
 
 
