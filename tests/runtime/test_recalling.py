@@ -101,6 +101,20 @@ def test_damaged_entries_are_made_again(run, tmp_path, mode, damage):
 
 
 @pytest.mark.parametrize("mode", MODES)
+def test_a_kernel_that_is_gone_is_compiled_again(run, tmp_path, mode):
+    """The plans are there, and say what it is; planning them is not needed for that."""
+    first = run(mode)
+    for path in Path(tmp_path).rglob("*.o"):
+        if b"\x7fELF" in path.read_bytes()[:48]:
+            path.unlink()
+    again = run(mode)
+    assert again["losses"] == first["losses"]
+    assert again["compiled"] > 0
+    assert again["plans loaded"] == again["plans"]
+    assert again["modules"] == ["llvmlite"]
+
+
+@pytest.mark.parametrize("mode", MODES)
 def test_another_version_of_the_package_finds_nothing(run, mode):
     first = run(mode)
     changed = "from livegrad.runtime.cpu import known; known.sources = lambda: 'another'\n"

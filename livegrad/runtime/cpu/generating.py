@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import livegrad.compiler.inserted  # noqa: F401 - signatures of stored plans name these ops
 from livegrad.compiler.plan import Signature
 from livegrad.compiler.templates import kernel_builder
 from livegrad.graph.written import value_of
