@@ -56,6 +56,7 @@ def pytest_configure() -> None:
     # All tests run the translated functions; LIVEGRAD_NATIVE=off has them run the originals.
     import livegrad.nn
     import livegrad.optim  # with all hot functions there are
+    from livegrad.runtime.cpu.known import Known
     from livegrad.runtime.cpu.pieces.desk import native
     from livegrad.runtime.sight import Policy
     from livegrad.runtime.speedup import Speedup, speed_up
@@ -63,6 +64,8 @@ def pytest_configure() -> None:
     native(waits=True)  # another process would make it, some time
     # What a test does must not depend on how long it takes: no cost has anything planned.
     Policy.price = 1 << 60
+    # Nor on what other workers, or a test that changed the planner, have left on disk.
+    Known.plans = False
 
     livegrad.ones(1).add(1).item()  # those of the CPU come with the first plan
     if not Speedup.decided:  # not in the background: every test is to run them

@@ -6,13 +6,17 @@ neither saved nor compared.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from livegrad.dtypes import DType
 from livegrad.graph.meta import Shape
 from livegrad.graph.node import Node, Site
+from livegrad.graph.written import Written, value_of
 
+# What makes the code of a kernel, and what that is told; of a stored plan, as its text.
+Signature = tuple[Any, ...] | Written
 Patch = tuple[int, int, int, int]  # kind, slot, source, value
 # Kinds of patch, as the driver numbers them.
 SET_INPUT, ADD_INPUT, SET_SCALAR, SET_CONSTANT, CLEAR_IF_SAME = 0, 1, 2, 3, 4
@@ -77,7 +81,7 @@ class Step:
     kind: str  # loops, copy, move, product, scatter, scan, host: what explain() calls it
     shape: Shape
     blocks: list[Block] = field(default_factory=list)
-    signature: tuple[Any, ...] = ()
+    signature: Signature = ()
     product: BlasCall | None = None
     host: HostCall | None = None
     may_fault: bool = False
@@ -134,7 +138,7 @@ class StepNotes(NamedTuple):
     suspects: dict[int, Node]
 
 
-class Notes(NamedTuple):
+class Notes:
     """What messages say about a plan: per step, and where the recorded nodes were recorded.
 
     Planned nodes have the sites of the recorded ones that they come from.
@@ -142,6 +146,23 @@ class Notes(NamedTuple):
 
     steps: list[StepNotes]
     sites: list[Site | None]
+
+    def __init__(self, steps: list[StepNotes], sites: list[Site | None]) -> None:
+        self.steps, self.sites = steps, sites
+
+
+class LateNotes(Notes):
+    """Notes that are made when somebody reads them."""
+
+    def __init__(self, make: Callable[[], Notes]) -> None:
+        self._make = make
+
+    def __getattr__(self, name: str) -> Any:
+        if name not in ("steps", "sites"):
+            raise AttributeError(name)
+        made = self._make()
+        self.steps, self.sites = made.steps, made.sites
+        return getattr(made, name)
 
 
 @dataclass
@@ -171,6 +192,8 @@ class Plan:
     lives: list[Life]
     # From an outline: the nodes in the notes have the sizes that it was learnt with.
     filled: bool = field(default=False, compare=False)
+    # From the disk: those have no numbers.
+    recalled: bool = field(default=False, compare=False)
     notes: Notes | None = field(default=None, compare=False, repr=False)
 
     def __getstate__(self) -> dict[str, Any]:
@@ -190,7 +213,7 @@ class Plan:
 def _text(step: Step) -> list[str]:
     """What a step runs, and with which arguments."""
     called = [step.product or step.host] if step.product or step.host else []
-    lines = [f"  {x}" for x in called] + signature_text(step.signature)
+    lines = [f"  {x}" for x in called] + signature_text(value_of(step.signature))
     for block in step.blocks:
         lines += [f"  slots {block.slots}", f"  patches {block.patches}"]
     return lines

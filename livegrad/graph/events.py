@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from livegrad.graph.node import Node, Site, describe_site, site_location
 from livegrad.graph.state import LOCAL, scratch_state
+from livegrad.graph.written import text_or_none, value_of
 from livegrad.native.hot import hot_slots
 
 if TYPE_CHECKING:
@@ -81,12 +82,12 @@ NODES = Numbers()
 PLANS = Numbers()
 
 
-def kernel_name(signature: tuple[Any, ...]) -> str:
+def kernel_name(signature: Any) -> str:
     """The name of a kernel: what its code depends on as a digest, so the same in any process."""
     from hashlib import sha256  # with its crypto library it is slow to load
 
-    template, *rest = signature
-    return sha256(repr((template.__qualname__, *rest)).encode()).hexdigest()[:12]
+    text = text_or_none(signature) or repr((signature[0].__qualname__, *signature[1:]))
+    return sha256(text.encode()).hexdigest()[:12]
 
 
 # ------------------------------------------------------------------------------------- events
@@ -261,9 +262,9 @@ def tell_planned(plan: Any, nodes: Sequence[Node], seconds: float) -> None:
     tell(PLANNED, Planned(PLANS[plan], numbers, steps_of(plan), plan.filled, seconds))
 
 
-def tell_compiled(signature: tuple[Any, ...], from_disk: bool, seconds: float) -> None:
+def tell_compiled(signature: Any, from_disk: bool, seconds: float) -> None:
     """Tells of a kernel that was compiled or loaded."""
-    template, *rest = signature
+    template, *rest = value_of(signature)
     kind = template.__name__.removeprefix("generate").lstrip("_") or rest[0]
     tell(COMPILED, Compiled(kernel_name(signature), kind, from_disk, seconds))
 

@@ -26,9 +26,12 @@ class Counters:
     plan_misses: int = 0
     # Of these, plans for new sizes of a known structure that no pass had to run for.
     plans_filled: int = 0
-    # Flushes that were run piece by piece, and pieces made for that.
+    # Of these, plans that an earlier process has made.
+    plans_loaded: int = 0
+    # Flushes that were run piece by piece; pieces made for that, and those that were on disk.
     listed: int = 0
     pieces_made: int = 0
+    pieces_loaded: int = 0
     nodes_recorded: int = 0
     donations: int = 0
 

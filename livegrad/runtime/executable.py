@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import weakref
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from livegrad.graph.node import Node, Site
@@ -78,7 +79,10 @@ class Executable:
 
     def how(self, hit: bool) -> str:
         """How the plan was had, for `explain()`."""
-        return f"plan {'found' if hit else 'filled in' if self.plan.filled else 'made'}"
+        if hit:
+            return "plan found"
+        how = "filled in" if self.plan.filled else "found on disk" if self.plan.recalled else "made"
+        return f"plan {how}"
 
     # The numbers for which alone the plan holds, if it does not hold for all.
     specialised: tuple[list[int], list[float]] | None = None
@@ -89,9 +93,6 @@ class Executable:
         self.runnable = backend.assemble(plan)
         self.may_fault = any([step.may_fault or step.host for step in plan.steps])
         self.follower = self.next = None
-        # Planned nodes keep the sites of the nodes they come from; another run has its own.
-        sites = plan.notes.sites if plan.notes else []
-        self.places = {id(site): place for place, site in enumerate(sites)}
         first = 1 + plan.leaves
         # Results: (place of the recorded node, number of its buffer, or the leaf whose it shares).
         self.results = [
@@ -123,6 +124,13 @@ class Executable:
         ]
         self.readers_of_donated = _readers(recorded, [d[0] for d in self.donations])
 
+    @cached_property
+    def places(self) -> dict[int, int]:
+        """Planned nodes keep the sites of the nodes they come from, whose places these are; another
+        run has its own."""
+        sites = self.plan.notes.sites if self.plan.notes else []
+        return {id(site): place for place, site in enumerate(sites)}
+
     def update_site(self, nodes: list[Node]) -> Site | None:
         """Where the program's update is, for errors that name it."""
         return nodes[self.updates[0]].site
@@ -133,21 +141,16 @@ class Executable:
         site = suspect.site
         place = self.places.get(id(site))
         if fault.code:
-            fault.complain(self._of_this_size(fault, suspect, nodes))
+            fault.complain(self._of_this_run(fault, suspect, nodes))
         if place is not None:
             fault.recorded = nodes[place]
             site = fault.recorded.site
         return fault.blamed_on(site)
 
-    def _of_this_size(self, fault: Fault, suspect: Node, nodes: list[Node]) -> Node:
-        """A suspect with the sizes of this run: the nodes of a filled plan have others."""
-        from livegrad.compiler.expand import Recorded, without_device
-        from livegrad.compiler.pipeline import compile_plan
-
-        if not self.plan.filled:
+    def _of_this_run(self, fault: Fault, suspect: Node, nodes: list[Node]) -> Node:
+        """A suspect with the sizes and numbers of this run: the notes may have others."""
+        if not self.plan.filled and not self.plan.recalled:
             return suspect
-        pending = set(nodes)
-        leaves = dict.fromkeys([x for n in nodes for x in n.inputs if x not in pending])
-        outputs = [place for place, _, _ in self.results]
-        recorded = without_device(Recorded(nodes, list(leaves), outputs))
-        return fault.suspect(compile_plan(recorded))
+        from livegrad.runtime.planning import suspect_among  # with the compiler
+
+        return suspect_among(nodes, [place for place, _, _ in self.results], fault)

@@ -6,6 +6,7 @@ from time import perf_counter
 from typing import Any
 
 from livegrad.compiler import debug
+from livegrad.compiler.expand import Recorded, without_device
 from livegrad.compiler.kept import KEPT, size_of_plan
 from livegrad.device import CPU, backend_of
 from livegrad.graph.events import PLANNED, tell_planned
@@ -15,8 +16,8 @@ from livegrad.native.hot import hot_slots
 from livegrad.runtime import report
 from livegrad.runtime.counters import counters
 from livegrad.runtime.executable import Executable
+from livegrad.runtime.recalling import plan_of, planning
 from livegrad.runtime.snapshot import Snapshot, numbers_of
-from livegrad.runtime.speedup import original_functions
 
 Key = tuple[Any, ...]
 
@@ -81,11 +82,7 @@ def _kinds(nodes: list[Node]) -> list[bool]:
 
 
 def make(snapshot: Snapshot) -> Executable:
-    """Plans what was recorded, and remembers the executable."""
-    # The compiler is imported by the first plan: `import livegrad` is quicker without it.
-    from livegrad.compiler.expand import Recorded, without_device
-    from livegrad.compiler.sizes import plan_for
-
+    """Plans what was recorded, unless it is on disk, and remembers the executable."""
     leaves = list(dict.fromkeys(snapshot.reads))
     kept = [i for i, k in enumerate(snapshot.keep) if k and _has_value(snapshot.nodes[i])]
     recorded = without_device(Recorded(snapshot.nodes, leaves, kept))
@@ -96,10 +93,11 @@ def make(snapshot: Snapshot) -> Executable:
     counters.plan_misses += 1
     Specialised.seen = False
     started = perf_counter()
-    plan = plan_for(recorded, original_functions)
+    plan = plan_of(recorded)
     if PLANNED:
         tell_planned(plan, snapshot.nodes, perf_counter() - started)
     counters.plans_filled += plan.filled
+    counters.plans_loaded += plan.recalled
     executable = Executable(plan, recorded, _backend(snapshot.nodes))
     executable.links, executable.keep = snapshot.links, snapshot.keep
     nodes = snapshot.nodes
@@ -127,10 +125,8 @@ def _backend(nodes: list[Node]) -> Any:
 
 def forget_plans() -> None:
     """Has everything planned anew, for tests that change how."""
-    from livegrad.compiler import sizes
-
     _executables.clear()
-    sizes.forget()
+    planning().forget()
     KEPT.clear()
     LAST.executable = None
 

@@ -15,9 +15,11 @@ class Stats:
     """Counts since the start of the process."""
 
     flushes: int
-    # Of these, how many were run piece by piece; and the pieces that were made for that.
+    # Of these, how many were run piece by piece; and the pieces that were made for that, or found
+    # on disk.
     flushes_by_pieces: int
     pieces_made: int
+    pieces_loaded: int
     nodes: int
     kernels_run: int
     kernels_compiled: int
@@ -25,6 +27,7 @@ class Stats:
     plan_hits: int
     plan_misses: int
     plans_filled: int
+    plans_loaded: int
     host_steps: int
     donations: int
 
@@ -36,6 +39,7 @@ def stats() -> Stats:
         flushes=c.flushes,
         flushes_by_pieces=c.listed,
         pieces_made=c.pieces_made,
+        pieces_loaded=c.pieces_loaded,
         nodes=c.nodes_recorded,
         kernels_run=c.kernels_run,
         kernels_compiled=c.compiles,
@@ -43,6 +47,7 @@ def stats() -> Stats:
         plan_hits=c.plan_hits,
         plan_misses=c.plan_misses,
         plans_filled=c.plans_filled,
+        plans_loaded=c.plans_loaded,
         host_steps=c.host_steps,
         donations=c.donations,
     )

@@ -108,7 +108,7 @@ def run_at_first_sight(state: State, roots: tuple[Node, ...]) -> Listed | None:
             if seen.planned and not Policy.pieces:
                 _say_whole(count, "it has cost as much as a plan")
                 return None
-            started, made = _now(), counters.pieces_made
+            started, made = _now(), _pieces_made()
             try:
                 listed = sight.run(seen.why(count))
             except pieces.Learnt:
@@ -117,7 +117,9 @@ def run_at_first_sight(state: State, roots: tuple[Node, ...]) -> Listed | None:
                 del sight  # it refers to nodes
                 adopt_missing(state, roots, for_plan=False)
                 continue
-            if counters.pieces_made == made:  # else the time was that of making them
+            if (
+                counters.pieces_made + counters.pieces_loaded == made
+            ):  # else the time was that of making them
                 _account(seen, _now() - started, sight)
             kept = sight.kept
             del sight
@@ -132,6 +134,10 @@ def run_at_first_sight(state: State, roots: tuple[Node, ...]) -> Listed | None:
         if node.spec.op.kind == "gradient":
             node.spec.refused = True
     return None
+
+
+def _pieces_made() -> int:
+    return counters.pieces_made + counters.pieces_loaded
 
 
 def _say_whole(count: int, why: str) -> None:

@@ -1,8 +1,9 @@
 """Replaces the functions marked `hot` by native code, once a program has shown that it repeats.
 
-The program does not stop for it. Translating is done in slices, a few functions per flush; what
-LLVM has to compile, the very first time on a machine, is compiled by another process; and at
-some flush later on the functions are exchanged, all at once.
+The program does not stop for it. Another process does the work, the very first time on a machine,
+and puts it on disk; at some flush later on the functions are exchanged, all at once. Without a disk
+cache, functions are translated in slices, a few per flush, and only what LLVM has to compile is
+left to another process.
 
 While a tracer, a profiler or a measurement of coverage is on, nothing is exchanged; one that is
 switched on later sees built-in functions, with the names of their modules. While a global name
@@ -25,7 +26,7 @@ from livegrad.runtime.counters import counters
 
 if TYPE_CHECKING:
     from livegrad.native.watch import Watch
-    from livegrad.runtime.cpu.background import Compilation
+    from livegrad.runtime.cpu.background import Compilation, Making
 
 # Fewer flushes than this are not worth it.
 FLUSHES_BEFORE = 32
@@ -39,9 +40,9 @@ Work = Generator[bool, None, None]
 class Speedup:
     """Whether the hot functions have been replaced, or are not going to be.
 
-    flush    1 ······ 32 ─► translated, a few per flush ─► compiled elsewhere ─► exchanged
-    a call   Python's ····························································· native
-                                                           while a name is patched: Python's
+    flush    1 ······ 32 ─► translated and compiled elsewhere ─► loaded ─► exchanged
+    a call   Python's ························································ native
+                                                      while a name is patched: Python's
     """
 
     decided = os.environ.get("LIVEGRAD_NATIVE", "") == "off"
@@ -58,6 +59,7 @@ class Speedup:
     # How many there were when the disk was last looked at.
     looked = 0
     work: Work | None = None
+    making: Making | None = None
     compilation: Compilation | None = None
 
 
@@ -107,6 +109,8 @@ def _work(in_background: bool) -> Work:
     from livegrad.runtime.cpu.translations import hot_functions
 
     functions = _functions()
+    if in_background:
+        yield from _made_elsewhere(functions)
     try:
         made, watch = yield from hot_functions(
             functions, Speedup.made, Speedup.originals, lambda ir: _compiled(ir, in_background)
@@ -124,6 +128,24 @@ def _work(in_background: bool) -> Work:
         _install(made, watch)
         Speedup.known = len(functions)
     Speedup.decided = True
+
+
+def _made_elsewhere(functions: list[FunctionType]) -> Work:
+    """Waits while another process translates and compiles functions, and puts them on disk.
+
+    One that this process only translated would be gone with it, and short programs are many.
+    """
+    from livegrad.runtime.cpu.background import Making, is_possible
+    from livegrad.runtime.cpu.translations import are_stored, can_store
+
+    if not can_store() or not is_possible() or are_stored(functions):
+        return
+    if Speedup.making is None:  # else it was begun before an interrupt
+        modules = ", ".join(sorted({function.__module__ for function in functions}))
+        Speedup.making = Making(f"import {modules}; from {__name__} import speed_up; speed_up()")
+    while not Speedup.making.is_over():
+        yield True
+    Speedup.making = None
 
 
 def is_observed() -> bool:
@@ -201,7 +223,7 @@ def original_functions() -> Iterator[None]:
 
 def _forget_work() -> None:
     """In a forked child: what another process compiles is the parent's."""
-    Speedup.work = Speedup.compilation = None
+    Speedup.work = Speedup.making = Speedup.compilation = None
 
 
 if hasattr(os, "register_at_fork"):

@@ -16,12 +16,13 @@ from livegrad.compiler.emitter import Emitter
 from livegrad.compiler.values import Value, element_of, with_element
 from livegrad.ops.elementwise.division import REMAINDER
 from livegrad.runtime.cpu import jit
+from livegrad.runtime.cpu.target import Target
 
 _NUMPY = {"i1": "bool", "half": "float16", "float": "float32", "double": "float64"}
 
 
 def compile_ir(
-    text: str, name: str, params: int, target: jit.Target | None = None
+    text: str, name: str, params: int, target: Target | None = None
 ) -> Callable[..., None]:
     llvm.parse_assembly(text).verify()
     address = jit.compile_kernel(text, name, target)
@@ -37,7 +38,7 @@ def run(
     rule: Callable[..., Value],
     *arrays: np.ndarray,
     element: str,
-    target: jit.Target | None = None,
+    target: Target | None = None,
     scalar: bool = False,
     unsigned: bool = False,
 ) -> np.ndarray:
@@ -264,7 +265,7 @@ def test_reduction_order_is_fixed() -> None:
     want = x
     while want.size > 1:
         want = want[: want.size // 2] + want[want.size // 2 :]
-    for target in (None, jit.Target("generic", "")):
+    for target in (None, Target("generic", "")):
         got = run(
             lambda b, x: b.splat(b.reduce_lanes(x, b.fadd)), x, element="float", target=target
         )

@@ -11,7 +11,7 @@ import pytest
 from building import LANES, host_builder, wide
 from test_builder import compile_ir
 
-from livegrad.runtime.cpu.jit import Target
+from livegrad.runtime.cpu.target import Target
 
 mpmath.mp.dps = 50
 INF, NAN = np.inf, np.nan

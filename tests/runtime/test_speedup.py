@@ -3,6 +3,7 @@
 import functools
 import os
 import signal
+import time
 
 import pytest
 
@@ -62,7 +63,7 @@ def noted(ir, target, inline=False):
 jit._emit = noted
 flushes(6000, lambda: Speedup.decided)
 assert Speedup.made and Speedup.decided
-assert len(started) == 1 and started[0] > FLUSHES_BEFORE
+assert len(started) == 1 and started[0] >= FLUSHES_BEFORE
 assert counters.flushes > started[0], "the program went on"
 assert True not in emitted
 from livegrad.graph import record
@@ -82,12 +83,14 @@ def test_without_a_disk_cache_too(python):
     assert python(source, LIVEGRAD_CACHE_DIR="off").stdout == "True\n"
 
 
-def test_a_program_that_ends_does_not_wait(python, tmp_path):
+@pytest.mark.parametrize("is_stored", [True, False])
+def test_a_program_that_ends_does_not_wait(python, tmp_path, is_stored):
     source = (
         BEGIN
         + """
 from livegrad.runtime.cpu import background
 background._SOURCE = "import time; time.sleep(600)"
+background._POLITELY = background._SOURCE
 started = []
 spawn = os.posix_spawn
 def noted(*args, **options):
@@ -98,19 +101,22 @@ flushes(1000, lambda: started)
 print(started[0])
 """
     )
-    done = python(source, LIVEGRAD_CACHE_DIR=str(tmp_path))
+    done = python(source, LIVEGRAD_CACHE_DIR=str(tmp_path) if is_stored else "off")
     assert done.stderr == ""
     os.kill(int(done.stdout), signal.SIGKILL)  # it is still there
 
 
-def test_an_interrupt_loses_no_process(python, tmp_path):
+@pytest.mark.parametrize(
+    ("where", "looks_at"), [("off", "Compilation.result"), ("a disk", "Making.is_over")]
+)
+def test_an_interrupt_loses_no_process(python, tmp_path, where, looks_at):
     """Ctrl-C in the flush that looks whether it has finished: a later one waits for the same."""
     source = (
         BEGIN
-        + """
+        + f"""
 from livegrad.runtime.cpu import background
 started, looks = [], []
-spawn, result = os.posix_spawn, background.Compilation.result
+spawn, result = os.posix_spawn, background.{looks_at}
 def noted(*args, **options):
     started.append(spawn(*args, **options))
     return started[-1]
@@ -119,19 +125,41 @@ def interrupted(self):
     if len(looks) in (1, 3):
         raise KeyboardInterrupt
     return result(self)
-os.posix_spawn, background.Compilation.result = noted, interrupted
+os.posix_spawn, background.{looks_at} = noted, interrupted
 caught = 0
 while not Speedup.decided and len(looks) < 6000:
     try:
         flushes(6000, lambda: Speedup.decided)
     except KeyboardInterrupt:
         caught += 1
-print(caught, len(started), len(Speedup.made) > 0, Speedup.compilation)
+print(caught, len(started), len(Speedup.made) > 0, Speedup.making, Speedup.compilation)
 """
     )
     settings = {"LIVEGRAD_MODE": "whole", "PYTHONWARNINGS": "default"}
-    done = python(source, LIVEGRAD_CACHE_DIR=str(tmp_path), **settings)
-    assert (done.stdout, done.stderr) == ("2 1 True None\n", "")
+    directory = "off" if where == "off" else str(tmp_path)
+    done = python(source, LIVEGRAD_CACHE_DIR=directory, **settings)
+    assert (done.stdout, done.stderr) == ("2 1 True None None\n", "")
+
+
+def test_short_programs_have_it_made_for_later_ones(python, tmp_path):
+    """One that ends before all is done has not done any of it in vain."""
+    source = (
+        BEGIN
+        + """
+flushes(FLUSHES_BEFORE + 2)
+print(Speedup.making._process)
+"""
+    )
+    settings = {"LIVEGRAD_MODE": "whole", "LIVEGRAD_CACHE_DIR": str(tmp_path)}
+    process = python(source, **settings).stdout
+    for _ in range(600):
+        try:
+            os.kill(int(process), 0)
+        except ProcessLookupError:
+            break
+        time.sleep(0.1)
+    source = BEGIN + "flushes(2); print(len(Speedup.made) > 0)"
+    assert python(source, **settings).stdout == "True\n"
 
 
 def test_where_no_process_can_be_started_it_is_done_here(python, tmp_path):
@@ -152,6 +180,7 @@ def test_a_failure_over_there_leaves_everything_as_it_is(python, tmp_path):
         + """
 from livegrad.runtime.cpu import background
 background._SOURCE = "raise SystemExit(1)"
+background._POLITELY = background._SOURCE
 flushes(3000, lambda: Speedup.decided)
 print(Speedup.decided, Speedup.made, (lg.ones(2) + 1).tolist())
 """

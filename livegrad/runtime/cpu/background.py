@@ -11,10 +11,10 @@ import json
 import os
 import signal
 import sys
-import tempfile
 from dataclasses import asdict
 
 from livegrad.runtime.cpu import jit
+from livegrad.runtime.cpu.target import Target
 
 _SOURCE = "from livegrad.runtime.cpu.background import main; main()"
 _DIGEST_BYTES = 32
@@ -33,6 +33,8 @@ class Compilation:
     """
 
     def __init__(self, ir: str) -> None:
+        import tempfile  # with what compresses files
+
         self.ir = ir
         # Files without a name: whoever is left last removes them.
         self._out = tempfile.TemporaryFile()  # noqa: SIM115 - open as long as the process runs
@@ -110,6 +112,6 @@ def main() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the program
     # Behind the program, but not so far that a machine which is never idle keeps it for minutes.
     os.nice(5)
-    target = jit.Target(**json.loads(sys.stdin.buffer.readline()))
+    target = Target(**json.loads(sys.stdin.buffer.readline()))
     code = jit.object_code(sys.stdin.buffer.read().decode(), target, inline=True)
     sys.stdout.buffer.write(_digest(code) + code)

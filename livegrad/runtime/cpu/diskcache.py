@@ -1,4 +1,4 @@
-"""Object code kept between processes, one file per kernel.
+"""Object code and plans kept between processes, one file for each.
 
 The cache may only ever save time: an entry that is truncated, corrupt or foreign counts as
 absent, and a directory that cannot be used is reported once and then left alone.
@@ -13,7 +13,6 @@ import hashlib
 import os
 import threading
 import warnings
-from pathlib import Path
 
 from livegrad.temporary import remove_left_overs, temporary_name
 
@@ -21,19 +20,22 @@ MAGIC = b"LVGRAD\x00\x01"
 # Raise when the meaning of a cached object changes though its IR does not (kernel ABI, loader).
 FORMAT_VERSION = 1
 MAX_BYTES = 512 << 20
-WRITES_BETWEEN_PRUNES = 256
+# By all processes together: the directory is walked as often.
+WRITES_BETWEEN_PRUNES = 1024
 
 _CHECKSUM_BYTES = 32
 _SUFFIX = ".o"
+# A file that grows by a byte per write.
+_COUNT = "writes"
 
 
-def default_directory() -> Path | None:
+def default_directory() -> str | None:
     """The directory chosen by the environment, or None when the cache is switched off."""
     chosen = os.environ.get("LIVEGRAD_CACHE_DIR")
     if chosen is not None:
-        return None if chosen in ("", "off") else Path(chosen)
+        return None if chosen in ("", "off") else chosen
     base = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
-    return Path(base) / "livegrad"
+    return os.path.join(base, "livegrad")
 
 
 def entry_key(ir: str, cpu: str, features: str, llvm_version: str) -> str:
@@ -50,10 +52,12 @@ def entry_key(ir: str, cpu: str, features: str, llvm_version: str) -> str:
 class DiskCache:
     """Bytes by key in `directory`; None means a cache that holds nothing."""
 
-    def __init__(self, directory: Path | None, max_bytes: int = MAX_BYTES) -> None:
-        self.directory = directory
+    def __init__(
+        self, directory: str | os.PathLike[str] | None, max_bytes: int = MAX_BYTES
+    ) -> None:
+        # No Path: that takes as long to import as a process takes to read all it needs from here.
+        self.directory = None if directory is None else os.fspath(directory)
         self.max_bytes = max_bytes
-        self._writes = 0
         self._warned = False
         self._lock = threading.RLock()
 
@@ -62,7 +66,8 @@ class DiskCache:
         if self.directory is None:
             return None
         try:
-            data = self._path(key).read_bytes()
+            with open(self._path(key), "rb") as file:
+                data = file.read()
         except OSError:
             # Absent is the normal case; unreadable shows up as a warning in `put`.
             return None
@@ -78,14 +83,15 @@ class DiskCache:
         except OSError as error:
             self._warn_once(error)
 
-    def _path(self, key: str) -> Path:
+    def _path(self, key: str) -> str:
         assert self.directory is not None
-        return self.directory / key[:2] / (key + _SUFFIX)
+        return os.path.join(self.directory, key[:2], key + _SUFFIX)
 
-    def _write(self, path: Path, data: bytes) -> None:
+    def _write(self, path: str, data: bytes) -> None:
         """Write through a temporary file, so that readers see all of an entry or none."""
-        path.parent.mkdir(parents=True, exist_ok=True)
-        temporary = str(path.parent / temporary_name(path.name))
+        folder, name = os.path.split(path)
+        os.makedirs(folder, exist_ok=True)
+        temporary = os.path.join(folder, temporary_name(name))
         try:
             with open(temporary, "xb") as file:
                 file.write(data)
@@ -95,10 +101,14 @@ class DiskCache:
             raise
 
     def _prune_rarely(self) -> None:
-        """Walk the directory on the first write and on every 256th after it."""
-        with self._lock:
-            due = self._writes % WRITES_BETWEEN_PRUNES == 0
-            self._writes += 1
+        """Walks the directory once per 1024 writes of whatever processes, which it counts."""
+        assert self.directory is not None
+        path = os.path.join(self.directory, _COUNT)
+        with self._lock, open(path, "ab") as file:
+            file.write(b".")
+            due = file.tell() >= WRITES_BETWEEN_PRUNES
+            if due:
+                file.truncate(0)
         if due:
             self.prune()
 
@@ -106,8 +116,8 @@ class DiskCache:
         """Remove the oldest files until the cache fits into `max_bytes`."""
         if self.directory is None:
             return
-        for folder in self.directory.iterdir():
-            remove_left_overs(str(folder), again=True)
+        for folder in os.scandir(self.directory):
+            remove_left_overs(folder.path, again=True)
         files = _files_by_age(self.directory)
         excess = sum(size for _, size, _ in files) - self.max_bytes
         for _, size, path in files:
@@ -139,7 +149,7 @@ def _payload(data: bytes) -> bytes | None:
     return payload if hashlib.sha256(payload).digest() == data[len(MAGIC) : start] else None
 
 
-def _files_by_age(directory: Path) -> list[tuple[float, int, str]]:
+def _files_by_age(directory: str) -> list[tuple[float, int, str]]:
     """(mtime, size, path) of our files, oldest first, including abandoned temporaries."""
     found = []
     for folder, _, names in os.walk(directory):

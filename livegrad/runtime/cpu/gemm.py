@@ -2,27 +2,11 @@
 
 from __future__ import annotations
 
-import functools
-
-import numpy as np
-import numpy.typing as npt
-
 from livegrad.compiler.builder import Builder
-from livegrad.compiler.templates import kernel_builder
 from livegrad.compiler.values import Value, bytes_of
-from livegrad.runtime.cpu import blas, jit
-from livegrad.runtime.cpu.machine import MACHINE
+from livegrad.runtime.cpu import blas
 
 _ROW_MAJOR = 101
-
-
-@functools.cache
-def gemm_kernel(dtype: npt.DTypeLike) -> int:
-    """The address of the kernel for float32 or float64."""
-    builder = kernel_builder(MACHINE)
-    element = "float" if np.dtype(dtype).itemsize == 4 else "double"
-    generate_gemm(builder, element, "i64" if blas.has_wide_integers() else "i32")
-    return jit.compile_kernel(builder.ir(), "kernel")
 
 
 def generate_gemm(b: Builder, element: str, integer: str) -> None:

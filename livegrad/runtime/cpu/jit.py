@@ -1,10 +1,10 @@
 """From LLVM IR text to the address of a function.
 
-    text ── memory cache ── disk cache ── LLVM (parse, codegen) ── object code ── ORC ── address
+    text ── memory cache ── disk cache ── LLVM (parse, codegen) ── object code ── loaded ── address
 
 Kernels arrive as explicit vectors, so LLVM's middle end is skipped: its passes cost three times
-the code generation and gain nothing. llvmlite is imported by the first compile, which keeps
-`import livegrad` fast.
+the code generation and gain nothing. llvmlite is imported by the first compile: a process that
+finds all it needs on disk does without.
 """
 
 from __future__ import annotations
@@ -13,30 +13,21 @@ import itertools
 import os
 import threading
 import weakref
-from dataclasses import dataclass
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from livegrad.compiler.kept import KEPT, Kept
 from livegrad.runtime.counters import counters
+from livegrad.runtime.cpu.loading import load
+from livegrad.runtime.cpu.target import (
+    Host,
+    Target,
+    changed_by_environment,
+    read_host,
+)
 
 if TYPE_CHECKING:  # imported by the first compile, like llvmlite
     from livegrad.runtime.cpu.diskcache import DiskCache
-
-
-@dataclass(frozen=True)
-class Target:
-    """A CPU in LLVM's words: its name and a string such as "+avx2,-avx512f"."""
-
-    cpu: str
-    features: str
-
-    def has(self, feature: str) -> bool:
-        """Whether the last mention of `feature` in the feature string switches it on."""
-        enabled = False
-        for item in self.features.split(","):
-            if item[1:] == feature:
-                enabled = item[0] == "+"
-        return enabled
 
 
 class Kernel:
@@ -45,9 +36,12 @@ class Kernel:
     __slots__ = ("__weakref__", "_library", "_linker", "address", "nbytes")
 
     def __init__(self, code: bytes, name: str) -> None:
-        with _lock:
-            self._linker = Linker.latest()
-            self._library = self._linker.link(code, name)
+        self._linker: Linker | None = None
+        self._library: Any = load(code, name)
+        if self._library is None:
+            with _lock:
+                self._linker = Linker.latest()
+                self._library = self._linker.link(code, name)
         self.address = int(self._library[name])
         self.nbytes = len(code) + _OVERHEAD
         KEPT.loaded += self.nbytes
@@ -109,7 +103,8 @@ _addresses: dict[tuple[bytes, str, Target], int] = {}
 _permanent: list[Kernel] = []
 _numbers = itertools.count()
 _machines: dict[Target, Any] = {}
-_host: Target | None = None
+_target: Target | None = None
+_known_host: Host | None = None
 _disk: DiskCache | None = None
 _llvm: Any = None
 
@@ -133,36 +128,37 @@ def compile_kernel(ir: str, name: str, target: Target | None = None, inline: boo
     return address
 
 
-def load_kernel(ir: str, name: str) -> Kernel:
-    """The function `name` of the module `ir`, to be unloaded when nobody refers to it any more."""
-    return Kernel(object_code(ir), name)
-
-
 def object_code(ir: str, target: Target | None = None, inline: bool = False) -> bytes:
     """The relocatable object file for `ir`: from the disk cache, else from LLVM."""
+    return code_known_as(ir, lambda: ir, target, inline)
+
+
+def code_known_as(
+    key: str, ir: Callable[[], str], target: Target | None = None, inline: bool = False
+) -> bytes:
+    """The object code that the disk cache has under a key, else LLVM's for `ir()`."""
     target = target or host_target()
     with _lock:
-        code = stored_object_code(ir, target)
+        code = stored_object_code(key, target)
         if code is None:
-            disk = disk_cache()
-            if disk.directory is not None:
+            if disk_cache().directory is not None:
                 counters.disk_misses += 1
-            code = _emit(ir, target, inline)
-            disk.put(_entry_key(ir, target), code)
+            code = _emit(ir(), target, inline)
+            disk_cache().put(_entry_key(key, target), code)
         return code
 
 
-def stored_object_code(ir: str, target: Target | None = None) -> bytes | None:
-    """What the disk cache has for `ir`."""
+def stored_object_code(key: str, target: Target | None = None) -> bytes | None:
+    """The object code that the disk cache has under a key."""
     with _lock:
-        code = disk_cache().get(_entry_key(ir, target or host_target()))
+        code = disk_cache().get(_entry_key(key, target or host_target()))
         if code is not None:
             counters.disk_hits += 1
         return code
 
 
 def stored_bytes(key: str) -> bytes | None:
-    """What the disk cache has under a key that is not that of IR, for this CPU."""
+    """What the disk cache has under a key, for this CPU."""
     with _lock:
         return disk_cache().get(_entry_key(key, host_target()))
 
@@ -173,18 +169,22 @@ def store_bytes(key: str, data: bytes) -> None:
         disk_cache().put(_entry_key(key, host_target()), data)
 
 
-def _entry_key(ir: str, target: Target) -> str:
+def _entry_key(key: str, target: Target) -> str:
     from livegrad.runtime.cpu.diskcache import entry_key
 
-    version = ".".join(map(str, _binding().llvm_version_info))
-    return entry_key(ir, target.cpu, target.features, version)
+    return entry_key(key, target.cpu, target.features, _host().llvm)
 
 
 def load_object(code: bytes, name: str) -> int:
     """Address of function `name` of object code, valid as long as the process lives."""
     kernel = Kernel(code, name)
-    _permanent.append(kernel)
+    keep_for_good(kernel)
     return kernel.address
+
+
+def keep_for_good(kernel: Kernel) -> None:
+    """Has a kernel's address be valid as long as the process lives."""
+    _permanent.append(kernel)
 
 
 def assembly(ir: str, target: Target | None = None) -> str:
@@ -196,17 +196,23 @@ def assembly(ir: str, target: Target | None = None) -> str:
 
 def host_target() -> Target:
     """The CPU we run on, as changed by LIVEGRAD_CPU and LIVEGRAD_CPU_FEATURES; read once."""
-    global _host
-    if _host is None:
+    global _target
+    if _target is None:
+        _target = changed_by_environment(_host().target)
+    return _target
+
+
+def _host() -> Host:
+    global _known_host
+    if _known_host is None:
         with _lock:
-            _host = _host or _read_host_target()
-    return _host
+            _known_host = _known_host or read_host(disk_cache(), _binding)
+    return _known_host
 
 
 def target_with(features: str) -> Target:
     """The host with `features` (such as "-avx512f,-avx512bw") applied on top of its own."""
-    host = host_target()
-    return Target(host.cpu, _join(host.features, features))
+    return host_target().with_features(features)
 
 
 def disk_cache() -> DiskCache:
@@ -225,22 +231,6 @@ def use_disk_cache(cache: DiskCache) -> None:
     global _disk
     with _lock:
         _disk = cache
-
-
-def _read_host_target() -> Target:
-    llvm = _binding()
-    cpu = os.environ.get("LIVEGRAD_CPU")
-    extra = os.environ.get("LIVEGRAD_CPU_FEATURES", "")
-    if cpu:
-        # Another CPU named by hand brings its own features; the host's would undo the choice.
-        return Target(cpu, extra)
-    host_features = llvm.get_host_cpu_features().flatten()
-    return Target(llvm.get_host_cpu_name(), _join(host_features, extra))
-
-
-def _join(features: str, more: str) -> str:
-    """LLVM applies features from left to right, so `more` wins."""
-    return ",".join(part for part in (features, more) if part)
 
 
 def _binding() -> Any:

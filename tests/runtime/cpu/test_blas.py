@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from livegrad.runtime.cpu import blas, threads
+from livegrad.runtime.cpu.assemble import gemm_kernel
 from livegrad.runtime.cpu.driver import Program, Step
-from livegrad.runtime.cpu.gemm import gemm_kernel
 
 # The wheels of NumPy bring one, and we must know how to call it.
 brought = list((Path(np.__file__).parent.parent / "numpy.libs").glob("*openblas*"))

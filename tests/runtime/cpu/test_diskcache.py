@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from livegrad.runtime.cpu import diskcache
 from livegrad.runtime.cpu.diskcache import DiskCache, default_directory, entry_key
 from livegrad.temporary import temporary_name
 
@@ -49,7 +50,8 @@ def test_damaged_entry_is_ignored_and_replaced(tmp_path: Path, damage) -> None:
 
 def test_no_temporary_files_remain(tmp_path: Path) -> None:
     DiskCache(tmp_path).put(KEY, b"x")
-    assert [path.suffix for path in tmp_path.rglob("*") if path.is_file()] == [".o"]
+    files = [path.name for path in tmp_path.rglob("*") if path.is_file()]
+    assert sorted(files) == [f"{KEY}.o", "writes"]
 
 
 def test_file_in_place_of_directory_warns_once(tmp_path: Path) -> None:
@@ -94,6 +96,19 @@ def test_prune_removes_the_oldest(tmp_path: Path) -> None:
     assert [cache.get(key) is not None for key in keys] == [False, False, True, True]
 
 
+def test_the_directory_is_walked_once_per_many_writes_of_all_processes(
+    tmp_path: Path, monkeypatch
+) -> None:
+    walked: list[int] = []
+    monkeypatch.setattr(diskcache, "WRITES_BETWEEN_PRUNES", 10)
+    monkeypatch.setattr(DiskCache, "prune", lambda self: walked.append(1))
+    for _ in range(5):  # processes
+        cache = DiskCache(tmp_path)
+        for _ in range(5):
+            cache.put(KEY, b"x")
+    assert len(walked) == 2
+
+
 def test_key_depends_on_every_part() -> None:
     parts = ("ir", "cpu", "features", "22.1.0")
     keys = {entry_key(*parts)}
@@ -106,11 +121,11 @@ def test_key_depends_on_every_part() -> None:
 @pytest.mark.parametrize(
     ("variables", "expected"),
     [
-        ({"LIVEGRAD_CACHE_DIR": "/a/b"}, Path("/a/b")),
+        ({"LIVEGRAD_CACHE_DIR": "/a/b"}, "/a/b"),
         ({"LIVEGRAD_CACHE_DIR": "off"}, None),
         ({"LIVEGRAD_CACHE_DIR": ""}, None),
-        ({"XDG_CACHE_HOME": "/x"}, Path("/x/livegrad")),
-        ({"HOME": "/home/me"}, Path("/home/me/.cache/livegrad")),
+        ({"XDG_CACHE_HOME": "/x"}, "/x/livegrad"),
+        ({"HOME": "/home/me"}, "/home/me/.cache/livegrad"),
     ],
 )
 def test_directory_from_environment(monkeypatch, variables, expected) -> None:

@@ -73,7 +73,7 @@ def test_memory_then_disk_then_llvm(cache) -> None:
 def test_corrupt_object_is_compiled_again(cache) -> None:
     ir = IR.replace("CONSTANT", "5.0")
     jit.compile_kernel(ir, "f")
-    (path,) = cache.directory.rglob("*.o")
+    (path,) = Path(cache.directory).rglob("*.o")
     path.write_bytes(path.read_bytes()[:-20])
     forget()
     address = jit.compile_kernel(ir, "f")

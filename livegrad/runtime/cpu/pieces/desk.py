@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from array import array
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from livegrad.native.calls import call_native
 from livegrad.native.layout import is_known
@@ -42,10 +42,6 @@ from livegrad.runtime.cpu.pieces.layout import (
     WORDS_END,
 )
 from livegrad.runtime.cpu.translations import are_stored, can_store, words
-
-if TYPE_CHECKING:
-    from livegrad.runtime.cpu.pieces.making import Piece
-
 
 FUNCTIONS: Any = [
     *filling.FUNCTIONS, *listing.FUNCTIONS, *survey.FUNCTIONS, *pulling.FUNCTIONS,
@@ -171,10 +167,6 @@ class Desk:
             self._put_table(MADE, 2 * words)
             self._put_table(ADDS, ADD // WORD * 2 * words)
             self._put_table(MEASURED, 1 + 2 * words)
-
-    def fit_piece(self, piece: Piece) -> None:
-        """Makes room for what a piece reads and makes."""
-        self.fit(len(piece.card))
 
     def empty_list(self) -> None:
         """Starts the list anew."""

@@ -16,12 +16,13 @@ class Family:
 
     `role` is what they are to the list; `saved` which values their gradient reads: 1 inputs,
     2 their own. `forward` and `backward` are addresses of the first cards of the `pieces`, `rare`
-    is the address of a count: see RARE in layout.py.
+    is the address of a count: see RARE in layout.py. `key` is what they have in common.
     """
 
-    __slots__ = ("_memory", "backward", "forward", "pieces", "rare", "role", "saved")
+    __slots__ = ("_memory", "backward", "forward", "key", "pieces", "rare", "role", "saved")
 
-    def __init__(self) -> None:
+    def __init__(self, key: tuple[Any, ...] = ()) -> None:
+        self.key = key
         self.role = self.saved = -1  # not known
         self.forward = self.backward = 0
         self.pieces: list[Any] = []
@@ -62,5 +63,5 @@ def _family(node: Node) -> Family:
     if found is None:
         if len(_known) >= _MOST:
             _known.clear()
-        found = _known[key] = Family()
+        found = _known[key] = Family(key)
     return found

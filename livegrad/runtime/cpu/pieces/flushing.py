@@ -54,14 +54,13 @@ from livegrad.runtime.cpu.pieces.layout import (
 from livegrad.runtime.cpu.pieces.listing import DEEPEST
 from livegrad.runtime.cpu.pieces.making import (
     BY_CARD,
-    Views,
-    adding,
     find_role,
     find_saved,
     make_backward,
     make_forward,
 )
 from livegrad.runtime.cpu.pieces.moulds import Unfit
+from livegrad.runtime.cpu.pieces.questions import Views, key_of_views
 from livegrad.runtime.cpu.pieces.telling import Listed
 from livegrad.runtime.cpu.pieces.walks import Walk
 from livegrad.runtime.cpu.segments import ARENA as SCRATCH
@@ -214,7 +213,6 @@ class Sight:
             self._compute_views(views)
             return False
         piece = make_forward(node, views)
-        self.desk.fit_piece(piece)
         family = family_of(node)
         if family.role == ALIAS and not piece.is_alias and not any(views):
             family.role = COMPUTED  # for some sizes it is one, for others not
@@ -289,11 +287,7 @@ class Sight:
         if self._is_rare(node, views):
             self._compute_views(views)
             return False
-        piece = make_backward(node, views, mask)
-        self.desk.fit_piece(piece)
-        wanted = [x.meta.plain for x, is_wanted in zip(node.inputs, mask, strict=True) if is_wanted]
-        for i, meta in enumerate(wanted):
-            piece.set_sum(i, adding(meta))
+        make_backward(node, views, mask)
         return True
 
     # ---- running it

@@ -1,55 +1,30 @@
 """Moulds: the programs of pieces without their sizes.
 
-    plan with symbols ──► words of a program, some of them terms ──► code for the terms
-                                   │                                      │
-                                   ▼                                      ▼
-    sizes of a node ──────────► image with holes ◄────────────── registers      natively: filling.py
+                       image with holes ──────────────┐
+    sizes of a node ──► code ──► registers ──► holes ─┴─► program        natively: filling.py
 
-So a piece serves every size, and what a new size costs is filling in its words.
+So a piece serves every size, and what a new size costs is filling in its words. A mould is learnt
+once (learning.py), and is plain data: the next process finds it on disk, without addresses.
 """
 
 from __future__ import annotations
 
-import ast
+import json
 from typing import Any, NamedTuple
 
-from livegrad.compiler.expand import Recorded
-from livegrad.compiler.pipeline import compile_plan
-from livegrad.compiler.place import ALIGN, ARENA_SLOTS
-from livegrad.compiler.plan import Patch, Plan
-from livegrad.compiler.sizes import Outline, symbolic
+from livegrad.compiler.plan import Signature
+from livegrad.dtypes import by_name
 from livegrad.graph.meta import Meta
-from livegrad.graph.numbers import Specialised
-from livegrad.graph.symbol import Session, Symbol
+from livegrad.graph.written import Written, text_of
 from livegrad.runtime.cpu import blas
-from livegrad.runtime.cpu.assemble import Parts, parts_of
+from livegrad.runtime.cpu.assemble import gemm_kernel, kernel_for
 from livegrad.runtime.cpu.driver import HEADER_SLOTS, STEP_SLOTS
-from livegrad.runtime.cpu.pieces.layout import (
-    BLOCKS_WORD,
-    DOUBLE,
-    EQUAL,
-    GUARD,
-    LEAST,
-    LESS,
-    MINUS,
-    MOST,
-    NOT,
-    NUMBER,
-    PATCHES_WORD,
-    PLUS,
-    QUOTIENT,
-    RATIO,
-    REMAINDER,
-    STEPS_WORD,
-    TIMES,
-)
+from livegrad.runtime.cpu.jit import Kernel
+from livegrad.runtime.cpu.pieces.layout import STEPS_WORD
 
 
 class Unfit(Exception):
     """Something that cannot be listed: NumPy runs it, or its plan is for its numbers only."""
-
-
-# ------------------------------------------------------------------------------------- sizes
 
 
 def numbered(metas: list[Meta]) -> tuple[list[int], list[int]]:
@@ -63,213 +38,79 @@ def numbered(metas: list[Meta]) -> tuple[list[int], list[int]]:
     return pattern, list(numbers)
 
 
-# ------------------------------------------------------------------------------------- moulds
+class Told(NamedTuple):
+    """A step: what `explain()` calls it, the kernel (or the dtype of a product), and the ops."""
+
+    kind: str
+    signature: Signature
+    product: str
+    ops: list[str]
 
 
 class Mould(NamedTuple):
     """A program whose words are numbers or, as far as they depend on sizes, registers."""
 
-    plan: Plan
-    # What it gives for other sizes can be compared; None: it holds for its own sizes only.
-    outline: Outline | None
+    leaves: int  # how many tensors are read
     code: list[tuple[int, int, int]]
     image: list[int]
     fills: list[tuple[int, int]]
-    # Registers: bytes of new tensors, of results, of scratch memory, and of that of a thread.
+    # Registers with the bytes of new tensors.
     outs: list[int]
+    # Results: the new tensor that each is, or -1 - one read or made before; registers with bytes.
+    sources: list[int]
     results: list[int]
+    # Registers with bytes of scratch memory, and of that of a thread.
     scratch: int
     thread_scratch: int
-    kernels: list[Any]
+    steps: list[Told]
+    writes: bool  # it changes a part of what it reads, if that is nobody else's
+
+    def linked(self) -> tuple[list[int], list[Kernel]]:
+        """The image with the addresses of code, and the kernels that these are of."""
+        image, kernels = list(self.image), []
+        for number, step in enumerate(self.steps):
+            at = self.image[STEPS_WORD] + STEP_SLOTS * number
+            if step.product:
+                dtype = by_name(step.product).storage
+                image[at] = gemm_kernel(dtype)
+                image[self._place_of_blas(at)] = blas.gemm_function(dtype)
+            else:
+                kernels.append(kernel_for(step.signature))
+                image[at] = kernels[-1].address
+        return image, kernels
+
+    def _place_of_blas(self, step: int) -> int:
+        """Where the argument block of a product has the address of what multiplies."""
+        return HEADER_SLOTS + self.image[step + 1] + 1
+
+    def unlink(self) -> None:
+        """Takes addresses, which the next process has others of, from the image."""
+        for number, step in enumerate(self.steps):
+            if step.product:
+                at = self.image[STEPS_WORD] + STEP_SLOTS * number
+                self.image[self._place_of_blas(at)] = 0
+
+    @property
+    def can_be_linked(self) -> bool:
+        """Whether there is what its products need."""
+        return blas.gemm_available() or not any([step.product for step in self.steps])
+
+    def plain(self) -> list[Any]:
+        """What JSON can say, for `read_mould`."""
+        steps = [[x.kind, _text(x.signature), x.product, x.ops] for x in self.steps]
+        return [self.writes, steps, *self[:-2]]
+
+    def is_like(self, other: Mould) -> bool:
+        """Whether both have the same words, also if one of them was read."""
+        return json.dumps(self.plain()) == json.dumps(other.plain())
 
 
-def learn(recorded: Recorded, sizes: list[int]) -> Mould:
-    """The mould of a plan, which holds for all sizes that its code does not refuse."""
-    before, Specialised.seen = Specialised.seen, False
-    try:
-        with Session(sizes) as session:
-            plan = compile_plan(symbolic(recorded, session))
-            _check(plan)
-            return _cast(plan, Outline(plan, session), len(sizes), session)
-    finally:
-        Specialised.seen = before
+def read_mould(told: list[Any]) -> Mould:
+    """The mould that was `plain` in some process."""
+    writes, steps, *fields = told
+    read = [Told(kind, Written(text) if text else (), p, ops) for kind, text, p, ops in steps]
+    return Mould._make([*fields, read, writes])
 
 
-def fixed(recorded: Recorded, sizes: list[int]) -> Mould:
-    """A mould for these sizes alone: of what has lost symbols on the way."""
-    before, Specialised.seen = Specialised.seen, False
-    try:
-        plan = compile_plan(recorded)
-        _check(plan)
-        return _cast(plan, None, len(sizes), None)
-    finally:
-        Specialised.seen = before
-
-
-def _check(plan: Plan) -> None:
-    products = any([step.product for step in plan.steps])
-    on_host = any([step.host for step in plan.steps]) or (products and not blas.gemm_available())
-    if Specialised.seen or on_host:
-        raise Unfit
-
-
-def _cast(plan: Plan, outline: Outline | None, sizes: int, session: Session | None) -> Mould:
-    offsets, arena = _side_by_side([life.nbytes for life in plan.lives])
-    parts = parts_of(plan.steps)
-    if session is None:
-        arena = plan.arena
-    parts.patches = [_placed(patch, offsets) for patch in parts.patches]
-    words = program_words(parts)
-    code = _Code(sizes)
-    if session is not None:
-        for line in session.lines:
-            code.line(line)
-        for guard in session.guards:
-            code.guard(guard)
-    return Mould(
-        plan,
-        outline,
-        code.instructions,
-        [_plain(x) for x in words],
-        [(at, code.of(x)) for at, x in enumerate(words) if isinstance(x, Symbol)],
-        [code.of(b.nbytes) for b in plan.buffers],
-        [code.of(o.nbytes) for o in plan.outputs],
-        code.of(arena),
-        code.of(parts.scratch),
-        parts.kernels,
-    )
-
-
-def _side_by_side(sizes: list[int]) -> tuple[list[int], int]:
-    """Offsets of values in memory, and its bytes: where they are must not depend on sizes."""
-    offsets, at = [], 0
-    for size in sizes:
-        offsets.append(at)
-        at = at + (size + ALIGN - 1) // ALIGN * ALIGN
-    return offsets, at
-
-
-def _placed(patch: Patch, offsets: list[int]) -> Patch:
-    kind, slot, source, value = patch
-    if source >= ARENA_SLOTS:
-        return kind, slot, 0, value + offsets[source - ARENA_SLOTS]
-    return patch
-
-
-def program_words(parts: Parts) -> list[int]:
-    """A program as the driver reads it, with places instead of addresses in its header."""
-    blocks = HEADER_SLOTS
-    patches = blocks + len(parts.slots)
-    steps = patches + 4 * len(parts.patches)
-    words = [0] * HEADER_SLOTS
-    words[BLOCKS_WORD], words[PATCHES_WORD], words[STEPS_WORD] = blocks, patches, steps
-    words[2], words[4] = len(parts.patches), len(parts.steps)
-    words += parts.slots
-    for patch in parts.patches:
-        words += patch
-    for step in parts.steps:
-        words += [*step, *[0] * (STEP_SLOTS - len(step))]
-    return words
-
-
-def _plain(x: int) -> int:
-    return int.__add__(x, 0)
-
-
-# -------------------------------------------------------------------------------------- code
-
-_SIGNS = {
-    ast.Add: PLUS, ast.Sub: MINUS, ast.Mult: TIMES, ast.FloorDiv: QUOTIENT, ast.Mod: REMAINDER,
-}  # fmt: skip
-_FUNCTIONS = {"min": LEAST, "max": MOST}
-
-
-class _Code:
-    """The lines and guards of a session (graph/symbol.py) as instructions over registers."""
-
-    def __init__(self, sizes: int) -> None:
-        self.instructions: list[tuple[int, int, int]] = []
-        self.registers = {f"v{i}": i for i in range(sizes)}
-        self.first = sizes
-        self.numbers: dict[int, int] = {}
-        # Registers with the bits of doubles, with which nothing is computed.
-        self.doubles: set[int] = set()
-
-    def of(self, x: int) -> int:
-        """The register of a term, or of a number."""
-        if isinstance(x, Symbol):
-            return self._value(ast.parse(x.term, mode="eval").body)
-        return self._number(x)
-
-    def line(self, text: str) -> None:
-        """`t1 = t0 + 1`."""
-        (statement,) = ast.parse(text).body
-        assert isinstance(statement, ast.Assign)
-        (target,) = statement.targets
-        assert isinstance(target, ast.Name)
-        self.registers[target.id] = self._value(statement.value)
-
-    def guard(self, text: str) -> None:
-        """`t1 < 5`, without which the rest means nothing."""
-        self._put(GUARD, self._truth(ast.parse(text, mode="eval").body), 0)
-
-    def _put(self, what: int, a: int, b: int) -> int:
-        self.instructions.append((what, a, b))
-        return self.first + len(self.instructions) - 1
-
-    def _number(self, x: int) -> int:
-        if x not in self.numbers:
-            self.numbers[x] = self._put(NUMBER, x, 0)
-        return self.numbers[x]
-
-    def _value(self, node: ast.expr) -> int:
-        if isinstance(node, ast.Name):
-            return self.registers[node.id]
-        if isinstance(node, ast.Constant) and type(node.value) is int:
-            return self._number(node.value)
-        if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
-            return self._put(MINUS, self._number(0), self._value(node.operand))
-        if isinstance(node, ast.BinOp):
-            return self._computed(node)
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
-            return self._called(node.func.id, [self._value(x) for x in node.args])
-        raise Unfit(ast.unparse(node))
-
-    def _computed(self, node: ast.BinOp) -> int:
-        a, b = self._value(node.left), self._value(node.right)
-        if {a, b} & self.doubles:
-            raise Unfit(ast.unparse(node))
-        if isinstance(node.op, ast.Div):
-            return self._double(RATIO, a, b)
-        if type(node.op) not in _SIGNS:
-            raise Unfit(ast.unparse(node))
-        return self._put(_SIGNS[type(node.op)], a, b)
-
-    def _called(self, name: str, args: list[int]) -> int:
-        if name == "bits_of_double" and args[0] in self.doubles:
-            return args[0]
-        if name == "float":
-            return self._double(DOUBLE, args[0], 0)
-        if name not in _FUNCTIONS or set(args) & self.doubles:
-            raise Unfit(name)
-        return self._put(_FUNCTIONS[name], *args)
-
-    def _double(self, what: int, a: int, b: int) -> int:
-        made = self._put(what, a, b)
-        self.doubles.add(made)
-        return made
-
-    def _truth(self, node: ast.expr) -> int:
-        if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
-            return self._put(NOT, self._truth(node.operand), 0)
-        assert isinstance(node, ast.Compare), ast.unparse(node)
-        a, b = self._value(node.left), self._value(node.comparators[0])
-        sign = node.ops[0]
-        if isinstance(sign, ast.Eq | ast.NotEq):
-            found = self._put(EQUAL, a, b)
-        elif isinstance(sign, ast.Lt | ast.GtE):
-            found = self._put(LESS, a, b)
-        else:
-            found = self._put(LESS, b, a)
-        turned = isinstance(sign, ast.NotEq | ast.GtE | ast.LtE)
-        return self._put(NOT, found, 0) if turned else found
+def _text(signature: Signature) -> str:
+    return text_of(signature) if signature else ""

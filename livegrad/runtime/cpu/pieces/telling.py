@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from array import array
 from functools import cached_property
+from types import SimpleNamespace
 from typing import Any, ClassVar
 
-from livegrad.compiler.expand import make_node
 from livegrad.compiler.plan import Notes, Plan, Step, StepNotes
 from livegrad.graph.events import RECORDED, numbers_of_nodes
-from livegrad.graph.node import Node, Site, Spec
+from livegrad.graph.node import Node, Site
 from livegrad.runtime.cpu.pieces.layout import ENTRY, ENTRY_CARD, ENTRY_PLACE, WORD
 from livegrad.runtime.cpu.pieces.making import BY_CARD
+from livegrad.runtime.cpu.pieces.moulds import Told
 
 
 class Listed:
@@ -55,20 +56,21 @@ class Listed:
             place, card = [self.entries[at + x // WORD] for x in (ENTRY_PLACE, ENTRY_CARD)]
             found = self.specs[place] if place >= 0 else None
             site = self.sites[place] if place >= 0 else None
-            for kind, signature, ops in _steps_of(card):
+            for told in _steps_of(card):
                 shape = () if found is None else found.meta.shape
-                steps.append(Step(kind, shape, signature=signature))
-                notes.append(StepNotes([_named(op, site) for op in ops], {}))
+                steps.append(Step(told.kind, shape, signature=told.signature))
+                notes.append(StepNotes([_named(op, site) for op in told.ops], {}))
         return Plan(
             steps, [], [], [], [], self.arena, 0, 0, 0, 0, [], notes=Notes(notes, list(self.sites))
         )
 
 
-def _steps_of(card: int) -> list[tuple[str, tuple[Any, ...], list[Any]]]:
+def _steps_of(card: int) -> list[Told]:
     """What an entry's steps are; a copy has no card."""
     piece = BY_CARD.get(card)
-    return [("copy", (), [])] if piece is None else piece.steps
+    return [Told("copy", (), "", [])] if piece is None else piece.mould.steps
 
 
-def _named(op: Any, site: Site | None) -> Node:
-    return make_node(Spec(op, (), None), (), (), site)  # type: ignore[arg-type]
+def _named(op: str, site: Site | None) -> Any:
+    """What stands for a node in notes: some ops are known to the compiler only."""
+    return SimpleNamespace(op=SimpleNamespace(name=op), site=site)

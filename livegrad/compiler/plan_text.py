@@ -1,0 +1,101 @@
+"""Plans as text, for the next process: what was planned once is not planned again.
+
+Signatures of kernels stay texts when a plan is read (graph/written.py), so that reading one needs
+nothing of the compiler. Plans with steps that NumPy runs are not written: their attributes may be
+anything.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from livegrad.compiler.plan import (
+    BlasCall,
+    Block,
+    Donation,
+    Life,
+    Output,
+    Plan,
+    Signature,
+    Step,
+    Where,
+    Write,
+)
+from livegrad.dtypes import by_name
+from livegrad.graph.written import Unwritable, Written, text_of
+
+
+def plan_text(plan: Plan) -> str:
+    """A plan as text, without its notes. Unwritable if NumPy runs a part of it."""
+    told = [
+        [_step(step) for step in plan.steps],
+        *[[list(vars(x).values()) for x in each] for each in _records(plan)],
+        plan.arena, plan.leaves, plan.first_int, plan.ints, plan.floats,
+    ]  # fmt: skip
+    return json.dumps(told, separators=(",", ":"))
+
+
+def _records(plan: Plan) -> tuple[list[Any], ...]:
+    """The parts that are records of numbers."""
+    return plan.outputs, plan.buffers, plan.writes, plan.donations, plan.lives
+
+
+def read_plan(text: str | bytes) -> Plan:
+    """The plan that a text is of; its signatures are `Written`."""
+    steps, outputs, buffers, writes, donations, lives, arena, *numbers = json.loads(text)
+    leaves, first_int, ints, floats = numbers
+    return Plan(
+        [_read_step(*step) for step in steps],
+        [Output(*x) for x in outputs],
+        [Output(*x) for x in buffers],
+        [Write(*x) for x in writes],
+        [Donation(*x) for x in donations],
+        arena,
+        leaves,
+        first_int,
+        ints,
+        floats,
+        [Life(*x) for x in lives],
+        recalled=True,
+    )
+
+
+def _step(step: Step) -> list[Any]:
+    if step.host is not None:
+        raise Unwritable(step.host.op)
+    blocks = [list(vars(block).values()) for block in step.blocks]
+    flags = [step.may_fault, step.tail, step.all_or_nothing]
+    signature = text_of(step.signature) if step.signature else ""
+    return [step.kind, step.shape, blocks, signature, _product(step.product), *flags]
+
+
+def _read_step(
+    kind: str, shape: list[int], blocks: list[Any], text: str, product: Any, *flags: bool
+) -> Step:
+    read = [Block(slots, [tuple(x) for x in patches], *rest) for slots, patches, *rest in blocks]
+    signature: Signature = Written(text) if text else ()
+    return Step(kind, tuple(shape), read, signature, _read_product(product), None, *flags)
+
+
+def _product(call: BlasCall | None) -> Any:
+    if call is None:
+        return None
+    dtype, *sizes, wheres, moves = vars(call).values()
+    return [dtype.name, sizes, [[where.slot, where.offset] for where in wheres], moves]
+
+
+def _read_product(told: Any) -> BlasCall | None:
+    if told is None:
+        return None
+    dtype, (sizes, leading, trans, batch, strides), wheres, moves = told
+    return BlasCall(
+        by_name(dtype),
+        tuple(sizes),
+        tuple(leading),
+        tuple(trans),
+        batch,
+        tuple(strides),
+        tuple([Where(*x) for x in wheres]),  # type: ignore[arg-type]
+        [tuple(x) for x in moves],
+    )

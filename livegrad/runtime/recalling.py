@@ -1,0 +1,67 @@
+"""Plans that an earlier process has made are found on disk, by what was recorded.
+
+recorded ──► structure as text ──► on disk? ──yes──► plan; what messages need is planned late
+                                          └──no────► planned, and stored
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from livegrad.compiler.expand import Recorded
+from livegrad.compiler.plan import LateNotes, Plan
+from livegrad.compiler.plan_text import plan_text, read_plan
+from livegrad.graph.numbers import Specialised
+from livegrad.graph.written import Unwritable
+from livegrad.runtime.cpu.known import is_on, keep, look_up
+from livegrad.runtime.structure import Structure
+
+
+class Stored:
+    """Bytes of plans that this process has stored.
+
+    A program whose structures are all new must not push all else from the disk.
+    """
+
+    nbytes = 0
+    most = 16 << 20
+
+
+def planning() -> Any:
+    """What plans, with the compiler, which is imported for what is on no disk."""
+    from livegrad.runtime import planning
+
+    return planning
+
+
+def plan_of(recorded: Recorded) -> Plan:
+    """The plan for what was recorded, from the disk or made now."""
+    structure = Structure(recorded) if is_on() else None
+    text = None if structure is None else structure.text()
+    if structure is None or text is None:
+        return _planned(recorded)
+    stored = look_up("plan", text)
+    if stored is None:
+        plan = _planned(recorded)
+        store(text, plan)
+        return plan
+    plan = read_plan(stored)
+    plan.notes = LateNotes(lambda: planning().notes_on(structure))
+    return plan
+
+
+def _planned(recorded: Recorded) -> Plan:
+    plan: Plan = planning().planned(recorded)
+    return plan
+
+
+def store(text: str, plan: Plan) -> None:
+    """Stores a plan, if it holds for all numbers and can be written."""
+    if Specialised.seen or Stored.nbytes > Stored.most:
+        return
+    try:
+        written = plan_text(plan).encode()
+    except Unwritable:
+        return
+    Stored.nbytes += len(written)
+    keep("plan", text, written)

@@ -1,0 +1,53 @@
+"""What a plan is of, apart from the nodes that were recorded: to find it on disk, and to speak of
+it later."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from livegrad.compiler.expand import Recorded, make_node
+from livegrad.graph.handle import LEAF
+from livegrad.graph.meta import Meta
+from livegrad.graph.node import Node, Site, Spec
+from livegrad.graph.written import text_or_none
+
+
+class Structure:
+    """Recorded nodes by their specs, what they read (pending nodes by their places, leaves by
+    -1 - their numbers), the types of their numbers, and which values are kept."""
+
+    def __init__(self, recorded: Recorded) -> None:
+        places = {x: -1 - number for number, x in enumerate(recorded.leaves)}
+        places.update({x: place for place, x in enumerate(recorded.nodes)})
+        self.specs = [node.spec.plain or node.spec for node in recorded.nodes]
+        self.links = [tuple([places[x] for x in node.inputs]) for node in recorded.nodes]
+        self.numbers = [tuple([type(a) for a in node.args]) for node in recorded.nodes]
+        self.leaves = [x.meta.plain for x in recorded.leaves]
+        self.outputs = recorded.outputs
+
+    def text(self) -> str | None:
+        """The same for equal structures in every process; None if there are no words for it."""
+        nodes = []
+        for spec, links, numbers in zip(self.specs, self.links, self.numbers, strict=True):
+            kinds = tuple([kind.__name__ for kind in numbers])
+            nodes.append((spec.op, spec.attrs, spec.floats, _told(spec.meta), links, kinds))
+        return text_or_none((nodes, [_told(meta) for meta in self.leaves], self.outputs))
+
+    def recorded(self) -> Recorded:
+        """Nodes as if they had been recorded: each has a site of its own, and numbers are 0."""
+        leaves = [make_node(Spec(LEAF, (), meta), (), (), None) for meta in self.leaves]
+        nodes: list[Node] = []
+        for place, (spec, links) in enumerate(zip(self.specs, self.links, strict=True)):
+            inputs = tuple([nodes[x] if x >= 0 else leaves[-1 - x] for x in links])
+            args = tuple([kind(0) for kind in self.numbers[place]])
+            nodes.append(make_node(spec, inputs, args, _nowhere(place)))
+        return Recorded(nodes, leaves, self.outputs)
+
+
+def _told(meta: Meta) -> tuple[Any, ...]:
+    return meta.dtype, meta.shape
+
+
+def _nowhere(place: int) -> Site:
+    """A site like no other, which stands for that of the node at a place."""
+    return _nowhere.__code__, place
