@@ -35,6 +35,7 @@ from livegrad.graph.views import (
     check_not_stale,
     claim,
     counts_writes,
+    detach_whole,
     is_of_inference,
     node_to_read,
     requires_as_family,
@@ -429,6 +430,8 @@ class Tensor(Subclassing):
             )
         if self.is_leaf:  # what was computed from it does not reach it any more
             return self.requires_grad_(False)
+        if detach_whole(self):
+            return self
         return become(self, movement.detach(self), stays=False, counts=0)
 
     def requires_grad_(self, requires_grad: bool = True) -> Self:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import copy
 import json
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -1053,6 +1054,82 @@ def a_detached_alias_with_a_history_of_its_own(T: Any) -> Any:
     y.mul_(2)
     (d * d).sum().backward()
     return seen, v.grad.tolist(), d.tolist()
+
+
+@program
+def other_shapes_without_gradients_then_written(T: Any) -> Any:
+    seen = []
+    writes = [
+        lambda e: e,
+        lambda e: e.mul_(2),
+        lambda e: e.__setitem__(0, 1),
+        lambda e: e.t().zero_(),
+    ]
+    for reshape in (lambda e: e.t_(), lambda e: e.unsqueeze_(0), lambda e: e.transpose_(0, 1)):
+        for size in (2, 3):
+            for write in writes:
+                w = T.arange(2.0 * size).reshape(2, size).requires_grad_()
+                e = w * w
+                with T.no_grad():
+                    reshape(e)
+                    write(e if e.dim() == 2 else e[0])
+                y = (e * T.arange(2.0 * size).reshape(e.shape)).sum()
+                failed = error_of(y.backward) != "none"
+                seen.append((failed, None if failed else w.grad.tolist(), e.tolist()))
+    return seen
+
+
+@program
+def views_of_what_is_detached_in_place(T: Any) -> Any:
+    seen = []
+    views = [lambda x: x.reshape(-1), lambda x: x[0], lambda x: x.t()[..., None]]
+    writes = [lambda x: x.mul_(2), lambda x: x.index_fill_(-1, T.tensor([0]), 0.5)]
+    for view in views:
+        for write in writes:
+            w = T.tensor([[1.0, 2.0], [3.0, 4.0]], requires_grad=True)
+            whole = w * 2
+            part = view(whole)
+            whole.detach_()
+            later = part[...]
+            seen.append([error_of(partial(write, x)) for x in (part, later)])
+            seen.append([(x.requires_grad, x.is_leaf) for x in (whole, part, later)])
+            later.sum().backward()
+            with T.no_grad():
+                write(part)
+            seen.append((w.grad.tolist(), whole.tolist(), later.tolist(), whole._version))
+            seen.append((part.requires_grad, whole.requires_grad))
+    return seen
+
+
+@program
+def writes_at_indices_do_not_pass_hooks(T: Any) -> Any:
+    found = []
+    keys = [(-1, T.tensor([5, 0])), T.tensor([0]), T.tensor([True]), (-1, 0)]
+    for key in keys:
+        for early in (True, False):
+            seen: list[Any] = []
+            w = T.tensor([[1.5, -2.0, 1.75], [1.5, 2.5, -1.0]], requires_grad=True)
+            whole = w * 3
+            view = whole.reshape(6, 1)
+            part = view.narrow(0, 1, 2)
+            value = whole.sum() if early else (w * w).sum()
+            view.register_hook(lambda g, seen=seen: seen.append(g.tolist()))
+            view.permute(1, 0)[key] = value
+            (part * T.arange(2).reshape(2, 1)).sum().backward()
+            found.append((seen, w.grad.tolist()))
+    return found
+
+
+@program
+def arrays_of_expanded_tensors(T: Any) -> Any:
+    w = T.tensor([2.0, 1.0], requires_grad=True)
+    wide = w.expand(2, 2).detach()
+    array = wide.numpy()
+    other = T.from_numpy(array)
+    wide.fill_(0.25)
+    seen = [w.tolist(), wide.tolist(), array.tolist(), other.tolist()]
+    other[0].fill_(3)
+    return seen, w.tolist(), wide.tolist(), error_of(lambda: wide.add_(1))
 
 
 # -------------------------------------------------------------------------------- refusals

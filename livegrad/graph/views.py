@@ -80,7 +80,8 @@ def follow_cell(x: Any, share: Share) -> None:
             value, path = wrap(node_of(share.root)), steps
         # Gradients flow through a view whenever they flow through what it shows. But after a
         # silent write it has the place in the graph that it had, if any.
-        silently = share.was_written_silently() and _has_its_place(x._node, share)
+        unchanged = share.was_written_silently() or _has_place_of_whole(x, cell)
+        silently = unchanged and _has_its_place(x._node, share)
         grad, state.grad = state.grad, not silently
         try:
             value = followed(value, path)
@@ -107,6 +108,28 @@ def claim(x: Any) -> None:
         share.cell.version += 1
         share.cell.wrote_silently()
         share.seen = share.cell.version
+
+
+def detach_whole(x: Any) -> bool:
+    """Takes the history of a tensor away, if it is the whole that others are views of.
+
+    They keep theirs until something is written, but must not be written: as views of a leaf.
+    """
+    node = node_of(x)
+    share = x._share
+    if share is None or share.path or share.cell.parent is not None:
+        return False
+    share.cell._node = x._node = record(REGISTRY["detach"], (wrap(node),))._node
+    claim(x)
+    return True
+
+
+def _has_place_of_whole(x: Any, cell: Cell) -> bool:
+    """Whether `x`, which took another shape under no_grad, is in the graph where the whole is.
+
+    It is no view, for which a gradient would be brought to the shape of the whole.
+    """
+    return x._was_view is False and place_of(x._node) is place_of(cell._node)
 
 
 def _has_its_place(node: Node, share: Share) -> bool:
