@@ -111,10 +111,13 @@ def class_of(error: Exception | None) -> str:
 
 
 def run(
-    lines: Sequence[str], without: frozenset[str] = frozenset(), keeping: bool = False
+    lines: Sequence[str], without: frozenset[str] = frozenset(), **otherwise: bool
 ) -> Difference | None:
-    """The first difference between PyTorch's run of a program and livegrad's, or None."""
-    pair = Pair(TorchSide(keeping), Side(livegrad), without)
+    """The first difference between PyTorch's run of a program and livegrad's, or None.
+
+    `otherwise` says what PyTorch does as livegrad does it: see `TorchSide`.
+    """
+    pair = Pair(TorchSide(**otherwise), Side(livegrad), without)
     at = 0
     try:
         with time_limit(SECONDS):
