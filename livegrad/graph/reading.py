@@ -16,15 +16,15 @@ from livegrad.graph.node import Spec
 _Y = 1
 
 
-def spared(spec: Spec, inputs: int) -> tuple[bool, ...]:
-    """For each input of such a node, whether its gradient rule reads no value at all."""
+def spared(spec: Spec) -> tuple[bool, ...]:
+    """For each input that such a node may have, whether its gradient rule reads no value at all."""
     rules: Any = spec.op.grads
     if spec.op.kind == "elementwise":  # rules are per operand, some of which are numbers
         pattern = spec.attrs[1]
     else:
         pattern = "t" * len(rules)
     tensors = [i for i, letter in enumerate(pattern) if letter == "t"]
-    read = [read_by(rules[i]) for i in tensors[:inputs]]
+    read = [read_by(rules[i]) for i in tensors]
     values = {_Y, *[2 + i for i in tensors]}
     return tuple([places is not None and not places & values for places in read])
 

@@ -197,8 +197,10 @@ def _is_spared(node: Node) -> bool:
     spares = spec.spares
     inputs = node.inputs
     if spares is None:
-        spares = spec.spares = spared(spec, len(inputs))
+        spares = spec.spares = spared(spec)
     place = len(spares)
+    if place > len(inputs):  # some may be left out; of a node that is cut already all are gone
+        place = len(inputs)
     while place:
         place -= 1
         if not spares[place] and inputs[place].grad_to is not None:

@@ -462,3 +462,14 @@ def test_what_was_written_past_its_history_retains_its_gradient_when_the_graph_i
     assert y.retains_grad
     assert grad((y * 3).sum(), y)[0].tolist() == [3.0, 3.0]
     assert y.grad.tolist() == [4.0, 4.0]
+
+
+def test_a_node_that_is_cut_may_be_cut_again():
+    x = leaf(1.0, 5.0)
+    z = lg.nn.functional.prelu(x, leaf(0.25))
+    (z * z).sum().backward()
+    grad((z * 2).sum(), z)
+    update()
+    update()
+    with pytest.raises(RuntimeError, match="second time"):
+        z.sum().backward()
