@@ -1080,6 +1080,25 @@ def other_shapes_without_gradients_then_written(T: Any) -> Any:
 
 
 @program
+def gradients_of_what_was_squeezed_without_one(T: Any) -> Any:
+    seen = []
+    shapes = [
+        lambda e: e.squeeze_(),
+        lambda e: e.unsqueeze_(0),
+        lambda e: e.squeeze_().unsqueeze_(0),
+    ]
+    for reshape in shapes:
+        for write in (lambda e: e, lambda e: e.mul_(2)):
+            w = T.tensor([[1.5, -2.0]], requires_grad=True)
+            e = (w * w).sum(1)
+            with T.no_grad():
+                write(reshape(e))
+            failed = error_of(e.backward) != "none"
+            seen.append((failed, None if failed else w.grad.tolist(), e.tolist()))
+    return seen
+
+
+@program
 def views_of_what_is_detached_in_place(T: Any) -> Any:
     seen = []
     views = [lambda x: x.reshape(-1), lambda x: x[0], lambda x: x.t()[..., None]]
@@ -1118,6 +1137,44 @@ def writes_at_indices_do_not_pass_hooks(T: Any) -> Any:
             (part * T.arange(2).reshape(2, 1)).sum().backward()
             found.append((seen, w.grad.tolist()))
     return found
+
+
+@program
+def expanded_tensors_written_with_themselves(T: Any) -> Any:
+    wide = T.tensor([2.0, 1.0]).expand(2, 2)
+    wide[...] = wide
+    wide.view(2, 2).detach()[...] = wide
+    wide[:1] = wide[:1]
+    seen = [error_of(lambda: wide.__setitem__(slice(None), wide.t()))]
+    return seen, wide.tolist()
+
+
+@program
+def integers_among_the_bits_of_half_precisions(T: Any) -> Any:
+    integers = [1, -1, 32641, 32704, 31745, -127, 32640, 32513]
+    seen = []
+    for dtype in (T.float16, T.bfloat16):
+        shown = T.zeros(2, 8, dtype=dtype)[1].view(T.int16)
+        for i, n in enumerate(integers):
+            shown[i] += n
+        whole = shown.view(dtype)
+        moved = [
+            whole.clone(),
+            whole.flip(0).flip(0),
+            T.cat([whole, whole])[8:],
+            whole[T.arange(8)],
+        ]
+        seen.append([shown.tolist(), *[x.view(T.int16).tolist() for x in moved]])
+    return seen
+
+
+@program
+def strides_of_results_of_one_element(T: Any) -> Any:
+    x = T.arange(6.0).reshape(2, 3)
+    F = T.nn.functional
+    functions = [F.hardtanh, F.relu6, F.relu, F.leaky_relu, F.rrelu, F.elu, T.abs, T.exp]
+    parts = [x[1:, 1:2], x[1:, 1], x.t(), x[:, ::2]]
+    return [f(part).stride() for f in functions for part in parts]
 
 
 @program

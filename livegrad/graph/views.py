@@ -363,12 +363,12 @@ def _at_place(place: Node, value: Tensor, overwrites: bool, of_whole: bool) -> T
         value = record(REGISTRY["overwritten"], (wrap(place), value), (of_whole,))
     else:
         value = record(REGISTRY["altered"], (wrap(place), value))
-    if not _is_broadcast(place.meta.shape, meta.shape):
-        value._node.grad_to = Interior((place,), _refuse_shape)
+    if not is_broadcast(place.meta.shape, meta.shape):
+        value._node.grad_to = Interior((place,), refuse_shape)
     return value
 
 
-def _is_broadcast(shape: Shape, to: Shape) -> bool:
+def is_broadcast(shape: Shape, to: Shape) -> bool:
     """Whether a gradient of shape `to` can be summed to one of `shape`."""
     if len(shape) > len(to):
         return False
@@ -376,7 +376,8 @@ def _is_broadcast(shape: Shape, to: Shape) -> bool:
     return all([a == b or a == 1 for a, b in zip(shape, ends, strict=True)])
 
 
-def _refuse_shape(g: Any) -> Any:
+def refuse_shape(g: Any) -> Any:
+    """The gradient rule of a tensor whose place in the graph is one of another shape."""
     raise RuntimeError(
         "the gradient of a tensor that was given another shape by `.data`, or under no_grad, is "
         "not of a shape compatible with the one that the tensor had"

@@ -18,6 +18,7 @@ from livegrad import dtypes
 from livegrad.device import CPU
 from livegrad.dtypes import DType
 from livegrad.graph.blame import as_items
+from livegrad.graph.geometry import lies_where
 from livegrad.graph.handle import Handle, is_current, node_of, shares_with
 from livegrad.graph.infer import TYPE_NAMES
 from livegrad.graph.layout import (
@@ -428,7 +429,8 @@ def setitem(self: Tensor, key: Any, value: Any) -> None:
         leave_hooks(x)
         write_chosen(x, _written(x, parsed.advanced, value, meta.dtype, INDEX_PUT))
     else:
-        part, itself = _spread(value, parsed.shape, meta.dtype), value is self
+        part = _spread(value, parsed.shape, meta.dtype)
+        itself = value is self or (isinstance(value, Handle) and lies_where(x, value))
         if _is_all(parsed, meta.shape):  # the tensor itself, and no view of it
             x, part = self, overwriting(self, part)
         rebind(x, part, expanded=itself)

@@ -49,7 +49,7 @@ def inplace_view(view: Callable[..., Any]) -> Callable[..., Any]:
 
     def method(self: Tensor, *args: Any, **options: Any) -> Tensor:
         check_writable(self, expanded=True)
-        if LOCAL.state.grad or not path_of(self):
+        if LOCAL.state.grad or not path_of(self) or self._was_view is False:
             return become(self, view(self, *args, **options))
         with setting(grad=True):  # a view follows what it shows, also under no_grad
             leave_hooks(self)
