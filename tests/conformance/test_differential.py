@@ -107,6 +107,22 @@ SPOILT_BY_TORCH = "T.__name__ == 'torch' and a.fill_(float('nan'))"
             ["a = T.arange(2.0); b = T.from_numpy(a.numpy())", "b[[-1, -1]] = a", "check()"],
             "another storage",
         ),
+        (
+            ["a = T.arange(2.0)", "a.expand(2, 2)[[0, 1], [1, 1]] = T.arange(2.0)", "check()"],
+            "comes last",
+        ),
+        (
+            ["a = T.arange(3.0); b = a[::2]", "b.data[[1, 1]] = b", "check()"],
+            "without gaps",
+        ),
+        (["a = T.arange(3.0)", "a[:2] += T.__name__ == 'torch'", "check()"], None),
+        (
+            [
+                "a = T.ones(2, requires_grad=True); b = a * 2; c = b[:1]; c.set_(c)",
+                "g, = T.autograd.grad(c.sum(), [b])",
+            ],
+            "set_ on a view",
+        ),
         (["a = T.zeros(0).roll(1, 1)"], "nothing to roll"),
         (["a = T.ones(2).repeat_interleave(2)", "a.detach_()"], "repeats along"),
         (
@@ -179,6 +195,11 @@ BASE = "a = T.ones(3); b = a[:2]; b.requires_grad_(); c = b.view(2)"
 LOST = "a.mul_(1); d = b * 2; (c.sum() + d.sum()).backward()"
 OF_NOTHING = "a = T.zeros(0, requires_grad=True); y = a.cummax(0).values"
 BY_LEFT = "c, d = a.split(1); d.data = d.clone()"
+NEW_STRIDES = (
+    "c = a.expand(3, 2).clone(); d = c[::2, 1]\n"
+    "with T.no_grad(): d.mul_(2)\n"
+    "d.data = d.detach().clone()"
+)
 NEW_NAN = "b = a.view(T.float32); b.copy_(T.maximum(b, b))"
 FROM_NOTHING = ["e = T.zeros(3)[3:]; e.mul_(a.sum())", "(e * e).sum().backward(create_graph=True)"]
 OF_TORCH = "T.__name__ == 'torch' and a.grad.requires_grad_()"
@@ -221,6 +242,8 @@ SPOILT = "T.__name__ == 'torch' or x.grad.fill_(float('nan'))"
         ([OF_NOTHING, "y.backward(T.ones(0), create_graph=True)"], "of cummin"),
         ([OF_NOTHING.replace("cummax(0).values", "exp()"), "y.sum().backward()", OF_TORCH], None),
         ([LEAF, BY_LEFT, "with T.no_grad(): d *= 2"], "another storage"),
+        ([LEAF, NEW_STRIDES, "d.sum().backward()"], "left its base"),
+        ([LEAF, NEW_STRIDES, "a.sum().backward(); a.grad += T.__name__ == 'torch'"], None),
         (["a = T.tensor([-3], dtype=T.int32)", NEW_NAN], "bits of NaN"),
         (["a = T.tensor([-3], dtype=T.int32)", NEW_NAN, "a //= 1 + (T.__name__ == 'torch')"], None),
         ([*GRAD, "h = g[0, :2]; h.masked_fill_(T.tensor([True, False]), 3)"], "autograd.grad"),

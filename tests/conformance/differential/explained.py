@@ -8,7 +8,7 @@ them too, and must then agree.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -75,6 +75,9 @@ SUBCLASS = "NotImplementedError is a RuntimeError: whoever catches PyTorch's cat
 DECAYED = "AdamW shrinks and moves a parameter in one write; in PyTorch these are two"
 OWN_STRIDES = "what autograd.grad returns lies in memory as the rules here make it"
 LEFT = "what was made to share another storage is no view any more, and counts writes for itself"
+NEW_PLACE = (
+    "PyTorch brings a gradient of what has left its base to where that would be by its new strides"
+)
 EMPTY = "nothing lies in memory: what is empty has strides, in PyTorch, by how it was made"
 UNREADABLE = "PyTorch cannot read a conjugate whose history it has given up"
 NOTHING_FLOWS = "an empty gradient is a function of what it came from as that of anything else"
@@ -101,6 +104,8 @@ def explanation_of_state(
     gradients = derived(lines, "T.autograd.grad(")
     if kind == "value" and name in gradients and is_written_together(theirs[name], detail):
         return OWN_STRIDES
+    if kind == "grad value" and is_sought_where_it_lies_now(theirs[name], theirs, lines):
+        return NEW_PLACE
     if kind in VALUES:
         return explanation_of_values(kind, detail, "\n".join(lines), noted, theirs)
     if kind.endswith("Error at a read") and is_of_no_index(detail):
@@ -191,10 +196,15 @@ def family(x: Any) -> Any:
 
 def derived(lines: Sequence[str], call: str) -> set[str]:
     """The variables that a line with `call` has made, or a line that reads one of them."""
+    return made_after(lambda line: call in line, lines)
+
+
+def made_after(begins: Callable[[str], bool], lines: Sequence[str]) -> set[str]:
+    """The variables that a line which `begins` has made, or a line that reads one of them."""
     found: set[str] = set()
     for line in lines:
         used = names(line)
-        if call in line or used.reads & found:
+        if begins(line) or used.reads & found:
             found |= used.makes
     return found
 
@@ -257,6 +267,8 @@ def explanation_of_refusal(message: str, named: Sequence[Any], line: str) -> str
         return INTEGERS
     if "retain_grad on Tensor that has requires_grad=False" in message:
         return INTEGERS if any(map(comes_from_integers, named)) else None
+    if "derivative for set_ is not implemented" in message:
+        return SET_ON_A_VIEW if is_after(named, "CopySlices") else None
     if message.startswith("roll: Dimension out of range"):
         return NO_DIM if all(x.numel() == 0 for x in named) else None
     if "another view of its base has been modified" in message and any(map(is_stale, named)):
@@ -348,6 +360,17 @@ def is_left(x: Any, theirs: dict[str, Any]) -> bool:
     """Whether PyTorch takes something for a view of `x`, which shows another storage by now."""
     tensors = [y for y in theirs.values() if isinstance(y, torch.Tensor)]
     return any(y._base is x and has_left_its_base(y) for y in tensors)
+
+
+def is_sought_where_it_lies_now(x: Any, theirs: dict[str, Any], lines: Sequence[str]) -> bool:
+    """Whether a gradient of a view that has left its base came to `x`, found by its strides."""
+    for name, y in theirs.items():
+        if has_left_its_base(y) and not is_stale(y) and is_after([y], "AsStridedBackward0"):
+            made = made_after(lambda line, name=name: name in names(line).makes, lines)
+            asked = any(names(line).reads & made for line in lines if "backward(" in line)
+            if asked and any(getattr(f, "variable", None) is x for f in functions_before([y])):
+                return True
+    return False
 
 
 def is_counted_with_left(x: Any, theirs: dict[str, Any]) -> bool:

@@ -11,13 +11,23 @@ from typing import Any
 
 import torch
 
-from .undefined import GONE, ONE_GRADIENT, OVERLAPPING, SIBLINGS, TWO_STORAGES, ZERO_BELOW, is_stale
+from .undefined import (
+    GONE,
+    ONE_GRADIENT,
+    OVERLAPPING,
+    READ_MEANWHILE,
+    SIBLINGS,
+    TWO_STORAGES,
+    ZERO_BELOW,
+    is_stale,
+)
 
 VALUES = ("value", "grad value", "grad", "log")
 
 # What a line on the way did not promise, and in which kinds of difference that may show.
 NOTED = {
     OVERLAPPING: ("value", "grad value", "log"),
+    READ_MEANWHILE: ("value", "grad value", "log"),
     TWO_STORAGES: ("value", "grad value", "log"),
     ONE_GRADIENT: ("grad value",),
     GONE: ("log", "grad", "grad value"),
@@ -32,7 +42,9 @@ INFINITE = (
 )
 SHORT_EPS = "the least length to divide by is not rounded to float16, where it would be 0"
 AT_ZERO = "PyTorch's second gradient of prelu is another than that of its first one at 0"
-HIDDEN_WHOLE = "what products and linear return is a view, in PyTorch, of what nobody can see"
+HIDDEN_WHOLE = (
+    "what products, linear and repeat_interleave return is a view, in PyTorch, of what is hidden"
+)
 SIGN = "the bits of NaN, and the sign of a complex 0 that PyTorch negates in vectors, are open"
 PADDED = "zeros that gradients are padded with for a convolution are NaN times weights that are"
 LENGTH_OF_ZERO = "the second gradient of a length at 0 is 0; PyTorch's divides 0 by 0"
@@ -184,7 +196,8 @@ def has_length_of_zero(program: str, torchs: dict[str, Any]) -> bool:
 def is_watched(program: str, torchs: dict[str, Any]) -> bool:
     """Whether what products returned retains its gradient, or has a hook."""
     modules = [name for name, x in torchs.items() if isinstance(x, torch.nn.Module)]
-    products = "|".join([r"\(?T\.tensordot", r"\(?T\.einsum", r"F\.linear", *modules])
+    repeated = r"\(?\w+\.repeat_interleave"
+    products = "|".join([r"\(?T\.tensordot", r"\(?T\.einsum", r"F\.linear", repeated, *modules])
     for name in re.findall(rf"\b(\w+) = (?:{products})\(", program):
         if re.search(rf"\b{name}\.(retain_grad|register_hook)\(", program):
             return name not in torchs or is_part_of_hidden(torchs[name], torchs)
