@@ -1146,7 +1146,9 @@ def expanded_tensors_written_with_themselves(T: Any) -> Any:
     wide.view(2, 2).detach()[...] = wide
     wide[:1] = wide[:1]
     seen = [error_of(lambda: wide.__setitem__(slice(None), wide.t()))]
-    return seen, wide.tolist()
+    learnt = (T.tensor([2.0, 1.0], requires_grad=True) * 2).expand(2, 2)
+    learnt.set_(learnt)
+    return seen, wide.tolist(), learnt.tolist(), learnt.stride()
 
 
 @program

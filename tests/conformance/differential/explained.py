@@ -238,7 +238,8 @@ UNASKED = "PyTorch takes a view for a leaf until somebody has asked for its grad
 EXPANDED = "what was written to an expanded tensor has a gradient; PyTorch's writes to another such"
 RESHAPED = "gradients are added although a leaf was reshaped in place since it got the first"
 NO_DIM = "a dim must be one of the tensor's, also where there is nothing to roll"
-REPEATED = "PyTorch repeats along a dim of its own, and returns a view of what that is part of"
+HIDDEN_VIEW = "what is repeated, averaged or contracted is a view, in PyTorch, of what has no name"
+HIDING = ("repeat_interleave(", "avg_pool1d(", "einsum(", "tensordot(")
 PRODUCT = "PyTorch multiplies more than two dims as a matrix, of which the result is a view"
 GIVEN_UP = "a Function is given up with what it saved, whether or not its backward looks at that"
 SPENT_WITH = "what is computed from a graph that is gone goes with it, as in `total += loss`"
@@ -384,9 +385,9 @@ def is_hidden_view(x: Any, named: Sequence[Any]) -> bool:
     return x._base is not None and not any(y is x._base for y in named)
 
 
-def is_repeated(line: str, before: Sequence[str]) -> bool:
-    """Whether a line reads what repeat_interleave has returned."""
-    made = [names(other).makes for other in before if "repeat_interleave(" in other]
+def is_made_hiding(line: str, before: Sequence[str]) -> bool:
+    """Whether a line reads what a function has returned that hides what it returns a view of."""
+    made = [names(other).makes for other in before if any(f in other for f in HIDING)]
     return any(names(line).reads & one for one in made)
 
 
@@ -441,8 +442,8 @@ def explanation(
         return RESHAPED
     if message.startswith("Can't detach views") and any(map(is_product, named)):
         return PRODUCT
-    if message.startswith("Can't detach views") and is_repeated(line, before):
-        return REPEATED if is_hidden_view(named[0], named) else None
+    if message.startswith("Can't detach views") and is_made_hiding(line, before):
+        return HIDDEN_VIEW if is_hidden_view(named[0], named) else None
     if re.search(r"clamp\w*\(.*out=", line) and re.match(r"Found dtype \w+ but expected", message):
         return CLAMPED
     if message.startswith("Negation, the `-` operator, on a bool") and "backward(" in line:
