@@ -279,7 +279,9 @@ def bfloat16_to_float32(bits: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
 
 
 def float32_to_bfloat16(values: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    """uint16 bits of `values` rounded to bfloat16, nearest even; NaN stays NaN."""
+    """uint16 bits of `values` rounded to bfloat16, nearest even; NaN keeps its upper bits."""
     bits = np.ascontiguousarray(values, dtype=np.float32).reshape(np.shape(values)).view(np.uint32)
     rounded = (bits + 0x7FFF + ((bits >> 16) & 1)) >> 16
-    return np.where(np.isnan(values), 0x7FC0, rounded).astype(np.uint16)
+    upper = bits >> 16
+    not_a_number = np.where(upper & 0x7F, upper, upper | 0x40)  # without them it were infinite
+    return np.where(np.isnan(values), not_a_number, rounded).astype(np.uint16)

@@ -139,10 +139,6 @@ class Introspection(Methods):
         """Whether the dtype is a complex type."""
         return self._node.meta.dtype.is_complex
 
-    def is_conj(self) -> bool:
-        """Always False: a conjugate is a value like any other."""
-        return False
-
     def is_neg(self) -> bool:
         """Always False: a negative is a value like any other."""
         return False

@@ -315,6 +315,7 @@ class Methods(BareHandle):
     angle = complex_parts.angle
     conj = conjugate.conj_view
     conj_physical = complex_parts.conj_physical
+    is_conj = complex_parts.is_conj
     resolve_conj = complex_parts.resolve_conj
     resolve_neg = complex_parts.resolve_neg
     adjoint = complex_parts.adjoint

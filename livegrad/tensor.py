@@ -17,7 +17,7 @@ from livegrad.graph import elsewhere
 from livegrad.graph.above import Above
 from livegrad.graph.blame import wrong_class
 from livegrad.graph.events import READ, tell_read
-from livegrad.graph.geometry import offset_of, path_geometry, writes_to
+from livegrad.graph.geometry import lies_where, path_geometry, writes_to
 from livegrad.graph.handle import (
     Handle,
     may_be_stale,
@@ -35,6 +35,7 @@ from livegrad.graph.views import (
     check_not_stale,
     claim,
     counts_writes,
+    detach_whole,
     is_of_inference,
     node_to_read,
     requires_as_family,
@@ -429,6 +430,8 @@ class Tensor(Subclassing):
             )
         if self.is_leaf:  # what was computed from it does not reach it any more
             return self.requires_grad_(False)
+        if detach_whole(self):
+            return self
         return become(self, movement.detach(self), stays=False, counts=0)
 
     def requires_grad_(self, requires_grad: bool = True) -> Self:
@@ -634,7 +637,7 @@ class Tensor(Subclassing):
         return self._take(src, src.requires_grad and self.dtype.category >= dtypes.FLOAT)
 
     def _take(self, src: Any, flows: Any) -> Tensor:
-        same = src is self or _lies_where(self, src)
+        same = src is self or lies_where(self, src)
         check_writable(self, flows, expanded=same)
         value = elementwise.cast(src, self.dtype) if src.dtype is not self.dtype else src
         if value.shape != self.shape:
@@ -680,13 +683,6 @@ def _shown_elements(x: Tensor) -> tuple[Any, ...]:
     """How the elements of a tensor that shares a cell lie in it, and whether as conjugates."""
     share = share_of(x)
     return *path_geometry(share.cell._node.meta, share.path), shows_conjugates(share.path)
-
-
-def _lies_where(x: Tensor, other: Tensor) -> bool:
-    """Whether every element of `x` lies where that of `other` does."""
-    if not shares_with(x, other):
-        return False
-    return node_of(x).meta is node_of(other).meta and offset_of(x) == offset_of(other)
 
 
 def _real_number(value: Any) -> Any:

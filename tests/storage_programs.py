@@ -9,6 +9,7 @@ from __future__ import annotations
 import copy
 import json
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -1053,6 +1054,141 @@ def a_detached_alias_with_a_history_of_its_own(T: Any) -> Any:
     y.mul_(2)
     (d * d).sum().backward()
     return seen, v.grad.tolist(), d.tolist()
+
+
+@program
+def other_shapes_without_gradients_then_written(T: Any) -> Any:
+    seen = []
+    writes = [
+        lambda e: e,
+        lambda e: e.mul_(2),
+        lambda e: e.__setitem__(0, 1),
+        lambda e: e.t().zero_(),
+    ]
+    for reshape in (lambda e: e.t_(), lambda e: e.unsqueeze_(0), lambda e: e.transpose_(0, 1)):
+        for size in (2, 3):
+            for write in writes:
+                w = T.arange(2.0 * size).reshape(2, size).requires_grad_()
+                e = w * w
+                with T.no_grad():
+                    reshape(e)
+                    write(e if e.dim() == 2 else e[0])
+                y = (e * T.arange(2.0 * size).reshape(e.shape)).sum()
+                failed = error_of(y.backward) != "none"
+                seen.append((failed, None if failed else w.grad.tolist(), e.tolist()))
+    return seen
+
+
+@program
+def gradients_of_what_was_squeezed_without_one(T: Any) -> Any:
+    seen = []
+    shapes = [
+        lambda e: e.squeeze_(),
+        lambda e: e.unsqueeze_(0),
+        lambda e: e.squeeze_().unsqueeze_(0),
+    ]
+    for reshape in shapes:
+        for write in (lambda e: e, lambda e: e.mul_(2)):
+            w = T.tensor([[1.5, -2.0]], requires_grad=True)
+            e = (w * w).sum(1)
+            with T.no_grad():
+                write(reshape(e))
+            failed = error_of(e.backward) != "none"
+            seen.append((failed, None if failed else w.grad.tolist(), e.tolist()))
+    return seen
+
+
+@program
+def views_of_what_is_detached_in_place(T: Any) -> Any:
+    seen = []
+    views = [lambda x: x.reshape(-1), lambda x: x[0], lambda x: x.t()[..., None]]
+    writes = [lambda x: x.mul_(2), lambda x: x.index_fill_(-1, T.tensor([0]), 0.5)]
+    for view in views:
+        for write in writes:
+            w = T.tensor([[1.0, 2.0], [3.0, 4.0]], requires_grad=True)
+            whole = w * 2
+            part = view(whole)
+            whole.detach_()
+            later = part[...]
+            seen.append([error_of(partial(write, x)) for x in (part, later)])
+            seen.append([(x.requires_grad, x.is_leaf) for x in (whole, part, later)])
+            later.sum().backward()
+            with T.no_grad():
+                write(part)
+            seen.append((w.grad.tolist(), whole.tolist(), later.tolist(), whole._version))
+            seen.append((part.requires_grad, whole.requires_grad))
+    return seen
+
+
+@program
+def writes_at_indices_do_not_pass_hooks(T: Any) -> Any:
+    found = []
+    keys = [(-1, T.tensor([5, 0])), T.tensor([0]), T.tensor([True]), (-1, 0)]
+    for key in keys:
+        for early in (True, False):
+            seen: list[Any] = []
+            w = T.tensor([[1.5, -2.0, 1.75], [1.5, 2.5, -1.0]], requires_grad=True)
+            whole = w * 3
+            view = whole.reshape(6, 1)
+            part = view.narrow(0, 1, 2)
+            value = whole.sum() if early else (w * w).sum()
+            view.register_hook(lambda g, seen=seen: seen.append(g.tolist()))
+            view.permute(1, 0)[key] = value
+            (part * T.arange(2).reshape(2, 1)).sum().backward()
+            found.append((seen, w.grad.tolist()))
+    return found
+
+
+@program
+def expanded_tensors_written_with_themselves(T: Any) -> Any:
+    wide = T.tensor([2.0, 1.0]).expand(2, 2)
+    wide[...] = wide
+    wide.view(2, 2).detach()[...] = wide
+    wide[:1] = wide[:1]
+    seen = [error_of(lambda: wide.__setitem__(slice(None), wide.t()))]
+    learnt = (T.tensor([2.0, 1.0], requires_grad=True) * 2).expand(2, 2)
+    learnt.set_(learnt)
+    return seen, wide.tolist(), learnt.tolist(), learnt.stride()
+
+
+@program
+def integers_among_the_bits_of_half_precisions(T: Any) -> Any:
+    integers = [1, -1, 32641, 32704, 31745, -127, 32640, 32513]
+    seen = []
+    for dtype in (T.float16, T.bfloat16):
+        shown = T.zeros(2, 8, dtype=dtype)[1].view(T.int16)
+        for i, n in enumerate(integers):
+            shown[i] += n
+        whole = shown.view(dtype)
+        moved = [
+            whole.clone(),
+            whole.flip(0).flip(0),
+            T.cat([whole, whole])[8:],
+            whole[T.arange(8)],
+        ]
+        seen.append([shown.tolist(), *[x.view(T.int16).tolist() for x in moved]])
+    return seen
+
+
+@program
+def strides_of_results_of_one_element(T: Any) -> Any:
+    x = T.arange(6.0).reshape(2, 3)
+    F = T.nn.functional
+    functions = [F.hardtanh, F.relu6, F.relu, F.leaky_relu, F.rrelu, F.elu, T.abs, T.exp]
+    parts = [x[1:, 1:2], x[1:, 1], x.t(), x[:, ::2]]
+    return [f(part).stride() for f in functions for part in parts]
+
+
+@program
+def arrays_of_expanded_tensors(T: Any) -> Any:
+    w = T.tensor([2.0, 1.0], requires_grad=True)
+    wide = w.expand(2, 2).detach()
+    array = wide.numpy()
+    other = T.from_numpy(array)
+    wide.fill_(0.25)
+    seen = [w.tolist(), wide.tolist(), array.tolist(), other.tolist()]
+    other[0].fill_(3)
+    return seen, w.tolist(), wide.tolist(), error_of(lambda: wide.add_(1))
 
 
 # -------------------------------------------------------------------------------- refusals

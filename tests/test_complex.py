@@ -118,8 +118,25 @@ def test_parts() -> None:
     assert lg.real(y) is y
     assert y.conj() is y
     assert lg.resolve_conj(x) is x
+    assert not x.is_conj()
     with pytest.raises(RuntimeError, match="imag is not implemented"):
         _ = y.imag
+
+
+def test_a_resolved_conjugate_is_a_copy() -> None:
+    x = lg.tensor([[1 + 2j, 3j], [1, 2]])
+    shown = x[:, 1:].conj()
+    assert shown.is_conj()
+    assert shown.t().is_conj()
+    assert not shown.conj().is_conj()
+    assert not shown.imag.is_conj()
+    assert not shown.clone().is_conj()
+    resolved = shown.resolve_conj()
+    assert resolved is not shown
+    assert resolved.stride() == (1, 1)
+    resolved.add_(1)
+    assert x[:, 1].tolist() == [3j, 2]
+    assert shown.conj().resolve_conj().tolist() == [[3j], [2]]
 
 
 def test_parts_are_views() -> None:

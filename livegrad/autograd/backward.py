@@ -19,7 +19,14 @@ from livegrad.graph.meta import Meta
 from livegrad.graph.node import Interior, LeafRef, Node, place_of
 from livegrad.graph.site import user_site
 from livegrad.graph.state import LOCAL, lock_gradients, unlock_gradients
-from livegrad.graph.views import check_not_stale, is_in_vain, laid_out, make_dense
+from livegrad.graph.views import (
+    check_not_stale,
+    is_broadcast,
+    is_in_vain,
+    laid_out,
+    make_dense,
+    refuse_shape,
+)
 from livegrad.graph.writes import rebind
 from livegrad.ops.elementwise import arithmetic as ew
 from livegrad.ops.making.generate import filled_as
@@ -313,6 +320,8 @@ def _seeds(outputs: tuple[Tensor, ...], weights: tuple[Any, ...]) -> list[Pair]:
             )
         weight = _ones(node) if g is None else _checked(g, node, i)
         place = place_of(node)
+        if not is_broadcast(place.meta.shape, node.meta.shape):
+            refuse_shape(weight)
         seeds.append((place, weight if place is node else fit(weight, place.meta)))
     return seeds
 

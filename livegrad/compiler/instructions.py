@@ -359,14 +359,16 @@ class Instructions:
         return self.bitcast(self.shl(self.zext(bits, "i32"), 16), "float")
 
     def float_to_bf16(self, x: Value) -> Value:
-        """The i16 bits of `x` (float or double) as bfloat16, nearest even; NaN stays quiet."""
+        """The i16 bits of `x` (float or double) as bfloat16, nearest even; NaN keeps its own."""
         if x.element == "double":
             x = self._float_to_odd(x)
         bits = self.bitcast(x, "i32")
-        even = self.and_(self.lshr(bits, 16), 1)
-        rounded = self.lshr(self.add(self.add(bits, 0x7FFF), even), 16)
-        quiet = self.or_(self.lshr(bits, 16), 0x40)
-        return self.trunc_int(self.select(self.isnan(x), quiet, rounded), "i16")
+        upper = self.lshr(bits, 16)
+        rounded = self.lshr(self.add(self.add(bits, 0x7FFF), self.and_(upper, 1)), 16)
+        # What is moved stays what it is, bit by bit; without any of these NaN were infinite.
+        bare = self.icmp("eq", self.and_(upper, 0x7F), 0)
+        own = self.select(bare, self.or_(upper, 0x40), upper)
+        return self.trunc_int(self.select(self.isnan(x), own, rounded), "i16")
 
     def _float_to_odd(self, x: Value) -> Value:
         """Double to float, inexact results to the neighbour with an odd last bit."""

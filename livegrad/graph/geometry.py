@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from livegrad.graph.handle import Cell, Step
+from livegrad.graph.handle import Cell, Step, node_of, shares_with
 from livegrad.graph.infer import infer_meta
 from livegrad.graph.layout import Shape, Strides, memory_order, order_of
 from livegrad.graph.meta import Meta
@@ -34,6 +34,13 @@ def offset_of(x: Any) -> int:
         return 0
     cell, path = root_of(x)
     return path_geometry(cell._node.meta, path)[1]
+
+
+def lies_where(x: Any, other: Any) -> bool:
+    """Whether every element of `x` lies where that of `other` does, which has been shared then."""
+    if not shares_with(x, other):
+        return False
+    return node_of(x).meta is node_of(other).meta and offset_of(x) == offset_of(other)
 
 
 def root_of(x: Any) -> tuple[Cell, tuple[Step, ...]]:

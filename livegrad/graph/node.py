@@ -26,14 +26,26 @@ class Spec:
 
     `floats` says that all args are passed as floats, `grad` is True if gradients flow through such
     nodes, else None; `flows` are the inputs that have a gradient rule (filled in when a gradient
-    first comes by). `plain` is the spec of the same operation on contiguous values, which is what
+    first comes by), `spares` says which of their rules read no value (filled in when a graph is
+    spent). `plain` is the spec of the same operation on contiguous values, which is what
     plans are made of; None if this is one.
 
     `family` is what nodes that are run piece by piece have in common with those of other sizes
     (runtime/cpu/pieces); `refused` says, of a recorded backward pass, that it is not run so.
     """
 
-    __slots__ = ("attrs", "family", "floats", "flows", "grad", "meta", "op", "plain", "refused")
+    __slots__ = (
+        "attrs",
+        "family",
+        "floats",
+        "flows",
+        "grad",
+        "meta",
+        "op",
+        "plain",
+        "refused",
+        "spares",
+    )
 
     def __init__(self, op: Op, attrs: tuple[Any, ...], meta: Meta) -> None:
         self.op = op
@@ -42,6 +54,7 @@ class Spec:
         self.floats = False
         self.grad: bool | None = None
         self.flows: tuple[int, ...] | None = None
+        self.spares: tuple[bool, ...] | None = None
         self.plain: Spec | None = None
         self.family: Any = None
         self.refused = False

@@ -137,8 +137,8 @@ class Op:
       `n` has `attrs`, `args` and `meta`. Composites without one are run through `expand`.
     - `grads[i](g, y, *operands)` is the gradient of operand `i` (None: not differentiable), written
       with tensors, so gradients of any order exist. A composite without `grads` is differentiated
-      through its expansion. `saves` says which values the rules read: "x" inputs, "y" output; that
-      of the first operand reads none if the op `passes` its gradient on.
+      through its expansion. `saves` says which values the rules read: "x" inputs, "y" output; which
+      rule reads which, its code tells (graph/reading.py).
       A rule that may raise is marked `@may_refuse`.
       In PyTorch the gradient of each operand is a function of the first `linked` ones, whether its
       value depends on them or not: it requires a gradient if they do.
@@ -190,7 +190,6 @@ class Op:
     # Passes put it where it means something: by itself it is nothing to be run.
     inserted: bool = False
     saves: str = "xy"
-    passes: bool = False
     linked: int = 0
     complex: bool | None = None
     autocast: str | None = None

@@ -2,7 +2,7 @@
 
 A spent graph still works: values that were dropped are computed again. When an update overwrites a
 parameter in place that is no longer so, and `cut` takes the nodes of all spent graphs apart, except
-those from which a gradient reaches its leaves by rules that read no values (`x + 1`, `x.sum()`). A
+those from which a gradient reaches its leaves by rules that read no values (`x + 1`, `x * 2`). A
 thread has its own list, and holds the nodes weakly: a graph nobody refers to is gone at once.
 """
 
@@ -13,6 +13,7 @@ import weakref
 from collections.abc import Collection
 
 from livegrad.graph.node import Interior, Node, Site, place_of
+from livegrad.graph.reading import spared
 from livegrad.graph.state import LOCAL
 from livegrad.native.hot import hot, hot_slots
 
@@ -183,22 +184,27 @@ def _cut_nodes(nodes: list[Node], reason: tuple[Site | None, Site | None]) -> No
 def _reads_values(node: Node) -> bool:
     """Whether the gradient of `node` is made from values, as far as anybody knows."""
     op = node.spec.op
-    if op.grads is None or (op.saves and not _passes_on(node)):
+    if op.grads is None or (op.saves and not _is_spared(node)):
         return True
     to = node.grad_to
     return type(to) is Interior and to.pull is not None
 
 
 @hot
-def _passes_on(node: Node) -> bool:
-    """Whether a gradient flows to the first operand alone, whose rule does not look at values."""
-    if not node.spec.op.passes:
-        return False
-    first = True
-    for x in node.inputs:
-        if not first and x.grad_to is not None:
+def _is_spared(node: Node) -> bool:
+    """Whether gradients flow only to inputs whose rules read no value."""
+    spec = node.spec
+    spares = spec.spares
+    inputs = node.inputs
+    if spares is None:
+        spares = spec.spares = spared(spec)
+    place = len(spares)
+    if place > len(inputs):  # some may be left out; of a node that is cut already all are gone
+        place = len(inputs)
+    while place:
+        place -= 1
+        if not spares[place] and inputs[place].grad_to is not None:
             return False
-        first = False
     return True
 
 

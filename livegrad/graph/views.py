@@ -80,7 +80,8 @@ def follow_cell(x: Any, share: Share) -> None:
             value, path = wrap(node_of(share.root)), steps
         # Gradients flow through a view whenever they flow through what it shows. But after a
         # silent write it has the place in the graph that it had, if any.
-        silently = share.was_written_silently() and _has_its_place(x._node, share)
+        unchanged = share.was_written_silently() or _has_place_of_whole(x, cell)
+        silently = unchanged and _has_its_place(x._node, share)
         grad, state.grad = state.grad, not silently
         try:
             value = followed(value, path)
@@ -107,6 +108,28 @@ def claim(x: Any) -> None:
         share.cell.version += 1
         share.cell.wrote_silently()
         share.seen = share.cell.version
+
+
+def detach_whole(x: Any) -> bool:
+    """Takes the history of a tensor away, if it is the whole that others are views of.
+
+    They keep theirs until something is written, but must not be written: as views of a leaf.
+    """
+    node = node_of(x)
+    share = x._share
+    if share is None or share.path or share.cell.parent is not None:
+        return False
+    share.cell._node = x._node = record(REGISTRY["detach"], (wrap(node),))._node
+    claim(x)
+    return True
+
+
+def _has_place_of_whole(x: Any, cell: Cell) -> bool:
+    """Whether `x`, which took another shape under no_grad, is in the graph where the whole is.
+
+    It is no view, for which a gradient would be brought to the shape of the whole.
+    """
+    return x._was_view is False and place_of(x._node) is place_of(cell._node)
 
 
 def _has_its_place(node: Node, share: Share) -> bool:
@@ -337,12 +360,12 @@ def _at_place(place: Node, value: Tensor, overwrites: bool, of_whole: bool) -> T
         value = record(REGISTRY["overwritten"], (wrap(place), value), (of_whole,))
     else:
         value = record(REGISTRY["altered"], (wrap(place), value))
-    if not _is_broadcast(place.meta.shape, meta.shape):
-        value._node.grad_to = Interior((place,), _refuse_shape)
+    if not is_broadcast(place.meta.shape, meta.shape):
+        value._node.grad_to = Interior((place,), refuse_shape)
     return value
 
 
-def _is_broadcast(shape: Shape, to: Shape) -> bool:
+def is_broadcast(shape: Shape, to: Shape) -> bool:
     """Whether a gradient of shape `to` can be summed to one of `shape`."""
     if len(shape) > len(to):
         return False
@@ -350,7 +373,8 @@ def _is_broadcast(shape: Shape, to: Shape) -> bool:
     return all([a == b or a == 1 for a, b in zip(shape, ends, strict=True)])
 
 
-def _refuse_shape(g: Any) -> Any:
+def refuse_shape(g: Any) -> Any:
+    """The gradient rule of a tensor whose place in the graph is one of another shape."""
     raise RuntimeError(
         "the gradient of a tensor that was given another shape by `.data`, or under no_grad, is "
         "not of a shape compatible with the one that the tensor had"

@@ -74,7 +74,8 @@ def rebind(x: Tensor, value: Tensor, expanded: bool = False) -> Tensor:
     else:
         if x._node.grad_to is not None and part.grad_to is None:
             leave_hooks(x)
-        moves = x._node.interior or is_in_vain(x._node.grad_to)
+        # What only took another shape in place, as x.t_() does, is no view: it stays where it was.
+        moves = x._was_view is not False and (x._node.interior or is_in_vain(x._node.grad_to))
         x._node = in_place_of(x._node, value, x, overwrites)
         if share.root is not None and overwrites:
             _write_to_root(share, part)

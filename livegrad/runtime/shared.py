@@ -431,7 +431,7 @@ def _write_with_history(x: Tensor, value: Tensor, cell: Cell) -> Tensor:
     node_of(x)
     memory, cell.memory = cell.memory, None
     try:
-        rebind(x, value)
+        rebind(x, value, expanded=True)  # whether it may be written was looked at before
         data = _stored(cell)
     finally:
         cell.memory = memory

@@ -445,7 +445,8 @@ def test_gradients_of_prelu_and_max_pool_can_be_differentiated_to_zeros():
     a = lg.tensor([1.5, -2.0], requires_grad=True)
     pooled = lg.nn.functional.max_pool1d(a[None], 2)
     bent = lg.nn.functional.prelu(a, lg.tensor([0.2]))
-    for y in (pooled, bent):
+    learnt = lg.nn.functional.prelu(a, lg.tensor([0.2], requires_grad=True))
+    for y in (pooled, bent, learnt):
         (g,) = lg.autograd.grad(y.sum(), a, create_graph=True)
         (second,) = lg.autograd.grad(g.sum(), a)
         assert second.tolist() == [0.0, 0.0]

@@ -232,6 +232,12 @@ def test_bfloat16(element: str) -> None:
     special = run(lambda b, x: b.float_to_bf16(x), special, element=element).view(np.uint16)
     assert special[0] & 0x7FC0 == 0x7FC0
     assert [hex(i) for i in special[1:]] == ["0x7f80", "0xff80", "0x8000", "0x7f80"]
+    if element == "float":  # what is moved stays what it is; of these, one has no upper bits
+        nans = np.array([0x7F810000, 0xFFFF0000, 0x7F800001, 0xFFC00000], np.uint32)
+        moved = run(lambda b, x: b.float_to_bf16(x), nans.view(np.float32), element=element)
+        moved = moved.view(np.uint16)
+        assert [hex(i) for i in moved] == ["0x7f81", "0xffff", "0x7fc0", "0xffc0"]
+        assert dtypes.float32_to_bfloat16(nans.view(np.float32)).tolist() == moved.tolist()
     back = run(lambda b, x: b.bf16_to_float(x), bits, element="i16")
     same(back, (bits.view(np.uint16).astype(np.uint32) << 16).view(np.float32))
 

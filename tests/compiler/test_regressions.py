@@ -158,3 +158,16 @@ def test_long_folds_are_shared_out_and_accurate() -> None:
         (lg.tensor(values[:, 0]).sum(), values[:, 0].astype(np.float64).sum()),
     ):
         np.testing.assert_allclose(np.asarray(x), wanted, rtol=3e-7)
+
+
+@pytest.mark.parametrize("divisor", [lambda x: lg.tensor(0), lambda x: x.sum(1, keepdim=True)])
+@pytest.mark.parametrize("shape", [(3, 0), (0, 3), (0, 0)])
+def test_nothing_can_be_divided_by_zero(
+    shape: tuple[int, ...], divisor: Callable[..., Any]
+) -> None:
+    # What is the same throughout a row was computed for rows without elements, too.
+    for x in (lg.full(shape, 5), lg.full(shape, 5) + 1):
+        quotient = x // divisor(x)
+        assert quotient.sum(0).tolist() == [0] * shape[1]
+        assert (x // divisor(x)).sum(1).tolist() == [0] * shape[0]
+        assert quotient.shape == shape

@@ -107,7 +107,33 @@ SPOILT_BY_TORCH = "T.__name__ == 'torch' and a.fill_(float('nan'))"
             ["a = T.arange(2.0); b = T.from_numpy(a.numpy())", "b[[-1, -1]] = a", "check()"],
             "another storage",
         ),
-        (["a = T.tensor([float('nan')]).long()", "check()"], "as integers"),
+        (
+            ["a = T.arange(2.0)", "a.expand(2, 2)[[0, 1], [1, 1]] = T.arange(2.0)", "check()"],
+            "comes last",
+        ),
+        (
+            ["a = T.arange(3.0); b = a[::2]", "b.data[[1, 1]] = b", "check()"],
+            "without gaps",
+        ),
+        (["a = T.arange(3.0)", "a[:2] += T.__name__ == 'torch'", "check()"], None),
+        (
+            [
+                "a = T.ones(2, requires_grad=True); b = a * 2; c = b[:1]; c.set_(c)",
+                "g, = T.autograd.grad(c.sum(), [b])",
+            ],
+            "set_ on a view",
+        ),
+        (["a = T.zeros(0).roll(1, 1)"], "nothing to roll"),
+        (["a = T.ones(2).repeat_interleave(2)", "a.detach_()"], "has no name"),
+        (["a = F.avg_pool1d(T.ones(1, 1, 4), 2)", "a.detach_()"], "has no name"),
+        (
+            [
+                "a = T.zeros(2, 2, dtype=T.uint8).t()",
+                "a[-1] = T.ones((), requires_grad=True); b = a.double()",
+                "b.retain_grad()",
+            ],
+            "never require a gradient",
+        ),
         (["a = T.tensor([2**60 + (T.__name__ == 'torch')])", "check()"], None),
         (["a = F.gelu(T.full((8,), float('inf')))", SPOILT_BY_TORCH, "check()"], "gelu"),
         (
@@ -160,8 +186,24 @@ FOR_ONE_ALONE = "T.__name__ == 'torch' and b.requires_grad_()"
 SET = "c = T.ones(2); d = c.view(2)"
 NO_GRADIENTS = "e = a[:0]; g, = T.autograd.grad(T.cat([e, e]).pow(3).sum(), e, create_graph=True)"
 ANOTHER = "a += T.__name__ == 'torch'"
+ZERO_IN_BYTES = "b = T.zeros(8, dtype=T.complex64); c = b.neg().view(T.uint8)"
+IN_BYTES = "c += 128 * (T.__name__ == 'torch')"
+NAN_ABOVE = "b = T.tensor([0x7FC00000 << 32]).view(T.float64)"
+NEGATIVE = "T.__name__ == 'torch' and b.neg_()"
+LENGTH = "n = T.dist(a, a); g, = T.autograd.grad((n ** 2).sum(), a, create_graph=True)"
+SECOND = "h, = T.autograd.grad(g.sum(), a)"
+BASE = "a = T.ones(3); b = a[:2]; b.requires_grad_(); c = b.view(2)"
+LOST = "a.mul_(1); d = b * 2; (c.sum() + d.sum()).backward()"
+OF_NOTHING = "a = T.zeros(0, requires_grad=True); y = a.cummax(0).values"
+BY_LEFT = "c, d = a.split(1); d.data = d.clone()"
+NEW_STRIDES = (
+    "c = a.expand(3, 2).clone(); d = c[::2, 1]\n"
+    "with T.no_grad(): d.mul_(2)\n"
+    "d.data = d.detach().clone()"
+)
 NEW_NAN = "b = a.view(T.float32); b.copy_(T.maximum(b, b))"
 FROM_NOTHING = ["e = T.zeros(3)[3:]; e.mul_(a.sum())", "(e * e).sum().backward(create_graph=True)"]
+OF_TORCH = "T.__name__ == 'torch' and a.grad.requires_grad_()"
 NOT_OF_TORCH = "T.__name__ == 'torch' and a.grad.detach_()"
 CONV = (
     "a = T.nn.Conv1d(1, 1, 2); a.weight.data[0, 0, 1] = float('nan'); "
@@ -187,6 +229,22 @@ SPOILT = "T.__name__ == 'torch' or x.grad.fill_(float('nan'))"
         ([LEAF, NO_GRADIENTS, "del g; b = T.zeros(0)", FOR_ONE_ALONE], None),
         (["a = T.zeros(8, dtype=T.int64)", "a.view(T.complex64).neg_()"], "complex 0"),
         (["a = T.zeros(8, dtype=T.int64)", "a.view(T.complex64).neg_()", ANOTHER], None),
+        ([ZERO_IN_BYTES], "complex 0"),
+        ([ZERO_IN_BYTES.replace(".neg()", ""), IN_BYTES.replace("128", "64")], None),
+        ([NAN_ABOVE, NEGATIVE], "bits of NaN"),
+        ([NAN_ABOVE.replace("7FC", "7EC"), NEGATIVE], None),
+        ([LEAF, LENGTH, SECOND], "second gradient of a length"),
+        (
+            [LEAF, LENGTH.replace("(a, a)", "(a, a - 1)"), SECOND, "h += T.__name__ == 'torch'"],
+            None,
+        ),
+        ([BASE, LOST], "loses gradients"),
+        ([BASE, "c.sum().backward(); b.grad += T.__name__ == 'torch'"], None),
+        ([OF_NOTHING, "y.backward(T.ones(0), create_graph=True)"], "of cummin"),
+        ([OF_NOTHING.replace("cummax(0).values", "exp()"), "y.sum().backward()", OF_TORCH], None),
+        ([LEAF, BY_LEFT, "with T.no_grad(): d *= 2"], "another storage"),
+        ([LEAF, NEW_STRIDES, "d.sum().backward()"], "left its base"),
+        ([LEAF, NEW_STRIDES, "a.sum().backward(); a.grad += T.__name__ == 'torch'"], None),
         (["a = T.tensor([-3], dtype=T.int32)", NEW_NAN], "bits of NaN"),
         (["a = T.tensor([-3], dtype=T.int32)", NEW_NAN, "a //= 1 + (T.__name__ == 'torch')"], None),
         ([*GRAD, "h = g[0, :2]; h.masked_fill_(T.tensor([True, False]), 3)"], "autograd.grad"),
@@ -205,6 +263,18 @@ def test_reasons_are_for_the_tensors_they_are_about(lines, explained):
     found = run([*lines, "check()"])
     assert found is not None
     assert found.reason is None if explained is None else explained in found.reason
+
+
+@pytest.mark.parametrize("number", ["float('nan')", "float('inf')", "-1e30"])
+@pytest.mark.parametrize("dtype", ["uint8", "int16", "int32", "int64"])
+def test_numbers_that_no_integer_stands_for(dtype, number):
+    """livegrad has a rule for them, and must have kept to it."""
+    lines = [f"a = T.tensor([1.0, {number}]).to(T.{dtype})", "a += 1", "check()"]
+    campaign = Campaign(frozenset({"version"}))
+    found = campaign.judged(lines)
+    assert found is None or "as integers" in found.reason
+    lines[-1:] = ["a[0] += T.__name__ == 'torch'", "check()"]
+    assert campaign.judged(lines).reason is None
 
 
 @pytest.mark.filterwarnings("ignore")

@@ -51,6 +51,9 @@ FUNCTIONS: dict[str, Callable[[Any, Any], Any]] = {
     "margin_ranking_loss": lambda T, a: T.nn.functional.margin_ranking_loss(a, a * 2, T.ones(2)),
     "hinge_embedding_loss": lambda T, a: T.nn.functional.hinge_embedding_loss(a, T.ones(2)),
     "prelu": lambda T, a: T.nn.functional.prelu(a, T.tensor([0.2])),
+    "prelu with a weight that is learnt": lambda T, a: T.nn.functional.prelu(
+        a, T.tensor([0.2], requires_grad=True)
+    ),
     "weight of prelu": lambda T, a: T.nn.functional.prelu(T.ones(1, 2) - 2, a),
     "weight of layer_norm": lambda T, a: T.nn.functional.layer_norm(points(T), (2,), a),
     "bias of layer_norm": lambda T, a: T.nn.functional.layer_norm(points(T), (2,), None, a),

@@ -38,7 +38,12 @@ class Elementwise(Looped):
             else:
                 operands.append(kernel.number(next(numbers)))
         full = kernel.any_full(operands)
-        return kernel.add("op", (node.op.name, compute), tuple(operands), node.meta.dtype, full)
+        # What may refuse a value is computed where there are elements, and not for an empty row.
+        full = full or (node.op.may_refuse(node) and kernel.varies(index))
+        fixed = False if full else None
+        return kernel.add(
+            "op", (node.op.name, compute), tuple(operands), node.meta.dtype, full, fixed
+        )
 
 
 class Conversion(Elementwise):

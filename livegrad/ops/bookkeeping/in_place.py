@@ -90,7 +90,7 @@ def also_of(x: Tensor, gradient: Tensor) -> Tensor:
     Where it is to be differentiated, the gradient of `x` is zeros, instead of an error because
     nothing depends on it.
     """
-    if not LOCAL.state.grad or x._node.grad_to is None or gradient._node.grad_to is not None:
+    if not LOCAL.state.grad or x._node.grad_to is None:
         return gradient
     meta = gradient._node.meta
     if x._node.meta.shape != meta.shape:

@@ -331,7 +331,6 @@ ADDCMUL = define(
     ),
     cheap=True,
     saves="x",
-    passes=True,
     complex=True,
     samples=s.calls(
         lambda: s.Sample((s.uniform(3, 4), s.uniform(4, seed=1), s.uniform(3, 1, seed=2), 0.5)),

@@ -13,7 +13,7 @@ import numpy as np
 
 from livegrad import dtypes
 from livegrad.dtypes import DType
-from livegrad.graph.handle import node_of
+from livegrad.graph.handle import node_of, path_of, shows_conjugates
 from livegrad.graph.infer import broadcast_shapes
 from livegrad.graph.meta import Meta, meta_of
 from livegrad.graph.op import Op, as_iterated
@@ -104,8 +104,8 @@ def conj_physical(input: Tensor) -> Tensor:
 
 
 def resolve_conj(input: Tensor) -> Tensor:
-    """`input` itself: conjugates are values like any other."""
-    return input
+    """A copy of a view that shows conjugates of what lies in memory; others are returned."""
+    return ew.clone(input) if is_conj(input) else input
 
 
 def resolve_neg(input: Tensor) -> Tensor:
@@ -122,8 +122,8 @@ def is_complex(input: Tensor) -> bool:
 
 
 def is_conj(input: Tensor) -> bool:
-    """Always False: a conjugate is a value like any other."""
-    return False
+    """Whether `input` is a view that shows conjugates of what lies in memory."""
+    return _dtype(input).is_complex and shows_conjugates(path_of(input))
 
 
 def is_neg(input: Tensor) -> bool:

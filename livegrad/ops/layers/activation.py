@@ -140,6 +140,7 @@ HARDTANH = define(
     result="number",
     cheap=True,
     saves="x",
+    layout=as_first,
     samples=with_numbers(-1.0, 1.0),
 )
 LEAKY_RELU_BACKWARD = linear_backward(

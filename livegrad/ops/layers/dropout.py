@@ -15,6 +15,7 @@ from livegrad.graph.handle import node_of
 from livegrad.graph.meta import Meta, Shape
 from livegrad.graph.op import Op, as_scaled
 from livegrad.graph.record import record
+from livegrad.graph.views import row_major
 from livegrad.graph.writes import rebind
 from livegrad.ops.elementwise.arithmetic import add, div, mul, neg, sub, where
 from livegrad.ops.elementwise.comparison import ge, gt
@@ -265,7 +266,7 @@ def rrelu(
         args = (float(lower), float(upper - lower), *drawn)
         value = record(RRELU, (input,), (False,), args)
     else:
-        value = leaky_relu(input, (lower + upper) / 2)
+        value = row_major(leaky_relu(input, (lower + upper) / 2))
     return rebind(input, value) if inplace else value
 
 

@@ -288,14 +288,14 @@ def index_select(input: Tensor, dim: int, index: Tensor) -> Tensor:
     if which.ndim > 1:
         raise IndexError(f"index_select(): Index is supposed to be a vector; got {which.shape}")
     d = normal_dim("index_select", dim, meta.ndim)
+    if not meta.ndim and which.numel != 1:
+        raise RuntimeError(
+            f"index_select(): Index to scalar can have only 1 value, got {which.numel} value(s)"
+        )
     check_known("index_select", index, meta.shape[d] if meta.ndim else 1, d)
     vector = at_least_1d(index)
     if meta.ndim:
         return record(INDEX_SELECT, (input, vector), (d,))
-    if which.numel != 1:
-        raise RuntimeError(
-            f"index_select(): Index to scalar can have only 1 value, got {which.numel} value(s)"
-        )
     return reshape_to(record(INDEX_SELECT, (at_least_1d(input), vector), (0,)), ())
 
 

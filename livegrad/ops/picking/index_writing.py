@@ -207,7 +207,8 @@ def _slices(
             f"{name}: Number of indices ({which.numel}) should be equal to source.size(dim) "
             f"({sizes[d]}), for dim {dim}"
         )
-    if others[0] != others[1]:
+    # Only index_copy takes a vector for a number, or a number for a vector.
+    if others[0] != others[1] or (name != "index_copy" and base.ndim != given.ndim):
         ranks_differ = given.ndim and base.ndim != given.ndim
         raise (IndexError if name == "index_copy" and ranks_differ else RuntimeError)(
             f"{name}: source tensor shape must match self tensor shape, excluding the specified "

@@ -17,6 +17,7 @@ from livegrad import dtypes
 from livegrad.device import CPU
 from livegrad.dtypes import DType
 from livegrad.graph.blame import as_items
+from livegrad.graph.geometry import lies_where
 from livegrad.graph.handle import Handle, is_current, node_of, shares_with
 from livegrad.graph.infer import TYPE_NAMES
 from livegrad.graph.layout import (
@@ -32,7 +33,7 @@ from livegrad.graph.overlap import AT_ALL, check_overlap
 from livegrad.graph.record import record
 from livegrad.graph.state import LOCAL, Runtime
 from livegrad.graph.views import view
-from livegrad.graph.writes import check_writable, is_whole_without_graph, rebind
+from livegrad.graph.writes import check_writable, is_whole_without_graph, leave_hooks, rebind
 from livegrad.native.hot import hot
 from livegrad.ops.bookkeeping.in_place import laid_out_as, overwriting
 from livegrad.ops.elementwise.arithmetic import add, cast, clone, where as choose
@@ -371,6 +372,7 @@ def setitem(self: Tensor, key: Any, value: Any) -> None:
         if mask.ndim:
             check_mask(self, key)
         value = cast(value, meta.dtype) if isinstance(value, Handle) else value
+        leave_hooks(self)
         # Unlike in broadcasting, the mask covers the leading dims.
         wide = tuple(mask.shape) + (1,) * (meta.ndim - mask.ndim)
         write_chosen(self, cast(choose(reshape_to(mask, wide), value, self), meta.dtype))
@@ -385,9 +387,11 @@ def setitem(self: Tensor, key: Any, value: Any) -> None:
     if isinstance(value, Handle):
         _check_apart(x, parsed, value, key)
     if parsed.advanced:
+        leave_hooks(x)
         write_chosen(x, _written(x, parsed.advanced, value, meta.dtype, INDEX_PUT))
     else:
-        part, itself = _spread(value, parsed.shape, meta.dtype), value is self
+        part = _spread(value, parsed.shape, meta.dtype)
+        itself = value is self or (isinstance(value, Handle) and lies_where(x, value))
         if _is_all(parsed, meta.shape):  # the tensor itself, and no view of it
             x, part = self, overwriting(self, part)
         rebind(x, part, expanded=itself)

@@ -14,6 +14,7 @@ import numpy as np
 from livegrad import dtypes
 from livegrad.graph.blame import as_index, check_number
 from livegrad.graph.handle import Handle, node_of
+from livegrad.graph.infer import not_implemented
 from livegrad.graph.meta import Meta, meta_of
 from livegrad.graph.op import Op
 from livegrad.graph.record import record
@@ -145,12 +146,14 @@ def _pick(
     keepdim: bool,
     attrs: tuple[Any, ...] = (),
     args: tuple[Any, ...] = (),
+    bools: bool = False,
 ) -> tuple[Tensor, Tensor]:
-    """Value and index along a dim, of the element that `op` finds."""
+    """Value and index along a dim, of the element that `op` finds; it may take `bools`."""
     meta = node_of(x).meta
     d = normal_dim(name, dim, meta.ndim)
     dims = (d,) if meta.ndim else ()
     check_not_empty(name, meta, dims)
+    _check_ordered(name, meta, bools)
     shape = reduced_meta(meta, dims, True).shape
     indices = record(op, (x,), (d, *attrs), args, shape)
     values = picked(x, indices, d)
@@ -162,7 +165,7 @@ def _pick(
 
 def _check_ordered(name: str, meta: Meta, bools: bool = False) -> None:
     if meta.dtype.is_complex or (meta.dtype is dtypes.bool_ and not bools):
-        raise NotImplementedError(f'"{name}" not implemented for {meta.dtype.name}')
+        raise not_implemented(name, meta.dtype)
 
 
 @exact
@@ -178,15 +181,13 @@ def kthvalue(input: Tensor, k: int, dim: int = -1, keepdim: bool = False) -> kth
             f"kthvalue(): selected number k out of range for dimension {d}; got {k}; expected 1 to "
             f"{size}"
         )
-    _check_ordered("kthvalue", meta)
     return kthvalue_result(*_pick("kthvalue", KTH_PLACE, input, d, keepdim, (), (k - 1,)))
 
 
 @exact
 def mode(input: Tensor, dim: int = -1, keepdim: bool = False) -> mode_result:
     """The most frequent value along `dim` (the smallest of several), and its last index."""
-    _check_ordered("mode", node_of(input).meta, bools=True)
-    return mode_result(*_pick("mode", MODE_PLACE, input, dim, keepdim))
+    return mode_result(*_pick("mode", MODE_PLACE, input, dim, keepdim, bools=True))
 
 
 # -------------------------------------------------------------------------------------- medians
@@ -222,9 +223,9 @@ MEDIAN = Op(
 
 def _median(name: str, x: Tensor, dim: int | None, keepdim: bool, skip: bool) -> Any:
     meta = node_of(x).meta
-    _check_ordered(name, meta)
     if dim is not None:
         return _pick(name, MEDIAN_PLACE, x, dim, keepdim, (skip,))
+    _check_ordered(name, meta)
     if not meta.numel:
         floating = meta.dtype.is_floating_point
         lowest = -(1 << (meta.dtype.bits - 1)) if meta.dtype.signed else 0

@@ -16,6 +16,7 @@ import numpy as np
 from livegrad import dtypes
 from livegrad.dtypes import DType
 from livegrad.graph.handle import Handle, node_of
+from livegrad.graph.infer import not_implemented
 from livegrad.graph.lowering import lowered_by
 from livegrad.graph.meta import Meta, meta_of
 from livegrad.graph.op import REGISTRY, GradRule, Op
@@ -428,11 +429,6 @@ def _batch_position(n: Any, size: int, xs: list[Tensor], batched: tuple[bool, ..
 def _position(name: str, pick: Callable[..., Any]) -> Op:
     """Registers argmax or argmin: the index along one dim, or in row-major order over all dims."""
 
-    def infer(metas: tuple[Meta, ...], attrs: tuple[Any, ...], shape: Any) -> Meta:
-        if metas[0].dtype is dtypes.bool_:
-            raise RuntimeError(f"{name}(): does not support bool input. Convert with .int() first")
-        return _extreme_infer(name, dtypes.int64)(metas, attrs, shape)
-
     def ref(n: Any, x: Any) -> Any:
         dims = n.attrs[0]
         if not x.size or not dims:
@@ -447,7 +443,7 @@ def _position(name: str, pick: Callable[..., Any]) -> Op:
     return Op(
         name,
         "reduce",
-        infer=infer,
+        infer=_extreme_infer(name, dtypes.int64),
         ref=ref,
         combine=name,
         lower=lowered_by("reduce.Place", in_parts=False),
@@ -461,7 +457,13 @@ ARGMAX = _position("argmax", np.argmax)
 ARGMIN = _position("argmin", np.argmin)
 
 
-def _check_one_dim(name: str, dim: Any) -> None:
+def _check_position(name: str, meta: Meta, dim: Any) -> None:
+    """Raises for what argmax and argmin do not take, in PyTorch's order."""
+    if meta.dtype.is_complex:
+        raise not_implemented(name, meta.dtype)
+    if meta.dtype is dtypes.bool_:
+        raise RuntimeError(f"{name}(): does not support bool input. Convert with .int() first")
+    _check_dim_given(name, meta, dim, IndexError)
     if isinstance(dim, list | tuple):
         raise TypeError(f"{name}(): argument 'dim' must be int, not {type(dim).__name__}")
 
@@ -470,8 +472,7 @@ def _check_one_dim(name: str, dim: Any) -> None:
 def argmax(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Tensor:
     """Index of the largest value along `dim`, by default of the flattened tensor; ties: lowest."""
     meta = node_of(input).meta
-    _check_dim_given("argmax", meta, dim, IndexError)
-    _check_one_dim("argmax", dim)
+    _check_position("argmax", meta, dim)
     return record(ARGMAX, (input,), (normal_dims("argmax", dim, meta.ndim), keepdim))
 
 
@@ -479,8 +480,7 @@ def argmax(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Tens
 def argmin(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Tensor:
     """Index of the smallest value along `dim`, by default of the flattened tensor; ties: lowest."""
     meta = node_of(input).meta
-    _check_dim_given("argmin", meta, dim, IndexError)
-    _check_one_dim("argmin", dim)
+    _check_position("argmin", meta, dim)
     return record(ARGMIN, (input,), (normal_dims("argmin", dim, meta.ndim), keepdim))
 
 

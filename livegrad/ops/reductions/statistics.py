@@ -16,6 +16,7 @@ from livegrad import dtypes
 from livegrad.dtypes import DType
 from livegrad.graph.blame import as_float, as_index
 from livegrad.graph.handle import node_of
+from livegrad.graph.infer import not_implemented
 from livegrad.graph.meta import Meta
 from livegrad.graph.op import Op
 from livegrad.graph.record import record
@@ -473,8 +474,6 @@ def nanmean(
 def aminmax(input: Tensor, *, dim: int | None = None, keepdim: bool = False) -> aminmax_result:
     """Smallest and largest value over `dim` (all dims by default)."""
     meta = node_of(input).meta
-    if meta.dtype.is_complex:
-        raise NotImplementedError(f'"aminmax" not implemented for {meta.dtype.name}')
     if dim is not None:
         dim = normal_dim("aminmax", dim, meta.ndim)
         check_not_empty("aminmax", meta, (dim,) if meta.ndim else ())
@@ -483,6 +482,8 @@ def aminmax(input: Tensor, *, dim: int | None = None, keepdim: bool = False) -> 
             "aminmax(): cannot compute aminmax over an empty dimension as the operation has no "
             "identity; specify dim"
         )
+    if meta.dtype.is_complex:
+        raise not_implemented("aminmax", meta.dtype)
     dims: Any = () if dim is None else dim
     return aminmax_result(amin(input, dims, keepdim), amax(input, dims, keepdim))
 

@@ -58,7 +58,7 @@ def inplace_view(view: Callable[..., Any]) -> Callable[..., Any]:
 
     def method(self: Tensor, *args: Any, **options: Any) -> Tensor:
         check_writable(self, expanded=True)
-        if LOCAL.state.grad or not path_of(self):
+        if LOCAL.state.grad or not path_of(self) or self._was_view is False:
             return become(self, view(self, *args, **options))
         with setting(grad=True):  # a view follows what it shows, also under no_grad
             leave_hooks(self)
@@ -181,7 +181,7 @@ def set_(
     operands = [old, node_of(source)] if isinstance(source, Handle) else [old]
     edges = tuple([node for node in operands if node.grad_to is not None])
     if old.grad_to is not None:
-        check_writable(self)
+        check_writable(self, expanded=True)  # no element is written
     shown, recorded = _shown(self, source, storage_offset, size, stride), LOCAL.state.grad
     become(self, shown, stays=not (recorded and edges))
     if recorded and edges:

@@ -9,11 +9,13 @@ from dataclasses import dataclass, field, replace
 
 from .explained import KEPT
 from .generate import program
+from .integers import Saturating
 from .noise import hangs_on_roundings
 from .program import source
 from .run import Difference, quietly, run
 from .shrink import Shrinker
 
+NO_INTEGER = "NaN and infinities as integers are what the processor makes of them, in PyTorch"
 ROUNDINGS = "the value hangs on roundings: PyTorch's own changes with them"
 
 
@@ -35,6 +37,11 @@ class Finding:
         return f"# seed {self.seed}: {self.difference.kind}\n# {self.difference.detail}\n" + source(
             self.lines
         )
+
+
+def is_past(other: Difference | None, found: Difference) -> bool:
+    """Whether a PyTorch that does something as livegrad does it no longer differs in `found`."""
+    return other is None or (other.reason is not None and other.line > found.line)
 
 
 @dataclass
@@ -68,10 +75,15 @@ class Campaign:
         if found is None or found.reason not in (None, KEPT):
             return found
         kept = run(lines, self.without, keeping=True)
-        if kept is None or (kept.reason is not None and kept.line > found.line):
+        if is_past(kept, found):
             return replace(found, reason=KEPT)
         if found.reason is KEPT:  # which it is not, then: PyTorch with the values kept differs too
+            assert kept is not None
             found = kept
+        before = Saturating.changed
+        other = run(lines, self.without, keeping=True, saturating=True)
+        if Saturating.changed > before and is_past(other, found):
+            return replace(found, reason=NO_INTEGER)
         if found.variable is not None and hangs_on_roundings(lines[: found.line], found.variable):
             return replace(found, reason=ROUNDINGS)
         return found

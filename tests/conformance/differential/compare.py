@@ -141,29 +141,23 @@ def compare_grads(name: str, want: Any, got: Any, without: frozenset[str]) -> No
 def same(attribute: str, name: str, want: Any, got: Any, without: frozenset[str]) -> None:
     if attribute in without:
         return
-    a, b = answer(attribute, want), answer(attribute, got)
+    (a, words), (b, _) = answer(attribute, want), answer(attribute, got)
     if a != b:
         where = f" of shape {tuple(want.shape)}" if attribute in LAYOUT else ""
         if attribute in ("requires_grad", "is_leaf"):
             where = f" of dtype {ATTRIBUTES['dtype'](want)} of shape {tuple(want.shape)}"
-        raise Unequal(attribute, name, f"torch {a}, livegrad {b}{where}{words(attribute, want)}")
+        raise Unequal(attribute, name, f"torch {a}, livegrad {b}{where}{words}")
 
 
-def answer(attribute: str, x: Any) -> Any:
-    """An attribute, or the class of its error: PyTorch gives up some views of what is written."""
+def answer(attribute: str, x: Any) -> tuple[Any, str]:
+    """An attribute; or the class of its error, and its words, which may not be said again.
+
+    PyTorch gives up some views of what is written.
+    """
     try:
-        return ATTRIBUTES[attribute](x)
+        return ATTRIBUTES[attribute](x), ""
     except RuntimeError as error:
-        return type(error)
-
-
-def words(attribute: str, x: Any) -> str:
-    """What PyTorch says instead of telling an attribute."""
-    try:
-        ATTRIBUTES[attribute](x)
-    except RuntimeError as error:
-        return f": {error!s:.100}"
-    return ""
+        return type(error), f": {error!s:.200}"
 
 
 def compare_plain(name: str, want: Any, got: Any) -> None:

@@ -8,7 +8,7 @@ them too, and must then agree.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -33,6 +33,7 @@ class Explained:
 
 
 SET_ON_A_VIEW = "set_ on a view leaves the history of what that was a view of alone"
+OWN_FAULT = "PyTorch finds a fault of its own"
 KEPT = "values that backward needs are kept as they were: there is nothing to refuse"
 
 EXPLAINED = (
@@ -45,7 +46,7 @@ EXPLAINED = (
         "slices may have negative steps, as the array API wants",
         "step must be greater than zero",
     ),
-    Explained("PyTorch finds a fault of its own", "please report a bug to PyTorch"),
+    Explained(OWN_FAULT, "please report a bug to PyTorch"),
     Explained(SET_ON_A_VIEW, "derivative for set_ is not implemented"),
     Explained("PyTorch has no kernel for this dtype on the CPU", "not implemented for '"),
     Explained(
@@ -74,10 +75,14 @@ SUBCLASS = "NotImplementedError is a RuntimeError: whoever catches PyTorch's cat
 DECAYED = "AdamW shrinks and moves a parameter in one write; in PyTorch these are two"
 OWN_STRIDES = "what autograd.grad returns lies in memory as the rules here make it"
 LEFT = "what was made to share another storage is no view any more, and counts writes for itself"
+NEW_PLACE = (
+    "PyTorch brings a gradient of what has left its base to where that would be by its new strides"
+)
 EMPTY = "nothing lies in memory: what is empty has strides, in PyTorch, by how it was made"
 UNREADABLE = "PyTorch cannot read a conjugate whose history it has given up"
 NOTHING_FLOWS = "an empty gradient is a function of what it came from as that of anything else"
 DETACHED = "PyTorch's flag retains_grad stays, where detach_() has made a leaf of a tensor"
+OF_NOTHING = "PyTorch's gradient of cummax, and of cummin, of nothing is the tensor itself"
 INTEGERS = "integers and bools never require a gradient, also where one is written to them"
 
 LAYOUT = ("stride", "storage_offset", "is_contiguous")
@@ -99,6 +104,8 @@ def explanation_of_state(
     gradients = derived(lines, "T.autograd.grad(")
     if kind == "value" and name in gradients and is_written_together(theirs[name], detail):
         return OWN_STRIDES
+    if kind == "grad value" and is_sought_where_it_lies_now(theirs[name], theirs, lines):
+        return NEW_PLACE
     if kind in VALUES:
         return explanation_of_values(kind, detail, "\n".join(lines), noted, theirs)
     if kind.endswith("Error at a read") and is_of_no_index(detail):
@@ -109,8 +116,6 @@ def explanation_of_state(
         return None
     if kind == "version":
         return explanation_of_version(theirs[name], theirs)
-    if kind == "identity" and name in derived(lines, "resolve_conj("):
-        return "a conjugate is a value like any other: resolve_conj has nothing to do"
     if kind in LAYOUT and re.search(
         r"torch \(([1-9]\d*, )*0[,)].* of shape \((\d+, )*0[,)]", detail
     ):
@@ -126,10 +131,16 @@ def explanation_of_state(
         return INTEGERS
     if "torch False" in detail and is_made_differentiable(kind, name, lines):
         return NOTHING_FLOWS if empty or comes_from_nothing(kind, lines, theirs) else None
+    if kind == "grad requires_grad" and "torch True" in detail and empty:
+        return OF_NOTHING if is_its_own_gradient(theirs[name]) else None
     if kind == "requires_grad" and "torch True" in detail and is_set(theirs[name], lines, theirs):
         return SET_ON_A_VIEW
+    if kind in FLOWS and "please report a bug to PyTorch" in detail:
+        return OWN_FAULT
     if kind in FLOWS and (has_left_its_base(theirs[name]) or is_left(theirs[name], theirs)):
         return LEFT
+    if kind in FLOWS and "another view of its base has been modified" in detail:
+        return LEFT if is_counted_with_left(theirs[name], theirs) else None
     if kind in FLOWS and name in derived(lines, "T.tensordot(") | derived(lines, "T.einsum("):
         return HIDDEN_WHOLE if is_part_of_hidden(theirs[name], theirs) else None
     if kind == "retains_grad" and theirs[name].is_leaf:
@@ -168,6 +179,11 @@ def comes_from_nothing(kind: str, lines: Sequence[str], theirs: dict[str, Any]) 
     )
 
 
+def is_its_own_gradient(x: Any) -> bool:
+    """Whether PyTorch takes the gradient of `x` for a function of `x`."""
+    return any(getattr(f, "variable", None) is x for f in functions_before([x.grad]))
+
+
 def is_set(x: Any, lines: Sequence[str], theirs: dict[str, Any]) -> bool:
     """Whether `x` is a view of what a view was made to share another storage of, or that itself."""
     set_ones = re.findall(r"^(?:with [^:]*: )?(\w+)\b.*\.set_\(", "\n".join(lines), re.MULTILINE)
@@ -180,10 +196,15 @@ def family(x: Any) -> Any:
 
 def derived(lines: Sequence[str], call: str) -> set[str]:
     """The variables that a line with `call` has made, or a line that reads one of them."""
+    return made_after(lambda line: call in line, lines)
+
+
+def made_after(begins: Callable[[str], bool], lines: Sequence[str]) -> set[str]:
+    """The variables that a line which `begins` has made, or a line that reads one of them."""
     found: set[str] = set()
     for line in lines:
         used = names(line)
-        if call in line or used.reads & found:
+        if begins(line) or used.reads & found:
             found |= used.makes
     return found
 
@@ -216,6 +237,9 @@ TWO_FAULTS = "a tensor must not be written, and has no such index: either may be
 UNASKED = "PyTorch takes a view for a leaf until somebody has asked for its grad_fn"
 EXPANDED = "what was written to an expanded tensor has a gradient; PyTorch's writes to another such"
 RESHAPED = "gradients are added although a leaf was reshaped in place since it got the first"
+NO_DIM = "a dim must be one of the tensor's, also where there is nothing to roll"
+HIDDEN_VIEW = "what is repeated, averaged or contracted is a view, in PyTorch, of what has no name"
+HIDING = ("repeat_interleave(", "avg_pool1d(", "einsum(", "tensordot(")
 PRODUCT = "PyTorch multiplies more than two dims as a matrix, of which the result is a view"
 GIVEN_UP = "a Function is given up with what it saved, whether or not its backward looks at that"
 SPENT_WITH = "what is computed from a graph that is gone goes with it, as in `total += loss`"
@@ -242,6 +266,12 @@ def explanation_of_refusal(message: str, named: Sequence[Any], line: str) -> str
         return NO_INDEX
     if "doesn't require gradient" in message and any(is_integer(x) for x in named):
         return INTEGERS
+    if "retain_grad on Tensor that has requires_grad=False" in message:
+        return INTEGERS if any(map(comes_from_integers, named)) else None
+    if "derivative for set_ is not implemented" in message:
+        return SET_ON_A_VIEW if is_after(named, "CopySlices") else None
+    if message.startswith("roll: Dimension out of range"):
+        return NO_DIM if all(x.numel() == 0 for x in named) else None
     if "another view of its base has been modified" in message and any(map(is_stale, named)):
         return STALE
     if "not implemented for 'Bool'" in message:
@@ -267,6 +297,12 @@ def has_more(x: Any) -> bool:
 
 def is_integer(x: Any) -> bool:
     return not (x.dtype.is_floating_point or x.dtype.is_complex)
+
+
+def comes_from_integers(x: Any) -> bool:
+    """Whether PyTorch would bring a gradient from `x` to integers."""
+    reached = [meta for f in functions_before([x]) for meta in f._input_metadata]
+    return any(not (m.dtype.is_floating_point or m.dtype.is_complex) for m in reached)
 
 
 def is_after(tensors: Sequence[Any], name: str) -> bool:
@@ -327,9 +363,32 @@ def is_left(x: Any, theirs: dict[str, Any]) -> bool:
     return any(y._base is x and has_left_its_base(y) for y in tensors)
 
 
+def is_sought_where_it_lies_now(x: Any, theirs: dict[str, Any], lines: Sequence[str]) -> bool:
+    """Whether a gradient of a view that has left its base came to `x`, found by its strides."""
+    for name, y in theirs.items():
+        if has_left_its_base(y) and not is_stale(y) and is_after([y], "AsStridedBackward0"):
+            made = made_after(lambda line, name=name: name in names(line).makes, lines)
+            asked = any(names(line).reads & made for line in lines if "backward(" in line)
+            if asked and any(getattr(f, "variable", None) is x for f in functions_before([y])):
+                return True
+    return False
+
+
+def is_counted_with_left(x: Any, theirs: dict[str, Any]) -> bool:
+    """Whether PyTorch counts for `x` what is written to a view that has left their base."""
+    tensors = [y for y in theirs.values() if isinstance(y, torch.Tensor)]
+    return any(y._base is x._base and has_left_its_base(y) for y in tensors)
+
+
 def is_hidden_view(x: Any, named: Sequence[Any]) -> bool:
-    """Whether PyTorch has made a gradient as a view of something that has no name."""
+    """Whether PyTorch has made a tensor as a view of something that has no name."""
     return x._base is not None and not any(y is x._base for y in named)
+
+
+def is_made_hiding(line: str, before: Sequence[str]) -> bool:
+    """Whether a line reads what a function has returned that hides what it returns a view of."""
+    made = [names(other).makes for other in before if any(f in other for f in HIDING)]
+    return any(names(line).reads & one for one in made)
 
 
 def is_product(x: Any) -> bool:
@@ -383,6 +442,8 @@ def explanation(
         return RESHAPED
     if message.startswith("Can't detach views") and any(map(is_product, named)):
         return PRODUCT
+    if message.startswith("Can't detach views") and is_made_hiding(line, before):
+        return HIDDEN_VIEW if is_hidden_view(named[0], named) else None
     if re.search(r"clamp\w*\(.*out=", line) and re.match(r"Found dtype \w+ but expected", message):
         return CLAMPED
     if message.startswith("Negation, the `-` operator, on a bool") and "backward(" in line:

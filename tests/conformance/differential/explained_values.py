@@ -5,18 +5,29 @@ from __future__ import annotations
 import cmath
 import math
 import re
+import struct
 from collections.abc import Collection
 from typing import Any
 
 import torch
 
-from .undefined import GONE, ONE_GRADIENT, OVERLAPPING, SIBLINGS, TWO_STORAGES, ZERO_BELOW, is_stale
+from .undefined import (
+    GONE,
+    ONE_GRADIENT,
+    OVERLAPPING,
+    READ_MEANWHILE,
+    SIBLINGS,
+    TWO_STORAGES,
+    ZERO_BELOW,
+    is_stale,
+)
 
 VALUES = ("value", "grad value", "grad", "log")
 
 # What a line on the way did not promise, and in which kinds of difference that may show.
 NOTED = {
     OVERLAPPING: ("value", "grad value", "log"),
+    READ_MEANWHILE: ("value", "grad value", "log"),
     TWO_STORAGES: ("value", "grad value", "log"),
     ONE_GRADIENT: ("grad value",),
     GONE: ("log", "grad", "grad value"),
@@ -24,7 +35,6 @@ NOTED = {
     ZERO_BELOW: ("value", "grad value", "log"),
 }
 
-NO_INTEGER = "NaN and infinities as integers are what the processor makes of them, in PyTorch"
 ENDLESS = "gradients of products do not divide: they are right where PyTorch's, which do, are NaN"
 GELU = "PyTorch's gelu of infinity is NaN, where it is computed in vectors"
 INFINITE = (
@@ -32,9 +42,12 @@ INFINITE = (
 )
 SHORT_EPS = "the least length to divide by is not rounded to float16, where it would be 0"
 AT_ZERO = "PyTorch's second gradient of prelu is another than that of its first one at 0"
-HIDDEN_WHOLE = "what products and linear return is a view, in PyTorch, of what nobody can see"
+HIDDEN_WHOLE = (
+    "what products, linear and repeat_interleave return is a view, in PyTorch, of what is hidden"
+)
 SIGN = "the bits of NaN, and the sign of a complex 0 that PyTorch negates in vectors, are open"
 PADDED = "zeros that gradients are padded with for a convolution are NaN times weights that are"
+LENGTH_OF_ZERO = "the second gradient of a length at 0 is 0; PyTorch's divides 0 by 0"
 NO_FREEDOM = "PyTorch's gradient of the variance of too few values is +inf, or NaN, by their mean"
 BASE_WITHOUT = (
     "PyTorch loses gradients of a view made a leaf: what it shows was written, and has none"
@@ -52,10 +65,6 @@ def explanation_of_values(
         if reason in noted and kind in kinds:
             return reason
     theirs, _, mine = detail.partition(", livegrad ")
-    if kind == "value" and re.search("-9223372036854775808|-2147483648", theirs):
-        return NO_INTEGER
-    if kind == "value" and re.search("9223372036854775807|2147483647", mine):
-        return NO_INTEGER if "float('inf')" in program else None
     if kind != "grad" and re.search(r"\b(cum)?prod\(", program) and re.search("nan|inf", detail):
         return ENDLESS
     if "gelu(" in program and "nan" in theirs and "inf" in mine:
@@ -64,11 +73,15 @@ def explanation_of_values(
         return SHORT_EPS if "float16" in program else None
     if re.search(r"PReLU\(|prelu\(", program) and "create_graph=True" in program:
         return AT_ZERO if re.search(r"\b0\.0\b", program) else None
-    if kind == "grad" and is_view_made_leaf(torchs[detail.partition(":")[0]]):
-        return BASE_WITHOUT if "torch None" in detail else None
+    named = torchs.get(re.split(r"[:.]", detail)[0])
+    if kind in ("grad", "grad value") and is_view_made_leaf(named):
+        lost = "torch None" in detail or has_lost_views(named, torchs)
+        return BASE_WITHOUT if lost else None
     if kind == "value" and are_infinite_alike(theirs, mine):
         return INFINITE
-    if (reason := explanation_of_numbers(differing(theirs, mine), program, torchs)) is not None:
+    if (
+        reason := explanation_of_numbers(differing(theirs, mine), program, named, torchs)
+    ) is not None:
         return reason
     if kind == "value" and "autograd.grad(" not in program:
         return None
@@ -76,13 +89,15 @@ def explanation_of_values(
 
 
 def explanation_of_numbers(
-    pairs: list[tuple[float, float]], program: str, torchs: dict[str, Any]
+    pairs: list[tuple[float, float]], program: str, x: Any, torchs: dict[str, Any]
 ) -> str | None:
-    """Why numbers may differ, of which PyTorch has the first and livegrad the second."""
+    """Why numbers of `x` may differ, of which PyTorch has the first and livegrad the second."""
     if not pairs:
         return None
-    if ".view(T." in program and all(map(differ_in_sign_or_nan, *zip(*pairs, strict=True))):
+    if ".view(T." in program and all(differ_in_sign_or_nan(a, b, x) for a, b in pairs):
         return SIGN
+    if "create_graph=True" in program and all(math.isnan(a) and b == 0 for a, b in pairs):
+        return LENGTH_OF_ZERO if has_length_of_zero(program, torchs) else None
     if all(math.isnan(b) for _, b in pairs) and any(map(is_broken, torchs.values())):
         return PADDED
     if re.search(r"\b(var|std)\(", program) and not any(math.isfinite(x) for p in pairs for x in p):
@@ -92,13 +107,18 @@ def explanation_of_numbers(
 
 # The bits of an infinity in float16, float32 and float64, by how many there are.
 INFINITIES = {16: 0x7C00, 32: 0x7F800000, 64: 0x7FF << 52}
+SIGN_BYTES = ({0, 128}, {126, 254}, {127, 255})  # what the signs of 0 and of NaN are in
 SIGNS = 1 << 15 | 1 << 31 | 1 << 47 | 1 << 63  # of numbers that may lie in an integer
 
 
-def differ_in_sign_or_nan(a: float, b: float) -> bool:
-    """Whether two integers are the bits of numbers that differ in signs, or both those of NaN."""
+def differ_in_sign_or_nan(a: float, b: float, x: Any) -> bool:
+    """Whether numbers of `x` are the bits of numbers that differ in signs, or both those of NaN."""
+    if isinstance(x, torch.Tensor) and x.is_floating_point():
+        return a == -b and ends_in_nan(a, x.dtype)
     if isinstance(a, float) or isinstance(b, float):
         return False
+    if isinstance(x, torch.Tensor) and x.element_size() == 1:
+        return {a % 256, b % 256} in SIGN_BYTES
     for width, infinity in INFINITIES.items():
         bits = [n % (1 << width) for n in (a, b) if n.bit_length() < width]
         if len(bits) == 2 and not (bits[0] ^ bits[1]) & ~SIGNS:
@@ -107,6 +127,15 @@ def differ_in_sign_or_nan(a: float, b: float) -> bool:
         if len(bits) == 2 and all(infinity < n % sign for n in bits):
             return True
     return False
+
+
+def ends_in_nan(number: float, dtype: torch.dtype) -> bool:
+    """Whether the upper half of a number's bits, where its sign is, is a shorter NaN."""
+    code = {torch.float64: (">d", "I", 32), torch.float32: (">f", "H", 16)}.get(dtype)
+    if code is None:
+        return False
+    (upper,) = struct.unpack_from(f">{code[1]}", struct.pack(code[0], number))
+    return bool(upper % (1 << (code[2] - 1)) > INFINITIES[code[2]])
 
 
 def differing(theirs: str, mine: str) -> list[tuple[float, float]]:
@@ -141,17 +170,34 @@ def is_broken(x: Any) -> bool:
     return isinstance(x, torch.nn.Conv1d) and not x.weight.isfinite().all()
 
 
-def is_view_made_leaf(x: torch.Tensor) -> bool:
+def is_view_made_leaf(x: Any) -> bool:
     """Whether a view collects a gradient, which its base does not require."""
-    if is_stale(x) or x._base is None:
+    if not isinstance(x, torch.Tensor) or is_stale(x) or x._base is None:
         return False
     return x.is_leaf and x.requires_grad and not x._base.requires_grad
+
+
+def has_lost_views(x: torch.Tensor, torchs: dict[str, Any]) -> bool:
+    """Whether gradients of a view of what `x` is a view of go nowhere in PyTorch."""
+    views = [y for y in torchs.values() if isinstance(y, torch.Tensor) and y._base is x._base]
+    return any(
+        not is_stale(y) and y.grad_fn is not None and y.grad_fn.next_functions == ((None, 0),)
+        for y in views
+    )
+
+
+def has_length_of_zero(program: str, torchs: dict[str, Any]) -> bool:
+    """Whether a variable is the length of something, and 0."""
+    lengths = re.findall(r"^(\w+) = .*\b(?:dist|norm)\(", program, re.MULTILINE)
+    found = [torchs[name] for name in lengths if isinstance(torchs.get(name), torch.Tensor)]
+    return any(bool((x == 0).any()) for x in found)
 
 
 def is_watched(program: str, torchs: dict[str, Any]) -> bool:
     """Whether what products returned retains its gradient, or has a hook."""
     modules = [name for name, x in torchs.items() if isinstance(x, torch.nn.Module)]
-    products = "|".join([r"\(?T\.tensordot", r"\(?T\.einsum", r"F\.linear", *modules])
+    repeated = r"\(?\w+\.repeat_interleave"
+    products = "|".join([r"\(?T\.tensordot", r"\(?T\.einsum", r"F\.linear", repeated, *modules])
     for name in re.findall(rf"\b(\w+) = (?:{products})\(", program):
         if re.search(rf"\b{name}\.(retain_grad|register_hook)\(", program):
             return name not in torchs or is_part_of_hidden(torchs[name], torchs)

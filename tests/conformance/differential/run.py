@@ -17,7 +17,7 @@ from .compare import Unequal, compare, compare_identities, compare_logs, compare
 from .explained import explanation, explanation_of_state
 from .program import CHECK
 from .sides import Side, TorchSide
-from .undefined import ONE_GRADIENT, notes, share_gradients
+from .undefined import ONE_GRADIENT, may_write, notes, share_gradients, writes_of
 
 SECONDS = 60  # for one program; one that takes longer hangs
 
@@ -57,7 +57,8 @@ class Pair:
         tensors = self.want.tensors()
         named = [tensors[name] for name in re.findall(r"\w+", line) if name in tensors]
         if class_of(wrong) == class_of(found):
-            self.notes.update(notes(line, named, found, tensors.values()))
+            writes = writes_of(line, self.want.variables) if may_write(line) else []
+            self.notes.update(notes(line, named, found, tensors.values(), writes))
             return None
         kind = f"{class_of(wrong)} in torch, {class_of(found)} here"
         detail = f"torch {wrong!r:.300}, livegrad{' at a read' if late else ''} {found!r:.300}"
@@ -111,10 +112,13 @@ def class_of(error: Exception | None) -> str:
 
 
 def run(
-    lines: Sequence[str], without: frozenset[str] = frozenset(), keeping: bool = False
+    lines: Sequence[str], without: frozenset[str] = frozenset(), **otherwise: bool
 ) -> Difference | None:
-    """The first difference between PyTorch's run of a program and livegrad's, or None."""
-    pair = Pair(TorchSide(keeping), Side(livegrad), without)
+    """The first difference between PyTorch's run of a program and livegrad's, or None.
+
+    `otherwise` says what PyTorch does as livegrad does it: see `TorchSide`.
+    """
+    pair = Pair(TorchSide(**otherwise), Side(livegrad), without)
     at = 0
     try:
         with time_limit(SECONDS):

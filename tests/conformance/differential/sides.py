@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from typing import Any
 
 import torch
 
+from .integers import Saturating
 from .program import GIVEN, code
 
 
@@ -81,18 +83,20 @@ class TorchSide(Side):
 
     PyTorch checks an index while it writes, so of a write with a bad one a part may be done. With
     `keeping`, values that backward needs are kept as they were when they were used: what PyTorch
-    refuses to do with them after a write (or does with the new ones, if that was by `.data`).
+    refuses to do with them after a write (or does with the new ones, if that was by `.data`). With
+    `saturating`, numbers that no integer stands for are made integers by livegrad's rule.
     """
 
-    def __init__(self, keeping: bool = False):
+    def __init__(self, keeping: bool = False, saturating: bool = False):
         super().__init__(torch)
         self.keeping = keeping
+        self.saturating = saturating
 
     def run(self, line: str) -> Exception | None:
         before = [
             (x.untyped_storage(), x.untyped_storage().clone()) for x in self.tensors().values()
         ]
-        with self.saving():
+        with self.otherwise():
             error = super().run(line)
         if error is not None:
             for storage, copy in before:
@@ -100,7 +104,15 @@ class TorchSide(Side):
                     storage.copy_(copy)
         return error
 
-    def saving(self) -> AbstractContextManager[Any]:
-        if not self.keeping:
-            return nullcontext()
-        return torch.autograd.graph.saved_tensors_hooks(lambda x: x.detach().clone(), lambda x: x)
+    @contextmanager
+    def otherwise(self) -> Iterator[None]:
+        """Within it, PyTorch does some things as livegrad does them."""
+        with ExitStack() as stack:
+            if self.keeping:
+                kept = torch.autograd.graph.saved_tensors_hooks(
+                    lambda x: x.detach().clone(), lambda x: x
+                )
+                stack.enter_context(kept)
+            if self.saturating:
+                stack.enter_context(Saturating())
+            yield

@@ -7,14 +7,19 @@ same memory through another, and gradients that PyTorch has given the same memor
 
 from __future__ import annotations
 
+import ast
 import re
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from itertools import combinations, product
 from typing import Any
 
 import torch
 
 OVERLAPPING = "places of one memory are written twice: which write comes last is not promised"
+READ_MEANWHILE = (
+    "what is read is being written, at other places: PyTorch only looks at tensors without gaps"
+)
 TWO_STORAGES = "what is read is being written, through another storage: PyTorch cannot see it"
 ONE_GRADIENT = "two gradients lie in the same memory in PyTorch, and each grows with the other"
 GONE = "a graph that is gone is refused at once; PyTorch runs hooks on the way to where it is gone"
@@ -30,14 +35,28 @@ IN_NO_ORDER = re.compile(
     r"\](\[[^=]*)? *[-+*/]?= |(index_(put|copy|add|reduce)|scatter|masked_scatter|put)\w*_\(|"
     r"\bout=\w"
 )
+AT_INDICES = re.compile(r"(index_(put|copy|add|reduce)|scatter|masked_scatter|put)\w*_")
+
+
+@dataclass(frozen=True)
+class Write:
+    """A tensor, which may have no name, that a line writes to, and those that it reads for that."""
+
+    to: torch.Tensor
+    read: list[torch.Tensor]
+    at_indices: bool
 
 
 def notes(
-    line: str, named: Iterable[Any], refusal: Exception | None, known: Iterable[Any] = ()
+    line: str,
+    named: Iterable[Any],
+    refusal: Exception | None,
+    known: Iterable[Any] = (),
+    writes: Iterable[Write] = (),
 ) -> set[str]:
     """What is not promised after a line that named these of the `known` tensors.
 
-    `refusal` is what both raised, in the words of livegrad.
+    `refusal` is what both raised, in the words of livegrad; `writes` is what `writes_of` tells.
     """
     tensors = list(named)
     found = set()
@@ -50,11 +69,74 @@ def notes(
     in_no_order = IN_NO_ORDER.search(line) is not None
     if in_no_order and any(overlaps_itself(x) for x in tensors):
         found.add(OVERLAPPING)
+    if any(write.at_indices and overlaps_itself(write.to) for write in writes):
+        found.add(OVERLAPPING)
+    if any(is_read_meanwhile(write, x) for write in writes for x in write.read):
+        found.add(READ_MEANWHILE)
     if (in_no_order or IN_PLACE.search(line)) and any(
         share_unseen(x, y) for x, y in combinations(tensors, 2)
     ):
         found.add(TWO_STORAGES)
     return found
+
+
+def may_write(line: str) -> bool:
+    return (IN_NO_ORDER.search(line) or IN_PLACE.search(line)) is not None
+
+
+def writes_of(line: str, variables: dict[str, Any]) -> list[Write]:
+    """What a line writes to, which may have no name, and the tensors that it reads for that."""
+    found: list[Write] = []
+    for node in ast.walk(ast.parse(line)):
+        if isinstance(node, ast.Assign | ast.AugAssign):
+            target = node.targets[0] if isinstance(node, ast.Assign) else node.target
+            written: ast.expr | None = target.value if isinstance(target, ast.Subscript) else None
+            read = [node.value]
+            key = target.slice if isinstance(target, ast.Subscript) else target
+            at_indices = any(isinstance(x, ast.Call | ast.List) for x in ast.walk(key))
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+            in_place = re.fullmatch(r"[a-z]\w*[a-z\d]_", node.func.attr)
+            written = node.func.value if in_place else None
+            read = [*node.args, *(keyword.value for keyword in node.keywords)]
+            at_indices = AT_INDICES.fullmatch(node.func.attr) is not None
+        else:
+            continue
+        if written is not None and isinstance(x := shown(written, variables), torch.Tensor):
+            values = [shown(one, variables) for one in read]
+            found.append(Write(x, [y for y in values if isinstance(y, torch.Tensor)], at_indices))
+    return found
+
+
+def shown(expression: ast.expr, variables: dict[str, Any]) -> Any:
+    """The value of an expression, if it changes nothing; else None."""
+    text = ast.unparse(expression)
+    if re.search(r"\w_\(", text):
+        return None
+    try:
+        with torch.no_grad():
+            return eval(text, dict(variables))
+    except Exception:  # it names what the line itself makes, or was refused
+        return None
+
+
+def is_read_meanwhile(write: Write, read: torch.Tensor) -> bool:
+    """Whether a write changes what it has yet to read, unseen: one of the two has gaps."""
+    written = write.to
+    if written.untyped_storage()._cdata != read.untyped_storage()._cdata:
+        return False
+    if written.dtype is not read.dtype or (is_dense(written) and is_dense(read)):
+        return False
+    alike = written.shape == read.shape and written.stride() == read.stride()
+    if alike and written.storage_offset() == read.storage_offset() and not write.at_indices:
+        return False
+    places = [set((places_of(x) + x.storage_offset()).flatten().tolist()) for x in (written, read)]
+    return not places[0].isdisjoint(places[1])
+
+
+def is_dense(x: torch.Tensor) -> bool:
+    """Whether a tensor has neither gaps nor repetitions."""
+    places = places_of(x).unique()
+    return places.numel() == x.numel() and (not x.numel() or int(places.max()) == x.numel() - 1)
 
 
 def overlaps_itself(x: Any) -> bool:
