@@ -142,10 +142,11 @@ class Emitter:
         value = x if isinstance(x, Value) else self.const(x)
         return value if lanes_of(value.type) else self._b.splat(value)
 
-    def filled(self, dtype: DType, number: float, wide: bool = True) -> Value:
-        """`number` in a register of `dtype`: in every lane of a vector if `wide`, else a scalar."""
+    def filled(self, dtype: DType, number: float, lanes: int | None = None) -> Value:
+        """`number` in every lane of a register of `dtype`; a scalar if `lanes` is 0."""
         element = _REGISTER[dtype]
-        return self._b.const(self._b.vector(element) if wide else element, number)
+        lanes = self._b.lanes if lanes is None else lanes
+        return self._b.const(vector(element, lanes) if lanes else element, number)
 
     def pick(self, x: Value, lanes: Sequence[int]) -> Value:
         """The vector of the given lanes of `x`; a scalar if it is but one."""

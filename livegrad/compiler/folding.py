@@ -6,8 +6,8 @@
         what it came to is added to a total of twice the precision
 
 So no value takes part in more than a few roundings, in an order that is fixed by the length alone.
-Many rows are short: those of a single block have loops of their own, without totals. A loop that
-folds nothing in blocks (a maximum) is an ordinary one.
+Many rows are short: those of 9 rounds have loops of their own, with one sum and no total. A loop
+that folds nothing in blocks (a maximum) is an ordinary one.
 """
 
 from __future__ import annotations
@@ -33,9 +33,13 @@ Reduction = tuple[Reducer, Emitter]
 
 
 class Way(NamedTuple):
-    """How sums are made: in so many chains, which do not wait for each other, and if in blocks."""
+    """How sums are made: in so many chains, which do not wait for each other, and if in blocks.
+
+    So many lanes, or all, are left of what a block came to when it goes on in twice the precision.
+    """
 
     chains: int
+    lanes: int | None
     blocks: bool
 
     @property
@@ -45,7 +49,9 @@ class Way(NamedTuple):
 
 
 # Columns have one chain: where signs alternate, two would each see the same ones. In rows lanes do.
-SHORT_ROW, LONG_ROW, COLUMN = Way(2, False), Way(2, True), Way(1, True)
+# Of a row's lanes as few are left as roundings allow: a total of four takes one register of many
+# hosts, and what a short row comes to is converted in any case.
+SHORT_ROW, LONG_ROW, COLUMN = Way(1, 2, False), Way(2, 4, True), Way(1, None, True)
 
 
 class Fold:
@@ -60,11 +66,15 @@ class Fold:
         self.reducer = reducer
         self.e = e
         self.chains = way.chains if blocks else 1
-        self.total = blocks if way.blocks else None
+        self.lanes = way.lanes
+        self.carries_total = way.blocks and blocks is not None
+        self.total = blocks if way.blocks or reducer.ends_wide(e.dtype) else None
 
     def start(self) -> Accs:
         """What is carried before the first block."""
-        return self.total.start(self.e) if self.total else self.start_block()
+        if self.total and self.carries_total:
+            return self.total.start(self.e, self.lanes)
+        return self.start_block()
 
     def start_block(self) -> Accs:
         """The accumulators of a block before its first round."""
@@ -72,7 +82,7 @@ class Fold:
 
     def open(self, carried: Accs) -> Accs:
         """The accumulators of the next block."""
-        return self.start_block() if self.total else carried
+        return self.start_block() if self.carries_total else carried
 
     def step(self, accs: Accs, value: Value, index: Value, mask: Value | None) -> Accs:
         """The accumulators after one more value per lane: that of the chain whose turn it is."""
@@ -81,16 +91,25 @@ class Fold:
 
     def close(self, carried: Accs, accs: Accs) -> Accs:
         """What is carried after a block."""
-        if self.total is None:
-            return accs
-        (block,) = self._together(accs)
-        return self.total.merge(self.e, carried, self.total.enter(self.e, block, None))
+        if self.total and self.carries_total:
+            return self.total.merge(self.e, carried, self._entered(self.total, accs))
+        return accs
 
     def result(self, carried: Accs, across_lanes: bool) -> Value:
-        """What it came to; `across_lanes` merges the sixteen into one."""
+        """What it came to; `across_lanes` merges them into one."""
+        if self.carries_total:
+            accs = carried
+        else:
+            accs = self._entered(self.total, carried) if self.total else self._together(carried)
         reducer = self.total or self.reducer
-        accs = carried if self.total else self._together(carried)
         return reducer.result(self.e, reducer.fold_lanes(self.e, accs) if across_lanes else accs)
+
+    def _entered(self, total: Reducer, accs: Accs) -> Accs:
+        """What the accumulators of a block come to, as the total has it."""
+        (block,) = together = self._together(accs)
+        if self.lanes is not None:
+            (block,) = self.reducer.fold_lanes(self.e, together, self.lanes)
+        return total.enter(self.e, block, None)
 
     def _apart(self, accs: Accs) -> list[Accs]:
         return split(accs, [len(accs) // self.chains] * self.chains)
@@ -126,13 +145,13 @@ class Folds:
             blocks.update(self._close(blocks.carried, accs))
         return blocks.results
 
-    def run_rest(self, carried: Accs, low: Value, high: Value, step: int, body: Round) -> Accs:
+    def run_rest(self, carried: Accs, low: Value, high: Value, body: Round) -> Accs:
         """The round at `low` too, as a block of its own, if that is below `high`."""
 
-        def block(at: Value, carried: Accs) -> Accs:
-            return self._close(carried, body(at, self._open(carried)))
+        def block() -> Accs:
+            return self._close(carried, body(low, self._open(carried)))
 
-        return self._rounds(low, high, step, carried, block)
+        return self.b.either(self.b.icmp("slt", low, high), block, lambda: carried)
 
     def results(self, carried: Accs, across_lanes: bool) -> list[Value]:
         """What the reductions came to."""

@@ -51,6 +51,10 @@ class Reducer:
         """What folds the blocks of a long fold, if it has to be made in blocks."""
         return None
 
+    def ends_wide(self, dtype: DType) -> bool:
+        """Whether the last lanes of a single block are merged as those of several are."""
+        return False
+
     def merge(self, e: Emitter, a: Accs, b: Accs) -> Accs:
         """The accumulators of what `a` saw followed by what `b` saw."""
         raise NotImplementedError
@@ -59,33 +63,37 @@ class Reducer:
         """The accumulators of one value."""
         return [e.convert(value, e.dtype, self.accumulators(e.dtype)[0])]
 
-    def start(self, e: Emitter) -> Accs:
+    def start(self, e: Emitter, lanes: int | None = None) -> Accs:
         """Accumulators that have seen nothing."""
         pairs = zip(self.accumulators(e.dtype), self.starts(e.dtype), strict=True)
-        return [e.filled(dtype, number) for dtype, number in pairs]
+        return [e.filled(dtype, number, lanes) for dtype, number in pairs]
 
     def step(
         self, e: Emitter, accs: Accs, value: Value, index: Value | None, mask: Value | None = None
     ) -> Accs:
         """Accumulators after one more value per lane; lanes outside `mask` see nothing."""
-        entered = [e.splat(x) for x in self.enter(e, value, index)]
-        merged = self.merge(e, accs, entered)
-        if mask is None:
-            return merged
-        return [e.select(mask, new, old) for new, old in zip(merged, accs, strict=True)]
+        if mask is not None:
+            # Not the accumulators after it: those may be wider, and several fold the same value.
+            nothing = e.filled(e.dtype, self.starts(e.dtype)[0])
+            value = e.select(mask, value, nothing)
+        return self.take(e, accs, [e.splat(x) for x in self.enter(e, value, index)])
 
-    def fold_lanes(self, e: Emitter, accs: Accs) -> Accs:
-        """Scalars: the lanes merged by halves, in the same order on every host.
+    def take(self, e: Emitter, accs: Accs, entered: Accs) -> Accs:
+        """Accumulators after one more value per lane, which was entered."""
+        return self.merge(e, accs, entered)
 
-        Of the last four the first meets the fourth: even lanes meet odd ones before sums grow
-        large, where signs alternate.
+    def fold_lanes(self, e: Emitter, accs: Accs, left: int = 1) -> Accs:
+        """The lanes merged by halves until so many are left, in the same order on every host.
+
+        In one of the steps even lanes meet odd ones, before sums grow large where signs alternate:
+        that of the last four, which costs nothing, or the first if these are to be left.
         """
         width = lanes_of(accs[0].type)
-        while width > 1:
+        crossed = 2 if left <= 2 else width // 2
+        while width > left:
             width //= 2
-            low, high = range(width), range(width, 2 * width)
-            if width == 2:
-                high = high[::-1]
+            low = range(width)
+            high = [width + (lane ^ 1 if width == crossed else lane) for lane in low]
             lower = [e.pick(x, low) for x in accs]
             accs = self.merge(e, lower, [e.pick(x, high) for x in accs])
         return accs
@@ -133,6 +141,10 @@ class _Sum(_Number):
     def of_blocks(self, dtype: DType) -> Reducer | None:
         return _Blocks(self, dtype is dtypes.float64) if dtype.category == FLOAT else None
 
+    def ends_wide(self, dtype: DType) -> bool:
+        # The result is converted anyway: before the last lanes are merged, that costs no more.
+        return self._wide and dtype.category == FLOAT and dtype is not dtypes.float64
+
     def merge(self, e: Emitter, a: Accs, b: Accs) -> Accs:
         return [e.add(a[0], b[0])]
 
@@ -142,12 +154,9 @@ class _Squares(_Sum):
 
     __slots__ = ()
 
-    def step(
-        self, e: Emitter, accs: Accs, value: Value, index: Value | None, mask: Value | None = None
-    ) -> Accs:
-        (x,) = [e.splat(x) for x in self.enter(e, value, index)]
-        added = e.fma(x, x, accs[0])
-        return [added if mask is None else e.select(mask, added, accs[0])]
+    def take(self, e: Emitter, accs: Accs, entered: Accs) -> Accs:
+        (x,) = entered
+        return [e.fma(x, x, accs[0])]
 
 
 class _Blocks(Reducer):

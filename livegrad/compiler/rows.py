@@ -109,9 +109,7 @@ class Rows(Template):
             whole, high = span.whole, span.high
             each, last = partial(step, folds, mask=None), partial(step, folds, mask=span.mask)
             carried = folds.run(span.low, whole, self.b.lanes, lambda at, accs: each(at, accs=accs))
-            carried = folds.run_rest(
-                carried, whole, high, self.b.lanes, lambda at, accs: last(at, accs=accs)
-            )
+            carried = folds.run_rest(carried, whole, high, lambda at, accs: last(at, accs=accs))
             return folds.results(carried, across_lanes=True)
 
         if not any([reducer.of_blocks(e.dtype) for reducer, e in reductions]):

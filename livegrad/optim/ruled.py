@@ -111,7 +111,7 @@ def with_gradient(params: list[Any]) -> tuple[list[Any], list[Any]]:
     found = []
     grads = []
     for p in params:
-        g = p.grad
+        g = p._grad  # without the call that the property is
         if g is not None:
             found.append(p)
             grads.append(g)
@@ -139,8 +139,10 @@ def _tensors(
     """What an update reads, stream by stream; the states get their new numbers."""
     for name in names:
         streams.append([state[name] for state in states])  # noqa: PERF401 - the subset
-    for state in states:
-        state.update(numbers)
+    for name in numbers:
+        number = numbers[name]
+        for state in states:
+            state[name] = number
     return streams
 
 

@@ -6,6 +6,7 @@ from typing import Any
 
 from livegrad.creation import zeros_like
 from livegrad.graph.op import Op
+from livegrad.native.hot import hot
 from livegrad.ops.bookkeeping.update import Rule, apply_rule, define, registered_once, update
 from livegrad.ops.elementwise.arithmetic import add, clone, mul, neg, sub
 from livegrad.ops.shaping.movement import detach
@@ -119,10 +120,15 @@ class SGD(Optimizer):
         flags: Flags,
         args: tuple[float, ...],
     ) -> None:
+        states = [self.state[p] for p in params]
+        buffers = _buffers(states)
+        if len(buffers) == len(params):
+            record(sgd_op(flags), (params, grads, buffers), args)
+            return
         known: tuple[list[Any], list[Any], list[Any]] = ([], [], [])
         new: tuple[list[Any], list[Any], list[Any]] = ([], [], [])
-        for p, g in zip(params, grads, strict=True):
-            buffer = self.state[p].get("momentum_buffer")
+        for p, g, state in zip(params, grads, states, strict=True):
+            buffer = state.get("momentum_buffer")
             streams = new if buffer is None else known
             streams[0].append(p)
             streams[1].append(g)
@@ -131,6 +137,18 @@ class SGD(Optimizer):
         record(sgd_op((*flags, "first")), new, args)
         for p, _, buffer in zip(*new, strict=True):
             self.state[p]["momentum_buffer"] = buffer
+
+
+@hot
+def _buffers(states: list[dict[str, Any]]) -> list[Any]:
+    """The buffers of parameters up to the first that has none: most often of all."""
+    found: list[Any] = []
+    for state in states:
+        buffer = state.get("momentum_buffer")
+        if buffer is None:
+            return found
+        found.append(buffer)
+    return found
 
 
 __all__ = ["SGD"]

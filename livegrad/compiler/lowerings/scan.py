@@ -132,7 +132,7 @@ class _Template:
     def _walk(self, places: list[Value], column: Value, mask: Value | None) -> None:
         """Down the rows: carry, store, go on."""
         b = self.b
-        with b.loop(0, self.size, 1, self._starts(wide=mask is not None)) as row:
+        with b.loop(0, self.size, 1, self._starts(lanes=0 if mask is None else None)) as row:
             number = b.add(self.first, b.mul(row.index, self.step))
             at = b.add(b.mul(number, self.inner), column)
             values = [
@@ -143,14 +143,14 @@ class _Template:
             self._store(self._outcome(accs), places[0], at, mask)
             row.update(accs)
 
-    def _starts(self, wide: bool) -> Accs:
+    def _starts(self, lanes: int | None) -> Accs:
         if self.extreme is None:
-            start = self.e.filled(self.carried, FOLDS[self.kind][0], wide)
+            start = self.e.filled(self.carried, FOLDS[self.kind][0], lanes)
             return [start] * (2 if self.paired else 1)
         worst = losing_value(self.operands[0], self.extreme)
         return [
-            self.e.filled(self.carried, worst, wide),
-            self.e.filled(dtypes.int64, 0, wide),
+            self.e.filled(self.carried, worst, lanes),
+            self.e.filled(dtypes.int64, 0, lanes),
         ]
 
     def _fold(self, accs: Accs, values: list[Value], index: Value) -> Accs:

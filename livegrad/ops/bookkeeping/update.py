@@ -108,31 +108,38 @@ def update(op: Op, streams: Sequence[Sequence[Tensor]], args: tuple[float, ...])
             _compute([x for s in written for x in streams[s]])
         spent.cut(None)
         return
-    targets = [x for s in written for x in streams[s]]
     seen_by_others = False
-    for x in targets:
-        if x._share is not None:
-            node_of(x)
-            seen_by_others = True
-        if x._node.buffer is None:  # new this step: what is written in place must be there
-            _compute(targets)
+    missing = False
+    for s in written:
+        for x in streams[s]:
+            if x._share is not None:
+                node_of(x)
+                seen_by_others = True
+            if x._node.buffer is None:
+                missing = True
+    if missing:  # new this step: what is written in place must be there
+        _compute([x for s in written for x in streams[s]])
     if seen_by_others:
-        for x in targets:
-            if _is_part(x):
-                _update_apart(op, streams, args)
-                return
+        for s in written:
+            for x in streams[s]:
+                if _is_part(x):
+                    _update_apart(op, streams, args)
+                    return
     for x in streams[0]:
         if x._share is None:
             x._writes += 1
     if seen_by_others:
-        for x in targets:
-            share = x._share
-            if share is not None:  # views look again
-                cell = share.cell
-                cell.version += 1
-                share.seen = cell.version
-                share.wrote()
-    flat = [x for stream in streams for x in stream]
+        for s in written:
+            for x in streams[s]:
+                share = x._share
+                if share is not None:  # views look again
+                    cell = share.cell
+                    cell.version += 1
+                    share.seen = cell.version
+                    share.wrote()
+    flat: list[Tensor] = []
+    for stream in streams:
+        flat += stream
     grad, state.grad, state.held = state.grad, False, True
     try:
         whole = record(op, flat, (count,), args)

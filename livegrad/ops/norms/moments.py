@@ -81,22 +81,29 @@ def _batch_moments(x: Tensor, dims: Dims) -> tuple[Tensor, Tensor]:
         mean = mean_over(means, (0,))
         apart = sub(means, mean)
         return mean, mean_over(add(variances, mul(apart, apart)), (0,))
-    mean = mean_over(x, dims)
-    left, squares = about(x, mean, dims)
+    near, left, squares = about_mean(x, dims)
     share = _share(x, dims)
-    return add(cast(mean, dtypes.float64), mul(left, share)), mul(squares, share)
+    return add(cast(near, dtypes.float64), mul(left, share)), mul(squares, share)
 
 
-def about(x: Tensor, mean: Tensor, dims: Dims) -> tuple[Tensor, Tensor]:
-    """What is left when a rounded mean is taken from real values, and their squares about the true.
+def about_mean(x: Tensor, dims: Dims) -> tuple[Tensor, Tensor, Tensor]:
+    """About where real values lie, what they come to from there, and their squares about the mean.
 
-    Both are sums over `dims`, in float64.
+    The last two are sums over `dims`, in float64. The first need not be the mean: what it differs
+    is taken out.
     """
-    apart = sub(x, mean)
+    near = mul(rd.sum(x, dims, True), _share(x, dims))
+    apart = sub(x, near)
     left = rd.wide_sum(apart, dims)
     squares = rd.wide_squares(apart, dims)
     rest = sub(squares, mul(mul(left, left), _share(x, dims)))
-    return left, where(lt(rest, 0), 0, rest)
+    # Where all values are equal nothing is left but what rounding may leave of it.
+    return near, left, where(lt(rest, mul(squares, _ROUNDING)), 0, rest)
+
+
+# Of what is subtracted in double precision. No values of a lower one lie as close together, seen
+# from where their rounded mean is, unless they are equal.
+_ROUNDING = 2.0**-50
 
 
 def _share(x: Tensor, dims: Dims) -> float:

@@ -60,7 +60,7 @@ from livegrad.runtime.cpu.pieces.making import (
     make_forward,
 )
 from livegrad.runtime.cpu.pieces.moulds import Unfit
-from livegrad.runtime.cpu.pieces.questions import Views, key_of_views
+from livegrad.runtime.cpu.pieces.questions import Views
 from livegrad.runtime.cpu.pieces.telling import Listed
 from livegrad.runtime.cpu.pieces.walks import Walk
 from livegrad.runtime.cpu.segments import ARENA as SCRATCH

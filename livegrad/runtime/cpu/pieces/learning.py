@@ -8,6 +8,7 @@ With this module all of the compiler is imported: for what no earlier process ha
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterable
 
 from livegrad.compiler.expand import Recorded, leaf_for, make_node
 from livegrad.compiler.pipeline import compile_plan
@@ -162,10 +163,8 @@ def _cast(plan: Plan, sizes: int, session: Session | None) -> Mould:
     words = program_words(parts)
     code = _Code(sizes)
     if session is not None:
-        for line in session.lines:
-            code.line(line)
-        for guard in session.guards:
-            code.guard(guard)
+        code.compute(session.lines)
+        code.require(session.guards)
     mould = Mould(
         plan.leaves,
         code.instructions,
@@ -244,6 +243,10 @@ _SIGNS = {
 _FUNCTIONS = {"min": LEAST, "max": MOST}
 
 
+def _expression(text: str) -> ast.expr:
+    return ast.parse(text, mode="eval").body
+
+
 class _Code:
     """The lines and guards of a session (graph/symbol.py) as instructions over registers."""
 
@@ -258,20 +261,23 @@ class _Code:
     def of(self, x: int) -> int:
         """The register of a term, or of a number."""
         if isinstance(x, Symbol):
-            return self._value(ast.parse(x.term, mode="eval").body)
+            known = self.registers.get(x.term)  # most have a name
+            return self._value(_expression(x.term)) if known is None else known
         return self._number(x)
 
-    def line(self, text: str) -> None:
-        """`t1 = t0 + 1`."""
-        (statement,) = ast.parse(text).body
-        assert isinstance(statement, ast.Assign)
-        (target,) = statement.targets
-        assert isinstance(target, ast.Name)
-        self.registers[target.id] = self._value(statement.value)
+    def compute(self, lines: Iterable[str]) -> None:
+        """Lines such as `t1 = t0 + 1`, parsed together: that takes a fraction of the time."""
+        for statement in ast.parse("\n".join(lines)).body:
+            assert isinstance(statement, ast.Assign)
+            (target,) = statement.targets
+            assert isinstance(target, ast.Name)
+            self.registers[target.id] = self._value(statement.value)
 
-    def guard(self, text: str) -> None:
-        """`t1 < 5`, without which the rest means nothing."""
-        self._put(GUARD, self._truth(ast.parse(text, mode="eval").body), 0)
+    def require(self, guards: Iterable[str]) -> None:
+        """Guards such as `t1 < 5`, without which the rest means nothing."""
+        for statement in ast.parse("\n".join(guards)).body:
+            assert isinstance(statement, ast.Expr)
+            self._put(GUARD, self._truth(statement.value), 0)
 
     def _put(self, what: int, a: int, b: int) -> int:
         self.instructions.append((what, a, b))
