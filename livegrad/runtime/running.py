@@ -120,7 +120,7 @@ def _deliver(
         replace_node(tensor, leaf_node(tensor._node.meta, buffer))
     for place in executable.updates:
         nodes[place].buffer = _Done
-    in_graphs = []
+    in_graphs: list[Node] = []
     for place, number, leaf in executable.results:
         buffer = leaves[leaf].buffer if leaf >= 0 else buffers[number]
         _hand(nodes[place], buffer, in_graphs)

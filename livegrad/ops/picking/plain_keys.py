@@ -52,7 +52,7 @@ def parse_plainly(shape: Shape, key: Any) -> Parsed | None:
     parts = key if type(key) is tuple else (key,)
     if len(parts) > len(shape):
         return None
-    items = []
+    items: list[tuple[Any, ...]] = []
     args = []
     sizes = []
     taken = 0
