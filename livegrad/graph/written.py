@@ -84,6 +84,8 @@ def plain(x: Any) -> Any:
         return [plain(y) for y in x]
     if kind is list:
         return {"list": [plain(y) for y in x]}
+    if kind is bytes:
+        return {"bytes": x.hex()}
     if kind is DType:
         return {"dtype": x.name}
     if kind is Op:
@@ -138,6 +140,7 @@ def _class_named(name: str) -> Any:
 
 _READERS: dict[str, Callable[[Any], Any]] = {
     "list": lambda told: [read(y) for y in told],
+    "bytes": bytes.fromhex,
     "dtype": dtypes.by_name,
     "op": REGISTRY.__getitem__,
     "function": _named,

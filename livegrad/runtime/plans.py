@@ -16,7 +16,7 @@ from livegrad.native.hot import hot_slots
 from livegrad.runtime import report
 from livegrad.runtime.counters import counters
 from livegrad.runtime.executable import Executable
-from livegrad.runtime.recalling import plan_of, planning
+from livegrad.runtime.recalling import is_stored, plan_of, planning
 from livegrad.runtime.snapshot import Snapshot, numbers_of
 
 Key = tuple[Any, ...]
@@ -83,9 +83,8 @@ def _kinds(nodes: list[Node]) -> list[bool]:
 
 def make(snapshot: Snapshot) -> Executable:
     """Plans what was recorded, unless it is on disk, and remembers the executable."""
+    recorded = _recorded(snapshot)
     leaves = list(dict.fromkeys(snapshot.reads))
-    kept = [i for i, k in enumerate(snapshot.keep) if k and _has_value(snapshot.nodes[i])]
-    recorded = without_device(Recorded(snapshot.nodes, leaves, kept))
     if debug.wants("graph"):
         debug.show("graph", debug.node_lines(recorded.leaves + recorded.nodes))
     if debug.wants("misses"):
@@ -116,6 +115,17 @@ def make(snapshot: Snapshot) -> Executable:
     executable.follower = executable.runnable.follower(executable, nodes, leaves_read)
     _remember(snapshot.specs, executable)
     return executable
+
+
+def is_on_disk(snapshot: Snapshot) -> bool:
+    """Whether an earlier process has planned this."""
+    return is_stored(_recorded(snapshot))
+
+
+def _recorded(snapshot: Snapshot) -> Recorded:
+    leaves = list(dict.fromkeys(snapshot.reads))
+    kept = [i for i, k in enumerate(snapshot.keep) if k and _has_value(snapshot.nodes[i])]
+    return without_device(Recorded(snapshot.nodes, leaves, kept))
 
 
 def _backend(nodes: list[Node]) -> Any:

@@ -34,6 +34,12 @@ def planning() -> Any:
     return planning
 
 
+def is_stored(recorded: Recorded) -> bool:
+    """Whether there is a plan for what was recorded on disk."""
+    text = Structure(recorded).text() if is_on() else None
+    return text is not None and look_up("plan", text) is not None
+
+
 def plan_of(recorded: Recorded) -> Plan:
     """The plan for what was recorded, from the disk or made now."""
     structure = Structure(recorded) if is_on() else None

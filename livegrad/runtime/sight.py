@@ -2,7 +2,7 @@
 
     structure   cost so far                    how it is run
     new         nothing                        piece by piece: op after op, in one native call
-    again       less than half of planning it  piece by piece
+    again       less than half of planning it  piece by piece, unless its plan is on disk
     again       more                           as a whole plan, from now on
 
 So a structure that comes once costs no planning, and one that stays is planned when not having
@@ -22,7 +22,9 @@ from livegrad.graph.state import Runtime, State
 from livegrad.runtime.counters import counters
 from livegrad.runtime.elsewhere import adopt_missing
 from livegrad.runtime.memory import Buffer
+from livegrad.runtime.plans import is_on_disk
 from livegrad.runtime.running import hand_out
+from livegrad.runtime.snapshot import Snapshot
 
 if TYPE_CHECKING:
     from livegrad.runtime.cpu.pieces.flushing import Sight
@@ -44,19 +46,22 @@ class Policy:
     rule = 30_000
     # What a whole plan is expected to save of the time that pieces take.
     saving = 0.5
+    # Whether the second sight of a structure looks for a plan on disk, which costs next to nothing.
+    seeks = True
 
 
 Runtime.by_pieces = not Policy.whole
 
 
 class Seen:
-    """What a structure has cost so far, and whether it is to be planned."""
+    """What a structure has cost so far, whether it is to be planned, and whether a plan of an
+    earlier process has been looked for."""
 
-    __slots__ = ("cost", "planned")
+    __slots__ = ("cost", "planned", "sought")
 
     def __init__(self) -> None:
         self.cost = 0
-        self.planned = False
+        self.planned = self.sought = False
 
     def why(self, count: int) -> str:
         """Why so many nodes of this structure are run piece by piece, for `explain()`."""
@@ -105,8 +110,11 @@ def run_at_first_sight(state: State, roots: tuple[Node, ...]) -> Listed | None:
             if not count:
                 return None
             sight, seen = _look(state, roots, count)
+            if seen.cost and Policy.seeks and not seen.sought:
+                seen.sought = True
+                seen.planned = is_on_disk(_snapshot(state, roots))
             if seen.planned and not Policy.pieces:
-                _say_whole(count, "it has cost as much as a plan")
+                _say_whole(count, "it has cost as much as a plan, or has one on disk")
                 return None
             started, made = _now(), _pieces_made()
             try:
@@ -117,9 +125,7 @@ def run_at_first_sight(state: State, roots: tuple[Node, ...]) -> Listed | None:
                 del sight  # it refers to nodes
                 adopt_missing(state, roots, for_plan=False)
                 continue
-            if (
-                counters.pieces_made + counters.pieces_loaded == made
-            ):  # else the time was that of making them
+            if _pieces_made() == made:  # else the time was that of making them
                 _account(seen, _now() - started, sight)
             kept = sight.kept
             del sight
@@ -134,6 +140,10 @@ def run_at_first_sight(state: State, roots: tuple[Node, ...]) -> Listed | None:
         if node.spec.op.kind == "gradient":
             node.spec.refused = True
     return None
+
+
+def _snapshot(state: State, roots: tuple[Node, ...]) -> Snapshot:
+    return Snapshot(state.nodes, state.handles, state.base, roots)
 
 
 def _pieces_made() -> int:

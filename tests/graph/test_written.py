@@ -26,6 +26,7 @@ SIGNATURE = (
         (1, 1.0, True, None, "a", -0.0, 1 << 70, 1e300),
         ([1, [2, (3,)]], (4,)),
         (REGISTRY["add"], lg.complex64),
+        (b"", bytes(range(256))),
     ],
 )
 def test_a_text_is_read_as_what_was_written(value):

@@ -208,3 +208,28 @@ def test_what_holds_for_its_numbers_only_is_not_stored(monkeypatch):
         monkeypatch.setattr(Specialised, "seen", seen)
         recalling.store("text", plan)
         assert stored == [] if seen else ["text"]
+
+
+REPEATED = """
+import livegrad as lg
+from livegrad.runtime import sight
+from livegrad.runtime.cpu.pieces.desk import native
+
+native(waits=True)
+sight.Policy.price = PRICE
+x = lg.ones(5)
+for _ in range(4):
+    y = (x * 3).tanh().sum().item()
+print(lg.stats().plans_loaded, lg.stats().plan_misses)
+"""
+
+
+def test_what_repeats_is_not_run_piece_by_piece_if_its_plan_is_on_disk(python, tmp_path):
+    def run(price):
+        program = REPEATED.replace("PRICE", price)
+        done = python(program, LIVEGRAD_CACHE_DIR=str(tmp_path), LIVEGRAD_NATIVE="off")
+        return done.stdout.split()
+
+    assert run("1 << 60") == ["0", "0"]
+    assert run("1") == ["0", "1"]
+    assert run("1 << 60") == ["1", "1"]
