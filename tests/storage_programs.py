@@ -1152,6 +1152,18 @@ def expanded_tensors_written_with_themselves(T: Any) -> Any:
 
 
 @program
+def overlapping_elements_compared_in_place(T: Any) -> Any:
+    seen = []
+    for dtype in (T.bool, T.int32, T.float32):
+        for other in (T.tensor(0.5), T.tensor([0.5] * 3, dtype=T.float64), T.tensor(1), 0.5, 1):
+            for write in ("lt_", "eq_", "ge_", "ne_"):
+                x = T.tensor([1, 0, 1, 1, 0, 1]).to(dtype)
+                getattr(x.unfold(0, 3, 1), write)(other)
+                seen.append(x.tolist())
+    return seen
+
+
+@program
 def integers_among_the_bits_of_half_precisions(T: Any) -> Any:
     integers = [1, -1, 32641, 32704, 31745, -127, 32640, 32513]
     seen = []
