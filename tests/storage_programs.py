@@ -1099,6 +1099,30 @@ def gradients_of_what_was_squeezed_without_one(T: Any) -> Any:
 
 
 @program
+def gradients_of_views_pass_by_what_took_another_shape(T: Any) -> Any:
+    found = []
+    shapes = [
+        lambda x: x.unsqueeze_(0),
+        lambda x: x.t_(),
+        lambda x: x.unsqueeze_(0).transpose_(0, 2),
+    ]
+    for reshape in shapes:
+        for view in (lambda x: x.t(), lambda x: x[0], lambda x: x.view(-1)):
+            seen: list[Any] = []
+            w = T.tensor([[1.25, -1.0, 2.0], [0.25, -1.25, 3.0]], requires_grad=True)
+            whole = w * 2
+            part = view(whole)
+            reshape(whole)
+            whole.register_hook(lambda g, seen=seen: seen.append(g.tolist()))
+            whole.retain_grad()
+            (part * part).sum().backward()
+            with T.no_grad():
+                part.mul_(2)
+            found.append((seen, w.grad.tolist(), whole.grad.tolist(), whole.tolist()))
+    return found
+
+
+@program
 def views_of_what_is_detached_in_place(T: Any) -> Any:
     seen = []
     views = [lambda x: x.reshape(-1), lambda x: x[0], lambda x: x.t()[..., None]]
@@ -1149,6 +1173,18 @@ def expanded_tensors_written_with_themselves(T: Any) -> Any:
     learnt = (T.tensor([2.0, 1.0], requires_grad=True) * 2).expand(2, 2)
     learnt.set_(learnt)
     return seen, wide.tolist(), learnt.tolist(), learnt.stride()
+
+
+@program
+def overlapping_elements_compared_in_place(T: Any) -> Any:
+    seen = []
+    for dtype in (T.bool, T.int32, T.float32):
+        for other in (T.tensor(0.5), T.tensor([0.5] * 3, dtype=T.float64), T.tensor(1), 0.5, 1):
+            for write in ("lt_", "eq_", "ge_", "ne_"):
+                x = T.tensor([1, 0, 1, 1, 0, 1]).to(dtype)
+                getattr(x.unfold(0, 3, 1), write)(other)
+                seen.append(x.tolist())
+    return seen
 
 
 @program

@@ -220,6 +220,19 @@ def _write_to_root(share: Share, part: Node) -> None:
     root._share.seen = share.cell.version + 1  # when the cell is written
 
 
+def lead_views_through(x: Any) -> None:
+    """Makes views of `x`, the whole until it took another shape in place, views of what it is now.
+
+    So a gradient of them comes by the place in the graph that `x` has, and by the hooks there.
+    """
+    share = x._share
+    if share is None or not share.path or not is_apart(share.path):
+        return
+    cell = share.cell
+    if cell.memory is None and cell.parent is None:
+        cell._node = _write_through(wrap(cell._node), share.path, wrap(x._node))._node
+
+
 def leave_hooks(x: Any) -> None:
     """Shows the part of a view anew, before it is written, if hooks are on the way to it.
 

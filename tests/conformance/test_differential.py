@@ -86,6 +86,7 @@ def test_a_meant_difference_has_a_reason():
     assert "negative steps" in reason
 
 
+GRAD = ["a = T.ones(2, 3, requires_grad=True)", "g, = T.autograd.grad(a.sum(), [a])"]
 # As processors with long vectors have it.
 SPOILT_BY_TORCH = "T.__name__ == 'torch' and a.fill_(float('nan'))"
 
@@ -122,6 +123,27 @@ SPOILT_BY_TORCH = "T.__name__ == 'torch' and a.fill_(float('nan'))"
                 "g, = T.autograd.grad(c.sum(), [b])",
             ],
             "set_ on a view",
+        ),
+        (
+            ["a = T.tensor([1 + 1j]) / 0", "b = T.ones(1, dtype=T.complex64) + a", "check()"],
+            "multiplying by 1",
+        ),
+        ([*GRAD, "g.add_(1)"], "autograd.grad"),
+        (["a = T.ones(1).expand(2)", "T.__name__ == 'torch' and a.add_(1)"], None),
+        (
+            [
+                "a = T.ones(2); b = a[:1]; a.set_(T.nn.Parameter(a))",
+                "g, = T.autograd.grad(b.sum(), [a])",
+            ],
+            "keep the history",
+        ),
+        (
+            [
+                "a = T.ones(2, 2); b = a.movedim(1, -1); b.requires_grad_(); a.set_(b)",
+                "c = b.squeeze()",
+                "b.copy_(T.tensor(1.0))",
+            ],
+            "keep the history",
         ),
         (["a = T.zeros(0).roll(1, 1)"], "nothing to roll"),
         (["a = T.ones(2).repeat_interleave(2)", "a.detach_()"], "has no name"),
@@ -173,7 +195,6 @@ def test_reasons(lines, explained):
 
 
 OTHER_STRIDES = "b = T.ones(2, 3).as_strided((2,), (0 if T.__name__ == 'torch' else 1,))"
-GRAD = ["a = T.ones(2, 3, requires_grad=True)", "g, = T.autograd.grad(a.sum(), [a])"]
 WRITTEN_BY_TORCH_ALONE = "T.__name__ == 'torch' and b.add_(0)"
 ADAM_W = [
     "a = T.nn.Linear(2, 1, bias=False); a.weight.data.fill_(1); a(T.ones(1, 2)).sum().backward()",
@@ -196,6 +217,10 @@ BASE = "a = T.ones(3); b = a[:2]; b.requires_grad_(); c = b.view(2)"
 LOST = "a.mul_(1); d = b * 2; (c.sum() + d.sum()).backward()"
 OF_NOTHING = "a = T.zeros(0, requires_grad=True); y = a.cummax(0).values"
 BY_LEFT = "c, d = a.split(1); d.data = d.clone()"
+NANS = "a = T.full((1, 1, 2), float('nan'), requires_grad=True)"
+UNSIGNED = ["b = T.tensor([3, 5], dtype=T.uint8)", "y = T.atan2(b, a)"]
+SIGNED = ["b = T.tensor([3, 5], dtype=T.int32)", UNSIGNED[1]]
+MORE = "a.grad += T.__name__ == 'torch'"
 NEW_STRIDES = (
     "c = a.expand(3, 2).clone(); d = c[::2, 1]\n"
     "with T.no_grad(): d.mul_(2)\n"
@@ -243,6 +268,12 @@ SPOILT = "T.__name__ == 'torch' or x.grad.fill_(float('nan'))"
         ([OF_NOTHING, "y.backward(T.ones(0), create_graph=True)"], "of cummin"),
         ([OF_NOTHING.replace("cummax(0).values", "exp()"), "y.sum().backward()", OF_TORCH], None),
         ([LEAF, BY_LEFT, "with T.no_grad(): d *= 2"], "another storage"),
+        ([LEAF, *UNSIGNED, "y.sum().backward()"], "negates a uint8"),
+        ([LEAF, *SIGNED, "y.sum().backward()", MORE], None),
+        ([NANS, "y = F.max_pool1d(a, 2)", "y.sum().backward()"], "of several NaN"),
+        ([NANS.replace("nan", "1"), "y = F.max_pool1d(a, 2)", "y.sum().backward()", MORE], None),
+        (["a = T.ones(2)", "b = a[:1]", "b.data = b.clone()", "b.add_(1)", "del b"], "for itself"),
+        (["a = T.ones(2)", "b = a[:1]", "T.__name__ == 'torch' and b.add_(0)", "del b"], None),
         ([LEAF, NEW_STRIDES, "d.sum().backward()"], "left its base"),
         ([LEAF, NEW_STRIDES, "a.sum().backward(); a.grad += T.__name__ == 'torch'"], None),
         (["a = T.tensor([-3], dtype=T.int32)", NEW_NAN], "bits of NaN"),

@@ -26,7 +26,7 @@ from livegrad.graph.op import Op
 from livegrad.graph.record import record
 from livegrad.graph.state import LOCAL, setting
 from livegrad.graph.views import go_on_retaining, in_place_of, is_in_vain, see_through
-from livegrad.graph.writes import check_writable, leave_hooks
+from livegrad.graph.writes import check_writable, lead_views_through, leave_hooks
 from livegrad.ops.elementwise.arithmetic import cast
 from livegrad.ops.making.generate import filled, zeros_like
 from livegrad.ops.picking.index_writing import spread_number
@@ -58,8 +58,12 @@ def inplace_view(view: Callable[..., Any]) -> Callable[..., Any]:
 
     def method(self: Tensor, *args: Any, **options: Any) -> Tensor:
         check_writable(self, expanded=True)
-        if LOCAL.state.grad or not path_of(self) or self._was_view is False:
-            return become(self, view(self, *args, **options))
+        is_whole = not path_of(self) or self._was_view is False
+        if LOCAL.state.grad or is_whole:
+            become(self, view(self, *args, **options))
+            if is_whole and LOCAL.state.grad and self._node.interior:
+                lead_views_through(self)
+            return self
         with setting(grad=True):  # a view follows what it shows, also under no_grad
             leave_hooks(self)
             value = view(self, *args, **options)

@@ -231,7 +231,7 @@ def element_by_element(x: Tensor, compute: Callable[[], Tensor]) -> Tensor:
     """
     meta = node_of(x).meta
     made = compute()
-    at_once = _is_wider(node_of(made).meta.dtype, meta.dtype)
+    at_once = _is_wider(_computed_in(made), meta.dtype)
     whole = whole_of(x)
     rounds = rounds_of(places(meta.shape, meta.stride(), offset_of(x)), [meta.stride()])
     for number, (elements, at) in enumerate(rounds or [(_NOTHING, _NOTHING)]):
@@ -247,6 +247,15 @@ def element_by_element(x: Tensor, compute: Callable[[], Tensor]) -> Tensor:
         elif x._share is not None:
             x._share.wrote()
     return x
+
+
+def _computed_in(made: Tensor) -> DType:
+    """The dtype in which a value was computed, before it was cast or compared."""
+    node = node_of(made)
+    while node.op.name == "cast" and node.inputs:
+        node = node.inputs[0]
+    computed: DType = node.attrs[0] if node.op.kind == "elementwise" else node.meta.dtype
+    return computed
 
 
 def _is_wider(dtype: DType, own: DType) -> bool:

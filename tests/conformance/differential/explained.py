@@ -23,7 +23,24 @@ from .explained_values import (
 )
 from .program import names
 from .sides import version
-from .undefined import is_stale, places_of
+from .tensors import (
+    comes_from_integers,
+    functions_before,
+    has_left_its_base,
+    has_more,
+    has_nan,
+    is_after,
+    is_after_freed,
+    is_counted_with_left,
+    is_hidden_view,
+    is_integer,
+    is_its_own_gradient,
+    is_left,
+    is_product,
+    is_unsigned,
+    storage,
+)
+from .undefined import is_stale, overlaps_itself, places_of
 
 
 @dataclass(frozen=True)
@@ -34,6 +51,7 @@ class Explained:
 
 SET_ON_A_VIEW = "set_ on a view leaves the history of what that was a view of alone"
 OWN_FAULT = "PyTorch finds a fault of its own"
+SET_ON_A_WHOLE = "views of what set_ gives another storage keep the history that they had"
 KEPT = "values that backward needs are kept as they were: there is nothing to refuse"
 
 EXPLAINED = (
@@ -104,6 +122,10 @@ def explanation_of_state(
     gradients = derived(lines, "T.autograd.grad(")
     if kind == "value" and name in gradients and is_written_together(theirs[name], detail):
         return OWN_STRIDES
+    if kind == "grad value" and is_through(theirs[name], "atan2(", is_unsigned, theirs, lines):
+        return NEGATED_UNSIGNED
+    if kind == "grad value" and is_through(theirs[name], "max_pool1d(", has_nan, theirs, lines):
+        return LAST_NAN
     if kind == "grad value" and is_sought_where_it_lies_now(theirs[name], theirs, lines):
         return NEW_PLACE
     if kind in VALUES:
@@ -115,7 +137,7 @@ def explanation_of_state(
     if name is None:
         return None
     if kind == "version":
-        return explanation_of_version(theirs[name], theirs)
+        return explanation_of_version(name, theirs, lines)
     if kind in LAYOUT and re.search(
         r"torch \(([1-9]\d*, )*0[,)].* of shape \((\d+, )*0[,)]", detail
     ):
@@ -179,11 +201,6 @@ def comes_from_nothing(kind: str, lines: Sequence[str], theirs: dict[str, Any]) 
     )
 
 
-def is_its_own_gradient(x: Any) -> bool:
-    """Whether PyTorch takes the gradient of `x` for a function of `x`."""
-    return any(getattr(f, "variable", None) is x for f in functions_before([x.grad]))
-
-
 def is_set(x: Any, lines: Sequence[str], theirs: dict[str, Any]) -> bool:
     """Whether `x` is a view of what a view was made to share another storage of, or that itself."""
     set_ones = re.findall(r"^(?:with [^:]*: )?(\w+)\b.*\.set_\(", "\n".join(lines), re.MULTILINE)
@@ -209,7 +226,10 @@ def made_after(begins: Callable[[str], bool], lines: Sequence[str]) -> set[str]:
     return found
 
 
-def explanation_of_version(x: Any, theirs: dict[str, Any]) -> str | None:
+def explanation_of_version(name: str, theirs: dict[str, Any], lines: Sequence[str]) -> str | None:
+    x = theirs[name]
+    if has_lost_one_that_left(name, theirs, lines):
+        return LEFT
     optimizers = [o for o in theirs.values() if isinstance(o, torch.optim.AdamW)]
     parameters = [p for o in optimizers for group in o.param_groups for p in group["params"]]
     if any(storage(p) == storage(x) for p in parameters):
@@ -218,15 +238,18 @@ def explanation_of_version(x: Any, theirs: dict[str, Any]) -> str | None:
     return LEFT if any(storage(y) != storage(x) for y in counted_with(x, tensors)) else None
 
 
+def has_lost_one_that_left(name: str, theirs: dict[str, Any], lines: Sequence[str]) -> bool:
+    """Whether a variable that is gone was made from this one, and then given another storage."""
+    made = made_after(lambda line: name in names(line).makes, lines)
+    left = [found[1] for line in lines if (found := re.match(r"(\w+)\.data = ", line))]
+    return any(other in made and other not in theirs for other in left)
+
+
 def counted_with(x: torch.Tensor, tensors: Sequence[torch.Tensor]) -> list[torch.Tensor]:
     """Those whose writes PyTorch counts together with those of `x`."""
     before = [version(y) for y in tensors]
     torch.autograd.graph.increment_version(x)
     return [y for y, count in zip(tensors, before, strict=True) if version(y) != count]
-
-
-def storage(x: torch.Tensor) -> int:
-    return int(x.untyped_storage()._cdata)
 
 
 CLAMPED = "clamp with numbers casts to the dtype of out, as clamp with tensors does in both"
@@ -245,6 +268,8 @@ GIVEN_UP = "a Function is given up with what it saved, whether or not its backwa
 SPENT_WITH = "what is computed from a graph that is gone goes with it, as in `total += loss`"
 UNSEEN_REST = "what is summed has a storage of its own size; PyTorch may have made it for more"
 NEGATED = "PyTorch's gradient of atan2 negates the other operand, which it refuses of bools"
+NEGATED_UNSIGNED = "PyTorch's gradient of atan2 negates a uint8, which is none of its numbers"
+LAST_NAN = "of several NaN in a window the first has the gradient, as in max(); PyTorch's last has"
 AS_NUMBER = "a tensor that is written is cast; PyTorch takes one without dims for a number here"
 HALF_WAY = "what was made in inference mode, and given other values, is none of that any more"
 GRADIENT = "a gradient is a tensor like any other; PyTorch's may be a view, made without gradients"
@@ -270,6 +295,10 @@ def explanation_of_refusal(message: str, named: Sequence[Any], line: str) -> str
         return INTEGERS if any(map(comes_from_integers, named)) else None
     if "derivative for set_ is not implemented" in message:
         return SET_ON_A_VIEW if is_after(named, "CopySlices") else None
+    if "does not require grad" in message and "autograd.grad(" in line:
+        return SET_ON_A_WHOLE if is_after(named, "NotImplemented") else None
+    if "a view of a leaf Variable" in message:
+        return SET_ON_A_WHOLE if is_after(named, "NotImplemented") else None
     if message.startswith("roll: Dimension out of range"):
         return NO_DIM if all(x.numel() == 0 for x in named) else None
     if "another view of its base has been modified" in message and any(map(is_stale, named)):
@@ -290,50 +319,6 @@ def explanation_of_refusal(message: str, named: Sequence[Any], line: str) -> str
     return None
 
 
-def has_more(x: Any) -> bool:
-    """Whether PyTorch has left a result in a storage that was made for more."""
-    return x._base is None and x.untyped_storage().nbytes() > x.numel() * x.element_size()
-
-
-def is_integer(x: Any) -> bool:
-    return not (x.dtype.is_floating_point or x.dtype.is_complex)
-
-
-def comes_from_integers(x: Any) -> bool:
-    """Whether PyTorch would bring a gradient from `x` to integers."""
-    reached = [meta for f in functions_before([x]) for meta in f._input_metadata]
-    return any(not (m.dtype.is_floating_point or m.dtype.is_complex) for m in reached)
-
-
-def is_after(tensors: Sequence[Any], name: str) -> bool:
-    """Whether gradients from PyTorch's `tensors` go through a function of that name."""
-    return any(name in str(function) for function in functions_before(tensors))
-
-
-def is_after_freed(tensors: Sequence[Any]) -> bool:
-    """Whether gradients from PyTorch's `tensors` lead to a function that let go of its values."""
-    return any(map(is_freed, functions_before(tensors)))
-
-
-def functions_before(tensors: Sequence[Any]) -> list[Any]:
-    """The functions of PyTorch's that gradients from `tensors` go through."""
-    found = [x.grad_fn for x in tensors if not is_stale(x) and x.grad_fn is not None]
-    for function in found:  # grows while it is walked
-        found += [f for f, _ in function.next_functions if f is not None and f not in found]
-    return found
-
-
-def is_freed(function: Any) -> bool:
-    """Whether a function has given up, in a backward, the values that it had saved."""
-    for name in dir(function):
-        if name.startswith("_saved_"):
-            try:
-                getattr(function, name)
-            except RuntimeError:
-                return True
-    return False
-
-
 def is_out_of_range(message: str) -> bool:
     """Whether an error says so; PyTorch may have looked for what an empty storage does not have."""
     words = (
@@ -352,15 +337,18 @@ def is_not_to_be_written(refusal: Exception) -> bool:
     return re.match(words, str(refusal)) is not None
 
 
-def has_left_its_base(x: Any) -> bool:
-    """Whether PyTorch takes for a view what was made to show another storage."""
-    return isinstance(x, torch.Tensor) and x._base is not None and storage(x._base) != storage(x)
-
-
-def is_left(x: Any, theirs: dict[str, Any]) -> bool:
-    """Whether PyTorch takes something for a view of `x`, which shows another storage by now."""
-    tensors = [y for y in theirs.values() if isinstance(y, torch.Tensor)]
-    return any(y._base is x and has_left_its_base(y) for y in tensors)
+def is_through(
+    x: Any, call: str, of: Callable[[Any], bool], theirs: dict[str, Any], lines: Sequence[str]
+) -> bool:
+    """Whether `x` has a gradient through a call that reads a tensor `of` some kind."""
+    for line in lines:
+        used = names(line)
+        read = [theirs.get(name) for name in used.reads]
+        if call in line and any(isinstance(y, torch.Tensor) and of(y) for y in read):
+            made = [theirs[name] for name in used.makes if name in theirs]
+            if any(getattr(f, "variable", None) is x for f in functions_before(made)):
+                return True
+    return False
 
 
 def is_sought_where_it_lies_now(x: Any, theirs: dict[str, Any], lines: Sequence[str]) -> bool:
@@ -374,30 +362,10 @@ def is_sought_where_it_lies_now(x: Any, theirs: dict[str, Any], lines: Sequence[
     return False
 
 
-def is_counted_with_left(x: Any, theirs: dict[str, Any]) -> bool:
-    """Whether PyTorch counts for `x` what is written to a view that has left their base."""
-    tensors = [y for y in theirs.values() if isinstance(y, torch.Tensor)]
-    return any(y._base is x._base and has_left_its_base(y) for y in tensors)
-
-
-def is_hidden_view(x: Any, named: Sequence[Any]) -> bool:
-    """Whether PyTorch has made a tensor as a view of something that has no name."""
-    return x._base is not None and not any(y is x._base for y in named)
-
-
 def is_made_hiding(line: str, before: Sequence[str]) -> bool:
     """Whether a line reads what a function has returned that hides what it returns a view of."""
     made = [names(other).makes for other in before if any(f in other for f in HIDING)]
     return any(names(line).reads & one for one in made)
-
-
-def is_product(x: Any) -> bool:
-    """Whether PyTorch has made a tensor as a view of a product of matrices."""
-    made = x.grad_fn
-    return made is not None and made.next_functions[0][0].name() in (
-        "AddmmBackward0",
-        "MmBackward0",
-    )
 
 
 def explanation(
@@ -438,6 +406,9 @@ def explanation(
         return UNASKED if any(not x.is_leaf for x in named[:1]) else None
     if "more than one element of the written-to" in message and "backward(" in line:
         return EXPANDED
+    if "more than one element of the written-to" in message and named:
+        gradients = names(line).reads & derived(before, "T.autograd.grad(")
+        return OWN_STRIDES if gradients and overlaps_itself(named[0]) else None
     if message.startswith("output with shape") and "backward(" in line:
         return RESHAPED
     if message.startswith("Can't detach views") and any(map(is_product, named)):

@@ -1,0 +1,102 @@
+"""Questions about PyTorch's tensors: what they share, and where their gradients go."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+
+from .undefined import is_stale
+
+
+def storage(x: torch.Tensor) -> int:
+    return int(x.untyped_storage()._cdata)
+
+
+def is_integer(x: Any) -> bool:
+    return not (x.dtype.is_floating_point or x.dtype.is_complex)
+
+
+def has_more(x: Any) -> bool:
+    """Whether PyTorch has left a result in a storage that was made for more."""
+    return x._base is None and x.untyped_storage().nbytes() > x.numel() * x.element_size()
+
+
+def has_left_its_base(x: Any) -> bool:
+    """Whether PyTorch takes for a view what was made to show another storage."""
+    return isinstance(x, torch.Tensor) and x._base is not None and storage(x._base) != storage(x)
+
+
+def is_left(x: Any, theirs: dict[str, Any]) -> bool:
+    """Whether PyTorch takes something for a view of `x`, which shows another storage by now."""
+    tensors = [y for y in theirs.values() if isinstance(y, torch.Tensor)]
+    return any(y._base is x and has_left_its_base(y) for y in tensors)
+
+
+def is_counted_with_left(x: Any, theirs: dict[str, Any]) -> bool:
+    """Whether PyTorch counts for `x` what is written to a view that has left their base."""
+    tensors = [y for y in theirs.values() if isinstance(y, torch.Tensor)]
+    return any(y._base is x._base and has_left_its_base(y) for y in tensors)
+
+
+def is_hidden_view(x: Any, named: Sequence[Any]) -> bool:
+    """Whether PyTorch has made a tensor as a view of something that has no name."""
+    return x._base is not None and not any(y is x._base for y in named)
+
+
+def is_product(x: Any) -> bool:
+    """Whether PyTorch has made a tensor as a view of a product of matrices."""
+    made = x.grad_fn
+    return made is not None and made.next_functions[0][0].name() in (
+        "AddmmBackward0",
+        "MmBackward0",
+    )
+
+
+def is_its_own_gradient(x: Any) -> bool:
+    """Whether PyTorch takes the gradient of `x` for a function of `x`."""
+    return any(getattr(f, "variable", None) is x for f in functions_before([x.grad]))
+
+
+def comes_from_integers(x: Any) -> bool:
+    """Whether PyTorch would bring a gradient from `x` to integers."""
+    reached = [meta for f in functions_before([x]) for meta in f._input_metadata]
+    return any(not (m.dtype.is_floating_point or m.dtype.is_complex) for m in reached)
+
+
+def is_unsigned(x: torch.Tensor) -> bool:
+    return x.dtype is torch.uint8
+
+
+def has_nan(x: torch.Tensor) -> bool:
+    return bool(x.isnan().any())
+
+
+def is_after(tensors: Sequence[Any], name: str) -> bool:
+    """Whether gradients from PyTorch's `tensors` go through a function of that name."""
+    return any(name in str(function) for function in functions_before(tensors))
+
+
+def is_after_freed(tensors: Sequence[Any]) -> bool:
+    """Whether gradients from PyTorch's `tensors` lead to a function that let go of its values."""
+    return any(map(is_freed, functions_before(tensors)))
+
+
+def functions_before(tensors: Sequence[Any]) -> list[Any]:
+    """The functions of PyTorch's that gradients from `tensors` go through."""
+    found = [x.grad_fn for x in tensors if not is_stale(x) and x.grad_fn is not None]
+    for function in found:  # grows while it is walked
+        found += [f for f, _ in function.next_functions if f is not None and f not in found]
+    return found
+
+
+def is_freed(function: Any) -> bool:
+    """Whether a function has given up, in a backward, the values that it had saved."""
+    for name in dir(function):
+        if name.startswith("_saved_"):
+            try:
+                getattr(function, name)
+            except RuntimeError:
+                return True
+    return False
