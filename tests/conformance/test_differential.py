@@ -145,6 +145,14 @@ SPOILT_BY_TORCH = "T.__name__ == 'torch' and a.fill_(float('nan'))"
             ],
             "keep the history",
         ),
+        (
+            [
+                "a = T.ones(2, dtype=T.uint8)",
+                "a[T.tensor([False, True])] = T.tensor([-0.75])",
+            ],
+            "for a number",
+        ),
+        (["a = T.ones(2, 1, 3, 3).expand(2, 2, 3, 3)", "a.tril_()"], "three dims"),
         (["a = T.zeros(0).roll(1, 1)"], "nothing to roll"),
         (["a = T.ones(2).repeat_interleave(2)", "a.detach_()"], "has no name"),
         (["a = F.avg_pool1d(T.ones(1, 1, 4), 2)", "a.detach_()"], "has no name"),
