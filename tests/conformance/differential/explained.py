@@ -96,6 +96,7 @@ LEFT = "what was made to share another storage is no view any more, and counts w
 NEW_PLACE = (
     "PyTorch brings a gradient of what has left its base to where that would be by its new strides"
 )
+NO_HALVES = "there are no complex numbers of two half precisions: they are complex64"
 EMPTY = "nothing lies in memory: what is empty has strides, in PyTorch, by how it was made"
 UNREADABLE = "PyTorch cannot read a conjugate whose history it has given up"
 NOTHING_FLOWS = "an empty gradient is a function of what it came from as that of anything else"
@@ -138,6 +139,8 @@ def explanation_of_state(
         return None
     if kind == "version":
         return explanation_of_version(name, theirs, lines)
+    if kind == "dtype" and "torch complex32" in detail:
+        return NO_HALVES
     if kind in LAYOUT and re.search(
         r"torch \(([1-9]\d*, )*0[,)].* of shape \((\d+, )*0[,)]", detail
     ):
@@ -239,10 +242,15 @@ def explanation_of_version(name: str, theirs: dict[str, Any], lines: Sequence[st
 
 
 def has_lost_one_that_left(name: str, theirs: dict[str, Any], lines: Sequence[str]) -> bool:
-    """Whether a variable that is gone was made from this one, and then given another storage."""
+    """Whether a tensor that is gone was made from this one, and then given another storage."""
     made = made_after(lambda line: name in names(line).makes, lines)
-    left = [found[1] for line in lines if (found := re.match(r"(\w+)\.data = ", line))]
-    return any(other in made and other not in theirs for other in left)
+    for at, line in enumerate(lines):
+        left = re.match(r"(\w+)\.data = ", line)
+        if left is not None and left[1] in made:
+            again = any(left[1] in names(later).makes for later in lines[at + 1 :])
+            if again or left[1] not in theirs:
+                return True
+    return False
 
 
 def counted_with(x: torch.Tensor, tensors: Sequence[torch.Tensor]) -> list[torch.Tensor]:
