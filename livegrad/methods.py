@@ -16,7 +16,7 @@ from livegrad.graph.layout import may_overlap
 from livegrad.graph.op import Op
 from livegrad.graph.overlap import AT_ALL, PARTLY, check_overlap
 from livegrad.graph.record import binary
-from livegrad.graph.writes import check_writable, leave_hooks, rebind
+from livegrad.graph.writes import prepare_write, rebind
 from livegrad.ops.bookkeeping.in_place import also_of, overwriting
 from livegrad.ops.elementwise import (
     arithmetic as elementwise,
@@ -155,10 +155,7 @@ def inplace(
 
     def method(self: Tensor, /, *args: P.args, **options: P.kwargs) -> Tensor:
         node = node_of(self)
-        if node.grad_to is not None:
-            # Before anything is recorded: what is refused leaves no trace.
-            check_writable(self, expanded=expanded)
-            leave_hooks(self)
+        prepare_write(self, expanded)
         if refused is AT_ALL or (refused is not None and self._share is not None):
             check_overlap(self, (*args, *options.values()), refused)
         strides = node.meta.strides

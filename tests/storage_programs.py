@@ -1216,6 +1216,20 @@ def strides_of_results_of_one_element(T: Any) -> Any:
 
 
 @program
+def refused_writes_at_indices_leave_no_trace(T: Any) -> Any:
+    found = []
+    for key in (T.tensor([True, False]), T.tensor([0]), 0):
+        w = T.tensor([[1.5, -2.0]], requires_grad=True)
+        (part,) = w.unbind(0)
+        wide = part.view(2)
+        part.retain_grad()
+        seen = error_of(lambda: wide.__setitem__(key, 2.0))[:9]  # noqa: B023
+        (wide * 3).sum().backward()
+        found.append((seen, part.grad.tolist(), w.grad.tolist()))
+    return found
+
+
+@program
 def arrays_of_expanded_tensors(T: Any) -> Any:
     w = T.tensor([2.0, 1.0], requires_grad=True)
     wide = w.expand(2, 2).detach()

@@ -252,6 +252,16 @@ def leave_hooks(x: Any) -> None:
         node = node.inputs[0]
 
 
+def prepare_write(x: Any, expanded: bool = True) -> None:
+    """What comes before the value of a write to `x` is recorded, if that is made from `x`.
+
+    What is refused leaves no trace.
+    """
+    if node_of(x).grad_to is not None:
+        check_writable(x, expanded=expanded)
+        leave_hooks(x)
+
+
 def check_writable(x: Any, flows: bool = False, expanded: bool = False) -> None:
     """RuntimeError if `x` must not be written: in PyTorch's words, before anything has changed.
 

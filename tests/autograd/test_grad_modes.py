@@ -195,3 +195,11 @@ def test_mode_belongs_to_the_thread():
         thread.start()
         thread.join()
     assert seen == [True]
+
+
+def test_a_tensor_of_inference_mode_is_given_no_other_storage():
+    with lg.inference_mode():
+        x = lg.ones(2)
+    for y in (x, x[...]):
+        with pytest.raises(RuntimeError, match="Inplace update to inference tensor"):
+            y.set_(y)

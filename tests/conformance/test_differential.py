@@ -145,6 +145,14 @@ SPOILT_BY_TORCH = "T.__name__ == 'torch' and a.fill_(float('nan'))"
             ],
             "keep the history",
         ),
+        (
+            [
+                "a = T.ones(2, dtype=T.uint8)",
+                "a[T.tensor([False, True])] = T.tensor([-0.75])",
+            ],
+            "for a number",
+        ),
+        (["a = T.ones(2, 1, 3, 3).expand(2, 2, 3, 3)", "a.tril_()"], "three dims"),
         (["a = T.zeros(0).roll(1, 1)"], "nothing to roll"),
         (["a = T.ones(2).repeat_interleave(2)", "a.detach_()"], "has no name"),
         (["a = F.avg_pool1d(T.ones(1, 1, 4), 2)", "a.detach_()"], "has no name"),
@@ -273,7 +281,9 @@ SPOILT = "T.__name__ == 'torch' or x.grad.fill_(float('nan'))"
         ([NANS, "y = F.max_pool1d(a, 2)", "y.sum().backward()"], "of several NaN"),
         ([NANS.replace("nan", "1"), "y = F.max_pool1d(a, 2)", "y.sum().backward()", MORE], None),
         (["a = T.ones(2)", "b = a[:1]", "b.data = b.clone()", "b.add_(1)", "del b"], "for itself"),
+        (["a = T.ones(2)", "b = a[:1]", "b.data = b.clone()", "b.add_(1)", "b = a"], "for itself"),
         (["a = T.ones(2)", "b = a[:1]", "T.__name__ == 'torch' and b.add_(0)", "del b"], None),
+        (["a = T.tensor(1j) + T.ones(2, dtype=T.float16)"], "half precisions"),
         ([LEAF, NEW_STRIDES, "d.sum().backward()"], "left its base"),
         ([LEAF, NEW_STRIDES, "a.sum().backward(); a.grad += T.__name__ == 'torch'"], None),
         (["a = T.tensor([-3], dtype=T.int32)", NEW_NAN], "bits of NaN"),
@@ -289,6 +299,7 @@ SPOILT = "T.__name__ == 'torch' or x.grad.fill_(float('nan'))"
 @pytest.mark.filterwarnings("ignore:The .grad attribute")
 @pytest.mark.filterwarnings("ignore:Use of masked_fill_ on expanded")
 @pytest.mark.filterwarnings("ignore:Using backward.. with create_graph")
+@pytest.mark.filterwarnings("ignore:ComplexHalf support")
 def test_reasons_are_for_the_tensors_they_are_about(lines, explained):
     """Not for whatever else differs in a program where they occur."""
     found = run([*lines, "check()"])

@@ -33,7 +33,7 @@ from livegrad.graph.overlap import AT_ALL, check_overlap
 from livegrad.graph.record import record
 from livegrad.graph.state import LOCAL, Runtime
 from livegrad.graph.views import view
-from livegrad.graph.writes import check_writable, is_whole_without_graph, leave_hooks, rebind
+from livegrad.graph.writes import check_writable, is_whole_without_graph, prepare_write, rebind
 from livegrad.native.hot import hot
 from livegrad.ops.bookkeeping.in_place import laid_out_as, overwriting
 from livegrad.ops.elementwise.arithmetic import add, cast, clone, where as choose
@@ -372,7 +372,7 @@ def setitem(self: Tensor, key: Any, value: Any) -> None:
         if mask.ndim:
             check_mask(self, key)
         value = cast(value, meta.dtype) if isinstance(value, Handle) else value
-        leave_hooks(self)
+        prepare_write(self)
         # Unlike in broadcasting, the mask covers the leading dims.
         wide = tuple(mask.shape) + (1,) * (meta.ndim - mask.ndim)
         write_chosen(self, cast(choose(reshape_to(mask, wide), value, self), meta.dtype))
@@ -387,7 +387,7 @@ def setitem(self: Tensor, key: Any, value: Any) -> None:
     if isinstance(value, Handle):
         _check_apart(x, parsed, value, key)
     if parsed.advanced:
-        leave_hooks(x)
+        prepare_write(x)
         write_chosen(x, _written(x, parsed.advanced, value, meta.dtype, INDEX_PUT))
     else:
         part = _spread(value, parsed.shape, meta.dtype)

@@ -25,7 +25,13 @@ from livegrad.graph.node import Interior
 from livegrad.graph.op import Op
 from livegrad.graph.record import record
 from livegrad.graph.state import LOCAL, setting
-from livegrad.graph.views import go_on_retaining, in_place_of, is_in_vain, see_through
+from livegrad.graph.views import (
+    go_on_retaining,
+    in_place_of,
+    is_in_vain,
+    is_of_inference,
+    see_through,
+)
 from livegrad.graph.writes import check_writable, lead_views_through, leave_hooks
 from livegrad.ops.elementwise.arithmetic import cast
 from livegrad.ops.making.generate import filled, zeros_like
@@ -184,7 +190,7 @@ def set_(
     old = node_of(self)
     operands = [old, node_of(source)] if isinstance(source, Handle) else [old]
     edges = tuple([node for node in operands if node.grad_to is not None])
-    if old.grad_to is not None:
+    if old.grad_to is not None or is_of_inference(old):
         check_writable(self, expanded=True)  # no element is written
     shown, recorded = _shown(self, source, storage_offset, size, stride), LOCAL.state.grad
     become(self, shown, stays=not (recorded and edges))

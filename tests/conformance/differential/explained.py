@@ -96,6 +96,7 @@ LEFT = "what was made to share another storage is no view any more, and counts w
 NEW_PLACE = (
     "PyTorch brings a gradient of what has left its base to where that would be by its new strides"
 )
+NO_HALVES = "there are no complex numbers of two half precisions: they are complex64"
 EMPTY = "nothing lies in memory: what is empty has strides, in PyTorch, by how it was made"
 UNREADABLE = "PyTorch cannot read a conjugate whose history it has given up"
 NOTHING_FLOWS = "an empty gradient is a function of what it came from as that of anything else"
@@ -138,6 +139,8 @@ def explanation_of_state(
         return None
     if kind == "version":
         return explanation_of_version(name, theirs, lines)
+    if kind == "dtype" and "torch complex32" in detail:
+        return NO_HALVES
     if kind in LAYOUT and re.search(
         r"torch \(([1-9]\d*, )*0[,)].* of shape \((\d+, )*0[,)]", detail
     ):
@@ -239,10 +242,15 @@ def explanation_of_version(name: str, theirs: dict[str, Any], lines: Sequence[st
 
 
 def has_lost_one_that_left(name: str, theirs: dict[str, Any], lines: Sequence[str]) -> bool:
-    """Whether a variable that is gone was made from this one, and then given another storage."""
+    """Whether a tensor that is gone was made from this one, and then given another storage."""
     made = made_after(lambda line: name in names(line).makes, lines)
-    left = [found[1] for line in lines if (found := re.match(r"(\w+)\.data = ", line))]
-    return any(other in made and other not in theirs for other in left)
+    for at, line in enumerate(lines):
+        left = re.match(r"(\w+)\.data = ", line)
+        if left is not None and left[1] in made:
+            again = any(left[1] in names(later).makes for later in lines[at + 1 :])
+            if again or left[1] not in theirs:
+                return True
+    return False
 
 
 def counted_with(x: torch.Tensor, tensors: Sequence[torch.Tensor]) -> list[torch.Tensor]:
@@ -270,7 +278,9 @@ UNSEEN_REST = "what is summed has a storage of its own size; PyTorch may have ma
 NEGATED = "PyTorch's gradient of atan2 negates the other operand, which it refuses of bools"
 NEGATED_UNSIGNED = "PyTorch's gradient of atan2 negates a uint8, which is none of its numbers"
 LAST_NAN = "of several NaN in a window the first has the gradient, as in max(); PyTorch's last has"
-AS_NUMBER = "a tensor that is written is cast; PyTorch takes one without dims for a number here"
+AS_NUMBER = "a tensor that is written is cast; PyTorch takes one of one element for a number here"
+ONE_NUMBER = re.compile(r"T\.tensor\(\[*[^\[\],]+\]*[,)]")
+TRIANGLE = "tril_ and triu_ take expanded tensors; PyTorch's copy some with more than three dims"
 HALF_WAY = "what was made in inference mode, and given other values, is none of that any more"
 GRADIENT = "a gradient is a tensor like any other; PyTorch's may be a view, made without gradients"
 SINGLE = "PyTorch cannot repeat a tensor without dims along its only dim"
@@ -406,6 +416,8 @@ def explanation(
         return UNASKED if any(not x.is_leaf for x in named[:1]) else None
     if "more than one element of the written-to" in message and "backward(" in line:
         return EXPANDED
+    if "more than one element of the written-to" in message and re.search(r"tri[lu]_\(", line):
+        return TRIANGLE if any(x.ndim > 3 and overlaps_itself(x) for x in named) else None
     if "more than one element of the written-to" in message and named:
         gradients = names(line).reads & derived(before, "T.autograd.grad(")
         return OWN_STRIDES if gradients and overlaps_itself(named[0]) else None
@@ -420,7 +432,8 @@ def explanation(
     if message.startswith("Negation, the `-` operator, on a bool") and "backward(" in line:
         return NEGATED if is_after(named, "Atan2Backward") else None
     if re.match(r"value cannot be converted to type \w+ without overflow", message):
-        number = re.search(r"T\.tensor\([^\[]", line) or any(x.ndim == 0 for x in named)
+        written_with = [x for x in named[1:] if x.numel() == 1]
+        number = ONE_NUMBER.search(line) or written_with or any(x.ndim == 0 for x in named)
         return AS_NUMBER if number else None
     for known in EXPLAINED:
         if known.torch_says in message:
