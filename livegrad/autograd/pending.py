@@ -212,8 +212,12 @@ def _record(root: Node, way: Walk, tensors: list[Any]) -> None:
 
 
 def recorded_walk(gradient: Node) -> Walk:
-    """The walk of a recorded backward pass."""
-    return WALKS.get(gradient) or walk_again(gradient.inputs[0], gradient.attrs)
+    """The walk of a recorded backward pass, whose graph may have been copied since."""
+    root = gradient.inputs[0]
+    known = WALKS.get(gradient)
+    if known is not None and known.interior[0] is root:
+        return known
+    return walk_again(root, gradient.attrs)
 
 
 def walk_again(root: Node, attrs: Sequence[Any]) -> Walk:
