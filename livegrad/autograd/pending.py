@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
-from weakref import WeakKeyDictionary
+from weakref import WeakKeyDictionary, ref
 
 from livegrad.autograd.holding import in_shape_of
 from livegrad.autograd.reverse import reverse, spent_error, through_rules
@@ -180,7 +180,8 @@ class Ways:
 
 
 # The walks of recorded backward passes, by their nodes: whoever runs one need not walk again.
-WALKS: WeakKeyDictionary[Node, Walk] = WeakKeyDictionary()
+# Leaves are not held: an update that comes next is to overwrite what nobody else sees.
+WALKS: WeakKeyDictionary[Node, tuple[list[Node], list[ref[Node]]]] = WeakKeyDictionary()
 
 
 @hot
@@ -190,7 +191,7 @@ def _record(root: Node, way: Walk, tensors: list[Any]) -> None:
     if spec is None:
         spec = Ways.remember(root.meta, steps)
     gradient = append(spec, (root,), (), None)._node
-    WALKS[gradient] = way
+    WALKS[gradient] = (way.interior, [ref(x) for x in way.leaves])
     inputs = (gradient,)
     known = GRADIENT_OF.cache
     for number, tensor in enumerate(tensors):
@@ -214,10 +215,13 @@ def _record(root: Node, way: Walk, tensors: list[Any]) -> None:
 def recorded_walk(gradient: Node) -> Walk:
     """The walk of a recorded backward pass, whose graph may have been copied since."""
     root = gradient.inputs[0]
-    known = WALKS.get(gradient)
-    if known is not None and known.interior[0] is root:
-        return known
-    return walk_again(root, gradient.attrs)
+    interior, leaves = WALKS.get(gradient, ([None], []))
+    found = Walk()
+    found.leaves = [x for x in [leaf() for leaf in leaves] if x is not None]
+    if interior[0] is not root or len(found.leaves) != len(leaves):
+        return walk_again(root, gradient.attrs)
+    found.interior = interior
+    return found
 
 
 def walk_again(root: Node, attrs: Sequence[Any]) -> Walk:
