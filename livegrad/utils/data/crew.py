@@ -8,6 +8,7 @@ import multiprocessing.util  # noqa: F401 - its exit handler must be registered 
 import os
 import pickle
 import select
+import shutil  # noqa: F401 - that handler imports it, and at exit Python forgets Ctrl-C over it
 import signal
 import socket
 import sys
