@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from livegrad.autograd.hooks import RemovableHandle, interior_of, leaf_hooks, leaf_post_hooks
 from livegrad.graph.handle import wrap
-from livegrad.graph.node import Interior, Node, leaf_ref, place_of
+from livegrad.graph.node import CYCLES, Interior, Node, leaf_ref, place_of
 from livegrad.ops.making.generate import filled
 from livegrad.ops.shaping import movement
 from livegrad.ops.support.parts import Part, Turned, part_of
@@ -118,6 +118,7 @@ class GradFn:
         """A dict for notes, which stays with the graph."""
         interior = interior_of(self._node)
         if interior.metadata is None:
+            CYCLES.are_possible = True
             interior.metadata = {}
         notes: dict[str, Any] = interior.metadata.setdefault(self._path, {})
         return notes

@@ -14,12 +14,14 @@ from livegrad.graph.site import user_site
 from livegrad.graph.state import LOCAL, MOST_PENDING_BYTES, flush
 from livegrad.native.calls import half_at
 from livegrad.native.hot import hot, hot_slots
-from livegrad.native.layout import REFERENCES
+from livegrad.native.layout import REFERENCES, is_known
 
 if TYPE_CHECKING:
     from livegrad.tensor import Tensor
 
 _new = object.__new__
+# Whether references to an object are counted where REFERENCES says: on interpreters we know.
+COUNTS_ARE_KNOWN = is_known()
 _WeakRef = weakref.ref
 # One view operation: op, attrs, args, shape, as `record` takes them.
 Step = tuple[Op, tuple[Any, ...], tuple[Any, ...], Shape | None]
@@ -268,10 +270,12 @@ def follow(x: Any) -> None:
     path = share.path
     # Who is the whole may be the only one left, and have no need for its share.
     if not path:
-        cell: Any = share.cell
-        # References to it: those of at least two shares, and ours, which `sync` is not to count.
-        is_shared = half_at(id(cell) + REFERENCES) > 2
-        cell = None
+        is_shared = False
+        if COUNTS_ARE_KNOWN:
+            cell: Any = share.cell
+            # References to it: those of at least two shares, and ours, which `sync` is not to see.
+            is_shared = half_at(id(cell) + REFERENCES) > 2
+            cell = None
         if not is_shared or not is_current(share):
             Writing.sync(x)
     elif path[-1][0].grads is None or not is_current(share):

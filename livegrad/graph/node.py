@@ -171,7 +171,8 @@ class Interior:
 class Cycles:
     """Whether a graph may refer to itself: through what a program has hung on its nodes.
 
-    As long as that is nothing, Python's garbage collector need not look at them.
+    As long as that is nothing, Python's garbage collector need not look at them. Those that were
+    recorded before stay out of its sight.
     """
 
     __slots__ = ("are_possible",)

@@ -17,7 +17,7 @@ from livegrad.device import CPU
 from livegrad.dtypes import DType
 from livegrad.graph import elsewhere
 from livegrad.graph.events import RECORDED, tell_recorded
-from livegrad.graph.handle import NOBODY, Handle, follow, node_of, wrap
+from livegrad.graph.handle import COUNTS_ARE_KNOWN, NOBODY, Handle, follow, node_of, wrap
 from livegrad.graph.infer import elementwise_spec, infer_spec, not_a_tensor, not_structure
 from livegrad.graph.meta import Shape
 from livegrad.graph.node import CYCLES, Node, Spec
@@ -100,7 +100,7 @@ def append(
     except BaseException:  # Ctrl-C between the two
         _forget_from(place)
         raise
-    if remainder(place, _SWEPT) == _SWEPT - 1 and not state.held:
+    if COUNTS_ARE_KNOWN and remainder(place, _SWEPT) == _SWEPT - 1 and not state.held:
         let_go_of_dead(state.handles)
     if place > state.most + 0 and not state.held:
         flush("many nodes were pending", node)

@@ -62,9 +62,9 @@ received = _Received()
 
 
 def parameters(optimizer: Any) -> list[Any]:
-    """What an optimiser is to train."""
+    """What an optimiser is to train; only looked at, since another thread may be using it."""
     groups = optimizer.param_groups
-    return [p for group in groups for p in group["params"] if p.requires_grad]
+    return [p for group in groups for p in group["params"] if p._node.grad_to is not None]
 
 
 def forget() -> None:

@@ -16,6 +16,7 @@ from __future__ import annotations
 import mmap
 import os
 import sys
+import threading
 import weakref
 from typing import TYPE_CHECKING, Any
 
@@ -187,7 +188,15 @@ class _Export:
         self.__array_interface__ = {**window.__array_interface__, "strides": window.strides}
 
 
+class _Loan:
+    """Somebody who is about to make an array of memory."""
+
+    __slots__ = ("__weakref__",)
+
+
 _HELD = _count_held()
+# Held while memory is taken back, or kept from it: two threads may use one tensor.
+_LOANS = threading.RLock()
 
 
 # ------------------------------------------------------------------------------------- sharing
@@ -222,16 +231,29 @@ def lend(x: Tensor, reason: str = "numpy()") -> Array:
     if shows_conjugates(path_of(x)):
         flush(reason, x._node)
         return np.array(array_of(x._node))
-    cell, _ = share_of(x).origin()
-    if cell.memory is None:
-        share(x, Lent(_stored(cell, reason)))
-    memory = cell.memory
-    window = _window(x)
-    export = _Export(window, memory)
+    memory, loan = _begin_loan(x, reason)
+    export = _Export(_window(x, memory), memory)
     if isinstance(memory, Lent):
-        memory.exports = [e for e in memory.exports if e() is not None]
         memory.exports.append(weakref.ref(export))
+    del loan
     return np.asarray(export)
+
+
+def _begin_loan(x: Tensor, reason: str) -> tuple[Memory, _Loan]:
+    """The memory of `x`; no thread takes it back for as long as the loan lives."""
+    loan = _Loan()
+    cell, _ = share_of(x).origin()
+    while True:
+        own = Lent(_stored(cell, reason)) if cell.memory is None else None
+        with _LOANS:
+            if cell.memory is None and own is not None:
+                share(x, own)
+            memory = cell.memory
+            if memory is not None:
+                if isinstance(memory, Lent):
+                    memory.exports = [e for e in memory.exports if e() is not None]
+                    memory.exports.append(weakref.ref(loan))
+                return memory, loan
 
 
 def share(x: Tensor, memory: Memory) -> None:
@@ -284,12 +306,12 @@ def _stored(cell: Cell, reason: str = "shared memory") -> Array:
 # ------------------------------------------------------------------------------------- windows
 
 
-def _window(x: Tensor) -> Array:
-    """The part of the memory that `x` shows, as a NumPy array."""
+def _window(x: Tensor, memory: Memory) -> Array:
+    """The part of its memory that `x` shows, as a NumPy array."""
     own = share_of(x)
     cell, path = own.origin()
     known = own.shown
-    if known is not None and known[0] is cell.memory and known[1] is own.path:
+    if known is not None and known[0] is memory and known[1] is own.path:
         found: Array = known[2]
         return found
     meta, offset = path_geometry(cell._node.meta, path)
@@ -299,13 +321,13 @@ def _window(x: Tensor) -> Array:
     window = np.ndarray(
         meta.shape,
         dtype,
-        cell.memory.array,
+        memory.array,
         offset * dtype.itemsize,
         tuple([step * dtype.itemsize for step in meta.stride()]),
     )
-    if cell.memory.array.flags.writeable:
+    if memory.array.flags.writeable:
         window.flags.writeable = True
-    own.shown = cell.memory, own.path, window
+    own.shown = memory, own.path, window
     return window
 
 
@@ -313,17 +335,19 @@ def read_shared(x: Tensor) -> None:
     """Gives `x` a node with what its memory holds now."""
     cell, _ = root_of(x)
     memory = cell.memory
-    window = _window(x)
+    if memory is None:  # another thread has taken it back
+        sync(x)
+        return
+    window = _window(x, memory)
     own = share_of(x)
-    if not memory.is_shared():
-        _take_back(cell)
+    if not memory.is_shared() and _take_back(cell, memory):
         if not x._node.inputs and x._node.buffer is None:  # a view that nobody has read yet
             with setting(grad=False):
                 x._node = followed(wrap(own.cell._node), own.path)._node
         sync(x)
         return
     if own.seen != own.cell.version and _has_history(x, own):
-        _refresh(cell)
+        _refresh(cell, memory)
         follow_cell(x, own)  # its history; the value may be another
     node = _computed(x._node)
     if window.nbytes <= MOST_COPIED or not window.flags.c_contiguous or shows_conjugates(own.path):
@@ -356,16 +380,25 @@ def _in_place_of(old: Node, fresh: Node, handle: Any) -> Node:
     return fresh
 
 
-def _take_back(cell: Cell) -> None:
-    """Nobody else sees the memory any more: its bytes become an ordinary value."""
-    _refresh(cell)
-    cell.memory = None
-    _wrote_silently(cell)  # views that were made of memory have not seen it yet
+def _take_back(cell: Cell, memory: Memory) -> bool:
+    """Nobody else sees the memory any more: its bytes become an ordinary value.
+
+    False if somebody has asked for it meanwhile.
+    """
+    _computed(cell._node)  # not while others wait
+    with _LOANS:
+        if cell.memory is memory:
+            if memory.is_shared():
+                return False
+            _refresh(cell, memory)
+            cell.memory = None
+            _wrote_silently(cell)  # views that were made of memory have not seen it yet
+    return True
 
 
-def _refresh(cell: Cell) -> None:
+def _refresh(cell: Cell, memory: Memory) -> None:
     """Gives a cell the value that its memory holds, if that is another."""
-    node, memory = _computed(cell._node), cell.memory
+    node = _computed(cell._node)
     if node.buffer is not None and _stored(cell).data == memory.array.data:
         return
     meta = node.meta
@@ -404,12 +437,12 @@ def view_shared(
 
 def write_shared(x: Tensor, value: Tensor) -> Tensor:
     """Writes to memory, at once."""
-    window = _window(x)
+    cell, _ = root_of(x)
+    window = _window(x, cell.memory)
     if not window.flags.writeable:
         raise RuntimeError(
             "the tensor shares memory that is read only, and cannot be written; clone() it first"
         )
-    cell, _ = root_of(x)
     if not (cell._node.grad_to is value._node.grad_to is x._node.grad_to is None):
         return _write_with_history(x, value, cell)
     value = laid_out(value, x._node.meta)
@@ -427,7 +460,7 @@ def write_shared(x: Tensor, value: Tensor) -> Tensor:
 
 def _write_with_history(x: Tensor, value: Tensor, cell: Cell) -> Tensor:
     """Writes what gradients flow through as if there were no memory, then to memory."""
-    _refresh(cell)  # somebody else may have written
+    _refresh(cell, cell.memory)  # somebody else may have written
     node_of(x)
     memory, cell.memory = cell.memory, None
     try:
@@ -450,7 +483,7 @@ def address_of(x: Tensor) -> int:
     """The address of the first element of a tensor that shares a storage."""
     cell, path = root_of(x)
     if cell.memory is not None:
-        return int(_window(x).__array_interface__["data"][0])
+        return int(_window(x, cell.memory).__array_interface__["data"][0])
     meta, offset = path_geometry(cell._node.meta, path)
     return own_address(cell._node) + offset * meta.dtype.itemsize
 

@@ -47,7 +47,7 @@ class Policy:
     # What a whole plan is expected to save of the time that pieces take.
     saving = 0.5
     # Whether the second sight of a structure looks for a plan on disk, which costs next to nothing.
-    seeks = True
+    seeks = not pieces
 
 
 Runtime.by_pieces = not Policy.whole
@@ -112,7 +112,9 @@ def run_at_first_sight(state: State, roots: tuple[Node, ...]) -> Listed | None:
             sight, seen = _look(state, roots, count)
             if seen.cost and Policy.seeks and not seen.sought:
                 seen.sought = True
-                seen.planned = is_on_disk(_snapshot(state, roots))
+                snapshot = Snapshot(state.nodes, state.handles, state.base, roots)
+                seen.planned = is_on_disk(snapshot)
+                del snapshot  # it refers to nodes
             if seen.planned and not Policy.pieces:
                 _say_whole(count, "it has cost as much as a plan, or has one on disk")
                 return None
@@ -140,10 +142,6 @@ def run_at_first_sight(state: State, roots: tuple[Node, ...]) -> Listed | None:
         if node.spec.op.kind == "gradient":
             node.spec.refused = True
     return None
-
-
-def _snapshot(state: State, roots: tuple[Node, ...]) -> Snapshot:
-    return Snapshot(state.nodes, state.handles, state.base, roots)
 
 
 def _pieces_made() -> int:

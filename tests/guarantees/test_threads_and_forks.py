@@ -82,6 +82,23 @@ def test_training_at_the_same_time():
     assert at_once(*[lambda s=s: train(s) for s in range(3)]) == alone
 
 
+def test_lent_to_numpy_while_others_use_it():
+    x = lg.tensor([1.0, 2.0, 3.0], requires_grad=True)
+
+    def lend():
+        for _ in range(300):
+            lent = x.detach().numpy()
+            lent[0] += 1
+            del lent
+        return x.tolist()
+
+    def look():
+        return {x.requires_grad for _ in range(2000)}, {x.tolist()[2] for _ in range(300)}
+
+    results = at_once(lend, look, look)
+    assert results == [[301.0, 2.0, 3.0], ({True}, {3.0}), ({True}, {3.0})]
+
+
 def test_large_work_at_the_same_time():
     def work(seed):
         x = lg.tensor(np.random.default_rng(seed).normal(size=(512, 700)).astype(np.float32))

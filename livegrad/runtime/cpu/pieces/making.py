@@ -140,8 +140,8 @@ class Piece:
 
 @dataclass
 class Proof:
-    """The sizes that a piece was compared with plans for; and whether it holds for all, or does
-    not depend on its own alone."""
+    """The sizes that a piece was compared with plans for; whether it is taken to hold for all
+    sizes, or is known to hold for those alone."""
 
     proven: list[list[int]]
     for_all: bool = False
