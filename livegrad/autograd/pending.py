@@ -15,7 +15,6 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
-from weakref import WeakKeyDictionary, ref
 
 from livegrad.autograd.holding import in_shape_of
 from livegrad.autograd.reverse import reverse, spent_error, through_rules
@@ -38,6 +37,8 @@ if TYPE_CHECKING:
     from livegrad.tensor import Tensor
 
 
+_new = object.__new__
+
 # What the walk met at an input: no gradient flows there, it was met before, it is a node from which
 # the gradient flows on, it is a leaf.
 NOTHING, AGAIN, INTERIOR, LEAF = range(4)
@@ -52,11 +53,20 @@ class Walk:
 
     __slots__ = ("computed", "interior", "leaves", "way")
 
-    def __init__(self) -> None:
-        self.computed = False
-        self.interior: list[Node] = []
-        self.leaves: list[Node] = []
-        self.way: list[int] = []
+    computed: bool
+    interior: list[Node]
+    leaves: list[Node]
+    way: list[int]
+
+
+@hot
+def _new_walk() -> Walk:
+    walk = _new(Walk)
+    walk.computed = False
+    walk.interior = []
+    walk.leaves = []
+    walk.way = []
+    return walk
 
 
 @hot
@@ -65,7 +75,7 @@ def walk(root: Node, over_values: bool) -> Walk | None:
 
     It goes over nodes that are pending, or also `over_values` that are there already.
     """
-    found = Walk()
+    found = _new_walk()
     interior, leaves, way = found.interior, found.leaves, found.way
     seen = {root}
     interior.append(root)
@@ -130,19 +140,25 @@ def backward(output: Tensor, retain_graph: bool) -> bool:
     way = walk(root, Runtime.by_pieces)
     if way is None or (way.computed and _is_refused(root, way)):
         return False
-    tensors = []
+    tensors: list[Any] = []
+    held = _new(Held)
+    held.interior = way.interior
+    held.leaves = []
+    held.ids = []
     for node in way.leaves:
         to: Any = node.grad_to
         x = to()
         if to.hooks is not None or (x is not None and x._post_hooks is not None):
             return False
         tensors.append(x)
+        held.leaves.append(to)
+        held.ids.append(id(node))
     outer = state.grad, state.site, state.held
     site = user_site()
     try:
         state.grad, state.site, state.held = False, site, True
         lock_gradients()
-        _record(root, way, tensors)
+        _record(root, way, tensors, held)
         if not retain_graph:
             spent.mark(way.interior, site, False)
     finally:
@@ -179,19 +195,30 @@ class Ways:
         return spec
 
 
-# The walks of recorded backward passes, by their nodes: whoever runs one need not walk again.
-# Leaves are not held: an update that comes next is to overwrite what nobody else sees.
-WALKS: WeakKeyDictionary[Node, tuple[list[Node], list[ref[Node]]]] = WeakKeyDictionary()
+@hot_slots
+class Held:
+    """What is held of a walk until the flush, which need not walk again: its interior.
+
+    Leaves are not: an update that comes next is to overwrite what nobody else sees. Their tensors
+    are asked for them, whose nodes may be others by then; as long as the interior lives, so do
+    those with these `ids`.
+    """
+
+    __slots__ = ("ids", "interior", "leaves")
+
+    ids: list[int]
+    interior: list[Node]
+    leaves: list[LeafRef]
 
 
 @hot
-def _record(root: Node, way: Walk, tensors: list[Any]) -> None:
+def _record(root: Node, way: Walk, tensors: list[Any], held: Held) -> None:
     steps = bytes(way.way)
     spec = GRADIENT.cache.get((root.meta, steps))
     if spec is None:
         spec = Ways.remember(root.meta, steps)
     gradient = append(spec, (root,), (), None)._node
-    WALKS[gradient] = (way.interior, [ref(x) for x in way.leaves])
+    LOCAL.state.walks[gradient] = held
     inputs = (gradient,)
     known = GRADIENT_OF.cache
     for number, tensor in enumerate(tensors):
@@ -203,7 +230,7 @@ def _record(root: Node, way: Walk, tensors: list[Any]) -> None:
             laid_out = meta if is_dense(meta.shape, meta.stride()) else meta.plain
             spec = GRADIENT_OF.remember((meta, number), (number,), (meta,), laid_out)
         g = append(spec, inputs, (), None)
-        before = tensor.grad
+        before = tensor._grad
         if before is None:
             if tensor._node.meta is not meta:
                 g = in_shape_of(tensor, g)
@@ -215,18 +242,20 @@ def _record(root: Node, way: Walk, tensors: list[Any]) -> None:
 def recorded_walk(gradient: Node) -> Walk:
     """The walk of a recorded backward pass, whose graph may have been copied since."""
     root = gradient.inputs[0]
-    interior, leaves = WALKS.get(gradient, ([None], []))
-    found = Walk()
-    found.leaves = [x for x in [leaf() for leaf in leaves] if x is not None]
-    if interior[0] is not root or len(found.leaves) != len(leaves):
+    held: Held | None = LOCAL.state.walks.get(gradient)
+    if held is None or held.interior[0] is not root:
         return walk_again(root, gradient.attrs)
-    found.interior = interior
+    found = _new_walk()
+    found.interior = held.interior
+    found.leaves = [x._node for x in [leaf() for leaf in held.leaves] if x is not None]
+    if [id(node) for node in found.leaves] != held.ids:
+        return walk_again(root, gradient.attrs)
     return found
 
 
 def walk_again(root: Node, attrs: Sequence[Any]) -> Walk:
     """The nodes that a recorded walk went over, whatever they say about gradients by now."""
-    found = Walk()
+    found = _new_walk()
     steps = iter(attrs[0])
     found.interior.append(root)
     for node in found.interior:  # grows while it is walked

@@ -107,8 +107,9 @@ def append(
     return tensor
 
 
-# Recorded nodes between two looks at what the program has dropped of them.
-_SWEPT = 128
+# Recorded nodes between two looks at what the program has dropped of them. Most steps have fewer,
+# and need not look.
+_SWEPT = 1024
 
 
 @hot

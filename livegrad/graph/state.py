@@ -80,6 +80,8 @@ class State:
 
     `elsewhere` says that nodes of other devices than the CPU are among those pending.
 
+    `walks` has what was found when backward passes that are pending were recorded.
+
     `written` has, for nodes that in-place writes made, the node whose place each took, or how far
     away that is (see `place_taken`): a write that fails is taken back.
 
@@ -110,6 +112,7 @@ class State:
         "seen",
         "shared",
         "site",
+        "walks",
         "written",
     )
 
@@ -139,6 +142,7 @@ class State:
         self.most = MOST_PENDING_NODES
         self.reference = REFERENCE
         self.site: Site | None = None
+        self.walks: dict[Node, Any] = {}
         self.written: dict[Node, Any] = {}
 
     @property
@@ -181,6 +185,7 @@ class State:
             self.seen,
             self.shared,
             self.site,
+            self.walks,
             self.written,
         ) = fields
 
@@ -228,6 +233,8 @@ def start_over(state: State) -> None:
     state.bytes = 0
     if state.most < 0:
         state.most = MOST_PENDING_NODES
+    if state.walks:
+        state.walks.clear()
     if state.written:
         state.written.clear()
     state.shared = False

@@ -16,7 +16,6 @@ from livegrad.native.hot import hot_slots
 from livegrad.runtime import report
 from livegrad.runtime.counters import counters
 from livegrad.runtime.executable import Executable
-from livegrad.runtime.recalling import is_stored, plan_of, planning
 from livegrad.runtime.snapshot import Snapshot, numbers_of
 
 Key = tuple[Any, ...]
@@ -92,7 +91,7 @@ def make(snapshot: Snapshot) -> Executable:
     counters.plan_misses += 1
     Specialised.seen = False
     started = perf_counter()
-    plan = plan_of(recorded)
+    plan = _recalling().plan_of(recorded)
     if PLANNED:
         tell_planned(plan, snapshot.nodes, perf_counter() - started)
     counters.plans_filled += plan.filled
@@ -117,9 +116,16 @@ def make(snapshot: Snapshot) -> Executable:
     return executable
 
 
+def _recalling() -> Any:
+    # With what reads and loads plans, which the first one imports.
+    from livegrad.runtime import recalling
+
+    return recalling
+
+
 def is_on_disk(snapshot: Snapshot) -> bool:
     """Whether an earlier process has planned this."""
-    return is_stored(_recorded(snapshot))
+    return bool(_recalling().is_stored(_recorded(snapshot)))
 
 
 def _recorded(snapshot: Snapshot) -> Recorded:
@@ -136,7 +142,7 @@ def _backend(nodes: list[Node]) -> Any:
 def forget_plans() -> None:
     """Has everything planned anew, for tests that change how."""
     _executables.clear()
-    planning().forget()
+    _recalling().planning().forget()
     KEPT.clear()
     LAST.executable = None
 

@@ -187,6 +187,7 @@ def _account(seen: Seen, cost: int, sight: Sight) -> None:
 def _finish(state: State, count: int, kept: list[tuple[Node, Buffer]]) -> None:
     counters.nodes_recorded += count
     update = state.nodes[count] if count < len(state.nodes) else None
+    state.walks.clear()  # they refer to the graph
     hand_out(kept, update)
     if update is not None:
         # What was computed must not look alive when updates overwrite values.
