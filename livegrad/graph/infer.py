@@ -104,7 +104,7 @@ def elementwise_spec(op: Op, operands: Sequence[Any], pattern: str, key: Any) ->
         return op.remember_laid_out(key, plain.plain or plain, metas)
     compute, result = elementwise_dtypes(op, operands)
     shape = broadcast_shapes(op.name, [m.shape for m in metas])
-    plain = op.remember(key, (compute, pattern), metas, meta_of(shape, result))
+    plain = op.make_spec((compute, pattern), meta_of(shape, result))
     return op.remember_laid_out(key, plain, metas)
 
 

@@ -58,7 +58,14 @@ def not_implemented_in_torch(name: str) -> GradRule:
 
 def as_iterated(metas: tuple[Meta, ...], attrs: tuple[Any, ...], meta: Meta) -> Strides | None:
     """The layout of an elementwise result: the order of dims that its tensors agree on."""
+    if _agree_on_rows(metas, meta):
+        return None
     return elementwise_strides(meta.shape, _read(metas, attrs))
+
+
+def _agree_on_rows(metas: tuple[Meta, ...], meta: Meta) -> bool:
+    """Whether all operands are row-major, and no dim of the result may be taken for another."""
+    return all([m.strides is None for m in metas]) and 0 not in meta.shape and 1 not in meta.shape
 
 
 def _read(metas: tuple[Meta, ...], attrs: tuple[Any, ...]) -> list[tuple[Shape, Strides]]:
@@ -80,6 +87,8 @@ def with_numbers(metas: tuple[Meta, ...], attrs: tuple[Any, ...], meta: Meta) ->
 
     That matters to dims of size 1 and 0 only. attrs are (compute dtype, pattern as "ts").
     """
+    if _agree_on_rows(metas, meta):
+        return None
     numbers = [((), ())] * (len(attrs[1]) - len(metas))
     return elementwise_strides(meta.shape, [*_read(metas, attrs), *numbers])
 
@@ -246,7 +255,7 @@ class Op:
         if Specs.made >= Specs.sweep_at:
             Specs.sweep()
         self.cache[key] = spec
-        if Session.current is not None and any([is_symbolic(m) for m in (spec.meta, *metas)]):
+        if Session.current is not None and _any_symbolic(spec.meta, *metas):
             Session.current.interned.append((self.cache, key))
 
     def make_spec(self, attrs: tuple[Any, ...], meta: Meta) -> Spec:
@@ -264,14 +273,17 @@ class Op:
     def remember_laid_out(self, key: Any, plain: Spec, metas: tuple[Meta, ...]) -> Spec:
         """Stores and returns the spec for `key`: `plain`, or as that with other strides."""
         spec = plain
-        symbolic = any([is_symbolic(m) for m in (plain.meta, *metas)])
-        if self.layout is not None and not symbolic:
+        if self.layout is not None and not _any_symbolic(plain.meta, *metas):
             meta = plain.meta.with_strides(self.layout(metas, plain.attrs, plain.meta))
             if meta is not plain.meta:
                 spec = self.make_spec(plain.attrs, meta)
                 spec.plain = plain
         self._store(key, spec, metas)
         return spec
+
+
+def _any_symbolic(*metas: Meta) -> bool:
+    return Session.current is not None and any([is_symbolic(m) for m in metas])
 
 
 def _check_data(op: Op, metas: tuple[Meta, ...]) -> None:

@@ -5,8 +5,8 @@
     again       less than half of planning it  piece by piece, unless its plan is on disk
     again       more                           as a whole plan, from now on
 
-So a structure that comes once costs no planning, and one that stays is planned when not having
-planned it has cost as much. Bits do not depend on it: see docs/design.md.
+So a structure that comes once costs no planning, and one that stays is planned when it has cost
+half as much. Bits do not depend on it: see docs/design.md.
 """
 
 from __future__ import annotations
@@ -46,6 +46,9 @@ class Policy:
     rule = 30_000
     # What a whole plan is expected to save of the time that pieces take.
     saving = 0.5
+    # How much of what planning takes has to be lost first. What has come so often most likely
+    # comes many times more, and the next process has its plan, too.
+    patience = 0.25
     # Whether the second sight of a structure looks for a plan on disk, which costs next to nothing.
     seeks = not pieces
 
@@ -67,7 +70,7 @@ class Seen:
         """Why so many nodes of this structure are run piece by piece, for `explain()`."""
         if not self.cost:
             return "its structure is new"
-        price = Policy.price * count / Policy.saving
+        price = Policy.patience * Policy.price * count / Policy.saving
         return f"its structure has cost {self.cost / 1e6:.1f} of {price / 1e6:.0f} ms so far"
 
 
@@ -175,7 +178,7 @@ def _account(seen: Seen, cost: int, sight: Sight) -> None:
     what that takes is less than what a plan of it is expected to save.
     """
     seen.cost += cost
-    if Policy.saving * seen.cost < Policy.price * sight.count:
+    if Policy.saving * seen.cost < Policy.patience * Policy.price * sight.count:
         return
     over_values = sight.gradients_over_values()
     seen.planned = not over_values
