@@ -63,7 +63,7 @@ def pytest_configure() -> None:
 
     native(waits=True)  # another process would make it, some time
     # What a test does must not depend on how long it takes: no cost has anything planned.
-    Policy.price = 1 << 60
+    Policy.patience = 1 << 60
     Policy.seeks = False  # nor what other tests have stored
     # Nor on what other workers, or a test that changed the planner, have left on disk.
     Known.plans = False

@@ -42,7 +42,7 @@ from livegrad.runtime.plans import LAST
 from livegrad.runtime.recovery import dependents, take_back
 from livegrad.runtime.reference import evaluate
 from livegrad.runtime.running import run, run_followed
-from livegrad.runtime.sight import has_updates, may_be_listed, run_at_first_sight
+from livegrad.runtime.sight import has_updates, may_be_listed, note_price, run_at_first_sight
 from livegrad.runtime.snapshot import Snapshot
 from livegrad.runtime.speedup import Speedup, go_on, is_time
 from livegrad.runtime.values import buffer_of, number_at
@@ -233,7 +233,7 @@ def _flush_by_plan(state: State, reason: str, roots: tuple[Node, ...], started: 
             snapshot = _snapshot(state, roots)
             executable = plans.find(snapshot)
         before = counters.compiles
-        executable = executable or plans.make(snapshot)
+        executable = executable or _made(snapshot)
         compiles = counters.compiles - before
         hit = False
     else:
@@ -245,6 +245,15 @@ def _flush_by_plan(state: State, reason: str, roots: tuple[Node, ...], started: 
     counters.flushes += 1
     counters.nodes_recorded += len(snapshot.nodes)
     _tell_ran(reason, executable, snapshot.nodes, hit, compiles, started)
+
+
+def _made(snapshot: Snapshot) -> Any:
+    """The executable of a plan for what was recorded, which is found on disk or made now."""
+    began, loaded = _now(), counters.plans_loaded
+    executable = plans.make(snapshot)
+    if counters.plans_loaded == loaded and snapshot.nodes:
+        note_price(_now() - began, len(snapshot.nodes))
+    return executable
 
 
 @hot

@@ -1,12 +1,12 @@
 """First sight: what nobody has seen before is run piece by piece; what repeats is planned.
 
-    structure   cost so far                    how it is run
-    new         nothing                        piece by piece: op after op, in one native call
-    again       less than half of planning it  piece by piece, unless its plan is on disk
-    again       more                           as a whole plan, from now on
+    structure   cost so far                      how it is run
+    new         nothing                          piece by piece: op after op, in one native call
+    again       less than a quarter of planning  piece by piece, unless its plan is on disk
+    again       more                             as a whole plan, from now on
 
-So a structure that comes once costs no planning, and one that stays is planned when it has cost
-half as much. Bits do not depend on it: see docs/design.md.
+So a structure that comes once costs no planning, and one that stays is planned when it has cost a
+quarter as much. Bits do not depend on it: see docs/design.md.
 """
 
 from __future__ import annotations
@@ -41,14 +41,14 @@ class Policy:
     whole = "whole" in _chosen
     pieces = "pieces" in _chosen
     # Nanoseconds to plan one recorded node: a guess, until plans have been made.
-    price = 800_000
+    price = 800_000.0
     # Nanoseconds to record the gradient rule of one node.
     rule = 30_000
     # What a whole plan is expected to save of the time that pieces take.
     saving = 0.5
     # How much of what planning takes has to be lost first. What has come so often most likely
     # comes many times more, and the next process has its plan, too.
-    patience = 0.25
+    patience = 0.125
     # Whether the second sight of a structure looks for a plan on disk, which costs next to nothing.
     seeks = not pieces
 
@@ -58,13 +58,28 @@ Runtime.by_pieces = not Policy.whole
 
 class Seen:
     """What a structure has cost so far, whether it is to be planned, and whether a plan of an
-    earlier process has been looked for."""
+    earlier process has been looked for.
 
-    __slots__ = ("cost", "planned", "sought")
+    A plan is for leaves that are one where they were one. So what is planned is told apart by
+    that: `alike` has what is known of each way, most often of one.
+    """
 
-    def __init__(self) -> None:
+    __slots__ = ("alike", "cost", "planned", "sought")
+
+    def __init__(self, planned: bool = False) -> None:
+        self.alike: dict[tuple[int, ...], Seen] = {}
         self.cost = 0
-        self.planned = self.sought = False
+        self.planned = planned
+        self.sought = False
+
+    def with_leaves(self, which: tuple[int, ...]) -> Seen:
+        """What is known of the structure with these leaves; those that come first have the plan."""
+        found = self.alike.get(which)
+        if found is None:
+            if len(self.alike) >= _MOST_ALIKE:
+                self.alike.clear()
+            found = self.alike[which] = Seen(planned=not self.alike)
+        return found
 
     def why(self, count: int) -> str:
         """Why so many nodes of this structure are run piece by piece, for `explain()`."""
@@ -77,8 +92,14 @@ class Seen:
 # By the hash of a structure: two with the same hash would share their costs, and no more.
 _seen: dict[int, Seen] = {}
 _MOST_SEEN = 1 << 14
+_MOST_ALIKE = 256
 # How often something may turn out to be otherwise than it was taken for, until a plan is made.
 _MOST_TRIES = 8
+
+
+# On a new machine native code for pieces is made meanwhile. So many plans, and the structures of
+# the program are new ones again and again: waiting for it, a second at most, costs less than they.
+_PLANS_BEFORE = 5
 
 
 def forget() -> None:
@@ -104,7 +125,8 @@ def run_at_first_sight(state: State, roots: tuple[Node, ...]) -> Listed | None:
     The updates, which repeat, are left pending.
     """
     pieces, seen = _pieces(), None
-    if not pieces.is_ready(waits=Policy.pieces):
+    waits = Policy.pieces or counters.plan_misses >= _PLANS_BEFORE
+    if not pieces.is_ready(waits):
         _say_whole(len(state.nodes), "the native code for pieces is not made yet")
         return None
     try:
@@ -149,6 +171,11 @@ def run_at_first_sight(state: State, roots: tuple[Node, ...]) -> Listed | None:
 
 def _pieces_made() -> int:
     return counters.pieces_made + counters.pieces_loaded
+
+
+def note_price(cost: int, count: int) -> None:
+    """Notes what planning so many nodes has cost: much more if kernels were compiled for it."""
+    Policy.price += (cost / count - Policy.price) / 2
 
 
 def _say_whole(count: int, why: str) -> None:
@@ -216,4 +243,20 @@ def _look(state: State, roots: tuple[Node, ...], count: int) -> tuple[Sight, See
         if len(_seen) >= _MOST_SEEN:
             _seen.clear()
         seen = _seen[key] = Seen()
+    if seen.planned:
+        seen = seen.with_leaves(_leaves_of(state))
     return sight, seen
+
+
+def _leaves_of(state: State) -> tuple[int, ...]:
+    """Which of the values that are read are one."""
+    base, end = state.base, state.base + len(state.nodes)
+    numbers: dict[Node, int] = {}
+    return tuple(
+        [
+            numbers.setdefault(x, len(numbers))
+            for node in state.nodes
+            for x in node.inputs
+            if not base <= x.index < end
+        ]
+    )
