@@ -17,7 +17,8 @@ from livegrad.dtypes import DType
 from livegrad.graph.handle import node_of
 from livegrad.graph.meta import Shape, meta_of
 from livegrad.nn.parameter import Buffer, Parameter
-from livegrad.runtime.shared import Spread, on_memory, place_of, spread
+from livegrad.runtime.lent import Spread
+from livegrad.runtime.shared import on_memory, place_of, spread
 from livegrad.tensor import Tensor
 
 

@@ -151,8 +151,9 @@ def test_a_gradient_of_many_uses_needs_no_kernel_of_its_own(uses, by_pieces):
 # ---------------------------------------------------------------------------- what comes again
 
 
-def test_what_repeats_is_planned_when_it_has_cost_as_much(monkeypatch):
+def test_what_repeats_is_planned_when_it_has_cost_enough(monkeypatch):
     monkeypatch.setattr(sight.Policy, "price", 1000)
+    monkeypatch.setattr(sight.Policy, "patience", 1)
     sight.forget()
     x = lg.tensor(np.ones((7, 5), np.float32))
 
@@ -165,6 +166,37 @@ def test_what_repeats_is_planned_when_it_has_cost_as_much(monkeypatch):
     assert counters.listed == before[0], "still run piece by piece"
     assert counters.plan_hits == before[1] + 3
     assert len(results) == 1
+
+
+def test_which_leaves_are_one_tells_plans_apart(monkeypatch):
+    """Rows drawn from a buffer: some are drawn twice, others each time."""
+    monkeypatch.setattr(sight.Policy, "price", 1)
+    monkeypatch.setattr(sight.Policy, "patience", 1)
+    monkeypatch.setattr(sight, "note_price", lambda cost, count: None)
+    rows = [lg.full((3,), float(i)) for i in range(8)]
+    for row in rows:
+        row.tolist()
+
+    def drawn(*numbers):
+        return lg.stack([rows[i] for i in numbers]).sum().item()
+
+    before = counters.plan_misses
+    for _ in range(6):
+        assert drawn(0, 1, 0, 2) == 9
+    assert counters.plan_misses == before + 1
+    monkeypatch.setattr(sight.Policy, "patience", 1 << 60)
+    listed = counters.listed
+    for numbers in [(0, 0, 1, 2), (3, 4, 4, 4), (5, 6, 7, 7), (1, 2, 3, 4)]:
+        assert drawn(*numbers) == 3 * sum(numbers)
+    assert (counters.plan_misses, counters.listed) == (before + 1, listed + 4)
+    assert drawn(3, 4, 3, 5) == 45  # as at first
+    assert (counters.plan_misses, counters.listed) == (before + 1, listed + 4)
+
+
+def test_what_planning_takes_is_learnt(monkeypatch):
+    monkeypatch.setattr(sight.Policy, "price", 100.0)
+    sight.note_price(3000, 10)
+    assert sight.Policy.price == 200
 
 
 def test_the_first_step_of_a_model_plans_only_its_updates():
