@@ -1123,6 +1123,37 @@ def gradients_of_views_pass_by_what_took_another_shape(T: Any) -> Any:
 
 
 @program
+def retained_gradients_stay_where_another_shape_was_taken(T: Any) -> Any:
+    found = []
+    shapes = [
+        lambda x: x.unsqueeze_(0),
+        lambda x: x.t_(),
+        lambda x: x.as_strided_((6,), (1,)),
+        lambda x: x.mul_(3).t_(),
+        lambda x: x.t_().unsqueeze_(0),
+    ]
+    views = (lambda x: x, lambda x: x.view(2, 3), lambda x: x[:, :])
+    for reshape in shapes:
+        for view in views:
+            w = T.tensor([[1.25, -1.0, 2.0], [0.25, -1.25, 3.0]], requires_grad=True)
+            y = view(w * 2)
+            y.retain_grad()
+            reshape(y)
+            y.retain_grad()
+            (y * y).sum().backward()
+            found.append((y.grad.tolist(), w.grad.tolist(), y.retains_grad, y.tolist()))
+    w = T.tensor([1.0, 2.0], requires_grad=True)
+    y = w * 2
+    y.retain_grad()
+    with T.no_grad():
+        y.unsqueeze_(0)
+    (y * y).sum().backward(retain_graph=True)
+    (y * 3).sum().backward()
+    found.append((y.grad.tolist(), w.grad.tolist(), y.retains_grad))
+    return found
+
+
+@program
 def views_of_what_is_detached_in_place(T: Any) -> Any:
     seen = []
     views = [lambda x: x.reshape(-1), lambda x: x[0], lambda x: x.t()[..., None]]

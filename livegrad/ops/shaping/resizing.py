@@ -103,7 +103,6 @@ def become(x: Tensor, value: Tensor, stays: bool = True, counts: int = 1) -> Ten
         if node.grad_to is not None:  # a view made under no_grad
             node = record(DETACH, (wrap(node),))._node
         node = in_place_of(old, wrap(node), x, False)  # an interior node stays where it is
-    go_on_retaining(old, node, x)
     x._node, x._share = node, None
     if theirs is None and mine is not None and mine.made_at is not None:
         theirs = share_of(x)  # a view whose history may be gone stays one
