@@ -1154,6 +1154,33 @@ def retained_gradients_stay_where_another_shape_was_taken(T: Any) -> Any:
 
 
 @program
+def activations_in_place_do_not_pass_hooks(T: Any) -> Any:
+    F = T.nn.functional
+    names = ("relu", "relu6", "leaky_relu", "elu", "selu", "celu", "silu", "mish", "hardtanh")
+    names += ("hardswish", "hardsigmoid", "rrelu")
+    writes = [partial(getattr(F, name), inplace=True) for name in names]
+    writes += [getattr(F, name) for name in ("celu_", "elu_", "hardtanh_", "leaky_relu_")]
+    writes += [F.relu_, F.rrelu_, F.selu_, partial(F.threshold_, threshold=-1.0, value=2.0)]
+    writes += [partial(F.threshold, threshold=-1.0, value=2.0, inplace=True)]
+    writes += [partial(F.dropout, p=1.0, inplace=True), partial(F.dropout1d, p=1.0, inplace=True)]
+    found = []
+    for write in writes:
+        seen: list[Any] = []
+        w = T.tensor([[-3.0, -2.0, -0.5], [0.5, 2.0, 7.0]], requires_grad=True)
+        whole = w * 2
+        part = whole[:, 1:]
+        part.register_hook(lambda g, seen=seen: seen.append(("before", g.tolist())))
+        write(part)
+        part.register_hook(lambda g, seen=seen: seen.append(("after", g.tolist())))
+        (part * 4).sum().backward()
+        found.append((seen, w.grad.round(decimals=3).tolist()))
+    x = T.tensor([-1.0, 2.0, -3.0])
+    F.leaky_relu_(x.unfold(0, 2, 1), 0.5)
+    found.append(x.tolist())
+    return found
+
+
+@program
 def views_of_what_is_detached_in_place(T: Any) -> Any:
     seen = []
     views = [lambda x: x.reshape(-1), lambda x: x[0], lambda x: x.t()[..., None]]
