@@ -1181,6 +1181,67 @@ def activations_in_place_do_not_pass_hooks(T: Any) -> Any:
 
 
 @program
+def storages_of_conjugates(T: Any) -> Any:
+    numbers = [1.0 + 2.0j, 3.0 - 1.0j, 0.5 + 1.0j, 2.0 + 2.0j]
+    seen: list[Any] = []
+    for is_conj in (False, True):
+        for view in (lambda x: x, lambda x: x.conj(), lambda x: x.conj()[1:3], lambda x: x[1:3]):
+            for given in ((), (1, (2,), (1,)), (0, (3,))):
+                source = T.tensor(numbers)
+                x = T.zeros(2, dtype=T.complex64)
+                x = x.conj() if is_conj else x
+                x.set_(view(source), *given)
+                shown = T.view_as_real(x.resolve_conj()).tolist()
+                x += 1j
+                seen.append((shown, x.is_conj(), x.storage_offset(), x.stride()))
+                seen.append(T.view_as_real(source).tolist())
+    source = T.tensor(numbers)
+    for size, step, offset in (((2,), (1,), 0), ((2,), (1,), 1), ((3,), (1,), 0)):
+        for view in (lambda x: x.conj()[2:], lambda x: x.conj()[::2], lambda x: x.conj().conj()):
+            x = view(source).as_strided(size, step, offset)
+            seen.append((T.view_as_real(x.resolve_conj()).tolist(), x.is_conj()))
+            x *= 2j
+            seen.append(T.view_as_real(source).tolist())
+    for part in (source[::2], source.view(2, 2).t()):
+        try:
+            T.zeros(2, dtype=T.complex64).set_(part, 0, (2,))
+        except RuntimeError as error:
+            seen.append(str(error)[:40])
+    return seen
+
+
+@program
+def conjugates_that_overlap_are_written(T: Any) -> Any:
+    views = [
+        lambda x: x.unfold(0, 2, 1),
+        lambda x: x.unfold(0, 2, 1).imag,
+        lambda x: x.unfold(0, 2, 1).real,
+        lambda x: x.as_strided((2,), (1,), 0),
+        lambda x: x.as_strided((2,), (1,), 0).imag,
+        lambda x: x[1:2].as_strided((2,), (1,), 1).imag,
+    ]
+    at = (T.tensor([0, 1, 1]), T.tensor([0, 0, 1]))
+    writes = [
+        lambda x: x.mul_(2),
+        lambda x: x.copy_(T.full_like(x, 3)),
+        lambda x: x.view_as(x).zero_(),
+        lambda x: x.index_put_(at[: x.ndim], T.ones(3, dtype=x.dtype), accumulate=True),
+        lambda x: x.masked_fill_(T.ones(x.shape) > 0, 7.0),
+    ]
+    seen: list[Any] = []
+    for view in views:
+        for write in writes:
+            source = T.tensor([1.0 + 2.0j, 3.0 - 1.0j, 0.5 + 1.0j])
+            part = view(source.conj())
+            try:
+                write(part)
+            except RuntimeError:
+                seen.append("refused")
+            seen.append(T.view_as_real(source).tolist())
+    return seen
+
+
+@program
 def views_of_what_is_detached_in_place(T: Any) -> Any:
     seen = []
     views = [lambda x: x.reshape(-1), lambda x: x[0], lambda x: x.t()[..., None]]
