@@ -1242,6 +1242,18 @@ def conjugates_that_overlap_are_written(T: Any) -> Any:
 
 
 @program
+def writes_do_not_pass_hooks_of_what_somebody_made_a_leaf_of(T: Any) -> Any:
+    seen: list[Any] = []
+    w = T.tensor([[1.0, 2.0], [3.0, 4.0]], requires_grad=True)
+    part = (w * 2).unsqueeze(0)
+    part.register_hook(lambda g: seen.append(g.tolist()))
+    leaf = T.nn.Parameter(part)
+    part.mT.reciprocal_()
+    (part * 8).sum().backward()
+    return seen, w.grad.tolist(), leaf.tolist(), leaf.grad
+
+
+@program
 def views_of_what_is_detached_in_place(T: Any) -> Any:
     seen = []
     views = [lambda x: x.reshape(-1), lambda x: x[0], lambda x: x.t()[..., None]]
