@@ -80,6 +80,10 @@ EXPLAINED = (
         "nan_to_num does not support automatic differentiation",
     ),
     Explained(
+        "numpy() of what shows conjugates, or negatives, of what lies in memory is a copy",
+        "bit set. Use tensor.resolve_",
+    ),
+    Explained(
         "integers never require a gradient: PyTorch's do after one was written to them, and then "
         "have no views",
         "Autograd not support dtype",
@@ -133,6 +137,8 @@ def explanation_of_state(
         return explanation_of_values(kind, detail, "\n".join(lines), noted, theirs)
     if kind.endswith("Error at a read") and is_of_no_index(detail):
         return NO_INDEX
+    if kind == "RuntimeError at a read" and "please report a bug to PyTorch" in detail:
+        return OWN_FAULT
     if kind == "RuntimeError at a read" and re.search(r"Output \d+ of [A-Z][a-z]+ is a", detail):
         return UNREADABLE if "conj" in "\n".join(lines) else None
     if name is None:
@@ -158,6 +164,8 @@ def explanation_of_state(
         return NOTHING_FLOWS if empty or comes_from_nothing(kind, lines, theirs) else None
     if kind == "grad requires_grad" and "torch True" in detail and empty:
         return OF_NOTHING if is_its_own_gradient(theirs[name]) else None
+    if kind == "requires_grad" and "torch True" in detail and name in gradients:
+        return OF_NOTHING if has_extremes_of_nothing(lines, theirs) else None
     if kind == "requires_grad" and "torch True" in detail and is_set(theirs[name], lines, theirs):
         return SET_ON_A_VIEW
     if kind in FLOWS and "please report a bug to PyTorch" in detail:
@@ -201,6 +209,16 @@ def comes_from_nothing(kind: str, lines: Sequence[str], theirs: dict[str, Any]) 
     named = [theirs.get(name) for name in names(made[-1]).reads] if made else []
     return kind == "grad requires_grad" and any(
         isinstance(x, torch.Tensor) and not x.numel() for x in named
+    )
+
+
+def has_extremes_of_nothing(lines: Sequence[str], theirs: dict[str, Any]) -> bool:
+    """Whether a variable is cummax, or cummin, of an empty tensor."""
+    made = [names(line).makes for line in lines if re.search(r"cum(max|min)\(", line)]
+    return any(
+        isinstance(x := theirs.get(name), torch.Tensor) and not x.numel()
+        for one in made
+        for name in one
     )
 
 
@@ -341,7 +359,7 @@ def is_out_of_range(message: str) -> bool:
 def is_not_to_be_written(refusal: Exception) -> bool:
     """Whether a write was refused because of the tensor, whatever the indices."""
     words = (
-        "a (view of a )?leaf Variable|.*is being modified inplace|"
+        "a (view of a )?leaf Variable|.*(is being|has been) modified inplace|"
         "unsupported operation: more than one element of the written-to"
     )
     return re.match(words, str(refusal)) is not None
@@ -393,6 +411,10 @@ def explanation(
     if wrong is None and found is not None:
         return explanation_of_refusal(str(found), named, line)
     message = str(wrong)
+    if "does not require grad and does not have a grad_fn" in message and found is None:
+        # PyTorch returns zeros for what is empty, or was picked as nothing: a constant.
+        gradient = "create_graph=True" in line and any(x.numel() == 0 for x in named)
+        return NOTHING_FLOWS if gradient else None
     if "Dimension out of range" in message and "repeat_interleave(" in line:
         return SINGLE if any(x.ndim == 0 for x in named) else None
     if type(wrong) is RuntimeError and isinstance(found, NotImplementedError):
