@@ -1254,6 +1254,35 @@ def writes_do_not_pass_hooks_of_what_somebody_made_a_leaf_of(T: Any) -> Any:
 
 
 @program
+def gradients_of_views_end_where_the_whole_was_detached_and_written(T: Any) -> Any:
+    seen = []
+    views = (lambda x: x[1:4], lambda x: x.view(2, 3), lambda x: x.view(3, 2).t())
+    writes = [
+        lambda x: x.mul_(3),
+        lambda x: x.__setitem__(0, 1.0),
+        lambda x: x.detach().add_(1),
+        lambda x: x.data.add_(1),
+        lambda x: x[:1].zero_(),
+    ]
+    for view in views:
+        for write in writes:
+            for silent in (False, True):
+                w = T.arange(6.0).requires_grad_()
+                whole = w * 2
+                part = view(whole)
+                kept = part * 1
+                whole.detach_()
+                with T.set_grad_enabled(not silent):
+                    write(whole)
+                flags = part.requires_grad, part.is_leaf, whole.requires_grad
+                (part * part).sum().backward(retain_graph=True)
+                ended = w.grad is None
+                kept.sum().backward()
+                seen.append((flags, ended, w.grad.tolist(), part.tolist()))
+    return seen
+
+
+@program
 def views_of_what_is_detached_in_place(T: Any) -> Any:
     seen = []
     views = [lambda x: x.reshape(-1), lambda x: x[0], lambda x: x.t()[..., None]]

@@ -85,6 +85,8 @@ def follow_cell(x: Any, share: Share) -> None:
         grad, state.grad = state.grad, not silently
         try:
             value = followed(value, path)
+            if not silently and _has_lost_whole(x, value):
+                value._node.grad_to = Interior((), _lead_nowhere)
             x._node = in_place_of(x._node, value, x, False)
         finally:
             state.grad = grad
@@ -99,6 +101,16 @@ def follow_cell(x: Any, share: Share) -> None:
     share.seen = cell.version
     if share.apart is not None:
         share.count_with(share.apart)
+
+
+def _has_lost_whole(x: Any, value: Tensor) -> bool:
+    """Whether a view has the history of its whole, which was detached in place, and written."""
+    lost = x._node.interior and value._node.grad_to is None
+    return lost and not x._share.is_detached()
+
+
+def _lead_nowhere(g: Any) -> Any:
+    return []
 
 
 def claim(x: Any) -> None:
