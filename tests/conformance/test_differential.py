@@ -118,6 +118,7 @@ SPOILT_BY_TORCH = "T.__name__ == 'torch' and a.fill_(float('nan'))"
         ),
         (["a = T.arange(3.0)", "a[:2] += T.__name__ == 'torch'", "check()"], None),
         (["a = T.ones(3)", "a.unfold(0, 2, 1).cumsum_(1)", "check()"], "comes last"),
+        (["a = T.zeros(0, 3); b = T.ones(1).expand(3)", "T.sum(a, 0, out=b)"], "of nothing"),
         (
             ["a = T.arange(3.0)", "a.cumsum_(0)", "a += T.__name__ == 'torch'", "check()"],
             None,

@@ -286,6 +286,7 @@ TWO_FAULTS = "a tensor must not be written, and has no such index: either may be
 UNASKED = "PyTorch takes a view for a leaf until somebody has asked for its grad_fn"
 EXPANDED = "what was written to an expanded tensor has a gradient; PyTorch's writes to another such"
 RESHAPED = "gradients are added although a leaf was reshaped in place since it got the first"
+NOT_TO_EXPANDED = "nothing is written to expanded tensors, also where a sum is one of nothing"
 NO_DIM = "a dim must be one of the tensor's, also where there is nothing to roll"
 HIDDEN_VIEW = "what is repeated, averaged or contracted is a view, in PyTorch, of what has no name"
 HIDING = ("repeat_interleave(", "avg_pool1d(", "einsum(", "tensordot(")
@@ -331,6 +332,8 @@ def explanation_of_refusal(message: str, named: Sequence[Any], line: str) -> str
         return NO_DIM if all(x.numel() == 0 for x in named) else None
     if "another view of its base has been modified" in message and any(map(is_stale, named)):
         return STALE
+    if "more than one element of the written-to" in message and "out=" in line:
+        return NOT_TO_EXPANDED if empty and any(map(overlaps_itself, named)) else None
     if "not implemented for 'Bool'" in message:
         return "there is no kernel for bool, also where there is nothing to compute"
     without_dims = any(not x.ndim for x in named)
