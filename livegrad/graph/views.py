@@ -104,9 +104,20 @@ def follow_cell(x: Any, share: Share) -> None:
 
 
 def _has_lost_whole(x: Any, value: Tensor) -> bool:
-    """Whether a view has the history of its whole, which was detached in place, and written."""
-    lost = x._node.interior and value._node.grad_to is None
-    return lost and not x._share.is_detached()
+    """Whether a view has the history of its whole, which was detached in place, and written.
+
+    Not one that begins at a leaf: with a view of which somebody collects the gradient.
+    """
+    if value._node.grad_to is not None or x._share.is_detached():
+        return False
+    node = x._node
+    for _ in x._share.path:
+        node = place_of(node)
+        if not node.interior or not node.inputs:
+            return False
+        node = node.inputs[0]
+    interior: bool = node.interior
+    return interior
 
 
 def _lead_nowhere(g: Any) -> Any:
