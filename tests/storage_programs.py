@@ -1283,6 +1283,21 @@ def gradients_of_views_end_where_the_whole_was_detached_and_written(T: Any) -> A
 
 
 @program
+def views_made_leaves_follow_a_base_that_is_one(T: Any) -> Any:
+    seen = []
+    for write in (lambda x: x.detach().mul_(2), lambda x: x.data.mul_(2), lambda x: None):
+        base = T.tensor([1.0, 2.0, 3.0])
+        part = base[:2].requires_grad_()
+        base.requires_grad_()
+        write(base)
+        flags = part.is_leaf, part.requires_grad
+        (part * part).sum().backward()
+        grads = [None if x.grad is None else x.grad.tolist() for x in (base, part) if x.is_leaf]
+        seen.append((flags, grads, part.tolist()))
+    return seen
+
+
+@program
 def views_of_what_is_detached_in_place(T: Any) -> Any:
     seen = []
     views = [lambda x: x.reshape(-1), lambda x: x[0], lambda x: x.t()[..., None]]

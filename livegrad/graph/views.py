@@ -405,10 +405,12 @@ def refuse_shape(g: Any) -> Any:
 
 
 def _is_no_leaf_now(to: Any, node: Node, x: Any) -> bool:
-    """Whether a view that required a gradient did so in vain, or its base has a history now."""
+    """Whether a view that required a gradient did so in vain, or its base requires one now."""
     if to() is None:
         return True
-    return node.grad_to is not None and family_node(x).interior
+    if node.grad_to is None or x._was_view is False:  # what took another shape in place
+        return False
+    return family_node(x).grad_to is not None
 
 
 def go_on_retaining(old: Node, node: Node, handle: Any) -> None:
