@@ -157,6 +157,8 @@ _threshold_ = _in_place(A.threshold)
 
 def relu(input: Tensor, inplace: bool = False) -> Tensor:
     """Elementwise `max(input, 0)`."""
+    if inplace and input._share is None:  # the short way of `_relu_`, for what is used the most
+        return rebind(input, unary(RELU, input))
     return _relu_(input) if inplace else unary(RELU, input)
 
 
