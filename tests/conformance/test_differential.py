@@ -120,6 +120,24 @@ SPOILT_BY_TORCH = "T.__name__ == 'torch' and a.fill_(float('nan'))"
         (["a = T.ones(3)", "a.unfold(0, 2, 1).cumsum_(1)", "check()"], "comes last"),
         (["a = T.zeros(0, 3); b = T.ones(1).expand(3)", "T.sum(a, 0, out=b)"], "of nothing"),
         (
+            [
+                "a = T.ones(1, requires_grad=True); b = T.ones(6); c = b[...]; b.resize_(2)",
+                "c += a",
+                "c.sum().backward()",
+            ],
+            "smaller by now",
+        ),
+        (
+            [
+                "a = T.ones(2, requires_grad=True); h = (a * T.arange(2.0)).sum()",
+                "g, = T.autograd.grad(h, [a], retain_graph=True)",
+                "d = g.view(2); g.data = T.ones(2)",
+                "g.copy_(a)",
+                "check()",
+            ],
+            "is no view any more",
+        ),
+        (
             ["a = T.arange(3.0)", "a.cumsum_(0)", "a += T.__name__ == 'torch'", "check()"],
             None,
         ),

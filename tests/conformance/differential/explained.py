@@ -164,8 +164,9 @@ def explanation_of_state(
         return NOTHING_FLOWS if empty or comes_from_nothing(kind, lines, theirs) else None
     if kind == "grad requires_grad" and "torch True" in detail and empty:
         return OF_NOTHING if is_its_own_gradient(theirs[name]) else None
-    if kind == "requires_grad" and "torch True" in detail and name in gradients:
-        return OF_NOTHING if has_extremes_of_nothing(lines, theirs) else None
+    asked = kind == "requires_grad" and "torch True" in detail and name in gradients
+    if asked and has_extremes_of_nothing(lines, theirs):
+        return OF_NOTHING
     if kind == "requires_grad" and "torch True" in detail and is_set(theirs[name], lines, theirs):
         return SET_ON_A_VIEW
     if kind in FLOWS and "please report a bug to PyTorch" in detail:
@@ -287,6 +288,7 @@ UNASKED = "PyTorch takes a view for a leaf until somebody has asked for its grad
 EXPANDED = "what was written to an expanded tensor has a gradient; PyTorch's writes to another such"
 RESHAPED = "gradients are added although a leaf was reshaped in place since it got the first"
 NOT_TO_EXPANDED = "nothing is written to expanded tensors, also where a sum is one of nothing"
+SMALLER_BASE = "PyTorch finds no room for the gradient of a view whose base is smaller by now"
 NO_DIM = "a dim must be one of the tensor's, also where there is nothing to roll"
 HIDDEN_VIEW = "what is repeated, averaged or contracted is a view, in PyTorch, of what has no name"
 HIDING = ("repeat_interleave(", "avg_pool1d(", "einsum(", "tensordot(")
@@ -393,6 +395,11 @@ def is_sought_where_it_lies_now(x: Any, theirs: dict[str, Any], lines: Sequence[
     return False
 
 
+def is_beyond_its_base(x: torch.Tensor) -> bool:
+    """Whether a view shows more than what it is a view of, which was made smaller in place."""
+    return not is_stale(x) and x._base is not None and x.numel() > x._base.numel()
+
+
 def is_made_hiding(line: str, before: Sequence[str]) -> bool:
     """Whether a line reads what a function has returned that hides what it returns a view of."""
     made = [names(other).makes for other in before if any(f in other for f in HIDING)]
@@ -446,6 +453,8 @@ def explanation(
     if "more than one element of the written-to" in message and named:
         gradients = names(line).reads & derived(before, "T.autograd.grad(")
         return OWN_STRIDES if gradients and overlaps_itself(named[0]) else None
+    if message.startswith("setStorage") and "backward(" in line and found is None:
+        return SMALLER_BASE if any(map(is_beyond_its_base, named)) else None
     if message.startswith("output with shape") and "backward(" in line:
         return RESHAPED
     if message.startswith("Can't detach views") and any(map(is_product, named)):
