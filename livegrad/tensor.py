@@ -430,6 +430,7 @@ class Tensor(Subclassing):
             )
         if self.is_leaf:  # what was computed from it does not reach it any more
             return self.requires_grad_(False)
+        self._retains_grad = False
         if detach_whole(self):
             return self
         return become(self, movement.detach(self), stays=False, counts=0)

@@ -1123,6 +1123,181 @@ def gradients_of_views_pass_by_what_took_another_shape(T: Any) -> Any:
 
 
 @program
+def retained_gradients_stay_where_another_shape_was_taken(T: Any) -> Any:
+    found = []
+    shapes = [
+        lambda x: x.unsqueeze_(0),
+        lambda x: x.t_(),
+        lambda x: x.as_strided_((6,), (1,)),
+        lambda x: x.mul_(3).t_(),
+        lambda x: x.t_().unsqueeze_(0),
+    ]
+    views = (lambda x: x, lambda x: x.view(2, 3), lambda x: x[:, :])
+    for reshape in shapes:
+        for view in views:
+            w = T.tensor([[1.25, -1.0, 2.0], [0.25, -1.25, 3.0]], requires_grad=True)
+            y = view(w * 2)
+            y.retain_grad()
+            reshape(y)
+            y.retain_grad()
+            (y * y).sum().backward()
+            found.append((y.grad.tolist(), w.grad.tolist(), y.retains_grad, y.tolist()))
+    w = T.tensor([1.0, 2.0], requires_grad=True)
+    y = w * 2
+    y.retain_grad()
+    with T.no_grad():
+        y.unsqueeze_(0)
+    (y * y).sum().backward(retain_graph=True)
+    (y * 3).sum().backward()
+    found.append((y.grad.tolist(), w.grad.tolist(), y.retains_grad))
+    return found
+
+
+@program
+def activations_in_place_do_not_pass_hooks(T: Any) -> Any:
+    F = T.nn.functional
+    names = ("relu", "relu6", "leaky_relu", "elu", "selu", "celu", "silu", "mish", "hardtanh")
+    names += ("hardswish", "hardsigmoid", "rrelu")
+    writes = [partial(getattr(F, name), inplace=True) for name in names]
+    writes += [getattr(F, name) for name in ("celu_", "elu_", "hardtanh_", "leaky_relu_")]
+    writes += [F.relu_, F.rrelu_, F.selu_, partial(F.threshold_, threshold=-1.0, value=2.0)]
+    writes += [partial(F.threshold, threshold=-1.0, value=2.0, inplace=True)]
+    writes += [partial(F.dropout, p=1.0, inplace=True), partial(F.dropout1d, p=1.0, inplace=True)]
+    found = []
+    for write in writes:
+        seen: list[Any] = []
+        w = T.tensor([[-3.0, -2.0, -0.5], [0.5, 2.0, 7.0]], requires_grad=True)
+        whole = w * 2
+        part = whole[:, 1:]
+        part.register_hook(lambda g, seen=seen: seen.append(("before", g.tolist())))
+        write(part)
+        part.register_hook(lambda g, seen=seen: seen.append(("after", g.tolist())))
+        (part * 4).sum().backward()
+        found.append((seen, w.grad.round(decimals=3).tolist()))
+    x = T.tensor([-1.0, 2.0, -3.0])
+    F.leaky_relu_(x.unfold(0, 2, 1), 0.5)
+    found.append(x.tolist())
+    return found
+
+
+@program
+def storages_of_conjugates(T: Any) -> Any:
+    numbers = [1.0 + 2.0j, 3.0 - 1.0j, 0.5 + 1.0j, 2.0 + 2.0j]
+    seen: list[Any] = []
+    for is_conj in (False, True):
+        for view in (lambda x: x, lambda x: x.conj(), lambda x: x.conj()[1:3], lambda x: x[1:3]):
+            for given in ((), (1, (2,), (1,)), (0, (3,))):
+                source = T.tensor(numbers)
+                x = T.zeros(2, dtype=T.complex64)
+                x = x.conj() if is_conj else x
+                x.set_(view(source), *given)
+                shown = T.view_as_real(x.resolve_conj()).tolist()
+                x += 1j
+                seen.append((shown, x.is_conj(), x.storage_offset(), x.stride()))
+                seen.append(T.view_as_real(source).tolist())
+    source = T.tensor(numbers)
+    for size, step, offset in (((2,), (1,), 0), ((2,), (1,), 1), ((3,), (1,), 0)):
+        for view in (lambda x: x.conj()[2:], lambda x: x.conj()[::2], lambda x: x.conj().conj()):
+            x = view(source).as_strided(size, step, offset)
+            seen.append((T.view_as_real(x.resolve_conj()).tolist(), x.is_conj()))
+            x *= 2j
+            seen.append(T.view_as_real(source).tolist())
+    for part in (source[::2], source.view(2, 2).t()):
+        try:
+            T.zeros(2, dtype=T.complex64).set_(part, 0, (2,))
+        except RuntimeError as error:
+            seen.append(str(error)[:40])
+    return seen
+
+
+@program
+def conjugates_that_overlap_are_written(T: Any) -> Any:
+    views = [
+        lambda x: x.unfold(0, 2, 1),
+        lambda x: x.unfold(0, 2, 1).imag,
+        lambda x: x.unfold(0, 2, 1).real,
+        lambda x: x.as_strided((2,), (1,), 0),
+        lambda x: x.as_strided((2,), (1,), 0).imag,
+        lambda x: x[1:2].as_strided((2,), (1,), 1).imag,
+    ]
+    at = (T.tensor([0, 1, 1]), T.tensor([0, 0, 1]))
+    writes = [
+        lambda x: x.mul_(2),
+        lambda x: x.copy_(T.full_like(x, 3)),
+        lambda x: x.view_as(x).zero_(),
+        lambda x: x.index_put_(at[: x.ndim], T.ones(3, dtype=x.dtype), accumulate=True),
+        lambda x: x.masked_fill_(T.ones(x.shape) > 0, 7.0),
+    ]
+    seen: list[Any] = []
+    for view in views:
+        for write in writes:
+            source = T.tensor([1.0 + 2.0j, 3.0 - 1.0j, 0.5 + 1.0j])
+            part = view(source.conj())
+            try:
+                write(part)
+            except RuntimeError:
+                seen.append("refused")
+            seen.append(T.view_as_real(source).tolist())
+    return seen
+
+
+@program
+def writes_do_not_pass_hooks_of_what_somebody_made_a_leaf_of(T: Any) -> Any:
+    seen: list[Any] = []
+    w = T.tensor([[1.0, 2.0], [3.0, 4.0]], requires_grad=True)
+    part = (w * 2).unsqueeze(0)
+    part.register_hook(lambda g: seen.append(g.tolist()))
+    leaf = T.nn.Parameter(part)
+    part.mT.reciprocal_()
+    (part * 8).sum().backward()
+    return seen, w.grad.tolist(), leaf.tolist(), leaf.grad
+
+
+@program
+def gradients_of_views_end_where_the_whole_was_detached_and_written(T: Any) -> Any:
+    seen = []
+    views = (lambda x: x[1:4], lambda x: x.view(2, 3), lambda x: x.view(3, 2).t())
+    writes = [
+        lambda x: x.mul_(3),
+        lambda x: x.__setitem__(0, 1.0),
+        lambda x: x.detach().add_(1),
+        lambda x: x.data.add_(1),
+        lambda x: x[:1].zero_(),
+    ]
+    for view in views:
+        for write in writes:
+            for silent in (False, True):
+                w = T.arange(6.0).requires_grad_()
+                whole = w * 2
+                part = view(whole)
+                kept = part * 1
+                whole.detach_()
+                with T.set_grad_enabled(not silent):
+                    write(whole)
+                flags = part.requires_grad, part.is_leaf, whole.requires_grad
+                (part * part).sum().backward(retain_graph=True)
+                ended = w.grad is None
+                kept.sum().backward()
+                seen.append((flags, ended, w.grad.tolist(), part.tolist()))
+    return seen
+
+
+@program
+def views_made_leaves_follow_a_base_that_is_one(T: Any) -> Any:
+    seen = []
+    for write in (lambda x: x.detach().mul_(2), lambda x: x.data.mul_(2), lambda x: None):
+        base = T.tensor([1.0, 2.0, 3.0])
+        part = base[:2].requires_grad_()
+        base.requires_grad_()
+        write(base)
+        flags = part.is_leaf, part.requires_grad
+        (part * part).sum().backward()
+        grads = [None if x.grad is None else x.grad.tolist() for x in (base, part) if x.is_leaf]
+        seen.append((flags, grads, part.tolist()))
+    return seen
+
+
+@program
 def views_of_what_is_detached_in_place(T: Any) -> Any:
     seen = []
     views = [lambda x: x.reshape(-1), lambda x: x[0], lambda x: x.t()[..., None]]

@@ -227,11 +227,16 @@ class Delivery:
         return totals
 
     def accumulate(self, tensor: Tensor, g: Tensor, retained: bool = False) -> None:
-        """Adds `g` to `.grad` of `tensor`: in place, but not to one that is `retained`."""
+        """Adds `g` to `.grad` of `tensor`: in place, but not to one that is `retained`.
+
+        That may be of the shape which the tensor had before it took another one in place.
+        """
         try:
             lock_gradients()
             before = tensor.grad
-            if before is None:
+            if before is None and retained and g._node.meta.shape != node_of(tensor).meta.shape:
+                tensor._grad = self.own(g)
+            elif before is None:
                 tensor._grad = self.own(laid_out(in_shape_of(tensor, g), _as_parameter(tensor)))
             elif self.create_graph or retained:
                 tensor._grad = ew.add(before, g)

@@ -70,13 +70,16 @@ def retain_grad(tensor: Tensor) -> None:
         raise RuntimeError("can't retain_grad on Tensor that has requires_grad=False")
     if node.interior and not retains_grad(tensor):
         interior_of(place_of(node)).retained.append(weakref.ref(tensor))
+        tensor._retains_grad = True
 
 
 def retains_grad(tensor: Tensor) -> bool:
-    """Whether `retain_grad` was called on a computed tensor."""
+    """Whether `retain_grad` was called on a computed tensor.
+
+    Where in the graph it does so may be where it was before it took another shape in place.
+    """
     node = tensor._node if may_be_stale(tensor) else node_of(tensor)
-    to = place_of(node).grad_to
-    return type(to) is Interior and any(r() is tensor for r in to.retained)
+    return tensor._retains_grad and node.interior
 
 
 def interior_of(node: Node) -> Interior:

@@ -42,6 +42,8 @@ class BareHandle:
     _writes = 0
     # Whether it was a view, of a tensor that was made to show something else: it stays that.
     _was_view: bool | None = None
+    # Whether `retain_grad` was called on it, and nothing has cut it from its history since.
+    _retains_grad = False
 
 
 # Every handle is a Tensor, which the graph must not import: a type checker may take it for one.

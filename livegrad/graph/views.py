@@ -85,6 +85,8 @@ def follow_cell(x: Any, share: Share) -> None:
         grad, state.grad = state.grad, not silently
         try:
             value = followed(value, path)
+            if not silently and _has_lost_whole(x, value):
+                value._node.grad_to = Interior((), _lead_nowhere)
             x._node = in_place_of(x._node, value, x, False)
         finally:
             state.grad = grad
@@ -99,6 +101,27 @@ def follow_cell(x: Any, share: Share) -> None:
     share.seen = cell.version
     if share.apart is not None:
         share.count_with(share.apart)
+
+
+def _has_lost_whole(x: Any, value: Tensor) -> bool:
+    """Whether a view has the history of its whole, which was detached in place, and written.
+
+    Not one that begins at a leaf: with a view of which somebody collects the gradient.
+    """
+    if value._node.grad_to is not None or x._share.is_detached():
+        return False
+    node = x._node
+    for _ in x._share.path:
+        node = place_of(node)
+        if not node.interior or not node.inputs:
+            return False
+        node = node.inputs[0]
+    interior: bool = node.interior
+    return interior
+
+
+def _lead_nowhere(g: Any) -> Any:
+    return []
 
 
 def claim(x: Any) -> None:
@@ -382,10 +405,12 @@ def refuse_shape(g: Any) -> Any:
 
 
 def _is_no_leaf_now(to: Any, node: Node, x: Any) -> bool:
-    """Whether a view that required a gradient did so in vain, or its base has a history now."""
+    """Whether a view that required a gradient did so in vain, or its base requires one now."""
     if to() is None:
         return True
-    return node.grad_to is not None and family_node(x).interior
+    if node.grad_to is None or x._was_view is False:  # what took another shape in place
+        return False
+    return family_node(x).grad_to is not None
 
 
 def go_on_retaining(old: Node, node: Node, handle: Any) -> None:

@@ -20,7 +20,7 @@ from livegrad.graph.handle import (
     wrap,
 )
 from livegrad.graph.layout import repeats
-from livegrad.graph.node import Interior, Node
+from livegrad.graph.node import Interior, Node, place_of
 from livegrad.graph.op import REGISTRY
 from livegrad.graph.record import record
 from livegrad.graph.state import LOCAL
@@ -243,6 +243,7 @@ def leave_hooks(x: Any) -> None:
         return
     node = x._node
     for _ in path_of(x):
+        node = place_of(node)
         if type(node.grad_to) is Interior:
             x._share.seen = -1
             sync(x)

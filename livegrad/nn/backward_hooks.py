@@ -33,7 +33,8 @@ class Watch:
                    └ hooks                        └ pre-hooks
 
     If no input needs a gradient, the hooks run at the second gate, after the pre-hooks. Hooks that
-    are registered after the call are for later ones.
+    are registered after the call are for later ones. A gradient that comes to the inputs by another
+    way than the outputs, as one of a gradient may, is not theirs.
     """
 
     def __init__(self, module: Any) -> None:
@@ -44,7 +45,7 @@ class Watch:
         self.places_out: list[int] = []
         self.inputs_given = 0
         self.outputs_given = 0
-        self.grad_output: tuple[Any, ...] = ()
+        self.grad_output: tuple[Any, ...] | None = None
 
     def inputs(self, args: tuple[Any, ...]) -> tuple[Any, ...]:
         """The arguments, with tensors that need a gradient replaced by watched ones."""
@@ -88,6 +89,8 @@ class Watch:
 
     def _arrived(self, grads: tuple[Any, ...]) -> list[Any]:
         """The gradients of the inputs are known."""
+        if self.grad_output is None:
+            return list(grads)
         grad_input = self._run(_spread(grads, self.places_in, self.inputs_given))
         return [grad_input[i] for i in self.places_in]
 
@@ -96,6 +99,7 @@ class Watch:
             changed = hook(self.module, grad_input, self.grad_output)
             if changed is not None:
                 grad_input = changed if isinstance(changed, tuple) else (changed,)
+        self.grad_output = None
         return grad_input
 
 

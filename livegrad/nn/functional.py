@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from livegrad.graph.handle import node_of
 from livegrad.graph.record import unary
 from livegrad.graph.writes import rebind
+from livegrad.methods import inplace as inplace_form
 from livegrad.ops.elementwise.pointwise_math import SIGMOID, TANH
 from livegrad.ops.layers import activation as A, composite, smooth_activation as S
 from livegrad.ops.layers.activation import RELU, hardshrink, prelu, softshrink
@@ -127,13 +129,37 @@ linear = products.linear
 # -------------------------------------------------------------------------------- activations
 
 
-def _maybe_inplace(input: Tensor, value: Tensor, inplace: bool) -> Tensor:
-    return rebind(input, value) if inplace else value
+def _in_place(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    """The in-place form of an activation."""
+    shared = inplace_form(function)
+
+    def write(input: Tensor, *args: float) -> Tensor:
+        if input._share is not None:  # hooks on views, and elements that lie in one place
+            return shared(input, *args)
+        return rebind(input, function(input, *args))
+
+    return write
+
+
+_relu_ = _in_place(A.relu)
+_relu6_ = _in_place(A.relu6)
+_leaky_relu_ = _in_place(A.leaky_relu)
+_elu_ = _in_place(S.elu)
+_selu_ = _in_place(S.selu)
+_celu_ = _in_place(S.celu)
+_silu_ = _in_place(S.silu)
+_mish_ = _in_place(S.mish)
+_hardtanh_ = _in_place(A.hardtanh)
+_hardswish_ = _in_place(A.hardswish)
+_hardsigmoid_ = _in_place(A.hardsigmoid)
+_threshold_ = _in_place(A.threshold)
 
 
 def relu(input: Tensor, inplace: bool = False) -> Tensor:
     """Elementwise `max(input, 0)`."""
-    return rebind(input, unary(RELU, input)) if inplace else unary(RELU, input)
+    if inplace and input._share is None:  # the short way of `_relu_`, for what is used the most
+        return rebind(input, unary(RELU, input))
+    return _relu_(input) if inplace else unary(RELU, input)
 
 
 def sigmoid(input: Tensor) -> Tensor:
@@ -148,59 +174,59 @@ def tanh(input: Tensor) -> Tensor:
 
 def relu6(input: Tensor, inplace: bool = False) -> Tensor:
     """Elementwise `min(max(input, 0), 6)`."""
-    return _maybe_inplace(input, A.relu6(input), inplace)
+    return _relu6_(input) if inplace else A.relu6(input)
 
 
 def leaky_relu(input: Tensor, negative_slope: float = 0.01, inplace: bool = False) -> Tensor:
     """`input` where positive, else `negative_slope * input`."""
-    return _maybe_inplace(input, A.leaky_relu(input, negative_slope), inplace)
+    return _leaky_relu_(input, negative_slope) if inplace else A.leaky_relu(input, negative_slope)
 
 
 def elu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
     """`input` where positive, else `alpha * (exp(input) - 1)`."""
-    return _maybe_inplace(input, S.elu(input, alpha), inplace)
+    return _elu_(input, alpha) if inplace else S.elu(input, alpha)
 
 
 def selu(input: Tensor, inplace: bool = False) -> Tensor:
     """Scaled elu, which keeps mean 0 and variance 1."""
-    return _maybe_inplace(input, S.selu(input), inplace)
+    return _selu_(input) if inplace else S.selu(input)
 
 
 def celu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
     """`input` where positive, else `alpha * (exp(input / alpha) - 1)`."""
-    return _maybe_inplace(input, S.celu(input, alpha), inplace)
+    return _celu_(input, alpha) if inplace else S.celu(input, alpha)
 
 
 def silu(input: Tensor, inplace: bool = False) -> Tensor:
     """Elementwise `input * sigmoid(input)`."""
-    return _maybe_inplace(input, S.silu(input), inplace)
+    return _silu_(input) if inplace else S.silu(input)
 
 
 def mish(input: Tensor, inplace: bool = False) -> Tensor:
     """Elementwise `input * tanh(softplus(input))`."""
-    return _maybe_inplace(input, S.mish(input), inplace)
+    return _mish_(input) if inplace else S.mish(input)
 
 
 def hardtanh(
     input: Tensor, min_val: float = -1.0, max_val: float = 1.0, inplace: bool = False
 ) -> Tensor:
     """`input` limited to [min_val, max_val]."""
-    return _maybe_inplace(input, A.hardtanh(input, min_val, max_val), inplace)
+    return _hardtanh_(input, min_val, max_val) if inplace else A.hardtanh(input, min_val, max_val)
 
 
 def hardswish(input: Tensor, inplace: bool = False) -> Tensor:
     """Elementwise `input * relu6(input + 3) / 6`."""
-    return _maybe_inplace(input, A.hardswish(input), inplace)
+    return _hardswish_(input) if inplace else A.hardswish(input)
 
 
 def hardsigmoid(input: Tensor, inplace: bool = False) -> Tensor:
     """Elementwise `relu6(input + 3) / 6`."""
-    return _maybe_inplace(input, A.hardsigmoid(input), inplace)
+    return _hardsigmoid_(input) if inplace else A.hardsigmoid(input)
 
 
 def threshold(input: Tensor, threshold: float, value: float, inplace: bool = False) -> Tensor:
     """`input` where it is greater than `threshold`, else `value`."""
-    return _maybe_inplace(input, A.threshold(input, threshold, value), inplace)
+    return _threshold_(input, threshold, value) if inplace else A.threshold(input, threshold, value)
 
 
 def _softmax_dim(name: str, ndim: int, stacklevel: int) -> int:
@@ -241,27 +267,27 @@ def softmin(
 
 def celu_(input: Tensor, alpha: float = 1.0) -> Tensor:
     """`celu` in place."""
-    return rebind(input, S.celu(input, alpha))
+    return _celu_(input, alpha)
 
 
 def elu_(input: Tensor, alpha: float = 1.0) -> Tensor:
     """`elu` in place."""
-    return rebind(input, S.elu(input, alpha))
+    return _elu_(input, alpha)
 
 
 def hardtanh_(input: Tensor, min_val: float = -1.0, max_val: float = 1.0) -> Tensor:
     """`hardtanh` in place."""
-    return rebind(input, A.hardtanh(input, min_val, max_val))
+    return _hardtanh_(input, min_val, max_val)
 
 
 def leaky_relu_(input: Tensor, negative_slope: float = 0.01) -> Tensor:
     """`leaky_relu` in place."""
-    return rebind(input, A.leaky_relu(input, negative_slope))
+    return _leaky_relu_(input, negative_slope)
 
 
 def relu_(input: Tensor) -> Tensor:
     """`relu` in place."""
-    return rebind(input, unary(RELU, input))
+    return _relu_(input)
 
 
 def rrelu_(
@@ -273,12 +299,12 @@ def rrelu_(
 
 def selu_(input: Tensor) -> Tensor:
     """`selu` in place."""
-    return rebind(input, S.selu(input))
+    return _selu_(input)
 
 
 def threshold_(input: Tensor, threshold: float, value: float) -> Tensor:
     """`threshold` in place."""
-    return rebind(input, A.threshold(input, threshold, value))
+    return _threshold_(input, threshold, value)
 
 
 __all__ = [

@@ -117,6 +117,71 @@ SPOILT_BY_TORCH = "T.__name__ == 'torch' and a.fill_(float('nan'))"
             "without gaps",
         ),
         (["a = T.arange(3.0)", "a[:2] += T.__name__ == 'torch'", "check()"], None),
+        (["a = T.ones(3)", "a.unfold(0, 2, 1).cumsum_(1)", "check()"], "comes last"),
+        (["a = T.zeros(0, 3); b = T.ones(1).expand(3)", "T.sum(a, 0, out=b)"], "of nothing"),
+        (
+            [
+                "a = T.ones(1, requires_grad=True); b = T.ones(6); c = b[...]; b.resize_(2)",
+                "c += a",
+                "c.sum().backward()",
+            ],
+            "smaller by now",
+        ),
+        (
+            [
+                "a = T.ones(2, requires_grad=True); h = (a * T.arange(2.0)).sum()",
+                "g, = T.autograd.grad(h, [a], retain_graph=True)",
+                "d = g.view(2); g.data = T.ones(2)",
+                "g.copy_(a)",
+                "check()",
+            ],
+            "is no view any more",
+        ),
+        (
+            ["a = T.arange(3.0)", "a.cumsum_(0)", "a += T.__name__ == 'torch'", "check()"],
+            None,
+        ),
+        (
+            [
+                "a = T.zeros(0, requires_grad=True); b = T.cat([a, a])",
+                "g, = T.autograd.grad((b * b).sum(), a, create_graph=True); g.sum().backward()",
+            ],
+            "as that of anything else",
+        ),
+        (
+            [
+                "a = T.zeros(2, requires_grad=True); b = a * a; twice = T.__name__ != 'torch'",
+                "T.autograd.grad(b.sum(), a, create_graph=twice)[0].sum().backward()",
+            ],
+            None,
+        ),
+        (["a = T.ones(2, dtype=T.complex64)", "b = a.conj().numpy()"], "is a copy"),
+        (
+            [
+                "a = T.tensor([2.5, 1.0, 2.75]); b = a[::2]; c = b.as_strided((), ())",
+                "T.mul(b, c, out=b)",
+                "check()",
+            ],
+            "without gaps",
+        ),
+        (
+            [
+                "a = T.nn.Linear(2, 2, bias=False); w = a.weight; w.data.fill_(1)",
+                "b = T.ones(1, 2, requires_grad=True)",
+                "(a(b // b) ** 2).mean().backward()",
+                "check()",
+            ],
+            "on its way",
+        ),
+        (
+            [
+                "a = T.ones(2, 3, requires_grad=True); b, c = a[:0].cummax(0)",
+                "d, = T.autograd.grad(b.sum(), [a], create_graph=True)",
+                "check()",
+            ],
+            "of nothing",
+        ),
+        (["a = T.ones(2, dtype=T.complex64)", "b = a.conj().imag.numpy()"], "is a copy"),
         (
             [
                 "a = T.ones(2, requires_grad=True); b = a * 2; c = b[:1]; c.set_(c)",

@@ -478,3 +478,15 @@ def test_gradients_that_are_made_zero_have_no_history(whole):
     whole(owner, set_to_none=False)
     assert not layer.weight.grad.requires_grad
     assert layer.weight.grad.tolist() == [[0.0, 0.0]]
+
+
+def test_backward_hooks_are_for_gradients_that_pass_the_outputs():
+    """A gradient of a gradient may come to the inputs without having passed the outputs."""
+    seen = []
+    module = nn.Sequential(nn.Linear(2, 2), nn.ReLU())
+    module.register_full_backward_hook(lambda m, grad_input, grad_output: seen.append(grad_output))
+    x = lg.ones(1, 2, requires_grad=True)
+    (g,) = lg.autograd.grad(module(x).sum(), x, create_graph=True)
+    assert len(seen) == 1
+    g.sum().backward()
+    assert len(seen) == 1

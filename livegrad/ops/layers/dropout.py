@@ -16,7 +16,7 @@ from livegrad.graph.meta import Meta, Shape
 from livegrad.graph.op import Op, as_scaled
 from livegrad.graph.record import record
 from livegrad.graph.views import row_major
-from livegrad.graph.writes import rebind
+from livegrad.graph.writes import prepare_write, rebind
 from livegrad.ops.elementwise.arithmetic import add, div, mul, neg, sub, where
 from livegrad.ops.elementwise.comparison import ge, gt
 from livegrad.ops.elementwise.pointwise_math import log
@@ -111,6 +111,8 @@ def _dropout(
         raise RuntimeError(
             f"Feature dropout requires at least 2 dimensions in the input; got {list(meta.shape)}"
         )
+    if inplace:
+        prepare_write(x, expanded=False)
     value = mul(x, 0) if p == 1 else _drop(x, p, channels, alpha, default_generator)
     return rebind(x, value) if inplace else value
 
@@ -173,6 +175,8 @@ def _by_channel(
         _warn_rank(name, ndim)
     if ndim == rank:
         return _dropout(x, p, training, inplace, True, False)
+    if inplace:
+        prepare_write(x, expanded=False)
     value = _dropout(x.unsqueeze(0), p, training, False, True, False).squeeze(0)
     return rebind(x, value) if inplace else value
 
@@ -261,6 +265,8 @@ def rrelu(
             "rrelu: Lower bound should be less than or equal to the upper bound; got "
             f"{lower} and {upper}"
         )
+    if inplace:
+        prepare_write(input, expanded=False)
     if training:
         drawn = default_generator.draw(node_of(input).meta.numel)
         args = (float(lower), float(upper - lower), *drawn)

@@ -23,7 +23,7 @@ from livegrad.graph.meta import Meta, Shape, meta_of
 from livegrad.graph.op import Op, as_iterated
 from livegrad.graph.record import record, unary
 from livegrad.graph.state import LOCAL
-from livegrad.graph.writes import rebind
+from livegrad.graph.writes import prepare_write, rebind
 from livegrad.ops.bookkeeping.in_place import placed_like
 from livegrad.ops.elementwise.arithmetic import add, cast, mul, where, zero_gradient
 from livegrad.ops.elementwise.comparison import ge, lt
@@ -529,5 +529,7 @@ def dropout(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool 
         raise RuntimeError(
             f"dropout: got {node_of(input).meta.dtype.name}; expected a floating-point tensor"
         )
+    if inplace:
+        prepare_write(input, expanded=False)
     out = _dropout(input, p, default_generator)
     return rebind(input, out) if inplace else out

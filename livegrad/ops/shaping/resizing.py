@@ -18,6 +18,7 @@ from livegrad.graph.handle import (
     node_of,
     path_of,
     share_of,
+    shows_conjugates,
     wrap,
 )
 from livegrad.graph.layout import contiguous_strides
@@ -34,6 +35,7 @@ from livegrad.graph.views import (
 )
 from livegrad.graph.writes import check_writable, lead_views_through, leave_hooks
 from livegrad.ops.elementwise.arithmetic import cast
+from livegrad.ops.elementwise.conjugate import conj_view
 from livegrad.ops.making.generate import filled, zeros_like
 from livegrad.ops.picking.index_writing import spread_number
 from livegrad.ops.shaping.joining import padded
@@ -103,7 +105,6 @@ def become(x: Tensor, value: Tensor, stays: bool = True, counts: int = 1) -> Ten
         if node.grad_to is not None:  # a view made under no_grad
             node = record(DETACH, (wrap(node),))._node
         node = in_place_of(old, wrap(node), x, False)  # an interior node stays where it is
-    go_on_retaining(old, node, x)
     x._node, x._share = node, None
     if theirs is None and mine is not None and mine.made_at is not None:
         theirs = share_of(x)  # a view whose history may be gone stays one
@@ -215,12 +216,28 @@ def _shown(self: Tensor, source: Any, storage_offset: int, size: Any, stride: An
             f"{node_of(tensor).meta.dtype.name}"
         )
     if size is None and tensor is source:
-        return detach(tensor)
+        shown = tensor
+    else:
+        shown = _stretch(tensor, tensor is source, storage_offset, size, stride)
+    # Whether it shows conjugates of what lies in memory is the tensor's own affair.
+    if shows_conjugates(path_of(self)) != shows_conjugates(path_of(tensor)):
+        shown = conj_view(shown)
+    return detach(shown)
+
+
+def _stretch(
+    tensor: Tensor, is_source: bool, storage_offset: int, size: Any, stride: Any
+) -> Tensor:
+    """The part of a storage that `set_` names: of that of `tensor`, from which it may count."""
     if size is None:
         size = (storage_nbytes(tensor) // node_of(tensor).meta.dtype.itemsize,)
+    if is_source:
+        if not node_of(tensor).meta.contiguous:
+            raise RuntimeError("passed in tensor to be used as storage must be contiguous")
+        storage_offset += offset_of(tensor)
     shape = sizes_of("set_", (size,))
     steps = contiguous_strides(shape) if stride is None else sizes_of("set_", (stride,))
-    return detach(as_strided(tensor, shape, steps, storage_offset))
+    return as_strided(tensor, shape, steps, storage_offset)
 
 
 # --------------------------------------------------------------------------------------- fill

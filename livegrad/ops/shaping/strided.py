@@ -29,6 +29,7 @@ from livegrad.graph.handle import (
     is_detached,
     new_share,
     node_of,
+    path_of,
     share_of,
     shows_conjugates,
     wrap,
@@ -41,8 +42,8 @@ from livegrad.graph.record import record
 from livegrad.graph.views import view as record_view
 from livegrad.graph.writes import check_writable, rebind
 from livegrad.ops.bookkeeping.in_place import placed_like
-from livegrad.ops.elementwise.arithmetic import add, fitted, mul
-from livegrad.ops.elementwise.conjugate import conj
+from livegrad.ops.elementwise.arithmetic import add, cast, fitted, mul
+from livegrad.ops.elementwise.conjugate import conj, conj_view
 from livegrad.ops.making.constants import from_array
 from livegrad.ops.making.generate import counting, filled, zeros_like
 from livegrad.ops.picking.gathering import INDEX_SELECT
@@ -136,6 +137,8 @@ def as_strided(input: Tensor, size: Any, stride: Any, storage_offset: int | None
     memory = in_memory(whole_of(input))
     if node_of(memory).meta.dtype is not own.dtype:
         memory = view(memory, own.dtype)
+    if shows_conjugates(path_of(input)):
+        memory = conj_view(memory)
     out = record_view(AS_STRIDED, memory, (strides,), (offset,), shape)
     share_of(out).count_with(None if input._share is None else input._share.apart)
     if node_of(out).grad_to is None and node_of(input).grad_to is not None:
@@ -213,11 +216,21 @@ def _put(flat: Tensor, value: Tensor, elements: Array, at: Array) -> Tensor:
 def write_strided(whole: Tensor, path: Sequence[Step], value: Tensor) -> Tensor:
     """The whole after `value` was written to the part that `path` shows, which may overlap."""
     meta, offset = path_geometry(node_of(whole).meta, path)
-    if shows_conjugates(path):
-        value = conj(value)
     flat = _as_vector(whole, meta.dtype)
     grid = places(meta.shape, meta.stride(), offset)
+    value = _as_it_lies(value, path, grid)
     return _as_whole(_written(flat, value, grid, meta.stride()), node_of(whole).meta)
+
+
+def _as_it_lies(value: Tensor, path: Sequence[Step], grid: Array) -> Tensor:
+    """What is to be written through a path, to the places in `grid`, as it is to lie in memory."""
+    if not shows_conjugates(path):
+        return value
+    dtype = node_of(value).meta.dtype
+    if dtype.is_complex:
+        return conj(value)
+    signs = np.where(grid % 2 == 1, -1, 1)  # parts of complex numbers: each second is imaginary
+    return mul(value, cast(from_array(signs), dtype))
 
 
 Writing.write_strided = write_strided
@@ -227,18 +240,21 @@ def element_by_element(x: Tensor, compute: Callable[[], Tensor]) -> Tensor:
     """Writes what `compute` makes of `x`, whose elements overlap, as PyTorch does it.
 
     An element is computed from what is in its place by then, perhaps written by another; but all
-    of them at once if that is done in another dtype.
+    of them at once if that is done in another dtype, or with conjugates of what is there.
     """
     meta = node_of(x).meta
     made = compute()
-    at_once = _is_wider(_computed_in(made), meta.dtype)
-    whole = whole_of(x)
-    rounds = rounds_of(places(meta.shape, meta.stride(), offset_of(x)), [meta.stride()])
+    whole, path = whole_of(x), path_of(x)
+    grid = places(meta.shape, meta.stride(), offset_of(x))
+    turned = shows_conjugates(path) and (meta.dtype.is_complex or bool((grid % 2).any()))
+    at_once = turned or _is_wider(_computed_in(made), meta.dtype)
+    rounds = rounds_of(grid, [meta.stride()])
     for number, (elements, at) in enumerate(rounds or [(_NOTHING, _NOTHING)]):
         value = fitted(compute() if number and not at_once else made, meta)
         if not number:
             check_writable(x, node_of(value).grad_to is not None)
         now = wrap(node_of(whole))
+        value = _as_it_lies(value, path, grid)
         rebind(
             whole, _as_whole(_put(_as_vector(now, meta.dtype), value, elements, at), now._node.meta)
         )
@@ -290,8 +306,9 @@ def add_to_places(x: Tensor, value: Tensor) -> Tensor:
     meta = node_of(x).meta
     whole = whole_of(x)
     flat = _as_vector(wrap(node_of(whole)), meta.dtype)
-    at = places(meta.shape, meta.stride(), offset_of(x)).reshape(-1)
-    added = record(INDEX_ADD, (flat, from_array(at), reshape_to(value, (meta.numel,))), (0,))
+    grid = places(meta.shape, meta.stride(), offset_of(x))
+    part = reshape_to(_as_it_lies(value, path_of(x), grid), (meta.numel,))
+    added = record(INDEX_ADD, (flat, from_array(grid.reshape(-1)), part), (0,))
     rebind(whole, _as_whole(added, node_of(whole).meta))
     if x._share is not None:
         x._share.wrote()

@@ -8,12 +8,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from .explained import KEPT
+from .explained_values import SIGN
 from .generate import program
 from .integers import Saturating
 from .noise import hangs_on_roundings
 from .program import source
 from .run import Difference, quietly, run
 from .shrink import Shrinker
+from .signs import Negating
 
 NO_INTEGER = "NaN and infinities as integers are what the processor makes of them, in PyTorch"
 ROUNDINGS = "the value hangs on roundings: PyTorch's own changes with them"
@@ -84,6 +86,10 @@ class Campaign:
         other = run(lines, self.without, keeping=True, saturating=True)
         if Saturating.changed > before and is_past(other, found):
             return replace(found, reason=NO_INTEGER)
+        before = Negating.changed
+        other = run(lines, self.without, keeping=True, negating=True)
+        if Negating.changed > before and is_past(other, found):
+            return replace(found, reason=SIGN)
         if found.variable is not None and hangs_on_roundings(lines[: found.line], found.variable):
             return replace(found, reason=ROUNDINGS)
         return found

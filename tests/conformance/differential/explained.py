@@ -80,6 +80,10 @@ EXPLAINED = (
         "nan_to_num does not support automatic differentiation",
     ),
     Explained(
+        "numpy() of what shows conjugates, or negatives, of what lies in memory is a copy",
+        "bit set. Use tensor.resolve_",
+    ),
+    Explained(
         "integers never require a gradient: PyTorch's do after one was written to them, and then "
         "have no views",
         "Autograd not support dtype",
@@ -133,6 +137,8 @@ def explanation_of_state(
         return explanation_of_values(kind, detail, "\n".join(lines), noted, theirs)
     if kind.endswith("Error at a read") and is_of_no_index(detail):
         return NO_INDEX
+    if kind == "RuntimeError at a read" and "please report a bug to PyTorch" in detail:
+        return OWN_FAULT
     if kind == "RuntimeError at a read" and re.search(r"Output \d+ of [A-Z][a-z]+ is a", detail):
         return UNREADABLE if "conj" in "\n".join(lines) else None
     if name is None:
@@ -158,6 +164,9 @@ def explanation_of_state(
         return NOTHING_FLOWS if empty or comes_from_nothing(kind, lines, theirs) else None
     if kind == "grad requires_grad" and "torch True" in detail and empty:
         return OF_NOTHING if is_its_own_gradient(theirs[name]) else None
+    asked = kind == "requires_grad" and "torch True" in detail and name in gradients
+    if asked and has_extremes_of_nothing(lines, theirs):
+        return OF_NOTHING
     if kind == "requires_grad" and "torch True" in detail and is_set(theirs[name], lines, theirs):
         return SET_ON_A_VIEW
     if kind in FLOWS and "please report a bug to PyTorch" in detail:
@@ -201,6 +210,16 @@ def comes_from_nothing(kind: str, lines: Sequence[str], theirs: dict[str, Any]) 
     named = [theirs.get(name) for name in names(made[-1]).reads] if made else []
     return kind == "grad requires_grad" and any(
         isinstance(x, torch.Tensor) and not x.numel() for x in named
+    )
+
+
+def has_extremes_of_nothing(lines: Sequence[str], theirs: dict[str, Any]) -> bool:
+    """Whether a variable is cummax, or cummin, of an empty tensor."""
+    made = [names(line).makes for line in lines if re.search(r"cum(max|min)\(", line)]
+    return any(
+        isinstance(x := theirs.get(name), torch.Tensor) and not x.numel()
+        for one in made
+        for name in one
     )
 
 
@@ -268,6 +287,8 @@ TWO_FAULTS = "a tensor must not be written, and has no such index: either may be
 UNASKED = "PyTorch takes a view for a leaf until somebody has asked for its grad_fn"
 EXPANDED = "what was written to an expanded tensor has a gradient; PyTorch's writes to another such"
 RESHAPED = "gradients are added although a leaf was reshaped in place since it got the first"
+NOT_TO_EXPANDED = "nothing is written to expanded tensors, also where a sum is one of nothing"
+SMALLER_BASE = "PyTorch finds no room for the gradient of a view whose base is smaller by now"
 NO_DIM = "a dim must be one of the tensor's, also where there is nothing to roll"
 HIDDEN_VIEW = "what is repeated, averaged or contracted is a view, in PyTorch, of what has no name"
 HIDING = ("repeat_interleave(", "avg_pool1d(", "einsum(", "tensordot(")
@@ -313,6 +334,8 @@ def explanation_of_refusal(message: str, named: Sequence[Any], line: str) -> str
         return NO_DIM if all(x.numel() == 0 for x in named) else None
     if "another view of its base has been modified" in message and any(map(is_stale, named)):
         return STALE
+    if "more than one element of the written-to" in message and "out=" in line:
+        return NOT_TO_EXPANDED if empty and any(map(overlaps_itself, named)) else None
     if "not implemented for 'Bool'" in message:
         return "there is no kernel for bool, also where there is nothing to compute"
     without_dims = any(not x.ndim for x in named)
@@ -341,7 +364,7 @@ def is_out_of_range(message: str) -> bool:
 def is_not_to_be_written(refusal: Exception) -> bool:
     """Whether a write was refused because of the tensor, whatever the indices."""
     words = (
-        "a (view of a )?leaf Variable|.*is being modified inplace|"
+        "a (view of a )?leaf Variable|.*(is being|has been) modified inplace|"
         "unsupported operation: more than one element of the written-to"
     )
     return re.match(words, str(refusal)) is not None
@@ -372,6 +395,11 @@ def is_sought_where_it_lies_now(x: Any, theirs: dict[str, Any], lines: Sequence[
     return False
 
 
+def is_beyond_its_base(x: torch.Tensor) -> bool:
+    """Whether a view shows more than what it is a view of, which was made smaller in place."""
+    return not is_stale(x) and x._base is not None and x.numel() > x._base.numel()
+
+
 def is_made_hiding(line: str, before: Sequence[str]) -> bool:
     """Whether a line reads what a function has returned that hides what it returns a view of."""
     made = [names(other).makes for other in before if any(f in other for f in HIDING)]
@@ -393,6 +421,10 @@ def explanation(
     if wrong is None and found is not None:
         return explanation_of_refusal(str(found), named, line)
     message = str(wrong)
+    if "does not require grad and does not have a grad_fn" in message and found is None:
+        # PyTorch returns zeros for what is empty, or was picked as nothing: a constant.
+        gradient = "create_graph=True" in line and any(x.numel() == 0 for x in named)
+        return NOTHING_FLOWS if gradient else None
     if "Dimension out of range" in message and "repeat_interleave(" in line:
         return SINGLE if any(x.ndim == 0 for x in named) else None
     if type(wrong) is RuntimeError and isinstance(found, NotImplementedError):
@@ -421,6 +453,8 @@ def explanation(
     if "more than one element of the written-to" in message and named:
         gradients = names(line).reads & derived(before, "T.autograd.grad(")
         return OWN_STRIDES if gradients and overlaps_itself(named[0]) else None
+    if message.startswith("setStorage") and "backward(" in line and found is None:
+        return SMALLER_BASE if any(map(is_beyond_its_base, named)) else None
     if message.startswith("output with shape") and "backward(" in line:
         return RESHAPED
     if message.startswith("Can't detach views") and any(map(is_product, named)):

@@ -13,6 +13,7 @@ import torch
 
 from .undefined import (
     GONE,
+    HALF_WAY,
     ONE_GRADIENT,
     OVERLAPPING,
     READ_MEANWHILE,
@@ -31,6 +32,7 @@ NOTED = {
     TWO_STORAGES: ("value", "grad value", "log"),
     ONE_GRADIENT: ("grad value",),
     GONE: ("log", "grad", "grad value"),
+    HALF_WAY: ("grad", "grad value"),
     SIBLINGS: ("log", "grad", "grad value"),
     ZERO_BELOW: ("value", "grad value", "log"),
 }
@@ -47,7 +49,7 @@ HIDDEN_WHOLE = (
 )
 SIGN = "the bits of NaN, and the sign of a complex 0 that PyTorch negates in vectors, are open"
 PADDED = "zeros that gradients are padded with for a convolution are NaN times weights that are"
-LENGTH_OF_ZERO = "the second gradient of a length at 0 is 0; PyTorch's divides 0 by 0"
+LENGTH_OF_ZERO = "the second gradient of a length at 0 is that of 0, or eps; PyTorch's is 0 / 0"
 NO_FREEDOM = "PyTorch's gradient of the variance of too few values is +inf, or NaN, by their mean"
 BASE_WITHOUT = (
     "PyTorch loses gradients of a view made a leaf: what it shows was written, and has none"
@@ -70,7 +72,11 @@ def explanation_of_values(
     if "gelu(" in program and "nan" in theirs and "inf" in mine:
         return GELU
     if re.search(r"cosine_similarity\(|normalize\(", program) and "nan" in theirs:
-        return SHORT_EPS if "float16" in program else None
+        if "float16" in program:
+            return SHORT_EPS
+        twice = "create_graph=True" in program and has_zeros(program, torchs)
+        only_theirs = all(math.isnan(a) and math.isfinite(b) for a, b in differing(theirs, mine))
+        return LENGTH_OF_ZERO if twice and only_theirs else None
     if re.search(r"PReLU\(|prelu\(", program) and "create_graph=True" in program:
         return AT_ZERO if re.search(r"\b0\.0\b", program) else None
     named = torchs.get(re.split(r"[:.]", detail)[0])
@@ -197,6 +203,13 @@ def has_length_of_zero(program: str, torchs: dict[str, Any]) -> bool:
     lengths = re.findall(r"^(\w+) = .*\b(?:dist|norm)\(", program, re.MULTILINE)
     found = [torchs[name] for name in lengths if isinstance(torchs.get(name), torch.Tensor)]
     return any(bool((x == 0).any()) for x in found)
+
+
+def has_zeros(program: str, torchs: dict[str, Any]) -> bool:
+    """Whether a tensor that is compared by its direction, or brought to length 1, has zeros."""
+    given = re.findall(r"(?:cosine_similarity|normalize)\((\w+)(?:, (\w+))?", program)
+    found = [torchs.get(name) for pair in given for name in pair if name]
+    return any(isinstance(x, torch.Tensor) and bool((x == 0).any()) for x in found)
 
 
 def is_watched(program: str, torchs: dict[str, Any]) -> bool:

@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-CONVERSIONS = {"_to_copy": 0, "copy": 1}  # which argument is converted
+CONVERSIONS = {"_to_copy": 0, "copy": 1, "fill": 1}  # which argument is converted
 
 
 class Saturating(TorchDispatchMode):
@@ -27,7 +27,8 @@ class Saturating(TorchDispatchMode):
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         name = func._schema.name.split("::")[-1].rstrip("_")
         place = CONVERSIONS.get(name)
-        source = None if place is None else args[place].detach().clone()
+        given = None if place is None else args[place]
+        source = given.detach().clone() if isinstance(given, torch.Tensor) else None
         out = func(*args, **(kwargs or {}))
         if source is not None and source.is_floating_point() and is_integer(out):
             Saturating.changed += saturate(source, out)

@@ -10,6 +10,7 @@ import torch
 
 from .integers import Saturating
 from .program import GIVEN, code
+from .signs import Negating
 
 
 class Side:
@@ -78,27 +79,43 @@ def version(x: Any) -> int:
         return 0
 
 
+def restore_shapes(shown: list[tuple[torch.Tensor, Any, Any, int]]) -> None:
+    """Undoes what PyTorch does to tensors of inference mode before it refuses to reshape them."""
+    with torch.inference_mode():
+        for x, shape, stride, offset in shown:
+            if (x.shape, x.stride()) != (shape, stride):
+                x.as_strided_(shape, stride, offset)
+
+
 class TorchSide(Side):
     """PyTorch, where a line that raises changes nothing.
 
     PyTorch checks an index while it writes, so of a write with a bad one a part may be done. With
     `keeping`, values that backward needs are kept as they were when they were used: what PyTorch
     refuses to do with them after a write (or does with the new ones, if that was by `.data`). With
-    `saturating`, numbers that no integer stands for are made integers by livegrad's rule.
+    `saturating`, numbers that no integer stands for are made integers by livegrad's rule; with
+    `negating`, complex numbers are negated by it.
     """
 
-    def __init__(self, keeping: bool = False, saturating: bool = False):
+    def __init__(self, keeping: bool = False, saturating: bool = False, negating: bool = False):
         super().__init__(torch)
         self.keeping = keeping
         self.saturating = saturating
+        self.negating = negating
 
     def run(self, line: str) -> Exception | None:
         before = [
             (x.untyped_storage(), x.untyped_storage().clone()) for x in self.tensors().values()
         ]
+        shown = [
+            (x, x.shape, x.stride(), x.storage_offset())
+            for x in self.tensors().values()
+            if x.is_inference()
+        ]
         with self.otherwise():
             error = super().run(line)
         if error is not None:
+            restore_shapes(shown)
             for storage, copy in before:
                 if storage.nbytes() == copy.nbytes():
                     storage.copy_(copy)
@@ -115,4 +132,6 @@ class TorchSide(Side):
                 stack.enter_context(kept)
             if self.saturating:
                 stack.enter_context(Saturating())
+            if self.negating:
+                stack.enter_context(Negating())
             yield

@@ -27,6 +27,10 @@ SIBLINGS = (
     "hooks of one of several outputs run, in PyTorch, where a gradient of another is asked for"
 )
 
+HALF_WAY = (
+    "a backward that was refused on its way has brought some gradients: which, is not promised"
+)
+
 ZERO_BELOW = "a number over complex 0 is infinite; PyTorch multiplies it by 1 / 0, which is NaN"
 
 NUMBER_OVER = re.compile(r"= [^=]*[\dj]\)? / (\w+)")
@@ -36,6 +40,7 @@ IN_NO_ORDER = re.compile(
     r"\bout=\w"
 )
 AT_INDICES = re.compile(r"(index_(put|copy|add|reduce)|scatter|masked_scatter|put)\w*_")
+RUNNING = re.compile(r"cum\w+_")  # sums go on from what may have been written meanwhile
 
 
 @dataclass(frozen=True)
@@ -63,6 +68,8 @@ def notes(
     if "autograd.grad(" in line and any(have_siblings(tensors, known)):
         found.add(SIBLINGS)
     if refusal is not None:
+        if "backward(" in line and re.match("derivative for .* is not implemented", str(refusal)):
+            found.add(HALF_WAY)
         return found | ({GONE} if "the graph was spent by backward" in str(refusal) else set())
     if NUMBER_OVER.search(line) and any(x.is_complex() and (x == 0).any() for x in tensors):
         found.add(ZERO_BELOW)
@@ -96,9 +103,11 @@ def writes_of(line: str, variables: dict[str, Any]) -> list[Write]:
             at_indices = any(isinstance(x, ast.Call | ast.List) for x in ast.walk(key))
         elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
             in_place = re.fullmatch(r"[a-z]\w*[a-z\d]_", node.func.attr)
-            written = node.func.value if in_place else None
+            out = [keyword.value for keyword in node.keywords if keyword.arg == "out"]
+            written = node.func.value if in_place else out[0] if out else None
             read = [*node.args, *(keyword.value for keyword in node.keywords)]
-            at_indices = AT_INDICES.fullmatch(node.func.attr) is not None
+            name = node.func.attr
+            at_indices = (AT_INDICES.fullmatch(name) or RUNNING.fullmatch(name)) is not None
         else:
             continue
         if written is not None and isinstance(x := shown(written, variables), torch.Tensor):
