@@ -335,3 +335,11 @@ def test_comparisons() -> None:
     assert lg.isnan(lg.tensor([complex(0, float("nan")), 1j])).tolist() == [True, False]
     assert lg.isfinite(lg.tensor([complex(0, float("inf")), 1j])).tolist() == [False, True]
     assert lg.logical_not(lg.tensor([0j, 1j])).tolist() == [True, False]
+
+
+def test_conjugates_are_not_seen_as_pairs_of_reals():
+    x = lg.tensor([1 + 2j])
+    with pytest.raises(RuntimeError, match="resolve_conj"):
+        lg.view_as_real(x.conj())
+    assert lg.view_as_real(x.conj().resolve_conj()).tolist() == [[1, -2]]
+    assert (x.conj().real.item(), x.conj().imag.item()) == (1, -2)

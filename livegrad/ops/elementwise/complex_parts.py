@@ -53,6 +53,11 @@ def view_as_real(input: Tensor) -> Tensor:
         raise RuntimeError(
             f"view_as_real is only supported for complex tensors; got {_dtype(input).name}"
         )
+    if shows_conjugates(path_of(input)):
+        raise RuntimeError(
+            "view_as_real: what shows conjugates has no real parts in memory that it could be a "
+            "view of; resolve_conj() makes a copy that has"
+        )
     return view(VIEW_AS_REAL, input)
 
 
@@ -74,7 +79,7 @@ def view_as_complex(input: Tensor) -> Tensor:
 
 def real(input: Tensor) -> Tensor:
     """The real part, as a view; a real tensor is returned as it is."""
-    return slicing.select(view_as_real(input), -1, 0) if _dtype(input).is_complex else input
+    return slicing.select(view(VIEW_AS_REAL, input), -1, 0) if _dtype(input).is_complex else input
 
 
 def imag(input: Tensor) -> Tensor:
@@ -83,7 +88,7 @@ def imag(input: Tensor) -> Tensor:
         raise RuntimeError(
             f"imag is not implemented for tensors with non-complex dtypes; got {_dtype(input).name}"
         )
-    return slicing.select(view_as_real(input), -1, 1)
+    return slicing.select(view(VIEW_AS_REAL, input), -1, 1)
 
 
 def adjoint(input: Tensor) -> Tensor:
