@@ -3,6 +3,7 @@
 import copy
 import itertools
 import pickle
+from functools import partial
 
 import numpy as np
 import pytest
@@ -319,3 +320,15 @@ def test_steps_of_a_parameter_that_is_there_twice_are_counted():
     p.sum().backward()
     optimizer.step()
     assert optimizer.state[p]["step"] == 2
+
+
+@pytest.mark.parametrize("make", [partial(optim.SGD, lr=0.25), partial(optim.AdamW, lr=0.25)])
+@pytest.mark.parametrize(
+    "shown", [lambda p: p.movedim(-1, 0), lambda p: p.detach(), lambda p: p.detach()[:1]]
+)
+def test_a_gradient_that_is_a_view_of_its_parameter_follows_it(make, shown):
+    p = nn.Parameter(lg.tensor([-1.0]))
+    optimizer = make([p])
+    p.grad = shown(p)
+    optimizer.step()
+    assert p.grad.tolist() == p.tolist() != [-1.0]

@@ -125,18 +125,6 @@ def update(op: Op, streams: Sequence[Sequence[Tensor]], args: tuple[float, ...])
                 if _is_part(x):
                     _update_apart(op, streams, args)
                     return
-    for x in streams[0]:
-        if x._share is None:
-            x._writes += 1
-    if seen_by_others:
-        for s in written:
-            for x in streams[s]:
-                share = x._share
-                if share is not None:  # views look again
-                    cell = share.cell
-                    cell.version += 1
-                    share.seen = cell.version
-                    share.wrote()
     flat: list[Tensor] = []
     for stream in streams:
         flat += stream
@@ -149,6 +137,19 @@ def update(op: Op, streams: Sequence[Sequence[Tensor]], args: tuple[float, ...])
         _take_back(op)
         raise
     state.grad, state.held = grad, False
+    for x in streams[0]:
+        if x._share is None:
+            x._writes += 1
+    if seen_by_others:
+        # Views look again from now on; one of them may be a gradient, which was read before.
+        for s in written:
+            for x in streams[s]:
+                share = x._share
+                if share is not None:
+                    cell = share.cell
+                    cell.version += 1
+                    share.seen = cell.version
+                    share.wrote()
 
 
 def apply_rule(op: Op, streams: Sequence[Sequence[Tensor]], args: tuple[Any, ...]) -> None:

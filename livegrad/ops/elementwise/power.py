@@ -50,7 +50,7 @@ def _power_grad_base(g: Tensor, y: Tensor, a: Tensor, b: Any) -> Tensor:
         return zero_gradient(g, y, a)
     b = as_operand(b, g)
     slope = mul(b, elementwise(POW, (a, sub(b, 1))))
-    return mul(g, where(eq(b, 0), 0, conj(slope)))
+    return where(eq(b, 0), 0, mul(g, conj(slope)))
 
 
 def _power_grad_exponent(g: Tensor, y: Tensor, a: Tensor, b: Tensor) -> Tensor:

@@ -53,7 +53,7 @@ from livegrad.ops.shaping.movement import (
 from livegrad.ops.shaping.reshaping import view as shaped
 from livegrad.ops.shaping.slicing import FLIP, items_at
 from livegrad.ops.shaping.strided import write_changed
-from livegrad.ops.support.numbers import number_for
+from livegrad.ops.support.numbers import cannot_convert, number_for
 
 if TYPE_CHECKING:
     from livegrad.tensor import Tensor
@@ -371,6 +371,8 @@ def setitem(self: Tensor, key: Any, value: Any) -> None:
         mask = cast(_as_tensor(key), dtypes.bool_)
         if mask.ndim:
             check_mask(self, key)
+            if isinstance(value, Handle):
+                _check_is_real(value, meta.dtype)
         value = cast(value, meta.dtype) if isinstance(value, Handle) else value
         prepare_write(self)
         # Unlike in broadcasting, the mask covers the leading dims.
@@ -452,7 +454,9 @@ def _write_part(x: Tensor, meta: Meta, key: Any, value: Any) -> bool:
     """Writes to a part of a whole tensor, if no view is needed for that; whether it did."""
     if isinstance(value, Handle):
         given = value._node
-        if given.grad_to is not None or given.meta.device is not CPU or shares_with(x, value):
+        if given.grad_to is not None or given.meta.device is not CPU:
+            return False
+        if value is x or shares_with(x, value):
             return False
         if Runtime.write_at_once(x, key, value):
             return True
@@ -477,6 +481,7 @@ def _check_apart(x: Tensor, parsed: Parsed, value: Tensor, key: Any) -> None:
     """
     if parsed.advanced:
         if _fills_by_item(key, value):
+            _check_is_real(value, node_of(x).meta.dtype)
             return
         check_overlap(x, [p for p in _parts(key) if getattr(p, "ndim", 1)], AT_ALL)
         if value._share is not None or value is x:
@@ -485,6 +490,14 @@ def _check_apart(x: Tensor, parsed: Parsed, value: Tensor, key: Any) -> None:
         check_overlap(x, (value,))
     elif value.ndim and value._share is not None and x._share is not None:
         check_overlap(x, (expand(_without_leading_ones(value), parsed.shape),))
+
+
+def _check_is_real(value: Tensor, dtype: DType) -> None:
+    """RuntimeError for a number with an imaginary part that a mask is to be filled with."""
+    if value.dtype.is_complex and not dtype.is_complex and dtype is not dtypes.bool_:
+        number = value.item()
+        if number.imag:
+            raise cannot_convert("masked_fill_", number, dtype)
 
 
 def _without_leading_ones(value: Tensor) -> Tensor:

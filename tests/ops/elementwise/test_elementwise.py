@@ -193,3 +193,10 @@ def test_numbers_outside_a_small_integer_type_wrap():
 )
 def test_of_two_zeros_the_first_is_taken(function):
     assert function(lg.tensor([-0.0] * 9)).signbit().all()
+
+
+@pytest.mark.parametrize("exponent", [0, 0.0, lg.tensor(0.0)])
+def test_no_gradient_comes_through_a_power_of_0(exponent):
+    a = lg.tensor([2.0], requires_grad=True)
+    (a**exponent).sub(1).sqrt().backward()  # whose slope there is infinite
+    assert a.grad.tolist() == [0.0]

@@ -260,3 +260,22 @@ def test_index_put_takes_no_more_indices_than_there_are_dims(shape):
     indices = [lg.tensor(True)] * (len(shape) + 1)
     with pytest.raises(IndexError, match="too many indices"):
         lg.zeros(shape).index_put_(indices, lg.tensor(1.0))
+
+
+def test_a_tensor_is_not_written_to_a_part_of_itself_that_lies_otherwise():
+    a = lg.tensor([[0.75, -2.75, 2.75]])
+    with pytest.raises(RuntimeError, match="single memory location"):
+        a[::3] = a
+    a[:] = a
+    a[0:1] = a
+    assert a.tolist() == [[0.75, -2.75, 2.75]]
+
+
+@pytest.mark.parametrize("dtype", [lg.bfloat16, lg.float32, lg.int32])
+def test_a_mask_of_reals_is_not_filled_with_an_imaginary_part(dtype):
+    x, mask = lg.zeros(2, dtype=dtype), lg.tensor([True, False])
+    with pytest.raises(RuntimeError, match="without overflow"):
+        x[mask] = lg.tensor(1 + 2j)
+    assert x.tolist() == [0, 0]
+    x[mask] = lg.tensor(3 + 0j)
+    assert x.tolist() == [3, 0]
