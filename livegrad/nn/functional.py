@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from livegrad.graph.handle import node_of
+from livegrad.graph.handle import Handle, node_of
 from livegrad.graph.record import unary
 from livegrad.graph.writes import rebind
 from livegrad.methods import inplace as inplace_form
@@ -134,9 +134,9 @@ def _in_place(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
     shared = inplace_form(function)
 
     def write(input: Tensor, *args: float) -> Tensor:
-        if input._share is not None:  # hooks on views, and elements that lie in one place
-            return shared(input, *args)
-        return rebind(input, function(input, *args))
+        if isinstance(input, Handle) and input._share is None:
+            return rebind(input, function(input, *args))
+        return shared(input, *args)  # hooks on views, and elements that lie in one place
 
     return write
 
@@ -157,9 +157,11 @@ _threshold_ = _in_place(A.threshold)
 
 def relu(input: Tensor, inplace: bool = False) -> Tensor:
     """Elementwise `max(input, 0)`."""
-    if inplace and input._share is None:  # the short way of `_relu_`, for what is used the most
+    if not inplace:
+        return unary(RELU, input)
+    if isinstance(input, Handle) and input._share is None:  # as `_relu_`, but by a shorter way
         return rebind(input, unary(RELU, input))
-    return _relu_(input) if inplace else unary(RELU, input)
+    return _relu_(input)
 
 
 def sigmoid(input: Tensor) -> Tensor:
