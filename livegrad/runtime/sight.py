@@ -141,7 +141,7 @@ def run_at_first_sight(state: State, roots: tuple[Node, ...]) -> Listed | None:
                 seen.planned = is_on_disk(snapshot)
                 del snapshot  # it refers to nodes
             if seen.planned and not Policy.pieces:
-                _say_whole(count, "it has cost as much as a plan, or has one on disk")
+                _say_whole(count, "it has cost enough for a plan, or has one on disk")
                 return None
             started, made = _now(), _pieces_made()
             try:
