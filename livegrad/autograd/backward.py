@@ -16,13 +16,12 @@ from livegrad.graph.events import BACKWARD, tell
 from livegrad.graph.handle import Handle, node_of, wrap
 from livegrad.graph.layout import is_dense
 from livegrad.graph.meta import Meta
-from livegrad.graph.node import Interior, LeafRef, Node, place_of
+from livegrad.graph.node import Interior, LeafRef, Node, is_in_vain, place_of
 from livegrad.graph.site import user_site
 from livegrad.graph.state import LOCAL, lock_gradients, unlock_gradients
 from livegrad.graph.views import (
     check_not_stale,
     is_broadcast,
-    is_in_vain,
     laid_out,
     make_dense,
     refuse_shape,

@@ -10,12 +10,12 @@ A placeholder cannot be read. A value that does not depend on one can: it is com
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from livegrad.graph.handle import leaf_node, wrap
-from livegrad.graph.node import Interior, Node
+from livegrad.graph.node import Node, to_nowhere
 from livegrad.graph.state import LOCAL, flush
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ class Trace:
     def placeholder(self, meta: Meta, requires_grad: bool) -> Tensor:
         """A tensor without a value; a gradient that arrives there goes nowhere."""
         node = leaf_node(meta, None)
-        node.grad_to = Interior((), _nothing) if requires_grad else None
+        node.grad_to = to_nowhere() if requires_grad else None
         self.placeholders.add(node)
         return wrap(node)
 
@@ -92,9 +92,6 @@ class Trace:
                 todo += node.inputs
         self._independent |= seen
         return False
-
-
-_nothing: Callable[[Any], Any] = lambda g: ()
 
 
 def _unreadable(reason: str) -> RuntimeError:

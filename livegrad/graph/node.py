@@ -167,6 +167,16 @@ class Interior:
         self.metadata: dict[tuple[int, ...], dict[str, Any]] | None = None
 
 
+def to_nowhere() -> Interior:
+    """Of a node that requires a gradient, which goes no further."""
+    return Interior((), lambda g: ())
+
+
+def is_in_vain(to: Any) -> bool:
+    """Whether a gradient is wanted, but nobody is there to receive it."""
+    return isinstance(to, weakref.ref) and to() is None
+
+
 @hot_slots
 class Cycles:
     """Whether a graph may refer to itself: through what a program has hung on its nodes.

@@ -24,7 +24,7 @@ from livegrad.graph.handle import (
 from livegrad.graph.infer import not_a_tensor
 from livegrad.graph.layout import like_strides
 from livegrad.graph.meta import Meta, Shape
-from livegrad.graph.node import Interior, LeafRef, Node, place_of
+from livegrad.graph.node import Interior, LeafRef, Node, is_in_vain, place_of, to_nowhere
 from livegrad.graph.op import REGISTRY, Op
 from livegrad.graph.record import record, unary
 from livegrad.graph.spent import propagate
@@ -86,7 +86,7 @@ def follow_cell(x: Any, share: Share) -> None:
         try:
             value = followed(value, path)
             if not silently and _has_lost_whole(x, value):
-                value._node.grad_to = Interior((), _lead_nowhere)
+                value._node.grad_to = to_nowhere()
             x._node = in_place_of(x._node, value, x, False)
         finally:
             state.grad = grad
@@ -118,10 +118,6 @@ def _has_lost_whole(x: Any, value: Tensor) -> bool:
         node = node.inputs[0]
     interior: bool = node.interior
     return interior
-
-
-def _lead_nowhere(g: Any) -> Any:
-    return []
 
 
 def claim(x: Any) -> None:
@@ -183,10 +179,6 @@ def require_in_vain(node: Node, share: Share) -> None:
 
 class _Nobody:
     """Who a gradient is for that is wanted in vain."""
-
-
-def is_in_vain(to: Any) -> bool:
-    return isinstance(to, _WeakRef) and to() is None
 
 
 def followed(value: Tensor, path: Sequence[Step]) -> Tensor:

@@ -20,7 +20,7 @@ from livegrad.graph.handle import (
     wrap,
 )
 from livegrad.graph.layout import repeats
-from livegrad.graph.node import Interior, Node, place_of
+from livegrad.graph.node import Interior, Node, is_in_vain, place_of
 from livegrad.graph.op import REGISTRY
 from livegrad.graph.record import record
 from livegrad.graph.state import LOCAL
@@ -28,7 +28,6 @@ from livegrad.graph.views import (
     counts_writes,
     family_node,
     in_place_of,
-    is_in_vain,
     is_of_inference,
     laid_out,
     place_taken,

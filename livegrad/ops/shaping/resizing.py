@@ -22,14 +22,13 @@ from livegrad.graph.handle import (
     wrap,
 )
 from livegrad.graph.layout import contiguous_strides
-from livegrad.graph.node import Interior
+from livegrad.graph.node import Interior, is_in_vain
 from livegrad.graph.op import Op
 from livegrad.graph.record import record
 from livegrad.graph.state import LOCAL, setting
 from livegrad.graph.views import (
     go_on_retaining,
     in_place_of,
-    is_in_vain,
     is_of_inference,
     see_through,
 )
