@@ -251,7 +251,7 @@ def _made(snapshot: Snapshot) -> Any:
     """The executable of a plan for what was recorded, which is found on disk or made now."""
     began, loaded = _now(), counters.plans_loaded
     executable = plans.make(snapshot)
-    if counters.plans_loaded == loaded and snapshot.nodes:
+    if counters.plans_loaded == loaded:
         note_price(_now() - began, len(snapshot.nodes))
     return executable
 

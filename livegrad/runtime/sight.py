@@ -174,8 +174,15 @@ def _pieces_made() -> int:
 
 
 def note_price(cost: int, count: int) -> None:
-    """Notes what planning so many nodes has cost: much more if kernels were compiled for it."""
-    Policy.price += (cost / count - Policy.price) / 2
+    """Notes what planning so many nodes has cost: much more if kernels were compiled for it.
+
+    Few nodes tell nothing: an update is one, and is planned as many.
+    """
+    if count >= _TELLING:
+        Policy.price += (cost / count - Policy.price) / 2
+
+
+_TELLING = 8
 
 
 def _say_whole(count: int, why: str) -> None:

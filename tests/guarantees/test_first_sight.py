@@ -197,6 +197,8 @@ def test_what_planning_takes_is_learnt(monkeypatch):
     monkeypatch.setattr(sight.Policy, "price", 100.0)
     sight.note_price(3000, 10)
     assert sight.Policy.price == 200
+    sight.note_price(1_000_000, 1)  # an update
+    assert sight.Policy.price == 200
 
 
 def test_the_first_step_of_a_model_plans_only_its_updates():
