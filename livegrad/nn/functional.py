@@ -157,11 +157,7 @@ _threshold_ = _in_place(A.threshold)
 
 def relu(input: Tensor, inplace: bool = False) -> Tensor:
     """Elementwise `max(input, 0)`."""
-    if not inplace:
-        return unary(RELU, input)
-    if isinstance(input, Handle) and input._share is None:  # as `_relu_`, but by a shorter way
-        return rebind(input, unary(RELU, input))
-    return _relu_(input)
+    return _relu_(input) if inplace else unary(RELU, input)
 
 
 def sigmoid(input: Tensor) -> Tensor:

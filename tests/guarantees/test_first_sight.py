@@ -172,7 +172,6 @@ def test_which_leaves_are_one_tells_plans_apart(monkeypatch):
     """Rows drawn from a buffer: some are drawn twice, others each time."""
     monkeypatch.setattr(sight.Policy, "price", 1)
     monkeypatch.setattr(sight.Policy, "patience", 1)
-    monkeypatch.setattr(sight, "note_price", lambda cost, count: None)
     rows = [lg.full((3,), float(i)) for i in range(8)]
     for row in rows:
         row.tolist()
@@ -191,6 +190,22 @@ def test_which_leaves_are_one_tells_plans_apart(monkeypatch):
     assert (counters.plan_misses, counters.listed) == (before + 1, listed + 4)
     assert drawn(3, 4, 3, 5) == 45  # as at first
     assert (counters.plan_misses, counters.listed) == (before + 1, listed + 4)
+
+
+@pytest.mark.slow
+def test_ever_new_structures_do_not_go_on_being_planned_on_a_new_machine(python, tmp_path):
+    program = """
+import livegrad as lg
+x = lg.ones(3)
+for length in range(1, 13):
+    y = x
+    for _ in range(length):
+        y = y * 2 + x
+    y.sum().item()
+print(lg.stats().plan_misses)
+"""
+    planned = int(python(program, LIVEGRAD_CACHE_DIR=str(tmp_path)).stdout)
+    assert planned <= sight._PLANS_BEFORE
 
 
 def test_what_planning_takes_is_learnt(monkeypatch):
