@@ -219,7 +219,7 @@ class Invocations(Expressions):
         return self.object("@obj.none")
 
     def call_int_at(self, node: ast.Call) -> Value:
-        return Value(self.capi("PyLong_AsLongLong", f"ptr {self._pointer(node.args[0])}"), "num")
+        return Value(self.helper("i64", "int.word", f"ptr {self._pointer(node.args[0])}"), "num")
 
     def call_quotient(self, node: ast.Call) -> Value:
         return self._of_two(node, "sdiv i64")

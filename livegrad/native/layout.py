@@ -23,18 +23,25 @@ from typing import Any
 REFERENCES, TYPE, SIZE, ITEMS = 0, 8, 16, 24
 TUPLE_ITEMS = 32 if sys.version_info >= (3, 14) else 24
 INT_TAG, INT_DIGITS, FLOAT_VALUE = 16, 24, 16
-# From the tag of an int, whether it has at most one digit, and its sign as a factor. Until Python
-# 3.12 the tag is the number of digits, negative for a negative number.
+# From the tag of an int, whether it has at most two digits, as indices and addresses have, whether
+# it has two, and its sign as a factor. Until Python 3.12 the tag is the number of digits, negative
+# for a negative number.
 _OLD_INT = """
-  %moved = add i64 %tag, 1
-  %is.small = icmp ult i64 %moved, 3
-  %sign = add i64 %tag, 0
+  %moved = add i64 %tag, 2
+  %is.small = icmp ult i64 %moved, 5
+  %over.one = icmp sgt i64 %tag, 1
+  %under.one = icmp slt i64 %tag, -1
+  %has.two = or i1 %over.one, %under.one
+  %over = call i64 @llvm.smin.i64(i64 %tag, i64 1)
+  %sign = call i64 @llvm.smax.i64(i64 %over, i64 -1)
 """
 _NEW_INT = """
-  %is.small = icmp ult i64 %tag, 16
+  %is.small = icmp ult i64 %tag, 24
+  %has.two = icmp uge i64 %tag, 16
   %below = and i64 %tag, 3
   %sign = sub i64 1, %below
 """
+_DIGIT = (1 << 30) - 1
 SMALL_INT = _NEW_INT if sys.version_info >= (3, 12) else _OLD_INT
 # A member descriptor: object head, type, name, qualified name, then its definition, in which the
 # offset of the slot comes after a pointer and an int.
@@ -88,10 +95,16 @@ def is_known() -> bool:
 
 
 def _int_at(address: int) -> int:
-    """A small int, as native code reads it."""
+    """An int of at most two digits, as native code reads it."""
     tag = ctypes.c_int64.from_address(address + INT_TAG).value
-    sign = 1 - (tag & 3) if SMALL_INT is _NEW_INT else tag
-    return sign * ctypes.c_uint32.from_address(address + INT_DIGITS).value
+    is_new = SMALL_INT is _NEW_INT
+    sign = 1 - (tag & 3) if is_new else min(max(tag, -1), 1)
+    has_two = tag >= 16 if is_new else abs(tag) > 1
+    digits = ctypes.c_uint64.from_address(address + INT_DIGITS).value
+    return sign * ((digits & _DIGIT) + (digits >> 32 << 30) * has_two)
+
+
+_NUMBERS = (0, 1, -1, 7, -300, _DIGIT, 1 << 30, -(5 << 40) - 3, (1 << 60) - 1)
 
 
 class _Sample:
@@ -115,7 +128,7 @@ def _is_as_said() -> bool:
         and word(id(things) + SIZE).value == 2
         and word(word(id(things) + ITEMS).value).value == id(one)
         and ctypes.c_uint32.from_address(id(things) + REFERENCES).value == 1
-        and all([_int_at(id(n)) == n for n in (0, 1, -1, 7, -300, (1 << 30) - 1)])
+        and all([_int_at(id(n)) == n for n in _NUMBERS])
         and ctypes.c_double.from_address(id(number) + FLOAT_VALUE).value == number
     )
     del sample.other  # it held itself

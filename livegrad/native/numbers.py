@@ -9,6 +9,41 @@ from __future__ import annotations
 from livegrad.native.layout import filled
 
 _NUMBERS = """
+declare i64 @llvm.smin.i64(i64, i64)
+declare i64 @llvm.smax.i64(i64, i64)
+
+; An int of at most two digits, and whether it is one. The digits lie in 8 bytes, also if there is
+; but one: what is beside that means nothing.
+define internal { i64, i1 } @read(ptr %x) alwaysinline {
+  %tag.p = getelementptr i8, ptr %x, i64 $INT_TAG
+  %tag = load i64, ptr %tag.p
+$SMALL_INT
+  %digits.p = getelementptr i8, ptr %x, i64 $INT_DIGITS
+  %digits = load i64, ptr %digits.p
+  %low = and i64 %digits, 1073741823
+  %second = lshr i64 %digits, 32
+  %high = shl i64 %second, 30
+  %upper = select i1 %has.two, i64 %high, i64 0
+  %size = or i64 %low, %upper
+  %n = mul i64 %size, %sign
+  %number = insertvalue { i64, i1 } { i64 0, i1 0 }, i64 %n, 0
+  %answer = insertvalue { i64, i1 } %number, i1 %is.small, 1
+  ret { i64, i1 } %answer
+}
+
+; The 64 bits of an int.
+define internal i64 @int.word(ptr %x) alwaysinline {
+  %read = call { i64, i1 } @read(ptr %x)
+  %is.read = extractvalue { i64, i1 } %read, 1
+  br i1 %is.read, label %quick, label %whole
+quick:
+  %n = extractvalue { i64, i1 } %read, 0
+  ret i64 %n
+whole:
+  %large = call@PyLong_AsLongLong(ptr %x)
+  ret i64 %large
+}
+
 ; The number that an exact int is, or the object itself.
 define internal { i64, ptr } @number(ptr %x) {
   %over.p = alloca i32
@@ -17,23 +52,19 @@ define internal { i64, ptr } @number(ptr %x) {
   %is.int = icmp eq ptr %type, %int
   br i1 %is.int, label %look, label %other
 look:
-  %tag.p = getelementptr i8, ptr %x, i64 $INT_TAG
-  %tag = load i64, ptr %tag.p
-$SMALL_INT
-  br i1 %is.small, label %digit, label %whole
-digit:
-  %digit.p = getelementptr i8, ptr %x, i64 $INT_DIGITS
-  %digit.32 = load i32, ptr %digit.p
-  %digit.it = zext i32 %digit.32 to i64
-  %signed = mul i64 %sign, %digit.it
-  %one = insertvalue { i64, ptr } { i64 0, ptr null }, i64 %signed, 0
+  %read = call { i64, i1 } @read(ptr %x)
+  %is.read = extractvalue { i64, i1 } %read, 1
+  br i1 %is.read, label %quick, label %whole
+quick:
+  %small = extractvalue { i64, i1 } %read, 0
+  %one = insertvalue { i64, ptr } { i64 0, ptr null }, i64 %small, 0
   ret { i64, ptr } %one
 whole:
   %n = call@PyLong_AsLongLongAndOverflow(ptr %x, ptr %over.p)
   %over = load i32, ptr %over.p
   %fits = icmp eq i32 %over, 0
-  br i1 %fits, label %small, label %other
-small:
+  br i1 %fits, label %large, label %other
+large:
   %number = insertvalue { i64, ptr } { i64 0, ptr null }, i64 %n, 0
   ret { i64, ptr } %number
 other:

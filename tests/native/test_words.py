@@ -126,7 +126,8 @@ def test_functions_of_words_mean_what_python_does(native: dict[str, Any]) -> Non
     assert native["total"](*given) == total(*other) == sum(numbers)
     assert native["reversed_in_place"](*given) == reversed_in_place(*other)
     assert numbers == same == array("q", [1 << 40, 5, -4, 3])
-    for things in ([], [7, 8], [-1], [1 << 40]):
+    numbers_of_digits = [0, (1 << 30) - 1, 1 << 30, -(1 << 30), (1 << 60) - 1, 1 << 60, -(1 << 62)]
+    for things in ([], [7, 8], [-1], [1 << 40], *[[n] for n in numbers_of_digits]):
         assert native["first_of"](id(things)) == first_of(id(things))
     things = [object()]
     also = things
