@@ -207,6 +207,7 @@ class Share:
             self.made_at = self.writes()
 
 
+@hot
 def is_detached(path: Sequence[Step]) -> bool:
     """Whether a step shares values but no history, as detach() does."""
     return any([step[0].grads is None for step in path])

@@ -8,12 +8,14 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from livegrad.device import CPU
 from livegrad.graph.handle import (
     LEAF,
     Cell,
     Share,
     Step,
     Writing,
+    is_detached,
     may_be_stale,
     new_share,
     node_of,
@@ -26,9 +28,10 @@ from livegrad.graph.layout import like_strides
 from livegrad.graph.meta import Meta, Shape
 from livegrad.graph.node import Interior, LeafRef, Node, is_in_vain, place_of, to_nowhere
 from livegrad.graph.op import REGISTRY, Op
-from livegrad.graph.record import record, unary
+from livegrad.graph.record import append, record, unary
 from livegrad.graph.spent import propagate
 from livegrad.graph.state import LOCAL, setting
+from livegrad.native.calls import untrack
 from livegrad.native.hot import hot
 
 if TYPE_CHECKING:
@@ -228,7 +231,7 @@ def view(
     if shown is None:
         shown = share_of(x)
     cell = shown.cell
-    share = new_share(cell, shown.path + ((op, attrs, args, shape),), cell.version)
+    share = new_share(cell, _longer(shown.path, (op, attrs, args, shape)), cell.version)
     out._share = share
     if cell._node.grad_to is not None and (op.grads is not None or shown.whole is not None):
         share.whole = cell.base()
@@ -243,6 +246,45 @@ def view(
         share.mark_made(NO_GRAD)
         if x._node.grad_to is not None:
             require_in_vain(out._node, share)
+    return out
+
+
+@hot
+def _longer(path: tuple[Step, ...], step: Step) -> tuple[Step, ...]:
+    """A path with one more step. The garbage collector need not look at it: it has no tensors."""
+    longer = path + (step,)
+    untrack(step)
+    untrack(longer)
+    return longer
+
+
+@hot
+def view_again(x: Any, other: Any, args: tuple[Any, ...]) -> Tensor:
+    """A view of `x` like `other`, which was recorded just now, but for its numbers."""
+    node, share, shown, state = other._node, other._share, x._share, LOCAL.state
+    cell = share.cell
+    op, attrs, _, shape = share.path[-1]
+    if (
+        shown is None
+        or shown.cell is not cell
+        or node.buffer is not None  # it may have lost its inputs
+        or node.spent
+        or share.made is not None
+        or share.apart is not None
+        or cell.memory is not None
+        or node.meta.device is not CPU
+    ):
+        return view(op, x, attrs, args, shape)
+    site = state.site
+    state.site = node.site
+    try:
+        out = append(node.spec, node.inputs, args, node.grad_to)
+    finally:
+        state.site = site
+    own = new_share(cell, _longer(shown.path, (op, attrs, args, shape)), share.seen)
+    own.root = share.root
+    own.whole = share.whole
+    out._share = own
     return out
 
 
@@ -269,11 +311,12 @@ def mark_view_of_inference(op: Op, x: Any, out: Any) -> None:
         out._share.count_with([0])
 
 
+@hot
 def inherit(op: Op, x: Any, share: Share) -> None:
     """What the share of a view has in common with that of `x`, a view that it is a view of."""
     shown = x._share
     if op.grads is not None:  # past detach() begins another history, of which that is the root
-        share.root = x if shown.root is None and shown.is_detached() else shown.root
+        share.root = x if shown.root is None and is_detached(shown.path) else shown.root
     if shown.apart is not None:
         share.count_with(shown.apart)
     if shown.made is not None and op.grads is not None:

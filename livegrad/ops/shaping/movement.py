@@ -168,9 +168,10 @@ RESHAPE = Op(
 
 def reshape_to(x: Tensor, shape: Shape) -> Tensor:
     """`x` with another shape of as many elements, not as a view."""
-    if x.shape == shape:
+    before = node_of(x).meta.shape
+    if before == shape:
         return x
-    return record(RESHAPE, (x,), (regrouping(x.shape, shape),), (), shape)
+    return record(RESHAPE, (x,), (regrouping(before, shape),), (), shape)
 
 
 def reshape(input: Tensor, *sizes: Any, shape: Any = None) -> Tensor:

@@ -18,7 +18,7 @@ from livegrad.graph.meta import Meta, Shape
 from livegrad.graph.op import Op, as_first
 from livegrad.graph.record import record
 from livegrad.graph.state import LOCAL
-from livegrad.graph.views import row_major, view as record_view
+from livegrad.graph.views import row_major, view as record_view, view_again
 from livegrad.native.hot import hot
 from livegrad.ops.elementwise.arithmetic import clone
 from livegrad.ops.shaping.movement import (
@@ -98,9 +98,14 @@ def _runs(x: Tensor, shape: Shape, dim: int, runs: Iterable[tuple[int, int]]) ->
 def _record_runs(
     x: Tensor, attrs: Attrs, before: Shape, after: Shape, runs: Iterable[tuple[int, int]]
 ) -> list[Tensor]:
-    parts = []
+    parts: list[Tensor] = []
+    previous = -1
     for start, length in runs:
-        parts.append(record_view(INDEX, x, attrs, (start,), before + (length,) + after))
+        if length == previous:
+            parts.append(view_again(x, parts[-1], (start,)))
+        else:
+            parts.append(record_view(INDEX, x, attrs, (start,), before + (length,) + after))
+        previous = length
     return parts
 
 
@@ -129,9 +134,14 @@ def select(input: Tensor, dim: int, index: int) -> Tensor:
 def _several(parts: list[Tensor], name: str) -> tuple[Tensor, ...]:
     """Views that one function returns together: where gradients flow, none may be written."""
     if LOCAL.state.grad:
-        for part, how in zip(parts, _numbered(name, len(parts)), strict=True):
-            share_of(part).mark_made(how)
+        _mark_made(parts, _numbered(name, len(parts)))
     return tuple(parts)
+
+
+@hot
+def _mark_made(parts: list[Tensor], how: list[str]) -> None:
+    for i in range(len(parts)):
+        share_of(parts[i]).mark_made(how[i])
 
 
 @lru_cache(maxsize=1024)
@@ -146,7 +156,17 @@ def unbind(input: Tensor, dim: int = 0) -> tuple[Tensor, ...]:
     if not shape:
         raise IndexError(f"unbind: Dimension specified as {dim} but tensor has no dimensions")
     d = normal_dim("unbind", dim, len(shape))
-    return _several([select(input, d, i) for i in range(int(shape[d]))], "UnbindBackward0")
+    size = int(shape[d])
+    first = [select(input, d, 0)] if size else []
+    return _several(_record_more(input, first, size), "UnbindBackward0")
+
+
+@hot
+def _record_more(x: Tensor, parts: list[Tensor], size: int) -> list[Tensor]:
+    """All slices of `x` along a dim, of which there is the first, if any."""
+    for i in range(1, size):
+        parts.append(view_again(x, parts[-1], (i,)))
+    return parts
 
 
 # -------------------------------------------------------------------------------------- split
@@ -170,11 +190,14 @@ def split(input: Tensor, split_size_or_sections: Any, dim: int = 0) -> tuple[Ten
 
 def _split_evenly(x: Tensor, shape: Shape, dim: int, step: int) -> tuple[Tensor, ...]:
     """Views of runs of `step`; the last may be smaller."""
-    size = int(shape[dim])
+    return _several(_runs(x, shape, dim, _even_runs(int(shape[dim]), step)), "SplitBackward0")
+
+
+@lru_cache(maxsize=1024)
+def _even_runs(size: int, step: int) -> list[tuple[int, int]]:
     runs = [(start, step) for start in range(0, size - step, step)]
     last = len(runs) * step
-    runs.append((last, size - last))
-    return _several(_runs(x, shape, dim, runs), "SplitBackward0")
+    return [*runs, (last, size - last)]
 
 
 def split_with_sizes(input: Tensor, split_sizes: Any, dim: int = 0) -> tuple[Tensor, ...]:
