@@ -7,6 +7,7 @@ linear(x, w, bias)  the rule of `bias` has no use for x and w
 from __future__ import annotations
 
 import dis
+from functools import cache
 from types import FunctionType
 from typing import Any
 
@@ -29,10 +30,11 @@ def spared(spec: Spec) -> tuple[bool, ...]:
     return tuple([places is not None and not places & values for places in read])
 
 
-def read_by(rule: Any) -> set[int] | None:
+@cache
+def read_by(rule: Any) -> frozenset[int] | None:
     """The places of the parameters that a rule uses; None if its code does not tell."""
     if rule is None:
-        return set()
+        return frozenset()
     code = getattr(rule, "__code__", None)
     if not isinstance(rule, FunctionType) or code is None or code.co_flags & _TAKES_MORE:
         return None
@@ -41,7 +43,7 @@ def read_by(rule: Any) -> set[int] | None:
     for instruction in dis.get_instructions(code):
         found = instruction.argval
         used.update(found if isinstance(found, tuple) else (found,))
-    return {i for i, name in enumerate(names) if name in used}
+    return frozenset([i for i, name in enumerate(names) if name in used])
 
 
 _TAKES_MORE = 0x04 | 0x08  # *args, **kwargs
