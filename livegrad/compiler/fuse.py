@@ -34,6 +34,9 @@ from livegrad.graph.node import Node
 
 # Nodes per kernel; more would only lengthen compile times and spill registers.
 MOST_MEMBERS = 96
+# Those among them that have nothing but what they read in common with others. So the parts of a
+# long `cat` get their gradients by kernels of a few kinds, whatever their number.
+MOST_BESIDE = 7
 # A cheap value is computed again rather than stored if it takes at most this many operations.
 MOST_INLINED = 4
 
@@ -176,7 +179,7 @@ class Fuser:
         """Groups worth joining, best first: those that compute an input, then co-readers."""
         makers, readers = self._neighbours(node)
         makers.sort(key=lambda g: -g.number)  # the latest: what it waits for, others wait for too
-        return makers + [g for g in readers if g.kind == "rows" and g.shape == node.meta.shape]
+        return makers + [g for g in readers if _has_room_beside(g) and g.shape == node.meta.shape]
 
     def _neighbours(self, node: Node) -> tuple[list[Group], list[Group]]:
         """Groups that compute something `node` reads, and others that read it too."""
@@ -239,11 +242,14 @@ class Fuser:
         )
 
     def _join(self, node: Node, index: Index, group: Group) -> None:
+        reads = [read.node for read in self.reads(node, index, group)]
+        if group.members and not any([self.owner.get(storage(x)) is group for x in reads]):
+            group.beside += 1
         group.members.append(node)
         group.index[node] = index
         self.owner[node] = group
-        for read in self.reads(node, index, group):
-            self._depend(group, read.node)
+        for x in reads:
+            self._depend(group, x)
         self._wait_for_fences(node, group)
 
     def _wait_for_fences(self, node: Node, group: Group) -> None:
@@ -407,11 +413,16 @@ class Fuser:
         a.before |= b.before
         a.bits |= b.bits
         a.after |= b.after
+        a.beside += b.beside
         b.members, b.merged = [], a
         self._spread(a)
 
 
 # ----------------------------------------------------------------------------- pure helpers
+
+
+def _has_room_beside(group: Group) -> bool:
+    return group.kind == "rows" and group.beside < MOST_BESIDE
 
 
 def _is_row(index: Index, node: Node, group: Group) -> bool:

@@ -30,7 +30,8 @@ class Group:
     `index` gives, for each member, its place in the loops. `before` is a bit set of the groups
     that must run earlier, directly or not; `bits` are the group's own, its number and those of the
     groups merged into it. `after` are those that read what it gives. A rows group may end in a
-    `tail`, which folds what its rows gave: the mean of a loss.
+    `tail`, which folds what its rows gave: the mean of a loss. `beside` counts members that joined
+    it because they read the same, and use nothing that it computes.
     """
 
     number: int
@@ -43,6 +44,7 @@ class Group:
     bits: int = field(init=False)
     after: set[Group] = field(default_factory=set)
     merged: Group | None = None
+    beside: int = 0
     # Members computed once, when all rows are done: folds over the rows, and what follows.
     tail: set[Node] = field(default_factory=set)
 

@@ -132,6 +132,25 @@ def test_new_structures_soon_compile_nothing(by_pieces):
     assert counters.pieces_made - made < 30  # sizes that are 1, or equal, for the first time
 
 
+def test_a_cat_of_many_parts_needs_kernels_of_few_kinds(by_pieces):
+    def step(parts):
+        w = lg.tensor([[0.5], [0.2], [0.3]], requires_grad=True)
+        y = lg.cat([w * float(i) for i in range(parts)], 1)
+        (y * y).sum().backward()
+        return w.grad.tolist()
+
+    for parts in range(8, 16):  # a kernel does eight of them, or what is left
+        step(parts)
+    before = counters.kernels_made
+    for parts in (16, 23, 30, 41):
+        twice_squares = 2 * sum([i * i for i in range(parts)])
+        np.testing.assert_allclose(
+            np.ravel(step(parts)), [0.5 * twice_squares, 0.2 * twice_squares, 0.3 * twice_squares],
+            rtol=1e-5,
+        )  # fmt: skip
+    assert counters.kernels_made == before
+
+
 @pytest.mark.parametrize("uses", [2, 3, 9, 40])
 def test_a_gradient_of_many_uses_needs_no_kernel_of_its_own(uses, by_pieces):
     def step(times):
