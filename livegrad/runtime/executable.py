@@ -64,6 +64,7 @@ class Executable:
     # What the recorded nodes were like, for the runtime to find the plan by; see runtime/flush.py.
     links: list[int]
     keep: bytearray
+    seen: bytes
     # Places of nodes with numbers, of those whose numbers may be of either kind, and the kinds.
     numbered: list[int]
     mixed: list[int]

@@ -98,6 +98,7 @@ def make(snapshot: Snapshot) -> Executable:
     counters.plans_loaded += plan.recalled
     executable = Executable(plan, recorded, _backend(snapshot.nodes))
     executable.links, executable.keep = snapshot.links, snapshot.keep
+    executable.seen = snapshot.seen
     nodes = snapshot.nodes
     executable.numbered = [i for i, n in enumerate(nodes) if n.args]
     executable.mixed = [i for i in executable.numbered if not nodes[i].spec.floats]

@@ -28,10 +28,10 @@ class Snapshot:
 
     - `specs` of the nodes, and `links`: for each input of each node, the place of the pending node
       it is, or -1 for a computed one; these are listed in `reads`, in order
-    - `keep`: which values the program can still see, or backward will need
+    - `seen`: which values the program can still see, or asks for; `keep`: or backward will need
     """
 
-    __slots__ = ("base", "handles", "keep", "links", "nodes", "reads", "specs")
+    __slots__ = ("base", "handles", "keep", "links", "nodes", "reads", "seen", "specs")
 
     def __init__(
         self, nodes: list[Node], handles: list[Any], base: int, roots: tuple[Node, ...]
@@ -57,6 +57,7 @@ class Snapshot:
         for root in roots:
             if root.buffer is None:
                 self.keep[root.index - base] = 1
+        self.seen = bytes(self.keep)
         for node in [n for n, k in zip(nodes, self.keep, strict=True) if k and n.grad_to]:
             if is_claim(node):
                 _keep_for_backward(self)

@@ -10,9 +10,9 @@ runtime/liveness.py for both.
     table: nodes │ leaves │ slot of the first int │ writes │ addresses of: code, a word per leaf,
            the writes: leaf, references it may have, slot │ donations │ their address: leaf,
            references it may have
-    code:  per node: spec, whether the value is kept, 1 if it is or the node reads what an update
-           overwrites, 2 if it reads what may be donated, number of inputs, links, number of args,
-           whether each is a float
+    code:  per node: spec, whether the program sees the value, 1 if the node reads what an update
+           overwrites, 2 if it reads what may be donated, whether it is a claim (2: either way),
+           number of inputs, links, number of args, whether each is a float
 
 A link is the place of a pending node, or -1 - the number of a leaf.
 """
@@ -21,6 +21,7 @@ from __future__ import annotations
 
 import functools
 from array import array
+from collections.abc import Sequence
 from typing import Any
 
 from livegrad.graph.handle import Cell, Handle
@@ -64,7 +65,7 @@ def _follow(nodes: int, handles: int, table: int, inputs: int, scalars: int) -> 
             return 0
         if not _is_needed_as_planned(node, object_at(holders + 8 * i), code):
             return 0
-        code += 24
+        code += 32
         if not _follow_inputs(id(node.inputs), code, places, leaves, inputs):
             return 0
         code += 8 + 8 * word_at(code)
@@ -80,16 +81,22 @@ def _follow(nodes: int, handles: int, table: int, inputs: int, scalars: int) -> 
 
 
 def _is_needed_as_planned(node: Node, handle: Any, code: int) -> bool:
-    """Whether a node's value is kept as it was when the plan was made, and for nothing more."""
+    """Whether a node's value is kept as it was when the plan was made, and for nothing more.
+
+    Which values are kept for a later backward follows from what the program sees and what is a
+    claim, if the structure is the same.
+    """
     if type(handle) is Pending:
         return True
     # Only the pending list is ours.
     if is_kept(references(handle) - 1, stands_for(handle), node) != word_at(code + 8):
         return False
-    # A kept value of a graph that backward may still walk: what else to keep is Python's business.
-    if word_at(code + 16) == 0:
+    reads, claim = word_at(code + 16), word_at(code + 24)
+    if claim != 2 and is_claim(node) != claim:
+        return False
+    if reads == 0:
         return True
-    return not is_claim(node) and (word_at(code + 16) == 1 or not keeps_inputs(node))
+    return not is_claim(node) and (reads == 1 or not keeps_inputs(node))
 
 
 def references(x: Any) -> int:
@@ -201,6 +208,17 @@ def _native() -> int:
         return 0
 
 
+def _claims(nodes: list[Node], seen: Sequence[int]) -> list[int]:
+    """For each node whether it is a claim; 2 if that does not matter.
+
+    Of graphs that backward may still walk it matters for all nodes: see `_keep_for_backward`.
+    """
+    claims = [is_claim(node) for node in nodes]
+    if any([claim and sees for claim, sees in zip(claims, seen, strict=True)]):
+        return [int(claim) for claim in claims]
+    return [0 if sees else 2 for sees in seen]
+
+
 @hot_slots
 class Follower:
     """The native check for one plan.
@@ -208,8 +226,8 @@ class Follower:
     Args:
         nodes: what was recorded when the plan was made.
         links: per input of each node, the place of a pending node or -1 - the number of a leaf.
-        flags: per node, 1 if its value is kept, plus 2 if it reads what an update overwrites, plus
-            4 if it reads what may be donated.
+        seen: per node, whether the program sees its value.
+        reads: per node, 1 if it reads what an update overwrites, 2 if it reads what may be donated.
         first_int, leaves: slots of the program's inputs.
         writes: (leaf, references it may have, slot) of what updates overwrite.
         donated: (leaf, references it may have) of what is to become a result's.
@@ -222,7 +240,8 @@ class Follower:
         self,
         nodes: list[Node],
         links: list[int],
-        flags: list[int],
+        seen: Sequence[int],
+        reads: list[int],
         first_int: int,
         leaves: int,
         writes: list[tuple[int, int, int]],
@@ -232,16 +251,16 @@ class Follower:
     ) -> None:
         code = array("q")
         places = iter(links)
-        for node, flag in zip(nodes, flags, strict=True):
+        for node, sees, read, claim in zip(nodes, seen, reads, _claims(nodes, seen), strict=True):
             kinds = [node.spec.floats or type(a) is float for a in node.args]
-            code.extend([id(node.spec), flag & 1, 2 if flag & 4 else flag != 0, len(node.inputs)])
+            code.extend([id(node.spec), sees, read, claim, len(node.inputs)])
             code.extend([next(places) for _ in node.inputs])
             code.extend([len(kinds), *kinds])
         self._specs = [node.spec for node in nodes]  # their addresses must stay theirs
-        seen = array("q", [0] * max(leaves, 1))
+        known = array("q", [0] * max(leaves, 1))
         written = array("q", [number for write in writes for number in write] or [0])
         given = array("q", [number for each in donated for number in each] or [0])
-        self._parts = (code, seen, written, given)
+        self._parts = (code, known, written, given)
         first, *others = [part.buffer_info()[0] for part in self._parts]
         at = [first, *others[:-1], len(donated), others[-1]]
         self._table = array("q", [len(nodes), leaves, first_int, len(writes), *at])

@@ -228,15 +228,16 @@ class Segments(Runnable):
         first = self.first + len(x.fresh)
         writes = [(leaf, refs, first + i) for i, (leaf, refs, *_) in enumerate(x.writes)]
         program = self.segments[0].program  # type: ignore[union-attr]
-        # Kept or not, and whether a gradient through the node may need what is overwritten.
-        flags = [kept | 2 * (i in x.readers) for i, kept in enumerate(x.keep)]
+        # Whether a gradient through the node may need what is overwritten.
+        reads = [int(i in x.readers) for i in range(len(nodes))]
         for i in x.readers_of_donated:
-            flags[i] |= 4
+            reads[i] = 2
         donated = [(leaf, refs) for leaf, refs, *_ in x.donations]
         return Follower(
             nodes,
             links,
-            flags,
+            x.seen,
+            reads,
             self.plan.first_int,
             self.plan.leaves,
             writes,

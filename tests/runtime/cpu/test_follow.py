@@ -129,6 +129,45 @@ def test_an_integer_where_a_float_was(answers):
     assert fill(0.25) == [1.25] * 3
 
 
+def halting(w, x, steps):
+    """A state that is read at every step of a graph; the gradient goes through all of them."""
+    state = x
+    for _ in range(steps):
+        state = lg.tanh(state @ w) * 0.5
+        state.sum().item()
+    return state
+
+
+def test_values_read_inside_of_a_graph_are_followed(answers):
+    w, x = lg.full((3, 3), 0.25, requires_grad=True), lg.ones(2, 3)
+    halting(w, x, 4)
+    answers.clear()
+    halting(w, x, 6).sum().backward()
+    assert answers.count(True) >= 5
+    with reference_mode():
+        other = lg.full((3, 3), 0.25, requires_grad=True)
+        halting(other, x, 6).sum().backward()
+    np.testing.assert_allclose(w.grad.numpy(), other.grad.numpy(), rtol=1e-5)
+
+
+def test_what_backward_will_need_is_kept_also_if_it_was_not_when_planned(answers):
+    w, x = lg.full((3, 3), 0.25, requires_grad=True), lg.ones(2, 3)
+    with lg.no_grad():
+        halting(w, x, 6)
+    answers.clear()
+    state = halting(w, x, 6)
+    assert answers[0] is False
+    with lg.no_grad():
+        answers.clear()
+        halting(w, x, 3)
+    assert answers[0] is False
+    state.sum().backward()
+    with reference_mode():
+        other = lg.full((3, 3), 0.25, requires_grad=True)
+        halting(other, x, 6).sum().backward()
+    np.testing.assert_allclose(w.grad.numpy(), other.grad.numpy(), rtol=1e-5)
+
+
 def train(steps, net, x, t, read=None):
     optimizer = optim.Adam(net.parameters(), lr=0.01)
     losses = []
