@@ -178,7 +178,7 @@ def _flush_as_recorded(state: State, reason: str, roots: tuple[Node, ...], start
 
 def _flush_part(state: State, reason: str, roots: tuple[Node, ...], started: int) -> None:
     """Computes what is pending on one device, by a plan or node by node."""
-    if any([node.buffer is not None for node in state.nodes]):
+    if _is_any_computed(state.nodes):
         drop_computed(state)
     for root in roots:
         if root.buffer is None and not 0 <= root.index - state.base < len(state.nodes):
@@ -191,6 +191,11 @@ def _flush_part(state: State, reason: str, roots: tuple[Node, ...], started: int
         adopt_missing(state, roots)
     run_nodes(backend, _snapshot(state, roots))
     counters.flushes += 1
+
+
+@hot
+def _is_any_computed(nodes: list[Node]) -> bool:
+    return any([node.buffer is not None for node in nodes])
 
 
 def _flush_planned(state: State, reason: str, roots: tuple[Node, ...], started: int) -> None:
@@ -249,10 +254,10 @@ def _flush_by_plan(state: State, reason: str, roots: tuple[Node, ...], started: 
 
 def _made(snapshot: Snapshot) -> Any:
     """The executable of a plan for what was recorded, which is found on disk or made now."""
-    began, loaded = _now(), counters.plans_loaded
+    began, loaded = time.thread_time_ns(), counters.plans_loaded
     executable = plans.make(snapshot)
     if counters.plans_loaded == loaded:
-        note_price(_now() - began, len(snapshot.nodes))
+        note_price(time.thread_time_ns() - began, len(snapshot.nodes))
     return executable
 
 

@@ -19,6 +19,7 @@ from livegrad.device import CPU
 from livegrad.environment import words
 from livegrad.graph.node import Node
 from livegrad.graph.state import Runtime, State
+from livegrad.native.hot import hot
 from livegrad.runtime.counters import counters
 from livegrad.runtime.elsewhere import adopt_missing
 from livegrad.runtime.memory import Buffer
@@ -30,7 +31,8 @@ if TYPE_CHECKING:
     from livegrad.runtime.cpu.pieces.flushing import Sight
     from livegrad.runtime.cpu.pieces.telling import Listed
 
-_now = time.perf_counter_ns
+# What others do on a busy machine is not what a structure costs.
+_now = time.thread_time_ns
 
 
 class Policy:
@@ -232,13 +234,18 @@ def _finish(state: State, count: int, kept: list[tuple[Node, Buffer]]) -> None:
         state.base += count
 
 
+@hot
 def _before_updates(nodes: list[Node]) -> int:
     """How many nodes come before updates; 0 if others come after those."""
-    count = len(nodes)
-    while count and nodes[count - 1].spec.op.kind == "update":
-        count -= 1
-    kinds = [node.spec.op.kind for node in nodes[:count]]
-    return 0 if "update" in kinds else count
+    count = found = 0
+    for node in nodes:
+        if node.spec.op.kind == "update":
+            found += 1
+        elif found:
+            return 0
+        else:
+            count += 1
+    return count
 
 
 def _look(state: State, roots: tuple[Node, ...], count: int) -> tuple[Sight, Seen]:

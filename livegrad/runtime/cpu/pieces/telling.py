@@ -9,7 +9,8 @@ from typing import Any, ClassVar
 
 from livegrad.compiler.plan import Notes, Plan, Step, StepNotes
 from livegrad.graph.events import RECORDED, numbers_of_nodes
-from livegrad.graph.node import Node, Site
+from livegrad.graph.node import Node, Site, Spec
+from livegrad.native.hot import hot
 from livegrad.runtime.cpu.pieces.layout import ENTRY, ENTRY_CARD, ENTRY_PLACE, WORD
 from livegrad.runtime.cpu.pieces.making import BY_CARD
 from livegrad.runtime.cpu.pieces.moulds import Told
@@ -23,8 +24,9 @@ class Listed:
 
     def __init__(self, nodes: list[Node], why: str) -> None:
         self.why = why
-        self.sites = [node.site for node in nodes]
-        self.specs = [node.spec for node in nodes]
+        self.sites: list[Site | None] = []
+        self.specs: list[Spec] = []
+        _note(nodes, self.sites, self.specs)
         self.numbers = numbers_of_nodes(nodes) if RECORDED else ()
         self.entries: array[int] = array("q")
         self.arena = 0
@@ -63,6 +65,13 @@ class Listed:
         return Plan(
             steps, [], [], [], [], self.arena, 0, 0, 0, 0, [], notes=Notes(notes, list(self.sites))
         )
+
+
+@hot
+def _note(nodes: list[Node], sites: list[Site | None], specs: list[Spec]) -> None:
+    for node in nodes:
+        sites.append(node.site)
+        specs.append(node.spec)
 
 
 def _steps_of(card: int) -> list[Told]:
