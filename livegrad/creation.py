@@ -24,7 +24,7 @@ from livegrad.ops.making import generate
 from livegrad.ops.making.constants import from_array
 from livegrad.ops.shaping.movement import DETACH, sizes_of
 from livegrad.ops.shaping.strided import as_strided
-from livegrad.ops.support.numbers import check_array
+from livegrad.ops.support.numbers import ARRAYS, NUMBERS, check_array
 from livegrad.ops.support.out import creating
 from livegrad.runtime.shared import borrow
 from livegrad.settings import check_layout
@@ -106,7 +106,7 @@ def tensor(
     if isinstance(data, Handle):
         copied = _copy(data, target)
         return as_leaf(copied if device is None else copied.to(device=device), requires_grad)
-    if isinstance(data, np.ndarray | np.generic):
+    if isinstance(data, ARRAYS):
         array = np.asarray(data)
     else:
         # Where Python's integers do not fit int64, NumPy must be told what they are.
@@ -203,7 +203,7 @@ def _check_rectangular(data: Any, sizes: list[int], dim: int) -> None:
 def _bad_data(data: Any, array: Array) -> Exception:
     if array.dtype == object:
         _check_rectangular(data, _sizes_by_first(data), 0)
-    wrong = [x for x in array.ravel().tolist() if not isinstance(x, bool | int | float | complex)]
+    wrong = [x for x in array.ravel().tolist() if not isinstance(x, NUMBERS)]
     if not wrong and array.size:
         return ValueError("tensor: Overflow when unpacking long long; got an integer beyond int64")
     kind = type(wrong[0] if wrong else data).__name__
@@ -396,7 +396,7 @@ def full(
     shape = sizes_of("full", (size,))
     if isinstance(fill_value, Handle | np.generic | np.ndarray):
         fill_value = fill_value.item()
-    if not isinstance(fill_value, bool | int | float | complex):
+    if not isinstance(fill_value, NUMBERS):
         raise TypeError(
             f"full(): argument 'fill_value' must be Number, not {type(fill_value).__name__}"
         )

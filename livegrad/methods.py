@@ -71,6 +71,7 @@ from livegrad.ops.shaping import (
 )
 from livegrad.ops.special import bessel, error_functions, gamma, special_math
 from livegrad.ops.support import reading
+from livegrad.ops.support.numbers import OPERANDS
 from livegrad.ops.support.public import publish_methods
 from livegrad.ops.support.strangers import strangers
 from livegrad.ops.transforms import spectral
@@ -130,7 +131,7 @@ def recorded(op: Op) -> Operator:
 
 def _operand(x: Any) -> Any:
     """What an operator can work with: tensors, numbers, arrays as tensors; None for the rest."""
-    if isinstance(x, Handle | bool | int | float | complex | np.generic):
+    if isinstance(x, OPERANDS):
         return x
     return from_array(x) if isinstance(x, np.ndarray) else None
 

@@ -50,6 +50,7 @@ from livegrad.ops.making import generate
 from livegrad.ops.reductions import reduce
 from livegrad.ops.shaping import movement, resizing, slicing
 from livegrad.ops.shaping.resizing import become
+from livegrad.ops.support.numbers import OPERANDS
 from livegrad.runtime.shared import lend
 from livegrad.runtime.values import array_of, number_of, to_compute
 from livegrad.settings import preserve_format
@@ -397,7 +398,7 @@ class Tensor(Subclassing):
         return slicing.flip(self, 0) if self._node.meta.shape else self
 
     def __contains__(self, element: Any) -> bool:
-        if not isinstance(element, Handle | bool | int | float | complex | np.generic):
+        if not isinstance(element, OPERANDS):
             raise RuntimeError(
                 "Tensor.__contains__ only supports Tensor or scalar, but you passed in a "
                 f"{type(element)}."

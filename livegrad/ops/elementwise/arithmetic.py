@@ -31,7 +31,7 @@ from livegrad.ops.bookkeeping.in_place import in_format
 from livegrad.ops.elementwise.conjugate import conj
 from livegrad.ops.making.generate import filled, zeros_like
 from livegrad.ops.support import parts, samples as s
-from livegrad.ops.support.numbers import number_for
+from livegrad.ops.support.numbers import NUMBERS, OPERANDS, number_for
 from livegrad.ops.support.out import casting, exact, plain
 
 if TYPE_CHECKING:
@@ -160,7 +160,7 @@ def _scaled(name: str, input: Operand, other: Operand, alpha: float) -> Operand:
     """`alpha * other` in the dtype of the result, of which `alpha` must be a number."""
     operands = (input, other)
     for x in (*operands, alpha):
-        if not isinstance(x, Handle | bool | int | float | complex | np.generic):
+        if not isinstance(x, OPERANDS):
             raise TypeError(f"{name}(): expected tensors or numbers, but got {type(x).__name__}")
     if name == "sub" and any([_dtype_of(x) is dtypes.bool_ for x in operands]):
         return other  # which `sub` refuses
@@ -186,7 +186,7 @@ def _scaled(name: str, input: Operand, other: Operand, alpha: float) -> Operand:
 def _dtype_of(x: Any) -> DType:
     if isinstance(x, Handle):
         return node_of(x).meta.dtype
-    if not isinstance(x, bool | int | float | complex):
+    if not isinstance(x, NUMBERS):
         raise wrong_class(x, "Tensor")
     return dtypes.scalar_dtype(type(x))
 

@@ -53,7 +53,7 @@ from livegrad.ops.shaping.movement import (
 from livegrad.ops.shaping.reshaping import view as shaped
 from livegrad.ops.shaping.slicing import FLIP, items_at
 from livegrad.ops.shaping.strided import write_changed
-from livegrad.ops.support.numbers import cannot_convert, number_for
+from livegrad.ops.support.numbers import NUMBERS, TENSORS, cannot_convert, number_for
 
 if TYPE_CHECKING:
     from livegrad.tensor import Tensor
@@ -251,7 +251,7 @@ def _mask_positions(mask: Tensor, shape: Shape, dim: int) -> list[Tensor]:
 
 def _with_bools(parts: tuple[Any, ...]) -> tuple[Any, ...]:
     """The parts with 0-d masks as bools, which reads them."""
-    if not any(isinstance(p, Handle | np.ndarray) and not p.ndim for p in parts):
+    if not any(isinstance(p, TENSORS) and not p.ndim for p in parts):
         return parts
     return tuple([_bool_of(p) for p in parts])
 
@@ -365,7 +365,7 @@ def setitem(self: Tensor, key: Any, value: Any) -> None:
     elif Runtime.write_at_once(self, key, value):
         return
     meta = node_of(self).meta
-    if not isinstance(value, Handle | np.ndarray):
+    if not isinstance(value, TENSORS):
         value = _number(value, meta.dtype)
     if _is_whole_mask(key, meta) and _is_scalar(value):
         mask = cast(_as_tensor(key), dtypes.bool_)
@@ -575,7 +575,7 @@ def _number(value: Any, dtype: DType) -> Any:
     """A number to be written to a tensor of `dtype`."""
     if isinstance(value, np.generic):
         value = value.item()
-    if not isinstance(value, bool | int | float | complex):
+    if not isinstance(value, NUMBERS):
         raise TypeError(f"can't assign a {type(value).__name__} to a {dtype.name} tensor")
     return number_for("setitem", value, dtype)
 
@@ -613,14 +613,14 @@ def _is_whole_mask(key: Any, meta: Meta) -> bool:
 
 
 def _is_scalar(value: Any) -> bool:
-    if isinstance(value, Handle | np.ndarray):
+    if isinstance(value, TENSORS):
         return isinstance(value, Handle) and not node_of(value).meta.ndim
     return True
 
 
 def _spread(value: Any, shape: Shape, dtype: DType) -> Tensor:
     """A value to be written, as a tensor of the written part's shape and dtype."""
-    if isinstance(value, bool | int | float | complex):
+    if isinstance(value, NUMBERS):
         return filled(shape, value, dtype)
     value = cast(_as_tensor(value), dtype)
     have = node_of(value).meta.shape

@@ -27,7 +27,7 @@ from livegrad.ops.reductions.counting import values_of
 from livegrad.ops.reductions.scan import cumsum
 from livegrad.ops.shaping.movement import EXPAND, expand, reshape_to
 from livegrad.ops.support import samples as s
-from livegrad.ops.support.numbers import number_for
+from livegrad.ops.support.numbers import NUMBERS, number_for
 from livegrad.ops.support.out import exact
 
 if TYPE_CHECKING:
@@ -185,7 +185,7 @@ def where(condition: Tensor, input: Any = None, other: Any = None) -> Any:
     if not isinstance(input, Handle) and not isinstance(other, Handle):
         # Two numbers: the dtype is theirs, as a tensor of no dims has it.
         for x in (input, other):
-            if not isinstance(x, bool | int | float | complex):
+            if not isinstance(x, NUMBERS):
                 raise TypeError(f"where(): expected tensors or numbers; got {type(x).__name__}")
         dtype = dtypes.promote_types(*[dtypes.scalar_dtype(type(x)) for x in (input, other)])
         input = filled((), input, dtype)

@@ -10,6 +10,13 @@ import numpy as np
 from livegrad import dtypes
 from livegrad.dtypes import DType
 from livegrad.graph.blame import check_number
+from livegrad.graph.handle import Handle
+
+# What is asked for often, as tuples: `A | B` makes an object whenever it is evaluated.
+NUMBERS = (bool, int, float, complex)
+OPERANDS = (Handle, *NUMBERS, np.generic)
+ARRAYS = (np.generic, np.ndarray)
+TENSORS = (Handle, np.ndarray)
 
 # PyTorch's names of the types that numbers are converted to.
 _C_NAMES = {
@@ -28,11 +35,11 @@ def number_for(name: str, value: Any, dtype: DType) -> Any:
     """A number as one that `dtype` can hold, or PyTorch's error; `name` is the operation's."""
     kind = type(value)
     if kind is not float and kind is not int and kind is not bool and kind is not complex:
-        if not isinstance(value, np.generic | np.ndarray):
+        if not isinstance(value, ARRAYS):
             check_number(value)
             if not isinstance(value, complex):
                 return value  # a number of a plan is as it was when it was recorded
-        value = value.item() if isinstance(value, np.generic | np.ndarray) else value
+        value = value.item() if isinstance(value, ARRAYS) else value
     if isinstance(value, int) and not -(1 << 63) <= value < 1 << 64:
         raise OverflowError(f"int too big to convert; got {value}; expected 64 bits")
     if dtype.is_complex or isinstance(value, complex):
