@@ -17,6 +17,7 @@ from livegrad.graph import elsewhere
 from livegrad.graph.above import Above
 from livegrad.graph.blame import wrong_class
 from livegrad.graph.events import READ, tell_read
+from livegrad.graph.family import check_not_stale, node_to_read, requires_as_family, stale_or_not
 from livegrad.graph.geometry import lies_where, path_geometry, writes_to
 from livegrad.graph.handle import (
     Handle,
@@ -32,14 +33,10 @@ from livegrad.graph.meta import Size
 from livegrad.graph.overlap import check_overlap
 from livegrad.graph.state import LOCAL, flush
 from livegrad.graph.views import (
-    check_not_stale,
     claim,
     counts_writes,
     detach_whole,
     is_of_inference,
-    node_to_read,
-    requires_as_family,
-    stale_or_not,
 )
 from livegrad.graph.writes import check_writable, rebind
 from livegrad.legacy import dtype_of_type, new, type_name

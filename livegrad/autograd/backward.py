@@ -13,6 +13,7 @@ from livegrad.autograd.reverse import Pair, fit, reverse, run_hooks
 from livegrad.graph import spent
 from livegrad.graph.blame import as_items
 from livegrad.graph.events import BACKWARD, tell
+from livegrad.graph.family import check_not_stale
 from livegrad.graph.handle import Handle, node_of, wrap
 from livegrad.graph.layout import is_dense
 from livegrad.graph.meta import Meta
@@ -20,7 +21,6 @@ from livegrad.graph.node import Interior, LeafRef, Node, is_in_vain, place_of
 from livegrad.graph.site import user_site
 from livegrad.graph.state import LOCAL, lock_gradients, unlock_gradients
 from livegrad.graph.views import (
-    check_not_stale,
     is_broadcast,
     laid_out,
     make_dense,

@@ -20,6 +20,7 @@ from livegrad.autograd.grad_fn import Edge, edge_to
 from livegrad.autograd.hooks import RemovableHandle
 from livegrad.autograd.modes import enable_grad
 from livegrad.autograd.reverse import Pair, fit, run_after
+from livegrad.graph.family import IN_FUNCTION
 from livegrad.graph.handle import Handle, new_share, node_of, share_of, wrap
 from livegrad.graph.meta import Meta, meta_of
 from livegrad.graph.node import Interior, Node, Spec
@@ -27,7 +28,6 @@ from livegrad.graph.op import Op
 from livegrad.graph.record import record
 from livegrad.graph.site import user_site
 from livegrad.graph.state import LOCAL, setting
-from livegrad.graph.views import IN_FUNCTION
 from livegrad.graph.writes import rebind
 from livegrad.ops.elementwise import arithmetic as ew
 from livegrad.ops.making.generate import filled_as

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from livegrad.device import CPU
 from livegrad.graph import elsewhere
+from livegrad.graph.family import family_node, written_view
 from livegrad.graph.handle import (
     Cell,
     Share,
@@ -26,14 +27,12 @@ from livegrad.graph.record import record
 from livegrad.graph.state import LOCAL
 from livegrad.graph.views import (
     counts_writes,
-    family_node,
     in_place_of,
     is_of_inference,
     laid_out,
     place_taken,
     steps_from_root,
     sync,
-    written_view,
 )
 from livegrad.native.hot import hot
 

@@ -62,8 +62,11 @@ class Parameter(Tensor, metaclass=_ParameterKind):
             out.requires_grad_()
         return out
 
-    def _copied_data(self, memo: dict[int, Any]) -> Any:
-        return self.detach().clone()  # a parameter is copied without the rest of its storage
+    def __deepcopy__(self, memo: dict[int, Any]) -> Any:
+        # As in PyTorch, without its gradient and attributes, and without the rest of its storage.
+        if id(self) not in memo:
+            memo[id(self)] = type(self)(self.detach().clone(), self.requires_grad)
+        return memo[id(self)]
 
     def __repr__(self) -> str:
         return "Parameter containing:\n" + super().__repr__()

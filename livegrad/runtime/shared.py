@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from livegrad.dtypes import float32
+from livegrad.graph.family import requires_as_family
 from livegrad.graph.geometry import dims_in_memory, path_geometry, root_of
 from livegrad.graph.handle import (
     Cell,
@@ -49,7 +50,6 @@ from livegrad.graph.views import (
     is_of_inference,
     laid_out,
     mark_view_of_inference,
-    requires_as_family,
     sync,
 )
 from livegrad.graph.writes import rebind

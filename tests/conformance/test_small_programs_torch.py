@@ -97,6 +97,25 @@ PROGRAMS = {
         "y.detach().add_(6)",
         "check()",
     ),
+    "one of several views of .data, made to show what they are views of": (
+        "a = T.ones(2, 3, requires_grad=True)",
+        "b = a.data",
+        "c, d = b.unbind(0)",
+        "c.data = b",
+        "d.data = a",
+        "check()",
+        "c.add_(1)",
+        "check()",
+    ),
+    "a parameter is copied without its gradient": (
+        LINEAR,
+        "m(T.ones(1, 3)).sum().backward()",
+        "p = T.nn.Parameter(T.ones(2)); p.note = 3; p.sum().backward()",
+        "import copy; q = copy.deepcopy(p); w, v = copy.deepcopy([m.weight, m.weight])",
+        "x = T.ones(2, requires_grad=True); x.sum().backward(); y = copy.deepcopy(x)",
+        "n = copy.deepcopy(m).weight; noted = hasattr(q, 'note'); same = w is v",
+        "check()",
+    ),
 }
 
 LEAF = "a = T.tensor([[1.0, 2.0], [3.0, 4.0]], requires_grad=True)"

@@ -46,3 +46,36 @@ def test_the_gradient_of_a_write_does_not_pass_by_the_view(
             seen.append(grads)
         found.append(seen)
     assert found[1] == found[0]
+
+
+UNBOUND_WRITES: dict[str, Callable[[Any, Any, Any], Any]] = {
+    "the base": lambda T, base, view: base.mul_(3),
+    "a part of the base": lambda T, base, view: base[1].fill_(3),
+    "the view": lambda T, base, view: view.add_(1),
+    "both": lambda T, base, view: (base.mul_(2), view.add_(1)),
+}
+
+
+@pytest.mark.parametrize("write", UNBOUND_WRITES)
+@pytest.mark.parametrize("read", ["nobody", "detach", "tolist", "numpy"])
+def test_one_of_several_views_retains_its_gradient_where_it_was_made(write: str, read: str) -> None:
+    # Its history cannot follow what is written, so it is still the one that it had.
+    reads = {
+        "nobody": lambda x: None,
+        "detach": lambda x: (x.detach() * 2).tolist(),
+        "tolist": lambda x: x.tolist(),
+        "numpy": lambda x: x.detach().numpy(),
+    }
+    found = []
+    for T in (torch, lg):
+        base = T.ones(3, 2, requires_grad=True)
+        view = base.unbind(0)[1]
+        before = view.exp()
+        view.retain_grad()
+        with T.no_grad():
+            UNBOUND_WRITES[write](T, base, view)
+        reads[read](view)
+        before.sum().backward()
+        assert view.retains_grad
+        found.append((view.grad.tolist(), base.grad.tolist(), view.detach().tolist()))
+    assert found[1] == found[0]
