@@ -170,7 +170,8 @@ class Tensor(Subclassing):
     def data(self) -> Tensor:
         """The values without their history; writing to it writes to this tensor."""
         out = movement.detach(self)
-        share_of(out).count_with([0])
+        if not out.is_inference():
+            share_of(out).count_with([0])
         return out
 
     @data.setter

@@ -92,16 +92,22 @@ def interior_of(node: Node) -> Interior:
 def leaf_hooks(tensor: Tensor) -> dict[int, Any]:
     """The hooks on the gradient of a leaf: the tensor's own, and known where its gradient goes."""
     hooks = own_dict(tensor, "_hooks")
-    if isinstance(tensor._node.grad_to, LeafRef):
+    if _receives(tensor):
         tensor._node.grad_to.hooks = hooks
     return hooks
 
 
 def leaf_post_hooks(tensor: Tensor) -> dict[int, Any]:
     """The hooks that are shown a leaf with its gradient, and so hold it where that goes."""
-    if isinstance(tensor._node.grad_to, LeafRef):
+    if _receives(tensor):
         tensor._node.grad_to.held = tensor
     return own_dict(tensor, "_post_hooks")
+
+
+def _receives(tensor: Tensor) -> bool:
+    """Whether gradients come to a leaf: not to a view that requires one only as its base does."""
+    to = tensor._node.grad_to
+    return isinstance(to, LeafRef) and to() is tensor
 
 
 def own_dict(tensor: Tensor, name: str) -> dict[int, Any]:

@@ -238,10 +238,10 @@ def view(
     state = LOCAL.state
     if state.inference:
         out._node.spent = False
-    if x._node.spent and x._node.grad_to is None:
-        mark_view_of_inference(op, x, out)
     if shown.path:
         inherit(op, x, share)
+    if x._node.spent and x._node.grad_to is None:
+        mark_view_of_inference(op, out)
     if not state.grad and op.grads is not None:
         share.mark_made(NO_GRAD)
         if x._node.grad_to is not None:
@@ -296,18 +296,21 @@ def is_of_inference(node: Node) -> bool:
 
 
 def counts_writes(x: Any) -> bool:
-    """Whether a tensor of inference mode may be written elsewhere: if detach() has given it."""
+    """Whether a tensor of inference mode may be written elsewhere: if detach() gave it there."""
     share = x._share
-    return bool(path_of(x)) and share.path[-1][0].grads is None and not share.made
+    if not path_of(x) or share.apart is None:
+        return False
+    return share.path[-1][0].grads is None and not share.made
 
 
-def mark_view_of_inference(op: Op, x: Any, out: Any) -> None:
+def mark_view_of_inference(op: Op, out: Any) -> None:
     """A view is a tensor of inference mode if what it shows is, wherever it is made.
 
-    That without the history, which detach() gives, may be written: it counts its own writes.
+    That without the history, which detach() gives, may be written elsewhere: it counts its own
+    writes.
     """
     out._node.spent = True
-    if op.grads is None and x._share.apart is None:
+    if op.grads is None and not LOCAL.state.inference:
         out._share.count_with([0])
 
 

@@ -298,10 +298,10 @@ def view_shared(
         out = wrap(leaf_node(infer_meta(op, x._node.meta, attrs, shape), None))
     path = shown.path + ((op, attrs, args, shape),)
     out._share = new_share(shown.cell, path, shown.cell.version)
-    if is_of_inference(x._node):
-        mark_view_of_inference(op, x, out)
     if shown.path:
         inherit(op, x, out._share)
+    if is_of_inference(x._node):
+        mark_view_of_inference(op, out)
     return out
 
 

@@ -16,6 +16,7 @@ from livegrad.graph.layout import Strides
 from livegrad.graph.meta import Meta, Shape, meta_of
 from livegrad.graph.op import Op
 from livegrad.graph.record import record
+from livegrad.graph.state import LOCAL
 from livegrad.graph.views import view as record_view
 from livegrad.ops.bookkeeping.in_place import contiguous
 from livegrad.ops.shaping.movement import (
@@ -188,14 +189,19 @@ VIEW_BITS: Op = Op(
 
 
 def view_bits(input: Tensor, dtype: DType) -> Tensor:
-    """The bytes of `input` as numbers of `dtype`: a view; the last dim changes to fit."""
+    """The bytes of `input` as numbers of `dtype`: a view; the last dim changes to fit.
+
+    As in PyTorch, it is one of inference mode if it is made there, whatever `input` is.
+    """
     meta = node_of(input).meta
     dtype = dtypes.as_dtype(dtype)
     old, new = meta.dtype.itemsize, dtype.itemsize
     shape = meta.shape
     if old != new:
         shape = _refitted(input, old, new)
-    return record_view(VIEW_BITS, input, (meta.dtype, dtype), (), shape)
+    out = record_view(VIEW_BITS, input, (meta.dtype, dtype), (), shape)
+    out._node.spent = LOCAL.state.inference
+    return out
 
 
 def _refitted(x: Tensor, old: int, new: int) -> Shape:
