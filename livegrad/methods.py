@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Self
 import numpy as np
 
 from livegrad import creation
-from livegrad.graph.handle import BareHandle, Handle, node_of
+from livegrad.graph.handle import BareHandle, Handle, node_of, path_of
 from livegrad.graph.layout import may_overlap
 from livegrad.graph.op import Op
 from livegrad.graph.overlap import AT_ALL, PARTLY, check_overlap
@@ -188,6 +188,17 @@ def comparing(function: Binary) -> Callable[[Tensor, Operand], Tensor]:
 
     compared.__name__ = function.__name__
     return inplace(compared)
+
+
+def stepping(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    """The in-place form of a step: its gradient of zeros is, through a view, one of the whole."""
+
+    def stepped(input: Tensor, *args: Any, **options: Any) -> Tensor:
+        value = function(input, *args, **options)
+        return overwriting(input, value) if path_of(input) else value
+
+    stepped.__name__ = function.__name__
+    return inplace(stepped)
 
 
 def putting(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
@@ -471,8 +482,8 @@ class Methods(BareHandle):
     absolute_ = inplace(elementwise.abs)
     neg_ = inplace(elementwise.neg)
     negative_ = inplace(elementwise.neg)
-    sign_ = inplace(elementwise.sign)
-    sgn_ = inplace(elementwise.sgn)
+    sign_ = stepping(elementwise.sign)
+    sgn_ = stepping(elementwise.sgn)
     conj_physical_ = inplace(complex_parts.conj_physical)
     reciprocal_ = inplace(roots.reciprocal)
     exp_ = inplace(pointwise_math.exp)
@@ -506,11 +517,11 @@ class Methods(BareHandle):
     erf_ = inplace(pointwise_math.erf)
     erfc_ = inplace(pointwise_math.erfc)
     sigmoid_ = inplace(pointwise_math.sigmoid)
-    floor_ = inplace(pointwise_math.floor)
-    ceil_ = inplace(pointwise_math.ceil)
-    trunc_ = inplace(pointwise_math.trunc)
-    fix_ = inplace(pointwise_math.trunc)
-    round_ = inplace(pointwise_math.round)
+    floor_ = stepping(pointwise_math.floor)
+    ceil_ = stepping(pointwise_math.ceil)
+    trunc_ = stepping(pointwise_math.trunc)
+    fix_ = stepping(pointwise_math.trunc)
+    round_ = stepping(pointwise_math.round)
     frac_ = inplace(pointwise_math.frac)
     relu_ = inplace(activation.relu)
     logical_not_ = inplace(comparison.logical_not)

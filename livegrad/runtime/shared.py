@@ -50,6 +50,7 @@ from livegrad.graph.views import (
     is_of_inference,
     laid_out,
     mark_view_of_inference,
+    require_in_vain,
     sync,
 )
 from livegrad.graph.writes import rebind
@@ -232,6 +233,8 @@ def read_shared(x: Tensor) -> None:
     if buffer.memory is window:
         memory.readers.append(weakref.ref(fresh))
     x._node = _in_place_of(x._node, fresh, x)
+    if own.path:
+        require_in_vain(x._node, own)
 
 
 def _has_history(x: Tensor, own: Share) -> bool:

@@ -26,6 +26,17 @@ def compared_through_a_view(x: Any) -> Any:
     return x
 
 
+def stepped(name: str, through_a_view: bool) -> Callable[[Any, Any], Any]:
+    """The square of a step function, written in place."""
+
+    def function(T: Any, a: Any) -> Any:
+        x = a * a
+        getattr(x.view(1, 2) if through_a_view else x, name)()
+        return x**2
+
+    return function
+
+
 FUNCTIONS: dict[str, Callable[[Any, Any], Any]] = {
     "min": lambda T, a: a.min(),
     "amin": lambda T, a: a.amin(),
@@ -85,6 +96,9 @@ FUNCTIONS: dict[str, Callable[[Any, Any], Any]] = {
     "adaptive_avg_pool1d": lambda T, a: T.nn.functional.adaptive_avg_pool1d(a[None], 2),
     "adaptive_max_pool1d": lambda T, a: T.nn.functional.adaptive_max_pool1d(a[None], 1),
 }
+for step in ("sign_", "sgn_", "floor_", "ceil_", "round_", "trunc_", "fix_"):
+    FUNCTIONS[step] = stepped(step, through_a_view=False)
+    FUNCTIONS[f"{step} through a view"] = stepped(step, through_a_view=True)
 
 
 @pytest.mark.filterwarnings("ignore")
@@ -98,9 +112,9 @@ def test_gradient_of_a_gradient(name: str) -> None:
         if first.requires_grad:
             weights = T.tensor([2.0, 3.0])
             (second,) = T.autograd.grad((first * weights).sum(), a, allow_unused=True)
-        if second is not None:
-            second = (second + T.zeros(2)).tolist()  # PyTorch's zeros may be without memory
-        found.append((first.tolist(), first.requires_grad, second))
+        # PyTorch's zeros may be without memory.
+        second = None if second is None else (second + T.zeros(2)).tolist()
+        found.append(((first + T.zeros(2)).tolist(), first.requires_grad, second))
     wanted, got = found
     assert got[1] == wanted[1]
     assert got[0] == pytest.approx(wanted[0])

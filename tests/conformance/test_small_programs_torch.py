@@ -117,6 +117,18 @@ PROGRAMS = {
         "c.sum().backward()",
         "check()",
     ),
+    "a view made before its base required a gradient, when NumPy writes to both": (
+        "a = T.ones(4)",
+        "b = a[:2]",
+        "a.requires_grad_()",
+        "check()",
+        "c = a.detach().numpy()",
+        "c.fill(3)",
+        "d = b * 2",
+        "e = b[:1]",
+        "f = e.squeeze()",
+        "check()",
+    ),
     "views of bits, and detached tensors, of inference mode": (
         "a = T.ones(4)",
         "with T.inference_mode(): b = a * 2; c = b.detach(); d = a.view(T.int32); e = b.data",
