@@ -91,6 +91,18 @@ GRAD = ["a = T.ones(2, 3, requires_grad=True)", "g, = T.autograd.grad(a.sum(), [
 SPOILT_BY_TORCH = "T.__name__ == 'torch' and a.fill_(float('nan'))"
 
 
+REFUSED_HERE = "T.__name__ == 'torch' or b.add_(1)"
+ASKED_HERE = "T.__name__ == 'torch' or T.autograd.grad(d.sum(), [b])"
+OF_TORCH_ALONE = "T.__name__ == 'torch'"
+SET_WHOLE = "a = T.ones(3); b = a.view(3); c = T.ones(3); d = c.clone().requires_grad_(); a.set_(d)"
+SET_PART = "b = T.ones(2, 3); j = b[1, None]; l = T.nn.Parameter(j); j.set_(l)"
+LEFT_BEHIND = (
+    "b = T.ones(2, 2); c = b.view(1, -1); d = c.detach(); c.data = c.clone(); b.requires_grad_()"
+)
+UNUSED = "g, = T.autograd.grad(e.sum(), [d], allow_unused=True)"
+SPLIT = "a = T.ones(2, requires_grad=True); c, d = a.split(1)"
+
+
 @pytest.mark.parametrize(
     ("lines", "explained"),
     [
@@ -118,7 +130,7 @@ SPOILT_BY_TORCH = "T.__name__ == 'torch' and a.fill_(float('nan'))"
         ),
         (["a = T.arange(3.0)", "a[:2] += T.__name__ == 'torch'", "check()"], None),
         (["a = T.ones(3)", "a.unfold(0, 2, 1).cumsum_(1)", "check()"], "comes last"),
-        (["a = T.zeros(0, 3); b = T.ones(1).expand(3)", "T.sum(a, 0, out=b)"], "of nothing"),
+        (["a = T.zeros(0, 3); b = T.ones(1).expand(3)", "T.sum(a, 0, out=b)"], "go on"),
         (
             [
                 "a = T.ones(1, requires_grad=True); b = T.ones(6); c = b[...]; b.resize_(2)",
@@ -258,6 +270,17 @@ SPOILT_BY_TORCH = "T.__name__ == 'torch' and a.fill_(float('nan'))"
             ],
             "set_ on a view",
         ),
+        (["a = T.ones(2, 2, 3); b = T.ones(3).expand(2, 3)", "T.sum(a, 0, out=b)"], "go on"),
+        (["a = T.ones(2); b = a.expand(2, 2)", f"T.sum(b, 0, out=a); {REFUSED_HERE}"], None),
+        ([SET_WHOLE, "b.grad_fn; b.register_hook(lambda g: g)"], "keep the history"),
+        ([SET_WHOLE, "T.__name__ == 'torch' or c.register_hook(lambda g: g)"], None),
+        ([LEFT_BEHIND, "g, = T.autograd.grad(T.dist(c, d), [b], allow_unused=True)"], "is no view"),
+        ([LEFT_BEHIND, f"g, = T.autograd.grad(b.sum(), [b]); {ASKED_HERE}"], None),
+        ([SET_PART, "n, o = b.unbind(0)", "n.floor_()"], "set_ on a view"),
+        ([SET_PART, "n, o = b.unbind(0); n.detach().add_(1)", "r = o[:]"], "set_ on a view"),
+        ([SET_PART, "n, o = T.nn.Parameter(b).unbind(0)", f"{OF_TORCH_ALONE} and n.add_(1)"], None),
+        ([SPLIT, "e = c // 2", UNUSED], "of another"),
+        ([SPLIT, "e = a // 2", f"{OF_TORCH_ALONE} and T.autograd.grad(e.sum(), [a])"], None),
     ],
 )
 @pytest.mark.filterwarnings("ignore")
@@ -307,6 +330,14 @@ CONV = (
     "a = T.nn.Conv1d(1, 1, 2); a.weight.data[0, 0, 1] = float('nan'); "
     "x = T.ones(1, 1, 3, requires_grad=True)"
 )
+HIDDEN_PRODUCT = "T.tensordot(a[:, None], T.ones(1, 2), 1)"
+TWICE = "(d * d).sum().backward(create_graph=True)"
+NO_LEAF_IN_TORCH = "b = b * 2 if T.__name__ == 'torch' else b.requires_grad_()"
+PART = "a = T.ones(3); b = a[:2]"
+SAME = "a = T.full((3,), float('nan'), requires_grad=True)"
+NAN_IN_TORCH = "T.__name__ == 'torch' and a.grad.{}.fill_(float('nan'))"
+NOT_THE_FIRST = "a.grad.copy_(T.tensor([0.0, 0, 1] if T.__name__ == 'torch' else [1.0, 0, 0]))"
+INFINITE = "a = T.ones(1, dtype=T.complex64, requires_grad=True); (a.imag / 0 + a.real).backward()"
 SPOILT = "T.__name__ == 'torch' or x.grad.fill_(float('nan'))"
 
 
@@ -357,6 +388,17 @@ SPOILT = "T.__name__ == 'torch' or x.grad.fill_(float('nan'))"
         ([*GRAD, "g.fill_(2 + (T.__name__ == 'torch'))"], None),
         ([LEAF, *FROM_NOTHING], "empty gradient"),
         ([LEAF, *FROM_NOTHING, "(a * a).sum().backward(create_graph=True)", NOT_OF_TORCH], None),
+        ([PART, "b.mul_(2)", "b.requires_grad_()", "a.requires_grad_()"], "stays one"),
+        ([PART, "b.requires_grad_()", NO_LEAF_IN_TORCH], None),
+        ([LEAF, f"d = {HIDDEN_PRODUCT}; d.eq_(1)", TWICE], "of what is hidden"),
+        ([LEAF, "d = a * 2; d.eq_(1)", TWICE, OF_TORCH], None),
+        ([SAME, "y = a.topk(2).values", "y[0].backward()", NOT_THE_FIRST], "of equal numbers"),
+        (
+            ["a = T.arange(2.0).requires_grad_()", "y = a.topk(2).values", "y[0].backward()", MORE],
+            None,
+        ),
+        ([INFINITE, NAN_IN_TORCH.format("real")], "multiplying by 1"),
+        ([INFINITE, NAN_IN_TORCH.format("imag")], None),
         ([CONV, "a(x).sum().backward()"], "are padded"),
         ([CONV.replace("nan", "1"), "a(x).sum().backward()", SPOILT], None),
     ],
@@ -420,6 +462,43 @@ def test_roundings():
     assert hangs_on_roundings(lines, "b")
     assert not hangs_on_roundings(lines, "c")
     assert not hangs_on_roundings(["a = T.tensor([1.0, 1.0])", "b = a.argmax()"], "b")
+
+
+def test_roundings_of_what_cancels():
+    """A norm's sum may leave a rounding, or nothing; so may the slope of gelu, where it turns."""
+    norm = "a = T.tensor([[1.5, 3.0], [1e4, 5.0]]); w = T.tensor([1.0, 2.0]); n = {} * w"
+    lines = [norm, "b = F.batch_norm(a, None, None, w, n, True)", "c = b.nonzero()"]
+    assert hangs_on_roundings([norm.format(1), *lines[1:]], "c")
+    assert not hangs_on_roundings([norm.format(3), *lines[1:]], "c")
+    lines = ["a = F.batch_norm(T.zeros(2, 1), None, None, training=True)", "b = 1 / a"]
+    assert hangs_on_roundings(lines, "b")
+    for x, hangs in ((-0.7517916, True), (0.5, False)):
+        lines = [f"a = T.tensor([{x}], requires_grad=True)", "g, = T.autograd.grad(F.gelu(a), a)"]
+        assert hangs_on_roundings(lines, "g") is hangs
+
+
+def test_a_refused_resize_leaves_the_shape():
+    """PyTorch gives a tensor its new shape before it finds that the storage cannot grow."""
+    side = TorchSide()
+    side.run("a = T.ones(2, 3); b = a[:1]; c = a.numpy()")
+    assert isinstance(side.run("b.resize_(3, 3)"), RuntimeError)
+    assert side.variables["b"].shape == (1, 3)
+    assert side.writes()["b"] == 0
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_roundings_after_what_backward_needs():
+    lines = [
+        "a = T.tensor([[-0.25, -2.0], [0.25, 2.5]], requires_grad=True); b = a * 1",
+        "y = F.batch_norm(b, None, None, training=True); c = b * b",
+        "b.detach().mul_(3)",
+        "(c.sum() + y.exp().sum()).backward()",
+        "a.grad *= 1 + {} * (T.__name__ == 'torch')",
+        "check()",
+    ]
+    campaign = Campaign(frozenset({"version"}))
+    assert campaign.judged([x.format(0) for x in lines]).reason == KEPT
+    assert campaign.judged([x.format(1e-2) for x in lines]).reason is None
 
 
 class Crashing(Campaign):

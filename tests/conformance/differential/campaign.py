@@ -41,9 +41,16 @@ class Finding:
         )
 
 
-def is_past(other: Difference | None, found: Difference) -> bool:
+def is_past(other: Difference | None, found: Difference, lines: Sequence[str]) -> bool:
     """Whether a PyTorch that does something as livegrad does it no longer differs in `found`."""
-    return other is None or (other.reason is not None and other.line > found.line)
+    if other is None or other.line <= found.line:
+        return other is None
+    return other.reason is not None or is_rounding(other, lines)
+
+
+def is_rounding(found: Difference, lines: Sequence[str]) -> bool:
+    """Whether a variable differs that hangs on roundings."""
+    return found.variable is not None and hangs_on_roundings(lines[: found.line], found.variable)
 
 
 @dataclass
@@ -77,20 +84,20 @@ class Campaign:
         if found is None or found.reason not in (None, KEPT):
             return found
         kept = run(lines, self.without, keeping=True)
-        if is_past(kept, found):
+        if is_past(kept, found, lines):
             return replace(found, reason=KEPT)
         if found.reason is KEPT:  # which it is not, then: PyTorch with the values kept differs too
             assert kept is not None
             found = kept
         before = Saturating.changed
         other = run(lines, self.without, keeping=True, saturating=True)
-        if Saturating.changed > before and is_past(other, found):
+        if Saturating.changed > before and is_past(other, found, lines):
             return replace(found, reason=NO_INTEGER)
         before = Negating.changed
         other = run(lines, self.without, keeping=True, negating=True)
-        if Negating.changed > before and is_past(other, found):
+        if Negating.changed > before and is_past(other, found, lines):
             return replace(found, reason=SIGN)
-        if found.variable is not None and hangs_on_roundings(lines[: found.line], found.variable):
+        if is_rounding(found, lines):
             return replace(found, reason=ROUNDINGS)
         return found
 

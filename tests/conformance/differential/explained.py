@@ -8,8 +8,9 @@ them too, and must then agree.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
 import torch
@@ -20,10 +21,12 @@ from .explained_values import (
     explanation_of_values,
     is_part_of_hidden,
     numbers_of,
+    places_of_differences,
 )
 from .program import names
 from .sides import version
 from .tensors import (
+    are_equal,
     comes_from_integers,
     functions_before,
     has_left_its_base,
@@ -38,9 +41,10 @@ from .tensors import (
     is_left,
     is_product,
     is_unsigned,
+    is_view_of_leaf,
     storage,
 )
-from .undefined import is_stale, overlaps_itself, places_of
+from .undefined import SIBLINGS, have_siblings, is_stale, overlaps_itself, places_of
 
 
 @dataclass(frozen=True)
@@ -108,6 +112,9 @@ DETACHED = "PyTorch's flag retains_grad stays, where detach_() has made a leaf o
 OF_NOTHING = "PyTorch's gradient of cummax, and of cummin, of nothing is the tensor itself"
 INTEGERS = "integers and bools never require a gradient, also where one is written to them"
 
+ANY_OF_EQUALS = "which of equal numbers topk takes first is not promised"
+LEAF_BEFORE = "a view that was made a leaf stays one; PyTorch's not, if it had been written before"
+
 LAYOUT = ("stride", "storage_offset", "is_contiguous")
 FLOWS = ("is_leaf", "requires_grad")
 
@@ -131,6 +138,10 @@ def explanation_of_state(
         return NEGATED_UNSIGNED
     if kind == "grad value" and is_through(theirs[name], "max_pool1d(", has_nan, theirs, lines):
         return LAST_NAN
+    if kind == "grad value" and is_through(
+        theirs[name], "topk(", lambda x: are_equal(x, places_of_differences(detail)), theirs, lines
+    ):
+        return ANY_OF_EQUALS
     if kind == "grad value" and is_sought_where_it_lies_now(theirs[name], theirs, lines):
         return NEW_PLACE
     if kind in VALUES:
@@ -177,6 +188,10 @@ def explanation_of_state(
         return LEFT if is_counted_with_left(theirs[name], theirs) else None
     if kind in FLOWS and name in derived(lines, "T.tensordot(") | derived(lines, "T.einsum("):
         return HIDDEN_WHOLE if is_part_of_hidden(theirs[name], theirs) else None
+    if kind == "is_leaf" and "torch False" in detail and is_asked_for(name, lines):
+        return LEAF_BEFORE if is_view_of_leaf(theirs[name]) else None
+    if kind == "grad requires_grad" and "torch True" in detail:
+        return HIDDEN_WHOLE if is_through_hidden(theirs[name], theirs, lines) else None
     if kind == "retains_grad" and theirs[name].is_leaf:
         return DETACHED
     return None
@@ -223,10 +238,30 @@ def has_extremes_of_nothing(lines: Sequence[str], theirs: dict[str, Any]) -> boo
     )
 
 
-def is_set(x: Any, lines: Sequence[str], theirs: dict[str, Any]) -> bool:
+def is_asked_for(name: str, lines: Sequence[str]) -> bool:
+    """Whether a program has made a tensor require a gradient by itself."""
+    return any(re.match(rf"{name}\.requires_grad(_\((True)?\)| = True)", x) for x in lines)
+
+
+def is_through_hidden(x: Any, theirs: dict[str, Any], lines: Sequence[str]) -> bool:
+    """Whether `x` has a gradient through what was written to a view of what has no name."""
+    hiding = [name for call in HIDING for name in derived(lines, call)]
+    made = [y for name in hiding if isinstance(y := theirs.get(name), torch.Tensor)]
+    written = [y for y in made if is_part_of_hidden(y, theirs) and version(y)]
+    return any(getattr(f, "variable", None) is x for f in functions_before(written))
+
+
+def is_set(x: Any, lines: Sequence[str], theirs: Mapping[str, Any]) -> bool:
     """Whether `x` is a view of what a view was made to share another storage of, or that itself."""
     set_ones = re.findall(r"^(?:with [^:]*: )?(\w+)\b.*\.set_\(", "\n".join(lines), re.MULTILINE)
     return any(family(theirs[name]) is family(x) for name in set_ones if name in theirs)
+
+
+def is_computed_from_left(line: str, before: Sequence[str], theirs: Mapping[str, Any]) -> bool:
+    """Whether a line reads what was made from a tensor that has left its base."""
+    left = {name for name, x in theirs.items() if has_left_its_base(x)}
+    made = made_after(lambda other: bool(names(other).reads & left), before)
+    return bool(names(line).reads & (made | left))
 
 
 def family(x: Any) -> Any:
@@ -287,7 +322,9 @@ TWO_FAULTS = "a tensor must not be written, and has no such index: either may be
 UNASKED = "PyTorch takes a view for a leaf until somebody has asked for its grad_fn"
 EXPANDED = "what was written to an expanded tensor has a gradient; PyTorch's writes to another such"
 RESHAPED = "gradients are added although a leaf was reshaped in place since it got the first"
-NOT_TO_EXPANDED = "nothing is written to expanded tensors, also where a sum is one of nothing"
+NOT_TO_EXPANDED = (
+    "nothing is written to expanded tensors; PyTorch's reductions go on with what they wrote there"
+)
 SMALLER_BASE = "PyTorch finds no room for the gradient of a view whose base is smaller by now"
 NO_DIM = "a dim must be one of the tensor's, also where there is nothing to roll"
 HIDDEN_VIEW = "what is repeated, averaged or contracted is a view, in PyTorch, of what has no name"
@@ -301,6 +338,7 @@ NEGATED_UNSIGNED = "PyTorch's gradient of atan2 negates a uint8, which is none o
 LAST_NAN = "of several NaN in a window the first has the gradient, as in max(); PyTorch's last has"
 AS_NUMBER = "a tensor that is written is cast; PyTorch takes one of one element for a number here"
 ONE_NUMBER = re.compile(r"T\.tensor\(\[*[^\[\],]+\]*[,)]")
+OUT = re.compile(r"\bout=(\w+)\)")
 TRIANGLE = "tril_ and triu_ take expanded tensors; PyTorch's copy some with more than three dims"
 HALF_WAY = "what was made in inference mode, and given other values, is none of that any more"
 GRADIENT = "a gradient is a tensor like any other; PyTorch's may be a view, made without gradients"
@@ -315,27 +353,37 @@ def is_of_no_index(message: str) -> bool:
     return found is not None and not -int(found[2]) <= int(found[1]) < int(found[2])
 
 
-def explanation_of_refusal(message: str, named: Sequence[Any], line: str) -> str | None:
+def explanation_of_refusal(
+    message: str,
+    named: Sequence[Any],
+    line: str,
+    before: Sequence[str],
+    theirs: Mapping[str, Any],
+) -> str | None:
     """Why livegrad refuses, in these words, what PyTorch does with the tensors `named`."""
     empty = any(x.numel() == 0 for x in named) or re.search(r"T\.zeros\(\((\d+, )*0[,)]", line)
     if is_of_no_index(message):
         return NO_INDEX
-    if "doesn't require gradient" in message and any(is_integer(x) for x in named):
+    if "doesn't require gradient" in message and any(map(is_integer, named)):
         return INTEGERS
+    if "doesn't require gradient" in message:
+        is_shown = any(is_set(x, before, theirs) for x in named)
+        return SET_ON_A_WHOLE if is_shown and is_after(named, "NotImplemented") else None
     if "retain_grad on Tensor that has requires_grad=False" in message:
         return INTEGERS if any(map(comes_from_integers, named)) else None
     if "derivative for set_ is not implemented" in message:
         return SET_ON_A_VIEW if is_after(named, "CopySlices") else None
     if "does not require grad" in message and "autograd.grad(" in line:
-        return SET_ON_A_WHOLE if is_after(named, "NotImplemented") else None
+        left = is_computed_from_left(line, before, theirs)
+        return LEFT if left else SET_ON_A_WHOLE if is_after(named, "NotImplemented") else None
     if "a view of a leaf Variable" in message:
         return SET_ON_A_WHOLE if is_after(named, "NotImplemented") else None
     if message.startswith("roll: Dimension out of range"):
         return NO_DIM if all(x.numel() == 0 for x in named) else None
     if "another view of its base has been modified" in message and any(map(is_stale, named)):
         return STALE
-    if "more than one element of the written-to" in message and "out=" in line:
-        return NOT_TO_EXPANDED if empty and any(map(overlaps_itself, named)) else None
+    if "more than one element of the written-to" in message and (out := OUT.search(line)):
+        return NOT_TO_EXPANDED if out[1] in theirs and overlaps_itself(theirs[out[1]]) else None
     if "not implemented for 'Bool'" in message:
         return "there is no kernel for bool, also where there is nothing to compute"
     without_dims = any(not x.ndim for x in named)
@@ -378,7 +426,7 @@ def is_through(
         used = names(line)
         read = [theirs.get(name) for name in used.reads]
         if call in line and any(isinstance(y, torch.Tensor) and of(y) for y in read):
-            made = [theirs[name] for name in used.makes if name in theirs]
+            made = [y for y in map(theirs.get, used.makes) if isinstance(y, torch.Tensor)]
             if any(getattr(f, "variable", None) is x for f in functions_before(made)):
                 return True
     return False
@@ -412,14 +460,15 @@ def explanation(
     line: str = "",
     named: Sequence[Any] = (),
     before: Sequence[str] = (),
+    theirs: Mapping[str, Any] = MappingProxyType({}),
 ) -> str | None:
     """Why livegrad did not raise what PyTorch raised; None if it should have.
 
     `named` are the tensors that occur in the line, as PyTorch has them, `before` the lines that
-    came before it.
+    came before it, `theirs` all tensors of PyTorch's.
     """
     if wrong is None and found is not None:
-        return explanation_of_refusal(str(found), named, line)
+        return explanation_of_refusal(str(found), named, line, before, theirs)
     message = str(wrong)
     if "does not require grad and does not have a grad_fn" in message and found is None:
         # PyTorch returns zeros for what is empty, or was picked as nothing: a constant.
@@ -437,13 +486,19 @@ def explanation(
         return TWO_FAULTS if both else None
     if re.search("inference tensor|Inference tensors do not track", message):
         return HALF_WAY if named and not named[0].is_inference() else None
+    if message.startswith("derivative for") and "autograd.grad(" in line and found is None:
+        return SIBLINGS if any(have_siblings(named, theirs.values())) else None
     if "is being modified inplace" in message and named:
         if is_integer(named[0]):
             return INTEGERS
+        if is_set(named[0], before, theirs):
+            return SET_ON_A_VIEW
         gradients = names(line).reads & derived(before, "T.autograd.grad(")
         return GRADIENT if gradients and is_hidden_view(named[0], named) else None
     if re.match(r"a view of a leaf Variable|Output \d+ of \w+ is a view and its base", message):
-        return LEFT if any(map(has_left_its_base, named)) else None
+        if any(map(has_left_its_base, named)):
+            return LEFT
+        return SET_ON_A_VIEW if any(is_set(x, before, theirs) for x in named) else None
     if message.startswith("a leaf Variable"):
         return UNASKED if any(not x.is_leaf for x in named[:1]) else None
     if "more than one element of the written-to" in message and "backward(" in line:

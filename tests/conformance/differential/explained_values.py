@@ -83,7 +83,7 @@ def explanation_of_values(
     if kind in ("grad", "grad value") and is_view_made_leaf(named):
         lost = "torch None" in detail or has_lost_views(named, torchs)
         return BASE_WITHOUT if lost else None
-    if kind == "value" and are_infinite_alike(theirs, mine):
+    if kind in ("value", "grad value") and are_infinite_alike(theirs, mine):
         return INFINITE
     if (
         reason := explanation_of_numbers(differing(theirs, mine), program, named, torchs)
@@ -151,7 +151,20 @@ def differing(theirs: str, mine: str) -> list[tuple[float, float]]:
     a, b = (numbers_of(text) for text in (theirs, mine))
     if len(a) != len(b):
         return []
-    return [(x, y) for x, y in zip(a, b, strict=True) if x != y and not (x != x and y != y)]
+    return [pair for pair in zip(a, b, strict=True) if is_unequal(*pair)]
+
+
+def is_unequal(x: float, y: float) -> bool:
+    return x != y and not (x != x and y != y)
+
+
+def places_of_differences(detail: str) -> list[int]:
+    """Where the numbers differ, counted in order, of which PyTorch and livegrad have as many."""
+    theirs, _, mine = detail.partition(", livegrad ")
+    a, b = (numbers_of(text) for text in (theirs, mine))
+    if len(a) != len(b):
+        return []
+    return [i for i, pair in enumerate(zip(a, b, strict=True)) if is_unequal(*pair)]
 
 
 def are_infinite_alike(theirs: str, mine: str) -> bool:

@@ -31,10 +31,10 @@ INEXACT = frozenset(
     _cdist_forward index_add scatter_add scatter_reduce remainder fmod floor_divide
     """.split()
 )
+# What these add may cancel, and leaves a rounding, of either sign, or nothing.
+NORMS = frozenset("native_batch_norm native_layer_norm native_group_norm".split())
 # These subtract a mean, or round on the way: inputs that are moved, too, tell what that does.
-ROUNDING_WITHIN = frozenset(
-    "native_batch_norm native_layer_norm native_group_norm var std var_mean std_mean ldexp".split()
-)
+ROUNDING_WITHIN = NORMS | frozenset("var std var_mean std_mean ldexp gelu".split())
 # Of complex numbers, to which one rounding is several.
 INEXACT_COMPLEX = frozenset({"abs", "angle", "mul", "sgn"})
 ULPS = 4
@@ -60,7 +60,16 @@ class OtherRoundings(TorchDispatchMode):
                 self.move(x, MORE.get(name, ULPS))
                 if name in PRODUCTS:
                     self.turn_zeros(x)
+            if name in NORMS:
+                self.cancel(out[0])
         return out
+
+    def cancel(self, x: torch.Tensor) -> None:
+        """Turns what is a rounding next to the largest number, or makes it 0."""
+        most = x.abs().nan_to_num(0, posinf=0).amax() if x.numel() else 0
+        small = x.abs() <= ULPS * torch.finfo(x.dtype).eps * most
+        signs = torch.from_numpy(self.rng.choice([-1.0, 0.0, 1.0], tuple(x.shape))).to(x.dtype)
+        x.copy_(torch.where(small, x * signs, x))
 
     def turn_zeros(self, x: torch.Tensor) -> None:
         if x.is_floating_point():

@@ -62,7 +62,8 @@ class Pair:
             return None
         kind = f"{class_of(wrong)} in torch, {class_of(found)} here"
         detail = f"torch {wrong!r:.300}, livegrad{' at a read' if late else ''} {found!r:.300}"
-        return Difference(at, kind, detail, explanation(wrong, found, line, named, before_it))
+        reason = explanation(wrong, found, line, named, before_it, tensors)
+        return Difference(at, kind, detail, reason)
 
     def check(self, at: int) -> Difference | None:
         """Compares all variables, and what the hooks wrote."""

@@ -80,11 +80,15 @@ def version(x: Any) -> int:
 
 
 def restore_shapes(shown: list[tuple[torch.Tensor, Any, Any, int]]) -> None:
-    """Undoes what PyTorch does to tensors of inference mode before it refuses to reshape them."""
-    with torch.inference_mode():
-        for x, shape, stride, offset in shown:
-            if (x.shape, x.stride()) != (shape, stride):
+    """Undoes what PyTorch does to tensors before it refuses to reshape or to resize them."""
+    for x, shape, stride, offset in shown:
+        if (x.shape, x.stride()) == (shape, stride):
+            continue
+        if x.is_inference():
+            with torch.inference_mode():
                 x.as_strided_(shape, stride, offset)
+        else:
+            x.data = x.detach().as_strided(shape, stride, offset)
 
 
 class TorchSide(Side):
@@ -107,11 +111,7 @@ class TorchSide(Side):
         before = [
             (x.untyped_storage(), x.untyped_storage().clone()) for x in self.tensors().values()
         ]
-        shown = [
-            (x, x.shape, x.stride(), x.storage_offset())
-            for x in self.tensors().values()
-            if x.is_inference()
-        ]
+        shown = [(x, x.shape, x.stride(), x.storage_offset()) for x in self.tensors().values()]
         with self.otherwise():
             error = super().run(line)
         if error is not None:

@@ -73,6 +73,18 @@ def has_nan(x: torch.Tensor) -> bool:
     return bool(x.isnan().any())
 
 
+def are_equal(x: torch.Tensor, places: Sequence[int]) -> bool:
+    """Whether several numbers of a tensor, at these places, are all the same one, or all NaN."""
+    numbers = [str(number) for number in x.flatten().tolist()]
+    found = [numbers[i] for i in places if i < len(numbers)]
+    return len(found) == len(places) > 1 and len(set(found)) == 1
+
+
+def is_view_of_leaf(x: Any) -> bool:
+    """Whether gradients of `x` go to a leaf that it is a view of."""
+    return x._base is not None and x._base.is_leaf and x._base.requires_grad
+
+
 def is_after(tensors: Sequence[Any], name: str) -> bool:
     """Whether gradients from PyTorch's `tensors` go through a function of that name."""
     return any(name in str(function) for function in functions_before(tensors))

@@ -24,7 +24,8 @@ TWO_STORAGES = "what is read is being written, through another storage: PyTorch 
 ONE_GRADIENT = "two gradients lie in the same memory in PyTorch, and each grows with the other"
 GONE = "a graph that is gone is refused at once; PyTorch runs hooks on the way to where it is gone"
 SIBLINGS = (
-    "hooks of one of several outputs run, in PyTorch, where a gradient of another is asked for"
+    "hooks and refusals of one of several outputs are met, in PyTorch, where a gradient of another "
+    "is asked for"
 )
 
 HALF_WAY = (
