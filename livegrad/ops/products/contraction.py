@@ -23,9 +23,10 @@ from livegrad.graph.infer import not_implemented
 from livegrad.graph.meta import Meta, Shape, meta_of
 from livegrad.graph.op import Op
 from livegrad.graph.record import record
-from livegrad.graph.views import view
+from livegrad.graph.views import row_major, view
 from livegrad.ops.elementwise.arithmetic import cast, mul
 from livegrad.ops.elementwise.conjugate import conj
+from livegrad.ops.products.einsum_layout import einsum_strides
 from livegrad.ops.products.matmul import MATMUL, transposed
 from livegrad.ops.reductions.reduce import sum as summed
 from livegrad.ops.shaping.diagonals import DIAGONAL
@@ -225,6 +226,7 @@ EINSUM: Op = Op(
     ref=_einsum_ref,
     expand=_einsum_expand,
     grads=EachInput(_einsum_grad),
+    layout=einsum_strides,
     saves="x",
     samples=s.calls(
         lambda: s.Sample((s.uniform(2, 3), s.uniform(3, 4)), lambda a, b: einsum("ij,jk", a, b)),
@@ -453,7 +455,7 @@ def tensordot(a: Tensor, b: Tensor, dims: Any = 2) -> Tensor:
             )
         right[e] = left[d]
     out = [name for name in (*left, *right) if (name in left) != (name in right)]
-    return _record([a, b], [tuple(left), tuple(right)], tuple(out))
+    return row_major(_record([a, b], [tuple(left), tuple(right)], tuple(out)))
 
 
 @casting
