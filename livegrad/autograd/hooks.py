@@ -92,22 +92,27 @@ def interior_of(node: Node) -> Interior:
 def leaf_hooks(tensor: Tensor) -> dict[int, Any]:
     """The hooks on the gradient of a leaf: the tensor's own, and known where its gradient goes."""
     hooks = own_dict(tensor, "_hooks")
-    if _receives(tensor):
-        tensor._node.grad_to.hooks = hooks
+    to = _leaf_ref(tensor)
+    if to is not None:
+        to.hooks = hooks
     return hooks
 
 
 def leaf_post_hooks(tensor: Tensor) -> dict[int, Any]:
     """The hooks that are shown a leaf with its gradient, and so hold it where that goes."""
-    if _receives(tensor):
-        tensor._node.grad_to.held = tensor
+    to = _leaf_ref(tensor)
+    if to is not None:
+        to.held = tensor
     return own_dict(tensor, "_post_hooks")
 
 
-def _receives(tensor: Tensor) -> bool:
-    """Whether gradients come to a leaf: not to a view that requires one only as its base does."""
+def _leaf_ref(tensor: Tensor) -> LeafRef | None:
+    """Where the gradient of a leaf goes; None for a view that requires one only as its base does.
+
+    To that, no gradient comes.
+    """
     to = tensor._node.grad_to
-    return isinstance(to, LeafRef) and to() is tensor
+    return to if isinstance(to, LeafRef) and to() is tensor else None
 
 
 def own_dict(tensor: Tensor, name: str) -> dict[int, Any]:
