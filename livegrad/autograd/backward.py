@@ -13,7 +13,7 @@ from livegrad.autograd.reverse import Pair, fit, reverse, run_hooks
 from livegrad.graph import spent
 from livegrad.graph.blame import as_items
 from livegrad.graph.events import BACKWARD, tell
-from livegrad.graph.family import check_not_stale
+from livegrad.graph.family import check_not_stale, stale_or_not
 from livegrad.graph.handle import Handle, node_of, wrap
 from livegrad.graph.layout import is_dense
 from livegrad.graph.meta import Meta
@@ -219,7 +219,8 @@ class Delivery:
             totals[id(node)] = (None, g)
             for tensor in [r() for r in to.retained] if type(to) is Interior else ():
                 if tensor is not None:
-                    self.accumulate(tensor, g, retained=True)
+                    with stale_or_not(tensor):
+                        self.accumulate(tensor, g, retained=True)
         for key, hooks in hooked.items():
             tensor, g = totals[key]
             totals[key] = (tensor, run_hooks(hooks, g))

@@ -56,9 +56,13 @@ UNBOUND_WRITES: dict[str, Callable[[Any, Any, Any], Any]] = {
 }
 
 
+@pytest.mark.filterwarnings("ignore:Using backward")
 @pytest.mark.parametrize("write", UNBOUND_WRITES)
 @pytest.mark.parametrize("read", ["nobody", "detach", "tolist", "numpy"])
-def test_one_of_several_views_retains_its_gradient_where_it_was_made(write: str, read: str) -> None:
+@pytest.mark.parametrize("create_graph", [False, True])
+def test_one_of_several_views_retains_its_gradient_where_it_was_made(
+    create_graph: bool, read: str, write: str
+) -> None:
     # Its history cannot follow what is written, so it is still the one that it had.
     reads = {
         "nobody": lambda x: None,
@@ -75,7 +79,7 @@ def test_one_of_several_views_retains_its_gradient_where_it_was_made(write: str,
         with T.no_grad():
             UNBOUND_WRITES[write](T, base, view)
         reads[read](view)
-        before.sum().backward()
+        before.sum().backward(create_graph=create_graph)
         assert view.retains_grad
         found.append((view.grad.tolist(), base.grad.tolist(), view.detach().tolist()))
     assert found[1] == found[0]
