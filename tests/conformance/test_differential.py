@@ -280,6 +280,11 @@ SPLIT = "a = T.ones(2, requires_grad=True); c, d = a.split(1)"
         ([SET_PART, "n, o = b.unbind(0); n.detach().add_(1)", "r = o[:]"], "set_ on a view"),
         ([SET_PART, "n, o = T.nn.Parameter(b).unbind(0)", f"{OF_TORCH_ALONE} and n.add_(1)"], None),
         ([SPLIT, "e = c // 2", UNUSED], "of another"),
+        (
+            [SPLIT, "b = T.zeros(1, dtype=T.int32)", "b[:] = a.sum(); b.resize_(())"],
+            "never require",
+        ),
+        ([SPLIT, "b = a * 1", f"{OF_TORCH_ALONE} and b.resize_(())"], None),
         ([SPLIT, "e = a // 2", f"{OF_TORCH_ALONE} and T.autograd.grad(e.sum(), [a])"], None),
     ],
 )

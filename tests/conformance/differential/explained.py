@@ -484,6 +484,8 @@ def explanation(
             return TWO_FAULTS if both else RANGE if is_out_of_range(str(found)) else None
         both = is_not_to_be_written(wrong) and isinstance(found, IndexError)
         return TWO_FAULTS if both else None
+    if message == "cannot resize variables that require grad":
+        return INTEGERS if any(map(is_integer, named[:1])) else None
     if re.search("inference tensor|Inference tensors do not track", message):
         return HALF_WAY if named and not named[0].is_inference() else None
     if message.startswith("derivative for") and "autograd.grad(" in line and found is None:
