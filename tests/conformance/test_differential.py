@@ -12,7 +12,7 @@ from differential.campaign import Campaign  # noqa: E402
 from differential.explained import KEPT  # noqa: E402
 from differential.generate import program  # noqa: E402
 from differential.noise import hangs_on_roundings  # noqa: E402
-from differential.processes import campaigns  # noqa: E402
+from differential.processes import OWN_CRASH, campaigns, crashed  # noqa: E402
 from differential.program import complete  # noqa: E402
 from differential.run import quietly, run  # noqa: E402
 from differential.shrink import Shrinker  # noqa: E402
@@ -54,6 +54,15 @@ def test_an_error_keeps_nothing_alive_that_has_yet_to_fail():
 
 def test_equal_programs():
     assert difference("a = T.tensor([1.0, 2.0])", "b = a * 2", "check()") is None
+
+
+GRADIENTS_OF_EACH_OTHER = "a = T.ones(2); b = a.view(2); a.grad = b; b.grad = a"
+
+
+def test_gradients_of_gradients_of_themselves():
+    assert difference(GRADIENTS_OF_EACH_OTHER, "check()") is None
+    differing = "T.__name__ == 'torch' or b.data.add_(1)"
+    assert difference(GRADIENTS_OF_EACH_OTHER, differing, "check()") == ("value", None)
 
 
 @pytest.mark.parametrize(
@@ -521,6 +530,18 @@ def test_a_crash_is_a_finding_and_the_rest_goes_on():
         done.add(one)
     assert done.programs == 3
     assert [(f.seed, f.difference.kind) for f in done.findings] == [("2", "crash")]
+
+
+def end_the_process(seed):
+    os._exit(3)
+
+
+def test_a_crash_of_pytorch_alone_is_none_of_ours():
+    mine, theirs = crashed("1", 3), crashed("1", 3, writing=end_the_process)
+    assert mine.findings
+    assert not mine.explained
+    assert theirs.explained == {OWN_CRASH: 1}
+    assert not theirs.findings
 
 
 def test_programs_are_those_of_their_seeds():

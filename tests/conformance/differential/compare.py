@@ -116,24 +116,29 @@ def is_tensor(x: Any) -> bool:
     return hasattr(x, "storage_offset")
 
 
-def compare_tensors(name: str, want: Any, got: Any, without: frozenset[str]) -> None:
+def compare_tensors(
+    name: str, want: Any, got: Any, without: frozenset[str], above: tuple[Any, ...] = ()
+) -> None:
+    """`above` are PyTorch's tensors of which these are the gradient, or the gradient's gradient."""
     for attribute in ("dtype", "shape"):
         same(attribute, name, want, got, without)
     if (found := unequal_values(want, got)) is not None:
         raise Unequal("value", name, f"{found}")
     for attribute in ATTRIBUTES:
         same(attribute, name, want, got, without)
-    if "grad" not in without:
-        compare_grads(name, want, got, without)
+    if "grad" not in without and all(want is not x for x in above):
+        compare_grads(name, want, got, without, (*above, want))
 
 
-def compare_grads(name: str, want: Any, got: Any, without: frozenset[str]) -> None:
+def compare_grads(
+    name: str, want: Any, got: Any, without: frozenset[str], above: tuple[Any, ...]
+) -> None:
     if (want.grad is None) != (got.grad is None):
         raise Unequal("grad", name, f"torch {want.grad}, livegrad {got.grad}")
     if want.grad is not None:
         skipped = without | {*LAYOUT, "retains_grad"}
         try:
-            compare_tensors(f"{name}.grad", want.grad, got.grad, skipped)
+            compare_tensors(f"{name}.grad", want.grad, got.grad, skipped, above)
         except Unequal as found:
             raise Unequal(f"grad {found.what}", found.name, found.detail) from None
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import multiprocessing
-from collections import deque
-from collections.abc import Iterator, Sequence
+from collections import Counter, deque
+from collections.abc import Callable, Iterator, Sequence
 from multiprocessing.connection import Connection
 from queue import SimpleQueue
 from threading import Thread
@@ -12,8 +12,10 @@ from threading import Thread
 import torch
 
 from .campaign import Campaign, Finding
-from .run import Difference
+from .generate import program
+from .run import Difference, quietly
 
+OWN_CRASH = "PyTorch ends the process by itself, while the program is written"
 AT_ONCE = 1000  # programs of one process: what libraries keep for ever goes with it
 
 
@@ -53,8 +55,19 @@ def run_all(there: Connection, seeds: Sequence[str], like: Campaign) -> None:
         there.send(one)
 
 
-def crashed(seed: str, code: int | None) -> Campaign:
+def write(seed: str) -> None:
+    """Writes a program, with which livegrad has nothing to do."""
+    with quietly():
+        program(seed)
+
+
+def crashed(seed: str, code: int | None, writing: Callable[[str], None] = write) -> Campaign:
     """What a program showed that ended its process."""
+    writer = multiprocessing.get_context("spawn").Process(target=writing, args=(seed,), daemon=True)
+    writer.start()
+    writer.join()
+    if writer.exitcode == code:
+        return Campaign(programs=1, explained=Counter({OWN_CRASH: 1}))
     return Campaign(
         programs=1,
         findings=[Finding(seed, Difference(0, "crash", f"exit code {code}"), ())],
