@@ -30,7 +30,7 @@ from livegrad.graph.handle import (
     shows_conjugates,
 )
 from livegrad.graph.meta import Size
-from livegrad.graph.overlap import check_overlap
+from livegrad.graph.overlap import check_copied
 from livegrad.graph.state import LOCAL, flush
 from livegrad.graph.views import (
     claim,
@@ -632,7 +632,7 @@ class Tensor(Subclassing):
         if not isinstance(src, Handle):
             src = creation.as_tensor(src, device=CPU)
         if self._share is not None and src._share is not None:
-            check_overlap(self, (src,))
+            check_copied(self, src)
         # Unlike when they are filled, PyTorch lets no gradient flow to integers.
         return self._take(src, src.requires_grad and self.dtype.category >= dtypes.FLOAT)
 

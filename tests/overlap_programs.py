@@ -35,6 +35,8 @@ REFUSED = (
     "c = b[:4].view(2, 2); T.exp(c, out=c.t())",
     "T.cat([b[:3], b[3:]], out=b)",
     "T.stack([b], out=b[None])",
+    "c = b + 1j; c[1:].copy_(c[:-1].conj())",
+    "c = b + 1j; c.conj()[1:] = c[:-1]",
 )
 
 FINE = (
@@ -68,4 +70,19 @@ FINE = (
     "m = b > 2; m[m[5]] = T.tensor(False)",
     "m = b > 2; m[:1].index_put_((m[0],), T.tensor(False))",
     "m = b > 2; m.view(6, 1).index_put_((m,), T.tensor(False))",
+    "c = b + 1j; c[1:].add_(c[:-1].conj())",
+    "c = b + 1j; c.conj()[None] += c",
+    "c = b + 1j; c.conj()[T.tensor([0, 1])] = c[:2]",
+    "c = b + 1j; c.conj().index_copy_(0, T.arange(6), c)",
+    "c = b + 1j; T.add(c[:-1], 1, out=c.conj()[1:])",
+    "c = b + 1j; T.cat([c[:3], c[3:]], out=c.conj())",
+)
+
+# What is filled may be expanded, unless it shows conjugates.
+FILLED_CONJUGATES = (
+    "c = (b[:1] + 1j).expand(4).conj(); c.fill_(1)",
+    "c = (b[:1] + 1j).expand(4).conj(); c.zero_()",
+    "c = (b[:1] + 1j).expand(4).conj(); c.index_fill_(0, T.arange(4), 1)",
+    "c = (b[:1] + 1j).expand(4).conj(); c.masked_fill_(T.ones(4) > 0, 1)",
+    "c = (b[:1] + 1j).expand(2, 2).conj(); c.tril_()",
 )

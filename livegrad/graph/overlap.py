@@ -2,6 +2,7 @@
 
 b[1:].add_(b[:-1])        one element of b is read and another one is written in its place
 b[1:].add_(b[1:])         each element is read where it is written: fine
+b[1:].add_(b[:-1].conj()) PyTorch computes with a copy of what shows conjugates: fine
 
 Here each would have a meaning, because values are kept as they were; but a program that runs with
 PyTorch has none of the former, and whoever writes one by mistake is to hear of it.
@@ -13,7 +14,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from livegrad.graph.geometry import offset_of, root_of
-from livegrad.graph.handle import Handle, node_of
+from livegrad.graph.handle import Handle, node_of, path_of, shows_conjugates
 from livegrad.graph.layout import is_dense
 
 # What is refused: operands that share some places with what is written, but are not laid out
@@ -22,16 +23,26 @@ PARTLY, AT_ALL = "partly", "at all"
 
 
 def check_overlap(x: Any, operands: Iterable[Any], refused: str = PARTLY) -> None:
-    """RuntimeError if one of `operands` overlaps with `x`, which is to be written."""
+    """RuntimeError if one of `operands` overlaps with `x`, which is to be computed from them."""
     for other in operands:
         if isinstance(other, tuple | list):
             check_overlap(x, other, refused)
         elif isinstance(other, Handle) and _overlap(x, other) in (refused, PARTLY):
-            raise RuntimeError(
-                "unsupported operation: some elements of the input tensor and the written-to "
-                "tensor refer to a single memory location. Please clone() the tensor before "
-                "performing the operation."
-            )
+            if not shows_conjugates(path_of(x)) and not shows_conjugates(path_of(other)):
+                raise _refusal()
+
+
+def check_copied(x: Any, source: Any) -> None:
+    """RuntimeError if `source` overlaps with `x`, to which it is to be copied as it is."""
+    if _overlap(x, source) is PARTLY:
+        raise _refusal()
+
+
+def _refusal() -> RuntimeError:
+    return RuntimeError(
+        "unsupported operation: some elements of the input tensor and the written-to tensor refer "
+        "to a single memory location. Please clone() the tensor before performing the operation."
+    )
 
 
 def _overlap(x: Any, other: Any) -> str | None:

@@ -18,6 +18,7 @@ from livegrad.graph.handle import (
     is_detached,
     node_of,
     path_of,
+    shows_conjugates,
     wrap,
 )
 from livegrad.graph.layout import repeats
@@ -265,11 +266,12 @@ def check_writable(x: Any, flows: bool = False, expanded: bool = False) -> None:
     """RuntimeError if `x` must not be written: in PyTorch's words, before anything has changed.
 
     `flows` says whether a gradient flows from elsewhere to what is written; `expanded`, whether
-    several elements may lie in one place.
+    several elements may lie in one place. Conjugates of those may not: PyTorch copies them back.
     """
     node = node_of(x)
     meta = node.meta
-    if meta.strides is not None and not expanded and repeats(meta.shape, meta.strides):
+    once = meta.strides is not None and (not expanded or shows_conjugates(path_of(x)))
+    if once and repeats(meta.shape, meta.strides):
         raise RuntimeError(
             "unsupported operation: more than one element of the written-to tensor refers to a "
             "single memory location. Please clone() the tensor before performing the operation."

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from overlap_programs import FINE, REFUSED
+from overlap_programs import FILLED_CONJUGATES, FINE, REFUSED
 
 import livegrad as lg
 
@@ -41,3 +41,10 @@ def test_an_index_that_is_written():
         mask.index_put_((mask,), lg.tensor([False, True]))
     mask.index_put_((mask,), lg.tensor(False))  # which fills
     assert mask.tolist() == [False] * 3
+
+
+@pytest.mark.parametrize("program", FILLED_CONJUGATES)
+def test_conjugates_of_what_is_expanded(program):
+    exec(program.replace(".conj()", ""), {"b": lg.arange(6.0), "T": lg})
+    with pytest.raises(RuntimeError, match="more than one element"):
+        exec(program, {"b": lg.arange(6.0), "T": lg})

@@ -29,7 +29,7 @@ from livegrad.graph.layout import (
 )
 from livegrad.graph.meta import Meta, Shape
 from livegrad.graph.op import Op
-from livegrad.graph.overlap import AT_ALL, check_overlap
+from livegrad.graph.overlap import AT_ALL, check_copied, check_overlap
 from livegrad.graph.record import record
 from livegrad.graph.state import LOCAL, Runtime
 from livegrad.graph.views import view
@@ -487,9 +487,9 @@ def _check_apart(x: Tensor, parsed: Parsed, value: Tensor, key: Any) -> None:
         if value._share is not None or value is x:
             check_overlap(x, (_without_leading_ones(value),), AT_ALL)
     elif value.shape == parsed.shape:
-        check_overlap(x, (value,))
+        check_copied(x, value)
     elif value.ndim and value._share is not None and x._share is not None:
-        check_overlap(x, (expand(_without_leading_ones(value), parsed.shape),))
+        check_copied(x, expand(_without_leading_ones(value), parsed.shape))
 
 
 def _check_is_real(value: Tensor, dtype: DType) -> None:
