@@ -28,8 +28,9 @@ def check_overlap(x: Any, operands: Iterable[Any], refused: str = PARTLY) -> Non
         if isinstance(other, tuple | list):
             check_overlap(x, other, refused)
         elif isinstance(other, Handle) and _overlap(x, other) in (refused, PARTLY):
-            if not shows_conjugates(path_of(x)) and not shows_conjugates(path_of(other)):
-                raise _refusal()
+            if shows_conjugates(path_of(x)) or shows_conjugates(path_of(other)):
+                continue
+            raise _refusal()
 
 
 def check_copied(x: Any, source: Any) -> None:

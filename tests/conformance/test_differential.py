@@ -325,6 +325,7 @@ LENGTH = "n = T.dist(a, a); g, = T.autograd.grad((n ** 2).sum(), a, create_graph
 SECOND = "h, = T.autograd.grad(g.sum(), a)"
 BASE = "a = T.ones(3); b = a[:2]; b.requires_grad_(); c = b.view(2)"
 LOST = "a.mul_(1); d = b * 2; (c.sum() + d.sum()).backward()"
+WINDOWS = "b = a.repeat(2); c = b.unfold(0, 3, 1)"
 OF_NOTHING = "a = T.zeros(0, requires_grad=True); y = a.cummax(0).values"
 BY_LEFT = "c, d = a.split(1); d.data = d.clone()"
 NANS = "a = T.full((1, 1, 2), float('nan'), requires_grad=True)"
@@ -382,6 +383,10 @@ SPOILT = "T.__name__ == 'torch' or x.grad.fill_(float('nan'))"
             None,
         ),
         ([BASE, LOST], "loses gradients"),
+        ([BASE, "b.grad = a[:2]", LOST], "loses gradients"),
+        ([BASE, "b.grad = a[:2]; a.mul_(1); e = a + (T.__name__ == 'torch')"], None),
+        ([LEAF, WINDOWS, "c.mul_(2)", "b.sum().backward()"], "over another"),
+        ([LEAF, WINDOWS, "c = b[1:]; c.mul_(2)", "b.sum().backward()", MORE], None),
         ([BASE, "c.sum().backward(); b.grad += T.__name__ == 'torch'"], None),
         ([OF_NOTHING, "y.backward(T.ones(0), create_graph=True)"], "of cummin"),
         ([OF_NOTHING.replace("cummax(0).values", "exp()"), "y.sum().backward()", OF_TORCH], None),

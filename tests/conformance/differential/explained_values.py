@@ -11,11 +11,13 @@ from typing import Any
 
 import torch
 
+from .tensors import storage
 from .undefined import (
     GONE,
     HALF_WAY,
     ONE_GRADIENT,
     OVERLAPPING,
+    OVERLAPPING_BACK,
     READ_MEANWHILE,
     SIBLINGS,
     TWO_STORAGES,
@@ -28,6 +30,7 @@ VALUES = ("value", "grad value", "grad", "log")
 # What a line on the way did not promise, and in which kinds of difference that may show.
 NOTED = {
     OVERLAPPING: ("value", "grad value", "log"),
+    OVERLAPPING_BACK: ("grad value", "log"),
     READ_MEANWHILE: ("value", "grad value", "log"),
     TWO_STORAGES: ("value", "grad value", "log"),
     ONE_GRADIENT: ("grad value",),
@@ -83,6 +86,8 @@ def explanation_of_values(
     if kind in ("grad", "grad value") and is_view_made_leaf(named):
         lost = "torch None" in detail or has_lost_views(named, torchs)
         return BASE_WITHOUT if lost else None
+    if kind == "value" and any(has_lost_gradients_in(named, x, torchs) for x in torchs.values()):
+        return BASE_WITHOUT
     if kind in ("value", "grad value") and are_infinite_alike(theirs, mine):
         return INFINITE
     if (
@@ -209,6 +214,13 @@ def has_lost_views(x: torch.Tensor, torchs: dict[str, Any]) -> bool:
         not is_stale(y) and y.grad_fn is not None and y.grad_fn.next_functions == ((None, 0),)
         for y in views
     )
+
+
+def has_lost_gradients_in(x: Any, leaf: Any, torchs: dict[str, Any]) -> bool:
+    """Whether gradients that PyTorch has lost would have been added to `x`."""
+    if not isinstance(x, torch.Tensor) or not is_view_made_leaf(leaf) or leaf.grad is None:
+        return False
+    return storage(leaf.grad) == storage(x) and has_lost_views(leaf, torchs)
 
 
 def has_length_of_zero(program: str, torchs: dict[str, Any]) -> bool:

@@ -17,6 +17,9 @@ from typing import Any
 import torch
 
 OVERLAPPING = "places of one memory are written twice: which write comes last is not promised"
+OVERLAPPING_BACK = (
+    "the gradient of what was written twice is that of each write; PyTorch copies one over another"
+)
 READ_MEANWHILE = (
     "what is read is being written, at other places: PyTorch only looks at tensors without gaps"
 )
@@ -79,6 +82,8 @@ def notes(
         found.add(OVERLAPPING)
     if any(write.at_indices and overlaps_itself(write.to) for write in writes):
         found.add(OVERLAPPING)
+    if any(write.to.requires_grad and overlaps_itself(write.to) for write in writes):
+        found.add(OVERLAPPING_BACK)
     if any(is_read_meanwhile(write, x) for write in writes for x in write.read):
         found.add(READ_MEANWHILE)
     if (in_no_order or IN_PLACE.search(line)) and any(
