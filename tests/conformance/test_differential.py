@@ -9,9 +9,9 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from differential.campaign import Campaign  # noqa: E402
-from differential.explained import KEPT  # noqa: E402
+from differential.explained import KEPT, OWN_STRIDES  # noqa: E402
 from differential.generate import program  # noqa: E402
-from differential.noise import hangs_on_roundings  # noqa: E402
+from differential.noise import OtherNans, OtherRoundings, hangs_on  # noqa: E402
 from differential.processes import OWN_CRASH, campaigns, crashed  # noqa: E402
 from differential.program import complete  # noqa: E402
 from differential.run import quietly, run  # noqa: E402
@@ -478,9 +478,36 @@ def test_a_failed_write_leaves_no_part_written():
 def test_roundings():
     """A floor of what should be an integer hangs on them; a sum does not, nor does a tie."""
     lines = ["a = T.tensor([0.1, 3.0])", "b = (T.log(T.exp(a)) / a).floor()", "c = a.sum()"]
-    assert hangs_on_roundings(lines, "b")
-    assert not hangs_on_roundings(lines, "c")
-    assert not hangs_on_roundings(["a = T.tensor([1.0, 1.0])", "b = a.argmax()"], "b")
+    assert hangs_on(OtherRoundings, lines, "b")
+    assert not hangs_on(OtherRoundings, lines, "c")
+    assert not hangs_on(OtherRoundings, ["a = T.tensor([1.0, 1.0])", "b = a.argmax()"], "b")
+
+
+def test_bits_of_nan():
+    lines = ["a = T.tensor([-1], dtype=T.int16).view(T.bfloat16)", "b = (a + 2).view(T.int16) + 9"]
+    assert hangs_on(OtherNans, lines, "b")
+    assert not hangs_on(OtherNans, [*lines, "c = (b > 99).sum() * 0", "d = b + 1"], "c")
+    assert not hangs_on(OtherNans, ["a = T.tensor([float('nan'), 1.0])", "b = a.isnan()"], "b")
+    kept = ["a = T.tensor([-1], dtype=T.int16)", "b = a.view(T.bfloat16)[:].view(T.int16) + 9"]
+    assert not hangs_on(OtherNans, kept, "b")
+
+
+TRANSPOSED = [
+    "a = T.ones(2, 3, requires_grad=True); b = T.zeros(2, 3)",
+    "g, = T.autograd.grad((T.hstack([b, a]) * T.arange(12.0).reshape(2, 6)).sum(), [a])",
+    "g.reshape((1, -1))[...] += 1",
+    "check()",
+]
+
+
+def test_where_gradients_lie():
+    judged = Campaign().judged(TRANSPOSED)
+    assert judged is not None
+    assert judged.reason == OWN_STRIDES
+    other = Campaign().judged([*TRANSPOSED[:3], "b += T.__name__ == 'torch'", "check()"])
+    assert other is not None
+    assert other.variable == "b"
+    assert other.reason is None
 
 
 def test_roundings_of_what_cancels():

@@ -6,16 +6,18 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
-from .explained import KEPT
+from .explained import KEPT, OWN_STRIDES
 from .explained_values import SIGN
 from .generate import program
 from .integers import Saturating
-from .noise import hangs_on_roundings
+from .noise import OtherNans, OtherRoundings, hangs_on
 from .program import source
 from .run import Difference, quietly, run
 from .shrink import Shrinker
 from .signs import Negating
+from .strides import LaidOut, strides_of
 
 NO_INTEGER = "NaN and infinities as integers are what the processor makes of them, in PyTorch"
 ROUNDINGS = "the value hangs on roundings: PyTorch's own changes with them"
@@ -50,7 +52,9 @@ def is_past(other: Difference | None, found: Difference, lines: Sequence[str]) -
 
 def is_rounding(found: Difference, lines: Sequence[str]) -> bool:
     """Whether a variable differs that hangs on roundings."""
-    return found.variable is not None and hangs_on_roundings(lines[: found.line], found.variable)
+    if found.variable is None:
+        return False
+    return hangs_on(OtherRoundings, lines[: found.line], found.variable)
 
 
 @dataclass
@@ -89,17 +93,27 @@ class Campaign:
         if found.reason is KEPT:  # which it is not, then: PyTorch with the values kept differs too
             assert kept is not None
             found = kept
-        before = Saturating.changed
-        other = run(lines, self.without, keeping=True, saturating=True)
-        if Saturating.changed > before and is_past(other, found, lines):
-            return replace(found, reason=NO_INTEGER)
-        before = Negating.changed
-        other = run(lines, self.without, keeping=True, negating=True)
-        if Negating.changed > before and is_past(other, found, lines):
-            return replace(found, reason=SIGN)
-        if is_rounding(found, lines):
-            return replace(found, reason=ROUNDINGS)
+        if (reason := self.reason_of_rule(lines, found)) is not None:
+            return replace(found, reason=reason)
+        for others, reason in ((OtherRoundings, ROUNDINGS), (OtherNans, SIGN)):
+            if found.variable and hangs_on(others, lines[: found.line], found.variable):
+                return replace(found, reason=reason)
         return found
+
+    def reason_of_rule(self, lines: Sequence[str], found: Difference) -> str | None:
+        """The reason if a PyTorch that has one of livegrad's rules no longer differs in `found`."""
+        rules: list[tuple[Any, dict[str, Any], str]] = [
+            (Saturating, {"saturating": True}, NO_INTEGER),
+            (Negating, {"negating": True}, SIGN),
+        ]
+        if any("autograd.grad(" in line for line in lines):
+            rules.append((LaidOut, {"laying": LaidOut(strides_of(lines))}, OWN_STRIDES))
+        for rule, otherwise, reason in rules:
+            before = rule.changed
+            other = run(lines, self.without, keeping=True, **otherwise)
+            if rule.changed > before and is_past(other, found, lines):
+                return reason
+        return None
 
     def shrunk(self, seed: str, lines: Sequence[str], found: Difference) -> Finding:
         if not self.shrinking:

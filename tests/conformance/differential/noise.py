@@ -1,4 +1,4 @@
-"""Whether a value hangs on roundings: PyTorch run again, with other roundings.
+"""Whether a value hangs on roundings, or on the bits of NaN: PyTorch run again, with others.
 
 Two right libraries differ in the last bits of `exp`, a quotient or a sum. A program can blow that
 up: `floor`, a comparison, a difference of nearly equal numbers. Where PyTorch itself gives
@@ -41,6 +41,21 @@ ULPS = 4
 # PyTorch's vectors of gelu are right to some 2e-5, and so is this difference of large numbers.
 PRODUCTS = frozenset("mm bmm addmm addmv mv dot".split())  # a sum of 0 has the sign it began with
 MORE = {"gelu": 400, "binary_cross_entropy_with_logits": 400}
+
+
+# They compute, or convert: what a NaN that comes of it looks like is open.
+MAKING_NANS = INEXACT | frozenset(
+    """
+    add sub rsub mul neg abs relu clamp clamp_min clamp_max maximum minimum fmax fmin addcmul
+    floor ceil trunc round sign _to_copy
+    """.split()
+)
+# For each size of an element: integers as wide, a quiet NaN, and what may be in it besides.
+NANS = {
+    2: (torch.int16, 0x7FC0, 0x3F),
+    4: (torch.int32, 0x7FC00000, 0x3FFFFF),
+    8: (torch.int64, 0x7FF8 << 48, 0x3FFFFF),
+}
 
 
 class OtherRoundings(TorchDispatchMode):
@@ -89,16 +104,46 @@ class OtherRoundings(TorchDispatchMode):
         x.copy_((x.to(torch.complex128 if x.is_complex() else torch.float64) * factor).to(x.dtype))
 
 
+class OtherNans(TorchDispatchMode):
+    """Gives each NaN that an operation makes other bits."""
+
+    def __init__(self, seed: int):
+        super().__init__()
+        self.rng = np.random.default_rng(seed)
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        out = func(*args, **(kwargs or {}))
+        if func._schema.name.split("::")[-1].rstrip("_") in MAKING_NANS:
+            for x in out if isinstance(out, tuple | list) else (out,):
+                self.turn(x)
+        return out
+
+    def turn(self, x: Any) -> None:
+        if not isinstance(x, torch.Tensor) or not x.is_floating_point() or not x.isnan().any():
+            return
+        integers, quiet, payload = NANS[x.element_size()]
+        bits = quiet | self.rng.integers(0, payload, tuple(x.shape), endpoint=True)
+        bits = torch.from_numpy(np.asarray(bits)).to(integers)
+        shown = x.view(integers)
+        turned = torch.where(torch.from_numpy(self.rng.random(tuple(x.shape)) < 0.5), bits, ~0)
+        shown.copy_(torch.where(x.isnan(), turned.to(integers), shown))
+
+
 def is_complex(name: str, args: Any) -> bool:
     """Whether an operation rounds because its operand is complex."""
     return name in INEXACT_COMPLEX and isinstance(args[0], torch.Tensor) and args[0].is_complex()
 
 
-def hangs_on_roundings(lines: Sequence[str], name: str, seeds: Sequence[int] = range(1, 7)) -> bool:
-    """Whether what a program leaves in a variable changes with PyTorch's roundings."""
+def hangs_on(
+    others: type[OtherRoundings | OtherNans],
+    lines: Sequence[str],
+    name: str,
+    seeds: Sequence[int] = range(1, 7),
+) -> bool:
+    """Whether what a program leaves in a variable changes with PyTorch's roundings, or its NaN."""
     steady = value_after(lines, name)
     for seed in seeds:
-        with OtherRoundings(seed):
+        with others(seed):
             moved = value_after(lines, name)
         with suppress(RuntimeError):  # a tensor that only exists under the mode cannot be read
             if differs(steady, moved):

@@ -113,7 +113,7 @@ def class_of(error: Exception | None) -> str:
 
 
 def run(
-    lines: Sequence[str], without: frozenset[str] = frozenset(), **otherwise: bool
+    lines: Sequence[str], without: frozenset[str] = frozenset(), **otherwise: Any
 ) -> Difference | None:
     """The first difference between PyTorch's run of a program and livegrad's, or None.
 

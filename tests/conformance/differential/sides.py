@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from typing import Any
 
 import torch
@@ -98,11 +98,18 @@ class TorchSide(Side):
     `keeping`, values that backward needs are kept as they were when they were used: what PyTorch
     refuses to do with them after a write (or does with the new ones, if that was by `.data`). With
     `saturating`, numbers that no integer stands for are made integers by livegrad's rule; with
-    `negating`, complex numbers are negated by it.
+    `negating`, complex numbers are negated by it; with `laying`, gradients lie in memory by it.
     """
 
-    def __init__(self, keeping: bool = False, saturating: bool = False, negating: bool = False):
+    def __init__(
+        self,
+        keeping: bool = False,
+        saturating: bool = False,
+        negating: bool = False,
+        laying: Callable[[], AbstractContextManager[None]] = nullcontext,
+    ):
         super().__init__(torch)
+        self.laying = laying
         self.keeping = keeping
         self.saturating = saturating
         self.negating = negating
@@ -125,6 +132,7 @@ class TorchSide(Side):
     def otherwise(self) -> Iterator[None]:
         """Within it, PyTorch does some things as livegrad does them."""
         with ExitStack() as stack:
+            stack.enter_context(self.laying())
             if self.keeping:
                 kept = torch.autograd.graph.saved_tensors_hooks(
                     lambda x: x.detach().clone(), lambda x: x
