@@ -38,7 +38,7 @@ from livegrad.graph.views import (
     detach_whole,
     is_of_inference,
 )
-from livegrad.graph.writes import check_writable, rebind
+from livegrad.graph.writes import check_expanded, check_writable, rebind
 from livegrad.legacy import dtype_of_type, new, type_name
 from livegrad.native.hot import hot_slots
 from livegrad.ops.bookkeeping.in_place import in_format, overwriting, suggested_format
@@ -654,7 +654,7 @@ class Tensor(Subclassing):
                     f"{node_of(value).meta.ndim} dimensions."
                 )
             return self._take(value, value.requires_grad)
-        check_writable(self, False, expanded=True)
+        check_expanded(self)
         if self.requires_grad and not path_of(self):  # and does so afterwards: a gradient of zero
             return rebind(self, resizing.fill(self, value), expanded=True)
         return rebind(self, generate.filled_as(self._node.meta, value), expanded=True)

@@ -76,6 +76,7 @@ FINE = (
     "c = b + 1j; c.conj().index_copy_(0, T.arange(6), c)",
     "c = b + 1j; T.add(c[:-1], 1, out=c.conj()[1:])",
     "c = b + 1j; T.cat([c[:3], c[3:]], out=c.conj())",
+    "c = (b[:1] + 1j).expand(2, 3).conj(); c.t_(); c[0, 1] = 3; c[0, 0] += 1",
 )
 
 # What is filled may be expanded, unless it shows conjugates.
@@ -85,4 +86,5 @@ FILLED_CONJUGATES = (
     "c = (b[:1] + 1j).expand(4).conj(); c.index_fill_(0, T.arange(4), 1)",
     "c = (b[:1] + 1j).expand(4).conj(); c.masked_fill_(T.ones(4) > 0, 1)",
     "c = (b[:1] + 1j).expand(2, 2).conj(); c.tril_()",
+    "c = (b[:1] + 1j).expand(4).conj(); c.index_put_((T.arange(4),), c.clone(), accumulate=True)",
 )

@@ -222,13 +222,14 @@ def _write_to_root(share: Share, part: Node) -> None:
 def lead_views_through(x: Any) -> None:
     """Makes views of `x`, the whole until it took another shape in place, views of what it is now.
 
-    So a gradient of them comes by the place in the graph that `x` has, and by the hooks there.
+    So a gradient of them comes by the place in the graph that `x` has, and by the hooks there. What
+    was made to share the storage of another tensor leads nobody: that one is the whole.
     """
     share = x._share
     if share is None or not share.path or not is_apart(share.path):
         return
     cell = share.cell
-    if cell.memory is None and cell.parent is None:
+    if cell.base() is x and cell.memory is None and cell.parent is None:
         cell._node = _write_through(wrap(cell._node), share.path, wrap(x._node))._node
 
 
@@ -266,12 +267,11 @@ def check_writable(x: Any, flows: bool = False, expanded: bool = False) -> None:
     """RuntimeError if `x` must not be written: in PyTorch's words, before anything has changed.
 
     `flows` says whether a gradient flows from elsewhere to what is written; `expanded`, whether
-    several elements may lie in one place. Conjugates of those may not: PyTorch copies them back.
+    several elements may lie in one place.
     """
     node = node_of(x)
     meta = node.meta
-    once = meta.strides is not None and (not expanded or shows_conjugates(path_of(x)))
-    if once and repeats(meta.shape, meta.strides):
+    if meta.strides is not None and not expanded and repeats(meta.shape, meta.strides):
         raise RuntimeError(
             "unsupported operation: more than one element of the written-to tensor refers to a "
             "single memory location. Please clone() the tensor before performing the operation."
@@ -291,6 +291,14 @@ def check_writable(x: Any, flows: bool = False, expanded: bool = False) -> None:
             "a leaf Variable that requires grad is being used in an in-place operation. "
             "Write under livegrad.no_grad(), or to a clone()"
         )
+
+
+def check_expanded(x: Any, flows: bool = False) -> None:
+    """`check_writable` for what writes to several elements in one place, in no order.
+
+    Not where `x` shows conjugates: what PyTorch writes for those, it copies to their places.
+    """
+    check_writable(x, flows, expanded=not shows_conjugates(path_of(x)))
 
 
 def _check_view(x: Any, node: Node, flows: bool) -> None:

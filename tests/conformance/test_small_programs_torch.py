@@ -180,6 +180,16 @@ for name, made in {"a view": "a[:]", "a sum": "a + 1", "a product": "a * 2"}.ite
         "y.sum().backward()",
         "check()",
     )
+for name, shared in {"data": "c.data = a", "set_": "with T.no_grad(): c.set_(a)"}.items():
+    PROGRAMS[f"a leaf whose storage {name} has given to what was reshaped in place"] = (
+        LEAF,
+        "c = a * 1",
+        shared,
+        "c.unsqueeze_(0)",
+        "e = a.reshape(4)",
+        "with T.no_grad(): e.relu_()",
+        "check()",
+    )
 
 
 @pytest.mark.parametrize("name", PROGRAMS)

@@ -40,7 +40,7 @@ from livegrad.graph.meta import Meta, Shape, meta_of
 from livegrad.graph.op import Op
 from livegrad.graph.record import record
 from livegrad.graph.views import view as record_view
-from livegrad.graph.writes import check_writable, rebind
+from livegrad.graph.writes import check_expanded, check_writable, rebind
 from livegrad.ops.bookkeeping.in_place import placed_like
 from livegrad.ops.elementwise.arithmetic import add, cast, fitted, mul
 from livegrad.ops.elementwise.conjugate import conj, conj_view
@@ -281,6 +281,7 @@ def _is_wider(dtype: DType, own: DType) -> bool:
 def write_changed(x: Tensor, value: Tensor) -> Tensor:
     """Writes those elements of `value` that differ from what is there, of which several may lie in
     one place. They are looked at, and written, now."""
+    check_expanded(x, node_of(value).grad_to is not None)
     meta = node_of(x).meta
     old, new = [_bytes_of(t._values("a write to elements that overlap")) for t in (x, value)]
     order = np.arange(meta.numel).reshape(meta.shape)
@@ -302,7 +303,7 @@ def _bytes_of(array: Array) -> Array:
 
 def add_to_places(x: Tensor, value: Tensor) -> Tensor:
     """Adds the elements of `value` to the places of those of `x`, of which several may be one."""
-    check_writable(x, node_of(value).grad_to is not None, expanded=True)
+    check_expanded(x, node_of(value).grad_to is not None)
     meta = node_of(x).meta
     whole = whole_of(x)
     flat = _as_vector(wrap(node_of(whole)), meta.dtype)
