@@ -110,6 +110,15 @@ LEFT_BEHIND = (
 )
 UNUSED = "g, = T.autograd.grad(e.sum(), [d], allow_unused=True)"
 SPLIT = "a = T.ones(2, requires_grad=True); c, d = a.split(1)"
+SAVED_PART = [
+    "a = T.ones(2, 2, requires_grad=True); d = a * 1",
+    "b = d.unbind()[0]; c = b ** 2",
+    "d.mul_(2)",
+]
+ZEROS = [
+    "a = T.ones(2, requires_grad=True)",
+    "g, = T.autograd.grad(a.abs().sum(), [a], create_graph=True)",
+]
 
 
 @pytest.mark.parametrize(
@@ -240,6 +249,10 @@ SPLIT = "a = T.ones(2, requires_grad=True); c, d = a.split(1)"
         ),
         (["a = T.ones(2, 1, 3, 3).expand(2, 2, 3, 3)", "a.tril_()"], "three dims"),
         (["a = T.zeros(0).roll(1, 1)"], "nothing to roll"),
+        ([*SAVED_PART, "c.sum().backward()"], "kept as they were"),
+        ([*SAVED_PART, "T.__name__ == 'torch' and b.sum().backward()"], None),
+        ([*ZEROS, "g.sum().backward()", "a.sum().backward()"], "cannot add another"),
+        ([*ZEROS, "T.__name__ == 'torch' and T._efficientzerotensor(2).add_(1)"], None),
         (["a = T.ones(2).repeat_interleave(2)", "a.detach_()"], "has no name"),
         (["a = F.avg_pool1d(T.ones(1, 1, 4), 2)", "a.detach_()"], "has no name"),
         (

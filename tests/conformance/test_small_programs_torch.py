@@ -180,6 +180,23 @@ for name, made in {"a view": "a[:]", "a sum": "a + 1", "a product": "a * 2"}.ite
         "y.sum().backward()",
         "check()",
     )
+for written in (
+    "y[:] = b",
+    "y.copy_(b)",
+    "y.fill_(b[0])",
+    "y.eq_(b)",
+    "y[:1] = b[:1]",
+    "y.mul_(b)",
+):
+    PROGRAMS[f"a view with a hook, then {written}"] = (
+        LEAF,
+        "b = T.tensor([5.0, 6.0], requires_grad=True)",
+        "y = (a * 2)[:, 1]",
+        "y.register_hook(lambda g: log.append(('y', g.clone())))",
+        written,
+        "(y * T.arange(2.0)).sum().backward()",
+        "check()",
+    )
 for name, shared in {"data": "c.data = a", "set_": "with T.no_grad(): c.set_(a)"}.items():
     PROGRAMS[f"a leaf whose storage {name} has given to what was reshaped in place"] = (
         LEAF,

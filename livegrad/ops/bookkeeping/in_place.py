@@ -23,6 +23,7 @@ from livegrad.graph.op import REGISTRY, Op, as_suggested
 from livegrad.graph.record import record
 from livegrad.graph.state import LOCAL
 from livegrad.graph.views import laid_out, row_major
+from livegrad.graph.writes import prepare_write
 from livegrad.ops.making.generate import zeros_like
 from livegrad.ops.support import samples as s
 from livegrad.settings import (
@@ -80,8 +81,10 @@ OVERWRITTEN: Op = Op(
 
 def overwriting(x: Tensor, value: Tensor) -> Tensor:
     """`value`, which is to be written to all of `x`: what was there gets a gradient of zeros."""
-    flows = node_of(value).grad_to is not None and node_of(x).grad_to is not None
-    return record(OVERWRITTEN, (x, value), (bool(path_of(x)),)) if flows else value
+    if node_of(value).grad_to is None or node_of(x).grad_to is None:
+        return value
+    prepare_write(x)
+    return record(OVERWRITTEN, (x, value), (bool(path_of(x)),))
 
 
 def also_of(x: Tensor, gradient: Tensor) -> Tensor:

@@ -342,6 +342,7 @@ OUT = re.compile(r"\bout=(\w+)\)")
 TRIANGLE = "tril_ and triu_ take expanded tensors; PyTorch's copy some with more than three dims"
 HALF_WAY = "what was made in inference mode, and given other values, is none of that any more"
 GRADIENT = "a gradient is a tensor like any other; PyTorch's may be a view, made without gradients"
+UNWRITABLE = "PyTorch leaves a ZeroTensor as a gradient, to which it cannot add another"
 SINGLE = "PyTorch cannot repeat a tensor without dims along its only dim"
 
 
@@ -448,6 +449,20 @@ def is_beyond_its_base(x: torch.Tensor) -> bool:
     return not is_stale(x) and x._base is not None and x.numel() > x._base.numel()
 
 
+def is_met_by_backward(message: str, line: str, named: Sequence[Any]) -> bool:
+    """Whether backward was refused a value that it needs: that of a view, which was written."""
+    stale = re.match(r"Output \d+ of \w+ is a view and its base|A view was created", message)
+    asked = re.search(r"backward\(|autograd\.grad\(", line)
+    return bool(stale and asked) and not any(map(is_stale, named))
+
+
+def go_to_unwritable(tensors: Sequence[Any]) -> bool:
+    """Whether gradients of `tensors` are added to a ZeroTensor, which has nothing to write to."""
+    leaves = [*tensors, *[getattr(f, "variable", None) for f in functions_before(tensors)]]
+    grads = [leaf._grad for leaf in leaves if leaf is not None]
+    return any(grad is not None and grad._is_zerotensor() for grad in grads)
+
+
 def is_made_hiding(line: str, before: Sequence[str]) -> bool:
     """Whether a line reads what a function has returned that hides what it returns a view of."""
     made = [names(other).makes for other in before if any(f in other for f in HIDING)]
@@ -497,6 +512,10 @@ def explanation(
             return SET_ON_A_VIEW
         gradients = names(line).reads & derived(before, "T.autograd.grad(")
         return GRADIENT if gradients and is_hidden_view(named[0], named) else None
+    if is_met_by_backward(message, line, named):
+        return KEPT
+    if message.startswith("ZeroTensors are immutable") and "backward(" in line:
+        return UNWRITABLE if go_to_unwritable(named) else None
     if re.match(r"a view of a leaf Variable|Output \d+ of \w+ is a view and its base", message):
         if any(map(has_left_its_base, named)):
             return LEFT
