@@ -82,6 +82,25 @@ def test_what_was_made_in_inference_mode_counts_no_writes():
         y._version
 
 
+def test_what_may_be_written_of_a_tensor_of_inference_mode():
+    with lg.inference_mode():
+        y = lg.ones(2) * 2
+        inside = y.detach()
+        of_bytes = lg.ones(2).view(lg.int32)
+    first, number = y.detach(), y.view(lg.float32)
+    second = first.detach()
+    second.add_(1)
+    number[:1].add_(1)
+    assert (first._version, second._version, number._version) == (0, 1, 1)
+    assert y.tolist() == [4.0, 3.0]
+    assert [x.is_inference() for x in (inside, of_bytes, first, second, number)] == [True] * 4 + [
+        False
+    ]
+    for x in (inside, of_bytes, first[:1]):
+        with pytest.raises(RuntimeError, match="Inplace update to inference tensor"):
+            x.add_(1)
+
+
 def test_a_detached_tensor_is_no_view_of_what_requires_a_gradient(x):
     detached = x.detach()
     lg.nn.Parameter(x)

@@ -327,6 +327,7 @@ ADAM_W = [
 
 LEAF = "a = T.ones(2, requires_grad=True)"
 FOR_ONE_ALONE = "T.__name__ == 'torch' and b.requires_grad_()"
+PARTS = "c = T.ones(4); d = c[:2]; h = c[2:]; c = 0"
 SET = "c = T.ones(2); d = c.view(2)"
 NO_GRADIENTS = "e = a[:0]; g, = T.autograd.grad(T.cat([e, e]).pow(3).sum(), e, create_graph=True)"
 ANOTHER = "a += T.__name__ == 'torch'"
@@ -381,6 +382,8 @@ SPOILT = "T.__name__ == 'torch' or x.grad.fill_(float('nan'))"
         (["a = T.ones(2)", "a.data = T.ones(2)", "b = T.ones(2)", WRITTEN_BY_TORCH_ALONE], None),
         ([LEAF, "b = T.ones(2)", "c = b[0]", "b.data = T.ones(2)", "c += a[0]"], "another storage"),
         ([LEAF, SET, "d.set_(a * 2)"], "set_ on a view"),
+        ([LEAF, PARTS, "d.data = T.ones(2)", "d.mul_(a)"], "another storage"),
+        ([LEAF, PARTS, "d.data = T.ones(2); b = T.ones(2)", FOR_ONE_ALONE], None),
         ([LEAF, SET, "d.set_(T.ones(2)); b = T.ones(2)", FOR_ONE_ALONE], None),
         ([LEAF, NO_GRADIENTS, "h = g * 2"], "empty gradient"),
         ([LEAF, NO_GRADIENTS, "del g; b = T.zeros(0)", FOR_ONE_ALONE], None),

@@ -197,6 +197,28 @@ for written in (
         "(y * T.arange(2.0)).sum().backward()",
         "check()",
     )
+for made in (
+    "g = e.data; h = g.detach()",
+    "g = e.detach(); h = g[:1].detach()",
+    "g = e.detach(); h = g.data; del e",
+    "g = e.detach(); h = g.unsqueeze_(0)",
+    "g = e.view(T.float32); h = g[:1]",
+    "g = e[:].view(T.int32); h = g.detach()",
+    "g = e.view(T.int32).view(T.float32); h = g.view(2)",
+    "with T.inference_mode(): g = e.detach(); h = g.data",
+    "with T.inference_mode(): g = e.view(T.int32); h = g.view(T.float32)",
+    "with T.inference_mode(): g = b.view(T.int32); h = b.view(T.float32)",
+    "with T.inference_mode(): g = b.detach(); h = b[:]",
+):
+    for written in ("g", "h"):
+        PROGRAMS[f"{made}: {written} is written"] = (
+            "b = T.tensor([1.0, 2.0])",
+            "with T.inference_mode(): e = b * 2",
+            made,
+            f"{written}.add_(1)",
+            "which = [x.is_inference() for x in (b, g, h)]",
+            "check()",
+        )
 for name, shared in {"data": "c.data = a", "set_": "with T.no_grad(): c.set_(a)"}.items():
     PROGRAMS[f"a leaf whose storage {name} has given to what was reshaped in place"] = (
         LEAF,

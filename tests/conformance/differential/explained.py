@@ -184,8 +184,8 @@ def explanation_of_state(
         return OWN_FAULT
     if kind in FLOWS and (has_left_its_base(theirs[name]) or is_left(theirs[name], theirs)):
         return LEFT
-    if kind in FLOWS and "another view of its base has been modified" in detail:
-        return LEFT if is_counted_with_left(theirs[name], theirs) else None
+    if kind in FLOWS and is_counted_with_left(theirs[name], theirs):
+        return LEFT
     if kind in FLOWS and name in derived(lines, "T.tensordot(") | derived(lines, "T.einsum("):
         return HIDDEN_WHOLE if is_part_of_hidden(theirs[name], theirs) else None
     if kind == "is_leaf" and "torch False" in detail and is_asked_for(name, lines):
