@@ -63,7 +63,7 @@ class Parameter(Tensor, metaclass=_ParameterKind):
         return out
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Any:
-        # As in PyTorch, without its gradient and attributes, and without the rest of its storage.
+        """A parameter of the same values, without its gradient, attributes or rest of a storage."""
         if id(self) not in memo:
             memo[id(self)] = type(self)(self.detach().clone(), self.requires_grad)
         return memo[id(self)]

@@ -49,16 +49,24 @@ def test_assigned_gradients_are_used_and_forgotten():
     assert x.grad is None
 
 
-def test_copies_and_parameters_hold_their_own():
+def test_copies_hold_gradients_of_their_own():
+    x = lg.ones(2, requires_grad=True)
+    (x * 2).sum().backward()
+    copy.deepcopy(x).grad.zero_()
+    assert x.grad.tolist() == [2.0, 2.0]
+
+
+def test_copies_of_parameters_have_no_gradients():
     module = lg.nn.Linear(2, 1)
     module(lg.ones(1, 2)).sum().backward()
-    assert copy.deepcopy(module).weight.grad is None
+    module.weight.note = "mine"
+    twin = copy.deepcopy(module)
+    assert twin.weight.grad is None
+    assert not hasattr(twin.weight, "note")
+    assert twin.weight.requires_grad
+    assert module.weight.grad.tolist() == [[1.0, 1.0]]
     module.zero_grad()
     assert module.weight.grad is None
-    x = lg.ones(2, requires_grad=True)
-    x.sum().backward()
-    copy.deepcopy(x).grad.zero_()
-    assert x.grad.tolist() == [1.0, 1.0]
 
 
 def test_other_attributes_that_are_checked():

@@ -219,6 +219,14 @@ for made in (
             "which = [x.is_inference() for x in (b, g, h)]",
             "check()",
         )
+PROGRAMS["copies of leaves and of parameters"] = (
+    LEAF,
+    "p = T.nn.Parameter(a.detach().clone()); p.note = 1",
+    "(a * 2).sum().backward(); (p * 3).sum().backward()",
+    "b, q = __import__('copy').deepcopy([a, p])",
+    "noted = hasattr(q, 'note')",
+    "check()",
+)
 for name, shared in {"data": "c.data = a", "set_": "with T.no_grad(): c.set_(a)"}.items():
     PROGRAMS[f"a leaf whose storage {name} has given to what was reshaped in place"] = (
         LEAF,
