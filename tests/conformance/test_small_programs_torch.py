@@ -219,6 +219,14 @@ for made in (
             "which = [x.is_inference() for x in (b, g, h)]",
             "check()",
         )
+PROGRAMS["one of several views that is given the values of a leaf"] = (
+    LEAF,
+    "b = T.ones(2, 2) * 3",
+    "c, d = b.unbind()",
+    "c.data = a",
+    "requires = c.requires_grad, c.is_leaf",
+    "check()",
+)
 PROGRAMS["copies of leaves and of parameters"] = (
     LEAF,
     "p = T.nn.Parameter(a.detach().clone()); p.note = 1",
