@@ -249,6 +249,8 @@ ZEROS = [
         ),
         (["a = T.ones(2, 1, 3, 3).expand(2, 2, 3, 3)", "a.tril_()"], "three dims"),
         (["a = T.zeros(0).roll(1, 1)"], "nothing to roll"),
+        (["a = 0 ** T.zeros(2, dtype=T.complex64)", "check()"], "log(0)"),
+        (["a = (0 ** T.zeros(2)) + (T.__name__ == 'torch')", "check()"], None),
         ([*SAVED_PART, "c.sum().backward()"], "kept as they were"),
         ([*SAVED_PART, "T.__name__ == 'torch' and b.sum().backward()"], None),
         ([*ZEROS, "g.sum().backward()", "a.sum().backward()"], "cannot add another"),
@@ -497,6 +499,14 @@ def test_roundings():
     assert hangs_on(OtherRoundings, lines, "b")
     assert not hangs_on(OtherRoundings, lines, "c")
     assert not hangs_on(OtherRoundings, ["a = T.tensor([1.0, 1.0])", "b = a.argmax()"], "b")
+
+
+def test_sums_of_a_single_number():
+    lines = ["a = T.tensor([-0.0])", "b = a.sum().reciprocal()", "c = a.prod().reciprocal()"]
+    assert hangs_on(OtherRoundings, lines, "b")
+    assert not hangs_on(OtherRoundings, lines, "c")
+    two = ["a = T.tensor([-0.0, -0.0])", "b = a.sum().reciprocal()"]
+    assert not hangs_on(OtherRoundings, two, "b")
 
 
 def test_bits_of_nan():

@@ -22,6 +22,7 @@ from .undefined import (
     SIBLINGS,
     TWO_STORAGES,
     ZERO_BELOW,
+    ZERO_TO,
     is_stale,
 )
 
@@ -38,6 +39,7 @@ NOTED = {
     HALF_WAY: ("grad", "grad value"),
     SIBLINGS: ("log", "grad", "grad value"),
     ZERO_BELOW: ("value", "grad value", "log"),
+    ZERO_TO: ("value", "grad value", "log"),
 }
 
 ENDLESS = "gradients of products do not divide: they are right where PyTorch's, which do, are NaN"

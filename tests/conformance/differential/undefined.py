@@ -37,6 +37,9 @@ HALF_WAY = (
 
 ZERO_BELOW = "a number over complex 0 is infinite; PyTorch multiplies it by 1 / 0, which is NaN"
 
+ZERO_TO = "0 to the power of 0 is 1, also of complex numbers; PyTorch's is exp(0 * log(0)): NaN"
+
+ZERO_TO_POWER = re.compile(r"(?<![\w.])0(?:\.0)? \*\* (\w+)")
 NUMBER_OVER = re.compile(r"= [^=]*[\dj]\)? / (\w+)")
 IN_PLACE = re.compile(r"\w_\(")
 IN_NO_ORDER = re.compile(
@@ -77,6 +80,8 @@ def notes(
         return found | ({GONE} if "the graph was spent by backward" in str(refusal) else set())
     if NUMBER_OVER.search(line) and any(x.is_complex() and (x == 0).any() for x in tensors):
         found.add(ZERO_BELOW)
+    if ZERO_TO_POWER.search(line) and any(x.is_complex() for x in tensors):
+        found.add(ZERO_TO)
     in_no_order = IN_NO_ORDER.search(line) is not None
     if in_no_order and any(overlaps_itself(x) for x in tensors):
         found.add(OVERLAPPING)
