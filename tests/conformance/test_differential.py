@@ -249,6 +249,15 @@ ZEROS = [
         ),
         (["a = T.ones(2, 1, 3, 3).expand(2, 2, 3, 3)", "a.tril_()"], "three dims"),
         (["a = T.zeros(0).roll(1, 1)"], "nothing to roll"),
+        (["a = T.tensor([1e38, 1.0])", "b = F.layer_norm(a, (2,))", "check()"], "are infinite"),
+        (
+            [
+                "a = T.tensor([1e8, 1.0])",
+                "b = F.layer_norm(a, (2,)) + (T.__name__ == 'torch')",
+                "check()",
+            ],
+            None,
+        ),
         (["a = 0 ** T.zeros(2, dtype=T.complex64)", "check()"], "log(0)"),
         (["a = (0 ** T.zeros(2)) + (T.__name__ == 'torch')", "check()"], None),
         ([*SAVED_PART, "c.sum().backward()"], "kept as they were"),
@@ -341,6 +350,10 @@ LENGTH = "n = T.dist(a, a); g, = T.autograd.grad((n ** 2).sum(), a, create_graph
 SECOND = "h, = T.autograd.grad(g.sum(), a)"
 BASE = "a = T.ones(3); b = a[:2]; b.requires_grad_(); c = b.view(2)"
 LOST = "a.mul_(1); d = b * 2; (c.sum() + d.sum()).backward()"
+POOLED = (
+    "a = T.ones(1, 1, 4, requires_grad=True); d = F.max_pool1d(a * 1, 2)\n"
+    "d.register_hook(lambda g: g * 2)"
+)
 WINDOWS = "b = a.repeat(2); c = b.unfold(0, 3, 1)"
 OF_NOTHING = "a = T.zeros(0, requires_grad=True); y = a.cummax(0).values"
 BY_LEFT = "c, d = a.split(1); d.data = d.clone()"
@@ -417,6 +430,8 @@ SPOILT = "T.__name__ == 'torch' or x.grad.fill_(float('nan'))"
         (["a = T.ones(2)", "b = a[:1]", "b.data = b.clone()", "b.add_(1)", "b = a"], "for itself"),
         (["a = T.ones(2)", "b = a[:1]", "T.__name__ == 'torch' and b.add_(0)", "del b"], None),
         (["a = T.tensor(1j) + T.ones(2, dtype=T.float16)"], "half precisions"),
+        ([POOLED, "with T.no_grad(): d.mul_(0.5)", "d.sum().backward()"], "of what is hidden"),
+        ([POOLED.partition("\n")[0], "d.sum().backward()", MORE], None),
         ([LEAF, NEW_STRIDES, "d.sum().backward()"], "left its base"),
         ([LEAF, NEW_STRIDES, "a.sum().backward(); a.grad += T.__name__ == 'torch'"], None),
         (["a = T.tensor([-3], dtype=T.int32)", NEW_NAN], "bits of NaN"),
@@ -493,6 +508,15 @@ def test_a_failed_write_leaves_no_part_written():
     assert side.variables["a"].tolist() == [0, 0, 0]
 
 
+def test_what_a_loop_has_written_stays():
+    lines = ["a = T.tensor([3, 2])", "for _i in T.tensor([0, -4]): a[_i].mul_(-1)", "check()"]
+    assert difference(*lines) is None
+    side = TorchSide()
+    side.run(lines[0])
+    assert isinstance(side.run(lines[1]), IndexError)
+    assert side.variables["a"].tolist() == [-3, 2]
+
+
 def test_roundings():
     """A floor of what should be an integer hangs on them; a sum does not, nor does a tie."""
     lines = ["a = T.tensor([0.1, 3.0])", "b = (T.log(T.exp(a)) / a).floor()", "c = a.sum()"]
@@ -507,6 +531,12 @@ def test_sums_of_a_single_number():
     assert not hangs_on(OtherRoundings, lines, "c")
     two = ["a = T.tensor([-0.0, -0.0])", "b = a.sum().reciprocal()"]
     assert not hangs_on(OtherRoundings, two, "b")
+
+
+def test_sums_that_cancel():
+    lines = ["a = T.tensor([1.0, 1e-7, -1.0], dtype=T.float32)", "b = a.sum() > 0"]
+    assert hangs_on(OtherRoundings, lines, "b")
+    assert not hangs_on(OtherRoundings, [lines[0].replace("e-7", "e-3"), lines[1]], "b")
 
 
 def test_bits_of_nan():

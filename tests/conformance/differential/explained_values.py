@@ -20,6 +20,7 @@ from .undefined import (
     OVERLAPPING_BACK,
     READ_MEANWHILE,
     SIBLINGS,
+    TOO_LARGE,
     TWO_STORAGES,
     ZERO_BELOW,
     ZERO_TO,
@@ -40,6 +41,7 @@ NOTED = {
     SIBLINGS: ("log", "grad", "grad value"),
     ZERO_BELOW: ("value", "grad value", "log"),
     ZERO_TO: ("value", "grad value", "log"),
+    TOO_LARGE: ("value", "grad value", "log"),
 }
 
 ENDLESS = "gradients of products do not divide: they are right where PyTorch's, which do, are NaN"
@@ -50,7 +52,8 @@ INFINITE = (
 SHORT_EPS = "the least length to divide by is not rounded to float16, where it would be 0"
 AT_ZERO = "PyTorch's second gradient of prelu is another than that of its first one at 0"
 HIDDEN_WHOLE = (
-    "what products, linear and repeat_interleave return is a view, in PyTorch, of what is hidden"
+    "what products, linear, 1-d pools and repeat_interleave return is a view, in PyTorch, of what "
+    "is hidden"
 )
 SIGN = "the bits of NaN, and the sign of a complex 0 that PyTorch negates in vectors, are open"
 PADDED = "zeros that gradients are padded with for a convolution are NaN times weights that are"
@@ -243,7 +246,8 @@ def is_watched(program: str, torchs: dict[str, Any]) -> bool:
     """Whether what products returned retains its gradient, or has a hook."""
     modules = [name for name, x in torchs.items() if isinstance(x, torch.nn.Module)]
     repeated = r"\(?\w+\.repeat_interleave"
-    products = "|".join([r"\(?T\.tensordot", r"\(?T\.einsum", r"F\.linear", repeated, *modules])
+    functions = [r"\(?T\.tensordot", r"\(?T\.einsum", r"F\.linear", r"F\.(?:max|avg)_pool1d"]
+    products = "|".join([*functions, repeated, *modules])
     for name in re.findall(rf"\b(\w+) = (?:{products})\(", program):
         if re.search(rf"\b{name}\.(retain_grad|register_hook)\(", program):
             return name not in torchs or is_part_of_hidden(torchs[name], torchs)

@@ -40,7 +40,7 @@ INEXACT_COMPLEX = frozenset({"abs", "angle", "mul", "sgn"})
 ULPS = 4
 # PyTorch's vectors of gelu are right to some 2e-5, and so is this difference of large numbers.
 PRODUCTS = frozenset("mm bmm addmm addmv mv dot".split())  # a sum of 0 has the sign it began with
-SUMS = frozenset("sum nansum mean logsumexp trace avg_pool1d avg_pool2d".split())
+SUMS = frozenset("sum nansum mean var_mean logsumexp trace avg_pool1d avg_pool2d".split())
 MORE = {"gelu": 400, "binary_cross_entropy_with_logits": 400}
 
 
@@ -74,6 +74,8 @@ class OtherRoundings(TorchDispatchMode):
         if name in INEXACT or name.endswith("_backward") or is_complex(name, args):
             for x in out if isinstance(out, tuple | list) else (out,):
                 self.move(x, MORE.get(name, ULPS))
+                if name in SUMS:
+                    self.cancel(x, args[0])
                 if name in PRODUCTS or is_sum_of_one(name, args, x):
                     self.turn_zeros(x)
             if name in NORMS:
@@ -91,6 +93,13 @@ class OtherRoundings(TorchDispatchMode):
         if x.is_floating_point():
             signs = torch.from_numpy(self.rng.choice([-1.0, 1.0], tuple(x.shape))).to(x.dtype)
             x.copy_(torch.where(x == 0, x * signs, x))
+
+    def cancel(self, x: torch.Tensor, terms: torch.Tensor) -> None:
+        """Makes some sums 0 that are smaller than the roundings of their largest term."""
+        if x.is_floating_point() and terms.numel():
+            least = ULPS * torch.finfo(x.dtype).eps * terms.abs().amax()
+            chosen = torch.from_numpy(np.asarray(self.rng.random(tuple(x.shape)) < 0.5))
+            x.masked_fill_((x.abs() <= least) & chosen, 0)
 
     def moved(self, x: Any) -> Any:
         if isinstance(x, torch.Tensor):
@@ -126,7 +135,8 @@ class OtherNans(TorchDispatchMode):
         bits = quiet | self.rng.integers(0, payload, tuple(x.shape), endpoint=True)
         bits = torch.from_numpy(np.asarray(bits)).to(integers)
         shown = x.view(integers)
-        turned = torch.where(torch.from_numpy(self.rng.random(tuple(x.shape)) < 0.5), bits, ~0)
+        chosen = torch.from_numpy(np.asarray(self.rng.random(tuple(x.shape)) < 0.5))
+        turned = torch.where(chosen, bits, ~0)
         shown.copy_(torch.where(x.isnan(), turned.to(integers), shown))
 
 

@@ -39,6 +39,12 @@ ZERO_BELOW = "a number over complex 0 is infinite; PyTorch multiplies it by 1 / 
 
 ZERO_TO = "0 to the power of 0 is 1, also of complex numbers; PyTorch's is exp(0 * log(0)): NaN"
 
+TOO_LARGE = (
+    "numbers whose squares are infinite are 0 if divided by their deviation; PyTorch's are 0, or "
+    "NaN, by how many there are"
+)
+
+NORMS = re.compile(r"(layer|group)_norm\(")
 ZERO_TO_POWER = re.compile(r"(?<![\w.])0(?:\.0)? \*\* (\w+)")
 NUMBER_OVER = re.compile(r"= [^=]*[\dj]\)? / (\w+)")
 IN_PLACE = re.compile(r"\w_\(")
@@ -80,6 +86,8 @@ def notes(
         return found | ({GONE} if "the graph was spent by backward" in str(refusal) else set())
     if NUMBER_OVER.search(line) and any(x.is_complex() and (x == 0).any() for x in tensors):
         found.add(ZERO_BELOW)
+    if NORMS.search(line) and any(map(is_too_large, tensors)):
+        found.add(TOO_LARGE)
     if ZERO_TO_POWER.search(line) and any(x.is_complex() for x in tensors):
         found.add(ZERO_TO)
     in_no_order = IN_NO_ORDER.search(line) is not None
@@ -96,6 +104,13 @@ def notes(
     ):
         found.add(TWO_STORAGES)
     return found
+
+
+def is_too_large(x: torch.Tensor) -> bool:
+    """Whether the variance of finite numbers may be infinite."""
+    if not x.is_floating_point() or not x.isfinite().all():
+        return False
+    return bool(x.detach().square().sum().isinf())
 
 
 def may_write(line: str) -> bool:
