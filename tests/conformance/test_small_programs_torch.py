@@ -227,6 +227,15 @@ PROGRAMS["one of several views that is given the values of a leaf"] = (
     "requires = c.requires_grad, c.is_leaf",
     "check()",
 )
+for offset in (0, 3):
+    PROGRAMS[f"the storage of one of several views, from {offset} on"] = (
+        "b = T.arange(6.0).reshape(2, 3) + 0",
+        "c, d = b.unbind()",
+        f"e = c.as_strided((2,), (1,), {offset})",
+        "c.mul_(2)",
+        "b.requires_grad_()",
+        "e.is_leaf",
+    )
 PROGRAMS["copies of leaves and of parameters"] = (
     LEAF,
     "p = T.nn.Parameter(a.detach().clone()); p.note = 1",

@@ -140,7 +140,11 @@ def as_strided(input: Tensor, size: Any, stride: Any, storage_offset: int | None
     if shows_conjugates(path_of(input)):
         memory = conj_view(memory)
     out = record_view(AS_STRIDED, memory, (strides,), (offset,), shape)
-    share_of(out).count_with(None if input._share is None else input._share.apart)
+    shown, share = input._share, share_of(out)
+    if shown is not None:
+        share.count_with(shown.apart)
+        if shown.made is not None:  # as it was, so is what is shown of its storage
+            share.mark_made(shown.made)
     if node_of(out).grad_to is None and node_of(input).grad_to is not None:
         _give_history(out, input, memory)
     return out
