@@ -115,6 +115,17 @@ SAVED_PART = [
     "b = d.unbind()[0]; c = b ** 2",
     "d.mul_(2)",
 ]
+SET_PART = [
+    "a = T.ones(2, requires_grad=True); b = T.ones(4)",
+    "c, d = b.tensor_split(2); e = b.view(2, 2)",
+    "c.set_(a)",
+]
+SHORT = ["a = T.ones(2, 3, requires_grad=True)", "b = a * 1; c, d = b.split(1)"]
+HALF = [
+    "a = T.nn.Linear(2, 1); a.weight.data.fill_(1); a.bias.data.fill_(1)",
+    "a.bias.register_post_accumulate_grad_hook(lambda p: log.append(('a', p.grad.clone())))",
+    "b = T.ones(1, 2, requires_grad=True)",
+]
 ZEROS = [
     "a = T.ones(2, requires_grad=True)",
     "g, = T.autograd.grad(a.abs().sum(), [a], create_graph=True)",
@@ -249,6 +260,42 @@ ZEROS = [
         ),
         (["a = T.ones(2, 1, 3, 3).expand(2, 2, 3, 3)", "a.tril_()"], "three dims"),
         (["a = T.zeros(0).roll(1, 1)"], "nothing to roll"),
+        ([*SET_PART, "e.grad_fn; e.register_hook(print)"], "set_ on a view"),
+        ([*SET_PART, "T.ones(2, requires_grad=T.__name__ == 'torch').register_hook(print)"], None),
+        (
+            [
+                "a = T.ones(0, requires_grad=True)",
+                "b = T.logaddexp(a, a > 0)",
+                "b.sum().backward()",
+            ],
+            "refuses of bools",
+        ),
+        (["a = T.ones(2) > 0", "T.__name__ == 'torch' and a - a"], None),
+        (
+            [*SHORT, "with T.no_grad(): b.mul_(2)", "F.batch_norm(c, None, None, training=True)"],
+            "small",
+        ),
+        (
+            [
+                *SHORT,
+                "T.__name__ == 'torch' or a.view(9)",
+                "F.batch_norm(c, None, None, training=True)",
+            ],
+            None,
+        ),
+        (
+            ["a = T.ones(1, 2, 1, 3)", "b = a[T.tensor([[False, False]])] + 1", "check()"],
+            "in memory",
+        ),
+        (
+            [
+                "a = T.zeros(0, 2)",
+                "b = a.as_strided((0, 2), (4 + (T.__name__ == 'torch'), 1))",
+                "check()",
+            ],
+            None,
+        ),
+        ([*HALF, "a(b // b).sum().backward()", "check()"], "on its way"),
         (["a = T.tensor([1e38, 1.0])", "b = F.layer_norm(a, (2,))", "check()"], "are infinite"),
         (
             [
@@ -382,6 +429,7 @@ SAME = "a = T.full((3,), float('nan'), requires_grad=True)"
 NAN_IN_TORCH = "T.__name__ == 'torch' and a.grad.{}.fill_(float('nan'))"
 NOT_THE_FIRST = "a.grad.copy_(T.tensor([0.0, 0, 1] if T.__name__ == 'torch' else [1.0, 0, 0]))"
 INFINITE = "a = T.ones(1, dtype=T.complex64, requires_grad=True); (a.imag / 0 + a.real).backward()"
+NORMED = "a = T.tensor([2.75, 0.25, 0.0], requires_grad=True); y = F.layer_norm(a, (3,))"
 SPOILT = "T.__name__ == 'torch' or x.grad.fill_(float('nan'))"
 
 
@@ -452,6 +500,8 @@ SPOILT = "T.__name__ == 'torch' or x.grad.fill_(float('nan'))"
         ([INFINITE, NAN_IN_TORCH.format("real")], "multiplying by 1"),
         ([INFINITE, NAN_IN_TORCH.format("imag")], None),
         ([CONV, "a(x).sum().backward()"], "are padded"),
+        ([NORMED, "y.backward(T.tensor([1.0, float('inf'), 2.0]))"], "subtracts infinities"),
+        ([NORMED, "y.sum().backward()", MORE], None),
         ([CONV.replace("nan", "1"), "a(x).sum().backward()", SPOILT], None),
     ],
 )
@@ -531,6 +581,13 @@ def test_sums_of_a_single_number():
     assert not hangs_on(OtherRoundings, lines, "c")
     two = ["a = T.tensor([-0.0, -0.0])", "b = a.sum().reciprocal()"]
     assert not hangs_on(OtherRoundings, two, "b")
+
+
+def test_parts_that_cancel():
+    lines = ["a = T.tensor([1.5 + 1j] * 8) / T.tensor([-1 + 1.5j] * 8)", "b = a.real == 0"]
+    exact = ["a = T.tensor([1 + 1j] * 8) / T.tensor([1 + 0j] * 8)", lines[1]]
+    assert hangs_on(OtherRoundings, lines, "b")
+    assert not hangs_on(OtherRoundings, exact, "b")
 
 
 def test_sums_that_cancel():

@@ -167,6 +167,8 @@ def explanation_of_state(
         kind == "storage_offset" or (kind in LAYOUT and name in derived(lines, "ldexp("))
     ):
         return EMPTY
+    if empty and kind in LAYOUT and name in made_after(is_masked, lines):
+        return EMPTY
     if kind in LAYOUT and name in gradients:
         return OWN_STRIDES
     if kind in FLOWS and re.search(" of dtype (bool|u?int)", detail):
@@ -195,6 +197,11 @@ def explanation_of_state(
     if kind == "retains_grad" and theirs[name].is_leaf:
         return DETACHED
     return None
+
+
+def is_masked(line: str) -> bool:
+    """Whether a line picks elements by a mask."""
+    return re.search(r"\w\[T\.tensor\(\[[^\]]*(True|False)", line) is not None
 
 
 def is_written_together(x: Any, detail: str) -> bool:
@@ -319,6 +326,7 @@ NO_INDEX = "an index must name a place, also where there is nothing to read or w
 STALE = "a view that was given up is refused by every function, also by those without a gradient"
 RANGE = "an index out of range is an IndexError: PyTorch's class depends on which kernel meets it"
 TWO_FAULTS = "a tensor must not be written, and has no such index: either may be said first"
+STALE_AND_SHORT = "a batch is too small, and has lost its history: either may be said first"
 UNASKED = "PyTorch takes a view for a leaf until somebody has asked for its grad_fn"
 EXPANDED = "what was written to an expanded tensor has a gradient; PyTorch's writes to another such"
 RESHAPED = "gradients are added although a leaf was reshaped in place since it got the first"
@@ -333,6 +341,7 @@ PRODUCT = "PyTorch multiplies more than two dims as a matrix, of which the resul
 GIVEN_UP = "a Function is given up with what it saved, whether or not its backward looks at that"
 SPENT_WITH = "what is computed from a graph that is gone goes with it, as in `total += loss`"
 UNSEEN_REST = "what is summed has a storage of its own size; PyTorch may have made it for more"
+SUBTRACTED = "PyTorch's gradient of logaddexp subtracts the operands, which it refuses of bools"
 NEGATED = "PyTorch's gradient of atan2 negates the other operand, which it refuses of bools"
 NEGATED_UNSIGNED = "PyTorch's gradient of atan2 negates a uint8, which is none of its numbers"
 LAST_NAN = "of several NaN in a window the first has the gradient, as in max(); PyTorch's last has"
@@ -365,11 +374,12 @@ def explanation_of_refusal(
     empty = any(x.numel() == 0 for x in named) or re.search(r"T\.zeros\(\((\d+, )*0[,)]", line)
     if is_of_no_index(message):
         return NO_INDEX
-    if "doesn't require gradient" in message and any(map(is_integer, named)):
-        return INTEGERS
     if "doesn't require gradient" in message:
-        is_shown = any(is_set(x, before, theirs) for x in named)
-        return SET_ON_A_WHOLE if is_shown and is_after(named, "NotImplemented") else None
+        if any(map(is_integer, named)):
+            return INTEGERS
+        if not any(is_set(x, before, theirs) for x in named):
+            return None
+        return SET_ON_A_WHOLE if is_after(named, "NotImplemented") else SET_ON_A_VIEW
     if "retain_grad on Tensor that has requires_grad=False" in message:
         return INTEGERS if any(map(comes_from_integers, named)) else None
     if "derivative for set_ is not implemented" in message:
@@ -497,6 +507,8 @@ def explanation(
         if is_out_of_range(str(wrong)):
             both = is_not_to_be_written(found)
             return TWO_FAULTS if both else RANGE if is_out_of_range(str(found)) else None
+        if "more than 1 value per channel" in message and any(map(is_stale, named)):
+            return STALE_AND_SHORT if "view of its base has been modified" in str(found) else None
         both = is_not_to_be_written(wrong) and isinstance(found, IndexError)
         return TWO_FAULTS if both else None
     if message == "cannot resize variables that require grad":
@@ -539,6 +551,8 @@ def explanation(
         return HIDDEN_VIEW if is_hidden_view(named[0], named) else None
     if re.search(r"clamp\w*\(.*out=", line) and re.match(r"Found dtype \w+ but expected", message):
         return CLAMPED
+    if message.startswith("Subtraction, the `-` operator, with a bool") and "backward(" in line:
+        return SUBTRACTED if is_after(named, "LogaddexpBackward") else None
     if message.startswith("Negation, the `-` operator, on a bool") and "backward(" in line:
         return NEGATED if is_after(named, "Atan2Backward") else None
     if re.match(r"value cannot be converted to type \w+ without overflow", message):

@@ -37,7 +37,7 @@ NOTED = {
     TWO_STORAGES: ("value", "grad value", "log"),
     ONE_GRADIENT: ("grad value",),
     GONE: ("log", "grad", "grad value"),
-    HALF_WAY: ("grad", "grad value"),
+    HALF_WAY: ("grad", "grad value", "log"),
     SIBLINGS: ("log", "grad", "grad value"),
     ZERO_BELOW: ("value", "grad value", "log"),
     ZERO_TO: ("value", "grad value", "log"),
@@ -59,6 +59,10 @@ SIGN = "the bits of NaN, and the sign of a complex 0 that PyTorch negates in vec
 PADDED = "zeros that gradients are padded with for a convolution are NaN times weights that are"
 LENGTH_OF_ZERO = "the second gradient of a length at 0 is that of 0, or eps; PyTorch's is 0 / 0"
 NO_FREEDOM = "PyTorch's gradient of the variance of too few values is +inf, or NaN, by their mean"
+INFINITE_GRADIENT = (
+    "an infinite gradient of a norm is NaN in PyTorch, whose rule subtracts infinities from another"
+)
+NORMALISED = re.compile(r"(layer|group|instance|batch)_norm\(|(Layer|Group|Batch)Norm\w*\(")
 BASE_WITHOUT = (
     "PyTorch loses gradients of a view made a leaf: what it shows was written, and has none"
 )
@@ -116,6 +120,8 @@ def explanation_of_numbers(
         return LENGTH_OF_ZERO if has_length_of_zero(program, torchs) else None
     if all(math.isnan(b) for _, b in pairs) and any(map(is_broken, torchs.values())):
         return PADDED
+    if NORMALISED.search(program) and all(math.isnan(a) and math.isinf(b) for a, b in pairs):
+        return INFINITE_GRADIENT
     if re.search(r"\b(var|std)\(", program) and not any(math.isfinite(x) for p in pairs for x in p):
         return NO_FREEDOM
     return None

@@ -74,6 +74,8 @@ class OtherRoundings(TorchDispatchMode):
         if name in INEXACT or name.endswith("_backward") or is_complex(name, args):
             for x in out if isinstance(out, tuple | list) else (out,):
                 self.move(x, MORE.get(name, ULPS))
+                if isinstance(x, torch.Tensor) and x.is_complex():
+                    self.cancel_parts(x)
                 if name in SUMS:
                     self.cancel(x, args[0])
                 if name in PRODUCTS or is_sum_of_one(name, args, x):
@@ -100,6 +102,13 @@ class OtherRoundings(TorchDispatchMode):
             least = ULPS * torch.finfo(x.dtype).eps * terms.abs().amax()
             chosen = torch.from_numpy(np.asarray(self.rng.random(tuple(x.shape)) < 0.5))
             x.masked_fill_((x.abs() <= least) & chosen, 0)
+
+    def cancel_parts(self, x: torch.Tensor) -> None:
+        """Makes some parts of complex numbers 0 that are less than the roundings of the other."""
+        parts = torch.view_as_real(x.resolve_conj())
+        least = ULPS * torch.finfo(x.dtype).eps * x.abs().unsqueeze(-1)
+        chosen = torch.from_numpy(np.asarray(self.rng.random(tuple(parts.shape)) < 0.5))
+        x.copy_(torch.view_as_complex(torch.where((parts.abs() <= least) & chosen, 0, parts)))
 
     def moved(self, x: Any) -> Any:
         if isinstance(x, torch.Tensor):
