@@ -126,6 +126,15 @@ HALF = [
     "a.bias.register_post_accumulate_grad_hook(lambda p: log.append(('a', p.grad.clone())))",
     "b = T.ones(1, 2, requires_grad=True)",
 ]
+DETACHED = [
+    "a, c = (T.ones(2, requires_grad=True) for _ in 'ac')",
+    "d = c - a; c.detach_()",
+]
+HOOKED = [
+    "a = T.nn.Flatten(); a.register_full_backward_hook(lambda m, gi, go: None)",
+    "b = T.ones(2, 3, requires_grad=True); o = T.optim.Adagrad([b], lr=0.25)",
+    "e = T.cat([a(b), a(b)], 1)",
+]
 ZEROS = [
     "a = T.ones(2, requires_grad=True)",
     "g, = T.autograd.grad(a.abs().sum(), [a], create_graph=True)",
@@ -260,6 +269,9 @@ ZEROS = [
         ),
         (["a = T.ones(2, 1, 3, 3).expand(2, 2, 3, 3)", "a.tril_()"], "three dims"),
         (["a = T.zeros(0).roll(1, 1)"], "nothing to roll"),
+        ([*DETACHED, "c[...].copy_(a)", "d.sum().backward()"], "was a leaf"),
+        ([*DETACHED, "(d if T.__name__ == 'torch' else a).sum().backward()", "d.is_leaf"], None),
+        ([*HOOKED, "a(e).sum().backward(); o.step()", "e.sum().backward()"], "whether or not"),
         ([*SET_PART, "e.grad_fn; e.register_hook(print)"], "set_ on a view"),
         ([*SET_PART, "T.ones(2, requires_grad=T.__name__ == 'torch').register_hook(print)"], None),
         (

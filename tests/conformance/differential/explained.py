@@ -352,6 +352,7 @@ TRIANGLE = "tril_ and triu_ take expanded tensors; PyTorch's copy some with more
 HALF_WAY = "what was made in inference mode, and given other values, is none of that any more"
 GRADIENT = "a gradient is a tensor like any other; PyTorch's may be a view, made without gradients"
 UNWRITABLE = "PyTorch leaves a ZeroTensor as a gradient, to which it cannot add another"
+MOVED = "what was a leaf collects what is computed from it then, whatever was written to it since"
 SINGLE = "PyTorch cannot repeat a tensor without dims along its only dim"
 
 
@@ -405,7 +406,7 @@ def explanation_of_refusal(
     if re.search(r"are out of bounds for storage of \d+", message) and any(map(has_more, named)):
         return UNSEEN_REST
     if "the graph was spent by backward" in message:
-        if is_after(named, "OwnBackward"):
+        if is_after(named, "OwnBackward") or is_after(named, "BackwardHookFunction"):
             return GIVEN_UP
         return SPENT_WITH if "autograd.grad(" in line and is_after_freed(named) else None
     return None
@@ -473,6 +474,12 @@ def go_to_unwritable(tensors: Sequence[Any]) -> bool:
     return any(grad is not None and grad._is_zerotensor() for grad in grads)
 
 
+def is_of_moved_leaf(function: Any) -> bool:
+    """Whether a function of PyTorch's brings gradients to what was a leaf once."""
+    leaf = getattr(function, "variable", None)
+    return leaf is not None and leaf.grad_fn is not None
+
+
 def is_made_hiding(line: str, before: Sequence[str]) -> bool:
     """Whether a line reads what a function has returned that hides what it returns a view of."""
     made = [names(other).makes for other in before if any(f in other for f in HIDING)]
@@ -526,6 +533,8 @@ def explanation(
         return GRADIENT if gradients and is_hidden_view(named[0], named) else None
     if is_met_by_backward(message, line, named):
         return KEPT
+    if message == "leaf variable has been moved into the graph interior":
+        return MOVED if any(map(is_of_moved_leaf, functions_before(named))) else None
     if message.startswith("ZeroTensors are immutable") and "backward(" in line:
         return UNWRITABLE if go_to_unwritable(named) else None
     if re.match(r"a view of a leaf Variable|Output \d+ of \w+ is a view and its base", message):
