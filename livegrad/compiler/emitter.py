@@ -22,7 +22,7 @@ from typing import TypeVar
 
 from livegrad import dtypes
 from livegrad.compiler.builder import Builder
-from livegrad.compiler.values import Operand, Value, bits_of, lanes_of, vector
+from livegrad.compiler.values import Choice, Operand, Value, bits_of, lanes_of, vector
 from livegrad.dtypes import BOOL, DType
 
 T = TypeVar("T")
@@ -196,7 +196,12 @@ class Emitter:
         return x
 
     def _half(self, x: Value) -> Value:
-        """`x` rounded to a half."""
+        """`x` rounded to a half; of what was chosen, each by itself: a half is then left as it is.
+
+        Else a signalling NaN would become a quiet one on the way.
+        """
+        if isinstance(x, Choice):
+            return self._b.select(x.mask, self._half(x.left), self._half(x.right))
         if lanes_of(x.type):
             return self._b.fptrunc(x, "half")
         # As a lane: LLVM pushes a scalar rounding inside a copysign in double, and then wants the
@@ -410,7 +415,7 @@ class Emitter:
             left, right = self._b.splat(left, lanes), self._b.splat(right, lanes)
         elif lanes_of(left.type) and not lanes:
             mask = self._b.splat(mask, lanes_of(left.type))
-        return self._b.select(mask, left, right)
+        return Choice(self._b.select(mask, left, right), mask, left, right)
 
     # ---- functions of floats -------------------------------------------------------------
 

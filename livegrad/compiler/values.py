@@ -108,5 +108,15 @@ class Value:
         return f"{self.type} {self.name}"
 
 
+class Choice(Value):
+    """One of two values, where a mask says which."""
+
+    __slots__ = ("left", "mask", "right")
+
+    def __init__(self, value: Value, mask: Value, left: Value, right: Value) -> None:
+        super().__init__(value.name, value.type)
+        self.mask, self.left, self.right = mask, left, right
+
+
 Operand = Value | float
 """What instructions accept: a Value, or a Python number that takes the other operand's type."""

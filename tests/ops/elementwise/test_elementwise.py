@@ -200,3 +200,23 @@ def test_no_gradient_comes_through_a_power_of_0(exponent):
     a = lg.tensor([2.0], requires_grad=True)
     (a**exponent).sub(1).sqrt().backward()  # whose slope there is infinite
     assert a.grad.tolist() == [0.0]
+
+
+SIGNALLING = {lg.float16: 0x7D01, lg.bfloat16: 0x7F81, lg.float32: 0x7FA00001}
+
+
+@pytest.mark.parametrize("dtype", SIGNALLING)
+@pytest.mark.parametrize(
+    "choose",
+    [
+        lambda x, mask: lg.where(mask, x, 1),
+        lambda x, mask: x.masked_fill(~mask, 0),
+        lambda x, mask: x.tril(),
+        lambda x, mask: lg.relu(x),
+    ],
+)
+def test_what_is_chosen_keeps_its_bits(dtype, choose):
+    integer = lg.int32 if dtype is lg.float32 else lg.int16
+    bits = lg.tensor([[SIGNALLING[dtype]] * 20] * 20, dtype=integer)
+    chosen = choose(bits.view(dtype), lg.ones(20, 20) > 0).view(integer)
+    assert chosen[19].tolist() == [SIGNALLING[dtype]] * 20
