@@ -15,6 +15,7 @@ from typing import Any
 
 import torch
 
+from .explained_backward import explanation_of_backward
 from .explained_values import (
     HIDDEN_WHOLE,
     VALUES,
@@ -328,12 +329,9 @@ RANGE = "an index out of range is an IndexError: PyTorch's class depends on whic
 TWO_FAULTS = "a tensor must not be written, and has no such index: either may be said first"
 STALE_AND_SHORT = "a batch is too small, and has lost its history: either may be said first"
 UNASKED = "PyTorch takes a view for a leaf until somebody has asked for its grad_fn"
-EXPANDED = "what was written to an expanded tensor has a gradient; PyTorch's writes to another such"
-RESHAPED = "gradients are added although a leaf was reshaped in place since it got the first"
 NOT_TO_EXPANDED = (
     "nothing is written to expanded tensors; PyTorch's reductions go on with what they wrote there"
 )
-SMALLER_BASE = "PyTorch finds no room for the gradient of a view whose base is smaller by now"
 NO_DIM = "a dim must be one of the tensor's, also where there is nothing to roll"
 HIDDEN_VIEW = "what is repeated, averaged or contracted is a view, in PyTorch, of what has no name"
 HIDING = ("repeat_interleave(", "avg_pool1d(", "einsum(", "tensordot(")
@@ -341,8 +339,6 @@ PRODUCT = "PyTorch multiplies more than two dims as a matrix, of which the resul
 GIVEN_UP = "a Function is given up with what it saved, whether or not its backward looks at that"
 SPENT_WITH = "what is computed from a graph that is gone goes with it, as in `total += loss`"
 UNSEEN_REST = "what is summed has a storage of its own size; PyTorch may have made it for more"
-SUBTRACTED = "PyTorch's gradient of logaddexp subtracts the operands, which it refuses of bools"
-NEGATED = "PyTorch's gradient of atan2 negates the other operand, which it refuses of bools"
 NEGATED_UNSIGNED = "PyTorch's gradient of atan2 negates a uint8, which is none of its numbers"
 LAST_NAN = "of several NaN in a window the first has the gradient, as in max(); PyTorch's last has"
 AS_NUMBER = "a tensor that is written is cast; PyTorch takes one of one element for a number here"
@@ -351,8 +347,6 @@ OUT = re.compile(r"\bout=(\w+)\)")
 TRIANGLE = "tril_ and triu_ take expanded tensors; PyTorch's copy some with more than three dims"
 HALF_WAY = "what was made in inference mode, and given other values, is none of that any more"
 GRADIENT = "a gradient is a tensor like any other; PyTorch's may be a view, made without gradients"
-UNWRITABLE = "PyTorch leaves a ZeroTensor as a gradient, to which it cannot add another"
-MOVED = "what was a leaf collects what is computed from it then, whatever was written to it since"
 SINGLE = "PyTorch cannot repeat a tensor without dims along its only dim"
 
 
@@ -455,11 +449,6 @@ def is_sought_where_it_lies_now(x: Any, theirs: dict[str, Any], lines: Sequence[
     return False
 
 
-def is_beyond_its_base(x: torch.Tensor) -> bool:
-    """Whether a view shows more than what it is a view of, which was made smaller in place."""
-    return not is_stale(x) and x._base is not None and x.numel() > x._base.numel()
-
-
 def is_met_by_backward(message: str, line: str, named: Sequence[Any]) -> bool:
     """Whether backward was refused a value that it needs: that of a view, which was written."""
     stale = re.match(r"Output \d+ of \w+ is a view and its base|A view was created", message)
@@ -467,23 +456,21 @@ def is_met_by_backward(message: str, line: str, named: Sequence[Any]) -> bool:
     return bool(stale and asked) and not any(map(is_stale, named))
 
 
-def go_to_unwritable(tensors: Sequence[Any]) -> bool:
-    """Whether gradients of `tensors` are added to a ZeroTensor, which has nothing to write to."""
-    leaves = [*tensors, *[getattr(f, "variable", None) for f in functions_before(tensors)]]
-    grads = [leaf._grad for leaf in leaves if leaf is not None]
-    return any(grad is not None and grad._is_zerotensor() for grad in grads)
-
-
-def is_of_moved_leaf(function: Any) -> bool:
-    """Whether a function of PyTorch's brings gradients to what was a leaf once."""
-    leaf = getattr(function, "variable", None)
-    return leaf is not None and leaf.grad_fn is not None
-
-
 def is_made_hiding(line: str, before: Sequence[str]) -> bool:
     """Whether a line reads what a function has returned that hides what it returns a view of."""
     made = [names(other).makes for other in before if any(f in other for f in HIDING)]
     return any(names(line).reads & one for one in made)
+
+
+def explanation_of_two(wrong: Exception, found: Exception, named: Sequence[Any]) -> str | None:
+    """Why PyTorch says that something is `wrong`, and livegrad something else."""
+    if is_out_of_range(str(wrong)):
+        both = is_not_to_be_written(found)
+        return TWO_FAULTS if both else RANGE if is_out_of_range(str(found)) else None
+    if "more than 1 value per channel" in str(wrong) and any(map(is_stale, named)):
+        return STALE_AND_SHORT if "view of its base has been modified" in str(found) else None
+    both = is_not_to_be_written(wrong) and isinstance(found, IndexError)
+    return TWO_FAULTS if both else None
 
 
 def explanation(
@@ -511,13 +498,7 @@ def explanation(
     if type(wrong) is RuntimeError and isinstance(found, NotImplementedError):
         return SUBCLASS
     if wrong is not None and found is not None:
-        if is_out_of_range(str(wrong)):
-            both = is_not_to_be_written(found)
-            return TWO_FAULTS if both else RANGE if is_out_of_range(str(found)) else None
-        if "more than 1 value per channel" in message and any(map(is_stale, named)):
-            return STALE_AND_SHORT if "view of its base has been modified" in str(found) else None
-        both = is_not_to_be_written(wrong) and isinstance(found, IndexError)
-        return TWO_FAULTS if both else None
+        return explanation_of_two(wrong, found, named)
     if message == "cannot resize variables that require grad":
         return INTEGERS if any(map(is_integer, named[:1])) else None
     if re.search("inference tensor|Inference tensors do not track", message):
@@ -533,37 +514,25 @@ def explanation(
         return GRADIENT if gradients and is_hidden_view(named[0], named) else None
     if is_met_by_backward(message, line, named):
         return KEPT
-    if message == "leaf variable has been moved into the graph interior":
-        return MOVED if any(map(is_of_moved_leaf, functions_before(named))) else None
-    if message.startswith("ZeroTensors are immutable") and "backward(" in line:
-        return UNWRITABLE if go_to_unwritable(named) else None
+    if "backward(" in line and (reason := explanation_of_backward(message, named)) is not None:
+        return reason
     if re.match(r"a view of a leaf Variable|Output \d+ of \w+ is a view and its base", message):
         if any(map(has_left_its_base, named)):
             return LEFT
         return SET_ON_A_VIEW if any(is_set(x, before, theirs) for x in named) else None
     if message.startswith("a leaf Variable"):
         return UNASKED if any(not x.is_leaf for x in named[:1]) else None
-    if "more than one element of the written-to" in message and "backward(" in line:
-        return EXPANDED
     if "more than one element of the written-to" in message and re.search(r"tri[lu]_\(", line):
         return TRIANGLE if any(x.ndim > 3 and overlaps_itself(x) for x in named) else None
     if "more than one element of the written-to" in message and named:
         gradients = names(line).reads & derived(before, "T.autograd.grad(")
         return OWN_STRIDES if gradients and overlaps_itself(named[0]) else None
-    if message.startswith("setStorage") and "backward(" in line and found is None:
-        return SMALLER_BASE if any(map(is_beyond_its_base, named)) else None
-    if message.startswith("output with shape") and "backward(" in line:
-        return RESHAPED
     if message.startswith("Can't detach views") and any(map(is_product, named)):
         return PRODUCT
     if message.startswith("Can't detach views") and is_made_hiding(line, before):
         return HIDDEN_VIEW if is_hidden_view(named[0], named) else None
     if re.search(r"clamp\w*\(.*out=", line) and re.match(r"Found dtype \w+ but expected", message):
         return CLAMPED
-    if message.startswith("Subtraction, the `-` operator, with a bool") and "backward(" in line:
-        return SUBTRACTED if is_after(named, "LogaddexpBackward") else None
-    if message.startswith("Negation, the `-` operator, on a bool") and "backward(" in line:
-        return NEGATED if is_after(named, "Atan2Backward") else None
     if re.match(r"value cannot be converted to type \w+ without overflow", message):
         written_with = [x for x in named[1:] if x.numel() == 1]
         number = ONE_NUMBER.search(line) or written_with or any(x.ndim == 0 for x in named)

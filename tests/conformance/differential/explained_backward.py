@@ -1,0 +1,56 @@
+"""Backward passes that PyTorch refuses, and livegrad does not."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+
+from .tensors import functions_before, is_after
+from .undefined import is_stale
+
+EXPANDED = "what was written to an expanded tensor has a gradient; PyTorch's writes to another such"
+RESHAPED = "gradients are added although a leaf was reshaped in place since it got the first"
+SMALLER_BASE = "PyTorch finds no room for the gradient of a view whose base is smaller by now"
+SUBTRACTED = "PyTorch's gradient of logaddexp subtracts the operands, which it refuses of bools"
+NEGATED = "PyTorch's gradient of atan2 negates the other operand, which it refuses of bools"
+UNWRITABLE = "PyTorch leaves a ZeroTensor as a gradient, to which it cannot add another"
+MOVED = "what was a leaf collects what is computed from it then, whatever was written to it since"
+
+
+def explanation_of_backward(message: str, named: Sequence[Any]) -> str | None:
+    """Why livegrad does not refuse, in these words of PyTorch's, a backward from `named`."""
+    if message == "leaf variable has been moved into the graph interior":
+        return MOVED if any(map(is_of_moved_leaf, functions_before(named))) else None
+    if message.startswith("ZeroTensors are immutable"):
+        return UNWRITABLE if go_to_unwritable(named) else None
+    if "more than one element of the written-to" in message:
+        return EXPANDED
+    if message.startswith("setStorage"):
+        return SMALLER_BASE if any(map(is_beyond_its_base, named)) else None
+    if message.startswith("output with shape"):
+        return RESHAPED
+    if message.startswith("Subtraction, the `-` operator, with a bool"):
+        return SUBTRACTED if is_after(named, "LogaddexpBackward") else None
+    if message.startswith("Negation, the `-` operator, on a bool"):
+        return NEGATED if is_after(named, "Atan2Backward") else None
+    return None
+
+
+def is_beyond_its_base(x: torch.Tensor) -> bool:
+    """Whether a view shows more than what it is a view of, which was made smaller in place."""
+    return not is_stale(x) and x._base is not None and x.numel() > x._base.numel()
+
+
+def go_to_unwritable(tensors: Sequence[Any]) -> bool:
+    """Whether gradients of `tensors` are added to a ZeroTensor, which has nothing to write to."""
+    leaves = [*tensors, *[getattr(f, "variable", None) for f in functions_before(tensors)]]
+    grads = [leaf._grad for leaf in leaves if leaf is not None]
+    return any(grad is not None and grad._is_zerotensor() for grad in grads)
+
+
+def is_of_moved_leaf(function: Any) -> bool:
+    """Whether a function of PyTorch's brings gradients to what was a leaf once."""
+    leaf = getattr(function, "variable", None)
+    return leaf is not None and leaf.grad_fn is not None
