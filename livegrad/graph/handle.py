@@ -133,6 +133,8 @@ class Share:
     whole: Any
     # Whether it was brought up to date after a counted write to what it is a view of.
     followed = False
+    # Whether it is of inference mode, and counts its writes all the same: see `counts_writes`.
+    counts = False
     # The part of memory shared with somebody else that it shows: see runtime/shared.py.
     shown: Any = None
 

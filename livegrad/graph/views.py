@@ -19,7 +19,6 @@ from livegrad.graph.handle import (
     may_be_stale,
     new_share,
     node_of,
-    path_of,
     share_of,
     wrap,
 )
@@ -297,10 +296,7 @@ def is_of_inference(node: Node) -> bool:
 
 def counts_writes(x: Any) -> bool:
     """Whether a tensor of inference mode may be written elsewhere: if detach() gave it there."""
-    share = x._share
-    if not path_of(x) or share.apart is None:
-        return False
-    return share.path[-1][0].grads is None and not share.made
+    return x._share is not None and x._share.counts
 
 
 def mark_view_of_inference(op: Op, out: Any) -> None:
@@ -311,6 +307,7 @@ def mark_view_of_inference(op: Op, out: Any) -> None:
     """
     out._node.spent = True
     if op.grads is None and not LOCAL.state.inference:
+        out._share.counts = True
         out._share.count_with([0])
 
 

@@ -124,7 +124,7 @@ def _shown_as(x: Tensor, before: Share | None, shown: Share) -> Share:
     share.whole = shown.whole
     if before is not None:
         share.count_with(before.apart)
-        share.followed = before.followed
+        share.followed, share.counts = before.followed, before.counts
         share.made, share.made_at = before.made, before.made_at
     return share
 

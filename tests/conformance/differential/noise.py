@@ -81,10 +81,10 @@ class OtherRoundings(TorchDispatchMode):
                 if name in PRODUCTS or is_sum_of_one(name, args, x):
                     self.turn_zeros(x)
             if name in NORMS:
-                self.cancel(out[0])
+                self.turn_small(out[0])
         return out
 
-    def cancel(self, x: torch.Tensor) -> None:
+    def turn_small(self, x: torch.Tensor) -> None:
         """Turns what is a rounding next to the largest number, or makes it 0."""
         most = x.abs().nan_to_num(0, posinf=0).amax() if x.numel() else 0
         small = x.abs() <= ULPS * torch.finfo(x.dtype).eps * most
