@@ -1,33 +1,40 @@
 """Recurrent layers: all steps of one layer in one direction are one node.
 
     gates (R, G H) ─┐   R rows: step 0 of all N sequences, step 1 of those that have one, …
-    h0 (N, P), c0 ──┼─► RECURRENT ─► (R, P [+ H]): state (and cell) after every step
-    weights ────────┘       │
-                            └ gradient ─► SLOPES: gradients of all inputs, one after the other
+    h0 (N, P), c0 ──┼─► RECURRENT ─► (R, P [+ H] + kept): after every step the state (and cell), and
+    weights ────────┘       │                             what the gradient needs besides
+                            ▼
+                         STATES ─► (R, P [+ H]): its first columns
+                            │
+                            └ gradient ─► SLOPES (R + N, …): gradients of the gates, row by row, and
+                                          of h0 and c0; the weights' are products of its columns
 
-Both run NumPy code that loops over the steps, so a new length is neither a new kernel nor more
-nodes. Nothing but the states is kept for the gradient: the gates of all steps are computed again by
-one product. A second gradient goes through the same code with tensors instead of arrays, unrolled.
+RECURRENT and SLOPES have native kernels that loop over the steps (compiler/lowerings/recurrent.py),
+so a new length is neither a new kernel nor more nodes. A second gradient goes through the rules
+below with tensors instead of arrays, unrolled.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from itertools import accumulate
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from livegrad import dtypes
 from livegrad.graph.handle import node_of
+from livegrad.graph.lowering import lowered_by
 from livegrad.graph.meta import Meta, Shape, meta_of
 from livegrad.graph.node import Node
 from livegrad.graph.op import Op
 from livegrad.graph.record import record
 from livegrad.ops.layers.composite import Array, Attrs, Metas, need_float
-from livegrad.ops.layers.recurrent_cells import CELLS, OfArrays, OfTensors, shared
-from livegrad.ops.linalg.common import packed_meta, parts
-from livegrad.ops.shaping.joining import cat, record_slice
+from livegrad.ops.layers.recurrent_cells import CELLS, Cell, OfArrays, OfTensors, shared, split
+from livegrad.ops.products.matmul import matmul, transposed
+from livegrad.ops.reductions.reduce import sum as total
+from livegrad.ops.shaping.joining import record_slice
 from livegrad.ops.shaping.movement import PERMUTE, reshape_to, wholes
 from livegrad.ops.support import samples as s
 
@@ -36,7 +43,7 @@ if TYPE_CHECKING:
 
 
 class Layout(NamedTuple):
-    """attrs of both ops: the kind of layer, and which inputs there are."""
+    """attrs of the ops: the kind of layer, and which inputs there are."""
 
     kind: str
     reverse: bool
@@ -45,15 +52,24 @@ class Layout(NamedTuple):
     packed: bool = False  # whether sequences differ in length
 
     @property
+    def cell(self) -> Cell:
+        """The rules of one step."""
+        return CELLS[self.kind]
+
+    @property
     def names(self) -> list[str]:
         """The inputs in order."""
         found = ["gates", "h", "weight"]
-        found += ["c"] * (self.kind == "LSTM") + ["bias"] * self.biased
+        found += ["c"] * self.cell.has_cell + ["bias"] * self.biased
         return found + ["projection"] * self.projected + ["sizes"] * self.packed
+
+    def named(self, values: Any) -> Inputs:
+        """The inputs by name."""
+        return Inputs(**dict(zip(self.names, values, strict=True)))
 
 
 class Inputs(NamedTuple):
-    """The inputs by name."""
+    """The inputs by name: values, or what is known of them."""
 
     gates: Any
     h: Any
@@ -64,18 +80,44 @@ class Inputs(NamedTuple):
     sizes: Any = None
 
 
+class Widths(NamedTuple):
+    """How many columns rows have: of gates, of the state and of what is before its projection."""
+
+    gates: int
+    state: int
+    hidden: int
+
+    def kept(self, layout: Layout) -> list[int]:
+        """Parts of a row of RECURRENT: state, cell, what is kept besides."""
+        cell = layout.cell
+        return [self.state, self.hidden if cell.has_cell else 0, self.hidden * cell.kept]
+
+    def slopes(self, layout: Layout) -> list[int]:
+        """Parts of a row of SLOPES: gradients of x, of s if it has its own, the state before, and
+        of a projection its gradient and its operand."""
+        projected = [self.state, self.hidden] if layout.projected else [0, 0]
+        return [self.gates, self.gates if layout.cell.apart else 0, self.state, *projected]
+
+
+def widths_of(layout: Layout, given: Inputs) -> Widths:
+    """The widths, by the shapes of inputs."""
+    gates, state = given.weight.shape
+    return Widths(gates, state, given.projection.shape[1] if layout.projected else state)
+
+
 class Steps:
     """Which rows belong to which step, in the order in which steps are taken."""
 
     def __init__(self, sizes: list[int], reverse: bool) -> None:
         starts = np.concatenate(([0], np.cumsum(sizes))).tolist()
         self.sizes = sizes
-        self.reverse = reverse
         self.spans = [(starts[t], starts[t + 1]) for t in range(len(sizes))]
         self.order = list(range(len(sizes)))[:: -1 if reverse else 1]
 
     def resumed(self, xp: Any, state: Any, first: Any, t: int) -> Any:
         """The states before step t: those of the step before, and of sequences that start now."""
+        if first is None:
+            return None
         size = self.sizes[t]
         have = 0 if state is None else state.shape[0]
         if have > size:  # some sequences have ended
@@ -103,28 +145,25 @@ def _sizes(given: Inputs) -> list[int]:
     return [count] * (given.gates.shape[0] // count if count else 0)
 
 
-def _state_gates(xp: Any, given: Inputs, h: Any) -> Any:
-    gates = xp.matmul(h, xp.turned(given.weight))
-    return gates if given.bias is None else gates + given.bias
-
-
 def forward(xp: Any, layout: Layout, given: Inputs, sizes: list[int]) -> Any:
-    """(R, P [+ H]): states, and cells behind them."""
-    steps, cell = Steps(sizes, layout.reverse), CELLS[layout.kind]
-    states: list[Any] = [None] * len(sizes)
+    """(R, P [+ H] + kept): states, cells behind them, and what is kept besides."""
+    steps, cell = Steps(sizes, layout.reverse), layout.cell
+    rows: list[Any] = [None] * len(sizes)
     h = c = None
     for t in steps.order:
         h = steps.resumed(xp, h, given.h, t)
-        c = None if given.c is None else steps.resumed(xp, c, given.c, t)
-        x = xp.rows(given.gates, *steps.spans[t])
-        h, c = cell.step(xp, x, _state_gates(xp, given, h), h, c)
+        c = steps.resumed(xp, c, given.c, t)
+        s_t = xp.matmul(h, xp.turned(given.weight))
+        s_t = s_t if given.bias is None else s_t + given.bias
+        x_t = xp.rows(given.gates, *steps.spans[t])
+        both = [split(xp, each, cell.gates) for each in (x_t, s_t)]
+        h, c, kept = cell.step(xp, *both, h, c)
         if given.projection is not None:
             h = xp.matmul(h, xp.turned(given.projection))
-        states[t] = h if c is None else xp.join([h, c], 1)
-    if not states:
-        width = given.h.shape[1] + (0 if given.c is None else given.c.shape[1])
-        return xp.zeros(0, width, given.gates)
-    return xp.join(states, 0)
+        rows[t] = xp.join([h, *([] if c is None else [c]), *kept], 1)
+    if not rows:
+        return xp.zeros(0, sum(widths_of(layout, given).kept(layout)), given.gates)
+    return xp.join(rows, 0)
 
 
 class _Carried:
@@ -160,58 +199,42 @@ class _Carried:
         return xp.join(found, 0)
 
 
-def backward(xp: Any, layout: Layout, g: Any, y: Any, given: Inputs, sizes: list[int]) -> list[Any]:
-    """Gradients of the inputs in the order of `layout.names`, without the sizes."""
-    steps, cell = Steps(sizes, layout.reverse), CELLS[layout.kind]
-    width = given.h.shape[1]
-    before = steps.before(xp, xp.columns(y, 0, width), given.h)
-    previous = xp.join(before, 0) if before else xp.zeros(0, width, y)
-    state_gates = _state_gates(xp, given, previous)
-    cells: list[Any] = [None] * len(sizes)
-    if given.c is not None:
-        cells = steps.before(xp, xp.columns(y, width, y.shape[1]), given.c)
-    of_x: list[Any] = [None] * len(sizes)
-    of_s, shown, projected = list(of_x), list(of_x), list(of_x)
-    state, kept = _Carried(given.h, steps), _Carried(given.c, steps)
+def backward(xp: Any, layout: Layout, g: Any, kept: Any, given: Inputs, sizes: list[int]) -> Any:
+    """(R + N, …): the rows of SLOPES; those of h0 and c0 side by side come last."""
+    steps, cell = Steps(sizes, layout.reverse), layout.cell
+    widths = widths_of(layout, given)
+    ends = list(accumulate(widths.kept(layout)))
+    states, cells = xp.columns(kept, 0, ends[0]), xp.columns(kept, ends[0], ends[1])
+    before = steps.before(xp, states, given.h)
+    cells_before = steps.before(xp, cells, given.c)
+    rows: list[Any] = [None] * len(sizes)
+    state, memory = _Carried(given.h, steps), _Carried(given.c, steps)
     for t in reversed(steps.order):
         span = steps.spans[t]
-        x, s_t = xp.rows(given.gates, *span), xp.rows(state_gates, *span)
         g_t = xp.rows(g, *span)
-        gm = state.arriving(xp, xp.columns(g_t, 0, width), t)
-        gc = None
-        if given.c is not None:
-            gc = kept.arriving(xp, xp.columns(g_t, width, g.shape[1]), t)
+        gh = gm = state.arriving(xp, xp.columns(g_t, 0, ends[0]), t)
+        gc = memory.arriving(xp, xp.columns(g_t, ends[0], ends[1]), t) if cell.has_cell else None
         if given.projection is not None:
-            shown[t] = cell.step(xp, x, s_t, before[t], cells[t])[0]
-            projected[t] = gm
-            gm = xp.matmul(gm, given.projection)
-        slopes = cell.slopes(xp, x, s_t, before[t], cells[t], gm, gc)
-        of_x[t], of_s[t] = slopes.x, slopes.s
-        handed = xp.matmul(slopes.s, given.weight)
+            gm = xp.matmul(gh, given.projection)
+        own = split(xp, xp.columns(xp.rows(kept, *span), ends[1], ends[2]), cell.kept)
+        shown = xp.rows(states, *span)
+        slopes = cell.slopes(xp, own, shown, before[t], cells_before[t], gm, gc)
+        handed = xp.matmul(xp.join(slopes.s, 1), given.weight)
         state.now = handed if slopes.h is None else handed + slopes.h
-        kept.now = slopes.c
-
-    def joined(rows: list[Any], wide: int) -> Any:
-        return xp.join(rows, 0) if rows else xp.zeros(0, wide, y)
-
-    g_gates = joined(of_x, given.gates.shape[1])
-    g_states = g_gates if layout.kind != "GRU" else joined(of_s, given.gates.shape[1])
-    found = [g_gates, state.ended(xp), xp.matmul(xp.turned(g_states), previous)]
-    if given.c is not None:
-        found.append(kept.ended(xp))
-    if given.bias is not None:
-        found.append(xp.sum_rows(g_states))
-    if given.projection is not None:
-        out = joined(projected, width)
-        found.append(xp.matmul(xp.turned(out), joined(shown, given.projection.shape[1])))
-    return found
+        memory.now = slopes.c
+        found = [*slopes.x, *(slopes.s if cell.apart else ()), before[t]]
+        rows[t] = xp.join(found + ([gh, slopes.m] if layout.projected else []), 1)
+    last = [state.ended(xp), *([memory.ended(xp)] if cell.has_cell else [])]
+    rest = sum(widths.slopes(layout)) - sum(widths.kept(layout)[:2])
+    last.append(xp.zeros(given.h.shape[0], rest, given.h))
+    return xp.join([*rows, xp.join(last, 1)], 0)
 
 
 # --------------------------------------------------------------------------------------- records
 
 
 def _check(layout: Layout, given: Inputs) -> None:
-    hidden = given.weight.shape[0] // CELLS[layout.kind].gates
+    hidden = given.weight.shape[0] // layout.cell.gates
     rows, width = given.gates.shape
     wanted: dict[str, Shape] = {
         "gates": (rows, width),
@@ -236,22 +259,18 @@ def _check(layout: Layout, given: Inputs) -> None:
             )
 
 
-def _named(layout: Layout, values: Any) -> Inputs:
-    return Inputs(**dict(zip(layout.names, values, strict=True)))
-
-
 def _infer(metas: Metas, attrs: Attrs, shape: Any) -> Meta:
     layout = Layout(*attrs)
-    given = _named(layout, metas)
+    given = layout.named(metas)
     need_float("recurrent", given.gates.dtype)
     _check(layout, given)
-    width = given.h.shape[1] + (0 if given.c is None else given.c.shape[1])
+    width = sum(widths_of(layout, given).kept(layout))
     return meta_of((given.gates.shape[0], width), given.gates.dtype)
 
 
 def _flops(node: Node) -> int:
     """One product per row with the weight, and one with the projection if there is one."""
-    given = _named(Layout(*node.attrs), [x.meta for x in node.inputs])
+    given = Layout(*node.attrs).named([x.meta for x in node.inputs])
     weights = [given.weight, given.projection]
     multiplied: int = sum([meta.numel for meta in weights if meta is not None])
     return multiplied * int(given.gates.shape[0])
@@ -259,50 +278,87 @@ def _flops(node: Node) -> int:
 
 def _ref(n: Any, *arrays: Array) -> Array:
     layout = Layout(*n.attrs)
-    given = _named(layout, arrays)
+    given = layout.named(arrays)
     return np.asarray(forward(OfArrays, layout, given, _sizes(given)))
 
 
-def _slope_shapes(layout: Layout, metas: Any) -> list[Shape]:
-    pairs = zip(layout.names, metas, strict=True)
-    return [meta.shape for name, meta in pairs if name != "sizes"]
-
-
 def _slopes_infer(metas: Metas, attrs: Attrs, shape: Any) -> Meta:
-    return packed_meta(_slope_shapes(Layout(*attrs), metas[2:]), metas[0].dtype)
+    layout = Layout(*attrs)
+    given = layout.named(metas[2:])
+    width = sum(widths_of(layout, given).slopes(layout))
+    return meta_of((given.gates.shape[0] + given.h.shape[0], width), metas[0].dtype)
 
 
-def _slopes_ref(n: Any, g: Array, y: Array, *arrays: Array) -> Array:
+def _slopes_ref(n: Any, g: Array, kept: Array, *arrays: Array) -> Array:
     layout = Layout(*n.attrs)
-    given = _named(layout, arrays)
-    found = backward(OfArrays, layout, g, y, given, _sizes(given))
-    return np.concatenate([np.asarray(x).ravel() for x in found])
+    given = layout.named(arrays)
+    return np.asarray(backward(OfArrays, layout, g, kept, given, _sizes(given)))
 
 
-def _slopes_expand(n: Any, g: Tensor, y: Tensor, *inputs: Tensor) -> Tensor:
-    """Unrolled, for its gradient; the number of nodes is that of the steps."""
+def _slopes_expand(n: Any, g: Tensor, kept: Tensor, *inputs: Tensor) -> Tensor:
+    """Unrolled, for its gradient; the number of nodes is that of the steps.
+
+    What was kept is computed anew, because no gradient flows through it.
+    """
     layout = Layout(*n.attrs)
     wide = n.meta.dtype.compute
-    given = _named(layout, [x if x.dtype is dtypes.int64 else x.to(wide) for x in inputs])
+    given = layout.named([x if x.dtype is dtypes.int64 else x.to(wide) for x in inputs])
     if given.sizes is not None:
         given = given._replace(sizes=given.sizes.tolist())
     sizes = _sizes(given)
-    found = backward(OfTensors, layout, g.to(wide), y.to(wide), given, sizes)
-    flat = [reshape_to(x, (node_of(x).meta.numel,)) for x in found]
-    return cat(flat, 0).to(n.meta.dtype)
+    again = forward(OfTensors, layout, given, sizes)
+    return backward(OfTensors, layout, g.to(wide), again, given, sizes).to(n.meta.dtype)
+
+
+def _states_width(layout: Layout, given: Inputs) -> int:
+    return sum(widths_of(layout, given).kept(layout)[:2])
+
+
+def _states_infer(metas: Metas, attrs: Attrs, shape: Any) -> Meta:
+    layout = Layout(*attrs)
+    given = layout.named(metas[1:])
+    return meta_of((given.gates.shape[0], _states_width(layout, given)), given.gates.dtype)
+
+
+def _slope_of(name: str, slopes: Tensor, layout: Layout, metas: Inputs) -> Tensor:
+    """The gradient of an input, from what SLOPES gives."""
+    rows, count = metas.gates.shape[0], metas.h.shape[0]
+    widths = widths_of(layout, metas)
+    ends = list(accumulate(widths.slopes(layout), initial=0))
+
+    def part(number: int) -> Tensor:
+        columns = record_slice(slopes, 1, ends[number], ends[number + 1] - ends[number])
+        return record_slice(columns, 0, 0, rows)
+
+    if name in ("h", "c"):
+        first, width = (0, widths.state) if name == "h" else (widths.state, widths.hidden)
+        return record_slice(record_slice(slopes, 0, rows, count), 1, first, width)
+    if name == "gates":
+        return part(0)
+    if name == "projection":
+        return matmul(transposed(part(3)), part(4))
+    of_s = part(1 if layout.cell.apart else 0)
+    return total(of_s, 0) if name == "bias" else matmul(transposed(of_s), part(2))
 
 
 def _rule(place: int) -> Any:
-    def rule(g: Tensor, y: Tensor, *inputs: Tensor) -> Tensor:
+    def rule(g: Tensor, y: Tensor, kept: Tensor, *inputs: Tensor) -> Tensor:
         layout = Layout(*y._node.attrs)
-        metas = [node_of(x).meta for x in inputs]
-        packed = shared(y, lambda: record(SLOPES, (g, y, *inputs), tuple(layout)))
-        return parts(packed, _slope_shapes(layout, metas))[place]
+        metas = layout.named([node_of(x).meta for x in inputs])
+        slopes = shared(y, lambda: record(SLOPES, (g, kept, *inputs), tuple(layout)))
+        return _slope_of(layout.names[place], slopes, layout, metas)
 
     return rule
 
 
-def _samples(gradient: bool) -> s.SampleRule:
+def _samples(what: str) -> s.SampleRule:
+    """Samples of RECURRENT, STATES or SLOPES."""
+
+    def call(layout: Layout, *t: Any) -> Any:
+        if what == "states":
+            return record(STATES, (record(RECURRENT, t, tuple(layout)), *t), tuple(layout))
+        return record(SLOPES if what == "slopes" else RECURRENT, t, tuple(layout))
+
     def sample(kind: str, sizes: list[int], reverse: bool, width: int = 2) -> s.Sample:
         packed = len(set(sizes)) > 1
         layout = Layout(kind, reverse, kind == "GRU", width != 2, packed)
@@ -317,13 +373,13 @@ def _samples(gradient: bool) -> s.SampleRule:
         }
         names = [name for name in layout.names if name != "sizes"]
         inputs = [s.uniform(*shapes[name], seed=i) for i, name in enumerate(names)]
-        if gradient:
-            wide = width + 2 * (kind == "LSTM")
-            inputs = [s.uniform(rows, wide, seed=8), s.uniform(rows, wide, seed=9), *inputs]
+        if what == "slopes":
+            kept = Widths(gates, width, 2).kept(layout)
+            g = s.uniform(rows, sum(kept[:2]), seed=8)
+            inputs = [g, s.uniform(rows, sum(kept), seed=9), *inputs]
         if packed:
             inputs.append(np.array(sizes))
-        op = SLOPES if gradient else RECURRENT
-        return s.Sample(tuple(inputs), lambda *t: record(op, t, tuple(layout)), smooth=not gradient)
+        return s.Sample(tuple(inputs), lambda *t: call(layout, *t), smooth=what == "states")
 
     def rule() -> Iterator[s.Sample]:
         for i, kind in enumerate(CELLS):
@@ -361,28 +417,40 @@ def _batch(n: Any, size: int, xs: list[Tensor], batched: tuple[bool, ...]) -> An
 
 SLOPES: Op = Op(
     "recurrent_slopes",
-    "host",
-    # inputs (g, y, …), attrs Layout; the gradients of … one after the other.
+    "kernel",
+    # inputs (g, kept, …), attrs Layout.
     infer=_slopes_infer,
     ref=_slopes_ref,
     expand=_slopes_expand,
+    lower=lowered_by("recurrent.Slopes"),
     saves="x",
     complex=False,
-    samples=_samples(True),
+    samples=_samples("slopes"),
 )
 RECURRENT: Op = Op(
     "recurrent",
-    "host",
-    # inputs and attrs: Layout.
+    "kernel",
+    # inputs and attrs: Layout. Without a gradient: that of STATES goes past it.
     infer=_infer,
     ref=_ref,
-    grads=tuple([_rule(place) for place in range(len(Inputs._fields))]),
-    saves="xy",
+    lower=lowered_by("recurrent.Recurrent"),
     complex=False,
     autocast="low",
     flops=_flops,
     batch=_batch,
-    samples=_samples(False),
+    samples=_samples("recurrent"),
+)
+STATES: Op = Op(
+    "recurrent_states",
+    "composite",
+    # inputs (what RECURRENT gives, its inputs …), attrs Layout.
+    infer=_states_infer,
+    expand=lambda n, kept, *inputs: record_slice(kept, 1, 0, n.meta.shape[1]),
+    grads=(None, *[_rule(place) for place in range(len(Inputs._fields))]),
+    saves="x",
+    complex=False,
+    autocast="low",
+    samples=_samples("states"),
 )
 
 
@@ -412,7 +480,9 @@ def recurrent(
     """
     layout = Layout(kind, reverse, bias is not None, projection is not None, sizes is not None)
     given = Inputs(gates, h, weight, c, bias, projection, sizes)
-    states = record(RECURRENT, [getattr(given, name) for name in layout.names], tuple(layout))
+    inputs = [getattr(given, name) for name in layout.names]
+    kept = record(RECURRENT, inputs, tuple(layout))
+    states = record(STATES, (kept, *inputs), tuple(layout))
     if c is None:
         return states, None
     width = node_of(h).meta.shape[1]

@@ -1,14 +1,17 @@
-"""One step of a recurrent layer and its gradient, written once for NumPy arrays and for tensors.
+"""One step of a recurrent layer and its gradient, written once for all that computes them.
 
-x   what the input adds to the gates, (N, gates * H)
+x   what the input adds to the gates, one value per gate
 s   what the state adds to them, h @ weight.T + bias
 h   the state before the step; c, in an LSTM, its cell
 m   the state after it, before an LSTM's projection
+
+`xp` has the functions that rules are written with: of NumPy arrays (references), of tensors (second
+gradients, and single steps), of registers (compiler/lowerings/recurrent.py).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -20,13 +23,12 @@ from livegrad.graph.record import record
 from livegrad.ops.elementwise.arithmetic import cast
 from livegrad.ops.elementwise.comparison import gt
 from livegrad.ops.elementwise.pointwise_math import sigmoid, tanh
+from livegrad.ops.layers.activation import relu
 from livegrad.ops.layers.composite import Array, Attrs, Metas, compute_dtype, need_float, to_dtype
 from livegrad.ops.making.generate import filled
 from livegrad.ops.products.matmul import matmul, transposed
-from livegrad.ops.reductions.reduce import sum as total
 from livegrad.ops.shaping.joining import cat, record_slice
 from livegrad.ops.support import samples as s
-from livegrad.ops.support.folds import sum_rows
 
 if TYPE_CHECKING:
     from livegrad.tensor import Tensor
@@ -38,13 +40,17 @@ class OfArrays:
     tanh = staticmethod(np.tanh)
     matmul = staticmethod(np.matmul)
     turned = staticmethod(np.transpose)
-    sum_rows = staticmethod(sum_rows)
 
     @staticmethod
     def sigmoid(x: Array) -> Array:
         """1 / (1 + exp(-x)), without overflow."""
         half = x.dtype.type(0.5)
         return np.asarray(np.tanh(x * half) * half + half)
+
+    @staticmethod
+    def relu(x: Array) -> Array:
+        """x where it is positive, else 0."""
+        return np.asarray(np.maximum(x, x.dtype.type(0)))
 
     @staticmethod
     def is_positive(x: Array) -> Array:
@@ -77,6 +83,7 @@ class OfTensors:
 
     tanh = staticmethod(tanh)
     sigmoid = staticmethod(sigmoid)
+    relu = staticmethod(relu)
     matmul = staticmethod(matmul)
     turned = staticmethod(transposed)
 
@@ -105,110 +112,103 @@ class OfTensors:
         """Matrices one after the other."""
         return xs[0] if len(xs) == 1 else cat(xs, dim)
 
-    @staticmethod
-    def sum_rows(x: Tensor) -> Tensor:
-        """The sum of all rows."""
-        return total(x, 0)
+
+class Stepped(NamedTuple):
+    """What a step gives: the state, an LSTM's cell, and what the gradient needs besides."""
+
+    m: Any
+    c: Any
+    kept: Sequence[Any]
 
 
 class Slopes(NamedTuple):
     """Gradients of a step's inputs; None where nothing flows but through `s`."""
 
-    x: Any
-    s: Any
+    x: Sequence[Any]
+    s: Sequence[Any]
     h: Any = None
     c: Any = None
+    m: Any = None  # no gradient: the state once more, where it is projected
 
 
 class Cell(NamedTuple):
     """A kind of recurrent layer."""
 
     gates: int
-    # step(xp, x, s, h, c) -> (m, new c)
-    step: Callable[..., tuple[Any, Any]]
-    # slopes(xp, x, s, h, c, gradient of m, gradient of new c) -> Slopes
+    kept: int  # values per unit that a step keeps
+    step: Callable[..., Stepped]  # (xp, x, s, h, c)
+    # (xp, kept, m, h, c, gradient of m, gradient of the new c)
     slopes: Callable[..., Slopes]
+    has_cell: bool = False
+    apart: bool = False  # whether x and s have gradients of their own
 
 
-def _split(xp: Any, x: Any, count: int) -> list[Any]:
-    size = x.shape[1] // count
+def split(xp: Any, x: Any, count: int) -> list[Any]:
+    """Columns in equal parts: gate by gate."""
+    size = x.shape[1] // count if count else 0
     return [xp.columns(x, i * size, (i + 1) * size) for i in range(count)]
 
 
 # ------------------------------------------------------------------------------- plain, LSTM, GRU
 
 
-def _tanh_step(xp: Any, x: Any, s: Any, h: Any, c: Any) -> tuple[Any, Any]:
-    return xp.tanh(x + s), None
+def _tanh_step(xp: Any, x: Any, s: Any, h: Any, c: Any) -> Stepped:
+    return Stepped(xp.tanh(x[0] + s[0]), None, ())
 
 
-def _tanh_slopes(xp: Any, x: Any, s: Any, h: Any, c: Any, gm: Any, gc: Any) -> Slopes:
-    m = xp.tanh(x + s)
-    g = gm * (1 - m * m)
+def _tanh_slopes(xp: Any, kept: Any, m: Any, h: Any, c: Any, gm: Any, gc: Any) -> Slopes:
+    g = [gm * (1 - m * m)]
     return Slopes(g, g)
 
 
-def _relu_step(xp: Any, x: Any, s: Any, h: Any, c: Any) -> tuple[Any, Any]:
-    before = x + s
-    return before * xp.is_positive(before), None
+def _relu_step(xp: Any, x: Any, s: Any, h: Any, c: Any) -> Stepped:
+    return Stepped(xp.relu(x[0] + s[0]), None, ())
 
 
-def _relu_slopes(xp: Any, x: Any, s: Any, h: Any, c: Any, gm: Any, gc: Any) -> Slopes:
-    g = gm * xp.is_positive(x + s)
+def _relu_slopes(xp: Any, kept: Any, m: Any, h: Any, c: Any, gm: Any, gc: Any) -> Slopes:
+    g = [gm * xp.is_positive(m)]
     return Slopes(g, g)
 
 
-def _lstm_gates(xp: Any, x: Any, s: Any) -> tuple[Any, Any, Any, Any]:
-    i, f, g, o = _split(xp, x + s, 4)
-    return xp.sigmoid(i), xp.sigmoid(f), xp.tanh(g), xp.sigmoid(o)
-
-
-def _lstm_step(xp: Any, x: Any, s: Any, h: Any, c: Any) -> tuple[Any, Any]:
-    i, f, g, o = _lstm_gates(xp, x, s)
+def _lstm_step(xp: Any, x: Any, s: Any, h: Any, c: Any) -> Stepped:
+    i, f, g, o = [of_x + of_s for of_x, of_s in zip(x, s, strict=True)]
+    i, f, g, o = xp.sigmoid(i), xp.sigmoid(f), xp.tanh(g), xp.sigmoid(o)
     c = f * c + i * g
-    return o * xp.tanh(c), c
+    return Stepped(o * xp.tanh(c), c, (i, f, g, o))
 
 
-def _lstm_slopes(xp: Any, x: Any, s: Any, h: Any, c: Any, gm: Any, gc: Any) -> Slopes:
-    i, f, g, o = _lstm_gates(xp, x, s)
+def _lstm_slopes(xp: Any, kept: Any, m: Any, h: Any, c: Any, gm: Any, gc: Any) -> Slopes:
+    i, f, g, o = kept
     shown = xp.tanh(f * c + i * g)
-    through = gm * o * (1 - shown * shown)
-    gc = through if gc is None else gc + through
+    gc = gc + gm * o * (1 - shown * shown)
     slopes = [
         gc * g * i * (1 - i),
         gc * c * f * (1 - f),
         gc * i * (1 - g * g),
         gm * shown * o * (1 - o),
     ]
-    g_all = xp.join(slopes, 1)
-    return Slopes(g_all, g_all, None, gc * f)
+    return Slopes(slopes, slopes, None, gc * f, o * shown)
 
 
-def _gru_gates(xp: Any, x: Any, s: Any) -> tuple[Any, Any, Any, Any]:
-    xr, xz, xn = _split(xp, x, 3)
-    sr, sz, sn = _split(xp, s, 3)
-    r = xp.sigmoid(xr + sr)
-    return r, xp.sigmoid(xz + sz), xp.tanh(xn + r * sn), sn
+def _gru_step(xp: Any, x: Any, s: Any, h: Any, c: Any) -> Stepped:
+    r, z = xp.sigmoid(x[0] + s[0]), xp.sigmoid(x[1] + s[1])
+    n = xp.tanh(x[2] + r * s[2])
+    return Stepped(n + z * (h - n), None, (r, z, n, s[2]))
 
 
-def _gru_step(xp: Any, x: Any, s: Any, h: Any, c: Any) -> tuple[Any, Any]:
-    _, z, n, _ = _gru_gates(xp, x, s)
-    return n + z * (h - n), None
-
-
-def _gru_slopes(xp: Any, x: Any, s: Any, h: Any, c: Any, gm: Any, gc: Any) -> Slopes:
-    r, z, n, sn = _gru_gates(xp, x, s)
+def _gru_slopes(xp: Any, kept: Any, m: Any, h: Any, c: Any, gm: Any, gc: Any) -> Slopes:
+    r, z, n, sn = kept
     gn = gm * (1 - z) * (1 - n * n)
     gr = gn * sn * r * (1 - r)
     gz = gm * (h - n) * z * (1 - z)
-    return Slopes(xp.join([gr, gz, gn], 1), xp.join([gr, gz, gn * r], 1), gm * z)
+    return Slopes([gr, gz, gn], [gr, gz, gn * r], gm * z)
 
 
 CELLS = {
-    "RNN_TANH": Cell(1, _tanh_step, _tanh_slopes),
-    "RNN_RELU": Cell(1, _relu_step, _relu_slopes),
-    "LSTM": Cell(4, _lstm_step, _lstm_slopes),
-    "GRU": Cell(3, _gru_step, _gru_slopes),
+    "RNN_TANH": Cell(1, 0, _tanh_step, _tanh_slopes),
+    "RNN_RELU": Cell(1, 0, _relu_step, _relu_slopes),
+    "LSTM": Cell(4, 4, _lstm_step, _lstm_slopes, has_cell=True),
+    "GRU": Cell(3, 4, _gru_step, _gru_slopes, apart=True),
 }
 
 
@@ -227,7 +227,7 @@ def _step_infer(metas: Metas, attrs: Attrs, shape: Any) -> Meta:
                 f"{attrs[0].lower()}_cell: expected one dtype; got {x.dtype.name} and "
                 f"{meta.dtype.name}"
             )
-    return meta_of((state.shape[0], state.shape[1] * (1 + (attrs[0] == "LSTM"))), x.dtype)
+    return meta_of((state.shape[0], state.shape[1] * (1 + CELLS[attrs[0]].has_cell)), x.dtype)
 
 
 def _in(dtype: Any, tensors: tuple[Tensor, ...]) -> list[Tensor]:
@@ -236,19 +236,27 @@ def _in(dtype: Any, tensors: tuple[Tensor, ...]) -> list[Tensor]:
 
 def _step_expand(n: Any, *inputs: Tensor) -> Tensor:
     x, gates, state = _in(compute_dtype(n), inputs)
-    m, c = CELLS[n.attrs[0]].step(OfTensors, x, gates, state, state)
-    return to_dtype(m if c is None else cat([m, c], 1), n.meta.dtype)
+    stepped = _stepped(CELLS[n.attrs[0]], x, gates, state)
+    found = stepped.m if stepped.c is None else cat([stepped.m, stepped.c], 1)
+    return to_dtype(found, n.meta.dtype)
+
+
+def _stepped(cell: Cell, x: Tensor, gates: Tensor, state: Tensor) -> Stepped:
+    halves = [split(OfTensors, each, cell.gates) for each in (x, gates)]
+    return cell.step(OfTensors, *halves, state, state)
 
 
 def _step_slopes_expand(n: Any, g: Tensor, *inputs: Tensor) -> Tensor:
     g, x, gates, state = _in(compute_dtype(n), (g, *inputs))
-    gm, gc = _split(OfTensors, g, 2) if n.attrs[0] == "LSTM" else (g, None)
-    found = CELLS[n.attrs[0]].slopes(OfTensors, x, gates, state, state, gm, gc)
-    last = found.c if n.attrs[0] == "LSTM" else found.h
+    cell = CELLS[n.attrs[0]]
+    gm, gc = split(OfTensors, g, 2) if cell.has_cell else (g, None)
+    stepped = _stepped(cell, x, gates, state)
+    found = cell.slopes(OfTensors, stepped.kept, stepped.m, state, state, gm, gc)
+    last = found.c if cell.has_cell else found.h
     if last is None:
         height, width = node_of(state).meta.shape
         last = OfTensors.zeros(height, width, state)
-    return to_dtype(cat([found.x, found.s, last], 1), n.meta.dtype)
+    return to_dtype(cat([*found.x, *found.s, last], 1), n.meta.dtype)
 
 
 def _step_samples(call: Any, gradient: bool) -> s.SampleRule:
@@ -307,4 +315,4 @@ STEP: Op = Op(
 def step(kind: str, x: Tensor, gates: Tensor, state: Tensor) -> list[Tensor]:
     """The state after a step (and the cell, of an LSTM) as one node."""
     y = record(STEP, (x, gates, state), (kind,))
-    return _split(OfTensors, y, 2) if kind == "LSTM" else [y]
+    return split(OfTensors, y, 2) if CELLS[kind].has_cell else [y]
