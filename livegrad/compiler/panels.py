@@ -33,12 +33,15 @@ def full(size: int) -> int:
     return (size + PANEL - 1) // PANEL * PANEL
 
 
-def in_panels(matrix: Any) -> Any:
-    """A tensor (K, N) as (⌈N / 16⌉, K, 16)."""
-    height, width = node_of(matrix).meta.shape
+def in_panels(matrix: Any, turned: bool = False) -> Any:
+    """A tensor (K, N), or if it is `turned` (N, K), as (⌈N / 16⌉, K, 16)."""
+    columns = 0 if turned else 1
+    depth, width = node_of(matrix).meta.shape[1 - columns], node_of(matrix).meta.shape[columns]
     wide = full(width)
-    split = reshape_to(padded(matrix, 1, 0, wide), (height, wide // PANEL, PANEL))
-    return record(PERMUTE, (split,), ((1, 0, 2),))
+    cut = (wide // PANEL, PANEL)
+    shape = (*cut, depth) if turned else (depth, *cut)
+    split = reshape_to(padded(matrix, columns, 0, wide), shape)
+    return record(PERMUTE, (split,), ((0, 2, 1) if turned else (1, 0, 2),))
 
 
 def tile_rows(element: str) -> int:
@@ -59,7 +62,7 @@ class Matrix:
 
 
 class PanelProduct:
-    """Writes products of rows with one matrix, of `depth` rows and `panels` panels, at `address`."""
+    """Writes products of rows with one matrix: `panels` panels of `depth` rows at `address`."""
 
     def __init__(
         self, b: Builder, element: str, address: Value, depth: Value, panels: Value
@@ -68,54 +71,56 @@ class PanelProduct:
         self.address, self.depth, self.panels = address, depth, panels
 
     def emit(self, rows: Matrix, count: Value, out: Matrix, onto: bool = False) -> None:
-        """`out` = `rows` @ matrix, added to what is there if `onto`.
+        """The first `count` rows of `out` = those of `rows` @ matrix, added to them if `onto`.
 
-        Of both, rows up to a multiple of `tile_rows` are touched, and all columns of panels.
+        Rows of both up to a multiple of `tile_rows`, and all columns of panels, must be memory.
         """
         b = self.b
+        self.rows, self.out, self.onto = rows, out, onto
         at_once = tile_rows(self.element)
-        with b.if_(b.icmp("sgt", count, 1)), b.loop(0, self.panels) as panel:
-            with b.loop(0, count, at_once) as row:
-                self._tile(rows, out, row.index, at_once, panel.index, 1, onto)
+        with (
+            b.if_(b.icmp("sgt", count, 1)),
+            b.loop(0, self.panels) as panel,
+            b.loop(0, count, at_once) as row,
+        ):
+            self._tile([b.add(row.index, i) for i in range(at_once)], panel.index, 1, count)
         with b.if_(b.icmp("eq", count, 1)):
+            first = [b.const("i64", 0)]
             side_by_side = LONE_BYTES // (PANEL * bytes_of(self.element))
             whole = b.and_(self.panels, -side_by_side)
-            first = b.const("i64", 0)
             with b.loop(0, whole, side_by_side) as panel:
-                self._tile(rows, out, first, 1, panel.index, side_by_side, onto)
+                self._tile(first, panel.index, side_by_side, count)
             with b.loop(whole, self.panels) as panel:
-                self._tile(rows, out, first, 1, panel.index, 1, onto)
+                self._tile(first, panel.index, 1, count)
 
-    def _tile(
-        self, rows: Matrix, out: Matrix, row: Value, height: int, panel: Value, width: int,
-        onto: bool,
-    ) -> None:  # fmt: skip
-        """The product of `height` rows with `width` panels."""
+    def _tile(self, rows: list[Value], panel: Value, width: int, count: Value) -> None:
+        """Some rows with `width` panels: sums in registers. The first row is there."""
         b = self.b
         kind = vector(self.element, PANEL)
-        numbers = [b.add(row, i) for i in range(height)]
-        inputs = [rows.row(number) for number in numbers]
+        numbers = [b.add(panel, i) for i in range(width)]
         size = b.mul(self.depth, PANEL)
-        weights = [
-            b.gep(self.address, self.element, b.mul(b.add(panel, i), size)) for i in range(width)
-        ]
+        weights = [b.gep(self.address, self.element, b.mul(number, size)) for number in numbers]
+        inputs = [self.rows.row(row) for row in rows]
         results = [
-            b.gep(out.row(number), self.element, b.mul(b.add(panel, i), PANEL))
-            for number in numbers
-            for i in range(width)
+            [b.gep(self.out.row(row), self.element, b.mul(number, PANEL)) for number in numbers]
+            for row in rows
         ]
         zero = b.const(kind, 0)
-        starts = [b.load(kind, place) if onto else zero for place in results]
+        starts = [b.load(kind, at) if self.onto else zero for places in results for at in places]
         with b.loop(0, self.depth, 1, starts) as k:
             at = b.mul(k.index, PANEL)
             columns = [b.load(kind, b.gep(place, self.element, at)) for place in weights]
-            values = [
-                b.splat(b.load(self.element, b.gep(place, self.element, k.index)), PANEL)
-                for place in inputs
-            ]
-            pairs = [(x, w) for x in values for w in columns]
-            k.update(
-                [b.fma(x, w, acc) for (x, w), acc in zip(pairs, k.carried, strict=True)]
-            )
-        for value, place in zip(k.results, results, strict=True):
-            b.store(value, place)
+            values = [b.load(self.element, b.gep(x, self.element, k.index)) for x in inputs]
+            pairs = [(b.splat(x, PANEL), column) for x in values for column in columns]
+            k.update([b.fma(*pair, acc) for pair, acc in zip(pairs, k.carried, strict=True)])
+        for i, (row, places) in enumerate(zip(rows, results, strict=True)):
+            sums = k.results[i * width : (i + 1) * width]
+            if i == 0:
+                self._store(sums, places)
+            else:
+                with b.if_(b.icmp("slt", row, count)):
+                    self._store(sums, places)
+
+    def _store(self, sums: list[Value], places: list[Value]) -> None:
+        for value, place in zip(sums, places, strict=True):
+            self.b.store(value, place)

@@ -9,7 +9,8 @@ What goes from step to step is in memory of the thread's own, a row per sequence
 The gradient goes through the steps the other way round. A row's bits depend on its own sequence
 alone: not on the others, on how many there are, nor on the number of threads.
 
-Argument block: 0 work items, 1 … addresses, in the order of the template's `POINTERS`, then
+Argument block: 0 work items; then addresses, the result's first (`recurrent_pointers`,
+`slopes_pointers`); then what `NUMBERS` lists.
 """
 
 from __future__ import annotations
@@ -207,12 +208,20 @@ class _Template:
         b = self.b
         return [b.add(b.mul(self.hidden, i), first) for i in range(count)]
 
-    def copy(self, source: Callable[[Value], Value], target: Matrix, width: Value) -> None:
-        """Rows of all the item's sequences to memory of the thread's own."""
-        b = self.b
-        with b.loop(0, self.mine) as row:
-            x, y = source(row.index), target.row(row.index)
-            self.each_span(width, lambda span: self.store(self.load(x, span), y, span))
+    def move(self, source: Value, target: Value, width: Value, offset: Operand = 0) -> None:
+        """Columns of one row to another, from `offset` on."""
+        self.each_span(width, lambda at: self.store(self.load(source, at), target, at, offset))
+
+    def clear(self, row: Value, width: Value, offset: Operand = 0) -> None:
+        """Zeros in so many columns, from `offset` on."""
+        zero = Lanes(self.e, self.e.splat(0))
+        self.each_span(width, lambda at: self.store(zero, row, at, offset))
+
+    @property
+    def carried(self) -> list[tuple[str, Matrix, Value]]:
+        """What goes from step to step: states, and cells if there are any."""
+        found = [("h", self.state, self.width)]
+        return found if self.memory is None else [*found, ("c", self.memory, self.hidden)]
 
 
 # --------------------------------------------------------------------------------------- forward
@@ -234,19 +243,16 @@ class _Forward(_Template):
         b = self.b
         gates = self.product("weight", self.width, self.gate_width)
         with self.items():
-            self._start("h", self.state, self.width)
-            if self.memory is not None:
-                self._start("c", self.memory, self.hidden)
+            with b.loop(0, self.mine) as row:
+                for name, target, width in self.carried:
+                    first = self.matrix(name, width).row(b.add(self.first, row.index))
+                    self.move(first, target.row(row.index), width)
             with self.each_step(self.layout.reverse) as step:
                 gates.emit(self.state, step.active, self.pre)
                 with b.loop(0, step.active) as row:
                     self._row(b.add(step.row, row.index), row.index)
                 if self.layout.projected:
                     self._project(step)
-
-    def _start(self, name: str, target: Matrix, width: Value) -> None:
-        given = self.matrix(name, width)
-        self.copy(lambda row: given.row(self.b.add(self.first, row)), target, width)
 
     def _row(self, place: Value, row: Value) -> None:
         """One step of one sequence, whose gates are there."""
@@ -281,8 +287,8 @@ class _Forward(_Template):
         product = self.product("projection", self.hidden, self.width)
         product.emit(self.middle, step.active, self.state)
         with b.loop(0, step.active) as row:
-            state, out = self.state.row(row.index), self.kept.row(b.add(step.row, row.index))
-            self.each_span(self.width, lambda span: self.store(self.load(state, span), out, span))
+            out = self.kept.row(b.add(step.row, row.index))
+            self.move(self.state.row(row.index), out, self.width)
 
 
 # -------------------------------------------------------------------------------------- gradient
@@ -306,7 +312,9 @@ class _Backward(_Template):
         self._lay_out()
         handed = self.product("weight", self.gate_width, self.width)
         with self.items():
-            self._clear()
+            with b.loop(0, self.mine) as row:
+                for _, target, width in self.carried:
+                    self.clear(target.row(row.index), width)
             with self.each_step(not self.layout.reverse) as step:
                 if self.layout.projected:
                     self._unproject(step)
@@ -327,15 +335,6 @@ class _Backward(_Template):
         width = projected if self.layout.projected else self.handed_at
         self.out, self.out_width = self.matrix("slopes", width), width
         self.g = self.matrix("g", self.kept_at)
-
-    def _clear(self) -> None:
-        b = self.b
-        zero = Lanes(self.e, self.e.splat(0))
-        with b.loop(0, self.mine) as row:
-            for target, width in ((self.state, self.width), (self.memory, self.hidden)):
-                if target is not None:
-                    place = target.row(row.index)
-                    self.each_span(width, lambda span, to=place: self.store(zero, to, span))
 
     def _unproject(self, step: Step) -> None:
         """The gradient of what cells show, from that of the states."""
@@ -389,10 +388,7 @@ class _Backward(_Template):
                 self.store(slopes.m, out, span, self.shown_at)
 
         self.each_span(self.hidden, columns)
-        self.each_span(
-            self.width,
-            lambda span: self.store(self.load(h_row, span), out, span, self.before_at),
-        )
+        self.move(h_row, out, self.width, self.before_at)
 
     def _before(self, step: Step, row: Value) -> tuple[Value, Value]:
         """Where a sequence's state and cell before a step are: in its last row, or the first."""
@@ -415,20 +411,12 @@ class _Backward(_Template):
         return h, b.select(continued, b.gep(last, self.element, self.width), first)
 
     def _finish(self) -> None:
-        """The gradients of first states and cells, and zeros behind them."""
+        """The gradients of first states and cells side by side, and zeros behind them."""
         b = self.b
-        zero = Lanes(self.e, self.e.splat(0))
         with b.loop(0, self.mine) as row:
             out = self.out.row(b.add(self.rows, b.add(self.first, row.index)))
-            for source, width, at in (
-                (self.state, self.width, b.const("i64", 0)),
-                (self.memory, self.hidden, self.width),
-            ):
-                if source is not None:
-                    place = source.row(row.index)
-                    self.each_span(
-                        width,
-                        lambda span, x=place, at=at: self.store(self.load(x, span), out, span, at),
-                    )
-            rest = b.sub(self.out_width, self.kept_at)
-            self.each_span(rest, lambda span: self.store(zero, out, span, self.kept_at))
+            at = b.const("i64", 0)
+            for _, source, width in self.carried:
+                self.move(source.row(row.index), out, width, at)
+                at = b.add(at, width)
+            self.clear(out, b.sub(self.out_width, at), at)

@@ -410,7 +410,8 @@ def test_recurrent_layers_run_all_examples_side_by_side(kind: Any, counted: Any)
     with counted() as of_all:
         got = vmap(lambda one: layer(one)[0])(x)
         got.tolist()
-    assert of_all.host_steps == of_one.host_steps == 4
+    assert of_all.host_steps == of_one.host_steps == 0
+    assert of_all.kernels_run < 3 * of_one.kernels_run  # and not six times as many
     wanted = lg.stack([layer(one)[0] for one in x])
     close(got, wanted)
     weights = rand(*got.shape)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import re
+from dataclasses import asdict
 
 import numpy as np
 import pytest
@@ -332,3 +333,34 @@ def test_ways_of_backward_passes_are_not_kept_for_ever(by_pieces, monkeypatch):
         x.grad.tolist()
     assert pending.Ways.nbytes <= 500
     assert sum([len(way) for _, way in pending.GRADIENT.cache]) <= 500
+
+
+@pytest.mark.parametrize("kind", ["RNN", "GRU", "LSTM"])
+@pytest.mark.parametrize("packed", [False, True])
+def test_recurrent_layers_of_new_lengths_plan_and_compile_nothing(kind, packed, by_pieces):
+    """No part of them is left to NumPy; so a new length is a list of pieces that are there."""
+    layer = getattr(nn, kind)(5, 12, num_layers=2, bidirectional=True)
+    head = nn.Linear(24, 7)
+    optimizer = optim.SGD([*layer.parameters(), *head.parameters()], lr=0.1)
+    rng = np.random.default_rng(0)
+
+    def step(length):
+        x = lg.tensor(rng.normal(size=(length, 3, 5)).astype(np.float32))
+        if packed:
+            x = nn.utils.rnn.pack_padded_sequence(x, [length, length - 3, length - 7])
+        optimizer.zero_grad()
+        y, _ = layer(x)
+        out = head(y.data if packed else y.reshape(-1, 24))
+        (out * out).mean().backward()
+        optimizer.step()
+
+    for length in (25, 27, 29):
+        step(length)
+    before = asdict(counters)
+    # Odd, as are the numbers of rows: none is equal to the width of something.
+    for length in range(51, 91, 2):
+        step(length)
+    rise = {name: value - before[name] for name, value in asdict(counters).items()}
+    assert rise["plan_misses"] == rise["kernels_made"] == rise["pieces_made"] == 0
+    assert rise["host_steps"] == 0
+    assert rise["listed"] >= 20

@@ -23,7 +23,6 @@ from livegrad.graph.record import record
 from livegrad.graph.symbol import most
 from livegrad.ops.elementwise.arithmetic import cast
 from livegrad.ops.layers.recurrent import Layout
-from livegrad.ops.products.matmul import transposed
 
 # Sequences of a work item: whole tiles of a product, few enough to be shared out among threads.
 CHUNK = 8
@@ -57,7 +56,7 @@ class _Sequences(Kernel):
         return walk.add(node, tuple([walk.in_order(x) for x in read]))
 
     def _arranged(self, weight: Any) -> Any:
-        return in_panels(transposed(weight) if self.turned else weight)
+        return in_panels(weight, self.turned)
 
     def bind(self, draft: Draft, node: Node) -> list[Step]:
         """A step of the template."""

@@ -119,13 +119,12 @@ class Steps:
         if first is None:
             return None
         size = self.sizes[t]
-        have = 0 if state is None else state.shape[0]
+        if state is None:
+            return xp.rows(first, 0, size)
+        have = state.shape[0]
         if have > size:  # some sequences have ended
             return xp.rows(state, 0, size)
-        if have == size:
-            return state
-        fresh = xp.rows(first, have, size)
-        return fresh if state is None else xp.join([state, fresh], 0)
+        return state if have == size else xp.join([state, xp.rows(first, have, size)], 0)
 
     def before(self, xp: Any, states: Any, first: Any) -> list[Any]:
         """For each step t the states before it, from those after all steps."""
@@ -307,7 +306,8 @@ def _slopes_expand(n: Any, g: Tensor, kept: Tensor, *inputs: Tensor) -> Tensor:
         given = given._replace(sizes=given.sizes.tolist())
     sizes = _sizes(given)
     again = forward(OfTensors, layout, given, sizes)
-    return backward(OfTensors, layout, g.to(wide), again, given, sizes).to(n.meta.dtype)
+    found: Tensor = backward(OfTensors, layout, g.to(wide), again, given, sizes)
+    return found.to(n.meta.dtype)
 
 
 def _states_width(layout: Layout, given: Inputs) -> int:
