@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
+from livegrad.compiler.panels import PANEL, full
 from livegrad.graph.lowering import lowered_by
+from livegrad.graph.meta import Meta, meta_of
 from livegrad.graph.op import Op
 from livegrad.graph.record import record
 from livegrad.ops.support import batched, samples as s
@@ -64,4 +68,35 @@ ASSEMBLY = Op(
     lower=lowered_by("parts.Assembly"),
     inserted=True,
     samples=s.calls(),
+)
+
+
+def _panels_infer(metas: tuple[Meta, ...], attrs: tuple[Any, ...], shape: Any) -> Meta:
+    depth, width = metas[0].shape[:: -1 if attrs[0] else 1]
+    return meta_of((full(width) // PANEL, depth, PANEL), metas[0].dtype)
+
+
+def _panels_ref(n: Any, matrix: Any) -> Any:
+    matrix = matrix.T if n.attrs[0] else matrix
+    depth, width = matrix.shape
+    wide = np.zeros((depth, full(width)), matrix.dtype)
+    wide[:, :width] = matrix
+    return wide.reshape(depth, full(width) // PANEL, PANEL).transpose(1, 0, 2)
+
+
+PANELS: Op = Op(
+    "panels",
+    "kernel",
+    # A matrix (K, N), or, attrs (turned,), its transpose, as (⌈N / 16⌉, K, 16): compiler/panels.py.
+    infer=_panels_infer,
+    ref=_panels_ref,
+    lower=lowered_by("panels.Panels"),
+    inserted=True,
+    samples=s.calls(
+        lambda: s.Sample((s.uniform(3, 37),), lambda x: record(PANELS, (x,), (False,))),
+        lambda: s.Sample((s.uniform(33, 21),), lambda x: record(PANELS, (x,), (True,))),
+        lambda: s.Sample((s.uniform(32, 16),), lambda x: record(PANELS, (x,), (True,))),
+        lambda: s.Sample((s.uniform(16, 0),), lambda x: record(PANELS, (x,), (True,))),
+        lambda: s.Sample((s.uniform(0, 5),), lambda x: record(PANELS, (x,), (True,))),
+    ),
 )

@@ -1,6 +1,7 @@
 """Products of a few rows with a matrix that lies in panels of sixteen columns.
 
     matrix (K, N)  ──►  panels (⌈N / 16⌉, K, 16), the last one filled up with zeros
+                        lowerings/panels.py
 
     for each panel                        a panel stays in the nearest cache
         for each tile of rows             its sums stay in registers
@@ -12,14 +13,8 @@ tiled: a row's result depends on nothing but the row and the matrix.
 
 from __future__ import annotations
 
-from typing import Any
-
 from livegrad.compiler.builder import Builder
 from livegrad.compiler.values import Value, bytes_of, vector
-from livegrad.graph.handle import node_of
-from livegrad.graph.record import record
-from livegrad.ops.shaping.joining import padded
-from livegrad.ops.shaping.movement import PERMUTE, reshape_to
 
 PANEL = 16
 # Sums that fit into the registers of hosts with sixteen of them: in rows of a panel if there are
@@ -31,17 +26,6 @@ LONE_BYTES = 256
 def full(size: int) -> int:
     """The columns of all panels together."""
     return (size + PANEL - 1) // PANEL * PANEL
-
-
-def in_panels(matrix: Any, turned: bool = False) -> Any:
-    """A tensor (K, N), or if it is `turned` (N, K), as (⌈N / 16⌉, K, 16)."""
-    columns = 0 if turned else 1
-    depth, width = node_of(matrix).meta.shape[1 - columns], node_of(matrix).meta.shape[columns]
-    wide = full(width)
-    cut = (wide // PANEL, PANEL)
-    shape = (*cut, depth) if turned else (depth, *cut)
-    split = reshape_to(padded(matrix, columns, 0, wide), shape)
-    return record(PERMUTE, (split,), ((0, 2, 1) if turned else (1, 0, 2),))
 
 
 def tile_rows(element: str) -> int:

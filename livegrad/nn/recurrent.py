@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import numbers
 import warnings
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,8 @@ from livegrad.nn.utils.rnn import PackedSequence
 from livegrad.ops.layers.recurrent import recurrent
 from livegrad.ops.layers.recurrent_cells import CELLS
 from livegrad.ops.making.constants import from_array
-from livegrad.ops.shaping.joining import cat, record_slice, stack
+from livegrad.ops.shaping.joining import cat, record_slice
+from livegrad.ops.shaping.movement import reshape_to
 from livegrad.ops.support.autocast import is_on as is_autocast_on
 from livegrad.ops.support.public import publish
 from livegrad.tensor import Tensor
@@ -269,7 +271,7 @@ class RNNBase(Module):
             rows = found[0] if directions == 1 else cat(found, 1)
             if self.dropout and layer < self.num_layers - 1:
                 rows = F.dropout(rows, self.dropout, self.training)
-        states = [stack(list(column)) for column in zip(*last, strict=True)]
+        states = [_side_by_side(column) for column in zip(*last, strict=True)]
         return rows, tuple(states) if self.mode == "LSTM" else states[0]
 
     def _layer(
@@ -305,7 +307,9 @@ class RNNBase(Module):
             first = [x[number].to(dtype) for x in (hx if has_cell else (hx,))]
             return first[0], first[1] if has_cell else None
         h = zeros(count, self.proj_size or self.hidden_size, dtype=dtype)
-        return h, zeros(count, self.hidden_size, dtype=dtype) if has_cell else None
+        if not has_cell or not self.proj_size:
+            return h, h if has_cell else None
+        return h, zeros(count, self.hidden_size, dtype=dtype)
 
 
 def _each(function: Any, states: Any) -> Any:
@@ -313,6 +317,12 @@ def _each(function: Any, states: Any) -> Any:
     if isinstance(states, tuple | list):
         return tuple([function(x) for x in states])
     return function(states)
+
+
+def _side_by_side(states: Sequence[Any]) -> Any:
+    """Of all layers (layers, N, width), in fewer nodes than `stack` takes."""
+    joined = states[0] if len(states) == 1 else cat(list(states), 0)
+    return reshape_to(joined, (len(states), *states[0].shape))
 
 
 def _last_rows(rows: Any, count: int, sizes: Any, reverse: bool) -> Any:
@@ -415,4 +425,4 @@ def _no_projection(kwargs: dict[str, Any]) -> None:
 
 
 # What layers do with the tensors they are given can be overridden.
-publish(globals(), ("cat", "recurrent", "stack"))
+publish(globals(), ("cat", "recurrent"))

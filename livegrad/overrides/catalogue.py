@@ -22,7 +22,7 @@ NAMESPACES = (
 # Functions that are not public themselves, but are called by modules with the user's tensors.
 PARTS = {
     "livegrad.autograd": ("grad",),
-    "livegrad.nn.recurrent": ("cat", "recurrent", "stack"),
+    "livegrad.nn.recurrent": ("cat", "recurrent"),
     "livegrad.nn.recurrent_cells": ("step",),
 }
 # Functions that make tensors from nothing: modes see them, their arguments are not asked.

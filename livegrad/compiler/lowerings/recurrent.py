@@ -8,9 +8,10 @@ from typing import Any
 from livegrad import dtypes
 from livegrad.compiler.bind import THREAD_WORK, patched
 from livegrad.compiler.draft import Draft
+from livegrad.compiler.inserted import PANELS
 from livegrad.compiler.legalise import Legaliser
 from livegrad.compiler.lowerings.base import Kernel, Nodes
-from livegrad.compiler.panels import full, in_panels
+from livegrad.compiler.panels import full
 from livegrad.compiler.plan import Block, Step
 from livegrad.compiler.recurrence import (
     generate_recurrent,
@@ -49,14 +50,14 @@ class _Sequences(Kernel):
         found = dict(zip(names, inputs, strict=True))
         for name in ("weight", "projection"):
             if name in found:
-                found[name] = walk.rewrite(self._arranged, found[name], site=node.site)
+                found[name] = walk.rewrite(self._in_panels, found[name], site=node.site)
         if layout.packed:
             found["sizes"] = walk.rewrite(_as_int64, found["sizes"], site=node.site)
         read = [found[name] for name in self.pointers(layout)[1:]]
         return walk.add(node, tuple([walk.in_order(x) for x in read]))
 
-    def _arranged(self, weight: Any) -> Any:
-        return in_panels(weight, self.turned)
+    def _in_panels(self, weight: Any) -> Any:
+        return record(PANELS, (weight,), (self.turned,))
 
     def bind(self, draft: Draft, node: Node) -> list[Step]:
         """A step of the template."""
