@@ -78,7 +78,7 @@ class HostCall:
 class Step:
     """One kernel of a plan: native code by its signature, a call of BLAS, or of a reference."""
 
-    kind: str  # loops, copy, move, product, scatter, scan, host: what explain() calls it
+    kind: str  # loops, copy, move, panels, product, recurrent, scatter, scan, host: for explain()
     shape: Shape
     blocks: list[Block] = field(default_factory=list)
     signature: Signature = ()

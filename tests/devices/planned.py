@@ -37,6 +37,7 @@ from livegrad.graph.op import REGISTRY
 from livegrad.runtime.fault import Fault
 from livegrad.runtime.protocol import Runnable
 from livegrad.runtime.values import cast, from_compute, to_compute
+from tests.devices.planned_layers import run_panels, run_recurrent
 
 Array = np.ndarray[Any, Any]
 
@@ -161,8 +162,7 @@ def run_step(memory: Memory, step: Step) -> None:
     elif step.host is not None:
         run_host(memory, step.host)
     else:
-        kinds = {"scan": run_scan, "scatter": run_scatter, "move": run_move}
-        run = kinds.get(step.kind, run_loops)
+        run = KINDS.get(step.kind, run_loops)
         for block in step.blocks:
             run(memory, memory.slots(block), step.signature)
 
@@ -262,6 +262,12 @@ def run_scatter(memory: Memory, slots: list[int], signature: Any) -> None:
         if not 0 <= row < size:
             raise Refused(1, row)
         out[o, row, column] = MEETS[fold](out[o, row, column], values[o, i, column])
+
+
+KINDS = {
+    "scan": run_scan, "scatter": run_scatter, "move": run_move, "panels": run_panels,
+    "recurrent": run_recurrent,
+}  # fmt: skip
 
 
 # ------------------------------------------------------------------------------- fused loops

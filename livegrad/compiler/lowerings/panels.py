@@ -24,7 +24,7 @@ from livegrad.graph.symbol import most
 class Panels(Kernel):
     """attrs (turned,)."""
 
-    label = "copy"
+    label = "panels"
 
     def bind(self, draft: Draft, node: Node) -> list[Step]:
         """A step of the template below."""
@@ -33,7 +33,8 @@ class Panels(Kernel):
         slots = [node.meta.shape[0], 0, 0, depth, width]
         grain = most(1, THREAD_WORK // most(1, depth * PANEL))
         block = Block(slots, patched(draft.where, node, matrix), grain)
-        return [Step("copy", node.meta.shape, [block], (generate_panels, turned, node.meta.dtype))]
+        signature = (generate_panels, turned, node.meta.dtype)
+        return [Step("panels", node.meta.shape, [block], signature)]
 
 
 def generate_panels(b: Builder, turned: bool, dtype: DType) -> None:
