@@ -94,6 +94,31 @@ def test_compiled_equals_reference(kind):
         np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-6)
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_gradients_after_a_read_have_the_same_bits(kind):
+    layer = getattr(nn, kind)(3, 20, num_layers=2)
+    x = draw(6, 5, 3)
+
+    def run(read):
+        layer.zero_grad()
+        loss = (layer(lg.tensor(x))[0] ** 2).sum()
+        if read:
+            loss.item()
+        loss.backward()
+        return [p.grad.numpy().tobytes() for p in layer.parameters()]
+
+    assert run(read=True) == run(read=False)
+
+
+def test_nothing_runs_through_numpy(counted):
+    packed = pack_sequence([lg.tensor(draw(n, 3)) for n in (5, 2)])
+    with counted() as c:
+        for layer in (nn.LSTM(3, 4, proj_size=2), nn.GRU(3, 4, bidirectional=True), nn.RNN(3, 4)):
+            layer(packed)[0].data.sum().backward()
+            layer.weight_hh_l0.grad.numpy()
+    assert c.host_steps == 0
+
+
 def test_dropout_is_between_layers_while_training():
     layer = nn.GRU(3, 50, num_layers=2, dropout=0.5)
     x = lg.tensor(draw(2, 4, 3))
