@@ -403,7 +403,9 @@ class _Backward(_Template):
         else:
             continued = b.icmp("sgt", step.time, 0)
             start = b.sub(step.first, self.size(b.smax(b.sub(step.time, 1), 0)))
-        last = self.kept.row(b.select(continued, b.add(start, sequence), 0))
+        # As in `each_step`: a row there is, whatever the sizes say.
+        number = b.smax(b.smin(b.add(start, sequence), b.sub(self.rows, 1)), 0)
+        last = self.kept.row(number)
         h = b.select(continued, last, self.matrix("h", self.width).row(sequence))
         if self.memory is None:
             return h, h

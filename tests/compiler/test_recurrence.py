@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 import numpy as np
@@ -243,3 +244,9 @@ def test_wrong_shapes_and_dtypes_are_refused() -> None:
         recurrent("LSTM", gates, h, weight, c=lg.ones(3, 3))
     with pytest.raises(RuntimeError, match="weight has dtype float64"):
         recurrent("LSTM", gates, h, weight.double(), c=h)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="maps pages by Linux's numbers")
+def test_nothing_is_touched_out_of_bounds(python: Any) -> None:
+    done = python("from tests.compiler.recurrence_bounds import main; main()", check=False)
+    assert done.stdout == "within bounds\n", (done.returncode, done.stderr)

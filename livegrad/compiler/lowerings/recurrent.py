@@ -73,7 +73,7 @@ class _Sequences(Kernel):
         widths = (gates, state, hidden)
         pointers = [0] * (1 + len(names))
         slots = [-(-count // CHUNK), *pointers, count, steps, rows, CHUNK, *widths]
-        scratch = CHUNK * _scratch_columns(layout, *widths) * node.meta.dtype.itemsize
+        scratch = CHUNK * scratch_columns(layout, *widths) * node.meta.dtype.itemsize
         grain = most(1, THREAD_WORK // most(1, CHUNK * steps * gates * state))
         block = Block(slots, patched(draft.where, node, *node.inputs), grain, scratch)
         signature = (self.generate, tuple(layout), node.meta.dtype)
@@ -100,7 +100,7 @@ class Slopes(_Sequences):
     has_gates = "weight"
 
 
-def _scratch_columns(layout: Layout, gates: int, state: int, hidden: int) -> int:
+def scratch_columns(layout: Layout, gates: int, state: int, hidden: int) -> int:
     """Columns of the thread's own memory that a sequence needs; see compiler/recurrence.py."""
     rooms = int(layout.cell.has_cell) + int(layout.projected)
     return full(state) + full(gates) + full(hidden) * rooms
