@@ -349,6 +349,13 @@ ZEROS = [
             ],
             "takes a view for a leaf",
         ),
+        (
+            [
+                "a = T.ones(2, 3, requires_grad=True); b, c = a.unbind(0)",
+                "c.detach().as_strided((2, 3), (2, 1), 1)[...] *= a + b",
+            ],
+            "takes a view for a leaf",
+        ),
         (["a = T.ones(2, 1, 3)[T.zeros(2, dtype=T.bool)]", "check()"], "nothing lies in memory"),
         (
             [
@@ -661,6 +668,15 @@ def test_a_refused_resize_leaves_the_shape():
     assert isinstance(side.run("b.resize_(3, 3)"), RuntimeError)
     assert side.variables["b"].shape == (1, 3)
     assert side.writes()["b"] == 0
+
+
+def test_a_refused_write_leaves_a_shape_that_was_given_before_it():
+    lines = ["a = T.ones(3).expand(2, 3)", "a.t_().mul_(2)", "check()"]
+    assert difference(*lines) is None
+    side = TorchSide()
+    side.run(lines[0])
+    assert isinstance(side.run(lines[1]), RuntimeError)
+    assert side.variables["a"].shape == (3, 2)
 
 
 @pytest.mark.filterwarnings("ignore")

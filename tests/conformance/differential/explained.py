@@ -521,7 +521,7 @@ def explanation(
             return LEFT
         return SET_ON_A_VIEW if any(is_set(x, before, theirs) for x in named) else None
     if message.startswith("a leaf Variable"):
-        return UNASKED if any(not x.is_leaf for x in named[:1]) else None
+        return UNASKED if any(is_stale(x) or not x.is_leaf for x in named[:1]) else None
     if "more than one element of the written-to" in message and re.search(r"tri[lu]_\(", line):
         return TRIANGLE if any(x.ndim > 3 and overlaps_itself(x) for x in named) else None
     if "more than one element of the written-to" in message and named:

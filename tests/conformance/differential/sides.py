@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from typing import Any
@@ -79,6 +80,10 @@ def version(x: Any) -> int:
         return 0
 
 
+# A write to what the same line has reshaped: that is done where the write is refused.
+AFTER_RESHAPING = re.compile(r"\bt_\(\)\.\w+_\(")
+
+
 def restore_shapes(shown: list[tuple[torch.Tensor, Any, Any, int]]) -> None:
     """Undoes what PyTorch does to tensors before it refuses to reshape or to resize them."""
     for x, shape, stride, offset in shown:
@@ -122,7 +127,8 @@ class TorchSide(Side):
         with self.otherwise():
             error = super().run(line)
         if error is not None and not line.startswith("for "):  # what came before it is done
-            restore_shapes(shown)
+            if not AFTER_RESHAPING.search(line):
+                restore_shapes(shown)
             for storage, copy in before:
                 if storage.nbytes() == copy.nbytes():
                     storage.copy_(copy)
