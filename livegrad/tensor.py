@@ -30,6 +30,7 @@ from livegrad.graph.handle import (
     shows_conjugates,
 )
 from livegrad.graph.meta import Size
+from livegrad.graph.node import is_in_vain
 from livegrad.graph.overlap import check_copied
 from livegrad.graph.state import LOCAL, flush
 from livegrad.graph.views import (
@@ -37,8 +38,9 @@ from livegrad.graph.views import (
     counts_writes,
     detach_whole,
     is_of_inference,
+    require_in_vain,
 )
-from livegrad.graph.writes import check_expanded, check_writable, rebind
+from livegrad.graph.writes import check_expanded, check_writable, lead_views_through, rebind
 from livegrad.legacy import dtype_of_type, new, type_name
 from livegrad.native.hot import hot_slots
 from livegrad.ops.bookkeeping.in_place import in_format, overwriting, suggested_format
@@ -436,7 +438,8 @@ class Tensor(Subclassing):
 
     def requires_grad_(self, requires_grad: bool = True) -> Self:
         """Says whether gradients are collected for this leaf."""
-        required = node_of(self).grad_to is not None
+        to = node_of(self).grad_to
+        required = to is not None and not is_in_vain(to)  # by itself, not as what it is a view of
         if not self.is_leaf:
             if not requires_grad:
                 raise _only_of_leaves()
@@ -448,11 +451,19 @@ class Tensor(Subclassing):
                 )
             if not required:
                 creation.as_leaf(self, True)
-                claim(self)
+                self._tell_views()
         elif required:
             creation.own_node(self).grad_to = None
-            claim(self)
+            if self._is_view():  # it goes on as what it is a view of
+                require_in_vain(self._node, self._share)
+            self._tell_views()
         return self
+
+    def _tell_views(self) -> None:
+        """Lets views know, when next used, that this leaf requires a gradient, or none any more."""
+        if self._was_view is False:  # it took another shape in place: what they show leads here
+            lead_views_through(self)
+        claim(self)
 
     def backward(
         self,

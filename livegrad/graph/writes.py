@@ -233,6 +233,15 @@ def lead_views_through(x: Any) -> None:
         cell._node = _write_through(wrap(cell._node), share.path, wrap(x._node))._node
 
 
+def _is_led_through_leaf(share: Share) -> bool:
+    """Whether a view is one of a leaf that has taken another shape in place."""
+    whole = share.cell.base()
+    if whole is None or whole._was_view is not False or share.root is not None:
+        return False
+    leads = whole._share is not None and whole._share.cell is share.cell
+    return leads and isinstance(whole._node.grad_to, _WeakRef)
+
+
 def leave_hooks(x: Any) -> None:
     """Shows the part of a view anew, before it is written, if hooks are on the way to it.
 
@@ -310,7 +319,7 @@ def _check_view(x: Any, node: Node, flows: bool) -> None:
     requires = node.grad_to is not None or root.grad_to is not None
     if x._share.made is not None and (flows or requires):
         raise written_view(x, "is being modified")
-    if requires and not root.interior:
+    if requires and (not root.interior or _is_led_through_leaf(x._share)):
         raise RuntimeError(
             "a view of a leaf Variable that requires grad is being used in an in-place operation. "
             "Write under livegrad.no_grad(), or to a clone()"

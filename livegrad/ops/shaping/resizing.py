@@ -190,8 +190,8 @@ def set_(
     old = node_of(self)
     operands = [old, node_of(source)] if isinstance(source, Handle) else [old]
     edges = tuple([node for node in operands if node.grad_to is not None])
-    if old.grad_to is not None or is_of_inference(old):
-        check_writable(self, expanded=True)  # no element is written
+    if edges or is_of_inference(old):
+        check_writable(self, bool(edges), expanded=True)  # no element is written
     shown, recorded = _shown(self, source, storage_offset, size, stride), LOCAL.state.grad
     become(self, shown, stays=not (recorded and edges))
     if recorded and edges:
