@@ -16,7 +16,8 @@ from livegrad.ops.elementwise.pointwise_math import exp, log, log1p, sigmoid
 from livegrad.ops.layers.activation import relu
 from livegrad.ops.layers.smooth_activation import logsigmoid
 from livegrad.ops.losses.class_loss import REDUCTIONS, check_reduction, old_reduction
-from livegrad.ops.losses.loss import as_target, define, record_loss
+from livegrad.ops.losses.loss import define, record_loss
+from livegrad.ops.losses.loss_layout import by_steps, divergence, poisson
 from livegrad.ops.making.generate import filled
 from livegrad.ops.picking.checking import CHECK_LABEL, CHECK_PREDICTION, CHECK_VARIANCE
 from livegrad.ops.shaping.movement import reshape_to
@@ -66,7 +67,7 @@ def _bce_logits_value(n: Any, x: Tensor, t: Tensor) -> Tensor:
 BINARY_CROSS_ENTROPY_WITH_LOGITS = define(
     "binary_cross_entropy_with_logits",
     result="second",
-    layout=lambda metas, attrs, meta: as_scaled(metas[1:], attrs, meta),
+    layout=lambda metas, attrs, meta: as_first(metas[1:], attrs, meta),
     value=_bce_logits_value,
     slopes=(lambda n, x, t: sub(sigmoid(x), t), lambda n, x, t: neg(x)),
     call=lambda x, t, **k: binary_cross_entropy_with_logits(x, t, **k),
@@ -118,7 +119,7 @@ def _kl_target_slope(n: Any, x: Tensor, t: Tensor) -> Tensor:
 KL_DIV = define(
     "kl_div",  # flag: the target is a logarithm too
     result="floats",
-    layout=as_target,
+    layout=by_steps(divergence),
     value=_kl_value,
     slopes=(_kl_slope, _kl_target_slope),
     call=lambda x, t, **k: kl_div(x, t, **k),
@@ -223,6 +224,7 @@ def _poisson_target_slope(n: Any, x: Tensor, t: Tensor) -> Tensor:
 POISSON_NLL_LOSS = define(
     "poisson_nll_loss",  # flags (log_input, full), args (eps,)
     result="ranked",
+    layout=by_steps(poisson),
     value=_poisson_value,
     slopes=(_poisson_slope, _poisson_target_slope),
     call=lambda x, t, **k: poisson_nll_loss(x, mul(t, 3), full=True, **k),

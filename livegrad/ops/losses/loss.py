@@ -29,6 +29,7 @@ from livegrad.ops.layers.composite import (
     to_dtype,
 )
 from livegrad.ops.losses.class_loss import REDUCTIONS, check_reduction, old_reduction
+from livegrad.ops.losses.loss_layout import absolute_difference, by_steps
 from livegrad.ops.reductions import reduce as rd
 from livegrad.ops.shaping.movement import constant, expand
 from livegrad.ops.support import parts, samples as s
@@ -317,6 +318,7 @@ MSE_LOSS = define(
 L1_LOSS = define(
     "l1_loss",
     result="numbers",
+    layout=by_steps(absolute_difference),
     value=lambda n, x, t: abs(sub(x, t)),
     slopes=_opposite(lambda n, x, t: sgn(sub(x, t))),
     call=lambda x, t, **k: l1_loss(x, t, **k),
