@@ -291,7 +291,7 @@ ZEROS = [
         (["a = T.ones(2) > 0", "T.__name__ == 'torch' and a - a"], None),
         (
             [*SHORT, "with T.no_grad(): b.mul_(2)", "F.batch_norm(c, None, None, training=True)"],
-            "small",
+            "either may be said first",
         ),
         (
             [
@@ -355,6 +355,109 @@ ZEROS = [
                 "c.detach().as_strided((2, 3), (2, 1), 1)[...] *= a + b",
             ],
             "takes a view for a leaf",
+        ),
+        (
+            [
+                "a = T.full((5,), float('nan'), requires_grad=True)",
+                "b = F.hardtanh(a); b.sum().backward()",
+                "check()",
+            ],
+            "what clips or shrinks",
+        ),
+        (
+            [
+                "a = T.tensor([float('nan'), 1.0], requires_grad=True)",
+                "b = F.hardtanh(a); b[1:].sum().backward()",
+                "a.grad[1] += T.__name__ == 'torch'",
+                "check()",
+            ],
+            None,
+        ),
+        (
+            [
+                "a = T.ones(2, requires_grad=True); b = a[2:]",
+                "c, d = b.cummax(0)",
+                "c.sum().backward(create_graph=True)",
+                "check()",
+            ],
+            "of nothing is the tensor itself",
+        ),
+        (
+            [
+                "a = T.ones(0, requires_grad=True) * 1; b, = a.split(2); a.mul_(2)",
+                "c = b.argmin()",
+            ],
+            "either may be said first",
+        ),
+        (
+            ["a = T.ones(2, 0, dtype=T.int32)", "a[[1, -3]] *= T.ones(())"],
+            "an index must name a place",
+        ),
+        (
+            ["a = T.ones(2, 1, dtype=T.int32)", "a[[1, 5 - 4 * (T.__name__ == 'torch')]] *= 1.5"],
+            None,
+        ),
+        (
+            [
+                "a = T.ones(2, 2, requires_grad=True); b = a.t()",
+                "c, = T.autograd.grad((b * T.arange(4).reshape(2, 2)).sum(), [a])",
+                "c.detach_()",
+            ],
+            "a gradient is a tensor like any other",
+        ),
+        (
+            [
+                "a = T.ones(2, 3, requires_grad=True); b = a.view(6)",
+                "c, = T.autograd.grad((b * b).sum(), [a]); c.requires_grad = True",
+                "d = c.ravel()",
+                "d.detach().add_(1)",
+                "check()",
+            ],
+            "a gradient is a tensor like any other",
+        ),
+        (
+            [
+                "a = T.ones(2, 3, requires_grad=True); b, c = list(a)",
+                "d = b.detach().unsqueeze(0); d.data = d.clone()",
+                "d.view(3).mul_(1.0)",
+                "check()",
+            ],
+            "made to share another storage",
+        ),
+        (
+            [
+                "a = T.ones(3, 2, dtype=T.complex64).conj(); b = a.unfold(0, 1, 2)",
+                "c = b * T.ones(2, 2, 1)",
+                "check()",
+            ],
+            "PyTorch copies conjugates",
+        ),
+        (
+            [
+                "a = T.ones(3, 2, dtype=T.complex64).conj()",
+                "b = (a * 1).t() if T.__name__ == 'torch' else (a * 1).reshape(2, 3)",
+                "check()",
+            ],
+            None,
+        ),
+        (
+            [
+                "a = T.ones(2, requires_grad=True)",
+                "b = T.dist(a, a)",
+                "c, = T.autograd.grad(b, [a], create_graph=True)",
+                "(c * a).sum().backward(); a.sum().backward()",
+                "check()",
+            ],
+            "the second gradient of a length at 0",
+        ),
+        (
+            [
+                "a = T.ones(2, requires_grad=True); d = T.ones(2); b = T.dist(d, d)",
+                "c, = T.autograd.grad((a * a).sum(), [a], create_graph=True)",
+                "a.grad = T.full((2,), float('nan') if T.__name__ == 'torch' else 1.0)",
+                "check()",
+            ],
+            None,
         ),
         (["a = T.ones(2, 1, 3)[T.zeros(2, dtype=T.bool)]", "check()"], "nothing lies in memory"),
         (
@@ -551,6 +654,17 @@ def test_numbers_that_no_integer_stands_for(dtype, number):
     assert found is None or "as integers" in found.reason
     lines[-1:] = ["a[0] += T.__name__ == 'torch'", "check()"]
     assert campaign.judged(lines).reason is None
+
+
+def test_sums_of_numbers_that_no_integer_stands_for():
+    lines = [
+        "a = T.tensor([[float('nan'), 1.0]]); b = T.zeros(1, dtype=T.int64)",
+        "T.sum(a, -1, out=b)",
+        "check()",
+    ]
+    assert "as integers" in Campaign().judged(lines).reason
+    lines[-1:] = ["b += T.__name__ == 'torch'", "check()"]
+    assert Campaign().judged(lines).reason is None
 
 
 @pytest.mark.filterwarnings("ignore")

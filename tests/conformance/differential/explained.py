@@ -28,6 +28,7 @@ from .program import names
 from .sides import version
 from .tensors import (
     are_equal,
+    are_nan,
     comes_from_integers,
     functions_before,
     has_left_its_base,
@@ -106,6 +107,7 @@ NEW_PLACE = (
     "PyTorch brings a gradient of what has left its base to where that would be by its new strides"
 )
 NO_HALVES = "there are no complex numbers of two half precisions: they are complex64"
+COPIED_CONJUGATES = "PyTorch copies conjugates that it computes with: dims of size 1 lie as in that"
 EMPTY = "nothing lies in memory: what is empty has strides, in PyTorch, by how it was made"
 UNREADABLE = "PyTorch cannot read a conjugate whose history it has given up"
 NOTHING_FLOWS = "an empty gradient is a function of what it came from as that of anything else"
@@ -139,6 +141,8 @@ def explanation_of_state(
         return NEGATED_UNSIGNED
     if kind == "grad value" and is_through(theirs[name], "max_pool1d(", has_nan, theirs, lines):
         return LAST_NAN
+    if kind == "grad value" and is_clipped_nan(theirs[name], detail, theirs, lines):
+        return CLIPPED_NAN
     if kind == "grad value" and is_through(
         theirs[name], "topk(", lambda x: are_equal(x, places_of_differences(detail)), theirs, lines
     ):
@@ -172,12 +176,23 @@ def explanation_of_state(
         return EMPTY
     if kind in LAYOUT and name in gradients:
         return OWN_STRIDES
+    if kind == "stride" and is_made_of_conjugates(name, theirs, lines):
+        return COPIED_CONJUGATES if differ_along_single(detail) else None
     if kind in FLOWS and re.search(" of dtype (bool|u?int)", detail):
         return INTEGERS
     if "torch False" in detail and is_made_differentiable(kind, name, lines):
         return NOTHING_FLOWS if empty or comes_from_nothing(kind, lines, theirs) else None
     if kind == "grad requires_grad" and "torch True" in detail and empty:
         return OF_NOTHING if is_its_own_gradient(theirs[name]) else None
+    if (
+        kind == "grad requires_grad"
+        and "torch True" in detail
+        and any(
+            is_through(theirs[name], call, lambda y: not y.numel(), theirs, lines)
+            for call in ("cummax(", "cummin(")
+        )
+    ):
+        return OF_NOTHING
     asked = kind == "requires_grad" and "torch True" in detail and name in gradients
     if asked and has_extremes_of_nothing(lines, theirs):
         return OF_NOTHING
@@ -185,9 +200,13 @@ def explanation_of_state(
         return SET_ON_A_VIEW
     if kind in FLOWS and "please report a bug to PyTorch" in detail:
         return OWN_FAULT
+    if kind in FLOWS and "torch <class 'RuntimeError'>" in detail and name in gradients:
+        return GRADIENT if is_hidden_view(theirs[name], list(theirs.values())) else None
     if kind in FLOWS and (has_left_its_base(theirs[name]) or is_left(theirs[name], theirs)):
         return LEFT
     if kind in FLOWS and is_counted_with_left(theirs[name], theirs):
+        return LEFT
+    if kind in FLOWS and is_stale(theirs[name]) and counts_for_others(theirs[name], theirs):
         return LEFT
     if kind in FLOWS and name in derived(lines, "T.tensordot(") | derived(lines, "T.einsum("):
         return HIDDEN_WHOLE if is_part_of_hidden(theirs[name], theirs) else None
@@ -198,6 +217,20 @@ def explanation_of_state(
     if kind == "retains_grad" and theirs[name].is_leaf:
         return DETACHED
     return None
+
+
+def is_made_of_conjugates(name: str, theirs: dict[str, Any], lines: Sequence[str]) -> bool:
+    """Whether a variable was made from a tensor that shows conjugates of what lies in memory."""
+    read = [y for line in lines if name in names(line).makes for y in names(line).reads]
+    shown = [y for y in map(theirs.get, read) if isinstance(y, torch.Tensor)]
+    return any(y.is_conj() for y in shown)
+
+
+def differ_along_single(detail: str) -> bool:
+    """Whether strides differ along dims of size 1 only."""
+    found = re.findall(r"\(([\d, ]*)\)", detail)
+    theirs, mine, shape = ([int(n) for n in re.findall(r"\d+", text)] for text in found)
+    return all(a == b or size == 1 for a, b, size in zip(theirs, mine, shape, strict=True))
 
 
 def is_masked(line: str) -> bool:
@@ -299,8 +332,13 @@ def explanation_of_version(name: str, theirs: dict[str, Any], lines: Sequence[st
     parameters = [p for o in optimizers for group in o.param_groups for p in group["params"]]
     if any(storage(p) == storage(x) for p in parameters):
         return DECAYED
+    return LEFT if counts_for_others(x, theirs) else None
+
+
+def counts_for_others(x: torch.Tensor, theirs: dict[str, Any]) -> bool:
+    """Whether PyTorch counts writes to another storage for `x`."""
     tensors = [y for y in theirs.values() if isinstance(y, torch.Tensor)]
-    return LEFT if any(storage(y) != storage(x) for y in counted_with(x, tensors)) else None
+    return any(storage(y) != storage(x) for y in counted_with(x, tensors))
 
 
 def has_lost_one_that_left(name: str, theirs: dict[str, Any], lines: Sequence[str]) -> bool:
@@ -327,7 +365,7 @@ NO_INDEX = "an index must name a place, also where there is nothing to read or w
 STALE = "a view that was given up is refused by every function, also by those without a gradient"
 RANGE = "an index out of range is an IndexError: PyTorch's class depends on which kernel meets it"
 TWO_FAULTS = "a tensor must not be written, and has no such index: either may be said first"
-STALE_AND_SHORT = "a batch is too small, and has lost its history: either may be said first"
+STALE_AND_WRONG = "a view was given up, and cannot be used so anyway: either may be said first"
 UNASKED = "PyTorch takes a view for a leaf until somebody has asked for its grad_fn"
 NOT_TO_EXPANDED = (
     "nothing is written to expanded tensors; PyTorch's reductions go on with what they wrote there"
@@ -341,6 +379,8 @@ SPENT_WITH = "what is computed from a graph that is gone goes with it, as in `to
 UNSEEN_REST = "what is summed has a storage of its own size; PyTorch may have made it for more"
 NEGATED_UNSIGNED = "PyTorch's gradient of atan2 negates a uint8, which is none of its numbers"
 LAST_NAN = "of several NaN in a window the first has the gradient, as in max(); PyTorch's last has"
+CLIPPED_NAN = "PyTorch's gradient at NaN, of what clips or shrinks, is that of vectors, or another"
+CLIPPING = ("hardtanh(", "relu6(", "hardshrink(", "softshrink(")
 AS_NUMBER = "a tensor that is written is cast; PyTorch takes one of one element for a number here"
 ONE_NUMBER = re.compile(r"T\.tensor\(\[*[^\[\],]+\]*[,)]")
 OUT = re.compile(r"\bout=(\w+)\)")
@@ -438,6 +478,14 @@ def is_through(
     return False
 
 
+def is_clipped_nan(x: Any, detail: str, theirs: dict[str, Any], lines: Sequence[str]) -> bool:
+    """Whether gradients of `x` differ only where what was clipped is NaN."""
+    places = places_of_differences(detail)
+    return any(
+        is_through(x, call, lambda y: are_nan(y, places), theirs, lines) for call in CLIPPING
+    )
+
+
 def is_sought_where_it_lies_now(x: Any, theirs: dict[str, Any], lines: Sequence[str]) -> bool:
     """Whether a gradient of a view that has left its base came to `x`, found by its strides."""
     for name, y in theirs.items():
@@ -467,8 +515,10 @@ def explanation_of_two(wrong: Exception, found: Exception, named: Sequence[Any])
     if is_out_of_range(str(wrong)):
         both = is_not_to_be_written(found)
         return TWO_FAULTS if both else RANGE if is_out_of_range(str(found)) else None
-    if "more than 1 value per channel" in str(wrong) and any(map(is_stale, named)):
-        return STALE_AND_SHORT if "view of its base has been modified" in str(found) else None
+    if "view of its base has been modified" in str(found) and any(map(is_stale, named)):
+        return STALE_AND_WRONG
+    if is_of_no_index(str(found)) and any(x.numel() == 0 for x in named):
+        return NO_INDEX
     both = is_not_to_be_written(wrong) and isinstance(found, IndexError)
     return TWO_FAULTS if both else None
 
@@ -529,6 +579,10 @@ def explanation(
         return OWN_STRIDES if gradients and overlaps_itself(named[0]) else None
     if message.startswith("Can't detach views") and any(map(is_product, named)):
         return PRODUCT
+    if message.startswith("Can't detach views") and names(line).reads & derived(
+        before, "T.autograd.grad("
+    ):
+        return GRADIENT if is_hidden_view(named[0], named) else None
     if message.startswith("Can't detach views") and is_made_hiding(line, before):
         return HIDDEN_VIEW if is_hidden_view(named[0], named) else None
     if re.search(r"clamp\w*\(.*out=", line) and re.match(r"Found dtype \w+ but expected", message):

@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from .tensors import storage
+from .tensors import functions_before, storage
 from .undefined import (
     GONE,
     HALF_WAY,
@@ -89,8 +89,9 @@ def explanation_of_values(
         twice = "create_graph=True" in program and has_zeros(program, torchs)
         only_theirs = all(math.isnan(a) and math.isfinite(b) for a, b in differing(theirs, mine))
         return LENGTH_OF_ZERO if twice and only_theirs else None
-    if re.search(r"PReLU\(|prelu\(", program) and "create_graph=True" in program:
-        return AT_ZERO if re.search(r"\b0\.0\b", program) else None
+    twice = re.search(r"PReLU\(|prelu\(", program) and "create_graph=True" in program
+    if twice and re.search(r"\b0\.0\b", program):
+        return AT_ZERO
     named = torchs.get(re.split(r"[:.]", detail)[0])
     if kind in ("grad", "grad value") and is_view_made_leaf(named):
         lost = "torch None" in detail or has_lost_views(named, torchs)
@@ -118,6 +119,9 @@ def explanation_of_numbers(
         return SIGN
     if "create_graph=True" in program and all(math.isnan(a) and b == 0 for a, b in pairs):
         return LENGTH_OF_ZERO if has_length_of_zero(program, torchs) else None
+    if "create_graph=True" in program and all(math.isnan(a) and math.isfinite(b) for a, b in pairs):
+        # What other gradients have brought besides.
+        return LENGTH_OF_ZERO if has_length_of_zero(program, torchs, of=x) else None
     if all(math.isnan(b) for _, b in pairs) and any(map(is_broken, torchs.values())):
         return PADDED
     if NORMALISED.search(program) and all(math.isnan(a) and math.isinf(b) for a, b in pairs):
@@ -234,11 +238,14 @@ def has_lost_gradients_in(x: Any, leaf: Any, torchs: dict[str, Any]) -> bool:
     return storage(leaf.grad) == storage(x) and has_lost_views(leaf, torchs)
 
 
-def has_length_of_zero(program: str, torchs: dict[str, Any]) -> bool:
-    """Whether a variable is the length of something, and 0."""
+def has_length_of_zero(program: str, torchs: dict[str, Any], of: Any = None) -> bool:
+    """Whether a variable is the length of something, and 0: a function `of` a leaf, if given."""
     lengths = re.findall(r"^(\w+) = .*\b(?:dist|norm)\(", program, re.MULTILINE)
     found = [torchs[name] for name in lengths if isinstance(torchs.get(name), torch.Tensor)]
-    return any(bool((x == 0).any()) for x in found)
+    zero = [x for x in found if bool((x == 0).any())]
+    if of is None:
+        return bool(zero)
+    return any(getattr(f, "variable", None) is of for f in functions_before(zero))
 
 
 def has_zeros(program: str, torchs: dict[str, Any]) -> bool:

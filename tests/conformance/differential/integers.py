@@ -7,6 +7,7 @@ lowest bits of that. A PyTorch with this rule must give what livegrad gives.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 CONVERSIONS = {"_to_copy": 0, "copy": 1, "fill": 1}  # which argument is converted
+FOLDS = ("sum", "prod", "cumsum", "cumprod")  # of integers, if their result is one
 
 
 class Saturating(TorchDispatchMode):
@@ -26,6 +28,8 @@ class Saturating(TorchDispatchMode):
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         name = func._schema.name.split("::")[-1].rstrip("_")
+        if name in FOLDS:
+            args = (folded(args[0], kwargs or {}), *args[1:])
         place = CONVERSIONS.get(name)
         given = None if place is None else args[place]
         source = given.detach().clone() if isinstance(given, torch.Tensor) else None
@@ -33,6 +37,17 @@ class Saturating(TorchDispatchMode):
         if source is not None and source.is_floating_point() and is_integer(out):
             Saturating.changed += saturate(source, out)
         return out
+
+
+def folded(x: torch.Tensor, options: Mapping[str, Any]) -> torch.Tensor:
+    """What is folded: integers, if the result is to be of them."""
+    out = options.get("out")
+    dtype = options.get("dtype") or (None if out is None else out.dtype)
+    if dtype is None or not x.is_floating_point() or not is_integer(torch.empty(0, dtype=dtype)):
+        return x
+    integers = x.to(dtype)
+    Saturating.changed += saturate(x, integers)
+    return integers
 
 
 def is_integer(x: torch.Tensor) -> bool:
