@@ -1,4 +1,4 @@
-"""Views of a tensor that is made to require a gradient after they were made: as in PyTorch."""
+"""Views of what requires a gradient later, or takes another shape in place: as in PyTorch."""
 
 from __future__ import annotations
 
@@ -86,4 +86,40 @@ def test_set_on_a_view(made: str, flows: bool) -> None:
             found.append("refused")
         else:
             found.append(view.tolist())
+    assert found[1] == found[0]
+
+
+VIEWS: dict[str, Callable[[Any], Any]] = {
+    "all of a leaf": lambda x: x.squeeze(0),
+    "a part of a leaf": lambda x: x[1:],
+    "a part of what was computed": lambda x: (x * 1)[1:],
+    "no view": lambda x: x * 1,
+}
+
+
+@pytest.mark.parametrize("recorded", [True, False])
+@pytest.mark.parametrize("reshaped", RESHAPED)
+@pytest.mark.parametrize("view", VIEWS)
+def test_a_gradient_is_retained_in_the_shape_taken_in_place(
+    view: str, reshaped: str, recorded: bool
+) -> None:
+    found = []
+    for T in (torch, lg):
+        leaf = T.ones(4, 3, requires_grad=True)
+        x = VIEWS[view](leaf)
+        x.retain_grad()
+        before = x * 5
+        seen: list[Any] = []
+        with T.set_grad_enabled(recorded):
+            try:
+                RESHAPED[reshaped](x)
+            except RuntimeError:
+                seen.append("refused")
+        for y in ((x * T.arange(x.numel()).reshape(x.shape)).sum(), before.sum()):
+            try:
+                y.backward(retain_graph=True)
+            except RuntimeError:  # a shape that the gradient cannot be brought to
+                seen.append("refused")
+            seen += [None if y.grad is None else y.grad.tolist() for y in (x, leaf)]
+        found.append(seen)
     assert found[1] == found[0]

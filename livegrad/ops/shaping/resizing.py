@@ -73,8 +73,11 @@ def inplace_view(view: Callable[..., Any]) -> Callable[..., Any]:
             return self
         with setting(grad=True):  # a view follows what it shows, also under no_grad
             leave_hooks(self)
+            old = self._node
             value = view(self, *args, **options)
-        return become(self, value)
+        become(self, value)
+        go_on_retaining(old, self._node, self)
+        return self
 
     method.__name__ = f"{view.__name__}_"
     method.__doc__ = f"In-place form of `{view.__name__}`."
