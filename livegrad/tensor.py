@@ -454,7 +454,7 @@ class Tensor(Subclassing):
                 self._tell_views()
         elif required:
             creation.own_node(self).grad_to = None
-            if self._is_view():  # it goes on as what it is a view of
+            if self._share is not None and self._is_view():  # it goes on as what it is a view of
                 require_in_vain(self._node, self._share)
             self._tell_views()
         return self
