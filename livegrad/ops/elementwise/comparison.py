@@ -9,7 +9,9 @@ import numpy as np
 from livegrad import dtypes
 from livegrad.graph.blame import check_number
 from livegrad.graph.handle import Handle, node_of
-from livegrad.graph.op import Op, with_numbers
+from livegrad.graph.layout import Strides, elementwise_strides
+from livegrad.graph.meta import Meta
+from livegrad.graph.op import Op, as_iterated, with_numbers
 from livegrad.graph.record import binary, elementwise, unary
 from livegrad.ops.elementwise.arithmetic import define, needs_tensor, where
 from livegrad.ops.shaping.movement import constant
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
     from livegrad.typing import Operand
 
 Array = Any
+Metas = tuple[Meta, ...]
 
 # ------------------------------------------------------------------------------------ comparisons
 
@@ -64,6 +67,25 @@ def _emit_isfinite(e: Any, x: Any) -> Any:
     return e.lt(e.abs(x), np.inf) if e.dtype.is_floating_point else e.eq(x, x)
 
 
+def _inf_layout(metas: Metas, attrs: tuple[Any, ...], meta: Meta) -> Strides | None:
+    """PyTorch computes abs(x) == inf, or has nothing to look for."""
+    (x,) = metas
+    if not x.dtype.is_floating_point:
+        return as_iterated(metas, attrs, meta)
+    size = elementwise_strides(x.shape, [(x.shape, x.stride())])
+    return elementwise_strides(x.shape, [(x.shape, size), ((), ())])
+
+
+def _finite_layout(metas: Metas, attrs: tuple[Any, ...], meta: Meta) -> Strides | None:
+    """PyTorch computes (x == x) * (abs(x) != inf), or has nothing to look for."""
+    (x,) = metas
+    bounded = _inf_layout(metas, attrs, meta)
+    if bounded is None or not x.dtype.is_floating_point:
+        return bounded
+    known = elementwise_strides(x.shape, [(x.shape, x.stride())] * 2)
+    return elementwise_strides(x.shape, [(x.shape, known), (x.shape, bounded)])
+
+
 ISNAN = define(
     "isnan", np.isnan, lambda e, x: e.isnan(x), result="bool", cheap=True, complex=True,
     samples=s.calls(_specials),
@@ -73,6 +95,7 @@ ISINF = define(
     np.isinf,
     _emit_isinf,
     result="bool",
+    layout=_inf_layout,
     cheap=True,
     complex=True,
     samples=s.calls(_specials),
@@ -82,6 +105,7 @@ ISFINITE = define(
     np.isfinite,
     _emit_isfinite,
     result="bool",
+    layout=_finite_layout,
     cheap=True,
     complex=True,
     samples=s.calls(_specials),

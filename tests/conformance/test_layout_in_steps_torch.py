@@ -1,4 +1,4 @@
-"""Losses per element have PyTorch's strides, also along dims of size 1."""
+"""Losses per element, and others computed in steps, have PyTorch's strides, also of size 1."""
 
 from __future__ import annotations
 
@@ -50,4 +50,15 @@ def test_strides_of_losses(loss: str, requires: bool) -> None:
             x, t = (laid_out(T, shape, rng).detach() for _ in range(2))
             y = LOSSES[loss](T.nn.functional, x.requires_grad_(requires), t)
             found.append((shape, x.stride(), t.stride(), y.stride()))
+        assert found[1] == found[0]
+
+
+@pytest.mark.parametrize("name", ["isfinite", "isinf", "isnan"])
+def test_strides_of_what_is_computed_in_steps(name: str) -> None:
+    for seed in range(60):
+        found = []
+        for T in (torch, lg):
+            rng = random.Random(seed)
+            x = laid_out(T, rng.choices([1, 1, 2, 3], k=rng.randint(1, 4)), rng)
+            found.append((x.shape, x.stride(), getattr(T, name)(x).stride()))
         assert found[1] == found[0]
