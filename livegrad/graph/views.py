@@ -140,7 +140,9 @@ def detach_whole(x: Any) -> bool:
     share = x._share
     if share is None or share.path or share.cell.parent is not None:
         return False
-    share.cell._node = x._node = record(REGISTRY["detach"], (wrap(node),))._node
+    detached = record(REGISTRY["detach"], (wrap(node),))
+    share.cell._node = x._node = detached._node
+    see_through(detached, x)
     claim(x)
     return True
 

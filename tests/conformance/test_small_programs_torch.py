@@ -97,6 +97,18 @@ PROGRAMS = {
         "y.detach().add_(6)",
         "check()",
     ),
+    "a value whose history was taken away after its graph is gone": (
+        LINEAR,
+        "x = T.arange(9.0).reshape(3, 3)",
+        "o = T.optim.SGD(m.parameters(), lr=0.25)",
+        "y = m(x); v = y.unflatten(1, (1, 3)); y.detach_()",
+        "z = m(x); w = z[0]; z.detach_(); del z",
+        "(v.sum() + w.sum()).backward(); o.step()",
+        "check()",
+        "with T.no_grad(): w.mul_(2)",
+        "s = w.as_strided((9,), (1,), 0)",
+        "check()",
+    ),
     "one of several views of .data, made to show what they are views of": (
         "a = T.ones(2, 3, requires_grad=True)",
         "b = a.data",
