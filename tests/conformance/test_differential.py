@@ -706,6 +706,17 @@ def test_what_a_loop_has_written_stays():
     assert side.variables["a"].tolist() == [-3, 2]
 
 
+def test_a_loop_that_is_refused_with_its_first_write_has_written_nothing():
+    """PyTorch writes to a tensor of inference mode before it refuses to."""
+    made = "with T.inference_mode(): a = T.ones(2)"
+    assert difference(made, "for _part in a.split(1): _part += 1", "check()") is None
+    assert difference(made, "for _i in range(2): a[_i] += 1", "check()") is None
+    side = TorchSide()
+    side.run(made)
+    assert isinstance(side.run("for _i in range(2): a[_i] += 1"), RuntimeError)
+    assert side.variables["a"].tolist() == [1, 1]
+
+
 def test_roundings():
     """A floor of what should be an integer hangs on them; a sum does not, nor does a tie."""
     lines = ["a = T.tensor([0.1, 3.0])", "b = (T.log(T.exp(a)) / a).floor()", "c = a.sum()"]

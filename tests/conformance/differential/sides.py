@@ -96,6 +96,15 @@ def restore_shapes(shown: list[tuple[torch.Tensor, Any, Any, int]]) -> None:
             x.data = x.detach().as_strided(shape, stride, offset)
 
 
+def may_be_half_done(line: str, error: Exception) -> bool:
+    """Whether a line that raised did something before that, of which nothing is refused.
+
+    A loop that writes to a tensor of inference mode is refused with its first write, which PyTorch
+    does, and then refuses.
+    """
+    return line.startswith("for ") and "Inplace update to inference tensor" not in str(error)
+
+
 class TorchSide(Side):
     """PyTorch, where a line that raises changes nothing.
 
@@ -126,7 +135,7 @@ class TorchSide(Side):
         shown = [(x, x.shape, x.stride(), x.storage_offset()) for x in self.tensors().values()]
         with self.otherwise():
             error = super().run(line)
-        if error is not None and not line.startswith("for "):  # what came before it is done
+        if error is not None and not may_be_half_done(line, error):
             if not AFTER_RESHAPING.search(line):
                 restore_shapes(shown)
             for storage, copy in before:
