@@ -30,6 +30,12 @@ REFUSED = (
     "m = b > 2; m[:2][m[1:3]] = False",
     "m = b > 2; m[:2].index_put_((m[1:3],), T.tensor(False))",
     "m = b > 2; m.index_put_((m[0],), T.tensor(False))",
+    "m = (b > 2)[1:2:3]; m.unfold(0, 1, 1).index_put_((m,), T.tensor(False))",
+    "m = b.view(2, 3) > 2; m[:, m[0]] = False",
+    "m = b.view(2, 3) > 2; m[:, m[0]] = T.tensor(False)",
+    "m = b.view(2, 3) > 2; m[m[0, :2]] = T.tensor([[False]])",
+    "i = T.arange(3); i[i] = 0",
+    "i = T.arange(4).view(2, 2); i[:, i[0]] = 0",
     "T.add(b[:-1], 1, out=b[1:])",
     "T.mul(b, b[0], out=b)",
     "c = b[:4].view(2, 2); T.exp(c, out=c.t())",
@@ -40,6 +46,9 @@ REFUSED = (
 )
 
 FINE = (
+    "m = b > 2; m[m] = False",
+    "m = b.view(2, 3) > 2; m[m[:, 0]] = T.tensor([[False]])",
+    "i = T.arange(4); i[i[3]] = 0",
     "T.add(b, 1, out=b)",
     "T.exp(b[1:], out=b[1:])",
     "T.mul(b[:3], 2, out=b[3:])",

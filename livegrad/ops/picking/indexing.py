@@ -49,6 +49,7 @@ from livegrad.ops.shaping.movement import (
     expand,
     inverse_order,
     reshape_to,
+    unsqueeze,
 )
 from livegrad.ops.shaping.reshaping import view as shaped
 from livegrad.ops.shaping.slicing import FLIP, items_at
@@ -386,12 +387,13 @@ def setitem(self: Tensor, key: Any, value: Any) -> None:
     if is_whole_without_graph(self) and _write_part(self, meta, key, value):
         return
     x, parsed = _basic(self, meta.shape, key)
-    if isinstance(value, Handle):
-        _check_apart(x, parsed, value, key)
     if parsed.advanced:
+        _check_indices(x, parsed, value, key)
         prepare_write(x)
         write_chosen(x, _written(x, parsed.advanced, value, meta.dtype, INDEX_PUT))
     else:
+        if isinstance(value, Handle):
+            _check_copied(x, parsed.shape, value)
         part = _spread(value, parsed.shape, meta.dtype)
         itself = value is self or (isinstance(value, Handle) and lies_where(x, value))
         if _is_all(parsed, meta.shape):  # the tensor itself, and no view of it
@@ -474,22 +476,27 @@ def _is_all(parsed: Parsed, shape: Shape) -> bool:
     return all([item in (ALL, RUN) for item in parsed.items])
 
 
-def _check_apart(x: Tensor, parsed: Parsed, value: Tensor, key: Any) -> None:
-    """RuntimeError for a value or an index that overlaps with what is written, as in PyTorch.
+def _check_indices(x: Tensor, parsed: Parsed, value: Any, key: Any) -> None:
+    """RuntimeError for an index, or a value, that overlaps with what is written, as in PyTorch.
 
     An index without dims is read before anything is written.
     """
-    if parsed.advanced:
-        if _fills_by_item(key, value):
+    if _fills_by_item(key, value):
+        check_mask(x, key, parsed.advanced[0][0])
+        if isinstance(value, Handle):
             _check_is_real(value, node_of(x).meta.dtype)
-            return
-        check_overlap(x, [p for p in _parts(key) if getattr(p, "ndim", 1)], AT_ALL)
-        if value._share is not None or value is x:
-            check_overlap(x, (_without_leading_ones(value),), AT_ALL)
-    elif value.shape == parsed.shape:
+        return
+    check_overlap(x, [p for p in _parts(key) if getattr(p, "ndim", 1)], AT_ALL)
+    if isinstance(value, Handle) and (value._share is not None or value is x):
+        check_overlap(x, (_without_leading_ones(value),), AT_ALL)
+
+
+def _check_copied(x: Tensor, shape: Shape, value: Tensor) -> None:
+    """RuntimeError for a value, broadcast to `shape`, that overlaps with what is written."""
+    if value.shape == shape:
         check_copied(x, value)
     elif value.ndim and value._share is not None and x._share is not None:
-        check_copied(x, expand(_without_leading_ones(value), parsed.shape))
+        check_copied(x, expand(_without_leading_ones(value), shape))
 
 
 def _check_is_real(value: Tensor, dtype: DType) -> None:
@@ -514,20 +521,21 @@ def _lists_of_indices(parts: tuple[Any, ...]) -> list[Any]:
 def fills_a_mask(parts: Any, value: Any) -> bool:
     """Whether one value is written where one mask says so: masked_fill_, in PyTorch."""
     tensors = _lists_of_indices(_parts(parts))
-    if len(tensors) != 1 or not isinstance(value, Handle):
+    if len(tensors) != 1 or not _is_mask_part(tensors[0]):
         return False
-    return _is_mask_part(tensors[0]) and node_of(value).meta.numel == 1
+    return node_of(value).meta.numel == 1 if isinstance(value, Handle) else _is_scalar(value)
 
 
-def check_mask(x: Tensor, parts: Any) -> None:
-    """RuntimeError for a mask, of the leading dims, that lies partly where it is to be written."""
+def check_mask(x: Tensor, parts: Any, first: int = 0) -> None:
+    """RuntimeError for a mask, of dims from `first` on, that lies partly where it is written."""
     (mask,) = _lists_of_indices(_parts(parts))
     if isinstance(mask, Handle) and shares_with(x, mask):
-        ones = (1,) * (len(x.shape) - len(mask.shape))
-        check_overlap(x, (shaped(mask, (*mask.shape, *ones)) if ones else mask,))
+        for _ in range(first + len(mask.shape), len(x.shape)):
+            mask = unsqueeze(mask, -1)
+        check_overlap(x, (mask,))
 
 
-def _fills_by_item(key: Any, value: Tensor) -> bool:
+def _fills_by_item(key: Any, value: Any) -> bool:
     """Whether `x[key] = value` fills a mask: not one without dims, unlike in index_put_."""
     parts = _parts(key)
     return fills_a_mask(parts, value) and getattr(_lists_of_indices(parts)[0], "ndim", 1) > 0
