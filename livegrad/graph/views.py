@@ -317,12 +317,19 @@ def mark_view_of_inference(op: Op, out: Any) -> None:
 def inherit(op: Op, x: Any, share: Share) -> None:
     """What the share of a view has in common with that of `x`, a view that it is a view of."""
     shown = x._share
-    if op.grads is not None:  # past detach() begins another history, of which that is the root
-        share.root = x if shown.root is None and is_detached(shown.path) else shown.root
+    if op.grads is not None:
+        share.root = shown.root
+        if shown.root is None and (is_detached(shown.path) or _is_whole_reshaped(x)):
+            share.root = x  # past detach() begins another history
     if shown.apart is not None:
         share.count_with(shown.apart)
     if shown.made is not None and op.grads is not None:
         share.mark_made(shown.made)
+
+
+def _is_whole_reshaped(x: Any) -> bool:
+    """Whether a constant took another shape in place: the history it gets is none of its memory."""
+    return x._was_view is False and not x._node.interior
 
 
 def steps_from_root(share: Share) -> tuple[Step, ...] | None:
