@@ -331,6 +331,13 @@ ZEROS = [
         ([*ZEROS, "T.__name__ == 'torch' and T._efficientzerotensor(2).add_(1)"], None),
         (["a = T.ones(2).repeat_interleave(2)", "a.detach_()"], "has no name"),
         (["a = F.avg_pool1d(T.ones(1, 1, 4), 2)", "a.detach_()"], "has no name"),
+        (["a = F.linear(T.ones(1, 0, 3, 1), T.ones(2, 1), T.ones(2))", "a.detach_()"], "no name"),
+        (["a = T.ones(2)", "b = a[:1]; T.__name__ == 'torch' and b.detach_()"], None),
+        (["a = T.zeros(2, 0)", "a.index_add_(0, T.tensor([-2]), T.zeros(1, 0))"], "name a place"),
+        (
+            ["a = T.zeros(2, 1)", "T.__name__ == 'torch' or a.index_add_(0, T.tensor([-2]), a)"],
+            None,
+        ),
         (
             [
                 "a = T.zeros(2, 2, dtype=T.uint8).t()",
@@ -738,6 +745,12 @@ def test_parts_that_cancel():
     exact = ["a = T.tensor([1 + 1j] * 8) / T.tensor([1 + 0j] * 8)", lines[1]]
     assert hangs_on(OtherRoundings, lines, "b")
     assert not hangs_on(OtherRoundings, exact, "b")
+
+
+def test_the_least_of_both_zeros():
+    lines = ["a = T.tensor([0.0, -0.0, 1.0])", "b = a.min().reciprocal()"]
+    assert hangs_on(OtherRoundings, lines, "b")
+    assert not hangs_on(OtherRoundings, ["a = T.tensor([0.0, 1.0])", *lines[1:]], "b")
 
 
 def test_sums_that_cancel():

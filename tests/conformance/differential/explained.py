@@ -372,7 +372,7 @@ NOT_TO_EXPANDED = (
 )
 NO_DIM = "a dim must be one of the tensor's, also where there is nothing to roll"
 HIDDEN_VIEW = "what is repeated, averaged or contracted is a view, in PyTorch, of what has no name"
-HIDING = ("repeat_interleave(", "avg_pool1d(", "einsum(", "tensordot(")
+HIDING = ("repeat_interleave(", "avg_pool1d(", "einsum(", "tensordot(", "F.linear(")
 PRODUCT = "PyTorch multiplies more than two dims as a matrix, of which the result is a view"
 GIVEN_UP = "a Function is given up with what it saved, whether or not its backward looks at that"
 SPENT_WITH = "what is computed from a graph that is gone goes with it, as in `total += loss`"
@@ -407,7 +407,7 @@ def explanation_of_refusal(
 ) -> str | None:
     """Why livegrad refuses, in these words, what PyTorch does with the tensors `named`."""
     empty = any(x.numel() == 0 for x in named) or re.search(r"T\.zeros\(\((\d+, )*0[,)]", line)
-    if is_of_no_index(message):
+    if is_of_no_index(message) or (empty and re.match(r"index_(add|copy): index -", message)):
         return NO_INDEX
     if "doesn't require gradient" in message:
         if any(map(is_integer, named)):

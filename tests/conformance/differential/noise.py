@@ -7,6 +7,7 @@ something else when its roundings are moved a little, nothing is known to be wro
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any
@@ -41,6 +42,7 @@ ULPS = 4
 # PyTorch's vectors of gelu are right to some 2e-5, and so is this difference of large numbers.
 PRODUCTS = frozenset("mm bmm addmm addmv mv dot".split())  # a sum of 0 has the sign it began with
 SUMS = frozenset("sum nansum mean var_mean logsumexp trace avg_pool1d avg_pool2d".split())
+EXTREMES = frozenset("min max amin amax aminmax".split())  # which of 0 and -0 is taken is open
 MORE = {"gelu": 400, "binary_cross_entropy_with_logits": 400}
 
 
@@ -82,6 +84,9 @@ class OtherRoundings(TorchDispatchMode):
                     self.turn_zeros(x)
             if name in NORMS:
                 self.turn_small(out[0])
+        if name in EXTREMES and has_both_zeros(args[0]):
+            for x in out if isinstance(out, tuple) else (out,):
+                self.turn_zeros(x)
         return out
 
     def turn_small(self, x: torch.Tensor) -> None:
@@ -155,6 +160,11 @@ def is_sum_of_one(name: str, args: Any, out: torch.Tensor) -> bool:
     Here it is that number, and nothing is computed.
     """
     return name in SUMS and args[0].numel() == out.numel()
+
+
+def has_both_zeros(x: Any) -> bool:
+    """Whether a tensor has a 0 and a -0, neither of which is the less."""
+    return x.is_floating_point() and bool((1 / x == -math.inf).any() and (1 / x == math.inf).any())
 
 
 def is_complex(name: str, args: Any) -> bool:
