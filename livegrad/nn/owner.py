@@ -38,7 +38,7 @@ class Owner:
             self._set_submodule(name, value)
         elif isinstance(value, Buffer) and name not in own.get("_buffers", ()):
             self._forget(name, "_buffers", "buffers")
-            self.register_buffer(name, value, value.persistent)
+            self.register_buffer(name, value, getattr(value, "persistent", True))
         elif name in own and self._set_member(name, value):
             return
         else:

@@ -77,12 +77,15 @@ class Buffer(Tensor):
 
     __slots__ = ()
     __torch_function__ = staticmethod(disabled_torch_function)
-    persistent = True
+    # Without a default here, which would make it none of the attributes that copies keep.
+    persistent: bool
 
     def __new__(cls, data: Any = None, *, persistent: bool = True) -> Buffer:
         out: Buffer = _alias(data)
         out.__class__ = cls
         out.persistent = persistent
+        if data is not None and data.requires_grad:
+            out.requires_grad_()
         return out
 
 

@@ -85,6 +85,18 @@ def test_a_buffer_object_becomes_a_buffer():
     assert "dropped" not in net.state_dict()
 
 
+@pytest.mark.parametrize(
+    "again", [copy.copy, copy.deepcopy, lambda x: pickle.loads(pickle.dumps(x))]
+)
+def test_copies_of_a_buffer_object(again):
+    buffer = again(nn.Buffer(lg.ones(2), persistent=False))
+    assert isinstance(buffer, nn.Buffer)
+    assert not buffer.persistent
+    assert again(nn.Buffer(lg.ones(2))).persistent
+    assert not buffer.requires_grad
+    assert again(nn.Buffer(lg.ones(2, requires_grad=True))).requires_grad
+
+
 def test_registration_errors():
     net = Net()
     with pytest.raises(KeyError, match="contain"):
