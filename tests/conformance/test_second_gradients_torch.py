@@ -147,3 +147,25 @@ def test_heaviside_has_no_derivative() -> None:
         assert y.requires_grad
         with pytest.raises(RuntimeError, match="derivative for aten::heaviside is not implemented"):
             y.sum().backward()
+
+
+RULES_OF_OPERANDS: dict[str, Callable[[Any, Any], Any]] = {
+    "a quotient": lambda T, a: (a * 2) / (a + 3),
+    "a number divided": lambda T, a: 0.5 / a,
+}
+
+
+@pytest.mark.parametrize("name", RULES_OF_OPERANDS)
+def test_gradients_of_gradients_pass_by_results_that_rules_do_not_read(name: str) -> None:
+    """A result that retains its gradient shows whether the rule is one of it, or of operands."""
+
+    def retained(T: Any) -> Any:
+        a = T.tensor([0.25, 1.5], requires_grad=True)
+        y = RULES_OF_OPERANDS[name](T, a)
+        y.retain_grad()
+        (g,) = T.autograd.grad((y**2).sum(), a, create_graph=True)
+        (g**2).sum().backward()
+        return y.grad.tolist(), a.grad.tolist()
+
+    for got, want in zip(retained(lg), retained(torch), strict=True):
+        assert got == pytest.approx(want, rel=1e-5)

@@ -27,6 +27,7 @@ from livegrad.graph.meta import Meta, meta_of
 from livegrad.graph.node import Spec
 from livegrad.graph.op import REGISTRY, GradRule, Op, as_first, as_iterated, with_numbers
 from livegrad.graph.record import append, binary, elementwise, record, unary
+from livegrad.graph.state import LOCAL
 from livegrad.ops.bookkeeping.in_place import in_format
 from livegrad.ops.elementwise.conjugate import conj
 from livegrad.ops.making.generate import filled, zeros_like
@@ -124,13 +125,21 @@ def _quotient_layout(metas: Any, attrs: tuple[Any, ...], meta: Meta) -> Any:
     return with_numbers(metas, attrs, meta)
 
 
+def _quotient(y: Tensor, a: Tensor, b: Tensor) -> Tensor:
+    """`y`, which is a / b: computed again where a gradient of the gradient is to be had.
+
+    As in PyTorch, that comes to `a` and `b`, and not to `y`, which may retain its gradient.
+    """
+    return binary(DIV, a, b) if LOCAL.state.grad else y
+
+
 DIV = define(
     "div",
     ref=np.true_divide,
     emit=lambda e, a, b: e.div(a, b),
     grads=(
         lambda g, y, a, b: div(g, conj(b)),
-        lambda g, y, a, b: neg(div(mul(g, conj(y)), conj(b))),
+        lambda g, y, a, b: neg(div(mul(g, conj(_quotient(y, a, b))), conj(b))),
     ),
     result="float",
     complex=True,
