@@ -198,7 +198,10 @@ def _follow_parent(cell: Cell) -> None:
     if parent.parent is not None:
         _follow_parent(parent)
     if seen != parent.version:
-        cell._node = followed(wrap(parent._node), path)._node
+        # It has grown through what has no history in common with those that have one: they keep it.
+        with setting(grad=cell._node.grad_to is None and LOCAL.state.grad):
+            value = followed(wrap(parent._node), path)
+            cell._node = in_place_of(cell._node, value, cell, False)
         cell.parent = parent, path, parent.version
         cell.version += 1
 
