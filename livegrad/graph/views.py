@@ -330,6 +330,7 @@ def inherit(op: Op, x: Any, share: Share) -> None:
         share.mark_made(shown.made)
 
 
+@hot
 def _is_whole_reshaped(x: Any) -> bool:
     """Whether a constant took another shape in place: the history it gets is none of its memory."""
     return x._was_view is False and not x._node.interior
