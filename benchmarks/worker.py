@@ -70,6 +70,8 @@ def build(namespace: frameworks.Namespace | None, name: str, seed: int) -> Any:
     random = np.random.default_rng(seed)
     weights, batches = workload.weights(random), workload.batches(random)
     if namespace is None:
+        if workload.jax is None:
+            raise SystemExit(f"{workload.name} is not written for JAX")
         return workload.jax(weights, batches)
     return workload.eager(namespace, weights, batches)
 

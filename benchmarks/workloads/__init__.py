@@ -1,6 +1,6 @@
 """One training step per file, written once for livegrad and torch, and once for JAX."""
 
-from benchmarks.workloads import counter, linear, lstm, mlp, policy
+from benchmarks.workloads import counter, linear, lstm, mlp, networks, policy
 from benchmarks.workloads.base import Workload
 
 ALL: dict[str, Workload] = {
@@ -11,5 +11,6 @@ ALL: dict[str, Workload] = {
         counter.WORKLOAD,
         mlp.WORKLOAD,
         lstm.WORKLOAD,
+        *networks.WORKLOADS,
     )
 }

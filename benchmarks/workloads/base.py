@@ -27,7 +27,7 @@ class Workload:
     weights: Callable[[np.random.Generator], Arrays]
     batches: Callable[[np.random.Generator], list[Arrays]]
     eager: Callable[[Namespace, Arrays, list[Arrays]], Step]
-    jax: Callable[[Arrays, list[Arrays]], Step]
+    jax: Callable[[Arrays, list[Arrays]], Step] | None = None  # not written for it if None
 
 
 def dense_weights(random: np.random.Generator, **sizes: tuple[int, int]) -> Arrays:
@@ -47,7 +47,32 @@ def load_weights(namespace: Namespace, model: Any, weights: Arrays) -> Any:
     return namespace.prepare(model)
 
 
-def jax_adam(learning_rate: float) -> tuple[Callable[..., Any], Callable[..., Any]]:
+def jax_steps(
+    weights: Arrays, data: list[tuple[Any, ...]], loss_of: Callable[..., Any], learning_rate: float
+) -> Step:
+    """Steps of Adam on `loss_of(params, *batch)`, each one compiled function."""
+    import jax
+    import jax.numpy as jnp
+
+    initial, adam = _jax_adam(learning_rate)
+    params: Any = {name: jnp.asarray(value) for name, value in weights.items()}
+    state = initial(params)
+
+    def update(params: Any, state: Any, *batch: Any) -> Any:
+        loss, grads = jax.value_and_grad(loss_of)(params, *batch)
+        return loss, *adam(params, grads, state)
+
+    compiled = jax.jit(update, donate_argnums=(0, 1))
+
+    def step(i: int) -> Any:
+        nonlocal params, state
+        loss, params, state = compiled(params, state, *data[i % len(data)])
+        return loss
+
+    return step
+
+
+def _jax_adam(learning_rate: float) -> tuple[Callable[..., Any], Callable[..., Any]]:
     """Adam with PyTorch's defaults over a pytree: (initial state, update)."""
     import jax
     import jax.numpy as jnp

@@ -10,7 +10,7 @@ from benchmarks.workloads.base import (
     Step,
     Workload,
     dense_weights,
-    jax_adam,
+    jax_steps,
     load_weights,
 )
 
@@ -62,9 +62,6 @@ def jax(weights: Arrays, batches: list[Arrays]) -> Step:
     import jax
     import jax.numpy as jnp
 
-    initial, adam = jax_adam(LEARNING_RATE)
-    params = {name: jnp.asarray(value) for name, value in weights.items()}
-    state = initial(params)
     data = [(jnp.asarray(batch["x"]), jnp.asarray(batch["y"])) for batch in batches]
 
     def loss_of(p: Any, x: Any, y: Any) -> Any:
@@ -73,18 +70,7 @@ def jax(weights: Arrays, batches: list[Arrays]) -> Step:
         chosen = jnp.take_along_axis(jax.nn.log_softmax(logits), y[:, None], axis=1)
         return -jnp.mean(chosen)
 
-    def update(params: Any, state: Any, x: Any, y: Any) -> Any:
-        loss, grads = jax.value_and_grad(loss_of)(params, x, y)
-        return loss, *adam(params, grads, state)
-
-    compiled = jax.jit(update, donate_argnums=(0, 1))
-
-    def step(i: int) -> Any:
-        nonlocal params, state
-        loss, params, state = compiled(params, state, *data[i % len(data)])
-        return loss
-
-    return step
+    return jax_steps(weights, data, loss_of, LEARNING_RATE)
 
 
 WORKLOAD = Workload("mlp", "MLP 784-256-10, batch 64, Adam", 40, weights, batches, eager, jax)

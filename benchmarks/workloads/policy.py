@@ -13,7 +13,7 @@ from benchmarks.workloads.base import (
     Step,
     Workload,
     dense_weights,
-    jax_adam,
+    jax_steps,
     load_weights,
 )
 
@@ -69,9 +69,6 @@ def jax(weights: Arrays, batches: list[Arrays]) -> Step:
     import jax
     import jax.numpy as jnp
 
-    initial, adam = jax_adam(LEARNING_RATE)
-    params = {name: jnp.asarray(value) for name, value in weights.items()}
-    state = initial(params)
     episode = [
         (jnp.asarray(batch["observation"]), int(batch["action"]), float(batch["gain"]))
         for batch in batches
@@ -82,18 +79,7 @@ def jax(weights: Arrays, batches: list[Arrays]) -> Step:
         logits = hidden @ p["outer.weight"].T + p["outer.bias"]
         return -jax.nn.log_softmax(logits)[0, action] * gain
 
-    def update(params: Any, state: Any, *batch: Any) -> Any:
-        loss, grads = jax.value_and_grad(loss_of)(params, *batch)
-        return loss, *adam(params, grads, state)
-
-    compiled = jax.jit(update, donate_argnums=(0, 1))
-
-    def step(i: int) -> Any:
-        nonlocal params, state
-        loss, params, state = compiled(params, state, *episode[i % len(episode)])
-        return loss
-
-    return step
+    return jax_steps(weights, episode, loss_of, LEARNING_RATE)
 
 
 WORKLOAD = Workload("policy", "policy MLP 4-64-2, batch 1, Adam", 100, weights, batches, eager, jax)
