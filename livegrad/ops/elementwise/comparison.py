@@ -9,7 +9,7 @@ import numpy as np
 from livegrad import dtypes
 from livegrad.graph.blame import check_number
 from livegrad.graph.handle import Handle, node_of
-from livegrad.graph.layout import Strides, elementwise_strides
+from livegrad.graph.layout import Strides
 from livegrad.graph.meta import Meta
 from livegrad.graph.op import Op, as_iterated, with_numbers
 from livegrad.graph.record import binary, elementwise, unary
@@ -18,6 +18,7 @@ from livegrad.ops.shaping.movement import constant
 from livegrad.ops.support import parts, samples as s
 from livegrad.ops.support.numbers import number_for
 from livegrad.ops.support.out import casting, exact, plain
+from livegrad.ops.support.stepwise import NUMBER, Seen, elementwise as step, seen
 
 if TYPE_CHECKING:
     from livegrad.tensor import Tensor
@@ -69,21 +70,21 @@ def _emit_isfinite(e: Any, x: Any) -> Any:
 
 def _inf_layout(metas: Metas, attrs: tuple[Any, ...], meta: Meta) -> Strides | None:
     """PyTorch computes abs(x) == inf, or has nothing to look for."""
-    (x,) = metas
-    if not x.dtype.is_floating_point:
+    if not metas[0].dtype.is_floating_point:
         return as_iterated(metas, attrs, meta)
-    size = elementwise_strides(x.shape, [(x.shape, x.stride())])
-    return elementwise_strides(x.shape, [(x.shape, size), ((), ())])
+    return _compared_to_inf(seen(metas[0]))[1]
 
 
 def _finite_layout(metas: Metas, attrs: tuple[Any, ...], meta: Meta) -> Strides | None:
     """PyTorch computes (x == x) * (abs(x) != inf), or has nothing to look for."""
-    (x,) = metas
-    bounded = _inf_layout(metas, attrs, meta)
-    if bounded is None or not x.dtype.is_floating_point:
-        return bounded
-    known = elementwise_strides(x.shape, [(x.shape, x.stride())] * 2)
-    return elementwise_strides(x.shape, [(x.shape, known), (x.shape, bounded)])
+    if not metas[0].dtype.is_floating_point:
+        return as_iterated(metas, attrs, meta)
+    x = seen(metas[0])
+    return step(step(x, x), _compared_to_inf(x))[1]
+
+
+def _compared_to_inf(x: Seen) -> Seen:
+    return step(step(x), NUMBER)
 
 
 ISNAN = define(

@@ -1,34 +1,21 @@
-"""How losses per element lie in PyTorch's memory, which computes them step by step.
-
-A step may bring dims of size 1 back to row-major order, which the operands of the first one did
-not have: see `elementwise_strides`.
-"""
+"""How losses per element lie in PyTorch's memory, which computes them step by step."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any
 
-from livegrad.graph.infer import broadcast_shapes
-from livegrad.graph.layout import Strides, elementwise_strides
-from livegrad.graph.meta import Meta, Shape
+from livegrad.graph.layout import Strides
+from livegrad.graph.meta import Meta
 from livegrad.graph.op import LayoutRule
-
-Seen = tuple[Shape, Strides]
-NUMBER: Seen = ((), ())
-
-
-def elementwise(*operands: Seen) -> Seen:
-    """The result of a step."""
-    shape = broadcast_shapes("loss", [shape for shape, _ in operands])
-    return shape, elementwise_strides(shape, operands)
+from livegrad.ops.support.stepwise import NUMBER, Seen, elementwise, seen
 
 
 def by_steps(steps: Callable[..., Seen]) -> LayoutRule:
     """The layout of what `steps(flags, *inputs)` computes."""
 
     def layout(metas: tuple[Meta, ...], attrs: tuple[Any, ...], meta: Meta) -> Strides | None:
-        return steps(attrs[-1], *[(m.shape, m.stride()) for m in metas])[1]
+        return steps(attrs[-1], *[seen(m) for m in metas])[1]
 
     return layout
 

@@ -10,15 +10,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from livegrad.graph.layout import (
-    Strides,
-    contiguous_strides,
-    elementwise_strides,
-    viewed_strides,
-)
-from livegrad.graph.meta import Meta, Shape
-
-Seen = tuple[Shape, Strides]
+from livegrad.graph.layout import Strides, contiguous_strides, viewed_strides
+from livegrad.graph.meta import Meta
+from livegrad.ops.support.stepwise import Seen, elementwise
 
 
 def einsum_strides(metas: tuple[Meta, ...], attrs: tuple[Any, ...], meta: Meta) -> Strides | None:
@@ -56,8 +50,7 @@ def _pair(a: Seen, b: Seen, kept: int, counts: list[int]) -> Seen:
                 over.append(d)
     a, b = _summed(a, b, kept, counts), _summed(b, a, kept, counts)
     if not over:
-        shape = tuple(map(max, a[0], b[0]))
-        return shape, elementwise_strides(shape, [a, b])
+        return elementwise(a, b)
     batch = [d for d in both if d not in over]
     rows = [d for d in range(len(left)) if a[0][d] != 1 == b[0][d]]
     columns = [d for d in range(len(left)) if d not in (*batch, *rows, *over)]
