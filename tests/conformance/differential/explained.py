@@ -137,18 +137,8 @@ def explanation_of_state(
     gradients = derived(lines, "T.autograd.grad(")
     if kind == "value" and name in gradients and is_written_together(theirs[name], detail):
         return OWN_STRIDES
-    if kind == "grad value" and is_through(theirs[name], "atan2(", is_unsigned, theirs, lines):
-        return NEGATED_UNSIGNED
-    if kind == "grad value" and is_through(theirs[name], "max_pool1d(", has_nan, theirs, lines):
-        return LAST_NAN
-    if kind == "grad value" and is_clipped_nan(theirs[name], detail, theirs, lines):
-        return CLIPPED_NAN
-    if kind == "grad value" and is_through(
-        theirs[name], "topk(", lambda x: are_equal(x, places_of_differences(detail)), theirs, lines
-    ):
-        return ANY_OF_EQUALS
-    if kind == "grad value" and is_sought_where_it_lies_now(theirs[name], theirs, lines):
-        return NEW_PLACE
+    if kind == "grad value" and (reason := explanation_of_gradient(detail, name, lines, theirs)):
+        return reason
     if kind in VALUES:
         return explanation_of_values(kind, detail, "\n".join(lines), noted, theirs)
     if kind.endswith("Error at a read") and is_of_no_index(detail):
@@ -163,21 +153,56 @@ def explanation_of_state(
         return explanation_of_version(name, theirs, lines)
     if kind == "dtype" and "torch complex32" in detail:
         return NO_HALVES
-    if kind in LAYOUT and re.search(
-        r"torch \(([1-9]\d*, )*0[,)].* of shape \((\d+, )*0[,)]", detail
-    ):
+    if kind in LAYOUT:
+        return explanation_of_layout(kind, detail, name, lines, theirs)
+    return explanation_of_flow(kind, detail, name, lines, theirs)
+
+
+def explanation_of_gradient(
+    detail: str, name: Any, lines: Sequence[str], theirs: dict[str, Any]
+) -> str | None:
+    """Why the gradient of a variable may have other values, whatever these are."""
+    x = theirs[name]
+    if is_through(x, "atan2(", is_unsigned, theirs, lines):
+        return NEGATED_UNSIGNED
+    if is_through(x, "max_pool1d(", has_nan, theirs, lines):
+        return LAST_NAN
+    if is_clipped_nan(x, detail, theirs, lines):
+        return CLIPPED_NAN
+
+    def is_equal_there(y: Any) -> bool:
+        return are_equal(y, places_of_differences(detail))
+
+    if is_through(x, "topk(", is_equal_there, theirs, lines):
+        return ANY_OF_EQUALS
+    return NEW_PLACE if is_sought_where_it_lies_now(x, theirs, lines) else None
+
+
+NOTHING_THERE = r" of shape \((\d+, )*0[,)]"
+
+
+def explanation_of_layout(
+    kind: str, detail: str, name: str, lines: Sequence[str], theirs: dict[str, Any]
+) -> str | None:
+    """Why a variable may lie otherwise in memory."""
+    if re.search(r"torch \(([1-9]\d*, )*0[,)].*" + NOTHING_THERE, detail):
         return EMPTY
-    empty = re.search(r" of shape \((\d+, )*0[,)]", detail)
-    if empty and (
-        kind == "storage_offset" or (kind in LAYOUT and name in derived(lines, "ldexp("))
-    ):
+    made_oddly = name in derived(lines, "ldexp(") or name in made_after(is_masked, lines)
+    if re.search(NOTHING_THERE, detail) and (kind == "storage_offset" or made_oddly):
         return EMPTY
-    if empty and kind in LAYOUT and name in made_after(is_masked, lines):
-        return EMPTY
-    if kind in LAYOUT and name in gradients:
+    if name in derived(lines, "T.autograd.grad("):
         return OWN_STRIDES
     if kind == "stride" and is_made_of_conjugates(name, theirs, lines):
         return COPIED_CONJUGATES if differ_along_single(detail) else None
+    return None
+
+
+def explanation_of_flow(
+    kind: str, detail: str, name: str, lines: Sequence[str], theirs: dict[str, Any]
+) -> str | None:
+    """Why a variable, or its gradient, may be another part of the graph."""
+    gradients = derived(lines, "T.autograd.grad(")
+    empty = re.search(NOTHING_THERE, detail)
     if kind in FLOWS and re.search(" of dtype (bool|u?int)", detail):
         return INTEGERS
     if "torch False" in detail and is_made_differentiable(kind, name, lines):
