@@ -67,12 +67,22 @@ def storage(node: Node) -> Node:
 
 def plain(node: Node) -> Node | None:
     """The resolved node if all its elements are read in order, else None."""
-    base, index = resolve(node, own_index(node.meta.shape))
-    wanted = own_index(node.meta.shape)
+    shape = node.meta.shape
+    base, index = resolve(node, own_index(shape))
+    if base.meta.numel != node.meta.numel:
+        return None
     kept = [at for at in index if at is not FIRST and at != FIRST]
-    if kept == [at for at in wanted if at != FIRST] and base.meta.numel == node.meta.numel:
+    if kept == [at for at in own_index(shape) if at != FIRST]:
         return base
-    return None
+    return base if _splits_only(index, base.meta.shape, shape) else None
+
+
+def _splits_only(index: Index, base: Shape, shape: Shape) -> bool:
+    """Whether dims of a base that were split are read in order."""
+    if not any([at.more for at in index]) or any([at.offset or at.args for at in index]):
+        return False
+    strides, wanted = axis_strides(index, base, len(shape)), contiguous_strides(shape)
+    return all([s == w for s, w, size in zip(strides, wanted, shape, strict=True) if size != 1])
 
 
 def contiguous_strides(shape: Shape) -> list[int]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from livegrad.compiler.access import axis_strides, own_index, placed
 from livegrad.compiler.columns import generate_columns
@@ -25,6 +25,28 @@ from livegrad.graph.node import Node
 from livegrad.graph.symbol import SymbolicFloat
 
 
+class Windows(NamedTuple):
+    """Windows that a product is of, as rows or as columns: see compiler/windows.py."""
+
+    by_rows: bool
+    channels: int
+    dims: list[tuple[int, ...]]  # size, count, taps, stride, dilation, before
+
+
+class Factors(NamedTuple):
+    """A product: its terms, streams of its operands, and windows if one of these is seen so.
+
+    The operands' places are in terms of the loops, of terms, which are counted after them, and of
+    the dims of what has windows: images, channels, others.
+    """
+
+    terms: int
+    left: int
+    right: int
+    dtype: DType
+    windows: Windows | None = None
+
+
 @dataclass
 class Description:
     """A kernel: its signature, and the values to bind to it."""
@@ -32,6 +54,8 @@ class Description:
     kind: str
     shape: Shape
     dims: tuple[int, ...]
+    inner: tuple[int, ...]  # axes of the loop that is walked sixteen at a time
+    rows: tuple[int, ...] = ()  # those of a product's rows
     streams: list[Stream] = field(default_factory=list)
     instrs: list[Instr] = field(default_factory=list)
     outputs: list[Store] = field(default_factory=list)
@@ -39,6 +63,7 @@ class Description:
     places: list[tuple[Node, Index]] = field(default_factory=list)
     numbers: list[Any] = field(default_factory=list)
     gathers: list[tuple[Node, int]] = field(default_factory=list)
+    products: list[Factors] = field(default_factory=list)
     # Everything computed, members and inlined values alike.
     nodes: list[Node] = field(default_factory=list)
     # Those that may refuse a value, by the number of their instruction.
@@ -62,8 +87,8 @@ class Describer:
         self.group = group
         self.fuser = fuser
         self.stored = stored
-        self.out = Description(group.kind, group.shape, group.dims)
         self.inner = _inner_axes(group)
+        self.out = Description(group.kind, group.shape, group.dims, self.inner, group.rows)
         self.values: dict[tuple[Node, Index, bool], int] = {}
         self.in_tail = False
         self.number_slots: dict[Any, int] = {}
@@ -155,6 +180,11 @@ class Describer:
         self.out.gathers.append((source, dim))
         return len(self.out.gathers) - 1
 
+    def multiplied(self, factors: Factors) -> int:
+        """The number of a product."""
+        self.out.products.append(factors)
+        return len(self.out.products) - 1
+
     def varies(self, index: Index) -> bool:
         """Whether a value read at `index` changes along the loop that is folded or vectorised."""
         group = self.group
@@ -175,6 +205,8 @@ def _inner_axes(group: Group) -> tuple[int, ...]:
     """The loop axes that are walked sixteen at a time."""
     if group.kind == "rows" and group.dims:
         return group.dims
+    if group.products:
+        return tuple([d for d in group.columns if group.shape[d] != 1])
     last = [d for d, size in enumerate(group.shape) if size != 1]
     return (last[-1],) if last else ()
 

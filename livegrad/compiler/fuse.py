@@ -4,9 +4,10 @@ Nodes are taken in order; each joins the group of a value it reads if the loops 
 arises, else it opens a group. Groups are of three kinds:
 
     rows      a loop over elements; with `dims`, rows folded over those (trailing) dims, with as
-              many passes over a row as the reductions need: elementwise chains, softmax, norms
+              many passes over a row as the reductions need: elementwise chains, softmax, norms;
+              it may begin with a matrix product
     columns   values folded over leading dims, side by side: bias and norm-parameter gradients
-    kernel    one node with a template of its own: product, scatter, update, NumPy code
+    kernel    one node with a template of its own: scatter, update, NumPy code
 
 Within a group a value stays in registers. What another group reads is stored, unless it is so
 cheap that reading its inputs again costs less ("inlined").
@@ -37,6 +38,8 @@ MOST_MEMBERS = 96
 # Those among them that have nothing but what they read in common with others. So the parts of a
 # long `cat` get their gradients by kernels of a few kinds, whatever their number.
 MOST_BESIDE = 7
+# Matrix products that a kernel goes on from: each needs memory of the thread's own.
+MOST_PRODUCTS = 2
 # A cheap value is computed again rather than stored if it takes at most this many operations.
 MOST_INLINED = 4
 
@@ -175,6 +178,22 @@ class Fuser:
         group = self._new_group("rows", node.meta.shape)
         self._join(node, own_index(node.meta.shape), group)
 
+    def place_product(
+        self,
+        node: Node,
+        rows: tuple[int, ...],
+        columns: tuple[int, ...],
+        order: tuple[int, ...] = (),
+    ) -> None:
+        """Opens a group that begins with a product; its loops are the dims of `node`, in another
+        order if one is given."""
+        shape = node.meta.shape
+        order = order or tuple(range(len(shape)))
+        group = self._new_group("rows", tuple([shape[d] for d in order]))
+        group.products, group.rows, group.columns = 1, rows, columns
+        index = [FIRST if size == 1 else Along(order.index(d)) for d, size in enumerate(shape)]
+        self._join(node, tuple(index), group)
+
     def _candidates(self, node: Node) -> list[Group]:
         """Groups worth joining, best first: those that compute an input, then co-readers."""
         makers, readers = self._neighbours(node)
@@ -207,11 +226,11 @@ class Fuser:
                     return False
             elif owner is not None and owner.runs_after(group):
                 return False  # each would have to run before the other
-            elif not _walks(read, group.shape, group.dims):
+            elif not all([_walks(read, group.shape, dims) for dims in _runs(group)]):
                 return False
         if not self._comes_last(node, group, prod(group.shape) == 1):
             return False
-        return self._writes_walk(node, index, group.shape, group.dims)
+        return all([self._writes_walk(node, index, group.shape, dims) for dims in _runs(group)])
 
     def _comes_last(self, node: Node, group: Group, once: bool) -> bool:
         """Whether `node` can be stored in `group` after all that reads what it overwrites.
@@ -364,6 +383,7 @@ class Fuser:
         if kind == "columns":  # gradients of parameters have nothing in common but their shapes
             found += [g for g in self.groups[-8:] if g not in found]
         open_to = (dims, ()) if kind == "rows" else (dims,)
+        found = [g for g in found if not g.products]  # sums of a row are in several items
         return [g for g in found if g.kind == kind and g.shape == shape and g.dims in open_to]
 
     # ------------------------------------------------------------------ groups and merging
@@ -399,10 +419,17 @@ class Fuser:
             return False
         if a.runs_after(b) or b.runs_after(a) or a.tail or b.tail:
             return False
-        if len(a.members) + len(b.members) > MOST_MEMBERS:
+        if (
+            len(a.members) + len(b.members) > MOST_MEMBERS
+            or a.products + b.products > MOST_PRODUCTS
+        ):
             return False
-        dims = a.dims or b.dims
-        return all(self._all_walk(g, dims) for g in (a, b))
+        if (a.dims or b.dims) and (a.products or b.products):
+            return False
+        if a.products and b.products and _runs(a) != _runs(b):
+            return False
+        runs = [x or y for x, y in zip(_runs(a), _runs(b), strict=True)]
+        return all(self._all_walk(g, dims) for g in (a, b) for dims in runs)
 
     def _merge(self, a: Group, b: Group) -> None:
         a.dims = a.dims or b.dims
@@ -414,11 +441,18 @@ class Fuser:
         a.bits |= b.bits
         a.after |= b.after
         a.beside += b.beside
+        a.products += b.products
+        a.rows, a.columns = a.rows or b.rows, a.columns or b.columns
         b.members, b.merged = [], a
         self._spread(a)
 
 
 # ----------------------------------------------------------------------------- pure helpers
+
+
+def _runs(group: Group) -> list[tuple[int, ...]]:
+    """Axes of the loops that are walked as one."""
+    return [group.dims, group.rows, group.columns]
 
 
 def _has_room_beside(group: Group) -> bool:
@@ -475,7 +509,7 @@ def _index_in(node: Node, group: Group) -> Index | None:
     shape = node.meta.shape
     if shape == group.shape:
         return own_index(shape)
-    if not group.dims:
+    if not group.dims and not group.products:
         return None
     kept = tuple([1 if d in group.dims else size for d, size in enumerate(group.shape)])
     if shape == kept:

@@ -31,7 +31,8 @@ class Group:
     that must run earlier, directly or not; `bits` are the group's own, its number and those of the
     groups merged into it. `after` are those that read what it gives. A rows group may end in a
     `tail`, which folds what its rows gave: the mean of a loss. `beside` counts members that joined
-    it because they read the same, and use nothing that it computes.
+    it because they read the same, and use nothing that it computes; `products` the matrix products
+    from whose sums its loops go on.
     """
 
     number: int
@@ -45,6 +46,11 @@ class Group:
     after: set[Group] = field(default_factory=set)
     merged: Group | None = None
     beside: int = 0
+    products: int = 0
+    # Axes of loops whose elements are walked as one though nothing is folded: rows and columns of
+    # products.
+    rows: tuple[int, ...] = ()
+    columns: tuple[int, ...] = ()
     # Members computed once, when all rows are done: folds over the rows, and what follows.
     tail: set[Node] = field(default_factory=set)
 

@@ -2,7 +2,8 @@
 
 - equal expressions are computed once; clones and casts to the same dtype vanish
 - a reduction folds one run of dims and keeps them as size 1
-- products get operands that BLAS can read; reshapes and kernels get operands in plain order
+- products get operands of which terms or lines are neighbours; reshapes and kernels get theirs in
+  plain order
 - concatenation, padding and writes to a part become parts stored into one buffer
 - what computes with complex values runs on the host, what moves them moves pairs of reals
 """

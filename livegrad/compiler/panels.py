@@ -13,8 +13,10 @@ tiled: a row's result depends on nothing but the row and the matrix.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from livegrad.compiler.builder import Builder
-from livegrad.compiler.values import Value, bytes_of, vector
+from livegrad.compiler.values import Value, bytes_of, lanes_of, vector
 
 PANEL = 16
 # Sums that fit into the registers of hosts with sixteen of them: in rows of a panel if there are
@@ -108,3 +110,45 @@ class PanelProduct:
     def _store(self, sums: list[Value], places: list[Value]) -> None:
         for value, place in zip(sums, places, strict=True):
             self.b.store(value, place)
+
+
+def turned_square(b: Builder, rows: list[Value]) -> list[Value]:
+    """The columns of a square of four or sixteen vectors, as many as each has lanes.
+
+    Squares of four are turned first, then quarters of vectors change places: hosts move elements
+    within a quarter in less time than across.
+    """
+    fours = [_turned_fours(b, rows[i : i + 4]) for i in range(0, len(rows), 4)]
+    if len(rows) == 4:
+        return fours[0]
+    columns = [_turned_quarters(b, [four[i] for four in fours]) for i in range(4)]
+    return [columns[i % 4][i // 4] for i in range(len(rows))]
+
+
+def _turned_fours(b: Builder, rows: list[Value]) -> list[Value]:
+    """Squares of four, side by side in four vectors, turned each by itself."""
+    size = lanes_of(rows[0].type)
+
+    def both(pair: Sequence[Value], lanes: Sequence[int]) -> Value:
+        """In each four, some of the first's and of the other's, which are counted from 4 on."""
+        places = [lane if lane < 4 else size + lane - 4 for lane in lanes]
+        chosen = [first + lane for first in range(0, size, 4) for lane in places]
+        return b.shuffle(pair[0], chosen, pair[1])
+
+    low, high = [[both(rows[i : i + 2], lanes) for i in (0, 2)] for lanes in (_LOW, _HIGH)]
+    return [both(pair, lanes) for pair in (low, high) for lanes in ((0, 1, 4, 5), (2, 3, 6, 7))]
+
+
+_LOW, _HIGH = (0, 4, 1, 5), (2, 6, 3, 7)
+
+
+def _turned_quarters(b: Builder, rows: list[Value]) -> list[Value]:
+    """Four vectors of the quarters with the same number of four vectors."""
+
+    def both(pair: Sequence[Value], first: int) -> Value:
+        """Every other quarter of two vectors."""
+        chosen = [4 * quarter + i for quarter in range(first, 8, 2) for i in range(4)]
+        return b.shuffle(pair[0], chosen, pair[1])
+
+    even, odd = [[both(rows[i : i + 2], first) for i in (0, 2)] for first in (0, 1)]
+    return [both(even, 0), both(odd, 0), both(even, 1), both(odd, 1)]

@@ -40,21 +40,6 @@ class Block:
     scratch: int = 0
 
 
-@dataclass
-class BlasCall:
-    """C = A @ B for a batch of row-major matrices; leading dims in elements, batch in bytes."""
-
-    dtype: DType
-    sizes: tuple[int, int, int]
-    leading: tuple[int, int, int]
-    trans: tuple[bool, bool]
-    batch: int
-    batch_strides: tuple[int, int, int]
-    wheres: tuple[Where, Where, Where]
-    # Run-time terms of the operands' addresses: (operand, slot of the integer, bytes per unit).
-    moves: list[tuple[int, int, int]]
-
-
 class Slot(NamedTuple):
     """A number that a run brings along, among its floats or its integers."""
 
@@ -76,13 +61,16 @@ class HostCall:
 
 @dataclass
 class Step:
-    """One kernel of a plan: native code by its signature, a call of BLAS, or of a reference."""
+    """One kernel of a plan: native code by its signature, or a call of a reference.
+
+    `calls` are other kernels that it calls, and the slots of its blocks that have their addresses.
+    """
 
     kind: str  # loops, copy, move, panels, product, recurrent, scatter, scan, host: for explain()
     shape: Shape
     blocks: list[Block] = field(default_factory=list)
     signature: Signature = ()
-    product: BlasCall | None = None
+    calls: list[tuple[int, Signature]] = field(default_factory=list)
     host: HostCall | None = None
     may_fault: bool = False
     tail: bool = False
@@ -212,8 +200,9 @@ class Plan:
 
 def _text(step: Step) -> list[str]:
     """What a step runs, and with which arguments."""
-    called = [step.product or step.host] if step.product or step.host else []
-    lines = [f"  {x}" for x in called] + signature_text(value_of(step.signature))
+    lines = [f"  {step.host}"] if step.host else []
+    for signature in (step.signature, *[x for _, x in step.calls]):
+        lines += signature_text(value_of(signature))
     for block in step.blocks:
         lines += [f"  slots {block.slots}", f"  patches {block.patches}"]
     return lines

@@ -11,7 +11,6 @@ import json
 from typing import Any
 
 from livegrad.compiler.plan import (
-    BlasCall,
     Block,
     Donation,
     Life,
@@ -19,10 +18,8 @@ from livegrad.compiler.plan import (
     Plan,
     Signature,
     Step,
-    Where,
     Write,
 )
-from livegrad.dtypes import by_name
 from livegrad.graph.written import Unwritable, Written, text_of
 
 
@@ -67,35 +64,14 @@ def _step(step: Step) -> list[Any]:
     blocks = [list(vars(block).values()) for block in step.blocks]
     flags = [step.may_fault, step.tail, step.all_or_nothing]
     signature = text_of(step.signature) if step.signature else ""
-    return [step.kind, step.shape, blocks, signature, _product(step.product), *flags]
+    calls = [[slot, text_of(x)] for slot, x in step.calls]
+    return [step.kind, step.shape, blocks, signature, calls, *flags]
 
 
 def _read_step(
-    kind: str, shape: list[int], blocks: list[Any], text: str, product: Any, *flags: bool
+    kind: str, shape: list[int], blocks: list[Any], text: str, calls: list[Any], *flags: bool
 ) -> Step:
     read = [Block(slots, [tuple(x) for x in patches], *rest) for slots, patches, *rest in blocks]
     signature: Signature = Written(text) if text else ()
-    return Step(kind, tuple(shape), read, signature, _read_product(product), None, *flags)
-
-
-def _product(call: BlasCall | None) -> Any:
-    if call is None:
-        return None
-    dtype, *sizes, wheres, moves = vars(call).values()
-    return [dtype.name, sizes, [[where.slot, where.offset] for where in wheres], moves]
-
-
-def _read_product(told: Any) -> BlasCall | None:
-    if told is None:
-        return None
-    dtype, (sizes, leading, trans, batch, strides), wheres, moves = told
-    return BlasCall(
-        by_name(dtype),
-        tuple(sizes),
-        tuple(leading),
-        tuple(trans),
-        batch,
-        tuple(strides),
-        tuple([Where(*x) for x in wheres]),  # type: ignore[arg-type]
-        [tuple(x) for x in moves],
-    )
+    called: list[Any] = [(slot, Written(x)) for slot, x in calls]
+    return Step(kind, tuple(shape), read, signature, called, None, *flags)

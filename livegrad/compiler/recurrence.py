@@ -20,8 +20,9 @@ from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 from livegrad.compiler.builder import Builder
-from livegrad.compiler.emitter import Emitter, memory_element
+from livegrad.compiler.emitter import Emitter
 from livegrad.compiler.panels import PANEL, Matrix, PanelProduct
+from livegrad.compiler.spans import Span, Spans
 from livegrad.compiler.values import Operand, Value
 from livegrad.dtypes import DType
 from livegrad.ops.layers.recurrent import Layout
@@ -79,13 +80,6 @@ class OfLanes:
         return Lanes(x.e, x.e.select(x.e.gt(x.value, 0), x.e.splat(1), 0))
 
 
-class Span(NamedTuple):
-    """Sixteen columns: the first one's number, and which of them there are if not all."""
-
-    at: Value
-    mask: Value | None
-
-
 class Step(NamedTuple):
     """A step of an item's sequences."""
 
@@ -95,13 +89,12 @@ class Step(NamedTuple):
     time: Value
 
 
-class _Template:
+class _Template(Spans):
     """What both kernels have in common: chunks of sequences, steps, rows and columns."""
 
     def __init__(self, b: Builder, layout: Layout, dtype: DType, pointers: Iterable[str]) -> None:
-        self.b = b
-        self.layout, self.cell, self.dtype = layout, layout.cell, dtype
-        self.e, self.element = Emitter(b, dtype), memory_element(dtype)
+        super().__init__(b, dtype)
+        self.layout, self.cell = layout, layout.cell
         names = [*pointers, *NUMBERS]
         given = {
             name: b.load("i64" if name in NUMBERS else "ptr", b.gep(b.params[0], "i64", slot))
@@ -175,24 +168,13 @@ class _Template:
         size = b.load("i64", b.gep(self.given["sizes"], "i64", time))
         return b.smin(b.smax(size, 0), self.count)
 
-    def each_span(self, width: Value, body: Callable[[Span], None]) -> None:
-        """`body` for all columns of a row, sixteen at a time."""
-        b = self.b
-        whole = b.and_(width, -b.lanes)
-        with b.loop(0, whole, b.lanes) as loop:
-            body(Span(loop.index, None))
-        with b.if_(b.icmp("ne", whole, width)):
-            body(Span(whole, b.lane_mask(b.sub(width, whole))))
-
     def load(self, row: Value, span: Span, offset: Operand = 0) -> Lanes:
         """Columns of a row, from `offset` on."""
-        place = self.b.gep(row, self.element, self.b.add(span.at, offset))
-        return Lanes(self.e, self.e.load(self.dtype, place, span.mask))
+        return Lanes(self.e, self.read(row, span, offset))
 
     def store(self, x: Lanes, row: Value, span: Span, offset: Operand = 0) -> None:
         """Writes columns of a row."""
-        place = self.b.gep(row, self.element, self.b.add(span.at, offset))
-        self.e.store(self.dtype, x.value, place, span.mask)
+        self.write(x.value, row, span, offset)
 
     def load_parts(self, row: Value, span: Span, count: int, first: Operand = 0) -> list[Lanes]:
         """The columns of each of `count` parts of a row, as wide as the hidden state."""

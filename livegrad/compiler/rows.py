@@ -1,4 +1,8 @@
-"""Rows kernels: elementwise loops, and folds along rows; see templates.py."""
+"""Rows kernels: elementwise loops, and folds along rows; see templates.py.
+
+A kernel that begins with matrix products has them computed for each of its work items, by other
+native code (compiler/products.py), and its loops read the sums.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +13,7 @@ from typing import Any
 from livegrad.compiler.builder import Builder
 from livegrad.compiler.emitter import memory_element
 from livegrad.compiler.folding import LONG_ROW, SHORT_ROW, Folds, Reduction, Way
+from livegrad.compiler.products import JOB_BYTES, WIDEST, call_product
 from livegrad.compiler.reducers import REDUCERS, Accs
 from livegrad.compiler.signature import Instr, Store
 from livegrad.compiler.stages import Stages
@@ -44,14 +49,99 @@ class Rows(Template):
             blocks = self.inner_blocks
             rest, inner_at = b.udiv(item.index, blocks), b.urem(item.index, blocks)
             outer, middle_at = b.udiv(rest, self.middle_blocks), b.urem(rest, self.middle_blocks)
-            bases = self.outer_bases(outer)
             low = b.mul(inner_at, self.inner_block)
             high = b.smin(b.add(low, self.inner_block), self.inner)
             self.span = Span(b, low, high)
             first = b.mul(middle_at, self.middle_block)
             last = b.smin(b.add(first, self.middle_block), self.middle)
+            if self.products:
+                self._rows_of_products(outer, first, last)
+            else:
+                bases = self.outer_bases(outer)
+                with b.loop(first, last) as row:
+                    self._row(bases, row.index)
+
+    # ------------------------------------------------------------------------ matrix products
+
+    @property
+    def products(self) -> list[Instr]:
+        """Instructions that have what a product comes to."""
+        return [instr for instr in self.instrs if instr.what == "product"]
+
+    def _rows_of_products(self, outer: Value, first: Value, last: Value) -> None:
+        """The rows of an item, which may take several steps of the outer loops together."""
+        b = self.b
+        together, around = self.product_arg(0, 5), self.product_arg(0, 6)
+        start = b.mul(outer, together)
+        end = b.smin(b.add(start, together), around)
+        columns = b.sub(self.span.high, self.span.low)
+        sums = self._multiply(self.outer_bases(start), first, last, b.sub(end, start))
+        with b.loop(start, end) as step:
+            bases = self.outer_bases(step.index)
+            before = b.mul(b.sub(step.index, start), columns)
             with b.loop(first, last) as row:
+                self.lines = [self._line(*x, b.sub(row.index, first), before) for x in sums]
                 self._row(bases, row.index)
+
+    def _multiply(
+        self, bases: list[Value], first: Value, last: Value, together: Value
+    ) -> list[tuple[DType, Value]]:
+        """Has the products of an item computed: where the sums of each are."""
+        b, products = self.b, self.products
+        scratch = b.load("ptr", b.gep(self.ctx, "i64", 3))
+        job = b.gep(scratch, "i8", b.mul(self.arg(8), len(self.spills)))
+        most = b.mul(self.inner_block, self.product_arg(0, 5))
+        self.line = b.and_(b.add(most, WIDEST - 1), -WIDEST)
+        room, sums = b.gep(job, "i8", JOB_BYTES), []
+        for instr in products:
+            sums.append(room)
+            nbytes = b.mul(self.line, instr.dtype.itemsize)
+            room = b.gep(room, "i8", b.mul(nbytes, self.middle_block))
+        low, high = self.span.low, self.span.high
+        for instr, place in zip(products, sums, strict=True):
+            number, left, right = instr.payload
+            told = {
+                "left": self.move(bases[left], b.mul(first, self.middle_steps[left])),
+                "left step": self.middle_steps[left],
+                "left term": self.product_arg(number, 2),
+                "right": self.move(bases[right], b.mul(low, self.steps[right])),
+                "right step": self.steps[right],
+                "right term": self.product_arg(number, 3),
+                "rows": b.sub(last, first),
+                "terms": self.product_arg(number, 1),
+                "columns": b.mul(b.sub(high, low), together),
+                "sums": place,
+                "line": self.line,
+                "room": room,
+                "first row": first,
+                "first column": low,
+                "geometry": b.gep(self.args, "i64", self.product_arg(number, 4)),
+            }
+            call_product(b, job, self.product_arg(number, 0, "ptr"), told)
+        return [(instr.dtype, place) for instr, place in zip(products, sums, strict=True)]
+
+    def _line(self, dtype: DType, sums: Value, row: Value, before: Value) -> Value:
+        """Where the sums of a row of the item are, in one of its outer steps."""
+        place = self.b.add(self.b.mul(row, self.line), before)
+        return self.b.gep(sums, memory_element(dtype), place)
+
+    def elements(
+        self,
+        instr: Instr,
+        operands: list[Value],
+        base: Callable[[int], Value],
+        at: Value,
+        mask: Value | None,
+    ) -> Value:
+        """Also those of a product."""
+        if instr.what != "product":
+            return super().elements(instr, operands, base, at, mask)
+        b, dtype = self.b, instr.dtype
+        line = self.lines[instr.payload[0]]
+        place = b.gep(line, memory_element(dtype), b.sub(at, self.span.low))
+        return (self.e(dtype).load if instr.full else self.e(dtype).load_scalar)(dtype, place)
+
+    # -------------------------------------------------------------------------------- rows
 
     def _row(self, bases: list[Value], row: Value) -> None:
         b = self.b

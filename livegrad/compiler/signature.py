@@ -10,7 +10,8 @@ from livegrad.dtypes import DType
 class Stream(NamedTuple):
     """Memory that a kernel walks. `step` along the inner loop: 0 stays, 1 next element, 2 strides.
 
-    A "position" stream has no memory: it counts the elements of its node in row-major order.
+    A "position" stream has no memory: it counts the elements of its node in row-major order. An
+    "operand" of a product is walked by what multiplies.
     """
 
     dtype: DType
@@ -31,6 +32,7 @@ class Instr(NamedTuple):
     op         (op name, compute dtype)                   values
     generate   op name                                    position, numbers
     gather     (stream, slot of dim stride and size)      position
+    product    (number, streams of left and right)        -
     reduce     combine                                    value
     fold       (combine, stream of the rows' values)      -             (tail only)
     """

@@ -16,12 +16,12 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, fields
 from typing import Any
 
-from livegrad.compiler.bind import bits_of_double
+from livegrad.compiler.binder import bits_of_double
 from livegrad.compiler.expand import Recorded, make_node
 from livegrad.compiler.kept import KEPT, size_of_plan
 from livegrad.compiler.pipeline import compile_plan
 from livegrad.compiler.place import ARENA_SLOTS, arrange
-from livegrad.compiler.plan import BlasCall, Block, HostCall, Life, Output, Plan, Step, Where
+from livegrad.compiler.plan import Block, HostCall, Life, Output, Plan, Step, Where
 from livegrad.compiler.verify import Verifier
 from livegrad.graph.handle import LEAF
 from livegrad.graph.meta import Meta, meta_of
@@ -159,7 +159,7 @@ def learn(recorded: Recorded, sizes: list[int]) -> Outline | None:
             plan = compile_plan(symbolic(recorded, session))
             if Specialised.seen:
                 return None
-            assert not _has_symbols([step.signature for step in plan.steps])
+            assert not _has_symbols([(step.signature, step.calls) for step in plan.steps])
             if _has_symbols([step.host.attrs for step in plan.steps if step.host]):
                 return None
             return Outline(plan, session)
@@ -227,19 +227,18 @@ class Outline:
             )
             for block in step.blocks
         ]
-        fixed = (step.kind, step.signature, step.may_fault, step.tail, step.all_or_nothing)
-        calls = [self._call(call) for call in (step.product, step.host)]
-        return fixed, self._holes(step.shape), blocks, calls
+        flags = (step.may_fault, step.tail, step.all_or_nothing)
+        fixed = (step.kind, step.signature, step.calls, *flags)
+        return fixed, self._holes(step.shape), blocks, self._host(step.host)
 
-    def _call(self, call: BlasCall | HostCall | None) -> Any:
+    def _host(self, call: HostCall | None) -> Any:
         if call is None:
             return None
         parts = {f.name: getattr(call, f.name) for f in fields(call)}
         # Attributes of ops depend on no size, or there is no outline.
-        holes = {
+        return {
             k: (None, x) if k in ("attrs", "args") else self._holes(x) for k, x in parts.items()
         }
-        return type(call), holes
 
     def _holes(self, x: Any) -> Any:
         """A nested structure with its integers as holes: (type, parts), a hole, or (None, x)."""
@@ -284,21 +283,19 @@ Values = tuple[int, ...]
 
 
 def _filled_step(step: tuple[Any, ...], values: Values, offsets: list[int]) -> Step:
-    (kind, signature, *flags), shape, blocks, calls = step
+    (kind, signature, calls, *flags), shape, blocks, host = step
     filled = []
     for slots, patches, grain, scratch in blocks:
         placed = [_filled_patch(patch, values, offsets) for patch in patches]
         filled.append(Block([values[x] for x in slots], placed, values[grain], values[scratch]))
-    product, host = [_filled_call(call, values, offsets) for call in calls]
     sizes = _filled(shape, values, offsets)
-    return Step(kind, sizes, filled, signature, product, host, *flags)
+    return Step(kind, sizes, filled, signature, calls, _filled_host(host, values, offsets), *flags)
 
 
-def _filled_call(call: Any, values: Values, offsets: list[int]) -> Any:
-    if call is None:
+def _filled_host(parts: Any, values: Values, offsets: list[int]) -> HostCall | None:
+    if parts is None:
         return None
-    kind, parts = call
-    return kind(**{name: _filled(x, values, offsets) for name, x in parts.items()})
+    return HostCall(**{name: _filled(x, values, offsets) for name, x in parts.items()})
 
 
 def _filled_patch(

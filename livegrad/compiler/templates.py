@@ -8,6 +8,8 @@ Argument block (int64 slots), see runtime/cpu/driver.py for the calling conventi
     10 … sizes of the outer loops, innermost last
     then per stream: address, bytes per inner step, per middle step, per step of each outer loop
     then numbers (bits), then per gather: bytes per step of its dim, size of its dim
+    then per product: address of what multiplies, terms, bytes per term of its operands, the slot of
+    what is told about windows, outer steps that an item takes, and how many there are
 
 A work item is one block of one row range: (outer counters, middle block, inner block). Rows kernels
 vectorise the inner loop and fold over it; columns kernels vectorise the inner loop and fold over
@@ -31,6 +33,7 @@ from livegrad.graph.op import REGISTRY, Op
 
 HEADER = 10
 RECORD = 3  # slots of a stream's record before its outer strides
+PRODUCT = 7  # slots of a product
 
 PARAMS = (("ptr", "args"), ("i64", "begin"), ("i64", "end"), ("ptr", "ctx"))
 
@@ -38,6 +41,11 @@ PARAMS = (("ptr", "args"), ("i64", "begin"), ("i64", "end"), ("ptr", "ctx"))
 def kernel_builder(machine: Machine) -> Builder:
     """What a kernel is written with: the function `kernel`, called as the driver calls it."""
     return Builder("kernel", PARAMS, machine)
+
+
+def _count(instrs: tuple[Instr, ...], what: str, place: int) -> int:
+    """How many slots there are for instructions of one kind, whose payloads say which is theirs."""
+    return 1 + max([i.payload[place] for i in instrs if i.what == what], default=-1)
 
 
 class Template:
@@ -113,8 +121,13 @@ class Template:
 
     def gather_arg(self, slot: int, field: int) -> Value:
         """Bytes per step (field 0) or size (field 1) of a gathered dim."""
-        numbers = 1 + max([i.payload[0] for i in self.instrs if i.what == "number"], default=-1)
+        numbers = _count(self.instrs, "number", 0)
         return self.arg(self.b.add(self.numbers, numbers + 2 * slot + field))
+
+    def product_arg(self, number: int, field: int, type: str = "i64") -> Value:
+        """What is told about a product."""
+        before = _count(self.instrs, "number", 0) + 2 * _count(self.instrs, "gather", 1)
+        return self.arg(self.b.add(self.numbers, before + PRODUCT * number + field), type)
 
     # -------------------------------------------------------------------------- addressing
 

@@ -9,11 +9,12 @@ from typing import NamedTuple
 
 
 class Machine(NamedTuple):
-    """What code is written for: how many elements lie side by side in a vector, and what LLVM is
-    told about its functions."""
+    """What code is written for: how many elements lie side by side in a vector, what LLVM is told
+    about its functions, and how many vectors of sixteen floats the registers hold."""
 
     lanes: int
     attributes: str
+    vectors: int = 8
 
 
 _FLOAT_BITS = {"half": 16, "float": 32}

@@ -111,7 +111,7 @@ class Recorded(NamedTuple):
 class Step(NamedTuple):
     """One kernel of a plan: `step` is its number there, `kernel` the name of its code.
 
-    Steps that run NumPy or BLAS have no code of ours: their `kernel` is "".
+    Steps that run NumPy have no code of ours: their `kernel` is "".
     """
 
     plan: int

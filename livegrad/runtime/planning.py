@@ -7,10 +7,12 @@ from livegrad.compiler.expand import Recorded, without_device
 from livegrad.compiler.pipeline import compile_plan
 from livegrad.compiler.plan import Notes, Plan
 from livegrad.compiler.plan_text import plan_text, read_plan
+from livegrad.compiler.shares import Shares
 from livegrad.compiler.verify import Verifier
 from livegrad.graph.node import Node
 from livegrad.graph.numbers import Specialised
 from livegrad.graph.written import Unwritable, value_of
+from livegrad.runtime.cpu.threads import pool
 from livegrad.runtime.fault import Fault
 from livegrad.runtime.speedup import original_functions
 from livegrad.runtime.structure import Structure
@@ -19,6 +21,7 @@ from livegrad.runtime.structure import Structure
 def planned(recorded: Recorded) -> Plan:
     """A plan for what was recorded; `Specialised.seen` says whether it is for its numbers only."""
     Specialised.seen = False
+    Shares.threads = pool.num_threads
     plan = sizes.plan_for(recorded, original_functions)
     if Verifier.enabled:
         _check_text(plan)
@@ -33,6 +36,7 @@ def _check_text(plan: Plan) -> None:
         return
     for step in again.steps:
         step.signature = value_of(step.signature)
+        step.calls = [(slot, value_of(x)) for slot, x in step.calls]
     assert again == plan, "a plan is another one when it is read from its text"
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import livegrad as lg
-from livegrad.compiler.bind import patched
+from livegrad.compiler.binder import patched
 from livegrad.compiler.builder import Builder
 from livegrad.compiler.draft import Draft
 from livegrad.compiler.lowerings.base import Kernel

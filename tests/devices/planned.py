@@ -28,8 +28,10 @@ from livegrad.compiler.plan import (
     Slot,
     Step,
 )
+from livegrad.compiler.products import generate_product
 from livegrad.compiler.signature import Instr
-from livegrad.compiler.templates import HEADER, RECORD
+from livegrad.compiler.templates import HEADER, PRODUCT, RECORD
+from livegrad.compiler.windows import ALL_DIMS, EACH_DIM, generate_conv
 from livegrad.device import register
 from livegrad.dtypes import DType
 from livegrad.graph.meta import Meta, meta_of
@@ -37,7 +39,8 @@ from livegrad.graph.op import REGISTRY
 from livegrad.runtime.fault import Fault
 from livegrad.runtime.protocol import Runnable
 from livegrad.runtime.values import cast, from_compute, to_compute
-from tests.devices.planned_layers import run_panels, run_recurrent
+from tests.devices.planned_layers import run_attention, run_panels, run_recurrent
+from tests.devices.planned_products import Product
 
 Array = np.ndarray[Any, Any]
 
@@ -157,29 +160,15 @@ class Memory:
 
 
 def run_step(memory: Memory, step: Step) -> None:
-    if step.product is not None:
-        run_product(memory, step.product)
-    elif step.host is not None:
+    if step.host is not None:
         run_host(memory, step.host)
     else:
-        run = KINDS.get(step.kind, run_loops)
         for block in step.blocks:
-            run(memory, memory.slots(block), step.signature)
-
-
-def run_product(memory: Memory, p: Any) -> None:
-    m, n, k = p.sizes
-    addresses = [memory.inputs[w.slot] + w.offset for w in p.wheres]
-    for operand, slot, nbytes in p.moves:
-        addresses[operand] += memory.inputs[slot] * nbytes
-    size = p.dtype.itemsize
-    found = []
-    for i, shape in enumerate([(m, k), (k, n), (m, n)]):
-        row = p.leading[i] * size
-        strides = (size, row) if i < 2 and p.trans[i] else (row, size)
-        whole = (p.batch_strides[i], *strides)
-        found.append(memory.view(addresses[i], p.dtype, (p.batch, *shape), whole))
-    found[2][...] = found[0] @ found[1]
+            slots = memory.slots(block)
+            if step.kind in KINDS:
+                KINDS[step.kind](memory, slots, step.signature)
+            else:
+                Loops(memory, slots, step.signature, [x for _, x in step.calls]).run()
 
 
 def run_host(memory: Memory, call: Any) -> None:
@@ -266,7 +255,7 @@ def run_scatter(memory: Memory, slots: list[int], signature: Any) -> None:
 
 KINDS = {
     "scan": run_scan, "scatter": run_scatter, "move": run_move, "panels": run_panels,
-    "recurrent": run_recurrent,
+    "recurrent": run_recurrent, "attention": run_attention,
 }  # fmt: skip
 
 
@@ -293,7 +282,8 @@ class Loops:
     Values are arrays as they would be stored; what does not change along a loop has size 1 there.
     """
 
-    def __init__(self, memory: Memory, slots: list[int], signature: Any) -> None:
+    def __init__(self, memory: Memory, slots: list[int], signature: Any, calls: list[Any]) -> None:
+        self.multipliers = calls
         generate, self.streams, self.instrs, self.outputs = signature
         self.memory, self.slots = memory, slots
         self.folded_axis = -2 if generate is generate_columns else -1
@@ -303,6 +293,8 @@ class Loops:
         self.numbers = HEADER + self.rank + len(self.streams) * self.record
         count = 1 + max([i.payload[0] for i in self.instrs if i.what == "number"], default=-1)
         self.gathers = self.numbers + count
+        gathered = 1 + max([i.payload[1] for i in self.instrs if i.what == "gather"], default=-1)
+        self.products = self.gathers + 2 * gathered
         self.values: dict[int, Any] = {}
 
     def run(self) -> None:
@@ -371,6 +363,19 @@ class Loops:
         picked: Array = elements[(where & ((1 << 40) - 1)) // instr.dtype.itemsize]
         return picked
 
+    def of_product(self, _: int, instr: Instr) -> Array:
+        number, *streams = instr.payload
+        at = self.products + PRODUCT * number
+        told = self.slots[at : at + PRODUCT]
+        places = [self.place(stream) for stream in streams]
+        generate, *kind, _ = self.multipliers[number]
+        work = Product(self.memory, instr.dtype, self.shape, told, places)
+        if generate is generate_product:
+            return work.plain()
+        end = told[4] + len(ALL_DIMS) + kind[0] * len(EACH_DIM)
+        geometry = self.slots[told[4] : end]
+        return work.conv(geometry) if generate is generate_conv else work.slopes(geometry)
+
     def of_op(self, _: int, instr: Instr) -> Array:
         name, compute = instr.payload
         op = REGISTRY[name]
@@ -407,10 +412,6 @@ class Loops:
         rows = self.memory.view(self.place(stream)[0], dtype, (self.slots[9],))
         total = folded(combine, to_compute(rows, dtype), None)
         return from_compute(total, instr.dtype).reshape([1] * len(self.shape))
-
-
-def run_loops(memory: Memory, slots: list[int], signature: Any) -> None:
-    Loops(memory, slots, signature).run()
 
 
 BACKEND = Planned()

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import struct
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 
 from livegrad import dtypes
+from livegrad.compiler.attention import Kind
 from livegrad.compiler.panels import PANEL, full
 from livegrad.compiler.recurrence import (
     NUMBERS,
@@ -14,6 +17,8 @@ from livegrad.compiler.recurrence import (
     recurrent_pointers,
     slopes_pointers,
 )
+from livegrad.graph.meta import meta_of
+from livegrad.ops.layers.attention import ATTEND, ATTEND_SLOPES
 from livegrad.ops.layers.recurrent import Inputs, Layout, Widths, backward, forward
 from livegrad.ops.layers.recurrent_cells import OfArrays
 
@@ -68,3 +73,41 @@ def run_recurrent(memory: Any, slots: list[int], signature: Any) -> None:
         g, read = matrix("g", rows, sum(kept[:2])), matrix("kept", rows, sum(kept))
         out = matrix("slopes", rows + count, sum(slopes))
         out[...] = backward(OfArrays, layout, g, read, given, sizes)
+
+
+def run_attention(memory: Any, slots: list[int], signature: Any) -> None:
+    _, told, dtype = signature
+    kind = Kind(*told)
+    names = ["items", *kind.calls, *kind.operands, *kind.numbers]
+    names += [f"size {d}" for d in range(kind.rank)]
+    for name in kind.operands:
+        names += [f"{name} row", f"{name} column", *[f"{name} {d}" for d in range(kind.rank)]]
+    at = dict(zip(names, slots, strict=True))
+    batch = [at[f"size {d}"] for d in range(kind.rank)]
+    rows, columns, features, width = [at[x] for x in ("rows", "columns", "features", "width")]
+    sizes = {
+        "q": (rows, features), "k": (columns, features), "v": (columns, width),
+        "mask": (rows, columns), "g": (rows, width), "out": (rows, width), "gq": (rows, features),
+        "gk": (columns, features), "gv": (columns, width),
+    }  # fmt: skip
+
+    def matrices(name: str) -> Any:
+        strides = [at[f"{name} {d}"] for d in range(kind.rank)]
+        strides += [at[f"{name} row"], at[f"{name} column"]]
+        of = dtypes.bool_ if name == "mask" and kind.mask == "bool" else dtype
+        return memory.view(at[name], of, (*batch, *sizes[name]), strides)
+
+    results = ("gq", "gk", "gv") if kind.gradient else ("out",)
+    inputs = [matrices(name) for name in kind.operands[len(results) :]]
+    reals = [struct.unpack("<d", struct.pack("<q", at[x]))[0] for x in kind.numbers[6:9]]
+    args = (*reals, *[at[x] for x in kind.numbers[9:]])
+    count = sum([matrices(name).size for name in results])
+    n = SimpleNamespace(attrs=tuple(kind[:3]), args=args, meta=meta_of((count,), dtype))
+    op: Any = ATTEND_SLOPES if kind.gradient else ATTEND
+    found, start = op.ref(n, *inputs), 0
+    for name in results:
+        out = matrices(name)
+        part = found[start : start + out.size]
+        shape = (*batch[:-1], sizes[name][0], batch[-1], sizes[name][1]) if batch else sizes[name]
+        out[...] = np.swapaxes(part.reshape(shape), -2, -3) if batch else part.reshape(shape)
+        start += out.size

@@ -16,14 +16,11 @@ import numpy as np
 
 import livegrad as lg
 from livegrad import Tensor
-from livegrad.compiler.access import plain
-from livegrad.compiler.lowerings import product as products
 from livegrad.graph import record as recording
 from livegrad.graph.handle import node_of
 from livegrad.graph.node import Node
 from livegrad.graph.state import LOCAL, flush as graph_flush, reference_mode
 from livegrad.nn import functional as F
-from livegrad.runtime import plans
 from livegrad.runtime.reference import reference_value
 from livegrad.runtime.values import array_of, from_compute, to_compute
 
@@ -919,27 +916,6 @@ def same_bits(a: Any, b: Any) -> bool:
         b.view(bits) if b.ndim else b.reshape(1).view(bits)
     )
     return bool(np.all(equal | (np.isnan(a) & np.isnan(b))))
-
-
-@contextmanager
-def plain_products() -> Any:
-    """Operands of products are copied to plain order first.
-
-    BLAS rounds a small product differently if an operand is transposed in memory; whether it is
-    depends on where a program is cut. Everything else must have the same bits in any case.
-    """
-
-    def layout(x: Node) -> Any:
-        return None if x.op.kind == "movement" and plain(x) is None else blas_layout(x)
-
-    blas_layout = products.blas_layout
-    products.blas_layout = layout
-    plans.forget_plans()
-    try:
-        yield
-    finally:
-        products.blas_layout = blas_layout
-        plans.forget_plans()
 
 
 def reference(program: Program, decisions: list[bool] | None = None) -> Outcome:

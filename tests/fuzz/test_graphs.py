@@ -29,7 +29,6 @@ from programs import (
     close,
     execute,
     one_op_at_a_time,
-    plain_products,
     reference,
     same_bits,
 )
@@ -124,14 +123,6 @@ def planned_as_a_whole() -> Iterator[None]:
         Policy.whole, Runtime.by_pieces = before
 
 
-def check_layouts(program: Program) -> None:
-    """Products whose operands BLAS reads as they lie agree with the reference."""
-    wanted = reference(program)
-    check_agrees(execute(program, wanted.decisions), wanted)
-    with one_op_at_a_time(check_op):
-        check_agrees(execute(program, wanted.decisions), wanted)
-
-
 def check_agrees(got: Outcome, wanted: Outcome) -> None:
     """The compiled run agrees with the reference from end to end."""
     pairs = zip(got.results + got.grads, wanted.results + wanted.grads, strict=True)
@@ -143,27 +134,18 @@ def check_agrees(got: Outcome, wanted: Outcome) -> None:
             assert np.all(close(x, y, END_TO_END * size)), f"result {number} is off\n{x}\n{y}"
 
 
-@pytest.fixture
-def _same_products() -> Iterator[None]:
-    with plain_products():
-        yield
-
-
-@pytest.mark.usefixtures("_same_products")
 @SETTINGS
 @given(programs(1, 1, tame=True))
 def test_tame(program: Program) -> None:
     check_program(program)
 
 
-@pytest.mark.usefixtures("_same_products")
 @SETTINGS
 @given(programs(0, 1))
 def test_floats(program: Program) -> None:
     check_program(program)
 
 
-@pytest.mark.usefixtures("_same_products")
 @SETTINGS
 @given(programs(0, len(DTYPES) - 1))
 def test_all_dtypes(program: Program) -> None:
@@ -173,4 +155,4 @@ def test_all_dtypes(program: Program) -> None:
 @SETTINGS
 @given(programs(1, 1, tame=True, names=ABOUT_PRODUCTS))
 def test_products_read_in_place(program: Program) -> None:
-    check_layouts(program)
+    check_program(program)

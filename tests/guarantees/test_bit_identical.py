@@ -360,17 +360,3 @@ def test_the_bits_do_not_depend_on_the_threads_of_blas(python, mode):
     assert len(first.splitlines()) == 15
     for other in others:
         assert other == first
-
-
-def test_blas_has_its_threads_back_after_a_step():
-    from livegrad.runtime.cpu import blas
-
-    if not blas.gemm_available():
-        pytest.skip("no OpenBLAS")
-    before = blas.blas_num_threads()
-    seen = []
-    blas.on_one_thread(lambda: seen.append(blas.blas_num_threads()))
-    with pytest.raises(KeyError):
-        blas.on_one_thread({}.pop, "missing")
-    assert seen == [1]
-    assert blas.blas_num_threads() == before

@@ -7,7 +7,6 @@ import pytest
 
 import livegrad as lg
 import livegrad.nn.functional as F
-from livegrad.runtime.cpu import blas
 from livegrad.runtime.cpu.segments import ARENA
 from livegrad.runtime.report import last_steps
 
@@ -81,16 +80,6 @@ def test_plan_that_faulted_runs_again():
         with pytest.raises(IndexError):
             pick(0, 2).tolist()
         assert pick(1, 1).tolist() == [12.0, 12.0]
-
-
-def test_products_without_blas(monkeypatch):
-    monkeypatch.setattr(blas, "gemm_available", lambda: False)
-    rng = np.random.default_rng(0)
-    a, b = rng.normal(size=(13, 17)), rng.normal(size=(17, 11))  # shapes no other test uses
-    got = (lg.tensor(a) @ lg.tensor(b)).numpy()
-    np.testing.assert_allclose(got, a @ b, rtol=1e-12)
-    got = (lg.tensor(a).T @ lg.tensor(a) + 1).exp().numpy()
-    np.testing.assert_allclose(got, np.exp(a.T @ a + 1), rtol=1e-10)
 
 
 def test_arena_is_shared_and_reused():

@@ -5,7 +5,7 @@ Argument block: 0 work items   1 target   2 source   3 elements   4 elements per
 
 from __future__ import annotations
 
-from livegrad.compiler.bind import THREAD_WORK, patched
+from livegrad.compiler.binder import THREAD_WORK, patched
 from livegrad.compiler.builder import Builder
 from livegrad.compiler.draft import Draft
 from livegrad.compiler.emitter import memory_element

@@ -8,12 +8,12 @@ Argument block: 0 work items   1 result   2 matrix   3 depth   4 columns
 
 from __future__ import annotations
 
-from livegrad.compiler.bind import THREAD_WORK, patched
+from livegrad.compiler.binder import THREAD_WORK, patched
 from livegrad.compiler.builder import Builder
 from livegrad.compiler.draft import Draft
 from livegrad.compiler.emitter import memory_element
 from livegrad.compiler.lowerings.base import Kernel
-from livegrad.compiler.panels import PANEL
+from livegrad.compiler.panels import PANEL, turned_square
 from livegrad.compiler.plan import Block, Step
 from livegrad.compiler.values import Value, vector
 from livegrad.dtypes import DType
@@ -83,22 +83,3 @@ class _Template:
             for i, value in enumerate(turned_square(b, rows)):
                 with b.if_(b.icmp("slt", b.const("i64", i), left)):
                     b.store(value, b.gep(place, self.element, i * PANEL))
-
-
-def turned_square(b: Builder, rows: list[Value]) -> list[Value]:
-    """The columns of a square of as many vectors as each has lanes.
-
-    Halves are exchanged between vectors: of blocks of half the size first, of pairs last.
-    """
-    size = len(rows)
-    step = size // 2
-    while step:
-        low = [lane if not lane & step else lane + size - step for lane in range(size)]
-        high = [lane + step if not lane & step else lane + size for lane in range(size)]
-        found = list(rows)
-        for i in range(size):
-            if not i & step:
-                found[i] = b.shuffle(rows[i], low, rows[i + step])
-                found[i + step] = b.shuffle(rows[i], high, rows[i + step])
-        rows, step = found, step // 2
-    return rows

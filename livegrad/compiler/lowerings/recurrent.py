@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from livegrad import dtypes
-from livegrad.compiler.bind import THREAD_WORK, patched
+from livegrad.compiler.binder import THREAD_WORK, patched
 from livegrad.compiler.draft import Draft
 from livegrad.compiler.inserted import PANELS
 from livegrad.compiler.legalise import Legaliser

@@ -16,7 +16,7 @@ from collections.abc import Callable
 from math import prod
 
 from livegrad import dtypes
-from livegrad.compiler.bind import THREAD_WORK, patched
+from livegrad.compiler.binder import THREAD_WORK, patched
 from livegrad.compiler.builder import Builder
 from livegrad.compiler.draft import Draft
 from livegrad.compiler.emitter import Emitter, memory_element

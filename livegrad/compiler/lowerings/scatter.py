@@ -15,7 +15,7 @@ from math import prod
 from typing import Any
 
 from livegrad.compiler.access import storage
-from livegrad.compiler.bind import THREAD_WORK, patched
+from livegrad.compiler.binder import THREAD_WORK, patched
 from livegrad.compiler.builder import Builder
 from livegrad.compiler.draft import Draft
 from livegrad.compiler.emitter import Emitter, memory_element

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from livegrad.compiler.bind import Binder
+from livegrad.compiler.binder import Binder
 from livegrad.compiler.describe import Describer, Description
 from livegrad.compiler.draft import Draft
 from livegrad.compiler.expand import Expander, Primitives, in_scratch, make_node

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from livegrad import dtypes
 from livegrad.dtypes import DType
 from livegrad.graph.handle import node_of
 from livegrad.graph.infer import broadcast_shapes
+from livegrad.graph.lowering import lowered_by
 from livegrad.graph.meta import Meta, Shape, meta_of
 from livegrad.graph.op import Op
 from livegrad.graph.record import record
@@ -17,6 +22,7 @@ from livegrad.ops.elementwise.comparison import eq, ge
 from livegrad.ops.elementwise.pointwise_math import exp
 from livegrad.ops.layers.composite import (
     SOFTMAX_BACKWARD,
+    Array,
     Attrs,
     Metas,
     compute_dtype,
@@ -29,9 +35,11 @@ from livegrad.ops.making.random import RAND
 from livegrad.ops.products.matmul import matmul, transposed
 from livegrad.ops.reductions import reduce as rd
 from livegrad.ops.shaping.arranging import repeat_interleave
-from livegrad.ops.shaping.movement import normal_dim, reshape_to
+from livegrad.ops.shaping.joining import cat
+from livegrad.ops.shaping.movement import EXPAND, INDEX, PERMUTE, normal_dim, reshape_to
 from livegrad.ops.support import samples as s
 from livegrad.ops.support.autocast import in_low
+from livegrad.ops.support.batched import matrices
 from livegrad.random import default_generator
 
 if TYPE_CHECKING:
@@ -97,58 +105,222 @@ def _attention_infer(metas: Metas, attrs: Attrs, shape: Any) -> Meta:
     return meta_of((*_batch(metas), q.shape[-2], v.shape[-1]), q.dtype)
 
 
-def _kept(n: Any, scores: Tensor, x: Tensor) -> Tensor:
-    """Dropout of `x`, which has the shape of the scores; the same numbers on every call."""
-    if not n.attrs[2]:
-        return x
-    p, scale, seed, offset = n.args[1:]
-    shape = node_of(scores).meta.shape
-    draw = record(RAND, (), (dtypes.float32,), (seed, offset), shape)
-    return where(ge(draw, p), mul(x, scale), 0)
+def _inputs(n: Any, inputs: Sequence[Tensor]) -> list[Tensor]:
+    """Matrices, and a mask that has all columns, in a dtype that native code reads."""
+    matrices = list(inputs[:-1] if n.attrs[1] else inputs)
+    if not n.attrs[1]:
+        return matrices
+    mask, columns = inputs[-1], node_of(matrices[-1]).meta.shape[-2]
+    if n.attrs[1] == "float":
+        mask = to_dtype(mask, compute_dtype(n))
+    shape = node_of(mask).meta.shape
+    shape = (*[1] * (2 - len(shape)), *shape)
+    if shape[-1] != columns:
+        return [
+            *matrices,
+            record(EXPAND, (reshape_to(mask, shape),), (), (), (*shape[:-1], columns)),
+        ]
+    return [*matrices, reshape_to(mask, shape)]
 
 
-def _shares(n: Any, q: Tensor, k: Tensor, mask: tuple[Tensor, ...]) -> Tensor:
-    """How much of each value each query takes: softmax of the masked scores, before dropout."""
-    causal, kind, _ = n.attrs[:3]
-    scores = mul(matmul(q, transposed(k)), n.args[0])  # (…, L, S)
-    if causal:
-        rows, columns = node_of(scores).meta.shape[-2:]
-        before = ge(reshape_to(counting(rows), (rows, 1)), counting(columns))
-        return softmax(where(before, scores, -math.inf), -1)
-    if kind == "bool":
-        return safe_softmax(where(mask[0], scores, -math.inf), -1)
-    if kind == "float":
-        return safe_softmax(add(scores, to_dtype(mask[0], compute_dtype(n))), -1)
-    return softmax(scores, -1)
+def _heads_behind(batch: Shape, rows: int, width: int) -> Shape:
+    """(…, H, L, D) as it lies in memory: (…, L, H, D), as what projects it wants to read it."""
+    return (*batch[:-1], rows, batch[-1], width) if batch else (rows, width)
+
+
+def _heads_before(x: Tensor) -> Tensor:
+    ndim = node_of(x).meta.ndim
+    return (
+        record(PERMUTE, (x,), ((*range(ndim - 3), ndim - 2, ndim - 3, ndim - 1),))
+        if ndim > 2
+        else x
+    )
 
 
 def _attention_expand(n: Any, *inputs: Tensor) -> Tensor:
-    q, k, v = [to_dtype(x, compute_dtype(n)) for x in inputs[:3]]
-    shares = _shares(n, q, k, inputs[3:])
-    return to_dtype(matmul(_kept(n, shares, shares), v), n.meta.dtype)
+    *batch, rows, width = n.meta.shape
+    shape = _heads_behind(tuple(batch), rows, width)
+    return _heads_before(record(ATTEND, _inputs(n, inputs), n.attrs, n.args, shape))
+
+
+def _slopes(n: Any, inputs: Sequence[Tensor]) -> list[Tensor]:
+    """The gradients of q, k and v, all computed together."""
+    q, k, v = [node_of(x).meta.shape[-2:] for x in inputs[1:4]]
+    batch = _batch(tuple([node_of(x).meta for x in inputs]))
+    found, start = [], 0
+    sizes = [math.prod((*batch, *last)) for last in (q, k, v)]
+    attrs = n.attrs[:3]
+    whole = record(ATTEND_SLOPES, _inputs(n, inputs), attrs, n.args, (sum(sizes),))
+    for size, last in zip(sizes, (q, k, v), strict=True):
+        part = record(INDEX, (whole,), ((("slice", 1),),), (start,), (size,))
+        found.append(_heads_before(reshape_to(part, _heads_behind(batch, *last))))
+        start += size
+    return found
 
 
 def _attention_backward_expand(n: Any, *inputs: Tensor) -> Tensor:
-    which = n.attrs[3]
+    which: int = n.attrs[3]
+    if which < 3:
+        return _slopes(n, inputs)[which]
+    _, to_scores = _shares_and_slopes(n, *inputs)
+    slopes: Tensor = to_dtype(to_scores, n.meta.dtype)
+    return slopes
+
+
+def _shares_and_slopes(n: Any, *inputs: Tensor) -> tuple[Tensor, Tensor]:
+    """How much of each value each query takes, after dropout; and the gradient of the scores."""
     g, q, k, v = [to_dtype(x, compute_dtype(n)) for x in inputs[:4]]
-    shares = _shares(n, q, k, inputs[4:])
-    if which == 2:
-        slope = matmul(transposed(_kept(n, shares, shares)), g)
-        return to_dtype(slope, n.meta.dtype)
-    arriving = _kept(n, shares, matmul(g, transposed(v)))
+    causal, kind = n.attrs[:2]
+    scores = mul(matmul(q, transposed(k)), n.args[0])  # (…, L, S)
+    shape = node_of(scores).meta.shape
+    if causal:
+        rows, columns = shape[-2:]
+        before = ge(reshape_to(counting(rows), (rows, 1)), counting(columns))
+        shares = softmax(where(before, scores, -math.inf), -1)
+    elif kind == "bool":
+        shares = safe_softmax(where(inputs[4], scores, -math.inf), -1)
+    elif kind == "float":
+        shares = safe_softmax(add(scores, to_dtype(inputs[4], compute_dtype(n))), -1)
+    else:
+        shares = softmax(scores, -1)
+    arriving, taken = matmul(g, transposed(v)), shares
+    if n.attrs[2]:
+        p, scale, seed, offset = n.args[1:]
+        keeps = ge(record(RAND, (), (dtypes.float32,), (seed, offset), shape), p)
+        arriving, taken = [where(keeps, mul(x, scale), 0) for x in (arriving, shares)]
     inner = rd.sum(mul(arriving, shares), -1, True)
-    to_scores = mul(shares, sub(arriving, inner))
-    if which == 3:
-        return to_dtype(to_scores, n.meta.dtype)
-    slope = matmul(to_scores, k) if which == 0 else matmul(transposed(to_scores), q)
-    return to_dtype(mul(slope, n.args[0]), n.meta.dtype)
+    return taken, mul(shares, sub(arriving, inner))
 
 
 def _attention_backward_infer(metas: Metas, attrs: Attrs, shape: Any) -> Meta:
     g, q, k, v = metas[:4]
     rows, columns = q.shape[-2], k.shape[-2]
     last = ((rows, q.shape[-1]), (columns, k.shape[-1]), (columns, v.shape[-1]), (rows, columns))
-    return meta_of((*g.shape[:-2], *last[attrs[3]]), g.dtype)
+    return meta_of((*_batch(metas), *last[attrs[3]]), g.dtype)
+
+
+# ------------------------------------------------------------------------- what computes them
+
+
+def _kept_ref(n: Any, shape: Shape) -> Any:
+    """What shares are multiplied with."""
+    if not n.attrs[2]:
+        return 1
+    p, scale, *at = n.args[1:]
+    drawn = SimpleNamespace(
+        args=tuple(at), attrs=(dtypes.float32,), meta=meta_of(shape, dtypes.float32)
+    )
+    assert RAND.ref is not None
+    return np.where(RAND.ref(drawn) >= np.float32(p), scale, 0)
+
+
+def _shares_ref(n: Any, q: Array, k: Array, mask: Sequence[Array]) -> Array:
+    causal, kind, _ = n.attrs
+    scores = np.matmul(q, np.swapaxes(k, -1, -2)) * q.dtype.type(n.args[0])
+    if causal:
+        scores = np.where(np.tri(*scores.shape[-2:], dtype=np.bool_), scores, -np.inf)
+    if kind == "bool":
+        scores = np.where(mask[0], scores, -np.inf)
+    elif kind == "float":
+        scores = scores + mask[0]
+    top = scores.max(-1, keepdims=True, initial=-np.inf)
+    each = np.exp(scores - (np.where(top == -np.inf, 0, top) if kind else top))
+    total = each.sum(-1, keepdims=True)
+    return np.asarray(each / np.where(total == 0, 1, total))
+
+
+def _attend_ref(n: Any, q: Array, k: Array, v: Array, *mask: Array) -> Array:
+    shares = _shares_ref(n, q, k, mask)
+    found = np.matmul(shares * _kept_ref(n, shares.shape), v)
+    return np.ascontiguousarray(_behind_ref(found)).reshape(n.meta.shape)
+
+
+def _behind_ref(x: Array) -> Array:
+    return np.swapaxes(x, -2, -3) if x.ndim > 2 else x
+
+
+def _attend_slopes_ref(n: Any, g: Array, q: Array, k: Array, v: Array, *mask: Array) -> Array:
+    shares = _shares_ref(n, q, k, mask)
+    kept = _kept_ref(n, shares.shape)
+    arriving = np.matmul(g, np.swapaxes(v, -1, -2)) * kept
+    slopes = shares * (arriving - (shares * arriving).sum(-1, keepdims=True)) * n.args[0]
+    turned = np.swapaxes(slopes, -1, -2)
+    found = (
+        np.matmul(slopes, k),
+        np.matmul(turned, q),
+        np.matmul(np.swapaxes(shares * kept, -1, -2), g),
+    )
+    return np.concatenate([_behind_ref(x).ravel() for x in found])
+
+
+def _attend_slopes_expand(n: Any, *inputs: Tensor) -> Tensor:
+    """For the gradients of gradients."""
+    g, q, k = [to_dtype(x, compute_dtype(n)) for x in inputs[:3]]
+    shares, to_scores = _shares_and_slopes(n, *inputs)
+    to_scores = mul(to_scores, n.args[0])
+    found = (
+        matmul(to_scores, k),
+        matmul(transposed(to_scores), q),
+        matmul(transposed(shares), g),
+    )
+    flat = [reshape_to(_heads_before(x), (node_of(x).meta.numel,)) for x in found]
+    return to_dtype(cat(flat), n.meta.dtype)
+
+
+def _flat(metas: Metas, attrs: Attrs, shape: Any) -> Meta:
+    return meta_of(shape, metas[0].dtype)
+
+
+def _attend_samples(gradient: bool) -> s.SampleRule:
+    def sample(causal: bool, kind: str, drop: bool, batch: Shape = (2, 3)) -> s.Sample:
+        rows, columns, features, width = 5, 5 if causal else 19, 3, 17
+        inputs: list[Any] = [
+            s.uniform(*batch, *last, seed=i)
+            for i, last in enumerate([(rows, features), (columns, features), (columns, width)])
+        ]
+        if kind:
+            inputs.append(s.uniform(rows, columns, seed=7))
+        shape = _heads_behind(batch, rows, width)
+        if gradient:
+            inputs.insert(0, s.uniform(*batch, rows, width, seed=8))
+            shape = (sum([math.prod(x.shape) for x in inputs[1:4]]),)
+        args = (0.7, 0.25, 4 / 3, 11, 0) if drop else (0.7,)
+        op = ATTEND_SLOPES if gradient else ATTEND
+        return s.Sample(
+            tuple(inputs), lambda *t: record(op, t, (causal, kind, drop), args, shape), smooth=False
+        )
+
+    return s.calls(
+        lambda: sample(False, "", False),
+        lambda: sample(True, "", True, ()),
+        lambda: sample(False, "float", False, (2,)),
+    )
+
+
+ATTEND: Op = Op(
+    "attend",
+    "kernel",
+    # Attention, with the last dim of the batch behind the rows: see `_heads_behind`.
+    infer=_flat,
+    ref=_attend_ref,
+    lower=lowered_by("attention.Attention", gradient=False),
+    flops=lambda node: node.meta.numel * 2 * node.inputs[1].meta.shape[-2],
+    samples=_attend_samples(gradient=False),
+)
+ATTEND_SLOPES: Op = Op(
+    "attend_slopes",
+    "kernel",
+    # inputs (g, q, k, v[, mask]); the gradients of q, k and v one after the other, laid out alike.
+    infer=_flat,
+    ref=_attend_slopes_ref,
+    expand=_attend_slopes_expand,
+    lower=lowered_by("attention.Attention", gradient=True),
+    saves="x",
+    flops=lambda node: node.inputs[0].meta.numel * 5 * node.inputs[2].meta.shape[-2],
+    samples=_attend_samples(gradient=True),
+)
+
+# ------------------------------------------------------------------------------- what is recorded
 
 
 def _attention_samples(gradient: bool) -> s.SampleRule:
@@ -176,6 +348,12 @@ def _attention_samples(gradient: bool) -> s.SampleRule:
     return s.calls(*[lambda case=case: sample(*case) for case in cases])
 
 
+def _batched(n: Any, size: int, xs: list[Tensor], batched: tuple[bool, ...]) -> Any:
+    if n.attrs[2]:  # examples are dropped by the numbers that they draw
+        return NotImplemented
+    return matrices(n, size, xs, batched)
+
+
 ATTENTION_BACKWARD: Op = Op(
     "attention_backward",
     "composite",
@@ -184,6 +362,7 @@ ATTENTION_BACKWARD: Op = Op(
     infer=_attention_backward_infer,
     expand=_attention_backward_expand,
     saves="x",
+    batch=_batched,
     samples=_attention_samples(gradient=True),
 )
 
@@ -203,6 +382,7 @@ ATTENTION: Op = Op(
     expand=_attention_expand,
     grads=tuple([_attention_rule(i) for i in range(4)]),
     saves="x",
+    batch=_batched,
     samples=_attention_samples(gradient=False),
 )
 

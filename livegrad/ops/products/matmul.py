@@ -174,10 +174,10 @@ def _rows(x: Tensor) -> Tensor:
 
 
 def _linear_expand(n: Any, x: Tensor, weight: Tensor, *bias: Tensor) -> Tensor:
-    out = record(MATMUL, (_rows(x), transposed(weight)))
-    if bias:
-        out = add(out, bias[0])
-    return reshape_to(out, n.meta.shape)
+    # One product of all rows, whatever dims they have: see bind_products.py.
+    rows = x if len(x.shape) > 1 else reshape_to(x, (1, *x.shape))
+    out = record(MATMUL, (rows, transposed(weight)))
+    return reshape_to(add(out, bias[0]) if bias else out, n.meta.shape)
 
 
 def _linear_ref(n: Any, x: Any, weight: Any, *bias: Any) -> Any:

@@ -12,7 +12,7 @@ import numpy as np
 
 from livegrad.graph.blame import as_items
 from livegrad.graph.handle import Handle, may_be_stale, node_of
-from livegrad.graph.index import FIRST, Index, stepped
+from livegrad.graph.index import FIRST, Along, Index, added, stepped
 from livegrad.graph.infer import broadcast_shapes as common_shape
 from livegrad.graph.layout import Strides, viewed_strides
 from livegrad.graph.lowering import lowered_by
@@ -101,32 +101,42 @@ def regrouping(old: Shape, new: Shape) -> tuple[tuple[int, int], ...]:
 
 
 @lru_cache(maxsize=4096)
-def _kept_dims(
+def _split_dims(
     old: Shape, new: Shape, blocks: tuple[tuple[int, int], ...]
-) -> tuple[int, ...] | None:
-    """For each dim before a reshape, the dim it becomes, or -1 for one of size 1 that goes.
+) -> tuple[tuple[int, ...], ...] | None:
+    """For each dim before a reshape, the dims it becomes: none for one of size 1 that goes.
 
-    None if dims of size 1 are not all that comes or goes.
+    None if dims are merged.
     """
-    found = [-1] * len(old)
+    found: list[tuple[int, ...]] = [()] * len(old)
     i = j = 0
     for taken, made in blocks:
         olds = [d for d in range(i, i + taken) if old[d] != 1]
-        news = [d for d in range(j, j + made) if new[d] != 1]
-        if len(olds) > 1 or len(news) > 1:
+        if len(olds) > 1:
             return None
         if olds:
-            found[olds[0]] = news[0]
+            found[olds[0]] = tuple([d for d in range(j, j + made) if new[d] != 1])
         i, j = i + taken, j + made
     return tuple(found)
 
 
 def _reshape_view(n: Any, index: Index) -> Index | None:
-    """Readable through if dims of size 1 are all that comes or goes."""
-    kept = _kept_dims(n.inputs[0].meta.shape, n.meta.shape, n.attrs[0])
-    if kept is None:
+    """Readable through if no dims are merged."""
+    shape = n.meta.shape
+    split = _split_dims(n.inputs[0].meta.shape, shape, n.attrs[0])
+    if split is None:
         return None
-    return tuple([FIRST if d < 0 else index[d] for d in kept])
+    return tuple([_joined([index[d] for d in dims], [shape[d] for d in dims]) for dims in split])
+
+
+def _joined(places: list[Along], sizes: list[int]) -> Along:
+    """Where a dim is read that was split into dims of these sizes, which are read at `places`."""
+    if not places:
+        return FIRST
+    at = places[0]
+    for place, size in zip(places[1:], sizes[1:], strict=True):
+        at = added(stepped(at, size, 0), place)
+    return at
 
 
 def _reshape_layout(metas: Metas, attrs: Attrs, meta: Meta) -> Strides | None:

@@ -1,4 +1,4 @@
-"""Convolution of any rank: windows of the input laid out as columns, and a matrix product.
+"""Convolution of any rank: products with windows of the input.
 
     CONV         (input, weight[, bias]) -> output
     CONV_INPUT   (output, weight)        -> input     gradient of the input, transposed convolution
@@ -6,11 +6,12 @@
 
 Each is linear in both of its tensors, and its gradients are the other two; so the family is closed
 and has gradients of any order. Shapes: input (N, C, *S), weight (O, C / groups, *K), output
-(N, O, *L). Products are batched over the groups G; N and L are columns of one product.
+(N, O, *L). What computes them is in window_products.py.
 """
 
 from __future__ import annotations
 
+from itertools import product
 from math import prod
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -18,25 +19,23 @@ from livegrad.graph.handle import node_of
 from livegrad.graph.meta import Meta, Shape, meta_of
 from livegrad.graph.op import Op, as_any_suggests
 from livegrad.graph.record import record
-from livegrad.ops.elementwise.arithmetic import add, cast
+from livegrad.ops.elementwise.arithmetic import add
 from livegrad.ops.elementwise.conjugate import conj
 from livegrad.ops.making.generate import filled
-from livegrad.ops.products.matmul import MATMUL
 from livegrad.ops.reductions.reduce import SUM
-from livegrad.ops.shaping.movement import reshape_to
+from livegrad.ops.shaping.joining import stack
+from livegrad.ops.shaping.movement import INDEX, reshape_to
+from livegrad.ops.shaping.slicing import FLIP
 from livegrad.ops.support import parts, samples as s
 from livegrad.ops.windows.unfolding import (
     Amounts,
     Sizes,
-    merge_phases,
     permuted,
     resized,
-    skewed_sum,
     spaced,
-    split_phases,
     window_count,
-    windows,
 )
+from livegrad.ops.windows.window_products import CONV_PRODUCT, CONV_SLOPES, MOST_TAPS, Lie
 
 if TYPE_CHECKING:
     from livegrad.tensor import Tensor
@@ -72,37 +71,40 @@ def geometry(n: Any) -> Geometry:
 # ----------------------------------------------------------------------------- the three products
 
 
-def _columns(x: Tensor, kernel: Sizes, geo: Geometry) -> Tensor:
-    """The windows of an input as columns: (G, C / G * K, N * L)."""
-    x = resized(x, geo.pads())
-    rank = len(kernel)
-    for i in reversed(range(rank)):
-        x = windows(x, 2 + i, kernel[i], geo.stride[i], geo.dilation[i])
-    batch, channels = node_of(x).meta.shape[:2]
-    places = [2 + 2 * i for i in range(rank)]
-    x = permuted(x, (1, *places, 0, *[d + 1 for d in places]))  # (C, *K, N, *L)
-    counts = node_of(x).meta.shape[2 + rank :]
-    rows = channels // geo.groups * prod(kernel)
-    return reshape_to(x, (geo.groups, rows, batch * prod(counts)))
-
-
-def _grouped(weight: Tensor, groups: int) -> Tensor:
-    """(O, C / G, *K) as (G, O / G, C / G * K)."""
-    shape = node_of(weight).meta.shape
-    return reshape_to(weight, (groups, shape[0] // groups, prod(shape[1:])))
+def _grouped(x: Tensor, dim: int, groups: int) -> Tensor:
+    """Channels, a dim, as groups and the channels of each."""
+    shape = node_of(x).meta.shape
+    return reshape_to(x, (*shape[:dim], groups, shape[dim] // groups, *shape[dim + 1 :]))
 
 
 def _conv_expand(n: Any, x: Tensor, weight: Tensor, *bias: Tensor) -> Tensor:
-    geo = geometry(n)
-    batch, outputs, *counts = n.meta.shape
-    kernel = node_of(weight).meta.shape[2:]
+    geo, rank = geometry(n), n.meta.ndim - 2
     if n.meta.numel == 0 or node_of(weight).meta.numel == 0:
         out = filled(n.meta.shape, 0, n.meta.dtype)
-    else:
-        out = record(MATMUL, (_grouped(weight, geo.groups), _columns(x, kernel, geo)))
-        out = reshape_to(out, (outputs, batch, *counts))
-        out = permuted(out, (1, 0, *range(2, n.meta.ndim)))
-    return add(out, along_channels(bias[0], n.meta.ndim)) if bias else out
+        return add(out, along_channels(bias[0], n.meta.ndim)) if bias else out
+    batch, outputs, *counts = n.meta.shape
+    shape = (batch, geo.groups, outputs // geo.groups, *counts)
+    lie = Lie(geo.stride, tuple([before for before, _ in geo.padding]), geo.dilation)
+    out = _product(_grouped(x, 1, geo.groups), _grouped(weight, 0, geo.groups), lie, shape)
+    if bias:
+        out = add(out, reshape_to(bias[0], (*shape[1:3], *[1] * rank)))
+    return reshape_to(out, n.meta.shape)
+
+
+def _product(x: Tensor, weight: Tensor, lie: Lie, shape: Shape) -> Tensor:
+    """CONV_PRODUCT; of very large windows, part by part of their first dim that is large."""
+    taps = node_of(weight).meta.shape[3:]
+    if prod(taps) <= MOST_TAPS:
+        return record(CONV_PRODUCT, (x, weight), lie, (), shape)
+    d = taps.index(max(taps))
+    half = taps[d] // 2
+    first, second = [
+        resized(weight, {3 + d: amounts}) for amounts in ((0, half - taps[d]), (-half, 0))
+    ]
+    moved = list(lie.before)
+    moved[d] -= half * lie.dilation[d]
+    further = lie._replace(before=tuple(moved))
+    return add(_product(x, first, lie, shape), _product(x, second, further, shape))
 
 
 def along_channels(bias: Tensor, ndim: int) -> Tensor:
@@ -111,49 +113,92 @@ def along_channels(bias: Tensor, ndim: int) -> Tensor:
 
 
 def _conv_input_expand(n: Any, y: Tensor, weight: Tensor) -> Tensor:
-    """Columns for the zero-padded output, then windows added where they overlap."""
-    geo = geometry(n)
+    """Windows of the output, with the weight turned round; strides leave phases, each by itself.
+
+    Element q = stride * u + r of the padded input is in the windows u - j at place stride * j + r.
+    """
+    geo, rank = geometry(n), n.meta.ndim - 2
     if n.meta.numel == 0 or node_of(y).meta.numel == 0:
         return filled(n.meta.shape, 0, n.meta.dtype)
-    rank = n.meta.ndim - 2
-    wide = n.meta.dtype.compute
-    y, weight = cast(y, wide), cast(weight, wide)
-    batch, outputs, *counts = node_of(y).meta.shape
-    channels, *sizes = n.meta.shape[1:]
-    steps, pads, cuts = [], {}, {}
-    for i in range(rank):
-        stride, dilation, before = geo.stride[i], geo.dilation[i], geo.padding[i][0]
+    batch, channels, *sizes = n.meta.shape
+    y = _grouped(y, 1, geo.groups)
+    weight = permuted(_grouped(weight, 0, geo.groups), (0, 2, 1, *range(3, 3 + rank)))
+    spread = list(geo.dilation)
+    for i, (stride, dilation) in enumerate(zip(geo.stride, geo.dilation, strict=True)):
         if stride > 1 and dilation > 1:
-            weight, dilation = spaced(weight, 2 + 2 * i, dilation), 1
-        weight, _ = split_phases(weight, 2 + 2 * i, stride)  # see Note [Phases] in unfolding.py
-        first, last = before // stride, -(-(before + sizes[i]) // stride)
-        reach = dilation * (node_of(weight).meta.shape[2 + 2 * i] - 1)
-        pads[2 + i] = (reach - first, last - counts[i])
-        cuts[2 + i] = (first * stride - before, before + sizes[i] - last * stride)
-        steps.append(dilation)
-    y = resized(permuted(y, (1, 0, *range(2, 2 + rank))), pads)  # (O, N, *L)
-    long = node_of(y).meta.shape[2:]
-    phases = node_of(weight).meta.shape[2:]  # (*(j, phase))
-    y = reshape_to(y, (geo.groups, outputs // geo.groups, batch * prod(long)))
-    turned = permuted(_grouped(weight, geo.groups), (0, 2, 1))
-    x = reshape_to(record(MATMUL, (turned, y)), (channels, *phases, batch, *long))
-    for i in range(rank):  # each j taken leaves (C, *phase, *(j, phase), N, *L)
-        x = skewed_sum(x, 1 + i, 2 * rank + 2, steps[i])
-    x = permuted(x, (rank + 1, 0, *range(1, rank + 1), *range(rank + 2, 2 * rank + 2)))
-    x = merge_phases(x, range(2, 2 + rank), range(2 + rank, 2 + 2 * rank))
-    return cast(resized(x, cuts), n.meta.dtype)
+            weight, spread[i] = spaced(weight, 3 + i, dilation), 1
+    blocks = [
+        (before // stride, (before + size - 1) // stride)
+        for (before, _), stride, size in zip(geo.padding, geo.stride, sizes, strict=True)
+    ]
+    counts = [last - first + 1 for first, last in blocks]
+    shape = (batch, geo.groups, channels // geo.groups, *counts)
+    found = []
+    for phase in product(*map(range, geo.stride)):
+        taps = _of_phase(weight, phase, geo.stride)
+        if node_of(taps).meta.numel == 0:
+            found.append(filled(shape, 0, n.meta.dtype))
+            continue
+        kernel = node_of(taps).meta.shape[3:]
+        before = [d * (k - 1) - u for d, k, (u, _) in zip(spread, kernel, blocks, strict=True)]
+        lie = Lie((1,) * rank, tuple(before), tuple(spread))
+        found.append(_product(y, _turned(taps), lie, shape))
+    if len(found) == 1:
+        return reshape_to(found[0], n.meta.shape)
+    merged = _interleaved(found, geo.stride)
+    cuts = {
+        3 + i: (first * stride - before, before + size - (last + 1) * stride)
+        for i, ((first, last), stride, (before, _), size) in enumerate(
+            zip(blocks, geo.stride, geo.padding, sizes, strict=True)
+        )
+    }
+    return reshape_to(resized(merged, cuts), n.meta.shape)
+
+
+def _of_phase(weight: Tensor, phase: Sizes, stride: Sizes) -> Tensor:
+    """The places of windows that leave these remainders."""
+    shape = node_of(weight).meta.shape
+    if stride == (1,) * len(stride):
+        return weight
+    items = tuple([("all",)] * 3 + [("slice", step) for step in stride])
+    wanted = tuple(
+        [max(-(-(k - r) // step), 0) for k, r, step in zip(shape[3:], phase, stride, strict=True)]
+    )
+    if 0 in wanted:
+        return filled((*shape[:3], *wanted), 0, node_of(weight).meta.dtype)
+    return record(INDEX, (weight,), (items,), phase, (*shape[:3], *wanted))
+
+
+def _turned(weight: Tensor) -> Tensor:
+    shape = node_of(weight).meta.shape
+    dims = tuple([d for d in range(3, len(shape)) if shape[d] > 1])
+    if not dims:
+        return weight
+    return record(FLIP, (weight,), (dims,), tuple([shape[d] - 1 for d in dims]))
+
+
+def _interleaved(parts: list[Tensor], stride: Sizes) -> Tensor:
+    """Phases (N, G, C, *blocks), in the order of their remainders, as one (N, G, C, *sizes)."""
+    rank = len(stride)
+    stacked = stack(parts, 0)
+    shape = node_of(stacked).meta.shape[1:]
+    apart = reshape_to(stacked, (*stride, *shape))
+    order = [rank, rank + 1, rank + 2]
+    for i in range(rank):
+        order += [rank + 3 + i, i]
+    whole = (*shape[:3], *[n * step for n, step in zip(shape[3:], stride, strict=True)])
+    return reshape_to(permuted(apart, order), whole)
 
 
 def _conv_weight_expand(n: Any, y: Tensor, x: Tensor) -> Tensor:
     geo = geometry(n)
     if n.meta.numel == 0 or node_of(y).meta.numel == 0:
         return filled(n.meta.shape, 0, n.meta.dtype)
-    batch, outputs, *counts = node_of(y).meta.shape
-    columns = _columns(x, geo.sizes, geo)  # (G, C / G * K, N * L)
-    y = reshape_to(y, (batch, geo.groups, outputs // geo.groups, *counts))
-    y = permuted(y, (1, 0, *range(3, 3 + len(counts)), 2))
-    y = reshape_to(y, (geo.groups, batch * prod(counts), outputs // geo.groups))
-    return reshape_to(permuted(record(MATMUL, (columns, y)), (0, 2, 1)), n.meta.shape)
+    lie = Lie(geo.stride, tuple([before for before, _ in geo.padding]), geo.dilation)
+    outputs, *rest = n.meta.shape
+    shape = (geo.groups, outputs // geo.groups, *rest)
+    pair = _grouped(y, 1, geo.groups), _grouped(x, 1, geo.groups)
+    return reshape_to(record(CONV_SLOPES, pair, lie, (), shape), n.meta.shape)
 
 
 # ------------------------------------------------------------------------------------- records

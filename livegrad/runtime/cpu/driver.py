@@ -4,7 +4,6 @@ A Program is a piece of memory that the compiled `run` reads, in int64 slots:
 
     header   0 blocks   1 patches  2 number of patches   3 steps  4 number of steps
              5 timing (or null)    6 thread pool         7 completed runs
-             8, 11 BLAS's functions to get (or null) and to set its number of threads
              9 fault code          10 fault value        12 status, as part of a list
     patch    kind, dst, src, value        written into the argument blocks before the steps
     step     kernel address, block offset, repeat, block stride, grain, flags, 0, 0
@@ -104,7 +103,6 @@ class Program:
         steps: `Step` records or an int64 array (n, 6).
         inputs, scalars: how many of each a call brings; by default as many as patches use.
         scratch_bytes: scratch that the kernels need per thread.
-        blas_threads: `blas.thread_control()` when a step calls BLAS.
     """
 
     # Those that every run reads or writes; the others are in __dict__.
@@ -122,7 +120,6 @@ class Program:
         inputs: int | None = None,
         scalars: int | None = None,
         scratch_bytes: int = 0,
-        blas_threads: tuple[int, int] = (0, 0),
     ) -> None:
         patch_table = _table(patches, _PATCH_SLOTS)
         step_table = _table(steps, 6)
@@ -133,7 +130,6 @@ class Program:
         assert self._scalars >= needed[1], f"{self._scalars=} {needed=}"
         self.num_steps = len(step_table)
         self._lay_out(patch_table, np.asarray(blocks, np.int64), step_table)
-        self._header[8], self._header[11] = blas_threads
         self._known_good = False
         self._good_runs = 0  # those that Python knows of; the header counts all
         self.wants_threads = _wants_threads(patch_table, self.blocks, step_table)

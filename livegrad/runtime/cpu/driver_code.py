@@ -17,24 +17,7 @@ taken:
 start:
   %completed.p = getelementptr i64, ptr %program, i64 7
   call void @apply_patches(ptr %program, ptr %inputs, ptr %scalars)
-  ; BLAS must not start threads of its own inside our steps.
-  %getter.p = getelementptr i64, ptr %program, i64 8
-  %getter = load ptr, ptr %getter.p, align 8
-  %setter.p = getelementptr i64, ptr %program, i64 11
-  %setter = load ptr, ptr %setter.p, align 8
-  %has.blas = icmp ne ptr %getter, null
-  br i1 %has.blas, label %single, label %plain
-single:
-  %before = call i32 %getter()
-  call void %setter(i32 1)
-  %status.blas = call i64 @run_steps(ptr %program, ptr %pool)
-  call void %setter(i32 %before)
-  br label %finish
-plain:
-  %status.plain = call i64 @run_steps(ptr %program, ptr %pool)
-  br label %finish
-finish:
-  %status = phi i64 [ %status.blas, %single ], [ %status.plain, %plain ]
+  %status = call i64 @run_steps(ptr %program, ptr %pool)
   %good = icmp eq i64 %status, 0
   %flag = zext i1 %good to i64
   %runs = load i64, ptr %completed.p, align 8
@@ -48,8 +31,7 @@ declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)
 
 ; Runs a list of programs, each on words of its own (runtime/cpu/pieces/layout.py). 0 when all ran,
 ; 1 + index of the entry that reported a fault, -1 when the pool is taken.
-define i64 @livegrad_run_list(ptr %entries, i64 %number, i64 %arena, i64 %scratch, ptr %pool,
-                              ptr %getter, ptr %setter) {
+define i64 @livegrad_run_list(ptr %entries, i64 %number, i64 %arena, i64 %scratch, ptr %pool) {
 entry:
   %busy.p = getelementptr i64, ptr %pool, i64 32
   %lock = cmpxchg ptr %busy.p, i64 0, i64 1 acquire monotonic, align 8
@@ -58,15 +40,9 @@ entry:
 taken:
   ret i64 -1
 start:
-  %has.blas = icmp ne ptr %getter, null
-  br i1 %has.blas, label %single, label %head
-single:
-  %before = call i32 %getter()
-  call void %setter(i32 1)
   br label %head
 head:
-  %i = phi i64 [ 0, %start ], [ 0, %single ], [ %i.next, %next ]
-  %threads.before = phi i32 [ 0, %start ], [ %before, %single ], [ %threads.before, %next ]
+  %i = phi i64 [ 0, %start ], [ %i.next, %next ]
   %more = icmp ult i64 %i, %number
   br i1 %more, label %body, label %finish
 body:
@@ -123,11 +99,6 @@ finish:
   %failed = phi i64 [ 0, %head ], [ 1, %stop ]
   %number.failed = add i64 %i, 1
   %result = mul i64 %failed, %number.failed
-  br i1 %has.blas, label %restore, label %leave
-restore:
-  call void %setter(i32 %threads.before)
-  br label %leave
-leave:
   store atomic i64 0, ptr %busy.p release, align 8
   ret i64 %result
 }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from livegrad.compiler.values import Machine
+from livegrad.runtime.cpu.jit import host_target
 
 MACHINE = Machine(
     # As many on every host, whatever its registers: see "The same bits" in docs/design.md.
@@ -11,4 +12,6 @@ MACHINE = Machine(
     # spill them across cache lines, depending on the caller's stack: some kernels then take twice
     # the time.
     attributes='nounwind "prefer-vector-width"="512" "min-legal-vector-width"="512" "stackrealign"',
+    # AVX-512 has 32 registers of sixteen floats; NEON as many of four, AVX2 16 of eight.
+    vectors=32 if host_target().has("avx512f") else 8,
 )

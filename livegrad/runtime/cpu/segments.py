@@ -30,7 +30,7 @@ from livegrad.runtime.protocol import Runnable
 from livegrad.runtime.values import from_compute, to_compute
 
 if TYPE_CHECKING:
-    from livegrad.compiler.plan import BlasCall, HostCall, Plan, Step, Where
+    from livegrad.compiler.plan import HostCall, Plan, Step, Where
     from livegrad.runtime.cpu.jit import Kernel
 
 ARENA = Arena()
@@ -113,47 +113,6 @@ class HostStep:
         counters.host_steps += 1
 
 
-class HostProduct:
-    """A matrix product by NumPy, where no BLAS can be called directly."""
-
-    def __init__(self, product: BlasCall) -> None:
-        self.product = product
-
-    def run(self, inputs: list[int], scalars: Sequence[float]) -> None:
-        """C = A @ B on views of the plan's memory."""
-        p = self.product
-        m, n, k = p.sizes
-        addresses = [inputs[w.slot] + w.offset for w in p.wheres]
-        for operand, slot, nbytes in p.moves:
-            addresses[operand] += inputs[slot] * nbytes
-        a = self._matrices(addresses[0], (m, k), p.leading[0], p.trans[0], p.batch_strides[0])
-        b = self._matrices(addresses[1], (k, n), p.leading[1], p.trans[1], p.batch_strides[1])
-        c = self._matrices(addresses[2], (m, n), p.leading[2], False, p.batch_strides[2])
-        c[...] = blas.on_one_thread(np.matmul, a, b)
-        counters.host_steps += 1
-
-    def _matrices(
-        self, address: int, shape: tuple[int, int], leading: int, trans: bool, batch_stride: int
-    ) -> np.ndarray[Any, Any]:
-        size = self.product.dtype.itemsize
-        strides = (size, leading * size) if trans else (leading * size, size)
-        interface = {
-            "version": 3,
-            "data": (address, False),
-            "typestr": self.product.dtype.storage.str,
-            "shape": (self.product.batch, *shape),
-            "strides": (batch_stride, *strides),
-        }
-        return np.asarray(_Memory(interface))
-
-
-class _Memory:
-    """Memory at a known address, for NumPy to look at."""
-
-    def __init__(self, interface: dict[str, Any]) -> None:
-        self.__array_interface__ = interface
-
-
 def _number(arg: Any, ints: list[int], scalars: Sequence[float]) -> Any:
     if not hasattr(arg, "is_float"):
         return arg
@@ -179,7 +138,7 @@ class Segments(Runnable):
 
     __slots__ = ("arena", "first", "plan", "segments")
 
-    def __init__(self, plan: Plan, segments: list[Segment | HostStep | HostProduct]) -> None:
+    def __init__(self, plan: Plan, segments: list[Segment | HostStep]) -> None:
         self.plan = plan
         self.arena = plan.arena
         self.first = 1 + plan.leaves  # the slot of the first new buffer

@@ -34,6 +34,7 @@ from collections.abc import Callable
 import numpy as np
 import numpy.typing as npt
 
+from livegrad.compiler.shares import Shares
 from livegrad.runtime.cpu import jit
 from livegrad.runtime.cpu.pool_code import pool_ir
 from livegrad.runtime.memory import aligned_zeros
@@ -47,15 +48,25 @@ CTX_INDEX, CTX_SCRATCH, CTX_SCRATCH_BYTES = 2, 3, 4
 
 
 def default_num_threads() -> int:
-    """LIVEGRAD_NUM_THREADS, else the number of CPUs this process may use."""
+    """LIVEGRAD_NUM_THREADS, else the number of CPUs this process may use, or gets the time of."""
     chosen = os.environ.get("LIVEGRAD_NUM_THREADS", "")
     if chosen:
         if not chosen.isdecimal() or int(chosen) == 0:
             raise ValueError(f"LIVEGRAD_NUM_THREADS: got {chosen!r}; expected an integer ≥ 1")
         return min(int(chosen), MAX_THREADS)
     if hasattr(os, "sched_getaffinity"):
-        return min(len(os.sched_getaffinity(0)), MAX_THREADS)
+        return min(len(os.sched_getaffinity(0)), _quota(), MAX_THREADS)
     return min(os.cpu_count() or 1, MAX_THREADS)
+
+
+def _quota(path: str = "/sys/fs/cgroup/cpu.max") -> int:
+    """How many CPUs' time a container is given: more threads would only wait for each other."""
+    try:
+        with open(path) as file:
+            quota, period = file.read().split()
+        return max(1, -(-int(quota) // int(period)))
+    except (OSError, ValueError):  # none, or another system
+        return MAX_THREADS
 
 
 class ThreadPool:
@@ -82,7 +93,7 @@ class ThreadPool:
     def num_threads(self) -> int:
         """How many threads a parallel step uses, the caller's included."""
         if not self._wanted:
-            self._wanted = default_num_threads()
+            self._wanted = Shares.threads = default_num_threads()
         return self._wanted
 
     def resize(self, number: int) -> None:
@@ -91,7 +102,7 @@ class ThreadPool:
             raise RuntimeError(f"set_num_threads: got {number}; expected 1 to {MAX_THREADS}")
         with self._lock:
             self.stop()
-            self._wanted = number
+            self._wanted = Shares.threads = number
 
     def start(self) -> None:
         """Start the workers unless they run."""

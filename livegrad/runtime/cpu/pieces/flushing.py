@@ -23,7 +23,7 @@ from livegrad.graph.node import Node
 from livegrad.native.calls import call_native, call_native_freely, put_word, word_at
 from livegrad.native.hot import hot
 from livegrad.runtime.counters import counters
-from livegrad.runtime.cpu import blas, threads
+from livegrad.runtime.cpu import threads
 from livegrad.runtime.cpu.driver import FAULT_CODE, FAULT_VALUE, STATUS, native_run_list
 from livegrad.runtime.cpu.pieces.desk import DESK, Native, native
 from livegrad.runtime.cpu.pieces.families import family_of
@@ -300,7 +300,6 @@ class Sight:
         arena = _grown(desk[TOP]) if self.has_run else ARENA.reserve(desk[TOP])
         scratch = SCRATCH.reserve(desk[SCRATCH_NEEDED])
         threads.pool.need_scratch(desk[THREAD_SCRATCH_NEEDED])
-        getter, setter = blas.thread_control() if blas.gemm_available() else (0, 0)
         if not threads.pool.running:
             threads.pool.start()
         status = _BUSY
@@ -308,7 +307,7 @@ class Sight:
             # Other Python threads go on meanwhile.
             status = call_native_freely(
                 native_run_list(), desk.tables[ENTRIES].buffer_info()[0], listed, arena, scratch,
-                threads.pool.address, getter, setter,
+                threads.pool.address,
             )  # fmt: skip
             if status == _BUSY:
                 time.sleep(2e-5)

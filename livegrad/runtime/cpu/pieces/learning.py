@@ -18,7 +18,6 @@ from livegrad.compiler.sizes import Outline, symbolic
 from livegrad.graph.node import Node, Spec
 from livegrad.graph.numbers import Specialised
 from livegrad.graph.symbol import Session, Symbol
-from livegrad.runtime.cpu import blas
 from livegrad.runtime.cpu.assemble import Parts, parts_of
 from livegrad.runtime.cpu.driver import HEADER_SLOTS, STEP_SLOTS
 from livegrad.runtime.cpu.pieces.layout import (
@@ -148,9 +147,7 @@ def suspect_of(question: Question, fault: Fault) -> Node:
 
 
 def _check(plan: Plan) -> None:
-    products = any([step.product for step in plan.steps])
-    on_host = any([step.host for step in plan.steps]) or (products and not blas.gemm_available())
-    if Specialised.seen or on_host:
+    if Specialised.seen or any([step.host for step in plan.steps]):
         raise Unfit
 
 
@@ -165,7 +162,7 @@ def _cast(plan: Plan, sizes: int, session: Session | None) -> Mould:
     if session is not None:
         code.compute(session.lines)
         code.require(session.guards)
-    mould = Mould(
+    return Mould(
         plan.leaves,
         code.instructions,
         [0 if isinstance(x, Symbol) else x for x in words],
@@ -178,15 +175,12 @@ def _cast(plan: Plan, sizes: int, session: Session | None) -> Mould:
         [_told(plan, number) for number in range(len(plan.steps))],
         bool(plan.donations),
     )
-    mould.unlink()
-    return mould
 
 
 def _told(plan: Plan, number: int) -> Told:
     assert plan.notes is not None
     step, notes = plan.steps[number], plan.notes.steps[number]
-    product = "" if step.product is None else step.product.dtype.name
-    return Told(step.kind, step.signature, product, [node.op.name for node in notes.nodes])
+    return Told(step.kind, step.signature, step.calls, [node.op.name for node in notes.nodes])
 
 
 def _sources(plan: Plan) -> list[int]:

@@ -13,11 +13,9 @@ import json
 from typing import Any, NamedTuple
 
 from livegrad.compiler.plan import Signature
-from livegrad.dtypes import by_name
 from livegrad.graph.meta import Meta
 from livegrad.graph.written import Written, text_of
-from livegrad.runtime.cpu import blas
-from livegrad.runtime.cpu.assemble import gemm_kernel, kernel_for
+from livegrad.runtime.cpu.assemble import kernel_for
 from livegrad.runtime.cpu.driver import HEADER_SLOTS, STEP_SLOTS
 from livegrad.runtime.cpu.jit import Kernel
 from livegrad.runtime.cpu.pieces.layout import STEPS_WORD
@@ -39,11 +37,11 @@ def numbered(metas: list[Meta]) -> tuple[list[int], list[int]]:
 
 
 class Told(NamedTuple):
-    """A step: what `explain()` calls it, the kernel (or the dtype of a product), and the ops."""
+    """A step: what `explain()` calls it, the kernel, those that this calls, and the ops."""
 
     kind: str
     signature: Signature
-    product: str
+    calls: list[tuple[int, Signature]]
     ops: list[str]
 
 
@@ -70,34 +68,18 @@ class Mould(NamedTuple):
         image, kernels = list(self.image), []
         for number, step in enumerate(self.steps):
             at = self.image[STEPS_WORD] + STEP_SLOTS * number
-            if step.product:
-                dtype = by_name(step.product).storage
-                image[at] = gemm_kernel(dtype)
-                image[self._place_of_blas(at)] = blas.gemm_function(dtype)
-            else:
-                kernels.append(kernel_for(step.signature))
-                image[at] = kernels[-1].address
+            block = HEADER_SLOTS + self.image[at + 1]
+            for place, signature in [(at, step.signature), *_placed(block, step.calls)]:
+                kernels.append(kernel_for(signature))
+                image[place] = kernels[-1].address
         return image, kernels
-
-    def _place_of_blas(self, step: int) -> int:
-        """Where the argument block of a product has the address of what multiplies."""
-        return HEADER_SLOTS + self.image[step + 1] + 1
-
-    def unlink(self) -> None:
-        """Takes addresses, which the next process has others of, from the image."""
-        for number, step in enumerate(self.steps):
-            if step.product:
-                at = self.image[STEPS_WORD] + STEP_SLOTS * number
-                self.image[self._place_of_blas(at)] = 0
-
-    @property
-    def can_be_linked(self) -> bool:
-        """Whether there is what its products need."""
-        return blas.gemm_available() or not any([step.product for step in self.steps])
 
     def plain(self) -> list[Any]:
         """What JSON can say, for `read_mould`."""
-        steps = [[x.kind, _text(x.signature), x.product, x.ops] for x in self.steps]
+        steps = [
+            [x.kind, text_of(x.signature), [[at, text_of(y)] for at, y in x.calls], x.ops]
+            for x in self.steps
+        ]
         return [self.writes, steps, *self[:-2]]
 
     def is_like(self, other: Mould) -> bool:
@@ -108,9 +90,13 @@ class Mould(NamedTuple):
 def read_mould(told: list[Any]) -> Mould:
     """The mould that was `plain` in some process."""
     writes, steps, *fields = told
-    read = [Told(kind, Written(text) if text else (), p, ops) for kind, text, p, ops in steps]
+    read = [
+        Told(kind, Written(text), [(at, Written(x)) for at, x in calls], ops)
+        for kind, text, calls, ops in steps
+    ]
     return Mould._make([*fields, read, writes])
 
 
-def _text(signature: Signature) -> str:
-    return text_of(signature) if signature else ""
+def _placed(block: int, calls: list[tuple[int, Signature]]) -> list[tuple[int, Signature]]:
+    """Kernels that are called, by the places of their addresses in the image."""
+    return [(block + slot, signature) for slot, signature in calls]

@@ -77,7 +77,7 @@ def _note(nodes: list[Node], sites: list[Site | None], specs: list[Spec]) -> Non
 def _steps_of(card: int) -> list[Told]:
     """What an entry's steps are; a copy has no card."""
     piece = BY_CARD.get(card)
-    return [Told("copy", (), "", [])] if piece is None else piece.mould.steps
+    return [Told("copy", (), [], [])] if piece is None else piece.mould.steps
 
 
 def _named(op: str, site: Site | None) -> Any:

@@ -1,0 +1,159 @@
+"""Binding of kernels that begin with products: their loops, items, and what multiplies is told."""
+
+from __future__ import annotations
+
+from math import prod
+
+from livegrad.compiler.access import axis_strides
+from livegrad.compiler.binder import Axis, Binder, collapsed
+from livegrad.compiler.describe import Factors, Windows
+from livegrad.compiler.plan import Signature
+from livegrad.compiler.products import JOB_BYTES, generate_product, room_for
+from livegrad.compiler.shares import Shares
+from livegrad.compiler.templates import PRODUCT
+from livegrad.compiler.windows import generate_conv, generate_slopes, room_for_notes
+from livegrad.graph.symbol import least, most
+
+# Rows and columns of an item at most, and multiplications that are worth an item.
+ITEM_ROWS, ITEM_COLUMNS, ITEM_PRODUCT = 252, 128, 1 << 17
+# What items are cut in: whole tiles, of either number of registers.
+ROWS_CUT, COLUMNS_CUT = 42, 32
+# Images with fewer windows than these are taken together.
+FEW_WINDOWS = 64
+
+
+class ProductBinder(Binder):
+    """Fills the block of a rows kernel that goes on from products.
+
+    Axes after those of the loops: terms; images; channels and other dims of what has windows.
+    """
+
+    def loop_axes(self) -> list[Axis]:
+        """Those of the loops."""
+        windows = [factors.windows for factors in self.d.products if factors.windows]
+        self.axes = len(self.d.shape) + 3 + max([len(w.dims) for w in windows], default=0)
+        return super().loop_axes()
+
+    def arrange(self, axes: list[Axis]) -> tuple[Axis, Axis, list[Axis]]:
+        """Columns, rows, and what is around them; rows go on through loops that are walked alike.
+
+        Where there are no rows, those of a loop along which columns stay are.
+        """
+        none: Axis = (1, [0] * len(self.d.streams))
+        inner = self._as_one([axes[d] for d in self.d.inner], none)
+        middle = self._as_one([axes[d] for d in self.d.rows if axes[d][0] != 1], none)
+        own = (*self.d.inner, *self.d.rows)
+        loops = [axis for d, axis in enumerate(axes) if d not in own and axis[0] != 1]
+        if middle is not none:
+            loops = collapsed([*loops, middle])
+        else:
+            loops = collapsed(loops)
+        stays = loops and all([loops[-1][1][x.right] == 0 for x in self.d.products])
+        return inner, loops.pop() if stays else none, loops
+
+    def _as_one(self, axes: list[Axis], none: Axis) -> Axis:
+        return (prod([size for size, _ in axes]), axes[-1][1]) if axes else none
+
+    # ------------------------------------------------------------------------------------ items
+
+    def weight(self) -> int:
+        """Multiplications, too: eight take about as long as another operation."""
+        return super().weight() + sum([x.terms for x in self.d.products]) // 8
+
+    def item(self, n: int, m: int, around: int) -> tuple[int, int]:
+        """As many items as are worth it."""
+        work = around * n * m * sum([x.terms for x in self.d.products])
+        wanted = least(most(work // ITEM_PRODUCT, 1), Shares.items())
+        around = self.blocks_around(around)
+        finest = most(n // FEW_WINDOWS, 1) if self._windows() else _cuts(n, COLUMNS_CUT)
+        least_columns, least_rows = _cuts(n, ITEM_COLUMNS), _cuts(m, ITEM_ROWS)
+        # What is brought together for an item is columns, for the most part, or windows as rows.
+        if any([x.windows and x.windows.by_rows for x in self.d.products]):
+            rows = _parts(wanted, around * least_columns, _cuts(m, ROWS_CUT), least_rows)
+            columns = _parts(wanted, around * rows, finest, least_columns)
+        else:
+            columns = _parts(wanted, around * least_rows, finest, least_columns)
+            rows = _parts(wanted, around * columns, _cuts(m, ROWS_CUT), least_rows)
+        return _whole(n, columns, COLUMNS_CUT), _whole(m, rows, ROWS_CUT)
+
+    def _windows(self) -> Windows | None:
+        """Those as columns, of the only product."""
+        found = [x.windows for x in self.d.products]
+        return found[0] if len(found) == 1 and found[0] and not found[0].by_rows else None
+
+    def _together(self, around: int) -> int:
+        """Images that an item takes: of one group, since weights are others in each."""
+        windows = self._windows()
+        if windows is None or self.d.shape[1] != 1:
+            return 1
+        count = prod([numbers[1] for numbers in windows.dims])
+        return most(least(around, ITEM_COLUMNS // most(count, 1)), 1)
+
+    def blocks_around(self, around: int) -> int:
+        """By images, of which an item takes several if they are small."""
+        return -(-around // self._together(around))
+
+    # ------------------------------------------------------------------------- what is told
+
+    def more(self, slots: list[int], inner: Axis, outer: list[Axis]) -> int:
+        """Per product, see `PRODUCT` in templates.py; then the dims of windows."""
+        nbytes, first = JOB_BYTES, len(slots)
+        around = prod([size for size, _ in outer])
+        for factors in self.d.products:
+            self._tell(slots, factors, inner)
+            slots += [self._together(around), around]
+            columns = slots[4] * self._together(around)
+            nbytes = nbytes + room_for(slots[6], columns) * factors.dtype.itemsize
+        for number, factors in enumerate(self.d.products):
+            if factors.windows is not None:
+                slots[first + number * PRODUCT + 4] = len(slots)
+                slots += self._geometry(factors, factors.windows)
+                nbytes = nbytes + room_for_notes(len(factors.windows.dims))
+        return nbytes
+
+    def _tell(self, slots: list[int], factors: Factors, inner: Axis) -> None:
+        size, dtype = factors.dtype.itemsize, factors.dtype
+        terms = [self._step(x, 0) for x in (factors.left, factors.right)]
+        signature: Signature
+        if factors.windows is not None:
+            generate = generate_slopes if factors.windows.by_rows else generate_conv
+            signature = (generate, len(factors.windows.dims), dtype)
+        else:
+            left = "terms" if terms[0] == size else "lines"
+            right = "lines" if inner[1][factors.right] == size else "terms"
+            signature = (generate_product, left, right, dtype)
+        self.calls.append((len(slots), signature))
+        slots += [0, factors.terms, *terms, 0]
+
+    def _step(self, stream: int, axis: int) -> int:
+        """Bytes to the next element along an axis that is counted after the loops."""
+        node, index = self.d.places[stream]
+        strides = axis_strides(index, node.meta.shape, self.axes)
+        return strides[len(self.d.shape) + axis] * node.meta.dtype.itemsize
+
+    def _geometry(self, factors: Factors, windows: Windows) -> list[int]:
+        """`ALL_DIMS`, then `EACH_DIM` of compiler/windows.py."""
+        seen = factors.left if windows.by_rows else factors.right
+        image = self._step(seen, 1)
+        if not windows.by_rows:  # images are what the loops around go over
+            node, index = self.d.places[seen]
+            image = axis_strides(index, node.meta.shape, self.axes)[0] * node.meta.dtype.itemsize
+        told = [windows.channels, image, self._step(seen, 2), self._step(factors.right, 1)]
+        for d, (size, *others) in enumerate(windows.dims):
+            told += [size, self._step(seen, 3 + d), *others]
+        return told
+
+
+def _parts(wanted: int, others: int, finest: int, coarsest: int) -> int:
+    """How many parts there are to be, where `others` are to be made of each."""
+    return most(least(-(-wanted // most(others, 1)), finest), coarsest)
+
+
+def _cuts(extent: int, size: int) -> int:
+    """How many parts of at most `size` something has."""
+    return most(-(-extent // size), 1)
+
+
+def _whole(extent: int, parts: int, cut: int) -> int:
+    """The size of equal parts, a multiple of `cut` unless all of it is less."""
+    return least(-(-extent // (parts * cut)) * cut, most(extent, 1))

@@ -1,0 +1,110 @@
+"""Products with windows: operands in memory, of which what multiplies sees windows itself."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from math import prod
+
+from livegrad.compiler.access import axis_strides, own_index, resolve
+from livegrad.compiler.describe import Describer, Windows
+from livegrad.compiler.fuse import Fuser
+from livegrad.compiler.groups import Read
+from livegrad.compiler.legalise import Legaliser
+from livegrad.compiler.lowerings.base import Looped, Nodes
+from livegrad.compiler.lowerings.product import NATIVE, in_wide, multiplied
+from livegrad.graph.index import FIRST, Along, Index
+from livegrad.graph.meta import Shape
+from livegrad.graph.node import Node
+from livegrad.ops.windows.window_products import Lie
+
+
+class _Windowed(Looped):
+    """Both have an input (N, G, C, *S) of which windows are seen, and one in plain order."""
+
+    label = "product"
+    seen: int  # the input that has windows
+
+    def legalise(self, walk: Legaliser, node: Node, inputs: Nodes) -> Node:
+        """The last dim of what has windows must be neighbours; all of the other input."""
+        if node.meta.dtype not in NATIVE:
+            return walk.once(node, inputs, lambda: in_wide(walk, node, inputs))
+        found = [walk.in_order(x) for x in inputs]
+        if _has_near_neighbours(inputs[self.seen]):
+            found[self.seen] = inputs[self.seen]
+        return walk.add(node, tuple(found))
+
+    def from_memory(self, node: Node) -> Nodes:
+        """Both inputs."""
+        return node.inputs
+
+
+class ConvProduct(_Windowed):
+    """Inputs x (N, G, C, *S), weight (G, O, C, *K); attrs Lie."""
+
+    seen = 0
+
+    def group(self, fuser: Fuser, node: Node) -> None:
+        """A row per output channel, a column per window of an image."""
+        fuser.place_product(node, (2,), tuple(range(3, node.meta.ndim)))
+
+    def reads(self, node: Node, index: Index) -> Iterable[Read]:
+        """Rows of weights; images, by dims that are counted after the loops and the terms."""
+        x, weight = node.inputs
+        batch, group, output = index[:3]
+        yield _read(weight, (group, output))
+        yield _read(x, (batch, group), node.meta.ndim + 2)
+
+    def describe(self, kernel: Describer, node: Node, index: Index) -> int:
+        """A product of weights and windows."""
+        x, weight = [y.meta.shape for y in node.inputs]
+        windows = Windows(False, x[2], _dims(node, x, node.meta.shape[3:], weight[3:]))
+        return multiplied(kernel, prod(weight[2:]), kernel.fuser.direct_reads(node, index), windows)
+
+
+class ConvSlopes(_Windowed):
+    """Inputs g (N, G, O, *L), x (N, G, C, *S); attrs Lie."""
+
+    seen = 1
+
+    def group(self, fuser: Fuser, node: Node) -> None:
+        """A row per channel and place in a window, a column per output channel."""
+        last = node.meta.ndim - 1
+        fuser.place_product(node, tuple(range(1, last)), (last,), (0, *range(2, last + 1), 1))
+
+    def reads(self, node: Node, index: Index) -> Iterable[Read]:
+        """Images, by dims that are counted after the loops; gradients of the output channels."""
+        g, x = node.inputs
+        group, output = index[:2]
+        images = Along(node.meta.ndim + 1)
+        yield _read(x, (images, group), node.meta.ndim + 2)
+        yield _read(g, (images, group, output))
+
+    def describe(self, kernel: Describer, node: Node, index: Index) -> int:
+        """A product of windows and gradients."""
+        g, x = [y.meta.shape for y in node.inputs]
+        windows = Windows(True, x[2], _dims(node, x, g[3:], node.meta.shape[3:]))
+        terms = g[0] * prod(g[3:])
+        return multiplied(kernel, terms, kernel.fuser.direct_reads(node, index), windows)
+
+
+def _read(x: Node, lead: tuple[Along, ...], first: int | None = None) -> Read:
+    """`x` where its leading dims are; the others at their beginning, or counted from `first` on."""
+    shape, rest = x.meta.shape, x.meta.ndim - len(lead)
+    others = [FIRST] * rest if first is None else [Along(first + d) for d in range(rest)]
+    at = [FIRST if size == 1 else i for size, i in zip(shape, [*lead, *others], strict=True)]
+    return Read(*resolve(x, tuple(at)), memory=True)
+
+
+def _dims(node: Node, x: Shape, counts: Shape, taps: Shape) -> list[tuple[int, ...]]:
+    lie = Lie(*node.attrs)
+    numbers = zip(x[3:], counts, taps, lie.stride, lie.dilation, lie.before, strict=True)
+    return list(numbers)
+
+
+def _has_near_neighbours(x: Node) -> bool:
+    """Whether elements of the last dim are neighbours in memory."""
+    shape = x.meta.shape
+    base, index = resolve(x, own_index(shape))
+    if base.op.kind == "generate":
+        return False
+    return axis_strides(index, base.meta.shape, len(shape))[-1] == 1

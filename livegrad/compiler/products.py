@@ -1,0 +1,428 @@
+"""Matrix products: native code that multiplies some rows with some columns.
+
+Kernels of loops (compiler/rows.py) call it for each of their work items, and go on from the sums:
+
+    left: rows of terms           ┌──────────┐
+    right: columns of terms  ───► │ multiply │ ──► sums, a line per row ──► bias, relu ──► results
+                                  └──────────┘     in the thread's memory
+
+Operands are brought together before they are multiplied:
+
+    for each 512 terms
+        columns ──► panels, term by term                     stay in the second cache
+        for each 14 rows, or fewer, by the host's registers
+            rows ──► a strip                                 stays in the first
+            for each panel
+                for each 256 terms: strip * panel ──► sums in registers ──► sums in memory
+
+For a few rows that would take longer than multiplying: columns are then read where they are.
+
+A sum is made in one order, whatever else is computed and however operands lie in memory: terms by
+fused multiply-adds in blocks of 256, and blocks one after the other. So a row's result does not
+depend on other rows and columns, on threads, or on the host's registers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import NamedTuple
+
+from livegrad.compiler.builder import Builder
+from livegrad.compiler.emitter import memory_element
+from livegrad.compiler.panels import turned_square
+from livegrad.compiler.values import Operand, Value, bytes_of
+from livegrad.dtypes import DType
+
+# Terms of a sum in registers, and terms that are brought together at a time.
+BLOCK, DEPTH = 256, 512
+# Columns of the widest panel. Rows of a strip lie apart by some more than their terms, so that they
+# do not meet in the cache.
+WIDEST = 32
+APART = DEPTH + 16
+MOST_ROWS = 14
+# As many rows are a few.
+FEW_ROWS = 4
+
+# What is to be done, in slots of eight bytes. Distances of operands are in bytes: to the next row
+# or column, and to the next term. Sums lie in lines, so many elements apart; if `onto` is not 0,
+# they are added to what is there.
+JOB = (
+    "left", "left step", "left term", "right", "right step", "right term",
+    "rows", "terms", "columns", "sums", "line", "room", "first row", "first column", "geometry",
+    "onto",
+)  # fmt: skip
+JOB_BYTES = 128
+_POINTERS = ("left", "right", "sums", "room", "geometry")
+# Which distance is that of neighbours: of an operand that lies in terms, or in lines.
+_UNITS = {"terms": "term", "lines": "step"}
+
+
+def room_for(rows: int, columns: int) -> int:
+    """Elements of the thread's memory that products of so many rows and columns need: for sums in
+    lines of whole panels, for panels, and for a strip."""
+    line = -(-columns // WIDEST) * WIDEST
+    return rows * line + DEPTH * line + MOST_ROWS * APART
+
+
+def call_product(b: Builder, job: Value, code: Value, told: dict[str, Value]) -> None:
+    """Writes a call of what multiplies; what is not told is 0."""
+    nothing = b.const("i64", 0)
+    for slot, name in enumerate(JOB):
+        b.store(told.get(name, nothing), b.gep(job, "i64", slot))
+    b.call_at(code, [job, nothing, nothing, b.params[3]])
+
+
+class Tile(NamedTuple):
+    """Sums that are in registers at a time: rows, and vectors of columns."""
+
+    rows: int
+    vectors: int
+
+
+def tile_for(vectors: int, element: str) -> Tile:
+    """What fits into registers for `vectors` of sixteen floats, beside what is multiplied."""
+    fit = vectors * 4 // bytes_of(element)
+    for least, tile in ((32, Tile(14, 2)), (16, Tile(14, 1)), (8, Tile(6, 1)), (4, Tile(2, 1))):
+        if fit >= least:
+            return tile
+    return Tile(1, 1)
+
+
+def generate_product(b: Builder, left: str, right: str, dtype: DType) -> None:
+    """Writes what multiplies operands of which terms or lines are neighbours."""
+    units = [f"left {_UNITS[left]}", f"right {_UNITS[right]}"]
+    few = b.icmp("sle", b.load("i64", b.gep(b.params[0], "i64", JOB.index("rows"))), FEW_ROWS)
+    with b.if_(few):
+        _Few(b, dtype, units).emit()
+    with b.if_(b.not_(few)):
+        Many(b, dtype, units).emit()
+
+
+class Multiplier:
+    """What all ways have in common: the job, and how sums are made."""
+
+    def __init__(self, b: Builder, dtype: DType, units: Sequence[str]) -> None:
+        """`units` are the distances that are known to be those of neighbours."""
+        self.b, self.lanes, self.units = b, b.lanes, units
+        self.element = memory_element(dtype)
+        self.kind = b.vector(self.element)
+        self.job = {
+            name: b.load("ptr" if name in _POINTERS else "i64", b.gep(b.params[0], "i64", slot))
+            for slot, name in enumerate(JOB)
+        }
+        for name in units:
+            self.job[name] = b.const("i64", bytes_of(self.element))
+        self.rows, self.terms, self.columns = [self.job[x] for x in ("rows", "terms", "columns")]
+
+    def at(self, base: Value, *distances: Operand) -> Value:
+        """An address some elements away."""
+        for distance in distances:
+            base = self.b.gep(base, self.element, distance)
+        return base
+
+    def operand(self, name: str, number: Operand, term: Operand) -> Value:
+        """The address of a term of a row, or of a column."""
+        b, job = self.b, self.job
+        place = b.gep(job[name], "i8", b.mul(job[f"{name} step"], number))
+        return b.gep(place, "i8", b.mul(job[f"{name} term"], term))
+
+    def times(self, x: Value, y: Value, total: Value) -> Value:
+        """total + x * y, rounded once."""
+        b = self.b
+        if self.element in ("float", "double"):
+            return b.fma(x, y, total)
+        return b.add(b.mul(x, y), total)
+
+    def spread(self, place: Value) -> Value:
+        """A term of a row, for all columns."""
+        return self.b.splat(self.b.load(self.element, place))
+
+    @contextmanager
+    def each_block(self, terms: Value) -> Iterator[tuple[Value, Value]]:
+        """Blocks of so many terms: the first one of each, and their number. One if there is none:
+        an empty sum is 0."""
+        b = self.b
+        with b.loop(0, b.smax(terms, 1), BLOCK) as block:
+            yield block.index, b.smin(b.sub(terms, block.index), BLOCK)
+
+    def put(self, sums: list[list[Value]], row: Value, column: Value, first: Value) -> None:
+        """Adds the sums of a block, a list per row, to those of the blocks before it.
+
+        What a sum begins with is nowhere: zeros are read instead. Sums are never -0.
+        """
+        b = self.b
+        add = b.fadd if self.element in ("float", "double") else b.add
+        new = b.and_(first, b.icmp("eq", self.job["onto"], 0))
+        there = b.splat(b.not_(new))
+        for i, line in enumerate(sums):
+            place = self.at(self.job["sums"], b.mul(b.add(row, i), self.job["line"]), column)
+            for v, x in enumerate(line):
+                at = self.at(place, v * self.lanes)
+                b.store(add(b.load(self.kind, at, there), x), at)
+
+    def move_terms(self, row: Value, start: Value, count: Value, out: Value) -> None:
+        """Copies so many terms of a row, and zeros up to a whole vector."""
+        b = self.b
+        if "left term" not in self.units:
+            b.store(b.const(self.kind, 0), self.at(out, b.and_(count, -self.lanes)))
+            with b.loop(0, count) as term:
+                place = self.operand("left", row, b.add(start, term.index))
+                b.store(b.load(self.element, place), self.at(out, term.index))
+            return
+        with b.loop(0, count, self.lanes) as term:
+            place = self.operand("left", row, b.add(start, term.index))
+            x = b.load(self.kind, place, b.lane_mask(b.sub(count, term.index)))
+            b.store(x, self.at(out, term.index))
+
+    def turned(self, lines: list[Value], term: Value, left: Value | None) -> list[Value]:
+        """Vectors of a term each, of columns whose terms lie at `lines`; if not so many are
+        `left`, zeros."""
+        b = self.b
+        mask = None if left is None else b.lane_mask(left)
+        return turned_square(b, [b.load(self.kind, self.at(x, term), mask) for x in lines])
+
+    def column_lines(self, column: Value, start: Value) -> list[Value]:
+        """The places of terms of as many columns as there are lanes; the last of all columns
+        stands for those that are not there."""
+        b = self.b
+        last = b.sub(self.columns, 1)
+        numbers = [b.smin(b.add(column, i), last) for i in range(self.lanes)]
+        return [self.operand("right", number, start) for number in numbers]
+
+
+# -------------------------------------------------------------------------------------- many rows
+
+# Rows that are left are taken by fours, by two, by one.
+_REST = (4, 2, 1)
+
+
+class Many(Multiplier):
+    """Operands are brought together first."""
+
+    def emit(self) -> None:
+        """All terms, so many at a time."""
+        b = self.b
+        self.tile = tile_for(b.vectors, self.element)
+        self.width = self.tile.vectors * self.lanes
+        self.panels = b.udiv(b.add(self.columns, self.width - 1), self.width)
+        self.strip = self.at(self.job["room"], b.mul(self.panels, DEPTH * self.width))
+        depth = self.depth()
+        with b.loop(0, b.smax(self.terms, 1), depth) as part:
+            self.start = part.index
+            self.count = b.smin(b.sub(self.terms, part.index), depth)
+            self.bring_columns()
+            self._strips()
+
+    def depth(self) -> Operand:
+        """How many terms are brought together at a time."""
+        return DEPTH
+
+    def panel(self, column: Value) -> Value:
+        """Where the panel that begins with a column is."""
+        return self.at(self.job["room"], self.b.mul(column, DEPTH))
+
+    def bring_columns(self) -> None:
+        """Columns, term by term, to their places in panels."""
+        with self.b.loop(0, self.columns, self.lanes) as column:
+            self._bring(column.index)
+
+    def _bring(self, column: Value) -> None:
+        """As many columns as there are lanes."""
+        b = self.b
+        inside = b.and_(column, self.width - 1)
+        out = self.at(self.panel(b.sub(column, inside)), inside)
+        if "right term" in self.units:
+            lines = self.column_lines(column, self.start)
+            with b.loop(0, self.count, self.lanes) as term:
+                square = self.turned(lines, term.index, b.sub(self.count, term.index))
+                target = self.at(out, b.mul(term.index, self.width))
+                for i, x in enumerate(square):
+                    b.store(x, self.at(target, i * self.width))
+            return
+        mask = b.lane_mask(b.sub(self.columns, column))
+        with b.loop(0, self.count) as term:
+            place = self.operand("right", column, b.add(self.start, term.index))
+            b.store(b.load(self.kind, place, mask), self.at(out, b.mul(term.index, self.width)))
+
+    def _strips(self) -> None:
+        """Rows as many at a time as there are registers for; the rest by fewer."""
+        b = self.b
+        start = b.const("i64", 0)
+        for rows in [self.tile.rows, *[x for x in _REST if x < self.tile.rows]]:
+            whole = b.sub(self.rows, b.urem(b.sub(self.rows, start), rows))
+            with b.loop(start, whole, rows) as row:
+                self._strip(row.index, rows)
+            start = whole
+
+    def _strip(self, row: Value, rows: int) -> None:
+        """Some rows with all panels."""
+        b, vectors = self.b, self.tile.vectors
+        strip = self.bring_rows(row, rows)
+        with b.loop(0, self.panels) as panel:
+            column = b.mul(panel.index, self.width)
+            narrow = b.icmp("sle", b.sub(self.columns, column), self.lanes)
+            if vectors == 1 or rows < self.tile.rows:
+                self._tile(row, rows, column, vectors, *strip)
+            else:
+                with b.if_(narrow):
+                    self._tile(row, rows, column, 1, *strip)
+                with b.if_(b.not_(narrow)):
+                    self._tile(row, rows, column, vectors, *strip)
+
+    def bring_rows(self, row: Value, rows: int) -> tuple[Value, Value, int]:
+        """Where a strip is, bytes from a term to the next, and from a row to the next.
+
+        Rows that are neighbours stay where they are; of others, terms are copied.
+        """
+        b, size = self.b, bytes_of(self.element)
+        if "left step" in self.units:
+            return self.operand("left", row, self.start), self.job["left term"], size
+        for i in range(rows):
+            self.move_terms(b.add(row, i), self.start, self.count, self.at(self.strip, i * APART))
+        return self.strip, self.job["left term"], APART * size
+
+    def _tile(
+        self,
+        row: Value,
+        rows: int,
+        column: Value,
+        vectors: int,
+        strip: Value,
+        along: Value,
+        across: int,
+    ) -> None:
+        """Some rows with one panel, block by block: the sums of a block are in registers."""
+        b = self.b
+        with self.each_block(self.count) as (first, terms):
+            left = b.gep(strip, "i8", b.mul(first, along))
+            right = self.at(self.panel(column), b.mul(first, self.width))
+            zeros = [b.const(self.kind, 0)] * (rows * vectors)
+            with b.loop(0, terms, 1, [left, right, *zeros]) as term:
+                at, line, *sums = term.carried
+                columns = [b.load(self.kind, self.at(line, v * self.lanes)) for v in range(vectors)]
+                for i in range(rows):
+                    x = self.spread(b.gep(at, "i8", i * across))
+                    for v, y in enumerate(columns):
+                        sums[i * vectors + v] = self.times(x, y, sums[i * vectors + v])
+                term.update(b.gep(at, "i8", along), self.at(line, self.width), *sums)
+            found = term.results[2:]
+            lines = [found[i * vectors : (i + 1) * vectors] for i in range(rows)]
+            self.put(lines, row, column, b.icmp("eq", b.add(self.start, first), 0))
+
+
+# ------------------------------------------------------------------------------------- a few rows
+
+# Vectors of columns that are multiplied at once with a row, with two, and with more.
+_SIDE_BY_SIDE = {1: 8, 2: 8, 4: 4}
+
+
+class _Few(Multiplier):
+    """Columns are read where they are."""
+
+    def emit(self) -> None:
+        """By which of columns are neighbours."""
+        if "right term" in self.units:
+            self._turn()
+            return
+        b, start, rows = self.b, self.b.const("i64", 0), FEW_ROWS
+        while rows:
+            there = b.and_(self.rows, rows)
+            with b.if_(b.icmp("ne", there, 0)):
+                self._side_by_side(start, rows)
+            start = b.add(start, there)
+            rows //= 2
+
+    def _side_by_side(self, row: Value, rows: int) -> None:
+        """Columns that are neighbours: many of a term at a time, the last ones by a mask."""
+        b, vectors = self.b, _SIDE_BY_SIDE[rows]
+        width = vectors * self.lanes
+        whole = b.mul(b.udiv(self.columns, width), width)
+        with b.loop(0, whole, width) as column, self.each_block(self.terms) as block:
+            self._block(row, rows, column.index, [None] * vectors, *block)
+        with (
+            b.loop(whole, self.columns, self.lanes) as column,
+            self.each_block(self.terms) as block,
+        ):
+            mask = b.lane_mask(b.sub(self.columns, column.index))
+            self._block(row, rows, column.index, [mask], *block)
+
+    def _block(
+        self,
+        row: Value,
+        rows: int,
+        column: Value,
+        masks: Sequence[Value | None],
+        first: Value,
+        terms: Value,
+    ) -> None:
+        b, vectors = self.b, len(masks)
+        lefts = [self.operand("left", b.add(row, i), first) for i in range(rows)]
+        zeros = [b.const(self.kind, 0)] * (rows * vectors)
+        start = [*lefts, self.operand("right", column, first), *zeros]
+        with b.loop(0, terms, 1, start) as term:
+            at, line, sums = term.carried[:rows], term.carried[rows], term.carried[rows + 1 :]
+            places = [self.at(line, v * self.lanes) for v in range(vectors)]
+            columns = [b.load(self.kind, x, mask) for x, mask in zip(places, masks, strict=True)]
+            pairs = [(self.spread(place), y) for place in at for y in columns]
+            found = [self.times(x, y, total) for (x, y), total in zip(pairs, sums, strict=True)]
+            after = [b.gep(place, "i8", self.job["left term"]) for place in at]
+            term.update(after, b.gep(line, "i8", self.job["right term"]), found)
+        sums = term.results[rows + 1 :]
+        lines = [sums[i * vectors : (i + 1) * vectors] for i in range(rows)]
+        self.put(lines, row, column, b.icmp("eq", first, 0))
+
+    def _turn(self) -> None:
+        """Terms that are neighbours: a square of them at a time, turned in registers.
+
+        Terms of rows are copied, with zeros behind them, which add nothing to a sum.
+        """
+        b = self.b
+        alone = b.icmp("eq", self.rows, 1)
+        with b.loop(0, self.columns, self.lanes) as column, self.each_block(self.terms) as block:
+            with b.loop(0, self.rows) as row:
+                self.move_terms(row.index, *block, self._row(row.index))
+            lines = self.column_lines(column.index, block[0])
+            with b.if_(alone):
+                self._turn_with_one(column.index, lines, *block)
+            with b.if_(b.not_(alone)):
+                self._turn_with_some(column.index, lines, *block)
+
+    def _row(self, row: Value) -> Value:
+        return self.at(self.job["room"], self.b.mul(row, BLOCK + self.lanes))
+
+    def _turn_with_one(self, column: Value, lines: list[Value], first: Value, terms: Value) -> None:
+        b, row = self.b, self.b.const("i64", 0)
+        whole = b.and_(terms, -self.lanes)
+        with b.loop(0, whole, self.lanes, [b.const(self.kind, 0)]) as term:
+            columns = self.turned(lines, term.index, None)
+            term.update(self._with_row(row, term.index, columns, term.carried[0]))
+        with b.loop(whole, terms, self.lanes, term.results) as term:
+            columns = self.turned(lines, term.index, b.sub(terms, term.index))
+            term.update(self._with_row(row, term.index, columns, term.carried[0]))
+        self.put([term.results], row, column, b.icmp("eq", first, 0))
+
+    def _turn_with_some(
+        self, column: Value, lines: list[Value], first: Value, terms: Value
+    ) -> None:
+        """Sums wait in memory for the next square."""
+        b = self.b
+        waiting = self._row(b.const("i64", FEW_ROWS))
+        with b.loop(0, self.rows) as row:
+            b.store(b.const(self.kind, 0), self.at(waiting, b.mul(row.index, self.lanes)))
+        with b.loop(0, terms, self.lanes) as term:
+            columns = self.turned(lines, term.index, b.sub(terms, term.index))
+            with b.loop(0, self.rows) as row:
+                place = self.at(waiting, b.mul(row.index, self.lanes))
+                total = b.load(self.kind, place)
+                b.store(self._with_row(row.index, term.index, columns, total), place)
+        with b.loop(0, self.rows) as row:
+            total = b.load(self.kind, self.at(waiting, b.mul(row.index, self.lanes)))
+            self.put([[total]], row.index, column, b.icmp("eq", first, 0))
+
+    def _with_row(self, row: Value, term: Value, columns: list[Value], total: Value) -> Value:
+        """A square multiplied with the terms of a row."""
+        place = self.at(self._row(row), term)
+        for i, y in enumerate(columns):
+            total = self.times(self.spread(self.at(place, i)), y, total)
+        return total

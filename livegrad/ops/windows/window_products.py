@@ -1,0 +1,171 @@
+"""Sums of products over windows, by groups: what convolutions and their gradients are made of.
+
+    CONV_PRODUCT   x (N, G, C, *S), weight (G, O, C, *K) -> (N, G, O, *L)
+    CONV_SLOPES    g (N, G, O, *L), x (N, G, C, *S)      -> (G, O, C, *K)
+
+Element k of window l is element stride * l + dilation * k - before of a dim, and 0 outside of it.
+Both have native code that brings windows together where they are multiplied
+(compiler/windows.py): nothing is laid out in memory for it.
+"""
+
+from __future__ import annotations
+
+from math import prod
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from livegrad.graph.handle import node_of
+from livegrad.graph.lowering import lowered_by
+from livegrad.graph.meta import Meta, Shape, meta_of
+from livegrad.graph.op import Op
+from livegrad.graph.record import record
+from livegrad.ops.shaping.movement import reshape_to
+from livegrad.ops.support import samples as s
+from livegrad.ops.windows.unfolding import Sizes, permuted
+
+if TYPE_CHECKING:
+    from livegrad.tensor import Tensor
+
+Array = np.ndarray[Any, Any]
+Metas = tuple[Meta, ...]
+
+# Places in a window that native code takes at a time.
+MOST_TAPS = 512
+
+
+class Lie(NamedTuple):
+    """attrs: how windows lie in an input, per dim."""
+
+    stride: Sizes
+    before: Sizes
+    dilation: Sizes
+
+
+def seen(x: Array, lie: Lie, taps: Shape, counts: Shape) -> Array:
+    """(N, G, C, *S) as (N, G, C, *K, *L)."""
+    rank = len(taps)
+    for i in reversed(range(rank)):
+        steps = np.arange(taps[i])[:, None] * lie.dilation[i] - lie.before[i]
+        at = steps + np.arange(counts[i]) * lie.stride[i]
+        size = x.shape[3 + i]
+        inside = ((at >= 0) & (at < size)).reshape(at.shape + (1,) * (x.ndim - 4 - i))
+        x = np.where(inside, np.take(x, at.clip(0, max(size - 1, 0)), 3 + i), x.dtype.type(0))
+    places = [3 + 2 * i for i in range(rank)]
+    return x.transpose(0, 1, 2, *places, *[d + 1 for d in places])
+
+
+def _product_ref(n: Any, x: Array, weight: Array) -> Array:
+    groups, outputs, channels, *taps = weight.shape
+    found = seen(x, Lie(*n.attrs), tuple(taps), n.meta.shape[3:])
+    terms = channels * prod(taps)
+    columns = found.reshape(x.shape[0], groups, terms, prod(n.meta.shape[3:]))
+    sums = np.matmul(weight.reshape(groups, outputs, terms), columns)
+    return np.asarray(sums.reshape(n.meta.shape))
+
+
+def _slopes_ref(n: Any, g: Array, x: Array) -> Array:
+    batch, groups, outputs, *counts = g.shape
+    found = seen(x, Lie(*n.attrs), n.meta.shape[3:], tuple(counts))
+    terms, windows = prod(n.meta.shape[2:]), prod(counts)
+    columns = found.reshape(batch, groups, terms, windows).transpose(1, 0, 3, 2)
+    lines = g.reshape(batch, groups, outputs, windows).transpose(1, 2, 0, 3)
+    rows = lines.reshape(groups, outputs, batch * windows)
+    sums = np.matmul(rows, columns.reshape(groups, batch * windows, terms))
+    return np.asarray(sums.reshape(n.meta.shape))
+
+
+# ------------------------------------------------------------------------------------- batching
+
+
+def _into(x: Tensor, place: int) -> Tensor:
+    """The first dim of `x` joined to the one that has this place without it."""
+    order = [*range(1, place + 1), 0, *range(place + 1, node_of(x).meta.ndim)]
+    shape = node_of(x).meta.shape
+    merged = (*shape[1 : place + 1], shape[0] * shape[place + 1], *shape[place + 2 :])
+    return reshape_to(permuted(x, order), merged)
+
+
+def _out_of(x: Tensor, place: int, size: int) -> Tensor:
+    """The other way round."""
+    shape = node_of(x).meta.shape
+    apart = reshape_to(x, (*shape[:place], size, shape[place] // size, *shape[place + 1 :]))
+    return permuted(apart, (place, *range(place), *range(place + 1, len(shape) + 1)))
+
+
+# Which dim takes the batch: of both inputs, of the result; for a batch of either, and of both.
+_Places = dict[tuple[bool, bool], tuple[int, int, int]]
+
+
+def _batch(places: _Places) -> Any:
+    def rule(n: Any, size: int, xs: list[Tensor], batched: tuple[bool, bool]) -> Tensor:
+        *inputs, result = places[batched]
+        merged = [
+            _into(x, place) if is_batched else x
+            for x, place, is_batched in zip(xs, inputs, batched, strict=True)
+        ]
+        shape = list(n.meta.shape)
+        shape[result] *= size
+        return _out_of(record(n.op, merged, n.attrs, (), tuple(shape)), result, size)
+
+    return rule
+
+
+# ----------------------------------------------------------------------------------- the records
+
+
+def _given(metas: Metas, attrs: Any, shape: Any) -> Meta:
+    return meta_of(shape, metas[0].dtype)
+
+
+def _samples(op: str) -> s.SampleRule:
+    def sample(x: Shape, weight: Shape, counts: Shape, *lie: int) -> s.Sample:
+        rank = len(counts)
+        attrs = Lie(*[(number,) * rank for number in lie])
+        result = (x[0], *weight[:2], *counts)
+        if op == "conv_product":
+            return s.Sample(
+                (s.uniform(*x), s.uniform(*weight, seed=1)),
+                lambda a, b: record(CONV_PRODUCT, (a, b), attrs, (), result),
+                smooth=False,
+            )
+        return s.Sample(
+            (s.uniform(*result), s.uniform(*x, seed=1)),
+            lambda a, b: record(CONV_SLOPES, (a, b), attrs, (), weight),
+            smooth=False,
+        )
+
+    return s.calls(
+        lambda: sample((2, 1, 2, 5), (1, 3, 2, 3), (5,), 1, 1, 1),
+        lambda: sample((2, 2, 3, 9), (2, 2, 3, 2), (4,), 2, 1, 3),
+        lambda: sample((3, 1, 2, 6, 7), (1, 17, 2, 3, 2), (5, 7), 1, 1, 1),
+        lambda: sample((1, 2, 1, 4, 5), (2, 1, 1, 3, 2), (2, 3), 2, 0, 1),
+        lambda: sample((1, 1, 2, 3, 4, 5), (1, 5, 2, 2, 3, 2), (4, 4, 6), 1, 1, 1),
+        lambda: sample((2, 1, 2, 4), (1, 3, 2, 3), (3,), 1, -1, 1),
+    )
+
+
+CONV_PRODUCT: Op = Op(
+    "conv_product",
+    "kernel",
+    infer=_given,
+    ref=_product_ref,
+    lower=lowered_by("convolution.ConvProduct"),
+    flops=lambda node: node.meta.numel * prod(node.inputs[1].meta.shape[2:]),
+    batch=_batch({(True, False): (0, 0, 0), (False, True): (0, 1, 2), (True, True): (1, 0, 1)}),
+    samples=_samples("conv_product"),
+)
+CONV_SLOPES: Op = Op(
+    "conv_slopes",
+    "kernel",
+    infer=_given,
+    ref=_slopes_ref,
+    lower=lowered_by("convolution.ConvSlopes"),
+    flops=lambda node: node.meta.numel * _windows(node.inputs[0].meta),
+    batch=_batch({(True, False): (2, 0, 1), (False, True): (0, 2, 2), (True, True): (1, 1, 0)}),
+    samples=_samples("conv_slopes"),
+)
+
+
+def _windows(g: Meta) -> int:
+    return g.shape[0] * prod(g.shape[3:])

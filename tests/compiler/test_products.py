@@ -1,0 +1,106 @@
+"""Matrix products: values, bits, and nothing touched that is not theirs."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import numpy as np
+import pytest
+
+import livegrad as lg
+import livegrad.nn.functional as F
+from livegrad.compiler.products import Tile, tile_for
+from livegrad.runtime.report import last_steps
+
+RNG = np.random.default_rng(0)
+
+
+def drawn(*shape: int, dtype: str = "f4") -> Any:
+    return lg.tensor(RNG.standard_normal(shape).astype(dtype))
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="maps pages by Linux's numbers")
+@pytest.mark.parametrize("module", ["products_bounds", "windows_bounds"])
+def test_nothing_is_touched_out_of_bounds(python: Any, module: str) -> None:
+    done = python(f"from tests.compiler.{module} import main; main()", check=False)
+    assert done.stdout == "within bounds\n", (done.returncode, done.stderr)
+
+
+def bits(x: Any) -> bytes:
+    return np.ascontiguousarray(x.numpy()).tobytes()
+
+
+@pytest.mark.parametrize("dtype", ["f4", "f8"])
+def test_a_row_has_the_same_bits_in_any_company(dtype: str) -> None:
+    x, weight, bias = (
+        drawn(70, 300, dtype=dtype),
+        drawn(50, 300, dtype=dtype),
+        drawn(50, dtype=dtype),
+    )
+    whole = F.linear(x, weight, bias)
+    for rows in (slice(0, 1), slice(3, 5), slice(10, 14), slice(8, 70), slice(69, 70)):
+        assert bits(F.linear(x[rows], weight, bias)) == bits(whole[rows])
+    for columns in (slice(0, 1), slice(7, 40)):
+        part = F.linear(x, weight[columns], bias[columns])
+        assert bits(part) == bits(whole[:, columns])
+    assert bits(F.linear(x.reshape(7, 10, 300), weight, bias)) == bits(whole)
+    assert bits((weight @ x.T).T + bias) == bits(whole)
+
+
+def test_bits_do_not_depend_on_how_operands_lie() -> None:
+    a, b = drawn(40, 90), drawn(90, 30)
+    plain = bits(a @ b)
+    turned_a, turned_b = a.T.contiguous().T, b.T.contiguous().T
+    for left in (a, turned_a):
+        for right in (b, turned_b):
+            assert bits(left @ right) == plain
+    strided = lg.zeros(40, 180)
+    strided[:, ::2] = a
+    assert bits(strided[:, ::2] @ b) == plain
+
+
+def test_batches_are_broadcast() -> None:
+    a, b = drawn(3, 1, 20, 33), drawn(4, 33, 17)
+    found = a @ b
+    assert found.shape == (3, 4, 20, 17)
+    for i in range(3):
+        for j in range(4):
+            assert bits(found[i, j]) == bits(a[i, 0] @ b[j])
+
+
+def test_rows_of_dot_products() -> None:
+    a, b = drawn(6, 1, 40), drawn(6, 40, 1)
+    assert bits(a @ b) == b"".join([bits(a[i] @ b[i]) for i in range(6)])
+    assert bits(lg.dot(a[0, 0], b[0, :, 0])) == bits(a[0] @ b[0])
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "int8", "int16", "int32", "int64"])
+def test_integers_wrap(dtype: str) -> None:
+    a, b = [RNG.integers(0, 100, shape).astype(dtype) for shape in ((20, 30), (30, 40))]
+    assert (lg.tensor(a) @ lg.tensor(b)).numpy().tolist() == (a @ b).tolist()
+
+
+def test_two_products_that_meet() -> None:
+    x, h, w, u = drawn(20, 8), drawn(20, 16), drawn(24, 8), drawn(24, 16)
+    found = lg.tanh(F.linear(x, w) + F.linear(h, u)).numpy()
+    assert [step.kind for step in last_steps()] == ["product"]
+    want = np.tanh(x.numpy() @ w.numpy().T + h.numpy() @ u.numpy().T)
+    np.testing.assert_allclose(found, want, rtol=1e-5, atol=1e-6)
+
+
+def test_infinite_terms_stay_in_their_rows_and_columns() -> None:
+    a, b = RNG.standard_normal((9, 21)).astype("f"), RNG.standard_normal((21, 19)).astype("f")
+    a[3, 20], b[20, 18] = np.inf, np.nan
+    found = (lg.tensor(a) @ lg.tensor(b)).numpy()
+    assert np.isfinite(np.delete(np.delete(found, 3, 0), 18, 1)).all()
+    assert not np.isfinite(found[3]).any()
+    assert np.isnan(found[:, 18]).all()
+
+
+def test_tiles_fit_into_registers() -> None:
+    assert tile_for(32, "float") == Tile(14, 2)
+    for vectors in (32, 8, 4):
+        for element in ("float", "double", "i32", "i64"):
+            rows, wide = tile_for(vectors, element)
+            assert (rows * wide + wide) * (2 if element in ("double", "i64") else 1) <= vectors

@@ -1,0 +1,112 @@
+"""Runs products with windows on operands between pages that nobody may touch.
+
+A process of its own, since a read or write out of bounds ends it: tests/compiler/test_products.py
+"""
+
+from __future__ import annotations
+
+import random
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from livegrad import dtypes
+from livegrad.compiler.products import JOB, room_for
+from livegrad.compiler.windows import generate_conv, generate_slopes, room_for_notes
+from livegrad.ops.windows.window_products import Lie, seen
+from tests.compiler.guarded import Pages, kernel, run
+
+Array = np.ndarray[Any, Any]
+
+
+class Case:
+    """Random images, windows and output channels."""
+
+    def __init__(self, chance: random.Random) -> None:
+        self.dtype = np.dtype(chance.choice(["float32", "float64"]))
+        self.rank = rank = chance.choice([1, 2, 2, 2, 3])
+
+        def drawn(*of: int) -> tuple[int, ...]:
+            return tuple([chance.choice(of) for _ in range(rank)])
+
+        self.taps = drawn(1, 2, 3, 5)
+        self.lie = Lie(drawn(1, 1, 2, 3), drawn(0, 1, 2, -1), drawn(1, 1, 2))
+        self.counts = (*drawn(1, 2, 4, 7)[1:], chance.choice([1, 4, 17, 35]))
+        self.sizes = drawn(1, 3, 8, 40)
+        self.images, self.channels = chance.choice([1, 2, 5]), chance.choice([1, 3, 8])
+        self.outputs = chance.choice([1, 2, 5, 14, 17, 33])
+        self.rng = np.random.default_rng(chance.randrange(1 << 30))
+        self.x = self.values(self.images, 1, self.channels, *self.sizes)
+        self.weight = self.values(self.outputs, self.channels * prod(self.taps))
+        self.g = self.values(self.images, self.outputs, prod(self.counts))
+        found = seen(self.x, self.lie, self.taps, self.counts)
+        self.columns = found.reshape(self.images, -1, prod(self.counts))
+
+    def values(self, *shape: int) -> Array:
+        return self.rng.standard_normal(shape).astype(self.dtype)
+
+    def geometry(self) -> Array:
+        size = self.dtype.itemsize
+        image, _, channel, *steps = self.x.strides
+        told = [self.channels, image, channel, self.outputs * prod(self.counts) * size]
+        for i in range(self.rank):
+            lie = [numbers[i] for numbers in (self.lie.stride, self.lie.dilation, self.lie.before)]
+            told += [self.sizes[i], steps[i], self.counts[i], self.taps[i], *lie]
+        return np.array(told, np.int64)
+
+    def run(
+        self, pages: Pages, generate: Any, told: dict[str, int], rows: int, columns: int
+    ) -> Array:
+        line = -(-columns // 32) * 32
+        sums = np.full((rows, line), 77, self.dtype)
+        room = room_for(0, columns) * self.dtype.itemsize + room_for_notes(self.rank)
+        given = dict.fromkeys(JOB, 0) | told
+        given |= {"rows": rows, "columns": columns, "line": line, "sums": pages.address(sums)}
+        given["room"] = pages.address(np.full(room, 55, np.uint8))
+        given["geometry"] = pages.address(self.geometry())
+        named = dtypes.by_name(str(self.dtype))
+        run(kernel(generate, self.rank, named), [given[name] for name in JOB])
+        return pages.read(given["sums"], sums)[:, :columns]
+
+    def conv(self, pages: Pages) -> None:
+        """All images at once; some windows of the first have the same bits."""
+        rows, terms = self.weight.shape
+        size = self.dtype.itemsize
+        told = {"left": pages.address(self.weight), "left step": terms * size, "left term": size}
+        told |= {"right": pages.address(self.x), "terms": terms}
+        wanted = np.concatenate(list(self.weight @ self.columns), 1)
+        found = self.run(pages, generate_conv, told, rows, wanted.shape[1])
+        np.testing.assert_allclose(found, wanted, rtol=1e-4, atol=1e-4)
+        first, end = prod(self.counts) // 2, prod(self.counts)
+        told["first column"] = first
+        some = self.run(pages, generate_conv, told, rows, end - first)
+        assert some.tobytes() == found[:, first:end].tobytes()
+
+    def slopes(self, pages: Pages) -> None:
+        """All rows; the last ones have the same bits by themselves."""
+        size, windows = self.dtype.itemsize, prod(self.counts)
+        told = {"left": pages.address(self.x), "right": pages.address(self.g)}
+        told |= {"right step": windows * size, "right term": size}
+        told["terms"] = self.images * windows
+        wanted = np.einsum("nkp,nop->ko", self.columns, self.g)
+        found = self.run(pages, generate_slopes, told, *wanted.shape)
+        np.testing.assert_allclose(found, wanted, rtol=1e-4, atol=1e-4)
+        told["first row"] = first = len(wanted) // 2
+        some = self.run(pages, generate_slopes, told, len(wanted) - first, wanted.shape[1])
+        assert some.tobytes() == found[first:].tobytes()
+
+
+def main() -> None:
+    chance = random.Random(0)
+    pages = Pages(chance)
+    for _ in range(300):
+        case = Case(chance)
+        case.conv(pages)
+        case.slopes(pages)
+        pages.free()
+    print("within bounds")
+
+
+if __name__ == "__main__":
+    main()
