@@ -43,7 +43,7 @@ class Kind(NamedTuple):
 
     causal: bool
     mask: str  # "", "bool" or "float"
-    dropout: bool
+    dropout: str  # the op that draws the numbers by which shares are dropped, or ""
     rank: int
     gradient: bool
 
@@ -89,7 +89,7 @@ class Operand(NamedTuple):
     column: Value
 
 
-def generate_attention(b: Builder, kind: tuple[bool, str, bool, int, bool], dtype: DType) -> None:
+def generate_attention(b: Builder, kind: tuple[bool, str, str, int, bool], dtype: DType) -> None:
     """Writes either kernel."""
     made = Kind(*kind)
     (_Backward if made.gradient else _Forward)(b, made, dtype).emit()
@@ -289,7 +289,7 @@ class _Template(Spans):
         b, e = self.b, Emitter(self.b, dtypes.float32)
         before = b.mul(b.add(b.mul(self.entry, self.rows), query), self.columns)
         position = b.add(b.splat(b.add(before, span.at)), b.iota())
-        emit = REGISTRY["rand"].emit
+        emit = REGISTRY[self.kind.dropout].emit
         assert emit is not None
         draw = emit(e, position, self.given("seed"), self.given("offset"))
         p = b.fptrunc(self.given("p", "double"), "float")

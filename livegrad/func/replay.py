@@ -26,17 +26,25 @@ from livegrad.graph.state import LOCAL, Runtime, setting
 from livegrad.ops.elementwise.arithmetic import clone
 from livegrad.ops.reductions.reduce import SUM
 from livegrad.ops.shaping.movement import aligned, expanded
+from livegrad.ops.support.batched import aligned_all
 from livegrad.random import default_generator
 
 if TYPE_CHECKING:
     from livegrad.tensor import Tensor
 
 # Ops that draw random numbers: the last two args are a seed and an offset. Composites that draw
-# do it through these.
+# do it through these, or say how many (`Op.draws`).
 PER_ELEMENT = frozenset(
     "rand randn randint randint_wide poisson binomial standard_gamma von_mises".split()
 )
 RANDOM = PER_ELEMENT | {"randperm", "multinomial"}
+
+
+def _drawn(node: Node) -> int:
+    """How many numbers one example draws, at most."""
+    if node.op.draws is not None:
+        return node.op.draws(node)
+    return max(node.meta.numel, *[x.meta.numel for x in node.inputs], 1)
 
 
 class Replay:
@@ -113,7 +121,7 @@ class Replay:
     def _replay(self, node: Node) -> None:
         found = [self.batched(x) for x in node.inputs]
         batched = tuple([x is not None for x in found])
-        random = node.op.name in RANDOM
+        random = node.op.name in RANDOM or (node.op.draws is not None and node.op.draws(node) > 0)
         if random:
             self._check_random(node)
         if not any(batched) and not (random and self.randomness == "different"):
@@ -202,8 +210,12 @@ class Replay:
         *numbers, seed, offset = node.args
         found = self.drawn.get((seed, offset))
         if found is None:
-            count = max(node.meta.numel, *[x.meta.numel for x in node.inputs], 1) * self.size
-            found = self.drawn[seed, offset] = default_generator.draw(count)
+            found = self.drawn[seed, offset] = default_generator.draw(_drawn(node) * self.size)
+        if node.op.draws is not None:
+            if not any(batched):
+                xs[0], batched = expanded(xs[0], (self.size, *xs[0].shape)), (True, *batched[1:])
+            operands = aligned_all(max([x.meta.ndim for x in node.inputs]), xs, batched)
+            return record(node.op, operands, node.attrs, (*numbers, *found))
         if node.op.name in PER_ELEMENT:
             operands = [
                 aligned(x, node.meta.ndim) if b else x for x, b in zip(xs, batched, strict=True)
@@ -212,8 +224,7 @@ class Replay:
                 operands[0] = expanded(operands[0], (self.size, *node.meta.shape))
             shape = None if operands else (self.size, *node.meta.shape)
             return record(node.op, operands, node.attrs, (*numbers, *found), shape)
-        step = max(node.meta.numel, *[x.meta.numel for x in node.inputs], 1)
-        args = [(*numbers, found[0], found[1] + i * step) for i in range(self.size)]
+        args = [(*numbers, found[0], found[1] + i * _drawn(node)) for i in range(self.size)]
         return one_by_one(node, self.size, xs, batched, args)
 
     # ---- gradients written by hand ---------------------------------------------------------

@@ -192,6 +192,8 @@ class Op:
     refuses: Callable[[Node], bool] | None = None
     written: tuple[int, ...] = ()
     batch: Callable[..., Any] | None = None
+    # How many random numbers a node draws: if any, its args end with a seed and an offset.
+    draws: Callable[[Node], int] | None = None
     flops: Callable[[Node], int] | None = None
     grad_fn: GradFn = None
     result: str = "promote"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from livegrad.nn import (
     functional as functional,
+    grad as grad,
     init as init,
     modules as modules,
     utils as utils,

@@ -200,6 +200,32 @@ def test_randomness() -> None:
     assert lg.equal(chunks[0], chunks[3])
 
 
+def test_attention_drops_for_each_example() -> None:
+    q = lg.ones(3, 5, 8)
+    values = lg.arange(40.0).reshape(5, 8) / 40
+
+    def attend(q: Any, v: Any) -> Any:
+        return F.scaled_dot_product_attention(q, q, v, dropout_p=0.5)
+
+    with pytest.raises(RuntimeError, match="randomness"):
+        vmap(attend, (0, None))(q, values)
+    same = vmap(attend, (0, None), randomness="same")(q, values)
+    assert lg.equal(same[0], same[2])
+    other = vmap(attend, (0, None), randomness="different")(q, values)
+    assert not lg.equal(other[0], other[2])
+    unbatched = vmap(lambda _: attend(q[0], values), randomness="different")(q)
+    assert not lg.equal(unbatched[0], unbatched[2])
+    # What is linear in the values is their sum, each times its gradient.
+    several = lg.stack([values, values + 1, values * 2])
+
+    def total(v: Any, q: Any) -> Any:
+        y = attend(q, v).sum()
+        return y, y
+
+    g, y = vmap(grad(total, has_aux=True), randomness="different")(several, q)
+    close((g * several).sum((1, 2)), y)
+
+
 def test_a_gradient_sees_the_numbers_its_function_drew() -> None:
     def f(v: Any) -> Any:
         y = F.dropout(v, 0.5)

@@ -21,6 +21,7 @@ from livegrad.graph.numbers import FloatArg, IntArg
 from livegrad.graph.record import record
 from livegrad.graph.symbol import least, most
 from livegrad.ops.elementwise.arithmetic import cast
+from livegrad.ops.making.random import RAND
 
 # Elements of scores that are in the thread's memory at a time, and queries, in whole tiles.
 MOST_SCORES, MOST_QUERIES, QUERIES_CUT = 1 << 16, 126, 42
@@ -111,7 +112,8 @@ class _Work:
         self.sizes = (q[-2], k[-2], q[-1], v[-1])
         self.batch = _batch_of([x.meta.shape[:-2] for x in node.inputs])
         causal, mask, dropout = node.attrs
-        self.kind = Kind(causal, mask, dropout, len(self.batch), gradient)
+        drawn_by = RAND.name if dropout else ""
+        self.kind = Kind(causal, mask, drawn_by, len(self.batch), gradient)
         self.given = [_matrices(x, len(self.batch)) for x in node.inputs]
         self.calls: list[tuple[int, Signature]] = []
         self.patches: list[Patch] = []

@@ -105,6 +105,18 @@ def _attention_infer(metas: Metas, attrs: Attrs, shape: Any) -> Meta:
     return meta_of((*_batch(metas), q.shape[-2], v.shape[-1]), q.dtype)
 
 
+def _scores(metas: Sequence[Meta], k: Meta) -> int:
+    """How many there are, where the first meta has a row per query."""
+    return math.prod((*_batch(tuple(metas)), metas[0].shape[-2], k.shape[-2]))
+
+
+def _draws(n: Any) -> int:
+    """A number per score, if there is dropout."""
+    metas = [x.meta for x in n.inputs]
+    keys = metas[2 if n.op is ATTENTION_BACKWARD else 1]
+    return _scores(metas, keys) if n.attrs[2] else 0
+
+
 def _inputs(n: Any, inputs: Sequence[Tensor]) -> list[Tensor]:
     """Matrices, and a mask that has all columns, in a dtype that native code reads."""
     matrices = list(inputs[:-1] if n.attrs[1] else inputs)
@@ -348,12 +360,6 @@ def _attention_samples(gradient: bool) -> s.SampleRule:
     return s.calls(*[lambda case=case: sample(*case) for case in cases])
 
 
-def _batched(n: Any, size: int, xs: list[Tensor], batched: tuple[bool, ...]) -> Any:
-    if n.attrs[2]:  # examples are dropped by the numbers that they draw
-        return NotImplemented
-    return matrices(n, size, xs, batched)
-
-
 ATTENTION_BACKWARD: Op = Op(
     "attention_backward",
     "composite",
@@ -362,7 +368,8 @@ ATTENTION_BACKWARD: Op = Op(
     infer=_attention_backward_infer,
     expand=_attention_backward_expand,
     saves="x",
-    batch=_batched,
+    batch=matrices,
+    draws=_draws,
     samples=_attention_samples(gradient=True),
 )
 
@@ -382,7 +389,8 @@ ATTENTION: Op = Op(
     expand=_attention_expand,
     grads=tuple([_attention_rule(i) for i in range(4)]),
     saves="x",
-    batch=_batched,
+    batch=matrices,
+    draws=_draws,
     samples=_attention_samples(gradient=False),
 )
 
@@ -424,9 +432,7 @@ def scaled_dot_product_attention(
     args: tuple[Any, ...] = (float(factor),)
     if dropout_p > 0:
         inputs_ = [x for x in (query, key, value, attn_mask) if x is not None]
-        batch = _batch(tuple([node_of(x).meta for x in inputs_]))
-        count = math.prod((*batch, q.shape[-2], k.shape[-2]))
-        drawn = default_generator.draw(count)
+        drawn = default_generator.draw(_scores([node_of(x).meta for x in inputs_], k))
         args += (float(dropout_p), 1 / (1 - dropout_p) if dropout_p < 1 else 0.0, *drawn)
     kind = ""
     inputs: tuple[Tensor, ...] = (query, key, value)
