@@ -70,7 +70,7 @@ def images(batch: int, size: int, classes: int, dense: bool = False) -> Any:
 
 
 def momentum(namespace: Namespace) -> Any:
-    return lambda parameters: namespace.optim.SGD(parameters, lr=0.01, momentum=0.9)
+    return lambda parameters: namespace.optim.SGD(parameters, lr=1e-4, momentum=0.9)
 
 
 # ----------------------------------------------------------------------------------------- images
@@ -143,7 +143,7 @@ def unet(namespace: Namespace) -> tuple[Any, Any]:
                 x = join(xp.cat([other, up(x)], 1))
             return self.last(x)
 
-    return UNet(), lambda parameters: namespace.optim.Adam(parameters, lr=1e-3)
+    return UNet(), lambda parameters: namespace.optim.Adam(parameters, lr=1e-5)
 
 
 # ------------------------------------------------------------------------------------------ words

@@ -9,13 +9,15 @@ from livegrad.compiler.binder import Axis, Binder, collapsed
 from livegrad.compiler.describe import Factors, Windows
 from livegrad.compiler.plan import Signature
 from livegrad.compiler.products import JOB_BYTES, generate_product, room_for
-from livegrad.compiler.shares import Shares
 from livegrad.compiler.templates import PRODUCT
 from livegrad.compiler.windows import generate_conv, generate_slopes, room_for_notes
 from livegrad.graph.symbol import least, most
 
-# Rows and columns of an item at most, and multiplications that are worth an item.
-ITEM_ROWS, ITEM_COLUMNS, ITEM_PRODUCT = 252, 128, 1 << 17
+# Rows and columns that are multiplied at a time, at most.
+MOST_ROWS, MOST_COLUMNS = 504, 256
+# As many items are enough for many threads, of so many multiplications each at least. Those that
+# one thread takes are taken together: see `Rows._emit_products`.
+MOST_ITEMS, ITEM_PRODUCT = 64, 1 << 17
 # What items are cut in: whole tiles, of either number of registers.
 ROWS_CUT, COLUMNS_CUT = 42, 32
 # Images with fewer windows than these are taken together.
@@ -61,19 +63,18 @@ class ProductBinder(Binder):
         return super().weight() + sum([x.terms for x in self.d.products]) // 8
 
     def item(self, n: int, m: int, around: int) -> tuple[int, int]:
-        """As many items as are worth it."""
+        """Columns and rows of an item: as many items as are worth it."""
         work = around * n * m * sum([x.terms for x in self.d.products])
-        wanted = least(most(work // ITEM_PRODUCT, 1), Shares.items())
+        wanted = least(most(work // ITEM_PRODUCT, 1), MOST_ITEMS)
         around = self.blocks_around(around)
-        finest = most(n // FEW_WINDOWS, 1) if self._windows() else _cuts(n, COLUMNS_CUT)
-        least_columns, least_rows = _cuts(n, ITEM_COLUMNS), _cuts(m, ITEM_ROWS)
-        # What is brought together for an item is columns, for the most part, or windows as rows.
-        if any([x.windows and x.windows.by_rows for x in self.d.products]):
-            rows = _parts(wanted, around * least_columns, _cuts(m, ROWS_CUT), least_rows)
-            columns = _parts(wanted, around * rows, finest, least_columns)
+        rows, columns = _cuts(m, ROWS_CUT), _cuts(n, COLUMNS_CUT)
+        coarsest = _cuts(n, MOST_COLUMNS)
+        if self._windows():  # bringing windows together takes long: rows are cut last
+            columns = _parts(wanted, around, most(n // FEW_WINDOWS, 1), coarsest)
+            rows = _parts(wanted, around * columns, rows, 1)
         else:
-            columns = _parts(wanted, around * least_rows, finest, least_columns)
-            rows = _parts(wanted, around * columns, _cuts(m, ROWS_CUT), least_rows)
+            rows = _parts(wanted, around * coarsest, rows, 1)
+            columns = _parts(wanted, around * rows, columns, coarsest)
         return _whole(n, columns, COLUMNS_CUT), _whole(m, rows, ROWS_CUT)
 
     def _windows(self) -> Windows | None:
@@ -87,7 +88,7 @@ class ProductBinder(Binder):
         if windows is None or self.d.shape[1] != 1:
             return 1
         count = prod([numbers[1] for numbers in windows.dims])
-        return most(least(around, ITEM_COLUMNS // most(count, 1)), 1)
+        return most(least(around, MOST_COLUMNS // most(count, 1)), 1)
 
     def blocks_around(self, around: int) -> int:
         """By images, of which an item takes several if they are small."""
@@ -101,9 +102,12 @@ class ProductBinder(Binder):
         around = prod([size for size, _ in outer])
         for factors in self.d.products:
             self._tell(slots, factors, inner)
-            slots += [self._together(around), around]
-            columns = slots[4] * self._together(around)
-            nbytes = nbytes + room_for(slots[6], columns) * factors.dtype.itemsize
+            together = self._together(around)
+            rows = most(MOST_ROWS // most(slots[6], 1), 1)
+            columns = most(MOST_COLUMNS // most(slots[4] * together, 1), 1)
+            slots += [together, around, rows, columns]
+            room = room_for(rows * slots[6], columns * slots[4] * together)
+            nbytes = nbytes + room * factors.dtype.itemsize
         for number, factors in enumerate(self.d.products):
             if factors.windows is not None:
                 slots[first + number * PRODUCT + 4] = len(slots)

@@ -12,13 +12,18 @@ from livegrad.compiler.values import Operand, Value, lanes_of
 class Loop:
     """A counted loop being written: its counter and the values carried between rounds."""
 
-    __slots__ = ("carried", "index", "results", "updated")
+    __slots__ = ("carried", "index", "results", "step", "updated")
 
-    def __init__(self, index: Value, carried: list[Value]) -> None:
+    def __init__(self, index: Value, carried: list[Value], step: Value) -> None:
         self.index = index
+        self.step = step
         self.carried = carried
         self.updated: list[Value] | None = None
         self.results: list[Value] = []
+
+    def advance(self, step: Value) -> None:
+        """Go on by so many, which may be others in each round."""
+        self.step = step
 
     def update(self, *values: Value | Sequence[Value]) -> None:
         """Give the carried values of the next round, in order (or as one list)."""
@@ -99,10 +104,10 @@ class ControlFlow(Instructions):
         first = [start, *carried]
         phis = [self._define(value.type, "") for value in first]
         lines = range(len(self._lines) - len(phis), len(self._lines))
-        loop = Loop(phis[0], phis[1:])
+        loop = Loop(phis[0], phis[1:], step)
         yield loop
         updated = self._updates(loop, carried)
-        last = [self.add(loop.index, step), *updated]
+        last = [self.add(loop.index, loop.step), *updated]
         self.cond_br(self.icmp("slt", last[0], end), body, after)
         latch = self._block
         for line, value, old, new in zip(lines, phis, first, last, strict=True):

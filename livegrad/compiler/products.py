@@ -8,12 +8,11 @@ Kernels of loops (compiler/rows.py) call it for each of their work items, and go
 
 Operands are brought together before they are multiplied:
 
-    for each 512 terms
+    for each 256 terms
         columns ──► panels, term by term                     stay in the second cache
         for each 14 rows, or fewer, by the host's registers
             rows ──► a strip                                 stays in the first
-            for each panel
-                for each 256 terms: strip * panel ──► sums in registers ──► sums in memory
+            for each panel: strip * panel ──► sums in registers ──► sums in memory
 
 For a few rows that would take longer than multiplying: columns are then read where they are.
 
@@ -34,13 +33,14 @@ from livegrad.compiler.panels import turned_square
 from livegrad.compiler.values import Operand, Value, bytes_of
 from livegrad.dtypes import DType
 
-# Terms of a sum in registers, and terms that are brought together at a time.
-BLOCK, DEPTH = 256, 512
+# Terms of a sum in registers: as many are brought together at a time.
+BLOCK = 256
 # Columns of the widest panel. Rows of a strip lie apart by some more than their terms, so that they
 # do not meet in the cache.
 WIDEST = 32
-APART = DEPTH + 16
-MOST_ROWS = 14
+APART = BLOCK + 16
+# Elements of a strip, either way it lies.
+STRIP = 16 * APART
 # As many rows are a few.
 FEW_ROWS = 4
 
@@ -62,7 +62,7 @@ def room_for(rows: int, columns: int) -> int:
     """Elements of the thread's memory that products of so many rows and columns need: for sums in
     lines of whole panels, for panels, and for a strip."""
     line = -(-columns // WIDEST) * WIDEST
-    return rows * line + DEPTH * line + MOST_ROWS * APART
+    return rows * line + BLOCK * line + STRIP
 
 
 def call_product(b: Builder, job: Value, code: Value, told: dict[str, Value]) -> None:
@@ -164,16 +164,20 @@ class Multiplier:
     def move_terms(self, row: Value, start: Value, count: Value, out: Value) -> None:
         """Copies so many terms of a row, and zeros up to a whole vector."""
         b = self.b
-        if "left term" not in self.units:
-            b.store(b.const(self.kind, 0), self.at(out, b.and_(count, -self.lanes)))
-            with b.loop(0, count) as term:
-                place = self.operand("left", row, b.add(start, term.index))
-                b.store(b.load(self.element, place), self.at(out, term.index))
+        whole = b.and_(count, -self.lanes)
+        rest = b.sub(count, whole)
+        if "left term" in self.units:
+            with b.loop(0, whole, self.lanes) as term:
+                x = b.load(self.kind, self.operand("left", row, b.add(start, term.index)))
+                b.store(x, self.at(out, term.index))
+            with b.if_(b.icmp("ne", rest, 0)):
+                place = self.operand("left", row, b.add(start, whole))
+                b.store(b.load(self.kind, place, b.lane_mask(rest)), self.at(out, whole))
             return
-        with b.loop(0, count, self.lanes) as term:
+        b.store(b.const(self.kind, 0), self.at(out, whole))
+        with b.loop(0, count) as term:
             place = self.operand("left", row, b.add(start, term.index))
-            x = b.load(self.kind, place, b.lane_mask(b.sub(count, term.index)))
-            b.store(x, self.at(out, term.index))
+            b.store(b.load(self.element, place), self.at(out, term.index))
 
     def turned(self, lines: list[Value], term: Value, left: Value | None) -> list[Value]:
         """Vectors of a term each, of columns whose terms lie at `lines`; if not so many are
@@ -206,7 +210,7 @@ class Many(Multiplier):
         self.tile = tile_for(b.vectors, self.element)
         self.width = self.tile.vectors * self.lanes
         self.panels = b.udiv(b.add(self.columns, self.width - 1), self.width)
-        self.strip = self.at(self.job["room"], b.mul(self.panels, DEPTH * self.width))
+        self.strip = self.at(self.job["room"], b.mul(self.panels, BLOCK * self.width))
         depth = self.depth()
         with b.loop(0, b.smax(self.terms, 1), depth) as part:
             self.start = part.index
@@ -215,35 +219,48 @@ class Many(Multiplier):
             self._strips()
 
     def depth(self) -> Operand:
-        """How many terms are brought together at a time."""
-        return DEPTH
+        """How many terms are brought together at a time, `BLOCK` at most."""
+        return BLOCK
 
     def panel(self, column: Value) -> Value:
         """Where the panel that begins with a column is."""
-        return self.at(self.job["room"], self.b.mul(column, DEPTH))
+        return self.at(self.job["room"], self.b.mul(column, BLOCK))
 
     def bring_columns(self) -> None:
         """Columns, term by term, to their places in panels."""
-        with self.b.loop(0, self.columns, self.lanes) as column:
-            self._bring(column.index)
+        b = self.b
+        if "right term" in self.units:
+            with b.loop(0, self.columns, self.lanes) as column:
+                self._bring_turned(column.index)
+            return
+        whole = b.and_(self.columns, -self.width)
+        with b.loop(0, self.count) as term:
+            source = self.operand("right", 0, b.add(self.start, term.index))
+            target = self.at(self.job["room"], b.mul(term.index, self.width))
+            with b.loop(0, whole, self.width) as column:
+                self._bring_line(source, target, column.index, None)
+            with b.if_(b.icmp("ne", whole, self.columns)):
+                self._bring_line(source, target, whole, b.sub(self.columns, whole))
 
-    def _bring(self, column: Value) -> None:
-        """As many columns as there are lanes."""
+    def _bring_line(self, source: Value, target: Value, column: Value, left: Value | None) -> None:
+        """One term of a panel's columns, which are neighbours; all, or as many as are left."""
+        b = self.b
+        for v in range(0, self.width, self.lanes):
+            mask = None if left is None else b.lane_mask(b.sub(left, v))
+            x = b.load(self.kind, self.at(source, b.add(column, v)), mask)
+            b.store(x, self.at(target, b.mul(column, BLOCK), v))
+
+    def _bring_turned(self, column: Value) -> None:
+        """As many columns as there are lanes, whose terms are neighbours."""
         b = self.b
         inside = b.and_(column, self.width - 1)
         out = self.at(self.panel(b.sub(column, inside)), inside)
-        if "right term" in self.units:
-            lines = self.column_lines(column, self.start)
-            with b.loop(0, self.count, self.lanes) as term:
-                square = self.turned(lines, term.index, b.sub(self.count, term.index))
-                target = self.at(out, b.mul(term.index, self.width))
-                for i, x in enumerate(square):
-                    b.store(x, self.at(target, i * self.width))
-            return
-        mask = b.lane_mask(b.sub(self.columns, column))
-        with b.loop(0, self.count) as term:
-            place = self.operand("right", column, b.add(self.start, term.index))
-            b.store(b.load(self.kind, place, mask), self.at(out, b.mul(term.index, self.width)))
+        lines = self.column_lines(column, self.start)
+        with b.loop(0, self.count, self.lanes) as term:
+            square = self.turned(lines, term.index, b.sub(self.count, term.index))
+            target = self.at(out, b.mul(term.index, self.width))
+            for i, x in enumerate(square):
+                b.store(x, self.at(target, i * self.width))
 
     def _strips(self) -> None:
         """Rows as many at a time as there are registers for; the rest by fewer."""
@@ -270,45 +287,40 @@ class Many(Multiplier):
                 with b.if_(b.not_(narrow)):
                     self._tile(row, rows, column, vectors, *strip)
 
-    def bring_rows(self, row: Value, rows: int) -> tuple[Value, Value, int]:
-        """Where a strip is, bytes from a term to the next, and from a row to the next.
+    def bring_rows(self, row: Value, rows: int) -> tuple[int, int]:
+        """Makes a strip: elements from a term to the next, and from a row to the next.
 
-        Rows that are neighbours stay where they are; of others, terms are copied.
+        Rows that are neighbours stay so; of others, terms do.
         """
-        b, size = self.b, bytes_of(self.element)
+        b = self.b
         if "left step" in self.units:
-            return self.operand("left", row, self.start), self.job["left term"], size
+            mask = b.lane_mask(b.const("i64", rows))
+            with b.loop(0, self.count) as term:
+                place = self.operand("left", row, b.add(self.start, term.index))
+                target = self.at(self.strip, b.mul(term.index, self.lanes))
+                b.store(b.load(self.kind, place, mask), target)
+            return self.lanes, 1
         for i in range(rows):
             self.move_terms(b.add(row, i), self.start, self.count, self.at(self.strip, i * APART))
-        return self.strip, self.job["left term"], APART * size
+        return 1, APART
 
     def _tile(
-        self,
-        row: Value,
-        rows: int,
-        column: Value,
-        vectors: int,
-        strip: Value,
-        along: Value,
-        across: int,
+        self, row: Value, rows: int, column: Value, vectors: int, along: int, across: int
     ) -> None:
-        """Some rows with one panel, block by block: the sums of a block are in registers."""
+        """Some rows with one panel: the sums of a block are in registers."""
         b = self.b
-        with self.each_block(self.count) as (first, terms):
-            left = b.gep(strip, "i8", b.mul(first, along))
-            right = self.at(self.panel(column), b.mul(first, self.width))
-            zeros = [b.const(self.kind, 0)] * (rows * vectors)
-            with b.loop(0, terms, 1, [left, right, *zeros]) as term:
-                at, line, *sums = term.carried
-                columns = [b.load(self.kind, self.at(line, v * self.lanes)) for v in range(vectors)]
-                for i in range(rows):
-                    x = self.spread(b.gep(at, "i8", i * across))
-                    for v, y in enumerate(columns):
-                        sums[i * vectors + v] = self.times(x, y, sums[i * vectors + v])
-                term.update(b.gep(at, "i8", along), self.at(line, self.width), *sums)
-            found = term.results[2:]
-            lines = [found[i * vectors : (i + 1) * vectors] for i in range(rows)]
-            self.put(lines, row, column, b.icmp("eq", b.add(self.start, first), 0))
+        zeros = [b.const(self.kind, 0)] * (rows * vectors)
+        with b.loop(0, self.count, 1, [self.strip, self.panel(column), *zeros]) as term:
+            at, line, *sums = term.carried
+            columns = [b.load(self.kind, self.at(line, v * self.lanes)) for v in range(vectors)]
+            for i in range(rows):
+                x = self.spread(self.at(at, i * across))
+                for v, y in enumerate(columns):
+                    sums[i * vectors + v] = self.times(x, y, sums[i * vectors + v])
+            term.update(self.at(at, along), self.at(line, self.width), *sums)
+        found = term.results[2:]
+        lines = [found[i * vectors : (i + 1) * vectors] for i in range(rows)]
+        self.put(lines, row, column, b.icmp("eq", self.start, 0))
 
 
 # ------------------------------------------------------------------------------------- a few rows

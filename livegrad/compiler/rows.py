@@ -45,6 +45,9 @@ class Rows(Template):
         if any(instr.tail for instr in self.instrs):
             with b.if_(b.icmp("slt", self.begin, 0)):
                 self._tail()
+        if self.products:
+            self._emit_products()
+            return
         with b.loop(self.begin, self.end) as item:
             blocks = self.inner_blocks
             rest, inner_at = b.udiv(item.index, blocks), b.urem(item.index, blocks)
@@ -54,12 +57,9 @@ class Rows(Template):
             self.span = Span(b, low, high)
             first = b.mul(middle_at, self.middle_block)
             last = b.smin(b.add(first, self.middle_block), self.middle)
-            if self.products:
-                self._rows_of_products(outer, first, last)
-            else:
-                bases = self.outer_bases(outer)
-                with b.loop(first, last) as row:
-                    self._row(bases, row.index)
+            bases = self.outer_bases(outer)
+            with b.loop(first, last) as row:
+                self._row(bases, row.index)
 
     # ------------------------------------------------------------------------ matrix products
 
@@ -67,6 +67,28 @@ class Rows(Template):
     def products(self) -> list[Instr]:
         """Instructions that have what a product comes to."""
         return [instr for instr in self.instrs if instr.what == "product"]
+
+    def _emit_products(self) -> None:
+        """Items that lie side by side are taken together, as many as there is room for: rows, and
+        columns if all rows are. So few items are large, however finely work is cut."""
+        b = self.b
+        most_rows, most_columns = self.product_arg(0, 7), self.product_arg(0, 8)
+        with b.loop(self.begin, self.end) as item:
+            at, blocks = item.index, self.middle_blocks
+            row, rest = b.urem(at, blocks), b.udiv(at, blocks)
+            column, outer = b.urem(rest, self.inner_blocks), b.udiv(rest, self.inner_blocks)
+            left = b.sub(self.end, at)
+            rows = b.smin(b.smin(left, b.sub(blocks, row)), most_rows)
+            whole = b.icmp("eq", rows, blocks)
+            wanted = b.smin(b.udiv(left, blocks), b.sub(self.inner_blocks, column))
+            columns = b.select(whole, b.smin(wanted, most_columns), 1)
+            low, first = b.mul(column, self.inner_block), b.mul(row, self.middle_block)
+            end, after = b.add(column, columns), b.add(row, rows)
+            high = b.smin(b.mul(end, self.inner_block), self.inner)
+            last = b.smin(b.mul(after, self.middle_block), self.middle)
+            self.span = Span(b, low, high)
+            self._rows_of_products(outer, first, last)
+            item.advance(b.mul(rows, columns))
 
     def _rows_of_products(self, outer: Value, first: Value, last: Value) -> None:
         """The rows of an item, which may take several steps of the outer loops together."""
@@ -90,13 +112,15 @@ class Rows(Template):
         b, products = self.b, self.products
         scratch = b.load("ptr", b.gep(self.ctx, "i64", 3))
         job = b.gep(scratch, "i8", b.mul(self.arg(8), len(self.spills)))
-        most = b.mul(self.inner_block, self.product_arg(0, 5))
+        columns = b.mul(self.inner_block, self.product_arg(0, 8))
+        rows = b.mul(self.middle_block, self.product_arg(0, 7))
+        most = b.mul(columns, self.product_arg(0, 5))
         self.line = b.and_(b.add(most, WIDEST - 1), -WIDEST)
         room, sums = b.gep(job, "i8", JOB_BYTES), []
         for instr in products:
             sums.append(room)
             nbytes = b.mul(self.line, instr.dtype.itemsize)
-            room = b.gep(room, "i8", b.mul(nbytes, self.middle_block))
+            room = b.gep(room, "i8", b.mul(nbytes, rows))
         low, high = self.span.low, self.span.high
         for instr, place in zip(products, sums, strict=True):
             number, left, right = instr.payload

@@ -9,7 +9,8 @@ Argument block (int64 slots), see runtime/cpu/driver.py for the calling conventi
     then per stream: address, bytes per inner step, per middle step, per step of each outer loop
     then numbers (bits), then per gather: bytes per step of its dim, size of its dim
     then per product: address of what multiplies, terms, bytes per term of its operands, the slot of
-    what is told about windows, outer steps that an item takes, and how many there are
+    what is told about windows, outer steps that an item takes, and how many there are, and of how
+    many items rows and columns are taken together
 
 A work item is one block of one row range: (outer counters, middle block, inner block). Rows kernels
 vectorise the inner loop and fold over it; columns kernels vectorise the inner loop and fold over
@@ -33,7 +34,7 @@ from livegrad.graph.op import REGISTRY, Op
 
 HEADER = 10
 RECORD = 3  # slots of a stream's record before its outer strides
-PRODUCT = 7  # slots of a product
+PRODUCT = 9  # slots of a product
 
 PARAMS = (("ptr", "args"), ("i64", "begin"), ("i64", "end"), ("ptr", "ctx"))
 

@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from livegrad.compiler.builder import Builder
-from livegrad.compiler.products import APART, DEPTH, MOST_ROWS, Many
+from livegrad.compiler.products import APART, BLOCK, STRIP, Many
 from livegrad.compiler.values import Operand, Value, bytes_of
 from livegrad.dtypes import DType
 
@@ -138,7 +138,7 @@ class _Conv(_Windows):
     def depth(self) -> Operand:
         """Whole channels."""
         b = self.b
-        return b.mul(b.smax(b.udiv(b.const("i64", DEPTH), self.taps), 1), self.taps)
+        return b.mul(b.smax(b.udiv(b.const("i64", BLOCK), self.taps), 1), self.taps)
 
     def bring_columns(self) -> None:
         """Panel by panel, run by run: windows beside each other in the last dim."""
@@ -220,14 +220,14 @@ _NOTED = 3
 
 def room_for_notes(rank: int) -> int:
     """Bytes of the thread's memory for what slopes note about windows."""
-    return (_NOTED + rank) * DEPTH * 8
+    return (_NOTED + rank) * BLOCK * 8
 
 
 class _Slopes(_Windows):
     def bring_columns(self) -> None:
         """Gradients, turned image by image; and where the windows of these terms are."""
         b = self.b
-        self.notes = self.at(self.strip, MOST_ROWS * APART)
+        self.notes = self.at(self.strip, STRIP)
         self._note_runs()
         with b.loop(0, self.columns, self.lanes) as column:
             inside = b.and_(column.index, self.width - 1)
@@ -269,15 +269,15 @@ class _Slopes(_Windows):
         self.each_run(self.start, self.count, last.count, note)
 
     def _note(self, number: int, run: Value) -> Value:
-        return self.b.gep(self.notes, "i64", self.b.add(run, number * DEPTH))
+        return self.b.gep(self.notes, "i64", self.b.add(run, number * BLOCK))
 
-    def bring_rows(self, row: Value, rows: int) -> tuple[Value, Value, int]:
+    def bring_rows(self, row: Value, rows: int) -> tuple[int, int]:
         """A strip: of each channel and place in a window, one element per window."""
         b = self.b
         with b.loop(0, rows) as i:
             out = self.at(self.strip, b.mul(i.index, APART))
             self._bring_row(b.add(row, i.index), out)
-        return self.strip, b.const("i64", self.size), APART * self.size
+        return 1, APART
 
     def _bring_row(self, row: Value, out: Value) -> None:
         b = self.b

@@ -7,12 +7,10 @@ from livegrad.compiler.expand import Recorded, without_device
 from livegrad.compiler.pipeline import compile_plan
 from livegrad.compiler.plan import Notes, Plan
 from livegrad.compiler.plan_text import plan_text, read_plan
-from livegrad.compiler.shares import Shares
 from livegrad.compiler.verify import Verifier
 from livegrad.graph.node import Node
 from livegrad.graph.numbers import Specialised
 from livegrad.graph.written import Unwritable, value_of
-from livegrad.runtime.cpu.threads import pool
 from livegrad.runtime.fault import Fault
 from livegrad.runtime.speedup import original_functions
 from livegrad.runtime.structure import Structure
@@ -21,7 +19,6 @@ from livegrad.runtime.structure import Structure
 def planned(recorded: Recorded) -> Plan:
     """A plan for what was recorded; `Specialised.seen` says whether it is for its numbers only."""
     Specialised.seen = False
-    Shares.threads = pool.num_threads
     plan = sizes.plan_for(recorded, original_functions)
     if Verifier.enabled:
         _check_text(plan)

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 from livegrad import dtypes
 from livegrad.compiler.access import axis_strides, contiguous_strides, own_index, resolve
 from livegrad.compiler.attention import NUMBERS, Kind, generate_attention, scratch_of
+from livegrad.compiler.bind_products import ITEM_PRODUCT, MOST_ITEMS
 from livegrad.compiler.binder import THREAD_WORK, bits_of_double
 from livegrad.compiler.draft import Draft
 from livegrad.compiler.legalise import Legaliser
@@ -15,7 +16,6 @@ from livegrad.compiler.lowerings.base import Kernel, Nodes
 from livegrad.compiler.lowerings.product import is_readable
 from livegrad.compiler.plan import ADD_INPUT, SET_INPUT, SET_SCALAR, Block, Patch, Signature, Step
 from livegrad.compiler.products import JOB_BYTES, generate_product
-from livegrad.compiler.shares import Shares
 from livegrad.graph.node import Node
 from livegrad.graph.numbers import FloatArg, IntArg
 from livegrad.graph.record import record
@@ -125,7 +125,7 @@ class _Work:
         work = rows * columns * (features + width)
         taken = least(most(MOST_SCORES // most(columns, 1), 14), MOST_QUERIES)
         if not kind.gradient:
-            wanted = least(most(entries * work >> 17, 1), Shares.items())
+            wanted = least(most(entries * work // ITEM_PRODUCT, 1), MOST_ITEMS)
             parts = -(-wanted // most(entries, 1))
             taken = least(taken, most(-(-rows // (parts * QUERIES_CUT)) * QUERIES_CUT, 14))
         taken = least(taken, most(rows, 1))

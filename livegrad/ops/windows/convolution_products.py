@@ -27,6 +27,7 @@ from livegrad.ops.shaping.joining import stack
 from livegrad.ops.shaping.movement import INDEX, reshape_to
 from livegrad.ops.shaping.slicing import FLIP
 from livegrad.ops.support import parts, samples as s
+from livegrad.ops.windows.shifted_products import is_alone, shifted_slopes, shifted_sum
 from livegrad.ops.windows.unfolding import (
     Amounts,
     Sizes,
@@ -94,6 +95,8 @@ def _conv_expand(n: Any, x: Tensor, weight: Tensor, *bias: Tensor) -> Tensor:
 def _product(x: Tensor, weight: Tensor, lie: Lie, shape: Shape) -> Tensor:
     """CONV_PRODUCT; of very large windows, part by part of their first dim that is large."""
     taps = node_of(weight).meta.shape[3:]
+    if is_alone(node_of(weight).meta.shape):
+        return shifted_sum(x, weight, lie, shape)
     if prod(taps) <= MOST_TAPS:
         return record(CONV_PRODUCT, (x, weight), lie, (), shape)
     d = taps.index(max(taps))
@@ -198,6 +201,8 @@ def _conv_weight_expand(n: Any, y: Tensor, x: Tensor) -> Tensor:
     outputs, *rest = n.meta.shape
     shape = (geo.groups, outputs // geo.groups, *rest)
     pair = _grouped(y, 1, geo.groups), _grouped(x, 1, geo.groups)
+    if is_alone(shape):
+        return reshape_to(shifted_slopes(*pair, lie, shape), n.meta.shape)
     return reshape_to(record(CONV_SLOPES, pair, lie, (), shape), n.meta.shape)
 
 

@@ -31,7 +31,7 @@ Array = np.ndarray[Any, Any]
 Metas = tuple[Meta, ...]
 
 # Places in a window that native code takes at a time.
-MOST_TAPS = 512
+MOST_TAPS = 256
 
 
 class Lie(NamedTuple):

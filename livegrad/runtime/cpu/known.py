@@ -10,7 +10,6 @@ from livegrad.compiler import debug
 from livegrad.dtypes import get_default_dtype
 from livegrad.native.stored import sources
 from livegrad.runtime.cpu import jit
-from livegrad.runtime.cpu.threads import pool
 
 
 class Known:
@@ -22,9 +21,8 @@ class Known:
 
 def key_of(kind: str, text: str) -> str:
     """The key of what `text` says for the disk cache, which adds the processor."""
-    # Rules make numbers of the default dtype; plans and pieces cut their work for so many threads.
-    threads = 0 if kind == "kernel" else pool.num_threads
-    return f"{kind} {sources()} {get_default_dtype().name} {threads} {text}"
+    # Rules make numbers of the default dtype.
+    return f"{kind} {sources()} {get_default_dtype().name} {text}"
 
 
 def is_on() -> bool:

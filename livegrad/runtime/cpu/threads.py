@@ -34,7 +34,6 @@ from collections.abc import Callable
 import numpy as np
 import numpy.typing as npt
 
-from livegrad.compiler.shares import Shares
 from livegrad.runtime.cpu import jit
 from livegrad.runtime.cpu.pool_code import pool_ir
 from livegrad.runtime.memory import aligned_zeros
@@ -93,7 +92,7 @@ class ThreadPool:
     def num_threads(self) -> int:
         """How many threads a parallel step uses, the caller's included."""
         if not self._wanted:
-            self._wanted = Shares.threads = default_num_threads()
+            self._wanted = default_num_threads()
         return self._wanted
 
     def resize(self, number: int) -> None:
@@ -102,7 +101,7 @@ class ThreadPool:
             raise RuntimeError(f"set_num_threads: got {number}; expected 1 to {MAX_THREADS}")
         with self._lock:
             self.stop()
-            self._wanted = Shares.threads = number
+            self._wanted = number
 
     def start(self) -> None:
         """Start the workers unless they run."""

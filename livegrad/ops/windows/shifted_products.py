@@ -1,0 +1,74 @@
+"""Convolutions of channels by themselves (depthwise): a sum of shifted images, each times a number.
+
+    product of windows     x (N, G, 1, *S), weight (G, O, 1, *K) -> (N, G, O, *L)
+    slopes                 g (N, G, O, *L), x (N, G, 1, *S)      -> (G, O, 1, *K)
+
+As matrix products these would have one row, or a few terms: loops over elements take less time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import product
+from math import prod
+from typing import TYPE_CHECKING
+
+from livegrad.graph.handle import node_of
+from livegrad.graph.meta import Shape
+from livegrad.graph.record import record
+from livegrad.ops.elementwise.arithmetic import add, mul
+from livegrad.ops.reductions.reduce import SUM
+from livegrad.ops.shaping.joining import stack
+from livegrad.ops.shaping.movement import INDEX, reshape_to
+from livegrad.ops.windows.unfolding import Sizes, resized, span
+from livegrad.ops.windows.window_products import Lie
+
+if TYPE_CHECKING:
+    from livegrad.tensor import Tensor
+
+# Outputs per channel, and places in a window, that are summed up so.
+MOST_OUTPUTS, MOST_SHIFTS = 2, 25
+
+
+def is_alone(weight: Shape) -> bool:
+    """Whether a weight (G, O, C, *K) is for single channels and few enough places."""
+    _, outputs, channels, *taps = weight
+    return channels == 1 and outputs <= MOST_OUTPUTS and prod(taps) <= MOST_SHIFTS
+
+
+def shifted_sum(x: Tensor, weight: Tensor, lie: Lie, shape: Shape) -> Tensor:
+    """What each output is: the elements of its window times the weight, added one by one."""
+    groups, outputs, _, *taps = node_of(weight).meta.shape
+    ones = (1,) * len(taps)
+    items = tuple([("all",)] * 3 + [("slice", 1)] * len(taps))
+    total = None
+    for place, image in _shifted(x, lie, tuple(taps), shape[3:]):
+        factor = record(INDEX, (weight,), (items,), place, (groups, outputs, 1, *ones))
+        term = mul(image, reshape_to(factor, (groups, outputs, *ones)))
+        total = term if total is None else add(total, term)
+    assert total is not None
+    return total
+
+
+def shifted_slopes(g: Tensor, x: Tensor, lie: Lie, shape: Shape) -> Tensor:
+    """For each place in a window, the sum of gradients times the elements they met there."""
+    taps, counts = shape[3:], node_of(g).meta.shape[3:]
+    dims = (0, *range(3, 3 + len(taps)))
+    found = [
+        record(SUM, (mul(g, image),), (dims, False)) for _, image in _shifted(x, lie, taps, counts)
+    ]
+    return reshape_to(stack(found, -1), shape)
+
+
+def _shifted(x: Tensor, lie: Lie, taps: Shape, counts: Shape) -> Iterator[tuple[Sizes, Tensor]]:
+    """For each place in a window, the elements (N, G, 1, *L) that are there."""
+    lead, sizes = node_of(x).meta.shape[:3], node_of(x).meta.shape[3:]
+    amounts = {}
+    for i, (size, count) in enumerate(zip(sizes, counts, strict=True)):
+        needed = lie.stride[i] * (count - 1) + span(taps[i], lie.dilation[i])
+        amounts[3 + i] = (lie.before[i], needed - lie.before[i] - size)
+    whole = resized(x, amounts)
+    items = tuple([("all",)] * 3 + [("slice", step) for step in lie.stride])
+    for place in product(*map(range, taps)):
+        start = tuple([k * d for k, d in zip(place, lie.dilation, strict=True)])
+        yield place, record(INDEX, (whole,), (items,), start, (*lead, *counts))
