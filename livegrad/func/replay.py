@@ -12,6 +12,7 @@ all examples is that rule, traced and replayed in its turn.
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 from weakref import ref
 
@@ -26,7 +27,6 @@ from livegrad.graph.state import LOCAL, Runtime, setting
 from livegrad.ops.elementwise.arithmetic import clone
 from livegrad.ops.reductions.reduce import SUM
 from livegrad.ops.shaping.movement import aligned, expanded
-from livegrad.ops.support.batched import aligned_all
 from livegrad.random import default_generator
 
 if TYPE_CHECKING:
@@ -214,8 +214,13 @@ class Replay:
         if node.op.draws is not None:
             if not any(batched):
                 xs[0], batched = expanded(xs[0], (self.size, *xs[0].shape)), (True, *batched[1:])
-            operands = aligned_all(max([x.meta.ndim for x in node.inputs]), xs, batched)
-            return record(node.op, operands, node.attrs, (*numbers, *found))
+            told = SimpleNamespace(
+                op=node.op, attrs=node.attrs, args=(*numbers, *found), inputs=node.inputs
+            )
+            rule = find_rule(node)
+            assert rule is not None
+            y: Tensor = rule(told, self.size, xs, batched)
+            return y
         if node.op.name in PER_ELEMENT:
             operands = [
                 aligned(x, node.meta.ndim) if b else x for x, b in zip(xs, batched, strict=True)

@@ -130,7 +130,7 @@ def _is_float(x: Any) -> bool:
 # run side by side if they share a weight (here each example has one); gradients of weights never.
 # Attention is batched before it is expanded to `attend`.
 ONE_BY_ONE = set(
-    "as_strided attend attend_slopes bag_of_place bin_edges cov_weights ctc_losses ctc_slopes gamma_slope histc "
+    "as_strided attend bag_of_place bin_edges cov_weights ctc_losses ctc_slopes gamma_slope histc "
     "histogram isin largest_in_bag linalg_ldl_solve nonzero_static overlap_checked panels "
     "quantile_range recurrent recurrent_slopes searchsorted segment_reduce "
     "segment_reduce_backward view_bits".split()

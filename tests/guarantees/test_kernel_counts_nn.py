@@ -60,6 +60,10 @@ def test_attention():
     F.scaled_dot_product_attention(q, k, v, is_causal=True).sum().backward()
     # The result is not asked for; gradients lie in memory as what projects them wants to read them.
     assert read(q.grad, k.grad, v.grad) == ["loops", "attention"]
+    # Nor is anything computed three times where the gradients are recorded one by one.
+    y = F.scaled_dot_product_attention(q, k, v, is_causal=True)
+    read(y)
+    assert read(*lg.autograd.grad(y, (q, k, v), lg.ones_like(y))).count("attention") == 1
 
 
 def test_block_of_a_transformer():

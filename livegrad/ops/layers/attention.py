@@ -39,7 +39,8 @@ from livegrad.ops.shaping.joining import cat
 from livegrad.ops.shaping.movement import EXPAND, INDEX, PERMUTE, normal_dim, reshape_to
 from livegrad.ops.support import samples as s
 from livegrad.ops.support.autocast import in_low
-from livegrad.ops.support.batched import matrices
+from livegrad.ops.support.batched import aligned_all, matrices
+from livegrad.ops.support.shared import shared
 from livegrad.random import default_generator
 
 if TYPE_CHECKING:
@@ -113,7 +114,7 @@ def _scores(metas: Sequence[Meta], k: Meta) -> int:
 def _draws(n: Any) -> int:
     """A number per score, if there is dropout."""
     metas = [x.meta for x in n.inputs]
-    keys = metas[2 if n.op is ATTENTION_BACKWARD else 1]
+    keys = metas[1 if n.op is ATTENTION else 2]
     return _scores(metas, keys) if n.attrs[2] else 0
 
 
@@ -155,25 +156,41 @@ def _attention_expand(n: Any, *inputs: Tensor) -> Tensor:
     return _heads_before(record(ATTEND, _inputs(n, inputs), n.attrs, n.args, shape))
 
 
-def _slopes(n: Any, inputs: Sequence[Tensor]) -> list[Tensor]:
-    """The gradients of q, k and v, all computed together."""
-    q, k, v = [node_of(x).meta.shape[-2:] for x in inputs[1:4]]
-    batch = _batch(tuple([node_of(x).meta for x in inputs]))
-    found, start = [], 0
-    sizes = [math.prod((*batch, *last)) for last in (q, k, v)]
-    attrs = n.attrs[:3]
-    whole = record(ATTEND_SLOPES, _inputs(n, inputs), attrs, n.args, (sum(sizes),))
-    for size, last in zip(sizes, (q, k, v), strict=True):
-        part = record(INDEX, (whole,), ((("slice", 1),),), (start,), (size,))
-        found.append(_heads_before(reshape_to(part, _heads_behind(batch, *last))))
-        start += size
-    return found
+def _slopes(n: Any, inputs: Sequence[Tensor]) -> Tensor:
+    """The gradients of q, k and v, all computed together, from (g, q, k, v[, mask])."""
+    shapes = _shapes_of_slopes([node_of(x).meta for x in inputs])
+    return record(ATTEND_SLOPES, _inputs(n, inputs), n.attrs, n.args, _together(shapes))
 
 
-def _attention_backward_expand(n: Any, *inputs: Tensor) -> Tensor:
-    which: int = n.attrs[3]
-    if which < 3:
-        return _slopes(n, inputs)[which]
+def _shapes_of_slopes(metas: Sequence[Meta]) -> list[Shape]:
+    """How the gradients of q, k and v lie."""
+    batch = _batch(tuple(metas))
+    return [_heads_behind(batch, *meta.shape[-2:]) for meta in metas[1:4]]
+
+
+def _together(shapes: list[Shape]) -> Shape:
+    return (sum([math.prod(shape) for shape in shapes]),)
+
+
+def _part_of(slopes: Tensor, shapes: list[Shape], which: int) -> Tensor:
+    """One of the gradients."""
+    (start,), (size,) = _together(shapes[:which]), _together(shapes[which : which + 1])
+    part = record(INDEX, (slopes,), ((("slice", 1),),), (start,), (size,))
+    return _heads_before(reshape_to(part, shapes[which]))
+
+
+def _slopes_batched(n: Any, size: int, xs: list[Tensor], batched: tuple[bool, ...]) -> Tensor:
+    """What examples have of each of the gradients of all is brought together again."""
+    operands = aligned_all(max([x.meta.ndim for x in n.inputs]), xs, batched)
+    shapes = _shapes_of_slopes([node_of(x).meta for x in operands])
+    whole = record(n.op, operands, n.attrs, n.args, _together(shapes))
+    parts = [_part_of(whole, shapes, which) for which in range(3)]
+    own = len(_batch(tuple([x.meta for x in n.inputs]))) > 0
+    flat = [_heads_before(x) if own else x for x in parts]
+    return cat([reshape_to(x, (size, node_of(x).meta.numel // size)) for x in flat], 1)
+
+
+def _mask_slopes_expand(n: Any, *inputs: Tensor) -> Tensor:
     _, to_scores = _shares_and_slopes(n, *inputs)
     slopes: Tensor = to_dtype(to_scores, n.meta.dtype)
     return slopes
@@ -204,11 +221,9 @@ def _shares_and_slopes(n: Any, *inputs: Tensor) -> tuple[Tensor, Tensor]:
     return taken, mul(shares, sub(arriving, inner))
 
 
-def _attention_backward_infer(metas: Metas, attrs: Attrs, shape: Any) -> Meta:
-    g, q, k, v = metas[:4]
-    rows, columns = q.shape[-2], k.shape[-2]
-    last = ((rows, q.shape[-1]), (columns, k.shape[-1]), (columns, v.shape[-1]), (rows, columns))
-    return meta_of((*_batch(metas), *last[attrs[3]]), g.dtype)
+def _mask_slopes_infer(metas: Metas, attrs: Attrs, shape: Any) -> Meta:
+    g, q, k = metas[:3]
+    return meta_of((*_batch(metas), q.shape[-2], k.shape[-2]), g.dtype)
 
 
 # ------------------------------------------------------------------------- what computes them
@@ -328,6 +343,8 @@ ATTEND_SLOPES: Op = Op(
     expand=_attend_slopes_expand,
     lower=lowered_by("attention.Attention", gradient=True),
     saves="x",
+    batch=_slopes_batched,
+    draws=_draws,
     flops=lambda node: node.inputs[0].meta.numel * 5 * node.inputs[2].meta.shape[-2],
     samples=_attend_samples(gradient=True),
 )
@@ -336,7 +353,7 @@ ATTEND_SLOPES: Op = Op(
 
 
 def _attention_samples(gradient: bool) -> s.SampleRule:
-    def sample(which: int, causal: bool, kind: str, drop: bool) -> s.Sample:
+    def sample(causal: bool, kind: str, drop: bool) -> s.Sample:
         lead = (2,) if drop else ()
         inputs: list[Any] = [s.uniform(*lead, *last) for last in ((2, 3), (3, 3), (3, 1))]
         if kind == "float":
@@ -346,27 +363,25 @@ def _attention_samples(gradient: bool) -> s.SampleRule:
         attrs: Attrs = (causal, kind, drop)
         if gradient:
             inputs.insert(0, s.uniform(*lead, 2, 1, seed=8))
-            attrs = (*attrs, which)
         args = (0.7, 0.25, 4 / 3, 11, 0) if drop else (0.7,)
-        op = ATTENTION_BACKWARD if gradient else ATTENTION
+        op = MASK_SLOPES if gradient else ATTENTION
         # The gradient's gradients are tested with those of the attention.
         return s.Sample(
             tuple(inputs), lambda *t: record(op, t, attrs, args), kind != "bool" and not gradient
         )
 
-    cases = [(0, True, "", True), (2, False, "bool", False), (3, False, "float", False)]
-    if gradient:
-        cases.append((1, True, "", False))
+    cases = [(False, "float", False), (False, "float", True)]
+    if not gradient:
+        cases += [(True, "", True), (False, "bool", False)]
     return s.calls(*[lambda case=case: sample(*case) for case in cases])
 
 
-ATTENTION_BACKWARD: Op = Op(
-    "attention_backward",
+MASK_SLOPES: Op = Op(
+    "attention_mask_slopes",
     "composite",
-    # inputs (g, q, k, v[, mask]), attrs (…, which operand); computes the scores again, unless the
-    # forward pass is in the same plan.
-    infer=_attention_backward_infer,
-    expand=_attention_backward_expand,
+    # inputs (g, q, k, v, mask): the gradient of a mask; computes the scores again.
+    infer=_mask_slopes_infer,
+    expand=_mask_slopes_expand,
     saves="x",
     batch=matrices,
     draws=_draws,
@@ -376,8 +391,11 @@ ATTENTION_BACKWARD: Op = Op(
 
 def _attention_rule(which: int) -> Any:
     def rule(g: Tensor, y: Tensor, *inputs: Tensor) -> Tensor:
-        node = y._node
-        return record(ATTENTION_BACKWARD, (g, *inputs), (*node.attrs, which), node.args)
+        node, given = y._node, (g, *inputs)
+        if which == 3:
+            return record(MASK_SLOPES, given, node.attrs, node.args)
+        slopes = shared(y, lambda: _slopes(node, given))
+        return _part_of(slopes, _shapes_of_slopes([node_of(x).meta for x in given]), which)
 
     return rule
 

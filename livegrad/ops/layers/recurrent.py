@@ -31,12 +31,13 @@ from livegrad.graph.node import Node
 from livegrad.graph.op import Op
 from livegrad.graph.record import record
 from livegrad.ops.layers.composite import Array, Attrs, Metas, need_float
-from livegrad.ops.layers.recurrent_cells import CELLS, Cell, OfArrays, OfTensors, shared, split
+from livegrad.ops.layers.recurrent_cells import CELLS, Cell, OfArrays, OfTensors, split
 from livegrad.ops.products.matmul import matmul, transposed
 from livegrad.ops.reductions.reduce import sum as total
 from livegrad.ops.shaping.joining import record_slice
 from livegrad.ops.shaping.movement import PERMUTE, reshape_to, wholes
 from livegrad.ops.support import samples as s
+from livegrad.ops.support.shared import shared
 
 if TYPE_CHECKING:
     from livegrad.tensor import Tensor

@@ -29,6 +29,7 @@ from livegrad.ops.making.generate import filled
 from livegrad.ops.products.matmul import matmul, transposed
 from livegrad.ops.shaping.joining import cat, record_slice
 from livegrad.ops.support import samples as s
+from livegrad.ops.support.shared import shared
 
 if TYPE_CHECKING:
     from livegrad.tensor import Tensor
@@ -282,14 +283,6 @@ STEP_SLOPES: Op = Op(
     saves="x",
     samples=_step_samples(lambda kind, *t: record(STEP_SLOPES, t, (kind,)), True),
 )
-
-
-def shared(y: Tensor, make: Callable[[], Tensor]) -> Tensor:
-    """What `make` records, once for all the rules of one node: `y` is made anew for each node."""
-    found = y.__dict__.get("_shared")
-    if found is None:
-        found = y.__dict__["_shared"] = make()
-    return found
 
 
 def _step_rule(place: int) -> Any:
