@@ -255,12 +255,16 @@ class Many(Multiplier):
         b = self.b
         inside = b.and_(column, self.width - 1)
         out = self.at(self.panel(b.sub(column, inside)), inside)
-        lines = self.column_lines(column, self.start)
+        self.bring_turned(self.column_lines(column, self.start), out, self.width)
+
+    def bring_turned(self, lines: list[Value], out: Value, apart: int) -> None:
+        """Of as many lines as there are lanes, term by term, so far apart."""
+        b = self.b
         with b.loop(0, self.count, self.lanes) as term:
             square = self.turned(lines, term.index, b.sub(self.count, term.index))
-            target = self.at(out, b.mul(term.index, self.width))
+            target = self.at(out, b.mul(term.index, apart))
             for i, x in enumerate(square):
-                b.store(x, self.at(target, i * self.width))
+                b.store(x, self.at(target, i * apart))
 
     def _strips(self) -> None:
         """Rows as many at a time as there are registers for; the rest by fewer."""
@@ -290,7 +294,7 @@ class Many(Multiplier):
     def bring_rows(self, row: Value, rows: int) -> tuple[int, int]:
         """Makes a strip: elements from a term to the next, and from a row to the next.
 
-        Rows that are neighbours stay so; of others, terms do.
+        Rows become neighbours, which a core loads quickest; where they are few, terms stay so.
         """
         b = self.b
         if "left step" in self.units:
@@ -299,6 +303,11 @@ class Many(Multiplier):
                 place = self.operand("left", row, b.add(self.start, term.index))
                 target = self.at(self.strip, b.mul(term.index, self.lanes))
                 b.store(b.load(self.kind, place, mask), target)
+            return self.lanes, 1
+        if rows * 2 > self.lanes and "left term" in self.units:
+            numbers = [b.add(row, min(i, rows - 1)) for i in range(self.lanes)]
+            lines = [self.operand("left", number, self.start) for number in numbers]
+            self.bring_turned(lines, self.strip, self.lanes)
             return self.lanes, 1
         for i in range(rows):
             self.move_terms(b.add(row, i), self.start, self.count, self.at(self.strip, i * APART))
