@@ -21,7 +21,8 @@ def _gradient(
     differentiable = is_grad_enabled() and (g.requires_grad or other.requires_grad)
     with enable_grad():
         wanted = zeros(*size, dtype=g.dtype, device=g.device, requires_grad=True)
-        (found,) = autograd.grad(convolve(wanted), wanted, g, create_graph=differentiable)
+        gradients = autograd.grad(convolve(wanted), wanted, g, create_graph=differentiable)
+    found: Tensor = gradients[0]
     return found
 
 

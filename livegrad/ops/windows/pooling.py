@@ -30,6 +30,7 @@ from livegrad.ops.shaping.movement import reshape_to
 from livegrad.ops.support import parts, samples as s
 from livegrad.ops.support.autocast import in_float32
 from livegrad.ops.support.out import exact
+from livegrad.ops.windows.tiles import are_tiles, spread_maximum
 from livegrad.ops.windows.unfolding import Sizes, per_dim, permuted, resized, spaced, span, windows
 
 if TYPE_CHECKING:
@@ -283,6 +284,8 @@ def _places_infer(metas: Metas, attrs: Any, shape: Any) -> Meta:
 
 def _maximum_gradient(g: Tensor, y: Tensor, x: Tensor) -> Tensor:
     pool = Pool(*y._node.attrs)
+    if are_tiles(pool):
+        return also_of(x, spread_maximum(g, x, pool.kernel))
     places = record(MAXIMUM_PLACES, (x,), pool)
     return also_of(x, scattered(g, places, len(pool.kernel), x.shape))
 
