@@ -1711,6 +1711,26 @@ def parameters_of_arrays(T: Any) -> Any:
 
 
 @program
+def arrays_with_gaps_are_no_views(T: Any) -> Any:
+    seen: list[Any] = []
+    for array in (np.arange(6.0)[::2], np.arange(6.0).reshape(2, 3).T, T.arange(6.0)[::3].numpy()):
+        t = T.from_numpy(array)
+        part = t[1:]
+        seen.append((t._base is None, part._base is t, t.detach_() is t))
+        t.requires_grad_()
+        seen.append((t.is_leaf, part.requires_grad, part.is_leaf))
+        (t * t).sum().backward()
+        seen.append(t.grad.tolist())
+        t = T.from_numpy(array)
+        w = T.ones(1, dtype=t.dtype, requires_grad=True)
+        t[:1].mul_(w)
+        (t * t).sum().backward()
+        t.detach_()
+        seen.append((w.grad.tolist(), t.is_leaf, t.requires_grad, t.tolist()))
+    return seen
+
+
+@program
 def large_arrays(T: Any) -> Any:
     big = np.zeros((600, 600))
     t = T.from_numpy(big)

@@ -41,6 +41,7 @@ from .tensors import (
     is_integer,
     is_its_own_gradient,
     is_left,
+    is_of_written_base,
     is_product,
     is_unsigned,
     is_view_of_leaf,
@@ -58,6 +59,7 @@ class Explained:
 SET_ON_A_VIEW = "set_ on a view leaves the history of what that was a view of alone"
 OWN_FAULT = "PyTorch finds a fault of its own"
 SET_ON_A_WHOLE = "views of what set_ gives another storage keep the history that they had"
+ONE_NUMBER_ALONE = "the largest so far of one complex number is that number, and has its gradient"
 KEPT = "values that backward needs are kept as they were: there is nothing to refuse"
 
 EXPLAINED = (
@@ -85,6 +87,8 @@ EXPLAINED = (
         "nan_to_num of complex numbers has a gradient, that of its parts",
         "nan_to_num does not support automatic differentiation",
     ),
+    Explained(ONE_NUMBER_ALONE, "cummax does not support automatic differentiation"),
+    Explained(ONE_NUMBER_ALONE, "cummin does not support automatic differentiation"),
     Explained(
         "numpy() of what shows conjugates, or negatives, of what lies in memory is a copy",
         "bit set. Use tensor.resolve_",
@@ -129,15 +133,18 @@ def explanation_of_state(
     lines: Sequence[str],
     theirs: dict[str, Any],
     noted: Collection[str] = (),
+    dropped: Mapping[str, Any] = MappingProxyType({}),
 ) -> str | None:
     """Why the variable `name` may differ in `kind` after `lines`; None if it should not.
 
-    `theirs` are the variables as PyTorch has them, `noted` is what a line did not promise.
+    `theirs` are the variables as PyTorch has them, `noted` is what a line did not promise,
+    `dropped` are variables that were deleted: gradients may have come through them.
     """
     gradients = derived(lines, "T.autograd.grad(")
     if kind == "value" and name in gradients and is_written_together(theirs[name], detail):
         return OWN_STRIDES
-    if kind == "grad value" and (reason := explanation_of_gradient(detail, name, lines, theirs)):
+    known = {**dropped, **theirs}
+    if kind == "grad value" and (reason := explanation_of_gradient(detail, name, lines, known)):
         return reason
     if kind in VALUES:
         return explanation_of_values(kind, detail, "\n".join(lines), noted, theirs)
@@ -435,7 +442,7 @@ def explanation_of_refusal(
     if is_of_no_index(message) or (empty and re.match(r"index_(add|copy): index -", message)):
         return NO_INDEX
     if "doesn't require gradient" in message:
-        if any(map(is_integer, named)):
+        if any(map(is_integer, named)) or any(map(comes_from_integers, named)):
             return INTEGERS
         if not any(is_set(x, before, theirs) for x in named):
             return None
@@ -444,6 +451,10 @@ def explanation_of_refusal(
         return INTEGERS if any(map(comes_from_integers, named)) else None
     if "derivative for set_ is not implemented" in message:
         return SET_ON_A_VIEW if is_after(named, "CopySlices") else None
+    if "does not require grad" in message and any(map(comes_from_integers, named)):
+        return INTEGERS
+    if "you can only change requires_grad flags of leaf" in message:
+        return UNASKED if any(map(is_of_written_base, named[:1])) else None
     if "does not require grad" in message and "autograd.grad(" in line:
         left = is_computed_from_left(line, before, theirs)
         return LEFT if left else SET_ON_A_WHOLE if is_after(named, "NotImplemented") else None

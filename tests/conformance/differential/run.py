@@ -39,7 +39,7 @@ class TookTooLong(BaseException):
 
 @dataclass(frozen=True)
 class Pair:
-    want: Side
+    want: TorchSide
     got: Side
     without: frozenset[str]
     # Why values may differ from now on.
@@ -93,7 +93,13 @@ class Pair:
     def explained(self, found: Difference, lines: Sequence[str]) -> Difference:
         """What a check after `lines` has found, with the reason if it has a known one."""
         reason = explanation_of_state(
-            found.kind, found.detail, found.variable, lines, self.want.own(), self.notes
+            found.kind,
+            found.detail,
+            found.variable,
+            lines,
+            self.want.own(),
+            self.notes,
+            self.want.dropped,
         )
         return replace(found, reason=reason)
 
