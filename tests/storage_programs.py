@@ -258,6 +258,32 @@ def strides_of_composed_functions(T: Any) -> Any:
 
 
 @program
+def strides_of_attention(T: Any) -> Any:
+    attend = T.nn.functional.scaled_dot_product_attention
+    q, bias = T.ones(2, 5, 3, 4).transpose(1, 2), T.zeros(5, 5)
+    found = [
+        attend(q, q, q), attend(q, q, q, is_causal=True), attend(q, q, q, bias),
+        attend(q, q, q, bias > 0), attend(q, q, q, bias.t()), attend(q.contiguous(), q, q),
+        attend(q, q, q[..., :2]), attend(q.mT, q.mT, q.mT), attend(q, q, q, dropout_p=0.5),
+        attend(q, q, q, bias.requires_grad_()), attend(q[0], q[0], q[0]),
+        attend(q[:, :, ::2], q, q), attend(q, q[:, :, :0], q[:, :, :0]),
+    ]  # fmt: skip
+    return [y.stride() for y in found], found[0].transpose(1, 2).view(2, 5, 12).stride()
+
+
+@program
+def strides_of_convolved_lines(T: Any) -> Any:
+    found = []
+    weight = T.ones(4, 2, 3)
+    for x in (T.ones(2, 2, 8), T.ones(2, 8, 2).mT):
+        for w in (weight, T.ones(4, 3, 2).mT, weight.transpose(0, 1).contiguous().transpose(0, 1)):
+            found += [T.conv1d(x, w).stride(), T.conv1d(x, w, T.ones(4), 2, 1).stride()]
+            found.append(T.conv_transpose1d(x, w[:2]).stride())
+    thin = T.ones(2, 8, 1).mT
+    return [*found, T.conv1d(thin, T.ones(4, 1, 3)).stride()]
+
+
+@program
 def strides_of_layers(T: Any) -> Any:
     F = T.nn.functional
     found = []
