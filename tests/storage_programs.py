@@ -272,6 +272,17 @@ def strides_of_attention(T: Any) -> Any:
 
 
 @program
+def strides_of_what_is_cut_and_padded(T: Any) -> Any:
+    F = T.nn.functional
+    given = [
+        T.ones(2, 3, 4, 5).to(memory_format=T.channels_last),
+        T.ones(2, 3, 1).mT.unfold(1, 1, 1),
+    ]
+    amounts = [(-1, 1), (-1, 2, 0, 1), (0, 0, 0, 0, -1, 1), (-1, 1, -1, 1), (0, 0, -1, 0)]
+    return [F.pad(x, pad).stride() for x in given for pad in amounts]
+
+
+@program
 def strides_of_convolved_lines(T: Any) -> Any:
     found = []
     weight = T.ones(4, 2, 3)
