@@ -9,7 +9,8 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from differential.campaign import Campaign  # noqa: E402
-from differential.explained import KEPT, OWN_STRIDES  # noqa: E402
+from differential.explained import KEPT  # noqa: E402
+from differential.explained_states import OWN_STRIDES  # noqa: E402
 from differential.generate import program  # noqa: E402
 from differential.noise import OtherNans, OtherRoundings, hangs_on  # noqa: E402
 from differential.processes import OWN_CRASH, campaigns, crashed  # noqa: E402

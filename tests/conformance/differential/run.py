@@ -14,7 +14,8 @@ from typing import Any
 import livegrad
 
 from .compare import Unequal, compare, compare_identities, compare_logs, compare_writes
-from .explained import explanation, explanation_of_state
+from .explained import explanation
+from .explained_states import explanation_of_state
 from .program import CHECK
 from .sides import Side, TorchSide
 from .undefined import ONE_GRADIENT, may_write, notes, share_gradients, writes_of
