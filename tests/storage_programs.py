@@ -1768,6 +1768,24 @@ def arrays_with_gaps_are_no_views(T: Any) -> Any:
 
 
 @program
+def views_of_inference_mode_are_none(T: Any) -> Any:
+    with T.inference_mode():
+        made = T.ones(2, 3)
+        part = made[0]
+    plain = T.ones(2, 3)
+    with T.inference_mode():
+        row = plain[0]
+        detached = plain[1].detach_().tolist()
+    shown = [part, made[1], part.view(3, 1), made.unbind()[0], made.expand(2, 2, 3), row, row[1:]]
+    seen = [(x._is_view(), x._base is None, x.is_inference()) for x in shown]
+    for x in shown[:5]:
+        x.detach_()
+    with T.inference_mode():
+        part.mul_(2)
+    return seen, detached, made.tolist(), shown[3].tolist()
+
+
+@program
 def large_arrays(T: Any) -> Any:
     big = np.zeros((600, 600))
     t = T.from_numpy(big)
