@@ -13,6 +13,7 @@ from livegrad.graph.above import Above
 from livegrad.graph.geometry import offset_of, root_of
 from livegrad.graph.handle import node_of
 from livegrad.graph.layout import is_channels_last, memory_order
+from livegrad.graph.views import is_of_inference
 from livegrad.methods import Methods
 from livegrad.ops.bookkeeping.in_place import in_format
 from livegrad.ops.shaping import movement
@@ -126,10 +127,14 @@ class Introspection(Methods):
         return base if is_base else whole_of(self)
 
     def _is_view(self) -> bool:
-        """Whether this shows a part of another tensor, history included."""
+        """Whether this shows a part of another tensor, history included.
+
+        What is of inference mode has no history, and is none.
+        """
         if self._was_view is not None:
             return self._was_view
-        return self._share is not None and self._share.has_family()
+        has_family = self._share is not None and self._share.has_family()
+        return has_family and not is_of_inference(self._node)
 
     def is_floating_point(self) -> bool:
         """Whether the dtype is a floating type."""

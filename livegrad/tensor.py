@@ -422,7 +422,7 @@ class Tensor(Subclassing):
 
     def detach_(self) -> Tensor:
         """Cuts the tensor from its history, in place."""
-        if self._is_view():
+        if self._is_view() and not LOCAL.state.inference:
             raise RuntimeError(
                 "Can't detach views in-place. Use detach() instead. If you are using "
                 "DistributedDataParallel (DDP) for training, and gradient_as_bucket_view is set as "

@@ -148,6 +148,7 @@ CASES: dict[str, Case] = {
     "negative rate": Case(lambda T: T.optim.Adam([leaf(T)], lr=-1.0), ValueError, ("-1.0",)),
     "dropout probability": Case(lambda T: T.nn.Dropout(1.5), ValueError, ("1.5",)),
     "missing state": Case(lambda T: T.nn.Linear(2, 3).load_state_dict({}), RuntimeError, ("weight",)),
+    "soft_margin_loss target": Case(lambda T: F(T).soft_margin_loss(T.ones(2, 1), T.ones(2, 3)), RuntimeError, ("2, 1", "2, 3")),
     "unknown reduction": Case(lambda T: F(T).mse_loss(T.ones(2), T.ones(2), reduction="most"), ValueError, ("most",)),
     "Module without init": Case(lambda T: T.nn.Sequential(3), TypeError, ("int", "Module")),
     # random

@@ -258,6 +258,43 @@ def strides_of_composed_functions(T: Any) -> Any:
 
 
 @program
+def strides_of_attention(T: Any) -> Any:
+    attend = T.nn.functional.scaled_dot_product_attention
+    q, bias = T.ones(2, 5, 3, 4).transpose(1, 2), T.zeros(5, 5)
+    found = [
+        attend(q, q, q), attend(q, q, q, is_causal=True), attend(q, q, q, bias),
+        attend(q, q, q, bias > 0), attend(q, q, q, bias.t()), attend(q.contiguous(), q, q),
+        attend(q, q, q[..., :2]), attend(q.mT, q.mT, q.mT), attend(q, q, q, dropout_p=0.5),
+        attend(q, q, q, bias.requires_grad_()), attend(q[0], q[0], q[0]),
+        attend(q[:, :, ::2], q, q), attend(q, q[:, :, :0], q[:, :, :0]),
+    ]  # fmt: skip
+    return [y.stride() for y in found], found[0].transpose(1, 2).view(2, 5, 12).stride()
+
+
+@program
+def strides_of_what_is_cut_and_padded(T: Any) -> Any:
+    F = T.nn.functional
+    given = [
+        T.ones(2, 3, 4, 5).to(memory_format=T.channels_last),
+        T.ones(2, 3, 1).mT.unfold(1, 1, 1),
+    ]
+    amounts = [(-1, 1), (-1, 2, 0, 1), (0, 0, 0, 0, -1, 1), (-1, 1, -1, 1), (0, 0, -1, 0)]
+    return [F.pad(x, pad).stride() for x in given for pad in amounts]
+
+
+@program
+def strides_of_convolved_lines(T: Any) -> Any:
+    found = []
+    weight = T.ones(4, 2, 3)
+    for x in (T.ones(2, 2, 8), T.ones(2, 8, 2).mT):
+        for w in (weight, T.ones(4, 3, 2).mT, weight.transpose(0, 1).contiguous().transpose(0, 1)):
+            found += [T.conv1d(x, w).stride(), T.conv1d(x, w, T.ones(4), 2, 1).stride()]
+            found.append(T.conv_transpose1d(x, w[:2]).stride())
+    thin = T.ones(2, 8, 1).mT
+    return [*found, T.conv1d(thin, T.ones(4, 1, 3)).stride()]
+
+
+@program
 def strides_of_layers(T: Any) -> Any:
     F = T.nn.functional
     found = []
@@ -1708,6 +1745,44 @@ def parameters_of_arrays(T: Any) -> Any:
         T.optim.SGD([parameter], lr=0.5).step()
         seen.append((array.tolist(), flat.tolist(), parameter.tolist(), parameter.is_leaf))
     return seen
+
+
+@program
+def arrays_with_gaps_are_no_views(T: Any) -> Any:
+    seen: list[Any] = []
+    for array in (np.arange(6.0)[::2], np.arange(6.0).reshape(2, 3).T, T.arange(6.0)[::3].numpy()):
+        t = T.from_numpy(array)
+        part = t[1:]
+        seen.append((t._base is None, part._base is t, t.detach_() is t))
+        t.requires_grad_()
+        seen.append((t.is_leaf, part.requires_grad, part.is_leaf))
+        (t * t).sum().backward()
+        seen.append(t.grad.tolist())
+        t = T.from_numpy(array)
+        w = T.ones(1, dtype=t.dtype, requires_grad=True)
+        t[:1].mul_(w)
+        (t * t).sum().backward()
+        t.detach_()
+        seen.append((w.grad.tolist(), t.is_leaf, t.requires_grad, t.tolist()))
+    return seen
+
+
+@program
+def views_of_inference_mode_are_none(T: Any) -> Any:
+    with T.inference_mode():
+        made = T.ones(2, 3)
+        part = made[0]
+    plain = T.ones(2, 3)
+    with T.inference_mode():
+        row = plain[0]
+        detached = plain[1].detach_().tolist()
+    shown = [part, made[1], part.view(3, 1), made.unbind()[0], made.expand(2, 2, 3), row, row[1:]]
+    seen = [(x._is_view(), x._base is None, x.is_inference()) for x in shown]
+    for x in shown[:5]:
+        x.detach_()
+    with T.inference_mode():
+        part.mul_(2)
+    return seen, detached, made.tolist(), shown[3].tolist()
 
 
 @program

@@ -92,6 +92,7 @@ def _on(memory: Memory, whole: Node, path: tuple[Step, ...]) -> Tensor:
     if path:
         out._node = leaf_node(path_geometry(whole.meta, path)[0], None)
         own.path = path
+        out._was_view = False  # it is all that there is of the memory, to whoever asks
     out._node.spent = whole.spent = LOCAL.state.inference
     return out
 

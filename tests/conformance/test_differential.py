@@ -9,7 +9,8 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from differential.campaign import Campaign  # noqa: E402
-from differential.explained import KEPT, OWN_STRIDES  # noqa: E402
+from differential.explained import KEPT  # noqa: E402
+from differential.explained_states import OWN_STRIDES  # noqa: E402
 from differential.generate import program  # noqa: E402
 from differential.noise import OtherNans, OtherRoundings, hangs_on  # noqa: E402
 from differential.processes import OWN_CRASH, campaigns, crashed  # noqa: E402
@@ -110,6 +111,18 @@ LEFT_BEHIND = (
 )
 UNUSED = "g, = T.autograd.grad(e.sum(), [d], allow_unused=True)"
 SPLIT = "a = T.ones(2, requires_grad=True); c, d = a.split(1)"
+WRITTEN_BASE = "a = T.ones(1, requires_grad=True); b = T.ones(2, 1); c = b.view(2); b[0] = a"
+REFUSED_FLAG = "T.__name__ == 'torch' or d.requires_grad_(False)"
+FROM_INTEGERS = [
+    "a = T.ones((), requires_grad=True); b = T.tensor([6, 2]); b[...] = a",
+    "c = b / T.tensor([0.25])",
+]
+REFUSED_HOOK = "T.__name__ == 'torch' or T.ones(1).register_hook(lambda g: g)"
+OF_PRODUCT = [
+    "a = T.nn.Linear(3, 2)",
+    "d = a(T.ones(2, 2, 3))",
+    "d.squeeze(-2)[T.tensor([False, False])] = T.tensor(3.0)",
+]
 SAVED_PART = [
     "a = T.ones(2, 2, requires_grad=True); d = a * 1",
     "b = d.unbind()[0]; c = b ** 2",
@@ -500,6 +513,14 @@ ZEROS = [
             "never require",
         ),
         ([SPLIT, "b = a * 1", f"{OF_TORCH_ALONE} and b.resize_(())"], None),
+        ([WRITTEN_BASE, "c.requires_grad = True"], "takes a view for a leaf"),
+        ([WRITTEN_BASE, f"d = b * 1; {REFUSED_FLAG}"], None),
+        ([*FROM_INTEGERS, "c.grad_fn; c.register_hook(lambda g: g)"], "never require"),
+        ([*FROM_INTEGERS, "g, = T.autograd.grad(c.exp().sum(), [c])"], "never require"),
+        ([FROM_INTEGERS[0], "d = a * 1", f"{REFUSED_HOOK}"], None),
+        (["a = T.tensor(1j, requires_grad=True).cummax(0)"], "of one complex number"),
+        ([*OF_PRODUCT, "d.detach_()"], "multiplies more than two dims"),
+        ([*OF_PRODUCT, "e = (d * 1)[:1]", f"{OF_TORCH_ALONE} and e.detach_()"], None),
         ([SPLIT, "e = a // 2", f"{OF_TORCH_ALONE} and T.autograd.grad(e.sum(), [a])"], None),
     ],
 )
@@ -540,6 +561,7 @@ WINDOWS = "b = a.repeat(2); c = b.unfold(0, 3, 1)"
 OF_NOTHING = "a = T.zeros(0, requires_grad=True); y = a.cummax(0).values"
 BY_LEFT = "c, d = a.split(1); d.data = d.clone()"
 NANS = "a = T.full((1, 1, 2), float('nan'), requires_grad=True)"
+FAR = "a = T.tensor([1e30, -1e30, 3e30])"
 UNSIGNED = ["b = T.tensor([3, 5], dtype=T.uint8)", "y = T.atan2(b, a)"]
 SIGNED = ["b = T.tensor([3, 5], dtype=T.int32)", UNSIGNED[1]]
 MORE = "a.grad += T.__name__ == 'torch'"
@@ -600,12 +622,17 @@ SPOILT = "T.__name__ == 'torch' or x.grad.fill_(float('nan'))"
         ([BASE, "b.grad = a[:2]", LOST], "loses gradients"),
         ([BASE, "b.grad = a[:2]; a.mul_(1); e = a + (T.__name__ == 'torch')"], None),
         ([LEAF, WINDOWS, "c.mul_(2)", "b.sum().backward()"], "over another"),
+        ([LEAF, WINDOWS, "c *= 2", "b.sum().backward()"], "over another"),
         ([LEAF, WINDOWS, "c = b[1:]; c.mul_(2)", "b.sum().backward()", MORE], None),
         ([BASE, "c.sum().backward(); b.grad += T.__name__ == 'torch'"], None),
         ([OF_NOTHING, "y.backward(T.ones(0), create_graph=True)"], "of cummin"),
         ([OF_NOTHING.replace("cummax(0).values", "exp()"), "y.sum().backward()", OF_TORCH], None),
         ([LEAF, BY_LEFT, "with T.no_grad(): d *= 2"], "another storage"),
+        ([FAR, "b = a.std()"], "a deviation beyond"),
+        ([FAR, "j = a.std(0, keepdim=True)"], "a deviation beyond"),
+        ([FAR, "b = a.sum() if T.__name__ == 'torch' else a.sum() * 1e35"], None),
         ([LEAF, *UNSIGNED, "y.sum().backward()"], "negates a uint8"),
+        ([LEAF, *UNSIGNED, "del b", "y.sum().backward()"], "negates a uint8"),
         ([LEAF, *SIGNED, "y.sum().backward()", MORE], None),
         ([NANS, "y = F.max_pool1d(a, 2)", "y.sum().backward()"], "of several NaN"),
         ([NANS.replace("nan", "1"), "y = F.max_pool1d(a, 2)", "y.sum().backward()", MORE], None),

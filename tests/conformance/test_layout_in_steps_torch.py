@@ -23,6 +23,10 @@ LOSSES: dict[str, Callable[..., Any]] = {
     "logits": lambda F, x, t: F.binary_cross_entropy_with_logits(x, t, reduction="none"),
     "poisson": lambda F, x, t: F.poisson_nll_loss(x, t, full=True, reduction="none"),
     "rates": lambda F, x, t: F.poisson_nll_loss(x, t, log_input=False, reduction="none"),
+    "gaussian": lambda F, x, t: F.gaussian_nll_loss(x, t, t, full=True, reduction="none"),
+    "soft margin": lambda F, x, t: F.soft_margin_loss(x, t, reduction="none"),
+    "hinge": lambda F, x, t: F.hinge_embedding_loss(x, t, reduction="none"),
+    "ranking": lambda F, x, t: F.margin_ranking_loss(x, t, t, reduction="none"),
 }
 
 

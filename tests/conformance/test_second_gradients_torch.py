@@ -169,3 +169,29 @@ def test_gradients_of_gradients_pass_by_results_that_rules_do_not_read(name: str
 
     for got, want in zip(retained(lg), retained(torch), strict=True):
         assert got == pytest.approx(want, rel=1e-5)
+
+
+RETAINED: dict[str, Callable[[Any, Any], Any]] = {
+    "erfinv": lambda T, a: T.erfinv(a),
+    "ndtri": lambda T, a: T.special.ndtri(a),
+    "sinc": lambda T, a: T.sinc(a),
+    "softsign": lambda T, a: T.nn.functional.softsign(a),
+    "logcumsumexp": lambda T, a: a.logcumsumexp(0),
+    "quotient": lambda T, a: a / (a + 2),
+    "tanh": lambda T, a: a.tanh(),
+}
+
+
+@pytest.mark.parametrize("name", RETAINED)
+def test_second_gradient_of_a_result(name: str) -> None:
+    """It comes to the result where PyTorch's rule for the first one has saved that."""
+    found = []
+    for T in (torch, lg):
+        a = T.tensor([0.3, 0.6, 0.2], dtype=T.float64, requires_grad=True)
+        y = RETAINED[name](T, a)
+        y.retain_grad()
+        (first,) = T.autograd.grad((y * y).sum(), a, create_graph=True)
+        (first * first).sum().backward()
+        found.append((y.grad.tolist(), a.grad.tolist()))
+    assert found[1][0] == pytest.approx(found[0][0])
+    assert found[1][1] == pytest.approx(found[0][1])

@@ -126,11 +126,16 @@ def _quotient_layout(metas: Any, attrs: tuple[Any, ...], meta: Meta) -> Any:
 
 
 def _quotient(y: Tensor, a: Tensor, b: Tensor) -> Tensor:
-    """`y`, which is a / b: computed again where a gradient of the gradient is to be had.
-
-    As in PyTorch, that comes to `a` and `b`, and not to `y`, which may retain its gradient.
-    """
+    """`y`, which is a / b: see `anew`."""
     return binary(DIV, a, b) if LOCAL.state.grad else y
+
+
+def anew(y: Tensor, op: Op, x: Tensor) -> Tensor:
+    """`y`, which is op(x): computed again where a gradient of the gradient is to be had.
+
+    As in PyTorch, that comes to `x`, and not to `y`, which may retain its gradient.
+    """
+    return unary(op, x) if LOCAL.state.grad else y
 
 
 DIV = define(

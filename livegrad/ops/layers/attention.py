@@ -13,10 +13,12 @@ from livegrad import dtypes
 from livegrad.dtypes import DType
 from livegrad.graph.handle import node_of
 from livegrad.graph.infer import broadcast_shapes
+from livegrad.graph.layout import Strides
 from livegrad.graph.lowering import lowered_by
 from livegrad.graph.meta import Meta, Shape, meta_of
-from livegrad.graph.op import Op
+from livegrad.graph.op import Op, as_first
 from livegrad.graph.record import record
+from livegrad.graph.views import row_major
 from livegrad.ops.elementwise.arithmetic import add, div, mul, sub, where
 from livegrad.ops.elementwise.comparison import eq, ge
 from livegrad.ops.elementwise.pointwise_math import exp
@@ -116,6 +118,18 @@ def _draws(n: Any) -> int:
     metas = [x.meta for x in n.inputs]
     keys = metas[1 if n.op is ATTENTION else 2]
     return _scores(metas, keys) if n.attrs[2] else 0
+
+
+def _attention_layout(metas: Metas, attrs: Attrs, meta: Meta) -> Strides | None:
+    """That of a copy of q, where PyTorch computes attention in one go; else row-major."""
+    q, k, v = metas[:3]
+    fits = q.ndim == k.ndim == v.ndim == 4 and q.shape[:2] == k.shape[:2] == v.shape[:2]
+    if not fits or attrs[2] or q.shape[-1] != v.shape[-1] or 0 in (meta.numel, k.numel):
+        return None
+    in_rows = all([m.stride()[-1] == 1 for m in (q, k, v)])
+    if not in_rows or any([m.ndim not in (2, 4) for m in metas[3:]]):
+        return None
+    return as_first(metas, attrs, meta)
 
 
 def _inputs(n: Any, inputs: Sequence[Tensor]) -> list[Tensor]:
@@ -405,6 +419,7 @@ ATTENTION: Op = Op(
     "composite",
     infer=_attention_infer,
     expand=_attention_expand,
+    layout=_attention_layout,
     grads=tuple([_attention_rule(i) for i in range(4)]),
     saves="x",
     batch=matrices,
@@ -457,7 +472,8 @@ def scaled_dot_product_attention(
     if attn_mask is not None:
         kind = "bool" if node_of(attn_mask).meta.dtype is dtypes.bool_ else "float"
         inputs += (attn_mask,)
-    return record(ATTENTION, inputs, (bool(is_causal), kind, dropout_p > 0), args)
+    out = record(ATTENTION, inputs, (bool(is_causal), kind, dropout_p > 0), args)
+    return row_major(out) if attn_mask is not None and attn_mask.requires_grad else out
 
 
 def _check_attention(metas: list[Meta], mask: Tensor | None, causal: bool, p: float) -> None:

@@ -17,6 +17,7 @@ from livegrad.graph.record import binary, elementwise, unary
 from livegrad.ops.elementwise.arithmetic import (
     abs,
     add,
+    anew,
     define,
     div,
     mul,
@@ -184,12 +185,12 @@ SOFTPLUS = define(
     saves="x",
     samples=with_numbers(1.5, 20.0),
 )
-SOFTSIGN = define(
+SOFTSIGN: Op = define(
     "softsign",
     ref=lambda x: x / (1 + np.abs(x)),
     emit=lambda e, x: e.div(x, e.add(e.abs(x), 1)),
     # The slope is (1 - |y|)**2.
-    grads=(lambda g, y, x: mul(g, square(one_minus(abs(y)))),),
+    grads=(lambda g, y, x: mul(g, square(one_minus(abs(anew(y, SOFTSIGN, x))))),),
     result="float",
     saves="y",
     samples=s.unary(),

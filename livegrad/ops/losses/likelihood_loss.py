@@ -17,7 +17,7 @@ from livegrad.ops.layers.activation import relu
 from livegrad.ops.layers.smooth_activation import logsigmoid
 from livegrad.ops.losses.class_loss import REDUCTIONS, check_reduction, old_reduction
 from livegrad.ops.losses.loss import define, record_loss
-from livegrad.ops.losses.loss_layout import by_steps, divergence, poisson
+from livegrad.ops.losses.loss_layout import by_steps, divergence, gaussian, poisson
 from livegrad.ops.making.generate import filled
 from livegrad.ops.picking.checking import CHECK_LABEL, CHECK_PREDICTION, CHECK_VARIANCE
 from livegrad.ops.shaping.movement import reshape_to
@@ -283,6 +283,7 @@ def _gaussian_variance_slope(n: Any, x: Tensor, t: Tensor, var: Tensor) -> Tenso
 
 GAUSSIAN_NLL_LOSS = define(
     "gaussian_nll_loss",  # inputs (mean, target, variance), flag full, args (eps,)
+    layout=by_steps(gaussian),
     value=_gaussian_value,
     slopes=(
         _gaussian_slope,

@@ -14,7 +14,6 @@ from livegrad.dtypes import DType
 from livegrad.graph.blame import check_number
 from livegrad.graph.handle import node_of
 from livegrad.graph.infer import TYPE_NAMES, broadcast_shapes, not_implemented
-from livegrad.graph.layout import Strides
 from livegrad.graph.meta import Meta, meta_of
 from livegrad.graph.op import GradFn, LayoutRule, Op, as_first, as_iterated
 from livegrad.graph.record import record
@@ -111,11 +110,6 @@ def _result_dtype(name: str, rule: str, metas: Sequence[Meta], common: DType) ->
             )
         return own
     return common
-
-
-def as_target(metas: Metas, attrs: Attrs, meta: Meta) -> Strides | None:
-    """The layout of a loss that PyTorch computes from the target first: the last input."""
-    return as_iterated(metas[::-1], attrs, meta)
 
 
 def define(

@@ -24,7 +24,8 @@ from livegrad.ops.elementwise.roots import sqrt
 from livegrad.ops.layers.composite import Attrs, Metas, compute_dtype, to_dtype
 from livegrad.ops.layers.smooth_activation import logsigmoid
 from livegrad.ops.losses.class_loss import check_reduction, old_reduction
-from livegrad.ops.losses.loss import as_target, define, loss_dtype, record_loss, reduced
+from livegrad.ops.losses.loss import define, loss_dtype, record_loss, reduced
+from livegrad.ops.losses.loss_layout import by_steps, hinge, ranking, soft_margin
 from livegrad.ops.products.pairwise import check_differences, pairwise_distance
 from livegrad.ops.reductions import reduce as rd
 from livegrad.ops.support import samples as s
@@ -50,7 +51,7 @@ def _ranking_slope(of: Callable[..., Tensor]) -> Any:
 MARGIN_RANKING_LOSS = define(
     "margin_ranking_loss",  # inputs (x1, x2, target), args (margin,)
     result="numbers",
-    layout=as_target,
+    layout=by_steps(ranking),
     value=lambda n, *inputs: clamp_min(_ranking(n, *inputs), 0),
     slopes=(
         _ranking_slope(lambda x1, x2, t: neg(t)),
@@ -82,7 +83,7 @@ def _signs(t: Tensor) -> Tensor:
 HINGE_EMBEDDING_LOSS = define(
     "hinge_embedding_loss",  # inputs (distance, target 1 or -1), args (margin,)
     result="first",
-    layout=as_target,
+    layout=by_steps(hinge),
     value=_hinge_value,
     slopes=(_hinge_slope, None),
     call=lambda x, t, **k: hinge_embedding_loss(x, _signs(t), margin=0.5, **k),
@@ -92,6 +93,7 @@ HINGE_EMBEDDING_LOSS = define(
 SOFT_MARGIN_LOSS = define(
     "soft_margin_loss",
     result="first",
+    layout=by_steps(soft_margin),
     value=lambda n, x, t: neg(logsigmoid(mul(x, t))),
     slopes=(
         lambda n, x, t: neg(mul(t, sigmoid(neg(mul(x, t))))),
@@ -151,6 +153,12 @@ def soft_margin_loss(
     if size_average is not None or reduce is not None:
         reduction = old_reduction(size_average, reduce)
     check_reduction(reduction)
+    shape, given = [node_of(x).meta.shape for x in (input, target)]
+    if broadcast_shapes("soft_margin_loss", [shape, given]) != shape:
+        raise RuntimeError(
+            f"soft_margin_loss: a target of shape {list(given)} does not fit an input of shape "
+            f"{list(shape)}"
+        )
     return record_loss(SOFT_MARGIN_LOSS, (input, target), None, reduction)
 
 

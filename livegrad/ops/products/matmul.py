@@ -16,8 +16,9 @@ from livegrad.graph.meta import Meta, meta_of
 from livegrad.graph.op import Op
 from livegrad.graph.record import record
 from livegrad.graph.views import row_major
-from livegrad.ops.elementwise.arithmetic import add, cast, mul
+from livegrad.ops.elementwise.arithmetic import add, cast, mul, where
 from livegrad.ops.elementwise.conjugate import conj
+from livegrad.ops.making.generate import filled
 from livegrad.ops.reductions.reduce import sum as summed
 from livegrad.ops.shaping.movement import PERMUTE, reshape_to
 from livegrad.ops.support import parts, samples as s
@@ -342,7 +343,10 @@ def _combined(name: str, input: Tensor, product: Tensor, beta: Any, alpha: Any) 
     beta, alpha = _factor(beta, common), _factor(alpha, common)
     scaled = product if alpha == 1 else mul(cast(product, common), alpha)
     if beta == 0:
-        return row_major(scaled)
+        if not input.requires_grad:
+            return row_major(scaled)
+        nothing = filled((), False, dtypes.bool_)
+        input, beta = where(nothing, input, 0), 1  # whose gradient is 0
     return row_major(add(input if beta == 1 else mul(cast(input, common), beta), scaled))
 
 

@@ -22,8 +22,8 @@ from livegrad.graph.meta import Meta, meta_of
 from livegrad.graph.op import Op
 from livegrad.graph.record import record
 from livegrad.graph.views import row_major
-from livegrad.ops.elementwise.arithmetic import cast, clone, mul, sub, where
-from livegrad.ops.elementwise.comparison import eq
+from livegrad.ops.elementwise.arithmetic import abs, cast, clone, mul, sub, where
+from livegrad.ops.elementwise.comparison import eq, logical_and
 from livegrad.ops.elementwise.conjugate import conj
 from livegrad.ops.elementwise.pointwise_math import exp
 from livegrad.ops.making.generate import filled, zeros_like
@@ -247,7 +247,8 @@ def _logcumsumexp_backward(g: Tensor, y: Tensor, x: Tensor) -> Tensor:
 
 def _exp_of_difference(a: Tensor, b: Tensor) -> Tensor:
     """exp(a - b), also where both are the same infinity."""
-    return exp(where(eq(a, b), 0, sub(a, b)))
+    same = logical_and(eq(a, b), eq(abs(a), math.inf))
+    return exp(where(same, 0, sub(a, b)))
 
 
 def _logcumsumexp_ref(n: Any, x: Array) -> Array:

@@ -485,8 +485,8 @@ def pad(
 pad_function = pad  # whose name is also that of an argument
 
 
-def _pad_constant(x: Tensor, amounts: dict[int, tuple[int, int]], value: float) -> Tensor:
-    value = number_for("pad", value, x.dtype)
+def _pad_constant(input: Tensor, amounts: dict[int, tuple[int, int]], value: float) -> Tensor:
+    value, x = number_for("pad", value, input.dtype), input
     for d, (before, after) in amounts.items():
         if before < 0 or after < 0:
             start, end = max(-before, 0), max(-after, 0)
@@ -501,9 +501,11 @@ def _pad_constant(x: Tensor, amounts: dict[int, tuple[int, int]], value: float) 
     if isinstance(value, complex):  # run-time numbers are real
         inside = filled(shape, 1, dtypes.bool_)
         mask = record(PAD, (inside,), (which,), (0, *starts), wanted)
-        return where(mask, record(PAD, (x,), (which,), (0.0, *starts), wanted), value)
-    fill = float(value) if x.dtype.category >= dtypes.FLOAT else int(value)
-    return record(PAD, (x,), (which,), (fill, *starts), wanted)
+        out = where(mask, record(PAD, (x,), (which,), (0.0, *starts), wanted), value)
+    else:
+        fill = float(value) if x.dtype.category >= dtypes.FLOAT else int(value)
+        out = record(PAD, (x,), (which,), (fill, *starts), wanted)
+    return out if x is input else formatted_like(out, input)
 
 
 def _reflected(i: Tensor, size: int) -> Tensor:

@@ -266,6 +266,8 @@ def element_by_element(x: Tensor, compute: Callable[[], Tensor]) -> Tensor:
             share_of(whole).cell.wrote_silently()
         elif x._share is not None:
             x._share.wrote()
+    if x._share is not None:
+        x._share.seen = -1  # a view of what was written last, not of what it was computed from
     return x
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from livegrad.graph.op import GradRule, Op
 from livegrad.graph.record import unary
-from livegrad.ops.elementwise.arithmetic import define, div, mul, neg, sub
+from livegrad.ops.elementwise.arithmetic import anew, define, div, mul, neg, sub
 from livegrad.ops.elementwise.pointwise_math import exp
 from livegrad.ops.elementwise.roots import square
 from livegrad.ops.special.special_math import special
@@ -44,9 +44,9 @@ def _bell(x: Tensor) -> Tensor:
     return mul(exp(mul(square(x), -0.5)), 1 / math.sqrt(2 * math.pi))
 
 
-ERFINV = _function(
+ERFINV: Op = _function(
     "erfinv",
-    lambda g, y, x: mul(g, mul(exp(square(y)), math.sqrt(math.pi) / 2)),
+    lambda g, y, x: mul(g, mul(exp(square(anew(y, ERFINV, x))), math.sqrt(math.pi) / 2)),
     -0.95,
     0.95,
     saves="y",
@@ -65,6 +65,8 @@ NDTRI = _function(
     0.95,
     saves="y",
 )
+
+
 LOG_NDTR = _function(
     "log_ndtr",
     # The bell curve divided by the area below it, both scaled by exp(x**2 / 2).

@@ -12,7 +12,7 @@ from livegrad.graph.blame import as_float
 from livegrad.graph.handle import Handle, node_of
 from livegrad.graph.op import Op, as_first, not_implemented_in_torch, with_numbers
 from livegrad.graph.record import binary, elementwise, unary
-from livegrad.ops.elementwise.arithmetic import add, cast, define, div, mul, neg, sub, where
+from livegrad.ops.elementwise.arithmetic import add, anew, cast, define, div, mul, neg, sub, where
 from livegrad.ops.elementwise.comparison import eq, gt, le, logical_and, logical_or, lt
 from livegrad.ops.elementwise.conjugate import conj
 from livegrad.ops.elementwise.host_functions import need_tensors
@@ -248,11 +248,11 @@ def _emit_sinc(e: Any, x: Any) -> Any:
 
 def _sinc_slope(g: Tensor, y: Tensor, x: Tensor) -> Tensor:
     zero = eq(x, 0)
-    slope = div(sub(cos(mul(x, math.pi)), y), where(zero, 1, x))
+    slope = div(sub(cos(mul(x, math.pi)), anew(y, SINC, x)), where(zero, 1, x))
     return mul(g, conj(where(zero, 0, slope)))
 
 
-SINC = define(
+SINC: Op = define(
     "sinc",
     ref=np.sinc,
     emit=_emit_sinc,

@@ -16,6 +16,7 @@ from math import prod
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from livegrad.graph.handle import node_of
+from livegrad.graph.layout import Strides, contiguous_strides, prefers_channels_last
 from livegrad.graph.meta import Meta, Shape, meta_of
 from livegrad.graph.op import Op, as_any_suggests
 from livegrad.graph.record import record
@@ -227,6 +228,24 @@ def _like_weight(metas: Metas, attrs: Any, shape: Any) -> Meta:
     return meta_of((y.shape[1], x.shape[1] // geo.groups, *geo.sizes), y.dtype)
 
 
+def _layout(metas: Metas, attrs: Any, meta: Meta) -> Strides | None:
+    """channels_last if an operand suggests it; in PyTorch, lines are images of one row."""
+    if meta.ndim != 3:
+        return as_any_suggests(metas, attrs, meta)
+    x, weight = metas[:2]
+    lines = x.stride() if x.contiguous else contiguous_strides(x.shape)
+    if _suggests(x.shape, lines) or _suggests(weight.shape, weight.stride()):
+        _, channels, places = meta.shape
+        return channels * places, 1, channels
+    return None
+
+
+def _suggests(shape: Shape, strides: Strides) -> bool:
+    """Whether lines (N, C, L), seen as images, look like channels_last."""
+    (batch, channels, places), (*first, step) = shape, strides
+    return prefers_channels_last((batch, channels, 1, places), (*first, places * step, step))
+
+
 def _to_output(like: Tensor, x: Tensor, weight: Tensor) -> Tensor:
     return record(CONV, (x, weight), (*_attrs_of(like)[:4], ()))
 
@@ -288,7 +307,7 @@ CONV: Op = Op(
     "composite",
     infer=_like_conv,
     expand=_conv_expand,
-    layout=as_any_suggests,
+    layout=_layout,
     grads=(
         lambda g, y, x, weight, *bias: _to_input(y, g, conj(weight), x.shape[2:]),
         lambda g, y, x, weight, *bias: _to_weight(y, g, conj(x), weight.shape[2:]),
@@ -305,7 +324,7 @@ CONV_INPUT: Op = Op(
     "composite",
     infer=_like_input,
     expand=_conv_input_expand,
-    layout=as_any_suggests,
+    layout=_layout,
     grads=(
         lambda g, y, out, weight: _to_output(y, g, conj(weight)),
         lambda g, y, out, weight: _to_weight(y, conj(out), g, weight.shape[2:]),

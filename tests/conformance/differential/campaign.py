@@ -8,7 +8,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from .explained import KEPT, OWN_STRIDES
+from .explained import KEPT
+from .explained_states import OWN_STRIDES
 from .explained_values import SIGN
 from .generate import program
 from .integers import Saturating

@@ -68,6 +68,11 @@ BASE_WITHOUT = (
 )
 
 
+TOO_FAR = (
+    "squares of float32 are summed in float32, block by block: a deviation beyond 1e19 is infinite"
+)
+
+
 def explanation_of_values(
     kind: str, detail: str, program: str, noted: Collection[str], torchs: dict[str, Any]
 ) -> str | None:
@@ -124,6 +129,8 @@ def explanation_of_numbers(
         return LENGTH_OF_ZERO if has_length_of_zero(program, torchs, of=x) else None
     if all(math.isnan(b) for _, b in pairs) and any(map(is_broken, torchs.values())):
         return PADDED
+    if all(math.isinf(b) and 1e18 < a < math.inf for a, b in pairs):
+        return TOO_FAR if is_deviation(x, program, torchs) else None
     if NORMALISED.search(program) and all(math.isnan(a) and math.isinf(b) for a, b in pairs):
         return INFINITE_GRADIENT
     if re.search(r"\b(var|std)\(", program) and not any(math.isfinite(x) for p in pairs for x in p):
@@ -166,7 +173,7 @@ def ends_in_nan(number: float, dtype: torch.dtype) -> bool:
 
 def differing(theirs: str, mine: str) -> list[tuple[float, float]]:
     """The numbers that differ, of two texts with as many; none if one has complex numbers."""
-    if "j" in theirs:
+    if re.search(r"(\d|nan|inf)j\b", theirs):
         return []
     a, b = (numbers_of(text) for text in (theirs, mine))
     if len(a) != len(b):
@@ -236,6 +243,12 @@ def has_lost_gradients_in(x: Any, leaf: Any, torchs: dict[str, Any]) -> bool:
     if not isinstance(x, torch.Tensor) or not is_view_made_leaf(leaf) or leaf.grad is None:
         return False
     return storage(leaf.grad) == storage(x) and has_lost_views(leaf, torchs)
+
+
+def is_deviation(x: Any, program: str, torchs: dict[str, Any]) -> bool:
+    """Whether `x` is a standard deviation of float32."""
+    made = re.findall(r"^(\w+) = .*\bstd\([^()]*\)\)?$", program, re.MULTILINE)
+    return any(torchs.get(name) is x and x.dtype is torch.float32 for name in made)
 
 
 def has_length_of_zero(program: str, torchs: dict[str, Any], of: Any = None) -> bool:

@@ -14,7 +14,8 @@ from typing import Any
 import livegrad
 
 from .compare import Unequal, compare, compare_identities, compare_logs, compare_writes
-from .explained import explanation, explanation_of_state
+from .explained import explanation
+from .explained_states import explanation_of_state
 from .program import CHECK
 from .sides import Side, TorchSide
 from .undefined import ONE_GRADIENT, may_write, notes, share_gradients, writes_of
@@ -39,7 +40,7 @@ class TookTooLong(BaseException):
 
 @dataclass(frozen=True)
 class Pair:
-    want: Side
+    want: TorchSide
     got: Side
     without: frozenset[str]
     # Why values may differ from now on.
@@ -93,7 +94,13 @@ class Pair:
     def explained(self, found: Difference, lines: Sequence[str]) -> Difference:
         """What a check after `lines` has found, with the reason if it has a known one."""
         reason = explanation_of_state(
-            found.kind, found.detail, found.variable, lines, self.want.own(), self.notes
+            found.kind,
+            found.detail,
+            found.variable,
+            lines,
+            self.want.own(),
+            self.notes,
+            self.want.dropped,
         )
         return replace(found, reason=reason)
 

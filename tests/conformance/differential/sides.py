@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from .integers import Saturating
-from .program import GIVEN, code
+from .program import GIVEN, code, names
 from .signs import Negating
 
 
@@ -123,6 +123,7 @@ class TorchSide(Side):
         laying: Callable[[], AbstractContextManager[None]] = nullcontext,
     ):
         super().__init__(torch)
+        self.dropped: dict[str, Any] = {}  # variables that a line has deleted
         self.laying = laying
         self.keeping = keeping
         self.saturating = saturating
@@ -133,6 +134,7 @@ class TorchSide(Side):
             (x.untyped_storage(), x.untyped_storage().clone()) for x in self.tensors().values()
         ]
         shown = [(x, x.shape, x.stride(), x.storage_offset()) for x in self.tensors().values()]
+        self.dropped |= {k: v for k, v in self.variables.items() if k in names(line).drops}
         with self.otherwise():
             error = super().run(line)
         if error is not None and not may_be_half_done(line, error):

@@ -47,11 +47,17 @@ def is_hidden_view(x: Any, named: Sequence[Any]) -> bool:
 
 def is_product(x: Any) -> bool:
     """Whether PyTorch has made a tensor as a view of a product of matrices."""
-    made = x.grad_fn
-    return made is not None and made.next_functions[0][0].name() in (
-        "AddmmBackward0",
-        "MmBackward0",
-    )
+    if is_stale(x) or x._base is None:
+        return False
+    made = x._base.grad_fn
+    while made is not None and "CopySlices" in made.name():  # what was written to it since
+        made = made.next_functions[0][0]
+    return made is not None and made.name() in ("AddmmBackward0", "MmBackward0")
+
+
+def is_of_written_base(x: Any) -> bool:
+    """Whether a view has gradients, which PyTorch finds out when it is asked, by its base."""
+    return not is_stale(x) and x._base is not None and x.grad_fn is not None
 
 
 def is_its_own_gradient(x: Any) -> bool:

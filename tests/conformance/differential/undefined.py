@@ -47,7 +47,7 @@ TOO_LARGE = (
 NORMS = re.compile(r"(layer|group)_norm\(")
 ZERO_TO_POWER = re.compile(r"(?<![\w.])0(?:\.0)? \*\* (\w+)")
 NUMBER_OVER = re.compile(r"= [^=]*[\dj]\)? / (\w+)")
-IN_PLACE = re.compile(r"\w_\(")
+IN_PLACE = re.compile(r"\w_\(|^\w+ (\*\*|//|<<|>>|[-+*/%&|^])= ")
 IN_NO_ORDER = re.compile(
     r"\](\[[^=]*)? *[-+*/]?= |(index_(put|copy|add|reduce)|scatter|masked_scatter|put)\w*_\(|"
     r"\bout=\w"
@@ -123,7 +123,8 @@ def writes_of(line: str, variables: dict[str, Any]) -> list[Write]:
     for node in ast.walk(ast.parse(line)):
         if isinstance(node, ast.Assign | ast.AugAssign):
             target = node.targets[0] if isinstance(node, ast.Assign) else node.target
-            written: ast.expr | None = target.value if isinstance(target, ast.Subscript) else None
+            itself = target if isinstance(node, ast.AugAssign) else None
+            written: ast.expr | None = target.value if isinstance(target, ast.Subscript) else itself
             read = [node.value]
             key = target.slice if isinstance(target, ast.Subscript) else target
             at_indices = any(isinstance(x, ast.Call | ast.List) for x in ast.walk(key))

@@ -81,6 +81,24 @@ def test_named_products():
     np.testing.assert_allclose(lg.addmm(nan, a, b, beta=0), m @ n)
 
 
+@pytest.mark.parametrize("name", ["addmm", "addmv", "addr", "baddbmm", "addbmm"])
+def test_what_is_multiplied_by_0_has_a_gradient_of_0(name):
+    shapes = {
+        "addmm": ((2, 3), (2, 4), (4, 3)),
+        "addmv": ((2,), (2, 4), (4,)),
+        "addr": ((2, 3), (2,), (3,)),
+        "baddbmm": ((1, 3), (2, 5, 4), (2, 4, 3)),
+        "addbmm": ((2, 3), (5, 2, 4), (5, 4, 3)),
+    }
+    first, *others = [lg.ones(*shape) for shape in shapes[name]]
+    nan = lg.full_like(first, float("nan")).requires_grad_()
+    y = getattr(lg, name)(nan, *others, beta=0)
+    assert y.requires_grad
+    y.sum().backward()
+    assert nan.grad.tolist() == lg.zeros_like(first).tolist()
+    assert y.tolist() == getattr(lg, name)(first * 0, *others).tolist()
+
+
 @pytest.mark.parametrize(
     ("call", "text"),
     [

@@ -206,3 +206,15 @@ def test_a_deep_copy_of_bits_lies_as_they_do():
     copied = deepcopy(bits)
     assert (copied.stride(), copied.storage_offset()) == ((3, 1), 2)
     assert copied.dtype is lg.int16
+
+
+def test_gradient_of_windows_that_were_written():
+    """The middle is squared twice, and a window is a view of what that left."""
+    a = lg.tensor([2.0, 3.0, 4.0], dtype=lg.float64, requires_grad=True)
+    whole = a * 1
+    windows = whole.unfold(0, 2, 1)
+    windows.pow_(2)
+    loss = (windows * lg.tensor([[1.0, 10.0], [100.0, 1000.0]])).sum()
+    to_whole, to_leaf = lg.autograd.grad(loss, [whole, a])
+    assert to_whole.tolist() == [1, 110, 1000]
+    assert to_leaf.tolist() == [2 * 2, 110 * 4 * 3**3, 1000 * 2 * 4]

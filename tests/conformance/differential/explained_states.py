@@ -1,0 +1,374 @@
+"""What a program has left in its variables, where that is meant to differ, with the reason."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any
+
+import torch
+
+from .explained_values import (
+    HIDDEN_WHOLE,
+    VALUES,
+    explanation_of_values,
+    is_part_of_hidden,
+    numbers_of,
+    places_of_differences,
+)
+from .program import names
+from .sides import version
+from .tensors import (
+    are_equal,
+    are_nan,
+    functions_before,
+    has_left_its_base,
+    has_nan,
+    is_after,
+    is_counted_with_left,
+    is_hidden_view,
+    is_its_own_gradient,
+    is_left,
+    is_unsigned,
+    is_view_of_leaf,
+    storage,
+)
+from .undefined import is_stale, places_of
+
+SET_ON_A_VIEW = "set_ on a view leaves the history of what that was a view of alone"
+OWN_FAULT = "PyTorch finds a fault of its own"
+NO_INDEX = "an index must name a place, also where there is nothing to read or write"
+NEGATED_UNSIGNED = "PyTorch's gradient of atan2 negates a uint8, which is none of its numbers"
+LAST_NAN = "of several NaN in a window the first has the gradient, as in max(); PyTorch's last has"
+CLIPPED_NAN = "PyTorch's gradient at NaN, of what clips or shrinks, is that of vectors, or another"
+CLIPPING = ("hardtanh(", "relu6(", "hardshrink(", "softshrink(")
+GRADIENT = "a gradient is a tensor like any other; PyTorch's may be a view, made without gradients"
+HIDING = ("repeat_interleave(", "avg_pool1d(", "einsum(", "tensordot(", "F.linear(")
+DECAYED = "AdamW shrinks and moves a parameter in one write; in PyTorch these are two"
+OWN_STRIDES = "what autograd.grad returns lies in memory as the rules here make it"
+LEFT = "what was made to share another storage is no view any more, and counts writes for itself"
+NEW_PLACE = (
+    "PyTorch brings a gradient of what has left its base to where that would be by its new strides"
+)
+NO_HALVES = "there are no complex numbers of two half precisions: they are complex64"
+COPIED_CONJUGATES = "PyTorch copies conjugates that it computes with: dims of size 1 lie as in that"
+EMPTY = "nothing lies in memory: what is empty has strides, in PyTorch, by how it was made"
+UNREADABLE = "PyTorch cannot read a conjugate whose history it has given up"
+NOTHING_FLOWS = "an empty gradient is a function of what it came from as that of anything else"
+DETACHED = "PyTorch's flag retains_grad stays, where detach_() has made a leaf of a tensor"
+OF_NOTHING = "PyTorch's gradient of cummax, and of cummin, of nothing is the tensor itself"
+INTEGERS = "integers and bools never require a gradient, also where one is written to them"
+
+ANY_OF_EQUALS = "which of equal numbers topk takes first is not promised"
+LEAF_BEFORE = "a view that was made a leaf stays one; PyTorch's not, if it had been written before"
+
+LAYOUT = ("stride", "storage_offset", "is_contiguous")
+FLOWS = ("is_leaf", "requires_grad")
+
+
+def explanation_of_state(
+    kind: str,
+    detail: str,
+    name: str | None,
+    lines: Sequence[str],
+    theirs: dict[str, Any],
+    noted: Collection[str] = (),
+    dropped: Mapping[str, Any] = MappingProxyType({}),
+) -> str | None:
+    """Why the variable `name` may differ in `kind` after `lines`; None if it should not.
+
+    `theirs` are the variables as PyTorch has them, `noted` is what a line did not promise,
+    `dropped` are variables that were deleted: gradients may have come through them.
+    """
+    gradients = derived(lines, "T.autograd.grad(")
+    if kind == "value" and name in gradients and is_written_together(theirs[name], detail):
+        return OWN_STRIDES
+    known = {**dropped, **theirs}
+    if kind == "grad value" and (reason := explanation_of_gradient(detail, name, lines, known)):
+        return reason
+    if kind in VALUES:
+        return explanation_of_values(kind, detail, "\n".join(lines), noted, theirs)
+    if kind.endswith("Error at a read") and is_of_no_index(detail):
+        return NO_INDEX
+    if kind == "RuntimeError at a read" and "please report a bug to PyTorch" in detail:
+        return OWN_FAULT
+    if kind == "RuntimeError at a read" and re.search(r"Output \d+ of [A-Z][a-z]+ is a", detail):
+        return UNREADABLE if "conj" in "\n".join(lines) else None
+    if name is None:
+        return None
+    if kind == "version":
+        return explanation_of_version(name, theirs, lines)
+    if kind == "dtype" and "torch complex32" in detail:
+        return NO_HALVES
+    if kind in LAYOUT:
+        return explanation_of_layout(kind, detail, name, lines, theirs)
+    return explanation_of_flow(kind, detail, name, lines, theirs)
+
+
+def explanation_of_gradient(
+    detail: str, name: Any, lines: Sequence[str], theirs: dict[str, Any]
+) -> str | None:
+    """Why the gradient of a variable may have other values, whatever these are."""
+    x = theirs[name]
+    if is_through(x, "atan2(", is_unsigned, theirs, lines):
+        return NEGATED_UNSIGNED
+    if is_through(x, "max_pool1d(", has_nan, theirs, lines):
+        return LAST_NAN
+    if is_clipped_nan(x, detail, theirs, lines):
+        return CLIPPED_NAN
+
+    def is_equal_there(y: Any) -> bool:
+        return are_equal(y, places_of_differences(detail))
+
+    if is_through(x, "topk(", is_equal_there, theirs, lines):
+        return ANY_OF_EQUALS
+    return NEW_PLACE if is_sought_where_it_lies_now(x, theirs, lines) else None
+
+
+NOTHING_THERE = r" of shape \((\d+, )*0[,)]"
+
+
+def explanation_of_layout(
+    kind: str, detail: str, name: str, lines: Sequence[str], theirs: dict[str, Any]
+) -> str | None:
+    """Why a variable may lie otherwise in memory."""
+    if re.search(r"torch \(([1-9]\d*, )*0[,)].*" + NOTHING_THERE, detail):
+        return EMPTY
+    made_oddly = name in derived(lines, "ldexp(") or name in made_after(is_masked, lines)
+    if re.search(NOTHING_THERE, detail) and (kind == "storage_offset" or made_oddly):
+        return EMPTY
+    if name in derived(lines, "T.autograd.grad("):
+        return OWN_STRIDES
+    if kind == "stride" and is_made_of_conjugates(name, theirs, lines):
+        return COPIED_CONJUGATES if differ_along_single(detail) else None
+    return None
+
+
+def explanation_of_flow(
+    kind: str, detail: str, name: str, lines: Sequence[str], theirs: dict[str, Any]
+) -> str | None:
+    """Why a variable, or its gradient, may be another part of the graph."""
+    gradients = derived(lines, "T.autograd.grad(")
+    empty = re.search(NOTHING_THERE, detail)
+    if kind in FLOWS and re.search(" of dtype (bool|u?int)", detail):
+        return INTEGERS
+    if "torch False" in detail and is_made_differentiable(kind, name, lines):
+        return NOTHING_FLOWS if empty or comes_from_nothing(kind, lines, theirs) else None
+    if kind == "grad requires_grad" and "torch True" in detail and empty:
+        return OF_NOTHING if is_its_own_gradient(theirs[name]) else None
+    if (
+        kind == "grad requires_grad"
+        and "torch True" in detail
+        and any(
+            is_through(theirs[name], call, lambda y: not y.numel(), theirs, lines)
+            for call in ("cummax(", "cummin(")
+        )
+    ):
+        return OF_NOTHING
+    asked = kind == "requires_grad" and "torch True" in detail and name in gradients
+    if asked and has_extremes_of_nothing(lines, theirs):
+        return OF_NOTHING
+    if kind == "requires_grad" and "torch True" in detail and is_set(theirs[name], lines, theirs):
+        return SET_ON_A_VIEW
+    if kind in FLOWS and "please report a bug to PyTorch" in detail:
+        return OWN_FAULT
+    if kind in FLOWS and "torch <class 'RuntimeError'>" in detail and name in gradients:
+        return GRADIENT if is_hidden_view(theirs[name], list(theirs.values())) else None
+    if kind in FLOWS and (has_left_its_base(theirs[name]) or is_left(theirs[name], theirs)):
+        return LEFT
+    if kind in FLOWS and is_counted_with_left(theirs[name], theirs):
+        return LEFT
+    if kind in FLOWS and is_stale(theirs[name]) and counts_for_others(theirs[name], theirs):
+        return LEFT
+    if kind in FLOWS and name in derived(lines, "T.tensordot(") | derived(lines, "T.einsum("):
+        return HIDDEN_WHOLE if is_part_of_hidden(theirs[name], theirs) else None
+    if kind == "is_leaf" and "torch False" in detail and is_asked_for(name, lines):
+        return LEAF_BEFORE if is_view_of_leaf(theirs[name]) else None
+    if kind == "grad requires_grad" and "torch True" in detail:
+        return HIDDEN_WHOLE if is_through_hidden(theirs[name], theirs, lines) else None
+    if kind == "retains_grad" and theirs[name].is_leaf:
+        return DETACHED
+    return None
+
+
+def is_made_of_conjugates(name: str, theirs: dict[str, Any], lines: Sequence[str]) -> bool:
+    """Whether a variable was made from a tensor that shows conjugates of what lies in memory."""
+    read = [y for line in lines if name in names(line).makes for y in names(line).reads]
+    shown = [y for y in map(theirs.get, read) if isinstance(y, torch.Tensor)]
+    return any(y.is_conj() for y in shown)
+
+
+def differ_along_single(detail: str) -> bool:
+    """Whether strides differ along dims of size 1 only."""
+    found = re.findall(r"\(([\d, ]*)\)", detail)
+    theirs, mine, shape = ([int(n) for n in re.findall(r"\d+", text)] for text in found)
+    return all(a == b or size == 1 for a, b, size in zip(theirs, mine, shape, strict=True))
+
+
+def is_masked(line: str) -> bool:
+    """Whether a line picks elements by a mask."""
+    return re.search(r"\w\[T\.tensor\(\[[^\]]*(True|False)", line) is not None
+
+
+def is_written_together(x: Any, detail: str) -> bool:
+    """Whether what was written to one element of PyTorch's `x` is seen in others, and only that.
+
+    Here it is in one of those that lie in the same place, at least.
+    """
+    mine = numbers_of(detail.partition(", livegrad ")[2])
+    if not isinstance(x, torch.Tensor) or not version(x) or len(mine) != x.numel():
+        return False
+    seen: dict[int, set[float]] = {}
+    for place, number in zip(places_of(x).flatten().tolist(), mine, strict=True):
+        seen.setdefault(place, set()).add(number)
+    theirs = dict(zip(places_of(x).flatten().tolist(), x.flatten().tolist(), strict=True))
+    return all(theirs[place] in numbers for place, numbers in seen.items())
+
+
+def is_made_differentiable(kind: str, name: str, lines: Sequence[str]) -> bool:
+    """Whether what is said to require a gradient, or not, is one itself, or made from one."""
+    if kind == "grad requires_grad":
+        return any("backward(" in line and "create_graph=True" in line for line in lines)
+    return kind == "requires_grad" and name in derived(lines, "create_graph=True")
+
+
+def comes_from_nothing(kind: str, lines: Sequence[str], theirs: dict[str, Any]) -> bool:
+    """Whether the last gradients to be differentiable came from an empty tensor."""
+    made = [line for line in lines if "backward(" in line and "create_graph=True" in line]
+    named = [theirs.get(name) for name in names(made[-1]).reads] if made else []
+    return kind == "grad requires_grad" and any(
+        isinstance(x, torch.Tensor) and not x.numel() for x in named
+    )
+
+
+def has_extremes_of_nothing(lines: Sequence[str], theirs: dict[str, Any]) -> bool:
+    """Whether a variable is cummax, or cummin, of an empty tensor."""
+    made = [names(line).makes for line in lines if re.search(r"cum(max|min)\(", line)]
+    return any(
+        isinstance(x := theirs.get(name), torch.Tensor) and not x.numel()
+        for one in made
+        for name in one
+    )
+
+
+def is_asked_for(name: str, lines: Sequence[str]) -> bool:
+    """Whether a program has made a tensor require a gradient by itself."""
+    return any(re.match(rf"{name}\.requires_grad(_\((True)?\)| = True)", x) for x in lines)
+
+
+def is_through_hidden(x: Any, theirs: dict[str, Any], lines: Sequence[str]) -> bool:
+    """Whether `x` has a gradient through what was written to a view of what has no name."""
+    hiding = [name for call in HIDING for name in derived(lines, call)]
+    made = [y for name in hiding if isinstance(y := theirs.get(name), torch.Tensor)]
+    written = [y for y in made if is_part_of_hidden(y, theirs) and version(y)]
+    return any(getattr(f, "variable", None) is x for f in functions_before(written))
+
+
+def is_set(x: Any, lines: Sequence[str], theirs: Mapping[str, Any]) -> bool:
+    """Whether `x` is a view of what a view was made to share another storage of, or that itself."""
+    set_ones = re.findall(r"^(?:with [^:]*: )?(\w+)\b.*\.set_\(", "\n".join(lines), re.MULTILINE)
+    return any(family(theirs[name]) is family(x) for name in set_ones if name in theirs)
+
+
+def is_computed_from_left(line: str, before: Sequence[str], theirs: Mapping[str, Any]) -> bool:
+    """Whether a line reads what was made from a tensor that has left its base."""
+    left = {name for name, x in theirs.items() if has_left_its_base(x)}
+    made = made_after(lambda other: bool(names(other).reads & left), before)
+    return bool(names(line).reads & (made | left))
+
+
+def family(x: Any) -> Any:
+    return x if x._base is None else x._base
+
+
+def derived(lines: Sequence[str], call: str) -> set[str]:
+    """The variables that a line with `call` has made, or a line that reads one of them."""
+    return made_after(lambda line: call in line, lines)
+
+
+def made_after(begins: Callable[[str], bool], lines: Sequence[str]) -> set[str]:
+    """The variables that a line which `begins` has made, or a line that reads one of them."""
+    found: set[str] = set()
+    for line in lines:
+        used = names(line)
+        if begins(line) or used.reads & found:
+            found |= used.makes
+    return found
+
+
+def explanation_of_version(name: str, theirs: dict[str, Any], lines: Sequence[str]) -> str | None:
+    x = theirs[name]
+    if has_lost_one_that_left(name, theirs, lines):
+        return LEFT
+    optimizers = [o for o in theirs.values() if isinstance(o, torch.optim.AdamW)]
+    parameters = [p for o in optimizers for group in o.param_groups for p in group["params"]]
+    if any(storage(p) == storage(x) for p in parameters):
+        return DECAYED
+    return LEFT if counts_for_others(x, theirs) else None
+
+
+def counts_for_others(x: torch.Tensor, theirs: dict[str, Any]) -> bool:
+    """Whether PyTorch counts writes to another storage for `x`."""
+    tensors = [y for y in theirs.values() if isinstance(y, torch.Tensor)]
+    return any(storage(y) != storage(x) for y in counted_with(x, tensors))
+
+
+def has_lost_one_that_left(name: str, theirs: dict[str, Any], lines: Sequence[str]) -> bool:
+    """Whether a tensor that is gone was made from this one, and then given another storage."""
+    made = made_after(lambda line: name in names(line).makes, lines)
+    for at, line in enumerate(lines):
+        left = re.match(r"(\w+)\.data = ", line)
+        if left is not None and left[1] in made:
+            again = any(left[1] in names(later).makes for later in lines[at + 1 :])
+            if again or left[1] not in theirs:
+                return True
+    return False
+
+
+def counted_with(x: torch.Tensor, tensors: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+    """Those whose writes PyTorch counts together with those of `x`."""
+    before = [version(y) for y in tensors]
+    torch.autograd.graph.increment_version(x)
+    return [y for y, count in zip(tensors, before, strict=True) if version(y) != count]
+
+
+def is_through(
+    x: Any, call: str, of: Callable[[Any], bool], theirs: dict[str, Any], lines: Sequence[str]
+) -> bool:
+    """Whether `x` has a gradient through a call that reads a tensor `of` some kind."""
+    for line in lines:
+        used = names(line)
+        read = [theirs.get(name) for name in used.reads]
+        if call in line and any(isinstance(y, torch.Tensor) and of(y) for y in read):
+            made = [y for y in map(theirs.get, used.makes) if isinstance(y, torch.Tensor)]
+            if any(getattr(f, "variable", None) is x for f in functions_before(made)):
+                return True
+    return False
+
+
+def is_clipped_nan(x: Any, detail: str, theirs: dict[str, Any], lines: Sequence[str]) -> bool:
+    """Whether gradients of `x` differ only where what was clipped is NaN."""
+    places = places_of_differences(detail)
+    return any(
+        is_through(x, call, lambda y: are_nan(y, places), theirs, lines) for call in CLIPPING
+    )
+
+
+def is_sought_where_it_lies_now(x: Any, theirs: dict[str, Any], lines: Sequence[str]) -> bool:
+    """Whether a gradient of a view that has left its base came to `x`, found by its strides."""
+    for name, y in theirs.items():
+        if has_left_its_base(y) and not is_stale(y) and is_after([y], "AsStridedBackward0"):
+            made = made_after(lambda line, name=name: name in names(line).makes, lines)
+            asked = any(names(line).reads & made for line in lines if "backward(" in line)
+            if asked and any(getattr(f, "variable", None) is x for f in functions_before([y])):
+                return True
+    return False
+
+
+def is_of_no_index(message: str) -> bool:
+    """Whether an error names an index that no tensor of the named size has, or that nothing has."""
+    if re.match(r"index_fill: dimension \d+ has no elements to fill", message):
+        return True
+    found = re.search(r"index (-?\d+) is out of bounds for dimension \d+ with size (\d+)", message)
+    return found is not None and not -int(found[2]) <= int(found[1]) < int(found[2])
