@@ -7,6 +7,7 @@ from array import array
 from typing import Any
 
 from livegrad.native.calls import call_native
+from livegrad.native.collector import lasting
 from livegrad.native.layout import is_known
 from livegrad.native.subset import Untranslatable
 from livegrad.runtime.cpu.background import Making, is_possible
@@ -84,7 +85,7 @@ def native(waits: bool = False) -> Native | None:
     somebody `waits` for it.
     """
     if Known.native is None and not Known.cannot_be_had and (waits or _are_made()):
-        with contextlib.suppress(Untranslatable, OSError):
+        with lasting(), contextlib.suppress(Untranslatable, OSError):
             Known.native = Native() if is_known() else None
         Known.cannot_be_had = Known.native is None
     return Known.native
@@ -109,7 +110,10 @@ _BY_PLACE = (VALUES, USES, TARGETS, DEPTHS, KEPT)
 _LISTS = (
     (ENTRIES, ENTRIES_END), (WORDS, WORDS_END), (SCALARS, SCALARS_END), (IMAGES, IMAGES_END),
 )  # fmt: skip
-_MOST_ENTRIES = 4096
+# Words of each for one entry, on the average.
+_PER_ENTRY = {ENTRIES: ENTRY // WORD, WORDS: 16, SCALARS: 4, IMAGES: 64}
+# There is room for few at first: memory costs when it is first written to.
+_FIRST_ENTRIES, _MOST_ENTRIES = 256, 4096
 # Of one program: there is room for some on the list.
 MOST_WORDS = 8 * _MOST_ENTRIES
 
@@ -126,10 +130,8 @@ class Desk:
         self.tables: dict[int, array[int]] = {}
         self.room = 0
         self.make_room(256)
-        self._put_table(ENTRIES, ENTRY // WORD * _MOST_ENTRIES)
-        self._put_table(WORDS, 16 * _MOST_ENTRIES)
-        self._put_table(SCALARS, 4 * _MOST_ENTRIES)
-        self._put_table(IMAGES, 64 * _MOST_ENTRIES)
+        self.entries = 0
+        self.lengthen_list()
         self._put_table(FREE, MOST_CLASSES)
         self._put_table(BLOCKS, BLOCK)
         self.room_for_piece = 0
@@ -167,6 +169,16 @@ class Desk:
             self._put_table(MADE, 2 * words)
             self._put_table(ADDS, ADD // WORD * 2 * words)
             self._put_table(MEASURED, 1 + 2 * words)
+
+    def lengthen_list(self) -> bool:
+        """Starts a longer list; False if it is as long as it may be."""
+        if self.entries == _MOST_ENTRIES:
+            return False
+        self.entries = 4 * self.entries or _FIRST_ENTRIES
+        for table, length in _PER_ENTRY.items():
+            self._put_table(table, length * self.entries)
+        self.empty_list()
+        return True
 
     def empty_list(self) -> None:
         """Starts the list anew."""

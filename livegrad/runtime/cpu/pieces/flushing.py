@@ -54,6 +54,8 @@ from livegrad.runtime.cpu.pieces.layout import (
 from livegrad.runtime.cpu.pieces.listing import DEEPEST
 from livegrad.runtime.cpu.pieces.making import (
     BY_CARD,
+    Learning,
+    Unlearnt as Unlearnt,
     find_role,
     find_saved,
     make_backward,
@@ -138,8 +140,18 @@ class Sight:
 
     # ---- running
 
-    def run(self, why: str) -> Listed:
-        """Computes all that is `kept`; what was run, of which `why` says why it was so."""
+    def run(self, why: str, learns: bool = True) -> Listed:
+        """Computes all that is `kept`; what was run, of which `why` says why it was so.
+
+        Unlearnt if a piece is missing and it `learns` none.
+        """
+        Learning.allowed = learns
+        try:
+            return self._run(why)
+        finally:
+            Learning.allowed = True
+
+    def _run(self, why: str) -> Listed:
         self.told = Listed(self.nodes[: self.count], why)
         self.desk.empty_list()
         self._count_uses()
@@ -240,10 +252,11 @@ class Sight:
                     self._make_room()
 
     def _make_room(self) -> None:
-        """Runs the list, for it to be empty."""
-        if not self.desk.listed:
-            raise Unfit  # a piece that is as large as the list
+        """Runs the list, for it to be empty, and longer if it can be."""
+        listed = self.desk.listed
         self._run_list()
+        if not self.desk.lengthen_list() and not listed:
+            raise Unfit  # a piece that is as large as the list
 
     def _views(self, x: Node) -> Views:
         """Through which views an input is seen."""
