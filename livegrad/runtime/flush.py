@@ -17,6 +17,7 @@ from functools import wraps
 from typing import Any
 from weakref import ref
 
+from livegrad.compiler.kept import KEPT
 from livegrad.graph import spent
 from livegrad.graph.events import LATEST, RAN, RECORDED, numbers_of_nodes, tell_ran
 from livegrad.graph.node import Node, quote_site
@@ -339,6 +340,9 @@ def _flush_as_before(state: State, roots: tuple[Node, ...]) -> bool:
         executable = _known_by_specs(state, roots, executable)
         if executable is None:
             return False
+        KEPT.use(executable)
+        if last is not None and last.next is None:
+            last.next = ref(executable)
     if len(STATES) > 1 and _look_around(state):
         return False
     nodes = state.nodes

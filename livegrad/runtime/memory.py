@@ -22,6 +22,7 @@ KEEP_BYTES = 256 << 20
 
 
 _new = object.__new__
+_array: Any = np.ndarray
 # A raw block: its address, a multiple of 64, and the bytes from there on.
 Block = tuple[int, npt.NDArray[np.uint8]]
 
@@ -155,8 +156,7 @@ class Buffer:
 def copied(stored: npt.NDArray[Any]) -> Buffer:
     """A Buffer with a copy of the bytes of an array."""
     buffer = allocate(stored.nbytes)
-    buffer.view(stored.dtype, stored.shape)[...] = stored
-    buffer.exported = False  # the view is gone, nobody else sees these bytes
+    _array(stored.shape, stored.dtype, buffer.memory[1])[...] = stored
     return buffer
 
 
