@@ -109,7 +109,7 @@ def append(
 
 # Recorded nodes between two looks at what the program has dropped of them. Most steps have fewer,
 # and need not look.
-_SWEPT = 1024
+_SWEPT = 256
 
 
 @hot

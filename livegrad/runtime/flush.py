@@ -341,7 +341,7 @@ def _flush_as_before(state: State, roots: tuple[Node, ...]) -> bool:
         if executable is None:
             return False
         KEPT.use(executable)
-        if last is not None and last.next is None:
+        if last is not None:
             last.next = ref(executable)
     if len(STATES) > 1 and _look_around(state):
         return False

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from livegrad.native.calls import untrack
 from livegrad.native.hot import hot, hot_slots
 
 ALIGNMENT = 64
@@ -181,6 +182,7 @@ def allocate(nbytes: int) -> Buffer:
     buffer.memory = block
     buffer.home = home
     buffer.exported = False
+    untrack(buffer)  # it refers to nothing that could refer to it
     return buffer
 
 

@@ -111,7 +111,8 @@ _LISTS = (
     (ENTRIES, ENTRIES_END), (WORDS, WORDS_END), (SCALARS, SCALARS_END), (IMAGES, IMAGES_END),
 )  # fmt: skip
 # Words of each for one entry, on the average.
-_PER_ENTRY = {ENTRIES: ENTRY // WORD, WORDS: 16, SCALARS: 4, IMAGES: 64}
+_PER_ENTRY = (ENTRY // WORD, 16, 4, 64)
+_GENERATION, _ENTRIES = GENERATION // WORD, ENTRIES // WORD
 # There is room for few at first: memory costs when it is first written to.
 _FIRST_ENTRIES, _MOST_ENTRIES = 256, 4096
 # Of one program: there is room for some on the list.
@@ -175,22 +176,34 @@ class Desk:
         if self.entries == _MOST_ENTRIES:
             return False
         self.entries = 4 * self.entries or _FIRST_ENTRIES
-        for table, length in _PER_ENTRY.items():
-            self._put_table(table, length * self.entries)
+        self._bounds: list[tuple[int, int]] = []
+        for (start, end), length in zip(_LISTS, _PER_ENTRY, strict=True):
+            self._put_table(start, length * self.entries)
+            address = self[start]
+            limit = address + WORD * length * self.entries
+            self._bounds += [(start // WORD, address), (end // WORD, limit)]
+        self.first_entry = self[ENTRIES]
         self.empty_list()
         return True
 
+    def begin_list(self) -> None:
+        """Starts a list, if the last one was not run to its end."""
+        if not self._is_empty:
+            self.empty_list()
+        self._is_empty = False
+
     def empty_list(self) -> None:
         """Starts the list anew."""
-        self[GENERATION] += 1
-        for start, end in _LISTS:
-            address, length = self.tables[start].buffer_info()
-            self[start], self[end] = address, address + WORD * length
+        head = self.head
+        head[_GENERATION] += 1
+        for place, word in self._bounds:
+            head[place] = word
+        self._is_empty = True
 
     @property
     def listed(self) -> int:
         """How many entries there are."""
-        return (self[ENTRIES] - self.tables[ENTRIES].buffer_info()[0]) // ENTRY
+        return (self.head[_ENTRIES] - self.first_entry) // ENTRY
 
 
 DESK = Desk()
