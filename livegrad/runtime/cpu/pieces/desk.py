@@ -132,6 +132,7 @@ class Desk:
         self.room = 0
         self.make_room(256)
         self.entries = 0
+        self._is_empty = False
         self.lengthen_list()
         self._put_table(FREE, MOST_CLASSES)
         self._put_table(BLOCKS, BLOCK)
