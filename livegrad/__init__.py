@@ -69,6 +69,7 @@ from livegrad.dtypes import (
 )
 from livegrad.graph.above import Above as _Above
 from livegrad.graph.meta import Size as Size
+from livegrad.native.collector import grow_old as _grow_old
 from livegrad.ops.elementwise.arithmetic import (
     abs as abs,
     absolute as absolute,
@@ -805,6 +806,7 @@ _Above.overrides = lambda: _import_module("livegrad.overrides")
 
 tensor = creation.tensor  # the function, not the submodule of that name
 publish(globals())
+_grow_old()  # what was imported just now stays
 
 # Each on a line of its own: only then may annotations use it.
 device = Device

@@ -121,7 +121,10 @@ def tensor(
 
 
 def _copied_strides(array: Array) -> Strides | None:
-    """The strides of a copy of an array, in which dims lie in the same order."""
+    """The strides of a copy of an array, in which dims lie in the same order; None: row-major."""
+    shape = array.shape
+    if array.flags.c_contiguous and 1 not in shape and 0 not in shape:
+        return None
     if not _can_share(array):
         return None
     return like_strides(array.shape, tuple([step // array.itemsize for step in array.strides]))

@@ -111,7 +111,7 @@ def as_dtype(value: Any) -> DType:
 
 def from_numpy_dtype(dtype: np.dtype[Any]) -> DType:
     """The dtype whose bytes are those of a NumPy array of `dtype`."""
-    found = _BY_STORAGE.get(dtype.newbyteorder("="))
+    found = _BY_STORAGE.get(dtype) or _BY_STORAGE.get(dtype.newbyteorder("="))
     if found is None:
         supported = ", ".join(str(d) for d in _BY_STORAGE)
         raise TypeError(

@@ -50,6 +50,7 @@ from livegrad.ops.reductions import reduce
 from livegrad.ops.shaping import movement, resizing, slicing
 from livegrad.ops.shaping.resizing import become
 from livegrad.ops.support.numbers import OPERANDS
+from livegrad.runtime.at_once import read_at_once
 from livegrad.runtime.shared import lend
 from livegrad.runtime.values import array_of, number_of, to_compute
 from livegrad.settings import preserve_format
@@ -284,7 +285,7 @@ class Tensor(Subclassing):
             raise RuntimeError(
                 f"a Tensor with {node.meta.numel} elements cannot be converted to Scalar"
             )
-        if node.buffer is None:
+        if node.buffer is None and not read_at_once(node):
             flush(reason, node)
         try:
             number = number_of(node)

@@ -7,8 +7,7 @@ neither saved nor compared.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 from livegrad.dtypes import DType
 from livegrad.graph.meta import Shape
@@ -22,22 +21,50 @@ Patch = tuple[int, int, int, int]  # kind, slot, source, value
 SET_INPUT, ADD_INPUT, SET_SCALAR, SET_CONSTANT, CLEAR_IF_SAME = 0, 1, 2, 3, 4
 
 
-@dataclass
-class Where:
+class Record:
+    """Named values that are compared and printed.
+
+    `dataclass` would compile text for each of the classes below, in every process that needs none
+    of the planner otherwise.
+    """
+
+    _uncompared: ClassVar[tuple[str, ...]] = ()
+
+    def _compared(self) -> dict[str, Any]:
+        return {name: x for name, x in vars(self).items() if name not in self._uncompared}
+
+    def __eq__(self, other: object) -> bool:
+        if type(other) is not type(self):
+            return NotImplemented
+        return self._compared() == other._compared()
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        told = [f"{name}={x!r}" for name, x in vars(self).items() if name != "notes"]
+        return f"{type(self).__name__}({', '.join(told)})"
+
+
+class Where(Record):
     """Memory of a stored value: which input holds its address, and the bytes to add to it."""
 
-    slot: int
-    offset: int = 0
+    def __init__(self, slot: int, offset: int = 0) -> None:
+        self.slot, self.offset = slot, offset
 
 
-@dataclass
-class Block:
+class Block(Record):
     """One argument block: its slots, and the patches to make."""
 
-    slots: list[int]
-    patches: list[Patch] = field(default_factory=list)
-    grain: int = 1
-    scratch: int = 0
+    def __init__(
+        self,
+        slots: list[int],
+        patches: list[Patch] | None = None,
+        grain: int = 1,
+        scratch: int = 0,
+    ) -> None:
+        self.slots = slots
+        self.patches: list[Patch] = [] if patches is None else patches
+        self.grain, self.scratch = grain, scratch
 
 
 class Slot(NamedTuple):
@@ -47,76 +74,79 @@ class Slot(NamedTuple):
     number: int
 
 
-@dataclass
-class HostCall:
+class HostCall(Record):
     """A call of an op's NumPy reference; of memory, the result's comes first."""
 
-    op: str
-    attrs: tuple[Any, ...]
-    args: list[Any]  # numbers, or their slots
-    dtypes: list[DType]
-    shapes: list[Shape]
-    wheres: list[Where]
+    def __init__(
+        self,
+        op: str,
+        attrs: tuple[Any, ...],
+        args: list[Any],  # numbers, or their slots
+        dtypes: list[DType],
+        shapes: list[Shape],
+        wheres: list[Where],
+    ) -> None:
+        self.op, self.attrs, self.args = op, attrs, args
+        self.dtypes, self.shapes, self.wheres = dtypes, shapes, wheres
 
 
-@dataclass
-class Step:
+class Step(Record):
     """One kernel of a plan: native code by its signature, or a call of a reference.
 
     `calls` are other kernels that it calls, and the slots of its blocks that have their addresses.
     """
 
-    kind: str  # loops, copy, move, panels, product, recurrent, scatter, scan, host: for explain()
-    shape: Shape
-    blocks: list[Block] = field(default_factory=list)
-    signature: Signature = ()
-    calls: list[tuple[int, Signature]] = field(default_factory=list)
-    host: HostCall | None = None
-    may_fault: bool = False
-    tail: bool = False
-    # Whether a step that refuses a value in memory that it is to change has changed nothing.
-    all_or_nothing: bool = False
+    def __init__(
+        self,
+        kind: str,  # loops, copy, move, panels, product, recurrent, scatter, scan, host: explain()
+        shape: Shape,
+        blocks: list[Block] | None = None,
+        signature: Signature = (),
+        calls: list[tuple[int, Signature]] | None = None,
+        host: HostCall | None = None,
+        may_fault: bool = False,
+        tail: bool = False,
+        all_or_nothing: bool = False,
+    ) -> None:
+        self.kind, self.shape = kind, shape
+        self.blocks: list[Block] = [] if blocks is None else blocks
+        self.signature = signature
+        self.calls: list[tuple[int, Signature]] = [] if calls is None else calls
+        self.host = host
+        self.may_fault, self.tail = may_fault, tail
+        # Whether a step that refuses a value in memory that it is to change has changed nothing.
+        self.all_or_nothing = all_or_nothing
 
 
-@dataclass
-class Output:
+class Output(Record):
     """A value the program keeps: which storage holds it, or which leaf it is another name of."""
 
-    slot: int
-    nbytes: int
-    leaf: int = -1
+    def __init__(self, slot: int, nbytes: int, leaf: int = -1) -> None:
+        self.slot, self.nbytes, self.leaf = slot, nbytes, leaf
 
 
-@dataclass
-class Write:
+class Write(Record):
     """A leaf that an update writes: the slot of what it writes to, and whose input it is."""
 
-    leaf: int
-    slot: int
-    update: int
-    number: int
+    def __init__(self, leaf: int, slot: int, update: int, number: int) -> None:
+        self.leaf, self.slot, self.update, self.number = leaf, slot, update, number
 
 
-@dataclass
-class Donation:
+class Donation(Record):
     """A leaf whose buffer may become a new one: what is written to it leaves the rest alone.
 
     From step `first` on, its old value is gone.
     """
 
-    leaf: int
-    slot: int
-    first: int
+    def __init__(self, leaf: int, slot: int, first: int) -> None:
+        self.leaf, self.slot, self.first = leaf, slot, first
 
 
-@dataclass
-class Life:
+class Life(Record):
     """A value in the arena: its bytes, and the steps from the first write to the last read."""
 
-    nbytes: int
-    first: int
-    last: int
-    offset: int = 0
+    def __init__(self, nbytes: int, first: int, last: int, offset: int = 0) -> None:
+        self.nbytes, self.first, self.last, self.offset = nbytes, first, last, offset
 
 
 class StepNotes(NamedTuple):
@@ -153,8 +183,7 @@ class LateNotes(Notes):
         return getattr(made, name)
 
 
-@dataclass
-class Plan:
+class Plan(Record):
     """What a flush does, for one structure and its sizes.
 
         inputs   0 arena │ leaves │ results │ what updates write │ integers     floats
@@ -167,22 +196,35 @@ class Plan:
     `lives` that do not overlap share memory.
     """
 
-    steps: list[Step]
-    outputs: list[Output]  # one per recorded output
-    buffers: list[Output]  # distinct buffers, in slot order: results, then what updates write
-    writes: list[Write]
-    donations: list[Donation]
-    arena: int
-    leaves: int
-    first_int: int
-    ints: int
-    floats: int
-    lives: list[Life]
-    # From an outline: the nodes in the notes have the sizes that it was learnt with.
-    filled: bool = field(default=False, compare=False)
-    # From the disk: those have no numbers.
-    recalled: bool = field(default=False, compare=False)
-    notes: Notes | None = field(default=None, compare=False, repr=False)
+    _uncompared = ("filled", "recalled", "notes")
+
+    def __init__(
+        self,
+        steps: list[Step],
+        outputs: list[Output],  # one per recorded output
+        buffers: list[Output],  # distinct ones, in slot order: results, then what updates write
+        writes: list[Write],
+        donations: list[Donation],
+        arena: int,
+        leaves: int,
+        first_int: int,
+        ints: int,
+        floats: int,
+        lives: list[Life],
+        filled: bool = False,
+        recalled: bool = False,
+        notes: Notes | None = None,
+    ) -> None:
+        self.steps, self.outputs, self.buffers = steps, outputs, buffers
+        self.writes, self.donations = writes, donations
+        self.arena, self.leaves = arena, leaves
+        self.first_int, self.ints, self.floats = first_int, ints, floats
+        self.lives = lives
+        # From an outline: the nodes in the notes have the sizes that it was learnt with.
+        self.filled = filled
+        # From the disk: those have no numbers.
+        self.recalled = recalled
+        self.notes = notes
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "notes": None}

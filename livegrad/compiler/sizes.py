@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from typing import Any
 
 from livegrad.compiler.binder import bits_of_double
@@ -234,7 +234,7 @@ class Outline:
     def _host(self, call: HostCall | None) -> Any:
         if call is None:
             return None
-        parts = {f.name: getattr(call, f.name) for f in fields(call)}
+        parts = dict(vars(call))
         # Attributes of ops depend on no size, or there is no outline.
         return {
             k: (None, x) if k in ("attrs", "args") else self._holes(x) for k, x in parts.items()

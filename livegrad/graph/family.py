@@ -28,7 +28,8 @@ def node_of_whole(share: Share) -> Node:
 
 def node_to_read(x: Any) -> Node:
     """The node of a tensor whose values are wanted: its history may be gone."""
-    if not may_be_stale(x):
+    share = x._share
+    if share is None or share.made_at is None:
         return node_of(x)
     with setting(grad=False):
         return node_of(x)

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 from livegrad.graph.blame import wrong_class
 from livegrad.graph.meta import Meta, Shape
-from livegrad.graph.node import Node
+from livegrad.graph.node import CYCLES, Node
 from livegrad.graph.op import Op
 from livegrad.graph.site import user_site
 from livegrad.graph.state import LOCAL, MOST_PENDING_BYTES, flush
-from livegrad.native.calls import half_at
+from livegrad.native.calls import half_at, untrack
 from livegrad.native.hot import hot, hot_slots
 from livegrad.native.layout import REFERENCES, is_known
 
@@ -232,6 +232,8 @@ def new_share(cell: Cell, path: tuple[Step, ...], seen: int) -> Share:
     share.made_at = None
     share.root = None
     share.whole = None
+    if not CYCLES.are_possible:
+        untrack(share)
     return share
 
 
@@ -250,6 +252,8 @@ def share_of(x: Any) -> Share:
         cell.silent = (0, 0)
         cell.uncounted = 0
         cell.version = x._writes
+        if not CYCLES.are_possible:
+            untrack(cell)
         share = new_share(cell, (), cell.version)
         x._share = share
     return share

@@ -31,7 +31,8 @@ class Spec:
     plans are made of; None if this is one.
 
     `family` is what nodes that are run piece by piece have in common with those of other sizes
-    (runtime/cpu/pieces); `refused` says, of a recorded backward pass, that it is not run so.
+    (runtime/cpu/pieces); `refused` says, of a recorded backward pass, that it is not run so. `text`
+    says the same in every process, once somebody has asked (runtime/structure.py).
     """
 
     __slots__ = (
@@ -45,6 +46,7 @@ class Spec:
         "plain",
         "refused",
         "spares",
+        "text",
     )
 
     def __init__(self, op: Op, attrs: tuple[Any, ...], meta: Meta) -> None:
@@ -58,6 +60,7 @@ class Spec:
         self.plain: Spec | None = None
         self.family: Any = None
         self.refused = False
+        self.text: str | None = None
 
 
 @hot_slots

@@ -98,7 +98,7 @@ def append(
         nodes.append(node)
         state.handles.append(tensor)
     except BaseException:  # Ctrl-C between the two
-        _forget_from(place)
+        forget_from(place)
         raise
     if COUNTS_ARE_KNOWN and remainder(place, _SWEPT) == _SWEPT - 1 and not state.held:
         let_go_of_dead(state.handles)
@@ -109,7 +109,7 @@ def append(
 
 # Recorded nodes between two looks at what the program has dropped of them. Most steps have fewer,
 # and need not look.
-_SWEPT = 1024
+_SWEPT = 256
 
 
 @hot
@@ -127,7 +127,8 @@ def let_go_of_dead(handles: list[Any]) -> None:
             handles[place] = NOBODY
 
 
-def _forget_from(place: int) -> None:
+def forget_from(place: int) -> None:
+    """Takes what was recorded from a place on off the lists."""
     state = LOCAL.state
     del state.nodes[place:], state.handles[place:]
 

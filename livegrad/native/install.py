@@ -103,6 +103,7 @@ def _places(functions: frozenset[int]) -> list[tuple[dict[str, Any], str]]:
         _Known.places = [
             (names, key)
             for names in modules
+            if not functions.isdisjoint(map(id, list(names.values())))
             for key, x in list(names.items())
             if id(x) in functions
         ]

@@ -1,6 +1,6 @@
 """Translations that outlive a process: native code, and where the objects are that it refers to.
 
-    objects ──► [["global", "livegrad.graph.node", "Node"], ["literal", "'add'"], …]   as JSON
+    objects ──► [["global", "livegrad.graph.node", "Node"], ["value", "add"], …]   as JSON
             ◄──  looked up again by the next process, which translates nothing
 
 An object that is neither a literal nor has a name in the package cannot be written down; then
@@ -25,7 +25,9 @@ from livegrad.native.unit import Translation
 from livegrad.native.watch import Constant
 
 Reference = list[Any]  # what it is, and names, a literal, or references
-_LITERALS = (str, int, float, bytes, bool, type(None))
+_LITERALS = (float, bytes)
+# What JSON gives back as it was.
+_JSON = (str, int, bool, type(None))
 
 
 def key_of(functions: list[FunctionType], kind: str) -> str:
@@ -42,11 +44,12 @@ def sources() -> str:
     for directory in directories:  # grows while it is walked
         with os.scandir(directory) as found:
             for entry in found:
-                if entry.is_dir():
+                if entry.name.endswith(".py"):
+                    status = entry.stat()
+                    stamps.append(f"{entry.path} {status.st_mtime_ns} {status.st_size}")
+                elif entry.name != "__pycache__" and entry.is_dir():
                     directories.append(entry.path)
-                elif entry.name.endswith(".py"):
-                    stamps.append((entry.path, entry.stat().st_mtime_ns, entry.stat().st_size))
-    return hashlib.sha256(repr(sorted(stamps)).encode()).hexdigest()
+    return hashlib.sha256("\n".join(sorted(stamps)).encode()).hexdigest()
 
 
 def _is_foreign(module: ModuleType) -> bool:
@@ -85,18 +88,14 @@ def written(translation: Translation, originals: dict[int, FunctionType]) -> byt
 
 
 def _reference(x: Any, known: dict[int, Reference]) -> Reference | None:
-    if _is_literal(x):
+    if type(x) in _JSON:
+        return ["value", x]
+    if type(x) in _LITERALS and x == x:
         return ["literal", repr(x)]
     if type(x) is tuple:
         parts = [_reference(y, known) for y in x]
         return None if None in parts else ["tuple", *parts]
     return known.get(id(x))
-
-
-def _is_literal(x: Any) -> bool:
-    if type(x) is tuple:
-        return all([_is_literal(y) for y in x])
-    return type(x) in _LITERALS and x == x
 
 
 def _names_of_objects(originals: dict[int, FunctionType]) -> dict[int, Reference]:
@@ -145,16 +144,22 @@ def _constant(
     namespace = vars(sys.modules[module])
     value = _looked_up(reference, originals)
     now = namespace.get(name, vars(builtins).get(name))
-    same = type(now) is type(value) and reference[0] in ("literal", "tuple") and now == value
+    same = type(now) is type(value) and reference[0] in _BY_VALUE and now == value
     return Constant(namespace, name, now if same else value)
 
 
+_BY_VALUE = ("value", "literal", "tuple")
+
+
 def _looked_up(reference: Reference, originals: dict[int, FunctionType]) -> Any:
-    kind, first, *rest = reference
-    if kind == "literal":
-        return _interned(ast.literal_eval(first))
+    kind = reference[0]
     if kind == "tuple":
-        return tuple([_looked_up(x, originals) for x in (first, *rest)])
+        return tuple([_looked_up(x, originals) for x in reference[1:]])
+    first, *rest = reference[1:]
+    if kind == "value":  # names are compared by identity first
+        return sys.intern(first) if type(first) is str else first
+    if kind == "literal":
+        return ast.literal_eval(first)
     module = sys.modules[first]
     if kind == "module":
         return module
@@ -162,13 +167,6 @@ def _looked_up(reference: Reference, originals: dict[int, FunctionType]) -> Any:
     if kind == "member":
         return vars(x)[rest[1]]
     return originals.get(id(x), x)
-
-
-def _interned(x: Any) -> Any:
-    """Names are compared by identity first."""
-    if type(x) is str:
-        return sys.intern(x)
-    return tuple([_interned(y) for y in x]) if type(x) is tuple else x
 
 
 # ---------------------------------------------------------------------------------------- both

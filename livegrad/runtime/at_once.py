@@ -1,10 +1,12 @@
-"""Writing at once: known values go to the memory of a tensor that nobody else sees.
+"""Writing at once: known values go to the memory of a tensor that nobody else sees; reading, too.
 
 `x[i] = 3.0`, where `x` is computed, only it refers to its node, and the node alone to its buffer:
 nothing pending reads the old value, and what is written cannot fail. So the bytes are changed right
 there, which is less work than to record the write and to run it later. Whoever could tell the
 difference refers to the node, or to the buffer: a pending operation, a graph, a copy that shares
 the values, an array of NumPy's.
+
+`x[i].item()`, where `x` is computed: the element is where it is, and nothing has to be run for it.
 """
 
 from __future__ import annotations
@@ -20,8 +22,12 @@ from livegrad.dtypes import DType
 from livegrad.graph.events import RECORDED
 from livegrad.graph.handle import Handle, is_current, leaf_node, node_of, shares_with
 from livegrad.graph.node import Node
-from livegrad.graph.state import LOCAL
+from livegrad.graph.record import forget_from
+from livegrad.graph.state import LOCAL, STATES
+from livegrad.native.calls import half_at, put_word, quotient, remainder, word_at
+from livegrad.native.hot import hot, hot_slots
 from livegrad.ops.making.generate import number_everywhere
+from livegrad.ops.shaping.movement import INDEX
 from livegrad.runtime.liveness import may_overwrite
 from livegrad.runtime.memory import Buffer, allocate
 from livegrad.runtime.running import ARGUMENT
@@ -165,3 +171,82 @@ def _count(x: Any) -> None:
         share.cell.version += 1
         share.seen = share.cell.version
         share.wrote()
+
+
+# ------------------------------------------------------------------------------------- reading
+
+
+@hot
+def read_at_once(node: Node) -> bool:
+    """Gives a pending node its value, if it is an element of what is computed, recorded just now.
+
+    It is taken off the list of what is pending, where it would make every structure another one.
+    """
+    if node.spec.op is not INDEX or node.grad_to is not None or not is_alone():
+        return False
+    state = LOCAL.state
+    nodes = state.nodes
+    x = node.inputs[0]
+    if x.buffer is None or type(x.buffer) is not Buffer or not nodes or nodes[-1] is not node:
+        return False
+    _READS.count += 1
+    if remainder(_READS.count, _BETWEEN_FLUSHES) == 0:
+        return False
+    itemsize = node.meta.dtype.itemsize
+    shape, args, items = x.meta.shape, node.args, node.spec.attrs[0]
+    if itemsize not in _COPIED or len(items) != len(shape):
+        return False
+    place = 0
+    for d in range(len(items)):
+        if items[d][0] != "int":
+            return False
+        place = place * shape[d] + args[d]
+    made = allocate(itemsize)
+    put_word(made.ptr, _bits_at(x.buffer.ptr + place * itemsize, itemsize))
+    handles, last = state.handles, len(nodes) - 1
+    try:
+        handles.pop()
+        nodes.pop()
+    except BaseException:  # Ctrl-C between the two
+        forget_from(last)
+        raise
+    node.index = -1
+    node.inputs = ()
+    node.buffer = made
+    return True
+
+
+@hot_slots
+class _Reads:
+    """How many elements have been read, or nearly so."""
+
+    __slots__ = ("count",)
+
+    def __init__(self) -> None:
+        self.count = 0
+
+
+_READS = _Reads()
+# A program that does nothing but read is to flush now and then: flushes bring native functions.
+_BETWEEN_FLUSHES = 64
+# Bytes of elements that are read at once.
+_COPIED = (1, 4, 8)
+
+
+def is_alone() -> bool:
+    """Whether this thread records alone, and nobody wants to hear of it."""
+    return len(STATES) == 1 and LOCAL.state.most >= 0 and _may_be_now()
+
+
+@hot
+def _bits_at(address: int, itemsize: int) -> int:
+    """The bits of an element, of which no byte outside of the memory that it is in is read."""
+    if itemsize == 8:
+        return word_at(address)
+    if itemsize == 4:
+        return half_at(address)
+    beside = remainder(address, 4)
+    bits = half_at(address - beside)
+    for _ in range(beside):
+        bits = quotient(bits, 256)
+    return remainder(bits, 256)

@@ -17,6 +17,7 @@ from functools import wraps
 from typing import Any
 from weakref import ref
 
+from livegrad.compiler.kept import KEPT
 from livegrad.graph import spent
 from livegrad.graph.events import LATEST, RAN, RECORDED, numbers_of_nodes, tell_ran
 from livegrad.graph.node import Node, quote_site
@@ -38,7 +39,7 @@ from livegrad.runtime.elsewhere import (
 from livegrad.runtime.fault import Fault
 from livegrad.runtime.folding import fold
 from livegrad.runtime.memory import OutOfMemory
-from livegrad.runtime.plans import LAST
+from livegrad.runtime.plans import FOUND, LAST, digest_of_specs, note_found
 from livegrad.runtime.recovery import dependents, take_back
 from livegrad.runtime.reference import evaluate
 from livegrad.runtime.running import run, run_followed
@@ -247,6 +248,7 @@ def _flush_by_plan(state: State, reason: str, roots: tuple[Node, ...], started: 
     if LAST.executable is not None:
         LAST.executable.next = ref(executable)
     LAST.executable = executable
+    note_found(executable, snapshot.nodes)
     counters.flushes += 1
     counters.nodes_recorded += len(snapshot.nodes)
     _tell_ran(reason, executable, snapshot.nodes, hit, compiles, started)
@@ -283,13 +285,9 @@ def _snapshot(state: State, roots: tuple[Node, ...]) -> Snapshot:
 
 
 @hot
-def _flush_as_before(state: State, roots: tuple[Node, ...]) -> bool:
-    """If the pending nodes are those that came next last time, runs their plan."""
-    last = LAST.executable
-    if last is None or last.next is None or state.shared:
-        return False
-    executable = last.next()
-    if executable is None or executable.follower is None:
+def _is_followed(executable: Any, state: State, roots: tuple[Node, ...]) -> bool:
+    """Whether the pending nodes are those of a plan once more; then its inputs are set."""
+    if executable.follower is None:
         return False
     nodes = state.nodes
     count = len(nodes)
@@ -305,10 +303,50 @@ def _flush_as_before(state: State, roots: tuple[Node, ...]) -> bool:
             place = root.index - state.base + 0
             if not 0 <= place < count or not keep[place]:
                 return False
-    if not executable.follower.matches(nodes, state.handles):
+    return bool(executable.follower.matches(nodes, state.handles))
+
+
+@hot
+def _known_by_specs(state: State, roots: tuple[Node, ...], other: Any) -> Any:
+    """The plan of the pending nodes, with its inputs set, if it is one of the latest that were
+    found for such specs, and not the `other`."""
+    nodes = state.nodes
+    if not nodes or nodes[0].buffer is not None:
+        return None
+    alike = FOUND.get(digest_of_specs(nodes))
+    if alike is None:
+        return None
+    for known in alike:
+        executable = known()
+        if (
+            executable is not None
+            and executable is not other
+            and _is_followed(executable, state, roots)
+        ):
+            return executable
+    return None
+
+
+@hot
+def _flush_as_before(state: State, roots: tuple[Node, ...]) -> bool:
+    """If the pending nodes are those that came next last time, or before, runs their plan."""
+    last = LAST.executable
+    if state.shared:
         return False
+    executable = None
+    if last is not None and last.next is not None:
+        executable = last.next()
+    if executable is None or not _is_followed(executable, state, roots):
+        executable = _known_by_specs(state, roots, executable)
+        if executable is None:
+            return False
+        KEPT.use(executable)
+        if last is not None:
+            last.next = ref(executable)
     if len(STATES) > 1 and _look_around(state):
         return False
+    nodes = state.nodes
+    count = len(nodes)
     run_followed(executable, nodes)
     LAST.executable = executable
     counters.plan_hits += 1

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from livegrad.native.calls import untrack
 from livegrad.native.hot import hot, hot_slots
 
 ALIGNMENT = 64
@@ -22,6 +23,7 @@ KEEP_BYTES = 256 << 20
 
 
 _new = object.__new__
+_array: Any = np.ndarray
 # A raw block: its address, a multiple of 64, and the bytes from there on.
 Block = tuple[int, npt.NDArray[np.uint8]]
 
@@ -155,8 +157,7 @@ class Buffer:
 def copied(stored: npt.NDArray[Any]) -> Buffer:
     """A Buffer with a copy of the bytes of an array."""
     buffer = allocate(stored.nbytes)
-    buffer.view(stored.dtype, stored.shape)[...] = stored
-    buffer.exported = False  # the view is gone, nobody else sees these bytes
+    _array(stored.shape, stored.dtype, buffer.memory[1])[...] = stored
     return buffer
 
 
@@ -181,6 +182,7 @@ def allocate(nbytes: int) -> Buffer:
     buffer.memory = block
     buffer.home = home
     buffer.exported = False
+    untrack(buffer)  # it refers to nothing that could refer to it
     return buffer
 
 

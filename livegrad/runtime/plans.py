@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from time import perf_counter
 from typing import Any
+from weakref import ref
 
 from livegrad.compiler import debug
 from livegrad.compiler.expand import Recorded, without_device
@@ -12,7 +13,8 @@ from livegrad.device import CPU, backend_of
 from livegrad.graph.events import PLANNED, tell_planned
 from livegrad.graph.node import Node
 from livegrad.graph.numbers import Specialised
-from livegrad.native.hot import hot_slots
+from livegrad.native.calls import remainder
+from livegrad.native.hot import hot, hot_slots
 from livegrad.runtime import report
 from livegrad.runtime.counters import counters
 from livegrad.runtime.executable import Executable
@@ -37,6 +39,33 @@ class _Last:
 
 
 LAST = _Last()
+# The latest executables that a look at the list has found, by a digest of the specs: a program
+# that runs a few structures in turn, in no fixed order, need not look there again.
+FOUND: dict[int, tuple[ref[Executable], ...]] = {}
+_MOST_FOUND = 4096
+_MOST_TRIED = 4
+_DIGESTS = 1 << 48
+
+
+@hot
+def digest_of_specs(nodes: list[Node]) -> int:
+    """A number that structures with the same specs have in common."""
+    digest = 0
+    for node in nodes:
+        # So that it stays below 64 bits.
+        digest = remainder(digest, _DIGESTS) * 31 + id(node.spec)
+    return digest
+
+
+def note_found(executable: Executable, nodes: list[Node]) -> None:
+    """Notes an executable that has run, for the next time that such nodes are pending."""
+    if executable.follower is None:
+        return
+    digest = digest_of_specs(nodes)
+    others = [x for x in FOUND.get(digest, ()) if x() is not None and x() is not executable]
+    if len(FOUND) >= _MOST_FOUND:
+        FOUND.clear()
+    FOUND[digest] = (ref(executable), *others[: _MOST_TRIED - 1])
 
 
 def find(snapshot: Snapshot) -> Executable | None:
@@ -145,6 +174,7 @@ def forget_plans() -> None:
     _executables.clear()
     _recalling().planning().forget()
     KEPT.clear()
+    FOUND.clear()
     LAST.executable = None
 
 

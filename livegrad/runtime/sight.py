@@ -19,6 +19,7 @@ from livegrad.device import CPU
 from livegrad.environment import words
 from livegrad.graph.node import Node
 from livegrad.graph.state import Runtime, State
+from livegrad.native.collector import lasting
 from livegrad.native.hot import hot
 from livegrad.runtime.counters import counters
 from livegrad.runtime.elsewhere import adopt_missing
@@ -137,18 +138,19 @@ def run_at_first_sight(state: State, roots: tuple[Node, ...]) -> Listed | None:
             if not count:
                 return None
             sight, seen = _look(state, roots, count)
-            if seen.cost and Policy.seeks and not seen.sought:
-                seen.sought = True
-                snapshot = Snapshot(state.nodes, state.handles, state.base, roots)
-                seen.planned = is_on_disk(snapshot)
-                del snapshot  # it refers to nodes
+            if seen.cost and Policy.seeks:
+                _seek(seen, state, roots)
             if seen.planned and not Policy.pieces:
                 _say_whole(count, "it has cost enough for a plan, or has one on disk")
                 return None
             started, made = _now(), _pieces_made()
             try:
-                listed = sight.run(seen.why(count))
+                listed = sight.run(seen.why(count), seen.sought or not Policy.seeks)
             except pieces.Learnt:
+                continue
+            except pieces.Unlearnt:
+                del sight
+                _seek(seen, state, roots)
                 continue
             except pieces.Missing:
                 del sight  # it refers to nodes
@@ -169,6 +171,16 @@ def run_at_first_sight(state: State, roots: tuple[Node, ...]) -> Listed | None:
         if node.spec.op.kind == "gradient":
             node.spec.refused = True
     return None
+
+
+def _seek(seen: Seen, state: State, roots: tuple[Node, ...]) -> None:
+    """Looks once whether there is a plan for what is pending on disk: then it is the better way.
+
+    On the second sight of a structure; on the first if a piece would have to be learnt for it.
+    """
+    if not seen.sought:
+        seen.sought = True
+        seen.planned = is_on_disk(Snapshot(state.nodes, state.handles, state.base, roots))
 
 
 def _pieces_made() -> int:
@@ -192,11 +204,19 @@ def _say_whole(count: int, why: str) -> None:
         debug.out(f"tiers: {count} nodes as a whole: {why}")
 
 
-def _pieces() -> Any:
-    # With the compiler, which the first flush imports: `import livegrad` is quicker without it.
-    from livegrad.runtime.cpu.pieces import flushing
+class _Loaded:
+    """What the first flush imports: `import livegrad` is quicker without it."""
 
-    return flushing
+    pieces: Any = None
+
+
+def _pieces() -> Any:
+    if _Loaded.pieces is None:
+        with lasting():
+            from livegrad.runtime.cpu.pieces import flushing
+
+        _Loaded.pieces = flushing
+    return _Loaded.pieces
 
 
 def _show(nodes: list[Node], listed: Listed) -> None:

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from livegrad.compiler import debug
 from livegrad.native import hot
+from livegrad.native.collector import lasting
 from livegrad.runtime.counters import counters
 
 if TYPE_CHECKING:
@@ -182,8 +183,9 @@ def _compiled(ir: str, in_background: bool) -> Generator[bool, None, bytes]:
 def _install(made: dict[FunctionType, Any], watch: Watch) -> None:
     _put_originals_back()
     Speedup.made, Speedup.watch = made, watch
-    watch.begin(_choose)
-    _choose()
+    with lasting():
+        watch.begin(_choose)
+        _choose()
 
 
 def _choose(again: bool = False) -> None:
@@ -204,6 +206,8 @@ def _choose(again: bool = False) -> None:
 
 
 def _put_originals_back(again: bool = False) -> None:
+    if not Speedup.made:
+        return
     from livegrad.native.install import exchange
 
     exchange({native: function for function, native in Speedup.made.items()}, again)

@@ -3,13 +3,11 @@ it later."""
 
 from __future__ import annotations
 
-from typing import Any
-
 from livegrad.compiler.expand import Recorded, make_node
 from livegrad.graph.handle import LEAF
 from livegrad.graph.meta import Meta
 from livegrad.graph.node import Node, Site, Spec
-from livegrad.graph.written import text_or_none
+from livegrad.graph.written import Unwritable, text_of
 
 
 class Structure:
@@ -27,11 +25,15 @@ class Structure:
 
     def text(self) -> str | None:
         """The same for equal structures in every process; None if there are no words for it."""
-        nodes = []
-        for spec, links, numbers in zip(self.specs, self.links, self.numbers, strict=True):
-            kinds = tuple([kind.__name__ for kind in numbers])
-            nodes.append((spec.op, spec.attrs, spec.floats, _told(spec.meta), links, kinds))
-        return text_or_none((nodes, [_told(meta) for meta in self.leaves], self.outputs))
+        try:
+            nodes = [
+                f"{_text_of_spec(spec)} {links} {' '.join([kind.__name__ for kind in numbers])}"
+                for spec, links, numbers in zip(self.specs, self.links, self.numbers, strict=True)
+            ]
+        except Unwritable:
+            return None
+        leaves = [f"{meta.dtype.name} {meta.shape}" for meta in self.leaves]
+        return "\n".join([*nodes, "leaves", *leaves, f"kept {list(self.outputs)}"])
 
     def recorded(self) -> Recorded:
         """Nodes as if they had been recorded: each has a site of its own, and numbers are 0."""
@@ -44,8 +46,12 @@ class Structure:
         return Recorded(nodes, leaves, self.outputs)
 
 
-def _told(meta: Meta) -> tuple[Any, ...]:
-    return meta.dtype, meta.shape
+def _text_of_spec(spec: Spec) -> str:
+    """The text of a spec, which it keeps: most specs come again and again."""
+    if spec.text is None:
+        meta: Meta = spec.meta
+        spec.text = text_of((spec.op, spec.attrs, spec.floats, meta.dtype, meta.shape))
+    return spec.text
 
 
 def _nowhere(place: int) -> Site:

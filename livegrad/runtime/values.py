@@ -64,6 +64,8 @@ def to_compute(array: Array, dtype: DType) -> Array:
 def from_compute(values: Any, dtype: DType) -> Array:
     """Storage array of `dtype` holding `values`."""
     array = np.asarray(values)
+    if array.dtype == dtype.storage and array.flags.c_contiguous and dtype is not dtypes.bfloat16:
+        return array  # most often
     if array.dtype.kind == "c" and dtypes.BOOL < dtype.category < dtypes.COMPLEX:
         array = array.real
     with np.errstate(all="ignore"):

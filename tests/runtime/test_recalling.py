@@ -233,3 +233,27 @@ def test_what_repeats_is_not_run_piece_by_piece_if_its_plan_is_on_disk(python, t
     assert run("1 << 60") == ["0", "0"]
     assert run("1") == ["0", "1"]
     assert run("1 << 60") == ["1", "1"]
+
+
+ONCE = """
+import sys
+import livegrad as lg
+from livegrad.runtime.cpu.pieces.desk import native
+
+native(waits=True)
+(lg.ones(5) * 3).tanh().sum().item()
+s = lg.stats()
+plans = "livegrad.compiler.pipeline" in sys.modules
+print(s.plans_loaded, s.pieces_made, s.flushes_by_pieces, plans)
+"""
+
+
+def test_no_piece_is_learnt_for_what_has_a_plan_on_disk(python, tmp_path):
+    """An earlier process may have planned while there was no native code for pieces yet."""
+
+    def run(mode):
+        settings = {"LIVEGRAD_CACHE_DIR": str(tmp_path), "LIVEGRAD_NATIVE": "off"}
+        return python(ONCE, LIVEGRAD_MODE=mode, **settings).stdout.split()
+
+    assert run("whole")[0] == "0"
+    assert run("") == ["1", "0", "0", "False"]

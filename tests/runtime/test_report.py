@@ -125,7 +125,8 @@ def test_debug_flags_print_to_standard_error(python, flag, expected):
     [("graph", "add("), ("tiers", "tiers: 1 nodes piece by piece: its structure is new")],
 )
 def test_debug_flags_of_what_is_run_piece_by_piece(python, flag, expected):
-    program = "import livegrad as lg; print((lg.tensor([1.0]) + 1).tolist())"
+    # No other test plans this: a plan on disk would be taken.
+    program = "import livegrad as lg; print((lg.tensor([[[[1.0] * 7]]]) + 1).tolist())"
     assert expected in python(program, LIVEGRAD_DEBUG=flag, LIVEGRAD_MODE="").stderr
 
 

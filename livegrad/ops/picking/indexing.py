@@ -465,9 +465,19 @@ def _write_part(x: Tensor, meta: Meta, key: Any, value: Any) -> bool:
     parsed = _parsed_without_tensors(meta.shape, key)
     if parsed is None or parsed.turned or _is_all(parsed, meta.shape):
         return False
-    part = _spread(value, parsed.shape, meta.dtype)
+    part = value if _fits(value, parsed.shape, meta.dtype) else None
+    if part is None:
+        part = _spread(value, parsed.shape, meta.dtype)
     rebind(x, record(INDEX_WRITE, (x, part), (parsed.items,), parsed.args), expanded=True)
     return True
+
+
+def _fits(value: Any, shape: Shape, dtype: DType) -> bool:
+    """Whether a value is a tensor that can be written as it is."""
+    if not isinstance(value, Handle):
+        return False
+    meta = node_of(value).meta
+    return meta.shape == shape and meta.dtype is dtype
 
 
 def _is_all(parsed: Parsed, shape: Shape) -> bool:

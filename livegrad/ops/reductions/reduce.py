@@ -47,6 +47,8 @@ Dim = int | Sequence[int] | None
 
 def normal_dims(name: str, dim: Dim, ndim: int) -> Dims:
     """The dims named by `dim`, counted from the front and sorted; None or () means all."""
+    if type(dim) is int and -ndim <= dim < ndim:  # most often
+        return (dim % ndim,)
     if dim is None:
         return tuple(range(ndim))
     dims = tuple(dim) if isinstance(dim, Sequence) else (dim,)

@@ -21,6 +21,7 @@ from livegrad.graph.op import Op
 from livegrad.graph.record import record
 from livegrad.graph.state import LOCAL, setting
 from livegrad.graph.views import view as record_view
+from livegrad.native.hot import hot
 from livegrad.ops.making.generate import FULL as FULL, zeros_like
 from livegrad.ops.support import parts, samples as s
 from livegrad.ops.support.out import numpy_names
@@ -34,6 +35,8 @@ Metas = tuple[Meta, ...]
 
 def normal_dim(name: str, dim: Any, ndim: int) -> int:
     """`dim` counted from the front; IndexError outside [-ndim, ndim)."""
+    if type(dim) is int and -ndim <= dim < ndim:  # most often
+        return dim % ndim
     span = max(ndim, 1)
     number: int = dim if isinstance(dim, int) else whole(name, "dim", dim)
     if not -span <= number < span:
@@ -54,10 +57,18 @@ def whole(name: str, what: str, value: Any) -> int:
         ) from None
 
 
+@hot
+def are_ints(given: tuple[Any, ...]) -> bool:
+    """Whether all that was given are plain integers."""
+    return all([type(x) is int for x in given])
+
+
 def sizes_of(name: str, given: tuple[Any, ...], keyword: Any = None) -> Shape:
     """Sizes or dims given as `f(2, 3)`, `f((2, 3))` or by keyword, as a tuple of int."""
     if keyword is not None:
         given = (keyword,)
+    if are_ints(given):  # most often
+        return given
     if len(given) == 1 and not isinstance(given[0], int):
         first = given[0]
         several = hasattr(first, "__iter__") and getattr(first, "ndim", 1) != 0
@@ -198,8 +209,23 @@ def is_viewable(meta: Meta, shape: Shape) -> bool:
     return meta.strides is None or viewed_strides(meta.shape, meta.strides, shape) is not None
 
 
+@hot
+def is_shape_of(numel: int, shape: Shape) -> bool:
+    """Whether a shape of plain sizes is one of so many elements; symbols are for others to see."""
+    if type(numel) is not int:
+        return False
+    count = 1
+    for size in shape:
+        if type(size) is not int or size <= 0 or count > numel:
+            return False
+        count *= size
+    return count == numel
+
+
 def resolved_shape(meta: Meta, shape: Shape) -> Shape:
     """`shape` with -1 replaced, checked against the number of elements."""
+    if is_shape_of(meta.numel, shape):  # most often
+        return shape
     known = prod([size for size in shape if size != -1])
     if shape.count(-1) > 1:
         raise RuntimeError("reshape: only one dimension can be inferred")

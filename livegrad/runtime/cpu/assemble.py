@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from itertools import groupby
 from time import perf_counter
 from typing import Any
@@ -77,16 +76,16 @@ def _ir(signature: Signature) -> str:
     return generated(signature)
 
 
-@dataclass
 class Parts:
     """What a program consists of, and the kernels it calls."""
 
-    slots: list[int] = field(default_factory=list)
-    patches: list[Patch] = field(default_factory=list)
-    steps: list[tuple[int, ...]] = field(default_factory=list)
-    kernels: list[jit.Kernel] = field(default_factory=list)
-    # Of one thread, in bytes.
-    scratch: int = 0
+    def __init__(self) -> None:
+        self.slots: list[int] = []
+        self.patches: list[Patch] = []
+        self.steps: list[tuple[int, ...]] = []
+        self.kernels: list[jit.Kernel] = []
+        # Of one thread, in bytes.
+        self.scratch = 0
 
 
 def parts_of(steps: list[Step], with_code: bool = True) -> Parts:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import signal
 import sys
 from dataclasses import asdict
 
@@ -109,6 +108,8 @@ def _digest(code: bytes) -> bytes:
 
 def main() -> None:
     """The other process: compiles what stands on standard input."""
+    import signal  # whose names become enums when it is imported
+
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the program
     # Behind the program, but not so far that a machine which is never idle keeps it for minutes.
     os.nice(5)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import ctypes
 import functools
-import glob
 import os
 import sys
 from collections.abc import Callable, Iterator
@@ -90,4 +89,5 @@ def _bundled(name: str) -> Iterator[str]:
     """The OpenBLAS that a package brings along."""
     package = os.path.dirname(str(sys.modules[name].__file__))
     for folder in (package + ".libs", os.path.join(package, ".dylibs")):
-        yield from sorted(glob.glob(os.path.join(glob.escape(folder), "*openblas*")))
+        names = os.listdir(folder) if os.path.isdir(folder) else []
+        yield from sorted([os.path.join(folder, name) for name in names if "openblas" in name])

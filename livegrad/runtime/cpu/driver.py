@@ -123,7 +123,9 @@ class Program:
     ) -> None:
         patch_table = _table(patches, _PATCH_SLOTS)
         step_table = _table(steps, 6)
-        needed = _sources(patch_table, (SET_INPUT, ADD_INPUT)), _sources(patch_table, (SET_SCALAR,))
+        kinds = patch_table[:, 0]
+        of_inputs = (kinds == SET_INPUT) | (kinds == ADD_INPUT)
+        needed = _sources(patch_table, of_inputs), _sources(patch_table, kinds == SET_SCALAR)
         self._inputs = needed[0] if inputs is None else inputs
         self._scalars = needed[1] if scalars is None else scalars
         assert self._inputs >= needed[0], f"{self._inputs=} {needed=}"
@@ -193,6 +195,7 @@ class Program:
         """Addresses of the inputs and the scalars, for native code that sets them."""
         return self._input_address, self._scalar_address
 
+    @hot
     def announce(self) -> None:
         """Says that a run is about to begin: `completed` is false until it has."""
         self._known_good = False
@@ -254,9 +257,9 @@ def _table(rows: Iterable[Sequence[int]], width: int) -> npt.NDArray[np.int64]:
     return array.astype(np.int64, copy=False).reshape(-1, width)
 
 
-def _sources(patches: npt.NDArray[np.int64], kinds: tuple[int, ...]) -> int:
-    """One more than the highest source that patches of these kinds read."""
-    sources = patches[np.isin(patches[:, 0], kinds), 2]
+def _sources(patches: npt.NDArray[np.int64], chosen: npt.NDArray[np.bool_]) -> int:
+    """One more than the highest source that these patches read."""
+    sources = patches[chosen, 2]
     return int(sources.max()) + 1 if sources.size else 0
 
 

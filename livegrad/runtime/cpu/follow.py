@@ -249,13 +249,15 @@ class Follower:
         inputs: int,
         scalars: int,
     ) -> None:
-        code = array("q")
-        places = iter(links)
+        told: list[int] = []
+        at_link = 0
         for node, sees, read, claim in zip(nodes, seen, reads, _claims(nodes, seen), strict=True):
             kinds = [node.spec.floats or type(a) is float for a in node.args]
-            code.extend([id(node.spec), sees, read, claim, len(node.inputs)])
-            code.extend([next(places) for _ in node.inputs])
-            code.extend([len(kinds), *kinds])
+            count = len(node.inputs)
+            told += [id(node.spec), sees, read, claim, count, *links[at_link : at_link + count]]
+            told += [len(kinds), *kinds]
+            at_link += count
+        code = array("q", told)
         self._specs = [node.spec for node in nodes]  # their addresses must stay theirs
         known = array("q", [0] * max(leaves, 1))
         written = array("q", [number for write in writes for number in write] or [0])

@@ -153,6 +153,8 @@ class ThreadPool:
 
     def need_scratch(self, nbytes: int) -> None:
         """Make every thread's scratch at least `nbytes` large."""
+        if nbytes <= self._scratch_bytes:
+            return
         with self._lock:
             if nbytes > self._scratch_bytes:
                 self._scratch_bytes = 1 << (nbytes - 1).bit_length()

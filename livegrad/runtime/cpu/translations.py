@@ -7,6 +7,7 @@ from types import FunctionType
 from typing import Any
 
 from livegrad.native import layout
+from livegrad.native.collector import lasting
 from livegrad.native.hot import CLASSES
 from livegrad.native.install import addresses_of, link
 from livegrad.native.stored import Store, key_of
@@ -48,7 +49,8 @@ def hot_functions(
     if not layout.is_known():
         raise RuntimeError("this interpreter is not known")
     key = key_of(functions, HOT)
-    stored = _STORE.look_up(key, originals)
+    with lasting():
+        stored = _STORE.look_up(key, originals)
     if stored is not None:
         objects, constants, code = stored
     else:

@@ -13,6 +13,7 @@ from livegrad import nn, optim
 from livegrad.graph.state import reference_mode
 from livegrad.native import layout
 from livegrad.runtime.cpu import follow
+from livegrad.runtime.plans import forget_plans
 
 pytestmark = [
     pytest.mark.usefixtures("whole_plans"),
@@ -28,7 +29,8 @@ def test_is_on_where_it_was_tried():
 
 @pytest.fixture
 def answers(monkeypatch):
-    """What followers answered, in order."""
+    """What followers answered, in order: those of the test alone."""
+    forget_plans()
     given = []
     matches = follow.Follower.matches
 
@@ -90,6 +92,31 @@ def test_another_structure_is_not(answers):
     answers.clear()
     assert (x * 2 - 1).sum().item() == 4.0
     assert answers == [False]
+
+
+def test_steps_are_followed_in_any_order(answers):
+    """Each that was found once is known, whatever came before it last time."""
+    x = lg.tensor([1.0, 2.0])
+
+    def step(name):
+        y = {"a": lambda: x * 2, "b": lambda: x + 3, "c": lambda: x / 4}[name]()
+        return y.sum().item()
+
+    expected = {"a": 6.0, "b": 9.0, "c": 0.75}
+    repeat(lambda: [step(name) for name in "abc"], 2)
+    for name in "acbbacabcc":
+        answers.clear()
+        assert step(name) == expected[name]
+        assert answers.count(True) == 1, name
+
+
+def test_what_was_dropped_is_not_followed(answers):
+    x = lg.tensor([1.0, 2.0])
+    repeat(lambda: scaled(x, 2.5))
+    forget_plans()
+    answers.clear()
+    assert scaled(x, 2.5) == 9.5
+    assert answers == []
 
 
 def test_a_value_kept_or_not_is_another_step(answers):

@@ -7,6 +7,7 @@ from array import array
 from typing import Any
 
 from livegrad.native.calls import call_native
+from livegrad.native.collector import lasting
 from livegrad.native.layout import is_known
 from livegrad.native.subset import Untranslatable
 from livegrad.runtime.cpu.background import Making, is_possible
@@ -84,7 +85,7 @@ def native(waits: bool = False) -> Native | None:
     somebody `waits` for it.
     """
     if Known.native is None and not Known.cannot_be_had and (waits or _are_made()):
-        with contextlib.suppress(Untranslatable, OSError):
+        with lasting(), contextlib.suppress(Untranslatable, OSError):
             Known.native = Native() if is_known() else None
         Known.cannot_be_had = Known.native is None
     return Known.native
@@ -109,7 +110,11 @@ _BY_PLACE = (VALUES, USES, TARGETS, DEPTHS, KEPT)
 _LISTS = (
     (ENTRIES, ENTRIES_END), (WORDS, WORDS_END), (SCALARS, SCALARS_END), (IMAGES, IMAGES_END),
 )  # fmt: skip
-_MOST_ENTRIES = 4096
+# Words of each for one entry, on the average.
+_PER_ENTRY = (ENTRY // WORD, 16, 4, 64)
+_GENERATION, _ENTRIES = GENERATION // WORD, ENTRIES // WORD
+# There is room for few at first: memory costs when it is first written to.
+_FIRST_ENTRIES, _MOST_ENTRIES = 256, 4096
 # Of one program: there is room for some on the list.
 MOST_WORDS = 8 * _MOST_ENTRIES
 
@@ -126,10 +131,9 @@ class Desk:
         self.tables: dict[int, array[int]] = {}
         self.room = 0
         self.make_room(256)
-        self._put_table(ENTRIES, ENTRY // WORD * _MOST_ENTRIES)
-        self._put_table(WORDS, 16 * _MOST_ENTRIES)
-        self._put_table(SCALARS, 4 * _MOST_ENTRIES)
-        self._put_table(IMAGES, 64 * _MOST_ENTRIES)
+        self.entries = 0
+        self._is_empty = False
+        self.lengthen_list()
         self._put_table(FREE, MOST_CLASSES)
         self._put_table(BLOCKS, BLOCK)
         self.room_for_piece = 0
@@ -168,17 +172,39 @@ class Desk:
             self._put_table(ADDS, ADD // WORD * 2 * words)
             self._put_table(MEASURED, 1 + 2 * words)
 
+    def lengthen_list(self) -> bool:
+        """Starts a longer list; False if it is as long as it may be."""
+        if self.entries == _MOST_ENTRIES:
+            return False
+        self.entries = 4 * self.entries or _FIRST_ENTRIES
+        self._bounds: list[tuple[int, int]] = []
+        for (start, end), length in zip(_LISTS, _PER_ENTRY, strict=True):
+            self._put_table(start, length * self.entries)
+            address = self[start]
+            limit = address + WORD * length * self.entries
+            self._bounds += [(start // WORD, address), (end // WORD, limit)]
+        self.first_entry = self[ENTRIES]
+        self.empty_list()
+        return True
+
+    def begin_list(self) -> None:
+        """Starts a list, if the last one was not run to its end."""
+        if not self._is_empty:
+            self.empty_list()
+        self._is_empty = False
+
     def empty_list(self) -> None:
         """Starts the list anew."""
-        self[GENERATION] += 1
-        for start, end in _LISTS:
-            address, length = self.tables[start].buffer_info()
-            self[start], self[end] = address, address + WORD * length
+        head = self.head
+        head[_GENERATION] += 1
+        for place, word in self._bounds:
+            head[place] = word
+        self._is_empty = True
 
     @property
     def listed(self) -> int:
         """How many entries there are."""
-        return (self[ENTRIES] - self.tables[ENTRIES].buffer_info()[0]) // ENTRY
+        return (self.head[_ENTRIES] - self.first_entry) // ENTRY
 
 
 DESK = Desk()

@@ -20,11 +20,18 @@ import numpy as np
 
 from livegrad.graph.meta import Meta
 from livegrad.graph.node import Node
-from livegrad.native.calls import call_native, call_native_freely, put_word, word_at
+from livegrad.native.calls import put_word, word_at
 from livegrad.native.hot import hot
 from livegrad.runtime.counters import counters
 from livegrad.runtime.cpu import threads
 from livegrad.runtime.cpu.driver import FAULT_CODE, FAULT_VALUE, STATUS, native_run_list
+from livegrad.runtime.cpu.pieces.calling import (
+    call_freely_with_5,
+    call_with_1,
+    call_with_2,
+    call_with_3,
+    call_with_4,
+)
 from livegrad.runtime.cpu.pieces.desk import DESK, Native, native
 from livegrad.runtime.cpu.pieces.families import family_of
 from livegrad.runtime.cpu.pieces.layout import (
@@ -54,6 +61,8 @@ from livegrad.runtime.cpu.pieces.layout import (
 from livegrad.runtime.cpu.pieces.listing import DEEPEST
 from livegrad.runtime.cpu.pieces.making import (
     BY_CARD,
+    Learning,
+    Unlearnt as Unlearnt,
     find_role,
     find_saved,
     make_backward,
@@ -94,8 +103,8 @@ class Sight:
         self.walks: dict[Node, Walk] = {}
         self.has_run = False
         self.desk.make_room(count)
-        call_native(code.begin, self.desk.address, base, count)
-        self.claims = call_native(code.mark_kept, self.desk.address, id(nodes), id(handles))
+        call_with_3(code.begin, self.desk.address, base, count)
+        self.claims = call_with_3(code.mark_kept, self.desk.address, id(nodes), id(handles))
 
     def keep(self, roots: Sequence[Node]) -> None:
         """Keeps what is asked for besides, and what a later backward will need."""
@@ -111,7 +120,7 @@ class Sight:
 
     def structure(self) -> bytes:
         """What tells this structure from others, as long as its specs live."""
-        length = call_native(self.code.write_structure, self.desk.address, id(self.nodes))
+        length = call_with_2(self.code.write_structure, self.desk.address, id(self.nodes))
         return self.desk.tables[STRUCTURE][: length // WORD].tobytes()
 
     def gradients_over_values(self) -> list[tuple[Node, int]]:
@@ -124,7 +133,7 @@ class Sight:
         ]
 
     def _native(self, function: int, place: int) -> int:
-        return call_native(function, self.desk.address, id(self.nodes), place)
+        return call_with_3(function, self.desk.address, id(self.nodes), place)
 
     def _know(self, node: Node) -> int:
         """What a node is to the list; its spec is told, and which values its gradient reads."""
@@ -138,10 +147,20 @@ class Sight:
 
     # ---- running
 
-    def run(self, why: str) -> Listed:
-        """Computes all that is `kept`; what was run, of which `why` says why it was so."""
+    def run(self, why: str, learns: bool = True) -> Listed:
+        """Computes all that is `kept`; what was run, of which `why` says why it was so.
+
+        Unlearnt if a piece is missing and it `learns` none.
+        """
+        Learning.allowed = learns
+        try:
+            return self._run(why)
+        finally:
+            Learning.allowed = True
+
+    def _run(self, why: str) -> Listed:
         self.told = Listed(self.nodes[: self.count], why)
-        self.desk.empty_list()
+        self.desk.begin_list()
         self._count_uses()
         made: dict[int, Buffer] = {}
         self.kept = allocate_kept(
@@ -173,7 +192,7 @@ class Sight:
         walk = self.walks[gradient] = Walk(gradient, self.code)
         number, count = 0, len(walk.interior)
         while number < count:
-            number = call_native(self.code.count_saved, self.desk.address, walk.address, number)
+            number = call_with_3(self.code.count_saved, self.desk.address, walk.address, number)
             if number < count:
                 node = walk.interior[number]
                 was_known = node.spec.family is not None and node.spec.family.saved >= 0
@@ -240,10 +259,11 @@ class Sight:
                     self._make_room()
 
     def _make_room(self) -> None:
-        """Runs the list, for it to be empty."""
-        if not self.desk.listed:
-            raise Unfit  # a piece that is as large as the list
+        """Runs the list, for it to be empty, and longer if it can be."""
+        listed = self.desk.listed
         self._run_list()
+        if not self.desk.lengthen_list() and not listed:
+            raise Unfit  # a piece that is as large as the list
 
     def _views(self, x: Node) -> Views:
         """Through which views an input is seen."""
@@ -264,11 +284,11 @@ class Sight:
     def _list_gradients(self, place: int, gradient: Node) -> None:
         desk, walk = self.desk, self.walks[gradient]
         desk[PLACE] = place
-        call_native(self.code.find_order, walk.address)
+        call_with_1(self.code.find_order, walk.address)
         walk.set_seed(_ones(gradient.inputs[0].meta).ptr)
         at, stuck, count = 0, -1, walk.ordered
         while at < count:
-            at = call_native(
+            at = call_with_4(
                 self.code.list_gradients, desk.address, id(self.nodes), walk.address, at
             )
             if at < count:
@@ -305,9 +325,8 @@ class Sight:
         status = _BUSY
         while status == _BUSY:
             # Other Python threads go on meanwhile.
-            status = call_native_freely(
-                native_run_list(), desk.tables[ENTRIES].buffer_info()[0], listed, arena, scratch,
-                threads.pool.address,
+            status = call_freely_with_5(
+                native_run_list(), desk.first_entry, listed, arena, scratch, threads.pool.address,
             )  # fmt: skip
             if status == _BUSY:
                 time.sleep(2e-5)

@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 from array import array
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 from weakref import WeakValueDictionary
 
@@ -137,14 +136,14 @@ class Piece:
         self.card[at + RESULT_ADD // WORD] = adding.buffer_info()[0]
 
 
-@dataclass
 class Proof:
     """The sizes that a piece was compared with plans for; whether it is taken to hold for all
     sizes, or is known to hold for those alone."""
 
-    proven: list[list[int]]
-    for_all: bool = False
-    for_few: bool = False
+    def __init__(
+        self, proven: list[list[int]], for_all: bool = False, for_few: bool = False
+    ) -> None:
+        self.proven, self.for_all, self.for_few = proven, for_all, for_few
 
 
 # How often it is compared with plans for other sizes.
@@ -227,12 +226,24 @@ def make_backward(node: Node, views: Sequence[Views], mask: list[bool]) -> None:
             piece.set_sum(number, noted)
 
 
+class Unlearnt(Exception):
+    """A piece is not known yet, and is not to be learnt before other ways have been looked for."""
+
+
+class Learning:
+    """Whether pieces may be learnt now, which takes the planner and perhaps LLVM."""
+
+    allowed = True
+
+
 def _found_or_made(family: Family, question: Question) -> Piece:
     """The piece that answers: in memory, on disk, or learnt now."""
     answering = _answering(family, question) or _load(family, question)
     for piece in answering:
         if piece.holds(question):
             return piece
+    if not Learning.allowed:
+        raise Unlearnt
     for piece in answering:
         if piece.prove(question) and piece.holds(question):
             _store(question, answering)

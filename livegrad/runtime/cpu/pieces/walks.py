@@ -5,7 +5,7 @@ from __future__ import annotations
 from array import array
 
 from livegrad.graph.node import Node
-from livegrad.native.calls import call_native
+from livegrad.runtime.cpu.pieces.calling import call_with_1, call_with_2
 from livegrad.runtime.cpu.pieces.desk import Native
 from livegrad.runtime.cpu.pieces.layout import WORD
 from livegrad.runtime.cpu.pieces.pulling import (
@@ -29,7 +29,7 @@ class Walk:
         self.interior: list[Node] = recorded.interior
         count, leaves = len(self.interior), len(recorded.leaves)
         total = count + leaves
-        edges = call_native(code.count_edges, id(self.interior))
+        edges = call_with_1(code.count_edges, id(self.interior))
         known = 2 * total + 1
         # links, starts, order, grads, coming, waiting, targets of leaves, numbers by node
         sizes = (edges, count + 1, count, total, total, total, leaves, 2 * known)
@@ -46,7 +46,7 @@ class Walk:
             self.targets, numbers, known,
         )  # fmt: skip
         self.memory[: len(words)] = array("q", words)
-        call_native(code.link_up, self.address, id(recorded.leaves))
+        call_with_2(code.link_up, self.address, id(recorded.leaves))
 
     def _table(self, place: int) -> int:
         """Where a table begins in the memory."""
