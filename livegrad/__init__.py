@@ -689,13 +689,19 @@ if TYPE_CHECKING:  # imported when first used: see `__getattr__`
         cuda as cuda,
         distributions as distributions,
         events as events,
+        export as export,
         fft as fft,
         func as func,
+        functional as functional,
+        hub as hub,
+        jit as jit,
         library as library,
         lint as lint,
         masked as masked,
         mps as mps,
+        multiprocessing as multiprocessing,
         nn as nn,
+        onnx as onnx,
         optim as optim,
         overrides as overrides,
         serialization as serialization,
@@ -703,6 +709,7 @@ if TYPE_CHECKING:  # imported when first used: see `__getattr__`
         testing as testing,
         train as train,
         utils as utils,
+        xpu as xpu,
     )
     from livegrad.amp import (
         GradScaler as GradScaler,
@@ -721,6 +728,7 @@ if TYPE_CHECKING:  # imported when first used: see `__getattr__`
         set_autocast_dtype as set_autocast_dtype,
         set_autocast_enabled as set_autocast_enabled,
     )
+    from livegrad.control_flow import cond as cond, while_loop as while_loop
     from livegrad.func.vmap import vmap as vmap
     from livegrad.ops.layers.attention import safe_softmax as _safe_softmax
     from livegrad.ops.windows.interpolation import (
@@ -828,13 +836,19 @@ _SUBPACKAGES = (
     "cuda",
     "distributions",
     "events",
+    "export",
     "fft",
     "func",
+    "functional",
+    "hub",
+    "jit",
     "library",
     "lint",
     "masked",
     "mps",
+    "multiprocessing",
     "nn",
+    "onnx",
     "optim",
     "overrides",
     "serialization",
@@ -843,18 +857,26 @@ _SUBPACKAGES = (
     "testing",
     "train",
     "utils",
+    "xpu",
 )
 
 # What few programs use of subpackages, or of ops that nothing else here needs: where it is found.
 _NAMES = {
     "GradScaler": ("amp", "GradScaler"),
+    "_check": ("checks", "_check"),
+    "_check_index": ("checks", "_check_index"),
+    "_check_is_size": ("checks", "_check_is_size"),
+    "_check_type": ("checks", "_check_type"),
+    "_check_value": ("checks", "_check_value"),
     "_safe_softmax": ("ops.layers.attention", "safe_softmax"),
     "_upsample_bilinear2d_aa": ("ops.windows.interpolation", "_upsample_bilinear2d_aa"),
+    "cond": ("control_flow", "cond"),
     "get_printoptions": ("printing", "get_printoptions"),
     "load": ("serialization", "load"),
     "save": ("serialization", "save"),
     "set_printoptions": ("printing", "set_printoptions"),
     "vmap": ("func", "vmap"),
+    "while_loop": ("control_flow", "while_loop"),
 }
 
 
@@ -871,6 +893,11 @@ if not TYPE_CHECKING:  # which would believe that every name exists
         if name in _NAMES:
             module, own = _NAMES[name]
             return getattr(_import_module(f"livegrad.{module}"), own)
+        if name.startswith("_foreach_"):
+            found = _import_module("livegrad.foreach").foreach(name)
+            if found is not None:
+                globals()[name] = found
+                return found
         if name.endswith("_") and name[0] != "_" and hasattr(Tensor, name):
             return getattr(Tensor, name)  # livegrad.sin_(x) is x.sin_()
         raise AttributeError(f"module 'livegrad' has no attribute {name!r}")
