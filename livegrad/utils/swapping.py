@@ -5,7 +5,9 @@ from __future__ import annotations
 import weakref
 from typing import Any
 
+from livegrad.creation import own_node
 from livegrad.graph.handle import node_of
+from livegrad.graph.node import LeafRef, leaf_ref
 from livegrad.tensor import Tensor
 
 
@@ -30,6 +32,9 @@ def _give(x: Any, parts: tuple[Any, ...], before: Any) -> None:
     x.__class__, x._node, x._share, attributes = parts
     x.__dict__.clear()
     x.__dict__.update(attributes)
+    if isinstance(x._node.grad_to, LeafRef) and x._node.grad_to() is before:
+        own_node(x).grad_to = to = leaf_ref(x)  # gradients come to who has the value now
+        to.hooks = attributes.get("_hooks")
     share = x._share
     base = getattr(share.cell, "base", None) if share is not None else None
     if base is not None and base() is before:

@@ -10,13 +10,16 @@ program's own.
 from __future__ import annotations
 
 import os
+import random as python_random
 import runpy
 import sys
 
 import numpy as np
 import torch
 
-random = np.random.RandomState(0)
+# What programs draw; the values of weights; and what is filled in place, which layers do as well
+# when they are made, in one of the two only: it begins anew when the optimiser is made.
+random, weights, filling = (np.random.RandomState(seed) for seed in range(3))
 
 
 def _tensor(values, kwargs, dtype=None):
@@ -55,12 +58,12 @@ def normal(mean=0.0, std=1.0, size=None, **kwargs):
 
 def uniform_(self, a=0.0, b=1.0, **kwargs):
     with torch.no_grad():
-        return self.copy_(torch.as_tensor(random.uniform(a, b, tuple(self.shape))))
+        return self.copy_(torch.as_tensor(filling.uniform(a, b, tuple(self.shape))))
 
 
 def normal_(self, mean=0.0, std=1.0, **kwargs):
     with torch.no_grad():
-        return self.copy_(torch.as_tensor(mean + std * random.randn(*self.shape)))
+        return self.copy_(torch.as_tensor(mean + std * filling.randn(*self.shape)))
 
 
 def dropout(input, p=0.5, training=True, inplace=False):
@@ -87,11 +90,13 @@ def same_weights(parameters) -> None:
         values = p.detach()
         if p.numel() and not bool((values == values.flatten()[0]).all()):
             wide = (p.numel() // p.shape[0] if p.dim() > 1 else p.numel()) ** -0.5
-            uniform_(p, -wide, wide)
+            values.copy_(torch.as_tensor(weights.uniform(-wide, wide, tuple(p.shape))))
 
 
 def prepare(path: str, count: int) -> None:
     """Puts the draws in their places, and listens to `backward`."""
+    np.random.seed(0)
+    python_random.seed(0)
     torch.randn, torch.rand, torch.randint = randn, rand, randint
     torch.randperm, torch.normal = randperm, normal
     torch.randn_like, torch.rand_like = _like(randn), _like(rand)
@@ -118,6 +123,7 @@ def _same_optimizers() -> None:
         fresh = [p for p in given if id(p) not in filled]
         filled.update(id(p) for p in fresh)
         same_weights(fresh)
+        filling.seed(2)
         return add(self, group)
 
     torch.optim.Optimizer.add_param_group = adding
