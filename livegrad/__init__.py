@@ -728,6 +728,17 @@ if TYPE_CHECKING:  # imported when first used: see `__getattr__`
         set_autocast_dtype as set_autocast_dtype,
         set_autocast_enabled as set_autocast_enabled,
     )
+    from livegrad.asked import (
+        embedding as embedding,
+        get_device as get_device,
+        is_inference as is_inference,
+        is_nonzero as is_nonzero,
+        is_same_size as is_same_size,
+        is_signed as is_signed,
+        is_storage as is_storage,
+        range as range,
+        typename as typename,
+    )
     from livegrad.control_flow import cond as cond, while_loop as while_loop
     from livegrad.func.vmap import vmap as vmap
     from livegrad.ops.layers.attention import safe_softmax as _safe_softmax
@@ -863,21 +874,25 @@ _SUBPACKAGES = (
 # What few programs use of subpackages, or of ops that nothing else here needs: where it is found.
 _NAMES = {
     "GradScaler": ("amp", "GradScaler"),
-    "_check": ("checks", "_check"),
-    "_check_index": ("checks", "_check_index"),
-    "_check_is_size": ("checks", "_check_is_size"),
-    "_check_type": ("checks", "_check_type"),
-    "_check_value": ("checks", "_check_value"),
     "_safe_softmax": ("ops.layers.attention", "safe_softmax"),
     "_upsample_bilinear2d_aa": ("ops.windows.interpolation", "_upsample_bilinear2d_aa"),
-    "cond": ("control_flow", "cond"),
     "get_printoptions": ("printing", "get_printoptions"),
     "load": ("serialization", "load"),
     "save": ("serialization", "save"),
     "set_printoptions": ("printing", "set_printoptions"),
     "vmap": ("func", "vmap"),
-    "while_loop": ("control_flow", "while_loop"),
 }
+_MORE = {
+    "asked": "SymBool SymFloat SymInt _shape_as_tensor compiled_with_cxx11_abi embedding "
+    "get_deterministic_debug_mode get_device get_device_module is_distributed is_inference "
+    "is_nonzero is_same_size is_signed is_storage range sym_float sym_int sym_ite sym_max "
+    "sym_min sym_not sym_sqrt sym_sum typename",
+    "checks": "_check _check_index _check_is_size _check_type _check_value",
+    "control_flow": "cond while_loop",
+    "storage": "UntypedStorage",
+    "utils.dlpack": "to_dlpack",
+}
+_NAMES |= {name: (module, name) for module, names in _MORE.items() for name in names.split()}
 
 
 if not TYPE_CHECKING:  # which would believe that every name exists

@@ -25,7 +25,7 @@ from urllib.request import urlopen
 from livegrad.serialization import load as load_file
 
 _HUBCONF = "hubconf.py"
-_HASH = re.compile(r"-([a-f0-9]*)\.")
+HASH_REGEX = re.compile(r"-([a-f0-9]*)\.")
 
 
 class _Hub:
@@ -156,7 +156,7 @@ def load_state_dict_from_url(
     path = directory / (file_name or os.path.basename(urlparse(url).path))
     if not path.exists():
         directory.mkdir(parents=True, exist_ok=True)
-        found = _HASH.search(path.name) if check_hash else None
+        found = HASH_REGEX.search(path.name) if check_hash else None
         download_url_to_file(url, str(path), found[1] if found else None, progress)
     return load_file(path, map_location=map_location)
 

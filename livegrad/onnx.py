@@ -22,6 +22,13 @@ class OnnxExporterError(RuntimeError):
     """An export that failed."""
 
 
+class ExportOptions:
+    """How an export is to be made."""
+
+    def __init__(self, **options: Any) -> None:
+        self.options = options
+
+
 class TrainingMode(IntEnum):
     """How a module is to be exported."""
 
@@ -66,6 +73,12 @@ def _part(name: str, **members: Any) -> ModuleType:
     return module
 
 
+def shape_as_tensor(x: Any) -> Any:
+    """The shape of a tensor, as one."""
+    return x.new_tensor(list(x.shape)).long()
+
+
+operators = _part("operators", shape_as_tensor=shape_as_tensor)
 symbolic_helper = _part("symbolic_helper", parse_args=parse_args)
 for _version in range(7, 21):
     globals()[f"symbolic_opset{_version}"] = _part(f"symbolic_opset{_version}")

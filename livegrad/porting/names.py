@@ -67,10 +67,10 @@ SKIPPED = frozenset(
 
 # Parts of livegrad that are no part of torch, whatever their names.
 PRIVATE = frozenset(
-    "absent array_api asserting checks cli compiler control_flow creation datasets demo device "
-    "dtypes environment events foreach graph introspection legacy lint methods moving native ops "
-    "porting printing runtime sequences settings subclassing temporary tensor train typed typing "
-    "variable".split()
+    "absent array_api asked asserting checks cli compiler control_flow creation datasets demo "
+    "device dtypes environment events foreach graph introspection legacy lint methods moving "
+    "native ops porting printing runtime sequences settings subclassing temporary tensor train "
+    "typed typing variable".split()
 )
 
 

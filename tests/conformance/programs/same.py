@@ -95,7 +95,7 @@ def same_weights(parameters) -> None:
 
 def prepare(path: str, count: int) -> None:
     """Puts the draws in their places, and listens to `backward`."""
-    np.random.seed(0)
+    np.random.seed(0)  # noqa: NPY002  # the generator that programs use
     python_random.seed(0)
     torch.randn, torch.rand, torch.randint = randn, rand, randint
     torch.randperm, torch.normal = randperm, normal
