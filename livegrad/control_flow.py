@@ -16,18 +16,15 @@ def cond(
 ) -> Any:
     """`true_fn(*operands)` if `pred` is true, else `false_fn(*operands)`; with gradients.
 
-    Only the branch that is taken runs. `pred` is a bool, or a tensor with one element.
+    Only the branch that is taken runs. `pred` is a number, or a tensor with one element.
     """
-    if not isinstance(pred, bool | Tensor):
-        raise RuntimeError(f"Expected pred to be bool or tensor, but got {pred}.")
-    if isinstance(pred, Tensor) and pred.numel() != 1:
-        raise RuntimeError(f"Expected pred to be bool or single-element tensor, but got {pred}.")
-    if not callable(true_fn) or not callable(false_fn):
-        raise RuntimeError("Expect both branches to be callable.")
-    if not isinstance(operands, tuple | list):
-        raise RuntimeError(
-            f"Expect operands to be a tuple of possibly nested tensors; got {operands}."
-        )
+    if not isinstance(pred, int | float):
+        if not isinstance(pred, Tensor):
+            raise RuntimeError(f"Expected pred to be bool or tensor, but got {pred}.")
+        if pred.numel() != 1:
+            raise RuntimeError(
+                f"Expected pred to be bool or single-element tensor, but got {pred}."
+            )
     return true_fn(*operands) if pred else false_fn(*operands)
 
 

@@ -37,24 +37,28 @@ def foreach(name: str) -> Callable[..., Any] | None:
 
 
 def _over_lists(method: str, in_place: bool) -> Callable[..., Any]:
-    def each(self: Sequence[Tensor], *others: Any, **options: Any) -> Any:
+    def each(self: Sequence[Tensor], /, *given: Any, **options: Any) -> Any:
         """The method of the same name, for each tensor; lists give each its own argument."""
-        tensors = list(self)
+        tensors, others = list(self), list(given)
         if not tensors:
             raise RuntimeError("Tensor list must have at least one tensor.")
+        if method.startswith("addc") and len(others) == 3:
+            *others, options["value"] = others  # numbers: the methods take them by name
         columns = [_column(method, other, len(tensors)) for other in others]
         named = {k: _column(method, v, len(tensors)) for k, v in options.items()}
         out = [
             getattr(x, method)(*[c[i] for c in columns], **{k: v[i] for k, v in named.items()})
             for i, x in enumerate(tensors)
         ]
-        return None if in_place else out
+        return None if in_place else tuple(out)
 
     return each
 
 
 def _column(method: str, other: Any, count: int) -> Sequence[Any]:
     """An argument for each tensor."""
+    if method.startswith("addc") and isinstance(other, Tensor):
+        other = other.tolist()
     if not isinstance(other, list | tuple):
         return [other] * count
     if len(other) != count:
@@ -65,11 +69,11 @@ def _column(method: str, other: Any, count: int) -> Sequence[Any]:
     return other
 
 
-def _foreach_norm(self: Sequence[Tensor], ord: Any = 2, dtype: Any = None) -> list[Tensor]:
+def _foreach_norm(self: Sequence[Tensor], ord: Any = 2, dtype: Any = None) -> tuple[Tensor, ...]:
     """The norm of each tensor."""
-    return [vector_norm(x, ord, dtype=dtype) for x in self]
+    return tuple([vector_norm(x, ord, dtype=dtype) for x in self])
 
 
-def _foreach_max(self: Sequence[Tensor]) -> list[Tensor]:
+def _foreach_max(self: Sequence[Tensor]) -> tuple[Tensor, ...]:
     """The largest element of each tensor."""
-    return [x.max() for x in self]
+    return tuple([x.max() for x in self])

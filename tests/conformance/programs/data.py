@@ -9,7 +9,7 @@ import numpy as np
 
 from livegrad.datasets import digits
 
-TRAIN, TEST = 320, 1000
+TRAIN, TEST = 400, 1000
 
 
 def make(kind: str, place: Path) -> None:
