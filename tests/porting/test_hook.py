@@ -132,3 +132,13 @@ def test_the_report_says_what_is_used_and_missing(tmp_path: Path) -> None:
     lines = ran.stderr.strip().splitlines()
     assert lines[-1] == "5 names of torch used, 4 there, 1 missing"
     assert lines[-2].endswith("script.py:4: livegrad has no torch.absent")
+
+
+def test_pickles_of_pytorchs_tensors_are_refused_in_words(tmp_path: Path) -> None:
+    ran = run(
+        "-c",
+        "import pickle\npickle.loads(b'ctorch.storage\\n_load_from_bytes\\n(C\\x00tR.')",
+        cwd=tmp_path,
+    )
+    assert ran.returncode == 1
+    assert "Write them with torch.save" in ran.stderr
