@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from livegrad import backends
@@ -128,7 +129,7 @@ def sym_sum(args: Any) -> Any:
 
 def sym_sqrt(a: Any) -> float:
     """A square root."""
-    return float(a) ** 0.5
+    return math.sqrt(a)
 
 
 def sym_ite(b: Any, t: Any, f: Any) -> Any:

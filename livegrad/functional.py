@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import livegrad
 from livegrad import (
     atleast_1d as atleast_1d,
     atleast_2d as atleast_2d,
@@ -16,7 +17,6 @@ from livegrad import (
     istft as istft,
     lu as lu,
     meshgrid as meshgrid,
-    norm as norm,  # type: ignore[attr-defined]  # a name of its own there
     split as split,
     stft as stft,
     tensordot as tensordot,
@@ -24,3 +24,5 @@ from livegrad import (
     unique_consecutive as unique_consecutive,
     unravel_index as unravel_index,
 )
+
+norm = vars(livegrad)["norm"]  # which has another name where it is defined

@@ -98,8 +98,8 @@ def _in_coat(cls: Any, coat: Any) -> Any:
 
 def _with_coat(module: Any, coat: type) -> Any:
     """The same parameters, buffers and submodules, with the methods of a scripted module."""
-    out, kind = copy.copy(module), type(module)
-    out.__class__ = _in_coat(kind, coat)
+    out = copy.copy(module)
+    out.__class__ = _in_coat(out.__class__, coat)
     return out
 
 
