@@ -14,6 +14,7 @@ import copy
 import functools
 import inspect
 import sys
+import typing
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import ModuleType
@@ -283,4 +284,6 @@ BroadcastingList1 = BroadcastingList2 = BroadcastingList3 = list
 _annotations = ModuleType(f"{__name__}.annotations")
 for _name in ("BroadcastingList1", "BroadcastingList2", "BroadcastingList3"):
     setattr(_annotations, _name, list)
+for _name in ("Any", "Dict", "List", "Optional", "Tuple", "Union"):
+    setattr(_annotations, _name, getattr(typing, _name))
 sys.modules[_annotations.__name__] = _annotations
