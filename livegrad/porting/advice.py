@@ -45,7 +45,6 @@ PACKAGES = {
     "torchdata": "use torch.utils.data",
     "torchvision": "it is not installed. What of it is Python runs here: "
     "pip install --no-deps torchvision pillow",
-    "functorch": "use torch.func",
 }
 
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 import ast
 import inspect
 import os
+import site
 import sys
+import sysconfig
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cache
@@ -67,16 +69,22 @@ def check(path: str) -> Report:
 
 
 def report_of_process() -> Report:
-    """What the modules that this process has imported use of torch; livegrad's own left out."""
+    """What the program and its modules use of torch; packages that are installed are left out."""
     report = Report()
-    for module in list(sys.modules.values()):
-        file = getattr(module, "__file__", None)
-        if not file or not file.endswith(".py") or file.startswith(blame.PACKAGE):
-            continue
-        source = Path(file).read_bytes() if os.path.exists(file) else b""
-        if b"torch" in source:
-            report.uses += Reader(file).read(ast.parse(source, file))
+    files = {str(getattr(module, "__file__", "")) for module in list(sys.modules.values())}
+    for file in sorted(files):
+        if file.endswith(".py") and os.path.exists(file) and not file.startswith(_installed()):
+            source = Path(file).read_bytes()
+            if b"torch" in source:
+                report.uses += Reader(file).read(ast.parse(source, file))
     return report
+
+
+@cache
+def _installed() -> tuple[str, ...]:
+    """Where packages are that are nobody's program."""
+    places = [*site.getsitepackages(), sysconfig.get_path("stdlib"), blame.PACKAGE]
+    return tuple(places + [p for p in sys.path if p.endswith("site-packages")])
 
 
 def _beside(tree: ast.AST, directory: str, file: str) -> Iterator[str]:

@@ -128,7 +128,7 @@ class Finder:
         """Where a module of torch is: here, or nowhere."""
         if fullname in names.SKIPPED:
             return _spec(fullname, Empty(), __file__, False)
-        if not names.is_torch(fullname):
+        if not names.is_found_here(fullname):
             return None
         if fullname == names.ROOT:
             return _spec(fullname, TorchLoader(Torch()), __file__, True)

@@ -17,6 +17,7 @@ _HERE = "livegrad.porting.modules"
 
 # Modules that are elsewhere here. What begins with one of these names is below the other.
 MOVED = {
+    "functorch": "livegrad.func",
     "torch._dynamo": f"{_HERE}.dynamo",
     "torch._inductor": f"{_HERE}.inductor",
     "torch._jit_internal": "livegrad.jit",
@@ -35,6 +36,7 @@ MOVED = {
     "torch.cuda.streams": "livegrad.cuda",
     "torch.distributed.launch": "livegrad.porting.launch",
     "torch.distributed.run": "livegrad.porting.launch",
+    "torch.nn.attention.flex_attention": "livegrad.nn.flex_attention",
     "torch.nn.common_types": f"{_HERE}.types",
     "torch.nn.utils.convert_parameters": "livegrad.nn.utils.vector",
     "torch.ops": f"{_HERE}.ops",
@@ -85,6 +87,11 @@ def ours(name: str) -> str:
 def is_torch(name: str) -> bool:
     """Whether this is torch, or a module in it."""
     return name == ROOT or name.startswith(f"{ROOT}.")
+
+
+def is_found_here(name: str) -> bool:
+    """Whether it is ours to say where a module is: torch's, and those of `functorch`."""
+    return is_torch(name) or f"{name}.".startswith("functorch.")
 
 
 def is_private(name: str) -> bool:

@@ -8,6 +8,7 @@ either.
 from __future__ import annotations
 
 import atexit
+import builtins
 import importlib.util
 import os
 import sys
@@ -71,7 +72,7 @@ def prepare() -> None:
 def main_module(**attributes: Any) -> ModuleType:
     """A new `__main__`, like the one that Python makes for a script."""
     module = ModuleType("__main__")
-    module.__dict__.update(__builtins__=__builtins__, __annotations__={}, **attributes)
+    module.__dict__.update(__builtins__=builtins, __annotations__={}, **attributes)
     sys.modules["__main__"] = module
     return module
 

@@ -9,6 +9,7 @@ _PARTS = (
     "checkpoint",
     "collect_env",
     "data",
+    "deterministic",
     "dlpack",
     "hooks",
     "model_zoo",

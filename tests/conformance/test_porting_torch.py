@@ -140,3 +140,26 @@ def _swapped(lib: Any) -> Any:
 
 def test_swapping() -> None:
     assert _swapped(lg) == _swapped(torch)
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_attention_with_a_function() -> None:
+    from torch.nn.attention import flex_attention as theirs
+
+    from livegrad.nn import flex_attention as ours
+
+    values = [torch.randn(2, 2, 128, 8) for _ in range(3)]
+    found = []
+    for lib, module in ((torch, theirs), (lg, ours)):
+        mask = module.create_block_mask(
+            lambda b, h, q, k: (q >= k) & (q != 3), None, None, 128, 128, device="cpu"
+        )
+        out = module.flex_attention(
+            *[lib.tensor(x.tolist()) for x in values],
+            score_mod=lambda s, b, h, q, k: s * (h + 1) + 0.1 * (k - q),
+            block_mask=mask,
+            return_lse=True,
+        )
+        found.append([lg.tensor(x.tolist()) for x in out] + [mask.sparsity(), mask.shape])
+    lg.testing.assert_close(found[1][:2], found[0][:2])
+    assert found[1][2:] == found[0][2:]

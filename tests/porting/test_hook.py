@@ -35,8 +35,10 @@ out += [torch.nn.modules.linear.Linear is nn.Linear, MultiheadAttention is nn.Mu
 out += [lr is livegrad.optim.lr_scheduler, Tensor is livegrad.Tensor, cudnn.benchmark is False]
 out += [Normal is livegrad.distributions.Normal, DataLoader is livegrad.utils.data.DataLoader]
 out += [isinstance(torch.ones(2), torch.Tensor), torch.device("cpu").type == "cpu"]
+from functorch import vmap
+out += [vmap is torch.func.vmap]
 """
-    assert told(text, tmp_path) == [True] * 12
+    assert told(text, tmp_path) == [True] * 13
 
 
 def test_the_version_is_that_of_the_pytorch_that_is_followed(tmp_path: Path) -> None:

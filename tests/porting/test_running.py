@@ -16,7 +16,8 @@ PLACE = """
 import sys, os
 import beside
 print(__name__, __file__, sys.argv, os.path.basename(sys.path[0]), __package__, __doc__)
-print(__spec__ is None or __spec__.name, sys.modules["__main__"].__dict__ is globals())
+print(__builtins__, __spec__ is None or __spec__.name)
+print(sys.modules["__main__"].__dict__ is globals())
 """
 
 
@@ -34,7 +35,7 @@ def same(place: Path, *args: str, text: str | None = None) -> None:
 
 
 def test_a_script_sees_what_it_sees_under_python(place: Path) -> None:
-    same(place, "script.py", "a", "--flag", "-m", "--report")
+    same(place, "script.py", "a", "--flag", "-m", "--report", "--help")
 
 
 def test_a_module_too(place: Path) -> None:
