@@ -72,6 +72,13 @@ class NoEvent(NoStream):
     """A mark in such a queue. Clocks measure the CPU: `time.perf_counter`."""
 
 
+class NoType:
+    """A type of tensors on a device that is not there: `cuda.FloatTensor`."""
+
+    def __init__(self, *args: Any) -> None:
+        raise TypeError(f"type {type(self).__name__} of a GPU is not available: there is none here")
+
+
 class NoContext:
     """`with cuda.stream(s)`, `with cuda.device(0)`: nothing changes, as there is one device."""
 

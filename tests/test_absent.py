@@ -38,7 +38,6 @@ def test_what_has_nothing_to_do_does_nothing() -> None:
         ("cuda", "mem_get_info", AssertionError),
         ("cuda", "Event", RuntimeError),
         ("cuda", "Stream", RuntimeError),
-        ("cuda", "FloatTensor", RuntimeError),
         ("xpu", "current_device", AssertionError),
         ("mps", "synchronize", RuntimeError),
         ("accelerator", "current_stream", RuntimeError),
@@ -53,6 +52,8 @@ def test_tensors_are_of_no_type_of_the_gpu() -> None:
     kind = lg.cuda.FloatTensor if lg.cuda.is_available() else lg.FloatTensor
     assert kind([1.0]).tolist() == [1.0]
     assert not isinstance(lg.ones(1), lg.cuda.FloatTensor)
+    with pytest.raises(TypeError, match="FloatTensor of a GPU is not available"):
+        lg.cuda.FloatTensor(2)
 
 
 def test_old_names_of_mixed_precision_are_off() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from typing import Any
 
-from livegrad.absent import MEMORY, SEEDS, NoContext, NoEvent, NoStream, constants, refusals
+from livegrad.absent import MEMORY, SEEDS, NoContext, NoEvent, NoStream, NoType, constants, refusals
 from livegrad.cuda import amp as amp, nvtx as nvtx
 
 
@@ -96,7 +96,7 @@ globals().update(
 
 # `Tensor = cuda.FloatTensor if cuda.is_available() else FloatTensor`: the name must be there.
 for _name in "BFloat16 Bool Byte Char Double Float Half Int Long Short".split():
-    globals()[f"{_name}Tensor"] = type(f"{_name}Tensor", (NoStream,), {"__module__": __name__})
+    globals()[f"{_name}Tensor"] = type(f"{_name}Tensor", (NoType,), {"__module__": __name__})
 
 # `torch.cuda.random` and the like are files of PyTorch's that programs import by name.
 for _name in ("random", "memory", "streams", "graphs"):

@@ -66,6 +66,9 @@ def test_the_table_has_the_latest_result_of_each_program() -> None:
     lines = report.table([one, {**one, "livegrad": {**ran, "seconds": 1.0}}])
     assert lines[2:] == ["| n | ran | ran |  | 0.50 |"]
     assert report.row(one) == "| n | ran | no: a / b |  |  |"
+    text = report.page([one, {**one, "name": "m", "livegrad": {**ran, "seconds": 1.0}}])
+    assert "- 2 programs; 2 run under torch, 1 of these here too." in text
+    assert "the geometric mean is 0.50" in text
     assert report.outcome({"code": None}) == "ran to the limit"
 
 

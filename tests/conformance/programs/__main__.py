@@ -15,7 +15,7 @@ from pathlib import Path
 
 from tests.conformance.programs import data
 from tests.conformance.programs.catalogue import Program, programs
-from tests.conformance.programs.report import table
+from tests.conformance.programs.report import page, table
 
 SAME = Path(__file__).with_name("same.py")
 LOSSES = 20
@@ -142,7 +142,7 @@ def main() -> None:
             print(json.dumps(asdict(result)), file=file)
     if options.report:
         found = [json.loads(line) for line in options.results.read_text().splitlines()]
-        options.report.write_text("\n".join(table(found)) + "\n")
+        options.report.write_text(page(found), encoding="utf-8")
 
 
 if __name__ == "__main__":
