@@ -51,10 +51,11 @@ def command(which: str, script: list[str]) -> list[str]:
     return [sys.executable, *(["-m", "livegrad", "run"] if which == "livegrad" else []), *script]
 
 
-def environment() -> dict[str, str]:
-    """One thread for each, no windows, and livegrad found where it is found now."""
-    root = str(Path(__file__).parents[3])
-    path = os.pathsep.join(filter(None, [os.environ.get("PYTHONPATH"), root]))
+def environment(cwd: Path) -> dict[str, str]:
+    """One thread for each, no windows, livegrad where it is now, the repository on the path."""
+    here = str(Path(__file__).parents[3])
+    repo = next((str(p) for p in [cwd, *cwd.parents] if "+" in p.name), "")
+    path = os.pathsep.join(filter(None, [os.environ.get("PYTHONPATH"), here, repo]))
     one = dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "LIVEGRAD_NUM_THREADS"), "1")
     settled = {"PYTHONPATH": path, "MPLBACKEND": "agg", "PYTHONHASHSEED": "0"}
     return {**os.environ, **one, **settled}
@@ -64,7 +65,7 @@ def start(line: list[str], cwd: Path, limit: float) -> Run:
     """Runs a command for at most `limit` seconds."""
     with tempfile.TemporaryFile() as errors:
         process = subprocess.Popen(
-            line, cwd=cwd, env=environment(), stdin=subprocess.DEVNULL,
+            line, cwd=cwd, env=environment(cwd), stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL, stderr=errors, start_new_session=True,
         )  # fmt: skip
         end = time.monotonic() + limit

@@ -238,7 +238,7 @@ KARPATHY = [
         projects/adder/adder.py | --trainer.max_iters=40 --model.model_type=gpt-nano
         projects/chargpt/chargpt.py | --trainer.max_iters=20 --model.model_type=gpt-nano
         """,
-        ("input", "."),
+        ("input", "projects/chargpt"),
     ),
     Program(
         "karpathy+nanoGPT",
