@@ -690,13 +690,19 @@ if TYPE_CHECKING:  # imported when first used: see `__getattr__`
         cuda as cuda,
         distributions as distributions,
         events as events,
+        export as export,
         fft as fft,
         func as func,
+        functional as functional,
+        hub as hub,
+        jit as jit,
         library as library,
         lint as lint,
         masked as masked,
         mps as mps,
+        multiprocessing as multiprocessing,
         nn as nn,
+        onnx as onnx,
         optim as optim,
         overrides as overrides,
         serialization as serialization,
@@ -704,6 +710,7 @@ if TYPE_CHECKING:  # imported when first used: see `__getattr__`
         testing as testing,
         train as train,
         utils as utils,
+        xpu as xpu,
     )
     from livegrad.amp import (
         GradScaler as GradScaler,
@@ -722,6 +729,18 @@ if TYPE_CHECKING:  # imported when first used: see `__getattr__`
         set_autocast_dtype as set_autocast_dtype,
         set_autocast_enabled as set_autocast_enabled,
     )
+    from livegrad.asked import (
+        embedding as embedding,
+        get_device as get_device,
+        is_inference as is_inference,
+        is_nonzero as is_nonzero,
+        is_same_size as is_same_size,
+        is_signed as is_signed,
+        is_storage as is_storage,
+        range as range,
+        typename as typename,
+    )
+    from livegrad.control_flow import cond as cond, while_loop as while_loop
     from livegrad.func.vmap import vmap as vmap
     from livegrad.ops.layers.attention import safe_softmax as _safe_softmax
     from livegrad.ops.windows.interpolation import (
@@ -830,13 +849,19 @@ _SUBPACKAGES = (
     "cuda",
     "distributions",
     "events",
+    "export",
     "fft",
     "func",
+    "functional",
+    "hub",
+    "jit",
     "library",
     "lint",
     "masked",
     "mps",
+    "multiprocessing",
     "nn",
+    "onnx",
     "optim",
     "overrides",
     "serialization",
@@ -845,6 +870,7 @@ _SUBPACKAGES = (
     "testing",
     "train",
     "utils",
+    "xpu",
 )
 
 # What few programs use of subpackages, or of ops that nothing else here needs: where it is found.
@@ -858,6 +884,17 @@ _NAMES = {
     "set_printoptions": ("printing", "set_printoptions"),
     "vmap": ("func", "vmap"),
 }
+_MORE = {
+    "asked": "SymBool SymFloat SymInt _shape_as_tensor compiled_with_cxx11_abi embedding "
+    "get_deterministic_debug_mode get_device get_device_module is_distributed is_inference "
+    "is_nonzero is_same_size is_signed is_storage range sym_float sym_int sym_ite sym_max "
+    "sym_min sym_not sym_sqrt sym_sum typename",
+    "checks": "_check _check_index _check_is_size _check_type _check_value",
+    "control_flow": "cond while_loop",
+    "storage": "UntypedStorage",
+    "utils.dlpack": "to_dlpack",
+}
+_NAMES |= {name: (module, name) for module, names in _MORE.items() for name in names.split()}
 
 
 if not TYPE_CHECKING:  # which would believe that every name exists
@@ -873,6 +910,11 @@ if not TYPE_CHECKING:  # which would believe that every name exists
         if name in _NAMES:
             module, own = _NAMES[name]
             return getattr(_import_module(f"livegrad.{module}"), own)
+        if name.startswith("_foreach_"):
+            found = _import_module("livegrad.foreach").foreach(name)
+            if found is not None:
+                globals()[name] = found
+                return found
         if name.endswith("_") and name[0] != "_" and hasattr(Tensor, name):
             return getattr(Tensor, name)  # livegrad.sin_(x) is x.sin_()
         raise AttributeError(f"module 'livegrad' has no attribute {name!r}")

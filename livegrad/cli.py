@@ -1,25 +1,43 @@
 """The `livegrad` command."""
 
+from __future__ import annotations
+
 import os
+import sys
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import click
 
 from livegrad.__about__ import __version__
+from livegrad.porting import running
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
-def main() -> None:
+def commands() -> None:
     """livegrad: dynamic graphs at the speed of static ones."""
 
 
-@main.command()
+def main(prog_name: str = "livegrad") -> None:
+    """Does what the command line says. Programs run outside of click, which catches errors."""
+    todo: list[Callable[[], None]] = []
+    try:
+        commands(prog_name=prog_name, obj=todo)
+    except SystemExit:
+        if not todo:
+            raise
+    for task in todo:
+        task()
+
+
+@commands.command()
 def version() -> None:
     """Print the version."""
     click.echo(f"livegrad {__version__}")
 
 
-@main.command()
+@commands.command()
 @click.option("--epochs", default=40, show_default=True, type=click.IntRange(min=1))
 @click.option("--seed", default=0, show_default=True, type=click.IntRange(min=0))
 @click.option(
@@ -37,3 +55,41 @@ def demo(epochs: int, seed: int, out: Path) -> None:
     from livegrad import demo  # imported here so that `livegrad version` starts at once
 
     demo.run(epochs=epochs, seed=seed, out=out)
+
+
+@commands.command(
+    context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False}
+)
+@click.option("-m", "module", is_flag=True, help="PROGRAM is a module, as for python -m.")
+@click.option("-c", "text", is_flag=True, help="PROGRAM is the text itself, as for python -c.")
+@click.option("--report", is_flag=True, help="Say at the end which names of torch were used.")
+@click.argument("program")
+@click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
+@click.pass_obj
+def run(
+    todo: list[Callable[[], None]],
+    module: bool,
+    text: bool,
+    report: bool,
+    program: str,
+    arguments: tuple[str, ...],
+) -> None:
+    """Run a PyTorch program as it is, with livegrad in the place of torch."""
+    if report:
+        running.report_at_exit()
+    start = running.run_module if module else running.run_text if text else running.run_script
+    todo.append(partial(start, program, arguments))
+
+
+@commands.command()
+@click.argument("programs", nargs=-1, required=True, type=click.Path(exists=True, dir_okay=False))
+def check(programs: tuple[str, ...]) -> None:
+    """Say which names of torch programs use that livegrad lacks, without running them."""
+    checking = running.checker()
+    try:
+        found = checking.summary(checking.check(program) for program in programs)
+    except SyntaxError as error:
+        raise click.ClickException(f"{error.filename}:{error.lineno}: {error.msg}") from None
+    for line in found.lines():
+        click.echo(line)
+    sys.exit(bool(found.missing()))

@@ -10,6 +10,12 @@ import numpy as np
 BOOL, INT, FLOAT, COMPLEX = 0, 1, 2, 3
 
 
+class Namespace:
+    """What names are printed with: "livegrad", or "torch" in programs that know us as that."""
+
+    name = "livegrad"
+
+
 class DType:
     """One element type.
 
@@ -55,7 +61,7 @@ class DType:
         return _PARTS.get(self, self)
 
     def __repr__(self) -> str:
-        return f"livegrad.{self.name}"
+        return f"{Namespace.name}.{self.name}"
 
     def __reduce__(self) -> tuple[Any, ...]:
         return (by_name, (self.name,))

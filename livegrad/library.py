@@ -140,6 +140,11 @@ def register_vmap(op: Any, func: Callable[..., Any] | None = None, /) -> Any:
     return _definition(op).register_vmap if func is None else _definition(op).register_vmap(func)
 
 
+def definition(name: str) -> CustomOpDef | None:
+    """The operation that was made with a name such as "mine::cube"; None if there is none."""
+    return _definitions.get(name)
+
+
 def _definition(op: Any) -> CustomOpDef:
     if isinstance(op, CustomOpDef):
         return op

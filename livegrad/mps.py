@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from livegrad.absent import constants, refusals
+
 
 def is_available() -> bool:
     """False: livegrad runs on the CPU."""
@@ -13,9 +15,12 @@ def device_count() -> int:
     return 0
 
 
-def manual_seed(seed: int) -> None:
-    """Nothing: there is no generator on a GPU. `livegrad.manual_seed` seeds the one there is."""
-
-
-def empty_cache() -> None:
-    """Nothing: nothing is cached on a GPU."""
+globals().update(constants(manual_seed=None, empty_cache=None))
+globals().update(
+    refusals(
+        "mps",
+        RuntimeError,
+        "Event compile_shader current_allocated_memory driver_allocated_memory get_rng_state "
+        "recommended_max_memory seed set_per_process_memory_fraction set_rng_state synchronize",
+    )
+)

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 from livegrad import dtypes
 from livegrad.device import Device, default_device, set_default
-from livegrad.dtypes import DType
+from livegrad.dtypes import DType, Namespace
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -122,7 +122,7 @@ class MemoryFormat:
         self._name = name
 
     def __repr__(self) -> str:
-        return f"livegrad.{self._name}"
+        return f"{Namespace.name}.{self._name}"
 
     def __reduce__(self) -> str:
         return self._name

@@ -6,7 +6,7 @@ from typing import Any
 
 from livegrad import dtypes
 from livegrad.creation import tensor, zeros
-from livegrad.dtypes import DType
+from livegrad.dtypes import DType, Namespace
 from livegrad.tensor import Tensor
 
 
@@ -23,7 +23,7 @@ class _TypedMeta(type):
         return zeros(*data or (0,), dtype=cls.dtype)
 
     def __repr__(cls) -> str:
-        return f"livegrad.{cls.__name__}"
+        return f"{Namespace.name}.{cls.__name__}"
 
 
 def _typed(name: str, dtype: DType) -> Any:

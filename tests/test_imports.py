@@ -36,8 +36,9 @@ def imports() -> dict[Path, list[tuple[Import, bool]]]:
 
 # From the bottom up; names on one line do not know each other.
 LAYERS = (
-    {"__about__", "backends", "dtypes", "device", "datasets", "environment", "native"},
-    {"settings", "temporary"},
+    {"__about__", "absent", "backends", "checks", "dtypes", "device", "datasets", "environment"}
+    | {"export", "native", "onnx"},
+    {"settings", "temporary", "xpu"},
     {"graph"},
     {"random"},
     {"ops"},
@@ -49,17 +50,28 @@ LAYERS = (
     {"introspection", "legacy", "moving"},
     {"subclassing"},
     {"tensor"},
-    {"accelerator", "events", "mps", "storage", "typed", "typing"},
+    {"accelerator", "control_flow", "events", "foreach", "mps", "storage", "typed", "typing"}
+    | {"variable"},
     {"func"},
     {"distributions", "nn"},
-    {"amp", "library", "multiprocessing", "optim", "overrides", "serialization", "testing"},
+    {
+        "amp",
+        "asked",
+        "jit",
+        "library",
+        "multiprocessing",
+        "optim",
+        "overrides",
+        "serialization",
+        "testing",
+    },
     {"_C"},
-    {"cuda"},
+    {"cuda", "hub"},
     {"lint", "utils"},
     {"train"},
     {"__init__"},
-    {"array_api"},
-    {"demo"},
+    {"array_api", "functional"},
+    {"demo", "porting"},
     {"cli"},
     {"__main__"},
 )
@@ -168,6 +180,9 @@ BY_NAME = {
     "autograd/__init__.py",
     "graph/lowering.py",  # lowerings know all of the compiler
     "graph/written.py",  # which reads what is of the compiler
+    "porting/child/sitecustomize.py",  # which imports nothing before torch is asked for
+    "porting/running.py",  # which is quick to start
+    "porting/names.py",  # which knows all modules by their names in PyTorch
     "overrides/catalogue.py",  # which looks at whole namespaces
     "utils/__init__.py",
 }

@@ -37,21 +37,21 @@ _MODULES = {
     "GradcheckError": "livegrad.autograd.gradcheck",
     "gradcheck": "livegrad.autograd.gradcheck",
     "gradgradcheck": "livegrad.autograd.gradcheck",
-    "Variable": "livegrad.tensor",
+    "Variable": "livegrad.variable",
 }
 
 
 def __getattr__(name: str) -> Any:
     """What few programs use is imported when first used, to keep `import livegrad` quick."""
-    if name in ("functional", "forward_ad"):
+    if name in ("functional", "forward_ad", "graph"):
         return import_module(f"livegrad.autograd.{name}")
     if name not in _MODULES:
         raise AttributeError(f"module 'livegrad.autograd' has no attribute {name!r}")
     module = import_module(_MODULES[name])
     # All of a module's names at once: importing `gradcheck` has put the module in the place of the
-    # function. Tensors were called variables in old programs.
+    # function.
     for each in [each for each, where in _MODULES.items() if where == module.__name__]:
-        globals()[each] = getattr(module, "Tensor" if each == "Variable" else each)
+        globals()[each] = getattr(module, each)
     return globals()[name]
 
 

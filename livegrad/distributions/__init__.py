@@ -6,6 +6,8 @@ which gradients flow. See `Distribution` for shapes and for what is checked.
 
 from __future__ import annotations
 
+import sys
+
 from livegrad.distributions import (
     constraints as constraints,
     transforms as transforms,
@@ -98,3 +100,14 @@ from livegrad.distributions.transforms import (
 from livegrad.ops.support.strangers import asks
 
 asks(__name__)
+
+# PyTorch has a file for each, by which programs import it: `from …distributions.normal import …`.
+for _name in (
+    "bernoulli beta binomial categorical cauchy chi2 continuous_bernoulli dirichlet exponential "
+    "fishersnedecor gamma generalized_pareto geometric gumbel half_cauchy half_normal independent "
+    "inverse_gamma kumaraswamy laplace lkj_cholesky log_normal logistic_normal "
+    "lowrank_multivariate_normal mixture_same_family multinomial multivariate_normal "
+    "negative_binomial normal one_hot_categorical pareto poisson relaxed_bernoulli "
+    "relaxed_categorical studentT transformed_distribution uniform von_mises weibull wishart"
+).split():
+    globals()[_name] = sys.modules[f"{__name__}.{_name}"] = sys.modules[__name__]

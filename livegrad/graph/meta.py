@@ -10,7 +10,7 @@ from operator import index as as_index
 from typing import Any
 
 from livegrad.device import CPU, Device
-from livegrad.dtypes import DType
+from livegrad.dtypes import DType, Namespace
 from livegrad.graph.layout import Strides, contiguous_strides, is_contiguous
 from livegrad.graph.symbol import Session, Symbol
 from livegrad.native.hot import hot_slots
@@ -44,7 +44,7 @@ class Size(tuple[int, ...]):
         return prod(self)
 
     def __repr__(self) -> str:
-        return f"livegrad.Size({list(self)})"
+        return f"{Namespace.name}.Size({list(self)})"
 
 
 @hot_slots

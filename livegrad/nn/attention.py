@@ -14,6 +14,8 @@ from livegrad.nn.module import Module
 from livegrad.nn.parameter import Parameter
 from livegrad.tensor import Tensor
 
+__path__: list[str] = []  # what is asked of packages: `torch.nn.attention.flex_attention`
+
 
 class MultiheadAttention(Module):
     """Attention in `num_heads` parts of the features, between linear layers.

@@ -21,6 +21,8 @@ from livegrad.optim.cyclic_lr import (
 from livegrad.optim.optimizer import Optimizer
 from livegrad.optim.scheduler import LRScheduler as LRScheduler, per_group
 
+_LRScheduler = LRScheduler  # its name before PyTorch 2
+
 Factor = Callable[[int], float]
 
 

@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable
 from copy import deepcopy
 from functools import wraps
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -21,7 +21,15 @@ from livegrad.graph.site import user_site
 from livegrad.graph.state import LOCAL, flush
 from livegrad.graph.watch import Watch
 from livegrad.nn.hooks import Hooks
+from livegrad.optim import for_subclasses
 from livegrad.tensor import Tensor
+
+if not TYPE_CHECKING:
+
+    def __getattr__(name: str) -> Any:
+        """What optimisers written elsewhere import from here."""
+        return getattr(for_subclasses, name)
+
 
 Group = dict[str, Any]
 Step = Callable[..., Any]

@@ -8,10 +8,17 @@
 | `document`, `structure`, `restore` | Python values as JSON beside the tensors, and back |
 | `checkpoint`, `archive`, `machine`, `vocabulary`, `storages`, `plain` | reading PyTorch files |
 | `torch_format` | writing them |
+| `allowed` | what programs allow PyTorch's `load` to call |
 | `sharded` | checkpoints of several files |
 | `walk`, `tensors` | tensors on the way out, and in |
 """
 
+from livegrad.serialization.allowed import (
+    add_safe_globals as add_safe_globals,
+    clear_safe_globals as clear_safe_globals,
+    get_safe_globals as get_safe_globals,
+    safe_globals as safe_globals,
+)
 from livegrad.serialization.errors import LoadError as LoadError
 from livegrad.serialization.public import (
     load as load,

@@ -5,10 +5,21 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any
 
-_PARTS = ("checkpoint", "data", "tensorboard")
+_PARTS = (
+    "checkpoint",
+    "collect_env",
+    "data",
+    "deterministic",
+    "dlpack",
+    "hooks",
+    "model_zoo",
+    "tensorboard",
+)
 
 
 def __getattr__(name: str) -> Any:
     if name in _PARTS:
         return import_module(f"livegrad.utils.{name}")
+    if name == "swap_tensors":
+        return import_module("livegrad.utils.swapping").swap_tensors
     raise AttributeError(f"module 'livegrad.utils' has no attribute {name!r}")

@@ -1,0 +1,68 @@
+"""What to use instead of names of torch that livegrad does not have."""
+
+from __future__ import annotations
+
+# By the beginning of the name; the longest one counts.
+INSTEAD = {
+    "torch._C": "what is private to PyTorch's C++ is not there; use the public functions",
+    "torch._dynamo": "torch.compile() is accepted and needs no settings",
+    "torch._inductor": "torch.compile() is accepted and needs no settings",
+    "torch.ao": "quantisation is not there yet; train and run in float32 or bfloat16",
+    "torch.cuda": "livegrad runs on the CPU; ask torch.cuda.is_available() first",
+    "torch.distributed": "one process for now, which uses all cores",
+    "torch.distributed.fsdp": "one process for now: use the module itself, unwrapped",
+    "torch.distributed.pipelining": "one process for now: call the stages one after another",
+    "torch.distributed.rpc": "one process for now: call the function itself",
+    "torch.distributed.tensor": "one process for now: use ordinary tensors",
+    "torch.export": "the module itself runs compiled; save its state_dict()",
+    "torch.fx": "not there yet; change the module itself, or use hooks",
+    "torch.jit": "decorated code runs as it is; save the module's state_dict()",
+    "torch.nested": "pad, and mask: torch.nn.utils.rnn.pad_sequence",
+    "torch.nn.quantized": "quantisation is not there yet; use torch.nn",
+    "torch.onnx": "export is not there yet; save the state_dict()",
+    "torch.package": "save the state_dict(), and ship the code as a Python package",
+    "torch.quantization": "quantisation is not there yet; train and run in float32 or bfloat16",
+    "torch.quantize": "quantisation is not there yet; train and run in float32 or bfloat16",
+    "torch.sparse": "sparse tensors are not there yet; use dense ones",
+    "torch.Tensor.to_sparse": "sparse tensors are not there yet; use dense ones",
+    "torch.Tensor.coalesce": "sparse tensors are not there yet; use dense ones",
+    "torch.utils.cpp_extension": "write the operation in Python: torch.library.custom_op",
+    "torch.xpu": "livegrad runs on the CPU; ask torch.xpu.is_available() first",
+    "torch.symeig": "torch.linalg.eigh (PyTorch has removed it too)",
+    "torch.eig": "torch.linalg.eig (PyTorch has removed it too)",
+    "torch.lstsq": "torch.linalg.lstsq (PyTorch has removed it too)",
+    "torch.solve": "torch.linalg.solve (PyTorch has removed it too)",
+    "torch.matrix_rank": "torch.linalg.matrix_rank (PyTorch has removed it too)",
+    "torch.rfft": "torch.fft.rfft (PyTorch has removed it too)",
+    "torch.irfft": "torch.fft.irfft (PyTorch has removed it too)",
+}
+
+# Packages built on torch's C++, which cannot run on anything else.
+PACKAGES = {
+    "torchtext": "its C++ needs PyTorch itself; a vocabulary is a dict, and "
+    "torch.nn.utils.rnn.pad_sequence pads",
+    "torchaudio": "its C++ needs PyTorch itself; torch.stft and scipy.io.wavfile read sound",
+    "torchdata": "use torch.utils.data",
+    "torchvision": "it is not installed. What of it is Python runs here: "
+    "pip install --no-deps torchvision pillow",
+}
+
+
+def instead_of(name: str) -> str:
+    """What to use instead, in a few words; "" if nobody knows."""
+    head = name.split(".")[0]
+    if head in PACKAGES:
+        return PACKAGES[head]
+    fitting = [known for known in INSTEAD if name.startswith(known)]
+    return INSTEAD[max(fitting, key=len)] if fitting else similar(name)
+
+
+def similar(name: str) -> str:
+    """The name there is that looks most like it."""
+    import difflib
+    import sys
+
+    above, _, last = name.rpartition(".")
+    module = sys.modules.get(above)
+    found = difflib.get_close_matches(last, dir(module), 1, 0.8) if module else []
+    return f"did you mean {above}.{found[0]}?" if found else ""

@@ -1,0 +1,74 @@
+"""What ended a program, said once more in its own words when a name of torch was missing.
+
+```
+Traceback (most recent call last):
+  File "train.py", line 7, in <module>
+    x = torch.sparse_coo_tensor(i, v)
+AttributeError: module 'torch' has no attribute 'sparse_coo_tensor' (livegrad in its place)
+livegrad has no torch.sparse_coo_tensor, which train.py uses in line 7: sparse tensors are …
+```
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from types import ModuleType, TracebackType
+
+from livegrad.porting import names
+from livegrad.porting.advice import PACKAGES, instead_of
+from livegrad.tensor import Tensor
+
+PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
+
+
+def explain(error: BaseException) -> None:
+    """Adds a line to an error that comes from a name livegrad does not have."""
+    name = missing(error)
+    if name:
+        error.add_note(sentence(name, _place(error.__traceback__)))
+
+
+def missing(error: BaseException) -> str:
+    """The name of torch that was asked for and is not there; "" if that is not what happened."""
+    if isinstance(error, AttributeError):
+        return _missing_attribute(error)
+    if isinstance(error, ModuleNotFoundError) and error.name:
+        known = names.is_torch(error.name) or error.name.split(".")[0] in PACKAGES
+        return error.name if known else ""
+    if isinstance(error, ImportError) and error.name:
+        found = re.match(r"cannot import name '(\w+)'", str(error))
+        if found and _is_ours(error.name):
+            return f"{names.theirs(error.name)}.{found[1]}"
+    return ""
+
+
+def _missing_attribute(error: AttributeError) -> str:
+    owner = error.obj
+    if isinstance(owner, ModuleType) and _is_ours(owner.__name__):
+        return f"{names.theirs(owner.__name__)}.{error.name}"
+    if type(owner) is Tensor or owner is Tensor:
+        return f"torch.Tensor.{error.name}"
+    return ""
+
+
+def _is_ours(module: str) -> bool:
+    return names.is_torch(module) or f"{module}.".startswith(f"{names.OURS}.")
+
+
+def sentence(name: str, place: tuple[str, int] | None) -> str:
+    """What is missing, where, and what to use instead."""
+    where = f", which {place[0]} uses in line {place[1]}" if place else ""
+    advice = instead_of(name)
+    return f"livegrad has no {name}{where}" + (f": {advice}" if advice else "")
+
+
+def _place(traceback: TracebackType | None) -> tuple[str, int] | None:
+    """The file and line of the innermost frame that is not of the import system or livegrad."""
+    found = None
+    while traceback is not None:
+        file = traceback.tb_frame.f_code.co_filename
+        if not file.startswith("<frozen") and not file.startswith(PACKAGE):
+            found = (file, traceback.tb_lineno)
+        traceback = traceback.tb_next
+    return found

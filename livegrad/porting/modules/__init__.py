@@ -1,0 +1,1 @@
+"""Modules that only torch has, or that mean something else there."""

@@ -1,0 +1,34 @@
+"""`torch._utils`: the functions that pickles of tensors call to make them again."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from typing import Any
+
+from livegrad import cat
+from livegrad.nn.parameter import Parameter
+from livegrad.porting.modules.types import Tensor
+
+
+def _rebuild_parameter(data: Tensor, requires_grad: bool, backward_hooks: Any) -> Parameter:
+    return Parameter(data, requires_grad)
+
+
+def _rebuild_tensor_v2(
+    storage: Any, offset: int, size: Any, stride: Any, requires_grad: bool,
+    backward_hooks: OrderedDict[Any, Any], metadata: Any = None,
+) -> Tensor:  # fmt: skip
+    """A tensor on a storage that is loaded: a flat tensor, here."""
+    out: Tensor = storage.as_strided(size, stride, offset).clone()
+    return out.requires_grad_(requires_grad)
+
+
+def _flatten_dense_tensors(tensors: Any) -> Tensor:
+    """All elements, one tensor after the other."""
+    return cat([x.contiguous().view(-1) for x in tensors])
+
+
+def _unflatten_dense_tensors(flat: Tensor, tensors: Any) -> tuple[Tensor, ...]:
+    """Parts of a flat tensor, shaped like others."""
+    parts = flat.split([x.numel() for x in tensors])
+    return tuple(part.view_as(x) for part, x in zip(parts, tensors, strict=True))

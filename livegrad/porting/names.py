@@ -1,0 +1,120 @@
+"""Which of our modules is which of torch's.
+
+A module has the same name in both, unless it is listed here.
+"""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from types import ModuleType
+
+ROOT = "torch"
+OURS = "livegrad"
+VERSION = "2.13.0"  # the PyTorch whose names and meaning are followed
+
+_HERE = "livegrad.porting.modules"
+
+# Modules that are elsewhere here. What begins with one of these names is below the other.
+MOVED = {
+    "functorch": "livegrad.func",
+    "torch._dynamo": f"{_HERE}.dynamo",
+    "torch._inductor": f"{_HERE}.inductor",
+    "torch._jit_internal": "livegrad.jit",
+    "torch._logging": f"{_HERE}.logging",
+    "torch._ops": f"{_HERE}.ops",
+    "torch._tensor": "livegrad.tensor",
+    "torch._tensor_str": "livegrad.printing",
+    "torch._utils": f"{_HERE}.rebuilding",
+    "torch.autograd.grad_mode": "livegrad.autograd.modes",
+    "torch.autograd.anomaly_mode": "livegrad.autograd.anomaly",
+    "torch.autograd.variable": "livegrad.variable",
+    "torch.compiler": f"{_HERE}.compiler",
+    "torch.cpu": f"{_HERE}.cpu",
+    "torch.cuda.random": "livegrad.cuda",
+    "torch.cuda.memory": "livegrad.cuda",
+    "torch.cuda.streams": "livegrad.cuda",
+    "torch.distributed.launch": "livegrad.porting.launch",
+    "torch.distributed.run": "livegrad.porting.launch",
+    "torch.nn.attention.flex_attention": "livegrad.nn.flex_attention",
+    "torch.nn.common_types": f"{_HERE}.types",
+    "torch.nn.utils.convert_parameters": "livegrad.nn.utils.vector",
+    "torch.ops": f"{_HERE}.ops",
+    "torch.optim.adadelta": "livegrad.optim",
+    "torch.optim.adagrad": "livegrad.optim",
+    "torch.optim.adamax": "livegrad.optim",
+    "torch.optim.adamw": "livegrad.optim",
+    "torch.optim.nadam": "livegrad.optim",
+    "torch.optim.radam": "livegrad.optim",
+    "torch.optim.rmsprop": "livegrad.optim",
+    "torch.optim.rprop": "livegrad.optim",
+    "torch.optim.sparse_adam": "livegrad.optim",
+    "torch.torch_version": f"{_HERE}.version",
+    "torch.types": f"{_HERE}.types",
+    "torch.utils._pytree": f"{_HERE}.pytree",
+    "torch.utils.data._utils": "livegrad.utils.data",
+    "torch.utils.data._utils.collate": "livegrad.utils.data.collate",
+    "torch.version": f"{_HERE}.version",
+}
+
+# Modules of other packages that need PyTorch's C++, but are imported by what does not: those that
+# tell it about operations, and quantised models.
+SKIPPED = frozenset(
+    [
+        "torchvision._autograd_registrations",
+        "torchvision._meta_registrations",
+        "torchvision.models.quantization",
+    ]
+)
+
+# Parts of livegrad that are no part of torch, whatever their names.
+PRIVATE = frozenset(
+    "absent array_api asked asserting checks cli compiler control_flow creation datasets demo "
+    "device dtypes environment events foreach graph introspection legacy lint methods moving "
+    "native ops porting printing runtime sequences settings subclassing temporary tensor train "
+    "typed typing variable".split()
+)
+
+
+def ours(name: str) -> str:
+    """What a module of torch is called here: `torch.nn.init` is `livegrad.nn.init`."""
+    if name in MOVED:
+        return MOVED[name]
+    above, _, last = name.rpartition(".")
+    return f"{ours(above)}.{last}" if above else OURS
+
+
+def is_torch(name: str) -> bool:
+    """Whether this is torch, or a module in it."""
+    return name == ROOT or name.startswith(f"{ROOT}.")
+
+
+def is_found_here(name: str) -> bool:
+    """Whether it is ours to say where a module is: torch's, and those of `functorch`."""
+    return is_torch(name) or f"{name}.".startswith("functorch.")
+
+
+def is_private(name: str) -> bool:
+    """Whether torch has no such module, although livegrad has one of the name."""
+    return name not in MOVED and name.count(".") == 1 and name.split(".")[1] in PRIVATE
+
+
+def find(name: str) -> ModuleType | None:
+    """Our module for one of torch's; None if there is none."""
+    if is_private(name):
+        return None
+    target = ours(name)
+    try:
+        return importlib.import_module(target)
+    except ModuleNotFoundError as error:
+        if error.name is not None and f"{target}.".startswith(f"{error.name}."):
+            return None
+        raise  # it is there, and needs a package that is not installed
+
+
+def theirs(module: str) -> str:
+    """What one of our modules is called by programs that know it as torch's."""
+    for name, known in list(sys.modules.items()):
+        if is_torch(name) and getattr(known, "__name__", None) == module:
+            return name
+    return module.replace(OURS, ROOT, 1)

@@ -1,0 +1,167 @@
+"""What differs from PyTorch, line by line of docs/coming_from_pytorch.md."""
+
+from __future__ import annotations
+
+import io
+import pickle
+import re
+import warnings
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import livegrad as lg
+from livegrad import nn
+from livegrad.porting.modules import ops
+
+DOCUMENT = Path(__file__).parents[2] / "docs" / "coming_from_pytorch.md"
+
+
+def test_every_line_of_the_document_has_its_test() -> None:
+    lines = re.findall(r"\| `(\w+)` \|$", DOCUMENT.read_text(encoding="utf-8"), re.MULTILINE)
+    assert len(lines) > 15
+    assert {f"test_{name}" for name in lines} <= set(globals())
+
+
+def test_waiting() -> None:
+    before = lg.stats().flushes
+    x = lg.ones(100, 100)
+    for _ in range(5):
+        x = (x @ x) / 100
+    assert lg.stats().flushes == before
+    assert x.sum().item() == pytest.approx(10000.0)
+    assert lg.stats().flushes == before + 1
+
+
+def test_faults() -> None:
+    index = lg.tensor([1]) * 7
+    table = lg.zeros(3)
+    line = test_faults.__code__.co_firstlineno + 4
+    rows = table[index]
+    with pytest.raises(IndexError) as caught:
+        rows.tolist()
+    assert caught.traceback[-1].lineno + 1 == line
+
+
+def test_seeds() -> None:
+    lg.manual_seed(3)
+    first = lg.rand(4).tolist()
+    lg.manual_seed(3)
+    assert lg.rand(4).tolist() == first
+
+
+def test_written_values() -> None:
+    x = lg.tensor([2.0], requires_grad=True)
+    y = x * 1
+    z = y * y
+    y += 5
+    z.backward()
+    assert x.grad is not None
+    assert x.grad.tolist() == [4.0]
+
+
+def test_negative_steps() -> None:
+    assert lg.arange(4)[::-1].tolist() == [3, 2, 1, 0]
+
+
+def test_sizes() -> None:
+    x = lg.ones(2, 3)
+    assert x.size == 6
+    assert x.size() == (2, 3)
+
+
+def test_devices() -> None:
+    assert not lg.cuda.is_available()
+    assert lg.ones(2, device="meta").device.type == "meta"
+    with pytest.raises(AssertionError, match="no device 'cuda'"):
+        lg.ones(2, device="cuda")
+
+
+def test_compiling() -> None:
+    net = nn.Linear(2, 2)
+    assert lg.compile(net, backend="whatever") is net
+
+
+def test_tracing() -> None:
+    def f(x: Any) -> Any:
+        return x if x.sum() > 0 else -x
+
+    assert lg.jit.trace(f, lg.ones(2))(-lg.ones(2)).tolist() == [1.0, 1.0]
+
+
+def test_script_files() -> None:
+    with pytest.raises(RuntimeError, match="TorchScript"):
+        lg.jit.save(nn.Linear(1, 1), io.BytesIO())
+
+
+def test_exporting() -> None:
+    with pytest.raises(RuntimeError, match="ONNX"):
+        lg.onnx.export(nn.Linear(1, 1), lg.ones(1), "x.onnx")
+
+
+class Shouts:
+    """A class that must not be called by a file."""
+
+    called = False
+
+    def __init__(self) -> None:
+        Shouts.called = True
+
+    def __reduce__(self) -> Any:
+        return Shouts, ()
+
+
+def test_loading(tmp_path: Path) -> None:
+    (tmp_path / "x.pt").write_bytes(pickle.dumps(Shouts()))
+    Shouts.called = False
+    with (
+        lg.serialization.safe_globals([Shouts]),
+        pytest.raises((RuntimeError, ValueError, TypeError)),
+    ):
+        lg.load(tmp_path / "x.pt", weights_only=False)
+    assert not Shouts.called
+
+
+def test_saving_modules(tmp_path: Path) -> None:
+    with pytest.raises(TypeError, match=r"state_dict\(\)"):
+        lg.save(nn.Linear(1, 1), tmp_path / "x.pt")
+
+
+def test_scalers() -> None:
+    assert lg.amp.GradScaler().is_enabled()
+
+
+def test_old_scalers() -> None:
+    with warnings.catch_warnings(record=True) as heard:
+        warnings.simplefilter("always")
+        assert not lg.cuda.amp.GradScaler().is_enabled()
+    assert "no GPU" in str(heard[0].message)
+
+
+def test_switches() -> None:
+    with pytest.raises(AttributeError, match="no switch"):
+        lg.backends.cudnn.benchmrak = True
+
+
+def test_overloads() -> None:
+    x = lg.ones(2)
+    assert ops.aten.add.Scalar(x, x).tolist() == ops.aten.add.Tensor(x, 1).tolist()
+
+
+def test_hubs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TORCH_HOME", str(tmp_path))
+    with pytest.raises(RuntimeError, match="fetches no code"):
+        lg.hub.load("pytorch/vision", "resnet18")
+
+
+def test_half_complex() -> None:
+    assert lg.chalf is lg.complex64
+
+
+def test_printing(monkeypatch: pytest.MonkeyPatch) -> None:
+    from livegrad.dtypes import Namespace
+
+    assert str(lg.float32) == "livegrad.float32"
+    monkeypatch.setattr(Namespace, "name", "torch")
+    assert (str(lg.float32), str(lg.ones(2).shape)) == ("torch.float32", "torch.Size([2])")

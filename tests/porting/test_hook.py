@@ -1,0 +1,146 @@
+"""Under `livegrad run`, torch is livegrad: its modules, its version, its errors."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.porting.support import python, run, write
+
+pytestmark = pytest.mark.slow  # other processes
+
+
+def told(text: str, cwd: Path) -> list[object]:
+    """What a program collects in a list called `out`."""
+    ran = run("-c", f"import json\nout = []\n{text}\nprint(json.dumps(out))", cwd=cwd)
+    assert ran.returncode == 0, ran.stderr
+    return json.loads(ran.stdout.splitlines()[-1])  # type: ignore[no-any-return]
+
+
+def test_modules_are_those_of_livegrad(tmp_path: Path) -> None:
+    text = """
+import torch, livegrad
+import torch.nn as nn, torch.nn.functional as F
+import torch.optim.lr_scheduler as lr
+import torch.nn.modules.linear
+import torch.backends.cudnn as cudnn
+from torch.utils.data import DataLoader
+from torch.nn.modules.activation import MultiheadAttention
+from torch.distributions.normal import Normal
+from torch import Tensor, nn as other
+out += [nn is livegrad.nn, F is livegrad.nn.functional, other is nn]
+out += [torch.nn.modules.linear.Linear is nn.Linear, MultiheadAttention is nn.MultiheadAttention]
+out += [lr is livegrad.optim.lr_scheduler, Tensor is livegrad.Tensor, cudnn.benchmark is False]
+out += [Normal is livegrad.distributions.Normal, DataLoader is livegrad.utils.data.DataLoader]
+out += [isinstance(torch.ones(2), torch.Tensor), torch.device("cpu").type == "cpu"]
+from functorch import vmap
+out += [vmap is torch.func.vmap]
+"""
+    assert told(text, tmp_path) == [True] * 13
+
+
+def test_the_version_is_that_of_the_pytorch_that_is_followed(tmp_path: Path) -> None:
+    text = """
+import torch, importlib.metadata, importlib.util
+v = torch.__version__
+out += [v.split(".")[:2], v >= "2.9", v >= (2, 13), v < "2.14", v == torch.version.__version__]
+out += [importlib.metadata.version("torch") == v, isinstance(v, str), torch.version.cuda]
+out += [importlib.util.find_spec("torch").name, importlib.util.find_spec("torch.nothing")]
+"""
+    assert told(text, tmp_path) == [
+        ["2", "13"], True, True, True, True, True, True, None, "torch", None,
+    ]  # fmt: skip
+
+
+def test_programs_print_torchs_names(tmp_path: Path) -> None:
+    text = "import torch\nout += [str(torch.ones(2).shape), str(torch.float32), str(torch.strided)]"
+    assert told(text, tmp_path) == ["torch.Size([2])", "torch.float32", "torch.strided"]
+
+
+def test_classes_are_pickled_and_found_by_torchs_names(tmp_path: Path) -> None:
+    text = """
+import pickle, torch, torch.nn as nn
+by_name = b"ctorch.nn.modules.linear\\nLinear\\n."
+out += [pickle.loads(by_name) is nn.Linear, pickle.loads(b"ctorch\\nfloat32\\n.") is torch.float32]
+x = pickle.loads(pickle.dumps(nn.Linear(2, 3)))
+relu = nn.functional.relu
+out += [x.weight.shape == (3, 2), pickle.loads(pickle.dumps(relu)) is relu]
+"""
+    assert told(text, tmp_path) == [True] * 4
+
+
+def test_what_is_only_livegrads_is_not_torchs(tmp_path: Path) -> None:
+    text = """
+import torch, torch.compiler, torch.ops
+out += [hasattr(torch, x) for x in ("train", "graph", "runtime", "explain", "nothing")]
+out += [torch.compiler.is_compiling(), torch.ops.aten.relu.default(torch.tensor([-1.0])).item()]
+"""
+    assert told(text, tmp_path) == [False] * 6 + [0.0]
+
+
+MISSING = [
+    ("import torch\n\ntorch.nothing_there()", "torch.nothing_there", 3),
+    ("import torch.nothing.at_all", "torch.nothing", 1),
+    ("from torch.nn import (\n    Linear,\n    Nothing,\n)", "torch.nn.Nothing", 1),
+    ("import torch\nx = torch.ones(2)\nx.to_sparse_coo()", "torch.Tensor.to_sparse_coo", 3),
+    ("import torch.nn as nn\nnn.Linaer(2, 3)", "torch.nn.Linaer", 2),
+    ("import torchtext", "torchtext", 1),
+]
+
+
+def test_a_missing_name_is_named_with_its_line(tmp_path: Path) -> None:
+    for text, name, line in MISSING:
+        write(tmp_path, script=text)
+        ran = run("script.py", cwd=tmp_path)
+        last = ran.stderr.strip().splitlines()[-1]
+        assert ran.returncode == 1
+        assert f"livegrad has no {name}, which {tmp_path}/script.py uses in line {line}" in last
+        assert "livegrad/porting" not in ran.stderr
+    assert "dense" in run("-c", MISSING[3][0], cwd=tmp_path).stderr
+    assert "did you mean torch.nn.Linear?" in run("-c", MISSING[4][0], cwd=tmp_path).stderr
+
+
+def test_programs_that_ask_whether_a_name_is_there_get_an_answer(tmp_path: Path) -> None:
+    text = """
+import torch
+out += [hasattr(torch, "nothing"), hasattr(torch.nn, "nothing")]
+try:
+    from torch.nothing import x
+except ImportError as error:
+    out += [error.name]
+"""
+    assert told(text, tmp_path) == [False, False, "torch.nothing"]
+
+
+def test_other_processes_keep_their_torch(tmp_path: Path) -> None:
+    """Nothing is left behind: the next `python` finds whatever is called torch there."""
+    write(tmp_path, torch="__version__ = 'another'")
+    assert run("-c", "import torch; print(torch.__version__)", cwd=tmp_path).stdout != "another\n"
+    assert (
+        python("-c", "import torch; print(torch.__version__)", cwd=tmp_path).stdout == "another\n"
+    )
+
+
+def test_the_report_says_what_is_used_and_missing(tmp_path: Path) -> None:
+    write(
+        tmp_path,
+        script="import torch, beside\ntorch.ones(2)\nif 0:\n    torch.absent()",
+        beside="import torch.nn as nn\nnn.Linear(2, 2)",
+    )
+    ran = run("--report", "script.py", cwd=tmp_path)
+    assert ran.returncode == 0
+    lines = ran.stderr.strip().splitlines()
+    assert lines[-1] == "5 names of torch used, 4 there, 1 missing"
+    assert lines[-2].endswith("script.py:4: livegrad has no torch.absent")
+
+
+def test_pickles_of_pytorchs_tensors_are_refused_in_words(tmp_path: Path) -> None:
+    ran = run(
+        "-c",
+        "import pickle\npickle.loads(b'ctorch.storage\\n_load_from_bytes\\n(C\\x00tR.')",
+        cwd=tmp_path,
+    )
+    assert ran.returncode == 1
+    assert "Write them with torch.save" in ran.stderr
