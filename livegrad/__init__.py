@@ -830,6 +830,7 @@ _SUBPACKAGES = (
     "events",
     "fft",
     "func",
+    "fx",
     "library",
     "lint",
     "masked",
@@ -848,6 +849,7 @@ _SUBPACKAGES = (
 # What few programs use of subpackages, or of ops that nothing else here needs: where it is found.
 _NAMES = {
     "GradScaler": ("amp", "GradScaler"),
+    "_assert": ("asserting", "_assert"),
     "_safe_softmax": ("ops.layers.attention", "safe_softmax"),
     "_upsample_bilinear2d_aa": ("ops.windows.interpolation", "_upsample_bilinear2d_aa"),
     "get_printoptions": ("printing", "get_printoptions"),

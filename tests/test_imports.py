@@ -49,11 +49,11 @@ LAYERS = (
     {"introspection", "legacy", "moving"},
     {"subclassing"},
     {"tensor"},
-    {"accelerator", "events", "mps", "storage", "typed", "typing"},
+    {"accelerator", "asserting", "events", "mps", "storage", "typed", "typing"},
     {"func"},
     {"distributions", "nn"},
     {"amp", "library", "multiprocessing", "optim", "overrides", "serialization", "testing"},
-    {"_C"},
+    {"_C", "fx"},
     {"cuda"},
     {"lint", "utils"},
     {"train"},
@@ -181,6 +181,8 @@ def test_cycles_are_not_hidden_behind_names() -> None:
 # Names that begin with an underscore in PyTorch too, and must be found under them.
 TORCH_NAMES = {
     "_Loss",
+    "_assert",
+    "_symbolic_trace",
     "_WeightedLoss",
     "_NormBase",
     "_LazyNormBase",
