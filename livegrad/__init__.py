@@ -800,6 +800,7 @@ conj = conj_view
 del conj_view
 # Packages that tensors need and that are written with tensors are imported when first used.
 _Above.array_api = lambda: _import_module("livegrad.array_api")
+_Above.data_parallel = lambda: _import_module("livegrad.distributed.data_parallel")
 _Above.multiprocessing = lambda: _import_module("livegrad.multiprocessing")
 _Above.overrides = lambda: _import_module("livegrad.overrides")
 
@@ -826,15 +827,18 @@ _SUBPACKAGES = (
     "autograd",
     "backends",
     "cuda",
+    "distributed",
     "distributions",
     "events",
     "fft",
     "func",
+    "futures",
     "fx",
     "library",
     "lint",
     "masked",
     "mps",
+    "multiprocessing",
     "nn",
     "optim",
     "overrides",

@@ -36,7 +36,16 @@ def imports() -> dict[Path, list[tuple[Import, bool]]]:
 
 # From the bottom up; names on one line do not know each other.
 LAYERS = (
-    {"__about__", "backends", "dtypes", "device", "datasets", "environment", "native"},
+    {
+        "__about__",
+        "backends",
+        "dtypes",
+        "device",
+        "datasets",
+        "environment",
+        "futures",
+        "native",
+    },
     {"settings", "temporary"},
     {"graph"},
     {"random"},
@@ -53,7 +62,7 @@ LAYERS = (
     {"func"},
     {"distributions", "nn"},
     {"amp", "library", "multiprocessing", "optim", "overrides", "serialization", "testing"},
-    {"_C", "fx"},
+    {"_C", "distributed", "fx"},
     {"cuda"},
     {"lint", "utils"},
     {"train"},

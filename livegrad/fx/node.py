@@ -334,8 +334,9 @@ def type_text(kind: Any) -> str:
     if isinstance(kind, type) and not getattr(kind, "__args__", None):
         if kind.__module__ == "builtins":
             return kind.__qualname__
-        if getattr(sys.modules["livegrad"], kind.__name__, None) is kind:
-            return f"livegrad.{kind.__name__}"
+        name = kind.__name__
+        if getattr(sys.modules["livegrad"], name, None) is kind:
+            return f"livegrad.{name}"
         return f"{kind.__module__}.{kind.__qualname__}"
     return repr(kind)
 

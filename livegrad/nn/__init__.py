@@ -6,6 +6,7 @@ from livegrad.nn import (
     functional as functional,
     init as init,
     modules as modules,
+    parallel as parallel,
     utils as utils,
 )
 from livegrad.nn.activation import (

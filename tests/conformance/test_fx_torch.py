@@ -16,11 +16,11 @@ import livegrad.fx.experimental.optimization
 import livegrad.fx.passes.shape_prop
 
 torch = pytest.importorskip("torch")
-import torch.fx.passes.shape_prop  # noqa: E402
 
 with warnings.catch_warnings():  # of what PyTorch imports itself
     warnings.simplefilter("ignore", DeprecationWarning)
     import torch.fx.experimental.optimization
+    import torch.fx.passes.shape_prop
 
 Program = Callable[[Any], Any]
 
