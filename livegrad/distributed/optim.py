@@ -59,9 +59,7 @@ class ZeroRedundancyOptimizer(Optimizer):
     def consolidate_state_dict(self, to: int = 0) -> None:
         """Collects the state of all processes at one of them."""
         if to != 0:
-            raise ValueError(
-                f"consolidate_state_dict: got to={to}; expected 0, of one process"
-            )
+            raise ValueError(f"consolidate_state_dict: got to={to}; expected 0, of one process")
         self._consolidated = self.optim.state_dict()
 
     def state_dict(self) -> dict[str, Any]:
