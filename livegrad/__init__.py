@@ -842,6 +842,7 @@ _SUBPACKAGES = (
     "nn",
     "optim",
     "overrides",
+    "profiler",
     "serialization",
     "signal",
     "special",

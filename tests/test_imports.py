@@ -58,7 +58,7 @@ LAYERS = (
     {"introspection", "legacy", "moving"},
     {"subclassing"},
     {"tensor"},
-    {"accelerator", "asserting", "events", "mps", "storage", "typed", "typing"},
+    {"accelerator", "asserting", "events", "profiler", "mps", "storage", "typed", "typing"},
     {"func"},
     {"distributions", "nn"},
     {"amp", "library", "multiprocessing", "optim", "overrides", "serialization", "testing"},

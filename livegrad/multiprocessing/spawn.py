@@ -17,16 +17,16 @@ _GRACE = 30.0
 
 
 class ProcessException(Exception):
-    """A process that `spawn` started did not end well: number `error_index`, of `pid`."""
+    """A process that `spawn` started did not end well: number `error_index`, of `error_pid`."""
 
     def __init__(self, msg: str, error_index: int, pid: int) -> None:
         super().__init__(msg)
         self.msg = msg
         self.error_index = error_index
-        self.pid = pid
+        self.error_pid = pid
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (self.msg, self.error_index, self.pid)
+        return type(self), (self.msg, self.error_index, self.error_pid)
 
 
 class ProcessRaisedException(ProcessException):
@@ -34,7 +34,6 @@ class ProcessRaisedException(ProcessException):
 
     def __init__(self, msg: str, error_index: int, error_pid: int) -> None:
         super().__init__(msg, error_index, error_pid)
-        self.error_pid = error_pid
 
 
 class ProcessExitedException(ProcessException):
@@ -49,12 +48,11 @@ class ProcessExitedException(ProcessException):
         signal_name: str | None = None,
     ) -> None:
         super().__init__(msg, error_index, error_pid)
-        self.error_pid = error_pid
         self.exit_code = exit_code
         self.signal_name = signal_name
 
     def __reduce__(self) -> tuple[Any, ...]:
-        given = (self.msg, self.error_index, self.pid, self.exit_code, self.signal_name)
+        given = (self.msg, self.error_index, self.error_pid, self.exit_code, self.signal_name)
         return type(self), given
 
 
@@ -80,7 +78,7 @@ class ProcessContext:
             return True
         failed = None
         for sentinel in wait(list(self.sentinels), timeout):
-            i = self.sentinels.pop(sentinel)  # type: ignore[call-overload]
+            i = self.sentinels.pop(sentinel)
             self.processes[i].join()
             if self.processes[i].exitcode != 0 and failed is None:
                 failed = i

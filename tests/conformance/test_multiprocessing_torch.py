@@ -31,7 +31,7 @@ def test_classes(name: str) -> None:
     assert [c.__name__ for c in mine.__mro__] == [c.__name__ for c in other.__mro__]
     if name.endswith("Exception"):
         args = ("text", 1, 234, -9, "SIGKILL") if "Exited" in name else ("text", 1, 234)
-        for known in ("msg", "error_index", "pid", "error_pid", "exit_code", "signal_name"):
+        for known in ("msg", "error_index", "error_pid", "exit_code", "signal_name"):
             values = [getattr(kind(*args), known, None) for kind in (mine, other)]
             assert values[0] == values[1], known
         assert str(mine(*args)) == str(other(*args))

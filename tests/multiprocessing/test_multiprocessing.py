@@ -28,7 +28,7 @@ def test_an_error_ends_all() -> None:
     assert "-- Process 1 terminated with the following error" in str(error.value)
     assert isinstance(error.value.error_pid, int)
     again = pickle.loads(pickle.dumps(error.value))
-    assert (again.error_index, again.pid) == (1, error.value.pid)
+    assert (again.error_index, again.error_pid) == (1, error.value.error_pid)
 
 
 @pytest.mark.parametrize(
