@@ -108,7 +108,7 @@ class Collector:
         why = {"reason": ran.reason, "plan": ran.plan, "found": ran.hit}
         self.note(FLUSH, ran.started, ran.ended, self_cpu_memory_usage=nbytes, metadata=why)
         times = self._times(ran)
-        at = ran.ended - sum(times)
+        at = max(ran.started, ran.ended - sum(times))
         begin = at
         for step, notes, took in zip(ran.steps, plan.notes.steps, times, strict=True):
             kernel = {"kernel": step.kernel, "with": list(step.ops), "of": list(step.shape)}

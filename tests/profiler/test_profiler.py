@@ -40,14 +40,16 @@ def test_ops_are_counted_where_they_ran() -> None:
     assert kept.tolist()[0][0] == pytest.approx(2.71828, rel=1e-4)
     events = prof.events()
     block = next(e for e in events if e.name == "block")
-    flush = next(c for c in block.cpu_children if c.name == "livegrad::flush")
-    assert {"matmul", "relu"} <= {e.name for e in flush.cpu_children}
-    assert "exp" not in {e.name for e in flush.cpu_children}
+    flushes = [c for c in block.cpu_children if c.name == "livegrad::flush"]
+    ran = [e for flush in flushes for e in flush.cpu_children]
+    assert {"matmul", "relu"} <= {e.name for e in ran}
+    assert "exp" not in {e.name for e in ran}
     matmul = next(e for e in events if e.name == "matmul")
     assert matmul.input_shapes == [[8, 8], [8, 8]]
-    assert matmul.cpu_parent is flush
-    assert flush.cpu_time_total >= sum(e.cpu_time_total for e in flush.cpu_children) - 1e-3
-    assert block.cpu_time_total >= flush.cpu_time_total
+    assert matmul.cpu_parent in flushes
+    for flush in flushes:
+        assert flush.cpu_time_total >= sum(e.cpu_time_total for e in flush.cpu_children) - 1e-3
+    assert block.cpu_time_total >= sum(flush.cpu_time_total for flush in flushes) - 1e-3
 
 
 def test_what_was_pending_before_is_not_counted() -> None:
