@@ -5,7 +5,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any
 
-_PARTS = ("checkpoint", "data", "tensorboard")
+_PARTS = ("benchmark", "checkpoint", "data", "tensorboard")
 
 
 def __getattr__(name: str) -> Any:
