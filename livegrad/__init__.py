@@ -820,6 +820,7 @@ conj = conj_view
 del conj_view
 # Packages that tensors need and that are written with tensors are imported when first used.
 _Above.array_api = lambda: _import_module("livegrad.array_api")
+_Above.data_parallel = lambda: _import_module("livegrad.distributed.data_parallel")
 _Above.multiprocessing = lambda: _import_module("livegrad.multiprocessing")
 _Above.overrides = lambda: _import_module("livegrad.overrides")
 
@@ -847,12 +848,15 @@ _SUBPACKAGES = (
     "autograd",
     "backends",
     "cuda",
+    "distributed",
     "distributions",
     "events",
     "export",
     "fft",
     "func",
     "functional",
+    "futures",
+    "fx",
     "hub",
     "jit",
     "library",
@@ -864,6 +868,7 @@ _SUBPACKAGES = (
     "onnx",
     "optim",
     "overrides",
+    "profiler",
     "serialization",
     "signal",
     "special",
@@ -876,6 +881,7 @@ _SUBPACKAGES = (
 # What few programs use of subpackages, or of ops that nothing else here needs: where it is found.
 _NAMES = {
     "GradScaler": ("amp", "GradScaler"),
+    "_assert": ("asserting", "_assert"),
     "_safe_softmax": ("ops.layers.attention", "safe_softmax"),
     "_upsample_bilinear2d_aa": ("ops.windows.interpolation", "_upsample_bilinear2d_aa"),
     "get_printoptions": ("printing", "get_printoptions"),

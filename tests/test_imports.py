@@ -37,7 +37,7 @@ def imports() -> dict[Path, list[tuple[Import, bool]]]:
 # From the bottom up; names on one line do not know each other.
 LAYERS = (
     {"__about__", "absent", "backends", "checks", "dtypes", "device", "datasets", "environment"}
-    | {"export", "native", "onnx"},
+    | {"export", "futures", "native", "onnx"},
     {"settings", "temporary", "xpu"},
     {"graph"},
     {"random"},
@@ -50,22 +50,13 @@ LAYERS = (
     {"introspection", "legacy", "moving"},
     {"subclassing"},
     {"tensor"},
-    {"accelerator", "control_flow", "events", "foreach", "mps", "storage", "typed", "typing"}
-    | {"variable"},
+    {"accelerator", "asserting", "control_flow", "events", "foreach", "mps", "profiler"}
+    | {"storage", "typed", "typing", "variable"},
     {"func"},
     {"distributions", "nn"},
-    {
-        "amp",
-        "asked",
-        "jit",
-        "library",
-        "multiprocessing",
-        "optim",
-        "overrides",
-        "serialization",
-        "testing",
-    },
-    {"_C"},
+    {"amp", "asked", "jit", "library", "multiprocessing", "optim", "overrides", "serialization"}
+    | {"testing"},
+    {"_C", "distributed", "fx"},
     {"cuda", "hub"},
     {"lint", "utils"},
     {"train"},
@@ -196,6 +187,8 @@ def test_cycles_are_not_hidden_behind_names() -> None:
 # Names that begin with an underscore in PyTorch too, and must be found under them.
 TORCH_NAMES = {
     "_Loss",
+    "_assert",
+    "_symbolic_trace",
     "_WeightedLoss",
     "_NormBase",
     "_LazyNormBase",

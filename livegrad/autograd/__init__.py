@@ -43,7 +43,7 @@ _MODULES = {
 
 def __getattr__(name: str) -> Any:
     """What few programs use is imported when first used, to keep `import livegrad` quick."""
-    if name in ("functional", "forward_ad", "graph"):
+    if name in ("functional", "forward_ad", "graph", "profiler", "profiler_util"):
         return import_module(f"livegrad.autograd.{name}")
     if name not in _MODULES:
         raise AttributeError(f"module 'livegrad.autograd' has no attribute {name!r}")

@@ -14,6 +14,8 @@ class Above:
 
     # The array API standard: what `x.__array_namespace__()` returns.
     array_api: Callable[[], Any]
+    # `DistributedDataParallel`, which modules show under their name.
+    data_parallel: Callable[[], Any]
     # Tensors sent to other processes: imported before one is shared with them.
     multiprocessing: Callable[[], Any]
     # `__torch_function__`: imported before anything can be overridden.

@@ -106,6 +106,7 @@ class Recorded(NamedTuple):
     dtype: DType
     file: str
     line: int
+    input_shapes: tuple[tuple[int, ...], ...] = ()
 
 
 class Step(NamedTuple):
@@ -247,8 +248,10 @@ def tell_recorded(node: Node) -> None:
         return
     meta = node.meta
     inputs = numbers_of_nodes(node.inputs)
-    where = site_location(node.site)
-    tell(RECORDED, Recorded(NODES[node], node.op.name, inputs, meta.shape, meta.dtype, *where))
+    file, line = site_location(node.site)
+    shapes = tuple([x.meta.shape for x in node.inputs])
+    number, op = NODES[node], node.op.name
+    tell(RECORDED, Recorded(number, op, inputs, meta.shape, meta.dtype, file, line, shapes))
 
 
 def numbers_of_nodes(nodes: Sequence[Node]) -> tuple[int, ...]:

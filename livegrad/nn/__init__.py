@@ -7,6 +7,7 @@ from livegrad.nn import (
     grad as grad,
     init as init,
     modules as modules,
+    parallel as parallel,
     utils as utils,
 )
 from livegrad.nn.activation import (

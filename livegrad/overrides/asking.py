@@ -35,6 +35,7 @@ from livegrad.overrides.protocol import (
     overloaded,
     tensors_in,
 )
+from livegrad.tensor import Tensor
 
 _lock = threading.Lock()
 
@@ -99,8 +100,10 @@ class Ask:
     def __call__(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         state = STATE
         asked = []
-        if state.subclasses and not self.factory:
+        if state.subclasses:
             asked = overloaded(tensors_in(args, kwargs))
+            if asked and self.factory:  # sizes may be objects that answer, tensors do not
+                asked = [x for x in asked if not isinstance(x, Tensor)]
         if not asked and not state.modes:
             if not self.factory:
                 return self.plain(*args, **kwargs)

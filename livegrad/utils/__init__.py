@@ -6,6 +6,7 @@ from importlib import import_module
 from typing import Any
 
 _PARTS = (
+    "benchmark",
     "checkpoint",
     "collect_env",
     "data",

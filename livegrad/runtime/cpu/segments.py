@@ -53,6 +53,7 @@ class Segment:
         self.program = program
         self.kernels = kernels
         self.timed = False
+        self.time_if_wanted()
 
     def run(self, inputs: list[int], scalars: Sequence[float]) -> None:
         """Runs the steps; a step may find an index out of range."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 import os
+import sys
 from collections.abc import Iterator, Sized
 from typing import Any
 
@@ -17,8 +18,9 @@ class DistributedSampler(Sampler[int]):
     """The share of one of several processes: every `num_replicas`-th index, from `rank` on.
 
     All processes shuffle alike, by `seed` and the epoch that `set_epoch` tells. They get equally
-    many indices: some are given twice, or dropped with `drop_last`. Number and rank come from the
-    environment (`WORLD_SIZE`, `RANK`, as launchers set them) unless given.
+    many indices: some are given twice, or dropped with `drop_last`. Number and rank are those of
+    the process group, or come from the environment (`WORLD_SIZE`, `RANK`, as launchers set them),
+    unless given.
     """
 
     def __init__(
@@ -30,8 +32,8 @@ class DistributedSampler(Sampler[int]):
         seed: int = 0,
         drop_last: bool = False,
     ) -> None:
-        self.num_replicas = _from_environment("WORLD_SIZE", num_replicas)
-        self.rank = _from_environment("RANK", rank)
+        self.num_replicas = _from_environment("WORLD_SIZE", "get_world_size", num_replicas)
+        self.rank = _from_environment("RANK", "get_rank", rank)
         if not 0 <= self.rank < self.num_replicas:
             raise ValueError(
                 f"Invalid rank {self.rank}, rank should be in the interval "
@@ -72,9 +74,12 @@ class DistributedSampler(Sampler[int]):
         self.epoch = state["epoch"]
 
 
-def _from_environment(name: str, given: int | None) -> int:
+def _from_environment(name: str, question: str, given: int | None) -> int:
     if given is not None:
         return given
+    distributed: Any = sys.modules.get("livegrad.distributed")  # else there is no group
+    if distributed is not None and distributed.is_initialized():
+        return int(getattr(distributed, question)())
     if name not in os.environ:
         raise RuntimeError(
             "Requires distributed package to be available: DistributedSampler got neither "

@@ -26,3 +26,17 @@ class DataParallel(Module):
     def forward(self, *inputs: Any, **kwargs: Any) -> Any:
         """`module(*inputs, **kwargs)`."""
         return self.module(*inputs, **kwargs)
+
+
+def data_parallel(
+    module: Module,
+    inputs: Any,
+    device_ids: Sequence[Any] | None = None,
+    output_device: Any = None,
+    dim: int = 0,
+    module_kwargs: Any = None,
+) -> Any:
+    """RuntimeError: there are no devices to share the inputs out to."""
+    raise RuntimeError(
+        "data_parallel: device type could not be determined: there are no GPUs. Call the module"
+    )
