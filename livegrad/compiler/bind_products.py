@@ -18,8 +18,10 @@ MOST_ROWS, MOST_COLUMNS = 504, 256
 # As many items are enough for many threads, of so many multiplications each at least. Those that
 # one thread takes are taken together: see `Rows._emit_products`.
 MOST_ITEMS, ITEM_PRODUCT = 64, 1 << 17
-# What items are cut in: whole tiles, of either number of registers.
+# What items are cut in: whole tiles, of either number of registers; windows as rows into smaller
+# ones, where there would be less than a few items.
 ROWS_CUT, COLUMNS_CUT = 42, 32
+WINDOWS_CUT, FEW_ITEMS = 14, 12
 # Images with fewer windows than these are taken together.
 FEW_WINDOWS = 64
 
@@ -67,15 +69,17 @@ class ProductBinder(Binder):
         work = around * n * m * sum([x.terms for x in self.d.products])
         wanted = least(most(work // ITEM_PRODUCT, 1), MOST_ITEMS)
         around = self.blocks_around(around)
-        rows, columns = _cuts(m, ROWS_CUT), _cuts(n, COLUMNS_CUT)
+        rows, columns, cut = _cuts(m, ROWS_CUT), _cuts(n, COLUMNS_CUT), ROWS_CUT
         coarsest = _cuts(n, MOST_COLUMNS)
+        if any([x.windows and x.windows.by_rows for x in self.d.products]):
+            rows, cut = most(rows, least(_cuts(m, WINDOWS_CUT), FEW_ITEMS)), WINDOWS_CUT
         if self._windows():  # bringing windows together takes long: rows are cut last
             columns = _parts(wanted, around, most(n // FEW_WINDOWS, 1), coarsest)
             rows = _parts(wanted, around * columns, rows, 1)
         else:
             rows = _parts(wanted, around * coarsest, rows, 1)
             columns = _parts(wanted, around * rows, columns, coarsest)
-        return _whole(n, columns, COLUMNS_CUT), _whole(m, rows, ROWS_CUT)
+        return _whole(n, columns, COLUMNS_CUT), _whole(m, rows, cut)
 
     def _windows(self) -> Windows | None:
         """Those as columns, of the only product."""
