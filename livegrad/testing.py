@@ -58,6 +58,20 @@ def assert_close(
         raise AssertionError(wrong if msg is None or callable(msg) else msg)
 
 
+def assert_allclose(
+    actual: Any,
+    expected: Any,
+    rtol: float | None = None,
+    atol: float | None = None,
+    equal_nan: bool = True,
+    msg: str = "",
+) -> None:
+    """`assert_close` of values alone: their dtypes may differ. An old name."""
+    actual, expected = (tensor(x) if not isinstance(x, Tensor) else x for x in (actual, expected))
+    options: Any = {"rtol": rtol, "atol": atol, "equal_nan": equal_nan, "msg": msg or None}
+    assert_close(actual, expected, check_dtype=False, **options)
+
+
 def _differences(
     actual: Any,
     expected: Any,

@@ -76,3 +76,12 @@ def test_made_tensors_options() -> None:
     assert make_tensor(2, dtype=lg.float32, requires_grad=True).requires_grad
     with pytest.raises(ValueError, match="low"):
         make_tensor(2, dtype=lg.float32, low=2, high=1)
+
+
+def test_the_old_name_compares_values_alone() -> None:
+    lg.testing.assert_allclose(lg.tensor([1, 2]), [1.0, 2.0])
+    lg.testing.assert_allclose(
+        lg.tensor([1.0, float("nan")]), lg.tensor([1.05, float("nan")]), 0.1, 0
+    )
+    with pytest.raises(AssertionError, match="mine"):
+        lg.testing.assert_allclose(lg.ones(2), lg.zeros(2), msg="mine")

@@ -88,8 +88,6 @@ def execute(code: CodeType, module: ModuleType) -> None:
         blame.explain(error)
         _report(error)
         raise
-    finally:
-        sys.stdout.flush()
 
 
 def _without_ours(traceback: TracebackType | None) -> TracebackType | None:

@@ -54,7 +54,7 @@ def test_a_program_that_fails_is_seen_to(checkouts: Path) -> None:
 
 
 def test_losses_are_compared_from_the_first_on() -> None:
-    assert report.equal({"torch": [1.0, 2.0, 3.0], "livegrad": [1.0, 2.0002, 4.0]}) == "2 of 3"
+    assert report.equal({"torch": [1.0, 2.0, 3.0], "livegrad": [1.0, 2.0001, 4.0]}) == "2 of 3"
     assert report.equal({"torch": [1.0, 2.0], "livegrad": [1.1, 2.0]}) == "0 of 2"
     assert report.equal({}) == ""
 
@@ -69,6 +69,8 @@ def test_the_table_has_the_latest_result_of_each_program() -> None:
     text = report.page([one, {**one, "name": "m", "livegrad": {**ran, "seconds": 1.0}}])
     assert "- 2 programs; 2 run under torch, 1 of these here too." in text
     assert "the geometric mean is 0.50" in text
+    where = {"code": 1, "last": "no x, which /tmp/a+b/c.py uses; see https://x.org/y/z"}
+    assert report.outcome(where) == "no: no x, which c.py uses; see https://x.org/y/z"
     assert report.outcome({"code": None}) == "ran to the limit"
 
 

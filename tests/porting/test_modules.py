@@ -97,6 +97,12 @@ def test_operations_by_the_names_of_the_dispatcher() -> None:
         ops.load_library("x.so")
 
 
+def test_blocks_of_a_profile() -> None:
+    handle = ops.profiler._record_function_enter("block")
+    ops.profiler._record_function_exit(handle)
+    assert not hasattr(ops.profiler, "absent")
+
+
 def test_operations_of_ones_own() -> None:
     @lg.library.custom_op("porting_test::triple", mutates_args=())
     def triple(x: lg.Tensor) -> lg.Tensor:

@@ -81,6 +81,8 @@ def test_a_package_with_a_main(place: Path) -> None:
         "import atexit\natexit.register(print, 'bye')\nraise KeyError('k')",
         "raise ValueError('outer') from KeyError('inner')",
         "import os\nos._exit(5)",
+        "import sys\nprint('last words')\nsys.stdout.close()",
+        "import threading\nthreading.Thread(target=lambda: 1 / 0).start()",
     ],
 )
 def test_errors_and_exit_codes_are_those_of_python(place: Path, text: str) -> None:

@@ -7,12 +7,14 @@ ops.mine.cube(x)                                what `torch.library.custom_op("m
 from __future__ import annotations
 
 import sys
+from contextlib import nullcontext
 from types import ModuleType
 from typing import Any, NoReturn
 
 import livegrad
 from livegrad.library import definition
 from livegrad.nn import functional
+from livegrad.porting import names
 
 
 class OpOverload:
@@ -83,7 +85,29 @@ class _Namespace(ModuleType):
         return found
 
 
+def _enter(name: str, args: str | None = None) -> Any:
+    """Begins a block that a profile shows under a name."""
+    profiler: Any = names.find("torch.autograd.profiler")
+    block = nullcontext() if profiler is None else profiler.record_function(name, args)
+    block.__enter__()
+    return block
+
+
+def _exit(block: Any) -> None:
+    """Ends it."""
+    block.__exit__(None, None, None)
+
+
+_PROFILER = {
+    f"_record_function_{word}{end}": function
+    for word, function in (("enter", _enter), ("exit", _exit))
+    for end in ("", "_new")
+}
+
+
 def _function(namespace: str, name: str) -> Any:
+    if namespace == "profiler":
+        return _PROFILER.get(name)
     if namespace != "aten":
         return definition(f"{namespace}::{name}")
     return next(filter(None, (_attribute(*place) for place in _places(name))), None)

@@ -54,7 +54,7 @@ def _words(place: Path) -> None:
 
 
 def _input(place: Path) -> None:
-    (place / "input.txt").write_text(_sentences(800))
+    (place / "input.txt").write_text("O God, O God!\n" + _sentences(800))  # what one begins with
 
 
 def _cora(place: Path) -> None:

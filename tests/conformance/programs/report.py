@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 HEAD = Path(__file__).with_name("head.md")
 
+_PATH = re.compile(r"(?<![\w/:])(/[\w.+-]+)+/")  # of the copy that was run
+
 # Losses are equal if they differ by no more than rounding makes of it in so many steps.
-CLOSE = 1e-3
+CLOSE = 1e-4
 
 
 def outcome(run: dict[str, Any]) -> str:
     """How a run went, in a word."""
     if run["code"] is None:
         return "ran to the limit"
-    return "ran" if run["code"] == 0 else f"no: {run['last']}"
+    return "ran" if run["code"] == 0 else f"no: {_PATH.sub('', run['last'])[:160]}"
 
 
 def equal(losses: dict[str, Sequence[float]]) -> str:
