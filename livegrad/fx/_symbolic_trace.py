@@ -101,7 +101,7 @@ class Tracer(TracerBase):
         """The path of a submodule; NameError if it is not part of what is traced."""
         paths = self.submodule_paths
         if paths is None:
-            paths = {m: n for n, m in self.root.named_modules(remove_duplicate=False)}
+            paths = {m: n for n, m in self.root.named_modules()}
         if mod not in paths:
             raise NameError("module is not installed as a submodule")
         return paths[mod]
@@ -228,7 +228,7 @@ class Tracer(TracerBase):
                     f"{type(root).__name__}"
                 )
             forward = getattr(type(root), self.traced_func_name)
-            self.submodule_paths = {m: n for n, m in root.named_modules(remove_duplicate=False)}
+            self.submodule_paths = {m: n for n, m in root.named_modules()}
         else:
             self.root = Module()
             forward = root

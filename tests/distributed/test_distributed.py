@@ -219,3 +219,27 @@ def test_reading_waits_for_another_thread() -> None:
     store.set_timeout(timedelta(milliseconds=10))
     with pytest.raises(dist.DistStoreError, match="never"):
         store.get("never")
+
+
+@pytest.mark.slow  # another process
+def test_a_script_is_launched(tmp_path: Any, python: Any) -> None:
+    (tmp_path / "script.py").write_text(SCRIPT)
+    (tmp_path / "beside.py").write_text("value = 3")
+    launch = "from livegrad.distributed.run import main; main({})"
+    options = ["--standalone", "--nproc_per_node=1", str(tmp_path / "script.py"), "--lr", "0.1"]
+    said = python(launch.format(options)).stdout.split()
+    assert said == ["0", "1", "True", "3", "--lr", "0.1"]
+    refused = python(launch.format(["--nproc-per-node", "4", "script.py"]), check=False)
+    assert refused.returncode == 1
+    assert "programs of one process" in refused.stderr
+
+
+SCRIPT = """
+import sys
+import beside
+from livegrad import distributed as dist
+
+dist.init_process_group("gloo")
+print(dist.get_rank(), dist.get_world_size(), dist.is_torchelastic_launched())
+print(beside.value, *sys.argv[1:])
+"""

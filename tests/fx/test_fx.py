@@ -91,6 +91,20 @@ def test_other_threads_are_not_traced() -> None:
     assert seen == [lg.Tensor]
 
 
+def test_a_module_of_two_names_is_called_by_the_first() -> None:
+    class Twice(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.one = nn.Linear(2, 2)
+            self.two = self.one
+
+        def forward(self, x: Any) -> Any:
+            return self.two(self.one(x))
+
+    gm = fx.symbolic_trace(Twice())
+    assert [n.target for n in gm.graph.find_nodes(op="call_module")] == ["one", "one"]
+
+
 def test_wrapped_functions_are_one_step() -> None:
     gm = fx.symbolic_trace(lambda x: scaled(x, 2.0) + scaled(lg.ones(2), 3.0) + len(x))
     assert gm.graph.find_nodes(op="call_function", target=scaled)

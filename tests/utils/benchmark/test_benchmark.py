@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import sys
 from typing import Any
 
 import pytest
@@ -57,6 +58,14 @@ def test_setup_runs_once_a_block_and_names_are_found() -> None:
     assert seen == ["setup", "run", "run", "setup", *["run"] * 5]  # the first two warm up
     assert m.number_per_run == 5
     assert m.num_threads == 2
+
+
+def test_statements_may_say_torch(monkeypatch: Any) -> None:
+    monkeypatch.delitem(sys.modules, "torch", raising=False)
+    assert benchmark.Timer("torch.ones(2)").timeit(1).number_per_run == 1
+    monkeypatch.setitem(sys.modules, "torch", sys)  # another one is there
+    with pytest.raises(NameError):
+        benchmark.Timer("torch.ones(2)").timeit(1)
 
 
 def test_times_are_those_of_the_clock() -> None:

@@ -157,7 +157,7 @@ class Measurement:
     def __repr__(self) -> str:
         unit, scale = select_unit(self.median)
         count = len(self.raw_times)
-        lines = [f"{super().__repr__().split(' at ')[0]}>", self.title]
+        lines = [super().__repr__(), self.title]
         lines += [text for text in (self.task_spec.description, self.task_spec.setup_str()) if text]
         if count == 1:
             lines.append(f"  {self.median / scale:.2f} {unit}")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import enum
 import itertools
 import linecache
+import sys
 import textwrap
 import time
 from collections.abc import Callable
@@ -56,9 +57,7 @@ class Timer:
             raise ValueError(f"Timer: got language={language!r}; only Python can be measured")
         if global_setup:
             raise ValueError("global_setup is C++ only; got text, and the language is Python")
-        import livegrad
-
-        self._globals = {"livegrad": livegrad, **(globals or {})}
+        self._globals = {**_known_names(), **(globals or {})}
         self._clock = timer
         stmt, setup = textwrap.dedent(stmt).strip(), textwrap.dedent(setup).strip()
         self._task_spec = TaskSpec(
@@ -162,6 +161,13 @@ class Timer:
     def collect_callgrind(self, *args: Any, **kwargs: Any) -> Any:
         """RuntimeError: there is no Valgrind here."""
         raise RuntimeError("collect_callgrind: instructions are not counted here. Use timeit()")
+
+
+def _known_names() -> dict[str, Any]:
+    """Names that statements may use unasked; `torch` too, where that does not mean another."""
+    package = sys.modules["livegrad"]
+    names = {"livegrad": package}
+    return {**names, "torch": package} if sys.modules.get("torch", package) is package else names
 
 
 def _compiled(stmt: str, setup: str, names: dict[str, Any]) -> Callable[..., float]:
