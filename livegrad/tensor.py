@@ -184,8 +184,11 @@ class Tensor(Subclassing):
         if _shows_the_same(self, value):
             return
         value = movement.detach(value)
+        left = self.is_inference() and not value.is_inference()
         with stale_or_not(self):
             become(self, value, counts=0)
+        if left:  # it is none of inference mode any more
+            self._node.spent = False
 
     @property
     def T(self) -> Tensor:

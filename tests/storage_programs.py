@@ -1786,6 +1786,16 @@ def views_of_inference_mode_are_none(T: Any) -> Any:
 
 
 @program
+def other_data_is_of_no_inference_mode(T: Any) -> Any:
+    with T.inference_mode():
+        x, y = T.ones(2), T.ones(2)
+    x.data = T.arange(2.0)
+    y.data = y[:1]
+    x.requires_grad_()
+    return x.is_inference(), y.is_inference(), x.is_leaf, (x * 2).requires_grad, x.tolist()
+
+
+@program
 def large_arrays(T: Any) -> Any:
     big = np.zeros((600, 600))
     t = T.from_numpy(big)

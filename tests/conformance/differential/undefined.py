@@ -53,6 +53,7 @@ IN_NO_ORDER = re.compile(
     r"\bout=\w"
 )
 AT_INDICES = re.compile(r"(index_(put|copy|add|reduce)|scatter|masked_scatter|put)\w*_")
+TRIANGLE = re.compile(r"\btri[lu]_\(")
 RUNNING = re.compile(r"cum\w+_")  # sums go on from what may have been written meanwhile
 
 
@@ -95,6 +96,10 @@ def notes(
         found.add(OVERLAPPING)
     if any(write.at_indices and overlaps_itself(write.to) for write in writes):
         found.add(OVERLAPPING)
+    if TRIANGLE.search(line) and any(
+        write.to.ndim > 3 and overlaps_itself(write.to) for write in writes
+    ):
+        found.add(OVERLAPPING)  # PyTorch copies these, and all of them back
     if any(write.to.requires_grad and overlaps_itself(write.to) for write in writes):
         found.add(OVERLAPPING_BACK)
     if any(is_read_meanwhile(write, x) for write in writes for x in write.read):
