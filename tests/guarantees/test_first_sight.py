@@ -16,6 +16,8 @@ from livegrad.autograd import pending
 from livegrad.runtime import sight
 from livegrad.runtime.counters import counters
 from livegrad.runtime.cpu.pieces import flushing
+from livegrad.runtime.cpu.pieces.desk import DESK
+from livegrad.runtime.cpu.pieces.layout import ENTRIES, ENTRY
 
 
 @pytest.fixture
@@ -333,6 +335,21 @@ def test_ways_of_backward_passes_are_not_kept_for_ever(by_pieces, monkeypatch):
         x.grad.tolist()
     assert pending.Ways.nbytes <= 500
     assert sum([len(way) for _, way in pending.GRADIENT.cache]) <= 500
+
+
+def test_what_a_flush_has_given_up_is_not_run_by_the_next(by_pieces):
+    """A flush that ran a part of its list may give up the rest, whose memory is gone then."""
+    x = lg.ones(5)
+
+    def kernels():
+        before = counters.kernels_run
+        assert (x * 2).tolist() == [2] * 5
+        return counters.kernels_run - before
+
+    kernels()
+    usual = kernels()
+    DESK[ENTRIES] += ENTRY
+    assert kernels() == usual
 
 
 @pytest.mark.parametrize("kind", ["RNN", "GRU", "LSTM"])

@@ -132,7 +132,6 @@ class Desk:
         self.room = 0
         self.make_room(256)
         self.entries = 0
-        self._is_empty = False
         self.lengthen_list()
         self._put_table(FREE, MOST_CLASSES)
         self._put_table(BLOCKS, BLOCK)
@@ -187,19 +186,12 @@ class Desk:
         self.empty_list()
         return True
 
-    def begin_list(self) -> None:
-        """Starts a list, if the last one was not run to its end."""
-        if not self._is_empty:
-            self.empty_list()
-        self._is_empty = False
-
     def empty_list(self) -> None:
-        """Starts the list anew."""
+        """Starts the list anew. What was listed and not run, because a flush was given up, is gone."""
         head = self.head
         head[_GENERATION] += 1
         for place, word in self._bounds:
             head[place] = word
-        self._is_empty = True
 
     @property
     def listed(self) -> int:

@@ -160,7 +160,7 @@ class Sight:
 
     def _run(self, why: str) -> Listed:
         self.told = Listed(self.nodes[: self.count], why)
-        self.desk.begin_list()
+        self.desk.empty_list()
         self._count_uses()
         made: dict[int, Buffer] = {}
         self.kept = allocate_kept(
