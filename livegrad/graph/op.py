@@ -200,6 +200,8 @@ class Op:
     cheap: bool = False
     # Passes put it where it means something: by itself it is nothing to be run.
     inserted: bool = False
+    # It shows a part of its input: attrs[0] says per dim what, args are places.
+    picks: bool = False
     saves: str = "xy"
     linked: int = 0
     complex: bool | None = None

@@ -27,7 +27,6 @@ from livegrad.graph.state import LOCAL, STATES
 from livegrad.native.calls import half_at, put_word, quotient, remainder, word_at
 from livegrad.native.hot import hot, hot_slots
 from livegrad.ops.making.generate import number_everywhere
-from livegrad.ops.shaping.movement import INDEX
 from livegrad.runtime.liveness import may_overwrite
 from livegrad.runtime.memory import Buffer, allocate
 from livegrad.runtime.running import ARGUMENT
@@ -182,7 +181,7 @@ def read_at_once(node: Node) -> bool:
 
     It is taken off the list of what is pending, where it would make every structure another one.
     """
-    if node.spec.op is not INDEX or node.grad_to is not None or not is_alone():
+    if not node.spec.op.picks or node.grad_to is not None or not is_alone():
         return False
     state = LOCAL.state
     nodes = state.nodes

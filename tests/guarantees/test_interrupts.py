@@ -21,7 +21,7 @@ import livegrad.nn.functional as F
 from livegrad import optim
 from livegrad.graph.state import LOCAL
 from livegrad.runtime import flush
-from livegrad.runtime.plans import forget_plans
+from livegrad.runtime.plans import FOUND, LAST, forget_plans
 
 pytestmark = pytest.mark.usefixtures("whole_plans")
 
@@ -103,18 +103,29 @@ def is_loop(frame):
     return text.lstrip().startswith(("for ", "while "))
 
 
-def everywhere(trial, most=2000):
+def everywhere(trial, least=20, most=2000):
     """Runs `trial(interrupt)` with an interrupt at each moment in turn; the complaints."""
     complaints = []
     for number in range(most):
         interrupt = Interrupt(number)
         complaint = trial(interrupt)
         if interrupt.where is None:
-            assert number > 20, "nothing was interrupted"
+            assert number > least, "nothing was interrupted"
             return complaints
         if complaint:
             complaints.append(f"interrupted at {interrupt.where}: {complaint}")
     raise AssertionError(f"more than {most} moments")
+
+
+# Moments of a flush whose plan native code finds, and of one whose plan Python looks for.
+MOMENTS = {"followed": 5, "looked for": 20}
+
+
+def look_for_plans(way):
+    """Whether the next flush looks for its plan in Python."""
+    if way == "looked for":
+        FOUND.clear()
+        LAST.executable = None
 
 
 def attempt(function, wanted, what):
@@ -126,11 +137,13 @@ def attempt(function, wanted, what):
     return None if got == wanted else f"{what}: got {got}, expected {wanted}"
 
 
-def test_interrupted_read_can_be_repeated():
+@pytest.mark.parametrize("way", MOMENTS)
+def test_interrupted_read_can_be_repeated(way):
     def trial(interrupt):
         x = lg.tensor([1.0, 2.0, 3.0])
         y, z = x * 2, x + 1
         s = (y * z).sum()
+        look_for_plans(way)
         with interrupt:
             s.item()
         w = z * 10  # recorded after the interrupt, from a value that may be pending
@@ -145,7 +158,7 @@ def test_interrupted_read_can_be_repeated():
 
     for _ in range(2):  # so that plans exist, also if other threads recorded before
         trial(Interrupt(10**9))
-    assert everywhere(trial) == []
+    assert everywhere(trial, MOMENTS[way]) == []
 
 
 def test_interrupted_planning_leaves_the_state_of_the_thread():
@@ -187,7 +200,8 @@ def test_interrupted_first_read():
 
 
 @pytest.mark.parametrize("make", ["sgd", "adam"])
-def test_interrupted_step_happens_or_does_not(make):
+@pytest.mark.parametrize("way", MOMENTS)
+def test_interrupted_step_happens_or_does_not(make, way):
     def trial(interrupt):
         p = lg.tensor([1.0, 2.0], requires_grad=True)
         q = lg.tensor([4.0], requires_grad=True)
@@ -198,6 +212,7 @@ def test_interrupted_step_happens_or_does_not(make):
         ((p * p).sum() + (q * q).sum()).backward()
         before = [[1.0, 2.0], [4.0]]
         after = [[0.5, 1.0], [2.0]] if make == "sgd" else [[0.5, 1.5], [3.5]]
+        look_for_plans(way)
         with interrupt:
             optimizer.step()
         try:
@@ -217,7 +232,7 @@ def test_interrupted_step_happens_or_does_not(make):
         return attempt(lambda: [p.tolist(), q.tolist()], wanted, "the next step")
 
     trial(Interrupt(10**9))
-    assert everywhere(trial) == []
+    assert everywhere(trial, MOMENTS[way]) == []
 
 
 def test_interrupted_backward(untranslated):

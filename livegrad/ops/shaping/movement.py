@@ -629,6 +629,7 @@ INDEX: Op = Op(
     grads=(lambda g, y, x: record(INDEX_WRITE, (zeros_like(x), g), y._node.attrs, y._node.args),),
     layout=_index_layout,
     offset=_index_offset,
+    picks=True,
     saves="",
     batch=lambda n, size, xs, batched: record(
         INDEX, xs, ((("all",), *n.attrs[0]),), n.args, (size, *n.meta.shape)

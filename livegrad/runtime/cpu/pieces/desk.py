@@ -187,7 +187,7 @@ class Desk:
         return True
 
     def empty_list(self) -> None:
-        """Starts the list anew. What was listed and not run, because a flush was given up, is gone."""
+        """Starts the list anew: what a flush listed and then gave up is gone."""
         head = self.head
         head[_GENERATION] += 1
         for place, word in self._bounds:
