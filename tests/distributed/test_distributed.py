@@ -14,6 +14,7 @@ import pytest
 
 import livegrad as lg
 from livegrad import distributed as dist, nn, optim
+from livegrad.distributed import run as launching
 from livegrad.distributed.algorithms.ddp_comm_hooks import default_hooks
 from livegrad.distributed.algorithms.join import Join
 from livegrad.distributed.elastic.multiprocessing.errors import record
@@ -219,6 +220,18 @@ def test_reading_waits_for_another_thread() -> None:
     store.set_timeout(timedelta(milliseconds=10))
     with pytest.raises(dist.DistStoreError, match="never"):
         store.get("never")
+
+
+def test_torchrun_reads_its_options() -> None:
+    line = "--nnodes=1:4 --nproc_per_node auto --rdzv_id job train.py --lr 1".split()
+    options = launching.get_args_parser().parse_args(line)
+    assert (options.training_script, options.training_script_args) == ("train.py", ["--lr", "1"])
+    found = launching.environment(options)
+    assert (found["WORLD_SIZE"], found["TORCHELASTIC_RUN_ID"]) == ("1", "job")
+    assert [launching.count(x) for x in ("auto", "3", "2:4")] == [1, 3, 2]
+    for wrong in ("gpu", "none", "0"):
+        with pytest.raises(SystemExit):
+            launching.count(wrong)
 
 
 @pytest.mark.slow  # another process

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 import livegrad as lg
-from livegrad.porting import launch, names
+from livegrad.porting import names
 from livegrad.porting.advice import instead_of
 from livegrad.porting.modules import compiler, cpu, dynamo, inductor, ops, pytree, rebuilding
 from livegrad.porting.modules.version import TorchVersion
@@ -135,18 +135,6 @@ def test_the_cpu_is_there() -> None:
     assert (cpu.is_available(), cpu.device_count(), cpu.current_device()) == (True, 1, "cpu")
     with cpu.amp.autocast():
         assert (lg.ones(2, 2) @ lg.ones(2, 2)).dtype == lg.bfloat16
-
-
-def test_torchrun_reads_its_options() -> None:
-    line = "--nnodes=1:4 --nproc_per_node auto --rdzv_id job train.py --lr 1".split()
-    options = launch.parser().parse_args(line)
-    assert (options.training_script, options.training_script_args) == ("train.py", ["--lr", "1"])
-    found = launch.environment(options)
-    assert (found["WORLD_SIZE"], found["TORCHELASTIC_RUN_ID"]) == ("1", "job")
-    assert [launch.count(x) for x in ("auto", "3", "2:4")] == [1, 3, 2]
-    for wrong in ("gpu", "none", "0"):
-        with pytest.raises(SystemExit):
-            launch.count(wrong)
 
 
 def test_advice_is_for_the_longest_name_that_fits() -> None:
