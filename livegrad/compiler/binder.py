@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from math import prod
+from typing import Any
 
 from livegrad.compiler.access import axis_strides, contiguous_strides
 from livegrad.compiler.describe import Description
@@ -51,6 +52,24 @@ def bits_of_double(number: float) -> int:
     return value
 
 
+def put_numbers(
+    numbers: Sequence[Any], slots: list[int], patches: list[Patch], first_int: int
+) -> None:
+    """Appends a slot for each number: its bits, or a patch if a run brings it."""
+    for number in numbers:
+        at = len(slots)
+        if isinstance(number, FloatArg):
+            patches.append((SET_SCALAR, at, number.slot, 0))
+            slots.append(0)
+        elif isinstance(number, IntArg):
+            patches.append((SET_INPUT, at, first_int + number.slot, 0))
+            slots.append(0)
+        elif isinstance(number, float):
+            slots.append(bits_of_double(number))
+        else:
+            slots.append(number if isinstance(number, Symbol) else int(number))
+
+
 class Binder:
     """Fills one argument block for a rows or columns kernel."""
 
@@ -71,7 +90,7 @@ class Binder:
         slots += [size for size, _ in outer]
         for k in range(len(self.d.streams)):
             self._record(slots, k, inner, middle, outer)
-        self._numbers(slots)
+        put_numbers(self.d.numbers, slots, self.patches, self.first_int)
         for node, dim in self.d.gathers:
             stride = contiguous_strides(node.meta.shape)[dim] * node.meta.dtype.itemsize
             slots += [stride, node.meta.shape[dim]]
@@ -178,20 +197,6 @@ class Binder:
             for slot, mult in along.args:
                 self.patches.append((ADD_INPUT, at, self.first_int + slot, mult * stride * unit))
         return fixed
-
-    def _numbers(self, slots: list[int]) -> None:
-        for number in self.d.numbers:
-            at = len(slots)
-            if isinstance(number, FloatArg):
-                self.patches.append((SET_SCALAR, at, number.slot, 0))
-                slots.append(0)
-            elif isinstance(number, IntArg):
-                self.patches.append((SET_INPUT, at, self.first_int + number.slot, 0))
-                slots.append(0)
-            elif isinstance(number, float):
-                slots.append(bits_of_double(number))
-            else:
-                slots.append(number if isinstance(number, Symbol) else int(number))
 
 
 def collapsed(axes: list[Axis]) -> list[Axis]:

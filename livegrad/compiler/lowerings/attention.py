@@ -9,15 +9,14 @@ from livegrad import dtypes
 from livegrad.compiler.access import axis_strides, contiguous_strides, own_index, resolve
 from livegrad.compiler.attention import NUMBERS, Kind, generate_attention, scratch_of
 from livegrad.compiler.bind_products import ITEM_PRODUCT, MOST_ITEMS
-from livegrad.compiler.binder import THREAD_WORK, bits_of_double
+from livegrad.compiler.binder import THREAD_WORK, put_numbers
 from livegrad.compiler.draft import Draft
 from livegrad.compiler.legalise import Legaliser
 from livegrad.compiler.lowerings.base import Kernel, Nodes
 from livegrad.compiler.lowerings.product import is_readable
-from livegrad.compiler.plan import ADD_INPUT, SET_INPUT, SET_SCALAR, Block, Patch, Signature, Step
+from livegrad.compiler.plan import ADD_INPUT, SET_INPUT, Block, Patch, Signature, Step
 from livegrad.compiler.products import JOB_BYTES, generate_product
 from livegrad.graph.node import Node
-from livegrad.graph.numbers import FloatArg, IntArg
 from livegrad.graph.record import record
 from livegrad.graph.symbol import least, most
 from livegrad.ops.elementwise.arithmetic import cast
@@ -138,7 +137,7 @@ class _Work:
         self._address(1 + len(kind.calls))
         slots += [rows, columns, features, width, taken, blocks]
         assert len(NUMBERS) == 6
-        self._numbers(slots)
+        put_numbers(self.node.args, slots, self.patches, self.draft.first_int)
         slots += self.batch
         for steps in self._all_steps():
             slots += steps
@@ -199,21 +198,6 @@ class _Work:
         left, right, turned = pairs[call]
         first = "lines" if left == "T" else "terms" if not left or along(left) else "lines"
         return first, "terms" if along(right) == turned else "lines"
-
-    # -------------------------------------------------------------------------------- numbers
-
-    def _numbers(self, slots: list[int]) -> None:
-        for number in self.node.args:
-            at = len(slots)
-            if isinstance(number, FloatArg):
-                self.patches.append((SET_SCALAR, at, number.slot, 0))
-                slots.append(0)
-            elif isinstance(number, IntArg):
-                source = self.draft.first_int + number.slot
-                self.patches.append((SET_INPUT, at, source, 0))
-                slots.append(0)
-            else:
-                slots.append(bits_of_double(number) if isinstance(number, float) else int(number))
 
 
 def _batch_of(shapes: list[tuple[int, ...]]) -> list[int]:

@@ -308,6 +308,20 @@ def _attend_slopes_expand(n: Any, *inputs: Tensor) -> Tensor:
     return to_dtype(cat(flat), n.meta.dtype)
 
 
+def _attend_flops(n: Any) -> int:
+    """Per score, the terms of q and k, and those of a value."""
+    q, k, v, *rest = [x.meta for x in n.inputs]
+    count: int = _scores([q, k, v, *rest], k) * (k.shape[-1] + v.shape[-1])
+    return count
+
+
+def _attend_slopes_flops(n: Any) -> int:
+    """Scores are computed again; of each two gradients go on to q and k, and one comes from v."""
+    g, q, k, v, *rest = [x.meta for x in n.inputs]
+    count: int = _scores([g, q, k, v, *rest], k) * (3 * k.shape[-1] + 2 * v.shape[-1])
+    return count
+
+
 def _flat(metas: Metas, attrs: Attrs, shape: Any) -> Meta:
     return meta_of(shape, metas[0].dtype)
 
@@ -345,7 +359,7 @@ ATTEND: Op = Op(
     infer=_flat,
     ref=_attend_ref,
     lower=lowered_by("attention.Attention", gradient=False),
-    flops=lambda node: node.meta.numel * 2 * node.inputs[1].meta.shape[-2],
+    flops=_attend_flops,
     samples=_attend_samples(gradient=False),
 )
 ATTEND_SLOPES: Op = Op(
@@ -359,7 +373,7 @@ ATTEND_SLOPES: Op = Op(
     saves="x",
     batch=_slopes_batched,
     draws=_draws,
-    flops=lambda node: node.inputs[0].meta.numel * 5 * node.inputs[2].meta.shape[-2],
+    flops=_attend_slopes_flops,
     samples=_attend_samples(gradient=True),
 )
 
