@@ -29,7 +29,7 @@ TURN, MOST = 4e8, 1 << 26
 
 
 class Case(NamedTuple):
-    """`make(package, random)` gives operands, `run(package, *operands)` the result."""
+    """`run(package, *operands)` gives the result, for operands of these shapes."""
 
     name: str
     flops: float

@@ -12,7 +12,8 @@ Argument block (int64 slots), see runtime/cpu/driver.py for the calling conventi
     what is told about windows, outer steps that an item takes, and how many there are, and of how
     many items rows and columns are taken together
 
-A work item is one block of one row range: (outer counters, middle block, inner block). Rows kernels
+A work item is one block of one row range: (outer counters, middle block, inner block), the last of
+which runs fastest; where there are products, the middle one does. Rows kernels
 vectorise the inner loop and fold over it; columns kernels vectorise the inner loop and fold over
 the middle one.
 """
