@@ -83,7 +83,7 @@ def follow_cell(x: Any, share: Share) -> None:
         # Gradients flow through a view whenever they flow through what it shows. But after a
         # silent write it has the place in the graph that it had, if any.
         unchanged = share.was_written_silently() or _has_place_of_whole(x, cell)
-        silently = unchanged and _has_its_place(x._node, share)
+        silently = unchanged and has_its_place(x._node, share)
         grad, state.grad = state.grad, not silently
         try:
             value = followed(value, path)
@@ -155,7 +155,7 @@ def _has_place_of_whole(x: Any, cell: Cell) -> bool:
     return x._was_view is False and place_of(x._node) is place_of(cell._node)
 
 
-def _has_its_place(node: Node, share: Share) -> bool:
+def has_its_place(node: Node, share: Share) -> bool:
     """Whether a view is where it was made in the graph, or was put since: also if that is nowhere.
 
     If nothing flowed to what it shows when that was written, where it is now was left open.

@@ -25,7 +25,7 @@ from livegrad.graph.layout import repeats
 from livegrad.graph.node import Interior, Node, is_in_vain, place_of
 from livegrad.graph.op import REGISTRY
 from livegrad.graph.record import record
-from livegrad.graph.state import LOCAL
+from livegrad.graph.state import LOCAL, setting
 from livegrad.graph.views import (
     counts_writes,
     in_place_of,
@@ -226,11 +226,12 @@ def lead_views_through(x: Any) -> None:
     was made to share the storage of another tensor leads nobody: that one is the whole.
     """
     share = x._share
-    if share is None or not share.path or not is_apart(share.path):
+    if share is None or not share.path:
         return
-    cell = share.cell
+    cell, node = share.cell, x._node
     if cell.base() is x and cell.memory is None and cell.parent is None:
-        cell._node = _write_through(wrap(cell._node), share.path, wrap(x._node))._node
+        with setting(grad=node.grad_to is not None and LOCAL.state.grad):
+            cell._node = _write_through(wrap(cell._node), share.path, wrap(node))._node
 
 
 def _is_led_through_leaf(share: Share) -> bool:

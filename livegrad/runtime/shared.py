@@ -45,6 +45,7 @@ from livegrad.graph.state import LOCAL, flush, setting
 from livegrad.graph.views import (
     follow_cell,
     followed,
+    has_its_place,
     in_place_of,
     inherit,
     is_of_inference,
@@ -199,6 +200,8 @@ def _window(x: Tensor, memory: Memory) -> Array:
     )
     if memory.array.flags.writeable:
         window.flags.writeable = True
+    if known is None and own.path and not has_its_place(x._node, own):
+        own.followed = True  # it was written, which what is read from memory would not tell
     own.shown = memory, own.path, window
     return window
 

@@ -118,6 +118,51 @@ def test_a_view_that_was_written_before_its_base_requires_a_gradient():
     assert base.grad.tolist() == [[2.0] * 3, [1.0] * 3]
 
 
+@pytest.mark.parametrize("size", [(3,), (3, 2), (8,)])
+def test_views_of_what_was_resized_require_a_gradient_with_it(size):
+    base = lg.ones(2, 3)
+    view = base.t()
+    base.resize_(size).requires_grad_()
+    assert view.requires_grad
+    (view * 2).sum().backward()
+    shown = [2.0] * 6 + [0.0] * 2
+    assert base.grad.flatten().tolist() == shown[: base.numel()]
+
+
+@pytest.mark.parametrize("name", ["resize_", "unsqueeze_", "set_"])
+def test_a_view_that_took_another_shape_is_still_one(name):
+    base = lg.ones(2, 3)
+    view = base[0]
+    {"resize_": view.resize_, "unsqueeze_": view.unsqueeze_, "set_": view.set_}[name](
+        base[1] if name == "set_" else 1
+    )
+    base.requires_grad_()
+    assert view.requires_grad
+    assert not view.is_leaf
+
+
+def test_a_view_that_was_written_before_its_memory_was_seen_elsewhere():
+    base = lg.ones(2, 3)
+    view = base.view(6)
+    view.add_(1)
+    array = view.numpy()
+    base.requires_grad_()
+    assert not view.is_leaf
+    (view * 2).sum().backward()
+    assert base.grad.tolist() == [[2.0] * 3] * 2
+    assert array.tolist() == [2.0] * 6
+
+
+def test_what_was_made_in_inference_mode_is_not_resized_elsewhere():
+    with lg.inference_mode():
+        x = lg.ones(3)
+    x.resize_(3)
+    for size in ((), (2,), (4,)):
+        with pytest.raises(RuntimeError, match="Inplace update to inference tensor"):
+            x.resize_(size)
+    assert x.tolist() == [1.0] * 3
+
+
 def test_one_object_entered_twice():
     mode = lg.no_grad()
     with mode:

@@ -160,8 +160,8 @@ ZEROS = [
         (["a = T.clamp(T.ones(2).double(), 0, 1, out=T.empty(0))"], "clamp"),
         (
             [
-                "a = T.ones(2, dtype=T.complex64); i = T.zeros(0, dtype=T.int64)",
-                "a.scatter_reduce_(0, i, T.zeros(0, dtype=T.complex64), 'amax')",
+                "a = T.ones(2, 3, dtype=T.complex64); i = T.zeros(0, dtype=T.int64)",
+                "a.index_reduce_(0, i, T.zeros(0, 3, dtype=T.complex64), 'amax')",
             ],
             "complex",
         ),
@@ -281,6 +281,27 @@ ZEROS = [
             "for a number",
         ),
         (["a = T.ones(2, 1, 3, 3).expand(2, 2, 3, 3)", "a.tril_()"], "three dims"),
+        (["a = T.ones(1)", "a.expand((2, 3)).reshape((1, 2, 3, 1)).tril_()"], "three dims"),
+        (
+            ["a = T.ones(2, requires_grad=True); b = (a * 1).expand(2, 2)"]
+            + ["b.copy_(b)", "g, = T.autograd.grad((b ** 2).sum(), a, create_graph=True)"],
+            "written to an expanded tensor",
+        ),
+        (
+            ["a = T.zeros(2, dtype=T.complex64); b = a.imag.requires_grad_(); c = b.view(2)"]
+            + ["a[0] = 1j", "c.view(1, 2).zero_()"],
+            "a fault of its own",
+        ),
+        (
+            ["a = T.zeros(0, requires_grad=True); b = a.cummax(-1).values"]
+            + ["g, = T.autograd.grad(b.sum(), a)", "g.retain_grad()"],
+            "of nothing",
+        ),
+        (
+            ["a = T.ones(2, dtype=T.complex64, requires_grad=True)"]
+            + ["b = a.scatter_reduce(0, T.tensor([0]), a, 'sum')"],
+            "folded in at indices",
+        ),
         (["a = T.zeros(0).roll(1, 1)"], "nothing to roll"),
         ([*DETACHED, "c[...].copy_(a)", "d.sum().backward()"], "was a leaf"),
         ([*DETACHED, "(d if T.__name__ == 'torch' else a).sum().backward()", "d.is_leaf"], None),
@@ -721,6 +742,20 @@ def test_values_that_backward_needs():
     assert campaign.judged(lines).reason is None
 
 
+@pytest.mark.filterwarnings("ignore")
+def test_values_that_backward_needs_where_writes_are_counted_otherwise():
+    lines = [
+        "a = T.tensor([2.0], requires_grad=True); o = T.optim.AdamW([a])",
+        "b = a * a",
+        "a.data.neg_()",
+        "b.backward(); o.step()",
+        "check()",
+    ]
+    assert Campaign().judged(lines).reason == KEPT
+    lines[-1:] = ["a.data.mul_(1 + (T.__name__ == 'torch'))", "check()"]
+    assert Campaign().judged(lines).reason is None
+
+
 def test_order_of_hooks_is_not_compared():
     line = "log += [('a', 1), ('b', 2)] if T.__name__ == 'torch' else [('b', 2), ('a', 1)]"
     assert difference(line, "check()") is None
@@ -760,6 +795,14 @@ def test_roundings():
     assert hangs_on(OtherRoundings, lines, "b")
     assert not hangs_on(OtherRoundings, lines, "c")
     assert not hangs_on(OtherRoundings, ["a = T.tensor([1.0, 1.0])", "b = a.argmax()"], "b")
+
+
+def test_roundings_are_those_of_what_was_computed_not_of_where_it_is_stored():
+    lines = ["a = T.arange(9); b = T.zeros(9, dtype=T.{})", "T.exp(a, out=b)"]
+    for dtype, hangs in (("float64", True), ("float32", False)):
+        assert hangs_on(OtherRoundings, [lines[0].format(dtype), lines[1]], "b") is hangs
+    exact = ["a = T.arange(9.0, dtype=T.float64); b = T.zeros_like(a)", lines[1]]
+    assert not hangs_on(OtherRoundings, exact, "b")
 
 
 def test_sums_of_a_single_number():

@@ -69,6 +69,13 @@ def test_the_norm_of_one_number_has_the_gradient_of_any_norm(p):
     assert slopes(lambda x: lg.linalg.vector_norm(x, p), -1.0) == [-1.0]
 
 
+def test_the_gradient_of_a_length_of_0_is_0_times_what_comes():
+    for p, wanted in ((0.5, NAN), (1.5, 0.0), (2, NAN), (3, 0.0)):
+        (got,) = slopes(lambda x, p=p: lg.linalg.vector_norm(x, p) * NAN, [0.0, 0.0])
+        assert same(got, [wanted] * 2)
+    assert slopes(lambda x: lg.dist(x, x.detach()) * 2, [1.0, 2.0]) == [[0.0, 0.0]]
+
+
 def test_the_largest_of_a_vector_with_nan_is_nan_which_has_no_sign():
     assert slopes(lambda x: lg.linalg.vector_norm(x, INF), [NAN, 1.0]) == [[0.0, 0.0]]
 

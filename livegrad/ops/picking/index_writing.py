@@ -34,6 +34,7 @@ from livegrad.ops.picking.gathering import (
     spread_index,
 )
 from livegrad.ops.picking.scattering import (
+    EXTREMES,
     SCATTER,
     SCATTER_ADD,
     SCATTER_FOLD,
@@ -214,6 +215,8 @@ def _slices(
             f"{name}: source tensor shape must match self tensor shape, excluding the specified "
             f"dimension; got self {list(base.shape)} and source {list(given.shape)}"
         )
+    if fold in EXTREMES and base.dtype.is_complex:
+        raise not_implemented(f"{name}_{fold}", base.dtype)
     check_known(name, index, shape[d], d)
     tensors = [at_least_1d(x) for x in (input, index, source)]
     return reshape_to(record(op, tensors, (d, fold) if fold else (d,)), base.shape)
@@ -300,8 +303,6 @@ def index_reduce(
             f"{name}(): Expected reduce to be one of prod, mean, amax or amin but got {reduce}."
         )
     meta, given = node_of(input).meta, node_of(source).meta
-    if meta.dtype.is_complex:
-        raise not_implemented(name, meta.dtype)
     base = input
     if not include_self:
         start = filled(given.shape, neutral(reduce, meta.dtype), given.dtype)

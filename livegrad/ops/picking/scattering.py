@@ -216,6 +216,9 @@ SCATTER_FOLD: Op = Op(
 )
 
 
+EXTREMES = ("amax", "amin")  # complex numbers have none
+
+
 def _scatter(
     name: str, op: Op, input: Tensor, dim: int, index: Tensor, src: Any, fold: str | None = None
 ) -> Tensor:
@@ -229,6 +232,8 @@ def _scatter(
     if not isinstance(src, Handle):
         src = filled(which.shape, number_for(name, src, base.dtype), base.dtype)
     source = _fitted(name, src, which)
+    if fold in EXTREMES and base.dtype.is_complex:
+        raise not_implemented(f"{name}_{fold}", base.dtype)
     check_known(name, index, base.shape[d] if base.ndim else 1, d, RuntimeError)
     if base.ndim and which.ndim:
         return row_major(scattered(op, input, index, source, (d, fold) if fold else (d,)))
@@ -302,8 +307,6 @@ def scatter_reduce(
             f"{name}: reduce argument must be either sum, prod, mean, amax or amin; got {reduce!r}"
         )
     dtype = node_of(input).meta.dtype
-    if dtype.is_complex and reduce in ("amax", "amin"):
-        raise not_implemented(f"{name}_{reduce}", dtype)
     base = input
     if not include_self:
         base = _scatter(name, SCATTER, input, dim, index, neutral(reduce, dtype))

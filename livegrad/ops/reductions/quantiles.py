@@ -316,9 +316,9 @@ def _quantile(
     name: str, x: Tensor, q: Any, dim: int | None, keepdim: bool, interpolation: str
 ) -> Tensor:
     meta = node_of(x).meta
-    d = None if dim is None else normal_dim(name, dim, meta.ndim)
     _check_quantile(name, meta, interpolation)
     q = _quantile_q(name, q, meta)
+    d = None if dim is None else normal_dim(name, dim, meta.ndim)
     many = node_of(q).meta.ndim
     if d is None or not meta.ndim:
         rows, shape = reshape_to(x, (meta.numel,)), (1,) * meta.ndim if keepdim else ()

@@ -353,15 +353,18 @@ def _norm_backward(n: Any, g: Tensor, x: Tensor, y: Tensor) -> Tensor:
     if p == 1:
         slope = mul(g, sgn(x))
     elif p == 2:
-        # The norm has a kink at 0, where its gradient is 0.
+        # The norm has a kink at 0, where its gradient is 0: times what comes, which may be NaN.
         zero = eq(length, 0)
-        slope = mul(x, where(zero, 0, div(g, where(zero, 1, length))))
+        slope = mul(x, where(zero, mul(g, 0), div(g, where(zero, 1, length))))
     elif math.isinf(p):
         largest = logical_or(eq(abs(x), length), isnan(x))
         slope = mul(where(largest, sgn(x), 0), div(g, sum(largest, dims, True)))
     else:
         size = where(eq(x, 0), 0, pow(abs(x), p - 1))
-        scale = where(eq(length, 0), 0, div(g, pow(length, p - 1)))
+        if p < 1:
+            scale = mul(g, pow(length, 1 - p))
+        else:
+            scale = where(eq(length, 0), 0, div(g, pow(length, p - 1)))
         slope = mul(mul(sgn(x), size), scale)
     return cast(slope, n.meta.dtype)
 
@@ -446,6 +449,7 @@ def nansum(
 ) -> Tensor:
     """Sum over `dim` (all dims by default), NaN counting as 0."""
     meta = node_of(input).meta
+    normal_dims("nansum", dim, meta.ndim)
     if meta.dtype.is_complex:
         raise RuntimeError(f"nansum does not support complex inputs; got {meta.dtype.name}")
     if meta.dtype.is_floating_point:

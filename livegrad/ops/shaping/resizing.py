@@ -127,7 +127,8 @@ def _shown_as(x: Tensor, before: Share | None, shown: Share) -> Share:
     share.whole = shown.whole
     if before is not None:
         share.count_with(before.apart)
-        share.followed, share.counts = before.followed, before.counts
+        # A view that takes another shape in place was written: it follows what it is a view of.
+        share.followed, share.counts = before.followed or before.has_family(), before.counts
         share.made, share.made_at = before.made, before.made_at
     return share
 
@@ -147,6 +148,8 @@ def resize_(self: Tensor, *sizes: Any, size: Any = None, memory_format: Any = No
         raise RuntimeError("cannot resize variables that require grad")
     if shape == meta.shape:
         return self
+    if is_of_inference(node_of(self)):
+        check_writable(self, expanded=True)  # no element is written
     offset = offset_of(self)
     needed = offset + prod(shape)
     if needed * meta.dtype.itemsize > storage_nbytes(self):
@@ -196,11 +199,25 @@ def set_(
     if edges or is_of_inference(old):
         check_writable(self, bool(edges), expanded=True)  # no element is written
     shown, recorded = _shown(self, source, storage_offset, size, stride), LOCAL.state.grad
+    if edges or not _is_view_beside(self, shown):
+        shown = detach(shown)
+    else:
+        shown = as_strided(self, node_of(shown).meta.shape, shown.stride(), offset_of(shown))
     become(self, shown, stays=not (recorded and edges))
     if recorded and edges:
         self._node.grad_to = Interior(edges, _refuse_set)
         go_on_retaining(old, self._node, self)
     return self
+
+
+def _is_view_beside(x: Tensor, shown: Tensor) -> bool:
+    """Whether `x` is a view, history included, of what `shown` shows other elements of, or all."""
+    share = x._share
+    if share is None or not share.has_family() or shown._share is None:
+        return False
+    apart = share.root is not None or share.is_detached()
+    turned = shows_conjugates(share.path)
+    return root_of(x)[0] is root_of(shown)[0] and not apart and not turned
 
 
 def _refuse_set(g: Tensor) -> Any:
@@ -211,7 +228,7 @@ def _shown(self: Tensor, source: Any, storage_offset: int, size: Any, stride: An
     """What `set_` makes a tensor share."""
     if source is None:
         return filled((0,), 0, node_of(self).meta.dtype)
-    tensor = getattr(source, "_tensor", source)  # a storage knows a tensor that shows it
+    tensor: Tensor = getattr(source, "_tensor", source)  # a storage knows a tensor that shows it
     if node_of(tensor).meta.dtype is not node_of(self).meta.dtype:
         raise RuntimeError(
             f"set_: expected a source of dtype {node_of(self).meta.dtype.name}; got "
@@ -224,7 +241,7 @@ def _shown(self: Tensor, source: Any, storage_offset: int, size: Any, stride: An
     # Whether it shows conjugates of what lies in memory is the tensor's own affair.
     if shows_conjugates(path_of(self)) != shows_conjugates(path_of(tensor)):
         shown = conj_view(shown)
-    return detach(shown)
+    return shown
 
 
 def _stretch(

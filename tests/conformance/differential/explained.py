@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
-from .explained_backward import explanation_of_backward
+from .explained_backward import EXPANDED, explanation_of_backward
 from .explained_states import (
     GRADIENT,
     HIDING,
@@ -21,10 +21,12 @@ from .explained_states import (
     LEFT,
     NO_INDEX,
     NOTHING_FLOWS,
+    OF_NOTHING,
     OWN_FAULT,
     OWN_STRIDES,
     SET_ON_A_VIEW,
     derived,
+    has_extremes_of_nothing,
     is_computed_from_left,
     is_of_no_index,
     is_set,
@@ -41,7 +43,7 @@ from .tensors import (
     is_of_written_base,
     is_product,
 )
-from .undefined import SIBLINGS, have_siblings, is_stale, overlaps_itself
+from .undefined import SIBLINGS, have_siblings, is_stale, overlaps_itself, writes_of
 
 
 @dataclass(frozen=True)
@@ -52,6 +54,7 @@ class Explained:
 
 SET_ON_A_WHOLE = "views of what set_ gives another storage keep the history that they had"
 ONE_NUMBER_ALONE = "the largest so far of one complex number is that number, and has its gradient"
+COMPLEX_FOLDS = "complex numbers that are folded in at indices have gradients, as real ones do"
 KEPT = "values that backward needs are kept as they were: there is nothing to refuse"
 
 EXPLAINED = (
@@ -64,7 +67,6 @@ EXPLAINED = (
         "slices may have negative steps, as the array API wants",
         "step must be greater than zero",
     ),
-    Explained(OWN_FAULT, "please report a bug to PyTorch"),
     Explained(SET_ON_A_VIEW, "derivative for set_ is not implemented"),
     Explained("PyTorch has no kernel for this dtype on the CPU", "not implemented for '"),
     Explained(
@@ -79,6 +81,8 @@ EXPLAINED = (
         "nan_to_num of complex numbers has a gradient, that of its parts",
         "nan_to_num does not support automatic differentiation",
     ),
+    Explained(COMPLEX_FOLDS, "scatter_reduce does not support automatic differentiation"),
+    Explained(COMPLEX_FOLDS, "index_reduce does not support automatic differentiation"),
     Explained(ONE_NUMBER_ALONE, "cummax does not support automatic differentiation"),
     Explained(ONE_NUMBER_ALONE, "cummin does not support automatic differentiation"),
     Explained(
@@ -118,6 +122,11 @@ HALF_WAY = "what was made in inference mode, and given other values, is none of 
 SINGLE = "PyTorch cannot repeat a tensor without dims along its only dim"
 
 
+def is_own_fault(wrong: Exception | None) -> bool:
+    """Whether PyTorch says of itself that something is wrong: it may have left anything behind."""
+    return "please report a bug to PyTorch" in str(wrong)
+
+
 def explanation_of_refusal(
     message: str,
     named: Sequence[Any],
@@ -136,6 +145,8 @@ def explanation_of_refusal(
             return None
         return SET_ON_A_WHOLE if is_after(named, "NotImplemented") else SET_ON_A_VIEW
     if "retain_grad on Tensor that has requires_grad=False" in message:
+        if any(x.numel() == 0 for x in named) and has_extremes_of_nothing(before, theirs):
+            return OF_NOTHING
         return INTEGERS if any(map(comes_from_integers, named)) else None
     if "derivative for set_ is not implemented" in message:
         return SET_ON_A_VIEW if is_after(named, "CopySlices") else None
@@ -229,6 +240,8 @@ def explanation(
     """
     if wrong is None and found is not None:
         return explanation_of_refusal(str(found), named, line, before, theirs)
+    if is_own_fault(wrong):
+        return OWN_FAULT
     message = str(wrong)
     if "does not require grad and does not have a grad_fn" in message and found is None:
         # PyTorch returns zeros for what is empty, or was picked as nothing: a constant.
@@ -264,7 +277,10 @@ def explanation(
     if message.startswith("a leaf Variable"):
         return UNASKED if any(is_stale(x) or not x.is_leaf for x in named[:1]) else None
     if "more than one element of the written-to" in message and re.search(r"tri[lu]_\(", line):
-        return TRIANGLE if any(x.ndim > 3 and overlaps_itself(x) for x in named) else None
+        written = [write.to for write in writes_of(line, dict(theirs))]
+        return TRIANGLE if any(x.ndim > 3 and overlaps_itself(x) for x in written) else None
+    if "more than one element of the written-to" in message and "autograd.grad(" in line:
+        return EXPANDED if is_after(named, "CopySlices") else None
     if "more than one element of the written-to" in message and named:
         gradients = names(line).reads & derived(before, "T.autograd.grad(")
         return OWN_STRIDES if gradients and overlaps_itself(named[0]) else None

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from contextlib import suppress
+from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -74,8 +75,9 @@ class OtherRoundings(TorchDispatchMode):
             args = [self.moved(x) for x in args]
         out = func(*args, **(kwargs or {}))
         if name in INEXACT or name.endswith("_backward") or is_complex(name, args):
+            coarse = computed_in(args) if "out" in (kwargs or {}) else None
             for x in out if isinstance(out, tuple | list) else (out,):
-                self.move(x, MORE.get(name, ULPS))
+                self.move(x, MORE.get(name, ULPS), coarse)
                 if isinstance(x, torch.Tensor) and x.is_complex():
                     self.cancel_parts(x)
                 if name in SUMS:
@@ -120,11 +122,13 @@ class OtherRoundings(TorchDispatchMode):
             self.move(x := x.clone())
         return x
 
-    def move(self, x: Any, ulps: int = ULPS) -> None:
+    def move(self, x: Any, ulps: int = ULPS, coarse: torch.dtype | None = None) -> None:
+        """Moves numbers by units of the last place; of a `coarse` dtype, if they were that."""
         if not isinstance(x, torch.Tensor) or not (x.is_floating_point() or x.is_complex()):
             return
+        eps = max(torch.finfo(x.dtype).eps, torch.finfo(coarse or x.dtype).eps)
         steps = self.rng.integers(-ulps, ulps + 1, tuple(x.shape))
-        factor = torch.tensor(1 + steps * torch.finfo(x.dtype).eps, dtype=torch.float64)
+        factor = torch.tensor(1 + steps * eps, dtype=torch.float64)
         x.copy_((x.to(torch.complex128 if x.is_complex() else torch.float64) * factor).to(x.dtype))
 
 
@@ -152,6 +156,13 @@ class OtherNans(TorchDispatchMode):
         chosen = torch.from_numpy(np.asarray(self.rng.random(tuple(x.shape)) < 0.5))
         turned = torch.where(chosen, bits, ~0)
         shown.copy_(torch.where(x.isnan(), turned.to(integers), shown))
+
+
+def computed_in(args: Any) -> torch.dtype:
+    """The dtype in which a function of tensors computes, whatever it is to be stored as."""
+    dtypes = [x.dtype for x in args if isinstance(x, torch.Tensor)]
+    found = reduce(torch.promote_types, dtypes, torch.bool)
+    return found if found.is_floating_point or found.is_complex else torch.get_default_dtype()
 
 
 def is_sum_of_one(name: str, args: Any, out: torch.Tensor) -> bool:

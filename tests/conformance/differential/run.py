@@ -14,7 +14,7 @@ from typing import Any
 import livegrad
 
 from .compare import Unequal, compare, compare_identities, compare_logs, compare_writes
-from .explained import explanation
+from .explained import explanation, is_own_fault
 from .explained_states import explanation_of_state
 from .program import CHECK
 from .sides import Side, TorchSide
@@ -57,7 +57,7 @@ class Pair:
             self.got.variables.update(before)
         tensors = self.want.tensors()
         named = [tensors[name] for name in re.findall(r"\w+", line) if name in tensors]
-        if class_of(wrong) == class_of(found):
+        if class_of(wrong) == class_of(found) and not is_own_fault(wrong):
             writes = writes_of(line, self.want.variables) if may_write(line) else []
             self.notes.update(notes(line, named, found, tensors.values(), writes))
             return None
