@@ -87,7 +87,7 @@ class Subclassing(Introspection):
         memo[id(self)] = out
         if self.grad is not None:
             out.grad = self.grad.__deepcopy__(memo)
-        _set_attributes(out, copy.deepcopy(_attributes(self), memo))
+        _set_attributes(out, copy.deepcopy(attributes_of(self), memo))
         return out
 
     def _copied_data(self: Any, memo: dict[int, Any]) -> Tensor:
@@ -119,7 +119,7 @@ class Subclassing(Introspection):
         else:
             values = np.array(self._values("pickle"))
             made = (rebuild, (type(self), values, meta.dtype, needs, *_place(meta)))
-        attributes = _attributes(self)
+        attributes = attributes_of(self)
         return (*made, attributes) if attributes else made
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -127,7 +127,7 @@ class Subclassing(Introspection):
 
     def _take_attributes(self, other: Any) -> None:
         """Takes what a program has set on another tensor."""
-        _set_attributes(self, _attributes(other))
+        _set_attributes(self, attributes_of(other))
 
 
 publish_methods(Subclassing, "Tensor", "livegrad.tensor")
@@ -163,7 +163,7 @@ def _moved(x: Any, cls: type[C]) -> C:
     return moved
 
 
-def _attributes(x: Any) -> dict[str, Any]:
+def attributes_of(x: Any) -> dict[str, Any]:
     """What a program has set on a tensor, in its dict or in slots of its class."""
     ours: list[type] = []
     theirs: list[type] = []

@@ -16,6 +16,12 @@ if TYPE_CHECKING:
 _numbers = itertools.count()
 
 
+def numbers_from(least: int) -> None:
+    """Gives hooks to come numbers from `least` on."""
+    global _numbers
+    _numbers = itertools.count(max(next(_numbers), least))
+
+
 class RemovableHandle:
     """What registering a hook returns: `remove()` takes the hook away; also a context manager."""
 

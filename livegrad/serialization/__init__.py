@@ -6,9 +6,10 @@
 | `files`, `strict_json`, `errors` | mapped and replaced files, JSON with limits, `LoadError` |
 | `layout` | the safetensors format |
 | `document`, `structure`, `restore` | Python values as JSON beside the tensors, and back |
+| `objects`, `instances`, `naming`, `finding` | modules and other objects, and back |
 | `checkpoint`, `archive`, `machine`, `vocabulary`, `storages`, `plain` | reading PyTorch files |
 | `torch_format` | writing them |
-| `allowed` | what programs allow PyTorch's `load` to call |
+| `allowed` | what programs let files name |
 | `sharded` | checkpoints of several files |
 | `walk`, `tensors` | tensors on the way out, and in |
 """

@@ -17,6 +17,7 @@ from typing import IO, Any
 import numpy as np
 
 from livegrad import dtypes
+from livegrad.device import CPU, Device
 from livegrad.dtypes import DType
 from livegrad.graph.handle import Handle
 from livegrad.serialization.errors import MOST_DEPTH
@@ -63,7 +64,11 @@ def write_document(file: IO[bytes], prepared: tuple[list[Content], dict[str, str
 def prepare_document(obj: Any) -> tuple[list[Content], dict[str, str]]:
     """The tensors and the metadata that stand for `obj`, with all values computed."""
     encoder = Encoder()
-    value = encoder.encode(obj)
+    return prepare_encoded(encoder, encoder.encode(obj))
+
+
+def prepare_encoded(encoder: Encoder, value: Any) -> tuple[list[Content], dict[str, str]]:
+    """The same, for what an encoder made of an object."""
     walk = encoder.walk
     walk.compute()
     contents = _contents(walk)
@@ -117,22 +122,36 @@ def _checksum(structure: str, table: Iterable[tuple[str, str, tuple[int, ...]]])
 class Leaves:
     """The tensors of a file, each made when it is asked for, and shared if asked for again."""
 
-    def __init__(self, source: Source, layout: Layout) -> None:
+    def __init__(self, source: Source, layout: Layout, device: Device = CPU) -> None:
         self.source = source
         self.layout = layout
-        self._buffers: dict[tuple[str, DType], Any] = {}
+        self.device = device
         self._tensors: dict[tuple[Any, ...], Any] = {}
+        self._first: dict[tuple[str, bool], Any] = {}
 
-    def __call__(self, kind: str, name: str, requires_grad: bool, pairs: bool) -> Any:
-        """The tensor, parameter or array called `name`; `pairs` of float64 are complex128."""
+    def __call__(
+        self, kind: str, name: str, requires_grad: bool, pairs: bool, alias: int = 0
+    ) -> Any:
+        """The tensor, parameter or array called `name`; `pairs` of float64 are complex128.
+
+        Those of another `alias` are other tensors of the same values.
+        """
         entry = self.layout.entries.get(name)
         if entry is None:
             raise self.source.error(f"the tensor {shown(name)} is missing; the file is corrupt")
         if kind == "array":
             return self._array(name, entry, pairs)
-        key = (kind, name, requires_grad, pairs)
+        key = (kind, name, requires_grad, pairs, alias)
         if key not in self._tensors:
-            self._tensors[key] = self._tensor(kind, name, entry, requires_grad, pairs)
+            first = self._first.get((name, pairs))
+            if first is None:
+                made = self._tensor(kind, name, entry, requires_grad, pairs)
+                if self.device is not CPU:
+                    made = placed(made, self.device)
+                self._first[name, pairs] = made
+            else:
+                made = _sharing(first, kind, requires_grad)
+            self._tensors[key] = made
         return self._tensors[key]
 
     def _tensor(self, kind: str, name: str, entry: Entry, requires_grad: bool, pairs: bool) -> Any:
@@ -140,11 +159,8 @@ class Leaves:
         if requires_grad and dtype.category < dtypes.FLOAT:
             raise self.source.error(f"tensor {shown(name)} of {dtype.name} requires a gradient")
         shape = self._shape(name, entry, pairs)
-        found = self._buffers.get((name, dtype))
-        if found is None:
-            count = entry.nbytes // dtype.itemsize
-            found = buffer_at(self.source, entry.start, dtype, count, must_swap("little"))
-            self._buffers[name, dtype] = found
+        count = entry.nbytes // dtype.itemsize
+        found = buffer_at(self.source, entry.start, dtype, count, must_swap("little"))
         cls = parameter_class() if kind == "parameter" else None
         return tensor_on(found, shape, dtype, requires_grad, cls)
 
@@ -168,11 +184,26 @@ class Leaves:
         return entry.shape[:-1]
 
 
-def read_document(source: Source, layout: Layout) -> Any:
+def _sharing(first: Any, kind: str, requires_grad: bool) -> Any:
+    """Another tensor that shares the values of one; complex pairs have passed the checks."""
+    out = first.detach()
+    if kind == "parameter":
+        out.__class__ = parameter_class()
+    return out.requires_grad_(requires_grad)
+
+
+def placed(tensor: Any, device: Device) -> Any:
+    """A tensor of the same class and values on another device."""
+    out = tensor.detach().to(device).requires_grad_(tensor.requires_grad)
+    out.__class__ = type(tensor)
+    return out
+
+
+def read_document(source: Source, layout: Layout, device: Device, weights_only: bool) -> Any:
     """The object saved in a file, or the tensors of a file that has no structure."""
     structure = layout.metadata.get(_STRUCTURE)
     if structure is None and _CHECK not in layout.metadata:
-        return read_tensors(source, layout)
+        return read_tensors(source, layout, device)
     table = [(name, entry.dtype, entry.shape) for name, entry in layout.entries.items()]
     if structure is None or layout.metadata.get(_CHECK) != _checksum(structure, table):
         raise source.error(
@@ -190,10 +221,11 @@ def read_document(source: Source, layout: Layout) -> Any:
             f"it was saved in version {shown(described['version'])} of the format; expected "
             f"{VERSION}. Use a newer livegrad"
         )
-    return Decoder(source, Leaves(source, layout)).decode(described["object"])
+    leaves = Leaves(source, layout, device)
+    return Decoder(source, leaves, weights_only).decode(described["object"])
 
 
-def read_tensors(source: Source, layout: Layout) -> dict[str, Any]:
+def read_tensors(source: Source, layout: Layout, device: Device) -> dict[str, Any]:
     """The tensors of a file by name."""
-    leaves = Leaves(source, layout)
+    leaves = Leaves(source, layout, device)
     return {name: leaves("tensor", name, False, False) for name in layout.entries}

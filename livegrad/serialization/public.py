@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import IO, Any
 
 from livegrad.device import CPU, Device, as_device, home
 from livegrad.serialization.checkpoint import looks_like_archive, read_checkpoint
 from livegrad.serialization.document import (
+    placed,
     prepare_document,
+    prepare_encoded,
     prepare_tensors,
     read_document,
     read_tensors,
@@ -24,7 +26,9 @@ from livegrad.serialization.legacy import (
     write_legacy,
 )
 from livegrad.serialization.sharded import file_in, is_index, read_sharded
+from livegrad.serialization.structure import Encoder
 from livegrad.serialization.torch_format import prepare_torch, write_torch
+from livegrad.serialization.walk import Refused
 from livegrad.tensor import Tensor
 
 _FORMATS = ("safetensors", "torch")
@@ -42,43 +46,58 @@ def save(
     *,
     format: str | None = None,
 ) -> None:
-    """Saves tensors, and plain Python values that hold tensors, to a path or an open file.
+    """Saves tensors, modules, and Python values that hold them, to a path or an open file.
 
     `obj` may be a tensor, a state dict of a module, optimiser or scheduler, or any nesting of
     dicts, lists, tuples and sets of tensors, NumPy arrays, numbers, strings, bytes, None, dtypes.
     Tensors that share their values are saved once, and share them again after `load`.
+
+    Whole modules, optimisers and objects of classes of your own are saved as the name of their
+    class and their plain state, functions and classes as their names; `load` must find these.
 
     A path holds the old file or the new one, never part of one, whatever happens meanwhile.
 
     Args:
         format: "safetensors" (one safetensors file, with the rest as JSON in its metadata) or
             "torch" (what `torch.load(weights_only=True)` reads). By default "torch" if the name
-            ends in .pt, .pth, .bin or .ckpt, else "safetensors".
+            ends in .pt, .pth, .bin or .ckpt and there are no such objects, else "safetensors".
         pickle_module, pickle_protocol: accepted, and not used.
         _use_new_zipfile_serialization: False writes what torch.save did before version 1.6.
     """
-    if not _use_new_zipfile_serialization:
-        if format == "safetensors":
-            raise ValueError("save: _use_new_zipfile_serialization is about the format 'torch'")
-        old = prepare_legacy(obj)
-        with writing(f) as file:
-            write_legacy(file, old)
-        return
     if format is None:
         named = isinstance(f, str | os.PathLike)
-        torch_like = named and os.fsdecode(f).endswith(_TORCH_ENDINGS)
-        format = "torch" if torch_like else "safetensors"
-    if format not in _FORMATS:
-        raise ValueError(f"save: format must be one of {', '.join(_FORMATS)}; got {format!r}")
-    # All is computed and checked before the file is touched.
-    if format == "torch":
-        pickled = prepare_torch(obj)
-        with writing(f) as file:
-            write_torch(file, pickled)
+        torch_like = not named or not os.fsdecode(f).endswith(_TORCH_ENDINGS)
+        wanted = "safetensors" if torch_like and _use_new_zipfile_serialization else "torch"
     else:
+        wanted = format
+    if wanted not in _FORMATS:
+        raise ValueError(f"save: format must be one of {', '.join(_FORMATS)}; got {format!r}")
+    if wanted == "safetensors" and not _use_new_zipfile_serialization:
+        raise ValueError("save: _use_new_zipfile_serialization is about the format 'torch'")
+    # All is computed and checked before the file is touched.
+    write = _prepared(obj, wanted, not _use_new_zipfile_serialization, format is None)
+    with writing(f) as file:
+        write(file)
+
+
+def _prepared(obj: Any, format: str, old: bool, either: bool) -> Callable[[IO[bytes]], None]:
+    """What writes `obj`; `either` format if there are objects that the wanted one cannot hold."""
+    if format == "safetensors":
         document = prepare_document(obj)
-        with writing(f) as file:
-            write_document(file, document)
+        return lambda file: write_document(file, document)
+    try:
+        if old:
+            legacy = prepare_legacy(obj)
+            return lambda file: write_legacy(file, legacy)
+        pickled = prepare_torch(obj)
+        return lambda file: write_torch(file, pickled)
+    except Refused:
+        encoder = Encoder()
+        value = encoder.encode(obj) if either else None
+        if not encoder.has_objects:
+            raise
+        instead = prepare_encoded(encoder, value)
+        return lambda file: write_document(file, instead)
 
 
 def load(
@@ -93,7 +112,9 @@ def load(
     """Loads what `save`, `torch.save` or safetensors wrote, from a path or an open file.
 
     Never runs code from the file, whatever `weights_only` says. A damaged or hostile file raises
-    `livegrad.serialization.LoadError`.
+    `livegrad.serialization.LoadError`. Modules and other objects, as `save` writes them, are made
+    without calling a constructor, of classes that the program has imported or allowed; modules that
+    PyTorch has pickled are refused.
 
     A file given by path is mapped into memory: the bytes of a tensor are read when it is used, and
     a tensor that is changed gets memory of its own, so the file never changes. A mapped file must
@@ -105,7 +126,9 @@ def load(
     Args:
         map_location: the device for all tensors, which are loaded to the CPU without it; "meta"
             gives them no data.
-        weights_only: accepted, as are arguments for pickle; there is nothing else to be loaded.
+        weights_only: False trusts the file to name any class or function that the program has
+            imported and that is not Python's own; without it, those are modules, optimisers, enums
+            and what `livegrad.serialization.add_safe_globals` allows.
         mmap: False copies all tensors at once.
     """
     unknown = set(pickle_load_args) - {"encoding", "errors", "fix_imports"}
@@ -118,11 +141,10 @@ def load(
         if os.path.isdir(path):
             path = file_in(path)
         if is_index(path):
-            tensors = read_sharded(path, lazy, _read)
+            tensors = read_sharded(path, lazy, lambda source: _read(source, CPU, True))
             return tensors if device is CPU else _placed(tensors, device, {})
         f = path
-    value = _read(open_source(f, lazy))
-    return value if device is CPU else _placed(value, device, {})
+    return _read(open_source(f, lazy), device, weights_only is not False)
 
 
 def _wanted_device(map_location: Any) -> Device:
@@ -143,9 +165,7 @@ def _placed(x: Any, device: Device, done: dict[int, Any]) -> Any:
     """`x` with tensors on another device in place of its own."""
     if isinstance(x, Tensor):
         if id(x) not in done:
-            there = x.detach().to(device).requires_grad_(x.requires_grad)
-            there.__class__ = type(x)
-            done[id(x)] = there
+            done[id(x)] = placed(x, device)
         return done[id(x)]
     if isinstance(x, dict):
         for key in x:
@@ -157,12 +177,17 @@ def _placed(x: Any, device: Device, done: dict[int, Any]) -> Any:
     return x
 
 
-def _read(source: Source) -> Any:
+def _read(source: Source, device: Device, weights_only: bool) -> Any:
     """What a single file holds; its first bytes tell the format."""
+    if looks_like_layout(source):
+        return read_document(source, read_layout(source), device, weights_only)
+    value = _read_pickled(source)
+    return value if device is CPU else _placed(value, device, {})
+
+
+def _read_pickled(source: Source) -> Any:
     if looks_like_archive(source):
         return read_checkpoint(source)
-    if looks_like_layout(source):
-        return read_document(source, read_layout(source))
     if looks_legacy(source):
         return read_legacy(source)
     start = source.read(0, 512)
@@ -191,5 +216,4 @@ def load_file(filename: Any, device: Any = "cpu") -> dict[str, Any]:
     """The tensors of a safetensors file by name, whatever structure was saved with them."""
     place = home(device)
     source = open_source(filename, True)
-    tensors = read_tensors(source, read_layout(source))
-    return tensors if place is CPU else _placed(tensors, place, {})
+    return read_tensors(source, read_layout(source), place)

@@ -20,8 +20,8 @@ from livegrad.serialization.structure import FACTORIES
 from livegrad.serialization.walk import Keys
 
 _DTYPES = {d.name: d for d in dtypes.ALL}
-# kind, name, requires_grad, whether of dtype complex128 -> tensor or array
-Leaf = Callable[[str, str, bool, bool], Any]
+# kind, name, requires_grad, whether of dtype complex128, which of several -> tensor or array
+Leaf = Callable[[str, str, bool, bool, int], Any]
 _NUMERIC = "bool int8 int16 int32 int64 uint8 uint16 uint32 uint64 float16 float32 float64"
 _SCALARS = frozenset((*_NUMERIC.split(), "complex64", "complex128"))
 
@@ -29,9 +29,12 @@ _SCALARS = frozenset((*_NUMERIC.split(), "complex64", "complex128"))
 class Decoder:
     """Turns JSON back into values; `leaf` gives tensors and arrays by kind and name."""
 
-    def __init__(self, source: Source, leaf: Leaf) -> None:
+    def __init__(self, source: Source, leaf: Leaf, weights_only: bool) -> None:
         self.source = source
         self.leaf = leaf
+        self.weights_only = weights_only
+        self.finder: Any = None  # of classes, if the file names any
+        self.objects: dict[int, Any] = {}  # those of classes, by number
         self.depth = 0
         self.keys = Keys()
 
@@ -48,8 +51,8 @@ class Decoder:
             tags = [key for key in x if key.startswith("$")]
             if not tags:
                 out = {key: self.decode(value) for key, value in x.items()}
-            elif len(tags) == 1 and tags[0] in _DECODERS:
-                rule, options = _DECODERS[tags[0]]
+            elif len(tags) == 1:
+                rule, options = self._rule(tags[0])
                 if not set(x) <= {tags[0], *options}:
                     raise self.bad(f"has {tags[0]} with {shown(str(sorted(x)))}")
                 out = rule(self, tags[0][1:], x[tags[0]], x)
@@ -57,6 +60,14 @@ class Decoder:
                 raise self.bad(f"has the unknown kind {shown(tags[0])}")
         self.depth -= 1
         return out
+
+    def _rule(self, tag: str) -> tuple[Any, tuple[str, ...]]:
+        if tag in _DECODERS:
+            return _DECODERS[tag]
+        rules = _instances().RULES
+        if tag not in rules:
+            raise self.bad(f"has the unknown kind {shown(tag)}")
+        return rules[tag]  # type: ignore[no-any-return]
 
     def bad(self, text: str) -> LoadError:
         """The error that says `text` about the structure."""
@@ -67,9 +78,14 @@ class Decoder:
     def _leaf(self, kind: str, name: Any, x: dict[str, Any]) -> Any:
         grad = x.get("requires_grad", False)
         dtype = x.get("dtype")
-        if type(name) is not str or type(grad) is not bool or dtype not in (None, "complex128"):
+        alias = x.get("alias", 0)
+        right = type(name) is str and type(grad) is bool and type(alias) is int
+        if not right or dtype not in (None, "complex128"):
             raise self.bad(f"has the {kind} {shown(name)}")
-        return self.leaf(kind, name, grad, dtype is not None)
+        out = self.leaf(kind, name, grad, dtype is not None, alias)
+        if "attributes" in x:
+            _instances().attributes(self, out, x["attributes"])
+        return out
 
     def _int(self, kind: str, text: Any, x: dict[str, Any]) -> int:
         digits = text.removeprefix("-") if type(text) is str else ""
@@ -86,7 +102,7 @@ class Decoder:
         return float(text)
 
     def _complex(self, kind: str, parts: Any, x: dict[str, Any]) -> complex:
-        values = [self.decode(part) for part in self._list(kind, parts)]
+        values = [self.decode(part) for part in self.list_of(kind, parts)]
         if len(values) != 2 or not all([type(v) is float for v in values]):
             raise self.bad("has a complex number without two parts")
         return complex(values[0], values[1])
@@ -102,7 +118,7 @@ class Decoder:
             raise self.bad("has bytes that are not base64") from None
 
     def _scalar(self, kind: str, parts: Any, x: dict[str, Any]) -> Any:
-        parts = self._list(kind, parts)
+        parts = self.list_of(kind, parts)
         if len(parts) != 2 or type(parts[0]) is not str or parts[0] not in _SCALARS:
             raise self.bad(f"has a NumPy number of dtype {shown(parts[0] if parts else None)}")
         dtype, raw = np.dtype(parts[0]), self._raw(parts[1])
@@ -124,7 +140,7 @@ class Decoder:
             raise self.bad(f"has the device {shown(name)}") from None
 
     def _numbers(self, kind: str, parts: Any, x: dict[str, Any]) -> Any:
-        parts = self._list(kind, parts)
+        parts = self.list_of(kind, parts)
         whole = [type(p) is int or (kind == "slice" and p is None) for p in parts]
         if len(parts) != 3 or not all(whole) or (kind == "range" and parts[2] == 0):
             raise self.bad(f"has a {kind} of {shown(str(parts))}")
@@ -132,13 +148,20 @@ class Decoder:
 
     # ---- containers ----------------------------------------------------------------------
 
-    def _list(self, kind: str, items: Any) -> list[Any]:
-        if not isinstance(items, list):
+    def list_of(self, kind: str, items: Any, count: int | None = None) -> list[Any]:
+        """The items that a value of some kind is made of."""
+        if not isinstance(items, list) or (count is not None and len(items) != count):
             raise self.bad(f"has a {kind} made of {shown(items)}; expected a list")
         return items
 
+    def text(self, kind: str, value: Any) -> str:
+        """The name that a value of some kind consists of."""
+        if type(value) is not str:
+            raise self.bad(f"has a {kind} called {shown(value)}; expected text")
+        return value
+
     def _sequence(self, kind: str, items: Any, x: dict[str, Any]) -> Any:
-        values = [self.decode(item) for item in self._list(kind, items)]
+        values = [self.decode(item) for item in self.list_of(kind, items)]
         if kind == "tuple":
             return tuple(values)
         if not all([type(v) is int and v >= 0 for v in values]):
@@ -146,7 +169,7 @@ class Decoder:
         return Size(values)
 
     def _set(self, kind: str, items: Any, x: dict[str, Any]) -> Any:
-        values = [self.decode(item) for item in self._list(kind, items)]
+        values = [self.decode(item) for item in self.list_of(kind, items)]
         for value in values:
             self._check_key(value)
         out = set(values) if kind == "set" else frozenset(values)
@@ -159,9 +182,10 @@ class Decoder:
         if problem is not None:
             raise self.bad(f"has a key or element that {problem}")
 
-    def _pairs(self, kind: str, pairs: Any) -> dict[Any, Any]:
+    def pairs(self, kind: str, pairs: Any) -> dict[Any, Any]:
+        """A dict from its keys and values."""
         out: dict[Any, Any] = {}
-        for pair in self._list(kind, pairs):
+        for pair in self.list_of(kind, pairs):
             if not isinstance(pair, list) or len(pair) != 2:
                 raise self.bad(f"has a {kind} that is not made of pairs")
             key = self.decode(pair[0])
@@ -172,15 +196,15 @@ class Decoder:
         return out
 
     def _dict(self, kind: str, pairs: Any, x: dict[str, Any]) -> Any:
-        return self._pairs(kind, pairs)
+        return self.pairs(kind, pairs)
 
     def _counter(self, kind: str, pairs: Any, x: dict[str, Any]) -> Any:
         out: Counter[Any] = Counter()
-        dict.update(out, self._pairs(kind, pairs))
+        dict.update(out, self.pairs(kind, pairs))
         return out
 
     def _ordered(self, kind: str, pairs: Any, x: dict[str, Any]) -> Any:
-        out = OrderedDict(self._pairs(kind, pairs))
+        out = OrderedDict(self.pairs(kind, pairs))
         if "metadata" in x:
             out._metadata = self.decode(x["metadata"])  # type: ignore[attr-defined]
         return out
@@ -189,13 +213,20 @@ class Decoder:
         name = x.get("factory")
         if name is not None and (type(name) is not str or name not in FACTORIES):
             raise self.bad(f"has a defaultdict of {shown(name)}")
-        return defaultdict(None if name is None else FACTORIES[name], self._pairs(kind, pairs))
+        return defaultdict(None if name is None else FACTORIES[name], self.pairs(kind, pairs))
+
+
+def _instances() -> Any:
+    """What makes objects of classes, imported when a file has some: it knows modules."""
+    from livegrad.serialization import instances
+
+    return instances
 
 
 # By tag: the rule, and what else may stand beside the tag.
 _DECODERS: dict[str, tuple[Any, tuple[str, ...]]] = {
-    "$tensor": (Decoder._leaf, ("dtype", "requires_grad")),
-    "$parameter": (Decoder._leaf, ("dtype", "requires_grad")),
+    "$tensor": (Decoder._leaf, ("dtype", "requires_grad", "alias", "attributes")),
+    "$parameter": (Decoder._leaf, ("dtype", "requires_grad", "alias", "attributes")),
     "$array": (Decoder._leaf, ("dtype",)),
     "$int": (Decoder._int, ()),
     "$float": (Decoder._float, ()),

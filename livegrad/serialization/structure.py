@@ -5,7 +5,8 @@ in JSON. Everything else is an object with one key that starts with `$`:
 
     {"model": {"weight": {"$tensor": "model.weight"}}, "betas": {"$tuple": [0.9, 0.99]}, "epoch": 3}
 
-The vocabulary is closed: restore.py knows what each kind is, and calls nothing else.
+The vocabulary is closed: restore.py knows what each kind is, and calls nothing else. Objects that
+are not plain values, such as modules, are in objects.py.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from livegrad.dtypes import DType
 from livegrad.graph.handle import Handle
 from livegrad.graph.meta import Size
 from livegrad.serialization.errors import MOST_INT_BYTES
+from livegrad.serialization.tensors import parameter_class
 from livegrad.serialization.walk import Stored, Walk
 
 # Factories of a defaultdict that can be named.
@@ -47,6 +49,11 @@ class Encoder:
     def __init__(self) -> None:
         self.walk = Walk()
         self.arrays: list[NamedArray] = []
+        # By identity: the number of an object, and the object, so that its identity stays its own.
+        self.objects: dict[int, tuple[int, Any]] = {}
+        self.within = 0  # how many objects the walk is in
+        self.has_objects = False  # or names of classes and functions
+        self._tensors: dict[str, dict[int, tuple[int, Any]]] = {}
 
     def encode(self, x: Any) -> Any:
         """`x` as JSON."""
@@ -62,9 +69,12 @@ class Encoder:
         rule = _ENCODERS.get(kind)
         if rule is None and isinstance(x, np.generic) and kind.__module__ == "numpy":
             rule = Encoder._scalar
-        if rule is None:
+        if rule is not None:
+            return rule(self, x)
+        if isinstance(x, np.ndarray | np.generic):
             self.walk.refuse(x)
-        return rule(self, x)
+        self.has_objects = True
+        return _objects().encode_object(self, x)
 
     # ---- leaves --------------------------------------------------------------------------
 
@@ -74,16 +84,24 @@ class Encoder:
         return {"$int": hex(x)}
 
     def _tensor(self, x: Any) -> Any:
-        from livegrad.nn.parameter import Parameter
-
         stored: Stored = self.walk.add(x)
-        tag = "$parameter" if isinstance(x, Parameter) else "$tensor"
+        tag = "$parameter" if isinstance(x, parameter_class()) else "$tensor"
         out: dict[str, Any] = {tag: stored.name}
         if stored.dtype is dtypes.complex128:  # the format has no name for it
             out["dtype"] = "complex128"
         if x.requires_grad:
             out["requires_grad"] = True
+        alias = self._alias(stored.name, x)
+        if alias:
+            out["alias"] = alias
+        if self.within:
+            _objects().add_attributes(self, x, out)
         return out
+
+    def _alias(self, name: str, x: Any) -> int:
+        """Which of the tensors it is that share the value called `name`."""
+        seen = self._tensors.setdefault(name, {})
+        return seen.setdefault(id(x), (len(seen), x))[0]
 
     def _array(self, x: np.ndarray[Any, Any]) -> Any:
         if x.dtype.kind not in "biufc" or x.dtype.itemsize > 16 or x.dtype == np.longdouble:
@@ -119,7 +137,8 @@ class Encoder:
 
     # ---- containers ----------------------------------------------------------------------
 
-    def _items(self, x: Iterable[Any]) -> list[Any]:
+    def items(self, x: Iterable[Any]) -> list[Any]:
+        """The items of a sequence or a set."""
         out = []
         with self.walk.inside(x):
             for place, item in enumerate(x):
@@ -129,19 +148,20 @@ class Encoder:
         return out
 
     def _list(self, x: list[Any]) -> Any:
-        return self._items(x)
+        return self.items(x)
 
     def _sequence(self, x: tuple[Any, ...]) -> Any:
-        return {"$size" if type(x) is Size else "$tuple": self._items(x)}
+        return {"$size" if type(x) is Size else "$tuple": self.items(x)}
 
     def _set(self, x: Any) -> Any:
         for item in x:
             self.walk.check_key(item)
         # In an order of its own, so that equal sets make equal files.
-        items = sorted(self._items(x), key=lambda item: json.dumps(item, sort_keys=True))
+        items = sorted(self.items(x), key=lambda item: json.dumps(item, sort_keys=True))
         return {f"${type(x).__name__}": items}
 
-    def _pairs(self, x: dict[Any, Any]) -> list[tuple[Any, Any]]:
+    def pairs(self, x: dict[Any, Any]) -> list[tuple[Any, Any]]:
+        """The keys and values of a dict."""
         pairs = []
         with self.walk.inside(x):
             for key, value in x.items():
@@ -152,13 +172,13 @@ class Encoder:
         return pairs
 
     def _dict(self, x: dict[Any, Any]) -> Any:
-        pairs = self._pairs(x)
+        pairs = self.pairs(x)
         if all([type(key) is str and not key.startswith("$") for key in x]):
             return dict(pairs)
         return {"$dict": pairs}
 
     def _ordered(self, x: OrderedDict[Any, Any]) -> Any:
-        out: dict[str, Any] = {"$ordered": self._pairs(x)}
+        out: dict[str, Any] = {"$ordered": self.pairs(x)}
         versions = getattr(x, "_metadata", None)  # what a Module's state dict carries
         if versions is not None:
             self.walk.path.append("_metadata")
@@ -167,14 +187,14 @@ class Encoder:
         return out
 
     def _counter(self, x: Counter[Any]) -> Any:
-        return {"$counter": self._pairs(x)}
+        return {"$counter": self.pairs(x)}
 
     def _default(self, x: defaultdict[Any, Any]) -> Any:
         factory = x.default_factory
         name = None if factory is None else getattr(factory, "__name__", "")
         if name is not None and FACTORIES.get(name) is not factory:
             self.walk.refuse(x, " with a factory of its own")
-        return {"$default": self._pairs(x), "factory": name}
+        return {"$default": self.pairs(x), "factory": name}
 
 
 _ENCODERS: dict[type, Any] = {
@@ -196,6 +216,13 @@ _ENCODERS: dict[type, Any] = {
     Counter: Encoder._counter,
     defaultdict: Encoder._default,
 }
+
+
+def _objects() -> Any:
+    """What knows modules and other objects, imported when one is saved."""
+    from livegrad.serialization import objects
+
+    return objects
 
 
 def _text(raw: bytes) -> str:

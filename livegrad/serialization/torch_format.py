@@ -19,6 +19,7 @@ from livegrad.graph.handle import Handle
 from livegrad.graph.meta import Size
 from livegrad.serialization.archive import ArchiveWriter
 from livegrad.serialization.layout import little_endian
+from livegrad.serialization.tensors import parameter_class
 from livegrad.serialization.vocabulary import STORAGE_CLASSES
 from livegrad.serialization.walk import Stored, Walk
 
@@ -111,9 +112,7 @@ class PickleWriter:
         self._call("torch.device", str(x))
 
     def _tensor(self, x: Any) -> None:
-        from livegrad.nn.parameter import Parameter
-
-        if isinstance(x, Parameter):
+        if isinstance(x, parameter_class()):
             self._global("torch._utils._rebuild_parameter")
             self._emit(_MARK)
             self._plain_tensor(x, False)

@@ -211,4 +211,7 @@ def _hint(name: str) -> str:
         return "Sparse, quantised and nested tensors are not read: save them dense"
     if name.startswith(("torch.uint", "torch.float8", "torch.complex")) or "Storage" in name:
         return "There are no tensors of this type here"
-    return "If this is a whole model, save its state_dict() instead"
+    return (
+        "If this is a whole model or another object, only running its code would make it: where it "
+        "was saved, save its state_dict() instead, and load that into a model that is built here"
+    )

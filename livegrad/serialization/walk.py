@@ -9,7 +9,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from livegrad.dtypes import DType
-from livegrad.graph.handle import node_of
+from livegrad.graph.handle import Handle, node_of
 from livegrad.graph.node import Node
 from livegrad.graph.state import flush
 from livegrad.runtime.values import array_of
@@ -19,6 +19,16 @@ from livegrad.serialization.errors import MOST_DEPTH
 _MOST_KEY = (1 << 61) - 2
 _KEY_DEPTH = 4
 _MOST_PARTS = 20_000
+
+
+class Attribute(str):
+    """A step of the way that leads to an attribute."""
+
+    __slots__ = ()
+
+
+class Refused(TypeError):
+    """A value cannot be saved in the format."""
 
 
 class Stored:
@@ -57,7 +67,7 @@ class Walk:
         self.names: set[str] = set()
         self._by_identity: dict[int, Stored] = {}
         self._open: set[int] = set()
-        self._keys = Keys()
+        self.keys = Keys()
 
     @contextmanager
     def inside(self, container: Any) -> Iterator[None]:
@@ -75,7 +85,7 @@ class Walk:
     @property
     def place(self) -> str:
         """Where the walk is, as Python: `obj['model'][0]`."""
-        return "obj" + "".join([f"[{key!r}]" for key in self.path])
+        return "obj" + "".join([_step(key) for key in self.path])
 
     def add(self, tensor: Any) -> Stored:
         """The value of a tensor, to be written once however many tensors share it."""
@@ -119,13 +129,17 @@ class Walk:
             hint = "save dict(...) of it instead"
         elif isinstance(value, np.ndarray):
             hint = "convert it with livegrad.tensor(...) first"
-        raise TypeError(f"save: {self.place} is of type {name}{where}; {hint}")
+        raise Refused(f"save: {self.place} is of type {name}{where}; {hint}")
 
     def check_key(self, key: Any) -> None:
         """TypeError unless `key` may be a key of a dict, or an element of a set."""
-        problem = self._keys.problem(key)
+        problem = self.keys.problem(key)
         if problem is not None:
-            raise TypeError(f"save: a key or element in {self.place} {problem}")
+            raise Refused(f"save: a key or element in {self.place} {problem}")
+
+
+def _step(key: Any) -> str:
+    return f".{key}" if type(key) is Attribute else f"[{key!r}]"
 
 
 def _owner(tensor: Any) -> Any:
@@ -148,10 +162,13 @@ class Keys:
     Hashing and comparing keys must neither run code nor take long. Many keys of the same hash do
     take long, and tuples with the same hash are easily found: so all tuples that are keys together
     may have only so many parts.
+
+    With `tensors`, they may be keys, too, as in an optimiser: their hash is their identity.
     """
 
     def __init__(self) -> None:
         self.left = _MOST_PARTS
+        self.tensors = False
 
     def problem(self, key: Any, depth: int = 0) -> str | None:
         """What is wrong with a key, or None."""
@@ -160,6 +177,8 @@ class Keys:
             return None
         if kind is int:
             return None if -_MOST_KEY <= key <= _MOST_KEY else "is an integer beyond 61 bits"
+        if self.tensors and isinstance(key, Handle):
+            return None
         if kind is not tuple and kind is not frozenset:
             return f"is of type {kind.__name__}; expected strings, numbers or tuples of them"
         self.left -= len(key)

@@ -391,3 +391,18 @@ def test_a_run_goes_on_in_the_other_library(tmp_path: Path, kind: str) -> None:
         first[0].named_parameters(), back[0].named_parameters(), strict=True
     ):
         np.testing.assert_allclose(x.detach().numpy(), y.detach().numpy(), atol=2e-5, err_msg=name)
+
+
+class Pickled(torch.nn.Module):
+    """A module that PyTorch pickles."""
+
+
+@pytest.mark.parametrize("weights_only", [True, False])
+@pytest.mark.parametrize("legacy", [True, False])
+def test_pickled_modules_of_torch_are_refused(
+    tmp_path: Path, weights_only: bool, legacy: bool
+) -> None:
+    for model in (torch.nn.Linear(2, 2), Pickled()):
+        torch.save({"model": model}, tmp_path / "x.pt", _use_new_zipfile_serialization=not legacy)
+        with pytest.raises(lg.serialization.LoadError, match=r"save its state_dict\(\) instead"):
+            lg.load(tmp_path / "x.pt", weights_only=weights_only)

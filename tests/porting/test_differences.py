@@ -124,8 +124,12 @@ def test_loading(tmp_path: Path) -> None:
 
 
 def test_saving_modules(tmp_path: Path) -> None:
-    with pytest.raises(TypeError, match=r"state_dict\(\)"):
-        lg.save(nn.Linear(1, 1), tmp_path / "x.pt")
+    model = nn.Linear(1, 1)
+    lg.save(model, tmp_path / "x.pt")
+    back = lg.load(tmp_path / "x.pt")
+    assert type(back) is nn.Linear
+    assert back.weight.tolist() == model.weight.tolist()
+    assert not (tmp_path / "x.pt").read_bytes().startswith(b"PK")
 
 
 def test_scalers() -> None:
