@@ -714,6 +714,7 @@ if TYPE_CHECKING:  # imported when first used: see `__getattr__`
         testing as testing,
         train as train,
         utils as utils,
+        vision as vision,
         xpu as xpu,
     )
     from livegrad.amp import (
@@ -879,6 +880,7 @@ _SUBPACKAGES = (
     "testing",
     "train",
     "utils",
+    "vision",
     "xpu",
 )
 

@@ -1,0 +1,1 @@
+"""Images: networks, transforms, data sets, boxes, pictures."""
