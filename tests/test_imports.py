@@ -61,7 +61,7 @@ LAYERS = (
     {"lint", "utils"},
     {"train"},
     {"__init__"},
-    {"array_api", "functional"},
+    {"array_api", "functional", "text"},
     {"demo", "porting"},
     {"cli"},
     {"__main__"},
