@@ -160,8 +160,8 @@ class GPT2LMHeadModel(CausalLM):
 
     >>> import livegrad
     >>> model = GPT2LMHeadModel(GPT2Config(100, 32, n_embd=16, n_layer=2, n_head=2)).eval()
-    >>> model.generate(livegrad.tensor([[1, 2, 3]]), max_new_tokens=4).shape
-    torch.Size([1, 7])
+    >>> list(model.generate(livegrad.tensor([[1, 2, 3]]), max_new_tokens=4).shape)
+    [1, 7]
     """
 
     config_class = GPT2Config
