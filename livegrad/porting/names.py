@@ -71,8 +71,8 @@ SKIPPED = frozenset(
 PRIVATE = frozenset(
     "absent array_api asked asserting checks cli compiler control_flow creation datasets demo "
     "device dtypes environment events foreach graph introspection legacy lint methods moving "
-    "native ops porting printing runtime sequences settings subclassing temporary tensor train "
-    "typed typing variable vision".split()
+    "native ops porting printing runtime sequences settings subclassing temporary tensor text "
+    "train typed typing variable vision".split()
 )
 
 
