@@ -685,6 +685,7 @@ if TYPE_CHECKING:  # imported when first used: see `__getattr__`
     from livegrad import (
         accelerator as accelerator,
         amp as amp,
+        attr as attr,
         autograd as autograd,
         backends as backends,
         cuda as cuda,
@@ -851,6 +852,7 @@ _SUBPACKAGES = (
     "_C",
     "accelerator",
     "amp",
+    "attr",
     "autograd",
     "backends",
     "cuda",

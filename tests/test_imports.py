@@ -61,7 +61,7 @@ LAYERS = (
     {"lint", "utils"},
     {"train"},
     {"__init__"},
-    {"array_api", "functional", "text", "vision"},
+    {"array_api", "attr", "functional", "text", "vision"},
     {"demo", "porting"},
     {"cli"},
     {"__main__"},
