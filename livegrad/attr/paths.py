@@ -107,8 +107,8 @@ class IntegratedGradients:
 
     >>> import livegrad
     >>> x = livegrad.tensor([[1.0, 2.0]])
-    >>> IntegratedGradients(lambda x: x[:, 0] * x[:, 1]).attribute(x)
-    tensor([[1.0000, 1.0000]])
+    >>> IntegratedGradients(lambda x: x[:, 0] * x[:, 1]).attribute(x).round(decimals=4)
+    tensor([[1., 1.]])
     """
 
     def __init__(self, forward_func: Forward, multiply_by_inputs: bool = True) -> None:
