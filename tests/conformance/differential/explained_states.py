@@ -173,7 +173,8 @@ def explanation_of_flow(
         return SET_ON_A_VIEW
     if kind in FLOWS and "please report a bug to PyTorch" in detail:
         return OWN_FAULT
-    if kind in FLOWS and "torch <class 'RuntimeError'>" in detail and name in gradients:
+    made = gradients | derived(lines, "T.func.")
+    if kind in FLOWS and "torch <class 'RuntimeError'>" in detail and name in made:
         return GRADIENT if is_hidden_view(theirs[name], list(theirs.values())) else None
     if kind in FLOWS and (has_left_its_base(theirs[name]) or is_left(theirs[name], theirs)):
         return LEFT
