@@ -155,7 +155,7 @@ def grad(
                 results[place] = own[id(starts[place])]
     _give_up(order, retain_graph, create_graph)
     return tuple([
-        _missing(x, allow_unused, materialize_grads) if g is None else g
+        _missing(x, allow_unused, materialize_grads, create_graph) if g is None else g
         for x, g in zip(starts, results, strict=True)
     ])  # fmt: skip
 
@@ -372,10 +372,9 @@ def _tuple(x: Any, length: int | None = None) -> tuple[Any, ...]:
     return as_items(x, "Tensor or tuple of Tensors")
 
 
-def _missing(x: Tensor, allow_unused: bool | None, materialize: bool) -> Any:
+def _missing(x: Tensor, allow_unused: bool | None, materialize: bool, create_graph: bool) -> Any:
     if materialize:
-        meta = node_of(x).meta
-        return filled_as(meta, 0)
+        return filled_as(node_of(x).meta, 0).requires_grad_(create_graph)
     if allow_unused:
         return None
     raise RuntimeError(

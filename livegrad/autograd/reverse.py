@@ -37,17 +37,20 @@ Pair = tuple[Node, "Tensor"]
 class Walks(threading.local):
     """What the walk that this thread began last reaches: noted for those who ask, if any do.
 
-    `reached` has ids of nodes, and of leaves' `grad_to`; `number` tells walks apart.
+    `reached` has ids of nodes, and of leaves' `grad_to`; `number` tells walks apart, but not one
+    from those `within` it, which compute something again.
     """
 
     are_watched = False
     number = 0
+    within = 0
     reached: frozenset[int] = frozenset()
 
     def begin(self, order: Sequence[Node]) -> None:
         """Notes a walk over these nodes."""
-        self.number += 1
-        self.reached = frozenset([id(x if x.interior else x.grad_to) for x in order])
+        if not self.within:
+            self.number += 1
+            self.reached = frozenset([id(x if x.interior else x.grad_to) for x in order])
 
 
 WALKS = Walks()
@@ -90,6 +93,7 @@ def reverse(
     outer = state.grad, state.site, state.caster
     # Rules run in the dtypes that the forward pass had.
     state.grad, state.caster = create_graph, None
+    WALKS.within += 1
     try:
         collect(grads, seeds)
         for node in order:
@@ -125,6 +129,7 @@ def reverse(
         arrived += _complete_leaves(order, node, grads)
         raise
     finally:
+        WALKS.within -= 1
         state.grad, state.site, state.caster = outer
     return order, arrived
 

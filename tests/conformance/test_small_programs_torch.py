@@ -11,6 +11,28 @@ from differential.run import quietly, run  # noqa: E402
 LINEAR = "m = T.nn.Linear(3, 3, bias=False); m.weight.data.copy_(T.eye(3))"
 CONV = "m = T.nn.Conv1d(2, 2, 2); [p.data.copy_(T.arange(p.numel()).reshape(p.shape)) for p in m.parameters()]"  # noqa: E501
 PROGRAMS = {
+    "gradients of what takes no part may be differentiated": (
+        "a = T.ones(3, requires_grad=True); b = T.ones(2, requires_grad=True)",
+        "c, d = T.autograd.grad((a * a).sum(), [a, b], materialize_grads=True, create_graph=True)",
+        "e, f = T.autograd.grad((a * a).sum(), [a, b], materialize_grads=True)",
+        "check()",
+    ),
+    "the gradient of a product at an index may be differentiated": (
+        "a = T.ones(2, 3, requires_grad=True); b = T.tensor([[1, 0], [1, 1]])",
+        "c = a.scatter_reduce(1, b, T.full((2, 2), 2.0), 'prod')",
+        "c.sum().backward(create_graph=True)",
+        "d, = T.autograd.grad(a.grad.sum(), a)",
+        "check()",
+    ),
+    "trapezoids of nothing": (
+        "a = T.zeros(2, 0, dtype=T.int8); b = T.trapezoid(a); c = T.cumulative_trapezoid(a)",
+        "check()",
+    ),
+    "strides of what integers are": (
+        "a = T.tensor([[1, 2]], dtype=T.int32).T; b = a.isfinite(); c = a.isinf(); d = a.isnan()",
+        "e = T.ones(1, 2, 0, 1, dtype=T.bool).permute(2, 1, 0, 3).isfinite()",
+        "check()",
+    ),
     "distinct values and histograms require a gradient, and have none": (
         "a = T.tensor([1.0, 2.0, 2.0], requires_grad=True)",
         "b = a.unique(); c = T.unique_consecutive(a); d, e = T.histogram(a, 2)",
@@ -28,6 +50,11 @@ PROGRAMS = {
         "c.sum().backward(retain_graph=True)",
         "c.sum().backward(inputs=[a], retain_graph=True)",
         "(c * d).sum().backward()",
+        "check()",
+        "e = T.ones(2, requires_grad=True)",
+        "f = T.utils.checkpoint.checkpoint(lambda t: t * t, e, use_reentrant=False)",
+        "T.autograd.graph.register_multi_grad_hook((e, f), lambda g: log.append((2, g)))",
+        "f.sum().backward()",
         "check()",
     ),
     "hooks on a step that nothing is asked of": (

@@ -123,7 +123,7 @@ def stored(pen: Pen) -> str:
         ("floor", x),
         ("sign", x),
         ("logical_not", x),
-        ("mean", f"{x}, {dim}"),
+        ("mean" if v.is_floating_point() else "sum", f"{x}, {dim}"),
         ("amax", f"{x}, {dim}"),
         ("any", f"{x}, {dim}"),
         ("prod", f"{x}, {dim}"),
@@ -169,7 +169,7 @@ def shares(x: torch.Tensor, y: torch.Tensor) -> bool:
 
 def stored_pair(pen: Pen) -> str:
     """Functions with two results, stored in two tensors."""
-    x = pen.tensor()
+    x = pen.tensor(lambda x: not x.requires_grad)
     dim = pen.dim(pen.value(x))
     function = pen.choose("max", "min", "cummax", "cummin", "median", "sort")
     a, b = pen.fresh(), pen.fresh()
@@ -225,8 +225,9 @@ def transformed(pen: Pen) -> str:
             f"{a} = T.func.grad({f})({x})",
             f"{a} = T.func.vmap({row})({x}.unsqueeze(-1))",
             f"{a} = T.func.vmap(T.func.grad({f}))({x}.unsqueeze(-1))",
-            f"{a} = T.func.jacrev({row})({x}.flatten())",
-            f"{a} = T.func.hessian({f})({x}.flatten())",
+            # Of what is linear PyTorch's require a gradient, which is 0.
+            f"{a} = T.func.jacrev({row})({x}.detach().flatten())",
+            f"{a} = T.func.hessian({f})({x}.detach().flatten())",
             f"{a}, {b} = T.func.grad_and_value({f})({x})",
             f"{a}, {b} = T.func.jvp({f}, ({x},), ({ones},))",
             f"{a} = T.autograd.functional.jacobian({row}, {x}.detach().flatten())",
@@ -240,10 +241,11 @@ def transformed(pen: Pen) -> str:
 def graph_hook(pen: Pen) -> str:
     """Hooks on what computes gradients, rather than on tensors."""
     # PyTorch has one function for the parts of a tensor, and shows it all their gradients.
-    alone = pen.tensor(lambda x: differentiable(x) and not x.is_leaf)
-    if len(pen.value(alone).grad_fn._input_metadata) > 1:
+    x = pen.tensor(lambda x: differentiable(x) and not x.is_leaf)
+    y = pen.tensor(differentiable)
+    functions = [f for f in (pen.value(x).grad_fn, pen.value(y).grad_fn) if f is not None]
+    if any(len(f._input_metadata) > 1 for f in functions):
         raise Stuck
-    x, y = alone, pen.tensor(differentiable)
     log = f"log.append(('{x}', [None if t is None else t.clone() for t in g]))"
     return str(
         pen.choose(
@@ -344,7 +346,9 @@ def joined(pen: Pen) -> str:
         f"T.meshgrid({x}.flatten(), {x}.flatten(), indexing='ij')[0]",
         f"T.block_diag({x}, {x})" if v.dim() < 3 else f"{x}.flatten()",
         f"T.kron({x}, T.ones(2))",
-        f"T.addmv(T.zeros(1, dtype={x}.dtype), {x}, {pen.literal((inner,), dtype)})",
+        f"T.addmv(T.zeros(1, dtype={x}.dtype), {x}, {pen.literal((inner,), dtype)})"
+        if v.numel()  # PyTorch's result of nothing is not expanded
+        else f"{x}.mT",
         f"T.addmm(T.zeros(2, dtype={x}.dtype), {x}, {pen.literal((inner, 2), dtype)}, beta=0)",
         f"T.bmm({x}.reshape(1, -1, {inner}), {pen.literal((1, inner, 2), dtype)})",
         f"T.where({x} == {x}, {x}, {pen.number()})",
