@@ -9,7 +9,7 @@ from livegrad.autograd import pending
 from livegrad.autograd.anomaly import Anomaly
 from livegrad.autograd.holding import in_shape_of
 from livegrad.autograd.hooks import retain_grad
-from livegrad.autograd.reverse import Pair, fit, reverse, run_hooks
+from livegrad.autograd.reverse import OfStep, Pair, fit, reverse, run_hooks
 from livegrad.graph import spent
 from livegrad.graph.blame import as_items
 from livegrad.graph.events import BACKWARD, tell
@@ -101,7 +101,7 @@ def _serve(delivery: Delivery, arrived: list[Pair], wanted: set[int] | None) -> 
     """
     served = []
     with _Grad(delivery.create_graph):
-        for key, (tensor, g) in delivery.totals(arrived).items():
+        for key, (tensor, g) in delivery.totals(arrived, collected=True).items():
             if tensor is None or (wanted is not None and key not in wanted):
                 continue
             if tensor._node.grad_to is not None:
@@ -149,11 +149,13 @@ def grad(
             totals = delivery.totals(arrived)
     with _Grad(create_graph):
         for key, (_, g) in totals.items():
-            for place in [i for i, x in enumerate(starts) if _is_among(x, targets.get(key, ()))]:
-                results[place] = delivery.own(g)
+            wanted = [i for i, x in enumerate(starts) if _is_among(x, targets.get(key, ()))]
+            own = {x: delivery.own(g) for x in dict.fromkeys([id(starts[i]) for i in wanted])}
+            for place in wanted:  # who is named twice has one gradient
+                results[place] = own[id(starts[place])]
     _give_up(order, retain_graph, create_graph)
     return tuple([
-        _missing(x, allow_unused, materialize_grads) if g is None else g
+        _missing(x, allow_unused, materialize_grads, create_graph) if g is None else g
         for x, g in zip(starts, results, strict=True)
     ])  # fmt: skip
 
@@ -200,11 +202,12 @@ class Delivery:
         # Tensors that have an owner, by id; they are kept so that no id is used twice.
         self.taken = {id(g): g for _, g in seeds}
 
-    def totals(self, arrived: list[Pair]) -> dict[int, tuple[Any, Tensor]]:
+    def totals(self, arrived: list[Pair], collected: bool = False) -> dict[int, tuple[Any, Tensor]]:
         """What each leaf or wanted node receives: {id of leaf or node: (leaf tensor, gradient)}.
 
         A leaf may have arrived through several nodes (it was updated in between): one sum. Tensors
-        that retain their gradient are served here.
+        that retain their gradient are served here. Hooks on what adds to leaves are for what is
+        `collected` there.
         """
         totals: dict[int, tuple[Any, Tensor]] = {}
         hooked: dict[int, Any] = {}
@@ -223,7 +226,10 @@ class Delivery:
                         self.accumulate(tensor, g, retained=True)
         for key, hooks in hooked.items():
             tensor, g = totals[key]
-            totals[key] = (tensor, run_hooks(hooks, g))
+            g = run_hooks(hooks, g)
+            if collected and OfStep.are_there:
+                g = run_hooks(hooks, g, of_step=True)
+            totals[key] = (tensor, g)
         return totals
 
     def accumulate(self, tensor: Tensor, g: Tensor, retained: bool = False) -> None:
@@ -366,10 +372,9 @@ def _tuple(x: Any, length: int | None = None) -> tuple[Any, ...]:
     return as_items(x, "Tensor or tuple of Tensors")
 
 
-def _missing(x: Tensor, allow_unused: bool | None, materialize: bool) -> Any:
+def _missing(x: Tensor, allow_unused: bool | None, materialize: bool, create_graph: bool) -> Any:
     if materialize:
-        meta = node_of(x).meta
-        return filled_as(meta, 0)
+        return filled_as(node_of(x).meta, 0).requires_grad_(create_graph)
     if allow_unused:
         return None
     raise RuntimeError(

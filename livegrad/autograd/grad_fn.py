@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from livegrad.autograd.hooks import RemovableHandle, interior_of, leaf_hooks, leaf_post_hooks
+from livegrad.autograd.reverse import OfStep
 from livegrad.graph.handle import wrap
 from livegrad.graph.node import CYCLES, Interior, Node, leaf_ref, place_of
 from livegrad.ops.making.generate import filled
@@ -126,7 +127,7 @@ class GradFn:
     def register_prehook(self, fn: Callable[[tuple[Any, ...]], Any]) -> RemovableHandle:
         """Calls `fn(grad_outputs)` before this step; a tuple it returns is used instead."""
         self._check_first("register_prehook")
-        return RemovableHandle(interior_of(self._node).hooks, _with_tuple(fn))
+        return RemovableHandle(interior_of(self._node).hooks, OfStep(fn))
 
     def register_hook(self, fn: Callable[[Any, Any], Any]) -> RemovableHandle:
         """Calls `fn(grad_inputs, grad_outputs)` after this step; a tuple replaces the inputs'."""
@@ -185,16 +186,6 @@ def _tensor(node: Node) -> Tensor:
     return wrap(node) if leaf is None or leaf._node is not node else leaf
 
 
-def _with_tuple(fn: Callable[[tuple[Any, ...]], Any]) -> Callable[[Any], Any]:
-    """A hook on grad_outputs as a hook on the one gradient."""
-
-    def hook(g: Any) -> Any:
-        result = fn((g,))
-        return result[0] if isinstance(result, tuple) else result
-
-    return hook
-
-
 class AccumulateGrad:
     """The end of the way of a gradient: it is added to `grad` of the leaf `variable`."""
 
@@ -214,7 +205,7 @@ class AccumulateGrad:
 
     def register_prehook(self, fn: Callable[[tuple[Any, ...]], Any]) -> RemovableHandle:
         """Calls `fn((gradient,))` before it is added to `grad`; a tuple it returns is used."""
-        return RemovableHandle(leaf_hooks(self.variable), _with_tuple(fn))
+        return RemovableHandle(leaf_hooks(self.variable), OfStep(fn))
 
     def register_hook(self, fn: Callable[[Any, Any], Any]) -> RemovableHandle:
         """Calls `fn((), (gradient,))` after it was added to `grad`."""

@@ -9,6 +9,9 @@ from typing import Any
 
 from livegrad.autograd.grad_fn import GradFn as Node
 from livegrad.autograd.hooks import RemovableHandle, register_hook
+from livegrad.autograd.reverse import WALKS, Walks
+from livegrad.graph.handle import node_of
+from livegrad.graph.node import place_of
 
 __all__ = [
     "Node",
@@ -35,25 +38,34 @@ def register_multi_grad_hook(
 ) -> Any:
     """Calls `fn` with all gradients when the last has come, or ("any") with the first to come.
 
-    Then it begins anew, for the next backward pass.
+    Those that a backward pass does not reach are None, and not waited for.
     """
     if mode not in ("all", "any"):
         raise ValueError(f"Expects mode to be one of ('all', 'any') but got {mode}")
+    Walks.are_watched = True
+    places = [_place(x) for x in tensors]
     found: dict[int, Any] = {}
+    walk = 0
 
     def come(place: int, grad: Any) -> None:
-        if mode == "any":
-            if not found:
-                fn(grad)
-            found[place] = grad
-        else:
-            found[place] = grad
-            if len(found) == len(tensors):
-                fn([found[i] for i in range(len(tensors))])
-        if len(found) == len(tensors):
+        nonlocal walk
+        if walk != WALKS.number:
             found.clear()
+            walk = WALKS.number
+        found[place] = grad
+        if mode == "any":
+            if len(found) == 1:
+                fn(grad)
+        elif len(found) == sum([id(x) in WALKS.reached for x in places]):
+            fn([found.get(i) for i in range(len(places))])
 
     return Handles([register_hook(x, partial(come, i)) for i, x in enumerate(tensors)])
+
+
+def _place(x: Any) -> Any:
+    """Where gradients of a tensor come by."""
+    node = node_of(x)
+    return place_of(node) if node.interior else node.grad_to
 
 
 class Handles:

@@ -10,7 +10,8 @@ gradients are graph, are fused and compiled, and have gradients themselves.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import threading
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from livegrad.autograd.anomaly import check_gradients
@@ -31,6 +32,28 @@ if TYPE_CHECKING:
     from livegrad.tensor import Tensor
 
 Pair = tuple[Node, "Tensor"]
+
+
+class Walks(threading.local):
+    """What the walk that this thread began last reaches: noted for those who ask, if any do.
+
+    `reached` has ids of nodes, and of leaves' `grad_to`; `number` tells walks apart, but not one
+    from those `within` it, which compute something again.
+    """
+
+    are_watched = False
+    number = 0
+    within = 0
+    reached: frozenset[int] = frozenset()
+
+    def begin(self, order: Sequence[Node]) -> None:
+        """Notes a walk over these nodes."""
+        if not self.within:
+            self.number += 1
+            self.reached = frozenset([id(x if x.interior else x.grad_to) for x in order])
+
+
+WALKS = Walks()
 Stop = frozenset[Node] | set[Node]
 _NOWHERE: frozenset[Node] = frozenset()
 
@@ -62,12 +85,15 @@ def reverse(
             order = [node for node in order if node in need or node is alone]
         else:
             order = [node for node in order if node in need]
+    if Walks.are_watched:
+        WALKS.begin(order)
     grads: dict[Node, Tensor] = {}
     arrived = [] if arrived is None else arrived
     state = LOCAL.state
     outer = state.grad, state.site, state.caster
     # Rules run in the dtypes that the forward pass had.
     state.grad, state.caster = create_graph, None
+    WALKS.within += 1
     try:
         collect(grads, seeds)
         for node in order:
@@ -86,6 +112,8 @@ def reverse(
                     continue
             if need is not None and (node not in need or need.isdisjoint(edges(node))):
                 continue  # it was asked for itself, if at all, and nothing behind it
+            if to is not True and OfStep.are_there:
+                g = run_hooks(to.hooks, g, of_step=True)
             state.site = node.site
             if to is not True and (to.pull is not None or to.after):
                 collect(grads, _as_told(node, to, g, need, create_graph))
@@ -101,6 +129,7 @@ def reverse(
         arrived += _complete_leaves(order, node, grads)
         raise
     finally:
+        WALKS.within -= 1
         state.grad, state.site, state.caster = outer
     return order, arrived
 
@@ -329,15 +358,32 @@ def _sum_to(g: Tensor, have: Shape, want: Shape) -> Tensor:
     return g if g._node.meta.shape == want else record(EXPAND, (g,), (), (), want)
 
 
-def run_hooks(hooks: dict[int, Any], g: Tensor) -> Tensor:
+class OfStep:
+    """A hook on the gradients that a step is given, as one on the only gradient that there is."""
+
+    are_there = False
+
+    def __init__(self, fn: Callable[[tuple[Any, ...]], Any]) -> None:
+        self.fn = fn
+        OfStep.are_there = True
+
+    def __call__(self, g: Any) -> Any:
+        result = self.fn((g,))
+        return result[0] if isinstance(result, tuple) else result
+
+
+def run_hooks(hooks: dict[int, Any], g: Tensor, of_step: bool = False) -> Tensor:
     """Shows `g` to each hook, which may replace it; what hooks record is blamed on their lines.
 
-    Whoever was shown a tensor may keep it: the gradient goes on as a copy.
+    Whoever was shown a tensor may keep it: the gradient goes on as a copy. Hooks on a tensor come
+    before it is known as the gradient of that, those `of_step`, on what is done with it, after.
     """
     if not hooks:
         return g
     with setting(site=None):
         for hook in list(hooks.values()):
+            if isinstance(hook, OfStep) is not of_step:
+                continue
             result = hook(g)
             if result is None:
                 continue

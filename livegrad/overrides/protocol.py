@@ -28,12 +28,17 @@ PLAIN: set[type] = {
 
 
 class _State(threading.local):
-    """Of one thread: whether arguments are asked, and the modes that are, the innermost last."""
+    """Of one thread: whether arguments are asked, and the modes that are, the innermost last.
+
+    `defaults` says whether `default` calls a function, `asked` who is asked about what.
+    """
 
     subclasses = True
+    defaults = False
 
     def __init__(self) -> None:
         self.modes: list[Any] = []
+        self.asked: tuple[tuple[Any, Any], ...] = ()
 
 
 STATE = _State()
@@ -105,7 +110,14 @@ def answer(func: Any, asked: list[Any], args: Args, kwargs: Kwargs) -> Any:
         if result is not NotImplemented:
             return result
     for x in asked:
-        result = x.__torch_function__(func, types, args, kwargs)
+        if any(f is func and y is x for f, y in STATE.asked):  # it calls what it is asked about
+            continue
+        before = STATE.asked
+        STATE.asked = (*before, (func, x))
+        try:
+            result = x.__torch_function__(func, types, args, kwargs)
+        finally:
+            STATE.asked = before
         if result is not NotImplemented:
             return result
     listed = "\n".join([f"  - tensor subclass {kind}" for kind in types])
@@ -134,8 +146,14 @@ def default(cls: type, func: Any, types: Iterable[type], args: Args, kwargs: Kwa
     """What `Tensor.__torch_function__` does: calls `func`; new tensors are made `cls`."""
     if not all(issubclass(cls, kind) for kind in types):
         return NotImplemented
+    if STATE.defaults:  # a function of others, which asks whatever we say
+        return NotImplemented
     with DisableTorchFunctionSubclass():
-        result = func(*args, **kwargs)
+        STATE.defaults = True
+        try:
+            result = func(*args, **kwargs)
+        finally:
+            STATE.defaults = False
         if func in get_default_nowrap_functions():
             return result
         return _converted(result, cls, {id(x) for x in tensors_in(args, kwargs)})

@@ -583,7 +583,6 @@ OF_NOTHING = "a = T.zeros(0, requires_grad=True); y = a.cummax(0).values"
 BY_LEFT = "c, d = a.split(1); d.data = d.clone()"
 NANS = "a = T.full((1, 1, 2), float('nan'), requires_grad=True)"
 AND_ONE_MORE = "a += T.__name__ == 'torch'"
-FAR = "a = T.tensor([1e30, -1e30, 3e30])"
 UNSIGNED = ["b = T.tensor([3, 5], dtype=T.uint8)", "y = T.atan2(b, a)"]
 SIGNED = ["b = T.tensor([3, 5], dtype=T.int32)", UNSIGNED[1]]
 MORE = "a.grad += T.__name__ == 'torch'"
@@ -650,11 +649,8 @@ SPOILT = "T.__name__ == 'torch' or x.grad.fill_(float('nan'))"
         ([OF_NOTHING, "y.backward(T.ones(0), create_graph=True)"], "of cummin"),
         ([OF_NOTHING.replace("cummax(0).values", "exp()"), "y.sum().backward()", OF_TORCH], None),
         ([LEAF, BY_LEFT, "with T.no_grad(): d *= 2"], "another storage"),
-        ([FAR, "b = a.std()"], "a deviation beyond"),
         (["a = T.ones(2, 3, 4); b = a.unfold(-1, 2, 1)", "b.tril_()"], "written twice"),
         (["a = T.ones(2, 3, 4); b = a.view(1, 2, 3, 4)", "b.tril_()", AND_ONE_MORE], None),
-        ([FAR, "j = a.std(0, keepdim=True)"], "a deviation beyond"),
-        ([FAR, "b = a.sum() if T.__name__ == 'torch' else a.sum() * 1e35"], None),
         ([LEAF, *UNSIGNED, "y.sum().backward()"], "negates a uint8"),
         ([LEAF, *UNSIGNED, "del b", "y.sum().backward()"], "negates a uint8"),
         ([LEAF, *SIGNED, "y.sum().backward()", MORE], None),

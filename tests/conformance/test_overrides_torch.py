@@ -435,3 +435,13 @@ def test_pickles_keep_the_class():
 
 class Kept(lg.Tensor):
     """Found by pickle."""
+
+
+@pytest.mark.parametrize(
+    "call",
+    [lambda a, b: b + a, lambda a, b: a + b, lambda a, b: torch.add(a, b), lambda a, b: b.mul(a)],
+)
+def test_tensors_of_both_are_refused(call):
+    """PyTorch asks our tensors about its functions, which they know nothing about."""
+    with pytest.raises(TypeError):
+        call(torch.ones(2), lg.ones(2))

@@ -9,7 +9,7 @@ import numpy as np
 from livegrad import dtypes
 from livegrad.graph.blame import check_number
 from livegrad.graph.handle import Handle, node_of
-from livegrad.graph.layout import Strides
+from livegrad.graph.layout import Strides, like_strides
 from livegrad.graph.meta import Meta
 from livegrad.graph.op import Op, as_iterated, with_numbers
 from livegrad.graph.record import binary, elementwise, unary
@@ -70,6 +70,8 @@ def _emit_isfinite(e: Any, x: Any) -> Any:
 
 def _inf_layout(metas: Metas, attrs: tuple[Any, ...], meta: Meta) -> Strides | None:
     """PyTorch computes abs(x) == inf, or has nothing to look for."""
+    if metas[0].dtype.category < dtypes.FLOAT:
+        return _like(metas[0])
     if not metas[0].dtype.is_floating_point:
         return as_iterated(metas, attrs, meta)
     return _compared_to_inf(seen(metas[0]))[1]
@@ -77,10 +79,16 @@ def _inf_layout(metas: Metas, attrs: tuple[Any, ...], meta: Meta) -> Strides | N
 
 def _finite_layout(metas: Metas, attrs: tuple[Any, ...], meta: Meta) -> Strides | None:
     """PyTorch computes (x == x) * (abs(x) != inf), or has nothing to look for."""
+    if metas[0].dtype.category < dtypes.FLOAT:
+        return _like(metas[0])
     if not metas[0].dtype.is_floating_point:
         return as_iterated(metas, attrs, meta)
     x = seen(metas[0])
     return step(step(x, x), _compared_to_inf(x))[1]
+
+
+def _like(meta: Meta) -> Strides | None:
+    return None if meta.strides is None else like_strides(meta.shape, meta.strides)
 
 
 def _compared_to_inf(x: Seen) -> Seen:

@@ -13,11 +13,12 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from livegrad import dtypes
+from livegrad.graph.handle import node_of
 from livegrad.graph.op import Op
 from livegrad.graph.record import record
 from livegrad.graph.symbol import real
-from livegrad.ops.elementwise.arithmetic import add, cast, div, mul, sub, where
-from livegrad.ops.elementwise.comparison import lt
+from livegrad.ops.elementwise.arithmetic import abs, add, cast, div, mul, sub, where
+from livegrad.ops.elementwise.comparison import gt, lt
 from livegrad.ops.reductions import reduce as rd
 from livegrad.ops.support import samples as s
 
@@ -86,14 +87,29 @@ def _batch_moments(x: Tensor, dims: Dims) -> tuple[Tensor, Tensor]:
     return add(cast(near, dtypes.float64), mul(left, share)), mul(squares, share)
 
 
-def about_mean(x: Tensor, dims: Dims) -> tuple[Tensor, Tensor, Tensor]:
+def squares_about_mean(x: Tensor, dims: Dims) -> Tensor:
+    """The squares about the mean of real values, summed over `dims` in float64.
+
+    Squares of float32 would be infinite beyond 1e19, and 0 below 1e-22: such values are brought
+    nearer to 1. By a power of two, so that nothing is rounded, and nothing changes for others.
+    """
+    if node_of(x).meta.dtype is not dtypes.float32 or not rd.count(x, dims):
+        return about_mean(x, dims)[-1]
+    most = rd.amax(abs(x), dims, True)
+    large, small = gt(most, 2.0**60), lt(most, 2.0**-50)
+    scale = where(large, 2.0**-68, where(small, 2.0**100, 1.0))
+    back = cast(where(large, 2.0**68, where(small, 2.0**-100, 1.0)), dtypes.float64)
+    return mul(about_mean(x, dims, scale)[-1], mul(back, back))
+
+
+def about_mean(x: Tensor, dims: Dims, scale: Tensor | None = None) -> tuple[Tensor, Tensor, Tensor]:
     """About where real values lie, what they come to from there, and their squares about the mean.
 
-    The last two are sums over `dims`, in float64. The first need not be the mean: what it differs
-    is taken out.
+    The last two are sums over `dims`, in float64, of deviations times `scale`. The first need not
+    be the mean: what it differs is taken out.
     """
     near = mul(rd.sum(x, dims, True), _share(x, dims))
-    apart = sub(x, near)
+    apart = sub(x, near) if scale is None else mul(sub(x, near), scale)
     left = rd.wide_sum(apart, dims)
     squares = rd.wide_squares(apart, dims)
     rest = sub(squares, mul(mul(left, left), _share(x, dims)))

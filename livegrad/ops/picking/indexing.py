@@ -368,6 +368,10 @@ def setitem(self: Tensor, key: Any, value: Any) -> None:
     meta = node_of(self).meta
     if not isinstance(value, TENSORS):
         value = _number(value, meta.dtype)
+    if key is False:  # names nothing
+        return
+    if key is True:
+        key = None
     if _is_whole_mask(key, meta) and _is_scalar(value):
         mask = cast(_as_tensor(key), dtypes.bool_)
         if mask.ndim:
@@ -548,7 +552,10 @@ def check_mask(x: Tensor, parts: Any, first: int = 0) -> None:
 def _fills_by_item(key: Any, value: Any) -> bool:
     """Whether `x[key] = value` fills a mask: not one without dims, unlike in index_put_."""
     parts = _parts(key)
-    return fills_a_mask(parts, value) and getattr(_lists_of_indices(parts)[0], "ndim", 1) > 0
+    if not fills_a_mask(parts, value):
+        return False
+    (mask,) = _lists_of_indices(parts)
+    return not isinstance(mask, bool) and getattr(mask, "ndim", 1) > 0
 
 
 def _check_put(parts: tuple[Any, ...], meta: Meta, value: Tensor, fills: bool) -> None:
@@ -569,7 +576,7 @@ def _is_list_of_indices(part: Any) -> bool:
     if isinstance(part, Handle):
         meta = node_of(part).meta
         return meta.ndim > 0 or _is_mask(meta.dtype)
-    return isinstance(part, list | tuple | range) or (
+    return isinstance(part, list | tuple | range | bool) or (
         isinstance(part, np.ndarray) and part.ndim > 0
     )
 

@@ -22,6 +22,7 @@ from livegrad.graph.meta import Meta
 from livegrad.graph.op import Op
 from livegrad.graph.record import record
 from livegrad.graph.views import row_major
+from livegrad.ops.bookkeeping.in_place import also_of
 from livegrad.ops.elementwise.arithmetic import cast, clone, div, mul, needs_tensor, where
 from livegrad.ops.elementwise.comparison import eq, logical_and
 from livegrad.ops.elementwise.conjugate import conj
@@ -173,7 +174,8 @@ def fold_grads(gathering: Op, adding: Op) -> tuple[Any, ...]:
             ours, _, share = shared(g, y, base, index, source)
             return where(ours, share, 0)
         ones = filled(base.shape, 1, base.dtype)
-        return mul(g, conj(record(y._node.op, (ones, index, source), y._node.attrs)))
+        others = record(y._node.op, (ones, index, source), y._node.attrs)
+        return also_of(base, mul(g, conj(others)))
 
     def for_source(g: Tensor, y: Tensor, base: Tensor, index: Tensor, source: Tensor) -> Tensor:
         if y._node.attrs[1] != "prod":

@@ -13,8 +13,10 @@ from livegrad import dtypes
 from livegrad.graph.blame import as_float, as_index, as_items, check_number
 from livegrad.graph.handle import Handle, node_of
 from livegrad.graph.meta import Meta, meta_of
+from livegrad.graph.node import Interior
 from livegrad.graph.op import Op
 from livegrad.graph.record import record
+from livegrad.graph.state import LOCAL
 from livegrad.ops.making.constants import from_array
 from livegrad.ops.shaping.movement import normal_dim, reshape_to
 from livegrad.ops.support import samples as s
@@ -46,6 +48,23 @@ def values_of(x: Tensor, reason: str) -> Array:
     if node_of(x).meta.dtype is dtypes.bfloat16:
         return dtypes.bfloat16_to_float32(stored)
     return stored
+
+
+def without_derivative(out: Tensor, x: Tensor, error: Exception) -> Tensor:
+    """`out`, made of the values of `x`: it requires a gradient with it, which raises `error`."""
+    node = node_of(x)
+    if LOCAL.state.grad and node.grad_to is not None:
+
+        def refuse(g: Any) -> Any:
+            raise error
+
+        out._node.grad_to = Interior((node,), refuse)
+    return out
+
+
+def _distinct(found: Array, x: Tensor, name: str) -> Tensor:
+    error = NotImplementedError(f"the derivative for '{name}' is not implemented.")
+    return without_derivative(_tensor(found, node_of(x).meta.dtype), x, error)
 
 
 def _tensor(array: Array, dtype: dtypes.DType | None = None) -> Tensor:
@@ -197,7 +216,8 @@ def histogram(
     column = reshape_to(input, (meta.numel, 1))
     weights = None if weight is None else _weights("histogram", weight, meta.shape)
     hist, edges = _histogram("histogram", column, [bins], range, weights, density)
-    return histogram_result(hist, edges[0])
+    error = RuntimeError("derivative for aten::histogram is not implemented")
+    return histogram_result(*[without_derivative(x, input, error) for x in (hist, edges[0])])
 
 
 def histogramdd(
@@ -347,10 +367,8 @@ def bincount(input: Tensor, weights: Tensor | None = None, minlength: int = 0) -
 # ------------------------------------------------------------------------------- distinct values
 
 
-def _handed_out(
-    found: Array, inverse: Array, counts: Array, dtype: dtypes.DType, wanted: tuple[bool, bool]
-) -> Any:
-    results = [_tensor(found, dtype)]
+def _handed_out(found: Tensor, inverse: Array, counts: Array, wanted: tuple[bool, bool]) -> Any:
+    results = [found]
     if wanted[0]:
         results.append(_tensor(inverse.astype(np.int64)))
     if wanted[1]:
@@ -405,8 +423,10 @@ def unique(
     inverse[order] = numbers
     chosen = order[starts]
     if d is None or not x.ndim:
-        return _handed_out(rows[chosen, 0], inverse.reshape(x.shape), counts, meta.dtype, wanted)
-    return _handed_out(np.take(x, chosen, d), inverse, counts, meta.dtype, wanted)
+        found, places, name = rows[chosen, 0], inverse.reshape(x.shape), "_unique2"
+    else:
+        found, places, name = np.take(x, chosen, d), inverse, "unique_dim"
+    return _handed_out(_distinct(found, input, name), places, counts, wanted)
 
 
 def unique_consecutive(
@@ -422,7 +442,8 @@ def unique_consecutive(
     x = values_of(input, "unique_consecutive()")
     if d is None or not x.ndim:
         starts, numbers, counts = _runs(x.reshape(-1, 1))
-        found = x.reshape(-1)[starts]
-        return _handed_out(found, numbers.reshape(x.shape), counts, meta.dtype, wanted)
-    starts, numbers, counts = _runs(_slices_first("unique_consecutive", x, d))
-    return _handed_out(np.take(x, starts, d), numbers, counts, meta.dtype, wanted)
+        found, numbers = x.reshape(-1)[starts], numbers.reshape(x.shape)
+    else:
+        starts, numbers, counts = _runs(_slices_first("unique_consecutive", x, d))
+        found = np.take(x, starts, d)
+    return _handed_out(_distinct(found, input, "unique_consecutive"), numbers, counts, wanted)

@@ -234,6 +234,8 @@ def _widths(name: str, x: Tensor, y: Tensor, d: int) -> Tensor:
 
 
 def _pairs(y: Tensor, d: int) -> Tensor:
+    if not node_of(y).meta.shape[d]:
+        return y
     return add(_run(y, d, 0, -1), _run(y, d, 1, 0))
 
 
@@ -252,8 +254,7 @@ def trapezoid(
     if not meta.ndim:
         raise IndexError("trapezoid: dimension specified as 0 but y is a 0-dim tensor")
     if not meta.shape[d]:
-        dtype = meta.dtype if meta.dtype.category >= dtypes.FLOAT else dtypes.get_default_dtype()
-        return filled(meta.shape[:d] + meta.shape[d + 1 :], 0, dtype)
+        return filled(meta.shape[:d] + meta.shape[d + 1 :], 0, meta.dtype)
     if x is not None:
         return div(sum(mul(_pairs(y, d), _widths("trapezoid", x, y, d)), d), 2.0)
     ends = mul(add(select(y, d, 0), select(y, d, -1)), 0.5)

@@ -18,7 +18,7 @@ from livegrad.graph.infer import not_implemented
 from livegrad.graph.meta import Meta, meta_of
 from livegrad.graph.op import Op
 from livegrad.graph.record import record
-from livegrad.ops.elementwise.arithmetic import cast, div, lerp, mul, sub, where
+from livegrad.ops.elementwise.arithmetic import add, cast, div, lerp, mul, sub, where
 from livegrad.ops.elementwise.comparison import eq, isnan, logical_not, lt
 from livegrad.ops.elementwise.pointwise_math import ceil, floor, round
 from livegrad.ops.making.generate import filled
@@ -227,9 +227,10 @@ def _median(name: str, x: Tensor, dim: int | None, keepdim: bool, skip: bool) ->
         return _pick(name, MEDIAN_PLACE, x, dim, keepdim, (skip,))
     _check_ordered(name, meta)
     if not meta.numel:
-        floating = meta.dtype.is_floating_point
+        if meta.dtype.is_floating_point:
+            return add(sum(x), float("nan"))  # a function of `x`, if of nothing
         lowest = -(1 << (meta.dtype.bits - 1)) if meta.dtype.signed else 0
-        return filled((), float("nan") if floating else lowest, meta.dtype)
+        return filled((), lowest, meta.dtype)
     return record(MEDIAN, (x,), (skip,))
 
 

@@ -28,7 +28,7 @@ from livegrad.ops.elementwise.pointwise_math import exp, log
 from livegrad.ops.elementwise.power import pow
 from livegrad.ops.elementwise.roots import sqrt, square
 from livegrad.ops.making.generate import zeros_like
-from livegrad.ops.norms.moments import about_mean
+from livegrad.ops.norms.moments import squares_about_mean
 from livegrad.ops.reductions.reduce import (
     Dim,
     Dims,
@@ -108,7 +108,7 @@ def _variance(n: Any, x: Tensor) -> Tensor:
     elif node_of(x).meta.dtype.is_complex:
         squares = sum(_squared_size(_centred(cast(x, dtypes.complex128), dims)), dims, True)
     else:
-        squares = about_mean(wide(x), dims)[-1]
+        squares = squares_about_mean(wide(x), dims)
     return div(squares, _freedom(x, n))
 
 

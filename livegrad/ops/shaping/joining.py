@@ -473,6 +473,13 @@ def pad(
         return _pad_constant(input, amounts, 0 if value is None else value)
     if mode not in _SOURCES:
         raise NotImplementedError(f"Unrecognised padding mode {mode}")
+    if value is not None and value != 0:
+        raise RuntimeError(f'Padding mode "{mode}" doesn\'t take in value argument')
+    if len(shape) - len(pad) // 2 not in (1, 2) or len(pad) not in (2, 4, 6):
+        raise NotImplementedError(
+            f"pad: padding of {len(pad)} amounts is not supported for a tensor of {len(shape)} "
+            f"dims in mode {mode}; expected one or two dims in front of one to three padded ones"
+        )
     if mode != "circular":
         (input,) = casted("float32", input)
     out = input

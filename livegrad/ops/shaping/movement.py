@@ -452,7 +452,7 @@ def broadcast_tensors(*tensors: Any) -> tuple[Tensor, ...]:
     if not given:
         return ()
     shape = common_shape("broadcast_tensors", [node_of(x).meta.shape for x in given])
-    return tuple([expand(x, shape) for x in given])
+    return tuple([x if node_of(x).meta.shape == shape else expand(x, shape) for x in given])
 
 
 def broadcast_shapes(*shapes: Any) -> Size:

@@ -21,7 +21,8 @@ from livegrad.graph.handle import (
     shows_conjugates,
     wrap,
 )
-from livegrad.graph.layout import contiguous_strides
+from livegrad.graph.layout import Strides, contiguous_strides
+from livegrad.graph.meta import Shape
 from livegrad.graph.node import Interior, is_in_vain
 from livegrad.graph.op import Op
 from livegrad.graph.record import record
@@ -150,11 +151,19 @@ def resize_(self: Tensor, *sizes: Any, size: Any = None, memory_format: Any = No
         return self
     if is_of_inference(node_of(self)):
         check_writable(self, expanded=True)  # no element is written
-    offset = offset_of(self)
+    return take_shape(self, shape, contiguous_strides(shape), counts=1)
+
+
+def take_shape(x: Tensor, shape: Shape, strides: Strides, counts: int = 0) -> Tensor:
+    """Makes a tensor show as many elements as `shape` has from its place in the storage on.
+
+    The storage grows if it must; `counts` is what `_version` rises by.
+    """
+    offset = offset_of(x)
     needed = offset + prod(shape)
-    if needed * meta.dtype.itemsize > storage_nbytes(self):
-        _grow(self, needed)
-    return become(self, as_strided(self, shape, contiguous_strides(shape), offset))
+    if needed * node_of(x).meta.dtype.itemsize > storage_nbytes(x):
+        _grow(x, needed)
+    return become(x, as_strided(x, shape, strides, offset), counts=counts)
 
 
 def _grow(x: Tensor, count: int) -> None:
@@ -228,12 +237,13 @@ def _shown(self: Tensor, source: Any, storage_offset: int, size: Any, stride: An
     """What `set_` makes a tensor share."""
     if source is None:
         return filled((0,), 0, node_of(self).meta.dtype)
-    tensor: Tensor = getattr(source, "_tensor", source)  # a storage knows a tensor that shows it
+    tensor = getattr(source, "_tensor", source)  # a storage knows a tensor that shows it
     if node_of(tensor).meta.dtype is not node_of(self).meta.dtype:
         raise RuntimeError(
             f"set_: expected a source of dtype {node_of(self).meta.dtype.name}; got "
             f"{node_of(tensor).meta.dtype.name}"
         )
+    shown: Tensor
     if size is None and tensor is source:
         shown = tensor
     else:

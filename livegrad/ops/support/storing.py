@@ -8,12 +8,14 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from livegrad.dtypes import FLOAT, DType
-from livegrad.graph.handle import Handle, node_of, path_of
+from livegrad.graph.handle import Handle, node_of
 from livegrad.graph.overlap import AT_ALL, check_overlap
 from livegrad.graph.site import is_inside
 from livegrad.graph.state import LOCAL, setting
-from livegrad.graph.writes import rebind
+from livegrad.graph.views import see_through
+from livegrad.graph.writes import check_writable, rebind
 from livegrad.ops.elementwise.arithmetic import cast, clone
+from livegrad.ops.shaping.resizing import take_shape
 from livegrad.ops.support.out import Out
 
 if TYPE_CHECKING:
@@ -118,15 +120,13 @@ def _resized(out: Tensor, value: Tensor) -> Tensor:
             f"{list(wanted.shape)}. Give an empty tensor, or one of that shape",
             stacklevel=_levels_to_user(),
         )
-    if path_of(out):
-        raise RuntimeError(
-            f"out: got a view of shape {list(meta.shape)}, which cannot be resized to "
-            f"{list(wanted.shape)}. Give a tensor of that shape"
-        )
-    # Views of the tensor keep what they saw.
-    out._share = None
-    out._node = value._node
-    handles = LOCAL.state.handles
-    if handles and handles[-1] is value:
-        handles[-1] = out
-    return out
+    with setting(grad=False):
+        check_writable(out)
+    if out._share is None and node_of(out).grad_to is None:  # nobody else sees where it lies
+        out._node = value._node
+        out._writes += 1
+        see_through(value, out)
+        return out
+    with setting(grad=False):
+        take_shape(out, wanted.shape, wanted.stride())
+    return _unrecorded(out, value)

@@ -124,7 +124,9 @@ def _frames(
     _check(floating, "stft", "a tensor of floating point or complex values", meta.dtype.name)
     _check(meta.ndim in (1, 2), "stft", "a 1D or 2D tensor", f"a {meta.ndim}D tensor")
     if center:
-        x = pad(x, (n_fft // 2, n_fft // 2), pad_mode)
+        rows = reshape_to(x, (1, *meta.shape)[-2:])
+        x = pad(rows, (n_fft // 2, n_fft // 2), pad_mode)
+        x = reshape_to(x, node_of(x).meta.shape[-meta.ndim :])
     elif align_to_window:
         x = pad(x, ((n_fft - length) // 2, (n_fft - length + 1) // 2))
     size = node_of(x).meta.shape[-1]

@@ -26,6 +26,7 @@ from .explained_states import (
     OWN_STRIDES,
     SET_ON_A_VIEW,
     derived,
+    gradients_in,
     has_extremes_of_nothing,
     is_computed_from_left,
     is_of_no_index,
@@ -214,6 +215,8 @@ def is_made_hiding(line: str, before: Sequence[str]) -> bool:
 
 def explanation_of_two(wrong: Exception, found: Exception, named: Sequence[Any]) -> str | None:
     """Why PyTorch says that something is `wrong`, and livegrad something else."""
+    if is_not_to_be_written(found) and str(wrong).startswith("too many indices for tensor"):
+        return TWO_FAULTS
     if is_out_of_range(str(wrong)):
         both = is_not_to_be_written(found)
         return TWO_FAULTS if both else RANGE if is_out_of_range(str(found)) else None
@@ -264,7 +267,7 @@ def explanation(
             return INTEGERS
         if is_set(named[0], before, theirs):
             return SET_ON_A_VIEW
-        gradients = names(line).reads & derived(before, "T.autograd.grad(")
+        gradients = names(line).reads & gradients_in(before)
         return GRADIENT if gradients and is_hidden_view(named[0], named) else None
     if is_met_by_backward(message, line, named):
         return KEPT
@@ -282,7 +285,7 @@ def explanation(
     if "more than one element of the written-to" in message and "autograd.grad(" in line:
         return EXPANDED if is_after(named, "CopySlices") else None
     if "more than one element of the written-to" in message and named:
-        gradients = names(line).reads & derived(before, "T.autograd.grad(")
+        gradients = names(line).reads & gradients_in(before)
         return OWN_STRIDES if gradients and overlaps_itself(named[0]) else None
     if message.startswith("Can't detach views") and any(map(is_product, named)):
         return PRODUCT

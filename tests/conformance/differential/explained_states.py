@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 
+from .explained_backward import SMALLER_BASE, is_beyond_its_base
 from .explained_values import (
     HIDDEN_WHOLE,
     VALUES,
@@ -25,6 +26,7 @@ from .tensors import (
     functions_before,
     has_left_its_base,
     has_nan,
+    has_zero_gradient,
     is_after,
     is_counted_with_left,
     is_hidden_view,
@@ -54,6 +56,7 @@ NEW_PLACE = (
 NO_HALVES = "there are no complex numbers of two half precisions: they are complex64"
 COPIED_CONJUGATES = "PyTorch copies conjugates that it computes with: dims of size 1 lie as in that"
 EMPTY = "nothing lies in memory: what is empty has strides, in PyTorch, by how it was made"
+UNREAD = "PyTorch leaves a ZeroTensor as a gradient, which cannot be read"
 UNREADABLE = "PyTorch cannot read a conjugate whose history it has given up"
 NOTHING_FLOWS = "an empty gradient is a function of what it came from as that of anything else"
 DETACHED = "PyTorch's flag retains_grad stays, where detach_() has made a leaf of a tensor"
@@ -63,6 +66,8 @@ INTEGERS = "integers and bools never require a gradient, also where one is writt
 ANY_OF_EQUALS = "which of equal numbers topk takes first is not promised"
 LEAF_BEFORE = "a view that was made a leaf stays one; PyTorch's not, if it had been written before"
 
+NO_GAPS = "a copy with a part replaced has no gaps; PyTorch's has those of what it is a copy of"
+GRADIENTS = ("T.autograd.grad(", "T.func.", "T.autograd.functional.")
 LAYOUT = ("stride", "storage_offset", "is_contiguous")
 FLOWS = ("is_leaf", "requires_grad")
 
@@ -81,7 +86,7 @@ def explanation_of_state(
     `theirs` are the variables as PyTorch has them, `noted` is what a line did not promise,
     `dropped` are variables that were deleted: gradients may have come through them.
     """
-    gradients = derived(lines, "T.autograd.grad(")
+    gradients = gradients_in(lines)
     if kind == "value" and name in gradients and is_written_together(theirs[name], detail):
         return OWN_STRIDES
     known = {**dropped, **theirs}
@@ -89,6 +94,8 @@ def explanation_of_state(
         return reason
     if kind in VALUES:
         return explanation_of_values(kind, detail, "\n".join(lines), noted, theirs)
+    if kind == "RuntimeError at a read" and "unallocated storage" in detail:
+        return UNREAD if any(map(has_zero_gradient, theirs.values())) else None
     if kind.endswith("Error at a read") and is_of_no_index(detail):
         return NO_INDEX
     if kind == "RuntimeError at a read" and "please report a bug to PyTorch" in detail:
@@ -117,6 +124,8 @@ def explanation_of_gradient(
         return LAST_NAN
     if is_clipped_nan(x, detail, theirs, lines):
         return CLIPPED_NAN
+    if any(isinstance(y, torch.Tensor) and is_beyond_its_base(y) for y in theirs.values()):
+        return SMALLER_BASE
 
     def is_equal_there(y: Any) -> bool:
         return are_equal(y, places_of_differences(detail))
@@ -135,11 +144,14 @@ def explanation_of_layout(
     """Why a variable may lie otherwise in memory."""
     if re.search(r"torch \(([1-9]\d*, )*0[,)].*" + NOTHING_THERE, detail):
         return EMPTY
-    made_oddly = name in derived(lines, "ldexp(") or name in made_after(is_masked, lines)
+    odd = derived(lines, "ldexp(") | derived(lines, "masked_scatter(")
+    made_oddly = name in odd or name in made_after(is_masked, lines)
     if re.search(NOTHING_THERE, detail) and (kind == "storage_offset" or made_oddly):
         return EMPTY
-    if name in derived(lines, "T.autograd.grad("):
+    if name in gradients_in(lines):
         return OWN_STRIDES
+    if name in derived_from_parts(lines):
+        return NO_GAPS
     if kind == "stride" and is_made_of_conjugates(name, theirs, lines):
         return COPIED_CONJUGATES if differ_along_single(detail) else None
     return None
@@ -149,7 +161,7 @@ def explanation_of_flow(
     kind: str, detail: str, name: str, lines: Sequence[str], theirs: dict[str, Any]
 ) -> str | None:
     """Why a variable, or its gradient, may be another part of the graph."""
-    gradients = derived(lines, "T.autograd.grad(")
+    gradients = gradients_in(lines)
     empty = re.search(NOTHING_THERE, detail)
     if kind in FLOWS and re.search(" of dtype (bool|u?int)", detail):
         return INTEGERS
@@ -280,6 +292,16 @@ def is_computed_from_left(line: str, before: Sequence[str], theirs: Mapping[str,
 
 def family(x: Any) -> Any:
     return x if x._base is None else x._base
+
+
+def gradients_in(lines: Sequence[str]) -> set[str]:
+    """The variables that are gradients, or made from some."""
+    return made_after(lambda line: any(call in line for call in GRADIENTS), lines)
+
+
+def derived_from_parts(lines: Sequence[str]) -> set[str]:
+    """The variables that are a copy with a part replaced, or made from one."""
+    return derived(lines, "T.slice_scatter(") | derived(lines, "T.select_scatter(")
 
 
 def derived(lines: Sequence[str], call: str) -> set[str]:

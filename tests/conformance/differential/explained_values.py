@@ -63,13 +63,9 @@ INFINITE_GRADIENT = (
     "an infinite gradient of a norm is NaN in PyTorch, whose rule subtracts infinities from another"
 )
 NORMALISED = re.compile(r"(layer|group|instance|batch)_norm\(|(Layer|Group|Batch)Norm\w*\(")
+OF_ROOT = "PyTorch takes the tensor that a backward pass begins with for one that it does not reach"
 BASE_WITHOUT = (
     "PyTorch loses gradients of a view made a leaf: what it shows was written, and has none"
-)
-
-
-TOO_FAR = (
-    "squares of float32 are summed in float32, block by block: a deviation beyond 1e19 is infinite"
 )
 
 
@@ -80,11 +76,17 @@ def explanation_of_values(
 
     `torchs` are the variables as PyTorch has them.
     """
+    if kind == "log" and is_of_root(program):
+        return OF_ROOT
     for reason, kinds in NOTED.items():
         if reason in noted and kind in kinds:
             return reason
     theirs, _, mine = detail.partition(", livegrad ")
-    if kind != "grad" and re.search(r"\b(cum)?prod\(", program) and re.search("nan|inf", detail):
+    if (
+        kind != "grad"
+        and re.search(r"\b(cum)?prod\(|'prod'", program)
+        and re.search("nan|inf", detail)
+    ):
         return ENDLESS
     if "gelu(" in program and "nan" in theirs and "inf" in mine:
         return GELU
@@ -114,6 +116,15 @@ def explanation_of_values(
     return HIDDEN_WHOLE if is_watched(program, torchs) else None
 
 
+def is_of_root(program: str) -> bool:
+    """Whether a hook on several tensors is on one that a backward pass begins with."""
+    for pair in re.findall(r"register_multi_grad_hook\(\((\w+), (\w+)\)", program):
+        for name in pair:
+            if re.search(rf"(^|: ){name}\.backward\(|grad\(\[?{name}[,\]]", program, re.MULTILINE):
+                return True
+    return False
+
+
 def explanation_of_numbers(
     pairs: list[tuple[float, float]], program: str, x: Any, torchs: dict[str, Any]
 ) -> str | None:
@@ -129,8 +140,6 @@ def explanation_of_numbers(
         return LENGTH_OF_ZERO if has_length_of_zero(program, torchs, of=x) else None
     if all(math.isnan(b) for _, b in pairs) and any(map(is_broken, torchs.values())):
         return PADDED
-    if all(math.isinf(b) and 1e18 < a < math.inf for a, b in pairs):
-        return TOO_FAR if is_deviation(x, program, torchs) else None
     if NORMALISED.search(program) and all(math.isnan(a) and math.isinf(b) for a, b in pairs):
         return INFINITE_GRADIENT
     if re.search(r"\b(var|std)\(", program) and not any(math.isfinite(x) for p in pairs for x in p):
@@ -243,12 +252,6 @@ def has_lost_gradients_in(x: Any, leaf: Any, torchs: dict[str, Any]) -> bool:
     if not isinstance(x, torch.Tensor) or not is_view_made_leaf(leaf) or leaf.grad is None:
         return False
     return storage(leaf.grad) == storage(x) and has_lost_views(leaf, torchs)
-
-
-def is_deviation(x: Any, program: str, torchs: dict[str, Any]) -> bool:
-    """Whether `x` is a standard deviation of float32."""
-    made = re.findall(r"^(\w+) = .*\bstd\([^()]*\)\)?$", program, re.MULTILINE)
-    return any(torchs.get(name) is x and x.dtype is torch.float32 for name in made)
 
 
 def has_length_of_zero(program: str, torchs: dict[str, Any], of: Any = None) -> bool:

@@ -135,7 +135,7 @@ class TorchSide(Side):
         ]
         shown = [(x, x.shape, x.stride(), x.storage_offset()) for x in self.tensors().values()]
         self.dropped |= {k: v for k, v in self.variables.items() if k in names(line).drops}
-        with self.otherwise():
+        with self.otherwise("T.func." not in line):  # which takes no hooks on what is saved
             error = super().run(line)
         if error is not None and not may_be_half_done(line, error):
             if not AFTER_RESHAPING.search(line):
@@ -146,11 +146,11 @@ class TorchSide(Side):
         return error
 
     @contextmanager
-    def otherwise(self) -> Iterator[None]:
+    def otherwise(self, saves: bool) -> Iterator[None]:
         """Within it, PyTorch does some things as livegrad does them."""
         with ExitStack() as stack:
             stack.enter_context(self.laying())
-            if self.keeping:
+            if self.keeping and saves:
                 kept = torch.autograd.graph.saved_tensors_hooks(
                     lambda x: x.detach().clone(), lambda x: x
                 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from . import arithmetic, autograd, creation, inplace, sharing, training, views
+from . import arithmetic, autograd, creation, inplace, sharing, training, views, wider
 from .pen import Pen
 
 # A maker gives one line, or raises `Stuck`.
@@ -16,6 +16,7 @@ KINDS: dict[str, Callable[[Pen], str]] = {
     "autograd": autograd.statement,
     "training": training.statement,
     "sharing": sharing.statement,
+    "wider": wider.statement,
 }
 
 SORTS: dict[str, dict[str, int]] = {
@@ -46,6 +47,7 @@ SORTS: dict[str, dict[str, int]] = {
         "autograd": 14,
         "training": 45,
     },
+    "wide": {"creation": 8, "view": 12, "write": 12, "arithmetic": 8, "autograd": 10, "wider": 50},
 }
 
 

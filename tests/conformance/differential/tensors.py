@@ -71,6 +71,11 @@ def comes_from_integers(x: Any) -> bool:
     return any(not (m.dtype.is_floating_point or m.dtype.is_complex) for m in reached)
 
 
+def has_zero_gradient(x: Any) -> bool:
+    """Whether PyTorch has given a tensor a gradient that only says that it is 0."""
+    return isinstance(x, torch.Tensor) and x._grad is not None and x._grad._is_zerotensor()
+
+
 def is_unsigned(x: torch.Tensor) -> bool:
     return x.dtype is torch.uint8
 

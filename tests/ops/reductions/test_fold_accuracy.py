@@ -411,3 +411,27 @@ def test_a_fold_of_what_rows_gave(mode: str) -> None:
     exact = exact_sums(x.reshape(1, -1))
     within(array(lg.tensor(x).sum(1).sum()), exact, 2 * ROUNDINGS * unit("f") * exact)
     within(array(lg.tensor(x).mean(1).mean()), exact / x.size, 20 * unit("f") * exact / x.size)
+
+
+@pytest.mark.parametrize("dtype", [lg.float32, lg.bfloat16])
+@pytest.mark.parametrize("power", [-120, -100, -60, -40, 0, 40, 60, 64, 100, 112])
+@pytest.mark.parametrize("dim", [None, 0, 1])
+def test_deviations_of_values_whose_squares_are_no_float32(
+    dim: int | None, power: int, dtype: Any, mode: str
+) -> None:
+    """Values and deviations times a power of two are those of ordinary ones, times that."""
+    numbers = np.random.default_rng(0).integers(-127, 128, (37, 19)).astype(np.float64)
+    x = lg.tensor(numbers * 2.0**power, dtype=dtype)
+    assert x.double().numpy().tolist() == (numbers * 2.0**power).tolist()
+    dims = () if dim is None else (dim,)
+    want = numbers.std(axis=dim, ddof=1) * 2.0**power
+    found = lg.std(x, *dims).double().numpy()
+    assert np.allclose(found, want, rtol=2.0**-7 if dtype is lg.bfloat16 else 2.0**-21, atol=0)
+    variance = lg.var(x, *dims).double().numpy()
+    if abs(power) < 60:
+        assert np.allclose(variance, want**2, rtol=2.0**-7, atol=0)
+
+
+def test_the_deviation_of_nothing() -> None:
+    assert np.isnan(lg.zeros(0, 3).std(0).numpy()).all()
+    assert lg.zeros(0, 3).std(1).shape == (0,)
