@@ -47,8 +47,8 @@ def generate_slopes(b: Builder, rank: int, dtype: DType) -> None:
     _Slopes(b, dtype, ["right term"], rank).emit()
 
 
-class _Windows(Many):
-    """What both have in common: the dims."""
+class Windowed(Many):
+    """What all ways have in common: the dims."""
 
     def __init__(self, b: Builder, dtype: DType, units: Sequence[str], rank: int) -> None:
         super().__init__(b, dtype, units)
@@ -57,15 +57,21 @@ class _Windows(Many):
         self.channels, self.image_step, self.channel_step, self.gradient_step = told[:4]
         each = [told[4 + i * len(EACH_DIM) :][: len(EACH_DIM)] for i in range(rank)]
         self.dims = [Dim(*numbers) for numbers in each]
-        self.taps = self._all([dim.taps for dim in self.dims])
-        self.windows = self._all([dim.count for dim in self.dims])
+        self.taps = self.product([dim.taps for dim in self.dims])
+        self.windows = self.product([dim.count for dim in self.dims])
         self.size = bytes_of(self.element)
 
-    def _all(self, numbers: list[Value]) -> Value:
-        total = numbers[0]
-        for number in numbers[1:]:
+    def product(self, numbers: list[Value]) -> Value:
+        """Of sizes."""
+        total = self.b.const("i64", 1)
+        for number in numbers:
             total = self.b.mul(total, number)
         return total
+
+    def whole_channels(self) -> Value:
+        """How many terms of whole channels are multiplied at a time, about `BLOCK`."""
+        b = self.b
+        return b.mul(b.smax(b.udiv(b.const("i64", BLOCK), self.taps), 1), self.taps)
 
     def places(self, number: Value, sizes: Sequence[Value]) -> list[Value]:
         """A number taken apart into counters, the last of which runs fastest; the first has no
@@ -134,11 +140,10 @@ Load = Callable[[Value], Value]
 # ------------------------------------------------------------------------------------------- conv
 
 
-class _Conv(_Windows):
+class _Conv(Windowed):
     def depth(self) -> Operand:
         """Whole channels."""
-        b = self.b
-        return b.mul(b.smax(b.udiv(b.const("i64", BLOCK), self.taps), 1), self.taps)
+        return self.whole_channels()
 
     def bring_columns(self) -> None:
         """Panel by panel, run by run: windows beside each other in the last dim."""
@@ -223,7 +228,7 @@ def room_for_notes(rank: int) -> int:
     return (_NOTED + rank) * BLOCK * 8
 
 
-class _Slopes(_Windows):
+class _Slopes(Windowed):
     def bring_columns(self) -> None:
         """Gradients, turned image by image; and where the windows of these terms are."""
         b = self.b

@@ -31,7 +31,7 @@ from livegrad.compiler.plan import (
 from livegrad.compiler.products import generate_product
 from livegrad.compiler.signature import Instr
 from livegrad.compiler.templates import HEADER, PRODUCT, RECORD
-from livegrad.compiler.windows import ALL_DIMS, EACH_DIM, generate_conv
+from livegrad.compiler.windows import ALL_DIMS, EACH_DIM, generate_slopes
 from livegrad.device import register
 from livegrad.dtypes import DType
 from livegrad.graph.meta import Meta, meta_of
@@ -374,7 +374,7 @@ class Loops:
             return work.plain()
         end = told[4] + len(ALL_DIMS) + kind[0] * len(EACH_DIM)
         geometry = self.slots[told[4] : end]
-        return work.conv(geometry) if generate is generate_conv else work.slopes(geometry)
+        return work.slopes(geometry) if generate is generate_slopes else work.conv(geometry)
 
     def of_op(self, _: int, instr: Instr) -> Array:
         name, compute = instr.payload
