@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from math import prod
 
 from livegrad.compiler.access import axis_strides
 from livegrad.compiler.binder import Axis, Binder, collapsed
+from livegrad.compiler.channel_slopes import (
+    CHANNELS,
+    LEAST_CHANNELS,
+    bytes_for_windows,
+    elements_for_channels,
+    generate_channel_slopes,
+)
 from livegrad.compiler.describe import Factors, Windows
 from livegrad.compiler.image_lanes import MOST_IMAGES, elements_for, generate_image_lanes
 from livegrad.compiler.plan import Signature
@@ -81,7 +89,11 @@ class ProductBinder(Binder):
         around = self.blocks_around(around)
         rows, columns, cut = _cuts(m, ROWS_CUT), _cuts(n, COLUMNS_CUT), ROWS_CUT
         coarsest = _cuts(n, MOST_COLUMNS)
-        if any([x.windows and x.windows.by_rows for x in self.d.products]):
+        slopes = [x.windows for x in self.d.products if x.windows and x.windows.by_rows]
+        if slopes and _has_many_channels(slopes[0]):
+            cut = CHANNELS * _taps(slopes[0])
+            rows = _cuts(m, cut)
+        elif slopes:
             rows, cut = most(rows, least(_cuts(m, WINDOWS_CUT), FEW_ITEMS)), WINDOWS_CUT
         if self._windows():  # bringing windows together takes long: rows are cut last
             fewest, images = 1, self._image_lanes()
@@ -150,7 +162,8 @@ class ProductBinder(Binder):
             if factors.windows is not None:
                 slots[first + number * PRODUCT + 4] = len(slots)
                 slots += self._geometry(factors, factors.windows)
-                nbytes = nbytes + room_for_notes(len(factors.windows.dims))
+                rows = slots[6] * slots[first + number * PRODUCT + 7]
+                nbytes = nbytes + _bytes_for_slopes(factors, factors.windows, rows)
         return nbytes
 
     def _room(self, rows: int, columns: int, together: int) -> int:
@@ -166,9 +179,7 @@ class ProductBinder(Binder):
         terms = [self._step(x, 0) for x in (factors.left, factors.right)]
         signature: Signature
         if factors.windows is not None:
-            generate = generate_slopes if factors.windows.by_rows else generate_conv
-            if self._image_lanes():
-                generate = generate_image_lanes
+            generate = self._generate(factors.windows)
             signature = (generate, len(factors.windows.dims), dtype)
         else:
             left = "terms" if terms[0] == size else "lines"
@@ -176,6 +187,13 @@ class ProductBinder(Binder):
             signature = (generate_product, left, right, dtype)
         self.calls.append((len(slots), signature))
         slots += [0, factors.terms, *terms, 0]
+
+    def _generate(self, windows: Windows) -> Callable[..., None]:
+        """What multiplies windows."""
+        if windows.by_rows:
+            many = _has_many_channels(windows)
+            return generate_channel_slopes if many else generate_slopes
+        return generate_image_lanes if self._image_lanes() else generate_conv
 
     def _step(self, stream: int, axis: int) -> int:
         """Bytes to the next element along an axis that is counted after the loops."""
@@ -194,6 +212,31 @@ class ProductBinder(Binder):
         for d, (size, *others) in enumerate(windows.dims):
             told += [size, self._step(seen, 3 + d), *others]
         return told
+
+
+def _has_many_channels(windows: Windows) -> bool:
+    return windows.channels >= LEAST_CHANNELS
+
+
+def _bytes_for_slopes(factors: Factors, windows: Windows, rows: int) -> int:
+    """Bytes of the thread's memory for notes, and for images of many channels."""
+    rank = len(windows.dims)
+    if not windows.by_rows or not _has_many_channels(windows):
+        return room_for_notes(rank)
+    channels = least(windows.channels, rows // _taps(windows) + 2)
+    elements = elements_for_channels(channels, _places(windows))
+    return bytes_for_windows(rank) + elements * factors.dtype.itemsize
+
+
+def _places(windows: Windows) -> int:
+    """Elements of a channel that a block of windows lies in, at most: in each image some lines of
+    the first dim."""
+    size, counts, taps, stride, dilation, _ = windows.dims[0]
+    others = prod([numbers[1] for numbers in windows.dims[1:]])
+    images = (BLOCK - 1) // most(counts * others, 1) + 2
+    lines = BLOCK // most(others, 1) + images
+    length = least(images * size, lines * stride + images * ((taps - 1) * dilation + 1))
+    return length * prod([numbers[0] for numbers in windows.dims[1:]])
 
 
 def _taps(windows: Windows) -> int:

@@ -73,22 +73,10 @@ class _ImageLanes(Windowed):
 
     def _find_region(self) -> None:
         """The part of the first dim that windows lie in; of the others, everything."""
-        b, dim = self.b, self.dims[0]
-        low, inner = self.job["first column"], self.product([x.count for x in self.dims[1:]])
-        last = b.sub(b.add(low, self.here), 1)
-        first, after = [
-            b.sub(b.mul(b.udiv(number, inner), dim.stride), dim.before) for number in (low, last)
-        ]
-        after = b.add(b.add(after, b.mul(b.sub(dim.taps, 1), dim.dilation)), 1)
-        self.low, high = [b.smax(b.smin(x, dim.size), 0) for x in (first, after)]
-        length = b.smax(b.sub(high, self.low), 0)
+        b, first = self.b, self.job["first column"]
+        self.low, length = self.reach(first, b.sub(b.add(first, self.here), 1))
         self.positions = b.mul(length, self.product([x.size for x in self.dims[1:]]))
-        # Lines of the last dim, or all of them at once where they follow each other in memory.
-        line = length if len(self.dims) == 1 else self.dims[-1].size
-        dense = b.const("i1", 1)
-        for outer, dim in zip(self.dims, self.dims[1:], strict=False):
-            dense = b.and_(dense, b.icmp("eq", outer.step, b.mul(dim.size, dim.step)))
-        self.line = b.smax(b.select(dense, self.positions, line), 1)
+        self.run = self.line(length)
 
     def _divide_room(self) -> None:
         """Places for notes, a strip, sums and images."""
@@ -171,7 +159,7 @@ class _ImageLanes(Windowed):
         self.channels_here = b.udiv(self.count, self.taps)
         first = b.mul(b.udiv(self.start, self.taps), self.channel_step)
         base = b.gep(self.job["right"], "i8", b.add(first, b.mul(self.low, self.dims[0].step)))
-        runs = b.udiv(self.positions, self.line)
+        runs = b.udiv(self.positions, self.run)
         last = b.sub(self.images, 1)
         with b.loop(0, self.apart, self.lanes) as lane:
             numbers = [b.smin(b.add(lane.index, i), last) for i in range(self.lanes)]
@@ -182,14 +170,11 @@ class _ImageLanes(Windowed):
     def _bring_run(self, bases: list[Value], run: Value, lane: Value) -> None:
         """The last square goes on into what comes next, which is written later."""
         b = self.b
-        distance = b.const("i64", 0)
-        places = self.places(run, [dim.size for dim in self.dims[1:-1]])
-        for place, dim in zip(places, self.dims[:-1], strict=False):
-            distance = b.add(distance, b.mul(place, dim.step))
-        first = b.mul(run, self.line)
-        with b.loop(0, self.line, self.lanes) as position:
+        distance = self.line_place(run)
+        first = b.mul(run, self.run)
+        with b.loop(0, self.run, self.lanes) as position:
             moved = b.add(distance, b.mul(position.index, self.size))
-            left = b.sub(self.line, position.index)
+            left = b.sub(self.run, position.index)
             out = self.at(self.region, b.mul(b.add(first, position.index), self.next_place), lane)
             with b.loop(0, self.channels_here, 1, [moved, out]) as channel:
                 at, target = channel.carried

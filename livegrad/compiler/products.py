@@ -150,8 +150,16 @@ class Multiplier:
         with b.loop(0, b.smax(terms, 1), BLOCK) as block:
             yield block.index, b.smin(b.sub(terms, block.index), BLOCK)
 
-    def put(self, sums: list[list[Value]], row: Value, column: Value, first: Value) -> None:
-        """Adds the sums of a block, a list per row, to those of the blocks before it.
+    def put(
+        self,
+        sums: list[list[Value]],
+        row: Value,
+        column: Value,
+        first: Value,
+        apart: Operand = 1,
+    ) -> None:
+        """Adds the sums of a block, a list per row, to those of the blocks before it. Rows are so
+        far `apart`.
 
         What a sum begins with is nowhere: zeros are read instead. Sums are never -0.
         """
@@ -160,7 +168,8 @@ class Multiplier:
         new = b.and_(first, b.icmp("eq", self.job["onto"], 0))
         there = b.splat(b.not_(new))
         for i, line in enumerate(sums):
-            place = self.at(self.job["sums"], b.mul(b.add(row, i), self.job["line"]), column)
+            number = b.add(row, b.mul(b.const("i64", i), apart))
+            place = self.at(self.job["sums"], b.mul(number, self.job["line"]), column)
             for v, x in enumerate(line):
                 at = self.at(place, v * self.lanes)
                 b.store(add(b.load(self.kind, at, there), x), at)

@@ -12,7 +12,12 @@ from typing import Any
 import numpy as np
 
 from livegrad import dtypes
-from livegrad.compiler.bind_products import _positions
+from livegrad.compiler.bind_products import _places, _positions
+from livegrad.compiler.channel_slopes import (
+    bytes_for_windows,
+    elements_for_channels,
+    generate_channel_slopes,
+)
 from livegrad.compiler.describe import Windows
 from livegrad.compiler.image_lanes import elements_for, generate_image_lanes
 from livegrad.compiler.products import JOB, room_for
@@ -37,7 +42,10 @@ class Case:
         self.lie = Lie(drawn(1, 1, 2, 3), drawn(0, 1, 2, -1), drawn(1, 1, 2))
         self.counts = (*drawn(1, 2, 4, 7)[1:], chance.choice([1, 4, 17, 35]))
         self.sizes = drawn(1, 3, 8, 40)
-        self.images, self.channels = chance.choice([1, 2, 5, 17, 32]), chance.choice([1, 3, 8])
+        self.images, self.channels = (
+            chance.choice([1, 2, 5, 17, 32]),
+            chance.choice([1, 3, 8, 15, 30]),
+        )
         self.outputs = chance.choice([1, 2, 5, 14, 17, 33])
         self.rng = np.random.default_rng(chance.randrange(1 << 30))
         self.x = self.values(self.images, 1, self.channels, *self.sizes)
@@ -64,6 +72,10 @@ class Case:
         line = -(-columns // 32) * 32
         sums = np.full((rows, line), 77, self.dtype)
         room = room_for(0, columns) * self.dtype.itemsize + room_for_notes(self.rank)
+        if generate is generate_channel_slopes:
+            room += bytes_for_windows(self.rank)
+            elements = elements_for_channels(rows // prod(self.taps) + 2, _places(self.seen()))
+            room += elements * self.dtype.itemsize
         if generate is generate_image_lanes:
             room = self.room_for_lanes(rows, columns // self.images) * self.dtype.itemsize
         given = dict.fromkeys(JOB, 0) | told
@@ -74,11 +86,13 @@ class Case:
         run(kernel(generate, self.rank, named), [given[name] for name in JOB])
         return pages.read(given["sums"], sums)[:, :columns]
 
-    def room_for_lanes(self, rows: int, windows: int) -> int:
+    def seen(self) -> Windows:
         lie = zip(self.lie.stride, self.lie.dilation, self.lie.before, strict=True)
         dims = list(zip(self.sizes, self.counts, self.taps, strict=True))
-        seen = Windows(False, self.channels, [(*d, *x) for d, x in zip(dims, lie, strict=True)])
-        positions = _positions(seen, windows)
+        return Windows(False, self.channels, [(*d, *x) for d, x in zip(dims, lie, strict=True)])
+
+    def room_for_lanes(self, rows: int, windows: int) -> int:
+        positions = _positions(self.seen(), windows)
         return elements_for(rows, windows, positions, self.channels, prod(self.taps))
 
     def conv(self, pages: Pages) -> None:
@@ -112,12 +126,15 @@ class Case:
         told["first row"] = first = len(wanted) // 2
         some = self.run(pages, generate_slopes, told, len(wanted) - first, wanted.shape[1])
         assert some.tobytes() == found[first:].tobytes()
+        rows = len(wanted) - first
+        channels = self.run(pages, generate_channel_slopes, told, rows, wanted.shape[1])
+        assert channels.tobytes() == some.tobytes()
 
 
 def main() -> None:
     chance = random.Random(0)
     pages = Pages(chance)
-    for _ in range(300):
+    for _ in range(200):
         case = Case(chance)
         case.conv(pages)
         case.slopes(pages)

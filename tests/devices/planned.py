@@ -17,6 +17,7 @@ import numpy as np
 
 from livegrad.compiler.columns import generate_columns
 from livegrad.compiler.hosting import host_reference
+from livegrad.compiler.image_lanes import generate_image_lanes
 from livegrad.compiler.plan import (
     ADD_INPUT,
     CLEAR_IF_SAME,
@@ -31,7 +32,7 @@ from livegrad.compiler.plan import (
 from livegrad.compiler.products import generate_product
 from livegrad.compiler.signature import Instr
 from livegrad.compiler.templates import HEADER, PRODUCT, RECORD
-from livegrad.compiler.windows import ALL_DIMS, EACH_DIM, generate_slopes
+from livegrad.compiler.windows import ALL_DIMS, EACH_DIM, generate_conv
 from livegrad.device import register
 from livegrad.dtypes import DType
 from livegrad.graph.meta import Meta, meta_of
@@ -374,7 +375,8 @@ class Loops:
             return work.plain()
         end = told[4] + len(ALL_DIMS) + kind[0] * len(EACH_DIM)
         geometry = self.slots[told[4] : end]
-        return work.slopes(geometry) if generate is generate_slopes else work.conv(geometry)
+        by_columns = generate in (generate_conv, generate_image_lanes)
+        return work.conv(geometry) if by_columns else work.slopes(geometry)
 
     def of_op(self, _: int, instr: Instr) -> Array:
         name, compute = instr.payload
