@@ -2,13 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from math import prod
 
 from livegrad.compiler.access import axis_strides
 from livegrad.compiler.binder import Axis, Binder, collapsed
+from livegrad.compiler.channel_slopes import (
+    CHANNELS,
+    LEAST_CHANNELS,
+    bytes_for_windows,
+    elements_for_channels,
+    generate_channel_slopes,
+)
 from livegrad.compiler.describe import Factors, Windows
+from livegrad.compiler.image_lanes import MOST_IMAGES, elements_for, generate_image_lanes
 from livegrad.compiler.plan import Signature
-from livegrad.compiler.products import JOB_BYTES, generate_product, room_for
+from livegrad.compiler.products import (
+    BLOCK,
+    JOB_BYTES,
+    generate_product,
+    room_for,
+    room_for_sums,
+)
 from livegrad.compiler.templates import PRODUCT
 from livegrad.compiler.windows import generate_conv, generate_slopes, room_for_notes
 from livegrad.graph.symbol import least, most
@@ -24,6 +39,9 @@ ROWS_CUT, COLUMNS_CUT = 42, 32
 WINDOWS_CUT, FEW_ITEMS = 14, 12
 # Images with fewer windows than these are taken together.
 FEW_WINDOWS = 64
+# Images as lanes: windows of each that an item takes at most, sums in all, and elements of images
+# that are brought together for it.
+LANE_WINDOWS, LANE_SUMS, LANE_ELEMENTS = 128, 3 << 17, 3 << 17
 
 
 class ProductBinder(Binder):
@@ -71,11 +89,19 @@ class ProductBinder(Binder):
         around = self.blocks_around(around)
         rows, columns, cut = _cuts(m, ROWS_CUT), _cuts(n, COLUMNS_CUT), ROWS_CUT
         coarsest = _cuts(n, MOST_COLUMNS)
-        if any([x.windows and x.windows.by_rows for x in self.d.products]):
+        slopes = [x.windows for x in self.d.products if x.windows and x.windows.by_rows]
+        if slopes and _has_many_channels(slopes[0]):
+            cut = CHANNELS * _taps(slopes[0])
+            rows = _cuts(m, cut)
+        elif slopes:
             rows, cut = most(rows, least(_cuts(m, WINDOWS_CUT), FEW_ITEMS)), WINDOWS_CUT
         if self._windows():  # bringing windows together takes long: rows are cut last
+            fewest, images = 1, self._image_lanes()
+            if images:
+                coarsest = _cuts(n, LANE_WINDOWS)
+                fewest = _cuts(m * least(n, LANE_WINDOWS) * images, LANE_SUMS)
             columns = _parts(wanted, around, most(n // FEW_WINDOWS, 1), coarsest)
-            rows = _parts(wanted, around * columns, rows, 1)
+            rows = _parts(wanted, around * columns, rows, fewest)
         else:
             rows = _parts(wanted, around * coarsest, rows, 1)
             columns = _parts(wanted, around * rows, columns, coarsest)
@@ -86,11 +112,27 @@ class ProductBinder(Binder):
         found = [x.windows for x in self.d.products]
         return found[0] if len(found) == 1 and found[0] and not found[0].by_rows else None
 
+    def _image_lanes(self) -> int:
+        """How many images are multiplied at once, if there are enough for most lanes, else 0: in
+        equal parts, of one group."""
+        windows = self._windows()
+        if windows is None or self.d.shape[1] != 1:
+            return 0
+        batch = self.d.shape[0]
+        images = -(-batch // most(-(-batch // MOST_IMAGES), 1))
+        if images * 4 < -(-images // 16) * 16 * 3:
+            return 0
+        brought = _positions(windows, LANE_WINDOWS) * least(windows.channels, _channels(windows))
+        return images if brought * MOST_IMAGES <= LANE_ELEMENTS else 0
+
     def _together(self, around: int) -> int:
         """Images that an item takes: of one group, since weights are others in each."""
         windows = self._windows()
         if windows is None or self.d.shape[1] != 1:
             return 1
+        images = self._image_lanes()
+        if images:
+            return images
         count = prod([numbers[1] for numbers in windows.dims])
         return most(least(around, MOST_COLUMNS // most(count, 1)), 1)
 
@@ -109,22 +151,35 @@ class ProductBinder(Binder):
             together = self._together(around)
             rows = most(MOST_ROWS // most(slots[6], 1), 1)
             columns = most(MOST_COLUMNS // most(slots[4] * together, 1), 1)
+            if self._image_lanes():
+                items = LANE_SUMS // most(slots[4] * slots[6] * together, 1)
+                columns = most(least(LANE_WINDOWS // most(slots[4], 1), items // slots[7]), 1)
+                rows = most(items // columns, 1)
             slots += [together, around, rows, columns]
-            room = room_for(rows * slots[6], columns * slots[4] * together)
+            room = self._room(rows * slots[6], columns * slots[4], together)
             nbytes = nbytes + room * factors.dtype.itemsize
         for number, factors in enumerate(self.d.products):
             if factors.windows is not None:
                 slots[first + number * PRODUCT + 4] = len(slots)
                 slots += self._geometry(factors, factors.windows)
-                nbytes = nbytes + room_for_notes(len(factors.windows.dims))
+                rows = slots[6] * slots[first + number * PRODUCT + 7]
+                nbytes = nbytes + _bytes_for_slopes(factors, factors.windows, rows)
         return nbytes
+
+    def _room(self, rows: int, columns: int, together: int) -> int:
+        """Elements of the thread's memory for a product."""
+        seen = self._windows()
+        if seen is None or not self._image_lanes():
+            return room_for(rows, columns * together)
+        images = elements_for(rows, columns, _positions(seen, columns), seen.channels, _taps(seen))
+        return room_for_sums(rows, columns * together) + images
 
     def _tell(self, slots: list[int], factors: Factors, inner: Axis) -> None:
         size, dtype = factors.dtype.itemsize, factors.dtype
         terms = [self._step(x, 0) for x in (factors.left, factors.right)]
         signature: Signature
         if factors.windows is not None:
-            generate = generate_slopes if factors.windows.by_rows else generate_conv
+            generate = self._generate(factors.windows)
             signature = (generate, len(factors.windows.dims), dtype)
         else:
             left = "terms" if terms[0] == size else "lines"
@@ -132,6 +187,13 @@ class ProductBinder(Binder):
             signature = (generate_product, left, right, dtype)
         self.calls.append((len(slots), signature))
         slots += [0, factors.terms, *terms, 0]
+
+    def _generate(self, windows: Windows) -> Callable[..., None]:
+        """What multiplies windows."""
+        if windows.by_rows:
+            many = _has_many_channels(windows)
+            return generate_channel_slopes if many else generate_slopes
+        return generate_image_lanes if self._image_lanes() else generate_conv
 
     def _step(self, stream: int, axis: int) -> int:
         """Bytes to the next element along an axis that is counted after the loops."""
@@ -150,6 +212,50 @@ class ProductBinder(Binder):
         for d, (size, *others) in enumerate(windows.dims):
             told += [size, self._step(seen, 3 + d), *others]
         return told
+
+
+def _has_many_channels(windows: Windows) -> bool:
+    return windows.channels >= LEAST_CHANNELS
+
+
+def _bytes_for_slopes(factors: Factors, windows: Windows, rows: int) -> int:
+    """Bytes of the thread's memory for notes, and for images of many channels."""
+    rank = len(windows.dims)
+    if not windows.by_rows or not _has_many_channels(windows):
+        return room_for_notes(rank)
+    channels = least(windows.channels, rows // _taps(windows) + 2)
+    elements = elements_for_channels(channels, _places(windows))
+    return bytes_for_windows(rank) + elements * factors.dtype.itemsize
+
+
+def _places(windows: Windows) -> int:
+    """Elements of a channel that a block of windows lies in, at most: in each image some lines of
+    the first dim."""
+    size, counts, taps, stride, dilation, _ = windows.dims[0]
+    others = prod([numbers[1] for numbers in windows.dims[1:]])
+    images = (BLOCK - 1) // most(counts * others, 1) + 2
+    lines = BLOCK // most(others, 1) + images
+    length = least(images * size, lines * stride + images * ((taps - 1) * dilation + 1))
+    return length * prod([numbers[0] for numbers in windows.dims[1:]])
+
+
+def _taps(windows: Windows) -> int:
+    return prod([numbers[2] for numbers in windows.dims])
+
+
+def _channels(windows: Windows) -> int:
+    """Channels whose terms are multiplied at a time."""
+    return most(BLOCK // _taps(windows), 1)
+
+
+def _positions(windows: Windows, count: int) -> int:
+    """Elements of a channel that `count` windows in a row lie in, at most: some lines of the first
+    dim."""
+    size, counts, taps, stride, dilation, _ = windows.dims[0]
+    others = prod([numbers[1] for numbers in windows.dims[1:]])
+    lines = least(counts, (count - 1) // most(others, 1) + 2)
+    length = least(size, (lines - 1) * stride + (taps - 1) * dilation + 1)
+    return length * prod([numbers[0] for numbers in windows.dims[1:]])
 
 
 def _parts(wanted: int, others: int, finest: int, coarsest: int) -> int:

@@ -46,13 +46,13 @@ FEW_ROWS = 4
 
 # What is to be done, in slots of eight bytes. Distances of operands are in bytes: to the next row
 # or column, and to the next term. Sums lie in lines, so many elements apart; if `onto` is not 0,
-# they are added to what is there.
+# they are added to what is there. `images` are taken together.
 JOB = (
     "left", "left step", "left term", "right", "right step", "right term",
     "rows", "terms", "columns", "sums", "line", "room", "first row", "first column", "geometry",
-    "onto",
+    "onto", "images",
 )  # fmt: skip
-JOB_BYTES = 128
+JOB_BYTES = 192
 _POINTERS = ("left", "right", "sums", "room", "geometry")
 # Which distance is that of neighbours: of an operand that lies in terms, or in lines.
 _UNITS = {"terms": "term", "lines": "step"}
@@ -61,8 +61,12 @@ _UNITS = {"terms": "term", "lines": "step"}
 def room_for(rows: int, columns: int) -> int:
     """Elements of the thread's memory that products of so many rows and columns need: for sums in
     lines of whole panels, for panels, and for a strip."""
-    line = -(-columns // WIDEST) * WIDEST
-    return rows * line + BLOCK * line + STRIP
+    return room_for_sums(rows, columns) + room_for_sums(BLOCK, columns) + STRIP
+
+
+def room_for_sums(rows: int, columns: int) -> int:
+    """Elements of sums in lines of whole panels."""
+    return rows * (-(-columns // WIDEST) * WIDEST)
 
 
 def call_product(b: Builder, job: Value, code: Value, told: dict[str, Value]) -> None:
@@ -146,8 +150,16 @@ class Multiplier:
         with b.loop(0, b.smax(terms, 1), BLOCK) as block:
             yield block.index, b.smin(b.sub(terms, block.index), BLOCK)
 
-    def put(self, sums: list[list[Value]], row: Value, column: Value, first: Value) -> None:
-        """Adds the sums of a block, a list per row, to those of the blocks before it.
+    def put(
+        self,
+        sums: list[list[Value]],
+        row: Value,
+        column: Value,
+        first: Value,
+        apart: Operand = 1,
+    ) -> None:
+        """Adds the sums of a block, a list per row, to those of the blocks before it. Rows are so
+        far `apart`.
 
         What a sum begins with is nowhere: zeros are read instead. Sums are never -0.
         """
@@ -156,7 +168,8 @@ class Multiplier:
         new = b.and_(first, b.icmp("eq", self.job["onto"], 0))
         there = b.splat(b.not_(new))
         for i, line in enumerate(sums):
-            place = self.at(self.job["sums"], b.mul(b.add(row, i), self.job["line"]), column)
+            number = b.add(row, b.mul(b.const("i64", i), apart))
+            place = self.at(self.job["sums"], b.mul(number, self.job["line"]), column)
             for v, x in enumerate(line):
                 at = self.at(place, v * self.lanes)
                 b.store(add(b.load(self.kind, at, there), x), at)
@@ -197,12 +210,12 @@ class Multiplier:
 
 # -------------------------------------------------------------------------------------- many rows
 
-# Rows that are left are taken by fours, by two, by one.
-_REST = (4, 2, 1)
-
 
 class Many(Multiplier):
     """Operands are brought together first."""
+
+    # Rows that are left are taken by so many at a time.
+    rest: tuple[int, ...] = (4, 2, 1)
 
     def emit(self) -> None:
         """All terms, so many at a time."""
@@ -216,7 +229,7 @@ class Many(Multiplier):
             self.start = part.index
             self.count = b.smin(b.sub(self.terms, part.index), depth)
             self.bring_columns()
-            self._strips()
+            self.strips()
 
     def depth(self) -> Operand:
         """How many terms are brought together at a time, `BLOCK` at most."""
@@ -266,17 +279,17 @@ class Many(Multiplier):
             for i, x in enumerate(square):
                 b.store(x, self.at(target, i * apart))
 
-    def _strips(self) -> None:
+    def strips(self) -> None:
         """Rows as many at a time as there are registers for; the rest by fewer."""
         b = self.b
         start = b.const("i64", 0)
-        for rows in [self.tile.rows, *[x for x in _REST if x < self.tile.rows]]:
+        for rows in [self.tile.rows, *[x for x in self.rest if x < self.tile.rows]]:
             whole = b.sub(self.rows, b.urem(b.sub(self.rows, start), rows))
             with b.loop(start, whole, rows) as row:
-                self._strip(row.index, rows)
+                self.multiply_strip(row.index, rows)
             start = whole
 
-    def _strip(self, row: Value, rows: int) -> None:
+    def multiply_strip(self, row: Value, rows: int) -> None:
         """Some rows with all panels."""
         b, vectors = self.b, self.tile.vectors
         strip = self.bring_rows(row, rows)

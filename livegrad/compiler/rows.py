@@ -140,6 +140,7 @@ class Rows(Template):
                 "first row": first,
                 "first column": low,
                 "geometry": b.gep(self.args, "i64", self.product_arg(number, 4)),
+                "images": together,
             }
             call_product(b, job, self.product_arg(number, 0, "ptr"), told)
         return [(instr.dtype, place) for instr, place in zip(products, sums, strict=True)]

@@ -44,11 +44,11 @@ def generate_conv(b: Builder, rank: int, dtype: DType) -> None:
 
 def generate_slopes(b: Builder, rank: int, dtype: DType) -> None:
     """Writes products of windows as rows with columns whose terms are neighbours, per image."""
-    _Slopes(b, dtype, ["right term"], rank).emit()
+    Slopes(b, dtype, ["right term"], rank).emit()
 
 
-class _Windows(Many):
-    """What both have in common: the dims."""
+class Windowed(Many):
+    """What all ways have in common: the dims."""
 
     def __init__(self, b: Builder, dtype: DType, units: Sequence[str], rank: int) -> None:
         super().__init__(b, dtype, units)
@@ -57,15 +57,24 @@ class _Windows(Many):
         self.channels, self.image_step, self.channel_step, self.gradient_step = told[:4]
         each = [told[4 + i * len(EACH_DIM) :][: len(EACH_DIM)] for i in range(rank)]
         self.dims = [Dim(*numbers) for numbers in each]
-        self.taps = self._all([dim.taps for dim in self.dims])
-        self.windows = self._all([dim.count for dim in self.dims])
+        # Elements of the last dim are neighbours; of a single one nothing is told.
+        near = b.const("i64", bytes_of(self.element))
+        self.dims[-1] = self.dims[-1]._replace(step=near)
+        self.taps = self.product([dim.taps for dim in self.dims])
+        self.windows = self.product([dim.count for dim in self.dims])
         self.size = bytes_of(self.element)
 
-    def _all(self, numbers: list[Value]) -> Value:
-        total = numbers[0]
-        for number in numbers[1:]:
+    def product(self, numbers: list[Value]) -> Value:
+        """Of sizes."""
+        total = self.b.const("i64", 1)
+        for number in numbers:
             total = self.b.mul(total, number)
         return total
+
+    def whole_channels(self) -> Value:
+        """How many terms of whole channels are multiplied at a time, about `BLOCK`."""
+        b = self.b
+        return b.mul(b.smax(b.udiv(b.const("i64", BLOCK), self.taps), 1), self.taps)
 
     def places(self, number: Value, sizes: Sequence[Value]) -> list[Value]:
         """A number taken apart into counters, the last of which runs fastest; the first has no
@@ -75,6 +84,47 @@ class _Windows(Many):
             found.append(b.urem(number, size))
             number = b.udiv(number, size)
         return [number, *reversed(found)]
+
+    def flat(self, places: Sequence[Value]) -> Value:
+        """The number of an element in a channel, by its places in all dims."""
+        number = places[0]
+        for place, dim in zip(places[1:], self.dims[1:], strict=True):
+            number = self.b.add(self.b.mul(number, dim.size), place)
+        return number
+
+    def ceil(self, number: Value, size: Value) -> Value:
+        """How many times `size` a number is, or more."""
+        return self.b.udiv(self.b.add(number, self.b.sub(size, 1)), size)
+
+    def reach(self, first: Value, last: Value) -> tuple[Value, Value]:
+        """Where windows of an image lie in the first dim: from which element on, and how many."""
+        b, dim = self.b, self.dims[0]
+        inner = self.product([x.count for x in self.dims[1:]])
+        begin, end = [
+            b.sub(b.mul(b.udiv(number, inner), dim.stride), dim.before) for number in (first, last)
+        ]
+        end = b.add(b.add(end, b.mul(b.sub(dim.taps, 1), dim.dilation)), 1)
+        low, high = [b.smax(b.smin(x, dim.size), 0) for x in (begin, end)]
+        return low, b.smax(b.sub(high, low), 0)
+
+    def line(self, length: Value) -> Value:
+        """Elements that follow each other in memory, of such a part: one line of the last dim, or
+        all of them."""
+        b = self.b
+        dense = b.const("i1", 1)
+        for outer, dim in zip(self.dims, self.dims[1:], strict=False):
+            dense = b.and_(dense, b.icmp("eq", outer.step, b.mul(dim.size, dim.step)))
+        last = length if len(self.dims) == 1 else self.dims[-1].size
+        whole = b.mul(length, self.product([x.size for x in self.dims[1:]]))
+        return b.smax(b.select(dense, whole, last), 1)
+
+    def line_place(self, number: Value) -> Value:
+        """How far such a line is from the first one, in bytes."""
+        b, distance = self.b, self.b.const("i64", 0)
+        places = self.places(number, [dim.size for dim in self.dims[1:-1]])
+        for place, dim in zip(places, self.dims[:-1], strict=False):
+            distance = b.add(distance, b.mul(place, dim.step))
+        return distance
 
     def each_run(
         self, start: Value, count: Value, length: Value, body: Callable[..., None]
@@ -134,11 +184,10 @@ Load = Callable[[Value], Value]
 # ------------------------------------------------------------------------------------------- conv
 
 
-class _Conv(_Windows):
+class _Conv(Windowed):
     def depth(self) -> Operand:
         """Whole channels."""
-        b = self.b
-        return b.mul(b.smax(b.udiv(b.const("i64", BLOCK), self.taps), 1), self.taps)
+        return self.whole_channels()
 
     def bring_columns(self) -> None:
         """Panel by panel, run by run: windows beside each other in the last dim."""
@@ -223,12 +272,18 @@ def room_for_notes(rank: int) -> int:
     return (_NOTED + rank) * BLOCK * 8
 
 
-class _Slopes(_Windows):
+class Slopes(Windowed):
+    """Of few channels."""
+
     def bring_columns(self) -> None:
         """Gradients, turned image by image; and where the windows of these terms are."""
-        b = self.b
         self.notes = self.at(self.strip, STRIP)
         self._note_runs()
+        self.bring_gradients()
+
+    def bring_gradients(self) -> None:
+        """Turned, image by image, to their places in panels."""
+        b = self.b
         with b.loop(0, self.columns, self.lanes) as column:
             inside = b.and_(column.index, self.width - 1)
             self.out = self.at(self.panel(b.sub(column.index, inside)), inside)
@@ -264,11 +319,12 @@ class _Slopes(_Windows):
                 distance = b.add(distance, b.mul(starts[-1], dim.step))
             noted = [b.sub(first, self.start), b.sub(end, first), distance, *starts]
             for number, value in enumerate(noted):
-                b.store(value, self._note(number, b.sub(run, self.first_run)))
+                b.store(value, self.note(number, b.sub(run, self.first_run)))
 
         self.each_run(self.start, self.count, last.count, note)
 
-    def _note(self, number: int, run: Value) -> Value:
+    def note(self, number: int, run: Value) -> Value:
+        """Where a number is noted of a run of windows."""
         return self.b.gep(self.notes, "i64", self.b.add(run, number * BLOCK))
 
     def bring_rows(self, row: Value, rows: int) -> tuple[int, int]:
@@ -294,7 +350,7 @@ class _Slopes(_Windows):
         """Neighbours, or every other element; zeros where there are none."""
         b, last = self.b, self.dims[-1]
         count = _NOTED + len(self.dims)
-        first, length, distance, *starts = [b.load("i64", self._note(i, run)) for i in range(count)]
+        first, length, distance, *starts = [b.load("i64", self.note(i, run)) for i in range(count)]
         starts = [b.add(start, shift) for start, shift in zip(starts, shifts, strict=True)]
         inside = b.const("i1", 1)
         for start, dim in zip(starts[:-1], self.dims[:-1], strict=True):

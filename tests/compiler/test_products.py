@@ -48,6 +48,18 @@ def test_a_row_has_the_same_bits_in_any_company(dtype: str) -> None:
     assert bits((weight @ x.T).T + bias) == bits(whole)
 
 
+@pytest.mark.parametrize("dtype", ["f4", "f8"])
+def test_an_image_has_the_same_bits_in_any_company(dtype: str) -> None:
+    """Lanes are images if there are enough of them, otherwise windows."""
+    x, weight = drawn(50, 40, 6, 7, dtype=dtype), drawn(17, 40, 3, 3, dtype=dtype)
+    for options in ({"padding": 1}, {"stride": 2, "dilation": 2, "padding": 2}):
+        whole = F.conv2d(x, weight, None, **options)
+        for images in (slice(0, 1), slice(3, 8), slice(5, 20), slice(10, 42), slice(17, 50)):
+            assert bits(F.conv2d(x[images], weight, None, **options)) == bits(whole[images])
+        some = F.conv2d(x, weight[4:9], None, **options)
+        assert bits(some) == bits(whole[:, 4:9])
+
+
 def test_bits_do_not_depend_on_how_operands_lie() -> None:
     a, b = drawn(40, 90), drawn(90, 30)
     plain = bits(a @ b)

@@ -12,6 +12,14 @@ from typing import Any
 import numpy as np
 
 from livegrad import dtypes
+from livegrad.compiler.bind_products import _places, _positions
+from livegrad.compiler.channel_slopes import (
+    bytes_for_windows,
+    elements_for_channels,
+    generate_channel_slopes,
+)
+from livegrad.compiler.describe import Windows
+from livegrad.compiler.image_lanes import elements_for, generate_image_lanes
 from livegrad.compiler.products import JOB, room_for
 from livegrad.compiler.windows import generate_conv, generate_slopes, room_for_notes
 from livegrad.ops.windows.window_products import Lie, seen
@@ -34,7 +42,10 @@ class Case:
         self.lie = Lie(drawn(1, 1, 2, 3), drawn(0, 1, 2, -1), drawn(1, 1, 2))
         self.counts = (*drawn(1, 2, 4, 7)[1:], chance.choice([1, 4, 17, 35]))
         self.sizes = drawn(1, 3, 8, 40)
-        self.images, self.channels = chance.choice([1, 2, 5]), chance.choice([1, 3, 8])
+        self.images, self.channels = (
+            chance.choice([1, 2, 5, 17, 32]),
+            chance.choice([1, 3, 8, 15, 30]),
+        )
         self.outputs = chance.choice([1, 2, 5, 14, 17, 33])
         self.rng = np.random.default_rng(chance.randrange(1 << 30))
         self.x = self.values(self.images, 1, self.channels, *self.sizes)
@@ -61,6 +72,12 @@ class Case:
         line = -(-columns // 32) * 32
         sums = np.full((rows, line), 77, self.dtype)
         room = room_for(0, columns) * self.dtype.itemsize + room_for_notes(self.rank)
+        if generate is generate_channel_slopes:
+            room += bytes_for_windows(self.rank)
+            elements = elements_for_channels(rows // prod(self.taps) + 2, _places(self.seen()))
+            room += elements * self.dtype.itemsize
+        if generate is generate_image_lanes:
+            room = self.room_for_lanes(rows, columns // self.images) * self.dtype.itemsize
         given = dict.fromkeys(JOB, 0) | told
         given |= {"rows": rows, "columns": columns, "line": line, "sums": pages.address(sums)}
         given["room"] = pages.address(np.full(room, 55, np.uint8))
@@ -69,8 +86,18 @@ class Case:
         run(kernel(generate, self.rank, named), [given[name] for name in JOB])
         return pages.read(given["sums"], sums)[:, :columns]
 
+    def seen(self) -> Windows:
+        lie = zip(self.lie.stride, self.lie.dilation, self.lie.before, strict=True)
+        dims = list(zip(self.sizes, self.counts, self.taps, strict=True))
+        return Windows(False, self.channels, [(*d, *x) for d, x in zip(dims, lie, strict=True)])
+
+    def room_for_lanes(self, rows: int, windows: int) -> int:
+        positions = _positions(self.seen(), windows)
+        return elements_for(rows, windows, positions, self.channels, prod(self.taps))
+
     def conv(self, pages: Pages) -> None:
-        """All images at once; some windows of the first have the same bits."""
+        """All images at once; some windows of the first have the same bits, and some windows of
+        all images, as lanes."""
         rows, terms = self.weight.shape
         size = self.dtype.itemsize
         told = {"left": pages.address(self.weight), "left step": terms * size, "left term": size}
@@ -82,6 +109,10 @@ class Case:
         told["first column"] = first
         some = self.run(pages, generate_conv, told, rows, end - first)
         assert some.tobytes() == found[:, first:end].tobytes()
+        told["images"] = self.images
+        lanes = self.run(pages, generate_image_lanes, told, rows, self.images * (end - first))
+        wanted = found.reshape(rows, self.images, end)[:, :, first:]
+        assert lanes.tobytes() == wanted.tobytes()
 
     def slopes(self, pages: Pages) -> None:
         """All rows; the last ones have the same bits by themselves."""
@@ -95,12 +126,15 @@ class Case:
         told["first row"] = first = len(wanted) // 2
         some = self.run(pages, generate_slopes, told, len(wanted) - first, wanted.shape[1])
         assert some.tobytes() == found[first:].tobytes()
+        rows = len(wanted) - first
+        channels = self.run(pages, generate_channel_slopes, told, rows, wanted.shape[1])
+        assert channels.tobytes() == some.tobytes()
 
 
 def main() -> None:
     chance = random.Random(0)
     pages = Pages(chance)
-    for _ in range(300):
+    for _ in range(200):
         case = Case(chance)
         case.conv(pages)
         case.slopes(pages)

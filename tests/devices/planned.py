@@ -17,6 +17,7 @@ import numpy as np
 
 from livegrad.compiler.columns import generate_columns
 from livegrad.compiler.hosting import host_reference
+from livegrad.compiler.image_lanes import generate_image_lanes
 from livegrad.compiler.plan import (
     ADD_INPUT,
     CLEAR_IF_SAME,
@@ -374,7 +375,8 @@ class Loops:
             return work.plain()
         end = told[4] + len(ALL_DIMS) + kind[0] * len(EACH_DIM)
         geometry = self.slots[told[4] : end]
-        return work.conv(geometry) if generate is generate_conv else work.slopes(geometry)
+        by_columns = generate in (generate_conv, generate_image_lanes)
+        return work.conv(geometry) if by_columns else work.slopes(geometry)
 
     def of_op(self, _: int, instr: Instr) -> Array:
         name, compute = instr.payload

@@ -83,6 +83,12 @@ PROGRAMS = {
     "bias gradient": lambda: gradients(lambda x, b: (x + b).tanh(), (4097, 129), (129,)),
     "matmul": lambda: bits(normal(513, 257) @ normal(257, 385, seed=1)),
     "batched matmul": lambda: bits(normal(65, 33, 17) @ normal(65, 17, 29, seed=1)),
+    "convolution": lambda: gradients(
+        lambda x, w: F.conv2d(x, w, padding=1), (32, 20, 12, 13), (30, 20, 3, 3)
+    ),
+    "convolution of few images": lambda: gradients(
+        lambda x, w: F.conv2d(x, w, stride=2), (5, 7, 32, 33), (30, 7, 3, 3)
+    ),
     "embedding": lambda: gradients(
         lambda w: F.embedding(lg.tensor(np.arange(50_000) * 7 % 1000), w), (1000, 24)
     ),

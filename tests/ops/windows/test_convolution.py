@@ -39,6 +39,11 @@ CONVOLUTIONS = [
     ((1, 4, 7, 7), (4, 1, 2, 2), {"padding": "same", "dilation": 2, "groups": 4}),
     ((2, 3, 8, 9), (2, 3, 3, 3), {"stride": 3, "dilation": 2, "padding": 1}),
     ((1, 2, 4, 4, 5), (2, 2, 2, 3, 2), {"stride": 2, "padding": 1}),
+    # Images as lanes; many channels; a single element in the last dim.
+    ((25, 3, 5, 6), (17, 3, 3, 3), {"padding": 1}),
+    ((16, 13, 9), (5, 13, 3), {"stride": 2, "padding": 2}),
+    ((14, 13, 4, 1), (2, 13, 1, 2), {"padding": 1, "dilation": 2}),
+    ((3, 2, 4, 1), (2, 2, 1, 1), {"padding": 1}),
 ]
 
 
