@@ -214,7 +214,8 @@ def tensor_text(x: Any) -> str:
     kind = type(x)
     ours = kind.__module__.startswith("livegrad.")
     prefix = "tensor(" if ours else f"{kind.__name__}("
-    if LOCAL.flusher is not None and LOCAL.flusher.depends(node_of(x)):  # none is known yet
+    flusher = LOCAL.state.flusher
+    if flusher is not None and flusher.depends(node_of(x)):  # none is known yet
         return f"BatchedTensor(shape={list(x.shape)}, dtype={x.dtype})"
     if x.is_meta:
         notes = ["device='meta'", f"size={tuple(x.shape)}", *_suffixes(x, np.empty(0))]

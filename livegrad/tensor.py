@@ -50,9 +50,9 @@ from livegrad.ops.reductions import reduce
 from livegrad.ops.shaping import movement, resizing, slicing
 from livegrad.ops.shaping.resizing import become
 from livegrad.ops.support.numbers import OPERANDS
-from livegrad.runtime.at_once import read_at_once
+from livegrad.runtime.reading import read_number
 from livegrad.runtime.shared import lend
-from livegrad.runtime.values import array_of, number_of, to_compute
+from livegrad.runtime.values import array_of, to_compute
 from livegrad.settings import preserve_format
 from livegrad.subclassing import Subclassing, disabled_torch_function as disabled_torch_function
 
@@ -280,23 +280,7 @@ class Tensor(Subclassing):
 
     def item(self) -> Any:
         """The value of a one-element tensor as a Python number."""
-        return self._scalar("item()")
-
-    def _scalar(self, reason: str) -> Any:
-        node = node_to_read(self)
-        if node.meta.numel != 1:
-            raise RuntimeError(
-                f"a Tensor with {node.meta.numel} elements cannot be converted to Scalar"
-            )
-        if node.buffer is None and not read_at_once(node):
-            flush(reason, node)
-        try:
-            number = number_of(node)
-        except NotImplementedError:
-            raise RuntimeError("Tensor.item() cannot be called on meta tensors") from None
-        if READ:
-            tell_read(node, number, reason)
-        return number
+        return read_number(self, "item()")
 
     def tolist(self) -> Any:
         """The values as nested lists of Python numbers (a number for 0-d)."""
@@ -362,7 +346,7 @@ class Tensor(Subclassing):
         if numel != 1:
             what = "no values" if numel == 0 else "more than one value"
             raise RuntimeError(f"Boolean value of Tensor with {what} is ambiguous")
-        return bool(self._scalar("bool()"))
+        return bool(read_number(self, "bool()"))
 
     def __int__(self) -> int:
         return int(_real_number(self._one_number("int()")))
@@ -379,13 +363,13 @@ class Tensor(Subclassing):
             raise ValueError(
                 f"only one element tensors can be converted to Python scalars; got {numel} elements"
             )
-        return self._scalar(reason)
+        return read_number(self, reason)
 
     def __index__(self) -> int:
         meta = self._node.meta
         if meta.numel != 1 or meta.dtype.category >= dtypes.FLOAT:
             raise TypeError("only integer tensors of a single element can be converted to an index")
-        return int(self._scalar("index()"))
+        return int(read_number(self, "index()"))
 
     def __len__(self) -> int:
         shape = self._node.meta.shape
@@ -419,7 +403,7 @@ class Tensor(Subclassing):
 
     def __format__(self, spec: str) -> str:
         if self._node.meta.ndim == 0 and self._node.meta.device is not META:
-            return format(self._scalar("print"), spec)
+            return format(read_number(self, "print"), spec)
         return object.__format__(self, spec)
 
     # ---- copying and gradients -----------------------------------------------------------

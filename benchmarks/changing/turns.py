@@ -84,7 +84,8 @@ def failure_noted(outcome: Outcome, name: str) -> Iterator[None]:
 def environment(settings: Settings, cache: str) -> dict[str, str]:
     """The variables of a process."""
     common = frameworks.environment(settings.threads)
-    return {**common, "LIVEGRAD_CACHE_DIR": cache}
+    # An installed package has its bytecode; without, a first step would be that of Python's parser.
+    return {**common, "LIVEGRAD_CACHE_DIR": cache, "PYTHONDONTWRITEBYTECODE": ""}
 
 
 def prepare(program: str, settings: Settings, variables: dict[str, str]) -> None:

@@ -58,7 +58,7 @@ def backward(
         and not create_graph
         and isinstance(tensors, Handle)
         and not Anomaly.enabled
-        and LOCAL.flusher is None  # asked here: a hot function would remember the first answer
+        and LOCAL.state.flusher is None
         and pending.backward(tensors, bool(retain_graph))
     ):
         return

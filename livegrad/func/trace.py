@@ -36,7 +36,7 @@ class Trace:
 
     def __enter__(self) -> Trace:
         state = LOCAL.state
-        self._outer, LOCAL.flusher = LOCAL.flusher, self
+        self._outer, LOCAL.state.flusher = LOCAL.state.flusher, self
         kept = state.grad, state.inference, state.site, state.caster
         self._fields = state.enter_scratch()
         state.grad, state.inference, state.site, state.caster = kept
@@ -47,7 +47,7 @@ class Trace:
         state = LOCAL.state
         self.nodes, self.handles = state.nodes, state.handles
         state.leave_scratch(self._fields)
-        LOCAL.flusher = self._outer
+        LOCAL.state.flusher = self._outer
 
     @contextmanager
     def _outside(self) -> Iterator[None]:
@@ -55,12 +55,12 @@ class Trace:
         state = LOCAL.state
         inner = state.fields()
         state.put_back(self._fields)
-        LOCAL.flusher = self._outer
+        LOCAL.state.flusher = self._outer
         try:
             yield
         finally:
             self._fields = state.fields()
-            LOCAL.flusher = self
+            LOCAL.state.flusher = self
             state.put_back(inner)
 
     def placeholder(self, meta: Meta, requires_grad: bool) -> Tensor:

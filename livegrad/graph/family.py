@@ -6,9 +6,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from livegrad.graph.handle import Share, may_be_stale, node_of
+from livegrad.graph.handle import Share, is_current, may_be_stale, node_of
 from livegrad.graph.node import Node, is_in_vain
 from livegrad.graph.state import setting
+from livegrad.native.hot import hot
 
 NO_GRAD, IN_FUNCTION = "no_grad", "Function"
 
@@ -26,11 +27,16 @@ def node_of_whole(share: Share) -> Node:
     return node
 
 
+@hot
 def node_to_read(x: Any) -> Node:
     """The node of a tensor whose values are wanted: its history may be gone."""
     share = x._share
-    if share is None or share.made_at is None:
+    if share is None or share.made_at is None or is_current(share):
         return node_of(x)
+    return _node_without_history(x)
+
+
+def _node_without_history(x: Any) -> Node:
     with setting(grad=False):
         return node_of(x)
 

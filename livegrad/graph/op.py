@@ -262,6 +262,11 @@ class Op:
         if Session.current is not None and _any_symbolic(spec.meta, *metas):
             Session.current.interned.append((self.cache, key))
 
+    def remember_as(self, key: Any, spec: Spec, metas: tuple[Meta, ...]) -> Spec:
+        """Has a spec be found by another key, too."""
+        self._store(key, spec, metas)
+        return spec
+
     def make_spec(self, attrs: tuple[Any, ...], meta: Meta) -> Spec:
         """A spec that is not stored."""
         spec = Spec(self, attrs, meta)

@@ -78,6 +78,10 @@ class State:
     `caster`, inside `livegrad.autocast`, is asked to cast the inputs of ops that have an `autocast`
     rule: caster(rule, inputs) -> inputs.
 
+    `flusher`, if there is one, answers for flushes: a function transform records nodes that cannot
+    be computed yet (func/trace.py), a checkpoint looks at them first (utils/checkpoint.py). It
+    stays while a scratch state is entered and left.
+
     `elsewhere` says that nodes of other devices than the CPU are among those pending.
 
     `walks` has what was found when backward passes that are pending were recorded.
@@ -100,6 +104,7 @@ class State:
         "bytes",
         "caster",
         "elsewhere",
+        "flusher",
         "grad",
         "handles",
         "held",
@@ -118,6 +123,7 @@ class State:
 
     def __init__(self) -> None:
         self.base = self.limit = 0  # if there is no range, there is nothing to give back
+        self.flusher: Any = None
         self.outer: tuple[list[Node], ...] = ()
         self.seen = 0
         self.shared = False
@@ -240,18 +246,13 @@ def start_over(state: State) -> None:
     state.shared = False
 
 
-_fields_of = attrgetter(*State.__slots__[1:])
+_fields_of = attrgetter(*[name for name in State.__slots__[1:] if name != "flusher"])
 
 
 class _Local(threading.local):
-    """`state` is one object per thread for good: translated functions remember it.
-
-    `flusher`, if there is one, answers for flushes: a function transform records nodes that cannot
-    be computed yet (func/trace.py), a checkpoint looks at them first (utils/checkpoint.py).
-    """
+    """`state` is one object per thread for good: translated functions remember it."""
 
     state: State
-    flusher: Any = None
 
     def __init__(self) -> None:
         self.state = State()
@@ -331,10 +332,11 @@ class Runtime:
 
 def flush(reason: str, *roots: Node) -> None:
     """Computes everything pending that is still alive, and `roots` in any case."""
-    if LOCAL.flusher is None:
+    flusher = LOCAL.state.flusher
+    if flusher is None:
         Runtime.flush(reason, roots)
     else:
-        LOCAL.flusher.flush(reason, roots)
+        flusher.flush(reason, roots)
 
 
 def flush_all(reason: str) -> None:

@@ -15,6 +15,7 @@ from livegrad.graph.handle import (
     Share,
     Step,
     Writing,
+    is_current,
     is_detached,
     may_be_stale,
     new_share,
@@ -25,7 +26,7 @@ from livegrad.graph.handle import (
 from livegrad.graph.infer import not_a_tensor
 from livegrad.graph.layout import like_strides
 from livegrad.graph.meta import Meta, Shape
-from livegrad.graph.node import Interior, LeafRef, Node, is_in_vain, place_of, to_nowhere
+from livegrad.graph.node import Interior, LeafRef, Node, Spec, is_in_vain, place_of, to_nowhere
 from livegrad.graph.op import REGISTRY, Op
 from livegrad.graph.record import append, record, unary
 from livegrad.graph.spent import propagate
@@ -229,13 +230,21 @@ def view(
     if shown is not None and shown.cell.memory is not None:
         return Writing.view_shared(op, x, attrs, args, shape)
     # A cell that we refer to is not given up, only to be made again.
-    cell = None if shown is None else shown.cell
+    cell = None if shown is None else shown.cell  # noqa: F841
     out = record(op, (x,), attrs, args, shape)
+    _share_values(x, out, (op, attrs, args, shape))
+    return out
+
+
+@hot
+def _share_values(x: Any, out: Any, step: Step) -> None:
+    """Makes `out`, which was recorded just now, a view of `x`."""
+    op = step[0]
     shown = x._share
     if shown is None:
         shown = share_of(x)
     cell = shown.cell
-    share = new_share(cell, _longer(shown.path, (op, attrs, args, shape)), cell.version)
+    share = new_share(cell, _longer(shown.path, step), cell.version)
     out._share = share
     if cell._node.grad_to is not None and (op.grads is not None or shown.whole is not None):
         share.whole = cell.base()
@@ -250,7 +259,25 @@ def view(
         share.mark_made(NO_GRAD)
         if x._node.grad_to is not None:
             require_in_vain(out._node, share)
+
+
+@hot
+def view_as_known(spec: Spec, x: Any, args: tuple[Any, ...]) -> Tensor:
+    """`view` by a known spec, of a tensor that `is_plainly_current`."""
+    node = x._node
+    out = append(spec, (node,), args, None if node.grad_to is None else spec.grad)
+    _share_values(x, out, (spec.op, spec.attrs, args, spec.meta.shape))
     return out
+
+
+@hot
+def is_plainly_current(x: Any) -> bool:
+    """Whether a tensor shows what it shares, is no detached one, and the memory is ours alone."""
+    share = x._share
+    if share is None:
+        return True
+    path = share.path
+    return is_current(share) and (not path or path[-1][0].grads is not None)
 
 
 @hot

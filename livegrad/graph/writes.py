@@ -51,7 +51,7 @@ def rebind(x: Tensor, value: Tensor, expanded: bool = False) -> Tensor:
     The value that was there stays in the graph for whoever recorded with it, so backward never
     meets a value "modified by an in-place operation".
     """
-    if _wrote_plainly(x, value):
+    if wrote_plainly(x, value):
         return x
     check_writable(x, value._node.grad_to is not None, expanded)
     if x._node.meta.device is not value._node.meta.device:
@@ -93,7 +93,7 @@ def rebind(x: Tensor, value: Tensor, expanded: bool = False) -> Tensor:
 
 
 @hot
-def _wrote_plainly(x: Any, value: Any) -> bool:
+def wrote_plainly(x: Any, value: Any) -> bool:
     """Writes what needs no second look: no graph, no memory of others, at most one step away."""
     old, node = x._node, value._node
     if old.grad_to is not None or node.grad_to is not None or node.meta is not old.meta:
@@ -180,12 +180,15 @@ def _let_go_of_old_whole(cell: Cell) -> None:
         share.seen = cell.version
 
 
+@hot
 def is_whole_without_graph(x: Any) -> bool:
     """Whether `x` is all of its memory, which is ours alone and laid out in order, and constant."""
     node, share = x._node, x._share
     if node.grad_to is not None or node.meta.strides is not None or node.meta.device is not CPU:
         return False
-    return share is None or not (share.path or share.cell.memory or share.cell.parent)
+    if share is None:
+        return True
+    return not share.path and share.cell.memory is None and share.cell.parent is None
 
 
 def _write_to_cell(cell: Cell, path: Sequence[Step], part: Node) -> None:

@@ -88,7 +88,7 @@ def clear() -> None:
 def mode(layer: Any) -> None:
     """A layer trains without gradients, or has gradients while not training."""
     training = bool(layer.training)
-    if Watch.suspect is not None or training in Modes.told or LOCAL.flusher is not None:
+    if Watch.suspect is not None or training in Modes.told or LOCAL.state.flusher is not None:
         return  # a checkpoint records without gradients, too
     Modes.looks += 1
     if Modes.looks > _MOST_LOOKS:
@@ -105,7 +105,7 @@ def mode(layer: Any) -> None:
 
 def dropped() -> None:
     """Functional dropout without gradients."""
-    if LOCAL.flusher is not None:
+    if LOCAL.state.flusher is not None:
         return
     Modes.looks += 1
     if Modes.looks > _MOST_LOOKS:
@@ -166,7 +166,7 @@ def ran_again(module: Module, args: Any, output: Any) -> None:
     suspect = Watch.suspect
     if suspect is None or suspect.module is not module or not suspect.is_ours:
         return
-    if module.training and not LOCAL.state.grad and LOCAL.flusher is None:
+    if module.training and not LOCAL.state.grad and LOCAL.state.flusher is None:
         _tell_forgotten(suspect)
     else:
         clear()

@@ -36,6 +36,16 @@ def half_at(address: int) -> int:
     return ctypes.c_uint32.from_address(address).value
 
 
+def single_at(address: int) -> float:
+    """The number that a float of 32 bits at `address` is."""
+    return ctypes.c_float.from_address(address).value
+
+
+def double_at(address: int) -> float:
+    """The float at `address`."""
+    return ctypes.c_double.from_address(address).value
+
+
 def put_word(address: int, word: int) -> None:
     """Stores 64 bits at `address`."""
     ctypes.c_int64.from_address(address).value = word

@@ -13,6 +13,7 @@ from livegrad.native import rare
 from livegrad.native.calls import (
     call_native,
     call_native_freely,
+    double_at,
     double_bits,
     half_at,
     int_at,
@@ -21,6 +22,7 @@ from livegrad.native.calls import (
     quotient,
     ratio_bits,
     remainder,
+    single_at,
     untrack,
     word_at,
 )
@@ -202,6 +204,15 @@ class Invocations(Expressions):
         self.emit(f"{r} = load {kind}, ptr {self._pointer(node.args[0])}")
         return Value(r, "num")
 
+    def call_single_at(self, node: ast.Call) -> Value:
+        single, r = self._loaded_from(node, "float"), self.fresh()
+        self.emit(f"{r} = fpext float {single.text} to double")
+        return self.owned(self.capi("PyFloat_FromDouble", f"double {r}"))
+
+    def call_double_at(self, node: ast.Call) -> Value:
+        double = self._loaded_from(node, "double")
+        return self.owned(self.capi("PyFloat_FromDouble", f"double {double.text}"))
+
     def call_object_at(self, node: ast.Call) -> Value:
         r = self.fresh()
         self.emit(f"{r} = load ptr, ptr {self._pointer(node.args[0])}")
@@ -287,6 +298,8 @@ _SPECIAL: dict[Any, tuple[int, Special]] = {
     isinstance: (2, Invocations.call_isinstance),
     word_at: (1, Invocations.call_word_at),
     half_at: (1, Invocations.call_half_at),
+    single_at: (1, Invocations.call_single_at),
+    double_at: (1, Invocations.call_double_at),
     object_at: (1, Invocations.call_object_at),
     put_word: (2, Invocations.call_put_word),
     int_at: (1, Invocations.call_int_at),

@@ -24,12 +24,13 @@ from livegrad.graph.handle import Handle, is_current, leaf_node, node_of, shares
 from livegrad.graph.node import Node
 from livegrad.graph.record import forget_from
 from livegrad.graph.state import LOCAL, STATES
-from livegrad.native.calls import half_at, put_word, quotient, remainder, word_at
+from livegrad.native.calls import put_word, remainder
 from livegrad.native.hot import hot, hot_slots
 from livegrad.ops.making.generate import number_everywhere
 from livegrad.runtime.liveness import may_overwrite
 from livegrad.runtime.memory import Buffer, allocate
 from livegrad.runtime.running import ARGUMENT
+from livegrad.runtime.values import bits_at
 
 Array = np.ndarray[Any, Any]
 
@@ -121,10 +122,11 @@ def _known_places(x: Any, key: Any, value: Any) -> Array | None:
 _MOST_PLACES = 4096
 
 
+@hot
 def _may_be_now() -> bool:
     """Whether nobody wants to hear of what is recorded, or to record it himself."""
     state = LOCAL.state
-    return not (RECORDED or state.reference or state.held or LOCAL.flusher is not None)
+    return not (RECORDED or state.reference or state.held or state.flusher is not None)
 
 
 def _known(value: Any, dtype: DType, storage: Any) -> Array | None:
@@ -201,7 +203,7 @@ def read_at_once(node: Node) -> bool:
             return False
         place = place * shape[d] + args[d]
     made = allocate(itemsize)
-    put_word(made.ptr, _bits_at(x.buffer.ptr + place * itemsize, itemsize))
+    put_word(made.ptr, bits_at(x.buffer.ptr + place * itemsize, itemsize))
     handles, last = state.handles, len(nodes) - 1
     try:
         handles.pop()
@@ -232,20 +234,7 @@ _BETWEEN_FLUSHES = 64
 _COPIED = (1, 4, 8)
 
 
+@hot
 def is_alone() -> bool:
     """Whether this thread records alone, and nobody wants to hear of it."""
     return len(STATES) == 1 and LOCAL.state.most >= 0 and _may_be_now()
-
-
-@hot
-def _bits_at(address: int, itemsize: int) -> int:
-    """The bits of an element, of which no byte outside of the memory that it is in is read."""
-    if itemsize == 8:
-        return word_at(address)
-    if itemsize == 4:
-        return half_at(address)
-    beside = remainder(address, 4)
-    bits = half_at(address - beside)
-    for _ in range(beside):
-        bits = quotient(bits, 256)
-    return remainder(bits, 256)

@@ -44,7 +44,14 @@ class Counters:
 counters = Counters()
 
 
+@hot_slots
 class Timing:
     """Whether the steps of plans are timed: from the first explain() on, or by LIVEGRAD_DEBUG."""
 
-    enabled = debug.wants("times")
+    __slots__ = ("enabled",)
+
+    def __init__(self) -> None:
+        self.enabled = debug.wants("times")
+
+
+TIMING = Timing()

@@ -21,7 +21,15 @@ from livegrad.compiler.kept import KEPT
 from livegrad.graph import spent
 from livegrad.graph.events import LATEST, RAN, RECORDED, numbers_of_nodes, tell_ran
 from livegrad.graph.node import Node, quote_site
-from livegrad.graph.state import LOCAL, ORPHANED, STATES, Runtime, State, start_over
+from livegrad.graph.state import (
+    LOCAL,
+    ORPHANED,
+    STATES,
+    Runtime,
+    State,
+    flush as recorded_flush,
+    start_over,
+)
 from livegrad.native.hot import FUNCTIONS, hot
 from livegrad.runtime import plans
 from livegrad.runtime.at_once import write_at_once
@@ -45,24 +53,77 @@ from livegrad.runtime.reference import evaluate
 from livegrad.runtime.running import run, run_followed
 from livegrad.runtime.sight import has_updates, may_be_listed, note_price, run_at_first_sight
 from livegrad.runtime.snapshot import Snapshot
-from livegrad.runtime.speedup import Speedup, go_on, is_time
+from livegrad.runtime.speedup import DECIDED, go_on, is_time
 from livegrad.runtime.values import buffer_of, number_at
 
 _now = time.perf_counter_ns
 _lock: Any = threading.RLock()
 
 
-def flush(reason: str, roots: tuple[Node, ...]) -> None:
-    """Computes everything pending that is alive, and `roots` in any case."""
+def flush(reason: str, roots: tuple[Node, ...], is_new: bool = False) -> None:
+    """Computes everything pending that is alive, and `roots` in any case.
+
+    `is_new` says that no plan follows it: somebody has tried.
+    """
     state = LOCAL.state
     if not state.nodes and all([node.buffer is not None for node in roots]):
         return
     try:
         with _lock:
-            _flush_locked(state, reason, roots)
+            _flush_locked(state, reason, roots, is_new)
     except Exception as error:
         fold(error)
         raise
+
+
+_is_held, _take, _give_back = _lock._is_owned, _lock.acquire, _lock.release
+_FOLLOWED, _NEW, _REFUSED = 1, 0, -1
+
+
+@hot
+def compute(reason: str, node: Node) -> None:
+    """`flush` for a node that is read: on the shortest way, if a plan is known for it."""
+    state = LOCAL.state
+    if state.flusher is not None or len(STATES) > 1 or ORPHANED:
+        recorded_flush(reason, node)
+    elif len(FUNCTIONS) > DECIDED.functions:
+        flush(reason, (node,))  # hot functions are still to be exchanged, a bit at every flush
+    else:
+        found = _follow(state, reason, node)
+        if found != _FOLLOWED:
+            flush(reason, (node,), found == _NEW)
+
+
+@hot
+def _follow(state: State, reason: str, node: Node) -> int:
+    held = _is_held()
+    try:
+        if not held:
+            _take()
+        return _follow_locked(state, reason, (node,))
+    finally:
+        if not held and _is_held():  # Ctrl-C may have come before it was taken
+            _give_back()
+
+
+@hot
+def _follow_locked(state: State, reason: str, roots: tuple[Node, ...]) -> int:
+    """Runs the plan that is known for what is pending; nothing has been changed if there is none,
+    or if it refuses a value, which is for the other way to tell."""
+    started = _now()
+    try:
+        if not _flush_as_before(state, roots):
+            return _NEW
+    except (Fault, OutOfMemory):
+        return _REFUSED
+    except BaseException:
+        start_over(state)
+        raise
+    try:
+        _tell_ran(reason, LAST.executable, state.nodes, True, 0, started)
+    finally:
+        start_over(state)
+    return _FOLLOWED
 
 
 def _released(function: Any) -> Any:
@@ -87,13 +148,13 @@ if sys.version_info >= (3, 14):
     flush = _released(flush)
 
 
-def _flush_locked(state: State, reason: str, roots: tuple[Node, ...]) -> None:
-    if len(FUNCTIONS) > Speedup.known and is_time():
+def _flush_locked(state: State, reason: str, roots: tuple[Node, ...], is_new: bool) -> None:
+    if len(FUNCTIONS) > DECIDED.functions and is_time():
         go_on()
     if len(STATES) > 1 or ORPHANED:
         _look_around(state)
     try:
-        _flush(state, reason, roots)
+        _flush(state, reason, roots, is_new)
     except Fault as fault:
         raise _flush_the_rest(state, reason, roots, fault) from None
     except OutOfMemory as error:
@@ -149,9 +210,9 @@ def _flush_the_rest(state: State, reason: str, roots: tuple[Node, ...], fault: F
 
 
 @hot
-def _flush(state: State, reason: str, roots: tuple[Node, ...]) -> None:
+def _flush(state: State, reason: str, roots: tuple[Node, ...], is_new: bool) -> None:
     started = _now()
-    if _flush_as_before(state, roots):
+    if not is_new and _flush_as_before(state, roots):
         _tell_ran(reason, LAST.executable, state.nodes, True, 0, started)
     else:
         _flush_as_recorded(state, reason, roots, started)

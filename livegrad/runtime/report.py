@@ -7,7 +7,7 @@ from typing import Any
 
 from livegrad.graph.events import Ran, Step, latest, latest_part
 from livegrad.graph.node import describe_site
-from livegrad.runtime.counters import Timing, counters
+from livegrad.runtime.counters import TIMING, counters
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,7 @@ def last_steps() -> tuple[Step, ...]:
 def explain(file: Any = None) -> None:
     """Prints what the last flush did: why, which kernels with which ops and lines, what it cost."""
     print(explanation(), file=file)
-    Timing.enabled = True
+    TIMING.enabled = True
 
 
 def explanation() -> str:

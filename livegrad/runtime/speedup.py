@@ -55,13 +55,24 @@ class Speedup:
     watch: Watch | None = None
     # Who wants the originals for a while.
     suspended = 0
-    # The hot functions that there were when it was decided; modules imported later have more.
-    known = 1 << 62 if decided else 0
     # How many there were when the disk was last looked at.
     looked = 0
     work: Work | None = None
     making: Making | None = None
     compilation: Compilation | None = None
+
+
+@hot.hot_slots
+class _Decided:
+    """The hot functions that there were when it was decided; modules imported later have more."""
+
+    __slots__ = ("functions",)
+
+    def __init__(self) -> None:
+        self.functions = 1 << 62 if Speedup.decided else 0
+
+
+DECIDED = _Decided()
 
 
 def is_time() -> bool:
@@ -120,14 +131,14 @@ def _work(in_background: bool) -> Work:
     except (_untranslatable(), OSError, RuntimeError) as error:  # no source, or no LLVM passes
         if debug.wants("native"):
             debug.out(f"hot functions stay Python's: {error}")
-        Speedup.known = 1 << 62
+        DECIDED.functions = 1 << 62
     else:
         while is_observed():
             if not in_background:
                 return
             yield True
         _install(made, watch)
-        Speedup.known = len(functions)
+        DECIDED.functions = len(functions)
     Speedup.decided = True
 
 

@@ -11,6 +11,8 @@ from livegrad import dtypes
 from livegrad.device import CPU, backend_of
 from livegrad.dtypes import DType
 from livegrad.graph.node import Node
+from livegrad.native.calls import double_at, half_at, quotient, remainder, single_at, word_at
+from livegrad.native.hot import hot
 from livegrad.runtime.memory import Buffer, copied
 
 Array = np.ndarray[Any, Any]
@@ -39,8 +41,38 @@ _NUMBERS: dict[DType, Any] = {
 }
 
 
+@hot
 def number_of(node: Node) -> Any:
     """The value of a computed node of one element as a Python number; quicker than an array."""
+    meta = node.meta
+    if meta.device is CPU:
+        dtype, address = meta.dtype, node.buffer.ptr
+        if dtype is dtypes.float32:
+            return single_at(address)
+        if dtype is dtypes.int64:
+            return word_at(address)
+        if dtype is dtypes.bool_:
+            return bits_at(address, 1) != 0
+        if dtype is dtypes.float64:
+            return double_at(address)
+    return _number_of_any(node)
+
+
+@hot
+def bits_at(address: int, itemsize: int) -> int:
+    """The bits of an element, of which no byte outside of the memory that it is in is read."""
+    if itemsize == 8:
+        return word_at(address)
+    if itemsize == 4:
+        return half_at(address)
+    beside = remainder(address, 4)
+    bits = half_at(address - beside)
+    for _ in range(beside):
+        bits = quotient(bits, 256)
+    return remainder(bits, 256)
+
+
+def _number_of_any(node: Node) -> Any:
     kind = _NUMBERS.get(node.meta.dtype)
     if kind is None or node.meta.device is not CPU:
         return to_compute(array_of(node), node.meta.dtype).item()

@@ -77,7 +77,7 @@ def checkpoint(
         )
     state = LOCAL.state
     first, again = context_fn()
-    if not state.grad or state.reference or LOCAL.flusher is not None:
+    if not state.grad or state.reference or LOCAL.state.flusher is not None:
         # Nothing is kept for backward, or (in reference mode and traces) nothing can be dropped.
         with first:
             return function(*args, **kwargs)
@@ -184,7 +184,7 @@ def _tensors(value: Any) -> list[Tensor]:
 
 
 class Watch:
-    """As `LOCAL.flusher`: sees what a segment recorded before each flush lets go of it.
+    """As `LOCAL.state.flusher`: sees what a segment recorded before each flush lets go of it.
 
     `edges` are the nodes from outside that gradients of the segment flow to. While a segment is
     recorded without gradients, its own nodes have none.
@@ -213,11 +213,11 @@ class Watch:
     def flush(self, reason: str, roots: tuple[Node, ...]) -> None:
         """Computes what is pending, as always."""
         self.collect()
-        LOCAL.flusher = None
+        LOCAL.state.flusher = None
         try:
             Runtime.flush(reason, roots)
         finally:
-            LOCAL.flusher = self
+            LOCAL.state.flusher = self
             self.start = 0
 
     def depends(self, root: Node) -> bool:
@@ -255,14 +255,14 @@ class Segment:
         """Runs the function without keeping what backward would need, and computes its results."""
         state = LOCAL.state
         watch = Watch(self.log)
-        LOCAL.flusher, state.grad = watch, False
+        LOCAL.state.flusher, state.grad = watch, False
         try:
             with context:
                 args, kwargs = self._arguments(first=True)
                 result = self.call(*args, **kwargs)
             watch.collect()
         finally:
-            LOCAL.flusher, state.grad = None, True
+            LOCAL.state.flusher, state.grad = None, True
         outputs = _tensors(result)
         self.metas = [node_of(y).meta for y in outputs]
         mine = [node_of(y) for y in outputs]

@@ -20,7 +20,7 @@ from livegrad.profiler import (
     schedule,
     tensorboard_trace_handler,
 )
-from livegrad.runtime.counters import Timing
+from livegrad.runtime.counters import TIMING
 
 
 def averages(prof: Any) -> dict[str, Any]:
@@ -194,10 +194,10 @@ def test_what_is_not_emitted_is_said() -> None:
 
 
 def test_profiles_end_with_everything_as_before() -> None:
-    timed = Timing.enabled
+    timed = TIMING.enabled
     with pytest.raises(ZeroDivisionError), profile():
         1 / 0
-    assert Timing.enabled is timed
+    assert TIMING.enabled is timed
     assert autograd_profiler.Collector.now is None
     with pytest.raises(RuntimeError, match="already enabled"), profile(), profile():
         pass

@@ -19,7 +19,7 @@ from livegrad.dtypes import DType
 from livegrad.graph.blame import as_items
 from livegrad.graph.geometry import lies_where
 from livegrad.graph.handle import Handle, is_current, node_of, shares_with
-from livegrad.graph.infer import TYPE_NAMES
+from livegrad.graph.infer import TYPE_NAMES, infer_spec
 from livegrad.graph.layout import (
     Strides,
     contiguous_strides,
@@ -28,12 +28,19 @@ from livegrad.graph.layout import (
     strides_in_order,
 )
 from livegrad.graph.meta import Meta, Shape
+from livegrad.graph.node import Spec
 from livegrad.graph.op import Op
 from livegrad.graph.overlap import AT_ALL, check_copied, check_overlap
 from livegrad.graph.record import record
 from livegrad.graph.state import LOCAL, Runtime
-from livegrad.graph.views import view
-from livegrad.graph.writes import check_writable, is_whole_without_graph, prepare_write, rebind
+from livegrad.graph.views import is_plainly_current, view, view_as_known
+from livegrad.graph.writes import (
+    check_writable,
+    is_whole_without_graph,
+    prepare_write,
+    rebind,
+    wrote_plainly,
+)
 from livegrad.native.hot import hot
 from livegrad.ops.bookkeeping.in_place import laid_out_as, overwriting
 from livegrad.ops.elementwise.arithmetic import add, cast, clone, where as choose
@@ -197,8 +204,8 @@ def _index_tensors(part: Any, shape: Shape, dim: int) -> list[Tensor] | None:
         meta = node_of(part).meta
         if not _is_mask(meta.dtype):
             # One index is read, and gives a view. What a transform traces cannot be read.
-            known = LOCAL.flusher is None and not meta.ndim and meta.dtype.category == dtypes.INT
-            return None if known else [part]
+            is_one = not meta.ndim and meta.dtype.category == dtypes.INT
+            return None if is_one and LOCAL.state.flusher is None else [part]
         return _mask_positions(part, shape, dim)
     if isinstance(part, np.ndarray | list | tuple | range):
         if isinstance(part, list | tuple) and any(isinstance(x, Handle) for x in part):
@@ -271,13 +278,10 @@ def _bool_of(part: Any) -> Any:
 
 def getitem(self: Tensor, key: Any) -> Tensor:
     """`x[key]`: a view for ints and slices, a copy for index tensors and masks."""
-    share = self._share
-    if share is not None and not is_current(share):
-        node_of(self)
-    shape = self._node.meta.shape
-    if type(key) is int and shape and -shape[0] <= key < shape[0]:  # the commonest, on a short way
-        return view(INDEX, self, (items_at(len(shape), 0, INT),), (key % shape[0],), shape[1:])
-    x, parsed = _basic(self, shape, key)
+    plain: Tensor | None = _plain_part(self, key)
+    if plain is not None:
+        return plain
+    x, parsed = _basic(self, self._node.meta.shape, key)
     if not parsed.advanced:
         return x
     source = node_of(x).meta
@@ -286,6 +290,50 @@ def getitem(self: Tensor, key: Any) -> Tensor:
     if source.strides is None:
         return out
     return laid_out_as(out, _picked_strides(source, [d for d, _ in parsed.advanced], dim, out))
+
+
+@hot
+def _plain_part(x: Any, key: Any) -> Any:
+    """`x[key]` for ints in range and slices without a step, on a short way; None for other keys.
+
+    The commonest is one int, for which the spec is found by what is indexed alone.
+    """
+    share = x._share
+    if share is not None and not is_current(share):
+        node_of(x)
+    if isinstance(key, Handle) and _is_place(key._node.meta) and LOCAL.state.flusher is None:
+        key = int(key)  # one index is read, and gives a view
+    node = x._node
+    meta = node.meta
+    shape = meta.shape
+    if type(key) is int and shape and is_plainly_current(x):
+        spec = INDEX.cache.get(meta)
+        if spec is None:
+            spec = _spec_of_place(meta)
+        size = shape[0]
+        if key < 0:
+            key = key + size
+        if spec is None or not 0 <= key < size:
+            return None
+        return view_as_known(spec, x, (key,))
+    parsed = parse_plainly(shape, key)
+    if parsed is None:
+        return None
+    return view(INDEX, x, (parsed.items,), parsed.args, parsed.shape)
+
+
+@hot
+def _is_place(meta: Meta) -> bool:
+    return meta.ndim == 0 and meta.dtype is dtypes.int64
+
+
+def _spec_of_place(meta: Meta) -> Spec | None:
+    """The spec of `x[i]`, which from now on is found by the meta of `x`."""
+    if meta.device is not CPU:
+        return None
+    key = ((meta,), (items_at(meta.ndim, 0, INT),), meta.shape[1:])
+    spec = INDEX.cache.get(key) or infer_spec(INDEX, key, (), ())
+    return INDEX.remember_as(meta, spec, (meta,))
 
 
 def _picked_strides(source: Meta, dims: list[int], at: int, out: Tensor) -> Strides:
@@ -306,7 +354,8 @@ def _basic(x: Tensor, shape: Shape, key: Any) -> tuple[Tensor, Parsed]:
         if parsed.args or len(parsed.shape) != len(shape):
             x = view(INDEX, x, (parsed.items,), parsed.args, parsed.shape)
         x, rest = _scalars_first(_turned(x, parsed), parsed.advanced)
-        return x, parsed._replace(advanced=rest)
+        parsed.advanced = rest
+        return x, parsed
     return _turned(view(INDEX, x, (parsed.items,), parsed.args, parsed.shape), parsed), parsed
 
 
@@ -360,10 +409,7 @@ def _are_neighbours(dims: list[int]) -> bool:
 
 def setitem(self: Tensor, key: Any, value: Any) -> None:
     """`x[key] = value`, broadcast and cast."""
-    if isinstance(value, Handle):
-        if value._share is not None and _is_written_already(self, key, value):
-            return
-    elif Runtime.write_at_once(self, key, value):
+    if _set_plainly(self, key, value):
         return
     meta = node_of(self).meta
     if not isinstance(value, TENSORS):
@@ -403,6 +449,39 @@ def setitem(self: Tensor, key: Any, value: Any) -> None:
         if _is_all(parsed, meta.shape):  # the tensor itself, and no view of it
             x, part = self, overwriting(self, part)
         rebind(x, part, expanded=itself)
+
+
+@hot
+def _set_plainly(x: Any, key: Any, value: Any) -> bool:
+    """`x[key] = value` on a short way, if there is one: at once, or as one node.
+
+    The latter of a tensor that is all of its memory, without a graph, to a part of it that ints and
+    slices name, with a value that fits.
+    """
+    if not isinstance(value, Handle):
+        done: bool = Runtime.write_at_once(x, key, value)
+        return done
+    share, own = value._share, x._share
+    if share is not None and own is not None and share.cell is own.cell:
+        return _is_written_already(x, key, value)
+    given = node_of(value)
+    node = node_of(x)
+    if given.grad_to is not None or given.meta.device is not CPU:
+        return False
+    if value is x or not is_whole_without_graph(x):
+        return False
+    if given.buffer is not None and Runtime.write_at_once(x, key, value):
+        return True
+    meta = node.meta
+    parsed = parse_plainly(meta.shape, key)
+    if parsed is None or given.meta.dtype is not meta.dtype or given.meta.shape != parsed.shape:
+        return False
+    if _is_all(parsed, meta.shape):
+        return False
+    written = record(INDEX_WRITE, (x, value), (parsed.items,), parsed.args)
+    if not wrote_plainly(x, written):
+        rebind(x, written, True)
+    return True
 
 
 def _is_written_already(x: Tensor, key: Any, value: Tensor) -> bool:
@@ -457,33 +536,22 @@ def _parsed_without_tensors(shape: Shape, key: Any) -> Parsed | None:
 
 
 def _write_part(x: Tensor, meta: Meta, key: Any, value: Any) -> bool:
-    """Writes to a part of a whole tensor, if no view is needed for that; whether it did."""
+    """Writes to a part of a whole tensor what has to be made to fit; whether it did."""
     if isinstance(value, Handle):
         given = value._node
         if given.grad_to is not None or given.meta.device is not CPU:
             return False
         if value is x or shares_with(x, value):
             return False
-        if Runtime.write_at_once(x, key, value):
-            return True
     parsed = _parsed_without_tensors(meta.shape, key)
     if parsed is None or parsed.turned or _is_all(parsed, meta.shape):
         return False
-    part = value if _fits(value, parsed.shape, meta.dtype) else None
-    if part is None:
-        part = _spread(value, parsed.shape, meta.dtype)
+    part = _spread(value, parsed.shape, meta.dtype)
     rebind(x, record(INDEX_WRITE, (x, part), (parsed.items,), parsed.args), expanded=True)
     return True
 
 
-def _fits(value: Any, shape: Shape, dtype: DType) -> bool:
-    """Whether a value is a tensor that can be written as it is."""
-    if not isinstance(value, Handle):
-        return False
-    meta = node_of(value).meta
-    return meta.shape == shape and meta.dtype is dtype
-
-
+@hot
 def _is_all(parsed: Parsed, shape: Shape) -> bool:
     if parsed.turned or parsed.shape != shape:
         return False

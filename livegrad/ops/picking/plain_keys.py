@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from livegrad.graph.meta import Shape
 from livegrad.native.hot import hot, hot_slots
 
 if TYPE_CHECKING:
     from livegrad.tensor import Tensor
+
+_new = object.__new__
 
 ALL = ("all",)
 INT = ("int",)
@@ -17,17 +19,28 @@ RUN = ("slice", 1)
 Items = tuple[tuple[Any, ...], ...]
 
 
-class Parsed(NamedTuple):
+@hot_slots
+class Parsed:
     """A key split up: what one INDEX node does, then index tensors at dims of its result.
 
     `turned` are dims of that result which negative steps turn round, before the index tensors.
     """
 
-    items: Items
-    args: tuple[int, ...]
-    shape: Shape
-    advanced: list[tuple[int, Tensor]]
-    turned: tuple[int, ...] = ()
+    __slots__ = ("advanced", "args", "items", "shape", "turned")
+
+    def __init__(
+        self,
+        items: Items,
+        args: tuple[int, ...],
+        shape: Shape,
+        advanced: list[tuple[int, Tensor]],
+        turned: tuple[int, ...],
+    ) -> None:
+        self.items = items
+        self.args = args
+        self.shape = shape
+        self.advanced = advanced
+        self.turned = turned
 
 
 @hot_slots
@@ -88,7 +101,12 @@ def parse_plainly(shape: Shape, key: Any) -> Parsed | None:
         items.append(ALL)
         sizes.append(shape[taken])
         taken += 1
-    found = Parsed(tuple(items), tuple(args), tuple(sizes), [])
+    found = _new(Parsed)
+    found.items = tuple(items)
+    found.args = tuple(args)
+    found.shape = tuple(sizes)
+    found.advanced = []
+    found.turned = ()
     _LATEST.found = (key, shape, found)
     return found
 

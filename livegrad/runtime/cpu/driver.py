@@ -19,9 +19,8 @@ from __future__ import annotations
 import functools
 import struct
 import time
-from array import array
 from collections.abc import Iterable, Sequence
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -107,8 +106,8 @@ class Program:
 
     # Those that every run reads or writes; the others are in __dict__.
     __slots__ = (
-        "__dict__", "_address", "_good_runs", "_input_address", "_known_good", "_run",
-        "_scalar_address", "num_steps", "wants_threads", "words",
+        "__dict__", "_address", "_good_runs", "_known_good", "_run", "_scalar_address",
+        "input_address", "num_steps", "wants_threads",
     )  # fmt: skip
 
     def __init__(
@@ -176,10 +175,7 @@ class Program:
         # `Any`: NumPy's stubs do not say that arrays are buffers before Python 3.12.
         self._input_memory: Any = view["inputs"]
         self._scalar_memory: Any = view["scalars"]
-        # The inputs as numbers, for those that are set one by one.
-        words = cast(Any, view["inputs"]) if self._inputs else array("q")
-        self.words: memoryview = memoryview(words)
-        self._address, self._input_address = address, at["inputs"]
+        self._address, self.input_address = address, at["inputs"]
         self._scalar_address = at["scalars"]
         self._timing: npt.NDArray[np.int64] | None = None
 
@@ -193,7 +189,7 @@ class Program:
     @property
     def memory(self) -> tuple[int, int]:
         """Addresses of the inputs and the scalars, for native code that sets them."""
-        return self._input_address, self._scalar_address
+        return self.input_address, self._scalar_address
 
     @hot
     def announce(self) -> None:
@@ -208,13 +204,13 @@ class Program:
             threads.pool.start()
         # Other Python threads go on meanwhile.
         status = call_native_freely(
-            self._run, self._address, self._input_address, self._scalar_address
+            self._run, self._address, self.input_address, self._scalar_address
         )
         while status == _BUSY:
             # Another thread runs a program: its plan is short, so look again soon.
             time.sleep(2e-5)
             status = call_native_freely(
-                self._run, self._address, self._input_address, self._scalar_address
+                self._run, self._address, self.input_address, self._scalar_address
             )
         if status == 0:
             self._known_good = True

@@ -18,8 +18,9 @@ from livegrad.dtypes import DType
 from livegrad.graph.meta import Shape, meta_of
 from livegrad.graph.node import Node
 from livegrad.graph.op import REGISTRY
+from livegrad.native.calls import put_word
 from livegrad.native.hot import hot, hot_slots
-from livegrad.runtime.counters import Timing, counters
+from livegrad.runtime.counters import TIMING, counters
 from livegrad.runtime.cpu import blas, follow
 from livegrad.runtime.cpu.driver import Program
 from livegrad.runtime.cpu.follow import Follower
@@ -66,7 +67,7 @@ class Segment:
 
     def time_if_wanted(self) -> None:
         """Has steps timed from the next run on, if that is wanted."""
-        if Timing.enabled and not self.timed:
+        if TIMING.enabled and not self.timed:
             self.program.time_steps()
             self.timed = True
 
@@ -154,8 +155,9 @@ class Segments(Runnable):
     @hot
     def announce(self) -> None:
         """Says that a run is about to begin, for `completed` to speak of that one."""
-        if self.segments and isinstance(self.segments[-1], Segment):
-            self.segments[-1].program.announce()
+        segments = self.segments
+        if segments and type(segments[-1]) is Segment:
+            segments[-1].program.announce()
 
     @property
     def completed(self) -> bool:
@@ -209,13 +211,13 @@ class Segments(Runnable):
     def run_followed(self, buffers: list[Buffer]) -> int:
         """Runs the plan after its follower has set leaves and numbers; the program's status."""
         segment: Any = self.segments[0]  # the only one, a Segment
-        words = segment.program.words
-        words[0] = ARENA.reserve(self.arena)
-        slot = self.first
+        inputs = segment.program.input_address
+        put_word(inputs, ARENA.reserve(self.arena))
+        slot = inputs + 8 * self.first
         for buffer in buffers:
-            words[slot] = buffer.ptr
-            slot += 1
-        if Timing.enabled:
+            put_word(slot, buffer.ptr)
+            slot += 8
+        if TIMING.enabled:
             segment.time_if_wanted()
         status: int = segment.program.run_prepared()
         return status
