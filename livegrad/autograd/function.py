@@ -383,6 +383,7 @@ def call_node(call: Call) -> Node:
     node.grad_to = Interior(node.inputs, call.pull)
     node.buffer = None
     node.cut = None
+    node.walked = None
     node.spent = False
     node.index = -1
     node.site = user_site()

@@ -27,7 +27,7 @@ from livegrad.graph.node import LeafRef, Node, Spec
 from livegrad.graph.op import Op
 from livegrad.graph.record import append
 from livegrad.graph.site import user_site
-from livegrad.graph.state import LOCAL, Runtime, lock_gradients, unlock_gradients
+from livegrad.graph.state import LOCAL, STATES, Runtime, lock_gradients, unlock_gradients
 from livegrad.graph.writes import rebind
 from livegrad.native.hot import hot, hot_slots
 from livegrad.ops.elementwise import arithmetic as ew
@@ -59,6 +59,12 @@ class Walk:
     way: list[int]
 
 
+class Passing:
+    """Stands for one walk, on the nodes that it has met."""
+
+    __slots__ = ()
+
+
 @hot
 def _new_walk() -> Walk:
     walk = _new(Walk)
@@ -77,7 +83,11 @@ def walk(root: Node, over_values: bool) -> Walk | None:
     """
     found = _new_walk()
     interior, leaves, way = found.interior, found.leaves, found.way
-    seen = {root}
+    # Nodes of a graph say themselves whether they were met, unless another thread may walk there.
+    alone = len(STATES) == 1
+    passing = _new(Passing)
+    met = {root}
+    root.walked = passing
     interior.append(root)
     for node in interior:  # grows while it is walked
         spec = node.spec
@@ -95,21 +105,27 @@ def walk(root: Node, over_values: bool) -> Walk | None:
         if not flows:
             return None
         inputs = node.inputs
-        for i in flows:
-            x = inputs[i]
+        for k in range(len(flows)):
+            x = inputs[flows[k] + 0]
             to = x.grad_to
             if to is None:
                 way.append(NOTHING)
-            elif x in seen:
-                way.append(AGAIN)
-            else:
-                seen.add(x)
-                if type(to) is LeafRef:
+            elif type(to) is LeafRef:
+                if x in met:
+                    way.append(AGAIN)
+                else:
+                    met.add(x)
                     way.append(LEAF)
                     leaves.append(x)
+            elif (alone and x.walked is passing) or (not alone and x in met):
+                way.append(AGAIN)
+            else:
+                if alone:
+                    x.walked = passing
                 else:
-                    way.append(INTERIOR)
-                    interior.append(x)
+                    met.add(x)
+                way.append(INTERIOR)
+                interior.append(x)
     return found
 
 

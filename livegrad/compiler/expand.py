@@ -88,6 +88,7 @@ def make_node(spec: Spec, inputs: tuple[Node, ...], args: tuple[Any, ...], site:
     node.grad_to = None
     node.buffer = None
     node.cut = None
+    node.walked = None
     node.spent = False
     node.index = -1
     node.site = site

@@ -326,7 +326,7 @@ def _junction(like: Node) -> Node:
     node.meta = like.meta
     node.spec = Spec(like.op, like.attrs, like.meta)
     node.inputs, node.args = (), ()
-    node.grad_to = node.buffer = node.cut = None
+    node.grad_to = node.buffer = node.cut = node.walked = None
     node.spent = False
     node.index = -1
     node.site = like.site

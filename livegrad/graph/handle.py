@@ -347,6 +347,7 @@ def leaf_node(meta: Meta, buffer: Any) -> Node:
     node.buffer = buffer
     node.cut = None
     node.spent = False
+    node.walked = None
     node.index = -1
     node.site = user_site()
     return node

@@ -80,6 +80,7 @@ class Node:
       gradient rule of this node's own.
     - `spent` says that a backward has walked this node and gives up its claim on values; a node
       recorded in inference mode never has one.
+    - `walked` stands for the backward pass that came by last: walks meet many nodes twice.
     - `cut` says why the inputs are gone although a gradient was wanted: (site of the backward that
       spent the graph, site of the update that overwrote a value it needs).
     """
@@ -93,6 +94,7 @@ class Node:
     site: Site | None
     index: int
     spent: bool
+    walked: Any
     cut: tuple[Site | None, Site | None] | None
 
     @property

@@ -33,8 +33,8 @@ from livegrad.graph.numbers import (
     wrapped,
 )
 from livegrad.graph.op import REGISTRY, Op
-from livegrad.graph.site import INSIDE, OUTSIDE, user_site
-from livegrad.graph.state import LOCAL, Runtime, flush
+from livegrad.graph.site import INSIDE, OUTSIDE, site_at, user_site
+from livegrad.graph.state import LOCAL, Runtime, flush_many
 from livegrad.native.calls import half_at, remainder, untrack
 from livegrad.native.hot import hot
 from livegrad.native.layout import REFERENCES
@@ -61,6 +61,7 @@ def append(
     node.buffer = None
     node.cut = None
     node.spent = state.inference
+    node.walked = None
     nodes = state.nodes
     place = len(nodes)
     node.index = state.base + place
@@ -69,7 +70,7 @@ def append(
         frame = _getframe(3)
         code = frame.f_code
         if code.co_filename in OUTSIDE:
-            node.site = (code, frame.f_lasti)
+            node.site = site_at(code, frame.f_lasti)
         else:
             # Most often one wrapper lies between, such as those of ops/support/wrapping.py.
             back = frame.f_back
@@ -78,12 +79,11 @@ def append(
                 and back.f_code.co_filename in OUTSIDE
                 and code.co_filename in INSIDE
             ):
-                node.site = (back.f_code, back.f_lasti)
+                node.site = site_at(back.f_code, back.f_lasti)
             else:
                 node.site = user_site(frame)
     else:
         node.site = state.site
-    untrack(node.site)
     untrack(args)
     if not CYCLES.are_possible:
         untrack(inputs)
@@ -103,7 +103,7 @@ def append(
     if COUNTS_ARE_KNOWN and remainder(place, _SWEPT) == _SWEPT - 1 and not state.held:
         let_go_of_dead(state.handles)
     if place > state.most + 0 and not state.held:
-        flush("many nodes were pending", node)
+        flush_many(node)
     return tensor
 
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 import sys
-from types import FrameType
+from types import CodeType, FrameType
+from typing import Any
 
 from livegrad.graph.node import Site
 from livegrad.graph.state import LOCAL
+from livegrad.native.calls import quotient, remainder, untrack
 from livegrad.native.hot import hot
 
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
@@ -15,6 +17,24 @@ _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 INSIDE: set[str] = set()
 OUTSIDE: set[str] = set()
 _getframe = sys._getframe
+
+
+# Sites that were met lately, each at a place that its code and instruction tell. A program comes to
+# the same lines again and again, and its nodes share these.
+_MET: Any = [(None, -1)] * 1024
+
+
+@hot
+def site_at(code: CodeType, instruction: int) -> Site:
+    """A place in a program."""
+    place = remainder(quotient(id(code), 16) + instruction, 1024)
+    site = _MET[place]
+    if site[0] is code and site[1] == instruction:
+        return site
+    site = (code, instruction)
+    untrack(site)
+    _MET[place] = site
+    return site
 
 
 @hot
@@ -29,11 +49,11 @@ def user_site(start: FrameType | None = None) -> Site:
         if name not in INSIDE:
             if name in OUTSIDE or not is_inside(name):
                 OUTSIDE.add(name)
-                return frame.f_code, frame.f_lasti
+                return site_at(frame.f_code, frame.f_lasti)
             INSIDE.add(name)
         frame = frame.f_back
     bottom = _getframe(1)
-    return bottom.f_code, bottom.f_lasti
+    return site_at(bottom.f_code, bottom.f_lasti)
 
 
 def is_inside(name: str) -> bool:

@@ -89,9 +89,9 @@ class State:
     `written` has, for nodes that in-place writes made, the node whose place each took, or how far
     away that is (see `place_taken`): a write that fails is taken back.
 
-    More pending nodes than `most` are a reason to flush, but not while `held`: then they are the
-    planner's, or belong together. It is -1 once something was recorded that reads memory which
-    somebody else may write: that has to be computed at once.
+    More pending nodes than `most` are a reason to flush, unless more may gather; but not while
+    `held`: then they are the planner's, or belong together. It is -1 once something was recorded
+    that reads memory which somebody else may write: that has to be computed at once.
 
     `outer` are the pending lists that wait until a scratch state is over, for other threads to
     look at. During a flush, `shared` says that other threads have recorded since the last one;
@@ -237,8 +237,7 @@ def start_over(state: State) -> None:
     state.nodes = []
     state.handles = []
     state.bytes = 0
-    if state.most < 0:
-        state.most = MOST_PENDING_NODES
+    state.most = MOST_PENDING_NODES
     if state.walks:
         state.walks.clear()
     if state.written:
@@ -328,6 +327,8 @@ class Runtime:
     write_at_once: Callable[[Any, Any, Any], bool]
     # Whether flushes may be run piece by piece, so that gradients need no plan: runtime/sight.py.
     by_pieces = False
+    # puts_off(state): whether more nodes may gather before they are flushed: runtime/gathering.py.
+    puts_off: Callable[[State], bool]
 
 
 def flush(reason: str, *roots: Node) -> None:
@@ -337,6 +338,13 @@ def flush(reason: str, *roots: Node) -> None:
         Runtime.flush(reason, roots)
     else:
         flusher.flush(reason, roots)
+
+
+def flush_many(node: Node) -> None:
+    """Computes what is pending because it has become much, unless more may gather."""
+    state = LOCAL.state
+    if LOCAL.flusher is not None or state.most < 0 or not Runtime.puts_off(state):
+        flush("many nodes were pending", node)
 
 
 def flush_all(reason: str) -> None:

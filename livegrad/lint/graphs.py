@@ -7,8 +7,8 @@ from typing import Any
 from livegrad.graph.node import Interior, LeafRef, Node
 from livegrad.lint.rules import say
 
-# A graph larger than this is looked at in part.
-_MOST_NODES = 20_000
+# A graph larger than this is looked at in part: its end, where the loss is.
+_MOST_NODES = 2048
 
 # Losses that take logits, and those that take log-probabilities; what should not be their input.
 _LOGITS = {
@@ -22,6 +22,7 @@ _LOGITS = {
     ),
     "bce_with_pos_weight": ("sigmoid", "logits", "binary_cross_entropy_with_logits"),
 }
+_LOSSES = frozenset(("weighted_loss", *_LOGITS))
 # What rearranges or converts values, and leaves them what they are.
 _MOVES = frozenset(
     "reshape permute index expand cast clone as_strided diagonal index_select gather custom".split()
@@ -40,7 +41,9 @@ def look(roots: list[Node]) -> list[Any]:
             if leaf is not None:
                 leaves[id(leaf)] = leaf
             continue
-        _check_probabilities(node)
+        spec = node.spec
+        if spec.op.name in _LOSSES:
+            _check_probabilities(node)
         ways = to.edges if type(to) is Interior and to.edges is not None else node.inputs
         for x in ways:
             if x.grad_to is not None and x not in seen:

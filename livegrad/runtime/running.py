@@ -143,14 +143,20 @@ def _hand(node: Node, buffer: Buffer, in_graphs: list[Node]) -> None:
 
 
 @hot
-def hand_out(pairs: list[tuple[Node, Buffer]], update: Node | None) -> None:
-    """Gives nodes their buffers, and lets go of what was needed to compute them.
-
-    If an `update` follows, which is going to overwrite values, also of what backward has spent.
-    """
+def hand_out(pairs: list[tuple[Node, Buffer]]) -> list[Node]:
+    """Gives nodes their buffers; those of them that are parts of graphs."""
     in_graphs: list[Node] = []
     for node, buffer in pairs:
         _hand(node, buffer, in_graphs)
+    return in_graphs
+
+
+@hot
+def let_go(in_graphs: list[Node], update: Node | None) -> None:
+    """Lets go of what was needed to compute nodes that have been handed their buffers.
+
+    If an `update` follows, which is going to overwrite values, also of what backward has spent.
+    """
     if update is not None:
         spent.cut(update.site)
     for node in in_graphs:

@@ -23,9 +23,10 @@ from livegrad.native.collector import lasting
 from livegrad.native.hot import hot
 from livegrad.runtime.counters import counters
 from livegrad.runtime.elsewhere import adopt_missing
+from livegrad.runtime.gathering import is_short
 from livegrad.runtime.memory import Buffer
 from livegrad.runtime.plans import is_on_disk
-from livegrad.runtime.running import hand_out
+from livegrad.runtime.running import hand_out, let_go
 from livegrad.runtime.snapshot import Snapshot
 
 if TYPE_CHECKING:
@@ -160,7 +161,7 @@ def run_at_first_sight(state: State, roots: tuple[Node, ...]) -> Listed | None:
                 _account(seen, _now() - started, sight)
             kept = sight.kept
             del sight
-            _show(state.nodes[:count], listed)
+            _show(state.nodes, count, listed)
             _finish(state, count, kept)
             return listed
     except pieces.Unfit as unfit:
@@ -219,12 +220,12 @@ def _pieces() -> Any:
     return _Loaded.pieces
 
 
-def _show(nodes: list[Node], listed: Listed) -> None:
+def _show(nodes: list[Node], count: int, listed: Listed) -> None:
     """Prints what was run, if LIVEGRAD_DEBUG asks for it."""
     if debug.wants("graph"):
-        debug.show("graph", debug.node_lines(nodes))
+        debug.show("graph", debug.node_lines(nodes[:count]))
     if debug.wants("tiers"):
-        debug.out(f"tiers: {len(nodes)} nodes {listed.how(False)}")
+        debug.out(f"tiers: {count} nodes {listed.how(False)}")
 
 
 def _account(seen: Seen, cost: int, sight: Sight) -> None:
@@ -237,7 +238,7 @@ def _account(seen: Seen, cost: int, sight: Sight) -> None:
     if Policy.saving * seen.cost < Policy.patience * Policy.price * sight.count:
         return
     over_values = sight.gradients_over_values()
-    seen.planned = not over_values
+    seen.planned = not over_values and is_short(sight.count)
     for gradient, walked in over_values:
         if Policy.saving * cost > Policy.rule * walked:
             gradient.spec.refused = True
@@ -247,11 +248,12 @@ def _finish(state: State, count: int, kept: list[tuple[Node, Buffer]]) -> None:
     counters.nodes_recorded += count
     update = state.nodes[count] if count < len(state.nodes) else None
     state.walks.clear()  # they refer to the graph
-    hand_out(kept, update)
+    in_graphs = hand_out(kept)
     if update is not None:
         # What was computed must not look alive when updates overwrite values.
         state.nodes, state.handles = state.nodes[count:], state.handles[count:]
         state.base += count
+    let_go(in_graphs, update)
 
 
 @hot

@@ -159,7 +159,7 @@ class Sight:
             Learning.allowed = True
 
     def _run(self, why: str) -> Listed:
-        self.told = Listed(self.nodes[: self.count], why)
+        self.told = Listed(self.nodes, self.count, why)
         self.desk.empty_list()
         self._count_uses()
         made: dict[int, Buffer] = {}

@@ -22,12 +22,12 @@ class Listed:
     What it says is put together when somebody asks: the entries of the list are copied as they are.
     """
 
-    def __init__(self, nodes: list[Node], why: str) -> None:
+    def __init__(self, nodes: list[Node], count: int, why: str) -> None:
         self.why = why
         self.sites: list[Site | None] = []
         self.specs: list[Spec] = []
-        _note(nodes, self.sites, self.specs)
-        self.numbers = numbers_of_nodes(nodes) if RECORDED else ()
+        _note(nodes, count, self.sites, self.specs)
+        self.numbers = numbers_of_nodes(nodes[:count]) if RECORDED else ()
         self.entries: array[int] = array("q")
         self.arena = 0
 
@@ -68,8 +68,9 @@ class Listed:
 
 
 @hot
-def _note(nodes: list[Node], sites: list[Site | None], specs: list[Spec]) -> None:
-    for node in nodes:
+def _note(nodes: list[Node], count: int, sites: list[Site | None], specs: list[Spec]) -> None:
+    for place in range(count):
+        node = nodes[place]
         sites.append(node.site)
         specs.append(node.spec)
 

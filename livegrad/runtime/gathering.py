@@ -1,0 +1,69 @@
+"""When many nodes are pending: whether the flush waits until more have gathered.
+
+A flush in the middle of a graph that backward is going to walk has to keep every value of it, each
+in memory of its own, for nodes that are still there afterwards: nothing is won by it.
+
+    pending       what it is                                                       flushed at
+    anything      of which some is for a plan, or not known yet; or no graph       8,192 nodes
+    a graph       run piece by piece, by families that are all known              65,536 nodes
+
+Plans are made of short structures alone. So if a long one repeats, and has cost enough to be
+planned, the program is cut as others are from then on.
+"""
+
+from __future__ import annotations
+
+from livegrad.graph.node import Node
+from livegrad.graph.state import MOST_PENDING_NODES, Runtime, State
+from livegrad.native.hot import hot
+
+MOST_GATHERED = 8 * MOST_PENDING_NODES
+# The families that pieces are sure to run come first: see COMPUTED in cpu/pieces/layout.py.
+_FIT = 5
+
+
+class Gathering:
+    """Whether flushes wait; not in a process where long structures repeat."""
+
+    allowed = True
+
+
+def puts_off(state: State) -> bool:
+    """Whether a flush is put off because of what the latest nodes are; then till there are more."""
+    count = len(state.nodes)
+    if not Gathering.allowed or not Runtime.by_pieces or count + MOST_PENDING_NODES > MOST_GATHERED:
+        return False
+    if not is_graph_of_pieces(state.nodes, max(count - MOST_PENDING_NODES, 0)):
+        return False
+    state.most = count + MOST_PENDING_NODES
+    return True
+
+
+@hot
+def is_graph_of_pieces(nodes: list[Node], first: int) -> bool:
+    """Whether the nodes from a place on belong to a graph, for the most part, and pieces are sure
+    to run them."""
+    in_graph = 0
+    count = len(nodes)
+    for place in range(first, count):
+        node = nodes[place]
+        family = node.spec.family
+        if family is None or family.role < 0 or family.role >= _FIT:
+            return False
+        if node.grad_to is not None:
+            in_graph += 1
+    return 2 * in_graph > count - first
+
+
+def is_short(count: int) -> bool:
+    """Whether a structure of so many nodes, which has cost enough for it, is to be planned.
+
+    Else it is cut when it comes again.
+    """
+    if count <= MOST_PENDING_NODES + 1:
+        return True
+    Gathering.allowed = False
+    return False
+
+
+Runtime.puts_off = puts_off
