@@ -650,6 +650,7 @@ from livegrad.settings import (
     get_num_interop_threads as get_num_interop_threads,
     is_deterministic_algorithms_warn_only_enabled as is_deterministic_algorithms_warn_only_enabled,
     is_warn_always_enabled as is_warn_always_enabled,
+    jagged as jagged,
     preserve_format as preserve_format,
     set_default_device as set_default_device,
     set_default_tensor_type as set_default_tensor_type,
@@ -705,6 +706,7 @@ if TYPE_CHECKING:  # imported when first used: see `__getattr__`
         masked as masked,
         mps as mps,
         multiprocessing as multiprocessing,
+        nested as nested,
         nn as nn,
         onnx as onnx,
         optim as optim,
@@ -829,6 +831,7 @@ del conj_view
 _Above.array_api = lambda: _import_module("livegrad.array_api")
 _Above.data_parallel = lambda: _import_module("livegrad.distributed.data_parallel")
 _Above.multiprocessing = lambda: _import_module("livegrad.multiprocessing")
+_Above.nested = lambda: _import_module("livegrad.nested")
 _Above.overrides = lambda: _import_module("livegrad.overrides")
 
 tensor = creation.tensor  # the function, not the submodule of that name
@@ -872,6 +875,7 @@ _SUBPACKAGES = (
     "masked",
     "mps",
     "multiprocessing",
+    "nested",
     "nn",
     "onnx",
     "optim",

@@ -133,6 +133,7 @@ preserve_format = MemoryFormat("preserve_format")
 channels_last = MemoryFormat("channels_last")
 channels_last_3d = MemoryFormat("channels_last_3d")
 strided = MemoryFormat("strided")
+jagged = MemoryFormat("jagged")
 
 
 def check_layout(name: str, given: dict[str, Any]) -> None:

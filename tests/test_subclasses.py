@@ -744,3 +744,12 @@ assert type(lg.distributions.Normal(x, x).entropy()) is Sub
 assert type(lg.nn.utils.parameters_to_vector([x])) is Sub
 """
     subprocess.run([sys.executable, "-c", program], check=True)
+
+
+def test_strides_of_a_view_stay_with_its_class() -> None:
+    class Named(lg.Tensor):
+        pass
+
+    column = lg.arange(12.0).reshape(3, 4)[:, 1:3].as_subclass(Named)
+    assert column.stride() == (4, 1)
+    assert column[1:].numpy().tolist() == [[5, 6], [9, 10]]

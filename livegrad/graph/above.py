@@ -18,5 +18,7 @@ class Above:
     data_parallel: Callable[[], Any]
     # Tensors sent to other processes: imported before one is shared with them.
     multiprocessing: Callable[[], Any]
+    # Nested tensors: imported when a file has one.
+    nested: Callable[[], Any]
     # `__torch_function__`: imported before anything can be overridden.
     overrides: Callable[[], Any]

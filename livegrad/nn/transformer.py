@@ -7,8 +7,11 @@ import math
 from collections.abc import Callable
 from typing import Any
 
+from livegrad.autograd import is_grad_enabled
 from livegrad.creation import full
+from livegrad.dtypes import bool_
 from livegrad.nn import functional as F, init
+from livegrad.nn.activation import GELU, ReLU
 from livegrad.nn.attention import MultiheadAttention
 from livegrad.nn.container import ModuleList
 from livegrad.nn.dropout import Dropout
@@ -196,7 +199,8 @@ class TransformerDecoderLayer(_Layer):
 class TransformerEncoder(Module):
     """Copies of a TransformerEncoderLayer over each other, and perhaps a norm.
 
-    `enable_nested_tensor` and `mask_check` are accepted: there are no nested tensors.
+    With `enable_nested_tensor`, and where PyTorch would compute without the padding (no gradients,
+    not training), rows of padding at the end are 0, as there; `mask_check` looks whether they are.
     """
 
     def __init__(
@@ -213,6 +217,7 @@ class TransformerEncoder(Module):
         self.norm = norm
         self.enable_nested_tensor = enable_nested_tensor
         self.mask_check = mask_check
+        self.use_nested_tensor = enable_nested_tensor and _could_be_nested(encoder_layer)
 
     def forward(
         self,
@@ -222,6 +227,7 @@ class TransformerEncoder(Module):
         is_causal: bool | None = None,
     ) -> Tensor:
         """`src` after all layers. Without `is_causal`, the mask is applied whatever it is."""
+        unpadded = mask is None and self._leaves_padding_out(src, src_key_padding_mask)
         for layer in self.layers:
             src = layer(
                 src,
@@ -229,7 +235,46 @@ class TransformerEncoder(Module):
                 src_key_padding_mask=src_key_padding_mask,
                 is_causal=bool(is_causal),
             )
+        if unpadded:
+            src = src.masked_fill(_padding(src_key_padding_mask, self.mask_check), 0.0)
         return src if self.norm is None else self.norm(src)
+
+    def _leaves_padding_out(self, src: Any, padding: Any) -> bool:
+        """Whether PyTorch would compute with a nested tensor."""
+        first = self.layers[0]
+        if padding is None or not self.use_nested_tensor or first.training or src.ndim != 3:
+            return False
+        if src.is_nested:
+            return False
+        return not (
+            is_grad_enabled() and any([x.requires_grad for x in (src, *first.parameters())])
+        )
+
+
+def _could_be_nested(layer: Any) -> bool:
+    attention = getattr(layer, "self_attn", None)
+    if not isinstance(layer, TransformerEncoderLayer) or not isinstance(
+        attention, MultiheadAttention
+    ):
+        return False
+    known = layer.activation in (F.relu, F.gelu) or isinstance(layer.activation, ReLU | GELU)
+    return bool(
+        known
+        and not layer.norm_first
+        and attention.batch_first
+        and attention.in_proj_bias is not None
+        and layer.norm1.eps == layer.norm2.eps
+        and attention.num_heads % 2 == 0
+    )
+
+
+def _padding(mask: Any, check: bool) -> Any:
+    """(N, L, 1): which rows are padding; none, if `check` finds some that are not at the end."""
+    padding = mask if mask.dtype is bool_ else mask != 0
+    if check:
+        at_end = (padding[:, 1:] | ~padding[:, :-1]).all()
+        padding = padding & at_end
+    return padding[:, :, None]
 
 
 class TransformerDecoder(Module):

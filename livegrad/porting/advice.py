@@ -17,7 +17,6 @@ INSTEAD = {
     "torch.export": "the module itself runs compiled; save its state_dict()",
     "torch.fx": "not there yet; change the module itself, or use hooks",
     "torch.jit": "decorated code runs as it is; save the module's state_dict()",
-    "torch.nested": "pad, and mask: torch.nn.utils.rnn.pad_sequence",
     "torch.nn.quantized": "quantisation is not there yet; use torch.nn",
     "torch.onnx": "export is not there yet; save the state_dict()",
     "torch.package": "save the state_dict(), and ship the code as a Python package",

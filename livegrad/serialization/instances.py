@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from livegrad import settings
 from livegrad.autograd.hooks import numbers_from
+from livegrad.graph.above import Above
 from livegrad.graph.handle import Handle
 from livegrad.nn.hooks import Hooks
 from livegrad.nn.module import Module
@@ -247,6 +248,15 @@ def attributes(decoder: Decoder, tensor: Any, described: Any) -> None:
         vars(tensor)[name] = value
 
 
+def nested(decoder: Decoder, kind: str, described: Any, x: dict[str, Any]) -> Any:
+    """A nested tensor."""
+    saved = decoder.decode(described)
+    try:
+        return Above.nested().from_saved(saved)
+    except (AttributeError, IndexError, KeyError, RuntimeError, TypeError, ValueError) as error:
+        raise decoder.bad(f"has a nested tensor that is none: {error}") from error
+
+
 # By tag, as in restore.py: the rule, and what else may stand beside the tag.
 RULES: dict[str, tuple[Any, tuple[str, ...]]] = {
     "$object": (object_, ("id", "state", "slots", "pairs", "items")),
@@ -261,4 +271,5 @@ RULES: dict[str, tuple[Any, tuple[str, ...]]] = {
     "$deque": (deque_, ("most",)),
     "$constant": (constant, ()),
     "$namespace": (namespace, ("kind",)),
+    "$nested": (nested, ()),
 }

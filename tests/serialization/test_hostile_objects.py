@@ -131,6 +131,11 @@ CASES: dict[str, tuple[Any, str]] = {
     "a namespace": ({"$namespace": {"a": 1}, "kind": "os"}, "a namespace"),
     "a path": ({"$path": 1}, "expected text"),
     "a deque": ({"$deque": [1], "most": -1}, "a deque of at most"),
+    "a nested tensor": ({"$nested": {"values": 1}}, "a nested tensor that is none"),
+    "sizes that do not fit": (
+        {"$nested": {"values": {"$tensor": "t"}, "requires_grad": False, "sizes": [[3]]}},
+        "do not fit",
+    ),
     "attributes of a tensor": (
         {"$tensor": "t", "attributes": {"grad": 1}},
         "gives a tensor the attribute",
