@@ -48,8 +48,8 @@ FEW_ROWS = 4
 
 # What is to be done, in slots of eight bytes. Distances of operands are in bytes: to the next row
 # or column, and to the next term. Sums lie in lines, so many elements apart; if `onto` is not 0,
-# they are added to what is there. What is made of them will be written at `results`, a line per row,
-# so many bytes apart: unless that is 0, the memory is asked for.
+# they are added to what is there. What is made of them will be written at `results`, a line per
+# row, so many bytes apart: unless that is 0, the memory is asked for.
 JOB = (
     "left", "left step", "left term", "right", "right step", "right term",
     "rows", "terms", "columns", "sums", "line", "room", "first row", "first column", "geometry",
