@@ -29,13 +29,13 @@ from livegrad.compiler.windows import generate_conv, generate_slopes, room_for_n
 from livegrad.graph.symbol import least, most
 
 # Rows and columns that are multiplied at a time, at most.
-MOST_ROWS, MOST_COLUMNS = 504, 256
+MOST_ROWS, MOST_COLUMNS = 560, 256
 # As many items are enough for many threads, of so many multiplications each at least. Those that
 # one thread takes are taken together: see `Rows._emit_products`.
 MOST_ITEMS, ITEM_PRODUCT = 64, 1 << 17
-# What items are cut in: whole tiles, of either number of registers; windows as rows into smaller
-# ones, where there would be less than a few items.
-ROWS_CUT, COLUMNS_CUT = 42, 32
+# What items are cut in: whole tiles; windows as rows into smaller ones, where there would be less
+# than a few items.
+ROWS_CUT, COLUMNS_CUT = 28, 32
 WINDOWS_CUT, FEW_ITEMS = 14, 12
 # Images with fewer windows than these are taken together.
 FEW_WINDOWS = 64
@@ -149,7 +149,7 @@ class ProductBinder(Binder):
         for factors in self.d.products:
             self._tell(slots, factors, inner)
             together = self._together(around)
-            rows = most(MOST_ROWS // most(slots[6], 1), 1)
+            rows = _band(slots[7], most(MOST_ROWS // most(slots[6], 1), 1))
             columns = most(MOST_COLUMNS // most(slots[4] * together, 1), 1)
             if self._image_lanes():
                 items = LANE_SUMS // most(slots[4] * slots[6] * together, 1)
@@ -256,6 +256,11 @@ def _positions(windows: Windows, count: int) -> int:
     lines = least(counts, (count - 1) // most(others, 1) + 2)
     length = least(size, (lines - 1) * stride + (taps - 1) * dilation + 1)
     return length * prod([numbers[0] for numbers in windows.dims[1:]])
+
+
+def _band(blocks: int, most_blocks: int) -> int:
+    """Blocks of rows that are taken together: as many in each band, about."""
+    return _cuts(blocks, _cuts(blocks, most_blocks))
 
 
 def _parts(wanted: int, others: int, finest: int, coarsest: int) -> int:

@@ -41,19 +41,22 @@ WIDEST = 32
 APART = BLOCK + 16
 # Elements of a strip, either way it lies.
 STRIP = 16 * APART
+# Terms that are asked for while others are brought together.
+AHEAD = 16
 # As many rows are a few.
 FEW_ROWS = 4
 
 # What is to be done, in slots of eight bytes. Distances of operands are in bytes: to the next row
 # or column, and to the next term. Sums lie in lines, so many elements apart; if `onto` is not 0,
-# they are added to what is there. `images` are taken together.
+# they are added to what is there. `images` are taken together. What is made of sums will be written
+# at `results`, a line per row, so many bytes apart: unless that is 0, the memory is asked for.
 JOB = (
     "left", "left step", "left term", "right", "right step", "right term",
     "rows", "terms", "columns", "sums", "line", "room", "first row", "first column", "geometry",
-    "onto", "images",
+    "onto", "images", "results", "result step",
 )  # fmt: skip
 JOB_BYTES = 192
-_POINTERS = ("left", "right", "sums", "room", "geometry")
+_POINTERS = ("left", "right", "sums", "room", "geometry", "results")
 # Which distance is that of neighbours: of an operand that lies in terms, or in lines.
 _UNITS = {"terms": "term", "lines": "step"}
 
@@ -270,11 +273,18 @@ class Many(Multiplier):
         out = self.at(self.panel(b.sub(column, inside)), inside)
         self.bring_turned(self.column_lines(column, self.start), out, self.width)
 
-    def bring_turned(self, lines: list[Value], out: Value, apart: int) -> None:
-        """Of as many lines as there are lanes, term by term, so far apart."""
+    def bring_turned(
+        self, lines: list[Value], out: Value, apart: int, after: Value | None = None
+    ) -> None:
+        """Of as many lines as there are lanes, term by term, so far apart.
+
+        Those that come `after` them, by so many bytes, are asked for.
+        """
         b = self.b
         with b.loop(0, self.count, self.lanes) as term:
             square = self.turned(lines, term.index, b.sub(self.count, term.index))
+            for line in lines if after is not None else ():
+                b.prefetch(b.gep(self.at(line, term.index), "i8", after))
             target = self.at(out, b.mul(term.index, apart))
             for i, x in enumerate(square):
                 b.store(x, self.at(target, i * apart))
@@ -316,11 +326,12 @@ class Many(Multiplier):
                 place = self.operand("left", row, b.add(self.start, term.index))
                 target = self.at(self.strip, b.mul(term.index, self.lanes))
                 b.store(b.load(self.kind, place, mask), target)
+                b.prefetch(b.gep(place, "i8", b.mul(self.job["left term"], AHEAD)))
             return self.lanes, 1
         if rows * 2 > self.lanes and "left term" in self.units:
             numbers = [b.add(row, min(i, rows - 1)) for i in range(self.lanes)]
             lines = [self.operand("left", number, self.start) for number in numbers]
-            self.bring_turned(lines, self.strip, self.lanes)
+            self.bring_turned(lines, self.strip, self.lanes, b.mul(self.job["left step"], rows))
             return self.lanes, 1
         for i in range(rows):
             self.move_terms(b.add(row, i), self.start, self.count, self.at(self.strip, i * APART))
@@ -331,6 +342,7 @@ class Many(Multiplier):
     ) -> None:
         """Some rows with one panel: the sums of a block are in registers."""
         b = self.b
+        self._ask_for_results(row, rows, column, vectors)
         zeros = [b.const(self.kind, 0)] * (rows * vectors)
         with b.loop(0, self.count, 1, [self.strip, self.panel(column), *zeros]) as term:
             at, line, *sums = term.carried
@@ -343,6 +355,17 @@ class Many(Multiplier):
         found = term.results[2:]
         lines = [found[i * vectors : (i + 1) * vectors] for i in range(rows)]
         self.put(lines, row, column, b.icmp("eq", self.start, 0))
+
+    def _ask_for_results(self, row: Value, rows: int, column: Value, vectors: int) -> None:
+        """Has the memory of a tile's results near when they will be written, in the last block."""
+        b, job = self.b, self.job
+        known = b.icmp("ne", job["result step"], 0)
+        last = b.icmp("sge", b.add(self.start, self.count), self.terms)
+        with b.if_(b.and_(known, last)):
+            for i in range(rows):
+                line = b.gep(job["results"], "i8", b.mul(b.add(row, i), job["result step"]))
+                for v in range(vectors):
+                    b.prefetch(self.at(line, column, v * self.lanes), write=True)
 
 
 # ------------------------------------------------------------------------------------- a few rows

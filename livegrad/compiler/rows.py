@@ -70,18 +70,27 @@ class Rows(Template):
 
     def _emit_products(self) -> None:
         """Items that lie side by side are taken together, as many as there is room for: rows, and
-        columns if all rows are. So few items are large, however finely work is cut."""
+        columns if all rows of a band are. So few items are large, however finely work is cut.
+
+        Items of a band of rows follow each other column by column.
+        """
         b = self.b
-        most_rows, most_columns = self.product_arg(0, 7), self.product_arg(0, 8)
+        band_rows, most_columns = self.product_arg(0, 7), self.product_arg(0, 8)
+        blocks = self.middle_blocks
+        each = b.mul(blocks, self.inner_blocks)
         with b.loop(self.begin, self.end) as item:
-            at, blocks = item.index, self.middle_blocks
-            row, rest = b.urem(at, blocks), b.udiv(at, blocks)
-            column, outer = b.urem(rest, self.inner_blocks), b.udiv(rest, self.inner_blocks)
-            left = b.sub(self.end, at)
-            rows = b.smin(b.smin(left, b.sub(blocks, row)), most_rows)
-            whole = b.icmp("eq", rows, blocks)
-            wanted = b.smin(b.udiv(left, blocks), b.sub(self.inner_blocks, column))
+            outer, at = b.udiv(item.index, each), b.urem(item.index, each)
+            band = b.udiv(at, b.mul(band_rows, self.inner_blocks))
+            start = b.mul(band, band_rows)
+            height = b.smin(b.sub(blocks, start), band_rows)
+            inside = b.sub(at, b.mul(start, self.inner_blocks))
+            column, down = b.udiv(inside, height), b.urem(inside, height)
+            left = b.sub(self.end, item.index)
+            rows = b.smin(left, b.sub(height, down))
+            whole = b.icmp("eq", rows, height)
+            wanted = b.smin(b.udiv(left, height), b.sub(self.inner_blocks, column))
             columns = b.select(whole, b.smin(wanted, most_columns), 1)
+            row = b.add(start, down)
             low, first = b.mul(column, self.inner_block), b.mul(row, self.middle_block)
             end, after = b.add(column, columns), b.add(row, rows)
             high = b.smin(b.mul(end, self.inner_block), self.inner)
@@ -122,6 +131,7 @@ class Rows(Template):
             nbytes = b.mul(self.line, instr.dtype.itemsize)
             room = b.gep(room, "i8", b.mul(nbytes, rows))
         low, high = self.span.low, self.span.high
+        results = self._results(bases, first, together)
         for instr, place in zip(products, sums, strict=True):
             number, left, right = instr.payload
             told = {
@@ -141,9 +151,23 @@ class Rows(Template):
                 "first column": low,
                 "geometry": b.gep(self.args, "i64", self.product_arg(number, 4)),
                 "images": together,
+                **results,
             }
             call_product(b, job, self.product_arg(number, 0, "ptr"), told)
         return [(instr.dtype, place) for instr, place in zip(products, sums, strict=True)]
+
+    def _results(self, bases: list[Value], first: Value, together: Value) -> dict[str, Value]:
+        """Where an item's results will be written, of one outer step, if they are neighbours."""
+        b = self.b
+        written = [store.stream for store in self.outputs if store.full]
+        streams = [x for x in written if self.streams[x].step == 1]
+        if not streams:
+            return {}
+        stream, step = streams[0], self.middle_steps[streams[0]]
+        place = self.move(bases[stream], b.mul(first, step))
+        place = self.move(place, b.mul(self.span.low, self.steps[stream]))
+        alone = b.icmp("eq", together, 1)
+        return {"results": place, "result step": b.select(alone, step, 0)}
 
     def _line(self, dtype: DType, sums: Value, row: Value, before: Value) -> Value:
         """Where the sums of a row of the item are, in one of its outer steps."""

@@ -9,13 +9,13 @@ Argument block (int64 slots), see runtime/cpu/driver.py for the calling conventi
     then per stream: address, bytes per inner step, per middle step, per step of each outer loop
     then numbers (bits), then per gather: bytes per step of its dim, size of its dim
     then per product: address of what multiplies, terms, bytes per term of its operands, the slot of
-    what is told about windows, outer steps that an item takes, and how many there are, and of how
-    many items rows and columns are taken together
+    what is told about windows, outer steps that an item takes, and how many there are, of how many
+    items a band of rows is, and of how many columns are taken together
 
 A work item is one block of one row range: (outer counters, middle block, inner block), the last of
-which runs fastest; where there are products, the middle one does. Rows kernels
-vectorise the inner loop and fold over it; columns kernels vectorise the inner loop and fold over
-the middle one.
+which runs fastest; where there are products, the middle one does, in a band of rows after another.
+Rows kernels vectorise the inner loop and fold over it; columns kernels vectorise the inner loop and
+fold over the middle one.
 """
 
 from __future__ import annotations

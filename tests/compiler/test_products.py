@@ -72,6 +72,26 @@ def test_bits_do_not_depend_on_how_operands_lie() -> None:
     assert bits(strided[:, ::2] @ b) == plain
 
 
+@pytest.mark.parametrize(
+    "sizes", [(1130, 40, 300), (64, 700, 520), (600, 270, 40)], ids=["tall", "wide", "both"]
+)
+def test_threads_share_bands_of_rows_and_change_no_bit(sizes: tuple[int, int, int]) -> None:
+    m, n, k = sizes
+    a, b, bias = drawn(m, k), drawn(k, n), drawn(n)
+    threads, found = lg.get_num_threads(), []
+    try:
+        for count in (1, 2, 3, 7, 16):
+            lg.set_num_threads(count)
+            found.append(bits(a @ b + bias))
+    finally:
+        lg.set_num_threads(threads)
+    assert len(set(found)) == 1
+    values = np.frombuffer(found[0], "f4").reshape(m, n)
+    exact = a.numpy().astype("f8") @ b.numpy().astype("f8") + bias.numpy()
+    sizes_of = np.abs(a.numpy()).astype("f8") @ np.abs(b.numpy()).astype("f8")
+    assert (np.abs(values - exact) <= 1e-5 * sizes_of + 1e-6).all()
+
+
 def test_batches_are_broadcast() -> None:
     a, b = drawn(3, 1, 20, 33), drawn(4, 33, 17)
     found = a @ b

@@ -29,9 +29,9 @@ def test_a_plan_is_one_native_call(counted):
 
 def test_host_steps_stand_between_native_ones(counted):
     x = lg.tensor([3.0, 1.0, 2.0])
-    y = lg.sort(x * 2)[0] + 1
+    y = lg.special.airy_ai(x * 0) + 1
     with counted() as c:
-        assert y.tolist() == [3.0, 5.0, 7.0]
+        assert y.tolist() == pytest.approx([1.3550280] * 3)
     assert c.host_steps == kinds().count("host") >= 1
     assert c.plans_run == 2  # native programs: before the host step, and after it
 

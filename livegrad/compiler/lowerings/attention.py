@@ -22,8 +22,9 @@ from livegrad.graph.symbol import least, most
 from livegrad.ops.elementwise.arithmetic import cast
 from livegrad.ops.making.random import RAND
 
-# Elements of scores that are in the thread's memory at a time, and queries, in whole tiles.
-MOST_SCORES, MOST_QUERIES, QUERIES_CUT = 1 << 16, 126, 42
+# Elements of scores that are in the thread's memory at a time, and queries, in whole tiles; fewer
+# where each looks at keys up to its own place, as some keys are multiplied for the last one only.
+MOST_SCORES, MOST_QUERIES, MOST_CAUSAL, QUERIES_CUT = 1 << 16, 126, 42, 42
 
 
 class Matrices(NamedTuple):
@@ -122,7 +123,8 @@ class _Work:
         kind, (rows, columns, features, width) = self.kind, self.sizes
         entries, size = prod(self.batch), self.node.meta.dtype.itemsize
         work = rows * columns * (features + width)
-        taken = least(most(MOST_SCORES // most(columns, 1), 14), MOST_QUERIES)
+        most_queries = MOST_CAUSAL if kind.causal else MOST_QUERIES
+        taken = least(most(MOST_SCORES // most(columns, 1), 14), most_queries)
         if not kind.gradient:
             wanted = least(most(entries * work // ITEM_PRODUCT, 1), MOST_ITEMS)
             parts = -(-wanted // most(entries, 1))

@@ -1,4 +1,4 @@
-"""Sorting: the order of values along a dim. The order is found on the host; values are gathered."""
+"""Sorting: the order of values along a dim is found; values are gathered."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import numpy as np
 from livegrad import dtypes
 from livegrad.graph.blame import as_index
 from livegrad.graph.handle import node_of
+from livegrad.graph.lowering import lowered_by
 from livegrad.graph.meta import Meta, meta_of
 from livegrad.graph.op import Op, as_first
 from livegrad.graph.record import record
@@ -24,9 +25,6 @@ if TYPE_CHECKING:
     from livegrad.tensor import Tensor
 
 Array = np.ndarray[Any, Any]
-
-# From how many values per wanted one on the best are split off before they are sorted.
-_PARTITION = 8
 
 
 class Sorted(NamedTuple):
@@ -55,34 +53,21 @@ def stable_order(x: Array, dim: int, descending: bool = False) -> Array:
     return np.asarray(x.shape[dim] - 1 - np.flip(turned, dim))
 
 
-def _first_of_order(x: Array, dim: int, count: int, descending: bool) -> Array:
-    """The first `count` indices of the order along a dim."""
-    size = x.shape[dim]
-    if 0 < count * _PARTITION <= size:
-        rank = size - count if descending else count - 1
-        split = np.argpartition(x, rank, dim)
-        part = slice(rank, None) if descending else slice(count)
-        # In order of their indices, so that equals among the chosen come out in that order too.
-        chosen = np.sort(split[(slice(None),) * dim + (part,)], dim)
-        order = stable_order(np.take_along_axis(x, chosen, dim), dim, descending)
-        return np.take_along_axis(chosen, order, dim)
-    order = stable_order(x, dim, descending)
-    return np.asarray(order[(slice(None),) * dim + (slice(count),)])
-
-
 def _argsort_ref(n: Any, x: Array) -> Array:
     dim, descending = n.attrs
     if not x.ndim:
         return np.zeros((), np.int64)
-    return _first_of_order(x, dim, n.meta.shape[dim], descending)
+    order = stable_order(x, dim, descending)
+    return np.asarray(order[(slice(None),) * dim + (slice(n.meta.shape[dim]),)])
 
 
 ARGSORT = Op(
     "argsort",
-    "host",
+    "kernel",
     # Indices in the order of the values along a dim, the first of them: attrs (dim, descending).
     infer=lambda metas, attrs, shape: meta_of(shape, dtypes.int64),
     ref=_argsort_ref,
+    lower=lowered_by("sort.Sort"),
     layout=as_first,
     saves="",
     batch=batched.along_shaped,

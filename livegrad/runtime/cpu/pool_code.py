@@ -10,7 +10,7 @@ import sys
 SPIN_NANOSECONDS = 50_000
 
 _POOL_IR = """
-; One chunk after another, first from the thread's own queue, then from the others'.
+; Some chunks after others, first from the thread's own queue, then from the others'.
 define internal void @drain(ptr %pool, i64 %self) {
 entry:
   %gen.p = getelementptr i64, ptr %pool, i64 16
@@ -38,6 +38,7 @@ start:
   %ctx.slot = mul i64 %self, 16
   %ctx.index = add i64 %ctx.slot, 40
   %ctx = getelementptr i64, ptr %pool, i64 %ctx.index
+  %chunks = call i64 @ceil_div(i64 %count, i64 %chunk)
   br label %queue
 queue:
   %turn = phi i64 [ 0, %start ], [ %turn.next, %next ]
@@ -66,15 +67,22 @@ claim:
   %open = and i1 %ours, %some
   br i1 %open, label %swap, label %next
 swap:
-  %ticket.new = add i64 %ticket, 1
+  ; Half of what is left in the queue: large pieces first, small ones for whoever is late.
+  %rest = sub i64 %per, %local
+  %half = lshr i64 %rest, 1
+  %some.chunks = call i64 @llvm.umax.i64(i64 %half, i64 1)
+  %to.end = sub i64 %chunks, %number
+  %size = call i64 @llvm.umin.i64(i64 %some.chunks, i64 %to.end)
+  %ticket.new = add i64 %ticket, %size
   %swapped = cmpxchg ptr %ticket.p, i64 %ticket, i64 %ticket.new acq_rel monotonic, align 8
   %won = extractvalue { i64, i1 } %swapped, 1
   br i1 %won, label %work, label %claim
 work:
-  %end.full = add i64 %begin, %chunk
+  %items = mul i64 %size, %chunk
+  %end.full = add i64 %begin, %items
   %end = call i64 @llvm.umin.i64(i64 %end.full, i64 %count)
   call void %fn(ptr %args, i64 %begin, i64 %end, ptr %ctx)
-  %taken.more = add i64 %taken.queue, 1
+  %taken.more = add i64 %taken.queue, %size
   br label %claim
 next:
   %turn.next = add i64 %turn, 1
@@ -103,8 +111,8 @@ entry:
   %done.p = getelementptr i64, ptr %pool, i64 24
   %threads.p = getelementptr i64, ptr %pool, i64 33
   %threads = load atomic i64, ptr %threads.p monotonic, align 8
-  ; Four chunks per thread let an early thread help a late one.
-  %wanted = shl i64 %threads, 2
+  ; Eight chunks per thread let an early thread help a late one.
+  %wanted = shl i64 %threads, 3
   %chunk.ideal = call i64 @ceil_div(i64 %count, i64 %wanted)
   %chunk = call i64 @llvm.umax.i64(i64 %chunk.ideal, i64 %grain)
   %chunks = call i64 @ceil_div(i64 %count, i64 %chunk)

@@ -31,6 +31,64 @@ def test_equals_keep_their_order_and_nan_is_last() -> None:
     assert values(lg.sort(lg.tensor(3.0)).values) == 3.0
 
 
+def _with_ties(dtype: str, *shape: int) -> Any:
+    """Values of which many are equal; floats with NaN, infinities and both zeros."""
+    random = np.random.default_rng(sum(shape))
+    x = (random.standard_normal(shape) * 30).astype(dtype)
+    if x.dtype.kind == "f":
+        flat = x.reshape(-1)
+        for start, odd in enumerate((np.nan, 0.0, -0.0, np.inf, -np.inf)):
+            flat[start::13] = odd
+    return x
+
+
+SIZES = [(1,), (17,), (96,), (97,), (1000,), (3, 40, 5), (0, 4), (4, 0)]
+
+
+@pytest.mark.parametrize("descending", [False, True])
+@pytest.mark.parametrize("dtype", "f2 f4 f8 i1 i2 i4 i8 u1 u2 u4 u8".split())
+def test_order_is_that_of_a_stable_sort(dtype: str, descending: bool) -> None:
+    for shape in SIZES:
+        x = _with_ties(dtype, *shape)
+        for dim in range(x.ndim):
+            found = np.asarray(lg.argsort(lg.tensor(x), dim, descending))
+            turned = np.argsort(np.flip(x, dim), dim, kind="stable")
+            backwards = x.shape[dim] - 1 - np.flip(turned, dim)
+            np.testing.assert_array_equal(
+                found, backwards if descending else np.argsort(x, dim, kind="stable")
+            )
+
+
+@pytest.mark.parametrize("dtype", ["f2", "f4", "f8", "i1", "i8", "u2"])
+def test_the_foremost_are_those_of_the_whole_order(dtype: str) -> None:
+    for shape, dim, count in (((800,), 0, 1), ((2, 900, 3), 1, 60), ((4, 3000), 1, 20)):
+        x = lg.tensor(_with_ties(dtype, *shape))
+        for largest in (False, True):
+            whole = lg.argsort(x, dim, largest).narrow(dim, 0, count)
+            found = lg.topk(x, count, dim, largest).indices
+            np.testing.assert_array_equal(np.asarray(found), np.asarray(whole))
+
+
+def test_bfloat16_and_bool_are_ordered() -> None:
+    x = lg.tensor([2.0, NAN, -0.0, 0.0, -INF, 2.0]).bfloat16()
+    assert values(lg.argsort(x)) == [4, 2, 3, 0, 5, 1]
+    assert values(lg.argsort(lg.tensor([True, False, True, False]), 0, True)) == [0, 2, 1, 3]
+
+
+def test_sorting_is_part_of_a_plan_and_of_any_number_of_threads(counted: Any) -> None:
+    x = lg.tensor(_with_ties("f4", 300, 200))
+    threads, found = lg.get_num_threads(), []
+    try:
+        for count in (1, 2, 3, 7, 16):
+            lg.set_num_threads(count)
+            with counted() as c:
+                found.append(np.asarray(lg.sort(x * 2, 1).indices).tobytes())
+            assert c.host_steps == 0
+    finally:
+        lg.set_num_threads(threads)
+    assert len(set(found)) == 1
+
+
 def test_few_of_many_are_split_off_first() -> None:
     x = lg.tensor(np.random.default_rng(0).integers(0, 50, (3, 400)))
     for largest in (True, False):
