@@ -18,5 +18,8 @@ class Above:
     data_parallel: Callable[[], Any]
     # Tensors sent to other processes: imported before one is shared with them.
     multiprocessing: Callable[[], Any]
+    # Sparse tensors, and parameters that are: imported when the first is made.
+    sparse: Callable[[], Any]
+    sparse_parameters: Callable[[], Any]
     # `__torch_function__`: imported before anything can be overridden.
     overrides: Callable[[], Any]
