@@ -639,6 +639,7 @@ from livegrad.sequences import (
     logspace as logspace,
 )
 from livegrad.settings import (
+    Layout,
     MemoryFormat,
     are_deterministic_algorithms_enabled as are_deterministic_algorithms_enabled,
     channels_last as channels_last,
@@ -658,6 +659,11 @@ from livegrad.settings import (
     set_flush_denormal as set_flush_denormal,
     set_num_interop_threads as set_num_interop_threads,
     set_warn_always as set_warn_always,
+    sparse_bsc as sparse_bsc,
+    sparse_bsr as sparse_bsr,
+    sparse_coo as sparse_coo,
+    sparse_csc as sparse_csc,
+    sparse_csr as sparse_csr,
     strided as strided,
     use_deterministic_algorithms as use_deterministic_algorithms,
 )
@@ -714,6 +720,7 @@ if TYPE_CHECKING:  # imported when first used: see `__getattr__`
         profiler as profiler,
         serialization as serialization,
         signal as signal,
+        sparse as sparse,
         testing as testing,
         text as text,
         train as train,
@@ -760,6 +767,15 @@ if TYPE_CHECKING:  # imported when first used: see `__getattr__`
         set_printoptions as set_printoptions,
     )
     from livegrad.serialization import load as load, save as save
+    from livegrad.sparse.making import (
+        sparse_bsc_tensor as sparse_bsc_tensor,
+        sparse_bsr_tensor as sparse_bsr_tensor,
+        sparse_compressed_tensor as sparse_compressed_tensor,
+        sparse_coo_tensor as sparse_coo_tensor,
+        sparse_csc_tensor as sparse_csc_tensor,
+        sparse_csr_tensor as sparse_csr_tensor,
+    )
+    from livegrad.sparse.products import hspmm as hspmm, smm as smm, sspaddmm as sspaddmm
 
     abs_ = Tensor.abs_
     acos_ = Tensor.acos_
@@ -832,6 +848,8 @@ _Above.array_api = lambda: _import_module("livegrad.array_api")
 _Above.data_parallel = lambda: _import_module("livegrad.distributed.data_parallel")
 _Above.multiprocessing = lambda: _import_module("livegrad.multiprocessing")
 _Above.nested = lambda: _import_module("livegrad.nested")
+_Above.sparse = lambda: _import_module("livegrad.sparse")
+_Above.sparse_parameters = lambda: _import_module("livegrad.nn.sparse_parameter")
 _Above.overrides = lambda: _import_module("livegrad.overrides")
 
 tensor = creation.tensor  # the function, not the submodule of that name
@@ -841,7 +859,7 @@ _grow_old()  # what was imported just now stays
 # Each on a line of its own: only then may annotations use it.
 device = Device
 dtype = DType
-layout = MemoryFormat
+layout = Layout
 memory_format = MemoryFormat
 bool = bool_
 e, inf, nan, newaxis, pi = math.e, math.inf, math.nan, None, math.pi
@@ -883,6 +901,7 @@ _SUBPACKAGES = (
     "profiler",
     "serialization",
     "signal",
+    "sparse",
     "special",
     "testing",
     "text",
@@ -911,6 +930,10 @@ _MORE = {
     "sym_min sym_not sym_sqrt sym_sum typename",
     "checks": "_check _check_index _check_is_size _check_type _check_value",
     "control_flow": "cond while_loop",
+    "sparse.making": "sparse_bsc_tensor sparse_bsr_tensor sparse_compressed_tensor "
+    "sparse_coo_tensor sparse_csc_tensor sparse_csr_tensor",
+    "sparse.products": "hspmm smm sspaddmm",
+    "sparse.old": "dsmm hsmm saddmm spmm resize_as_sparse_",
     "storage": "UntypedStorage",
     "utils.dlpack": "to_dlpack",
 }

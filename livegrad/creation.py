@@ -11,6 +11,7 @@ from livegrad import dtypes
 from livegrad.device import CPU, has_data, home
 from livegrad.dtypes import DType
 from livegrad.graph import elsewhere
+from livegrad.graph.above import Above
 from livegrad.graph.blame import as_index
 from livegrad.graph.handle import Handle, node_of, wrap
 from livegrad.graph.layout import Strides, is_dense, like_strides, span, strides_in_order
@@ -27,7 +28,7 @@ from livegrad.ops.shaping.strided import as_strided
 from livegrad.ops.support.numbers import ARRAYS, NUMBERS, check_array
 from livegrad.ops.support.out import creating
 from livegrad.runtime.shared import borrow
-from livegrad.settings import check_layout
+from livegrad.settings import check_layout, is_sparse_layout, strided
 
 if TYPE_CHECKING:
     from livegrad.tensor import Tensor
@@ -104,6 +105,9 @@ def tensor(
     """
     target = None if dtype is None else dtypes.as_dtype(dtype)
     if isinstance(data, Handle):
+        if data.layout is not strided:
+            same = data.detach().clone()
+            return (same if target is None else same.to(target)).requires_grad_(requires_grad)
         copied = _copy(data, target)
         return as_leaf(copied if device is None else copied.to(device=device), requires_grad)
     if isinstance(data, ARRAYS):
@@ -340,6 +344,12 @@ def _filled(
     return as_leaf(out, True) if requires_grad else out
 
 
+def _sparse(shape: Shape, layout: dict[str, Any], dtype: Any, requires_grad: bool) -> Tensor:
+    """A tensor of a sparse layout, without elements."""
+    out: Tensor = Above.sparse().making.empty(shape, layout["layout"], dtype, requires_grad)
+    return out
+
+
 @creating
 def zeros(
     *sizes: Any,
@@ -351,7 +361,10 @@ def zeros(
 ) -> Tensor:
     """Zeros of the given shape."""
     check_layout("zeros", layout)
-    return _filled(sizes_of("zeros", sizes, size), 0, dtype, device, requires_grad, "zeros")
+    shape = sizes_of("zeros", sizes, size)
+    if is_sparse_layout(layout.get("layout")):
+        return _sparse(shape, layout, dtype, requires_grad)
+    return _filled(shape, 0, dtype, device, requires_grad, "zeros")
 
 
 @creating
@@ -379,7 +392,10 @@ def empty(
 ) -> Tensor:
     """A tensor of the given shape whose values do not matter (zeros here)."""
     check_layout("empty", layout)
-    return _filled(sizes_of("empty", sizes, size), 0, dtype, device, requires_grad, "empty")
+    shape = sizes_of("empty", sizes, size)
+    if is_sparse_layout(layout.get("layout")):
+        return _sparse(shape, layout, dtype, requires_grad)
+    return _filled(shape, 0, dtype, device, requires_grad, "empty")
 
 
 @creating
@@ -426,6 +442,8 @@ def zeros_like(
     """Zeros of the shape and dtype of `input`."""
     check_layout("zeros_like", layout)
     shape, target, place = _like(input, dtype, device)
+    if is_sparse_layout(layout.get("layout")):
+        return _sparse(shape, layout, target, requires_grad)
     out = _filled(shape, 0, target, place, False, "zeros_like")
     return as_leaf(placed_like(out, input, layout.get("memory_format")), requires_grad)
 
@@ -456,6 +474,8 @@ def empty_like(
     """A tensor of the shape and dtype of `input` whose values do not matter."""
     check_layout("empty_like", layout)
     shape, target, place = _like(input, dtype, device)
+    if is_sparse_layout(layout.get("layout")):
+        return _sparse(shape, layout, target, requires_grad)
     out = _filled(shape, 0, target, place, False, "empty_like")
     return as_leaf(placed_like(out, input, layout.get("memory_format")), requires_grad)
 

@@ -133,6 +133,10 @@ def _no_combination(args: tuple[Any, ...], kwargs: dict[str, Any]) -> TypeError:
 
 CPU = Device("cpu")
 META = Device("meta")
+# Where sparse tensors are, as far as recording goes: operations on them are refused there. Their
+# elements are ordinary tensors, and users see the device of those.
+SPARSE = Device("cpu")
+SPARSE._type = "sparse"
 
 
 # ------------------------------------------------------------------------------- what is there

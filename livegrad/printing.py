@@ -196,11 +196,16 @@ def _suffixes(x: Any, values: Array) -> list[str]:
     return notes
 
 
-def _with_suffixes(text: str, notes: list[str], indent: int) -> str:
+def with_suffixes(text: str, notes: list[str], indent: int, below: bool = False) -> str:
+    """A text with notes behind it, on new lines where they do not fit, and the last bracket.
+
+    With `below`, the first note is on a new line whether it fits or not.
+    """
     parts = [text]
     last_line = len(text) - text.rfind("\n") + 1
     for note in notes:
-        if last_line + len(note) + 2 > _options.linewidth:
+        if below or last_line + len(note) + 2 > _options.linewidth:
+            below = False
             parts.append(",\n" + " " * indent + note)
             last_line = indent + len(note)
         else:
@@ -219,13 +224,22 @@ def tensor_text(x: Any) -> str:
         return f"BatchedTensor(shape={list(x.shape)}, dtype={x.dtype})"
     if x.is_meta:
         notes = ["device='meta'", f"size={tuple(x.shape)}", *_suffixes(x, np.empty(0))]
-        return _with_suffixes(prefix + "...", notes, len(prefix))
+        return with_suffixes(prefix + "...", notes, len(prefix))
     values = to_compute(x._values("print"), x.dtype)
+    text = _values_text(values, len(prefix))
+    return with_suffixes(prefix + text, _suffixes(x, values), len(prefix))
+
+
+def _values_text(values: Array, indent: int) -> str:
     if values.size == 0:
-        text = "[]"
-    else:
-        short = values.size > _options.threshold
-        formatter = ComplexFormatter if x.dtype.is_complex else Formatter
-        write: Write = formatter(_edges(values) if short else values)
-        text = _array_text(values, len(prefix), short, write)
-    return _with_suffixes(prefix + text, _suffixes(x, values), len(prefix))
+        return "[]"
+    short = values.size > _options.threshold
+    write: Write = (ComplexFormatter if values.dtype.kind == "c" else Formatter)(
+        _edges(values) if short else values
+    )
+    return _array_text(values, indent, short, write)
+
+
+def contents_text(x: Any, indent: int) -> str:
+    """The elements of a tensor alone, in brackets, for a text that begins at column `indent`."""
+    return _values_text(to_compute(x._values("print"), x.dtype), indent)

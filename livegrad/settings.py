@@ -132,8 +132,24 @@ contiguous_format = MemoryFormat("contiguous_format")
 preserve_format = MemoryFormat("preserve_format")
 channels_last = MemoryFormat("channels_last")
 channels_last_3d = MemoryFormat("channels_last_3d")
-strided = MemoryFormat("strided")
-jagged = MemoryFormat("jagged")
+
+
+class Layout(MemoryFormat):
+    """Which elements a tensor holds: all of them, or those that are said to be there."""
+
+    @property
+    def name(self) -> str:
+        """Its name, such as "sparse_coo"."""
+        return self._name
+
+
+strided = Layout("strided")
+sparse_coo = Layout("sparse_coo")
+sparse_csr = Layout("sparse_csr")
+sparse_csc = Layout("sparse_csc")
+sparse_bsr = Layout("sparse_bsr")
+sparse_bsc = Layout("sparse_bsc")
+jagged = Layout("jagged")
 
 
 def check_layout(name: str, given: dict[str, Any]) -> None:
@@ -141,9 +157,25 @@ def check_layout(name: str, given: dict[str, Any]) -> None:
     for key, value in given.items():
         if key not in ("layout", "memory_format", "pin_memory"):
             raise TypeError(f"{name}() got an unexpected keyword argument '{key}'")
-        kind = bool if key == "pin_memory" else MemoryFormat
+        kind = {"pin_memory": bool, "layout": Layout}.get(key, MemoryFormat)
         if value is not None and not isinstance(value, kind):
             wanted = "bool" if kind is bool else key
             raise TypeError(
                 f"{name}(): argument '{key}' must be {wanted}, not {type(value).__name__}"
             )
+    if is_sparse_layout(given.get("layout")) and name not in MADE_SPARSE:
+        if name in ("ones", "full"):
+            raise RuntimeError("full(...) is not implemented for sparse layout")
+        raise NotImplementedError(
+            f"Could not run 'aten::{name}' with arguments from the 'SparseCPU' backend. Make it "
+            "dense, then say .to_sparse()"
+        )
+
+
+# Functions that make sparse tensors if asked to: without elements.
+MADE_SPARSE = frozenset(("zeros", "empty", "zeros_like", "empty_like"))
+
+
+def is_sparse_layout(layout: Any) -> bool:
+    """Whether a `layout=` argument asks for a sparse tensor."""
+    return layout is not None and layout is not strided

@@ -16,11 +16,11 @@ from livegrad.graph.geometry import offset_of, root_of
 from livegrad.graph.handle import leaf, node_of, path_of, shows_conjugates
 from livegrad.graph.meta import Meta, meta_of
 from livegrad.graph.state import LOCAL
-from livegrad.introspection import Introspection
 from livegrad.ops.elementwise import arithmetic as elementwise
 from livegrad.ops.shaping import movement, reshaping, strided
 from livegrad.ops.support.public import publish_methods
 from livegrad.runtime.memory import copied
+from livegrad.sparsity import Sparsity
 
 if TYPE_CHECKING:
     from livegrad.tensor import Tensor
@@ -36,7 +36,7 @@ def disabled_torch_function(
         return func(*args, **(kwargs or {}))
 
 
-class Subclassing(Introspection):
+class Subclassing(Sparsity):
     """The part of Tensor that concerns its class, and copies, which keep class and attributes."""
 
     __slots__ = ()

@@ -13,6 +13,7 @@ from livegrad.dtypes import DType
 from livegrad.ops.elementwise.complex_parts import view_as_complex
 from livegrad.ops.making.random import rand
 from livegrad.random import Generator, default_generator
+from livegrad.settings import strided
 from livegrad.tensor import Tensor
 
 # How far results of a dtype may be apart: relative, absolute.
@@ -152,6 +153,13 @@ def _value_differences(
             f"{at}The values for attribute 'dtype' do not match: "
             f"{actual.dtype} != {expected.dtype}."
         )
+    if actual.layout is not expected.layout:
+        return (
+            f"{at}The values for attribute 'layout' do not match: {actual.layout} != "
+            f"{expected.layout}."
+        )
+    if actual.layout is not strided:
+        return _sparse_differences(actual, expected, tolerances, equal_nan, check_dtype, at)
     if actual.is_meta:
         return None  # there is nothing else to compare
     rtol, atol = tolerances
@@ -167,6 +175,33 @@ def _value_differences(
     if close.all():
         return None
     return f"{at}{_summary(a, b, close, rtol, atol)}"
+
+
+def _sparse_differences(
+    actual: Any,
+    expected: Any,
+    tolerances: tuple[float | None, float | None],
+    equal_nan: bool,
+    check_dtype: bool,
+    at: str,
+) -> str | None:
+    """As for dense tensors, part by part."""
+    kind = actual.layout.name.removeprefix("sparse_").upper()
+    if actual._nnz() != expected._nnz():
+        return (
+            f"{at}The number of specified values in sparse {kind} tensors does not match: "
+            f"{actual._nnz()} != {expected._nnz()}"
+        )
+    given = [
+        {"indices": x._pattern.parts, "values": [x._elements.detach()]} for x in (actual, expected)
+    ]
+    for name in ("indices", "values"):
+        for a, b in zip(given[0][name], given[1][name], strict=True):
+            limits = tolerances if name == "values" else (0.0, 0.0)
+            wrong = _value_differences(a, b, limits, equal_nan, check_dtype, at)
+            if wrong is not None:
+                return wrong.replace("Tensor-likes", f"Sparse {kind} {name}")
+    return None
 
 
 def _wide(x: Any) -> Any:

@@ -48,11 +48,12 @@ LAYERS = (
     {"sequences"},
     {"autograd", "fft", "linalg", "masked", "methods", "signal", "special"},
     {"introspection", "legacy", "moving"},
+    {"sparsity"},
     {"subclassing"},
     {"tensor"},
     {"accelerator", "asserting", "control_flow", "events", "foreach", "mps", "profiler"}
     | {"storage", "typed", "typing", "variable"},
-    {"func"},
+    {"func", "sparse"},
     {"distributions", "nn"},
     {"amp", "asked", "jit", "library", "multiprocessing", "optim", "overrides", "serialization"}
     | {"testing"},

@@ -9,7 +9,7 @@ from livegrad.autograd import pending
 from livegrad.autograd.anomaly import Anomaly
 from livegrad.autograd.holding import in_shape_of
 from livegrad.autograd.hooks import retain_grad
-from livegrad.autograd.reverse import OfStep, Pair, fit, reverse, run_hooks
+from livegrad.autograd.reverse import OfStep, Pair, added, fit, reverse, run_hooks
 from livegrad.graph import spent
 from livegrad.graph.blame import as_items
 from livegrad.graph.events import BACKWARD, tell
@@ -29,6 +29,7 @@ from livegrad.graph.views import (
 from livegrad.graph.writes import rebind
 from livegrad.ops.elementwise import arithmetic as ew
 from livegrad.ops.making.generate import filled_as
+from livegrad.settings import strided
 
 if TYPE_CHECKING:
     from livegrad.tensor import Tensor
@@ -215,7 +216,7 @@ class Delivery:
             to = node.grad_to
             if type(to) is LeafRef:
                 key, tensor = id(to), to()
-                totals[key] = (tensor, ew.add(totals[key][1], g) if key in totals else g)
+                totals[key] = (tensor, added(totals[key][1], g) if key in totals else g)
                 if to.hooks:
                     hooked[key] = to.hooks
                 continue
@@ -240,7 +241,9 @@ class Delivery:
         try:
             lock_gradients()
             before = tensor.grad
-            if before is None and retained and g._node.meta.shape != node_of(tensor).meta.shape:
+            if g.is_sparse or (before is not None and before.is_sparse):
+                self._accumulate_sparse(tensor, before, g)
+            elif before is None and retained and g._node.meta.shape != node_of(tensor).meta.shape:
                 tensor._grad = self.own(g)
             elif before is None:
                 tensor._grad = self.own(laid_out(in_shape_of(tensor, g), _as_parameter(tensor)))
@@ -251,8 +254,19 @@ class Delivery:
         finally:
             unlock_gradients()
 
+    def _accumulate_sparse(self, tensor: Tensor, before: Tensor | None, g: Tensor) -> None:
+        if before is None:
+            tensor._grad = g.clone() if id(g) in self.taken else g
+            self.taken[id(g)] = g
+        elif before.is_sparse or self.create_graph:
+            tensor._grad = added(before, g)
+        else:
+            rebind(before, added(before, g))
+
     def own(self, g: Tensor) -> Tensor:
         """`g` as a tensor that nobody else holds and that is no view."""
+        if g.is_sparse:
+            return g
         if id(g) in self.taken:
             g = ew.clone(g)
         self.taken[id(g)] = g
@@ -356,6 +370,9 @@ def _checked(g: Any, node: Node, place: int) -> Tensor:
     if not isinstance(g, Handle):
         raise TypeError(f"gradients can be either Tensors or None, but got {type(g).__name__}")
     meta = node_of(g).meta
+    if g.layout is not strided:
+        g = g.to_dense()
+        meta = node_of(g).meta
     if meta.shape != node.meta.shape:
         raise RuntimeError(
             f"Mismatch in shape: grad_output[{place}] has a shape of {list(meta.shape)} and "

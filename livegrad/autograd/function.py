@@ -404,6 +404,8 @@ def _checked(g: Any, meta: Meta, name: str, place: int) -> Tensor:
             f"{name} returned an invalid gradient at index {place} - got {list(have.shape)} but "
             f"expected shape compatible with {list(meta.shape)}"
         )
+    if g.is_sparse:
+        return fit(g, meta)
     return ew.clone(g) if have is meta else fit(g, meta)
 
 

@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from livegrad.autograd.holding import in_shape_of
-from livegrad.autograd.reverse import reverse, spent_error, through_rules
+from livegrad.autograd.reverse import added, reverse, spent_error, through_rules
 from livegrad.device import CPU
 from livegrad.graph import spent
 from livegrad.graph.handle import node_of
@@ -252,7 +252,15 @@ def _record(root: Node, way: Walk, tensors: list[Any], held: Held) -> None:
                 g = in_shape_of(tensor, g)
             tensor._grad = g
         else:
-            rebind(before, ew.add(before, g))
+            _add_to(tensor, before, g)
+
+
+def _add_to(tensor: Tensor, before: Tensor, g: Tensor) -> None:
+    """Adds a gradient to the one that a leaf has, in place unless that is sparse."""
+    if before.is_sparse:
+        tensor._grad = added(before, g)
+    else:
+        rebind(before, ew.add(before, g))
 
 
 def recorded_walk(gradient: Node) -> Walk:

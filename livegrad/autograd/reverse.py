@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from livegrad.autograd.anomaly import check_gradients
 from livegrad.dtypes import FLOAT
+from livegrad.graph.above import Above
 from livegrad.graph.handle import node_of, wrap
 from livegrad.graph.meta import Meta, Shape
 from livegrad.graph.node import LeafRef, Node, Site, Spec, quote_site
@@ -195,6 +196,8 @@ def through_rules(node: Node, g: Tensor, need: set[Node] | None, grads: dict[Nod
         if node.args:
             rules, operands = with_numbers(spec, operands, node.args)
     y = wrap(node)
+    if g.is_sparse:  # rules are for dense ones
+        g = Above.sparse().gradients.dense(g)
     for x, rule in zip(inputs, rules):  # noqa: B905  there may be rules for inputs left out
         if x.grad_to is None or rule is None or (need is not None and x not in need):
             continue
@@ -204,7 +207,7 @@ def through_rules(node: Node, g: Tensor, need: set[Node] | None, grads: dict[Nod
         if spec.op.linked and LOCAL.state.grad:
             gx = _linked(gx, node)
         before = grads.get(x)
-        grads[x] = gx if before is None else ew.add(before, gx)
+        grads[x] = gx if before is None else added(before, gx)
 
 
 def _linked(gx: Tensor, node: Node) -> Tensor:
@@ -219,6 +222,8 @@ def through_expansion(
     node: Node, g: Tensor, need: set[Node] | None, create_graph: bool
 ) -> list[Pair]:
     """Gradients of the inputs of a composite without rules: those of what it expands to."""
+    if g.is_sparse:
+        g = Above.sparse().gradients.dense(g)
     inner = {x for x in node.inputs if x.grad_to is not None}
     wanted = {id(x) for x in inner if need is None or x in need}
     state = LOCAL.state
@@ -309,7 +314,15 @@ def collect(grads: dict[Node, Any], pairs: Iterable[tuple[Node, Any]]) -> None:
         if before is None:
             grads[node] = g
         else:  # what outputs of a Function send to their call is a dict, one entry per output
-            grads[node] = before | g if type(g) is dict else ew.add(before, g)
+            grads[node] = before | g if type(g) is dict else added(before, g)
+
+
+def added(a: Tensor, b: Tensor) -> Tensor:
+    """The sum of two gradients, either of which may be sparse."""
+    if a.is_sparse or b.is_sparse:
+        total: Tensor = Above.sparse().gradients.add(a, b)
+        return total
+    return ew.add(a, b)
 
 
 def as_computed(spec: Spec, operands: list[Tensor]) -> list[Tensor]:
@@ -340,6 +353,8 @@ def with_numbers(
 def fit(g: Tensor, meta: Meta) -> Tensor:
     """`g` summed over the dims along which a value of `meta` was broadcast, as its dtype."""
     have = g._node.meta
+    if g.is_sparse and have.shape == meta.shape and have.dtype is meta.dtype:
+        return g
     if have.shape != meta.shape:
         g = _sum_to(g, have.shape, meta.shape)
     return g if have.dtype is meta.dtype else ew.cast(g, meta.dtype)
@@ -391,7 +406,7 @@ def run_hooks(hooks: dict[int, Any], g: Tensor, of_step: bool = False) -> Tensor
                 name = getattr(hook, "__name__", "hook")
                 raise RuntimeError(f"hook '{name}' has changed the size of value")
             g = result
-        return ew.clone(g)
+        return g.clone() if g.is_sparse else ew.clone(g)
 
 
 def spent_error(backward: Site | None, update: Site | None) -> RuntimeError:

@@ -20,5 +20,8 @@ class Above:
     multiprocessing: Callable[[], Any]
     # Nested tensors: imported when a file has one.
     nested: Callable[[], Any]
+    # Sparse tensors, and parameters that are: imported when the first is made.
+    sparse: Callable[[], Any]
+    sparse_parameters: Callable[[], Any]
     # `__torch_function__`: imported before anything can be overridden.
     overrides: Callable[[], Any]

@@ -15,7 +15,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from livegrad import dtypes
-from livegrad.device import CPU, META, Device, backend_of, home, register
+from livegrad.device import CPU, META, SPARSE, Device, backend_of, home, register
 from livegrad.dtypes import DType
 from livegrad.graph.events import RECORDED, tell_recorded
 from livegrad.graph.handle import leaf_node, wrap
@@ -135,6 +135,7 @@ def record_elementwise(
     op: Op, nodes: Sequence[Node], numbers: Sequence[Any], operands: Any, pattern: str, grad: Any
 ) -> Tensor:
     """What `record.elementwise` does, where an operand is elsewhere."""
+    _refuse_sparse(op, nodes)
     device = _common_device(nodes, indices=False)
     key = tuple([twin(x) if isinstance(x, Meta) else x for x in operands])
     with sizes_on(device):
@@ -151,11 +152,33 @@ def record(
     grad: Any,
 ) -> Tensor:
     """What `record.record` does, where an input is elsewhere."""
+    _refuse_sparse(op, nodes)
     device = _common_device(nodes, indices=True)
     key = (tuple([twin(node.meta) for node in nodes]), attrs, shape)
     with sizes_on(device):
         spec = op.cache.get(key) or infer_spec(op, key, nodes, args)
     return recorded(spec, nodes, args, grad, device)
+
+
+class Sparse:
+    """Whether there may be sparse tensors: until then nobody need ask."""
+
+    exist = False
+
+
+def _refuse_sparse(op: Op, nodes: Sequence[Node]) -> None:
+    """PyTorch's error if an input is sparse: only `livegrad.sparse` computes with such."""
+    for node in nodes:
+        if node.meta.device is SPARSE:
+            raise not_for_sparse(op.name, node.buffer.backend)
+
+
+def not_for_sparse(name: str, backend: str) -> NotImplementedError:
+    """PyTorch's error for a function that sparse tensors do not have."""
+    return NotImplementedError(
+        f"Could not run 'aten::{name}' with arguments from the '{backend}' backend. Convert the "
+        "sparse tensor with .to_dense() first"
+    )
 
 
 def sizes_on(device: Device) -> Any:

@@ -9,7 +9,7 @@ from math import prod
 from operator import index as as_index
 from typing import Any
 
-from livegrad.device import CPU, Device
+from livegrad.device import CPU, SPARSE, Device
 from livegrad.dtypes import DType, Namespace
 from livegrad.graph.layout import Strides, contiguous_strides, is_contiguous
 from livegrad.graph.symbol import Session, Symbol
@@ -87,7 +87,7 @@ class Meta:
         self.contiguous = strides is None or is_contiguous(shape, strides)
         self.plain = self if plain is None else plain
         self._strided: dict[Strides, Meta] = {}
-        _check_sizes(shape, dtype.itemsize)
+        _check_sizes(shape, 1 if device is SPARSE else dtype.itemsize)
 
     def stride(self) -> Strides:
         """The strides, those of row-major order too."""
@@ -197,11 +197,12 @@ def on_device(meta: Meta, device: Device) -> Meta:
         if device is CPU:
             plain = meta_of(meta.shape, meta.dtype)
         else:
-            plain = _plain_elsewhere(meta.shape, meta.dtype, device)
+            plain = meta_elsewhere(meta.shape, meta.dtype, device)
         return plain.with_strides(meta.strides)
 
 
-def _plain_elsewhere(shape: Shape, dtype: DType, device: Device) -> Meta:
+def meta_elsewhere(shape: Shape, dtype: DType, device: Device) -> Meta:
+    """The interned Meta of a row-major value on another device."""
     key = (shape, dtype, device)
     found = _elsewhere.get(key)
     if found is None:

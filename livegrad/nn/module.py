@@ -17,6 +17,7 @@ from livegrad.graph.state import LOCAL
 from livegrad.nn.hooks import GlobalHooks, Hook, Hooks
 from livegrad.nn.parameter import is_lazy
 from livegrad.nn.stateful import Stateful
+from livegrad.settings import strided
 from livegrad.tensor import Tensor
 
 Self = TypeVar("Self", bound="Module")
@@ -358,7 +359,8 @@ class Module(Stateful):
 
 def _replace_data(p: Any, fn: Callable[[Any], Any]) -> None:
     """Gives parameter `p` the value `fn` makes of it; it stays the same leaf."""
-    old = wrap(node_of(p))  # not detach(): that would make `p` a tensor that has views
+    # Not detach(), if there is another way: that would make `p` a tensor that has views.
+    old = wrap(node_of(p)) if p.layout is strided else p.detach()
     new = fn(old)
     if new is not old:
         p.data = new

@@ -6,8 +6,10 @@ from typing import Any, NoReturn
 
 from livegrad.creation import empty
 from livegrad.dtypes import DType, as_dtype, get_default_dtype
+from livegrad.graph.above import Above
 from livegrad.graph.handle import wrap
 from livegrad.native.hot import hot_slots
+from livegrad.settings import strided
 from livegrad.tensor import Tensor, disabled_torch_function
 
 
@@ -57,6 +59,9 @@ class Parameter(Tensor, metaclass=_ParameterKind):
         if isinstance(data, Tensor) and not type(data).__module__.startswith("livegrad."):
             return _of_its_own_class(data, requires_grad)  # type: ignore[no-any-return]
         out: Parameter = _alias(data)
+        if out.layout is not strided:
+            sparse: Parameter = Above.sparse_parameters().SparseParameter(out, requires_grad)
+            return sparse
         out.__class__ = cls
         if requires_grad:
             out.requires_grad_()

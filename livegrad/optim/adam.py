@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
-from livegrad.ops.elementwise.arithmetic import abs, add, div, mul, sub, where
-from livegrad.ops.elementwise.comparison import maximum, ne
+from livegrad.ops.elementwise.arithmetic import abs, add, div, mul, sub
+from livegrad.ops.elementwise.comparison import maximum
 from livegrad.ops.elementwise.roots import sqrt
 from livegrad.optim.optimizer import Group
 from livegrad.optim.options import (
@@ -342,13 +342,10 @@ class Adamax(Ruled):
 
 
 class SparseAdam(Ruled):
-    """Adam that leaves alone what has no gradient: elements whose gradient is zero do not move.
-
-    Gradients here are dense tensors, so an element takes part if its gradient is not zero, where
-    PyTorch looks at which rows a sparse gradient lists.
-    """
+    """Adam for sparse gradients: what is not among their elements does not move."""
 
     op_name = "sparse_adam"
+    takes_sparse = True
 
     def __init__(
         self,
@@ -363,17 +360,35 @@ class SparseAdam(Ruled):
         check_betas(betas)
         defaults = {"lr": lr, "betas": betas, "eps": eps, "maximize": maximize}
         super().__init__(params, defaults)
+        given = enumerate([group["params"] for group in self.param_groups])
+        placed = [(i, j, p) for i, params in given for j, p in enumerate(params)]
+        sparse = [[i, j] for i, j, p in placed if p.is_sparse]
+        if sparse:
+            raise ValueError(
+                f"Sparse params at indices {sparse}: SparseAdam requires dense parameter tensors"
+            )
+        complexes = [[i, j] for i, j, p in placed if p.is_complex()]
+        if complexes:
+            raise ValueError(
+                f"Complex params at indices {complexes}: SparseAdam does not support complex "
+                "parameters"
+            )
+
+    def update_group(self, group: Group) -> None:
+        """Records the update of one group, whose gradients must be sparse."""
+        if any([p._grad is not None and not p._grad.is_sparse for p in group["params"]]):
+            raise RuntimeError(
+                "SparseAdam does not support dense gradients, please consider Adam instead"
+            )
+        super().update_group(group)
 
     @staticmethod
     def rule(flags: Flags, args: Any, p: Any, g: Any, *state: Any) -> tuple[Any, ...]:
-        """Adam's rule where the gradient is not zero."""
+        """Adam's rule, for the elements of a gradient."""
         fresh1, beta2, fresh2, step_size, eps = args
-        m, v = state
-        moves = ne(g, 0.0)
         g = adjusted(flags, g, p, 0.0)
-        new_m, new_v = _moments(g, m, v, fresh1, beta2, fresh2)
-        new_p = sub(p, mul(div(new_m, add(sqrt(new_v), eps)), step_size))
-        return where(moves, new_p, p), where(moves, new_m, m), where(moves, new_v, v)
+        m, v = _moments(g, state[0], state[1], fresh1, beta2, fresh2)
+        return sub(p, mul(div(m, add(sqrt(v), eps)), step_size)), m, v
 
     def streams(self, group: Group) -> dict[str, float]:
         """The two means."""

@@ -16,6 +16,7 @@ from livegrad.autograd import enable_grad
 from livegrad.autograd.holding import clear
 from livegrad.autograd.hooks import RemovableHandle
 from livegrad.creation import tensor
+from livegrad.graph.elsewhere import Sparse
 from livegrad.graph.events import MADE, STEP, tell
 from livegrad.graph.site import user_site
 from livegrad.graph.state import LOCAL, flush
@@ -130,6 +131,8 @@ class Optimizer:
     _stepping = False
     # Names of numbers in the state of a parameter that PyTorch keeps as tensors.
     saved_as_tensors: ClassVar[tuple[str, ...]] = ()
+    # Whether gradients may be sparse; what is said otherwise.
+    takes_sparse = False
     # Whether `step` computes loss and gradients itself, again and again, and so needs a closure.
     needs_closure = False
 
@@ -251,6 +254,8 @@ class Optimizer:
             state.site = user_site()  # found once for all updates
             state.grad = bool(self.defaults.get("differentiable"))
             for group in self.param_groups:
+                if Sparse.exist and not self.takes_sparse:
+                    self._refuse_sparse(group)
                 if self._repeats:
                     self._update_repeatedly(group)
                 else:
@@ -266,6 +271,13 @@ class Optimizer:
         if STEP:
             tell(STEP, self, False)
         return loss
+
+    def _refuse_sparse(self, group: Group) -> None:
+        if any([p._grad is not None and p._grad.is_sparse for p in group["params"]]):
+            name = type(self).__name__
+            instead = ", please consider SparseAdam instead" if name in ("Adam", "AdamW") else ""
+            name = "Adam" if name == "AdamW" else name
+            raise RuntimeError(f"{name} does not support sparse gradients{instead}")
 
     def _update_repeatedly(self, group: Group) -> None:
         """Updates parameters as often as they are in a group, each time what the last one left."""

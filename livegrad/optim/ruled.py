@@ -7,6 +7,7 @@ from functools import partial
 from typing import Any, ClassVar
 
 from livegrad.creation import full_like, zeros_like
+from livegrad.graph.elsewhere import Sparse
 from livegrad.graph.op import Op
 from livegrad.native.hot import hot
 from livegrad.ops.bookkeeping.update import apply_rule, define, registered_once, update
@@ -14,6 +15,7 @@ from livegrad.ops.elementwise.arithmetic import add, mul, neg
 from livegrad.ops.support import samples as s
 from livegrad.optim.optimizer import Group, Optimizer, as_kept
 from livegrad.optim.options import number
+from livegrad.optim.rows import apart, update_rows
 from livegrad.tensor import Tensor
 
 # Structural variants of a rule, each a registered op: which options are in use.
@@ -54,6 +56,10 @@ class Ruled(Optimizer):
     def update_group(self, group: Group) -> None:
         """Records the update of one group: one node if all its parameters are equally old."""
         params, grads = with_gradient(group["params"])
+        if Sparse.exist and self.takes_sparse:
+            params, grads, sparse = apart(params, grads)
+            for p, g in sparse:
+                self._update_by_sparse(group, p, g)
         if not params:
             return
         states = [self.state[p] for p in params]
@@ -66,6 +72,15 @@ class Ruled(Optimizer):
                 self._start(p, state, streams)
         for batch in self._by_age(params, grads, states):
             self._update(group, streams, *batch)
+
+    def _update_by_sparse(self, group: Group, p: Any, g: Any) -> None:
+        state, streams = self.state[p], self.streams(group)
+        if not state:
+            self._start(p, state, streams)
+        state.update({name: as_kept(name, state[name]) for name in self.numbers})
+        flags, args, new = self.arguments(group, state)
+        update_rows(partial(self.rule, flags, args), p, g, [state[name] for name in streams])
+        state.update(new)
 
     def _start(self, p: Any, state: State, streams: dict[str, float]) -> None:
         state.update(self.numbers)

@@ -20,6 +20,7 @@ class Adagrad(Ruled):
     """Divides by the root of the sum of all squared gradients."""
 
     op_name = "adagrad"
+    takes_sparse = True
 
     def __init__(
         self,
@@ -74,6 +75,11 @@ class Adagrad(Ruled):
         step_size = number(group["lr"]) / (1.0 + (step - 1) * number(group["lr_decay"]))
         args = (number(group["weight_decay"]), step_size, number(group["eps"]))
         return common_flags(group), args, {"step": step}
+
+    def _update_by_sparse(self, group: Group, p: Any, g: Any) -> None:
+        if group["weight_decay"]:
+            raise RuntimeError("weight_decay option is not compatible with sparse gradients")
+        super()._update_by_sparse(group, p, g)
 
 
 class Adadelta(Ruled):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from livegrad.creation import zeros_like
+from livegrad.graph.elsewhere import Sparse
 from livegrad.graph.op import Op
 from livegrad.native.hot import hot
 from livegrad.ops.bookkeeping.update import Rule, apply_rule, define, registered_once, update
@@ -18,6 +19,7 @@ from livegrad.optim.options import (
     check_ways,
     number,
 )
+from livegrad.optim.rows import add_rows, apart
 from livegrad.optim.ruled import with_gradient
 
 # Structural variants, each a registered op: which of these options are in use.
@@ -57,6 +59,8 @@ def sgd_op(flags: Flags) -> Op:
 class SGD(Optimizer):
     """`p -= lr * g`, with momentum, weight decay and Nesterov's look ahead if wanted."""
 
+    takes_sparse = True
+
     def __init__(
         self,
         params: Any,
@@ -93,6 +97,10 @@ class SGD(Optimizer):
     def update_group(self, group: Group) -> None:
         """Records the update of one group: one node, or two when some parameters are new."""
         params, grads = with_gradient(group["params"])
+        if Sparse.exist:
+            params, grads, sparse = apart(params, grads)
+            for p, g in sparse:
+                self._update_by_sparse(group, p, g)
         if not params:
             return
         momentum, decay = number(group["momentum"]), number(group["weight_decay"])
@@ -106,6 +114,26 @@ class SGD(Optimizer):
         else:
             nesterov = ("nesterov",) * group["nesterov"]
             self._with_momentum(record, params, grads, ("momentum", *nesterov, *flags), args)
+
+    def _update_by_sparse(self, group: Group, p: Any, g: Any) -> None:
+        """As for dense gradients; the momentum buffer is sparse, too."""
+        if group.get("fused"):
+            raise RuntimeError("`_fused_sgd` does not support sparse gradients")
+        if group["weight_decay"]:
+            raise RuntimeError(
+                "add(sparse, dense) is not supported. Use add(dense, sparse) instead. SGD: "
+                "weight_decay is not for sparse gradients"
+            )
+        g = -g if group["maximize"] else g
+        momentum = number(group["momentum"])
+        if momentum:
+            state = self.state[p]
+            buffer = state.get("momentum_buffer")
+            fresh = 1.0 - number(group["dampening"])
+            total = g.coalesce().clone() if buffer is None else buffer * momentum + g * fresh
+            state["momentum_buffer"] = total = total.coalesce()
+            g = g + total * momentum if group["nesterov"] else total
+        add_rows(p, g, -number(group["lr"]))
 
     def _start_again(self, params: list[Any]) -> None:
         # As in PyTorch, which looks for buffers before it updates: they start each time.

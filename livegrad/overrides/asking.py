@@ -14,17 +14,15 @@ The function objects stay the same ones, because people keep tables of them.
 
 from __future__ import annotations
 
-import sys
 import threading
-from functools import wraps
-from types import CodeType, FunctionType
+from functools import partial, wraps
+from types import FunctionType
 from typing import Any
 
 from livegrad.graph.state import Runtime
 from livegrad.nn.parameter import Buffer, Parameter
-from livegrad.ops.support.public import PUBLIC, twin
+from livegrad.ops.support.public import answered, exchange
 from livegrad.ops.support.strangers import Asking
-from livegrad.ops.support.wrapping import is_wrapper
 from livegrad.overrides.catalogue import Entry, entries
 from livegrad.overrides.protocol import (
     PLAIN,
@@ -50,11 +48,9 @@ def install() -> None:
         Runtime.flush = staticmethod(_undisturbed(Runtime.flush))
         Runtime.evaluate = staticmethod(_undisturbed(Runtime.evaluate))
         for entry in entries():
-            _make_overridable(entry)
+            answered(entry.function, partial(Ask, entry))
         Asking.installed = True
-        Asking.exchange = exchange
-        for package in Asking.callers:
-            exchange(package)
+        Asking.add(exchange)
 
 
 def _undisturbed(function: Any) -> Any:
@@ -64,26 +60,6 @@ def _undisturbed(function: Any) -> Any:
             return function(*args)
 
     return run
-
-
-def _make_overridable(entry: Entry) -> None:
-    function = entry.function
-    plain = twin(function)
-    if is_wrapper(function):
-        function.__globals__["wrapper"] = plain  # which may change its code
-    function.__code__ = _asking(function.__code__.co_freevars, Ask(entry, plain))
-    function.__defaults__ = function.__kwdefaults__ = None
-    function.__wrapped__ = plain  # where `inspect` finds parameters
-
-
-def exchange(package: str) -> None:
-    """Puts public functions in the place of those of ops, in the modules of a package."""
-    for name, module in list(sys.modules.items()):
-        if not f"{name}.".startswith(f"{package}.") or name == "livegrad.nn.functional":
-            continue
-        for key, value in list(vars(module).items()):
-            if isinstance(value, FunctionType) and value in PUBLIC:
-                setattr(module, key, PUBLIC[value])
 
 
 class Ask:
@@ -115,18 +91,3 @@ class Ask:
             return answer(self.func, asked, args, kwargs)
         except TypeError:  # the class of the other operand may know better
             return NotImplemented
-
-
-def _asking(free: tuple[str, ...], ask: Ask) -> CodeType:
-    """The code of a function, with these free variables, whose calls are answered by `ask`.
-
-    A function's code can be exchanged only for such code; what it does not use, it may have.
-    """
-    code = _template.__code__
-    constants = tuple([ask if x == "ask" else x for x in code.co_consts])
-    return code.replace(co_consts=constants, co_freevars=free)
-
-
-def _template(*args: Any, **kwargs: Any) -> Any:
-    ask: Any = "ask"  # stands for an Ask
-    return ask(args, kwargs)

@@ -3,9 +3,9 @@
 ```
 Traceback (most recent call last):
   File "train.py", line 7, in <module>
-    x = torch.sparse_coo_tensor(i, v)
-AttributeError: module 'torch' has no attribute 'sparse_coo_tensor' (livegrad in its place)
-livegrad has no torch.sparse_coo_tensor, which train.py uses in line 7: sparse tensors are …
+    q = torch.quantize_per_tensor(x, 0.1, 0, torch.qint8)
+AttributeError: module 'torch' has no attribute 'quantize_per_tensor' (livegrad in its place)
+livegrad has no torch.quantize_per_tensor, which train.py uses in line 7: quantisation is …
 ```
 """
 

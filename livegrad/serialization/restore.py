@@ -12,11 +12,14 @@ import numpy as np
 
 from livegrad import dtypes
 from livegrad.device import Device
+from livegrad.graph.handle import Handle
 from livegrad.graph.meta import Size
 from livegrad.serialization.errors import MOST_DEPTH, MOST_INT_BYTES, LoadError
 from livegrad.serialization.files import Source
+from livegrad.serialization.sparse_parts import checked_sparse
 from livegrad.serialization.strict_json import shown
 from livegrad.serialization.structure import FACTORIES
+from livegrad.serialization.tensors import parameter_class
 from livegrad.serialization.walk import Keys
 
 _DTYPES = {d.name: d for d in dtypes.ALL}
@@ -86,6 +89,23 @@ class Decoder:
         if "attributes" in x:
             _instances().attributes(self, out, x["attributes"])
         return out
+
+    def _sparse(self, kind: str, layout: Any, x: dict[str, Any]) -> Any:
+        marks = [x.get(name, False) for name in ("coalesced", "parameter", "requires_grad")]
+        parts = [self.decode(x[name]) for name in ("indices", "indices1") if name in x]
+        elements, size = self.decode(x.get("values")), x.get("size", ())
+        right = type(layout) is str and all([type(mark) is bool for mark in marks])
+        right = right and all([isinstance(part, Handle) for part in (*parts, elements)])
+        sized = type(size) is list and all([type(n) is int and n >= 0 for n in size])
+        if not right or not sized or len(parts) != 1 + (layout != "sparse_coo"):
+            raise self.bad(f"has the sparse tensor {shown(layout)}")
+        try:
+            made = checked_sparse(layout, parts, elements, tuple(size), marks[0])
+            if marks[1]:
+                return parameter_class()(made, marks[2])
+            return made.requires_grad_(marks[2])
+        except (IndexError, RuntimeError) as error:
+            raise self.bad(f"has a sparse tensor that is wrong: {error}") from None
 
     def _int(self, kind: str, text: Any, x: dict[str, Any]) -> int:
         digits = text.removeprefix("-") if type(text) is str else ""
@@ -228,6 +248,10 @@ _DECODERS: dict[str, tuple[Any, tuple[str, ...]]] = {
     "$tensor": (Decoder._leaf, ("dtype", "requires_grad", "alias", "attributes")),
     "$parameter": (Decoder._leaf, ("dtype", "requires_grad", "alias", "attributes")),
     "$array": (Decoder._leaf, ("dtype",)),
+    "$sparse": (
+        Decoder._sparse,
+        ("coalesced", "indices", "indices1", "parameter", "requires_grad", "size", "values"),
+    ),
     "$int": (Decoder._int, ()),
     "$float": (Decoder._float, ()),
     "$complex": (Decoder._complex, ()),

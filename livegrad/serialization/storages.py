@@ -19,6 +19,7 @@ from livegrad.serialization.errors import MOST_DIMS, MOST_ELEMENTS, MOST_TENSORS
 from livegrad.serialization.files import Source
 from livegrad.serialization.strict_json import shown
 from livegrad.serialization.tensors import buffer_at, is_mapped, parameter_class, tensor_on
+from livegrad.settings import strided
 
 # Copies may take this much more than four times the file.
 _MOST_COPIED = 64 << 20
@@ -142,7 +143,8 @@ class Storages:
         if key not in self.tensors:
             parts = (data._node.buffer, meta.shape, meta.dtype, requires_grad)
             cls = parameter_class()
-            made = cls(data, requires_grad) if data.is_meta else tensor_on(*parts, cls)
+            apart = data.is_meta or data.layout is not strided
+            made = cls(data, requires_grad) if apart else tensor_on(*parts, cls)
             self._keep(key, made)
         return self.tensors[key]
 

@@ -28,6 +28,7 @@ from livegrad.graph.meta import Size
 from livegrad.serialization.errors import MOST_INT_BYTES
 from livegrad.serialization.tensors import parameter_class
 from livegrad.serialization.walk import Stored, Walk
+from livegrad.settings import strided
 
 # Factories of a defaultdict that can be named.
 FACTORIES: dict[str, Any] = {
@@ -87,6 +88,8 @@ class Encoder:
         if x.is_nested:
             self.has_objects = True
             return {"$nested": self.encode(x._saved())}
+        if x.layout is not strided:
+            return self._sparse(x, isinstance(x, parameter_class()))
         stored: Stored = self.walk.add(x)
         tag = "$parameter" if isinstance(x, parameter_class()) else "$tensor"
         out: dict[str, Any] = {tag: stored.name}
@@ -105,6 +108,19 @@ class Encoder:
         """Which of the tensors it is that share the value called `name`."""
         seen = self._tensors.setdefault(name, {})
         return seen.setdefault(id(x), (len(seen), x))[0]
+
+    def _sparse(self, x: Any, learned: bool) -> Any:
+        """A layout, and its parts as tensors of their own."""
+        parts = {"values": x._elements.detach()}
+        parts |= {f"indices{i or ''}": part for i, part in enumerate(x._pattern.parts)}
+        out: dict[str, Any] = {"$sparse": x.layout.name, "size": list(x.shape)}
+        for name, part in parts.items():
+            self.walk.path.append(name)
+            out[name] = self._tensor(part)
+            self.walk.path.pop()
+        out |= {"coalesced": True} if x.is_sparse and x.is_coalesced() else {}
+        out |= {"parameter": True} if learned else {}
+        return out | ({"requires_grad": True} if x.requires_grad else {})
 
     def _array(self, x: np.ndarray[Any, Any]) -> Any:
         if x.dtype.kind not in "biufc" or x.dtype.itemsize > 16 or x.dtype == np.longdouble:

@@ -22,6 +22,7 @@ from livegrad.serialization.layout import little_endian
 from livegrad.serialization.tensors import parameter_class
 from livegrad.serialization.vocabulary import STORAGE_CLASSES
 from livegrad.serialization.walk import Stored, Walk
+from livegrad.settings import strided
 
 _CLASSES = {dtype: name for name, dtype in STORAGE_CLASSES.items()}
 _MARK, _STOP, _REDUCE, _BUILD, _NONE = b"(", b".", b"R", b"b", b"N"
@@ -125,6 +126,9 @@ class PickleWriter:
             self._plain_tensor(x, x.requires_grad)
 
     def _plain_tensor(self, x: Any, requires_grad: bool) -> None:
+        if x.layout is not strided:
+            self._sparse(x)
+            return
         if not x.is_meta:
             self._rebuild(self.walk.add(x), requires_grad)
             return
@@ -133,6 +137,19 @@ class PickleWriter:
             "torch._utils._rebuild_meta_tensor_no_storage",
             x.dtype, shape, contiguous_strides(shape), requires_grad,
         )  # fmt: skip
+
+    def _sparse(self, x: Any) -> None:
+        """`_rebuild_sparse_tensor(layout, (its parts, size[, whether it is coalesced]))`."""
+        self._global("torch._utils._rebuild_sparse_tensor")
+        self._emit(_MARK)
+        self._call("torch.serialization._get_layout", f"torch.{x.layout.name}")
+        self._emit(_MARK)
+        for part in (*x._pattern.parts, x._elements.detach()):
+            self._plain_tensor(part, False)
+        self._call("torch.Size", tuple(x.shape))
+        if x.is_sparse:
+            self._bool(x.is_coalesced())
+        self._emit(_TUPLE, _TUPLE, _REDUCE)
 
     def _rebuild(self, stored: Stored, requires_grad: bool) -> None:
         """`_rebuild_tensor_v2(storage, 0, shape, strides, requires_grad, OrderedDict())`."""

@@ -17,6 +17,7 @@ from livegrad.graph.handle import Handle
 from livegrad.graph.meta import Size
 from livegrad.serialization.files import Source
 from livegrad.serialization.machine import Known
+from livegrad.serialization.sparse_parts import checked_sparse
 from livegrad.serialization.storages import Storage, StorageKind, Storages
 from livegrad.serialization.strict_json import shown
 from livegrad.serialization.walk import Keys
@@ -55,6 +56,8 @@ class Vocabulary:
             "torch._utils._rebuild_tensor_v2": self.tensor,
             "torch._utils._rebuild_tensor_v3": self.tensor_with_dtype,
             "torch._utils._rebuild_meta_tensor_no_storage": self.tensor_without_data,
+            "torch._utils._rebuild_sparse_tensor": self.sparse,
+            "torch.serialization._get_layout": self.layout,
             "torch._utils._rebuild_parameter": self.parameter,
             "torch._utils._rebuild_parameter_with_state": self.parameter,
             "torch._tensor._rebuild_from_type_v2": self.tensor_with_attributes,
@@ -116,6 +119,27 @@ class Vocabulary:
         except RuntimeError as error:
             raise self.bad(str(error)) from None
         return out.requires_grad_() if learned else out
+
+    def layout(self, args: Args) -> str:
+        """`("torch.sparse_coo",)`: its name."""
+        self._expect(len(args) == 1 and type(args[0]) is str, "_get_layout")
+        return str(args[0]).removeprefix("torch.")
+
+    def sparse(self, args: Args) -> Any:
+        """`(layout, (its parts, size[, whether it is coalesced]))`."""
+        name = "_rebuild_sparse_tensor"
+        self._expect(len(args) == 2 and type(args[1]) is tuple, name)
+        layout, data = args
+        count = 2 if layout == "sparse_coo" else 3
+        self._expect(len(data) in (count + 1, count + 2), name)
+        self._expect(all([isinstance(x, Handle) for x in data[:count]]), name)
+        self._expect(all([type(x) is bool for x in data[count + 1 :]]), name)
+        size = self.storages.sizes("a sparse tensor", data[count])
+        try:
+            *parts, elements = data[:count]
+            return checked_sparse(layout, parts, elements, size, True in data[count + 1 :])
+        except (IndexError, RuntimeError) as error:
+            raise self.bad(f"a sparse tensor is wrong: {error}") from None
 
     def parameter(self, args: Args) -> Any:
         """`(tensor, requires_grad, hooks[, attributes])`."""
@@ -207,8 +231,8 @@ def _hint(name: str) -> str:
     """What somebody who has such a file can do."""
     if name.startswith("numpy"):
         return "Save NumPy values as tensors or as Python numbers"
-    if "sparse" in name or "_rebuild_q" in name or "nested" in name:
-        return "Sparse, quantised and nested tensors are not read: save them dense"
+    if "_rebuild_q" in name or "nested" in name:
+        return "Quantised and nested tensors are not read: save them dense"
     if name.startswith(("torch.uint", "torch.float8", "torch.complex")) or "Storage" in name:
         return "There are no tensors of this type here"
     return (

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import livegrad as lg
+import livegrad.sparse  # which has ops of its own
 from livegrad import dtypes
 from livegrad.graph.op import REGISTRY, Op
 from livegrad.graph.record import elementwise

@@ -169,3 +169,20 @@ def test_printing(monkeypatch: pytest.MonkeyPatch) -> None:
     assert str(lg.float32) == "livegrad.float32"
     monkeypatch.setattr(Namespace, "name", "torch")
     assert (str(lg.float32), str(lg.ones(2).shape)) == ("torch.float32", "torch.Size([2])")
+
+
+def test_sparse_gradients() -> None:
+    a = lg.tensor([[1.0, 0], [0, 2]]).to_sparse().requires_grad_()
+    b = lg.tensor([[0.0, 3], [0, 4]]).to_sparse()
+    (a + b).to_dense().sum().backward()
+    assert a.grad is not None
+    assert a.grad.indices().tolist() == a.detach().indices().tolist()
+    assert a.grad.values().tolist() == [1, 1]
+
+
+def test_sparse_layouts() -> None:
+    a = lg.tensor([[1.0, 0], [0, 2]])
+    assert (a.to_sparse_csr() / 2).to_dense().tolist() == [[0.5, 0], [0, 1]]
+    assert a.to_sparse()[1:].to_dense().tolist() == [[0, 2]]
+    with pytest.raises(RuntimeError, match="must be equal to nnz"):
+        lg.sparse_csr_tensor([0, 1, 2], [0, 1, 1], lg.ones(2), (2, 2))

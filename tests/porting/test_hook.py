@@ -84,7 +84,7 @@ MISSING = [
     ("import torch\n\ntorch.nothing_there()", "torch.nothing_there", 3),
     ("import torch.nothing.at_all", "torch.nothing", 1),
     ("from torch.nn import (\n    Linear,\n    Nothing,\n)", "torch.nn.Nothing", 1),
-    ("import torch\nx = torch.ones(2)\nx.to_sparse_coo()", "torch.Tensor.to_sparse_coo", 3),
+    ("import torch\nx = torch.ones(2)\nx.to_mkldnn()", "torch.Tensor.to_mkldnn", 3),
     ("import torch.nn as nn\nnn.Linaer(2, 3)", "torch.nn.Linaer", 2),
     ("import torchtext", "torchtext", 1),
 ]

@@ -1,22 +1,25 @@
 """Tables of vectors: rows looked up one by one, and bags of rows folded into one.
 
-Gradients are dense, whatever `sparse` says: a tensor of the table's size.
+Gradients are dense tensors of the table's size, or, with `sparse=True`, sparse tensors of the rows
+that were read (sparse/gradients.py).
 """
 
 from __future__ import annotations
 
 import warnings
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from livegrad import dtypes
+from livegrad.graph.above import Above
 from livegrad.graph.blame import as_index
 from livegrad.graph.handle import node_of
 from livegrad.graph.meta import Meta, meta_of
 from livegrad.graph.op import Op
 from livegrad.graph.record import record
-from livegrad.graph.state import setting
+from livegrad.graph.state import LOCAL, setting
 from livegrad.graph.writes import rebind
 from livegrad.ops.elementwise.arithmetic import add, div, mul, where
 from livegrad.ops.elementwise.comparison import eq, ge, gt, logical_and, ne
@@ -115,7 +118,7 @@ def embedding(
         padding_idx: a row that gets no gradient.
         max_norm: rows that are read are first scaled down to this norm, in place.
         scale_grad_by_freq: divide gradients by how often their row occurs in `input`.
-        sparse: accepted; gradients are dense all the same.
+        sparse: the gradient of `weight` is a sparse tensor of the rows that were read.
     """
     meta = node_of(weight).meta
     if meta.ndim != 2:
@@ -125,6 +128,12 @@ def embedding(
     padding = _padding(padding_idx, meta.shape[0])
     if max_norm is not None:
         _limit_norms(input, weight, max_norm, norm_type)
+    if sparse and node_of(weight).requires_grad and LOCAL.state.grad:
+        looked_up = Above.sparse().gradients.looked_up
+        out: Tensor = looked_up(
+            embedding_lookup(weight, input), weight, input, padding, scale_grad_by_freq
+        )
+        return out
     if padding is None and not scale_grad_by_freq:
         return embedding_lookup(weight, input)
     attrs = (meta.shape[0], padding, bool(scale_grad_by_freq))
@@ -224,15 +233,20 @@ LARGEST_IN_BAG: Op = Op(
 
 
 def _bag_expand(n: Any, weight: Tensor, index: Tensor, offsets: Tensor, *shares: Tensor) -> Tensor:
-    mode, bags, last, padding, scaled = n.attrs
-    dtype = compute_dtype(n)
-    places = node_of(index).meta.shape[0]
-    bag = record(BAG_OF_PLACE, (offsets,), (places, last))
-    table = node_of(weight).meta.shape[0]
-    if scaled:
+    if n.attrs[4]:
+        table = node_of(weight).meta.shape[0]
         rows = record(EMBEDDING, (weight, index), (table, None, True))
     else:
         rows = embedding_lookup(weight, index)
+    return _bagged(n, rows, index, offsets, *shares)
+
+
+def _bagged(n: Any, rows: Tensor, index: Tensor, offsets: Tensor, *shares: Tensor) -> Tensor:
+    """The bags of rows that were looked up; `n` has the attrs and the meta of the result."""
+    mode, bags, last, padding, _ = n.attrs
+    dtype = compute_dtype(n)
+    places = node_of(index).meta.shape[0]
+    bag = record(BAG_OF_PLACE, (offsets,), (places, last))
     rows = to_dtype(rows, dtype)
     counted = ne(index, -1 if padding is None else padding)
     if mode == "max":
@@ -321,7 +335,7 @@ def embedding_bag(
         per_sample_weights: factors of the rows, for mode "sum".
         include_last_offset: the last of `offsets` is the end of the last bag.
         padding_idx: an index that does not count.
-        sparse: accepted; gradients are dense all the same.
+        sparse: the gradient of `weight` is a sparse tensor of the rows that were read.
     """
     index_meta, meta = node_of(input).meta, node_of(weight).meta
     if meta.dtype is dtypes.int64 and index_meta.dtype.is_floating_point:
@@ -358,6 +372,13 @@ def embedding_bag(
     check_known("embedding_bag", input, rows, 0, RuntimeError)
     attrs = (mode, bags, bool(include_last_offset), padding, bool(scale_grad_by_freq))
     inputs = [t for t in (weight, input, offsets, per_sample_weights) if t is not None]
+    if sparse and node_of(weight).requires_grad and LOCAL.state.grad:
+        metas = tuple([node_of(x).meta for x in inputs])
+        bag = SimpleNamespace(attrs=attrs, meta=_bag_infer(metas, attrs, None))
+        rows = Above.sparse().gradients.looked_up(
+            embedding_lookup(weight, input), weight, input, padding, scale_grad_by_freq
+        )
+        return _bagged(bag, rows, *inputs[1:])
     return record(EMBEDDING_BAG, inputs, attrs)
 
 

@@ -9,11 +9,12 @@ A call costs the same, and users can tell `livegrad.relu` from `Tensor.relu`, as
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from types import FunctionType
+import sys
+from collections.abc import Callable, Container, Iterable
+from types import CodeType, FunctionType
 from typing import Any
 
-from livegrad.ops.support.wrapping import wrapped
+from livegrad.ops.support.wrapping import is_wrapper, wrapped
 
 # Where functions are defined that a namespace shows under its own name.
 _SOURCES = (
@@ -70,6 +71,20 @@ def note(function: FunctionType, public: FunctionType) -> None:
         PUBLIC.setdefault(function, public)
 
 
+def exchange(package: str, only: Container[FunctionType] | None = None) -> None:
+    """Puts public functions in the place of those of ops, in the modules of a package.
+
+    With `only`, those among them.
+    """
+    for name, module in list(sys.modules.items()):
+        if not f"{name}.".startswith(f"{package}.") or name == "livegrad.nn.functional":
+            continue
+        for key, value in list(vars(module).items()):
+            public = PUBLIC.get(value) if isinstance(value, FunctionType) else None
+            if public is not None and (only is None or public in only):
+                setattr(module, key, public)
+
+
 def publish_methods(methods: type, cls: str, module: str) -> None:
     """Gives a class its own objects for the functions of ops that are its methods.
 
@@ -98,3 +113,38 @@ def twin(function: FunctionType) -> FunctionType:
     own.__qualname__ = function.__qualname__
     own.__dict__.update(function.__dict__)
     return own
+
+
+# ------------------------------------------------------------------------ calls answered by others
+
+# What answers calls of a function: it is given their arguments.
+Answer = Callable[[tuple[Any, ...], dict[str, Any]], Any]
+
+
+def answered(function: FunctionType, by: Callable[[FunctionType], Answer]) -> None:
+    """Has all calls of a public function answered by `by(plain)`.
+
+    `plain` is a twin that does what the function did before. The function object stays the same
+    one, because people keep tables of them.
+    """
+    plain = twin(function)
+    if is_wrapper(function):
+        function.__globals__["wrapper"] = plain  # which may change its code
+    function.__code__ = _asking(function.__code__.co_freevars, by(plain))
+    function.__defaults__ = function.__kwdefaults__ = None
+    function.__wrapped__ = plain  # type: ignore[attr-defined]  # where `inspect` finds parameters
+
+
+def _asking(free: tuple[str, ...], ask: Answer) -> CodeType:
+    """The code of a function, with these free variables, whose calls are answered by `ask`.
+
+    A function's code can be exchanged only for such code; what it does not use, it may have.
+    """
+    code = _template.__code__
+    constants = tuple([ask if x == "ask" else x for x in code.co_consts])
+    return code.replace(co_consts=constants, co_freevars=free)
+
+
+def _template(*args: Any, **kwargs: Any) -> Any:
+    ask: Any = "ask"  # stands for an Answer
+    return ask(args, kwargs)

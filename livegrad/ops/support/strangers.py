@@ -12,20 +12,27 @@ from livegrad.graph.handle import Handle
 class Asking:
     """Whether public functions ask their arguments: `livegrad.overrides` has made them do so.
 
-    `callers` are packages that call functions of ops with the user's tensors; `exchange` has one
-    call the public functions instead.
+    `callers` are packages that call functions of ops with the user's tensors; `exchanges` have one
+    call public functions instead.
     """
 
     installed = False
     callers: ClassVar[list[str]] = []
-    exchange: Callable[[str], None]
+    exchanges: ClassVar[list[Callable[[str], None]]] = []
+
+    @classmethod
+    def add(cls, exchange: Callable[[str], None]) -> None:
+        """Has a function exchange functions in all such packages, also in those to come."""
+        cls.exchanges.append(exchange)
+        for package in cls.callers:
+            exchange(package)
 
 
 def asks(package: str) -> None:
     """Has a package call the public functions, once these ask, in the place of those of ops."""
     Asking.callers.append(package)
-    if Asking.installed:
-        Asking.exchange(package)
+    for exchange in Asking.exchanges:
+        exchange(package)
 
 
 def strangers(values: Iterable[Any]) -> bool:
