@@ -538,6 +538,7 @@ ALIAS = Op(
     ref=lambda n, x: x,
     view=lambda n, index: index,
     write=lambda part, value, attrs, args: value,
+    layout=lambda metas, attrs, meta: metas[0].strides,
     grads=(lambda g, y, x: g,),
     saves="",
     batch=lambda n, size, xs, batched: record(n.op, xs),
