@@ -194,6 +194,13 @@ def test_a_subclass_with_slots():
 # ------------------------------------------------------------------------------ making and copying
 
 
+def test_as_subclass_of_a_part_has_its_strides():
+    part = lg.arange(24).reshape(4, 6)[1:3, 2:4]
+    found = part.as_subclass(Sub)
+    assert found.stride() == (6, 1)
+    assert found.numpy().tolist() == found.tolist() == [[8, 9], [14, 15]]
+
+
 def test_as_subclass_shares_values_and_history():
     x = lg.ones(2, requires_grad=True)
     y = x.as_subclass(Sub)

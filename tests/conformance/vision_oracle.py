@@ -25,3 +25,9 @@ def torchvision() -> ModuleType:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return importlib.import_module("torchvision")
+
+
+def submodule(name: str) -> ModuleType:
+    """A module of torchvision."""
+    torchvision()
+    return importlib.import_module(name)

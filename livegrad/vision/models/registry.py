@@ -17,6 +17,7 @@ from types import ModuleType
 from typing import Any
 
 from livegrad import hub, nn, serialization
+from livegrad.vision.transforms.presets import preset_of
 
 Builder = Callable[..., Any]
 BUILTIN_MODELS: dict[str, Builder] = {}
@@ -36,6 +37,11 @@ class Weights:
 
     def __hash__(self) -> int:
         return hash(repr(self))
+
+    @property
+    def transforms(self) -> Callable[..., Any]:
+        """Makes the transform that images need before this model."""
+        return preset_of(self.model)
 
     def path(self) -> Path:
         """The file, where PyTorch's programs put it."""
