@@ -90,6 +90,14 @@ def test_smooth_l1_at_nan():
     assert got[1] == 0.5
 
 
+def test_the_slope_of_huber_loss_does_not_grow_at_delta():
+    x = lg.tensor([0.5, -1.0, 1.0, 2.0], requires_grad=True)
+    (slope,) = lg.autograd.grad(F.huber_loss(x, lg.zeros(4), "sum"), x, create_graph=True)
+    assert slope.tolist() == [0.5, -1.0, 1.0, 1.0]
+    (second,) = lg.autograd.grad(slope.sum(), x)
+    assert second.tolist() == [1.0, 0.0, 0.0, 0.0]
+
+
 @pytest.mark.parametrize("g", [math.nan, math.inf])
 def test_a_gradient_that_is_not_finite_spoils_all_that_share_an_extreme(g):
     x = lg.tensor([1.0, 2.0, 2.0], requires_grad=True)

@@ -352,7 +352,8 @@ def _huber_value(n: Any, x: Tensor, t: Tensor) -> Tensor:
 
 def _huber_slope(n: Any, x: Tensor, t: Tensor) -> Tensor:
     d = sub(x, t)
-    return where(gt(abs(d), n.args[0]), mul(sign(d), n.args[0]), d)
+    # At delta itself both are equal, and PyTorch's second derivative is that of the line.
+    return where(ge(abs(d), n.args[0]), mul(sign(d), n.args[0]), d)
 
 
 HUBER_LOSS = define(
