@@ -302,6 +302,11 @@ ZEROS = [
             + ["b = a.scatter_reduce(0, T.tensor([0]), a, 'sum')"],
             "folded in at indices",
         ),
+        (["a = T.nn.Parameter(T.ones(2))", "a[T.tensor(0), T.tensor([0, 1])] = 1"], "said first"),
+        (
+            ["a = T.ones(4)", "b = T.func.jacrev(lambda t: t.sum())(a)", "c = b[1:]", "check()"],
+            "the rules here make it",
+        ),
         (["a = T.zeros(0).roll(1, 1)"], "nothing to roll"),
         ([*DETACHED, "c[...].copy_(a)", "d.sum().backward()"], "was a leaf"),
         ([*DETACHED, "(d if T.__name__ == 'torch' else a).sum().backward()", "d.is_leaf"], None),
@@ -608,6 +613,10 @@ NAN_IN_TORCH = "T.__name__ == 'torch' and a.grad.{}.fill_(float('nan'))"
 NOT_THE_FIRST = "a.grad.copy_(T.tensor([0.0, 0, 1] if T.__name__ == 'torch' else [1.0, 0, 0]))"
 INFINITE = "a = T.ones(1, dtype=T.complex64, requires_grad=True); (a.imag / 0 + a.real).backward()"
 NORMED = "a = T.tensor([2.75, 0.25, 0.0], requires_grad=True); y = F.layer_norm(a, (3,))"
+PARTS_OF_ONE = "a, b = T.ones(2).chunk(2)"
+HOOKED_TWICE = (
+    "b = a * 2; T.autograd.graph.register_multi_grad_hook((b, a), lambda g: log.append(('b', g)))"
+)
 SPOILT = "T.__name__ == 'torch' or x.grad.fill_(float('nan'))"
 
 
@@ -639,6 +648,14 @@ SPOILT = "T.__name__ == 'torch' or x.grad.fill_(float('nan'))"
             [LEAF, LENGTH.replace("(a, a)", "(a, a - 1)"), SECOND, "h += T.__name__ == 'torch'"],
             None,
         ),
+        ([PARTS_OF_ONE, "d = T.select_scatter(b, T.tensor(2.0), -1, 0)"], "has no gaps"),
+        ([PARTS_OF_ONE, "d = b.clone()", OTHER_STRIDES], None),
+        (
+            ["a = T.ones(2, requires_grad=True)", "T.sgn(a).square().sum().backward()"],
+            "cannot be read",
+        ),
+        ([LEAF, HOOKED_TWICE, "b.backward(T.ones_like(b))"], "that it does not reach"),
+        ([LEAF, HOOKED_TWICE, "(b * 1).sum().backward()", "log.append(('c', T.__name__))"], None),
         ([BASE, LOST], "loses gradients"),
         ([BASE, "b.grad = a[:2]", LOST], "loses gradients"),
         ([BASE, "b.grad = a[:2]; a.mul_(1); e = a + (T.__name__ == 'torch')"], None),

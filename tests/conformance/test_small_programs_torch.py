@@ -24,6 +24,12 @@ PROGRAMS = {
         "d, = T.autograd.grad(a.grad.sum(), a)",
         "check()",
     ),
+    "the least that rms_norm divides by is that of float32": (
+        "a = T.tensor([[0.01], [0.001], [1e-4]], dtype=T.bfloat16); b = F.rms_norm(a, (1,))",
+        "c = F.rms_norm(a.half(), (1,)); d = F.rms_norm(a.double(), (1,)); e = T.nn.RMSNorm(1)",
+        "f = F.rms_norm(a, (1,), T.ones(1, dtype=T.bfloat16), 0.25)",
+        "check()",
+    ),
     "trapezoids of nothing": (
         "a = T.zeros(2, 0, dtype=T.int8); b = T.trapezoid(a); c = T.cumulative_trapezoid(a)",
         "check()",

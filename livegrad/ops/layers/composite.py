@@ -527,7 +527,8 @@ def rms_norm(
     k = _check_normalized("rms_norm", input, normalized_shape)
     dtype = node_of(input).meta.dtype
     if eps is None:
-        eps = dtypes.finfo(dtype.to_real()).eps
+        # That of the dtype it is computed in: float32 for half precisions.
+        eps = dtypes.finfo(dtypes.promote_types(dtype.to_real(), dtypes.float32)).eps
     if dtype.is_complex:  # the square, not the square of the magnitude, as in PyTorch
         y, _ = _scaled(input, _last_dims(node_of(input).meta.ndim, k), eps)
         return y if weight is None else mul(y, weight)

@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from .explained_backward import SMALLER_BASE, is_beyond_its_base
+from .explained_backward import SMALLER_BASE
 from .explained_values import (
     HIDDEN_WHOLE,
     VALUES,
@@ -124,7 +124,7 @@ def explanation_of_gradient(
         return LAST_NAN
     if is_clipped_nan(x, detail, theirs, lines):
         return CLIPPED_NAN
-    if any(isinstance(y, torch.Tensor) and is_beyond_its_base(y) for y in theirs.values()):
+    if any(isinstance(y, torch.Tensor) and ends_beyond_its_base(y) for y in theirs.values()):
         return SMALLER_BASE
 
     def is_equal_there(y: Any) -> bool:
@@ -353,6 +353,14 @@ def counted_with(x: torch.Tensor, tensors: Sequence[torch.Tensor]) -> list[torch
     before = [version(y) for y in tensors]
     torch.autograd.graph.increment_version(x)
     return [y for y, count in zip(tensors, before, strict=True) if version(y) != count]
+
+
+def ends_beyond_its_base(x: torch.Tensor) -> bool:
+    """Whether a view shows elements that lie behind all of its base: one of them was resized."""
+    if is_stale(x) or x._base is None or not x.numel() or not x._base.numel():
+        return False
+    ends = [int(places_of(y).max()) + y.storage_offset() for y in (x, x._base)]
+    return storage(x) == storage(x._base) and ends[0] > ends[1]
 
 
 def is_through(

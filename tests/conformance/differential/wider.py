@@ -127,7 +127,7 @@ def stored(pen: Pen) -> str:
         ("amax", f"{x}, {dim}"),
         ("any", f"{x}, {dim}"),
         ("prod", f"{x}, {dim}"),
-        ("logsumexp", f"{x}, {dim}"),
+        ("amin" if v.is_complex() else "logsumexp", f"{x}, {dim}"),  # PyTorch's drops a part
         ("argmax", f"{x}, {dim}"),
         ("cumprod", f"{x}, {dim}"),
         ("tril", x),
