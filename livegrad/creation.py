@@ -13,7 +13,7 @@ from livegrad.dtypes import DType
 from livegrad.graph import elsewhere
 from livegrad.graph.above import Above
 from livegrad.graph.blame import as_index
-from livegrad.graph.handle import Handle, node_of, wrap
+from livegrad.graph.handle import Handle, leaf, node_of, wrap
 from livegrad.graph.layout import Strides, is_dense, like_strides, span, strides_in_order
 from livegrad.graph.meta import Shape, meta_of
 from livegrad.graph.node import Node, leaf_ref
@@ -28,6 +28,7 @@ from livegrad.ops.shaping.strided import as_strided
 from livegrad.ops.support.numbers import ARRAYS, NUMBERS, check_array
 from livegrad.ops.support.out import creating
 from livegrad.runtime.shared import borrow
+from livegrad.runtime.values import buffer_of_floats, buffer_of_ints
 from livegrad.settings import check_layout, is_sparse_layout, strided
 
 if TYPE_CHECKING:
@@ -103,6 +104,10 @@ def tensor(
 
     Python floats get the default dtype, integers int64; NumPy arrays keep their dtype.
     """
+    if dtype is None and device is None and type(data) in _PLAIN:
+        plain = _of_plain_numbers(data)
+        if plain is not None:
+            return as_leaf(plain, requires_grad)
     target = None if dtype is None else dtypes.as_dtype(dtype)
     if isinstance(data, Handle):
         if data.layout is not strided:
@@ -122,6 +127,26 @@ def tensor(
         check_array(array, target or dtypes.int64)
     strides = _copied_strides(data) if isinstance(data, np.ndarray) else None
     return as_leaf(elsewhere.placed(from_array(array, target, strides), device), requires_grad)
+
+
+_PLAIN = (list, tuple, int, float)
+
+
+def _of_plain_numbers(data: Any) -> Tensor | None:
+    """The commonest on a short way: an int or a float, or several of them; None of others."""
+    several = type(data) is list or type(data) is tuple
+    numbers = data if several else (data,)
+    kind = type(numbers[0]) if numbers else None
+    buffer, dtype = None, dtypes.int64
+    if home(None) is not CPU:
+        return None
+    if kind is int:
+        buffer = buffer_of_ints(numbers)
+    elif kind is float and dtypes.get_default_dtype() is dtypes.float32:
+        buffer, dtype = buffer_of_floats(numbers), dtypes.float32
+    if buffer is None:
+        return None
+    return leaf(meta_of((len(numbers),) if several else (), dtype), buffer)
 
 
 def _copied_strides(array: Array) -> Strides | None:

@@ -16,7 +16,7 @@ from livegrad.graph.layout import may_overlap
 from livegrad.graph.op import Op
 from livegrad.graph.overlap import AT_ALL, PARTLY, check_overlap
 from livegrad.graph.record import binary
-from livegrad.graph.writes import prepare_write, rebind
+from livegrad.graph.writes import prepare_write, rebind, wrote_plainly
 from livegrad.ops.bookkeeping.in_place import also_of, overwriting
 from livegrad.ops.elementwise import (
     arithmetic as elementwise,
@@ -85,6 +85,9 @@ P = ParamSpec("P")
 Binary = Callable[[Any, Any], "Tensor"]
 # `x + other`: NumPy's arrays are taken for tensors.
 Operator = Callable[["Tensor", "Operand | Array"], "Tensor"]
+
+
+_NUMBERS = (int, float)
 
 
 # --------------------------------------------------------------------- operators, in-place forms
@@ -156,14 +159,18 @@ def inplace(
 
     def method(self: Tensor, /, *args: P.args, **options: P.kwargs) -> Tensor:
         node = node_of(self)
-        prepare_write(self, expanded)
-        if refused is AT_ALL or (refused is not None and self._share is not None):
-            check_overlap(self, (*args, *options.values()), refused)
+        if node.grad_to is not None:
+            prepare_write(self, expanded)
+        if refused is not None and (self._share is not None or refused is AT_ALL):
+            is_number = not options and len(args) == 1 and type(args[0]) in _NUMBERS
+            if not is_number:
+                check_overlap(self, (*args, *options.values()), refused)
         strides = node.meta.strides
         try:
             if strides is not None and may_overlap(node.meta.shape, strides):
                 return _write_overlapping(self, lambda: function(self, *args, **options), expanded)
-            return assign(self, function(self, *args, **options), expanded)
+            value = function(self, *args, **options)
+            return self if wrote_plainly(self, value) else assign(self, value, expanded)
         except TypeError:
             if not strangers((*args, *options.values())):
                 raise

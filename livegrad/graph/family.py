@@ -21,6 +21,7 @@ def family_node(x: Any) -> Node:
     return node_of_whole(share) if is_view else x._node
 
 
+@hot
 def node_of_whole(share: Share) -> Node:
     """The node of the whole of a view: of the detached tensor that it is a view of, if any."""
     node: Node = (share.cell if share.root is None else share.root)._node

@@ -177,6 +177,7 @@ def to_nowhere() -> Interior:
     return Interior((), lambda g: ())
 
 
+@hot
 def is_in_vain(to: Any) -> bool:
     """Whether a gradient is wanted, but nobody is there to receive it."""
     return isinstance(to, weakref.ref) and to() is None

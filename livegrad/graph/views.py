@@ -168,12 +168,13 @@ def has_its_place(node: Node, share: Share) -> bool:
     return True
 
 
+@hot
 def require_in_vain(node: Node, share: Share) -> None:
     """A view that was not recorded requires a gradient like the tensor that it is a view of.
 
     As in PyTorch, what is computed from it does so, too, but no gradient goes any further.
     """
-    if share.root is None and share.is_detached():
+    if share.root is None and is_detached(share.path):
         return
     to, family = node.grad_to, node_of_whole(share)
     if is_in_vain(to) and family.grad_to is None:

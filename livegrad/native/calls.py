@@ -51,6 +51,11 @@ def put_word(address: int, word: int) -> None:
     ctypes.c_int64.from_address(address).value = word
 
 
+def put_single(address: int, number: float) -> None:
+    """Stores a float at `address`, rounded to 32 bits."""
+    ctypes.c_float.from_address(address).value = number
+
+
 def quotient(a: int, b: int) -> int:
     """`a // b` of words that are not negative; b is not 0."""
     return a // b

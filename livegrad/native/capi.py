@@ -18,6 +18,7 @@ CAPI: dict[str, tuple[str, str]] = {
     "PyEval_SaveThread": ("ptr", ""),
     "PyBool_FromLong": ("ptr", "i64"),
     "PyDict_GetItemWithError": ("ptr", "ptr, ptr"),
+    "PyFloat_AsDouble": ("double", "ptr"),
     "PyFloat_FromDouble": ("ptr", "double"),
     "PyIter_Next": ("ptr", "ptr"),
     "PyList_Append": ("i32", "ptr, ptr"),

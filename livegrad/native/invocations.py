@@ -18,6 +18,7 @@ from livegrad.native.calls import (
     half_at,
     int_at,
     object_at,
+    put_single,
     put_word,
     quotient,
     ratio_bits,
@@ -225,6 +226,14 @@ class Invocations(Expressions):
         self.emit(f"store i64 {self.word(self.value(node.args[1]))}, ptr {address}")
         return self.object("@obj.none")
 
+    def call_put_single(self, node: ast.Call) -> Value:
+        address, number = self._pointer(node.args[0]), self.boxed(self.value(node.args[1]))
+        double, single = self.capi("PyFloat_AsDouble", f"ptr {number.text}"), self.fresh()
+        self.fail_if_error()
+        self.emit(f"{single} = fptrunc double {double} to float")
+        self.emit(f"store float {single}, ptr {address}")
+        return self.object("@obj.none")
+
     def call_untrack(self, node: ast.Call) -> Value:
         self.capi("PyObject_GC_UnTrack", f"ptr {self.boxed(self.value(node.args[0])).text}")
         return self.object("@obj.none")
@@ -302,6 +311,7 @@ _SPECIAL: dict[Any, tuple[int, Special]] = {
     double_at: (1, Invocations.call_double_at),
     object_at: (1, Invocations.call_object_at),
     put_word: (2, Invocations.call_put_word),
+    put_single: (2, Invocations.call_put_single),
     int_at: (1, Invocations.call_int_at),
     untrack: (1, Invocations.call_untrack),
     quotient: (2, Invocations.call_quotient),

@@ -30,7 +30,7 @@ from livegrad.ops.making.generate import number_everywhere
 from livegrad.runtime.liveness import may_overwrite
 from livegrad.runtime.memory import Buffer, allocate
 from livegrad.runtime.running import ARGUMENT
-from livegrad.runtime.values import bits_at
+from livegrad.runtime.values import LARGEST, bits_at
 
 Array = np.ndarray[Any, Any]
 
@@ -82,7 +82,7 @@ def write_at_once(x: Any, key: Any, value: Any) -> bool:
         value = _known(value, meta.dtype, storage)
         if value is None:
             return False
-    elif type(value) is float and not -_LARGEST <= value <= _LARGEST:
+    elif type(value) is float and not -LARGEST <= value <= LARGEST:
         return False
     try:
         _array(meta.shape, storage, buffer.memory[1])[key] = value
@@ -94,7 +94,6 @@ def write_at_once(x: Any, key: Any, value: Any) -> bool:
 
 # Numbers that a dtype holds as NumPy converts them, by its category; floats up to float32's.
 _EXACT = {dtypes.BOOL: (bool,), dtypes.INT: (int, bool), dtypes.FLOAT: (float, int, bool)}
-_LARGEST = 3.4e38
 
 
 def _is_plain(key: Any) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -11,9 +12,19 @@ from livegrad import dtypes
 from livegrad.device import CPU, backend_of
 from livegrad.dtypes import DType
 from livegrad.graph.node import Node
-from livegrad.native.calls import double_at, half_at, quotient, remainder, single_at, word_at
+from livegrad.graph.numbers import FIRST_INT, INTS_END
+from livegrad.native.calls import (
+    double_at,
+    half_at,
+    put_single,
+    put_word,
+    quotient,
+    remainder,
+    single_at,
+    word_at,
+)
 from livegrad.native.hot import hot
-from livegrad.runtime.memory import Buffer, copied
+from livegrad.runtime.memory import Buffer, allocate, copied
 
 Array = np.ndarray[Any, Any]
 
@@ -109,6 +120,38 @@ def from_compute(values: Any, dtype: DType) -> Array:
 def buffer_of(values: Any, dtype: DType) -> Buffer:
     """A buffer of our own holding `values` as `dtype`."""
     return copied(from_compute(values, dtype))
+
+
+@hot
+def buffer_of_ints(numbers: Sequence[Any]) -> Buffer | None:
+    """A buffer of int64 with plain integers; None if one is none, or does not fit."""
+    for x in numbers:
+        if type(x) is not int or not FIRST_INT <= x < INTS_END:
+            return None
+    buffer = allocate(8 * len(numbers))
+    address = buffer.ptr
+    for x in numbers:
+        put_word(address, x)
+        address += 8
+    return buffer
+
+
+@hot
+def buffer_of_floats(numbers: Sequence[Any]) -> Buffer | None:
+    """A buffer of float32 with plain floats; None if one is none, or not finite there."""
+    for x in numbers:
+        if type(x) is not float or not -LARGEST <= x <= LARGEST:
+            return None
+    buffer = allocate(4 * len(numbers))
+    address = buffer.ptr
+    for x in numbers:
+        put_single(address, x)
+        address += 4
+    return buffer
+
+
+# No float up to this is rounded to an infinite one of 32 bits.
+LARGEST = 3.4e38
 
 
 def cast(array: Array, source: DType, target: DType) -> Array:

@@ -18,8 +18,8 @@ from livegrad.device import CPU
 from livegrad.dtypes import DType
 from livegrad.graph.blame import as_items
 from livegrad.graph.geometry import lies_where
-from livegrad.graph.handle import Handle, is_current, node_of, shares_with
-from livegrad.graph.infer import TYPE_NAMES, infer_spec
+from livegrad.graph.handle import Handle, node_of, shares_with
+from livegrad.graph.infer import TYPE_NAMES
 from livegrad.graph.layout import (
     Strides,
     contiguous_strides,
@@ -28,26 +28,24 @@ from livegrad.graph.layout import (
     strides_in_order,
 )
 from livegrad.graph.meta import Meta, Shape
-from livegrad.graph.node import Spec
 from livegrad.graph.op import Op
 from livegrad.graph.overlap import AT_ALL, check_copied, check_overlap
 from livegrad.graph.record import record
-from livegrad.graph.state import LOCAL, Runtime
-from livegrad.graph.views import is_plainly_current, view, view_as_known
+from livegrad.graph.state import LOCAL
+from livegrad.graph.views import view
 from livegrad.graph.writes import (
     check_writable,
     is_whole_without_graph,
     prepare_write,
     rebind,
-    wrote_plainly,
 )
-from livegrad.native.hot import hot
 from livegrad.ops.bookkeeping.in_place import laid_out_as, overwriting
 from livegrad.ops.elementwise.arithmetic import add, cast, clone, where as choose
 from livegrad.ops.making.generate import counting, filled
 from livegrad.ops.picking.gathering import INDEX_SELECT, gather as gather, linear_index
 from livegrad.ops.picking.index_writing import INDEX_ADD, INDEX_PUT
-from livegrad.ops.picking.plain_keys import ALL, INT, RUN, Parsed, parse_plainly
+from livegrad.ops.picking.plain_keys import ALL, INT, Parsed, parse_plainly
+from livegrad.ops.picking.plain_parts import is_all, plain_part, set_plainly, wrote_as
 from livegrad.ops.shaping.movement import (
     EXPAND,
     INDEX,
@@ -59,7 +57,7 @@ from livegrad.ops.shaping.movement import (
     unsqueeze,
 )
 from livegrad.ops.shaping.reshaping import view as shaped
-from livegrad.ops.shaping.slicing import FLIP, items_at
+from livegrad.ops.shaping.slicing import FLIP
 from livegrad.ops.shaping.strided import write_changed
 from livegrad.ops.support.numbers import NUMBERS, TENSORS, cannot_convert, number_for
 
@@ -278,7 +276,7 @@ def _bool_of(part: Any) -> Any:
 
 def getitem(self: Tensor, key: Any) -> Tensor:
     """`x[key]`: a view for ints and slices, a copy for index tensors and masks."""
-    plain: Tensor | None = _plain_part(self, key)
+    plain: Tensor | None = plain_part(self, key)
     if plain is not None:
         return plain
     x, parsed = _basic(self, self._node.meta.shape, key)
@@ -290,50 +288,6 @@ def getitem(self: Tensor, key: Any) -> Tensor:
     if source.strides is None:
         return out
     return laid_out_as(out, _picked_strides(source, [d for d, _ in parsed.advanced], dim, out))
-
-
-@hot
-def _plain_part(x: Any, key: Any) -> Any:
-    """`x[key]` for ints in range and slices without a step, on a short way; None for other keys.
-
-    The commonest is one int, for which the spec is found by what is indexed alone.
-    """
-    share = x._share
-    if share is not None and not is_current(share):
-        node_of(x)
-    if isinstance(key, Handle) and _is_place(key._node.meta) and LOCAL.state.flusher is None:
-        key = int(key)  # one index is read, and gives a view
-    node = x._node
-    meta = node.meta
-    shape = meta.shape
-    if type(key) is int and shape and is_plainly_current(x):
-        spec = INDEX.cache.get(meta)
-        if spec is None:
-            spec = _spec_of_place(meta)
-        size = shape[0]
-        if key < 0:
-            key = key + size
-        if spec is None or not 0 <= key < size:
-            return None
-        return view_as_known(spec, x, (key,))
-    parsed = parse_plainly(shape, key)
-    if parsed is None:
-        return None
-    return view(INDEX, x, (parsed.items,), parsed.args, parsed.shape)
-
-
-@hot
-def _is_place(meta: Meta) -> bool:
-    return meta.ndim == 0 and meta.dtype is dtypes.int64
-
-
-def _spec_of_place(meta: Meta) -> Spec | None:
-    """The spec of `x[i]`, which from now on is found by the meta of `x`."""
-    if meta.device is not CPU:
-        return None
-    key = ((meta,), (items_at(meta.ndim, 0, INT),), meta.shape[1:])
-    spec = INDEX.cache.get(key) or infer_spec(INDEX, key, (), ())
-    return INDEX.remember_as(meta, spec, (meta,))
 
 
 def _picked_strides(source: Meta, dims: list[int], at: int, out: Tensor) -> Strides:
@@ -409,7 +363,7 @@ def _are_neighbours(dims: list[int]) -> bool:
 
 def setitem(self: Tensor, key: Any, value: Any) -> None:
     """`x[key] = value`, broadcast and cast."""
-    if _set_plainly(self, key, value):
+    if set_plainly(self, key, value) or _is_written_by_steps(self, key, value):
         return
     meta = node_of(self).meta
     if not isinstance(value, TENSORS):
@@ -446,82 +400,19 @@ def setitem(self: Tensor, key: Any, value: Any) -> None:
             _check_copied(x, parsed.shape, value)
         part = _spread(value, parsed.shape, meta.dtype)
         itself = value is self or (isinstance(value, Handle) and lies_where(x, value))
-        if _is_all(parsed, meta.shape):  # the tensor itself, and no view of it
+        if is_all(parsed, meta.shape):  # the tensor itself, and no view of it
             x, part = self, overwriting(self, part)
         rebind(x, part, expanded=itself)
 
 
-@hot
-def _set_plainly(x: Any, key: Any, value: Any) -> bool:
-    """`x[key] = value` on a short way, if there is one: at once, or as one node.
-
-    The latter of a tensor that is all of its memory, without a graph, to a part of it that ints and
-    slices name, with a value that fits.
-    """
-    if not isinstance(value, Handle):
-        done: bool = Runtime.write_at_once(x, key, value)
-        return done
-    share, own = value._share, x._share
-    if share is not None and own is not None and share.cell is own.cell:
-        return _is_written_already(x, key, value)
-    given = node_of(value)
-    node = node_of(x)
-    if given.grad_to is not None or given.meta.device is not CPU:
+def _is_written_by_steps(x: Tensor, key: Any, value: Any) -> bool:
+    """`is_written_already` of slices with a step."""
+    if not isinstance(value, Handle) or not shares_with(x, value):
         return False
-    if value is x or not is_whole_without_graph(x):
-        return False
-    if given.buffer is not None and Runtime.write_at_once(x, key, value):
-        return True
-    meta = node.meta
-    parsed = parse_plainly(meta.shape, key)
-    if parsed is None or given.meta.dtype is not meta.dtype or given.meta.shape != parsed.shape:
-        return False
-    if _is_all(parsed, meta.shape):
-        return False
-    written = record(INDEX_WRITE, (x, value), (parsed.items,), parsed.args)
-    if not wrote_plainly(x, written):
-        rebind(x, written, True)
-    return True
-
-
-def _is_written_already(x: Tensor, key: Any, value: Tensor) -> bool:
-    """Whether `value` is what `x[key]` shows: `x[key] += 1` has written it when Python assigns it.
-
-    It is one write more to PyTorch's `_version`.
-    """
-    shape = x._node.meta.shape
-    if type(key) is int and shape and -shape[0] <= key < shape[0]:
-        return _wrote_as(x, value, (items_at(len(shape), 0, INT),), (key % shape[0],))
-    parsed = _parsed_without_tensors(shape, key)
+    parsed = _parsed_without_tensors(x._node.meta.shape, key)
     if parsed is None or parsed.turned:
         return False
-    return _wrote_as(x, value, (parsed.items,), parsed.args)
-
-
-@hot
-def _wrote_as(x: Any, value: Any, attrs: tuple[Any, ...], args: tuple[int, ...]) -> bool:
-    """If `value` shows this part of `x`, and no graph is concerned, counts a write that is none."""
-    share, own = value._share, x._share
-    if share is None or own is None or share.cell is not own.cell:
-        return False
-    path, cell = share.path, own.cell
-    if not path or share.apart is not None or own.apart is not None or share.root is not None:
-        return False
-    if value._node.grad_to is not None or cell._node.grad_to is not None:
-        return False
-    if own.path:
-        if own.path + (path[-1],) != path:
-            return False
-    elif len(path) != 1 or cell._node is not x._node:
-        return False
-    step = path[-1]
-    if step[0] is not INDEX or step[1] != attrs or step[2] != args or not is_current(share):
-        return False
-    cell.version += 1
-    share.seen = cell.version
-    if not own.path:
-        own.seen = cell.version
-    return True
+    return wrote_as(x, value, (parsed.items,), parsed.args)
 
 
 def _parsed_without_tensors(shape: Shape, key: Any) -> Parsed | None:
@@ -544,18 +435,11 @@ def _write_part(x: Tensor, meta: Meta, key: Any, value: Any) -> bool:
         if value is x or shares_with(x, value):
             return False
     parsed = _parsed_without_tensors(meta.shape, key)
-    if parsed is None or parsed.turned or _is_all(parsed, meta.shape):
+    if parsed is None or parsed.turned or is_all(parsed, meta.shape):
         return False
     part = _spread(value, parsed.shape, meta.dtype)
     rebind(x, record(INDEX_WRITE, (x, part), (parsed.items,), parsed.args), expanded=True)
     return True
-
-
-@hot
-def _is_all(parsed: Parsed, shape: Shape) -> bool:
-    if parsed.turned or parsed.shape != shape:
-        return False
-    return all([item in (ALL, RUN) for item in parsed.items])
 
 
 def _check_indices(x: Tensor, parsed: Parsed, value: Any, key: Any) -> None:

@@ -16,6 +16,7 @@ from livegrad.graph.meta import Meta, meta_of
 from livegrad.graph.op import Op
 from livegrad.graph.record import record
 from livegrad.graph.views import row_major
+from livegrad.native.hot import hot
 from livegrad.ops.elementwise.arithmetic import add, cast, mul, where
 from livegrad.ops.elementwise.conjugate import conj
 from livegrad.ops.making.generate import filled
@@ -112,13 +113,14 @@ MATMUL = Op(
 def matmul(input: Tensor, other: Tensor) -> Tensor:
     """Matrix product; 1-d operands are row or column vectors, leading dims are batches."""
     try:
+        product = _product_with_matrix(input, other)
+        if product is not None:
+            return product
         a, b = node_of(input).meta, node_of(other).meta
     except AttributeError:
         raise TypeError(
             f"matmul(): expected two tensors; got {type(input).__name__} and {type(other).__name__}"
         ) from None
-    if a.ndim == 2 and b.ndim == 2:
-        return record(MATMUL, (input, other))
     if not a.ndim or not b.ndim:
         raise RuntimeError(
             "matmul: both arguments need to be at least 1D, but they are "
@@ -137,6 +139,21 @@ def matmul(input: Tensor, other: Tensor) -> Tensor:
             raise inner_sizes_differ(a, b)
         return record(LINEAR, (input, transposed(other)), (False,))
     return record(MATMUL, (input, other))
+
+
+@hot
+def _product_with_matrix(x: Any, matrix: Any) -> Tensor | None:
+    """The product of a matrix, or a vector, with a matrix; None for others to make, or refuse."""
+    a = node_of(x).meta
+    b = node_of(matrix).meta
+    if b.ndim != 2:
+        return None
+    if a.ndim == 2:
+        return record(MATMUL, (x, matrix))
+    if a.ndim != 1 or a.shape[0] != b.shape[0]:
+        return None
+    row = record(MATMUL, (reshape_to(x, (1, a.shape[0])), matrix))
+    return reshape_to(row, (b.shape[1],))
 
 
 def _times_vector(x: Tensor, vector: Tensor, a: Meta, b: Meta) -> Tensor:

@@ -21,6 +21,7 @@ from livegrad.graph.op import Op
 from livegrad.graph.record import record
 from livegrad.graph.state import LOCAL, setting
 from livegrad.graph.views import view as record_view
+from livegrad.native.calls import quotient, remainder
 from livegrad.native.hot import hot
 from livegrad.ops.making.generate import FULL as FULL, zeros_like
 from livegrad.ops.support import parts, samples as s
@@ -187,6 +188,7 @@ RESHAPE = Op(
 )
 
 
+@hot
 def reshape_to(x: Tensor, shape: Shape) -> Tensor:
     """`x` with another shape of as many elements, not as a view."""
     before = node_of(x).meta.shape
@@ -222,10 +224,34 @@ def is_shape_of(numel: int, shape: Shape) -> bool:
     return count == numel
 
 
+@hot
+def _with_rest(numel: int, shape: Shape) -> Shape | None:
+    """A shape of plain sizes with its one -1 replaced; None if it is for others to see."""
+    if type(numel) is not int:
+        return None
+    count = 1
+    rest = 0
+    for size in shape:
+        if type(size) is not int or count > numel:
+            return None
+        if size == -1:
+            rest += 1
+        elif size <= 0:
+            return None
+        else:
+            count *= size
+    if rest != 1 or count > numel or remainder(numel, count) != 0:
+        return None
+    return tuple([quotient(numel, count) if size == -1 else size for size in shape])
+
+
 def resolved_shape(meta: Meta, shape: Shape) -> Shape:
     """`shape` with -1 replaced, checked against the number of elements."""
     if is_shape_of(meta.numel, shape):  # most often
         return shape
+    filled = _with_rest(meta.numel, shape)
+    if filled is not None:
+        return filled
     known = prod([size for size in shape if size != -1])
     if shape.count(-1) > 1:
         raise RuntimeError("reshape: only one dimension can be inferred")

@@ -1,0 +1,148 @@
+"""`x[key]` and `x[key] = value` on short ways, for keys of ints and slices; see indexing.py."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from livegrad import dtypes
+from livegrad.device import CPU
+from livegrad.graph.handle import Handle, is_current, node_of
+from livegrad.graph.infer import infer_spec
+from livegrad.graph.meta import Meta, Shape
+from livegrad.graph.node import Spec
+from livegrad.graph.record import record
+from livegrad.graph.state import LOCAL, Runtime
+from livegrad.graph.views import is_plainly_current, view, view_as_known
+from livegrad.graph.writes import is_whole_without_graph, rebind, wrote_plainly
+from livegrad.native.hot import hot
+from livegrad.ops.picking.plain_keys import ALL, INT, RUN, Parsed, parse_plainly
+from livegrad.ops.shaping.movement import INDEX, INDEX_WRITE
+from livegrad.ops.shaping.slicing import items_at
+
+
+@hot
+def plain_part(x: Any, key: Any) -> Any:
+    """`x[key]` for ints in range and slices without a step, on a short way; None for other keys.
+
+    The commonest is one int, for which the spec is found by what is indexed alone.
+    """
+    share = x._share
+    if share is not None and not is_current(share):
+        node_of(x)
+    if isinstance(key, Handle) and _is_place(key._node.meta) and LOCAL.state.flusher is None:
+        key = int(key)  # one index is read, and gives a view
+    node = x._node
+    meta = node.meta
+    shape = meta.shape
+    if type(key) is int and shape and is_plainly_current(x):
+        spec = INDEX.cache.get(meta)
+        if spec is None:
+            spec = _spec_of_place(meta)
+        size = shape[0]
+        if key < 0:
+            key = key + size
+        if spec is None or not 0 <= key < size:
+            return None
+        return view_as_known(spec, x, (key,))
+    parsed = parse_plainly(shape, key)
+    if parsed is None:
+        return None
+    return view(INDEX, x, (parsed.items,), parsed.args, parsed.shape)
+
+
+@hot
+def _is_place(meta: Meta) -> bool:
+    return meta.ndim == 0 and meta.dtype is dtypes.int64
+
+
+def _spec_of_place(meta: Meta) -> Spec | None:
+    """The spec of `x[i]`, which from now on is found by the meta of `x`."""
+    if meta.device is not CPU:
+        return None
+    key = ((meta,), (items_at(meta.ndim, 0, INT),), meta.shape[1:])
+    spec = INDEX.cache.get(key) or infer_spec(INDEX, key, (), ())
+    return INDEX.remember_as(meta, spec, (meta,))
+
+
+@hot
+def set_plainly(x: Any, key: Any, value: Any) -> bool:
+    """`x[key] = value` on a short way, if there is one: at once, or as one node.
+
+    The latter of a tensor that is all of its memory, without a graph, to a part of it that ints and
+    slices name, with a value that fits.
+    """
+    if not isinstance(value, Handle):
+        done: bool = Runtime.write_at_once(x, key, value)
+        return done
+    share, own = value._share, x._share
+    if share is not None and own is not None and share.cell is own.cell:
+        return is_written_already(x, key, value)
+    given = node_of(value)
+    if given.grad_to is not None or given.meta.device is not CPU or value is x:
+        return False
+    node_of(x)  # and no reference to it: what others refer to is not written at once
+    if not is_whole_without_graph(x):
+        return False
+    if given.buffer is not None and Runtime.write_at_once(x, key, value):
+        return True
+    meta = x._node.meta
+    parsed = parse_plainly(meta.shape, key)
+    if parsed is None or given.meta.dtype is not meta.dtype or given.meta.shape != parsed.shape:
+        return False
+    if is_all(parsed, meta.shape):
+        return False
+    written = record(INDEX_WRITE, (x, value), (parsed.items,), parsed.args)
+    if not wrote_plainly(x, written):
+        rebind(x, written, True)
+    return True
+
+
+@hot
+def is_written_already(x: Any, key: Any, value: Any) -> bool:
+    """Whether `value` is what `x[key]` shows: `x[key] += 1` has written it when Python assigns it.
+
+    It is one write more to PyTorch's `_version`.
+    """
+    meta = x._node.meta
+    shape = meta.shape
+    if type(key) is int and shape:
+        spec = INDEX.cache.get(meta)
+        if spec is not None:
+            return wrote_as(x, value, spec.attrs, (key + shape[0] if key < 0 else key,))
+    parsed = parse_plainly(shape, key)
+    if parsed is None:
+        return False
+    return wrote_as(x, value, (parsed.items,), parsed.args)
+
+
+@hot
+def wrote_as(x: Any, value: Any, attrs: tuple[Any, ...], args: tuple[int, ...]) -> bool:
+    """If `value` shows this part of `x`, and no graph is concerned, counts a write that is none."""
+    share, own = value._share, x._share
+    if share is None or own is None or share.cell is not own.cell:
+        return False
+    path, cell = share.path, own.cell
+    if not path or share.apart is not None or own.apart is not None or share.root is not None:
+        return False
+    if value._node.grad_to is not None or cell._node.grad_to is not None:
+        return False
+    if own.path:
+        if own.path + (path[-1],) != path:
+            return False
+    elif len(path) != 1 or cell._node is not x._node:
+        return False
+    step = path[-1]
+    if step[0] is not INDEX or step[1] != attrs or step[2] != args or not is_current(share):
+        return False
+    cell.version += 1
+    share.seen = cell.version
+    if not own.path:
+        own.seen = cell.version
+    return True
+
+
+@hot
+def is_all(parsed: Parsed, shape: Shape) -> bool:
+    if parsed.turned or parsed.shape != shape:
+        return False
+    return all([item in (ALL, RUN) for item in parsed.items])
