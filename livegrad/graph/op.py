@@ -166,6 +166,8 @@ class Op:
     - `batch(n, size, operands, batched)` is the rule of `vmap`, perhaps one of those that ops share
       (ops/support/batched.py). Without one, the kind has one, or the expansion is batched,
       or examples are computed one by one.
+    - `outer` is (i, a, b) if the gradient of input i is the outer product of a and b, where these
+      are single rows: numbers of inputs, or -1 for the gradient that comes.
     - `flops(node)` counts multiplications, of products and what is like them; see train/flops.py.
     - `grad_fn` is what PyTorch calls the gradient, or a rule(node) of ops/support/parts.py that
       tells; by default the name of the op in its words, such as `AddBackward0`.
@@ -194,6 +196,7 @@ class Op:
     batch: Callable[..., Any] | None = None
     # How many random numbers a node draws: if any, its args end with a seed and an offset.
     draws: Callable[[Node], int] | None = None
+    outer: tuple[int, int, int] | None = None
     flops: Callable[[Node], int] | None = None
     grad_fn: GradFn = None
     result: str = "promote"

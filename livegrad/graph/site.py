@@ -28,7 +28,7 @@ _MET: Any = [(None, -1)] * 1024
 def site_at(code: CodeType, instruction: int) -> Site:
     """A place in a program."""
     place = remainder(quotient(id(code), 16) + instruction, 1024)
-    site = _MET[place]
+    site: Site = _MET[place]
     if site[0] is code and site[1] == instruction:
         return site
     site = (code, instruction)

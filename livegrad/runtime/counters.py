@@ -32,6 +32,8 @@ class Counters:
     listed: int = 0
     pieces_made: int = 0
     pieces_loaded: int = 0
+    # Uses of weights, there, whose gradients were added up several at a time.
+    united: int = 0
     nodes_recorded: int = 0
     donations: int = 0
 

@@ -835,9 +835,9 @@ class Mismatch(AssertionError):
 def one_op_at_a_time(check: Callable[[Node, Any], None] | None = None) -> Any:
     """Every recorded op, of backward too, is flushed by itself; `check` gets its reference."""
 
-    def flush(reason: str, *roots: Node) -> None:
+    def flush(root: Node) -> None:
         before = [(n, n.inputs, n.args) for n in LOCAL.state.nodes]
-        graph_flush(reason, *roots)
+        graph_flush("one op at a time", root)
         state.most = -1
         if check is None:
             return
@@ -845,12 +845,12 @@ def one_op_at_a_time(check: Callable[[Node, Any], None] | None = None) -> Any:
             if node.buffer is not None and all(x.buffer is not None for x in inputs):
                 check(node, expected_value(node, inputs, args))
 
-    state, original = LOCAL.state, recording.flush
-    most, state.most, recording.flush = state.most, -1, flush
+    state, original = LOCAL.state, recording.flush_many
+    most, state.most, recording.flush_many = state.most, -1, flush
     try:
         yield
     finally:
-        state.most, recording.flush = most, original
+        state.most, recording.flush_many = most, original
 
 
 def expected_value(node: Node, inputs: tuple[Node, ...], args: tuple[Any, ...]) -> Any:

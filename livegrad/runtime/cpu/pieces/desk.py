@@ -11,7 +11,7 @@ from livegrad.native.collector import lasting
 from livegrad.native.layout import is_known
 from livegrad.native.subset import Untranslatable
 from livegrad.runtime.cpu.background import Making, is_possible
-from livegrad.runtime.cpu.pieces import filling, listing, pulling, survey
+from livegrad.runtime.cpu.pieces import filling, listing, pulling, survey, uses
 from livegrad.runtime.cpu.pieces.layout import (
     ADD,
     ADDS,
@@ -45,7 +45,7 @@ from livegrad.runtime.cpu.pieces.layout import (
 from livegrad.runtime.cpu.translations import are_stored, can_store, words
 
 FUNCTIONS: Any = [
-    *filling.FUNCTIONS, *listing.FUNCTIONS, *survey.FUNCTIONS, *pulling.FUNCTIONS,
+    *filling.FUNCTIONS, *listing.FUNCTIONS, *survey.FUNCTIONS, *uses.FUNCTIONS, *pulling.FUNCTIONS,
 ]  # fmt: skip
 KIND = "pieces"  # what they are known as on disk
 

@@ -53,6 +53,7 @@ from livegrad.runtime.cpu.pieces.layout import (
     THREAD_SCRATCH_NEEDED,
     TOP,
     UNFIT,
+    UNITED,
     VALUES,
     VIEW,
     WORD,
@@ -67,6 +68,7 @@ from livegrad.runtime.cpu.pieces.making import (
     find_saved,
     make_backward,
     make_forward,
+    provide_wanted_sums,
 )
 from livegrad.runtime.cpu.pieces.moulds import Unfit
 from livegrad.runtime.cpu.pieces.questions import Views
@@ -169,6 +171,8 @@ class Sight:
         self._make_blocks()
         self._list()
         self._run_list()
+        self.told.united = self.desk[UNITED]
+        counters.united += self.told.united
         counters.listed += 1
         return self.told
 
@@ -296,10 +300,14 @@ class Sight:
                 stuck = at if provided else -1
 
     def _provide_backward(self, walk: Walk, number: int, again: bool) -> bool:
+        node = walk.interior[number]
+        if provide_wanted_sums():
+            for view in [view for x in node.inputs for view in self._views(x)]:
+                make_forward(view, [[] for _ in view.inputs])
+            return False
         if again:
             self._make_room()
             return True
-        node = walk.interior[number]
         mask = walk.mask(number)
         views: list[Views] = [[] for _ in node.inputs]
         if family_of(node).saved & 1:

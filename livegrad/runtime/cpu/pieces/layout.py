@@ -47,9 +47,15 @@ ANY_SIZES = -1
 
 # A result: the number of a new tensor, or -1 - that of a tensor that is read; the register with
 # its bytes; of a gradient, the input that it belongs to, and where the first card that adds
-# such tensors is noted.
-RESULT = 32
-RESULT_FROM, RESULT_BYTES, RESULT_INPUT, RESULT_ADD = 0, 8, 16, 24
+# such tensors is noted; and the table of its uses, or 0.
+RESULT = 40
+RESULT_FROM, RESULT_BYTES, RESULT_INPUT, RESULT_ADD, RESULT_USES = range(0, 40, 8)
+
+# Of a gradient that is the outer product of two rows (uses.py), a table: the first cards that add
+# eight, four, two and one of them; the numbers of what is read that are the rows, 0 for the
+# gradient, else 1 + an input; sizes for which cards are wanted; whether there can be none.
+USES_A, USES_B, USES_ROWS, USES_COLUMNS, USES_OFF = range(32, 72, 8)
+USES_WORDS = 9
 
 # Where the parts of a program begin is written into its header: which word tells which.
 BLOCKS_WORD, PATCHES_WORD, STEPS_WORD = 0, 1, 3
@@ -86,7 +92,8 @@ STRUCTURE_END = 208
 IMAGES, IMAGES_END = 216, 224  # where the next program goes
 GENERATION = 232  # the number of the list
 MEASURED = 240  # table: the sizes that a card is tried with
-DESK_BYTES = 248
+UNITED = 248  # uses of weights whose gradients were added up several at a time
+DESK_BYTES = 256
 
 BLOCK = 32
 BLOCK_OFFSET, BLOCK_CLASS, BLOCK_NEXT, BLOCK_USERS = 0, 8, 16, 24

@@ -19,6 +19,7 @@ from livegrad.graph.handle import LEAF, wrap
 from livegrad.graph.meta import Meta, meta_of
 from livegrad.graph.node import Node
 from livegrad.ops.elementwise import arithmetic as ew
+from livegrad.ops.products.outer_sums import add_outer
 from livegrad.runtime.counters import counters
 from livegrad.runtime.cpu.known import is_on, keep, look_up
 from livegrad.runtime.cpu.pieces.desk import DESK, MOST_WORDS, holds_for
@@ -46,13 +47,21 @@ from livegrad.runtime.cpu.pieces.layout import (
     RESULT,
     RESULT_ADD,
     RESULT_TABLE,
+    RESULT_USES,
     UNFIT,
+    USES_A,
+    USES_B,
+    USES_COLUMNS,
+    USES_OFF,
+    USES_ROWS,
+    USES_WORDS,
     VIEW,
     WORD,
     WRITES,
 )
 from livegrad.runtime.cpu.pieces.moulds import Mould, Unfit, read_mould
 from livegrad.runtime.cpu.pieces.questions import Question, Views, looked_through
+from livegrad.runtime.cpu.pieces.uses import MOST_UNITED
 from livegrad.runtime.fault import Fault
 
 # -------------------------------------------------------------------------------------- pieces
@@ -130,6 +139,11 @@ class Piece:
             fault.complain(learning().suspect_of(question, fault))
         return fault
 
+    def set_uses(self, number: int, table: array[int]) -> None:
+        """Notes the table of uses of a result: see uses.py."""
+        at = (self.card[RESULT_TABLE // WORD] - self.address + RESULT * number) // WORD
+        self.card[at + RESULT_USES // WORD] = table.buffer_info()[0]
+
     def set_sum(self, number: int, adding: array[int]) -> None:
         """Notes where the first card that adds such results is noted."""
         at = (self.card[RESULT_TABLE // WORD] - self.address + RESULT * number) // WORD
@@ -175,7 +189,7 @@ def _card(question: Question, mould: Mould, image: list[int]) -> list[int]:
     inputs = [i for i, wanted in enumerate(mask) if wanted]
     results: list[int] = []
     for number, source in enumerate(mould.sources):
-        results += [source, mould.results[number], inputs[number] if inputs else 0, 0]
+        results += [source, mould.results[number], inputs[number] if inputs else 0, 0, 0]
     saved = [] if question.mask is None else [question.saved & 1, question.saved & 2]
     sizes, kinds, outs = len(question.sizes), [int(x) for x in question.kinds], len(mould.outs)
     tables = {
@@ -224,6 +238,9 @@ def make_backward(node: Node, views: Sequence[Views], mask: list[bool]) -> None:
     for piece in _answering(family, question):
         for number, noted in enumerate(sums):
             piece.set_sum(number, noted)
+        uses = uses_of(question)
+        if uses is not None:
+            piece.set_uses(*uses)
 
 
 class Unlearnt(Exception):
@@ -350,6 +367,53 @@ def adding(meta: Meta) -> array[int]:
         found.first[0] = found.family.forward
         found.elements.add(meta.numel)
     return found.first
+
+
+# Tables of uses, by dtype and which two of the values that are read are the rows.
+_uses: dict[tuple[DType, int, int], array[int]] = {}
+
+
+def uses_of(question: Question) -> tuple[int, array[int]] | None:
+    """The result of a gradient that is an outer product of rows, and the table of such uses."""
+    node, mask, outer = question.node, question.mask, question.node.op.outer
+    if outer is None or mask is None or not mask[outer[0]] or node.meta.dtype.is_complex:
+        return None
+    weight, *rows = outer
+    read = [node if i < 0 else node.inputs[i] for i in rows]
+    if any([x.meta.ndim != 2 or x.meta.shape[0] != 1 for x in read]):
+        return None
+    if question.looks[weight]:
+        return None
+    a, b = [1 + i for i in rows]
+    table = _uses.setdefault((node.meta.dtype, a, b), array("q", [0] * USES_WORDS))
+    table[USES_A // WORD], table[USES_B // WORD] = a, b
+    return sum(mask[:weight]), table
+
+
+def provide_wanted_sums() -> bool:
+    """Makes the pieces that native code has asked for to add up uses; False if it has not."""
+    provided = False
+    for (dtype, *_), table in _uses.items():
+        rows, columns = table[USES_ROWS // WORD], table[USES_COLUMNS // WORD]
+        if rows:
+            provided = True
+            table[USES_ROWS // WORD] = 0
+            for slot in range(4):
+                try:
+                    table[slot] = _make_sums(dtype, rows, columns, MOST_UNITED >> slot)
+                except Unfit:
+                    table[USES_OFF // WORD] = 1
+    return provided
+
+
+def _make_sums(dtype: DType, rows: int, columns: int, count: int) -> int:
+    """The first of the cards that add so many outer products to a matrix, one for these sizes."""
+    sizes = [(rows, columns), *[(1, rows), (1, columns)] * count]
+    leaves = [_leaf_of(meta_of(shape, dtype)) for shape in sizes]
+    _, made = in_scratch(None, lambda: add_outer(*[wrap(x) for x in leaves]))
+    family = family_of(made[-1])
+    _found_or_made(family, Question(made[-1], [[] for _ in leaves]))
+    return family.forward
 
 
 def _leaf_of(meta: Meta) -> Node:

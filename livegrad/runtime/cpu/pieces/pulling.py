@@ -72,6 +72,7 @@ from livegrad.runtime.cpu.pieces.listing import (
     value_of,
 )
 from livegrad.runtime.cpu.pieces.survey import count_reads
+from livegrad.runtime.cpu.pieces.uses import add_waiting, has_rows, use_is_put_off, use_to_unite
 
 # Words of a program that adds two vectors, at the most, twice.
 MOST_ADDING = 400
@@ -90,7 +91,8 @@ NUMBERS, KNOWN = (
     80,
     88,
 )  # table: nodes and their numbers, found by address; how many it has room for
-WALK = 96
+WAITING_USES = 96  # table: per leaf, uses whose gradients are added up together: see uses.py
+WALK = 104
 
 NOTHING = -1  # of links: no gradient goes there. -2 - n: n waits for this node, but gets nothing
 
@@ -208,19 +210,19 @@ def list_gradients(desk: int, nodes: int, walk: int, at: int) -> int:
         if spec.family is None:
             return at
         family: Family = spec.family
-        if not list_gradient(desk, walk, number, node, int_at(id(family.backward))):
+        if not list_gradient(desk, nodes, walk, number, node, int_at(id(family.backward))):
             saved = int_at(id(family.saved))
             if saved != 1 and saved != 3:
                 return at
             if not computes_views(desk, nodes, id(node.inputs), family):
                 return at
-            if not list_gradient(desk, walk, number, node, int_at(id(family.backward))):
+            if not list_gradient(desk, nodes, walk, number, node, int_at(id(family.backward))):
                 return at
         at += 1
     return at
 
 
-def list_gradient(desk: int, walk: int, number: int, node: Node, card: int) -> bool:
+def list_gradient(desk: int, nodes: int, walk: int, number: int, node: Node, card: int) -> bool:
     """Adds the piece of a node's gradient; False if no card is for it, or the list is full."""
     inputs = id(node.inputs)
     count = word_at(inputs + SIZE)
@@ -228,8 +230,26 @@ def list_gradient(desk: int, walk: int, number: int, node: Node, card: int) -> b
     links = word_at(walk + LINKS) + WORD * first
     found = word_at(desk + FOUND)
     g = word_at(word_at(walk + GRADS) + WORD * number)
+    first_card = card
     while card != 0:
         if wants(card, links, count) and finds(desk, node, card, found + WORD):
+            united = use_to_unite(walk, card, links, inputs)
+            if united >= 0 and has_rows(desk, nodes, card, united, inputs):
+                put_word(desk + PLACE, place_of(desk, node))
+                target = leaf_target(walk, link_of(word_at(card + RESULT_TABLE), united, links))
+                if not use_is_put_off(desk, walk, card, united, links, inputs, g, target):
+                    return False
+                if goes_on(links, count):
+                    return list_gradient(desk, nodes, walk, number, node, first_card)
+                let_go(desk, g)
+                use_up_saved(desk, card, node)
+                return True
+            added = add_waiting(desk, walk, card, links)
+            # What was found has made way for what has been listed.
+            if added < 0:
+                return False
+            if (added > 0 or united >= 0) and not finds(desk, node, card, found + WORD):
+                return list_gradient(desk, nodes, walk, number, node, first_card)
             if not has_room(desk, card, 1):
                 return False
             program_of(desk, card)
@@ -244,13 +264,27 @@ def list_gradient(desk: int, walk: int, number: int, node: Node, card: int) -> b
                     put_word(found + WORD * (1 + count), value_of(desk, node))
                 put_results(desk, walk, card, links, inputs, floats)
                 let_go(desk, g)
-                if reads_inputs(card):
-                    use_up_all(desk, inputs)
-                if reads_result(card):
-                    use_up(desk, node)
+                use_up_saved(desk, card, node)
                 return True
         card = word_at(card + NEXT)
     return False
+
+
+def goes_on(links: int, count: int) -> bool:
+    """Whether the gradient of some input is wanted."""
+    for i in range(count):
+        if word_at(links + WORD * i) >= 0:
+            return True
+    return False
+
+
+def use_up_saved(desk: int, card: int, node: Node) -> int:
+    """Notes that the values were read which a node's gradient is made from."""
+    if reads_inputs(card):
+        use_up_all(desk, id(node.inputs))
+    if reads_result(card):
+        use_up(desk, node)
+    return 0
 
 
 def wants(card: int, links: int, count: int) -> bool:
@@ -380,8 +414,13 @@ def target_of(walk: int, link: int) -> int:
     left = word_at(coming) - 1
     put_word(coming, left)
     if left == 0 and link >= word_at(walk + SIZES):
-        return word_at(word_at(walk + LEAF_TARGETS) + WORD * (link - word_at(walk + SIZES)))
+        return leaf_target(walk, link)
     return 0
+
+
+def leaf_target(walk: int, link: int) -> int:
+    """Where the gradient of a leaf must be, or 0."""
+    return word_at(word_at(walk + LEAF_TARGETS) + WORD * (link - word_at(walk + SIZES)))
 
 
 def put_off(desk: int, card: int, one: int, other: int, target: int, numel: int) -> int:
@@ -446,7 +485,7 @@ def count_saved(desk: int, walk: int, number: int) -> int:
 
 FUNCTIONS = [
     count_edges, entry_for, number_all, link_up, flows_to,
-    find_order, list_gradients, list_gradient, wants, reads_inputs, reads_result, can_add, link_of,
-    put_results, out_bytes, result_bytes, adding_card, is_for_vectors, card_for_vectors,
-    taken, target_of, put_off, add_up, count_saved,
+    find_order, list_gradients, list_gradient, goes_on, use_up_saved, wants, reads_inputs,
+    reads_result, can_add, link_of, put_results, out_bytes, result_bytes, adding_card,
+    is_for_vectors, card_for_vectors, taken, target_of, leaf_target, put_off, add_up, count_saved,
 ]  # fmt: skip

@@ -31,6 +31,7 @@ from livegrad.runtime.cpu.pieces.layout import (
     TARGETS,
     THREAD_SCRATCH_NEEDED,
     TOP,
+    UNITED,
     USES,
     VALUES,
     VIEW,
@@ -57,6 +58,7 @@ def begin(desk: int, base: int, count: int) -> int:
     put_word(desk + KEPT_MADE, 0)
     put_word(desk + SCRATCH_NEEDED, 0)
     put_word(desk + THREAD_SCRATCH_NEEDED, 0)
+    put_word(desk + UNITED, 0)
     return 0
 
 

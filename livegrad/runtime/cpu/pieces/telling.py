@@ -30,6 +30,8 @@ class Listed:
         self.numbers = numbers_of_nodes(nodes[:count]) if RECORDED else ()
         self.entries: array[int] = array("q")
         self.arena = 0
+        # Uses of weights whose gradients were added up several at a time.
+        self.united = 0
 
     # Its kernels are many and small.
     is_timed = False
@@ -38,7 +40,8 @@ class Listed:
 
     def how(self, hit: bool) -> str:
         """How it was run."""
-        return f"piece by piece: {self.why}"
+        merged = f"; gradients of {self.united} uses of weights merged" if self.united else ""
+        return f"piece by piece: {self.why}{merged}"
 
     @property
     def runnable(self) -> Listed:

@@ -16,6 +16,7 @@ from livegrad.runtime.cpu.pieces.pulling import (
     STARTS,
     WALK,
 )
+from livegrad.runtime.cpu.pieces.uses import WAITING_WORDS
 
 
 class Walk:
@@ -31,8 +32,9 @@ class Walk:
         total = count + leaves
         edges = call_with_1(code.count_edges, id(self.interior))
         known = 2 * total + 1
-        # links, starts, order, grads, coming, waiting, targets of leaves, numbers by node
-        sizes = (edges, count + 1, count, total, total, total, leaves, 2 * known)
+        # links, starts, order, grads, coming, waiting, targets of leaves, numbers by node, uses
+        uses = WAITING_WORDS * leaves
+        sizes = (edges, count + 1, count, total, total, total, leaves, 2 * known, uses)
         self.memory = array("q", bytes(WALK + WORD * sum(sizes)))
         self.address = at = self.memory.buffer_info()[0]
         at += WALK
@@ -40,10 +42,10 @@ class Walk:
         for size in sizes:
             tables.append(at)
             at += WORD * size
-        links, starts, order, grads, coming, waiting, self.targets, numbers = tables
+        links, starts, order, grads, coming, waiting, self.targets, numbers, united = tables
         words = (
             id(self.interior), count, links, starts, order, 0, grads, coming, waiting,
-            self.targets, numbers, known,
+            self.targets, numbers, known, united,
         )  # fmt: skip
         self.memory[: len(words)] = array("q", words)
         call_with_2(code.link_up, self.address, id(recorded.leaves))
