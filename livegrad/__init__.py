@@ -846,6 +846,7 @@ del conj_view
 # Packages that tensors need and that are written with tensors are imported when first used.
 _Above.array_api = lambda: _import_module("livegrad.array_api")
 _Above.data_parallel = lambda: _import_module("livegrad.distributed.data_parallel")
+_Above.maskedtensor = lambda: _import_module("livegrad.maskedtensor")
 _Above.multiprocessing = lambda: _import_module("livegrad.multiprocessing")
 _Above.nested = lambda: _import_module("livegrad.nested")
 _Above.sparse = lambda: _import_module("livegrad.sparse")

@@ -32,6 +32,8 @@ class Introspection(Methods):
     __slots__ = ()
 
     is_cuda = is_mps = is_xpu = is_ipu = is_xla = is_mtia = is_maia = is_vulkan = False
+    # The tag under which files have tensors that are more than their values.
+    _saved_tag: str | None = None
     is_mkldnn = is_nested = is_quantized = is_sparse = is_sparse_csr = False
     layout = strided
     name = None

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from livegrad import dtypes
 from livegrad.dtypes import DType
+from livegrad.graph.above import Above
 from livegrad.graph.handle import node_of
 from livegrad.ops.elementwise import pointwise_math
 from livegrad.ops.elementwise.arithmetic import cast, div, mul, sub, where
@@ -360,3 +361,14 @@ def normalize(
     length = norm(input, ord, dim, keepdim=True, dtype=dtype, mask=mask)
     least = filled((), eps, node_of(length).meta.dtype)
     return div(_kept(input, mask, 0), maximum(length, least))
+
+
+# Names of `livegrad.maskedtensor`, which is imported when one is first asked for.
+_CLASSES = ("MaskedTensor", "as_masked_tensor", "is_masked_tensor", "masked_tensor")
+
+if not TYPE_CHECKING:
+
+    def __getattr__(name: str) -> Any:
+        if name in _CLASSES:
+            return getattr(Above.maskedtensor(), name)
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -57,7 +57,7 @@ LAYERS = (
     {"distributions", "nn"},
     {"amp", "asked", "jit", "library", "multiprocessing", "optim", "overrides", "serialization"}
     | {"testing"},
-    {"_C", "distributed", "fx", "nested"},
+    {"_C", "distributed", "fx", "maskedtensor", "nested"},
     {"cuda", "hub"},
     {"lint", "utils"},
     {"train"},

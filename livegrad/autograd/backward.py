@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from livegrad.autograd import pending
 from livegrad.autograd.anomaly import Anomaly
@@ -35,6 +35,14 @@ if TYPE_CHECKING:
     from livegrad.tensor import Tensor
 
 Tensors = Any  # a tensor or a sequence of tensors
+
+
+class GradientEdge(NamedTuple):
+    """Where the gradient of a tensor goes: a function, and which of its results it is."""
+
+    node: Any
+    output_nr: int
+    ownership_token: Any = None
 
 
 def backward(
@@ -386,7 +394,10 @@ def _tuple(x: Any, length: int | None = None) -> tuple[Any, ...]:
         return (x,)
     if x is None:
         return (None,) * (1 if length is None else length)
-    return as_items(x, "Tensor or tuple of Tensors")
+    if isinstance(x, GradientEdge):
+        return (x.ownership_token,)
+    items = as_items(x, "Tensor or tuple of Tensors")
+    return tuple([x.ownership_token if isinstance(x, GradientEdge) else x for x in items])
 
 
 def _missing(x: Tensor, allow_unused: bool | None, materialize: bool, create_graph: bool) -> Any:

@@ -20,6 +20,7 @@ from livegrad.autograd.grad_fn import Edge, edge_to
 from livegrad.autograd.hooks import RemovableHandle
 from livegrad.autograd.modes import enable_grad
 from livegrad.autograd.reverse import Pair, fit, run_after
+from livegrad.autograd.saved import ACTIVE, Packed, packed
 from livegrad.graph.family import IN_FUNCTION
 from livegrad.graph.handle import Handle, new_share, node_of, share_of, wrap
 from livegrad.graph.meta import Meta, meta_of
@@ -140,6 +141,8 @@ class FunctionCtx:
 def _unpack(kept: Any) -> Any:
     if kept is None:
         return None
+    if isinstance(kept, Packed):
+        return kept.unpacked()
     if isinstance(kept, Output):
         return wrap(kept.alive())
     x, node = kept
@@ -300,6 +303,8 @@ def _connect(call: Call, results: tuple[Any, ...]) -> tuple[Any, ...]:
                 _share_memory(tensor, shown)
             connected.append(tensor)
     ctx._saved = tuple([_as_output(kept, outputs) for kept in ctx._saved])
+    if ACTIVE.hooks:
+        ctx._saved = tuple([None if x is None else packed(_unpack(x)) for x in ctx._saved])
     return tuple(connected)
 
 

@@ -184,18 +184,28 @@ def run_after(
         return inputs
 
 
-def through_rules(node: Node, g: Tensor, need: set[Node] | None, grads: dict[Node, Tensor]) -> None:
-    """Adds the gradients of a node's inputs by the rules of its op."""
+def through_rules(
+    node: Node,
+    g: Tensor,
+    need: set[Node] | None,
+    grads: dict[Node, Tensor],
+    operands: list[Any] | None = None,
+    y: Any = None,
+) -> None:
+    """Adds the gradients of a node's inputs by the rules of its op.
+
+    The rules read its operands and its result, or those that are given.
+    """
     spec = node.spec
     rules = spec.op.grads
     assert rules is not None
     inputs = node.inputs
-    operands = [*map(wrap, inputs)]
+    if operands is None:
+        operands, y = [*map(wrap, inputs)], wrap(node)
     if spec.op.kind == "elementwise":
         operands = as_computed(spec, operands)
         if node.args:
             rules, operands = with_numbers(spec, operands, node.args)
-    y = wrap(node)
     if g.is_sparse:  # rules are for dense ones
         g = Above.sparse().gradients.dense(g)
     for x, rule in zip(inputs, rules):  # noqa: B905  there may be rules for inputs left out

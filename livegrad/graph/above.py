@@ -16,6 +16,8 @@ class Above:
     array_api: Callable[[], Any]
     # `DistributedDataParallel`, which modules show under their name.
     data_parallel: Callable[[], Any]
+    # Masked tensors: imported when `livegrad.masked` is asked for one.
+    maskedtensor: Callable[[], Any]
     # Tensors sent to other processes: imported before one is shared with them.
     multiprocessing: Callable[[], Any]
     # Nested tensors: imported when a file has one.

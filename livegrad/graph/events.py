@@ -42,6 +42,8 @@ STEP: list[Listener] = []  # step(optimizer, before): about to take a step, or h
 MODE: list[Listener] = []  # mode(layer): it trains without gradients, or the other way round
 DROPPED: list[Listener] = []  # dropped(): functional dropout without gradients
 
+NOTED: list[Callable[[Node], None]] = []  # noted(node): as it is recorded, and there are listeners
+
 KINDS: dict[str, list[Listener]] = {
     "recorded": RECORDED,
     "planned": PLANNED,
@@ -244,6 +246,8 @@ def steps_of(plan: Any) -> tuple[Step, ...]:
 
 def tell_recorded(node: Node) -> None:
     """Tells of a node that is about to be pending; not of those of planner and transforms."""
+    for note in NOTED:
+        note(node)
     if LOCAL.state.outer:
         return
     meta = node.meta

@@ -51,6 +51,7 @@ class Nested(Tensor):
     """What both layouts of nested tensors have in common."""
 
     is_nested = True
+    _saved_tag = "$nested"
     _answers: ClassVar[dict[str, Any]] = {}
 
     @classmethod

@@ -16,6 +16,7 @@ from livegrad.overrides.catalogue import (
     resolve_name,
 )
 from livegrad.overrides.modes import (
+    AfterEach as AfterEach,
     BaseTorchFunctionMode,
     TorchFunctionMode,
     enable_reentrant_dispatch,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -41,10 +41,25 @@ class BaseTorchFunctionMode(TorchFunctionMode):
     """A mode that changes nothing."""
 
 
+class AfterEach(TorchFunctionMode):
+    """A mode that calls a function of its own whenever a public one has returned."""
+
+    def __init__(self, then: Callable[[], None]) -> None:
+        self.then = then
+
+    def __torch_function__(
+        self, func: Any, types: Iterable[type], args: tuple[Any, ...] = (), kwargs: Any = None
+    ) -> Any:
+        """The result of `func`, after what comes then."""
+        result = func(*args, **(kwargs or {}))
+        self.then()
+        return result
+
+
 @contextmanager
 def enable_reentrant_dispatch() -> Iterator[None]:
     """Nothing to do: a mode calls functions from Python, where the modes around it are asked."""
     yield
 
 
-__all__ = ["BaseTorchFunctionMode", "TorchFunctionMode", "enable_reentrant_dispatch"]
+__all__ = ["AfterEach", "BaseTorchFunctionMode", "TorchFunctionMode", "enable_reentrant_dispatch"]

@@ -248,13 +248,14 @@ def attributes(decoder: Decoder, tensor: Any, described: Any) -> None:
         vars(tensor)[name] = value
 
 
-def nested(decoder: Decoder, kind: str, described: Any, x: dict[str, Any]) -> Any:
-    """A nested tensor."""
+def tensor_of_parts(decoder: Decoder, kind: str, described: Any, x: dict[str, Any]) -> Any:
+    """A nested or a masked tensor."""
     saved = decoder.decode(described)
+    package = Above.nested() if kind == "nested" else Above.maskedtensor()
     try:
-        return Above.nested().from_saved(saved)
+        return package.from_saved(saved)
     except (AttributeError, IndexError, KeyError, RuntimeError, TypeError, ValueError) as error:
-        raise decoder.bad(f"has a nested tensor that is none: {error}") from error
+        raise decoder.bad(f"has a {kind} tensor that is none: {error}") from error
 
 
 # By tag, as in restore.py: the rule, and what else may stand beside the tag.
@@ -271,5 +272,6 @@ RULES: dict[str, tuple[Any, tuple[str, ...]]] = {
     "$deque": (deque_, ("most",)),
     "$constant": (constant, ()),
     "$namespace": (namespace, ("kind",)),
-    "$nested": (nested, ()),
+    "$nested": (tensor_of_parts, ()),
+    "$masked": (tensor_of_parts, ()),
 }

@@ -85,9 +85,9 @@ class Encoder:
         return {"$int": hex(x)}
 
     def _tensor(self, x: Any) -> Any:
-        if x.is_nested:
+        if x._saved_tag is not None:
             self.has_objects = True
-            return {"$nested": self.encode(x._saved())}
+            return {x._saved_tag: self.encode(x._saved())}
         if x.layout is not strided:
             return self._sparse(x, isinstance(x, parameter_class()))
         stored: Stored = self.walk.add(x)

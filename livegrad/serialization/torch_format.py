@@ -113,7 +113,7 @@ class PickleWriter:
         self._call("torch.device", str(x))
 
     def _tensor(self, x: Any) -> None:
-        if x.is_nested:
+        if x._saved_tag is not None:
             self.walk.refuse(x, ' (format="safetensors" keeps it)')
         if isinstance(x, parameter_class()):
             self._global("torch._utils._rebuild_parameter")

@@ -123,6 +123,18 @@ def test_loading(tmp_path: Path) -> None:
     assert not Shouts.called
 
 
+def test_saved_values() -> None:
+    shapes: list[tuple[int, ...]] = []
+    x = lg.randn(2, 3, requires_grad=True)
+    with lg.autograd.graph.saved_tensors_hooks(
+        lambda t: shapes.append(tuple(t.shape)) or t, lambda t: t
+    ):
+        loss = nn.functional.cross_entropy(x, lg.tensor([0, 1]))
+    loss.backward()
+    assert (2, 3) in shapes
+    assert x.grad is not None
+
+
 def test_saving_modules(tmp_path: Path) -> None:
     model = nn.Linear(1, 1)
     lg.save(model, tmp_path / "x.pt")
