@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from livegrad.graph import spent
 from livegrad.graph.handle import node_of
 from livegrad.graph.record import record
+from livegrad.graph.state import LOCAL, flush
 from livegrad.graph.writes import rebind
 from livegrad.ops.picking.gathering import embedding_lookup
 from livegrad.ops.picking.index_writing import INDEX_ADD, INDEX_PUT
@@ -16,8 +18,15 @@ Pairs = list[tuple[Any, Any]]
 
 
 def apart(params: list[Any], grads: list[Any]) -> tuple[list[Any], list[Any], Pairs]:
-    """Parameters with a dense gradient, these, and (parameter, gradient) of sparse ones."""
+    """Parameters with a dense gradient, these, and (parameter, gradient) of sparse ones.
+
+    If there are any, what reads the parameters is computed, and spent graphs are cut, as by any
+    update: nobody else sees the tables then, and their rows are written where they are.
+    """
     sparse = [(p, g) for p, g in zip(params, grads, strict=True) if g.is_sparse]
+    if sparse:
+        flush("optimizer.step()")
+        spent.cut(LOCAL.state.site)
     dense = [(p, g) for p, g in zip(params, grads, strict=True) if not g.is_sparse]
     return [p for p, _ in dense], [g for _, g in dense], sparse
 
@@ -45,6 +54,10 @@ def update_rows(rule: Callable[..., tuple[Any, ...]], p: Any, g: Any, state: Seq
     values, places = g._values(), g._pattern.flat()
     tensors = [p, *state]
     rows = [embedding_lookup(_as_rows(x, values), places) for x in tensors]
-    for x, new in zip(tensors, rule(rows[0], values, *rows[1:]), strict=True):
+    results = rule(rows[0], values, *rows[1:])
+    del rows
+    flush("optimizer.step()")
+    for x, new in zip(tensors, results, strict=True):
         whole = record(INDEX_PUT, (_as_rows(x, values), places, new), (0,))
         rebind(x, reshape_to(whole, node_of(x).meta.shape))
+        flush("optimizer.step()")  # of several such writes in one plan, only one is made in place

@@ -22,6 +22,7 @@ INSTEAD = {
     "torch.package": "save the state_dict(), and ship the code as a Python package",
     "torch.quantization": "quantisation is not there yet; train and run in float32 or bfloat16",
     "torch.quantize": "quantisation is not there yet; train and run in float32 or bfloat16",
+    "torch.Tensor.to_mkldnn": "a dense tensor is all that kernels want; leave it out",
     "torch.utils.cpp_extension": "write the operation in Python: torch.library.custom_op",
     "torch.xpu": "livegrad runs on the CPU; ask torch.xpu.is_available() first",
     "torch.symeig": "torch.linalg.eigh (PyTorch has removed it too)",

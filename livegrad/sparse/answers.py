@@ -14,7 +14,7 @@ from functools import partial
 from types import FunctionType
 from typing import Any, NoReturn
 
-from livegrad import autograd, creation
+from livegrad import creation
 from livegrad.graph.elsewhere import not_for_sparse
 from livegrad.graph.handle import Handle
 from livegrad.methods import inplace
@@ -22,7 +22,7 @@ from livegrad.ops.shaping.movement import sizes_of
 from livegrad.ops.support.public import answered, exchange
 from livegrad.ops.support.strangers import Asking
 from livegrad.settings import strided
-from livegrad.sparse import converting, folding, making, moving, pointwise, products
+from livegrad.sparse import converting, ends, folding, making, moving, pointwise, products
 from livegrad.sparse.core import KINDS, SparseTensor, layout_name, like
 from livegrad.sparse.pattern import Compressed
 from livegrad.tensor import Tensor
@@ -386,49 +386,6 @@ def _answer(answer: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     return out.copy_(result)
 
 
-def _elements_of(x: Any) -> Any:
-    return x._elements if isinstance(x, SparseTensor) else x
-
-
-def _grad(outputs: Any, inputs: Any, grad_outputs: Any = None, *args: Any, **options: Any) -> Any:
-    """`autograd.grad` where outputs or inputs are sparse: it is that of their elements."""
-    ends, starts = [[x] if isinstance(x, Handle) else list(x) for x in (outputs, inputs)]
-    weights = _weights(ends, grad_outputs)
-    found = _PLAIN["grad"](
-        [_elements_of(x) for x in ends],
-        [_elements_of(x) for x in starts],
-        weights,
-        *args,
-        **options,
-    )
-    return tuple([
-        g if g is None or not isinstance(x, SparseTensor) else x._with_gradient(g)
-        for x, g in zip(starts, found, strict=True)
-    ])  # fmt: skip
-
-
-def _weights(ends: list[Any], given: Any) -> Any:
-    if given is None:
-        return None
-    weights = [given] if isinstance(given, Handle) else list(given)
-    return [
-        y._gradient_of_elements(g) if isinstance(y, SparseTensor) and g is not None else g
-        for y, g in zip(ends, weights, strict=True)
-    ]
-
-
-def _backward(
-    tensors: Any, grad_tensors: Any = None, *args: Any, inputs: Any = None, **options: Any
-) -> None:
-    ends = [tensors] if isinstance(tensors, Handle) else list(tensors)
-    if inputs is not None:
-        given = [inputs] if isinstance(inputs, Handle) else list(inputs)
-        options["inputs"] = [_elements_of(x) for x in given]
-    weights = _weights(ends, grad_tensors)
-    _PLAIN["backward"]([_elements_of(x) for x in ends], weights, *args, **options)
-
-
-_PLAIN: dict[str, Any] = {}
 _JOINING = {
     "cat": moving.cat, "concat": moving.cat, "concatenate": moving.cat, "stack": moving.stack,
     "vstack": moving.vstack, "row_stack": moving.vstack, "hstack": moving.hstack,
@@ -482,10 +439,13 @@ def install() -> None:
     for cls in Tensor.__mro__[:-1]:
         for name, answer in _DENSE.items():
             _change(cls, name, answer)
-    ends: Any = ((autograd.grad, _grad), (autograd.backward, _backward))
-    for function, answer in ends:
-        answered(function, partial(_kept, answer))
+    for function, answer in ends.ANSWERS.items():
+        answered(function, partial(_of_autograd, answer))
     Asking.add(_install_in)
+
+
+def _of_autograd(answer: Any, plain: FunctionType) -> _Ask:
+    return _AskSeveral(partial(answer, plain), plain)
 
 
 _changed: set[FunctionType] = set()
@@ -506,8 +466,3 @@ def _install_in(package: str) -> None:
         for name in ("relu", "tanh"):
             _change(functional, name, METHODS[name])
     exchange(package, _changed)
-
-
-def _kept(answer: Any, plain: Any) -> _Ask:
-    _PLAIN[plain.__name__] = plain
-    return _AskSeveral(answer, plain)

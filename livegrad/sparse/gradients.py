@@ -7,13 +7,14 @@ other. Whatever is not a sum on their way makes them dense.
 
 from __future__ import annotations
 
+import weakref
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from livegrad import dtypes
 from livegrad.graph.handle import node_of
-from livegrad.graph.node import Interior
+from livegrad.graph.node import Interior, Node
 from livegrad.ops.elementwise import arithmetic as ew
 from livegrad.ops.picking.gathering import embedding_lookup
 from livegrad.ops.shaping.movement import detach, reshape_to
@@ -39,16 +40,22 @@ def dense(g: Any) -> Tensor:
 
 
 class _Rows:
-    """The gradient of a table: what came for the rows that were looked up, at their indices."""
+    """The gradient of a table: what came for the rows that were looked up, at their indices.
 
-    def __init__(self, table: Any, index: Tensor, padding: int | None, scaled: bool) -> None:
-        self.table = table
+    It does not refer to the table: an update is to overwrite what nobody else sees.
+    """
+
+    def __init__(self, out: Node, index: Tensor, padding: int | None, scaled: bool) -> None:
+        self.out = weakref.ref(out)
         self.index = index
         self.padding = padding
         self.scaled = scaled
 
     def __call__(self, g: Tensor) -> list[Any]:
-        shape = self.table.meta.shape
+        out = self.out()
+        assert out is not None, "a node that is walked is alive"
+        table = out.inputs[0]
+        shape = table.meta.shape
         count = node_of(self.index).meta.numel
         rows = reshape_to(dense(g), (count, *shape[1:]))
         index = reshape_to(self.index, (count,))
@@ -63,16 +70,13 @@ class _Rows:
                 rows, index = embedding_lookup(rows, places), embedding_lookup(index, places)
                 count = len(keep)
         pattern = Coo(reshape_to(index, (1, count)), shape[:1])
-        return [(self.table, make(pattern, rows, shape))]
+        return [(table, make(pattern, rows, shape))]
 
 
-def looked_up(
-    out: Tensor, weight: Any, index: Any, padding: int | None = None, scaled: bool = False
-) -> Tensor:
-    """`out`, the rows of `weight` at `index`, with a sparse gradient for `weight`."""
-    table = node_of(weight)
-    if node_of(out).grad_to is None:
-        return out
-    places = ew.cast(detach(index), dtypes.int64)
-    out._node.grad_to = Interior((table,), _Rows(table, places, padding, scaled))
+def looked_up(out: Tensor, index: Any, padding: int | None = None, scaled: bool = False) -> Tensor:
+    """`out`, the rows of a table at `index`, with a sparse gradient for the table."""
+    node = node_of(out)
+    if node.grad_to is not None:
+        places = ew.cast(detach(index), dtypes.int64)
+        node.grad_to = Interior(None, _Rows(node, places, padding, scaled))
     return out

@@ -130,9 +130,7 @@ def embedding(
         _limit_norms(input, weight, max_norm, norm_type)
     if sparse and node_of(weight).requires_grad and LOCAL.state.grad:
         looked_up = Above.sparse().gradients.looked_up
-        out: Tensor = looked_up(
-            embedding_lookup(weight, input), weight, input, padding, scale_grad_by_freq
-        )
+        out: Tensor = looked_up(embedding_lookup(weight, input), input, padding, scale_grad_by_freq)
         return out
     if padding is None and not scale_grad_by_freq:
         return embedding_lookup(weight, input)
@@ -376,7 +374,7 @@ def embedding_bag(
         metas = tuple([node_of(x).meta for x in inputs])
         bag = SimpleNamespace(attrs=attrs, meta=_bag_infer(metas, attrs, None))
         rows = Above.sparse().gradients.looked_up(
-            embedding_lookup(weight, input), weight, input, padding, scale_grad_by_freq
+            embedding_lookup(weight, input), input, padding, scale_grad_by_freq
         )
         return _bagged(bag, rows, *inputs[1:])
     return record(EMBEDDING_BAG, inputs, attrs)
