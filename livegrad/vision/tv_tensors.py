@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 import livegrad as lg
 from livegrad import Tensor
 from livegrad.subclassing import disabled_torch_function
+from livegrad.vision.pictures import is_pil, pil_to_tensor
 
 T = TypeVar("T", bound="TVTensor")
 
@@ -32,11 +33,7 @@ class TVTensor(Tensor):
 
     @classmethod
     def _made(cls: type[T], data: Any, dtype: Any, device: Any, requires_grad: bool | None) -> T:
-        from livegrad.vision.optional import is_pil
-
         if is_pil(data):
-            from livegrad.vision.transforms.conversions import pil_to_tensor
-
             data = pil_to_tensor(data)
         if requires_grad is None:
             requires_grad = isinstance(data, Tensor) and data.requires_grad

@@ -149,8 +149,9 @@ def test_mixing(mix: type) -> None:
     [
         T.AutoAugment(), T.AutoAugment(T.AutoAugmentPolicy.SVHN, fill=3), T.RandAugment(3),
         T.TrivialAugmentWide(fill=[1, 2, 3]), T.AugMix(), T.RandomPerspective(p=1.0),
-        T.RandomAffine(10, (0.1, 0.1), (0.8, 1.2), 5), T.ElasticTransform(sigma=1.0), T.GaussianBlur(3),
-        T.RandomErasing(1.0, value="random"), T.RandomOrder([T.RandomInvert(1.0)]),
+        T.RandomAffine(10, (0.1, 0.1), (0.8, 1.2), 5), T.ElasticTransform(sigma=1.0),
+        T.GaussianBlur(3), T.RandomErasing(1.0, value="random"),
+        T.RandomOrder([T.RandomInvert(1.0)]),
         T.RandomChoice([T.RandomAutocontrast(), T.RandomEqualize()]), T.RandomGrayscale(1.0),
         v2.RandomPhotometricDistort(p=1.0), T.RandomPosterize(3, 1.0), T.RandomSolarize(9, 1.0),
     ],

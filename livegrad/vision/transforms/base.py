@@ -7,7 +7,7 @@ from typing import Any
 
 from livegrad import Tensor, nn
 from livegrad.vision import tv_tensors as tv
-from livegrad.vision.optional import is_pil
+from livegrad.vision.pictures import is_pil
 from livegrad.vision.transforms import draws
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import livegrad as lg
 from livegrad import Tensor
 from livegrad.vision import tv_tensors as tv
-from livegrad.vision.optional import is_pil
+from livegrad.vision.pictures import is_pil
 from livegrad.vision.transforms import draws, functional as F
 from livegrad.vision.transforms.base import RandomTransform, Transform
 

@@ -9,16 +9,7 @@ import numpy as np
 import livegrad as lg
 from livegrad import Tensor
 from livegrad.vision import tv_tensors as tv
-from livegrad.vision.optional import is_pil, pillow
-
-
-def pil_to_tensor(pic: Any) -> Tensor:
-    """Pillow's image as a tensor (C, H, W) of the same values."""
-    if not is_pil(pic):
-        raise TypeError(f"pic should be PIL Image. Got {type(pic)}")
-    array = np.array(pic, copy=True)
-    found = lg.from_numpy(array).reshape(pic.height, pic.width, len(pic.getbands()))
-    return found.permute(2, 0, 1)
+from livegrad.vision.pictures import is_pil, pil_to_tensor as pil_to_tensor, pillow
 
 
 def to_tensor(pic: Any) -> Tensor:
@@ -30,8 +21,8 @@ def to_tensor(pic: Any) -> Tensor:
     elif isinstance(pic, np.ndarray):
         if pic.ndim not in (2, 3):
             raise ValueError(f"pic should be 2/3 dimensional. Got {pic.ndim} dimensions.")
-        array = pic[:, :, None] if pic.ndim == 2 else pic
-        values = lg.from_numpy(np.ascontiguousarray(array.transpose(2, 0, 1)))
+        values = lg.tensor(pic)
+        values = values.unsqueeze(0) if pic.ndim == 2 else values.permute(2, 0, 1)
     else:
         raise TypeError(f"pic should be PIL Image or ndarray. Got {type(pic)}")
     if values.dtype == lg.uint8:
@@ -42,8 +33,7 @@ def to_tensor(pic: Any) -> Tensor:
 def to_image(inpt: Any) -> Any:
     """A tensor that says that it is an image, of Pillow's, an array (H, W, C), or a tensor."""
     if isinstance(inpt, np.ndarray):
-        array = np.atleast_3d(inpt).transpose(2, 0, 1)
-        return tv.Image(lg.from_numpy(np.ascontiguousarray(array)))
+        return tv.Image(lg.tensor(np.atleast_3d(inpt)).permute(2, 0, 1))
     if is_pil(inpt):
         return tv.Image(pil_to_tensor(inpt))
     if isinstance(inpt, Tensor):

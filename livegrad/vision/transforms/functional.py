@@ -19,8 +19,13 @@ import numpy as np
 import livegrad as lg
 from livegrad import Tensor
 from livegrad.vision import tv_tensors as tv
-from livegrad.vision.optional import is_pil
-from livegrad.vision.transforms import tensor_color, tensor_geometry as on_tensors
+from livegrad.vision.pictures import is_pil
+from livegrad.vision.transforms import (
+    box_kernels as on_boxes,
+    pil_kernels as on_pictures,
+    tensor_color,
+    tensor_geometry as on_tensors,
+)
 from livegrad.vision.transforms.conversions import (
     pil_to_tensor as pil_to_tensor,
     to_image as to_image,
@@ -31,18 +36,6 @@ from livegrad.vision.transforms.modes import InterpolationMode as InterpolationM
 
 _NEAREST = InterpolationMode.NEAREST
 _BILINEAR = InterpolationMode.BILINEAR
-
-
-def _pil() -> Any:
-    from livegrad.vision.transforms import pil_kernels
-
-    return pil_kernels
-
-
-def _boxes() -> Any:
-    from livegrad.vision.transforms import box_kernels
-
-    return box_kernels
 
 
 def is_image(value: Any) -> bool:
@@ -105,15 +98,15 @@ def get_dimensions(img: Any) -> list[int]:
 def hflip(img: Any) -> Any:
     """Left and right changed over."""
     if isinstance(img, tv.BoundingBoxes):
-        return _boxes().hflip(img)
-    return _pil().hflip(img) if is_pil(_checked(img)) else _same(img.flip(-1), img)
+        return on_boxes.hflip(img)
+    return on_pictures.hflip(img) if is_pil(_checked(img)) else _same(img.flip(-1), img)
 
 
 def vflip(img: Any) -> Any:
     """Top and bottom changed over."""
     if isinstance(img, tv.BoundingBoxes):
-        return _boxes().vflip(img)
-    return _pil().vflip(img) if is_pil(_checked(img)) else _same(img.flip(-2), img)
+        return on_boxes.vflip(img)
+    return on_pictures.vflip(img) if is_pil(_checked(img)) else _same(img.flip(-2), img)
 
 
 horizontal_flip, vertical_flip = hflip, vflip
@@ -164,9 +157,9 @@ def resize(
         )
     new = _resized_size(get_size(img), size, max_size)
     if isinstance(img, tv.BoundingBoxes):
-        return _boxes().resize(img, new)
+        return on_boxes.resize(img, new)
     if is_pil(img):
-        return _pil().resize(img, new, mode)
+        return on_pictures.resize(img, new, mode)
     mode = _NEAREST if isinstance(img, tv.Mask) else mode
     return _same(on_tensors.resize(_plain(img), new, mode, antialias), img)
 
@@ -174,9 +167,9 @@ def resize(
 def crop(img: Any, top: int, left: int, height: int, width: int) -> Any:
     """The part of `height` × `width` at (top, left); zeros where it is outside."""
     if isinstance(img, tv.BoundingBoxes):
-        return _boxes().crop(img, top, left, height, width)
+        return on_boxes.crop(img, top, left, height, width)
     if is_pil(_checked(img)):
-        return _pil().crop(img, top, left, height, width)
+        return on_pictures.crop(img, top, left, height, width)
     return _same(on_tensors.crop(_plain(img), top, left, height, width), img)
 
 
@@ -219,9 +212,9 @@ def pad(img: Any, padding: Any, fill: Any = 0, padding_mode: str = "constant") -
     if padding_mode not in ("constant", "edge", "reflect", "symmetric"):
         raise ValueError("Padding mode should be either constant, edge, reflect or symmetric")
     if isinstance(img, tv.BoundingBoxes):
-        return _boxes().pad(img, amounts, fill, padding_mode)
+        return on_boxes.pad(img, amounts, fill, padding_mode)
     if is_pil(_checked(img)):
-        return _pil().pad(img, amounts, fill, padding_mode)
+        return on_pictures.pad(img, amounts, fill, padding_mode)
     fill = 0 if isinstance(img, tv.Mask) and isinstance(fill, Sequence) else fill
     return _same(on_tensors.pad(_plain(img), amounts, fill, padding_mode), img)
 
@@ -291,10 +284,10 @@ def affine(
     around = list(center) if center is not None else middle
     if isinstance(img, tv.BoundingBoxes):
         matrix = on_tensors.inverse_affine(around, angle, translate, scale, shears, False)
-        return _boxes().affine(img, matrix, None)
+        return on_boxes.affine(img, matrix, None)
     if is_pil(_checked(img)):
         matrix = on_tensors.inverse_affine(around, angle, translate, scale, shears)
-        return _pil().affine(img, matrix, mode, fill)
+        return on_pictures.affine(img, matrix, mode, fill)
     # Tensors are measured from their middle.
     from_middle = [a - b for a, b in zip(around, middle, strict=True)] if center else [0.0, 0.0]
     matrix = on_tensors.inverse_affine(from_middle, angle, translate, scale, shears)
@@ -326,7 +319,7 @@ def rotate(
     mode = mode_of(interpolation)
     if is_pil(_checked(img)):
         around = tuple(center) if center is not None else None
-        return _pil().rotate(img, angle, mode, expand, around, fill)
+        return on_pictures.rotate(img, angle, mode, expand, around, fill)
     height, width = get_size(img)
     from_middle = [0.0, 0.0]
     if center is not None:
@@ -348,13 +341,13 @@ def _rotated_boxes(img: Any, angle: float, expand: bool, center: Any) -> Any:
     turn = (-angle, [0.0, 0.0], 1.0, [0.0, 0.0])
     matrix = on_tensors.inverse_affine(around, *turn, False)
     if not expand:
-        return _boxes().affine(img, matrix, None)
+        return on_boxes.affine(img, matrix, None)
     inverse = on_tensors.inverse_affine([0.0, 0.0], *turn)
     wide, tall = on_tensors.rotated_size(inverse, width, height)
     corners = [(x, y) for x in (0, width) for y in (0, height)]
     left = min(matrix[0] * x + matrix[1] * y + matrix[2] for x, y in corners)
     top = min(matrix[3] * x + matrix[4] * y + matrix[5] for x, y in corners)
-    return _boxes().affine(img, matrix, (tall, wide), (-left, -top))
+    return on_boxes.affine(img, matrix, (tall, wide), (-left, -top))
 
 
 def perspective_coefficients(
@@ -387,9 +380,9 @@ def perspective(
     found = coefficients or perspective_coefficients(startpoints, endpoints)
     if isinstance(img, tv.BoundingBoxes):
         inverse = np.linalg.inv(np.append(np.array(found, float), 1.0).reshape(3, 3))
-        return _boxes().perspective(img, (inverse / inverse[2, 2]).flatten()[:8].tolist())
+        return on_boxes.perspective(img, (inverse / inverse[2, 2]).flatten()[:8].tolist())
     if is_pil(_checked(img)):
-        return _pil().perspective(img, found, mode, fill)
+        return on_pictures.perspective(img, found, mode, fill)
     mode, fill = _for(img, mode, fill)
     return _same(on_tensors.perspective(_plain(img), found, mode, fill), img)
 
@@ -435,7 +428,7 @@ def _coloured(name: str, img: Any, *args: Any) -> Any:
     if isinstance(img, tv.BoundingBoxes | tv.Mask):
         return img
     if is_pil(_checked(img)):
-        return getattr(_pil(), name)(img, *args)
+        return getattr(on_pictures, name)(img, *args)
     return _same(getattr(tensor_color, name)(_plain(img), *args), img)
 
 
@@ -542,9 +535,9 @@ def to_dtype(inpt: Any, dtype: Any = lg.float32, scale: bool = False) -> Any:
 
 def clamp_bounding_boxes(inpt: Any) -> Any:
     """Boxes without what is outside of the image."""
-    return _boxes().clamped(inpt)
+    return on_boxes.clamped(inpt)
 
 
 def convert_bounding_box_format(inpt: Any, new_format: Any) -> Any:
     """Boxes in another format."""
-    return _boxes().reformatted(inpt, new_format)
+    return on_boxes.reformatted(inpt, new_format)

@@ -7,9 +7,13 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from PIL import Image, ImageEnhance, ImageOps
 
 from livegrad.vision.transforms.modes import NUMBERS, InterpolationMode
+
+try:
+    from PIL import Image, ImageEnhance, ImageOps
+except ImportError:  # then nobody has an image of Pillow's
+    pass
 
 
 def size_of(img: Any) -> tuple[int, int]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any
 
 import livegrad as lg
@@ -227,15 +228,12 @@ def normalize(tensor: Tensor, mean: Any, std: Any, inplace: bool = False) -> Ten
             "Expected tensor to be a tensor image of size (..., C, H, W). Got tensor.size() = "
             f"{tensor.size()}"
         )
-    options: dict[str, Any] = {"dtype": tensor.dtype, "device": tensor.device}
-    by = lg.as_tensor(std, **options)
     if not isinstance(std, Tensor) and not all(_numbers(std)):
         raise ValueError(
             f"std evaluated to zero after conversion to {tensor.dtype}, "
             "leading to division by zero."
         )
-    from_ = lg.as_tensor(mean, **options)
-    from_, by = (x.reshape(-1, 1, 1) if x.ndim == 1 else x for x in (from_, by))
+    from_, by = (_per_channel(x, tensor) for x in (mean, std))
     if inplace:
         return tensor.sub_(from_).div_(by)
     return (tensor - from_) / by
@@ -243,6 +241,20 @@ def normalize(tensor: Tensor, mean: Any, std: Any, inplace: bool = False) -> Ten
 
 def _numbers(given: Any) -> list[float]:
     return list(given) if hasattr(given, "__iter__") else [given]
+
+
+def _per_channel(given: Any, like: Tensor) -> Any:
+    """Numbers that can be broadcast to (…, C, H, W)."""
+    if isinstance(given, Tensor):
+        given = given.to(dtype=like.dtype, device=like.device)
+        return given.reshape(-1, 1, 1) if given.ndim == 1 else given
+    numbers = tuple(float(x) for x in _numbers(given))
+    return numbers[0] if len(numbers) == 1 else _constant(numbers, like.dtype, str(like.device))
+
+
+@lru_cache(64)
+def _constant(numbers: tuple[float, ...], dtype: Any, device: str) -> Tensor:
+    return lg.tensor([[[x]] for x in numbers], dtype=dtype, device=device)
 
 
 def erase(img: Tensor, i: int, j: int, h: int, w: int, v: Tensor, inplace: bool = False) -> Tensor:

@@ -1,10 +1,15 @@
-"""Pillow, where it is installed."""
+"""Pillow's images, where it is installed."""
 
 from __future__ import annotations
 
 import sys
 from types import ModuleType
 from typing import Any
+
+import numpy as np
+
+import livegrad as lg
+from livegrad import Tensor
 
 
 def is_pil(value: Any) -> bool:
@@ -20,3 +25,11 @@ def pillow() -> ModuleType:
     except ImportError:
         raise ImportError("images of files need Pillow: pip install pillow") from None
     return Image
+
+
+def pil_to_tensor(pic: Any) -> Tensor:
+    """Pillow's image as a tensor (C, H, W) of the same values."""
+    if not is_pil(pic):
+        raise TypeError(f"pic should be PIL Image. Got {type(pic)}")
+    found = lg.tensor(np.asarray(pic))
+    return found.unsqueeze(0) if found.ndim == 2 else found.permute(2, 0, 1)
