@@ -17,7 +17,7 @@ from livegrad.compiler.draft import Draft
 from livegrad.compiler.fuse import Fuser
 from livegrad.compiler.groups import Group
 from livegrad.compiler.rows import generate_rows
-from livegrad.compiler.signature import Instr, Store, Stream
+from livegrad.compiler.signature import EVERY_OTHER, Instr, Store, Stream
 from livegrad.dtypes import DType, float64, int64
 from livegrad.graph.index import Index
 from livegrad.graph.meta import Shape
@@ -192,13 +192,16 @@ class Describer:
         return any(axis in axes for at in index for axis, _ in at.terms)
 
     def step(self, index: Index, shape: Shape, store: bool = False) -> int:
-        """How the inner loop walks a buffer of `shape` at `index`: 0 stays, 1 unit, 2 strides."""
+        """How the inner loop walks a buffer of `shape` at `index`: see `Stream`."""
         if not self.inner:
             return 0
         strides = axis_strides(index, shape, len(self.group.shape))
         if not any(axis in self.inner for at in index for axis, _ in at.terms):
             return 0
-        return 1 if strides[self.inner[-1]] == 1 else 2
+        stride = strides[self.inner[-1]]
+        if stride == 1:
+            return 1
+        return EVERY_OTHER if stride == 2 else 2
 
 
 def _inner_axes(group: Group) -> tuple[int, ...]:

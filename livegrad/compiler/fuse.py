@@ -58,6 +58,9 @@ class Fuser:
         self.inlined: dict[Node, bool] = {}
         self._direct: dict[Node, tuple[Index, tuple[Read, ...]]] = {}
         self.regions = _regions(graph)
+        self.parts: dict[Node, list[Node]] = {}
+        for part in self.regions:
+            self.parts.setdefault(part.inputs[0], []).append(part)
         self._store_what_folds_unevenly()
         # Elementwise values that only one column reduction reads, mapped to that reduction.
         self.sunk: dict[Node, Node] = {}
@@ -230,7 +233,15 @@ class Fuser:
                 return False
         if not self._comes_last(node, group, prod(group.shape) == 1):
             return False
-        return all([self._writes_walk(node, index, group.shape, dims) for dims in _runs(group)])
+        # What is stored into parts joins them: a copy less.
+        stored = [node, *(self.parts.get(node, ()) if group.products else ())]
+        return all(
+            [
+                self._writes_walk(x, index, group.shape, dims)
+                for x in stored
+                for dims in _runs(group)
+            ]
+        )
 
     def _comes_last(self, node: Node, group: Group, once: bool) -> bool:
         """Whether `node` can be stored in `group` after all that reads what it overwrites.

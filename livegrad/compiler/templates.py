@@ -27,7 +27,7 @@ from livegrad.compiler.builder import Builder
 from livegrad.compiler.emitter import Emitter, memory_element
 from livegrad.compiler.folding import Reduction
 from livegrad.compiler.reducers import REDUCERS
-from livegrad.compiler.signature import Instr, Store, Stream
+from livegrad.compiler.signature import EVERY_OTHER, Instr, Store, Stream
 from livegrad.compiler.stages import Stages
 from livegrad.compiler.values import Machine, Value
 from livegrad.dtypes import DType
@@ -48,6 +48,11 @@ def kernel_builder(machine: Machine) -> Builder:
 def _count(instrs: tuple[Instr, ...], what: str, place: int) -> int:
     """How many slots there are for instructions of one kind, whose payloads say which is theirs."""
     return 1 + max([i.payload[place] for i in instrs if i.what == what], default=-1)
+
+
+def _each_twice(half: int, lanes: int) -> list[int]:
+    """Half of the lanes, each of them twice."""
+    return [half * lanes // 2 + i // 2 for i in range(lanes)]
 
 
 class Template:
@@ -179,7 +184,27 @@ class Template:
             return e.load(dtype, self.b.gep(base, memory_element(dtype), at), mask)
         if step == 0:
             return e.load_scalar(dtype, base)
+        if step == EVERY_OTHER:
+            places = self._every_other(dtype, base, at, mask)
+            low, high = [e.load(dtype, place, there) for place, there in places]
+            return self.b.shuffle(low, range(0, 2 * self.b.lanes, 2), high)
         return e.gather(dtype, base, self._strided(stream, at), mask)
+
+    def _every_other(
+        self, dtype: DType, base: Value, at: Value, mask: Value | None
+    ) -> list[tuple[Value, Value]]:
+        """Where two vectors are that hold every other element, and a mask of these: others may
+        belong to somebody else."""
+        b, lanes = self.b, self.b.lanes
+        place = b.gep(base, memory_element(dtype), b.mul(at, 2))
+        there = b.icmp("eq", b.and_(b.iota("i32"), 1), 0)
+        found = []
+        for half in range(2):
+            own = there
+            if mask is not None:
+                own = b.and_(own, b.shuffle(mask, _each_twice(half, lanes)))
+            found.append((b.gep(place, memory_element(dtype), half * lanes), own))
+        return found
 
     def gather(
         self, instr: Instr, where: Value, base: Value, at: Value, mask: Value | None
@@ -202,6 +227,11 @@ class Template:
         e = self.e(dtype)
         if step == 1:
             e.store(dtype, value, self.b.gep(base, memory_element(dtype), at), mask)
+        elif step == EVERY_OTHER:
+            halves = self._every_other(dtype, base, at, mask)
+            for half, (place, there) in enumerate(halves):
+                spread = self.b.shuffle(self.wide(value), _each_twice(half, self.b.lanes))
+                e.store(dtype, spread, place, there)
         else:
             e.scatter(dtype, value, base, self._strided(stream, at), mask)
 

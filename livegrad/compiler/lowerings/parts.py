@@ -117,6 +117,21 @@ class Cat(Parts):
         return parts
 
 
+class Interleave(Parts):
+    """Inputs take turns in the last dims: attrs (steps, starts of each input)."""
+
+    def parts(self, walk: Legaliser, node: Node, inputs: Nodes) -> list[Part]:
+        """Each input at every so many elements."""
+        steps, starts = node.attrs
+        lead = node.meta.ndim - len(steps)
+        found = []
+        for x, start in zip(inputs, starts, strict=True):
+            index = own_index(x.meta.shape)
+            moved = map(stepped, index[lead:], steps, start)
+            found.append((_same_dtype(walk, x, node), (*index[:lead], *moved)))
+        return found
+
+
 class IndexWrite(Parts):
     """Inputs (base, value); attrs and args are those of the index that is written to."""
 

@@ -24,10 +24,10 @@ from livegrad.ops.elementwise.arithmetic import add
 from livegrad.ops.elementwise.conjugate import conj
 from livegrad.ops.making.generate import filled
 from livegrad.ops.reductions.reduce import SUM
-from livegrad.ops.shaping.joining import stack
 from livegrad.ops.shaping.movement import INDEX, reshape_to
 from livegrad.ops.shaping.slicing import FLIP
 from livegrad.ops.support import parts, samples as s
+from livegrad.ops.windows.interleaving import interleaved
 from livegrad.ops.windows.shifted_products import is_alone, shifted_slopes, shifted_sum
 from livegrad.ops.windows.unfolding import (
     Amounts,
@@ -117,7 +117,8 @@ def along_channels(bias: Tensor, ndim: int) -> Tensor:
 
 
 def _conv_input_expand(n: Any, y: Tensor, weight: Tensor) -> Tensor:
-    """Windows of the output, with the weight turned round; strides leave phases, each by itself.
+    """Windows of the output, with the weight turned round; strides leave phases, each by itself,
+    whose elements take turns in the result.
 
     Element q = stride * u + r of the padded input is in the windows u - j at place stride * j + r.
     """
@@ -131,32 +132,34 @@ def _conv_input_expand(n: Any, y: Tensor, weight: Tensor) -> Tensor:
     for i, (stride, dilation) in enumerate(zip(geo.stride, geo.dilation, strict=True)):
         if stride > 1 and dilation > 1:
             weight, spread[i] = spaced(weight, 3 + i, dilation), 1
-    blocks = [
-        (before // stride, (before + size - 1) // stride)
-        for (before, _), stride, size in zip(geo.padding, geo.stride, sizes, strict=True)
-    ]
-    counts = [last - first + 1 for first, last in blocks]
-    shape = (batch, geo.groups, channels // geo.groups, *counts)
-    found = []
+    found, starts = [], []
     for phase in product(*map(range, geo.stride)):
+        first, counts = _span_of_phase(phase, geo, sizes)
+        if min(counts) < 1:
+            continue
+        shape = (batch, geo.groups, channels // geo.groups, *counts)
+        places = zip(phase, first, geo.stride, geo.padding, strict=True)
+        starts.append(tuple([u * step + r - before for r, u, step, (before, _) in places]))
         taps = _of_phase(weight, phase, geo.stride)
         if node_of(taps).meta.numel == 0:
             found.append(filled(shape, 0, n.meta.dtype))
             continue
         kernel = node_of(taps).meta.shape[3:]
-        before = [d * (k - 1) - u for d, k, (u, _) in zip(spread, kernel, blocks, strict=True)]
-        lie = Lie((1,) * rank, tuple(before), tuple(spread))
+        moved = [d * (k - 1) - u for d, k, u in zip(spread, kernel, first, strict=True)]
+        lie = Lie((1,) * rank, tuple(moved), tuple(spread))
         found.append(_product(y, _turned(taps), lie, shape))
     if len(found) == 1:
         return reshape_to(found[0], n.meta.shape)
-    merged = _interleaved(found, geo.stride)
-    cuts = {
-        3 + i: (first * stride - before, before + size - (last + 1) * stride)
-        for i, ((first, last), stride, (before, _), size) in enumerate(
-            zip(blocks, geo.stride, geo.padding, sizes, strict=True)
-        )
-    }
-    return reshape_to(resized(merged, cuts), n.meta.shape)
+    whole = (batch, geo.groups, channels // geo.groups, *sizes)
+    return reshape_to(interleaved(found, geo.stride, starts, whole), n.meta.shape)
+
+
+def _span_of_phase(phase: Sizes, geo: Geometry, sizes: list[int]) -> tuple[list[int], list[int]]:
+    """The first u of a phase in each dim, of elements inside, and how many there are."""
+    rows = list(zip(phase, geo.padding, geo.stride, sizes, strict=True))
+    first = [-(-(before - r) // step) for r, (before, _), step, _ in rows]
+    last = [(before + size - 1 - r) // step for r, (before, _), step, size in rows]
+    return first, [high - low + 1 for low, high in zip(first, last, strict=True)]
 
 
 def _of_phase(weight: Tensor, phase: Sizes, stride: Sizes) -> Tensor:
@@ -179,19 +182,6 @@ def _turned(weight: Tensor) -> Tensor:
     if not dims:
         return weight
     return record(FLIP, (weight,), (dims,), tuple([shape[d] - 1 for d in dims]))
-
-
-def _interleaved(parts: list[Tensor], stride: Sizes) -> Tensor:
-    """Phases (N, G, C, *blocks), in the order of their remainders, as one (N, G, C, *sizes)."""
-    rank = len(stride)
-    stacked = stack(parts, 0)
-    shape = node_of(stacked).meta.shape[1:]
-    apart = reshape_to(stacked, (*stride, *shape))
-    order = [rank, rank + 1, rank + 2]
-    for i in range(rank):
-        order += [rank + 3 + i, i]
-    whole = (*shape[:3], *[n * step for n, step in zip(shape[3:], stride, strict=True)])
-    return reshape_to(permuted(apart, order), whole)
 
 
 def _conv_weight_expand(n: Any, y: Tensor, x: Tensor) -> Tensor:

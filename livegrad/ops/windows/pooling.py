@@ -30,7 +30,7 @@ from livegrad.ops.shaping.movement import reshape_to
 from livegrad.ops.support import parts, samples as s
 from livegrad.ops.support.autocast import in_float32
 from livegrad.ops.support.out import exact
-from livegrad.ops.windows.tiles import are_tiles, spread_maximum
+from livegrad.ops.windows.tiles import are_tiles, spread_maximum, tile_maximum
 from livegrad.ops.windows.unfolding import Sizes, per_dim, permuted, resized, spaced, span, windows
 
 if TYPE_CHECKING:
@@ -207,6 +207,8 @@ def _maximum_expand(n: Any, x: Tensor) -> Tensor:
     first = n.meta.ndim - len(pool.kernel)
     if n.meta.numel == 0:
         return filled(n.meta.shape, 0, n.meta.dtype)
+    if are_tiles(pool):
+        return tile_maximum(x, pool.kernel, n.meta.shape)
     x = resized(x, pool.pads(first), lowest(n.meta.dtype))
     for i in reversed(range(len(pool.kernel))):
         x = windows(x, first + i, pool.kernel[i], pool.stride[i], pool.dilation[i])

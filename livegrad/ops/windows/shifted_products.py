@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
 # Outputs per channel, and places in a window, that are summed up so.
 MOST_OUTPUTS, MOST_SHIFTS = 2, 25
+# Lines of fewer elements are short.
+SHORT_LINE = 32
 
 
 def is_alone(weight: Shape) -> bool:
@@ -53,10 +55,13 @@ def shifted_sum(x: Tensor, weight: Tensor, lie: Lie, shape: Shape) -> Tensor:
 def shifted_slopes(g: Tensor, x: Tensor, lie: Lie, shape: Shape) -> Tensor:
     """For each place in a window, the sum of gradients times the elements they met there."""
     taps, counts = shape[3:], node_of(g).meta.shape[3:]
-    dims = (0, *range(3, 3 + len(taps)))
-    found = [
-        record(SUM, (mul(g, image),), (dims, False)) for _, image in _shifted(x, lie, taps, counts)
-    ]
+    dims = tuple(range(3, 3 + len(taps)))
+    # One dim first, so that products need not be stored: lines, or columns if lines are short.
+    first = dims[-1] if counts[-1] >= SHORT_LINE else dims[0]
+    found = []
+    for _, image in _shifted(x, lie, taps, counts):
+        sums = record(SUM, (mul(g, image),), ((first,), True))
+        found.append(record(SUM, (sums,), ((0, *dims), False)))
     return reshape_to(stack(found, -1), shape)
 
 

@@ -1,8 +1,8 @@
-"""Maxima of windows that lie side by side, as tiles: their gradient without looking for places.
+"""Maxima of windows that lie side by side, as tiles, and their gradient without looking for places.
 
 x (…, 4, 6)     its elements at each place of 2×2 windows: four (…, 2, 3)
                 ──► which is the greatest, and the first such ──► the gradient, or 0
-                ──► written to these elements
+                ──► which take turns in the result
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from math import prod
 from typing import TYPE_CHECKING, Any
 
 from livegrad.graph.handle import node_of
-from livegrad.graph.meta import Meta, meta_of
+from livegrad.graph.meta import Meta, Shape, meta_of
 from livegrad.graph.op import Op
 from livegrad.graph.record import record
 from livegrad.ops.elementwise.arithmetic import where
@@ -25,9 +25,10 @@ from livegrad.ops.elementwise.comparison import (
     maximum,
 )
 from livegrad.ops.making.generate import filled
-from livegrad.ops.shaping.movement import INDEX, INDEX_WRITE
+from livegrad.ops.shaping.movement import INDEX
 from livegrad.ops.support import batched, samples as s
-from livegrad.ops.windows.unfolding import Sizes
+from livegrad.ops.windows.interleaving import interleaved
+from livegrad.ops.windows.unfolding import Sizes, resized
 
 if TYPE_CHECKING:
     from livegrad.ops.windows.pooling import Pool
@@ -54,13 +55,32 @@ def _spread_expand(n: Any, g: Tensor, x: Tensor) -> Tensor:
     (kernel,), (lead, counts) = n.attrs, _counted(n, node_of(g).meta)
     if 0 in counts or n.meta.numel == 0:
         return filled(n.meta.shape, 0, n.meta.dtype)
-    items = tuple([("all",)] * len(lead) + [("slice", step) for step in kernel])
     places = list(product(*map(range, kernel)))
-    elements = [record(INDEX, (x,), (items,), place, (*lead, *counts)) for place in places]
-    whole = filled(n.meta.shape, 0, n.meta.dtype)
-    for place, share in zip(places, _shares(g, elements), strict=True):
-        whole = record(INDEX_WRITE, (whole, share), (items,), place)
-    return whole
+    elements = _elements(x, kernel, (*lead, *counts))
+    covered = [count * step for count, step in zip(counts, kernel, strict=True)]
+    whole = interleaved(_shares(g, elements), kernel, places, (*lead, *covered))
+    after = zip(n.meta.shape[len(lead) :], covered, strict=True)
+    return resized(whole, {len(lead) + i: (0, s - c) for i, (s, c) in enumerate(after)})
+
+
+def tile_maximum(x: Tensor, kernel: Sizes, shape: Shape) -> Tensor:
+    """The maximum of each tile."""
+    return _greatest(_elements(x, kernel, shape))
+
+
+def _elements(x: Tensor, kernel: Sizes, shape: Shape) -> list[Tensor]:
+    """The elements at each place in a tile."""
+    lead = len(shape) - len(kernel)
+    items = tuple([("all",)] * lead + [("slice", step) for step in kernel])
+    places = product(*map(range, kernel))
+    return [record(INDEX, (x,), (items,), place, shape) for place in places]
+
+
+def _greatest(elements: list[Tensor]) -> Tensor:
+    top = elements[0]
+    for x in elements[1:]:
+        top = maximum(top, x)
+    return top
 
 
 def _counted(n: Any, g: Meta) -> tuple[tuple[int, ...], Sizes]:
@@ -70,9 +90,7 @@ def _counted(n: Any, g: Meta) -> tuple[tuple[int, ...], Sizes]:
 
 def _shares(g: Tensor, elements: list[Tensor]) -> list[Tensor]:
     """What the element at each place gets: all, if it is the greatest and none before it was."""
-    top = elements[0]
-    for x in elements[1:]:
-        top = maximum(top, x)
+    top = _greatest(elements)
     shares, found = [], None
     for x in elements:
         here = logical_or(eq(x, top), isnan(x))
