@@ -73,8 +73,10 @@ def backward(
         return
     outputs = _tuple(tensors)
     weights = _tuple(grad_variables if grad_tensors is None else grad_tensors, len(outputs))
-    targets = None if inputs is None else _collecting(_tuple(inputs))
+    if inputs is not None and not _tuple(inputs):
+        raise RuntimeError("'inputs' argument to backward cannot be empty.")
     seeds = _seeds(outputs, weights)
+    targets = None if inputs is None else _collecting(_tuple(inputs))
     wanted = None if targets is None else set(targets)
     last = not _is_kept(retain_graph, create_graph)
     arrived: list[Pair] = []
@@ -95,8 +97,6 @@ def backward(
 def _collecting(inputs: tuple[Tensor, ...]) -> dict[int, list[Tensor]]:
     """Those that are to receive a gradient: as in PyTorch, computed ones retain it from now on."""
     targets = _targets(inputs)
-    if not targets:
-        raise RuntimeError("'inputs' argument to backward cannot be empty.")
     for tensors in targets.values():
         for x in tensors:
             retain_grad(x)

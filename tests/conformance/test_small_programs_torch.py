@@ -30,6 +30,15 @@ PROGRAMS = {
         "f = F.rms_norm(a, (1,), T.ones(1, dtype=T.bfloat16), 0.25)",
         "check()",
     ),
+    "a refused backward pass has nobody retain a gradient": (
+        "a = T.ones(2, 3, requires_grad=True); b = a * 2",
+        "b.backward(inputs=[b])",
+        "T.ones(2).backward(inputs=[b])",
+        "b.sum().backward(inputs=[])",
+        "check()",
+        "(b.sum() * 2).backward(inputs=[b])",
+        "check()",
+    ),
     "trapezoids of nothing": (
         "a = T.zeros(2, 0, dtype=T.int8); b = T.trapezoid(a); c = T.cumulative_trapezoid(a)",
         "check()",
