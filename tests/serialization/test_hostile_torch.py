@@ -192,7 +192,13 @@ TENSORS: dict[str, tuple[bytes, str]] = {
         ),
         "_rebuild_from_type_v2 is called with other",
     ),
-    "a sparse tensor": (call("torch._utils", "_rebuild_sparse_tensor"), "save them dense"),
+    "a quantised tensor": (call("torch._utils", "_rebuild_qtensor"), "save them dense"),
+    "no sparse tensor": (call("torch._utils", "_rebuild_sparse_tensor"), "other arguments"),
+    "a sparse tensor of numbers": (
+        call("torch._utils", "_rebuild_sparse_tensor", text("sparse_coo"), plain((1, 2, (3,)))),
+        "other arguments",
+    ),
+    "no layout": (call("torch.serialization", "_get_layout", plain(1)), "other arguments"),
     "no meta tensor": (call(*EMPTY_TENSOR), "other arguments"),
     "a meta tensor of text": (
         call(*EMPTY_TENSOR, DTYPE, text("ab"), plain((1,)), plain(False)),
