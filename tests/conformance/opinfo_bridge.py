@@ -44,7 +44,7 @@ class _Internal:
 livegrad.ops.aten = _Internal()  # type: ignore[attr-defined]
 
 # Arguments that say where and how memory lies, which livegrad decides for itself.
-DROPPED = {"device", "layout", "memory_format", "pin_memory"}
+DROPPED = {"device", "memory_format", "pin_memory"}
 
 
 class Unsupported(Exception):
@@ -134,6 +134,8 @@ class Converter:
             return tuple(x)
         if isinstance(x, torch.device):
             return x.type
+        if isinstance(x, torch.layout):
+            return getattr(livegrad, str(x).removeprefix("torch."))
         if isinstance(x, torch.Generator):
             return livegrad.Generator().manual_seed(x.initial_seed())
         if isinstance(x, slice):
@@ -178,7 +180,7 @@ def dtype_of(dtype: torch.dtype) -> Any:
 def to_livegrad(x: torch.Tensor) -> Any:
     """A leaf with the same values, dtype and wish for a gradient."""
     if x.layout is not torch.strided:
-        raise Unsupported(f"no layout {x.layout}")
+        return _sparse_to_livegrad(x)
     if x.device.type != "cpu":
         raise Unsupported(f"no device {x.device}")
     dtype = dtype_of(x.dtype)
@@ -190,11 +192,33 @@ def to_livegrad(x: torch.Tensor) -> Any:
     return made.requires_grad_() if x.requires_grad else made
 
 
+def _indices(x: Any, layout: str) -> list[Any]:
+    if layout == "sparse_coo":
+        return [x._indices()]
+    by_rows = layout in ("sparse_csr", "sparse_bsr")
+    names = ("crow_indices", "col_indices") if by_rows else ("ccol_indices", "row_indices")
+    return [getattr(x, name)() for name in names]
+
+
+def _sparse_to_livegrad(x: torch.Tensor) -> Any:
+    layout = str(x.layout).removeprefix("torch.")
+    values = x.detach()._values() if layout == "sparse_coo" else x.detach().values()
+    parts = [to_livegrad(part) for part in (*_indices(x.detach(), layout), values)]
+    more = {"is_coalesced": x.is_coalesced()} if layout == "sparse_coo" else {}
+    made = getattr(livegrad, f"{layout}_tensor")(*parts, tuple(x.shape), **more)
+    return made.requires_grad_() if x.requires_grad else made
+
+
 # ------------------------------------------------------------------------------------ results
 
 
 def to_torch(x: Any) -> Any:
     """A result of livegrad as PyTorch would hold it; reading the values runs what is pending."""
+    if isinstance(x, livegrad.Tensor) and x.layout is not livegrad.strided:
+        layout = x.layout.name
+        parts = [to_torch(part) for part in (*_indices(x, layout), x.detach()._values())]
+        more = {"is_coalesced": x.is_coalesced()} if layout == "sparse_coo" else {}
+        return getattr(torch, f"{layout}_tensor")(*parts, tuple(x.shape), **more)
     if isinstance(x, livegrad.Tensor):
         dtype = getattr(torch, x.dtype.name)
         plain = x.detach()
