@@ -818,6 +818,12 @@ def test_roundings_are_those_of_what_was_computed_not_of_where_it_is_stored():
     assert not hangs_on(OtherRoundings, exact, "b")
 
 
+def test_roundings_of_an_argument():
+    lines = ["a = T.sinc(T.tensor([-3.0] * 8))", "b = a > 0"]
+    assert hangs_on(OtherRoundings, lines, "b")
+    assert not hangs_on(OtherRoundings, [lines[0].replace("3.0", "2.5"), lines[1]], "b")
+
+
 def test_sums_of_a_single_number():
     lines = ["a = T.tensor([-0.0])", "b = a.sum().reciprocal()", "c = a.prod().reciprocal()"]
     assert hangs_on(OtherRoundings, lines, "b")

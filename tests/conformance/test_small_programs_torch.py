@@ -39,6 +39,20 @@ PROGRAMS = {
         "(b.sum() * 2).backward(inputs=[b])",
         "check()",
     ),
+    "strides of new dims": (
+        "a = T.arange(6.0).reshape(2, 3); b = T.atleast_3d(a.t()); c = T.atleast_3d(a[:, 1])",
+        "d = T.atleast_2d(a[:, 1]); e = T.atleast_3d(a[0, 0]); f = T.atleast_2d(a[0, 0])",
+        "check()",
+        "b.zero_(); d.add_(1); e.add_(1)",
+        "check()",
+    ),
+    "what is looked at first in trapezoids": (
+        "a = T.tensor(True)",
+        "b = T.trapezoid(a)",
+        "c = T.trapezoid(T.zeros(0, dtype=T.bool))",
+        "d = T.cumulative_trapezoid(T.ones(2, dtype=T.bool), dim=3)",
+        "check()",
+    ),
     "trapezoids of nothing": (
         "a = T.zeros(2, 0, dtype=T.int8); b = T.trapezoid(a); c = T.cumulative_trapezoid(a)",
         "check()",

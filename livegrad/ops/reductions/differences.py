@@ -249,12 +249,12 @@ def trapezoid(
     """
     meta = node_of(y).meta
     d = normal_dim("trapezoid", dim, meta.ndim)
-    _check_no_bools("trapezoid", y, x)
     _check_one_spacing("trapezoid", x, dx)
     if not meta.ndim:
         raise IndexError("trapezoid: dimension specified as 0 but y is a 0-dim tensor")
     if not meta.shape[d]:
         return filled(meta.shape[:d] + meta.shape[d + 1 :], 0, meta.dtype)
+    _check_no_bools("trapezoid", y, x)
     if x is not None:
         return div(sum(mul(_pairs(y, d), _widths("trapezoid", x, y, d)), d), 2.0)
     ends = mul(add(select(y, d, 0), select(y, d, -1)), 0.5)
@@ -266,8 +266,8 @@ def cumulative_trapezoid(
 ) -> Tensor:
     """The area under the values `y` along `dim` so far, from the second value on."""
     meta = node_of(y).meta
-    d = normal_dim("cumulative_trapezoid", dim, meta.ndim)
     _check_no_bools("cumulative_trapezoid", y, x)
+    d = normal_dim("cumulative_trapezoid", dim, meta.ndim)
     _check_one_spacing("cumulative_trapezoid", x, dx)
     if not meta.ndim:
         raise IndexError("cumulative_trapezoid: dimension specified as 0 but y is a 0-dim tensor")

@@ -27,6 +27,7 @@ from livegrad.ops.shaping.movement import (
     reshape,
     resolved_shape,
     sizes_of,
+    unsqueeze,
 )
 from livegrad.ops.support import samples as s
 
@@ -135,15 +136,13 @@ def _atleast_1d(x: Tensor) -> Tensor:
 
 
 def _atleast_2d(x: Tensor) -> Tensor:
-    shape = node_of(x).meta.shape
-    return x if len(shape) > 1 else reshape(x, (1, *(shape or (1,))))
+    ndim = node_of(x).meta.ndim
+    return x if ndim > 1 else unsqueeze(_atleast_1d(x), 0)
 
 
 def _atleast_3d(x: Tensor) -> Tensor:
-    shape = node_of(x).meta.shape
-    if len(shape) > 2:
-        return x
-    return reshape(x, (*shape, 1) if len(shape) == 2 else (1, *(shape or (1,)), 1))
+    ndim = node_of(x).meta.ndim
+    return x if ndim > 2 else unsqueeze(_atleast_2d(x), -1)
 
 
 # ------------------------------------------------------------------------- bytes as they are

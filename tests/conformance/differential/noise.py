@@ -36,7 +36,7 @@ INEXACT = frozenset(
 # What these add may cancel, and leaves a rounding, of either sign, or nothing.
 NORMS = frozenset("native_batch_norm native_layer_norm native_group_norm".split())
 # These subtract a mean, or round on the way: inputs that are moved, too, tell what that does.
-ROUNDING_WITHIN = NORMS | frozenset("var std var_mean std_mean ldexp gelu".split())
+ROUNDING_WITHIN = NORMS | frozenset("var std var_mean std_mean ldexp gelu sinc".split())
 # Of complex numbers, to which one rounding is several.
 INEXACT_COMPLEX = frozenset({"abs", "angle", "mul", "sgn"})
 ULPS = 4
