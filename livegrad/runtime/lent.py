@@ -7,6 +7,7 @@ import os
 import sys
 import threading
 import weakref
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -64,13 +65,31 @@ class Borrowed(Memory):
 
 
 class Lent(Memory):
-    """Memory of ours that NumPy arrays were made of: shared as long as one of them lives."""
+    """Memory of ours that NumPy arrays were made of: shared as long as one of them lives.
 
-    __slots__ = ("exports",)
+    It is a copy of the value of the node `origin`. Others can only write to the `windows` that they
+    were given; `written` says that we have.
+    """
 
-    def __init__(self, array: Array) -> None:
+    __slots__ = ("exports", "origin", "windows", "written")
+
+    def __init__(self, array: Array, origin: Node, when_gone: Callable[[Any], None]) -> None:
         super().__init__(array)
         self.exports: list[weakref.ref[Any]] = []
+        self.origin = weakref.ref(origin, when_gone)
+        self.windows: list[Array] = []
+        self.written = False
+
+    def holds(self, values: Array) -> bool:
+        """Whether it holds the bytes `values` of its origin still, to which it was equal."""
+        start = self.array.__array_interface__["data"][0]
+        for window in self.windows:
+            place = window.__array_interface__["data"][0] - start
+            before = np.ndarray(window.shape, window.dtype, values, place, window.strides)
+            # As bytes: a NaN equals itself, and -0 is not 0.
+            if before.tobytes() != window.tobytes():
+                return False
+        return not self.written
 
     def is_shared(self) -> bool:
         """Whether an array made of it still lives."""

@@ -105,9 +105,11 @@ def lend(x: Tensor, reason: str = "numpy()") -> Array:
         flush(reason, x._node)
         return np.array(array_of(x._node))
     memory, loan = _begin_loan(x, reason)
-    export = Export(_window(x, memory), memory)
+    window = _window(x, memory)
+    export = Export(window, memory)
     if isinstance(memory, Lent):
         memory.exports.append(weakref.ref(export))
+        memory.windows.append(window)
     del loan
     return np.asarray(export)
 
@@ -117,7 +119,7 @@ def _begin_loan(x: Tensor, reason: str) -> tuple[Memory, Loan]:
     loan = Loan()
     cell, _ = share_of(x).origin()
     while True:
-        own = Lent(_stored(cell, reason)) if cell.memory is None else None
+        own = _to_lend(cell, reason) if cell.memory is None else None
         with LOANS:
             if cell.memory is None and own is not None:
                 share(x, own)
@@ -127,6 +129,54 @@ def _begin_loan(x: Tensor, reason: str) -> tuple[Memory, Loan]:
                     memory.exports = [e for e in memory.exports if e() is not None]
                     memory.exports.append(weakref.ref(loan))
                 return memory, loan
+
+
+class _Spare:
+    """Memory that was lent and came back unchanged: it may be lent again without a copy.
+
+    A program that shows one row of a large tensor after the other as an array lends every time.
+    """
+
+    memory: Lent | None = None
+
+    @classmethod
+    def take(cls, node: Node) -> Lent | None:
+        """The memory, if it holds the value of `node`."""
+        with LOANS:
+            found = cls.memory
+            if found is None or found.origin() is not node:
+                return None
+            cls.memory = None
+            return found
+
+    @classmethod
+    def forget(cls, origin: Any) -> None:
+        """Lets memory go whose node is gone."""
+        if cls.memory is not None and cls.memory.origin is origin:
+            cls.memory = None
+
+
+def _to_lend(cell: Cell, reason: str) -> Lent:
+    """Memory with the value of a storage."""
+    if cell._node.buffer is None:
+        flush(reason, cell._node)
+    node = cell._node
+    return _Spare.take(node) or Lent(_stored(cell, reason), node, _Spare.forget)
+
+
+def _came_back(cell: Cell, memory: Memory) -> bool:
+    """Whether lent memory holds what its cell has still; then it is kept, to be lent again."""
+    node = cell._node
+    if not isinstance(memory, Lent) or memory.origin() is not node or node.buffer is None:
+        return False
+    if dims_in_memory(node.meta) is not None or not memory.holds(
+        _bytes(array_of(node).reshape(-1))
+    ):
+        return False
+    memory.keep_for_readers()
+    memory.windows.clear()
+    _Spare.memory = memory
+    return True
 
 
 def share(x: Tensor, memory: Memory) -> None:
@@ -267,7 +317,8 @@ def _take_back(cell: Cell, memory: Memory) -> bool:
         if cell.memory is memory:
             if memory.is_shared():
                 return False
-            _refresh(cell, memory)
+            if not _came_back(cell, memory):
+                _refresh(cell, memory)
             cell.memory = None
             _wrote_silently(cell)  # views that were made of memory have not seen it yet
     return True
@@ -329,6 +380,8 @@ def write_shared(x: Tensor, value: Tensor) -> Tensor:
     cell.memory.keep_for_readers()
     values = array_of(node)
     own = share_of(x)
+    if isinstance(cell.memory, Lent):
+        cell.memory.written = True
     np.copyto(window, values.conj() if shows_conjugates(own.path) else values, casting="no")
     own.cell.version += 1
     own.wrote()
@@ -346,6 +399,8 @@ def _write_with_history(x: Tensor, value: Tensor, cell: Cell) -> Tensor:
     finally:
         cell.memory = memory
     memory.keep_for_readers()
+    if isinstance(memory, Lent):
+        memory.written = True
     memory.array[...] = data
     return x
 

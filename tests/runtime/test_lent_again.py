@@ -1,0 +1,84 @@
+"""Rows of a large tensor that are shown as arrays, one after the other."""
+
+from __future__ import annotations
+
+import gc
+import weakref
+
+import numpy as np
+import pytest
+
+import livegrad as lg
+from livegrad.runtime import shared
+
+
+@pytest.fixture
+def copies(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Of how many bytes whole storages were copied."""
+    seen: list[int] = []
+    stored = shared._stored
+
+    def counting(*args: object) -> object:
+        out = stored(*args)
+        seen.append(out.nbytes)
+        return out
+
+    monkeypatch.setattr(shared, "_stored", counting)
+    return seen
+
+
+def test_the_whole_is_copied_once(copies: list[int]) -> None:
+    data = lg.arange(3000.0).reshape(1000, 3)
+    for i in range(50):
+        assert data[i].numpy().tolist() == [3 * i, 3 * i + 1, 3 * i + 2]
+        assert float(data[i, 0]) == 3 * i
+    assert len(copies) == 1
+
+
+def test_what_is_written_is_seen() -> None:
+    data = lg.zeros(4, 3)
+    for i in range(4):
+        data[i].numpy()[1] = i + 1  # seen although the array is gone at once
+        assert data[i].tolist() == [0, i + 1, 0]
+    assert data.tolist() == [[0, 1, 0], [0, 2, 0], [0, 3, 0], [0, 4, 0]]
+
+
+def test_signs_of_zeros_and_nan() -> None:
+    data = lg.tensor([[0.0, float("nan")], [1.0, 2.0]])
+    data[0].numpy()[0] = -0.0
+    assert np.signbit(data[0].numpy()[0])
+    assert data[1].numpy().tolist() == [1, 2]
+    data[0].numpy()[1] = 5
+    assert data[0].tolist()[1] == 5
+
+
+def test_our_own_writes_are_seen() -> None:
+    data = lg.zeros(3, 2)
+    row = data[0].numpy()
+    data[1] = 7  # outside of what was lent
+    assert row.tolist() == [0, 0]
+    del row
+    assert data.tolist() == [[0, 0], [7, 7], [0, 0]]
+    assert data[1].numpy().tolist() == [7, 7]
+    data.add_(1)
+    assert data[1].numpy().tolist() == [8, 8]
+
+
+def test_values_computed_before_a_write_stay() -> None:
+    data = lg.ones(3, 2)
+    data[0].numpy()
+    double = data * 2
+    data[0].numpy()[:] = 5
+    assert double.tolist() == [[2, 2]] * 3
+    assert data.tolist() == [[5, 5], [1, 1], [1, 1]]
+
+
+def test_nothing_is_kept_of_a_tensor_that_is_gone() -> None:
+    data = lg.ones(1000, 2)
+    data[0].numpy()
+    data[0].tolist()
+    assert shared._Spare.memory is not None
+    memory = weakref.ref(shared._Spare.memory)
+    del data
+    gc.collect()
+    assert memory() is None
