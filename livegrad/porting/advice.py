@@ -40,7 +40,7 @@ PACKAGES = {
     "torch.nn.utils.rnn.pad_sequence pads",
     "torchaudio": "its C++ needs PyTorch itself; torch.stft and scipy.io.wavfile read sound",
     "torchdata": "use torch.utils.data",
-    "torchvision": "it is not installed. What of it is Python runs here: "
+    "torchvision": "livegrad.vision has no such name. What of torchvision is Python runs here: "
     "pip install --no-deps torchvision pillow",
 }
 

@@ -126,10 +126,9 @@ class Finder:
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
         """Where a module of torch is: here, or nowhere."""
-        if fullname in names.SKIPPED:
-            return _spec(fullname, Empty(), __file__, False)
         if not names.is_found_here(fullname):
-            return None
+            skipped = fullname in names.SKIPPED
+            return _spec(fullname, Empty(), __file__, False) if skipped else None
         if fullname == names.ROOT:
             return _spec(fullname, TorchLoader(Torch()), __file__, True)
         module = names.find(fullname)

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import importlib
 import sys
+from functools import cache
+from importlib.machinery import PathFinder
 from types import ModuleType
 
 ROOT = "torch"
@@ -55,6 +57,7 @@ MOVED = {
     "torch.utils.data._utils": "livegrad.utils.data",
     "torch.utils.data._utils.collate": "livegrad.utils.data.collate",
     "torch.version": f"{_HERE}.version",
+    "torchvision": "livegrad.vision",
 }
 
 # Modules of other packages that need PyTorch's C++, but are imported by what does not: those that
@@ -90,13 +93,28 @@ def is_torch(name: str) -> bool:
 
 
 def is_found_here(name: str) -> bool:
-    """Whether it is ours to say where a module is: torch's, and those of `functorch`."""
-    return is_torch(name) or f"{name}.".startswith("functorch.")
+    """Whether it is ours to say where a module is: torch's, and torchvision's if needed."""
+    if is_torch(name) or f"{name}.".startswith("functorch."):
+        return True
+    return is_torchvision(name) and not has_torchvision()
+
+
+def is_torchvision(name: str) -> bool:
+    """Whether this is torchvision, or a module in it."""
+    return f"{name}.".startswith("torchvision.")
+
+
+@cache
+def has_torchvision() -> bool:
+    """Whether torchvision itself is installed; then its Python runs."""
+    return PathFinder.find_spec("torchvision") is not None
 
 
 def is_private(name: str) -> bool:
     """Whether torch has no such module, although livegrad has one of the name."""
-    return name not in MOVED and name.count(".") == 1 and name.split(".")[1] in PRIVATE
+    if name in MOVED or is_torchvision(name):
+        return False
+    return name.count(".") == 1 and name.split(".")[1] in PRIVATE
 
 
 def find(name: str) -> ModuleType | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 from pathlib import Path
 
@@ -144,3 +145,28 @@ def test_pickles_of_pytorchs_tensors_are_refused_in_words(tmp_path: Path) -> Non
     )
     assert ran.returncode == 1
     assert "Write them with torch.save" in ran.stderr
+
+
+def test_torchvision_is_livegrads_where_it_is_not_installed(tmp_path: Path) -> None:
+    if importlib.util.find_spec("torchvision") is not None:
+        pytest.skip("torchvision itself is installed")
+    text = """
+import torchvision, livegrad.vision
+import torchvision.transforms as transforms, torchvision.datasets
+from torchvision.models import resnet18, ResNet18_Weights
+from torchvision.models.resnet import BasicBlock
+from torchvision.ops import nms
+from torchvision.transforms import v2
+out += [torchvision is livegrad.vision, transforms is livegrad.vision.transforms]
+out += [resnet18 is livegrad.vision.models.resnet18, ResNet18_Weights.DEFAULT.name == "DEFAULT"]
+out += [torchvision.datasets is livegrad.vision.datasets, v2 is transforms.v2]
+"""
+    assert told(text, tmp_path) == [True] * 6
+
+
+def test_an_installed_torchvision_is_used(tmp_path: Path) -> None:
+    package = tmp_path / "torchvision"
+    package.mkdir()
+    start = "from torchvision import _meta_registrations\nname = 'theirs'"
+    write(package, __init__=start, _meta_registrations="raise ImportError('no C++')")
+    assert told("import torchvision\nout += [torchvision.name]", tmp_path) == ["theirs"]

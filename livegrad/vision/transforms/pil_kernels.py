@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import numbers
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
 
 from livegrad.vision.transforms.modes import NUMBERS, InterpolationMode
 
-try:
+with suppress(ImportError):  # then nobody has an image of Pillow's
     from PIL import Image, ImageEnhance, ImageOps
-except ImportError:  # then nobody has an image of Pillow's
-    pass
 
 
 def size_of(img: Any) -> tuple[int, int]:

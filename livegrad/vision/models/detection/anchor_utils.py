@@ -113,7 +113,7 @@ class DefaultBoxGenerator(nn.Module):
         if self.steps is not None:
             per_image = [side / self.steps[level] for side in image]  # type: ignore[misc]
         ys, xs = (
-            (lg.arange(n, dtype=like.dtype, device=like.device) + 0.5) / by
+            ((lg.arange(n, dtype=lg.float32, device=like.device) + 0.5) / by).to(like.dtype)
             for n, by in zip(grid, per_image, strict=True)
         )
         y, x = (each.flatten() for each in lg.meshgrid(ys, xs, indexing="ij"))
