@@ -169,6 +169,7 @@ class Sight:
         self._make_blocks()
         self._list()
         self._run_list()
+        ARENA.give_back()
         counters.listed += 1
         return self.told
 
