@@ -283,8 +283,9 @@ class Many(Multiplier):
         b = self.b
         with b.loop(0, self.count, self.lanes) as term:
             square = self.turned(lines, term.index, b.sub(self.count, term.index))
-            for line in lines if after is not None else ():
-                b.prefetch(b.gep(self.at(line, term.index), "i8", after))
+            if after is not None:
+                for line in lines:
+                    b.prefetch(b.gep(self.at(line, term.index), "i8", after))
             target = self.at(out, b.mul(term.index, apart))
             for i, x in enumerate(square):
                 b.store(x, self.at(target, i * apart))

@@ -343,7 +343,7 @@ def flush(reason: str, *roots: Node) -> None:
 def flush_many(node: Node) -> None:
     """Computes what is pending because it has become much, unless more may gather."""
     state = LOCAL.state
-    if LOCAL.flusher is not None or state.most < 0 or not Runtime.puts_off(state):
+    if state.flusher is not None or state.most < 0 or not Runtime.puts_off(state):
         flush("many nodes were pending", node)
 
 

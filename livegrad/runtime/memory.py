@@ -20,6 +20,8 @@ from livegrad.native.hot import hot, hot_slots
 ALIGNMENT = 64
 # Free lists may hold this much, or a quarter of what is in use if that is more.
 KEEP_BYTES = 256 << 20
+# An arena that large takes the place of blocks in the free lists, and returns to them.
+TRIM_BYTES = 16 << 20
 
 
 _new = object.__new__
@@ -282,7 +284,15 @@ class Arena:
     def reserve(self, nbytes: int) -> int:
         """Address of at least `nbytes` bytes; a larger request later may move the block."""
         if nbytes > self.buffer.nbytes:
-            # Dropping the old block first lets its memory serve the new request.
+            # Dropping the old block first lets its memory serve the new request. What was computed
+            # in blocks of its own before a large plan is made is computed in this one from now on.
             self.buffer = allocate(0)
+            if nbytes >= TRIM_BYTES and not _size_class(nbytes).blocks:
+                trim()
             self.buffer = allocate(nbytes)
         return self.buffer.ptr
+
+    def give_back(self) -> None:
+        """Leaves a large block to the free lists: nothing in it is needed any more."""
+        if self.buffer.nbytes >= TRIM_BYTES:
+            self.buffer = allocate(0)

@@ -144,6 +144,25 @@ def test_arena_grows_and_stays() -> None:
     assert arena.reserve(1000) == big
 
 
+def test_a_large_arena_takes_the_place_of_what_is_free() -> None:
+    large, arena = memory.TRIM_BYTES, Arena()
+    blocks = [allocate(large // 2) for _ in range(3)]
+    del blocks
+    assert memory.memory_held() >= large
+    arena.reserve(large)
+    assert memory.memory_held() < large
+    arena.give_back()
+    assert memory.memory_held() >= large
+    other = allocate(1 << 20).ptr
+    arena.reserve(large)  # the same block again: nothing else is given up
+    assert memory.memory_held() < large
+    assert allocate(1 << 20).ptr == other
+    small = Arena()
+    place = small.reserve(1000)
+    small.give_back()
+    assert small.reserve(1000) == place
+
+
 def test_shutdown_is_silent() -> None:
     code = (
         "from livegrad.runtime.memory import allocate\n"

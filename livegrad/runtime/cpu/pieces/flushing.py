@@ -173,6 +173,7 @@ class Sight:
         self._run_list()
         self.told.united = self.desk[UNITED]
         counters.united += self.told.united
+        ARENA.give_back()
         counters.listed += 1
         return self.told
 
