@@ -135,25 +135,33 @@ class _Spare:
     """Memory that was lent and came back unchanged: it may be lent again without a copy.
 
     A program that shows one row of a large tensor after the other as an array lends every time.
+    Whoever holds a buffer keeps it from being written to in place, so as long as the node has the
+    one that is held here, its value is that of the memory.
     """
 
     memory: Lent | None = None
+    buffer: Buffer | None = None
+
+    @classmethod
+    def keep(cls, memory: Lent, node: Node) -> None:
+        """Keeps memory that holds the value of `node`."""
+        cls.memory, cls.buffer = memory, node.buffer
 
     @classmethod
     def take(cls, node: Node) -> Lent | None:
         """The memory, if it holds the value of `node`."""
         with LOANS:
-            found = cls.memory
+            found, buffer = cls.memory, cls.buffer
             if found is None or found.origin() is not node:
                 return None
-            cls.memory = None
-            return found
+            cls.memory = cls.buffer = None
+            return found if node.buffer is buffer else None
 
     @classmethod
     def forget(cls, origin: Any) -> None:
         """Lets memory go whose node is gone."""
         if cls.memory is not None and cls.memory.origin is origin:
-            cls.memory = None
+            cls.memory = cls.buffer = None
 
 
 def _to_lend(cell: Cell, reason: str) -> Lent:
@@ -175,7 +183,7 @@ def _came_back(cell: Cell, memory: Memory) -> bool:
         return False
     memory.keep_for_readers()
     memory.windows.clear()
-    _Spare.memory = memory
+    _Spare.keep(memory, node)
     return True
 
 

@@ -82,3 +82,20 @@ def test_nothing_is_kept_of_a_tensor_that_is_gone() -> None:
     del data
     gc.collect()
     assert memory() is None
+
+
+def test_what_was_updated_is_lent_anew() -> None:
+    weight = lg.nn.Parameter(lg.ones(40, 50))
+    optimizer = lg.optim.SGD([weight], lr=0.5)
+    for step in range(4):
+        assert weight.detach().numpy()[3, 4] == 1 - 0.5 * step
+        weight.sum().backward()
+        optimizer.step()
+        optimizer.zero_grad()
+
+
+def test_nothing_is_lent_and_comes_back() -> None:
+    data = lg.zeros(0, 3)
+    for _ in range(3):
+        assert data.numpy().shape == (0, 3)
+        assert data.sum().item() == 0

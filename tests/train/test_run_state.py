@@ -140,7 +140,7 @@ def test_files_that_are_not_runs(tmp_path):
 def test_what_cannot_be_saved_leaves_the_old_file(tmp_path):
     train.save_run(tmp_path / "run", step=1)
     with pytest.raises(TypeError):
-        train.save_run(tmp_path / "run", step=object())
+        train.save_run(tmp_path / "run", step=(x for x in ()))
     assert train.load_run(tmp_path / "run") == {"step": 1}
 
 
