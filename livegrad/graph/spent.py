@@ -33,7 +33,8 @@ def _nobody() -> Node:
     node: Node = object.__new__(Node)
     node.spec = Spec(LEAF, (), None)  # type: ignore[arg-type]
     node.inputs, node.args = (), ()
-    node.grad_to = node.buffer = node.cut = node.walked = None
+    node.grad_to = node.buffer = node.cut = node.walked = node.site = None
+    node.meta = None  # type: ignore[assignment]
     return node
 
 
