@@ -198,10 +198,11 @@ class Describer:
         strides = axis_strides(index, shape, len(self.group.shape))
         if not any(axis in self.inner for at in index for axis, _ in at.terms):
             return 0
-        stride = strides[self.inner[-1]]
-        if stride == 1:
+        axis = self.inner[-1]
+        if strides[axis] == 1:
             return 1
-        return EVERY_OTHER if stride == 2 else 2
+        # A slice says so; a stride that only happens to be 2, since a size is, has no code of its own.
+        return EVERY_OTHER if index[-1].terms == ((axis, 2),) and strides[axis] == 2 else 2
 
 
 def _inner_axes(group: Group) -> tuple[int, ...]:
