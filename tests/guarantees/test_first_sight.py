@@ -373,6 +373,8 @@ def test_recurrent_layers_of_new_lengths_plan_and_compile_nothing(kind, packed, 
 
     for length in (25, 27, 29):
         step(length)
+    # A number of packed sequences is read at once, or, while something waits, by a piece.
+    assert (lg.tensor([3, 4])[0] + lg.tensor([1, 2])[1]).item() == 5
     before = asdict(counters)
     # Odd, as are the numbers of rows: none is equal to the width of something.
     for length in range(51, 91, 2):
