@@ -22,9 +22,12 @@ def wrong_class(x: Any, expected: str, name: str = "") -> TypeError:
     fix = ""
     if expected.startswith("Tensor") and x is not None:
         fix = ". Convert it first with livegrad.tensor(...)"
-        if hasattr(type(x), "__torch_function__"):
+        if hasattr(type(x), "__torch_function__") and "livegrad.overrides" not in sys.modules:
             fix = ". It is asked what to do instead if the program imports livegrad.overrides"
-    return TypeError(f"{where} must be {expected}, not {type(x).__name__}{fix}")
+    kind = type(x).__name__
+    if kind == "Tensor":  # of another library
+        kind = f"{type(x).__module__}.{kind}"
+    return TypeError(f"{where} must be {expected}, not {kind}{fix}")
 
 
 def as_index(x: Any) -> int:

@@ -101,6 +101,11 @@ def tensors_in(args: Args, kwargs: Kwargs) -> Iterator[Any]:
             yield x
 
 
+def is_asked(func: Any, x: Any) -> bool:
+    """Whether an argument is being asked about a function: it calls what it is asked about."""
+    return any(f is func and y is x for f, y in STATE.asked)
+
+
 def answer(func: Any, asked: list[Any], args: Args, kwargs: Kwargs) -> Any:
     """The result of `func` as the innermost mode, or one of the arguments `asked`, gives it."""
     types = tuple([type(x) for x in asked])
@@ -110,7 +115,7 @@ def answer(func: Any, asked: list[Any], args: Args, kwargs: Kwargs) -> Any:
         if result is not NotImplemented:
             return result
     for x in asked:
-        if any(f is func and y is x for f, y in STATE.asked):  # it calls what it is asked about
+        if is_asked(func, x):
             continue
         before = STATE.asked
         STATE.asked = (*before, (func, x))

@@ -25,7 +25,8 @@ def bleu_score(
 ) -> float:
     """BLEU of a corpus, from 0 to 1: tokens of each candidate, and of one or more references to it.
 
-    >>> round(bleu_score([["the", "cat", "sat", "on"]], [[["the", "cat", "sat", "up"]]], max_n=2), 4)
+    >>> found, wanted = ["the", "cat", "sat", "on"], ["the", "cat", "sat", "up"]
+    >>> round(bleu_score([found], [[wanted]], max_n=2), 4)
     0.7071
     """
     shares = [1 / max_n] * max_n if weights is None else list(weights)

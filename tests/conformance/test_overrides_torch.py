@@ -445,3 +445,17 @@ def test_tensors_of_both_are_refused(call):
     """PyTorch asks our tensors about its functions, which they know nothing about."""
     with pytest.raises(TypeError):
         call(torch.ones(2), lg.ones(2))
+
+
+@pytest.mark.filterwarnings("ignore:__array__ implementation doesn't accept:DeprecationWarning")
+def test_tensors_of_torch_are_converted():
+    """Asked about a function of ours, they call it: it does what it does."""
+    t = torch.arange(6).reshape(2, 3)
+    y = lg.ones(2, 3, dtype=lg.int64)
+    made = [lg.from_dlpack(t), lg.as_tensor(t), lg.tensor(t), lg.asarray(t), y.new_tensor(t)]
+    made += [lg.tensor([t[0], t[1]]), y.clone().copy_(t), lg.as_tensor(torch.nn.Buffer(t))]
+    for x in made:
+        assert type(x) is lg.Tensor
+        assert x.tolist() == t.tolist()
+    with pytest.raises(TypeError, match="must be Tensor or number, not torch.Tensor. Convert it"):
+        lg.add(y, t)

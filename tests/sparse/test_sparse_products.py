@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import livegrad as lg
+from livegrad.func import replay
 
 LAYOUTS = ["to_sparse", "to_sparse_csr", "to_sparse_csc"]
 
@@ -163,3 +164,14 @@ def test_a_column_out_of_range_is_refused() -> None:
 def test_shapes_are_checked(call: Any, text: str) -> None:
     with pytest.raises(RuntimeError, match=text):
         call(lg.ones(2, 3).to_sparse())
+
+
+@pytest.mark.parametrize("width", [0, 3, 17])
+def test_one_matrix_times_many_is_one_product(width: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(replay, "one_by_one", None)
+    a, b = matrix(7, 5).to_sparse_csr(), lg.randn(4, 5, width, dtype=lg.float64)
+    got, wanted = lg.vmap(lambda x: a @ x)(b), lg.stack([a @ x for x in b])
+    assert got.shape == wanted.shape
+    assert got.tolist() == wanted.tolist()
+    slopes = lg.vmap(lg.func.grad(lambda x: ((a @ x) ** 2).sum()))(b)
+    lg.testing.assert_close(slopes, 2 * lg.stack([a.t() @ x for x in wanted]))

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from livegrad.graph.handle import node_of
 from livegrad.graph.lowering import lowered_by
 from livegrad.graph.meta import Meta, meta_of
 from livegrad.graph.op import Op
@@ -22,6 +23,7 @@ from livegrad.ops.elementwise.arithmetic import mul
 from livegrad.ops.elementwise.conjugate import conj
 from livegrad.ops.picking.gathering import embedding_lookup
 from livegrad.ops.reductions.reduce import sum as sum_of
+from livegrad.ops.shaping.movement import permute, reshape_to
 from livegrad.ops.support import samples as s
 
 if TYPE_CHECKING:
@@ -72,6 +74,17 @@ def _dense_grad(
     return record(SPARSE_PRODUCT, inputs)
 
 
+def _batch(n: Any, size: int, xs: list[Tensor], batched: tuple[bool, ...]) -> Any:
+    """One sparse matrix times many dense ones is the product with all of them side by side."""
+    if any(batched[:3]) or any(batched[4:]):
+        return NotImplemented
+    offsets, columns, values, dense, *more = xs
+    _, height, width = node_of(dense).meta.shape
+    wide = reshape_to(permute(dense, 1, 0, 2), (height, size * width))
+    out = record(n.op, (offsets, columns, values, wide, *more))
+    return permute(reshape_to(out, (n.meta.shape[0], size, width)), 1, 0, 2)
+
+
 def _example() -> tuple[Array, ...]:
     """A matrix of 4 rows and 5 columns, one of the rows empty, as `SPARSE_PRODUCT` takes it."""
     rows, columns = np.array([0, 0, 2, 3, 3, 3]), np.array([4, 1, 0, 1, 1, 3])
@@ -97,6 +110,7 @@ SPARSE_PRODUCT: Op = Op(
     complaint=_complaint,
     grads=(None, None, _values_grad, _dense_grad, None, None, None, None),
     saves="x",
+    batch=_batch,
     flops=lambda node: 2 * node.inputs[1].meta.numel * node.meta.shape[1],
     grad_fn="MmBackward0",
     samples=s.calls(lambda: _sampled(3), lambda: _sampled(21), lambda: _sampled(70)),
