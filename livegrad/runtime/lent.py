@@ -84,6 +84,8 @@ class Lent(Memory):
         """Whether it holds the bytes `values` of its origin still, to which it was equal."""
         start = self.array.__array_interface__["data"][0]
         for window in self.windows:
+            if not window.size:  # and so without a place
+                continue
             place = window.__array_interface__["data"][0] - start
             before = np.ndarray(window.shape, window.dtype, values, place, window.strides)
             # As bytes: a NaN equals itself, and -0 is not 0.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import weakref
+from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -82,3 +83,15 @@ def test_nothing_is_kept_of_a_tensor_that_is_gone() -> None:
     del data
     gc.collect()
     assert memory() is None
+
+
+@pytest.mark.parametrize(
+    "part",
+    [lambda x: x[4:], lambda x: x[:, 3:], lambda x: x[:0, :0], lambda x: x[2:2].T],
+    ids=["rows", "columns", "both", "turned"],
+)
+def test_an_array_of_nothing(part: Callable[[lg.Tensor], lg.Tensor]) -> None:
+    for data in (lg.ones(4, 3) + 1, lg.zeros(0, 3) + 1):
+        shape = part(data).numpy().shape
+        assert shape == part(data).shape
+        assert (data + 1).tolist() == [[3.0] * 3] * len(data)
