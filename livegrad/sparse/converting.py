@@ -27,6 +27,7 @@ from livegrad.ops.picking.gathering import embedding_lookup
 from livegrad.ops.picking.index_writing import INDEX_ADD
 from livegrad.ops.shaping.movement import permute, reshape_to
 from livegrad.settings import Layout, sparse_coo, strided
+from livegrad.sparse.arguments import block_of, int_of
 from livegrad.sparse.core import SparseTensor, layout_name, like, make
 from livegrad.sparse.pattern import (
     COMPRESSED,
@@ -205,26 +206,70 @@ def to_sparse(
         sparse_dim: how many dims are given by indices; each element has the others. All by default.
         layout: of the result; `sparse_coo` by default.
         blocksize: of the blocks of `sparse_bsr` and `sparse_bsc`.
-        dense_dim: how many dims elements of compressed layouts have.
+        dense_dim: how many dims elements have.
     """
-    sparse_dim = dims[0] if dims else sparse_dim
-    layout = sparse_coo if layout is None else layout
+    if dims or sparse_dim is not None:
+        further = [x for x in (sparse_dim, layout, blocksize, dense_dim) if x is not None]
+        if len(dims) + len(further) > 1:
+            raise TypeError("to_sparse(): sparse_dim is taken alone, without further arguments")
+        return _coo(self, int_of("to_sparse", "sparse_dim", dims[0] if dims else sparse_dim))
+    if layout is not None and not isinstance(layout, Layout):
+        raise TypeError(
+            f"to_sparse(): argument 'layout' must be layout, not {type(layout).__name__}"
+        )
+    if blocksize is not None:
+        blocksize = block_of("to_sparse", blocksize)
+    if dense_dim is not None:
+        dense_dim = int_of("to_sparse", "dense_dim", dense_dim)
     if layout is strided:
         return self.to_dense()
-    if layout is not sparse_coo:
-        if layout in COMPRESSED and COMPRESSED[layout][1] and blocksize is None:
-            raise RuntimeError(
-                f"dense_to_sparse: conversion from {layout_name(self.layout)} to "
-                f"{layout_name(layout)} without blocksize argument given is not supported"
-            )
-        return _compressed(self, layout, blocksize, dense_dim)
-    if blocksize is not None or dense_dim is not None:
+    return _with_layout(self, layout or sparse_coo, blocksize, dense_dim)
+
+
+def _with_layout(x: Any, layout: Layout, blocksize: Any, dense_dim: int | None) -> Any:
+    blocked = layout in COMPRESSED and COMPRESSED[layout][1]
+    if blocked != (blocksize is not None):
+        raise _unsupported(x, layout, "without blocksize" if blocked else "with blocksize")
+    if layout in COMPRESSED:
+        return _compressed(x, layout, blocksize, dense_dim)
+    if dense_dim is None:
+        return _coo(x, None)
+    _check_dense_dim(x, layout, dense_dim, most=x.ndim)
+    if dense_dim == x.ndim > 0:
         raise RuntimeError(
-            "to_sparse: blocksize and dense_dim are not supported for a result of layout Sparse"
+            "dense_to_sparse: dense_dim argument must be !=self.dim() when self.dim()>0"
         )
-    if isinstance(self, SparseTensor):
-        return _coo_of_sparse(self, sparse_dim)
-    return _coo_of_dense(self, sparse_dim)
+    return _coo(x, x.ndim - dense_dim)
+
+
+def _source(x: Any) -> str:
+    """What a tensor is converted from, as errors call it."""
+    if not isinstance(x, SparseTensor):
+        return "dense"
+    return "coo" if x.is_sparse else "sparse_compressed"
+
+
+def _unsupported(x: Any, layout: Layout, what: str) -> RuntimeError:
+    return RuntimeError(
+        f"{_source(x)}_to_{layout.name}: conversion from {layout_name(x.layout)} to "
+        f"{layout_name(layout)} {what} argument given is not supported"
+    )
+
+
+def _check_dense_dim(x: Any, layout: Layout, dense_dim: int, most: int) -> None:
+    """Only conversions of dense tensors choose how many dims elements have."""
+    if isinstance(x, SparseTensor):
+        raise _unsupported(x, layout, "with dense_dim")
+    if not 0 <= dense_dim <= most:
+        raise RuntimeError(
+            f"dense_to_{layout.name}: dense_dim argument must be in [0,{most}] range, but "
+            f"{dense_dim} is given"
+        )
+
+
+def _coo(x: Any, sparse_dim: int | None) -> Any:
+    convert = _coo_of_sparse if isinstance(x, SparseTensor) else _coo_of_dense
+    return convert(x, sparse_dim)
 
 
 def to_sparse_coo(self: Any) -> Any:
@@ -289,16 +334,19 @@ def _coo_of_dense(x: Any, sparse_dim: int | None) -> SparseTensor:
 
 
 def _method(name: str, layout: Layout) -> Any:
+    def dims_of(dense_dim: Any) -> int | None:
+        return None if dense_dim is None else int_of(name, "dense_dim", dense_dim)
+
     if COMPRESSED[layout][1]:
 
         def blocked(self: Any, blocksize: Any, dense_dim: int | None = None) -> Any:
-            return _compressed(self, layout, blocksize, dense_dim)
+            return _compressed(self, layout, block_of(name, blocksize), dims_of(dense_dim))
 
         method: Any = blocked
     else:
 
         def plain(self: Any, dense_dim: int | None = None) -> Any:
-            return _compressed(self, layout, None, dense_dim)
+            return _compressed(self, layout, None, dims_of(dense_dim))
 
         method = plain
     method.__name__ = method.__qualname__ = name
@@ -314,16 +362,20 @@ to_sparse_csr, to_sparse_csc, to_sparse_bsr, to_sparse_bsc = [
 def _compressed(x: Any, layout: Layout, blocksize: Any, dense_dim: int | None) -> Any:
     _, blocked = COMPRESSED[layout]
     short = layout.name
-    source = "dense" if not isinstance(x, SparseTensor) else "coo" if x.is_sparse else "compressed"
+    source = _source(x)
     if blocked:
-        block = tuple(int(n) for n in blocksize)
-        if len(block) != 2 or min(block) <= 0:
+        if len(blocksize) != 2:
             raise RuntimeError(
-                f"{source}_to_{short}: blocksize needs to be a tuple of size 2 with positive "
-                f"values; got {list(block)}"
+                f"{source}_to_{short}: blocksize needs to be a tuple of size 2, but got "
+                f"{len(blocksize)}"
             )
-    else:
-        block = (1, 1)
+        if min(blocksize) <= 0:
+            raise RuntimeError(
+                f"{source}_to_{short}: blocksize needs to be positive, but got {list(blocksize)}"
+            )
+    block = blocksize or (1, 1)
+    if dense_dim is not None:
+        _check_dense_dim(x, layout, dense_dim, most=max(x.ndim - 2, 0))
     if isinstance(x, SparseTensor):
         if x.layout is layout and getattr(x._pattern, "block", None) == block:
             return x
@@ -365,7 +417,7 @@ def _compressed_of_dense(x: Any, layout: Layout, block: Any, lead: int) -> Spars
     form = Compressed(layout, _NOTHING, _NOTHING, sizes, block)
     rows = rows_of(x, form)
     there = rows._values(f"to_{layout.name}()") != 0
-    there = there.reshape(len(there), -1).any(axis=1)
+    there = there.any(axis=tuple(range(1, there.ndim)))
     batch, grid = sizes[:-2], (sizes[-2] // block[0], sizes[-1] // block[1])
     several = prod(batch)
     (keys,) = np.nonzero(there)

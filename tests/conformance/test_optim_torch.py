@@ -113,12 +113,10 @@ def follow(cls, options, shapes, steps=20):
     for _ in range(steps):
         for p, q in zip(ours, theirs, strict=True):
             g = rng.standard_normal(p.shape).astype("f")
+            p.grad, q.grad = lg.tensor(g), torch.tensor(g)
             if cls.__name__ == "SparseAdam":
-                g *= rng.random((p.shape[0], *[1] * (p.ndim - 1))) > 0.5
-                q.grad = torch.tensor(g).to_sparse(1)
-            else:
-                q.grad = torch.tensor(g)
-            p.grad = lg.tensor(g)
+                some = (rng.random(p.shape[0]) > 0.5).reshape(-1, *[1] * (p.ndim - 1))
+                p.grad, q.grad = [T.tensor(g * some).to_sparse(1) for T in (lg, torch)]
         a.step()
         b.step()
     return [(p.detach().numpy(), q.detach().numpy()) for p, q in zip(ours, theirs, strict=True)]

@@ -487,7 +487,7 @@ _LISTED, _SUMMED = 1 << 20, 1 << 26
 def _run(function: Callable[..., Any], args: list[Any], options: dict[str, Any]) -> str:
     result = function(*args, **options)
     try:
-        outputs = list(tensors_in(result))
+        outputs = [x if x.layout is lg.strided else x.to_dense() for x in tensors_in(result)]
         for x in outputs:
             if max([x.numel(), *x.shape]) <= _LISTED:
                 x.tolist()

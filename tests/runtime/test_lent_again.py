@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import weakref
+from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -94,8 +95,13 @@ def test_what_was_updated_is_lent_anew() -> None:
         optimizer.zero_grad()
 
 
-def test_nothing_is_lent_and_comes_back() -> None:
-    data = lg.zeros(0, 3)
-    for _ in range(3):
-        assert data.numpy().shape == (0, 3)
-        assert data.sum().item() == 0
+@pytest.mark.parametrize(
+    "part",
+    [lambda x: x[4:], lambda x: x[:, 3:], lambda x: x[:0, :0], lambda x: x[2:2].T],
+    ids=["rows", "columns", "both", "turned"],
+)
+def test_an_array_of_nothing(part: Callable[[lg.Tensor], lg.Tensor]) -> None:
+    for data in (lg.ones(4, 3) + 1, lg.zeros(0, 3) + 1):
+        shape = part(data).numpy().shape
+        assert shape == part(data).shape
+        assert (data + 1).tolist() == [[3.0] * 3] * len(data)

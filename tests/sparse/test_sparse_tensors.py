@@ -314,3 +314,54 @@ def test_dense_functions_keep_working() -> None:
     assert out.tolist() == (X @ X.t()).tolist()
     assert lg.sum(X, axis=0).tolist() == X.sum(0).tolist()
     assert np.asarray(lg.cat([X, X])).shape == (6, 4)
+
+
+# ------------------------------------------------------------------------ arguments of to_sparse
+
+
+def test_one_number_is_the_size_of_square_blocks() -> None:
+    x = lg.eye(4)
+    for size in (2, [2, 2], lg.tensor(2)):
+        for made in (x.to_sparse_bsr(size), x.to_sparse(layout=lg.sparse_bsr, blocksize=size)):
+            assert made.values().shape == (2, 2, 2)
+            assert made.to_dense().tolist() == x.tolist()
+
+
+def test_dims_of_elements_by_their_number() -> None:
+    x = lg.arange(24.0).reshape(2, 3, 4)
+    made = x.to_sparse(dense_dim=1)
+    assert (made.sparse_dim(), made.dense_dim()) == (2, 1)
+    assert made.to_dense().tolist() == x.tolist()
+
+
+@pytest.mark.parametrize(
+    ("call", "kind", "text"),
+    [
+        (lambda x: x.to_sparse_bsr("a"), TypeError, "'blocksize' must be tuple of ints, not str"),
+        (lambda x: x.to_sparse_bsc((2.0, 2)), TypeError, "found element of type float at pos 0"),
+        (lambda x: x.to_sparse_bsr(True), TypeError, "'blocksize' must be tuple of ints, not bool"),
+        (lambda x: x.to_sparse_bsr((2,)), RuntimeError, "a tuple of size 2, but got 1"),
+        (lambda x: x.to_sparse_bsc(0), RuntimeError, r"to be positive, but got \[0, 0\]"),
+        (lambda x: x.to_sparse_csr("a"), TypeError, "'dense_dim' must be int, not str"),
+        (lambda x: x.to_sparse_csr(1), RuntimeError, r"must be in \[0,0\] range, but 1 is given"),
+        (lambda x: x.to_sparse_csr().to_sparse_csc(0), RuntimeError, "with dense_dim argument"),
+        (lambda x: x.to_sparse(1.5), TypeError, "'sparse_dim' must be int, not float"),
+        (lambda x: x.to_sparse(1, layout=lg.sparse_csr), TypeError, "sparse_dim is taken alone"),
+        (lambda x: x.to_sparse(layout=3), TypeError, "'layout' must be layout, not int"),
+        (lambda x: x.to_sparse(blocksize=2), RuntimeError, "to Sparse with blocksize argument"),
+        (lambda x: x.to_sparse(layout=lg.sparse_bsr), RuntimeError, "without blocksize argument"),
+        (lambda x: x.to_sparse(dense_dim=3), RuntimeError, r"in \[0,2\] range, but 3 is given"),
+        (lambda x: x.to_sparse(dense_dim=2), RuntimeError, "must be !=self.dim"),
+    ],
+)
+def test_arguments_are_checked(call: Any, kind: type[Exception], text: str) -> None:
+    with pytest.raises(kind, match=text):
+        call(lg.eye(4))
+
+
+@pytest.mark.parametrize("shape", [(0, 3), (3, 0), (2, 0, 3), (2, 3, 0)], ids=str)
+@pytest.mark.parametrize("name", ["to_sparse", "to_sparse_csr", "to_sparse_csc", "to_sparse_bsr"])
+def test_nothing_by_every_layout(shape: tuple[int, ...], name: str) -> None:
+    made = getattr(lg.ones(shape), name)(*[1] * name.endswith("bsr"))
+    assert made.values().numel() == 0
+    assert made.to_dense().shape == shape
