@@ -201,7 +201,7 @@ class Describer:
         axis = self.inner[-1]
         if strides[axis] == 1:
             return 1
-        # A slice says so; a stride that only happens to be 2, since a size is, has no code of its own.
+        # A slice says so; a stride that only happens to be 2, as a size is, has no code of its own.
         return EVERY_OTHER if index[-1].terms == ((axis, 2),) and strides[axis] == 2 else 2
 
 
