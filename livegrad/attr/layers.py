@@ -13,6 +13,7 @@ from livegrad.attr.asking import (
     baselines_of,
     extras,
     like,
+    repeated,
     values_of,
     watching,
 )
@@ -189,7 +190,7 @@ class LayerIntegratedGradients(LayerAttribution):
             leaves = tuple([x.detach().requires_grad_() for x in batch])
             taken = leaves if before or len(leaves) > 1 else leaves[0]
             copies = batch[0].size(0) // ends[0].size(0)
-            repeats = tuple([_copied(x, rows, copies) for x in given])
+            repeats = tuple([repeated(x, rows, copies) for x in given])
             with enable_grad(), watching(self.layer, lambda value: taken, before):
                 answers = ask(self.forward_func, repeats, wanted, rest)
                 return tuple(autograd.grad(answers.sum(), leaves))
@@ -204,7 +205,3 @@ class LayerIntegratedGradients(LayerAttribution):
         if not return_convergence_delta:
             return result
         return result, difference(self.forward_func, found, bases, given, target, more)
-
-
-def _copied(x: Tensor, rows: int, times: int) -> Tensor:
-    return x.repeat(times, *[1] * (x.ndim - 1)) if x.size(0) == rows else x
