@@ -324,6 +324,10 @@ class Tensor(Subclassing):
             return values.astype(dtype)
         return np.array(values) if copy else values
 
+    def __array_wrap__(self, array: Array, context: Any = None, return_scalar: bool = False) -> Any:
+        """What NumPy's functions make of a tensor is one too; bools are uint8, as PyTorch's."""
+        return creation.from_numpy(array.astype(np.uint8) if array.dtype == np.bool_ else array)
+
     def __dlpack__(
         self,
         *,
