@@ -534,9 +534,9 @@ def empty_strided(size: Any, stride: Any, **options: Any) -> Tensor:
     requires_grad = options.pop("requires_grad", False)
     if is_dense(shape, strides):
         return as_leaf(laid_out_as(empty(shape, **options), strides), requires_grad)
-    return as_leaf(
-        as_strided(empty(span(shape, strides), **options), shape, strides), requires_grad
-    )
+    out = as_strided(empty(span(shape, strides), **options), shape, strides)
+    out._was_view = False  # it is all that there is of its memory, to whoever asks
+    return as_leaf(out, requires_grad)
 
 
 def new_empty_strided(input: Tensor, size: Any, stride: Any, **options: Any) -> Tensor:

@@ -246,7 +246,10 @@ def through_expansion(
     if y.grad_to is None:
         return []
     _, arrived = reverse([(y, fit(g, y.meta))], create_graph, wanted, inner)
-    return [(x, fit(gx, x.meta)) for x, gx in arrived]
+    pairs = [(x, fit(gx, x.meta)) for x, gx in arrived]
+    if node.spec.op.linked and create_graph:
+        return [(x, _linked(gx, node)) for x, gx in pairs]
+    return pairs
 
 
 def ordered(

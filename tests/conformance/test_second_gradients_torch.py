@@ -95,6 +95,27 @@ FUNCTIONS: dict[str, Callable[[Any, Any], Any]] = {
     "max_pool1d": lambda T, a: T.nn.functional.max_pool1d(a[None], 2),
     "adaptive_avg_pool1d": lambda T, a: T.nn.functional.adaptive_avg_pool1d(a[None], 2),
     "adaptive_max_pool1d": lambda T, a: T.nn.functional.adaptive_max_pool1d(a[None], 1),
+    "uneven adaptive_avg_pool1d": lambda T, a: T.nn.functional.adaptive_avg_pool1d(
+        T.cat([a, a[:1]])[None], 2
+    ),
+    "uneven adaptive_max_pool1d": lambda T, a: T.nn.functional.adaptive_max_pool1d(
+        T.cat([a, a[:1]])[None], 2
+    ),
+    "fractional_max_pool2d": lambda T, a: T.nn.functional.fractional_max_pool2d(
+        T.stack([a, a])[None], 1, output_size=2
+    ),
+    "reflected": lambda T, a: T.nn.functional.pad(a[None], (1, 0), mode="reflect"),
+    "replicated": lambda T, a: T.nn.functional.pad(a[None], (1, 2), mode="replicate"),
+    "circular": lambda T, a: T.nn.functional.pad(a[None], (1, 2), mode="circular"),
+    "padded by nothing": lambda T, a: T.nn.functional.pad(a[None], (0, 0), mode="reflect"),
+    "grid_sample": lambda T, a: T.nn.functional.grid_sample(
+        a[None, None, None], T.zeros(1, 1, 2, 2), align_corners=True
+    ),
+    "logcumsumexp of one each": lambda T, a: a[:, None].logcumsumexp(1),
+    "nll_loss": lambda T, a: T.nn.functional.nll_loss(a[None], T.tensor([1])),
+    "nll_loss of each": lambda T, a: T.nn.functional.nll_loss(
+        a[None], T.tensor([1]), reduction="none"
+    ),
 }
 for step in ("sign_", "sgn_", "floor_", "ceil_", "round_", "trunc_", "fix_"):
     FUNCTIONS[step] = stepped(step, through_a_view=False)

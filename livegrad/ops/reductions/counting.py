@@ -17,6 +17,7 @@ from livegrad.graph.node import Interior
 from livegrad.graph.op import Op
 from livegrad.graph.record import record
 from livegrad.graph.state import LOCAL
+from livegrad.ops.elementwise.arithmetic import clone
 from livegrad.ops.making.constants import from_array
 from livegrad.ops.shaping.movement import normal_dim, reshape_to
 from livegrad.ops.support import samples as s
@@ -216,6 +217,8 @@ def histogram(
     column = reshape_to(input, (meta.numel, 1))
     weights = None if weight is None else _weights("histogram", weight, meta.shape)
     hist, edges = _histogram("histogram", column, [bins], range, weights, density)
+    if edges[0] is bins:
+        edges = [clone(bins)]
     error = RuntimeError("derivative for aten::histogram is not implemented")
     return histogram_result(*[without_derivative(x, input, error) for x in (hist, edges[0])])
 

@@ -22,6 +22,7 @@ from livegrad.graph.meta import Meta, meta_of
 from livegrad.graph.op import Op
 from livegrad.graph.record import record
 from livegrad.graph.views import row_major
+from livegrad.ops.bookkeeping.in_place import also_of
 from livegrad.ops.elementwise.arithmetic import abs, cast, clone, mul, sub, where
 from livegrad.ops.elementwise.comparison import eq, logical_and
 from livegrad.ops.elementwise.conjugate import conj
@@ -240,7 +241,7 @@ def _logcumsumexp_backward(g: Tensor, y: Tensor, x: Tensor) -> Tensor:
     """`g[j] * exp(x[i] - y[j])` summed over j >= i; y never falls, so no factor is above 1."""
     dim = y._node.attrs[0]
     if _is_of_one(x, dim):
-        return g
+        return also_of(x, g)
     factor = _exp_of_difference(y, _shifted(y, dim, 1, edge=math.inf))
     return mul(conj(_exp_of_difference(x, y)), recurrence(g, conj(factor), dim, True))
 

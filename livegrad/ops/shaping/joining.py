@@ -20,7 +20,7 @@ from livegrad.graph.op import Op, as_suggested
 from livegrad.graph.record import record
 from livegrad.graph.views import row_major
 from livegrad.native.hot import hot
-from livegrad.ops.bookkeeping.in_place import formatted_like, laid_out_as
+from livegrad.ops.bookkeeping.in_place import formatted_like, laid_out_as, remembered
 from livegrad.ops.elementwise.arithmetic import abs as magnitude, cast, clone, sub, where
 from livegrad.ops.elementwise.comparison import clamp
 from livegrad.ops.elementwise.division import remainder
@@ -482,11 +482,12 @@ def pad(
         )
     if mode != "circular":
         (input,) = casted("float32", input)
-    out = input
+    x = input if mode == "circular" else remembered(input)
+    out = x
     for d, (before, after) in sorted(amounts.items()):
         if before or after:
             out = _pad_from_itself(out, d, before, after, mode)
-    return out if out is input else formatted_like(out, input)
+    return formatted_like(clone(x) if out is x else out, input)
 
 
 pad_function = pad  # whose name is also that of an argument

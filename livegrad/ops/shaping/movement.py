@@ -351,12 +351,21 @@ def permute(input: Tensor, *order: Any, dims: Any = None) -> Tensor:
 
 def transpose(input: Tensor, dim0: int, dim1: int) -> Tensor:
     """`input` with two dims exchanged."""
-    ndim = node_of(input).meta.ndim
+    return record_view(PERMUTE, input, (_exchanged(node_of(input).meta.ndim, dim0, dim1),))
+
+
+def transposed(value: Tensor, dim0: int, dim1: int) -> Tensor:
+    """A value nobody else has seen with two dims exchanged: no view, to whoever asks."""
+    return record(PERMUTE, (value,), (_exchanged(node_of(value).meta.ndim, dim0, dim1),))
+
+
+def _exchanged(ndim: int, dim0: int, dim1: int) -> tuple[int, ...]:
+    """The order of dims after two of them have changed places."""
     order = list(range(ndim))
     a, b = normal_dim("transpose", dim0, ndim), normal_dim("transpose", dim1, ndim)
     if ndim:
         order[a], order[b] = order[b], order[a]
-    return record_view(PERMUTE, input, (tuple(order),))
+    return tuple(order)
 
 
 def t(input: Tensor) -> Tensor:

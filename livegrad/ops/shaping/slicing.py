@@ -26,7 +26,7 @@ from livegrad.ops.shaping.movement import (
     Items,
     normal_dim,
     sizes_of,
-    transpose,
+    transposed,
     whole,
 )
 from livegrad.ops.support import samples as s
@@ -423,4 +423,4 @@ def rot90(input: Tensor, k: int = 1, dims: Sequence[int] = (0, 1)) -> Tensor:
         return flip(input, (first, second))
     if turns == 0:
         return row_major(flip(input, ()))
-    return transpose(flip(input, second if turns == 1 else first), first, second)
+    return transposed(flip(input, second if turns == 1 else first), first, second)

@@ -184,6 +184,7 @@ GRID_SAMPLE: Op = Op(
     # expansion.
     infer=_sample_infer,
     expand=_sample_expand,
+    linked=2,
     autocast="float32",
     samples=s.calls(
         lambda: s.Sample(

@@ -84,6 +84,14 @@ def test_pad_modes(amounts, mode, numpy_mode):
     same(pad(lg.tensor(X), amounts, mode), np.pad(X, [(0, 0), (0, 0), amounts], numpy_mode))
 
 
+@pytest.mark.parametrize("mode", ["constant", "reflect", "replicate", "circular"])
+def test_padded_by_nothing_is_a_copy(mode):
+    x = lg.ones(1, 2)
+    y = lg.nn.functional.pad(x, (0, 0), mode=mode)
+    y.zero_()
+    assert x.tolist() == [[1.0, 1.0]]
+
+
 def test_pad_constant_and_negative():
     x = lg.tensor(X)
     want = np.pad(X, [(0, 0), (2, 0), (0, 1)], constant_values=9.0)
