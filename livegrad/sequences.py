@@ -18,7 +18,7 @@ from livegrad.ops.elementwise.complex_parts import complex as from_parts
 from livegrad.ops.making import generate
 from livegrad.ops.making.constants import from_array
 from livegrad.ops.support.numbers import number_for
-from livegrad.ops.support.out import creating
+from livegrad.ops.support.out import creating, taking_expanded
 from livegrad.settings import check_layout
 
 if TYPE_CHECKING:
@@ -193,6 +193,7 @@ def _whole_powers(start: Any, end: Any, count: int, base: float) -> Array:
     return np.trunc(np.power(float(base), exponents.astype(np.float64)))
 
 
+@taking_expanded
 @creating
 def eye(
     n: int,

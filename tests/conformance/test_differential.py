@@ -941,6 +941,33 @@ def test_a_crash_is_a_finding_and_the_rest_goes_on():
     assert [(f.seed, f.difference.kind) for f in done.findings] == [("2", "crash")]
 
 
+class Faulty(Campaign):
+    """One that fails itself when it is to judge."""
+
+    def judged(self, lines):
+        raise RuntimeError("a view was given up")
+
+
+def test_a_fault_of_the_fuzzer_is_a_finding_and_ends_no_process():
+    campaign = Faulty()
+    for i in range(2):
+        campaign.run(f"test:{i}")
+    assert campaign.programs == 2
+    assert {f.difference.kind for f in campaign.findings} == {"a fault of the fuzzer"}
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "e = F.layer_norm(T.ones(c.shape), (3,))",
+        "e = 1 / T.ones(c.shape, dtype=T.complex64)",
+        "e = T.atan2(T.ones(c.shape), T.ones(1))",
+    ],
+)
+def test_what_is_promised_is_asked_of_views_that_were_given_up(line):
+    assert difference(*SHORT, "with T.no_grad(): b.mul_(2)", line) is None
+
+
 def end_the_process(seed):
     os._exit(3)
 

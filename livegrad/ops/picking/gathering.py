@@ -41,7 +41,7 @@ from livegrad.ops.shaping.movement import (
     reshape_to,
 )
 from livegrad.ops.support import batched, parts, samples as s
-from livegrad.ops.support.out import exact
+from livegrad.ops.support.out import exact, refusing_expanded
 
 if TYPE_CHECKING:
     from livegrad.tensor import Tensor
@@ -281,6 +281,7 @@ INDEX_SELECT: Op = Op(
 )
 
 
+@refusing_expanded
 @exact
 def index_select(input: Tensor, dim: int, index: Tensor) -> Tensor:
     """The slices of `input` at the indices (a vector) along `dim`."""
@@ -304,6 +305,7 @@ def embedding_lookup(weight: Tensor, index: Tensor) -> Tensor:
     return record(INDEX_SELECT, (weight, index), (0,))
 
 
+@refusing_expanded
 @exact
 def take(input: Tensor, index: Tensor) -> Tensor:
     """Elements of the flattened input at indices of any shape."""

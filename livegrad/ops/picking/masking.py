@@ -28,7 +28,7 @@ from livegrad.ops.reductions.scan import cumsum
 from livegrad.ops.shaping.movement import EXPAND, expand, reshape_to
 from livegrad.ops.support import samples as s
 from livegrad.ops.support.numbers import NUMBERS, number_for
-from livegrad.ops.support.out import exact
+from livegrad.ops.support.out import exact, refusing_expanded
 
 if TYPE_CHECKING:
     from livegrad.tensor import Tensor
@@ -55,6 +55,7 @@ def masked_fill(input: Tensor, mask: Tensor, value: Any) -> Tensor:
     return row_major(choose(mask, number_for("masked_fill", value, dtype), input))
 
 
+@refusing_expanded
 @exact
 def masked_select(input: Tensor, mask: Tensor) -> Tensor:
     """The elements of `input` where `mask` holds, in one dim. Reads the mask."""
@@ -107,6 +108,7 @@ def masked_scatter(input: Tensor, mask: Tensor, source: Tensor) -> Tensor:
 def nonzero(input: Tensor, *, as_tuple: Literal[False] = False) -> Tensor: ...
 @overload
 def nonzero(input: Tensor, *, as_tuple: Literal[True]) -> tuple[Tensor, ...]: ...
+@refusing_expanded
 @exact
 def nonzero(input: Tensor, *, as_tuple: bool = False) -> Any:
     """The indices of all elements that are not 0, one row each. Reads the values."""

@@ -31,7 +31,7 @@ from livegrad.ops.shaping.movement import expand, normal_dim, reshape_to
 from livegrad.ops.shaping.slicing import flip
 from livegrad.ops.support import samples as s
 from livegrad.ops.support.autocast import in_float32
-from livegrad.ops.support.out import exact
+from livegrad.ops.support.out import exact, taking_expanded
 
 if TYPE_CHECKING:
     from livegrad.tensor import Tensor
@@ -164,6 +164,7 @@ def dist(input: Tensor, other: Tensor, p: float = 2) -> Tensor:
     return norm(sub(input, other), p)
 
 
+@taking_expanded
 @exact
 def renorm(input: Tensor, p: float, dim: int, maxnorm: float) -> Tensor:
     """`input` with each slice along `dim` scaled down to a `p`-norm of at most `maxnorm`."""

@@ -25,7 +25,7 @@ from livegrad.ops.shaping.movement import PERMUTE, reshape_to
 from livegrad.ops.support import parts, samples as s
 from livegrad.ops.support.autocast import in_low, without_autocast
 from livegrad.ops.support.batched import aligned_all, as_it_is
-from livegrad.ops.support.out import casting, exact
+from livegrad.ops.support.out import casting, exact, taking_expanded
 
 if TYPE_CHECKING:
     from livegrad.tensor import Tensor
@@ -376,6 +376,7 @@ def _factor(number: Any, dtype: DType) -> Any:
     return bool(number) if dtype is dtypes.bool_ else number
 
 
+@taking_expanded
 @exact
 @in_low
 def addmm(
@@ -386,6 +387,7 @@ def addmm(
     return _combined("addmm", input, mm(mat1, mat2), beta, alpha)
 
 
+@taking_expanded
 @exact
 @without_autocast
 def addmv(input: Tensor, mat: Tensor, vec: Tensor, *, beta: float = 1, alpha: float = 1) -> Tensor:
@@ -407,6 +409,7 @@ def addr(input: Tensor, vec1: Tensor, vec2: Tensor, *, beta: float = 1, alpha: f
     return _combined("addr", input, product, beta, alpha)
 
 
+@taking_expanded
 @exact
 @in_low
 def baddbmm(
@@ -417,6 +420,7 @@ def baddbmm(
     return _combined("baddbmm", input, bmm(batch1, batch2), beta, alpha)
 
 
+@taking_expanded
 @exact
 @in_low
 def addbmm(
@@ -432,6 +436,7 @@ def addbmm(
 # ------------------------------------------------------------------------------ many matrices
 
 
+@exact
 def chain_matmul(*matrices: Any) -> Tensor:
     """Product of several matrices, in the order that takes the fewest multiplications."""
     given = list(matrices[0]) if len(matrices) == 1 and isinstance(matrices[0], list) else matrices

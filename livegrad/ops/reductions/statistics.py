@@ -48,7 +48,7 @@ from livegrad.ops.reductions.reduce import (
 )
 from livegrad.ops.shaping.movement import normal_dim, reshape_to, sizes_of
 from livegrad.ops.support import batched, folds, samples as s
-from livegrad.ops.support.out import casting, exact, folding, numpy_names
+from livegrad.ops.support.out import casting, exact, folding, numpy_names, taking_expanded
 
 if TYPE_CHECKING:
     from livegrad.tensor import Tensor
@@ -457,6 +457,7 @@ def nansum(
     return sum(input, dim, keepdim, dtype=dtype)
 
 
+@taking_expanded
 @casting
 def nanmean(
     input: Tensor, dim: Dim = None, keepdim: bool = False, *, dtype: DType | None = None

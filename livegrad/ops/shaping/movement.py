@@ -14,7 +14,7 @@ from livegrad.graph.blame import as_items
 from livegrad.graph.handle import Handle, may_be_stale, node_of
 from livegrad.graph.index import FIRST, Along, Index, added, stepped
 from livegrad.graph.infer import broadcast_shapes as common_shape
-from livegrad.graph.layout import Strides, viewed_strides
+from livegrad.graph.layout import Strides, expanded_strides, viewed_strides
 from livegrad.graph.lowering import lowered_by
 from livegrad.graph.meta import Meta, Shape, Size, as_size, meta_of
 from livegrad.graph.op import Op
@@ -417,16 +417,6 @@ def _expand_view(n: Any, index: Index) -> Index:
     return tuple([FIRST if source[d] == 1 else index[lead + d] for d in range(len(source))])
 
 
-def _expand_layout(metas: Metas, attrs: Attrs, meta: Meta) -> Strides:
-    shape, strides = metas[0].shape, metas[0].stride()
-    lead = meta.ndim - len(shape)
-    out = [0 if n != meta.shape[lead + d] else strides[d] for d, n in enumerate(shape)]
-    for d in range(lead - 1, -1, -1):
-        following = meta.shape[d + 1] * out[0] if out else 0
-        out.insert(0, following if meta.shape[d] == 1 else 0)
-    return tuple(out)
-
-
 EXPAND = Op(
     "expand",
     "movement",
@@ -434,7 +424,9 @@ EXPAND = Op(
     ref=lambda n, x: np.broadcast_to(x, n.meta.shape),
     view=_expand_view,
     grads=(lambda g, y, x: g,),  # backward sums over broadcast dims by itself
-    layout=_expand_layout,
+    layout=lambda metas, attrs, meta: expanded_strides(
+        metas[0].shape, metas[0].stride(), meta.shape
+    ),
     saves="",
     grad_fn=parts.expand,
     batch=lambda n, size, xs, batched: expanded(aligned(xs[0], n.meta.ndim), (size, *n.meta.shape)),

@@ -25,6 +25,9 @@ class Out(NamedTuple):
     refusal: type[Exception] = RuntimeError  # if its dtype does not hold the result's values
     gives_dtype: bool = False  # the function's `dtype`, if none is given
     apart: bool = False  # it must not share memory with the arguments at all
+    # Whether an expanded one is refused that is to get another shape, and so is expanded no more.
+    # PyTorch does where it computes elements one by one; None: as the op of the result has it.
+    as_it_is: bool | None = None
 
 
 _CASTING = Out()
@@ -68,6 +71,21 @@ def folding(function: F) -> F:
 def creating(function: F) -> F:
     """Decorates a function that makes a tensor: of the dtype of `out`, or `out` must have it."""
     function.__dict__["out"] = _CREATING
+    return function
+
+
+def refusing_expanded(function: F) -> F:
+    """Decorates, above one of those, a function that looks at `out` before it gets its shape."""
+    function.__dict__["out"] = function.__dict__["out"]._replace(as_it_is=True)
+    return function
+
+
+def taking_expanded(function: F) -> F:
+    """Decorates, above one of those, a function that gives `out` its shape before it looks at it.
+
+    As most do that are not elementwise; but the last op of this one is.
+    """
+    function.__dict__["out"] = function.__dict__["out"]._replace(as_it_is=False)
     return function
 
 

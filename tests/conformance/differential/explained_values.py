@@ -258,7 +258,7 @@ def has_length_of_zero(program: str, torchs: dict[str, Any], of: Any = None) -> 
     """Whether a variable is the length of something, and 0: a function `of` a leaf, if given."""
     lengths = re.findall(r"^(\w+) = .*\b(?:dist|norm)\(", program, re.MULTILINE)
     found = [torchs[name] for name in lengths if isinstance(torchs.get(name), torch.Tensor)]
-    zero = [x for x in found if bool((x == 0).any())]
+    zero = [x for x in found if bool((x.detach() == 0).any())]
     if of is None:
         return bool(zero)
     return any(getattr(f, "variable", None) is of for f in functions_before(zero))
@@ -268,7 +268,7 @@ def has_zeros(program: str, torchs: dict[str, Any]) -> bool:
     """Whether a tensor that is compared by its direction, or brought to length 1, has zeros."""
     given = re.findall(r"(?:cosine_similarity|normalize)\((\w+)(?:, (\w+))?", program)
     found = [torchs.get(name) for pair in given for name in pair if name]
-    return any(isinstance(x, torch.Tensor) and bool((x == 0).any()) for x in found)
+    return any(isinstance(x, torch.Tensor) and bool((x.detach() == 0).any()) for x in found)
 
 
 def is_watched(program: str, torchs: dict[str, Any]) -> bool:
