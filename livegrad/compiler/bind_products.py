@@ -185,6 +185,8 @@ class ProductBinder(Binder):
             left = "terms" if terms[0] == size else "lines"
             right = "lines" if inner[1][factors.right] == size else "terms"
             signature = (generate_product, left, right, dtype)
+        if factors.quads:
+            signature = (*signature, factors.quads)
         self.calls.append((len(slots), signature))
         slots += [0, factors.terms, *terms, 0]
 
