@@ -207,10 +207,30 @@ def modules() -> Iterator[tuple[str, Path]]:
         yield module.name, base / "__init__.py" if module.ispkg else base.with_suffix(".py")
 
 
+NAMES_OF_EXAMPLES = {
+    "lg": livegrad,
+    "nn": livegrad.nn,
+    "F": livegrad.nn.functional,
+    "optim": livegrad.optim,
+}
+
+
 def test_docstring_examples() -> None:
     flags = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
     for name, file in modules():
         if ">>>" in file.read_text(encoding="utf-8"):
-            result = doctest.testmod(importlib.import_module(name), optionflags=flags)
+            module = importlib.import_module(name)
+            result = doctest.testmod(module, optionflags=flags, extraglobs=NAMES_OF_EXAMPLES)
             assert result.attempted, name
             assert not result.failed, name
+
+
+def test_the_names_used_most_have_examples() -> None:
+    spaces = [livegrad, livegrad.Tensor, livegrad.nn, livegrad.nn.functional, livegrad.optim]
+    spaces += [livegrad.optim.lr_scheduler, livegrad.utils.data]
+    shown = {id(x) for space in spaces for x in vars(space).values() if _has_example(x)}
+    assert len(shown) >= 200
+
+
+def _has_example(value: object) -> bool:
+    return callable(value) and ">>>" in (value.__doc__ or "")

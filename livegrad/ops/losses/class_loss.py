@@ -464,6 +464,10 @@ def cross_entropy(
 
     Args:
         weight: of each class; it gets a gradient if targets are probabilities.
+
+    Example:
+        >>> F.cross_entropy(lg.zeros(2, 4), lg.tensor([0, 3]))
+        tensor(1.3863)
     """
     if size_average is not None or reduce is not None:
         reduction = old_reduction(size_average, reduce)
@@ -496,7 +500,19 @@ def nll_loss(
     reduce: bool | None = None,
     reduction: str = "mean",
 ) -> Tensor:
-    """Negative log likelihood of class indices `target` under log-probabilities (N, C, …)."""
+    """Negative log likelihood of class indices `target` under log-probabilities (N, C, …).
+
+    Args:
+        input: log-probabilities.
+        target: class numbers.
+        weight: of each class.
+        ignore_index: a class that does not count.
+        reduction: "mean", "sum" or "none".
+
+    Example:
+        >>> F.nll_loss(lg.log(lg.tensor([[0.25, 0.75]])), lg.tensor([1]))
+        tensor(0.2877)
+    """
     if size_average is not None or reduce is not None:
         reduction = old_reduction(size_average, reduce)
     check_reduction(reduction)

@@ -240,7 +240,17 @@ def median(input: Tensor, dim: None = None) -> Tensor: ...
 def median(input: Tensor, dim: int, keepdim: bool = False) -> median_result: ...
 @exact
 def median(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Any:
-    """The middle value, the lower of two, NaN if there is one; with `dim`, (values, indices)."""
+    """The middle value, the lower of two, NaN if there is one; with `dim`, (values, indices).
+
+    Args:
+        input: a tensor.
+        dim: None: of all values.
+        keepdim: keep the dim, with size 1.
+
+    Example:
+        >>> lg.median(lg.tensor([3, 1, 2, 9]))
+        tensor(2)
+    """
     found = _median("median", input, dim, keepdim, False)
     return found if dim is None else median_result(*found)
 

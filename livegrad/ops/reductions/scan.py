@@ -208,7 +208,17 @@ def _summed(name: str, op: Op, input: Tensor, dim: int, dtype: DType | None) -> 
 
 @folding
 def cumsum(input: Tensor, dim: int, *, dtype: DType | None = None) -> Tensor:
-    """Running sum along `dim`; integers and bools are summed as int64."""
+    """Running sum along `dim`; integers and bools are summed as int64.
+
+    Args:
+        input: a tensor.
+        dim: along which it runs.
+        dtype: what is added up is cast to it first.
+
+    Example:
+        >>> lg.cumsum(lg.tensor([1, 2, 3]), dim=0)
+        tensor([1, 3, 6])
+    """
     return _summed("cumsum", CUMSUM, input, dim, dtype)
 
 

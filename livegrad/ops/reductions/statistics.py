@@ -212,7 +212,18 @@ def var(
     *,
     correction: float | None = None,
 ) -> Tensor:
-    """Variance over `dim` (all dims by default), divided by the count less `correction` (1)."""
+    """Variance over `dim` (all dims by default), divided by the count less `correction` (1).
+
+    Args:
+        input: a float or complex tensor.
+        dim: one dim or several; None: all.
+        keepdim: keep the dims, with size 1.
+        correction: what is taken from the count before dividing by it.
+
+    Example:
+        >>> lg.var(lg.tensor([1.0, 2.0, 3.0]))
+        tensor(1.)
+    """
     return _record_variance(VAR, input, dim, unbiased, keepdim, correction)
 
 
@@ -225,7 +236,20 @@ def std(
     *,
     correction: float | None = None,
 ) -> Tensor:
-    """Standard deviation: the square root of `var`."""
+    """Standard deviation: the square root of `var`.
+
+    Args:
+        input: a float or complex tensor.
+        dim: one dim or several; None: all.
+        keepdim: keep the dims, with size 1.
+        correction: what is taken from the count before dividing by it.
+
+    Example:
+        >>> lg.std(lg.tensor([1.0, 2.0, 3.0]))
+        tensor(1.)
+        >>> lg.std(lg.tensor([1.0, 2.0, 3.0]), correction=0)
+        tensor(0.8165)
+    """
     return _record_variance(STD, input, dim, unbiased, keepdim, correction)
 
 
@@ -308,7 +332,17 @@ LOGSUMEXP = Op(
 
 @casting
 def logsumexp(input: Tensor, dim: Dim, keepdim: bool = False) -> Tensor:
-    """`log(sum(exp(input)))` over `dim`, without overflow."""
+    """`log(sum(exp(input)))` over `dim`, without overflow.
+
+    Args:
+        input: a tensor.
+        dim: one dim or several.
+        keepdim: keep them, with size 1.
+
+    Example:
+        >>> lg.logsumexp(lg.tensor([1000.0, 1000.0]), dim=0)
+        tensor(1000.6932)
+    """
     meta = node_of(input).meta
     if meta.dtype.category < dtypes.FLOAT:
         input = cast(input, dtypes.get_default_dtype())

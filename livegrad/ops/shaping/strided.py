@@ -461,7 +461,19 @@ UNFOLD: Op = Op(
 
 
 def unfold(input: Tensor, dimension: int, size: int, step: int) -> Tensor:
-    """Windows of `size`, every `step` elements along a dim, as a new last dim: a view."""
+    """Windows of `size`, every `step` elements along a dim, as a new last dim: a view.
+
+    Args:
+        dimension: along which.
+        size: of a window.
+        step: from one window to the next.
+
+    Example:
+        >>> lg.arange(5).unfold(0, 3, 1)
+        tensor([[0, 1, 2],
+                [1, 2, 3],
+                [2, 3, 4]])
+    """
     meta = node_of(input).meta
     d = normal_dim("unfold", dimension, meta.ndim)
     length = meta.shape[d] if meta.ndim else 1

@@ -109,7 +109,15 @@ def adaptive_avg_pool1d(input: Tensor, output_size: Any) -> Tensor:
 
 
 def adaptive_avg_pool2d(input: Tensor, output_size: Any) -> Tensor:
-    """Means over bins of images, so many along each dim; None keeps a dim."""
+    """Means over bins of images, so many along each dim; None keeps a dim.
+
+    Args:
+        output_size: how many bins: one number, or one for each dim.
+
+    Example:
+        >>> F.adaptive_avg_pool2d(lg.ones(1, 8, 7, 9), 1).shape
+        livegrad.Size([1, 8, 1, 1])
+    """
     return _adaptive_average("adaptive_avg_pool2d", 2, input, output_size)
 
 

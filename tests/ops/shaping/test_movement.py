@@ -74,6 +74,7 @@ def test_split_family_gives_views():
     assert len(x.unbind(1)) == 3
     x.split([1, 2], 1)[0].zero_()
     assert x[:, 0].sum().item() == 0
+    assert len(lg.split(tensor=lg.arange(4), split_size_or_sections=2)) == 2  # PyTorch's names
 
 
 @pytest.mark.parametrize(
