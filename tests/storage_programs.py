@@ -1844,6 +1844,20 @@ def what_is_turned_sorted_or_made_with_gaps_is_no_view(T: Any) -> Any:
 
 
 @program
+def what_is_set_to_show_its_own_storage_stays_the_whole_of_its_views(T: Any) -> Any:
+    def written(show: Callable[[Any], Any]) -> Any:
+        x = T.arange(6.0).view(2, 3).clone()
+        row, a = x[1], T.tensor(2.0, requires_grad=True)
+        x.set_(show(x))
+        row.mul_(a)
+        (x * 2).sum().backward()
+        return facts(x), row.tolist(), a.grad.item(), x._version, row._version, x._base is None
+
+    shown = (lambda x: x, lambda x: x.t(), lambda x: x.view(6), lambda x: x.detach(), lambda x: x[:])
+    return [written(show) for show in shown]
+
+
+@program
 def a_gradient_of_storage_is_shared_by_elements_in_one_place(T: Any) -> Any:
     whole = T.tensor([[2.0, -2.5, 3.0], [float("inf"), -1.75, 2.75]])
     x = T.nn.Parameter(whole.expand(2, 2, 3))
