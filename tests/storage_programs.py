@@ -1844,6 +1844,36 @@ def what_is_turned_sorted_or_made_with_gaps_is_no_view(T: Any) -> Any:
 
 
 @program
+def what_is_set_to_show_its_own_storage_stays_the_whole_of_its_views(T: Any) -> Any:
+    def written(show: Callable[[Any], Any]) -> Any:
+        x = T.arange(6.0).view(2, 3).clone()
+        row, a = x[1], T.tensor(2.0, requires_grad=True)
+        x.set_(show(x))
+        row.mul_(a)
+        (x * 2).sum().backward()
+        return facts(x), row.tolist(), a.grad.item(), x._version, row._version, x._base is None
+
+    shown: list[Callable[[Any], Any]] = [lambda x: x, lambda x: x.t(), lambda x: x.view(6)]
+    return [written(show) for show in (*shown, lambda x: x.detach(), lambda x: x[:])]
+
+
+@program
+def views_are_views_of_what_took_another_shape_also_after_writes(T: Any) -> Any:
+    def retained(directly: bool) -> Any:
+        a = T.tensor([[2.0, 4.0, 8.0]], requires_grad=True)
+        whole = (a * 3).t_()
+        view = whole.view(3)
+        view[0] = 3.0
+        whole.retain_grad()
+        other = whole.reshape(1, 3)
+        (whole if directly else view).mul_(2)
+        other.sum().backward()
+        return whole.grad.tolist(), a.grad.tolist(), whole.tolist(), other.tolist()
+
+    return retained(True), retained(False)
+
+
+@program
 def a_gradient_of_storage_is_shared_by_elements_in_one_place(T: Any) -> Any:
     whole = T.tensor([[2.0, -2.5, 3.0], [float("inf"), -1.75, 2.75]])
     x = T.nn.Parameter(whole.expand(2, 2, 3))

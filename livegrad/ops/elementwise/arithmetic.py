@@ -33,7 +33,7 @@ from livegrad.ops.elementwise.conjugate import conj
 from livegrad.ops.making.generate import filled, zeros_like
 from livegrad.ops.support import parts, samples as s
 from livegrad.ops.support.numbers import NUMBERS, OPERANDS, number_for
-from livegrad.ops.support.out import casting, exact, plain
+from livegrad.ops.support.out import casting, exact, plain, sizes
 
 if TYPE_CHECKING:
     from livegrad.tensor import Tensor
@@ -314,7 +314,7 @@ def positive(input: Tensor) -> Tensor:
     return input
 
 
-@exact
+@sizes
 @plain
 def abs(input: Tensor) -> Tensor:
     """Elementwise magnitude; its gradient at 0 is 0.

@@ -15,9 +15,10 @@ import numpy as np
 from livegrad import dtypes
 from livegrad.dtypes import DType
 from livegrad.graph.blame import as_float, as_index
-from livegrad.graph.handle import node_of
+from livegrad.graph.handle import node_of, wrap
 from livegrad.graph.infer import not_implemented
 from livegrad.graph.meta import Meta
+from livegrad.graph.node import Interior, Node
 from livegrad.graph.op import Op
 from livegrad.graph.record import record
 from livegrad.graph.symbol import real
@@ -46,7 +47,7 @@ from livegrad.ops.reductions.reduce import (
     sum,
     wide,
 )
-from livegrad.ops.shaping.movement import normal_dim, reshape_to, sizes_of
+from livegrad.ops.shaping.movement import detach, normal_dim, reshape_to, sizes_of
 from livegrad.ops.support import batched, folds, samples as s
 from livegrad.ops.support.out import casting, exact, folding, numpy_names, taking_expanded
 
@@ -200,7 +201,26 @@ def _record_variance(
         )
     else:
         correction = correction if isinstance(correction, int) else float(correction)
-    return record(op, (x,), (normal_dims(op.name, dim, meta.ndim), keepdim, correction))
+    out = record(op, (x,), (normal_dims(op.name, dim, meta.ndim), keepdim, correction))
+    if op is VAR and meta.numel <= correction and (not meta.ndim or dim in (None, ())):
+        _without_freedom(out, x)
+    return out
+
+
+def _without_freedom(out: Tensor, x: Tensor) -> None:
+    """Gives the variance of all of too few values PyTorch's gradient, which is no function of `x`.
+
+    It is infinite, or NaN for values that are the mean.
+    """
+    node = node_of(x)
+
+    def pull(g: Tensor) -> list[tuple[Node, Tensor]]:
+        values = detach(wrap(node))
+        slope = where(eq(values, mean(values)), math.nan, math.inf)
+        return [(node, cast(mul(g, slope), node.meta.dtype))]
+
+    if out._node.grad_to is True:
+        out._node.grad_to = Interior((node,), pull)
 
 
 @casting
