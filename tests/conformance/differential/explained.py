@@ -56,6 +56,7 @@ class Explained:
 SET_ON_A_WHOLE = "views of what set_ gives another storage keep the history that they had"
 ONE_NUMBER_ALONE = "the largest so far of one complex number is that number, and has its gradient"
 COMPLEX_FOLDS = "complex numbers that are folded in at indices have gradients, as real ones do"
+COMPLEX_PARTS = "a copy of complex numbers with a part replaced has a gradient, as of real ones"
 KEPT = "values that backward needs are kept as they were: there is nothing to refuse"
 
 EXPLAINED = (
@@ -84,6 +85,7 @@ EXPLAINED = (
     ),
     Explained(COMPLEX_FOLDS, "scatter_reduce does not support automatic differentiation"),
     Explained(COMPLEX_FOLDS, "index_reduce does not support automatic differentiation"),
+    Explained(COMPLEX_PARTS, "_scatter does not support automatic differentiation"),
     Explained(ONE_NUMBER_ALONE, "cummax does not support automatic differentiation"),
     Explained(ONE_NUMBER_ALONE, "cummin does not support automatic differentiation"),
     Explained(
