@@ -96,8 +96,9 @@ root = fetched("sentiment", "generated sentences with negations", args.quick)
 if root is None:
     data, epochs = generated(3000), 6 if args.quick else 10
 else:
-    rows = [line.split("\t", 1) for line in (root / "movies.tsv").read_text().splitlines()]
-    rows = [row for row in rows if abs(float(row[0])) > 0.2]  # neither good nor bad: left out
+    lines = [line for path in root.glob("*.tsv") for line in path.read_text().splitlines()]
+    rows = [line.split("\t", 1) for line in lines]
+    rows = [row for row in rows if abs(float(row[0])) > 0.5]  # neither good nor bad: left out
     data = LabelledTexts([x for _, x in rows], ["pos" if float(s) > 0 else "neg" for s, _ in rows])
     epochs = 6
 train_set, val_set, test_set = random_split(data, [0.7, 0.15, 0.15])

@@ -8,7 +8,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from livegrad import train
+import livegrad as lg
+from livegrad import Tensor, train
 from livegrad.datasets import fetching
 
 
@@ -88,3 +89,21 @@ def result(
     missed = at_least is not None and not value >= at_least
     if missed or (at_most is not None and not value <= at_most):
         sys.exit("the result was missed")
+
+
+def distance(found: Tensor, wanted: Tensor) -> float:
+    """How far two sets of samples are apart: the maximum mean discrepancy, 0 if they are alike.
+
+    Samples (n, ...) are compared pair by pair: those of one set are as like each other as they are
+    like those of the other set, or they are not.
+    """
+    a, b = found.detach().flatten(1), wanted.flatten(1)
+    width = lg.cdist(b, b).median()
+
+    def likeness(x: Tensor, y: Tensor) -> Tensor:
+        return lg.exp(-((lg.cdist(x, y) / width) ** 2))
+
+    def among(x: Tensor) -> Tensor:  # without each one's likeness to itself
+        return (likeness(x, x).sum() - len(x)) / (len(x) * (len(x) - 1))
+
+    return (among(a) + among(b) - 2 * likeness(a, b).mean()).item()
