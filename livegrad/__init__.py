@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from importlib import import_module as _import_module
+from types import ModuleType as _ModuleType
 from typing import TYPE_CHECKING, Any
 
 from livegrad import (
@@ -725,6 +726,7 @@ if TYPE_CHECKING:  # imported when first used: see `__getattr__`
         text as text,
         train as train,
         utils as utils,
+        view as view,
         vision as vision,
         xpu as xpu,
     )
@@ -844,6 +846,7 @@ if TYPE_CHECKING:  # imported when first used: see `__getattr__`
 conj = conj_view
 del conj_view
 # Packages that tensors need and that are written with tensors are imported when first used.
+_Above.drawing = lambda: _import_module("livegrad.view.drawing")
 _Above.array_api = lambda: _import_module("livegrad.array_api")
 _Above.data_parallel = lambda: _import_module("livegrad.distributed.data_parallel")
 _Above.maskedtensor = lambda: _import_module("livegrad.maskedtensor")
@@ -908,6 +911,7 @@ _SUBPACKAGES = (
     "text",
     "train",
     "utils",
+    "view",
     "vision",
     "xpu",
 )
@@ -923,6 +927,7 @@ _NAMES = {
     "save": ("serialization", "save"),
     "set_printoptions": ("printing", "set_printoptions"),
     "vmap": ("func", "vmap"),
+    "watch": ("view", "watch"),
 }
 _MORE = {
     "asked": "SymBool SymFloat SymInt _shape_as_tensor compiled_with_cxx11_abi embedding "
@@ -962,3 +967,13 @@ if not TYPE_CHECKING:  # which would believe that every name exists
         if name.endswith("_") and name[0] != "_" and hasattr(Tensor, name):
             return getattr(Tensor, name)  # livegrad.sin_(x) is x.sin_()
         raise AttributeError(f"module 'livegrad' has no attribute {name!r}")
+
+
+class _Graph(_ModuleType):
+    """`livegrad.graph` is what the graph is written in; called, it shows one: `livegrad.view`."""
+
+    def __call__(self, what: Any = None) -> Any:
+        return _import_module("livegrad.view").graph(what)
+
+
+_import_module("livegrad.graph").__class__ = _Graph

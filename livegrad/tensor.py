@@ -415,6 +415,10 @@ class Tensor(Subclassing):
 
         return tensor_text(self)
 
+    def _repr_html_(self) -> str:
+        html: str = Above.drawing().html_of_tensor(self)
+        return html
+
     def __format__(self, spec: str) -> str:
         if self._node.meta.ndim == 0 and self._node.meta.device is not META:
             return format(read_number(self, "print"), spec)

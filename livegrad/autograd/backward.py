@@ -12,7 +12,7 @@ from livegrad.autograd.hooks import retain_grad
 from livegrad.autograd.reverse import OfStep, Pair, added, fit, reverse, run_hooks
 from livegrad.graph import spent
 from livegrad.graph.blame import as_items
-from livegrad.graph.events import BACKWARD, tell
+from livegrad.graph.events import BACKWARD, WALKED, tell
 from livegrad.graph.family import check_not_stale, stale_or_not
 from livegrad.graph.handle import Handle, node_of, wrap
 from livegrad.graph.layout import is_dense
@@ -70,6 +70,8 @@ def backward(
         and LOCAL.state.flusher is None
         and pending.backward(tensors, bool(retain_graph))
     ):
+        if WALKED:
+            tell(WALKED)
         return
     outputs = _tuple(tensors)
     weights = _tuple(grad_variables if grad_tensors is None else grad_tensors, len(outputs))
@@ -92,6 +94,8 @@ def backward(
             with _Grad(create_graph):
                 for hook in list(tensor._post_hooks.values()):
                     hook(tensor)
+    if WALKED:
+        tell(WALKED)
 
 
 def _collecting(inputs: tuple[Tensor, ...]) -> dict[int, list[Tensor]]:

@@ -27,3 +27,5 @@ class Above:
     sparse_parameters: Callable[[], Any]
     # `__torch_function__`: imported before anything can be overridden.
     overrides: Callable[[], Any]
+    # Pictures of tensors and modules, for notebooks.
+    drawing: Callable[[], Any]

@@ -19,7 +19,15 @@ from weakref import ref
 
 from livegrad.compiler.kept import KEPT
 from livegrad.graph import spent
-from livegrad.graph.events import LATEST, RAN, RECORDED, numbers_of_nodes, tell_ran
+from livegrad.graph.events import (
+    FLUSHING,
+    LATEST,
+    RAN,
+    RECORDED,
+    numbers_of_nodes,
+    tell_flushing,
+    tell_ran,
+)
 from livegrad.graph.node import Node, quote_site
 from livegrad.graph.state import (
     LOCAL,
@@ -111,6 +119,8 @@ def _follow_locked(state: State, reason: str, roots: tuple[Node, ...]) -> int:
     """Runs the plan that is known for what is pending; nothing has been changed if there is none,
     or if it refuses a value, which is for the other way to tell."""
     started = _now()
+    if FLUSHING:
+        roots = tell_flushing(reason, roots)
     try:
         if not _flush_as_before(state, roots):
             return _NEW
@@ -153,6 +163,8 @@ def _flush_locked(state: State, reason: str, roots: tuple[Node, ...], is_new: bo
         go_on()
     if len(STATES) > 1 or ORPHANED:
         _look_around(state)
+    if FLUSHING:
+        roots = tell_flushing(reason, roots)
     try:
         _flush(state, reason, roots, is_new)
     except Fault as fault:
