@@ -697,6 +697,7 @@ if TYPE_CHECKING:  # imported when first used: see `__getattr__`
         autograd as autograd,
         backends as backends,
         cuda as cuda,
+        debug as debug,
         distributed as distributed,
         distributions as distributions,
         events as events,
@@ -759,6 +760,7 @@ if TYPE_CHECKING:  # imported when first used: see `__getattr__`
         typename as typename,
     )
     from livegrad.control_flow import cond as cond, while_loop as while_loop
+    from livegrad.debug import blame as blame
     from livegrad.func.vmap import vmap as vmap
     from livegrad.ops.layers.attention import safe_softmax as _safe_softmax
     from livegrad.ops.windows.interpolation import (
@@ -848,6 +850,7 @@ del conj_view
 # Packages that tensors need and that are written with tensors are imported when first used.
 _Above.drawing = lambda: _import_module("livegrad.view.drawing")
 _Above.array_api = lambda: _import_module("livegrad.array_api")
+_Above.blaming = lambda: _import_module("livegrad.debug.blaming")
 _Above.data_parallel = lambda: _import_module("livegrad.distributed.data_parallel")
 _Above.maskedtensor = lambda: _import_module("livegrad.maskedtensor")
 _Above.multiprocessing = lambda: _import_module("livegrad.multiprocessing")
@@ -881,6 +884,7 @@ _SUBPACKAGES = (
     "autograd",
     "backends",
     "cuda",
+    "debug",
     "distributed",
     "distributions",
     "events",
@@ -936,6 +940,7 @@ _MORE = {
     "sym_min sym_not sym_sqrt sym_sum typename",
     "checks": "_check _check_index _check_is_size _check_type _check_value",
     "control_flow": "cond while_loop",
+    "debug": "blame",
     "sparse.making": "sparse_bsc_tensor sparse_bsr_tensor sparse_compressed_tensor "
     "sparse_coo_tensor sparse_csc_tensor sparse_csr_tensor",
     "sparse.products": "hspmm smm sspaddmm",

@@ -59,7 +59,7 @@ LAYERS = (
     | {"testing"},
     {"_C", "distributed", "fx", "maskedtensor", "nested"},
     {"cuda", "hub"},
-    {"lint", "utils"},
+    {"debug", "lint", "utils"},
     {"train"},
     {"__init__"},
     {"array_api", "attr", "functional", "text", "view", "vision"},

@@ -39,6 +39,7 @@ from livegrad.graph.state import (
     start_over,
 )
 from livegrad.native.hot import FUNCTIONS, hot
+from livegrad.ops.bookkeeping.finite import FINITE, NotFinite
 from livegrad.runtime import plans
 from livegrad.runtime.at_once import write_at_once
 from livegrad.runtime.counters import counters
@@ -53,6 +54,7 @@ from livegrad.runtime.elsewhere import (
     take_up,
 )
 from livegrad.runtime.fault import Fault
+from livegrad.runtime.finiteness import look_into
 from livegrad.runtime.folding import fold
 from livegrad.runtime.memory import OutOfMemory
 from livegrad.runtime.plans import FOUND, LAST, digest_of_specs, note_found
@@ -166,7 +168,13 @@ def _flush_locked(state: State, reason: str, roots: tuple[Node, ...], is_new: bo
     if FLUSHING:
         roots = tell_flushing(reason, roots)
     try:
-        _flush(state, reason, roots, is_new)
+        try:
+            _flush(state, reason, roots, is_new)
+        except Fault as fault:
+            if fault.kind is not NotFinite:
+                raise
+            _look_into(state, fault)
+            _flush(state, reason, roots, is_new=False)
     except Fault as fault:
         raise _flush_the_rest(state, reason, roots, fault) from None
     except OutOfMemory as error:
@@ -192,6 +200,14 @@ def _look_around(state: State) -> bool:
     state.shared = True
     renew_updates(state)
     return True
+
+
+def _look_into(state: State, fault: Fault) -> None:
+    """Gradients that an update is to use are not finite: has that looked into, and goes on."""
+    asked = next(node for node in state.nodes if node.spec.op is FINITE)
+    fault.recorded = None
+    fault.with_traceback(None)  # its frames refer to what is pending, which would all look alive
+    look_into(asked)
 
 
 # ---------------------------------------------------------------------- after a refused value
