@@ -39,8 +39,8 @@ def note_loss(tensors: Any) -> None:
         refs.append(ref(tensors._node))
     else:
         refs += [ref(x._node) for x in tensors if isinstance(x, Handle)]
-    if len(refs) > _MOST:
-        refs = LOSSES.refs = refs[len(refs) - _MOST :]
+    while len(refs) > _MOST:
+        refs.pop(0)
     if refs:
         LOSSES.latest = refs[-1]
 

@@ -180,7 +180,11 @@ def _flush_locked(state: State, reason: str, roots: tuple[Node, ...], is_new: bo
     except OutOfMemory as error:
         raise _with_largest(error, state.nodes) from None
     finally:
-        start_over(state)
+        try:
+            start_over(state)
+        except KeyboardInterrupt:  # what was computed must not stay pending
+            start_over(state)
+            raise
 
 
 def _with_largest(error: OutOfMemory, nodes: list[Node]) -> RuntimeError:
