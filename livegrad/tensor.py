@@ -324,6 +324,11 @@ class Tensor(Subclassing):
             return values.astype(dtype)
         return np.array(values) if copy else values
 
+    def __array_wrap__(self, array: Array, context: Any = None, return_scalar: Any = False) -> Any:
+        """What NumPy's functions of a tensor have computed, as a tensor; bools are uint8 there."""
+        values = array.astype(np.uint8) if array.dtype == bool else array
+        return creation.from_numpy(values)
+
     def __dlpack__(
         self,
         *,
@@ -333,10 +338,16 @@ class Tensor(Subclassing):
         copy: bool | None = None,
     ) -> Any:
         """A DLPack capsule that shares the memory of the values; a copy if asked for."""
-        values = self._lent("DLPack")
+        values = self._exported()
         return (np.array(values) if copy else values).__dlpack__(
             max_version=max_version, dl_device=dl_device
         )
+
+    def _exported(self) -> Array:
+        """The values, for libraries that know nothing of gradients."""
+        if self.requires_grad:
+            raise BufferError("Can't export tensors that require gradient, use tensor.detach()")
+        return self._lent("DLPack")
 
     def __dlpack_device__(self) -> tuple[int, int]:
         return (1, 0)
