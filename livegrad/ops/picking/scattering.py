@@ -282,7 +282,19 @@ def scatter(
     value: float | None = None,
     reduce: str | None = None,
 ) -> Tensor:
-    """`input` with src[i][j] (or one number) written to element [index[i][j]][j] (for dim 0)."""
+    """`input` with src[i][j] (or one number) written to element [index[i][j]][j] (for dim 0).
+
+    Args:
+        input: a tensor; it is left as it is.
+        dim: along which elements are written.
+        index: int64, with as many dims.
+        src: what is written: a tensor or a number.
+
+    Example:
+        >>> lg.scatter(lg.zeros(2, 3), 1, lg.tensor([[2], [0]]), 5.0)
+        tensor([[0., 0., 5.],
+                [5., 0., 0.]])
+    """
     written = src if value is None else value
     if written is None:
         raise TypeError("scatter(): missing argument: expected `src`, a tensor, or `value`")

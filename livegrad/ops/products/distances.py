@@ -123,6 +123,10 @@ def cdist(
 
     Args:
         compute_mode: accepted as in PyTorch; distances are always those of the differences.
+
+    Example:
+        >>> lg.cdist(lg.tensor([[0.0, 0.0]]), lg.tensor([[3.0, 4.0], [1.0, 0.0]]))
+        tensor([[5., 1.]])
     """
     a, b = node_of(x1).meta, node_of(x2).meta
     for name, meta in (("x1", a), ("x2", b)):

@@ -198,7 +198,17 @@ def reshape_to(x: Tensor, shape: Shape) -> Tensor:
 
 
 def reshape(input: Tensor, *sizes: Any, shape: Any = None) -> Tensor:
-    """The same elements in row-major order with another shape; one size may be -1."""
+    """The same elements in row-major order with another shape; one size may be -1.
+
+    Args:
+        input: a tensor.
+        shape: the sizes, as numbers or as one tuple; one may be -1, which is computed.
+
+    Example:
+        >>> lg.reshape(lg.arange(6), (2, -1))
+        tensor([[0, 1, 2],
+                [3, 4, 5]])
+    """
     meta = node_of(input).meta
     wanted = resolved_shape(meta, sizes_of("reshape", sizes, shape))
     if is_viewable(meta, wanted):
@@ -275,7 +285,18 @@ def resolved_shape(meta: Meta, shape: Shape) -> Shape:
 
 @numpy_names
 def squeeze(input: Tensor, dim: int | Sequence[int] | None = None) -> Tensor:
-    """`input` without its dims of size 1, or without those of them named by `dim`."""
+    """`input` without its dims of size 1, or without those of them named by `dim`.
+
+    Args:
+        input: a tensor.
+        dim: one dim or several; None: all of size 1.
+
+    Example:
+        >>> lg.squeeze(lg.ones(1, 3, 1)).shape
+        livegrad.Size([3])
+        >>> lg.squeeze(lg.ones(1, 3, 1), 0).shape
+        livegrad.Size([3, 1])
+    """
     shape = node_of(input).meta.shape
     if dim is None:
         drop = set(range(len(shape)))
@@ -289,7 +310,16 @@ def squeeze(input: Tensor, dim: int | Sequence[int] | None = None) -> Tensor:
 
 @numpy_names
 def unsqueeze(input: Tensor, dim: int) -> Tensor:
-    """`input` with a new dim of size 1 at `dim`."""
+    """`input` with a new dim of size 1 at `dim`.
+
+    Args:
+        input: a tensor.
+        dim: the place of the new dim.
+
+    Example:
+        >>> lg.unsqueeze(lg.ones(3), 1).shape
+        livegrad.Size([3, 1])
+    """
     shape = node_of(input).meta.shape
     d = normal_dim("unsqueeze", dim, len(shape) + 1)
     wanted = shape[:d] + (1,) + shape[d:]
@@ -333,7 +363,16 @@ PERMUTE: Op = Op(
 
 
 def permute(input: Tensor, *order: Any, dims: Any = None) -> Tensor:
-    """The dims of `input` in another order."""
+    """The dims of `input` in another order.
+
+    Args:
+        input: a tensor.
+        dims: all of them, in the new order.
+
+    Example:
+        >>> lg.permute(lg.ones(2, 3, 4), (2, 0, 1)).shape
+        livegrad.Size([4, 2, 3])
+    """
     ndim = node_of(input).meta.ndim
     given = sizes_of("permute", order, dims)
     if len(given) != ndim:
@@ -350,17 +389,42 @@ def permute(input: Tensor, *order: Any, dims: Any = None) -> Tensor:
 
 
 def transpose(input: Tensor, dim0: int, dim1: int) -> Tensor:
-    """`input` with two dims exchanged."""
-    ndim = node_of(input).meta.ndim
+    """`input` with two dims exchanged.
+
+    Args:
+        input: a tensor.
+        dim0: one dim.
+        dim1: the other.
+
+    Example:
+        >>> lg.transpose(lg.ones(2, 3, 4), 0, 2).shape
+        livegrad.Size([4, 3, 2])
+    """
+    return record_view(PERMUTE, input, (_exchanged(node_of(input).meta.ndim, dim0, dim1),))
+
+
+def transposed(value: Tensor, dim0: int, dim1: int) -> Tensor:
+    """A value nobody else has seen with two dims exchanged: no view, to whoever asks."""
+    return record(PERMUTE, (value,), (_exchanged(node_of(value).meta.ndim, dim0, dim1),))
+
+
+def _exchanged(ndim: int, dim0: int, dim1: int) -> tuple[int, ...]:
+    """The order of dims after two of them have changed places."""
     order = list(range(ndim))
     a, b = normal_dim("transpose", dim0, ndim), normal_dim("transpose", dim1, ndim)
     if ndim:
         order[a], order[b] = order[b], order[a]
-    return record_view(PERMUTE, input, (tuple(order),))
+    return tuple(order)
 
 
 def t(input: Tensor) -> Tensor:
-    """The transpose of a matrix; 0-d and 1-d tensors are themselves."""
+    """The transpose of a matrix; 0-d and 1-d tensors are themselves.
+
+    Example:
+        >>> lg.tensor([[1, 2], [3, 4]]).t()
+        tensor([[1, 3],
+                [2, 4]])
+    """
     ndim = node_of(input).meta.ndim
     if ndim > 2:
         raise RuntimeError(
@@ -380,7 +444,17 @@ def swapdims(input: Tensor, dim0: int, dim1: int) -> Tensor:
 
 
 def movedim(input: Tensor, source: Any, destination: Any) -> Tensor:
-    """`input` with the dims `source` moved to the places `destination`; the others keep order."""
+    """`input` with the dims `source` moved to the places `destination`; the others keep order.
+
+    Args:
+        input: a tensor.
+        source: one dim or several.
+        destination: where they go.
+
+    Example:
+        >>> lg.movedim(lg.ones(2, 3, 4), 0, -1).shape
+        livegrad.Size([3, 4, 2])
+    """
     ndim = node_of(input).meta.ndim
     given = [(x,) if isinstance(x, int) else as_items(x) for x in (source, destination)]
     old, new = [tuple([normal_dim("movedim", d, ndim) for d in dims]) for dims in given]
@@ -429,7 +503,16 @@ EXPAND = Op(
 
 
 def expand(input: Tensor, *sizes: Any, size: Any = None, implicit: bool = False) -> Tensor:
-    """`input` repeated along dims of size 1 (and new leading dims) without copying; -1 keeps."""
+    """`input` repeated along dims of size 1 (and new leading dims) without copying; -1 keeps.
+
+    Args:
+        sizes: as numbers or as one tuple.
+
+    Example:
+        >>> lg.tensor([[1], [2]]).expand(2, 3)
+        tensor([[1, 1, 1],
+                [2, 2, 2]])
+    """
     shape = node_of(input).meta.shape
     wanted = sizes_of("expand", sizes, size)
     lead = len(wanted) - len(shape)
@@ -458,7 +541,17 @@ def expand_as(input: Tensor, other: Tensor) -> Tensor:
 
 
 def broadcast_to(input: Tensor, size: Any) -> Tensor:
-    """`input` expanded to `size`."""
+    """`input` expanded to `size`.
+
+    Args:
+        input: a tensor.
+        size: the shape.
+
+    Example:
+        >>> lg.broadcast_to(lg.tensor([1, 2]), (2, 2))
+        tensor([[1, 2],
+                [1, 2]])
+    """
     return expand(input, size)
 
 
@@ -532,7 +625,12 @@ DETACH = Op(
 
 
 def detach(input: Tensor) -> Tensor:
-    """A view through which no gradient flows."""
+    """A view through which no gradient flows.
+
+    Example:
+        >>> lg.ones(2, requires_grad=True).detach().requires_grad
+        False
+    """
     if isinstance(input, Handle) and may_be_stale(input):
         with setting(grad=False):  # also if its history was given up
             return record_view(DETACH, input)

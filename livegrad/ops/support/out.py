@@ -22,6 +22,7 @@ class Out(NamedTuple):
     """How a result gets into `out`."""
 
     exact: bool = False  # it must have the dtype of the result
+    sizes: bool = False  # of complex numbers, it may have their dtype, or any real one
     refusal: type[Exception] = RuntimeError  # if its dtype does not hold the result's values
     gives_dtype: bool = False  # the function's `dtype`, if none is given
     apart: bool = False  # it must not share memory with the arguments at all
@@ -32,6 +33,7 @@ class Out(NamedTuple):
 
 _CASTING = Out()
 _EXACT = Out(exact=True)
+_SIZES = Out(exact=True, sizes=True)
 _JOINING = Out(refusal=TypeError, apart=True)
 _FOLDING = Out(gives_dtype=True)
 _CREATING = Out(exact=True, gives_dtype=True)
@@ -50,6 +52,12 @@ def casting(function: F) -> F:
 def exact(function: F) -> F:
     """Decorates a function whose `out` must have the dtype of the result."""
     function.__dict__["out"] = _EXACT
+    return function
+
+
+def sizes(function: F) -> F:
+    """As `exact`; but the sizes of complex numbers may be stored as those, or as any reals."""
+    function.__dict__["out"] = _SIZES
     return function
 
 

@@ -36,6 +36,13 @@ def store(result: Any, out: Any, kind: Out) -> Any:
     return type(result)(*stored) if named else tuple(stored)
 
 
+def kind_for(kind: Out, x: Any, out: Any) -> Out:
+    """How the sizes of `x` get into `out`."""
+    dtype, given = node_of(x).meta.dtype, dtype_of(out)
+    casts = dtype.is_complex and (given is dtype or not given.is_complex)
+    return kind._replace(exact=False) if casts else kind
+
+
 def check_apart(result: Any, out: Any, operands: tuple[Any, ...], kind: Out) -> None:
     """RuntimeError for an `out` that shares memory with operands as PyTorch's must not.
 

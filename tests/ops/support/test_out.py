@@ -196,3 +196,13 @@ print("checked")
 def test_every_marked_function_takes_it(python: Any) -> None:
     # In a process of its own: where classes override functions, these look otherwise.
     assert python(MARKED).stdout == "checked\n"
+
+
+def test_sizes_of_complex_numbers_are_stored_as_those_or_as_reals() -> None:
+    x = lg.tensor([3 + 4j])
+    for dtype in (lg.complex64, lg.float32, lg.float64):
+        assert lg.abs(x, out=lg.empty(1, dtype=dtype)).tolist() == [5.0]
+    assert lg.abs(input=x, out=x) is x
+    for given, dtype in ((x, lg.complex128), (x, lg.int64), (x.real, lg.float64)):
+        with pytest.raises(RuntimeError, match="out: "):
+            lg.absolute(given, out=lg.empty(1, dtype=dtype))

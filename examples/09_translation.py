@@ -1,0 +1,204 @@
+"""Translation: an encoder and a decoder with attention, teacher forcing, and beam search.
+
+    livegrad data get translation-de && python 09_translation.py
+
+With `--quick` or without that data: numbers in words, "three hundred forty two" to "drei hundert
+zwei und vierzig", which are generated; German says ones before tens, so that looking up word by
+word is not enough. BLEU is compared with copying, and with such a look-up.
+"""
+
+import random
+from collections import Counter
+from typing import Any
+
+from common import arguments, fetched, pyplot, result, save
+
+import livegrad as lg
+import livegrad.nn.functional as F
+from livegrad import Tensor, nn, optim, train
+from livegrad.text import Field, ParallelCorpus, bleu_score
+from livegrad.utils.data import DataLoader, LengthBucketSampler
+
+args = arguments(__doc__)
+Pairs = list[tuple[str, str]]
+
+
+def in_english(n: int) -> str:
+    low = "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen"
+    low += " fifteen sixteen seventeen eighteen nineteen"
+    tens = "twenty thirty forty fifty sixty seventy eighty ninety".split()
+    if n >= 1000:
+        return f"{in_english(n // 1000)} thousand " + (in_english(n % 1000) if n % 1000 else "")
+    if n >= 100:
+        return f"{in_english(n // 100)} hundred " + (in_english(n % 100) if n % 100 else "")
+    if n < 20:
+        return low.split()[n]
+    return tens[n // 10 - 2] + (" " + in_english(n % 10) if n % 10 else "")
+
+
+def in_german(n: int) -> str:
+    low = "null ein zwei drei vier fünf sechs sieben acht neun zehn elf zwölf dreizehn vierzehn"
+    low += " fünfzehn sechzehn siebzehn achtzehn neunzehn"
+    tens = "zwanzig dreißig vierzig fünfzig sechzig siebzig achtzig neunzig".split()
+    if n >= 1000:
+        return f"{in_german(n // 1000)} tausend " + (in_german(n % 1000) if n % 1000 else "")
+    if n >= 100:
+        return f"{in_german(n // 100)} hundert " + (in_german(n % 100) if n % 100 else "")
+    if n < 20:
+        return low.split()[n]
+    return (in_german(n % 10) + " und " if n % 10 else "") + tens[n // 10 - 2]
+
+
+def merit(row: tuple[float, list[int], Any, Any]) -> float:
+    """How good a translation is: its likelihood, of which each word of a longer one takes some."""
+    return row[0] / len(row[1]) ** 0.6
+
+
+class Translator(nn.Module):
+    """GRUs that read and write; at each word the writer looks back at all that was read."""
+
+    def __init__(self, source_words: int, target_words: int, width: int) -> None:
+        super().__init__()
+        self.read = nn.Embedding(source_words, width)
+        self.written = nn.Embedding(target_words, width)
+        self.encoder = nn.GRU(width, width // 2, batch_first=True, bidirectional=True)
+        self.decoder = nn.GRU(width, width, batch_first=True)
+        self.ask = nn.Linear(width, width, bias=False)
+        self.join = nn.Linear(2 * width, width)
+        self.drop = nn.Dropout(0.2)
+        self.outer = nn.Linear(width, target_words)
+
+    def encode(self, source: Tensor) -> tuple[Tensor, Tensor]:
+        """What was read (N, S, width), and the state (1, N, width) that writing begins with."""
+        memory, last = self.encoder(self.drop(self.read(source)))
+        return memory, lg.cat([last[0], last[1]], dim=-1)[None]
+
+    def decode(
+        self, words: Tensor, state: Tensor, memory: Tensor, there: Tensor
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """Scores of the word after each of `words` (N, T), the next state, and where it looked."""
+        hidden, state = self.decoder(self.drop(self.written(words)), state)
+        likeness = self.ask(hidden) @ memory.mT  # (N, T, S)
+        looked = F.softmax(likeness.masked_fill(~there[:, None], -1e9), dim=-1)
+        joined = lg.tanh(self.join(lg.cat([hidden, looked @ memory], dim=-1)))
+        return self.outer(self.drop(joined)), state, looked
+
+    def beam_search(
+        self, source: Tensor, begin: int, end: int, beams: int, longest: int = 24
+    ) -> tuple[list[int], list[Tensor]]:
+        """The likeliest translation of one sentence (1, S), and where each word looked."""
+        memory, state = self.encode(source)
+        there = lg.ones_like(source).bool()
+        open_ = [(0.0, [begin], state, [])]  # log-likelihood, words, state, looks
+        done = []
+        for _ in range(longest):
+            words = lg.tensor([row[1][-1:] for row in open_])
+            states = lg.cat([row[2] for row in open_], dim=1)
+            rows = len(open_)
+            scores, states, looks = self.decode(
+                words, states, memory.expand(rows, -1, -1), there.expand(rows, -1)
+            )
+            best = F.log_softmax(scores[:, -1], dim=-1).topk(beams)
+            longer = []
+            values, indices = best.values.tolist(), best.indices.tolist()
+            for i, (so_far, text, _, looked) in enumerate(open_):
+                for value, word in zip(values[i], indices[i], strict=True):
+                    longer.append(
+                        (so_far + value, [*text, word], states[:, i : i + 1], [*looked, looks[i]])
+                    )
+            longer.sort(key=lambda row: -row[0])
+            done += [row for row in longer[:beams] if row[1][-1] == end]
+            open_ = [row for row in longer[:beams] if row[1][-1] != end]
+            if not open_ or (done and max(map(merit, done)) > merit(open_[0])):
+                break
+        best_row = max(done or open_, key=merit)
+        return best_row[1], best_row[3]
+
+
+root = fetched("translation-de", "generated numbers in words", args.quick)
+if root is None:
+    numbers = random.sample(range(10_000), 1500 if args.quick else 4000)
+    corpus = ParallelCorpus([(in_english(n), in_german(n)) for n in numbers])
+    width, epochs, rare = 48, 12 if args.quick else 10, 1
+else:
+    both = ParallelCorpus.from_csv(root / "pairs.tsv")
+    corpus = both.filter(lambda a, b: 2 <= len(a.split()) <= 8 and len(b.split()) <= 9)
+    random.shuffle(corpus.pairs)
+    width, epochs, rare = 128, 8, 2
+held = 100 if args.quick else 400
+pairs, test_pairs = corpus.pairs[held:], corpus.pairs[:held]
+source_field = Field("basic_english", lower=True)
+target_field = Field("basic_english", lower=True, init_token="<s>", eos_token="</s>")
+source_field.build_vocab([a for a, _ in pairs], min_freq=rare)
+target_field.build_vocab([b for _, b in pairs], min_freq=rare)
+print(f"{len(pairs)} pairs, {len(source_field.vocab)} and {len(target_field.vocab)} words")
+pad, begin, end = [target_field.vocab[x] for x in ("<pad>", "<s>", "</s>")]
+
+
+def collate(samples: Pairs) -> tuple[Tensor, Tensor]:
+    return source_field([a for a, _ in samples]), target_field([b for _, b in samples])
+
+
+sampler = LengthBucketSampler(ParallelCorpus(pairs).lengths(), batch_size=64)
+loader = DataLoader(pairs, batch_sampler=sampler, collate_fn=collate)
+model = Translator(len(source_field.vocab), len(target_field.vocab), width)
+optimizer = optim.AdamW(model.parameters(), lr=4e-3)
+steps = epochs * len(loader)
+scheduler = optim.lr_scheduler.CosineAnnealingLR(optimizer, steps)
+losses = []
+for epoch in range(epochs):
+    for source, target in (bar := train.progress(loader, f"epoch {epoch + 1}/{epochs}")):
+        memory, state = model.encode(source)
+        there = source != source_field.vocab["<pad>"]
+        # Teacher forcing: it is given the true words so far, and says each time what comes next.
+        scores, _, _ = model.decode(target[:, :-1], state, memory, there)
+        loss = F.cross_entropy(scores.flatten(0, 1), target[:, 1:].flatten(), ignore_index=pad)
+        optimizer.zero_grad()
+        loss.backward()
+        nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimizer.step()
+        scheduler.step()
+        losses.append(loss)
+        bar.set(loss=loss)
+
+# The baseline: for each English word the German one that it occurs with most exclusively.
+together, left, right = Counter(), Counter(), Counter()
+for a, b in pairs:
+    words, others = set(source_field.preprocess(a)), set(target_field.preprocess(b))
+    left.update(words)
+    right.update(others)
+    together.update((x, y) for x in words for y in others)
+lookup: dict[str, tuple[float, str]] = {}
+for (x, y), n in together.items():
+    lookup[x] = max(lookup.get(x, (0.0, x)), (n / (left[x] + right[y]), y))
+
+found: dict[str, list[list[str]]] = {"copy": [], "look-up": [], "greedy": [], "4 beams": []}
+model.eval()
+with lg.no_grad():
+    for a, _ in train.progress(test_pairs, "translating"):
+        tokens = source_field.preprocess(a)
+        found["copy"].append(tokens)
+        found["look-up"].append([lookup.get(x, (0.0, x))[1] for x in tokens])
+        for name, beams in (("greedy", 1), ("4 beams", 4)):
+            written, looked = model.beam_search(source_field([a]), begin, end, beams)
+            found[name].append(target_field.texts([written])[0])
+wanted = [[target_field.preprocess(b)] for _, b in test_pairs]
+bleu = {name: bleu_score(texts, wanted) for name, texts in found.items()}
+for i in range(3):
+    print(" →".join([test_pairs[i][0], f" {' '.join(found['4 beams'][i])}", f" {wanted[i][0]}"]))
+
+if plt := pyplot():
+    plt.figure(figsize=(9, 4))
+    plt.subplot(121, title="BLEU")
+    plt.bar(list(bleu), list(bleu.values()))
+    plt.subplot(122, title="where each word looked (last test sentence)")
+    plt.imshow(lg.cat(looked).numpy(), cmap="Greys")
+    plt.xticks(range(len(tokens)), tokens, rotation=60)
+    plt.yticks(range(len(written) - 1), target_field.vocab.lookup_tokens(written[1:]))
+    save(plt, args)
+
+result("BLEU of copying", bleu["copy"])
+result("BLEU of looking up word by word", bleu["look-up"])
+result("BLEU, greedy", bleu["greedy"])
+goal = max(bleu["copy"], bleu["look-up"], 0.0 if root else 0.8)
+result("BLEU with 4 beams", bleu["4 beams"], at_least=goal)
