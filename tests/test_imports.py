@@ -62,7 +62,7 @@ LAYERS = (
     {"lint", "utils"},
     {"train"},
     {"__init__"},
-    {"array_api", "attr", "functional", "text", "vision"},
+    {"array_api", "attr", "compress", "functional", "text", "vision"},
     {"demo", "porting"},
     {"cli"},
     {"__main__"},

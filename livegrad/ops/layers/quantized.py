@@ -24,9 +24,9 @@ from livegrad.graph.handle import node_of
 from livegrad.graph.meta import Meta, meta_of
 from livegrad.graph.op import Op
 from livegrad.graph.record import record
-from livegrad.ops.elementwise.arithmetic import add, cast, div, mul, sub
+from livegrad.ops.elementwise.arithmetic import add, cast, div, mul, neg, sub
 from livegrad.ops.elementwise.comparison import bitwise_left_shift, bitwise_or, clamp
-from livegrad.ops.elementwise.pointwise_math import neg, round as rounded
+from livegrad.ops.elementwise.pointwise_math import round as rounded
 from livegrad.ops.products.quads import QUAD, byte_quads, quad_conv, quad_product
 from livegrad.ops.reductions.reduce import amax, amin
 from livegrad.ops.shaping.joining import pad
