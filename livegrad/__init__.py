@@ -883,6 +883,7 @@ _SUBPACKAGES = (
     "attr",
     "autograd",
     "backends",
+    "compress",
     "cuda",
     "debug",
     "distributed",
@@ -939,8 +940,11 @@ _MORE = {
     "is_nonzero is_same_size is_signed is_storage range sym_float sym_int sym_ite sym_max "
     "sym_min sym_not sym_sqrt sym_sum typename",
     "checks": "_check _check_index _check_is_size _check_type _check_value",
+    "compress.schemes": "per_channel_affine per_channel_symmetric per_tensor_affine "
+    "per_tensor_symmetric qint32 qint8 quint8",
     "control_flow": "cond while_loop",
     "debug": "blame",
+    "ops.layers.fake_quantize": "fake_quantize_per_channel_affine fake_quantize_per_tensor_affine",
     "sparse.making": "sparse_bsc_tensor sparse_bsr_tensor sparse_compressed_tensor "
     "sparse_coo_tensor sparse_csc_tensor sparse_csr_tensor",
     "sparse.products": "hspmm smm sspaddmm",
