@@ -29,23 +29,21 @@ class Memory:
         self.rewards = np.zeros(size, np.float32)
         self.fell = np.zeros(size, np.float32)
         self.count = 0
+        self.random = np.random.default_rng(args.seed)
 
-    def add(self, before: np.ndarray, action: int, reward: float, after: np.ndarray, fell: bool):
+    def add(
+        self, before: np.ndarray, action: int, reward: float, after: np.ndarray, fell: bool
+    ) -> None:
         place = self.count % len(self.actions)
         self.states[place] = before, after
         self.actions[place], self.rewards[place], self.fell[place] = action, reward, fell
         self.count += 1
 
     def draw(self, count: int) -> list[lg.Tensor]:
-        rows = np.random.randint(0, min(self.count, len(self.actions)), count)
-        columns = (
-            self.states[rows, 0],
-            self.actions,
-            self.rewards,
-            self.states[rows, 1],
-            self.fell,
-        )
-        return [lg.tensor(x if len(x) == count else x[rows]) for x in columns]
+        rows = self.random.integers(0, min(self.count, len(self.actions)), count)
+        before, after = self.states[rows, 0], self.states[rows, 1]
+        columns = (before, self.actions[rows], self.rewards[rows], after, self.fell[rows])
+        return [lg.tensor(x) for x in columns]
 
 
 worth = nn.Sequential(nn.Linear(4, 64), nn.ReLU(), nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 2))

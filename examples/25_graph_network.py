@@ -1,4 +1,4 @@
-"""Graph networks: convolution (GCN) and attention (GAT) over neighbours. Who belongs to which group?
+"""Graph networks, by convolution (GCN) and attention (GAT): who belongs to which group?
 
 A graph of people is generated: friends are mostly of one's own group, what is known of each person
 says little about it, and the group of a few is given. A network that does not see the graph is

@@ -7,6 +7,7 @@ gymnasium's own where it is installed.
 from __future__ import annotations
 
 import math
+import random
 from collections.abc import Callable
 from typing import Any
 
@@ -85,4 +86,4 @@ def returns(policy: Policy, episodes: int, seed: int = 1000) -> list[float]:
 
 def by_chance(_: Observation) -> int:
     """A policy that does not look: what learning is compared with."""
-    return int(np.random.randint(2))
+    return random.randrange(2)
