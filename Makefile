@@ -5,6 +5,7 @@
 #   make quick   the tests that are not slow, in some minutes
 #   make test    all tests, on two processes
 #   make lint    style and types
+#   make docs    the site, in build/docs
 #   make bench   compare with the other frameworks that can be installed
 #   make clean   remove everything these targets made
 #
@@ -17,7 +18,7 @@ PIP    := $(BIN)/python -m pip --quiet --quiet --disable-pip-version-check
 TORCH  := torch==2.13.0
 PARALLEL := -n 2 --dist worksteal
 
-.PHONY: help demo tiny quick test lint format bench clean
+.PHONY: help demo tiny quick test lint format docs bench clean
 .DELETE_ON_ERROR:
 
 help:
@@ -38,7 +39,7 @@ $(VENV)/.base: pyproject.toml $(VENV)/.python
 	@$(PIP) install --editable .
 	@touch $@
 
-$(VENV)/.test $(VENV)/.dev: $(VENV)/.%: pyproject.toml $(VENV)/.python
+$(VENV)/.test $(VENV)/.dev $(VENV)/.docs: $(VENV)/.%: pyproject.toml $(VENV)/.python
 	@echo "installing livegrad[$*]"
 	@$(PIP) install --editable ".[$*]"
 	@touch $@
@@ -72,6 +73,11 @@ lint: $(VENV)/.dev
 format: $(VENV)/.dev
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
+
+# Every warning is an error: a link inside the site that leads nowhere, a page that nothing links to.
+docs: $(VENV)/.docs
+	$(BIN)/python -m sphinx --fail-on-warning --keep-going --quiet docs build/docs
+	@echo "open build/docs/index.html"
 
 bench: $(VENV)/.torch
 	$(BIN)/python -m benchmarks

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from importlib import import_module as _import_module
+from types import ModuleType as _ModuleType
 from typing import TYPE_CHECKING, Any
 
 from livegrad import (
@@ -696,6 +697,7 @@ if TYPE_CHECKING:  # imported when first used: see `__getattr__`
         autograd as autograd,
         backends as backends,
         cuda as cuda,
+        debug as debug,
         distributed as distributed,
         distributions as distributions,
         events as events,
@@ -725,6 +727,7 @@ if TYPE_CHECKING:  # imported when first used: see `__getattr__`
         text as text,
         train as train,
         utils as utils,
+        view as view,
         vision as vision,
         xpu as xpu,
     )
@@ -757,6 +760,7 @@ if TYPE_CHECKING:  # imported when first used: see `__getattr__`
         typename as typename,
     )
     from livegrad.control_flow import cond as cond, while_loop as while_loop
+    from livegrad.debug import blame as blame
     from livegrad.func.vmap import vmap as vmap
     from livegrad.ops.layers.attention import safe_softmax as _safe_softmax
     from livegrad.ops.windows.interpolation import (
@@ -844,7 +848,9 @@ if TYPE_CHECKING:  # imported when first used: see `__getattr__`
 conj = conj_view
 del conj_view
 # Packages that tensors need and that are written with tensors are imported when first used.
+_Above.drawing = lambda: _import_module("livegrad.view.drawing")
 _Above.array_api = lambda: _import_module("livegrad.array_api")
+_Above.blaming = lambda: _import_module("livegrad.debug.blaming")
 _Above.data_parallel = lambda: _import_module("livegrad.distributed.data_parallel")
 _Above.maskedtensor = lambda: _import_module("livegrad.maskedtensor")
 _Above.multiprocessing = lambda: _import_module("livegrad.multiprocessing")
@@ -878,6 +884,7 @@ _SUBPACKAGES = (
     "autograd",
     "backends",
     "cuda",
+    "debug",
     "distributed",
     "distributions",
     "events",
@@ -908,6 +915,7 @@ _SUBPACKAGES = (
     "text",
     "train",
     "utils",
+    "view",
     "vision",
     "xpu",
 )
@@ -923,6 +931,7 @@ _NAMES = {
     "save": ("serialization", "save"),
     "set_printoptions": ("printing", "set_printoptions"),
     "vmap": ("func", "vmap"),
+    "watch": ("view", "watch"),
 }
 _MORE = {
     "asked": "SymBool SymFloat SymInt _shape_as_tensor compiled_with_cxx11_abi embedding "
@@ -931,6 +940,7 @@ _MORE = {
     "sym_min sym_not sym_sqrt sym_sum typename",
     "checks": "_check _check_index _check_is_size _check_type _check_value",
     "control_flow": "cond while_loop",
+    "debug": "blame",
     "sparse.making": "sparse_bsc_tensor sparse_bsr_tensor sparse_compressed_tensor "
     "sparse_coo_tensor sparse_csc_tensor sparse_csr_tensor",
     "sparse.products": "hspmm smm sspaddmm",
@@ -962,3 +972,13 @@ if not TYPE_CHECKING:  # which would believe that every name exists
         if name.endswith("_") and name[0] != "_" and hasattr(Tensor, name):
             return getattr(Tensor, name)  # livegrad.sin_(x) is x.sin_()
         raise AttributeError(f"module 'livegrad' has no attribute {name!r}")
+
+
+class _Graph(_ModuleType):
+    """`livegrad.graph` is what the graph is written in; called, it shows one: `livegrad.view`."""
+
+    def __call__(self, what: Any = None) -> Any:
+        return _import_module("livegrad.view").graph(what)
+
+
+_import_module("livegrad.graph").__class__ = _Graph

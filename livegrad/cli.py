@@ -10,6 +10,7 @@ from pathlib import Path
 
 import click
 
+import livegrad
 from livegrad.__about__ import __version__
 from livegrad.datasets import fetching, sources
 from livegrad.porting import running
@@ -80,6 +81,44 @@ def run(
         running.report_at_exit()
     start = running.run_module if module else running.run_text if text else running.run_script
     todo.append(partial(start, program, arguments))
+
+
+@commands.command(
+    context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False}
+)
+@click.option("--port", default=0, type=click.IntRange(0, 65535), help="Of the page; 0: any.")
+@click.option("--save", "file", default=None, help="Write the record there: .html, .lgv, .json.")
+@click.option("--values", is_flag=True, help="Take statistics of all values, now and then.")
+@click.option("--torch", is_flag=True, help="PROGRAM is one of PyTorch's: see livegrad run.")
+@click.option("--browser/--no-browser", default=True, help="Open a browser, or print the link.")
+@click.argument("program")
+@click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
+@click.pass_obj
+def view(
+    todo: list[Callable[[], None]],
+    port: int,
+    file: str | None,
+    values: bool,
+    torch: bool,
+    browser: bool,
+    program: str,
+    arguments: tuple[str, ...],
+) -> None:
+    """Show PROGRAM in a browser while it runs, as it is; or a record, or two to compare (.lgv).
+
+    With --save alone nothing is opened: the program runs, and the record is written.
+    """
+    command = livegrad.view.command  # imported when first used
+    if not Path(program).is_file():
+        raise click.BadParameter(f"there is no file {program!r}", param_hint="PROGRAM")
+    if program.endswith(".lgv"):
+        try:
+            todo.append(command.shown([program, *arguments], port, browser))
+        except (OSError, ValueError, RuntimeError) as error:
+            raise click.ClickException(str(error)) from None
+        return
+    start = partial(running.run_script if torch else running.run_plain, program, arguments)
+    todo.append(partial(command.run_watched, start, port, file, values, browser))
 
 
 @commands.group()

@@ -103,6 +103,18 @@ def tensor(
     """A tensor with a copy of `data`: a number, nested lists, a NumPy array or a tensor.
 
     Python floats get the default dtype, integers int64; NumPy arrays keep their dtype.
+
+    Args:
+        data: a number, nested lists, a NumPy array or a tensor; it is copied.
+        dtype: of the result; None: as the data is.
+        requires_grad: whether gradients are collected for it.
+
+    Example:
+        >>> lg.tensor([[1.0, 2.0], [3.0, 4.0]])
+        tensor([[1., 2.],
+                [3., 4.]])
+        >>> lg.tensor([1, 2], dtype=lg.float32)
+        tensor([1., 2.])
     """
     if dtype is None and device is None and type(data) in _PLAIN:
         plain = _of_plain_numbers(data)
@@ -247,7 +259,16 @@ def _bad_data(data: Any, array: Array) -> Exception:
 
 
 def as_tensor(data: Any, dtype: Any = None, device: Any = None) -> Tensor:
-    """`data` as a tensor: a tensor as wanted itself, an array of the dtype shares its memory."""
+    """`data` as a tensor: a tensor as wanted itself, an array of the dtype shares its memory.
+
+    Args:
+        data: a tensor, a NumPy array, lists or a number.
+        dtype: None: as the data is.
+
+    Example:
+        >>> lg.as_tensor([1, 2])
+        tensor([1, 2])
+    """
     if isinstance(data, Handle):
         return data.to(dtype=dtype, device=device)
     if isinstance(data, np.ndarray) and _can_share(data) and home(device) is CPU:
@@ -282,7 +303,19 @@ def asarray(
 
 
 def from_numpy(array: Array) -> Tensor:
-    """A tensor that shares the memory of a NumPy array: each sees what is written to the other."""
+    """A tensor that shares the memory of a NumPy array: each sees what is written to the other.
+
+    Args:
+        array: of a dtype that tensors have; it is not copied.
+
+    Example:
+        >>> import numpy as np
+        >>> array = np.zeros(3)
+        >>> lg.from_numpy(array).add_(1)
+        tensor([1., 1., 1.], dtype=livegrad.float64)
+        >>> array
+        array([1., 1., 1.])
+    """
     if not isinstance(array, np.ndarray):
         raise TypeError(f"expected np.ndarray (got {type(array).__name__})")
     if any([step < 0 for step in array.strides]):
@@ -384,7 +417,18 @@ def zeros(
     requires_grad: bool = False,
     **layout: Any,
 ) -> Tensor:
-    """Zeros of the given shape."""
+    """Zeros of the given shape.
+
+    Args:
+        size: the shape, as numbers or as one tuple.
+        dtype: None: the default float.
+        requires_grad: whether gradients are collected for it.
+
+    Example:
+        >>> lg.zeros(2, 3)
+        tensor([[0., 0., 0.],
+                [0., 0., 0.]])
+    """
     check_layout("zeros", layout)
     shape = sizes_of("zeros", sizes, size)
     if is_sparse_layout(layout.get("layout")):
@@ -401,7 +445,17 @@ def ones(
     requires_grad: bool = False,
     **layout: Any,
 ) -> Tensor:
-    """Ones of the given shape."""
+    """Ones of the given shape.
+
+    Args:
+        size: the shape, as numbers or as one tuple.
+        dtype: None: the default float.
+        requires_grad: whether gradients are collected for it.
+
+    Example:
+        >>> lg.ones(3, dtype=lg.int64)
+        tensor([1, 1, 1])
+    """
     check_layout("ones", layout)
     return _filled(sizes_of("ones", sizes, size), 1, dtype, device, requires_grad, "ones")
 
@@ -415,7 +469,16 @@ def empty(
     requires_grad: bool = False,
     **layout: Any,
 ) -> Tensor:
-    """A tensor of the given shape whose values do not matter (zeros here)."""
+    """A tensor of the given shape whose values do not matter (zeros here).
+
+    Args:
+        size: the shape, as numbers or as one tuple.
+        dtype: None: the default float.
+
+    Example:
+        >>> lg.empty(2, 3).shape
+        livegrad.Size([2, 3])
+    """
     check_layout("empty", layout)
     shape = sizes_of("empty", sizes, size)
     if is_sparse_layout(layout.get("layout")):
@@ -433,7 +496,18 @@ def full(
     requires_grad: bool = False,
     **layout: Any,
 ) -> Tensor:
-    """The given shape filled with one number, whose kind gives the dtype unless `dtype` does."""
+    """The given shape filled with one number, whose kind gives the dtype unless `dtype` does.
+
+    Args:
+        size: the shape, as a tuple.
+        fill_value: the number.
+        dtype: None: float, int or bool, as the number is.
+
+    Example:
+        >>> lg.full((2, 2), 7)
+        tensor([[7, 7],
+                [7, 7]])
+    """
     check_layout("full", layout)
     if isinstance(size, int):
         raise TypeError("full(): argument 'size' (position 1) must be tuple of ints, not int")
@@ -464,7 +538,16 @@ def zeros_like(
     requires_grad: bool = False,
     **layout: Any,
 ) -> Tensor:
-    """Zeros of the shape and dtype of `input`."""
+    """Zeros of the shape and dtype of `input`.
+
+    Args:
+        input: gives shape, dtype and layout.
+        dtype: None: that of `input`.
+
+    Example:
+        >>> lg.zeros_like(lg.ones(2))
+        tensor([0., 0.])
+    """
     check_layout("zeros_like", layout)
     shape, target, place = _like(input, dtype, device)
     if is_sparse_layout(layout.get("layout")):
@@ -481,7 +564,16 @@ def ones_like(
     requires_grad: bool = False,
     **layout: Any,
 ) -> Tensor:
-    """Ones of the shape and dtype of `input`."""
+    """Ones of the shape and dtype of `input`.
+
+    Args:
+        input: gives shape, dtype and layout.
+        dtype: None: that of `input`.
+
+    Example:
+        >>> lg.ones_like(lg.tensor([5, 6]))
+        tensor([1, 1])
+    """
     check_layout("ones_like", layout)
     shape, target, place = _like(input, dtype, device)
     out = _filled(shape, 1, target, place, False, "ones_like")
@@ -534,9 +626,9 @@ def empty_strided(size: Any, stride: Any, **options: Any) -> Tensor:
     requires_grad = options.pop("requires_grad", False)
     if is_dense(shape, strides):
         return as_leaf(laid_out_as(empty(shape, **options), strides), requires_grad)
-    return as_leaf(
-        as_strided(empty(span(shape, strides), **options), shape, strides), requires_grad
-    )
+    out = as_strided(empty(span(shape, strides), **options), shape, strides)
+    out._was_view = False  # it is all that there is of its memory, to whoever asks
+    return as_leaf(out, requires_grad)
 
 
 def new_empty_strided(input: Tensor, size: Any, stride: Any, **options: Any) -> Tensor:

@@ -9,8 +9,10 @@ from typing import Any
 import numpy as np
 
 from livegrad import dtypes
+from livegrad.graph.above import Above
 from livegrad.graph.handle import node_of
 from livegrad.graph.state import LOCAL
+from livegrad.graph.watch import BLAMING
 from livegrad.runtime.values import to_compute
 
 Array = np.ndarray[Any, Any]
@@ -225,9 +227,22 @@ def tensor_text(x: Any) -> str:
     if x.is_meta:
         notes = ["device='meta'", f"size={tuple(x.shape)}", *_suffixes(x, np.empty(0))]
         return with_suffixes(prefix + "...", notes, len(prefix))
-    values = to_compute(x._values("print"), x.dtype)
+    values = _read(x)
     text = _values_text(values, len(prefix))
     return with_suffixes(prefix + text, _suffixes(x, values), len(prefix))
+
+
+def _read(x: Any) -> Array:
+    """The values of a tensor; a NaN among those of a program that trains is looked into."""
+    node = node_of(x)
+    if not BLAMING.reads or node.buffer is not None or node.meta.dtype.category < dtypes.FLOAT:
+        return to_compute(x._values("print"), x.dtype)
+    nodes = LOCAL.state.nodes
+    inputs = [one.inputs for one in nodes]
+    values = to_compute(x._values("print"), x.dtype)
+    if BLAMING.enabled and np.isnan(values).any():
+        Above.blaming().read_not_finite(node, nodes, inputs)
+    return values
 
 
 def _values_text(values: Array, indent: int) -> str:

@@ -116,7 +116,18 @@ default_generator.seed()
 
 
 def manual_seed(seed: int) -> Generator:
-    """Starts the default stream of `seed` from the beginning."""
+    """Starts the default stream of `seed` from the beginning.
+
+    Args:
+        seed: any integer of 64 bits.
+
+    Example:
+        >>> _ = lg.manual_seed(0)
+        >>> first = lg.rand(3)
+        >>> _ = lg.manual_seed(0)
+        >>> lg.equal(first, lg.rand(3))
+        True
+    """
     return default_generator.manual_seed(seed)
 
 

@@ -18,7 +18,7 @@ from livegrad.ops.elementwise.complex_parts import complex as from_parts
 from livegrad.ops.making import generate
 from livegrad.ops.making.constants import from_array
 from livegrad.ops.support.numbers import number_for
-from livegrad.ops.support.out import creating
+from livegrad.ops.support.out import creating, taking_expanded
 from livegrad.settings import check_layout
 
 if TYPE_CHECKING:
@@ -38,7 +38,20 @@ def arange(
     requires_grad: bool = False,
     **layout: Any,
 ) -> Tensor:
-    """`start`, `start + step`, … without `end`: arange(end), arange(start, end[, step])."""
+    """`start`, `start + step`, … without `end`: arange(end), arange(start, end[, step]).
+
+    Args:
+        start: the first number; 0 if only `end` is given.
+        end: where it stops, itself left out.
+        step: from one number to the next.
+        dtype: None: int64 if all are integers, else the default float.
+
+    Example:
+        >>> lg.arange(4)
+        tensor([0, 1, 2, 3])
+        >>> lg.arange(1, 2, 0.25)
+        tensor([1.0000, 1.2500, 1.5000, 1.7500])
+    """
     check_layout("arange", layout)
     if len(bounds) == 1 and end is None:
         end = bounds[0]
@@ -100,7 +113,17 @@ def linspace(
     requires_grad: bool = False,
     **layout: Any,
 ) -> Tensor:
-    """`steps` numbers from `start` to `end`, both included, evenly spaced."""
+    """`steps` numbers from `start` to `end`, both included, evenly spaced.
+
+    Args:
+        start: the first number.
+        end: the last one.
+        steps: how many there are.
+
+    Example:
+        >>> lg.linspace(0, 1, 5)
+        tensor([0.0000, 0.2500, 0.5000, 0.7500, 1.0000])
+    """
     check_layout("linspace", layout)
     count = _check_steps("linspace", start, end, steps)
     check_number(*[x for x in (start, end) if not isinstance(x, complex)])
@@ -193,6 +216,7 @@ def _whole_powers(start: Any, end: Any, count: int, base: float) -> Array:
     return np.trunc(np.power(float(base), exponents.astype(np.float64)))
 
 
+@taking_expanded
 @creating
 def eye(
     n: int,
@@ -203,7 +227,17 @@ def eye(
     requires_grad: bool = False,
     **layout: Any,
 ) -> Tensor:
-    """Ones on the diagonal of an n by m matrix, zeros elsewhere."""
+    """Ones on the diagonal of an n by m matrix, zeros elsewhere.
+
+    Args:
+        n: rows.
+        m: columns; None: as many.
+
+    Example:
+        >>> lg.eye(2)
+        tensor([[1., 0.],
+                [0., 1.]])
+    """
     check_layout("eye", layout)
     n = as_index(n)
     columns = n if m is None else as_index(m)

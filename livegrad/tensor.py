@@ -279,11 +279,21 @@ class Tensor(Subclassing):
         return array_of(node)
 
     def item(self) -> Any:
-        """The value of a one-element tensor as a Python number."""
+        """The value of a one-element tensor as a Python number.
+
+        Example:
+            >>> lg.tensor([3]).item()
+            3
+        """
         return read_number(self, "item()")
 
     def tolist(self) -> Any:
-        """The values as nested lists of Python numbers (a number for 0-d)."""
+        """The values as nested lists of Python numbers (a number for 0-d).
+
+        Example:
+            >>> lg.tensor([[1, 2], [3, 4]]).tolist()
+            [[1, 2], [3, 4]]
+        """
         values = self._values("tolist()")
         if self.dtype is dtypes.bfloat16:
             values = to_compute(values, self.dtype)
@@ -323,6 +333,10 @@ class Tensor(Subclassing):
                 raise ValueError("__array__: a conversion of dtype needs a copy; got copy=False")
             return values.astype(dtype)
         return np.array(values) if copy else values
+
+    def __array_wrap__(self, array: Array, context: Any = None, return_scalar: bool = False) -> Any:
+        """What NumPy's functions make of a tensor is one too; bools are uint8, as PyTorch's."""
+        return creation.from_numpy(array.astype(np.uint8) if array.dtype == np.bool_ else array)
 
     def __dlpack__(
         self,
@@ -401,6 +415,10 @@ class Tensor(Subclassing):
 
         return tensor_text(self)
 
+    def _repr_html_(self) -> str:
+        html: str = Above.drawing().html_of_tensor(self)
+        return html
+
     def __format__(self, spec: str) -> str:
         if self._node.meta.ndim == 0 and self._node.meta.device is not META:
             return format(read_number(self, "print"), spec)
@@ -425,7 +443,12 @@ class Tensor(Subclassing):
         return become(self, movement.detach(self), stays=False, counts=0)
 
     def requires_grad_(self, requires_grad: bool = True) -> Self:
-        """Says whether gradients are collected for this leaf."""
+        """Says whether gradients are collected for this leaf.
+
+        Example:
+            >>> lg.zeros(2).requires_grad_()
+            tensor([0., 0.], requires_grad=True)
+        """
         to = node_of(self).grad_to
         required = to is not None and not is_in_vain(to)  # by itself, not as what it is a view of
         if not self.is_leaf:
@@ -460,15 +483,48 @@ class Tensor(Subclassing):
         create_graph: bool = False,
         inputs: Any = None,
     ) -> None:
-        """Adds the gradient of this tensor to `grad` of every leaf it was computed from."""
+        """Adds the gradient of this tensor to `grad` of every leaf it was computed from.
+
+        Args:
+            gradient: the gradient of this tensor; needed unless it has one element.
+            retain_graph: keep the graph, so that it can be walked again.
+            create_graph: gradients can be differentiated themselves.
+            inputs: collect gradients of these only.
+
+        Example:
+            >>> x = lg.tensor([1.0, 2.0], requires_grad=True)
+            >>> (x**2).sum().backward()
+            >>> x.grad
+            tensor([2., 4.])
+        """
         differentiate(self, gradient, retain_graph, create_graph, None, inputs)
 
     def retain_grad(self) -> None:
-        """Makes `backward` fill `grad` of this tensor although it is not a leaf."""
+        """Makes `backward` fill `grad` of this tensor although it is not a leaf.
+
+        Example:
+            >>> x = lg.ones(2, requires_grad=True)
+            >>> y = x * 3
+            >>> y.retain_grad()
+            >>> y.sum().backward()
+            >>> y.grad
+            tensor([1., 1.])
+        """
         autograd.retain_grad(self)
 
     def register_hook(self, hook: Callable[[Any], Any]) -> Any:
-        """Calls `hook(grad)` whenever the gradient of this tensor is computed."""
+        """Calls `hook(grad)` whenever the gradient of this tensor is computed.
+
+        Args:
+            hook: takes the gradient; what it returns, unless None, takes its place.
+
+        Example:
+            >>> x = lg.ones(2, requires_grad=True)
+            >>> handle = x.register_hook(lambda g: g * 10)
+            >>> x.sum().backward()
+            >>> x.grad
+            tensor([10., 10.])
+        """
         return autograd.register_hook(self, hook)
 
     def register_post_accumulate_grad_hook(self, hook: Callable[[Any], None]) -> Any:
@@ -532,7 +588,12 @@ class Tensor(Subclassing):
     new = new
 
     def type_as(self, other: Any) -> Tensor:
-        """The tensor as the dtype of `other`."""
+        """The tensor as the dtype of `other`.
+
+        Example:
+            >>> lg.ones(2).type_as(lg.tensor(1)).dtype
+            livegrad.int64
+        """
         if not isinstance(other, Handle):
             raise wrong_class(other, "Tensor", "type_as")
         return self._cast(other._node.meta.dtype)
@@ -542,7 +603,12 @@ class Tensor(Subclassing):
         return self.to(device="cpu", memory_format=memory_format)
 
     def float(self, memory_format: Any = preserve_format) -> Tensor:
-        """As float32."""
+        """As float32.
+
+        Example:
+            >>> lg.tensor([1, 2]).float()
+            tensor([1., 2.])
+        """
         return self._cast(dtypes.float32, memory_format)
 
     def double(self, memory_format: Any = preserve_format) -> Tensor:
@@ -570,7 +636,12 @@ class Tensor(Subclassing):
         return self._cast(dtypes.complex64, memory_format)
 
     def long(self, memory_format: Any = preserve_format) -> Tensor:
-        """As int64."""
+        """As int64.
+
+        Example:
+            >>> lg.tensor([1.9, -1.9]).long()
+            tensor([ 1, -1])
+        """
         return self._cast(dtypes.int64, memory_format)
 
     def int(self, memory_format: Any = preserve_format) -> Tensor:
@@ -605,7 +676,12 @@ class Tensor(Subclassing):
         return creation.tensor(data, dtype=dtype or self.dtype, **self._here(options))
 
     def new_zeros(self, *size: Any, dtype: Any = None, **options: Any) -> Tensor:
-        """Zeros with this tensor's dtype."""
+        """Zeros with this tensor's dtype.
+
+        Example:
+            >>> lg.ones(1, dtype=lg.float64).new_zeros(2)
+            tensor([0., 0.], dtype=livegrad.float64)
+        """
         return creation.zeros(*size, dtype=dtype or self.dtype, **self._here(options))
 
     def new_ones(self, *size: Any, dtype: Any = None, **options: Any) -> Tensor:
@@ -627,7 +703,16 @@ class Tensor(Subclassing):
     # ---- in place ------------------------------------------------------------------------
 
     def copy_(self, src: Any, non_blocking: Any = False) -> Tensor:
-        """Takes the values of `src`, broadcast and cast."""
+        """Takes the values of `src`, broadcast and cast.
+
+        Args:
+            src: a tensor that broadcasts to this one.
+
+        Example:
+            >>> lg.zeros(2, 2).copy_(lg.tensor([1, 2]))
+            tensor([[1., 2.],
+                    [1., 2.]])
+        """
         if not isinstance(src, Handle):
             src = creation.as_tensor(src, device=CPU)
         if self._share is not None and src._share is not None:
@@ -645,7 +730,12 @@ class Tensor(Subclassing):
         return rebind(self, value, expanded=same)
 
     def fill_(self, value: Any) -> Tensor:
-        """Takes one number everywhere."""
+        """Takes one number everywhere.
+
+        Example:
+            >>> lg.zeros(2).fill_(7)
+            tensor([7., 7.])
+        """
         if isinstance(value, Handle):
             if node_of(value).meta.ndim:
                 raise RuntimeError(
@@ -659,7 +749,12 @@ class Tensor(Subclassing):
         return rebind(self, generate.filled_as(self._node.meta, value), expanded=True)
 
     def zero_(self) -> Tensor:
-        """Takes 0 everywhere."""
+        """Takes 0 everywhere.
+
+        Example:
+            >>> lg.ones(2).zero_()
+            tensor([0., 0.])
+        """
         return self.fill_(0)
 
 

@@ -22,6 +22,9 @@ if "PYTEST_XDIST_WORKER" not in os.environ:
     _directory = tempfile.TemporaryDirectory(prefix="livegrad-tests-", ignore_cleanup_errors=True)
     os.environ["LIVEGRAD_CACHE_DIR"] = _directory.name
 
+# What tests make on purpose is not to be looked into; tests of that switch it on.
+os.environ.setdefault("LIVEGRAD_BLAME", "off")
+
 # A run in the background of a shell script ignores Ctrl-C, and so would the processes it starts.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -1824,6 +1824,64 @@ def buffers_and_dlpack(T: Any) -> Any:
     return b[0], a.tolist(), back.tolist(), y.tolist()
 
 
+@program
+def what_is_turned_sorted_or_made_with_gaps_is_no_view(T: Any) -> Any:
+    x, edges = T.arange(24.0).view(4, 6), T.tensor([0.0, 1.0, 2.0])
+    made = [
+        *[T.rot90(x, k) for k in range(4)],
+        *[T.quantile(x, 0.5, dim, keepdim=keep) for dim in (0, 1) for keep in (False, True)],
+        *[T.nanquantile(x, T.tensor([0.25, 0.5]), dim, True) for dim in (0, 1, None)],
+        *[T.quantile(x, T.tensor([0.25, 0.5]), dim) for dim in (0, 1, None)],
+        T.empty_strided((2, 2), (4, 1)).zero_(),
+        x.new_empty_strided((2, 2), (1, 3)).zero_(),
+        T.histogram(x, edges).bin_edges,
+    ]
+    spectra = T.stft(T.arange(8.0), 4, window=T.ones(4), return_complex=True)
+    for y in made:
+        y.detach_().add_(1)
+    owned = [y._base is None for y in (*made, spectra)]
+    return owned, [facts(y) for y in made], spectra.stride(), edges.tolist()
+
+
+@program
+def what_is_set_to_show_its_own_storage_stays_the_whole_of_its_views(T: Any) -> Any:
+    def written(show: Callable[[Any], Any]) -> Any:
+        x = T.arange(6.0).view(2, 3).clone()
+        row, a = x[1], T.tensor(2.0, requires_grad=True)
+        x.set_(show(x))
+        row.mul_(a)
+        (x * 2).sum().backward()
+        return facts(x), row.tolist(), a.grad.item(), x._version, row._version, x._base is None
+
+    shown: list[Callable[[Any], Any]] = [lambda x: x, lambda x: x.t(), lambda x: x.view(6)]
+    return [written(show) for show in (*shown, lambda x: x.detach(), lambda x: x[:])]
+
+
+@program
+def views_are_views_of_what_took_another_shape_also_after_writes(T: Any) -> Any:
+    def retained(directly: bool) -> Any:
+        a = T.tensor([[2.0, 4.0, 8.0]], requires_grad=True)
+        whole = (a * 3).t_()
+        view = whole.view(3)
+        view[0] = 3.0
+        whole.retain_grad()
+        other = whole.reshape(1, 3)
+        (whole if directly else view).mul_(2)
+        other.sum().backward()
+        return whole.grad.tolist(), a.grad.tolist(), whole.tolist(), other.tolist()
+
+    return retained(True), retained(False)
+
+
+@program
+def a_gradient_of_storage_is_shared_by_elements_in_one_place(T: Any) -> Any:
+    whole = T.tensor([[2.0, -2.5, 3.0], [float("inf"), -1.75, 2.75]])
+    x = T.nn.Parameter(whole.expand(2, 2, 3))
+    y = x.as_strided((2, 2), (0, 3), 2)
+    (y * T.arange(4.0).view(2, 2)).sum().backward()
+    return x.grad.tolist(), y.tolist()
+
+
 if __name__ == "__main__":
     import torch
 

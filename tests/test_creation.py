@@ -157,3 +157,16 @@ def test_unsigned_integers(name):
     assert x.double().tolist() == values.astype("d").tolist()
     assert lg.promote_types(lg.uint8, lg.int8) is lg.int16
     assert lg.promote_types(lg.uint32, lg.int8) is lg.int64
+
+
+def test_functions_of_numpy_give_tensors() -> None:
+    x = lg.arange(4.0)
+    roots = np.sqrt(x)
+    assert isinstance(roots, lg.Tensor)
+    assert roots.tolist() == np.sqrt(np.arange(4, dtype=np.float32)).tolist()
+    assert np.sqrt(lg.tensor(4.0)).shape == ()
+    assert isinstance(np.sqrt(lg.tensor(4.0)), lg.Tensor)
+    assert np.isnan(x).dtype is lg.uint8
+    assert isinstance(np.concatenate([x, x]), np.ndarray)
+    with pytest.raises(RuntimeError, match="requires grad"):
+        np.sqrt(x.requires_grad_())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import doctest
 import importlib
+import json
 import pkgutil
 import re
 import subprocess
@@ -17,14 +18,25 @@ import pytest
 import livegrad
 
 ROOT = Path(__file__).parents[1]
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+GENERATED = ROOT / "docs" / "reference"  # what `make docs` writes from docstrings
+PAGES = [
+    ROOT / "README.md",
+    *sorted(page for page in (ROOT / "docs").rglob("*.md") if GENERATED not in page.parents),
+]
 ADD_AN_OP = ROOT / "docs" / "add_an_op.md"
 
 # A line `<!-- word: text -->` right above a Python block says what is done with it:
 #   run           it is a program
+#   then          it goes on with the program above
+#   fails         it goes on with the program above, or is one, and raises an error
 #   file: path    it is the file of an op, which is tested as the registry's ops are
 #   after: path   it is a program that uses the op of that file
-_BLOCK = re.compile(r"(?:<!-- (\w+)(?:: (\S+))? -->\n)?```python\n(.*?)```", re.DOTALL)
+# A block of text marked `<!-- prints -->` is what the block above it prints, or the error's text.
+_BLOCK = re.compile(
+    r"(?:<!-- (\w+)(?:: (\S+))? -->\n)?```python\n(.*?)```"
+    r"(?:\n\n<!-- prints -->\n```text\n(.*?)```)?",
+    re.DOTALL,
+)
 _LINK = re.compile(r"\]\(([^)#:\s]+)(?:#[^)]*)?\)")
 
 
@@ -36,18 +48,32 @@ class Block(NamedTuple):
     mark: str
     path: str
     code: str
+    prints: str
 
     @property
     def name(self) -> str:
-        return f"{self.page.name}:{self.line}"
+        return f"{self.page.relative_to(ROOT)}:{self.line}"
 
 
 def blocks() -> Iterator[Block]:
     for page in PAGES:
         text = page.read_text(encoding="utf-8")
         for match in _BLOCK.finditer(text):
-            mark, path, code = match.groups(default="")
-            yield Block(page, text.count("\n", 0, match.start(3)) + 1, mark, path, code)
+            mark, path, code, prints = match.groups(default="")
+            yield Block(page, text.count("\n", 0, match.start(3)) + 1, mark, path, code, prints)
+
+
+def programs() -> Iterator[list[Block]]:
+    """Blocks that are run one after the other, in one process."""
+    program: list[Block] = []
+    for block in BLOCKS:
+        if block.mark in ("then", "fails") and program and program[0].page == block.page:
+            program.append(block)
+        elif block.mark in ("run", "fails"):
+            if program:
+                yield program
+            program = [block]
+    yield program
 
 
 BLOCKS = list(blocks())
@@ -55,9 +81,11 @@ FILES = {b.path: b for b in BLOCKS if b.mark == "file"}
 Environment = Callable[..., dict[str, str]]
 
 
-def run_python(source: str, cwd: Path, env: dict[str, str]) -> subprocess.CompletedProcess[str]:
+def run_python(
+    source: str, cwd: Path, env: dict[str, str], *arguments: str
+) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "-W", "error", "-c", source],
+        [sys.executable, "-W", "error", "-c", source, *arguments],
         cwd=cwd,
         env=env,
         capture_output=True,
@@ -80,18 +108,51 @@ def loading(block: Block, folder: Path) -> str:
 
 
 def test_every_block_is_accounted_for() -> None:
-    assert {b.mark for b in BLOCKS} <= {"", "run", "file", "after"}
+    assert {b.mark for b in BLOCKS} <= {"", "run", "then", "fails", "file", "after"}
+    assert sum(len(program) for program in programs()) == sum(
+        b.mark in ("run", "then", "fails") for b in BLOCKS
+    )
+    for page in PAGES:
+        shown = sum(bool(b.prints) for b in BLOCKS if b.page == page)
+        assert shown == page.read_text(encoding="utf-8").count("<!-- prints -->"), page
     assert any(b.mark == "run" and b.page.name == "README.md" for b in BLOCKS)
     assert any(b.page == ADD_AN_OP for b in FILES.values())
     for block in BLOCKS:
         compile(block.code, block.name, "exec")
 
 
-@pytest.mark.parametrize("block", [b for b in BLOCKS if b.mark == "run"], ids=lambda b: b.name)
-def test_program_runs(block: Block, tmp_path: Path, child_environment: Environment) -> None:
-    done = run_python(block.code, tmp_path, child_environment())
+_RUN_BLOCKS = """
+import contextlib, io, json, linecache, sys
+def run(name, code, fails, space):
+    linecache.cache[name] = (len(code), None, code.splitlines(True), name)
+    with contextlib.redirect_stdout(io.StringIO()) as out:
+        try:
+            exec(compile(code, name, "exec"), space)
+        except Exception as error:
+            if not fails:
+                raise
+            return f"{type(error).__name__}: {error}"
+    assert not fails, f"{name} should have failed"
+    return out.getvalue()
+space = {"__name__": "__main__"}
+print(json.dumps([run(*block, space) for block in json.loads(sys.argv[1])]))
+"""
+
+
+@pytest.mark.parametrize("program", list(programs()), ids=lambda program: program[0].name)
+def test_program_runs(program: list[Block], tmp_path: Path, child_environment: Environment) -> None:
+    blocks = [(b.name, b.code, b.mark == "fails") for b in program]
+    done = run_python(_RUN_BLOCKS, tmp_path, child_environment(), json.dumps(blocks))
     assert done.returncode == 0, done.stderr
-    assert done.stdout.strip()
+    printed = json.loads(done.stdout)
+    assert any(printed)
+    for block, text in zip(program, printed, strict=True):
+        if block.prints:
+            assert _lines(text) == _lines(block.prints), block.name
+
+
+def _lines(text: str) -> list[str]:
+    return [line.rstrip() for line in text.strip().splitlines()]
 
 
 _TEST_AS_REGISTERED = """
@@ -124,13 +185,13 @@ def test_use_of_the_op(block: Block, tmp_path: Path, child_environment: Environm
     assert Path(block.path).stem in done.stdout
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_links_lead_somewhere(page: Path) -> None:
-    links = _LINK.findall(page.read_text(encoding="utf-8"))
-    assert [link for link in links if not (page.parent / link).exists()] == []
+    links = [page.parent / link for link in _LINK.findall(page.read_text(encoding="utf-8"))]
+    assert [x for x in links if not x.exists() and GENERATED not in x.parents] == []
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_files_that_are_named_exist(page: Path) -> None:
     """`graph/node.py` is one of the package, or of the project."""
     text = re.sub(r"```.*?```", "", page.read_text(encoding="utf-8"), flags=re.DOTALL)
@@ -146,10 +207,30 @@ def modules() -> Iterator[tuple[str, Path]]:
         yield module.name, base / "__init__.py" if module.ispkg else base.with_suffix(".py")
 
 
+NAMES_OF_EXAMPLES = {
+    "lg": livegrad,
+    "nn": livegrad.nn,
+    "F": livegrad.nn.functional,
+    "optim": livegrad.optim,
+}
+
+
 def test_docstring_examples() -> None:
     flags = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
     for name, file in modules():
         if ">>>" in file.read_text(encoding="utf-8"):
-            result = doctest.testmod(importlib.import_module(name), optionflags=flags)
+            module = importlib.import_module(name)
+            result = doctest.testmod(module, optionflags=flags, extraglobs=NAMES_OF_EXAMPLES)
             assert result.attempted, name
             assert not result.failed, name
+
+
+def test_the_names_used_most_have_examples() -> None:
+    spaces = [livegrad, livegrad.Tensor, livegrad.nn, livegrad.nn.functional, livegrad.optim]
+    spaces += [livegrad.optim.lr_scheduler, livegrad.utils.data]
+    shown = {id(x) for space in spaces for x in vars(space).values() if _has_example(x)}
+    assert len(shown) >= 200
+
+
+def _has_example(value: object) -> bool:
+    return callable(value) and ">>>" in (value.__doc__ or "")

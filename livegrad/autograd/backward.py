@@ -6,16 +6,17 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from livegrad.autograd import pending
-from livegrad.autograd.anomaly import Anomaly
+from livegrad.autograd.anomaly import Anomaly, check_gradients
 from livegrad.autograd.holding import in_shape_of
 from livegrad.autograd.hooks import retain_grad
-from livegrad.autograd.reverse import OfStep, Pair, added, fit, reverse, run_hooks
+from livegrad.autograd.reverse import Check, OfStep, Pair, added, fit, reverse, run_hooks
 from livegrad.graph import spent
 from livegrad.graph.blame import as_items
-from livegrad.graph.events import BACKWARD, tell
+from livegrad.graph.events import BACKWARD, WALKED, tell
 from livegrad.graph.family import check_not_stale, stale_or_not
 from livegrad.graph.handle import Handle, node_of, wrap
 from livegrad.graph.layout import is_dense
+from livegrad.graph.losses import note_loss
 from livegrad.graph.meta import Meta
 from livegrad.graph.node import Interior, LeafRef, Node, is_in_vain, place_of
 from livegrad.graph.site import user_site
@@ -61,6 +62,7 @@ def backward(
     """
     if BACKWARD:
         tell(BACKWARD, tensors)
+    note_loss(tensors)
     if (
         inputs is None
         and grad_tensors is None
@@ -70,6 +72,8 @@ def backward(
         and LOCAL.state.flusher is None
         and pending.backward(tensors, bool(retain_graph))
     ):
+        if WALKED:
+            tell(WALKED)
         return
     outputs = _tuple(tensors)
     weights = _tuple(grad_variables if grad_tensors is None else grad_tensors, len(outputs))
@@ -82,7 +86,7 @@ def backward(
     arrived: list[Pair] = []
     try:
         order, _ = reverse(
-            seeds, create_graph, wanted, spend=last, check=Anomaly.enabled, arrived=arrived
+            seeds, create_graph, wanted, spend=last, check=_anomaly_check(), arrived=arrived
         )
     finally:  # also what arrived before an error, as in PyTorch
         served = _serve(Delivery(create_graph, seeds), arrived, wanted)
@@ -92,6 +96,12 @@ def backward(
             with _Grad(create_graph):
                 for hook in list(tensor._post_hooks.values()):
                     hook(tensor)
+    if WALKED:
+        tell(WALKED)
+
+
+def _anomaly_check() -> Check | None:
+    return check_gradients if Anomaly.enabled else None
 
 
 def _collecting(inputs: tuple[Tensor, ...]) -> dict[int, list[Tensor]]:
@@ -151,7 +161,7 @@ def grad(
     results: list[Any] = [None] * len(starts)
     try:
         order, _ = reverse(
-            seeds, create_graph, set(targets), spend=last, check=Anomaly.enabled, arrived=arrived
+            seeds, create_graph, set(targets), spend=last, check=_anomaly_check(), arrived=arrived
         )
     finally:  # tensors that retain their gradients get also what arrived before an error
         with _Grad(create_graph):

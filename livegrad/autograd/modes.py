@@ -87,7 +87,15 @@ def generator_in_mode(
 
 
 class no_grad(_Mode):
-    """Nothing recorded inside can be differentiated: no gradient is asked for."""
+    """Nothing recorded inside can be differentiated: no gradient is asked for.
+
+    Example:
+        >>> w = lg.ones(2, requires_grad=True)
+        >>> with lg.no_grad():
+        ...     y = w * 2
+        >>> y.requires_grad
+        False
+    """
 
     __slots__ = ()
     grad = False

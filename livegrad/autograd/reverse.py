@@ -14,7 +14,6 @@ import threading
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from livegrad.autograd.anomaly import check_gradients
 from livegrad.dtypes import FLOAT
 from livegrad.graph.above import Above
 from livegrad.graph.handle import node_of, wrap
@@ -55,6 +54,8 @@ class Walks(threading.local):
 
 
 WALKS = Walks()
+# check(node, gradients of its inputs so far)
+Check = Callable[[Node, list[Any]], None]
 Stop = frozenset[Node] | set[Node]
 _NOWHERE: frozenset[Node] = frozenset()
 
@@ -65,7 +66,7 @@ def reverse(
     wanted: set[int] | None = None,
     stop: Stop = _NOWHERE,
     spend: bool = False,
-    check: bool = False,
+    check: Check | None = None,
     arrived: list[Pair] | None = None,
 ) -> tuple[list[Node], list[Pair]]:
     """Carries the gradients in `seeds` back; the nodes walked, and (node, gradient) that arrived.
@@ -73,7 +74,7 @@ def reverse(
     Gradients arrive at leaves, at nodes in `stop`, where the walk ends, and at nodes in `wanted`.
     `wanted` holds ids of nodes, or of leaves' `grad_to`; only what leads there is computed. With
     `spend`, nodes give up their claim on values as soon as they are done with: a pull may flush.
-    With `check`, gradients are computed at once, and a NaN is an error. `arrived` is a list to add
+    `check(node, gradients)` is shown what each node gave to its inputs. `arrived` is a list to add
     to: whoever gives it has what arrived before an error.
     """
     order = ordered([node for node, _ in seeds], stop, wanted)
@@ -122,8 +123,8 @@ def reverse(
                 collect(grads, through_expansion(node, g, need, create_graph))
             else:
                 through_rules(node, g, need, grads)
-            if check:
-                check_gradients(node, [grads.get(x) for x in edges(node)])
+            if check is not None:
+                check(node, [grads.get(x) for x in edges(node)])
             if spend:
                 node.spent = True
     except Exception:
@@ -246,7 +247,10 @@ def through_expansion(
     if y.grad_to is None:
         return []
     _, arrived = reverse([(y, fit(g, y.meta))], create_graph, wanted, inner)
-    return [(x, fit(gx, x.meta)) for x, gx in arrived]
+    pairs = [(x, fit(gx, x.meta)) for x, gx in arrived]
+    if node.spec.op.linked and create_graph:
+        return [(x, _linked(gx, node)) for x, gx in pairs]
+    return pairs
 
 
 def ordered(

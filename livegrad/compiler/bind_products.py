@@ -25,6 +25,12 @@ from livegrad.compiler.products import (
     room_for_sums,
 )
 from livegrad.compiler.templates import PRODUCT
+from livegrad.compiler.window_lanes import (
+    MOST_PLACES,
+    bytes_for_lanes,
+    elements_for_sums,
+    generate_window_lanes,
+)
 from livegrad.compiler.windows import generate_conv, generate_slopes, room_for_notes
 from livegrad.graph.symbol import least, most
 
@@ -42,6 +48,8 @@ FEW_WINDOWS = 64
 # Images as lanes: windows of each that an item takes at most, sums in all, and elements of images
 # that are brought together for it.
 LANE_WINDOWS, LANE_SUMS, LANE_ELEMENTS = 128, 3 << 17, 3 << 17
+# Windows as lanes: how many of these a line has at least and at most, and sums of an item at most.
+LEAST_BESIDE, MOST_BESIDE, WINDOW_SUMS = 8, 4096, 1 << 13
 
 
 class ProductBinder(Binder):
@@ -92,6 +100,9 @@ class ProductBinder(Binder):
         slopes = [x.windows for x in self.d.products if x.windows and x.windows.by_rows]
         if slopes and _has_many_channels(slopes[0]):
             cut = CHANNELS * _taps(slopes[0])
+            rows = _cuts(m, cut)
+        elif slopes and _lanes_are_windows(slopes[0]):
+            cut = slopes[0].dims[-1][2]
             rows = _cuts(m, cut)
         elif slopes:
             rows, cut = most(rows, least(_cuts(m, WINDOWS_CUT), FEW_ITEMS)), WINDOWS_CUT
@@ -155,6 +166,8 @@ class ProductBinder(Binder):
                 items = LANE_SUMS // most(slots[4] * slots[6] * together, 1)
                 columns = most(least(LANE_WINDOWS // most(slots[4], 1), items // slots[7]), 1)
                 rows = most(items // columns, 1)
+            if factors.windows and _lanes_are_windows(factors.windows):
+                rows = least(rows, most(WINDOW_SUMS // most(slots[6] * slots[4] * columns, 1), 1))
             slots += [together, around, rows, columns]
             room = self._room(rows * slots[6], columns * slots[4], together)
             nbytes = nbytes + room * factors.dtype.itemsize
@@ -168,6 +181,9 @@ class ProductBinder(Binder):
 
     def _room(self, rows: int, columns: int, together: int) -> int:
         """Elements of the thread's memory for a product."""
+        slopes = [x.windows for x in self.d.products if x.windows]
+        if slopes and _lanes_are_windows(slopes[0]):
+            return room_for_sums(rows, columns) + elements_for_sums(rows, columns)
         seen = self._windows()
         if seen is None or not self._image_lanes():
             return room_for(rows, columns * together)
@@ -181,18 +197,24 @@ class ProductBinder(Binder):
         if factors.windows is not None:
             generate = self._generate(factors.windows)
             signature = (generate, len(factors.windows.dims), dtype)
+            if generate is generate_window_lanes:
+                height = _height(factors.windows.dims[-1][2])
+                signature = (generate, len(factors.windows.dims), height, dtype)
         else:
             left = "terms" if terms[0] == size else "lines"
             right = "lines" if inner[1][factors.right] == size else "terms"
             signature = (generate_product, left, right, dtype)
+        if factors.quads:
+            signature = (*signature, factors.quads)
         self.calls.append((len(slots), signature))
         slots += [0, factors.terms, *terms, 0]
 
     def _generate(self, windows: Windows) -> Callable[..., None]:
         """What multiplies windows."""
         if windows.by_rows:
-            many = _has_many_channels(windows)
-            return generate_channel_slopes if many else generate_slopes
+            if _has_many_channels(windows):
+                return generate_channel_slopes
+            return generate_window_lanes if _lanes_are_windows(windows) else generate_slopes
         return generate_image_lanes if self._image_lanes() else generate_conv
 
     def _step(self, stream: int, axis: int) -> int:
@@ -218,9 +240,25 @@ def _has_many_channels(windows: Windows) -> bool:
     return windows.channels >= LEAST_CHANNELS
 
 
+def _lanes_are_windows(windows: Windows) -> bool:
+    """Gradients of few channels, whose windows lie side by side, enough of them for most lanes."""
+    _, count, _, stride, *_ = windows.dims[-1]
+    few = windows.by_rows and not _has_many_channels(windows)
+    return few and stride == 1 and LEAST_BESIDE <= count <= MOST_BESIDE
+
+
+def _height(taps: int) -> int:
+    """Places that are multiplied at once: equal parts of a line."""
+    wanted = -(-taps // most(-(-taps // MOST_PLACES), 1))
+    return next(height for height in range(1, MOST_PLACES + 1) if wanted == height)
+
+
 def _bytes_for_slopes(factors: Factors, windows: Windows, rows: int) -> int:
     """Bytes of the thread's memory for notes, and for images of many channels."""
     rank = len(windows.dims)
+    if _lanes_are_windows(windows):
+        _, count, taps, *_ = windows.dims[-1]
+        return bytes_for_lanes(rank, count, _taps(windows) // taps, taps)
     if not windows.by_rows or not _has_many_channels(windows):
         return room_for_notes(rank)
     channels = least(windows.channels, rows // _taps(windows) + 2)

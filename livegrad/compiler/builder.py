@@ -37,12 +37,13 @@ class Builder(SpecialMath):
     that defines it and in blocks opened inside it; code is only ever appended.
     """
 
-    __slots__ = ("_attributes", "_name", "_signature", "params", "vectors")
+    __slots__ = ("_attributes", "_name", "_signature", "byte_dots", "params", "vectors")
 
     def __init__(self, name: str, params: Sequence[tuple[str, str]], machine: Machine) -> None:
         super().__init__(machine.lanes)
         self._attributes = machine.attributes
         self.vectors = machine.vectors
+        self.byte_dots = machine.byte_dots
         self.params = [Value(f"%{param}", type) for type, param in params]
         self._signature = ", ".join([f"{p.type} {p.name}" for p in self.params])
         self._name = name

@@ -45,6 +45,7 @@ class Factors(NamedTuple):
     right: int
     dtype: DType
     windows: Windows | None = None
+    quads: str = ""  # the operand whose bytes have no sign, if terms are four bytes each
 
 
 @dataclass

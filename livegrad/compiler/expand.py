@@ -22,11 +22,15 @@ from livegrad.graph.symbol import SymbolicFloat
 
 @dataclass
 class Recorded:
-    """What a flush hands to the compiler: nodes to compute, in order, and what they read."""
+    """What a flush hands to the compiler: nodes to compute, in order, and what they read.
+
+    `twins` are filled in when they are expanded: for each node, the site that its gradient has.
+    """
 
     nodes: list[Node]
     leaves: list[Node]
     outputs: list[int]
+    twins: list[Site | None] = field(default_factory=list)
 
 
 def without_device(recorded: Recorded) -> Recorded:
@@ -113,6 +117,8 @@ class Expander:
         # Copies of what was recorded, composites and all, for gradients to be taken of.
         self.shadows: dict[Node, Node] | None = None
         self.gradients: dict[Node, list[Node]] = {}
+        # The sites of these copies, in the order of what was recorded: gradients have them.
+        self.twins: list[Site | None] = []
         # What composites have become, by what they compute.
         self.expanded: dict[tuple[Any, ...], Node] = {}
 
@@ -138,14 +144,18 @@ class Expander:
         """A node the program recorded: number its args, then lower it."""
         if node.op.kind == "gradient_of":
             self.final[node] = self.gradients[node.inputs[0]][node.attrs[0]]
+            self.twins.append(None)
         elif node.op.kind == "gradient":
             self._gradient(node)
+            self.twins.append(None)
         else:
             args = self._slots(node)
             self.lower(node, args)
             if self.shadows is not None:
                 inputs = tuple([self.shadows.get(x, x) for x in node.inputs])
-                self._shadow(node, copy_node(node, inputs, args))
+                twin = _twin(node.site)
+                self.twins.append(twin)
+                self._shadow(node, make_node(node.spec, inputs, args, twin))
 
     def _gradient(self, node: Node) -> None:
         """Applies the gradient rules to the recorded graph below `node`."""
@@ -246,7 +256,13 @@ def expand(recorded: Recorded) -> Primitives:
     for node in recorded.nodes:
         walk.recorded(node)
     outputs = [walk.final[recorded.nodes[i]] for i in recorded.outputs]
+    recorded.twins = walk.twins
     return Primitives(walk.nodes, len(recorded.leaves), outputs, walk.ints, walk.floats)
+
+
+def _twin(site: Site | None) -> Site | None:
+    """The same place as another object: nodes of a gradient are told from those of its value."""
+    return None if site is None else (site[0], site[1])
 
 
 def _tell_apart(nodes: list[Node]) -> None:

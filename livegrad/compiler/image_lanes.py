@@ -29,9 +29,9 @@ MOST_IMAGES = 32
 _NOTED = 3
 
 
-def generate_image_lanes(b: Builder, rank: int, dtype: DType) -> None:
+def generate_image_lanes(b: Builder, rank: int, dtype: DType, quads: str = "") -> None:
     """Writes products of rows, whose terms are neighbours, with windows of many images."""
-    _ImageLanes(b, dtype, ["left term"], rank).emit()
+    _ImageLanes(b, dtype, ["left term"], rank, quads).emit()
 
 
 def elements_for(rows: int, windows: int, positions: int, channels: int, taps: int) -> int:

@@ -324,6 +324,11 @@ class Instructions:
 
     bitcast = _conversion("bitcast")  # the same bits as another element of equal width
     fpext = _conversion("fpext")
+
+    def same_bits(self, x: Value, type: str) -> Value:
+        """The bits of `x` as a type of as many bits, perhaps with another number of lanes."""
+        return self._pure(type, f"bitcast {x.type} {x.name} to {type}")
+
     sitofp, uitofp = _conversion("sitofp"), _conversion("uitofp")
     sext, zext = _conversion("sext"), _conversion("zext")
     trunc_int = _conversion("trunc")  # keeps the low bits
@@ -350,9 +355,16 @@ class Instructions:
         return self.select(self.fcmp("olt", x, 0.0), self.fptosi(x, "i64"), unsigned)
 
     def _saturate(self, opcode: str, x: Value, element: str) -> Value:
+        """`llvm.fptosi.sat`, in instructions that x86 has for vectors: LLVM goes lane by lane."""
+        signed, bits = opcode == "fptosi", bits_of(element)
+        low, high = (-(2 ** (bits - 1)), 2 ** (bits - 1)) if signed else (0, 2**bits)
         type = with_element(x.type, element)
-        name = f"llvm.{opcode}.sat.{mangled(type)}.{mangled(x.type)}"
-        return self._pure(type, f"call {type} @{name}({x.type} {x.name})")
+        below, above = self.fcmp("olt", x, float(low)), self.fcmp("oge", x, float(high))
+        outside = self.or_(self.or_(below, above), self.isnan(x))
+        inside = self.select(outside, 0.0, x)
+        found = self._pure(type, f"{opcode} {x.type} {inside.name} to {type}")
+        found = self.select(above, self.const(type, high - 1), found)
+        return self.select(below, self.const(type, low), found)
 
     def bf16_to_float(self, bits: Value) -> Value:
         """The float whose upper half is these i16 bits; exact."""

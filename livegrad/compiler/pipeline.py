@@ -103,7 +103,9 @@ def finished(draft: Draft) -> Plan:
         graph.ints,
         graph.floats,
         draft.lives,
-        notes=Notes(draft.notes, [node.site for node in draft.recorded.nodes]),
+        notes=Notes(
+            draft.notes, [node.site for node in draft.recorded.nodes], draft.recorded.twins
+        ),
     )
 
 

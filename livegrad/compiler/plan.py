@@ -159,14 +159,18 @@ class StepNotes(NamedTuple):
 class Notes:
     """What messages say about a plan: per step, and where the recorded nodes were recorded.
 
-    Planned nodes have the sites of the recorded ones that they come from.
+    Planned nodes have the sites of the recorded ones that they come from; those that a gradient is
+    made of have their `twins`: the same place as another object.
     """
 
     steps: list[StepNotes]
     sites: list[Site | None]
+    twins: list[Site | None]
 
-    def __init__(self, steps: list[StepNotes], sites: list[Site | None]) -> None:
-        self.steps, self.sites = steps, sites
+    def __init__(
+        self, steps: list[StepNotes], sites: list[Site | None], twins: list[Site | None]
+    ) -> None:
+        self.steps, self.sites, self.twins = steps, sites, twins
 
 
 class LateNotes(Notes):
@@ -176,10 +180,10 @@ class LateNotes(Notes):
         self._make = make
 
     def __getattr__(self, name: str) -> Any:
-        if name not in ("steps", "sites"):
+        if name not in ("steps", "sites", "twins"):
             raise AttributeError(name)
         made = self._make()
-        self.steps, self.sites = made.steps, made.sites
+        self.steps, self.sites, self.twins = made.steps, made.sites, made.twins
         return getattr(made, name)
 
 

@@ -30,6 +30,7 @@ from typing import NamedTuple
 from livegrad.compiler.builder import Builder
 from livegrad.compiler.emitter import memory_element
 from livegrad.compiler.panels import turned_square
+from livegrad.compiler.quads import plus_dots
 from livegrad.compiler.values import Operand, Value, bytes_of
 from livegrad.dtypes import DType
 
@@ -96,22 +97,23 @@ def tile_for(vectors: int, element: str) -> Tile:
     return Tile(1, 1)
 
 
-def generate_product(b: Builder, left: str, right: str, dtype: DType) -> None:
-    """Writes what multiplies operands of which terms or lines are neighbours."""
+def generate_product(b: Builder, left: str, right: str, dtype: DType, quads: str = "") -> None:
+    """Writes what multiplies operands of which terms or lines are neighbours; `quads` names the
+    one whose bytes have no sign, if terms are four bytes each (compiler/quads.py)."""
     units = [f"left {_UNITS[left]}", f"right {_UNITS[right]}"]
     few = b.icmp("sle", b.load("i64", b.gep(b.params[0], "i64", JOB.index("rows"))), FEW_ROWS)
     with b.if_(few):
-        _Few(b, dtype, units).emit()
+        _Few(b, dtype, units, quads).emit()
     with b.if_(b.not_(few)):
-        Many(b, dtype, units).emit()
+        Many(b, dtype, units, quads).emit()
 
 
 class Multiplier:
     """What all ways have in common: the job, and how sums are made."""
 
-    def __init__(self, b: Builder, dtype: DType, units: Sequence[str]) -> None:
+    def __init__(self, b: Builder, dtype: DType, units: Sequence[str], quads: str = "") -> None:
         """`units` are the distances that are known to be those of neighbours."""
-        self.b, self.lanes, self.units = b, b.lanes, units
+        self.b, self.lanes, self.units, self.quads = b, b.lanes, units, quads
         self.element = memory_element(dtype)
         self.kind = b.vector(self.element)
         self.job = {
@@ -137,6 +139,8 @@ class Multiplier:
     def times(self, x: Value, y: Value, total: Value) -> Value:
         """total + x * y, rounded once."""
         b = self.b
+        if self.quads:
+            return plus_dots(b, total, *((x, y) if self.quads == "left" else (y, x)))
         if self.element in ("float", "double"):
             return b.fma(x, y, total)
         return b.add(b.mul(x, y), total)

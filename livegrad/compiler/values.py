@@ -10,11 +10,13 @@ from typing import NamedTuple
 
 class Machine(NamedTuple):
     """What code is written for: how many elements lie side by side in a vector, what LLVM is told
-    about its functions, and how many vectors of sixteen floats the registers hold."""
+    about its functions, how many vectors of sixteen floats the registers hold, and of how many
+    bytes one instruction adds up products in fours, if there is one."""
 
     lanes: int
     attributes: str
     vectors: int = 8
+    byte_dots: int = 0
 
 
 _FLOAT_BITS = {"half": 16, "float": 32}

@@ -37,9 +37,9 @@ class Dim(NamedTuple):
     before: Value
 
 
-def generate_conv(b: Builder, rank: int, dtype: DType) -> None:
+def generate_conv(b: Builder, rank: int, dtype: DType, quads: str = "") -> None:
     """Writes products of rows, whose terms are neighbours, with windows as columns."""
-    _Conv(b, dtype, ["left term"], rank).emit()
+    _Conv(b, dtype, ["left term"], rank, quads).emit()
 
 
 def generate_slopes(b: Builder, rank: int, dtype: DType) -> None:
@@ -50,8 +50,10 @@ def generate_slopes(b: Builder, rank: int, dtype: DType) -> None:
 class Windowed(Many):
     """What all ways have in common: the dims."""
 
-    def __init__(self, b: Builder, dtype: DType, units: Sequence[str], rank: int) -> None:
-        super().__init__(b, dtype, units)
+    def __init__(
+        self, b: Builder, dtype: DType, units: Sequence[str], rank: int, quads: str = ""
+    ) -> None:
+        super().__init__(b, dtype, units, quads)
         count = len(ALL_DIMS) + rank * len(EACH_DIM)
         told = [b.load("i64", b.gep(self.job["geometry"], "i64", i)) for i in range(count)]
         self.channels, self.image_step, self.channel_step, self.gradient_step = told[:4]

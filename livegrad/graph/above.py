@@ -14,6 +14,8 @@ class Above:
 
     # The array API standard: what `x.__array_namespace__()` returns.
     array_api: Callable[[], Any]
+    # What looks for where NaN comes from: imported when there is one.
+    blaming: Callable[[], Any]
     # `DistributedDataParallel`, which modules show under their name.
     data_parallel: Callable[[], Any]
     # Masked tensors: imported when `livegrad.masked` is asked for one.
@@ -27,3 +29,5 @@ class Above:
     sparse_parameters: Callable[[], Any]
     # `__torch_function__`: imported before anything can be overridden.
     overrides: Callable[[], Any]
+    # Pictures of tensors and modules, for notebooks.
+    drawing: Callable[[], Any]

@@ -41,6 +41,10 @@ BACKWARD: list[Listener] = []  # backward(tensors): it is about to start there
 STEP: list[Listener] = []  # step(optimizer, before): about to take a step, or has taken one
 MODE: list[Listener] = []  # mode(layer): it trains without gradients, or the other way round
 DROPPED: list[Listener] = []  # dropped(): functional dropout without gradients
+# What the view listens to besides: see `livegrad.view`.
+WALKED: list[Listener] = []  # walked(): a backward pass was recorded, rule by rule
+# flushing(reason): a flush is about to begin, perhaps told twice; gives nodes to compute as well.
+FLUSHING: list[Callable[[str], tuple[Node, ...]]] = []
 
 NOTED: list[Callable[[Node], None]] = []  # noted(node): as it is recorded, and there are listeners
 
@@ -274,6 +278,15 @@ def tell_compiled(signature: Any, from_disk: bool, seconds: float) -> None:
     template, *rest = value_of(signature)
     kind = template.__name__.removeprefix("generate").lstrip("_") or rest[0]
     tell(COMPILED, Compiled(kernel_name(signature), kind, from_disk, seconds))
+
+
+def tell_flushing(reason: str, roots: tuple[Node, ...]) -> tuple[Node, ...]:
+    """Tells of a flush that is about to begin; `roots` with what the listeners want besides."""
+    if LOCAL.state.outer:
+        return roots
+    for listener in tuple(FLUSHING):
+        roots += listener(reason)
+    return roots
 
 
 def tell_ran() -> None:

@@ -150,6 +150,16 @@ def broadcast_strides(shape: Shape, strides: Strides, wanted: Shape) -> Strides:
     )
 
 
+def expanded_strides(shape: Shape, strides: Strides, wanted: Shape) -> Strides:
+    """The strides of a view that is expanded to `wanted`."""
+    lead = len(wanted) - len(shape)
+    out = [0 if n != wanted[lead + d] else strides[d] for d, n in enumerate(shape)]
+    for d in range(lead - 1, -1, -1):
+        following = wanted[d + 1] * out[0] if out else 0
+        out.insert(0, following if wanted[d] == 1 else 0)
+    return tuple(out)
+
+
 def elementwise_strides(shape: Shape, operands: Sequence[tuple[Shape, Strides]]) -> Strides:
     """The strides of the result of an elementwise operation; a number is an operand without dims.
 

@@ -11,18 +11,42 @@ from typing import Any
 
 from livegrad.graph.node import Site, site_location
 from livegrad.graph.site import user_site
+from livegrad.native.hot import hot_slots
 
 
 class TrainingWarning(UserWarning):
     """A likely mistake in a training program; `livegrad.lint` says which are found."""
 
 
+_OFF = ("off", "0", "no", "false")
+
+
 class Watch:
     """Whether the lint is on; and something it wants to look at in the next step."""
 
-    enabled = os.environ.get("LIVEGRAD_LINT", "").lower() not in ("off", "0", "no", "false")
+    enabled = os.environ.get("LIVEGRAD_LINT", "").lower() not in _OFF
     suspect: Any = None
 
+
+@hot_slots
+class _Blaming:
+    """Whether the package looks for values that are not finite: see `livegrad.debug.blaming`.
+
+    `enabled` ends with the first that was told of. `reads` says that numbers which are read are
+    looked at, too: an optimiser has taken a step. `optimizer` is the one that takes a step now;
+    `untold` is what was found, to be said when that is over.
+    """
+
+    __slots__ = ("enabled", "optimizer", "reads", "untold")
+
+    def __init__(self) -> None:
+        self.enabled = os.environ.get("LIVEGRAD_BLAME", "").lower() not in _OFF
+        self.reads = False
+        self.optimizer: Any = None
+        self.untold: Any = None
+
+
+BLAMING = _Blaming()
 
 # As Python keeps them per module: what the default filter has shown already.
 _shown: dict[str, dict[Any, Any]] = {}

@@ -89,6 +89,8 @@ def rebind(x: Tensor, value: Tensor, expanded: bool = False) -> Tensor:
     if through_whole and type(x._node.grad_to) is Interior:
         sync(x)  # what retains its gradient does so at its new place in the graph
     share.wrote()
+    if path and overwrites:
+        _lead_through_reshaped(cell)
     return x
 
 
@@ -235,6 +237,13 @@ def lead_views_through(x: Any) -> None:
     if cell.base() is x and cell.memory is None and cell.parent is None:
         with setting(grad=node.grad_to is not None and LOCAL.state.grad):
             cell._node = _write_through(wrap(cell._node), share.path, wrap(node))._node
+
+
+def _lead_through_reshaped(cell: Cell) -> None:
+    """Leads views, after a write, through the whole if that took another shape in place."""
+    whole = cell.base()
+    if whole is not None and whole._was_view is False and node_of(whole).interior:
+        lead_views_through(whole)
 
 
 def _is_led_through_leaf(share: Share) -> bool:

@@ -25,7 +25,15 @@ class _Inplace(Module):
 
 
 class ReLU(_Inplace):
-    """See `livegrad.nn.functional.relu`."""
+    """See `livegrad.nn.functional.relu`.
+
+    Args:
+        inplace: write to the input.
+
+    Example:
+        >>> nn.ReLU()(lg.tensor([-1.0, 2.0]))
+        tensor([0., 2.])
+    """
 
     def forward(self, input: Tensor) -> Tensor:
         """The activation."""
@@ -236,7 +244,12 @@ class Threshold(Module):
 
 
 class Sigmoid(Module):
-    """See `livegrad.sigmoid`."""
+    """See `livegrad.sigmoid`.
+
+    Example:
+        >>> nn.Sigmoid()(lg.tensor([-1.0, 2.0]))
+        tensor([0.2689, 0.8808])
+    """
 
     def forward(self, input: Tensor) -> Tensor:
         """The activation."""
@@ -244,7 +257,12 @@ class Sigmoid(Module):
 
 
 class Tanh(Module):
-    """See `livegrad.tanh`."""
+    """See `livegrad.tanh`.
+
+    Example:
+        >>> nn.Tanh()(lg.tensor([-1.0, 2.0]))
+        tensor([-0.7616,  0.9640])
+    """
 
     def forward(self, input: Tensor) -> Tensor:
         """The activation."""
@@ -276,7 +294,15 @@ class Tanhshrink(Module):
 
 
 class GELU(Module):
-    """See `livegrad.nn.functional.gelu`."""
+    """See `livegrad.nn.functional.gelu`.
+
+    Args:
+        approximate: "none" or "tanh".
+
+    Example:
+        >>> nn.GELU()(lg.tensor([-1.0, 2.0]))
+        tensor([-0.1587,  1.9545])
+    """
 
     def __init__(self, approximate: str = "none") -> None:
         super().__init__()
@@ -367,7 +393,15 @@ class _AlongDim(Module):
 
 
 class Softmax(_AlongDim):
-    """See `livegrad.nn.functional.softmax`."""
+    """See `livegrad.nn.functional.softmax`.
+
+    Args:
+        dim: along which the results add up to 1.
+
+    Example:
+        >>> nn.Softmax(dim=0)(lg.tensor([0.0, 0.0]))
+        tensor([0.5000, 0.5000])
+    """
 
     def forward(self, input: Tensor) -> Tensor:
         """The activation."""

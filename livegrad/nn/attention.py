@@ -25,6 +25,12 @@ class MultiheadAttention(Module):
         out_proj                   a Linear layer
 
     Weights start as `xavier_uniform_`, biases 0. See `functional.multi_head_attention_forward`.
+
+    Example:
+        >>> x = lg.ones(2, 5, 8)
+        >>> out, weights = nn.MultiheadAttention(8, 2, batch_first=True)(x, x, x)
+        >>> out.shape, weights.shape
+        (livegrad.Size([2, 5, 8]), livegrad.Size([2, 5, 5]))
     """
 
     def __init__(

@@ -124,14 +124,38 @@ def need_dims(input: Tensor, *wanted: int) -> None:
 
 
 class BatchNorm1d(_BatchNorm):
-    """Batch normalisation of (N, C) or (N, C, L)."""
+    """Batch normalisation of (N, C) or (N, C, L).
+
+    Args:
+        num_features: how many channels.
+        eps: added to the variance.
+        momentum: how fast running means follow; None: they are means of all batches.
+        affine: whether there are a weight and a bias.
+        track_running_stats: False: `eval()` uses the batch, too.
+
+    Example:
+        >>> nn.BatchNorm1d(3)(lg.randn(8, 3)).shape
+        livegrad.Size([8, 3])
+    """
 
     def _check_input_dim(self, input: Any) -> None:
         need_dims(input, 2, 3)
 
 
 class BatchNorm2d(_BatchNorm):
-    """Batch normalisation of (N, C, H, W)."""
+    """Batch normalisation of (N, C, H, W).
+
+    Args:
+        num_features: how many channels.
+        eps: added to the variance.
+        momentum: how fast running means follow; None: they are means of all batches.
+        affine: whether there are a weight and a bias.
+        track_running_stats: False: `eval()` uses the batch, too.
+
+    Example:
+        >>> nn.BatchNorm2d(3)(lg.randn(2, 3, 4, 4)).shape
+        livegrad.Size([2, 3, 4, 4])
+    """
 
     def _check_input_dim(self, input: Any) -> None:
         need_dims(input, 4)

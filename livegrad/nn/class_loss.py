@@ -13,7 +13,18 @@ from livegrad.tensor import Tensor
 
 
 class CrossEntropyLoss(_WeightedLoss):
-    """See `livegrad.nn.functional.cross_entropy`."""
+    """See `livegrad.nn.functional.cross_entropy`.
+
+    Args:
+        weight: of each class.
+        ignore_index: a class that does not count.
+        reduction: "mean", "sum" or "none".
+        label_smoothing: how much of each target is spread over all classes.
+
+    Example:
+        >>> nn.CrossEntropyLoss()(lg.zeros(2, 4), lg.tensor([0, 3]))
+        tensor(1.3863)
+    """
 
     def __init__(
         self,
@@ -41,7 +52,17 @@ class CrossEntropyLoss(_WeightedLoss):
 
 
 class NLLLoss(_WeightedLoss):
-    """See `livegrad.nn.functional.nll_loss`."""
+    """See `livegrad.nn.functional.nll_loss`.
+
+    Args:
+        weight: of each class.
+        ignore_index: a class that does not count.
+        reduction: "mean", "sum" or "none".
+
+    Example:
+        >>> nn.NLLLoss()(lg.log(lg.tensor([[0.25, 0.75]])), lg.tensor([1]))
+        tensor(0.2877)
+    """
 
     def __init__(
         self,

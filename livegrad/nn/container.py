@@ -70,7 +70,15 @@ class _Numbered(Module):
 
 
 class Sequential(_Numbered):
-    """Modules called one after the other, each on the result of the one before."""
+    """Modules called one after the other, each on the result of the one before.
+
+    Args:
+        args: modules, or one dict of named modules.
+
+    Example:
+        >>> nn.Sequential(nn.Linear(2, 3), nn.ReLU())(lg.ones(4, 2)).shape
+        livegrad.Size([4, 3])
+    """
 
     def __init__(self, *args: Any) -> None:
         super().__init__()
@@ -137,7 +145,16 @@ class Sequential(_Numbered):
 
 
 class ModuleList(_Numbered):
-    """A list of modules that are registered; calling them is up to you."""
+    """A list of modules that are registered; calling them is up to you.
+
+    Args:
+        modules: of which it is made.
+
+    Example:
+        >>> layers = nn.ModuleList(nn.Linear(2, 2) for _ in range(3))
+        >>> len(list(layers.parameters()))
+        6
+    """
 
     def __init__(self, modules: Iterable[Module] | None = None) -> None:
         super().__init__()
@@ -188,7 +205,16 @@ class ModuleList(_Numbered):
 
 
 class ModuleDict(Module):
-    """A dict of modules that are registered."""
+    """A dict of modules that are registered.
+
+    Args:
+        modules: a dict, or pairs of names and modules.
+
+    Example:
+        >>> parts = nn.ModuleDict({"head": nn.Linear(2, 3)})
+        >>> [name for name, _ in parts.named_parameters()]
+        ['head.weight', 'head.bias']
+    """
 
     def __init__(self, modules: Mapping[str, Module] | None = None) -> None:
         super().__init__()

@@ -182,14 +182,46 @@ class _Conv(_ConvNd):
 
 
 class Conv1d(_Conv):
-    """See `livegrad.nn.functional.conv1d`."""
+    """See `livegrad.nn.functional.conv1d`.
+
+    Args:
+        in_channels: of the input.
+        out_channels: of the output.
+        kernel_size: of a window.
+        stride: from one window to the next.
+        padding: how much, "same" or "valid".
+        dilation: from one element of a window to the next.
+        groups: of channels that are convolved apart.
+        bias: whether there is one.
+        padding_mode: "zeros", "reflect", "replicate" or "circular".
+
+    Example:
+        >>> nn.Conv1d(4, 8, kernel_size=3)(lg.ones(2, 4, 10)).shape
+        livegrad.Size([2, 8, 8])
+    """
 
     _rank = 1
     _function = staticmethod(F.conv1d)
 
 
 class Conv2d(_Conv):
-    """See `livegrad.nn.functional.conv2d`."""
+    """See `livegrad.nn.functional.conv2d`.
+
+    Args:
+        in_channels: of the input.
+        out_channels: of the output.
+        kernel_size: of a window.
+        stride: from one window to the next.
+        padding: how much, "same" or "valid".
+        dilation: from one element of a window to the next.
+        groups: of channels that are convolved apart.
+        bias: whether there is one.
+        padding_mode: "zeros", "reflect", "replicate" or "circular".
+
+    Example:
+        >>> nn.Conv2d(3, 8, kernel_size=3, padding=1)(lg.ones(2, 3, 6, 6)).shape
+        livegrad.Size([2, 8, 6, 6])
+    """
 
     _rank = 2
     _function = staticmethod(F.conv2d)
@@ -291,7 +323,20 @@ class ConvTranspose1d(_ConvTransposeNd):
 
 
 class ConvTranspose2d(_ConvTransposeNd):
-    """See `livegrad.nn.functional.conv_transpose2d`."""
+    """See `livegrad.nn.functional.conv_transpose2d`.
+
+    Args:
+        in_channels: of the input.
+        out_channels: of the output.
+        kernel_size: of a window.
+        stride: how far apart input elements are put.
+        padding: how much of the border is left out.
+        output_padding: rows and columns added at one side.
+
+    Example:
+        >>> nn.ConvTranspose2d(8, 3, kernel_size=2, stride=2)(lg.ones(1, 8, 5, 5)).shape
+        livegrad.Size([1, 3, 10, 10])
+    """
 
     _rank = 2
     _function = staticmethod(F.conv_transpose2d)

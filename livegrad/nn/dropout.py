@@ -35,7 +35,16 @@ class _DropoutNd(Module):
 
 
 class Dropout(_DropoutNd):
-    """While training, makes each element 0 with probability `p` and scales the rest to match."""
+    """While training, makes each element 0 with probability `p` and scales the rest to match.
+
+    Args:
+        p: the probability of 0.
+        inplace: write to the input.
+
+    Example:
+        >>> nn.Dropout(0.5).eval()(lg.ones(3))
+        tensor([1., 1., 1.])
+    """
 
     _function = staticmethod(F.dropout)
 

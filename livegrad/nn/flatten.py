@@ -10,7 +10,16 @@ from livegrad.tensor import Tensor
 
 
 class Flatten(Module):
-    """Merges the dims from `start_dim` to `end_dim` into one."""
+    """Merges the dims from `start_dim` to `end_dim` into one.
+
+    Args:
+        start_dim: the first that is merged.
+        end_dim: the last one.
+
+    Example:
+        >>> nn.Flatten()(lg.ones(8, 3, 4)).shape
+        livegrad.Size([8, 12])
+    """
 
     def __init__(self, start_dim: int = 1, end_dim: int = -1) -> None:
         super().__init__()

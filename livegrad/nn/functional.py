@@ -176,12 +176,30 @@ def relu6(input: Tensor, inplace: bool = False) -> Tensor:
 
 
 def leaky_relu(input: Tensor, negative_slope: float = 0.01, inplace: bool = False) -> Tensor:
-    """`input` where positive, else `negative_slope * input`."""
+    """`input` where positive, else `negative_slope * input`.
+
+    Args:
+        negative_slope: of the line below 0.
+        inplace: write to `input`.
+
+    Example:
+        >>> F.leaky_relu(lg.tensor([-1.0, 2.0]), 0.1)
+        tensor([-0.1000,  2.0000])
+    """
     return _leaky_relu_(input, negative_slope) if inplace else A.leaky_relu(input, negative_slope)
 
 
 def elu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
-    """`input` where positive, else `alpha * (exp(input) - 1)`."""
+    """`input` where positive, else `alpha * (exp(input) - 1)`.
+
+    Args:
+        alpha: minus the limit on the left.
+        inplace: write to `input`.
+
+    Example:
+        >>> F.elu(lg.tensor([-1.0, 2.0]))
+        tensor([-0.6321,  2.0000])
+    """
     return _elu_(input, alpha) if inplace else S.elu(input, alpha)
 
 
@@ -196,7 +214,12 @@ def celu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
 
 
 def silu(input: Tensor, inplace: bool = False) -> Tensor:
-    """Elementwise `input * sigmoid(input)`."""
+    """Elementwise `input * sigmoid(input)`.
+
+    Example:
+        >>> F.silu(lg.tensor([-1.0, 0.0, 1.0]))
+        tensor([-0.2689,  0.0000,  0.7311])
+    """
     return _silu_(input) if inplace else S.silu(input)
 
 

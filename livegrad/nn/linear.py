@@ -14,7 +14,12 @@ from livegrad.tensor import Tensor
 
 
 class Identity(Module):
-    """Gives back its input; any arguments are accepted."""
+    """Gives back its input; any arguments are accepted.
+
+    Example:
+        >>> nn.Identity()(lg.ones(2))
+        tensor([1., 1.])
+    """
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__()
@@ -28,6 +33,15 @@ class Linear(Module):
     """`input @ weight.T + bias`, with weight (out_features, in_features).
 
     Both start even in ±1/sqrt(in_features).
+
+    Args:
+        in_features: size of the last dim of the input.
+        out_features: size of the last dim of the output.
+        bias: whether there is one.
+
+    Example:
+        >>> nn.Linear(3, 2)(lg.ones(4, 3)).shape
+        livegrad.Size([4, 2])
     """
 
     bias: Any

@@ -42,7 +42,15 @@ class _WeightedLoss(_Loss):
 
 
 class MSELoss(_Loss):
-    """See `livegrad.nn.functional.mse_loss`."""
+    """See `livegrad.nn.functional.mse_loss`.
+
+    Args:
+        reduction: "mean", "sum" or "none".
+
+    Example:
+        >>> nn.MSELoss()(lg.tensor([1.0, 2.0]), lg.tensor([1.0, 4.0]))
+        tensor(2.)
+    """
 
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
         """The loss."""
@@ -50,7 +58,15 @@ class MSELoss(_Loss):
 
 
 class L1Loss(_Loss):
-    """See `livegrad.nn.functional.l1_loss`."""
+    """See `livegrad.nn.functional.l1_loss`.
+
+    Args:
+        reduction: "mean", "sum" or "none".
+
+    Example:
+        >>> nn.L1Loss()(lg.tensor([1.0, 2.0]), lg.tensor([1.0, 4.0]))
+        tensor(1.)
+    """
 
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
         """The loss."""
@@ -96,7 +112,17 @@ class BCELoss(_WeightedLoss):
 
 
 class BCEWithLogitsLoss(_Loss):
-    """See `livegrad.nn.functional.binary_cross_entropy_with_logits`."""
+    """See `livegrad.nn.functional.binary_cross_entropy_with_logits`.
+
+    Args:
+        weight: of each element.
+        reduction: "mean", "sum" or "none".
+        pos_weight: of the positive class.
+
+    Example:
+        >>> nn.BCEWithLogitsLoss()(lg.tensor([0.0]), lg.tensor([1.0]))
+        tensor(0.6931)
+    """
 
     def __init__(
         self,

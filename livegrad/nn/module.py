@@ -11,6 +11,7 @@ from livegrad.autograd.holding import clear
 from livegrad.autograd.hooks import RemovableHandle
 from livegrad.creation import empty_like
 from livegrad.device import Device, unavailable
+from livegrad.graph.above import Above
 from livegrad.graph.handle import node_of, wrap
 from livegrad.graph.site import user_site
 from livegrad.graph.state import LOCAL
@@ -346,6 +347,10 @@ class Module(Stateful):
     def extra_repr(self) -> str:
         """What `repr` says about the module itself, such as its sizes."""
         return ""
+
+    def _repr_html_(self) -> str:
+        html: str = Above.drawing().html_of_module(self)
+        return html
 
     def __repr__(self) -> str:
         extra = self.extra_repr()

@@ -40,7 +40,18 @@ class Affine(Module):
 
 
 class LayerNorm(Affine):
-    """Shifts and scales the last dims to mean 0 and variance 1, then by weight and bias."""
+    """Shifts and scales the last dims to mean 0 and variance 1, then by weight and bias.
+
+    Args:
+        normalized_shape: sizes of the last dims.
+        eps: added to the variance.
+        elementwise_affine: whether there is a weight.
+        bias: whether there is a bias with it.
+
+    Example:
+        >>> nn.LayerNorm(4)(lg.randn(2, 4)).shape
+        livegrad.Size([2, 4])
+    """
 
     def __init__(
         self,
@@ -108,7 +119,18 @@ class RMSNorm(Module):
 
 
 class GroupNorm(Affine):
-    """Gives each group of channels mean 0 and variance 1, then scales and shifts each channel."""
+    """Gives each group of channels mean 0 and variance 1, then scales and shifts each channel.
+
+    Args:
+        num_groups: divides the number of channels.
+        num_channels: size of dim 1.
+        eps: added to the variance.
+        affine: whether there are a weight and a bias.
+
+    Example:
+        >>> nn.GroupNorm(2, 4)(lg.randn(1, 4, 5)).shape
+        livegrad.Size([1, 4, 5])
+    """
 
     def __init__(
         self,

@@ -48,6 +48,12 @@ class Parameter(Tensor, metaclass=_ParameterKind):
     """A tensor that is learned: assigned to a Module, it appears in its `parameters()`.
 
     It shares the values of `data`: a change of one in place is a change of both.
+
+    Example:
+        >>> layer = nn.Module()
+        >>> layer.weight = nn.Parameter(lg.zeros(3))
+        >>> len(list(layer.parameters()))
+        1
     """
 
     __slots__ = ()

@@ -71,7 +71,20 @@ class MaxPool1d(_MaxPoolNd):
 
 
 class MaxPool2d(_MaxPoolNd):
-    """See `livegrad.nn.functional.max_pool2d`."""
+    """See `livegrad.nn.functional.max_pool2d`.
+
+    Args:
+        kernel_size: of a window.
+        stride: None: windows side by side.
+        padding: around the images.
+        dilation: from one element of a window to the next.
+        return_indices: also the places of the greatest.
+        ceil_mode: also the windows that begin inside and end outside.
+
+    Example:
+        >>> nn.MaxPool2d(2)(lg.ones(1, 3, 8, 8)).shape
+        livegrad.Size([1, 3, 4, 4])
+    """
 
     _function = staticmethod(F.max_pool2d)
 
@@ -252,7 +265,18 @@ class _WideAvgPool(_AvgPoolNd):
 
 
 class AvgPool2d(_WideAvgPool):
-    """See `livegrad.nn.functional.avg_pool2d`."""
+    """See `livegrad.nn.functional.avg_pool2d`.
+
+    Args:
+        kernel_size: of a window.
+        stride: None: windows side by side.
+        padding: around the images.
+        count_include_pad: whether padding counts in means.
+
+    Example:
+        >>> nn.AvgPool2d(2)(lg.ones(1, 3, 8, 8)).shape
+        livegrad.Size([1, 3, 4, 4])
+    """
 
     _function = staticmethod(F.avg_pool2d)
 
@@ -368,7 +392,15 @@ class AdaptiveAvgPool1d(_AdaptiveAvgPoolNd):
 
 
 class AdaptiveAvgPool2d(_AdaptiveAvgPoolNd):
-    """See `livegrad.nn.functional.adaptive_avg_pool2d`."""
+    """See `livegrad.nn.functional.adaptive_avg_pool2d`.
+
+    Args:
+        output_size: how many bins: one number, or one for each dim.
+
+    Example:
+        >>> nn.AdaptiveAvgPool2d(1)(lg.ones(1, 3, 8, 8)).shape
+        livegrad.Size([1, 3, 1, 1])
+    """
 
     _function = staticmethod(F.adaptive_avg_pool2d)
 

@@ -383,6 +383,11 @@ class RNN(RNNBase):
     """h = tanh(W_ih x + b_ih + W_hh h + b_hh), or relu with `nonlinearity="relu"`.
 
     Takes (input_size, hidden_size, num_layers, nonlinearity, …), the rest as RNNBase.
+
+    Example:
+        >>> out, h = nn.RNN(4, 8)(lg.ones(5, 3, 4))
+        >>> out.shape
+        livegrad.Size([5, 3, 8])
     """
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -404,6 +409,11 @@ class LSTM(RNNBase):
 
     i, f, g, o = sigmoid, sigmoid, tanh, sigmoid of W_ih x + b_ih + W_hh h + b_hh;
     c = f c + i g; h = o tanh(c), with `proj_size` W_hr times that.
+
+    Example:
+        >>> out, (h, c) = nn.LSTM(4, 8, num_layers=2, batch_first=True)(lg.ones(3, 5, 4))
+        >>> out.shape, h.shape
+        (livegrad.Size([3, 5, 8]), livegrad.Size([2, 3, 8]))
     """
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -412,7 +422,13 @@ class LSTM(RNNBase):
 
 class GRU(RNNBase):
     """Gated recurrent unit: r, z = sigmoid(W_ih x + b_ih + W_hh h + b_hh);
-    n = tanh(W_in x + b_in + r (W_hn h + b_hn)); h = (1 - z) n + z h."""
+    n = tanh(W_in x + b_in + r (W_hn h + b_hn)); h = (1 - z) n + z h.
+
+    Example:
+        >>> out, h = nn.GRU(4, 8, batch_first=True)(lg.ones(3, 5, 4))
+        >>> out.shape
+        livegrad.Size([3, 5, 8])
+    """
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         _no_projection(kwargs)

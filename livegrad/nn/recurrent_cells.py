@@ -120,7 +120,18 @@ class RNNCell(RNNCellBase):
 
 
 class LSTMCell(RNNCellBase):
-    """One step of an LSTM; see `LSTM`."""
+    """One step of an LSTM; see `LSTM`.
+
+    Args:
+        input_size: features of the input.
+        hidden_size: of the state.
+        bias: whether there are biases.
+
+    Example:
+        >>> h, c = nn.LSTMCell(4, 8)(lg.ones(3, 4))
+        >>> h.shape
+        livegrad.Size([3, 8])
+    """
 
     def __init__(
         self,

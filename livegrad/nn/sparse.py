@@ -25,6 +25,10 @@ class Embedding(Module):
 
     Rows start normal. The row `padding_idx` starts at 0 and gets no gradient; with `max_norm`, rows
     looked up are first scaled down to that norm, in place.
+
+    Example:
+        >>> nn.Embedding(10, 3)(lg.tensor([[1, 2], [4, 9]])).shape
+        livegrad.Size([2, 2, 3])
     """
 
     def __init__(

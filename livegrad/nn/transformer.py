@@ -97,7 +97,21 @@ class _Layer(Module):
 
 
 class TransformerEncoderLayer(_Layer):
-    """Self-attention and a feed-forward network, each added to its input and normalised."""
+    """Self-attention and a feed-forward network, each added to its input and normalised.
+
+    Args:
+        d_model: features.
+        nhead: heads of attention.
+        dim_feedforward: features inside.
+        dropout: its probability.
+        activation: "relu", "gelu" or a function.
+        batch_first: (N, L, E) instead of (L, N, E).
+        norm_first: norms before the parts instead of behind them.
+
+    Example:
+        >>> nn.TransformerEncoderLayer(8, 2, 16, batch_first=True)(lg.ones(2, 5, 8)).shape
+        livegrad.Size([2, 5, 8])
+    """
 
     def __init__(
         self,
@@ -201,6 +215,11 @@ class TransformerEncoder(Module):
 
     With `enable_nested_tensor`, and where PyTorch would compute without the padding (no gradients,
     not training), rows of padding at the end are 0, as there; `mask_check` looks whether they are.
+
+    Example:
+        >>> layer = nn.TransformerEncoderLayer(8, 2, 16, batch_first=True)
+        >>> nn.TransformerEncoder(layer, num_layers=2)(lg.ones(2, 5, 8)).shape
+        livegrad.Size([2, 5, 8])
     """
 
     def __init__(

@@ -10,7 +10,18 @@ from livegrad.tensor import Tensor
 
 
 class Upsample(Module):
-    """See `livegrad.nn.functional.interpolate`."""
+    """See `livegrad.nn.functional.interpolate`.
+
+    Args:
+        size: of the result.
+        scale_factor: or how much larger it is.
+        mode: "nearest", "linear", "bilinear", "bicubic" or "trilinear".
+        align_corners: whether corners lie on corners.
+
+    Example:
+        >>> nn.Upsample(scale_factor=2)(lg.ones(1, 3, 4, 4)).shape
+        livegrad.Size([1, 3, 8, 8])
+    """
 
     def __init__(
         self,

@@ -44,7 +44,25 @@ def _moments(g: Any, m: Any, v: Any, fresh1: Any, beta2: Any, fresh2: Any) -> tu
 
 
 class Adam(Ruled):
-    """Steps along the running mean of the gradient over the root of that of its square."""
+    """Steps along the running mean of the gradient over the root of that of its square.
+
+    Args:
+        params: parameters, or dicts of groups with options of their own.
+        lr: the learning rate.
+        betas: how much of the running means stays.
+        eps: added to what is divided by.
+        weight_decay: how much of a parameter is added to its gradient.
+        amsgrad: divide by the greatest mean of squares so far.
+
+    Example:
+        >>> w = nn.Parameter(lg.tensor([1.0]))
+        >>> optimizer = optim.Adam([w], lr=0.1)
+        >>> (w**2).sum().backward()
+        >>> optimizer.step()
+        >>> w
+        Parameter containing:
+        tensor([0.9000], requires_grad=True)
+    """
 
     op_name = "adam"
 
@@ -115,7 +133,24 @@ class Adam(Ruled):
 
 
 class AdamW(Adam):
-    """Adam that shrinks parameters by `lr * weight_decay` instead of changing their gradient."""
+    """Adam that shrinks parameters by `lr * weight_decay` instead of changing their gradient.
+
+    Args:
+        params: parameters, or dicts of groups with options of their own.
+        lr: the learning rate.
+        betas: how much of the running means stays.
+        eps: added to what is divided by.
+        weight_decay: how much parameters shrink, times `lr`.
+
+    Example:
+        >>> w = nn.Parameter(lg.tensor([1.0]))
+        >>> optimizer = optim.AdamW([w], lr=0.1)
+        >>> (w**2).sum().backward()
+        >>> optimizer.step()
+        >>> w
+        Parameter containing:
+        tensor([0.8990], requires_grad=True)
+    """
 
     def __init__(
         self,

@@ -124,7 +124,21 @@ class CyclicLR(_WithMomentum):
 
 
 class OneCycleLR(_WithMomentum):
-    """One rise to `max_lr` and one fall far below the start; step after every batch."""
+    """One rise to `max_lr` and one fall far below the start; step after every batch.
+
+    Args:
+        optimizer: whose rates change.
+        max_lr: the highest rate.
+        total_steps: steps in all; or `epochs` and `steps_per_epoch`.
+        pct_start: the part of them in which it rises.
+        anneal_strategy: "cos" or "linear".
+
+    Example:
+        >>> optimizer = optim.SGD([nn.Parameter(lg.zeros(1))], lr=1.0)
+        >>> schedule = optim.lr_scheduler.OneCycleLR(optimizer, max_lr=1.0, total_steps=10)
+        >>> round(schedule.get_last_lr()[0], 3)
+        0.04
+    """
 
     def __init__(
         self,
@@ -227,7 +241,22 @@ def _phases(steps: int, part: float, three: bool) -> list[dict[str, Any]]:
 
 
 class ReduceLROnPlateau(LRScheduler):
-    """Times `factor` when a value given to `step` has not become better for `patience` epochs."""
+    """Times `factor` when a value given to `step` has not become better for `patience` epochs.
+
+    Args:
+        optimizer: whose rates change.
+        mode: "min" or "max": what is better.
+        factor: by which they are multiplied.
+        patience: epochs without a better value that are borne.
+        threshold: how much better counts.
+
+    Example:
+        >>> optimizer = optim.SGD([nn.Parameter(lg.zeros(1))], lr=1.0)
+        >>> schedule = optim.lr_scheduler.ReduceLROnPlateau(optimizer, patience=0)
+        >>> schedule.step(1.0); schedule.step(1.0)
+        >>> optimizer.param_groups[0]["lr"]
+        0.1
+    """
 
     def __init__(
         self,

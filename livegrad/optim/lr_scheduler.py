@@ -53,7 +53,19 @@ class _ByFunction(LRScheduler):
 
 
 class LambdaLR(_ByFunction):
-    """The initial rate times `lr_lambda(epoch)`."""
+    """The initial rate times `lr_lambda(epoch)`.
+
+    Args:
+        optimizer: whose rates change.
+        lr_lambda: takes the epoch, returns a factor.
+
+    Example:
+        >>> optimizer = optim.SGD([nn.Parameter(lg.zeros(1))], lr=1.0)
+        >>> schedule = optim.lr_scheduler.LambdaLR(optimizer, lambda epoch: 1 / (1 + epoch))
+        >>> optimizer.step(); schedule.step()
+        >>> schedule.get_last_lr()
+        [0.5]
+    """
 
     def get_lr(self) -> list[float]:
         """See the class."""
@@ -94,7 +106,20 @@ class _ByRatio(LRScheduler):
 
 
 class StepLR(_ByRatio):
-    """Times `gamma` every `step_size` epochs."""
+    """Times `gamma` every `step_size` epochs.
+
+    Args:
+        optimizer: whose rates change.
+        step_size: epochs from one change to the next.
+        gamma: the factor.
+
+    Example:
+        >>> optimizer = optim.SGD([nn.Parameter(lg.zeros(1))], lr=1.0)
+        >>> schedule = optim.lr_scheduler.StepLR(optimizer, step_size=1, gamma=0.5)
+        >>> optimizer.step(); schedule.step()
+        >>> schedule.get_last_lr()
+        [0.5]
+    """
 
     def __init__(
         self, optimizer: Optimizer, step_size: int, gamma: float = 0.1, last_epoch: int = -1
@@ -247,7 +272,20 @@ class PolynomialLR(_ByRatio):
 
 
 class CosineAnnealingLR(LRScheduler):
-    """Half a cosine from the initial rate to `eta_min` in `T_max` epochs, and back."""
+    """Half a cosine from the initial rate to `eta_min` in `T_max` epochs, and back.
+
+    Args:
+        optimizer: whose rates change.
+        T_max: epochs to the least rate.
+        eta_min: that rate.
+
+    Example:
+        >>> optimizer = optim.SGD([nn.Parameter(lg.zeros(1))], lr=1.0)
+        >>> schedule = optim.lr_scheduler.CosineAnnealingLR(optimizer, T_max=2)
+        >>> optimizer.step(); schedule.step()
+        >>> round(schedule.get_last_lr()[0], 3)
+        0.5
+    """
 
     def __init__(
         self, optimizer: Optimizer, T_max: int, eta_min: float = 0.0, last_epoch: int = -1

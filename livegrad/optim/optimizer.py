@@ -16,12 +16,14 @@ from livegrad.autograd import enable_grad
 from livegrad.autograd.holding import clear
 from livegrad.autograd.hooks import RemovableHandle
 from livegrad.creation import tensor
+from livegrad.graph.above import Above
 from livegrad.graph.elsewhere import Sparse
 from livegrad.graph.events import MADE, STEP, tell
 from livegrad.graph.site import user_site
 from livegrad.graph.state import LOCAL, flush
-from livegrad.graph.watch import Watch
+from livegrad.graph.watch import BLAMING, Watch
 from livegrad.nn.hooks import Hooks
+from livegrad.ops.bookkeeping.finite import check_gradients
 from livegrad.optim import for_subclasses
 from livegrad.tensor import Tensor
 
@@ -253,6 +255,9 @@ class Optimizer:
         try:
             state.site = user_site()  # found once for all updates
             state.grad = bool(self.defaults.get("differentiable"))
+            if BLAMING.enabled:
+                BLAMING.optimizer, BLAMING.reads = self, True
+                check_gradients(self.param_groups)
             for group in self.param_groups:
                 if Sparse.exist and not self.takes_sparse:
                     self._refuse_sparse(group)
@@ -268,6 +273,9 @@ class Optimizer:
             raise
         finally:
             state.site, state.grad = site, grad
+            BLAMING.optimizer = None
+        if BLAMING.untold is not None:
+            Above.blaming().tell()
         if STEP:
             tell(STEP, self, False)
         return loss

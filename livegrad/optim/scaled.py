@@ -17,7 +17,23 @@ from livegrad.optim.ruled import Flags, Ruled, State, adjusted, common_flags, ru
 
 
 class Adagrad(Ruled):
-    """Divides by the root of the sum of all squared gradients."""
+    """Divides by the root of the sum of all squared gradients.
+
+    Args:
+        params: parameters, or dicts of groups with options of their own.
+        lr: the learning rate.
+        lr_decay: how fast it falls.
+        eps: added to what is divided by.
+
+    Example:
+        >>> w = nn.Parameter(lg.tensor([1.0]))
+        >>> optimizer = optim.Adagrad([w], lr=0.1)
+        >>> (w**2).sum().backward()
+        >>> optimizer.step()
+        >>> w
+        Parameter containing:
+        tensor([0.9000], requires_grad=True)
+    """
 
     op_name = "adagrad"
     takes_sparse = True
@@ -139,7 +155,25 @@ class Adadelta(Ruled):
 
 
 class RMSprop(Ruled):
-    """Divides by the root of the running mean of squares, or of the variance if centered."""
+    """Divides by the root of the running mean of squares, or of the variance if centered.
+
+    Args:
+        params: parameters, or dicts of groups with options of their own.
+        lr: the learning rate.
+        alpha: how much of the running mean stays.
+        eps: added to what is divided by.
+        momentum: how much of the last step is done again.
+        centered: divide by the variance's root.
+
+    Example:
+        >>> w = nn.Parameter(lg.tensor([1.0]))
+        >>> optimizer = optim.RMSprop([w], lr=0.01)
+        >>> (w**2).sum().backward()
+        >>> optimizer.step()
+        >>> w
+        Parameter containing:
+        tensor([0.9000], requires_grad=True)
+    """
 
     op_name = "rmsprop"
 

@@ -57,7 +57,24 @@ def sgd_op(flags: Flags) -> Op:
 
 
 class SGD(Optimizer):
-    """`p -= lr * g`, with momentum, weight decay and Nesterov's look ahead if wanted."""
+    """`p -= lr * g`, with momentum, weight decay and Nesterov's look ahead if wanted.
+
+    Args:
+        params: parameters, or dicts of groups with options of their own.
+        lr: the learning rate.
+        momentum: how much of the last step is done again.
+        weight_decay: how much of a parameter is added to its gradient.
+        nesterov: look ahead by the momentum.
+
+    Example:
+        >>> w = nn.Parameter(lg.tensor([1.0]))
+        >>> optimizer = optim.SGD([w], lr=0.1)
+        >>> (w**2).sum().backward()
+        >>> optimizer.step()
+        >>> w
+        Parameter containing:
+        tensor([0.8000], requires_grad=True)
+    """
 
     takes_sparse = True
 

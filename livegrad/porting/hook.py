@@ -58,7 +58,7 @@ def _is_public(name: str, value: Any) -> bool:
 
 
 # What livegrad is written with, and has more than torch.
-_OWN = {"Any", "TYPE_CHECKING", "annotations", "math", "explain", "stats"}
+_OWN = {"Any", "TYPE_CHECKING", "annotations", "math", "explain", "stats", "view", "watch"}
 
 
 def _found(name: str) -> Any:

@@ -72,10 +72,10 @@ SKIPPED = frozenset(
 
 # Parts of livegrad that are no part of torch, whatever their names.
 PRIVATE = frozenset(
-    "absent array_api asked asserting attr checks cli compiler control_flow creation datasets demo "
-    "device dtypes environment events foreach graph introspection legacy lint methods moving "
-    "native ops porting printing runtime sequences settings subclassing temporary tensor text "
-    "train typed typing variable vision".split()
+    "absent array_api asked asserting attr checks cli compiler control_flow creation datasets "
+    "debug demo device dtypes environment events foreach graph introspection legacy lint methods "
+    "moving native ops porting printing runtime sequences settings subclassing temporary "
+    "tensor text train typed typing variable vision".split()
 )
 
 

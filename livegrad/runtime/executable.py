@@ -129,8 +129,12 @@ class Executable:
     def places(self) -> dict[int, int]:
         """Planned nodes keep the sites of the nodes they come from, whose places these are; another
         run has its own."""
-        sites = self.plan.notes.sites if self.plan.notes else []
-        return {id(site): place for place, site in enumerate(sites)}
+        notes = self.plan.notes
+        if not notes:
+            return {}
+        places = {id(site): place for place, site in enumerate(notes.sites)}
+        twins = {id(site): place for place, site in enumerate(notes.twins) if site is not None}
+        return places | twins
 
     def update_site(self, nodes: list[Node]) -> Site | None:
         """Where the program's update is, for errors that name it."""

@@ -19,7 +19,15 @@ from weakref import ref
 
 from livegrad.compiler.kept import KEPT
 from livegrad.graph import spent
-from livegrad.graph.events import LATEST, RAN, RECORDED, numbers_of_nodes, tell_ran
+from livegrad.graph.events import (
+    FLUSHING,
+    LATEST,
+    RAN,
+    RECORDED,
+    numbers_of_nodes,
+    tell_flushing,
+    tell_ran,
+)
 from livegrad.graph.node import Node, quote_site
 from livegrad.graph.state import (
     LOCAL,
@@ -31,6 +39,7 @@ from livegrad.graph.state import (
     start_over,
 )
 from livegrad.native.hot import FUNCTIONS, hot
+from livegrad.ops.bookkeeping.finite import FINITE, NotFinite
 from livegrad.runtime import plans
 from livegrad.runtime.at_once import write_at_once
 from livegrad.runtime.counters import counters
@@ -45,6 +54,7 @@ from livegrad.runtime.elsewhere import (
     take_up,
 )
 from livegrad.runtime.fault import Fault
+from livegrad.runtime.finiteness import look_into
 from livegrad.runtime.folding import fold
 from livegrad.runtime.memory import OutOfMemory
 from livegrad.runtime.plans import FOUND, LAST, digest_of_specs, note_found
@@ -111,6 +121,8 @@ def _follow_locked(state: State, reason: str, roots: tuple[Node, ...]) -> int:
     """Runs the plan that is known for what is pending; nothing has been changed if there is none,
     or if it refuses a value, which is for the other way to tell."""
     started = _now()
+    if FLUSHING:
+        roots = tell_flushing(reason, roots)
     try:
         if not _flush_as_before(state, roots):
             return _NEW
@@ -153,14 +165,26 @@ def _flush_locked(state: State, reason: str, roots: tuple[Node, ...], is_new: bo
         go_on()
     if len(STATES) > 1 or ORPHANED:
         _look_around(state)
+    if FLUSHING:
+        roots = tell_flushing(reason, roots)
     try:
-        _flush(state, reason, roots, is_new)
+        try:
+            _flush(state, reason, roots, is_new)
+        except Fault as fault:
+            if fault.kind is not NotFinite:
+                raise
+            _look_into(state, fault)
+            _flush(state, reason, roots, is_new=False)
     except Fault as fault:
         raise _flush_the_rest(state, reason, roots, fault) from None
     except OutOfMemory as error:
         raise _with_largest(error, state.nodes) from None
     finally:
-        start_over(state)
+        try:
+            start_over(state)
+        except KeyboardInterrupt:  # what was computed must not stay pending
+            start_over(state)
+            raise
 
 
 def _with_largest(error: OutOfMemory, nodes: list[Node]) -> RuntimeError:
@@ -180,6 +204,14 @@ def _look_around(state: State) -> bool:
     state.shared = True
     renew_updates(state)
     return True
+
+
+def _look_into(state: State, fault: Fault) -> None:
+    """Gradients that an update is to use are not finite: has that looked into, and goes on."""
+    asked = next(node for node in state.nodes if node.spec.op is FINITE)
+    fault.recorded = None
+    fault.with_traceback(None)  # its frames refer to what is pending, which would all look alive
+    look_into(asked)
 
 
 # ---------------------------------------------------------------------- after a refused value

@@ -33,7 +33,12 @@ class Stats:
 
 
 def stats() -> Stats:
-    """What the runtime has done so far, as a plain object."""
+    """What the runtime has done so far, as a plain object.
+
+    Example:
+        >>> lg.stats().flushes >= 0
+        True
+    """
     c = counters
     return Stats(
         flushes=c.flushes,
@@ -60,7 +65,11 @@ def last_steps() -> tuple[Step, ...]:
 
 
 def explain(file: Any = None) -> None:
-    """Prints what the last flush did: why, which kernels with which ops and lines, what it cost."""
+    """Prints what the last flush did: why, which kernels with which ops and lines, what it cost.
+
+    Args:
+        file: where it is printed; None: standard output.
+    """
     print(explanation(), file=file)
     TIMING.enabled = True
 

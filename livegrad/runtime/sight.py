@@ -23,6 +23,7 @@ from livegrad.native.collector import lasting
 from livegrad.native.hot import hot
 from livegrad.runtime.counters import counters
 from livegrad.runtime.elsewhere import adopt_missing
+from livegrad.runtime.finiteness import look_at_listed
 from livegrad.runtime.gathering import is_short
 from livegrad.runtime.memory import Buffer
 from livegrad.runtime.plans import is_on_disk
@@ -162,6 +163,7 @@ def run_at_first_sight(state: State, roots: tuple[Node, ...]) -> Listed | None:
             kept = sight.kept
             del sight
             _show(state.nodes, count, listed)
+            look_at_listed(state.nodes, count, kept)
             _finish(state, count, kept)
             return listed
     except pieces.Unfit as unfit:

@@ -10,6 +10,7 @@ import pytest
 
 import livegrad as lg
 import livegrad.nn.functional as F
+from livegrad import nn
 from livegrad.compiler.products import Tile, tile_for
 from livegrad.runtime.report import last_steps
 
@@ -90,6 +91,36 @@ def test_threads_share_bands_of_rows_and_change_no_bit(sizes: tuple[int, int, in
     exact = a.numpy().astype("f8") @ b.numpy().astype("f8") + bias.numpy()
     sizes_of = np.abs(a.numpy()).astype("f8") @ np.abs(b.numpy()).astype("f8")
     assert (np.abs(values - exact) <= 1e-5 * sizes_of + 1e-6).all()
+
+
+@pytest.mark.parametrize(
+    "sizes",
+    [
+        ((20, 3, 20, 28), (6, 3, 5, 5), 0),  # windows are lanes
+        ((3, 8, 9, 9, 9), (20, 8, 3, 3, 3), 1),
+        ((9, 2, 30, 7), (5, 2, 3, 3), 1),  # too few of them
+        ((6, 40, 10, 12), (24, 40, 3, 3), 1),  # channels are taken together
+    ],
+    ids=["lanes", "volumes", "few", "channels"],
+)
+def test_threads_share_gradients_of_weights_and_change_no_bit(sizes: Any) -> None:
+    shape, weights, padding = sizes
+    x = drawn(*shape)
+    counts = [n + 2 * padding - k + 1 for n, k in zip(shape[2:], weights[2:], strict=True)]
+    g = drawn(shape[0], weights[0], *counts)
+    function = getattr(nn.grad, f"conv{len(counts)}d_weight")
+    threads, found = lg.get_num_threads(), []
+    try:
+        for count in (1, 2, 3, 7, 16):
+            lg.set_num_threads(count)
+            found.append(bits(function(x, weights, g, padding=padding)))
+    finally:
+        lg.set_num_threads(threads)
+    assert len(set(found)) == 1
+    exact = function(x.double(), weights, g.double(), padding=padding).numpy()
+    scale = function(x.double().abs(), weights, g.double().abs(), padding=padding).numpy()
+    values = np.frombuffer(found[0], "f4").reshape(weights)
+    assert (np.abs(values - exact) <= 3e-6 * scale).all()
 
 
 def test_batches_are_broadcast() -> None:

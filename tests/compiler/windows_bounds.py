@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from livegrad import dtypes
-from livegrad.compiler.bind_products import _places, _positions
+from livegrad.compiler.bind_products import _height, _places, _positions
 from livegrad.compiler.channel_slopes import (
     bytes_for_windows,
     elements_for_channels,
@@ -21,6 +21,11 @@ from livegrad.compiler.channel_slopes import (
 from livegrad.compiler.describe import Windows
 from livegrad.compiler.image_lanes import elements_for, generate_image_lanes
 from livegrad.compiler.products import JOB, room_for
+from livegrad.compiler.window_lanes import (
+    bytes_for_lanes,
+    elements_for_sums,
+    generate_window_lanes,
+)
 from livegrad.compiler.windows import generate_conv, generate_slopes, room_for_notes
 from livegrad.ops.windows.window_products import Lie, seen
 from tests.compiler.guarded import Pages, kernel, run
@@ -78,12 +83,18 @@ class Case:
             room += elements * self.dtype.itemsize
         if generate is generate_image_lanes:
             room = self.room_for_lanes(rows, columns // self.images) * self.dtype.itemsize
+        kinds: list[Any] = [self.rank]
+        if generate is generate_window_lanes:
+            lines, taps = prod(self.taps[:-1]), self.taps[-1]
+            kinds.append(_height(taps))
+            room = elements_for_sums(rows, columns) * self.dtype.itemsize
+            room += bytes_for_lanes(self.rank, self.counts[-1], lines, taps)
         given = dict.fromkeys(JOB, 0) | told
         given |= {"rows": rows, "columns": columns, "line": line, "sums": pages.address(sums)}
         given["room"] = pages.address(np.full(room, 55, np.uint8))
         given["geometry"] = pages.address(self.geometry())
         named = dtypes.by_name(str(self.dtype))
-        run(kernel(generate, self.rank, named), [given[name] for name in JOB])
+        run(kernel(generate, *kinds, named), [given[name] for name in JOB])
         return pages.read(given["sums"], sums)[:, :columns]
 
     def seen(self) -> Windows:
@@ -129,6 +140,27 @@ class Case:
         rows = len(wanted) - first
         channels = self.run(pages, generate_channel_slopes, told, rows, wanted.shape[1])
         assert channels.tobytes() == some.tobytes()
+        if self.lie.stride[-1] == 1:
+            self.window_lanes(pages, told, wanted)
+
+    def window_lanes(self, pages: Pages, told: dict[str, int], wanted: Array) -> None:
+        """All rows; the last lines and columns have the same bits by themselves."""
+        rows, columns = wanted.shape
+        told["first row"] = 0
+        found = self.run(pages, generate_window_lanes, told, rows, columns)
+        scale = np.einsum("nkp,nop->ko", np.abs(self.columns), np.abs(self.g))
+        # A lane's block, its blocks, and lanes by halves.
+        steps = self.images * prod(self.counts[:-1]) * -(-self.counts[-1] // 16)
+        bound = (min(steps, 64) + steps // 64 + 6) * np.finfo(self.dtype).eps / 2 * scale
+        exact = np.einsum(
+            "nkp,nop->ko", self.columns.astype(np.longdouble), self.g.astype(np.longdouble)
+        )
+        assert (np.abs(found - exact) <= bound).all()
+        told["first row"] = first = rows // self.taps[-1] // 2 * self.taps[-1]
+        other = columns // 2
+        told["right"] += other * told["right step"]
+        some = self.run(pages, generate_window_lanes, told, rows - first, columns - other)
+        assert some.tobytes() == found[first:, other:].tobytes()
 
 
 def main() -> None:

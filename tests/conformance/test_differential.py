@@ -148,6 +148,15 @@ HOOKED = [
     "b = T.ones(2, 3, requires_grad=True); o = T.optim.Adagrad([b], lr=0.25)",
     "e = T.cat([a(b), a(b)], 1)",
 ]
+RESHAPED_PRODUCT = [
+    "a = T.ones(1, 3, requires_grad=True); h = T.tensordot(a, T.ones(3, 2), 1)",
+    "with T.no_grad(): h.squeeze_()",
+]
+REFUSED_SHAPE = [
+    "b = a * 1",
+    "with T.no_grad(): b.squeeze_()",
+    "T.__name__ == 'torch' or b.backward(T.ones(3))",
+]
 ZEROS = [
     "a = T.ones(2, requires_grad=True)",
     "g, = T.autograd.grad(a.abs().sum(), [a], create_graph=True)",
@@ -301,6 +310,11 @@ ZEROS = [
             ["a = T.ones(2, dtype=T.complex64, requires_grad=True)"]
             + ["b = a.scatter_reduce(0, T.tensor([0]), a, 'sum')"],
             "folded in at indices",
+        ),
+        (
+            ["a = T.ones(2, dtype=T.complex64, requires_grad=True)"]
+            + ["b = T.select_scatter(a, T.tensor(1j), 0, 1)"],
+            "with a part replaced",
         ),
         (["a = T.nn.Parameter(T.ones(2))", "a[T.tensor(0), T.tensor([0, 1])] = 1"], "said first"),
         (
@@ -548,6 +562,18 @@ ZEROS = [
         ([*OF_PRODUCT, "d.detach_()"], "multiplies more than two dims"),
         ([*OF_PRODUCT, "e = (d * 1)[:1]", f"{OF_TORCH_ALONE} and e.detach_()"], None),
         ([SPLIT, "e = a // 2", f"{OF_TORCH_ALONE} and T.autograd.grad(e.sum(), [a])"], None),
+        (["a = T.arange(6.0).view(2, 3)", "b = T.kron(a.t(), T.ones(2, 2))"], "no view of the"),
+        (["a = T.ones(2, 3); b = T.kron(a, a)", f"{OF_TORCH_ALONE} and a.t().view(6)"], None),
+        ([*RESHAPED_PRODUCT, "h.backward(T.ones_like(h))"], "is a view"),
+        ([RESHAPED_PRODUCT[0], *REFUSED_SHAPE], None),
+        (
+            [
+                "a = T.ones(2, 3, requires_grad=True); b = a.view(6); i = T.tensor([1, 0])",
+                "with T.no_grad(): T.index_select(T.ones(6), 0, i, out=a)",
+                "b.sum().backward()",
+            ],
+            "smaller by now",
+        ),
     ],
 )
 @pytest.mark.filterwarnings("ignore")
@@ -618,6 +644,18 @@ HOOKED_TWICE = (
     "b = a * 2; T.autograd.graph.register_multi_grad_hook((b, a), lambda g: log.append(('b', g)))"
 )
 SPOILT = "T.__name__ == 'torch' or x.grad.fill_(float('nan'))"
+CHECKPOINT = [
+    LEAF,
+    "c = __import__('importlib').import_module(T.__name__ + '.utils.checkpoint').checkpoint("
+    "T.tanh, a, use_reentrant=False)",
+    "d, = T.autograd.grad((c * T.arange(2)).sum(), [a], create_graph=True)",
+]
+HOOKED_PAIR = (
+    "T.autograd.graph.register_multi_grad_hook((c, d), lambda g: log.append("
+    "('c', [None if t is None else t.clone() for t in g])))"
+)
+WRITTEN_PRODUCT = "f = T.einsum('...i,...i->...', a, a); g = f.expand_as(f); f.mul_(2)"
+PREHOOK = "f.grad_fn.register_prehook(lambda g: log.append(('f', [t.clone() for t in g])))"
 
 
 @pytest.mark.parametrize(
@@ -702,6 +740,26 @@ SPOILT = "T.__name__ == 'torch' or x.grad.fill_(float('nan'))"
         ([NORMED, "y.backward(T.tensor([1.0, float('inf'), 2.0]))"], "subtracts infinities"),
         ([NORMED, "y.sum().backward()", MORE], None),
         ([CONV.replace("nan", "1"), "a(x).sum().backward()", SPOILT], None),
+        ([*CHECKPOINT, HOOKED_PAIR, "(d * T.arange(2)).sum().backward()"], "computes again"),
+        ([*CHECKPOINT, "c.retain_grad()", "(d * T.arange(2)).sum().backward()"], "computes again"),
+        (
+            [*CHECKPOINT, "c.retain_grad(); a.grad = T.ones(2) if T.__name__ == 'torch' else None"],
+            None,
+        ),
+        ([LEAF, WRITTEN_PRODUCT, "i, = T.autograd.grad(g, [f], allow_unused=True)"], "is hidden"),
+        ([LEAF, WRITTEN_PRODUCT, "i = None if T.__name__ == 'torch' else a"], None),
+        (
+            [
+                LEAF,
+                "f = T.einsum('...i,...i->...', a[:, None], a[:, None])",
+                PREHOOK,
+                "f[0] = -1",
+                "f.sum().backward()",
+            ],
+            "is hidden",
+        ),
+        ([LEAF, "f = a * 1", PREHOOK, "f.sum().backward(); log.append(('f', T.__name__))"], None),
+        ([LEAF, LENGTH.replace("T.dist(a, a)", "T.linalg.vector_norm(a - a)"), SECOND], "a length"),
     ],
 )
 @pytest.mark.filterwarnings("ignore:The .grad attribute")
@@ -816,6 +874,13 @@ def test_roundings_are_those_of_what_was_computed_not_of_where_it_is_stored():
         assert hangs_on(OtherRoundings, [lines[0].format(dtype), lines[1]], "b") is hangs
     exact = ["a = T.arange(9.0, dtype=T.float64); b = T.zeros_like(a)", lines[1]]
     assert not hangs_on(OtherRoundings, exact, "b")
+
+
+def test_roundings_of_numbers_that_are_hardly_0():
+    lines = ["a = T.tensor([1e-45]); b = a.lerp(T.tensor([-2.5]), a)", "c = b.view(T.int32)"]
+    assert hangs_on(OtherRoundings, lines, "c")
+    assert not hangs_on(OtherRoundings, [lines[0].replace("e-45", "e-3"), "c = b > 0"], "c")
+    assert not hangs_on(OtherRoundings, ["a = T.tensor([0.0]).lerp(T.zeros(1), 0.5)"], "a")
 
 
 def test_roundings_of_an_argument():
@@ -939,6 +1004,33 @@ def test_a_crash_is_a_finding_and_the_rest_goes_on():
         done.add(one)
     assert done.programs == 3
     assert [(f.seed, f.difference.kind) for f in done.findings] == [("2", "crash")]
+
+
+class Faulty(Campaign):
+    """One that fails itself when it is to judge."""
+
+    def judged(self, lines):
+        raise RuntimeError("a view was given up")
+
+
+def test_a_fault_of_the_fuzzer_is_a_finding_and_ends_no_process():
+    campaign = Faulty()
+    for i in range(2):
+        campaign.run(f"test:{i}")
+    assert campaign.programs == 2
+    assert {f.difference.kind for f in campaign.findings} == {"a fault of the fuzzer"}
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "e = F.layer_norm(T.ones(c.shape), (3,))",
+        "e = 1 / T.ones(c.shape, dtype=T.complex64)",
+        "e = T.atan2(T.ones(c.shape), T.ones(1))",
+    ],
+)
+def test_what_is_promised_is_asked_of_views_that_were_given_up(line):
+    assert difference(*SHORT, "with T.no_grad(): b.mul_(2)", line) is None
 
 
 def end_the_process(seed):

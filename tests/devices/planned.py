@@ -395,8 +395,9 @@ class Loops:
         at = self.products + PRODUCT * number
         told = self.slots[at : at + PRODUCT]
         places = [self.place(stream) for stream in streams]
-        generate, *kind, _ = self.multipliers[number]
-        work = Product(self.memory, instr.dtype, self.shape, told, places)
+        generate, *kind = self.multipliers[number]
+        quads = kind[-1] if isinstance(kind[-1], str) else ""
+        work = Product(self.memory, instr.dtype, self.shape, told, places, quads)
         if generate is generate_product:
             return work.plain()
         end = told[4] + len(ALL_DIMS) + kind[0] * len(EACH_DIM)

@@ -26,7 +26,9 @@ class Product:
         shape: tuple[int, ...],
         told: list[int],
         places: list[Place],
+        quads: str = "",
     ) -> None:
+        self.quads = quads
         self.memory, self.dtype, self.shape = memory, dtype, shape
         *self.outer, self.rows, self.columns = shape
         _, self.terms, self.left_term, self.right_term, *_ = told
@@ -38,13 +40,23 @@ class Product:
         strides = (*self.lefts, self.row_step, self.left_term)
         a = view(self.left, self.dtype, (*outer, self.rows, terms), strides)
         strides = (*self.rights, self.right_term, self.column_step)
-        return np.asarray(a @ view(self.right, self.dtype, (*outer, terms, self.columns), strides))
+        return self._times(a, view(self.right, self.dtype, (*outer, terms, self.columns), strides))
+
+    def _times(self, a: Array, b: Array) -> Array:
+        if not self.quads:
+            return np.asarray(a @ b)
+        kinds = (np.uint8, np.int8) if self.quads == "left" else (np.int8, np.uint8)
+        left, right = [
+            np.ascontiguousarray(x)[..., None].view(kind).astype(np.int64)
+            for x, kind in zip((a, b), kinds, strict=True)
+        ]
+        return np.asarray(np.einsum("...mkj,...knj->...mn", left, right).astype(np.int32))
 
     def conv(self, geometry: list[int]) -> Array:
         def each(left: int, right: int) -> Array:
             shape, strides = (self.rows, self.terms), (self.row_step, self.dtype.itemsize)
             weights: Array = self.memory.view(left, self.dtype, shape, strides)
-            return weights @ self._windows(right, geometry, 1)[0]
+            return self._times(weights, self._windows(right, geometry, 1)[0])
 
         return self._all(each)
 

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import livegrad as lg
+import livegrad.ops.layers.quantized  # ops of their own, too
 import livegrad.sparse  # which has ops of its own
 from livegrad.func import batching, grad, replay, vmap
 from livegrad.graph.op import REGISTRY, Op

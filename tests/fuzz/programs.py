@@ -318,6 +318,16 @@ BINARY: tuple[Callable[[Tensor, Tensor], Tensor], ...] = (
     lambda x, y: x / (y * y + 0.5),
     lambda x, y: lg.hypot(x.to(lg.float64), y.to(lg.float64) + 3),
 )
+
+
+def divisor(y: Tensor) -> Tensor:
+    """`y`, or odd numbers made of it if it has integers: dividing them by 0 raises.
+
+    But not where the result is dropped before anything computes it, as it is op by op.
+    """
+    return y if y.dtype.is_floating_point else y | y.new_ones(())
+
+
 ROUGH_BINARY: tuple[Callable[[Tensor, Tensor], Tensor], ...] = (
     *BINARY,
     lg.maximum,
@@ -326,9 +336,9 @@ ROUGH_BINARY: tuple[Callable[[Tensor, Tensor], Tensor], ...] = (
     lambda x, y: x > y,
     lambda x, y: x <= y,
     lambda x, y: x == y,
-    lg.remainder,
-    lambda x, y: lg.div(x, y, rounding_mode="floor"),
-    lg.fmod,
+    lambda x, y: lg.remainder(x, divisor(y)),
+    lambda x, y: lg.div(x, divisor(y), rounding_mode="floor"),
+    lambda x, y: lg.fmod(x, divisor(y)),
     lg.atan2,
     lambda x, y: lg.pow(lg.abs(x.to(lg.float32)), y),
     lambda x, y: x & y,

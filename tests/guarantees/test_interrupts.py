@@ -205,6 +205,14 @@ def test_interrupted_first_read():
 @pytest.mark.parametrize("make", ["sgd", "adam"])
 @pytest.mark.parametrize("way", MOMENTS)
 def test_interrupted_step_happens_or_does_not(make, way):
+    check_interrupted_steps(make, way)
+
+
+def test_interrupted_step_of_python_functions(untranslated):
+    check_interrupted_steps("sgd", "followed")
+
+
+def check_interrupted_steps(make, way):
     def trial(interrupt):
         p = lg.tensor([1.0, 2.0], requires_grad=True)
         q = lg.tensor([4.0], requires_grad=True)

@@ -112,3 +112,10 @@ def test_a_gradient_that_is_not_finite_spoils_all_that_share_an_extreme(g):
 def test_the_gradient_of_what_was_no_number_is_multiplied_by_0():
     (got,) = slopes(lambda x: x.nan_to_num() * INF, [NAN, INF, 1.0])
     assert same(got, [NAN, NAN, INF])
+
+
+def test_variance_of_all_of_too_few_values_has_a_gradient_that_is_no_function_of_them() -> None:
+    x = lg.tensor([1.0, 2.0, 3.0], requires_grad=True)
+    (slope,) = lg.autograd.grad(x.var(correction=3), x, create_graph=True)
+    assert repr(slope.tolist()) == "[inf, nan, inf]"
+    assert not slope.requires_grad

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import livegrad as lg
+import livegrad.ops.layers.quantized  # ops of their own, too
 import livegrad.sparse  # which has ops of its own
 from livegrad import dtypes
 from livegrad.graph.op import REGISTRY, Op

@@ -43,6 +43,10 @@ class ConvProduct(_Windowed):
 
     seen = 0
 
+    def __init__(self, quads: bool = False) -> None:
+        """Terms are `quads` if they are four bytes each (compiler/quads.py)."""
+        self.quads = quads
+
     def group(self, fuser: Fuser, node: Node) -> None:
         """A row per output channel, a column per window of an image."""
         fuser.place_product(node, (2,), tuple(range(3, node.meta.ndim)))
@@ -58,7 +62,10 @@ class ConvProduct(_Windowed):
         """A product of weights and windows."""
         x, weight = [y.meta.shape for y in node.inputs]
         windows = Windows(False, x[2], _dims(node, x, node.meta.shape[3:], weight[3:]))
-        return multiplied(kernel, prod(weight[2:]), kernel.fuser.direct_reads(node, index), windows)
+        operands = kernel.fuser.direct_reads(node, index)
+        return multiplied(
+            kernel, prod(weight[2:]), operands, windows, "right" if self.quads else ""
+        )
 
 
 class ConvSlopes(_Windowed):

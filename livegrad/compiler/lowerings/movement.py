@@ -69,3 +69,11 @@ class AsComplex(Movement):
     def pairs(self, walk: Legaliser, x: Node) -> Node:
         """What they were made of."""
         return x.inputs[0]
+
+
+class OtherElements(Movement):
+    """Memory seen as elements of another size: its input must lie in plain order."""
+
+    def legalise(self, walk: Legaliser, node: Node, inputs: Nodes) -> Node:
+        """Another name for it."""
+        return walk.add(node, (walk.in_order(inputs[0]),))

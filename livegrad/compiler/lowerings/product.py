@@ -31,12 +31,16 @@ class Product(Looped):
 
     label = "product"
 
+    def __init__(self, quads: bool = False) -> None:
+        """Terms are `quads` if they are four bytes each (compiler/quads.py)."""
+        self.quads = quads
+
     def legalise(self, walk: Legaliser, node: Node, inputs: Nodes) -> Node:
         """A product of operands in memory, of which either terms or lines are neighbours."""
         dtype = node.meta.dtype
         if dtype not in NATIVE:
             return walk.once(node, inputs, lambda: in_wide(walk, node, inputs))
-        if inputs[0].meta.shape[-1] == 1:
+        if inputs[0].meta.shape[-1] == 1 and not self.quads:
             return walk.rewrite(mul, *inputs, site=node.site)
         a, b = inputs
         a = a if is_readable(a, a.meta.ndim - 2, a.meta.ndim - 1) else walk.copy(a)
@@ -67,20 +71,26 @@ class Product(Looped):
         single column.
         """
         operands = kernel.fuser.direct_reads(node, index)
-        if node.meta.shape[-1] == 1:
+        turned = node.meta.shape[-1] == 1
+        if turned:
             operands = operands[::-1]
-        return multiplied(kernel, node.inputs[0].meta.shape[-1], operands)
+        quads = ("right" if turned else "left") if self.quads else ""
+        return multiplied(kernel, node.inputs[0].meta.shape[-1], operands, quads=quads)
 
 
 def multiplied(
-    kernel: Describer, terms: int, operands: Sequence[Read], windows: Windows | None = None
+    kernel: Describer,
+    terms: int,
+    operands: Sequence[Read],
+    windows: Windows | None = None,
+    quads: str = "",
 ) -> int:
     """The instruction that has what a product of two operands comes to."""
     dtype = operands[0].node.meta.dtype
     left, right = [
         kernel.stream(read.node, read.index, Stream(dtype, 0, "operand")) for read in operands
     ]
-    number = kernel.multiplied(Factors(terms, left, right, dtype, windows))
+    number = kernel.multiplied(Factors(terms, left, right, dtype, windows, quads))
     full = bool(kernel.inner)
     return kernel.add("product", (number, left, right), (), dtype, full, fixed=False)
 

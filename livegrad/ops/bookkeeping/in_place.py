@@ -101,6 +101,26 @@ def also_of(x: Tensor, gradient: Tensor) -> Tensor:
     return laid_out(record(OVERWRITTEN, (x, gradient), (False,)), meta)
 
 
+REMEMBERED: Op = Op(
+    "remembered",
+    "composite",
+    infer=lambda metas, attrs, shape: metas[0],
+    expand=lambda n, x: x,
+    grads=(lambda g, y, x: also_of(x, g),),
+    layout=lambda metas, attrs, meta: metas[0].strides,
+    saves="",
+    samples=s.calls(lambda: s.Sample((s.uniform(2, 3),), lambda x: record(REMEMBERED, (x,)))),
+)
+
+
+def remembered(x: Tensor) -> Tensor:
+    """`x`, as an operand of something linear of which PyTorch's gradient is a function of it.
+
+    That rule has been given `x`, and so its gradient of `x` is zeros.
+    """
+    return x if node_of(x).grad_to is None else record(REMEMBERED, (x,))
+
+
 LINKED: Op = Op(
     "linked",
     "composite",

@@ -33,7 +33,7 @@ from livegrad.ops.elementwise.conjugate import conj
 from livegrad.ops.making.generate import filled, zeros_like
 from livegrad.ops.support import parts, samples as s
 from livegrad.ops.support.numbers import NUMBERS, OPERANDS, number_for
-from livegrad.ops.support.out import casting, exact, plain
+from livegrad.ops.support.out import casting, exact, plain, sizes
 
 if TYPE_CHECKING:
     from livegrad.tensor import Tensor
@@ -156,7 +156,17 @@ DIV = define(
 
 @casting
 def add(input: Operand, other: Operand, *, alpha: float = 1) -> Tensor:
-    """Elementwise `input + alpha * other`."""
+    """Elementwise `input + alpha * other`.
+
+    Args:
+        input: a tensor.
+        other: a tensor that broadcasts with it, or a number.
+        alpha: how often `other` is added.
+
+    Example:
+        >>> lg.add(lg.tensor([1, 2]), lg.tensor([10, 20]), alpha=2)
+        tensor([21, 42])
+    """
     if type(alpha) is not int or alpha != 1:
         other = _scaled("add", input, other, alpha)
     return binary(ADD, input, other)
@@ -164,7 +174,17 @@ def add(input: Operand, other: Operand, *, alpha: float = 1) -> Tensor:
 
 @casting
 def sub(input: Operand, other: Operand, *, alpha: float = 1) -> Tensor:
-    """Elementwise `input - alpha * other`."""
+    """Elementwise `input - alpha * other`.
+
+    Args:
+        input: a tensor.
+        other: a tensor that broadcasts with it, or a number.
+        alpha: how often `other` is taken away.
+
+    Example:
+        >>> lg.sub(lg.tensor([5, 5]), 2)
+        tensor([3, 3])
+    """
     if type(alpha) is not int or alpha != 1:
         other = _scaled("sub", input, other, alpha)
     return binary(SUB, input, other)
@@ -215,7 +235,17 @@ def _rank_of(x: Any) -> int:
 @casting
 @plain
 def mul(input: Operand, other: Operand) -> Tensor:
-    """Elementwise product."""
+    """Elementwise product.
+
+    Args:
+        input: a tensor.
+        other: a tensor that broadcasts with it, or a number.
+
+    Example:
+        >>> lg.mul(lg.tensor([[1], [2]]), lg.tensor([10, 20]))
+        tensor([[10, 20],
+                [20, 40]])
+    """
     return binary(MUL, input, other)
 
 
@@ -268,7 +298,12 @@ SIGN = define(
 @exact
 @plain
 def neg(input: Tensor) -> Tensor:
-    """Elementwise `-input`."""
+    """Elementwise `-input`.
+
+    Example:
+        >>> lg.neg(lg.tensor([1, -2]))
+        tensor([-1,  2])
+    """
     return unary(NEG, input)
 
 
@@ -279,17 +314,27 @@ def positive(input: Tensor) -> Tensor:
     return input
 
 
-@exact
+@sizes
 @plain
 def abs(input: Tensor) -> Tensor:
-    """Elementwise magnitude; its gradient at 0 is 0."""
+    """Elementwise magnitude; its gradient at 0 is 0.
+
+    Example:
+        >>> lg.abs(lg.tensor([-2, 3]))
+        tensor([2, 3])
+    """
     return unary(ABS, input)
 
 
 @exact
 @plain
 def sign(input: Tensor) -> Tensor:
-    """Elementwise -1, 0 or 1 by the sign of `input`."""
+    """Elementwise -1, 0 or 1 by the sign of `input`.
+
+    Example:
+        >>> lg.sign(lg.tensor([-3.0, 0.0, 2.0]))
+        tensor([-1.,  0.,  1.])
+    """
     return unary(SIGN, input)
 
 
@@ -402,7 +447,17 @@ def _check_lerp(name: str, x: Tensor, dtype: DType) -> None:
 
 @casting
 def lerp(input: Tensor, end: Tensor, weight: Tensor | float) -> Tensor:
-    """Elementwise `input + weight * (end - input)`."""
+    """Elementwise `input + weight * (end - input)`.
+
+    Args:
+        input: where it begins.
+        end: where it goes.
+        weight: how far: a number, or a tensor.
+
+    Example:
+        >>> lg.lerp(lg.tensor([0.0, 10.0]), lg.tensor([1.0, 20.0]), 0.5)
+        tensor([ 0.5000, 15.0000])
+    """
     dtype = node_of(input).meta.dtype
     _check_lerp("end", end, dtype)
     if isinstance(weight, Handle) and node_of(weight).meta.ndim:
@@ -481,7 +536,18 @@ CAST = define(
 
 
 def clone(input: Tensor, *, memory_format: Any = None) -> Tensor:
-    """A copy that the graph can tell from `input`."""
+    """A copy that the graph can tell from `input`.
+
+    Args:
+        memory_format: how the copy lies in memory.
+
+    Example:
+        >>> x = lg.zeros(2)
+        >>> y = x.clone()
+        >>> y += 1
+        >>> x
+        tensor([0., 0.])
+    """
     out = unary(CLONE, input)
     if memory_format is None:
         return out

@@ -149,7 +149,18 @@ def nan_to_num(
     posinf: float | None = None,
     neginf: float | None = None,
 ) -> Tensor:
-    """`input` with NaN and the infinities replaced, by 0 and the greatest numbers by default."""
+    """`input` with NaN and the infinities replaced, by 0 and the greatest numbers by default.
+
+    Args:
+        input: a tensor.
+        nan: what stands for NaN.
+        posinf: None: the greatest number.
+        neginf: None: the least number.
+
+    Example:
+        >>> lg.nan_to_num(lg.tensor([1.0, float("nan")]), nan=-1.0)
+        tensor([ 1., -1.])
+    """
     dtype = node_of(input).meta.dtype
     if dtype.category < dtypes.FLOAT:
         return clone(input)

@@ -189,7 +189,12 @@ def ge(input: Operand, other: Operand) -> Tensor:
 
 
 def isnan(input: Tensor) -> Tensor:
-    """Whether each element is NaN."""
+    """Whether each element is NaN.
+
+    Example:
+        >>> lg.isnan(lg.tensor([1.0, float("nan")]))
+        tensor([False,  True])
+    """
     return unary(ISNAN, input)
 
 
@@ -199,7 +204,12 @@ def isinf(input: Tensor) -> Tensor:
 
 
 def isfinite(input: Tensor) -> Tensor:
-    """Whether each element is neither infinite nor NaN."""
+    """Whether each element is neither infinite nor NaN.
+
+    Example:
+        >>> lg.isfinite(lg.tensor([1.0, float("inf")]))
+        tensor([ True, False])
+    """
     return unary(ISFINITE, input)
 
 
@@ -307,7 +317,16 @@ FMIN = define(
 
 @casting
 def maximum(input: Operand, other: Operand) -> Tensor:
-    """Elementwise greater of the two; NaN if either is. A tie shares the gradient."""
+    """Elementwise greater of the two; NaN if either is. A tie shares the gradient.
+
+    Args:
+        input: a tensor.
+        other: a tensor that broadcasts with it.
+
+    Example:
+        >>> lg.maximum(lg.tensor([1, 5]), lg.tensor([3, 2]))
+        tensor([3, 5])
+    """
     if not isinstance(input, Handle) or not isinstance(other, Handle):
         raise needs_tensor("maximum", input, other)
     return binary(MAXIMUM, input, other)
@@ -315,7 +334,16 @@ def maximum(input: Operand, other: Operand) -> Tensor:
 
 @casting
 def minimum(input: Operand, other: Operand) -> Tensor:
-    """Elementwise lesser of the two; NaN if either is. A tie shares the gradient."""
+    """Elementwise lesser of the two; NaN if either is. A tie shares the gradient.
+
+    Args:
+        input: a tensor.
+        other: a tensor that broadcasts with it.
+
+    Example:
+        >>> lg.minimum(lg.tensor([1, 5]), lg.tensor([3, 2]))
+        tensor([1, 2])
+    """
     if not isinstance(input, Handle) or not isinstance(other, Handle):
         raise needs_tensor("minimum", input, other)
     return binary(MINIMUM, input, other)
@@ -412,7 +440,17 @@ def _check_bounds(name: str, input: Any, *bounds: Any) -> None:
 def clamp(
     input: Tensor, min: Tensor | float | None = None, max: Tensor | float | None = None
 ) -> Tensor:
-    """`input` limited to [min, max], numbers or tensors; where min > max the result is max."""
+    """`input` limited to [min, max], numbers or tensors; where min > max the result is max.
+
+    Args:
+        input: a tensor.
+        min: None: no limit below.
+        max: None: no limit above.
+
+    Example:
+        >>> lg.clamp(lg.tensor([-3, 0, 5]), min=-1, max=2)
+        tensor([-1,  0,  2])
+    """
     if min is None:
         if max is None:
             raise RuntimeError("clamp: at least one of 'min' or 'max' must not be None")

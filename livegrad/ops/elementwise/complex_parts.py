@@ -31,7 +31,7 @@ from livegrad.ops.making.generate import filled
 from livegrad.ops.shaping import joining, movement, slicing
 from livegrad.ops.support import batched, samples as s
 from livegrad.ops.support.autocast import in_float32
-from livegrad.ops.support.out import casting, exact
+from livegrad.ops.support.out import casting, exact, refusing_expanded
 
 if TYPE_CHECKING:
     from livegrad.tensor import Tensor
@@ -102,10 +102,11 @@ def adjoint(input: Tensor) -> Tensor:
     return conj_view(movement.transpose(input, -2, -1) if ndim else input)
 
 
+@refusing_expanded
 @exact
 def conj_physical(input: Tensor) -> Tensor:
     """The conjugate as a value of its own; a real tensor is returned as it is."""
-    return conj(input)
+    return placed_like(conj(input), input) if _dtype(input).is_complex else input
 
 
 def resolve_conj(input: Tensor) -> Tensor:
@@ -206,12 +207,14 @@ def _pair(function: Callable[..., Tensor], a: Tensor, b: Tensor) -> Tensor:
     return function(*[x.float() if x.dtype is dtypes.bfloat16 else x for x in (a, b)])
 
 
+@refusing_expanded
 @exact
 def complex(real: Tensor, imag: Tensor) -> Tensor:
     """Complex values with the given parts, two tensors of one floating dtype."""
     return record(COMPLEX, (real, imag))
 
 
+@refusing_expanded
 @exact
 @in_float32
 def polar(abs: Tensor, angle: Tensor) -> Tensor:

@@ -150,7 +150,15 @@ def div(input: Operand, other: Operand, *, rounding_mode: str | None = None) -> 
     """Elementwise quotient; integers give the default float unless `rounding_mode` is given.
 
     Args:
+        input: what is divided.
+        other: a tensor that broadcasts with it, or a number.
         rounding_mode: "trunc" rounds toward zero, "floor" down, None does not round.
+
+    Example:
+        >>> lg.div(lg.tensor([7, -7]), 2)
+        tensor([ 3.5000, -3.5000])
+        >>> lg.div(lg.tensor([7, -7]), 2, rounding_mode="floor")
+        tensor([ 3, -4])
     """
     if rounding_mode is None:
         return binary(DIV, input, other)

@@ -8,7 +8,7 @@ import numpy as np
 
 from livegrad.ops.elementwise.host_functions import apply, define_on_host, need_tensors
 from livegrad.ops.support import samples as s
-from livegrad.ops.support.out import casting
+from livegrad.ops.support.out import casting, refusing_expanded
 
 if TYPE_CHECKING:
     from livegrad.tensor import Tensor
@@ -23,6 +23,7 @@ GCD = define_on_host("gcd", np.gcd, result="shift", samples=_SAMPLES)
 LCM = define_on_host("lcm", np.lcm, result="shift", samples=_SAMPLES)
 
 
+@refusing_expanded
 @casting
 def gcd(input: Tensor, other: Tensor) -> Tensor:
     """Elementwise greatest common divisor of integers, not negative; gcd(0, 0) is 0."""
@@ -30,6 +31,7 @@ def gcd(input: Tensor, other: Tensor) -> Tensor:
     return apply(GCD, input, other)
 
 
+@refusing_expanded
 @casting
 def lcm(input: Tensor, other: Tensor) -> Tensor:
     """Elementwise least common multiple of integers, not negative."""

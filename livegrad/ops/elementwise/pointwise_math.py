@@ -94,7 +94,12 @@ LOG1P = _function(
 @casting
 @plain
 def exp(input: Tensor) -> Tensor:
-    """Elementwise exponential."""
+    """Elementwise exponential.
+
+    Example:
+        >>> lg.exp(lg.tensor([0.0, 1.0]))
+        tensor([1.0000, 2.7183])
+    """
     return unary(EXP, input)
 
 
@@ -115,7 +120,12 @@ def expm1(input: Tensor) -> Tensor:
 @casting
 @plain
 def log(input: Tensor) -> Tensor:
-    """Elementwise natural logarithm."""
+    """Elementwise natural logarithm.
+
+    Example:
+        >>> lg.log(lg.tensor([1.0, 10.0]))
+        tensor([0.0000, 2.3026])
+    """
     return unary(LOG, input)
 
 
@@ -266,14 +276,24 @@ HYPOT = define(
 @casting
 @plain
 def sin(input: Tensor) -> Tensor:
-    """Elementwise sine of `input`, in radians."""
+    """Elementwise sine of `input`, in radians.
+
+    Example:
+        >>> lg.sin(lg.tensor([0.0, lg.pi / 2]))
+        tensor([0., 1.])
+    """
     return unary(SIN, input)
 
 
 @casting
 @plain
 def cos(input: Tensor) -> Tensor:
-    """Elementwise cosine of `input`, in radians."""
+    """Elementwise cosine of `input`, in radians.
+
+    Example:
+        >>> lg.cos(lg.tensor([0.0, lg.pi]))
+        tensor([ 1., -1.])
+    """
     return unary(COS, input)
 
 
@@ -417,21 +437,36 @@ ERFC = _function(
 @casting
 @plain
 def tanh(input: Tensor) -> Tensor:
-    """Elementwise hyperbolic tangent."""
+    """Elementwise hyperbolic tangent.
+
+    Example:
+        >>> lg.tanh(lg.tensor([-1.0, 0.0, 1.0]))
+        tensor([-0.7616,  0.0000,  0.7616])
+    """
     return unary(TANH, input)
 
 
 @casting
 @plain
 def sigmoid(input: Tensor) -> Tensor:
-    """Elementwise `1 / (1 + exp(-input))`."""
+    """Elementwise `1 / (1 + exp(-input))`.
+
+    Example:
+        >>> lg.sigmoid(lg.tensor([-1.0, 0.0, 1.0]))
+        tensor([0.2689, 0.5000, 0.7311])
+    """
     return unary(SIGMOID, input)
 
 
 @casting
 @plain
 def erf(input: Tensor) -> Tensor:
-    """Elementwise error function."""
+    """Elementwise error function.
+
+    Example:
+        >>> lg.erf(lg.tensor([0.0, 1.0]))
+        tensor([0.0000, 0.8427])
+    """
     return unary(ERF, input)
 
 
@@ -481,7 +516,12 @@ FRAC = define(
 @exact
 @plain
 def floor(input: Tensor) -> Tensor:
-    """Elementwise largest integer not above `input`."""
+    """Elementwise largest integer not above `input`.
+
+    Example:
+        >>> lg.floor(lg.tensor([-0.5, 1.7]))
+        tensor([-1.,  1.])
+    """
     return unary(FLOOR, input)
 
 
@@ -501,7 +541,18 @@ def trunc(input: Tensor) -> Tensor:
 
 @exact
 def round(input: Tensor, *, decimals: int = 0) -> Tensor:
-    """Elementwise nearest integer, ties to even, or nearest multiple of `10 ** -decimals`."""
+    """Elementwise nearest integer, ties to even, or nearest multiple of `10 ** -decimals`.
+
+    Args:
+        input: a tensor.
+        decimals: how many digits stay after the point; negative: before it.
+
+    Example:
+        >>> lg.round(lg.tensor([0.5, 1.5, 2.6]))
+        tensor([0., 2., 3.])
+        >>> lg.round(lg.tensor([1.2345]), decimals=2)
+        tensor([1.2300])
+    """
     if decimals == 0:
         return unary(ROUND, input)
     places = abs(as_index(decimals))

@@ -84,7 +84,16 @@ POW = define(
 
 @casting
 def pow(input: Operand, exponent: Operand) -> Tensor:
-    """Elementwise `input ** exponent`; either may be a number."""
+    """Elementwise `input ** exponent`; either may be a number.
+
+    Args:
+        input: a tensor or a number.
+        exponent: a tensor that broadcasts with it, or a number.
+
+    Example:
+        >>> lg.pow(lg.tensor([1.0, 2.0, 3.0]), 2)
+        tensor([1., 4., 9.])
+    """
     if type(exponent) in (int, float) and isinstance(input, Handle):
         # Not for FloatArg: a plan must not depend on the value of a run-time number.
         return _power_number(input, exponent)

@@ -81,7 +81,12 @@ def square(input: Tensor) -> Tensor:
 @casting
 @plain
 def sqrt(input: Tensor) -> Tensor:
-    """Elementwise square root; NaN for negative numbers."""
+    """Elementwise square root; NaN for negative numbers.
+
+    Example:
+        >>> lg.sqrt(lg.tensor([4.0, 2.0, -1.0]))
+        tensor([2.0000, 1.4142,    nan])
+    """
     return unary(SQRT, input)
 
 
@@ -95,5 +100,10 @@ def rsqrt(input: Tensor) -> Tensor:
 @casting
 @plain
 def reciprocal(input: Tensor) -> Tensor:
-    """Elementwise `1 / input`."""
+    """Elementwise `1 / input`.
+
+    Example:
+        >>> lg.reciprocal(lg.tensor([2.0, -4.0]))
+        tensor([ 0.5000, -0.2500])
+    """
     return unary(RECIPROCAL, input)

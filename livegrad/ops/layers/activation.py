@@ -251,7 +251,12 @@ SOFTSHRINK = define(
 
 
 def relu(input: Tensor) -> Tensor:
-    """Elementwise `max(input, 0)`; its gradient at 0 is 0."""
+    """Elementwise `max(input, 0)`; its gradient at 0 is 0.
+
+    Example:
+        >>> lg.relu(lg.tensor([-1.0, 2.0]))
+        tensor([0., 2.])
+    """
     return unary(RELU, input)
 
 

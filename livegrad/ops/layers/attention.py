@@ -462,6 +462,11 @@ def scaled_dot_product_attention(
         is_causal: each query looks at the keys up to its own place.
         scale: 1 / √features by default.
         enable_gqa: query has a multiple of the heads (dim -3) of key and value.
+
+    Example:
+        >>> q = lg.ones(1, 4, 8)
+        >>> F.scaled_dot_product_attention(q, q, q, is_causal=True).shape
+        livegrad.Size([1, 4, 8])
     """
     metas = [node_of(x).meta for x in (query, key, value)]
     _check_attention(metas, attn_mask, is_causal, dropout_p)

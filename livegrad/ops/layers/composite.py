@@ -228,13 +228,33 @@ def _row_attrs(name: str, dim: Any, dtype: Any) -> tuple[int, DType | None]:
 
 @exact
 def softmax(input: Tensor, dim: int, dtype: DType | None = None) -> Tensor:
-    """`exp(input)` divided by its sum along `dim`."""
+    """`exp(input)` divided by its sum along `dim`.
+
+    Args:
+        input: a tensor.
+        dim: along which the results add up to 1.
+        dtype: `input` is cast to it first.
+
+    Example:
+        >>> lg.softmax(lg.tensor([1.0, 2.0, 3.0]), dim=0)
+        tensor([0.0900, 0.2447, 0.6652])
+    """
     return record(SOFTMAX, (input,), _row_attrs("softmax", dim, dtype))
 
 
 @exact
 def log_softmax(input: Tensor, dim: int, dtype: DType | None = None) -> Tensor:
-    """Logarithm of softmax along `dim`, computed stably."""
+    """Logarithm of softmax along `dim`, computed stably.
+
+    Args:
+        input: a tensor.
+        dim: along which the probabilities add up to 1.
+        dtype: `input` is cast to it first.
+
+    Example:
+        >>> lg.log_softmax(lg.tensor([0.0, 0.0]), dim=0)
+        tensor([-0.6931, -0.6931])
+    """
     return record(LOG_SOFTMAX, (input,), _row_attrs("log_softmax", dim, dtype))
 
 
@@ -448,7 +468,19 @@ def layer_norm(
     bias: Tensor | None = None,
     eps: float = 1e-5,
 ) -> Tensor:
-    """`(input - mean) / sqrt(variance + eps) * weight + bias` over the last dims."""
+    """`(input - mean) / sqrt(variance + eps) * weight + bias` over the last dims.
+
+    Args:
+        input: a tensor.
+        normalized_shape: the sizes of the last dims, over which means are taken.
+        weight: of that shape, or None.
+        bias: of that shape, or None.
+        eps: added to the variance.
+
+    Example:
+        >>> F.layer_norm(lg.tensor([[1.0, 2.0, 3.0]]), (3,))
+        tensor([[-1.2247,  0.0000,  1.2247]])
+    """
     k = _check_normalized("layer_norm", input, normalized_shape)
     if weight is not None and bias is not None:
         return record(LAYER_NORM, (input, weight, bias), (k, True, True), (eps,))
@@ -591,7 +623,18 @@ COSINE_SIMILARITY = Op(
 
 
 def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8) -> Tensor:
-    """Cosine of the angle between `x1` and `x2` along `dim`; lengths count as at least `eps`."""
+    """Cosine of the angle between `x1` and `x2` along `dim`; lengths count as at least `eps`.
+
+    Args:
+        x1: a tensor.
+        x2: one that broadcasts with it.
+        dim: along which vectors lie.
+        eps: the least length to divide by.
+
+    Example:
+        >>> F.cosine_similarity(lg.tensor([[1.0, 0.0]]), lg.tensor([[1.0, 1.0]]))
+        tensor([0.7071])
+    """
     return record(COSINE_SIMILARITY, (x1, x2), (dim,), (as_float(eps),))
 
 
@@ -636,6 +679,17 @@ NORMALIZE = Op(
 def normalize(
     input: Tensor, p: float = 2.0, dim: int | Sequence[int] = 1, eps: float = 1e-12
 ) -> Tensor:
-    """`input` divided by its p-norm along `dim`, or by `eps` where the norm is less."""
+    """`input` divided by its p-norm along `dim`, or by `eps` where the norm is less.
+
+    Args:
+        input: a tensor.
+        p: which norm.
+        dim: along which it is 1 afterwards.
+        eps: what is divided by at least.
+
+    Example:
+        >>> F.normalize(lg.tensor([[3.0, 4.0]]))
+        tensor([[0.6000, 0.8000]])
+    """
     dims = tuple(dim) if isinstance(dim, list) else dim
     return record(NORMALIZE, (input,), (as_float(p), dims), (as_float(eps),))

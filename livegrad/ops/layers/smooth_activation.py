@@ -241,7 +241,12 @@ def silu(input: Tensor) -> Tensor:
 
 @exact
 def softplus(input: Tensor, beta: float = 1.0, threshold: float = 20.0) -> Tensor:
-    """`log(1 + exp(beta * input)) / beta`; `input` itself where `beta * input > threshold`."""
+    """`log(1 + exp(beta * input)) / beta`; `input` itself where `beta * input > threshold`.
+
+    Example:
+        >>> F.softplus(lg.tensor([-1.0, 0.0, 100.0]))
+        tensor([  0.3133,   0.6931, 100.0000])
+    """
     return elementwise(SOFTPLUS, (input, beta, threshold))
 
 
@@ -361,6 +366,10 @@ def gelu(input: Tensor, approximate: str = "none") -> Tensor:
 
     Args:
         approximate: "none" uses erf, "tanh" the approximation of GPT-2.
+
+    Example:
+        >>> F.gelu(lg.tensor([-1.0, 0.0, 1.0]))
+        tensor([-0.1587,  0.0000,  0.8413])
     """
     if approximate == "none":
         return unary(GELU, input)

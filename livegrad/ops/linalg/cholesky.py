@@ -18,11 +18,13 @@ from livegrad.ops.linalg.common import (
     LinAlgError,
     Metas,
     adjoint,
+    by_columns,
     check_field,
     check_matrices,
     check_same_dtype,
     check_square,
     codes,
+    column_major,
     first_fault,
     identity,
     lapack,
@@ -120,7 +122,7 @@ def _cholesky(a: Tensor, upper: bool, checked: bool) -> tuple[Tensor, Tensor]:
     source = adjoint(a) if upper else a
     packed = record(CHOLESKY, (source,), (checked,))
     factor, info = parts(packed, cholesky_shapes(node_of(a).meta.shape))
-    return adjoint(factor) if upper else factor, codes(info)
+    return column_major(adjoint(factor) if upper else factor), codes(info)
 
 
 @exact
@@ -173,6 +175,7 @@ CHOLESKY_SOLVE: Op = Op(
     "cholesky_solve",
     "composite",
     # X with L Lᴴ X = B: inputs (B, L), attrs (whether L is upper: then Lᴴ L X = B,).
+    layout=by_columns,
     infer=_solve_infer,
     expand=_solve_expand,
     grads=(_solve_grad_b, _solve_grad_factor),
@@ -204,6 +207,7 @@ CHOLESKY_INVERSE = Op(
     "cholesky_inverse",
     "composite",
     # The inverse of L Lᴴ: attrs (whether L is upper: then of Lᴴ L,).
+    layout=by_columns,
     infer=square_infer("cholesky_inverse"),
     expand=_inverse_expand,
     grads=(_inverse_grad,),

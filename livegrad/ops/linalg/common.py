@@ -12,8 +12,10 @@ from livegrad import dtypes
 from livegrad.dtypes import DType
 from livegrad.graph.handle import node_of
 from livegrad.graph.infer import broadcast_shapes
+from livegrad.graph.layout import Strides, contiguous_strides
 from livegrad.graph.meta import Meta, Shape, meta_of
 from livegrad.graph.record import record
+from livegrad.ops.bookkeeping.in_place import laid_out_as
 from livegrad.ops.elementwise.arithmetic import cast, where
 from livegrad.ops.elementwise.comparison import eq
 from livegrad.ops.elementwise.complex_parts import conj as conj, imag, real
@@ -106,6 +108,24 @@ def square_infer(name: str) -> Callable[..., Meta]:
         return metas[0]
 
     return infer
+
+
+# ---------------------------------------------------------- layout: LAPACK's matrices, by columns
+
+
+def column_strides(shape: Shape) -> Strides:
+    """The strides of matrices whose columns lie in memory one after the other."""
+    return (*contiguous_strides(shape)[:-2], 1, max(shape[-2], 1))
+
+
+def by_columns(metas: Metas, attrs: Attrs, meta: Meta) -> Strides:
+    """The layout rule of ops whose results are such matrices."""
+    return column_strides(meta.shape)
+
+
+def column_major(x: Tensor) -> Tensor:
+    """Matrices that nobody else has seen, by columns."""
+    return laid_out_as(x, column_strides(node_of(x).meta.shape))
 
 
 # ------------------------------------------------------------------- transposes, parts of matrices
@@ -201,6 +221,12 @@ def parts(packed: Tensor, shapes: list[Shape]) -> list[Tensor]:
         found.append(reshape_to(record_slice(packed, 0, start, size), shape))
         start += size
     return found
+
+
+def factors(packed: Tensor, shapes: list[Shape]) -> list[Tensor]:
+    """`parts`, of which the matrices, those with most dims, lie by columns."""
+    most = max([len(shape) for shape in shapes])
+    return [column_major(x) if x.ndim == most else x for x in parts(packed, shapes)]
 
 
 def packed(shapes_of: Callable[..., list[Shape]]) -> Callable[..., Tensor]:

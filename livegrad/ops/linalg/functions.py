@@ -230,7 +230,17 @@ def cross(input: Tensor, other: Tensor, *, dim: int = -1) -> Tensor:
 
 @exact
 def cross_of_threes(input: Tensor, other: Tensor, dim: int | None = None) -> Tensor:
-    """Cross products along `dim`, or along the first dim of size 3."""
+    """Cross products along `dim`, or along the first dim of size 3.
+
+    Args:
+        input: a tensor.
+        other: one that broadcasts with it.
+        dim: of size 3.
+
+    Example:
+        >>> lg.cross(lg.tensor([1, 0, 0]), lg.tensor([0, 1, 0]), dim=0)
+        tensor([0, 0, 1])
+    """
     if dim is None:
         a, b = node_of(input).meta.shape, node_of(other).meta.shape
         shape = broadcast_shapes("cross", [a, b])

@@ -16,17 +16,18 @@ from livegrad.ops.linalg.common import (
     Attrs,
     LinAlgError,
     Metas,
+    by_columns,
     check_field,
     check_matrices,
     check_same_dtype,
     check_square,
     codes,
+    factors,
     first_fault,
     lapack,
     pack,
     packed,
     packed_meta,
-    parts,
     places,
     same_batch,
 )
@@ -107,7 +108,7 @@ def ldl_factor_ex(
     meta = node_of(A).meta
     check_square("linalg.ldl_factor_ex", meta)
     packed = record(LDL, (A,), (hermitian, check_errors))
-    both, pivots, info = parts(packed, ldl_shapes(meta.shape))
+    both, pivots, info = factors(packed, ldl_shapes(meta.shape))
     return ldl_factor_ex_result(both, codes(pivots), codes(info))
 
 
@@ -160,6 +161,7 @@ LDL_SOLVE = Op(
     "linalg_ldl_solve",
     "host",
     # X with A X = B from the factors of A: inputs (LD, pivots, B), attrs (hermitian,).
+    layout=by_columns,
     infer=_ldl_solve_infer,
     ref=_ldl_solve_ref,
     saves="",

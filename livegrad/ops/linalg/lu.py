@@ -11,6 +11,7 @@ from livegrad.graph.handle import node_of
 from livegrad.graph.meta import Meta, Shape, meta_of
 from livegrad.graph.op import Op
 from livegrad.graph.record import record
+from livegrad.graph.views import row_major
 from livegrad.ops.elementwise.arithmetic import add, cast, sub
 from livegrad.ops.elementwise.comparison import eq
 from livegrad.ops.linalg.common import (
@@ -25,7 +26,9 @@ from livegrad.ops.linalg.common import (
     check_same_dtype,
     check_square,
     codes,
+    column_major,
     columns,
+    factors,
     first_fault,
     lapack,
     on_diagonal,
@@ -183,7 +186,7 @@ def lu_parts(a: Tensor, checked: bool) -> tuple[Tensor, Tensor, Tensor]:
     """LU, pivots and code as tensors."""
     meta = node_of(a).meta
     check_matrices("linalg.lu_factor", meta)
-    both, pivots, info = parts(record(LU, (a,), (checked,)), lu_shapes(meta.shape))
+    both, pivots, info = factors(record(LU, (a,), (checked,)), lu_shapes(meta.shape))
     return both, codes(pivots), codes(info)
 
 
@@ -215,7 +218,8 @@ def unpacked(both: Tensor, pivots: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """P, L and U of a packed LU."""
     height, width = both.shape[-2:]
     order = permutation_matrix(pivots, height, both)
-    return order, _unit_lower(both), triu(rows(both, 0, min(height, width)))
+    upper = triu(rows(both, 0, min(height, width)))
+    return order, row_major(_unit_lower(both)), row_major(upper)
 
 
 def _permutation_ref(n: Any, pivots: Array) -> Array:
@@ -329,7 +333,7 @@ def _lu_solve(both: Tensor, pivots: Tensor, b: Tensor, adjoint: bool) -> Tensor:
     if adjoint:
         inner = solve_triangular(adjoint_of(both), b, upper=False)
         inner = solve_triangular(adjoint_of(both), inner, upper=True, unitriangular=True)
-        return matmul(order, inner)
+        return column_major(matmul(order, inner))
     inner = matmul(transposed(order), b)
     inner = solve_triangular(both, inner, upper=False, unitriangular=True)
     return solve_triangular(both, inner, upper=True)

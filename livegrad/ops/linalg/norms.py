@@ -215,6 +215,10 @@ def old_norm(
     Args:
         p: 2 or "fro" is the length, "nuc" the sum of singular values, inf and -inf the largest and
             smallest magnitude, 0 counts what is not 0.
+
+    Example:
+        >>> lg.norm(lg.tensor([3.0, 4.0]))
+        tensor(5.)
     """
     if p == "nuc":
         dims = as_items(dim) if dim is not None else (0, 1)

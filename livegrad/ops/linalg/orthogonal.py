@@ -18,12 +18,14 @@ from livegrad.ops.linalg.common import (
     Metas,
     adjoint,
     as_row,
+    by_columns,
     check_field,
     check_matrices,
     columns,
     conj,
     diag_embed,
     diagonal_of,
+    factors,
     lapack,
     on_diagonal,
     pack,
@@ -139,7 +141,7 @@ def qr(A: Tensor, mode: str = "reduced") -> qr_result:
             f"qr received unrecognized mode '{mode}' but expected one of 'reduced' (default), "
             "'r', or 'complete'"
         )
-    found = parts(record(QR, (A,), (mode,)), qr_shapes(meta.shape, mode))
+    found = factors(record(QR, (A,), (mode,)), qr_shapes(meta.shape, mode))
     if mode == "r":
         return qr_result(filled((0,), 0, meta.dtype), found[0])
     return qr_result(*found)
@@ -193,7 +195,7 @@ def geqrf(input: Tensor) -> geqrf_result:
     """The QR factorisation as LAPACK keeps it, for `householder_product` and `ormqr`."""
     meta = node_of(input).meta
     check_matrices("geqrf", meta, "input")
-    return geqrf_result(*parts(record(GEQRF, (input,)), geqrf_shapes(meta.shape)))
+    return geqrf_result(*factors(record(GEQRF, (input,)), geqrf_shapes(meta.shape)))
 
 
 def _reflector(both: Tensor, i: int) -> Tensor:
@@ -237,6 +239,7 @@ HOUSEHOLDER = Op(
     "linalg_householder_product",
     "composite",
     # The first columns of the product of reflectors: inputs (reflectors, tau).
+    layout=by_columns,
     infer=_householder_infer,
     expand=_householder_expand,
     saves="x",
@@ -299,6 +302,7 @@ ORMQR = Op(
     "ormqr",
     "composite",
     # other multiplied by Q: inputs (reflectors, tau, other), attrs (from the left, transposed).
+    layout=by_columns,
     infer=lambda metas, attrs, shape: metas[2],
     expand=_ormqr_expand,
     saves="x",

@@ -31,6 +31,7 @@ from livegrad.ops.linalg.common import (
     conj,
     diag_embed,
     diagonal_of,
+    factors,
     imag_of,
     on_diagonal,
     pack,
@@ -148,7 +149,9 @@ def svd(A: Tensor, full_matrices: bool = True, *, driver: str | None = None) -> 
     meta = node_of(A).meta
     check_matrices("linalg.svd", meta)
     _check_driver("linalg.svd", driver)
-    found = parts(record(SVD, (A,), (bool(full_matrices),)), svd_shapes(meta.shape, full_matrices))
+    found = factors(
+        record(SVD, (A,), (bool(full_matrices),)), svd_shapes(meta.shape, full_matrices)
+    )
     return svd_result(found[0], real_of(found[1]), found[2])
 
 
@@ -411,7 +414,7 @@ def lstsq(
         raise RuntimeError(f"{name}: got driver={driver!r}; expected one of {', '.join(_DRIVERS)}")
     eps = dtypes.finfo(a.dtype.to_real()).eps * max(*a.shape[-2:], 1)
     packed = record(LSTSQ, (A, right), (), (float(eps if rcond is None else rcond),))
-    solution, rank, values = parts(packed, lstsq_shapes(a.shape, shape))
+    solution, rank, values = factors(packed, lstsq_shapes(a.shape, shape))
     return _lstsq_result(A, right, vector, driver or "gelsy", (solution, rank, values))
 
 

@@ -21,9 +21,11 @@ from livegrad.ops.linalg.common import (
     Metas,
     adjoint,
     as_column,
+    by_columns,
     check_field,
     check_same_dtype,
     check_square,
+    column_major,
     first_fault,
     identity,
     places,
@@ -90,6 +92,7 @@ SOLVE = Op(
     "linalg_solve",
     "host",
     # X with A X = B: inputs (A, B), attrs (whether a singular matrix raises,).
+    layout=by_columns,
     infer=_solve_infer,
     ref=_solve_ref,
     grads=(_solve_grad_a, _solve_grad_b),
@@ -146,7 +149,11 @@ def _solve(a: Tensor, b: Tensor, left: bool, checked: bool) -> Tensor:
     if not left:
         return transposed(record(SOLVE, (transposed(a), transposed(right)), (checked,)))
     out = record(SOLVE, (a, right), (checked,))
-    return reshape_to(out, node_of(out).meta.shape[:-1]) if vector else out
+    if not vector:
+        return out
+    out = reshape_to(out, node_of(out).meta.shape[:-1])
+    # PyTorch lays vectors out as if they were the rows of a matrix.
+    return column_major(out) if node_of(out).meta.ndim > 1 else out
 
 
 @exact
@@ -192,6 +199,7 @@ INV = Op(
     "linalg_inv",
     "host",
     # attrs (whether a singular matrix raises,).
+    layout=by_columns,
     infer=square_infer("linalg.inv"),
     ref=_inv_ref,
     grads=(_inv_grad,),

@@ -26,6 +26,7 @@ from livegrad.ops.linalg.common import (
     conj,
     diag_embed,
     diagonal_of,
+    factors,
     on_diagonal,
     pack,
     packed,
@@ -138,7 +139,7 @@ def eigh(A: Tensor, UPLO: str = "L") -> eigh_result:
     check_square("linalg.eigh", meta)
     if not isinstance(UPLO, str) or UPLO.upper() not in ("L", "U"):
         raise RuntimeError(f"Expected UPLO argument to be 'L' or 'U', but got {UPLO}")
-    values, vectors = parts(record(EIGH, (A,), (UPLO.upper(),)), eigen_shapes(meta.shape))
+    values, vectors = factors(record(EIGH, (A,), (UPLO.upper(),)), eigen_shapes(meta.shape))
     return eigh_result(real_of(values), vectors)
 
 
@@ -214,7 +215,7 @@ def eig(A: Tensor) -> eig_result:
     """Eigenvalues, in no order, and eigenvectors of square matrices; complex."""
     meta = node_of(A).meta
     check_square("linalg.eig", meta)
-    return eig_result(*parts(record(EIG, (A,)), eigen_shapes(meta.shape)))
+    return eig_result(*factors(record(EIG, (A,)), eigen_shapes(meta.shape)))
 
 
 @casting

@@ -19,10 +19,12 @@ from livegrad.ops.linalg.common import (
     adjoint,
     blas,
     broadcast,
+    by_columns,
     check_field,
     check_matrices,
     check_same_dtype,
     check_square,
+    column_major,
     identity,
     places,
     same_batch,
@@ -90,6 +92,7 @@ SOLVE_TRIANGULAR = Op(
     "linalg_solve_triangular",
     "host",
     # X with A X = B (or X A = B): inputs (A, B), attrs (upper, left, unit diagonal).
+    layout=by_columns,
     infer=_infer,
     ref=_ref,
     grads=(_grad_a, _grad_b),
@@ -161,5 +164,5 @@ def triangular_solve(
     source = transposed(A) if transpose else A
     solution = solve_triangular(source, b, upper=upper != transpose, unitriangular=unitriangular)
     return triangular_solve_result(
-        solution, clone(broadcast(A, (*batch, *node_of(A).meta.shape[-2:])))
+        solution, column_major(clone(broadcast(A, (*batch, *node_of(A).meta.shape[-2:]))))
     )

@@ -21,6 +21,7 @@ from livegrad.graph.op import Op
 from livegrad.graph.record import elementwise, record
 from livegrad.graph.state import LOCAL
 from livegrad.graph.symbol import real
+from livegrad.ops.bookkeeping.in_place import also_of
 from livegrad.ops.elementwise.arithmetic import add, cast, div, mul, neg, sub, where
 from livegrad.ops.elementwise.comparison import eq, logical_and, ne
 from livegrad.ops.elementwise.pointwise_math import exp, log
@@ -330,12 +331,12 @@ def _index_backward_samples(op_of: Any) -> s.SampleRule:
     )
 
 
-def _index_grads(op_of: Callable[[], Op]) -> tuple[Any, ...]:
-    def rule(g: Tensor, y: Tensor, x: Tensor, target: Tensor, *weights: Tensor) -> Tensor:
-        node = y._node
-        return record(op_of(), (g, x, target, *weights), node.attrs, node.args)
+def _cross_entropy_gradient(g: Tensor, y: Tensor, x: Tensor, *others: Tensor) -> Tensor:
+    return record(CROSS_ENTROPY_BACKWARD, (g, x, *others), y._node.attrs, y._node.args)
 
-    return rule, None, None
+
+def _nll_gradient(g: Tensor, y: Tensor, x: Tensor, *others: Tensor) -> Tensor:
+    return also_of(x, record(NLL_LOSS_BACKWARD, (g, x, *others), y._node.attrs, y._node.args))
 
 
 CROSS_ENTROPY_BACKWARD: Op = Op(
@@ -353,7 +354,7 @@ CROSS_ENTROPY = Op(
     infer=_index_loss_infer,
     ref=_index_loss_ref(lambda x: log_softmax_array(x, class_dim(x.ndim))),
     expand=_cross_entropy_expand,
-    grads=_index_grads(lambda: CROSS_ENTROPY_BACKWARD),
+    grads=(_cross_entropy_gradient, None, None),
     saves="x",
     autocast="float32",
     grad_fn=parts.cross_entropy,
@@ -373,7 +374,7 @@ NLL_LOSS = Op(
     infer=_index_loss_infer,
     ref=_index_loss_ref(lambda x: x),
     expand=_nll_expand,
-    grads=_index_grads(lambda: NLL_LOSS_BACKWARD),
+    grads=(_nll_gradient, None, None),
     saves="x",
     autocast="float32",
     samples=_index_samples(lambda x, t, **k: nll_loss(x, t, **k)),
@@ -463,6 +464,10 @@ def cross_entropy(
 
     Args:
         weight: of each class; it gets a gradient if targets are probabilities.
+
+    Example:
+        >>> F.cross_entropy(lg.zeros(2, 4), lg.tensor([0, 3]))
+        tensor(1.3863)
     """
     if size_average is not None or reduce is not None:
         reduction = old_reduction(size_average, reduce)
@@ -495,7 +500,19 @@ def nll_loss(
     reduce: bool | None = None,
     reduction: str = "mean",
 ) -> Tensor:
-    """Negative log likelihood of class indices `target` under log-probabilities (N, C, …)."""
+    """Negative log likelihood of class indices `target` under log-probabilities (N, C, …).
+
+    Args:
+        input: log-probabilities.
+        target: class numbers.
+        weight: of each class.
+        ignore_index: a class that does not count.
+        reduction: "mean", "sum" or "none".
+
+    Example:
+        >>> F.nll_loss(lg.log(lg.tensor([[0.25, 0.75]])), lg.tensor([1]))
+        tensor(0.2877)
+    """
     if size_average is not None or reduce is not None:
         reduction = old_reduction(size_average, reduce)
     check_reduction(reduction)

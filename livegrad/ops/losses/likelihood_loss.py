@@ -161,7 +161,19 @@ def binary_cross_entropy_with_logits(
     reduction: str = "mean",
     pos_weight: Tensor | None = None,
 ) -> Tensor:
-    """Binary cross entropy of `sigmoid(input)`, computed stably from the logits."""
+    """Binary cross entropy of `sigmoid(input)`, computed stably from the logits.
+
+    Args:
+        input: logits.
+        target: probabilities.
+        weight: of each element.
+        reduction: "mean", "sum" or "none".
+        pos_weight: of the positive class.
+
+    Example:
+        >>> F.binary_cross_entropy_with_logits(lg.tensor([0.0]), lg.tensor([1.0]))
+        tensor(0.6931)
+    """
     if size_average is not None or reduce is not None:
         reduction = old_reduction(size_average, reduce)
     check_reduction(reduction)
@@ -180,7 +192,19 @@ def kl_div(
     reduction: str = "mean",
     log_target: bool = False,
 ) -> Tensor:
-    """Mean of `target * (log(target) - input)`, where `input` holds log-probabilities."""
+    """Mean of `target * (log(target) - input)`, where `input` holds log-probabilities.
+
+    Args:
+        input: log-probabilities.
+        target: probabilities.
+        reduction: "mean", "batchmean" (what the mathematics has), "sum" or "none".
+        log_target: targets are logarithms, too.
+
+    Example:
+        >>> p = lg.tensor([[0.5, 0.5]])
+        >>> F.kl_div(p.log(), p, reduction="batchmean")
+        tensor(0.)
+    """
     if size_average is not None or reduce is not None:
         reduction = old_reduction(size_average, reduce)
     check_reduction(reduction, (*REDUCTIONS, "batchmean"))

@@ -396,7 +396,17 @@ def mse_loss(
     reduction: str = "mean",
     weight: Tensor | None = None,
 ) -> Tensor:
-    """Mean of `(input - target)²`; with `weight`, the weighted mean."""
+    """Mean of `(input - target)²`; with `weight`, the weighted mean.
+
+    Args:
+        input: a tensor.
+        target: of the same shape.
+        reduction: "mean", "sum" or "none".
+
+    Example:
+        >>> F.mse_loss(lg.tensor([1.0, 2.0]), lg.tensor([1.0, 4.0]))
+        tensor(2.)
+    """
     if size_average is not None or reduce is not None:
         reduction = old_reduction(size_average, reduce)
     if reduction not in REDUCTIONS:
@@ -413,7 +423,17 @@ def l1_loss(
     reduction: str = "mean",
     weight: Tensor | None = None,
 ) -> Tensor:
-    """Mean of `|input - target|`; with `weight`, the weighted mean."""
+    """Mean of `|input - target|`; with `weight`, the weighted mean.
+
+    Args:
+        input: a tensor.
+        target: of the same shape.
+        reduction: "mean", "sum" or "none".
+
+    Example:
+        >>> F.l1_loss(lg.tensor([1.0, 2.0]), lg.tensor([1.0, 4.0]))
+        tensor(1.)
+    """
     if size_average is not None or reduce is not None:
         reduction = old_reduction(size_average, reduce)
     check_reduction(reduction)
@@ -429,7 +449,18 @@ def smooth_l1_loss(
     reduction: str = "mean",
     beta: float = 1.0,
 ) -> Tensor:
-    """Mean of `|d|`, made quadratic where it is less than `beta`; d is the difference."""
+    """Mean of `|d|`, made quadratic where it is less than `beta`; d is the difference.
+
+    Args:
+        input: a tensor.
+        target: of the same shape.
+        reduction: "mean", "sum" or "none".
+        beta: where the square ends.
+
+    Example:
+        >>> F.smooth_l1_loss(lg.tensor([0.5, 3.0]), lg.zeros(2), reduction="none")
+        tensor([0.1250, 2.5000])
+    """
     if size_average is not None or reduce is not None:
         reduction = old_reduction(size_average, reduce)
     check_reduction(reduction)

@@ -270,7 +270,18 @@ def rand(
     requires_grad: bool = False,
     **layout: Any,
 ) -> Tensor:
-    """Uniform random numbers in [0, 1)."""
+    """Uniform random numbers in [0, 1).
+
+    Args:
+        size: the shape, as numbers or as one tuple.
+        generator: another stream than the default one.
+        dtype: None: the default float.
+
+    Example:
+        >>> x = lg.rand(2, 3)
+        >>> bool(((x >= 0) & (x < 1)).all())
+        True
+    """
     check_layout("rand", layout)
     shape, target = sizes_of("rand", size), float_dtype("rand", dtype, True)
     if not has_data(device):
@@ -287,7 +298,17 @@ def randn(
     requires_grad: bool = False,
     **layout: Any,
 ) -> Tensor:
-    """Random numbers of the standard normal distribution."""
+    """Random numbers of the standard normal distribution.
+
+    Args:
+        size: the shape, as numbers or as one tuple.
+        generator: another stream than the default one.
+        dtype: None: the default float.
+
+    Example:
+        >>> lg.randn(2, 3).shape
+        livegrad.Size([2, 3])
+    """
     check_layout("randn", layout)
     shape, target = sizes_of("randn", size), float_dtype("randn", dtype, True)
     if not has_data(device):
@@ -307,7 +328,18 @@ def randint(
     requires_grad: bool = False,
     **layout: Any,
 ) -> Tensor:
-    """Random integers in [low, high): randint(high, size) or randint(low, high, size)."""
+    """Random integers in [low, high): randint(high, size) or randint(low, high, size).
+
+    Args:
+        low: the least; 0 if only `high` is given.
+        high: above the greatest.
+        size: the shape, as a tuple.
+        generator: another stream than the default one.
+
+    Example:
+        >>> bool((lg.randint(10, (5,)) < 10).all())
+        True
+    """
     check_layout("randint", layout)
     given = list(bounds)
     if given and not isinstance(given[-1], int) and size is None:
@@ -361,7 +393,16 @@ def randperm(
     requires_grad: bool = False,
     **layout: Any,
 ) -> Tensor:
-    """The integers 0 … n-1 in random order."""
+    """The integers 0 … n-1 in random order.
+
+    Args:
+        n: how many.
+        generator: another stream than the default one.
+
+    Example:
+        >>> lg.randperm(5).sort().values
+        tensor([0, 1, 2, 3, 4])
+    """
     check_layout("randperm", layout)
     n = as_index(n)
     if n < 0:
@@ -516,7 +557,19 @@ def _dropout(x: Tensor, p: float, generator: Generator) -> Tensor:
 
 
 def dropout(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
-    """Zeroes elements with probability `p` and scales the others by 1 / (1 - p)."""
+    """Zeroes elements with probability `p` and scales the others by 1 / (1 - p).
+
+    Args:
+        input: a tensor.
+        p: the probability of 0.
+        training: False: nothing happens.
+        inplace: write to `input`.
+
+    Example:
+        >>> x = F.dropout(lg.ones(100), p=0.5)
+        >>> sorted(x.unique().tolist())
+        [0.0, 2.0]
+    """
     if type(p) is not float:
         check_number(p)
     if not 0.0 <= p <= 1.0:

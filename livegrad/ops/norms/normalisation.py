@@ -51,6 +51,11 @@ def batch_norm(
     Args:
         running_mean: moved toward the batch's mean by `momentum` in training, else taken for it.
         running_var: likewise, with the unbiased variance.
+
+    Example:
+        >>> F.batch_norm(lg.tensor([[0.0], [2.0]]), None, None, training=True)
+        tensor([[-1.0000],
+                [ 1.0000]])
     """
     shape = node_of(input).meta.shape
     if training and shape and prod((shape[0], *shape[2:])) == 1:

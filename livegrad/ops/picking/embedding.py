@@ -119,6 +119,11 @@ def embedding(
         max_norm: rows that are read are first scaled down to this norm, in place.
         scale_grad_by_freq: divide gradients by how often their row occurs in `input`.
         sparse: the gradient of `weight` is a sparse tensor of the rows that were read.
+
+    Example:
+        >>> F.embedding(lg.tensor([1, 0]), lg.tensor([[1.0, 2.0], [3.0, 4.0]]))
+        tensor([[3., 4.],
+                [1., 2.]])
     """
     meta = node_of(weight).meta
     if meta.ndim != 2:

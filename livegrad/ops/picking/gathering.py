@@ -41,7 +41,7 @@ from livegrad.ops.shaping.movement import (
     reshape_to,
 )
 from livegrad.ops.support import batched, parts, samples as s
-from livegrad.ops.support.out import exact
+from livegrad.ops.support.out import exact, refusing_expanded
 
 if TYPE_CHECKING:
     from livegrad.tensor import Tensor
@@ -151,7 +151,18 @@ GATHER: Op = Op(
 
 @exact
 def gather(input: Tensor, dim: int, index: Tensor, *, sparse_grad: bool = False) -> Tensor:
-    """Elements picked along `dim`: out[i][j] = input[index[i][j]][j] for dim 0."""
+    """Elements picked along `dim`: out[i][j] = input[index[i][j]][j] for dim 0.
+
+    Args:
+        input: a tensor.
+        dim: along which elements are picked.
+        index: int64, with as many dims.
+
+    Example:
+        >>> lg.gather(lg.tensor([[1, 2], [3, 4]]), 1, lg.tensor([[1], [0]]))
+        tensor([[2],
+                [3]])
+    """
     x, which = node_of(input).meta, node_of(index).meta
     d = normal_dim("gather", dim, x.ndim)
     if not which.numel:
@@ -182,7 +193,18 @@ def empty_part(x: Tensor, shape: tuple[int, ...]) -> Tensor:
 
 @exact
 def take_along_dim(input: Tensor, indices: Tensor, dim: int | None = None) -> Tensor:
-    """Like `gather`, with the other dims broadcast; without `dim`, from the flattened input."""
+    """Like `gather`, with the other dims broadcast; without `dim`, from the flattened input.
+
+    Args:
+        input: a tensor.
+        indices: int64.
+        dim: None: of the flattened tensor.
+
+    Example:
+        >>> x = lg.tensor([[3, 1, 2]])
+        >>> lg.take_along_dim(x, x.argsort(dim=1), dim=1)
+        tensor([[1, 2, 3]])
+    """
     x, which = node_of(input).meta, node_of(indices).meta
     check_index("take_along_dim", which, (dtypes.int64,))
     if dim is None:
@@ -281,9 +303,21 @@ INDEX_SELECT: Op = Op(
 )
 
 
+@refusing_expanded
 @exact
 def index_select(input: Tensor, dim: int, index: Tensor) -> Tensor:
-    """The slices of `input` at the indices (a vector) along `dim`."""
+    """The slices of `input` at the indices (a vector) along `dim`.
+
+    Args:
+        input: a tensor.
+        dim: along which.
+        index: a vector of integers.
+
+    Example:
+        >>> lg.index_select(lg.tensor([[1, 2], [3, 4]]), 1, lg.tensor([1, 1]))
+        tensor([[2, 2],
+                [4, 4]])
+    """
     meta, which = node_of(input).meta, node_of(index).meta
     if which.ndim > 1:
         raise IndexError(f"index_select(): Index is supposed to be a vector; got {which.shape}")
@@ -304,6 +338,7 @@ def embedding_lookup(weight: Tensor, index: Tensor) -> Tensor:
     return record(INDEX_SELECT, (weight, index), (0,))
 
 
+@refusing_expanded
 @exact
 def take(input: Tensor, index: Tensor) -> Tensor:
     """Elements of the flattened input at indices of any shape."""

@@ -22,10 +22,13 @@ from livegrad.graph.handle import Handle, node_of, shares_with
 from livegrad.graph.infer import TYPE_NAMES
 from livegrad.graph.layout import (
     Strides,
+    broadcast_strides,
     contiguous_strides,
+    expanded_strides,
     may_overlap,
     order_of,
     strides_in_order,
+    viewed_strides,
 )
 from livegrad.graph.meta import Meta, Shape
 from livegrad.graph.op import Op
@@ -285,20 +288,29 @@ def getitem(self: Tensor, key: Any) -> Tensor:
     source = node_of(x).meta
     x, dim, index = _merged(x, parsed.advanced)
     out = record(INDEX_SELECT, (x, index), (dim,))
-    if source.strides is None:
+    dims = [d for d, _ in parsed.advanced]
+    indices = [node_of(index).meta for _, index in parsed.advanced]
+    if source.strides is None and all([meta.strides is None for meta in indices]):
         return out
-    return laid_out_as(out, _picked_strides(source, [d for d, _ in parsed.advanced], dim, out))
+    return laid_out_as(out, _picked_strides(source, dims, indices, dim, node_of(out).meta.shape))
 
 
-def _picked_strides(source: Meta, dims: list[int], at: int, out: Tensor) -> Strides:
-    """The strides of what index tensors, along some dims, pick out of a value."""
-    meta = node_of(out).meta
+def _picked_strides(
+    source: Meta, dims: list[int], indices: list[Meta], at: int, shape: Shape
+) -> Strides:
+    """The strides of what index tensors, along some dims, pick out of a value.
+
+    PyTorch walks over all of them together, each with dims of size 1 where the value's own are.
+    """
     rest = [step for d, step in enumerate(source.stride()) if d not in dims]
-    picked = meta.ndim - len(rest)
-    read = (*rest[:at], *(0,) * picked, *rest[at:])
-    along = contiguous_strides(meta.shape[at : at + picked])
-    index = (*(0,) * at, *along, *(0,) * (len(rest) - at))
-    return strides_in_order(meta.shape, order_of(meta.shape, [read, index]))
+    picked = shape[at : at + len(shape) - len(rest)]
+    alone = (1,) * at + picked + (1,) * (len(rest) - at)
+    read = [(*rest[:at], *(0,) * len(picked), *rest[at:])]
+    for meta in indices:
+        strides = expanded_strides(meta.shape, meta.stride(), picked)
+        seen = viewed_strides(picked, strides, alone) or contiguous_strides(alone)
+        read.append(broadcast_strides(alone, seen, shape))
+    return strides_in_order(shape, order_of(shape, read))
 
 
 def _basic(x: Tensor, shape: Shape, key: Any) -> tuple[Tensor, Parsed]:

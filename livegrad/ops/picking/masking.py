@@ -28,7 +28,7 @@ from livegrad.ops.reductions.scan import cumsum
 from livegrad.ops.shaping.movement import EXPAND, expand, reshape_to
 from livegrad.ops.support import samples as s
 from livegrad.ops.support.numbers import NUMBERS, number_for
-from livegrad.ops.support.out import exact
+from livegrad.ops.support.out import exact, refusing_expanded
 
 if TYPE_CHECKING:
     from livegrad.tensor import Tensor
@@ -47,7 +47,17 @@ def _check_mask(name: str, mask: Tensor) -> None:
 
 
 def masked_fill(input: Tensor, mask: Tensor, value: Any) -> Tensor:
-    """`input` with one number (or 0-d tensor) where `mask` holds."""
+    """`input` with one number (or 0-d tensor) where `mask` holds.
+
+    Args:
+        mask: bools that broadcast with the tensor.
+        value: what is written.
+
+    Example:
+        >>> x = lg.tensor([1, 2, 3])
+        >>> x.masked_fill(x > 1, 0)
+        tensor([1, 0, 0])
+    """
     dtype = node_of(input).meta.dtype
     _check_mask("masked_fill", mask)
     if isinstance(value, Handle):
@@ -55,9 +65,20 @@ def masked_fill(input: Tensor, mask: Tensor, value: Any) -> Tensor:
     return row_major(choose(mask, number_for("masked_fill", value, dtype), input))
 
 
+@refusing_expanded
 @exact
 def masked_select(input: Tensor, mask: Tensor) -> Tensor:
-    """The elements of `input` where `mask` holds, in one dim. Reads the mask."""
+    """The elements of `input` where `mask` holds, in one dim. Reads the mask.
+
+    Args:
+        input: a tensor.
+        mask: bools that broadcast with it.
+
+    Example:
+        >>> x = lg.tensor([1, -2, 3])
+        >>> lg.masked_select(x, x > 0)
+        tensor([1, 3])
+    """
     _check_mask("masked_select", mask)
     shape = broadcast_shapes("masked_select", [node_of(input).meta.shape, node_of(mask).meta.shape])
     if not shape:
@@ -107,9 +128,20 @@ def masked_scatter(input: Tensor, mask: Tensor, source: Tensor) -> Tensor:
 def nonzero(input: Tensor, *, as_tuple: Literal[False] = False) -> Tensor: ...
 @overload
 def nonzero(input: Tensor, *, as_tuple: Literal[True]) -> tuple[Tensor, ...]: ...
+@refusing_expanded
 @exact
 def nonzero(input: Tensor, *, as_tuple: bool = False) -> Any:
-    """The indices of all elements that are not 0, one row each. Reads the values."""
+    """The indices of all elements that are not 0, one row each. Reads the values.
+
+    Args:
+        input: a tensor.
+        as_tuple: one vector for each dim, to index with.
+
+    Example:
+        >>> lg.nonzero(lg.tensor([[0, 1], [2, 0]]))
+        tensor([[0, 1],
+                [1, 0]])
+    """
     node_of(input)  # or it is no tensor
     values = values_of(input, "nonzero()")
     if as_tuple:
@@ -173,7 +205,18 @@ def where(condition: Tensor) -> tuple[Tensor, ...]: ...
 def where(condition: Tensor, input: Operand, other: Operand) -> Tensor: ...
 @exact
 def where(condition: Tensor, input: Any = None, other: Any = None) -> Any:
-    """Elementwise `input` where `condition` holds, else `other`; alone, where it does hold."""
+    """Elementwise `input` where `condition` holds, else `other`; alone, where it does hold.
+
+    Args:
+        condition: bools.
+        input: taken where it holds; a tensor or a number.
+        other: taken elsewhere; a tensor or a number.
+
+    Example:
+        >>> x = lg.tensor([-1.0, 2.0])
+        >>> lg.where(x > 0, x, 0.0)
+        tensor([0., 2.])
+    """
     if not isinstance(condition, Handle):
         raise TypeError(
             f"where(): argument 'condition' must be Tensor, not {type(condition).__name__}"
@@ -203,7 +246,17 @@ CHECK_CLASS = within("check_class", 0, _BAD_CLASS)
 
 
 def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
-    """A new last dim with 1 at the class each element names, 0 elsewhere (int64)."""
+    """A new last dim with 1 at the class each element names, 0 elsewhere (int64).
+
+    Args:
+        tensor: class numbers.
+        num_classes: -1: one more than the greatest.
+
+    Example:
+        >>> F.one_hot(lg.tensor([0, 2]))
+        tensor([[1, 0, 0],
+                [0, 0, 1]])
+    """
     meta = node_of(tensor).meta
     if meta.dtype is not dtypes.int64:
         raise RuntimeError(

@@ -41,7 +41,7 @@ from livegrad.ops.shaping.movement import INDEX, normal_dim, reshape_to
 from livegrad.ops.support import batched, samples as s
 from livegrad.ops.support.folds import widened
 from livegrad.ops.support.numbers import number_for
-from livegrad.ops.support.out import exact
+from livegrad.ops.support.out import exact, refusing_expanded
 
 if TYPE_CHECKING:
     from livegrad.tensor import Tensor
@@ -262,6 +262,7 @@ def _fitted(name: str, source: Tensor, index: Meta) -> Tensor:
     return record(INDEX, (source,), (items,), (0,) * len(wanted), wanted)
 
 
+@refusing_expanded
 @exact
 def scatter_add(input: Tensor, dim: int, index: Tensor, src: Tensor) -> Tensor:
     """`input` with src[i][j] added to element [index[i][j]][j] (for dim 0)."""
@@ -270,6 +271,7 @@ def scatter_add(input: Tensor, dim: int, index: Tensor, src: Tensor) -> Tensor:
     return _scatter("scatter_add", SCATTER_ADD, input, dim, index, src)
 
 
+@refusing_expanded
 @exact
 def scatter(
     input: Tensor,
@@ -280,7 +282,19 @@ def scatter(
     value: float | None = None,
     reduce: str | None = None,
 ) -> Tensor:
-    """`input` with src[i][j] (or one number) written to element [index[i][j]][j] (for dim 0)."""
+    """`input` with src[i][j] (or one number) written to element [index[i][j]][j] (for dim 0).
+
+    Args:
+        input: a tensor; it is left as it is.
+        dim: along which elements are written.
+        index: int64, with as many dims.
+        src: what is written: a tensor or a number.
+
+    Example:
+        >>> lg.scatter(lg.zeros(2, 3), 1, lg.tensor([[2], [0]]), 5.0)
+        tensor([[0., 0., 5.],
+                [5., 0., 0.]])
+    """
     written = src if value is None else value
     if written is None:
         raise TypeError("scatter(): missing argument: expected `src`, a tensor, or `value`")
@@ -293,6 +307,7 @@ def scatter(
     raise RuntimeError(f"scatter: reduce argument must be either add or multiply; got {reduce!r}")
 
 
+@refusing_expanded
 @exact
 def scatter_reduce(
     input: Tensor, dim: int, index: Tensor, src: Tensor, reduce: str, *, include_self: bool = True

@@ -94,6 +94,10 @@ def searchsorted(
     Args:
         right: whether a value goes behind those equal to it; `side="right"` says the same.
         sorter: the indices that put an unsorted sequence in order.
+
+    Example:
+        >>> lg.searchsorted(lg.tensor([1, 3, 5]), lg.tensor([0, 3, 9]))
+        tensor([0, 1, 3])
     """
     right = _side("searchsorted", right, side)
     ordered = node_of(sorted_sequence).meta
@@ -174,6 +178,10 @@ def bucketize(
 
     Args:
         right: whether a value on a boundary belongs to the bucket on its right.
+
+    Example:
+        >>> lg.bucketize(lg.tensor([0, 3, 9]), lg.tensor([1, 3, 5]))
+        tensor([0, 1, 3])
     """
     meta = node_of(boundaries).meta
     if meta.ndim != 1:
@@ -214,6 +222,10 @@ def isin(
 
     Args:
         assume_unique: changes nothing but the speed, and here not even that.
+
+    Example:
+        >>> lg.isin(lg.tensor([1, 2, 3]), lg.tensor([2, 5]))
+        tensor([False,  True, False])
     """
     if not isinstance(elements, Handle) and not isinstance(test_elements, Handle):
         raise TypeError("isin: got two numbers; expected at least one tensor")

@@ -381,6 +381,12 @@ def einsum(*args: Any) -> Tensor:
     Labels that the result does not have are summed over; `...` stands for dims that are broadcast;
     without `->` the result has the labels that occur once. Or with numbers for letters, each list
     after its operand: einsum(a, [0, 1], b, [1, 2], [0, 2]).
+
+    Example:
+        >>> lg.einsum("ij,jk->ik", lg.ones(2, 3), lg.ones(3, 4)).shape
+        livegrad.Size([2, 4])
+        >>> lg.einsum("ii->", lg.eye(3))
+        tensor(3.)
     """
     if len(args) < 2:
         raise ValueError(

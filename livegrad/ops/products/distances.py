@@ -31,7 +31,7 @@ from livegrad.ops.shaping.movement import expand, normal_dim, reshape_to
 from livegrad.ops.shaping.slicing import flip
 from livegrad.ops.support import samples as s
 from livegrad.ops.support.autocast import in_float32
-from livegrad.ops.support.out import exact
+from livegrad.ops.support.out import exact, taking_expanded
 
 if TYPE_CHECKING:
     from livegrad.tensor import Tensor
@@ -123,6 +123,10 @@ def cdist(
 
     Args:
         compute_mode: accepted as in PyTorch; distances are always those of the differences.
+
+    Example:
+        >>> lg.cdist(lg.tensor([[0.0, 0.0]]), lg.tensor([[3.0, 4.0], [1.0, 0.0]]))
+        tensor([[5., 1.]])
     """
     a, b = node_of(x1).meta, node_of(x2).meta
     for name, meta in (("x1", a), ("x2", b)):
@@ -164,6 +168,7 @@ def dist(input: Tensor, other: Tensor, p: float = 2) -> Tensor:
     return norm(sub(input, other), p)
 
 
+@taking_expanded
 @exact
 def renorm(input: Tensor, p: float, dim: int, maxnorm: float) -> Tensor:
     """`input` with each slice along `dim` scaled down to a `p`-norm of at most `maxnorm`."""

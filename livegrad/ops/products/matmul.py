@@ -25,7 +25,7 @@ from livegrad.ops.shaping.movement import PERMUTE, reshape_to
 from livegrad.ops.support import parts, samples as s
 from livegrad.ops.support.autocast import in_low, without_autocast
 from livegrad.ops.support.batched import aligned_all, as_it_is
-from livegrad.ops.support.out import casting, exact
+from livegrad.ops.support.out import casting, exact, taking_expanded
 
 if TYPE_CHECKING:
     from livegrad.tensor import Tensor
@@ -112,7 +112,20 @@ MATMUL = Op(
 
 @exact
 def matmul(input: Tensor, other: Tensor) -> Tensor:
-    """Matrix product; 1-d operands are row or column vectors, leading dims are batches."""
+    """Matrix product; 1-d operands are row or column vectors, leading dims are batches.
+
+    Args:
+        input: (…, n, k), or a vector of k.
+        other: (…, k, m), or a vector of k.
+
+    Example:
+        >>> a = lg.tensor([[1.0, 2.0], [3.0, 4.0]])
+        >>> lg.matmul(a, lg.tensor([1.0, 1.0]))
+        tensor([3., 7.])
+        >>> a @ a
+        tensor([[ 7., 10.],
+                [15., 22.]])
+    """
     try:
         product = _product_with_matrix(input, other)
         if product is not None:
@@ -246,7 +259,17 @@ LINEAR = Op(
 
 
 def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
-    """`input @ weight.T + bias` over the last dim; `weight` has shape (out, in)."""
+    """`input @ weight.T + bias` over the last dim; `weight` has shape (out, in).
+
+    Args:
+        input: (…, in).
+        weight: (out, in).
+        bias: (out), or None.
+
+    Example:
+        >>> F.linear(lg.ones(2, 3), lg.ones(4, 3), lg.zeros(4)).shape
+        livegrad.Size([2, 4])
+    """
     if bias is None:
         if node_of(weight).meta.ndim == 1:
             return matmul(input, weight)
@@ -275,14 +298,33 @@ def _check_dtypes(name: str, *tensors: Tensor) -> None:
 
 @exact
 def mm(input: Tensor, mat2: Tensor) -> Tensor:
-    """Product of two matrices."""
+    """Product of two matrices.
+
+    Args:
+        input: (n, k).
+        mat2: (k, m).
+
+    Example:
+        >>> lg.mm(lg.eye(2), lg.tensor([[1.0], [2.0]]))
+        tensor([[1.],
+                [2.]])
+    """
     _check_ranks("mm", (input, 2), (mat2, 2))
     return record(MATMUL, (input, mat2))
 
 
 @exact
 def bmm(input: Tensor, mat2: Tensor) -> Tensor:
-    """Products of two batches of matrices."""
+    """Products of two batches of matrices.
+
+    Args:
+        input: (b, n, k).
+        mat2: (b, k, m).
+
+    Example:
+        >>> lg.bmm(lg.ones(3, 2, 4), lg.ones(3, 4, 5)).shape
+        livegrad.Size([3, 2, 5])
+    """
     _check_ranks("bmm", (input, 3), (mat2, 3))
     if node_of(input).meta.shape[0] != node_of(mat2).meta.shape[0]:
         raise RuntimeError(
@@ -302,7 +344,16 @@ def mv(input: Tensor, vec: Tensor) -> Tensor:
 @exact
 @without_autocast
 def dot(input: Tensor, tensor: Tensor) -> Tensor:
-    """Inner product of two vectors."""
+    """Inner product of two vectors.
+
+    Args:
+        input: a vector.
+        tensor: another of the same length.
+
+    Example:
+        >>> lg.dot(lg.tensor([1, 2]), lg.tensor([3, 4]))
+        tensor(11)
+    """
     _check_ranks("dot", (input, 1), (tensor, 1))
     return matmul(input, tensor)
 
@@ -333,7 +384,17 @@ def inner(input: Tensor, other: Tensor) -> Tensor:
 
 @casting
 def outer(input: Tensor, vec2: Tensor) -> Tensor:
-    """The matrix of all products of elements of two vectors."""
+    """The matrix of all products of elements of two vectors.
+
+    Args:
+        input: a vector.
+        vec2: another one.
+
+    Example:
+        >>> lg.outer(lg.tensor([1, 2]), lg.tensor([1, 10]))
+        tensor([[ 1, 10],
+                [ 2, 20]])
+    """
     _check_ranks("outer", (input, 1), (vec2, 1))
     return mul(reshape_to(input, (node_of(input).meta.shape[0], 1)), vec2)
 
@@ -376,6 +437,7 @@ def _factor(number: Any, dtype: DType) -> Any:
     return bool(number) if dtype is dtypes.bool_ else number
 
 
+@taking_expanded
 @exact
 @in_low
 def addmm(
@@ -386,6 +448,7 @@ def addmm(
     return _combined("addmm", input, mm(mat1, mat2), beta, alpha)
 
 
+@taking_expanded
 @exact
 @without_autocast
 def addmv(input: Tensor, mat: Tensor, vec: Tensor, *, beta: float = 1, alpha: float = 1) -> Tensor:
@@ -407,6 +470,7 @@ def addr(input: Tensor, vec1: Tensor, vec2: Tensor, *, beta: float = 1, alpha: f
     return _combined("addr", input, product, beta, alpha)
 
 
+@taking_expanded
 @exact
 @in_low
 def baddbmm(
@@ -417,6 +481,7 @@ def baddbmm(
     return _combined("baddbmm", input, bmm(batch1, batch2), beta, alpha)
 
 
+@taking_expanded
 @exact
 @in_low
 def addbmm(
@@ -432,6 +497,7 @@ def addbmm(
 # ------------------------------------------------------------------------------ many matrices
 
 
+@exact
 def chain_matmul(*matrices: Any) -> Tensor:
     """Product of several matrices, in the order that takes the fewest multiplications."""
     given = list(matrices[0]) if len(matrices) == 1 and isinstance(matrices[0], list) else matrices

@@ -17,6 +17,7 @@ from livegrad.graph.node import Interior
 from livegrad.graph.op import Op
 from livegrad.graph.record import record
 from livegrad.graph.state import LOCAL
+from livegrad.ops.elementwise.arithmetic import clone
 from livegrad.ops.making.constants import from_array
 from livegrad.ops.shaping.movement import normal_dim, reshape_to
 from livegrad.ops.support import samples as s
@@ -114,6 +115,10 @@ def histc(input: Tensor, bins: int = 100, min: float = 0, max: float = 0) -> Ten
 
     Args:
         min, max: if equal, the least and the greatest value are taken instead.
+
+    Example:
+        >>> lg.histc(lg.tensor([0.0, 1.0, 1.5, 2.0]), bins=2, min=0, max=2)
+        tensor([1., 3.])
     """
     meta = node_of(input).meta
     bins = as_index(bins)
@@ -216,6 +221,8 @@ def histogram(
     column = reshape_to(input, (meta.numel, 1))
     weights = None if weight is None else _weights("histogram", weight, meta.shape)
     hist, edges = _histogram("histogram", column, [bins], range, weights, density)
+    if edges[0] is bins:
+        edges = [clone(bins)]
     error = RuntimeError("derivative for aten::histogram is not implemented")
     return histogram_result(*[without_derivative(x, input, error) for x in (hist, edges[0])])
 
@@ -330,7 +337,17 @@ def _edges(
 
 
 def bincount(input: Tensor, weights: Tensor | None = None, minlength: int = 0) -> Tensor:
-    """How often each of 0, 1, 2, … occurs, or the sum of its weights. Reads the values."""
+    """How often each of 0, 1, 2, … occurs, or the sum of its weights. Reads the values.
+
+    Args:
+        input: a vector of integers that are not negative.
+        weights: one for each.
+        minlength: how many counts there are at least.
+
+    Example:
+        >>> lg.bincount(lg.tensor([1, 1, 3]))
+        tensor([0, 2, 0, 1])
+    """
     meta = node_of(input).meta
     minlength = as_index(minlength)
     if minlength < 0:
@@ -407,6 +424,11 @@ def unique(
     Args:
         return_inverse: whether to give the place of each element among the distinct ones too.
         return_counts: whether to give how often each occurs too.
+
+    Example:
+        >>> values, counts = lg.unique(lg.tensor([2, 1, 2]), return_counts=True)
+        >>> values, counts
+        (tensor([1, 2]), tensor([1, 2]))
     """
     meta = node_of(input).meta
     wanted = (return_inverse, return_counts)

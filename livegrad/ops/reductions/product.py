@@ -166,7 +166,18 @@ WIDE_PROD: Op = define(
 def prod(
     input: Tensor, dim: Dim = None, keepdim: bool = False, *, dtype: DType | None = None
 ) -> Tensor:
-    """Product over `dim` (all dims by default); integers and bools are multiplied as int64."""
+    """Product over `dim` (all dims by default); integers and bools are multiplied as int64.
+
+    Args:
+        input: a tensor.
+        dim: one dim; None: all.
+        keepdim: keep it, with size 1.
+        dtype: what is multiplied is cast to it first.
+
+    Example:
+        >>> lg.prod(lg.tensor([2, 3, 4]))
+        tensor(24)
+    """
     if dtype is not None:
         input = cast(input, dtype)
     dims = normal_dims("prod", dim, node_of(input).meta.ndim)

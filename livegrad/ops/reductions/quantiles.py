@@ -25,7 +25,7 @@ from livegrad.ops.making.generate import filled
 from livegrad.ops.picking.gathering import gather
 from livegrad.ops.reductions.reduce import any as any_of, check_not_empty, reduced_meta, sum
 from livegrad.ops.reductions.sorting import picked, sort, stable_order
-from livegrad.ops.shaping.movement import expand, movedim, normal_dim, reshape_to
+from livegrad.ops.shaping.movement import PERMUTE, expand, movedim, normal_dim, reshape_to
 from livegrad.ops.support import batched, samples as s
 from livegrad.ops.support.autocast import in_float32
 from livegrad.ops.support.out import exact
@@ -240,7 +240,17 @@ def median(input: Tensor, dim: None = None) -> Tensor: ...
 def median(input: Tensor, dim: int, keepdim: bool = False) -> median_result: ...
 @exact
 def median(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Any:
-    """The middle value, the lower of two, NaN if there is one; with `dim`, (values, indices)."""
+    """The middle value, the lower of two, NaN if there is one; with `dim`, (values, indices).
+
+    Args:
+        input: a tensor.
+        dim: None: of all values.
+        keepdim: keep the dim, with size 1.
+
+    Example:
+        >>> lg.median(lg.tensor([3, 1, 2, 9]))
+        tensor(2)
+    """
     found = _median("median", input, dim, keepdim, False)
     return found if dim is None else median_result(*found)
 
@@ -327,8 +337,10 @@ def _quantile(
         rows = movedim(x, d, -1)
         shape = reduced_meta(meta, (d,), keepdim).shape
     values = _interpolated(sort(rows).values, q, name == "nanquantile", interpolation)
-    values = movedim(values, -1, 0)  # (len(q), all other dims of x)
-    return reshape_to(values, (node_of(q).meta.numel, *shape) if many else shape)
+    if not many:
+        return reshape_to(values, shape)
+    values = reshape_to(values, (*shape, node_of(q).meta.numel))
+    return record(PERMUTE, (values,), ((len(shape), *range(len(shape))),))
 
 
 def _interpolated(ranked: Tensor, q: Tensor, skip: bool, interpolation: str) -> Tensor:

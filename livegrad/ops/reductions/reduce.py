@@ -190,7 +190,21 @@ SUM = define(
 def sum(
     input: Tensor, dim: Dim = None, keepdim: bool = False, *, dtype: DType | None = None
 ) -> Tensor:
-    """Sum over `dim` (all dims by default); integers and bools are summed as int64."""
+    """Sum over `dim` (all dims by default); integers and bools are summed as int64.
+
+    Args:
+        input: a tensor.
+        dim: one dim or several; None: all.
+        keepdim: keep them, with size 1.
+        dtype: what is added up is cast to it first.
+
+    Example:
+        >>> x = lg.tensor([[1, 2], [3, 4]])
+        >>> lg.sum(x)
+        tensor(10)
+        >>> lg.sum(x, dim=0, keepdim=True)
+        tensor([[4, 6]])
+    """
     if dtype is not None:
         input = cast(input, dtype)
     total = record(SUM, (input,), (normal_dims("sum", dim, node_of(input).meta.ndim), keepdim))
@@ -274,7 +288,18 @@ MEAN = Op(
 def mean(
     input: Tensor, dim: Dim = None, keepdim: bool = False, *, dtype: DType | None = None
 ) -> Tensor:
-    """Arithmetic mean over `dim` (all dims by default)."""
+    """Arithmetic mean over `dim` (all dims by default).
+
+    Args:
+        input: a float or complex tensor.
+        dim: one dim or several; None: all.
+        keepdim: keep them, with size 1.
+        dtype: what is added up is cast to it first.
+
+    Example:
+        >>> lg.mean(lg.tensor([[1.0, 2.0], [3.0, 4.0]]), dim=1)
+        tensor([1.5000, 3.5000])
+    """
     if dtype is not None:
         input = cast(input, dtype)
     meta = node_of(input).meta
@@ -474,7 +499,17 @@ def _check_position(name: str, meta: Meta, dim: Any) -> None:
 
 @exact
 def argmax(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Tensor:
-    """Index of the largest value along `dim`, by default of the flattened tensor; ties: lowest."""
+    """Index of the largest value along `dim`, by default of the flattened tensor; ties: lowest.
+
+    Args:
+        input: a tensor.
+        dim: None: of the flattened tensor.
+        keepdim: keep the dim, with size 1.
+
+    Example:
+        >>> lg.argmax(lg.tensor([[1, 5], [7, 2]]), dim=1)
+        tensor([1, 0])
+    """
     meta = node_of(input).meta
     _check_position("argmax", meta, dim)
     return record(ARGMAX, (input,), (normal_dims("argmax", dim, meta.ndim), keepdim))
@@ -482,7 +517,17 @@ def argmax(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Tens
 
 @exact
 def argmin(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Tensor:
-    """Index of the smallest value along `dim`, by default of the flattened tensor; ties: lowest."""
+    """Index of the smallest value along `dim`, by default of the flattened tensor; ties: lowest.
+
+    Args:
+        input: a tensor.
+        dim: None: of the flattened tensor.
+        keepdim: keep the dim, with size 1.
+
+    Example:
+        >>> lg.argmin(lg.tensor([[1, 5], [7, 2]]))
+        tensor(0)
+    """
     meta = node_of(input).meta
     _check_position("argmin", meta, dim)
     return record(ARGMIN, (input,), (normal_dims("argmin", dim, meta.ndim), keepdim))
@@ -515,6 +560,19 @@ def max(input: Tensor, dim: Any = None, keepdim: bool = False, *, other: Any = N
     """Largest value of all; with `dim`, (values, indices) along it; of two tensors, elementwise.
 
     The gradient of the whole is shared by ties; along a dim it goes to the index given.
+
+    Args:
+        input: a tensor.
+        dim: the dim to look along, or another tensor.
+        keepdim: keep the dim, with size 1.
+
+    Example:
+        >>> x = lg.tensor([[1, 5], [7, 2]])
+        >>> lg.max(x)
+        tensor(7)
+        >>> values, indices = lg.max(x, dim=1)
+        >>> indices
+        tensor([1, 0])
     """
     second = other if other is not None else dim
     if isinstance(second, Handle):
@@ -538,6 +596,15 @@ def min(input: Tensor, dim: Any = None, keepdim: bool = False, *, other: Any = N
     """Smallest value of all; with `dim`, (values, indices) along it; of two tensors, elementwise.
 
     The gradient of the whole is shared by ties; along a dim it goes to the index given.
+
+    Args:
+        input: a tensor.
+        dim: the dim to look along, or another tensor.
+        keepdim: keep the dim, with size 1.
+
+    Example:
+        >>> lg.min(lg.tensor([[1, 5], [7, 2]]), dim=0).values
+        tensor([1, 2])
     """
     second = other if other is not None else dim
     if isinstance(second, Handle):
@@ -592,13 +659,33 @@ def _over(name: str, op: Op, x: Tensor, dim: Dim, keepdim: bool) -> Tensor:
 
 @exact
 def any(input: Tensor, dim: Dim = None, keepdim: bool = False) -> Tensor:
-    """Whether any value over `dim` (all dims by default) is not 0."""
+    """Whether any value over `dim` (all dims by default) is not 0.
+
+    Args:
+        input: a tensor.
+        dim: one dim or several; None: all.
+        keepdim: keep them, with size 1.
+
+    Example:
+        >>> lg.any(lg.tensor([[0, 1], [0, 0]]), dim=1)
+        tensor([ True, False])
+    """
     return _over("any", ANY, input, dim, keepdim)
 
 
 @exact
 def all(input: Tensor, dim: Dim = None, keepdim: bool = False) -> Tensor:
-    """Whether all values over `dim` (all dims by default) are not 0."""
+    """Whether all values over `dim` (all dims by default) are not 0.
+
+    Args:
+        input: a tensor.
+        dim: one dim or several; None: all.
+        keepdim: keep them, with size 1.
+
+    Example:
+        >>> lg.all(lg.tensor([1, 1, 0]))
+        tensor(False)
+    """
     return _over("all", ALL, input, dim, keepdim)
 
 

@@ -22,6 +22,7 @@ from livegrad.graph.meta import Meta, meta_of
 from livegrad.graph.op import Op
 from livegrad.graph.record import record
 from livegrad.graph.views import row_major
+from livegrad.ops.bookkeeping.in_place import also_of
 from livegrad.ops.elementwise.arithmetic import abs, cast, clone, mul, sub, where
 from livegrad.ops.elementwise.comparison import eq, logical_and
 from livegrad.ops.elementwise.conjugate import conj
@@ -207,7 +208,17 @@ def _summed(name: str, op: Op, input: Tensor, dim: int, dtype: DType | None) -> 
 
 @folding
 def cumsum(input: Tensor, dim: int, *, dtype: DType | None = None) -> Tensor:
-    """Running sum along `dim`; integers and bools are summed as int64."""
+    """Running sum along `dim`; integers and bools are summed as int64.
+
+    Args:
+        input: a tensor.
+        dim: along which it runs.
+        dtype: what is added up is cast to it first.
+
+    Example:
+        >>> lg.cumsum(lg.tensor([1, 2, 3]), dim=0)
+        tensor([1, 3, 6])
+    """
     return _summed("cumsum", CUMSUM, input, dim, dtype)
 
 
@@ -240,7 +251,7 @@ def _logcumsumexp_backward(g: Tensor, y: Tensor, x: Tensor) -> Tensor:
     """`g[j] * exp(x[i] - y[j])` summed over j >= i; y never falls, so no factor is above 1."""
     dim = y._node.attrs[0]
     if _is_of_one(x, dim):
-        return g
+        return also_of(x, g)
     factor = _exp_of_difference(y, _shifted(y, dim, 1, edge=math.inf))
     return mul(conj(_exp_of_difference(x, y)), recurrence(g, conj(factor), dim, True))
 

@@ -92,7 +92,18 @@ def _check_real(name: str, meta: Meta) -> None:
 
 @exact
 def argsort(input: Tensor, dim: int = -1, descending: bool = False, stable: bool = False) -> Tensor:
-    """The indices that put the values along `dim` in order; equals always keep their order."""
+    """The indices that put the values along `dim` in order; equals always keep their order.
+
+    Args:
+        input: a tensor.
+        dim: along which; the last by default.
+        descending: the greatest first.
+        stable: accepted; it always is.
+
+    Example:
+        >>> lg.argsort(lg.tensor([3, 1, 2]), descending=True)
+        tensor([0, 2, 1])
+    """
     meta = node_of(input).meta
     d = normal_dim("argsort", dim, meta.ndim)
     _check_real("argsort", meta)
@@ -101,7 +112,19 @@ def argsort(input: Tensor, dim: int = -1, descending: bool = False, stable: bool
 
 @exact
 def sort(input: Tensor, dim: int = -1, descending: bool = False, stable: bool = False) -> Sorted:
-    """The values along `dim` in order, and their indices; equals always keep their order."""
+    """The values along `dim` in order, and their indices; equals always keep their order.
+
+    Args:
+        input: a tensor.
+        dim: along which; the last by default.
+        descending: the greatest first.
+        stable: accepted; it always is.
+
+    Example:
+        >>> values, indices = lg.sort(lg.tensor([3, 1, 2]))
+        >>> values, indices
+        (tensor([1, 2, 3]), tensor([1, 2, 0]))
+    """
     meta = node_of(input).meta
     d = normal_dim("sort", dim, meta.ndim)
     _check_real("sort", meta)
@@ -116,7 +139,20 @@ def msort(input: Tensor) -> Tensor:
 
 @exact
 def topk(input: Tensor, k: int, dim: int = -1, largest: bool = True, sorted: bool = True) -> Sorted:
-    """The `k` largest (or smallest) values along `dim`, in order, and their indices."""
+    """The `k` largest (or smallest) values along `dim`, in order, and their indices.
+
+    Args:
+        input: a tensor.
+        k: how many.
+        dim: along which; the last by default.
+        largest: False: the smallest.
+        sorted: accepted; they always are.
+
+    Example:
+        >>> values, indices = lg.topk(lg.tensor([3, 9, 1, 7]), 2)
+        >>> values, indices
+        (tensor([9, 7]), tensor([1, 3]))
+    """
     meta = node_of(input).meta
     d = normal_dim("topk", dim, meta.ndim)
     size = meta.shape[d] if meta.ndim else 1

@@ -15,9 +15,10 @@ import numpy as np
 from livegrad import dtypes
 from livegrad.dtypes import DType
 from livegrad.graph.blame import as_float, as_index
-from livegrad.graph.handle import node_of
+from livegrad.graph.handle import node_of, wrap
 from livegrad.graph.infer import not_implemented
 from livegrad.graph.meta import Meta
+from livegrad.graph.node import Interior, Node
 from livegrad.graph.op import Op
 from livegrad.graph.record import record
 from livegrad.graph.symbol import real
@@ -46,9 +47,9 @@ from livegrad.ops.reductions.reduce import (
     sum,
     wide,
 )
-from livegrad.ops.shaping.movement import normal_dim, reshape_to, sizes_of
+from livegrad.ops.shaping.movement import detach, normal_dim, reshape_to, sizes_of
 from livegrad.ops.support import batched, folds, samples as s
-from livegrad.ops.support.out import casting, exact, folding, numpy_names
+from livegrad.ops.support.out import casting, exact, folding, numpy_names, taking_expanded
 
 if TYPE_CHECKING:
     from livegrad.tensor import Tensor
@@ -200,7 +201,26 @@ def _record_variance(
         )
     else:
         correction = correction if isinstance(correction, int) else float(correction)
-    return record(op, (x,), (normal_dims(op.name, dim, meta.ndim), keepdim, correction))
+    out = record(op, (x,), (normal_dims(op.name, dim, meta.ndim), keepdim, correction))
+    if op is VAR and meta.numel <= correction and (not meta.ndim or dim in (None, ())):
+        _without_freedom(out, x)
+    return out
+
+
+def _without_freedom(out: Tensor, x: Tensor) -> None:
+    """Gives the variance of all of too few values PyTorch's gradient, which is no function of `x`.
+
+    It is infinite, or NaN for values that are the mean.
+    """
+    node = node_of(x)
+
+    def pull(g: Tensor) -> list[tuple[Node, Tensor]]:
+        values = detach(wrap(node))
+        slope = where(eq(values, mean(values)), math.nan, math.inf)
+        return [(node, cast(mul(g, slope), node.meta.dtype))]
+
+    if out._node.grad_to is True:
+        out._node.grad_to = Interior((node,), pull)
 
 
 @casting
@@ -212,7 +232,18 @@ def var(
     *,
     correction: float | None = None,
 ) -> Tensor:
-    """Variance over `dim` (all dims by default), divided by the count less `correction` (1)."""
+    """Variance over `dim` (all dims by default), divided by the count less `correction` (1).
+
+    Args:
+        input: a float or complex tensor.
+        dim: one dim or several; None: all.
+        keepdim: keep the dims, with size 1.
+        correction: what is taken from the count before dividing by it.
+
+    Example:
+        >>> lg.var(lg.tensor([1.0, 2.0, 3.0]))
+        tensor(1.)
+    """
     return _record_variance(VAR, input, dim, unbiased, keepdim, correction)
 
 
@@ -225,7 +256,20 @@ def std(
     *,
     correction: float | None = None,
 ) -> Tensor:
-    """Standard deviation: the square root of `var`."""
+    """Standard deviation: the square root of `var`.
+
+    Args:
+        input: a float or complex tensor.
+        dim: one dim or several; None: all.
+        keepdim: keep the dims, with size 1.
+        correction: what is taken from the count before dividing by it.
+
+    Example:
+        >>> lg.std(lg.tensor([1.0, 2.0, 3.0]))
+        tensor(1.)
+        >>> lg.std(lg.tensor([1.0, 2.0, 3.0]), correction=0)
+        tensor(0.8165)
+    """
     return _record_variance(STD, input, dim, unbiased, keepdim, correction)
 
 
@@ -308,7 +352,17 @@ LOGSUMEXP = Op(
 
 @casting
 def logsumexp(input: Tensor, dim: Dim, keepdim: bool = False) -> Tensor:
-    """`log(sum(exp(input)))` over `dim`, without overflow."""
+    """`log(sum(exp(input)))` over `dim`, without overflow.
+
+    Args:
+        input: a tensor.
+        dim: one dim or several.
+        keepdim: keep them, with size 1.
+
+    Example:
+        >>> lg.logsumexp(lg.tensor([1000.0, 1000.0]), dim=0)
+        tensor(1000.6932)
+    """
     meta = node_of(input).meta
     if meta.dtype.category < dtypes.FLOAT:
         input = cast(input, dtypes.get_default_dtype())
@@ -457,6 +511,7 @@ def nansum(
     return sum(input, dim, keepdim, dtype=dtype)
 
 
+@taking_expanded
 @casting
 def nanmean(
     input: Tensor, dim: Dim = None, keepdim: bool = False, *, dtype: DType | None = None

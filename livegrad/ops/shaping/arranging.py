@@ -51,7 +51,19 @@ def diag_embed(input: Tensor, offset: int = 0, dim1: int = -2, dim2: int = -1) -
 
 @exact
 def diag(input: Tensor, diagonal: int = 0) -> Tensor:
-    """A matrix with a vector on its diagonal, or the diagonal of a matrix."""
+    """A matrix with a vector on its diagonal, or the diagonal of a matrix.
+
+    Args:
+        input: a vector or a matrix.
+        diagonal: how far above the main one.
+
+    Example:
+        >>> lg.diag(lg.tensor([1, 2]))
+        tensor([[1, 0],
+                [0, 2]])
+        >>> lg.diag(lg.tensor([[1, 2], [3, 4]]))
+        tensor([1, 4])
+    """
     ndim = node_of(input).meta.ndim
     if ndim == 1:
         return diag_embed(input, diagonal)
@@ -122,7 +134,18 @@ def block_diag(*tensors: Tensor) -> Tensor:
 
 
 def meshgrid(*tensors: Any, indexing: str | None = None) -> tuple[Tensor, ...]:
-    """Coordinate grids: tensor i varies along dim i of every result ("xy": 0 and 1 swapped)."""
+    """Coordinate grids: tensor i varies along dim i of every result ("xy": 0 and 1 swapped).
+
+    Args:
+        tensors: vectors or numbers.
+        indexing: "ij", or "xy" as plots have it.
+
+    Example:
+        >>> rows, columns = lg.meshgrid(lg.arange(2), lg.arange(3), indexing="ij")
+        >>> columns
+        tensor([[0, 1, 2],
+                [0, 1, 2]])
+    """
     given = tensors[0] if len(tensors) == 1 and isinstance(tensors[0], Sequence) else tensors
     given = list(given)
     check_tensors("meshgrid", given)
@@ -190,7 +213,17 @@ def combinations(input: Tensor, r: int = 2, with_replacement: bool = False) -> T
 def repeat_interleave(
     input: Tensor, repeats: Any = None, dim: int | None = None, *, output_size: int | None = None
 ) -> Tensor:
-    """Every element (or slice along `dim`) repeated in place; alone, n times each index i of n."""
+    """Every element (or slice along `dim`) repeated in place; alone, n times each index i of n.
+
+    Args:
+        input: a tensor.
+        repeats: how often: one number, or one for each element.
+        dim: None: of the flattened tensor.
+
+    Example:
+        >>> lg.repeat_interleave(lg.tensor([1, 2]), lg.tensor([3, 1]))
+        tensor([1, 1, 1, 2])
+    """
     if repeats is None:
         _check_repeats(input)
         if not node_of(input).meta.ndim:

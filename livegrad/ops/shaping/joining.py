@@ -20,7 +20,7 @@ from livegrad.graph.op import Op, as_suggested
 from livegrad.graph.record import record
 from livegrad.graph.views import row_major
 from livegrad.native.hot import hot
-from livegrad.ops.bookkeeping.in_place import formatted_like, laid_out_as
+from livegrad.ops.bookkeeping.in_place import formatted_like, laid_out_as, remembered
 from livegrad.ops.elementwise.arithmetic import abs as magnitude, cast, clone, sub, where
 from livegrad.ops.elementwise.comparison import clamp
 from livegrad.ops.elementwise.division import remainder
@@ -126,7 +126,18 @@ CAT = Op(
 
 @joining
 def cat(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
-    """The tensors one after the other along `dim`; dtypes are promoted."""
+    """The tensors one after the other along `dim`; dtypes are promoted.
+
+    Args:
+        tensors: of equal shape, but for `dim`.
+        dim: along which.
+
+    Example:
+        >>> lg.cat([lg.tensor([[1, 2]]), lg.tensor([[3, 4], [5, 6]])])
+        tensor([[1, 2],
+                [3, 4],
+                [5, 6]])
+    """
     plain = _joined_plainly(tensors, dim)
     if plain is not None:
         return plain
@@ -220,7 +231,17 @@ def concatenate(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
 
 @joining
 def stack(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
-    """The tensors, all of one shape, side by side along a new dim."""
+    """The tensors, all of one shape, side by side along a new dim.
+
+    Args:
+        tensors: of equal shape.
+        dim: the place of the new dim.
+
+    Example:
+        >>> lg.stack([lg.tensor([1, 2]), lg.tensor([3, 4])], dim=1)
+        tensor([[1, 3],
+                [2, 4]])
+    """
     given = _listed("stack", tensors)
     if not given:
         raise RuntimeError("stack: expects a non-empty TensorList")
@@ -335,7 +356,16 @@ def _chunk_cat(tensors: Sequence[Tensor], dim: int, num_chunks: int) -> Tensor:
 
 
 def repeat(input: Tensor, *sizes: Any, repeats: Any = None) -> Tensor:
-    """`input` repeated so many times along each dim; new dims come first."""
+    """`input` repeated so many times along each dim; new dims come first.
+
+    Args:
+        repeats: for each dim, as numbers or as one tuple.
+
+    Example:
+        >>> lg.tensor([1, 2]).repeat(2, 2)
+        tensor([[1, 2, 1, 2],
+                [1, 2, 1, 2]])
+    """
     times = sizes_of("repeat", sizes, repeats)
     shape = node_of(input).meta.shape
     lead = len(times) - len(shape)
@@ -364,7 +394,17 @@ def tile(input: Tensor, *sizes: Any, dims: Any = None) -> Tensor:
 
 
 def roll(input: Tensor, shifts: Any, dims: Any = None) -> Tensor:
-    """Elements moved along `dims`; those moved past the end come in again at the front."""
+    """Elements moved along `dims`; those moved past the end come in again at the front.
+
+    Args:
+        input: a tensor.
+        shifts: how far, for each of `dims`.
+        dims: None: as if flattened.
+
+    Example:
+        >>> lg.roll(lg.tensor([1, 2, 3]), 1)
+        tensor([3, 1, 2])
+    """
     by = sizes_of("roll", (shifts,))
     shape = node_of(input).meta.shape
     if not by:
@@ -454,6 +494,12 @@ def pad(
     Args:
         pad: (before, after) of the last dim, then of the dim before it, …
         mode: "constant" (`value`), "reflect", "replicate" or "circular".
+
+    Example:
+        >>> F.pad(lg.tensor([1, 2]), (1, 2))
+        tensor([0, 1, 2, 0, 0])
+        >>> F.pad(lg.tensor([[1.0, 2.0, 3.0]]), (1, 1), mode="reflect")
+        tensor([[2., 1., 2., 3., 2.]])
     """
     shape = node_of(input).meta.shape
     pad = as_items(pad)
@@ -482,11 +528,12 @@ def pad(
         )
     if mode != "circular":
         (input,) = casted("float32", input)
-    out = input
+    x = input if mode == "circular" else remembered(input)
+    out = x
     for d, (before, after) in sorted(amounts.items()):
         if before or after:
             out = _pad_from_itself(out, d, before, after, mode)
-    return out if out is input else formatted_like(out, input)
+    return formatted_like(clone(x) if out is x else out, input)
 
 
 pad_function = pad  # whose name is also that of an argument

@@ -14,7 +14,7 @@ from livegrad.graph.blame import as_items
 from livegrad.graph.handle import Handle, may_be_stale, node_of
 from livegrad.graph.index import FIRST, Along, Index, added, stepped
 from livegrad.graph.infer import broadcast_shapes as common_shape
-from livegrad.graph.layout import Strides, viewed_strides
+from livegrad.graph.layout import Strides, expanded_strides, viewed_strides
 from livegrad.graph.lowering import lowered_by
 from livegrad.graph.meta import Meta, Shape, Size, as_size, meta_of
 from livegrad.graph.op import Op
@@ -198,7 +198,17 @@ def reshape_to(x: Tensor, shape: Shape) -> Tensor:
 
 
 def reshape(input: Tensor, *sizes: Any, shape: Any = None) -> Tensor:
-    """The same elements in row-major order with another shape; one size may be -1."""
+    """The same elements in row-major order with another shape; one size may be -1.
+
+    Args:
+        input: a tensor.
+        shape: the sizes, as numbers or as one tuple; one may be -1, which is computed.
+
+    Example:
+        >>> lg.reshape(lg.arange(6), (2, -1))
+        tensor([[0, 1, 2],
+                [3, 4, 5]])
+    """
     meta = node_of(input).meta
     wanted = resolved_shape(meta, sizes_of("reshape", sizes, shape))
     if is_viewable(meta, wanted):
@@ -275,7 +285,18 @@ def resolved_shape(meta: Meta, shape: Shape) -> Shape:
 
 @numpy_names
 def squeeze(input: Tensor, dim: int | Sequence[int] | None = None) -> Tensor:
-    """`input` without its dims of size 1, or without those of them named by `dim`."""
+    """`input` without its dims of size 1, or without those of them named by `dim`.
+
+    Args:
+        input: a tensor.
+        dim: one dim or several; None: all of size 1.
+
+    Example:
+        >>> lg.squeeze(lg.ones(1, 3, 1)).shape
+        livegrad.Size([3])
+        >>> lg.squeeze(lg.ones(1, 3, 1), 0).shape
+        livegrad.Size([3, 1])
+    """
     shape = node_of(input).meta.shape
     if dim is None:
         drop = set(range(len(shape)))
@@ -289,7 +310,16 @@ def squeeze(input: Tensor, dim: int | Sequence[int] | None = None) -> Tensor:
 
 @numpy_names
 def unsqueeze(input: Tensor, dim: int) -> Tensor:
-    """`input` with a new dim of size 1 at `dim`."""
+    """`input` with a new dim of size 1 at `dim`.
+
+    Args:
+        input: a tensor.
+        dim: the place of the new dim.
+
+    Example:
+        >>> lg.unsqueeze(lg.ones(3), 1).shape
+        livegrad.Size([3, 1])
+    """
     shape = node_of(input).meta.shape
     d = normal_dim("unsqueeze", dim, len(shape) + 1)
     wanted = shape[:d] + (1,) + shape[d:]
@@ -333,7 +363,16 @@ PERMUTE: Op = Op(
 
 
 def permute(input: Tensor, *order: Any, dims: Any = None) -> Tensor:
-    """The dims of `input` in another order."""
+    """The dims of `input` in another order.
+
+    Args:
+        input: a tensor.
+        dims: all of them, in the new order.
+
+    Example:
+        >>> lg.permute(lg.ones(2, 3, 4), (2, 0, 1)).shape
+        livegrad.Size([4, 2, 3])
+    """
     ndim = node_of(input).meta.ndim
     given = sizes_of("permute", order, dims)
     if len(given) != ndim:
@@ -350,17 +389,42 @@ def permute(input: Tensor, *order: Any, dims: Any = None) -> Tensor:
 
 
 def transpose(input: Tensor, dim0: int, dim1: int) -> Tensor:
-    """`input` with two dims exchanged."""
-    ndim = node_of(input).meta.ndim
+    """`input` with two dims exchanged.
+
+    Args:
+        input: a tensor.
+        dim0: one dim.
+        dim1: the other.
+
+    Example:
+        >>> lg.transpose(lg.ones(2, 3, 4), 0, 2).shape
+        livegrad.Size([4, 3, 2])
+    """
+    return record_view(PERMUTE, input, (_exchanged(node_of(input).meta.ndim, dim0, dim1),))
+
+
+def transposed(value: Tensor, dim0: int, dim1: int) -> Tensor:
+    """A value nobody else has seen with two dims exchanged: no view, to whoever asks."""
+    return record(PERMUTE, (value,), (_exchanged(node_of(value).meta.ndim, dim0, dim1),))
+
+
+def _exchanged(ndim: int, dim0: int, dim1: int) -> tuple[int, ...]:
+    """The order of dims after two of them have changed places."""
     order = list(range(ndim))
     a, b = normal_dim("transpose", dim0, ndim), normal_dim("transpose", dim1, ndim)
     if ndim:
         order[a], order[b] = order[b], order[a]
-    return record_view(PERMUTE, input, (tuple(order),))
+    return tuple(order)
 
 
 def t(input: Tensor) -> Tensor:
-    """The transpose of a matrix; 0-d and 1-d tensors are themselves."""
+    """The transpose of a matrix; 0-d and 1-d tensors are themselves.
+
+    Example:
+        >>> lg.tensor([[1, 2], [3, 4]]).t()
+        tensor([[1, 3],
+                [2, 4]])
+    """
     ndim = node_of(input).meta.ndim
     if ndim > 2:
         raise RuntimeError(
@@ -380,7 +444,17 @@ def swapdims(input: Tensor, dim0: int, dim1: int) -> Tensor:
 
 
 def movedim(input: Tensor, source: Any, destination: Any) -> Tensor:
-    """`input` with the dims `source` moved to the places `destination`; the others keep order."""
+    """`input` with the dims `source` moved to the places `destination`; the others keep order.
+
+    Args:
+        input: a tensor.
+        source: one dim or several.
+        destination: where they go.
+
+    Example:
+        >>> lg.movedim(lg.ones(2, 3, 4), 0, -1).shape
+        livegrad.Size([3, 4, 2])
+    """
     ndim = node_of(input).meta.ndim
     given = [(x,) if isinstance(x, int) else as_items(x) for x in (source, destination)]
     old, new = [tuple([normal_dim("movedim", d, ndim) for d in dims]) for dims in given]
@@ -408,16 +482,6 @@ def _expand_view(n: Any, index: Index) -> Index:
     return tuple([FIRST if source[d] == 1 else index[lead + d] for d in range(len(source))])
 
 
-def _expand_layout(metas: Metas, attrs: Attrs, meta: Meta) -> Strides:
-    shape, strides = metas[0].shape, metas[0].stride()
-    lead = meta.ndim - len(shape)
-    out = [0 if n != meta.shape[lead + d] else strides[d] for d, n in enumerate(shape)]
-    for d in range(lead - 1, -1, -1):
-        following = meta.shape[d + 1] * out[0] if out else 0
-        out.insert(0, following if meta.shape[d] == 1 else 0)
-    return tuple(out)
-
-
 EXPAND = Op(
     "expand",
     "movement",
@@ -425,7 +489,9 @@ EXPAND = Op(
     ref=lambda n, x: np.broadcast_to(x, n.meta.shape),
     view=_expand_view,
     grads=(lambda g, y, x: g,),  # backward sums over broadcast dims by itself
-    layout=_expand_layout,
+    layout=lambda metas, attrs, meta: expanded_strides(
+        metas[0].shape, metas[0].stride(), meta.shape
+    ),
     saves="",
     grad_fn=parts.expand,
     batch=lambda n, size, xs, batched: expanded(aligned(xs[0], n.meta.ndim), (size, *n.meta.shape)),
@@ -437,7 +503,16 @@ EXPAND = Op(
 
 
 def expand(input: Tensor, *sizes: Any, size: Any = None, implicit: bool = False) -> Tensor:
-    """`input` repeated along dims of size 1 (and new leading dims) without copying; -1 keeps."""
+    """`input` repeated along dims of size 1 (and new leading dims) without copying; -1 keeps.
+
+    Args:
+        sizes: as numbers or as one tuple.
+
+    Example:
+        >>> lg.tensor([[1], [2]]).expand(2, 3)
+        tensor([[1, 1, 1],
+                [2, 2, 2]])
+    """
     shape = node_of(input).meta.shape
     wanted = sizes_of("expand", sizes, size)
     lead = len(wanted) - len(shape)
@@ -466,7 +541,17 @@ def expand_as(input: Tensor, other: Tensor) -> Tensor:
 
 
 def broadcast_to(input: Tensor, size: Any) -> Tensor:
-    """`input` expanded to `size`."""
+    """`input` expanded to `size`.
+
+    Args:
+        input: a tensor.
+        size: the shape.
+
+    Example:
+        >>> lg.broadcast_to(lg.tensor([1, 2]), (2, 2))
+        tensor([[1, 2],
+                [1, 2]])
+    """
     return expand(input, size)
 
 
@@ -540,7 +625,12 @@ DETACH = Op(
 
 
 def detach(input: Tensor) -> Tensor:
-    """A view through which no gradient flows."""
+    """A view through which no gradient flows.
+
+    Example:
+        >>> lg.ones(2, requires_grad=True).detach().requires_grad
+        False
+    """
     if isinstance(input, Handle) and may_be_stale(input):
         with setting(grad=False):  # also if its history was given up
             return record_view(DETACH, input)

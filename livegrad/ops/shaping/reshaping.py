@@ -38,7 +38,18 @@ Array = np.ndarray[Any, Any]
 
 
 def view(input: Tensor, *shape: Any, size: Any = None, dtype: Any = None) -> Tensor:
-    """A view of `input` with another shape, or of its bytes as another dtype."""
+    """A view of `input` with another shape, or of its bytes as another dtype.
+
+    Args:
+        shape: the sizes, as numbers or as one tuple; one may be -1. Or a dtype.
+
+    Example:
+        >>> x = lg.arange(4)
+        >>> x.view(2, 2)[0].zero_()
+        tensor([0, 0])
+        >>> x
+        tensor([0, 0, 2, 3])
+    """
     if dtype is not None or (len(shape) == 1 and isinstance(shape[0], DType)):
         return view_bits(input, shape[0] if dtype is None else dtype)
     meta = node_of(input).meta
@@ -62,7 +73,17 @@ def reshape_as(input: Tensor, other: Tensor) -> Tensor:
 
 
 def flatten(input: Tensor, start_dim: int = 0, end_dim: int = -1) -> Tensor:
-    """`input` with the dims from `start_dim` to `end_dim` merged into one."""
+    """`input` with the dims from `start_dim` to `end_dim` merged into one.
+
+    Args:
+        input: a tensor.
+        start_dim: the first that is merged.
+        end_dim: the last one.
+
+    Example:
+        >>> lg.flatten(lg.ones(8, 3, 4), start_dim=1).shape
+        livegrad.Size([8, 12])
+    """
     shape = node_of(input).meta.shape
     first = normal_dim("flatten", start_dim, len(shape))
     last = normal_dim("flatten", end_dim, len(shape))

@@ -208,7 +208,7 @@ def set_(
     if edges or is_of_inference(old):
         check_writable(self, bool(edges), expanded=True)  # no element is written
     shown, recorded = _shown(self, source, storage_offset, size, stride), LOCAL.state.grad
-    if edges or not _is_view_beside(self, shown):
+    if edges or not _is_beside(self, shown):
         shown = detach(shown)
     else:
         shown = as_strided(self, node_of(shown).meta.shape, shown.stride(), offset_of(shown))
@@ -219,10 +219,10 @@ def set_(
     return self
 
 
-def _is_view_beside(x: Tensor, shown: Tensor) -> bool:
-    """Whether `x` is a view, history included, of what `shown` shows other elements of, or all."""
+def _is_beside(x: Tensor, shown: Tensor) -> bool:
+    """Whether `x` is a view, history included, of what `shown` shows elements of, or the whole."""
     share = x._share
-    if share is None or not share.has_family() or shown._share is None:
+    if share is None or shown._share is None or (share.path and not share.has_family()):
         return False
     apart = share.root is not None or share.is_detached()
     turned = shows_conjugates(share.path)

@@ -26,7 +26,7 @@ from livegrad.ops.shaping.movement import (
     Items,
     normal_dim,
     sizes_of,
-    transpose,
+    transposed,
     whole,
 )
 from livegrad.ops.support import samples as s
@@ -151,7 +151,15 @@ def _numbered(name: str, count: int) -> list[str]:
 
 @numpy_names
 def unbind(input: Tensor, dim: int = 0) -> tuple[Tensor, ...]:
-    """All slices along `dim`, each a view without that dim."""
+    """All slices along `dim`, each a view without that dim.
+
+    Args:
+        dim: along which.
+
+    Example:
+        >>> lg.tensor([[1, 2], [3, 4]]).unbind()
+        (tensor([1, 2]), tensor([3, 4]))
+    """
     shape = node_of(input).meta.shape
     if not shape:
         raise IndexError(f"unbind: Dimension specified as {dim} but tensor has no dimensions")
@@ -172,20 +180,32 @@ def _record_more(x: Tensor, parts: list[Tensor], size: int) -> list[Tensor]:
 # -------------------------------------------------------------------------------------- split
 
 
-def split(input: Tensor, split_size_or_sections: Any, dim: int = 0) -> tuple[Tensor, ...]:
-    """Views of runs along `dim`: of one size (the last may be smaller), or of the sizes listed."""
-    shape = node_of(input).meta.shape
+def split(tensor: Tensor, split_size_or_sections: Any, dim: int = 0) -> tuple[Tensor, ...]:
+    """Views of runs along `dim`: of one size (the last may be smaller), or of the sizes listed.
+
+    Args:
+        tensor: what is split.
+        split_size_or_sections: one size, or a list of sizes.
+        dim: along which.
+
+    Example:
+        >>> lg.split(lg.arange(5), 2)
+        (tensor([0, 1]), tensor([2, 3]), tensor([4]))
+        >>> lg.split(lg.arange(5), [1, 4])
+        (tensor([0]), tensor([1, 2, 3, 4]))
+    """
+    shape = node_of(tensor).meta.shape
     if not shape:
         raise RuntimeError("split: expects at least a 1-dimensional tensor")
     d = normal_dim("split", dim, len(shape))
     if hasattr(split_size_or_sections, "__index__"):
         split_size_or_sections = whole("split", "split_size", split_size_or_sections)
     if not isinstance(split_size_or_sections, int):
-        return split_with_sizes(input, split_size_or_sections, d)
+        return split_with_sizes(tensor, split_size_or_sections, d)
     step = split_size_or_sections
     if step < 0 or (step == 0 and shape[d]):
         raise RuntimeError(f"split: expected split_size to be positive; got {step}")
-    return _split_evenly(input, shape, d, step)
+    return _split_evenly(tensor, shape, d, step)
 
 
 def _split_evenly(x: Tensor, shape: Shape, dim: int, step: int) -> tuple[Tensor, ...]:
@@ -224,7 +244,17 @@ def _check_count(name: str, parts: int) -> None:
 
 @numpy_names
 def chunk(input: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
-    """Views of at most `chunks` consecutive runs of equal size along `dim`."""
+    """Views of at most `chunks` consecutive runs of equal size along `dim`.
+
+    Args:
+        input: what is split.
+        chunks: how many at most.
+        dim: along which.
+
+    Example:
+        >>> lg.chunk(lg.arange(5), 2)
+        (tensor([0, 1, 2]), tensor([3, 4]))
+    """
     shape = node_of(input).meta.shape
     if not shape:
         raise RuntimeError("chunk: expects at least a 1-dimensional tensor")
@@ -377,7 +407,16 @@ FLIP: Op = Op(
 
 
 def flip(input: Tensor, *order: Any, dims: Any = None) -> Tensor:
-    """`input` with the elements along `dims` in reverse order (a copy)."""
+    """`input` with the elements along `dims` in reverse order (a copy).
+
+    Args:
+        input: a tensor.
+        dims: along which.
+
+    Example:
+        >>> lg.flip(lg.tensor([1, 2, 3]), [0])
+        tensor([3, 2, 1])
+    """
     shape = node_of(input).meta.shape
     given = tuple([normal_dim("flip", d, len(shape)) for d in sizes_of("flip", order, dims)])
     if len(set(given)) != len(given):
@@ -423,4 +462,4 @@ def rot90(input: Tensor, k: int = 1, dims: Sequence[int] = (0, 1)) -> Tensor:
         return flip(input, (first, second))
     if turns == 0:
         return row_major(flip(input, ()))
-    return transpose(flip(input, second if turns == 1 else first), first, second)
+    return transposed(flip(input, second if turns == 1 else first), first, second)

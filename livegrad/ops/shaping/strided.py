@@ -37,12 +37,13 @@ from livegrad.graph.handle import (
 from livegrad.graph.index import FIRST, Index, added, stepped
 from livegrad.graph.layout import is_dense, order_of, span
 from livegrad.graph.meta import Meta, Shape, meta_of
+from livegrad.graph.node import Interior, Node
 from livegrad.graph.op import Op
 from livegrad.graph.record import record
 from livegrad.graph.views import view as record_view
 from livegrad.graph.writes import check_expanded, check_writable, rebind
 from livegrad.ops.bookkeeping.in_place import placed_like
-from livegrad.ops.elementwise.arithmetic import add, cast, fitted, mul
+from livegrad.ops.elementwise.arithmetic import add, cast, div, fitted, mul
 from livegrad.ops.elementwise.conjugate import conj, conj_view
 from livegrad.ops.making.constants import from_array
 from livegrad.ops.making.generate import counting, filled, zeros_like
@@ -155,10 +156,23 @@ def _give_history(out: Tensor, x: Tensor, memory: Tensor) -> None:
     meta = node_of(x).meta
     at = places(meta.shape, meta.stride(), offset_of(x)).reshape(-1)
     vector = _put(wrap(node_of(memory)), x, np.arange(len(at)), at)
+    if len(np.unique(at)) < len(at):
+        _share_gradient(vector, node_of(x), at)
     share = share_of(out)
     _, attrs, args, shape = share.path[-1]
     out._node = record(AS_STRIDED, (vector,), attrs, args, shape)._node
     share.root = x if x._share is None or x._share.root is None else x._share.root
+
+
+def _share_gradient(vector: Tensor, x: Node, at: Array) -> None:
+    """Divides the gradient of each place of a vector among the elements of `x` that lie there."""
+    counts = np.bincount(at)[at].reshape(x.meta.shape)
+
+    def pull(g: Tensor) -> list[tuple[Node, Tensor]]:
+        each = reshape_to(record(INDEX_SELECT, (g, from_array(at)), (0,)), x.meta.shape)
+        return [(x, div(each, cast(from_array(counts), node_of(g).meta.dtype)))]
+
+    vector._node.grad_to = Interior((x,), pull)
 
 
 def whole_of(x: Tensor) -> Tensor:
@@ -447,7 +461,19 @@ UNFOLD: Op = Op(
 
 
 def unfold(input: Tensor, dimension: int, size: int, step: int) -> Tensor:
-    """Windows of `size`, every `step` elements along a dim, as a new last dim: a view."""
+    """Windows of `size`, every `step` elements along a dim, as a new last dim: a view.
+
+    Args:
+        dimension: along which.
+        size: of a window.
+        step: from one window to the next.
+
+    Example:
+        >>> lg.arange(5).unfold(0, 3, 1)
+        tensor([[0, 1, 2],
+                [1, 2, 3],
+                [2, 3, 4]])
+    """
     meta = node_of(input).meta
     d = normal_dim("unfold", dimension, meta.ndim)
     length = meta.shape[d] if meta.ndim else 1

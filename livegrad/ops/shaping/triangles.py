@@ -84,13 +84,35 @@ TRIU: Op = Op(
 
 @exact
 def tril(input: Tensor, diagonal: int = 0) -> Tensor:
-    """The lower triangle of matrices, up to a diagonal; zeros above it."""
+    """The lower triangle of matrices, up to a diagonal; zeros above it.
+
+    Args:
+        input: matrices.
+        diagonal: how far above the main one it goes.
+
+    Example:
+        >>> lg.tril(lg.ones(3, 3))
+        tensor([[1., 0., 0.],
+                [1., 1., 0.],
+                [1., 1., 1.]])
+    """
     return record(TRIL, (input,), (), (diagonal,))
 
 
 @exact
 def triu(input: Tensor, diagonal: int = 0) -> Tensor:
-    """The upper triangle of matrices, from a diagonal on; zeros below it."""
+    """The upper triangle of matrices, from a diagonal on; zeros below it.
+
+    Args:
+        input: matrices.
+        diagonal: how far above the main one it begins.
+
+    Example:
+        >>> lg.triu(lg.ones(3, 3), diagonal=1)
+        tensor([[0., 1., 1.],
+                [0., 0., 1.],
+                [0., 0., 0.]])
+    """
     return record(TRIU, (input,), (), (diagonal,))
 
 

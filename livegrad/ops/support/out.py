@@ -22,13 +22,18 @@ class Out(NamedTuple):
     """How a result gets into `out`."""
 
     exact: bool = False  # it must have the dtype of the result
+    sizes: bool = False  # of complex numbers, it may have their dtype, or any real one
     refusal: type[Exception] = RuntimeError  # if its dtype does not hold the result's values
     gives_dtype: bool = False  # the function's `dtype`, if none is given
     apart: bool = False  # it must not share memory with the arguments at all
+    # Whether an expanded one is refused that is to get another shape, and so is expanded no more.
+    # PyTorch does where it computes elements one by one; None: as the op of the result has it.
+    as_it_is: bool | None = None
 
 
 _CASTING = Out()
 _EXACT = Out(exact=True)
+_SIZES = Out(exact=True, sizes=True)
 _JOINING = Out(refusal=TypeError, apart=True)
 _FOLDING = Out(gives_dtype=True)
 _CREATING = Out(exact=True, gives_dtype=True)
@@ -50,6 +55,12 @@ def exact(function: F) -> F:
     return function
 
 
+def sizes(function: F) -> F:
+    """As `exact`; but the sizes of complex numbers may be stored as those, or as any reals."""
+    function.__dict__["out"] = _SIZES
+    return function
+
+
 def joining(function: F) -> F:
     """As `casting`; an `out` that does not hold the result's values is of the wrong type.
 
@@ -68,6 +79,21 @@ def folding(function: F) -> F:
 def creating(function: F) -> F:
     """Decorates a function that makes a tensor: of the dtype of `out`, or `out` must have it."""
     function.__dict__["out"] = _CREATING
+    return function
+
+
+def refusing_expanded(function: F) -> F:
+    """Decorates, above one of those, a function that looks at `out` before it gets its shape."""
+    function.__dict__["out"] = function.__dict__["out"]._replace(as_it_is=True)
+    return function
+
+
+def taking_expanded(function: F) -> F:
+    """Decorates, above one of those, a function that gives `out` its shape before it looks at it.
+
+    As most do that are not elementwise; but the last op of this one is.
+    """
+    function.__dict__["out"] = function.__dict__["out"]._replace(as_it_is=False)
     return function
 
 

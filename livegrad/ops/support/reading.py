@@ -46,7 +46,16 @@ def numel(input: Tensor) -> int:
 
 
 def equal(input: Tensor, other: Tensor) -> bool:
-    """Whether both have the same shape and values."""
+    """Whether both have the same shape and values.
+
+    Args:
+        input: a tensor.
+        other: another one.
+
+    Example:
+        >>> lg.equal(lg.tensor([1, 2]), lg.tensor([1, 2]))
+        True
+    """
     if node_of(input).meta.shape != node_of(other).meta.shape:
         return False
     return bool(all_of(eq(input, other)))
@@ -55,5 +64,17 @@ def equal(input: Tensor, other: Tensor) -> bool:
 def allclose(
     input: Tensor, other: Tensor, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False
 ) -> bool:
-    """Whether all elements satisfy |input - other| <= atol + rtol * |other|."""
+    """Whether all elements satisfy |input - other| <= atol + rtol * |other|.
+
+    Args:
+        input: a tensor.
+        other: another one.
+        rtol: what may differ, relative to `other`.
+        atol: what may differ besides.
+        equal_nan: whether NaN equals NaN.
+
+    Example:
+        >>> lg.allclose(lg.tensor([1.0]), lg.tensor([1.0 + 1e-7]))
+        True
+    """
     return bool(all_of(isclose(input, other, rtol, atol, equal_nan)))

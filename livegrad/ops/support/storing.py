@@ -36,6 +36,13 @@ def store(result: Any, out: Any, kind: Out) -> Any:
     return type(result)(*stored) if named else tuple(stored)
 
 
+def kind_for(kind: Out, x: Any, out: Any) -> Out:
+    """How the sizes of `x` get into `out`."""
+    dtype, given = node_of(x).meta.dtype, dtype_of(out)
+    casts = dtype.is_complex and (given is dtype or not given.is_complex)
+    return kind._replace(exact=False) if casts else kind
+
+
 def check_apart(result: Any, out: Any, operands: tuple[Any, ...], kind: Out) -> None:
     """RuntimeError for an `out` that shares memory with operands as PyTorch's must not.
 
@@ -92,7 +99,8 @@ def _put(value: Tensor, out: Tensor, kind: Out) -> Tensor:
     value = clone(cast(value, dtype))
     if made.meta.shape == room.meta.shape:
         return _unrecorded(out, value)
-    return _resized(out, value)
+    one_by_one = made.op.kind == "elementwise"
+    return _resized(out, value, one_by_one if kind.as_it_is is None else kind.as_it_is)
 
 
 def _unrecorded(out: Tensor, value: Tensor) -> Tensor:
@@ -110,8 +118,11 @@ def _levels_to_user() -> int:
     return levels
 
 
-def _resized(out: Tensor, value: Tensor) -> Tensor:
-    """`out` with another shape; PyTorch warns that it should have been empty."""
+def _resized(out: Tensor, value: Tensor, as_it_is: bool) -> Tensor:
+    """`out` with another shape; PyTorch warns that it should have been empty.
+
+    An expanded one is refused only `as_it_is`: in its new shape it has no elements in one place.
+    """
     meta, wanted = node_of(out).meta, node_of(value).meta
     if meta.numel:
         warnings.warn(
@@ -121,7 +132,7 @@ def _resized(out: Tensor, value: Tensor) -> Tensor:
             stacklevel=_levels_to_user(),
         )
     with setting(grad=False):
-        check_writable(out)
+        check_writable(out, expanded=not as_it_is)
     if out._share is None and node_of(out).grad_to is None:  # nobody else sees where it lies
         out._node = value._node
         out._writes += 1

@@ -23,7 +23,7 @@ from livegrad.graph.op import REGISTRY, Op
 from livegrad.graph.record import binary, unary
 from livegrad.graph.state import setting
 from livegrad.ops.support.out import Out
-from livegrad.ops.support.storing import check_apart, check_constant, dtype_of, store
+from livegrad.ops.support.storing import check_apart, check_constant, dtype_of, kind_for, store
 from livegrad.ops.support.strangers import strangers
 
 # NumPy's names of arguments, and ours.
@@ -77,8 +77,9 @@ def specially(
             kwargs["dtype"] = dtype_of(out)
     with setting(caster=None):  # of the dtype it has outside of autocast, as in PyTorch
         result = function(*args, **kwargs)
-    check_apart(result, out, (*args, *kwargs.values()), kind)
-    return store(result, out, kind)
+    operands = (*args, *kwargs.values())
+    check_apart(result, out, operands, kind)
+    return store(result, out, kind_for(kind, operands[0], out) if kind.sizes else kind)
 
 
 def _in_our_words(function: Any, count: int, kwargs: dict[str, Any]) -> dict[str, Any]:

@@ -19,7 +19,7 @@ from livegrad.ops.elementwise.roots import square
 from livegrad.ops.making.generate import counting, filled
 from livegrad.ops.picking.index_writing import index_add
 from livegrad.ops.shaping.joining import pad, padded
-from livegrad.ops.shaping.movement import EXPAND, reshape, reshape_to, transpose
+from livegrad.ops.shaping.movement import EXPAND, reshape, reshape_to, transpose, transposed
 from livegrad.ops.shaping.slicing import narrow
 from livegrad.ops.shaping.strided import unfold
 from livegrad.ops.support import samples as s
@@ -102,7 +102,7 @@ def stft(
         spectra = r2c(frames, last, scale)
     else:
         spectra = c2c(frames.to(frames.dtype.to_complex()), (last,), scale, True)
-    out = transpose(spectra, -1, -2)
+    out = transposed(spectra, -1, -2)
     return out if return_complex else view_as_real(out)
 
 

@@ -13,7 +13,7 @@ from livegrad.graph.meta import Meta, Shape, meta_of
 from livegrad.graph.op import Op
 from livegrad.graph.record import record
 from livegrad.graph.views import row_major
-from livegrad.ops.bookkeeping.in_place import formatted_like
+from livegrad.ops.bookkeeping.in_place import formatted_like, remembered
 from livegrad.ops.elementwise.arithmetic import abs, add, cast, mul, sign, sub, where
 from livegrad.ops.elementwise.comparison import minimum
 from livegrad.ops.elementwise.division import floor_divide
@@ -97,7 +97,7 @@ def _adaptive_average(name: str, rank: int, input: Tensor, output_size: Any) -> 
     pool = _even_bins(shape[-rank:], counts)
     if pool is not None:
         return record(AVERAGE_POOL, (input,), pool)
-    out = input
+    out = remembered(input)
     for i in range(rank):
         out = averaged(out, len(shape) - rank + i, counts[i])
     return formatted_like(out, input) if rank == 2 else row_major(out)
@@ -109,7 +109,15 @@ def adaptive_avg_pool1d(input: Tensor, output_size: Any) -> Tensor:
 
 
 def adaptive_avg_pool2d(input: Tensor, output_size: Any) -> Tensor:
-    """Means over bins of images, so many along each dim; None keeps a dim."""
+    """Means over bins of images, so many along each dim; None keeps a dim.
+
+    Args:
+        output_size: how many bins: one number, or one for each dim.
+
+    Example:
+        >>> F.adaptive_avg_pool2d(lg.ones(1, 8, 7, 9), 1).shape
+        livegrad.Size([1, 8, 1, 1])
+    """
     return _adaptive_average("adaptive_avg_pool2d", 2, input, output_size)
 
 
@@ -173,7 +181,7 @@ def _adaptive_maximum(
     pool = _even_bins(shape[-rank:], counts)
     if pool is None:
         places = formatted_like(record(BIN_PLACES, (input,), (counts,)), input)
-        values = formatted_like(picked(input, places, rank), input)
+        values = formatted_like(picked(remembered(input), places, rank), input)
     else:
         values = record(MAXIMUM_POOL, (input,), pool)
         if return_indices:
@@ -302,7 +310,7 @@ def _fractional(
     places = _fractional_places(x, samples, kernel, counts)
     if not batched:
         places = reshape_to(places, (*shape[:1], *counts))
-    values = picked(input, places, rank)
+    values = picked(remembered(input), places, rank)
     return (values, places) if return_indices else values
 
 

@@ -193,6 +193,10 @@ def conv1d(
 
     Args:
         padding: zeros on both sides, 'valid' for none, or 'same' to keep the length.
+
+    Example:
+        >>> F.conv1d(lg.tensor([[[1.0, 2.0, 3.0, 4.0]]]), lg.tensor([[[1.0, -1.0]]]))
+        tensor([[[-1., -1., -1.]]])
     """
     return convolve("conv1d", 1, input, weight, bias, stride, padding, dilation, groups)
 
@@ -206,7 +210,21 @@ def conv2d(
     dilation: Any = 1,
     groups: int = 1,
 ) -> Tensor:
-    """Convolution of images (N, C, H, W) with `weight` (O, C / groups, KH, KW); see `conv1d`."""
+    """Convolution of images (N, C, H, W) with `weight` (O, C / groups, KH, KW); see `conv1d`.
+
+    Args:
+        input: (N, C, H, W), or (C, H, W).
+        weight: (O, C / groups, KH, KW).
+        bias: (O), or None.
+        stride: of the windows.
+        padding: zeros around the images, "same" or "valid".
+        dilation: from one element of a window to the next.
+        groups: of channels that are convolved apart.
+
+    Example:
+        >>> F.conv2d(lg.ones(1, 3, 8, 8), lg.ones(6, 3, 3, 3), padding=1).shape
+        livegrad.Size([1, 6, 8, 8])
+    """
     return convolve("conv2d", 2, input, weight, bias, stride, padding, dilation, groups)
 
 

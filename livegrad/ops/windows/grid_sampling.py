@@ -184,6 +184,7 @@ GRID_SAMPLE: Op = Op(
     # expansion.
     infer=_sample_infer,
     expand=_sample_expand,
+    linked=2,
     autocast="float32",
     samples=s.calls(
         lambda: s.Sample(
@@ -258,6 +259,11 @@ def grid_sample(
         mode: how values between elements come about: bilinear, nearest or bicubic.
         padding_mode: what lies outside: zeros, the border's values, or reflections.
         align_corners: whether -1 and 1 are the centres of the corner elements.
+
+    Example:
+        >>> image = lg.arange(4.0).reshape(1, 1, 2, 2)
+        >>> F.grid_sample(image, lg.zeros(1, 1, 1, 2), align_corners=False)
+        tensor([[[[1.5000]]]])
     """
     if mode not in MODES:
         raise ValueError(f"grid_sample: got mode {mode!r}; expected one of {', '.join(MODES)}")

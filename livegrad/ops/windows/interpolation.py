@@ -102,6 +102,10 @@ def interpolate(
         align_corners: whether corner elements, not their outer corners, coincide.
         recompute_scale_factor: whether the factor is taken anew from the rounded size.
         antialias: whether a smaller result averages over all elements it stands for.
+
+    Example:
+        >>> F.interpolate(lg.tensor([[[1.0, 3.0]]]), scale_factor=2)
+        tensor([[[1., 1., 3., 3.]]])
     """
     shape = node_of(input).meta.shape
     _check_mode(mode, shape, align_corners, antialias)

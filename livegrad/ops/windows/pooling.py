@@ -439,6 +439,11 @@ def avg_pool2d(
 
     Args:
         divisor_override: what sums are divided by, instead of the number of elements.
+
+    Example:
+        >>> F.avg_pool2d(lg.arange(16.0).reshape(1, 4, 4), 2)
+        tensor([[[ 2.5000,  4.5000],
+                 [10.5000, 12.5000]]])
     """
     options = (ceil_mode, count_include_pad, divisor_override)
     return _average("avg_pool2d", 2, input, kernel_size, stride, padding, *options)
@@ -547,7 +552,22 @@ def max_pool2d(
     ceil_mode: bool = False,
     return_indices: bool = False,
 ) -> Any:
-    """Greatest elements of windows of images (N, C, H, W); places count along rows."""
+    """Greatest elements of windows of images (N, C, H, W); places count along rows.
+
+    Args:
+        input: (N, C, H, W), or (C, H, W).
+        kernel_size: of a window.
+        stride: None: windows side by side.
+        padding: around the images.
+        dilation: from one element of a window to the next.
+        ceil_mode: also the windows that begin inside and end outside.
+        return_indices: also the places of the greatest.
+
+    Example:
+        >>> F.max_pool2d(lg.arange(16.0).reshape(1, 4, 4), 2)
+        tensor([[[ 5.,  7.],
+                 [13., 15.]]])
+    """
     windows = (kernel_size, stride, padding, dilation, ceil_mode)
     return _maximum("max_pool2d", 2, input, return_indices, *windows)
 

@@ -50,6 +50,11 @@ class DataLoader(Generic[T_co]):
     batches that had not been delivered, and later epochs are as they would have been. Batches that
     workers had made ahead do not count. Samples by key are not read again; a stream is read again
     up to the position. Without workers, a program that resumes restores its own generators.
+
+    Example:
+        >>> from livegrad.utils.data import DataLoader
+        >>> [batch.tolist() for batch in DataLoader(lg.arange(5), batch_size=2)]
+        [[0, 1], [2, 3], [4]]
     """
 
     dataset: Any

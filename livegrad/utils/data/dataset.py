@@ -49,7 +49,16 @@ class IterableDataset(Dataset[T_co], Iterable[T_co]):
 
 
 class TensorDataset(Dataset[tuple[Any, ...]]):
-    """Rows of tensors that have as many rows each."""
+    """Rows of tensors that have as many rows each.
+
+    Args:
+        tensors: all with as many rows.
+
+    Example:
+        >>> from livegrad.utils.data import TensorDataset
+        >>> TensorDataset(lg.arange(3), lg.arange(3) * 10)[1]
+        (tensor(1), tensor(10))
+    """
 
     tensors: tuple[Any, ...]
 
@@ -191,6 +200,11 @@ class Subset(Dataset[T_co]):
     """The samples of a dataset at some indices.
 
     A subclass that overrides `__getitem__` overrides `__getitems__` too, which loaders call.
+
+    Example:
+        >>> from livegrad.utils.data import Subset
+        >>> list(Subset([10, 20, 30], [2, 0]))
+        [30, 10]
     """
 
     dataset: Any
@@ -242,6 +256,11 @@ def random_split(
 
     Fractions add up to 1; what rounding down leaves over is dealt out one by one, from the first
     part on.
+
+    Example:
+        >>> from livegrad.utils.data import random_split
+        >>> [len(part) for part in random_split(range(10), [0.8, 0.2])]
+        [8, 2]
     """
     if math.isclose(sum(lengths), 1) and sum(lengths) <= 1:
         lengths = _whole_lengths(len(dataset), lengths)

@@ -77,7 +77,13 @@ class Campaign:
         """Runs the program of a seed; remembers what none of the known reasons explains."""
         with quietly():
             lines = program(seed)
-            found = self.judged(lines)
+            try:
+                found = self.judged(lines)
+            except Exception as error:  # of the harness's own: the programs after this one go on
+                fault = Difference(0, "a fault of the fuzzer", repr(error))
+                self.programs += 1
+                self.findings.append(Finding(seed, fault, tuple(lines)))
+                return
             self.programs += 1
             self.statements += len(lines) if found is None else found.line + 1
             if found is None:

@@ -56,6 +56,7 @@ class Explained:
 SET_ON_A_WHOLE = "views of what set_ gives another storage keep the history that they had"
 ONE_NUMBER_ALONE = "the largest so far of one complex number is that number, and has its gradient"
 COMPLEX_FOLDS = "complex numbers that are folded in at indices have gradients, as real ones do"
+COMPLEX_PARTS = "a copy of complex numbers with a part replaced has a gradient, as of real ones"
 KEPT = "values that backward needs are kept as they were: there is nothing to refuse"
 
 EXPLAINED = (
@@ -84,6 +85,7 @@ EXPLAINED = (
     ),
     Explained(COMPLEX_FOLDS, "scatter_reduce does not support automatic differentiation"),
     Explained(COMPLEX_FOLDS, "index_reduce does not support automatic differentiation"),
+    Explained(COMPLEX_PARTS, "_scatter does not support automatic differentiation"),
     Explained(ONE_NUMBER_ALONE, "cummax does not support automatic differentiation"),
     Explained(ONE_NUMBER_ALONE, "cummin does not support automatic differentiation"),
     Explained(
@@ -120,6 +122,7 @@ ONE_NUMBER = re.compile(r"T\.tensor\(\[*[^\[\],]+\]*[,)]")
 OUT = re.compile(r"\bout=(\w+)\)")
 TRIANGLE = "tril_ and triu_ take expanded tensors; PyTorch's copy some with more than three dims"
 HALF_WAY = "what was made in inference mode, and given other values, is none of that any more"
+TURNED = "PyTorch's kron finds no view of the product it has made, if an operand is transposed"
 SINGLE = "PyTorch cannot repeat a tensor without dims along its only dim"
 
 
@@ -175,6 +178,8 @@ def explanation_of_refusal(
         return "the number of features is checked, also that of an empty batch"
     if re.search(r"are out of bounds for storage of \d+", message) and any(map(has_more, named)):
         return UNSEEN_REST
+    if "that was given another shape by" in message and is_made_hiding(line, before):
+        return HIDDEN_VIEW if any(is_hidden_view(x, list(theirs.values())) for x in named) else None
     if "the graph was spent by backward" in message:
         if is_after(named, "OwnBackward") or is_after(named, "BackwardHookFunction"):
             return GIVEN_UP
@@ -252,6 +257,8 @@ def explanation(
         return NOTHING_FLOWS if gradient else None
     if "Dimension out of range" in message and "repeat_interleave(" in line:
         return SINGLE if any(x.ndim == 0 for x in named) else None
+    if message.startswith("view size is not compatible") and "T.kron(" in line:
+        return TURNED
     if type(wrong) is RuntimeError and isinstance(found, NotImplementedError):
         return SUBCLASS
     if wrong is not None and found is not None:

@@ -27,7 +27,7 @@ def explanation_of_backward(message: str, named: Sequence[Any]) -> str | None:
         return UNWRITABLE if go_to_unwritable(named) else None
     if "more than one element of the written-to" in message:
         return EXPANDED
-    if message.startswith("setStorage"):
+    if message.startswith(("setStorage", "Function AsStridedBackward0 returned an invalid")):
         return SMALLER_BASE if any(map(is_beyond_its_base, named)) else None
     if message.startswith("output with shape"):
         return RESHAPED

@@ -104,6 +104,8 @@ def explanation_of_state(
         return UNREADABLE if "conj" in "\n".join(lines) else None
     if name is None:
         return None
+    if kind == "type" and "torch None" in detail and name in gradients:
+        return HIDDEN_WHOLE if written_hidden(theirs, lines) else None
     if kind == "version":
         return explanation_of_version(name, theirs, lines)
     if kind == "dtype" and "torch complex32" in detail:
@@ -269,11 +271,16 @@ def is_asked_for(name: str, lines: Sequence[str]) -> bool:
     return any(re.match(rf"{name}\.requires_grad(_\((True)?\)| = True)", x) for x in lines)
 
 
-def is_through_hidden(x: Any, theirs: dict[str, Any], lines: Sequence[str]) -> bool:
-    """Whether `x` has a gradient through what was written to a view of what has no name."""
+def written_hidden(theirs: dict[str, Any], lines: Sequence[str]) -> list[torch.Tensor]:
+    """Views of what has no name that were written to."""
     hiding = [name for call in HIDING for name in derived(lines, call)]
     made = [y for name in hiding if isinstance(y := theirs.get(name), torch.Tensor)]
-    written = [y for y in made if is_part_of_hidden(y, theirs) and version(y)]
+    return [y for y in made if is_part_of_hidden(y, theirs) and version(y)]
+
+
+def is_through_hidden(x: Any, theirs: dict[str, Any], lines: Sequence[str]) -> bool:
+    """Whether `x` has a gradient through what was written to a view of what has no name."""
+    written = written_hidden(theirs, lines)
     return any(getattr(f, "variable", None) is x for f in functions_before(written))
 
 

@@ -64,6 +64,9 @@ INFINITE_GRADIENT = (
 )
 NORMALISED = re.compile(r"(layer|group|instance|batch)_norm\(|(Layer|Group|Batch)Norm\w*\(")
 OF_ROOT = "PyTorch takes the tensor that a backward pass begins with for one that it does not reach"
+COMPUTED_AGAIN = (
+    "gradients of the gradients of a checkpoint go through what it computes again, not its result"
+)
 BASE_WITHOUT = (
     "PyTorch loses gradients of a view made a leaf: what it shows was written, and has none"
 )
@@ -78,6 +81,8 @@ def explanation_of_values(
     """
     if kind == "log" and is_of_root(program):
         return OF_ROOT
+    if kind in ("log", "grad") and is_of_checkpoint(kind, detail, program):
+        return COMPUTED_AGAIN
     for reason, kinds in NOTED.items():
         if reason in noted and kind in kinds:
             return reason
@@ -123,6 +128,17 @@ def is_of_root(program: str) -> bool:
             if re.search(rf"(^|: ){name}\.backward\(|grad\(\[?{name}[,\]]", program, re.MULTILINE):
                 return True
     return False
+
+
+def is_of_checkpoint(kind: str, detail: str, program: str) -> bool:
+    """Whether the result of a checkpoint has no gradient here, after gradients of gradients."""
+    results = re.findall(r"^(\w+) = .*\bcheckpoint\(", program, re.MULTILINE)
+    if kind == "grad":
+        missing = detail.partition(":")[0] in results and detail.endswith("livegrad None")
+    else:
+        hooks = re.findall(r"_hook\(\((\w+), (\w+)\)", program)
+        missing = "None" in detail and any(name in results for pair in hooks for name in pair)
+    return missing and "create_graph=True" in program
 
 
 def explanation_of_numbers(
@@ -256,9 +272,9 @@ def has_lost_gradients_in(x: Any, leaf: Any, torchs: dict[str, Any]) -> bool:
 
 def has_length_of_zero(program: str, torchs: dict[str, Any], of: Any = None) -> bool:
     """Whether a variable is the length of something, and 0: a function `of` a leaf, if given."""
-    lengths = re.findall(r"^(\w+) = .*\b(?:dist|norm)\(", program, re.MULTILINE)
+    lengths = re.findall(r"^(\w+) = .*\b(?:dist|(?:vector_)?norm)\(", program, re.MULTILINE)
     found = [torchs[name] for name in lengths if isinstance(torchs.get(name), torch.Tensor)]
-    zero = [x for x in found if bool((x == 0).any())]
+    zero = [x for x in found if bool((x.detach() == 0).any())]
     if of is None:
         return bool(zero)
     return any(getattr(f, "variable", None) is of for f in functions_before(zero))
@@ -268,7 +284,7 @@ def has_zeros(program: str, torchs: dict[str, Any]) -> bool:
     """Whether a tensor that is compared by its direction, or brought to length 1, has zeros."""
     given = re.findall(r"(?:cosine_similarity|normalize)\((\w+)(?:, (\w+))?", program)
     found = [torchs.get(name) for pair in given for name in pair if name]
-    return any(isinstance(x, torch.Tensor) and bool((x == 0).any()) for x in found)
+    return any(isinstance(x, torch.Tensor) and bool((x.detach() == 0).any()) for x in found)
 
 
 def is_watched(program: str, torchs: dict[str, Any]) -> bool:
@@ -278,7 +294,7 @@ def is_watched(program: str, torchs: dict[str, Any]) -> bool:
     functions = [r"\(?T\.tensordot", r"\(?T\.einsum", r"F\.linear", r"F\.(?:max|avg)_pool1d"]
     products = "|".join([*functions, repeated, *modules])
     for name in re.findall(rf"\b(\w+) = (?:{products})\(", program):
-        if re.search(rf"\b{name}\.(retain_grad|register_hook)\(", program):
+        if re.search(rf"\b{name}\.(grad_fn\.)?(retain_grad|register_\w*hook)\(", program):
             return name not in torchs or is_part_of_hidden(torchs[name], torchs)
     return False
 

@@ -129,7 +129,13 @@ class OtherRoundings(TorchDispatchMode):
         eps = max(torch.finfo(x.dtype).eps, torch.finfo(coarse or x.dtype).eps)
         steps = self.rng.integers(-ulps, ulps + 1, tuple(x.shape))
         factor = torch.tensor(1 + steps * eps, dtype=torch.float64)
-        x.copy_((x.to(torch.complex128 if x.is_complex() else torch.float64) * factor).to(x.dtype))
+        moved = x.to(torch.complex128 if x.is_complex() else torch.float64) * factor
+        if not x.is_complex():  # of what is less than normal numbers, units of the last place
+            least = torch.finfo(x.dtype)
+            small = (x != 0) & (x.abs() < least.smallest_normal)
+            unit = least.smallest_normal * least.eps
+            moved = torch.where(small, moved + torch.tensor(steps) * unit, moved)
+        x.copy_(moved.to(x.dtype))
 
 
 class OtherNans(TorchDispatchMode):

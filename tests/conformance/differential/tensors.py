@@ -81,12 +81,12 @@ def is_unsigned(x: torch.Tensor) -> bool:
 
 
 def has_nan(x: torch.Tensor) -> bool:
-    return bool(x.isnan().any())
+    return bool(x.detach().isnan().any())
 
 
 def are_equal(x: torch.Tensor, places: Sequence[int]) -> bool:
     """Whether several numbers of a tensor, at these places, are all the same one, or all NaN."""
-    numbers = [str(number) for number in x.flatten().tolist()]
+    numbers = [str(number) for number in x.detach().flatten().tolist()]
     found = [numbers[i] for i in places if i < len(numbers)]
     return len(found) == len(places) > 1 and len(set(found)) == 1
 

@@ -85,7 +85,7 @@ def notes(
         if "backward(" in line and re.match("derivative for .* is not implemented", str(refusal)):
             found.add(HALF_WAY)
         return found | ({GONE} if "the graph was spent by backward" in str(refusal) else set())
-    if NUMBER_OVER.search(line) and any(x.is_complex() and (x == 0).any() for x in tensors):
+    if NUMBER_OVER.search(line) and any(map(has_complex_zero, tensors)):
         found.add(ZERO_BELOW)
     if NORMS.search(line) and any(map(is_too_large, tensors)):
         found.add(TOO_LARGE)
@@ -111,11 +111,16 @@ def notes(
     return found
 
 
+def has_complex_zero(x: torch.Tensor) -> bool:
+    return x.is_complex() and bool((x.detach() == 0).any())
+
+
 def is_too_large(x: torch.Tensor) -> bool:
     """Whether the variance of finite numbers may be infinite."""
-    if not x.is_floating_point() or not x.isfinite().all():
+    values = x.detach()  # PyTorch refuses to look at a view that it has given up
+    if not values.is_floating_point() or not values.isfinite().all():
         return False
-    return bool(x.detach().square().sum().isinf())
+    return bool(values.square().sum().isinf())
 
 
 def may_write(line: str) -> bool:

@@ -123,3 +123,13 @@ def test_a_factorisation_is_one_step_of_a_plan(counted: Any) -> None:
         loss.item()
     assert c.host_steps == 1
     assert c.flushes == 1
+
+
+def test_matrices_lie_by_columns_so_flat_copies_are_copies():
+    x = lg.eye(3) * 2 + lg.ones(3, 3)
+    for y in (lg.linalg.inv(x), lg.linalg.cholesky(x), lg.linalg.qr(x).Q, lg.linalg.solve(x, x)):
+        assert y.stride() == (1, 3)
+        y.reshape(-1).zero_()
+        assert y.ne(0).any()
+        with pytest.raises(RuntimeError, match="view size is not compatible"):
+            y.view(-1)

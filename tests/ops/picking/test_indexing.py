@@ -279,3 +279,11 @@ def test_a_mask_of_reals_is_not_filled_with_an_imaginary_part(dtype):
     assert x.tolist() == [0, 0]
     x[mask] = lg.tensor(3 + 0j)
     assert x.tolist() == [3, 0]
+
+
+def test_strides_of_what_is_picked_are_those_of_a_walk_over_value_and_indices():
+    x, i = lg.arange(24.0).reshape(2, 3, 4), lg.tensor([[0, 1], [1, 0], [1, 1]])
+    assert x[i.t()].stride() == (12, 24, 4, 1)
+    assert x[:, i.t()].stride() == (24, 4, 8, 1)
+    assert x.permute(1, 2, 0)[None, [0, 1]].stride() == (16, 8, 1, 4)
+    assert x.permute(0, 2, 1)[:, None, [0, 1]].stride() == (6, 6, 3, 1)

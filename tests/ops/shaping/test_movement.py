@@ -74,6 +74,7 @@ def test_split_family_gives_views():
     assert len(x.unbind(1)) == 3
     x.split([1, 2], 1)[0].zero_()
     assert x[:, 0].sum().item() == 0
+    assert len(lg.split(tensor=lg.arange(4), split_size_or_sections=2)) == 2  # PyTorch's names
 
 
 @pytest.mark.parametrize(
@@ -82,6 +83,14 @@ def test_split_family_gives_views():
 )
 def test_pad_modes(amounts, mode, numpy_mode):
     same(pad(lg.tensor(X), amounts, mode), np.pad(X, [(0, 0), (0, 0), amounts], numpy_mode))
+
+
+@pytest.mark.parametrize("mode", ["constant", "reflect", "replicate", "circular"])
+def test_padded_by_nothing_is_a_copy(mode):
+    x = lg.ones(1, 2)
+    y = lg.nn.functional.pad(x, (0, 0), mode=mode)
+    y.zero_()
+    assert x.tolist() == [[1.0, 1.0]]
 
 
 def test_pad_constant_and_negative():

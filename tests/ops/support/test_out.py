@@ -106,6 +106,22 @@ def test_an_empty_output_is_resized_silently_and_others_with_a_warning(recwarn) 
     assert whole.tolist() == [0.0, *part.flatten().tolist()]
 
 
+@pytest.mark.filterwarnings("ignore:An output with one or more")
+def test_an_expanded_output_may_get_another_shape_but_not_from_elementwise_functions() -> None:
+    x = lg.arange(12.0).reshape(3, 4)
+    for function in (lg.amax, lg.sum, lg.nanmean):
+        whole = lg.zeros(1)
+        room = whole.expand(5, 7)
+        function(x, 1, out=room)
+        assert room.stride() == (1,)
+        assert whole[0] == function(x, 1)[0]
+    for function in (lg.exp, lg.conj_physical, lg.nonzero):
+        room = lg.zeros(1, dtype=function(x).dtype).expand(5, 7)
+        with pytest.raises(RuntimeError, match="more than one element"):
+            function(x, out=room)
+        assert room.shape == (5, 7)
+
+
 def test_creation_takes_the_dtype_of_the_output() -> None:
     out = lg.empty(0, dtype=lg.int64)
     assert lg.arange(3, out=out) is out
@@ -164,7 +180,7 @@ for function, public in PUBLIC.items():
     names.add(public.__name__)
     try:
         public(out=lg.empty(0))
-    except TypeError as error:
+    except (TypeError, RuntimeError) as error:
         assert "unexpected keyword" not in str(error), public
     if vars(function).get("plain"):  # the public one records by itself: it must do the same
         parameters = list(inspect.signature(function).parameters)
@@ -180,3 +196,13 @@ print("checked")
 def test_every_marked_function_takes_it(python: Any) -> None:
     # In a process of its own: where classes override functions, these look otherwise.
     assert python(MARKED).stdout == "checked\n"
+
+
+def test_sizes_of_complex_numbers_are_stored_as_those_or_as_reals() -> None:
+    x = lg.tensor([3 + 4j])
+    for dtype in (lg.complex64, lg.float32, lg.float64):
+        assert lg.abs(x, out=lg.empty(1, dtype=dtype)).tolist() == [5.0]
+    assert lg.abs(input=x, out=x) is x
+    for given, dtype in ((x, lg.complex128), (x, lg.int64), (x.real, lg.float64)):
+        with pytest.raises(RuntimeError, match="out: "):
+            lg.absolute(given, out=lg.empty(1, dtype=dtype))

@@ -53,6 +53,16 @@ class Listed:
         return [None] * len(self.plan.steps)
 
     @cached_property
+    def step_places(self) -> list[int]:
+        """For each step, the place of the node it belongs to; -1 for sums of gradients."""
+        width = ENTRY // WORD
+        return [
+            self.entries[at + ENTRY_PLACE // WORD]
+            for at in range(0, len(self.entries), width)
+            for _ in _steps_of(self.entries[at + ENTRY_CARD // WORD])
+        ]
+
+    @cached_property
     def plan(self) -> Plan:
         """What ran, as the steps of a plan."""
         steps, notes = [], []
@@ -66,7 +76,18 @@ class Listed:
                 steps.append(Step(told.kind, shape, signature=told.signature))
                 notes.append(StepNotes([_named(op, site) for op in told.ops], {}))
         return Plan(
-            steps, [], [], [], [], self.arena, 0, 0, 0, 0, [], notes=Notes(notes, list(self.sites))
+            steps,
+            [],
+            [],
+            [],
+            [],
+            self.arena,
+            0,
+            0,
+            0,
+            0,
+            [],
+            notes=Notes(notes, list(self.sites), []),
         )
 
 

@@ -1,0 +1,3 @@
+"""Finding what went wrong: see docs/debugging.md."""
+
+from livegrad.debug.blaming import Blame as Blame, blame as blame

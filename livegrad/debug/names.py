@@ -1,0 +1,89 @@
+"""What values and lines belong to in the user's model: names of parameters and of modules."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Sequence
+from typing import Any
+
+from livegrad.graph.node import LeafRef, Node
+from livegrad.nn.module import Module
+
+
+class Names:
+    """The modules that exist now, by the paths from those that are in no other."""
+
+    def __init__(self) -> None:
+        modules = [x for x in gc.get_objects() if isinstance(x, Module)]
+        inner = {id(child) for module in modules for child in module.children()}
+        roots = [module for module in modules if id(module) not in inner]
+        # Larger models first: a layer that somebody keeps by itself has no better name.
+        roots.sort(key=lambda module: -sum(1 for _ in module.modules()))
+        self.paths: dict[int, str] = {}
+        self.modules: list[Module] = []
+        self.parameters: dict[int, str] = {}
+        for root in roots:
+            for path, module in root.named_modules():
+                if id(module) not in self.paths:
+                    self.paths[id(module)] = path
+                    self.modules.append(module)
+            for name, parameter in root.named_parameters():
+                self.parameters.setdefault(id(parameter), name)
+
+    def of_leaf(self, node: Node) -> str | None:
+        """The name of the parameter that a leaf is the value of."""
+        tensor = node.grad_to() if isinstance(node.grad_to, LeafRef) else None
+        return None if tensor is None else self.parameters.get(id(tensor))
+
+    def of_tensor(self, tensor: Any) -> str | None:
+        """The name of a parameter."""
+        return self.parameters.get(id(tensor))
+
+    def module_of(self, node: Node, order: Sequence[Node]) -> str | None:
+        """The module in whose method a node was recorded: `blocks.3 (Block)`.
+
+        Of several with the same code, the one whose parameters were read last before.
+        """
+        if node.site is None:
+            return None
+        code = node.site[0]
+        found = [m for m in self.modules if _has_code(type(m), code)]
+        if len(found) > 1:
+            found = self._nearest(found, node, order) or found
+        return None if not found else self._told(found)
+
+    def _told(self, found: list[Module]) -> str:
+        kind = type(found[0]).__name__
+        if len(found) > 1:
+            return f"one of {len(found)} {kind}"
+        path = self.paths[id(found[0])]
+        return f"{path} ({kind})" if path else kind
+
+    def _nearest(self, found: list[Module], node: Node, order: Sequence[Node]) -> list[Module]:
+        owned = {id(p): m for m in found for p in m.parameters()}
+        place = order.index(node) if node in order else len(order) - 1
+        for earlier in reversed(order[: place + 1]):
+            for x in earlier.inputs:
+                tensor = x.grad_to() if isinstance(x.grad_to, LeafRef) else None
+                if id(tensor) in owned:
+                    return [owned[id(tensor)]]
+        return []
+
+
+def _has_code(kind: type, code: Any) -> bool:
+    """Whether a method of a class, or a function inside of one, is this code."""
+    for base in kind.__mro__:
+        for method in vars(base).values():
+            if code in _codes(getattr(method, "__code__", None)):
+                return True
+    return False
+
+
+def _codes(code: Any) -> list[Any]:
+    if code is None:
+        return []
+    inner = [x for x in code.co_consts if hasattr(x, "co_consts")]
+    return [code, *[y for x in inner for y in _codes(x)]]
+
+
+__all__ = ["Names"]

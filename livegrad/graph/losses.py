@@ -1,0 +1,48 @@
+"""Where backward started lately: what `livegrad.blame` looks at, as long as it lives."""
+
+from __future__ import annotations
+
+from typing import Any
+from weakref import ref
+
+from livegrad.graph.handle import Handle
+from livegrad.graph.node import Node
+from livegrad.native.hot import hot, hot_slots
+
+_MOST = 8
+
+
+@hot_slots
+class Losses:
+    """Weak references to the outputs of the latest backward passes, the newest last."""
+
+    __slots__ = ("latest", "refs")
+
+    def __init__(self) -> None:
+        self.latest: Any = None
+        self.refs: list[Any] = []
+
+    def living(self) -> list[Node]:
+        """The nodes that still live, the newest first."""
+        found = [x() for x in reversed(self.refs)]
+        return [node for node in found if node is not None and node.cut is None]
+
+
+LOSSES = Losses()
+
+
+@hot
+def note_loss(tensors: Any) -> None:
+    """Notes where backward starts."""
+    refs = LOSSES.refs
+    if isinstance(tensors, Handle):
+        refs.append(ref(tensors._node))
+    else:
+        refs += [ref(x._node) for x in tensors if isinstance(x, Handle)]
+    while len(refs) > _MOST:
+        refs.pop(0)
+    if refs:
+        LOSSES.latest = refs[-1]
+
+
+__all__ = ["LOSSES", "note_loss"]

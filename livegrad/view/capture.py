@@ -1,0 +1,207 @@
+"""What is pending becomes plain nodes: taken just before a flush, when inputs are still known.
+
+A recorded `backward` is one node; here it becomes one node for every forward node that the gradient
+goes through, with the edges turned round.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from livegrad.graph.events import NODES
+from livegrad.graph.handle import node_of
+from livegrad.graph.node import Node
+from livegrad.graph.state import State
+from livegrad.view.asking import Graph
+from livegrad.view.calls import NAMES, names_by_node
+from livegrad.view.nodes import BACKWARD, FORWARD, LEAF, UPDATE, GraphNode
+from livegrad.view.places import place_of
+
+# What marks say besides paths of modules: see livegrad/view/calls.py.
+BACKWARD_MARK = "\0backward"
+UPDATE_MARK = "\0update "
+
+# A graph of more nodes is cut: what was recorded last is kept.
+MOST_NODES = 200_000
+
+
+class Captured:
+    """The nodes of one flush. `order` has the number of each pending node, by its place."""
+
+    def __init__(self) -> None:
+        self.nodes: dict[int, GraphNode] = {}
+        self.order: list[int] = []
+        self.left_out = 0
+        # Of each recorded backward, for each leaf: who gives it its gradient, and its name.
+        self.gradients: dict[int, list[tuple[list[int], str]]] = {}
+
+
+def capture(state: State, modules: Sequence[str]) -> Captured:
+    """What is pending in a thread; `modules` has, for each node, the module it belongs to."""
+    pending = state.nodes[-MOST_NODES:]
+    cut = len(state.nodes) - len(pending)
+    made = Captured()
+    made.left_out = cut
+    made.order = [0] * cut + [NODES[node] for node in pending]
+    for node, module in zip(pending, modules[cut:], strict=True):
+        if node.op.kind == "gradient" and _mirror(made, node, state):
+            continue
+        _add(made, node, module)
+    _add_leaves(made, pending)
+    _find_modules_of_gradients(made)
+    return made
+
+
+def graph_of(tensor: Any) -> Graph:
+    """What a tensor was computed from, as far as it is still known."""
+    root = node_of(tensor)
+    order: list[Node] = []
+    seen = {root}
+    stack: list[tuple[Node, bool]] = [(root, False)]
+    while stack and len(order) < MOST_NODES:  # no recursion: graphs are deep
+        node, done = stack.pop()
+        if done:
+            order.append(node)
+            continue
+        stack.append((node, True))
+        for x in reversed(node.inputs):
+            if x not in seen:
+                seen.add(x)
+                stack.append((x, False))
+    made = Captured()
+    inner = [node for node in order if node.inputs or node.buffer is None]
+    for node in inner:
+        _add(made, node, "")
+    _add_leaves(made, inner or [root])
+    if not inner:
+        made.nodes[NODES[root]] = _leaf(root, {})
+    return Graph(made.nodes, title=f"{root.op.name} {list(root.meta.shape)}")
+
+
+# --------------------------------------------------------------------------------------- nodes
+
+
+def _add(made: Captured, node: Node, module: str) -> None:
+    phase = FORWARD
+    if node.op.kind in ("gradient", "gradient_of") or module == BACKWARD_MARK:
+        phase, module = BACKWARD, ""
+    elif module.startswith(UPDATE_MARK) or node.op.kind == "update":
+        phase, module = UPDATE, module.removeprefix(UPDATE_MARK)
+    inputs = tuple([NODES[x] for x in node.inputs])
+    found = _plain(node, NODES[node], phase, inputs, module)
+    if node.op.kind == "gradient_of":
+        _connect_gradient(made, node, found)
+    made.nodes[found.number] = found
+
+
+def _plain(node: Node, number: int, phase: str, inputs: tuple[int, ...], module: str) -> GraphNode:
+    meta, place = node.meta, place_of(node.site)
+    return GraphNode(
+        number, node.op.name, phase, tuple(meta.shape), meta.dtype.name, inputs,
+        file=place.file, line=place.line, function=place.function, module=module,
+        attrs=_attrs(node), nbytes=meta.nbytes, flops=flops_of(node),
+    )  # fmt: skip
+
+
+def _attrs(node: Node) -> str:
+    if node.op.kind in ("gradient", "gradient_of"):
+        return ""
+    told = [repr(x) for x in (*node.attrs, *node.args) if x is not None]
+    return ", ".join(told)[:200]
+
+
+def flops_of(node: Node) -> int:
+    """About how many operations a node takes: two per multiplication of products."""
+    op = node.op
+    if op.kind in ("movement", "leaf", "gradient", "gradient_of"):
+        return 0
+    if op.flops is not None:
+        try:
+            return 2 * int(op.flops(node))
+        except (AttributeError, IndexError):  # inputs that are known no more
+            return 0
+    return max([node.meta.numel, *[x.meta.numel for x in node.inputs]])
+
+
+def _add_leaves(made: Captured, nodes: Sequence[Node]) -> None:
+    """Adds what was there before: parameters by their names, the rest as inputs."""
+    leaves = {NODES[x]: x for node in nodes for x in node.inputs if NODES[x] not in made.nodes}
+    names = names_by_node(leaves.values())
+    readers = {x: node for node in made.nodes.values() for x in node.inputs}
+    for number, x in leaves.items():
+        if x.op.kind == "gradient":
+            continue
+        leaf = made.nodes[number] = _leaf(x, names)
+        reader = readers.get(number)
+        if not leaf.name and reader is not None and reader.phase == UPDATE:
+            leaf.op, leaf.module = "state", reader.module
+
+
+def _leaf(node: Node, names: dict[int, str]) -> GraphNode:
+    name = names.get(id(node), "")
+    found = _plain(node, NODES[node], LEAF, (), name.rpartition(".")[0])
+    found.name, found.flops = name, 0
+    found.op = "parameter" if name else "input"
+    return found
+
+
+# ------------------------------------------------------------------------------------ gradients
+
+
+def _mirror(made: Captured, gradient: Node, state: State) -> bool:
+    """Adds, for each node that a gradient goes through, the one that its gradient is made by."""
+    held = state.walks.get(gradient)
+    if held is None:
+        return False
+    interior = held.interior
+    numbers = {id(node): NODES[node] for node in interior}
+    readers: dict[int, list[int]] = {}
+    for node in interior:
+        for x in node.inputs:
+            readers.setdefault(id(x), []).append(-numbers[id(node)])
+    for node in interior:
+        number = numbers[id(node)]
+        # The gradient begins at the root's value.
+        first = (number,) if node is interior[0] else ()
+        inputs = tuple(dict.fromkeys([*first, *readers.get(id(node), ())]))
+        forward = made.nodes.get(number)
+        module = forward.module if forward is not None else ""
+        mirrored = _plain(node, -number, BACKWARD, inputs, module)
+        mirrored.of, mirrored.op = number, f"{node.op.name} backward"
+        mirrored.attrs = ""
+        made.nodes[-number] = mirrored
+    names = [NAMES.name_of(leaf()) for leaf in held.leaves]
+    made.gradients[NODES[gradient]] = [
+        (readers.get(each, []), name) for each, name in zip(held.ids, names, strict=True)
+    ]
+    return True
+
+
+def _connect_gradient(made: Captured, node: Node, found: GraphNode) -> None:
+    """A leaf's gradient reads the gradients of what reads the leaf, and has its name."""
+    leaves = made.gradients.get(NODES[node.inputs[0]], [])
+    number = node.attrs[0]
+    if number < len(leaves):
+        readers, name = leaves[number]
+        found.inputs = tuple(dict.fromkeys(readers))
+        found.module, _, own = name.rpartition(".")
+        found.name = f"{own} gradient" if own else ""
+    found.op = "gradient"
+
+
+def _find_modules_of_gradients(made: Captured) -> None:
+    """Gradients that were recorded rule by rule belong to the module of the node that they are the
+    gradient of: they have its line, and read it or what it reads."""
+    by_line: dict[tuple[str, int], list[GraphNode]] = {}
+    for node in made.nodes.values():
+        if node.phase == FORWARD:
+            by_line.setdefault((node.file, node.line), []).append(node)
+    for node in made.nodes.values():
+        if node.phase != BACKWARD or node.of or node.module:
+            continue
+        alike = by_line.get((node.file, node.line), [])
+        reads = set(node.inputs)
+        near = [x for x in alike if x.number in reads or reads.intersection(x.inputs)]
+        for forward in (near or alike)[:1]:
+            node.module = forward.module

@@ -1,0 +1,110 @@
+// The Training panel: curves, weights and gradients per layer, and the buttons that hold the program.
+"use strict";
+
+(function () {
+  let buttons;
+  let curves;
+  let layers;
+  let inspected;
+
+  LG.panels.training = {
+    title: "Training",
+    make(panel) {
+      buttons = LG.h("div", { class: "toolbar" });
+      curves = LG.h("div", { class: "curves" });
+      layers = LG.h("div", { class: "scroll" });
+      inspected = LG.h("div", {});
+      panel.append(buttons, LG.h("div", { class: "pad" }, curves, inspected, layers));
+    },
+    show() { drawButtons(); drawCurves(); drawLayers(); },
+  };
+
+  function drawButtons() {
+    const { live, paused, steps } = LG.state.overview;
+    const control = (text, what, title) => LG.h("button", { title, onclick: () => LG.state.document.control(what).then(LG.refresh).catch(LG.complain) }, text);
+    const rates = LG.state.overview.training.rates;
+    LG.empty(buttons,
+      live ? [paused ? control("▶ Go on", "resume", "Lets the program run") : control("⏸ Pause", "pause", "Holds the program after this step"), control("⏭ One step", "step", "Lets one step run")] : null,
+      LG.h("span", { class: "hint" }, `${steps.length} steps${rates.length ? ` · learning rate ${LG.number(rates[rates.length - 1][1])}` : ""}${live ? (paused ? " · paused" : " · running") : " · ended"}`));
+  }
+
+  function drawCurves() {
+    const entries = Object.entries(LG.state.overview.curves);
+    const ratios = ratioCurves();
+    LG.empty(curves, entries.map(([name, points]) => chart(name, [[name, points]])), ratios.length ? chart("update against weight", ratios, true) : null,
+      entries.length ? null : LG.nothing("No number was read yet: what loss.item() gives is drawn here, and what log(name, value) is given."));
+  }
+
+  // log10 of update/weight, for each weight.
+  function ratioCurves() {
+    const found = new Map();
+    for (const [step, look] of LG.state.overview.training.looks) {
+      for (const [name, { ratio }] of Object.entries(look)) {
+        if (!ratio) continue;
+        if (!found.has(name)) found.set(name, []);
+        found.get(name).push([step, Math.log10(ratio)]);
+      }
+    }
+    return [...found].slice(0, 24);
+  }
+
+  function chart(title, lines, isLog) {
+    const [width, height, left] = [430, 170, 46];
+    const points = lines.flatMap(([, list]) => list).filter(([, y]) => y !== null);
+    if (!points.length) return null;
+    const xs = points.map((p) => p[0]);
+    const ys = points.map((p) => p[1]).sort((a, b) => a - b);
+    const [x0, x1] = [xs.reduce((a, b) => Math.min(a, b)), xs.reduce((a, b) => Math.max(a, b))];
+    let [y0, y1] = [ys[0], ys[ys.length - 1]];
+    if (y0 === y1) { y0 -= Math.abs(y0) * 0.1 + 0.1; y1 += Math.abs(y1) * 0.1 + 0.1; }
+    const px = (x) => left + ((x - x0) / Math.max(1, x1 - x0)) * (width - left - 8);
+    const py = (y) => 8 + ((y1 - y) / (y1 - y0)) * (height - 30);
+    const path = (list) => list.filter(([, y]) => y !== null).map(([x, y], i) => `${i ? "L" : "M"}${px(x).toFixed(1)} ${py(y).toFixed(1)}`).join("");
+    const tick = (y) => LG.number(isLog ? Number((10 ** y).toPrecision(2)) : y);
+    const latest = lines.length === 1 ? LG.number(lines[0][1][lines[0][1].length - 1][1]) : "";
+    return LG.h("figure", {}, LG.h("figcaption", {}, title, LG.h("b", {}, ` ${latest}`)),
+      LG.s("svg", { viewBox: `0 0 ${width} ${height}`, class: "plot" },
+        [y0, (y0 + y1) / 2, y1].map((y) => LG.s("g", { class: "tick" }, LG.s("line", { x1: left, x2: width - 8, y1: py(y), y2: py(y) }), LG.s("text", { x: left - 5, y: py(y) + 3, "text-anchor": "end" }, tick(y)))),
+        LG.s("text", { x: left, y: height - 4, class: "axis" }, `step ${x0}`), LG.s("text", { x: width - 8, y: height - 4, class: "axis", "text-anchor": "end" }, String(x1)),
+        lines.length === 1 ? lines.map(([, list]) => LG.s("path", { d: smooth(list, path), class: "smooth" })) : null,
+        lines.map(([name, list], i) => LG.s("path", { d: path(list), class: `curve ${lines.length === 1 ? "raw" : ""}`, style: lines.length > 1 ? `stroke:oklch(var(--shade-l) 0.13 ${(i * 47) % 360})` : null }, LG.s("title", {}, name)))));
+  }
+
+  // A running mean over what was before, for the eye.
+  function smooth(list, path) {
+    if (list.length < 30) return "";
+    let mean = null;
+    const keep = 0.93;
+    return path(list.map(([x, y]) => {
+      if (y === null) return [x, null];
+      mean = mean === null ? y : keep * mean + (1 - keep) * y;
+      return [x, mean];
+    }));
+  }
+
+  function drawLayers() {
+    const looks = LG.state.overview.training.looks;
+    if (!looks.length) { LG.empty(layers, LG.nothing("Weights and gradients are shown once an optimiser has taken a step.")); return; }
+    const [number, look] = looks[looks.length - 1];
+    const rows = Object.entries(look);
+    const stat = (part, name) => ([, x]) => (x[part] ? LG.number(x[part][name]) : "–");
+    LG.empty(layers, LG.h("h3", {}, "Layers", LG.h("small", {}, ` at step ${number}`)), LG.table([
+      ["parameter", ([name]) => name], ["shape", ([, x]) => LG.shape(x.weight.shape), "dim"],
+      ["weights", ([, x]) => LG.bars(x.weight.bins || [0])], ["deviation", stat("weight", "std"), "right"],
+      ["gradients", ([, x]) => (x.gradient && x.gradient.bins ? LG.bars(x.gradient.bins) : "–"), "gradient"], ["norm", stat("gradient", "norm"), "right"],
+      ["update / weight", ([, x]) => LG.h("span", { class: x.ratio > 0.1 || (x.ratio !== null && x.ratio < 1e-6) ? "worse" : "" }, LG.number(x.ratio)), "right"],
+      ["dead units", ([, x]) => (x.dead === null || x.dead === undefined ? "–" : LG.h("span", { class: x.dead > 0.3 ? "worse" : "" }, LG.share(x.dead))), "right"],
+      ["NaN, inf", ([, x]) => bad(x), "right"]], rows, LG.state.overview.live ? ([name]) => inspect(name) : null));
+  }
+
+  function bad(x) {
+    const worst = Math.max(x.weight.nan, x.weight.inf, x.gradient ? x.gradient.nan : 0, x.gradient ? x.gradient.inf : 0);
+    return LG.h("span", { class: worst ? "worse" : "" }, worst ? LG.share(worst) : "none");
+  }
+
+  async function inspect(name) {
+    const found = await LG.state.document.control("inspect", { name }).catch((error) => ({ problem: error.message }));
+    LG.empty(inspected, LG.h("div", { class: "card" }, LG.h("b", {}, name), found.problem ? LG.nothing(found.problem)
+      : [LG.h("small", {}, ` ${LG.shape(found.shape)} ${found.dtype}, now`), found.stats.bins ? LG.bars(found.stats.bins, 260, 50) : null, LG.h("pre", {}, found.first.map((x) => (typeof x === "number" ? LG.number(x) : String(x))).join("  "))]));
+  }
+})();

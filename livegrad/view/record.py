@@ -1,0 +1,371 @@
+"""The record of a run: steps, their flushes, what was planned and compiled, curves.
+
+    FLUSHING ─► what is pending, as nodes (if its structure is new)     capture.py
+    RAN      ─► which kernels ran, and how long each took               kernels.py, when asked
+    STEP     ─► a step of training is over; weights and gradients       training.py
+    READ     ─► numbers that the program reads: its curves
+
+Watching is to cost little. What is dear (taking a graph, statistics) is done as long as it took
+less than `SHARE` of the time so far; what it skips is told.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from livegrad.graph.events import (
+    BACKWARD,
+    FLUSHING,
+    NODES,
+    STEP,
+    WALKED,
+    Compiled,
+    Listening,
+    Planned,
+    Ran,
+    Read,
+    listen,
+)
+from livegrad.graph.node import Node
+from livegrad.graph.site import user_site
+from livegrad.graph.state import LOCAL, flush_all
+from livegrad.runtime.counters import TIMING
+from livegrad.runtime.plans import digest_of_specs
+from livegrad.view import calls
+from livegrad.view.asking import Graph
+from livegrad.view.capture import BACKWARD_MARK, UPDATE_MARK, Captured, capture
+from livegrad.view.failure import failure_of
+from livegrad.view.kernels import Account
+from livegrad.view.places import place_of
+from livegrad.view.statistics import statistics_of
+from livegrad.view.training import Training
+
+# The share of the time that watching may take for what it could do without.
+SHARE = 0.02
+# Seconds that it may take at first, whatever the share: so that the first steps are there.
+ADVANCE = 0.05
+MOST_STEPS = 500
+MOST_GRAPHS = 64
+MOST_POINTS = 20_000
+
+_now = time.perf_counter_ns
+
+
+class Known:
+    """A structure that has run: its nodes, and its kernels once somebody asks."""
+
+    def __init__(self, captured: Captured) -> None:
+        self.captured = captured
+        self.executable: Any = None
+        self._account: Account | None = None
+
+    @property
+    def account(self) -> Account:
+        """The kernels, which are looked at when somebody first asks."""
+        if self._account is None:
+            self._account = Account(self.executable, self.captured)
+        return self._account
+
+
+@dataclass(slots=True)
+class Flush:
+    """One flush of a step. Times are nanoseconds; `known` is None where no graph was taken."""
+
+    reason: str
+    started: int
+    ended: int
+    known: Known | None
+    how: str
+    tier: str
+    nodes: int
+    compiles: int
+    times: tuple[float | None, ...] = ()
+    stats: dict[int, dict[str, Any]] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class Span:
+    """Something that took time besides: planning, compiling, loading data."""
+
+    what: str
+    started: int
+    ended: int
+    detail: str = ""
+
+
+@dataclass(slots=True)
+class StepRecord:
+    """What happened from the end of one step to the end of the next."""
+
+    number: int
+    started: int
+    ended: int = 0
+    flushes: list[Flush] = field(default_factory=list)
+    spans: list[Span] = field(default_factory=list)
+    error: dict[str, Any] | None = None
+    failed: Graph | None = None
+
+    @property
+    def has_graph(self) -> bool:
+        """Whether the nodes of all its flushes are known."""
+        return self.failed is not None or any([f.known is not None for f in self.flushes])
+
+
+class Recorder:
+    """Listens from `start` to `stop`. `values` has statistics of all values taken, now and then."""
+
+    def __init__(self, values: bool = False, steps: int = MOST_STEPS) -> None:
+        self.values = values
+        self.steps: deque[StepRecord] = deque(maxlen=steps)
+        self.curves: dict[str, deque[tuple[int, float]]] = {}
+        self.training = Training(self.may_spend, self.spend)
+        # Called at the end of each step, in the thread that trains: where a page may pause it.
+        self.at_step: list[Callable[[], None]] = []
+        self.began = _now()
+        self.wall_began = time.time()
+        self.skipped = 0
+        self.running = False
+        self._listening: list[Listening] = []
+        self._graphs: dict[tuple[int, int], Known] = {}
+        self._current: Known | None = None
+        self._asked_values: list[Node] = []
+        self._seen = (-1, -1)
+        self._spent = 0
+        self._step = StepRecord(0, _now())
+        self._thread = threading.get_ident()
+
+    # ---- running -------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Begins; what was pending before is no part of it."""
+        if Recorder.now is not None:
+            raise RuntimeError("watch: something is being watched already; stop that first")
+        Recorder.now = self
+        flush_all("watch")
+        self._timed_before, TIMING.enabled = TIMING.enabled, True
+        self.began = self._step.started = _now()
+        self._thread = threading.get_ident()
+        self.running = True
+        calls.watch_calls(True)
+        FLUSHING.append(self._flushing)
+        BACKWARD.append(self._backward)
+        WALKED.append(self._walked)
+        STEP.append(self._stepping)
+        self._listening = [
+            listen("ran", self._ran),
+            listen("planned", self._planned),
+            listen("compiled", self._compiled),
+            listen("read", self._read),
+        ]
+
+    now: Recorder | None = None
+
+    def stop(self, error: BaseException | None = None) -> None:
+        """Ends; what is pending is computed, or, after an error, drawn as far as it came."""
+        if not self.running:
+            return
+        if error is not None:
+            self.fail(error)
+        try:
+            if error is None:
+                flush_all("watch")
+        finally:
+            self.running = False
+            Recorder.now = None
+            for each in self._listening:
+                each.remove()
+            FLUSHING.remove(self._flushing)
+            BACKWARD.remove(self._backward)
+            WALKED.remove(self._walked)
+            STEP.remove(self._stepping)
+            calls.watch_calls(False)
+            TIMING.enabled = self._timed_before
+            if self._step.flushes or self._step.error:
+                self._end_step()
+
+    def fail(self, error: BaseException) -> None:
+        """Notes an error, with what was recorded before it."""
+        if self._step.error is not None:
+            return
+        module = calls.FAILURE.module if calls.FAILURE.error is error else ""
+        calls.FAILURE.error = None
+        self._step.error = failure_of(error, module)
+        modules = calls.taken(LOCAL.state)
+        captured = capture(LOCAL.state, modules)
+        self._step.failed = Graph(captured.nodes, title="until the error")
+        self._seen = (-1, -1)
+
+    # ---- what it may cost ----------------------------------------------------------------------
+
+    def may_spend(self) -> bool:
+        """Whether there is time for something that could be left out."""
+        return self._spent < ADVANCE * 1e9 + SHARE * (_now() - self.began)
+
+    def spend(self, since: int) -> None:
+        """Counts the time since then as that of something that could be left out."""
+        self._spent += _now() - since
+
+    # ---- listening -----------------------------------------------------------------------------
+
+    def _is_mine(self) -> bool:
+        return threading.get_ident() == self._thread
+
+    def _flushing(self, reason: str) -> tuple[Node, ...]:
+        state = LOCAL.state
+        if not self._is_mine() or not state.nodes:
+            return ()
+        if self._seen == (state.base, len(state.nodes)):
+            return tuple(self._asked_values)  # told of already
+        self._seen = state.base, len(state.nodes)
+        started = _now()
+        marks = calls.MARKS.list
+        key = digest_of_specs(state.nodes), hash(tuple([name for _, name in marks]))
+        known = self._graphs.get(key)
+        wanted = self.values and self.may_spend()
+        if known is None or wanted:
+            if self.may_spend():
+                known = self._graphs[key] = Known(capture(state, calls.taken(state)))
+                while len(self._graphs) > MOST_GRAPHS:
+                    del self._graphs[next(iter(self._graphs))]
+                self.spend(started)
+            else:
+                self.skipped += 1
+                calls.taken(state)
+        else:
+            _drop_marks()
+        self._current = known
+        self._asked_values = _with_values(state.nodes) if wanted and known is not None else []
+        return tuple(self._asked_values)
+
+    def _ran(self, ran: Ran) -> None:
+        if not self._is_mine():
+            return
+        known, self._current = self._current, None
+        executable = ran.executable
+        is_list = hasattr(executable, "step_places")
+        if known is not None:
+            if known.executable is None or is_list:
+                known.executable = executable
+            elif known.executable is not executable:
+                self._forget(known)  # the same operations, connected in another way
+                known = None
+        # Parts of one flush are told with its start each.
+        done = self._step.flushes[-1].ended if self._step.flushes else 0
+        flush = Flush(
+            ran.reason, max(ran.started, done), ran.ended, known, executable.how(ran.hit),
+            "pieces" if is_list else "plan", len(ran.sites), ran.compiles,
+            times=() if is_list else tuple(executable.runnable.step_times()),
+        )  # fmt: skip
+        if self._asked_values:
+            self._take_values(flush)
+        self._step.flushes.append(flush)
+        if not self._trains():
+            self._end_step()
+
+    def _forget(self, known: Known) -> None:
+        for key in [key for key, each in self._graphs.items() if each is known]:
+            del self._graphs[key]
+
+    def _trains(self) -> bool:
+        """Whether steps end with those of an optimiser; else each flush is one."""
+        return self.training.is_on
+
+    def _take_values(self, flush: Flush) -> None:
+        started = _now()
+        for node in self._asked_values:
+            if node.buffer is not None:
+                flush.stats[NODES[node]] = statistics_of(node)
+        self._asked_values = []
+        self.spend(started)
+
+    def _planned(self, event: Planned) -> None:
+        how = "filled in" if event.filled else "planned"
+        self._note("plan", event.seconds, f"{len(event.nodes)} nodes {how}")
+
+    def _compiled(self, event: Compiled) -> None:
+        how = "from disk" if event.from_disk else "compiled"
+        self._note("compile", event.seconds, f"{event.kind} {event.kernel} {how}")
+
+    def _note(self, what: str, seconds: float, detail: str) -> None:
+        now = _now()
+        self._step.spans.append(Span(what, now - int(seconds * 1e9), now, detail))
+
+    def _read(self, event: Read) -> None:
+        if isinstance(event.number, (int, float)) and not isinstance(event.number, bool):
+            place = place_of(user_site())
+            name = f"{place.file.rpartition('/')[2]}:{place.line}"
+            self.log(name, float(event.number))
+
+    def log(self, name: str, value: float) -> None:
+        """Adds a point to a curve, at the step that is running."""
+        points = self.curves.setdefault(name, deque(maxlen=MOST_POINTS))
+        # What is read when nothing has run since the last step belongs to that.
+        number = self._step.number - (not self._step.flushes and bool(self.steps))
+        points.append((number, float(value)))
+
+    def _backward(self, tensors: Any) -> None:
+        if self._is_mine():
+            if calls.MARKS.open and calls.MARKS.open[-1] == BACKWARD_MARK:
+                calls.leave(len(calls.MARKS.open) - 1)  # the last one ended with an error
+            calls.enter(BACKWARD_MARK)
+
+    def _walked(self) -> None:
+        if self._is_mine() and calls.MARKS.open and calls.MARKS.open[-1] == BACKWARD_MARK:
+            calls.leave(len(calls.MARKS.open) - 1)
+
+    def _stepping(self, optimizer: Any, before: bool) -> None:
+        if not self._is_mine():
+            return
+        if before:
+            self.training.before_step(optimizer, self._step.number)
+            calls.enter(UPDATE_MARK + type(optimizer).__name__)
+        else:
+            calls.leave(max(0, len(calls.MARKS.open) - 1))
+            self.training.after_step(optimizer)
+            self._end_step()
+
+    def step(self) -> None:
+        """Says that a step is over, where no optimiser says so."""
+        self._end_step()
+
+    def _end_step(self) -> None:
+        step = self._step
+        step.ended = _now()
+        self.steps.append(step)
+        self._step = StepRecord(step.number + 1, step.ended)
+        for function in tuple(self.at_step):
+            function()
+
+    # ---- asking --------------------------------------------------------------------------------
+
+    def record(self, number: int | None = None) -> StepRecord:
+        """A step by its number; the latest with a graph if none is given."""
+        steps = list(self.steps)
+        if number is None:
+            found = [step for step in steps if step.has_graph] or steps
+            if not found:
+                raise LookupError("watch: nothing has been computed while it watched")
+            return found[-1]
+        for step in steps:
+            if step.number == number:
+                return step
+        raise LookupError(f"watch: there is no step {number}; there are {_range(steps)}")
+
+
+def _range(steps: list[StepRecord]) -> str:
+    return f"{steps[0].number} to {steps[-1].number}" if steps else "none"
+
+
+def _drop_marks() -> None:
+    calls.MARKS.list = []
+    calls.MARKS.before = list(calls.MARKS.open)
+
+
+def _with_values(nodes: list[Node]) -> list[Node]:
+    kinds = ("gradient", "update", "leaf")
+    return [n for n in nodes if n.op.kind not in kinds and n.buffer is None]

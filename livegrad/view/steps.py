@@ -1,0 +1,102 @@
+"""A recorded step as a graph: the nodes of its flushes, their kernels and what these took."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Any
+
+from livegrad.view.asking import Graph
+from livegrad.view.nodes import LEAF, GraphKernel, GraphNode, Life
+from livegrad.view.record import Flush, StepRecord
+
+
+def graph_of_step(step: StepRecord) -> Graph:
+    """The graph of a step; its nodes are copies."""
+    nodes: dict[int, GraphNode] = {}
+    graph = Graph(nodes, title=f"step {step.number}", error=step.error)
+    graph.seconds = max(0, step.ended - step.started) / 1e9
+    for place, flush in enumerate(step.flushes):
+        if flush.known is None:
+            graph.left_out += flush.nodes
+            continue
+        graph.left_out += flush.known.captured.left_out
+        _merge(nodes, flush.known.captured.nodes.values())
+        _add_kernels(graph, flush, place)
+        for number, stats in flush.stats.items():
+            if number in nodes:
+                nodes[number].stats = stats
+    if step.failed is not None:
+        _merge(nodes, step.failed)
+    if step.error:
+        _mark_failing(graph, step.error)
+    return graph
+
+
+def _merge(nodes: dict[int, GraphNode], more: Iterable[GraphNode]) -> None:
+    for node in more:
+        known = nodes.get(node.number)
+        if known is None or known.phase == LEAF:  # computed by an earlier flush of this step
+            nodes[node.number] = replace(node)
+
+
+def _add_kernels(graph: Graph, flush: Flush, place: int) -> None:
+    account = flush.known.account if flush.known is not None else None
+    if account is None:
+        return
+    first = len(graph.kernels)
+    times = _seconds(flush, account.work)
+    for kernel, took, work in zip(account.kernels, times, account.work, strict=True):
+        number = kernel.number + first
+        made = replace(
+            kernel, number=number, seconds=took, flush=place,
+            reads=tuple([x + first for x in kernel.reads]),
+        )  # fmt: skip
+        graph.kernels.append(made)
+        total = sum([share for _, share in work])
+        for node, share in work:
+            found = graph.nodes.get(node)
+            if found is not None:
+                found.kernels = tuple(dict.fromkeys([*found.kernels, number]))
+                found.seconds += (took or 0.0) * share / total
+    graph.lives += [
+        Life(x.node, x.op, x.nbytes, x.first + first, x.last + first, x.what) for x in account.lives
+    ]
+
+
+def _seconds(flush: Flush, work: list[list[tuple[int, int]]]) -> list[float | None]:
+    """Seconds of each kernel: as measured, else shares of the flush by their work."""
+    if any(flush.times) and len(flush.times) == len(work):
+        return [None if t is None else t / 1e6 for t in flush.times]
+    weights = [max(1, sum([w for _, w in each])) for each in work]
+    total = sum(weights) or 1
+    whole = (flush.ended - flush.started) / 1e9
+    return [whole * w / total for w in weights]
+
+
+def _mark_failing(graph: Graph, error: dict[str, Any]) -> None:
+    """Adds the call that failed, reading what was recorded last in its function."""
+    last = [
+        node.number
+        for node in graph
+        if node.file == error["file"] and node.function == error["function"]
+    ]
+    number = max([0, *graph.nodes]) + 1
+    graph.nodes[number] = GraphNode(
+        number, f"{error['type']}", "forward", (), "", tuple(last[-1:]),
+        file=error["file"], line=error["line"], function=error["function"],
+        module=error["module"], attrs=error["text"][:300], failed=True,
+    )  # fmt: skip
+
+
+def signature_of(step: StepRecord, kernel: GraphKernel) -> Any:
+    """What the code of a kernel is made from; () if it has none."""
+    first = 0
+    for flush in step.flushes:
+        if flush.known is None:
+            continue
+        account = flush.known.account
+        if kernel.number < first + len(account.signatures):
+            return account.signatures[kernel.number - first]
+        first += len(account.signatures)
+    return ()

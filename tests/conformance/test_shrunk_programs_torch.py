@@ -1,0 +1,80 @@
+"""More short programs that once differed from PyTorch, with their relatives."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from differential.run import quietly, run  # noqa: E402
+
+PROGRAMS: dict[str, tuple[str, ...]] = {}
+
+for order in itertools.permutations(range(3)):
+    PROGRAMS[f"strides of what is picked beside new dims, of dims in the order {order}"] = (
+        f"a = T.arange(24.0).reshape(2, 3, 4).permute({order})",
+        "b = a[None, [0, 1]]; c = a[:, None, [0, 1]]; d = a[None, :, None, [0, 1]]",
+        "e = a[None, [[0, 1]]]; f = a[None, [[0], [1]]]; g = a[None, [0, 1], None, [0, 1]]",
+        "h = a[None, [0, 1], [[0, 1]]]; i = a[:, T.ones(a.shape[1], dtype=T.bool), None]",
+        "check()",
+    )
+    PROGRAMS[f"strides of what transposed indices pick, of dims in the order {order}"] = (
+        f"a = T.arange(24.0).reshape(2, 3, 4).permute({order})",
+        "i = T.tensor([[0, 1], [1, 0], [1, 1]]); j = i.t(); k = i[:2, :1]",
+        "b = a[j]; c = a[:, j]; d = a[j, j]; e = a[j, k]; f = a[k, j]; g = a[j, :, j]",
+        "h = a[:, i[:1].expand(3, 2).t()]; l = a[None, j, None]",
+        "check()",
+    )
+PROGRAMS["conjugates as values of their own have no gaps"] = (
+    "a = T.arange(8.0).reshape(2, 4) + 1j; b = a[:, :1]; c = a.t()[::2]; d = a[0].expand(2, 4)",
+    "e = T.conj_physical(b); f = T.conj_physical(c); g = T.conj_physical(d); h = b.conj_physical()",
+    "i = T.conj_physical(c.conj()); j = T.conj_physical(a.real); which = j is not None",
+    "check()",
+)
+
+VALUES = (
+    "x = T.arange(12.0).reshape(3, 4); v = T.arange(3.0); s = T.eye(3) * 4; i = T.tensor([0, 2])"
+    "; k = T.zeros(3, 4, dtype=T.int64); c = x + 1j"
+)
+WITH_OUT = """
+    add(x, x | exp(x | clamp(x, 0, 1 | where(x > 0, x, x | lerp(x, x, 0.5 | conj_physical(c |
+    gcd(k, k | lcm(k, k | complex(x, x | polar(x, x | round(x, decimals=1 | isposinf(x | diff(x |
+    heaviside(x, x | sum(x, 1 | mean(x, 1 | amax(x, 1 | std(x, 1 | argmax(x, 1 | logsumexp(x, 1 |
+    nanmean(x, 1 | linalg.vector_norm(x, dim=1 | cumsum(x, 1 | renorm(x, 2, 0, 1 |
+    quantile(x, 0.5, 1 | cat([x, x] | stack([x, x] | hstack([v, v] | mm(x, x.t() | addmm(s, s, s |
+    addmv(v, s, v | baddbmm(s[None], s[None], s[None] | addbmm(s, s[None], s[None] |
+    addr(s, v, v | outer(v, v | chain_matmul(s, s, s | kron(v, v | index_select(x, 0, i |
+    gather(x, 0, k | take(x, i | masked_select(x, x > 3 | nonzero(x | tril(x | diag(v |
+    softmax(x, 1 | index_add(x, 0, i, x[:2] | index_copy(x, 0, i, x[:2] | scatter(x, 0, k, x |
+    scatter_add(x, 0, k, x | scatter_reduce(x, 0, k, x, 'sum' | zeros(3 | eye(3 | arange(5 |
+    bucketize(x, v | isin(x, v
+"""
+OF_DTYPE = {
+    "int64": ("argmax", "nonzero", "gcd", "lcm", "bucketize"),
+    "complex64": ("complex(", "polar", "conj_physical"),
+    "bool": ("isposinf", "isin"),
+}
+ROOMS = {
+    "expanded": "T.zeros(1, dtype=d).expand(5, 7)",
+    "windows": "T.zeros(9, dtype=d).unfold(0, 5, 1)",
+}
+
+
+@pytest.mark.parametrize("call", [call.strip() for call in WITH_OUT.split("|")])
+@pytest.mark.parametrize("room", ROOMS)
+def test_out_that_gets_another_shape(call: str, room: str) -> None:
+    """PyTorch refuses an expanded one where it looks at it before it gives it that shape."""
+    dtype = next((d for d, names in OF_DTYPE.items() if call.startswith(names)), "float32")
+    lines = VALUES, f"d = T.{dtype}; b = {ROOMS[room]}", f"T.{call}, out=b)", "check()"
+    with quietly():
+        found = run(lines, frozenset({"version"}))
+    assert found is None, found
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_as_in_torch(name: str) -> None:
+    with quietly():
+        found = run(PROGRAMS[name])
+    assert found is None, found

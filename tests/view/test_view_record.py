@@ -1,0 +1,217 @@
+"""What is recorded of a run: steps, nodes with lines and modules, kernels, times, values."""
+
+from __future__ import annotations
+
+import gc
+import weakref
+
+import pytest
+
+import livegrad as lg
+from livegrad import nn
+from livegrad.graph import events
+from livegrad.nn.module import Module
+from livegrad.view.record import Recorder
+from tests.view.networks import Net, train, watched
+
+
+def test_a_step_has_modules_lines_and_both_directions() -> None:
+    g = watched().graph()
+    (first,) = g.find(op="linear", module="Net.first")
+    assert first.phase == "forward"
+    assert first.where.startswith("networks.py:")
+    assert first.function == "Net.forward"
+    assert first.shape == (16, 8)
+    (backward,) = [n for n in g if n.of == first.number]
+    assert backward.module == "Net.first"
+    assert backward.number == -first.number
+    assert [n.module for n in g.find(op="relu")] == ["Net"]
+    assert {n.name for n in g.find(op="parameter")} == {
+        f"Net.{layer}.{name}" for layer in ("first", "second") for name in ("weight", "bias")
+    }
+    gradients = {(n.module, n.name) for n in g.find(op="gradient")}
+    assert ("Net.first", "weight gradient") in gradients
+    assert [n.module for n in g.find(phase="update")] == ["SGD"]
+
+
+def test_kernels_tell_which_nodes_they_compute() -> None:
+    watching = watched(steps=40)
+    g = watching.graph()
+    assert g.kernels
+    assert {k.tier for k in g.kernels} <= {"plan", "piece", "NumPy"}
+    (first,) = g.find(op="linear", module="Net.first")
+    assert first.kernels
+    for kernel in g.kernels:
+        assert all(number in g.nodes for number in kernel.nodes)
+        assert len(kernel.op_nodes) == len(kernel.ops) or kernel.tier == "piece"
+    if g.kernels[0].tier == "plan":
+        backward = g[-first.number]
+        assert backward.kernels
+        assert not set(backward.kernels) & set(first.kernels)
+        assert any(k.seconds for k in g.kernels)
+
+
+def test_times_add_up() -> None:
+    watching = watched(steps=40)
+    for step in watching.steps:
+        whole = step.ended - step.started
+        assert sum(f.ended - f.started for f in step.flushes) <= whole
+        data = watching.document.step(step.number)
+        lanes = {"python", "flush"}
+        told = sum(took for lane, _, _, took, _, _ in data["timeline"] if lane in lanes)
+        assert told == pytest.approx(whole / 1e3, rel=0.05)
+
+
+def test_curves_are_the_numbers_that_were_read() -> None:
+    watching = watched(steps=5)
+    (points,) = watching.recorder.curves.values()
+    assert [step for step, _ in points] == [0, 1, 2, 3, 4]
+    watching.log("accuracy", 0.5)
+    assert watching.recorder.curves["accuracy"][0][1] == 0.5
+
+
+def test_weights_and_gradients_are_looked_at() -> None:
+    looks = watched(steps=3).recorder.training.looks
+    step, look = looks[0]
+    assert step == 0
+    found = look["Net.first.weight"]
+    assert found["weight"]["count"] == 48
+    assert found["gradient"]["nan"] == 0
+    assert 0 < found["ratio"] < 1
+
+
+def test_values_when_asked() -> None:
+    with lg.watch(values=True) as watching:
+        x = lg.tensor([0.0, 1.0, float("nan"), -1.0]) * 2
+        x.sum().item()
+    g = watching.graph()
+    (node,) = g.find(op="mul")
+    assert node.stats is not None
+    assert node.stats["zeros"] == 0.25
+    assert node.stats["nan"] == 0.25
+    assert (node.stats["min"], node.stats["max"]) == (-2.0, 2.0)
+
+
+def test_values_change_no_result() -> None:
+    def losses(values: bool) -> list[float]:
+        lg.manual_seed(3)
+        net = Net()
+        optimizer = lg.optim.Adam(net.parameters())
+        found = []
+        with lg.watch(values=values):
+            for _ in range(6):
+                loss = net(lg.randn(4, 6)).square().sum()
+                optimizer.zero_grad()
+                loss.backward()
+                optimizer.step()
+                found.append(loss.item())
+        return found
+
+    assert losses(True) == losses(False)
+
+
+def test_nothing_is_left_when_it_is_off() -> None:
+    lists = (*events.KINDS.values(), events.FLUSHING, events.WALKED, events.BACKWARD, events.STEP)
+    plain, listeners = Module.__dict__["__call__"], [len(x) for x in lists]
+    watched(steps=2)
+    assert Module.__dict__["__call__"] is plain
+    assert [len(x) for x in lists] == listeners
+    assert not events.RECORDED
+    assert not events.FLUSHING
+    assert Recorder.now is None
+
+
+def test_a_record_keeps_no_value_alive() -> None:
+    with lg.watch() as watching:
+        x = lg.ones(1000).exp()
+        node = weakref.ref(x._node)
+        x.sum().item()
+        del x
+        gc.collect()
+        assert node() is None
+    assert len(watching.graph()) == 3
+
+
+def test_without_an_optimiser_each_flush_is_a_step() -> None:
+    with lg.watch() as watching:
+        for _ in range(3):
+            lg.ones(4).sum().item()
+    assert [step.number for step in watching.steps] == [0, 1, 2]
+
+
+def test_a_structure_is_taken_once() -> None:
+    watching = watched(steps=30)
+    known = {id(f.known) for step in watching.steps for f in step.flushes}
+    assert len(known) <= 3
+
+
+def test_backward_rule_by_rule() -> None:
+    net = Net()
+    with lg.watch() as watching:
+        loss = net(lg.randn(2, 6)).sum()
+        (g,) = lg.autograd.grad(loss, [net.first.weight], create_graph=True)
+        g.sum().item()
+    assert watching.graph().find(phase="forward", module="Net.second")
+
+
+class Failing(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.inner = nn.Linear(4, 5)
+        self.outer = nn.Linear(4, 2)
+
+    def forward(self, x: lg.Tensor) -> lg.Tensor:
+        hidden = self.inner(x).relu()
+        return self.outer(hidden)
+
+
+def test_a_forward_that_raises_is_drawn_as_far_as_it_came() -> None:
+    watching = lg.watch()
+    with pytest.raises(RuntimeError), watching:
+        Failing()(lg.randn(3, 4))
+    g = watching.graph()
+    assert [n.op for n in g if n.module.startswith("Failing")][:2] == ["linear", "relu"]
+    (failed,) = [n for n in g if n.failed]
+    assert failed.module == "Failing.outer"
+    assert g.error is not None
+    assert g.error["shapes"] == {"x": "[3, 4] float32", "hidden": "[3, 5] float32"}
+    assert g[failed.inputs[0]].op == "relu"
+    assert "✗" in str(g)
+
+
+def test_an_error_leaves_the_program_as_it_was() -> None:
+    with pytest.raises(ZeroDivisionError), lg.watch():
+        x = lg.ones(3).exp()
+        1 / 0
+    assert x.sum().item() == pytest.approx(3 * 2.718281828)
+
+
+def test_only_one_watches_at_a_time() -> None:
+    with lg.watch(), pytest.raises(RuntimeError, match="already"):
+        lg.watch().start()
+    with pytest.raises(ValueError, match="at least 1"):
+        lg.watch(steps=0)
+
+
+def test_old_steps_are_forgotten() -> None:
+    net = Net()
+    with lg.watch(steps=3) as watching:
+        train(net, 7)
+    assert [step.number for step in watching.steps] == [4, 5, 6]
+    with pytest.raises(LookupError, match="4 to 6"):
+        watching.graph(1)
+
+
+def test_nothing_watched() -> None:
+    with lg.watch() as watching:
+        pass
+    with pytest.raises(LookupError, match="nothing has been computed"):
+        watching.graph()
+
+
+def test_modules_of_one_kind_have_names_of_their_own() -> None:
+    one, two = Net(), Net()
+    with lg.watch() as watching:
+        (one(lg.ones(1, 6)) + two(lg.ones(1, 6))).sum().item()
+    tops = {n.module.split(".")[0] for n in watching.graph().find(op="linear")}
+    assert len(tops) == 2
