@@ -758,7 +758,12 @@ if TYPE_CHECKING:  # imported when first used: see `__getattr__`
         typename as typename,
     )
     from livegrad.control_flow import cond as cond, while_loop as while_loop
-    from livegrad.debug import blame as blame
+    from livegrad.debug import (
+        blame as blame,
+        memory_report as memory_report,
+        predict_peak as predict_peak,
+        profile as profile,
+    )
     from livegrad.func.vmap import vmap as vmap
     from livegrad.ops.layers.attention import safe_softmax as _safe_softmax
     from livegrad.ops.windows.interpolation import (
@@ -935,7 +940,7 @@ _MORE = {
     "sym_min sym_not sym_sqrt sym_sum typename",
     "checks": "_check _check_index _check_is_size _check_type _check_value",
     "control_flow": "cond while_loop",
-    "debug": "blame",
+    "debug": "blame memory_report predict_peak profile",
     "sparse.making": "sparse_bsc_tensor sparse_bsr_tensor sparse_compressed_tensor "
     "sparse_coo_tensor sparse_csc_tensor sparse_csr_tensor",
     "sparse.products": "hspmm smm sspaddmm",

@@ -42,6 +42,7 @@ STEP: list[Listener] = []  # step(optimizer, before): about to take a step, or h
 MODE: list[Listener] = []  # mode(layer): it trains without gradients, or the other way round
 DROPPED: list[Listener] = []  # dropped(): functional dropout without gradients
 
+BEGUN: list[Listener] = []  # begun(): a flush, for profiles
 NOTED: list[Callable[[Node], None]] = []  # noted(node): as it is recorded, and there are listeners
 
 KINDS: dict[str, list[Listener]] = {

@@ -19,7 +19,7 @@ from weakref import ref
 
 from livegrad.compiler.kept import KEPT
 from livegrad.graph import spent
-from livegrad.graph.events import LATEST, RAN, RECORDED, numbers_of_nodes, tell_ran
+from livegrad.graph.events import BEGUN, LATEST, RAN, RECORDED, numbers_of_nodes, tell, tell_ran
 from livegrad.graph.node import Node, quote_site
 from livegrad.graph.state import (
     LOCAL,
@@ -113,6 +113,8 @@ def _follow_locked(state: State, reason: str, roots: tuple[Node, ...]) -> int:
     """Runs the plan that is known for what is pending; nothing has been changed if there is none,
     or if it refuses a value, which is for the other way to tell."""
     started = _now()
+    if BEGUN:
+        tell(BEGUN)
     try:
         if not _flush_as_before(state, roots):
             return _NEW
@@ -228,6 +230,8 @@ def _flush_the_rest(state: State, reason: str, roots: tuple[Node, ...], fault: F
 @hot
 def _flush(state: State, reason: str, roots: tuple[Node, ...], is_new: bool) -> None:
     started = _now()
+    if BEGUN:
+        tell(BEGUN)
     if not is_new and _flush_as_before(state, roots):
         _tell_ran(reason, LAST.executable, state.nodes, True, 0, started)
     else:
