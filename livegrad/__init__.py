@@ -760,9 +760,12 @@ if TYPE_CHECKING:  # imported when first used: see `__getattr__`
     from livegrad.control_flow import cond as cond, while_loop as while_loop
     from livegrad.debug import (
         blame as blame,
+        breakpoint_on as breakpoint_on,
+        ensure as ensure,
         memory_report as memory_report,
         predict_peak as predict_peak,
         profile as profile,
+        shapes as shapes,
     )
     from livegrad.func.vmap import vmap as vmap
     from livegrad.ops.layers.attention import safe_softmax as _safe_softmax
@@ -940,7 +943,7 @@ _MORE = {
     "sym_min sym_not sym_sqrt sym_sum typename",
     "checks": "_check _check_index _check_is_size _check_type _check_value",
     "control_flow": "cond while_loop",
-    "debug": "blame memory_report predict_peak profile",
+    "debug": "blame breakpoint_on ensure memory_report predict_peak profile shapes",
     "sparse.making": "sparse_bsc_tensor sparse_bsr_tensor sparse_compressed_tensor "
     "sparse_coo_tensor sparse_csc_tensor sparse_csr_tensor",
     "sparse.products": "hspmm smm sspaddmm",
