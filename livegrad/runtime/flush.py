@@ -20,11 +20,13 @@ from weakref import ref
 from livegrad.compiler.kept import KEPT
 from livegrad.graph import spent
 from livegrad.graph.events import (
+    BEGUN,
     FLUSHING,
     LATEST,
     RAN,
     RECORDED,
     numbers_of_nodes,
+    tell,
     tell_flushing,
     tell_ran,
 )
@@ -121,6 +123,8 @@ def _follow_locked(state: State, reason: str, roots: tuple[Node, ...]) -> int:
     """Runs the plan that is known for what is pending; nothing has been changed if there is none,
     or if it refuses a value, which is for the other way to tell."""
     started = _now()
+    if BEGUN:
+        tell(BEGUN)
     if FLUSHING:
         roots = tell_flushing(reason, roots)
     try:
@@ -244,6 +248,8 @@ def _flush_the_rest(state: State, reason: str, roots: tuple[Node, ...], fault: F
 @hot
 def _flush(state: State, reason: str, roots: tuple[Node, ...], is_new: bool) -> None:
     started = _now()
+    if BEGUN:
+        tell(BEGUN)
     if not is_new and _flush_as_before(state, roots):
         _tell_ran(reason, LAST.executable, state.nodes, True, 0, started)
     else:
