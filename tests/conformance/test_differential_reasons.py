@@ -36,7 +36,7 @@ TOGETHER = [
     "i, j = T.autograd.grad((g * T.arange(6.0).view(2, 1, 3)).sum(), [g, f], create_graph=True)",
 ]
 CUT = "a = T.ones(2, 3, 4); c = a[None, 1:-2:1]"
-HIDDEN = f"e = T.tensor([[3.0, 2.0], [{MISSING}, 1.0], [1.0, 2.0]])"
+HIDDEN = f"e = T.tensor([[[3.0, 2.0], [{MISSING}, 1.0], [1.0, 2.0]], [[0.3, 2.2], [1, 1], [1, 2]]])"
 NEARLY = "a = T.full((3,), 3.0); b = (a.log() * 2).exp()"
 
 

@@ -111,6 +111,18 @@ FUNCTIONS: dict[str, Callable[[Any, Any], Any]] = {
     "var of numbers": lambda T, a: a[0].var() + a[1].var(0),
     "var of numbers, uncorrected": lambda T, a: a[0].var(correction=0) + a[1].var(0, correction=0),
     "std of numbers": lambda T, a: a[0].std() + a[1].std(0),
+    "rrelu": lambda T, a: T.nn.functional.rrelu(a, 0.25, 0.25, training=True),
+    "rrelu, not trained": lambda T, a: T.nn.functional.rrelu(a),
+    "logcumsumexp of numbers": lambda T, a: a[0].logcumsumexp(0) + a[1].logcumsumexp(0),
+    "frexp": lambda T, a: a.frexp().mantissa,
+    "bias of group_norm": lambda T, a: T.nn.functional.group_norm(
+        (points(T) * a.detach().requires_grad_())[None], 2, T.ones(2), a
+    ),
+    "adaptive_avg_pool1d of all": lambda T, a: T.nn.functional.adaptive_avg_pool1d(a[None], 1),
+    "adaptive_avg_pool2d of all": lambda T, a: T.nn.functional.adaptive_avg_pool2d(
+        a[None, None], 1
+    ),
+    "adaptive_avg_pool2d": lambda T, a: T.nn.functional.adaptive_avg_pool2d(a[None, None], (1, 2)),
     "circular": lambda T, a: T.nn.functional.pad(a[None], (1, 2), mode="circular"),
     "padded by nothing": lambda T, a: T.nn.functional.pad(a[None], (0, 0), mode="reflect"),
     "grid_sample": lambda T, a: T.nn.functional.grid_sample(

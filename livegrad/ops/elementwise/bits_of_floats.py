@@ -12,7 +12,7 @@ from livegrad.graph.blame import as_float
 from livegrad.graph.handle import node_of
 from livegrad.graph.infer import not_implemented
 from livegrad.graph.layout import elementwise_strides, like_strides
-from livegrad.graph.op import Op, as_first, with_numbers
+from livegrad.graph.op import REGISTRY, Op, as_first, with_numbers
 from livegrad.graph.record import binary, elementwise, record, unary
 from livegrad.ops.bookkeeping.in_place import laid_out_as
 from livegrad.ops.elementwise.arithmetic import (
@@ -271,11 +271,18 @@ FREXP_EXPONENT = define(
     saves="",
     samples=s.calls(_specials, lambda: s.Sample((9 * s.uniform(3, 4),), smooth=False)),
 )
+
+
+def _mantissa_gradient(g: Tensor, y: Tensor, x: Tensor) -> Tensor:
+    """No function of `x`: exponents are constant between powers of 2."""
+    return div(g, exp2(unary(FREXP_EXPONENT, record(REGISTRY["detach"], (x,)))))
+
+
 FREXP_MANTISSA = define(
     "frexp_mantissa",
     ref=lambda x: np.frexp(x)[0],
     emit=lambda e, x: e.frexp(x)[0],
-    grads=(lambda g, y, x: div(g, exp2(unary(FREXP_EXPONENT, x))),),
+    grads=(_mantissa_gradient,),
     layout=as_first,
     result="floating",
     saves="x",

@@ -17,6 +17,7 @@ from livegrad.graph.op import Op, as_scaled
 from livegrad.graph.record import record
 from livegrad.graph.views import row_major
 from livegrad.graph.writes import prepare_write, rebind
+from livegrad.ops.bookkeeping.in_place import also_of
 from livegrad.ops.elementwise.arithmetic import add, div, mul, neg, sub, where
 from livegrad.ops.elementwise.comparison import ge, gt
 from livegrad.ops.elementwise.pointwise_math import log
@@ -234,6 +235,12 @@ RRELU_BACKWARD: Op = Op(
         )
     ),
 )
+
+
+def _rrelu_gradient(g: Tensor, y: Tensor, x: Tensor) -> Tensor:
+    return also_of(x, record(RRELU_BACKWARD, (g, x), y._node.attrs, y._node.args))
+
+
 RRELU: Op = Op(
     "rrelu",
     "composite",
@@ -241,7 +248,7 @@ RRELU: Op = Op(
     # offset).
     infer=_floating("rrelu"),
     expand=lambda n, x: mul(x, _slopes(n, x)),
-    grads=(lambda g, y, x: record(RRELU_BACKWARD, (g, x), y._node.attrs, y._node.args),),
+    grads=(_rrelu_gradient,),
     saves="x",
     samples=s.calls(
         lambda: s.Sample(

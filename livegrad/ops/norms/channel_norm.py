@@ -228,7 +228,7 @@ def _define(kind: str) -> tuple[Op, Op, Op]:
         layout=as_suggested if kind == "batch" else None,
         grads=(input_rule, first_rule, bias_rule),
         saves="x",
-        linked=2,
+        linked=0 if kind == "group" else 2,
         grad_fn=None if kind == "instance" else parts.with_parameters(f"Native{kind.title()}Norm"),
         samples=s.calls(
             lambda: sample(2, 4, 3),

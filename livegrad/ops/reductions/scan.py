@@ -251,7 +251,7 @@ def _logcumsumexp_backward(g: Tensor, y: Tensor, x: Tensor) -> Tensor:
     """`g[j] * exp(x[i] - y[j])` summed over j >= i; y never falls, so no factor is above 1."""
     dim = y._node.attrs[0]
     if _is_of_one(x, dim):
-        return also_of(x, g)
+        return also_of(x, g) if node_of(x).meta.ndim else g
     factor = _exp_of_difference(y, _shifted(y, dim, 1, edge=math.inf))
     return mul(conj(_exp_of_difference(x, y)), recurrence(g, conj(factor), dim, True))
 

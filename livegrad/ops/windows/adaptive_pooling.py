@@ -23,7 +23,7 @@ from livegrad.ops.making.generate import counting, filled
 from livegrad.ops.making.random import rand
 from livegrad.ops.picking.gathering import GATHER, INDEX_SELECT
 from livegrad.ops.picking.scattering import SCATTER
-from livegrad.ops.reductions.reduce import ARGMAX
+from livegrad.ops.reductions.reduce import ARGMAX, mean
 from livegrad.ops.shaping.movement import EXPAND, reshape_to
 from livegrad.ops.support import samples as s
 from livegrad.ops.support.autocast import in_float32
@@ -95,11 +95,14 @@ def _adaptive_average(name: str, rank: int, input: Tensor, output_size: Any) -> 
     shape = _check_adaptive(name, input, rank)
     counts = _output_sizes(name, output_size, shape, rank)
     pool = _even_bins(shape[-rank:], counts)
-    if pool is not None:
+    if prod(counts) == 1:
+        out = mean(input, tuple(range(-rank, 0)), True)  # whose gradient is no function of it
+    elif pool is not None:
         return record(AVERAGE_POOL, (input,), pool)
-    out = remembered(input)
-    for i in range(rank):
-        out = averaged(out, len(shape) - rank + i, counts[i])
+    else:
+        out = remembered(input)
+        for i in range(rank):
+            out = averaged(out, len(shape) - rank + i, counts[i])
     return formatted_like(out, input) if rank == 2 else row_major(out)
 
 
