@@ -78,6 +78,17 @@ PROGRAMS["what requires a gradient is not shared by DLPack"] = (
     "check()",
 )
 
+for rank, images in ((1, "a[:, 0, 0]"), (2, "a[:, 0]"), (3, "a")):
+    for size in (1, 2):
+        PROGRAMS[f"gradients of means over {size} bins of {rank} dims, and their strides"] = (
+            "a = T.arange(72.0).reshape(1, 3, 4, 2, 3).requires_grad_()",
+            f"b = F.adaptive_avg_pool{rank}d({images}, {size})",
+            "(b * T.arange(b.numel()).reshape(b.shape)).sum().backward(create_graph=True)",
+            "check()",
+            f"c = F.adaptive_avg_pool{rank}d({images}.transpose(1, -1), 1)",
+            "check()",
+        )
+
 VALUES = (
     "x = T.arange(12.0).reshape(3, 4); v = T.arange(3.0); s = T.eye(3) * 4; i = T.tensor([0, 2])"
     "; k = T.zeros(3, 4, dtype=T.int64); c = x + 1j"

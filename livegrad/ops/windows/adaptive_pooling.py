@@ -13,7 +13,7 @@ from livegrad.graph.meta import Meta, Shape, meta_of
 from livegrad.graph.op import Op
 from livegrad.graph.record import record
 from livegrad.graph.views import row_major
-from livegrad.ops.bookkeeping.in_place import formatted_like, remembered
+from livegrad.ops.bookkeeping.in_place import formatted_like, laid_out_as, remembered
 from livegrad.ops.elementwise.arithmetic import abs, add, cast, mul, sign, sub, where
 from livegrad.ops.elementwise.comparison import minimum
 from livegrad.ops.elementwise.division import floor_divide
@@ -23,7 +23,7 @@ from livegrad.ops.making.generate import counting, filled
 from livegrad.ops.making.random import rand
 from livegrad.ops.picking.gathering import GATHER, INDEX_SELECT
 from livegrad.ops.picking.scattering import SCATTER
-from livegrad.ops.reductions.reduce import ARGMAX
+from livegrad.ops.reductions.reduce import ARGMAX, mean
 from livegrad.ops.shaping.movement import EXPAND, reshape_to
 from livegrad.ops.support import samples as s
 from livegrad.ops.support.autocast import in_float32
@@ -32,6 +32,7 @@ from livegrad.ops.windows.pooling import (
     MAXIMUM_PLACES,
     MAXIMUM_POOL,
     Pool,
+    average_layout,
     avg_pool1d,
     avg_pool2d,
     avg_pool3d,
@@ -95,6 +96,12 @@ def _adaptive_average(name: str, rank: int, input: Tensor, output_size: Any) -> 
     shape = _check_adaptive(name, input, rank)
     counts = _output_sizes(name, output_size, shape, rank)
     pool = _even_bins(shape[-rank:], counts)
+    if pool is not None and max(counts) == 1:  # PyTorch's is a mean as well
+        out = mean(input, tuple(range(-rank, 0)), keepdim=True)
+        if rank == 1:
+            metas = node_of(input).meta, node_of(out).meta
+            return laid_out_as(out, average_layout(metas[:1], pool, metas[1]))
+        return formatted_like(out, input)
     if pool is not None:
         return record(AVERAGE_POOL, (input,), pool)
     out = remembered(input)
