@@ -607,6 +607,13 @@ NEW_STRIDES = (
 )
 NEW_NAN = "b = a.view(T.float32); b.copy_(T.maximum(b, b))"
 FROM_NOTHING = ["e = T.zeros(3)[3:]; e.mul_(a.sum())", "(e * e).sum().backward(create_graph=True)"]
+OWN_OF_NOTHING = [
+    "e = (a * 1)[:0]; e.masked_fill_(e > 0, T.tensor(1.0)); "
+    "f = type('Own', (T.autograd.Function,), {'forward': staticmethod(lambda ctx, x: "
+    "(ctx.save_for_backward(x), x.clone())[1]), 'backward': staticmethod(lambda ctx, g: "
+    "g * ctx.saved_tensors[0])}).apply(e)",
+    "g, = T.autograd.grad((f * T.arange(0)).sum(), [a], create_graph=True)",
+]
 OF_TORCH = "T.__name__ == 'torch' and a.grad.requires_grad_()"
 NOT_OF_TORCH = "T.__name__ == 'torch' and a.grad.detach_()"
 CONV = (
@@ -708,6 +715,8 @@ PREHOOK = "f.grad_fn.register_prehook(lambda g: log.append(('f', [t.clone() for 
         ([*GRAD, "g.fill_(2 + (T.__name__ == 'torch'))"], None),
         ([LEAF, *FROM_NOTHING], "empty gradient"),
         ([LEAF, *FROM_NOTHING, "(a * a).sum().backward(create_graph=True)", NOT_OF_TORCH], None),
+        ([LEAF, *OWN_OF_NOTHING], "empty gradient"),
+        ([LEAF, OWN_OF_NOTHING[0], "g = (a * a if T.__name__ != 'torch' else a.detach())"], None),
         ([PART, "b.mul_(2)", "b.requires_grad_()", "a.requires_grad_()"], "stays one"),
         ([PART, "b.requires_grad_()", NO_LEAF_IN_TORCH], None),
         ([LEAF, f"d = {HIDDEN_PRODUCT}; d.eq_(1)", TWICE], "of what is hidden"),
@@ -864,6 +873,12 @@ def test_roundings_of_numbers_that_are_hardly_0():
     assert hangs_on(OtherRoundings, lines, "c")
     assert not hangs_on(OtherRoundings, [lines[0].replace("e-45", "e-3"), "c = b > 0"], "c")
     assert not hangs_on(OtherRoundings, ["a = T.tensor([0.0]).lerp(T.zeros(1), 0.5)"], "a")
+
+
+def test_roundings_of_a_loss_show_in_a_wider_dtype():
+    lines = ["a = T.arange(8.0)", "b = F.soft_margin_loss(a, a + 1, reduction='none').double()"]
+    assert hangs_on(OtherRoundings, lines, "b")
+    assert not hangs_on(OtherRoundings, [lines[0], "b = F.relu(a).double()"], "b")
 
 
 def test_roundings_of_an_argument():

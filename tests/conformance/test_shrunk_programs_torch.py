@@ -78,6 +78,33 @@ PROGRAMS["what requires a gradient is not shared by DLPack"] = (
     "check()",
 )
 
+for rank, images in ((1, "a[:, 0, 0]"), (2, "a[:, 0]"), (3, "a")):
+    for size in (1, 2):
+        PROGRAMS[f"gradients of means over {size} bins of {rank} dims, and their strides"] = (
+            "a = T.arange(72.0).reshape(1, 3, 4, 2, 3).requires_grad_()",
+            f"b = F.adaptive_avg_pool{rank}d({images}, {size})",
+            "(b * T.arange(b.numel()).reshape(b.shape)).sum().backward(create_graph=True)",
+            "check()",
+            f"c = F.adaptive_avg_pool{rank}d({images}.transpose(1, -1), 1)",
+            "check()",
+        )
+
+for call in (
+    "F.margin_ranking_loss(a, z, o, reduction='none') | F.margin_ranking_loss(z, a, o, reduction="
+    "'none') | F.hinge_embedding_loss(a, -o, margin=0.5, reduction='none') | F.relu(a) | T.sinc(a)"
+    " | F.hinge_embedding_loss(a, o, reduction='none') | F.hardswish(a * 4) | F.hardsigmoid(a * 4)"
+    " | F.huber_loss(a, z, reduction='none') | F.threshold(a, 0.1, 2.0) | a.clamp(-0.5, 0.5)"
+).split(" | "):
+    PROGRAMS[f"gradients that end stay 0 where what comes is NaN: {call}"] = (
+        "a = T.tensor([-2.0, -0.3, 0.0, 0.3, 0.5, 2.0], requires_grad=True)",
+        f"z = T.zeros(6); o = T.ones(6); b = {call}",
+        "b.backward(T.full((6,), float('nan')), retain_graph=True)",
+        "check()",
+        "a.grad = None",
+        "b.backward(T.full((6,), float('inf')))",
+        "check()",
+    )
+
 VALUES = (
     "x = T.arange(12.0).reshape(3, 4); v = T.arange(3.0); s = T.eye(3) * 4; i = T.tensor([0, 2])"
     "; k = T.zeros(3, 4, dtype=T.int64); c = x + 1j"

@@ -119,3 +119,17 @@ def test_variance_of_all_of_too_few_values_has_a_gradient_that_is_no_function_of
     (slope,) = lg.autograd.grad(x.var(correction=3), x, create_graph=True)
     assert repr(slope.tolist()) == "[inf, nan, inf]"
     assert not slope.requires_grad
+
+
+def test_gradients_that_end_stay_0_where_what_comes_is_nan():
+    x = lg.tensor([-2.0, -0.3, 0.0, 0.3, 2.0], requires_grad=True)
+    zeros, ones, nan = lg.zeros(5), lg.ones(5), lg.full((5,), float("nan"))
+    for y, ended in (
+        (F.margin_ranking_loss(x, zeros, ones, reduction="none"), [0, 0, 0, 1, 1]),
+        (F.hinge_embedding_loss(x, -ones, reduction="none"), [0, 0, 0, 0, 1]),
+        (F.hardswish(x * 2), [1, 0, 0, 0, 0]),
+        (lg.sinc(x), [0, 0, 1, 0, 0]),
+    ):
+        (g,) = lg.autograd.grad(y, x, nan)
+        assert g.isnan().logical_not().int().tolist() == ended
+        assert g.nan_to_num().tolist() == [0] * 5

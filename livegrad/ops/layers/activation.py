@@ -191,9 +191,9 @@ HARDSIGMOID = define(
 )
 HARDSWISH_BACKWARD: Op = define(
     "hardswish_backward",
-    ref=lambda g, x: g * np.where(x <= -3, 0, np.where(x < 3, x / 3 + 0.5, 1)),
-    emit=lambda e, g, x: e.mul(
-        g, e.select(e.le(x, -3), 0, e.select(e.lt(x, 3), e.add(e.div(x, 3), 0.5), 1))
+    ref=lambda g, x: np.where(x <= -3, 0, g * np.where(x < 3, x / 3 + 0.5, 1)),
+    emit=lambda e, g, x: e.select(
+        e.le(x, -3), 0, e.mul(g, e.select(e.lt(x, 3), e.add(e.div(x, 3), 0.5), 1))
     ),
     grads=(
         lambda g, y, g1, x: binary(HARDSWISH_BACKWARD, g, x),

@@ -126,13 +126,15 @@ def define(
     autocast: str | None = "float32",
     layout: LayoutRule = as_iterated,
     flat: tuple[tuple[int, ...], ...] | None = None,
+    within: Formula | None = None,
     grad_fn: GradFn = None,
 ) -> Op:
     """Registers a loss `value(n, x, t, …)` per element, with its slope in each input.
 
     `args` and `flags` are what the samples of the gradient op take; `dtype` is a rule of
     `loss_dtype`, `result` one of `_result_dtype`, `layout` that of the loss per element; `flat`
-    says, per slope, in which of the inputs it is constant.
+    says, per slope, in which of the inputs it is constant. Where `within(n, x, t, …)` does not hold
+    gradients end: they are 0, also of what is NaN.
     """
 
     def infer(metas: Metas, attrs: Attrs, shape: Any) -> Meta:
@@ -165,7 +167,10 @@ def define(
             count = broadcast_shapes(name, [node_of(x).meta.shape for x in inputs])
             whole = _batch(inputs[0]) if reduction == "batchmean" else meta_of(count, g.dtype).numel
             g = div(g, real(max(whole, 1)))
-        return to_dtype(_full(mul(slope, g), n.meta.shape), n.meta.dtype)
+        product = mul(slope, g)
+        if within is not None:
+            product = where(within(n, *wide), product, 0)
+        return to_dtype(_full(product, n.meta.shape), n.meta.dtype)
 
     def rule(which: int) -> Any:
         def gradient(g: Tensor, y: Tensor, *inputs: Tensor) -> Tensor:

@@ -18,7 +18,16 @@ from livegrad.graph.meta import Meta, meta_of
 from livegrad.graph.op import Op
 from livegrad.graph.record import record
 from livegrad.ops.elementwise.arithmetic import add, div, mul, neg, sub, where
-from livegrad.ops.elementwise.comparison import clamp_min, eq, ge, logical_and, lt, minimum, ne
+from livegrad.ops.elementwise.comparison import (
+    clamp_min,
+    eq,
+    ge,
+    logical_and,
+    logical_or,
+    lt,
+    minimum,
+    ne,
+)
 from livegrad.ops.elementwise.pointwise_math import sigmoid
 from livegrad.ops.elementwise.roots import sqrt
 from livegrad.ops.layers.composite import Attrs, Metas, compute_dtype, to_dtype
@@ -41,23 +50,17 @@ def _ranking(n: Any, x1: Tensor, x2: Tensor, t: Tensor) -> Tensor:
     return sub(n.args[0], mul(t, sub(x1, x2)))
 
 
-def _ranking_slope(of: Callable[..., Tensor]) -> Any:
-    def slope(n: Any, *inputs: Tensor) -> Tensor:
-        return where(ge(_ranking(n, *inputs), 0), of(*inputs), 0)
-
-    return slope
-
-
 MARGIN_RANKING_LOSS = define(
     "margin_ranking_loss",  # inputs (x1, x2, target), args (margin,)
     result="numbers",
     layout=by_steps(ranking),
     value=lambda n, *inputs: clamp_min(_ranking(n, *inputs), 0),
     slopes=(
-        _ranking_slope(lambda x1, x2, t: neg(t)),
-        _ranking_slope(lambda x1, x2, t: t),
-        _ranking_slope(lambda x1, x2, t: sub(x2, x1)),
+        lambda n, x1, x2, t: neg(t),
+        lambda n, x1, x2, t: t,
+        lambda n, x1, x2, t: sub(x2, x1),
     ),
+    within=lambda n, *inputs: ge(_ranking(n, *inputs), 0),
     call=lambda a, b, t, **k: margin_ranking_loss(a, b, t, 0.5, **k),
     args=(0.5,),
     dtype="to float",
@@ -70,9 +73,12 @@ def _hinge_value(n: Any, x: Tensor, t: Tensor) -> Tensor:
     return add(apart, where(eq(t, -1), 0, x))
 
 
+def _is_too_near(n: Any, x: Tensor, t: Tensor) -> Tensor:
+    return logical_and(ne(t, 1), ge(sub(n.args[0], x), 0))
+
+
 def _hinge_slope(n: Any, x: Tensor, t: Tensor) -> Tensor:
-    inside = logical_and(ne(t, 1), ge(sub(n.args[0], x), 0))
-    return sub(to_dtype(ne(t, -1), x.dtype), to_dtype(inside, x.dtype))
+    return sub(to_dtype(ne(t, -1), x.dtype), to_dtype(_is_too_near(n, x, t), x.dtype))
 
 
 def _signs(t: Tensor) -> Tensor:
@@ -86,6 +92,7 @@ HINGE_EMBEDDING_LOSS = define(
     layout=by_steps(hinge),
     value=_hinge_value,
     slopes=(_hinge_slope, None),
+    within=lambda n, x, t: logical_or(ne(t, -1), _is_too_near(n, x, t)),
     call=lambda x, t, **k: hinge_embedding_loss(x, _signs(t), margin=0.5, **k),
     args=(0.5,),
     flat=((0,), ()),

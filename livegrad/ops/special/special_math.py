@@ -249,7 +249,7 @@ def _emit_sinc(e: Any, x: Any) -> Any:
 def _sinc_slope(g: Tensor, y: Tensor, x: Tensor) -> Tensor:
     zero = eq(x, 0)
     slope = div(sub(cos(mul(x, math.pi)), anew(y, SINC, x)), where(zero, 1, x))
-    return mul(g, conj(where(zero, 0, slope)))
+    return where(zero, 0, mul(g, conj(slope)))
 
 
 SINC: Op = define(

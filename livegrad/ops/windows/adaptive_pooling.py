@@ -13,7 +13,7 @@ from livegrad.graph.meta import Meta, Shape, meta_of
 from livegrad.graph.op import Op
 from livegrad.graph.record import record
 from livegrad.graph.views import row_major
-from livegrad.ops.bookkeeping.in_place import formatted_like, remembered
+from livegrad.ops.bookkeeping.in_place import formatted_like, laid_out_as, remembered
 from livegrad.ops.elementwise.arithmetic import abs, add, cast, mul, sign, sub, where
 from livegrad.ops.elementwise.comparison import minimum
 from livegrad.ops.elementwise.division import floor_divide
@@ -32,6 +32,7 @@ from livegrad.ops.windows.pooling import (
     MAXIMUM_PLACES,
     MAXIMUM_POOL,
     Pool,
+    average_layout,
     avg_pool1d,
     avg_pool2d,
     avg_pool3d,
@@ -95,14 +96,17 @@ def _adaptive_average(name: str, rank: int, input: Tensor, output_size: Any) -> 
     shape = _check_adaptive(name, input, rank)
     counts = _output_sizes(name, output_size, shape, rank)
     pool = _even_bins(shape[-rank:], counts)
-    if prod(counts) == 1:
-        out = mean(input, tuple(range(-rank, 0)), True)  # whose gradient is no function of it
-    elif pool is not None:
+    if prod(counts) == 1:  # in PyTorch, too, a mean, whose gradient is no function of the input
+        out = mean(input, tuple(range(-rank, 0)), keepdim=True)
+        if rank == 1 and pool is not None:
+            metas = node_of(input).meta, node_of(out).meta
+            return laid_out_as(out, average_layout(metas[:1], pool, metas[1]))
+        return formatted_like(out, input)
+    if pool is not None:
         return record(AVERAGE_POOL, (input,), pool)
-    else:
-        out = remembered(input)
-        for i in range(rank):
-            out = averaged(out, len(shape) - rank + i, counts[i])
+    out = remembered(input)
+    for i in range(rank):
+        out = averaged(out, len(shape) - rank + i, counts[i])
     return formatted_like(out, input) if rank == 2 else row_major(out)
 
 

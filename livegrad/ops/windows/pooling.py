@@ -153,7 +153,7 @@ def _pool_samples(call: Callable[..., Tensor], average: bool = False) -> s.Sampl
     )
 
 
-def _average_layout(metas: Metas, attrs: tuple[Any, ...], meta: Meta) -> Strides | None:
+def average_layout(metas: Metas, attrs: tuple[Any, ...], meta: Meta) -> Strides | None:
     """That of images is as their format; signals are images of one row, volumes are row-major."""
     if meta.ndim == 4:
         return as_suggested(metas, attrs, meta)
@@ -173,7 +173,7 @@ AVERAGE_POOL: Op = Op(
     "composite",
     infer=_like_windows,
     expand=_average_expand,
-    layout=_average_layout,
+    layout=average_layout,
     grads=(lambda g, y, x: also_of(x, record(AVERAGE_SPREAD, (g,), y._node.attrs)),),
     saves="",
     grad_fn=parts.pool,

@@ -175,7 +175,7 @@ def explanation_of_flow(
     if kind in FLOWS and re.search(" of dtype (bool|u?int)", detail):
         return INTEGERS
     if "torch False" in detail and is_made_differentiable(kind, name, lines):
-        return NOTHING_FLOWS if empty or comes_from_nothing(kind, lines, theirs) else None
+        return NOTHING_FLOWS if empty or comes_from_nothing(kind, name, lines, theirs) else None
     if kind == "grad requires_grad" and "torch True" in detail and empty:
         return OF_NOTHING if is_its_own_gradient(theirs[name]) else None
     if (
@@ -270,13 +270,14 @@ def is_made_differentiable(kind: str, name: str, lines: Sequence[str]) -> bool:
     return kind == "requires_grad" and name in derived(lines, "create_graph=True")
 
 
-def comes_from_nothing(kind: str, lines: Sequence[str], theirs: dict[str, Any]) -> bool:
+def comes_from_nothing(kind: str, name: str, lines: Sequence[str], theirs: dict[str, Any]) -> bool:
     """Whether the last gradients to be differentiable came from an empty tensor."""
-    made = [line for line in lines if "backward(" in line and "create_graph=True" in line]
+    call = "backward(" if kind == "grad requires_grad" else "autograd.grad("
+    made = [line for line in lines if call in line and "create_graph=True" in line]
+    if kind == "requires_grad":
+        made = [line for line in made if name in names(line).makes]
     named = [theirs.get(name) for name in names(made[-1]).reads] if made else []
-    return kind == "grad requires_grad" and any(
-        isinstance(x, torch.Tensor) and not x.numel() for x in named
-    )
+    return any(isinstance(x, torch.Tensor) and not x.numel() for x in named)
 
 
 def has_extremes_of_nothing(lines: Sequence[str], theirs: dict[str, Any]) -> bool:

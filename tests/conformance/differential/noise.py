@@ -32,7 +32,8 @@ INEXACT = frozenset(
     mish hardswish log_sigmoid_forward upsample_bilinear2d avg_pool1d avg_pool2d embedding_bag
     _cdist_forward index_add scatter_add scatter_reduce remainder fmod floor_divide
     soft_margin_loss multi_margin_loss multilabel_margin_loss_forward nll_loss_forward
-    nll_loss2d_forward glu hardsigmoid
+    nll_loss2d_forward hardsigmoid glu erfinv nansum logcumsumexp addr baddbmm renorm trace
+    _adaptive_avg_pool2d upsample_linear1d upsample_bicubic2d _fused_rms_norm
     """.split()
 )
 # What these add may cancel, and leaves a rounding, of either sign, or nothing.
