@@ -14,7 +14,8 @@ Operands are brought together before they are multiplied:
             rows ──► a strip                                 stays in the first
             for each panel: strip * panel ──► sums in registers ──► sums in memory
 
-For a few rows that would take longer than multiplying: columns are then read where they are.
+For a few rows that would take longer than multiplying: columns are then read where they are, those
+of wide matrices line by line.
 
 A sum is made in one order, whatever else is computed and however operands lie in memory: terms by
 fused multiply-adds in blocks of 256, and blocks one after the other. So a row's result does not
@@ -43,8 +44,9 @@ APART = BLOCK + 16
 STRIP = 16 * APART
 # Terms that are asked for while others are brought together.
 AHEAD = 16
-# As many rows are a few.
-FEW_ROWS = 4
+# As many rows are a few. Columns of a matrix that is read line by line for them, so many lines at
+# once, by one row.
+FEW_ROWS, WIDE, LINES = 4, 512, 8
 
 # What is to be done, in slots of eight bytes. Distances of operands are in bytes: to the next row
 # or column, and to the next term. Sums lie in lines, so many elements apart; if `onto` is not 0,
@@ -65,6 +67,11 @@ def room_for(rows: int, columns: int) -> int:
     """Elements of the thread's memory that products of so many rows and columns need: for sums in
     lines of whole panels, for panels, and for a strip."""
     return room_for_sums(rows, columns) + room_for_sums(BLOCK, columns) + STRIP
+
+
+def room_for_few(rows: int, columns: int) -> int:
+    """The same for a few rows: sums, those of a block, and terms of rows."""
+    return 2 * room_for_sums(rows, columns) + STRIP
 
 
 def room_for_sums(rows: int, columns: int) -> int:
@@ -392,7 +399,57 @@ class _Few(Multiplier):
             rows //= 2
 
     def _side_by_side(self, row: Value, rows: int) -> None:
-        """Columns that are neighbours: many of a term at a time, the last ones by a mask."""
+        """Columns that are neighbours: those of a wide matrix line by line, as memory is read
+        quickest."""
+        wide = self.b.icmp("sge", self.columns, WIDE)
+        with self.b.if_(wide):
+            self._by_lines(row, rows)
+        with self.b.if_(self.b.not_(wide)):
+            self._by_columns(row, rows)
+
+    def _by_lines(self, row: Value, rows: int) -> None:
+        """All columns of a few terms at a time: the sums of a block wait in memory."""
+        b, together = self.b, LINES // rows
+        with self.each_block(self.terms) as (first, terms):
+            with b.loop(0, rows) as i, b.loop(0, self.columns, self.lanes) as column:
+                b.store(b.const(self.kind, 0), self._waiting(i.index, column.index))
+            whole = b.and_(terms, -together)
+            with b.loop(0, whole, together) as term:
+                self._lines(row, rows, b.add(first, term.index), together)
+            with b.loop(whole, terms) as term:
+                self._lines(row, rows, b.add(first, term.index), 1)
+            with b.loop(0, rows) as i, b.loop(0, self.columns, self.lanes) as column:
+                sums = b.load(self.kind, self._waiting(i.index, column.index))
+                new = b.icmp("eq", first, 0)
+                self.put([[sums]], b.add(row, i.index), column.index, new)
+
+    def _waiting(self, row: Operand, column: Value) -> Value:
+        """Where the sums of a block are, in lines of whole panels."""
+        b = self.b
+        line = b.and_(b.add(self.columns, WIDEST - 1), -WIDEST)
+        return self.at(self.job["room"], b.mul(line, row), column)
+
+    def _lines(self, row: Value, rows: int, first: Value, together: int) -> None:
+        """Adds some terms to the sums of all columns."""
+        b = self.b
+        terms = [b.add(first, t) for t in range(together)]
+        lefts = [
+            [self.spread(self.operand("left", b.add(row, i), t)) for t in terms]
+            for i in range(rows)
+        ]
+        lines = [self.operand("right", 0, t) for t in terms]
+        with b.loop(0, self.columns, self.lanes) as column:
+            mask = b.lane_mask(b.sub(self.columns, column.index))
+            values = [b.load(self.kind, self.at(line, column.index), mask) for line in lines]
+            for i, left in enumerate(lefts):
+                place = self._waiting(i, column.index)
+                total = b.load(self.kind, place)
+                for x, y in zip(left, values, strict=True):
+                    total = self.times(x, y, total)
+                b.store(total, place)
+
+    def _by_columns(self, row: Value, rows: int) -> None:
+        """Many of a term at a time, the last ones by a mask."""
         b, vectors = self.b, _SIDE_BY_SIDE[rows]
         width = vectors * self.lanes
         whole = b.mul(b.udiv(self.columns, width), width)
