@@ -15,15 +15,13 @@ from livegrad.compiler.channel_slopes import (
     has_many_channels,
 )
 from livegrad.compiler.describe import Factors, Windows
+from livegrad.compiler.few_rows import FEW_ROWS, generate_product, room_for_few
 from livegrad.compiler.image_lanes import MOST_IMAGES, elements_for, generate_image_lanes
 from livegrad.compiler.plan import Signature
 from livegrad.compiler.products import (
     BLOCK,
-    FEW_ROWS,
     JOB_BYTES,
-    generate_product,
     room_for,
-    room_for_few,
     room_for_sums,
 )
 from livegrad.compiler.templates import PRODUCT

@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 
 from livegrad import dtypes
-from livegrad.compiler.products import JOB, generate_product, room_for
+from livegrad.compiler.few_rows import generate_product
+from livegrad.compiler.products import JOB, room_for
 from livegrad.dtypes import DType
 from tests.compiler.guarded import Pages, kernel, run
 
