@@ -15,12 +15,12 @@ from livegrad.compiler.channel_slopes import (
     has_many_channels,
 )
 from livegrad.compiler.describe import Factors, Windows
+from livegrad.compiler.few_rows import FEW_ROWS, generate_product, room_for_few
 from livegrad.compiler.image_lanes import MOST_IMAGES, elements_for, generate_image_lanes
 from livegrad.compiler.plan import Signature
 from livegrad.compiler.products import (
     BLOCK,
     JOB_BYTES,
-    generate_product,
     room_for,
     room_for_sums,
 )
@@ -35,8 +35,8 @@ from livegrad.compiler.window_lanes import (
 from livegrad.compiler.windows import generate_conv, generate_slopes, room_for_notes
 from livegrad.graph.symbol import least, most
 
-# Rows and columns that are multiplied at a time, at most.
-MOST_ROWS, MOST_COLUMNS = 560, 256
+# Rows and columns that are multiplied at a time, at most; and columns with a few rows.
+MOST_ROWS, MOST_COLUMNS, FEW_ROWS_COLUMNS = 560, 256, 4096
 # As many items are enough for many threads, of so many multiplications each at least. Those that
 # one thread takes are taken together: see `Rows._emit_products`.
 MOST_ITEMS, ITEM_PRODUCT = 64, 1 << 17
@@ -185,7 +185,8 @@ class ProductBinder(Binder):
             self._tell(slots, factors, inner)
             together = self._together(around)
             rows = _band(slots[7], most(MOST_ROWS // most(slots[6], 1), 1))
-            columns = most(MOST_COLUMNS // most(slots[4] * together, 1), 1)
+            most_columns = FEW_ROWS_COLUMNS if self._is_few(slots[3]) else MOST_COLUMNS
+            columns = most(most_columns // most(slots[4] * together, 1), 1)
             if self._image_lanes():
                 items = LANE_SUMS // most(slots[4] * slots[6] * together, 1)
                 columns = most(least(LANE_WINDOWS // most(slots[4], 1), items // slots[7]), 1)
@@ -209,10 +210,16 @@ class ProductBinder(Binder):
         if slopes and lanes_are_windows(slopes[0]):
             return room_for_sums(rows, columns) + elements_for_sums(rows, columns)
         seen = self._windows()
+        if self._is_few(rows):
+            return room_for_few(rows, columns)
         if seen is None or not self._image_lanes():
             return room_for(rows, columns * together)
         images = elements_for(rows, columns, _positions(seen, columns), seen.channels, _taps(seen))
         return room_for_sums(rows, columns * together) + images
+
+    def _is_few(self, rows: int) -> bool:
+        """Whether columns are read where they are, however many rows an item takes."""
+        return rows <= FEW_ROWS and not any([x.windows for x in self.d.products])
 
     def _tell(self, slots: list[int], factors: Factors, inner: Axis) -> None:
         size, dtype = factors.dtype.itemsize, factors.dtype

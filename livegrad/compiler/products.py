@@ -14,7 +14,7 @@ Operands are brought together before they are multiplied:
             rows ──► a strip                                 stays in the first
             for each panel: strip * panel ──► sums in registers ──► sums in memory
 
-For a few rows that would take longer than multiplying: columns are then read where they are.
+For a few rows that would take longer than multiplying: see compiler/few_rows.py.
 
 A sum is made in one order, whatever else is computed and however operands lie in memory: terms by
 fused multiply-adds in blocks of 256, and blocks one after the other. So a row's result does not
@@ -44,9 +44,6 @@ APART = BLOCK + 16
 STRIP = 16 * APART
 # Terms that are asked for while others are brought together.
 AHEAD = 16
-# As many rows are a few.
-FEW_ROWS = 4
-
 # What is to be done, in slots of eight bytes. Distances of operands are in bytes: to the next row
 # or column, and to the next term. Sums lie in lines, so many elements apart; if `onto` is not 0,
 # they are added to what is there. `images` are taken together. What is made of sums will be written
@@ -59,7 +56,7 @@ JOB = (
 JOB_BYTES = 192
 _POINTERS = ("left", "right", "sums", "room", "geometry", "results")
 # Which distance is that of neighbours: of an operand that lies in terms, or in lines.
-_UNITS = {"terms": "term", "lines": "step"}
+UNITS = {"terms": "term", "lines": "step"}
 
 
 def room_for(rows: int, columns: int) -> int:
@@ -95,17 +92,6 @@ def tile_for(vectors: int, element: str) -> Tile:
         if fit >= least:
             return tile
     return Tile(1, 1)
-
-
-def generate_product(b: Builder, left: str, right: str, dtype: DType, quads: str = "") -> None:
-    """Writes what multiplies operands of which terms or lines are neighbours; `quads` names the
-    one whose bytes have no sign, if terms are four bytes each (compiler/quads.py)."""
-    units = [f"left {_UNITS[left]}", f"right {_UNITS[right]}"]
-    few = b.icmp("sle", b.load("i64", b.gep(b.params[0], "i64", JOB.index("rows"))), FEW_ROWS)
-    with b.if_(few):
-        _Few(b, dtype, units, quads).emit()
-    with b.if_(b.not_(few)):
-        Many(b, dtype, units, quads).emit()
 
 
 class Multiplier:
@@ -371,120 +357,3 @@ class Many(Multiplier):
                 line = b.gep(job["results"], "i8", b.mul(b.add(row, i), job["result step"]))
                 for v in range(vectors):
                     b.prefetch(self.at(line, column, v * self.lanes), write=True)
-
-
-# ------------------------------------------------------------------------------------- a few rows
-
-# Vectors of columns that are multiplied at once with a row, with two, and with more.
-_SIDE_BY_SIDE = {1: 8, 2: 8, 4: 4}
-
-
-class _Few(Multiplier):
-    """Columns are read where they are."""
-
-    def emit(self) -> None:
-        """By which of columns are neighbours."""
-        if "right term" in self.units:
-            self._turn()
-            return
-        b, start, rows = self.b, self.b.const("i64", 0), FEW_ROWS
-        while rows:
-            there = b.and_(self.rows, rows)
-            with b.if_(b.icmp("ne", there, 0)):
-                self._side_by_side(start, rows)
-            start = b.add(start, there)
-            rows //= 2
-
-    def _side_by_side(self, row: Value, rows: int) -> None:
-        """Columns that are neighbours: many of a term at a time, the last ones by a mask."""
-        b, vectors = self.b, _SIDE_BY_SIDE[rows]
-        width = vectors * self.lanes
-        whole = b.mul(b.udiv(self.columns, width), width)
-        with b.loop(0, whole, width) as column, self.each_block(self.terms) as block:
-            self._block(row, rows, column.index, [None] * vectors, *block)
-        with (
-            b.loop(whole, self.columns, self.lanes) as column,
-            self.each_block(self.terms) as block,
-        ):
-            mask = b.lane_mask(b.sub(self.columns, column.index))
-            self._block(row, rows, column.index, [mask], *block)
-
-    def _block(
-        self,
-        row: Value,
-        rows: int,
-        column: Value,
-        masks: Sequence[Value | None],
-        first: Value,
-        terms: Value,
-    ) -> None:
-        b, vectors = self.b, len(masks)
-        lefts = [self.operand("left", b.add(row, i), first) for i in range(rows)]
-        zeros = [b.const(self.kind, 0)] * (rows * vectors)
-        start = [*lefts, self.operand("right", column, first), *zeros]
-        with b.loop(0, terms, 1, start) as term:
-            at, line, sums = term.carried[:rows], term.carried[rows], term.carried[rows + 1 :]
-            places = [self.at(line, v * self.lanes) for v in range(vectors)]
-            columns = [b.load(self.kind, x, mask) for x, mask in zip(places, masks, strict=True)]
-            pairs = [(self.spread(place), y) for place in at for y in columns]
-            found = [self.times(x, y, total) for (x, y), total in zip(pairs, sums, strict=True)]
-            after = [b.gep(place, "i8", self.job["left term"]) for place in at]
-            term.update(after, b.gep(line, "i8", self.job["right term"]), found)
-        sums = term.results[rows + 1 :]
-        lines = [sums[i * vectors : (i + 1) * vectors] for i in range(rows)]
-        self.put(lines, row, column, b.icmp("eq", first, 0))
-
-    def _turn(self) -> None:
-        """Terms that are neighbours: a square of them at a time, turned in registers.
-
-        Terms of rows are copied, with zeros behind them, which add nothing to a sum.
-        """
-        b = self.b
-        alone = b.icmp("eq", self.rows, 1)
-        with b.loop(0, self.columns, self.lanes) as column, self.each_block(self.terms) as block:
-            with b.loop(0, self.rows) as row:
-                self.move_terms(row.index, *block, self._row(row.index))
-            lines = self.column_lines(column.index, block[0])
-            with b.if_(alone):
-                self._turn_with_one(column.index, lines, *block)
-            with b.if_(b.not_(alone)):
-                self._turn_with_some(column.index, lines, *block)
-
-    def _row(self, row: Value) -> Value:
-        return self.at(self.job["room"], self.b.mul(row, BLOCK + self.lanes))
-
-    def _turn_with_one(self, column: Value, lines: list[Value], first: Value, terms: Value) -> None:
-        b, row = self.b, self.b.const("i64", 0)
-        whole = b.and_(terms, -self.lanes)
-        with b.loop(0, whole, self.lanes, [b.const(self.kind, 0)]) as term:
-            columns = self.turned(lines, term.index, None)
-            term.update(self._with_row(row, term.index, columns, term.carried[0]))
-        with b.loop(whole, terms, self.lanes, term.results) as term:
-            columns = self.turned(lines, term.index, b.sub(terms, term.index))
-            term.update(self._with_row(row, term.index, columns, term.carried[0]))
-        self.put([term.results], row, column, b.icmp("eq", first, 0))
-
-    def _turn_with_some(
-        self, column: Value, lines: list[Value], first: Value, terms: Value
-    ) -> None:
-        """Sums wait in memory for the next square."""
-        b = self.b
-        waiting = self._row(b.const("i64", FEW_ROWS))
-        with b.loop(0, self.rows) as row:
-            b.store(b.const(self.kind, 0), self.at(waiting, b.mul(row.index, self.lanes)))
-        with b.loop(0, terms, self.lanes) as term:
-            columns = self.turned(lines, term.index, b.sub(terms, term.index))
-            with b.loop(0, self.rows) as row:
-                place = self.at(waiting, b.mul(row.index, self.lanes))
-                total = b.load(self.kind, place)
-                b.store(self._with_row(row.index, term.index, columns, total), place)
-        with b.loop(0, self.rows) as row:
-            total = b.load(self.kind, self.at(waiting, b.mul(row.index, self.lanes)))
-            self.put([[total]], row.index, column, b.icmp("eq", first, 0))
-
-    def _with_row(self, row: Value, term: Value, columns: list[Value], total: Value) -> Value:
-        """A square multiplied with the terms of a row."""
-        place = self.at(self._row(row), term)
-        for i, y in enumerate(columns):
-            total = self.times(self.spread(self.at(place, i)), y, total)
-        return total

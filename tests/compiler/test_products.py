@@ -74,7 +74,9 @@ def test_bits_do_not_depend_on_how_operands_lie() -> None:
 
 
 @pytest.mark.parametrize(
-    "sizes", [(1130, 40, 300), (64, 700, 520), (600, 270, 40)], ids=["tall", "wide", "both"]
+    "sizes",
+    [(1130, 40, 300), (64, 700, 520), (600, 270, 40), (3, 5000, 300)],
+    ids=["tall", "wide", "both", "few"],
 )
 def test_threads_share_bands_of_rows_and_change_no_bit(sizes: tuple[int, int, int]) -> None:
     m, n, k = sizes

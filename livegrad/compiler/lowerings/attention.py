@@ -11,11 +11,12 @@ from livegrad.compiler.attention import NUMBERS, Kind, generate_attention, scrat
 from livegrad.compiler.bind_products import ITEM_PRODUCT, MOST_ITEMS
 from livegrad.compiler.binder import THREAD_WORK, put_numbers
 from livegrad.compiler.draft import Draft
+from livegrad.compiler.few_rows import generate_product
 from livegrad.compiler.legalise import Legaliser
 from livegrad.compiler.lowerings.base import Kernel, Nodes
 from livegrad.compiler.lowerings.product import is_readable
 from livegrad.compiler.plan import ADD_INPUT, SET_INPUT, Block, Patch, Signature, Step
-from livegrad.compiler.products import JOB_BYTES, generate_product
+from livegrad.compiler.products import JOB_BYTES
 from livegrad.graph.node import Node
 from livegrad.graph.record import record
 from livegrad.graph.symbol import least, most
