@@ -1,4 +1,4 @@
-"""int8 against float32: LeNet on digits and a BERT-style encoder on sentences, with 1 and 2 threads.
+"""int8 against float32: LeNet on digits, a BERT-style encoder on sentences; 1 and 2 threads.
 
     python -m benchmarks.int8 [lenet] [bert]
 

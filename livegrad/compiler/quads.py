@@ -5,7 +5,8 @@
 
 All that multiplies matrices and windows (compiler/products.py) sees but integers of 32 bits, of
 which a product with another is this sum. It is exact, and so the same on every host: with
-AVX-512 VNNI one instruction, elsewhere products of 16 bits, which x86 adds in pairs.
+AVX-512 VNNI one instruction, with AVX-VNNI one for each half of the lanes, elsewhere products of 16
+bits, which x86 adds in pairs.
 """
 
 from __future__ import annotations
@@ -13,20 +14,33 @@ from __future__ import annotations
 from livegrad.compiler.builder import Builder
 from livegrad.compiler.values import Value, lanes_of, vector
 
-_VNNI = "llvm.x86.avx512.vpdpbusd.512"
+# By the bytes that they take.
+_VNNI = {64: "llvm.x86.avx512.vpdpbusd.512", 32: "llvm.x86.avx512.vpdpbusd.256"}
 
 
 def plus_dots(b: Builder, total: Value, x: Value, y: Value) -> Value:
     """`total` and, lane by lane, the sum of four products; bytes of `x` are without a sign."""
     lanes = lanes_of(total.type)
-    if lanes and lanes * 4 == b.byte_dots:
-        bytes_ = [b.same_bits(value, vector("i8", lanes * 4)) for value in (x, y)]
-        return b.call(total.type, _VNNI, [total, *bytes_], pure=True)
+    if b.byte_dots and lanes * 4 >= b.byte_dots:
+        return _by_instruction(b, total, x, y)
     low, high = b.and_(x, 0x00FF00FF), b.and_(b.lshr(x, 8), 0x00FF00FF)
     halves = [b.same_bits(value, vector("i16", lanes * 2)) for value in (low, high, y)]
     even, odd = b.ashr(b.shl(halves[2], 8), 8), b.ashr(halves[2], 8)
     total = b.add(_pairs(b, halves[0], even), total)
     return b.add(_pairs(b, halves[1], odd), total)
+
+
+def _by_instruction(b: Builder, total: Value, x: Value, y: Value) -> Value:
+    lanes = lanes_of(total.type)
+    if lanes * 4 > b.byte_dots:
+        halves = [
+            [b.shuffle(value, range(start, start + lanes // 2)) for value in (total, x, y)]
+            for start in (0, lanes // 2)
+        ]
+        first, second = [_by_instruction(b, *half) for half in halves]
+        return b.shuffle(first, range(lanes), second)
+    bytes_ = [b.same_bits(value, vector("i8", lanes * 4)) for value in (x, y)]
+    return b.call(total.type, _VNNI[lanes * 4], [total, *bytes_], pure=True)
 
 
 def _pairs(b: Builder, x: Value, y: Value) -> Value:

@@ -167,7 +167,11 @@ def prepare(
         if type(module) in STATIC and isinstance(config, QConfig)
     ]
     _check_config("prepare", found)
+    seen: set[int] = set()
     for module, config in found:
+        if id(module) in seen:  # it is there under several names
+            continue
+        seen.add(id(module))
         module.qconfig = config
         if isinstance(module, nn.Embedding):
             continue

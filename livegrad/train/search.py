@@ -9,7 +9,7 @@ from typing import Any
 
 from livegrad.train.early_stopping import check_mode
 from livegrad.train.plot import Axis, Chart
-from livegrad.train.progress import progress
+from livegrad.train.progress import Progress, progress
 from livegrad.train.search_journal import Journal, Result
 from livegrad.train.search_methods import Bayes, Grid, Halving, Method, Random
 from livegrad.train.search_space import Space, check_space
@@ -180,7 +180,9 @@ def _method(
 def _run(method: Method, journal: Journal, runner: Any, mode: str, show: bool) -> None:
     better = min if mode == "min" else max
     done = len(journal.results)
-    bar = progress(description="search", total=method.total(), initial=done, disable=not show)
+    bar: Progress[Any] = progress(
+        description="search", total=method.total(), initial=done, disable=not show
+    )
     with bar:
         while True:
             while runner.is_free and (job := method.next()) is not None:

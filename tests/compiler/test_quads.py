@@ -61,11 +61,13 @@ def test_without_an_instruction(texts: list[str], monkeypatch: Any) -> None:
     assert not any("vpdpbusd" in text for text in texts)
 
 
-@pytest.mark.skipif(not machine.MACHINE.byte_dots, reason="a CPU without AVX-512 VNNI")
-def test_with_an_instruction(texts: list[str]) -> None:
+@pytest.mark.skipif(machine.MACHINE.byte_dots < 64, reason="a CPU without AVX-512 VNNI")
+@pytest.mark.parametrize("width", [64, 32])
+def test_with_an_instruction(width: int, texts: list[str], monkeypatch: Any) -> None:
+    monkeypatch.setattr(machine, "MACHINE", machine.MACHINE._replace(byte_dots=width))
     for sizes in SIZES:
         check(*sizes)
-    assert any("vpdpbusd" in text for text in texts)
+    assert any(f"vpdpbusd.{width * 8}" in text for text in texts)
 
 
 def test_the_longest_row_fits() -> None:

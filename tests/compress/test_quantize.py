@@ -319,3 +319,19 @@ def test_batch_norms_are_folded() -> None:
     )
     with pytest.raises(NotImplementedError, match="cannot fuse ReLU, Conv2d"):
         compress.fuse_modules(net, ["2", "0"])
+
+
+def test_gradients_end_at_rounding() -> None:
+    small = compress.quantize_dynamic(nn.Sequential(nn.Linear(4, 3)))
+    x = lg.randn(2, 4, requires_grad=True)
+    assert not small(x).requires_grad
+
+
+def test_a_layer_of_several_names() -> None:
+    lg.manual_seed(0)
+    shared = nn.Linear(4, 4)
+    net = nn.Sequential(shared, nn.ReLU(), nn.Sequential(shared))
+    x = lg.randn(8, 4)
+    small = calibrated(net, x)
+    assert small[0] is small[2][0]
+    assert error(small(x), net(x)) < 0.05

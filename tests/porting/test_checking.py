@@ -77,14 +77,16 @@ def test_the_command(tmp_path: Path) -> None:
     write(
         tmp_path,
         good="import torch\ntorch.ones(2)",
-        bad="import torch\n\ntorch.ao.nn",
+        bad="import torch\n\ntorch.quantize_per_tensor",
         worse="x = (",
     )
     good = python("-m", "livegrad", "check", "good.py", cwd=tmp_path)
     assert (good.returncode, good.stdout) == (0, "2 names of torch used, 2 there, 0 missing\n")
     bad = python("-m", "livegrad", "check", "bad.py", "good.py", cwd=tmp_path)
     assert bad.returncode == 1
-    assert bad.stdout.splitlines()[0].startswith("bad.py:3: livegrad has no torch.ao: quanti")
+    assert bad.stdout.splitlines()[0].startswith(
+        "bad.py:3: livegrad has no torch.quantize_per_tensor: there"
+    )
     worse = python("-m", "livegrad", "check", "worse.py", cwd=tmp_path)
     assert worse.returncode == 1
     assert "worse.py:1:" in worse.stderr

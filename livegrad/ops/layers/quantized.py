@@ -30,7 +30,7 @@ from livegrad.ops.elementwise.pointwise_math import round as rounded
 from livegrad.ops.products.quads import QUAD, byte_quads, quad_conv, quad_product
 from livegrad.ops.reductions.reduce import amax, amin
 from livegrad.ops.shaping.joining import pad
-from livegrad.ops.shaping.movement import reshape_to
+from livegrad.ops.shaping.movement import detach, reshape_to
 from livegrad.ops.shaping.slicing import narrow
 from livegrad.ops.support import samples as s
 from livegrad.ops.windows.window_products import Lie
@@ -50,6 +50,11 @@ def as_bytes(x: Tensor, inverse: Any, zero: Any) -> Tensor:
     """round(x * inverse) + zero as a uint8."""
     found = add(rounded(mul(x, inverse)), zero)
     return cast(clamp(found, 0, HIGHEST), dtypes.uint8)
+
+
+def _ended(x: Tensor) -> Tensor:
+    """`x` without its history: rounding has no slope, and gradients end here."""
+    return detach(x) if x.requires_grad else x
 
 
 def _in_quads(q: Tensor, quads: int) -> Tensor:
@@ -160,7 +165,7 @@ def linear_static(
     """A linear layer of rows of `size`; `step` and `zero` are those of `x`."""
     more = () if bias is None else (bias,)
     args = (1.0 / step, float(zero))
-    return record(STATIC_LINEAR, (x, weight, shift, scale, *more), (size,), args)
+    return record(STATIC_LINEAR, (_ended(x), weight, shift, scale, *more), (size,), args)
 
 
 def linear_dynamic(
@@ -168,7 +173,7 @@ def linear_dynamic(
 ) -> Tensor:
     """A linear layer of rows of `size`, each of which has a step of its own."""
     more = () if bias is None else (bias,)
-    return record(DYNAMIC_LINEAR, (x, weight, sums, scale, *more), (size,))
+    return record(DYNAMIC_LINEAR, (_ended(x), weight, sums, scale, *more), (size,))
 
 
 # ------------------------------------------------------------------------------ convolution
@@ -307,7 +312,7 @@ def conv_static(
 ) -> Tensor:
     """A convolution of one group; `weight` is that of `conv_quads`."""
     more = () if bias is None else (bias,)
-    return record(STATIC_CONV, (x, weight, shift, scale, *more), told, (1.0 / step,))
+    return record(STATIC_CONV, (_ended(x), weight, shift, scale, *more), told, (1.0 / step,))
 
 
 def conv_quads(weight: Tensor, by_channels: bool) -> Tensor:

@@ -14,5 +14,5 @@ MACHINE = Machine(
     attributes='nounwind "prefer-vector-width"="512" "min-legal-vector-width"="512" "stackrealign"',
     # AVX-512 has 32 registers of sixteen floats; NEON as many of four, AVX2 16 of eight.
     vectors=32 if host_target().has("avx512f") else 8,
-    byte_dots=64 if host_target().has("avx512vnni") else 0,
+    byte_dots=64 if host_target().has("avx512vnni") else 32 * host_target().has("avxvnni"),
 )
