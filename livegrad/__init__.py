@@ -760,7 +760,15 @@ if TYPE_CHECKING:  # imported when first used: see `__getattr__`
         typename as typename,
     )
     from livegrad.control_flow import cond as cond, while_loop as while_loop
-    from livegrad.debug import blame as blame
+    from livegrad.debug import (
+        blame as blame,
+        breakpoint_on as breakpoint_on,
+        ensure as ensure,
+        memory_report as memory_report,
+        predict_peak as predict_peak,
+        profile as profile,
+        shapes as shapes,
+    )
     from livegrad.func.vmap import vmap as vmap
     from livegrad.ops.layers.attention import safe_softmax as _safe_softmax
     from livegrad.ops.windows.interpolation import (
@@ -883,6 +891,7 @@ _SUBPACKAGES = (
     "attr",
     "autograd",
     "backends",
+    "compress",
     "cuda",
     "debug",
     "distributed",
@@ -939,8 +948,11 @@ _MORE = {
     "is_nonzero is_same_size is_signed is_storage range sym_float sym_int sym_ite sym_max "
     "sym_min sym_not sym_sqrt sym_sum typename",
     "checks": "_check _check_index _check_is_size _check_type _check_value",
+    "compress.schemes": "per_channel_affine per_channel_symmetric per_tensor_affine "
+    "per_tensor_symmetric qint32 qint8 quint8",
     "control_flow": "cond while_loop",
-    "debug": "blame",
+    "debug": "blame breakpoint_on ensure memory_report predict_peak profile shapes",
+    "ops.layers.fake_quantize": "fake_quantize_per_channel_affine fake_quantize_per_tensor_affine",
     "sparse.making": "sparse_bsc_tensor sparse_bsr_tensor sparse_compressed_tensor "
     "sparse_coo_tensor sparse_csc_tensor sparse_csr_tensor",
     "sparse.products": "hspmm smm sspaddmm",

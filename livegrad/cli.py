@@ -121,6 +121,21 @@ def view(
     todo.append(partial(command.run_watched, start, port, file, values, browser))
 
 
+@commands.command(
+    context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False}
+)
+@click.option("-m", "module", is_flag=True, help="PROGRAM is a module, as for python -m.")
+@click.argument("program")
+@click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
+@click.pass_obj
+def profile(
+    todo: list[Callable[[], None]], module: bool, program: str, arguments: tuple[str, ...]
+) -> None:
+    """Run a program as it is, and say on standard error where its time went."""
+    start = running.run_module if module else running.run_script
+    todo.append(partial(running.run_profiled, start, program, arguments))
+
+
 @commands.group()
 def data() -> None:
     """Data sets from packages that anybody can fetch."""

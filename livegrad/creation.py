@@ -23,6 +23,7 @@ from livegrad.ops.bookkeeping.in_place import laid_out_as, placed_like
 from livegrad.ops.elementwise.arithmetic import clone
 from livegrad.ops.making import generate
 from livegrad.ops.making.constants import from_array
+from livegrad.ops.making.data import array_of
 from livegrad.ops.shaping.movement import DETACH, sizes_of
 from livegrad.ops.shaping.strided import as_strided
 from livegrad.ops.support.numbers import ARRAYS, NUMBERS, check_array
@@ -131,10 +132,8 @@ def tensor(
         array = np.asarray(data)
     else:
         # Where Python's integers do not fit int64, NumPy must be told what they are.
-        array = _array_of_data(data, np.uint64 if target is dtypes.uint64 else None)
-        kind = {np.float64: float, np.complex128: complex}.get(array.dtype.type)
-        if target is None and kind is not None and _holds_python_floats(data):
-            target = dtypes.scalar_dtype(kind)
+        array, inferred = array_of(data, np.uint64 if target is dtypes.uint64 else None)
+        target = inferred if target is None else target
     if not isinstance(data, np.ndarray) and array.dtype != bool:
         check_array(array, target or dtypes.int64)
     strides = _copied_strides(data) if isinstance(data, np.ndarray) else None
@@ -175,87 +174,6 @@ def _copy(x: Tensor, dtype: DType | None) -> Tensor:
     """A leaf with the values of the tensor `x`."""
     out = clone(x.detach())
     return out if dtype is None else out.to(dtype)
-
-
-def _array_of_data(data: Any, dtype: Any = None) -> Array:
-    """Nested sequences of numbers, arrays and tensors as one array; torch's errors otherwise."""
-    if isinstance(data, list | tuple):
-        data = _without_tensors(data)
-    try:
-        array = np.array(data, dtype)
-    except (ValueError, OverflowError):
-        _check_rectangular(data, _sizes_by_first(data), 0)
-        raise
-    if array.dtype == object or array.dtype.kind not in "biufc":
-        raise _bad_data(data, array)
-    if array.size == 0 and not _first_leaf(data)[1]:
-        return array.astype(np.float64)
-    return array
-
-
-def _without_tensors(data: Any) -> Any:
-    """`data` with the tensors in it replaced by arrays."""
-    if isinstance(data, list | tuple):
-        return [_without_tensors(x) for x in data]
-    if isinstance(data, Handle):
-        return data.detach().numpy() if node_of(data).meta.ndim else data.item()
-    return data
-
-
-def _first_leaf(data: Any) -> tuple[Any, bool]:
-    """The first element of nested sequences, and whether there is one."""
-    while isinstance(data, list | tuple):
-        if not data:
-            return None, False
-        data = data[0]
-    return data, True
-
-
-def _holds_python_floats(data: Any) -> bool:
-    first, _ = _first_leaf(data)
-    return not isinstance(first, np.ndarray)
-
-
-def _sizes_by_first(data: Any) -> list[int]:
-    sizes = []
-    while isinstance(data, list | tuple | np.ndarray):
-        sizes.append(len(data))
-        if not len(data):
-            break
-        data = data[0]
-    return sizes
-
-
-def _check_rectangular(data: Any, sizes: list[int], dim: int) -> None:
-    """Raises torch's ValueError where nested sequences differ in length."""
-    nested = isinstance(data, list | tuple)
-    if dim == len(sizes):
-        if nested:
-            raise ValueError(
-                f"tensor: expected a number at dim {dim}; got a sequence of length {len(data)}. "
-                "All rows must have the same length"
-            )
-        return
-    if not nested:
-        raise TypeError(f"tensor: expected a sequence at dim {dim}; got {type(data).__name__}")
-    if len(data) != sizes[dim]:
-        raise ValueError(f"expected sequence of length {sizes[dim]} at dim {dim} (got {len(data)})")
-    for x in data:
-        _check_rectangular(x, sizes, dim + 1)
-
-
-def _bad_data(data: Any, array: Array) -> Exception:
-    if array.dtype == object:
-        _check_rectangular(data, _sizes_by_first(data), 0)
-    wrong = [x for x in array.ravel().tolist() if not isinstance(x, NUMBERS)]
-    if not wrong and array.size:
-        return ValueError("tensor: Overflow when unpacking long long; got an integer beyond int64")
-    kind = type(wrong[0] if wrong else data).__name__
-    if kind in ("str", "bytes"):
-        scalar = TypeError(f"new(): invalid data type '{kind}'")
-        deep = array.ndim and isinstance(_first_leaf(data)[0], str | bytes)
-        return ValueError(f"too many dimensions '{kind}'") if deep else scalar
-    return RuntimeError(f"tensor: could not infer dtype of {kind}")
 
 
 def as_tensor(data: Any, dtype: Any = None, device: Any = None) -> Tensor:
@@ -362,11 +280,47 @@ def frombuffer(
 
 
 def from_dlpack(ext_tensor: Any, *, device: Any = None, copy: bool | None = None) -> Tensor:
-    """A tensor that shares the memory of another library's CPU tensor, through DLPack."""
+    """A tensor that shares the memory of another library's CPU tensor, through DLPack.
+
+    It may also be a capsule, which another library has made of one.
+    """
     if isinstance(ext_tensor, Handle):
-        return clone(ext_tensor) if copy else ext_tensor
-    array = np.from_dlpack(ext_tensor)
+        if copy:
+            return clone(ext_tensor)
+        array = ext_tensor._exported()
+    elif type(ext_tensor).__name__ == "PyCapsule":
+        array = _Capsule(ext_tensor).array()
+    else:
+        array = np.from_dlpack(ext_tensor)
     return from_array(array) if copy else from_numpy(array)
+
+
+class _Capsule:
+    """A DLPack capsule as what NumPy wants to ask for one."""
+
+    def __init__(self, capsule: Any) -> None:
+        self.capsule = capsule
+
+    def array(self) -> Array:
+        """Its memory; capsules of the first version cannot say whether that may be written to."""
+        unsaid = '"dltensor"' in repr(self.capsule)
+        array = np.from_dlpack(self)
+        return np.asarray(_Writable(array)) if unsaid else array
+
+    def __dlpack__(self, **options: Any) -> Any:
+        return self.capsule
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return (1, 0)
+
+
+class _Writable:
+    """The memory of an array, which it keeps, as one that may be written to."""
+
+    def __init__(self, array: Array) -> None:
+        self.array = array
+        seen = array.__array_interface__
+        self.__array_interface__ = {**seen, "data": (seen["data"][0], False)}
 
 
 def scalar_tensor(

@@ -347,10 +347,16 @@ class Tensor(Subclassing):
         copy: bool | None = None,
     ) -> Any:
         """A DLPack capsule that shares the memory of the values; a copy if asked for."""
-        values = self._lent("DLPack")
+        values = self._exported()
         return (np.array(values) if copy else values).__dlpack__(
             max_version=max_version, dl_device=dl_device
         )
+
+    def _exported(self) -> Array:
+        """The values, for libraries that know nothing of gradients."""
+        if self.requires_grad:
+            raise BufferError("Can't export tensors that require gradient, use tensor.detach()")
+        return self._lent("DLPack")
 
     def __dlpack_device__(self) -> tuple[int, int]:
         return (1, 0)

@@ -159,6 +159,31 @@ def test_unsigned_integers(name):
     assert lg.promote_types(lg.uint32, lg.int8) is lg.int64
 
 
+def test_numbers_of_arrays_and_tensors_in_a_list_bring_their_dtypes():
+    assert lg.tensor([np.float64(1), 2.5]).dtype is lg.float64
+    assert lg.tensor([2.5, np.float32(1)]).dtype is lg.float32
+    assert lg.tensor([lg.tensor(1, dtype=lg.int32)]).dtype is lg.int32
+    assert lg.tensor([lg.tensor(1.0).half(), lg.tensor(1)]).dtype is lg.float16
+    assert lg.tensor([np.ones(2, np.float32), [1, 2]]).dtype is lg.float32
+
+
+def test_a_tensor_in_a_list_is_the_number_that_it_holds():
+    assert lg.tensor([lg.ones(1), lg.full((1, 1), 2.0)]).tolist() == [1, 2]
+    with pytest.raises(ValueError, match="only one element tensors"):
+        lg.tensor([lg.ones(2), lg.ones(2)])
+    assert lg.tensor([[1, 2], lg.ones(2)]).tolist() == [[1, 2], [1, 1]]
+
+
+def test_dlpack_shares_between_tensors_and_through_capsules():
+    x = lg.arange(4.0)
+    y, z = lg.from_dlpack(x[1:]), lg.utils.dlpack.from_dlpack(lg.utils.dlpack.to_dlpack(x))
+    y[0] = 9
+    z[3] = 7
+    assert x.tolist() == [0, 9, 2, 7]
+    with pytest.raises(BufferError, match="require gradient"):
+        lg.from_dlpack(x.requires_grad_())
+
+
 def test_functions_of_numpy_give_tensors() -> None:
     x = lg.arange(4.0)
     roots = np.sqrt(x)

@@ -62,7 +62,7 @@ LAYERS = (
     {"debug", "lint", "utils"},
     {"train"},
     {"__init__"},
-    {"array_api", "attr", "functional", "text", "view", "vision"},
+    {"array_api", "attr", "compress", "functional", "text", "view", "vision"},
     {"demo", "porting"},
     {"cli"},
     {"__main__"},

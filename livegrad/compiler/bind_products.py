@@ -9,10 +9,10 @@ from livegrad.compiler.access import axis_strides
 from livegrad.compiler.binder import Axis, Binder, collapsed
 from livegrad.compiler.channel_slopes import (
     CHANNELS,
-    LEAST_CHANNELS,
     bytes_for_windows,
     elements_for_channels,
     generate_channel_slopes,
+    has_many_channels,
 )
 from livegrad.compiler.describe import Factors, Windows
 from livegrad.compiler.image_lanes import MOST_IMAGES, elements_for, generate_image_lanes
@@ -30,6 +30,7 @@ from livegrad.compiler.window_lanes import (
     bytes_for_lanes,
     elements_for_sums,
     generate_window_lanes,
+    lanes_are_windows,
 )
 from livegrad.compiler.windows import generate_conv, generate_slopes, room_for_notes
 from livegrad.graph.symbol import least, most
@@ -43,13 +44,17 @@ MOST_ITEMS, ITEM_PRODUCT = 64, 1 << 17
 # than a few items.
 ROWS_CUT, COLUMNS_CUT = 28, 32
 WINDOWS_CUT, FEW_ITEMS = 14, 12
+# So many parts are few: many channels are then cut into fewer, and rows that meet windows, too.
+FEW_PARTS, CHANNEL_CUTS = 32, (CHANNELS, 8, 4)
 # Images with fewer windows than these are taken together.
 FEW_WINDOWS = 64
 # Images as lanes: windows of each that an item takes at most, sums in all, and elements of images
 # that are brought together for it.
 LANE_WINDOWS, LANE_SUMS, LANE_ELEMENTS = 128, 3 << 17, 3 << 17
-# Windows as lanes: how many of these a line has at least and at most, and sums of an item at most.
-LEAST_BESIDE, MOST_BESIDE, WINDOW_SUMS = 8, 4096, 1 << 13
+# Windows that an item takes at least then, and what they are cut in.
+LANE_CUT = 16
+# Windows as lanes: sums of an item at most.
+WINDOW_SUMS = 1 << 13
 
 
 class ProductBinder(Binder):
@@ -90,33 +95,52 @@ class ProductBinder(Binder):
         """Multiplications, too: eight take about as long as another operation."""
         return super().weight() + sum([x.terms for x in self.d.products]) // 8
 
+    def elements(self, slots: list[int], around: int) -> int:
+        """Of all images that an item takes."""
+        return super().elements(slots, around) * self._together(around)
+
     def item(self, n: int, m: int, around: int) -> tuple[int, int]:
         """Columns and rows of an item: as many items as are worth it."""
         work = around * n * m * sum([x.terms for x in self.d.products])
         wanted = least(most(work // ITEM_PRODUCT, 1), MOST_ITEMS)
         around = self.blocks_around(around)
-        rows, columns, cut = _cuts(m, ROWS_CUT), _cuts(n, COLUMNS_CUT), ROWS_CUT
-        coarsest = _cuts(n, MOST_COLUMNS)
-        slopes = [x.windows for x in self.d.products if x.windows and x.windows.by_rows]
-        if slopes and _has_many_channels(slopes[0]):
-            cut = CHANNELS * _taps(slopes[0])
-            rows = _cuts(m, cut)
-        elif slopes and _lanes_are_windows(slopes[0]):
-            cut = slopes[0].dims[-1][2]
-            rows = _cuts(m, cut)
-        elif slopes:
-            rows, cut = most(rows, least(_cuts(m, WINDOWS_CUT), FEW_ITEMS)), WINDOWS_CUT
-        if self._windows():  # bringing windows together takes long: rows are cut last
-            fewest, images = 1, self._image_lanes()
-            if images:
-                coarsest = _cuts(n, LANE_WINDOWS)
-                fewest = _cuts(m * least(n, LANE_WINDOWS) * images, LANE_SUMS)
-            columns = _parts(wanted, around, most(n // FEW_WINDOWS, 1), coarsest)
-            rows = _parts(wanted, around * columns, rows, fewest)
-        else:
-            rows = _parts(wanted, around * coarsest, rows, 1)
-            columns = _parts(wanted, around * rows, columns, coarsest)
+        if self._windows():
+            return self._item_of_windows(n, m, around, wanted)
+        columns, coarsest = _cuts(n, COLUMNS_CUT), _cuts(n, MOST_COLUMNS)
+        rows, cut = self._cut_of_rows(m, around * columns)
+        rows = _parts(wanted, around * coarsest, rows, 1)
+        columns = _parts(wanted, around * rows, columns, coarsest)
         return _whole(n, columns, COLUMNS_CUT), _whole(m, rows, cut)
+
+    def _cut_of_rows(self, m: int, others: int) -> tuple[int, int]:
+        """How many parts of rows there may be, where there are others of each, and what they are
+        cut in."""
+        rows, cut = _cuts(m, ROWS_CUT), ROWS_CUT
+        slopes = [x.windows for x in self.d.products if x.windows]
+        if not slopes:
+            return rows, cut
+        taps = _taps(slopes[0])
+        if has_many_channels(slopes[0]):
+            sizes = [size * taps for size in CHANNEL_CUTS]
+            cut = next((x for x in sizes[:-1] if others * _cuts(m, x) >= FEW_PARTS), sizes[-1])
+        elif lanes_are_windows(slopes[0]):
+            cut = slopes[0].dims[-1][2]
+        else:
+            return most(rows, least(_cuts(m, WINDOWS_CUT), FEW_ITEMS)), WINDOWS_CUT
+        return _cuts(m, cut), cut
+
+    def _item_of_windows(self, n: int, m: int, around: int, wanted: int) -> tuple[int, int]:
+        """Bringing windows together takes long: rows are cut last."""
+        coarsest, fewest, images = _cuts(n, MOST_COLUMNS), 1, self._image_lanes()
+        finest, columns_cut = most(n // FEW_WINDOWS, 1), COLUMNS_CUT
+        if images:
+            coarsest, finest, columns_cut = _cuts(n, LANE_WINDOWS), _cuts(n, LANE_CUT), LANE_CUT
+            fewest = _cuts(m * least(n, LANE_WINDOWS) * images, LANE_SUMS)
+        columns = _parts(wanted, around, finest, coarsest)
+        few = m > ROWS_CUT and around * columns * _cuts(m, ROWS_CUT) < FEW_PARTS
+        cut = WINDOWS_CUT if few else ROWS_CUT
+        rows = _parts(wanted, around * columns, _cuts(m, cut), fewest)
+        return _whole(n, columns, columns_cut), _whole(m, rows, cut)
 
     def _windows(self) -> Windows | None:
         """Those as columns, of the only product."""
@@ -166,7 +190,7 @@ class ProductBinder(Binder):
                 items = LANE_SUMS // most(slots[4] * slots[6] * together, 1)
                 columns = most(least(LANE_WINDOWS // most(slots[4], 1), items // slots[7]), 1)
                 rows = most(items // columns, 1)
-            if factors.windows and _lanes_are_windows(factors.windows):
+            if factors.windows and lanes_are_windows(factors.windows):
                 rows = least(rows, most(WINDOW_SUMS // most(slots[6] * slots[4] * columns, 1), 1))
             slots += [together, around, rows, columns]
             room = self._room(rows * slots[6], columns * slots[4], together)
@@ -182,7 +206,7 @@ class ProductBinder(Binder):
     def _room(self, rows: int, columns: int, together: int) -> int:
         """Elements of the thread's memory for a product."""
         slopes = [x.windows for x in self.d.products if x.windows]
-        if slopes and _lanes_are_windows(slopes[0]):
+        if slopes and lanes_are_windows(slopes[0]):
             return room_for_sums(rows, columns) + elements_for_sums(rows, columns)
         seen = self._windows()
         if seen is None or not self._image_lanes():
@@ -212,9 +236,9 @@ class ProductBinder(Binder):
     def _generate(self, windows: Windows) -> Callable[..., None]:
         """What multiplies windows."""
         if windows.by_rows:
-            if _has_many_channels(windows):
+            if has_many_channels(windows):
                 return generate_channel_slopes
-            return generate_window_lanes if _lanes_are_windows(windows) else generate_slopes
+            return generate_window_lanes if lanes_are_windows(windows) else generate_slopes
         return generate_image_lanes if self._image_lanes() else generate_conv
 
     def _step(self, stream: int, axis: int) -> int:
@@ -236,17 +260,6 @@ class ProductBinder(Binder):
         return told
 
 
-def _has_many_channels(windows: Windows) -> bool:
-    return windows.channels >= LEAST_CHANNELS
-
-
-def _lanes_are_windows(windows: Windows) -> bool:
-    """Gradients of few channels, whose windows lie side by side, enough of them for most lanes."""
-    _, count, _, stride, *_ = windows.dims[-1]
-    few = windows.by_rows and not _has_many_channels(windows)
-    return few and stride == 1 and LEAST_BESIDE <= count <= MOST_BESIDE
-
-
 def _height(taps: int) -> int:
     """Places that are multiplied at once: equal parts of a line."""
     wanted = -(-taps // most(-(-taps // MOST_PLACES), 1))
@@ -256,10 +269,10 @@ def _height(taps: int) -> int:
 def _bytes_for_slopes(factors: Factors, windows: Windows, rows: int) -> int:
     """Bytes of the thread's memory for notes, and for images of many channels."""
     rank = len(windows.dims)
-    if _lanes_are_windows(windows):
+    if lanes_are_windows(windows):
         _, count, taps, *_ = windows.dims[-1]
         return bytes_for_lanes(rank, count, _taps(windows) // taps, taps)
-    if not windows.by_rows or not _has_many_channels(windows):
+    if not windows.by_rows or not has_many_channels(windows):
         return room_for_notes(rank)
     channels = least(windows.channels, rows // _taps(windows) + 2)
     elements = elements_for_channels(channels, _places(windows))

@@ -94,10 +94,14 @@ class Binder:
         for node, dim in self.d.gathers:
             stride = contiguous_strides(node.meta.shape)[dim] * node.meta.dtype.itemsize
             slots += [stride, node.meta.shape[dim]]
-        elements = slots[6] * slots[4] if self.d.kind == "rows" else slots[3] * slots[4]
+        elements = self.elements(slots, prod([size for size, _ in outer]))
         grain = most(1, THREAD_WORK // most(1, elements * self.weight()))
         scratch += self.more(slots, inner, outer)
         return Block(slots, self.patches, grain, scratch)
+
+    def elements(self, slots: list[int], around: int) -> int:
+        """How many a work item computes, or folds."""
+        return slots[6] * slots[4] if self.d.kind == "rows" else slots[3] * slots[4]
 
     def more(self, slots: list[int], inner: Axis, outer: list[Axis]) -> int:
         """What else is told, and bytes of scratch memory for it."""

@@ -17,6 +17,7 @@ from contextlib import contextmanager
 
 from livegrad.compiler.builder import Builder
 from livegrad.compiler.control import Loop
+from livegrad.compiler.describe import Windows
 from livegrad.compiler.products import BLOCK, STRIP
 from livegrad.compiler.values import Value
 from livegrad.compiler.windows import Slopes
@@ -29,6 +30,11 @@ LEAST_CHANNELS, CHANNELS = 12, 14
 # one begins among what is brought together, and in each dim. And of a window at some place: where
 # its element is, and where its gradients are.
 _RUN, _WINDOW = 3, 2
+
+
+def has_many_channels(windows: Windows) -> bool:
+    """Whether they are taken together."""
+    return windows.channels >= LEAST_CHANNELS
 
 
 def generate_channel_slopes(b: Builder, rank: int, dtype: DType) -> None:

@@ -14,6 +14,8 @@ terms. It depends on how windows lie alone.
 from __future__ import annotations
 
 from livegrad.compiler.builder import Builder
+from livegrad.compiler.channel_slopes import has_many_channels
+from livegrad.compiler.describe import Windows
 from livegrad.compiler.values import Value, bytes_of
 from livegrad.compiler.windows import Windowed
 from livegrad.dtypes import DType
@@ -22,10 +24,19 @@ from livegrad.dtypes import DType
 STEPS = 64
 # Places in a window that are multiplied at once, at most, and output channels.
 MOST_PLACES, MOST_OUTPUTS = 5, 8
+# How many windows a line has at least, for most lanes, and at most.
+LEAST_BESIDE, MOST_BESIDE = 8, 4096
 # What is noted of a step: how far its windows and its gradients are, in bytes, and where masks of
 # lanes are: of windows, then of each place's elements. For each step, also where its windows begin
 # in each dim but the last.
 _NOTED = 3
+
+
+def lanes_are_windows(windows: Windows) -> bool:
+    """Whether gradients are those of few channels, whose windows lie side by side."""
+    _, count, _, stride, *_ = windows.dims[-1]
+    few = windows.by_rows and not has_many_channels(windows)
+    return few and stride == 1 and LEAST_BESIDE <= count <= MOST_BESIDE
 
 
 def generate_window_lanes(b: Builder, rank: int, height: int, dtype: DType) -> None:

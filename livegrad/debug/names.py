@@ -52,6 +52,13 @@ class Names:
             found = self._nearest(found, node, order) or found
         return None if not found else self._told(found)
 
+    def of_code(self, code: Any) -> str | None:
+        """The modules whose methods have this code: `blocks.3 (Block)`, `12 Block`."""
+        found = [m for m in self.modules if code is not None and _has_code(type(m), code)]
+        if len(found) > 1:
+            return f"{len(found)} {type(found[0]).__name__}"
+        return None if not found else self._told(found)
+
     def _told(self, found: list[Module]) -> str:
         kind = type(found[0]).__name__
         if len(found) > 1:

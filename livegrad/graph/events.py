@@ -46,6 +46,7 @@ WALKED: list[Listener] = []  # walked(): a backward pass was recorded, rule by r
 # flushing(reason): a flush is about to begin, perhaps told twice; gives nodes to compute as well.
 FLUSHING: list[Callable[[str], tuple[Node, ...]]] = []
 
+BEGUN: list[Listener] = []  # begun(): a flush, for profiles
 NOTED: list[Callable[[Node], None]] = []  # noted(node): as it is recorded, and there are listeners
 
 KINDS: dict[str, list[Listener]] = {

@@ -9,6 +9,7 @@ from livegrad import dtypes
 from livegrad.device import CPU
 from livegrad.dtypes import DType
 from livegrad.graph.blame import wrong_class
+from livegrad.graph.drawing import Shown, below_each_other
 from livegrad.graph.handle import Handle, leaf_node, wrap
 from livegrad.graph.meta import Meta, Shape, meta_of, on_device
 from livegrad.graph.node import Node, Spec
@@ -165,17 +166,32 @@ def broadcast_shapes(name: str, shapes: Sequence[Shape]) -> Shape:
     rank = max(len(s) for s in shapes)
     out = [1] * rank
     for shape in shapes:
-        for i, size in enumerate(shape, rank - len(shape)):
+        gap = rank - len(shape)
+        for place in range(len(shape) - 1, -1, -1):  # from the last dim on, as PyTorch tells them
+            size, i = shape[place], place + gap
             if size == out[i] or size == 1:
                 continue
             if out[i] != 1:
-                listed = " and ".join(str(list(s)) for s in shapes)
-                raise RuntimeError(
-                    f"{name}: the sizes of the tensors must match at dimension {i}; got shapes "
-                    f"{listed} ({out[i]} against {size}); expected equal sizes, or 1"
-                )
+                raise _not_broadcast(name, shapes, i, out[i], size)
             out[i] = size
     return tuple(out)
+
+
+def _not_broadcast(
+    name: str, shapes: Sequence[Shape], dim: int, size: int, other: int
+) -> RuntimeError:
+    rank = max(len(s) for s in shapes)
+    marked = [
+        Shown("abcdefgh"[k % 8], s, {dim - rank + len(s)} if dim >= rank - len(s) else ())
+        for k, s in enumerate(shapes)
+    ]
+    listed = " and ".join(str(list(s)) for s in shapes)
+    return RuntimeError(
+        f"The size of tensor a ({size}) must match the size of tensor b ({other}) at "
+        f"non-singleton dimension {dim}\n{below_each_other(marked)}\n"
+        f"{name}: the sizes of the tensors must match at dimension {dim}; got shapes "
+        f"{listed} ({size} against {other}); expected equal sizes, or 1"
+    )
 
 
 def not_a_tensor(op: Op, x: Any) -> TypeError:

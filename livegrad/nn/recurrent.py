@@ -279,11 +279,11 @@ class RNNBase(Module):
     ) -> list[Any]:
         """One layer in one direction: states after every step, last state (and cell)."""
         names = self._all_weights[number]
-        weights = {name.partition("_l")[0]: getattr(self, name) for name in names}
+        weights = {name.partition("_l")[0]: getattr(self, name) for name in names[1:]}
         bias, state_bias = weights.get("bias_ih"), weights.get("bias_hh")
         if bias is not None and self.mode != "GRU":
             bias, state_bias = bias + state_bias, None
-        gates = F.linear(rows, weights["weight_ih"], bias)
+        gates = self._input_gates(rows, names[0], bias)
         kind = gates.dtype  # under autocast, not that of the weights
         h, c = self._first(number, hx, count, kind)
         states, cells = recurrent(
@@ -299,6 +299,10 @@ class RNNBase(Module):
         )
         found = [states, _last_rows(states, count, sizes, reverse)]
         return found if cells is None else [*found, _last_rows(cells, count, sizes, reverse)]
+
+    def _input_gates(self, rows: Any, name: str, bias: Any) -> Any:
+        """The products of all steps' inputs with the weight `name`."""
+        return F.linear(rows, getattr(self, name), bias)
 
     def _first(self, number: int, hx: Any, count: int, dtype: Any) -> tuple[Any, Any]:
         """The first state and cell of one layer in one direction."""

@@ -5,7 +5,7 @@ Traceback (most recent call last):
   File "train.py", line 7, in <module>
     q = torch.quantize_per_tensor(x, 0.1, 0, torch.qint8)
 AttributeError: module 'torch' has no attribute 'quantize_per_tensor' (livegrad in its place)
-livegrad has no torch.quantize_per_tensor, which train.py uses in line 7: quantisation is …
+livegrad has no torch.quantize_per_tensor, which train.py uses in line 7: there are no …
 ```
 """
 

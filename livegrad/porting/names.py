@@ -20,6 +20,14 @@ _HERE = "livegrad.porting.modules"
 # Modules that are elsewhere here. What begins with one of these names is below the other.
 MOVED = {
     "functorch": "livegrad.func",
+    "torch.ao": f"{_HERE}.ao",
+    "torch.ao.nn.qat": "livegrad.compress.qat",
+    "torch.ao.quantization": "livegrad.compress",
+    "torch.ao.quantization.fake_quantize": "livegrad.compress.fake_quantize",
+    "torch.ao.quantization.observer": "livegrad.compress.observers",
+    "torch.ao.quantization.qconfig": "livegrad.compress.qconfig",
+    "torch.quantization": "livegrad.compress",
+    "torch.quantization.observer": "livegrad.compress.observers",
     "torch._dynamo": f"{_HERE}.dynamo",
     "torch._inductor": f"{_HERE}.inductor",
     "torch._jit_internal": "livegrad.jit",
@@ -72,10 +80,10 @@ SKIPPED = frozenset(
 
 # Parts of livegrad that are no part of torch, whatever their names.
 PRIVATE = frozenset(
-    "absent array_api asked asserting attr checks cli compiler control_flow creation datasets "
-    "debug demo device dtypes environment events foreach graph introspection legacy lint methods "
-    "moving native ops porting printing runtime sequences settings subclassing temporary "
-    "tensor text train typed typing variable vision".split()
+    "absent array_api asked asserting attr checks cli compiler compress control_flow "
+    "creation datasets debug demo device dtypes environment events foreach graph introspection "
+    "legacy lint methods moving native ops porting printing runtime sequences settings "
+    "subclassing temporary tensor text train typed typing variable view vision".split()
 )
 
 

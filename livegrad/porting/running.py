@@ -12,7 +12,7 @@ import builtins
 import importlib.util
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
 from types import CodeType, ModuleType, TracebackType
 from typing import Any
@@ -59,6 +59,16 @@ def run_text(text: str, arguments: Sequence[str]) -> None:
     sys.argv = ["-c", *arguments]
     sys.path.insert(0, "")
     execute(_compiled(text.encode(), "<string>"), main_module())
+
+
+def run_profiled(start: Callable[..., None], program: str, arguments: Sequence[str]) -> None:
+    """Runs a program by one of these functions, and says on standard error where its time went."""
+    measured = importlib.import_module("livegrad.debug").profile()  # nobody else waits for tensors
+    try:
+        with measured:
+            start(program, arguments)
+    finally:
+        print(measured, file=sys.stderr)
 
 
 def prepare() -> None:

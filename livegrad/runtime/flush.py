@@ -20,11 +20,13 @@ from weakref import ref
 from livegrad.compiler.kept import KEPT
 from livegrad.graph import spent
 from livegrad.graph.events import (
+    BEGUN,
     FLUSHING,
     LATEST,
     RAN,
     RECORDED,
     numbers_of_nodes,
+    tell,
     tell_flushing,
     tell_ran,
 )
@@ -39,7 +41,7 @@ from livegrad.graph.state import (
     start_over,
 )
 from livegrad.native.hot import FUNCTIONS, hot
-from livegrad.ops.bookkeeping.finite import FINITE, NotFinite
+from livegrad.ops.bookkeeping.finite import NotFinite, asks
 from livegrad.runtime import plans
 from livegrad.runtime.at_once import write_at_once
 from livegrad.runtime.counters import counters
@@ -121,6 +123,8 @@ def _follow_locked(state: State, reason: str, roots: tuple[Node, ...]) -> int:
     """Runs the plan that is known for what is pending; nothing has been changed if there is none,
     or if it refuses a value, which is for the other way to tell."""
     started = _now()
+    if BEGUN:
+        tell(BEGUN)
     if FLUSHING:
         roots = tell_flushing(reason, roots)
     try:
@@ -208,7 +212,7 @@ def _look_around(state: State) -> bool:
 
 def _look_into(state: State, fault: Fault) -> None:
     """Gradients that an update is to use are not finite: has that looked into, and goes on."""
-    asked = next(node for node in state.nodes if node.spec.op is FINITE)
+    asked = next(filter(asks, state.nodes))
     fault.recorded = None
     fault.with_traceback(None)  # its frames refer to what is pending, which would all look alive
     look_into(asked)
@@ -244,6 +248,8 @@ def _flush_the_rest(state: State, reason: str, roots: tuple[Node, ...], fault: F
 @hot
 def _flush(state: State, reason: str, roots: tuple[Node, ...], is_new: bool) -> None:
     started = _now()
+    if BEGUN:
+        tell(BEGUN)
     if not is_new and _flush_as_before(state, roots):
         _tell_ran(reason, LAST.executable, state.nodes, True, 0, started)
     else:

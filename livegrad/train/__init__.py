@@ -46,5 +46,8 @@ from livegrad.train.metrics import (
 )
 from livegrad.train.progress import Progress as Progress, progress as progress
 from livegrad.train.run_state import load_run as load_run, save_run as save_run
+from livegrad.train.search import SearchResult as SearchResult, search as search
+from livegrad.train.search_space import Choice as Choice, Float as Float, Int as Int
+from livegrad.train.search_workers import Trial as Trial
 from livegrad.train.seeding import seed_everything as seed_everything
 from livegrad.train.summary import Summary as Summary, summary as summary

@@ -100,8 +100,9 @@ def test_threads_share_bands_of_rows_and_change_no_bit(sizes: tuple[int, int, in
         ((3, 8, 9, 9, 9), (20, 8, 3, 3, 3), 1),
         ((9, 2, 30, 7), (5, 2, 3, 3), 1),  # too few of them
         ((6, 40, 10, 12), (24, 40, 3, 3), 1),  # channels are taken together
+        ((6, 20, 28, 26), (17, 20, 3, 3), 1),  # a sum of two parts
     ],
-    ids=["lanes", "volumes", "few", "channels"],
+    ids=["lanes", "volumes", "few", "channels", "parts"],
 )
 def test_threads_share_gradients_of_weights_and_change_no_bit(sizes: Any) -> None:
     shape, weights, padding = sizes
@@ -121,6 +122,30 @@ def test_threads_share_gradients_of_weights_and_change_no_bit(sizes: Any) -> Non
     scale = function(x.double().abs(), weights, g.double().abs(), padding=padding).numpy()
     values = np.frombuffer(found[0], "f4").reshape(weights)
     assert (np.abs(values - exact) <= 3e-6 * scale).all()
+
+
+def test_long_sums_over_windows_are_made_in_parts_once() -> None:
+    x, g = drawn(8, 12, 64, 64), drawn(8, 5, 64, 64)
+    nn.grad.conv2d_weight(x, (5, 12, 1, 1), g).numpy()
+    assert [step.kind for step in last_steps()] == ["product", "loops"]
+    halves = nn.grad.conv2d_weight(x.bfloat16(), (5, 12, 1, 1), g.bfloat16())
+    want = nn.grad.conv2d_weight(x.bfloat16().float(), (5, 12, 1, 1), g.bfloat16().float())
+    assert bits(halves.float()) == bits(want.bfloat16().float())
+
+
+@pytest.mark.parametrize("channels", [3, 16])
+def test_gradients_of_weights_have_the_same_bits_in_a_batch(channels: int) -> None:
+    x, g, weight = drawn(5, 8, channels, 20, 28), drawn(5, 8, 6, 18, 26), (6, channels, 3, 3)
+
+    def slopes(x: Any, g: Any) -> Any:
+        return nn.grad.conv2d_weight(x, weight, g)
+
+    each = [bits(slopes(x[i], g[i])) for i in range(5)]
+    assert bits(lg.func.vmap(slopes)(x, g)) == b"".join(each)
+    each = [bits(slopes(x[0], g[i])) for i in range(5)]
+    assert bits(lg.func.vmap(slopes, (None, 0))(x[0], g)) == b"".join(each)
+    each = [bits(slopes(x[i], g[0])) for i in range(5)]
+    assert bits(lg.func.vmap(slopes, (0, None))(x, g[0])) == b"".join(each)
 
 
 def test_batches_are_broadcast() -> None:

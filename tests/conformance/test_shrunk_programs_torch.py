@@ -34,6 +34,50 @@ PROGRAMS["conjugates as values of their own have no gaps"] = (
     "check()",
 )
 
+KINDS = (
+    "d = T.tensor(1.0, dtype=T.float64); i = T.tensor(2, dtype=T.int32); h = T.tensor(1.0).half()"
+    "; t = T.tensor(True); z = T.tensor(1j); f = T.bfloat16; np = __import__('numpy')"
+    "; u = T.ones(1); v = T.ones(1, 1, dtype=T.int16); w = T.ones(2)"
+)
+for data in (
+    "[d, 2] | [2, d] | [i] | [t] | [h, i] | [h, 1.5] | [i, 1.5] | [t, 2] | [[d], [1]]"
+    " | [np.float64(1)] | [np.float64(1), 2.5] | [2.5, np.float64(1)] | [np.int16(2), 1]"
+    " | [np.float16(1), np.int64(2)] | [True, np.float32(2)] | (np.float64(1.0),) | [d.to(f), i]"
+    " | [u, u] | [u, 2] | [[v], [u]] | [w] | [w, w] | [T.zeros(0)] | [[1, 2], w] | [w, [1, 2]]"
+    " | [np.ones(2), w] | [np.ones(2, dtype=np.float32), [1, 2]] | [[]] | [] | [1, [2]]"
+    " | [[1], 2] | [1, 'a'] | ['a'] | [2**63] | [1, 2.5, 3j] | [[1.5, 2], [True, 1]]"
+).split(" | "):
+    PROGRAMS[f"a tensor of {data}"] = (
+        KINDS,
+        f"a = T.tensor({data}); b = T.as_tensor({data}); c = T.ones(1).new_tensor({data})",
+        f"e = T.tensor({data}, dtype=T.float64)",
+        "check()",
+    )
+for made in ("np.sin(a)", "np.greater(a, 2)", "np.add(np.ones(6), a)", "np.sqrt(T.arange(3))"):
+    PROGRAMS[f"NumPy's functions of tensors give tensors: {made}"] = (
+        "np = __import__('numpy'); a = T.arange(6.0)",
+        f"b = {made}; which = type(b).__name__",
+        "b += 1",
+        "check()",
+    )
+for made in ("a", "a[1::2]", "a.view(2, 3).t()"):
+    PROGRAMS[f"memory shared by DLPack: {made}"] = (
+        f"a = T.arange(6.0); b = {made}; c = T.from_dlpack(b); same = c is b",
+        "d = T.utils.dlpack.from_dlpack(T.utils.dlpack.to_dlpack(b))",
+        "c.mul_(2)",
+        "check()",
+        "d[0] += 1; b.add_(1)",
+        "check()",
+    )
+PROGRAMS["what requires a gradient is not shared by DLPack"] = (
+    "a = T.ones(2, requires_grad=True)",
+    "b = T.from_dlpack(a)",
+    "c = a.__dlpack__()",
+    "d = T.from_dlpack(a.detach())",
+    "d.add_(1)",
+    "check()",
+)
+
 VALUES = (
     "x = T.arange(12.0).reshape(3, 4); v = T.arange(3.0); s = T.eye(3) * 4; i = T.tensor([0, 2])"
     "; k = T.zeros(3, 4, dtype=T.int64); c = x + 1j"

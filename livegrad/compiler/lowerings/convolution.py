@@ -4,17 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from math import prod
+from typing import Any
 
 from livegrad.compiler.access import axis_strides, own_index, resolve
 from livegrad.compiler.describe import Describer, Windows
+from livegrad.compiler.expand import make_node
 from livegrad.compiler.fuse import Fuser
 from livegrad.compiler.groups import Read
 from livegrad.compiler.legalise import Legaliser
 from livegrad.compiler.lowerings.base import Looped, Nodes
 from livegrad.compiler.lowerings.product import NATIVE, in_wide, multiplied
+from livegrad.compiler.window_lanes import lanes_are_windows
+from livegrad.graph.handle import node_of
 from livegrad.graph.index import FIRST, Along, Index
-from livegrad.graph.meta import Shape
-from livegrad.graph.node import Node
+from livegrad.graph.meta import Shape, meta_of
+from livegrad.graph.node import Node, Spec
+from livegrad.graph.record import record
+from livegrad.ops.reductions.reduce import SUM
+from livegrad.ops.shaping.movement import reshape_to
+from livegrad.ops.windows.unfolding import permuted
 from livegrad.ops.windows.window_products import Lie
 
 
@@ -28,10 +36,14 @@ class _Windowed(Looped):
         """The last dim of what has windows must be neighbours; all of the other input."""
         if node.meta.dtype not in NATIVE:
             return walk.once(node, inputs, lambda: in_wide(walk, node, inputs))
-        found = [walk.in_order(x) for x in inputs]
+        found = [self.in_memory(walk, x) for x in inputs]
         if _has_near_neighbours(inputs[self.seen]):
             found[self.seen] = inputs[self.seen]
         return walk.add(node, tuple(found))
+
+    def in_memory(self, walk: Legaliser, x: Node) -> Node:
+        """What has no windows, as it is read."""
+        return walk.in_order(x)
 
     def from_memory(self, node: Node) -> Nodes:
         """Both inputs."""
@@ -69,9 +81,44 @@ class ConvProduct(_Windowed):
 
 
 class ConvSlopes(_Windowed):
-    """Inputs g (N, G, O, *L), x (N, G, C, *S); attrs Lie."""
+    """Inputs g (N, G, O, *L), x (N, G, C, *S); attrs Lie.
+
+    Long sums are made in parts, of as many images each, which threads share: by how many images and
+    windows there are, so that a sum has the same bits in any company.
+    """
 
     seen = 1
+
+    def legalise(self, walk: Legaliser, node: Node, inputs: Nodes) -> Node:
+        """In parts, each of which is another group; then the sum of these."""
+        parts = _parts(node)
+        if parts == 1 or node.meta.dtype not in NATIVE:
+            return super().legalise(walk, node, inputs)
+        return walk.once(node, inputs, lambda: self._in_parts(walk, node, inputs, parts))
+
+    def _in_parts(self, walk: Legaliser, node: Node, inputs: Nodes, parts: int) -> Node:
+        cut = tuple([walk.rewrite(lambda x: _apart(x, parts), x, site=node.site) for x in inputs])
+        groups, *sizes = node.meta.shape
+        meta = meta_of((parts * groups, *sizes), node.meta.dtype)
+        made = make_node(Spec(node.op, node.attrs, meta), cut, (), node.site)
+
+        def total(sums: Any) -> Any:
+            return record(SUM, (reshape_to(sums, (parts, *node.meta.shape)),), ((0,), False))
+
+        return walk.rewrite(total, super().legalise(walk, made, cut), site=node.site)
+
+    def in_memory(self, walk: Legaliser, x: Node) -> Node:
+        """Gradients of which all windows of an image and a channel are neighbours."""
+        shape = x.meta.shape
+        base, index = resolve(x, own_index(shape))
+        if base.op.kind == "generate":
+            return walk.in_order(x)
+        strides, near = axis_strides(index, base.meta.shape, len(shape)), 1
+        for size, stride in zip(reversed(shape[3:]), reversed(strides[3:]), strict=True):
+            if size != 1 and stride != near:
+                return walk.in_order(x)
+            near = near * size
+        return x
 
     def group(self, fuser: Fuser, node: Node) -> None:
         """A row per channel and place in a window, a column per output channel."""
@@ -88,10 +135,42 @@ class ConvSlopes(_Windowed):
 
     def describe(self, kernel: Describer, node: Node, index: Index) -> int:
         """A product of windows and gradients."""
-        g, x = [y.meta.shape for y in node.inputs]
-        windows = Windows(True, x[2], _dims(node, x, g[3:], node.meta.shape[3:]))
+        g = node.inputs[0].meta.shape
         terms = g[0] * prod(g[3:])
-        return multiplied(kernel, terms, kernel.fuser.direct_reads(node, index), windows)
+        reads = kernel.fuser.direct_reads(node, index)
+        return multiplied(kernel, terms, reads, _slopes_windows(node))
+
+
+def _slopes_windows(node: Node) -> Windows:
+    g, x = [y.meta.shape for y in node.inputs]
+    return Windows(True, x[2], _dims(node, x, g[3:], node.meta.shape[3:]))
+
+
+# Parts of a sum at most, and windows of each at least.
+_MOST_PARTS, _LEAST_WINDOWS = 8, 2048
+
+
+def _parts(node: Node) -> int:
+    """Into how many parts of images a sum over windows is cut: as many in each.
+
+    What reads images where they are has work enough for threads without it.
+    """
+    if lanes_are_windows(_slopes_windows(node)):
+        return 1
+    images, windows = node.inputs[0].meta.shape[0], prod(node.inputs[0].meta.shape[3:])
+    for parts in range(_MOST_PARTS, 1, -1):
+        if images % parts == 0 and images * windows >= parts * _LEAST_WINDOWS:
+            return parts
+    return 1
+
+
+def _apart(x: Any, parts: int) -> Any:
+    """Parts of the images (N, G, …) as groups: (N / parts, parts * G, …)."""
+    images, groups, *rest = node_of(x).meta.shape
+    around = () if groups == 1 else (groups,)
+    cut = reshape_to(x, (parts, images // parts, *around, *rest))
+    turned = permuted(cut, (1, 0, *range(2, node_of(cut).meta.ndim)))
+    return reshape_to(turned, (images // parts, parts * groups, *rest))
 
 
 def _read(x: Node, lead: tuple[Along, ...], first: int | None = None) -> Read:

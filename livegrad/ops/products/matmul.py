@@ -9,10 +9,11 @@ import numpy as np
 
 from livegrad import dtypes
 from livegrad.dtypes import DType
+from livegrad.graph.drawing import Shown, in_a_row
 from livegrad.graph.handle import node_of
 from livegrad.graph.infer import broadcast_shapes, not_implemented
 from livegrad.graph.lowering import lowered_by
-from livegrad.graph.meta import Meta, meta_of
+from livegrad.graph.meta import Meta, Shape, meta_of
 from livegrad.graph.op import Op
 from livegrad.graph.record import record
 from livegrad.graph.views import row_major
@@ -53,9 +54,23 @@ def _check_same_dtype(name: str, metas: Metas) -> None:
 def inner_sizes_differ(a: Meta, b: Meta) -> RuntimeError:
     """The error for matrices that do not fit."""
     fits = a.ndim > 1 and a.shape[-2] == b.shape[-2] and a.shape[-1] != b.shape[-1]
+    drawn = in_a_row(Shown("a", a.shape, {a.ndim - 1}), " @ ", Shown("b", b.shape, {b.ndim - 2}))
     return RuntimeError(
+        f"{_in_torch(a.shape, b.shape)}\n{drawn}\n"
         f"matmul: inner sizes differ; got a {a.shape} @ b {b.shape}; expected a.shape[-1] == "
         f"b.shape[-2]. Did you mean {'a' if fits else 'b'}.T?"
+    )
+
+
+def _in_torch(a: Shape, b: Shape) -> str:
+    """What PyTorch says of matrices, or batches of them, that do not fit."""
+    if len(b) < 3 or len(a) < 3:
+        rows = prod(a[:-1])
+        return f"mat1 and mat2 shapes cannot be multiplied ({rows}x{a[-1]} and {b[-2]}x{b[-1]})"
+    batch = prod(b[:-2])
+    return (
+        f"Expected size for first two dimensions of batch2 tensor to be: [{batch}, {a[-1]}] but "
+        f"got: [{batch}, {b[-2]}]."
     )
 
 
@@ -189,7 +204,11 @@ def _linear_infer(metas: Metas, attrs: Attrs, shape: Any) -> Meta:
     if weight.ndim != 2:
         raise RuntimeError(f"linear: got weight {weight.shape}; expected 2 dims (out, in)")
     if not x.ndim or x.shape[-1] != weight.shape[1]:
+        drawn = in_a_row(
+            Shown("input", x.shape, {x.ndim - 1}), " and ", Shown("weight", weight.shape, {1})
+        )
         raise RuntimeError(
+            f"{_in_torch(x.shape or (1,), weight.shape[::-1])}\n{drawn}\n"
             f"linear: inner sizes differ; got input {x.shape} and weight {weight.shape}; expected "
             "input.shape[-1] == weight.shape[1]"
         )

@@ -12,6 +12,7 @@ import numpy as np
 
 from livegrad import dtypes
 from livegrad.graph.blame import as_items
+from livegrad.graph.drawing import Shown, below_each_other
 from livegrad.graph.handle import Handle, node_of
 from livegrad.graph.layout import Strides, viewed_strides
 from livegrad.graph.lowering import lowered_by
@@ -80,7 +81,14 @@ def _cat_infer(metas: tuple[Meta, ...], attrs: Attrs, shape: Any) -> Meta:
             )
         for d, size in enumerate(other):
             if d != dim and size != first[d]:
+                drawn = below_each_other(
+                    [Shown(f"tensor {i}", s, {d} if i == number else ()) for i, s in
+                     enumerate(shapes) if i in (0, number)]
+                )  # fmt: skip
                 raise RuntimeError(
+                    f"Sizes of tensors must match except in dimension {dim}. Expected size "
+                    f"{first[d]} but got size {size} for tensor number {number} in the list.\n"
+                    f"{drawn}\n"
                     f"cat: sizes of tensors must match except in dimension {dim}; got shapes "
                     f"{first} and {other}; expected size {first[d]} but got size {size} in dim {d} "
                     f"of tensor number {number}"

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from livegrad import dtypes
 from livegrad.graph.blame import as_index
+from livegrad.graph.drawing import Shown, in_a_row
 from livegrad.graph.handle import Handle, node_of
 from livegrad.graph.meta import Shape
 from livegrad.graph.record import record
@@ -57,8 +58,9 @@ def _check_numbers(name: str, stride: Sizes, padding: Sizes, dilation: Sizes, gr
 
 
 def _check_channels(
-    name: str, channels: int, weight: Shape, bias: Any, groups: int, transposed: bool
+    name: str, x: Shape, rank: int, weight: Shape, bias: Any, groups: int, transposed: bool
 ) -> None:
+    channels = x[-1 - rank]
     per_group = weight[0] if transposed else weight[1] * groups
     if weight[0] < groups or weight[0] % groups:
         raise RuntimeError(
@@ -66,9 +68,13 @@ def _check_channels(
             f"0 and divisible by it, but got weight of size {list(weight)} instead"
         )
     if channels != per_group:
+        shown = Shown("input", x, {len(x) - 1 - rank}), Shown("weight", weight, {not transposed})
         raise RuntimeError(
-            f"{name}: Given groups={groups}, weight of size {list(weight)}, expected input to have "
-            f"{per_group} channels, but got {channels} channels instead"
+            f"Given groups={groups}, weight of size {list(weight)}, expected input{list(x)} to "
+            f"have {per_group} channels, but got {channels} channels instead\n"
+            f"{in_a_row(shown[0], ' and ', shown[1])}\n"
+            f"{name}: input.shape[{-1 - rank}] must be weight.shape[{int(not transposed)}]"
+            f"{f' * {groups} groups' if groups > 1 and not transposed else ''}"
         )
     outputs = weight[1] * groups if transposed else weight[0]
     if bias is not None and node_of(bias).meta.shape != (outputs,):
@@ -128,7 +134,7 @@ def convolve(
     plain = (0,) if isinstance(padding, str) else per_dim(name, "padding", padding, rank)
     _check_numbers(name, steps, plain, spread, groups)
     pads = _paddings(name, padding, rank, w[2:], steps, spread)
-    _check_channels(name, x[-1 - rank], w, bias, groups, False)
+    _check_channels(name, x, rank, w, bias, groups, False)
     attrs = (steps, pads, spread, groups, ())
     _check_sizes(name, x[-rank:], Geometry(*attrs).counts(x[-rank:], w[2:]))
     batched = len(x) == rank + 2
@@ -160,7 +166,7 @@ def convolve_transposed(
     plain = per_dim(name, "padding", padding, rank)
     extra = per_dim(name, "output_padding", output_padding, rank)
     _check_numbers(name, steps, plain, spread, groups)
-    _check_channels(name, x[-1 - rank], w, bias, groups, True)
+    _check_channels(name, x, rank, w, bias, groups, True)
     if any(not 0 <= e < max(st, d) for e, st, d in zip(extra, steps, spread, strict=True)):
         raise RuntimeError(
             f"{name}: output padding must be smaller than either stride or dilation; got "

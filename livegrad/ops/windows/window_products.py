@@ -20,7 +20,7 @@ from livegrad.graph.lowering import lowered_by
 from livegrad.graph.meta import Meta, Shape, meta_of
 from livegrad.graph.op import Op
 from livegrad.graph.record import record
-from livegrad.ops.shaping.movement import reshape_to
+from livegrad.ops.shaping.movement import expanded, reshape_to
 from livegrad.ops.support import samples as s
 from livegrad.ops.windows.unfolding import Sizes, permuted
 
@@ -111,6 +111,21 @@ def _batch(places: _Places) -> Any:
     return rule
 
 
+_product_batch = _batch(
+    {(True, False): (0, 0, 0), (False, True): (0, 1, 2), (True, True): (1, 0, 1)}
+)
+_slopes_of_both = _batch({(True, False): (2, 0, 1), (True, True): (1, 1, 0)})
+
+
+def _slopes_batch(n: Any, size: int, xs: list[Tensor], batched: tuple[bool, bool]) -> Tensor:
+    """Channels of a batch stay apart: in which order terms are added goes by how many there are."""
+    g, x = xs
+    if batched == (False, True):
+        g, batched = expanded(g, (size, *node_of(g).meta.shape)), (True, True)
+    found: Tensor = _slopes_of_both(n, size, [g, x], batched)
+    return found
+
+
 # ----------------------------------------------------------------------------------- the records
 
 
@@ -152,7 +167,7 @@ CONV_PRODUCT: Op = Op(
     ref=_product_ref,
     lower=lowered_by("convolution.ConvProduct"),
     flops=lambda node: node.meta.numel * prod(node.inputs[1].meta.shape[2:]),
-    batch=_batch({(True, False): (0, 0, 0), (False, True): (0, 1, 2), (True, True): (1, 0, 1)}),
+    batch=_product_batch,
     samples=_samples("conv_product"),
 )
 CONV_SLOPES: Op = Op(
@@ -162,7 +177,7 @@ CONV_SLOPES: Op = Op(
     ref=_slopes_ref,
     lower=lowered_by("convolution.ConvSlopes"),
     flops=lambda node: node.meta.numel * _windows(node.inputs[0].meta),
-    batch=_batch({(True, False): (2, 0, 1), (False, True): (0, 2, 2), (True, True): (1, 1, 0)}),
+    batch=_slopes_batch,
     samples=_samples("conv_slopes"),
 )
 

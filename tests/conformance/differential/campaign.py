@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from .clipping import Clipping
 from .explained import KEPT
 from .explained_states import OWN_STRIDES
 from .explained_values import SIGN
@@ -20,6 +21,7 @@ from .shrink import Shrinker
 from .signs import Negating
 from .strides import LaidOut, strides_of
 
+CLIPPED_NAN = "PyTorch's gradient at NaN, of what clips or shrinks, is that of vectors, or another"
 NO_INTEGER = "NaN and infinities as integers are what the processor makes of them, in PyTorch"
 ROUNDINGS = "the value hangs on roundings: PyTorch's own changes with them"
 
@@ -48,9 +50,7 @@ def is_past(other: Difference | None, found: Difference, lines: Sequence[str]) -
     """Whether a PyTorch that does something as livegrad does it no longer differs in `found`."""
     if other is None:
         return True
-    # A check looks at how often things were written after all variables.
-    later = other.line == found.line and other.kind == "version" != found.kind
-    if other.line <= found.line and not later:
+    if (other.line, other.place) <= (found.line, found.place):
         return False
     return other.reason is not None or is_rounding(other, lines)
 
@@ -116,6 +116,7 @@ class Campaign:
         rules: list[tuple[Any, dict[str, Any], str]] = [
             (Saturating, {"saturating": True}, NO_INTEGER),
             (Negating, {"negating": True}, SIGN),
+            (Clipping, {"clipping": True}, CLIPPED_NAN),
         ]
         if any("autograd.grad(" in line for line in lines):
             rules.append((LaidOut, {"laying": LaidOut(strides_of(lines))}, OWN_STRIDES))

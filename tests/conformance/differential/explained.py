@@ -19,6 +19,7 @@ from .explained_states import (
     HIDING,
     INTEGERS,
     LEFT,
+    NO_GAPS,
     NO_INDEX,
     NOTHING_FLOWS,
     OF_NOTHING,
@@ -26,6 +27,7 @@ from .explained_states import (
     OWN_STRIDES,
     SET_ON_A_VIEW,
     derived,
+    derived_from_parts,
     gradients_in,
     has_extremes_of_nothing,
     is_computed_from_left,
@@ -56,7 +58,7 @@ class Explained:
 SET_ON_A_WHOLE = "views of what set_ gives another storage keep the history that they had"
 ONE_NUMBER_ALONE = "the largest so far of one complex number is that number, and has its gradient"
 COMPLEX_FOLDS = "complex numbers that are folded in at indices have gradients, as real ones do"
-COMPLEX_PARTS = "a copy of complex numbers with a part replaced has a gradient, as of real ones"
+COMPLEX_PARTS = "complex numbers written to a part of a copy have gradients, as real ones do"
 KEPT = "values that backward needs are kept as they were: there is nothing to refuse"
 
 EXPLAINED = (
@@ -85,7 +87,9 @@ EXPLAINED = (
     ),
     Explained(COMPLEX_FOLDS, "scatter_reduce does not support automatic differentiation"),
     Explained(COMPLEX_FOLDS, "index_reduce does not support automatic differentiation"),
-    Explained(COMPLEX_PARTS, "_scatter does not support automatic differentiation"),
+    Explained(COMPLEX_PARTS, "slice_scatter does not support automatic differentiation"),
+    Explained(COMPLEX_PARTS, "select_scatter does not support automatic differentiation"),
+    Explained(COMPLEX_PARTS, "diagonal_scatter does not support automatic differentiation"),
     Explained(ONE_NUMBER_ALONE, "cummax does not support automatic differentiation"),
     Explained(ONE_NUMBER_ALONE, "cummin does not support automatic differentiation"),
     Explained(
@@ -176,8 +180,10 @@ def explanation_of_refusal(
         return "there is no kernel for complex numbers, also where there is nothing to compute"
     if re.search(r"running_mean should contain \d+ elements", message) and empty:
         return "the number of features is checked, also that of an empty batch"
-    if re.search(r"are out of bounds for storage of \d+", message) and any(map(has_more, named)):
-        return UNSEEN_REST
+    if re.search(r"are out of bounds for storage of \d+", message):
+        if any(map(has_more, named)):
+            return UNSEEN_REST
+        return NO_GAPS if names(line).reads & derived_from_parts(before) else None
     if "that was given another shape by" in message and is_made_hiding(line, before):
         return HIDDEN_VIEW if any(is_hidden_view(x, list(theirs.values())) for x in named) else None
     if "the graph was spent by backward" in message:
@@ -210,6 +216,12 @@ def is_met_by_backward(message: str, line: str, named: Sequence[Any]) -> bool:
     stale = re.match(r"Output \d+ of \w+ is a view and its base|A view was created", message)
     asked = re.search(r"backward\(|autograd\.grad\(", line)
     return bool(stale and asked) and not any(map(is_stale, named))
+
+
+def asked_for(line: str) -> list[str]:
+    """The variables that a call of `autograd.grad` lists."""
+    found = re.search(r"autograd\.grad\(.*, \[([\w, ]+)\]", line)
+    return [] if found is None else found[1].split(", ")
 
 
 def is_made_hiding(line: str, before: Sequence[str]) -> bool:
@@ -251,6 +263,10 @@ def explanation(
     if is_own_fault(wrong):
         return OWN_FAULT
     message = str(wrong)
+    if "appears to not have been used in the graph" in message and found is None:
+        asked = [theirs[name] for name in asked_for(line) if name in theirs]
+        hidden = any(is_hidden_view(x, list(theirs.values())) for x in asked)
+        return HIDDEN_VIEW if hidden and any(f in x for f in HIDING for x in before) else None
     if "does not require grad and does not have a grad_fn" in message and found is None:
         # PyTorch returns zeros for what is empty, or was picked as nothing: a constant.
         gradient = "create_graph=True" in line and any(x.numel() == 0 for x in named)

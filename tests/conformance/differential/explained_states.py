@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 
+from .compare import flat
 from .explained_backward import SMALLER_BASE
 from .explained_values import (
     HIDDEN_WHOLE,
@@ -22,7 +23,6 @@ from .program import names
 from .sides import version
 from .tensors import (
     are_equal,
-    are_nan,
     functions_before,
     has_left_its_base,
     has_nan,
@@ -43,8 +43,6 @@ OWN_FAULT = "PyTorch finds a fault of its own"
 NO_INDEX = "an index must name a place, also where there is nothing to read or write"
 NEGATED_UNSIGNED = "PyTorch's gradient of atan2 negates a uint8, which is none of its numbers"
 LAST_NAN = "of several NaN in a window the first has the gradient, as in max(); PyTorch's last has"
-CLIPPED_NAN = "PyTorch's gradient at NaN, of what clips or shrinks, is that of vectors, or another"
-CLIPPING = ("hardtanh(", "relu6(", "hardshrink(", "softshrink(")
 GRADIENT = "a gradient is a tensor like any other; PyTorch's may be a view, made without gradients"
 HIDING = ("repeat_interleave(", "avg_pool1d(", "einsum(", "tensordot(", "F.linear(")
 DECAYED = "AdamW shrinks and moves a parameter in one write; in PyTorch these are two"
@@ -60,6 +58,10 @@ UNREAD = "PyTorch leaves a ZeroTensor as a gradient, which cannot be read"
 UNREADABLE = "PyTorch cannot read a conjugate whose history it has given up"
 NOTHING_FLOWS = "an empty gradient is a function of what it came from as that of anything else"
 DETACHED = "PyTorch's flag retains_grad stays, where detach_() has made a leaf of a tensor"
+ONE_FOR_TWO = (
+    "each gradient is a tensor of its own; PyTorch's are one, or in one memory, where a rule gives "
+    "it on as it is"
+)
 OF_NOTHING = "PyTorch's gradient of cummax, and of cummin, of nothing is the tensor itself"
 INTEGERS = "integers and bools never require a gradient, also where one is written to them"
 
@@ -67,6 +69,8 @@ ANY_OF_EQUALS = "which of equal numbers topk takes first is not promised"
 LEAF_BEFORE = "a view that was made a leaf stays one; PyTorch's not, if it had been written before"
 
 NO_GAPS = "a copy with a part replaced has no gaps; PyTorch's has those of what it is a copy of"
+GIVEN_UP = r"Output \d+ of [A-Z][a-z]+ is a|A view was created in (inference|no_grad) mode"
+RETAINED = re.compile(r"\w+ = (\w+)\.grad$")
 GRADIENTS = ("T.autograd.grad(", "T.func.", "T.autograd.functional.")
 LAYOUT = ("stride", "storage_offset", "is_contiguous")
 FLOWS = ("is_leaf", "requires_grad")
@@ -89,6 +93,9 @@ def explanation_of_state(
     gradients = gradients_in(lines)
     if kind == "value" and name in gradients and is_written_together(theirs[name], detail):
         return OWN_STRIDES
+    together = kind in ("value", "version", *FLOWS) and name in theirs
+    if together and is_one_of_two(str(name), lines, theirs):
+        return ONE_FOR_TWO
     known = {**dropped, **theirs}
     if kind == "grad value" and (reason := explanation_of_gradient(detail, name, lines, known)):
         return reason
@@ -100,7 +107,7 @@ def explanation_of_state(
         return NO_INDEX
     if kind == "RuntimeError at a read" and "please report a bug to PyTorch" in detail:
         return OWN_FAULT
-    if kind == "RuntimeError at a read" and re.search(r"Output \d+ of [A-Z][a-z]+ is a", detail):
+    if kind == "RuntimeError at a read" and re.search(GIVEN_UP, detail):
         return UNREADABLE if "conj" in "\n".join(lines) else None
     if name is None:
         return None
@@ -108,6 +115,8 @@ def explanation_of_state(
         return HIDDEN_WHOLE if written_hidden(theirs, lines) else None
     if kind == "version":
         return explanation_of_version(name, theirs, lines)
+    if kind == "identity":
+        return ONE_FOR_TWO if are_asked_together(detail, name, lines) else None
     if kind == "dtype" and "torch complex32" in detail:
         return NO_HALVES
     if kind in LAYOUT:
@@ -124,8 +133,6 @@ def explanation_of_gradient(
         return NEGATED_UNSIGNED
     if is_through(x, "max_pool1d(", has_nan, theirs, lines):
         return LAST_NAN
-    if is_clipped_nan(x, detail, theirs, lines):
-        return CLIPPED_NAN
     if any(isinstance(y, torch.Tensor) and ends_beyond_its_base(y) for y in theirs.values()):
         return SMALLER_BASE
 
@@ -150,7 +157,7 @@ def explanation_of_layout(
     made_oddly = name in odd or name in made_after(is_masked, lines)
     if re.search(NOTHING_THERE, detail) and (kind == "storage_offset" or made_oddly):
         return EMPTY
-    if name in gradients_in(lines):
+    if name in gradients_in(lines) or name in retained_gradients(lines, theirs):
         return OWN_STRIDES
     if name in derived_from_parts(lines):
         return NO_GAPS
@@ -195,7 +202,7 @@ def explanation_of_flow(
         return LEFT
     if kind in FLOWS and is_stale(theirs[name]) and counts_for_others(theirs[name], theirs):
         return LEFT
-    if kind in FLOWS and name in derived(lines, "T.tensordot(") | derived(lines, "T.einsum("):
+    if kind in FLOWS and any(name in derived(lines, call) for call in HIDING):
         return HIDDEN_WHOLE if is_part_of_hidden(theirs[name], theirs) else None
     if kind == "is_leaf" and "torch False" in detail and is_asked_for(name, lines):
         return LEAF_BEFORE if is_view_of_leaf(theirs[name]) else None
@@ -204,6 +211,22 @@ def explanation_of_flow(
     if kind == "retains_grad" and theirs[name].is_leaf:
         return DETACHED
     return None
+
+
+def are_asked_together(detail: str, name: str, lines: Sequence[str]) -> bool:
+    """Whether a variable, and the one that PyTorch has for it, are gradients of one call."""
+    other = re.search(r"torch's (\w+)", detail)
+    return other is not None and any(
+        "T.autograd.grad(" in line and {name, other[1]} <= names(line).makes for line in lines
+    )
+
+
+def is_one_of_two(name: str, lines: Sequence[str], theirs: dict[str, Any]) -> bool:
+    """Whether PyTorch has a gradient in the memory of another of one call, and it was written."""
+    calls = [names(line).makes for line in lines if "T.autograd.grad(" in line]
+    beside = [theirs.get(other) for made in calls if name in made for other in made - {name}]
+    found = [y for y in (theirs[name], *beside) if isinstance(y, torch.Tensor)]
+    return any(storage(y) == storage(found[0]) for y in found[1:]) and any(map(version, found))
 
 
 def is_made_of_conjugates(name: str, theirs: dict[str, Any], lines: Sequence[str]) -> bool:
@@ -236,7 +259,7 @@ def is_written_together(x: Any, detail: str) -> bool:
     seen: dict[int, set[float]] = {}
     for place, number in zip(places_of(x).flatten().tolist(), mine, strict=True):
         seen.setdefault(place, set()).add(number)
-    theirs = dict(zip(places_of(x).flatten().tolist(), x.flatten().tolist(), strict=True))
+    theirs = dict(zip(places_of(x).flatten().tolist(), flat(x.tolist()), strict=True))
     return all(theirs[place] in numbers for place, numbers in seen.items())
 
 
@@ -306,6 +329,16 @@ def gradients_in(lines: Sequence[str]) -> set[str]:
     return made_after(lambda line: any(call in line for call in GRADIENTS), lines)
 
 
+def retained_gradients(lines: Sequence[str], theirs: dict[str, Any]) -> set[str]:
+    """The variables that are gradients which a tensor has retained, or made from some."""
+
+    def names_one(line: str) -> bool:
+        x = theirs.get(found[1]) if (found := RETAINED.match(line)) else None
+        return isinstance(x, torch.Tensor) and not is_stale(x) and not x.is_leaf
+
+    return made_after(names_one, lines)
+
+
 def derived_from_parts(lines: Sequence[str]) -> set[str]:
     """The variables that are a copy with a part replaced, or made from one."""
     return derived(lines, "T.slice_scatter(") | derived(lines, "T.select_scatter(")
@@ -334,13 +367,21 @@ def explanation_of_version(name: str, theirs: dict[str, Any], lines: Sequence[st
     parameters = [p for o in optimizers for group in o.param_groups for p in group["params"]]
     if any(storage(p) == storage(x) for p in parameters):
         return DECAYED
-    return LEFT if counts_for_others(x, theirs) else None
+    return LEFT if counts_for_others(x, theirs) or has_come_back(x, theirs, lines) else None
 
 
 def counts_for_others(x: torch.Tensor, theirs: dict[str, Any]) -> bool:
     """Whether PyTorch counts writes to another storage for `x`."""
     tensors = [y for y in theirs.values() if isinstance(y, torch.Tensor)]
     return any(storage(y) != storage(x) for y in counted_with(x, tensors))
+
+
+def has_come_back(x: torch.Tensor, theirs: dict[str, Any], lines: Sequence[str]) -> bool:
+    """Whether one that PyTorch counts writes with has been given another storage meanwhile."""
+    tensors = {name: y for name, y in theirs.items() if isinstance(y, torch.Tensor)}
+    together = {id(y) for y in counted_with(x, list(tensors.values()))}
+    left = re.findall(r"^(?:with [^:]*: )?(\w+)\.data = ", "\n".join(lines), re.MULTILINE)
+    return any(id(tensors.get(name)) in together for name in left)
 
 
 def has_lost_one_that_left(name: str, theirs: dict[str, Any], lines: Sequence[str]) -> bool:
@@ -382,14 +423,6 @@ def is_through(
             if any(getattr(f, "variable", None) is x for f in functions_before(made)):
                 return True
     return False
-
-
-def is_clipped_nan(x: Any, detail: str, theirs: dict[str, Any], lines: Sequence[str]) -> bool:
-    """Whether gradients of `x` differ only where what was clipped is NaN."""
-    places = places_of_differences(detail)
-    return any(
-        is_through(x, call, lambda y: are_nan(y, places), theirs, lines) for call in CLIPPING
-    )
 
 
 def is_sought_where_it_lies_now(x: Any, theirs: dict[str, Any], lines: Sequence[str]) -> bool:

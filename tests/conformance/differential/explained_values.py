@@ -63,6 +63,11 @@ INFINITE_GRADIENT = (
     "an infinite gradient of a norm is NaN in PyTorch, whose rule subtracts infinities from another"
 )
 NORMALISED = re.compile(r"(layer|group|instance|batch)_norm\(|(Layer|Group|Batch)Norm\w*\(")
+MASKED_NAN = (
+    "what a mask hides is hidden, also a NaN: PyTorch's attention shows it, or not, by how many "
+    "dims there are"
+)
+ATTENTION = re.compile(r"scaled_dot_product_attention\(([\w, ]+).*(?:is_causal=True|attn_mask=)")
 OF_ROOT = "PyTorch takes the tensor that a backward pass begins with for one that it does not reach"
 COMPUTED_AGAIN = (
     "gradients of the gradients of a checkpoint go through what it computes again, not its result"
@@ -93,6 +98,8 @@ def explanation_of_values(
         and re.search("nan|inf", detail)
     ):
         return ENDLESS
+    if ATTENTION.search(program) and is_masked_nan(differing(theirs, mine), program, torchs):
+        return MASKED_NAN
     if "gelu(" in program and "nan" in theirs and "inf" in mine:
         return GELU
     if re.search(r"cosine_similarity\(|normalize\(", program) and "nan" in theirs:
@@ -119,6 +126,13 @@ def explanation_of_values(
     if kind == "value" and "autograd.grad(" not in program:
         return None
     return HIDDEN_WHOLE if is_watched(program, torchs) else None
+
+
+def is_masked_nan(pairs: list[tuple[float, float]], program: str, torchs: dict[str, Any]) -> bool:
+    """Whether numbers are NaN in one of the two, and attention has been given some."""
+    given = [torchs.get(name) for found in ATTENTION.findall(program) for name in found.split(", ")]
+    found = any(isinstance(x, torch.Tensor) and bool(x.isnan().any()) for x in given)
+    return found and bool(pairs) and all(math.isnan(a) or math.isnan(b) for a, b in pairs)
 
 
 def is_of_root(program: str) -> bool:

@@ -32,6 +32,7 @@ class Difference:
     detail: str
     reason: str | None = None
     variable: str | None = None
+    place: int = 0  # of the variable among all, in a check
 
 
 class TookTooLong(BaseException):
@@ -81,11 +82,13 @@ class Pair:
         except Unequal as unequal:
             if unequal.what == "grad value" and share_gradients(self.want.tensors().values()):
                 self.notes.add(ONE_GRADIENT)
+            variable = re.split(r"[.\[]", unequal.name)[0]
             return Difference(
                 at,
                 unequal.what,
                 f"{unequal.name}: {unequal.detail}",
-                variable=re.split(r"[.\[]", unequal.name)[0],
+                variable=variable,
+                place=place_of(variable, unequal.what, list(theirs)),
             )
         except Exception as error:
             return Difference(at, f"{class_of(error)} at a read", f"livegrad {error!r:.300}")
@@ -110,6 +113,14 @@ class Pair:
         self.got.variables.clear()
         with suppress(Exception):
             livegrad.ones(1).tolist()
+
+
+def place_of(variable: str, what: str, variables: list[str]) -> int:
+    """When a check looks at something: one variable after the other, then at all in other ways."""
+    after = ("identity", "version", "log")
+    if what in after or variable not in variables:
+        return len(variables) + (after.index(what) if what in after else 0)
+    return variables.index(variable)
 
 
 def class_of(error: Exception | None) -> str:

@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 
+from .clipping import Clipping
 from .integers import Saturating
 from .program import GIVEN, code, names
 from .signs import Negating
@@ -112,7 +113,8 @@ class TorchSide(Side):
     `keeping`, values that backward needs are kept as they were when they were used: what PyTorch
     refuses to do with them after a write (or does with the new ones, if that was by `.data`). With
     `saturating`, numbers that no integer stands for are made integers by livegrad's rule; with
-    `negating`, complex numbers are negated by it; with `laying`, gradients lie in memory by it.
+    `negating`, complex numbers are negated by it; with `clipping`, gradients at NaN are its; with
+    `laying`, gradients lie in memory by it.
     """
 
     def __init__(
@@ -120,6 +122,7 @@ class TorchSide(Side):
         keeping: bool = False,
         saturating: bool = False,
         negating: bool = False,
+        clipping: bool = False,
         laying: Callable[[], AbstractContextManager[None]] = nullcontext,
     ):
         super().__init__(torch)
@@ -128,6 +131,7 @@ class TorchSide(Side):
         self.keeping = keeping
         self.saturating = saturating
         self.negating = negating
+        self.clipping = clipping
 
     def run(self, line: str) -> Exception | None:
         before = [
@@ -159,4 +163,6 @@ class TorchSide(Side):
                 stack.enter_context(Saturating())
             if self.negating:
                 stack.enter_context(Negating())
+            if self.clipping:
+                stack.enter_context(Clipping())
             yield

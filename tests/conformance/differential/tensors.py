@@ -91,12 +91,6 @@ def are_equal(x: torch.Tensor, places: Sequence[int]) -> bool:
     return len(found) == len(places) > 1 and len(set(found)) == 1
 
 
-def are_nan(x: torch.Tensor, places: Sequence[int]) -> bool:
-    """Whether the numbers of a tensor at these places are all NaN."""
-    missing = x.detach().flatten().isnan().tolist()
-    return bool(places) and all(i < len(missing) and missing[i] for i in places)
-
-
 def is_view_of_leaf(x: Any) -> bool:
     """Whether gradients of `x` go to a leaf that it is a view of."""
     return x._base is not None and x._base.is_leaf and x._base.requires_grad

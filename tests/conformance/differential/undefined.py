@@ -44,10 +44,13 @@ TOO_LARGE = (
     "NaN, by how many there are"
 )
 
+ON_THE_WAY = (  # refusals of what is met after some gradients may have been brought
+    "derivative for .* is not implemented|the gradient of a tensor that was given another shape"
+)
 NORMS = re.compile(r"(layer|group)_norm\(")
 ZERO_TO_POWER = re.compile(r"(?<![\w.])0(?:\.0)? \*\* (\w+)")
 NUMBER_OVER = re.compile(r"= [^=]*[\dj]\)? / (\w+)")
-IN_PLACE = re.compile(r"\w_\(|^\w+ (\*\*|//|<<|>>|[-+*/%&|^])= ")
+IN_PLACE = re.compile(r"\w_\(|(^|: )\w+ (\*\*|//|<<|>>|[-+*/%&|^])= ")
 IN_NO_ORDER = re.compile(
     r"\](\[[^=]*)? *[-+*/]?= |(index_(put|copy|add|reduce)|scatter|masked_scatter|put)\w*_\(|"
     r"\bout=\w"
@@ -82,7 +85,7 @@ def notes(
     if "autograd.grad(" in line and any(have_siblings(tensors, known)):
         found.add(SIBLINGS)
     if refusal is not None:
-        if "backward(" in line and re.match("derivative for .* is not implemented", str(refusal)):
+        if "backward(" in line and re.match(ON_THE_WAY, str(refusal)):
             found.add(HALF_WAY)
         return found | ({GONE} if "the graph was spent by backward" in str(refusal) else set())
     if NUMBER_OVER.search(line) and any(map(has_complex_zero, tensors)):

@@ -1,0 +1,147 @@
+"""Reasons of the differential fuzzer: what they explain, and what looks like that but is not it."""
+
+from __future__ import annotations
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from differential.campaign import Campaign  # noqa: E402
+from differential.run import quietly  # noqa: E402
+
+OTHER = "(T.__name__ == 'torch')"
+MISSING = "float('nan')"
+ADDED = f"a.grad[0] += {OTHER}"
+ENDING_IN_NAN = f"a = T.tensor([1.0] * 8 + [{MISSING}], requires_grad=True)"
+IN_OWN_ARRAY = "a = T.arange(1.0, 4.0); b = T.from_numpy(a.numpy())[0]"
+OF_PRODUCT = [
+    "a = T.ones(3, 3, requires_grad=True)",
+    "d = T.tensordot(a, T.ones(3, 2), 1); f = d[None, -2][:]",
+    "d.mul_(2)",
+]
+LEAVING = "b = T.tensor(-3); c = b[...]"
+RETURNED = [LEAVING, "c.data = c.clone()", "c.eq_(2)", "c.data = b"]
+RESHAPED = [
+    "a = T.ones(1, requires_grad=True); b = T.ones(2, 3, requires_grad=True); d = b * 1",
+    "with T.no_grad(): d.t_()",
+]
+KEPT = [
+    "a = T.arange(2.0, requires_grad=True); e = a * 1; h = e.exp() / 3",
+    "k = e * e; e.data.mul_(2)",
+    "k.sum().backward()",
+    "m = h.view(T.int16)",
+]
+TOGETHER = [
+    "f = T.ones(2, 3, requires_grad=True); g = f.unsqueeze(1)",
+    "i, j = T.autograd.grad((g * T.arange(6.0).view(2, 1, 3)).sum(), [g, f], create_graph=True)",
+]
+CUT = "a = T.ones(2, 3, 4); c = a[None, 1:-2:1]"
+HIDDEN = f"e = T.tensor([[3.0, 2.0], [{MISSING}, 1.0], [1.0, 2.0]])"
+NEARLY = "a = T.full((3,), 3.0); b = (a.log() * 2).exp()"
+
+
+@pytest.mark.parametrize(
+    ("lines", "explained"),
+    [
+        ([IN_OWN_ARRAY, "with T.no_grad(): a -= b", "check()"], "another storage"),
+        ([IN_OWN_ARRAY, f"with T.no_grad(): a = a + {OTHER}", "check()"], None),
+        ([ENDING_IN_NAN, "F.hardtanh(a).sum().backward()", "check()"], "clips or shrinks"),
+        ([ENDING_IN_NAN, "F.softshrink(a.flip(0)).sum().backward()", "check()"], "clips or shri"),
+        ([ENDING_IN_NAN, "F.hardtanh(a).sum().backward()", ADDED, "check()"], None),
+        ([*RETURNED, "check()"], "counts writes for itself"),
+        ([LEAVING, f"c.add_(1) if {OTHER} else b.data.add_(1)", "check()"], None),
+        (
+            ["a = T.ones(2, 3); b = a.T", "a.data = b.clone()", "b.set_(a)", "check()"],
+            "counts writes for itself",
+        ),
+        ([*RESHAPED, "T.atan2(d, a).sum().backward()", "check()"], "on its way"),
+        ([*RESHAPED, f"a.grad = T.ones(1) if {OTHER} else None", "check()"], None),
+        ([*KEPT, "check()"], "kept as they were"),
+        ([*KEPT[:-1], f"m = T.ones(2) * ({OTHER})", "check()"], None),
+        ([*OF_PRODUCT, "j, = T.autograd.grad(f.sum(), [d])"], "has no name"),
+        ([*OF_PRODUCT, f"j, = T.autograd.grad(f.sum(), [a * 1 if {OTHER} else a])"], None),
+        (
+            [
+                "d = T.zeros(2, 0).repeat_interleave(2, -1); e = d.mT",
+                "d.requires_grad_()",
+                "check()",
+            ],
+            "of what is hidden",
+        ),
+        (
+            ["d = T.zeros(2, 0) * 1; e = d.mT", f"{OTHER} or d.requires_grad_()", "check()"],
+            None,
+        ),
+        (
+            [
+                "a = T.ones(2, dtype=T.complex64, requires_grad=True); g = a * 1",
+                "with T.inference_mode(): n = T.conj(g)",
+                "n.detach().add_(1)",
+                "check()",
+            ],
+            "cannot read a conjugate",
+        ),
+        ([NEARLY, f"c = b == T.full((3,), 9.0) * (1 + 2e-7 * ({OTHER}))", "check()"], "roundings"),
+        ([NEARLY, f"c = a == a + ({OTHER})", "check()"], None),
+        (
+            [
+                CUT,
+                "d = T.slice_scatter(c, T.zeros(1, 0, 0, 4), 2, 0, 0); i, j = d.split(2, -1)",
+                "j.as_strided((2,), (1,))",
+            ],
+            "has no gaps",
+        ),
+        ([CUT, "d = c.clone()", f"(a if {OTHER} else d).as_strided((2,), (1,))"], None),
+        (
+            [
+                "a = T.tensor([-2.75, 0.25, -2.5], dtype=T.bfloat16)",
+                "f = F.soft_margin_loss(a, T.ones_like(a), reduction='none')",
+                f"h = T.tensor(f.tolist()) * (1 + 0.008 * ({OTHER}))",
+                "check()",
+            ],
+            "roundings",
+        ),
+        (
+            [
+                "a = T.ones(2, 2, dtype=T.complex64, requires_grad=True)",
+                "b = T.select_scatter(a, T.ones(2, dtype=T.complex64), 0, 1)",
+            ],
+            "written to a part of a copy",
+        ),
+        (
+            [HIDDEN, "l = F.scaled_dot_product_attention(e, e, e, is_causal=True)", "check()"],
+            "what a mask hides",
+        ),
+        (
+            [HIDDEN, f"l = F.scaled_dot_product_attention(e, e, e) if {OTHER} else e", "check()"],
+            None,
+        ),
+        (
+            [
+                "a = T.ones(2, requires_grad=True); c = a * a; d = c.frac()",
+                "h, i = T.autograd.grad((d * T.arange(2)).sum(), [d, c])",
+                "check()",
+            ],
+            "a tensor of its own",
+        ),
+        ([*TOGETHER, "i[...] *= g", "check()"], "a tensor of its own"),
+        ([*TOGETHER, f"i = i + {OTHER}", "check()"], None),
+        (["h = T.ones(2)", f"i = h if {OTHER} else T.ones(2)", "check()"], None),
+        (
+            [
+                "a = T.ones(3, 2, requires_grad=True); d = a[None, -3]; d.retain_grad()",
+                "(d * T.arange(2).reshape((1, 2))).sum().backward()",
+                "f = d.grad",
+                "check()",
+            ],
+            "the rules here make it",
+        ),
+        (["a = T.ones(3, 2)", f"f = a if {OTHER} else a.t().clone().t()", "check()"], None),
+    ],
+)
+def test_a_reason_explains_what_it_is_for_alone(lines: list[str], explained: str | None) -> None:
+    with quietly():
+        found = Campaign().judged(lines)
+    assert found is not None
+    assert (found.reason is None) == (explained is None), found
+    assert explained is None or explained in (found.reason or "")
