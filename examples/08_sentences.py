@@ -58,7 +58,7 @@ class Attentive(nn.Module):
         super().__init__()
         self.embed = nn.Embedding(words, width)
         self.places = nn.Embedding(64, width)
-        nn.init.normal_(self.places.weight, std=0.1)
+        nn.init.normal_(self.places.weight, std=0.5)
         layer = nn.TransformerEncoderLayer(
             width, 4, 2 * width, dropout=0.2, batch_first=True, norm_first=True
         )
@@ -98,7 +98,7 @@ def generated(count: int) -> LabelledTexts:
 
 root = fetched("sentiment", "generated sentences with negations", args.quick)
 if root is None:
-    data, epochs = generated(3000), 6 if args.quick else 10
+    data, epochs = generated(3000), 5 if args.quick else 10
 else:
     lines = [line for path in root.glob("*.tsv") for line in path.read_text().splitlines()]
     rows = [line.split("\t", 1) for line in lines]
@@ -117,9 +117,8 @@ def collate(samples: list[tuple[str, int]]) -> tuple[Tensor, Tensor, Tensor]:
 
 
 sizes = [len(field.preprocess(text)) for text, _ in train_set]
-sampler = LengthBucketSampler(
-    sizes, batch_size=32 if root is None else 64
-)  # sentences of similar length together
+size, rate = (32, 2e-3) if root is None else (64, 1e-3)
+sampler = LengthBucketSampler(sizes, batch_size=size)  # sentences of similar length together
 loader = DataLoader(train_set, batch_sampler=sampler, collate_fn=collate)
 
 
@@ -137,11 +136,9 @@ for name, kind in models.items():
     model = kind(len(field.vocab))
     if name == "bag of words":
         bag = model
-    else:  # the others begin with the words' vectors that the bag has found
+    elif root is not None:  # the others begin with the words' vectors that the bag has found
         model.embed.load_state_dict(bag.embed.state_dict())
-    optimizer = optim.AdamW(
-        model.parameters(), lr=2e-3 if root is None else 1e-3, weight_decay=0.01
-    )
+    optimizer = optim.AdamW(model.parameters(), lr=rate, weight_decay=0.01)
     curves[name] = []
     for epoch in range(epochs):
         model.train()

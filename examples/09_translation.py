@@ -23,30 +23,28 @@ args = arguments(__doc__)
 Pairs = list[tuple[str, str]]
 
 
-def in_english(n: int) -> str:
-    low = "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen"
-    low += " fifteen sixteen seventeen eighteen nineteen"
-    tens = "twenty thirty forty fifty sixty seventy eighty ninety".split()
-    if n >= 1000:
-        return f"{in_english(n // 1000)} thousand " + (in_english(n % 1000) if n % 1000 else "")
-    if n >= 100:
-        return f"{in_english(n // 100)} hundred " + (in_english(n % 100) if n % 100 else "")
-    if n < 20:
-        return low.split()[n]
-    return tens[n // 10 - 2] + (" " + in_english(n % 10) if n % 10 else "")
+ENGLISH = (
+    "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen "
+    "sixteen seventeen eighteen nineteen twenty thirty forty fifty sixty seventy eighty ninety "
+    "hundred thousand"
+).split()
+GERMAN = (
+    "null ein zwei drei vier fünf sechs sieben acht neun zehn elf zwölf dreizehn vierzehn fünfzehn "
+    "sechzehn siebzehn achtzehn neunzehn zwanzig dreißig vierzig fünfzig sechzig siebzig achtzig "
+    "neunzig hundert tausend"
+).split()
 
 
-def in_german(n: int) -> str:
-    low = "null ein zwei drei vier fünf sechs sieben acht neun zehn elf zwölf dreizehn vierzehn"
-    low += " fünfzehn sechzehn siebzehn achtzehn neunzehn"
-    tens = "zwanzig dreißig vierzig fünfzig sechzig siebzig achtzig neunzig".split()
-    if n >= 1000:
-        return f"{in_german(n // 1000)} tausend " + (in_german(n % 1000) if n % 1000 else "")
-    if n >= 100:
-        return f"{in_german(n // 100)} hundert " + (in_german(n % 100) if n % 100 else "")
-    if n < 20:
-        return low.split()[n]
-    return (in_german(n % 10) + " und " if n % 10 else "") + tens[n // 10 - 2]
+def in_words(n: int, words: list[str]) -> str:
+    """A number below a million, as it is said."""
+    for size, word in ((1000, words[-1]), (100, words[-2])):
+        if n >= size:
+            rest = " " + in_words(n % size, words) if n % size else ""
+            return f"{in_words(n // size, words)} {word}{rest}"
+    if n < 20 or n % 10 == 0:
+        return words[n] if n < 20 else words[18 + n // 10]
+    tens, ones = words[18 + n // 10], words[n % 10]
+    return f"{ones} und {tens}" if words is GERMAN else f"{tens} {ones}"
 
 
 def merit(row: tuple[float, list[int], Any, Any]) -> float:
@@ -118,7 +116,7 @@ class Translator(nn.Module):
 root = fetched("translation-de", "generated numbers in words", args.quick)
 if root is None:
     numbers = random.sample(range(10_000), 1500 if args.quick else 4000)
-    corpus = ParallelCorpus([(in_english(n), in_german(n)) for n in numbers])
+    corpus = ParallelCorpus([(in_words(n, ENGLISH), in_words(n, GERMAN)) for n in numbers])
     width, epochs, rare = 48, 12 if args.quick else 10, 1
 else:
     both = ParallelCorpus.from_csv(root / "pairs.tsv")
@@ -143,9 +141,7 @@ sampler = LengthBucketSampler(ParallelCorpus(pairs).lengths(), batch_size=64)
 loader = DataLoader(pairs, batch_sampler=sampler, collate_fn=collate)
 model = Translator(len(source_field.vocab), len(target_field.vocab), width)
 optimizer = optim.AdamW(model.parameters(), lr=4e-3)
-steps = epochs * len(loader)
-scheduler = optim.lr_scheduler.CosineAnnealingLR(optimizer, steps)
-losses = []
+scheduler = optim.lr_scheduler.CosineAnnealingLR(optimizer, epochs * len(loader))
 for epoch in range(epochs):
     for source, target in (bar := train.progress(loader, f"epoch {epoch + 1}/{epochs}")):
         memory, state = model.encode(source)
@@ -158,7 +154,6 @@ for epoch in range(epochs):
         nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()
         scheduler.step()
-        losses.append(loss)
         bar.set(loss=loss)
 
 # The baseline: for each English word the German one that it occurs with most exclusively.

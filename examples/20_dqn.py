@@ -16,6 +16,7 @@ import livegrad.nn.functional as F
 from livegrad import nn, optim, train
 
 args = arguments(__doc__)
+Row = np.ndarray
 DISCOUNT, BATCH, KEEP = 0.99, 128, 50_000
 steps, curious = (6000, 2500) if args.quick else (40_000, 8000)  # in all; until it acts by itself
 
@@ -31,9 +32,7 @@ class Memory:
         self.count = 0
         self.random = np.random.default_rng(args.seed)
 
-    def add(
-        self, before: np.ndarray, action: int, reward: float, after: np.ndarray, fell: bool
-    ) -> None:
+    def add(self, before: Row, action: int, reward: float, after: Row, fell: bool) -> None:
         place = self.count % len(self.actions)
         self.states[place] = before, after
         self.actions[place], self.rewards[place], self.fell[place] = action, reward, fell

@@ -146,7 +146,7 @@ precisions = [average_precision(found, truth, label) for label in range(len(CLAS
 if plt := pyplot():
     plt.figure(figsize=(10, 4))
     for i in range(8):
-        boxes, scores, labels = [x[found[i][1] > 0.4] for x in found[i]]
+        boxes, scores, labels = [x[found[i][1] > 0.2] for x in found[i]]
         grey = (lg.tensor(unseen[i][0]) * 255).clamp(0, 255).to(lg.uint8).expand(3, -1, -1)
         drawn = utils.draw_bounding_boxes(grey, boxes, colors="orange") if len(boxes) else grey
         plt.subplot(2, 4, i + 1, xticks=[], yticks=[])

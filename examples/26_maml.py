@@ -21,7 +21,7 @@ Weights = dict[str, Tensor]
 
 
 def tasks(count: int) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Five given points and ten others of each curve: x, y, other x, other y, each (count, n, 1)."""
+    """x and y of five given points and of ten others of each curve, each (count, n, 1)."""
     height = lg.empty(count, 1, 1).uniform_(0.5, 4)
     phase = lg.empty(count, 1, 1).uniform_(0, math.pi)
     x = lg.empty(count, GIVEN + 10, 1).uniform_(-5, 5)
@@ -86,7 +86,7 @@ for name, net in (("MAML", model), ("trained on all at once", plain)):
             return loss_of(adapted(start, x, y, count), ox, oy)  # noqa: B023
 
         left[name].append(vmap(wrong)(x, y, other_x, other_y).mean().item())
-    print(f"{name}: " + ", ".join(f"{n} steps {e:.3f}" for n, e in zip(counts, left[name])))
+    print(f"{name}, error after {counts} steps: " + ", ".join(f"{x:.3f}" for x in left[name]))
 
 if plt := pyplot():
     plt.figure(figsize=(9, 3.5))

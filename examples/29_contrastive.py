@@ -17,7 +17,7 @@ TEMPERATURE = 0.2
 
 
 def changed(images: Tensor) -> Tensor:
-    """Each image turned, stretched, sheared and moved a little in its own way, lighter or darker."""
+    """Each image turned, stretched, sheared and moved a little in its own way."""
     count = len(images)
     turn = 0.25 * lg.randn(count)
     stretch = 1 + 0.15 * lg.randn(count, 2)

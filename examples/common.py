@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import livegrad as lg
+import livegrad.nn.functional as F
 from livegrad import Tensor, train
 from livegrad.datasets import fetching
 
@@ -69,12 +70,13 @@ def save(plt: Any, args: argparse.Namespace) -> None:
 
 def show_images(plt: Any, images: Any, columns: int = 10, title: str = "") -> None:
     """A grid of grey images (n, height, width), drawn into the current axes."""
+    images = F.pad(images.detach(), (1, 1, 1, 1), value=images.min().item())
     rows = -(-len(images) // columns)
     height, width = images.shape[-2:]
     grid = images.new_zeros(rows * columns, height, width)
     grid[: len(images)] = images
     grid = grid.view(rows, columns, height, width).permute(0, 2, 1, 3)
-    plt.imshow(grid.reshape(rows * height, columns * width).detach().numpy(), cmap="gray")
+    plt.imshow(grid.reshape(rows * height, columns * width).numpy(), cmap="gray")
     plt.title(title)
     plt.axis("off")
 
