@@ -69,35 +69,35 @@ class Names:
     """Names of modules and parameters, as paths from the module that was called first."""
 
     def __init__(self) -> None:
-        self._modules: weakref.WeakKeyDictionary[Module, str] = weakref.WeakKeyDictionary()
+        self.modules: weakref.WeakKeyDictionary[Module, str] = weakref.WeakKeyDictionary()
         self._roots: list[weakref.ref[Module]] = []
         self._tensors: dict[int, tuple[weakref.ref[Any], str]] = {}
 
     def of(self, module: Module) -> str:
         """The path of a module; one that no root has is a root."""
-        name = self._modules.get(module)
+        name = self.modules.get(module)
         return self._add_root(module) if name is None else name
 
     def _add_root(self, root: Module) -> str:
         if MARKS.open:  # made, or put in, since its root was looked at
             for each in self.roots():
                 self._look_at(each)
-            return self._modules.setdefault(root, f"{MARKS.open[-1]}.{type(root).__name__}")
+            return self.modules.setdefault(root, f"{MARKS.open[-1]}.{type(root).__name__}")
         name = kind = type(root).__name__
-        taken, number = {self._modules[each] for each in self.roots()}, 1
+        taken, number = {self.modules[each] for each in self.roots()}, 1
         while name in taken:
             number += 1
             name = f"{kind}#{number}"
-        self._modules[root] = name
+        self.modules[root] = name
         self._roots.append(weakref.ref(root))
         self._look_at(root)
         return name
 
     def _look_at(self, root: Module) -> None:
-        top = self._modules[root]
+        top = self.modules[root]
         for path, module in root.named_modules():
             if path:
-                self._modules.setdefault(module, f"{top}.{path}")
+                self.modules.setdefault(module, f"{top}.{path}")
         for path, tensor in (*root.named_parameters(), *root.named_buffers()):
             self._tensors[id(tensor)] = weakref.ref(tensor), f"{top}.{path}"
 
@@ -130,16 +130,25 @@ NAMES = Names()
 
 
 def _watched_call(self: Module, *args: Any, **kwargs: Any) -> Any:
-    depth = len(MARKS.open)
-    enter(NAMES.of(self))
+    marks, state = MARKS, LOCAL.state
+    opened = marks.open
+    depth = len(opened)
+    name = NAMES.modules.get(self) or NAMES.of(self)
+    marks.list.append((state.base + len(state.nodes), name))
+    opened.append(name)
     try:
-        return _plain_call(self, *args, **kwargs)
+        result = _plain_call(self, *args, **kwargs)
     except Exception as error:
         if FAILURE.error is not error:
-            FAILURE.error, FAILURE.module = error, MARKS.open[-1] if MARKS.open else ""
-        raise
-    finally:
+            FAILURE.error, FAILURE.module = error, name
         leave(depth)
+        raise
+    if len(opened) == depth + 1:  # the shortest way, as most often
+        opened.pop()
+        marks.list.append((state.base + len(state.nodes), None))
+    else:
+        leave(depth)
+    return result
 
 
 def watch_calls(enabled: bool) -> None:

@@ -49,7 +49,7 @@ class LiveDocument:
 
     def __init__(self, recorder: Recorder, title: str = "") -> None:
         self.recorder = recorder
-        self.title = title or os.path.basename(sys.argv[0] or "") or "livegrad"
+        self._title = title
         self.paused = False
         self._files: set[str] = set()
 
@@ -58,7 +58,7 @@ class LiveDocument:
         recorder = self.recorder
         return {
             "format": FORMAT,
-            "title": self.title,
+            "title": self._title or os.path.basename(sys.argv[0] or "") or "livegrad",
             "live": recorder.running,
             "paused": self.paused,
             "machine": {

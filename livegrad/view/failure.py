@@ -8,6 +8,8 @@ from typing import Any
 
 from livegrad.graph.handle import Handle
 from livegrad.graph.site import is_inside
+from livegrad.nn.module import Module
+from livegrad.view.calls import NAMES
 
 
 def failure_of(error: BaseException, module: str) -> dict[str, Any]:
@@ -16,7 +18,7 @@ def failure_of(error: BaseException, module: str) -> dict[str, Any]:
     found: dict[str, Any] = {
         "type": type(error).__name__,
         "text": str(error)[:4000],
-        "module": module,
+        "module": module or _module_of(error.__traceback__),
         "traceback": "".join(traceback.format_exception(error))[-8000:],
         "file": "",
         "line": 0,
@@ -27,6 +29,16 @@ def failure_of(error: BaseException, module: str) -> dict[str, Any]:
         code = last.tb_frame.f_code
         found |= {"file": code.co_filename, "line": last.tb_lineno, "function": code.co_qualname}
         found["shapes"] = _shapes(last.tb_frame.f_locals)
+    return found
+
+
+def _module_of(trace: TracebackType | None) -> str:
+    """The innermost module whose call is under way, if calls were not being noted."""
+    found = ""
+    while trace is not None:
+        if trace.tb_frame.f_code is Module._called.__code__:
+            found = NAMES.of(trace.tb_frame.f_locals["self"])
+        trace = trace.tb_next
     return found
 
 

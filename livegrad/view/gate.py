@@ -20,8 +20,9 @@ PATIENCE = 10.0
 class Gate:
     """Open, or closed until the page says otherwise; a number of steps may pass."""
 
-    def __init__(self, tell_paused: Callable[[bool], None]) -> None:
+    def __init__(self, tell_paused: Callable[[bool], None], ask_for: Callable[[int], None]) -> None:
         self._tell_paused = tell_paused
+        self._ask_for = ask_for  # the next steps are looked at one by one
         self._changed = threading.Condition()
         self._closed = False
         self._may_pass = 0
@@ -55,10 +56,12 @@ class Gate:
     def ask(self, what: str, options: dict[str, str]) -> dict[str, Any]:
         """What a button of the page asks for."""
         if what == "pause":
+            self._ask_for(2)
             self._closed = True
         elif what == "resume":
             self.open()
         elif what == "step":
+            self._ask_for(2)
             with self._changed:
                 self._closed, self._may_pass = True, self._may_pass + 1
                 self._changed.notify_all()

@@ -5,8 +5,9 @@
     STEP     ─► a step of training is over; weights and gradients       training.py
     READ     ─► numbers that the program reads: its curves
 
-Watching is to cost little. What is dear (taking a graph, statistics) is done as long as it took
-less than `SHARE` of the time so far; what it skips is told.
+Watching is to cost little. Steps that are short are watched in full now and then only, see
+sampling.py; of the others, how long they took is known, and what they read. What is dear besides
+(taking a graph, statistics) is done as long as it took less than `SHARE` of the time so far.
 """
 
 from __future__ import annotations
@@ -22,6 +23,8 @@ from livegrad.graph.events import (
     BACKWARD,
     FLUSHING,
     NODES,
+    RAN,
+    READ,
     STEP,
     WALKED,
     Compiled,
@@ -41,12 +44,14 @@ from livegrad.view.asking import Graph
 from livegrad.view.capture import BACKWARD_MARK, UPDATE_MARK, Captured, capture
 from livegrad.view.failure import failure_of
 from livegrad.view.kernels import Account
+from livegrad.view.loading import watch_loading
 from livegrad.view.places import place_of
+from livegrad.view.sampling import Sampler
 from livegrad.view.statistics import statistics_of
 from livegrad.view.training import Training
 
 # The share of the time that watching may take for what it could do without.
-SHARE = 0.02
+SHARE = 0.01
 # Seconds that it may take at first, whatever the share: so that the first steps are there.
 ADVANCE = 0.05
 MOST_STEPS = 500
@@ -109,6 +114,7 @@ class StepRecord:
     spans: list[Span] = field(default_factory=list)
     error: dict[str, Any] | None = None
     failed: Graph | None = None
+    is_full: bool = True
 
     @property
     def has_graph(self) -> bool:
@@ -138,6 +144,15 @@ class Recorder:
         self._spent = 0
         self._step = StepRecord(0, _now())
         self._thread = threading.get_ident()
+        self.sampler = Sampler()
+        self._is_full = False
+        # Who listens in steps that are watched in full. They record nothing themselves.
+        self._in_full: list[tuple[list[Any], Any]] = [
+            (FLUSHING, self._flushing),
+            (BACKWARD, self._backward),
+            (WALKED, self._walked),
+            (RAN, self._ran),
+        ]
 
     # ---- running -------------------------------------------------------------------------------
 
@@ -151,17 +166,31 @@ class Recorder:
         self.began = self._step.started = _now()
         self._thread = threading.get_ident()
         self.running = True
-        calls.watch_calls(True)
-        FLUSHING.append(self._flushing)
-        BACKWARD.append(self._backward)
-        WALKED.append(self._walked)
+        watch_loading(lambda seconds: self._note("data", seconds, "a batch"))
         STEP.append(self._stepping)
+        READ.append(self._read)
         self._listening = [
-            listen("ran", self._ran),
             listen("planned", self._planned),
             listen("compiled", self._compiled),
-            listen("read", self._read),
         ]
+        self._attach()
+
+    def _attach(self) -> None:
+        """From here on, steps are watched in full."""
+        if not self._is_full:
+            self._is_full = True
+            calls.watch_calls(True)
+            for listeners, function in self._in_full:
+                listeners.append(function)
+
+    def _detach(self) -> None:
+        """From here on, only how long steps take is noted, and what is read."""
+        if self._is_full:
+            self._is_full = False
+            calls.watch_calls(False)
+            for listeners, function in self._in_full:
+                listeners.remove(function)
+            self._current, self._asked_values = None, []
 
     now: Recorder | None = None
 
@@ -177,13 +206,12 @@ class Recorder:
         finally:
             self.running = False
             Recorder.now = None
+            self._detach()
             for each in self._listening:
                 each.remove()
-            FLUSHING.remove(self._flushing)
-            BACKWARD.remove(self._backward)
-            WALKED.remove(self._walked)
             STEP.remove(self._stepping)
-            calls.watch_calls(False)
+            READ.remove(self._read)
+            watch_loading(None)
             TIMING.enabled = self._timed_before
             if self._step.flushes or self._step.error:
                 self._end_step()
@@ -243,7 +271,7 @@ class Recorder:
         return tuple(self._asked_values)
 
     def _ran(self, ran: Ran) -> None:
-        if not self._is_mine():
+        if not self._is_mine() or LOCAL.state.outer:
             return
         known, self._current = self._current, None
         executable = ran.executable
@@ -296,7 +324,8 @@ class Recorder:
         self._step.spans.append(Span(what, now - int(seconds * 1e9), now, detail))
 
     def _read(self, event: Read) -> None:
-        if isinstance(event.number, (int, float)) and not isinstance(event.number, bool):
+        kind = type(event.number)
+        if (kind is float or kind is int) and self._is_mine() and not LOCAL.state.outer:
             place = place_of(user_site())
             name = f"{place.file.rpartition('/')[2]}:{place.line}"
             self.log(name, float(event.number))
@@ -305,7 +334,8 @@ class Recorder:
         """Adds a point to a curve, at the step that is running."""
         points = self.curves.setdefault(name, deque(maxlen=MOST_POINTS))
         # What is read when nothing has run since the last step belongs to that.
-        number = self._step.number - (not self._step.flushes and bool(self.steps))
+        is_after = bool(self.steps) and not self._step.flushes and self.training.is_on
+        number = self._step.number - is_after
         points.append((number, float(value)))
 
     def _backward(self, tensors: Any) -> None:
@@ -321,12 +351,13 @@ class Recorder:
     def _stepping(self, optimizer: Any, before: bool) -> None:
         if not self._is_mine():
             return
-        if before:
+        if self._is_full and before:
             self.training.before_step(optimizer, self._step.number)
             calls.enter(UPDATE_MARK + type(optimizer).__name__)
-        else:
-            calls.leave(max(0, len(calls.MARKS.open) - 1))
-            self.training.after_step(optimizer)
+        elif not before:
+            if self._is_full:
+                calls.leave(max(0, len(calls.MARKS.open) - 1))
+                self.training.after_step(optimizer)
             self._end_step()
 
     def step(self) -> None:
@@ -336,10 +367,18 @@ class Recorder:
     def _end_step(self) -> None:
         step = self._step
         step.ended = _now()
+        step.is_full = self._is_full
         self.steps.append(step)
+        if self.at_step:
+            for function in tuple(self.at_step):
+                function()
         self._step = StepRecord(step.number + 1, step.ended)
-        for function in tuple(self.at_step):
-            function()
+        if self.running and self._trains():
+            if self.sampler.next_is_full(self._is_full, step.ended - step.started):
+                self._attach()
+            else:
+                self._detach()
+        self._step.started = _now()
 
     # ---- asking --------------------------------------------------------------------------------
 

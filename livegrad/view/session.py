@@ -84,7 +84,8 @@ class View:
         self.watch = watch
         gate = None
         if watch is not None:
-            gate = Gate(lambda paused: setattr(watch.document, "paused", paused))
+            document, sampler = watch.document, watch.recorder.sampler
+            gate = Gate(lambda paused: setattr(document, "paused", paused), sampler.ask)
             watch.recorder.at_step.append(gate.pass_through)
         self._documents = documents
         self._gate = gate

@@ -46,6 +46,9 @@ def _add_kernels(graph: Graph, flush: Flush, place: int) -> None:
         return
     first = len(graph.kernels)
     times = _seconds(flush, account.work)
+    if flush.tier == "plan":  # what was planned tells more exactly what there was to do
+        for number in {node for work in account.work for node, _ in work} & set(graph.nodes):
+            graph.nodes[number].flops = 0
     for kernel, took, work in zip(account.kernels, times, account.work, strict=True):
         number = kernel.number + first
         made = replace(
@@ -59,6 +62,8 @@ def _add_kernels(graph: Graph, flush: Flush, place: int) -> None:
             if found is not None:
                 found.kernels = tuple(dict.fromkeys([*found.kernels, number]))
                 found.seconds += (took or 0.0) * share / total
+                if flush.tier == "plan":
+                    found.flops += share
     graph.lives += [
         Life(x.node, x.op, x.nbytes, x.first + first, x.last + first, x.what) for x in account.lives
     ]

@@ -70,7 +70,8 @@
 
   function sized(at, open, edges) {
     if (at.children.length && open.has(at.id)) return laidOut(at, open, edges);
-    const wide = Math.max(textWidth(titleOf(at), 13) + 34, textWidth(detailOf(at), 11) + 24);
+    const left = at.children.length ? 40 : 22;
+    const wide = Math.max(textWidth(titleOf(at), 13), textWidth(detailOf(at), 11)) + left;
     at.width = Math.min(OP.most, Math.max(OP.least, wide));
     at.height = OP.height;
     at.placed = null;

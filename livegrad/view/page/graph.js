@@ -22,16 +22,25 @@
     },
     show(step) {
       const isNew = view.raw !== step;
-      view.raw = step;
-      view.step = view.mode === "overlaid" ? overlaid(step) : step;
-      view.root = LG.outline(view.step, { phases: MODES[view.mode], parameters: view.parameters });
-      if (!view.open || isNew && !keeps(view.root)) view.open = LG.firstOpen(view.root);
-      if (view.selected && !step.byNumber.has(view.selected)) view.selected = null;
+      arrange(step);
       redraw();
-      if (isNew && !view.fitted) { fit(); view.fitted = true; }
+      if (isNew && !view.fitted) { fit(0.6); view.fitted = true; }
       showDetails();
     },
   };
+
+  // The outline of a step, as the tools above ask for it.
+  function arrange(step) {
+    const isNew = view.raw !== step;
+    const asked = `${view.mode} ${view.parameters}`;
+    if (!isNew && view.asked === asked && view.open) return;
+    view.raw = step;
+    view.asked = asked;
+    view.step = view.mode === "overlaid" ? overlaid(step) : step;
+    view.root = LG.outline(view.step, { phases: MODES[view.mode], parameters: view.parameters });
+    if (!view.open || isNew && !keeps(view.root)) view.open = LG.firstOpen(view.root);
+    if (view.selected && !step.byNumber.has(view.selected)) view.selected = null;
+  }
 
   // Another step of the same program keeps what is open.
   const keeps = (root) => root.children.every((phase) => view.open.has(phase.id));
@@ -60,7 +69,7 @@
   function toolbar() {
     return LG.h("div", { class: "toolbar" },
       select("Show", [["both", "forward and backward"], ["overlaid", "overlaid"], ["forward", "forward"], ["backward", "backward"]], view.mode,
-        (mode) => { view.mode = mode; view.fitted = false; view.open = null; LG.panels.graph.show(view.raw); fit(); }),
+        (mode) => { view.mode = mode; view.fitted = false; view.open = null; LG.panels.graph.show(view.raw); fit(0.6); }),
       select("Colour by", Object.entries(LG.metrics).map(([name, [title]]) => [name, title]), view.metric,
         (metric) => { view.metric = metric; redraw(); }),
       LG.h("label", { class: "check" }, LG.h("input", { type: "checkbox", onchange: (event) => {
@@ -70,7 +79,7 @@
       LG.h("span", { class: "spring" }),
       button("Expand", "Open one level more (e)", expandMore),
       button("Collapse", "Close all (c)", collapseAll),
-      button("Fit", "All in sight (0)", fit),
+      button("Fit", "All in sight (0)", () => fit()),
       button("SVG", "Save this picture", savePicture));
   }
 
@@ -124,10 +133,11 @@
     if (world) world.setAttribute("transform", `translate(${view.zoom.x} ${view.zoom.y}) scale(${view.zoom.k})`);
   }
 
-  function fit() {
+  // All in sight; at first only as far as it can be read.
+  function fit(least) {
     const { clientWidth: width, clientHeight: height } = svg;
     if (!width || !view.root) return;
-    const k = Math.max(0.12, Math.min(1.15, (width - 40) / view.root.width, (height - 60) / view.root.height));
+    const k = Math.max(typeof least === "number" ? least : 0.05, Math.min(1.15, (width - 40) / view.root.width, (height - 60) / view.root.height));
     view.zoom = { k, x: Math.max(20, (width - view.root.width * k) / 2), y: Math.max(16, (height - view.root.height * k) / 2) };
     applyZoom();
   }
@@ -194,19 +204,19 @@
   function collapseAll() {
     view.open = LG.firstOpen(view.root);
     redraw();
-    fit();
+    fit(0.6);
   }
 
   // ---- what is selected
 
   // Shows a node: opens what it is in, and puts it in the middle.
   LG.showNode = function (number) {
-    const node = view.raw.byNumber.get(number);
+    const node = LG.state.step.byNumber.get(number);
     if (!node) return;
     if (!MODES[view.mode].includes(node.phase) && node.phase !== "leaf") view.mode = "both";
     if (node.phase === "leaf") view.parameters = true;
     LG.go("graph");
-    LG.panels.graph.show(view.raw);
+    arrange(LG.state.step);
     const at = find(`n${number}`);
     if (!at) return;
     for (let up = at.parent; up; up = up.parent) view.open.add(up.id);
@@ -214,6 +224,7 @@
     redraw();
     centre(at);
     showDetails();
+    svg.focus({ preventScroll: true });
   };
 
   function pick(number) {
@@ -405,7 +416,7 @@
         if (last && last.kind === "op") toggle(last.parent); else toggle(last);
       },
       Escape: () => pick(null), "+": () => zoomAt(svg.clientWidth / 2, svg.clientHeight / 2, 1.25),
-      "-": () => zoomAt(svg.clientWidth / 2, svg.clientHeight / 2, 0.8), 0: fit, e: expandMore, c: collapseAll,
+      "-": () => zoomAt(svg.clientWidth / 2, svg.clientHeight / 2, 0.8), 0: () => fit(), e: expandMore, c: collapseAll,
     };
     if (keys[event.key] && !event.ctrlKey && !event.metaKey) { event.preventDefault(); event.stopPropagation(); keys[event.key](); }
   }

@@ -99,6 +99,8 @@
     const [width, height, left, bottom] = [640, 230, 52, 28];
     const points = kernels.filter((k) => k.seconds && k.nbytes && k.flops).map((k) => ({ k, x: k.flops / k.nbytes, y: k.flops / k.seconds }));
     const [x0, x1] = [-2, 3];
+    // A kernel that was quicker than what was measured shows that the machine can do more.
+    limits = { bytes: limits.bytes, flops: points.reduce((most, p) => Math.max(most, p.y), limits.flops) };
     const top = Math.log10(limits.flops) + 0.3;
     const low = Math.min(top - 4, ...points.map((p) => Math.log10(p.y) - 0.2));
     const px = (x) => left + ((Math.log10(Math.max(x, 0.01)) - x0) / (x1 - x0)) * (width - left - 12);

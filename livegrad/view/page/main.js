@@ -152,7 +152,7 @@
     $("theme").addEventListener("click", turnTheme);
     $("help").addEventListener("click", showKeys);
     document.addEventListener("keydown", pressed);
-    window.addEventListener("resize", () => { if (current === "graph") LG.fitGraph(); });
+    window.addEventListener("resize", () => { if (current === "graph") LG.fitGraph(0.6); });
   }
 
   // ---- light and dark

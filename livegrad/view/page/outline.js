@@ -7,6 +7,7 @@
 (function () {
   // Groups with more children are cut into parts: a layout of more takes long, and says little.
   const MOST_CHILDREN = 60;
+  const IN_PARTS = 40;
 
   function group(id, title, kind, phase) {
     return { id, title, kind, phase, children: [], nodes: [], parent: null, byName: new Map() };
@@ -48,11 +49,14 @@
       const top = child(root, phase, phase, "phase");
       top.phase = phase;
       let at = top;
+      let before = "";
       for (const part of node.module ? node.module.split(".") : []) {
-        at = child(at, `.${part}`, part, "module");
+        if (node.phase !== "leaf") at.isLeft = true;
+        at = child(at, `.${part}`, /^\d+$/.test(part) ? `${before}.${part}` : part, "module");
         at.phase = phase;
+        before = part;
       }
-      (at.own = at.own || []).push(node);
+      addOwn(at, node);
     }
     root.children.forEach(groupFunctions);
     collect(root);
@@ -61,40 +65,53 @@
     return root;
   };
 
-  // The operations of a module itself: in groups by function if there are several functions.
+  // The operations of a module itself, in runs: what a function does before it calls another module
+  // and what it does after that are two, so that arrows do not go round.
+  function addOwn(at, node) {
+    at.own = at.own || [];
+    const last = at.own[at.own.length - 1];
+    if (last && !at.isLeft && last.function === node.function) last.nodes.push(node);
+    else at.own.push({ function: node.function, nodes: [node] });
+    at.isLeft = false;
+  }
+
+  // Where a module has operations of several functions, those of one run are a group.
   function groupFunctions(at) {
     at.children.forEach(groupFunctions);
     const own = at.own || [];
-    const functions = new Set(own.filter((n) => n.phase !== "leaf").map((n) => n.function));
-    for (const node of own) {
-      const isApart = functions.size > 1 && node.phase !== "leaf" && own.length > 6;
-      const place = isApart ? child(at, `(${node.function}`, functionTitle(node), "function") : at;
+    const functions = new Set(own.map((run) => run.function));
+    own.forEach((run, number) => {
+      const isApart = functions.size > 1 && run.nodes.length > 2;
+      const place = isApart ? child(at, `(${run.function}${number}`, functionTitle(run.nodes[0]), "function") : at;
       place.phase = at.phase;
-      addOp(place, node);
-    }
+      run.nodes.forEach((node) => addOp(place, node));
+    });
   }
 
   const functionTitle = (node) =>
     node.function === "<module>" ? LG.base(node.file) : `${node.function.split(".").pop()}()`;
 
-  // Groups of more than so many children get parts of as many, in the order recorded.
+  // Groups of more than so many children get parts of fewer, in the order recorded; and these, if
+  // they are too many themselves, parts of parts.
   function cutLong(at) {
     at.children.forEach(cutLong);
-    if (at.children.length <= MOST_CHILDREN) return;
-    sortChildren(at);
-    const size = Math.ceil(at.children.length / Math.min(MOST_CHILDREN, Math.ceil(at.children.length / 40)));
-    const parts = [];
-    for (let from = 0; from < at.children.length; from += size) {
-      const some = at.children.slice(from, from + size);
-      const part = group(`${at.id}/#${from}`, `${some[0].title} … ${some[some.length - 1].title}`, "part", at.phase);
-      part.children = some;
-      part.parent = at;
-      some.forEach((x) => { x.parent = part; });
-      parts.push(part);
+    if (at.children.length > MOST_CHILDREN) sortChildren(at);
+    for (let level = 0; at.children.length > MOST_CHILDREN; level += 1) {
+      const parts = [];
+      for (let from = 0; from < at.children.length; from += IN_PARTS) {
+        const some = at.children.slice(from, from + IN_PARTS);
+        const part = group(`${at.id}/#${level}.${from}`, partTitle(some), "part", at.phase);
+        part.children = some;
+        part.parent = at;
+        some.forEach((x) => { x.parent = part; });
+        part.nodes = some.flatMap((x) => x.nodes);
+        parts.push(part);
+      }
+      at.children = parts;
     }
-    at.children = parts;
-    if (parts.length > MOST_CHILDREN) cutLong(at);
   }
+
+  const partTitle = (some) => `${some[0].title.split(" … ")[0]} … ${some[some.length - 1].title.split(" … ").pop()}`;
 
   const first = (at) => (at.nodes.length ? Math.abs(at.nodes[0].number) : 0);
   function sortChildren(at) {
@@ -110,7 +127,7 @@
   }
 
   // What is open at first: from the top down, as long as not too many boxes are in sight.
-  const MOST_IN_SIGHT = 36;
+  const MOST_IN_SIGHT = 30;
 
   LG.firstOpen = function (root) {
     const open = new Set(["root"]);

@@ -98,7 +98,8 @@
     for (const [lane, , , took] of step.timeline) totals.set(lane, (totals.get(lane) || 0) + took);
     const whole = step.seconds * 1e6 || 1;
     const inFlush = (totals.get("kernel") || 0) + (totals.get("plan") || 0) + (totals.get("compile") || 0);
-    const rows = [["Python and recording", totals.get("python") || 0], ["planning", totals.get("plan") || 0], ["compiling, or loading kernels", totals.get("compile") || 0],
+    const loading = totals.get("data") || 0;
+    const rows = [["Python and recording", Math.max(0, (totals.get("python") || 0) - loading)], ...(loading ? [["waiting for data", loading]] : []), ["planning", totals.get("plan") || 0], ["compiling, or loading kernels", totals.get("compile") || 0],
       ["kernels", totals.get("kernel") || 0], ["the rest of flushes: finding plans, memory", Math.max(0, (totals.get("flush") || 0) - inFlush)]];
     LG.empty(table, LG.table([["where the time went", (r) => r[0]], ["time", (r) => LG.time(r[1] / 1e6), "right"], ["share", (r) => LG.share(r[1] / whole), "right"],
       ["", (r) => LG.h("span", { class: "meter" }, LG.h("i", { style: `width:${Math.min(100, (100 * r[1]) / whole)}%` }))]], rows));

@@ -1,0 +1,48 @@
+"""Watching in full costs time: of short steps only some are watched so."""
+
+from __future__ import annotations
+
+import livegrad as lg
+from livegrad.view.sampling import FIRST, SHARE, Sampler
+from tests.view.networks import Net, train
+
+
+def shares(full: int, bare: int, steps: int = 3000) -> tuple[float, float]:
+    """Of steps that take so long with and without being watched: how many are, and the cost."""
+    sampler, is_full, watched = Sampler(), True, 0
+    for _ in range(steps):
+        watched += is_full
+        is_full = sampler.next_is_full(is_full, full if is_full else bare)
+    return watched / steps, watched * (full - bare) / (steps * bare)
+
+
+def test_long_steps_are_all_watched() -> None:
+    watched, cost = shares(10_100_000, 10_000_000)
+    assert watched > 0.9
+    assert cost < SHARE
+
+
+def test_short_steps_now_and_then() -> None:
+    watched, cost = shares(150_000, 30_000, 30_000)
+    assert 0 < watched < 0.05
+    assert cost < 2 * SHARE
+
+
+def test_the_first_and_those_asked_for_are_watched() -> None:
+    sampler = Sampler()
+    assert all(sampler.next_is_full(True, 1000) for _ in range(FIRST - 1))
+    assert not sampler.next_is_full(True, 1000)
+    sampler.ask(2)
+    assert [sampler.next_is_full(False, 10) for _ in range(2)] == [True, True]
+
+
+def test_steps_that_are_not_watched_have_times_and_curves() -> None:
+    net = Net()
+    with lg.watch() as watching:
+        watching.recorder.sampler.next_is_full = lambda *step: False  # type: ignore[method-assign]
+        train(net, 5)
+    assert [step.is_full for step in watching.steps] == [True, False, False, False, False]
+    assert all(step.ended > step.started for step in watching.steps)
+    (points,) = watching.recorder.curves.values()
+    assert [number for number, _ in points] == [0, 1, 2, 3, 4]
+    assert watching.graph().title == "step 0"
