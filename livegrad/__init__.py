@@ -762,6 +762,7 @@ if TYPE_CHECKING:  # imported when first used: see `__getattr__`
         blame as blame,
         breakpoint_on as breakpoint_on,
         ensure as ensure,
+        live as live,
         memory_report as memory_report,
         predict_peak as predict_peak,
         profile as profile,
@@ -854,6 +855,7 @@ if TYPE_CHECKING:  # imported when first used: see `__getattr__`
 conj = conj_view
 del conj_view
 # Packages that tensors need and that are written with tensors are imported when first used.
+_Above.advice = lambda: _import_module("livegrad.debug.advice")
 _Above.array_api = lambda: _import_module("livegrad.array_api")
 _Above.blaming = lambda: _import_module("livegrad.debug.blaming")
 _Above.data_parallel = lambda: _import_module("livegrad.distributed.data_parallel")
@@ -943,7 +945,7 @@ _MORE = {
     "sym_min sym_not sym_sqrt sym_sum typename",
     "checks": "_check _check_index _check_is_size _check_type _check_value",
     "control_flow": "cond while_loop",
-    "debug": "blame breakpoint_on ensure memory_report predict_peak profile shapes",
+    "debug": "blame breakpoint_on ensure live memory_report predict_peak profile shapes",
     "sparse.making": "sparse_bsc_tensor sparse_bsr_tensor sparse_compressed_tensor "
     "sparse_coo_tensor sparse_csc_tensor sparse_csr_tensor",
     "sparse.products": "hspmm smm sspaddmm",
