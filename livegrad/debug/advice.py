@@ -1,4 +1,4 @@
-"""What `livegrad.explain()` adds: modules, the slowest and the largest, and what to do about them."""
+"""What `livegrad.explain()` adds: modules, the slowest and largest, and what to do about them."""
 
 from __future__ import annotations
 

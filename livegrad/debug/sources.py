@@ -155,7 +155,12 @@ def _replace_code(old: FunctionType, new: FunctionType, undo: Undo) -> None:
     before = {name: getattr(old, name) for name in names}
     for name in names:
         setattr(old, name, getattr(new, name))
-    undo.append(lambda: [setattr(old, name, x) for name, x in before.items()] and None)
+
+    def put_back() -> None:
+        for name, value in before.items():
+            setattr(old, name, value)
+
+    undo.append(put_back)
 
 
 def _replace_class(old: type, new: type, undo: Undo) -> None:
