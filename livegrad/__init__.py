@@ -764,6 +764,7 @@ if TYPE_CHECKING:  # imported when first used: see `__getattr__`
         blame as blame,
         breakpoint_on as breakpoint_on,
         ensure as ensure,
+        live as live,
         memory_report as memory_report,
         predict_peak as predict_peak,
         profile as profile,
@@ -856,6 +857,7 @@ if TYPE_CHECKING:  # imported when first used: see `__getattr__`
 conj = conj_view
 del conj_view
 # Packages that tensors need and that are written with tensors are imported when first used.
+_Above.advice = lambda: _import_module("livegrad.debug.advice")
 _Above.drawing = lambda: _import_module("livegrad.view.drawing")
 _Above.array_api = lambda: _import_module("livegrad.array_api")
 _Above.blaming = lambda: _import_module("livegrad.debug.blaming")
@@ -951,7 +953,7 @@ _MORE = {
     "compress.schemes": "per_channel_affine per_channel_symmetric per_tensor_affine "
     "per_tensor_symmetric qint32 qint8 quint8",
     "control_flow": "cond while_loop",
-    "debug": "blame breakpoint_on ensure memory_report predict_peak profile shapes",
+    "debug": "blame breakpoint_on ensure live memory_report predict_peak profile shapes",
     "ops.layers.fake_quantize": "fake_quantize_per_channel_affine fake_quantize_per_tensor_affine",
     "sparse.making": "sparse_bsc_tensor sparse_bsr_tensor sparse_compressed_tensor "
     "sparse_coo_tensor sparse_csc_tensor sparse_csr_tensor",

@@ -22,9 +22,6 @@ if "PYTEST_XDIST_WORKER" not in os.environ:
     _directory = tempfile.TemporaryDirectory(prefix="livegrad-tests-", ignore_cleanup_errors=True)
     os.environ["LIVEGRAD_CACHE_DIR"] = _directory.name
 
-# What tests make on purpose is not to be looked into; tests of that switch it on.
-os.environ.setdefault("LIVEGRAD_BLAME", "off")
-
 # A run in the background of a shell script ignores Ctrl-C, and so would the processes it starts.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -56,6 +53,10 @@ def pytest_configure() -> None:
     from livegrad.compiler.verify import Verifier
 
     Verifier.enabled = True
+    # What tests make on purpose is not to be looked into; tests of that switch it on.
+    from livegrad.graph.watch import BLAMING
+
+    BLAMING.enabled = "LIVEGRAD_BLAME" in os.environ and BLAMING.enabled
     # All tests run the translated functions; LIVEGRAD_NATIVE=off has them run the originals.
     import livegrad.nn
     import livegrad.optim  # with all hot functions there are

@@ -26,7 +26,7 @@ class Held(NamedTuple):
     line: str
     kind: str  # parameter, gradient, optimiser, tensor, or kept for backward
     nbytes: int
-    count: int
+    values: int
     shapes: tuple[tuple[int, ...], ...]
     names: tuple[str, ...]
 
@@ -57,7 +57,7 @@ class MemoryReport:
         ]
         for each in self.held[:_SHOWN]:
             what = ", ".join(each.names[:2]) or " ".join([str(list(s)) for s in each.shapes[:2]])
-            more = f" and {each.count - 2} more" if each.count > 2 else ""
+            more = f" and {each.values - 2} more" if each.values > 2 else ""
             lines.append(f"{size(each.nbytes):>10}  {each.kind:12} {each.line:24} {what}{more}")
         if len(self.held) > _SHOWN:
             rest = sum([each.nbytes for each in self.held[_SHOWN:]])

@@ -29,7 +29,7 @@ class Row(NamedTuple):
 
     name: str
     seconds: float
-    count: int
+    times: int
 
 
 class _Plan:
@@ -179,7 +179,7 @@ class Profile:
             ("module", self.by_module()),
         ):
             lines.append(f"kernels by {title}")
-            lines += [_line(r.name, r.seconds, self.seconds, r.count) for r in rows[:top]]
+            lines += [_line(r.name, r.seconds, self.seconds, r.times) for r in rows[:top]]
             if len(rows) > top:
                 rest = sum([r.seconds for r in rows[top:]])
                 lines.append(_line(f"{len(rows) - top} more", rest, self.seconds))
@@ -207,7 +207,7 @@ def _summed(rows: Iterable[tuple[str, float, int]]) -> list[Row]:
 def _rows(plan: _Plan) -> list[tuple[str, Site | None, float, int]]:
     ran = plan.ran
     places = ran.executable.places
-    rows = []
+    rows: list[tuple[str, Site | None, float, int]] = []
     for notes, seconds in zip(ran.executable.plan.notes.steps, plan.seconds, strict=True):
         work = [work_of(node) for node in notes.nodes]
         if not work:

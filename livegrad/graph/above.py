@@ -12,6 +12,8 @@ class Above:
     Each gives its package, and imports it when it is first called.
     """
 
+    # What `explain()` says of the slowest and largest: imported when it does.
+    advice: Callable[[], Any]
     # The array API standard: what `x.__array_namespace__()` returns.
     array_api: Callable[[], Any]
     # What looks for where NaN comes from: imported when there is one.

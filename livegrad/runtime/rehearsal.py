@@ -18,7 +18,7 @@ from livegrad.runtime.sight import Policy
 def begin() -> None:
     """From now on, flushes take plans as wholes, and run none of their kernels."""
     Policy.whole, Runtime.by_pieces = True, False
-    flush._flush_as_before = _never
+    flush._flush_as_before = _never  # type: ignore[assignment]
     Segments.run = _reserve  # type: ignore[method-assign]
     reset_peak()
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from livegrad.graph.above import Above
 from livegrad.graph.events import Ran, Step, latest, latest_part
 from livegrad.graph.node import describe_site
 from livegrad.runtime.counters import TIMING, counters
@@ -71,6 +72,9 @@ def explain(file: Any = None) -> None:
         file: where it is printed; None: standard output.
     """
     print(explanation(), file=file)
+    ran = latest()
+    if ran is not None and TIMING.enabled and any([t for t in ran.step_seconds if t]):
+        print(Above.advice().advice(), file=file)
     TIMING.enabled = True
 
 

@@ -24,8 +24,8 @@ def test_what_is_in_memory() -> None:
     report = lg.memory_report()
     of = {(each.kind, name): each for each in report.held for name in each.names}
     assert of["parameter", "weight"].nbytes >= 100 * 50 * 4
-    assert of["gradient", "weight"].count == 2
-    assert of["optimiser", "exp_avg of weight"].count == 4
+    assert of["gradient", "weight"].values == 2
+    assert of["optimiser", "exp_avg of weight"].values == 4
     mine = [each for each in report.held if (64, 1000) in each.shapes]
     assert len(mine) == 1
     assert mine[0].line.startswith("test_memory_report.py:")

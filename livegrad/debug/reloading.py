@@ -1,0 +1,306 @@
+"""`livegrad.live(model, optimizer)`: a model's code may change on disk while it is trained.
+
+    the file has changed ──► definitions replaced (sources.py) ──► modules made anew where __init__
+                                                                    differs, and merged:
+      parameters in both, of one shape       stay, with the optimiser's state
+      those that appear                      are initialised, and join the optimiser's group
+      those that vanish                      leave both, and are reported
+
+Something that fails, also in the first call of the model, is taken back: the old code goes on.
+"""
+
+from __future__ import annotations
+
+import inspect
+import os
+import site
+import sys
+import sysconfig
+import traceback
+from typing import Any, NamedTuple
+
+from livegrad.debug.sources import Source, Undo, module_of
+from livegrad.graph.site import is_inside
+from livegrad.nn.module import Module
+from livegrad.random import get_rng_state, set_rng_state
+
+
+class Change(NamedTuple):
+    """A file that has changed: what was replaced, and which parameters came and went.
+
+    `error` is the traceback if it was taken back.
+    """
+
+    step: int
+    file: str
+    replaced: tuple[str, ...] = ()
+    appeared: tuple[str, ...] = ()
+    vanished: tuple[str, ...] = ()
+    error: str = ""
+
+    def __str__(self) -> str:
+        name = os.path.basename(self.file)
+        if self.error:
+            return f"livegrad.live: {name} failed, and the old code goes on:\n{self.error}"
+        parts = [f"livegrad.live: {name} changed: {', '.join(self.replaced) or 'nothing'}"]
+        if self.appeared:
+            parts.append(f"new parameters: {', '.join(self.appeared)}")
+        if self.vanished:
+            parts.append(f"parameters that are gone: {', '.join(self.vanished)}")
+        return "; ".join(parts)
+
+
+class Live:
+    """A model whose code is replaced when its files change; `stop()` ends it.
+
+    `changes` has what happened so far. It is looked for after each step of the optimiser, or,
+    without one, before each call of the model.
+    """
+
+    def __init__(self, model: Module, optimizer: Any, arguments: dict[type, Any]) -> None:
+        self.model, self.optimizer, self.arguments = model, optimizer, arguments
+        self.changes: list[Change] = []
+        self.steps = 0
+        self._sources = {file: Source(file, module) for file, module in _files(model).items()}
+        if optimizer is not None:
+            self._handle = optimizer.register_step_post_hook(lambda *_: self._next())
+        else:
+            self._handle = model.register_forward_pre_hook(lambda *_: self._next())
+
+    def stop(self) -> None:
+        """Ends it; the code stays as it is now."""
+        self._handle.remove()
+
+    def _next(self) -> None:
+        self.steps += 1
+        self.look()
+
+    def look(self) -> None:
+        """Looks whether a file has changed, and takes over what is new."""
+        for source in self._sources.values():
+            if source.has_changed():
+                self._take_over(source)
+
+    def _take_over(self, source: Source) -> None:
+        undo: Undo = []
+        random = get_rng_state()
+        try:
+            changes = source.read()
+            before = dict(self.model.named_parameters())
+            twins = self._made(changes.rebuilt, source)
+            changes.apply(undo)
+            made = self._made(changes.rebuilt, source)
+            for module, new in made.items():
+                _merge(module, new, twins.get(module), undo)
+            after = dict(self.model.named_parameters())
+            self._tell_optimizer(before, after, undo)
+        except Exception:
+            _take_back(undo)
+            self._say(Change(self.steps, source.file, error=_shown()))
+            return
+        finally:
+            set_rng_state(random)
+        appeared = tuple([name for name, p in after.items() if before.get(name) is not p])
+        vanished = tuple([name for name, p in before.items() if after.get(name) is not p])
+        done = Change(self.steps, source.file, tuple(changes.names), appeared, vanished)
+        if changes.names:
+            self._guard(source.file, undo)
+        self._say(done)
+
+    def _say(self, change: Change) -> None:
+        self.changes.append(change)
+        print(change, file=sys.stderr)
+
+    def _made(self, names: list[str], source: Source) -> dict[Module, Module]:
+        """Modules of classes whose instances are to be made anew, each with a new instance."""
+        kinds = {vars(source.module).get(name) for name in names}
+        found = [m for m in self.model.modules() if type(m) in kinds]
+        return {module: self._new(module) for module in found}
+
+    def _new(self, module: Module) -> Module:
+        kind = type(module)
+        given = self.arguments.get(kind)
+        if given is None:
+            return kind(**_guessed(module))
+        return kind(**given) if isinstance(given, dict) else kind(*given)
+
+    def _tell_optimizer(self, before: dict[str, Any], after: dict[str, Any], undo: Undo) -> None:
+        """Parameters that appear join a group; those that vanish leave, with their state."""
+        optimizer = self.optimizer
+        if optimizer is None:
+            return
+        kept = {id(p) for p in after.values()}
+        gone = {id(p) for p in before.values() if id(p) not in kept}
+        groups = optimizer.param_groups
+        lists = [list(group["params"]) for group in groups]
+        names = [list(group["param_names"]) if "param_names" in group else None for group in groups]
+        states = [(p, optimizer.state[p]) for ps in lists for p in ps if p in optimizer.state]
+
+        def put_back() -> None:
+            for group, params, known in zip(groups, lists, names, strict=True):
+                group["params"] = params
+                if known is not None:
+                    group["param_names"] = known
+            optimizer.state.update(states)
+
+        undo.append(put_back)
+        for group in groups:
+            left = [i for i, p in enumerate(group["params"]) if id(p) not in gone]
+            for p in group["params"]:
+                if id(p) in gone:
+                    optimizer.state.pop(p, None)
+                    p.grad = None  # nobody clears it from now on, and it may come back
+            group["params"] = [group["params"][i] for i in left]
+            if "param_names" in group:
+                group["param_names"] = [group["param_names"][i] for i in left]
+        known = {id(p) for ps in lists for p in ps}
+        for name, p in after.items():
+            if id(p) not in known and before.get(name) is not p:
+                group = self._group_of(name, after)
+                group["params"].append(p)
+                if "param_names" in group:
+                    group["param_names"].append(name)
+
+    def _group_of(self, name: str, after: dict[str, Any]) -> Any:
+        """The group that has most in common with a new parameter: that of its nearest neighbour."""
+        groups = self.optimizer.param_groups
+        held = {id(p): group for group in groups for p in group["params"]}
+        prefix = name
+        while prefix:
+            prefix = prefix.rpartition(".")[0]
+            near = [p for other, p in after.items() if other.startswith(prefix) and id(p) in held]
+            if near:
+                return held[id(near[-1])]
+        return groups[0]
+
+    def _guard(self, file: str, undo: Undo) -> None:
+        """Lets the next call of the model try the new code: if it fails, the old one is called."""
+        model = self.model
+
+        def forward(*args: Any, **kwargs: Any) -> Any:
+            vars(model).pop("forward", None)
+            random = get_rng_state()
+            try:
+                return type(model).forward(model, *args, **kwargs)
+            except Exception:
+                error = _shown()
+            _take_back(undo)
+            set_rng_state(random)
+            self._say(Change(self.steps, file, error=error))
+            return type(model).forward(model, *args, **kwargs)
+
+        vars(model)["forward"] = forward
+
+
+def live(model: Module, optimizer: Any = None, *, arguments: dict[type, Any] | None = None) -> Live:
+    """Takes over changes of a model's code while it is trained, between two steps.
+
+    Args:
+        model: its class, those of its parts, and functions in the same files are watched.
+        optimizer: gets parameters that appear, and forgets those that vanish.
+        arguments: what to make instances of a class with (a tuple or a dict), if its `__init__`
+            changes and takes arguments that are no attributes of the same name.
+    """
+    return Live(model, optimizer, arguments or {})
+
+
+def _files(model: Module) -> dict[str, Any]:
+    """The user's files in which classes of the model are defined, and their modules."""
+    found = {}
+    for kind in dict.fromkeys([type(m) for m in model.modules()]):
+        for base in kind.__mro__:
+            module = module_of(base)
+            file = getattr(module, "__file__", None)
+            if file and not is_inside(file) and not _is_installed(file) and os.path.exists(file):
+                found[file] = module
+    return found
+
+
+def _is_installed(file: str) -> bool:
+    places = [sysconfig.get_paths()["stdlib"], *site.getsitepackages(), site.getusersitepackages()]
+    return any([file.startswith(place + os.sep) for place in places])
+
+
+def _guessed(module: Module) -> dict[str, Any]:
+    """What a module was made with: attributes with the names of arguments, else defaults."""
+    found = {}
+    for name, parameter in inspect.signature(type(module).__init__).parameters.items():
+        if name == "self" or parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
+            continue
+        value = vars(module).get(name, parameter.default)
+        if value is parameter.empty:
+            raise TypeError(
+                f"live: {type(module).__name__}.__init__ takes {name!r}, and {name!r} is no "
+                f"attribute; say live(model, arguments={{{type(module).__name__}: {{...}}}})"
+            )
+        found[name] = value
+    return found
+
+
+_OWN = ("_parameters", "_buffers", "_modules")
+
+
+def _merge(old: Module, new: Module, twin: Module | None, undo: Undo) -> None:
+    """Makes `old` what `new` is, as far as it differs; what both have stays the old one's.
+
+    `twin` is what `old` was when it was made: attributes that it has changed since stay.
+    """
+    state = {name: dict(vars(old)[name]) for name in _OWN}
+    plain = {key: x for key, x in vars(old).items() if key not in _OWN}
+
+    def put_back() -> None:
+        for name, before in state.items():
+            vars(old)[name].clear()
+            vars(old)[name].update(before)
+        for key in vars(old).keys() - plain.keys() - set(_OWN):
+            del vars(old)[key]
+        vars(old).update(plain)
+
+    undo.append(put_back)
+    for name in ("_parameters", "_buffers"):
+        mine, theirs = vars(old)[name], vars(new)[name]
+        merged = {key: _same(mine.get(key), x) for key, x in theirs.items()}
+        mine.clear()
+        mine.update(merged)
+    parts = {}
+    for key, child in new._modules.items():
+        before = old._modules.get(key)
+        if before is not None and child is not None and type(before) is type(child):
+            _merge(before, child, None if twin is None else twin._modules.get(key), undo)
+            parts[key] = before
+        else:
+            parts[key] = child
+    old._modules.clear()
+    old._modules.update(parts)
+    for key, value in vars(new).items():
+        if key in _OWN or key == "training" or key.startswith("_"):
+            continue
+        if key not in vars(old) or (twin is not None and _is_as_made(old, twin, key)):
+            vars(old)[key] = value
+
+
+def _is_as_made(old: Module, twin: Module, key: str) -> bool:
+    mine, made = vars(old).get(key), vars(twin).get(key)
+    try:
+        return bool(mine is made or mine == made)
+    except Exception:  # what cannot be compared is the program's own
+        return False
+
+
+def _same(mine: Any, new: Any) -> Any:
+    """The value that is there, if the new one is of its shape and dtype."""
+    if mine is None or new is None:
+        return new
+    return mine if mine.shape == new.shape and mine.dtype is new.dtype else new
+
+
+def _take_back(undo: Undo) -> None:
+    while undo:
+        undo.pop()()
+
+
+def _shown() -> str:
+    return traceback.format_exc()
+
+
+__all__ = ["Change", "Live", "live"]

@@ -1,0 +1,177 @@
+"""A model's file is edited while it is trained: training goes on, each time."""
+
+from __future__ import annotations
+
+import importlib.util
+import itertools
+import os
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import livegrad as lg
+
+ORIGINAL = """
+import livegrad.nn as nn
+
+SCALE = 1.0
+
+def activate(x):
+    return x.relu() * SCALE
+
+class Base(nn.Module):
+    pass
+
+class Net(Base):
+    def __init__(self, width=8):
+        super().__init__()
+        self.width = width
+        self.first = nn.Linear(4, width)
+        self.last = nn.Linear(width, 1)
+
+    def forward(self, x):
+        return self.last(activate(self.first(x)))
+
+raise_if_run_again = 1 / (1 if "loaded" not in globals() else 0)
+loaded = [True]
+"""
+NEW_ACTIVATION = ORIGINAL.replace("x.relu() * SCALE", "x.tanh() * SCALE")
+ANOTHER_LAYER = NEW_ACTIVATION.replace(
+    "        self.last =", "        self.middle = nn.Linear(width, width)\n        self.last ="
+).replace("self.last(activate(self.first(x)))", "self.last(self.middle(activate(self.first(x))))")
+BROKEN = ANOTHER_LAYER.replace("def forward(self, x):", "def forward(self, x:")
+
+
+class Program:
+    """A module of its own file, and a training loop over it."""
+
+    def __init__(self, folder: Path, name: str) -> None:
+        self.file = folder / f"{name}.py"
+        self._stamps = itertools.count(1_000_000_000, 10)
+        self.write(ORIGINAL)
+        spec = importlib.util.spec_from_file_location(name, self.file)
+        assert spec is not None and spec.loader is not None  # noqa: PT018
+        self.module = importlib.util.module_from_spec(spec)
+        sys.modules[name] = self.module
+        spec.loader.exec_module(self.module)
+        lg.manual_seed(0)
+        self.model = self.module.Net()
+        self.optimizer = lg.optim.Adam(self.model.parameters(), lr=1e-2)
+        self.x = lg.randn(16, 4)
+        self.y = self.x.sum(1, keepdim=True).sin()
+
+    def write(self, text: str) -> None:
+        self.file.write_text(text)
+        stamp = next(self._stamps)
+        os.utime(self.file, (stamp, stamp))
+
+    def steps(self, count: int) -> list[float]:
+        losses = []
+        for _ in range(count):
+            self.optimizer.zero_grad()
+            loss = (self.model(self.x) - self.y).square().mean()
+            loss.backward()
+            self.optimizer.step()
+            losses.append(loss.item())
+        return losses
+
+
+@pytest.fixture
+def program(tmp_path: Path) -> Iterator[Callable[[str], Program]]:
+    made: list[str] = []
+
+    def make(name: str) -> Program:
+        made.append(name)
+        return Program(tmp_path, name)
+
+    yield make
+    for name in made:
+        sys.modules.pop(name, None)
+
+
+def test_edited_four_times(program: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    edited, plain = program("edited_net"), program("plain_net")
+    live = lg.live(edited.model, edited.optimizer)
+    first = edited.model.first.weight
+    assert edited.steps(5) == plain.steps(5)
+
+    edited.write(NEW_ACTIVATION)  # is seen after the next step
+    assert edited.steps(1) == plain.steps(1)
+    assert edited.steps(1) != plain.steps(1)
+    assert live.changes[-1].replaced == ("activate",)
+    momentum = edited.optimizer.state[first]["exp_avg"]
+    taken = edited.optimizer.steps_taken
+
+    edited.write(ANOTHER_LAYER)
+    edited.steps(1)
+    assert live.changes[-1].appeared == ("middle.weight", "middle.bias")
+    assert "Net" in live.changes[-1].replaced
+    before = edited.model.middle.weight.tolist()
+    assert all([x == x for x in edited.steps(5)])
+    assert edited.model.middle.weight.tolist() != before  # it is trained
+    assert edited.model.first.weight is first
+    assert edited.optimizer.state[first]["exp_avg"] is momentum
+    assert edited.optimizer.state[first]["step"] == taken + 6 == edited.optimizer.steps_taken
+
+    edited.write(BROKEN)
+    losses = edited.steps(4)
+    assert losses == sorted(losses, reverse=True)  # the old code goes on
+    assert "SyntaxError" in live.changes[-1].error
+    assert "the old code goes on" in capsys.readouterr().err
+
+    edited.write(ORIGINAL)
+    edited.steps(1)
+    assert live.changes[-1].vanished == ("middle.weight", "middle.bias")
+    assert len(edited.optimizer.param_groups[0]["params"]) == 4
+    assert len(edited.optimizer.state) == 4
+    # From here on it is the unedited program.
+    plain.model.load_state_dict(edited.model.state_dict())
+    plain.optimizer.load_state_dict(edited.optimizer.state_dict())
+    assert edited.steps(10) == plain.steps(10)
+
+
+@pytest.mark.parametrize(
+    ("text", "error"),
+    [
+        (ORIGINAL.replace("self.last(activate", "self.lost(activate"), "has no attribute 'lost'"),
+        (ORIGINAL.replace("nn.Linear(width, 1)", "nn.Linear(width, 1, 2, 3, 4, 5)"), "TypeError"),
+        (ORIGINAL.replace("nn.Linear(4, width)", "nn.Linear(5, width)"), "cannot be multiplied"),
+        (ORIGINAL.replace("class Base(nn.Module):", "class Base(nn.Modul):"), "Modul"),
+        (ORIGINAL.replace("(self, width=8)", "(self, depth, width=8)"), "takes 'depth'"),
+    ],
+)
+def test_code_that_fails_is_taken_back(program: Any, text: str, error: str) -> None:
+    edited, plain = program("failing_net"), program("other_net")
+    live = lg.live(edited.model, edited.optimizer)
+    plain.steps(3)
+    edited.steps(2)
+    edited.write(text)
+    edited.steps(1)
+    assert edited.steps(5) == plain.steps(5)
+    assert error in live.changes[-1].error
+    edited.write(NEW_ACTIVATION)
+    edited.steps(1)
+    plain.steps(1)
+    assert edited.steps(2) != plain.steps(2)
+
+
+def test_constants_arguments_and_the_end(program: Any) -> None:
+    edited = program("constant_net")
+    live = lg.live(edited.model)  # without an optimiser: before each call
+    edited.steps(2)
+    edited.write(ORIGINAL.replace("SCALE = 1.0", "SCALE = 0.0"))
+    edited.steps(1)
+    assert edited.module.SCALE == 0.0
+    assert edited.model(edited.x).std().item() == 0.0
+    wider = ORIGINAL.replace("nn.Linear(width, 1)", "nn.Linear(width, 1, bias=False)")
+    edited.write(wider.replace("width=8", "width=8, more=3"))
+    edited.model(edited.x)
+    assert live.changes[-1].vanished == ("last.bias",)
+    live.stop()
+    edited.write(NEW_ACTIVATION)
+    count = len(live.changes)
+    edited.model(edited.x)
+    assert len(live.changes) == count
