@@ -21,7 +21,7 @@ alike = groups[:, None] == groups[None]
 friends = np.triu(random.random((PEOPLE, PEOPLE)) < np.where(alike, 12, 1.5) / PEOPLE, 1)
 source, target = np.nonzero(friends | friends.T)  # each friendship in both directions
 middles = random.standard_normal((GROUPS, FEATURES))
-known = 0.5 * middles[groups] + random.standard_normal((PEOPLE, FEATURES))
+known = 0.35 * middles[groups] + random.standard_normal((PEOPLE, FEATURES))
 print(f"data: a generated graph of {PEOPLE} people, {len(source) // 2} friendships")
 
 # Everybody is a neighbour of his own as well.
@@ -115,5 +115,5 @@ if plt := pyplot():
 
 baseline = tested["without the graph"]
 result("accuracy without the graph", baseline)
-result("accuracy of graph convolution", tested["GCN"], at_least=baseline + 0.1)
+result("accuracy of graph convolution", tested["GCN"], at_least=baseline + 0.05)
 result("accuracy of graph attention", tested["GAT"], at_least=baseline + 0.05)

@@ -61,3 +61,38 @@ def test_a_missed_result_is_exit_code_1(tmp_path: Path) -> None:
     assert done.returncode == 1
     assert "result: low: 0.5 (at least 0.4)" in done.stdout
     assert "missed" in done.stderr
+
+
+def test_without_matplotlib_a_line_says_how_to_get_pictures(tmp_path: Path) -> None:
+    (tmp_path / "matplotlib.py").write_text("raise ImportError('not installed')\n")
+    program = tmp_path / "99_no_picture.py"
+    program.write_text(
+        f"import sys; sys.path.insert(1, {str(ROOT / 'examples')!r})\n"
+        "from common import pyplot\n"
+        "assert pyplot() is None\n"
+    )
+    done = run(program, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == "no picture: `pip install matplotlib` gives one\n"
+
+
+def test_help_says_what_it_is_and_which_data_it_takes(tmp_path: Path) -> None:
+    done = run(ROOT / "examples" / "06_lenet.py", "--help", cwd=tmp_path)
+    assert done.returncode == 0
+    assert "livegrad data get mnist" in done.stdout
+    assert "--quick" in done.stdout
+
+
+def test_data_that_were_not_fetched_are_replaced_and_it_says_so(tmp_path: Path) -> None:
+    program = tmp_path / "99_data.py"
+    program.write_text(
+        f"import sys; sys.path.insert(1, {str(ROOT / 'examples')!r})\n"
+        "from common import fetched\n"
+        "from livegrad.datasets import fetching\n"
+        f"fetching.data_dir = lambda: __import__('pathlib').Path({str(tmp_path)!r})\n"
+        "assert fetched('mnist', 'generated images', quick=False) is None\n"
+    )
+    done = run(program, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    wanted = "data: generated images; for mnist run `livegrad data get mnist` first\n"
+    assert done.stdout == wanted
