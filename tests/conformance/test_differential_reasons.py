@@ -109,6 +109,11 @@ NEARLY = "a = T.full((3,), 3.0); b = (a.log() * 2).exp()"
             "written to a part of a copy",
         ),
         (
+            ["d = T.zeros(2, 3, 4).permute(2, 1, 0)", "h = T.kron(T.zeros_like(d), T.ones(2))"],
+            "kron refuses",
+        ),
+        (["d = T.zeros(2, 3)", f"h = d.t().view(6) if {OTHER} else T.kron(d, d)"], None),
+        (
             [HIDDEN, "l = F.scaled_dot_product_attention(e, e, e, is_causal=True)", "check()"],
             "what a mask hides",
         ),
