@@ -112,6 +112,18 @@ NEARLY = "a = T.full((3,), 3.0); b = (a.log() * 2).exp()"
             ["d = T.zeros(2, 3, 4).permute(2, 1, 0)", "h = T.kron(T.zeros_like(d), T.ones(2))"],
             "kron refuses",
         ),
+        (
+            ["a = T.tensor([-0.0], requires_grad=True)", "a.logit().sum().backward()", "check()"],
+            "gradient of logit at -0",
+        ),
+        (
+            [
+                "a = T.tensor([0.0], requires_grad=True)",
+                f"(a.logit() * (1 - 2 * {OTHER})).sum().backward()",
+                "check()",
+            ],
+            None,
+        ),
         (["d = T.zeros(2, 3)", f"h = d.t().view(6) if {OTHER} else T.kron(d, d)"], None),
         (
             [HIDDEN, "l = F.scaled_dot_product_attention(e, e, e, is_causal=True)", "check()"],
