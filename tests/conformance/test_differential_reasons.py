@@ -124,6 +124,8 @@ NEARLY = "a = T.full((3,), 3.0); b = (a.log() * 2).exp()"
             ],
             None,
         ),
+        (["a = T.ones(2, 3, 1).mT", "a[True] = a"], "written to itself"),
+        (["a = T.ones(3, 1)", f"a[1:] = a[:-1] if {OTHER} else 0"], None),
         (["d = T.zeros(2, 3)", f"h = d.t().view(6) if {OTHER} else T.kron(d, d)"], None),
         (
             [HIDDEN, "l = F.scaled_dot_product_attention(e, e, e, is_causal=True)", "check()"],
