@@ -109,6 +109,25 @@ NEARLY = "a = T.full((3,), 3.0); b = (a.log() * 2).exp()"
             "written to a part of a copy",
         ),
         (
+            ["d = T.zeros(2, 3, 4).permute(2, 1, 0)", "h = T.kron(T.zeros_like(d), T.ones(2))"],
+            "kron refuses",
+        ),
+        (
+            ["a = T.tensor([-0.0], requires_grad=True)", "a.logit().sum().backward()", "check()"],
+            "gradient of logit at -0",
+        ),
+        (
+            [
+                "a = T.tensor([0.0], requires_grad=True)",
+                f"(a.logit() * (1 - 2 * {OTHER})).sum().backward()",
+                "check()",
+            ],
+            None,
+        ),
+        (["a = T.ones(2, 3, 1).mT", "a[True] = a"], "written to itself"),
+        (["a = T.ones(3, 1)", f"a[1:] = a[:-1] if {OTHER} else 0"], None),
+        (["d = T.zeros(2, 3)", f"h = d.t().view(6) if {OTHER} else T.kron(d, d)"], None),
+        (
             [HIDDEN, "l = F.scaled_dot_product_attention(e, e, e, is_causal=True)", "check()"],
             "what a mask hides",
         ),

@@ -36,7 +36,7 @@ from livegrad.ops.picking.indexing import gather
 from livegrad.ops.shaping.movement import EXPAND, constant, normal_dim, reshape_to
 from livegrad.ops.support import batched as batched_rules, parts, samples as s
 from livegrad.ops.support.folds import average, total, widened
-from livegrad.ops.support.out import casting, exact, folding, numpy_names
+from livegrad.ops.support.out import casting, exact, folding, numpy_names, truths
 
 if TYPE_CHECKING:
     from livegrad.tensor import Tensor
@@ -657,7 +657,7 @@ def _over(name: str, op: Op, x: Tensor, dim: Dim, keepdim: bool) -> Tensor:
     return cast(truth, dtypes.uint8) if meta.dtype is dtypes.uint8 else truth
 
 
-@exact
+@truths
 def any(input: Tensor, dim: Dim = None, keepdim: bool = False) -> Tensor:
     """Whether any value over `dim` (all dims by default) is not 0.
 
@@ -673,7 +673,7 @@ def any(input: Tensor, dim: Dim = None, keepdim: bool = False) -> Tensor:
     return _over("any", ANY, input, dim, keepdim)
 
 
-@exact
+@truths
 def all(input: Tensor, dim: Dim = None, keepdim: bool = False) -> Tensor:
     """Whether all values over `dim` (all dims by default) are not 0.
 

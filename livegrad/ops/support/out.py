@@ -23,6 +23,7 @@ class Out(NamedTuple):
 
     exact: bool = False  # it must have the dtype of the result
     sizes: bool = False  # of complex numbers, it may have their dtype, or any real one
+    truths: bool = False  # it must have bools, or bytes, whichever the result has
     refusal: type[Exception] = RuntimeError  # if its dtype does not hold the result's values
     gives_dtype: bool = False  # the function's `dtype`, if none is given
     apart: bool = False  # it must not share memory with the arguments at all
@@ -34,6 +35,7 @@ class Out(NamedTuple):
 _CASTING = Out()
 _EXACT = Out(exact=True)
 _SIZES = Out(exact=True, sizes=True)
+_TRUTHS = Out(truths=True)
 _JOINING = Out(refusal=TypeError, apart=True)
 _FOLDING = Out(gives_dtype=True)
 _CREATING = Out(exact=True, gives_dtype=True)
@@ -58,6 +60,12 @@ def exact(function: F) -> F:
 def sizes(function: F) -> F:
     """As `exact`; but the sizes of complex numbers may be stored as those, or as any reals."""
     function.__dict__["out"] = _SIZES
+    return function
+
+
+def truths(function: F) -> F:
+    """Decorates a function whose `out` takes what is true or not: as bools, or as bytes."""
+    function.__dict__["out"] = _TRUTHS
     return function
 
 

@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
-from livegrad.dtypes import FLOAT, DType
+from livegrad.dtypes import FLOAT, DType, bool_, uint8
 from livegrad.graph.handle import Handle, node_of
 from livegrad.graph.overlap import AT_ALL, check_overlap
 from livegrad.graph.site import is_inside
@@ -90,7 +90,9 @@ def _put(value: Tensor, out: Tensor, kind: Out) -> Tensor:
             f"out: Expected out tensor to have dtype {made.meta.dtype.name}, but got {dtype.name} "
             "instead"
         )
-    if made.meta.dtype.category > dtype.category:
+    if kind.truths and dtype not in (bool_, uint8):
+        raise RuntimeError(f"out: Expected out tensor to have bools or uint8, but got {dtype.name}")
+    if made.meta.dtype.category > dtype.category and not kind.truths:
         raise kind.refusal(
             f"out: result type {made.meta.dtype.name} can't be cast to the desired output type "
             f"{dtype.name}"

@@ -126,7 +126,11 @@ ONE_NUMBER = re.compile(r"T\.tensor\(\[*[^\[\],]+\]*[,)]")
 OUT = re.compile(r"\bout=(\w+)\)")
 TRIANGLE = "tril_ and triu_ take expanded tensors; PyTorch's copy some with more than three dims"
 HALF_WAY = "what was made in inference mode, and given other values, is none of that any more"
-TURNED = "PyTorch's kron finds no view of the product it has made, if an operand is transposed"
+
+
+TO_ITSELF = "a tensor is written to itself; PyTorch takes it for another by strides along size 1"
+KRON = "PyTorch's kron refuses tensors of which it cannot take the product for one matrix"
+
 SINGLE = "PyTorch cannot repeat a tensor without dims along its only dim"
 
 
@@ -273,8 +277,6 @@ def explanation(
         return NOTHING_FLOWS if gradient else None
     if "Dimension out of range" in message and "repeat_interleave(" in line:
         return SINGLE if any(x.ndim == 0 for x in named) else None
-    if message.startswith("view size is not compatible") and "T.kron(" in line:
-        return TURNED
     if type(wrong) is RuntimeError and isinstance(found, NotImplementedError):
         return SUBCLASS
     if wrong is not None and found is not None:
@@ -283,6 +285,12 @@ def explanation(
         return INTEGERS if any(map(is_integer, named[:1])) else None
     if re.search("inference tensor|Inference tensors do not track", message):
         return HALF_WAY if named and not named[0].is_inference() else None
+    if "some elements of the input tensor and the written-to" in message and found is None:
+        itself = re.search(r"(^|: )(\w+)\[(True|None)\] = \2$", line)
+        return TO_ITSELF if itself and any(1 in x.shape for x in named) else None
+    if message.startswith("view size is not compatible") and "T.kron(" in line and found is None:
+        turned = re.search(r"T\.kron\(.*\.(t|mT|permute|transpose)\b", line)
+        return KRON if turned or not all(x.is_contiguous() for x in named) else None
     if message.startswith("derivative for") and "autograd.grad(" in line and found is None:
         return SIBLINGS if any(have_siblings(named, theirs.values())) else None
     if "is being modified inplace" in message and named:

@@ -68,6 +68,7 @@ MASKED_NAN = (
     "dims there are"
 )
 ATTENTION = re.compile(r"scaled_dot_product_attention\(([\w, ]+).*(?:is_causal=True|attn_mask=)")
+LOGIT = "PyTorch's gradient of logit at -0 is -inf where it computes in vectors, else that at 0"
 OF_ROOT = "PyTorch takes the tensor that a backward pass begins with for one that it does not reach"
 COMPUTED_AGAIN = (
     "gradients of the gradients of a checkpoint go through what it computes again, not its result"
@@ -173,6 +174,8 @@ def explanation_of_numbers(
         return PADDED
     if NORMALISED.search(program) and all(math.isnan(a) and math.isinf(b) for a, b in pairs):
         return INFINITE_GRADIENT
+    if re.search(r"\blogit\(", program) and all(math.isinf(a) and a == -b for a, b in pairs):
+        return LOGIT if any(map(has_negative_zero, torchs.values())) else None
     if re.search(r"\b(var|std)\(", program) and not any(math.isfinite(x) for p in pairs for x in p):
         return NO_FREEDOM
     return None
@@ -283,6 +286,14 @@ def has_lost_gradients_in(x: Any, leaf: Any, torchs: dict[str, Any]) -> bool:
     if not isinstance(x, torch.Tensor) or not is_view_made_leaf(leaf) or leaf.grad is None:
         return False
     return storage(leaf.grad) == storage(x) and has_lost_views(leaf, torchs)
+
+
+def has_negative_zero(x: Any) -> bool:
+    """Whether a tensor has a -0."""
+    if not isinstance(x, torch.Tensor) or not x.is_floating_point():
+        return False
+    values = x.detach()
+    return bool(((values == 0) & values.signbit()).any())
 
 
 def has_length_of_zero(program: str, torchs: dict[str, Any], of: Any = None) -> bool:

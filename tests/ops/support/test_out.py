@@ -206,3 +206,14 @@ def test_sizes_of_complex_numbers_are_stored_as_those_or_as_reals() -> None:
     for given, dtype in ((x, lg.complex128), (x, lg.int64), (x.real, lg.float64)):
         with pytest.raises(RuntimeError, match="out: "):
             lg.absolute(given, out=lg.empty(1, dtype=dtype))
+
+
+@pytest.mark.parametrize("fold", [lg.all, lg.any])
+@pytest.mark.parametrize("given", [lg.bool, lg.uint8, lg.float32])
+def test_what_is_true_of_all_or_any_is_stored_as_bools_or_bytes(fold: Any, given: Any) -> None:
+    x = lg.tensor([[1, 0], [2, 3]]).to(given)
+    for dtype in (lg.bool, lg.uint8):
+        out = fold(x, 1, out=lg.empty(2, dtype=dtype))
+        assert (out.dtype, out.tolist()) == (dtype, fold(x, 1).tolist())
+    with pytest.raises(RuntimeError, match="bools or uint8"):
+        fold(x, 1, out=lg.empty(2, dtype=lg.int64))
