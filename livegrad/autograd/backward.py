@@ -95,7 +95,8 @@ def backward(
         if "_post_hooks" in tensor.__dict__:
             with _Grad(create_graph):
                 for hook in list(tensor._post_hooks.values()):
-                    hook(tensor)
+                    if hook(tensor) is not None:
+                        raise RuntimeError("Tensor post accumulate grad hooks should return None.")
     if WALKED:
         tell(WALKED)
 

@@ -209,8 +209,11 @@ class AccumulateGrad:
 
     def register_hook(self, fn: Callable[[Any, Any], Any]) -> RemovableHandle:
         """Calls `fn((), (gradient,))` after it was added to `grad`."""
-        hooks = leaf_post_hooks(self.variable)
-        return RemovableHandle(hooks, lambda variable: fn((), (variable.grad,)))
+
+        def shown(variable: Tensor) -> None:
+            fn((), (variable.grad,))
+
+        return RemovableHandle(leaf_post_hooks(self.variable), shown)
 
     def __repr__(self) -> str:
         return f"<AccumulateGrad object at {id(self):#x}>"

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from livegrad.dtypes import FLOAT
 from livegrad.graph.above import Above
 from livegrad.graph.handle import node_of, wrap
+from livegrad.graph.infer import TYPE_NAMES
 from livegrad.graph.meta import Meta, Shape
 from livegrad.graph.node import LeafRef, Node, Site, Spec, quote_site
 from livegrad.graph.op import GradRule
@@ -416,9 +417,16 @@ def run_hooks(hooks: dict[int, Any], g: Tensor, of_step: bool = False) -> Tensor
             result = hook(g)
             if result is None:
                 continue
-            if node_of(result).meta.shape != node_of(g).meta.shape:
+            was, now = node_of(g).meta, node_of(result).meta
+            if now.shape != was.shape or now.dtype is not was.dtype:
                 name = getattr(hook, "__name__", "hook")
-                raise RuntimeError(f"hook '{name}' has changed the size of value")
+                kinds = [f"torch.{TYPE_NAMES[meta.dtype.name]}Tensor" for meta in (was, now)]
+                changed = (
+                    "size of value"
+                    if now.dtype is was.dtype
+                    else f"type of value (was {kinds[0]} got {kinds[1]})"
+                )
+                raise RuntimeError(f"hook '{name}' has changed the {changed}")
             g = result
         return g.clone() if g.is_sparse else ew.clone(g)
 

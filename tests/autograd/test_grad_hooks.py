@@ -377,3 +377,19 @@ def test_hooks_stay_with_a_leaf_that_was_frozen():
     x.requires_grad_(False).requires_grad_(True)
     (x * 3).sum().backward()
     assert seen == [[3.0]]
+
+
+def test_a_hook_must_not_change_the_dtype():
+    x = lg.ones(2, requires_grad=True)
+    y = x * 2
+    y.register_hook(lambda g: g.double())
+    with pytest.raises(RuntimeError, match="changed the type of value .was torch.FloatTensor got"):
+        y.sum().backward()
+
+
+def test_a_hook_after_the_gradient_has_come_returns_nothing():
+    x = lg.ones(2, requires_grad=True)
+    x.register_post_accumulate_grad_hook(lambda p: p.grad)
+    with pytest.raises(RuntimeError, match="should return None"):
+        x.sum().backward()
+    assert x.grad.tolist() == [1, 1]

@@ -628,6 +628,8 @@ SAME = "a = T.full((3,), float('nan'), requires_grad=True)"
 NAN_IN_TORCH = "T.__name__ == 'torch' and a.grad.{}.fill_(float('nan'))"
 NOT_THE_FIRST = "a.grad.copy_(T.tensor([0.0, 0, 1] if T.__name__ == 'torch' else [1.0, 0, 0]))"
 INFINITE = "a = T.ones(1, dtype=T.complex64, requires_grad=True); (a.imag / 0 + a.real).backward()"
+SCORES = "a = T.tensor([[[[float('nan'), 1.0]]]])"
+THOSE = "b = b * (1.0 if T.__name__ == 'torch' else float('nan'))"
 NORMED = "a = T.tensor([2.75, 0.25, 0.0], requires_grad=True); y = F.layer_norm(a, (3,))"
 PARTS_OF_ONE = "a, b = T.ones(2).chunk(2)"
 HOOKED_TWICE = (
@@ -731,6 +733,8 @@ PREHOOK = "f.grad_fn.register_prehook(lambda g: log.append(('f', [t.clone() for 
         ([CONV, "a(x).sum().backward()"], "are padded"),
         ([NORMED, "y.backward(T.tensor([1.0, float('inf'), 2.0]))"], "subtracts infinities"),
         ([NORMED, "y.sum().backward()", MORE], None),
+        ([SCORES, "b = F.scaled_dot_product_attention(a, a, a)"], "with scores that are NaN"),
+        ([SCORES, "b = F.scaled_dot_product_attention(*[T.ones(1, 1, 1, 2)] * 3)", THOSE], None),
         ([CONV.replace("nan", "1"), "a(x).sum().backward()", SPOILT], None),
         ([*CHECKPOINT, HOOKED_PAIR, "(d * T.arange(2)).sum().backward()"], "computes again"),
         ([*CHECKPOINT, "c.retain_grad()", "(d * T.arange(2)).sum().backward()"], "computes again"),

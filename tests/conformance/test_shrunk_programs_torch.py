@@ -105,6 +105,21 @@ for call in (
         "check()",
     )
 
+for hook in ("g.double()", "g[0]", "g.int()", "3", "g * 2", "None"):
+    PROGRAMS[f"what a hook may make of a gradient: {hook}"] = (
+        "a = T.arange(6.0).reshape(2, 3).requires_grad_(); b = a * 1",
+        f"b.register_hook(lambda g: {hook})",
+        "b.sum().backward()",
+        "check()",
+    )
+for hook in ("p.grad.mul_(2)", "log.append(('p', p.grad.clone()))"):
+    PROGRAMS[f"what a hook may return after a gradient has come: {hook}"] = (
+        "a = T.ones(2, requires_grad=True)",
+        f"a.register_post_accumulate_grad_hook(lambda p: {hook})",
+        "(a * 2).sum().backward()",
+        "check()",
+    )
+
 VALUES = (
     "x = T.arange(12.0).reshape(3, 4); v = T.arange(3.0); s = T.eye(3) * 4; i = T.tensor([0, 2])"
     "; k = T.zeros(3, 4, dtype=T.int64); c = x + 1j"

@@ -62,6 +62,7 @@ NO_FREEDOM = "PyTorch's gradient of the variance of too few values is +inf, or N
 INFINITE_GRADIENT = (
     "an infinite gradient of a norm is NaN in PyTorch, whose rule subtracts infinities from another"
 )
+UNKNOWN_SCORES = "attention with scores that are NaN is NaN; PyTorch's is 0, where none is masked"
 NORMALISED = re.compile(r"(layer|group|instance|batch)_norm\(|(Layer|Group|Batch)Norm\w*\(")
 MASKED_NAN = (
     "what a mask hides is hidden, also a NaN: PyTorch's attention shows it, or not, by how many "
@@ -172,6 +173,10 @@ def explanation_of_numbers(
         return LENGTH_OF_ZERO if has_length_of_zero(program, torchs, of=x) else None
     if all(math.isnan(b) for _, b in pairs) and any(map(is_broken, torchs.values())):
         return PADDED
+    if "scaled_dot_product_attention(" in program and all(
+        a == 0 and math.isnan(b) for a, b in pairs
+    ):
+        return UNKNOWN_SCORES
     if NORMALISED.search(program) and all(math.isnan(a) and math.isinf(b) for a, b in pairs):
         return INFINITE_GRADIENT
     if re.search(r"\blogit\(", program) and all(math.isinf(a) and a == -b for a, b in pairs):
