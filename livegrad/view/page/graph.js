@@ -9,7 +9,7 @@
   let details;
   let legend;
 
-  const MODES = { both: ["forward", "backward", "update"], forward: ["forward"], backward: ["backward"], overlaid: ["forward", "update"] };
+  const MODES = { both: ["setup", "forward", "backward", "update"], forward: ["forward"], backward: ["backward"], overlaid: ["forward", "update"] };
 
   LG.panels.graph = {
     title: "Graph",
@@ -118,7 +118,7 @@
   function showLegend() {
     const [title, value, tell] = LG.metrics[view.metric];
     if (view.metric === "phase") {
-      LG.empty(legend, ["forward", "backward", "update", "leaf"].map((name) =>
+      LG.empty(legend, ["forward", "backward", "update", "setup", "leaf"].map((name) =>
         LG.h("span", { class: "key" }, LG.h("i", { style: `background:var(--${name})` }), name === "leaf" ? "value" : name)));
     } else if (value) {
       const most = ["zeros", "nan", "inf"].includes(view.metric) ? 1 : view.most;

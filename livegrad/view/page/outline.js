@@ -58,6 +58,8 @@
       }
       addOwn(at, node);
     }
+    const place = (at) => ["setup", "forward", "backward", "update"].indexOf(at.phase);
+    root.children.sort((a, b) => place(a) - place(b));
     root.children.forEach(groupFunctions);
     collect(root);
     root.children.forEach(cutLong);
@@ -131,7 +133,7 @@
 
   LG.firstOpen = function (root) {
     const open = new Set(["root"]);
-    let waiting = root.children.filter((x) => x.children.length);
+    let waiting = root.children.filter((x) => x.children.length && x.phase !== "setup");
     let sight = root.children.length;
     while (waiting.length) {
       const next = [];
