@@ -270,6 +270,8 @@ class Recorder:
         if known is not None:
             if known.executable is None or is_list:
                 known.executable = executable
+                if not is_list:
+                    self._take_account(known)
             elif known.executable is not executable:
                 self._forget(known)  # the same operations, connected in another way
                 known = None
@@ -285,6 +287,13 @@ class Recorder:
         self._step.flushes.append(flush)
         if not self._trains():
             self._end_step()
+
+    def _take_account(self, known: Known) -> None:
+        """Looks at the kernels of a plan here: notes on one from disk are planned, which no thread
+        of a server's is to do meanwhile."""
+        started = _now()
+        known.account  # noqa: B018 - it is kept
+        self._for_graphs.spend(started)
 
     def _forget(self, known: Known) -> None:
         for key in [key for key, each in self._graphs.items() if each is known]:
