@@ -46,7 +46,7 @@ from livegrad.view.capture import BACKWARD_MARK, UPDATE_MARK, Captured, capture
 from livegrad.view.failure import failure_of
 from livegrad.view.kernels import Account
 from livegrad.view.loading import watch_loading
-from livegrad.view.places import place_of
+from livegrad.view.places import Place, place_of
 from livegrad.view.sampling import Sampler
 from livegrad.view.statistics import statistics_of
 from livegrad.view.training import Training
@@ -126,6 +126,7 @@ class Recorder:
         self.values = values
         self.steps: deque[StepRecord] = deque(maxlen=steps)
         self.curves: dict[str, deque[tuple[int, float]]] = {}
+        self._curve_names: dict[Place, str] = {}
         # Graphs are taken once for each structure; programs that change all the time have many.
         self.budgets = [Budget(0.01, 0.5), Budget(0.005, 0.1), Budget(0.005, 0.1)]
         self._for_graphs, self._for_values, for_training = self.budgets
@@ -327,16 +328,19 @@ class Recorder:
         kind = type(event.number)
         if (kind is float or kind is int) and self._is_mine() and not LOCAL.state.outer:
             place = place_of(user_site())
-            name = f"{place.file.rpartition('/')[2]}:{place.line}"
+            name = self._curve_names.get(place)
+            if name is None:
+                name = self._curve_names[place] = f"{place.file.rpartition('/')[2]}:{place.line}"
             self.log(name, float(event.number))
 
     def log(self, name: str, value: float) -> None:
         """Adds a point to a curve, at the step that is running."""
-        points = self.curves.setdefault(name, deque(maxlen=MOST_POINTS))
+        points = self.curves.get(name)
+        if points is None:
+            points = self.curves[name] = deque(maxlen=MOST_POINTS)
         # What is read when nothing has run since the last step belongs to that.
         is_after = bool(self.steps) and not self._step.flushes and self.training.is_on
-        number = self._step.number - is_after
-        points.append((number, float(value)))
+        points.append((self._step.number - is_after, float(value)))
 
     def _backward(self, tensors: Any) -> None:
         if self._is_mine():
