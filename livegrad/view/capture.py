@@ -15,7 +15,7 @@ from livegrad.graph.node import Node
 from livegrad.graph.state import State
 from livegrad.view.asking import Graph
 from livegrad.view.calls import NAMES, names_by_node
-from livegrad.view.nodes import BACKWARD, FORWARD, LEAF, UPDATE, GraphNode
+from livegrad.view.nodes import BACKWARD, FORWARD, LEAF, SETUP, UPDATE, GraphNode
 from livegrad.view.places import place_of
 
 # What marks say besides paths of modules: see livegrad/view/calls.py.
@@ -23,7 +23,7 @@ BACKWARD_MARK = "\0backward"
 UPDATE_MARK = "\0update "
 
 # A graph of more nodes is cut: what was recorded last is kept.
-MOST_NODES = 200_000
+MOST_NODES = 100_000
 
 
 class Captured:
@@ -90,6 +90,8 @@ def _add(made: Captured, node: Node, module: str) -> None:
         phase, module = UPDATE, module.removeprefix(UPDATE_MARK)
     inputs = tuple([NODES[x] for x in node.inputs])
     found = _plain(node, NODES[node], phase, inputs, module)
+    if phase == FORWARD and found.function.endswith("__init__"):
+        found.phase = SETUP
     if node.op.kind == "gradient_of":
         _connect_gradient(made, node, found)
     made.nodes[found.number] = found

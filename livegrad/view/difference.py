@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from difflib import SequenceMatcher
 from typing import TYPE_CHECKING, Any
 
-from livegrad.view.nodes import GraphNode
+from livegrad.view.nodes import LEAF, GraphNode
 
 if TYPE_CHECKING:
     from livegrad.view.asking import Graph
@@ -64,10 +64,11 @@ class Difference:
 def difference(before: Graph, after: Graph) -> Difference:
     """What changed from one graph to another.
 
-    Nodes are the same if module, op, line and phase are, in the order recorded.
+    Operations are the same if module, op, line and phase are, in the order recorded. Values that
+    were there before are none.
     """
     made = Difference(before, after)
-    ours, theirs = list(before), list(after)
+    ours, theirs = ([node for node in graph if node.phase != LEAF] for graph in (before, after))
     for a, b in _aligned(ours, theirs):
         if a is None and b is not None:
             made.added.append(b)

@@ -6,16 +6,16 @@ import os
 from dataclasses import dataclass
 from typing import Any
 
-FORWARD, BACKWARD, UPDATE, LEAF = "forward", "backward", "update", "leaf"
+FORWARD, BACKWARD, UPDATE, LEAF, SETUP = "forward", "backward", "update", "leaf", "setup"
 
 
 @dataclass(slots=True)
 class GraphNode:
     """One operation that ran, or a value that was there before.
 
-    `phase` is forward, backward, update or leaf. A backward node stands for the gradient of the
-    forward node `of`, and its number is that node's with a minus. Times and bytes are shares of
-    those of the kernels.
+    `phase` is forward, backward, update, leaf, or setup: what `__init__` of modules records. A
+    backward node stands for the gradient of the forward node `of`, and its number is that node's
+    with a minus. Times and bytes are shares of those of the kernels.
     """
 
     number: int

@@ -7,7 +7,7 @@
 
 Watching is to cost little. Steps that are short are watched in full now and then only, see
 sampling.py; of the others, how long they took is known, and what they read. What is dear besides
-(taking a graph, statistics) is done as long as it took less than `SHARE` of the time so far.
+(taking a graph, statistics) has budgets of its own.
 """
 
 from __future__ import annotations
@@ -41,19 +41,16 @@ from livegrad.runtime.counters import TIMING
 from livegrad.runtime.plans import digest_of_specs
 from livegrad.view import calls
 from livegrad.view.asking import Graph
+from livegrad.view.budget import Budget
 from livegrad.view.capture import BACKWARD_MARK, UPDATE_MARK, Captured, capture
 from livegrad.view.failure import failure_of
 from livegrad.view.kernels import Account
 from livegrad.view.loading import watch_loading
-from livegrad.view.places import place_of
+from livegrad.view.places import Place, place_of
 from livegrad.view.sampling import Sampler
 from livegrad.view.statistics import statistics_of
 from livegrad.view.training import Training
 
-# The share of the time that watching may take for what it could do without.
-SHARE = 0.01
-# Seconds that it may take at first, whatever the share: so that the first steps are there.
-ADVANCE = 0.05
 MOST_STEPS = 500
 MOST_GRAPHS = 64
 MOST_POINTS = 20_000
@@ -129,7 +126,11 @@ class Recorder:
         self.values = values
         self.steps: deque[StepRecord] = deque(maxlen=steps)
         self.curves: dict[str, deque[tuple[int, float]]] = {}
-        self.training = Training(self.may_spend, self.spend)
+        self._curve_names: dict[Place, str] = {}
+        # Graphs are taken once for each structure; programs that change all the time have many.
+        self.budgets = [Budget(0.01, 0.5), Budget(0.005, 0.1), Budget(0.005, 0.1)]
+        self._for_graphs, self._for_values, for_training = self.budgets
+        self.training = Training(for_training)
         # Called at the end of each step, in the thread that trains: where a page may pause it.
         self.at_step: list[Callable[[], None]] = []
         self.began = _now()
@@ -141,7 +142,6 @@ class Recorder:
         self._current: Known | None = None
         self._asked_values: list[Node] = []
         self._seen = (-1, -1)
-        self._spent = 0
         self._step = StepRecord(0, _now())
         self._thread = threading.get_ident()
         self.sampler = Sampler()
@@ -165,6 +165,8 @@ class Recorder:
         self._timed_before, TIMING.enabled = TIMING.enabled, True
         self.began = self._step.started = _now()
         self._thread = threading.get_ident()
+        for budget in self.budgets:
+            budget.start()
         self.running = True
         watch_loading(lambda seconds: self._note("data", seconds, "a batch"))
         STEP.append(self._stepping)
@@ -228,16 +230,6 @@ class Recorder:
         self._step.failed = Graph(captured.nodes, title="until the error")
         self._seen = (-1, -1)
 
-    # ---- what it may cost ----------------------------------------------------------------------
-
-    def may_spend(self) -> bool:
-        """Whether there is time for something that could be left out."""
-        return self._spent < ADVANCE * 1e9 + SHARE * (_now() - self.began)
-
-    def spend(self, since: int) -> None:
-        """Counts the time since then as that of something that could be left out."""
-        self._spent += _now() - since
-
     # ---- listening -----------------------------------------------------------------------------
 
     def _is_mine(self) -> bool:
@@ -254,13 +246,13 @@ class Recorder:
         marks = calls.MARKS.list
         key = digest_of_specs(state.nodes), hash(tuple([name for _, name in marks]))
         known = self._graphs.get(key)
-        wanted = self.values and self.may_spend()
+        wanted = self.values and self._for_values.allows()
         if known is None or wanted:
-            if self.may_spend():
+            if wanted or self._for_graphs.allows():
                 known = self._graphs[key] = Known(capture(state, calls.taken(state)))
                 while len(self._graphs) > MOST_GRAPHS:
                     del self._graphs[next(iter(self._graphs))]
-                self.spend(started)
+                (self._for_values if wanted else self._for_graphs).spend(started)
             else:
                 self.skipped += 1
                 calls.taken(state)
@@ -279,6 +271,8 @@ class Recorder:
         if known is not None:
             if known.executable is None or is_list:
                 known.executable = executable
+                if not is_list:
+                    self._take_account(known)
             elif known.executable is not executable:
                 self._forget(known)  # the same operations, connected in another way
                 known = None
@@ -295,6 +289,13 @@ class Recorder:
         if not self._trains():
             self._end_step()
 
+    def _take_account(self, known: Known) -> None:
+        """Looks at the kernels of a plan here: notes on one from disk are planned, which no thread
+        of a server's is to do meanwhile."""
+        started = _now()
+        known.account  # noqa: B018 - it is kept
+        self._for_graphs.spend(started)
+
     def _forget(self, known: Known) -> None:
         for key in [key for key, each in self._graphs.items() if each is known]:
             del self._graphs[key]
@@ -309,7 +310,7 @@ class Recorder:
             if node.buffer is not None:
                 flush.stats[NODES[node]] = statistics_of(node)
         self._asked_values = []
-        self.spend(started)
+        self._for_values.spend(started)
 
     def _planned(self, event: Planned) -> None:
         how = "filled in" if event.filled else "planned"
@@ -327,16 +328,19 @@ class Recorder:
         kind = type(event.number)
         if (kind is float or kind is int) and self._is_mine() and not LOCAL.state.outer:
             place = place_of(user_site())
-            name = f"{place.file.rpartition('/')[2]}:{place.line}"
+            name = self._curve_names.get(place)
+            if name is None:
+                name = self._curve_names[place] = f"{place.file.rpartition('/')[2]}:{place.line}"
             self.log(name, float(event.number))
 
     def log(self, name: str, value: float) -> None:
         """Adds a point to a curve, at the step that is running."""
-        points = self.curves.setdefault(name, deque(maxlen=MOST_POINTS))
+        points = self.curves.get(name)
+        if points is None:
+            points = self.curves[name] = deque(maxlen=MOST_POINTS)
         # What is read when nothing has run since the last step belongs to that.
         is_after = bool(self.steps) and not self._step.flushes and self.training.is_on
-        number = self._step.number - is_after
-        points.append((number, float(value)))
+        points.append((self._step.number - is_after, float(value)))
 
     def _backward(self, tensors: Any) -> None:
         if self._is_mine():

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections import deque
 
 # The share of the time that watching in full may take.
-SHARE = 0.015
+SHARE = 0.01
 # Steps at the start that are watched, whatever it costs: they are what people look at first.
 FIRST = 12
 MOST_BARE = 500

@@ -1,19 +1,19 @@
 """How training goes: weights and gradients per layer, updates against weights, dead units.
 
-They are looked at in steps for which there is time; see `Recorder.may_spend`.
+They are looked at in steps for which there is time.
 """
 
 from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from livegrad.graph.node import Node
 from livegrad.runtime.values import array_of
+from livegrad.view.budget import Budget
 from livegrad.view.calls import NAMES
 from livegrad.view.statistics import sample_of, summary
 
@@ -25,8 +25,8 @@ _now = time.perf_counter_ns
 class Training:
     """Looks at parameters before and after a step of an optimiser."""
 
-    def __init__(self, may_spend: Callable[[], bool], spend: Callable[[int], None]) -> None:
-        self._may_spend, self._spend = may_spend, spend
+    def __init__(self, budget: Budget) -> None:
+        self._budget = budget
         self.is_on = False  # whether an optimiser has taken a step
         # (step, {name: {weight, gradient, ratio}}), the latest last.
         self.looks: deque[tuple[int, dict[str, dict[str, Any]]]] = deque(maxlen=MOST_LOOKS)
@@ -39,7 +39,7 @@ class Training:
         self.is_on = True
         self._number = number
         self._before = []
-        if not self._may_spend():
+        if not self._budget.allows():
             return
         started = _now()
         for place, group in enumerate(optimizer.param_groups):
@@ -48,7 +48,7 @@ class Training:
                 if node.buffer is not None and node.meta.numel:
                     name = NAMES.name_of(tensor) or f"parameter {place}.{at}"
                     self._before.append((tensor, name, sample_of(node)))
-        self._spend(started)
+        self._budget.spend(started)
 
     def after_step(self, optimizer: Any) -> None:
         """Compares with what they were."""
@@ -60,7 +60,7 @@ class Training:
         self.looks.append(
             (self._number, {name: _look(tensor, old) for tensor, name, old in before})
         )
-        self._spend(started)
+        self._budget.spend(started)
 
     def _note_rate(self, optimizer: Any) -> None:
         rate = optimizer.param_groups[0].get("lr") if optimizer.param_groups else None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import threading
 import weakref
 
 import pytest
@@ -11,6 +12,7 @@ import livegrad as lg
 from livegrad import nn
 from livegrad.graph import events
 from livegrad.nn.module import Module
+from livegrad.utils.data import DataLoader, TensorDataset
 from livegrad.view.record import Recorder
 from tests.view.networks import Net, train, watched
 
@@ -215,3 +217,31 @@ def test_modules_of_one_kind_have_names_of_their_own() -> None:
         (one(lg.ones(1, 6)) + two(lg.ones(1, 6))).sum().item()
     tops = {n.module.split(".")[0] for n in watching.graph().find(op="linear")}
     assert len(tops) == 2
+
+
+def test_waiting_for_data_is_told() -> None:
+    loader = DataLoader(TensorDataset(lg.randn(8, 6)), batch_size=2)
+    with lg.watch() as watching:
+        for (batch,) in loader:
+            batch.sum().item()
+    spans = [span.what for step in watching.steps for span in step.spans]
+    assert spans.count("data") == 4
+
+
+def test_what_modules_make_of_themselves_is_setup() -> None:
+    with lg.watch() as watching:
+        Net()(lg.ones(1, 6)).sum().item()
+    g = watching.graph(0)
+    assert {n.function for n in g.find(phase="setup")} == {"Net.__init__"}
+    assert "setup" not in {n.phase for n in g.find(op="linear")}
+
+
+def test_other_threads_are_left_alone() -> None:
+    with lg.watch() as watching:
+        thread = threading.Thread(target=lambda: lg.ones(7).sum().item())
+        thread.start()
+        thread.join()
+        lg.ones(3).sum().item()
+    shapes = {n.shape for step in watching.steps for n in watching.graph(step.number)}
+    assert (7,) not in shapes
+    assert (3,) in shapes

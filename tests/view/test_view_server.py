@@ -6,6 +6,7 @@ import gzip
 import http.client
 import json
 import os
+import signal
 import subprocess
 import sys
 import threading
@@ -13,6 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urlsplit
+from urllib.request import urlopen
 
 import pytest
 
@@ -306,3 +308,22 @@ def test_what_cannot_be_shown(tmp_path: Path) -> None:
     odd.write_text("nothing")
     assert "no record" in run(str(odd)).stderr
     assert "there is no file" in run(str(tmp_path / "absent.py")).stderr
+
+
+@pytest.mark.slow
+def test_a_script_is_shown_until_ctrl_c(tmp_path: Path) -> None:
+    script = tmp_path / "script.py"
+    script.write_text(PROGRAM)
+    command = [sys.executable, "-m", "livegrad", "view", "--no-browser", str(script)]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stderr is not None
+            link = process.stderr.readline().split()[-1]
+            assert link.startswith("http://127.0.0.1:")
+            assert "ended" in process.stderr.readline()
+            with urlopen(link + "api/overview", timeout=10) as answer:
+                assert json.load(answer)["title"] == "script.py"
+            process.send_signal(signal.SIGINT)
+            assert process.wait(20) == 0
+        finally:
+            process.kill()

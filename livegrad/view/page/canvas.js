@@ -14,6 +14,7 @@
 
   function titleOf(at) {
     if (at.kind !== "op") return at.title;
+    if (at.label) return at.label;
     const name = at.node.name;
     return name ? name.split(".").slice(-1)[0] : at.node.op;
   }

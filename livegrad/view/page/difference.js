@@ -15,8 +15,11 @@
     },
     show(step) {
       const there = choices();
-      if (!there.some(([key]) => key === chosen.before)) chosen.before = there[0]?.[0];
-      if (!there.some(([key]) => key === chosen.after)) chosen.after = there.find(([key]) => key === `0:${step.number}`)?.[0] || there[there.length - 1]?.[0];
+      const last = LG.state.overviews.length > 1 ? there.length - 1 : Math.max(0, there.findIndex(([key]) => key === `0:${step.number}`));
+      if (!there.some(([key]) => key === chosen.after)) chosen.after = there[last]?.[0];
+      // At first: with the step before it, or with the same of the first file.
+      const before = LG.state.overviews.length > 1 ? there.findLast(([key]) => key.startsWith("0:")) : there[Math.max(0, last - 1)];
+      if (!there.some(([key]) => key === chosen.before)) chosen.before = before?.[0];
       drawTools(there);
       draw();
     },
@@ -43,13 +46,14 @@
   // Pairs of nodes that are the same operation: in order, by what they are.
   LG.compare = function (before, after) {
     const waiting = new Map();
-    for (const node of before.nodes) {
+    const ops = (step) => step.nodes.filter((node) => node.phase !== "leaf");
+    for (const node of ops(before)) {
       const key = keyOf(node);
       if (!waiting.has(key)) waiting.set(key, []);
       waiting.get(key).push(node);
     }
     const found = { added: [], removed: [], changed: [], same: [] };
-    for (const node of after.nodes) {
+    for (const node of ops(after)) {
       const list = waiting.get(keyOf(node));
       const old = list && list.shift();
       if (!old) found.added.push(node);

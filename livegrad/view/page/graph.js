@@ -9,7 +9,7 @@
   let details;
   let legend;
 
-  const MODES = { both: ["forward", "backward", "update"], forward: ["forward"], backward: ["backward"], overlaid: ["forward", "update"] };
+  const MODES = { both: ["setup", "forward", "backward", "update"], forward: ["forward"], backward: ["backward"], overlaid: ["forward", "update"] };
 
   LG.panels.graph = {
     title: "Graph",
@@ -118,7 +118,7 @@
   function showLegend() {
     const [title, value, tell] = LG.metrics[view.metric];
     if (view.metric === "phase") {
-      LG.empty(legend, ["forward", "backward", "update", "leaf"].map((name) =>
+      LG.empty(legend, ["forward", "backward", "update", "setup", "leaf"].map((name) =>
         LG.h("span", { class: "key" }, LG.h("i", { style: `background:var(--${name})` }), name === "leaf" ? "value" : name)));
     } else if (value) {
       const most = ["zeros", "nan", "inf"].includes(view.metric) ? 1 : view.most;
@@ -198,7 +198,7 @@
     })(view.root);
     for (const at of more.slice(0, 40)) view.open.add(at.id);
     redraw();
-    fit();
+    fit(0.4);
   }
 
   function collapseAll() {
@@ -309,17 +309,18 @@
     const step = view.raw;
     if (!step) return [];
     const ops = step.nodes.filter((node) => node.phase !== "leaf");
-    const top = (key) => [...ops].sort((a, b) => b[key] - a[key]).slice(0, 6).filter((node) => node[key] > 0);
+    const top = (key) => ops.filter((node) => node.phase !== "setup").sort((a, b) => b[key] - a[key]).slice(0, 6).filter((node) => node[key] > 0);
     const line = (key, tell) => top(key).map((node) => LG.h("button", { class: "line", onclick: () => LG.showNode(node.number) },
       LG.h("span", {}, LG.h("i", { style: `background:var(--${node.phase})` }), node.op, LG.h("small", {}, ` ${node.module || LG.where(node)}`)), LG.h("b", {}, tell(node[key]))));
+    const list = (title, lines) => (lines.length ? [LG.h("h3", {}, title), lines] : null);
     return [
       LG.h("h2", {}, `Step ${step.number}`),
       step.error ? failure(step.error) : null,
       LG.h("dl", {}, row("took", LG.time(step.seconds)), row("operations", String(ops.length)), row("kernels", String(step.kernels.size)),
         row("values", LG.bytes(LG.sum(ops, (n) => n.nbytes))), row("work", LG.flops(LG.sum(ops, (n) => n.flops))),
         row("not drawn", step.left_out ? `${step.left_out} nodes that were not recorded in full` : null)),
-      LG.h("h3", {}, "Slowest"), line("seconds", LG.time),
-      LG.h("h3", {}, "Largest"), line("nbytes", LG.bytes),
+      list("Slowest", line("seconds", LG.time)),
+      list("Largest", line("nbytes", LG.bytes)),
       LG.h("p", { class: "hint" }, "Click an operation for its line, kernel, time and values. Double-click a group, or press Enter, to open it.")];
   }
 

@@ -58,7 +58,10 @@
       }
       addOwn(at, node);
     }
+    const place = (at) => ["setup", "forward", "backward", "update"].indexOf(at.phase);
+    root.children.sort((a, b) => place(a) - place(b));
     root.children.forEach(groupFunctions);
+    root.children.forEach(joinSingle);
     collect(root);
     root.children.forEach(cutLong);
     collect(root);
@@ -85,6 +88,18 @@
       const place = isApart ? child(at, `(${run.function}${number}`, functionTitle(run.nodes[0]), "function") : at;
       place.phase = at.phase;
       run.nodes.forEach((node) => addOp(place, node));
+    });
+  }
+
+  // A module that is one operation is drawn as that: "fc1 · linear".
+  function joinSingle(at) {
+    at.children = at.children.map((each) => {
+      joinSingle(each);
+      const only = each.kind === "module" && each.children.length === 1 && each.children[0];
+      if (!only || only.kind !== "op" || only.node.phase === "leaf") return each;
+      only.label = only.label || `${each.title} · ${only.title}`;
+      only.parent = at;
+      return only;
     });
   }
 
@@ -131,7 +146,7 @@
 
   LG.firstOpen = function (root) {
     const open = new Set(["root"]);
-    let waiting = root.children.filter((x) => x.children.length);
+    let waiting = root.children.filter((x) => x.children.length && x.phase !== "setup");
     let sight = root.children.length;
     while (waiting.length) {
       const next = [];

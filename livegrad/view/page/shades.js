@@ -34,7 +34,7 @@
     if (!value) return null;
     const values = nodes.map(value).filter((x) => x !== null && x !== undefined);
     if (!values.length) return null;
-    return BY_SUM.has(metric) ? values.reduce((a, b) => a + b, 0) : Math.max(...values);
+    return values.reduce(BY_SUM.has(metric) ? (a, b) => a + b : (a, b) => Math.max(a, b));
   };
 
   // The place of a value between nothing and most: 0 to 1, by its root, so that small ones show.

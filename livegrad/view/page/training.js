@@ -73,12 +73,12 @@
   // A running mean over what was before, for the eye.
   function smooth(list, path) {
     if (list.length < 30) return "";
-    let mean = null;
-    const keep = 0.93;
+    const keep = 1 - 1 / Math.max(5, list.length / 30);
+    let [sum, weight] = [0, 0];
     return path(list.map(([x, y]) => {
       if (y === null) return [x, null];
-      mean = mean === null ? y : keep * mean + (1 - keep) * y;
-      return [x, mean];
+      [sum, weight] = [keep * sum + y, keep * weight + 1];
+      return [x, sum / weight];
     }));
   }
 
