@@ -12,7 +12,7 @@ import numpy as np
 
 from livegrad.graph.above import Above
 from livegrad.graph.node import Node
-from livegrad.ops.bookkeeping.finite import FINITE
+from livegrad.ops.bookkeeping.finite import asks
 from livegrad.runtime.memory import Buffer
 from livegrad.runtime.values import to_compute
 
@@ -28,7 +28,7 @@ def look_at_listed(nodes: Sequence[Node], count: int, kept: list[tuple[Node, Buf
 
     Those that were computed just now are in `kept`; their nodes have not been given them yet.
     """
-    if count >= len(nodes) or nodes[count].spec.op is not FINITE:
+    if count >= len(nodes) or not asks(nodes[count]):
         return
     asked = nodes[count]
     made = {id(node): buffer for node, buffer in kept}

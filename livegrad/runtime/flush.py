@@ -31,7 +31,7 @@ from livegrad.graph.state import (
     start_over,
 )
 from livegrad.native.hot import FUNCTIONS, hot
-from livegrad.ops.bookkeeping.finite import FINITE, NotFinite
+from livegrad.ops.bookkeeping.finite import NotFinite, asks
 from livegrad.runtime import plans
 from livegrad.runtime.at_once import write_at_once
 from livegrad.runtime.counters import counters
@@ -194,7 +194,7 @@ def _look_around(state: State) -> bool:
 
 def _look_into(state: State, fault: Fault) -> None:
     """Gradients that an update is to use are not finite: has that looked into, and goes on."""
-    asked = next(node for node in state.nodes if node.spec.op is FINITE)
+    asked = next(node for node in state.nodes if asks(node))
     fault.recorded = None
     fault.with_traceback(None)  # its frames refer to what is pending, which would all look alive
     look_into(asked)

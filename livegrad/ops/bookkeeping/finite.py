@@ -47,6 +47,12 @@ FINITE = Op(
     samples=s.calls(),
 )
 
+
+def asks(node: Any) -> bool:
+    """Whether a node is such a question."""
+    return node.spec.op is FINITE
+
+
 # A write of so many bytes in the same flush is made in place, which a plan that may stop could not.
 _LARGE = 1 << 16
 
@@ -95,4 +101,4 @@ def _may_be_asked(node: Any) -> bool:
     return node.buffer is not None or 0 <= place < len(state.nodes)
 
 
-__all__ = ["FINITE", "NotFinite", "check_gradients"]
+__all__ = ["FINITE", "NotFinite", "asks", "check_gradients"]
