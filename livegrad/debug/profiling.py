@@ -72,7 +72,7 @@ class Profile:
         BEGUN.append(self._begun)
         self._busy = 0  # nanoseconds of this thread's, outside of flushes
         self._began, self._cpu = _now(), time.thread_time_ns()
-        self._inside = False
+        self._inside, self._ended = False, self._began
         return self
 
     def __exit__(self, *exception: object) -> None:
@@ -112,7 +112,12 @@ class Profile:
     def _ran(self, ran: Ran) -> None:
         began = _now()
         (planning, compiling), self._since = self._since, (0.0, 0.0)
-        left = max(0.0, ran.seconds - planning - compiling)
+        # Of a step that is run piece by piece, updates are told of apart, from the same start.
+        whole = max(0.0, (ran.ended - max(ran.started, self._ended)) / 1e9)
+        self._ended = ran.ended
+        compiling = min(compiling, whole)
+        planning = min(planning, whole - compiling)
+        left = whole - planning - compiling
         self._planning += planning
         self._compiling += compiling
         known = [t or 0.0 for t in ran.step_seconds] if ran.executable.is_timed else []

@@ -13,6 +13,8 @@ import livegrad as lg
 import livegrad.nn as nn
 from livegrad.debug.blaming import Latest
 from livegrad.graph.watch import BLAMING, TrainingWarning
+from livegrad.runtime.report import last_steps
+from livegrad.runtime.sight import Policy
 from tests.debug import faults
 from tests.debug.faults import FAULTS, marked_line
 
@@ -245,3 +247,21 @@ def test_names_of_modules_and_parameters() -> None:
             p.fill_(0.0)
     found = lg.blame(net(lg.ones(2, 6)))
     assert (found.op, found.module) == ("log", "blocks.1 (Block)")
+
+
+def test_a_step_has_one_kernel_more_in_front_of_its_updates(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(Policy, "whole", True)
+    model = nn.Sequential(nn.Linear(6, 4), nn.Linear(4, 2))
+    groups = [{"params": model[0].parameters()}, {"params": model[1].parameters(), "lr": 0.1}]
+    steps = lg.optim.SGD(groups, lr=0.2)
+    for _ in range(2):
+        steps.zero_grad()
+        model(lg.ones(5, 6)).sum().backward()
+        steps.step()
+    kinds = [step.kind for step in last_steps()]
+    ops = [step.ops for step in last_steps()]
+    assert kinds.count("finite") == 1
+    assert ops[-2:] == [("sgd",), ("sgd",)]
+    assert kinds[-3] == "finite"

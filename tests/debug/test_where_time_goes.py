@@ -62,7 +62,7 @@ def test_waiting_is_told_apart() -> None:
             time.sleep(0.02)
             lg.ones(3).sum().item()
     assert prof.parts["waiting"] >= 0.09
-    assert prof.parts["Python and recording"] < 0.05
+    assert prof.parts["waiting"] > prof.parts["Python and recording"]
 
 
 def test_nothing_listens_afterwards() -> None:
