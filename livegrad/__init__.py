@@ -696,6 +696,7 @@ if TYPE_CHECKING:  # imported when first used: see `__getattr__`
         attr as attr,
         autograd as autograd,
         backends as backends,
+        compress as compress,
         cuda as cuda,
         debug as debug,
         distributed as distributed,
