@@ -17,7 +17,7 @@ from livegrad.compiler.draft import Draft
 from livegrad.compiler.fuse import Fuser
 from livegrad.compiler.groups import Group
 from livegrad.compiler.rows import generate_rows
-from livegrad.compiler.signature import EVERY_OTHER, Instr, Store, Stream
+from livegrad.compiler.signature import BACKWARDS, EVERY_OTHER, Instr, Store, Stream
 from livegrad.dtypes import DType, float64, int64
 from livegrad.graph.index import Index
 from livegrad.graph.meta import Shape
@@ -202,6 +202,8 @@ class Describer:
         axis = self.inner[-1]
         if strides[axis] == 1:
             return 1
+        if strides[axis] == -1 and not store:
+            return BACKWARDS
         # A slice says so; a stride that only happens to be 2, as a size is, has no code of its own.
         return EVERY_OTHER if index[-1].terms == ((axis, 2),) and strides[axis] == 2 else 2
 

@@ -6,12 +6,12 @@ from typing import Any, NamedTuple
 
 from livegrad.dtypes import DType
 
-EVERY_OTHER = 3
+EVERY_OTHER, BACKWARDS = 3, 4
 
 
 class Stream(NamedTuple):
     """Memory that a kernel walks. `step` along the inner loop: 0 stays, 1 next element, 2 strides,
-    `EVERY_OTHER` strides by two.
+    `EVERY_OTHER` strides by two, `BACKWARDS` to the element before (of what is read).
 
     A "position" stream has no memory: it counts the elements of its node in row-major order. An
     "operand" of a product is walked by what multiplies.

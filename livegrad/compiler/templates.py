@@ -27,7 +27,7 @@ from livegrad.compiler.builder import Builder
 from livegrad.compiler.emitter import Emitter, memory_element
 from livegrad.compiler.folding import Reduction
 from livegrad.compiler.reducers import REDUCERS
-from livegrad.compiler.signature import EVERY_OTHER, Instr, Store, Stream
+from livegrad.compiler.signature import BACKWARDS, EVERY_OTHER, Instr, Store, Stream
 from livegrad.compiler.stages import Stages
 from livegrad.compiler.values import Machine, Value
 from livegrad.dtypes import DType
@@ -184,11 +184,21 @@ class Template:
             return e.load(dtype, self.b.gep(base, memory_element(dtype), at), mask)
         if step == 0:
             return e.load_scalar(dtype, base)
+        if step == BACKWARDS:
+            return self._backwards(dtype, base, at, mask)
         if step == EVERY_OTHER:
             places = self._every_other(dtype, base, at, mask)
             low, high = [e.load(dtype, place, there) for place, there in places]
             return self.b.shuffle(low, range(0, 2 * self.b.lanes, 2), high)
         return e.gather(dtype, base, self._strided(stream, at), mask)
+
+    def _backwards(self, dtype: DType, base: Value, at: Value, mask: Value | None) -> Value:
+        """The elements before one another, loaded at once and turned round."""
+        b, turned = self.b, range(self.b.lanes - 1, -1, -1)
+        first = b.neg(b.add(at, b.lanes - 1))
+        there = None if mask is None else b.shuffle(mask, turned)
+        place = b.gep(base, memory_element(dtype), first)
+        return b.shuffle(self.e(dtype).load(dtype, place, there), turned)
 
     def _every_other(
         self, dtype: DType, base: Value, at: Value, mask: Value | None

@@ -38,6 +38,16 @@ def test_permutations():
     same(x[0].t(), X[0].T)
 
 
+@pytest.mark.parametrize("dtype", ["f4", "f8", "f2", "i8", "u1", "?"])
+def test_rows_are_read_backwards(dtype):
+    """Sixteen elements at a time, the last ones by a mask: none before the first row is touched."""
+    for shape in ((17,), (5, 9), (3, 100), (4, 4, 3, 3), (2, 32), (1, 1)):
+        values = (np.random.default_rng(0).standard_normal(shape) * 50).astype(dtype)
+        x, last = lg.tensor(values), tuple(range(len(shape)))[-2:]
+        same(x.flip(*last), np.flip(values, last))
+        same(x.flip(-1)[..., 1:] == x[..., 1:], np.flip(values, -1)[..., 1:] == values[..., 1:])
+
+
 def test_repeat_tile_roll_flip():
     x = lg.tensor(X)
     same(x.repeat(2, 1, 1, 2), np.tile(X, (2, 1, 1, 2)))
