@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from livegrad.compiler.columns import generate_columns
+from livegrad.compiler.few_rows import generate_product
 from livegrad.compiler.hosting import host_reference
 from livegrad.compiler.image_lanes import generate_image_lanes
 from livegrad.compiler.plan import (
@@ -29,7 +30,6 @@ from livegrad.compiler.plan import (
     Slot,
     Step,
 )
-from livegrad.compiler.products import generate_product
 from livegrad.compiler.signature import Instr
 from livegrad.compiler.templates import HEADER, PRODUCT, RECORD
 from livegrad.compiler.windows import ALL_DIMS, EACH_DIM, generate_conv
