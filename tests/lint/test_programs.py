@@ -1,6 +1,6 @@
 """Correct programs: training in many ways gives no warning.
 
-Nor do the examples and the demo, which run with warnings as errors: see `tests/examples/test_examples.py`.
+Nor do the examples and the demo, which run with warnings as errors: see `tests/examples`.
 """
 
 from __future__ import annotations
