@@ -32,6 +32,7 @@ from livegrad.graph.state import (
 )
 from livegrad.native.hot import FUNCTIONS, hot
 from livegrad.runtime import plans
+from livegrad.runtime.alone import note_flush
 from livegrad.runtime.at_once import write_at_once
 from livegrad.runtime.counters import counters
 from livegrad.runtime.cpu.outside import finder
@@ -120,6 +121,7 @@ def _follow_locked(state: State, reason: str, roots: tuple[Node, ...]) -> int:
         start_over(state)
         raise
     try:
+        note_flush(len(state.nodes))
         _tell_ran(reason, LAST.executable, state.nodes, True, 0, started)
     finally:
         start_over(state)
