@@ -40,6 +40,7 @@ from livegrad.runtime.counters import TIMING
 from livegrad.runtime.liveness import may_overwrite
 from livegrad.runtime.memory import Arena, Buffer, allocate_from, home_of
 from livegrad.runtime.snapshot import Snapshot
+from livegrad.runtime.speedup import translations, untranslatable
 from livegrad.runtime.values import bits_at
 
 # Nodes of a flush that is taken for one of few, and flushes of that kind until operations are run
@@ -371,13 +372,10 @@ _CODE = _Code()
 
 def _is_there() -> bool:
     """Whether there is native code to run operations with: there may be no source files."""
-    from livegrad.native.subset import Untranslatable
-    from livegrad.runtime.cpu.translations import words
-
     if not _CODE.address:
         try:
-            _CODE.address = words(_FUNCTIONS, "alone")[_run]
-        except (Untranslatable, OSError):
+            _CODE.address = translations().words(_FUNCTIONS, "alone")[_run]
+        except (untranslatable(), OSError):
             return False
     return True
 
