@@ -127,6 +127,14 @@ def the_same_numbers() -> None:
     manual_seed(0)
 
 
+@pytest.fixture(autouse=True)
+def lazy_at_first() -> None:
+    """What earlier tests have read does not make this one's operations run when recorded."""
+    from livegrad.runtime import alone
+
+    alone.forget()
+
+
 @pytest.fixture
 def untranslated() -> Iterator[None]:
     """The hot functions as Python, for tests that change what they refer to."""

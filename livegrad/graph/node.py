@@ -32,10 +32,13 @@ class Spec:
 
     `family` is what nodes that are run piece by piece have in common with those of other sizes
     (runtime/cpu/pieces); `refused` says, of a recorded backward pass, that it is not run so. `text`
-    says the same in every process, once somebody has asked (runtime/structure.py).
+    says the same in every process, once somebody has asked (runtime/structure.py). `alone` is how
+    such a node is run as soon as it is recorded, or how often that was wished for
+    (runtime/alone.py).
     """
 
     __slots__ = (
+        "alone",
         "attrs",
         "family",
         "floats",
@@ -61,6 +64,7 @@ class Spec:
         self.family: Any = None
         self.refused = False
         self.text: str | None = None
+        self.alone: Any = None
 
 
 @hot_slots

@@ -34,7 +34,7 @@ from livegrad.graph.numbers import (
 )
 from livegrad.graph.op import REGISTRY, Op
 from livegrad.graph.site import INSIDE, OUTSIDE, site_at, user_site
-from livegrad.graph.state import LOCAL, Runtime, flush_many
+from livegrad.graph.state import AT_ONCE, LOCAL, Runtime, flush_many
 from livegrad.native.calls import half_at, remainder, untrack
 from livegrad.native.hot import hot
 from livegrad.native.layout import REFERENCES
@@ -62,6 +62,10 @@ def append(
     node.cut = None
     node.spent = state.inference
     node.walked = None
+    if AT_ONCE.is_on and node.grad_to is None:
+        buffer = AT_ONCE.run(spec, inputs, args)
+        if buffer is not None:
+            return _computed(node, buffer)
     nodes = state.nodes
     place = len(nodes)
     node.index = state.base + place
@@ -105,6 +109,22 @@ def append(
     if place > state.most + 0 and not state.held:
         flush_many(node)
     return tensor
+
+
+@hot
+def _computed(node: Node, buffer: Any) -> Tensor:
+    """The tensor of a node that was run at once: as after a flush, with nothing left to refer to.
+
+    No line of the program will be blamed for it.
+    """
+    node.buffer = buffer
+    node.inputs = ()
+    node.index = -1
+    node.site = None
+    untrack(node.args)
+    if not CYCLES.are_possible:
+        untrack(node)
+    return wrap(node)
 
 
 # Recorded nodes between two looks at what the program has dropped of them, and how far back they

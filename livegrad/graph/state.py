@@ -309,6 +309,25 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_forget_other_threads)
 
 
+@hot_slots
+class AtOnce:
+    """Whether operations on little data are run when they are recorded: see runtime/alone.py.
+
+    run(spec, inputs, args)                     the result's buffer; None if it is to be recorded
+    put(holder, referrers, items, args, value)  whether an element was written in its memory
+    """
+
+    __slots__ = ("is_on", "put", "run")
+
+    def __init__(self) -> None:
+        self.is_on = False
+        self.run: Any = None
+        self.put: Any = None
+
+
+AT_ONCE = AtOnce()
+
+
 class Runtime:
     """Hooks the runtime fills in, so that the graph does not import it."""
 

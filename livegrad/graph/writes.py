@@ -25,7 +25,7 @@ from livegrad.graph.layout import repeats
 from livegrad.graph.node import Interior, Node, is_in_vain, place_of
 from livegrad.graph.op import REGISTRY
 from livegrad.graph.record import record
-from livegrad.graph.state import LOCAL, setting
+from livegrad.graph.state import AT_ONCE, LOCAL, setting
 from livegrad.graph.views import (
     counts_writes,
     in_place_of,
@@ -117,10 +117,11 @@ def wrote_plainly(x: Any, value: Any) -> bool:
             if cell._node.meta.strides is not None or cell._node.spent:
                 return False
             _take_place(x, old, value)
-            before = cell._node
-            whole = op.write(wrap(before), value, attrs, args)
-            cell._node = whole._node
-            _note_write(before, whole, cell)
+            if not (AT_ONCE.is_on and op.picks and _put(cell, attrs, args, node)):
+                before = cell._node
+                whole = op.write(wrap(before), value, attrs, args)
+                cell._node = whole._node
+                _note_write(before, whole, cell)
             cell.version += 1
             share.seen = cell.version
             _let_go_of_old_whole(cell)
@@ -130,6 +131,17 @@ def wrote_plainly(x: Any, value: Any) -> bool:
         share.seen = cell.version
     _take_place(x, old, value)
     return True
+
+
+@hot
+def _put(cell: Cell, attrs: tuple[Any, ...], args: tuple[Any, ...], value: Node) -> bool:
+    """Writes a value that is known to an element of a cell's, where that lies, if it may be."""
+    if value.buffer is None or cell._node.buffer is None:
+        return False
+    whole = cell.base()
+    # The tensor that is the whole refers to its node, too, if it is up to date.
+    referrers = 2 if whole is not None and whole._node is cell._node else 1
+    return bool(AT_ONCE.put(cell, referrers, attrs[0], args, value))
 
 
 @hot

@@ -51,6 +51,11 @@ def put_word(address: int, word: int) -> None:
     ctypes.c_int64.from_address(address).value = word
 
 
+def put_half(address: int, bits: int) -> None:
+    """Stores 32 bits at `address`."""
+    ctypes.c_uint32.from_address(address).value = bits
+
+
 def put_single(address: int, number: float) -> None:
     """Stores a float at `address`, rounded to 32 bits."""
     ctypes.c_float.from_address(address).value = number

@@ -18,6 +18,7 @@ from livegrad.native.calls import (
     half_at,
     int_at,
     object_at,
+    put_half,
     put_single,
     put_word,
     quotient,
@@ -226,6 +227,12 @@ class Invocations(Expressions):
         self.emit(f"store i64 {self.word(self.value(node.args[1]))}, ptr {address}")
         return self.object("@obj.none")
 
+    def call_put_half(self, node: ast.Call) -> Value:
+        address, half = self._pointer(node.args[0]), self.fresh()
+        self.emit(f"{half} = trunc i64 {self.word(self.value(node.args[1]))} to i32")
+        self.emit(f"store i32 {half}, ptr {address}")
+        return self.object("@obj.none")
+
     def call_put_single(self, node: ast.Call) -> Value:
         address, number = self._pointer(node.args[0]), self.boxed(self.value(node.args[1]))
         double, single = self.capi("PyFloat_AsDouble", f"ptr {number.text}"), self.fresh()
@@ -311,6 +318,7 @@ _SPECIAL: dict[Any, tuple[int, Special]] = {
     double_at: (1, Invocations.call_double_at),
     object_at: (1, Invocations.call_object_at),
     put_word: (2, Invocations.call_put_word),
+    put_half: (2, Invocations.call_put_half),
     put_single: (2, Invocations.call_put_single),
     int_at: (1, Invocations.call_int_at),
     untrack: (1, Invocations.call_untrack),

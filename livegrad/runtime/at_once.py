@@ -129,17 +129,29 @@ def _may_be_now() -> bool:
 
 
 def _known(value: Any, dtype: DType, storage: Any) -> Array | None:
-    """The values of a computed tensor, if they are of the dtype that they are written to."""
+    """The values of a computed tensor, if NumPy converts them to the dtype as kernels do."""
     if not isinstance(value, Handle):
         return None
     node = node_of(value)
     buffer = node.buffer
-    if buffer is None or node.meta.dtype is not dtype or type(buffer) is not Buffer:
+    if buffer is None or type(buffer) is not Buffer:
         return None
+    if node.meta.dtype is not dtype:
+        if (node.meta.dtype, dtype) not in _CONVERTED:
+            return None
+        storage = node.meta.dtype.storage
     if buffer.home is None:
         return buffer.view(storage, node.meta.shape, writeable=False)
     known: Array = _array(node.meta.shape, storage, buffer.memory[1])
     return known
+
+
+# From what to what: to the nearest float, or without a loss.
+_CONVERTED = frozenset(
+    (source, target)
+    for source in (dtypes.bool_, dtypes.uint8, dtypes.int32, dtypes.int64)
+    for target in (dtypes.float32, dtypes.float64)
+)
 
 
 def _made(x: Any, node: Node, storage: Any) -> Buffer | None:

@@ -43,6 +43,7 @@ from livegrad.graph.state import (
 from livegrad.native.hot import FUNCTIONS, hot
 from livegrad.ops.bookkeeping.finite import NotFinite, asks
 from livegrad.runtime import plans
+from livegrad.runtime.alone import FEW, note_flush
 from livegrad.runtime.at_once import write_at_once
 from livegrad.runtime.counters import counters
 from livegrad.runtime.cpu.outside import finder
@@ -136,6 +137,9 @@ def _follow_locked(state: State, reason: str, roots: tuple[Node, ...]) -> int:
         start_over(state)
         raise
     try:
+        # A step of training tells nothing: what is in its graph stays lazy.
+        trains = LAST.executable is not None and LAST.executable.writes
+        note_flush(FEW + 1 if trains else len(state.nodes))
         _tell_ran(reason, LAST.executable, state.nodes, True, 0, started)
     finally:
         start_over(state)

@@ -166,10 +166,16 @@ def copied(stored: npt.NDArray[Any]) -> Buffer:
 @hot
 def allocate(nbytes: int) -> Buffer:
     """A 64-byte aligned Buffer with undefined contents."""
-    pool = _pool
-    home = pool.by_request.get(nbytes)
+    home = _pool.by_request.get(nbytes)
     if home is None:
-        home = _size_class(nbytes)
+        home = home_of(nbytes)
+    return allocate_from(home, nbytes)
+
+
+@hot
+def allocate_from(home: _SizeClass, nbytes: int) -> Buffer:
+    """`allocate` for who knows the size class."""
+    pool = _pool
     try:
         block = home.blocks.pop()
     except IndexError:
@@ -188,7 +194,7 @@ def allocate(nbytes: int) -> Buffer:
     return buffer
 
 
-def _size_class(nbytes: int) -> _SizeClass:
+def home_of(nbytes: int) -> _SizeClass:
     """Four classes per octave, in steps of 64 bytes up to 512: at most a quarter is waste."""
     last = max(nbytes, 1) - 1
     shift = max(last.bit_length() - 3, 6)
@@ -287,7 +293,7 @@ class Arena:
             # Dropping the old block first lets its memory serve the new request. What was computed
             # in blocks of its own before a large plan is made is computed in this one from now on.
             self.buffer = allocate(0)
-            if nbytes >= TRIM_BYTES and not _size_class(nbytes).blocks:
+            if nbytes >= TRIM_BYTES and not home_of(nbytes).blocks:
                 trim()
             self.buffer = allocate(nbytes)
         return self.buffer.ptr

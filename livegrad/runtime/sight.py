@@ -21,6 +21,7 @@ from livegrad.graph.node import Node
 from livegrad.graph.state import Runtime, State
 from livegrad.native.collector import lasting
 from livegrad.native.hot import hot
+from livegrad.runtime.alone import note_flush, note_new
 from livegrad.runtime.counters import counters
 from livegrad.runtime.elsewhere import adopt_missing
 from livegrad.runtime.finiteness import look_at_listed
@@ -158,6 +159,10 @@ def run_at_first_sight(state: State, roots: tuple[Node, ...]) -> Listed | None:
                 del sight  # it refers to nodes
                 adopt_missing(state, roots, for_plan=False)
                 continue
+            if seen.cost:
+                note_flush(count)
+            elif count == len(state.nodes):
+                note_new(state.nodes)
             if _pieces_made() == made:  # else the time was that of making them
                 _account(seen, _now() - started, sight)
             kept = sight.kept

@@ -87,10 +87,16 @@ def is_time() -> bool:
     return _is_stored()
 
 
-def _is_stored() -> bool:
-    from livegrad.runtime.cpu.translations import are_stored
+def translations() -> Any:
+    """What makes native code of functions, and finds it on disk."""
+    # Imported when needed, with the linker: by the first flush.
+    from livegrad.runtime.cpu import translations
 
-    return not is_observed() and are_stored(_functions())
+    return translations
+
+
+def _is_stored() -> bool:
+    return not is_observed() and bool(translations().are_stored(_functions()))
 
 
 def _functions() -> list[FunctionType]:
@@ -118,17 +124,15 @@ def speed_up() -> None:
 
 def _work(in_background: bool) -> Work:
     """Translates and replaces the hot functions, if this interpreter is one we know."""
-    from livegrad.runtime.cpu.translations import hot_functions
-
     functions = _functions()
     if in_background:
         yield from _made_elsewhere(functions)
     try:
-        made, watch = yield from hot_functions(
+        made, watch = yield from translations().hot_functions(
             functions, Speedup.made, Speedup.originals, lambda ir: _compiled(ir, in_background)
         )
         Speedup.alive += made.values()
-    except (_untranslatable(), OSError, RuntimeError) as error:  # no source, or no LLVM passes
+    except (untranslatable(), OSError, RuntimeError) as error:  # no source, or no LLVM passes
         if debug.wants("native"):
             debug.out(f"hot functions stay Python's: {error}")
         DECIDED.functions = 1 << 62
@@ -148,9 +152,9 @@ def _made_elsewhere(functions: list[FunctionType]) -> Work:
     One that this process only translated would be gone with it, and short programs are many.
     """
     from livegrad.runtime.cpu.background import Making, is_possible
-    from livegrad.runtime.cpu.translations import are_stored, can_store
 
-    if not can_store() or not is_possible() or are_stored(functions):
+    known = translations()
+    if not known.can_store() or not is_possible() or known.are_stored(functions):
         return
     if Speedup.making is None:  # else it was begun before an interrupt
         modules = ", ".join(sorted({function.__module__ for function in functions}))
@@ -167,7 +171,8 @@ def is_observed() -> bool:
     return any([x is not None for x in (sys.gettrace(), sys.getprofile(), *tools)])
 
 
-def _untranslatable() -> type[Exception]:
+def untranslatable() -> type[Exception]:
+    """The class of errors for functions that are not in the subset."""
     # Imported when needed: the translator takes longer to import than to load what it made.
     from livegrad.native.subset import Untranslatable
 

@@ -4,7 +4,8 @@
 
 For each program:
 - run op by op, every op (of backward too) agrees with its reference on the same inputs
-- uncut, cut by reads, op by op, piece by piece, as a whole, with one thread and two: the same bits
+- uncut, cut by reads, op by op, piece by piece, as a whole, with little ops run when recorded, with
+  one thread and two: the same bits
 - tame programs also agree with the reference from end to end, gradients included
 """
 
@@ -37,6 +38,7 @@ from programs import (
 
 import livegrad as lg
 from livegrad.graph.state import Runtime
+from livegrad.runtime import alone
 from livegrad.runtime.sight import Policy
 
 pytestmark = pytest.mark.slow
@@ -98,14 +100,16 @@ def check_program(program: Program) -> None:
     """All checks on one program."""
     wanted = reference(program)
     with one_op_at_a_time(check_op):
-        alone = execute(program, wanted.decisions)
-    assert alone.refused == wanted.refused
-    assert alone.kinds == wanted.kinds
+        single = execute(program, wanted.decisions)
+    assert single.refused == wanted.refused
+    assert single.kinds == wanted.kinds
     lg.set_num_threads(1)
     uncut = execute(program, wanted.decisions)
-    check_same("uncut and op by op", uncut, alone)
+    check_same("uncut and op by op", uncut, single)
     with planned_as_a_whole():
         check_same("piece by piece and as a whole", uncut, execute(program, wanted.decisions))
+    with run_when_recorded():
+        check_same("uncut and when recorded", uncut, execute(program, wanted.decisions))
     lg.set_num_threads(2)
     check_same("one thread and two", uncut, execute(program, wanted.decisions))
     if program.reads:
@@ -123,6 +127,19 @@ def planned_as_a_whole() -> Iterator[None]:
         yield
     finally:
         Policy.whole, Runtime.by_pieces = before
+
+
+@contextmanager
+def run_when_recorded() -> Iterator[None]:
+    """Within it, operations on little data are run when they are recorded, at first sight."""
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(alone, "_SIGHTS", 1)
+        patched.setattr(alone, "_SIGHTS_OF_NUMBERS", 1)
+        alone.turn_on()
+        try:
+            yield
+        finally:
+            alone.forget()
 
 
 def check_agrees(got: Outcome, wanted: Outcome) -> None:

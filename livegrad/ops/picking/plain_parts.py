@@ -9,9 +9,9 @@ from livegrad.device import CPU
 from livegrad.graph.handle import Handle, is_current, node_of
 from livegrad.graph.infer import infer_spec
 from livegrad.graph.meta import Meta, Shape
-from livegrad.graph.node import Spec
+from livegrad.graph.node import Node, Spec
 from livegrad.graph.record import record
-from livegrad.graph.state import LOCAL, Runtime
+from livegrad.graph.state import AT_ONCE, LOCAL, Runtime
 from livegrad.graph.views import is_plainly_current, view, view_as_known
 from livegrad.graph.writes import is_whole_without_graph, rebind, wrote_plainly
 from livegrad.native.hot import hot
@@ -77,14 +77,18 @@ def set_plainly(x: Any, key: Any, value: Any) -> bool:
     share, own = value._share, x._share
     if share is not None and own is not None and share.cell is own.cell:
         return is_written_already(x, key, value)
+    share = own = None  # what others refer to is not written at once, neither directly
     given = node_of(value)
     if given.grad_to is not None or given.meta.device is not CPU or value is x:
         return False
-    node_of(x)  # and no reference to it: what others refer to is not written at once
+    node_of(x)  # nor by a reference to it
     if not is_whole_without_graph(x):
         return False
-    if given.buffer is not None and Runtime.write_at_once(x, key, value):
-        return True
+    if given.buffer is not None:
+        if AT_ONCE.is_on and _put_plainly(x, key, given):
+            return True
+        if Runtime.write_at_once(x, key, value):
+            return True
     meta = x._node.meta
     parsed = parse_plainly(meta.shape, key)
     if parsed is None or given.meta.dtype is not meta.dtype or given.meta.shape != parsed.shape:
@@ -94,6 +98,28 @@ def set_plainly(x: Any, key: Any, value: Any) -> bool:
     written = record(INDEX_WRITE, (x, value), (parsed.items,), parsed.args)
     if not wrote_plainly(x, written):
         rebind(x, written, True)
+    return True
+
+
+@hot
+def _put_plainly(x: Any, key: Any, value: Node) -> bool:
+    """Writes a value that is known to an element of `x`, which `is_whole_without_graph`."""
+    parsed = parse_plainly(x._node.meta.shape, key)
+    if parsed is None or parsed.shape or x._node.spent:
+        return False
+    share = x._share
+    if share is None:
+        if not AT_ONCE.put(x, 1, parsed.items, parsed.args, value):
+            return False
+        x._writes += 1
+        return True
+    cell = share.cell
+    if share.apart is not None or not is_current(share) or cell._node is not x._node:
+        return False
+    if not AT_ONCE.put(x, 2, parsed.items, parsed.args, value):
+        return False
+    cell.version += 1
+    share.seen = cell.version
     return True
 
 

@@ -191,6 +191,11 @@ class Program:
         """Addresses of the inputs and the scalars, for native code that sets them."""
         return self.input_address, self._scalar_address
 
+    @property
+    def entry(self) -> tuple[int, int]:
+        """Addresses of the native code and of the program, for who calls it with `memory`."""
+        return self._run, self._address
+
     @hot
     def announce(self) -> None:
         """Says that a run is about to begin: `completed` is false until it has."""
