@@ -34,15 +34,18 @@ class _Blaming:
 
     `enabled` ends with the first that was told of. `reads` says that numbers which are read are
     looked at, too: an optimiser has taken a step. `optimizer` is the one that takes a step now;
-    `untold` is what was found, to be said when that is over.
+    `untold` is what was found, to be said when that is over. `groups` are those whose gradients
+    are asked about with the first update that the thread of `state` records.
     """
 
-    __slots__ = ("enabled", "optimizer", "reads", "untold")
+    __slots__ = ("enabled", "groups", "optimizer", "reads", "state", "untold")
 
     def __init__(self) -> None:
         self.enabled = os.environ.get("LIVEGRAD_BLAME", "").lower() not in _OFF
         self.reads = False
         self.optimizer: Any = None
+        self.groups: Any = None
+        self.state: Any = None
         self.untold: Any = None
 
 

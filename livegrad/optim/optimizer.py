@@ -23,7 +23,6 @@ from livegrad.graph.site import user_site
 from livegrad.graph.state import LOCAL, flush
 from livegrad.graph.watch import BLAMING, Watch
 from livegrad.nn.hooks import Hooks
-from livegrad.ops.bookkeeping.finite import check_gradients
 from livegrad.optim import for_subclasses
 from livegrad.tensor import Tensor
 
@@ -257,7 +256,7 @@ class Optimizer:
             state.grad = bool(self.defaults.get("differentiable"))
             if BLAMING.enabled:
                 BLAMING.optimizer, BLAMING.reads = self, True
-                check_gradients(self.param_groups)
+                BLAMING.groups, BLAMING.state = self.param_groups, state
             for group in self.param_groups:
                 if Sparse.exist and not self.takes_sparse:
                     self._refuse_sparse(group)
@@ -273,7 +272,7 @@ class Optimizer:
             raise
         finally:
             state.site, state.grad = site, grad
-            BLAMING.optimizer = None
+            BLAMING.optimizer = BLAMING.groups = None
         if BLAMING.untold is not None:
             Above.blaming().tell()
         if STEP:

@@ -13,7 +13,7 @@ from typing import Any
 from livegrad.graph.handle import NOBODY
 from livegrad.graph.node import Node, quote_site
 from livegrad.graph.state import LOCAL, ORPHANED, State, living_states
-from livegrad.ops.bookkeeping.update import Pending
+from livegrad.ops.bookkeeping.pending import Pending
 
 
 def is_incomplete(state: State) -> bool:

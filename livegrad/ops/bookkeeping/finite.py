@@ -20,7 +20,7 @@ from livegrad.graph.op import Op
 from livegrad.graph.record import record
 from livegrad.graph.state import LOCAL
 from livegrad.native.hot import hot
-from livegrad.ops.bookkeeping.update import Pending
+from livegrad.ops.bookkeeping.pending import Pending
 from livegrad.ops.support import samples as s
 
 

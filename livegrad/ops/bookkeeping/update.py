@@ -20,8 +20,11 @@ from livegrad.graph.meta import Meta
 from livegrad.graph.op import Op
 from livegrad.graph.record import record
 from livegrad.graph.state import LOCAL, flush, setting
+from livegrad.graph.watch import BLAMING
 from livegrad.graph.writes import rebind
-from livegrad.native.hot import hot, hot_slots
+from livegrad.native.hot import hot
+from livegrad.ops.bookkeeping.finite import check_gradients
+from livegrad.ops.bookkeeping.pending import Pending
 from livegrad.ops.elementwise.conjugate import VIEW_AS_COMPLEX, VIEW_AS_REAL
 
 if TYPE_CHECKING:
@@ -79,17 +82,6 @@ def _check_shapes(name: str, metas: Sequence[Meta], count: int) -> Meta:
     return metas[0]
 
 
-@hot_slots
-class Pending:
-    """The handle of a recorded update: the tensors it reads, some of which it will write."""
-
-    __slots__ = ("_node", "tensors")
-
-    def __init__(self, node: Any, tensors: list[Tensor]) -> None:
-        self._node = node
-        self.tensors = tensors
-
-
 @hot
 def update(op: Op, streams: Sequence[Sequence[Tensor]], args: tuple[float, ...]) -> None:
     """Records `op` over parameters 0…k-1; the caller flushes when all updates are recorded.
@@ -125,6 +117,9 @@ def update(op: Op, streams: Sequence[Sequence[Tensor]], args: tuple[float, ...])
                 if _is_part(x):
                     _update_apart(op, streams, args)
                     return
+    if BLAMING.groups is not None and BLAMING.state is state:
+        groups, BLAMING.groups = BLAMING.groups, None
+        check_gradients(groups)
     flat: list[Tensor] = []
     for stream in streams:
         flat += stream

@@ -43,7 +43,7 @@ from livegrad.native.layout import (
     TUPLE_ITEMS,
     is_known,
 )
-from livegrad.ops.bookkeeping.update import Pending
+from livegrad.ops.bookkeeping.pending import Pending
 from livegrad.runtime.cpu.translations import words
 from livegrad.runtime.liveness import is_claim, is_kept, keeps_inputs, may_overwrite
 from livegrad.runtime.memory import Buffer
