@@ -4,6 +4,7 @@
 #   make tiny    a little of everything, in a few seconds: before every commit
 #   make quick   the tests that are not slow, in some minutes
 #   make test    all tests, on two processes
+#   make examples   quick runs of all examples
 #   make lint    style and types
 #   make docs    the site, in build/docs
 #   make bench   compare with the other frameworks that can be installed
@@ -18,7 +19,7 @@ PIP    := $(BIN)/python -m pip --quiet --quiet --disable-pip-version-check
 TORCH  := torch==2.13.0
 PARALLEL := -n 2 --dist worksteal
 
-.PHONY: help demo tiny quick test lint format docs bench clean
+.PHONY: help demo tiny quick test examples lint format docs bench clean
 .DELETE_ON_ERROR:
 
 help:
@@ -63,7 +64,10 @@ quick: $(VENV)/.test
 	$(BIN)/python -m pytest $(PARALLEL) -m "not slow" --ignore=tests/conformance
 
 test: $(VENV)/.test
-	$(BIN)/python -m pytest $(PARALLEL) --ignore=tests/conformance
+	$(BIN)/python -m pytest $(PARALLEL) --ignore=tests/conformance --ignore=tests/examples
+
+examples: $(VENV)/.test
+	$(BIN)/python -m pytest $(PARALLEL) tests/examples
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .

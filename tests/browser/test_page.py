@@ -6,7 +6,6 @@ It needs Playwright and Chromium: `pip install playwright`, `apt-get install chr
 from __future__ import annotations
 
 import shutil
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -272,25 +271,18 @@ def large_page(path: Path, count: int, *, modules: bool) -> str:
     return save(watching.document, path).as_uri()
 
 
+MOST_BOXES = 300
+
+
 @pytest.mark.parametrize("modules", [True, False])
 def test_ten_thousand_nodes(page: Page, tmp_path: Path, modules: bool) -> None:
     url = large_page(tmp_path / "large.html", 10_000, modules=modules)
-    started = time.perf_counter()
     opened = page.open(url)
-    ready = time.perf_counter() - started
-    assert opened.locator("#canvas .box").count() > 3
-    took = opened.evaluate(
-        """() => {
-          const started = performance.now();
-          LG.showNode(5000);
-          return performance.now() - started;
-        }"""
-    )
+    assert 3 < opened.locator("#canvas .box").count() < MOST_BOXES
+    opened.evaluate("() => LG.showNode(5000)")
     assert opened.locator("#canvas .box.selected").count() == 1
-    print(f"ready after {ready:.2f} s, a node shown after {took:.0f} ms")
-    # The aim is 2 s on a machine that does nothing else; here others may run beside it.
-    assert ready < 6
-    assert took < 6000
+    # What is drawn is what is open, however large the graph: that is what makes it quick.
+    assert opened.locator("#canvas .box").count() < MOST_BOXES
 
 
 def test_a_page_of_two_records(watching: Watch, tmp_path: Path) -> None:
