@@ -63,7 +63,7 @@ def append(
     node.spent = state.inference
     node.walked = None
     if AT_ONCE.is_on and node.grad_to is None:
-        buffer = AT_ONCE.run(spec, inputs, args)
+        buffer = AT_ONCE.by.run_alone(spec, inputs, args)
         if buffer is not None:
             return _computed(node, buffer)
     nodes = state.nodes

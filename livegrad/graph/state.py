@@ -311,18 +311,19 @@ if hasattr(os, "register_at_fork"):
 
 @hot_slots
 class AtOnce:
-    """Whether operations on little data are run when they are recorded: see runtime/alone.py.
+    """Whether operations on little data are run when they are recorded, and by which module.
 
-    run(spec, inputs, args)                     the result's buffer; None if it is to be recorded
-    put(holder, referrers, items, args, value)  whether an element was written in its memory
+    That is runtime/alone.py; its functions are asked for by name, native or not as they are now.
+
+    run_alone(spec, inputs, args)                       the result's buffer; None: to be recorded
+    put_element(holder, referrers, items, args, value)  whether it was written where it lies
     """
 
-    __slots__ = ("is_on", "put", "run")
+    __slots__ = ("by", "is_on")
 
     def __init__(self) -> None:
         self.is_on = False
-        self.run: Any = None
-        self.put: Any = None
+        self.by: Any = None
 
 
 AT_ONCE = AtOnce()

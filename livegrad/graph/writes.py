@@ -141,7 +141,7 @@ def _put(cell: Cell, attrs: tuple[Any, ...], args: tuple[Any, ...], value: Node)
     whole = cell.base()
     # The tensor that is the whole refers to its node, too, if it is up to date.
     referrers = 2 if whole is not None and whole._node is cell._node else 1
-    return bool(AT_ONCE.put(cell, referrers, attrs[0], args, value))
+    return bool(AT_ONCE.by.put_element(cell, referrers, attrs[0], args, value))
 
 
 @hot

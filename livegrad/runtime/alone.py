@@ -13,6 +13,7 @@ program is looked at again.
 
 from __future__ import annotations
 
+import sys
 from array import array
 from typing import Any
 
@@ -132,8 +133,7 @@ def note_new(nodes: list[Node]) -> None:
 def turn_on() -> None:
     """Has operations on little data run when they are recorded, where that is possible."""
     _EVIDENCE.left = _BETWEEN_LOOKS
-    # As they are now: native, most often.
-    AT_ONCE.run, AT_ONCE.put = run_alone, put_element
+    AT_ONCE.by = sys.modules[__name__]
     AT_ONCE.is_on = COUNTS_ARE_KNOWN and _is_there()
 
 

@@ -109,14 +109,14 @@ def _put_plainly(x: Any, key: Any, value: Node) -> bool:
         return False
     share = x._share
     if share is None:
-        if not AT_ONCE.put(x, 1, parsed.items, parsed.args, value):
+        if not AT_ONCE.by.put_element(x, 1, parsed.items, parsed.args, value):
             return False
         x._writes += 1
         return True
     cell = share.cell
     if share.apart is not None or not is_current(share) or cell._node is not x._node:
         return False
-    if not AT_ONCE.put(x, 2, parsed.items, parsed.args, value):
+    if not AT_ONCE.by.put_element(x, 2, parsed.items, parsed.args, value):
         return False
     cell.version += 1
     share.seen = cell.version
