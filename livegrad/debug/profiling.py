@@ -114,7 +114,6 @@ class Profile:
         (planning, compiling), self._since = self._since, (0.0, 0.0)
         # Of a step that is run piece by piece, updates are told of apart, from the same start.
         whole = max(0.0, (ran.ended - max(ran.started, self._ended)) / 1e9)
-        self._ended = ran.ended
         compiling = min(compiling, whole)
         planning = min(planning, whole - compiling)
         left = whole - planning - compiling
@@ -136,7 +135,8 @@ class Profile:
         self.flushes += 1
         self.kernels += len(plan.seconds)
         self._inside, self._cpu = False, time.thread_time_ns()
-        self._own += (_now() - began) / 1e9
+        self._ended = _now()  # what follows in the same flush begins here
+        self._own += (self._ended - began) / 1e9
 
     def _of(self, ran: Ran) -> _Plan:
         key = id(ran.executable)
