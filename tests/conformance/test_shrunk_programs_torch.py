@@ -119,6 +119,15 @@ for hook in ("p.grad.mul_(2)", "log.append(('p', p.grad.clone()))"):
         "(a * 2).sum().backward()",
         "check()",
     )
+for made in ("a * 2", "a.exp()", "F.rms_norm(a, (3,))", "a.t().permute(1, 0)"):
+    PROGRAMS[f"hooks of the step where a collected gradient ends: {made}"] = (
+        f"a = T.arange(6.0).reshape(2, 3).requires_grad_(); b = {made}; c = b * 2",
+        "b.grad_fn.register_prehook(lambda g: log.append(('before', [t.clone() for t in g])))",
+        "b.grad_fn.register_hook(lambda g, h: log.append(('after', list(g)[:1])))",
+        "T.autograd.backward([c.sum()], inputs=[b])",
+        "T.autograd.grad((b * 3).sum(), [b])",
+        "check()",
+    )
 
 VALUES = (
     "x = T.arange(12.0).reshape(3, 4); v = T.arange(3.0); s = T.eye(3) * 4; i = T.tensor([0, 2])"
