@@ -128,6 +128,12 @@ for made in ("a * 2", "a.exp()", "F.rms_norm(a, (3,))", "a.t().permute(1, 0)"):
         "T.autograd.grad((b * 3).sum(), [b])",
         "check()",
     )
+for made in ("jacobian(lambda t: t * t, a)", "hessian(lambda t: (t * t).sum(), a)"):
+    PROGRAMS[f"what is returned without a graph is no view: {made}"] = (
+        f"a = T.arange(3.0); b = T.autograd.functional.{made}",
+        "b.detach_()",
+        "check()",
+    )
 
 VALUES = (
     "x = T.arange(12.0).reshape(3, 4); v = T.arange(3.0); s = T.eye(3) * 4; i = T.tensor([0, 2])"
