@@ -134,6 +134,15 @@ for made in ("jacobian(lambda t: t * t, a)", "hessian(lambda t: (t * t).sum(), a
         "b.detach_()",
         "check()",
     )
+for shape, moved in itertools.product(
+    ((2, 1), (1, 2), (3, 4), (2, 1, 3), (2, 3, 1, 4)),
+    ("a", "a.mT", "a[..., ::2]", "a.movedim(1, -1)"),
+):
+    PROGRAMS[f"strides of rms_norm of {moved} of {shape}"] = (
+        f"a = T.ones({shape}); b = {moved}; c = F.rms_norm(b, b.shape[-1:])",
+        "d = F.rms_norm(b, b.shape); e = F.rms_norm(b, b.shape[-1:], T.ones(b.shape[-1]))",
+        "check()",
+    )
 
 VALUES = (
     "x = T.arange(12.0).reshape(3, 4); v = T.arange(3.0); s = T.eye(3) * 4; i = T.tensor([0, 2])"
