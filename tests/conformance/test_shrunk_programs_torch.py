@@ -143,6 +143,13 @@ for shape, moved in itertools.product(
         "d = F.rms_norm(b, b.shape); e = F.rms_norm(b, b.shape[-1:], T.ones(b.shape[-1]))",
         "check()",
     )
+PROGRAMS["nobody looks at the shape of a gradient that goes nowhere"] = (
+    "a = T.zeros(3); b = a.expand(2, 3); a.requires_grad = True",
+    "forward = staticmethod(lambda ctx, x: x.sum()); backward = staticmethod(lambda ctx, g: g * 3)",
+    "c = type('Own', (T.autograd.Function,), {'forward': forward, 'backward': backward}).apply(b)",
+    "c.backward()",
+    "check()",
+)
 
 VALUES = (
     "x = T.arange(12.0).reshape(3, 4); v = T.arange(3.0); s = T.eye(3) * 4; i = T.tensor([0, 2])"
