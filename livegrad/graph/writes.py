@@ -246,13 +246,14 @@ def _lead_through_reshaped(cell: Cell) -> None:
         lead_views_through(whole)
 
 
-def _is_led_through_leaf(share: Share) -> bool:
-    """Whether a view is one of a leaf that has taken another shape in place."""
+def _is_of_leaf(share: Share, root: Node) -> bool:
+    """Whether a view is one of a leaf, or of what has taken another shape in place and is one."""
     whole = share.cell.base()
     if whole is None or whole._was_view is not False or share.root is not None:
-        return False
-    leads = whole._share is not None and whole._share.cell is share.cell
-    return leads and isinstance(whole._node.grad_to, _WeakRef)
+        return not root.interior
+    if whole._share is None or whole._share.cell is not share.cell:
+        return not root.interior
+    return not whole._node.interior or isinstance(root.grad_to, _WeakRef)
 
 
 def leave_hooks(x: Any) -> None:
@@ -332,7 +333,7 @@ def _check_view(x: Any, node: Node, flows: bool) -> None:
     requires = node.grad_to is not None or root.grad_to is not None
     if x._share.made is not None and (flows or requires):
         raise written_view(x, "is being modified")
-    if requires and (not root.interior or _is_led_through_leaf(x._share)):
+    if requires and _is_of_leaf(x._share, root):
         raise RuntimeError(
             "a view of a leaf Variable that requires grad is being used in an in-place operation. "
             "Write under livegrad.no_grad(), or to a clone()"

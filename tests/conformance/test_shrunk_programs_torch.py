@@ -150,6 +150,17 @@ PROGRAMS["nobody looks at the shape of a gradient that goes nowhere"] = (
     "c.backward()",
     "check()",
 )
+for write in ("f.add_(1)", "f[0] = 2", "f[T.tensor([0])] += 2", "f.view(-1).mul_(2)"):
+    PROGRAMS[f"writing to what was given more room without gradients: {write}"] = (
+        "a = T.ones(3, 3, requires_grad=True); f = (a * 2).sum(0)",
+        "with T.no_grad(): T.sigmoid(T.ones(2, 3, 2), out=f)",
+        write,
+        "b = f.detach() * 1",
+        "f.sum().backward()",
+        "c = b * 1",
+        "f = 0",
+        "check()",
+    )
 
 VALUES = (
     "x = T.arange(12.0).reshape(3, 4); v = T.arange(3.0); s = T.eye(3) * 4; i = T.tensor([0, 2])"
