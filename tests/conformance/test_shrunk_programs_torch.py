@@ -161,6 +161,14 @@ for write in ("f.add_(1)", "f[0] = 2", "f[T.tensor([0])] += 2", "f.view(-1).mul_
         "f = 0",
         "check()",
     )
+for rank, kind in itertools.product((1, 2, 3), ("conv", "conv_transpose")):
+    PROGRAMS[f"what the gradient of a bias is a function of: {kind}{rank}d"] = (
+        f"x = T.ones((1, 2) + (3,) * {rank}, requires_grad=True); b = T.ones(2, requires_grad=True)",
+        f"w = T.ones((2, 2) + (2,) * {rank}, requires_grad=True); y = F.{kind}{rank}d(x, w, b)",
+        "g, h, i = T.autograd.grad(y.sum(), [x, w, b], create_graph=True)",
+        "which = y.grad_fn.name()",
+        "check()",
+    )
 
 VALUES = (
     "x = T.arange(12.0).reshape(3, 4); v = T.arange(3.0); s = T.eye(3) * 4; i = T.tensor([0, 2])"
