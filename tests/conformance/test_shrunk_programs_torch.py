@@ -163,10 +163,23 @@ for write in ("f.add_(1)", "f[0] = 2", "f[T.tensor([0])] += 2", "f.view(-1).mul_
     )
 for rank, kind in itertools.product((1, 2, 3), ("conv", "conv_transpose")):
     PROGRAMS[f"what the gradient of a bias is a function of: {kind}{rank}d"] = (
-        f"x = T.ones((1, 2) + (3,) * {rank}, requires_grad=True); b = T.ones(2, requires_grad=True)",
+        f"x = T.ones((1, 2) + (3,) * {rank}).requires_grad_(); b = T.ones(2).requires_grad_()",
         f"w = T.ones((2, 2) + (2,) * {rank}, requires_grad=True); y = F.{kind}{rank}d(x, w, b)",
         "g, h, i = T.autograd.grad(y.sum(), [x, w, b], create_graph=True)",
         "which = y.grad_fn.name()",
+        "check()",
+    )
+for made in (
+    "c.index_put((i,), T.tensor(2.5))",
+    "c.index_copy(0, i, T.ones(1))",
+    "T.cat([c[:2], c[:1]])",
+    "c * 1; k[0] = 2",
+    "c * 1; k[:1].mul_(2)",
+):
+    PROGRAMS[f"gradients of what was given more room without gradients: {made}"] = (
+        f"a = T.arange(3.0).requires_grad_(); c = a * 3; i = T.tensor([2]); k = {made}",
+        "with T.no_grad(): T.neg(T.ones(3, 3), out=k)",
+        "(k * T.arange(9).reshape(3, 3)).sum().backward()",
         "check()",
     )
 
