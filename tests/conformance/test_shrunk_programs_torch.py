@@ -182,6 +182,19 @@ for made in (
         "(k * T.arange(9).reshape(3, 3)).sum().backward()",
         "check()",
     )
+for count in (
+    "a.norm(0)",
+    "T.linalg.vector_norm(a, 0)",
+    "T.dist(a, b.detach(), 0)",
+    "T.norm(a, 0, dim=0).sum()",
+):
+    PROGRAMS[f"how many are not 0 brings no gradient: {count}"] = (
+        f"a = T.arange(3.0).requires_grad_(); b = T.ones(3, requires_grad=True); c = {count}",
+        "c.backward(retain_graph=True)",
+        "d, = T.autograd.grad(c + (b * b).sum(), [b])",
+        "e = T.func.grad(lambda t: t.norm(0) * 2)(a.detach())",
+        "check()",
+    )
 
 VALUES = (
     "x = T.arange(12.0).reshape(3, 4); v = T.arange(3.0); s = T.eye(3) * 4; i = T.tensor([0, 2])"
