@@ -86,8 +86,9 @@ def backward(
     arrived: list[Pair] = []
     try:
         order, _ = reverse(
-            seeds, create_graph, wanted, spend=last, check=_anomaly_check(), arrived=arrived
-        )
+            seeds, create_graph, wanted, spend=last, check=_anomaly_check(), arrived=arrived,
+            collecting=True,
+        )  # fmt: skip
     finally:  # also what arrived before an error, as in PyTorch
         served = _serve(Delivery(create_graph, seeds), arrived, wanted)
     _give_up(order, retain_graph, create_graph)

@@ -24,7 +24,7 @@ from livegrad.autograd.saved import ACTIVE, Packed, packed
 from livegrad.graph.family import IN_FUNCTION
 from livegrad.graph.handle import Handle, new_share, node_of, share_of, wrap
 from livegrad.graph.meta import Meta, meta_of
-from livegrad.graph.node import Interior, Node, Spec
+from livegrad.graph.node import Interior, Node, Spec, is_in_vain
 from livegrad.graph.op import Op
 from livegrad.graph.record import record
 from livegrad.graph.site import user_site
@@ -272,8 +272,8 @@ class Call:
             )
         pairs = []
         for i, (x, g) in enumerate(zip(self.inputs, results, strict=False)):
-            if g is None or x is None or x.grad_to is None:
-                continue
+            if g is None or x is None or x.grad_to is None or is_in_vain(x.grad_to):
+                continue  # as in PyTorch, nobody looks at what goes nowhere
             pairs.append((x, _checked(g, x.meta, f"Function {name}", i)))
         return pairs
 

@@ -76,6 +76,8 @@ def jacobian(
         out = func(*xs)
         rows = _rows_at_once if vectorize else _rows
         blocks = [rows(y, xs, create_graph, strict) for y in _tuple(out)]
+    if not create_graph:  # no views, as in PyTorch
+        blocks = [[g.detach() for g in block] for block in blocks]
     parts = [_as(inputs, block) for block in blocks]
     return parts[0] if isinstance(out, Handle) else tuple(parts)
 

@@ -69,6 +69,7 @@ def reverse(
     spend: bool = False,
     check: Check | None = None,
     arrived: list[Pair] | None = None,
+    collecting: bool = False,
 ) -> tuple[list[Node], list[Pair]]:
     """Carries the gradients in `seeds` back; the nodes walked, and (node, gradient) that arrived.
 
@@ -76,7 +77,8 @@ def reverse(
     `wanted` holds ids of nodes, or of leaves' `grad_to`; only what leads there is computed. With
     `spend`, nodes give up their claim on values as soon as they are done with: a pull may flush.
     `check(node, gradients)` is shown what each node gave to its inputs. `arrived` is a list to add
-    to: whoever gives it has what arrived before an error.
+    to: whoever gives it has what arrived before an error. What is wanted for `collecting` has its
+    step shown to hooks, as in PyTorch, also where nothing goes on from there.
     """
     order = ordered([node for node, _ in seeds], stop, wanted)
     need = None
@@ -114,6 +116,8 @@ def reverse(
                 if node.cut is not None:
                     continue
             if need is not None and (node not in need or need.isdisjoint(edges(node))):
+                if collecting and to is not True and node in need:
+                    _show_last_step(node, to, g)
                 continue  # it was asked for itself, if at all, and nothing behind it
             if to is not True and OfStep.are_there:
                 g = run_hooks(to.hooks, g, of_step=True)
@@ -144,6 +148,14 @@ def _complete_leaves(order: list[Node], failed: Node, grads: dict[Node, Tensor])
     return [
         (x, grads[x]) for x in left if type(x.grad_to) is LeafRef and x in grads.keys() - waiting
     ]
+
+
+def _show_last_step(node: Node, to: Any, g: Tensor) -> None:
+    """Shows hooks the step of a node whose gradient ends there: its inputs have none."""
+    if OfStep.are_there:
+        g = run_hooks(to.hooks, g, of_step=True)
+    if to.after:
+        run_after(to.after, (None,) * len(part_of(node).edges), (g,))
 
 
 def _as_told(

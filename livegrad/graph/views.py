@@ -153,7 +153,11 @@ def _has_place_of_whole(x: Any, cell: Cell) -> bool:
 
     It is no view, for which a gradient would be brought to the shape of the whole.
     """
-    return x._was_view is False and place_of(x._node) is place_of(cell._node)
+    if x._was_view is not False:
+        return False
+    if cell._node.grad_to is None and cell.base() is x:  # it got more room, for what is written
+        return True
+    return place_of(x._node) is place_of(cell._node)
 
 
 def has_its_place(node: Node, share: Share) -> bool:

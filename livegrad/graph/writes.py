@@ -258,13 +258,18 @@ def _lead_through_reshaped(cell: Cell) -> None:
         lead_views_through(whole)
 
 
-def _is_led_through_leaf(share: Share) -> bool:
-    """Whether a view is one of a leaf that has taken another shape in place."""
+def _is_of_leaf(x: Any, node: Node, root: Node) -> bool:
+    """Whether a view is one of a leaf, or of what has taken another shape in place and is one."""
+    share = x._share
     whole = share.cell.base()
     if whole is None or whole._was_view is not False or share.root is not None:
-        return False
-    leads = whole._share is not None and whole._share.cell is share.cell
-    return leads and isinstance(whole._node.grad_to, _WeakRef)
+        return not root.interior
+    if whole._share is None or whole._share.cell is not share.cell:
+        return not root.interior
+    if isinstance(whole._node.grad_to, _WeakRef):
+        return True
+    has_more_room = root.grad_to is None and node.interior and whole._node.interior
+    return not (root.interior or has_more_room)
 
 
 def leave_hooks(x: Any) -> None:
@@ -344,7 +349,7 @@ def _check_view(x: Any, node: Node, flows: bool) -> None:
     requires = node.grad_to is not None or root.grad_to is not None
     if x._share.made is not None and (flows or requires):
         raise written_view(x, "is being modified")
-    if requires and (not root.interior or _is_led_through_leaf(x._share)):
+    if requires and _is_of_leaf(x, node, root):
         raise RuntimeError(
             "a view of a leaf Variable that requires grad is being used in an in-place operation. "
             "Write under livegrad.no_grad(), or to a clone()"

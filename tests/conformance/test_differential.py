@@ -311,11 +311,6 @@ ZEROS = [
             + ["b = a.scatter_reduce(0, T.tensor([0]), a, 'sum')"],
             "folded in at indices",
         ),
-        (
-            ["a = T.ones(2, dtype=T.complex64, requires_grad=True)"]
-            + ["b = T.select_scatter(a, T.tensor(1j), 0, 1)"],
-            "with a part replaced",
-        ),
         (["a = T.nn.Parameter(T.ones(2))", "a[T.tensor(0), T.tensor([0, 1])] = 1"], "said first"),
         (
             ["a = T.ones(4)", "b = T.func.jacrev(lambda t: t.sum())(a)", "c = b[1:]", "check()"],

@@ -37,6 +37,15 @@ TOGETHER = [
 ]
 CUT = "a = T.ones(2, 3, 4); c = a[None, 1:-2:1]"
 HIDDEN = f"e = T.tensor([[[3.0, 2.0], [{MISSING}, 1.0], [1.0, 2.0]], [[0.3, 2.2], [1, 1], [1, 2]]])"
+HOOK_ON = "T.autograd.graph.register_multi_grad_hook"
+NOTING = "lambda g: log.append(('f', [None if t is None else t.clone() for t in g]))"
+OF_POWER = ["x = T.arange(1.0, 4.0).requires_grad_()"]
+TWICE = [
+    "g, = T.autograd.grad(y.sum() + z.sum(), [x], create_graph=True)",
+    f"{HOOK_ON}((y, z), {NOTING})",
+    "g.sum().backward()",
+    "check()",
+]
 NEARLY = "a = T.full((3,), 3.0); b = (a.log() * 2).exp()"
 
 
@@ -156,6 +165,64 @@ NEARLY = "a = T.full((3,), 3.0); b = (a.log() * 2).exp()"
             "the rules here make it",
         ),
         (["a = T.ones(3, 2)", f"f = a if {OTHER} else a.t().clone().t()", "check()"], None),
+        (
+            [
+                "a = T.ones(1, 1, 3, requires_grad=True); f = F.interpolate(a, scale_factor=2)",
+                f"{HOOK_ON}((f, f), {NOTING})",
+                "T.autograd.backward([f], [T.ones_like(f)])",
+                "check()",
+            ],
+            "a backward pass begins with",
+        ),
+        (
+            [
+                "a = T.ones(3, requires_grad=True); b = a * 1; f = a * 2; g = f.float()",
+                f"{HOOK_ON}((f, b), {NOTING})",
+                "g.backward(T.ones(3))",
+                "check()",
+            ],
+            "a backward pass begins with",
+        ),
+        (
+            [
+                "a = T.ones(3, requires_grad=True); b = a * 1; c = b * 2",
+                f"{OTHER} or {HOOK_ON}((b, c), {NOTING})",
+                "(c * 2).sum().backward()",
+                "check()",
+            ],
+            None,
+        ),
+        ([*OF_POWER, "y = (x * 2) ** 0.5; z = x * 1", *TWICE], "is computed from it"),
+        ([*OF_POWER, f"y = (x * 2) ** 2 if {OTHER} else (x * 2).sqrt(); z = x * 1", *TWICE], None),
+        (["e = T.ones(2, 3).unfold(1, 3, 1)", "e.data[None] = e"], "written to itself"),
+        (
+            [
+                "a = T.ones(2, 2, 2, dtype=T.complex64, requires_grad=True)",
+                "m, n = T.chunk(a.adjoint(), 2, -3)",
+                "a.detach().add_(7)",
+                "check()",
+            ],
+            "cannot read a conjugate",
+        ),
+        (
+            [
+                "with T.inference_mode(): e = T.ones(2).prod(0)",
+                "g = T.ones(())",
+                "g.data = e",
+                "g.expand(()).detach().add_(12)",
+                "check()",
+            ],
+            "made in inference mode",
+        ),
+        (["g = T.ones(())", f"{OTHER} or g.add_(0)", "check()"], None),
+        (
+            [
+                "a = T.ones(3, 3); b = T.t(F.smooth_l1_loss(a, a * 2))",
+                "c = b.as_strided((), (), 7)",
+            ],
+            "made it for more",
+        ),
+        (["b = T.ones(3).t()", f"c = {OTHER} or b.as_strided((), (), 7)"], None),
     ],
 )
 def test_a_reason_explains_what_it_is_for_alone(lines: list[str], explained: str | None) -> None:

@@ -119,6 +119,82 @@ for hook in ("p.grad.mul_(2)", "log.append(('p', p.grad.clone()))"):
         "(a * 2).sum().backward()",
         "check()",
     )
+for made in ("a * 2", "a.exp()", "F.rms_norm(a, (3,))", "a.t().permute(1, 0)"):
+    PROGRAMS[f"hooks of the step where a collected gradient ends: {made}"] = (
+        f"a = T.arange(6.0).reshape(2, 3).requires_grad_(); b = {made}; c = b * 2",
+        "b.grad_fn.register_prehook(lambda g: log.append(('before', [t.clone() for t in g])))",
+        "b.grad_fn.register_hook(lambda g, h: log.append(('after', list(g)[:1])))",
+        "T.autograd.backward([c.sum()], inputs=[b])",
+        "T.autograd.grad((b * 3).sum(), [b])",
+        "check()",
+    )
+for made in ("jacobian(lambda t: t * t, a)", "hessian(lambda t: (t * t).sum(), a)"):
+    PROGRAMS[f"what is returned without a graph is no view: {made}"] = (
+        f"a = T.arange(3.0); b = T.autograd.functional.{made}",
+        "b.detach_()",
+        "check()",
+    )
+for shape, moved in itertools.product(
+    ((2, 1), (1, 2), (3, 4), (2, 1, 3), (2, 3, 1, 4)),
+    ("a", "a.mT", "a[..., ::2]", "a.movedim(1, -1)"),
+):
+    PROGRAMS[f"strides of rms_norm of {moved} of {shape}"] = (
+        f"a = T.ones({shape}); b = {moved}; c = F.rms_norm(b, b.shape[-1:])",
+        "d = F.rms_norm(b, b.shape); e = F.rms_norm(b, b.shape[-1:], T.ones(b.shape[-1]))",
+        "check()",
+    )
+PROGRAMS["nobody looks at the shape of a gradient that goes nowhere"] = (
+    "a = T.zeros(3); b = a.expand(2, 3); a.requires_grad = True",
+    "forward = staticmethod(lambda ctx, x: x.sum()); backward = staticmethod(lambda ctx, g: g * 3)",
+    "c = type('Own', (T.autograd.Function,), {'forward': forward, 'backward': backward}).apply(b)",
+    "c.backward()",
+    "check()",
+)
+for write in ("f.add_(1)", "f[0] = 2", "f[T.tensor([0])] += 2", "f.view(-1).mul_(2)"):
+    PROGRAMS[f"writing to what was given more room without gradients: {write}"] = (
+        "a = T.ones(3, 3, requires_grad=True); f = (a * 2).sum(0)",
+        "with T.no_grad(): T.sigmoid(T.ones(2, 3, 2), out=f)",
+        write,
+        "b = f.detach() * 1",
+        "f.sum().backward()",
+        "c = b * 1",
+        "f = 0",
+        "check()",
+    )
+for rank, kind in itertools.product((1, 2, 3), ("conv", "conv_transpose")):
+    PROGRAMS[f"what the gradient of a bias is a function of: {kind}{rank}d"] = (
+        f"x = T.ones((1, 2) + (3,) * {rank}).requires_grad_(); b = T.ones(2).requires_grad_()",
+        f"w = T.ones((2, 2) + (2,) * {rank}, requires_grad=True); y = F.{kind}{rank}d(x, w, b)",
+        "g, h, i = T.autograd.grad(y.sum(), [x, w, b], create_graph=True)",
+        "which = y.grad_fn.name()",
+        "check()",
+    )
+for made in (
+    "c.index_put((i,), T.tensor(2.5))",
+    "c.index_copy(0, i, T.ones(1))",
+    "T.cat([c[:2], c[:1]])",
+    "c * 1; k[0] = 2",
+    "c * 1; k[:1].mul_(2)",
+):
+    PROGRAMS[f"gradients of what was given more room without gradients: {made}"] = (
+        f"a = T.arange(3.0).requires_grad_(); c = a * 3; i = T.tensor([2]); k = {made}",
+        "with T.no_grad(): T.neg(T.ones(3, 3), out=k)",
+        "(k * T.arange(9).reshape(3, 3)).sum().backward()",
+        "check()",
+    )
+for count in (
+    "a.norm(0)",
+    "T.linalg.vector_norm(a, 0)",
+    "T.dist(a, b.detach(), 0)",
+    "T.norm(a, 0, dim=0).sum()",
+):
+    PROGRAMS[f"how many are not 0 brings no gradient: {count}"] = (
+        f"a = T.arange(3.0).requires_grad_(); b = T.ones(3, requires_grad=True); c = {count}",
+        "c.backward(retain_graph=True)",
+        "d, = T.autograd.grad(c + (b * b).sum(), [b])",
+        "e = T.func.grad(lambda t: t.norm(0) * 2)(a.detach())",
+        "check()",
+    )
 
 VALUES = (
     "x = T.arange(12.0).reshape(3, 4); v = T.arange(3.0); s = T.eye(3) * 4; i = T.tensor([0, 2])"

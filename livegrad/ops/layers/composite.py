@@ -20,8 +20,12 @@ from livegrad.graph.infer import TYPE_NAMES, broadcast_shapes
 from livegrad.graph.layout import (
     Strides,
     broadcast_strides,
+    channels_last_strides,
     contiguous_strides,
     elementwise_strides,
+    is_channels_last,
+    is_contiguous,
+    prefers_channels_last,
 )
 from livegrad.graph.meta import Meta, Shape, meta_of
 from livegrad.graph.op import Op
@@ -536,10 +540,29 @@ RMS_NORM_BACKWARD_WEIGHT: Op = Op(
     saves="x",
     samples=_norm_backward_samples(lambda: RMS_NORM_BACKWARD_WEIGHT),
 )
+
+
+def _rms_norm_layout(metas: Metas, attrs: Attrs, meta: Meta) -> Strides:
+    """That of the input times what scales it, and then the weight; in the input's format."""
+    kept = meta.shape[: meta.ndim - attrs[0]] + (1,) * attrs[0]
+    result = metas[0].stride()
+    for shape, strides in ((kept, contiguous_strides(kept)), *_laid(metas[1:])):
+        result = elementwise_strides(meta.shape, [(meta.shape, result), (shape, strides)])
+    if prefers_channels_last(meta.shape, metas[0].stride()):
+        lies = is_channels_last(meta.shape, result)
+        return result if lies else channels_last_strides(meta.shape)
+    return result if is_contiguous(meta.shape, result) else contiguous_strides(meta.shape)
+
+
+def _laid(metas: Metas) -> list[tuple[Shape, Strides]]:
+    return [(meta.shape, meta.stride()) for meta in metas]
+
+
 RMS_NORM = Op(
     "rms_norm",
     "composite",
     infer=_norm_infer,
+    layout=_rms_norm_layout,
     ref=_rms_norm_ref,
     expand=_rms_norm_expand,
     grads=(_norm_input_grad(RMS_NORM_BACKWARD_INPUT), _norm_weight_grad(RMS_NORM_BACKWARD_WEIGHT)),

@@ -32,7 +32,7 @@ from livegrad.ops.reductions.reduce import (
     reduced_meta,
     sum as sum_of,
 )
-from livegrad.ops.reductions.statistics import NORM
+from livegrad.ops.reductions.statistics import record_norm
 from livegrad.ops.shaping.movement import PERMUTE, normal_dim, reshape_to
 from livegrad.ops.support.out import casting, exact
 
@@ -95,7 +95,7 @@ def _vector_norm(name: str, x: Tensor, order: float, dim: Any, keepdim: bool) ->
                 f"{name} cannot compute the {order:g} norm on an empty tensor because the "
                 "operation does not have an identity"
             )
-    return record(NORM, (x,), (dims, keepdim, order))
+    return record_norm(x, dims, keepdim, order)
 
 
 # ----------------------------------------------------------------------------- norms of matrices

@@ -28,7 +28,6 @@ from livegrad.ops.elementwise.conjugate import conj
 from livegrad.ops.elementwise.pointwise_math import exp, log
 from livegrad.ops.elementwise.power import pow
 from livegrad.ops.elementwise.roots import sqrt, square
-from livegrad.ops.making.generate import zeros_like
 from livegrad.ops.norms.moments import squares_about_mean
 from livegrad.ops.reductions.reduce import (
     Dim,
@@ -400,8 +399,6 @@ def _norm_ref(n: Any, x: Array) -> Array:
 
 def _norm_backward(n: Any, g: Tensor, x: Tensor, y: Tensor) -> Tensor:
     dims, keepdim, p = n.attrs
-    if p == 0:
-        return zeros_like(x)
     length = wide(kept(y, x, dims, keepdim))
     g, x = wide(kept(g, x, dims, keepdim)), wide(x)
     if p == 1:
@@ -446,11 +443,30 @@ NORM = Op(
             lambda: s.Sample((s.uniform(3, 5),), lambda x: norm(x, 3, 1, keepdim=True)),
             lambda: s.Sample((s.uniform(3, 5),), lambda x: norm(x, math.inf, 1)),
             lambda: s.Sample((s.uniform(3, 5),), lambda x: norm(x, -math.inf, 1)),
-            lambda: s.Sample((s.uniform(3, 5),), lambda x: norm(x, 0, 1), smooth=False),
             lambda: s.Sample((s.uniform(),), lambda x: norm(x)),
         ),
     ),
 )
+NORM_COUNT = Op(
+    "norm_count",
+    "composite",
+    # The norm with p = 0, attrs as above: it requires a gradient, and gives none on.
+    infer=_real_infer,
+    ref=_norm_ref,
+    expand=_norm,
+    grads=(None,),
+    saves="",
+    batch=batched.folding,
+    grad_fn="LinalgVectorNormBackward0",
+    samples=s.calls(
+        lambda: s.Sample((s.uniform(3, 5),), lambda x: norm(x, 0, 1), smooth=False),
+    ),
+)
+
+
+def record_norm(x: Tensor, dims: tuple[int, ...], keepdim: bool, order: float) -> Tensor:
+    """The norm of an order over dims."""
+    return record(NORM_COUNT if order == 0 else NORM, (x,), (dims, keepdim, order))
 
 
 def norm(
@@ -484,7 +500,7 @@ def norm(
             f"norm: cannot compute the {order:g} norm on an empty tensor because the operation "
             "does not have an identity"
         )
-    return record(NORM, (input,), (dims, keepdim, order))
+    return record_norm(input, dims, keepdim, order)
 
 
 # ------------------------------------------------------------------- without NaN, both extremes

@@ -13,10 +13,9 @@ from livegrad.graph.drawing import Shown, in_a_row
 from livegrad.graph.handle import Handle, node_of
 from livegrad.graph.meta import Shape
 from livegrad.graph.record import record
-from livegrad.ops.elementwise.arithmetic import add
 from livegrad.ops.shaping.movement import reshape_to, squeeze
 from livegrad.ops.support.autocast import in_low
-from livegrad.ops.windows.convolution_products import CONV, CONV_INPUT, Geometry, along_channels
+from livegrad.ops.windows.convolution_products import CONV, CONV_INPUT, Geometry
 from livegrad.ops.windows.unfolding import Amounts, Sizes, per_dim, permuted, span
 
 if TYPE_CHECKING:
@@ -180,9 +179,8 @@ def convolve_transposed(
     batched = len(x) == rank + 2
     if not batched:
         input = reshape_to(input, (1, *x))
-    out = record(CONV_INPUT, (input, weight), (steps, pads, spread, groups, sizes))
-    if bias is not None:
-        out = add(out, along_channels(bias, rank + 2))
+    inputs = (input, weight) if bias is None else (input, weight, bias)
+    out = record(CONV_INPUT, inputs, (steps, pads, spread, groups, sizes))
     return out if batched else squeeze(out, 0)  # a view, as in PyTorch
 
 

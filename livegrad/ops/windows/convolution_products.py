@@ -1,8 +1,8 @@
 """Convolution of any rank: products with windows of the input.
 
-    CONV         (input, weight[, bias]) -> output
-    CONV_INPUT   (output, weight)        -> input     gradient of the input, transposed convolution
-    CONV_WEIGHT  (output, input)         -> weight    gradient of the weight
+    CONV         (input, weight[, bias])  -> output
+    CONV_INPUT   (output, weight[, bias]) -> input    gradient of the input, transposed convolution
+    CONV_WEIGHT  (output, input)          -> weight   gradient of the weight
 
 Each is linear in both of its tensors, and its gradients are the other two; so the family is closed
 and has gradients of any order. Shapes: input (N, C, *S), weight (O, C / groups, *K), output
@@ -116,7 +116,12 @@ def along_channels(bias: Tensor, ndim: int) -> Tensor:
     return reshape_to(bias, (node_of(bias).meta.shape[0], *[1] * (ndim - 2)))
 
 
-def _conv_input_expand(n: Any, y: Tensor, weight: Tensor) -> Tensor:
+def _conv_input_expand(n: Any, y: Tensor, weight: Tensor, *bias: Tensor) -> Tensor:
+    out = _transposed(n, y, weight)
+    return add(out, along_channels(bias[0], n.meta.ndim)) if bias else out
+
+
+def _transposed(n: Any, y: Tensor, weight: Tensor) -> Tensor:
     """Windows of the output, with the weight turned round; strides leave phases, each by itself,
     whose elements take turns in the result.
 
@@ -207,7 +212,7 @@ def _like_conv(metas: Metas, attrs: Any, shape: Any) -> Meta:
 
 
 def _like_input(metas: Metas, attrs: Any, shape: Any) -> Meta:
-    y, weight = metas
+    y, weight, *_ = metas
     geo = Geometry(*attrs)
     return meta_of((y.shape[0], weight.shape[1] * geo.groups, *geo.sizes), y.dtype)
 
@@ -316,8 +321,9 @@ CONV_INPUT: Op = Op(
     expand=_conv_input_expand,
     layout=_layout,
     grads=(
-        lambda g, y, out, weight: _to_output(y, g, conj(weight)),
-        lambda g, y, out, weight: _to_weight(y, conj(out), g, weight.shape[2:]),
+        lambda g, y, out, weight, *bias: _to_output(y, g, conj(weight)),
+        lambda g, y, out, weight, *bias: _to_weight(y, conj(out), g, weight.shape[2:]),
+        _bias_gradient,
     ),
     saves="x",
     linked=2,

@@ -16,6 +16,7 @@ from typing import Any
 from .explained_backward import EXPANDED, explanation_of_backward
 from .explained_states import (
     GRADIENT,
+    HALF_WAY,
     HIDING,
     INTEGERS,
     LEFT,
@@ -125,7 +126,6 @@ AS_NUMBER = "a tensor that is written is cast; PyTorch takes one of one element 
 ONE_NUMBER = re.compile(r"T\.tensor\(\[*[^\[\],]+\]*[,)]")
 OUT = re.compile(r"\bout=(\w+)\)")
 TRIANGLE = "tril_ and triu_ take expanded tensors; PyTorch's copy some with more than three dims"
-HALF_WAY = "what was made in inference mode, and given other values, is none of that any more"
 
 
 TO_ITSELF = "a tensor is written to itself; PyTorch takes it for another by strides along size 1"
@@ -185,9 +185,9 @@ def explanation_of_refusal(
     if re.search(r"running_mean should contain \d+ elements", message) and empty:
         return "the number of features is checked, also that of an empty batch"
     if re.search(r"are out of bounds for storage of \d+", message):
-        if any(map(has_more, named)):
-            return UNSEEN_REST
-        return NO_GAPS if names(line).reads & derived_from_parts(before) else None
+        if names(line).reads & derived_from_parts(before):
+            return NO_GAPS
+        return UNSEEN_REST if any(map(has_more, named)) else None
     if "that was given another shape by" in message and is_made_hiding(line, before):
         return HIDDEN_VIEW if any(is_hidden_view(x, list(theirs.values())) for x in named) else None
     if "the graph was spent by backward" in message:
@@ -286,7 +286,7 @@ def explanation(
     if re.search("inference tensor|Inference tensors do not track", message):
         return HALF_WAY if named and not named[0].is_inference() else None
     if "some elements of the input tensor and the written-to" in message and found is None:
-        itself = re.search(r"(^|: )(\w+)\[(True|None)\] = \2$", line)
+        itself = re.search(r"(^|: )(\w+)(\.data)?\[(True|None)\] = \2$", line)
         return TO_ITSELF if itself and any(1 in x.shape for x in named) else None
     if message.startswith("view size is not compatible") and "T.kron(" in line and found is None:
         turned = re.search(r"T\.kron\(.*\.(t|mT|permute|transpose)\b", line)

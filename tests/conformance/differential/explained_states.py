@@ -57,6 +57,7 @@ EMPTY = "nothing lies in memory: what is empty has strides, in PyTorch, by how i
 UNREAD = "PyTorch leaves a ZeroTensor as a gradient, which cannot be read"
 UNREADABLE = "PyTorch cannot read a conjugate whose history it has given up"
 NOTHING_FLOWS = "an empty gradient is a function of what it came from as that of anything else"
+HALF_WAY = "what was made in inference mode, and given other values, is none of that any more"
 DETACHED = "PyTorch's flag retains_grad stays, where detach_() has made a leaf of a tensor"
 ONE_FOR_TWO = (
     "each gradient is a tensor of its own; PyTorch's are one, or in one memory, where a rule gives "
@@ -108,7 +109,7 @@ def explanation_of_state(
     if kind == "RuntimeError at a read" and "please report a bug to PyTorch" in detail:
         return OWN_FAULT
     if kind == "RuntimeError at a read" and re.search(GIVEN_UP, detail):
-        return UNREADABLE if "conj" in "\n".join(lines) else None
+        return UNREADABLE if re.search(r"conj|adjoint|\.m?H\b", "\n".join(lines)) else None
     if name is None:
         return None
     if kind == "type" and "torch None" in detail and name in gradients:
@@ -362,6 +363,8 @@ def made_after(begins: Callable[[str], bool], lines: Sequence[str]) -> set[str]:
 
 def explanation_of_version(name: str, theirs: dict[str, Any], lines: Sequence[str]) -> str | None:
     x = theirs[name]
+    if x.is_inference() and re.search(rf"^{name}\.data = ", "\n".join(lines), re.MULTILINE):
+        return HALF_WAY
     if has_lost_one_that_left(name, theirs, lines):
         return LEFT
     optimizers = [o for o in theirs.values() if isinstance(o, torch.optim.AdamW)]

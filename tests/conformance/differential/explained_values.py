@@ -70,6 +70,10 @@ MASKED_NAN = (
 )
 ATTENTION = re.compile(r"scaled_dot_product_attention\(([\w, ]+).*(?:is_causal=True|attn_mask=)")
 LOGIT = "PyTorch's gradient of logit at -0 is -inf where it computes in vectors, else that at 0"
+HOOKED_PAIR = re.compile(r"register_multi_grad_hook\(\((\w+), (\w+)\)")
+POWERS = (
+    "the gradient of a root is computed from it, also if it is a power; PyTorch's from its base"
+)
 OF_ROOT = "PyTorch takes the tensor that a backward pass begins with for one that it does not reach"
 COMPUTED_AGAIN = (
     "gradients of the gradients of a checkpoint go through what it computes again, not its result"
@@ -86,8 +90,10 @@ def explanation_of_values(
 
     `torchs` are the variables as PyTorch has them.
     """
-    if kind == "log" and is_of_root(program):
+    if kind == "log" and is_of_root(program, torchs):
         return OF_ROOT
+    if kind == "log" and is_on_power(program):
+        return POWERS
     if kind in ("log", "grad") and is_of_checkpoint(kind, detail, program):
         return COMPUTED_AGAIN
     for reason, kinds in NOTED.items():
@@ -138,13 +144,24 @@ def is_masked_nan(pairs: list[tuple[float, float]], program: str, torchs: dict[s
     return found and bool(left) and all(math.isnan(a) or math.isnan(b) for a, b in left)
 
 
-def is_of_root(program: str) -> bool:
+def is_of_root(program: str, torchs: dict[str, Any]) -> bool:
     """Whether a hook on several tensors is on one that a backward pass begins with."""
-    for pair in re.findall(r"register_multi_grad_hook\(\((\w+), (\w+)\)", program):
-        for name in pair:
-            if re.search(rf"(^|: ){name}\.backward\(|grad\(\[?{name}[,\]]", program, re.MULTILINE):
-                return True
-    return False
+    roots = re.findall(r"(?:^|: )(\w+)\.backward\(", program, re.MULTILINE)
+    roots += re.findall(r"autograd\.(?:backward|grad)\(\[?(\w+)[,\]]", program)
+    begun = [torchs[name] for name in roots if name in torchs]  # perhaps by another name
+    hooked = {name for pair in HOOKED_PAIR.findall(program) for name in pair}
+    return any(name in roots or any(torchs.get(name) is x for x in begun) for name in hooked)
+
+
+def is_on_power(program: str) -> bool:
+    """Whether a hook on several tensors is on a root, or on 1 over something, made as a power."""
+    hooked = {name for pair in HOOKED_PAIR.findall(program) for name in pair}
+    made = re.findall(
+        r"^(\w+) = .*(?:\*\* -?(?:0\.5|1)\b|\bpow\([^()]*(?:0\.5|-1)\)|lp_pool\dd\()",
+        program,
+        re.MULTILINE,
+    )
+    return "create_graph=True" in program and not hooked.isdisjoint(made)
 
 
 def is_of_checkpoint(kind: str, detail: str, program: str) -> bool:

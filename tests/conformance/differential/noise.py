@@ -212,7 +212,7 @@ def hangs_on(
     others: type[OtherRoundings | OtherNans],
     lines: Sequence[str],
     name: str,
-    seeds: Sequence[int] = range(1, 7),
+    seeds: Sequence[int] = range(1, 13),
 ) -> bool:
     """Whether what a program leaves in a variable changes with PyTorch's roundings, or its NaN."""
     steady = value_after(lines, name)

@@ -20,7 +20,8 @@ def is_integer(x: Any) -> bool:
 
 def has_more(x: Any) -> bool:
     """Whether PyTorch has left a result in a storage that was made for more."""
-    return x._base is None and x.untyped_storage().nbytes() > x.numel() * x.element_size()
+    whole = x if x._base is None else x._base
+    return bool(whole.untyped_storage().nbytes() > whole.numel() * whole.element_size())
 
 
 def has_left_its_base(x: Any) -> bool:
