@@ -140,8 +140,6 @@ JOHNSON = _all(
 ZERO_TO_ALL = _all(
     "hunkim+PyTorchZeroToAll",
     """
-    01_basics.py
-    02_manual_gradient.py
     03_auto_gradient.py
     05_linear_regression.py
     06_logistic_regression.py
