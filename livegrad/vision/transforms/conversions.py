@@ -34,7 +34,8 @@ def to_tensor(pic: Any) -> Tensor:
     if array.size > _SMALL or dtype not in (lg.float32, lg.float64):
         return (_channels_first(lg.tensor(array, device="cpu")).to(dtype) / 255).contiguous()
     array = array[None] if array.ndim == 2 else array.transpose(2, 0, 1)
-    values = array.astype(np.float32 if dtype == lg.float32 else np.float64, order="C")
+    wide = np.float32 if dtype == lg.float32 else np.float64
+    values: np.ndarray[Any, Any] = array.astype(wide, order="C")
     values /= 255
     return lg.tensor(values, device="cpu")
 
