@@ -936,6 +936,7 @@ _SUBPACKAGES = (
 _NAMES = {
     "GradScaler": ("amp", "GradScaler"),
     "_assert": ("asserting", "_assert"),
+    "Future": ("futures", "Future"),
     "_safe_softmax": ("ops.layers.attention", "safe_softmax"),
     "_upsample_bilinear2d_aa": ("ops.windows.interpolation", "_upsample_bilinear2d_aa"),
     "get_printoptions": ("printing", "get_printoptions"),

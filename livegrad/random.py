@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from operator import index as as_index
 from typing import TYPE_CHECKING, Any
 
-from livegrad.device import CPU
+from livegrad.device import CPU, META, home
 
 if TYPE_CHECKING:
     from livegrad.tensor import Tensor
@@ -38,9 +38,12 @@ class Generator:
     __slots__ = ("_initial", "_offset", "_seed")
 
     def __init__(self, device: Any = "cpu") -> None:
-        # An int is taken as the seed.
-        seed = device if isinstance(device, int) else _DEFAULT_SEED
-        self.manual_seed(seed)
+        if isinstance(device, int) and not isinstance(device, bool):
+            self.manual_seed(device)  # an int is taken as the seed
+            return
+        if device is not None and home(device) is META:
+            raise RuntimeError("Generator: device meta has no numbers; expected cpu")
+        self.manual_seed(_DEFAULT_SEED)
 
     def manual_seed(self, seed: int) -> Generator:
         """Starts the stream of `seed` from the beginning."""

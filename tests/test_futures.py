@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+import livegrad as lg
 from livegrad.futures import Future, collect_all, wait_all
 
 
@@ -66,3 +67,7 @@ def test_all_of_them() -> None:
     assert wait_all([]) == []
     with pytest.raises(ZeroDivisionError):
         wait_all([done(1), done(0).then(lambda f: 1 // f.value())])
+
+
+def test_the_name_at_the_top() -> None:
+    assert lg.Future is Future

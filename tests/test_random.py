@@ -156,3 +156,20 @@ def test_seed_is_a_new_one_each_time():
     seeds = {lg.seed() for _ in range(4)}
     assert len(seeds) == 4
     assert lg.initial_seed() in seeds
+
+
+@pytest.mark.parametrize("device", ["x", "", "cuda", "meta", "cpu:x"])
+def test_generators_of_devices_that_are_not_there(device: str) -> None:
+    with pytest.raises((RuntimeError, AssertionError)):  # the latter of a GPU, as everywhere
+        lg.Generator(device)
+
+
+@pytest.mark.parametrize("device", [1.5, True, [], b"cpu"])
+def test_generators_of_what_is_no_device(device: object) -> None:
+    with pytest.raises(TypeError):
+        lg.Generator(device)
+
+
+@pytest.mark.parametrize("device", [None, "cpu", "cpu:0", lg.device("cpu")])
+def test_generators_of_the_cpu(device: object) -> None:
+    assert lg.Generator(device).initial_seed() == lg.Generator().initial_seed()

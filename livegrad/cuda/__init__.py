@@ -44,6 +44,7 @@ class device_of(NoContext):
 stream = StreamContext
 has_half = True
 has_magma = False
+_initialized = False  # what programs that save generators' states ask
 default_generators: tuple[Any, ...] = ()
 
 

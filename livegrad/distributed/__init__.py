@@ -10,6 +10,7 @@ from livegrad.distributed import (
     algorithms as algorithms,
     distributed_c10d as distributed_c10d,
     elastic as elastic,
+    nn as nn,
     optim as optim,
 )
 from livegrad.distributed.collectives import *  # noqa: F403

@@ -7,6 +7,7 @@ from datetime import timedelta
 from typing import Any, ClassVar
 from urllib.parse import parse_qsl, urlparse
 
+from livegrad.device import as_device
 from livegrad.distributed.stores import FileStore, PrefixStore, Store, TCPStore
 from livegrad.futures import Future
 
@@ -212,6 +213,15 @@ def is_xccl_available() -> bool:
 def is_backend_available(backend: str) -> bool:
     """Whether a backend is there; `init_process_group` takes all names, for one process."""
     return backend.lower() == Backend.GLOO
+
+
+def get_default_backend_for_device(device: Any) -> str:
+    """What `init_process_group` uses for a device when nothing is said."""
+    kind = as_device(device).type
+    found = {"cpu": Backend.GLOO, "cuda": Backend.NCCL}.get(kind)
+    if found is None:
+        raise ValueError(f"Default backend not registered for device : {kind}")
+    return str(found)
 
 
 def is_torchelastic_launched() -> bool:
@@ -421,6 +431,7 @@ __all__ = [
     "default_pg_timeout",
     "destroy_process_group",
     "get_backend",
+    "get_default_backend_for_device",
     "get_global_rank",
     "get_group_rank",
     "get_node_local_rank",

@@ -96,6 +96,14 @@ class lazy_property(Generic[T]):
         return value
 
 
+# The names by which packages of distributions use them.
+_sum_rightmost = sum_rightmost
+
+
+def _standard_normal(shape: Shape, dtype: Any, device: Any) -> Tensor:
+    return bells(shape, dtype).to(device)
+
+
 def as_size(shape: Any) -> Size:
     """A shape, given as any sequence of ints."""
     return Size(tuple(shape))

@@ -194,4 +194,5 @@ def _run(method: Method, journal: Journal, runner: Any, mode: str, show: bool) -
                 method.tell(result)
                 values = [r.value for r in journal.results if r.value is not None]
                 bar.set(best=better(values) if values else "none")
+                bar.total = method.total()
                 bar.update()

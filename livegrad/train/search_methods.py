@@ -47,7 +47,7 @@ class Method:
         self.begun.add(result.number)
 
     def total(self) -> int:
-        """How many jobs there are to be, at most."""
+        """How many jobs there are to be, by what is known now."""
         return self.trials
 
 
@@ -122,8 +122,14 @@ class Halving(Method):
         self.rungs[rung][result.number] = math.inf if math.isnan(value) else value
 
     def total(self) -> int:
-        """About: each rung has a part of the one before."""
-        return sum([max(self.trials // self.factor**i, 1) for i in range(len(self.budgets))])
+        """As far as can be said: a rung has a part of the one before, or more.
+
+        Some go on early, and are not among the best of their rung in the end.
+        """
+        jobs = [self.trials]
+        for promoted in self.promoted[:-1]:
+            jobs.append(max(len(promoted), jobs[-1] // self.factor))
+        return sum(jobs)
 
 
 class Bayes(Method):

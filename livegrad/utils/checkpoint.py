@@ -396,11 +396,24 @@ def _told(log: _Log | None) -> str:
     return "" if log is None else str(log)
 
 
+def get_device_states(*args: Any) -> tuple[list[int], list[Tensor]]:
+    """Numbers and generators' states of the GPUs where tensors are: none."""
+    return [], []
+
+
+def set_device_states(devices: Any, states: Any, *, device_type: str | None = None) -> None:
+    """Puts back what `get_device_states` gave."""
+    if len(devices):
+        raise RuntimeError(f"set_device_states: got devices {list(devices)}; there is no GPU here")
+
+
 __all__ = [
     "CheckpointError",
     "checkpoint",
     "checkpoint_sequential",
+    "get_device_states",
     "noop_context_fn",
     "set_checkpoint_debug_enabled",
     "set_checkpoint_early_stop",
+    "set_device_states",
 ]

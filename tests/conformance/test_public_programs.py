@@ -65,10 +65,16 @@ def test_the_table_has_the_latest_result_of_each_program() -> None:
     one = {"name": "n", "args": "", "torch": ran, "livegrad": failed, "losses": {}}
     lines = report.table([one, {**one, "livegrad": {**ran, "seconds": 1.0}}])
     assert lines[2:] == ["| n | ran | ran |  | 0.50 |"]
-    assert report.row(one) == "| n | ran | no: a / b |  |  |"
+    assert report.table([one])[2] == "| n | ran | no: a / b |  |  |"
     text = report.page([one, {**one, "name": "m", "livegrad": {**ran, "seconds": 1.0}}])
     assert "- 2 programs; 2 run under torch, 1 of these here too." in text
     assert "the geometric mean is 0.50" in text
+    later = report.page([{**one, "livegrad": ran}], text)
+    assert "- 2 programs; 2 run under torch, 2 of these here too." in later
+    now, older = later.split("## Run earlier")
+    assert "| n | ran | ran |  | 1.00 |" in now
+    assert "| m | ran | ran |  | 0.50 |" in older
+    assert report.page([{**one, "livegrad": ran}], later) == later
     where = {"code": 1, "last": "no x, which /tmp/a+b/c.py uses; see https://x.org/y/z"}
     assert report.outcome(where) == "no: no x, which c.py uses; see https://x.org/y/z"
     assert report.outcome({"code": None}) == "ran to the limit"

@@ -256,3 +256,54 @@ dist.init_process_group("gloo")
 print(dist.get_rank(), dist.get_world_size(), dist.is_torchelastic_launched())
 print(beside.value, *sys.argv[1:])
 """
+
+
+# ------------------------------------------------------------------- collectives with gradients
+
+
+@pytest.mark.parametrize(
+    "collective",
+    [
+        lambda x: dist.nn.all_reduce(x, dist.ReduceOp.AVG),
+        lambda x: dist.nn.reduce(x, 0),
+        lambda x: dist.nn.broadcast(x, 0),
+        lambda x: dist.nn.all_gather(x)[0],
+        lambda x: dist.nn.gather(x)[0],
+        lambda x: dist.nn.scatter([x]),
+        lambda x: dist.nn.functional.reduce_scatter(lg.zeros(3), [x]),
+        lambda x: dist.nn.all_to_all([lg.zeros(3)], [x])[0],
+        lambda x: dist.nn.all_to_all_single(lg.zeros(3), x),
+    ],
+)
+def test_gradients_go_through_collectives(group: None, collective: Any) -> None:
+    x = lg.tensor([1.0, 2.0, 3.0], requires_grad=True)
+    given = x * 2
+    found = collective(given)
+    assert found is not given
+    assert found.tolist() == [2.0, 4.0, 6.0]
+    (found * lg.tensor([1.0, 10.0, 100.0])).sum().backward()
+    assert x.grad.tolist() == [2.0, 20.0, 200.0]
+    found.detach().zero_()
+    assert given.tolist() == [2.0, 4.0, 6.0]
+
+
+def test_collectives_with_gradients_check_what_they_get(group: None) -> None:
+    out = lg.zeros(3)
+    dist.nn.reduce_scatter(out, [lg.ones(3)])
+    assert out.tolist() == [1.0, 1.0, 1.0]
+    with pytest.raises(RuntimeError, match="root rank"):
+        dist.nn.broadcast(lg.ones(3), 1)
+    with pytest.raises(RuntimeError, match="expected length 1, got 2"):
+        dist.nn.reduce_scatter(out, [lg.ones(3), lg.ones(3)])
+
+
+def test_collectives_with_gradients_need_a_group() -> None:
+    with pytest.raises(ValueError, match="has not been initialized"):
+        dist.nn.all_reduce(lg.ones(3))
+
+
+def test_backends_of_devices() -> None:
+    assert dist.get_default_backend_for_device("cpu") == "gloo"
+    assert dist.get_default_backend_for_device(lg.device("cuda", 1)) == "nccl"
+    with pytest.raises(ValueError, match="not registered for device : meta"):
+        dist.get_default_backend_for_device("meta")

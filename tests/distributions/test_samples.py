@@ -10,6 +10,7 @@ from scipy.stats import genpareto
 
 import livegrad as lg
 import livegrad.distributions as ld
+from livegrad.distributions import utils
 
 COUNT = 40_000
 T = lg.tensor
@@ -208,3 +209,14 @@ def test_training_through_samples() -> None:
         optimizer.step()
     assert abs(loc.item() + 1.0) < 0.1
     assert abs(log_scale.exp().item() - 0.5) < 0.1
+
+
+def test_what_packages_of_distributions_use() -> None:
+    x = lg.arange(24.0).reshape(2, 3, 4)
+    assert lg.equal(utils._sum_rightmost(x, 2), x.sum((1, 2)))
+    assert utils._sum_rightmost(x, 0) is x
+    lg.manual_seed(0)
+    drawn = utils._standard_normal(lg.Size([200, 50]), lg.float64, "cpu")
+    assert (drawn.shape, drawn.dtype) == ((200, 50), lg.float64)
+    assert abs(drawn.mean().item()) < 0.05
+    assert abs(drawn.std().item() - 1) < 0.05

@@ -10,6 +10,7 @@ import pytest
 
 import livegrad as lg
 from livegrad import nn
+from livegrad.nn.parallel import scatter_gather
 
 
 class Net(nn.Module):
@@ -502,3 +503,9 @@ def test_backward_hooks_are_for_gradients_that_pass_the_outputs():
     assert len(seen) == 1
     g.sum().backward()
     assert len(seen) == 1
+
+
+@pytest.mark.parametrize("name", ["scatter", "gather"])
+def test_parts_for_gpus_are_refused(name: str) -> None:
+    with pytest.raises(RuntimeError, match="no GPU here"):
+        getattr(scatter_gather, name)([lg.ones(2)], [0])

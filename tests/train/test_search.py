@@ -83,6 +83,14 @@ def test_budgets_of_halving() -> None:
     assert budgets(2, 3, 3) == [2, 3]
 
 
+@pytest.mark.parametrize("trials", [1, 2, 20, 27])
+def test_bar_of_halving_ends_at_its_total(trials: int, capsys: Any) -> None:
+    options = {"budget": (1, 9), "factor": 3, "show": True}
+    found = quiet(valley, method="halving", trials=trials, **options)
+    done = len(found.results)
+    assert f"{done}/{done}" in capsys.readouterr().err.splitlines()[-1]
+
+
 def test_bayes_with_optuna() -> None:
     pytest.importorskip("optuna")
     found = quiet(valley, method="bayes", trials=30)

@@ -19,7 +19,9 @@ from livegrad.utils.checkpoint import (
     CheckpointError,
     checkpoint,
     checkpoint_sequential,
+    get_device_states,
     set_checkpoint_debug_enabled,
+    set_device_states,
 )
 
 
@@ -425,3 +427,10 @@ def test_plans_are_found_again(counted) -> None:
     with counted() as c:
         step()
     assert c.plan_misses == 0
+
+
+def test_states_of_devices_that_are_not_there() -> None:
+    assert get_device_states(lg.ones(2), [lg.ones(1)], "x") == ([], [])
+    set_device_states([], [])
+    with pytest.raises(RuntimeError, match="no GPU"):
+        set_device_states([0], [lg.zeros(1)])

@@ -57,6 +57,15 @@ def test_mnist_and_relatives(tmp_path: Path, name: str, packed: bool) -> None:
         kind(tmp_path, train=False)
 
 
+def test_old_names_of_mnist(tmp_path: Path) -> None:
+    write_mnist(tmp_path / "MNIST" / "raw")
+    found = datasets.MNIST(tmp_path)
+    for old, name in (("data", "data"), ("labels", "targets")):
+        for part in ("train", "test"):
+            with pytest.warns(UserWarning, match=f"{part}_{old} has been renamed {name}"):
+                assert getattr(found, f"{part}_{old}") is getattr(found, name)
+
+
 def test_a_data_set_without_source_says_where_files_go(tmp_path: Path) -> None:
     with pytest.raises(RuntimeError, match=r"no source for KMNIST: put its files .*KMNIST/raw"):
         datasets.KMNIST(tmp_path, download=True)

@@ -184,6 +184,23 @@ def test_errors_are_torchvisions() -> None:
         T.ToTensor()(X)
 
 
+@pytest.mark.parametrize("shape", [(4, 5), (4, 5, 3), (0, 5, 3), (90, 70, 3)])
+@pytest.mark.parametrize("default", [lg.float32, lg.float64, lg.bfloat16])
+def test_bytes_small_and_large_have_the_same_floats(
+    shape: tuple[int, ...], default: object
+) -> None:
+    bytes_ = np.random.RandomState(0).randint(0, 256, shape).astype(np.uint8)
+    lg.set_default_dtype(default)
+    try:
+        found = T.ToTensor()(bytes_[::-1])
+    finally:
+        lg.set_default_dtype(lg.float32)
+    want = lg.tensor(np.atleast_3d(bytes_[::-1]).copy()).permute(2, 0, 1).to(default) / 255
+    assert found.dtype == default
+    assert found.is_contiguous()
+    assert lg.equal(found, want)
+
+
 def test_pillow_there_and_back() -> None:
     image = pytest.importorskip("PIL.Image")
     bytes_ = np.arange(4 * 5 * 3, dtype=np.uint8).reshape(4, 5, 3)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import os
 import shutil
+import warnings
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, ClassVar
@@ -33,6 +34,16 @@ def read_idx(path: Path) -> Tensor:
         raise RuntimeError(f"{path} has {len(data)} bytes, not {start + count * dtype.itemsize}")
     values = np.frombuffer(data, dtype, count, start).reshape(shape)
     return lg.tensor(values.astype(dtype.newbyteorder("=")))
+
+
+def _once(old: str, name: str) -> property:
+    """What is called `name` now, by its old name."""
+
+    def get(self: VisionDataset) -> Any:
+        warnings.warn(f"{old} has been renamed {name}", stacklevel=2)
+        return getattr(self, name)
+
+    return property(get)
 
 
 class MNIST(VisionDataset):
@@ -89,6 +100,10 @@ class MNIST(VisionDataset):
     def class_to_idx(self) -> dict[str, int]:
         """Numbers by the names of classes."""
         return {name: i for i, name in enumerate(self.classes)}
+
+    train_data, test_data = _once("train_data", "data"), _once("test_data", "data")
+    train_labels = _once("train_labels", "targets")
+    test_labels = _once("test_labels", "targets")
 
     def _stem(self, kind: str) -> str:
         rank = {"images": 3, "labels": 1}[kind]

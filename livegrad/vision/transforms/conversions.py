@@ -11,23 +11,37 @@ from livegrad import Tensor
 from livegrad.vision import tv_tensors as tv
 from livegrad.vision.pictures import is_pil, pil_to_tensor as pil_to_tensor, pillow
 
+# Images of at most so many bytes become floats at once: recording a small one costs more than its
+# values. Larger ones are recorded, so that what follows is the same pass over them.
+_SMALL = 1 << 14
+
 
 def to_tensor(pic: Any) -> Tensor:
     """Pillow's image, or an array (H, W, C), as a tensor (C, H, W); bytes become 0 to 1."""
     if is_pil(pic):
-        values = pil_to_tensor(pic)
-        if values.dtype == lg.bool:
-            return values.to(lg.get_default_dtype()).contiguous()
+        array = np.asarray(pic)
+        if array.dtype == bool:
+            array = array * np.uint8(255)
     elif isinstance(pic, np.ndarray):
         if pic.ndim not in (2, 3):
             raise ValueError(f"pic should be 2/3 dimensional. Got {pic.ndim} dimensions.")
-        values = lg.tensor(pic)
-        values = values.unsqueeze(0) if pic.ndim == 2 else values.permute(2, 0, 1)
+        array = pic
     else:
         raise TypeError(f"pic should be PIL Image or ndarray. Got {type(pic)}")
-    if values.dtype == lg.uint8:
-        return (values.to(lg.get_default_dtype()) / 255).contiguous()
-    return values.contiguous()
+    dtype = lg.get_default_dtype()
+    if array.dtype != np.uint8:
+        return _channels_first(lg.tensor(array, device="cpu")).contiguous()
+    if array.size > _SMALL or dtype not in (lg.float32, lg.float64):
+        return (_channels_first(lg.tensor(array, device="cpu")).to(dtype) / 255).contiguous()
+    array = array[None] if array.ndim == 2 else array.transpose(2, 0, 1)
+    wide = np.float32 if dtype == lg.float32 else np.float64
+    values: np.ndarray[Any, Any] = array.astype(wide, order="C")
+    values /= 255
+    return lg.tensor(values, device="cpu")
+
+
+def _channels_first(image: Tensor) -> Tensor:
+    return image.unsqueeze(0) if image.ndim == 2 else image.permute(2, 0, 1)
 
 
 def to_image(inpt: Any) -> Any:

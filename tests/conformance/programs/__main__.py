@@ -51,21 +51,22 @@ def command(which: str, script: list[str]) -> list[str]:
     return [sys.executable, *(["-m", "livegrad", "run"] if which == "livegrad" else []), *script]
 
 
-def environment(cwd: Path) -> dict[str, str]:
+def environment(cwd: Path, which: str) -> dict[str, str]:
     """One thread for each, no windows, livegrad where it is now, the repository on the path."""
     here = str(Path(__file__).parents[3])
     repo = next((str(p) for p in [cwd, *cwd.parents] if "+" in p.name), "")
-    path = os.pathsep.join(filter(None, [os.environ.get("PYTHONPATH"), here, repo]))
+    alone = os.environ.get("TORCH_ONLY") if which == "torch" else None
+    path = os.pathsep.join(filter(None, [os.environ.get("PYTHONPATH"), alone, here, repo]))
     one = dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "LIVEGRAD_NUM_THREADS"), "1")
     settled = {"PYTHONPATH": path, "MPLBACKEND": "agg", "PYTHONHASHSEED": "0"}
     return {**os.environ, **one, **settled}
 
 
-def start(line: list[str], cwd: Path, limit: float) -> Run:
-    """Runs a command for at most `limit` seconds."""
+def start(which: str, script: list[str], cwd: Path, limit: float) -> Run:
+    """Runs a script for at most `limit` seconds."""
     with tempfile.TemporaryFile() as errors:
         process = subprocess.Popen(
-            line, cwd=cwd, env=environment(cwd), stdin=subprocess.DEVNULL,
+            command(which, script), cwd=cwd, env=environment(cwd, which), stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL, stderr=errors, start_new_session=True,
         )  # fmt: skip
         end = time.monotonic() + limit
@@ -100,8 +101,8 @@ def prepare(program: Program, checkouts: Path, into: Path) -> Path:
 def losses(which: str, script: Path, args: tuple[str, ...], limit: float) -> list[float]:
     """The first values on which `backward` was called, from the same start."""
     with tempfile.NamedTemporaryFile("r") as file:
-        line = command(which, [str(SAME), file.name, str(LOSSES), script.name, *args])
-        start(line, script.parent, limit)
+        line = [str(SAME), file.name, str(LOSSES), script.name, *args]
+        start(which, line, script.parent, limit)
         return [float(x) for x in file.read().split()]
 
 
@@ -113,11 +114,11 @@ def run(program: Program, checkouts: Path, limit: float, warm: bool) -> Result:
             script = prepare(program, checkouts, Path(place))
             if program.first:
                 maker = Path(place) / program.repo / program.first
-                start(command(which, [maker.name]), maker.parent, limit)
-            line = command(which, [script.name, *program.args])
+                start(which, [maker.name], maker.parent, limit)
+            line = [script.name, *program.args]
             if warm and which == "livegrad":
-                start(line, script.parent, limit)
-            runs[which] = start(line, script.parent, limit)
+                start(which, line, script.parent, limit)
+            runs[which] = start(which, line, script.parent, limit)
             if program.text is None:
                 first[which] = losses(which, script, program.args, limit)
     return Result(program.name, " ".join(program.args), runs["torch"], runs["livegrad"], first)
@@ -143,7 +144,8 @@ def main() -> None:
             print(json.dumps(asdict(result)), file=file)
     if options.report:
         found = [json.loads(line) for line in options.results.read_text().splitlines()]
-        options.report.write_text(page(found), encoding="utf-8")
+        before = options.report.read_text(encoding="utf-8") if options.report.exists() else ""
+        options.report.write_text(page(found, before), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -251,12 +251,47 @@ KARPATHY = [
     ),
 ]
 
+MINIMAL_RL = _all(
+    "seungeunrho+minimalRL",
+    """
+    REINFORCE.py
+    a2c.py
+    a3c.py
+    acer.py
+    actor_critic.py
+    ddpg.py
+    dqn.py
+    ppo.py
+    ppo-continuous.py
+    ppo-lstm.py
+    sac.py
+    vtrace.py
+    """,
+)
+
+OTHERS = [
+    *_all("tkipf+pygcn", "pygcn/train.py | --epochs 10", ("cora", "data/cora")),
+    *_all("lucidrains+x-transformers", "train_copy.py\ntrain_parity.py"),
+]
+
+# Repositories whose README has programs.
+DOCUMENTS = [
+    "lucidrains+vit-pytorch",
+    "lucidrains+x-transformers",
+    "lucidrains+vector-quantize-pytorch",
+    "lucidrains+perceiver-pytorch",
+    "lucidrains+performer-pytorch",
+    "lucidrains+mlp-mixer-pytorch",
+    "lucidrains+linear-attention-transformer",
+]
+
 
 def programs(checkouts: Path) -> list[Program]:
     """All of them, those in documents included."""
-    vit = "lucidrains+vit-pytorch"
     found = [
-        Program(vit, f"README.md, line {line}", text=text)
-        for line, text in blocks(checkouts / vit / "README.md")
+        Program(repo, f"README.md, line {line}", text=text)
+        for repo in DOCUMENTS
+        for line, text in blocks(checkouts / repo / "README.md")
     ]
-    return [*EXAMPLES, *YUNJEY, *NLP, *JOHNSON, *ZERO_TO_ALL, *MORVAN, *GAN, *KARPATHY, *found]
+    scripts = [EXAMPLES, YUNJEY, NLP, JOHNSON, ZERO_TO_ALL, MORVAN, GAN, KARPATHY, MINIMAL_RL]
+    return [*(program for part in scripts for program in part), *OTHERS, *found]

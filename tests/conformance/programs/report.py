@@ -41,43 +41,54 @@ def ratio(result: dict[str, Any]) -> str:
     return f"{ours['seconds'] / theirs['seconds']:.2f}" if done and theirs["seconds"] else ""
 
 
-def row(result: dict[str, Any]) -> str:
-    """One line of the table."""
+def cells(result: dict[str, Any]) -> list[str]:
+    """One line of the table, in parts."""
     name = f"{result['name']} {result['args']}".strip()
-    cells = [outcome(result["torch"]), outcome(result["livegrad"]), equal(result["losses"])]
-    return "| " + " | ".join([name, *[c.replace("|", "/") for c in cells], ratio(result)]) + " |"
+    found = [outcome(result["torch"]), outcome(result["livegrad"]), equal(result["losses"])]
+    return [name, *[c.replace("|", "/") for c in found], ratio(result)]
 
 
-def ran(run: dict[str, Any]) -> bool:
-    """Whether a run ended well, or was running well when its time was over."""
-    return not run["code"]
+def lines(rows: Sequence[Sequence[str]]) -> list[str]:
+    """A table."""
+    head = ["| program | torch | livegrad | equal losses | time |", "|---|---|---|---|---|"]
+    return head + ["| " + " | ".join(row) + " |" for row in rows]
 
 
-def summary(results: Sequence[dict[str, Any]]) -> list[str]:
+def table(results: Sequence[dict[str, Any]]) -> list[str]:
+    """All lines; later results of a program replace earlier ones."""
+    return lines(list({(row := cells(r))[0]: row for r in results}.values()))
+
+
+def rows_of(text: str) -> list[list[str]]:
+    """The lines of the tables of a page, in parts."""
+    found = [line[2:-2].split(" | ") for line in text.splitlines() if line.startswith("| ")]
+    return [row for row in found if len(row) == 5 and row[0] != "program"]
+
+
+def summary(rows: Sequence[Sequence[str]]) -> list[str]:
     """The counts, in words."""
-    good = [r for r in results if ran(r["torch"])]
-    here = [r for r in good if ran(r["livegrad"])]
-    counts = [equal(r["losses"]).split(" of ") for r in results if equal(r["losses"])]
+    good = [row for row in rows if row[1].startswith("ran")]
+    here = [row for row in good if row[2].startswith("ran")]
+    counts = [row[3].split(" of ") for row in rows if row[3]]
     same = [count for count in counts if count[0] == count[1]]
     full = [count for count in same if int(count[1]) == 20]
-    ratios = [float(ratio(r)) for r in results if ratio(r)]
+    ratios = [float(row[4]) for row in rows if row[4]]
     mean = math.exp(sum(map(math.log, ratios)) / len(ratios)) if ratios else 1.0
     return [
-        f"- {len(results)} programs; {len(good)} run under torch, {len(here)} of these here too.",
+        f"- {len(rows)} programs; {len(good)} run under torch, {len(here)} of these here too.",
         f"- Losses were written by {len(counts)}: all that were compared are equal in {len(same)}, "
         f"in {len(full)} of them 20.",
         f"- Time, where both came to their end ({len(ratios)}): the geometric mean is {mean:.2f}.",
     ]
 
 
-def page(results: Sequence[dict[str, Any]]) -> str:
-    """The whole document."""
-    latest = list({(r["name"], r["args"]): r for r in results}.values())
-    return "\n".join([HEAD.read_text(encoding="utf-8"), *summary(latest), "", *table(latest), ""])
-
-
-def table(results: Sequence[dict[str, Any]]) -> list[str]:
-    """All lines; later results of a program replace earlier ones."""
-    latest = {(r["name"], r["args"]): r for r in results}
-    head = ["| program | torch | livegrad | equal losses | time |", "|---|---|---|---|---|"]
-    return head + [row(result) for result in latest.values()]
+def page(results: Sequence[dict[str, Any]], before: str = "") -> str:
+    """The whole document; programs of the page before that did not run now stay as older ones."""
+    now = rows_of("\n".join(table(results)))
+    names = {row[0] for row in now}
+    older = [row for row in rows_of(before) if row[0] not in names]
+    text = [HEAD.read_text(encoding="utf-8"), *summary([*now, *older]), "", "## Run now", ""]
+    text += [*summary(now), "", *lines(now), ""]
+    if older:
+        text += ["## Run earlier", "", *summary(older), "", *lines(older), ""]
+    return "\n".join(text)

@@ -97,9 +97,11 @@ def prepare(path: str, count: int) -> None:
     """Puts the draws in their places, and listens to `backward`."""
     np.random.seed(0)  # noqa: NPY002  # the generator that programs use
     python_random.seed(0)
-    torch.randn, torch.rand, torch.randint = randn, rand, randint
-    torch.randperm, torch.normal = randperm, normal
-    torch.randn_like, torch.rand_like = _like(randn), _like(rand)
+    # Data sets of livegrad.vision draw by livegrad's own names, torchvision's by torch's.
+    for module in {id(m): m for m in (torch, sys.modules.get("livegrad", torch))}.values():
+        module.randn, module.rand, module.randint = randn, rand, randint
+        module.randperm, module.normal = randperm, normal
+        module.randn_like, module.rand_like = _like(randn), _like(rand)
     torch.Tensor.uniform_, torch.Tensor.normal_ = uniform_, normal_
     torch.nn.functional.dropout = dropout
     torch.nn.Dropout.forward = lambda self, x: dropout(x, self.p, self.training)
