@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import random
 
 import numpy as np
@@ -19,6 +20,12 @@ def read_often(times=2 * alone.ENOUGH):
     x = lg.tensor([1.0, 2.0, 3.0])
     for _ in range(times):
         assert (x.sum() * 2).item() == 12.0
+
+
+@pytest.fixture(autouse=True)
+def no_other_threads():
+    """What threads of earlier tests have left keeps operations lazy until it is collected."""
+    gc.collect()
 
 
 @pytest.fixture
