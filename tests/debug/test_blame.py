@@ -84,6 +84,31 @@ def test_after_a_thousand_clean_steps() -> None:
         assert (found.op, found.line, found.step) == (planted.op, planted.line, 1001), found
 
 
+@pytest.mark.parametrize("optimizer", [lg.optim.SGD, lg.optim.Adam])
+def test_in_the_first_step(optimizer: Any) -> None:
+    """Which makes the optimiser's state as well: that is computed before updates are recorded."""
+    planted = FAULTS["log_of_zero"]
+    found = train(planted.function, 0, seed=3, optimizer=optimizer)
+    assert (found.op, found.line, found.step) == (planted.op, planted.line, 1), found
+
+
+def test_where_the_program_has_written_to_parameters() -> None:
+    def forward(x: Any) -> Any:
+        return layer(x).log()  # here
+
+    layer = nn.Linear(3, 1)
+    steps = lg.optim.Adam(layer.parameters(), lr=1e-3)
+    for i in range(5):
+        layer.bias.data.fill_(10.0 if i < 4 else -10.0)
+        steps.zero_grad()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            forward(lg.ones(2, 3)).sum().backward()
+            steps.step()
+    found = lg.blame()
+    assert (found.op, found.line, found.step) == ("log", marked_line(forward), 5), found
+
+
 def made_at_marked_line() -> Any:
     values = [[0.5] * 6] * 4 + [[float("nan")] * 6]
     return lg.tensor(values)  # here

@@ -100,6 +100,9 @@ def update(op: Op, streams: Sequence[Sequence[Tensor]], args: tuple[float, ...])
             _compute([x for s in written for x in streams[s]])
         spent.cut(None)
         return
+    if BLAMING.groups is not None and BLAMING.state is state:
+        groups, BLAMING.groups = BLAMING.groups, None
+        check_gradients(groups)
     seen_by_others = False
     missing = False
     for s in written:
@@ -117,9 +120,6 @@ def update(op: Op, streams: Sequence[Sequence[Tensor]], args: tuple[float, ...])
                 if _is_part(x):
                     _update_apart(op, streams, args)
                     return
-    if BLAMING.groups is not None and BLAMING.state is state:
-        groups, BLAMING.groups = BLAMING.groups, None
-        check_gradients(groups)
     flat: list[Tensor] = []
     for stream in streams:
         flat += stream
