@@ -57,7 +57,8 @@ def write_at_once(x: Any, key: Any, value: Any) -> bool:
     node, share = x._node, x._share
     if node.grad_to is not None or node.spent:
         return False
-    if not _is_plain(key):
+    plain = _is_plain(key)
+    if not plain:
         key = _known_places(x, key, value)
         if key is None:
             return False
@@ -79,7 +80,7 @@ def write_at_once(x: Any, key: Any, value: Any) -> bool:
         if not may_overwrite(others, buffer, others_of_buffer):
             return False
     if type(value) not in _EXACT[meta.dtype.category]:
-        value = _known(value, meta.dtype, storage)
+        value = _known(value, meta.dtype, storage, plain)
         if value is None:
             return False
     elif type(value) is float and not -LARGEST <= value <= LARGEST:
@@ -114,7 +115,7 @@ def _known_places(x: Any, key: Any, value: Any) -> Array | None:
         return None
     if shares_with(x, key) or (isinstance(value, Handle) and shares_with(x, value)):
         return None
-    return _known(key, dtypes.int64, dtypes.int64.storage)
+    return _known(key, dtypes.int64, dtypes.int64.storage, converts=False)
 
 
 # With more, a kernel is quicker.
@@ -128,8 +129,9 @@ def _may_be_now() -> bool:
     return not (RECORDED or state.reference or state.held or state.flusher is not None)
 
 
-def _known(value: Any, dtype: DType, storage: Any) -> Array | None:
-    """The values of a computed tensor, if NumPy converts them to the dtype as kernels do."""
+def _known(value: Any, dtype: DType, storage: Any, converts: bool) -> Array | None:
+    """The values of a computed tensor, if NumPy converts them to the dtype as kernels do, and if
+    the write `converts` at all: one at places that tensors name does not."""
     if not isinstance(value, Handle):
         return None
     node = node_of(value)
@@ -137,7 +139,7 @@ def _known(value: Any, dtype: DType, storage: Any) -> Array | None:
     if buffer is None or type(buffer) is not Buffer:
         return None
     if node.meta.dtype is not dtype:
-        if (node.meta.dtype, dtype) not in _CONVERTED:
+        if not converts or (node.meta.dtype, dtype) not in _CONVERTED:
             return None
         storage = node.meta.dtype.storage
     if buffer.home is None:

@@ -229,3 +229,14 @@ def test_as_python_it_means_the_same(at_once, untranslated):
     assert total == sum(
         2 * (v + n) for v, c in ((1, 34), (2, 33), (4, 33)) for n in range(1, c + 1)
     )
+
+
+def test_places_that_tensors_name_take_no_other_dtype():
+    """As in PyTorch: slices convert what is written, index tensors do not."""
+    x = lg.zeros(6)
+    x[1:3] = lg.tensor([4, 2])
+    assert x.tolist() == [0.0, 4.0, 2.0, 0.0, 0.0, 0.0]
+    for places, values in (([1, 2], [4, 2]), ([[1], [2]], [[4], [2]]), ([1, 2], 4)):
+        with pytest.raises(RuntimeError, match="Index put requires"):
+            x[lg.tensor(places)] = lg.tensor(values)
+    assert x.tolist() == [0.0, 4.0, 2.0, 0.0, 0.0, 0.0]
