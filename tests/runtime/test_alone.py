@@ -23,9 +23,11 @@ def read_often(times=2 * alone.ENOUGH):
 
 
 @pytest.fixture(autouse=True)
-def no_other_threads():
-    """What threads of earlier tests have left keeps operations lazy until it is collected."""
+def as_in_a_new_process(monkeypatch):
+    """What threads of earlier tests have left, and clocks that `explain()` has set going, keep
+    operations lazy."""
     gc.collect()
+    monkeypatch.setattr(alone.TIMING, "enabled", False)
 
 
 @pytest.fixture
