@@ -5,8 +5,8 @@ upright for about 22 steps, 500 is all that there is.
 """
 
 import numpy as np
-from cartpole import by_chance, make, returns
-from common import arguments, pyplot, result, save
+from cartpole import judge, make
+from common import arguments
 
 import livegrad as lg
 import livegrad.nn.functional as F
@@ -87,18 +87,4 @@ for _ in (bar := train.progress(range(rounds), "rounds")):
     if np.sum(history[-20:]) / 20 > (180 if args.quick else 498):
         break
 
-episodes = 10 if args.quick else 100
-chance = float(np.mean(returns(by_chance, episodes)))
-learnt = float(np.mean(returns(greedy, episodes)))
-if plt := pyplot():
-    plt.figure(figsize=(6, 3.5))
-    plt.plot(history, lw=0.5)
-    plt.plot(np.convolve(history, np.ones(20) / 20, "valid"), label="mean of 20")
-    plt.axhline(chance, color="k", ls=":", label="by chance")
-    plt.title("steps that the pole stays upright")
-    plt.xlabel("episode")
-    plt.legend()
-    save(plt, args)
-
-result("mean return by chance", chance)
-result(f"mean return over {episodes} episodes", learnt, at_least=150 if args.quick else 475)
+judge(greedy, history, args, quick_goal=150)

@@ -8,8 +8,8 @@ import copy
 import random
 
 import numpy as np
-from cartpole import by_chance, make, returns
-from common import arguments, pyplot, result, save
+from cartpole import judge, make, returns
+from common import arguments
 
 import livegrad as lg
 import livegrad.nn.functional as F
@@ -94,17 +94,4 @@ for step in (bar := train.progress(range(steps), "steps")):
             break
 
 worth.load_state_dict(best_weights)
-episodes = 10 if args.quick else 100
-chance = float(np.mean(returns(by_chance, episodes)))
-learnt = float(np.mean(returns(greedy, episodes)))
-if plt := pyplot():
-    plt.figure(figsize=(6, 3.5))
-    plt.plot(history)
-    plt.axhline(chance, color="k", ls=":", label="by chance")
-    plt.title("steps that the pole stays upright, exploring")
-    plt.xlabel("episode")
-    plt.legend()
-    save(plt, args)
-
-result("mean return by chance", chance)
-result(f"mean return over {episodes} episodes", learnt, at_least=100 if args.quick else 475)
+judge(greedy, history, args, quick_goal=100)

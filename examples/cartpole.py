@@ -6,12 +6,14 @@ gymnasium's own where it is installed.
 
 from __future__ import annotations
 
+import argparse
 import math
 import random
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from common import pyplot, result, save
 
 Observation = np.ndarray[Any, np.dtype[np.float32]]
 Policy = Callable[[Observation], int]
@@ -87,3 +89,24 @@ def returns(policy: Policy, episodes: int, seed: int = 1000) -> list[float]:
 def by_chance(_: Observation) -> int:
     """A policy that does not look: what learning is compared with."""
     return random.randrange(2)
+
+
+def judge(
+    policy: Policy, history: list[float], args: argparse.Namespace, quick_goal: float
+) -> None:
+    """Compares what was learnt with chance, and draws the steps of all episodes on the way."""
+    episodes = 10 if args.quick else 100
+    chance = float(np.mean(returns(by_chance, episodes)))
+    learnt = float(np.mean(returns(policy, episodes)))
+    if plt := pyplot():
+        plt.figure(figsize=(6, 3.5))
+        plt.plot(history, lw=0.5)
+        plt.plot(np.convolve(history, np.ones(20) / 20, "valid"), label="mean of 20")
+        plt.axhline(chance, color="k", ls=":", label="by chance")
+        plt.title("steps that the pole stays upright")
+        plt.xlabel("episode")
+        plt.legend()
+        save(plt, args)
+    result("mean return by chance", chance)
+    goal = quick_goal if args.quick else 475
+    result(f"mean return over {episodes} episodes", learnt, at_least=goal)

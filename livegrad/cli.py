@@ -15,6 +15,9 @@ from livegrad.__about__ import __version__
 from livegrad.datasets import fetching, sources
 from livegrad.porting import running
 
+# What stands behind a program's name is the program's.
+_PASSED_ON = {"ignore_unknown_options": True, "allow_interspersed_args": False}
+
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
 def commands() -> None:
@@ -59,9 +62,7 @@ def demo(epochs: int, seed: int, out: Path) -> None:
     demo.run(epochs=epochs, seed=seed, out=out)
 
 
-@commands.command(
-    context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False}
-)
+@commands.command(context_settings=_PASSED_ON)
 @click.option("-m", "module", is_flag=True, help="PROGRAM is a module, as for python -m.")
 @click.option("-c", "text", is_flag=True, help="PROGRAM is the text itself, as for python -c.")
 @click.option("--report", is_flag=True, help="Say at the end which names of torch were used.")
@@ -83,9 +84,7 @@ def run(
     todo.append(partial(start, program, arguments))
 
 
-@commands.command(
-    context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False}
-)
+@commands.command(context_settings=_PASSED_ON)
 @click.option("--port", default=0, type=click.IntRange(0, 65535), help="Of the page; 0: any.")
 @click.option("--save", "file", default=None, help="Write the record there: .html, .lgv, .json.")
 @click.option("--values", is_flag=True, help="Take statistics of all values, now and then.")
@@ -121,9 +120,7 @@ def view(
     todo.append(partial(command.run_watched, start, port, file, values, browser))
 
 
-@commands.command(
-    context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False}
-)
+@commands.command(context_settings=_PASSED_ON)
 @click.option("-m", "module", is_flag=True, help="PROGRAM is a module, as for python -m.")
 @click.argument("program")
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
