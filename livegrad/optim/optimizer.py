@@ -272,7 +272,7 @@ class Optimizer:
             raise
         finally:
             state.site, state.grad = site, grad
-            BLAMING.optimizer = BLAMING.groups = None
+            BLAMING.optimizer = BLAMING.groups = BLAMING.state = None
         if BLAMING.untold is not None:
             Above.blaming().tell()
         if STEP:
