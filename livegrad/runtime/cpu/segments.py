@@ -54,22 +54,19 @@ class Segment:
         self.program = program
         self.kernels = kernels
         self.timed = False
-        self.time_if_wanted()
 
     def run(self, inputs: list[int], scalars: Sequence[float]) -> None:
         """Runs the steps; a step may find an index out of range."""
-        self._finish(self.program.run(inputs, scalars))
-
-    def _finish(self, status: int) -> None:
         self.time_if_wanted()
+        status = self.program.run(inputs, scalars)
         if status:
             raise self.fault(status)
 
     def time_if_wanted(self) -> None:
-        """Has steps timed from the next run on, if that is wanted."""
-        if TIMING.enabled and not self.timed:
-            self.program.time_steps()
-            self.timed = True
+        """Has steps timed from the next run on, if that is wanted, or no longer."""
+        if self.timed != TIMING.enabled:
+            self.timed = TIMING.enabled
+            self.program.time_steps(self.timed)
 
     def fault(self, status: int) -> Fault:
         """The fault that a run reported by its status."""
@@ -217,7 +214,7 @@ class Segments(Runnable):
         for buffer in buffers:
             put_word(slot, buffer.ptr)
             slot += 8
-        if TIMING.enabled:
+        if TIMING.enabled or segment.timed:
             segment.time_if_wanted()
         status: int = segment.program.run_prepared()
         return status
