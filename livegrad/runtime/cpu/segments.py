@@ -77,6 +77,10 @@ class Segment:
         """Microseconds of each step in the last run, where they were taken."""
         return list(self.program.step_times()) if self.timed else [None] * len(self.steps)
 
+    def stamps(self) -> tuple[int, Any]:
+        """How many steps there are, and their times in the last run if they were taken."""
+        return len(self.steps), self.program.stamps().copy() if self.timed else None
+
 
 class HostStep:
     """A step that runs NumPy code on views of the plan's memory."""
@@ -110,6 +114,10 @@ class HostStep:
             raise Fault(self.number, RuntimeError, f"can't allocate memory: {error}") from None
         target[...] = from_compute(result, self.meta.dtype)
         counters.host_steps += 1
+
+    def stamps(self) -> tuple[int, Any]:
+        """One step, which is not timed."""
+        return 1, None
 
 
 def _number(arg: Any, ints: list[int], scalars: Sequence[float]) -> Any:
@@ -231,3 +239,7 @@ class Segments(Runnable):
         for segment in self.segments:
             times += segment.step_times() if isinstance(segment, Segment) else [None]
         return times
+
+    def stamps(self) -> list[tuple[int, Any]]:
+        """When each of the plan's steps began and ended in the last run, and each thread there."""
+        return [segment.stamps() for segment in self.segments]
