@@ -21,7 +21,7 @@ from livegrad.debug.search import Found, is_leaf_of_parameter
 from livegrad.debug.updates import of_update
 from livegrad.debug.values import Gone
 from livegrad.graph.handle import Handle, node_of
-from livegrad.graph.losses import LOSSES
+from livegrad.graph.losses import HELD, LOSSES, Held
 from livegrad.graph.node import Node, Site, site_location
 from livegrad.graph.watch import BLAMING, warn
 
@@ -139,7 +139,8 @@ def gradients_not_finite(asked: Sequence[Node], site: Site | None) -> None:
     BLAMING.enabled = False  # once; and what is computed here is not looked at
     optimizer = BLAMING.optimizer
     try:
-        made = _of_step(asked, optimizer, site)
+        with HELD.put_back():
+            made = _of_step(asked, optimizer, site)
     except Exception as error:  # the program is to go on, whatever this cannot do
         made = Blame("an operation", "unknown", site)
         made.note = f"it could not be found out which: {type(error).__name__}: {error}"
@@ -176,22 +177,22 @@ def _concerned(optimizer: Any, names: Names) -> tuple[str, ...]:
 def read_not_finite(node: Node, nodes: list[Node], inputs: list[tuple[Node, ...]]) -> None:
     """Looks into a NaN that the program has read; `inputs` are those the `nodes` had before."""
     BLAMING.enabled = False
-    dropped = [
-        (x, given) for x, given in zip(nodes, inputs, strict=False) if given and not x.inputs
-    ]
+    held = Held()
+    held.nodes, held.inputs = nodes, inputs
+    optimizer = BLAMING.optimizer
     try:
-        for x, given in dropped:
-            x.inputs = given
-        found = search.of_value(node)
-        made = None if found is None else told(found, Names())
+        with held.put_back():
+            # What comes of a backward pass has no value in a walk forward.
+            found = search.of_value(node) or search.of_gradients([node], [])
+            made = None if found is None else told(found, Names())
     except Exception:
         made = None
-    finally:
-        for x, _ in dropped:
-            x.inputs = ()
     if made is None:
         BLAMING.enabled = True
         return
+    if optimizer is not None:
+        made.step = optimizer.steps_taken
+        made.seen_in = f"in step {made.step} of {type(optimizer).__name__}"
     Latest.blame = made
     warn(f"NaN was read.\n{made}\nlivegrad.blame() has this as an object.")
 

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from livegrad.graph.above import Above
-from livegrad.graph.asking import asked_of, asks
+from livegrad.graph.asked import asked_of, asks
 from livegrad.graph.node import Node
 from livegrad.ops.bookkeeping.finite import settle
 from livegrad.runtime.memory import Buffer

@@ -18,7 +18,7 @@ from livegrad.compiler.lowerings.base import Kernel, Nodes
 from livegrad.compiler.plan import Step, Where
 from livegrad.compiler.rows import spill_count
 from livegrad.dtypes import DType
-from livegrad.graph.asking import asked_of
+from livegrad.graph.asked import asked_of
 from livegrad.graph.handle import LEAF, wrap
 from livegrad.graph.meta import Meta, meta_of
 from livegrad.graph.node import Node, Spec

@@ -51,15 +51,15 @@ FINITE = Op(
 )
 
 # A write of so many bytes in the same flush is made in place, which a plan that may stop could not.
-_LARGE = 1 << 16
+LARGE = 1 << 16
 
 
 @hot
 def may_ask(state: State) -> bool:
     """Whether a plan of what is pending may stop, so that updates may ask."""
-    if state.grad or state.flusher is not None:
+    if state.reference or state.grad or state.flusher is not None:
         return False
-    return not state.written or not any([x.meta.nbytes + 0 > _LARGE for x in state.written])
+    return not state.written or not any([x.meta.nbytes + 0 > LARGE for x in state.written])
 
 
 @hot
@@ -78,8 +78,8 @@ def latest_loss(state: State) -> Any:
     return wrap(loss)
 
 
-def ask_apart(groups: list[Any]) -> None:
-    """Records the question for all gradients of an optimiser, as a node of its own."""
+def ask_apart(groups: Sequence[Any]) -> bool:
+    """Records the question for all gradients of some groups, as a node of its own; if any."""
     state = LOCAL.state
     found = [p._grad for group in groups for p in group["params"] if p._grad is not None]
     metas = [g._node.meta for g in found]
@@ -89,7 +89,7 @@ def ask_apart(groups: list[Any]) -> None:
         if meta.device is CPU and meta.dtype.category >= FLOAT
     ]
     if not asked:
-        return
+        return False
     loss = latest_loss(state)
     if loss is not None:
         asked.append(loss)
@@ -99,6 +99,7 @@ def ask_apart(groups: list[Any]) -> None:
         state.handles[-1] = Pending(node, asked)
     finally:
         state.held = held
+    return True
 
 
 def settle(node: Node) -> None:
@@ -113,6 +114,7 @@ def settle(node: Node) -> None:
 
 __all__ = [
     "FINITE",
+    "LARGE",
     "NotFinite",
     "ask_apart",
     "complaint",
