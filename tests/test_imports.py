@@ -189,6 +189,7 @@ TORCH_NAMES = {
     "_assert",
     "_symbolic_trace",
     "_WeightedLoss",
+    "_BatchNorm",
     "_NormBase",
     "_LazyNormBase",
     "_ConvTransposeNd",
