@@ -29,3 +29,8 @@ def hot_slots(cls: C) -> C:
     """Decorates a class with slots that translated functions use."""
     CLASSES.append(cls)
     return cls
+
+
+def is_method(function: FunctionType) -> bool:
+    """Whether a function belongs to a class, by its qualified name."""
+    return "." in function.__qualname__.rpartition("<locals>.")[2]

@@ -9,8 +9,8 @@ from types import FunctionType, ModuleType
 from typing import Any, ClassVar
 
 from livegrad.native import capi
+from livegrad.native.hot import is_method
 from livegrad.native.layout import slots_of
-from livegrad.native.unit import is_method
 
 _METH_FASTCALL_KEYWORDS = 0x82
 
@@ -90,25 +90,37 @@ class _Known:
     functions: frozenset[int] = frozenset()
     modules = 0
     places: ClassVar[list[tuple[dict[str, Any], str]]] = []
+    # Which names of a module any of them may have, as another process has found.
+    by_module: ClassVar[dict[str, list[str]]] = {}
+
+
+def know_places(by_module: dict[str, list[str]]) -> None:
+    """Says, for some modules, which of their names hot functions have."""
+    _Known.by_module = by_module
+    _Known.modules = 0
 
 
 def _places(functions: frozenset[int]) -> list[tuple[dict[str, Any], str]]:
     """The global names of the package that some functions have, by their ids."""
     if functions != _Known.functions or len(sys.modules) != _Known.modules:
-        modules = [
-            vars(module)
+        _Known.places = [
+            (vars(module), key)
             for name, module in list(sys.modules.items())
             if name.partition(".")[0] == "livegrad" and isinstance(module, ModuleType)
-        ]
-        _Known.places = [
-            (names, key)
-            for names in modules
-            if not functions.isdisjoint(map(id, list(names.values())))
-            for key, x in list(names.items())
-            if id(x) in functions
+            for key in _names_of(name, vars(module), functions)
         ]
         _Known.functions, _Known.modules = functions, len(sys.modules)
     return _Known.places
+
+
+def _names_of(module: str, names: dict[str, Any], functions: frozenset[int]) -> list[str]:
+    """The names of a module that some functions have."""
+    known = _Known.by_module.get(module)
+    if known is not None:
+        return [key for key in known if id(names.get(key)) in functions]
+    if functions.isdisjoint(map(id, list(names.values()))):
+        return []
+    return [key for key, x in list(names.items()) if id(x) in functions]
 
 
 def exchange(replacements: dict[Any, Any], again: bool = False) -> None:

@@ -18,11 +18,13 @@ import os
 import sys
 from collections.abc import Callable
 from types import FunctionType, ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from livegrad.native import prelude
-from livegrad.native.unit import Translation
 from livegrad.native.watch import Constant
+
+if TYPE_CHECKING:
+    from livegrad.native.unit import Translation
 
 Reference = list[Any]  # what it is, and names, a literal, or references
 _LITERALS = (float, bytes)
@@ -36,18 +38,26 @@ def key_of(functions: list[FunctionType], kind: str) -> str:
     return hashlib.sha256(repr((kind, sys.version, names, sources())).encode()).hexdigest()
 
 
+# The folders of the package with ops, their rules, what they are compiled by, and hot functions.
+COMPILED_FROM = ("autograd", "compiler", "func", "graph", "native", "nn", "ops", "optim", "runtime")
+
+
 @functools.cache
 def sources() -> str:
-    """A digest of when the files of the package were last changed, and of their sizes."""
+    """A digest of when the files that code is made from were last changed, and of their sizes."""
     stamps = []
-    directories = [os.path.dirname(os.path.dirname(os.path.abspath(__file__)))]
+    package = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+    directories = [package]
     for directory in directories:  # grows while it is walked
         with os.scandir(directory) as found:
             for entry in found:
-                if entry.name.endswith(".py"):
+                name = entry.name
+                if name.endswith(".py"):
                     status = entry.stat()
                     stamps.append(f"{entry.path} {status.st_mtime_ns} {status.st_size}")
-                elif entry.name != "__pycache__" and entry.is_dir():
+                elif "." in name or name == "__pycache__":
+                    continue
+                elif name in COMPILED_FROM if directory is package else entry.is_dir():
                     directories.append(entry.path)
     return hashlib.sha256("\n".join(sorted(stamps)).encode()).hexdigest()
 
@@ -69,8 +79,11 @@ def _modules() -> dict[str, ModuleType]:
 # ---------------------------------------------------------------------------------- writing down
 
 
-def written(translation: Translation, originals: dict[int, FunctionType]) -> bytes | None:
-    """The objects and constants of a translation as text; None if one has no name.
+def written(
+    translation: Translation, functions: list[FunctionType], originals: dict[int, FunctionType]
+) -> bytes | None:
+    """The objects and constants of a translation as text; None if one has no name. And where the
+    functions are that were translated: looking through all modules takes a while.
 
     `originals` are the functions that stand behind built-in ones, by the ids of those.
     """
@@ -84,7 +97,22 @@ def written(translation: Translation, originals: dict[int, FunctionType]) -> byt
     ]
     if None in objects or any([None in each for each in constants]):
         return None
-    return json.dumps([objects, constants]).encode()
+    return json.dumps([objects, constants, _places_of(functions, originals)]).encode()
+
+
+def _places_of(
+    functions: list[FunctionType], originals: dict[int, FunctionType]
+) -> dict[str, list[str]]:
+    """By the name of each module: its names for any of the functions."""
+    wanted = {id(f) for f in functions}
+    return {
+        module_name: [
+            name
+            for name, x in list(vars(module).items())
+            if id(x) in wanted or id(originals.get(id(x))) in wanted
+        ]
+        for module_name, module in _modules().items()
+    }
 
 
 def _reference(x: Any, known: dict[int, Reference]) -> Reference | None:
@@ -124,28 +152,42 @@ def _names_of_objects(originals: dict[int, FunctionType]) -> dict[int, Reference
 # -------------------------------------------------------------------------------- looking up again
 
 
-def found_again(
-    text: bytes, originals: dict[int, FunctionType]
-) -> tuple[list[Any], list[Constant]] | None:
-    """The objects and constants of a stored translation; None if one is not there any more."""
-    objects, constants = json.loads(text)
+class Found:
+    """A stored translation: its objects, the constants that it took, where its functions are by
+    module, and its code."""
+
+    def __init__(
+        self,
+        objects: list[Any],
+        constants: list[Constant],
+        places: dict[str, list[str]],
+        code: bytes,
+    ) -> None:
+        self.objects, self.constants, self.places, self.code = objects, constants, places, code
+
+
+def found_again(text: bytes, originals: dict[int, FunctionType], code: bytes) -> Found | None:
+    """A translation, if all that it refers to is still there."""
+    objects, constants, places = json.loads(text)
     try:
         found = [_looked_up(x, originals) for x in objects]
         watched = [_constant(module, name, x, originals) for module, name, x in constants]
     except (KeyError, AttributeError):
         return None
-    return [*prelude.OBJECTS.values(), *found], watched
+    return Found([*prelude.OBJECTS.values(), *found], watched, places, code)
 
 
 def _constant(
     module: str, name: str, reference: Reference, originals: dict[int, FunctionType]
 ) -> Constant:
     """A name with the very object that it has now, if that is what it was: others are patches."""
-    namespace = vars(sys.modules[module])
+    namespace = sys.modules[module].__dict__
     value = _looked_up(reference, originals)
-    now = namespace.get(name, vars(builtins).get(name))
-    same = type(now) is type(value) and reference[0] in _BY_VALUE and now == value
-    return Constant(namespace, name, now if same else value)
+    if reference[0] in _BY_VALUE:
+        now = namespace.get(name, vars(builtins).get(name))
+        if type(now) is type(value) and now == value:
+            value = now
+    return Constant(namespace, name, value)
 
 
 _BY_VALUE = ("value", "literal", "tuple")
@@ -153,20 +195,18 @@ _BY_VALUE = ("value", "literal", "tuple")
 
 def _looked_up(reference: Reference, originals: dict[int, FunctionType]) -> Any:
     kind = reference[0]
-    if kind == "tuple":
-        return tuple([_looked_up(x, originals) for x in reference[1:]])
-    first, *rest = reference[1:]
+    first: Any = reference[1] if len(reference) > 1 else None
+    if kind == "global":
+        x = sys.modules[first].__dict__[reference[2]]
+        return originals.get(id(x), x)
     if kind == "value":  # names are compared by identity first
         return sys.intern(first) if type(first) is str else first
+    if kind == "tuple":
+        return tuple([_looked_up(x, originals) for x in reference[1:]])
     if kind == "literal":
         return ast.literal_eval(first)
     module = sys.modules[first]
-    if kind == "module":
-        return module
-    x = vars(module)[rest[0]]
-    if kind == "member":
-        return vars(x)[rest[1]]
-    return originals.get(id(x), x)
+    return module if kind == "module" else vars(vars(module)[reference[2]])[reference[3]]
 
 
 # ---------------------------------------------------------------------------------------- both
@@ -180,26 +220,33 @@ class Store:
     ) -> None:
         self._get = get
         self._put = put
+        # What `has` has read, which is looked up next.
+        self._read: dict[str, bytes] = {}
 
-    def look_up(
-        self, key: str, originals: dict[int, FunctionType]
-    ) -> tuple[list[Any], list[Constant], bytes] | None:
-        """Objects, constants and native code of a translation that was stored."""
-        stored = self._get(key)
+    def has(self, key: str) -> bool:
+        """Whether a translation is stored."""
+        found = self._read.get(key) or self._get(key)
+        if found is not None:
+            self._read[key] = found
+        return found is not None
+
+    def look_up(self, key: str, originals: dict[int, FunctionType]) -> Found | None:
+        """A translation that was stored."""
+        stored = self._read.pop(key, None) or self._get(key)
         if stored is None:
             return None
         length = int.from_bytes(stored[:8], "little")
-        found = found_again(stored[8 : 8 + length], originals)
-        return None if found is None else (*found, stored[8 + length :])
+        return found_again(stored[8 : 8 + length], originals, stored[8 + length :])
 
     def keep(
         self,
         key: str,
         translation: Translation,
+        functions: list[FunctionType],
         originals: dict[int, FunctionType],
         code: bytes,
     ) -> None:
         """Stores a translation, if all its objects can be found again."""
-        text = written(translation, originals)
+        text = written(translation, functions, originals)
         if text is not None:
             self._put(key, len(text).to_bytes(8, "little") + text + code)

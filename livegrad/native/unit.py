@@ -9,15 +9,11 @@ from typing import Any, NamedTuple
 
 from livegrad.native import prelude, slots
 from livegrad.native.capi import names
+from livegrad.native.hot import is_method
 from livegrad.native.watch import Constant
 
 # What Python adds to its complaint about too deep a recursion.
 _WHILE_CALLING = '@while_calling = internal constant [1 x i8] c"\\00"'
-
-
-def is_method(function: FunctionType) -> bool:
-    """Whether a function belongs to a class, by its qualified name."""
-    return "." in function.__qualname__.rpartition("<locals>.")[2]
 
 
 class Translation(NamedTuple):

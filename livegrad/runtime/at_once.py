@@ -12,6 +12,7 @@ the values, an array of NumPy's.
 from __future__ import annotations
 
 import sys
+from math import copysign
 from typing import Any
 
 import numpy as np
@@ -28,7 +29,7 @@ from livegrad.native.calls import put_word, remainder
 from livegrad.native.hot import hot, hot_slots
 from livegrad.ops.making.generate import number_everywhere
 from livegrad.runtime.liveness import may_overwrite
-from livegrad.runtime.memory import Buffer, allocate
+from livegrad.runtime.memory import Buffer, allocate, allocate_zeros
 from livegrad.runtime.running import ARGUMENT
 from livegrad.runtime.values import LARGEST, bits_at
 
@@ -164,8 +165,11 @@ def _made(x: Any, node: Node, storage: Any) -> Buffer | None:
     number = number_everywhere(node)
     if number is None or node.meta.nbytes > _MOST_AT_ONCE:
         return None
-    buffer = allocate(node.meta.nbytes)
-    _array(node.meta.shape, storage, buffer.memory[1])[...] = number
+    if number == 0 and copysign(1.0, number) > 0:
+        buffer = allocate_zeros(node.meta.nbytes)
+    else:
+        buffer = allocate(node.meta.nbytes)
+        _array(node.meta.shape, storage, buffer.memory[1])[...] = number
     x._node = leaf_node(node.meta, buffer)
     if x._share is not None:
         x._share.cell._node = x._node

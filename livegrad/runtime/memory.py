@@ -9,6 +9,7 @@ NumPy provides the raw blocks; it already asks the kernel for huge pages from 4 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -194,6 +195,24 @@ def allocate_from(home: _SizeClass, nbytes: int) -> Buffer:
     return buffer
 
 
+def allocate_zeros(nbytes: int) -> Buffer:
+    """An aligned Buffer of zeros: new memory has them, and costs nothing until it is used."""
+    home = home_of(nbytes)
+    if nbytes < _LARGE or home.blocks:
+        buffer = allocate_from(home, nbytes)
+        _array((nbytes,), _BYTE, buffer.memory[1])[...] = 0
+        return buffer
+    block = _new_block(home.capacity, np.zeros)
+    _pool.in_use += home.capacity
+    _pool.peak = max(_pool.peak, _pool.in_use)
+    return Buffer(block[0], nbytes, block, home)
+
+
+# From here on the system gives new pages, rather than what was let go of before.
+_LARGE = 1 << 20
+_BYTE = np.dtype("u1")
+
+
 def home_of(nbytes: int) -> _SizeClass:
     """Four classes per octave, in steps of 64 bytes up to 512: at most a quarter is waste."""
     last = max(nbytes, 1) - 1
@@ -206,23 +225,25 @@ def home_of(nbytes: int) -> _SizeClass:
     return home
 
 
-def _new_block(capacity: int) -> Block:
+def _new_block(capacity: int, made: Callable[..., npt.NDArray[Any]] = np.empty) -> Block:
     _pool.limit = max(KEEP_BYTES, _pool.in_use >> 2)
     try:
-        memory = np.empty(capacity + ALIGNMENT, np.uint8)
+        memory = made(capacity + ALIGNMENT, np.uint8)
     except (MemoryError, ValueError):
-        memory = _last_try(capacity)
+        memory = _last_try(capacity, made)
     _pool.total += capacity
     address = address_of(memory)
     skip = -address % ALIGNMENT
     return address + skip, memory[skip : skip + capacity]
 
 
-def _last_try(capacity: int) -> npt.NDArray[np.uint8]:
+def _last_try(
+    capacity: int, made: Callable[..., npt.NDArray[Any]] = np.empty
+) -> npt.NDArray[np.uint8]:
     """A block once the free lists, which may hold what is missing, have been emptied."""
     trim()
     try:
-        return np.empty(capacity + ALIGNMENT, np.uint8)
+        return made(capacity + ALIGNMENT, np.uint8)
     except (MemoryError, ValueError):
         raise OutOfMemory(
             f"can't allocate memory: you tried to allocate {capacity} bytes"

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from livegrad.runtime import memory
-from livegrad.runtime.memory import Arena, Buffer, allocate
+from livegrad.runtime.memory import Arena, Buffer, allocate, allocate_zeros
 
 
 @pytest.mark.parametrize("nbytes", [0, 1, 63, 64, 65, 511, 513, 1000, 4097, 5 << 20])
@@ -23,6 +23,25 @@ def test_aligned_and_large_enough(nbytes: int) -> None:
     view = buffer.view(np.uint8, (nbytes,))
     view[:] = 7
     assert view.sum() == 7 * nbytes
+
+
+@pytest.mark.parametrize("nbytes", [0, 1, 1000, (1 << 20) + 1, 5 << 20])
+def test_zeros_are_zeros_in_new_memory_and_in_old(nbytes: int) -> None:
+    memory.trim()
+    before = memory.memory_in_use()
+    for _ in range(2):
+        buffer = allocate_zeros(nbytes)
+        assert buffer.ptr % 64 == 0
+        assert buffer.home is not None
+        assert memory.memory_in_use() - before == buffer.home.capacity
+        view = buffer.view(np.uint8, (nbytes,))
+        assert not view.any()
+        buffer.exported = False
+        del view
+        buffer.memory[1][:] = 7  # for who gets it next
+        del buffer
+        gc.collect()
+        assert memory.memory_in_use() == before
 
 
 def test_dead_buffer_is_reused() -> None:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from livegrad.compiler.kept import KEPT, Kept
 from livegrad.runtime.counters import counters
-from livegrad.runtime.cpu.loading import load
+from livegrad.runtime.cpu.loading import is_image, is_possible, load
 from livegrad.runtime.cpu.target import (
     Host,
     Target,
@@ -129,7 +129,10 @@ def compile_kernel(ir: str, name: str, target: Target | None = None, inline: boo
 
 
 def object_code(ir: str, target: Target | None = None, inline: bool = False) -> bytes:
-    """The relocatable object file for `ir`: from the disk cache, else from LLVM."""
+    """The code of `ir`: from the disk cache, else from LLVM.
+
+    An image that is ready to be put into memory (loading.py), or a relocatable object file.
+    """
     return code_known_as(ir, lambda: ir, target, inline)
 
 
@@ -143,7 +146,7 @@ def code_known_as(
         if code is None:
             if disk_cache().directory is not None:
                 counters.disk_misses += 1
-            code = _emit(ir(), target, inline)
+            code = _laid_out(emit(ir(), target, inline))
             disk_cache().put(_entry_key(key, target), code)
         return code
 
@@ -152,9 +155,24 @@ def stored_object_code(key: str, target: Target | None = None) -> bytes | None:
     """The object code that the disk cache has under a key."""
     with _lock:
         code = disk_cache().get(_entry_key(key, target or host_target()))
-        if code is not None:
+        if code is not None and is_usable(code):
             counters.disk_hits += 1
+            return _laid_out(code)
+        return None
+
+
+def _laid_out(code: bytes) -> bytes:
+    """Code as an image, where there can be one: what could not be laid out once may be now."""
+    if is_image(code) or not is_possible():
         return code
+    from livegrad.runtime.cpu.elf import laid_out
+
+    return laid_out(code)
+
+
+def is_usable(code: bytes) -> bool:
+    """Whether this process can load stored code: it may not be allowed what another was."""
+    return is_possible() or not is_image(code)
 
 
 def stored_bytes(key: str) -> bytes | None:
@@ -328,7 +346,8 @@ def _parse(ir: str, target: Target) -> Any:
     return module
 
 
-def _emit(ir: str, target: Target, inline: bool = False) -> bytes:
+def emit(ir: str, target: Target, inline: bool = False) -> bytes:
+    """The relocatable object file for `ir`, from LLVM."""
     module = _parse(ir, target)
     if inline:
         llvm = _binding()

@@ -9,7 +9,7 @@ from typing import Any
 from livegrad.native import layout
 from livegrad.native.collector import lasting
 from livegrad.native.hot import CLASSES
-from livegrad.native.install import addresses_of, link
+from livegrad.native.install import addresses_of, know_places, link
 from livegrad.native.stored import Store, key_of
 from livegrad.native.watch import Watch
 from livegrad.runtime.cpu import jit
@@ -23,15 +23,16 @@ def words(functions: list[Any], kind: str) -> dict[Any, int]:
     """The addresses of functions of words (native/words.py), which are known as `kind` on disk."""
     key = key_of(functions, kind)
     stored = _STORE.look_up(key, {})
-    if stored is not None:
-        objects, _, code = stored
+    if stored is not None and jit.is_usable(stored.code):
+        objects, code = stored.objects, stored.code
     else:
         # Imported when needed: the translator takes longer to import than to load what it made.
         from livegrad.native.words import translate_words
 
         made = translate_words(functions)
         objects, code = made.objects, jit.object_code(made.ir, inline=True)
-        _STORE.keep(key, made, {}, code)
+        # Nobody watches the constants of these.
+        _STORE.keep(key, made._replace(constants=[]), [], {}, code)
     found = addresses_of(functions, objects, jit.load_object(code, _ENTRY))
     return dict(zip(functions, found, strict=True))
 
@@ -51,16 +52,18 @@ def hot_functions(
     key = key_of(functions, HOT)
     with lasting():
         stored = _STORE.look_up(key, originals)
-    if stored is not None:
-        objects, constants, code = stored
+    if stored is not None and jit.is_usable(stored.code):
+        objects, constants, code = stored.objects, stored.constants, stored.code
+        know_places(stored.places)
     else:
+        know_places({})
         from livegrad.native.translate import translate_in_slices
 
         natives = {native: function for function, native in before.items()}
         unit = yield from translate_in_slices(layout.slots_of(CLASSES), functions, natives)
         objects, constants = unit.objects, unit.constants
         code = jit.stored_object_code(unit.ir) or (yield from compiled(unit.ir))
-        _STORE.keep(key, unit, originals, code)
+        _STORE.keep(key, unit, functions, originals, code)
     made = link(functions, objects, jit.load_object(code, _ENTRY))
     originals.update({id(native): function for function, native in made.items()})
     return made, Watch(constants, originals)
@@ -68,7 +71,7 @@ def hot_functions(
 
 def are_stored(functions: list[FunctionType], kind: str = HOT) -> bool:
     """Whether functions are on disk as native ones."""
-    return layout.is_known() and jit.stored_bytes(key_of(functions, kind)) is not None
+    return layout.is_known() and _STORE.has(key_of(functions, kind))
 
 
 def can_store() -> bool:

@@ -48,7 +48,7 @@ def test_constants_variables_and_functions_of_the_process():
     library = loading.load(jit.object_code(IR), "f")
     assert library is not None
     f = ctypes.CFUNCTYPE(ctypes.c_double, ctypes.c_int64)(library["f"])
-    linked = jit.Linker.latest().link(jit.object_code(IR), "f")
+    linked = jit.Linker.latest().link(jit.emit(IR, jit.host_target()), "f")
     by_llvm = ctypes.CFUNCTYPE(ctypes.c_double, ctypes.c_int64)(linked["f"])
     assert [f(i) for i in range(4)] == [by_llvm(i) for i in range(4)]
     step = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64)(library["step"])
@@ -71,10 +71,25 @@ def test_what_is_strange_is_left_to_llvm():
     elsewhere = "@environ = external global ptr\ndefine ptr @g() {\n"
     elsewhere += "  %p = load ptr, ptr @environ\n  ret ptr %p\n}"
     for ir in (outside, elsewhere):
-        assert loading.load(jit.object_code(ir), "g") is None
+        code = jit.object_code(ir)
+        assert code == jit.emit(ir, jit.host_target())
+        assert loading.load(code, "g") is None
     assert loading.load(jit.object_code(IR), "no_such_name") is None
     assert loading.load(b"\x7fELF", "f") is None
     assert loading.load(b"", "f") is None
+
+
+def test_a_process_that_may_not_run_what_it_wrote_leaves_images_alone(monkeypatch):
+    image = jit.object_code(IR)
+    assert loading.is_image(image)
+    assert jit.is_usable(image)
+    for module in (jit, loading):
+        monkeypatch.setattr(module, "is_possible", lambda: False)
+    assert not jit.is_usable(image)
+    assert loading.load(image, "f") is None
+    assert not loading.is_image(jit.object_code(IR))  # though the disk has one
+    monkeypatch.undo()
+    assert jit.is_usable(jit.object_code(IR))
 
 
 def test_code_is_not_writable_and_gone_with_its_library():
