@@ -58,7 +58,7 @@ class Watch:
     @property
     def steps(self) -> list[StepRecord]:
         """The steps that are over, the latest last."""
-        return list(self.recorder.steps)
+        return self.recorder.steps
 
     def graph(self, step: int | None = None) -> Graph:
         """The graph of a step; of the latest that has one if none is given."""
@@ -213,7 +213,7 @@ def graph(what: Any = None) -> Graph:
     if isinstance(what, Graph):
         return what
     if what is None or isinstance(what, int):
-        if Recorder.now is None:
+        if not Recorder.running_now:
             raise RuntimeError("graph: nothing is being watched: use `with livegrad.watch() as w:`")
-        return graph_of_step(Recorder.now.record(what))
+        return graph_of_step(Recorder.running_now[-1].record(what))
     raise TypeError(f"graph: expected a tensor or a step; got {type(what).__name__}")
