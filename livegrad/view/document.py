@@ -70,6 +70,7 @@ class LiveDocument:
             "skipped": recorder.skipped,
             "steps": [_step_line(step, recorder.began) for step in recorder.steps],
             "curves": {name: _thinned(list(x)) for name, x in list(recorder.curves.items())},
+            "code": recorder.code.told(),
             "training": {
                 "looks": [[step, look] for step, look in _few(list(recorder.training.looks))],
                 "rates": list(recorder.training.rates),

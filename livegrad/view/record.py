@@ -41,6 +41,7 @@ from livegrad.view import calls
 from livegrad.view.asking import Graph
 from livegrad.view.budget import Budget
 from livegrad.view.capture import Captured, capture
+from livegrad.view.changing import Changes
 from livegrad.view.failure import failure_of
 from livegrad.view.kernels import Account
 from livegrad.view.loading import watch_loading
@@ -156,6 +157,7 @@ class Recorder:
         self.budgets = [Budget(0.01, 0.5), Budget(0.005, 0.1), Budget(0.005, 0.1)]
         self._for_graphs, self._for_values, for_training = self.budgets
         self.training = Training(for_training)
+        self.code = Changes(self)
         # Called at the end of each step, in the thread that trains: where a page may pause it.
         self.at_step: list[Callable[[], None]] = []
         self.began = _now()
@@ -198,6 +200,7 @@ class Recorder:
             budget.start()
         self.running = True
         watch_loading(self._loaded, True)
+        self.code.start()
         calls.watch_calls(True)
         for listeners, function in self._always:
             listeners.append(function)
@@ -245,6 +248,7 @@ class Recorder:
             for listeners, function in self._always:
                 listeners.remove(function)
             watch_loading(self._loaded, False)
+            self.code.stop()
             if self._open is not None and (self._open.flushes or self._open.error):
                 self._end_step()
 
@@ -430,6 +434,13 @@ class Recorder:
             else:
                 self._detach()
         self._started = _now()
+
+    def look_closely(self) -> tuple[int, int]:
+        """Has this step and the next watched in full; (the last with a graph, this) by number."""
+        self.sampler.ask(2)
+        self._attach()
+        known = [step.number for step in self.steps if step.has_graph]
+        return (known[-1] if known else -1), self._number
 
     @property
     def steps(self) -> list[StepRecord]:

@@ -84,9 +84,13 @@ class View:
         self.watch = watch
         gate = None
         if watch is not None:
-            document, sampler = watch.document, watch.recorder.sampler
-            gate = Gate(lambda paused: setattr(document, "paused", paused), sampler.ask)
-            watch.recorder.at_step.append(gate.pass_through)
+            document, recorder = watch.document, watch.recorder
+            gate = Gate(
+                lambda paused: setattr(document, "paused", paused),
+                recorder.sampler.ask,
+                recorder.code.turn,
+            )
+            recorder.at_step.append(gate.pass_through)
         self._documents = documents
         self._gate = gate
         self._server = Server(documents, gate, port)
