@@ -295,9 +295,26 @@ def tell_ran() -> None:
     tell(RAN, latest())
 
 
+class OnNumber:
+    """A listener among those of `READ` that wants the numbers alone: no event is made for it."""
+
+    def __init__(self, function: Callable[[Any], None]) -> None:
+        self.function = function
+
+    def __call__(self, event: Read) -> None:
+        """As any other listener."""
+        self.function(event.number)
+
+
 def tell_read(node: Node, number: Any, reason: str) -> None:
     """Tells of a value that the program was given."""
-    tell(READ, Read(NODES[node], reason, number, node.meta.shape))
+    event = None
+    for listener in tuple(READ):
+        if type(listener) is OnNumber:
+            listener.function(number)
+        else:
+            event = event or Read(NODES[node], reason, number, node.meta.shape)
+            listener(event)
 
 
 # ---------------------------------------------------------------------------------- listening

@@ -14,13 +14,9 @@ from livegrad.graph.handle import node_of
 from livegrad.graph.node import Node
 from livegrad.graph.state import State
 from livegrad.view.asking import Graph
-from livegrad.view.calls import NAMES, names_by_node
+from livegrad.view.calls import BACKWARD_MARK, NAMES, UPDATE_MARK, names_by_node
 from livegrad.view.nodes import BACKWARD, FORWARD, LEAF, SETUP, UPDATE, GraphNode
 from livegrad.view.places import place_of
-
-# What marks say besides paths of modules: see livegrad/view/calls.py.
-BACKWARD_MARK = "\0backward"
-UPDATE_MARK = "\0update "
 
 # A graph of more nodes is cut: what was recorded last is kept.
 MOST_NODES = 100_000

@@ -64,8 +64,8 @@ class Difference:
 def difference(before: Graph, after: Graph) -> Difference:
     """What changed from one graph to another.
 
-    Operations are the same if module, op, line and phase are, in the order recorded. Values that
-    were there before are none.
+    Operations are the same if module, op, function and phase are, in the order recorded: lines move
+    when a file is edited. Values that were there before are none.
     """
     made = Difference(before, after)
     ours, theirs = ([node for node in graph if node.phase != LEAF] for graph in (before, after))
@@ -88,7 +88,7 @@ def _kernels(graph: Graph) -> Counter[str]:
 
 
 def _key(node: GraphNode) -> tuple[Any, ...]:
-    return node.phase, node.module, node.op, node.file, node.line, node.name
+    return node.phase, node.module, node.op, node.file, node.function, node.name
 
 
 Pairs = list[tuple[GraphNode | None, GraphNode | None]]

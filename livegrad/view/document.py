@@ -68,8 +68,9 @@ class LiveDocument:
                 "cores": os.cpu_count() or 1,
             },
             "skipped": recorder.skipped,
-            "steps": [_step_line(step, recorder.began) for step in list(recorder.steps)],
+            "steps": [_step_line(step, recorder.began) for step in recorder.steps],
             "curves": {name: _thinned(list(x)) for name, x in list(recorder.curves.items())},
+            "code": recorder.code.told(),
             "training": {
                 "looks": [[step, look] for step, look in _few(list(recorder.training.looks))],
                 "rates": list(recorder.training.rates),

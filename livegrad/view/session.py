@@ -58,7 +58,7 @@ class Watch:
     @property
     def steps(self) -> list[StepRecord]:
         """The steps that are over, the latest last."""
-        return list(self.recorder.steps)
+        return self.recorder.steps
 
     def graph(self, step: int | None = None) -> Graph:
         """The graph of a step; of the latest that has one if none is given."""
@@ -84,9 +84,13 @@ class View:
         self.watch = watch
         gate = None
         if watch is not None:
-            document, sampler = watch.document, watch.recorder.sampler
-            gate = Gate(lambda paused: setattr(document, "paused", paused), sampler.ask)
-            watch.recorder.at_step.append(gate.pass_through)
+            document, recorder = watch.document, watch.recorder
+            gate = Gate(
+                lambda paused: setattr(document, "paused", paused),
+                recorder.sampler.ask,
+                recorder.code.turn,
+            )
+            recorder.at_step.append(gate.pass_through)
         self._documents = documents
         self._gate = gate
         self._server = Server(documents, gate, port)
@@ -213,7 +217,7 @@ def graph(what: Any = None) -> Graph:
     if isinstance(what, Graph):
         return what
     if what is None or isinstance(what, int):
-        if Recorder.now is None:
+        if not Recorder.running_now:
             raise RuntimeError("graph: nothing is being watched: use `with livegrad.watch() as w:`")
-        return graph_of_step(Recorder.now.record(what))
+        return graph_of_step(Recorder.running_now[-1].record(what))
     raise TypeError(f"graph: expected a tensor or a step; got {type(what).__name__}")

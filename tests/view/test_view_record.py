@@ -15,6 +15,7 @@ from livegrad.graph import events
 from livegrad.nn.module import Module
 from livegrad.runtime.sight import Policy
 from livegrad.utils.data import DataLoader, TensorDataset
+from livegrad.view import calls
 from livegrad.view.document import chrome_trace
 from livegrad.view.record import Recorder
 from tests.view.networks import Net, train, watched
@@ -123,7 +124,7 @@ def test_nothing_is_left_when_it_is_off() -> None:
     assert [len(x) for x in lists] == listeners
     assert not events.RECORDED
     assert not events.FLUSHING
-    assert Recorder.now is None
+    assert not Recorder.running_now
 
 
 def test_a_record_keeps_no_value_alive() -> None:
@@ -191,11 +192,68 @@ def test_an_error_leaves_the_program_as_it_was() -> None:
     assert x.sum().item() == pytest.approx(3 * 2.718281828)
 
 
-def test_only_one_watches_at_a_time() -> None:
-    with lg.watch(), pytest.raises(RuntimeError, match="already"):
-        lg.watch().start()
+def test_wrong_uses() -> None:
+    with lg.watch() as watching, pytest.raises(RuntimeError, match="already"):
+        watching.start()
     with pytest.raises(ValueError, match="at least 1"):
         lg.watch(steps=0)
+
+
+def test_one_within_another() -> None:
+    """Both have all that ran while they watched, whichever ends first."""
+    net = Net()
+    outer = lg.watch().start()
+    train(net, 2)
+    inner = lg.watch().start()
+    train(net, 3)
+    outer.stop()
+    train(net, 1)
+    inner.stop()
+    assert [len(w.steps) for w in (outer, inner)] == [5, 4]
+    graphs = [outer.graph(4), inner.graph(2)]
+    for g in graphs:
+        assert {n.module for n in g.find(op="linear")} == {"Net.first", "Net.second"}
+        assert [n.module for n in g.find(phase="update")] == ["SGD"]
+        assert any(k.seconds for k in g.kernels)
+    assert not graphs[0].diff(graphs[1])
+    assert [len(points) for points in inner.recorder.curves.values()] == [4]
+
+
+def test_two_threads() -> None:
+    """Each has its own; a third, which nobody watches, notes nothing."""
+    made: dict[str, lg.view.Watch] = {}
+    together = threading.Barrier(3, timeout=60)
+    marks = []
+
+    def run(name: str, deep: bool) -> None:
+        net = Net()
+        net.deep = deep
+        together.wait()
+        with lg.watch() as made[name]:
+            train(net, 4)
+            together.wait()
+
+    def unwatched() -> None:
+        net = Net()
+        together.wait()
+        train(net, 4)
+        marks.append(list(calls.HERE.marks.list))
+        together.wait()
+
+    threads = [
+        threading.Thread(target=run, args=("a", False)),
+        threading.Thread(target=run, args=("b", True)),
+        threading.Thread(target=unwatched),
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(made["a"].steps) == len(made["b"].steps) == 4
+    assert not made["a"].graph().find(op="tanh")
+    assert made["b"].graph().find(op="tanh")
+    assert marks == [[]]
+    assert not Recorder.running_now
 
 
 def test_old_steps_are_forgotten() -> None:

@@ -41,7 +41,14 @@
     return LG.loadStep(d, n);
   }
 
-  const keyOf = (node) => [node.phase, node.module, node.op, LG.base(node.file), node.line, node.name].join("\0");
+  // Lines move when a file is edited, so they do not count.
+  const keyOf = (node) => [node.phase, node.module, node.op, LG.base(node.file), node.function, node.name].join("\0");
+
+  LG.showDifference = function (before, after) {
+    [chosen.before, chosen.after] = [`0:${before}`, `0:${after}`];
+    LG.go("difference");
+    LG.panels.difference.show(LG.state.step);
+  };
 
   // Pairs of nodes that are the same operation: in order, by what they are.
   LG.compare = function (before, after) {
