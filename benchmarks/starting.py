@@ -20,19 +20,27 @@ def seconds(line: list[str]) -> float:
     return used.ru_utime + used.ru_stime
 
 
-def main() -> None:
+RUN = ["-c", "from livegrad_run.command import main; main()", "run"]  # what the command does
+
+
+def compare(name: str, by_hand: str, program: str) -> None:
     """Prints the least of some rounds for both, in turns."""
     with tempfile.TemporaryDirectory() as place:
         plain, mapped = Path(place) / "plain.py", Path(place) / "mapped.py"
-        plain.write_text("import livegrad as torch\n")
-        mapped.write_text("import torch\n")
-        pairs = [
-            (seconds([str(plain)]), seconds(["-m", "livegrad", "run", str(mapped)]))
-            for _ in range(ROUNDS)
-        ]
-    ours, theirs = min(x for _, x in pairs), min(x for x, _ in pairs)
-    print(f"python: {1e3 * theirs:.0f} ms, livegrad run: {1e3 * ours:.0f} ms")
-    print(f"livegrad run adds {1e3 * (ours - theirs):.0f} ms (least of {ROUNDS}, processor time)")
+        plain.write_text(by_hand)
+        mapped.write_text(program)
+        pairs = [(seconds([str(plain)]), seconds([*RUN, str(mapped)])) for _ in range(ROUNDS)]
+    theirs, ours = (1e3 * min(x) for x in zip(*pairs, strict=True))
+    print(
+        f"{name}: python {theirs:.0f} ms, livegrad run {ours:.0f} ms: adds {ours - theirs:.0f} ms"
+    )
+
+
+def main() -> None:
+    """A script with torch, beside one that imports livegrad itself; and one without."""
+    print(f"processor time, least of {ROUNDS}")
+    compare("with torch", "import livegrad as torch\n", "import torch\n")
+    compare("without", "", "")
 
 
 if __name__ == "__main__":

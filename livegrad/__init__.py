@@ -936,6 +936,7 @@ _SUBPACKAGES = (
 _NAMES = {
     "GradScaler": ("amp", "GradScaler"),
     "_assert": ("asserting", "_assert"),
+    "_assert_async": ("asserting", "_assert_async"),
     "Future": ("futures", "Future"),
     "_safe_softmax": ("ops.layers.attention", "safe_softmax"),
     "_upsample_bilinear2d_aa": ("ops.windows.interpolation", "_upsample_bilinear2d_aa"),
@@ -955,6 +956,7 @@ _MORE = {
     "compress.schemes": "per_channel_affine per_channel_symmetric per_tensor_affine "
     "per_tensor_symmetric qint32 qint8 quint8",
     "control_flow": "cond while_loop",
+    "nn.functional": "celu_ rrelu_ selu_ threshold_",
     "debug": "blame breakpoint_on ensure live memory_report predict_peak profile shapes",
     "ops.layers.fake_quantize": "fake_quantize_per_channel_affine fake_quantize_per_tensor_affine",
     "sparse.making": "sparse_bsc_tensor sparse_bsr_tensor sparse_compressed_tensor "

@@ -1,4 +1,7 @@
-"""`livegrad._assert`: an assertion that programs which are traced can make, too."""
+"""`livegrad._assert`: an assertion that programs which are traced can make, too.
+
+`livegrad._assert_async` asserts a value; a GPU, of which there is none, would do so later.
+"""
 
 from __future__ import annotations
 
@@ -19,3 +22,12 @@ def _assert(condition: Any, message: str = "") -> Any:
 
 
 _assert.__module__ = "livegrad"
+
+
+def _assert_async(input: Tensor, assert_msg: str = "") -> None:
+    """RuntimeError if the one value of `input` is zero."""
+    if not bool(input):
+        raise RuntimeError(assert_msg or "Expected Tensor with single nonzero value, but got zero")
+
+
+_assert_async.__module__ = "livegrad"

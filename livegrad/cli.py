@@ -13,7 +13,7 @@ import click
 import livegrad
 from livegrad.__about__ import __version__
 from livegrad.datasets import fetching, sources
-from livegrad.porting import running
+from livegrad_run import running
 
 # What stands behind a program's name is the program's.
 _PASSED_ON = {"ignore_unknown_options": True, "allow_interspersed_args": False}

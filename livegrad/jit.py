@@ -36,6 +36,14 @@ class Error(RuntimeError):
     """What TorchScript raises in PyTorch."""
 
 
+class TracerWarning(Warning):
+    """What PyTorch warns of in `trace`, for programs that ignore it: nothing is traced here."""
+
+    @staticmethod
+    def ignore_lib_warnings() -> None:
+        """Ignores those from PyTorch's own modules: there are none."""
+
+
 class ScriptFunction:
     """A function that was scripted or traced: called as it is."""
 

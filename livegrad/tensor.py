@@ -193,7 +193,7 @@ class Tensor(Subclassing):
     @property
     def T(self) -> Tensor:
         """All dims in reverse order."""
-        return movement.permute(self, range(self.ndim - 1, -1, -1))
+        return movement.in_reverse(self)
 
     @property
     def mT(self) -> Tensor:

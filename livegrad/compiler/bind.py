@@ -18,6 +18,7 @@ from livegrad.graph.node import Node
 def bind(draft: Draft) -> None:
     """Fills in the steps."""
     draft.steps, draft.notes, draft.donations = [], [], []
+    writing = []
     for group, description in zip(draft.groups, draft.descriptions, strict=True):
         for member in group.members:
             if member in draft.graph.fences:
@@ -26,10 +27,17 @@ def bind(draft: Draft) -> None:
             (node,) = group.members
             for step in node.op.lower.bind(draft, node):
                 suspects = {0: node} if step.may_fault else {}
-                _append(draft, step, StepNotes([node], suspects))
+                made = (step, StepNotes([node], suspects))
+                if node.op.kind == "update" and not step.may_fault:
+                    writing.append(made)
+                else:
+                    _append(draft, *made)
         else:
             step = _step(draft, description, bool(group.tail))
             _append(draft, step, StepNotes(description.nodes, description.suspects))
+    # A step that one update is refused in front of must not have been taken by another.
+    for step, notes in writing:
+        _append(draft, step, notes)
 
 
 def _note_donation(draft: Draft, store: Node) -> None:

@@ -23,8 +23,8 @@ from livegrad.compiler.values import Operand, Value
 from livegrad.dtypes import DType
 
 # As many rows are a few. Columns of a matrix that is read line by line for them, so many lines at
-# once, by one row.
-FEW_ROWS, WIDE, LINES = 4, 512, 8
+# once, by one row. Blocks of a single column that are taken at once.
+FEW_ROWS, WIDE, LINES, AT_ONCE = 4, 512, 8, (8, 4, 2)
 
 
 def room_for_few(rows: int, columns: int) -> int:
@@ -36,7 +36,10 @@ def generate_product(b: Builder, left: str, right: str, dtype: DType, quads: str
     """Writes what multiplies operands of which terms or lines are neighbours; `quads` names the
     one whose bytes have no sign, if terms are four bytes each (compiler/quads.py)."""
     units = [f"left {UNITS[left]}", f"right {UNITS[right]}"]
-    few = b.icmp("sle", b.load("i64", b.gep(b.params[0], "i64", JOB.index("rows"))), FEW_ROWS)
+    rows, brought = [
+        b.load("i64", b.gep(b.params[0], "i64", JOB.index(name))) for name in ("rows", "brought")
+    ]
+    few = b.and_(b.icmp("sle", rows, FEW_ROWS), b.icmp("eq", brought, 0))
     with b.if_(few):
         _Few(b, dtype, units, quads).emit()
     with b.if_(b.not_(few)):
@@ -51,6 +54,47 @@ class _Few(Multiplier):
     """Columns are read where they are."""
 
     def emit(self) -> None:
+        """One column by itself, more by which of them are neighbours."""
+        b = self.b
+        if self.quads:  # which are multiplied in vectors only
+            self._columns()
+            return
+        single = b.icmp("eq", self.columns, 1)
+        with b.if_(single), b.loop(0, self.rows) as row:
+            self._dot(row.index)
+        with b.if_(b.not_(single)):
+            self._columns()
+
+    def _dot(self, row: Value) -> None:
+        """A row with the only column: some blocks at a time, as a sum has to wait for each of its
+        terms."""
+        b, done = self.b, self.b.const("i64", 0)
+        for count in AT_ONCE:
+            whole = b.and_(self.terms, -count * BLOCK)
+            with b.loop(done, whole, count * BLOCK) as first:
+                starts = [b.add(first.index, i * BLOCK) for i in range(count)]
+                self._dot_blocks(row, starts, b.const("i64", BLOCK))
+            done = whole
+        with b.loop(done, b.smax(self.terms, 1), BLOCK) as first:
+            terms = b.smin(b.sub(self.terms, first.index), BLOCK)
+            self._dot_blocks(row, [first.index], terms)
+
+    def _dot_blocks(self, row: Value, starts: list[Value], terms: Value) -> None:
+        b, steps = self.b, [self.job["left term"], self.job["right term"]]
+        pairs = [(self.operand("left", row, x), self.operand("right", 0, x)) for x in starts]
+        with b.loop(0, terms, 1, [b.const(self.element, 0)] * len(starts)) as term:
+            before = [b.mul(step, term.index) for step in steps]
+            for i, (left, right) in enumerate(pairs):
+                x, y = [
+                    b.load(self.element, b.gep(place, "i8", distance))
+                    for place, distance in zip((left, right), before, strict=True)
+                ]
+                term.carried[i] = self.times(x, y, term.carried[i])
+            term.update(term.carried)
+        for first, total in zip(starts, term.results, strict=True):
+            self.put([[b.splat(total)]], row, b.const("i64", 0), b.icmp("eq", first, 0))
+
+    def _columns(self) -> None:
         """By which of columns are neighbours."""
         if "right term" in self.units:
             self._turn()
@@ -175,12 +219,23 @@ class _Few(Multiplier):
         b, row = self.b, self.b.const("i64", 0)
         whole = b.and_(terms, -self.lanes)
         with b.loop(0, whole, self.lanes, [b.const(self.kind, 0)]) as term:
+            self._ask_for_columns(b.add(column, self.lanes), b.add(first, term.index))
             columns = self.turned(lines, term.index, None)
             term.update(self._with_row(row, term.index, columns, term.carried[0]))
         with b.loop(whole, terms, self.lanes, term.results) as term:
             columns = self.turned(lines, term.index, b.sub(terms, term.index))
             term.update(self._with_row(row, term.index, columns, term.carried[0]))
         self.put([term.results], row, column, b.icmp("eq", first, 0))
+
+    def _ask_for_columns(self, column: Value, term: Value) -> None:
+        """Has some of the columns that come next near: as many lines as are read of the ones
+        before, but one behind the other, as memory is read quickest."""
+        b = self.b
+        number = b.mul(term, self.lanes)
+        line, start = b.udiv(number, self.terms), b.urem(number, self.terms)
+        place = self.operand("right", b.add(column, line), start)
+        for i in range(self.lanes):
+            b.prefetch(self.at(place, i * self.lanes))
 
     def _turn_with_some(
         self, column: Value, lines: list[Value], first: Value, terms: Value

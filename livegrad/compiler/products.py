@@ -47,11 +47,12 @@ AHEAD = 16
 # What is to be done, in slots of eight bytes. Distances of operands are in bytes: to the next row
 # or column, and to the next term. Sums lie in lines, so many elements apart; if `onto` is not 0,
 # they are added to what is there. `images` are taken together. What is made of sums will be written
-# at `results`, a line per row, so many bytes apart: unless that is 0, the memory is asked for.
+# at `results`, a line per row, so many bytes apart: unless that is 0, the memory is asked for. If
+# `brought` is not 0, columns are in `room` already, from the job before, and of one block of terms.
 JOB = (
     "left", "left step", "left term", "right", "right step", "right term",
     "rows", "terms", "columns", "sums", "line", "room", "first row", "first column", "geometry",
-    "onto", "images", "results", "result step",
+    "onto", "images", "results", "result step", "brought",
 )  # fmt: skip
 JOB_BYTES = 192
 _POINTERS = ("left", "right", "sums", "room", "geometry", "results")
@@ -233,7 +234,11 @@ class Many(Multiplier):
         return self.at(self.job["room"], self.b.mul(column, BLOCK))
 
     def bring_columns(self) -> None:
-        """Columns, term by term, to their places in panels."""
+        """Columns, term by term, to their places in panels, unless they are there."""
+        with self.b.if_(self.b.icmp("eq", self.job["brought"], 0)):
+            self._bring_columns()
+
+    def _bring_columns(self) -> None:
         b = self.b
         if "right term" in self.units:
             with b.loop(0, self.columns, self.lanes) as column:

@@ -13,13 +13,16 @@ from typing import Any
 from livegrad.compiler.builder import Builder
 from livegrad.compiler.emitter import memory_element
 from livegrad.compiler.folding import LONG_ROW, SHORT_ROW, Folds, Reduction, Way
-from livegrad.compiler.products import JOB_BYTES, WIDEST, call_product
+from livegrad.compiler.products import BLOCK, JOB_BYTES, WIDEST, call_product
 from livegrad.compiler.reducers import REDUCERS, Accs
 from livegrad.compiler.signature import Instr, Store
 from livegrad.compiler.stages import Stages
 from livegrad.compiler.templates import Template
 from livegrad.compiler.values import Value
 from livegrad.dtypes import DType
+
+# Rows of a product whose sums are near, beside what is multiplied: two strips.
+NEAR_ROWS = 28
 
 
 class Span:
@@ -100,13 +103,29 @@ class Rows(Template):
             item.advance(b.mul(rows, columns))
 
     def _rows_of_products(self, outer: Value, first: Value, last: Value) -> None:
-        """The rows of an item, which may take several steps of the outer loops together."""
+        """The rows of an item; if columns are brought together once, some at a time, so that what
+        follows finds the sums in the nearest cache."""
+        b = self.b
+        once = b.icmp("sle", self.product_arg(0, 1), BLOCK)
+        once = b.and_(once, b.icmp("eq", self.product_arg(0, 4), 0))
+        step = b.sub(last, first)
+        if len(self.products) == 1:
+            step = b.select(once, b.smin(step, NEAR_ROWS), step)
+        with b.loop(first, last, step) as row:
+            after = b.smin(b.add(row.index, step), last)
+            brought = b.select(b.icmp("eq", row.index, first), b.const("i64", 0), 1)
+            self._some_rows_of_products(outer, row.index, after, brought)
+
+    def _some_rows_of_products(
+        self, outer: Value, first: Value, last: Value, brought: Value
+    ) -> None:
+        """Rows, of which several steps of the outer loops may be taken together."""
         b = self.b
         together, around = self.product_arg(0, 5), self.product_arg(0, 6)
         start = b.mul(outer, together)
         end = b.smin(b.add(start, together), around)
         columns = b.sub(self.span.high, self.span.low)
-        sums = self._multiply(self.outer_bases(start), first, last, b.sub(end, start))
+        sums = self._multiply(self.outer_bases(start), first, last, b.sub(end, start), brought)
         with b.loop(start, end) as step:
             bases = self.outer_bases(step.index)
             before = b.mul(b.sub(step.index, start), columns)
@@ -115,9 +134,9 @@ class Rows(Template):
                 self._row(bases, row.index)
 
     def _multiply(
-        self, bases: list[Value], first: Value, last: Value, together: Value
+        self, bases: list[Value], first: Value, last: Value, together: Value, brought: Value
     ) -> list[tuple[DType, Value]]:
-        """Has the products of an item computed: where the sums of each are."""
+        """Has products computed: where the sums of each are."""
         b, products = self.b, self.products
         scratch = b.load("ptr", b.gep(self.ctx, "i64", 3))
         job = b.gep(scratch, "i8", b.mul(self.arg(8), len(self.spills)))
@@ -151,6 +170,7 @@ class Rows(Template):
                 "first column": low,
                 "geometry": b.gep(self.args, "i64", self.product_arg(number, 4)),
                 "images": together,
+                "brought": brought,
                 **results,
             }
             call_product(b, job, self.product_arg(number, 0, "ptr"), told)

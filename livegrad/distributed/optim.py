@@ -1,11 +1,13 @@
-"""ZeroRedundancyOptimizer: each process keeps the state of its share of the parameters."""
+"""Optimisers of several processes: each keeps the state of its share, or of what it owns."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from typing import Any
 
+from livegrad.distributed import autograd
 from livegrad.distributed.groups import ProcessGroup, group_of
+from livegrad.distributed.rpc.references import RRef
 from livegrad.optim.optimizer import Optimizer
 
 
@@ -81,4 +83,24 @@ class ZeroRedundancyOptimizer(Optimizer):
         return f"ZeroRedundancyOptimizer({self.optim!r})"
 
 
-__all__ = ["ZeroRedundancyOptimizer"]
+class DistributedOptimizer:
+    """An optimiser of parameters by reference; gradients are those of a context of autograd."""
+
+    def __init__(
+        self, optimizer_class: Any, params_rref: Iterable[RRef[Any]], *args: Any, **kwargs: Any
+    ) -> None:
+        self._parameters = [ref.local_value() for ref in params_rref]
+        self.optim = optimizer_class(self._parameters, *args, **kwargs)
+
+    def step(self, context_id: int) -> None:
+        """A step with the gradients of a context; `grad` of parameters is left as it was."""
+        found = autograd.get_gradients(context_id)
+        before = [p.grad for p in self._parameters]
+        for p in self._parameters:
+            p.grad = found.get(p)
+        self.optim.step()
+        for p, grad in zip(self._parameters, before, strict=True):
+            p.grad = grad
+
+
+__all__ = ["DistributedOptimizer", "ZeroRedundancyOptimizer"]

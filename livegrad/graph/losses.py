@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 from weakref import ref
 
@@ -31,6 +33,39 @@ class Losses:
 LOSSES = Losses()
 
 
+class Held:
+    """What pending nodes are computed from, for a while after they have been."""
+
+    def __init__(self) -> None:
+        self.nodes: list[Node] = []
+        self.inputs: list[tuple[Node, ...]] = []
+
+    def hold(self, nodes: list[Node]) -> None:
+        """Remembers the inputs of nodes that are about to be computed."""
+        self.nodes, self.inputs = nodes, [node.inputs for node in nodes]
+
+    def clear(self) -> None:
+        """Lets go of them."""
+        if self.nodes:
+            self.nodes, self.inputs = [], []
+
+    @contextmanager
+    def put_back(self) -> Iterator[None]:
+        """Nodes have the inputs that they had, within a `with` block."""
+        pairs = zip(self.nodes, self.inputs, strict=False)  # more may have been computed
+        dropped = [(node, given) for node, given in pairs if given and not node.inputs]
+        for node, given in dropped:
+            node.inputs = given
+        try:
+            yield
+        finally:
+            for node, _ in dropped:
+                node.inputs = ()
+
+
+HELD = Held()
+
+
 @hot
 def note_loss(tensors: Any) -> None:
     """Notes where backward starts."""
@@ -45,4 +80,4 @@ def note_loss(tensors: Any) -> None:
         LOSSES.latest = refs[-1]
 
 
-__all__ = ["LOSSES", "note_loss"]
+__all__ = ["HELD", "LOSSES", "Held", "note_loss"]

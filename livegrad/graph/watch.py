@@ -35,7 +35,7 @@ class _Blaming:
     `enabled` ends with the first that was told of. `reads` says that numbers which are read are
     looked at, too: an optimiser has taken a step. `optimizer` is the one that takes a step now;
     `untold` is what was found, to be said when that is over. `groups` are those whose gradients
-    are asked about with the first update that the thread of `state` records.
+    are asked about with the updates that the thread of `state` records.
     """
 
     __slots__ = ("enabled", "groups", "optimizer", "reads", "state", "untold")

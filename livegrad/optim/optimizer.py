@@ -19,11 +19,13 @@ from livegrad.creation import tensor
 from livegrad.graph.above import Above
 from livegrad.graph.elsewhere import Sparse
 from livegrad.graph.events import MADE, STEP, tell
+from livegrad.graph.losses import HELD
 from livegrad.graph.site import user_site
 from livegrad.graph.state import LOCAL, flush
 from livegrad.graph.watch import BLAMING, Watch
 from livegrad.nn.hooks import Hooks
-from livegrad.optim import for_subclasses
+from livegrad.ops.bookkeeping.asking import compute_large_writes, was_asked
+from livegrad.optim import for_subclasses, own_steps
 from livegrad.tensor import Tensor
 
 if not TYPE_CHECKING:
@@ -85,18 +87,24 @@ def _counted(step: Step) -> Step:
         try:
             if self._step_pre_hooks or self._step_post_hooks or _AllSteps.before or _AllSteps.after:
                 return _with_hooks(step, self, args, kwargs)
-            return step(self, *args, **kwargs)
+            return _take(step, self, args, kwargs)
         finally:
             self._stepping = False
 
     return method
 
 
+def _take(step: Step, self: Optimizer, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    if type(self).update_group is Optimizer.update_group:  # it does not use `Optimizer.step`
+        return own_steps.take(step, self, args, kwargs)
+    return step(self, *args, **kwargs)
+
+
 def _with_hooks(step: Step, self: Optimizer, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     given: tuple[Any, ...] = (self, *args)
     for hook in [*_AllSteps.before.values(), *self._step_pre_hooks.values()]:
         given, kwargs = _instead(step, hook(self, given, kwargs), given, kwargs)
-    result = step(*given, **kwargs)
+    result = _take(step, given[0], given[1:], kwargs)
     for hook in [*self._step_post_hooks.values(), *_AllSteps.after.values()]:
         hook(self, given, kwargs)
     return result
@@ -256,7 +264,10 @@ class Optimizer:
             state.grad = bool(self.defaults.get("differentiable"))
             if BLAMING.enabled:
                 BLAMING.optimizer, BLAMING.reads = self, True
-                BLAMING.groups, BLAMING.state = self.param_groups, state
+                if state.written:
+                    compute_large_writes(state)
+                if not was_asked(state):
+                    BLAMING.groups, BLAMING.state = self.param_groups, state
             for group in self.param_groups:
                 if Sparse.exist and not self.takes_sparse:
                     self._refuse_sparse(group)
@@ -272,7 +283,8 @@ class Optimizer:
             raise
         finally:
             state.site, state.grad = site, grad
-            BLAMING.optimizer = BLAMING.groups = None
+            BLAMING.optimizer = BLAMING.groups = BLAMING.state = None
+            HELD.clear()
         if BLAMING.untold is not None:
             Above.blaming().tell()
         if STEP:

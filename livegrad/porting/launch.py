@@ -9,7 +9,7 @@ import sys
 from collections.abc import Sequence
 
 from livegrad.distributed.run import become_worker
-from livegrad.porting import running
+from livegrad_run import running
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

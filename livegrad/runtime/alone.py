@@ -37,7 +37,6 @@ from livegrad.native.hot import hot, hot_slots
 from livegrad.native.layout import FLOAT_VALUE, REFERENCES, SIZE, TUPLE_ITEMS
 from livegrad.ops.making.generate import number_everywhere
 from livegrad.runtime import plans
-from livegrad.runtime.counters import TIMING
 from livegrad.runtime.liveness import may_overwrite
 from livegrad.runtime.memory import Arena, Buffer, allocate_from, home_of
 from livegrad.runtime.snapshot import Snapshot
@@ -150,7 +149,6 @@ def _may_be() -> bool:
     return not (
         RECORDED
         or RAN
-        or TIMING.enabled
         or len(STATES) > 1
         or state.reference
         or state.held

@@ -7,41 +7,36 @@ here, before the graph is let go.
 from __future__ import annotations
 
 from collections.abc import Sequence
-
-import numpy as np
+from typing import Any
 
 from livegrad.graph.above import Above
+from livegrad.graph.asked import asked_of, asks
 from livegrad.graph.node import Node
-from livegrad.ops.bookkeeping.finite import asks
+from livegrad.ops.bookkeeping.finite import settle
 from livegrad.runtime.memory import Buffer
-from livegrad.runtime.values import to_compute
 
 
-def look_into(asked: Node) -> None:
+def look_into(nodes: Sequence[Node]) -> None:
     """Has what is wrong found out; then the question is answered, and the plan goes through."""
-    Above.blaming().gradients_not_finite(asked)
-    asked.args = (0.0,)
+    asking = [node for node in nodes if asks(node)]
+    Above.blaming().gradients_not_finite(
+        [x for node in asking for x in asked_of(node)], asking[0].site
+    )
+    for node in asking:
+        settle(node)
 
 
-def look_at_listed(nodes: Sequence[Node], count: int, kept: list[tuple[Node, Buffer]]) -> None:
+def look_at_listed(
+    nodes: Sequence[Node], count: int, kept: list[tuple[Node, Buffer]], are_finite: Any
+) -> None:
     """Looks at the gradients that updates behind the first `count` nodes are to use.
 
     Those that were computed just now are in `kept`; their nodes have not been given them yet.
+    `are_finite` is the device's way to look.
     """
-    if count >= len(nodes) or not asks(nodes[count]):
+    asked = [x for node in nodes[count:] for x in asked_of(node)]
+    if not asked:
         return
-    asked = nodes[count]
     made = {id(node): buffer for node, buffer in kept}
-    for x in asked.inputs:
-        buffer = made.get(id(x), x.buffer)
-        if not _is_finite(x, buffer):
-            look_into(asked)
-            return
-
-
-def _is_finite(node: Node, buffer: Buffer) -> bool:
-    meta = node.meta
-    values = to_compute(buffer.view(meta.dtype.storage, meta.shape, writeable=False), meta.dtype)
-    # A sum is finite only if all are, and is made quickly; it may overflow.
-    with np.errstate(all="ignore"):
-        return bool(np.isfinite(values.sum()) or np.isfinite(values).all())
+    if not are_finite([(x.meta, made.get(id(x), x.buffer)) for x in asked]):
+        look_into(nodes[count:])

@@ -41,7 +41,7 @@ from livegrad.graph.state import (
     start_over,
 )
 from livegrad.native.hot import FUNCTIONS, hot
-from livegrad.ops.bookkeeping.finite import NotFinite, asks
+from livegrad.ops.bookkeeping.finite import NotFinite
 from livegrad.runtime import plans
 from livegrad.runtime.alone import FEW, note_flush
 from livegrad.runtime.at_once import write_at_once
@@ -216,10 +216,9 @@ def _look_around(state: State) -> bool:
 
 def _look_into(state: State, fault: Fault) -> None:
     """Gradients that an update is to use are not finite: has that looked into, and goes on."""
-    asked = next(filter(asks, state.nodes))
     fault.recorded = None
     fault.with_traceback(None)  # its frames refer to what is pending, which would all look alive
-    look_into(asked)
+    look_into(state.nodes)
 
 
 # ---------------------------------------------------------------------- after a refused value

@@ -88,3 +88,8 @@ class Runnable:
     def step_times(self) -> list[float | None]:
         """Microseconds of each step in the last run, where they were taken."""
         return []
+
+    def stamps(self) -> list[tuple[int, Any]]:
+        """For steps that were run together, how many there are and, if they were timed in the last
+        run, a row of times of each: see `runtime/cpu/driver.py`. Else None."""
+        return []

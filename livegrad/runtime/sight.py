@@ -168,7 +168,7 @@ def run_at_first_sight(state: State, roots: tuple[Node, ...]) -> Listed | None:
             kept = sight.kept
             del sight
             _show(state.nodes, count, listed)
-            look_at_listed(state.nodes, count, kept)
+            look_at_listed(state.nodes, count, kept, pieces.are_finite)
             _finish(state, count, kept)
             return listed
     except pieces.Unfit as unfit:

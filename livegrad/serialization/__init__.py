@@ -14,6 +14,13 @@
 | `walk`, `tensors` | tensors on the way out, and in |
 """
 
+from __future__ import annotations
+
+from collections.abc import Callable
+from os import PathLike
+from typing import IO, Any, TypeAlias
+
+from livegrad.device import Device
 from livegrad.serialization.allowed import (
     add_safe_globals as add_safe_globals,
     clear_safe_globals as clear_safe_globals,
@@ -27,3 +34,7 @@ from livegrad.serialization.public import (
     save as save,
     save_file as save_file,
 )
+
+# What `map_location` may be, for annotations.
+MAP_LOCATION: TypeAlias = Callable[[Any, str], Any] | Device | str | dict[str, str] | None
+FileLike: TypeAlias = str | PathLike[str] | IO[bytes]

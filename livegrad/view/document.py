@@ -172,6 +172,7 @@ def _kernel(graph: Graph, kernel: Any) -> dict[str, Any]:
         "ops": kernel.ops, "shape": kernel.shape, "nodes": kernel.nodes,
         "op_nodes": kernel.op_nodes, "seconds": kernel.seconds, "nbytes": kernel.nbytes,
         "flops": kernel.flops, "plan": kernel.plan, "flush": kernel.flush, "tier": kernel.tier,
+        "threads": len(kernel.threads), "busy": kernel.busy,
         "reads": [[source, between(graph.kernels[source], kernel)] for source in kernel.reads],
     }  # fmt: skip
 
@@ -187,12 +188,18 @@ def timeline(record: StepRecord, graph: Graph, began: int) -> list[list[Any]]:
         start, end = (flush.started - began) / 1e3, (flush.ended - began) / 1e3
         add("flush", flush.reason, start, end - start, flush.how, -1)
         kernels = [kernel for kernel in graph.kernels if kernel.flush == place]
+        is_shared = any([len(kernel.threads) > 1 for kernel in kernels])
         at = end - sum([(kernel.seconds or 0) * 1e6 for kernel in kernels])
         for kernel in kernels:
-            took = (kernel.seconds or 0) * 1e6
-            add(
-                "kernel", " ".join(kernel.ops[:6]), max(start, at), took, kernel.kind, kernel.number
-            )
+            took, what = (kernel.seconds or 0) * 1e6, " ".join(kernel.ops[:6])
+            if kernel.started:
+                at = (kernel.started - began) / 1e3
+            add("kernel", what, max(start, at), took, kernel.kind, kernel.number)
+            if is_shared:
+                for thread, a, b in kernel.threads or [(0, kernel.started, 0)]:
+                    first = (a - began) / 1e3 if a else max(start, at)
+                    busy = (b - a) / 1e3 if b else took
+                    add(f"thread {thread}", what, first, busy, kernel.kind, kernel.number)
             at += took
     for span in record.spans:
         start = (span.started - began) / 1e3
@@ -209,19 +216,24 @@ def timeline(record: StepRecord, graph: Graph, began: int) -> list[list[Any]]:
     return found
 
 
+_LANES = ("python", "data", "flush", "plan", "compile", "kernel")
+
+
 def chrome_trace(document: Document, numbers: Iterable[int]) -> dict[str, Any]:
     """Steps for chrome://tracing and its like."""
-    lanes = {"python": 1, "flush": 2, "plan": 3, "compile": 4, "kernel": 5, "data": 6}
-    events: list[dict[str, Any]] = [
+    lanes = {lane: i for i, lane in enumerate(_LANES, 1)}
+    events: list[dict[str, Any]] = []
+    for number in numbers:
+        for lane, what, start, took, detail, _ in document.step(number)["timeline"]:
+            tid = lanes.setdefault(lane, len(lanes) + 1)
+            events.append(
+                {"ph": "X", "name": what, "cat": lane, "pid": 1, "tid": tid,
+                 "ts": start, "dur": took, "args": {"detail": detail, "step": number}}
+            )  # fmt: skip
+    events += [
         {"ph": "M", "name": "thread_name", "pid": 1, "tid": tid, "args": {"name": lane}}
         for lane, tid in lanes.items()
     ]
-    for number in numbers:
-        for lane, what, start, took, detail, _ in document.step(number)["timeline"]:
-            events.append(
-                {"ph": "X", "name": what, "cat": lane, "pid": 1, "tid": lanes.get(lane, 9),
-                 "ts": start, "dur": took, "args": {"detail": detail, "step": number}}
-            )  # fmt: skip
     return {"traceEvents": events, "displayTimeUnit": "ms"}
 
 

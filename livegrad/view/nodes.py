@@ -70,6 +70,18 @@ class GraphKernel:
     from_disk: bool | None = None
     # Of each op, the node it comes from; what was recorded as one op is often several here.
     op_nodes: tuple[int, ...] = ()
+    # When it began, in nanoseconds of `time.perf_counter_ns`; 0 if it was not timed by itself.
+    started: int = 0
+    # Of each thread that took part: its number, and when it began and ended. () if one did it all.
+    threads: tuple[tuple[int, int, int], ...] = ()
+
+    @property
+    def busy(self) -> float | None:
+        """Which share of the time its threads had something to do; None if it is unknown."""
+        if not self.threads or not self.seconds:
+            return None
+        worked = sum([ended - began for _, began, ended in self.threads]) / 1e9
+        return min(1.0, worked / (self.seconds * len(self.threads)))
 
     def __str__(self) -> str:
         took = "" if self.seconds is None else f"  {self.seconds * 1e6:.1f} µs"

@@ -86,8 +86,19 @@ class Flush:
     tier: str
     nodes: int
     compiles: int
-    times: tuple[float | None, ...] = ()
+    stamps: list[tuple[int, Any]] = field(default_factory=list)
     stats: dict[int, dict[str, Any]] = field(default_factory=dict)
+
+    @property
+    def rows(self) -> list[list[int] | None]:
+        """Of each kernel, when it began and ended and each thread there; None if it is unknown."""
+        found: list[list[int] | None] = []
+        for count, rows in self.stamps:
+            if rows is None or rows[0, 0] < self.started:  # not of this run
+                found += [None] * count
+            else:
+                found += rows.tolist()
+        return found
 
 
 @dataclass(slots=True)
@@ -281,7 +292,7 @@ class Recorder:
         flush = Flush(
             ran.reason, max(ran.started, done), ran.ended, known, executable.how(ran.hit),
             "pieces" if is_list else "plan", len(ran.sites), ran.compiles,
-            times=() if is_list else tuple(executable.runnable.step_times()),
+            stamps=[] if is_list else executable.runnable.stamps(),
         )  # fmt: skip
         if self._asked_values:
             self._take_values(flush)

@@ -45,15 +45,18 @@ def _add_kernels(graph: Graph, flush: Flush, place: int) -> None:
     if account is None:
         return
     first = len(graph.kernels)
-    times = _seconds(flush, account.work)
+    rows = flush.rows
+    times = _seconds(flush, rows, account.work)
     if flush.tier == "plan":  # what was planned tells more exactly what there was to do
         for number in {node for work in account.work for node, _ in work} & set(graph.nodes):
             graph.nodes[number].flops = 0
     for kernel, took, work in zip(account.kernels, times, account.work, strict=True):
         number = kernel.number + first
+        row = rows[kernel.number] if kernel.number < len(rows) else None
         made = replace(
             kernel, number=number, seconds=took, flush=place,
             reads=tuple([x + first for x in kernel.reads]),
+            started=row[0] if row else 0, threads=_threads(row),
         )  # fmt: skip
         graph.kernels.append(made)
         total = sum([share for _, share in work])
@@ -69,14 +72,25 @@ def _add_kernels(graph: Graph, flush: Flush, place: int) -> None:
     ]
 
 
-def _seconds(flush: Flush, work: list[list[tuple[int, int]]]) -> list[float | None]:
+def _seconds(
+    flush: Flush, rows: list[list[int] | None], work: list[list[tuple[int, int]]]
+) -> list[float | None]:
     """Seconds of each kernel: as measured, else shares of the flush by their work."""
-    if any(flush.times) and len(flush.times) == len(work):
-        return [None if t is None else t / 1e6 for t in flush.times]
+    if any(rows) and len(rows) == len(work):
+        return [None if row is None else (row[1] - row[0]) / 1e9 for row in rows]
     weights = [max(1, sum([w for _, w in each])) for each in work]
     total = sum(weights) or 1
     whole = (flush.ended - flush.started) / 1e9
     return [whole * w / total for w in weights]
+
+
+def _threads(row: list[int] | None) -> tuple[tuple[int, int, int], ...]:
+    """Which threads took part in a kernel, if it was shared out."""
+    if row is None:
+        return ()
+    parts = zip(row[2::2], row[3::2], strict=True)
+    # What a thread noted when it was not looked at may be older.
+    return tuple([(t, max(a, row[0]), min(b, row[1])) for t, (a, b) in enumerate(parts) if a])
 
 
 def _mark_failing(graph: Graph, error: dict[str, Any]) -> None:

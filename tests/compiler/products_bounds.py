@@ -12,19 +12,22 @@ import numpy as np
 
 from livegrad import dtypes
 from livegrad.compiler.few_rows import generate_product
-from livegrad.compiler.products import JOB, room_for
+from livegrad.compiler.products import BLOCK, JOB, room_for
 from livegrad.dtypes import DType
 from tests.compiler.guarded import Pages, kernel, run
 
 SIZES = [1, 2, 3, 4, 5, 8, 13, 14, 15, 16, 17, 28, 31, 32, 33, 47, 64, 65]
 WIDE = [511, 512, 530]  # columns that a few rows read line by line
-TERMS = [0, 1, 2, 15, 16, 17, 100, 255, 256, 257, 511, 512, 513, 600]
+TERMS = [0, 1, 2, 15, 16, 17, 100, 255, 256, 257, 511, 512, 513, 600, 2321]
 
 Array = np.ndarray[Any, Any]
 
 
 def multiplied(pages: Pages, left: Array, right: Array, ways: tuple[str, str]) -> Array:
-    """left @ right.T: what a job of all rows and columns gives, operands lying as `ways` says."""
+    """left @ right.T: what a job of all rows and columns gives, operands lying as `ways` says.
+
+    Some rows are a job of their own if columns need not be brought together again for them.
+    """
     rows, terms = left.shape
     columns, dtype = len(right), left.dtype
     told = dict.fromkeys(JOB, 0) | {"rows": rows, "terms": terms, "columns": columns}
@@ -43,7 +46,16 @@ def multiplied(pages: Pages, left: Array, right: Array, ways: tuple[str, str]) -
     sums = np.full((rows, told["line"]), 77, dtype)
     told["sums"] = pages.address(sums)
     told["room"] = pages.address(np.full(room_for(0, columns), 55, dtype))
-    run(kernel(generate_product, *ways, _named(dtype)), [told[name] for name in JOB])
+    code = kernel(generate_product, *ways, _named(dtype))
+    cut = random.Random(rows).randrange(5, rows) if rows > 5 and terms <= BLOCK else rows
+    first = told | {"rows": cut}
+    run(code, [first[name] for name in JOB])
+    if cut < rows:
+        told |= {"rows": rows - cut, "brought": 1}
+        told["left"] += cut * told["left step"]
+        told["sums"] += cut * told["line"] * size
+        run(code, [told[name] for name in JOB])
+        told["sums"] -= cut * told["line"] * size
     return pages.read(told["sums"], sums)[:, :columns]
 
 

@@ -138,7 +138,7 @@ def test_the_cpu_is_there() -> None:
 
 
 def test_advice_is_for_the_longest_name_that_fits() -> None:
-    assert "unwrapped" in instead_of("torch.distributed.fsdp.FullyShardedDataParallel")
+    assert "stages" in instead_of("torch.distributed.pipelining.PipelineStage")
     assert "one process" in instead_of("torch.distributed.absent")
     assert "custom_op" in instead_of("torch.utils.cpp_extension.load")
     assert instead_of("torch.nothing_like_it_at_all") == ""

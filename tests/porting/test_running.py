@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from livegrad_run import command, running
 from tests.porting.support import python, run, write
 
 pytestmark = pytest.mark.slow  # other processes
@@ -116,3 +117,41 @@ def test_torchrun_starts_one_process(place: Path) -> None:
     many = run(*line[:2], "--nproc-per-node", "2", "script.py", cwd=place)
     assert many.returncode == 1
     assert "one process" in many.stderr
+
+
+def test_a_program_without_torch_waits_for_nothing(tmp_path: Path) -> None:
+    """What is imported before a program that imports nothing, beyond what Python has by itself."""
+    write(tmp_path, names="import sys\nprint(*sorted(sys.modules))")
+    command = "import livegrad_run.command as c; c.main()"
+    alone = set(python("-c", "exec(open('names.py').read())", cwd=tmp_path).stdout.split())
+    ours = set(python("-c", command, "run", "names.py", cwd=tmp_path).stdout.split())
+    more = {name for name in ours - alone if not name.startswith(("livegrad_run", "importlib"))}
+    assert more <= {"__future__", "atexit", "_warnings", "warnings"}  # and not typing, re, numpy
+
+
+@pytest.mark.parametrize("name", ["torch", "torch.nn", "torchvision", "functorch"])
+def test_torch_is_found_whatever_is_asked_for_first(tmp_path: Path, name: str) -> None:
+    text = f"import {name}, torch\nprint('livegrad' in torch.__version__)"
+    write(tmp_path, script=text, parent="import subprocess, sys\n"
+          "subprocess.run([sys.executable, 'script.py'])")  # fmt: skip
+    for program in ("script.py", "parent.py"):
+        ran = run(program, cwd=tmp_path)
+        assert ran.stdout == "True\n", ran.stderr
+
+
+def test_the_command_knows_what_is_a_program() -> None:
+    of = command.program_of
+    assert of(["run", "a.py", "-m", "x"]) == (running.run_script, "a.py", ["-m", "x"])
+    assert of(["run", "-m", "a", "--report"]) == (running.run_module, "a", ["--report"])
+    assert of(["run", "-c", "1"]) == (running.run_text, "1", [])
+    assert of(["run", "-"]) == (running.run_script, "-", [])
+    # Options, mistakes and other commands are for click.
+    for other in (
+        ["run"],
+        ["run", "--report", "a.py"],
+        ["run", "-m"],
+        ["run", "-h"],
+        ["check"],
+        [],
+    ):
+        assert of(other) is None

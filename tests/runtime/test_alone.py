@@ -23,11 +23,9 @@ def read_often(times=2 * alone.ENOUGH):
 
 
 @pytest.fixture(autouse=True)
-def as_in_a_new_process(monkeypatch):
-    """What threads of earlier tests have left, and clocks that `explain()` has set going, keep
-    operations lazy."""
+def as_in_a_new_process():
+    """What threads of earlier tests have left keeps operations lazy."""
     gc.collect()
-    monkeypatch.setattr(alone.TIMING, "enabled", False)
 
 
 @pytest.fixture
@@ -49,6 +47,14 @@ def often(operation, times=2 * alone._SIGHTS):
 
 def is_computed(x):
     return x._node.buffer is not None
+
+
+def test_explain_leaves_it_on(capsys):
+    read_often()
+    lg.explain()
+    before = counters.flushes
+    read_often()
+    assert counters.flushes - before <= alone._SIGHTS + 1
 
 
 def test_small_flushes_turn_it_on():

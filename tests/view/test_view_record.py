@@ -6,13 +6,16 @@ import gc
 import threading
 import weakref
 
+import numpy as np
 import pytest
 
 import livegrad as lg
 from livegrad import nn
 from livegrad.graph import events
 from livegrad.nn.module import Module
+from livegrad.runtime.sight import Policy
 from livegrad.utils.data import DataLoader, TensorDataset
+from livegrad.view.document import chrome_trace
 from livegrad.view.record import Recorder
 from tests.view.networks import Net, train, watched
 
@@ -245,3 +248,26 @@ def test_other_threads_are_left_alone() -> None:
     shapes = {n.shape for step in watching.steps for n in watching.graph(step.number)}
     assert (7,) not in shapes
     assert (3,) in shapes
+
+
+def test_what_each_thread_did_of_a_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Policy, "whole", True)
+    watching = watched(steps=3)
+    step = watching.steps[-1]
+    (flush,) = [f for f in step.flushes if len(f.rows) > 1]
+    count = len(flush.rows)
+    rows = np.zeros((count, 6), np.int64)
+    rows[:, 0] = flush.started + 1000 * np.arange(count)
+    rows[:, 1] = rows[:, 0] + 800
+    rows[0, 2:] = rows[0, 0] + 100, rows[0, 1], rows[0, 0] + 200, rows[0, 1] - 200
+    flush.stamps = [(count, rows)]
+    first = next(k for k in watching.graph().kernels if k.started == rows[0, 0])
+    assert [thread for thread, _, _ in first.threads] == [0, 1]
+    assert first.seconds == 800e-9
+    assert first.busy == pytest.approx((700 + 400) / 1600)
+    timeline = watching.document.step(step.number)["timeline"]
+    lanes = [event for event in timeline if event[0].startswith("thread ")]
+    assert len([event for event in lanes if event[0] == "thread 0"]) == count
+    assert [event[3] for event in lanes if event[0] == "thread 1"] == [0.4]
+    trace = chrome_trace(watching.document, [step.number])["traceEvents"]
+    assert {"thread 0", "thread 1"} <= {e["args"].get("name") for e in trace}

@@ -10,6 +10,7 @@ from livegrad.compiler.binder import Binder
 from livegrad.compiler.describe import Describer, Description
 from livegrad.compiler.draft import Draft
 from livegrad.compiler.expand import Expander, Primitives, in_scratch, make_node
+from livegrad.compiler.finite import question
 from livegrad.compiler.fuse import fuse
 from livegrad.compiler.inserted import COPY
 from livegrad.compiler.legalise import Legaliser, legalise
@@ -17,6 +18,7 @@ from livegrad.compiler.lowerings.base import Kernel, Nodes
 from livegrad.compiler.plan import Step, Where
 from livegrad.compiler.rows import spill_count
 from livegrad.dtypes import DType
+from livegrad.graph.asked import asked_of
 from livegrad.graph.handle import LEAF, wrap
 from livegrad.graph.meta import Meta, meta_of
 from livegrad.graph.node import Node, Spec
@@ -26,15 +28,16 @@ _SIZE = 7
 
 
 class Update(Kernel):
-    """One rule over a table of parameters: attrs (how many,)."""
+    """One rule over a table of parameters: attrs as `ops/bookkeeping/update.py` says."""
 
     def legalise_complex(self, walk: Legaliser, node: Node, inputs: Nodes) -> Node:
         """An update treats the parts of complex parameters alike."""
         return self.legalise(walk, node, inputs)
 
     def bind(self, draft: Draft, node: Node) -> list[Step]:
-        """One kernel per set of dtypes, run over the table of parameters."""
-        steps = []
+        """One kernel per set of dtypes, run over the table of parameters; in front of it, if asked,
+        one that looks whether their gradients are finite."""
+        steps = question(draft, node, asked_of(node))
         for kinds, members in _by_dtype(node):
             described = describe_update(node, kinds)
             d, spills = described[0], spill_count(described[0].signature)
@@ -52,8 +55,7 @@ class Update(Kernel):
 
 def _by_dtype(node: Node) -> list[tuple[tuple[DType, ...], list[int]]]:
     """Parameters grouped by the dtypes of their streams."""
-    count = node.attrs[0]
-    streams = len(node.inputs) // count
+    count, streams, _ = node.attrs
     groups: dict[tuple[DType, ...], list[int]] = {}
     for i in range(count):
         kinds = tuple([node.inputs[s * count + i].meta.dtype.to_real() for s in range(streams)])

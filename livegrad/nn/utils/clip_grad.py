@@ -8,14 +8,15 @@ from typing import Any
 
 from livegrad.autograd import no_grad
 from livegrad.creation import zeros
+from livegrad.ops.bookkeeping.asking import ask_early
 from livegrad.ops.reductions.statistics import norm
 from livegrad.ops.shaping.joining import stack
 from livegrad.tensor import Tensor
 
 
-def _gradients(parameters: Any) -> list[Any]:
+def _with_gradients(parameters: Any) -> list[Any]:
     params = [parameters] if isinstance(parameters, Tensor) else parameters
-    return [p.grad for p in params if p.grad is not None]
+    return [p for p in params if p.grad is not None]
 
 
 def get_total_norm(
@@ -46,10 +47,10 @@ def clip_grad_norm_(
     foreach: Any = None,
 ) -> Tensor:
     """Scales all gradients so that their common norm is at most `max_norm`; returns the norm."""
-    grads = _gradients(parameters)
+    params = _with_gradients(parameters)
     with no_grad():
-        total = get_total_norm(grads, norm_type, error_if_nonfinite)
-        _scale(grads, max_norm, total)
+        total = get_total_norm([p.grad for p in params], norm_type, error_if_nonfinite)
+        _scale(params, max_norm, total)
     return total
 
 
@@ -58,13 +59,14 @@ def clip_grads_with_norm_(
 ) -> None:
     """Scales all gradients, whose common norm is `total_norm`, so that it is at most `max_norm`."""
     with no_grad():
-        _scale(_gradients(parameters), max_norm, total_norm)
+        _scale(_with_gradients(parameters), max_norm, total_norm)
 
 
-def _scale(grads: list[Any], max_norm: float, total: Any) -> None:
+def _scale(params: list[Any], max_norm: float, total: Any) -> None:
+    ask_early(params)
     factor = (float(max_norm) / (total + 1e-6)).clamp(max=1.0)
-    for g in grads:
-        g.mul_(factor)
+    for p in params:
+        p.grad.mul_(factor)
 
 
 clip_grad_norm = clip_grad_norm_  # the old name
@@ -74,5 +76,7 @@ def clip_grad_value_(parameters: Any, clip_value: float, foreach: Any = None) ->
     """Limits every element of every gradient to [-clip_value, clip_value]."""
     limit = float(clip_value)
     with no_grad():
-        for g in _gradients(parameters):
-            g.clamp_(min=-limit, max=limit)
+        params = _with_gradients(parameters)
+        ask_early(params)
+        for p in params:
+            p.grad.clamp_(min=-limit, max=limit)

@@ -1,8 +1,11 @@
 """Whether loss and gradients are finite, asked right before updates overwrite parameters.
 
-An optimiser records one node over the latest loss and all its gradients. Its kernel writes nothing:
-a NaN or an infinity makes the plan stop there, while parameters still have the values that the step
-was computed from, so that what made it can be found by computing the step again (`debug/`).
+Updates ask themselves (`update.py`). The kernel that looks writes nothing: a NaN or an infinity
+makes the plan stop there, while parameters still have the values that the step was computed from,
+so that what made it can be found by computing the step again (`debug/`).
+
+What is about to be computed in front of updates, and so without them, asks by a node of its own: an
+update of nothing.
 """
 
 from __future__ import annotations
@@ -11,14 +14,15 @@ from collections.abc import Sequence
 from typing import Any
 
 from livegrad.device import CPU
-from livegrad.dtypes import FLOAT
+from livegrad.dtypes import FLOAT, float32
 from livegrad.graph.handle import wrap
+from livegrad.graph.infer import infer_spec
 from livegrad.graph.losses import LOSSES
-from livegrad.graph.lowering import lowered_by
-from livegrad.graph.meta import Meta
+from livegrad.graph.meta import Meta, meta_of
+from livegrad.graph.node import Node
 from livegrad.graph.op import Op
 from livegrad.graph.record import record
-from livegrad.graph.state import LOCAL
+from livegrad.graph.state import LOCAL, State
 from livegrad.native.hot import hot
 from livegrad.ops.bookkeeping.pending import Pending
 from livegrad.ops.support import samples as s
@@ -28,77 +32,93 @@ class NotFinite(ArithmeticError):
     """What stops a plan in front of an update; nobody but the flush sees it."""
 
 
-def _complaint(node: Any, value: int) -> tuple[type[Exception], str]:
+def complaint(node: Any, value: int) -> tuple[type[Exception], str]:
+    """What an update says of gradients that are not finite."""
     return NotFinite, "a gradient is not finite"
 
 
 def _infer(metas: Sequence[Meta], attrs: Any, shape: Any) -> Meta:
-    return metas[0]
+    return meta_of((), float32)
 
 
 FINITE = Op(
     "finite",
     "update",
-    # Inputs are gradients; attrs (how many,), args (1.0 if the plan is to stop, else 0.0,).
     infer=_infer,
-    expand=lambda args, *gradients: (),
-    lower=lowered_by("finite.Finite"),
-    complaint=_complaint,
+    expand=lambda args: (),
+    complaint=complaint,
     samples=s.calls(),
 )
 
-
-def asks(node: Any) -> bool:
-    """Whether a node is the question."""
-    return node.spec.op is FINITE
-
-
 # A write of so many bytes in the same flush is made in place, which a plan that may stop could not.
-_LARGE = 1 << 16
+LARGE = 1 << 16
 
 
 @hot
-def check_gradients(groups: list[Any]) -> None:
-    """Records the question for the gradients of an optimiser; the caller flushes, after updates."""
-    state = LOCAL.state
+def may_ask(state: State) -> bool:
+    """Whether a plan of what is pending may stop, so that updates may ask."""
     if state.reference or state.grad or state.flusher is not None:
-        return
-    for node in state.written:
-        if node.meta.nbytes + 0 > _LARGE:
-            return
-    gradients: list[Any] = []
-    for group in groups:
-        for p in group["params"]:
-            g = p._grad
-            if g is None:
-                continue
-            meta = g._node.meta
-            if meta.device is CPU and meta.dtype.category >= FLOAT:
-                gradients.append(g)
-    if not gradients:
-        return
-    if LOSSES.latest is not None:
-        loss = LOSSES.latest()
-        if loss is not None and _may_be_asked(loss):
-            gradients.append(wrap(loss))
-    held = state.held
-    state.held = True
+        return False
+    return not state.written or not any([x.meta.nbytes + 0 > LARGE for x in state.written])
+
+
+@hot
+def latest_loss(state: State) -> Any:
+    """Where backward started, if it is computed, or pending here, which is going to."""
+    latest = LOSSES.latest
+    loss = None if latest is None else latest()
+    if loss is None:
+        return None
+    meta = loss.meta
+    if meta.device is not CPU or meta.dtype.category < FLOAT:
+        return None
+    place = loss.index - state.base
+    if loss.buffer is None and not 0 <= place < len(state.nodes):
+        return None
+    return wrap(loss)
+
+
+def ask_apart(groups: Sequence[Any]) -> bool:
+    """Records the question for all gradients of some groups, as a node of its own; if any."""
+    state = LOCAL.state
+    found = [p._grad for group in groups for p in group["params"] if p._grad is not None]
+    metas = [g._node.meta for g in found]
+    asked = [
+        g
+        for g, meta in zip(found, metas, strict=True)
+        if meta.device is CPU and meta.dtype.category >= FLOAT
+    ]
+    if not asked:
+        return False
+    loss = latest_loss(state)
+    if loss is not None:
+        asked.append(loss)
+    held, state.held = state.held, True
     try:
-        asked = record(FINITE, gradients, (len(gradients),), (1.0,))
-        state.handles[-1] = Pending(asked._node, gradients)
+        node = record(FINITE, asked, (0, 1, True))._node
+        state.handles[-1] = Pending(node, asked)
     finally:
         state.held = held
+    return True
 
 
-@hot
-def _may_be_asked(node: Any) -> bool:
-    """Whether a loss is computed, or pending in this thread, which is going to."""
-    meta = node.meta
-    if meta.device is not CPU or meta.dtype.category < FLOAT:
-        return False
-    state = LOCAL.state
-    place = node.index - state.base
-    return node.buffer is not None or 0 <= place < len(state.nodes)
+def settle(node: Node) -> None:
+    """Has an update that asks, ask no more."""
+    count, streams, _ = node.spec.attrs
+    inputs = node.inputs[: count * streams]
+    op = node.spec.op
+    key = (tuple([x.meta for x in inputs]), (count, streams, False), None)
+    node.spec = op.cache.get(key) or infer_spec(op, key, inputs, node.args)
+    node.inputs = inputs
 
 
-__all__ = ["FINITE", "NotFinite", "asks", "check_gradients"]
+__all__ = [
+    "FINITE",
+    "LARGE",
+    "NotFinite",
+    "ask_apart",
+    "complaint",
+    "latest_loss",
+    "may_ask",
+    "settle",
+]

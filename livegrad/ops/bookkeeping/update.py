@@ -23,7 +23,7 @@ from livegrad.graph.state import LOCAL, flush, setting
 from livegrad.graph.watch import BLAMING
 from livegrad.graph.writes import rebind
 from livegrad.native.hot import hot
-from livegrad.ops.bookkeeping.finite import check_gradients
+from livegrad.ops.bookkeeping.finite import ask_apart, complaint, latest_loss, may_ask
 from livegrad.ops.bookkeeping.pending import Pending
 from livegrad.ops.elementwise.conjugate import VIEW_AS_COMPLEX, VIEW_AS_REAL
 
@@ -44,9 +44,10 @@ def define(name: str, rule: Rule, written: tuple[int, ...], **rules: Any) -> Op:
         name,
         "update",
         # The node has no value of its own: what it does is to write.
-        infer=lambda metas, attrs, shape: _check_shapes(name, metas, attrs[0]),
+        infer=lambda metas, attrs, shape: _check_shapes(name, metas, attrs[0], attrs[1]),
         expand=rule,
         written=written,
+        complaint=complaint,
         **rules,
     )
 
@@ -70,9 +71,9 @@ def registered_once(make: F) -> F:
     return made  # type: ignore[return-value]
 
 
-def _check_shapes(name: str, metas: Sequence[Meta], count: int) -> Meta:
+def _check_shapes(name: str, metas: Sequence[Meta], count: int, streams: int) -> Meta:
     """RuntimeError unless gradients and state have the shapes of their parameters."""
-    for i, meta in enumerate(metas):
+    for i, meta in enumerate(metas[: count * streams]):
         parameter = metas[i % count]
         if meta.shape != parameter.shape:
             raise RuntimeError(
@@ -100,9 +101,7 @@ def update(op: Op, streams: Sequence[Sequence[Tensor]], args: tuple[float, ...])
             _compute([x for s in written for x in streams[s]])
         spent.cut(None)
         return
-    if BLAMING.groups is not None and BLAMING.state is state:
-        groups, BLAMING.groups = BLAMING.groups, None
-        check_gradients(groups)
+    asks = BLAMING.state is state and may_ask(state)
     seen_by_others = False
     missing = False
     for s in written:
@@ -113,19 +112,25 @@ def update(op: Op, streams: Sequence[Sequence[Tensor]], args: tuple[float, ...])
             if x._node.buffer is None:
                 missing = True
     if missing:  # new this step: what is written in place must be there
+        asks = _asked_apart(asks)
         _compute([x for s in written for x in streams[s]])
     if seen_by_others:
         for s in written:
             for x in streams[s]:
                 if _is_part(x):
+                    _asked_apart(asks)
                     _update_apart(op, streams, args)
                     return
     flat: list[Tensor] = []
     for stream in streams:
         flat += stream
+    if asks:
+        loss = latest_loss(state)
+        if loss is not None:
+            flat.append(loss)
     grad, state.grad, state.held = state.grad, False, True
     try:
-        whole = record(op, flat, (count,), args)
+        whole = record(op, flat, (count, len(streams), asks), args)
         state.handles[-1] = Pending(whole._node, flat)
     except BaseException:
         state.grad, state.held = grad, False
@@ -145,6 +150,14 @@ def update(op: Op, streams: Sequence[Sequence[Tensor]], args: tuple[float, ...])
                     cell.version += 1
                     share.seen = cell.version
                     share.wrote()
+
+
+def _asked_apart(asks: bool) -> bool:
+    """If updates ask, has all of this step be asked about before something else is computed."""
+    if asks:
+        BLAMING.state = None
+        ask_apart(BLAMING.groups)
+    return False
 
 
 def apply_rule(op: Op, streams: Sequence[Sequence[Tensor]], args: tuple[Any, ...]) -> None:

@@ -121,6 +121,32 @@ def _dynamic_linear(
     return _shaped(n, _scaled(_product(n, q, weight), shift, mul(step, scale), *bias))
 
 
+def _linear_sample(static: bool, x: tuple[int, ...], outputs: int, biased: bool) -> s.Sample:
+    size = x[-1]
+    inputs = [s.uniform(*x), s.integers(outputs, size, low=-127, high=128), s.uniform(outputs)]
+
+    def call(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+        sums = cast(weight.sum(1), dtypes.int32)
+        quads = _in_quads(cast(weight, dtypes.int8), -(-size // QUAD))
+        scale = add(mul(cast(bias, dtypes.float32), 0.0), 0.01)
+        offset = cast(bias, dtypes.float32) if biased else None
+        if static:
+            return linear_static(x, quads, mul(sums, 128), scale, offset, size, 1 / 127, 128)
+        return linear_dynamic(x, quads, sums, scale, offset, size)
+
+    return s.Sample(tuple(inputs), call, smooth=False)
+
+
+def _linear_samples(static: bool) -> s.SampleRule:
+    """The same calls for both linear layers."""
+    return s.calls(
+        lambda: _linear_sample(static, (3, 8), 4, True),
+        lambda: _linear_sample(static, (2, 3, 7), 21, False),
+        lambda: _linear_sample(static, (5,), 1, True),
+        lambda: _linear_sample(static, (0, 8), 4, True),
+    )
+
+
 STATIC_LINEAR: Op = Op(
     "quantized_linear",
     "composite",
@@ -129,12 +155,7 @@ STATIC_LINEAR: Op = Op(
     infer=_linear_infer,
     expand=_static_linear,
     saves="",
-    samples=s.calls(
-        lambda: _linear_sample(True, (3, 8), 4, True),
-        lambda: _linear_sample(True, (2, 3, 7), 21, False),
-        lambda: _linear_sample(True, (5,), 1, True),
-        lambda: _linear_sample(True, (0, 8), 4, True),
-    ),
+    samples=_linear_samples(True),
 )
 DYNAMIC_LINEAR: Op = Op(
     "quantized_linear_dynamic",
@@ -143,12 +164,7 @@ DYNAMIC_LINEAR: Op = Op(
     infer=_linear_infer,
     expand=_dynamic_linear,
     saves="",
-    samples=s.calls(
-        lambda: _linear_sample(False, (3, 8), 4, True),
-        lambda: _linear_sample(False, (2, 3, 7), 21, False),
-        lambda: _linear_sample(False, (5,), 1, True),
-        lambda: _linear_sample(False, (0, 8), 4, True),
-    ),
+    samples=_linear_samples(False),
 )
 
 
@@ -327,22 +343,6 @@ def conv_quads(weight: Tensor, by_channels: bool) -> Tensor:
 
 
 # ---------------------------------------------------------------------------------- samples
-
-
-def _linear_sample(static: bool, x: tuple[int, ...], outputs: int, biased: bool) -> s.Sample:
-    size = x[-1]
-    inputs = [s.uniform(*x), s.integers(outputs, size, low=-127, high=128), s.uniform(outputs)]
-
-    def call(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
-        sums = cast(weight.sum(1), dtypes.int32)
-        quads = _in_quads(cast(weight, dtypes.int8), -(-size // QUAD))
-        scale = add(mul(cast(bias, dtypes.float32), 0.0), 0.01)
-        offset = cast(bias, dtypes.float32) if biased else None
-        if static:
-            return linear_static(x, quads, mul(sums, 128), scale, offset, size, 1 / 127, 128)
-        return linear_dynamic(x, quads, sums, scale, offset, size)
-
-    return s.Sample(tuple(inputs), call, smooth=False)
 
 
 def _conv_sample(

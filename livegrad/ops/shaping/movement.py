@@ -408,13 +408,31 @@ def transposed(value: Tensor, dim0: int, dim1: int) -> Tensor:
     return record(PERMUTE, (value,), (_exchanged(node_of(value).meta.ndim, dim0, dim1),))
 
 
-def _exchanged(ndim: int, dim0: int, dim1: int) -> tuple[int, ...]:
+def _exchanged(ndim: int, dim0: Any, dim1: Any) -> tuple[int, ...]:
     """The order of dims after two of them have changed places."""
+    if type(dim0) is int and type(dim1) is int:  # what may be looked up by its value
+        return _exchanged_plain(ndim, dim0, dim1)
+    a, b = normal_dim("transpose", dim0, ndim), normal_dim("transpose", dim1, ndim)
+    return _exchanged_plain(ndim, a, b)
+
+
+@lru_cache(maxsize=1024)
+def _exchanged_plain(ndim: int, dim0: int, dim1: int) -> tuple[int, ...]:
     order = list(range(ndim))
     a, b = normal_dim("transpose", dim0, ndim), normal_dim("transpose", dim1, ndim)
     if ndim:
         order[a], order[b] = order[b], order[a]
     return tuple(order)
+
+
+def in_reverse(input: Tensor) -> Tensor:
+    """The dims of `input` in reverse order: `input.T`."""
+    return record_view(PERMUTE, input, (_backwards(node_of(input).meta.ndim),))
+
+
+@lru_cache(maxsize=64)
+def _backwards(ndim: int) -> tuple[int, ...]:
+    return tuple(range(ndim - 1, -1, -1))
 
 
 def t(input: Tensor) -> Tensor:

@@ -14,6 +14,8 @@ import os
 import threading
 import warnings
 
+from livegrad.temporary import remove_left_overs, temporary_name
+
 MAGIC = b"LVGRAD\x00\x01"
 # Raise when the meaning of a cached object changes though its IR does not (kernel ABI, loader).
 FORMAT_VERSION = 2
@@ -87,8 +89,6 @@ class DiskCache:
 
     def _write(self, path: str, data: bytes) -> None:
         """Write through a temporary file, so that readers see all of an entry or none."""
-        from livegrad.temporary import temporary_name  # who only reads is quicker without
-
         folder, name = os.path.split(path)
         os.makedirs(folder, exist_ok=True)
         temporary = os.path.join(folder, temporary_name(name))
@@ -116,8 +116,6 @@ class DiskCache:
         """Remove the oldest files until the cache fits into `max_bytes`."""
         if self.directory is None:
             return
-        from livegrad.temporary import remove_left_overs
-
         for folder in os.scandir(self.directory):
             remove_left_overs(folder.path, again=True)
         files = _files_by_age(self.directory)

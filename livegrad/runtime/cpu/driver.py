@@ -8,6 +8,7 @@ A Program is a piece of memory that the compiled `run` reads, in int64 slots:
     patch    kind, dst, src, value        written into the argument blocks before the steps
     step     kernel address, block offset, repeat, block stride, grain, flags, 0, 0
     blocks   the kernels' argument blocks, slot 0 of each: the number of work items
+    timing   0 threads; from 8 on, a row per step: began, ended, and the same of each thread
 
 Kernel ABI: `void kernel(ptr args, i64 begin, i64 end, ptr ctx)` does the independent work items
 [begin, end). `ctx` is the thread's own: fault code, fault value, thread index, scratch address,
@@ -239,17 +240,27 @@ class Program:
         return int(self._header[FAULT_CODE]), int(self._header[FAULT_VALUE])
 
     def time_steps(self, enabled: bool = True) -> None:
-        """Take the time of each step from the next run on."""
+        """Take the time of each step, and of each thread in it, from the next run on."""
         if enabled and self._timing is None:
-            self._timing, _ = aligned_zeros(2 * self.num_steps)
+            count = threads.pool.num_threads
+            self._timing, _ = aligned_zeros(8 + self.num_steps * (2 + 2 * count))
+            self._timing[0] = count
         address = self._timing.__array_interface__["data"][0] if self._timing is not None else 0
         self._header[5] = address if enabled else 0
 
+    def stamps(self) -> npt.NDArray[np.int64]:
+        """Of each step in the last timed run, a row of nanoseconds on the monotonic clock.
+
+        When it began and ended, and then of each thread when it began and ended with its part; a
+        thread that had none began at 0, and so does each of a step that one did alone.
+        """
+        if self._timing is None:
+            raise RuntimeError("stamps: nothing was timed. Call time_steps() before run().")
+        return self._timing[8:].reshape(self.num_steps, -1)
+
     def step_times(self) -> list[float]:
         """Microseconds of each step in the last timed run."""
-        if self._timing is None:
-            raise RuntimeError("step_times: nothing was timed. Call time_steps() before run().")
-        stamps = self._timing.reshape(-1, 2)
+        stamps = self.stamps()
         return [float(t) for t in (stamps[:, 1] - stamps[:, 0]) / 1000]
 
 

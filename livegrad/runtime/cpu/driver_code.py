@@ -177,9 +177,16 @@ entry:
   %timing.p = getelementptr i64, ptr %program, i64 5
   %timing = load ptr, ptr %timing.p, align 8
   %timed = icmp ne ptr %timing, null
+  %timed.word = zext i1 %timed to i64
+  %timed.p = getelementptr i64, ptr %pool, i64 34
+  store atomic i64 %timed.word, ptr %timed.p monotonic, align 8
+  br i1 %timed, label %timing.size, label %head
+timing.size:
+  %noted.size = load i64, ptr %timing, align 8
   br label %head
 head:
-  %s = phi i64 [ 0, %entry ], [ %s.next, %next ]
+  %s = phi i64 [ 0, %entry ], [ 0, %timing.size ], [ %s.next, %next ]
+  %noted = phi i64 [ 0, %entry ], [ %noted.size, %timing.size ], [ %noted, %next ]
   %more = icmp ult i64 %s, %number
   br i1 %more, label %body, label %all
 all:
@@ -189,7 +196,11 @@ body:
   %step = getelementptr i64, ptr %steps, i64 %at
   %flags.p = getelementptr i64, ptr %step, i64 5
   %flags = load i64, ptr %flags.p, align 8
-  %start.at = shl i64 %s, 1
+  ; Of a step: when it began and ended, and the same of each thread.
+  %noted.words = shl i64 %noted, 1
+  %row.words = add i64 %noted.words, 2
+  %row.at = mul i64 %s, %row.words
+  %start.at = add i64 %row.at, 8
   %start.p = getelementptr i64, ptr %timing, i64 %start.at
   %stop.p = getelementptr i64, ptr %start.p, i64 1
   br i1 %timed, label %stamp.start, label %go
@@ -203,6 +214,7 @@ go:
 stamp.stop:
   %stop.time = call i64 @now()
   store i64 %stop.time, ptr %stop.p, align 8
+  call void @note_threads(ptr %pool, ptr %start.p, i64 %noted)
   br label %check
 check:
   %may.fault = and i64 %flags, 1
@@ -217,6 +229,33 @@ stop:
 next:
   %s.next = add i64 %s, 1
   br label %head
+}
+
+; Move what threads have noted of the step that is over into its row, behind its own times.
+define internal void @note_threads(ptr %pool, ptr %row, i64 %number) {
+entry:
+  br label %head
+head:
+  %t = phi i64 [ 0, %entry ], [ %t.next, %body ]
+  %more = icmp ult i64 %t, %number
+  br i1 %more, label %body, label %leave
+body:
+  %slot = mul i64 %t, 16
+  %index = add i64 %slot, 45
+  %began.p = getelementptr i64, ptr %pool, i64 %index
+  %ended.p = getelementptr i64, ptr %began.p, i64 1
+  %began = load atomic i64, ptr %began.p monotonic, align 8
+  %ended = load atomic i64, ptr %ended.p monotonic, align 8
+  store atomic i64 0, ptr %began.p monotonic, align 8
+  %t.next = add i64 %t, 1
+  %to = shl i64 %t.next, 1
+  %to.p = getelementptr i64, ptr %row, i64 %to
+  %to.end.p = getelementptr i64, ptr %to.p, i64 1
+  store i64 %began, ptr %to.p, align 8
+  store i64 %ended, ptr %to.end.p, align 8
+  br label %head
+leave:
+  ret void
 }
 
 ; All argument blocks of one step, each on one thread or on all of them.

@@ -14,10 +14,11 @@ import os
 import threading
 import weakref
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from livegrad.compiler.kept import KEPT, Kept
 from livegrad.runtime.counters import counters
+from livegrad.runtime.cpu.diskcache import DiskCache, default_directory, entry_key
 from livegrad.runtime.cpu.loading import is_image, is_possible, load
 from livegrad.runtime.cpu.target import (
     Host,
@@ -25,9 +26,6 @@ from livegrad.runtime.cpu.target import (
     changed_by_environment,
     read_host,
 )
-
-if TYPE_CHECKING:  # imported by the first compile, like llvmlite
-    from livegrad.runtime.cpu.diskcache import DiskCache
 
 
 class Kernel:
@@ -188,8 +186,6 @@ def store_bytes(key: str, data: bytes) -> None:
 
 
 def _entry_key(key: str, target: Target) -> str:
-    from livegrad.runtime.cpu.diskcache import entry_key
-
     return entry_key(key, target.cpu, target.features, _host().llvm)
 
 
@@ -236,8 +232,6 @@ def target_with(features: str) -> Target:
 def disk_cache() -> DiskCache:
     """The process's disk cache, in the directory that the environment named at first use."""
     global _disk
-    from livegrad.runtime.cpu.diskcache import DiskCache, default_directory
-
     with _lock:
         if _disk is None:
             _disk = DiskCache(default_directory())

@@ -27,6 +27,9 @@ entry:
   %chunk = load atomic i64, ptr %chunk.p monotonic, align 8
   %per = load atomic i64, ptr %per.p monotonic, align 8
   %queues = load atomic i64, ptr %queues.p monotonic, align 8
+  %timed.p = getelementptr i64, ptr %pool, i64 34
+  %timed.word = load atomic i64, ptr %timed.p monotonic, align 8
+  %timed = icmp ne i64 %timed.word, 0
   ; A description that changed under our eyes belongs to no task (see `parallel`).
   fence acquire
   %gen.again = load atomic i64, ptr %gen.p monotonic, align 8
@@ -38,6 +41,8 @@ start:
   %ctx.slot = mul i64 %self, 16
   %ctx.index = add i64 %ctx.slot, 40
   %ctx = getelementptr i64, ptr %pool, i64 %ctx.index
+  %began.p = getelementptr i64, ptr %ctx, i64 5
+  %ended.p = getelementptr i64, ptr %ctx, i64 6
   %chunks = call i64 @ceil_div(i64 %count, i64 %chunk)
   br label %queue
 queue:
@@ -54,7 +59,7 @@ select:
   %ticket.p = getelementptr i64, ptr %pool, i64 %q.index
   br label %claim
 claim:
-  %taken.queue = phi i64 [ %taken, %select ], [ %taken.queue, %swap ], [ %taken.more, %work ]
+  %taken.queue = phi i64 [ %taken, %select ], [ %taken.queue, %swap ], [ %taken.more, %call ]
   %ticket = load atomic i64, ptr %ticket.p acquire, align 8
   %ticket.gen = lshr i64 %ticket, 20
   %ours = icmp eq i64 %ticket.gen, %gen
@@ -81,6 +86,17 @@ work:
   %items = mul i64 %size, %chunk
   %end.full = add i64 %begin, %items
   %end = call i64 @llvm.umin.i64(i64 %end.full, i64 %count)
+  br i1 %timed, label %stamp, label %call
+stamp:
+  ; When this thread began with the step: noted once, and taken away by `note_threads`.
+  %began = load atomic i64, ptr %began.p monotonic, align 8
+  %first.part = icmp eq i64 %began, 0
+  br i1 %first.part, label %stamp.began, label %call
+stamp.began:
+  %began.time = call i64 @now()
+  store atomic i64 %began.time, ptr %began.p monotonic, align 8
+  br label %call
+call:
   call void %fn(ptr %args, i64 %begin, i64 %end, ptr %ctx)
   %taken.more = add i64 %taken.queue, %size
   br label %claim
@@ -89,7 +105,13 @@ next:
   br label %queue
 report:
   %any = icmp ne i64 %taken, 0
-  br i1 %any, label %add, label %leave
+  br i1 %any, label %done, label %leave
+done:
+  br i1 %timed, label %stamp.ended, label %add
+stamp.ended:
+  %ended.time = call i64 @now()
+  store atomic i64 %ended.time, ptr %ended.p monotonic, align 8
+  br label %add
 add:
   %done.p = getelementptr i64, ptr %pool, i64 24
   %old = atomicrmw add ptr %done.p, i64 %taken release, align 8

@@ -54,22 +54,19 @@ class Segment:
         self.program = program
         self.kernels = kernels
         self.timed = False
-        self.time_if_wanted()
 
     def run(self, inputs: list[int], scalars: Sequence[float]) -> None:
         """Runs the steps; a step may find an index out of range."""
-        self._finish(self.program.run(inputs, scalars))
-
-    def _finish(self, status: int) -> None:
         self.time_if_wanted()
+        status = self.program.run(inputs, scalars)
         if status:
             raise self.fault(status)
 
     def time_if_wanted(self) -> None:
-        """Has steps timed from the next run on, if that is wanted."""
-        if TIMING.enabled and not self.timed:
-            self.program.time_steps()
-            self.timed = True
+        """Has steps timed from the next run on, if that is wanted, or no longer."""
+        if self.timed != TIMING.enabled:
+            self.timed = TIMING.enabled
+            self.program.time_steps(self.timed)
 
     def fault(self, status: int) -> Fault:
         """The fault that a run reported by its status."""
@@ -79,6 +76,10 @@ class Segment:
     def step_times(self) -> list[float | None]:
         """Microseconds of each step in the last run, where they were taken."""
         return list(self.program.step_times()) if self.timed else [None] * len(self.steps)
+
+    def stamps(self) -> tuple[int, Any]:
+        """How many steps there are, and their times in the last run if they were taken."""
+        return len(self.steps), self.program.stamps().copy() if self.timed else None
 
 
 class HostStep:
@@ -113,6 +114,10 @@ class HostStep:
             raise Fault(self.number, RuntimeError, f"can't allocate memory: {error}") from None
         target[...] = from_compute(result, self.meta.dtype)
         counters.host_steps += 1
+
+    def stamps(self) -> tuple[int, Any]:
+        """One step, which is not timed."""
+        return 1, None
 
 
 def _number(arg: Any, ints: list[int], scalars: Sequence[float]) -> Any:
@@ -217,7 +222,7 @@ class Segments(Runnable):
         for buffer in buffers:
             put_word(slot, buffer.ptr)
             slot += 8
-        if TIMING.enabled:
+        if TIMING.enabled or segment.timed:
             segment.time_if_wanted()
         status: int = segment.program.run_prepared()
         return status
@@ -234,3 +239,7 @@ class Segments(Runnable):
         for segment in self.segments:
             times += segment.step_times() if isinstance(segment, Segment) else [None]
         return times
+
+    def stamps(self) -> list[tuple[int, Any]]:
+        """When each of the plan's steps began and ended in the last run, and each thread there."""
+        return [segment.stamps() for segment in self.segments]

@@ -12,8 +12,9 @@ State shared with the compiled code, in int64 slots (a cache line is 8 slots):
    17  fn   18 args   19 count   20 chunk (items)   21 chunks per queue   22 queues
    23  cpu         where the caller of the task runs
    24  done        chunks finished
-   32  busy        1 while a program runs                       33 threads
+   32  busy        1 while a program runs                       33 threads   34 timed
    40  one line pair per thread:  +0 ctx (kernel ABI)           +8 ticket
+                   +5 when it began with a timed step, or 0     +6 when it ended
 
 A ticket is generation << 20 | number of chunks taken. Taking a chunk is a compare-and-swap on
 the ticket. It can only succeed while the task of that generation has chunks left, hence while

@@ -60,6 +60,9 @@
     return [...counts].map(([op, n]) => (n > 1 ? `${op} ×${n}` : op)).join("  ");
   }
 
+  // How many threads shared it, and for which part of the time they had something to do.
+  const threads = (kernel) => (kernel.threads > 1 ? `${kernel.threads}, busy ${LG.share(kernel.busy)}` : "one");
+
   function drawKernel(kernel) {
     if (!kernel) { LG.empty(side); return; }
     const readers = slowest().filter((k) => k.reads.some(([source]) => source === kernel.number));
@@ -71,7 +74,7 @@
     LG.empty(side,
       LG.h("h2", {}, `Kernel ${kernel.number}`, LG.h("small", {}, ` ${kernel.kind} ${LG.shape(kernel.shape)}`)),
       LG.h("dl", {}, pair("time", LG.time(kernel.seconds)), pair("moves", LG.bytes(kernel.nbytes)), pair("computes", kernel.flops ? LG.flops(kernel.flops) : "–"),
-        pair("runs at", rate(kernel)), pair("tier", kernel.tier), pair("plan", String(kernel.plan)), pair("code", kernel.name || "NumPy")),
+        pair("runs at", rate(kernel)), pair("threads", threads(kernel)), pair("tier", kernel.tier), pair("plan", String(kernel.plan)), pair("code", kernel.name || "NumPy")),
       LG.h("h3", {}, "Computes"),
       kernel.nodes.map((number) => {
         const node = step.byNumber.get(number);

@@ -50,7 +50,7 @@
     const from = Math.min(...events.map((e) => e[2]));
     const to = Math.max(...events.map((e) => e[2] + e[3]));
     range = range || [from, to];
-    const shown = LANES.filter(([lane]) => events.some((e) => e[0] === lane));
+    const shown = lanesOf(events);
     const [width, left, each] = [900, 74, 26];
     const x = (at) => left + ((at - range[0]) / (range[1] - range[0])) * (width - left);
     const boxes = [];
@@ -58,7 +58,7 @@
       const [a, b] = [Math.max(left, x(start)), Math.min(width, x(start + took))];
       if (b < left || a > width) continue;
       const y = shown.findIndex(([name]) => name === lane) * each;
-      boxes.push(LG.s("g", { class: `span ${lane}`, onclick: kernel >= 0 ? () => LG.showKernel(kernel) : null },
+      boxes.push(LG.s("g", { class: `span ${lane.split(" ")[0]}`, onclick: kernel >= 0 ? () => LG.showKernel(kernel) : null },
         LG.s("rect", { x: a, y: y + 2, width: Math.max(0.6, b - a - 0.4), height: each - 5, rx: 2 }),
         b - a > 46 ? LG.s("text", { x: a + 5, y: y + 16 }, what.slice(0, Math.floor((b - a) / 6.6))) : null,
         LG.s("title", {}, `${what}\n${LG.time(took / 1e6)}${detail ? `\n${detail}` : ""}`)));
@@ -69,6 +69,13 @@
     svg.addEventListener("wheel", (event) => { event.preventDefault(); zoom(event, svg, from, to); }, { passive: false });
     drag(svg, from, to);
     LG.empty(lanes, LG.h("h3", {}, `Step ${step.number}`, LG.h("small", {}, ` ${LG.time((to - from) / 1e6)}`)), svg);
+  }
+
+  // Kernels, and below them what each thread did of those that were shared out.
+  function lanesOf(events) {
+    const present = new Set(events.map((e) => e[0]));
+    const threads = [...present].filter((lane) => lane.startsWith("thread ")).sort((a, b) => a.slice(7) - b.slice(7));
+    return [...LANES.filter(([lane]) => present.has(lane)), ...threads.map((lane) => [lane, lane])];
   }
 
   function zoom(event, svg, from, to) {
@@ -106,9 +113,10 @@
   }
 
   function saveTrace() {
-    const names = LANES.map(([lane]) => lane);
+    const shown = lanesOf(step.timeline);
+    const names = shown.map(([lane]) => lane);
     const events = step.timeline.map(([lane, name, ts, dur, detail]) => ({ ph: "X", pid: 1, tid: names.indexOf(lane) + 1, cat: lane, name, ts, dur, args: { detail } }));
-    const threads = LANES.map(([, title], i) => ({ ph: "M", pid: 1, tid: i + 1, name: "thread_name", args: { name: title } }));
+    const threads = shown.map(([, title], i) => ({ ph: "M", pid: 1, tid: i + 1, name: "thread_name", args: { name: title } }));
     LG.download(`step-${step.number}.trace.json`, JSON.stringify({ traceEvents: [...threads, ...events], displayTimeUnit: "ms" }));
   }
 })();

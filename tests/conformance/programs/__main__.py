@@ -48,7 +48,8 @@ class Result:
 
 def command(which: str, script: list[str]) -> list[str]:
     """How a script is started."""
-    return [sys.executable, *(["-m", "livegrad", "run"] if which == "livegrad" else []), *script]
+    ours = ["-c", "from livegrad_run.command import main; main()", "run"]
+    return [sys.executable, *(ours if which == "livegrad" else []), *script]
 
 
 def environment(cwd: Path, which: str) -> dict[str, str]:

@@ -269,9 +269,154 @@ MINIMAL_RL = _all(
     """,
 )
 
+DISTRIBUTED = _all(
+    "pytorch+examples",
+    """
+    ddp/example.py
+    FSDP2/example.py
+    tensor_parallelism/tensor_parallel_example.py
+    tensor_parallelism/sequence_parallel_example.py
+    tensor_parallelism/fsdp_tp_example.py
+    minGPT-ddp/mingpt/main.py
+    rpc/batch/parameter_server.py
+    rpc/rnn/main.py
+    rpc/pipeline/main.py
+    """,
+    below="distributed/",
+)
+
+_DNN, _CNN, _CODER = (
+    "04-패션_아이템을_구분하는_DNN",
+    "05-이미지_처리능력이_탁월한_CNN",
+    "06-사람의_지도_없이_학습하는_오토인코더",
+)
+_ANN, _GAN, _DQN = (
+    "03-파이토치로_구현하는_ANN",
+    "09-경쟁하며_학습하는_GAN",
+    "10-주어진_환경과_상호작용하며_성장하는_DQN",
+)
+KEON = _all(
+    "keon+3-min-pytorch",
+    f"""
+    {_ANN}/autograd_basic.py
+    {_ANN}/tensor_basic.py
+    {_ANN}/tensor_operation.py
+    {_ANN}/basic_neural_network.py
+    {_DNN}/fashion_mnist.py
+    {_DNN}/neural_network.py
+    {_DNN}/overfitting_and_regularization.py
+    {_CNN}/cnn.py
+    {_CODER}/basic_autoencoder.py
+    {_CODER}/denoising_autoencoder.py
+    {_GAN}/gan.py
+    {_GAN}/conditional_gan.py
+    {_DQN}/cartpole_dqn.py
+    """,
+    *[("fashion", f"{place}/.data") for place in (_DNN, _CODER, _GAN)],
+    _mnist(f"{_CNN}/.data"),
+)
+
+BEGINNER = _all(
+    "L1aoXingyu+pytorch-beginner",
+    """
+    01-Linear Regression/Linear_Regression.py
+    02-Logistic Regression/Logistic_Regression.py
+    03-Neural Network/neural_network.py
+    04-Convolutional Neural Network/convolution_network.py
+    05-Recurrent Neural Network/recurrent_network.py
+    06-Natural Language Process/N-Gram.py
+    06-Natural Language Process/bag-of-word.py
+    06-Natural Language Process/seq-lstm.py
+    08-AutoEncoder/simple_autoencoder.py
+    08-AutoEncoder/conv_autoencoder.py
+    08-AutoEncoder/Variational_autoencoder.py
+    09-Generative Adversarial network/simple_Gan.py
+    09-Generative Adversarial network/conv_gan.py
+    11-backward/backward.py
+    """,
+    ("fashion", "datasets"),
+    ("fashion", "02-Logistic Regression/datasets"),
+    ("fashion", "03-Neural Network/datasets"),
+    _mnist("datasets"),
+    *[
+        _mnist(f"{part}/data")
+        for part in (
+            "04-Convolutional Neural Network",
+            "05-Recurrent Neural Network",
+            "08-AutoEncoder",
+            "09-Generative Adversarial network",
+        )
+    ],
+)
+
+DIFFEQ = _all(
+    "rtqichen+torchdiffeq",
+    """
+    ode_demo.py | --niters 20 --test_freq 10 --data_size 200
+    ode_demo.py | --niters 5 --test_freq 5 --data_size 100 --adjoint
+    bouncing_ball.py
+    learn_physics.py
+    latent_ode.py | --niters 3
+    cnf.py | --niters 3 --num_samples 32 --width 16 --hidden_dim 8
+    odenet_mnist.py | --nepochs 1 --network resnet --batch_size 32 --data_aug False
+    """,
+    _mnist("examples/.data/mnist"),
+    below="examples/",
+)
+
+LABML = _all(
+    "labmlai+annotated_deep_learning_paper_implementations",
+    """
+    transformers/label_smoothing_loss.py
+    transformers/positional_encoding.py
+    transformers/alibi/__init__.py
+    transformers/aft/__init__.py
+    transformers/rope/__init__.py
+    transformers/xl/relative_mha.py
+    normalization/batch_norm/__init__.py
+    normalization/group_norm/__init__.py
+    normalization/instance_norm/__init__.py
+    normalization/layer_norm/__init__.py
+    normalization/weight_standardization/conv2d.py
+    optimizers/amsgrad.py
+    optimizers/radam.py
+    optimizers/noam.py
+    optimizers/performance_test.py
+    activations/fta/__init__.py
+    diffusion/stable_diffusion/model/unet.py
+    gan/cycle_gan/__init__.py
+    """,
+    below="labml_nn/",
+)
+
+IGNITE = _all(
+    "pytorch+ignite",
+    """
+    mnist/mnist.py | --epochs 1
+    mnist/mnist_save_resume_engine.py | --epochs 1
+    mnist/mnist_with_tqdm_logger.py | --epochs 1
+    mnist/mnist_with_tensorboard.py | --epochs 1
+    gan/dcgan.py | --dataset fake --epochs 1 --batch-size 4 --workers 1 --dataroot . --output-dir o
+    reinforcement_learning/reinforce.py
+    reinforcement_learning/actor_critic.py
+    """,
+    *[_mnist(f"examples/mnist/{place}") for place in (".", "data")],
+    below="examples/",
+)
+
 OTHERS = [
     *_all("tkipf+pygcn", "pygcn/train.py | --epochs 10", ("cora", "data/cora")),
     *_all("lucidrains+x-transformers", "train_copy.py\ntrain_parity.py"),
+    *_all("cloneofsimo+minDiffusion", "superminddpm.py", _mnist("data")),
+    *_all(
+        "rasbt+LLMs-from-scratch",
+        """
+        appendix-A/01_main-chapter-code/DDP-script.py
+        ch04/01_main-chapter-code/gpt.py
+        ch04/03_kv-cache/gpt_with_kv_cache.py
+        ch04/04_gqa/gpt_with_kv_gqa.py | --emb_dim 64 --n_heads 4 --n_layers 2 --n_kv_groups 2
+        """,
+    ),
 ]
 
 # Repositories whose README has programs.
@@ -294,4 +439,5 @@ def programs(checkouts: Path) -> list[Program]:
         for line, text in blocks(checkouts / repo / "README.md")
     ]
     scripts = [EXAMPLES, YUNJEY, NLP, JOHNSON, ZERO_TO_ALL, MORVAN, GAN, KARPATHY, MINIMAL_RL]
+    scripts += [DISTRIBUTED, KEON, BEGINNER, DIFFEQ, LABML, IGNITE]
     return [*(program for part in scripts for program in part), *OTHERS, *found]

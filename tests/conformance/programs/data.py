@@ -18,22 +18,27 @@ def make(kind: str, place: Path) -> None:
     _MAKERS[kind](place)
 
 
-def _mnist(place: Path) -> None:
+def _mnist(place: Path, name: str = "MNIST") -> None:
     """Handwritten digits as files of MNIST: 8 by 8 pixels, enlarged."""
     images, labels = digits()
     images = np.asarray(images).reshape(-1, 8, 8)
     images = (images / images.max() * 255).astype(np.uint8)
     images = np.pad(images.repeat(3, axis=1).repeat(3, axis=2), ((0, 0), (2, 2), (2, 2)))
     labels = np.asarray(labels).astype(np.uint8)
-    raw = place / "MNIST" / "raw"
+    raw = place / name / "raw"
     raw.mkdir(parents=True, exist_ok=True)
-    for name, part in (("train", slice(TRAIN)), ("t10k", slice(-TEST, None))):
+    for part_name, part in (("train", slice(TRAIN)), ("t10k", slice(-TEST, None))):
         x, y = images[part], labels[part]
         head = struct.pack(">IIII", 2051, len(x), 28, 28)
-        (raw / f"{name}-images-idx3-ubyte").write_bytes(head + x.tobytes())
-        (raw / f"{name}-labels-idx1-ubyte").write_bytes(
+        (raw / f"{part_name}-images-idx3-ubyte").write_bytes(head + x.tobytes())
+        (raw / f"{part_name}-labels-idx1-ubyte").write_bytes(
             struct.pack(">II", 2049, len(y)) + y.tobytes()
         )
+
+
+def _fashion(place: Path) -> None:
+    """The same as files of Fashion-MNIST."""
+    _mnist(place, "FashionMNIST")
 
 
 def _sentences(count: int) -> str:
@@ -73,4 +78,11 @@ def _cora(place: Path) -> None:
             print(a, b, sep="\t", file=file)
 
 
-_MAKERS = {"mnist": _mnist, "text": _text, "words": _words, "input": _input, "cora": _cora}
+_MAKERS = {
+    "mnist": _mnist,
+    "fashion": _fashion,
+    "text": _text,
+    "words": _words,
+    "input": _input,
+    "cora": _cora,
+}

@@ -256,3 +256,28 @@ def test_programs_on_several_python_threads_take_turns() -> None:
     for worker in workers:
         worker.join()
     assert not failures
+
+
+def test_times_of_threads() -> None:
+    data = np.zeros(1 << 20, np.int64)
+    block = [data.size, data.ctypes.data, 1]
+    add = kernel(ADD, "add")
+    before = threads.pool.num_threads
+    threads.pool.resize(3)
+    try:
+        program = Program([], block, [Step(add, 0, flags=SERIAL), Step(add, 0, grain=64)])
+        program.time_steps()
+        for _ in range(3):  # workers may be asleep at first
+            program.run([])
+        alone, together = program.stamps().tolist()
+    finally:
+        threads.pool.resize(before)
+    assert alone[2::2] == [0] * 3
+    began, ended, *parts = together
+    assert alone[1] <= began
+    pairs = [pair for pair in zip(parts[::2], parts[1::2], strict=True) if pair[0]]
+    assert pairs
+    assert parts[0]  # the caller takes part
+    for first, last in pairs:
+        assert began <= first <= last <= ended
+    assert (data == 6).all()

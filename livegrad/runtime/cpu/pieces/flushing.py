@@ -25,6 +25,7 @@ from livegrad.native.hot import hot
 from livegrad.runtime.counters import counters
 from livegrad.runtime.cpu import threads
 from livegrad.runtime.cpu.driver import FAULT_CODE, FAULT_VALUE, STATUS, native_run_list
+from livegrad.runtime.cpu.looking import are_finite as are_finite
 from livegrad.runtime.cpu.pieces.calling import (
     call_freely_with_5,
     call_with_1,

@@ -1,6 +1,7 @@
-"""What Python runs first in processes that a program under `livegrad run` starts.
+"""`import torch` finds livegrad: in `livegrad run`, and in the processes that a program starts.
 
-It imports nothing of livegrad before the process imports torch: most never do.
+In those, this is the first that Python runs. Nothing of livegrad is imported before the process
+imports torch: most never do.
 """
 
 from __future__ import annotations
@@ -8,7 +9,13 @@ from __future__ import annotations
 import importlib
 import os
 import sys
-from typing import Any
+
+TYPE_CHECKING = False  # as in `typing`, which takes longer to import than all of this
+if TYPE_CHECKING:
+    from typing import Any
+
+
+_OURS = {"torch", "torchvision", "functorch"}  # the hook knows which of them are elsewhere
 
 
 class Waiting:
@@ -16,7 +23,7 @@ class Waiting:
 
     def find_spec(self, fullname: str, path: Any = None, target: Any = None) -> Any:
         """Where torch is: the hook knows."""
-        if fullname != "torch":
+        if fullname not in _OURS:
             return None
         return self._finder().find_spec(fullname, path, target)
 
@@ -35,6 +42,14 @@ class Waiting:
         return hook.FINDER
 
 
+def wait() -> None:
+    """From now on, `torch` is livegrad in this process."""
+    if "torch" in sys.modules:  # ours, or one that is not to be exchanged
+        importlib.import_module("livegrad.porting.hook").install()
+    elif not any(isinstance(finder, Waiting) for finder in sys.meta_path):
+        sys.meta_path.insert(0, Waiting())
+
+
 def make_way() -> None:
     """Takes this directory off the path, and runs the `sitecustomize` that it hides, if any."""
     here = os.path.dirname(os.path.abspath(__file__))
@@ -51,5 +66,5 @@ def make_way() -> None:
 if __name__ == "sitecustomize":
     # Other interpreters may have a torch of their own.
     if os.environ.get("LIVEGRAD_RUN") == sys.prefix:
-        sys.meta_path.insert(0, Waiting())
+        wait()
     make_way()

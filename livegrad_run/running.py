@@ -9,18 +9,23 @@ from __future__ import annotations
 
 import atexit
 import builtins
-import importlib.util
+import importlib
 import os
 import sys
-from collections.abc import Callable, Sequence
-from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
-from types import CodeType, ModuleType, TracebackType
-from typing import Any
+from importlib.machinery import PathFinder, SourceFileLoader
 
-from livegrad.porting import blame, hook, names
+from livegrad_run.child import sitecustomize
+
+TYPE_CHECKING = False  # as in `typing`, which takes longer to import than all of this
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from importlib.machinery import ModuleSpec
+    from types import CodeType, ModuleType, TracebackType
+    from typing import Any
 
 _HERE = os.path.dirname(os.path.abspath(__file__))
 _CHILD = os.path.join(_HERE, "child")
+_HOOK = os.path.join(os.path.dirname(_HERE), "livegrad", "porting", "hook.py")
 
 
 def run_script(path: str, arguments: Sequence[str]) -> None:
@@ -73,9 +78,9 @@ def run_profiled(start: Callable[..., None], program: str, arguments: Sequence[s
 
 def prepare() -> None:
     """Puts livegrad in the place of torch, here and in processes that this one starts."""
-    hook.install()
+    sitecustomize.wait()
     os.environ["LIVEGRAD_RUN"] = sys.prefix
-    os.environ["LIVEGRAD_RUN_PATH"] = os.path.dirname(os.path.dirname(_HERE))
+    os.environ["LIVEGRAD_RUN_PATH"] = os.path.dirname(_HERE)
     old = os.environ.get("PYTHONPATH", "")
     if _CHILD not in old.split(os.pathsep):
         os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [_CHILD, old]))
@@ -86,7 +91,7 @@ def prepare() -> None:
 
 def main_module(**attributes: Any) -> ModuleType:
     """A new `__main__`, like the one that Python makes for a script."""
-    module = ModuleType("__main__")
+    module = type(sys)("__main__")
     module.__dict__.update(__builtins__=builtins, __annotations__={}, **attributes)
     sys.modules["__main__"] = module
     return module
@@ -100,9 +105,15 @@ def execute(code: CodeType, module: ModuleType) -> None:
         raise
     except BaseException as error:
         error.__traceback__ = _without_ours(error.__traceback__)
-        blame.explain(error)
+        _explain(error)
         _report(error)
         raise
+
+
+def _explain(error: BaseException) -> None:
+    """Says what to use instead of a name of torch, if that was what is missing."""
+    if isinstance(error, AttributeError | ImportError):
+        importlib.import_module("livegrad.porting.blame").explain(error)
 
 
 def _without_ours(traceback: TracebackType | None) -> TracebackType | None:
@@ -111,7 +122,7 @@ def _without_ours(traceback: TracebackType | None) -> TracebackType | None:
         traceback = traceback.tb_next
     last = traceback
     while last is not None and last.tb_next is not None:
-        if _file(last.tb_next) == hook.__file__:
+        if _file(last.tb_next) == _HOOK:
             last.tb_next = None
             break
         last = last.tb_next
@@ -171,12 +182,13 @@ def _run_found(name: str, shown: str) -> None:
 
 def _found(name: str, shown: str) -> ModuleSpec:
     """The spec of what is to be run: of a package, its `__main__`."""
-    name = names.MOVED.get(name, name) if name.startswith("torch.distributed.") else name
+    if name in ("torch.distributed.launch", "torch.distributed.run"):
+        name = "livegrad.porting.launch"  # which does not run scripts in a module of its own
     try:
         if name == "__main__":
             spec = _main_in(shown)
         else:
-            spec = importlib.util.find_spec(name)
+            spec = importlib.import_module("importlib.util").find_spec(name)
     except ModuleNotFoundError as error:
         why = f"{type(error).__name__}: {error}"
         raise _fail(f"Error while finding module specification for {name!r} ({why})", 1) from None

@@ -1,0 +1,86 @@
+"""When gradients are asked about, besides right before updates (`finite.py`).
+
+g.mul_(factor) by clip_grad_norm_     before it writes: the question is about what backward gave
+large writes over what was there      are computed before: a plan that may stop could not make them
+steps of an optimiser's own           before they begin, see `optim/own_steps.py`
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from livegrad.graph.above import Above
+from livegrad.graph.losses import HELD
+from livegrad.graph.node import Node
+from livegrad.graph.state import LOCAL, State, flush
+from livegrad.graph.watch import BLAMING
+from livegrad.ops.bookkeeping.finite import LARGE, ask_apart, may_ask
+
+
+class _Asked:
+    """Where what is pending began when it was asked last."""
+
+    base = -1
+
+
+def ask(groups: Sequence[Any]) -> bool:
+    """Records the question about the gradients of some groups; whether it could."""
+    state = LOCAL.state
+    before, state.grad = state.grad, False
+    try:
+        return may_ask(state) and ask_apart(groups)
+    finally:
+        state.grad = before
+
+
+def ask_early(parameters: Sequence[Any]) -> None:
+    """Asks about gradients that are about to be overwritten, instead of when they are used."""
+    if BLAMING.enabled and BLAMING.reads and ask([{"params": parameters}]):
+        _Asked.base = LOCAL.state.base
+
+
+def was_asked(state: State) -> bool:
+    """Whether the question is pending already."""
+    return _Asked.base == state.base
+
+
+def look_at_gradients(groups: Sequence[Any]) -> None:
+    """Computes gradients; if some are not finite, it is found out why, and said."""
+    asked = ask(groups)
+    if not asked and LOCAL.state.written:
+        _compute_and_hold()
+        asked = ask(groups)
+    if asked:
+        flush("optimizer.step()")
+    HELD.clear()
+    if BLAMING.untold is not None:
+        Above.blaming().tell()
+
+
+def compute_large_writes(state: State) -> None:
+    """Computes what is pending, if large writes over values that were there are among it.
+
+    What they were computed from is held, for the case that a gradient is not finite.
+    """
+    for node, place in state.written.items():
+        if node.meta.nbytes > LARGE and _overwritten(node, place).buffer is not None:
+            _compute_and_hold()
+            return
+
+
+def _compute_and_hold() -> None:
+    HELD.hold(LOCAL.state.nodes)
+    flush("optimizer.step()")
+
+
+def _overwritten(node: Node, place: Any) -> Node:
+    """The value whose place a node takes: see `place_taken`."""
+    if isinstance(place, Node):
+        return place
+    for _ in range(place):
+        node = node.inputs[0]
+    return node
+
+
+__all__ = ["ask", "ask_early", "compute_large_writes", "look_at_gradients", "was_asked"]
