@@ -15,21 +15,27 @@ from livegrad.graph.meta import Meta, Shape, meta_of, on_device
 from livegrad.graph.node import Node, Spec
 from livegrad.graph.op import Op
 from livegrad.graph.state import scratch_state
+from livegrad.native.hot import hot
 
 
+@hot
 def infer_spec(op: Op, key: Any, nodes: tuple[Node, ...], args: tuple[Any, ...]) -> Spec:
     """The spec of an op that is not elementwise, inferred for contiguous values, then laid out."""
     metas, attrs, shape = key
     plains = tuple([m.plain for m in metas])
-    plain = op.cache.get((plains, attrs, shape))
+    plain_key = (plains, attrs, shape)
+    plain = op.cache.get(plain_key)
     if plain is None:
         assert op.infer is not None
         _check_attrs(op, attrs)
         meta = op.infer(plains, attrs, shape)
-        if any([m.dtype.category == dtypes.COMPLEX for m in metas]):
-            _check_complex(op, nodes, attrs, args, meta)
-        plain = op.remember_laid_out((plains, attrs, shape), op.make_spec(attrs, meta), plains)
-    return plain if plains == metas else op.remember_laid_out(key, plain.plain or plain, metas)
+        for m in metas:
+            if m.dtype.category == dtypes.COMPLEX:
+                _check_complex(op, nodes, attrs, args, meta)
+        plain = op.remember_laid_out(plain_key, op.make_spec(attrs, meta), plains)
+    if plains == metas:
+        return plain
+    return op.remember_laid_out(key, plain if plain.plain is None else plain.plain, metas)
 
 
 def infer_meta(op: Op, meta: Meta, attrs: tuple[Any, ...], shape: Shape | None) -> Meta:
@@ -89,24 +95,52 @@ def not_implemented(name: str, dtype: DType) -> NotImplementedError:
     return NotImplementedError(f"\"{name}\" not implemented for '{TYPE_NAMES[dtype.name]}'")
 
 
+@hot
 def elementwise_spec(op: Op, operands: Sequence[Any], pattern: str, key: Any) -> Spec:
     """Infers shape, dtype and compute dtype of an elementwise op for operands of these metas.
 
     `operands` are Metas for tensors and Python types for numbers, as `pattern` says ("ts").
     The spec's attrs are (compute dtype, pattern).
     """
-    metas = tuple([m for m in operands if isinstance(m, Meta)])
+    metas = []
+    ranked = []
+    plain = True
+    for m in operands:
+        if isinstance(m, Meta):
+            metas.append(m)
+            ranked.append((m.dtype, 2 if m.ndim else 1))
+            if m.strides is not None:
+                plain = False
+        else:
+            ranked.append((m, 0))
     if not metas:
-        raise TypeError(f"{op.name}: got only numbers; expected at least one tensor")
-    if any([m.strides is not None for m in metas]):
-        plains = tuple([m.plain if isinstance(m, Meta) else m for m in operands])
-        plain_key = plains[0] if isinstance(key, Meta) else plains
-        plain = op.cache.get(plain_key) or elementwise_spec(op, plains, pattern, plain_key)
-        return op.remember_laid_out(key, plain.plain or plain, metas)
-    compute, result = elementwise_dtypes(op, operands)
-    shape = broadcast_shapes(op.name, [m.shape for m in metas])
-    plain = op.make_spec((compute, pattern), meta_of(shape, result))
-    return op.remember_laid_out(key, plain, metas)
+        raise _only_numbers(op)
+    if not plain:
+        return _spec_as_laid_out(op, operands, pattern, key, tuple(metas))
+    kinds = tuple(ranked)
+    dtype = op.promoted.get(kinds)
+    if dtype is None:
+        dtype = op.promoted[kinds] = elementwise_dtypes(op, operands)
+    compute, result = dtype
+    shape = metas[0].shape
+    if len(metas) > 1:
+        shape = broadcast_shapes(op.name, [m.shape for m in metas])
+    spec = op.make_spec((compute, pattern), meta_of(shape, result))
+    return op.remember_laid_out(key, spec, tuple(metas))
+
+
+def _only_numbers(op: Op) -> TypeError:
+    return TypeError(f"{op.name}: got only numbers; expected at least one tensor")
+
+
+def _spec_as_laid_out(
+    op: Op, operands: Sequence[Any], pattern: str, key: Any, metas: tuple[Meta, ...]
+) -> Spec:
+    """That of operands of other strides than row-major ones."""
+    plains = tuple([m.plain if isinstance(m, Meta) else m for m in operands])
+    plain_key = plains[0] if isinstance(key, Meta) else plains
+    plain = op.cache.get(plain_key) or elementwise_spec(op, plains, pattern, plain_key)
+    return op.remember_laid_out(key, plain.plain or plain, metas)
 
 
 def elementwise_dtypes(op: Op, operands: Sequence[Any]) -> tuple[DType, DType]:
@@ -161,7 +195,7 @@ def elementwise_dtypes(op: Op, operands: Sequence[Any]) -> tuple[DType, DType]:
 def broadcast_shapes(name: str, shapes: Sequence[Shape]) -> Shape:
     """The common shape of `shapes` by broadcasting, or RuntimeError in PyTorch's words."""
     first = shapes[0]
-    if all(s == first for s in shapes):
+    if all([s == first for s in shapes]):
         return first
     rank = max(len(s) for s in shapes)
     out = [1] * rank

@@ -13,7 +13,8 @@ from livegrad.device import CPU, SPARSE, Device
 from livegrad.dtypes import DType, Namespace
 from livegrad.graph.layout import Strides, contiguous_strides, is_contiguous
 from livegrad.graph.symbol import Session, Symbol
-from livegrad.native.hot import hot_slots
+from livegrad.native.calls import track, untrack
+from livegrad.native.hot import hot, hot_slots
 
 Shape = tuple[int, ...]
 _MOST_COUNTED = (1 << 63) - 1
@@ -68,6 +69,7 @@ class Meta:
         "strides",
     )
 
+    @hot
     def __init__(
         self,
         shape: Shape,
@@ -76,18 +78,28 @@ class Meta:
         plain: Meta | None = None,
         device: Device = CPU,
     ) -> None:
-        shape = tuple([as_size(size) for size in shape])
+        usual = type(shape) is tuple
+        numel = 1
+        for size in shape:
+            if type(size) is not int or size < 1:
+                usual = False
+            elif usual:
+                numel = numel * size
+        if not usual:
+            shape = tuple([as_size(size) for size in shape])
+            numel = prod(shape)
         self.shape: Shape = shape
         self.size = Size(shape)
         self.dtype = dtype
         self.device = device
         self.ndim = len(shape)
-        self.numel = prod(shape)
+        self.numel = numel
         self.strides = strides
         self.contiguous = strides is None or is_contiguous(shape, strides)
         self.plain = self if plain is None else plain
-        self._strided: dict[Strides, Meta] = {}
-        _check_sizes(shape, 1 if device is SPARSE else dtype.itemsize)
+        self._strided: dict[Strides, Meta] | None = None
+        if not usual or numel * dtype.itemsize > _MOST_BYTES:
+            _check_sizes(shape, 1 if device is SPARSE else dtype.itemsize)
 
     def stride(self) -> Strides:
         """The strides, those of row-major order too."""
@@ -99,6 +111,8 @@ class Meta:
         if strides is None or strides == contiguous_strides(self.shape):
             return plain
         known = plain._strided
+        if known is None:
+            known = plain._strided = {}
         found = known.get(strides)
         if found is None:
             if len(known) > _MOST_STRIDED:
@@ -148,9 +162,6 @@ class Sizes:
 
 def _check_sizes(shape: Shape, itemsize: int) -> None:
     """RuntimeError if there cannot be a tensor of these sizes."""
-    ordinary = all([type(size) is int and size > 0 for size in shape])
-    if ordinary and prod(shape) * itemsize <= _MOST_BYTES:
-        return
     for size in shape:
         if size < 0:
             raise RuntimeError(
@@ -171,22 +182,50 @@ def is_symbolic(meta: Meta) -> bool:
     return any([type(size) is Symbol for size in meta.shape])
 
 
+@hot
 def meta_of(shape: Shape, dtype: DType) -> Meta:
     """The interned Meta of `shape` and `dtype`."""
+    key = (shape, dtype)
+    found = _interned.get(key)
+    if found is not None:
+        return found
+    if Session.current is not None:
+        return _meta_with_symbols(shape, dtype)
+    if len(_interned) > _MOST:
+        _forget()
+    found = Meta(shape, dtype)
+    if found.nbytes > _MOST_BYTES:
+        return found  # of a tensor without data: not for others to find
+    _interned[key] = found
+    untrack(key)
+    untrack(found.size)
+    untrack(found)
+    return found
+
+
+def _meta_with_symbols(shape: Shape, dtype: DType) -> Meta:
+    """`meta_of` while something is planned for all sizes."""
+    assert Session.current is not None
+    shape = Session.current.shape(shape)
     found = _interned.get((shape, dtype))
-    if found is None and Session.current is not None:
-        shape = Session.current.shape(shape)
-        found = _interned.get((shape, dtype))
     if found is None:
-        if len(_interned) > _MOST:
-            _interned.clear()
         found = Meta(shape, dtype)
         if found.nbytes > _MOST_BYTES:
-            return found  # of a tensor without data: not for others to find
+            return found
         _interned[shape, dtype] = found
-        if Session.current is not None and is_symbolic(found):
+        if is_symbolic(found):
             Session.current.interned.append((_interned, (shape, dtype)))
     return found
+
+
+def _forget() -> None:
+    """Forgets all: from now on, those that nobody has any more are garbage.
+
+    Each refers to itself, so the collector has to look at them again.
+    """
+    for meta in _interned.values():
+        track(meta)
+    _interned.clear()
 
 
 def on_device(meta: Meta, device: Device) -> Meta:

@@ -52,6 +52,7 @@ class Spec:
         "text",
     )
 
+    @hot
     def __init__(self, op: Op, attrs: tuple[Any, ...], meta: Meta) -> None:
         self.op = op
         self.attrs = attrs

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import KW_ONLY, dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -22,7 +22,8 @@ from livegrad.graph.lowering import Lowered, lowered_as
 from livegrad.graph.meta import Meta, Shape, is_symbolic
 from livegrad.graph.node import Node, Spec
 from livegrad.graph.symbol import Session
-from livegrad.native.hot import hot_slots
+from livegrad.native.calls import untrack
+from livegrad.native.hot import hot, hot_slots
 
 if TYPE_CHECKING:
     from livegrad.compiler.lowerings.base import Lowering
@@ -63,9 +64,16 @@ def as_iterated(metas: tuple[Meta, ...], attrs: tuple[Any, ...], meta: Meta) -> 
     return elementwise_strides(meta.shape, _read(metas, attrs))
 
 
-def _agree_on_rows(metas: tuple[Meta, ...], meta: Meta) -> bool:
+@hot
+def _agree_on_rows(metas: Sequence[Meta], meta: Meta) -> bool:
     """Whether all operands are row-major, and no dim of the result may be taken for another."""
-    return all([m.strides is None for m in metas]) and 0 not in meta.shape and 1 not in meta.shape
+    for m in metas:
+        if m.strides is not None:
+            return False
+    for size in meta.shape:  # noqa: SIM110
+        if size == 0 or size == 1:
+            return False
+    return True
 
 
 def _read(metas: tuple[Meta, ...], attrs: tuple[Any, ...]) -> list[tuple[Shape, Strides]]:
@@ -211,6 +219,8 @@ class Op:
     autocast: str | None = None
     samples: Callable[..., Any] | None = None
     cache: dict[Any, Spec] = field(init=False, default_factory=dict)
+    # Of an elementwise op: the dtypes that it computes in and gives, by those of its operands.
+    promoted: dict[Any, tuple[DType, DType]] = field(init=False, default_factory=dict)
 
     def __post_init__(self) -> None:
         self.lowered = self.lower
@@ -256,20 +266,31 @@ class Op:
         self._store(key, spec, metas)
         return spec
 
-    def _store(self, key: Any, spec: Spec, metas: tuple[Meta, ...]) -> None:
-        _check_data(self, metas)
+    @hot
+    def _store(self, key: Any, spec: Spec, metas: Sequence[Meta]) -> None:
+        for meta in metas:
+            if meta.device is not CPU:
+                raise _is_elsewhere(self)
         Specs.made += 1
         if Specs.made >= Specs.sweep_at:
             Specs.sweep()
         self.cache[key] = spec
-        if Session.current is not None and _any_symbolic(spec.meta, *metas):
-            Session.current.interned.append((self.cache, key))
+        if Session.current is not None:
+            _note_symbolic(self, key, spec, metas)
+        # Programs of ever new sizes make many, none of which is part of a cycle that may be
+        # garbage: ops stay.
+        untrack(spec)
+        if type(key) is tuple:
+            untrack(key)
+            if len(key) > 0 and type(key[0]) is tuple:
+                untrack(key[0])
 
     def remember_as(self, key: Any, spec: Spec, metas: tuple[Meta, ...]) -> Spec:
         """Has a spec be found by another key, too."""
         self._store(key, spec, metas)
         return spec
 
+    @hot
     def make_spec(self, attrs: tuple[Any, ...], meta: Meta) -> Spec:
         """A spec that is not stored."""
         spec = Spec(self, attrs, meta)
@@ -277,15 +298,22 @@ class Op:
             self.grads is not None or self.expand is not None
         ):
             spec.grad = True
-        spec.floats = self.kind == "update" or (
-            self.kind == "elementwise" and attrs[0].category >= dtypes.FLOAT
-        )
+        if self.kind == "elementwise":
+            untrack(attrs)  # a dtype and a word
+            spec.floats = attrs[0].category >= dtypes.FLOAT
+        else:
+            spec.floats = self.kind == "update"
         return spec
 
+    @hot
     def remember_laid_out(self, key: Any, plain: Spec, metas: tuple[Meta, ...]) -> Spec:
         """Stores and returns the spec for `key`: `plain`, or as that with other strides."""
         spec = plain
-        if self.layout is not None and not _any_symbolic(plain.meta, *metas):
+        if self.layout is as_iterated and _agree_on_rows(metas, plain.meta):
+            pass  # as most often
+        elif self.layout is not None and (
+            Session.current is None or not _any_symbolic(plain.meta, metas)
+        ):
             meta = plain.meta.with_strides(self.layout(metas, plain.attrs, plain.meta))
             if meta is not plain.meta:
                 spec = self.make_spec(plain.attrs, meta)
@@ -294,14 +322,20 @@ class Op:
         return spec
 
 
-def _any_symbolic(*metas: Meta) -> bool:
-    return Session.current is not None and any([is_symbolic(m) for m in metas])
+def _is_elsewhere(op: Op) -> AssertionError:
+    """For inputs elsewhere: a spec for them would make pending nodes."""
+    return AssertionError(f"{op.name}: a tensor of another device got here")
 
 
-def _check_data(op: Op, metas: tuple[Meta, ...]) -> None:
-    """AssertionError for inputs elsewhere: a spec for them would make pending nodes."""
-    if any([m.device is not CPU for m in metas]):
-        raise AssertionError(f"{op.name}: a tensor of another device got here")
+def _note_symbolic(op: Op, key: Any, spec: Spec, metas: Sequence[Meta]) -> None:
+    """Has a spec with symbols in it be forgotten when the planning is over."""
+    if _any_symbolic(spec.meta, metas):
+        assert Session.current is not None
+        Session.current.interned.append((op.cache, key))
+
+
+def _any_symbolic(meta: Meta, metas: Sequence[Meta]) -> bool:
+    return any([is_symbolic(m) for m in (meta, *metas)])
 
 
 _REQUIRED = {
@@ -336,23 +370,29 @@ class Specs:
         """Forgets every spec that no node and no plan has."""
         left = 0
         for op in REGISTRY.values():
-            keys = Counter([id(spec) for spec in op.cache.values()])
-            for key in list(op.cache):
-                # The cache refers to it, perhaps by several keys, and the argument does.
-                again = keys[id(op.cache[key])] - 1
-                if sys.getrefcount(op.cache[key]) - again <= _CACHED:
-                    keys[id(op.cache[key])] -= 1
+            if op.cache:
+                for key in _forgettable(op.cache):
                     del op.cache[key]
-            left += len(op.cache)
+                left += len(op.cache)
         cls.made, cls.sweep_at = left, max(_FIRST_SWEEP, 2 * left)
 
 
+def _forgettable(cache: dict[Any, Any]) -> list[Any]:
+    """The keys of values that only the cache refers to, perhaps by several keys."""
+    values = list(cache.values())
+    keys = Counter([id(x) for x in values])
+    # By each of its keys the cache and the list refer to it.
+    return [key for key, x in cache.items() if sys.getrefcount(x) <= 2 * keys[id(x)] + _CACHED]
+
+
 def _count_cached() -> int:
+    """What else `sys.getrefcount` says of a value that is looked at so: loop and call."""
     cache = {0: object()}
-    return sys.getrefcount(cache[0])
+    values = list(cache.values())
+    (count,) = [sys.getrefcount(x) for _, x in cache.items()]
+    return count - 1 - len(values)
 
 
-# What `sys.getrefcount` says of a spec that only a cache refers to.
 _CACHED = _count_cached()
 
 
@@ -360,6 +400,7 @@ def forget_specs() -> None:
     """Empties every op's inference cache (results may depend on the default dtype)."""
     for op in REGISTRY.values():
         op.cache.clear()
+        op.promoted.clear()
 
 
 dtypes.on_default_change(forget_specs)

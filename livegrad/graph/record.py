@@ -334,5 +334,9 @@ def record(
     return append(spec, tuple(nodes), args, grad)
 
 
+@hot
 def _is_elsewhere(nodes: Sequence[Node]) -> bool:
-    return any([node.meta.device is not CPU for node in nodes])
+    for node in nodes:  # noqa: SIM110
+        if node.meta.device is not CPU:
+            return True
+    return False

@@ -16,7 +16,7 @@ from livegrad.graph.handle import LEAF
 from livegrad.graph.node import Interior, Node, Site, Spec, place_of
 from livegrad.graph.reading import spared
 from livegrad.graph.state import LOCAL
-from livegrad.native.calls import half_at
+from livegrad.native.calls import half_at, untrack
 from livegrad.native.hot import hot, hot_slots
 from livegrad.native.layout import REFERENCES, is_known
 
@@ -82,7 +82,12 @@ def mark(nodes: list[Node], site: Site | None, computed: bool = True) -> None:
     if not computed:
         spent.waiting.append((site, nodes))
         return
-    spent.graphs.append((site, [weakref.ref(node) for node in nodes]))
+    refs = []
+    for node in nodes:
+        ref = weakref.ref(node)
+        untrack(ref)
+        refs.append(ref)
+    spent.graphs.append((site, refs))
     spent.count += len(nodes)
     if spent.count > spent.sweep_at:
         _sweep()

@@ -157,7 +157,7 @@ def is_own(op: Op) -> bool:
 
 
 # What no plan depends on, or has not been loaded.
-_NOT_PLANNED = ("lower", "cache", "ref", "batch", "flops", "samples")
+_NOT_PLANNED = ("lower", "cache", "promoted", "ref", "batch", "flops", "samples")
 
 
 def _is_own(x: Any) -> bool:

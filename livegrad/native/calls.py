@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import gc
 import struct
 from collections.abc import Callable
 from functools import cache
@@ -89,6 +90,12 @@ def bits_of(number: float) -> int:
 
 def untrack(x: Any) -> None:
     """Tells Python's garbage collector that `x` is part of no cycle; as Python, nothing is told."""
+
+
+def track(x: Any) -> None:
+    """Has Python's garbage collector look at `x` again. For Python only."""
+    if not gc.is_tracked(x):
+        ctypes.pythonapi.PyObject_GC_Track(ctypes.py_object(x))
 
 
 def object_at(address: int) -> Any:

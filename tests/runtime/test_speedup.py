@@ -244,6 +244,32 @@ print("done")
     assert [python(source).stdout for _ in range(2)] == ["done\n"] * 2
 
 
+def test_sizes_that_are_forgotten_are_given_back(python):
+    """The collector does not look at them as long as they may be found again, as specs."""
+    source = (
+        BEGIN
+        + """
+from livegrad.graph import meta
+speed_up()
+sizes = []
+for n in range(2000, 2100):
+    found = meta.meta_of((n, 3), lg.float32)
+    sizes.append(found.size)
+native = type(meta.meta_of).__name__ == "builtin_function_or_method"
+assert gc.is_tracked(found) != native
+del found
+gc.collect()
+assert {sys.getrefcount(x) for x in sizes} == {4}  # its Meta, the list, the loop, the call
+meta._forget()
+gc.collect()
+assert {sys.getrefcount(x) for x in sizes} == {3}
+assert (lg.ones(2000, 3) + 1).sum().item() == 12000
+print("done")
+"""
+    )
+    assert python(source).stdout == "done\n"
+
+
 def test_modules_imported_later_become_native_too(python):
     source = (
         BEGIN

@@ -6,7 +6,7 @@ from array import array
 from typing import Any
 
 from livegrad.graph.node import Node
-from livegrad.native.hot import hot_slots
+from livegrad.native.hot import hot, hot_slots
 from livegrad.runtime.cpu.pieces.layout import OFTEN, RARE, RARE_COUNT, WORD
 
 
@@ -43,6 +43,16 @@ _known: dict[tuple[Any, ...], Family] = {}
 _MOST = 1 << 14
 
 
+@hot
+def know_families(nodes: list[Node], count: int) -> None:
+    """Fills in the families of the first nodes of a list: programs of new sizes have new specs."""
+    for place in range(count):
+        node = nodes[place]
+        if node.spec.family is None:
+            node.spec.family = _family(node)
+
+
+@hot
 def family_of(node: Node) -> Family:
     """The family of a node; its spec remembers it."""
     spec = node.spec
@@ -52,16 +62,20 @@ def family_of(node: Node) -> Family:
     return found
 
 
+@hot
 def _family(node: Node) -> Family:
-    spec, meta = node.spec, node.meta
-    if spec.op.kind == "gradient":  # its attrs are the way of a whole walk
-        key: tuple[Any, ...] = (spec.op,)
-    else:
+    spec = node.spec
+    meta = node.meta
+    key: tuple[Any, ...] = (spec.op,)
+    if spec.op.kind != "gradient":  # whose attrs are the way of a whole walk
         inputs = tuple([(x.meta.dtype, x.meta.ndim) for x in node.inputs])
         key = (spec.op, spec.attrs, spec.floats, meta.dtype, meta.ndim, inputs)
     found = _known.get(key)
-    if found is None:
-        if len(_known) >= _MOST:
-            _known.clear()
-        found = _known[key] = Family(key)
+    return _new_family(key) if found is None else found
+
+
+def _new_family(key: tuple[Any, ...]) -> Family:
+    if len(_known) >= _MOST:
+        _known.clear()
+    found = _known[key] = Family(key)
     return found

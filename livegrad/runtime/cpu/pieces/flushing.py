@@ -34,7 +34,7 @@ from livegrad.runtime.cpu.pieces.calling import (
     call_with_4,
 )
 from livegrad.runtime.cpu.pieces.desk import DESK, Native, native
-from livegrad.runtime.cpu.pieces.families import family_of
+from livegrad.runtime.cpu.pieces.families import family_of, know_families
 from livegrad.runtime.cpu.pieces.layout import (
     ALIAS,
     COMPUTED,
@@ -185,7 +185,8 @@ class Sight:
             if place < 0:
                 return
             node = self.nodes[place]
-            was_known = node.spec.family is not None
+            family = node.spec.family
+            was_known = family is not None and family.role >= 0
             role = self._know(node)
             if role == GRADIENT:
                 self._count_saved(node)
@@ -400,7 +401,7 @@ def allocate_kept(
                 if buffer is None:
                     raise Missing
         else:
-            buffer = allocate(node.meta.nbytes)
+            buffer = allocate(node.meta.numel * node.meta.dtype.itemsize)
         made[place] = buffer
         put_word(targets + WORD * place, buffer.ptr)
         if role == GRADIENT_OF:
@@ -421,6 +422,7 @@ def look(
     """What is pending, looked at, if it can be run piece by piece."""
     code = native()
     assert code is not None, "ask is_ready() first"
+    know_families(nodes, count)
     sight = Sight(nodes, handles, base, count, code)
     sight.keep(roots)
     return sight
