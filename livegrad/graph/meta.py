@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from math import prod
 from operator import index as as_index
-from typing import Any
+from typing import Any, SupportsIndex, overload
 
 from livegrad.device import CPU, SPARSE, Device
 from livegrad.dtypes import DType, Namespace
@@ -45,21 +45,27 @@ class Size(tuple[int, ...]):
 
     # Parts and sums of sizes are sizes.
 
+    @overload
+    def __getitem__(self, key: SupportsIndex) -> int: ...
+
+    @overload
+    def __getitem__(self, key: slice) -> Size: ...
+
     def __getitem__(self, key: Any) -> Any:
         found = _item(self, key)
         return Size(found) if type(found) is tuple else found
 
-    def __add__(self, other: Any) -> Any:
+    def __add__(self, other: Any) -> Size:
         if not isinstance(other, tuple):
             raise TypeError(
                 f"can only concatenate tuple (not {type(other).__name__}) to {Namespace.name}.Size"
             )
         return Size((*self, *other))
 
-    def __radd__(self, other: Any) -> Any:
+    def __radd__(self, other: Any) -> Size:
         return Size((*other, *self)) if isinstance(other, tuple) else NotImplemented
 
-    def __mul__(self, count: Any) -> Any:
+    def __mul__(self, count: Any) -> Size:
         return Size(tuple(self) * count)
 
     __rmul__ = __mul__
