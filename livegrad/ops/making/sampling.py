@@ -74,7 +74,8 @@ def _multinomial_ref(n: Any, weights: Array) -> Array:
     words = philox(seed, np.arange(rows.shape[0] * count).reshape(-1, count) + offset)
     draws = unit64(words[0], words[1]) * total
     if len(rows) == 1:
-        return np.searchsorted(share[0], draws[0], side="right").reshape(n.meta.shape)
+        found: Array = np.searchsorted(share[0], draws[0], side="right")
+        return found.reshape(n.meta.shape)
     picked = [np.searchsorted(c, d, side="right") for c, d in zip(share, draws, strict=True)]
     return np.stack(picked).reshape(n.meta.shape) if picked else np.zeros(n.meta.shape, np.int64)
 
