@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 
+import numpy as np
 import pytest
 
 import livegrad as lg
@@ -51,3 +52,43 @@ def test_annotations_of_loading() -> None:
 
     assert isinstance("cpu", serialization.MAP_LOCATION.__args__[2])
     assert load is not None
+
+
+def test_parts_and_sums_of_sizes_are_sizes() -> None:
+    size = lg.ones(2, 3, 4).shape
+    for found, expected in (
+        (size[1:], (3, 4)),
+        (size[::-1], (4, 3, 2)),
+        (size[:0], ()),
+        (size + (1,), (2, 3, 4, 1)),
+        ((1,) + size, (1, 2, 3, 4)),
+        (size + size[:1], (2, 3, 4, 2)),
+        (size[:1] * 2, (2, 2)),
+        (2 * size[:1], (2, 2)),
+    ):
+        assert type(found) is lg.Size
+        assert found == expected
+        assert hash(found) == hash(expected)
+    assert size[1:].numel() == 12
+    assert type(size[-1]) is int
+    with pytest.raises(TypeError, match="can only concatenate tuple"):
+        size + [1]
+    with pytest.raises(TypeError):
+        [1] + size
+    with pytest.raises(IndexError):
+        size[3]
+
+
+def test_arrays_of_tensors_with_history_under_no_grad() -> None:
+    x = lg.ones(2, requires_grad=True)
+    y = x * 2
+    with pytest.raises(RuntimeError, match="requires grad"):
+        y.numpy()
+    with lg.no_grad():
+        assert y.numpy().tolist() == [2.0, 2.0]
+        assert np.asarray(y).tolist() == [2.0, 2.0]
+        x.numpy()[0] = 5.0
+    assert x.tolist() == [5.0, 1.0]
+    (x * x).sum().backward()
+    assert x.grad is not None
+    assert x.grad.tolist() == [10.0, 2.0]
