@@ -14,6 +14,7 @@ from livegrad.compiler.expand import Recorded
 from livegrad.compiler.pipeline import compile_plan
 from livegrad.graph.node import Node
 from livegrad.graph.state import scratch_state
+from livegrad.runtime import sight
 
 RNG = np.random.default_rng(0)
 
@@ -97,3 +98,13 @@ def test_results_are_those_of_each_alone(threads: int) -> None:
             assert one.tobytes() == other.numpy().tobytes()
     finally:
         lg.set_num_threads(before)
+
+
+def test_kernels_of_a_piece_are_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A product of half precision has several that widen its operands; sizes are not known."""
+    monkeypatch.setattr(sight.Policy, "pieces", True)
+    a = lg.full((3, 5), 2.0, dtype=lg.float16).requires_grad_()
+    b = lg.full((5, 4), 3.0, dtype=lg.float16).requires_grad_()
+    (a @ b).float().sum().backward()
+    assert a.grad.tolist() == [[12.0] * 5] * 3
+    assert b.grad.tolist() == [[6.0] * 4] * 5
