@@ -5,8 +5,7 @@
     g3 ─► sum ─► slope of a bias ─┘                                              ┘
 
 Threads share the items of all of them, which would not be worth waking anybody one by one. All run
-where the last of them does, so what they read lives longer: hence small ones only. Plans for any
-sizes (of single ops: pieces) are left alone, because how small they are is not known.
+where the last of them does, so what they read lives longer: hence small ones only.
 """
 
 from __future__ import annotations
@@ -17,7 +16,6 @@ from livegrad.compiler.describe import Description
 from livegrad.compiler.draft import Draft
 from livegrad.compiler.groups import Group
 from livegrad.compiler.store import touched
-from livegrad.graph.symbol import Session
 
 # Bytes that a small kernel reads and writes at most, and how many run together at most.
 SMALL, MOST_TOGETHER = 1 << 19, 16
@@ -25,7 +23,7 @@ SMALL, MOST_TOGETHER = 1 << 19, 16
 
 def beside(draft: Draft) -> None:
     """Puts groups that can run together next to each other, and numbers steps."""
-    sets = [] if draft.graph.fences or Session.current is not None else _sets(draft)
+    sets = _sets(draft) if not draft.graph.fences else []
     last = {group: members for members in sets for group in members[-1:]}
     moved = {group for members in sets for group in members[:-1]}
     described = dict(zip(draft.groups, draft.descriptions, strict=True))

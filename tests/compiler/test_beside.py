@@ -100,8 +100,8 @@ def test_results_are_those_of_each_alone(threads: int) -> None:
         lg.set_num_threads(before)
 
 
-def test_kernels_of_a_piece_are_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A product of half precision has several that widen its operands; sizes are not known."""
+def test_kernels_of_a_piece_find_the_code_they_call(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Both products of a gradient in half precision run together."""
     monkeypatch.setattr(sight.Policy, "pieces", True)
     a = lg.full((3, 5), 2.0, dtype=lg.float16).requires_grad_()
     b = lg.full((5, 4), 3.0, dtype=lg.float16).requires_grad_()
