@@ -59,6 +59,8 @@ def without_derivative(out: Tensor, x: Tensor, error: Exception) -> Tensor:
         def refuse(g: Any) -> Any:
             raise error
 
+        # PyTorch's formulas, unlike what it has none for, are refused where a gradient goes on.
+        refuse.ends_well = isinstance(error, NotImplementedError)  # type: ignore[attr-defined]
         out._node.grad_to = Interior((node,), refuse)
     return out
 

@@ -10,6 +10,7 @@ import numpy as np
 from livegrad import dtypes
 from livegrad.graph.blame import as_float
 from livegrad.graph.handle import Handle, node_of
+from livegrad.graph.infer import TYPE_NAMES
 from livegrad.graph.op import Op, as_first, not_implemented_in_torch, with_numbers
 from livegrad.graph.record import binary, elementwise, unary
 from livegrad.ops.elementwise.arithmetic import add, anew, cast, define, div, mul, neg, sub, where
@@ -92,6 +93,20 @@ def float_power(input: Tensor, exponent: Tensor) -> Tensor:
     base, power = (cast(x, dtype) if isinstance(x, Handle) else x for x in (input, exponent))
     return pow(base, power)
 
+
+def float_power_in_place(input: Tensor, exponent: Tensor) -> Tensor:
+    """`float_power` of what is to take its values: it must have room for double precision."""
+    result = float_power(input, exponent)
+    have, need = node_of(input).meta.dtype, node_of(result).meta.dtype
+    if have is not need:
+        raise RuntimeError(
+            f"the base given to float_power_ has dtype {TYPE_NAMES[have.name]} but the operation's "
+            f"result requires dtype {TYPE_NAMES[need.name]}"
+        )
+    return result
+
+
+float_power_in_place.__name__ = "float_power"
 
 # ------------------------------------------------------------------------------- with logarithms
 
