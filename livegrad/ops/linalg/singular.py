@@ -187,6 +187,7 @@ SVDVALS = Op(
     saves="x",
     autocast="float32",
     batch=batched.matrices,
+    grad_fn="LinalgSvdBackward0",
     samples=s.calls(
         lambda: s.Sample((s.uniform(3, 2),), lambda x: svdvals(_apart(x))),
         lambda: s.Sample((s.uniform(2, 2, 3),), lambda x: svdvals(_apart(x))),

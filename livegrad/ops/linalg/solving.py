@@ -98,6 +98,7 @@ SOLVE = Op(
     grads=(_solve_grad_a, _solve_grad_b),
     autocast="float32",
     batch=batched.matrices,
+    grad_fn="LinalgSolveExBackward0",
     samples=s.calls(
         lambda: s.Sample(
             (s.uniform(3, 3), s.uniform(3, 2, seed=1)), lambda a, b: solve(_regular(a), b)

@@ -47,6 +47,7 @@ DEG2RAD: Op = define(
     result="float",
     cheap=True,
     saves="",
+    grad_fn="Deg2RadBackward0",
     samples=s.unary(-200.0, 200.0),
 )
 RAD2DEG: Op = define(
@@ -58,6 +59,7 @@ RAD2DEG: Op = define(
     result="float",
     cheap=True,
     saves="",
+    grad_fn="Rad2DegBackward0",
     samples=s.unary(),
 )
 
@@ -152,6 +154,7 @@ XLOG1PY: Op = define(
     result="float",
     saves="x",
     layout=with_numbers,
+    grad_fn="SpecialXlog1PyBackward0",
     samples=s.binary(low2=-0.8),
 )
 
@@ -182,6 +185,7 @@ ENTR = define(
     grads=(lambda g, y, x: mul(g, neg(add(log(x), 1))),),
     result="float",
     saves="x",
+    grad_fn="SpecialEntrBackward0",
     samples=s.unary(0.1, 4.0),
 )
 
