@@ -38,6 +38,7 @@ from livegrad.ops.shaping.movement import movedim, reshape_to
 from livegrad.ops.support import batched, samples as s
 from livegrad.ops.support.autocast import in_float32
 from livegrad.ops.support.out import casting, exact
+from livegrad.ops.support.returned import returned
 
 if TYPE_CHECKING:
     from livegrad.tensor import Tensor
@@ -113,6 +114,7 @@ SOLVE = Op(
 )
 
 
+@returned("linalg_solve_ex")
 class solve_ex_result(NamedTuple):
     """The solution, and LAPACK's code."""
 
@@ -217,6 +219,7 @@ INV = Op(
 )
 
 
+@returned("linalg_inv_ex")
 class inv_ex_result(NamedTuple):
     """The inverse, and LAPACK's code."""
 

@@ -49,6 +49,7 @@ from livegrad.ops.reductions.reduce import (
 from livegrad.ops.shaping.movement import detach, normal_dim, reshape_to, sizes_of
 from livegrad.ops.support import batched, folds, samples as s
 from livegrad.ops.support.out import casting, exact, folding, numpy_names, taking_expanded
+from livegrad.ops.support.returned import returned
 
 if TYPE_CHECKING:
     from livegrad.tensor import Tensor
@@ -508,6 +509,7 @@ def norm(
 # ------------------------------------------------------------------- without NaN, both extremes
 
 
+@returned("aminmax")
 class aminmax_result(NamedTuple):
     """Smallest and largest values."""
 
