@@ -267,6 +267,22 @@ NEARLY = "a = T.full((3,), 3.0); b = (a.log() * 2).exp()"
             ],
             None,
         ),
+        (
+            [
+                "a = T.full((1, 2, 3), 1.3)",
+                f"j = F.instance_norm(a) + 1.1e-5 * ({OTHER})",
+                "check()",
+            ],
+            "equal numbers are 0",
+        ),
+        (
+            [
+                "a = T.arange(6.0).view(1, 2, 3)",
+                f"j = F.instance_norm(a) * (1 - ({OTHER}))",
+                "check()",
+            ],
+            None,
+        ),
         (["g = T.conj(T.ones(2) + 1j)", "l = g.new_tensor([1])"], "finds no device"),
         (
             [

@@ -69,6 +69,9 @@ KEPT_BY_FUNC = (
     "values that backward needs are kept as they were, also by transforms; PyTorch's saves the "
     "tensor that was written"
 )
+EQUAL_TO_MEAN = (
+    "equal numbers are 0 if normalised; PyTorch's are the rounding of their mean, over their spread"
+)
 STEPPED = "a step goes by gradients of a backward that was refused on its way: which is open"
 UNKNOWN_SCORES = "attention with scores that are NaN is NaN; PyTorch's is 0, where none is masked"
 NORMALISED = re.compile(r"(layer|group|instance|batch)_norm\(|(Layer|Group|Batch)Norm\w*\(")
@@ -214,6 +217,8 @@ def explanation_of_numbers(
         return UNKNOWN_SCORES
     if "soft_margin_loss(" in program and all(a == math.inf and b < math.inf for a, b in pairs):
         return OVERFLOWING
+    if NORMALISED.search(program) and all(b == 0 and abs(a) < 1e-4 for a, b in pairs):
+        return EQUAL_TO_MEAN
     if NORMALISED.search(program) and all(math.isnan(a) and math.isinf(b) for a, b in pairs):
         return INFINITE_GRADIENT
     if re.search(r"\blogit\(", program) and all(math.isinf(a) and a == -b for a, b in pairs):
