@@ -61,7 +61,7 @@ def _define(
         refuses=lambda node: not node.attrs[0].is_floating_point,  # floats may be divided by 0
         result="number",
         saves=saves,
-        grad_fn=parts.saving_nothing,
+        grad_fn=parts.division if smooth else parts.saving_nothing,
         samples=s.binary(low2=0.5, high2=3.0, smooth=smooth),
     )
 
