@@ -55,12 +55,12 @@ def counted(*args, **options):
 from livegrad.runtime.counters import counters
 os.posix_spawn = counted
 emitted = []
-emit = jit._emit
+emit = jit.emit
 def noted(ir, target, inline=False):
     small = "_follow" in ir or "list_nodes" in ir  # what the runtime itself cannot do without
     emitted.append(inline and not small)
     return emit(ir, target, inline)
-jit._emit = noted
+jit.emit = noted
 flushes(6000, lambda: Speedup.decided)
 assert Speedup.made and Speedup.decided
 assert len(started) == 1 and started[0] >= FLUSHES_BEFORE
