@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import ctypes
+import functools
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from types import FunctionType, ModuleType
 from typing import Any, ClassVar
 
@@ -69,13 +70,23 @@ def _callable(function: FunctionType, address: int) -> Any:
     _keep_for_good(definition)
     where = ctypes.addressof(definition)
     if is_method(function):
-        make = ctypes.pythonapi.PyDescr_NewMethod
-        make.restype, make.argtypes = ctypes.py_object, [ctypes.py_object, ctypes.c_void_p]
-        return make(_class_of(function), where)
+        return _new_method()(_class_of(function), where)
+    return _new_function()(where, None, function.__module__)  # profilers show the module
+
+
+@functools.cache
+def _new_method() -> Any:
+    make = ctypes.pythonapi.PyDescr_NewMethod
+    make.restype, make.argtypes = ctypes.py_object, [ctypes.py_object, ctypes.c_void_p]
+    return make
+
+
+@functools.cache
+def _new_function() -> Any:
     make = ctypes.pythonapi.PyCFunction_NewEx
     make.restype = ctypes.py_object
     make.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.py_object]
-    return make(where, None, function.__module__)  # profilers show the module
+    return make
 
 
 def _class_of(method: FunctionType) -> type:
@@ -91,10 +102,10 @@ class _Known:
     modules = 0
     places: ClassVar[list[tuple[dict[str, Any], str]]] = []
     # Which names of a module any of them may have, as another process has found.
-    by_module: ClassVar[dict[str, list[str]]] = {}
+    by_module: ClassVar[dict[str, Sequence[str]]] = {}
 
 
-def know_places(by_module: dict[str, list[str]]) -> None:
+def know_places(by_module: dict[str, Sequence[str]]) -> None:
     """Says, for some modules, which of their names hot functions have."""
     _Known.by_module = by_module
     _Known.modules = 0
@@ -106,7 +117,7 @@ def _places(functions: frozenset[int]) -> list[tuple[dict[str, Any], str]]:
         _Known.places = [
             (vars(module), key)
             for name, module in list(sys.modules.items())
-            if name.partition(".")[0] == "livegrad" and isinstance(module, ModuleType)
+            if name.startswith("livegrad") and isinstance(module, ModuleType)
             for key in _names_of(name, vars(module), functions)
         ]
         _Known.functions, _Known.modules = functions, len(sys.modules)

@@ -16,7 +16,7 @@ import hashlib
 import json
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from types import FunctionType, ModuleType
 from typing import TYPE_CHECKING, Any
 
@@ -88,16 +88,24 @@ def written(
     `originals` are the functions that stand behind built-in ones, by the ids of those.
     """
     known = _names_of_objects(originals)
-    first = len(prelude.OBJECTS)
-    objects = [_reference(x, known) for x in translation.objects[first:]]
     names = {id(vars(m)): name for name, m in list(sys.modules.items()) if hasattr(m, "__dict__")}
-    constants = [
-        [names.get(id(c.namespace)), c.name, _reference(c.value, known)]
-        for c in translation.constants
+    # Each reference is written once.
+    numbers: dict[str, int] = {}
+    objects = [
+        numbers.setdefault(json.dumps(_reference(x, known)), len(numbers))
+        for x in translation.objects[len(prelude.OBJECTS) :]
     ]
-    if None in objects or any([None in each for each in constants]):
+    constants: dict[str, list[tuple[str, int]]] = {}
+    for c in translation.constants:
+        number = numbers.setdefault(json.dumps(_reference(c.value, known)), len(numbers))
+        constants.setdefault(names.get(id(c.namespace), ""), []).append((c.name, number))
+    if "null" in numbers or "" in constants:
         return None
-    return json.dumps([objects, constants, _places_of(functions, originals)]).encode()
+    references = [json.loads(text) for text in numbers]
+    places = _places_of(functions, originals)
+    without = " ".join([module for module, found in places.items() if not found])
+    places = {module: found for module, found in places.items() if found}
+    return json.dumps([references, objects, constants, places, without]).encode()
 
 
 def _places_of(
@@ -160,7 +168,7 @@ class Found:
         self,
         objects: list[Any],
         constants: list[Constant],
-        places: dict[str, list[str]],
+        places: dict[str, Sequence[str]],
         code: bytes,
     ) -> None:
         self.objects, self.constants, self.places, self.code = objects, constants, places, code
@@ -168,26 +176,29 @@ class Found:
 
 def found_again(text: bytes, originals: dict[int, FunctionType], code: bytes) -> Found | None:
     """A translation, if all that it refers to is still there."""
-    objects, constants, places = json.loads(text)
+    references, objects, constants, places, without = json.loads(text)
     try:
-        found = [_looked_up(x, originals) for x in objects]
-        watched = [_constant(module, name, x, originals) for module, name, x in constants]
+        values = [_looked_up(x, originals) for x in references]
+        watched = [
+            Constant(namespace, name, _as_now(namespace, name, references[i][0], values[i]))
+            for module, named in constants.items()
+            for namespace in (sys.modules[module].__dict__,)
+            for name, i in named
+        ]
     except (KeyError, AttributeError):
         return None
+    found = [values[i] for i in objects]
+    places |= dict.fromkeys(without.split(), ())
     return Found([*prelude.OBJECTS.values(), *found], watched, places, code)
 
 
-def _constant(
-    module: str, name: str, reference: Reference, originals: dict[int, FunctionType]
-) -> Constant:
-    """A name with the very object that it has now, if that is what it was: others are patches."""
-    namespace = sys.modules[module].__dict__
-    value = _looked_up(reference, originals)
-    if reference[0] in _BY_VALUE:
+def _as_now(namespace: dict[str, Any], name: str, kind: str, value: Any) -> Any:
+    """The very object that a name has now, if that is what it was: others are patches."""
+    if kind in _BY_VALUE:
         now = namespace.get(name, vars(builtins).get(name))
         if type(now) is type(value) and now == value:
-            value = now
-    return Constant(namespace, name, value)
+            return now
+    return value
 
 
 _BY_VALUE = ("value", "literal", "tuple")

@@ -38,7 +38,7 @@ class Watch:
         _Watched.watch = self
         watched = {namespace for namespace, _ in self._constants}
         for name, module in list(sys.modules.items()):
-            ours = name.partition(".")[0] == "livegrad" and type(module) is ModuleType
+            ours = name.startswith("livegrad") and type(module) is ModuleType
             if ours and id(vars(module)) in watched:
                 module.__class__ = _Watched
 
