@@ -112,6 +112,27 @@ def test_operations_of_ones_own() -> None:
     assert not hasattr(ops.porting_test, "absent")
 
 
+def test_trees_of_classes_of_programs() -> None:
+    class Pair:
+        def __init__(self, first: Any, second: Any, name: str) -> None:
+            self.first, self.second, self.name = first, second, name
+
+    pytree.register_pytree_node(
+        Pair,
+        lambda pair: ([pair.first, pair.second], pair.name),
+        lambda items, name: Pair(*items, name),
+        serialized_type_name="Pair",
+    )
+    tree = {"a": Pair(1, [2, 3], "p")}
+    assert pytree.tree_leaves(tree) == [1, 2, 3]
+    out = pytree.tree_map(lambda x: x * 10, tree)["a"]
+    assert (out.first, out.second, out.name) == (10, [20, 30], "p")
+    assert pytree.tree_leaves(tree, is_leaf=lambda x: isinstance(x, list)) == [1, [2, 3]]
+    assert pytree.tree_structure(tree) != pytree.tree_structure({"a": Pair(1, [2, 3], "q")})
+    with pytest.raises(ValueError, match="already registered"):
+        pytree.register_pytree_node(Pair, list, Pair)
+
+
 def test_nested_values() -> None:
     tree = {"a": [1, 2], "b": (3,)}
     leaves, spec = pytree.tree_flatten(tree)
