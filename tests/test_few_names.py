@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 import warnings
+from typing import Any
 
 import numpy as np
 import pytest
@@ -125,3 +126,21 @@ def test_limits_of_floats_of_eight_bits() -> None:
     assert lg.finfo(lg.float8_e5m2).max == 57344.0
     with pytest.raises(TypeError):
         lg.finfo(lg.uint4)
+
+
+@pytest.mark.parametrize(
+    ("given", "mode", "expected", "dtype"),
+    [
+        ((7, 2), None, 3.5, lg.float32),
+        ((7, 2), "trunc", 3, lg.int64),
+        ((-7, 2), "floor", -4, lg.int64),
+        ((7.5, 2), "trunc", 3.0, lg.float32),
+        ((True, 2), None, 0.5, lg.float32),
+    ],
+)
+def test_quotients_of_two_numbers(
+    given: tuple[float, float], mode: Any, expected: float, dtype: Any
+) -> None:
+    out = lg.div(*given, rounding_mode=mode)
+    assert (out.shape, out.dtype, out.item()) == ((), dtype, expected)
+    assert lg.floor_divide(7, 2).item() == 3
