@@ -86,6 +86,7 @@ class Flush:
     nodes: int
     compiles: int
     stamps: list[tuple[int, Any]] = field(default_factory=list)
+    why: str = ""  # if something was planned for it: how that differs from what was planned before
     stats: dict[int, dict[str, Any]] = field(default_factory=dict)
 
     @property
@@ -167,6 +168,7 @@ class Recorder:
         self._listening: list[Listening] = []
         self._graphs: dict[tuple[int, int], Known] = {}
         self._current: Known | None = None
+        self._why = ""
         self._asked_values: list[Node] = []
         self._seen = (-1, -1)
         # The step that is running; its record is made when there is something to note.
@@ -321,6 +323,7 @@ class Recorder:
             "pieces" if is_list else "plan", len(ran.sites), ran.compiles,
             stamps=[] if is_list else executable.runnable.stamps(),
         )  # fmt: skip
+        flush.why, self._why = self._why, ""
         if self._asked_values:
             self._take_values(flush)
         self._step.flushes.append(flush)
@@ -352,7 +355,9 @@ class Recorder:
 
     def _planned(self, event: Planned) -> None:
         how = "filled in" if event.filled else "planned"
-        self._note("plan", event.seconds, f"{len(event.nodes)} nodes {how}")
+        self._note("plan", event.seconds, f"{len(event.nodes)} nodes {how}: {event.why}")
+        if self._is_full:
+            self._why = event.why
 
     def _compiled(self, event: Compiled) -> None:
         how = "from disk" if event.from_disk else "compiled"

@@ -54,7 +54,7 @@ def _add_kernels(graph: Graph, flush: Flush, place: int) -> None:
         number = kernel.number + first
         row = rows[kernel.number] if kernel.number < len(rows) else None
         made = replace(
-            kernel, number=number, seconds=took, flush=place,
+            kernel, number=number, seconds=took, flush=place, planned=flush.why,
             reads=tuple([x + first for x in kernel.reads]),
             started=row[0] if row else 0, threads=_threads(row),
         )  # fmt: skip

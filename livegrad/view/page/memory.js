@@ -72,6 +72,18 @@
       LG.h("p", { class: "hint" }, kinds.map((kind) => [LG.h("i", { class: `swatch ${kind}` }), `${NAMES[kind]}: ${LG.bytes(sums[kind][peak])} at the peak   `])));
   }
 
+  // Values between kernels lie in the arena of their plan, where they take turns.
+  function arenas(all) {
+    const kernels = [...step.kernels.values()];
+    const rows = (step.flushes || []).map((flush, i) => {
+      const mine = new Set(kernels.filter((k) => k.flush === i).map((k) => k.number));
+      const values = all.filter((life) => life.what === "value" && mine.has(life.first));
+      return { ...flush, i, values: LG.sum(values, (life) => life.nbytes), plan: kernels.find((k) => k.flush === i)?.plan };
+    }).filter((row) => row.arena || row.results);
+    return rows.length ? LG.h("section", {}, LG.h("h3", {}, "Arenas", LG.h("small", {}, " scratch memory that the kernels of a flush share")),
+      LG.table([["flush", (r) => r.reason], ["plan", (r) => String(r.plan ?? "–"), "right"], ["arena", (r) => LG.bytes(r.arena), "right"], ["of values", (r) => LG.bytes(r.values), "right"], ["results", (r) => LG.bytes(r.results), "right"]], rows)) : null;
+  }
+
   function grouped(all, key) {
     const found = new Map();
     for (const life of all) found.set(key(life), (found.get(key(life)) || 0) + life.nbytes);
@@ -82,7 +94,7 @@
     const there = all.filter((life) => life.first <= peak && peak <= life.last);
     const place = (title, key) => LG.h("section", {}, LG.h("h3", {}, title), LG.table([["", (r) => r[0] || "–"], ["at the peak", (r) => LG.bytes(r[1]), "right"]], grouped(there, key)));
     const freed = there.filter((life) => life.what === "value").sort((a, b) => b.nbytes - a.nbytes).slice(0, 12);
-    LG.empty(tables,
+    LG.empty(tables, arenas(all),
       LG.h("section", {}, LG.h("h3", {}, "What would free most", LG.h("small", {}, " between kernels, at the peak")),
         freed.length ? LG.table([["value", (l) => (l.node ? `${l.op} of ${l.node.op}` : l.op)], ["line", (l) => (l.node ? LG.where(l.node) : "")], ["bytes", (l) => LG.bytes(l.nbytes), "right"], ["waits", (l) => `${l.last - l.first} kernels`, "right"]], freed, (l) => l.node && LG.showNode(l.node.number))
           : LG.nothing("Nothing waits in memory between kernels there."),
