@@ -319,7 +319,15 @@ def _take_back(undo: Undo) -> None:
 
 
 def _shown() -> str:
-    return traceback.format_exc()
+    """The traceback of the error that is being handled, without frames that are not the user's."""
+    error = sys.exc_info()[1]
+    assert error is not None
+    told = traceback.TracebackException.from_exception(error)
+    mine = [frame for frame in told.stack if not is_inside(frame.filename)]
+    told.stack = traceback.StackSummary.from_list(
+        [frame for frame in mine if not _is_installed(frame.filename)]
+    )
+    return "".join(told.format())
 
 
 __all__ = ["Change", "Live", "live"]

@@ -64,6 +64,7 @@ class Known:
         self.captured = captured
         self.executable: Any = None
         self._account: Account | None = None
+        self._rest: Known | None = None
 
     @property
     def account(self) -> Account:
@@ -71,6 +72,20 @@ class Known:
         if self._account is None:
             self._account = Account(self.executable, self.captured)
         return self._account
+
+    def behind(self, count: int) -> Known | None:
+        """What is left if the first nodes were run piece by piece: updates, which have a plan."""
+        left = self.captured.order[count:]
+        if self._rest is None or self._rest.captured.order != left:
+            part = Captured()
+            part.nodes, part.order = self.captured.nodes, left
+            self._rest = Known(part)
+        return self._rest if left else None
+
+    def drop_rest(self, rest: Known) -> None:
+        """Forgets what was left, if that is it."""
+        if self._rest is rest:
+            self._rest = None
 
 
 @dataclass(slots=True)
@@ -309,6 +324,8 @@ class Recorder:
         executable = ran.executable
         is_list = hasattr(executable, "step_places")
         if known is not None:
+            if is_list:
+                self._current = known.behind(len(ran.sites))
             if known.executable is None or is_list:
                 known.executable = executable
                 if not is_list:
@@ -340,6 +357,8 @@ class Recorder:
     def _forget(self, known: Known) -> None:
         for key in [key for key, each in self._graphs.items() if each is known]:
             del self._graphs[key]
+        for each in self._graphs.values():
+            each.drop_rest(known)
 
     def _trains(self) -> bool:
         """Whether steps end with those of an optimiser; else each flush is one."""

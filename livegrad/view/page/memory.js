@@ -39,7 +39,9 @@
     const all = lives();
     const count = step.kernels.size;
     if (!all.length || !count) {
-      LG.empty(chart, LG.nothing("What lives when is known of steps that were planned as a whole; this one was run piece by piece, or not recorded."));
+      const whole = LG.state.overview.steps.findLast((s) => s.graph && s.tiers.join() === "plan");
+      LG.empty(chart, LG.nothing("What lives when is known of steps that were planned as a whole; this one was run piece by piece, or not recorded."),
+        whole ? LG.h("button", { onclick: () => { LG.state.follow = false; LG.goToStep(whole.n); } }, `Step ${whole.n} was planned as a whole`) : null);
       LG.empty(tables);
       return;
     }
@@ -69,7 +71,8 @@
       LG.s("title", {}, `kernel ${i}: ${[...step.kernels.values()][i].ops.slice(0, 5).join(" ")}\n${LG.bytes(value)}`)));
     LG.empty(chart, LG.h("h3", {}, `Peak ${LG.bytes(total[peak])}`, LG.h("small", {}, ` while kernel ${peak} runs (${[...step.kernels.values()][peak].ops.slice(0, 4).join(" ")})`)),
       LG.s("svg", { viewBox: `0 0 ${width} ${height}`, class: "plot", preserveAspectRatio: "none" }, areas, LG.s("line", { x1: (peak + 0.5) * wide, x2: (peak + 0.5) * wide, y1: 0, y2: height, class: "peak" }), hits),
-      LG.h("p", { class: "hint" }, kinds.map((kind) => [LG.h("i", { class: `swatch ${kind}` }), `${NAMES[kind]}: ${LG.bytes(sums[kind][peak])} at the peak   `])));
+      LG.h("p", { class: "hint" }, kinds.map((kind) => [LG.h("i", { class: `swatch ${kind}` }), `${NAMES[kind]}: ${LG.bytes(sums[kind][peak])} at the peak   `])),
+      (step.flushes || []).some((flush) => flush.tier !== "plan") ? LG.h("p", { class: "hint" }, "A part of this step was run piece by piece: of that it is not known what lives when, so the picture lacks it.") : null);
   }
 
   // Values between kernels lie in the arena of their plan, where they take turns.
@@ -81,7 +84,7 @@
       return { ...flush, i, values: LG.sum(values, (life) => life.nbytes), plan: kernels.find((k) => k.flush === i)?.plan };
     }).filter((row) => row.arena || row.results);
     return rows.length ? LG.h("section", {}, LG.h("h3", {}, "Arenas", LG.h("small", {}, " scratch memory that the kernels of a flush share")),
-      LG.table([["flush", (r) => r.reason], ["plan", (r) => String(r.plan ?? "–"), "right"], ["arena", (r) => LG.bytes(r.arena), "right"], ["of values", (r) => LG.bytes(r.values), "right"], ["results", (r) => LG.bytes(r.results), "right"]], rows)) : null;
+      LG.table([["flush", (r) => r.reason], ["plan", (r) => String(r.plan ?? "–"), "right"], ["arena", (r) => LG.bytes(r.arena), "right"], ["of values", (r) => (r.tier === "plan" ? LG.bytes(r.values) : "–"), "right"], ["results", (r) => LG.bytes(r.results), "right"]], rows)) : null;
   }
 
   function grouped(all, key) {
