@@ -9,6 +9,7 @@ limits()            what this machine can do, for the roofline
 
 from __future__ import annotations
 
+import linecache
 import os
 import platform
 import sys
@@ -111,6 +112,9 @@ def read_source(file: str, since: float = 0.0) -> dict[str, Any]:
         with open(file, encoding="utf-8", errors="replace") as opened:
             return {"text": opened.read(2_000_000), "changed": changed}
     except OSError as error:
+        lines = linecache.getlines(file)  # cells of notebooks are in no file, and known there
+        if lines:
+            return {"text": "".join(lines), "changed": False}
         return {"text": "", "problem": f"this file cannot be read: {error.strerror or error}"}
 
 
