@@ -152,8 +152,10 @@ class View:
         print(invitation(self.url, self._server.port, _is_remote()), file=sys.stderr)
         if not _is_remote():
             try:
-                webbrowser.get().open(self.url)
+                is_open = webbrowser.get().open(self.url)
             except webbrowser.Error:
+                is_open = False
+            if not is_open:
                 print("(no browser was found here: open the link yourself)", file=sys.stderr)
 
     def __enter__(self) -> View:

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from livegrad.view.asking import Graph
+from livegrad.view.capture import MOST_NODES
 from livegrad.view.nodes import LEAF, GraphKernel, GraphNode, Life
 from livegrad.view.record import Flush, StepRecord
 
@@ -17,7 +18,7 @@ def graph_of_step(step: StepRecord) -> Graph:
     graph = Graph(nodes, title=f"step {step.number}", error=step.error)
     graph.seconds = max(0, step.ended - step.started) / 1e9
     for place, flush in enumerate(step.flushes):
-        if flush.known is None:
+        if flush.known is None or len(nodes) >= MOST_NODES:
             graph.left_out += flush.nodes
             continue
         graph.left_out += flush.known.captured.left_out
