@@ -190,6 +190,9 @@ class Profile:
                 lines.append(_line(f"{len(rows) - top} more", rest, self.seconds))
         return "\n".join(lines)
 
+    def __repr__(self) -> str:
+        return self.__str__()
+
     def __str__(self) -> str:
         return self.table() if self.parts else "<unfinished profile>"
 

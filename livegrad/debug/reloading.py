@@ -75,6 +75,10 @@ class Live:
             self._handle = model.register_forward_pre_hook(lambda *_: self._next())
         Live.running.add(self)
 
+    def __repr__(self) -> str:
+        names = ", ".join([os.path.basename(file) for file in self.files])
+        return f"<Live: {names}; {len(self.changes)} changes>"
+
     def stop(self) -> None:
         """Ends it; the code stays as it is now."""
         self._handle.remove()
@@ -220,7 +224,14 @@ def live(model: Module, optimizer: Any = None, *, arguments: dict[type, Any] | N
         arguments: what to make instances of a class with (a tuple or a dict), if its `__init__`
             changes and takes arguments that are no attributes of the same name.
     """
-    return Live(model, optimizer, arguments or {})
+    made = Live(model, optimizer, arguments or {})
+    if not made.files:
+        made.stop()
+        raise RuntimeError(
+            "live: no class of this model is defined in a file of the program, so there is nothing "
+            "to look at. (Cells of notebooks are in no file: put the model into a module.)"
+        )
+    return made
 
 
 def _files(model: Module) -> dict[str, Any]:
@@ -319,7 +330,15 @@ def _take_back(undo: Undo) -> None:
 
 
 def _shown() -> str:
-    return traceback.format_exc()
+    """The traceback of the error that is being handled, without frames that are not the user's."""
+    error = sys.exc_info()[1]
+    assert error is not None
+    told = traceback.TracebackException.from_exception(error)
+    mine = [frame for frame in told.stack if not is_inside(frame.filename)]
+    told.stack = traceback.StackSummary.from_list(
+        [frame for frame in mine if not _is_installed(frame.filename)]
+    )
+    return "".join(told.format())
 
 
 __all__ = ["Change", "Live", "live"]

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 _MOST_ALIGNED = 4000
 
 
-@dataclass
+@dataclass(repr=False)
 class Difference:
     """`removed` are nodes of the first graph, `added` of the second, `changed` are pairs."""
 
@@ -38,6 +38,9 @@ class Difference:
         pairs = [*self.same, *self.changed]
         later = [(a, b) for a, b in pairs if b.seconds > a.seconds]
         return sorted(later, key=lambda pair: pair[0].seconds - pair[1].seconds)
+
+    def __repr__(self) -> str:
+        return self.__str__()
 
     def __str__(self) -> str:
         if not self:

@@ -64,6 +64,7 @@ class Known:
         self.captured = captured
         self.executable: Any = None
         self._account: Account | None = None
+        self._rest: Known | None = None
 
     @property
     def account(self) -> Account:
@@ -71,6 +72,20 @@ class Known:
         if self._account is None:
             self._account = Account(self.executable, self.captured)
         return self._account
+
+    def behind(self, count: int) -> Known | None:
+        """What is left if the first nodes were run piece by piece: updates, which have a plan."""
+        left = self.captured.order[count:]
+        if self._rest is None or self._rest.captured.order != left:
+            part = Captured()
+            part.nodes, part.order = self.captured.nodes, left
+            self._rest = Known(part)
+        return self._rest if left else None
+
+    def drop_rest(self, rest: Known) -> None:
+        """Forgets what was left, if that is it."""
+        if self._rest is rest:
+            self._rest = None
 
 
 @dataclass(slots=True)
@@ -86,6 +101,7 @@ class Flush:
     nodes: int
     compiles: int
     stamps: list[tuple[int, Any]] = field(default_factory=list)
+    why: str = ""  # if something was planned for it: how that differs from what was planned before
     stats: dict[int, dict[str, Any]] = field(default_factory=dict)
 
     @property
@@ -167,6 +183,7 @@ class Recorder:
         self._listening: list[Listening] = []
         self._graphs: dict[tuple[int, int], Known] = {}
         self._current: Known | None = None
+        self._why = ""
         self._asked_values: list[Node] = []
         self._seen = (-1, -1)
         # The step that is running; its record is made when there is something to note.
@@ -307,6 +324,8 @@ class Recorder:
         executable = ran.executable
         is_list = hasattr(executable, "step_places")
         if known is not None:
+            if is_list:
+                self._current = known.behind(len(ran.sites))
             if known.executable is None or is_list:
                 known.executable = executable
                 if not is_list:
@@ -321,6 +340,7 @@ class Recorder:
             "pieces" if is_list else "plan", len(ran.sites), ran.compiles,
             stamps=[] if is_list else executable.runnable.stamps(),
         )  # fmt: skip
+        flush.why, self._why = self._why, ""
         if self._asked_values:
             self._take_values(flush)
         self._step.flushes.append(flush)
@@ -337,6 +357,8 @@ class Recorder:
     def _forget(self, known: Known) -> None:
         for key in [key for key, each in self._graphs.items() if each is known]:
             del self._graphs[key]
+        for each in self._graphs.values():
+            each.drop_rest(known)
 
     def _trains(self) -> bool:
         """Whether steps end with those of an optimiser; else each flush is one."""
@@ -352,7 +374,9 @@ class Recorder:
 
     def _planned(self, event: Planned) -> None:
         how = "filled in" if event.filled else "planned"
-        self._note("plan", event.seconds, f"{len(event.nodes)} nodes {how}")
+        self._note("plan", event.seconds, f"{len(event.nodes)} nodes {how}: {event.why}")
+        if self._is_full:
+            self._why = event.why
 
     def _compiled(self, event: Compiled) -> None:
         how = "from disk" if event.from_disk else "compiled"

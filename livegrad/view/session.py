@@ -7,6 +7,7 @@ import socket
 import sys
 import time
 import webbrowser
+from html import escape
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -54,6 +55,16 @@ class Watch:
         trace: TracebackType | None,
     ) -> None:
         self.recorder.stop(error)
+
+    def __repr__(self) -> str:
+        state = "watching" if self.recorder.running else "ended"
+        return f"<Watch: {len(self.steps)} steps, {state}>"
+
+    def _repr_html_(self) -> str:
+        try:
+            return self.graph()._repr_html_()
+        except LookupError:
+            return escape(repr(self))
 
     @property
     def steps(self) -> list[StepRecord]:
@@ -141,8 +152,10 @@ class View:
         print(invitation(self.url, self._server.port, _is_remote()), file=sys.stderr)
         if not _is_remote():
             try:
-                webbrowser.get().open(self.url)
+                is_open = webbrowser.get().open(self.url)
             except webbrowser.Error:
+                is_open = False
+            if not is_open:
                 print("(no browser was found here: open the link yourself)", file=sys.stderr)
 
     def __enter__(self) -> View:
@@ -156,8 +169,16 @@ class View:
     ) -> None:
         self.stop(error)
 
+    def __repr__(self) -> str:
+        return f"<View {self.url}>"
+
     def _repr_html_(self) -> str:
-        return f'<a href="{self.url}" target="_blank" rel="noopener">{self.url}</a>'
+        """A link. Where the notebook runs on another machine, it needs a forwarded port."""
+        link = f'<a href="{self.url}" target="_blank" rel="noopener">{self.url}</a>'
+        if not _is_remote():
+            return link
+        text = invitation(self.url, self._server.port, True).partition("\n")[2]
+        return f"{link}<pre>{escape(text)}</pre>"
 
 
 def _is_remote() -> bool:
