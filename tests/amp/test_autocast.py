@@ -157,7 +157,8 @@ def test_second_gradients() -> None:
 @pytest.mark.usefixtures("whole_plans")
 def test_casts_of_a_parameter_are_computed_once(counted) -> None:
     rng = np.random.default_rng(0)
-    a, b, v, w = (lg.tensor(rng.random((64, 64), np.float32)) for _ in range(4))
+    # So large that the kernels do not run together.
+    a, b, v, w = (lg.tensor(rng.random((512, 512), np.float32)) for _ in range(4))
 
     def kernels(second: lg.Tensor) -> int:
         with lg.autocast("cpu"), counted() as c:

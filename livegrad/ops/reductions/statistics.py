@@ -550,6 +550,7 @@ def nansum(
     """Sum over `dim` (all dims by default), NaN counting as 0."""
     meta = node_of(input).meta
     if meta.dtype.is_complex:
+        normal_dims("nansum", dim, meta.ndim)  # which PyTorch looks at first
         raise RuntimeError(f"nansum does not support complex inputs; got {meta.dtype.name}")
     if not meta.dtype.is_floating_point:
         return sum(input, dim, keepdim, dtype=dtype)

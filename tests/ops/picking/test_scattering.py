@@ -101,12 +101,16 @@ def late(index):
         (lambda x: x.put(late(99), lg.ones(1)), IndexError),
         (lambda x: x.index_put((late(0), late(-9)), lg.ones(1)), IndexError),
         (lambda x: x[late(0), late(9)], IndexError),
-        (lambda x: x[:0].index_add(0, late(0), lg.ones(1, 4)), IndexError),
     ],
 )
 def test_out_of_range_names_index_size_and_line(call, error):
     with pytest.raises(error, match=r"index -?\d+ is out of bounds .* size \d+ .*test_scattering"):
         call(lg.zeros(3, 4)).numpy()
+
+
+def test_no_index_of_nothing_is_right_and_that_is_said_at_once():
+    with pytest.raises(IndexError, match="index 0 is out of bounds .* size 0"):
+        lg.zeros(0, 4).index_add(0, late(0), lg.ones(1, 4))
 
 
 def test_the_dim_that_is_wrong_is_named():

@@ -119,7 +119,7 @@ from livegrad.runtime.cpu.driver import Program, Step
 threads.pool.resize(3)
 address = jit.compile_kernel("""{INCREMENT}""", "increment")
 data = np.zeros(1000, np.int64)
-program = Program([], [data.size, data.ctypes.data], [Step(address, 0, repeat=100)])
+program = Program([], [data.size, data.ctypes.data], [Step(address, 0)] * 100)
 program.run([])
 '''
 
@@ -180,7 +180,7 @@ def test_fork_while_another_thread_runs_programs() -> None:
         stop = threading.Event()
         def busy():
             mine = np.zeros(100000, np.int64)
-            other = Program([], [mine.size, mine.ctypes.data], [Step(address, 0, repeat=20)])
+            other = Program([], [mine.size, mine.ctypes.data], [Step(address, 0)] * 20)
             while not stop.is_set():
                 other.run([])
         threading.Thread(target=busy).start()
