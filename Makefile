@@ -7,6 +7,7 @@
 #   make examples   quick runs of all examples
 #   make lint    style and types
 #   make docs    the site, in build/docs
+#   make links   whether what the site links to elsewhere is there; needs a network
 #   make bench   compare with the other frameworks that can be installed
 #   make clean   remove everything these targets made
 #
@@ -19,7 +20,7 @@ PIP    := $(BIN)/python -m pip --quiet --quiet --disable-pip-version-check
 TORCH  := torch==2.13.0
 PARALLEL := -n 2 --dist worksteal
 
-.PHONY: help demo tiny quick test examples lint format docs bench clean
+.PHONY: help demo tiny quick test examples lint format docs links bench clean
 .DELETE_ON_ERROR:
 
 help:
@@ -82,6 +83,9 @@ format: $(VENV)/.dev
 docs: $(VENV)/.docs
 	$(BIN)/python -m sphinx --fail-on-warning --keep-going --quiet docs build/docs
 	@echo "open build/docs/index.html"
+
+links: $(VENV)/.docs
+	$(BIN)/python -m sphinx -b linkcheck --quiet docs build/links
 
 bench: $(VENV)/.torch
 	$(BIN)/python -m benchmarks

@@ -8,6 +8,7 @@ import numpy as np
 from common import arguments, pyplot, result, save
 
 import livegrad as lg
+from livegrad import train
 
 args = arguments(__doc__)
 
@@ -49,7 +50,7 @@ start = [first_w, first_b, second_w, second_b]
 def train_by_hand() -> tuple[list[float], lg.Tensor]:
     w1, b1, w2, b2 = [p.clone() for p in start]
     losses = []
-    for _ in range(steps):
+    for _ in train.progress(range(steps), "by hand"):
         h = lg.tanh(inputs @ w1 + b1)
         output = h @ w2 + b2
         losses.append(((output - targets) ** 2).mean().item())
@@ -65,7 +66,7 @@ def train_by_hand() -> tuple[list[float], lg.Tensor]:
 def train_by_autograd() -> tuple[list[float], lg.Tensor]:
     weights = [p.clone().requires_grad_() for p in start]
     losses = []
-    for _ in range(steps):
+    for _ in train.progress(range(steps), "by autograd"):
         w1, b1, w2, b2 = weights
         loss = ((lg.tanh(inputs @ w1 + b1) @ w2 + b2 - targets) ** 2).mean()
         losses.append(loss.item())

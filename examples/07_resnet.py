@@ -89,7 +89,7 @@ if root is None:
 else:
     scale = transforms.Normalize((0.491, 0.482, 0.447), (0.247, 0.243, 0.262))
     augment = transforms.Compose(
-        [transforms.RandomCrop(32, padding=4), transforms.RandomHorizontalFlip()]
+        [transforms.RandomCrop(32, padding=2), transforms.RandomHorizontalFlip()]
     )
     parts = [datasets.CIFAR10(root.parent, training, download=True) for training in (True, False)]
     both = []
@@ -103,8 +103,9 @@ else:
     loader = DataLoader(both[0], batch_size=128, shuffle=True, collate_fn=collate)
     test_loader = DataLoader(both[1], batch_size=500)
     model = models.resnet18(num_classes=10)
-    model.conv1 = nn.Conv2d(3, 64, 3, padding=1, bias=False)  # small images: keep their size
-    model.maxpool = nn.Identity()
+    # Images are small: the first convolution, made for large ones, keeps their size here. Without
+    # the pooling behind it (nn.Identity) it would see more, and take four times as long.
+    model.conv1 = nn.Conv2d(3, 64, 3, padding=1, bias=False)
     goal = 0.70
     curves["ResNet-18"] = learn("ResNet-18", model, loader, test_loader, epochs=3, lr=0.1)
 

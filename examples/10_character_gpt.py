@@ -98,7 +98,7 @@ print(f"{len(ids)} characters, {len(letters)} different ones")
 
 context, batch_size = (48, 24) if args.quick else (96, 32)
 model = GPT(len(letters), context, width=64 if args.quick else 128, layers=2, heads=4)
-steps, top = (400, 8e-3) if args.quick else (1500, 3e-3)
+steps, top = (400, 8e-3) if args.quick else (600, 3e-3)
 optimizer = optim.AdamW(model.parameters(), lr=top, betas=(0.9, 0.98), weight_decay=0.01)
 scheduler = optim.lr_scheduler.OneCycleLR(optimizer, top, total_steps=steps, pct_start=0.1)
 losses = []

@@ -46,6 +46,7 @@ from livegrad.creation import (
 from livegrad.device import Device
 from livegrad.dtypes import (
     DType,
+    absent as _absent_dtype,
     bfloat16 as bfloat16,
     bool_,
     can_cast as can_cast,
@@ -721,6 +722,7 @@ if TYPE_CHECKING:  # imported when first used: see `__getattr__`
         optim as optim,
         overrides as overrides,
         profiler as profiler,
+        return_types as return_types,
         serialization as serialization,
         signal as signal,
         sparse as sparse,
@@ -919,6 +921,7 @@ _SUBPACKAGES = (
     "optim",
     "overrides",
     "profiler",
+    "return_types",
     "serialization",
     "signal",
     "sparse",
@@ -982,6 +985,10 @@ if not TYPE_CHECKING:  # which would believe that every name exists
         if name in _NAMES:
             module, own = _NAMES[name]
             return getattr(_import_module(f"livegrad.{module}"), own)
+        if "int" in name or name.startswith("float"):
+            found = _absent_dtype(name)
+            if found is not None:
+                return found
         if name.startswith("_foreach_"):
             found = _import_module("livegrad.foreach").foreach(name)
             if found is not None:

@@ -116,6 +116,11 @@ def view(
         except (OSError, ValueError, RuntimeError) as error:
             raise click.ClickException(str(error)) from None
         return
+    if file is not None:
+        try:  # before the program has run for hours
+            command.checked(file)
+        except ValueError as error:
+            raise click.BadParameter(str(error), param_hint="--save") from None
     start = partial(running.run_script if torch else running.run_plain, program, arguments)
     todo.append(partial(command.run_watched, start, port, file, values, browser))
 

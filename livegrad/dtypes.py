@@ -67,6 +67,19 @@ class DType:
         return (by_name, (self.name,))
 
 
+class AbsentDType(DType):
+    """A type that PyTorch's tensors may have and ours may not: programs name and compare it."""
+
+    __slots__ = ()
+
+    def __init__(self, name: str, category: int, bits: int, signed: bool) -> None:
+        super().__init__(name, "uint8", category, signed)
+        self.bits = bits
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (absent, (self.name,))
+
+
 bool_: Final = DType("bool", "bool", BOOL, signed=False)
 uint8: Final = DType("uint8", "uint8", INT, signed=False)
 uint16: Final = DType("uint16", "uint16", INT, signed=False)
@@ -95,6 +108,20 @@ _BY_STORAGE = {d.storage: d for d in ALL if d is not bfloat16}
 _PYTHON = {bool: bool_, int: int64, float: float64, complex: complex128}
 
 
+_ABSENT: dict[str, AbsentDType] = {}
+for _name in "e4m3fn e4m3fnuz e5m2 e5m2fnuz e8m0fnu".split():
+    _ABSENT[f"float8_{_name}"] = AbsentDType(f"float8_{_name}", FLOAT, 8, True)
+_ABSENT["float4_e2m1fn_x2"] = AbsentDType("float4_e2m1fn_x2", FLOAT, 8, True)
+for _bits in range(1, 8):
+    _ABSENT[f"int{_bits}"] = AbsentDType(f"int{_bits}", INT, _bits, True)
+    _ABSENT[f"uint{_bits}"] = AbsentDType(f"uint{_bits}", INT, _bits, False)
+
+
+def absent(name: str) -> AbsentDType | None:
+    """The type of a name that only PyTorch's tensors have; None if there is none."""
+    return _ABSENT.get(name)
+
+
 def by_name(name: str) -> DType:
     """The dtype called `name`, such as "float32"."""
     return _BY_NAME[name]
@@ -103,6 +130,8 @@ def by_name(name: str) -> DType:
 def as_dtype(value: Any) -> DType:
     """A livegrad dtype from one of its own, a Python type (bool … complex) or a NumPy dtype."""
     if isinstance(value, DType):
+        if type(value) is AbsentDType:
+            raise TypeError(f"dtype: there are no tensors of {value.name} here")
         return value
     try:
         if value in _PYTHON:
@@ -237,11 +266,23 @@ def scalar_or_default(dtype: DType) -> DType:
     return _Default.float if dtype.category == FLOAT else dtype
 
 
+# Of floats of eight bits: what lies beside 1, the greatest, the least normal and subnormal one.
+_FINFO = {
+    "float8_e4m3fn": (2.0**-3, 448.0, 2.0**-6, 2.0**-9),
+    "float8_e4m3fnuz": (2.0**-3, 240.0, 2.0**-7, 2.0**-10),
+    "float8_e5m2": (2.0**-2, 57344.0, 2.0**-14, 2.0**-16),
+    "float8_e5m2fnuz": (2.0**-3, 57344.0, 2.0**-15, 2.0**-17),
+}
+
+
 class finfo:
     """Limits of a floating type, like `torch.finfo`."""
 
     def __init__(self, dtype: DType | None = None) -> None:
-        d = (get_default_dtype() if dtype is None else as_dtype(dtype)).to_real()
+        if isinstance(dtype, AbsentDType) and dtype.name in _FINFO:
+            d: DType = dtype
+        else:
+            d = (get_default_dtype() if dtype is None else as_dtype(dtype)).to_real()
         if not d.is_floating_point:
             raise TypeError(f"finfo: got {d!r}; expected a floating-point type. Use iinfo instead")
         self.dtype = d.name
@@ -249,6 +290,9 @@ class finfo:
         if d is bfloat16:
             self.eps, self.max, self.tiny = 2.0**-7, 3.3895313892515355e38, 2.0**-126
             self.smallest_subnormal, self.resolution = 2.0**-133, 0.01
+        elif isinstance(d, AbsentDType):
+            self.eps, self.max, self.tiny, self.smallest_subnormal = _FINFO[d.name]
+            self.resolution = 1.0
         else:
             info = np.finfo(d.storage)
             self.eps, self.max, self.tiny = float(info.eps), float(info.max), float(info.tiny)

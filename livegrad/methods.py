@@ -199,7 +199,9 @@ def comparing(function: Binary) -> Callable[[Tensor, Operand], Tensor]:
         if not isinstance(other, Handle):
             return result
         dtype = node_of(input).meta.dtype
-        value = also_of(elementwise.cast(other, dtype), elementwise.cast(result, dtype))
+        value = elementwise.cast(result, dtype)
+        if node_of(other).grad_to is not None:
+            value = also_of(elementwise.cast(other, dtype), value)
         return overwriting(input, value)
 
     compared.__name__ = function.__name__
@@ -485,7 +487,7 @@ class Methods(BareHandle):
     gcd_ = inplace(integer_math.gcd)
     lcm_ = inplace(integer_math.lcm)
     deg2rad_ = inplace(special_math.deg2rad)
-    float_power_ = inplace(special_math.float_power)
+    float_power_ = inplace(special_math.float_power_in_place)
     heaviside_ = inplace(special_math.heaviside)
     logit_ = inplace(special_math.logit)
     rad2deg_ = inplace(special_math.rad2deg)

@@ -159,6 +159,9 @@ class Tensor(Subclassing):
         """Whether gradients are computed for this tensor."""
         if may_be_stale(self):  # also if its history may not be asked for any more
             return requires_as_family(self)
+        own = self._share
+        if own is not None and own.cell.memory is not None and own.seen == own.cell.version:
+            return self._node.grad_to is not None  # whatever others have written
         return node_of(self).grad_to is not None
 
     @requires_grad.setter
@@ -313,7 +316,7 @@ class Tensor(Subclassing):
         return self._lent("numpy()", force)
 
     def _lent(self, reason: str, force: bool = False) -> Array:
-        if not force and self.requires_grad:
+        if not force and self.requires_grad and LOCAL.state.grad:
             raise RuntimeError(
                 "Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() "
                 "instead."

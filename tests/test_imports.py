@@ -47,7 +47,7 @@ LAYERS = (
     {"creation", "printing"},
     {"sequences"},
     {"autograd", "fft", "linalg", "masked", "methods", "signal", "special"},
-    {"introspection", "legacy", "moving"},
+    {"introspection", "legacy", "moving", "return_types"},
     {"sparsity"},
     {"subclassing"},
     {"tensor"},

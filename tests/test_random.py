@@ -19,6 +19,18 @@ def test_philox_known_answers(seed, counter, words):
     assert tuple(int(w[0]) for w in got) == words
 
 
+@pytest.mark.parametrize("seed", [0, 5, 2**63 + 12345, 2**64 - 1])
+def test_few_words_are_those_of_many(seed):
+    """A few are made with Python's integers, many with NumPy's."""
+    counters = np.array([0, 1, 2**31, 2**32 - 1, 2**32, 2**40 + 7, 2**62, 3, 9], np.int64)
+    many = philox(seed, counters)
+    for i, counter in enumerate(counters):
+        few = philox(seed, np.array([[counter]]))
+        assert few[0].shape == (1, 1)
+        assert [int(w[0, 0]) for w in few] == [int(w[i]) for w in many]
+    assert [w.shape for w in philox(seed, np.zeros((2, 0), np.int64))] == [(2, 0)] * 4
+
+
 def test_numbers_depend_on_seed_and_position_alone():
     lg.manual_seed(7)
     whole = lg.rand(10).numpy()
@@ -128,6 +140,23 @@ def test_multinomial():
     assert all(sorted(row) == list(range(5)) for row in rows)
     with pytest.raises(RuntimeError, match="without replacement"):
         lg.multinomial(weights, 4)
+
+
+@pytest.mark.parametrize("weights", [[0.2, -0.1], [float("nan"), 1.0], [float("inf"), 1.0], [0.0]])
+@pytest.mark.parametrize("rows", [1, 3])
+def test_multinomial_refuses(weights, rows):
+    with pytest.raises(RuntimeError, match="multinomial: probability tensor"):
+        lg.multinomial(lg.tensor([[1.0] * len(weights)] * (rows - 1) + [weights]), 1, True).tolist()
+
+
+def test_multinomial_of_one_row_is_that_of_many():
+    weights = lg.tensor([0.1, 0.0, 0.6, 0.3])
+    lg.manual_seed(5)
+    one = lg.multinomial(weights, 40, True).tolist()
+    lg.manual_seed(5)
+    many = lg.multinomial(weights.expand(2, 4), 40, True)[0].tolist()
+    assert one == many
+    assert set(one) <= {0, 2, 3}
 
 
 def test_programs_that_seed_nothing_draw_different_numbers(python):

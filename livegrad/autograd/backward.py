@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from livegrad.autograd import pending
 from livegrad.autograd.anomaly import Anomaly, check_gradients
+from livegrad.autograd.grad_fn import junction_of
 from livegrad.autograd.holding import in_shape_of
 from livegrad.autograd.hooks import retain_grad
 from livegrad.autograd.reverse import Check, OfStep, Pair, added, fit, reverse, run_hooks
@@ -80,8 +81,7 @@ def backward(
     if inputs is not None and not _tuple(inputs):
         raise RuntimeError("'inputs' argument to backward cannot be empty.")
     seeds = _seeds(outputs, weights)
-    targets = None if inputs is None else _collecting(_tuple(inputs))
-    wanted = None if targets is None else set(targets)
+    wanted = None if inputs is None else _collecting(_tuple(inputs))
     last = not _is_kept(retain_graph, create_graph)
     arrived: list[Pair] = []
     try:
@@ -106,13 +106,21 @@ def _anomaly_check() -> Check | None:
     return check_gradients if Anomaly.enabled else None
 
 
-def _collecting(inputs: tuple[Tensor, ...]) -> dict[int, list[Tensor]]:
-    """Those that are to receive a gradient: as in PyTorch, computed ones retain it from now on."""
+def _collecting(inputs: tuple[Tensor, ...]) -> set[int]:
+    """What the walk is to reach, so that these receive a gradient.
+
+    As in PyTorch, computed ones retain it from now on, and what has computed them takes its step:
+    the backward of a Function runs, also where nothing goes on from there.
+    """
     targets = _targets(inputs)
+    wanted = set(targets)
     for tensors in targets.values():
         for x in tensors:
             retain_grad(x)
-    return targets
+            call = junction_of(place_of(x._node))
+            if call is not None:
+                wanted.add(id(call))
+    return wanted
 
 
 def _serve(delivery: Delivery, arrived: list[Pair], wanted: set[int] | None) -> list[Tensor]:
@@ -161,23 +169,26 @@ def grad(
     last = not _is_kept(retain_graph, create_graph)
     delivery, arrived = Delivery(create_graph, seeds), list[Pair]()
     results: list[Any] = [None] * len(starts)
+    unhooked: dict[int, Tensor] = {}  # as in PyTorch, that is what is returned, if it goes on
     try:
         order, _ = reverse(
-            seeds, create_graph, set(targets), spend=last, check=_anomaly_check(), arrived=arrived
-        )
+            seeds, create_graph, set(targets), spend=last, check=_anomaly_check(), arrived=arrived,
+            unhooked=unhooked,
+        )  # fmt: skip
     finally:  # tensors that retain their gradients get also what arrived before an error
         with _Grad(create_graph):
             totals = delivery.totals(arrived)
     with _Grad(create_graph):
         for key, (_, g) in totals.items():
             wanted = [i for i, x in enumerate(starts) if _is_among(x, targets.get(key, ()))]
+            g = unhooked.get(key, g)
             own = {x: delivery.own(g) for x in dict.fromkeys([id(starts[i]) for i in wanted])}
             for place in wanted:  # who is named twice has one gradient
                 results[place] = own[id(starts[place])]
     _give_up(order, retain_graph, create_graph)
     return tuple([
-        _missing(x, allow_unused, materialize_grads, create_graph) if g is None else g
-        for x, g in zip(starts, results, strict=True)
+        _missing(i, x, allow_unused, materialize_grads, create_graph) if g is None else g
+        for i, (x, g) in enumerate(zip(starts, results, strict=True))
     ])  # fmt: skip
 
 
@@ -412,13 +423,15 @@ def _tuple(x: Any, length: int | None = None) -> tuple[Any, ...]:
     return tuple([x.ownership_token if isinstance(x, GradientEdge) else x for x in items])
 
 
-def _missing(x: Tensor, allow_unused: bool | None, materialize: bool, create_graph: bool) -> Any:
+def _missing(
+    place: int, x: Tensor, allow_unused: bool | None, materialize: bool, create_graph: bool
+) -> Any:
     if materialize:
         return filled_as(node_of(x).meta, 0).requires_grad_(create_graph)
     if allow_unused:
         return None
     raise RuntimeError(
-        "One of the differentiated Tensors appears to not have been used in the graph. "
+        f"The differentiated Tensor at index {place} appears to not have been used in the graph. "
         "Set allow_unused=True if this is the desired behavior."
     )
 

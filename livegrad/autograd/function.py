@@ -238,14 +238,15 @@ class Call:
     def pull(self, received: dict[int, Tensor]) -> list[Pair]:
         """Runs the user's backward on the gradients of the outputs, by place."""
         with setting(site=None):
-            grads = [self._gradient(i, received.get(i)) for i in range(len(self.metas))]
+            arrived = tuple([received.get(i) for i in range(len(self.metas))])
             for hook in list((self.ctx._hooks_before or {}).values()):
-                changed = hook(tuple(grads))
-                grads = grads if changed is None else list(changed)
+                changed = hook(arrived)
+                arrived = arrived if changed is None else tuple(changed)
+            grads = [self._gradient(i, g) for i, g in enumerate(arrived)]
             results = self.function.backward(self.ctx, *grads)
             results = results if isinstance(results, tuple | list) else (results,)
             if self.ctx._hooks_after:
-                results = self._hooked(list(results), tuple(grads))
+                results = self._hooked(list(results), arrived)
             return self._paired(tuple(results))
 
     def _hooked(self, results: list[Any], grads: tuple[Any, ...]) -> tuple[Any, ...]:

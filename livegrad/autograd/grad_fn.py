@@ -60,13 +60,22 @@ def edge_to(node: Node | None) -> Edge:
 
 def _call_of(node: Node) -> Edge | None:
     """The ctx of a user's Function whose output the node is, and which output."""
+    junction: Any = junction_of(node)
+    if junction is None:
+        return None
+    to: Any = node.grad_to
+    return junction.grad_to.pull.__self__.ctx, to.pull.place
+
+
+def junction_of(node: Node) -> Node | None:
+    """The node of the call of a user's Function whose output the node is."""
     to: Any = node.grad_to
     junction: Any = getattr(to.pull, "call", None) if type(to) is Interior else None
     if junction is None or type(junction.grad_to) is not Interior:
         return None
     ctx = getattr(junction.grad_to.pull.__self__, "ctx", None)  # type: ignore[union-attr]
     # That of a checkpoint belongs to no Function.
-    return (ctx, to.pull.place) if hasattr(ctx, "_given_nodes") else None
+    return junction if hasattr(ctx, "_given_nodes") else None
 
 
 def _made(cls: Any, key: Any, *arguments: Any) -> Any:

@@ -27,7 +27,7 @@ from livegrad.futures import Future
 from livegrad.graph.events import Compiled, Listening, Planned, Ran, Recorded, listen
 from livegrad.graph.node import Node, describe_site
 from livegrad.graph.state import flush_all
-from livegrad.runtime.counters import TIMING
+from livegrad.runtime.counters import Clocks
 
 FLUSH, PLAN, COMPILE = "livegrad::flush", "livegrad::plan", "livegrad::compile"
 
@@ -61,7 +61,7 @@ class Collector:
         if Collector.now is not None:
             raise RuntimeError("Profiler is already enabled on this thread")
         flush_all("profiler")
-        self._timed_before, TIMING.enabled = TIMING.enabled, True
+        Clocks.start()
         Collector.now = self
         self._listening = [
             listen("ran", self._ran),
@@ -80,7 +80,7 @@ class Collector:
             for each in self._listening:
                 each.remove()
             Collector.now = None
-            TIMING.enabled = self._timed_before
+            Clocks.stop()
         return EventList(self.events, self.profile_memory).nest()
 
     def note(self, name: str, start: int, end: int, **more: Any) -> FunctionEvent:

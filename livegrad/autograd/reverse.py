@@ -19,7 +19,7 @@ from livegrad.graph.above import Above
 from livegrad.graph.handle import node_of, wrap
 from livegrad.graph.infer import TYPE_NAMES
 from livegrad.graph.meta import Meta, Shape
-from livegrad.graph.node import LeafRef, Node, Site, Spec, quote_site
+from livegrad.graph.node import Interior, LeafRef, Node, Site, Spec, quote_site
 from livegrad.graph.op import GradRule
 from livegrad.graph.record import record
 from livegrad.graph.state import LOCAL, setting
@@ -70,6 +70,7 @@ def reverse(
     check: Check | None = None,
     arrived: list[Pair] | None = None,
     collecting: bool = False,
+    unhooked: dict[int, Any] | None = None,
 ) -> tuple[list[Node], list[Pair]]:
     """Carries the gradients in `seeds` back; the nodes walked, and (node, gradient) that arrived.
 
@@ -77,8 +78,9 @@ def reverse(
     `wanted` holds ids of nodes, or of leaves' `grad_to`; only what leads there is computed. With
     `spend`, nodes give up their claim on values as soon as they are done with: a pull may flush.
     `check(node, gradients)` is shown what each node gave to its inputs. `arrived` is a list to add
-    to: whoever gives it has what arrived before an error. What is wanted for `collecting` has its
-    step shown to hooks, as in PyTorch, also where nothing goes on from there.
+    to: whoever gives it has what arrived before an error. What is wanted for `collecting` takes
+    its step, as in PyTorch, also where nothing goes on from there. In `unhooked` are, by the ids of
+    nodes, gradients that go on from what is wanted, as they were before hooks on them ran.
     """
     order = ordered([node for node, _ in seeds], stop, wanted)
     need = None
@@ -109,6 +111,7 @@ def reverse(
             if type(to) is LeafRef or (stop and node in stop):
                 arrived.append((node, g))
                 continue
+            before = g
             if to is not True:
                 g = run_hooks(to.hooks, g)
             if (wanted and id(node) in wanted) or (to is not True and to.retained):
@@ -117,8 +120,10 @@ def reverse(
                     continue
             if need is not None and (node not in need or need.isdisjoint(edges(node))):
                 if collecting and to is not True and node in need:
-                    _show_last_step(node, to, g)
+                    _take_last_step(node, to, g)
                 continue  # it was asked for itself, if at all, and nothing behind it
+            if unhooked is not None and g is not before:
+                unhooked[id(node)] = before
             if to is not True and OfStep.are_there:
                 g = run_hooks(to.hooks, g, of_step=True)
             state.site = node.site
@@ -150,10 +155,15 @@ def _complete_leaves(order: list[Node], failed: Node, grads: dict[Node, Tensor])
     ]
 
 
-def _show_last_step(node: Node, to: Any, g: Tensor) -> None:
-    """Shows hooks the step of a node whose gradient ends there: its inputs have none."""
+def _take_last_step(node: Node, to: Any, g: Tensor) -> None:
+    """Takes the step of a node whose gradient ends there: for hooks, Functions and refusals."""
     if OfStep.are_there:
         g = run_hooks(to.hooks, g, of_step=True)
+    if to.pull is not None:
+        if not getattr(to.pull, "ends_well", False):
+            to.pull(g)
+    elif any(getattr(rule, "may_refuse", False) for rule in node.spec.op.grads or ()):
+        through_rules(node, g, None, {})
     if to.after:
         run_after(to.after, (None,) * len(part_of(node).edges), (g,))
 
@@ -259,11 +269,24 @@ def through_expansion(
         state.grad = create_graph
     if y.grad_to is None:
         return []
-    _, arrived = reverse([(y, fit(g, y.meta))], create_graph, wanted, inner)
+    seeds = [(y, fit(g, y.meta))]
+    if create_graph and y not in inner and y.meta is node.meta and y.spec.op.grads is not None:
+        found: dict[Node, Tensor] = {}
+        through_rules(y, seeds[0][1], None, found)
+        seeds = list(found.items())
+        y.grad_to = _to(node)  # what the rule has read is the node's own result
+    _, arrived = reverse(seeds, create_graph, wanted, inner)
     pairs = [(x, fit(gx, x.meta)) for x, gx in arrived]
     if node.spec.op.linked and create_graph:
         return [(x, _linked(gx, node)) for x, gx in pairs]
     return pairs
+
+
+def _to(node: Node) -> Interior:
+    """Of a node with the same value, whose gradient goes to this one."""
+    to = Interior((node,))
+    to.pull = lambda g: ((node, g),)  # nothing that could refer to itself: see CYCLES
+    return to
 
 
 def ordered(

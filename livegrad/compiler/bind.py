@@ -1,4 +1,4 @@
-"""Pass 8, bind: sizes, strides and addresses fill the argument blocks of kernels.
+"""Pass 9, bind: sizes, strides and addresses fill the argument blocks of kernels.
 
 Addresses are not known until a plan runs; a block says where each is to be patched in. The inputs
 a program is run with are: the arena, then leaves, then outputs, then run-time integers.
@@ -19,7 +19,12 @@ def bind(draft: Draft) -> None:
     """Fills in the steps."""
     draft.steps, draft.notes, draft.donations = [], [], []
     writing = []
-    for group, description in zip(draft.groups, draft.descriptions, strict=True):
+    before, first = -1, 0
+    for number, group, description in zip(
+        draft.step_numbers, draft.groups, draft.descriptions, strict=True
+    ):
+        if number != before:
+            before, first = number, len(draft.steps)
         for member in group.members:
             if member in draft.graph.fences:
                 _note_donation(draft, member)
@@ -34,10 +39,26 @@ def bind(draft: Draft) -> None:
                     _append(draft, *made)
         else:
             step = _step(draft, description, bool(group.tail))
-            _append(draft, step, StepNotes(description.nodes, description.suspects))
+            _add(draft, step, StepNotes(description.nodes, description.suspects), first)
     # A step that one update is refused in front of must not have been taken by another.
     for step, notes in writing:
         _append(draft, step, notes)
+
+
+def _add(draft: Draft, step: Step, notes: StepNotes, first: int) -> None:
+    """Appends a step; its blocks to one of those from `first` on, which it may run with."""
+    for place in range(first, len(draft.steps)):
+        if _is_like(step, draft.steps[place]):
+            draft.steps[place].blocks += step.blocks
+            draft.notes[place].nodes.extend(notes.nodes)
+            return
+    _append(draft, step, notes)
+
+
+def _is_like(step: Step, other: Step) -> bool:
+    """Whether two steps run the same code on blocks of one size."""
+    sizes = [len(x.blocks[0].slots) for x in (step, other)]
+    return sizes[0] == sizes[1] and (step.kind, step.calls) == (other.kind, other.calls)
 
 
 def _note_donation(draft: Draft, store: Node) -> None:

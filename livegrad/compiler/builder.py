@@ -81,9 +81,10 @@ class Builder(SpecialMath):
             text = f"call void @{name}({type} {value.name}, {where})"
         self._lines.append(f"  {text}")
 
-    def prefetch(self, pointer: Value, write: bool = False) -> None:
-        """Ask for the memory at `pointer`, which may lie outside of any buffer, to be near soon."""
-        where = f"ptr {pointer.name}, i32 {int(write)}, i32 {2 if write else 3}, i32 1"
+    def prefetch(self, pointer: Value, write: bool = False, far: bool = False) -> None:
+        """Ask for the memory at `pointer`, which may lie outside of any buffer, to be near soon: in
+        the nearest cache, or in the second if it is to be written, or `far` from being used."""
+        where = f"ptr {pointer.name}, i32 {int(write)}, i32 {2 if write or far else 3}, i32 1"
         self._lines.append(f"  call void @llvm.prefetch.p0({where})")
 
     def gather(self, type: str, base: Value, index: Value, mask: Value | None = None) -> Value:

@@ -39,6 +39,7 @@ class Draft:
     written: dict[tuple[Node, int], Where]
     donations: list[Donation]  # bind
     descriptions: list[Description | None]  # describe; None for a node with a kernel of its own
+    step_numbers: list[int]  # beside; of each group, which is that of others that run with it
     lives: list[Life]  # place
     arena: int
     wheres: dict[Node, Where]  # store, place

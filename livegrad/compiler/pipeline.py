@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 from livegrad.compiler import debug, texts, verify
 from livegrad.compiler.access import storage
+from livegrad.compiler.beside import beside
 from livegrad.compiler.bind import bind
 from livegrad.compiler.describe import describe_groups
 from livegrad.compiler.draft import Draft
@@ -65,6 +66,8 @@ PASSES = (
     Pass("store", store, verify.check_stored, texts.stored_text),
     # Each group as a kernel's signature and what is bound to it.
     Pass("describe", describe_groups, verify.check_nothing, texts.kernels_text),
+    # Small kernels of one kind that run together.
+    Pass("beside", beside, verify.check_beside, texts.steps_text),
     # Which values live where in the arena.
     Pass("place", place, verify.check_arena, texts.arena_text),
     # Argument blocks: sizes, strides, patches for addresses and numbers.

@@ -1,4 +1,4 @@
-"""Pass 7, place: where stored values live.
+"""Pass 8, place: where stored values live.
 
 Outputs get buffers of their own, since the program keeps them. Everything else lives in the arena:
 each value from the step that writes it to the last step that reads it, largest first, at the lowest
@@ -36,7 +36,7 @@ def place(draft: Draft) -> None:
 def _lives(draft: Draft) -> dict[Node, Life]:
     """The values in the arena."""
     lives: dict[Node, Life] = {}
-    for number, group in enumerate(draft.groups):
+    for number, group in zip(draft.step_numbers, draft.groups, strict=True):
         for node in store.touched(draft, group):
             home = draft.stored.get(node)
             node = draft.graph.home(home[0] if home else node)

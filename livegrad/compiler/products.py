@@ -42,6 +42,8 @@ WIDEST = 32
 APART = BLOCK + 16
 # Elements of a strip, either way it lies.
 STRIP = 16 * APART
+# Bytes that memory is read by.
+LINE = 64
 # Terms that are asked for while others are brought together.
 AHEAD = 16
 # What is to be done, in slots of eight bytes. Distances of operands are in bytes: to the next row
@@ -301,6 +303,8 @@ class Many(Multiplier):
         strip = self.bring_rows(row, rows)
         with b.loop(0, self.panels) as panel:
             column = b.mul(panel.index, self.width)
+            if rows == self.tile.rows:
+                self.ask_for_columns(row, column)
             narrow = b.icmp("sle", b.sub(self.columns, column), self.lanes)
             if vectors == 1 or rows < self.tile.rows:
                 self._tile(row, rows, column, vectors, *strip)
@@ -332,6 +336,25 @@ class Many(Multiplier):
         for i in range(rows):
             self.move_terms(b.add(row, i), self.start, self.count, self.at(self.strip, i * APART))
         return 1, APART
+
+    def ask_for_columns(self, row: Value, column: Value) -> None:
+        """Has a panel's columns of the next block in the second cache when they are brought
+        together: each strip asks for some of them, while it is multiplied."""
+        b, turned = self.b, "right term" in self.units
+        count, length = (self.width, BLOCK) if turned else (BLOCK, self.width)
+        after = b.add(self.start, BLOCK)
+        strips = b.smax(b.udiv(self.rows, self.tile.rows), 1)
+        each = b.udiv(b.add(strips, count - 1), strips)
+        first = b.mul(b.udiv(row, self.tile.rows), each)
+        last = b.smin(b.add(first, each), count)
+        last = b.select(b.icmp("slt", after, self.terms), last, first)
+        with b.loop(first, last) as number:
+            if turned:
+                place = self.operand("right", b.add(column, number.index), after)
+            else:
+                place = self.operand("right", column, b.add(after, number.index))
+            for distance in range(0, length * bytes_of(self.element), LINE):
+                b.prefetch(b.gep(place, "i8", distance), far=True)
 
     def _tile(
         self, row: Value, rows: int, column: Value, vectors: int, along: int, across: int

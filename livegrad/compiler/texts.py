@@ -57,3 +57,9 @@ def kernels_text(draft: Draft) -> list[str]:
 def arena_text(draft: Draft) -> list[str]:
     """The values in the arena."""
     return [f"  {life}" for life in draft.lives]
+
+
+def steps_text(draft: Draft) -> list[str]:
+    """The groups, with the numbers of their steps."""
+    numbered = zip(draft.step_numbers, draft.groups, strict=True)
+    return [f"  {number}. {group!r}" for number, group in numbered]

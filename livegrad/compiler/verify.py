@@ -117,6 +117,17 @@ def _check_fences(draft: Draft) -> None:
             assert good, f"store: {group!r} reads {node!r}, which is overwritten by then"
 
 
+def check_beside(draft: Draft) -> None:
+    """Groups still come after what they depend on, and those of a step do not need each other."""
+    done, now, before = 0, 0, -1
+    present = sum([group.bits for group in draft.groups])
+    for number, group in zip(draft.step_numbers, draft.groups, strict=True):
+        if number != before:
+            done, now, before = done | now, 0, number
+        assert not group.before & present & ~done, f"beside: {group!r} is too early"
+        now |= group.bits
+
+
 def check_nothing(draft: Draft) -> None:
     """Nothing that is worth it: what a description gets wrong, its kernel does."""
 

@@ -73,6 +73,9 @@ class Windowed(Many):
             total = self.b.mul(total, number)
         return total
 
+    def ask_for_columns(self, row: Value, column: Value) -> None:
+        """Nothing: what windows lie in is read more than once."""
+
     def whole_channels(self) -> Value:
         """How many terms of whole channels are multiplied at a time, about `BLOCK`."""
         b = self.b

@@ -18,6 +18,7 @@ from livegrad.graph.node import Node, describe_site
 from livegrad.graph.watch import BLAMING
 from livegrad.runtime import rehearsal
 from livegrad.runtime.memory import memory_held, memory_in_use, memory_peak
+from livegrad.runtime.plans import arena_users
 
 
 class Held(NamedTuple):
@@ -37,7 +38,8 @@ class MemoryReport:
     - `held`: values by line and kind; `tensors` is the sum of their bytes
     - `in_use`: bytes of all values, arenas included; `peak`: the most so far
     - `cache`: bytes that are free, and kept for the next values
-    - `arenas`: scratch memory that plans use again and again
+    - `arenas`: scratch memory that plans use again and again, and of `arena_users`, the plans that
+      take turns in it, (bytes, plan, kernels), the one that needs most first
     """
 
     def __init__(self, held: list[Held]) -> None:
@@ -45,6 +47,7 @@ class MemoryReport:
         self.tensors = sum([each.nbytes for each in held])
         self.in_use, self.peak, self.cache = memory_in_use(), memory_peak(), memory_held()
         self.arenas = rehearsal.arenas()
+        self.arena_users = [user for user in arena_users() if user[0]]
 
     def __repr__(self) -> str:
         return self.__str__()
@@ -55,6 +58,10 @@ class MemoryReport:
             f"in use {size(self.in_use)}, peak {size(self.peak)}, free and kept {size(self.cache)}",
             f"tensors {size(self.tensors)}; arenas: {arenas}",
         ]
+        for nbytes, plan, kernels in self.arena_users[:3]:
+            lines.append(f"{size(nbytes):>10}  of the arena for plan {plan}, {kernels} kernels")
+        if len(self.arena_users) > 3:
+            lines.append(f"{'':>10}  and for {len(self.arena_users) - 3} others, in turns")
         for each in self.held[:_SHOWN]:
             what = ", ".join(each.names[:2]) or " ".join([str(list(s)) for s in each.shapes[:2]])
             more = f" and {each.values - 2} more" if each.values > 2 else ""

@@ -19,7 +19,7 @@ from livegrad.debug.names import Names
 from livegrad.graph.events import BEGUN, Compiled, Listening, Planned, Ran, listen
 from livegrad.graph.node import Site, describe_site
 from livegrad.graph.state import flush_all
-from livegrad.runtime.counters import TIMING
+from livegrad.runtime.counters import Clocks
 
 _now = time.perf_counter_ns
 
@@ -63,7 +63,7 @@ class Profile:
 
     def __enter__(self) -> Profile:
         flush_all("profile")
-        self._timed_before, TIMING.enabled = TIMING.enabled, True
+        Clocks.start()
         self._listening = [
             listen("ran", self._ran),
             listen("planned", self._planned),
@@ -82,7 +82,7 @@ class Profile:
         BEGUN.remove(self._begun)
         for each in self._listening:
             each.remove()
-        TIMING.enabled = self._timed_before
+        Clocks.stop()
         self.seconds = (ended - self._began) / 1e9
         in_flushes = self._planning + self._compiling + self._kernels + self._rest
         outside = max(0.0, self.seconds - in_flushes - self._own)
@@ -189,6 +189,9 @@ class Profile:
                 rest = sum([r.seconds for r in rows[top:]])
                 lines.append(_line(f"{len(rows) - top} more", rest, self.seconds))
         return "\n".join(lines)
+
+    def __repr__(self) -> str:
+        return self.__str__()
 
     def __str__(self) -> str:
         return self.table() if self.parts else "<unfinished profile>"

@@ -17,12 +17,17 @@ import site
 import sys
 import sysconfig
 import traceback
-from typing import Any, NamedTuple
+from collections.abc import Callable
+from typing import Any, ClassVar, NamedTuple
+from weakref import WeakSet
 
 from livegrad.debug.sources import Source, Undo, module_of
 from livegrad.graph.site import is_inside
 from livegrad.nn.module import Module
 from livegrad.random import get_rng_state, set_rng_state
+
+# changed(live, change): a file has changed, and was taken over or taken back. For the view.
+CHANGED: list[Callable[[Any, Any], None]] = []
 
 
 class Change(NamedTuple):
@@ -57,6 +62,8 @@ class Live:
     without one, before each call of the model.
     """
 
+    running: ClassVar[WeakSet[Live]] = WeakSet()
+
     def __init__(self, model: Module, optimizer: Any, arguments: dict[type, Any]) -> None:
         self.model, self.optimizer, self.arguments = model, optimizer, arguments
         self.changes: list[Change] = []
@@ -66,10 +73,21 @@ class Live:
             self._handle = optimizer.register_step_post_hook(lambda *_: self._next())
         else:
             self._handle = model.register_forward_pre_hook(lambda *_: self._next())
+        Live.running.add(self)
+
+    def __repr__(self) -> str:
+        names = ", ".join([os.path.basename(file) for file in self.files])
+        return f"<Live: {names}; {len(self.changes)} changes>"
 
     def stop(self) -> None:
         """Ends it; the code stays as it is now."""
         self._handle.remove()
+        Live.running.discard(self)
+
+    @property
+    def files(self) -> list[str]:
+        """The files that are looked at."""
+        return list(self._sources)
 
     def _next(self) -> None:
         self.steps += 1
@@ -77,7 +95,7 @@ class Live:
 
     def look(self) -> None:
         """Looks whether a file has changed, and takes over what is new."""
-        for source in self._sources.values():
+        for source in list(self._sources.values()):
             if source.has_changed():
                 self._take_over(source)
 
@@ -105,16 +123,21 @@ class Live:
         done = Change(self.steps, source.file, tuple(changes.names), appeared, vanished)
         if changes.names:
             self._guard(source.file, undo)
+        for file, module in _files(self.model).items():  # a new base may be from elsewhere
+            if file not in self._sources:
+                self._sources[file] = Source(file, module)
         self._say(done)
 
     def _say(self, change: Change) -> None:
         self.changes.append(change)
         print(change, file=sys.stderr)
+        for tell in tuple(CHANGED):
+            tell(self, change)
 
     def _made(self, names: list[str], source: Source) -> dict[Module, Module]:
         """Modules of classes whose instances are to be made anew, each with a new instance."""
-        kinds = {vars(source.module).get(name) for name in names}
-        found = [m for m in self.model.modules() if type(m) in kinds]
+        kinds = [vars(source.module).get(name) for name in names]
+        found = [m for m in self.model.modules() if any([k in type(m).__mro__ for k in kinds])]
         return {module: self._new(module) for module in found}
 
     def _new(self, module: Module) -> Module:
@@ -201,7 +224,14 @@ def live(model: Module, optimizer: Any = None, *, arguments: dict[type, Any] | N
         arguments: what to make instances of a class with (a tuple or a dict), if its `__init__`
             changes and takes arguments that are no attributes of the same name.
     """
-    return Live(model, optimizer, arguments or {})
+    made = Live(model, optimizer, arguments or {})
+    if not made.files:
+        made.stop()
+        raise RuntimeError(
+            "live: no class of this model is defined in a file of the program, so there is nothing "
+            "to look at. (Cells of notebooks are in no file: put the model into a module.)"
+        )
+    return made
 
 
 def _files(model: Module) -> dict[str, Any]:
@@ -300,7 +330,15 @@ def _take_back(undo: Undo) -> None:
 
 
 def _shown() -> str:
-    return traceback.format_exc()
+    """The traceback of the error that is being handled, without frames that are not the user's."""
+    error = sys.exc_info()[1]
+    assert error is not None
+    told = traceback.TracebackException.from_exception(error)
+    mine = [frame for frame in told.stack if not is_inside(frame.filename)]
+    told.stack = traceback.StackSummary.from_list(
+        [frame for frame in mine if not _is_installed(frame.filename)]
+    )
+    return "".join(told.format())
 
 
 __all__ = ["Change", "Live", "live"]

@@ -66,7 +66,7 @@ class Changes:
             name
             for name in self.names
             if isinstance(after[name], ast.ClassDef)
-            and _text(_init(before.get(name))) != _text(_init(after[name]))
+            and _making(before.get(name)) != _making(after[name])
         ]
         self._after = after
 
@@ -81,10 +81,14 @@ class Changes:
         body.sort(key=lambda node: node.lineno)
         code = compile(ast.Module(body, []), self.source.file, "exec", dont_inherit=True)
         exec(code, vars(module), found)
+        twins = {
+            new: vars(module).get(name) for name, new in found.items() if isinstance(new, type)
+        }
         for name, new in found.items():
             old = vars(module).get(name)
             if isinstance(old, type) and isinstance(new, type):
                 _replace_class(old, new, undo)
+                _replace_bases(old, tuple([twins.get(x) or x for x in new.__bases__]), undo)
             elif isinstance(old, FunctionType) and _can_take(old, new):
                 _replace_code(old, new, undo)
             else:
@@ -119,6 +123,12 @@ def _init(node: Any) -> ast.AST | None:
     if not isinstance(node, ast.ClassDef):
         return None
     return next((x for x in node.body if getattr(x, "name", "") == "__init__"), None)
+
+
+def _making(node: Any) -> tuple[str, ...]:
+    """What instances of a class depend on: `__init__`, and the classes that it may come from."""
+    bases = node.bases if isinstance(node, ast.ClassDef) else []
+    return (_text(_init(node)), *[_text(base) for base in bases])
 
 
 def _is_harmless(node: ast.stmt) -> bool:
@@ -181,6 +191,14 @@ def _replace_class(old: type, new: type, undo: Undo) -> None:
         delattr(old, name)
     for name, value in after.items():
         setattr(old, name, value)
+
+
+def _replace_bases(old: type, bases: tuple[type, ...], undo: Undo) -> None:
+    """Gives a class other bases; Python refuses those whose instances lie in memory otherwise."""
+    before = old.__bases__
+    if bases != before:
+        old.__bases__ = bases
+        undo.append(lambda: setattr(old, "__bases__", before))
 
 
 def _belong(value: Any, new: type, old: type) -> None:

@@ -12,6 +12,7 @@ from livegrad.graph.meta import Meta
 from livegrad.graph.node import Node
 from livegrad.graph.record import append
 from livegrad.graph.state import LOCAL, flush, scratch_state
+from livegrad.graph.walking import inputs_first
 from livegrad.runtime.values import array_of, to_compute
 
 # Nodes that are computed at a time: what none of the later ones reads is let go in between.
@@ -80,22 +81,7 @@ def range_of(values: Any, meta: Meta) -> Range:
 
 def ancestors(roots: Iterable[Node]) -> list[Node]:
     """The nodes that `roots` were computed from, and these: each after its inputs."""
-    order: list[Node] = []
-    done: set[Node] = set()
-    todo = [*roots]
-    while todo:
-        node = todo[-1]
-        if node in done:
-            todo.pop()
-            continue
-        needed = [x for x in node.inputs if x not in done]
-        if needed:
-            todo += needed
-            continue
-        todo.pop()
-        done.add(node)
-        order.append(node)
-    return order
+    return list(inputs_first(roots, lambda node: node.inputs))
 
 
 class Gone(Exception):

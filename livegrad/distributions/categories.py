@@ -132,9 +132,11 @@ class Categorical(Weights):
         return values.expand((-1, *batch)) if expand else values
 
     def _log_prob(self, value: Tensor) -> Tensor:
-        place = value.to(dtypes.int64).unsqueeze(-1)
-        place, logits = broadcast_tensors(place, self.logits)
-        return logits.gather(-1, place[..., :1]).squeeze(-1)
+        place, logits = value.to(dtypes.int64).unsqueeze(-1), self.logits
+        if value.shape != self._batch_shape:
+            place, logits = broadcast_tensors(place, logits)
+            place = place[..., :1]
+        return logits.gather(-1, place).squeeze(-1)
 
 
 class OneHotCategorical(Weights):

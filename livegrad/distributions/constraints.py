@@ -158,14 +158,16 @@ class _IntegerInterval(_Interval):
     is_discrete = True
 
     def check(self, value: Tensor) -> Tensor:
-        return (value % 1 == 0) & super().check(value)
+        within = super().check(value)
+        return (value % 1 == 0) & within if value.is_floating_point() else within
 
 
 class _IntegerGreaterThan(_GreaterThanEq):
     is_discrete = True
 
     def check(self, value: Tensor) -> Tensor:
-        return (value % 1 == 0) & super().check(value)
+        above = super().check(value)
+        return (value % 1 == 0) & above if value.is_floating_point() else above
 
 
 # -------------------------------------------------------------------------- of vectors and matrices

@@ -7,11 +7,17 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 LEAF = "*"
+# Classes of programs that are taken apart, too: how, into items and what else there is to know, and
+# how they are put together of both.
+REGISTERED: dict[type, tuple[Callable[[Any], Any], Callable[[Any, Any], Any]]] = {}
 _DICTS = (dict, OrderedDict, defaultdict)
 
 
 class Shape:
-    """How a nested value is built: a kind of container, its keys, the shapes of its items."""
+    """How a nested value is built: a kind of container, its keys, the shapes of its items.
+
+    Of a registered class, `keys` has what else there is to know of it.
+    """
 
     __slots__ = ("items", "keys", "kind")
 
@@ -39,7 +45,7 @@ class Shape:
         if self.kind == LEAF:
             return LEAF
         inner = [str(item) for item in self.items]
-        if self.keys:
+        if self.keys and self.kind in _DICTS:
             inner = [f"{k!r}: {v}" for k, v in zip(self.keys, inner, strict=True)]
         return f"{self.kind.__name__}({', '.join(inner)})"
 
@@ -51,20 +57,29 @@ def _is_named(kind: type) -> bool:
     return issubclass(kind, tuple) and hasattr(kind, "_fields")
 
 
-def flatten(value: Any) -> tuple[list[Any], Shape]:
-    """The leaves of a nested value in order, and how it is built."""
+IsLeaf = Callable[[Any], bool] | None
+
+
+def flatten(value: Any, is_leaf: IsLeaf = None) -> tuple[list[Any], Shape]:
+    """The leaves of a nested value in order, and how it is built; `is_leaf` says what else is."""
     leaves: list[Any] = []
-    return leaves, _shape_of(value, leaves)
+    return leaves, _shape_of(value, leaves, is_leaf)
 
 
-def _shape_of(value: Any, leaves: list[Any]) -> Shape:
+def _shape_of(value: Any, leaves: list[Any], is_leaf: IsLeaf) -> Shape:
     kind = type(value)
+    if is_leaf is not None and is_leaf(value):
+        leaves.append(value)
+        return _ONE
+    if kind in REGISTERED:
+        items, more = REGISTERED[kind][0](value)
+        return Shape(kind, (more,), tuple([_shape_of(x, leaves, is_leaf) for x in items]))
     if kind in _DICTS:
         # The order of insertion does not matter, except where it is the point.
         keys = tuple(value) if kind is OrderedDict else tuple(_sorted(value))
-        return Shape(kind, keys, tuple([_shape_of(value[k], leaves) for k in keys]))
+        return Shape(kind, keys, tuple([_shape_of(value[k], leaves, is_leaf) for k in keys]))
     if kind in (tuple, list) or _is_named(kind):
-        return Shape(kind, (), tuple([_shape_of(x, leaves) for x in value]))
+        return Shape(kind, (), tuple([_shape_of(x, leaves, is_leaf) for x in value]))
     leaves.append(value)
     return _ONE
 
@@ -85,6 +100,8 @@ def _build(leaves: Iterator[Any], shape: Shape) -> Any:
     if shape.kind == LEAF:
         return next(leaves)
     items = [_build(leaves, item) for item in shape.items]
+    if shape.kind in REGISTERED:
+        return REGISTERED[shape.kind][1](items, shape.keys[0])
     if shape.kind in _DICTS:
         pairs = zip(shape.keys, items, strict=True)
         return dict(pairs) if shape.kind is defaultdict else shape.kind(pairs)

@@ -131,13 +131,17 @@ class Step(NamedTuple):
 
 
 class Planned(NamedTuple):
-    """A plan was made for what was recorded, or filled in for other sizes."""
+    """A plan was made for what was recorded, or filled in for other sizes.
+
+    `why` says how that differs from the plan that is most like it.
+    """
 
     plan: int
     nodes: tuple[int, ...]
     steps: tuple[Step, ...]
     filled: bool
     seconds: float
+    why: str = ""
 
 
 class Compiled(NamedTuple):
@@ -268,10 +272,10 @@ def numbers_of_nodes(nodes: Sequence[Node]) -> tuple[int, ...]:
     return tuple([NODES[node] for node in nodes])
 
 
-def tell_planned(plan: Any, nodes: Sequence[Node], seconds: float) -> None:
+def tell_planned(plan: Any, nodes: Sequence[Node], seconds: float, why: str) -> None:
     """Tells of a plan."""
     numbers = numbers_of_nodes(nodes)
-    tell(PLANNED, Planned(PLANS[plan], numbers, steps_of(plan), plan.filled, seconds))
+    tell(PLANNED, Planned(PLANS[plan], numbers, steps_of(plan), plan.filled, seconds, why))
 
 
 def tell_compiled(signature: Any, from_disk: bool, seconds: float) -> None:
@@ -295,9 +299,26 @@ def tell_ran() -> None:
     tell(RAN, latest())
 
 
+class OnNumber:
+    """A listener among those of `READ` that wants the numbers alone: no event is made for it."""
+
+    def __init__(self, function: Callable[[Any], None]) -> None:
+        self.function = function
+
+    def __call__(self, event: Read) -> None:
+        """As any other listener."""
+        self.function(event.number)
+
+
 def tell_read(node: Node, number: Any, reason: str) -> None:
     """Tells of a value that the program was given."""
-    tell(READ, Read(NODES[node], reason, number, node.meta.shape))
+    event = None
+    for listener in tuple(READ):
+        if type(listener) is OnNumber:
+            listener.function(number)
+        else:
+            event = event or Read(NODES[node], reason, number, node.meta.shape)
+            listener(event)
 
 
 # ---------------------------------------------------------------------------------- listening

@@ -16,17 +16,20 @@ _MOST = 8
 
 @hot_slots
 class Losses:
-    """Weak references to the outputs of the latest backward passes, the newest last."""
+    """Weak references to the outputs of the latest backward passes; `place` is the newest one's."""
 
-    __slots__ = ("latest", "refs")
+    __slots__ = ("latest", "place", "refs")
 
     def __init__(self) -> None:
         self.latest: Any = None
-        self.refs: list[Any] = []
+        self.refs: list[Any] = [None] * _MOST
+        self.place = 0
 
     def living(self) -> list[Node]:
         """The nodes that still live, the newest first."""
-        found = [x() for x in reversed(self.refs)]
+        newest = self.place + 1
+        refs = [x for x in [*self.refs[newest:], *self.refs[:newest]] if x is not None]
+        found = [x() for x in reversed(refs)]
         return [node for node in found if node is not None and node.cut is None]
 
 
@@ -69,15 +72,21 @@ HELD = Held()
 @hot
 def note_loss(tensors: Any) -> None:
     """Notes where backward starts."""
-    refs = LOSSES.refs
     if isinstance(tensors, Handle):
-        refs.append(ref(tensors._node))
+        _note(tensors._node)
     else:
-        refs += [ref(x._node) for x in tensors if isinstance(x, Handle)]
-    while len(refs) > _MOST:
-        refs.pop(0)
-    if refs:
-        LOSSES.latest = refs[-1]
+        for x in tensors:
+            if isinstance(x, Handle):
+                _note(x._node)
+
+
+@hot
+def _note(node: Node) -> None:
+    place = LOSSES.place + 1
+    if place == _MOST:
+        place = 0
+    LOSSES.place = place
+    LOSSES.latest = LOSSES.refs[place] = ref(node)
 
 
 __all__ = ["HELD", "LOSSES", "Held", "note_loss"]

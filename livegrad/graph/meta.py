@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from math import prod
 from operator import index as as_index
-from typing import Any
+from typing import Any, SupportsIndex, overload
 
 from livegrad.device import CPU, SPARSE, Device
 from livegrad.dtypes import DType, Namespace
@@ -44,8 +44,38 @@ class Size(tuple[int, ...]):
         """Number of elements of a tensor of this shape."""
         return prod(self)
 
+    # Parts and sums of sizes are sizes.
+
+    @overload
+    def __getitem__(self, key: SupportsIndex) -> int: ...
+
+    @overload
+    def __getitem__(self, key: slice) -> Size: ...
+
+    def __getitem__(self, key: Any) -> Any:
+        found = _item(self, key)
+        return Size(found) if type(found) is tuple else found
+
+    def __add__(self, other: Any) -> Size:
+        if not isinstance(other, tuple):
+            raise TypeError(
+                f"can only concatenate tuple (not {type(other).__name__}) to {Namespace.name}.Size"
+            )
+        return Size((*self, *other))
+
+    def __radd__(self, other: Any) -> Size:
+        return Size((*other, *self)) if isinstance(other, tuple) else NotImplemented
+
+    def __mul__(self, count: Any) -> Size:
+        return Size(tuple(self) * count)
+
+    __rmul__ = __mul__
+
     def __repr__(self) -> str:
         return f"{Namespace.name}.Size({list(self)})"
+
+
+_item = tuple.__getitem__
 
 
 @hot_slots

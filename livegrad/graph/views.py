@@ -212,6 +212,17 @@ def _follow_parent(cell: Cell) -> None:
         cell.version += 1
 
 
+@hot
+def is_latest(value: Any) -> bool:
+    """Whether a tensor is what was recorded last.
+
+    Then another may take over its node. What was recorded before is seen through the tensor that
+    it was recorded for alone: once that is gone, nobody would know that it is alive.
+    """
+    handles = LOCAL.state.handles
+    return len(handles) > 0 and handles[-1] is value
+
+
 def see_through(temporary: Any, handle: Any) -> None:
     """Makes `handle` the one through which the node recorded last is seen."""
     handles = LOCAL.state.handles
@@ -427,6 +438,9 @@ def in_place_of(old: Node, value: Any, handle: Any, overwrites: bool) -> Node:
             value = _at_place(place_of(old), wrap(node), overwrites, type(handle) is Cell)
         node = value._node
     elif to is None and node.grad_to is None:
+        if node.buffer is None and not is_latest(value):
+            value = laid_out(unary(REGISTRY["clone"], wrap(node)), node.meta)
+            node = value._node
         node.spent = old.spent  # whether in inference mode or not, it stays what it was made as
     if to is not None:
         go_on_retaining(old, node, handle)

@@ -33,19 +33,20 @@ class _Blaming:
     """Whether the package looks for values that are not finite: see `livegrad.debug.blaming`.
 
     `enabled` ends with the first that was told of. `reads` says that numbers which are read are
-    looked at, too: an optimiser has taken a step. `optimizer` is the one that takes a step now;
-    `untold` is what was found, to be said when that is over. `groups` are those whose gradients
-    are asked about with the updates that the thread of `state` records.
+    looked at, too: an optimiser has taken a step. `optimizer` is the one that takes a step now:
+    its gradients are asked about with the updates that the thread of `state` records. `asked` is
+    where what is pending began when that was asked before the step. `untold` is what was found, to
+    be said when the step is over.
     """
 
-    __slots__ = ("enabled", "groups", "optimizer", "reads", "state", "untold")
+    __slots__ = ("asked", "enabled", "optimizer", "reads", "state", "untold")
 
     def __init__(self) -> None:
         self.enabled = os.environ.get("LIVEGRAD_BLAME", "").lower() not in _OFF
         self.reads = False
         self.optimizer: Any = None
-        self.groups: Any = None
         self.state: Any = None
+        self.asked = -1
         self.untold: Any = None
 
 

@@ -29,6 +29,7 @@ from livegrad.graph.state import AT_ONCE, LOCAL, setting
 from livegrad.graph.views import (
     counts_writes,
     in_place_of,
+    is_latest,
     is_of_inference,
     laid_out,
     place_taken,
@@ -138,6 +139,8 @@ def wrote_plainly(x: Any, value: Any) -> bool:
     if old.grad_to is not None or node.grad_to is not None or node.meta is not old.meta:
         return False
     if old.spent or old.meta.strides is not None or node is old:
+        return False
+    if node.buffer is None and not is_latest(value):
         return False
     share = x._share
     if share is None:

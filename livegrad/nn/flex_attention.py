@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 from livegrad.ops.layers.attention import safe_softmax
 from livegrad.ops.picking.masking import where
@@ -27,6 +27,7 @@ from livegrad.ops.shaping.arranging import repeat_interleave
 from livegrad.sequences import arange
 from livegrad.tensor import Tensor
 
+_DEFAULT_SPARSE_BLOCK_SIZE = 128
 Mask = Callable[[Any, Any, Any, Any], Any]
 
 
@@ -90,7 +91,7 @@ def create_block_mask(
     Q_LEN: int,
     KV_LEN: int,
     device: Any = None,
-    BLOCK_SIZE: int | tuple[int, int] = 128,
+    BLOCK_SIZE: int | tuple[int, int] = _DEFAULT_SPARSE_BLOCK_SIZE,
     **options: Any,
 ) -> BlockMask:
     """A mask of what `mask_mod(b, h, q, k)` keeps; B or H None: the same for all of them."""
@@ -127,6 +128,20 @@ def noop_mask(batch: Any, head: Any, token_q: Any, token_kv: Any) -> Any:
     return batch == batch  # True, in the shape of what broadcasts
 
 
+class AuxRequest(NamedTuple):
+    """What else `flex_attention` is to give."""
+
+    lse: bool = False
+    max_scores: bool = False
+
+
+class AuxOutput(NamedTuple):
+    """What else it gives: of each row, what it was divided by (its logarithm), and its greatest."""
+
+    lse: Tensor | None = None
+    max_scores: Tensor | None = None
+
+
 def flex_attention(
     query: Tensor,
     key: Tensor,
@@ -137,12 +152,16 @@ def flex_attention(
     enable_gqa: bool = False,
     return_lse: bool = False,
     kernel_options: Any = None,
+    *,
+    return_aux: AuxRequest | None = None,
 ) -> Any:
     """`softmax(score_mod(query keyᵀ · scale)) value` over (batch, heads, length, features).
 
     Rows that keep no score are 0. With `return_lse`, also the logarithm of what each row was
-    divided by.
+    divided by; `return_aux` asks for this and more.
     """
+    if return_lse and return_aux is not None:
+        raise ValueError("flex_attention: return_lse is the old way to say return_aux; give one")
     if query.ndim != 4 or key.ndim != 4 or value.ndim != 4:
         raise ValueError("NYI: query, key, and value must be 4D tensors")
     if enable_gqa:
@@ -160,4 +179,7 @@ def flex_attention(
         *_, queries, keys = scores.shape
         scores = where(block_mask._mask[..., :queries, :keys], scores, -math.inf)
     out = matmul(safe_softmax(scores, -1).to(value.dtype), value)
+    if return_aux is not None:
+        lse = logsumexp(scores, -1) if return_aux.lse else None
+        return out, AuxOutput(lse, scores.amax(-1) if return_aux.max_scores else None)
     return (out, logsumexp(scores, -1)) if return_lse else out

@@ -24,7 +24,7 @@ from livegrad.graph.site import user_site
 from livegrad.graph.state import LOCAL, flush
 from livegrad.graph.watch import BLAMING, Watch
 from livegrad.nn.hooks import Hooks
-from livegrad.ops.bookkeeping.asking import compute_large_writes, was_asked
+from livegrad.ops.bookkeeping.asking import compute_large_writes
 from livegrad.optim import for_subclasses, own_steps
 from livegrad.tensor import Tensor
 
@@ -85,26 +85,29 @@ def _counted(step: Step) -> Step:
         self._stepping = True
         self.steps_taken += 1
         try:
-            if self._step_pre_hooks or self._step_post_hooks or _AllSteps.before or _AllSteps.after:
+            if (
+                self._has_own_step
+                or self._step_pre_hooks
+                or self._step_post_hooks
+                or _AllSteps.before
+                or _AllSteps.after
+            ):
                 return _with_hooks(step, self, args, kwargs)
-            return _take(step, self, args, kwargs)
+            return step(self, *args, **kwargs)
         finally:
             self._stepping = False
 
     return method
 
 
-def _take(step: Step, self: Optimizer, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    if type(self).update_group is Optimizer.update_group:  # it does not use `Optimizer.step`
-        return own_steps.take(step, self, args, kwargs)
-    return step(self, *args, **kwargs)
-
-
 def _with_hooks(step: Step, self: Optimizer, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     given: tuple[Any, ...] = (self, *args)
     for hook in [*_AllSteps.before.values(), *self._step_pre_hooks.values()]:
         given, kwargs = _instead(step, hook(self, given, kwargs), given, kwargs)
-    result = _take(step, given[0], given[1:], kwargs)
+    if self._has_own_step:
+        result = own_steps.take(step, given[0], given[1:], kwargs)
+    else:
+        result = step(*given, **kwargs)
     for hook in [*self._step_post_hooks.values(), *_AllSteps.after.values()]:
         hook(self, given, kwargs)
     return result
@@ -165,8 +168,12 @@ class Optimizer:
         if MADE:
             tell(MADE, self)
 
+    # Whether `step` does all by itself, without `Optimizer.step`, which asks for `update_group`.
+    _has_own_step = False
+
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
+        cls._has_own_step = cls.update_group is Optimizer.update_group
         if "step" in cls.__dict__:
             cls.step = _counted(cls.step)  # type: ignore[method-assign]
 
@@ -266,8 +273,8 @@ class Optimizer:
                 BLAMING.optimizer, BLAMING.reads = self, True
                 if state.written:
                     compute_large_writes(state)
-                if not was_asked(state):
-                    BLAMING.groups, BLAMING.state = self.param_groups, state
+                if BLAMING.asked != state.base:
+                    BLAMING.state = state
             for group in self.param_groups:
                 if Sparse.exist and not self.takes_sparse:
                     self._refuse_sparse(group)
@@ -283,8 +290,9 @@ class Optimizer:
             raise
         finally:
             state.site, state.grad = site, grad
-            BLAMING.optimizer = BLAMING.groups = BLAMING.state = None
-            HELD.clear()
+            BLAMING.optimizer = BLAMING.state = None
+            if HELD.nodes:
+                HELD.clear()
         if BLAMING.untold is not None:
             Above.blaming().tell()
         if STEP:

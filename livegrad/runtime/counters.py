@@ -57,3 +57,24 @@ class Timing:
 
 
 TIMING = Timing()
+
+
+class Clocks:
+    """Steps are timed from `start` to `stop`, which may be nested or overlap in any way."""
+
+    _users = 0
+    _before = False
+
+    @classmethod
+    def start(cls) -> None:
+        """Has steps timed."""
+        if not cls._users:
+            cls._before, TIMING.enabled = TIMING.enabled, True
+        cls._users += 1
+
+    @classmethod
+    def stop(cls) -> None:
+        """No longer, unless somebody else has them timed."""
+        cls._users -= 1
+        if not cls._users:
+            TIMING.enabled = cls._before

@@ -13,6 +13,7 @@ from typing import Any
 from livegrad.graph.handle import NOBODY
 from livegrad.graph.node import Node, quote_site
 from livegrad.graph.state import LOCAL, ORPHANED, State, living_states
+from livegrad.graph.walking import inputs_first
 from livegrad.ops.bookkeeping.pending import Pending
 
 
@@ -51,15 +52,8 @@ def adopt_missing(state: State, roots: tuple[Node, ...], for_plan: bool = True) 
 
 def _with_missing(nodes: list[Node], roots: tuple[Node, ...], for_plan: bool) -> list[Node]:
     """Pending `nodes` with every value that they or `roots` need and that is nowhere, in order."""
-    pending = set(nodes)
-    order: list[Node] = []
-    done: set[Node] = set()
-    todo = [*reversed(roots), *reversed(nodes)]
-    while todo:
-        node = todo[-1]
-        if node in done or (node.buffer is not None and node not in pending):
-            todo.pop()
-            continue
+
+    def missing(node: Node) -> list[Node]:
         if not node.inputs and (node.cut is not None or node.op.kind == "leaf"):
             raise _gone(node)
         reads = node.inputs
@@ -68,14 +62,10 @@ def _with_missing(nodes: list[Node], roots: tuple[Node, ...], for_plan: bool) ->
                 reads = node.inputs = (_graph_again(node),)
             else:
                 reads = _read_by_rules(node)
-        needed = [x for x in reads if x.buffer is None and x not in done]
-        if needed:
-            todo += needed
-            continue
-        todo.pop()
-        done.add(node)
-        order.append(node)
-    return order
+        return [x for x in reads if x.buffer is None]
+
+    absent = [root for root in roots if root.buffer is None]
+    return list(inputs_first([*nodes, *absent], missing))
 
 
 def _gone(node: Node) -> RuntimeError:

@@ -10,14 +10,14 @@ from livegrad.compiler import debug
 from livegrad.compiler.expand import Recorded, without_device
 from livegrad.compiler.kept import KEPT, size_of_plan
 from livegrad.device import CPU, backend_of
-from livegrad.graph.events import PLANNED, tell_planned
+from livegrad.graph.events import PLANNED, PLANS, tell_planned
 from livegrad.graph.node import Node
 from livegrad.graph.numbers import Specialised
 from livegrad.native.calls import remainder
 from livegrad.native.hot import hot, hot_slots
-from livegrad.runtime import report
 from livegrad.runtime.counters import counters
 from livegrad.runtime.executable import Executable
+from livegrad.runtime.misses import why_missed
 from livegrad.runtime.snapshot import Snapshot, numbers_of
 
 Key = tuple[Any, ...]
@@ -115,14 +115,15 @@ def make(snapshot: Snapshot) -> Executable:
     leaves = list(dict.fromkeys(snapshot.reads))
     if debug.wants("graph"):
         debug.show("graph", debug.node_lines(recorded.leaves + recorded.nodes))
+    why = why_missed(snapshot, _executables) if PLANNED or debug.wants("misses") else ""
     if debug.wants("misses"):
-        debug.out(report.explain_miss(snapshot.specs, _executables))
+        debug.out(f"plan miss: {why}")
     counters.plan_misses += 1
     Specialised.seen = False
     started = perf_counter()
     plan = _recalling().plan_of(recorded)
     if PLANNED:
-        tell_planned(plan, snapshot.nodes, perf_counter() - started)
+        tell_planned(plan, snapshot.nodes, perf_counter() - started, str(why))
     counters.plans_filled += plan.filled
     counters.plans_loaded += plan.recalled
     executable = Executable(plan, recorded, _backend(snapshot.nodes))
@@ -167,6 +168,13 @@ def _recorded(snapshot: Snapshot) -> Recorded:
 def _backend(nodes: list[Node]) -> Any:
     """What computes these: they are all on one device."""
     return backend_of(nodes[0].meta.device if nodes else CPU)
+
+
+def arena_users() -> list[tuple[int, int, int]]:
+    """(bytes, plan, kernels) of the plans that there are, the one that needs most scratch first."""
+    found = {id(x): x for alike in list(_executables.values()) for x in alike}
+    rows = [(x.plan.arena, PLANS[x.plan], len(x.plan.steps)) for x in found.values()]
+    return sorted(rows, reverse=True)
 
 
 def forget_plans() -> None:

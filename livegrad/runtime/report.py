@@ -122,19 +122,3 @@ def _describe_step(step: Any, nodes: list[Any], places: dict[int, int], recorded
     ops = " ".join(n.op.name for n in nodes)
     repeat = f" × {len(step.blocks)}" if len(step.blocks) > 1 else ""
     return f"{step.kind:8} {list(step.shape)}{repeat}: {ops}   {', '.join(sites)}"
-
-
-def explain_miss(key: tuple[Any, ...], known: dict[tuple[Any, ...], Any]) -> str:
-    """How a key differs from the known one most like it."""
-    if not known:
-        return "plan miss: the first plan"
-    nearest = max(known, key=lambda k: sum(a is b or a == b for a, b in zip(k, key, strict=False)))
-    for place, (old, new) in enumerate(zip(nearest, key, strict=False)):
-        if old is not new and old != new:
-            return f"plan miss: at entry {place}: {_entry(old)} became {_entry(new)}"
-    return f"plan miss: {len(nearest)} entries became {len(key)}"
-
-
-def _entry(entry: Any) -> str:
-    op = getattr(entry, "op", None)
-    return f"{op.name} {entry.attrs} {entry.meta}" if op is not None else repr(entry)

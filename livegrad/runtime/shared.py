@@ -100,7 +100,8 @@ def _on(memory: Memory, whole: Node, path: tuple[Step, ...]) -> Tensor:
 
 def lend(x: Tensor, reason: str = "numpy()") -> Array:
     """An array of the memory of `x`: what is written to one is seen by the other."""
-    node_of(x)
+    if not _is_all_of_memory(x):
+        node_of(x)
     if shows_conjugates(path_of(x)):
         flush(reason, x._node)
         return np.array(array_of(x._node))
@@ -112,6 +113,15 @@ def lend(x: Tensor, reason: str = "numpy()") -> Array:
         memory.windows.append(window)
     del loan
     return np.asarray(export)
+
+
+def _is_all_of_memory(x: Tensor) -> bool:
+    """Whether `x` shows the whole of memory that somebody sees already: nothing has to be read."""
+    own = x._share
+    if own is None or own.path or own.made_at is not None:
+        return False
+    memory = own.cell.memory
+    return memory is not None and own.cell.parent is None and memory.is_shared()
 
 
 def _begin_loan(x: Tensor, reason: str) -> tuple[Memory, Loan]:

@@ -7,20 +7,18 @@ goes through, with the edges turned round.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import islice
 from typing import Any
 
 from livegrad.graph.events import NODES
 from livegrad.graph.handle import node_of
 from livegrad.graph.node import Node
 from livegrad.graph.state import State
+from livegrad.graph.walking import inputs_first
 from livegrad.view.asking import Graph
-from livegrad.view.calls import NAMES, names_by_node
+from livegrad.view.calls import BACKWARD_MARK, NAMES, UPDATE_MARK, names_by_node
 from livegrad.view.nodes import BACKWARD, FORWARD, LEAF, SETUP, UPDATE, GraphNode
 from livegrad.view.places import place_of
-
-# What marks say besides paths of modules: see livegrad/view/calls.py.
-BACKWARD_MARK = "\0backward"
-UPDATE_MARK = "\0update "
 
 # A graph of more nodes is cut: what was recorded last is kept.
 MOST_NODES = 100_000
@@ -56,19 +54,7 @@ def capture(state: State, modules: Sequence[str]) -> Captured:
 def graph_of(tensor: Any) -> Graph:
     """What a tensor was computed from, as far as it is still known."""
     root = node_of(tensor)
-    order: list[Node] = []
-    seen = {root}
-    stack: list[tuple[Node, bool]] = [(root, False)]
-    while stack and len(order) < MOST_NODES:  # no recursion: graphs are deep
-        node, done = stack.pop()
-        if done:
-            order.append(node)
-            continue
-        stack.append((node, True))
-        for x in reversed(node.inputs):
-            if x not in seen:
-                seen.add(x)
-                stack.append((x, False))
+    order = list(islice(inputs_first([root], lambda node: node.inputs), MOST_NODES))
     made = Captured()
     inner = [node for node in order if node.inputs or node.buffer is None]
     for node in inner:

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from livegrad.view.files import save
+from livegrad.view.files import checked as checked, save
 from livegrad.view.session import View, Watch, view
 
 
@@ -31,7 +31,10 @@ def run_watched(
     if file is not None:
         _save_run(start, Path(file), values)
         return
-    made = view(port=port, open=False, values=values)
+    try:
+        made = view(port=port, open=False, values=values)
+    except RuntimeError as error:  # the port is in use
+        sys.exit(f"Error: {error}")
     _tell(made, browser)
     try:
         start()

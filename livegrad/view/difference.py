@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 _MOST_ALIGNED = 4000
 
 
-@dataclass
+@dataclass(repr=False)
 class Difference:
     """`removed` are nodes of the first graph, `added` of the second, `changed` are pairs."""
 
@@ -38,6 +38,9 @@ class Difference:
         pairs = [*self.same, *self.changed]
         later = [(a, b) for a, b in pairs if b.seconds > a.seconds]
         return sorted(later, key=lambda pair: pair[0].seconds - pair[1].seconds)
+
+    def __repr__(self) -> str:
+        return self.__str__()
 
     def __str__(self) -> str:
         if not self:
@@ -64,8 +67,8 @@ class Difference:
 def difference(before: Graph, after: Graph) -> Difference:
     """What changed from one graph to another.
 
-    Operations are the same if module, op, line and phase are, in the order recorded. Values that
-    were there before are none.
+    Operations are the same if module, op, function and phase are, in the order recorded: lines move
+    when a file is edited. Values that were there before are none.
     """
     made = Difference(before, after)
     ours, theirs = ([node for node in graph if node.phase != LEAF] for graph in (before, after))
@@ -88,7 +91,7 @@ def _kernels(graph: Graph) -> Counter[str]:
 
 
 def _key(node: GraphNode) -> tuple[Any, ...]:
-    return node.phase, node.module, node.op, node.file, node.line, node.name
+    return node.phase, node.module, node.op, node.file, node.function, node.name
 
 
 Pairs = list[tuple[GraphNode | None, GraphNode | None]]

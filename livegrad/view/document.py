@@ -9,6 +9,7 @@ limits()            what this machine can do, for the roofline
 
 from __future__ import annotations
 
+import linecache
 import os
 import platform
 import sys
@@ -21,7 +22,7 @@ from livegrad.view.asking import Graph
 from livegrad.view.limits import measured_limits
 from livegrad.view.nodes import GraphNode
 from livegrad.view.reasons import between
-from livegrad.view.record import Recorder, StepRecord
+from livegrad.view.record import Flush, Recorder, StepRecord
 from livegrad.view.steps import graph_of_step, signature_of
 
 FORMAT = 1
@@ -68,8 +69,9 @@ class LiveDocument:
                 "cores": os.cpu_count() or 1,
             },
             "skipped": recorder.skipped,
-            "steps": [_step_line(step, recorder.began) for step in list(recorder.steps)],
+            "steps": [_step_line(step, recorder.began) for step in recorder.steps],
             "curves": {name: _thinned(list(x)) for name, x in list(recorder.curves.items())},
+            "code": recorder.code.told(),
             "training": {
                 "looks": [[step, look] for step, look in _few(list(recorder.training.looks))],
                 "rates": list(recorder.training.rates),
@@ -110,6 +112,9 @@ def read_source(file: str, since: float = 0.0) -> dict[str, Any]:
         with open(file, encoding="utf-8", errors="replace") as opened:
             return {"text": opened.read(2_000_000), "changed": changed}
     except OSError as error:
+        lines = linecache.getlines(file)  # cells of notebooks are in no file, and known there
+        if lines:
+            return {"text": "".join(lines), "changed": False}
         return {"text": "", "problem": f"this file cannot be read: {error.strerror or error}"}
 
 
@@ -152,6 +157,7 @@ def step_data(record: StepRecord, graph: Graph, began: int) -> dict[str, Any]:
         "left_out": graph.left_out,
         "nodes": _table(graph),
         "kernels": [_kernel(graph, kernel) for kernel in graph.kernels],
+        "flushes": [_flush(flush) for flush in record.flushes],
         "lives": [[x.node, x.op, x.nbytes, x.first, x.last, x.what] for x in graph.lives],
         "timeline": timeline(record, graph, began),
     }
@@ -174,6 +180,15 @@ def _kernel(graph: Graph, kernel: Any) -> dict[str, Any]:
         "flops": kernel.flops, "plan": kernel.plan, "flush": kernel.flush, "tier": kernel.tier,
         "threads": len(kernel.threads), "busy": kernel.busy,
         "reads": [[source, between(graph.kernels[source], kernel)] for source in kernel.reads],
+    }  # fmt: skip
+
+
+def _flush(flush: Flush) -> dict[str, Any]:
+    account = flush.known.account if flush.known is not None else None
+    return {
+        "reason": flush.reason, "how": flush.how, "tier": flush.tier, "why": flush.why,
+        "compiles": flush.compiles, "arena": account.arena if account else 0,
+        "results": account.results if account else 0,
     }  # fmt: skip
 
 

@@ -153,7 +153,7 @@ def html_of_tensor(tensor: Any) -> str:
     """A tensor: its shape, its range, a small histogram, and its values as text."""
     text = f"<pre>{escape(repr(tensor))}</pre>"
     node = tensor._node
-    if node.buffer is None or not node.meta.numel or node.meta.dtype.name.startswith("complex"):
+    if node.buffer is None or node.meta.numel < 2 or node.meta.dtype.name.startswith("complex"):
         return text
     stats = statistics_of(node)
     told = f"{escape(str(list(node.meta.shape)))} {escape(node.meta.dtype.name)}"

@@ -69,16 +69,22 @@ def _codes(document: Document, steps: dict[str, Any], numbers: list[int]) -> dic
 
 def save(document: Document, path: str | os.PathLike[str]) -> Path:
     """Writes a record: .html, .lgv or, for a time line alone, .json (Chrome's trace format)."""
-    target = Path(path)
+    target = checked(path)
     if target.suffix == ".json":
         steps = [step["n"] for step in document.overview()["steps"] if step["graph"]]
         target.write_text(json.dumps(chrome_trace(document, steps)), encoding="utf-8")
     elif target.suffix == ".lgv":
         text = json.dumps(bundle(document), separators=(",", ":"))
         target.write_bytes(gzip.compress(text.encode()))
-    elif target.suffix in (".html", ".htm"):
-        target.write_text(page_with([bundle(document)]), encoding="utf-8")
     else:
+        target.write_text(page_with([bundle(document)]), encoding="utf-8")
+    return target
+
+
+def checked(path: str | os.PathLike[str]) -> Path:
+    """The path of a file to write; ValueError if its name does not say what it is to be."""
+    target = Path(path)
+    if target.suffix not in (".html", ".htm", ".lgv", ".json"):
         raise ValueError(
             f"save: what kind of file is {target.name!r}? Expected .html, .lgv or .json"
         )

@@ -20,8 +20,14 @@ PATIENCE = 10.0
 class Gate:
     """Open, or closed until the page says otherwise; a number of steps may pass."""
 
-    def __init__(self, tell_paused: Callable[[bool], None], ask_for: Callable[[int], None]) -> None:
+    def __init__(
+        self,
+        tell_paused: Callable[[bool], None],
+        ask_for: Callable[[int], None],
+        follow_code: Callable[[bool], dict[str, Any]],
+    ) -> None:
         self._tell_paused = tell_paused
+        self._follow_code = follow_code
         self._ask_for = ask_for  # the next steps are looked at one by one
         self._changed = threading.Condition()
         self._closed = False
@@ -65,6 +71,8 @@ class Gate:
             with self._changed:
                 self._closed, self._may_pass = True, self._may_pass + 1
                 self._changed.notify_all()
+        elif what == "live":
+            return self._later(lambda: self._follow_code(options.get("on") == "1"))
         elif what == "inspect":
             return self._later(lambda: inspect(options.get("name", "")))
         else:

@@ -20,6 +20,9 @@ class Account:
         self.signatures: list[Any] = []
         # Of each kernel: (number of a node, work) for all it computes.
         self.work: list[list[tuple[int, int]]] = []
+        # Bytes of the arena that its kernels share, and of memory for its results.
+        self.arena = executable.plan.arena
+        self.results = sum([buffer.nbytes for buffer in executable.plan.buffers])
         self._captured = captured
         if hasattr(executable, "step_places"):
             self._take_list(executable)

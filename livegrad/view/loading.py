@@ -11,15 +11,23 @@ from livegrad.utils.data.iterators import LoaderIterator
 _plain_next: Any = LoaderIterator.__next__
 
 
-def watch_loading(tell: Callable[[float], None] | None) -> None:
+TELL: list[Callable[[float], None]] = []
+
+
+def _watched_next(self: LoaderIterator) -> Any:
+    started = time.perf_counter()
+    batch = _plain_next(self)
+    seconds = time.perf_counter() - started
+    for tell in tuple(TELL):
+        tell(seconds)
+    return batch
+
+
+def watch_loading(tell: Callable[[float], None], enabled: bool) -> None:
     """Has `tell(seconds)` called for each batch, or no longer."""
-
-    def watched_next(self: LoaderIterator) -> Any:
-        started = time.perf_counter()
-        batch = _plain_next(self)
-        assert tell is not None
-        tell(time.perf_counter() - started)
-        return batch
-
-    chosen: Any = _plain_next if tell is None else watched_next
+    if enabled:
+        TELL.append(tell)
+    else:
+        TELL.remove(tell)
+    chosen: Any = _watched_next if TELL else _plain_next
     type.__setattr__(LoaderIterator, "__next__", chosen)

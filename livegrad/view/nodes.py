@@ -67,6 +67,7 @@ class GraphKernel:
     plan: int = 0
     flush: int = 0
     tier: str = ""
+    planned: str = ""  # if its plan was made in this step: why
     from_disk: bool | None = None
     # Of each op, the node it comes from; what was recorded as one op is often several here.
     op_nodes: tuple[int, ...] = ()

@@ -25,6 +25,8 @@ def why(graph: Graph, kernel: GraphKernel) -> str:
     lines = [str(kernel)]
     names = [str(graph.nodes[number]) for number in kernel.nodes if number in graph.nodes]
     lines += [f"  computes {name}" for name in names]
+    if kernel.planned:
+        lines.append(f"  planned in this step: {kernel.planned}")
     if kernel.tier == "piece":
         lines.append(
             "  by itself: this structure is new, so it was run op by op; once it has come often "

@@ -17,36 +17,35 @@ import time
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 from livegrad.graph.events import (
-    BACKWARD,
     FLUSHING,
     NODES,
     RAN,
     READ,
     STEP,
-    WALKED,
     Compiled,
     Listening,
+    OnNumber,
     Planned,
     Ran,
-    Read,
     listen,
 )
-from livegrad.graph.node import Node
+from livegrad.graph.node import Node, Site
 from livegrad.graph.site import user_site
 from livegrad.graph.state import LOCAL, flush_all
-from livegrad.runtime.counters import TIMING
+from livegrad.runtime.counters import Clocks
 from livegrad.runtime.plans import digest_of_specs
 from livegrad.view import calls
 from livegrad.view.asking import Graph
 from livegrad.view.budget import Budget
-from livegrad.view.capture import BACKWARD_MARK, UPDATE_MARK, Captured, capture
+from livegrad.view.capture import Captured, capture
+from livegrad.view.changing import Changes
 from livegrad.view.failure import failure_of
 from livegrad.view.kernels import Account
 from livegrad.view.loading import watch_loading
-from livegrad.view.places import Place, place_of
+from livegrad.view.places import place_of
 from livegrad.view.sampling import Sampler
 from livegrad.view.statistics import statistics_of
 from livegrad.view.training import Training
@@ -65,6 +64,7 @@ class Known:
         self.captured = captured
         self.executable: Any = None
         self._account: Account | None = None
+        self._rest: Known | None = None
 
     @property
     def account(self) -> Account:
@@ -72,6 +72,20 @@ class Known:
         if self._account is None:
             self._account = Account(self.executable, self.captured)
         return self._account
+
+    def behind(self, count: int) -> Known | None:
+        """What is left if the first nodes were run piece by piece: updates, which have a plan."""
+        left = self.captured.order[count:]
+        if self._rest is None or self._rest.captured.order != left:
+            part = Captured()
+            part.nodes, part.order = self.captured.nodes, left
+            self._rest = Known(part)
+        return self._rest if left else None
+
+    def drop_rest(self, rest: Known) -> None:
+        """Forgets what was left, if that is it."""
+        if self._rest is rest:
+            self._rest = None
 
 
 @dataclass(slots=True)
@@ -87,6 +101,7 @@ class Flush:
     nodes: int
     compiles: int
     stamps: list[tuple[int, Any]] = field(default_factory=list)
+    why: str = ""  # if something was planned for it: how that differs from what was planned before
     stats: dict[int, dict[str, Any]] = field(default_factory=dict)
 
     @property
@@ -130,18 +145,35 @@ class StepRecord:
         return self.failed is not None or any([f.known is not None for f in self.flushes])
 
 
+@dataclass(slots=True)
+class _Reading:
+    """A place where the program reads numbers, and the curve that they make."""
+
+    code: Any  # held, so that its address stays its own
+    points: deque[tuple[int, float]]
+    # Whether it reads them after the step that they belong to; seen in steps watched in full.
+    is_after: bool | None = None
+
+
 class Recorder:
-    """Listens from `start` to `stop`. `values` has statistics of all values taken, now and then."""
+    """Listens from `start` to `stop`. `values` has statistics of all values taken, now and then.
+
+    There may be several at a time, also in one thread: each listens to the thread that started it.
+    """
+
+    running_now: ClassVar[list[Recorder]] = []
 
     def __init__(self, values: bool = False, steps: int = MOST_STEPS) -> None:
         self.values = values
-        self.steps: deque[StepRecord] = deque(maxlen=steps)
+        # Those that are over; of one that was not watched, its number, start and end alone.
+        self._over: deque[StepRecord | tuple[int, int, int]] = deque(maxlen=steps)
         self.curves: dict[str, deque[tuple[int, float]]] = {}
-        self._curve_names: dict[Place, str] = {}
+        self._readings: dict[int, _Reading] = {}
         # Graphs are taken once for each structure; programs that change all the time have many.
         self.budgets = [Budget(0.01, 0.5), Budget(0.005, 0.1), Budget(0.005, 0.1)]
         self._for_graphs, self._for_values, for_training = self.budgets
         self.training = Training(for_training)
+        self.code = Changes(self)
         # Called at the end of each step, in the thread that trains: where a page may pause it.
         self.at_step: list[Callable[[], None]] = []
         self.began = _now()
@@ -151,17 +183,23 @@ class Recorder:
         self._listening: list[Listening] = []
         self._graphs: dict[tuple[int, int], Known] = {}
         self._current: Known | None = None
+        self._why = ""
         self._asked_values: list[Node] = []
         self._seen = (-1, -1)
-        self._step = StepRecord(0, _now())
-        self._thread = threading.get_ident()
+        # The step that is running; its record is made when there is something to note.
+        self._number = 0
+        self._started = _now()
+        self._open: StepRecord | None = None
+        self._thread, self._marks = threading.get_ident(), calls.HERE.marks
         self.sampler = Sampler()
         self._is_full = False
-        # Who listens in steps that are watched in full. They record nothing themselves.
+        # Who listens all the time, and who in steps that are watched in full. They record nothing.
+        self._always: list[tuple[list[Any], Any]] = [
+            (STEP, self._stepping),
+            (READ, OnNumber(self._read)),
+        ]
         self._in_full: list[tuple[list[Any], Any]] = [
             (FLUSHING, self._flushing),
-            (BACKWARD, self._backward),
-            (WALKED, self._walked),
             (RAN, self._ran),
         ]
 
@@ -169,19 +207,20 @@ class Recorder:
 
     def start(self) -> None:
         """Begins; what was pending before is no part of it."""
-        if Recorder.now is not None:
-            raise RuntimeError("watch: something is being watched already; stop that first")
-        Recorder.now = self
+        if self.running:
+            raise RuntimeError("watch: it is watching already")
         flush_all("watch")
-        self._timed_before, TIMING.enabled = TIMING.enabled, True
-        self.began = self._step.started = _now()
-        self._thread = threading.get_ident()
+        Recorder.running_now.append(self)
+        self.began = self._started = _now()
+        self._thread, self._marks = threading.get_ident(), calls.HERE.marks
         for budget in self.budgets:
             budget.start()
         self.running = True
-        watch_loading(lambda seconds: self._note("data", seconds, "a batch"))
-        STEP.append(self._stepping)
-        READ.append(self._read)
+        watch_loading(self._loaded, True)
+        self.code.start()
+        calls.watch_calls(True)
+        for listeners, function in self._always:
+            listeners.append(function)
         self._listening = [
             listen("planned", self._planned),
             listen("compiled", self._compiled),
@@ -192,7 +231,8 @@ class Recorder:
         """From here on, steps are watched in full."""
         if not self._is_full:
             self._is_full = True
-            calls.watch_calls(True)
+            Clocks.start()
+            calls.take_notes(self._marks, True)
             for listeners, function in self._in_full:
                 listeners.append(function)
 
@@ -200,12 +240,11 @@ class Recorder:
         """From here on, only how long steps take is noted, and what is read."""
         if self._is_full:
             self._is_full = False
-            calls.watch_calls(False)
+            Clocks.stop()
+            calls.take_notes(self._marks, False)
             for listeners, function in self._in_full:
                 listeners.remove(function)
             self._current, self._asked_values = None, []
-
-    now: Recorder | None = None
 
     def stop(self, error: BaseException | None = None) -> None:
         """Ends; what is pending is computed, or, after an error, drawn as far as it came."""
@@ -218,28 +257,36 @@ class Recorder:
                 flush_all("watch")
         finally:
             self.running = False
-            Recorder.now = None
+            Recorder.running_now.remove(self)
             self._detach()
+            calls.watch_calls(False)
             for each in self._listening:
                 each.remove()
-            STEP.remove(self._stepping)
-            READ.remove(self._read)
-            watch_loading(None)
-            TIMING.enabled = self._timed_before
-            if self._step.flushes or self._step.error:
+            for listeners, function in self._always:
+                listeners.remove(function)
+            watch_loading(self._loaded, False)
+            self.code.stop()
+            if self._open is not None and (self._open.flushes or self._open.error):
                 self._end_step()
 
     def fail(self, error: BaseException) -> None:
         """Notes an error, with what was recorded before it."""
-        if self._step.error is not None:
+        step = self._step
+        if step.error is not None:
             return
         module = calls.FAILURE.module if calls.FAILURE.error is error else ""
         calls.FAILURE.error = None
-        self._step.error = failure_of(error, module)
-        modules = calls.taken(LOCAL.state)
-        captured = capture(LOCAL.state, modules)
-        self._step.failed = Graph(captured.nodes, title="until the error")
+        step.error = failure_of(error, module)
+        captured = capture(LOCAL.state, calls.noted(LOCAL.state).modules)
+        step.failed = Graph(captured.nodes, title="until the error")
         self._seen = (-1, -1)
+
+    @property
+    def _step(self) -> StepRecord:
+        """The record of the step that is running."""
+        if self._open is None:
+            self._open = StepRecord(self._number, self._started)
+        return self._open
 
     # ---- listening -----------------------------------------------------------------------------
 
@@ -254,21 +301,18 @@ class Recorder:
             return tuple(self._asked_values)  # told of already
         self._seen = state.base, len(state.nodes)
         started = _now()
-        marks = calls.MARKS.list
-        key = digest_of_specs(state.nodes), hash(tuple([name for _, name in marks]))
+        noted = calls.noted(state)
+        key = digest_of_specs(state.nodes), noted.key
         known = self._graphs.get(key)
         wanted = self.values and self._for_values.allows()
         if known is None or wanted:
             if wanted or self._for_graphs.allows():
-                known = self._graphs[key] = Known(capture(state, calls.taken(state)))
+                known = self._graphs[key] = Known(capture(state, noted.modules))
                 while len(self._graphs) > MOST_GRAPHS:
                     del self._graphs[next(iter(self._graphs))]
                 (self._for_values if wanted else self._for_graphs).spend(started)
             else:
                 self.skipped += 1
-                calls.taken(state)
-        else:
-            _drop_marks()
         self._current = known
         self._asked_values = _with_values(state.nodes) if wanted and known is not None else []
         return tuple(self._asked_values)
@@ -280,6 +324,8 @@ class Recorder:
         executable = ran.executable
         is_list = hasattr(executable, "step_places")
         if known is not None:
+            if is_list:
+                self._current = known.behind(len(ran.sites))
             if known.executable is None or is_list:
                 known.executable = executable
                 if not is_list:
@@ -294,6 +340,7 @@ class Recorder:
             "pieces" if is_list else "plan", len(ran.sites), ran.compiles,
             stamps=[] if is_list else executable.runnable.stamps(),
         )  # fmt: skip
+        flush.why, self._why = self._why, ""
         if self._asked_values:
             self._take_values(flush)
         self._step.flushes.append(flush)
@@ -310,6 +357,8 @@ class Recorder:
     def _forget(self, known: Known) -> None:
         for key in [key for key, each in self._graphs.items() if each is known]:
             del self._graphs[key]
+        for each in self._graphs.values():
+            each.drop_rest(known)
 
     def _trains(self) -> bool:
         """Whether steps end with those of an optimiser; else each flush is one."""
@@ -325,7 +374,9 @@ class Recorder:
 
     def _planned(self, event: Planned) -> None:
         how = "filled in" if event.filled else "planned"
-        self._note("plan", event.seconds, f"{len(event.nodes)} nodes {how}")
+        self._note("plan", event.seconds, f"{len(event.nodes)} nodes {how}: {event.why}")
+        if self._is_full:
+            self._why = event.why
 
     def _compiled(self, event: Compiled) -> None:
         how = "from disk" if event.from_disk else "compiled"
@@ -335,71 +386,99 @@ class Recorder:
         now = _now()
         self._step.spans.append(Span(what, now - int(seconds * 1e9), now, detail))
 
-    def _read(self, event: Read) -> None:
-        kind = type(event.number)
-        if (kind is float or kind is int) and self._is_mine() and not LOCAL.state.outer:
-            place = place_of(user_site())
-            name = self._curve_names.get(place)
-            if name is None:
-                name = self._curve_names[place] = f"{place.file.rpartition('/')[2]}:{place.line}"
-            self.log(name, float(event.number))
+    def _loaded(self, seconds: float) -> None:
+        if self._is_mine():
+            self._note("data", seconds, "a batch")
 
-    def log(self, name: str, value: float) -> None:
-        """Adds a point to a curve, at the step that is running."""
+    def _read(self, number: Any) -> None:
+        kind = type(number)
+        if (kind is float or kind is int) and self._is_mine() and not LOCAL.state.outer:
+            site = user_site()
+            reading = self._readings.get(id(site[0]) + site[1])
+            if reading is None:
+                reading = self._new_reading(site)
+            is_after = reading.is_after
+            if self._is_full or is_after is None:
+                is_after = self._is_after()
+                reading.is_after = is_after if self._is_full else None
+            reading.points.append((self._number - is_after, float(number)))
+
+    def _new_reading(self, site: Site) -> _Reading:
+        place = place_of(site)
+        points = self._points(f"{place.file.rpartition('/')[2]}:{place.line}")
+        made = self._readings[id(site[0]) + site[1]] = _Reading(site[0], points)
+        return made
+
+    def _points(self, name: str) -> deque[tuple[int, float]]:
         points = self.curves.get(name)
         if points is None:
             points = self.curves[name] = deque(maxlen=MOST_POINTS)
-        # What is read when nothing has run since the last step belongs to that.
-        is_after = bool(self.steps) and not self._step.flushes and self.training.is_on
-        points.append((self._step.number - is_after, float(value)))
+        return points
 
-    def _backward(self, tensors: Any) -> None:
-        if self._is_mine():
-            if calls.MARKS.open and calls.MARKS.open[-1] == BACKWARD_MARK:
-                calls.leave(len(calls.MARKS.open) - 1)  # the last one ended with an error
-            calls.enter(BACKWARD_MARK)
+    def _is_after(self) -> bool:
+        """Whether what is read now belongs to the last step: nothing has run since."""
+        has_run = self._open is not None and self._open.flushes
+        return bool(self._over) and not has_run and self.training.is_on
 
-    def _walked(self) -> None:
-        if self._is_mine() and calls.MARKS.open and calls.MARKS.open[-1] == BACKWARD_MARK:
-            calls.leave(len(calls.MARKS.open) - 1)
+    def log(self, name: str, value: float) -> None:
+        """Adds a point to a curve, at the step that is running."""
+        self._points(name).append((self._number - self._is_after(), float(value)))
 
     def _stepping(self, optimizer: Any, before: bool) -> None:
+        if before and not self._is_full:
+            return
         if not self._is_mine():
             return
-        if self._is_full and before:
-            self.training.before_step(optimizer, self._step.number)
-            calls.enter(UPDATE_MARK + type(optimizer).__name__)
-        elif not before:
-            if self._is_full:
-                calls.leave(max(0, len(calls.MARKS.open) - 1))
-                self.training.after_step(optimizer)
-            self._end_step()
+        if before:
+            self.training.before_step(optimizer, self._number)
+            return
+        if self._is_full:
+            self.training.after_step(optimizer)
+        self._end_step()
 
     def step(self) -> None:
         """Says that a step is over, where no optimiser says so."""
         self._end_step()
 
     def _end_step(self) -> None:
-        step = self._step
-        step.ended = _now()
-        step.is_full = self._is_full
-        self.steps.append(step)
+        ended = _now()
+        step, self._open = self._open, None
+        if step is None:
+            self._over.append((self._number, self._started, ended))
+        else:
+            step.ended, step.is_full = ended, self._is_full
+            self._over.append(step)
+        self._number += 1
         if self.at_step:
             for function in tuple(self.at_step):
                 function()
-        self._step = StepRecord(step.number + 1, step.ended)
         if self.running and self._trains():
-            if self.sampler.next_is_full(self._is_full, step.ended - step.started):
+            if self.sampler.next_is_full(self._is_full, ended - self._started):
                 self._attach()
             else:
                 self._detach()
-        self._step.started = _now()
+        self._started = _now()
+
+    def look_closely(self) -> tuple[int, int]:
+        """Has this step and the next watched in full; (the last with a graph, this) by number."""
+        self.sampler.ask(2)
+        self._attach()
+        known = [step.number for step in self.steps if step.has_graph]
+        return (known[-1] if known else -1), self._number
+
+    @property
+    def steps(self) -> list[StepRecord]:
+        """The steps that are over, the latest last."""
+        return [
+            step if isinstance(step, StepRecord) else StepRecord(*step, is_full=False)
+            for step in list(self._over)
+        ]
 
     # ---- asking --------------------------------------------------------------------------------
 
     def record(self, number: int | None = None) -> StepRecord:
         """A step by its number; the latest with a graph if none is given."""
-        steps = list(self.steps)
+        steps = self.steps
         if number is None:
             found = [step for step in steps if step.has_graph] or steps
             if not found:
@@ -413,11 +492,6 @@ class Recorder:
 
 def _range(steps: list[StepRecord]) -> str:
     return f"{steps[0].number} to {steps[-1].number}" if steps else "none"
-
-
-def _drop_marks() -> None:
-    calls.MARKS.list = []
-    calls.MARKS.before = list(calls.MARKS.open)
 
 
 def _with_values(nodes: list[Node]) -> list[Node]:

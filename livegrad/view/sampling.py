@@ -26,7 +26,8 @@ class Sampler:
         self._full: deque[int] = deque(maxlen=9)
         self._bare: deque[int] = deque(maxlen=9)
         self._seen = 0
-        self._left = 0  # bare steps until the next full one
+        self._left = 0  # bare steps until the next full one, at most
+        self._owed = 0.0  # nanoseconds of them until what the last full one cost is a small share
         self._since_bare = 0
         self._asked = 0
 
@@ -46,17 +47,18 @@ class Sampler:
         if not was_full:
             self._since_bare = 0
             self._left -= 1
-            return self._left <= 0
+            self._owed -= took
+            return self._left <= 0 or (self._owed <= 0 and len(self._bare) >= 3)
         self._since_bare += 1
-        self._left = self._bare_steps()
+        self._left, self._owed = self._bare_steps()
         return self._left <= 0
 
-    def _bare_steps(self) -> int:
-        """How many steps are not watched after one that is."""
+    def _bare_steps(self) -> tuple[int, float]:
+        """How many steps, and for how long, are not watched after one that is."""
         if len(self._bare) < 3:
-            return 3
+            return 3, 0.0
         full, bare = min(self._full), max(1, min(self._bare))
         extra = full - bare
         if extra <= SHARE * bare:
-            return 1 if self._since_bare >= CHECK_EVERY else 0
-        return min(MOST_BARE, int((extra / SHARE - full) / bare) + 1)
+            return (1 if self._since_bare >= CHECK_EVERY else 0), 0.0
+        return MOST_BARE, extra / SHARE - full

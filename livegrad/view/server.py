@@ -3,7 +3,7 @@
     /TOKEN/                     the page
     /TOKEN/page/NAME            its scripts and styles: those in `SCRIPTS` and `STYLES`
     /TOKEN/api/WHAT?…           data; `doc` says of which record
-    /TOKEN/control/WHAT         pause, resume, step, inspect (POST)
+    /TOKEN/control/WHAT         pause, resume, step, inspect, live (POST)
 
 The Host header must be a name of this machine's own, so that no page of somebody else's can ask
 through a name that it made point here.

@@ -7,6 +7,7 @@ import socket
 import sys
 import time
 import webbrowser
+from html import escape
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -55,10 +56,20 @@ class Watch:
     ) -> None:
         self.recorder.stop(error)
 
+    def __repr__(self) -> str:
+        state = "watching" if self.recorder.running else "ended"
+        return f"<Watch: {len(self.steps)} steps, {state}>"
+
+    def _repr_html_(self) -> str:
+        try:
+            return self.graph()._repr_html_()
+        except LookupError:
+            return escape(repr(self))
+
     @property
     def steps(self) -> list[StepRecord]:
         """The steps that are over, the latest last."""
-        return list(self.recorder.steps)
+        return self.recorder.steps
 
     def graph(self, step: int | None = None) -> Graph:
         """The graph of a step; of the latest that has one if none is given."""
@@ -84,9 +95,13 @@ class View:
         self.watch = watch
         gate = None
         if watch is not None:
-            document, sampler = watch.document, watch.recorder.sampler
-            gate = Gate(lambda paused: setattr(document, "paused", paused), sampler.ask)
-            watch.recorder.at_step.append(gate.pass_through)
+            document, recorder = watch.document, watch.recorder
+            gate = Gate(
+                lambda paused: setattr(document, "paused", paused),
+                recorder.sampler.ask,
+                recorder.code.turn,
+            )
+            recorder.at_step.append(gate.pass_through)
         self._documents = documents
         self._gate = gate
         self._server = Server(documents, gate, port)
@@ -137,8 +152,10 @@ class View:
         print(invitation(self.url, self._server.port, _is_remote()), file=sys.stderr)
         if not _is_remote():
             try:
-                webbrowser.get().open(self.url)
+                is_open = webbrowser.get().open(self.url)
             except webbrowser.Error:
+                is_open = False
+            if not is_open:
                 print("(no browser was found here: open the link yourself)", file=sys.stderr)
 
     def __enter__(self) -> View:
@@ -152,8 +169,16 @@ class View:
     ) -> None:
         self.stop(error)
 
+    def __repr__(self) -> str:
+        return f"<View {self.url}>"
+
     def _repr_html_(self) -> str:
-        return f'<a href="{self.url}" target="_blank" rel="noopener">{self.url}</a>'
+        """A link. Where the notebook runs on another machine, it needs a forwarded port."""
+        link = f'<a href="{self.url}" target="_blank" rel="noopener">{self.url}</a>'
+        if not _is_remote():
+            return link
+        text = invitation(self.url, self._server.port, True).partition("\n")[2]
+        return f"{link}<pre>{escape(text)}</pre>"
 
 
 def _is_remote() -> bool:
@@ -213,7 +238,7 @@ def graph(what: Any = None) -> Graph:
     if isinstance(what, Graph):
         return what
     if what is None or isinstance(what, int):
-        if Recorder.now is None:
+        if not Recorder.running_now:
             raise RuntimeError("graph: nothing is being watched: use `with livegrad.watch() as w:`")
-        return graph_of_step(Recorder.now.record(what))
+        return graph_of_step(Recorder.running_now[-1].record(what))
     raise TypeError(f"graph: expected a tensor or a step; got {type(what).__name__}")

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from livegrad.view.asking import Graph
+from livegrad.view.capture import MOST_NODES
 from livegrad.view.nodes import LEAF, GraphKernel, GraphNode, Life
 from livegrad.view.record import Flush, StepRecord
 
@@ -17,7 +18,7 @@ def graph_of_step(step: StepRecord) -> Graph:
     graph = Graph(nodes, title=f"step {step.number}", error=step.error)
     graph.seconds = max(0, step.ended - step.started) / 1e9
     for place, flush in enumerate(step.flushes):
-        if flush.known is None:
+        if flush.known is None or len(nodes) >= MOST_NODES:
             graph.left_out += flush.nodes
             continue
         graph.left_out += flush.known.captured.left_out
@@ -54,7 +55,7 @@ def _add_kernels(graph: Graph, flush: Flush, place: int) -> None:
         number = kernel.number + first
         row = rows[kernel.number] if kernel.number < len(rows) else None
         made = replace(
-            kernel, number=number, seconds=took, flush=place,
+            kernel, number=number, seconds=took, flush=place, planned=flush.why,
             reads=tuple([x + first for x in kernel.reads]),
             started=row[0] if row else 0, threads=_threads(row),
         )  # fmt: skip

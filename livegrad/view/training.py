@@ -8,6 +8,7 @@ from __future__ import annotations
 import time
 from collections import deque
 from typing import Any
+from weakref import WeakSet
 
 import numpy as np
 
@@ -31,12 +32,14 @@ class Training:
         # (step, {name: {weight, gradient, ratio}}), the latest last.
         self.looks: deque[tuple[int, dict[str, dict[str, Any]]]] = deque(maxlen=MOST_LOOKS)
         self.rates: deque[tuple[int, float]] = deque(maxlen=20_000)
+        self.optimizers: WeakSet[Any] = WeakSet()
         self._before: list[tuple[Any, str, Any]] = []
         self._number = 0
 
     def before_step(self, optimizer: Any, number: int) -> None:
         """Notes what the weights are, if there is time."""
         self.is_on = True
+        self.optimizers.add(optimizer)
         self._number = number
         self._before = []
         if not self._budget.allows():

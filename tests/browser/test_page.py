@@ -6,6 +6,7 @@ It needs Playwright and Chromium: `pip install playwright`, `apt-get install chr
 from __future__ import annotations
 
 import shutil
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ import livegrad as lg
 from livegrad import nn
 from livegrad.view import Graph, GraphNode, StepRecord, Watch
 from livegrad.view.files import FileDocument, page_with, save
+from tests.debug.test_live import BROKEN, NEW_ACTIVATION, Program
 
 playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
@@ -230,6 +232,32 @@ def test_a_program_that_runs(page: Page) -> None:
         assert opened.locator("#state").inner_text() == ""
     finally:
         made.close()
+
+
+def test_code_is_edited_while_it_runs(page: Page, tmp_path: Path) -> None:
+    program = Program(tmp_path, "edited_on_the_page")
+    made = lg.view(open=False)
+    try:
+        program.steps(3)
+        opened = page.open(made.url)
+        panel = page.tab("training")
+        panel.locator("#live-code").click()
+        program.steps(1)  # between two steps, it is switched on
+        panel.get_by_text("takes over edits of edited_on_the_page.py").wait_for(timeout=8000)
+        program.write(NEW_ACTIVATION)
+        program.steps(3)
+        panel.get_by_text("taken over at step").wait_for(timeout=8000)
+        program.write(BROKEN)
+        program.steps(2)
+        panel.get_by_text("the old code goes on").wait_for(timeout=8000)
+        assert "SyntaxError" in panel.locator(".failed pre").inner_text()
+        panel.get_by_text("How the graph changed").click()
+        shown = opened.locator("#panel-difference")
+        shown.locator(".added").get_by_text("tanh", exact=True).wait_for(timeout=8000)
+        assert shown.locator(".removed").get_by_text("relu", exact=True).count() == 1
+    finally:
+        made.close()
+        del sys.modules["edited_on_the_page"]
 
 
 def test_an_error_is_drawn(page: Page, tmp_path: Path) -> None:

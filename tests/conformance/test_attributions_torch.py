@@ -13,6 +13,12 @@ captum = pytest.importorskip("captum.attr")
 import livegrad as lg  # noqa: E402
 from livegrad import attr  # noqa: E402
 
+# What Captum says about its own doings.
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:Input Tensor 0 did not already require gradients"),
+    pytest.mark.filterwarnings("ignore:Setting backward hooks on ReLU activations"),
+]
+
 
 def dense(lib: Any) -> Any:
     nn = lib.nn

@@ -222,6 +222,120 @@ NEARLY = "a = T.full((3,), 3.0); b = (a.log() * 2).exp()"
             ],
             "made it for more",
         ),
+        (
+            [
+                "e = T.arange(4.0).unfold(-1, 3, 1)",
+                "l = T.select_scatter(e, T.tensor([-1.0, 2.0]), 1, -3)",
+                "check()",
+            ],
+            "overlaps as that does",
+        ),
+        (
+            [
+                "e = T.arange(4.0).view(2, 2)",
+                f"l = T.select_scatter(e, T.ones(2) * ({OTHER}), 1, 0)",
+                "check()",
+            ],
+            None,
+        ),
+        (
+            [
+                "a = T.ones(2, requires_grad=True); c = a * a",
+                "c.sum().backward(retain_graph=True)",
+                "d = a.grad[...]",
+                "d.set_(c)",
+                "check()",
+            ],
+            "set_ on a view",
+        ),
+        (
+            [
+                "a = T.ones(3, requires_grad=True); f = a[-1:0:2]",
+                "with T.no_grad(): f.neg_()",
+                "l = f * T.zeros(0)",
+                "n = T.einsum('...i,...i->...', l, l)",
+                "n.sum().backward(create_graph=True)",
+                "check()",
+            ],
+            "an empty gradient",
+        ),
+        (
+            [
+                "a = T.ones(3, requires_grad=True); l = a[2:] * T.zeros(1)",
+                f"(l * l).sum().backward(create_graph=not {OTHER})",
+                "check()",
+            ],
+            None,
+        ),
+        (
+            [
+                "a = T.full((1, 2, 3), 1.3)",
+                f"j = F.instance_norm(a) + 1.1e-5 * ({OTHER})",
+                "check()",
+            ],
+            "equal numbers are 0",
+        ),
+        (
+            [
+                "a = T.arange(6.0).view(1, 2, 3)",
+                f"j = F.instance_norm(a) * (1 - ({OTHER}))",
+                "check()",
+            ],
+            None,
+        ),
+        (["g = T.conj(T.ones(2) + 1j)", "l = g.new_tensor([1])"], "finds no device"),
+        (
+            [
+                "f = T.tensor([[2.0], [3.0]], requires_grad=True); p = f.clone()",
+                "with T.no_grad(): f.t_()",
+                "(p * T.arange(2).view(2, 1)).sum().backward()",
+            ],
+            "former shape",
+        ),
+        (
+            ["d = T.ones(()).expand(2)", "e = T.func.hessian(lambda t: (t ** 3).sum())(d)"],
+            "a tangent of what is expanded",
+        ),
+        (["d = T.ones(2)", f"e = d.expand(2, 2).add_(1) if {OTHER} else d"], None),
+        (
+            [
+                "c = T.full((3,), -1e4)",
+                "f = F.soft_margin_loss(c, T.ones_like(c), reduction='sum')",
+                "check()",
+            ],
+            "of a large x is x",
+        ),
+        (
+            [
+                "a = T.arange(6.0).view(2, 3).requires_grad_()",
+                "c = T.func.vmap(lambda t: t.softmax(0))(a)",
+                "c.data.sigmoid_()",
+                "(c * T.arange(6).view(2, 3)).sum().backward()",
+                "check()",
+            ],
+            "also by transforms",
+        ),
+        (
+            [
+                "a = T.arange(6.0).view(2, 3).requires_grad_()",
+                "c = T.func.vmap(lambda t: t.softmax(0))(a)",
+                f"(c * T.arange(6).view(2, 3)).sum().backward(); a.grad += {OTHER}",
+                "check()",
+            ],
+            None,
+        ),
+        (
+            [
+                "a = T.nn.Conv1d(1, 1, 1); [p.data.fill_(2) for p in a.parameters()]",
+                "o = T.optim.SGD(a.parameters(), lr=0.5)",
+                "b = T.ones(1, 1, 2, requires_grad=True); d = T.heaviside(b, b)",
+                "a(d).sum().backward()",
+                "o.step()",
+                "e = a.weight",
+                "check()",
+            ],
+            "which is open",
+        ),
         (["b = T.ones(3).t()", f"c = {OTHER} or b.as_strided((), (), 7)"], None),
     ],
 )

@@ -212,3 +212,29 @@ def shown(m: Any) -> list[Any]:
 @pytest.mark.parametrize("program", [hooks, replacing, functions, identity, freed, shown])
 def test_the_same_program_says_the_same(program):
     assert program(lg) == program(torch)
+
+
+NAMED = """
+    m.linalg.cholesky(s) | m.linalg.qr(s)[0] | m.linalg.qr(s)[1] | m.linalg.eigh(s)[0] |
+    m.linalg.eigh(s)[1] | m.linalg.svd(s)[0] | m.linalg.svd(s)[1] | m.linalg.svdvals(s) |
+    m.linalg.lu_factor(s)[0] | m.linalg.eig(s)[0] | m.linalg.eig(s)[1] | m.linalg.lstsq(s, s)[0] |
+    m.linalg.solve(s, s) | m.linalg.matrix_exp(s) | m.linalg.slogdet(s)[1] | m.cdist(s, s + 1) |
+    m.nn.functional.pdist(s) | m.special.erfcx(s) | m.special.ndtri(s) | m.special.log_ndtr(s) |
+    m.special.i0e(s) | m.special.i1(s) | m.special.i1e(s) | m.special.entr(s) | m.rad2deg(s) |
+    m.special.xlog1py(s, s) | m.deg2rad(s) | m.special.polygamma(1, s) | m.fmod(s, 2.0) |
+    m.fmod(s, s + 1) | m.remainder(s, 2.0) | m.remainder(s, s + 1) | m.fft.rfft(s) |
+    m.nn.functional.gelu(s, approximate='tanh') | m.nn.functional.softsign(s) | m.diag_embed(s) |
+    m.nn.functional.normalize(s) | m.nn.functional.cosine_similarity(s, s) | s.t().contiguous() |
+    m.nn.functional.pairwise_distance(s, s + 1) | m.nn.functional.tanhshrink(s) | s.nansum() |
+    m.nn.functional.rms_norm(s, (3,)) | s.scatter_reduce(0, i, s.detach(), 'amax')
+"""
+
+
+@pytest.mark.parametrize("program", [program.strip() for program in NAMED.split("|")])
+def test_names(program: str) -> None:
+    def name(m: Any) -> str:
+        s = m.tensor([[4.0, 1.0, 0.5], [1.0, 3.0, 0.2], [0.5, 0.2, 2.0]]).requires_grad_() * 1
+        y = eval(program, {"m": m, "s": s, "i": m.tensor([[0, 2, 1]])})
+        return str(y.grad_fn.name())
+
+    assert name(lg) == name(torch)

@@ -128,6 +128,93 @@ for made in ("a * 2", "a.exp()", "F.rms_norm(a, (3,))", "a.t().permute(1, 0)"):
         "T.autograd.grad((b * 3).sum(), [b])",
         "check()",
     )
+TWO = (
+    "forward = staticmethod(lambda ctx, x, y: (x * 2, y * 3))",
+    "backward = staticmethod(lambda ctx, g, h: log.append(('run', [g, h])) or (g * 2, h * 3))",
+    "Own = type('Own', (T.autograd.Function,), {'forward': forward, 'backward': backward})",
+    "a = T.ones(2, requires_grad=True); b = T.ones(2, requires_grad=True); c, d = Own.apply(a, b)",
+    "c.grad_fn.register_prehook(lambda g: log.append(('before', list(g))))",
+    "c.grad_fn.register_hook(lambda g, h: log.append(('after', [*g, *h])))",
+)
+for inputs in ("[c]", "[d]", "[c, d]", "[a]", "[c, b]", "None"):
+    PROGRAMS[f"the backward of a Function, and its hooks, where {inputs} collect"] = (
+        *TWO,
+        f"d.sum().backward(inputs={inputs}, retain_graph=True)",
+        f"(c + d).sum().backward(inputs={inputs}, retain_graph=True)",
+        f"(c + 1).sum().backward(inputs={inputs})",
+        "check()",
+    )
+PROGRAMS["the backward of a Function is not run where its gradient is asked for"] = (
+    *TWO,
+    "T.autograd.grad((c + d).sum(), [c])",
+    "check()",
+)
+for made in ("T.floor_divide(a, 7.0)", "T.unique(a)", "T.histogram(a, 3)[0]", "Own.apply(a)"):
+    PROGRAMS[f"a refused step where a collected gradient ends: {made}"] = (
+        "backward = staticmethod(lambda ctx, g: g.no_such_name)",
+        "body = {'forward': staticmethod(lambda ctx, x: x * 2), 'backward': backward}",
+        f"Own = type('Own', (T.autograd.Function,), body); a = T.arange(3.0); w = {made}",
+        f"a.requires_grad_(); c = {made}",
+        "T.autograd.grad(c.sum(), [c])",
+        "c.sum().backward(inputs=[c])",
+        "check()",
+    )
+for inputs in ("[a, c]", "[c]", "[c, a]", "[c, b]"):
+    PROGRAMS[f"hooks and gradients that are asked for, of {inputs}"] = (
+        "a = T.arange(3.0).requires_grad_(); b = a * 2; c = b * 1; d = c.exp(); v = T.arange(3)",
+        "c.retain_grad(); c.register_hook(lambda g: g * 3)",
+        f"f = [g.clone() for g in T.autograd.grad((d * v).sum(), {inputs}, retain_graph=True)]",
+        "c.register_hook(lambda g: log.append(('c', g.clone())))",
+        f"e = [g.clone() for g in T.autograd.grad((c * T.arange(3)).sum(), {inputs})]",
+        "check()",
+    )
+for write in ("scatter_add_(0, i, v)", "scatter_(0, i, 2.0)", "index_add_(0, i.view(-1), v[:0])"):
+    PROGRAMS[f"nothing has places to write to: {write}"] = (
+        "a = T.zeros(0, 3, requires_grad=True); b = a * 1; c = b[:, :1]; d = c[:]",
+        "i = T.tensor([0, 0]).reshape(2, 1); v = T.ones(2, 1)",
+        f"with T.no_grad(): c.{write}",
+        "k, = T.autograd.grad((d ** 2).sum(), c, create_graph=True)",
+        "T.autograd.grad(k.sum(), c)",
+        "check()",
+    )
+for made in ("a.nansum(1)", "a.nanmean(1)", "a.nanmean(0)", "a.nansum()", "a.double().nanmean(1)"):
+    PROGRAMS[f"gradients to NaN that is left out are 0 times what comes: {made}"] = (
+        "n = float('nan'); a = T.tensor([[n, 1.0], [n, n]], requires_grad=True)",
+        f"b = {made}; which = b.grad_fn.name()",
+        "b.sum().backward(retain_graph=True)",
+        "check()",
+        "b.backward(T.full_like(b, float('inf')))",
+        "check()",
+    )
+for order in ("2", "3", "0.5", "1", "float('inf')", "0"):
+    PROGRAMS[f"the norm of one number is its size: {order}"] = (
+        "a = T.tensor([[1e30], [-1e-30], [0.0], [3.0]], requires_grad=True)",
+        f"b = T.linalg.vector_norm(a, {order}, dim=1); c = a[:1].norm({order})",
+        f"d = F.normalize(a, p={order}, dim=1); e = T.linalg.vector_norm(a, {order}, dim=0)",
+        "b.sum().backward()",
+        "check()",
+    )
+for made in (
+    "F.pairwise_distance(x, w)",
+    "F.pairwise_distance(x, w, 3.0, keepdim=True)",
+    "x ** 2",
+    "T.dist(x, w)",
+    "T.linalg.vector_norm(x, 3)",
+):
+    PROGRAMS[f"second gradients that reach the result: {made}"] = (
+        "x = (T.arange(9).view(3, 3) / 8).double().requires_grad_(); w = T.ones(3, 3).triu()",
+        f"y = {made}; v = T.arange(1.0, 1 + y.numel()).view(y.shape)",
+        "g, = T.autograd.grad((y * v).sum(), [x], create_graph=True)",
+        "h = [t if t is None else t + 0 for t in T.autograd.grad((g * g).sum(), [y, x], "
+        "allow_unused=True)]",
+        "check()",
+    )
+for dtype in ("float32", "float64", "int64", "complex64", "complex128"):
+    PROGRAMS[f"float_power_ needs room for double precision: {dtype}"] = (
+        f"a = T.ones(2, dtype=T.{dtype})",
+        "a.float_power_(2)",
+        "check()",
+    )
 for made in ("jacobian(lambda t: t * t, a)", "hessian(lambda t: (t * t).sum(), a)"):
     PROGRAMS[f"what is returned without a graph is no view: {made}"] = (
         f"a = T.arange(3.0); b = T.autograd.functional.{made}",

@@ -61,7 +61,11 @@ def theirs(name, **options):
 
 
 def randomised(net):
-    """Weights and statistics that keep values near 1, whatever the network starts with."""
+    """Weights and statistics that keep values near 1, whatever the network starts with.
+
+    With weights of twice the variance, `efficientnet_v2_s` is too ill-conditioned to be compared:
+    torchvision's own results move by 6e-7 when the input moves by one rounding.
+    """
     torch.manual_seed(0)
     with torch.no_grad():
         for key, value in net.state_dict().items():

@@ -175,3 +175,56 @@ def test_constants_arguments_and_the_end(program: Any) -> None:
     count = len(live.changes)
     edited.model(edited.x)
     assert len(live.changes) == count
+
+
+def test_other_base_classes(program: Any) -> None:
+    """What a new base brings is there: its methods, and what its `__init__` makes."""
+    edited = program("based_net")
+    live = lg.live(edited.model, edited.optimizer)
+    first = edited.model.first.weight
+    edited.steps(2)
+    scaled = (
+        ORIGINAL.replace(
+            "class Net(Base):",
+            "class Scaled(Base):\n"
+            "    def __init__(self):\n"
+            "        super().__init__()\n"
+            "        self.scale = nn.Parameter(nn.Linear(1, 1).bias.detach() * 0 + 2)\n\n"
+            "    def scaled(self, x):\n"
+            "        return x * self.scale\n\n"
+            "class Net(Scaled):",
+        )
+        .replace("self.last(activate(", "self.scaled(self.last(activate(")
+        .replace("(x)))", "(x))))")
+    )
+    edited.write(scaled)
+    edited.steps(3)
+    assert live.changes[-1].error == ""
+    assert live.changes[-1].appeared == ("scale",)
+    assert edited.model.first.weight is first
+    assert edited.model.scale.item() != 2.0  # it is trained
+    assert [kind.__name__ for kind in type(edited.model).__mro__[:3]] == ["Net", "Scaled", "Base"]
+    edited.write(scaled.replace("class Net(Scaled):", "class Net(dict):"))
+    edited.steps(2)
+    assert "TypeError" in live.changes[-1].error
+    assert type(edited.model).__bases__ == (edited.module.Scaled,)
+    edited.write(ORIGINAL)
+    edited.steps(1)
+    assert live.changes[-1].vanished == ("scale",)
+    assert type(edited.model).__bases__ == (edited.module.Base,)
+
+
+def test_a_base_whose_init_changes(program: Any) -> None:
+    edited = program("inherited_net")
+    live = lg.live(edited.model, edited.optimizer)
+    edited.steps(1)
+    edited.write(
+        ORIGINAL.replace(
+            "class Base(nn.Module):\n    pass",
+            "class Base(nn.Module):\n    def __init__(self):\n        super().__init__()\n"
+            "        self.more = nn.Linear(2, 2)",
+        )
+    )
+    edited.steps(2)
+    assert live.changes[-1].error == ""
+    assert live.changes[-1].appeared == ("more.weight", "more.bias")

@@ -34,6 +34,19 @@ def test_what_is_in_memory() -> None:
     assert "exp_avg of weight" in str(report)
 
 
+def test_which_plans_need_the_arena(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Policy, "whole", True)
+    x = lg.ones(300, 500)
+    x.sum().item()
+    (x.exp() @ x.T).softmax(1).sum().item()
+    report = lg.memory_report()
+    nbytes, plan, kernels = report.arena_users[0]
+    assert nbytes >= 300 * 500 * 4
+    assert kernels > 1
+    assert f"of the arena for plan {plan}" in str(report)
+    assert nbytes <= report.arenas["plans"]
+
+
 def test_values_kept_for_backward() -> None:
     x = lg.ones(200, 300, requires_grad=True)
     loss = (x.exp() * x).sin().sum()

@@ -111,6 +111,18 @@ def test_places(tmp_path: Path) -> None:
         dcp.save(state, storage_writer=dcp.FileSystemWriter(tmp_path / "x", overwrite=False))
 
 
+def test_published_files(tmp_path: Path) -> None:
+    model = network()
+    dcp.save(model.state_dict(), storage_writer=dcp.HuggingFaceStorageWriter(tmp_path))
+    found = lg.serialization.load_file(tmp_path / "model.safetensors")
+    assert set(found) == set(model.state_dict())
+    other = network()
+    dcp.load(other.state_dict(), storage_reader=dcp.HuggingFaceStorageReader(tmp_path))
+    lg.testing.assert_close(other[0].weight, model[0].weight, rtol=0, atol=0)
+    with pytest.raises(FileNotFoundError):
+        dcp.load({}, storage_reader=dcp.HuggingFaceStorageReader(tmp_path / "none"))
+
+
 def test_pickles_are_refused(tmp_path: Path) -> None:
     (tmp_path / ".metadata").write_bytes(b"cos\nsystem\n(S'echo'\ntR.")
     with pytest.raises(RuntimeError, match="written by PyTorch"):

@@ -153,12 +153,13 @@ class Machine:
             made = INSTRUCTIONS[name](self, a, b, c, d)
         except (RuntimeError, IndexError, TypeError, ValueError, NotImplementedError) as error:
             self.refused.append((number, type(error).__name__))
-            return
+            made = ()
         if isinstance(made, lg.Tensor):
             made = (made,)
         for x in made or ():
             if x.numel() <= MOST_ELEMENTS:
                 self.values.append(x)
+        self.values = [x for x in self.values if is_usable(x)]
         del self.values[:-12]
 
     def read(self, number: int) -> None:
@@ -204,6 +205,15 @@ class Cutting(Machine):
             repr(x)
         else:
             x.sum().item()
+
+
+def is_usable(x: Tensor) -> bool:
+    """Whether a value was not given up: one of several views whose base was written to is."""
+    try:
+        x.is_leaf
+    except RuntimeError:
+        return False
+    return True
 
 
 def fits(a: tuple[int, ...], b: tuple[int, ...]) -> bool:

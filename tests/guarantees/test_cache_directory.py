@@ -42,6 +42,11 @@ def first_run(run, tmp_path_factory):
     return directory, run(directory)
 
 
+def _is_code(beginning):
+    """Whether a file has code: as LLVM wrote it, or laid out for memory."""
+    return b"\x7fELF" in beginning or b"LVGIMG" in beginning
+
+
 @pytest.fixture
 def filled(first_run, tmp_path):
     """A copy of a cache with entries, and what the program printed."""
@@ -50,7 +55,7 @@ def filled(first_run, tmp_path):
     assert compiled > 0
     assert warned == []
     # Besides kernels there are plans, and what the processor is.
-    files = [path for path in directory.rglob("*.o") if b"\x7fELF" in path.read_bytes()[:48]]
+    files = [path for path in directory.rglob("*.o") if _is_code(path.read_bytes()[:48])]
     assert len(files) == compiled
     return directory, files, value, compiled + loaded
 

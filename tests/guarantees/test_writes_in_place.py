@@ -9,6 +9,7 @@ import pytest
 
 import livegrad as lg
 from livegrad.graph.state import reference_mode
+from livegrad.graph.writes import rebind
 from livegrad.runtime.memory import memory_in_use, memory_peak, reset_peak
 
 # ------------------------------------------------------------------------------ what is seen
@@ -477,3 +478,29 @@ def test_writes_are_counted_as_ever() -> None:
     assert x._version == before + 1
     x[0] += 1
     assert x._version == before + 3
+
+
+@pytest.mark.usefixtures("whole_plans")
+@pytest.mark.parametrize("read", ["whole first", "view first"])
+@pytest.mark.parametrize("write", ["lt_", "ge_", "eq_"])
+def test_a_view_keeps_what_a_comparison_wrote_to_it(write: str, read: str) -> None:
+    whole = lg.ones(3) == 1
+    limit = lg.tensor(0.25) * 1
+    whole.tolist(), limit.tolist()
+    view = whole[...]
+    getattr(view, write)(limit)
+    seen = [whole, view] if read == "whole first" else [view, whole]
+    want = {"lt_": False, "ge_": True, "eq_": False}[write]
+    assert [x.tolist() for x in seen] == [[want] * 3] * 2
+
+
+@pytest.mark.usefixtures("whole_plans")
+def test_a_tensor_may_take_what_was_recorded_before_the_last() -> None:
+    whole = lg.ones(3)
+    whole.tolist()
+    view = whole[...]
+    value = view + 1
+    lg.zeros(2) * 2
+    rebind(view, value)
+    del value
+    assert whole.tolist() == view.tolist() == [2.0, 2.0, 2.0]

@@ -10,6 +10,7 @@ import pytest
 import livegrad as lg
 import livegrad.nn.functional as F
 from livegrad.nn.flex_attention import (
+    AuxRequest,
     and_masks,
     create_block_mask,
     create_mask,
@@ -70,6 +71,18 @@ def test_rows_that_keep_nothing_are_zero(inputs: Any) -> None:
     out, lse = flex_attention(*inputs, block_mask=mask, return_lse=True)
     assert out[:, :, 0].abs().sum().item() == 0
     assert lse[0, 0, 0].item() == -math.inf
+
+
+def test_what_else_is_asked_for(inputs: Any) -> None:
+    query, key, _ = inputs
+    out, aux = flex_attention(*inputs, return_aux=AuxRequest(lse=True, max_scores=True))
+    plain, lse = flex_attention(*inputs, return_lse=True)
+    lg.testing.assert_close(out, plain)
+    lg.testing.assert_close(aux.lse, lse)
+    lg.testing.assert_close(aux.max_scores, (query @ key.transpose(-2, -1) / 2).amax(-1))
+    assert flex_attention(*inputs, return_aux=AuxRequest())[1] == (None, None)
+    with pytest.raises(ValueError, match="return_aux"):
+        flex_attention(*inputs, return_lse=True, return_aux=AuxRequest())
 
 
 def test_groups_of_heads() -> None:

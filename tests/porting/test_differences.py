@@ -198,3 +198,38 @@ def test_sparse_layouts() -> None:
     assert a.to_sparse()[1:].to_dense().tolist() == [[0, 2]]
     with pytest.raises(RuntimeError, match="must be equal to nnz"):
         lg.sparse_csr_tensor([0, 1, 2], [0, 1, 1], lg.ones(2), (2, 2))
+
+
+def test_small_types() -> None:
+    assert lg.float8_e4m3fn != lg.uint8
+    assert lg.finfo(lg.float8_e4m3fn).max == 448
+    with pytest.raises(TypeError, match="no tensors of uint4"):
+        lg.zeros(2, dtype=lg.uint4)
+
+
+def test_placements(monkeypatch: pytest.MonkeyPatch) -> None:
+    from livegrad import distributed
+    from livegrad.distributed.tensor import Partial, Shard, distribute_tensor
+
+    launched = {"RANK": "0", "WORLD_SIZE": "1", "MASTER_ADDR": "localhost", "MASTER_PORT": "1"}
+    for name, value in launched.items():
+        monkeypatch.setenv(name, value)
+    with pytest.raises(RuntimeError, match="one process"):
+        distributed.init_device_mesh("cpu", (2,))
+    mesh = distributed.init_device_mesh("cpu", (1,))
+    x = distribute_tensor(lg.arange(4.0), mesh, [Shard(0)])
+    moved = x.redistribute(placements=[Partial()])
+    assert moved.placements == (Partial(),)
+    assert moved.to_local().data_ptr() == x.to_local().data_ptr()
+    distributed.destroy_process_group()
+
+
+def test_distributed_checkpoints(tmp_path: Path) -> None:
+    from livegrad.distributed import checkpoint
+
+    checkpoint.save({"a": lg.ones(2)}, checkpoint_id=tmp_path / "ours")
+    assert [file.suffix for file in (tmp_path / "ours").iterdir()] == [".safetensors"]
+    (tmp_path / "theirs").mkdir()
+    (tmp_path / "theirs" / ".metadata").write_bytes(pickle.dumps(0))
+    with pytest.raises(RuntimeError, match="written by PyTorch"):
+        checkpoint.load({"a": lg.zeros(2)}, checkpoint_id=tmp_path / "theirs")

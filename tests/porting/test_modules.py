@@ -9,7 +9,16 @@ import pytest
 import livegrad as lg
 from livegrad.porting import names
 from livegrad.porting.advice import instead_of
-from livegrad.porting.modules import compiler, cpu, dynamo, inductor, ops, pytree, rebuilding
+from livegrad.porting.modules import (
+    compiler,
+    cpu,
+    dynamo,
+    higher_order,
+    inductor,
+    ops,
+    pytree,
+    rebuilding,
+)
 from livegrad.porting.modules.version import TorchVersion
 
 
@@ -112,6 +121,27 @@ def test_operations_of_ones_own() -> None:
     assert not hasattr(ops.porting_test, "absent")
 
 
+def test_trees_of_classes_of_programs() -> None:
+    class Pair:
+        def __init__(self, first: Any, second: Any, name: str) -> None:
+            self.first, self.second, self.name = first, second, name
+
+    pytree.register_pytree_node(
+        Pair,
+        lambda pair: ([pair.first, pair.second], pair.name),
+        lambda items, name: Pair(*items, name),
+        serialized_type_name="Pair",
+    )
+    tree = {"a": Pair(1, [2, 3], "p")}
+    assert pytree.tree_leaves(tree) == [1, 2, 3]
+    out = pytree.tree_map(lambda x: x * 10, tree)["a"]
+    assert (out.first, out.second, out.name) == (10, [20, 30], "p")
+    assert pytree.tree_leaves(tree, is_leaf=lambda x: isinstance(x, list)) == [1, [2, 3]]
+    assert pytree.tree_structure(tree) != pytree.tree_structure({"a": Pair(1, [2, 3], "q")})
+    with pytest.raises(ValueError, match="already registered"):
+        pytree.register_pytree_node(Pair, list, Pair)
+
+
 def test_nested_values() -> None:
     tree = {"a": [1, 2], "b": (3,)}
     leaves, spec = pytree.tree_flatten(tree)
@@ -142,3 +172,28 @@ def test_advice_is_for_the_longest_name_that_fits() -> None:
     assert "one process" in instead_of("torch.distributed.absent")
     assert "custom_op" in instead_of("torch.utils.cpp_extension.load")
     assert instead_of("torch.nothing_like_it_at_all") == ""
+
+
+@pytest.mark.parametrize("count", [1, 2, 5, 8])
+@pytest.mark.parametrize("reverse", [False, True])
+def test_associative_scan(count: int, reverse: bool) -> None:
+    x = lg.linspace(0.5, 2, count * 2).reshape(2, count).requires_grad_()
+    out = higher_order.associative_scan(lambda a, b: a * b, x, 1, reverse)
+    expected = x.flip(1).cumprod(1).flip(1) if reverse else x.cumprod(1)
+    lg.testing.assert_close(out, expected)
+    ours, theirs = (lg.autograd.grad(y.sum(), x)[0] for y in (out, expected))
+    lg.testing.assert_close(ours, theirs)
+
+
+def test_associative_scan_of_values_that_belong_together() -> None:
+    """h = a h + b, step by step."""
+    a, b = lg.rand(7, 3), lg.rand(7, 3)
+
+    def combine(left: Any, right: Any) -> Any:
+        return left[0] * right[0], right[0] * left[1] + right[1]
+
+    _, found = higher_order.associative_scan(combine, (a, b), 0)
+    state = lg.zeros(3)
+    for t in range(7):
+        state = a[t] * state + b[t]
+        lg.testing.assert_close(found[t], state)

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import livegrad as lg
+from livegrad.graph.handle import Writing
 from livegrad.runtime import shared
 
 
@@ -105,3 +106,46 @@ def test_an_array_of_nothing(part: Callable[[lg.Tensor], lg.Tensor]) -> None:
         shape = part(data).numpy().shape
         assert shape == part(data).shape
         assert (data + 1).tolist() == [[3.0] * 3] * len(data)
+
+
+def test_an_array_of_an_array_reads_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """from_numpy(a).numpy() shows the same memory; whether gradients flow is known without it."""
+    reads: list[object] = []
+    read = Writing.read_shared
+    monkeypatch.setattr(Writing, "read_shared", lambda x: (reads.append(x), read(x)))
+    array = np.arange(6.0).reshape(2, 3)
+    x = lg.from_numpy(array)
+    assert not x.requires_grad
+    again = x.numpy()
+    assert not reads
+    array[0, 0] = 9.0
+    assert again[0, 0] == 9.0
+    again[1, 1] = 7.0
+    assert x[1, 1].item() == 7.0
+    assert array[1, 1] == 7.0
+    x += 1
+    assert x.numpy()[0, 0] == 10.0
+
+
+def test_arrays_of_arrays_that_only_the_tensor_holds() -> None:
+    x = lg.from_numpy(np.arange(3.0))
+    first = x.numpy()
+    first[0] = 5.0
+    del first
+    assert x.numpy().tolist() == [5.0, 1.0, 2.0]
+    x *= 2
+    assert x.numpy().tolist() == [10.0, 2.0, 4.0]
+
+
+def test_whether_gradients_flow_through_shared_memory() -> None:
+    array = np.ones(2)
+    x = lg.from_numpy(array)
+    whole, weight = x.detach(), lg.ones(2, dtype=lg.float64, requires_grad=True)
+    x.mul_(weight)
+    assert x.requires_grad
+    assert not whole.requires_grad
+    with pytest.raises(RuntimeError, match="requires grad"):
+        x.numpy()
+    assert whole.numpy().tolist() == [1.0, 1.0]
+    view = lg.from_numpy(array)[:1]
+    assert not view.requires_grad

@@ -46,3 +46,16 @@ def test_steps_that_are_not_watched_have_times_and_curves() -> None:
     (points,) = watching.recorder.curves.values()
     assert [number for number, _ in points] == [0, 1, 2, 3, 4]
     assert watching.graph().title == "step 0"
+
+
+def test_long_steps_after_short_ones_are_watched_soon() -> None:
+    """What short ones owe is time, not a number of steps."""
+    sampler = Sampler()
+    is_full = True
+    for _ in range(200):
+        is_full = sampler.next_is_full(is_full, 40_000 if is_full else 20_000)
+    waited = 0
+    while not is_full:
+        is_full = sampler.next_is_full(is_full, 5_000_000)
+        waited += 1
+    assert waited <= 2

@@ -7,6 +7,7 @@ import http.client
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -327,3 +328,37 @@ def test_a_script_is_shown_until_ctrl_c(tmp_path: Path) -> None:
             assert process.wait(20) == 0
         finally:
             process.kill()
+
+
+@pytest.mark.slow
+def test_what_cannot_be_done_is_said_before_the_program_runs(tmp_path: Path) -> None:
+    script = tmp_path / "script.py"
+    script.write_text("print('it runs')\n")
+    done = run("--save", "record.txt", str(script))
+    assert done.returncode != 0
+    assert "what kind of file is 'record.txt'" in done.stderr
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        done = run("--no-browser", "--port", str(port), str(script))
+    assert done.stderr.strip().endswith("choose another, or none to get a free one")
+    assert "Traceback" not in done.stderr
+    assert "it runs" not in done.stdout
+
+
+def test_no_browser(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setenv("BROWSER", "/no/such/browser")
+    for name in ("SSH_CONNECTION", "SSH_TTY"):
+        monkeypatch.delenv(name, raising=False)
+
+    class Closed:
+        def open(self, url: str) -> bool:
+            return False
+
+    monkeypatch.setattr("webbrowser.get", lambda: Closed())
+    made = lg.view()
+    made.close()
+    said = capsys.readouterr().err
+    assert made.url in said
+    assert "open the link yourself" in said

@@ -7,6 +7,8 @@ from livegrad.distributed.checkpoint.saving import (
     CheckpointException as CheckpointException,
     FileSystemReader as FileSystemReader,
     FileSystemWriter as FileSystemWriter,
+    HuggingFaceStorageReader as HuggingFaceStorageReader,
+    HuggingFaceStorageWriter as HuggingFaceStorageWriter,
     async_save as async_save,
     load as load,
     load_state_dict as load_state_dict,

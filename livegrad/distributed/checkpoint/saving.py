@@ -16,10 +16,11 @@ from livegrad.autograd import no_grad
 from livegrad.distributed import groups
 from livegrad.distributed.checkpoint.stateful import Stateful
 from livegrad.distributed.tensor.placed import DTensor
-from livegrad.serialization import load as read, save as write
+from livegrad.serialization import load as read, load_file, save as write, save_file
 from livegrad.tensor import Tensor
 
 _FILE = "0.safetensors"  # of the process of rank 0
+_PUBLISHED = "model.safetensors"
 _THEIRS = ".metadata"
 
 
@@ -52,6 +53,14 @@ class FileSystemReader(_Place):
         super().__init__(path)
 
 
+class HuggingFaceStorageWriter(FileSystemWriter):
+    """Writes one safetensors file, as models of Hugging Face are published."""
+
+
+class HuggingFaceStorageReader(FileSystemReader):
+    """Reads the safetensors files of a directory."""
+
+
 def save(
     state_dict: dict[str, Any],
     *,
@@ -68,7 +77,10 @@ def save(
     folder.mkdir(parents=True, exist_ok=True)
     if storage_writer is not None and not storage_writer.overwrite and (folder / _FILE).exists():
         raise RuntimeError(f"a checkpoint already exists in {folder} and overwrite=False")
-    write(_state_of(state_dict), folder / _FILE)
+    if isinstance(storage_writer, HuggingFaceStorageWriter):
+        save_file(_state_of(state_dict), folder / _PUBLISHED)
+    else:
+        write(_state_of(state_dict), folder / _FILE)
 
 
 def load(
@@ -86,6 +98,9 @@ def load(
     """
     _check_group(process_group, no_dist)
     folder = _place(checkpoint_id, storage_reader)
+    if isinstance(storage_reader, HuggingFaceStorageReader):
+        _fill(state_dict, _published(folder), "")
+        return
     file = folder / _FILE
     if not file.exists():
         if (folder / _THEIRS).exists():
@@ -95,6 +110,14 @@ def load(
             )
         raise FileNotFoundError(f"there is no checkpoint in {folder}")
     _fill(state_dict, read(file), "")
+
+
+def _published(folder: Path) -> dict[str, Any]:
+    """All tensors of the safetensors files of a directory."""
+    files = sorted(folder.glob("*.safetensors"))
+    if not files:
+        raise FileNotFoundError(f"there are no safetensors files in {folder}")
+    return {name: x for file in files for name, x in load_file(file).items()}
 
 
 def async_save(state_dict: dict[str, Any], **options: Any) -> Future[None]:

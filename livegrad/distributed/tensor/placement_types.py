@@ -27,6 +27,22 @@ class Shard(Placement):
 
     dim: int
 
+    @staticmethod
+    def local_shard_size_and_offset(
+        curr_local_size: int, num_chunks: int, rank: int
+    ) -> tuple[int, int]:
+        """How large the part of a process is, and where it begins: all but the last are equal."""
+        each = -(-curr_local_size // num_chunks)
+        begins = min(each * rank, curr_local_size)
+        return min(each, curr_local_size - begins), begins
+
+
+@dataclass(frozen=True)
+class _StridedShard(Shard):
+    """Each process has parts of `split_factor` parts along a dim of the tensor."""
+
+    split_factor: int = 1
+
 
 @dataclass(frozen=True)
 class Replicate(Placement):

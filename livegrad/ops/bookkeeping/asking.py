@@ -18,12 +18,6 @@ from livegrad.graph.watch import BLAMING
 from livegrad.ops.bookkeeping.finite import LARGE, ask_apart, may_ask
 
 
-class _Asked:
-    """Where what is pending began when it was asked last."""
-
-    base = -1
-
-
 def ask(groups: Sequence[Any]) -> bool:
     """Records the question about the gradients of some groups; whether it could."""
     state = LOCAL.state
@@ -37,12 +31,7 @@ def ask(groups: Sequence[Any]) -> bool:
 def ask_early(parameters: Sequence[Any]) -> None:
     """Asks about gradients that are about to be overwritten, instead of when they are used."""
     if BLAMING.enabled and BLAMING.reads and ask([{"params": parameters}]):
-        _Asked.base = LOCAL.state.base
-
-
-def was_asked(state: State) -> bool:
-    """Whether the question is pending already."""
-    return _Asked.base == state.base
+        BLAMING.asked = LOCAL.state.base
 
 
 def look_at_gradients(groups: Sequence[Any]) -> None:
@@ -83,4 +72,4 @@ def _overwritten(node: Node, place: Any) -> Node:
     return node
 
 
-__all__ = ["ask", "ask_early", "compute_large_writes", "look_at_gradients", "was_asked"]
+__all__ = ["ask", "ask_early", "compute_large_writes", "look_at_gradients"]

@@ -25,7 +25,7 @@ from livegrad.graph.state import LOCAL
 from livegrad.graph.views import laid_out, row_major
 from livegrad.graph.writes import prepare_write
 from livegrad.ops.making.generate import zeros_like
-from livegrad.ops.support import samples as s
+from livegrad.ops.support import parts, samples as s
 from livegrad.settings import (
     channels_last,
     channels_last_3d,
@@ -149,6 +149,7 @@ PLACED = Op(
     grads=(lambda g, y, x: g,),
     layout=lambda metas, attrs, meta: attrs[0],
     saves="",
+    grad_fn=parts.placed,
     samples=s.calls(
         lambda: s.Sample((s.uniform(2, 3),), lambda x: contiguous(x.t())),
         lambda: s.Sample((s.uniform(2, 3),), lambda x: contiguous(x[:, ::2])),

@@ -156,7 +156,7 @@ def _asked_apart(asks: bool) -> bool:
     """If updates ask, has all of this step be asked about before something else is computed."""
     if asks:
         BLAMING.state = None
-        ask_apart(BLAMING.groups)
+        ask_apart(BLAMING.optimizer.param_groups)
     return False
 
 

@@ -31,6 +31,7 @@ from livegrad.ops.elementwise.host_functions import apply, define_on_host, need_
 from livegrad.ops.elementwise.pointwise_math import exp2, trunc
 from livegrad.ops.support import samples as s
 from livegrad.ops.support.out import casting, exact, plain
+from livegrad.ops.support.returned import returned
 
 if TYPE_CHECKING:
     from livegrad.tensor import Tensor
@@ -250,6 +251,7 @@ def nextafter(input: Tensor, other: Tensor) -> Tensor:
 # -------------------------------------------------------------------------------------- exponents
 
 
+@returned("frexp")
 class Parts(NamedTuple):
     """A number as `mantissa * 2**exponent`."""
 

@@ -16,6 +16,7 @@ from livegrad.graph.handle import Handle, node_of
 from livegrad.graph.op import GradRule, Op, may_refuse, not_implemented_in_torch, with_numbers
 from livegrad.graph.record import binary
 from livegrad.ops.elementwise.arithmetic import DIV, define, mul, needs_tensor, neg, zero_gradient
+from livegrad.ops.making.generate import filled
 from livegrad.ops.picking.checking import known_outside
 from livegrad.ops.support import parts, samples as s
 from livegrad.ops.support.out import casting
@@ -61,7 +62,7 @@ def _define(
         refuses=lambda node: not node.attrs[0].is_floating_point,  # floats may be divided by 0
         result="number",
         saves=saves,
-        grad_fn=parts.saving_nothing,
+        grad_fn=parts.division if smooth else parts.saving_nothing,
         samples=s.binary(low2=0.5, high2=3.0, smooth=smooth),
     )
 
@@ -145,6 +146,17 @@ def _is_empty(x: Any) -> bool:
     return isinstance(x, Handle) and not node_of(x).meta.numel
 
 
+_NUMBERS = (int, float, bool)
+
+
+def _of_numbers(input: Operand, other: Operand) -> Operand:
+    """The first of two numbers as a tensor, as PyTorch takes them; else what it is."""
+    if type(input) not in _NUMBERS or type(other) not in _NUMBERS:
+        return input
+    kind = {int: dtypes.int64, bool: dtypes.bool_}.get(type(input))
+    return filled((), input, kind or dtypes.get_default_dtype())
+
+
 @casting
 def div(input: Operand, other: Operand, *, rounding_mode: str | None = None) -> Tensor:
     """Elementwise quotient; integers give the default float unless `rounding_mode` is given.
@@ -160,6 +172,7 @@ def div(input: Operand, other: Operand, *, rounding_mode: str | None = None) -> 
         >>> lg.div(lg.tensor([7, -7]), 2, rounding_mode="floor")
         tensor([ 3, -4])
     """
+    input = _of_numbers(input, other)
     if rounding_mode is None:
         return binary(DIV, input, other)
     if rounding_mode == "floor":
@@ -175,7 +188,7 @@ def div(input: Operand, other: Operand, *, rounding_mode: str | None = None) -> 
 @casting
 def floor_divide(input: Operand, other: Operand) -> Tensor:
     """Elementwise quotient rounded down; an integer divided by 0 raises."""
-    return _divided(FLOOR_DIVIDE, input, other)
+    return _divided(FLOOR_DIVIDE, _of_numbers(input, other), other)
 
 
 @casting

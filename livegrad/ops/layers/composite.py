@@ -568,6 +568,7 @@ RMS_NORM = Op(
     grads=(_norm_input_grad(RMS_NORM_BACKWARD_INPUT), _norm_weight_grad(RMS_NORM_BACKWARD_WEIGHT)),
     saves="x",
     batch=batched.as_it_is,
+    grad_fn="MulBackward0",
     samples=_norm_samples(lambda x, shape, w=None: rms_norm(x, shape, w, 1e-2)),
 )
 
@@ -634,6 +635,7 @@ COSINE_SIMILARITY = Op(
     infer=_similarity_infer,
     expand=_similarity_expand,
     saves="x",
+    grad_fn="SumBackward1",
     samples=s.calls(
         lambda: s.Sample(
             (s.uniform(3, 5), s.uniform(3, 5, seed=1)), lambda a, b: cosine_similarity(a, b)
@@ -691,6 +693,7 @@ NORMALIZE = Op(
     expand=_normalize_expand,
     layout=_normalize_layout,
     saves="x",
+    grad_fn="DivBackward0",
     samples=s.calls(
         lambda: s.Sample((s.uniform(3, 5),), lambda x: normalize(x)),
         lambda: s.Sample((s.uniform(3, 5),), lambda x: normalize(x, 1.0, 0)),

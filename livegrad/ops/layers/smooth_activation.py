@@ -193,6 +193,7 @@ SOFTSIGN: Op = define(
     grads=(lambda g, y, x: mul(g, square(one_minus(abs(anew(y, SOFTSIGN, x))))),),
     result="float",
     saves="y",
+    grad_fn="DivBackward0",
     samples=s.unary(),
 )
 
@@ -356,6 +357,7 @@ GELU_TANH = define(
     grads=(lambda g, y, x: binary(GELU_TANH_BACKWARD, g, x),),
     result="floating",
     saves="x",
+    grad_fn="GeluBackward0",
     samples=s.unary(),
 )
 
@@ -435,6 +437,7 @@ TANHSHRINK = define(
     grads=(lambda g, y, x: mul(g, square(tanh(x))),),
     result="float",
     saves="x",
+    grad_fn="SubBackward0",
     samples=s.unary(),
 )
 

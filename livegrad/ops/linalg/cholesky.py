@@ -40,6 +40,7 @@ from livegrad.ops.linalg.triangular import solve_triangular, tril
 from livegrad.ops.products.matmul import matmul
 from livegrad.ops.support import batched, samples as s
 from livegrad.ops.support.out import casting, exact
+from livegrad.ops.support.returned import returned
 
 if TYPE_CHECKING:
     from livegrad.tensor import Tensor
@@ -110,6 +111,7 @@ CHOLESKY = Op(
 )
 
 
+@returned("linalg_cholesky_ex")
 class cholesky_ex_result(NamedTuple):
     """The factor, and LAPACK's code: 0, or the order of the minor that is not positive."""
 

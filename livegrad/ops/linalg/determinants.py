@@ -42,6 +42,7 @@ from livegrad.ops.products.matmul import matmul
 from livegrad.ops.reductions.reduce import sum as sum_of
 from livegrad.ops.support import batched, samples as s
 from livegrad.ops.support.out import exact
+from livegrad.ops.support.returned import returned
 
 if TYPE_CHECKING:
     from livegrad.tensor import Tensor
@@ -213,6 +214,7 @@ SLOGDET = Op(
 )
 
 
+@returned("linalg_slogdet")
 class slogdet_result(NamedTuple):
     """The sign of determinants, and the logarithm of their magnitude."""
 

@@ -109,6 +109,7 @@ MATRIX_EXP: Op = Op(
     grads=(_exp_grad,),
     saves="x",
     batch=batched.matrices,
+    grad_fn="LinalgMatrixExpBackward0",
     samples=s.calls(
         lambda: s.Sample((s.uniform(3, 3),), lambda x: matrix_exp(x)),
         lambda: s.Sample((s.uniform(2, 2, 2),), lambda x: matrix_exp(x)),

@@ -33,6 +33,7 @@ from livegrad.ops.linalg.common import (
 )
 from livegrad.ops.support import samples as s
 from livegrad.ops.support.out import exact
+from livegrad.ops.support.returned import returned
 
 if TYPE_CHECKING:
     from livegrad.tensor import Tensor
@@ -85,6 +86,7 @@ LDL = Op(
 )
 
 
+@returned("linalg_ldl_factor")
 class ldl_factor_result(NamedTuple):
     """L and D in one matrix, and how rows were exchanged."""
 
@@ -92,6 +94,7 @@ class ldl_factor_result(NamedTuple):
     pivots: Tensor
 
 
+@returned("linalg_ldl_factor_ex")
 class ldl_factor_ex_result(NamedTuple):
     """L and D in one matrix, how rows were exchanged, and LAPACK's code."""
 

@@ -48,6 +48,7 @@ from livegrad.ops.shaping.movement import reshape_to
 from livegrad.ops.support import samples as s
 from livegrad.ops.support.autocast import in_float32
 from livegrad.ops.support.out import exact
+from livegrad.ops.support.returned import returned
 
 if TYPE_CHECKING:
     from livegrad.tensor import Tensor
@@ -154,6 +155,7 @@ LU = Op(
 )
 
 
+@returned("linalg_lu_factor")
 class lu_factor_result(NamedTuple):
     """L below and U on and above the diagonal of one matrix, and the rows exchanged."""
 
@@ -161,6 +163,7 @@ class lu_factor_result(NamedTuple):
     pivots: Tensor
 
 
+@returned("linalg_lu_factor_ex")
 class lu_factor_ex_result(NamedTuple):
     """L and U in one matrix, the rows exchanged, and LAPACK's code."""
 
@@ -169,6 +172,7 @@ class lu_factor_ex_result(NamedTuple):
     info: Tensor
 
 
+@returned("linalg_lu")
 class lu_result(NamedTuple):
     """Factors with A = P L U."""
 

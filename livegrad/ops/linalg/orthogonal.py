@@ -42,6 +42,7 @@ from livegrad.ops.shaping.movement import reshape_to
 from livegrad.ops.support import samples as s
 from livegrad.ops.support.autocast import in_float32
 from livegrad.ops.support.out import casting, exact
+from livegrad.ops.support.returned import returned
 
 if TYPE_CHECKING:
     from livegrad.tensor import Tensor
@@ -120,6 +121,7 @@ QR = Op(
 )
 
 
+@returned("linalg_qr")
 class qr_result(NamedTuple):
     """Factors with A = Q R."""
 
@@ -147,6 +149,7 @@ def qr(A: Tensor, mode: str = "reduced") -> qr_result:
     return qr_result(*found)
 
 
+@returned("geqrf")
 class geqrf_result(NamedTuple):
     """R on and above the diagonal, the reflectors that make Q below it, and their factors."""
 

@@ -51,6 +51,7 @@ from livegrad.ops.shaping.joining import record_slice
 from livegrad.ops.shaping.movement import reshape_to
 from livegrad.ops.support import batched, samples as s
 from livegrad.ops.support.out import casting, exact
+from livegrad.ops.support.returned import returned
 
 if TYPE_CHECKING:
     from livegrad.tensor import Tensor
@@ -135,6 +136,7 @@ SVD = Op(
 )
 
 
+@returned("linalg_svd")
 class svd_result(NamedTuple):
     """Factors with A = U diag(S) Vh."""
 
@@ -187,6 +189,7 @@ SVDVALS = Op(
     saves="x",
     autocast="float32",
     batch=batched.matrices,
+    grad_fn="LinalgSvdBackward0",
     samples=s.calls(
         lambda: s.Sample((s.uniform(3, 2),), lambda x: svdvals(_apart(x))),
         lambda: s.Sample((s.uniform(2, 2, 3),), lambda x: svdvals(_apart(x))),
@@ -374,6 +377,7 @@ LSTSQ = Op(
 )
 
 
+@returned("linalg_lstsq")
 class lstsq_result(NamedTuple):
     """Solution, sums of squared residuals, rank and singular values; what is not had is empty."""
 

@@ -38,6 +38,7 @@ from livegrad.ops.shaping.movement import movedim, reshape_to
 from livegrad.ops.support import batched, samples as s
 from livegrad.ops.support.autocast import in_float32
 from livegrad.ops.support.out import casting, exact
+from livegrad.ops.support.returned import returned
 
 if TYPE_CHECKING:
     from livegrad.tensor import Tensor
@@ -98,6 +99,7 @@ SOLVE = Op(
     grads=(_solve_grad_a, _solve_grad_b),
     autocast="float32",
     batch=batched.matrices,
+    grad_fn="LinalgSolveExBackward0",
     samples=s.calls(
         lambda: s.Sample(
             (s.uniform(3, 3), s.uniform(3, 2, seed=1)), lambda a, b: solve(_regular(a), b)
@@ -112,6 +114,7 @@ SOLVE = Op(
 )
 
 
+@returned("linalg_solve_ex")
 class solve_ex_result(NamedTuple):
     """The solution, and LAPACK's code."""
 
@@ -216,6 +219,7 @@ INV = Op(
 )
 
 
+@returned("linalg_inv_ex")
 class inv_ex_result(NamedTuple):
     """The inverse, and LAPACK's code."""
 

@@ -40,6 +40,7 @@ from livegrad.ops.making.generate import counting
 from livegrad.ops.products.matmul import matmul
 from livegrad.ops.support import samples as s
 from livegrad.ops.support.out import casting, exact
+from livegrad.ops.support.returned import returned
 
 if TYPE_CHECKING:
     from livegrad.tensor import Tensor
@@ -125,6 +126,7 @@ EIGH = Op(
 )
 
 
+@returned("linalg_eigh")
 class eigh_result(NamedTuple):
     """Eigenvalues in ascending order, and eigenvectors as columns."""
 
@@ -203,6 +205,7 @@ def _magnitude(x: Tensor) -> Tensor:
     return real_of(mul(x, conj(x)))
 
 
+@returned("linalg_eig")
 class eig_result(NamedTuple):
     """Eigenvalues, and eigenvectors as columns."""
 

@@ -9,11 +9,13 @@ from livegrad.ops.linalg import cholesky as cholesky_factors, lu as lu_factors, 
 from livegrad.ops.linalg.common import adjoint, check_matrices
 from livegrad.ops.making.generate import filled
 from livegrad.ops.support.out import casting, exact
+from livegrad.ops.support.returned import returned
 
 if TYPE_CHECKING:
     from livegrad.tensor import Tensor
 
 
+@returned("svd")
 class svd_result(NamedTuple):
     """Factors with A = U diag(S) Vᴴ."""
 

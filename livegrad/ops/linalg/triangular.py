@@ -34,6 +34,7 @@ from livegrad.ops.products.matmul import matmul
 from livegrad.ops.shaping.triangles import TRIL, TRIU
 from livegrad.ops.support import batched, samples as s
 from livegrad.ops.support.out import exact
+from livegrad.ops.support.returned import returned
 
 if TYPE_CHECKING:
     from livegrad.tensor import Tensor
@@ -142,6 +143,7 @@ def solve_triangular(
     return record(SOLVE_TRIANGULAR, (A, B), (bool(upper), bool(left), bool(unitriangular)))
 
 
+@returned("triangular_solve")
 class triangular_solve_result(NamedTuple):
     """X with A X = b, and the A it was solved for."""
 

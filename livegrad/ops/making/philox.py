@@ -20,13 +20,19 @@ _M0, _M1 = 0xD2511F53, 0xCD9E8D57
 _W0, _W1 = 0x9E3779B9, 0xBB67AE85
 _MASK = 0xFFFFFFFF
 _ROUNDS = 10
+_FEW = 8
 
 
 # ------------------------------------------------------------------------------------- Philox
 
 
-def philox(seed: int, counter: Array) -> tuple[Array, Array, Array, Array]:
+Words = tuple[Array, Array, Array, Array]
+
+
+def philox(seed: int, counter: Array) -> Words:
     """Four 32-bit words (in uint64) for every 64-bit counter."""
+    if 0 < counter.size <= _FEW:
+        return _philox_of_few(seed, counter)
     key0, key1 = seed & _MASK, (seed >> 32) & _MASK
     mask = np.uint64(_MASK)
     c0, c1 = counter.astype(np.uint64) & mask, counter.astype(np.uint64) >> np.uint64(32)
@@ -35,6 +41,23 @@ def philox(seed: int, counter: Array) -> tuple[Array, Array, Array, Array]:
         p0, p1 = c0 * np.uint64(_M0), c2 * np.uint64(_M1)
         c0, c1 = (p1 >> np.uint64(32)) ^ c1 ^ np.uint64(key0), p1 & mask
         c2, c3 = (p0 >> np.uint64(32)) ^ c3 ^ np.uint64(key1), p0 & mask
+        key0, key1 = (key0 + _W0) & _MASK, (key1 + _W1) & _MASK
+    return c0, c1, c2, c3
+
+
+def _philox_of_few(seed: int, counter: Array) -> Words:
+    """The same with Python's integers: of a few numbers, NumPy would spend its time on calls."""
+    words = [_philox_of_one(seed, int(c)) for c in counter.flat]
+    c0, c1, c2, c3 = np.array(words, np.uint64).T.reshape(4, *counter.shape)
+    return c0, c1, c2, c3
+
+
+def _philox_of_one(seed: int, counter: int) -> tuple[int, int, int, int]:
+    key0, key1 = seed & _MASK, (seed >> 32) & _MASK
+    c0, c1, c2, c3 = counter & _MASK, (counter >> 32) & _MASK, 0, 0
+    for _ in range(_ROUNDS):
+        p0, p1 = c0 * _M0, c2 * _M1
+        c0, c1, c2, c3 = (p1 >> 32) ^ c1 ^ key0, p1 & _MASK, (p0 >> 32) ^ c3 ^ key1, p0 & _MASK
         key0, key1 = (key0 + _W0) & _MASK, (key1 + _W1) & _MASK
     return c0, c1, c2, c3
 

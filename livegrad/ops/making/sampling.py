@@ -50,7 +50,11 @@ def _multinomial_ref(n: Any, weights: Array) -> Array:
     (replacement,) = n.attrs
     seed, offset = n.args
     rows = weights.reshape(-1, weights.shape[-1]).astype(np.float64)
-    if (rows < 0).any() or not np.isfinite(rows).all() or (rows.sum(1) <= 0).any():
+    share = np.cumsum(rows, 1)
+    total = share[:, -1:]
+    # Of a NaN no minimum is at least 0; what is infinite makes the last sum so.
+    valid = not rows.size or (rows.min() >= 0 and total.min() > 0 and np.isfinite(total.max()))
+    if not valid:
         raise RuntimeError(
             "multinomial: probability tensor contains either `inf`, `nan` or element < 0, or a row "
             "that sums to 0"
@@ -68,8 +72,10 @@ def _multinomial_ref(n: Any, weights: Array) -> Array:
         order = np.argsort(np.where(rows > 0, waits / np.where(rows > 0, rows, 1), np.inf), 1)
         return order[:, :count].reshape(n.meta.shape)
     words = philox(seed, np.arange(rows.shape[0] * count).reshape(-1, count) + offset)
-    share = np.cumsum(rows, 1)
-    draws = unit64(words[0], words[1]) * share[:, -1:]
+    draws = unit64(words[0], words[1]) * total
+    if len(rows) == 1:
+        found: Array = np.searchsorted(share[0], draws[0], side="right")
+        return found.reshape(n.meta.shape)
     picked = [np.searchsorted(c, d, side="right") for c, d in zip(share, draws, strict=True)]
     return np.stack(picked).reshape(n.meta.shape) if picked else np.zeros(n.meta.shape, np.int64)
 

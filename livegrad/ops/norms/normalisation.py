@@ -188,6 +188,7 @@ LOCAL_RESPONSE_NORM = Op(
     infer=_local_infer,
     expand=_local_expand,
     saves="x",
+    grad_fn="DivBackward0",
     samples=s.calls(
         lambda: s.Sample((s.uniform(2, 5, 3),), lambda x: local_response_norm(x, 3, 0.5)),
         lambda: s.Sample((s.uniform(2, 3, 2, 2),), lambda x: local_response_norm(x, 2, 0.5)),

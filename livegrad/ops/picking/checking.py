@@ -16,7 +16,7 @@ from livegrad.dtypes import DType
 from livegrad.graph.handle import node_of
 from livegrad.graph.op import Complaint, Op
 from livegrad.graph.record import elementwise
-from livegrad.graph.state import Runtime
+from livegrad.graph.state import LOCAL, Runtime
 from livegrad.native.calls import call_native
 from livegrad.native.hot import hot
 from livegrad.ops.support import samples as s
@@ -73,9 +73,18 @@ def check_known(
     name: str, index: Tensor, size: int, dim: int, error: type[Exception] = IndexError
 ) -> None:
     """Raises at the line of an operation if an index is known to be outside [0, size)."""
+    if not size:
+        _compute_wrong(index)
     wrong = known_outside(index, 0, size, _in_range(size))
     if wrong is not None:
         raise error(f"{name}: {_out_of_bounds(wrong, dim, size)}")
+
+
+def _compute_wrong(index: Tensor) -> None:
+    """Has indices computed of which none can be right, so that they are known."""
+    meta = node_of(index).meta
+    if meta.numel and meta.device is CPU and LOCAL.state.flusher is None:
+        index._values("an index")
 
 
 def check_wrapping(index: Tensor, size: int, dim: int) -> None:

@@ -167,6 +167,7 @@ INDEX_FOLD: Op = Op(
     complaint=out_of_range(IndexError),
     grads=fold_grads(INDEX_SELECT, INDEX_ADD),
     batch=_batch_rows(SCATTER_FOLD),
+    grad_fn="IndexReduceBackward0",
     samples=s.calls(
         lambda: s.Sample(
             (s.uniform(5, 4), s.integers(7, high=5), s.uniform(7, 4, seed=1)),

@@ -201,6 +201,7 @@ SCATTER_FOLD: Op = Op(
     complaint=out_of_range(RuntimeError),
     grads=fold_grads(GATHER, SCATTER_ADD),
     batch=batched.along,
+    grad_fn="ScatterReduceBackward0",
     samples=s.calls(
         lambda: s.Sample(
             (s.uniform(4, 5), s.integers(3, 5, high=4), s.uniform(3, 5, seed=1)),

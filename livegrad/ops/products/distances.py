@@ -29,7 +29,7 @@ from livegrad.ops.reductions.statistics import norm
 from livegrad.ops.shaping.joining import cat
 from livegrad.ops.shaping.movement import expand, normal_dim, reshape_to
 from livegrad.ops.shaping.slicing import flip
-from livegrad.ops.support import samples as s
+from livegrad.ops.support import parts, samples as s
 from livegrad.ops.support.autocast import in_float32
 from livegrad.ops.support.out import exact, taking_expanded
 
@@ -83,7 +83,7 @@ DISTANCE = Op(
     infer=lambda metas, attrs, shape: meta_of(metas[0].shape[:-1], metas[0].dtype),
     expand=lambda n, x: norm(x, n.attrs[0], -1),
     grads=(lambda g, y, x: record(DISTANCE_BACKWARD, (g, x, y), y._node.attrs),),
-    grad_fn="CdistBackward0",
+    grad_fn=parts.distance,
     samples=s.calls(
         lambda: s.Sample((s.uniform(2, 3), s.uniform(4, 3, seed=1)), lambda a, b: cdist(a, b)),
         lambda: s.Sample((s.uniform(2, 3), s.uniform(4, 3, seed=1)), lambda a, b: cdist(a, b, 1)),

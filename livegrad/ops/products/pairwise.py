@@ -63,6 +63,7 @@ PAIRWISE_DISTANCE = Op(
     infer=_infer,
     expand=_expand,
     saves="x",
+    grad_fn="NormBackward1",
     samples=s.calls(
         lambda: s.Sample(
             (s.uniform(3, 5), s.uniform(3, 5, seed=1)), lambda a, b: pairwise_distance(a, b)

@@ -22,6 +22,7 @@ from livegrad.ops.making.constants import from_array
 from livegrad.ops.shaping.movement import normal_dim, reshape_to
 from livegrad.ops.support import samples as s
 from livegrad.ops.support.out import exact
+from livegrad.ops.support.returned import returned
 
 if TYPE_CHECKING:
     from livegrad.tensor import Tensor
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 Array = np.ndarray[Any, Any]
 
 
+@returned("histogram")
 class histogram_result(NamedTuple):
     """Counts, and the edges of the bins."""
 
@@ -36,6 +38,7 @@ class histogram_result(NamedTuple):
     bin_edges: Tensor
 
 
+@returned("histogramdd")
 class histogramdd_result(NamedTuple):
     """Counts, and the edges of the bins along each dim."""
 
@@ -59,6 +62,8 @@ def without_derivative(out: Tensor, x: Tensor, error: Exception) -> Tensor:
         def refuse(g: Any) -> Any:
             raise error
 
+        # PyTorch's formulas, unlike what it has none for, are refused where a gradient goes on.
+        refuse.ends_well = isinstance(error, NotImplementedError)  # type: ignore[attr-defined]
         out._node.grad_to = Interior((node,), refuse)
     return out
 

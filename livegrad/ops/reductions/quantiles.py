@@ -29,6 +29,7 @@ from livegrad.ops.shaping.movement import PERMUTE, expand, movedim, normal_dim, 
 from livegrad.ops.support import batched, samples as s
 from livegrad.ops.support.autocast import in_float32
 from livegrad.ops.support.out import exact
+from livegrad.ops.support.returned import returned
 
 if TYPE_CHECKING:
     from livegrad.tensor import Tensor
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
 Array = np.ndarray[Any, Any]
 
 
+@returned("kthvalue")
 class kthvalue_result(NamedTuple):
     """The k-th smallest values along a dim, and where they are."""
 
@@ -43,6 +45,7 @@ class kthvalue_result(NamedTuple):
     indices: Tensor
 
 
+@returned("median")
 class median_result(NamedTuple):
     """The medians along a dim, and where they are."""
 
@@ -50,6 +53,7 @@ class median_result(NamedTuple):
     indices: Tensor
 
 
+@returned("nanmedian")
 class nanmedian_result(NamedTuple):
     """The medians along a dim of what is not NaN, and where they are."""
 
@@ -57,6 +61,7 @@ class nanmedian_result(NamedTuple):
     indices: Tensor
 
 
+@returned("mode")
 class mode_result(NamedTuple):
     """The most frequent values along a dim, and where they are."""
 

@@ -37,6 +37,7 @@ from livegrad.ops.shaping.movement import EXPAND, constant, normal_dim, reshape_
 from livegrad.ops.support import batched as batched_rules, parts, samples as s
 from livegrad.ops.support.folds import average, total, widened
 from livegrad.ops.support.out import casting, exact, folding, numpy_names, truths
+from livegrad.ops.support.returned import returned
 
 if TYPE_CHECKING:
     from livegrad.tensor import Tensor
@@ -533,6 +534,7 @@ def argmin(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Tens
     return record(ARGMIN, (input,), (normal_dims("argmin", dim, meta.ndim), keepdim))
 
 
+@returned("max")
 class max_result(NamedTuple):
     """Largest values along a dim, and where they are."""
 
@@ -540,6 +542,7 @@ class max_result(NamedTuple):
     indices: Tensor
 
 
+@returned("min")
 class min_result(NamedTuple):
     """Smallest values along a dim, and where they are."""
 

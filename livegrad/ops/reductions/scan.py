@@ -33,6 +33,7 @@ from livegrad.ops.shaping.joining import pad
 from livegrad.ops.shaping.movement import normal_dim
 from livegrad.ops.support import batched, samples as s
 from livegrad.ops.support.out import exact, folding
+from livegrad.ops.support.returned import returned
 
 if TYPE_CHECKING:
     from livegrad.tensor import Tensor
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
 Array = np.ndarray[Any, Any]
 
 
+@returned("cummax")
 class cummax_result(NamedTuple):
     """The largest value so far along a dim, and where it is."""
 
@@ -47,6 +49,7 @@ class cummax_result(NamedTuple):
     indices: Tensor
 
 
+@returned("cummin")
 class cummin_result(NamedTuple):
     """The smallest value so far along a dim, and where it is."""
 

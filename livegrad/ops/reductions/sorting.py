@@ -20,6 +20,7 @@ from livegrad.ops.picking.gathering import GATHER
 from livegrad.ops.shaping.movement import normal_dim
 from livegrad.ops.support import batched, samples as s
 from livegrad.ops.support.out import exact
+from livegrad.ops.support.returned import returned
 
 if TYPE_CHECKING:
     from livegrad.tensor import Tensor
@@ -27,8 +28,17 @@ if TYPE_CHECKING:
 Array = np.ndarray[Any, Any]
 
 
-class Sorted(NamedTuple):
+@returned("sort")
+class sort_result(NamedTuple):
     """Values in order, and the index each had."""
+
+    values: Tensor
+    indices: Tensor
+
+
+@returned("topk")
+class topk_result(NamedTuple):
+    """The largest values, and the index each had."""
 
     values: Tensor
     indices: Tensor
@@ -39,10 +49,10 @@ def picked(x: Tensor, indices: Tensor, dim: int) -> Tensor:
     return record(GATHER, (x, indices), (dim,)) if node_of(x).meta.ndim else clone(x)
 
 
-def _in_order(x: Tensor, dim: int, descending: bool) -> Sorted:
+def _in_order(x: Tensor, dim: int, descending: bool) -> sort_result:
     """All values along a dim; in memory they lie as those of `x` do."""
     indices = record(ARGSORT, (x,), (dim, descending), (), node_of(x).meta.shape)
-    return Sorted(placed_like(picked(x, indices, dim), indices), indices)
+    return sort_result(placed_like(picked(x, indices, dim), indices), indices)
 
 
 def stable_order(x: Array, dim: int, descending: bool = False) -> Array:
@@ -111,7 +121,9 @@ def argsort(input: Tensor, dim: int = -1, descending: bool = False, stable: bool
 
 
 @exact
-def sort(input: Tensor, dim: int = -1, descending: bool = False, stable: bool = False) -> Sorted:
+def sort(
+    input: Tensor, dim: int = -1, descending: bool = False, stable: bool = False
+) -> sort_result:
     """The values along `dim` in order, and their indices; equals always keep their order.
 
     Args:
@@ -138,7 +150,9 @@ def msort(input: Tensor) -> Tensor:
 
 
 @exact
-def topk(input: Tensor, k: int, dim: int = -1, largest: bool = True, sorted: bool = True) -> Sorted:
+def topk(
+    input: Tensor, k: int, dim: int = -1, largest: bool = True, sorted: bool = True
+) -> topk_result:
     """The `k` largest (or smallest) values along `dim`, in order, and their indices.
 
     Args:
@@ -163,4 +177,4 @@ def topk(input: Tensor, k: int, dim: int = -1, largest: bool = True, sorted: boo
         raise RuntimeError(f"topk: does not support {meta.dtype.name} dtypes on CPU")
     shape = meta.shape[:d] + (k,) + meta.shape[d + 1 :] if meta.ndim else ()
     indices = row_major(record(ARGSORT, (input,), (d, bool(largest)), (), shape))
-    return Sorted(picked(input, indices, d), indices)
+    return topk_result(picked(input, indices, d), indices)

@@ -49,6 +49,7 @@ from livegrad.ops.reductions.reduce import (
 from livegrad.ops.shaping.movement import detach, normal_dim, reshape_to, sizes_of
 from livegrad.ops.support import batched, folds, samples as s
 from livegrad.ops.support.out import casting, exact, folding, numpy_names, taking_expanded
+from livegrad.ops.support.returned import returned
 
 if TYPE_CHECKING:
     from livegrad.tensor import Tensor
@@ -374,7 +375,7 @@ def logsumexp(input: Tensor, dim: Dim, keepdim: bool = False) -> Tensor:
 def _norm(n: Any, x: Tensor) -> Tensor:
     dims, _, p = n.attrs
     x = wide(x)
-    if not dims:
+    if count(x, dims) == 1:
         return finish(n, ne(x, 0) if p == 0 else abs(x))
     if p == 2:
         return finish(n, sqrt(sum(_squared_size(x), dims, True)))
@@ -392,6 +393,8 @@ def _norm_ref(n: Any, x: Array) -> Array:
     size = np.abs(x)
     if p == 0:
         return np.sum(x != 0, axis=dims, keepdims=keepdim)
+    if count(x, dims) == 1:
+        return size.reshape(n.meta.shape)
     if math.isinf(p):
         return (np.max if p > 0 else np.min)(size, axis=dims, keepdims=keepdim)
     return np.power(folds.total(np.power(size, p), dims, keepdim), 1.0 / p)
@@ -506,11 +509,38 @@ def norm(
 # ------------------------------------------------------------------- without NaN, both extremes
 
 
+@returned("aminmax")
 class aminmax_result(NamedTuple):
     """Smallest and largest values."""
 
     min: Tensor
     max: Tensor
+
+
+def _nansum_backward(g: Tensor, y: Tensor, x: Tensor) -> Tensor:
+    # A product: what comes to a NaN is NaN or infinite times 0, as in PyTorch.
+    dims, keepdim = y._node.attrs
+    return mul(kept(g, x, dims, keepdim), logical_not(isnan(x)))
+
+
+NANSUM = Op(
+    "nansum",
+    "composite",
+    # attrs (dims, keepdim)
+    infer=_infer,
+    expand=lambda n, x: sum(where(isnan(x), 0, x), *n.attrs),
+    grads=(_nansum_backward,),
+    saves="x",
+    batch=batched.folding,
+    samples=over_several(
+        lambda x, dim, keepdim: nansum(x, dim, keepdim),
+        reductions(lambda x, dim, keepdim: nansum(x, dim, keepdim)),
+    ),
+)
+
+
+def _nansum(x: Tensor, dim: Dim, keepdim: bool) -> Tensor:
+    return record(NANSUM, (x,), (normal_dims("nansum", dim, node_of(x).meta.ndim), keepdim))
 
 
 @folding
@@ -519,12 +549,11 @@ def nansum(
 ) -> Tensor:
     """Sum over `dim` (all dims by default), NaN counting as 0."""
     meta = node_of(input).meta
-    normal_dims("nansum", dim, meta.ndim)
     if meta.dtype.is_complex:
         raise RuntimeError(f"nansum does not support complex inputs; got {meta.dtype.name}")
-    if meta.dtype.is_floating_point:
-        input = where(isnan(input), 0, input)
-    return sum(input, dim, keepdim, dtype=dtype)
+    if not meta.dtype.is_floating_point:
+        return sum(input, dim, keepdim, dtype=dtype)
+    return _nansum(input if dtype is None else cast(input, dtype), dim, keepdim)
 
 
 @taking_expanded
@@ -540,7 +569,7 @@ def nanmean(
             f"{meta.dtype.name}. Convert with .float() first"
         )
     valid = logical_not(isnan(input))
-    total = sum(where(valid, input, 0), dim, keepdim, dtype=dtype)
+    total = _nansum(input if dtype is None else cast(input, dtype), dim, keepdim)
     return div(total, cast(sum(valid, dim, keepdim), node_of(total).meta.dtype.to_real()))
 
 

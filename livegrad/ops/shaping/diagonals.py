@@ -116,6 +116,7 @@ DIAGONAL_SPREAD: Op = Op(
         lambda g, y, x: record(DIAGONAL, (g,), y._node.attrs, y._node.args, node_of(x).meta.shape),
     ),
     saves="",
+    grad_fn="DiagEmbedBackward0",
     samples=s.calls(
         lambda: s.Sample((s.uniform(3),), lambda x: on_diagonal(x, (0, 1), (0, 1), (3, 4))),
         lambda: s.Sample((s.uniform(2, 3),), lambda x: on_diagonal(x, (2, 0), (1, 0), (3, 2, 4))),

@@ -23,7 +23,7 @@ Array = np.ndarray[Any, Any]
 # ------------------------------------------------------------------- modified, of the first kind
 
 
-def _modified(name: str, grad: GradRule) -> Op:
+def _modified(name: str, grad: GradRule, grad_fn: str | None = None) -> Op:
     def ref(x: Array) -> Array:
         end = np.copysign(0.0 if name.endswith("e") else np.inf, x if name[1] == "1" else 1.0)
         return np.where(np.isinf(x), end, special(name, x))  # SciPy gives NaN for infinities
@@ -34,6 +34,7 @@ def _modified(name: str, grad: GradRule) -> Op:
         emit=lambda e, x: getattr(e, name)(x),
         grads=(grad,),
         result="float",
+        grad_fn=grad_fn,
         samples=s.unary(-12.0, 12.0),
     )
 
@@ -56,9 +57,9 @@ def _i1e_slope(g: Tensor, y: Tensor, x: Tensor) -> Tensor:
 
 
 I0 = _modified("i0", lambda g, y, x: mul(g, i1(x)))
-I0E = _modified("i0e", lambda g, y, x: mul(g, sub(i1e(x), mul(y, sign(x)))))
-I1 = _modified("i1", _i1_slope)
-I1E = _modified("i1e", _i1e_slope)
+I0E = _modified("i0e", lambda g, y, x: mul(g, sub(i1e(x), mul(y, sign(x)))), "SpecialI0EBackward0")
+I1 = _modified("i1", _i1_slope, "SpecialI1Backward0")
+I1E = _modified("i1e", _i1e_slope, "SpecialI1EBackward0")
 
 
 @casting

@@ -25,7 +25,7 @@ _ROOT_HALF = math.sqrt(0.5)
 
 def _function(
     name: str, grad: GradRule, low: float, high: float, saves: str = "xy",
-    ref: Callable[..., Any] | None = None,
+    ref: Callable[..., Any] | None = None, grad_fn: str | None = None,
 ) -> Op:  # fmt: skip
     """Registers a function that the builder and SciPy have under the same name."""
     return define(
@@ -35,6 +35,7 @@ def _function(
         grads=(grad,),
         result="float",
         saves=saves,
+        grad_fn=grad_fn,
         samples=s.unary(low, high),
     )
 
@@ -56,6 +57,7 @@ ERFCX = _function(
     lambda g, y, x: mul(g, sub(mul(mul(x, y), 2), 2 / math.sqrt(math.pi))),
     -1.5,
     4.0,
+    grad_fn="SpecialErfcxBackward0",
 )
 NDTR = _function("ndtr", lambda g, y, x: mul(g, _bell(x)), -3.0, 3.0, saves="x")
 NDTRI = _function(
@@ -64,6 +66,7 @@ NDTRI = _function(
     0.05,
     0.95,
     saves="y",
+    grad_fn="SpecialNdtriBackward0",
 )
 
 
@@ -74,6 +77,7 @@ LOG_NDTR = _function(
     -4.0,
     3.0,
     saves="x",
+    grad_fn="SpecialLogNdtrBackward0",
 )
 
 

@@ -64,6 +64,7 @@ TRIGAMMA: Op = define(
     grads=(lambda g, y, x: mul(g, polygamma(2, x)),),
     result="float",
     saves="x",
+    grad_fn="PolygammaBackward0",
     samples=s.unary(0.2, 6.0),
 )
 

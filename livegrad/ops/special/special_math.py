@@ -10,6 +10,7 @@ import numpy as np
 from livegrad import dtypes
 from livegrad.graph.blame import as_float
 from livegrad.graph.handle import Handle, node_of
+from livegrad.graph.infer import TYPE_NAMES
 from livegrad.graph.op import Op, as_first, not_implemented_in_torch, with_numbers
 from livegrad.graph.record import binary, elementwise, unary
 from livegrad.ops.elementwise.arithmetic import add, anew, cast, define, div, mul, neg, sub, where
@@ -46,6 +47,7 @@ DEG2RAD: Op = define(
     result="float",
     cheap=True,
     saves="",
+    grad_fn="Deg2RadBackward0",
     samples=s.unary(-200.0, 200.0),
 )
 RAD2DEG: Op = define(
@@ -57,6 +59,7 @@ RAD2DEG: Op = define(
     result="float",
     cheap=True,
     saves="",
+    grad_fn="Rad2DegBackward0",
     samples=s.unary(),
 )
 
@@ -92,6 +95,20 @@ def float_power(input: Tensor, exponent: Tensor) -> Tensor:
     base, power = (cast(x, dtype) if isinstance(x, Handle) else x for x in (input, exponent))
     return pow(base, power)
 
+
+def float_power_in_place(input: Tensor, exponent: Tensor) -> Tensor:
+    """`float_power` of what is to take its values: it must have room for double precision."""
+    result = float_power(input, exponent)
+    have, need = node_of(input).meta.dtype, node_of(result).meta.dtype
+    if have is not need:
+        raise RuntimeError(
+            f"the base given to float_power_ has dtype {TYPE_NAMES[have.name]} but the operation's "
+            f"result requires dtype {TYPE_NAMES[need.name]}"
+        )
+    return result
+
+
+float_power_in_place.__name__ = "float_power"
 
 # ------------------------------------------------------------------------------- with logarithms
 
@@ -137,6 +154,7 @@ XLOG1PY: Op = define(
     result="float",
     saves="x",
     layout=with_numbers,
+    grad_fn="SpecialXlog1PyBackward0",
     samples=s.binary(low2=-0.8),
 )
 
@@ -167,6 +185,7 @@ ENTR = define(
     grads=(lambda g, y, x: mul(g, neg(add(log(x), 1))),),
     result="float",
     saves="x",
+    grad_fn="SpecialEntrBackward0",
     samples=s.unary(0.1, 4.0),
 )
 

@@ -206,6 +206,23 @@ def loss(node: Node) -> Part:
     return _plain(node)._replace(saved={"self": x, "target": target})
 
 
+def distance(node: Node) -> Part:
+    """Distances of the rows of two tensors, or of all pairs of rows of one."""
+    (difference,) = node.inputs
+    rows = [x.spec.op.name == "index_select" for x in difference.inputs]
+    if rows and all(rows):
+        return Part("PdistBackward0", difference.inputs[0].inputs[:1], {})
+    return Part("CdistBackward0", node.inputs, {})
+
+
+def division(node: Node) -> Part:
+    """A remainder: PyTorch has one function for numbers and one for tensors."""
+    a, b = _operands(node)
+    kind = int(isinstance(b, Node))
+    edges = (a if isinstance(a, Node) else None, b) if kind else (a,)
+    return Part(f"{camel_case(node.spec.op.name)}Backward{kind}", edges, {})
+
+
 # ------------------------------------------------------------------------------------ movement
 
 
@@ -220,8 +237,37 @@ def permute(node: Node) -> Part:
     return Part("TransposeBackward0", node.inputs, saved)
 
 
+# Results of one function that are packed into one value: a slice of it, reshaped and placed.
+_PACKED = {
+    "linalg_cholesky": "LinalgCholeskyExBackward0",
+    "linalg_eig": "LinalgEigBackward0",
+    "linalg_eigh": "LinalgEighBackward0",
+    "linalg_lstsq": "LinalgLstsqBackward0",
+    "linalg_lu_factor": "LinalgLuFactorExBackward0",
+    "linalg_qr": "LinalgQrBackward0",
+    "linalg_slogdet": "LinalgSlogdetBackward0",
+    "linalg_svd": "LinalgSvdBackward0",
+}
+
+
+def _packed(node: Node) -> Part | None:
+    """The function of which the node is one of several results."""
+    for op in ("placed", "reshape", "index"):
+        if node.spec.op.name == op and node.inputs:
+            node = node.inputs[0]
+    name = _PACKED.get(node.spec.op.name)
+    return None if name is None else Part(name, _floating(node.inputs), {})
+
+
+def placed(node: Node) -> Part:
+    """A copy with other strides, or a result that PyTorch makes with these."""
+    return _packed(node) or Part("CloneBackward0", node.inputs, {})
+
+
 def reshape(node: Node) -> Part:
     (x,) = node.inputs
+    if (packed := _packed(node)) is not None:
+        return packed
     known = _RESHAPED.get(x.op.grad_fn)
     part = None if known is None or not x.inputs else known(node, x)
     if part is not None:
@@ -288,6 +334,8 @@ def gather(node: Node) -> Part:
 
 def index(node: Node) -> Part:
     """A basic index: PyTorch's takes one dim after the other."""
+    if (packed := _packed(node)) is not None:
+        return packed
     names = {"int": "SelectBackward0", "slice": "SliceBackward0", "new": "UnsqueezeBackward0"}
     found: Node | Part = node.inputs[0]
     for item in node.attrs[0]:

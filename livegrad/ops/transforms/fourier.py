@@ -68,6 +68,7 @@ FFT_C2C = Op(
     grads=(_c2c_grad,),
     saves="",
     batch=batched.folding,
+    grad_fn="FftC2CBackward0",
     samples=s.calls(
         lambda: s.Sample((s.complexes(5),), lambda x: c2c(x, (0,), "none", True)),
         lambda: s.Sample((s.complexes(2, 3),), lambda x: c2c(x, (0, 1), "n", False)),
@@ -109,6 +110,7 @@ FFT_R2C = Op(
     saves="",
     autocast="float32",
     batch=batched.along,
+    grad_fn="FftR2CBackward0",
     samples=s.calls(
         lambda: s.Sample((s.uniform(5),), lambda x: r2c(x, 0, "none")),
         lambda: s.Sample((s.uniform(2, 4),), lambda x: r2c(x, 1, "n")),
@@ -157,6 +159,7 @@ FFT_C2R = Op(
     grads=(_c2r_grad,),
     saves="",
     batch=batched.along,
+    grad_fn="FftC2RBackward0",
     samples=s.calls(
         lambda: s.Sample((s.complexes(3),), lambda x: c2r(x, 0, "n", 5)),
         lambda: s.Sample((s.complexes(2, 3),), lambda x: c2r(x, 1, "none", 4)),

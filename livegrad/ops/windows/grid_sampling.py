@@ -186,6 +186,7 @@ GRID_SAMPLE: Op = Op(
     expand=_sample_expand,
     linked=2,
     autocast="float32",
+    grad_fn="GridSampler2DBackward0",
     samples=s.calls(
         lambda: s.Sample(
             (s.uniform(1, 2, 3, 4), s.uniform(1, 2, 2, 2, low=-0.9, high=0.9, seed=1)),

@@ -48,6 +48,10 @@ def mark_dynamic(t: Any, index: Any, **options: Any) -> None:
 maybe_mark_dynamic = mark_static = mark_unbacked = mark_dynamic
 
 
+def mark_static_address(t: Any, guard: bool = True) -> None:
+    """Nothing: kernels are told where values are."""
+
+
 class Explanation:
     """What `explain` finds out: there are no graphs that break."""
 
@@ -79,3 +83,13 @@ eval_frame = ModuleType(f"{__name__}.eval_frame")
 eval_frame.__dict__["OptimizedModule"] = OptimizedModule
 for _module in (utils, eval_frame):
     sys.modules[_module.__name__] = _module
+
+
+class TransformGetItemToIndex:
+    """Within it, tensors with one element may be indices in functions that are mapped: they may."""
+
+    def __enter__(self) -> TransformGetItemToIndex:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        pass

@@ -8,7 +8,7 @@ from typing import Any
 from weakref import WeakValueDictionary
 
 from livegrad.compiler import debug
-from livegrad.compiler.plan import Patch, Plan, Signature, Step, signature_text
+from livegrad.compiler.plan import Block, Patch, Plan, Signature, Step, signature_text
 from livegrad.graph.events import COMPILED, tell_compiled
 from livegrad.graph.symbol import most
 from livegrad.graph.written import text_or_none, value_of
@@ -108,8 +108,17 @@ def parts_of(steps: list[Step], with_code: bool = True) -> Parts:
             parts.patches += [(kind, base + dst, src, x) for kind, dst, src, x in block.patches]
             parts.scratch = most(parts.scratch, block.scratch)
         flags = MAY_FAULT * step.may_fault | TAIL * step.tail
-        parts.steps.append((address, start, len(blocks), stride, blocks[0].grain, flags))
+        parts.steps.append((address, start, len(blocks), stride, _grain(blocks), flags))
     return parts
+
+
+def _grain(blocks: list[Block]) -> int:
+    """Items that are worth a thread: as many as come to it on average, if blocks differ."""
+    if len(blocks) == 1:
+        return blocks[0].grain
+    items = sum([block.slots[0] for block in blocks])
+    worth = sum([block.slots[0] * 1024 // block.grain for block in blocks])
+    return most(1, items * 1024 // most(1, worth))
 
 
 def _link(parts: Parts, signature: Signature) -> int:

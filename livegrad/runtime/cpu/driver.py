@@ -80,7 +80,10 @@ class Patch(NamedTuple):
 
 
 class Step(NamedTuple):
-    """One kernel over `repeat` argument blocks, `stride` slots apart, from slot `offset` on."""
+    """One kernel over `repeat` argument blocks, `stride` slots apart, from slot `offset` on.
+
+    Blocks do not need each other: threads share the items of all of them.
+    """
 
     address: int
     offset: int
@@ -283,7 +286,7 @@ def _wants_threads(
     for _, offset, repeat, stride, grain, flags in steps.tolist():
         if flags & SERIAL:
             continue
-        for at in range(offset, offset + repeat * stride, stride) if stride else (offset,):
-            if at in patched or blocks[at] >= 2 * grain:
-                return True
+        counts = range(offset, offset + repeat * stride, stride) if stride else (offset,)
+        if any([at in patched for at in counts]) or sum([blocks[at] for at in counts]) >= 2 * grain:
+            return True
     return False

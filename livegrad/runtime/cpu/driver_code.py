@@ -28,6 +28,8 @@ start:
 }
 
 declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)
+declare i64 @llvm.smin.i64(i64, i64)
+declare i64 @llvm.smax.i64(i64, i64)
 
 ; Runs a list of programs, each on words of its own (runtime/cpu/pieces/layout.py). 0 when all ran,
 ; 1 + index of the entry that reported a fault, -1 when the pool is taken.
@@ -258,7 +260,7 @@ leave:
   ret void
 }
 
-; All argument blocks of one step, each on one thread or on all of them.
+; All argument blocks of one step, on one thread, or side by side on all of them.
 define internal void @run_step(ptr %pool, ptr %step, ptr %blocks) {
 entry:
   %offset.p = getelementptr i64, ptr %step, i64 1
@@ -280,38 +282,90 @@ entry:
   %may.split = and i1 %several, %splittable
   %worthwhile = shl i64 %grain, 1
   %ctx = getelementptr i64, ptr %pool, i64 40
+  %args = getelementptr i64, ptr %blocks, i64 %offset
+  %task = alloca [4 x i64], align 8
+  %task.args = getelementptr i64, ptr %task, i64 1
+  %task.repeat = getelementptr i64, ptr %task, i64 2
+  %task.stride = getelementptr i64, ptr %task, i64 3
+  store ptr %fn, ptr %task, align 8
+  store ptr %args, ptr %task.args, align 8
+  store i64 %repeat, ptr %task.repeat, align 8
+  store i64 %stride, ptr %task.stride, align 8
   br label %head
 head:
-  %r = phi i64 [ 0, %entry ], [ %r.next, %alone ], [ %r.next, %together ], [ %r.next, %body ]
-  %more = icmp ult i64 %r, %repeat
-  br i1 %more, label %body, label %leave
-body:
+  %r = phi i64 [ 0, %entry ], [ %r.next, %head ]
+  %total = phi i64 [ 0, %entry ], [ %total.next, %head ]
   %r.next = add i64 %r, 1
   %distance = mul i64 %r, %stride
-  %at = add i64 %offset, %distance
-  %args = getelementptr i64, ptr %blocks, i64 %at
-  %count = load i64, ptr %args, align 8
-  %nonempty = icmp sgt i64 %count, 0
-  br i1 %nonempty, label %choose, label %head
+  %block = getelementptr i64, ptr %args, i64 %distance
+  %count = load i64, ptr %block, align 8
+  %items = call i64 @llvm.smax.i64(i64 %count, i64 0)
+  %total.next = add i64 %total, %items
+  %more = icmp ult i64 %r.next, %repeat
+  br i1 %more, label %head, label %choose
 choose:
-  %enough = icmp uge i64 %count, %worthwhile
+  %enough = icmp uge i64 %total.next, %worthwhile
+  %nonempty = icmp ne i64 %total.next, 0
   %split = and i1 %enough, %may.split
+  br i1 %nonempty, label %run, label %leave
+run:
+  %single = icmp eq i64 %repeat, 1
+  %what = select i1 %single, ptr %fn, ptr @run_blocks
+  %with = select i1 %single, ptr %args, ptr %task
   br i1 %split, label %together, label %alone
 alone:
-  call void %fn(ptr %args, i64 0, i64 %count, ptr %ctx)
-  br label %head
+  call void %what(ptr %with, i64 0, i64 %total.next, ptr %ctx)
+  br label %leave
 together:
-  call void @parallel(ptr %pool, ptr %fn, ptr %args, i64 %count, i64 %grain)
-  br label %head
+  call void @parallel(ptr %pool, ptr %what, ptr %with, i64 %total.next, i64 %grain)
+  br label %leave
 leave:
   %tail.bit = and i64 %flags, 4
   %has.tail = icmp ne i64 %tail.bit, 0
   br i1 %has.tail, label %tail, label %done
 tail:
-  %tail.args = getelementptr i64, ptr %blocks, i64 %offset
-  call void %fn(ptr %tail.args, i64 -1, i64 -1, ptr %ctx)
+  call void %fn(ptr %args, i64 -1, i64 -1, ptr %ctx)
   br label %done
 done:
+  ret void
+}
+
+; The items [begin, end) of several blocks, counted through: a kernel whose arguments are another
+; kernel, its first block, their number, and the slots from one to the next.
+define internal void @run_blocks(ptr %task, i64 %begin, i64 %end, ptr %ctx) {
+entry:
+  %args.p = getelementptr i64, ptr %task, i64 1
+  %repeat.p = getelementptr i64, ptr %task, i64 2
+  %stride.p = getelementptr i64, ptr %task, i64 3
+  %fn = load ptr, ptr %task, align 8
+  %args = load ptr, ptr %args.p, align 8
+  %repeat = load i64, ptr %repeat.p, align 8
+  %stride = load i64, ptr %stride.p, align 8
+  br label %head
+head:
+  %r = phi i64 [ 0, %entry ], [ %r.next, %next ]
+  %before = phi i64 [ 0, %entry ], [ %after, %next ]
+  %distance = mul i64 %r, %stride
+  %block = getelementptr i64, ptr %args, i64 %distance
+  %count = load i64, ptr %block, align 8
+  %items = call i64 @llvm.smax.i64(i64 %count, i64 0)
+  %after = add i64 %before, %items
+  %low = call i64 @llvm.smax.i64(i64 %begin, i64 %before)
+  %high = call i64 @llvm.smin.i64(i64 %end, i64 %after)
+  %some = icmp slt i64 %low, %high
+  br i1 %some, label %body, label %next
+body:
+  %first = sub i64 %low, %before
+  %last = sub i64 %high, %before
+  call void %fn(ptr %block, i64 %first, i64 %last, ptr %ctx)
+  br label %next
+next:
+  %r.next = add i64 %r, 1
+  %in.blocks = icmp ult i64 %r.next, %repeat
+  %in.items = icmp slt i64 %after, %end
+  %more = and i1 %in.blocks, %in.items
+  br i1 %more, label %head, label %leave
+leave:
   ret void
 }
 

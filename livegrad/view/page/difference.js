@@ -41,7 +41,14 @@
     return LG.loadStep(d, n);
   }
 
-  const keyOf = (node) => [node.phase, node.module, node.op, LG.base(node.file), node.line, node.name].join("\0");
+  // Lines move when a file is edited, so they do not count.
+  const keyOf = (node) => [node.phase, node.module, node.op, LG.base(node.file), node.function, node.name].join("\0");
+
+  LG.showDifference = function (before, after) {
+    [chosen.before, chosen.after] = [`0:${before}`, `0:${after}`];
+    LG.go("difference");
+    LG.panels.difference.show(LG.state.step);
+  };
 
   // Pairs of nodes that are the same operation: in order, by what they are.
   LG.compare = function (before, after) {
@@ -80,7 +87,7 @@
       found.added.length + found.removed.length + found.changed.length === 0 ? LG.nothing("The same operations, with the same shapes.") : null,
       nodeList("Added", found.added, "added"), nodeList("Removed", found.removed, "removed"),
       found.changed.length ? [LG.h("h3", {}, "Other shapes or dtypes"), LG.table([["operation", (r) => r[1].name || r[1].op], ["module", (r) => r[1].module], ["line", (r) => LG.where(r[1])], ["was", (r) => `${LG.shape(r[0].shape)} ${r[0].dtype}`], ["is", (r) => `${LG.shape(r[1].shape)} ${r[1].dtype}`]], found.changed.slice(0, 200))] : null,
-      fresh.length ? [LG.h("h3", {}, "Kernels that are new"), LG.table([["kernel", (k) => `${k.kind} ${LG.shape(k.shape)}`], ["operations", (k) => k.ops.join(" ")], ["why", () => whyNew(found)], ["time", (k) => LG.time(k.seconds), "right"]], fresh.slice(0, 60))] : null,
+      fresh.length ? [LG.h("h3", {}, "Kernels that are new"), LG.table([["kernel", (k) => `${k.kind} ${LG.shape(k.shape)}`], ["operations", (k) => k.ops.join(" ")], ["why", (k) => after.flushes?.[k.flush]?.why || whyNew(found)], ["time", (k) => LG.time(k.seconds), "right"]], fresh.slice(0, 60))] : null,
       slower(found));
   }
 

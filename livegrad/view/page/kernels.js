@@ -75,6 +75,7 @@
       LG.h("h2", {}, `Kernel ${kernel.number}`, LG.h("small", {}, ` ${kernel.kind} ${LG.shape(kernel.shape)}`)),
       LG.h("dl", {}, pair("time", LG.time(kernel.seconds)), pair("moves", LG.bytes(kernel.nbytes)), pair("computes", kernel.flops ? LG.flops(kernel.flops) : "–"),
         pair("runs at", rate(kernel)), pair("threads", threads(kernel)), pair("tier", kernel.tier), pair("plan", String(kernel.plan)), pair("code", kernel.name || "NumPy")),
+      step.flushes?.[kernel.flush]?.why ? LG.h("p", { class: "hint" }, `Planned in this step: ${step.flushes[kernel.flush].why}.`) : null,
       LG.h("h3", {}, "Computes"),
       kernel.nodes.map((number) => {
         const node = step.byNumber.get(number);

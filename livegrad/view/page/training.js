@@ -6,6 +6,7 @@
   let curves;
   let layers;
   let inspected;
+  let edits;
 
   LG.panels.training = {
     title: "Training",
@@ -14,17 +15,42 @@
       curves = LG.h("div", { class: "curves" });
       layers = LG.h("div", { class: "scroll" });
       inspected = LG.h("div", {});
-      panel.append(buttons, LG.h("div", { class: "pad" }, curves, inspected, layers));
+      edits = LG.h("div", { class: "edits" });
+      panel.append(buttons, LG.h("div", { class: "pad" }, edits, curves, inspected, layers));
     },
-    show() { drawButtons(); drawCurves(); drawLayers(); },
+    show() { drawButtons(); drawEdits(); drawCurves(); drawLayers(); },
   };
+
+  // The switch for code that may change while it runs, and what came of it.
+  function codeSwitch() {
+    const { on, files } = LG.state.overview.code || {};
+    const turn = (event) => LG.state.document.control("live", { on: event.target.checked ? 1 : 0 })
+      .then(async (answer) => { await LG.refresh(); if (answer.problem) LG.complain(new Error(answer.problem)); }).catch(LG.complain);
+    return LG.h("label", { class: "check", title: "When a file of the model is saved, its new code is taken over between two steps; weights stay" },
+      LG.h("input", { type: "checkbox", id: "live-code", checked: on, onchange: turn }), on ? `takes over edits of ${files.join(", ")}` : "take over edits of the code");
+  }
+
+  function drawEdits() {
+    const { changes } = LG.state.overview.code || { changes: [] };
+    LG.empty(edits, [...changes].reverse().slice(0, 20).map((edit) => LG.h("div", { class: `card ${edit.error ? "failed" : ""}` },
+      LG.h("b", {}, LG.base(edit.file)), LG.h("small", { class: edit.error ? "worse" : "" }, edit.error ? ` failed at step ${edit.after}; the old code goes on` : ` taken over at step ${edit.after}: ${edit.replaced.join(", ") || "nothing that runs"}`),
+      edit.appeared.length ? LG.h("p", {}, `new parameters: ${edit.appeared.join(", ")}`) : null,
+      edit.vanished.length ? LG.h("p", {}, `parameters that are gone: ${edit.vanished.join(", ")}`) : null,
+      edit.error ? LG.h("pre", {}, edit.error) : null,
+      !edit.error && compared(edit) ? LG.h("button", { onclick: () => LG.showDifference(edit.before, edit.after) }, "How the graph changed") : null)));
+  }
+
+  const compared = ({ before, after }) => [before, after].every((n) => LG.state.overview.steps.some((step) => step.n === n && step.graph));
 
   function drawButtons() {
     const { live, paused, steps } = LG.state.overview;
-    const control = (text, what, title) => LG.h("button", { title, onclick: () => LG.state.document.control(what).then(LG.refresh).catch(LG.complain) }, text);
+    // Drawn, because not every font has these signs.
+    const icon = { resume: "M3 1l9 5.5L3 12z", pause: "M3 1h3v11H3zM8 1h3v11H8z", step: "M1 1l7 5.5L1 12zM9 1h3v11H9z" };
+    const control = (text, what, title) => LG.h("button", { title, class: "with-icon", onclick: () => LG.state.document.control(what).then(LG.refresh).catch(LG.complain) }, LG.s("svg", { viewBox: "0 0 13 13", "aria-hidden": "true" }, LG.s("path", { d: icon[what] })), text);
     const rates = LG.state.overview.training.rates;
     LG.empty(buttons,
-      live ? [paused ? control("▶ Go on", "resume", "Lets the program run") : control("⏸ Pause", "pause", "Holds the program after this step"), control("⏭ One step", "step", "Lets one step run")] : null,
+      live ? [paused ? control("Go on", "resume", "Lets the program run") : control("Pause", "pause", "Holds the program after this step"), control("One step", "step", "Lets one step run")] : null,
+      live ? codeSwitch() : null,
       LG.h("span", { class: "hint" }, `${steps.length} steps${rates.length ? ` · learning rate ${LG.number(rates[rates.length - 1][1])}` : ""}${live ? (paused ? " · paused" : " · running") : " · ended"}`));
   }
 

@@ -38,6 +38,7 @@ from .explained_states import (
 from .program import names
 from .tensors import (
     comes_from_integers,
+    has_gradient_of_old_shape,
     has_left_its_base,
     has_more,
     is_after,
@@ -98,6 +99,14 @@ EXPLAINED = (
         "bit set. Use tensor.resolve_",
     ),
     Explained(
+        "new_tensor of what shows conjugates is one of any other; PyTorch finds no device for it",
+        "DispatchKey Conjugate doesn't correspond to a device",
+    ),
+    Explained(
+        "a hook on several tensors may be on a leaf, also where gradients are asked for",
+        "A leaf node was passed to _will_engine_execute_node",
+    ),
+    Explained(
         "integers never require a gradient: PyTorch's do after one was written to them, and then "
         "have no views",
         "Autograd not support dtype",
@@ -125,6 +134,12 @@ UNSEEN_REST = "what is summed has a storage of its own size; PyTorch may have ma
 AS_NUMBER = "a tensor that is written is cast; PyTorch takes one of one element for a number here"
 ONE_NUMBER = re.compile(r"T\.tensor\(\[*[^\[\],]+\]*[,)]")
 OUT = re.compile(r"\bout=(\w+)\)")
+OLD_SHAPE = (
+    "PyTorch gives what was transposed in place a gradient of its former shape, or refuses, by "
+    "strides"
+)
+FORWARD = re.compile(r"T\.func\.(jvp|jacfwd|hessian|linearize)\(")
+TANGENT = "a tangent of what is expanded is a tensor of its own; PyTorch's writes to another such"
 TRIANGLE = "tril_ and triu_ take expanded tensors; PyTorch's copy some with more than three dims"
 
 
@@ -171,6 +186,8 @@ def explanation_of_refusal(
         return LEFT if left else SET_ON_A_WHOLE if is_after(named, "NotImplemented") else None
     if "a view of a leaf Variable" in message:
         return SET_ON_A_WHOLE if is_after(named, "NotImplemented") else None
+    if message.startswith("expand: the expanded size") and "backward(" in line:
+        return OLD_SHAPE if any(map(has_gradient_of_old_shape, theirs.values())) else None
     if message.startswith("roll: Dimension out of range"):
         return NO_DIM if all(x.numel() == 0 for x in named) else None
     if "another view of its base has been modified" in message and any(map(is_stale, named)):
@@ -315,6 +332,8 @@ def explanation(
         return TRIANGLE if any(x.ndim > 3 and overlaps_itself(x) for x in written) else None
     if "more than one element of the written-to" in message and "autograd.grad(" in line:
         return EXPANDED if is_after(named, "CopySlices") else None
+    if "more than one element of the written-to" in message and FORWARD.search(line):
+        return TANGENT if any(map(overlaps_itself, named)) else None
     if "more than one element of the written-to" in message and named:
         gradients = names(line).reads & gradients_in(before)
         return OWN_STRIDES if gradients and overlaps_itself(named[0]) else None

@@ -191,7 +191,7 @@ def explanation_of_flow(
     asked = kind == "requires_grad" and "torch True" in detail and name in gradients
     if asked and has_extremes_of_nothing(lines, theirs):
         return OF_NOTHING
-    if kind == "requires_grad" and "torch True" in detail and is_set(theirs[name], lines, theirs):
+    if "torch True" in detail and is_set(shown_in(kind, theirs[name]), lines, theirs):
         return SET_ON_A_VIEW
     if kind in FLOWS and "please report a bug to PyTorch" in detail:
         return OWN_FAULT
@@ -272,13 +272,14 @@ def is_made_differentiable(kind: str, name: str, lines: Sequence[str]) -> bool:
 
 
 def comes_from_nothing(kind: str, name: str, lines: Sequence[str], theirs: dict[str, Any]) -> bool:
-    """Whether the last gradients to be differentiable came from an empty tensor."""
+    """Whether the last gradients to be differentiable came from, or through, an empty tensor."""
     call = "backward(" if kind == "grad requires_grad" else "autograd.grad("
     made = [line for line in lines if call in line and "create_graph=True" in line]
     if kind == "requires_grad":
         made = [line for line in made if name in names(line).makes]
-    named = [theirs.get(name) for name in names(made[-1]).reads] if made else []
-    return any(isinstance(x, torch.Tensor) and not x.numel() for x in named)
+    empty = {k for k, x in theirs.items() if isinstance(x, torch.Tensor) and not x.numel()}
+    through = made_after(lambda line: bool(names(line).reads & empty), lines) | empty
+    return bool(made) and bool(names(made[-1]).reads & through)
 
 
 def has_extremes_of_nothing(lines: Sequence[str], theirs: dict[str, Any]) -> bool:
@@ -312,7 +313,14 @@ def is_through_hidden(x: Any, theirs: dict[str, Any], lines: Sequence[str]) -> b
 def is_set(x: Any, lines: Sequence[str], theirs: Mapping[str, Any]) -> bool:
     """Whether `x` is a view of what a view was made to share another storage of, or that itself."""
     set_ones = re.findall(r"^(?:with [^:]*: )?(\w+)\b.*\.set_\(", "\n".join(lines), re.MULTILINE)
-    return any(family(theirs[name]) is family(x) for name in set_ones if name in theirs)
+    known = [theirs[name] for name in set_ones if name in theirs]
+    return x is not None and any(family(y) is family(x) for y in known)
+
+
+def shown_in(kind: str, x: Any) -> Any:
+    """The tensor that a difference in whether a gradient is required is about; None for others."""
+    about = {"requires_grad": x, "grad requires_grad": getattr(x, "grad", None)}
+    return about.get(kind)
 
 
 def is_computed_from_left(line: str, before: Sequence[str], theirs: Mapping[str, Any]) -> bool:

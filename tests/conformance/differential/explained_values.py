@@ -13,6 +13,7 @@ import torch
 
 from .tensors import functions_before, storage
 from .undefined import (
+    COPIED_OVERLAP,
     GONE,
     HALF_WAY,
     ONE_GRADIENT,
@@ -42,6 +43,7 @@ NOTED = {
     ZERO_BELOW: ("value", "grad value", "log"),
     ZERO_TO: ("value", "grad value", "log"),
     TOO_LARGE: ("value", "grad value", "log"),
+    COPIED_OVERLAP: ("value", "grad value", "log"),
 }
 
 ENDLESS = "gradients of products do not divide: they are right where PyTorch's, which do, are NaN"
@@ -62,6 +64,15 @@ NO_FREEDOM = "PyTorch's gradient of the variance of too few values is +inf, or N
 INFINITE_GRADIENT = (
     "an infinite gradient of a norm is NaN in PyTorch, whose rule subtracts infinities from another"
 )
+OVERFLOWING = "log(1 + exp(x)) of a large x is x; PyTorch's soft_margin_loss of it is infinite"
+KEPT_BY_FUNC = (
+    "values that backward needs are kept as they were, also by transforms; PyTorch's saves the "
+    "tensor that was written"
+)
+EQUAL_TO_MEAN = (
+    "equal numbers are 0 if normalised; PyTorch's are the rounding of their mean, over their spread"
+)
+STEPPED = "a step goes by gradients of a backward that was refused on its way: which is open"
 UNKNOWN_SCORES = "attention with scores that are NaN is NaN; PyTorch's is 0, where none is masked"
 NORMALISED = re.compile(r"(layer|group|instance|batch)_norm\(|(Layer|Group|Batch)Norm\w*\(")
 MASKED_NAN = (
@@ -99,6 +110,10 @@ def explanation_of_values(
     for reason, kinds in NOTED.items():
         if reason in noted and kind in kinds:
             return reason
+    if kind == "value" and HALF_WAY in noted and ".step()" in program:
+        return STEPPED
+    if kind == "grad value" and is_written_result_of_vmap(program):
+        return KEPT_BY_FUNC
     theirs, _, mine = detail.partition(", livegrad ")
     if (
         kind != "grad"
@@ -134,6 +149,12 @@ def explanation_of_values(
     if kind == "value" and "autograd.grad(" not in program:
         return None
     return HIDDEN_WHOLE if is_watched(program, torchs) else None
+
+
+def is_written_result_of_vmap(program: str) -> bool:
+    """Whether what vmap returned was written in a way that PyTorch does not see."""
+    made = re.findall(r"^(\w+) = T\.func\.vmap\(", program, re.MULTILINE)
+    return any(re.search(rf"\b{name}\.(data|detach\(\))\.\w+_\(", program) for name in made)
 
 
 def is_masked_nan(pairs: list[tuple[float, float]], program: str, torchs: dict[str, Any]) -> bool:
@@ -194,6 +215,10 @@ def explanation_of_numbers(
         a == 0 and math.isnan(b) for a, b in pairs
     ):
         return UNKNOWN_SCORES
+    if "soft_margin_loss(" in program and all(a == math.inf and b < math.inf for a, b in pairs):
+        return OVERFLOWING
+    if NORMALISED.search(program) and all(b == 0 and abs(a) < 1e-4 for a, b in pairs):
+        return EQUAL_TO_MEAN
     if NORMALISED.search(program) and all(math.isnan(a) and math.isinf(b) for a, b in pairs):
         return INFINITE_GRADIENT
     if re.search(r"\blogit\(", program) and all(math.isinf(a) and a == -b for a, b in pairs):

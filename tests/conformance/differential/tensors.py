@@ -77,6 +77,11 @@ def has_zero_gradient(x: Any) -> bool:
     return isinstance(x, torch.Tensor) and x._grad is not None and x._grad._is_zerotensor()
 
 
+def has_gradient_of_old_shape(x: Any) -> bool:
+    """Whether the gradient that PyTorch has given a tensor has another shape."""
+    return isinstance(x, torch.Tensor) and x._grad is not None and x._grad.shape != x.shape
+
+
 def is_unsigned(x: torch.Tensor) -> bool:
     return x.dtype is torch.uint8
 

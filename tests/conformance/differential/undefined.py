@@ -44,9 +44,14 @@ TOO_LARGE = (
     "NaN, by how many there are"
 )
 
+COPIED_OVERLAP = (
+    "a copy with a part replaced is otherwise what it is a copy of; PyTorch's overlaps as that does"
+)
+
 ON_THE_WAY = (  # refusals of what is met after some gradients may have been brought
     "derivative for .* is not implemented|the gradient of a tensor that was given another shape"
 )
+WITH_PART = re.compile(r"\b(select|slice|diagonal)_scatter\(")
 NORMS = re.compile(r"(layer|group)_norm\(")
 ZERO_TO_POWER = re.compile(r"(?<![\w.])0(?:\.0)? \*\* (\w+)")
 NUMBER_OVER = re.compile(r"= [^=]*[\dj]\)? / (\w+)")
@@ -94,6 +99,8 @@ def notes(
         found.add(TOO_LARGE)
     if ZERO_TO_POWER.search(line) and any(x.is_complex() for x in tensors):
         found.add(ZERO_TO)
+    if WITH_PART.search(line) and any(map(overlaps_itself, tensors)):
+        found.add(COPIED_OVERLAP)
     in_no_order = IN_NO_ORDER.search(line) is not None
     if in_no_order and any(overlaps_itself(x) for x in tensors):
         found.add(OVERLAPPING)

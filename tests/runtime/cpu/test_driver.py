@@ -176,6 +176,19 @@ def test_split_covers_every_item_once(count: int, grain: int) -> None:
     assert set(data[:, 2].tolist()) <= {0, 1}
 
 
+@pytest.mark.parametrize("counts", [(0, 5, 1, 300, 7), (2, 0), (0, 0), (1, 1, 1)])
+@pytest.mark.parametrize("grain", [1, 3, 100])
+def test_threads_share_the_items_of_all_blocks(counts: tuple[int, ...], grain: int) -> None:
+    data = [np.zeros(max(count, 1), np.int64) for count in counts]
+    blocks = [n for count, x in zip(counts, data, strict=True) for n in (count, x.ctypes.data, 1)]
+    steps = [Step(kernel(ADD, "add"), 0, repeat=len(counts), stride=3, grain=grain)]
+    program = Program([], blocks, steps)
+    assert program.run([]) == 0
+    assert program.wants_threads == (sum(counts) >= 2 * grain)
+    for count, x in zip(counts, data, strict=True):
+        assert x.tolist() == ([1] * count or [0])
+
+
 def test_serial_step_is_never_split() -> None:
     data = np.zeros((1000, 4), np.int64)
     block = [1000, data.ctypes.data]

@@ -38,8 +38,9 @@ leave:
 
 
 def incrementing(data: np.ndarray, repeat: int = 1) -> Program:
-    step = Step(jit.compile_kernel(INCREMENT, "increment"), 0, repeat=repeat, grain=1)
-    return Program([], [data.size, data.ctypes.data], [step])
+    """A program of so many steps, each of which adds 1 to all elements."""
+    step = Step(jit.compile_kernel(INCREMENT, "increment"), 0, grain=1)
+    return Program([], [data.size, data.ctypes.data], [step] * repeat)
 
 
 def workers() -> list[threading.Thread]:
