@@ -122,7 +122,7 @@ def wrote_to_leaf(x: Any, value: Any, first: int) -> bool:
     place = len(state.nodes) - 1
     if node.index < first or place < 0 or state.nodes[place] is not node:
         return False
-    if state.handles[place] is not value or to() is not x or not node.inputs:
+    if state.handles[place] is not value or id(to()) != id(x) or not node.inputs:
         return False
     node.grad_to = to
     state.handles[place] = x
