@@ -16,7 +16,13 @@ from livegrad.graph.layout import may_overlap
 from livegrad.graph.op import Op
 from livegrad.graph.overlap import AT_ALL, PARTLY, check_overlap
 from livegrad.graph.record import binary
-from livegrad.graph.writes import prepare_write, rebind, wrote_plainly
+from livegrad.graph.writes import (
+    next_index,
+    prepare_write,
+    rebind,
+    wrote_plainly,
+    wrote_to_leaf,
+)
 from livegrad.ops.bookkeeping.in_place import also_of, overwriting
 from livegrad.ops.elementwise import (
     arithmetic as elementwise,
@@ -158,9 +164,10 @@ def inplace(
     """
 
     def method(self: Tensor, /, *args: P.args, **options: P.kwargs) -> Tensor:
-        node = node_of(self)
+        node, first = node_of(self), -1
         if node.grad_to is not None:
             prepare_write(self, expanded)
+            first = next_index()
         if refused is not None and (self._share is not None or refused is AT_ALL):
             is_number = not options and len(args) == 1 and type(args[0]) in _NUMBERS
             if not is_number:
@@ -170,7 +177,9 @@ def inplace(
             if strides is not None and may_overlap(node.meta.shape, strides):
                 return _write_overlapping(self, lambda: function(self, *args, **options), expanded)
             value = function(self, *args, **options)
-            return self if wrote_plainly(self, value) else assign(self, value, expanded)
+            if wrote_plainly(self, value) or (first >= 0 and wrote_to_leaf(self, value, first)):
+                return self
+            return assign(self, value, expanded)
         except TypeError:
             if not strangers((*args, *options.values())):
                 raise

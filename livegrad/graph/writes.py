@@ -22,7 +22,7 @@ from livegrad.graph.handle import (
     wrap,
 )
 from livegrad.graph.layout import repeats
-from livegrad.graph.node import Interior, Node, is_in_vain, place_of
+from livegrad.graph.node import Interior, LeafRef, Node, is_in_vain, place_of
 from livegrad.graph.op import REGISTRY
 from livegrad.graph.record import record
 from livegrad.graph.state import AT_ONCE, LOCAL, setting
@@ -93,6 +93,43 @@ def rebind(x: Tensor, value: Tensor, expanded: bool = False) -> Tensor:
     if path and overwrites:
         _lead_through_reshaped(cell)
     return x
+
+
+@hot
+def next_index() -> int:
+    """The index of the node that is recorded next."""
+    state = LOCAL.state
+    index: int = state.base + len(state.nodes)
+    return index
+
+
+@hot
+def wrote_to_leaf(x: Any, value: Any, first: int) -> bool:
+    """Writes a value under no_grad to a leaf without views, as `p -= rate * p.grad` does.
+
+    It was recorded last, not before the node `first`, for nobody else: so its own node can be the
+    leaf's, and no other tensor is marked as one. False if it is otherwise.
+    """
+    state = LOCAL.state
+    old, node = x._node, value._node
+    to = old.grad_to
+    if state.grad or state.inference or type(to) is not LeafRef or node.grad_to is not None:
+        return False
+    if node.meta is not old.meta or old.meta.strides is not None or old.spent or node.spent:
+        return False
+    if x._share is not None or value._share is not None or value is x:
+        return False
+    place = len(state.nodes) - 1
+    if node.index < first or place < 0 or state.nodes[place] is not node:
+        return False
+    if state.handles[place] is not value or id(to()) != id(x) or not node.inputs:
+        return False
+    node.grad_to = to
+    state.handles[place] = x
+    state.written[node] = place_taken(node, old)
+    x._node = node
+    x._writes += 1
+    return True
 
 
 @hot

@@ -1,0 +1,80 @@
+"""Parameters that a program updates by itself, under no_grad: one node for each operation."""
+
+from __future__ import annotations
+
+import livegrad as lg
+from livegrad.graph.state import LOCAL
+
+
+def names_recorded(write) -> list[str]:
+    lg.zeros(1).item()  # nothing is pending
+    first = len(LOCAL.state.nodes)
+    write()
+    return [node.op.name for node in LOCAL.state.nodes[first:]]
+
+
+def leaf() -> lg.Tensor:
+    p = lg.tensor([1.0, 2.0], requires_grad=True)
+    (p * p).sum().backward()
+    p.grad.tolist()
+    return p
+
+
+def update(p: lg.Tensor) -> None:
+    with lg.no_grad():
+        p -= 0.5 * p.grad
+
+
+def test_an_update_records_no_copy_and_leaves_a_leaf():
+    p = leaf()
+    assert names_recorded(lambda: update(p)) == ["mul", "sub"]
+    assert p.is_leaf
+    assert p.requires_grad
+    assert p._version == 1
+    assert p.tolist() == [0.0, 0.0]
+    p.grad = None
+    (p * 3).sum().backward()
+    assert p.grad.tolist() == [3.0, 3.0]
+
+
+def test_what_was_computed_before_keeps_its_value():
+    p = leaf()
+    before = p * 10
+    update(p)
+    update(p)
+    assert before.tolist() == [10.0, 20.0]
+    assert p.tolist() == [-1.0, -2.0]
+    before.sum().backward()
+    assert p.grad.tolist() == [12.0, 14.0]
+
+
+def test_a_value_that_others_have_is_no_leaf_of_theirs():
+    p, q = leaf(), lg.tensor([5.0, 6.0])
+    with lg.no_grad():
+        value = q * 2
+        p.copy_(value)
+    assert not value.requires_grad
+    assert not (value + 1).requires_grad
+    assert p.requires_grad
+    assert p.tolist() == [10.0, 12.0]
+    value += 1
+    assert p.tolist() == [10.0, 12.0]
+
+
+def test_views_see_what_is_written_to_the_leaf():
+    p = leaf()
+    part, same = p.detach()[1:], p.detach()
+    update(p)
+    assert part.tolist() == [0.0]
+    assert same.tolist() == [0.0, 0.0]
+    assert not same.requires_grad
+    with lg.no_grad():
+        part.add_(7)
+    assert p.tolist() == [0.0, 7.0]
+
+
+def test_several_updates_of_several_leaves_at_once():
+    leaves = [leaf() for _ in range(3)]
+    names = names_recorded(lambda: [update(p) for p in leaves])
+    assert names == ["mul", "sub"] * 3
+    assert [p.tolist() for p in leaves] == [[0.0, 0.0]] * 3
