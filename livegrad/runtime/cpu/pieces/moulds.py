@@ -68,8 +68,9 @@ class Mould(NamedTuple):
         image, kernels = list(self.image), []
         for number, step in enumerate(self.steps):
             at = self.image[STEPS_WORD] + STEP_SLOTS * number
-            block = HEADER_SLOTS + self.image[at + 1]
-            for place, signature in [(at, step.signature), *_placed(block, step.calls)]:
+            first, repeat, stride = self.image[at + 1 : at + 4]
+            starts = [HEADER_SLOTS + first + i * stride for i in range(repeat)]
+            for place, signature in [(at, step.signature), *_placed(starts, step.calls)]:
                 kernels.append(kernel_for(signature))
                 image[place] = kernels[-1].address
         return image, kernels
@@ -97,6 +98,6 @@ def read_mould(told: list[Any]) -> Mould:
     return Mould._make([*fields, read, writes])
 
 
-def _placed(block: int, calls: list[tuple[int, Signature]]) -> list[tuple[int, Signature]]:
-    """Kernels that are called, by the places of their addresses in the image."""
-    return [(block + slot, signature) for slot, signature in calls]
+def _placed(blocks: list[int], calls: list[tuple[int, Signature]]) -> list[tuple[int, Signature]]:
+    """Kernels that are called, by the places of their addresses in all blocks of the image."""
+    return [(block + slot, signature) for block in blocks for slot, signature in calls]
