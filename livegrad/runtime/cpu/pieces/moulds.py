@@ -69,8 +69,8 @@ class Mould(NamedTuple):
         for number, step in enumerate(self.steps):
             at = self.image[STEPS_WORD] + STEP_SLOTS * number
             first, repeat, stride = self.image[at + 1 : at + 4]
-            blocks = [HEADER_SLOTS + first + stride * i for i in range(repeat)]
-            for place, signature in [(at, step.signature), *_placed(blocks, step.calls)]:
+            starts = [HEADER_SLOTS + first + i * stride for i in range(repeat)]
+            for place, signature in [(at, step.signature), *_placed(starts, step.calls)]:
                 kernels.append(kernel_for(signature))
                 image[place] = kernels[-1].address
         return image, kernels
@@ -99,5 +99,5 @@ def read_mould(told: list[Any]) -> Mould:
 
 
 def _placed(blocks: list[int], calls: list[tuple[int, Signature]]) -> list[tuple[int, Signature]]:
-    """Kernels that are called, by the places of their addresses in the image."""
+    """Kernels that are called, by the places of their addresses in all blocks of the image."""
     return [(block + slot, signature) for block in blocks for slot, signature in calls]
