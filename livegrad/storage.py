@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from livegrad import dtypes
+from livegrad.creation import from_numpy
 from livegrad.device import Device
 from livegrad.graph.geometry import root_of, storage_nbytes
 from livegrad.graph.handle import node_of
@@ -28,6 +29,20 @@ class UntypedStorage:
 
     def __init__(self, tensor: Any) -> None:
         self._tensor = tensor.detach()
+
+    @staticmethod
+    def from_file(filename: Any, shared: bool = False, nbytes: int = 0) -> UntypedStorage:
+        """The bytes of a file, read when they are used; written to the file only if `shared`."""
+        mode: Any = "r+" if shared else "c"
+        return UntypedStorage(from_numpy(np.memmap(filename, np.uint8, mode, shape=(nbytes,))))
+
+    def untyped(self) -> UntypedStorage:
+        """The storage itself."""
+        return self
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
+        values = whole_of(self._tensor).view(dtypes.uint8).numpy()
+        return values if dtype is None and not copy else np.array(values, dtype)
 
     @property
     def device(self) -> Device:
@@ -65,8 +80,9 @@ class UntypedStorage:
         return values.view(np.uint8)
 
     def __getitem__(self, key: Any) -> Any:
-        found = self._bytes()[key]
-        return int(found) if isinstance(found, np.integer) else found.tolist()
+        if isinstance(key, slice):  # which shares the memory
+            return UntypedStorage(from_numpy(self.__array__()[key]))
+        return int(self._bytes()[key])
 
     def __iter__(self) -> Iterator[int]:
         return iter(self.tolist())

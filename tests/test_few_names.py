@@ -144,3 +144,11 @@ def test_quotients_of_two_numbers(
     out = lg.div(*given, rounding_mode=mode)
     assert (out.shape, out.dtype, out.item()) == ((), dtype, expected)
     assert lg.floor_divide(7, 2).item() == 3
+
+
+def test_fans() -> None:
+    weight = lg.empty(4, 3, 2)
+    assert lg.nn.init._calculate_correct_fan(weight, "fan_in") == 6
+    assert lg.nn.init._calculate_correct_fan(weight, "FAN_OUT") == 8
+    with pytest.raises(ValueError, match="not supported"):
+        lg.nn.init._calculate_correct_fan(weight, "fan")

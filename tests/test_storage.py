@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from storage_programs import PROGRAMS, Program, expected, outcome
 
@@ -26,7 +28,7 @@ def test_storages() -> None:
     assert hash(storage) == hash(x.untyped_storage())
     assert (len(storage), storage.nbytes(), storage.element_size()) == (6, 6, 1)
     assert list(storage) == storage.tolist() == [0, 1, 2, 3, 4, 5]
-    assert (storage[1], storage[1:3]) == (1, [1, 2])
+    assert (storage[1], list(storage[1:3])) == (1, [1, 2])
     assert x.t().clone().untyped_storage().tolist() == [0, 1, 2, 3, 4, 5]
     typed = lg.arange(3.0).storage()
     assert (typed.size(), typed.tolist(), typed[2], typed.dtype) == (3, [0, 1, 2], 2, lg.float32)
@@ -59,3 +61,21 @@ def test_contiguous_values_cost_no_node() -> None:
     assert x.t().t().contiguous().stride() == (3, 1)
     assert _names(x.reshape(3, 2)) == ["reshape"]
     assert _names(x.t().reshape(6)) == []
+
+
+def test_bytes_of_a_file(tmp_path: Path) -> None:
+    """What `safetensors` does for PyTorch: a file is mapped, and parts of it become tensors."""
+    path = tmp_path / "x.bin"
+    np.arange(6, dtype=np.float32).tofile(path)
+    storage = lg.UntypedStorage.from_file(str(path), False, 24)
+    assert storage.untyped() is storage
+    assert storage.nbytes() == 24
+    part = storage[8:16]
+    assert isinstance(part, lg.UntypedStorage)
+    assert part.nbytes() == 8
+    x = lg.asarray(part, dtype=lg.uint8).view(lg.float32)
+    assert x.tolist() == [2.0, 3.0]
+    x += 1
+    assert x.tolist() == [3.0, 4.0]
+    assert np.fromfile(path, np.float32).tolist() == [0.0, 1.0, 2.0, 3.0, 4.0, 5.0]
+    assert list(lg.tensor([1, 2], dtype=lg.int16).untyped_storage()[1:3]) == [0, 2]

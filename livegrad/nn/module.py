@@ -34,6 +34,9 @@ class HasForward(Protocol[P, R]):
         ...
 
 
+_EXTRA_STATE_KEY_SUFFIX = "_extra_state"
+
+
 class Module(Stateful):
     """Base class of neural networks and their layers.
 

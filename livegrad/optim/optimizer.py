@@ -80,7 +80,8 @@ def _counted(step: Step) -> Step:
 
     @wraps(step)
     def method(self: Optimizer, *args: Any, **kwargs: Any) -> Any:
-        if self._stepping:
+        # What wraps an optimiser need not be one itself: it has no hooks, as in PyTorch.
+        if self._stepping or "_step_pre_hooks" not in self.__dict__:
             return step(self, *args, **kwargs)
         self._stepping = True
         self.steps_taken += 1

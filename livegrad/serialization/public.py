@@ -60,7 +60,8 @@ def save(
     Args:
         format: "safetensors" (one safetensors file, with the rest as JSON in its metadata) or
             "torch" (what `torch.load(weights_only=True)` reads). By default "torch" if the name
-            ends in .pt, .pth, .bin or .ckpt and there are no such objects, else "safetensors".
+            ends in .pt, .pth, .bin or .ckpt and there are no such objects, nor NumPy's, else
+            "safetensors".
         pickle_module, pickle_protocol: accepted, and not used.
         _use_new_zipfile_serialization: False writes what torch.save did before version 1.6.
     """
@@ -81,7 +82,7 @@ def save(
 
 
 def _prepared(obj: Any, format: str, old: bool, either: bool) -> Callable[[IO[bytes]], None]:
-    """What writes `obj`; `either` format if there are objects that the wanted one cannot hold."""
+    """What writes `obj`; `either` format if there are values that the wanted one cannot hold."""
     if format == "safetensors":
         document = prepare_document(obj)
         return lambda file: write_document(file, document)
@@ -92,11 +93,10 @@ def _prepared(obj: Any, format: str, old: bool, either: bool) -> Callable[[IO[by
         pickled = prepare_torch(obj)
         return lambda file: write_torch(file, pickled)
     except Refused:
-        encoder = Encoder()
-        value = encoder.encode(obj) if either else None
-        if not encoder.has_objects:
+        if not either:
             raise
-        instead = prepare_encoded(encoder, value)
+        encoder = Encoder()
+        instead = prepare_encoded(encoder, encoder.encode(obj))
         return lambda file: write_document(file, instead)
 
 

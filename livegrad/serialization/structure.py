@@ -53,7 +53,6 @@ class Encoder:
         # By identity: the number of an object, and the object, so that its identity stays its own.
         self.objects: dict[int, tuple[int, Any]] = {}
         self.within = 0  # how many objects the walk is in
-        self.has_objects = False  # or names of classes and functions
         self._tensors: dict[str, dict[int, tuple[int, Any]]] = {}
 
     def encode(self, x: Any) -> Any:
@@ -74,7 +73,6 @@ class Encoder:
             return rule(self, x)
         if isinstance(x, np.ndarray | np.generic):
             self.walk.refuse(x)
-        self.has_objects = True
         return _objects().encode_object(self, x)
 
     # ---- leaves --------------------------------------------------------------------------
@@ -86,7 +84,6 @@ class Encoder:
 
     def _tensor(self, x: Any) -> Any:
         if x._saved_tag is not None:
-            self.has_objects = True
             return {x._saved_tag: self.encode(x._saved())}
         if x.layout is not strided:
             return self._sparse(x, isinstance(x, parameter_class()))

@@ -332,3 +332,20 @@ def test_a_gradient_that_is_a_view_of_its_parameter_follows_it(make, shown):
     p.grad = shown(p)
     optimizer.step()
     assert p.grad.tolist() == p.tolist() != [-1.0]
+
+
+def test_a_wrapper_of_an_optimiser_that_is_none_itself() -> None:
+    """Its class is an optimiser's, its constructor is not called: as in `accelerate`."""
+
+    class Wrapper(optim.Optimizer):
+        def __init__(self, inner: optim.Optimizer) -> None:
+            self.optimizer = inner
+
+        def step(self, closure: object = None) -> object:
+            return self.optimizer.step()
+
+    x = lg.ones(1, requires_grad=True)
+    wrapped = Wrapper(optim.SGD([x], 0.5))
+    x.sum().backward()
+    wrapped.step()
+    assert x.item() == 0.5

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import mmap
 import os
+import random
 import re
 import signal
 import stat
@@ -394,3 +395,23 @@ with writing({str(tmp_path / "x.pt")!r}) as file:
     SAVERS[way]({"x": lg.ones(3)}, tmp_path)
     assert not left.exists()
     assert all(path.exists() for path in (alive, elsewhere, notes))
+
+
+def test_arrays_of_numpy_in_files_with_pytorchs_endings(tmp_path: Path) -> None:
+    """States of generators, which trainers save beside those of ours."""
+    state = {
+        "numpy": np.random.RandomState(3).get_state(),
+        "python": random.getstate(),
+        "x": lg.ones(2),
+    }
+    path = tmp_path / "rng_state.pth"
+    lg.save(state, path)
+    found = lg.load(path)
+    assert found["python"] == state["python"]
+    assert found["numpy"][0] == state["numpy"][0]
+    assert (found["numpy"][1] == state["numpy"][1]).all()
+    np.random.RandomState().set_state(found["numpy"])
+    with pytest.raises(TypeError, match="ndarray"):
+        lg.save(state, path, format="torch")
+    lg.save({"x": lg.ones(2)}, path)
+    assert path.read_bytes()[:2] == b"PK"
