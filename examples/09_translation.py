@@ -20,9 +20,6 @@ from livegrad.text import Field, ParallelCorpus, bleu_score
 from livegrad.utils.data import DataLoader, LengthBucketSampler
 
 args = arguments(__doc__)
-Pairs = list[tuple[str, str]]
-
-
 ENGLISH = (
     "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen "
     "sixteen seventeen eighteen nineteen twenty thirty forty fifty sixty seventy eighty ninety "
@@ -122,7 +119,7 @@ else:
     both = ParallelCorpus.from_csv(root / "pairs.tsv")
     corpus = both.filter(lambda a, b: 2 <= len(a.split()) <= 8 and len(b.split()) <= 9)
     random.shuffle(corpus.pairs)
-    width, epochs, rare = 128, 8, 2
+    width, epochs, rare = 128, 20, 2
 held = 100 if args.quick else 400
 pairs, test_pairs = corpus.pairs[held:], corpus.pairs[:held]
 source_field = Field("basic_english", lower=True)
@@ -133,14 +130,14 @@ print(f"{len(pairs)} pairs, {len(source_field.vocab)} and {len(target_field.voca
 pad, begin, end = [target_field.vocab[x] for x in ("<pad>", "<s>", "</s>")]
 
 
-def collate(samples: Pairs) -> tuple[Tensor, Tensor]:
+def collate(samples: list[tuple[str, str]]) -> tuple[Tensor, Tensor]:
     return source_field([a for a, _ in samples]), target_field([b for _, b in samples])
 
 
 sampler = LengthBucketSampler(ParallelCorpus(pairs).lengths(), batch_size=64)
 loader = DataLoader(pairs, batch_sampler=sampler, collate_fn=collate)
 model = Translator(len(source_field.vocab), len(target_field.vocab), width)
-optimizer = optim.AdamW(model.parameters(), lr=4e-3)
+optimizer = optim.AdamW(model.parameters(), lr=4e-3 if root is None else 2e-3)
 scheduler = optim.lr_scheduler.CosineAnnealingLR(optimizer, epochs * len(loader))
 for epoch in range(epochs):
     for source, target in (bar := train.progress(loader, f"epoch {epoch + 1}/{epochs}")):
@@ -167,6 +164,15 @@ lookup: dict[str, tuple[float, str]] = {}
 for (x, y), n in together.items():
     lookup[x] = max(lookup.get(x, (0.0, x)), (n / (left[x] + right[y]), y))
 
+
+def in_full(tokens: list[str], written: list[int], looked: list[Tensor]) -> list[str]:
+    """The words; one that is not in the vocabulary is looked up where the writer looked."""
+    words = target_field.vocab.lookup_tokens([x for x in written if x not in (begin, end)])
+    asked = [tokens[int(look.argmax())] for look in looked[: len(words)]]
+    pairs = zip(words, asked, strict=True)
+    return [lookup.get(x, (0.0, x))[1] if word == "<unk>" else word for word, x in pairs]
+
+
 found: dict[str, list[list[str]]] = {"copy": [], "look-up": [], "greedy": [], "4 beams": []}
 model.eval()
 with lg.no_grad():
@@ -176,7 +182,7 @@ with lg.no_grad():
         found["look-up"].append([lookup.get(x, (0.0, x))[1] for x in tokens])
         for name, beams in (("greedy", 1), ("4 beams", 4)):
             written, looked = model.beam_search(source_field([a]), begin, end, beams)
-            found[name].append(target_field.texts([written])[0])
+            found[name].append(in_full(tokens, written, looked))
 wanted = [[target_field.preprocess(b)] for _, b in test_pairs]
 bleu = {name: bleu_score(texts, wanted) for name, texts in found.items()}
 for i in range(3):
