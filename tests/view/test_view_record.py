@@ -118,8 +118,12 @@ def test_values_change_no_result() -> None:
 
 def test_nothing_is_left_when_it_is_off() -> None:
     lists = (*events.KINDS.values(), events.FLUSHING, events.WALKED, events.BACKWARD, events.STEP)
+    net = Net()
+    optimizer = lg.optim.SGD(net.parameters(), lr=0.1)
+    train(net, 1, optimizer)  # the lint listens from the first step of an optimiser on
     plain, listeners = Module.__dict__["__call__"], [len(x) for x in lists]
-    watched(steps=2)
+    with lg.watch():
+        train(net, 2, optimizer)
     assert Module.__dict__["__call__"] is plain
     assert [len(x) for x in lists] == listeners
     assert not events.RECORDED
