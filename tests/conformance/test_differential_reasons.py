@@ -46,6 +46,10 @@ TWICE = [
     "g.sum().backward()",
     "check()",
 ]
+OF_TRANSFORM = [
+    "a = T.tensor([1.25, -3.0], requires_grad=True)",
+    "h = T.func.grad(lambda t: (t ** 3).sum())(a)",
+]
 NEARLY = "a = T.full((3,), 3.0); b = (a.log() * 2).exp()"
 
 
@@ -305,6 +309,13 @@ NEARLY = "a = T.full((3,), 3.0); b = (a.log() * 2).exp()"
             ],
             "of a large x is x",
         ),
+        ([*OF_TRANSFORM, "a.data.relu_()", "(h * h).sum().backward()", "check()"], "by transforms"),
+        ([*OF_TRANSFORM, f"(h * (h + {OTHER})).sum().backward()", "check()"], None),
+        (
+            ["a = T.ones(2); b = a.amax(); c = b[...]", "b.requires_grad = True", "c.backward()"],
+            "became a leaf later",
+        ),
+        (["a = T.ones(2); b = a.amax()", f"{OTHER} or b.requires_grad_()", "b.backward()"], None),
         (
             [
                 "a = T.arange(6.0).view(2, 3).requires_grad_()",

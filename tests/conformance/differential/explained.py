@@ -122,6 +122,7 @@ RANGE = "an index out of range is an IndexError: PyTorch's class depends on whic
 TWO_FAULTS = "a tensor must not be written, and has no such index: either may be said first"
 STALE_AND_WRONG = "a view was given up, and cannot be used so anyway: either may be said first"
 UNASKED = "PyTorch takes a view for a leaf until somebody has asked for its grad_fn"
+VIEW_BEFORE = "a view of what became a leaf later requires a gradient, as PyTorch says, and has one"
 NOT_TO_EXPANDED = (
     "nothing is written to expanded tensors; PyTorch's reductions go on with what they wrote there"
 )
@@ -232,6 +233,11 @@ def is_not_to_be_written(refusal: Exception) -> bool:
     return re.match(words, str(refusal)) is not None
 
 
+def is_view_of_later_leaf(x: Any) -> bool:
+    """Whether a tensor says that it requires a gradient, and yet has nowhere to give it to."""
+    return x._is_view() and x.requires_grad and x.grad_fn is None and x._base.is_leaf
+
+
 def is_met_by_backward(message: str, line: str, named: Sequence[Any]) -> bool:
     """Whether backward was refused a value that it needs: that of a view, which was written."""
     stale = re.match(r"Output \d+ of \w+ is a view and its base|A view was created", message)
@@ -290,8 +296,9 @@ def explanation(
         return HIDDEN_VIEW if hidden and any(f in x for f in HIDING for x in before) else None
     if "does not require grad and does not have a grad_fn" in message and found is None:
         # PyTorch returns zeros for what is empty, or was picked as nothing: a constant.
-        gradient = "create_graph=True" in line and any(x.numel() == 0 for x in named)
-        return NOTHING_FLOWS if gradient else None
+        if "create_graph=True" in line and any(x.numel() == 0 for x in named):
+            return NOTHING_FLOWS
+        return VIEW_BEFORE if any(is_view_of_later_leaf(x) for x in named[:1]) else None
     if "Dimension out of range" in message and "repeat_interleave(" in line:
         return SINGLE if any(x.ndim == 0 for x in named) else None
     if type(wrong) is RuntimeError and isinstance(found, NotImplementedError):

@@ -112,7 +112,7 @@ def explanation_of_values(
             return reason
     if kind == "value" and HALF_WAY in noted and ".step()" in program:
         return STEPPED
-    if kind == "grad value" and is_written_result_of_vmap(program):
+    if kind == "grad value" and is_written_beside_transform(program):
         return KEPT_BY_FUNC
     theirs, _, mine = detail.partition(", livegrad ")
     if (
@@ -151,9 +151,10 @@ def explanation_of_values(
     return HIDDEN_WHOLE if is_watched(program, torchs) else None
 
 
-def is_written_result_of_vmap(program: str) -> bool:
-    """Whether what vmap returned was written in a way that PyTorch does not see."""
+def is_written_beside_transform(program: str) -> bool:
+    """Whether what a transform returned, or was given, is written so that PyTorch does not see."""
     made = re.findall(r"^(\w+) = T\.func\.vmap\(", program, re.MULTILINE)
+    made += re.findall(r"= T\.func\.grad\(.*\)\((\w+)\)$", program, re.MULTILINE)
     return any(re.search(rf"\b{name}\.(data|detach\(\))\.\w+_\(", program) for name in made)
 
 
