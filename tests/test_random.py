@@ -142,6 +142,29 @@ def test_multinomial():
         lg.multinomial(weights, 4)
 
 
+@pytest.mark.parametrize("dtype", [lg.float16, lg.bfloat16, lg.float32, lg.float64])
+def test_one_category_of_each_row(dtype):
+    lg.manual_seed(0)
+    weights = lg.tensor([1.0, 0.0, 3.0, 4.0], dtype=dtype)
+    drawn = lg.multinomial(weights.expand(8000, 4), 1)
+    assert drawn.shape == (8000, 1)
+    assert drawn.dtype is lg.int64
+    share = np.bincount(drawn.flatten().numpy(), minlength=4) / 8000
+    np.testing.assert_allclose(share, [0.125, 0, 0.375, 0.5], atol=0.02)
+    assert lg.multinomial(weights, 1).shape == (1,)
+    assert lg.multinomial(lg.ones(0, 3), 1).shape == (0, 1)
+    tiny = lg.multinomial(lg.tensor([0.0, 1e-300], dtype=lg.float64).expand(50, 2), 1)
+    assert tiny.flatten().tolist() == [1] * 50
+
+
+@pytest.mark.usefixtures("whole_plans")
+def test_one_category_is_drawn_without_numpy(counted):
+    weights = lg.tensor([1.0, 2.0, 3.0])
+    with counted() as count:
+        assert lg.multinomial(weights, 1).item() in (0, 1, 2)
+    assert count.host_steps == 0
+
+
 @pytest.mark.parametrize("weights", [[0.2, -0.1], [float("nan"), 1.0], [float("inf"), 1.0], [0.0]])
 @pytest.mark.parametrize("rows", [1, 3])
 def test_multinomial_refuses(weights, rows):

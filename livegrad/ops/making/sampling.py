@@ -1,10 +1,11 @@
 """Samples of given probabilities, rates and shapes: multinomial, Poisson, binomial, gamma.
 
-These need a varying number of random words per element, and run on the host.
+Most need a varying number of random words per element, and run on the host.
 """
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,12 +15,21 @@ from livegrad.graph.handle import node_of
 from livegrad.graph.infer import broadcast_shapes
 from livegrad.graph.meta import Meta, meta_of
 from livegrad.graph.op import Op
-from livegrad.graph.record import record
-from livegrad.ops.elementwise.arithmetic import cast, div, mul, zero_gradient
+from livegrad.graph.record import record, unary
+from livegrad.ops.elementwise.arithmetic import (
+    cast,
+    div,
+    mul,
+    neg,
+    where,
+    zero_gradient,
+)
 from livegrad.ops.elementwise.comparison import clamp
+from livegrad.ops.elementwise.pointwise_math import log
 from livegrad.ops.making.philox import philox, unit64
-from livegrad.ops.making.random import float_dtype
-from livegrad.ops.reductions.reduce import sum as sum_of
+from livegrad.ops.making.random import RAND, float_dtype
+from livegrad.ops.picking.checking import CHECK_WEIGHT, CHECK_WEIGHTS
+from livegrad.ops.reductions.reduce import argmin, sum as sum_of
 from livegrad.ops.shaping.movement import whole
 from livegrad.ops.special.special_math import special
 from livegrad.ops.support import samples as s
@@ -102,6 +112,37 @@ MULTINOMIAL = Op(
 )
 
 
+def _drawn_expand(n: Any, weights: Tensor) -> Tensor:
+    """The first of exponential numbers with these rates."""
+    wide = unary(CHECK_WEIGHT, cast(weights, dtypes.float64))
+    rates = div(wide, unary(CHECK_WEIGHTS, sum_of(wide, -1, True)))
+    unit = record(RAND, (), (dtypes.float64,), n.args, weights.shape)
+    waits = div(neg(log(1.0 - unit)), rates)
+    return argmin(where(rates > 0, waits, math.inf), -1, True)
+
+
+DRAWN = Op(
+    "drawn",
+    "composite",
+    # One category drawn with the weights of each row: args (seed, offset).
+    infer=lambda metas, attrs, shape: meta_of(shape, dtypes.int64),
+    expand=_drawn_expand,
+    saves="",
+    samples=s.calls(
+        lambda: s.Sample(
+            (s.uniform(3, 5, low=0.1),),
+            lambda x: multinomial(x, 1, generator=Generator(1)),
+            smooth=False,
+        ),
+        lambda: s.Sample(
+            (s.uniform(40, low=0.1),),
+            lambda x: multinomial(x, 1, True, generator=Generator(2)),
+            smooth=False,
+        ),
+    ),
+)
+
+
 @exact
 def multinomial(
     input: Tensor,
@@ -126,6 +167,8 @@ def multinomial(
             f"got {num_samples} and {meta.shape[-1]}"
         )
     shape = (*meta.shape[:-1], num_samples)
+    if num_samples == 1 and meta.shape[-1] > 1:  # of one category, nobody would look at weights
+        return record(DRAWN, (input,), (), _source(generator).draw(meta.numel), shape)
     rows = meta.numel // meta.shape[-1] if meta.numel else 0
     drawn = rows * (num_samples if replacement else meta.shape[-1])
     attrs = (bool(replacement),)
