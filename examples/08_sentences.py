@@ -194,8 +194,7 @@ if plt := pyplot():
     plt.legend()
     save(plt, args)
 
-baseline = tested["bag of words"]
-gain = 0.1 if root is None else 0.0
+baseline, gain = tested["bag of words"], 0.1 if root is None else 0.0
 result("bag of words", baseline)
 result("Transformer", tested["Transformer"], at_least=baseline + gain if root is None else None)
 result("LSTM", tested["LSTM"], at_least=baseline + gain)

@@ -2,9 +2,8 @@
 
     livegrad data get translation-de && python 09_translation.py
 
-With `--quick` or without that data: numbers in words, "three hundred forty two" to "drei hundert
-zwei und vierzig", which are generated; German says ones before tens, so that looking up word by
-word is not enough. BLEU is compared with copying, and with such a look-up.
+With `--quick` or without that data, numbers in words ("ninety two", "zwei und neunzig") are made:
+looking up word by word is not enough. BLEU is compared with copying, and with such a look-up.
 """
 
 import random
@@ -84,23 +83,19 @@ class Translator(nn.Module):
         """The likeliest translation of one sentence (1, S), and where each word looked."""
         memory, state = self.encode(source)
         there = lg.ones_like(source).bool()
-        open_ = [(0.0, [begin], state, [])]  # log-likelihood, words, state, looks
-        done = []
+        done, open_ = [], [(0.0, [begin], state, [])]  # log-likelihood, words, state, looks
         for _ in range(longest):
             words = lg.tensor([row[1][-1:] for row in open_])
             states = lg.cat([row[2] for row in open_], dim=1)
-            rows = len(open_)
-            scores, states, looks = self.decode(
-                words, states, memory.expand(rows, -1, -1), there.expand(rows, -1)
-            )
+            read = memory.expand(len(open_), -1, -1), there.expand(len(open_), -1)
+            scores, states, looks = self.decode(words, states, *read)
             best = F.log_softmax(scores[:, -1], dim=-1).topk(beams)
-            longer = []
             values, indices = best.values.tolist(), best.indices.tolist()
-            for i, (so_far, text, _, looked) in enumerate(open_):
-                for value, word in zip(values[i], indices[i], strict=True):
-                    longer.append(
-                        (so_far + value, [*text, word], states[:, i : i + 1], [*looked, looks[i]])
-                    )
+            longer = [
+                (so_far + value, [*text, word], states[:, i : i + 1], [*looked, looks[i]])
+                for i, (so_far, text, _, looked) in enumerate(open_)
+                for value, word in zip(values[i], indices[i], strict=True)
+            ]
             longer.sort(key=lambda row: -row[0])
             done += [row for row in longer[:beams] if row[1][-1] == end]
             open_ = [row for row in longer[:beams] if row[1][-1] != end]
@@ -168,9 +163,9 @@ for (x, y), n in together.items():
 def in_full(tokens: list[str], written: list[int], looked: list[Tensor]) -> list[str]:
     """The words; one that is not in the vocabulary is looked up where the writer looked."""
     words = target_field.vocab.lookup_tokens([x for x in written if x not in (begin, end)])
-    asked = [tokens[int(look.argmax())] for look in looked[: len(words)]]
-    pairs = zip(words, asked, strict=True)
-    return [lookup.get(x, (0.0, x))[1] if word == "<unk>" else word for word, x in pairs]
+    asked = [tokens[int(look.argmax())] for look in looked]
+    both = zip(words, asked, strict=False)  # it also looked for the end
+    return [lookup.get(x, (0.0, x))[1] if word == "<unk>" else word for word, x in both]
 
 
 found: dict[str, list[list[str]]] = {"copy": [], "look-up": [], "greedy": [], "4 beams": []}
