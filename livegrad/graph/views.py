@@ -469,7 +469,9 @@ def place_taken(node: Node, old: Node) -> Any:
 def _at_place(place: Node, value: Tensor, overwrites: bool, of_whole: bool) -> Tensor:
     """`value` without a history, to which gradients come on their way to the interior `place`."""
     meta = value._node.meta
-    if place.cut is not None:  # they are refused there; its value cannot be had, nor is it needed
+    # Its value is not needed. It cannot be had where gradients are refused, and may be hard to have
+    # again where it was dropped.
+    if place.cut is not None or (not overwrites and _was_dropped(place)):
         value = laid_out(unary(REGISTRY["clone"], value), meta)
         value._node.grad_to = Interior((place,), lambda g: [(place, g)])
         return value
@@ -480,6 +482,12 @@ def _at_place(place: Node, value: Tensor, overwrites: bool, of_whole: bool) -> T
     if not is_broadcast(place.meta.shape, meta.shape):
         value._node.grad_to = Interior((place,), refuse_shape)
     return value
+
+
+def _was_dropped(node: Node) -> bool:
+    """Whether nobody wanted a value when it was computed: it is neither there nor pending."""
+    state = LOCAL.state
+    return node.buffer is None and not 0 <= node.index - state.base < len(state.nodes)
 
 
 def is_broadcast(shape: Shape, to: Shape) -> bool:

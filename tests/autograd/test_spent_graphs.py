@@ -475,3 +475,18 @@ def test_a_node_that_is_cut_may_be_cut_again():
     update()
     with pytest.raises(RuntimeError, match="second time"):
         z.sum().backward()
+
+
+def test_gradients_with_a_graph_are_added_to_after_updates() -> None:
+    """A gradient that was differentiated has a place in a graph whose value nobody has."""
+    b = lg.tensor([1.0, 2.0], requires_grad=True)
+    w = lg.nn.Parameter(lg.tensor([3.0, 4.0]))
+    optimizer = lg.optim.SGD([w], lr=0.5)
+    (gradient,) = lg.autograd.grad((b**2).sum(), b, create_graph=True)
+    (gradient**2).sum().backward()
+    ((b * w) ** 2).sum().backward(create_graph=True)
+    for loss in (lambda: ((b * w) ** 2).mean(), lambda: (b**2).mean()):
+        optimizer.zero_grad()
+        loss().backward()
+        optimizer.step()
+    assert b.grad.tolist() == [36.0, 114.0]
