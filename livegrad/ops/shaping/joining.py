@@ -69,6 +69,10 @@ class EachInput(tuple[Any, ...]):
 # ---------------------------------------------------------------------------------------- cat
 
 
+# More tensors than this are many; bytes of all of them for which copying twice costs nothing.
+MANY, _AT_ONCE, _LITTLE = 16, 32, 1 << 20
+
+
 def _cat_infer(metas: tuple[Meta, ...], attrs: Attrs, shape: Any) -> Meta:
     dim = attrs[0]
     shapes = [m.shape for m in metas]
@@ -161,7 +165,8 @@ def cat(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
     given = same_dtype(given, metas)
     if any([m.shape == (0,) for m in metas]):
         return _joined_with_nothing(given, metas, dim)
-    return record(CAT, given, (normal_dim("cat", dim, metas[0].ndim),))
+    dim = normal_dim("cat", dim, metas[0].ndim)
+    return record(CAT, given, (dim,)) if len(given) <= MANY else _many_joined(given, dim)
 
 
 @hot
@@ -184,7 +189,35 @@ def _joined_plainly(tensors: Any, dim: Any) -> Tensor | None:
         dim = dim + ndim
     if not 0 <= dim < ndim:
         return None
-    return record(CAT, tensors, (dim,))
+    return record(CAT, tensors, (dim,)) if len(tensors) <= MANY else _many_joined(tensors, dim)
+
+
+def _many_joined(tensors: Sequence[Tensor], dim: int) -> Tensor:
+    """Many tensors, in a tree of 2, 4, … 32 at a time if they are little.
+
+    How many there are is often new: the steps of an episode, say. Such pieces are known, whatever
+    their number is; one for each number would have to be made.
+    """
+    metas = [node_of(x).meta for x in tensors]
+    shape = metas[0].shape
+    around = [(m.ndim, m.shape[:dim], m.shape[dim + 1 :]) for m in metas]
+    alike = all([x == (len(shape), shape[:dim], shape[dim + 1 :]) for x in around])
+    if not alike or sum([m.nbytes for m in metas]) > _LITTLE:
+        return record(CAT, tensors, (dim,))
+    found = list(tensors)
+    while len(found) > 1:
+        found = [x[0] if len(x) == 1 else record(CAT, x, (dim,)) for x in _groups(found)]
+    return found[0]
+
+
+def _groups(items: list[Tensor]) -> Iterator[list[Tensor]]:
+    """Items in their order, in groups of which each is as many as a power of two."""
+    at, size = 0, _AT_ONCE
+    while at < len(items):
+        while size > len(items) - at:
+            size //= 2
+        yield items[at : at + size]
+        at += size
 
 
 def _joined_with_nothing(given: list[Tensor], metas: list[Meta], dim: int) -> Tensor:
