@@ -34,6 +34,7 @@ from livegrad.ops.shaping.movement import (
     reshape,
     reshape_to,
     sizes_of,
+    unsqueeze,
 )
 from livegrad.ops.shaping.reshaping import atleast_1d, atleast_2d, atleast_3d
 from livegrad.ops.shaping.slicing import items_at, narrow
@@ -295,11 +296,11 @@ def stack(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
                 f"{list(node_of(x).meta.shape)} at entry {i}"
             )
     d = normal_dim("stack", dim, len(shape) + 1)
+    metas = [node_of(x).meta for x in given]
+    if d == len(shape) and any([m.strides is not None for m in metas]):
+        return cat([unsqueeze(x, d) for x in given], d)  # as PyTorch does, with these strides
     wide = shape[:d] + (1,) + shape[d:]
-    return laid_out_as(
-        cat([reshape_to(x, wide) for x in given], d),
-        _stack_strides([node_of(x).meta for x in given], d),
-    )
+    return laid_out_as(cat([reshape_to(x, wide) for x in given], d), _stack_strides(metas, d))
 
 
 def _stack_strides(metas: list[Meta], dim: int) -> Strides | None:

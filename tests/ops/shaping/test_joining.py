@@ -39,3 +39,9 @@ def test_stacks_of_new_lengths_make_no_pieces(monkeypatch):
     for count in (131, 204, 333):
         assert sum(step(count)) == count * 6
     assert counters.pieces_made == before
+
+
+def test_strides_of_a_stack_along_a_new_last_dim_are_those_of_its_parts():
+    windows = lg.arange(16.0).reshape(4, 4).unfold(-1, 4, 1)
+    found = [lg.stack([windows] * 3, d).stride() for d in range(4)]
+    assert found == [(16, 4, 4, 1), (12, 4, 4, 1), (12, 12, 4, 1), (12, 1, 3, 1)]
