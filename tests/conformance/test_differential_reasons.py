@@ -309,7 +309,6 @@ NEARLY = "a = T.full((3,), 3.0); b = (a.log() * 2).exp()"
             ],
             "of a large x is x",
         ),
-        (["a = T.ones(2, 2, 2, dtype=T.float16)", "b = a.trace()"], "said first"),
         ([*OF_TRANSFORM, "a.data.relu_()", "(h * h).sum().backward()", "check()"], "by transforms"),
         ([*OF_TRANSFORM, f"(h * (h + {OTHER})).sum().backward()", "check()"], None),
         (

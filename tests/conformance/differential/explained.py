@@ -119,7 +119,7 @@ SUBCLASS = "NotImplementedError is a RuntimeError: whoever catches PyTorch's cat
 CLAMPED = "clamp with numbers casts to the dtype of out, as clamp with tensors does in both"
 STALE = "a view that was given up is refused by every function, also by those without a gradient"
 RANGE = "an index out of range is an IndexError: PyTorch's class depends on which kernel meets it"
-TWO_FAULTS = "two things are wrong, of which either may be said first"
+TWO_FAULTS = "a tensor must not be written, and has no such index: either may be said first"
 STALE_AND_WRONG = "a view was given up, and cannot be used so anyway: either may be said first"
 UNASKED = "PyTorch takes a view for a leaf until somebody has asked for its grad_fn"
 VIEW_BEFORE = "a view of what became a leaf later requires a gradient, as PyTorch says, and has one"
@@ -264,8 +264,6 @@ def explanation_of_two(wrong: Exception, found: Exception, named: Sequence[Any])
     if is_out_of_range(str(wrong)):
         both = is_not_to_be_written(found)
         return TWO_FAULTS if both else RANGE if is_out_of_range(str(found)) else None
-    if "not implemented for '" in str(wrong) and "expected a matrix" in str(found):
-        return TWO_FAULTS
     if "view of its base has been modified" in str(found) and any(map(is_stale, named)):
         return STALE_AND_WRONG
     if is_of_no_index(str(found)) and any(x.numel() == 0 for x in named):
