@@ -466,6 +466,15 @@ def place_taken(node: Node, old: Node) -> Any:
     return old
 
 
+def taken_by(node: Node, old: Any) -> Node:
+    """The node whose place `node` took, as `place_taken` says it."""
+    if isinstance(old, Node):
+        return old
+    for _ in range(old):
+        node = node.inputs[0]
+    return node
+
+
 def _at_place(place: Node, value: Tensor, overwrites: bool, of_whole: bool) -> Tensor:
     """`value` without a history, to which gradients come on their way to the interior `place`."""
     meta = value._node.meta

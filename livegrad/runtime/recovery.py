@@ -7,6 +7,7 @@ from typing import Any
 from livegrad.graph.handle import Cell
 from livegrad.graph.node import Node
 from livegrad.graph.state import State
+from livegrad.graph.views import taken_by
 
 
 def dependents(nodes: list[Node], failed: Node) -> set[Node]:
@@ -67,14 +68,5 @@ def _last_good(node: Node, written: dict[Node, Any], lost: set[Node]) -> tuple[N
     """
     before, failed = node, 0
     while before in lost and before in written:
-        before, failed = _taken_by(before, written[before]), failed + 1
+        before, failed = taken_by(before, written[before]), failed + 1
     return (node, 0) if before in lost else (before, failed)
-
-
-def _taken_by(node: Node, old: Any) -> Node:
-    """The node whose place another took, given as that node or as how far away it is."""
-    if isinstance(old, Node):
-        return old
-    for _ in range(old):
-        node = node.inputs[0]
-    return node

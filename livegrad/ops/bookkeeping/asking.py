@@ -12,8 +12,8 @@ from typing import Any
 
 from livegrad.graph.above import Above
 from livegrad.graph.losses import HELD
-from livegrad.graph.node import Node
 from livegrad.graph.state import LOCAL, State, flush
+from livegrad.graph.views import taken_by
 from livegrad.graph.watch import BLAMING
 from livegrad.ops.bookkeeping.finite import LARGE, ask_apart, may_ask
 
@@ -53,7 +53,7 @@ def compute_large_writes(state: State) -> None:
     What they were computed from is held, for the case that a gradient is not finite.
     """
     for node, place in state.written.items():
-        if node.meta.nbytes > LARGE and _overwritten(node, place).buffer is not None:
+        if node.meta.nbytes > LARGE and taken_by(node, place).buffer is not None:
             _compute_and_hold()
             return
 
@@ -61,15 +61,6 @@ def compute_large_writes(state: State) -> None:
 def _compute_and_hold() -> None:
     HELD.hold(LOCAL.state.nodes)
     flush("optimizer.step()")
-
-
-def _overwritten(node: Node, place: Any) -> Node:
-    """The value whose place a node takes: see `place_taken`."""
-    if isinstance(place, Node):
-        return place
-    for _ in range(place):
-        node = node.inputs[0]
-    return node
 
 
 __all__ = ["ask", "ask_early", "compute_large_writes", "look_at_gradients"]
