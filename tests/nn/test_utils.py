@@ -171,3 +171,12 @@ def test_clip_grads_with_a_known_norm():
     total = nn.utils.get_total_norm([p.grad])
     nn.utils.clip_grads_with_norm_([p], 1.0, total)
     np.testing.assert_allclose(p.grad.numpy(), [0.6, 0.8], rtol=1e-5)
+
+
+def test_what_is_pruned_already_does_not_count_for_the_next_pruning():
+    layer = nn.Linear(4, 2, bias=False)
+    with lg.no_grad():
+        layer.weight.copy_(lg.tensor([[5.0, 0.9, 0.9, 0.9], [5.1, 0.0, 0.0, 0.0]]))
+    prune.custom_from_mask(layer, "weight", lg.tensor([[1.0, 0.0, 0.0, 0.0], [1.0, 1.0, 1.0, 1.0]]))
+    prune.ln_structured(layer, "weight", 1, n=2, dim=0)
+    assert layer.weight.tolist() == [[0.0] * 4, pytest.approx([5.1, 0.0, 0.0, 0.0])]

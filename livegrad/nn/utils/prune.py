@@ -72,7 +72,6 @@ class BasePruningMethod(ABC):
             method = _together(other, method, name)
             original = getattr(module, name + "_orig")
             default = getattr(module, name + "_mask").detach().clone()
-            scores = scores if importance_scores is not None else original
         else:
             default = ones_like(original)
         with no_grad():
