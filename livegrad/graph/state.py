@@ -229,6 +229,13 @@ class State:
 
 
 @hot
+def was_dropped(state: State, node: Node) -> bool:
+    """Whether nobody wanted a value when it was computed: it is neither there nor pending."""
+    place = node.index - state.base
+    return node.buffer is None and not 0 <= place < len(state.nodes)
+
+
+@hot
 def start_over(state: State) -> None:
     """After a flush: nothing is pending."""
     state.base = state.base + len(state.nodes) + 1

@@ -30,7 +30,7 @@ from livegrad.graph.node import Interior, LeafRef, Node, Spec, is_in_vain, place
 from livegrad.graph.op import REGISTRY, Op
 from livegrad.graph.record import append, record, unary
 from livegrad.graph.spent import propagate
-from livegrad.graph.state import LOCAL, setting
+from livegrad.graph.state import LOCAL, setting, was_dropped
 from livegrad.native.calls import untrack
 from livegrad.native.hot import hot
 
@@ -480,7 +480,7 @@ def _at_place(place: Node, value: Tensor, overwrites: bool, of_whole: bool) -> T
     meta = value._node.meta
     # Its value is not needed. It cannot be had where gradients are refused, and may be hard to have
     # again where it was dropped.
-    if place.cut is not None or (not overwrites and _was_dropped(place)):
+    if place.cut is not None or (not overwrites and was_dropped(LOCAL.state, place)):
         value = laid_out(unary(REGISTRY["clone"], value), meta)
         value._node.grad_to = Interior((place,), lambda g: [(place, g)])
         return value
@@ -491,12 +491,6 @@ def _at_place(place: Node, value: Tensor, overwrites: bool, of_whole: bool) -> T
     if not is_broadcast(place.meta.shape, meta.shape):
         value._node.grad_to = Interior((place,), refuse_shape)
     return value
-
-
-def _was_dropped(node: Node) -> bool:
-    """Whether nobody wanted a value when it was computed: it is neither there nor pending."""
-    state = LOCAL.state
-    return node.buffer is None and not 0 <= node.index - state.base < len(state.nodes)
 
 
 def is_broadcast(shape: Shape, to: Shape) -> bool:

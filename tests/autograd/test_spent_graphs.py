@@ -72,6 +72,7 @@ def test_retained_graph_is_not_cut(options):
     compute(y, x.grad)
     update()
     y.backward()
+    assert x.grad.tolist() == [4.0, 8.0]
     x.grad = None
 
 

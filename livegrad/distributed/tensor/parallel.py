@@ -29,10 +29,20 @@ class ParallelStyle:
 
 
 class _OfLayers(ParallelStyle):
-    """How the weights of a layer lie."""
+    """How the weights of a layer lie, and, if nobody says otherwise, what it reads and gives."""
 
-    def __init__(self, output_layout: Placement, use_local_output: bool) -> None:
-        self.output_layouts = (output_layout,)
+    reads: Placement
+    gives: Placement
+
+    def __init__(
+        self,
+        *,
+        input_layouts: Placement | None = None,
+        output_layouts: Placement | None = None,
+        use_local_output: bool = True,
+    ) -> None:
+        self.input_layouts = (input_layouts or self.reads,)
+        self.output_layouts = (output_layouts or self.gives,)
         self.use_local_output = use_local_output
 
     def _placement(self, module: Module, name: str) -> Placement:
@@ -52,15 +62,7 @@ class _OfLayers(ParallelStyle):
 class ColwiseParallel(_OfLayers):
     """A Linear by its outputs, an Embedding by its columns."""
 
-    def __init__(
-        self,
-        *,
-        input_layouts: Placement | None = None,
-        output_layouts: Placement | None = None,
-        use_local_output: bool = True,
-    ) -> None:
-        self.input_layouts = (input_layouts or Replicate(),)
-        super().__init__(output_layouts or Shard(-1), use_local_output)
+    reads, gives = Replicate(), Shard(-1)
 
     def _placement(self, module: Module, name: str) -> Placement:
         return Shard(1 if isinstance(module, Embedding) else 0)
@@ -69,15 +71,7 @@ class ColwiseParallel(_OfLayers):
 class RowwiseParallel(_OfLayers):
     """A Linear by its inputs, an Embedding by its rows."""
 
-    def __init__(
-        self,
-        *,
-        input_layouts: Placement | None = None,
-        output_layouts: Placement | None = None,
-        use_local_output: bool = True,
-    ) -> None:
-        self.input_layouts = (input_layouts or Shard(-1),)
-        super().__init__(output_layouts or Replicate(), use_local_output)
+    reads, gives = Shard(-1), Replicate()
 
     def _placement(self, module: Module, name: str) -> Placement:
         if isinstance(module, Embedding):
@@ -90,7 +84,11 @@ class SequenceParallel(_OfLayers):
 
     def __init__(self, *, sequence_dim: int = 1, use_local_output: bool = False) -> None:
         self.sequence_dim = sequence_dim
-        super().__init__(Shard(sequence_dim), use_local_output)
+        super().__init__(
+            input_layouts=Shard(sequence_dim),
+            output_layouts=Shard(sequence_dim),
+            use_local_output=use_local_output,
+        )
 
     def _placement(self, module: Module, name: str) -> Placement:
         return Replicate()

@@ -22,7 +22,7 @@ from livegrad.graph.meta import Meta, meta_of
 from livegrad.graph.node import Node
 from livegrad.graph.op import Op
 from livegrad.graph.record import record
-from livegrad.graph.state import LOCAL, State
+from livegrad.graph.state import LOCAL, State, was_dropped
 from livegrad.native.hot import hot
 from livegrad.ops.bookkeeping.pending import Pending
 from livegrad.ops.support import samples as s
@@ -67,27 +67,21 @@ def latest_loss(state: State) -> Any:
     """Where backward started, if it is computed, or pending here, which is going to."""
     latest = LOSSES.latest
     loss = None if latest is None else latest()
-    if loss is None:
-        return None
-    meta = loss.meta
-    if meta.device is not CPU or meta.dtype.category < FLOAT:
-        return None
-    place = loss.index - state.base
-    if loss.buffer is None and not 0 <= place < len(state.nodes):
+    if loss is None or not _is_looked_at(loss.meta) or was_dropped(state, loss):
         return None
     return wrap(loss)
+
+
+@hot
+def _is_looked_at(meta: Meta) -> bool:
+    return meta.device is CPU and meta.dtype.category >= FLOAT
 
 
 def ask_apart(groups: Sequence[Any]) -> bool:
     """Records the question for all gradients of some groups, as a node of its own; if any."""
     state = LOCAL.state
     found = [p._grad for group in groups for p in group["params"] if p._grad is not None]
-    metas = [g._node.meta for g in found]
-    asked = [
-        g
-        for g, meta in zip(found, metas, strict=True)
-        if meta.device is CPU and meta.dtype.category >= FLOAT
-    ]
+    asked = [g for g in found if _is_looked_at(g._node.meta)]
     if not asked:
         return False
     loss = latest_loss(state)

@@ -28,7 +28,7 @@ from livegrad.ops.elementwise.comparison import clamp
 from livegrad.ops.elementwise.pointwise_math import log
 from livegrad.ops.making.philox import philox, unit64
 from livegrad.ops.making.random import RAND, float_dtype
-from livegrad.ops.picking.checking import CHECK_WEIGHT, CHECK_WEIGHTS
+from livegrad.ops.picking.checking import CHECK_WEIGHT, CHECK_WEIGHTS, WRONG_WEIGHTS
 from livegrad.ops.reductions.reduce import argmin, sum as sum_of
 from livegrad.ops.shaping.movement import whole
 from livegrad.ops.special.special_math import special
@@ -65,10 +65,7 @@ def _multinomial_ref(n: Any, weights: Array) -> Array:
     # Of a NaN no minimum is at least 0; what is infinite makes the last sum so.
     valid = not rows.size or (rows.min() >= 0 and total.min() > 0 and np.isfinite(total.max()))
     if not valid:
-        raise RuntimeError(
-            "multinomial: probability tensor contains either `inf`, `nan` or element < 0, or a row "
-            "that sums to 0"
-        )
+        raise RuntimeError(WRONG_WEIGHTS)
     count = n.meta.shape[-1]
     if not replacement:
         if ((rows > 0).sum(1) < count).any():

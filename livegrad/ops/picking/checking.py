@@ -242,10 +242,10 @@ CHECK_DEVIATION = _between(
 CHECK_VARIANCE = _between(
     "check_variance", 0.0, math.inf, ValueError, "var has negative entry/entries"
 )
-_WEIGHTS = (
+WRONG_WEIGHTS = (
     "multinomial: probability tensor contains either `inf`, `nan` or element < 0, or a row that "
     "sums to 0"
 )
 _SMALLEST, _LARGEST = sys.float_info.min, sys.float_info.max
-CHECK_WEIGHT = _between("check_weight", 0.0, _LARGEST, RuntimeError, _WEIGHTS)
-CHECK_WEIGHTS = _between("check_weights", _SMALLEST, _LARGEST, RuntimeError, _WEIGHTS)
+CHECK_WEIGHT = _between("check_weight", 0.0, _LARGEST, RuntimeError, WRONG_WEIGHTS)
+CHECK_WEIGHTS = _between("check_weights", _SMALLEST, _LARGEST, RuntimeError, WRONG_WEIGHTS)
