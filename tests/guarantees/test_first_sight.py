@@ -143,6 +143,25 @@ def test_new_structures_soon_compile_nothing(by_pieces):
     assert counters.pieces_made - made < 30  # sizes that are 1, or equal, for the first time
 
 
+@pytest.mark.parametrize("made_here", [True, False])
+def test_a_part_of_what_is_large_is_changed_on_a_list_if_it_is_made_there(made_here, by_pieces):
+    """A copy of zeros costs no more than making them; one of what was there before, much more."""
+    rows, added = 4096, lg.ones(3, 64)
+
+    def program(count):
+        x = lg.zeros(rows, 64)
+        if not made_here:
+            x = x + 1
+            x.sum().item()
+        y = x.index_add(0, lg.arange(count), added[:count] * 2)
+        return (y * 3).sum().item() - x.sum().item() * 3
+
+    assert program(2) == 2 * 64 * 6
+    before = counters.plan_misses
+    assert program(3) == 3 * 64 * 6
+    assert (counters.plan_misses == before) is made_here
+
+
 CLIPS = (
     lambda weights: nn.utils.clip_grad_norm_(weights, 0.1),
     lambda weights: nn.utils.clip_grad_value_(weights, 0.01),
