@@ -8,7 +8,6 @@ about besides follows them.
 from __future__ import annotations
 
 from livegrad.graph.node import Node
-from livegrad.native.hot import hot
 
 
 def asks(node: Node) -> bool:
@@ -16,18 +15,12 @@ def asks(node: Node) -> bool:
     return node.spec.op.kind == "update" and bool(node.spec.attrs[2])
 
 
-@hot
-def only_asks(update: Node) -> bool:
-    """Whether an update writes nothing: it is a question by itself."""
-    return not update.spec.attrs[0]
-
-
 def asked_of(node: Node) -> tuple[Node, ...]:
-    """The values that a node asks about, if it does: gradients, then others."""
-    if not asks(node):
+    """The values that an update asks about: gradients, then others."""
+    count, streams, asked = node.spec.attrs
+    if not asked:
         return ()
-    count, streams, _ = node.spec.attrs
     return (*node.inputs[count : 2 * count], *node.inputs[count * streams :])
 
 
-__all__ = ["asked_of", "asks", "only_asks"]
+__all__ = ["asked_of", "asks"]

@@ -31,14 +31,12 @@ def look_at_listed(
 ) -> None:
     """Looks at the gradients that updates behind the first `count` nodes are to use.
 
-    Those that were computed just now are in `kept`; their nodes have not been given them yet. What
-    is computed behind these nodes is looked at by the plan of that. `are_finite` is the device's
-    way to look.
+    Those that were computed just now are in `kept`; their nodes have not been given them yet.
+    `are_finite` is the device's way to look.
     """
     asked = [x for node in nodes[count:] for x in asked_of(node)]
     if not asked:
         return
     made = {id(node): buffer for node, buffer in kept}
-    found = [(x.meta, made.get(id(x), x.buffer)) for x in asked]
-    if not are_finite([(meta, buffer) for meta, buffer in found if buffer is not None]):
+    if not are_finite([(x.meta, made.get(id(x), x.buffer)) for x in asked]):
         look_into(nodes[count:])

@@ -64,7 +64,7 @@ from livegrad.runtime.plans import FOUND, LAST, digest_of_specs, note_found
 from livegrad.runtime.recovery import dependents, take_back
 from livegrad.runtime.reference import evaluate
 from livegrad.runtime.running import run, run_followed
-from livegrad.runtime.sight import is_left, may_be_listed, note_price, run_at_first_sight
+from livegrad.runtime.sight import has_updates, may_be_listed, note_price, run_at_first_sight
 from livegrad.runtime.snapshot import Snapshot
 from livegrad.runtime.speedup import DECIDED, go_on, is_time
 from livegrad.runtime.values import buffer_of, number_at
@@ -309,15 +309,14 @@ def _flush_planned(state: State, reason: str, roots: tuple[Node, ...], started: 
         _flush_by_plan(state, reason, roots, started)
         return
     _tell_listed(reason, listed, counters.compiles - compiles, started)
-    if not is_left(state):
+    if not has_updates(state):
         counters.flushes += 1
         return
     part = LATEST.fields
-    roots = tuple([root for root in roots if root.buffer is None])
-    if _flush_as_before(state, roots):
+    if _flush_as_before(state, ()):
         _tell_ran(reason, LAST.executable, state.nodes, True, 0, started)
     else:
-        _flush_by_plan(state, reason, roots, started)
+        _flush_by_plan(state, reason, (), started)
     LATEST.before = part
 
 

@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any
 from livegrad.compiler import debug
 from livegrad.device import CPU
 from livegrad.environment import words
-from livegrad.graph.asked import only_asks
 from livegrad.graph.node import Node
 from livegrad.graph.state import Runtime, State
 from livegrad.native.collector import lasting
@@ -121,16 +120,15 @@ def may_be_listed(state: State) -> bool:
     return state.nodes[0].meta.device is CPU
 
 
-def is_left(state: State) -> bool:
-    """Whether updates, and what comes behind a question about gradients, were left pending."""
-    return bool(state.nodes) and state.nodes[0].spec.op.kind == "update"
+def has_updates(state: State) -> bool:
+    """Whether updates are pending."""
+    return bool(state.nodes) and state.nodes[-1].spec.op.kind == "update"
 
 
 def run_at_first_sight(state: State, roots: tuple[Node, ...]) -> Listed | None:
     """Computes what is pending up to updates piece by piece, unless a plan is the better way.
 
-    The updates are left pending, and so is what comes behind a question about gradients, such as
-    clipping them: both repeat.
+    The updates, which repeat, are left pending.
     """
     pieces, seen = _pieces(), None
     waits = Policy.pieces or counters.plan_misses >= _PLANS_BEFORE
@@ -262,22 +260,17 @@ def _finish(state: State, count: int, kept: list[tuple[Node, Buffer]]) -> None:
         # What was computed must not look alive when updates overwrite values.
         state.nodes, state.handles = state.nodes[count:], state.handles[count:]
         state.base += count
-        if only_asks(update):
-            update = None
     let_go(in_graphs, update)
 
 
 @hot
 def _before_updates(nodes: list[Node]) -> int:
-    """How many nodes come before updates; 0 if others come after one that writes."""
-    count = 0
-    written = False
+    """How many nodes come before updates; 0 if others come after those."""
+    count = found = 0
     for node in nodes:
         if node.spec.op.kind == "update":
-            if not written and only_asks(node):
-                return count
-            written = True
-        elif written:
+            found += 1
+        elif found:
             return 0
         else:
             count += 1
@@ -286,9 +279,7 @@ def _before_updates(nodes: list[Node]) -> int:
 
 def _look(state: State, roots: tuple[Node, ...], count: int) -> tuple[Sight, Seen]:
     read = [x for node in state.nodes[count:] for x in node.inputs]
-    end = state.base + count
-    wanted = [x for x in (*roots, *read) if x.index < end]
-    sight = _pieces().look(state.nodes, state.handles, state.base, count, wanted)
+    sight = _pieces().look(state.nodes, state.handles, state.base, count, [*roots, *read])
     key = hash(sight.structure())
     seen = _seen.get(key)
     if seen is None:
