@@ -429,6 +429,16 @@ NEARLY = "a = T.full((3,), 3.0); b = (a.log() * 2).exp()"
         ),
         (["b = T.arange(3.0); g = T.sinc(b)", "h = g / g", "check()"], "roundings"),
         (["b = T.arange(3.0); g = T.sinc(b)", f"h = g + ({OTHER})", "check()"], None),
+        (
+            [
+                "d = T.ones(3, requires_grad=True); b = T.arange(4.0); a = T.zeros(3); d.grad = a",
+                "b[1:] += d",
+                "b.unfold(0, 2, 1).sin_()",
+                "b.sum().backward()",
+                "check()",
+            ],
+            "of what was written twice",
+        ),
         (["b = T.ones(3).t()", f"c = {OTHER} or b.as_strided((), (), 7)"], None),
     ],
 )

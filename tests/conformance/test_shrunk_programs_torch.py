@@ -55,6 +55,14 @@ PROGRAMS["what data counts for itself is no write to its views"] = (
     "g.requires_grad = True",
     "check()",
 )
+PROGRAMS["what a Function gave back as it is can be written after its graph is spent"] = (
+    "a = T.nn.LayerNorm(3); d = T.arange(6.0).reshape(2, 3).requires_grad_()",
+    "a.register_full_backward_hook(lambda m, gi, go: log.append(('a', go[0].clone())))",
+    "c = T.optim.SGD(a.parameters(), lr=0.25); e = a(d)",
+    "(a(e) ** 2).mean().backward(); c.step()",
+    "e.detach().add_(5)",
+    "check()",
+)
 for reduce in ("amax", "amin"):
     PROGRAMS[f"gradients of {reduce} at an index where it is NaN"] = (
         "n = float('nan'); a = T.tensor([1.0, n, 3.0, n, 5.0], requires_grad=True)",

@@ -67,9 +67,9 @@ INFINITE_GRADIENT = (
 )
 INFINITE_LOSS = (
     "an infinite gradient times the slope of a loss is infinite; PyTorch multiplies the parts of "
-    "the slope, and subtracts one infinity from another"
+    "the slope, which may be 0, and subtracts one infinity from another"
 )
-SLOPED = re.compile(r"\bF\.(poisson_nll_loss|kl_div|gaussian_nll_loss)\(")
+SLOPED = re.compile(r"\bF\.(\w+_loss|kl_div)\(")
 OVERFLOWING = "log(1 + exp(x)) of a large x is x; PyTorch's soft_margin_loss of it is infinite"
 KEPT_BY_FUNC = (
     "values that backward needs are kept as they were, also by transforms; PyTorch's saves the "
@@ -115,8 +115,10 @@ def explanation_of_values(
         return OLD_HOOKS
     if kind in ("log", "grad") and is_of_checkpoint(kind, detail, program):
         return COMPUTED_AGAIN
+    named = torchs.get(re.split(r"[:.]", detail)[0])
+    shown = {kind, "grad value"} if kind == "value" and is_gradient(named, torchs) else {kind}
     for reason, kinds in NOTED.items():
-        if reason in noted and kind in kinds:
+        if reason in noted and not shown.isdisjoint(kinds):
             return reason
     if kind == "value" and HALF_WAY in noted and ".step()" in program:
         return STEPPED
@@ -142,7 +144,6 @@ def explanation_of_values(
     twice = re.search(r"PReLU\(|prelu\(", program) and "create_graph=True" in program
     if twice and (re.search(r"\b0\.0\b", program) or is_prelu_of_zero(program, torchs)):
         return AT_ZERO
-    named = torchs.get(re.split(r"[:.]", detail)[0])
     if kind in ("grad", "grad value") and is_view_made_leaf(named):
         lost = "torch None" in detail or has_lost_views(named, torchs)
         return BASE_WITHOUT if lost else None
@@ -157,6 +158,12 @@ def explanation_of_values(
     if kind == "value" and "autograd.grad(" not in program:
         return None
     return HIDDEN_WHOLE if is_watched(program, torchs) else None
+
+
+def is_gradient(x: Any, torchs: dict[str, Any]) -> bool:
+    """Whether a variable is the gradient of another."""
+    others = [y for y in torchs.values() if isinstance(y, torch.Tensor) and not is_stale(y)]
+    return any(y.grad is x is not None for y in others if y.is_leaf or y.retains_grad)
 
 
 def is_written_beside_transform(program: str) -> bool:
