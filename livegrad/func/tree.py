@@ -75,20 +75,12 @@ def _shape_of(value: Any, leaves: list[Any], is_leaf: IsLeaf) -> Shape:
         items, more = REGISTERED[kind][0](value)
         return Shape(kind, (more,), tuple([_shape_of(x, leaves, is_leaf) for x in items]))
     if kind in _DICTS:
-        # The order of insertion does not matter, except where it is the point.
-        keys = tuple(value) if kind is OrderedDict else tuple(_sorted(value))
-        return Shape(kind, keys, tuple([_shape_of(value[k], leaves, is_leaf) for k in keys]))
+        items = tuple([_shape_of(item, leaves, is_leaf) for item in value.values()])
+        return Shape(kind, tuple(value), items)
     if kind in (tuple, list) or _is_named(kind):
         return Shape(kind, (), tuple([_shape_of(x, leaves, is_leaf) for x in value]))
     leaves.append(value)
     return _ONE
-
-
-def _sorted(keys: Any) -> list[Any]:
-    try:
-        return sorted(keys)
-    except TypeError:
-        return list(keys)
 
 
 def unflatten(leaves: Any, shape: Shape) -> Any:
@@ -106,6 +98,23 @@ def _build(leaves: Iterator[Any], shape: Shape) -> Any:
         pairs = zip(shape.keys, items, strict=True)
         return dict(pairs) if shape.kind is defaultdict else shape.kind(pairs)
     return shape.kind(*items) if _is_named(shape.kind) else shape.kind(items)
+
+
+def flatten_up_to(value: Any, shape: Shape) -> list[Any]:
+    """What stands in `value` where `shape` has its leaves; ValueError if it is built otherwise."""
+    if shape.kind == LEAF:
+        return [value]
+    if type(value) is not shape.kind and not (type(value) in _DICTS and shape.kind in _DICTS):
+        raise ValueError(f"Node type mismatch; expected {shape.kind!r}, but got {type(value)!r}.")
+    items = flatten(value, lambda x: x is not value)[0]
+    if shape.kind in _DICTS:
+        if set(value) != set(shape.keys):
+            raise ValueError(f"Node keys mismatch; expected {[*shape.keys]}, but got {[*value]}.")
+        items = [value[key] for key in shape.keys]
+    if len(items) != len(shape.items):
+        raise ValueError(f"Node arity mismatch; expected {len(shape.items)}, but got {len(items)}.")
+    pairs = zip(items, shape.items, strict=True)
+    return [leaf for item, inner in pairs for leaf in flatten_up_to(item, inner)]
 
 
 def mapped(function: Callable[[Any], Any], value: Any) -> Any:

@@ -11,6 +11,7 @@ from livegrad.func.tree import (
     IsLeaf,
     Shape as TreeSpec,
     flatten as tree_flatten,
+    flatten_up_to,
     unflatten as tree_unflatten,
 )
 
@@ -65,7 +66,7 @@ class MappingKey:
 def tree_map(func: Callable[..., Any], tree: Any, *rests: Any, is_leaf: IsLeaf = None) -> Any:
     """A nested value with each leaf replaced, together with those at the same place in others."""
     leaves, shape = tree_flatten(tree, is_leaf)
-    others = [tree_leaves(rest, is_leaf) for rest in rests]
+    others = [flatten_up_to(rest, shape) for rest in rests]
     return tree_unflatten([func(*each) for each in zip(leaves, *others, strict=True)], shape)
 
 
