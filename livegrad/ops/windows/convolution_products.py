@@ -27,7 +27,7 @@ from livegrad.ops.reductions.reduce import SUM
 from livegrad.ops.shaping.movement import INDEX, reshape_to
 from livegrad.ops.shaping.slicing import FLIP
 from livegrad.ops.support import parts, samples as s
-from livegrad.ops.windows.interleaving import interleaved
+from livegrad.ops.windows.interleaving import interleaved, span_of_phase
 from livegrad.ops.windows.shifted_products import is_alone, shifted_slopes, shifted_sum
 from livegrad.ops.windows.unfolding import (
     Amounts,
@@ -138,13 +138,14 @@ def _transposed(n: Any, y: Tensor, weight: Tensor) -> Tensor:
         if stride > 1 and dilation > 1:
             weight, spread[i] = spaced(weight, 3 + i, dilation), 1
     found, starts = [], []
+    befores = tuple([before for before, _ in geo.padding])
     for phase in product(*map(range, geo.stride)):
-        first, counts = _span_of_phase(phase, geo, sizes)
+        first, counts = span_of_phase(phase, geo.stride, befores, tuple(sizes))
         if min(counts) < 1:
             continue
         shape = (batch, geo.groups, channels // geo.groups, *counts)
-        places = zip(phase, first, geo.stride, geo.padding, strict=True)
-        starts.append(tuple([u * step + r - before for r, u, step, (before, _) in places]))
+        places = zip(phase, first, geo.stride, befores, strict=True)
+        starts.append(tuple([u * step + r - before for r, u, step, before in places]))
         taps = _of_phase(weight, phase, geo.stride)
         if node_of(taps).meta.numel == 0:
             found.append(filled(shape, 0, n.meta.dtype))
@@ -157,14 +158,6 @@ def _transposed(n: Any, y: Tensor, weight: Tensor) -> Tensor:
         return reshape_to(found[0], n.meta.shape)
     whole = (batch, geo.groups, channels // geo.groups, *sizes)
     return reshape_to(interleaved(found, geo.stride, starts, whole), n.meta.shape)
-
-
-def _span_of_phase(phase: Sizes, geo: Geometry, sizes: list[int]) -> tuple[list[int], list[int]]:
-    """The first u of a phase in each dim, of elements inside, and how many there are."""
-    rows = list(zip(phase, geo.padding, geo.stride, sizes, strict=True))
-    first = [-(-(before - r) // step) for r, (before, _), step, _ in rows]
-    last = [(before + size - 1 - r) // step for r, (before, _), step, size in rows]
-    return first, [high - low + 1 for low, high in zip(first, last, strict=True)]
 
 
 def _of_phase(weight: Tensor, phase: Sizes, stride: Sizes) -> Tensor:
