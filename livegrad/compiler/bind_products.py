@@ -7,6 +7,11 @@ from math import prod
 
 from livegrad.compiler.access import axis_strides
 from livegrad.compiler.binder import Axis, Binder, collapsed
+from livegrad.compiler.channel_lanes import (
+    CHANNELS as CHANNELS_BESIDE,
+    elements_for_lanes,
+    generate_channel_lanes,
+)
 from livegrad.compiler.channel_slopes import (
     CHANNELS,
     bytes_for_windows,
@@ -58,6 +63,8 @@ LANE_WINDOWS, LANE_SUMS, LANE_ELEMENTS = 128, 3 << 17, 3 << 17
 LANE_CUT = 16
 # Windows as lanes: sums of an item at most.
 WINDOW_SUMS = 1 << 13
+# Channels as lanes: windows of each that an item takes at most, about, and sums in all.
+ALONE_WINDOWS, ALONE_SUMS = 784, 1 << 14
 
 
 class ProductBinder(Binder):
@@ -134,6 +141,9 @@ class ProductBinder(Binder):
 
     def _item_of_windows(self, n: int, m: int, around: int, wanted: int) -> tuple[int, int]:
         """Bringing windows together takes long: rows are cut last."""
+        alone = self._alone()
+        if alone:
+            return self._item_of_channels(alone, n, m, around, wanted)
         coarsest, fewest, images = _cuts(n, MOST_COLUMNS), 1, self._image_lanes()
         finest, columns_cut = most(n // FEW_WINDOWS, 1), COLUMNS_CUT
         if images:
@@ -145,6 +155,22 @@ class ProductBinder(Binder):
         rows = _parts(wanted, around * columns, _cuts(m, cut), fewest)
         return _whole(n, columns, columns_cut), _whole(m, rows, cut)
 
+    def _item_of_channels(
+        self, alone: Windows, n: int, m: int, around: int, wanted: int
+    ) -> tuple[int, int]:
+        """Whole lines of windows, and as many channels as there are lanes."""
+        line = alone.dims[-1][1]
+        columns = _cuts(n, most(ALONE_WINDOWS // line, 1) * line)
+        width = _whole(n, columns, line)
+        fewest = _cuts(m * width, ALONE_SUMS)
+        rows = _parts(wanted, around * columns, _cuts(m, CHANNELS_BESIDE), fewest)
+        return width, _whole(m, rows, CHANNELS_BESIDE)
+
+    def _alone(self) -> Windows | None:
+        """Windows of a channel per row."""
+        windows = self._windows()
+        return windows if windows and windows.alone else None
+
     def _windows(self) -> Windows | None:
         """Those as columns, of the only product."""
         found = [x.windows for x in self.d.products]
@@ -154,7 +180,7 @@ class ProductBinder(Binder):
         """How many images are multiplied at once, if there are enough for most lanes, else 0: in
         equal parts, of one group."""
         windows = self._windows()
-        if windows is None or self.d.shape[1] != 1:
+        if windows is None or windows.alone or self.d.shape[1] != 1:
             return 0
         batch = self.d.shape[0]
         images = -(-batch // most(-(-batch // MOST_IMAGES), 1))
@@ -166,7 +192,7 @@ class ProductBinder(Binder):
     def _together(self, around: int) -> int:
         """Images that an item takes: of one group, since weights are others in each."""
         windows = self._windows()
-        if windows is None or self.d.shape[1] != 1:
+        if windows is None or windows.alone or self.d.shape[1] != 1:
             return 1
         images = self._image_lanes()
         if images:
@@ -194,6 +220,9 @@ class ProductBinder(Binder):
                 items = LANE_SUMS // most(slots[4] * slots[6] * together, 1)
                 columns = most(least(LANE_WINDOWS // most(slots[4], 1), items // slots[7]), 1)
                 rows = most(items // columns, 1)
+            if self._alone():
+                columns = most(ALONE_WINDOWS // most(slots[4], 1), 1)
+                rows = most(ALONE_SUMS // most(slots[6] * slots[4] * columns, 1), 1)
             if factors.windows and lanes_are_windows(factors.windows):
                 rows = least(rows, most(WINDOW_SUMS // most(slots[6] * slots[4] * columns, 1), 1))
             slots += [together, around, rows, columns]
@@ -215,6 +244,8 @@ class ProductBinder(Binder):
         seen = self._windows()
         if self._is_few(rows):
             return room_for_few(rows, columns)
+        if seen and seen.alone:
+            return room_for_sums(rows, columns) + elements_for_lanes(columns, seen.dims)
         if seen is None or not self._image_lanes():
             return room_for(rows, columns * together)
         images = elements_for(rows, columns, _positions(seen, columns), seen.channels, _taps(seen))
@@ -249,6 +280,8 @@ class ProductBinder(Binder):
             if has_many_channels(windows):
                 return generate_channel_slopes
             return generate_window_lanes if lanes_are_windows(windows) else generate_slopes
+        if windows.alone:
+            return generate_channel_lanes
         return generate_image_lanes if self._image_lanes() else generate_conv
 
     def _step(self, stream: int, axis: int) -> int:

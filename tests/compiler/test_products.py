@@ -95,6 +95,24 @@ def test_threads_share_bands_of_rows_and_change_no_bit(sizes: tuple[int, int, in
     assert (np.abs(values - exact) <= 1e-5 * sizes_of + 1e-6).all()
 
 
+@pytest.mark.parametrize("sizes", [(3, 50, 60, 33), (1, 700, 7, 7), (4, 16, 120, 120)], ids=str)
+def test_threads_share_channels_by_themselves_and_change_no_bit(sizes: Any) -> None:
+    x, weight, scale = drawn(*sizes), drawn(sizes[1], 1, 3, 3), drawn(sizes[1], 1, 1)
+    threads, found = lg.get_num_threads(), []
+    try:
+        for count in (1, 2, 3, 7, 16):
+            lg.set_num_threads(count)
+            y = nn.functional.conv2d(x, weight, padding=1, groups=sizes[1])
+            found.append(bits((y * scale).relu()))
+    finally:
+        lg.set_num_threads(threads)
+    assert len(set(found)) == 1
+    y = nn.functional.conv2d(x.double(), weight.double(), padding=1, groups=sizes[1])
+    exact = (y * scale.double()).relu().numpy()
+    values = np.frombuffer(found[0], "f4").reshape(sizes)
+    np.testing.assert_allclose(values, exact, rtol=1e-4, atol=1e-4)
+
+
 @pytest.mark.parametrize(
     "sizes",
     [

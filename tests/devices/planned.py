@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from livegrad.compiler.channel_lanes import generate_channel_lanes
 from livegrad.compiler.columns import generate_columns
 from livegrad.compiler.few_rows import generate_product
 from livegrad.compiler.hosting import host_reference
@@ -402,6 +403,8 @@ class Loops:
             return work.plain()
         end = told[4] + len(ALL_DIMS) + kind[0] * len(EACH_DIM)
         geometry = self.slots[told[4] : end]
+        if generate is generate_channel_lanes:
+            return work.alone(geometry)
         by_columns = generate in (generate_conv, generate_image_lanes)
         return work.conv(geometry) if by_columns else work.slopes(geometry)
 

@@ -28,7 +28,7 @@ from livegrad.ops.shaping.movement import INDEX, reshape_to
 from livegrad.ops.shaping.slicing import FLIP
 from livegrad.ops.support import parts, samples as s
 from livegrad.ops.windows.interleaving import interleaved, span_of_phase
-from livegrad.ops.windows.shifted_products import is_alone, shifted_slopes, shifted_sum
+from livegrad.ops.windows.shifted_products import alone_product, is_alone, shifted_slopes
 from livegrad.ops.windows.unfolding import (
     Amounts,
     Sizes,
@@ -97,7 +97,7 @@ def _product(x: Tensor, weight: Tensor, lie: Lie, shape: Shape) -> Tensor:
     """CONV_PRODUCT; of very large windows, part by part of their first dim that is large."""
     taps = node_of(weight).meta.shape[3:]
     if is_alone(node_of(weight).meta.shape):
-        return shifted_sum(x, weight, lie, shape)
+        return alone_product(x, weight, lie, shape)
     if prod(taps) <= MOST_TAPS:
         return record(CONV_PRODUCT, (x, weight), lie, (), shape)
     d = taps.index(max(taps))
