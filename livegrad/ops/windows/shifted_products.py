@@ -42,10 +42,15 @@ def is_alone(weight: Shape) -> bool:
     return channels == 1 and outputs <= MOST_OUTPUTS and prod(taps) <= MOST_SHIFTS
 
 
+def are_alone(weight: Shape, lie: Lie, counts: Shape) -> bool:
+    """Whether products are of single channels: as lanes, or with few enough places."""
+    return is_alone(weight) or channels_are_lanes(weight, lie, counts)
+
+
 def channels_are_lanes(weight: Shape, lie: Lie, counts: Shape) -> bool:
-    """Whether channels of images are several, and these not too large."""
-    groups, outputs, _, *taps = weight
-    if len(taps) != 2 or outputs != 1 or groups < LEAST_LANES:
+    """Whether channels of images are single ones and several, and images not too large."""
+    groups, outputs, channels, *taps = weight
+    if len(taps) != 2 or channels * outputs != 1 or groups < LEAST_LANES:
         return False
     padded = [
         step * (count - 1) + span(k, d) + max(before, 0)

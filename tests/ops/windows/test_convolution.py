@@ -46,6 +46,7 @@ CONVOLUTIONS = [
     ((3, 2, 4, 1), (2, 2, 1, 1), {"padding": 1}),
     # Channels as lanes.
     ((2, 9, 7, 7), (9, 1, 5, 5), {"padding": 2, "groups": 9}),
+    ((1, 8, 9, 12), (8, 1, 7, 7), {"padding": 3, "groups": 8}),
     ((1, 17, 6, 19), (17, 1, 3, 2), {"padding": (0, 2), "stride": (1, 3), "groups": 17}),
     ((2, 8, 9, 5), (8, 1, 3, 3), {"padding": 3, "dilation": (2, 3), "stride": 2, "groups": 8}),
 ]
@@ -68,6 +69,8 @@ TRANSPOSED = [
     ((1, 2, 3, 3), (2, 2, 2, 2), {"stride": 2, "dilation": 3, "output_padding": 2}),
     ((1, 2, 2, 3, 2), (2, 3, 2, 2, 3), {"stride": 2, "padding": 1}),
     ((2, 18, 5, 4), (18, 1, 4, 3), {"stride": 2, "padding": 1, "groups": 18}),
+    ((1, 2, 4, 5), (2, 3, 3, 4), {"stride": (4, 6), "dilation": (6, 4), "padding": (3, 2)}),
+    ((1, 3, 3, 4), (3, 2, 5, 2), {"stride": (6, 3), "dilation": (2, 6), "padding": 1}),
 ]
 
 
