@@ -22,6 +22,11 @@ from livegrad.compiler.channel_slopes import (
 from livegrad.compiler.describe import Factors, Windows
 from livegrad.compiler.few_rows import FEW_ROWS, generate_product, room_for_few
 from livegrad.compiler.image_lanes import MOST_IMAGES, elements_for, generate_image_lanes
+from livegrad.compiler.output_lanes import (
+    elements_for_outputs,
+    generate_output_lanes,
+    outputs_are_lanes,
+)
 from livegrad.compiler.plan import Signature
 from livegrad.compiler.products import (
     BLOCK,
@@ -61,6 +66,8 @@ MOST_WINDOWS = 784
 LANE_WINDOWS, LANE_SUMS, LANE_ELEMENTS = 128, 3 << 17, 3 << 17
 # Windows that an item takes at least then, and what they are cut in.
 LANE_CUT = 16
+# Outputs as lanes: windows that are multiplied at a time at most, and sums in all, about.
+OUTPUT_WINDOWS, OUTPUT_SUMS = 784, 392 << 8
 # Windows as lanes: sums of an item at most.
 WINDOW_SUMS = 1 << 13
 # Channels as lanes: windows of each that an item takes at most, about, and sums in all.
@@ -149,6 +156,8 @@ class ProductBinder(Binder):
         if images:
             coarsest, finest, columns_cut = _cuts(n, LANE_WINDOWS), _cuts(n, LANE_CUT), LANE_CUT
             fewest = _cuts(m * least(n, LANE_WINDOWS) * images, LANE_SUMS)
+        elif self._output_lanes():
+            columns_cut = self._line_of_windows()
         columns = _parts(wanted, around, finest, coarsest)
         few = m > ROWS_CUT and around * columns * _cuts(m, ROWS_CUT) < FEW_PARTS
         cut = WINDOWS_CUT if few else ROWS_CUT
@@ -198,7 +207,31 @@ class ProductBinder(Binder):
         if images:
             return images
         count = prod([numbers[1] for numbers in windows.dims])
-        return most(least(around, MOST_WINDOWS // most(count, 1)), 1)
+        limit = self._most_windows() if self._output_lanes() else MOST_WINDOWS
+        return most(least(around, limit // most(count, 1)), 1)
+
+    def _output_lanes(self) -> bool:
+        """Whether output channels are lanes: unless images are."""
+        windows = self._windows()
+        if windows is None or self._image_lanes() or self._quads():
+            return False
+        return outputs_are_lanes(windows, self._outputs(), OUTPUT_WINDOWS)
+
+    def _line_of_windows(self) -> int:
+        """What windows are cut in with outputs as lanes: whole lines, unless they are long."""
+        windows = self._windows()
+        line = windows.dims[-1][1] if windows else 1
+        return line if line <= MOST_COLUMNS else COLUMNS_CUT
+
+    def _most_windows(self) -> int:
+        """Windows that are multiplied at a time with output channels as lanes."""
+        return least(OUTPUT_WINDOWS, OUTPUT_SUMS // self._outputs())
+
+    def _quads(self) -> bool:
+        return any([x.quads for x in self.d.products])
+
+    def _outputs(self) -> int:
+        return prod([self.d.shape[d] for d in self.d.rows])
 
     def blocks_around(self, around: int) -> int:
         """By images, of which an item takes several if they are small."""
@@ -220,6 +253,8 @@ class ProductBinder(Binder):
                 items = LANE_SUMS // most(slots[4] * slots[6] * together, 1)
                 columns = most(least(LANE_WINDOWS // most(slots[4], 1), items // slots[7]), 1)
                 rows = most(items // columns, 1)
+            if self._output_lanes():
+                columns = most(self._most_windows() // most(slots[4] * together, 1), 1)
             if self._alone():
                 columns = most(ALONE_WINDOWS // most(slots[4], 1), 1)
                 rows = most(ALONE_SUMS // most(slots[6] * slots[4] * columns, 1), 1)
@@ -246,6 +281,9 @@ class ProductBinder(Binder):
             return room_for_few(rows, columns)
         if seen and seen.alone:
             return room_for_sums(rows, columns) + elements_for_lanes(columns, seen.dims)
+        if seen and self._output_lanes():
+            outputs = elements_for_outputs(rows, columns * together, seen)
+            return room_for_sums(rows, columns * together) + outputs
         if seen is None or not self._image_lanes():
             return room_for(rows, columns * together)
         images = elements_for(rows, columns, _positions(seen, columns), seen.channels, _taps(seen))
@@ -265,6 +303,9 @@ class ProductBinder(Binder):
             if generate is generate_window_lanes:
                 height = _height(factors.windows.dims[-1][2])
                 signature = (generate, len(factors.windows.dims), height, dtype)
+            if generate is generate_output_lanes:
+                stride = next(x for x in (1, 2) if factors.windows.dims[-1][3] == x)
+                signature = (generate, len(factors.windows.dims), stride, dtype)
         else:
             left = "terms" if terms[0] == size else "lines"
             right = "lines" if inner[1][factors.right] == size else "terms"
@@ -282,6 +323,8 @@ class ProductBinder(Binder):
             return generate_window_lanes if lanes_are_windows(windows) else generate_slopes
         if windows.alone:
             return generate_channel_lanes
+        if self._output_lanes():
+            return generate_output_lanes
         return generate_image_lanes if self._image_lanes() else generate_conv
 
     def _step(self, stream: int, axis: int) -> int:

@@ -21,6 +21,7 @@ from livegrad.compiler.channel_slopes import (
 )
 from livegrad.compiler.describe import Windows
 from livegrad.compiler.image_lanes import elements_for, generate_image_lanes
+from livegrad.compiler.output_lanes import elements_for_outputs, generate_output_lanes
 from livegrad.compiler.products import JOB, room_for
 from livegrad.compiler.window_lanes import (
     bytes_for_lanes,
@@ -87,6 +88,9 @@ class Case:
         if generate is generate_channel_lanes:
             room = elements_for_lanes(columns, self.seen().dims) * self.dtype.itemsize
         kinds: list[Any] = [self.rank]
+        if generate is generate_output_lanes:
+            room = elements_for_outputs(rows, columns, self.seen()) * self.dtype.itemsize
+            kinds.append(self.lie.stride[1])
         if generate is generate_window_lanes:
             lines, taps = prod(self.taps[:-1]), self.taps[-1]
             kinds.append(_height(taps))
@@ -123,6 +127,13 @@ class Case:
         told["first column"] = first
         some = self.run(pages, generate_conv, told, rows, end - first)
         assert some.tobytes() == found[:, first:end].tobytes()
+        if self.rank == 2 and self.lie.stride[1] < 3:
+            outputs = self.run(pages, generate_output_lanes, told, rows, end - first)
+            assert outputs.tobytes() == some.tobytes()
+            told |= {"first column": 0, "images": self.images}
+            outputs = self.run(pages, generate_output_lanes, told, *found.shape)
+            assert outputs.tobytes() == found.tobytes()
+            told["first column"] = first
         told["images"] = self.images
         lanes = self.run(pages, generate_image_lanes, told, rows, self.images * (end - first))
         wanted = found.reshape(rows, self.images, end)[:, :, first:]
