@@ -53,10 +53,10 @@ class _ChannelLanes(Windowed):
     def emit(self) -> None:
         """All channels, as many at a time as there are lanes."""
         b = self.b
-        self.line, self.place = self.dims
-        self.count_lines = b.udiv(self.columns, self.place.count)
+        self.down, self.along = self.dims
+        self.count_lines = b.udiv(self.columns, self.along.count)
         first = self.job["first column"]
-        self.first_line = b.udiv(first, self.place.count)
+        self.first_line = b.udiv(first, self.along.count)
         self.low, self.length = self.reach(first, b.sub(b.add(first, self.columns), 1))
         self._divide_room()
         self._clear()
@@ -69,7 +69,7 @@ class _ChannelLanes(Windowed):
 
     def _divide_room(self) -> None:
         """Places for weights, sums, and lines."""
-        b, last = self.b, self.place
+        b, last = self.b, self.along
         self.lead = b.smax(last.before, 0)
         reach = b.add(b.mul(b.sub(last.count, 1), last.stride), 1)
         reach = b.sub(b.add(reach, b.mul(b.sub(last.taps, 1), last.dilation)), last.before)
@@ -108,11 +108,11 @@ class _ChannelLanes(Windowed):
     def _bring_lines(self, row: Value) -> None:
         """Line by line: what a square has beyond its line are zeros, where the next line's
         elements are not yet."""
-        b, last = self.b, self.place
+        b, last = self.b, self.along
         bases = self._channel_lines("right", row, self.channel_step)
         moved = b.mul(self.job["first row"], self.channel_step)
         with b.loop(0, self.length) as line:
-            distance = b.add(moved, b.mul(b.add(self.low, line.index), self.line.step))
+            distance = b.add(moved, b.mul(b.add(self.low, line.index), self.down.step))
             lines = [b.gep(base, "i8", distance) for base in bases]
             out = b.add(b.mul(line.index, self.pitch), self.lead)
             with b.loop(0, last.size, self.lanes) as place:
@@ -125,7 +125,7 @@ class _ChannelLanes(Windowed):
 
     def _multiply_line(self, line: Value) -> None:
         """The places of windows that lie on lines inside; neighbours have code of their own."""
-        b, dim, last = self.b, self.line, self.place
+        b, dim, last = self.b, self.down, self.along
         start = b.sub(b.mul(b.add(self.first_line, line), dim.stride), dim.before)
         low, high = self._steps_to(b.neg(start)), self._steps_to(b.sub(dim.size, start))
         begin = b.add(b.mul(b.sub(start, self.low), self.pitch), b.sub(self.lead, last.before))
@@ -142,14 +142,14 @@ class _ChannelLanes(Windowed):
     def _steps_to(self, distance: Value) -> Value:
         """How many lines of places in a window come before one so far away: none to all."""
         b = self.b
-        return b.smin(self.ceil(b.smax(distance, 0), self.line.dilation), self.line.taps)
+        return b.smin(self.ceil(b.smax(distance, 0), self.down.dilation), self.down.taps)
 
     def _block(
         self, source: Value, target: Value, low: Value, high: Value, steps: Sequence[Operand]
     ) -> None:
         """Some windows beside each other, so many elements away: their sums are in registers. A sum
         begins with -0, which changes nothing that is added to it."""
-        b, line, last = self.b, self.line, self.place
+        b, line, last = self.b, self.down, self.along
         is_float = self.element in ("float", "double")
         nothing = [b.const(self.kind, -0.0 if is_float else 0)] * BESIDE
         with b.loop(low, high, 1, nothing) as down:

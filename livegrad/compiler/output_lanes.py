@@ -69,7 +69,7 @@ class _OutputLanes(Windowed):
     def emit(self) -> None:
         """Some channels at a time, image by image."""
         b = self.b
-        self.line, self.place = self.dims
+        self.down, self.along = self.dims
         self.tile = tile_for(b.vectors, self.element)
         self.width = self.tile.vectors * self.lanes
         self.panels = b.udiv(b.add(self.rows, self.width - 1), self.width)
@@ -92,7 +92,7 @@ class _OutputLanes(Windowed):
 
     def _find_lines(self) -> None:
         """Which lines of windows an item has, and how large the part is that they lie in."""
-        b, line, place = self.b, self.line, self.place
+        b, line, place = self.b, self.down, self.along
         first = self.job["first column"]
         self.first_line = b.udiv(first, place.count)
         last = b.udiv(b.sub(b.add(first, self.here), 1), place.count)
@@ -118,7 +118,7 @@ class _OutputLanes(Windowed):
 
     def _note(self, terms: Value) -> None:
         """How far the place of each term is from the first, in elements."""
-        b, line, place = self.b, self.line, self.place
+        b, line, place = self.b, self.down, self.along
         with b.loop(0, terms) as term:
             channel, down, along = self.places(term.index, [line.taps, place.taps])
             distance = b.mul(b.mul(down, line.dilation), self.pitch)
@@ -139,7 +139,7 @@ class _OutputLanes(Windowed):
 
     def _bring_image(self, image: Value) -> None:
         """Lines that are inside, channel by channel."""
-        b, line, place = self.b, self.line, self.place
+        b, line, place = self.b, self.down, self.along
         first = b.mul(b.udiv(self.start, self.taps), self.channel_step)
         base = b.add(first, b.mul(image, self.image_step))
         low = b.smin(b.smax(b.neg(self.begin), 0), self.length)
@@ -166,11 +166,11 @@ class _OutputLanes(Windowed):
 
     def _each_line(self, image: Value) -> None:
         """Lines of windows, or parts of them, some windows at a time."""
-        b, place = self.b, self.place
+        b, place = self.b, self.along
         first = self.job["first column"]
 
         def multiply(run: Value, low: Value, end: Value) -> None:
-            down = b.mul(b.sub(run, self.first_line), self.line.stride)
+            down = b.mul(b.sub(run, self.first_line), self.down.stride)
             line = self.at(self.region, b.mul(down, self.pitch))
             before = b.sub(low, b.mul(run, place.count))
             number = b.add(b.mul(image, self.here), b.sub(low, first))
