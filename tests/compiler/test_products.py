@@ -95,6 +95,42 @@ def test_threads_share_bands_of_rows_and_change_no_bit(sizes: tuple[int, int, in
     assert (np.abs(values - exact) <= 1e-5 * sizes_of + 1e-6).all()
 
 
+@pytest.mark.parametrize("stride", [1, 2])
+@pytest.mark.parametrize("sizes", [(1, 40, 33, 30), (3, 9, 14, 29), (7, 30, 28, 28)], ids=str)
+def test_threads_share_outputs_as_lanes_and_change_no_bit(sizes: Any, stride: int) -> None:
+    x, weight, bias = drawn(*sizes), drawn(50, sizes[1], 3, 3), drawn(50)
+    threads, found = lg.get_num_threads(), []
+    try:
+        for count in (1, 2, 3, 7, 16):
+            lg.set_num_threads(count)
+            y = nn.functional.conv2d(x, weight, bias, stride, 1)
+            found.append(bits(y.relu()))
+    finally:
+        lg.set_num_threads(threads)
+    assert len(set(found)) == 1
+    exact = nn.functional.conv2d(x.double(), weight.double(), bias.double(), stride, 1)
+    values = np.frombuffer(found[0], "f4").reshape(exact.shape)
+    np.testing.assert_allclose(values, exact.relu().numpy(), rtol=1e-4, atol=1e-3)
+
+
+@pytest.mark.parametrize("sizes", [(3, 50, 60, 33), (1, 700, 7, 7), (4, 16, 120, 120)], ids=str)
+def test_threads_share_channels_by_themselves_and_change_no_bit(sizes: Any) -> None:
+    x, weight, scale = drawn(*sizes), drawn(sizes[1], 1, 3, 3), drawn(sizes[1], 1, 1)
+    threads, found = lg.get_num_threads(), []
+    try:
+        for count in (1, 2, 3, 7, 16):
+            lg.set_num_threads(count)
+            y = nn.functional.conv2d(x, weight, padding=1, groups=sizes[1])
+            found.append(bits((y * scale).relu()))
+    finally:
+        lg.set_num_threads(threads)
+    assert len(set(found)) == 1
+    y = nn.functional.conv2d(x.double(), weight.double(), padding=1, groups=sizes[1])
+    exact = (y * scale.double()).relu().numpy()
+    values = np.frombuffer(found[0], "f4").reshape(sizes)
+    np.testing.assert_allclose(values, exact, rtol=1e-4, atol=1e-4)
+
+
 @pytest.mark.parametrize(
     "sizes",
     [
