@@ -51,10 +51,11 @@ AHEAD = 16
 # they are added to what is there. `images` are taken together. What is made of sums will be written
 # at `results`, a line per row, so many bytes apart: unless that is 0, the memory is asked for. If
 # `brought` is not 0, columns are in `room` already, from the job before, and of one block of terms.
+# As many columns will be wanted after this job, `next` bytes from those of now, unless that is 0.
 JOB = (
     "left", "left step", "left term", "right", "right step", "right term",
     "rows", "terms", "columns", "sums", "line", "room", "first row", "first column", "geometry",
-    "onto", "images", "results", "result step", "brought",
+    "onto", "images", "results", "result step", "brought", "next",
 )  # fmt: skip
 JOB_BYTES = 192
 _POINTERS = ("left", "right", "sums", "room", "geometry", "results")
@@ -270,19 +271,11 @@ class Many(Multiplier):
         out = self.at(self.panel(b.sub(column, inside)), inside)
         self.bring_turned(self.column_lines(column, self.start), out, self.width)
 
-    def bring_turned(
-        self, lines: list[Value], out: Value, apart: int, after: Value | None = None
-    ) -> None:
-        """Of as many lines as there are lanes, term by term, so far apart.
-
-        Those that come `after` them, by so many bytes, are asked for.
-        """
+    def bring_turned(self, lines: list[Value], out: Value, apart: int) -> None:
+        """Of as many lines as there are lanes, term by term, so far apart."""
         b = self.b
         with b.loop(0, self.count, self.lanes) as term:
             square = self.turned(lines, term.index, b.sub(self.count, term.index))
-            if after is not None:
-                for line in lines:
-                    b.prefetch(b.gep(self.at(line, term.index), "i8", after))
             target = self.at(out, b.mul(term.index, apart))
             for i, x in enumerate(square):
                 b.store(x, self.at(target, i * apart))
@@ -305,6 +298,7 @@ class Many(Multiplier):
             column = b.mul(panel.index, self.width)
             if rows == self.tile.rows:
                 self.ask_for_columns(row, column)
+                self.ask_for_rows(row, panel.index)
             narrow = b.icmp("sle", b.sub(self.columns, column), self.lanes)
             if vectors == 1 or rows < self.tile.rows:
                 self._tile(row, rows, column, vectors, *strip)
@@ -331,30 +325,63 @@ class Many(Multiplier):
         if rows * 2 > self.lanes and "left term" in self.units:
             numbers = [b.add(row, min(i, rows - 1)) for i in range(self.lanes)]
             lines = [self.operand("left", number, self.start) for number in numbers]
-            self.bring_turned(lines, self.strip, self.lanes, b.mul(self.job["left step"], rows))
+            self.bring_turned(lines, self.strip, self.lanes)
             return self.lanes, 1
         for i in range(rows):
             self.move_terms(b.add(row, i), self.start, self.count, self.at(self.strip, i * APART))
         return 1, APART
 
     def ask_for_columns(self, row: Value, column: Value) -> None:
-        """Has a panel's columns of the next block in the second cache when they are brought
-        together: each strip asks for some of them, while it is multiplied."""
+        """Has a panel's columns of the next block, or of the next job, in the second cache when
+        they are brought together: each strip asks for some of them, while it is multiplied."""
         b, turned = self.b, "right term" in self.units
         count, length = (self.width, BLOCK) if turned else (BLOCK, self.width)
         after = b.add(self.start, BLOCK)
+        more = b.icmp("slt", after, self.terms)
+        known = b.or_(more, b.icmp("ne", self.job["next"], 0))
         strips = b.smax(b.udiv(self.rows, self.tile.rows), 1)
         each = b.udiv(b.add(strips, count - 1), strips)
         first = b.mul(b.udiv(row, self.tile.rows), each)
+        last = b.select(known, b.smin(b.add(first, each), count), first)
+        distance = b.select(more, b.mul(self.job["right term"], after), self.job["next"])
+        base = b.gep(self.job["right"], "i8", distance)
+        with b.loop(first, last) as number:
+            moved = [column, number.index]
+            if turned:
+                moved = [b.add(column, number.index), b.const("i64", 0)]
+            place = b.gep(base, "i8", b.mul(self.job["right step"], moved[0]))
+            place = b.gep(place, "i8", b.mul(self.job["right term"], moved[1]))
+            self._ask_for(place, length)
+
+    def ask_for_rows(self, row: Value, panel: Value) -> None:
+        """Has the next strip's rows in the second cache when they are brought together: each panel
+        asks for some of them. To ask for all at once would keep the core waiting."""
+        b, turned = self.b, "left term" in self.units
+        count, length = (self.tile.rows, BLOCK) if turned else (BLOCK, 1)
+        each = b.udiv(b.add(self.panels, count - 1), self.panels)
+        first = b.mul(panel, each)
         last = b.smin(b.add(first, each), count)
-        last = b.select(b.icmp("slt", after, self.terms), last, first)
+        after, start = self._next_strip(row)
         with b.loop(first, last) as number:
             if turned:
-                place = self.operand("right", b.add(column, number.index), after)
-            else:
-                place = self.operand("right", column, b.add(after, number.index))
-            for distance in range(0, length * bytes_of(self.element), LINE):
-                b.prefetch(b.gep(place, "i8", distance), far=True)
+                place = self.operand("left", b.add(after, number.index), start)
+            else:  # of neighbours, the last one: the first ones are there with the strip before
+                end = b.add(after, self.tile.rows - 1)
+                place = self.operand("left", end, b.add(start, number.index))
+            self._ask_for(place, length)
+
+    def _next_strip(self, row: Value) -> tuple[Value, Value]:
+        """The first row and term of what comes after a strip: rows, the next block, or the first
+        one with other columns."""
+        b, after, block = self.b, self.b.add(row, self.tile.rows), self.b.add(self.start, BLOCK)
+        done = b.icmp("sge", after, self.rows)
+        block = b.select(b.icmp("slt", block, self.terms), block, 0)
+        return b.select(done, b.const("i64", 0), after), b.select(done, block, self.start)
+
+    def _ask_for(self, place: Value, length: int) -> None:
+        """Has so many elements in the second cache."""
+        for distance in range(0, length * bytes_of(self.element), LINE):
+            self.b.prefetch(self.b.gep(place, "i8", distance), far=True)
 
     def _tile(
         self, row: Value, rows: int, column: Value, vectors: int, along: int, across: int
