@@ -49,16 +49,18 @@ AHEAD = 16
 # What is to be done, in slots of eight bytes. Distances of operands are in bytes: to the next row
 # or column, and to the next term. Sums lie in lines, so many elements apart; if `onto` is not 0,
 # they are added to what is there. `images` are taken together. What is made of sums will be written
-# at `results`, a line per row, so many bytes apart: unless that is 0, the memory is asked for. If
-# `brought` is not 0, columns are in `room` already, from the job before, and of one block of terms.
-# As many columns will be wanted after this job, `next` bytes from those of now, unless that is 0.
+# at `results`, with what is at `reads`, a line per row, so many bytes apart: unless that is 0, the
+# memory is asked for. If `brought` is not 0, columns are in `room` already, from the job before,
+# and of one block of terms. As many columns will be wanted after this job, `next` bytes from those
+# of now, unless that is 0.
 JOB = (
     "left", "left step", "left term", "right", "right step", "right term",
     "rows", "terms", "columns", "sums", "line", "room", "first row", "first column", "geometry",
     "onto", "images", "results", "result step", "brought", "next",
+    "reads", "read step",
 )  # fmt: skip
 JOB_BYTES = 192
-_POINTERS = ("left", "right", "sums", "room", "geometry", "results")
+_POINTERS = ("left", "right", "sums", "room", "geometry", "results", "reads")
 # Which distance is that of neighbours: of an operand that lies in terms, or in lines.
 UNITS = {"terms": "term", "lines": "step"}
 
@@ -403,12 +405,15 @@ class Many(Multiplier):
         self.put(lines, row, column, b.icmp("eq", self.start, 0))
 
     def _ask_for_results(self, row: Value, rows: int, column: Value, vectors: int) -> None:
-        """Has the memory of a tile's results near when they will be written, in the last block."""
+        """Has the memory of a tile's results near when they will be written, in the last block, and
+        that of what will be read for them."""
         b, job = self.b, self.job
-        known = b.icmp("ne", job["result step"], 0)
         last = b.icmp("sge", b.add(self.start, self.count), self.terms)
-        with b.if_(b.and_(known, last)):
-            for i in range(rows):
-                line = b.gep(job["results"], "i8", b.mul(b.add(row, i), job["result step"]))
-                for v in range(vectors):
-                    b.prefetch(self.at(line, column, v * self.lanes), write=True)
+        for name in ("result", "read"):
+            step = job[f"{name} step"]
+            with b.if_(b.and_(b.icmp("ne", step, 0), last)):
+                for i in range(rows):
+                    line = b.gep(job[f"{name}s"], "i8", b.mul(b.add(row, i), step))
+                    for v in range(vectors):
+                        place = self.at(line, column, v * self.lanes)
+                        b.prefetch(place, write=name == "result", far=True)

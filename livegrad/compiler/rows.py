@@ -160,7 +160,7 @@ class Rows(Template):
             nbytes = b.mul(self.line, instr.dtype.itemsize)
             room = b.gep(room, "i8", b.mul(nbytes, rows))
         low, high = self.span.low, self.span.high
-        results = self._results(bases, first, together)
+        asked_for = self._asked_for(bases, first, together)
         for instr, place in zip(products, sums, strict=True):
             number, left, right = instr.payload
             told = {
@@ -181,23 +181,28 @@ class Rows(Template):
                 "geometry": b.gep(self.args, "i64", self.product_arg(number, 4)),
                 **alike,
                 "next": b.mul(alike["next"], self.steps[right]),
-                **results,
+                **asked_for,
             }
             call_product(b, job, self.product_arg(number, 0, "ptr"), told)
         return [(instr.dtype, place) for instr, place in zip(products, sums, strict=True)]
 
-    def _results(self, bases: list[Value], first: Value, together: Value) -> dict[str, Value]:
-        """Where an item's results will be written, of one outer step, if they are neighbours."""
-        b = self.b
+    def _asked_for(self, bases: list[Value], first: Value, together: Value) -> dict[str, Value]:
+        """Where an item's results will be written, and what is read for them, of one outer step:
+        the last of each whose elements are neighbours, and others in each row."""
+        b, found = self.b, {}
         written = [store.stream for store in self.outputs if store.full]
-        streams = [x for x in written if self.streams[x].step == 1]
-        if not streams:
-            return {}
-        stream, step = streams[0], self.middle_steps[streams[0]]
-        place = self.move(bases[stream], b.mul(first, step))
-        place = self.move(place, b.mul(self.span.low, self.steps[stream]))
+        read = [x.payload for x in self.instrs if x.what == "load" and x.full]
         alone = b.icmp("eq", together, 1)
-        return {"results": place, "result step": b.select(alone, step, 0)}
+        for name, streams in (("result", written), ("read", read)):
+            step = b.const("i64", 0)
+            for stream in [x for x in streams if self.streams[x].step == 1]:
+                moves = b.icmp("ne", self.middle_steps[stream], 0)
+                place = self.move(bases[stream], b.mul(first, self.middle_steps[stream]))
+                place = self.move(place, b.mul(self.span.low, self.steps[stream]))
+                found[f"{name}s"] = b.select(moves, place, found.get(f"{name}s", place))
+                step = b.select(b.and_(moves, alone), self.middle_steps[stream], step)
+            found[f"{name} step"] = step
+        return found
 
     def _line(self, dtype: DType, sums: Value, row: Value, before: Value) -> Value:
         """Where the sums of a row of the item are, in one of its outer steps."""
