@@ -27,8 +27,9 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import NamedTuple
 
+from livegrad import dtypes
 from livegrad.compiler.builder import Builder
-from livegrad.compiler.emitter import memory_element
+from livegrad.compiler.emitter import Emitter, memory_element
 from livegrad.compiler.panels import turned_square
 from livegrad.compiler.quads import plus_dots
 from livegrad.compiler.values import Operand, Value, bytes_of
@@ -84,6 +85,11 @@ def call_product(b: Builder, job: Value, code: Value, told: dict[str, Value]) ->
     b.call_at(code, [job, nothing, nothing, b.params[3]])
 
 
+def summed_as(dtype: DType) -> DType:
+    """What elements become when they are multiplied: half precisions float32."""
+    return dtypes.float32 if dtype in (dtypes.float16, dtypes.bfloat16) else dtype
+
+
 class Tile(NamedTuple):
     """Sums that are in registers at a time: rows, and vectors of columns."""
 
@@ -106,14 +112,14 @@ class Multiplier:
     def __init__(self, b: Builder, dtype: DType, units: Sequence[str], quads: str = "") -> None:
         """`units` are the distances that are known to be those of neighbours."""
         self.b, self.lanes, self.units, self.quads = b, b.lanes, units, quads
-        self.element = memory_element(dtype)
+        self.dtype, self.element = dtype, memory_element(summed_as(dtype))
         self.kind = b.vector(self.element)
         self.job = {
             name: b.load("ptr" if name in _POINTERS else "i64", b.gep(b.params[0], "i64", slot))
             for slot, name in enumerate(JOB)
         }
         for name in units:
-            self.job[name] = b.const("i64", bytes_of(self.element))
+            self.job[name] = b.const("i64", dtype.itemsize)
         self.rows, self.terms, self.columns = [self.job[x] for x in ("rows", "terms", "columns")]
 
     def at(self, base: Value, *distances: Operand) -> Value:
@@ -127,6 +133,18 @@ class Multiplier:
         b, job = self.b, self.job
         place = b.gep(job[name], "i8", b.mul(job[f"{name} step"], number))
         return b.gep(place, "i8", b.mul(job[f"{name} term"], term))
+
+    def beside(self, place: Value, distance: Operand) -> Value:
+        """The address some elements of an operand away, in the direction of neighbours."""
+        return self.b.gep(place, memory_element(self.dtype), distance)
+
+    def read(self, place: Value, mask: Value | None = None) -> Value:
+        """Neighbours of an operand, as they are multiplied."""
+        return Emitter(self.b, summed_as(self.dtype)).load(self.dtype, place, mask)
+
+    def read_one(self, place: Value) -> Value:
+        """An element of an operand, as it is multiplied."""
+        return Emitter(self.b, summed_as(self.dtype)).load_scalar(self.dtype, place)
 
     def times(self, x: Value, y: Value, total: Value) -> Value:
         """total + x * y, rounded once."""
@@ -180,23 +198,23 @@ class Multiplier:
         rest = b.sub(count, whole)
         if "left term" in self.units:
             with b.loop(0, whole, self.lanes) as term:
-                x = b.load(self.kind, self.operand("left", row, b.add(start, term.index)))
+                x = self.read(self.operand("left", row, b.add(start, term.index)))
                 b.store(x, self.at(out, term.index))
             with b.if_(b.icmp("ne", rest, 0)):
                 place = self.operand("left", row, b.add(start, whole))
-                b.store(b.load(self.kind, place, b.lane_mask(rest)), self.at(out, whole))
+                b.store(self.read(place, b.lane_mask(rest)), self.at(out, whole))
             return
         b.store(b.const(self.kind, 0), self.at(out, whole))
         with b.loop(0, count) as term:
             place = self.operand("left", row, b.add(start, term.index))
-            b.store(b.load(self.element, place), self.at(out, term.index))
+            b.store(self.read_one(place), self.at(out, term.index))
 
     def turned(self, lines: list[Value], term: Value, left: Value | None) -> list[Value]:
         """Vectors of a term each, of columns whose terms lie at `lines`; if not so many are
         `left`, zeros."""
         b = self.b
         mask = None if left is None else b.lane_mask(left)
-        return turned_square(b, [b.load(self.kind, self.at(x, term), mask) for x in lines])
+        return turned_square(b, [self.read(self.beside(x, term), mask) for x in lines])
 
     def column_lines(self, column: Value, start: Value) -> list[Value]:
         """The places of terms of as many columns as there are lanes; the last of all columns
@@ -263,7 +281,7 @@ class Many(Multiplier):
         b = self.b
         for v in range(0, self.width, self.lanes):
             mask = None if left is None else b.lane_mask(b.sub(left, v))
-            x = b.load(self.kind, self.at(source, b.add(column, v)), mask)
+            x = self.read(self.beside(source, b.add(column, v)), mask)
             b.store(x, self.at(target, b.mul(column, BLOCK), v))
 
     def _bring_turned(self, column: Value) -> None:
@@ -321,7 +339,7 @@ class Many(Multiplier):
             with b.loop(0, self.count) as term:
                 place = self.operand("left", row, b.add(self.start, term.index))
                 target = self.at(self.strip, b.mul(term.index, self.lanes))
-                b.store(b.load(self.kind, place, mask), target)
+                b.store(self.read(place, mask), target)
                 b.prefetch(b.gep(place, "i8", b.mul(self.job["left term"], AHEAD)))
             return self.lanes, 1
         if rows * 2 > self.lanes and "left term" in self.units:
