@@ -50,7 +50,7 @@ def transformer(layers: int, width: int, words: int) -> nn.Module:
 
 def test_memory_of_a_transformer() -> None:
     """A step has room for what its gradients read alone: per token and layer 16 times the width,
-    as residuals, norms, queries, keys, values, what attention gives, and four times the width before
+    as residuals, norms, queries, keys, values, what attention gives, four times the width before
     and after gelu; and for logits, twice. What is computed in between finds its place there."""
     layers, width, words, tokens = 4, 64, 100, 8 * 64
     model = transformer(layers, width, words)
