@@ -33,6 +33,7 @@ from livegrad.compiler.products import (
     JOB_BYTES,
     room_for,
     room_for_sums,
+    summed_as,
 )
 from livegrad.compiler.templates import PRODUCT
 from livegrad.compiler.window_lanes import (
@@ -262,7 +263,7 @@ class ProductBinder(Binder):
                 rows = least(rows, most(WINDOW_SUMS // most(slots[6] * slots[4] * columns, 1), 1))
             slots += [together, around, rows, columns]
             room = self._room(rows * slots[6], columns * slots[4], together)
-            nbytes = nbytes + room * factors.dtype.itemsize
+            nbytes = nbytes + room * summed_as(factors.dtype).itemsize
         for number, factors in enumerate(self.d.products):
             if factors.windows is not None:
                 slots[first + number * PRODUCT + 4] = len(slots)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import sys
 from typing import Any
 
@@ -47,6 +48,20 @@ def test_a_row_has_the_same_bits_in_any_company(dtype: str) -> None:
         assert bits(part) == bits(whole[:, columns])
     assert bits(F.linear(x.reshape(7, 10, 300), weight, bias)) == bits(whole)
     assert bits((weight @ x.T).T + bias) == bits(whole)
+
+
+@pytest.mark.parametrize("dtype", [lg.float16, lg.bfloat16], ids=str)
+def test_half_precisions_are_read_as_they_are(dtype: Any) -> None:
+    """No copies in float32 are made for a product; bits are those of the product of such copies."""
+    sizes = ((1, 33, 300), (3, 1, 530), (4, 600, 17), (37, 41, 43), (15, 70, 2))
+    for (rows, columns, terms), turned in itertools.product(sizes, (False, True)):
+        a, b = drawn(rows, terms).to(dtype), drawn(terms, columns).to(dtype)
+        if turned:
+            a, b = a.T.contiguous().T, b.T.contiguous().T
+        found = a @ b
+        assert bits(found.float()) == bits((a.float() @ b.float()).to(dtype).float())
+        (a @ b).tolist()
+        assert [step.kind for step in last_steps()] == ["product"]
 
 
 @pytest.mark.parametrize("dtype", ["f4", "f8"])
