@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict, defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 LEAF = "*"
@@ -21,10 +21,10 @@ class Shape:
 
     __slots__ = ("items", "keys", "kind")
 
-    def __init__(self, kind: Any, keys: tuple[Any, ...] = (), items: tuple[Shape, ...] = ()):
+    def __init__(self, kind: Any, keys: Sequence[Any] = (), items: Sequence[Shape] = ()):
         self.kind = kind
-        self.keys = keys
-        self.items = items
+        self.keys = tuple(keys)
+        self.items = tuple(items)
 
     def __eq__(self, other: object) -> bool:
         return (
@@ -67,21 +67,29 @@ def flatten(value: Any, is_leaf: IsLeaf = None) -> tuple[list[Any], Shape]:
 
 
 def _shape_of(value: Any, leaves: list[Any], is_leaf: IsLeaf) -> Shape:
-    kind = type(value)
-    if is_leaf is not None and is_leaf(value):
+    if (is_leaf is not None and is_leaf(value)) or not is_container(type(value)):
         leaves.append(value)
         return _ONE
+    items, keys = apart(value)
+    return Shape(type(value), keys, [_shape_of(x, leaves, is_leaf) for x in items])
+
+
+def is_container(kind: type) -> bool:
+    """Whether values of a class are taken apart."""
+    return kind in REGISTERED or kind in _DICTS or kind in (tuple, list) or _is_named(kind)
+
+
+def apart(value: Any) -> tuple[Sequence[Any], tuple[Any, ...]]:
+    """The items of a container, and its keys, or what else there is to know of it."""
+    kind = type(value)
     if kind in REGISTERED:
         items, more = REGISTERED[kind][0](value)
-        return Shape(kind, (more,), tuple([_shape_of(x, leaves, is_leaf) for x in items]))
-    if kind in _DICTS:
-        # The order of insertion does not matter, except where it is the point.
-        keys = tuple(value) if kind is OrderedDict else tuple(_sorted(value))
-        return Shape(kind, keys, tuple([_shape_of(value[k], leaves, is_leaf) for k in keys]))
-    if kind in (tuple, list) or _is_named(kind):
-        return Shape(kind, (), tuple([_shape_of(x, leaves, is_leaf) for x in value]))
-    leaves.append(value)
-    return _ONE
+        return items, (more,)
+    if kind not in _DICTS:
+        return value, ()
+    # The order of insertion does not matter, except where it is the point.
+    keys = tuple(value) if kind is OrderedDict else tuple(_sorted(value))
+    return [value[k] for k in keys], keys
 
 
 def _sorted(keys: Any) -> list[Any]:
