@@ -446,10 +446,19 @@ def randn_like(input: Tensor, *, dtype: Any = None, **options: Any) -> Tensor:
 
 
 def randint_like(
-    input: Tensor, low: int, high: int | None = None, *, dtype: Any = None, **options: Any
+    input: Tensor,
+    low: int | None = None,
+    high: int | None = None,
+    *,
+    dtype: Any = None,
+    **options: Any,
 ) -> Tensor:
-    """Random integers of the shape and dtype of `input`."""
-    bounds = (0, low) if high is None else (low, high)
+    """Random integers of the shape and dtype of `input`: from 0 if one bound is given."""
+    if high is None:
+        low, high = 0, low
+    if high is None:
+        raise TypeError('randint_like() missing 1 required positional arguments: "high"')
+    bounds = (low or 0, high)
     return _drawn_like(randint, bounds, input, dtype, options)
 
 
