@@ -77,10 +77,11 @@ def _is_looked_at(meta: Meta) -> bool:
     return meta.device is CPU and meta.dtype.category >= FLOAT
 
 
-def ask_apart(groups: Sequence[Any]) -> bool:
+def ask_apart(groups: Sequence[Any], *others: Any) -> bool:
     """Records the question for all gradients of some groups, as a node of its own; if any."""
     state = LOCAL.state
     found = [p._grad for group in groups for p in group["params"] if p._grad is not None]
+    found += others
     asked = [g for g in found if _is_looked_at(g._node.meta)]
     if not asked:
         return False
