@@ -99,7 +99,7 @@ def _name(found: Found) -> str:
     if found.how != "backward" or found.given is not None:
         return node.op.name
     same = [n for n in found.order if n.site == node.site and n is not node and n.grad_to]
-    names = {n.op.name for n in same} or {expression_at(node.site).called}
+    names: set[str | None] = {n.op.name for n in same} or {expression_at(node.site).called}
     whose = names.pop() if len(names) == 1 else None
     return node.op.name if whose in (None, node.op.name) else f"{whose} ({node.op.name})"
 
