@@ -160,7 +160,7 @@ def predict_peak(step: Callable[[], Any], times: int = 3) -> int:
     A copy of this process calls it once as it would be, and some `times` as it will be before long,
     with everything recorded, planned and given memory, and no kernel run; nothing happens to this
     one. Values that the step reads are arbitrary there, so it should not decide by them how much to
-    compute. It counts what is in use now, and memory of livegrad's alone, as `memory_report()` does.
+    compute. It counts what is in use now, and memory of livegrad's alone, as `memory_report()`.
     """
     if not hasattr(os, "fork"):
         raise RuntimeError("predict_peak: this system cannot copy processes (os.fork)")
