@@ -67,24 +67,28 @@ class Seen:
     earlier process has been looked for.
 
     A plan is for leaves that are one where they were one. So what is planned is told apart by
-    that: `alike` has what is known of each way, most often of one.
+    that: `alike` has what is known of each way, most often of one. `unfit`: no list has it.
     """
 
-    __slots__ = ("alike", "cost", "planned", "sought")
+    __slots__ = ("alike", "cost", "planned", "sought", "unfit")
 
-    def __init__(self, planned: bool = False) -> None:
+    def __init__(self) -> None:
         self.alike: dict[tuple[int, ...], Seen] = {}
         self.cost = 0
-        self.planned = planned
-        self.sought = False
+        self.planned = self.sought = self.unfit = False
 
     def with_leaves(self, which: tuple[int, ...]) -> Seen:
-        """What is known of the structure with these leaves; those that come first have the plan."""
+        """What is known of the structure with these leaves; they have the plan if they come twice
+        in a row. Of a batch sampled from a memory others are one each time, and no plan would serve
+        twice: each way has to cost as much as a plan by itself."""
         found = self.alike.get(which)
         if found is None:
             if len(self.alike) >= _MOST_ALIKE:
                 self.alike.clear()
-            found = self.alike[which] = Seen(planned=not self.alike)
+            found = self.alike[which] = Seen()
+            found.cost, found.sought = 1, True  # its structure is not new
+        elif len(self.alike) == 1:
+            found.planned = True
         return found
 
     def why(self, count: int) -> str:
@@ -122,7 +126,7 @@ def may_be_listed(state: State) -> bool:
 
 def has_updates(state: State) -> bool:
     """Whether updates are pending."""
-    return bool(state.nodes) and state.nodes[-1].spec.op.kind == "update"
+    return bool(state.nodes) and _is_update(state.nodes[-1])
 
 
 def run_at_first_sight(state: State, roots: tuple[Node, ...]) -> Listed | None:
@@ -168,13 +172,13 @@ def run_at_first_sight(state: State, roots: tuple[Node, ...]) -> Listed | None:
             kept = sight.kept
             del sight
             _show(state.nodes, count, listed)
-            look_at_listed(state.nodes, count, kept, pieces.are_finite)
+            look_at_listed(_with_questions(state.nodes), kept, pieces.are_finite)
             _finish(state, count, kept)
             return listed
     except pieces.Unfit as unfit:
         _say_whole(len(state.nodes), str(unfit) or "no piece does it")
     if seen is not None:
-        seen.planned = True
+        seen.planned = seen.unfit = True
     for node in state.nodes:
         if node.spec.op.kind == "gradient":
             node.spec.refused = True
@@ -264,11 +268,18 @@ def _finish(state: State, count: int, kept: list[tuple[Node, Buffer]]) -> None:
 
 
 @hot
+def _is_update(node: Node) -> bool:
+    """Whether a node is an update. Questions about gradients write nothing: they are answered when
+    what they ask about has been computed, wherever they stand (`look_at_listed`)."""
+    return node.spec.op.kind == "update" and node.spec.attrs[0] != 0
+
+
+@hot
 def _before_updates(nodes: list[Node]) -> int:
     """How many nodes come before updates; 0 if others come after those."""
     count = found = 0
     for node in nodes:
-        if node.spec.op.kind == "update":
+        if _is_update(node):
             found += 1
         elif found:
             return 0
@@ -277,8 +288,14 @@ def _before_updates(nodes: list[Node]) -> int:
     return count
 
 
+@hot
+def _with_questions(nodes: list[Node]) -> list[Node]:
+    """Updates, and questions by themselves: no list has them, and they read what others made."""
+    return [node for node in nodes if node.spec.op.kind == "update"]
+
+
 def _look(state: State, roots: tuple[Node, ...], count: int) -> tuple[Sight, Seen]:
-    read = [x for node in state.nodes[count:] for x in node.inputs]
+    read = [x for node in _with_questions(state.nodes) for x in node.inputs]
     sight = _pieces().look(state.nodes, state.handles, state.base, count, [*roots, *read])
     key = hash(sight.structure())
     seen = _seen.get(key)
@@ -286,20 +303,22 @@ def _look(state: State, roots: tuple[Node, ...], count: int) -> tuple[Sight, See
         if len(_seen) >= _MOST_SEEN:
             _seen.clear()
         seen = _seen[key] = Seen()
-    if seen.planned:
-        seen = seen.with_leaves(_leaves_of(state))
+    if seen.planned and not seen.unfit:
+        seen = seen.with_leaves(_leaves_of(state.nodes, state.base))
     return sight, seen
 
 
-def _leaves_of(state: State) -> tuple[int, ...]:
+@hot
+def _leaves_of(nodes: list[Node], base: int) -> tuple[int, ...]:
     """Which of the values that are read are one."""
-    base, end = state.base, state.base + len(state.nodes)
+    end = base + len(nodes)
     numbers: dict[Node, int] = {}
-    return tuple(
-        [
-            numbers.setdefault(x, len(numbers))
-            for node in state.nodes
-            for x in node.inputs
-            if not base <= x.index < end
-        ]
-    )
+    which: list[int] = []
+    for node in nodes:
+        for x in node.inputs:
+            if not base <= x.index < end:
+                number = numbers.get(x)
+                if number is None:
+                    number = numbers[x] = len(numbers)
+                which.append(number)
+    return tuple(which)

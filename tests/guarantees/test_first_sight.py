@@ -13,7 +13,8 @@ import livegrad as lg
 import livegrad.nn.functional as F
 from livegrad import nn, optim
 from livegrad.autograd import pending
-from livegrad.runtime import sight
+from livegrad.graph.watch import BLAMING
+from livegrad.runtime import alone, sight
 from livegrad.runtime.counters import counters
 from livegrad.runtime.cpu.pieces import flushing
 from livegrad.runtime.cpu.pieces.desk import DESK
@@ -212,6 +213,48 @@ def test_which_leaves_are_one_tells_plans_apart(monkeypatch):
     assert (counters.plan_misses, counters.listed) == (before + 1, listed + 4)
     assert drawn(3, 4, 3, 5) == 45  # as at first
     assert (counters.plan_misses, counters.listed) == (before + 1, listed + 4)
+
+
+def test_leaves_that_are_others_each_time_have_nothing_planned(monkeypatch):
+    """What has cost enough is planned for leaves that come again, not for those of one batch."""
+    monkeypatch.setattr(sight.Policy, "price", 1)
+    monkeypatch.setattr(sight.Policy, "patience", 1)
+    alone.forget()
+    sight.forget()
+    rows = [lg.full((2, 3), float(i)) for i in range(9)]
+    for row in rows:
+        row.tolist()
+    before = counters.plan_misses
+    for i in range(1, 7):
+        drawn = [rows[i // 3 + 1], rows[0], rows[i % 3], rows[i // 2]]
+        assert (lg.stack(drawn).exp().sum() > 0).item()
+    assert counters.plan_misses == before
+
+
+def test_clipped_gradients_of_new_structures_are_run_piece_by_piece(monkeypatch, by_pieces):
+    """The question whether they are finite comes before they are clipped, among other nodes."""
+    monkeypatch.setattr(BLAMING, "enabled", True)
+    monkeypatch.setattr(BLAMING, "reads", False)  # as it was afterwards
+
+    def losses():
+        program = Changing(5)
+        found = []
+        for _ in range(8):
+            program.optimizer.zero_grad()
+            loss = program.loss()
+            loss.backward()
+            nn.utils.clip_grad_value_(program.weights, 0.5)
+            nn.utils.clip_grad_norm_(program.weights, 0.1)
+            program.optimizer.step()
+            found.append(loss.item())
+        return [*found, *[w.tolist() for w in program.weights]]
+
+    found = losses()
+    before = counters.plan_misses, counters.listed
+    assert losses() == found
+    assert counters.plan_misses == before[0]  # updates have their plan
+    assert counters.listed >= before[1] + 8
+    assert in_whole_plans(losses, monkeypatch) == found
 
 
 @pytest.mark.slow
