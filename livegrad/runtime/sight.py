@@ -308,17 +308,15 @@ def _look(state: State, roots: tuple[Node, ...], count: int) -> tuple[Sight, See
     return sight, seen
 
 
-@hot
 def _leaves_of(nodes: list[Node], base: int) -> tuple[int, ...]:
     """Which of the values that are read are one."""
     end = base + len(nodes)
     numbers: dict[Node, int] = {}
-    which: list[int] = []
-    for node in nodes:
-        for x in node.inputs:
-            if not base <= x.index < end:
-                number = numbers.get(x)
-                if number is None:
-                    number = numbers[x] = len(numbers)
-                which.append(number)
-    return tuple(which)
+    return tuple(
+        [
+            numbers.setdefault(x, len(numbers))
+            for node in nodes
+            for x in node.inputs
+            if not base <= x.index < end
+        ]
+    )
